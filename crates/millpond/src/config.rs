@@ -1,0 +1,61 @@
+//! What is wrong with a setting: the one error of every builder, constructor and setter.
+
+use std::fmt;
+use std::time::Duration;
+
+/// A setting that cannot be; nothing was built or changed.
+///
+/// # Examples
+/// ```
+/// use millpond::ThreadPoolExecutor;
+///
+/// let error = ThreadPoolExecutor::builder().core_pool_size(5).maximum_pool_size(2).build().unwrap_err();
+/// assert_eq!(error.to_string(), "maximum_pool_size is 2 but core_pool_size is 5");
+/// ```
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum ConfigError {
+    /// A pool must be allowed at least one thread.
+    ZeroMaximum {
+        /// The core size that was asked for beside it.
+        core: usize,
+    },
+    /// The core size may not exceed the maximum size.
+    CoreExceedsMaximum {
+        /// The core size asked for, or in force.
+        core: usize,
+        /// The maximum size asked for, or in force.
+        maximum: usize,
+    },
+    /// Core threads that time out need a time to wait.
+    ZeroKeepAlive {
+        /// The keep-alive time asked for, or in force.
+        keep_alive: Duration,
+    },
+    /// A bounded queue must have room for at least one item.
+    ZeroCapacity {
+        /// Which queue was to be made or changed.
+        queue: &'static str,
+    },
+}
+
+impl fmt::Display for ConfigError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::ZeroMaximum { core } => {
+                write!(f, "maximum_pool_size is 0 (core_pool_size is {core}), but a pool needs at least one thread")
+            }
+            Self::CoreExceedsMaximum { core, maximum } => {
+                write!(f, "maximum_pool_size is {maximum} but core_pool_size is {core}")
+            }
+            Self::ZeroKeepAlive { keep_alive } => {
+                write!(f, "keep_alive_time is {keep_alive:?}, but core threads that time out need more than zero")
+            }
+            Self::ZeroCapacity { queue } => {
+                write!(f, "the capacity of the {queue} is 0, but it needs room for at least one item")
+            }
+        }
+    }
+}
+
+impl std::error::Error for ConfigError {}

@@ -1,0 +1,423 @@
+//! Cooperative interruption: one flag for every thread, and for every task that runs on it.
+//!
+//! Rust threads cannot be interrupted from outside, so the library keeps a flag for them. Setting it wakes
+//! the thread out of every blocking call of this crate ([`sleep`], queue `take` and `put`, `join`,
+//! `await_termination`, …), which then returns an error; code that computes looks at the flag itself with
+//! [`check`]. Blocking calls of the operating system (a socket read, a file lock) are not woken:
+//! register a callback with [`Interrupter::on_interrupt`] that closes the socket or kills the child.
+//!
+//! A task has a flag of its own. While it runs, [`current`] belongs to it; once it has ended its
+//! [`Interrupter`]s do nothing, and a flag set for it is gone. A task that runs inside another one (run by the
+//! caller, or run in place by a `join`) again has its own flag; interrupting the outer one reaches both.
+//!
+//! # Examples
+//! ```
+//! use millpond::interrupt;
+//! use std::time::Duration;
+//!
+//! let (send, receive) = std::sync::mpsc::channel();
+//! let thread = std::thread::spawn(move || {
+//!     send.send(interrupt::current()).unwrap();
+//!     interrupt::sleep(Duration::from_secs(3600))
+//! });
+//! receive.recv().unwrap().interrupt();
+//! assert!(thread.join().unwrap().is_err());
+//! ```
+
+use std::fmt;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::time::{Duration, Instant};
+
+use crate::sync::{Arc, AtomicBool, AtomicU64, Mutex, Ordering, Parker, deadline_after, thread_local};
+
+/// The error of a blocking call that ended because its thread was interrupted; the flag is clear again.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Interrupted;
+
+impl fmt::Display for Interrupted {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("interrupted while waiting")
+    }
+}
+
+impl std::error::Error for Interrupted {}
+
+/// Tells whether the current task or thread is interrupted, and leaves the flag as it is.
+pub fn is_interrupted() -> bool {
+    Sleeper::with_current(|me| me.is_interrupted())
+}
+
+/// Tells whether the current task or thread is interrupted, and clears the flag.
+pub fn interrupted() -> bool {
+    Sleeper::with_current(|me| me.take_interrupt())
+}
+
+/// Fails if the current task or thread is interrupted, and then clears the flag: for loops, as `check()?`.
+///
+/// # Errors
+/// [`Interrupted`] if the flag was set.
+pub fn check() -> Result<(), Interrupted> {
+    if interrupted() { Err(Interrupted) } else { Ok(()) }
+}
+
+/// Sleeps for `duration`, unless interrupted. `Duration::MAX` sleeps for ever.
+///
+/// # Errors
+/// [`Interrupted`] if the flag is set when called, or as soon as it is set.
+pub fn sleep(duration: Duration) -> Result<(), Interrupted> {
+    match Sleeper::with_current(|me| me.wait(deadline_after(duration), || false)) {
+        Wake::Interrupted => Err(Interrupted),
+        Wake::Ready | Wake::TimedOut => Ok(()),
+    }
+}
+
+/// The interrupter of the current task, or of the current thread when it runs no task.
+pub fn current() -> Interrupter {
+    let sleeper = Sleeper::current();
+    let epoch = Word(sleeper.word.load(Ordering::Relaxed)).epoch();
+    Interrupter { sleeper, epoch }
+}
+
+/// Interrupts one task or thread, from anywhere. Made by [`current`].
+#[derive(Clone)]
+pub struct Interrupter {
+    sleeper: Arc<Sleeper>,
+    epoch: u64,
+}
+
+impl Interrupter {
+    /// Sets the flag and wakes the task or thread if it blocks in a call of this crate.
+    ///
+    /// Does nothing if the task has ended. Runs the callbacks of [`on_interrupt`](Self::on_interrupt) before it
+    /// returns; a callback that panics does not keep the others from running.
+    pub fn interrupt(&self) {
+        self.sleeper.interrupt(Some(self.epoch));
+    }
+
+    /// Tells whether the flag of this task or thread is set. False once the task has ended.
+    pub fn is_interrupted(&self) -> bool {
+        self.sleeper.slow.lock().flag_of(self.epoch, self.sleeper.load()).unwrap_or(false)
+    }
+
+    /// Calls `f` when this task or thread is interrupted, on the interrupting thread; at once if it already is.
+    ///
+    /// Keep the [`Registration`]: dropping it takes the callback back. A callback that was not called is
+    /// dropped with the registration, or when its task ends.
+    pub fn on_interrupt(&self, f: impl FnOnce() + Send + 'static) -> Registration {
+        let f: Callback = Box::new(f);
+        let (unused, run_now, key) = {
+            let mut slow = self.sleeper.slow.lock();
+            match slow.flag_of(self.epoch, self.sleeper.load()) {
+                Some(false) => {
+                    slow.next_key += 1;
+                    let key = slow.next_key;
+                    slow.callbacks.push((self.epoch, key, f));
+                    self.sleeper.has_callbacks.store(true, Ordering::Relaxed);
+                    (None, false, key)
+                }
+                flag => (Some(f), flag == Some(true), 0),
+            }
+        };
+        match unused {
+            Some(f) if run_now => run_quietly(f),
+            other => drop(other),
+        }
+        Registration { sleeper: Arc::clone(&self.sleeper), key }
+    }
+}
+
+impl fmt::Debug for Interrupter {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Interrupter").field("interrupted", &self.is_interrupted()).finish_non_exhaustive()
+    }
+}
+
+/// Keeps a callback of [`Interrupter::on_interrupt`] in place; dropping it takes the callback back.
+#[must_use = "dropping the registration takes the callback back"]
+pub struct Registration {
+    sleeper: Arc<Sleeper>,
+    /// The callback's number on its thread; 0: it is not registered.
+    key: u64,
+}
+
+impl Drop for Registration {
+    fn drop(&mut self) {
+        let mut slow = self.sleeper.slow.lock();
+        let found = slow.callbacks.iter().position(|(_, key, _)| *key == self.key);
+        let callback = found.map(|at| slow.callbacks.swap_remove(at));
+        drop(slow);
+        drop(callback); // its captures are the user's: dropped outside our lock
+    }
+}
+
+impl fmt::Debug for Registration {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Registration").finish_non_exhaustive()
+    }
+}
+
+type Callback = Box<dyn FnOnce() + Send>;
+
+fn run_quietly(f: Callback) {
+    // The panic has been reported by the panic hook; whoever interrupts cannot do anything about it.
+    let _ = catch_unwind(AssertUnwindSafe(f));
+}
+
+/// How a wait ended.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Wake {
+    Ready,
+    TimedOut,
+    Interrupted,
+}
+
+/// Bit 0: the interrupt flag. The rest: the epoch that the flag belongs to.
+#[derive(Clone, Copy, PartialEq, Eq)]
+struct Word(u64);
+
+impl Word {
+    fn clear(epoch: u64) -> Word {
+        Word(epoch << 1)
+    }
+    fn epoch(self) -> u64 {
+        self.0 >> 1
+    }
+    fn flag(self) -> bool {
+        self.0 & 1 == 1
+    }
+}
+
+/// A thread, seen as something that can be put to sleep, woken and interrupted.
+///
+/// Every blocking call of the crate waits on the parker of its own thread's `Sleeper`, so one `unpark` serves
+/// as wake-up for whatever the thread waits for, and an interrupt needs to know nothing about it.
+pub(crate) struct Sleeper {
+    parker: Parker,
+    /// A [`Word`]: the epoch of what the thread does now (one task, or the time between tasks) and its flag.
+    ///
+    /// Epochs only grow. The owner begins an epoch by a plain store and clears the flag by a read-modify-write;
+    /// others only set the flag, by compare-exchange from the epoch that they mean. So a flag that
+    /// comes too late fails to be set, and can't reach the task after.
+    word: AtomicU64,
+    /// The last epoch given out. Only the owner touches it.
+    last_epoch: AtomicU64,
+    /// True if `slow.callbacks` may hold something: spares the end of a task the lock.
+    has_callbacks: AtomicBool,
+    slow: Mutex<Slow>,
+}
+
+#[derive(Default)]
+struct Slow {
+    /// What the thread was doing when a nested task began: outermost first, each with its flag.
+    outer: Vec<(u64, bool)>,
+    /// Epoch, key, callback.
+    callbacks: Vec<(u64, u64, Callback)>,
+    next_key: u64,
+}
+
+impl Slow {
+    /// The flag of `epoch`, if that is going on: now, or around what goes on now.
+    fn flag_of(&self, epoch: u64, now: Word) -> Option<bool> {
+        if now.epoch() == epoch {
+            return Some(now.flag());
+        }
+        self.outer.iter().find(|(outer, _)| *outer == epoch).map(|(_, flag)| *flag)
+    }
+}
+
+impl fmt::Debug for Sleeper {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Sleeper").field("interrupted", &self.is_interrupted()).finish_non_exhaustive()
+    }
+}
+
+thread_local! {
+    static CURRENT: Arc<Sleeper> = Arc::new(Sleeper::new());
+}
+
+impl Sleeper {
+    fn new() -> Self {
+        Sleeper {
+            parker: Parker::for_this_thread(),
+            word: AtomicU64::new(0),
+            last_epoch: AtomicU64::new(0),
+            has_callbacks: AtomicBool::new(false),
+            slow: Mutex::new(Slow::default()),
+        }
+    }
+
+    /// The calling thread's sleeper. While the thread's locals are being destroyed it is a passing one,
+    /// which can wait but which nobody can interrupt.
+    pub(crate) fn current() -> Arc<Sleeper> {
+        CURRENT.try_with(Arc::clone).unwrap_or_else(|_| Arc::new(Sleeper::new()))
+    }
+
+    /// Calls `f` with the calling thread's sleeper, without touching its reference count.
+    pub(crate) fn with_current<R>(f: impl FnOnce(&Sleeper) -> R) -> R {
+        let mut f = Some(f);
+        let mut call = |me: &Sleeper| f.take().map(|f| f(me));
+        CURRENT
+            .try_with(|me| call(me))
+            .unwrap_or_else(|_| call(&Sleeper::new()))
+            .expect("one of the two calls it, and only one")
+    }
+
+    fn load(&self) -> Word {
+        Word(self.word.load(Ordering::Acquire))
+    }
+
+    pub(crate) fn is_interrupted(&self) -> bool {
+        self.load().flag()
+    }
+
+    /// Reads and clears the flag. Owner only.
+    pub(crate) fn take_interrupt(&self) -> bool {
+        self.is_interrupted() && Word(self.word.fetch_and(!1, Ordering::AcqRel)).flag()
+    }
+
+    /// Sets the flag of what the thread does now. Owner only: to give an interrupt back that was taken.
+    pub(crate) fn restore_interrupt(&self) {
+        self.word.fetch_or(1, Ordering::AcqRel);
+    }
+
+    pub(crate) fn unpark(&self) {
+        self.parker.unpark();
+    }
+
+    #[cfg(loom)]
+    pub(crate) fn fire_timer(&self) {
+        self.parker.fire_timer();
+    }
+
+    /// Blocks until `ready`, an interrupt or `deadline`, looked at in this order. Owner only.
+    ///
+    /// Whoever makes `ready` true calls `unpark` afterwards. An interrupt is consumed when it is returned.
+    pub(crate) fn wait(&self, deadline: Option<Instant>, mut ready: impl FnMut() -> bool) -> Wake {
+        loop {
+            if ready() {
+                return Wake::Ready;
+            }
+            if self.take_interrupt() {
+                return Wake::Interrupted;
+            }
+            if !self.parker.park(deadline) {
+                return if ready() { Wake::Ready } else { Wake::TimedOut };
+            }
+        }
+    }
+
+    /// Blocks until `ready` or `deadline`; false at the deadline. Interrupts wait meanwhile. Owner only.
+    pub(crate) fn wait_through_interrupts(
+        &self,
+        deadline: Option<Instant>,
+        mut ready: impl FnMut() -> bool,
+    ) -> bool {
+        while !ready() {
+            if !self.parker.park(deadline) {
+                return ready();
+            }
+        }
+        true
+    }
+
+    /// Sets the flag of `epoch` (`None`: of all that goes on), wakes the thread and runs the callbacks.
+    fn interrupt(&self, epoch: Option<u64>) {
+        let mut slow = self.slow.lock();
+        let now = self.load();
+        let from = match epoch {
+            None => 0,
+            Some(epoch) => match slow.outer.iter().position(|(outer, _)| *outer == epoch) {
+                Some(at) => at,
+                None if now.epoch() == epoch => slow.outer.len(),
+                None => return, // that task has ended
+            },
+        };
+        // A worker goes from epoch to epoch without the lock: the exchange then fails and we must not follow.
+        // It may also fail because the owner took an earlier interrupt: then ours is still to be set.
+        let mut current = now;
+        while current.epoch() == now.epoch() && !current.flag() {
+            let set = current.0 | 1;
+            match self.word.compare_exchange(current.0, set, Ordering::AcqRel, Ordering::Acquire) {
+                Ok(_) => break,
+                Err(seen) => current = Word(seen),
+            }
+        }
+        for (_, flag) in &mut slow.outer[from..] {
+            *flag = true;
+        }
+        let reached: Vec<u64> = slow.outer[from..].iter().map(|(e, _)| *e).chain([now.epoch()]).collect();
+        let (called, kept) = std::mem::take(&mut slow.callbacks)
+            .into_iter()
+            .partition::<Vec<_>, _>(|(epoch, ..)| reached.contains(epoch));
+        slow.callbacks = kept;
+        drop(slow);
+        self.unpark();
+        for (_, _, callback) in called {
+            run_quietly(callback);
+        }
+    }
+
+    /// Interrupts whatever the thread does now.
+    pub(crate) fn interrupt_all(&self) {
+        self.interrupt(None);
+    }
+
+    fn begin_epoch(&self) -> u64 {
+        let epoch = self.last_epoch.load(Ordering::Relaxed) + 1;
+        self.last_epoch.store(epoch, Ordering::Relaxed);
+        self.word.store(Word::clear(epoch).0, Ordering::Release);
+        epoch
+    }
+
+    /// Begins a new epoch in the place of the one before: a worker's next task, or its time between tasks.
+    /// Owner only, and not inside a [`Nested`].
+    pub(crate) fn next_epoch(&self) {
+        self.begin_epoch();
+        if self.has_callbacks.load(Ordering::Relaxed) {
+            self.drop_stale_callbacks();
+        }
+    }
+
+    #[cold]
+    fn drop_stale_callbacks(&self) {
+        let mut slow = self.slow.lock();
+        let now = self.load();
+        let all = std::mem::take(&mut slow.callbacks);
+        let (kept, stale) =
+            all.into_iter().partition::<Vec<_>, _>(|(epoch, ..)| slow.flag_of(*epoch, now).is_some());
+        self.has_callbacks.store(!kept.is_empty(), Ordering::Relaxed);
+        slow.callbacks = kept;
+        drop(slow);
+        drop(stale);
+    }
+}
+
+/// The frame of a task that runs inside something else on this thread; dropping it goes back to that.
+pub(crate) struct Nested {
+    sleeper: Arc<Sleeper>,
+}
+
+impl Nested {
+    pub(crate) fn enter() -> Nested {
+        let sleeper = Sleeper::current();
+        let mut slow = sleeper.slow.lock();
+        let outer = sleeper.load();
+        slow.outer.push((outer.epoch(), outer.flag()));
+        sleeper.begin_epoch();
+        // An interrupt is set under the lock, or by the owner: none can fall between load and begin.
+        drop(slow);
+        Nested { sleeper }
+    }
+}
+
+impl Drop for Nested {
+    fn drop(&mut self) {
+        let mut slow = self.sleeper.slow.lock();
+        let (epoch, flag) = slow.outer.pop().expect("pushed by enter");
+        self.sleeper.word.store(Word::clear(epoch).0 | u64::from(flag), Ordering::Release);
+        drop(slow);
+        if self.sleeper.has_callbacks.load(Ordering::Relaxed) {
+            self.sleeper.drop_stale_callbacks();
+        }
+    }
+}

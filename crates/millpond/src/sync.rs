@@ -1,0 +1,174 @@
+//! The std/loom swap: the only file that names `std::sync` primitives or `loom`.
+//!
+//! Everything a protocol rests on (atomics, fences, locks, thread-locals, parking) comes from here, so
+//! that the models in `loom_tests` run the very code that ships. `Arc` is always std's: loom's has no
+//! `Weak` and cannot hold a trait object, and no protocol of ours rests on reference counts.
+//!
+//! The [`Mutex`] here has no poisoning. What it guards is whole at every point where user code
+//! could panic, so a panic elsewhere says nothing about our data.
+
+use std::time::{Duration, Instant};
+
+pub(crate) use std::sync::{Arc, OnceLock, Weak};
+
+#[cfg(not(loom))]
+pub(crate) use std::{
+    sync::MutexGuard,
+    sync::atomic::{AtomicBool, AtomicU8, AtomicU64, AtomicUsize, Ordering, fence},
+    thread_local,
+};
+
+#[cfg(loom)]
+pub(crate) use loom::{
+    sync::MutexGuard,
+    sync::atomic::{AtomicBool, AtomicU8, AtomicU64, AtomicUsize, Ordering, fence},
+    thread_local,
+};
+
+#[cfg(loom)]
+use loom::sync::Mutex as RawMutex;
+#[cfg(not(loom))]
+use std::sync::Mutex as RawMutex;
+
+/// A mutual-exclusion lock whose `lock` returns the guard.
+#[derive(Debug)]
+pub(crate) struct Mutex<T>(RawMutex<T>);
+
+impl<T> Mutex<T> {
+    pub(crate) fn new(value: T) -> Self {
+        Mutex(RawMutex::new(value))
+    }
+
+    pub(crate) fn lock(&self) -> MutexGuard<'_, T> {
+        self.0.lock().unwrap_or_else(|poisoned| poisoned.into_inner())
+    }
+}
+
+/// The instant `timeout` from now; `None`, for ever, when no `Instant` can hold it.
+pub(crate) fn deadline_after(timeout: Duration) -> Option<Instant> {
+    Instant::now().checked_add(timeout)
+}
+
+/// Blocks one thread, its owner, until another thread hands it a token or a deadline passes.
+///
+/// The token is binary and stays until it is consumed, so an `unpark` that comes before the `park` is not
+/// lost. What was written before `unpark` is visible after the `park` that consumed its token.
+#[cfg(not(loom))]
+#[derive(Debug)]
+pub(crate) struct Parker {
+    /// True: a token waits. Set by anyone, consumed by the owner.
+    ///
+    /// Both sides are read-modify-writes: every `unpark` (Release) is then in the release sequence of
+    /// the one whose value the owner's `swap` (Acquire) reads, so the owner sees what all of them wrote.
+    token: AtomicBool,
+    owner: std::thread::Thread,
+}
+
+#[cfg(not(loom))]
+impl Parker {
+    /// A parker for the calling thread.
+    pub(crate) fn for_this_thread() -> Self {
+        Parker { token: AtomicBool::new(false), owner: std::thread::current() }
+    }
+
+    /// Waits for a token and consumes it; false if `deadline` came first. Only the owner may call it.
+    pub(crate) fn park(&self, deadline: Option<Instant>) -> bool {
+        loop {
+            if self.token.swap(false, Ordering::Acquire) {
+                return true;
+            }
+            match deadline {
+                None => std::thread::park(),
+                Some(deadline) => match deadline.checked_duration_since(Instant::now()) {
+                    Some(left) if !left.is_zero() => std::thread::park_timeout(left),
+                    _ => return self.token.swap(false, Ordering::Acquire),
+                },
+            }
+        }
+    }
+
+    /// Hands the owner a token. Costs a system call only if the owner sleeps and has none yet.
+    pub(crate) fn unpark(&self) {
+        if !self.token.swap(true, Ordering::Release) {
+            self.owner.unpark();
+        }
+    }
+}
+
+/// The same contract for models. Time does not pass in a model: a deadline is met when
+/// [`fire_timer`](Parker::fire_timer) says so.
+#[cfg(loom)]
+#[derive(Debug)]
+pub(crate) struct Parker {
+    inner: Mutex<ParkerState>,
+    changed: loom::sync::Condvar,
+}
+
+#[cfg(loom)]
+#[derive(Debug, Default)]
+struct ParkerState {
+    token: bool,
+    timer_fired: bool,
+}
+
+#[cfg(loom)]
+impl Parker {
+    pub(crate) fn for_this_thread() -> Self {
+        Parker { inner: Mutex::new(ParkerState::default()), changed: loom::sync::Condvar::new() }
+    }
+
+    pub(crate) fn park(&self, deadline: Option<Instant>) -> bool {
+        let mut inner = self.inner.lock();
+        loop {
+            if std::mem::take(&mut inner.token) {
+                return true;
+            }
+            if deadline.is_some() && inner.timer_fired {
+                return false;
+            }
+            inner = self.changed.wait(inner).unwrap_or_else(|poisoned| poisoned.into_inner());
+        }
+    }
+
+    pub(crate) fn unpark(&self) {
+        self.inner.lock().token = true;
+        self.changed.notify_one();
+    }
+
+    /// From now on every park of the owner that has a deadline is past it.
+    pub(crate) fn fire_timer(&self) {
+        self.inner.lock().timer_fired = true;
+        self.changed.notify_one();
+    }
+}
+
+/// A short look-again before going to sleep: true as soon as `ready` is.
+///
+/// A sleep and a wake-up across cores cost as much as hundreds of small tasks, so a few dozen looks and
+/// two yields pay for themselves when the other side is about to act. On one core the other side cannot
+/// act while we look, and in a model looking again is a wait without end: both skip it.
+pub(crate) fn spin_until(mut ready: impl FnMut() -> bool) -> bool {
+    const LOOKS: u32 = 48;
+    const YIELDS: u32 = 2;
+    if cfg!(loom) || !more_than_one_core() {
+        return ready();
+    }
+    for _ in 0..LOOKS {
+        if ready() {
+            return true;
+        }
+        std::hint::spin_loop();
+    }
+    for _ in 0..YIELDS {
+        if ready() {
+            return true;
+        }
+        std::thread::yield_now();
+    }
+    ready()
+}
+
+fn more_than_one_core() -> bool {
+    static MANY: OnceLock<bool> = OnceLock::new();
+    *MANY.get_or_init(|| std::thread::available_parallelism().is_ok_and(|cores| cores.get() > 1))
+}
