@@ -267,7 +267,11 @@ impl PoolCore {
 
 thread_local! {
     /// The worker that this thread is, and its pool.
-    static WORKER: RefCell<Option<(Arc<PoolCore>, Arc<Worker>)>> = RefCell::new(None);
+    static WORKER: RefCell<Option<(Arc<PoolCore>, Arc<Worker>)>> = no_worker();
+}
+
+fn no_worker() -> RefCell<Option<(Arc<PoolCore>, Arc<Worker>)>> {
+    RefCell::new(None)
 }
 
 /// The life of a worker thread.
