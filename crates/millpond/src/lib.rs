@@ -5,4 +5,7 @@ pub mod interrupt;
 pub mod queue;
 mod sync;
 
+#[cfg(all(test, loom))]
+mod loom_tests;
+
 pub use config::ConfigError;
