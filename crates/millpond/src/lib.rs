@@ -15,10 +15,7 @@ mod task;
 #[cfg(all(test, loom))]
 mod loom_tests;
 
-<<<<<<< HEAD
 pub use completion::ExecutorCompletionService;
-=======
->>>>>>> queue
 pub use config::ConfigError;
 pub use executor::{Executor, ExecutorExt, ExecutorService, InvokeError, RejectReason, Rejected};
 pub use executors::SingleThreadExecutor;

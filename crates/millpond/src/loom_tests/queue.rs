@@ -2,7 +2,7 @@
 
 use std::time::{Duration, Instant};
 
-use loom::model;
+use super::model;
 use loom::thread::spawn;
 
 use crate::interrupt::{self, Interrupted, Sleeper};
