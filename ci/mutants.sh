@@ -6,6 +6,7 @@ cd "$(dirname "$0")/.."
 mutants=(
     sleep_without_fence
     sleep_without_looking
+    sleep_through_shutdown
     time_out_regardless
     keep_the_call
     leave_without_looking

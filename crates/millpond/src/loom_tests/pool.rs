@@ -191,6 +191,21 @@ fn falling_asleep_against_shutdown() {
     });
 }
 
+/// Two workers and one last task: the one that finds it gone must not fall asleep.
+#[test]
+fn the_last_task_taken_against_falling_asleep_in_shutdown() {
+    model(|| {
+        let pool = pool(2, 2, Duration::from_secs(3600), WorkQueue::linked());
+        let first = pool.submit(|| 1).unwrap();
+        let second = pool.submit(|| 2).unwrap();
+        let third = pool.submit(|| 3).unwrap();
+        end(&pool);
+        for handle in [first, second, third] {
+            assert!(handle.join().is_ok());
+        }
+    });
+}
+
 /// Two submitters, a queue of one, a pool of one: whoever is refused was refused rightly, and the bound holds.
 #[test]
 fn a_bounded_queue_never_exceeds_its_capacity() {

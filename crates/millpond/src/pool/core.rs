@@ -17,7 +17,7 @@ use super::stats::Counters;
 use super::worker::{self, NotAdded, Roster};
 use crate::ConfigError;
 use crate::executor::{PoolFacts, RejectReason, Rejected};
-use crate::handle::Home;
+use crate::handle::{Help, Home};
 use crate::interrupt::{Interrupted, Interrupter, Sleeper, Wake};
 use crate::sync::{
     Arc, AtomicBool, AtomicU64, AtomicUsize, Mutex, Ordering, Weak, deadline_after, fence, mutant,
@@ -537,7 +537,7 @@ impl Home for PoolCore {
         }
     }
 
-    fn run_here(&self, id: TaskId, place: u64) -> bool {
+    fn run_here(&self, id: TaskId, place: u64) -> Help {
         worker::run_here(self, id, place)
     }
 }

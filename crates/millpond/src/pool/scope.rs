@@ -18,7 +18,7 @@ use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 use super::ThreadPoolExecutor;
 use super::worker;
 use crate::executor::RejectReason;
-use crate::handle::{Home, JoinError, Outcome, Panic, Place, TaskState, Tracked};
+use crate::handle::{Help, Home, JoinError, Outcome, Panic, Place, TaskState, Tracked};
 use crate::interrupt::{Sleeper, Wake};
 use crate::sync::{Arc, AtomicU8, AtomicUsize, Mutex, Ordering, Weak};
 use crate::task::{Task, TaskId};
@@ -213,11 +213,9 @@ impl<T: Send, F: FnOnce() -> T + Send> Tracked for ScopedCore<F, T> {
         }
     }
 
-    fn help(&self) {
+    fn help(&self) -> Help {
         let home = self.cell.lock().home.as_ref().and_then(Weak::upgrade);
-        if let Some(home) = home {
-            home.run_here(self.id, self.place.get());
-        }
+        home.map_or(Help::Done, |home| home.run_here(self.id, self.place.get()))
     }
 
     fn place(&self) -> &Place {

@@ -10,7 +10,7 @@ use super::feed::Feed;
 use super::hooks::{WorkerBody, WorkerInfo, call_quietly};
 use super::idle::{Rest, Seat};
 use super::stats::{Totals, WorkerCounters};
-use crate::handle::{Outcome, Panic};
+use crate::handle::{Help, Outcome, Panic};
 use crate::interrupt::{self, Nested, Sleeper};
 use crate::sync::{
     Arc, AtomicBool, Mutex, Ordering, deadline_after, fence, mutant, spin_until, thread_local,
@@ -24,6 +24,8 @@ pub(super) struct Worker {
     pub(super) counters: WorkerCounters,
     /// Runs a task, hooks included. Written by the worker only.
     active: AtomicBool,
+    /// Its thread is known to come. Touched under the roster's lock.
+    confirmed: AtomicBool,
     start: Mutex<Start>,
 }
 
@@ -54,6 +56,7 @@ impl Worker {
             info,
             counters: WorkerCounters::default(),
             active: AtomicBool::new(false),
+            confirmed: AtomicBool::new(false),
             start: Mutex::new(Start { phase: Phase::Spawning, first, thread: None }),
         })
     }
@@ -111,6 +114,8 @@ impl Worker {
 #[derive(Debug, Default)]
 pub(super) struct Roster {
     workers: Vec<Arc<Worker>>,
+    /// Workers on the roster that are counted and not confirmed.
+    unconfirmed: usize,
     last_number: usize,
     pub(super) largest: usize,
     /// What workers counted that have left.
@@ -183,17 +188,8 @@ impl PoolCore {
 
     fn try_add_worker(self: &Arc<Self>, first: Option<Task>, limit: Limit) -> Result<(), NotAdded> {
         // 1. Reserve.
-        loop {
-            let seen = self.ctl.load();
-            if !self.may_have_worker(seen, first.is_some()) || seen.workers() >= self.limit(limit) {
-                return Err(NotAdded { first, cause: None });
-            }
-            if self.ctl.try_add_worker(seen) {
-                break;
-            }
-        }
         let with_task = first.is_some();
-        let worker = self.enlist(first);
+        let worker = self.enlist(first, limit)?;
         if with_task {
             self.counters.first_task();
         }
@@ -208,7 +204,7 @@ impl PoolCore {
         // 3. Undo, or done.
         let cause = match spawned {
             Some(Ok(())) => {
-                self.note_size();
+                self.confirm(&worker);
                 return Ok(());
             }
             Some(Err(error)) => Some(error),
@@ -217,23 +213,51 @@ impl PoolCore {
         Err(NotAdded { first: self.unenlist(&worker, with_task), cause })
     }
 
-    fn enlist(&self, first: Option<Task>) -> Arc<Worker> {
+    /// Counts a worker and puts it on the roster, both under the roster's lock, so that `confirm` can tell how many of
+    /// those counted are there in truth.
+    fn enlist(&self, first: Option<Task>, limit: Limit) -> Result<Arc<Worker>, NotAdded> {
         let mut roster = self.roster.lock();
+        loop {
+            let seen = self.ctl.load();
+            if !self.may_have_worker(seen, first.is_some()) || seen.workers() >= self.limit(limit) {
+                return Err(NotAdded { first, cause: None });
+            }
+            if self.ctl.try_add_worker(seen) {
+                break;
+            }
+        }
+        roster.unconfirmed += 1;
         roster.last_number += 1;
         let number = roster.last_number;
         let name = format!("{}{number}", self.name_prefix).into();
         let worker = Worker::new(WorkerInfo { name, number }, first);
         roster.workers.push(Arc::clone(&worker));
-        worker
+        Ok(worker)
     }
 
+    /// The worker's thread is known to come: when the factory says so, or when it is there before that.
+    fn confirm(&self, worker: &Worker) {
+        let mut roster = self.roster.lock();
+        if worker.confirmed.swap(true, Ordering::Relaxed) {
+            return;
+        }
+        roster.unconfirmed -= 1;
+        roster.largest = roster.largest.max(self.ctl.load().workers().saturating_sub(roster.unconfirmed));
+    }
+
+    /// Undoes `enlist`.
     fn unenlist(&self, worker: &Arc<Worker>, with_task: bool) -> Option<Task> {
         let first = worker.take_first();
         if with_task {
             self.counters.no_first_task();
         }
-        self.roster.lock().remove(worker);
+        let mut roster = self.roster.lock();
+        roster.remove(worker);
+        if !worker.confirmed.load(Ordering::Relaxed) {
+            roster.unconfirmed -= 1;
+        }
         self.ctl.remove_worker();
+        drop(roster);
         fence(Ordering::SeqCst); // pairs with the one in `admit_when_room`
         self.room.made();
         self.try_terminate();
@@ -275,10 +299,13 @@ impl PoolCore {
         self.rescue_queue();
     }
 
-    /// Remembers the largest size: when a spawn has succeeded, or when the new thread is first to look.
-    fn note_size(&self) {
-        let mut roster = self.roster.lock();
-        roster.largest = roster.largest.max(self.ctl.load().workers());
+    /// At the beginning of a task's epoch, on its thread. `shutdown_now` advances the state, then interrupts
+    /// what it finds running: either it finds this epoch, or we find the state.
+    fn interrupt_if_stopping(&self) {
+        fence(Ordering::SeqCst);
+        if self.ctl.load().state() >= RunState::Stop {
+            Sleeper::with_current(Sleeper::restore_interrupt);
+        }
     }
 
     /// Interrupts what runs. A thread that is not there yet finds the run state when it begins its first task.
@@ -309,7 +336,7 @@ fn no_worker() -> RefCell<Option<(Arc<PoolCore>, Arc<Worker>)>> {
 pub(super) fn work(pool: &Arc<PoolCore>, worker: &Arc<Worker>) {
     let me = Sleeper::current();
     WORKER.with(|slot| *slot.borrow_mut() = Some((Arc::clone(pool), Arc::clone(worker))));
-    pool.note_size();
+    pool.confirm(worker);
     if let Some(hooks) = &pool.hooks {
         call_quietly(|| hooks.worker_started(&worker.info));
     }
@@ -355,8 +382,10 @@ impl Life<'_> {
             let seen = pool.ctl.load();
             if seen.state() >= RunState::Stop || (seen.state() == RunState::Shutdown && pool.feed.is_empty())
             {
-                pool.ctl.remove_worker();
-                return None;
+                if pool.ctl.try_remove_worker(seen) && !self.stays() {
+                    return None;
+                }
+                continue;
             }
             let timed = pool.core_times_out() || seen.workers() > pool.core_size();
             if (seen.workers() > pool.maximum() || (timed && timed_out))
@@ -404,7 +433,7 @@ impl Life<'_> {
             if by_hand {
                 pool.room.made(); // we are a place for a task
             }
-            !pool.feed.is_empty() || pool.generation() != generation // W3
+            self.has_reason_to_stay_awake(generation) // W3
         })
     }
 
@@ -418,7 +447,7 @@ impl Life<'_> {
         let pool = self.pool;
         // Listed before the second look at the generation: as in `look_around`.
         pool.in_queue.lock().push((Arc::clone(self.me), interrupt::current()));
-        let taken = if pool.generation() != generation {
+        let taken = if pool.generation() != generation || self.nothing_more_will_come() {
             Ok(None)
         } else {
             // A panic of a foreign queue is that queue's affair; we look around and come back.
@@ -438,6 +467,16 @@ impl Life<'_> {
             Ok(None) if pool.generation() == generation => Rest::TimedOut,
             _ => Rest::Called,
         }
+    }
+
+    fn has_reason_to_stay_awake(&self, generation: u64) -> bool {
+        !self.pool.feed.is_empty() || self.pool.generation() != generation || self.nothing_more_will_come()
+    }
+
+    /// In shutdown a worker must not wait for a task when there is none, for nobody will call it: the others leave, and
+    /// the last task may have been taken after we looked at the queue and before we listed ourselves.
+    fn nothing_more_will_come(&self) -> bool {
+        !mutant("sleep_through_shutdown") && !self.pool.ctl.load().is_running() && self.pool.feed.is_empty()
     }
 
     /// After we took ourselves off the count (C1): true if we are needed after all, and counted again.
@@ -470,6 +509,7 @@ impl Life<'_> {
     /// A task or hook has unwound through this worker: true if it goes on, as the one who replaces it.
     fn replaced(&self) -> bool {
         let pool = self.pool;
+        fence(Ordering::SeqCst); // before the look at the queue of a pool in shutdown, as C2
         loop {
             let seen = pool.ctl.load();
             if pool.may_have_worker(seen, false) && seen.workers() <= pool.maximum() {
@@ -485,12 +525,7 @@ impl Life<'_> {
     fn run(&self, task: Task) -> bool {
         self.me.next_epoch();
         self.worker.active.store(true, Ordering::Relaxed);
-        // `shutdown_now` advances the state, then interrupts what it finds running: either it
-        // finds this epoch, or we find the state.
-        fence(Ordering::SeqCst);
-        if self.pool.ctl.load().state() >= RunState::Stop {
-            self.me.restore_interrupt();
-        }
+        self.pool.interrupt_if_stopping();
         let unharmed = run_task(self.pool, self.worker, task);
         self.worker.active.store(false, Ordering::Relaxed);
         self.me.next_epoch();
@@ -541,18 +576,22 @@ fn drop_panic(panic: Option<Panic>) {
 }
 
 /// Runs the waiting task `id` here, inside what runs now, if this thread is a worker of `pool`.
-pub(super) fn run_here(pool: &PoolCore, id: TaskId, place: u64) -> bool {
+pub(super) fn run_here(pool: &PoolCore, id: TaskId, place: u64) -> Help {
     let me = WORKER.with(|slot| slot.borrow().clone());
     let Some((my_pool, worker)) = me.filter(|(mine, _)| std::ptr::eq(&**mine, pool)) else {
-        return false;
+        return Help::Done;
     };
+    if let Some(due) = my_pool.feed.due(id) {
+        return Help::NotBefore(due);
+    }
     let Some(task) = my_pool.feed.remove(id, Some(place)) else {
-        return false;
+        return Help::Done;
     };
     my_pool.room.made();
     let _frame = Nested::enter();
+    my_pool.interrupt_if_stopping();
     run_task(&my_pool, &worker, task);
-    true
+    Help::Done
 }
 
 /// Tells whether the calling thread is a worker of `pool`.
