@@ -391,7 +391,9 @@ impl Sleeper {
         self.has_callbacks.store(!kept.is_empty(), Ordering::Relaxed);
         slow.callbacks = kept;
         drop(slow);
-        drop(stale);
+        for callback in stale {
+            run_quietly(Box::new(move || drop(callback)));
+        }
     }
 }
 

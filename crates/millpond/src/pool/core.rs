@@ -200,15 +200,15 @@ impl PoolCore {
     /// As `admit`. `in_earnest`: asks the queue itself for room, under its lock, and does not trust the look
     /// from outside; the argument in `room.rs` needs that.
     fn admit_as(self: &Arc<Self>, task: Task, in_earnest: bool) -> Result<(), Refusal> {
-        let before_us = self.count_outstanding();
+        self.count_outstanding();
         task.entered(&self.home);
-        self.place(task, before_us, in_earnest).inspect_err(|refusal| {
+        self.place(task, in_earnest).inspect_err(|refusal| {
             refusal.task.left();
             self.task_gone();
         })
     }
 
-    fn place(self: &Arc<Self>, mut task: Task, before_us: usize, in_earnest: bool) -> Result<(), Refusal> {
+    fn place(self: &Arc<Self>, mut task: Task, in_earnest: bool) -> Result<(), Refusal> {
         let mut room = in_earnest.then_some(true);
         loop {
             let seen = self.ctl.load();
@@ -223,7 +223,7 @@ impl PoolCore {
                 core: self.core_size(),
                 maximum: self.maximum(),
                 queue_has_room: room.unwrap_or_else(|| self.feed.has_room(&self.idle)),
-                worker_is_free: before_us < seen.workers(),
+                worker_is_free: self.outstanding() <= seen.workers(),
             };
             let limit = match growth::admit(self.rule, load) {
                 Admission::Reject => return Err(Refusal::new(task, RejectReason::Saturated)),
@@ -241,7 +241,9 @@ impl PoolCore {
                 Admission::CoreThread => worker::Limit::Core,
                 Admission::ExtraThread => worker::Limit::Maximum,
             };
-            match self.add_worker(Some(task), limit) {
+            // An eager pool that has grown meanwhile may have a free worker now.
+            let only_if = (self.rule == GrowthRule::Eager).then_some(seen);
+            match self.add_worker_if(only_if, Some(task), limit) {
                 Ok(()) => return Ok(()),
                 Err(NotAdded { first, cause }) => {
                     task = first.expect("a worker that was not added gives its first task back");
@@ -359,12 +361,17 @@ impl PoolCore {
         }
     }
 
-    /// Eager pools only: counts a task in, and says how many were there before it.
-    fn count_outstanding(&self) -> usize {
-        match self.rule {
-            GrowthRule::QueueFirst => 0,
-            GrowthRule::Eager => self.outstanding.fetch_add(1, Ordering::SeqCst),
+    /// Eager pools only: counts a task in.
+    fn count_outstanding(&self) {
+        if self.rule == GrowthRule::Eager {
+            self.outstanding.fetch_add(1, Ordering::SeqCst);
         }
+    }
+
+    /// Eager pools only: tasks accepted or about to be, and not settled. If there are as many workers, each has one
+    /// or will.
+    fn outstanding(&self) -> usize {
+        self.outstanding.load(Ordering::SeqCst)
     }
 
     /// A task that was counted in is settled, or leaves without having run.

@@ -430,8 +430,9 @@ impl ThreadPoolExecutor {
     /// The number of tasks that were ever scheduled: finished, running and waiting. As in the JDK, tasks that are
     /// taken out of the queue leave it again; see [`PoolStats::submitted`] for a count that only grows.
     pub fn task_count(&self) -> u64 {
+        let queued = self.core().feed.len(); // perhaps the user's code: not under our lock
         let roster = self.core().roster.lock();
-        roster.totals().finished + roster.active_count() as u64 + self.core().feed.len() as u64
+        roster.totals().finished + roster.active_count() as u64 + queued as u64
     }
 
     /// The number of tasks that workers are through with: also those that panicked or that a hook refused, but not

@@ -179,17 +179,32 @@ impl PoolCore {
 
     /// Adds a worker that begins with `first`. Whatever fails leaves no trace, and `first` comes back.
     pub(super) fn add_worker(self: &Arc<Self>, first: Option<Task>, limit: Limit) -> Result<(), NotAdded> {
-        let added = self.try_add_worker(first, limit);
+        self.add_worker_if(None, first, limit)
+    }
+
+    /// As `add_worker`, but only if the control word is still `seen`.
+    pub(super) fn add_worker_if(
+        self: &Arc<Self>,
+        seen: Option<Snapshot>,
+        first: Option<Task>,
+        limit: Limit,
+    ) -> Result<(), NotAdded> {
+        let added = self.try_add_worker(seen, first, limit);
         if added.is_err() {
             self.rescue_queue();
         }
         added
     }
 
-    fn try_add_worker(self: &Arc<Self>, first: Option<Task>, limit: Limit) -> Result<(), NotAdded> {
+    fn try_add_worker(
+        self: &Arc<Self>,
+        only_if: Option<Snapshot>,
+        first: Option<Task>,
+        limit: Limit,
+    ) -> Result<(), NotAdded> {
         // 1. Reserve.
         let with_task = first.is_some();
-        let worker = self.enlist(first, limit)?;
+        let worker = self.enlist(only_if, first, limit)?;
         if with_task {
             self.counters.first_task();
         }
@@ -213,26 +228,38 @@ impl PoolCore {
         Err(NotAdded { first: self.unenlist(&worker, with_task), cause })
     }
 
-    /// Counts a worker and puts it on the roster, both under the roster's lock, so that `confirm` can tell how many of
-    /// those counted are there in truth.
-    fn enlist(&self, first: Option<Task>, limit: Limit) -> Result<Arc<Worker>, NotAdded> {
-        let mut roster = self.roster.lock();
+    /// Counts a worker and puts it on the roster, both under the roster's lock, so that `note_size` can tell how many
+    /// of those counted are there in truth.
+    fn enlist(
+        &self,
+        only_if: Option<Snapshot>,
+        first: Option<Task>,
+        limit: Limit,
+    ) -> Result<Arc<Worker>, NotAdded> {
         loop {
             let seen = self.ctl.load();
-            if !self.may_have_worker(seen, first.is_some()) || seen.workers() >= self.limit(limit) {
+            // The queue may be the user's: it is asked before we take a lock.
+            if only_if.is_some_and(|expected| expected != seen)
+                || !self.may_have_worker(seen, first.is_some())
+                || seen.workers() >= self.limit(limit)
+            {
                 return Err(NotAdded { first, cause: None });
             }
+            let mut roster = self.roster.lock();
             if self.ctl.try_add_worker(seen) {
-                break;
+                return Ok(self.register(&mut roster, first));
             }
         }
+    }
+
+    fn register(&self, roster: &mut Roster, first: Option<Task>) -> Arc<Worker> {
         roster.unconfirmed += 1;
         roster.last_number += 1;
         let number = roster.last_number;
         let name = format!("{}{number}", self.name_prefix).into();
         let worker = Worker::new(WorkerInfo { name, number }, first);
         roster.workers.push(Arc::clone(&worker));
-        Ok(worker)
+        worker
     }
 
     /// The worker's thread is known to come: when the factory says so, or when it is there before that.
@@ -242,7 +269,13 @@ impl PoolCore {
             return;
         }
         roster.unconfirmed -= 1;
-        roster.largest = roster.largest.max(self.ctl.load().workers().saturating_sub(roster.unconfirmed));
+        self.note_size(&mut roster);
+    }
+
+    /// Remembers the largest size, threads that are still to come left out.
+    fn note_size(&self, roster: &mut Roster) {
+        let size = self.ctl.load().workers().saturating_sub(roster.unconfirmed);
+        roster.largest = roster.largest.max(size);
     }
 
     /// Undoes `enlist`.
@@ -273,7 +306,7 @@ impl PoolCore {
         fence(Ordering::SeqCst); // C2
         let seen = self.ctl.load();
         if seen.workers() == 0 && self.may_have_worker(seen, false) && !self.feed.is_empty() {
-            let _ = self.try_add_worker(None, Limit::Maximum);
+            let _ = self.try_add_worker(None, None, Limit::Maximum);
         }
     }
 
@@ -501,6 +534,7 @@ impl Life<'_> {
                 return false;
             }
             if pool.ctl.try_add_worker(seen) {
+                pool.note_size(&mut pool.roster.lock());
                 return true;
             }
         }
