@@ -57,6 +57,16 @@ impl<T> Mutex<T> {
     pub(crate) fn lock(&self) -> MutexGuard<'_, T> {
         self.0.lock().unwrap_or_else(|poisoned| poisoned.into_inner())
     }
+}
+
+/// Something that can be shared because it can only be given away: all access is by value.
+#[derive(Debug)]
+pub(crate) struct GivenAway<T>(std::sync::Mutex<T>);
+
+impl<T> GivenAway<T> {
+    pub(crate) fn new(value: T) -> Self {
+        GivenAway(std::sync::Mutex::new(value))
+    }
 
     pub(crate) fn into_inner(self) -> T {
         self.0.into_inner().unwrap_or_else(|poisoned| poisoned.into_inner())

@@ -120,6 +120,8 @@ pub(crate) trait Joinable<T>: Tracked {
     fn when_done(&self, f: Box<dyn FnOnce() + Send>);
     /// Nobody wants the result any more.
     fn detach(&self);
+    /// The other half.
+    fn tracked(self: Arc<Self>) -> Arc<dyn Tracked>;
 }
 
 pub(crate) struct Core<T, F> {
@@ -361,7 +363,7 @@ impl<T: Send, F: FnOnce() -> T + Send> Tracked for Core<T, F> {
     }
 }
 
-impl<T: Send, F: FnOnce() -> T + Send> Joinable<T> for Core<T, F> {
+impl<T: Send + 'static, F: FnOnce() -> T + Send + 'static> Joinable<T> for Core<T, F> {
     fn wait_done(&self, deadline: Option<Instant>) -> Wake {
         loop {
             if self.is_done() {
@@ -413,5 +415,9 @@ impl<T: Send, F: FnOnce() -> T + Send> Joinable<T> for Core<T, F> {
         drop(cell);
         drop_quietly(waiter);
         drop_quietly(result);
+    }
+
+    fn tracked(self: Arc<Self>) -> Arc<dyn Tracked> {
+        self
     }
 }

@@ -108,6 +108,24 @@ impl Refusal {
     }
 }
 
+/// Eager pools only: counts a task in, and out again if it is not accepted, also when a queue of the user's panics.
+struct Counted<'a>(&'a PoolCore);
+
+impl<'a> Counted<'a> {
+    fn new(pool: &'a PoolCore) -> Self {
+        if pool.rule == GrowthRule::Eager {
+            pool.outstanding.fetch_add(1, Ordering::SeqCst);
+        }
+        Counted(pool)
+    }
+}
+
+impl Drop for Counted<'_> {
+    fn drop(&mut self) {
+        self.0.task_gone();
+    }
+}
+
 impl PoolCore {
     pub(super) fn new(plan: Plan) -> Arc<PoolCore> {
         Arc::new_cyclic(|me: &Weak<PoolCore>| PoolCore {
@@ -179,11 +197,24 @@ impl PoolCore {
     pub(super) fn look_around(&self) {
         self.generation.fetch_add(1, Ordering::SeqCst);
         self.idle.call_all();
+        self.call_all_in_queue();
+        self.room.changed();
+    }
+
+    fn call_all_in_queue(&self) {
         let in_queue = std::mem::take(&mut *self.in_queue.lock());
         for (_, interrupter) in in_queue {
             interrupter.interrupt();
         }
-        self.room.changed();
+    }
+
+    /// Tasks were taken out of the queue by somebody who is not a worker. One that blocks in the queue may have stayed
+    /// only for them.
+    fn taken_out(&self) {
+        if matches!(self.feed, Feed::Blocking { .. }) && self.feed.is_empty() {
+            self.call_all_in_queue();
+        }
+        self.try_terminate();
     }
 
     pub(super) fn generation(&self) -> u64 {
@@ -200,12 +231,14 @@ impl PoolCore {
     /// As `admit`. `in_earnest`: asks the queue itself for room, under its lock, and does not trust the look
     /// from outside; the argument in `room.rs` needs that.
     fn admit_as(self: &Arc<Self>, task: Task, in_earnest: bool) -> Result<(), Refusal> {
-        self.count_outstanding();
+        let counted = Counted::new(self);
         task.entered(&self.home);
-        self.place(task, in_earnest).inspect_err(|refusal| {
-            refusal.task.left();
-            self.task_gone();
-        })
+        let placed = self.place(task, in_earnest);
+        match &placed {
+            Ok(()) => std::mem::forget(counted), // until it is settled
+            Err(refusal) => refusal.task.left(),
+        }
+        placed
     }
 
     fn place(self: &Arc<Self>, mut task: Task, in_earnest: bool) -> Result<(), Refusal> {
@@ -361,13 +394,6 @@ impl PoolCore {
         }
     }
 
-    /// Eager pools only: counts a task in.
-    fn count_outstanding(&self) {
-        if self.rule == GrowthRule::Eager {
-            self.outstanding.fetch_add(1, Ordering::SeqCst);
-        }
-    }
-
     /// Eager pools only: tasks accepted or about to be, and not settled. If there are as many workers, each has one
     /// or will.
     fn outstanding(&self) -> usize {
@@ -416,7 +442,7 @@ impl PoolCore {
             self.room.made();
         }
         self.counters.handed_back(tasks.len());
-        self.try_terminate();
+        self.taken_out();
         tasks
     }
 
@@ -438,7 +464,7 @@ impl PoolCore {
         for task in purged {
             self.forget_cancelled(task);
         }
-        self.try_terminate();
+        self.taken_out();
         count
     }
 
@@ -540,7 +566,7 @@ impl Home for PoolCore {
         }
         if let Some(task) = self.feed.remove(id, Some(place)) {
             self.forget_cancelled(task);
-            self.try_terminate();
+            self.taken_out();
         }
     }
 

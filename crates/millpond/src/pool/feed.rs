@@ -146,14 +146,15 @@ impl Feed {
             Feed::Fifo(fifo) => fifo.push(task),
             Feed::HandOver => idle.hand_over(task),
             Feed::Priority(queue, pushed) => {
+                queue.offer(task)?;
                 pushed.fetch_add(1, Order::Relaxed);
-                queue.offer(task)
+                Ok(())
             }
+            // A queue of the user's own may panic: what it did not accept is not counted.
             Feed::Blocking { queue, pushed, .. } => {
+                queue.offer(task)?;
                 pushed.fetch_add(1, Order::Relaxed);
-                queue.offer(task).inspect_err(|_| {
-                    pushed.fetch_sub(1, Order::Relaxed);
-                })
+                Ok(())
             }
         }
     }

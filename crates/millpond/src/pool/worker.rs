@@ -432,7 +432,9 @@ impl Life<'_> {
             if let Some(task) = self.fetch() {
                 return Some(task);
             }
-            match self.rest(timed, generation) {
+            // Timed out, and not to leave, because there are tasks that nobody can have yet: wait for those.
+            let wait_on = timed_out && matches!(pool.feed, Feed::Blocking { .. });
+            match self.rest(timed && !wait_on, generation) {
                 Rest::Handed(task) => return Some(task),
                 Rest::Called => timed_out = false,
                 Rest::TimedOut => timed_out = true,
@@ -560,7 +562,9 @@ impl Life<'_> {
         self.me.next_epoch();
         self.worker.active.store(true, Ordering::Relaxed);
         self.pool.interrupt_if_stopping();
-        let unharmed = run_task(self.pool, self.worker, task);
+        // All that is the user's is caught where it is called. Should anything get by, the worker must not be lost.
+        let ran = catch_unwind(AssertUnwindSafe(|| run_task(self.pool, self.worker, task)));
+        let unharmed = ran.unwrap_or(false);
         self.worker.active.store(false, Ordering::Relaxed);
         self.me.next_epoch();
         unharmed
