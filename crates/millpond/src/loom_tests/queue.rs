@@ -155,6 +155,27 @@ fn an_interrupted_taker_takes_no_item_with_it() {
     });
 }
 
+/// Whether it has noticed or not, a waiting thread that is interrupted gets nothing that comes after.
+#[test]
+fn an_item_that_comes_after_the_interrupt_is_not_given_to_the_interrupted() {
+    model(|| {
+        let queue = array(1);
+        let me = interrupt::current();
+        let giver = spawn({
+            let queue = Arc::clone(&queue);
+            move || {
+                let waits = format!("{queue:?}").contains("waiting_takers: 1");
+                me.interrupt();
+                if waits {
+                    queue.offer(1).unwrap();
+                }
+            }
+        });
+        assert_eq!(queue.take(), Err(Interrupted));
+        giver.join().unwrap();
+    });
+}
+
 #[test]
 fn a_hand_over_against_the_putters_time_out_does_one_or_the_other() {
     model(|| {
