@@ -86,6 +86,25 @@ fn draining_a_full_queue_releases_all_blocked_putters() {
 }
 
 #[test]
+fn draining_lets_in_no_more_putters_than_fit() {
+    model(|| {
+        let queue = array(1);
+        queue.put(1).unwrap();
+        let putters = [2, 3].map(|n| {
+            let queue = Arc::clone(&queue);
+            spawn(move || queue.put(n).unwrap())
+        });
+        let mut sum: i32 = queue.remove_if(&mut |_| true).iter().sum();
+        for _ in 0..2 {
+            assert!(queue.len() <= 1);
+            sum += queue.take().unwrap();
+        }
+        putters.into_iter().for_each(|putter| putter.join().unwrap());
+        assert_eq!((sum, queue.len()), (6, 0));
+    });
+}
+
+#[test]
 fn raising_the_capacity_releases_a_blocked_put() {
     model(|| {
         let queue = Arc::new(LinkedBlockingQueue::bounded(1).unwrap());
@@ -152,6 +171,27 @@ fn an_interrupted_taker_takes_no_item_with_it() {
         giver.join().unwrap();
         assert_eq!(sum + queue.poll().unwrap_or(0), 3);
         assert_eq!(interrupt::interrupted(), mine != 0); // it either ended the call or is still there
+    });
+}
+
+/// Whether it has noticed or not, a waiting thread that is interrupted gets nothing that comes after.
+#[test]
+fn an_item_that_comes_after_the_interrupt_is_not_given_to_the_interrupted() {
+    model(|| {
+        let queue = array(1);
+        let me = interrupt::current();
+        let giver = spawn({
+            let queue = Arc::clone(&queue);
+            move || {
+                let waits = format!("{queue:?}").contains("waiting_takers: 1");
+                me.interrupt();
+                if waits {
+                    queue.offer(1).unwrap();
+                }
+            }
+        });
+        assert_eq!(queue.take(), Err(Interrupted));
+        giver.join().unwrap();
     });
 }
 
