@@ -43,13 +43,19 @@ impl fmt::Display for ConfigError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::ZeroMaximum { core } => {
-                write!(f, "maximum_pool_size is 0 (core_pool_size is {core}), but a pool needs at least one thread")
+                write!(
+                    f,
+                    "maximum_pool_size is 0 (core_pool_size is {core}), but a pool needs at least one thread"
+                )
             }
             Self::CoreExceedsMaximum { core, maximum } => {
                 write!(f, "maximum_pool_size is {maximum} but core_pool_size is {core}")
             }
             Self::ZeroKeepAlive { keep_alive } => {
-                write!(f, "keep_alive_time is {keep_alive:?}, but core threads that time out need more than zero")
+                write!(
+                    f,
+                    "keep_alive_time is {keep_alive:?}, but core threads that time out need more than zero"
+                )
             }
             Self::ZeroCapacity { queue } => {
                 write!(f, "the capacity of the {queue} is 0, but it needs room for at least one item")

@@ -1,1 +1,335 @@
-//! Queues.
+//! Blocking queues: the trait, its errors, and the five kinds.
+//!
+//! - [`ArrayBlockingQueue`]: first in, first out, with a bound fixed for life; optionally fair.
+//! - [`LinkedBlockingQueue`]: first in, first out, unbounded or with a bound that can change.
+//! - [`SynchronousQueue`]: holds nothing; every `put` meets a `take`.
+//! - [`PriorityBlockingQueue`]: unbounded, least first; equal items in arrival order.
+//! - [`DelayQueue`]: unbounded; an item can be taken once it is due, earliest first.
+//!
+//! Every blocking call can be ended by an interrupt (see [`interrupt`](crate::interrupt)) and has a timed form. A call
+//! that fails hands its item back. `&Q`, `Box<Q>` and `Arc<Q>` of a queue are queues, so a clone of the `Arc` given
+//! to a pool can be kept and looked at.
+//!
+//! # Examples
+//! ```
+//! use millpond::queue::{ArrayBlockingQueue, BlockingQueue};
+//! use std::thread;
+//!
+//! let queue = ArrayBlockingQueue::new(2)?;
+//! thread::scope(|s| {
+//!     s.spawn(|| (1..=100).for_each(|n| queue.put(n).unwrap())); // waits for room when two are in
+//!     let sum: i32 = (1..=100).map(|_| queue.take().unwrap()).sum();
+//!     assert_eq!(sum, 5050);
+//! });
+//! # Ok::<(), millpond::ConfigError>(())
+//! ```
+
+mod array;
+mod delay;
+mod error;
+mod exchange;
+mod heap;
+mod linked;
+mod priority;
+mod ring;
+mod synchronous;
+mod wait;
+
+use std::time::Duration;
+
+use crate::interrupt::Interrupted;
+use crate::sync::Arc;
+
+pub use array::ArrayBlockingQueue;
+pub use delay::{DelayQueue, Delayed};
+pub use error::{OfferError, PutError, QueueEmpty, QueueFull};
+pub use linked::LinkedBlockingQueue;
+pub use priority::PriorityBlockingQueue;
+pub use synchronous::SynchronousQueue;
+
+/// A queue that many threads put items into and take items out of, and that can make them wait.
+///
+/// | | fails at once | waits | waits for a time |
+/// |---|---|---|---|
+/// | in | [`offer`](Self::offer), [`add`](Self::add) | [`put`](Self::put) | [`offer_timeout`](Self::offer_timeout) |
+/// | out | [`poll`](Self::poll), [`remove_head`](Self::remove_head) | [`take`](Self::take) | [`poll_timeout`](Self::poll_timeout) |
+/// | look | [`peek`](Self::peek), [`element`](Self::element) | | |
+///
+/// A call that may wait fails if the thread is interrupted, also when it would not have had to wait. The
+/// exceptions are `put` and `offer_timeout` of the unbounded priority and delay queues: they never wait.
+///
+/// The closures given to [`remove_if`](Self::remove_if), [`retain`](Self::retain) and [`for_each`](Self::for_each),
+/// comparison functions, and the `Clone` and `PartialEq` of items may run while the queue is locked: they must
+/// not call the queue again. Destructors of items run outside the lock. If one of these panics the queue stays whole.
+///
+/// # Examples
+/// The trait is object-safe:
+/// ```
+/// use millpond::queue::{BlockingQueue, LinkedBlockingQueue, SynchronousQueue};
+///
+/// let queues: [Box<dyn BlockingQueue<u8>>; 2] =
+///     [Box::new(LinkedBlockingQueue::unbounded()), Box::new(SynchronousQueue::new())];
+/// assert_eq!(queues.map(|queue| queue.offer(7)), [Ok(()), Err(7)]);
+/// ```
+pub trait BlockingQueue<T: Send>: Send + Sync {
+    /// Inserts `item` if that is possible at once.
+    ///
+    /// # Errors
+    /// Hands the item back if there is no room.
+    fn offer(&self, item: T) -> Result<(), T>;
+
+    /// Inserts `item`, waiting for room if need be.
+    ///
+    /// # Errors
+    /// [`PutError::Interrupted`] with the item, if the thread is interrupted before or while it waits.
+    fn put(&self, item: T) -> Result<(), PutError<T>>;
+
+    /// Inserts `item`, waiting up to `timeout` for room. Zero does not wait; `Duration::MAX` waits for ever.
+    ///
+    /// # Errors
+    /// [`OfferError`] with the item, if time ran out or the thread was interrupted.
+    fn offer_timeout(&self, item: T, timeout: Duration) -> Result<(), OfferError<T>>;
+
+    /// Removes the head of the queue; `None` if there is nothing to take now.
+    fn poll(&self) -> Option<T>;
+
+    /// Removes the head of the queue, waiting for one if need be.
+    ///
+    /// # Errors
+    /// [`Interrupted`] if the thread is interrupted before or while it waits; nothing is removed then.
+    fn take(&self) -> Result<T, Interrupted>;
+
+    /// Removes the head of the queue, waiting up to `timeout` for one; `None` if time ran out.
+    ///
+    /// Zero does not wait; `Duration::MAX` waits for ever.
+    ///
+    /// # Errors
+    /// [`Interrupted`] if the thread is interrupted before or while it waits; nothing is removed then.
+    fn poll_timeout(&self, timeout: Duration) -> Result<Option<T>, Interrupted>;
+
+    /// The number of items in the queue.
+    fn len(&self) -> usize;
+
+    /// How many more items fit now; `usize::MAX` if the queue has no bound.
+    fn remaining_capacity(&self) -> usize;
+
+    /// Moves up to `max` items, in queue order, to the end of `into` and returns how many.
+    ///
+    /// Never waits. Takes what [`poll`](Self::poll) would; the places freed go to threads that wait for them.
+    fn drain_to(&self, into: &mut Vec<T>, max: usize) -> usize;
+
+    /// Removes all items that `matches` says true for and returns them in queue order.
+    ///
+    /// Calls `matches` once for every item, in queue order. If it panics nothing is removed.
+    fn remove_if(&self, matches: &mut dyn FnMut(&T) -> bool) -> Vec<T>;
+
+    /// Calls `see` with every item, in queue order.
+    fn for_each(&self, see: &mut dyn FnMut(&T));
+
+    /// Inserts `item` if that is possible at once, with an error to pass on if it is not.
+    ///
+    /// # Errors
+    /// [`QueueFull`] with the item if there is no room.
+    fn add(&self, item: T) -> Result<(), QueueFull<T>> {
+        self.offer(item).map_err(QueueFull)
+    }
+
+    /// Inserts the items in order until one does not fit; returns how many went in.
+    ///
+    /// # Errors
+    /// [`QueueFull`] with the first item that did not fit. Those before it are in the queue, those after it are
+    /// still in the iterator.
+    ///
+    /// # Examples
+    /// ```
+    /// use millpond::queue::{ArrayBlockingQueue, BlockingQueue, QueueFull};
+    ///
+    /// let queue = ArrayBlockingQueue::new(2)?;
+    /// let mut items = [1, 2, 3, 4].into_iter();
+    /// assert_eq!(queue.add_all(&mut items), Err(QueueFull(3)));
+    /// assert_eq!((queue.to_vec(), items.next()), (vec![1, 2], Some(4)));
+    /// # Ok::<(), millpond::ConfigError>(())
+    /// ```
+    fn add_all(&self, items: &mut dyn Iterator<Item = T>) -> Result<usize, QueueFull<T>> {
+        let mut added = 0;
+        for item in items {
+            self.add(item)?;
+            added += 1;
+        }
+        Ok(added)
+    }
+
+    /// Removes the head of the queue, with an error to pass on if there is none.
+    ///
+    /// # Errors
+    /// [`QueueEmpty`] if there is nothing to take now.
+    fn remove_head(&self) -> Result<T, QueueEmpty> {
+        self.poll().ok_or(QueueEmpty)
+    }
+
+    /// Tells whether the queue has no items.
+    fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+
+    /// Removes and drops all items.
+    fn clear(&self) {
+        drop(self.remove_if(&mut |_| true));
+    }
+
+    /// Removes and drops all items but those that `keep` says true for.
+    ///
+    /// Calls `keep` once for every item, in queue order. If it panics nothing is removed.
+    fn retain(&self, keep: &mut dyn FnMut(&T) -> bool) {
+        drop(self.remove_if(&mut |item| !keep(item)));
+    }
+
+    /// A copy of the head of the queue, if there is one.
+    fn peek(&self) -> Option<T>
+    where
+        T: Clone,
+    {
+        let mut head = None;
+        self.for_each(&mut |item| {
+            head.get_or_insert_with(|| item.clone());
+        });
+        head
+    }
+
+    /// A copy of the head of the queue, with an error to pass on if there is none.
+    ///
+    /// # Errors
+    /// [`QueueEmpty`] if the queue has no items.
+    fn element(&self) -> Result<T, QueueEmpty>
+    where
+        T: Clone,
+    {
+        self.peek().ok_or(QueueEmpty)
+    }
+
+    /// Copies of all items, in queue order.
+    fn to_vec(&self) -> Vec<T>
+    where
+        T: Clone,
+    {
+        let mut items = Vec::new();
+        self.for_each(&mut |item| items.push(item.clone()));
+        items
+    }
+
+    /// Tells whether an item equal to `item` is in the queue.
+    fn contains(&self, item: &T) -> bool
+    where
+        T: PartialEq,
+    {
+        let mut found = false;
+        self.for_each(&mut |other| found = found || other == item);
+        found
+    }
+
+    /// Removes the first item equal to `item`; false if there is none.
+    fn remove(&self, item: &T) -> bool
+    where
+        T: PartialEq,
+    {
+        let mut found = false;
+        let removed = self.remove_if(&mut |other| {
+            let first = !found && other == item;
+            found |= first;
+            first
+        });
+        !removed.is_empty()
+    }
+}
+
+/// Implements the trait for pointers to queues; all methods go to the queue, which may have better than the
+/// provided ones.
+macro_rules! forward {
+    ($($pointer:ty),*) => {$(
+        impl<T: Send, Q: BlockingQueue<T> + ?Sized> BlockingQueue<T> for $pointer {
+            fn offer(&self, item: T) -> Result<(), T> {
+                (**self).offer(item)
+            }
+            fn put(&self, item: T) -> Result<(), PutError<T>> {
+                (**self).put(item)
+            }
+            fn offer_timeout(&self, item: T, timeout: Duration) -> Result<(), OfferError<T>> {
+                (**self).offer_timeout(item, timeout)
+            }
+            fn poll(&self) -> Option<T> {
+                (**self).poll()
+            }
+            fn take(&self) -> Result<T, Interrupted> {
+                (**self).take()
+            }
+            fn poll_timeout(&self, timeout: Duration) -> Result<Option<T>, Interrupted> {
+                (**self).poll_timeout(timeout)
+            }
+            fn len(&self) -> usize {
+                (**self).len()
+            }
+            fn remaining_capacity(&self) -> usize {
+                (**self).remaining_capacity()
+            }
+            fn drain_to(&self, into: &mut Vec<T>, max: usize) -> usize {
+                (**self).drain_to(into, max)
+            }
+            fn remove_if(&self, matches: &mut dyn FnMut(&T) -> bool) -> Vec<T> {
+                (**self).remove_if(matches)
+            }
+            fn for_each(&self, see: &mut dyn FnMut(&T)) {
+                (**self).for_each(see)
+            }
+            fn add(&self, item: T) -> Result<(), QueueFull<T>> {
+                (**self).add(item)
+            }
+            fn add_all(&self, items: &mut dyn Iterator<Item = T>) -> Result<usize, QueueFull<T>> {
+                (**self).add_all(items)
+            }
+            fn remove_head(&self) -> Result<T, QueueEmpty> {
+                (**self).remove_head()
+            }
+            fn is_empty(&self) -> bool {
+                (**self).is_empty()
+            }
+            fn clear(&self) {
+                (**self).clear()
+            }
+            fn retain(&self, keep: &mut dyn FnMut(&T) -> bool) {
+                (**self).retain(keep)
+            }
+            fn peek(&self) -> Option<T>
+            where
+                T: Clone,
+            {
+                (**self).peek()
+            }
+            fn element(&self) -> Result<T, QueueEmpty>
+            where
+                T: Clone,
+            {
+                (**self).element()
+            }
+            fn to_vec(&self) -> Vec<T>
+            where
+                T: Clone,
+            {
+                (**self).to_vec()
+            }
+            fn contains(&self, item: &T) -> bool
+            where
+                T: PartialEq,
+            {
+                (**self).contains(item)
+            }
+            fn remove(&self, item: &T) -> bool
+            where
+                T: PartialEq,
+            {
+                (**self).remove(item)
+            }
+        }
+    )*};
+}
+
+forward!(&Q, Box<Q>, Arc<Q>);

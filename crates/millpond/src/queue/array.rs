@@ -1,0 +1,142 @@
+//! The bounded queue: first in, first out, in a ring whose size never changes.
+
+use std::fmt;
+use std::time::Duration;
+
+use super::exchange::Exchange;
+use super::ring::Ring;
+use super::wait::Patience;
+use super::{BlockingQueue, OfferError, PutError};
+use crate::config::ConfigError;
+use crate::interrupt::Interrupted;
+
+/// Rings up to this many slots are made at once; larger ones grow as they fill.
+const UP_FRONT: usize = 1 << 16;
+
+/// A first-in, first-out queue with a fixed bound.
+///
+/// A full queue makes those who put wait, an empty one those who take: memory stays bounded, and a fast producer is
+/// slowed down to its consumer. [`fair`](Self::fair) promises that waiting threads are served in the order in
+/// which they came.
+///
+/// # Examples
+/// ```
+/// use millpond::queue::{ArrayBlockingQueue, BlockingQueue};
+///
+/// let queue = ArrayBlockingQueue::new(2)?;
+/// queue.add('a')?;
+/// queue.add('b')?;
+/// assert_eq!(queue.offer('c'), Err('c'));
+/// assert_eq!(queue.poll(), Some('a'));
+/// assert_eq!(queue.remaining_capacity(), 1);
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
+pub struct ArrayBlockingQueue<T> {
+    exchange: Exchange<T, Ring<T>>,
+    fair: bool,
+}
+
+impl<T> ArrayBlockingQueue<T> {
+    /// Makes an empty queue with room for `capacity` items. Makes no promise about who of several waiting threads
+    /// is served first.
+    ///
+    /// # Errors
+    /// [`ConfigError::ZeroCapacity`] if `capacity` is 0.
+    pub fn new(capacity: usize) -> Result<Self, ConfigError> {
+        Self::with_fairness(capacity, false)
+    }
+
+    /// Makes an empty queue with room for `capacity` items that serves waiting threads in order of arrival: nobody,
+    /// not even a call that does not wait, gets an item or a place before those who already wait for one.
+    ///
+    /// # Errors
+    /// [`ConfigError::ZeroCapacity`] if `capacity` is 0.
+    pub fn fair(capacity: usize) -> Result<Self, ConfigError> {
+        Self::with_fairness(capacity, true)
+    }
+
+    fn with_fairness(capacity: usize, fair: bool) -> Result<Self, ConfigError> {
+        if capacity == 0 {
+            return Err(ConfigError::ZeroCapacity { queue: "ArrayBlockingQueue" });
+        }
+        let ring = Ring::with_slots(capacity.min(UP_FRONT));
+        Ok(ArrayBlockingQueue { exchange: Exchange::first_come_first_served(ring, capacity), fair })
+    }
+
+    /// The most items that the queue can hold.
+    pub fn capacity(&self) -> usize {
+        self.exchange.capacity()
+    }
+
+    /// Tells whether waiting threads are served in order of arrival.
+    pub fn is_fair(&self) -> bool {
+        self.fair
+    }
+}
+
+impl<T: Send> BlockingQueue<T> for ArrayBlockingQueue<T> {
+    fn offer(&self, item: T) -> Result<(), T> {
+        self.exchange.offer(item)
+    }
+
+    fn put(&self, item: T) -> Result<(), PutError<T>> {
+        self.exchange.put(item, Patience::Forever).map_err(|error| PutError::Interrupted(error.into_inner()))
+    }
+
+    fn offer_timeout(&self, item: T, timeout: Duration) -> Result<(), OfferError<T>> {
+        self.exchange.put(item, Patience::For(timeout))
+    }
+
+    fn poll(&self) -> Option<T> {
+        self.exchange.poll()
+    }
+
+    fn take(&self) -> Result<T, Interrupted> {
+        self.exchange.take(Patience::Forever).map(|item| item.expect("patience for ever does not end"))
+    }
+
+    fn poll_timeout(&self, timeout: Duration) -> Result<Option<T>, Interrupted> {
+        self.exchange.take(Patience::For(timeout))
+    }
+
+    fn len(&self) -> usize {
+        self.exchange.len()
+    }
+
+    fn remaining_capacity(&self) -> usize {
+        self.exchange.remaining_capacity()
+    }
+
+    fn drain_to(&self, into: &mut Vec<T>, max: usize) -> usize {
+        self.exchange.drain_to(into, max)
+    }
+
+    fn remove_if(&self, matches: &mut dyn FnMut(&T) -> bool) -> Vec<T> {
+        self.exchange.remove_if(matches)
+    }
+
+    fn for_each(&self, see: &mut dyn FnMut(&T)) {
+        self.exchange.for_each(see);
+    }
+
+    fn clear(&self) {
+        self.exchange.clear();
+    }
+
+    fn peek(&self) -> Option<T>
+    where
+        T: Clone,
+    {
+        self.exchange.peek()
+    }
+}
+
+impl<T> fmt::Debug for ArrayBlockingQueue<T> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("ArrayBlockingQueue")
+            .field("len", &self.exchange.len())
+            .field("capacity", &self.exchange.capacity())
+            .field("fair", &self.fair)
+            .finish_non_exhaustive()
+    }
+}

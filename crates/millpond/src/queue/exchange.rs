@@ -1,0 +1,315 @@
+//! The exchange: a store of items with a line of waiting threads on either side.
+//!
+//! All queues but the delay queue are an exchange with some store and some capacity: the synchronous queue has
+//! capacity zero, the priority queue a heap without bound. One lock guards the store and both lines. Whoever comes
+//! serves those who wait: a putter hands its item to the first waiting taker, a taker that frees a place moves the item
+//! of the first waiting putter into the store. A waiting thread is thus woken when its call is done, not to try
+//! again: nobody is woken in vain, nobody who comes later can overtake, and nothing needs to be passed on
+//! by a thread that gives up.
+
+use std::fmt;
+
+use super::error::OfferError;
+use super::wait::{Line, Patience, Waiter};
+use crate::interrupt::{self, Interrupted, Wake};
+use crate::sync::{Arc, AtomicUsize, Mutex, MutexGuard, Ordering, spin_until};
+
+/// Where an exchange keeps its items, in queue order.
+///
+/// User code (comparisons, closures) runs only where it says so, and may panic: the store must be whole then.
+pub(super) trait Store<T> {
+    /// Where a new item belongs.
+    type Place;
+
+    /// Finds the place of an item, for an `insert` right after. May run user code if the store has no bound.
+    fn place_for(&self, item: &T) -> Self::Place;
+
+    fn insert(&mut self, place: Self::Place, item: T);
+
+    /// Removes the head. May run user code; nothing is removed if that panics.
+    fn pop(&mut self) -> Option<T>;
+
+    fn len(&self) -> usize;
+
+    fn first(&self) -> Option<&T>;
+
+    /// Shows all items in queue order. Runs user code.
+    fn for_each(&self, see: &mut dyn FnMut(&T));
+
+    /// Removes all matches and returns them in queue order. Runs user code; nothing is removed if that panics.
+    fn remove_if(&mut self, matches: &mut dyn FnMut(&T) -> bool) -> Vec<T>;
+
+    /// Empties the store, in any order.
+    fn take_all(&mut self) -> Vec<T>;
+}
+
+pub(super) struct Exchange<T, S> {
+    state: Mutex<State<T, S>>,
+    /// Copy of `store.len()`, for those who only want to know. Written with the lock held.
+    ///
+    /// Relaxed: a hint as soon as it is read; whoever acts on it looks again under the lock.
+    len: AtomicUsize,
+    /// The most items the store may hold; `usize::MAX`: no bound. Written with the lock held; Relaxed as `len`.
+    capacity: AtomicUsize,
+}
+
+/// Invariants, whenever the lock is free and whenever user code runs under it:
+/// 1. A taker waits only if the store is empty and no putter waits.
+/// 2. A putter waits only if the store holds at least `capacity` items.
+/// 3. The store grows only while it holds fewer than `capacity` items.
+/// 4. A waiter stands in its line if and only if it is not settled.
+struct State<T, S> {
+    store: S,
+    takers: Line<T>,
+    putters: Line<T>,
+}
+
+/// How an item can get in.
+enum Room<T, P> {
+    ToTaker(Arc<Waiter<T>>),
+    InStore(P),
+}
+
+impl<T, S: Store<T>> State<T, S> {
+    /// What can be done with `item`. A taker returned has left its line and must be given the item.
+    fn room_for(&mut self, item: &T, capacity: usize) -> Option<Room<T, S::Place>> {
+        if let Some(taker) = self.takers.next() {
+            return Some(Room::ToTaker(taker));
+        }
+        (self.store.len() < capacity).then(|| Room::InStore(self.store.place_for(item)))
+    }
+
+    /// Moves the item of the next waiting putter into the store if there is a place; the putter is to be woken.
+    fn refill(&mut self, capacity: usize) -> Option<Arc<Waiter<T>>> {
+        if self.store.len() >= capacity {
+            return None;
+        }
+        let putter = self.putters.next()?;
+        let item = putter.relieve();
+        let place = self.store.place_for(&item);
+        self.store.insert(place, item);
+        Some(putter)
+    }
+}
+
+impl<T, S: Store<T>> Exchange<T, S> {
+    /// An exchange that serves who waits longest.
+    pub(super) fn first_come_first_served(store: S, capacity: usize) -> Self {
+        Self::new(store, capacity, Line::first_come_first_served)
+    }
+
+    /// An exchange that serves who waits least.
+    pub(super) fn last_come_first_served(store: S, capacity: usize) -> Self {
+        Self::new(store, capacity, Line::last_come_first_served)
+    }
+
+    fn new(store: S, capacity: usize, line: fn() -> Line<T>) -> Self {
+        Exchange {
+            len: AtomicUsize::new(store.len()),
+            capacity: AtomicUsize::new(capacity),
+            state: Mutex::new(State { store, takers: line(), putters: line() }),
+        }
+    }
+
+    pub(super) fn offer(&self, item: T) -> Result<(), T> {
+        self.try_put(item).map_err(|(item, _)| item)
+    }
+
+    /// Inserts `item`, waiting for as long as there is patience.
+    pub(super) fn put(&self, item: T, patience: Patience) -> Result<(), OfferError<T>> {
+        if interrupt::interrupted() {
+            return Err(OfferError::Interrupted(item));
+        }
+        let Err((item, state)) = self.try_put(item) else { return Ok(()) };
+        drop(state);
+        if patience.is_none() {
+            return Err(OfferError::TimedOut(item));
+        }
+        spin_until(|| self.len() < self.capacity() || self.holds_nothing());
+        let Err((item, mut state)) = self.try_put(item) else { return Ok(()) };
+        let me = Waiter::new(Some(item));
+        state.putters.join(&me);
+        drop(state);
+
+        let wake = me.wait(patience.deadline());
+        if wake == Wake::Ready || !self.state.lock().putters.leave(&me) {
+            keep_interrupt(&me, wake);
+            return Ok(());
+        }
+        let item = me.take_hand().expect("a putter that was not served holds its item");
+        Err(if wake == Wake::Interrupted {
+            OfferError::Interrupted(item)
+        } else {
+            OfferError::TimedOut(item)
+        })
+    }
+
+    pub(super) fn poll(&self) -> Option<T> {
+        self.try_take().ok()
+    }
+
+    /// Removes the head, waiting for one as long as there is patience.
+    pub(super) fn take(&self, patience: Patience) -> Result<Option<T>, Interrupted> {
+        interrupt::check()?;
+        if let Ok(item) = self.try_take() {
+            return Ok(Some(item));
+        }
+        if patience.is_none() {
+            return Ok(None);
+        }
+        spin_until(|| self.len() > 0 || self.holds_nothing());
+        let mut state = match self.try_take() {
+            Ok(item) => return Ok(Some(item)),
+            Err(state) => state,
+        };
+        let me = Waiter::new(None);
+        state.takers.join(&me);
+        drop(state);
+
+        let wake = me.wait(patience.deadline());
+        if wake == Wake::Ready || !self.state.lock().takers.leave(&me) {
+            keep_interrupt(&me, wake);
+            return Ok(Some(me.take_hand().expect("a taker that was served holds its item")));
+        }
+        if wake == Wake::Interrupted { Err(Interrupted) } else { Ok(None) }
+    }
+
+    pub(super) fn len(&self) -> usize {
+        self.len.load(Ordering::Relaxed)
+    }
+
+    pub(super) fn capacity(&self) -> usize {
+        self.capacity.load(Ordering::Relaxed)
+    }
+
+    /// Items only go from hand to hand: looking at `len` tells nothing.
+    fn holds_nothing(&self) -> bool {
+        self.capacity() == 0
+    }
+
+    pub(super) fn remaining_capacity(&self) -> usize {
+        match self.capacity() {
+            usize::MAX => usize::MAX,
+            capacity => capacity.saturating_sub(self.len()),
+        }
+    }
+
+    /// Changes the bound. Items beyond a lower one stay; nothing gets in until they have gone.
+    pub(super) fn set_capacity(&self, capacity: usize) {
+        let state = self.state.lock();
+        self.capacity.store(capacity, Ordering::Relaxed);
+        self.refill_and_unlock(state);
+    }
+
+    /// Moves what is in the store, or at capacity zero in the hands of waiting putters, up to `max` items.
+    pub(super) fn drain_to(&self, into: &mut Vec<T>, max: usize) -> usize {
+        let before = into.len();
+        let mut state = self.state.lock();
+        for _ in 0..max.min(state.store.len()) {
+            into.extend(state.store.pop());
+            self.note_len(&state); // now: the next comparison may panic
+        }
+        let mut relieved = Vec::new();
+        while self.holds_nothing() && into.len() - before < max {
+            let Some(putter) = state.putters.next() else { break };
+            into.push(putter.relieve());
+            relieved.push(putter);
+        }
+        self.refill_and_unlock(state);
+        relieved.iter().for_each(|putter| putter.wake());
+        into.len() - before
+    }
+
+    pub(super) fn remove_if(&self, matches: &mut dyn FnMut(&T) -> bool) -> Vec<T> {
+        let mut state = self.state.lock();
+        let removed = state.store.remove_if(matches);
+        self.refill_and_unlock(state);
+        removed
+    }
+
+    pub(super) fn clear(&self) {
+        let mut state = self.state.lock();
+        let all = state.store.take_all();
+        self.refill_and_unlock(state);
+        drop(all);
+    }
+
+    pub(super) fn for_each(&self, see: &mut dyn FnMut(&T)) {
+        self.state.lock().store.for_each(see);
+    }
+
+    pub(super) fn peek(&self) -> Option<T>
+    where
+        T: Clone,
+    {
+        self.state.lock().store.first().cloned()
+    }
+
+    /// Inserts `item` or hands it back with the lock still held, so that the caller can join the line.
+    ///
+    /// If a comparison panics, `item` is dropped after the guard: parameters outlive locals.
+    fn try_put(&self, item: T) -> Result<(), (T, MutexGuard<'_, State<T, S>>)> {
+        let mut state = self.state.lock();
+        match state.room_for(&item, self.capacity()) {
+            Some(Room::ToTaker(taker)) => {
+                taker.give(item);
+                drop(state);
+                taker.wake();
+                Ok(())
+            }
+            Some(Room::InStore(place)) => {
+                state.store.insert(place, item);
+                self.note_len(&state);
+                Ok(())
+            }
+            None => Err((item, state)),
+        }
+    }
+
+    /// Removes the head, or returns the lock still held, so that the caller can join the line.
+    fn try_take(&self) -> Result<T, MutexGuard<'_, State<T, S>>> {
+        let mut state = self.state.lock();
+        let (item, relieved) = if let Some(item) = state.store.pop() {
+            let relieved = state.refill(self.capacity());
+            self.note_len(&state);
+            (item, relieved)
+        } else if let Some(putter) = state.putters.next() {
+            (putter.relieve(), Some(putter)) // capacity zero: straight from hand to hand
+        } else {
+            return Err(state);
+        };
+        drop(state);
+        if let Some(putter) = relieved {
+            putter.wake();
+        }
+        Ok(item)
+    }
+
+    /// Gives free places to waiting putters, as many as there are of both.
+    fn refill_and_unlock(&self, mut state: MutexGuard<'_, State<T, S>>) {
+        let mut relieved = Vec::new();
+        while let Some(putter) = state.refill(self.capacity()) {
+            relieved.push(putter);
+        }
+        self.note_len(&state);
+        drop(state);
+        relieved.iter().for_each(|putter| putter.wake());
+    }
+
+    fn note_len(&self, state: &State<T, S>) {
+        self.len.store(state.store.len(), Ordering::Relaxed);
+    }
+}
+
+/// An interrupt that came when the call had already succeeded is for the next call.
+fn keep_interrupt<T>(me: &Waiter<T>, wake: Wake) {
+    if wake == Wake::Interrupted {
+        me.restore_interrupt();
+    }
+}
+
+impl<T, S: Store<T>> fmt::Debug for Exchange<T, S> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Exchange").field("len", &self.len()).finish_non_exhaustive()
+    }
+}

@@ -1,0 +1,156 @@
+//! The queue that grows: first in, first out, unbounded or with a bound that can change.
+
+use std::fmt;
+use std::time::Duration;
+
+use super::exchange::Exchange;
+use super::ring::Ring;
+use super::wait::Patience;
+use super::{BlockingQueue, OfferError, PutError};
+use crate::config::ConfigError;
+use crate::interrupt::Interrupted;
+
+/// A first-in, first-out queue without a bound, or with one that [`set_capacity`](Self::set_capacity) changes while
+/// the queue is in use.
+///
+/// Takes memory as it fills and gives it back as it empties. The name is the JDK's; the items are in fact kept
+/// side by side, so nothing is allocated for each of them.
+///
+/// # Examples
+/// ```
+/// use millpond::queue::{BlockingQueue, LinkedBlockingQueue};
+///
+/// let queue = LinkedBlockingQueue::from_iter(["a", "b", "c"]);
+/// assert_eq!(queue.remaining_capacity(), usize::MAX);
+/// queue.set_capacity(2)?;
+/// assert_eq!((queue.len(), queue.remaining_capacity()), (3, 0)); // what is in stays in
+/// assert_eq!(queue.poll(), Some("a"));
+/// assert_eq!(queue.offer("d"), Err("d"));
+/// # Ok::<(), millpond::ConfigError>(())
+/// ```
+pub struct LinkedBlockingQueue<T> {
+    exchange: Exchange<T, Ring<T>>,
+}
+
+impl<T> LinkedBlockingQueue<T> {
+    /// Makes an empty queue without a bound.
+    pub fn unbounded() -> Self {
+        LinkedBlockingQueue { exchange: Exchange::first_come_first_served(Ring::with_slots(0), usize::MAX) }
+    }
+
+    /// Makes an empty queue with room for `capacity` items; `usize::MAX` means no bound.
+    ///
+    /// # Errors
+    /// [`ConfigError::ZeroCapacity`] if `capacity` is 0.
+    pub fn bounded(capacity: usize) -> Result<Self, ConfigError> {
+        let queue = Self::unbounded();
+        queue.set_capacity(capacity)?;
+        Ok(queue)
+    }
+
+    /// The most items that the queue can hold; `usize::MAX`: no bound.
+    pub fn capacity(&self) -> usize {
+        self.exchange.capacity()
+    }
+
+    /// Changes the bound; `usize::MAX` takes it away.
+    ///
+    /// A larger bound lets as many waiting putters in as now fit. A smaller one than there are items keeps the items,
+    /// and lets nothing in until enough of them have gone.
+    ///
+    /// # Errors
+    /// [`ConfigError::ZeroCapacity`] if `capacity` is 0; the bound stays as it is then.
+    pub fn set_capacity(&self, capacity: usize) -> Result<(), ConfigError> {
+        if capacity == 0 {
+            return Err(ConfigError::ZeroCapacity { queue: "LinkedBlockingQueue" });
+        }
+        self.exchange.set_capacity(capacity);
+        Ok(())
+    }
+}
+
+impl<T> Default for LinkedBlockingQueue<T> {
+    /// A queue without a bound.
+    fn default() -> Self {
+        Self::unbounded()
+    }
+}
+
+impl<T> FromIterator<T> for LinkedBlockingQueue<T> {
+    /// A queue without a bound that holds the items in their order.
+    fn from_iter<I: IntoIterator<Item = T>>(items: I) -> Self {
+        let queue = Self::unbounded();
+        for item in items {
+            if queue.exchange.offer(item).is_err() {
+                unreachable!("a queue without a bound has room");
+            }
+        }
+        queue
+    }
+}
+
+impl<T: Send> BlockingQueue<T> for LinkedBlockingQueue<T> {
+    fn offer(&self, item: T) -> Result<(), T> {
+        self.exchange.offer(item)
+    }
+
+    fn put(&self, item: T) -> Result<(), PutError<T>> {
+        self.exchange.put(item, Patience::Forever).map_err(|error| PutError::Interrupted(error.into_inner()))
+    }
+
+    fn offer_timeout(&self, item: T, timeout: Duration) -> Result<(), OfferError<T>> {
+        self.exchange.put(item, Patience::For(timeout))
+    }
+
+    fn poll(&self) -> Option<T> {
+        self.exchange.poll()
+    }
+
+    fn take(&self) -> Result<T, Interrupted> {
+        self.exchange.take(Patience::Forever).map(|item| item.expect("patience for ever does not end"))
+    }
+
+    fn poll_timeout(&self, timeout: Duration) -> Result<Option<T>, Interrupted> {
+        self.exchange.take(Patience::For(timeout))
+    }
+
+    fn len(&self) -> usize {
+        self.exchange.len()
+    }
+
+    fn remaining_capacity(&self) -> usize {
+        self.exchange.remaining_capacity()
+    }
+
+    fn drain_to(&self, into: &mut Vec<T>, max: usize) -> usize {
+        self.exchange.drain_to(into, max)
+    }
+
+    fn remove_if(&self, matches: &mut dyn FnMut(&T) -> bool) -> Vec<T> {
+        self.exchange.remove_if(matches)
+    }
+
+    fn for_each(&self, see: &mut dyn FnMut(&T)) {
+        self.exchange.for_each(see);
+    }
+
+    fn clear(&self) {
+        self.exchange.clear();
+    }
+
+    fn peek(&self) -> Option<T>
+    where
+        T: Clone,
+    {
+        self.exchange.peek()
+    }
+}
+
+impl<T> fmt::Debug for LinkedBlockingQueue<T> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("LinkedBlockingQueue")
+            .field("len", &self.exchange.len())
+            .field("capacity", &self.exchange.capacity())
+            .finish_non_exhaustive()
+    }
+}

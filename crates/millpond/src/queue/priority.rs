@@ -1,0 +1,237 @@
+//! The queue in order: unbounded, least first, equal items in arrival order.
+
+use std::cmp::Ordering;
+use std::fmt;
+use std::time::Duration;
+
+use super::exchange::{Exchange, Store};
+use super::heap::Heap;
+use super::wait::Patience;
+use super::{BlockingQueue, OfferError, PutError};
+use crate::interrupt::Interrupted;
+
+/// An unbounded queue whose head is its least item, as `Ord` or a comparison of your own says.
+///
+/// Items that compare equal come out in the order in which they went in; the JDK's queue makes no such promise.
+/// Looking at the queue, draining it and removing from it are in the same order as taking. `put` and `offer_timeout`
+/// never wait and never fail, also when the thread is interrupted.
+///
+/// An item handed to a thread that already waits for one is compared with nothing. A comparison that panics does
+/// so in the call that compares; the queue keeps all its items and their order.
+///
+/// # Examples
+/// ```
+/// use millpond::queue::{BlockingQueue, PriorityBlockingQueue};
+///
+/// let queue = PriorityBlockingQueue::from_iter([3, 1, 2]);
+/// assert_eq!((queue.poll(), queue.poll()), (Some(1), Some(2)));
+///
+/// let by_length = PriorityBlockingQueue::by(|a: &&str, b: &&str| b.len().cmp(&a.len()));
+/// by_length.add_all(&mut ["pond", "millpond", "mill"].into_iter())?;
+/// assert_eq!(by_length.to_vec(), ["millpond", "pond", "mill"]);
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
+pub struct PriorityBlockingQueue<T> {
+    exchange: Exchange<T, Sorted<T>>,
+}
+
+impl<T> PriorityBlockingQueue<T> {
+    /// Makes an empty queue; the least item, as `Ord` says, comes out first.
+    pub fn new() -> Self
+    where
+        T: Ord,
+    {
+        Self::with(Compare::Natural(T::cmp))
+    }
+
+    /// Makes an empty queue; the item that `compare` calls `Less` comes out first.
+    ///
+    /// `compare` runs while the queue is locked and must not call it. If it contradicts itself the order is
+    /// unspecified, but no item is lost.
+    pub fn by(compare: impl Fn(&T, &T) -> Ordering + Send + Sync + 'static) -> Self {
+        Self::with(Compare::By(Box::new(compare)))
+    }
+
+    fn with(compare: Compare<T>) -> Self {
+        let store = Sorted { heap: Heap::new(), compare, next_number: 0 };
+        PriorityBlockingQueue { exchange: Exchange::first_come_first_served(store, usize::MAX) }
+    }
+}
+
+impl<T: Send> PriorityBlockingQueue<T> {
+    fn insert(&self, item: T) {
+        if self.exchange.offer(item).is_err() {
+            unreachable!("a queue without a bound has room");
+        }
+    }
+}
+
+impl<T: Ord> Default for PriorityBlockingQueue<T> {
+    /// The same as [`new`](Self::new).
+    fn default() -> Self {
+        Self::new()
+    }
+}
+
+impl<T: Ord + Send> FromIterator<T> for PriorityBlockingQueue<T> {
+    fn from_iter<I: IntoIterator<Item = T>>(items: I) -> Self {
+        let mut queue = Self::new();
+        queue.extend(items);
+        queue
+    }
+}
+
+impl<T: Send> Extend<T> for PriorityBlockingQueue<T> {
+    fn extend<I: IntoIterator<Item = T>>(&mut self, items: I) {
+        (&*self).extend(items);
+    }
+}
+
+impl<T: Send> Extend<T> for &PriorityBlockingQueue<T> {
+    fn extend<I: IntoIterator<Item = T>>(&mut self, items: I) {
+        items.into_iter().for_each(|item| self.insert(item));
+    }
+}
+
+/// How items compare. A function pointer for `Ord`: a box would ask for `T: 'static`.
+enum Compare<T> {
+    Natural(fn(&T, &T) -> Ordering),
+    By(Box<Comparison<T>>),
+}
+
+type Comparison<T> = dyn Fn(&T, &T) -> Ordering + Send + Sync;
+
+impl<T> Compare<T> {
+    fn compare(&self, a: &T, b: &T) -> Ordering {
+        match self {
+            Compare::Natural(compare) => compare(a, b),
+            Compare::By(compare) => compare(a, b),
+        }
+    }
+
+    /// Least first, then lowest number first.
+    fn before(&self, a: &Entry<T>, b: &Entry<T>) -> bool {
+        self.compare(&a.item, &b.item).then_with(|| a.number.cmp(&b.number)).is_lt()
+    }
+}
+
+/// The store: a heap of numbered items.
+struct Sorted<T> {
+    heap: Heap<Entry<T>>,
+    compare: Compare<T>,
+    /// Grows with every insertion, so that equal items keep their order of arrival.
+    next_number: u64,
+}
+
+struct Entry<T> {
+    number: u64,
+    item: T,
+}
+
+impl<T> Store<T> for Sorted<T> {
+    type Place = usize;
+
+    fn place_for(&self, item: &T) -> usize {
+        // Strictly less: the newcomer stays behind those it is equal to.
+        self.heap.place_for(|other| self.compare.compare(item, &other.item).is_lt())
+    }
+
+    fn insert(&mut self, place: usize, item: T) {
+        self.heap.insert(place, Entry { number: self.next_number, item });
+        self.next_number += 1;
+    }
+
+    fn pop(&mut self) -> Option<T> {
+        let compare = &self.compare;
+        self.heap.pop(|a, b| compare.before(a, b)).map(|entry| entry.item)
+    }
+
+    fn len(&self) -> usize {
+        self.heap.len()
+    }
+
+    fn first(&self) -> Option<&T> {
+        self.heap.first().map(|entry| &entry.item)
+    }
+
+    fn for_each(&self, see: &mut dyn FnMut(&T)) {
+        self.heap.for_each(|a, b| self.compare.before(a, b), |entry| see(&entry.item));
+    }
+
+    fn remove_if(&mut self, matches: &mut dyn FnMut(&T) -> bool) -> Vec<T> {
+        let compare = &self.compare;
+        let removed = self.heap.remove_if(|a, b| compare.before(a, b), |entry| matches(&entry.item));
+        removed.into_iter().map(|entry| entry.item).collect()
+    }
+
+    fn take_all(&mut self) -> Vec<T> {
+        self.heap.take_all().into_iter().map(|entry| entry.item).collect()
+    }
+}
+
+impl<T: Send> BlockingQueue<T> for PriorityBlockingQueue<T> {
+    fn offer(&self, item: T) -> Result<(), T> {
+        self.exchange.offer(item)
+    }
+
+    /// Inserts `item`. Never waits, never fails.
+    fn put(&self, item: T) -> Result<(), PutError<T>> {
+        self.insert(item);
+        Ok(())
+    }
+
+    /// Inserts `item`. Never waits, never fails.
+    fn offer_timeout(&self, item: T, _: Duration) -> Result<(), OfferError<T>> {
+        self.insert(item);
+        Ok(())
+    }
+
+    fn poll(&self) -> Option<T> {
+        self.exchange.poll()
+    }
+
+    fn take(&self) -> Result<T, Interrupted> {
+        self.exchange.take(Patience::Forever).map(|item| item.expect("patience for ever does not end"))
+    }
+
+    fn poll_timeout(&self, timeout: Duration) -> Result<Option<T>, Interrupted> {
+        self.exchange.take(Patience::For(timeout))
+    }
+
+    fn len(&self) -> usize {
+        self.exchange.len()
+    }
+
+    fn remaining_capacity(&self) -> usize {
+        self.exchange.remaining_capacity()
+    }
+
+    fn drain_to(&self, into: &mut Vec<T>, max: usize) -> usize {
+        self.exchange.drain_to(into, max)
+    }
+
+    fn remove_if(&self, matches: &mut dyn FnMut(&T) -> bool) -> Vec<T> {
+        self.exchange.remove_if(matches)
+    }
+
+    fn for_each(&self, see: &mut dyn FnMut(&T)) {
+        self.exchange.for_each(see);
+    }
+
+    fn clear(&self) {
+        self.exchange.clear();
+    }
+
+    fn peek(&self) -> Option<T>
+    where
+        T: Clone,
+    {
+        self.exchange.peek()
+    }
+}
+
+impl<T> fmt::Debug for PriorityBlockingQueue<T> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("PriorityBlockingQueue").field("len", &self.exchange.len()).finish_non_exhaustive()
+    }
+}

@@ -1,0 +1,79 @@
+//! First in, first out: the store of the array, linked and synchronous queues.
+
+use std::collections::VecDeque;
+
+use super::exchange::Store;
+
+/// Rings up to this many slots never give memory back: it is not worth the work.
+const SMALL: usize = 1024;
+
+/// A ring of items that grows as needed, and shrinks again to no less than it was made for.
+#[derive(Debug)]
+pub(super) struct Ring<T> {
+    items: VecDeque<T>,
+    /// Slots not to give back.
+    keep: usize,
+}
+
+impl<T> Ring<T> {
+    pub(super) fn with_slots(slots: usize) -> Self {
+        Ring { items: VecDeque::with_capacity(slots), keep: slots.max(SMALL) }
+    }
+
+    /// Gives memory back when seven eighths are unused. From one time to the next at least as many items come or
+    /// go as were moved, so this is constant work per item.
+    fn give_back(&mut self) {
+        let slots = self.items.capacity();
+        if slots > self.keep && self.items.len() < slots / 8 {
+            self.items.shrink_to((2 * self.items.len()).max(self.keep));
+        }
+    }
+}
+
+impl<T> Store<T> for Ring<T> {
+    type Place = ();
+
+    fn place_for(&self, _: &T) {}
+
+    fn insert(&mut self, (): (), item: T) {
+        self.items.push_back(item);
+    }
+
+    fn pop(&mut self) -> Option<T> {
+        let item = self.items.pop_front();
+        self.give_back();
+        item
+    }
+
+    fn len(&self) -> usize {
+        self.items.len()
+    }
+
+    fn first(&self) -> Option<&T> {
+        self.items.front()
+    }
+
+    fn for_each(&self, see: &mut dyn FnMut(&T)) {
+        self.items.iter().for_each(see);
+    }
+
+    fn remove_if(&mut self, matches: &mut dyn FnMut(&T) -> bool) -> Vec<T> {
+        // All questions first, then all moves: a panic finds nothing moved.
+        let doomed: Vec<bool> = self.items.iter().map(matches).collect();
+        let mut removed = Vec::new();
+        if doomed.contains(&true) {
+            for doomed in doomed {
+                let item = self.items.pop_front().expect("one answer for each item");
+                if doomed { removed.push(item) } else { self.items.push_back(item) }
+            }
+            self.give_back();
+        }
+        removed
+    }
+
+    fn take_all(&mut self) -> Vec<T> {
+        let all = self.items.drain(..).collect();
+        self.give_back();
+        all
+    }
+}

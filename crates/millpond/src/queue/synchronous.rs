@@ -1,0 +1,122 @@
+//! The queue without room: every item goes from hand to hand.
+
+use std::fmt;
+use std::time::Duration;
+
+use super::exchange::Exchange;
+use super::ring::Ring;
+use super::wait::Patience;
+use super::{BlockingQueue, OfferError, PutError};
+use crate::interrupt::Interrupted;
+
+/// A queue that holds nothing: a `put` waits for a `take` and a `take` for a `put`.
+///
+/// `offer` succeeds only if somebody waits in `take` or `poll_timeout`, and `poll` only if somebody waits in `put` or
+/// `offer_timeout`. To all who look it is empty and full; [`drain_to`](BlockingQueue::drain_to) takes the items of
+/// those who wait in `put`. A `put` that fails was not taken, one that succeeds was: there is no third way.
+///
+/// # Examples
+/// ```
+/// use millpond::queue::{BlockingQueue, SynchronousQueue};
+/// use std::thread;
+///
+/// let queue = SynchronousQueue::new();
+/// assert_eq!(queue.offer(1), Err(1)); // nobody there
+/// thread::scope(|s| {
+///     s.spawn(|| queue.put(2).unwrap());
+///     assert_eq!(queue.take(), Ok(2));
+/// });
+/// ```
+pub struct SynchronousQueue<T> {
+    exchange: Exchange<T, Ring<T>>,
+    fair: bool,
+}
+
+impl<T> SynchronousQueue<T> {
+    /// Makes a queue that serves who came last: a thread that has just begun to wait is still warm.
+    pub fn new() -> Self {
+        let exchange = Exchange::last_come_first_served(Ring::with_slots(0), 0);
+        SynchronousQueue { exchange, fair: false }
+    }
+
+    /// Makes a queue that serves waiting threads in order of arrival.
+    pub fn fair() -> Self {
+        let exchange = Exchange::first_come_first_served(Ring::with_slots(0), 0);
+        SynchronousQueue { exchange, fair: true }
+    }
+
+    /// Tells whether waiting threads are served in order of arrival.
+    pub fn is_fair(&self) -> bool {
+        self.fair
+    }
+}
+
+impl<T> Default for SynchronousQueue<T> {
+    /// The same as [`new`](Self::new).
+    fn default() -> Self {
+        Self::new()
+    }
+}
+
+impl<T: Send> BlockingQueue<T> for SynchronousQueue<T> {
+    fn offer(&self, item: T) -> Result<(), T> {
+        self.exchange.offer(item)
+    }
+
+    fn put(&self, item: T) -> Result<(), PutError<T>> {
+        self.exchange.put(item, Patience::Forever).map_err(|error| PutError::Interrupted(error.into_inner()))
+    }
+
+    fn offer_timeout(&self, item: T, timeout: Duration) -> Result<(), OfferError<T>> {
+        self.exchange.put(item, Patience::For(timeout))
+    }
+
+    fn poll(&self) -> Option<T> {
+        self.exchange.poll()
+    }
+
+    fn take(&self) -> Result<T, Interrupted> {
+        self.exchange.take(Patience::Forever).map(|item| item.expect("patience for ever does not end"))
+    }
+
+    fn poll_timeout(&self, timeout: Duration) -> Result<Option<T>, Interrupted> {
+        self.exchange.take(Patience::For(timeout))
+    }
+
+    fn len(&self) -> usize {
+        self.exchange.len()
+    }
+
+    fn remaining_capacity(&self) -> usize {
+        self.exchange.remaining_capacity()
+    }
+
+    fn drain_to(&self, into: &mut Vec<T>, max: usize) -> usize {
+        self.exchange.drain_to(into, max)
+    }
+
+    fn remove_if(&self, matches: &mut dyn FnMut(&T) -> bool) -> Vec<T> {
+        self.exchange.remove_if(matches)
+    }
+
+    fn for_each(&self, see: &mut dyn FnMut(&T)) {
+        self.exchange.for_each(see);
+    }
+
+    fn clear(&self) {
+        self.exchange.clear();
+    }
+
+    fn peek(&self) -> Option<T>
+    where
+        T: Clone,
+    {
+        self.exchange.peek()
+    }
+}
+
+impl<T> fmt::Debug for SynchronousQueue<T> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("SynchronousQueue").field("fair", &self.fair).finish_non_exhaustive()
+    }
+}

@@ -1,0 +1,151 @@
+//! Waiting that time and interrupts can end: one waiting thread, and a line of them.
+//!
+//! A thread that cannot go on leaves a [`Waiter`] in a [`Line`] of the queue and sleeps. Whoever can serve it takes it
+//! out of the line and settles it, both under the queue's lock, and wakes it after the lock is free. So under the lock
+//! a waiter either stands in its line or has been served: a thread whose time is up looks there which of the two
+//! it is, and a wake-up can neither be lost nor go to somebody who has left.
+
+use std::collections::VecDeque;
+use std::fmt;
+use std::time::{Duration, Instant};
+
+use crate::interrupt::{Sleeper, Wake};
+use crate::sync::{Arc, AtomicBool, Mutex, Ordering, deadline_after, spin_until};
+
+/// How long a call is willing to wait.
+#[derive(Debug, Clone, Copy)]
+pub(super) enum Patience {
+    Forever,
+    For(Duration),
+}
+
+impl Patience {
+    pub(super) fn is_none(self) -> bool {
+        matches!(self, Patience::For(timeout) if timeout.is_zero())
+    }
+
+    /// When patience ends; `None`: never.
+    pub(super) fn deadline(self) -> Option<Instant> {
+        match self {
+            Patience::Forever => None,
+            Patience::For(timeout) => deadline_after(timeout),
+        }
+    }
+}
+
+/// A thread that waits at a queue, and what is handed over between it and the one who serves it.
+pub(super) struct Waiter<T> {
+    sleeper: Arc<Sleeper>,
+    /// True once served. Set under the queue's lock, after `hand`; its owner may read it without.
+    ///
+    /// Release here, Acquire in `is_settled`: the owner that sees true sees what is in `hand`.
+    settled: AtomicBool,
+    /// Of one who wants to put: the item, until it is served. Of one who wants to take: the item, once it is served.
+    hand: Mutex<Option<T>>,
+}
+
+impl<T> Waiter<T> {
+    /// The calling thread, with `hand` in its hand.
+    pub(super) fn new(hand: Option<T>) -> Arc<Self> {
+        Arc::new(Waiter {
+            sleeper: Sleeper::current(),
+            settled: AtomicBool::new(false),
+            hand: Mutex::new(hand),
+        })
+    }
+
+    /// Serves a taker. The caller holds the queue's lock and has taken the waiter out of its line.
+    pub(super) fn give(&self, item: T) {
+        *self.hand.lock() = Some(item);
+        self.settle();
+    }
+
+    /// Serves a putter: relieves it of its item. The caller holds the queue's lock and has taken the waiter
+    /// out of its line.
+    pub(super) fn relieve(&self) -> T {
+        let item = self.hand.lock().take().expect("a putter in the line holds its item");
+        self.settle();
+        item
+    }
+
+    /// Marks the waiter as served, or called. The caller holds the queue's lock; true if it was not marked before.
+    pub(super) fn settle(&self) -> bool {
+        !self.settled.swap(true, Ordering::Release)
+    }
+
+    /// Takes the mark back. Only the owner, with the queue's lock held.
+    pub(super) fn unsettle(&self) {
+        self.settled.store(false, Ordering::Relaxed); // the lock orders it against the next `settle`
+    }
+
+    fn is_settled(&self) -> bool {
+        self.settled.load(Ordering::Acquire)
+    }
+
+    /// Wakes the owner; for whoever settled it, once the lock is free.
+    ///
+    /// The owner may be gone, and wait for something else: all waits look again before they believe a wake-up.
+    pub(super) fn wake(&self) {
+        self.sleeper.unpark();
+    }
+
+    /// Blocks until settled, interrupted or past `deadline`. Only the owner.
+    pub(super) fn wait(&self, deadline: Option<Instant>) -> Wake {
+        spin_until(|| self.is_settled());
+        self.sleeper.wait(deadline, || self.is_settled())
+    }
+
+    /// Gives an interrupt back that ended a wait which had succeeded by then. Only the owner.
+    pub(super) fn restore_interrupt(&self) {
+        self.sleeper.restore_interrupt();
+    }
+
+    /// What is in the hand. Only the owner, and not while the waiter stands in a line.
+    pub(super) fn take_hand(&self) -> Option<T> {
+        self.hand.lock().take()
+    }
+}
+
+/// Waiting threads in order of arrival. Guarded by the queue's lock.
+pub(super) struct Line<T> {
+    /// Those not served yet: being in here and being unsettled is the same, except for the delay queue's
+    /// leader, which is called without leaving.
+    waiters: VecDeque<Arc<Waiter<T>>>,
+    /// True: the last to come is served first.
+    last_first: bool,
+}
+
+impl<T> Line<T> {
+    pub(super) fn first_come_first_served() -> Self {
+        Line { waiters: VecDeque::new(), last_first: false }
+    }
+
+    pub(super) fn last_come_first_served() -> Self {
+        Line { waiters: VecDeque::new(), last_first: true }
+    }
+
+    pub(super) fn join(&mut self, waiter: &Arc<Waiter<T>>) {
+        self.waiters.push_back(Arc::clone(waiter));
+    }
+
+    /// Takes out who is to be served next.
+    pub(super) fn next(&mut self) -> Option<Arc<Waiter<T>>> {
+        if self.last_first { self.waiters.pop_back() } else { self.waiters.pop_front() }
+    }
+
+    pub(super) fn first(&self) -> Option<&Arc<Waiter<T>>> {
+        self.waiters.front()
+    }
+
+    /// Takes `waiter` out; false if it does not stand here, because it was served.
+    pub(super) fn leave(&mut self, waiter: &Arc<Waiter<T>>) -> bool {
+        let at = self.waiters.iter().position(|other| Arc::ptr_eq(other, waiter));
+        at.and_then(|at| self.waiters.remove(at)).is_some()
+    }
+}
+
+impl<T> fmt::Debug for Line<T> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Line").field("waiting", &self.waiters.len()).finish_non_exhaustive()
+    }
+}
