@@ -32,9 +32,10 @@ fn in_entries(expected: &Value, actual: &Value) -> Option<String> {
 
 fn in_record(expected: &Value, actual: &Value) -> Option<String> {
     let fields = expected["obs"].as_object();
-    ["op", "result", "events"].iter().find_map(|key| in_field(expected, actual, key)).or_else(|| {
-        fields?.keys().find_map(|key| in_field(&expected["obs"], &actual["obs"], key))
-    })
+    ["op", "result", "events"]
+        .iter()
+        .find_map(|key| in_field(expected, actual, key))
+        .or_else(|| fields?.keys().find_map(|key| in_field(&expected["obs"], &actual["obs"], key)))
 }
 
 fn in_field(expected: &Value, actual: &Value, key: &str) -> Option<String> {
@@ -69,7 +70,8 @@ mod tests {
 
     #[test]
     fn the_first_differing_field_of_the_first_differing_step_is_named() {
-        let record = |active: i64| json!({"op": "purge", "result": "ok", "events": [], "obs": {"active": active}});
+        let record =
+            |active: i64| json!({"op": "purge", "result": "ok", "events": [], "obs": {"active": active}});
         let expected = json!({"steps": [record(1), record(1)]});
         let actual = json!({"steps": [record(1), record(2)]});
         assert_eq!(

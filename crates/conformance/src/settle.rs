@@ -41,8 +41,9 @@ struct Look {
 
 impl Look {
     fn at(pool: &ThreadPoolExecutor, witness: &impl Witness) -> Look {
-        // Gates first, the probe last: a worker on its way from a gate to the idle list is seen in neither
-        // or, by two looks that differ, in both; never in the same two places twice.
+        // Only the driver, which is here, opens gates and interrupts: so while we look, a worker can arrive at
+        // a gate but not leave one. Idle workers may come and expire; a worker that does either while we
+        // look makes the sums differ, or the two looks.
         let busy = witness.busy();
         let (active, size) = (pool.active_count(), pool.pool_size());
         let (queued, terminated) = (pool.queued_count(), pool.is_terminated());

@@ -4,9 +4,7 @@ use std::collections::BTreeMap;
 
 use crate::model::Model;
 use crate::rng::Rng;
-use crate::scenario::{
-    GateState, KeepAlive, OnInterrupt, Policy, PoolConfig, PoolStep, QueueSpec, TaskSpec,
-};
+use crate::scenario::{GateState, KeepAlive, OnInterrupt, Policy, PoolConfig, PoolStep, QueueSpec, TaskSpec};
 
 /// A family of scenarios.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -77,9 +75,11 @@ impl Tag {
             Tag::CancelPurge => &[(20, Op::Submit), (20, Op::Cancel), (8, Op::Purge), (8, Op::Remove)],
             Tag::GrowCore => &[(15, Op::Execute), (15, Op::Submit), (15, Op::SetCore)],
             Tag::Resize => &[(15, Op::SetCore), (15, Op::SetMax), (5, Op::PrestartAll)],
-            Tag::ShrinkMax => &[(15, Op::SetMax), (20, Op::Execute), (10, Op::Release)],
+            Tag::ShrinkMax => &[(15, Op::SetMax), (15, Op::Execute), (25, Op::Release)],
             Tag::Pregate => &[(25, Op::ReleaseEarly), (10, Op::Submit)],
-            Tag::Illegal => &[(10, Op::SetCore), (10, Op::SetMax), (10, Op::SetKeepAlive), (10, Op::AllowCore)],
+            Tag::Illegal => {
+                &[(10, Op::SetCore), (10, Op::SetMax), (10, Op::SetKeepAlive), (10, Op::AllowCore)]
+            }
             Tag::KeepaliveInstant => &[(8, Op::SetKeepAlive), (8, Op::AllowCore), (8, Op::PrestartCore)],
             Tag::KeepaliveTimed => &[(10, Op::Sleep), (10, Op::Release)],
             Tag::ShutdownDrain => &[(20, Op::Submit), (10, Op::Cancel), (2, Op::Shutdown)],
@@ -169,8 +169,23 @@ fn config(rng: &mut Rng, tag: Tag) -> PoolConfig {
         Tag::GrowCore => {
             (config.core, config.max) = (rng.range(0, 2), rng.range(3, 6));
             config.keep_alive_ms = rng.weighted(&[(4, 60_000), (1, 1)]);
+            config.queue = rng.pick(&[
+                QueueSpec::Array { capacity: 5 },
+                QueueSpec::Linked { capacity: None },
+                QueueSpec::Linked { capacity: Some(3) },
+                QueueSpec::Priority,
+            ]);
         }
-        Tag::ShrinkMax => (config.core, config.max) = (rng.range(0, 2), rng.range(2, 6)),
+        Tag::ShrinkMax => {
+            // Little room in the queue, so that the pool grows; idle workers that stay until told to go.
+            (config.core, config.max) = (rng.range(0, 2), rng.range(2, 6));
+            config.keep_alive_ms = rng.weighted(&[(4, 60_000), (1, 2)]);
+            config.queue = rng.pick(&[
+                QueueSpec::Array { capacity: 1 },
+                QueueSpec::Linked { capacity: Some(2) },
+                QueueSpec::Synchronous,
+            ]);
+        }
         Tag::Priority => config.queue = QueueSpec::Priority,
         Tag::KeepaliveInstant => config.keep_alive_ms = rng.pick(&[0, 1, 2, 5, 10]),
         Tag::KeepaliveTimed => config.keep_alive_ms = rng.pick(&[200, 300, 400]),
@@ -275,6 +290,7 @@ impl<'a> Author<'a> {
             self.try_step(op);
         }
         match self.tag {
+            Tag::GrowCore => self.try_step(Op::SetCore),
             Tag::ShutdownDrain if self.rng.chance(60) => self.try_step(Op::Shutdown),
             Tag::ShutdownNow if self.rng.chance(40) => self.try_step(Op::ShutdownNow),
             _ => {}
@@ -335,15 +351,15 @@ impl<'a> Author<'a> {
                 if self.rng.chance(80) { PoolStep::Release { t } } else { PoolStep::Fail { t } }
             }
             Op::Fail => PoolStep::Fail { t: self.some_task()? },
-            Op::Cancel => PoolStep::Cancel { t: self.some_task()?, may_interrupt: self.rng.chance(50) },
-            Op::Remove => PoolStep::Remove { t: self.some_task()? },
+            Op::Cancel => PoolStep::Cancel { t: self.some_submitted()?, may_interrupt: self.rng.chance(50) },
+            Op::Remove => PoolStep::Remove { t: self.some_queued()? },
             Op::Purge => PoolStep::Purge,
             Op::SetCore => PoolStep::SetCore { n: self.new_core() },
             Op::SetMax => PoolStep::SetMax { n: self.new_max() },
             Op::SetKeepAlive if self.class == KeepAlive::Timed => return None,
-            Op::SetKeepAlive => {
-                PoolStep::SetKeepAlive { ms: self.rng.pick(&[-1, 0, 0, 1, 2, 5, 10, 30_000, 60_000, 120_000]) }
-            }
+            Op::SetKeepAlive => PoolStep::SetKeepAlive {
+                ms: self.rng.pick(&[-1, 0, 0, 1, 2, 5, 10, 30_000, 60_000, 120_000]),
+            },
             Op::AllowCore => PoolStep::AllowCoreTimeout { value: self.rng.chance(65) },
             Op::SetPolicy => PoolStep::SetPolicy { policy: any_policy(self.rng) },
             Op::PrestartCore => PoolStep::PrestartCore,
@@ -402,6 +418,25 @@ impl<'a> Author<'a> {
         }
     }
 
+    /// A task that has a handle, most of the time.
+    fn some_submitted(&mut self) -> Option<i64> {
+        let has_future = |t: &i64| self.model.task(*t).is_some_and(|task| task.has_future());
+        let submitted: Vec<i64> = (1..self.next_task).filter(has_future).collect();
+        if submitted.is_empty() || self.rng.chance(40) {
+            return self.some_task();
+        }
+        Some(self.rng.pick(&submitted))
+    }
+
+    /// A task that waits in the queue, half of the time.
+    fn some_queued(&mut self) -> Option<i64> {
+        let queued = self.model.queued();
+        if queued.is_empty() || self.rng.chance(50) {
+            return self.some_task();
+        }
+        Some(self.rng.pick(&queued))
+    }
+
     fn new_core(&mut self) -> i64 {
         let (core, max) = (self.model.core(), self.model.max());
         match self.tag {
@@ -441,7 +476,7 @@ impl<'a> Author<'a> {
     }
 
     fn get(&mut self) -> Option<PoolStep> {
-        let t = self.some_task()?;
+        let t = self.some_submitted()?;
         let task = self.model.task(t)?;
         let settled = task.is_done() || !task.has_future();
         Some(PoolStep::FutureGet { t, timeout_ms: self.patience(settled) })

@@ -175,7 +175,9 @@ impl Author<'_> {
         let items = self.items.iter().enumerate();
         let (at, _) = match self.queue {
             QueueSpec::Priority => items.min_by_key(|(_, item)| item.v)?,
-            QueueSpec::Delay => items.filter(|(_, item)| item.delay_ms < 0).min_by_key(|(_, i)| i.delay_ms)?,
+            QueueSpec::Delay => {
+                items.filter(|(_, item)| item.delay_ms < 0).min_by_key(|(_, i)| i.delay_ms)?
+            }
             _ => items.min_by_key(|(at, _)| *at)?,
         };
         Some(self.items.remove(at))
