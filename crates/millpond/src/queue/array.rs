@@ -133,10 +133,8 @@ impl<T: Send> BlockingQueue<T> for ArrayBlockingQueue<T> {
 
 impl<T> fmt::Debug for ArrayBlockingQueue<T> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("ArrayBlockingQueue")
-            .field("len", &self.exchange.len())
-            .field("capacity", &self.exchange.capacity())
-            .field("fair", &self.fair)
-            .finish_non_exhaustive()
+        let mut description = f.debug_struct("ArrayBlockingQueue");
+        self.exchange.describe(&mut description);
+        description.field("capacity", &self.capacity()).field("fair", &self.fair).finish()
     }
 }

@@ -148,12 +148,13 @@ impl<T> DelayQueue<T> {
             let wake = me.wait(until);
             state = self.state.lock();
             me.unsettle(); // whatever the call was about, we look at it now
-            let item = if wake == Wake::Interrupted { None } else { state.pop_due() };
+            let interrupted = wake == Wake::Interrupted || me.take_interrupt();
+            let item = if interrupted { None } else { state.pop_due() };
             let too_late = wake == Wake::TimedOut && until == deadline;
-            if item.is_some() || too_late || wake == Wake::Interrupted {
+            if interrupted || item.is_some() || too_late {
                 let next = state.leave(&me);
                 self.unlock(state, next);
-                return if wake == Wake::Interrupted { Err(Interrupted) } else { Ok(item) };
+                return if interrupted { Err(Interrupted) } else { Ok(item) };
             }
         }
     }
@@ -290,6 +291,9 @@ impl<T: Delayed + Send> BlockingQueue<T> for DelayQueue<T> {
 
 impl<T> fmt::Debug for DelayQueue<T> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("DelayQueue").field("len", &self.len.load(Ordering::Relaxed)).finish_non_exhaustive()
+        let state = self.state.lock();
+        let (len, takers) = (state.heap.len(), state.takers.len());
+        drop(state);
+        f.debug_struct("DelayQueue").field("len", &len).field("waiting_takers", &takers).finish()
     }
 }

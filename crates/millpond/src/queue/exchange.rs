@@ -7,7 +7,7 @@
 //! again: nobody is woken in vain, nobody who comes later can overtake, and nothing needs to be passed on
 //! by a thread that gives up.
 
-use std::fmt;
+use std::fmt::DebugStruct;
 
 use super::error::OfferError;
 use super::wait::{Line, Patience, Waiter};
@@ -54,8 +54,8 @@ pub(super) struct Exchange<T, S> {
 }
 
 /// Invariants, whenever the lock is free and whenever user code runs under it:
-/// 1. A taker waits only if the store is empty and no putter waits.
-/// 2. A putter waits only if the store holds at least `capacity` items.
+/// 1. A taker waits only if the store is empty and no putter waits, or it is interrupted and about to leave.
+/// 2. A putter waits only if the store holds at least `capacity` items, or it is interrupted and about to leave.
 /// 3. The store grows only while it holds fewer than `capacity` items.
 /// 4. A waiter stands in its line if and only if it is not settled.
 struct State<T, S> {
@@ -245,6 +245,14 @@ impl<T, S: Store<T>> Exchange<T, S> {
         self.state.lock().store.first().cloned()
     }
 
+    /// Adds what is going on to a description: how many items, how many threads waiting.
+    pub(super) fn describe(&self, f: &mut DebugStruct<'_, '_>) {
+        let state = self.state.lock();
+        let (takers, putters) = (state.takers.len(), state.putters.len());
+        drop(state);
+        f.field("len", &self.len()).field("waiting_takers", &takers).field("waiting_putters", &putters);
+    }
+
     /// Inserts `item` or hands it back with the lock still held, so that the caller can join the line.
     ///
     /// If a comparison panics, `item` is dropped after the guard: parameters outlive locals.
@@ -305,11 +313,5 @@ impl<T, S: Store<T>> Exchange<T, S> {
 fn keep_interrupt<T>(me: &Waiter<T>, wake: Wake) {
     if wake == Wake::Interrupted {
         me.restore_interrupt();
-    }
-}
-
-impl<T, S: Store<T>> fmt::Debug for Exchange<T, S> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Exchange").field("len", &self.len()).finish_non_exhaustive()
     }
 }

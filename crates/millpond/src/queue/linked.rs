@@ -148,9 +148,8 @@ impl<T: Send> BlockingQueue<T> for LinkedBlockingQueue<T> {
 
 impl<T> fmt::Debug for LinkedBlockingQueue<T> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("LinkedBlockingQueue")
-            .field("len", &self.exchange.len())
-            .field("capacity", &self.exchange.capacity())
-            .finish_non_exhaustive()
+        let mut description = f.debug_struct("LinkedBlockingQueue");
+        self.exchange.describe(&mut description);
+        description.field("capacity", &self.capacity()).finish()
     }
 }

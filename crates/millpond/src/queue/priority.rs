@@ -232,6 +232,8 @@ impl<T: Send> BlockingQueue<T> for PriorityBlockingQueue<T> {
 
 impl<T> fmt::Debug for PriorityBlockingQueue<T> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("PriorityBlockingQueue").field("len", &self.exchange.len()).finish_non_exhaustive()
+        let mut description = f.debug_struct("PriorityBlockingQueue");
+        self.exchange.describe(&mut description);
+        description.finish_non_exhaustive() // the comparison has nothing to show
     }
 }

@@ -117,6 +117,8 @@ impl<T: Send> BlockingQueue<T> for SynchronousQueue<T> {
 
 impl<T> fmt::Debug for SynchronousQueue<T> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("SynchronousQueue").field("fair", &self.fair).finish_non_exhaustive()
+        let mut description = f.debug_struct("SynchronousQueue");
+        self.exchange.describe(&mut description);
+        description.field("fair", &self.fair).finish()
     }
 }

@@ -6,7 +6,6 @@
 //! it is, and a wake-up can neither be lost nor go to somebody who has left.
 
 use std::collections::VecDeque;
-use std::fmt;
 use std::time::{Duration, Instant};
 
 use crate::interrupt::{Sleeper, Wake};
@@ -95,6 +94,11 @@ impl<T> Waiter<T> {
         self.sleeper.wait(deadline, || self.is_settled())
     }
 
+    /// Reads and clears the interrupt flag. Only the owner.
+    pub(super) fn take_interrupt(&self) -> bool {
+        self.sleeper.take_interrupt()
+    }
+
     /// Gives an interrupt back that ended a wait which had succeeded by then. Only the owner.
     pub(super) fn restore_interrupt(&self) {
         self.sleeper.restore_interrupt();
@@ -129,8 +133,21 @@ impl<T> Line<T> {
     }
 
     /// Takes out who is to be served next.
+    ///
+    /// One whose interrupt came first is not served: it is about to leave with an error, as a call that finds the flag
+    /// set does.
     pub(super) fn next(&mut self) -> Option<Arc<Waiter<T>>> {
-        if self.last_first { self.waiters.pop_back() } else { self.waiters.pop_front() }
+        let mut waiters = self.waiters.iter();
+        let at = if self.last_first {
+            waiters.rposition(|waiter| !waiter.sleeper.is_interrupted())
+        } else {
+            waiters.position(|waiter| !waiter.sleeper.is_interrupted())
+        };
+        self.waiters.remove(at?)
+    }
+
+    pub(super) fn len(&self) -> usize {
+        self.waiters.len()
     }
 
     pub(super) fn first(&self) -> Option<&Arc<Waiter<T>>> {
@@ -141,11 +158,5 @@ impl<T> Line<T> {
     pub(super) fn leave(&mut self, waiter: &Arc<Waiter<T>>) -> bool {
         let at = self.waiters.iter().position(|other| Arc::ptr_eq(other, waiter));
         at.and_then(|at| self.waiters.remove(at)).is_some()
-    }
-}
-
-impl<T> fmt::Debug for Line<T> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Line").field("waiting", &self.waiters.len()).finish_non_exhaustive()
     }
 }

@@ -1,0 +1,520 @@
+//! The traits that all executors share, and [`Rejected`], the error that hands a task back.
+//!
+//! [`Executor`] takes work, [`ExecutorService`] can also be shut down, and [`ExecutorExt`] adds everything
+//! that can be had from `execute_task` alone, for every executor, also one of your own.
+
+use std::error::Error;
+use std::fmt;
+use std::io;
+use std::time::{Duration, Instant};
+
+use crate::completion;
+use crate::handle::{Canceller, TaskHandle};
+use crate::interrupt::{Interrupted, Sleeper, Wake};
+use crate::queue::{BlockingQueue, LinkedBlockingQueue};
+use crate::sync::{Arc, deadline_after};
+use crate::task::{Task, TaskOf};
+
+/// Something that runs tasks.
+///
+/// # Examples
+/// An executor of your own needs one method and gets all of [`ExecutorExt`]:
+/// ```
+/// use millpond::{Executor, ExecutorExt, Rejected, Task};
+///
+/// struct SameThread;
+/// impl Executor for SameThread {
+///     fn execute_task(&self, task: Task) -> Result<(), Rejected> {
+///         task.run();
+///         Ok(())
+///     }
+/// }
+/// assert_eq!(SameThread.submit(|| 1 + 1)?.join()?, 2);
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
+pub trait Executor: Send + Sync {
+    /// Takes `task` and runs it at some time: on another thread, or here and now, as the executor is made.
+    ///
+    /// # Errors
+    /// [`Rejected`] gives the task back if it cannot be taken.
+    fn execute_task(&self, task: Task) -> Result<(), Rejected>;
+}
+
+impl<E: Executor + ?Sized> Executor for &E {
+    fn execute_task(&self, task: Task) -> Result<(), Rejected> {
+        (**self).execute_task(task)
+    }
+}
+
+impl<E: Executor + ?Sized> Executor for Arc<E> {
+    fn execute_task(&self, task: Task) -> Result<(), Rejected> {
+        (**self).execute_task(task)
+    }
+}
+
+impl<E: Executor + ?Sized> Executor for Box<E> {
+    fn execute_task(&self, task: Task) -> Result<(), Rejected> {
+        (**self).execute_task(task)
+    }
+}
+
+/// An executor with a life cycle.
+pub trait ExecutorService: Executor {
+    /// Takes no more tasks; those already taken run to their end. Does not wait.
+    fn shutdown(&self);
+
+    /// Takes no more tasks, interrupts the running ones and returns those that never started, in queue order.
+    fn shutdown_now(&self) -> Vec<Task>;
+
+    /// Tells whether a shutdown has begun.
+    fn is_shutdown(&self) -> bool;
+
+    /// Tells whether all tasks have ended after a shutdown.
+    fn is_terminated(&self) -> bool;
+
+    /// Waits until terminated, at most `timeout`; true if it is. Completion wins over a pending interrupt.
+    ///
+    /// # Errors
+    /// [`Interrupted`] if the calling thread is interrupted while it has to wait.
+    fn await_termination(&self, timeout: Duration) -> Result<bool, Interrupted>;
+
+    /// Shuts down and waits for all tasks to end.
+    ///
+    /// Waits up to a day, then calls [`shutdown_now`](Self::shutdown_now) and waits on. If the calling thread is
+    /// interrupted meanwhile it calls `shutdown_now` at once, waits on, and leaves the interrupt flag set.
+    fn close(&self) {
+        close_and_wait(self);
+    }
+}
+
+/// What `close` promises, from the other methods.
+pub(crate) fn close_and_wait(service: &(impl ExecutorService + ?Sized)) {
+    const DAY: Duration = Duration::from_secs(24 * 3600);
+    let mut patience = DAY;
+    let mut interrupted = false;
+    service.shutdown();
+    loop {
+        match service.await_termination(patience) {
+            Ok(true) => break,
+            Err(Interrupted) if interrupted => {} // once is enough
+            outcome => {
+                interrupted |= outcome.is_err();
+                patience = Duration::MAX;
+                drop(service.shutdown_now());
+            }
+        }
+    }
+    if interrupted {
+        Sleeper::with_current(Sleeper::restore_interrupt);
+    }
+}
+
+macro_rules! forward_service {
+    ($($pointer:ty),*) => {$(
+        impl<E: ExecutorService + ?Sized> ExecutorService for $pointer {
+            fn shutdown(&self) {
+                (**self).shutdown();
+            }
+            fn shutdown_now(&self) -> Vec<Task> {
+                (**self).shutdown_now()
+            }
+            fn is_shutdown(&self) -> bool {
+                (**self).is_shutdown()
+            }
+            fn is_terminated(&self) -> bool {
+                (**self).is_terminated()
+            }
+            fn await_termination(&self, timeout: Duration) -> Result<bool, Interrupted> {
+                (**self).await_termination(timeout)
+            }
+            fn close(&self) {
+                (**self).close();
+            }
+        }
+    )*};
+}
+forward_service!(&E, Arc<E>, Box<E>);
+
+/// Everything that can be had from [`Executor::execute_task`], for every executor.
+pub trait ExecutorExt: Executor {
+    /// Runs `f` without a handle.
+    ///
+    /// # Errors
+    /// [`Rejected`] gives the work back if the executor cannot take it.
+    fn execute(&self, f: impl FnOnce() + Send + 'static) -> Result<(), Rejected> {
+        self.execute_task(Task::new(f))
+    }
+
+    /// Submits `f` and returns a handle to its result.
+    ///
+    /// # Errors
+    /// [`Rejected`] gives the work back if the executor cannot take it.
+    fn submit<T: Send + 'static>(
+        &self,
+        f: impl FnOnce() -> T + Send + 'static,
+    ) -> Result<TaskHandle<T>, Rejected> {
+        self.submit_task(TaskOf::new(f))
+    }
+
+    /// Submits a task with a name, priority or delay, and returns a handle to its result.
+    ///
+    /// # Errors
+    /// [`Rejected`] gives the work back if the executor cannot take it.
+    fn submit_task<T: Send + 'static>(&self, task: TaskOf<T>) -> Result<TaskHandle<T>, Rejected> {
+        let (task, handle) = task.into_parts();
+        self.execute_task(task)?;
+        Ok(handle)
+    }
+
+    /// Runs all of `tasks` and returns their handles, in the order given, when all are done.
+    ///
+    /// A task that panics fails only its own handle.
+    ///
+    /// # Errors
+    /// [`InvokeError::Rejected`] or [`InvokeError::Interrupted`]; the tasks not yet done are then cancelled.
+    fn invoke_all<T, F>(&self, tasks: impl IntoIterator<Item = F>) -> Result<Vec<TaskHandle<T>>, InvokeError>
+    where
+        T: Send + 'static,
+        F: FnOnce() -> T + Send + 'static,
+    {
+        invoke_all_until(self, tasks, None)
+    }
+
+    /// As [`invoke_all`](Self::invoke_all), for at most `timeout`: what is not done by then is cancelled, and its
+    /// handle says so.
+    ///
+    /// # Errors
+    /// As [`invoke_all`](Self::invoke_all).
+    fn invoke_all_timeout<T, F>(
+        &self,
+        tasks: impl IntoIterator<Item = F>,
+        timeout: Duration,
+    ) -> Result<Vec<TaskHandle<T>>, InvokeError>
+    where
+        T: Send + 'static,
+        F: FnOnce() -> T + Send + 'static,
+    {
+        invoke_all_until(self, tasks, deadline_after(timeout))
+    }
+
+    /// Returns the value of the first task to succeed, and cancels the rest.
+    ///
+    /// Tasks are handed in one after the other, and no more once one has succeeded.
+    ///
+    /// # Errors
+    /// [`InvokeError::Empty`] without tasks, [`InvokeError::AllFailed`] with the last failure if none succeeded,
+    /// [`InvokeError::Rejected`] or [`InvokeError::Interrupted`].
+    fn invoke_any<T, E, F>(&self, tasks: impl IntoIterator<Item = F>) -> Result<T, InvokeError>
+    where
+        T: Send + 'static,
+        E: Into<Box<dyn Error + Send + Sync>> + Send + 'static,
+        F: FnOnce() -> Result<T, E> + Send + 'static,
+    {
+        invoke_any_until(self, tasks, None)
+    }
+
+    /// As [`invoke_any`](Self::invoke_any), for at most `timeout`.
+    ///
+    /// # Errors
+    /// As [`invoke_any`](Self::invoke_any), and [`InvokeError::TimedOut`].
+    fn invoke_any_timeout<T, E, F>(
+        &self,
+        tasks: impl IntoIterator<Item = F>,
+        timeout: Duration,
+    ) -> Result<T, InvokeError>
+    where
+        T: Send + 'static,
+        E: Into<Box<dyn Error + Send + Sync>> + Send + 'static,
+        F: FnOnce() -> Result<T, E> + Send + 'static,
+    {
+        invoke_any_until(self, tasks, deadline_after(timeout))
+    }
+}
+
+impl<E: Executor + ?Sized> ExecutorExt for E {}
+
+/// Cancels the tasks of a batch that is given up half-way.
+struct CancelRest<T>(Vec<TaskHandle<T>>);
+
+impl<T> Drop for CancelRest<T> {
+    fn drop(&mut self) {
+        for handle in &self.0 {
+            handle.cancel(true);
+        }
+    }
+}
+
+fn past(deadline: Option<Instant>) -> bool {
+    deadline.is_some_and(|deadline| Instant::now() >= deadline)
+}
+
+fn invoke_all_until<X, T, F>(
+    executor: &X,
+    tasks: impl IntoIterator<Item = F>,
+    deadline: Option<Instant>,
+) -> Result<Vec<TaskHandle<T>>, InvokeError>
+where
+    X: Executor + ?Sized,
+    T: Send + 'static,
+    F: FnOnce() -> T + Send + 'static,
+{
+    let mut batch = CancelRest(Vec::new());
+    let mut late = false;
+    for f in tasks {
+        let (task, handle) = TaskOf::new(f).into_parts();
+        late = late || past(deadline);
+        if late {
+            handle.cancel(false); // never handed in; its handle says cancelled
+        }
+        batch.0.push(handle);
+        if !late {
+            executor.execute_task(task).map_err(InvokeError::Rejected)?;
+        }
+    }
+    for handle in &batch.0 {
+        match handle.wait_done(deadline) {
+            Wake::Ready => {}
+            Wake::Interrupted => return Err(InvokeError::Interrupted),
+            Wake::TimedOut => break,
+        }
+    }
+    for handle in &batch.0 {
+        handle.cancel(true); // does nothing to those that are done
+    }
+    Ok(std::mem::take(&mut batch.0))
+}
+
+fn invoke_any_until<X, T, E, F>(
+    executor: &X,
+    tasks: impl IntoIterator<Item = F>,
+    deadline: Option<Instant>,
+) -> Result<T, InvokeError>
+where
+    X: Executor + ?Sized,
+    T: Send + 'static,
+    E: Into<Box<dyn Error + Send + Sync>> + Send + 'static,
+    F: FnOnce() -> Result<T, E> + Send + 'static,
+{
+    let finish = Arc::new(LinkedBlockingQueue::unbounded());
+    let mut tasks = tasks.into_iter();
+    let mut started = CancelAll(Vec::new());
+    let mut open = 0_usize;
+    let mut last_failure: Option<Box<dyn Error + Send + Sync>> = None;
+    loop {
+        // 1. One more runner, as long as there are any.
+        let next = tasks.next();
+        let all_started = next.is_none();
+        if let Some(f) = next {
+            started.0.push(completion::start(executor, f, &finish).map_err(InvokeError::Rejected)?);
+            open += 1;
+        }
+        if open == 0 {
+            return Err(last_failure.map_or(InvokeError::Empty, InvokeError::AllFailed));
+        }
+        // 2. Somebody at the finish? Only when all have started is there reason to wait for one.
+        let finished =
+            if all_started { Some(first_finished(&finish, &started.0, deadline)?) } else { finish.poll() };
+        let Some(mut handle) = finished else { continue };
+        // 3. The first success wins.
+        open -= 1;
+        match handle.try_join().expect("only finished tasks arrive") {
+            Ok(Ok(value)) => return Ok(value),
+            Ok(Err(error)) => last_failure = Some(error.into()),
+            Err(error) => last_failure = Some(Box::new(error)),
+        }
+    }
+}
+
+/// Cancels, when it goes out of scope, all that is not done.
+struct CancelAll(Vec<Canceller>);
+
+impl Drop for CancelAll {
+    fn drop(&mut self) {
+        for canceller in &self.0 {
+            canceller.cancel(true);
+        }
+    }
+}
+
+/// Waits for the next task at the finish. A worker runs the waiting ones of its own pool meanwhile, so that a
+/// full pool cannot wait for itself.
+fn first_finished<T: Send>(
+    finish: &LinkedBlockingQueue<TaskHandle<T>>,
+    started: &[Canceller],
+    deadline: Option<Instant>,
+) -> Result<TaskHandle<T>, InvokeError> {
+    for canceller in started {
+        if let Some(handle) = finish.poll() {
+            return Ok(handle);
+        }
+        canceller.help();
+    }
+    let left = deadline.map_or(Duration::MAX, |at| at.saturating_duration_since(Instant::now()));
+    match finish.poll_timeout(left) {
+        Ok(Some(handle)) => Ok(handle),
+        Ok(None) => Err(InvokeError::TimedOut),
+        Err(Interrupted) => Err(InvokeError::Interrupted),
+    }
+}
+
+/// Why `invoke_all` or `invoke_any` gave up.
+#[derive(Debug)]
+#[non_exhaustive]
+pub enum InvokeError {
+    /// `invoke_any` was given no task, so there is no first one.
+    Empty,
+    /// The executor refused one of the tasks; the others were cancelled.
+    Rejected(Rejected),
+    /// No task had succeeded in time.
+    TimedOut,
+    /// The calling thread was interrupted.
+    Interrupted,
+    /// No task succeeded; this is the last failure.
+    AllFailed(Box<dyn Error + Send + Sync>),
+}
+
+impl fmt::Display for InvokeError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Empty => f.write_str("invoke_any needs at least one task"),
+            Self::Rejected(rejected) => write!(f, "a task of the batch was rejected: {rejected}"),
+            Self::TimedOut => f.write_str("no task succeeded in time"),
+            Self::Interrupted => f.write_str("interrupted while waiting for the tasks"),
+            Self::AllFailed(last) => write!(f, "no task succeeded, the last failure was: {last}"),
+        }
+    }
+}
+
+impl Error for InvokeError {
+    fn source(&self) -> Option<&(dyn Error + 'static)> {
+        match self {
+            Self::Rejected(rejected) => Some(rejected),
+            Self::AllFailed(last) => Some(&**last),
+            _ => None,
+        }
+    }
+}
+
+/// Why a task was not taken.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum RejectReason {
+    /// No thread, no place in the queue and no further thread allowed.
+    Saturated,
+    /// The executor has been shut down.
+    Shutdown,
+    /// A thread was needed and could not be started; the cause is the error's `source`.
+    SpawnFailed,
+    /// The submitting thread was interrupted while a blocking policy waited for room; its flag is still set.
+    Interrupted,
+}
+
+/// The error of a refused task. It owns the task: run it, retry it, store it.
+///
+/// # Examples
+/// ```
+/// use millpond::{RejectReason, executors};
+///
+/// let pool = executors::fixed(1)?;
+/// pool.shutdown();
+/// let rejected = pool.execute(|| println!("then I do it myself")).unwrap_err();
+/// assert_eq!(rejected.reason(), RejectReason::Shutdown);
+/// rejected.into_task().run();
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
+pub struct Rejected {
+    task: Task,
+    reason: RejectReason,
+    source: Option<io::Error>,
+    /// The pool as it was: for the message.
+    by: Option<PoolFacts>,
+}
+
+/// What a rejection remembers of the pool: enough for a useful message, cheap enough to take every time.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct PoolFacts {
+    pub(crate) number: u64,
+    pub(crate) pool_size: usize,
+    pub(crate) maximum: usize,
+    pub(crate) queued: usize,
+}
+
+impl Rejected {
+    /// Makes the error: for executors and policies of your own.
+    pub fn new(task: Task, reason: RejectReason) -> Rejected {
+        Rejected { task, reason, source: None, by: None }
+    }
+
+    pub(crate) fn by(mut self, facts: PoolFacts) -> Rejected {
+        self.by = Some(facts);
+        self
+    }
+
+    pub(crate) fn because(mut self, source: io::Error) -> Rejected {
+        self.source = Some(source);
+        self
+    }
+
+    /// Why the task was refused.
+    pub fn reason(&self) -> RejectReason {
+        self.reason
+    }
+
+    /// The refused task.
+    pub fn task(&self) -> &Task {
+        &self.task
+    }
+
+    /// The refused task, to be run, retried or stored. Dropping it resolves its handle as abandoned.
+    pub fn into_task(self) -> Task {
+        self.task
+    }
+}
+
+impl fmt::Display for Rejected {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "task {}", self.task.id())?;
+        if let Some(name) = self.task.name() {
+            write!(f, " ({name})")?;
+        }
+        f.write_str(" rejected: ")?;
+        match (&self.by, self.reason) {
+            (Some(by), _) => write!(f, "pool-{} ", by.number)?,
+            (None, _) => f.write_str("the executor ")?,
+        }
+        match self.reason {
+            RejectReason::Saturated => f.write_str("is saturated"),
+            RejectReason::Shutdown => f.write_str("has been shut down"),
+            RejectReason::SpawnFailed => f.write_str("could not start a thread"),
+            RejectReason::Interrupted => f.write_str("had no room before the waiting thread was interrupted"),
+        }?;
+        if let Some(source) = &self.source {
+            write!(f, ": {source}")?;
+        }
+        match &self.by {
+            Some(by) => write!(
+                f,
+                " (pool size = {}, maximum = {}, queued tasks = {})",
+                by.pool_size, by.maximum, by.queued
+            ),
+            None => Ok(()),
+        }
+    }
+}
+
+impl fmt::Debug for Rejected {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Rejected")
+            .field("task", &self.task)
+            .field("reason", &self.reason)
+            .field("source", &self.source)
+            .field("by", &self.by)
+            .finish()
+    }
+}
+
+impl Error for Rejected {
+    fn source(&self) -> Option<&(dyn Error + 'static)> {
+        self.source.as_ref().map(|source| source as &(dyn Error + 'static))
+    }
+}

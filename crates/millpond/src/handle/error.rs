@@ -1,0 +1,93 @@
+//! Why a join gave no value: [`JoinError`], and the caught [`Panic`] it may carry.
+
+use std::any::Any;
+use std::error::Error;
+use std::fmt;
+
+use crate::interrupt::Interrupted;
+use crate::sync::Mutex;
+
+/// Why a task's handle has no value to give.
+#[derive(Debug)]
+#[non_exhaustive]
+pub enum JoinError {
+    /// The task was cancelled.
+    Cancelled,
+    /// The task panicked.
+    Panicked(Panic),
+    /// The task was discarded, removed or drained, and dropped without having run.
+    Abandoned,
+    /// The waiting thread was interrupted. The task goes on: this is not its outcome.
+    Interrupted,
+    /// The result was already handed out.
+    Taken,
+}
+
+impl fmt::Display for JoinError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Cancelled => f.write_str("the task was cancelled"),
+            Self::Panicked(panic) => write!(f, "the task panicked: {panic}"),
+            Self::Abandoned => f.write_str("the task was dropped without having run"),
+            Self::Interrupted => f.write_str("interrupted while waiting for the task, which goes on"),
+            Self::Taken => f.write_str("the task's result was already taken"),
+        }
+    }
+}
+
+impl Error for JoinError {
+    fn source(&self) -> Option<&(dyn Error + 'static)> {
+        match self {
+            Self::Panicked(panic) => Some(panic),
+            _ => None,
+        }
+    }
+}
+
+impl From<Interrupted> for JoinError {
+    fn from(_: Interrupted) -> Self {
+        Self::Interrupted
+    }
+}
+
+/// A caught panic: its message, and the payload unchanged.
+pub struct Panic {
+    message: Option<String>,
+    /// A payload need not be `Sync`; the lock, taken only to give it away, makes the error so.
+    payload: Mutex<Box<dyn Any + Send>>,
+}
+
+impl Panic {
+    pub(crate) fn new(payload: Box<dyn Any + Send>) -> Self {
+        let message = if let Some(text) = payload.downcast_ref::<&'static str>() {
+            Some((*text).to_owned())
+        } else {
+            payload.downcast_ref::<String>().cloned()
+        };
+        Panic { message, payload: Mutex::new(payload) }
+    }
+
+    /// The panic message, if the payload is a string, as that of `panic!` is.
+    pub fn message(&self) -> Option<&str> {
+        self.message.as_deref()
+    }
+
+    /// The payload, for [`std::panic::resume_unwind`] or a downcast.
+    pub fn into_payload(self) -> Box<dyn Any + Send> {
+        self.payload.into_inner()
+    }
+}
+
+impl fmt::Debug for Panic {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Panic").field("message", &self.message).finish_non_exhaustive()
+    }
+}
+
+impl fmt::Display for Panic {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.message().unwrap_or("a payload that is not a string"))
+    }
+}
+
+impl Error for Panic {}

@@ -1,0 +1,392 @@
+//! The state that a task and its handle share: who may run it, what came of it, who waits for it.
+//!
+//! One allocation holds the closure, then the result, and whoever waits. All changes happen under one small
+//! lock, held for a few instructions and never while user code runs (the closure, its destructor, a waker).
+//! The state alone can also be read without the lock.
+
+use std::any::Any;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::task::{Context, Poll, Waker};
+use std::time::Instant;
+
+use super::{JoinError, Panic};
+use crate::interrupt::{self, Interrupter, Sleeper, Wake};
+use crate::sync::{Arc, AtomicU8, AtomicU64, Mutex, Ordering, Weak, spin_until};
+use crate::task::TaskId;
+
+/// How far a task has come.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum TaskState {
+    /// Not started: queued, on its way to a worker, or handed back.
+    Pending,
+    /// Its closure runs.
+    Running,
+    /// It returned a value.
+    Succeeded,
+    /// It panicked.
+    Failed,
+    /// It was cancelled, before or while it ran.
+    Cancelled,
+    /// It was dropped without having run.
+    Abandoned,
+}
+
+impl TaskState {
+    const ALL: [TaskState; 6] =
+        [Self::Pending, Self::Running, Self::Succeeded, Self::Failed, Self::Cancelled, Self::Abandoned];
+
+    pub(crate) fn is_done(self) -> bool {
+        !matches!(self, Self::Pending | Self::Running)
+    }
+
+    /// The state that `as u8` made this of.
+    pub(crate) fn from_u8(bits: u8) -> TaskState {
+        Self::ALL[usize::from(bits)]
+    }
+}
+
+/// What a worker counts when it is through with a task.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Outcome {
+    Succeeded,
+    Panicked,
+    /// Cancelled before it ran, or while it ran.
+    Cancelled,
+}
+
+/// The pool whose queue a task waits in, as far as its handle needs to know.
+pub(crate) trait Home: Send + Sync {
+    /// The task was cancelled while it waited: gives its place free, if this pool does that at once.
+    fn cancelled(&self, id: TaskId, place: u64);
+
+    /// Runs the task on the calling thread if that is a worker of this pool and the task still waits.
+    fn run_here(&self, id: TaskId, place: u64) -> bool;
+}
+
+/// Where in its queue a task is. A hint, which the queue checks against the task's id.
+#[derive(Debug)]
+pub(crate) struct Place(AtomicU64);
+
+impl Place {
+    pub(crate) fn new() -> Self {
+        Place(AtomicU64::new(u64::MAX))
+    }
+    // Relaxed: written and read under the queue's lock, or as a hint that is checked there.
+    pub(crate) fn set(&self, place: u64) {
+        self.0.store(place, Ordering::Relaxed);
+    }
+    pub(crate) fn get(&self) -> u64 {
+        self.0.load(Ordering::Relaxed)
+    }
+}
+
+/// The half of the shared state that an executor sees.
+pub(crate) trait Tracked: Send + Sync {
+    /// Runs the closure, if it is still there, and keeps its panic. `settle` is told the outcome before any
+    /// other thread can see it.
+    fn run(&self, settle: &mut dyn FnMut(Outcome));
+    /// Nobody will run it: resolves the handle, unless it is resolved.
+    fn abandon(&self);
+    fn state(&self) -> TaskState;
+    fn cancel(&self, may_interrupt: bool) -> bool;
+    /// A pool has taken the task.
+    fn entered(&self, home: &Weak<dyn Home>);
+    /// The pool has given the task away without running it.
+    fn left(&self);
+    /// If the task waits in the queue of a pool that the calling thread works for, runs it here.
+    fn help(&self);
+    fn place(&self) -> &Place;
+    fn id(&self) -> TaskId;
+}
+
+/// The half that a handle sees.
+pub(crate) trait Joinable<T>: Tracked {
+    /// Blocks until the task is done. Runs it here if it waits in the queue of the pool we are a worker of.
+    fn wait_done(&self, deadline: Option<Instant>) -> Wake;
+    /// The result of a task that is done; `None` if it is not.
+    fn take_result(&self) -> Option<Result<T, JoinError>>;
+    /// As `take_result`; if not done, `context`'s waker is called when it is.
+    fn poll_result(&self, context: &mut Context<'_>) -> Poll<Result<T, JoinError>>;
+    /// Calls `f` when the task is done, at once if it is; on whichever thread makes it so.
+    fn when_done(&self, f: Box<dyn FnOnce() + Send>);
+    /// Nobody wants the result any more.
+    fn detach(&self);
+}
+
+pub(crate) struct Core<T, F> {
+    id: TaskId,
+    /// A [`TaskState`]. Written only under `cell`; what was written there before is visible to an Acquire load.
+    ///
+    /// Pending -> Running               `run`, which takes the closure
+    /// Pending -> Cancelled, Abandoned  `cancel`, `abandon`, which take and drop the closure
+    /// Running -> Succeeded, Failed     `run`, which leaves the result
+    /// Running -> Cancelled             `cancel`; what the closure then returns is dropped
+    ///
+    /// The other four are final.
+    state: AtomicU8,
+    place: Place,
+    cell: Mutex<Cell<T, F>>,
+}
+
+struct Cell<T, F> {
+    /// There while Pending.
+    work: Option<F>,
+    /// There from Succeeded or Failed until it is taken.
+    result: Option<Result<T, Panic>>,
+    /// There while Running: how to interrupt it.
+    runner: Option<Interrupter>,
+    /// The pool that has it, while Pending.
+    home: Option<Weak<dyn Home>>,
+    /// At most one: there is one handle, and waiting takes it by value or exclusively.
+    waiter: Waiter,
+    /// The handle is gone: a result is dropped at once instead of kept for as long as a `Canceller` lives.
+    detached: bool,
+}
+
+enum Waiter {
+    Nobody,
+    Thread(Arc<Sleeper>),
+    Task(Waker),
+    Callback(Box<dyn FnOnce() + Send>),
+}
+
+impl Waiter {
+    /// Not under any lock: wakers and callbacks are not ours.
+    fn wake(self) {
+        match self {
+            Waiter::Nobody => {}
+            Waiter::Thread(sleeper) => sleeper.unpark(),
+            Waiter::Task(waker) => waker.wake(),
+            Waiter::Callback(f) => f(),
+        }
+    }
+}
+
+impl<T: Send, F: FnOnce() -> T + Send> Core<T, F> {
+    pub(crate) fn new(id: TaskId, work: F) -> Self {
+        Core {
+            id,
+            state: AtomicU8::new(TaskState::Pending as u8),
+            place: Place::new(),
+            cell: Mutex::new(Cell {
+                work: Some(work),
+                result: None,
+                runner: None,
+                home: None,
+                waiter: Waiter::Nobody,
+                detached: false,
+            }),
+        }
+    }
+
+    fn is_done(&self) -> bool {
+        self.state().is_done()
+    }
+
+    fn set_state(&self, state: TaskState) {
+        self.state.store(state as u8, Ordering::Release);
+    }
+
+    /// Takes the closure for running it here. `None`: somebody else was first.
+    fn start(&self) -> Option<F> {
+        let mut cell = self.cell.lock();
+        let work = cell.work.take()?;
+        cell.home = None;
+        cell.runner = Some(interrupt::current());
+        self.set_state(TaskState::Running);
+        Some(work)
+    }
+
+    /// Records what came of it, unless it was cancelled meanwhile.
+    fn finish(&self, result: Result<T, Box<dyn Any + Send>>, settle: &mut dyn FnMut(Outcome)) {
+        let (state, outcome) = match &result {
+            Ok(_) => (TaskState::Succeeded, Outcome::Succeeded),
+            Err(_) => (TaskState::Failed, Outcome::Panicked),
+        };
+        let mut result = Some(result.map_err(Panic::new));
+        let mut cell = self.cell.lock();
+        cell.runner = None;
+        if self.is_done() {
+            settle(Outcome::Cancelled);
+        } else {
+            if !cell.detached {
+                cell.result = result.take();
+            }
+            settle(outcome);
+            self.set_state(state);
+        }
+        let waiter = std::mem::replace(&mut cell.waiter, Waiter::Nobody);
+        drop(cell);
+        drop_quietly(result);
+        waiter.wake();
+    }
+
+    /// Ends a task that has not started.
+    fn end_unstarted(&self, state: TaskState) -> Option<Unstarted<F>> {
+        let mut cell = self.cell.lock();
+        let work = cell.work.take()?;
+        self.set_state(state);
+        let home = cell.home.take();
+        Some(Unstarted { work, home, waiter: std::mem::replace(&mut cell.waiter, Waiter::Nobody) })
+    }
+
+    fn cancel_running(&self, may_interrupt: bool) -> bool {
+        let mut cell = self.cell.lock();
+        if self.state() != TaskState::Running {
+            return false;
+        }
+        self.set_state(TaskState::Cancelled);
+        let runner = cell.runner.take();
+        let waiter = std::mem::replace(&mut cell.waiter, Waiter::Nobody);
+        drop(cell);
+        // The interrupter is of this task's epoch: if the worker has gone on meanwhile, this does nothing.
+        if let (Some(runner), true) = (runner, may_interrupt) {
+            runner.interrupt();
+        }
+        waiter.wake();
+        true
+    }
+
+    /// Installs `waiter`; hands it back if the task is done, for then nobody would call it.
+    fn wait_as(&self, waiter: Waiter) -> Result<(), Waiter> {
+        let mut cell = self.cell.lock();
+        if self.is_done() {
+            return Err(waiter);
+        }
+        let old = std::mem::replace(&mut cell.waiter, waiter);
+        drop(cell);
+        drop(old); // a waker, perhaps: not under the lock
+        Ok(())
+    }
+}
+
+struct Unstarted<F> {
+    work: F,
+    home: Option<Weak<dyn Home>>,
+    waiter: Waiter,
+}
+
+fn drop_quietly<V>(value: V) {
+    let _ = catch_unwind(AssertUnwindSafe(|| drop(value)));
+}
+
+impl<T: Send, F: FnOnce() -> T + Send> Tracked for Core<T, F> {
+    fn run(&self, settle: &mut dyn FnMut(Outcome)) {
+        match self.start() {
+            Some(work) => self.finish(catch_unwind(AssertUnwindSafe(work)), settle),
+            None => settle(Outcome::Cancelled),
+        }
+    }
+
+    fn abandon(&self) {
+        if self.state() != TaskState::Pending {
+            return;
+        }
+        if let Some(ended) = self.end_unstarted(TaskState::Abandoned) {
+            drop_quietly(ended.work);
+            ended.waiter.wake();
+        }
+    }
+
+    fn cancel(&self, may_interrupt: bool) -> bool {
+        let Some(ended) = self.end_unstarted(TaskState::Cancelled) else {
+            return self.cancel_running(may_interrupt);
+        };
+        drop_quietly(ended.work); // its captures go at once, wherever the empty task still waits
+        if let Some(home) = ended.home.and_then(|home| home.upgrade()) {
+            home.cancelled(self.id, self.place.get());
+        }
+        ended.waiter.wake();
+        true
+    }
+
+    fn state(&self) -> TaskState {
+        // Pairs with the Release in `set_state`: whoever sees "done" sees the result.
+        TaskState::from_u8(self.state.load(Ordering::Acquire))
+    }
+
+    fn entered(&self, home: &Weak<dyn Home>) {
+        let mut cell = self.cell.lock();
+        if cell.work.is_some() {
+            cell.home = Some(Weak::clone(home));
+        }
+    }
+
+    fn left(&self) {
+        self.cell.lock().home = None;
+    }
+
+    fn help(&self) {
+        let home = self.cell.lock().home.as_ref().and_then(Weak::upgrade);
+        if let Some(home) = home {
+            home.run_here(self.id, self.place.get());
+        }
+    }
+
+    fn place(&self) -> &Place {
+        &self.place
+    }
+
+    fn id(&self) -> TaskId {
+        self.id
+    }
+}
+
+impl<T: Send, F: FnOnce() -> T + Send> Joinable<T> for Core<T, F> {
+    fn wait_done(&self, deadline: Option<Instant>) -> Wake {
+        if self.is_done() {
+            return Wake::Ready;
+        }
+        self.help();
+        if spin_until(|| self.is_done()) {
+            return Wake::Ready;
+        }
+        let me = Sleeper::current();
+        if self.wait_as(Waiter::Thread(Arc::clone(&me))).is_err() {
+            return Wake::Ready;
+        }
+        // No wake-up is lost: whoever makes the task done does it under the lock that installed us, and then
+        // wakes the waiter it found there.
+        let wake = me.wait(deadline, || self.is_done());
+        if wake != Wake::Ready {
+            let _ = self.wait_as(Waiter::Nobody);
+        }
+        wake
+    }
+
+    fn take_result(&self) -> Option<Result<T, JoinError>> {
+        let state = self.state();
+        match state {
+            TaskState::Pending | TaskState::Running => None,
+            TaskState::Cancelled => Some(Err(JoinError::Cancelled)),
+            TaskState::Abandoned => Some(Err(JoinError::Abandoned)),
+            TaskState::Succeeded | TaskState::Failed => {
+                let result = self.cell.lock().result.take();
+                Some(result.map_or(Err(JoinError::Taken), |r| r.map_err(JoinError::Panicked)))
+            }
+        }
+    }
+
+    fn poll_result(&self, context: &mut Context<'_>) -> Poll<Result<T, JoinError>> {
+        if !self.is_done() && self.wait_as(Waiter::Task(context.waker().clone())).is_ok() {
+            return Poll::Pending;
+        }
+        Poll::Ready(self.take_result().expect("done, and done is final"))
+    }
+
+    fn when_done(&self, f: Box<dyn FnOnce() + Send>) {
+        if let Err(waiter) = self.wait_as(Waiter::Callback(f)) {
+            waiter.wake();
+        }
+    }
+
+    fn detach(&self) {
+        let mut cell = self.cell.lock();
+        cell.detached = true;
+        let waiter = std::mem::replace(&mut cell.waiter, Waiter::Nobody);
+        let result = cell.result.take();
+        drop(cell);
+        drop(waiter);
+        drop_quietly(result);
+    }
+}

@@ -1,0 +1,1 @@
+//! Models of the protocols, run by loom: `ci/loom.sh`.

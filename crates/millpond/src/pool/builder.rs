@@ -1,0 +1,179 @@
+//! [`Builder`]: a pool's options and their defaults, checked once in `build`.
+
+use std::fmt;
+use std::io;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::thread::JoinHandle;
+use std::time::Duration;
+
+use super::ThreadPoolExecutor;
+use super::core::{Plan, PoolCore, Settings};
+use super::feed::WorkQueue;
+use super::growth::GrowthRule;
+use super::hooks::{Hooks, ThreadFactory, WorkerBody, plain_threads};
+use super::policy::{self, Handler, RejectedExecutionHandler};
+use crate::ConfigError;
+use crate::sync::Arc;
+
+/// Gathers the options of a [`ThreadPoolExecutor`].
+///
+/// Without any, a pool has one thread, an unbounded queue and the aborting policy.
+#[derive(Debug)]
+#[must_use = "a builder does nothing until `build`"]
+pub struct Builder {
+    core: usize,
+    maximum: Option<usize>,
+    keep_alive: Duration,
+    core_times_out: bool,
+    queue: WorkQueue,
+    handler: Handler,
+    name_prefix: Option<String>,
+    factory: Factory,
+    hooks: Option<HooksOption>,
+    remove_on_cancel: bool,
+    rule: GrowthRule,
+}
+
+struct Factory(Arc<ThreadFactory>);
+struct HooksOption(Arc<dyn Hooks>);
+
+impl fmt::Debug for Factory {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("Factory")
+    }
+}
+
+impl fmt::Debug for HooksOption {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("Hooks")
+    }
+}
+
+impl Builder {
+    pub(super) fn new() -> Self {
+        Builder {
+            core: 1,
+            maximum: None,
+            keep_alive: Duration::from_secs(60),
+            core_times_out: false,
+            queue: WorkQueue::linked(),
+            handler: Handler::new(policy::Abort),
+            name_prefix: None,
+            factory: Factory(plain_threads()),
+            hooks: None,
+            remove_on_cancel: true,
+            rule: GrowthRule::QueueFirst,
+        }
+    }
+
+    /// Sets how many threads are started before the queue is used, and kept when there is no work. Default: 1.
+    pub fn core_pool_size(mut self, threads: usize) -> Self {
+        self.core = threads;
+        self
+    }
+
+    /// Sets how many threads there may be when the queue is full. Default: the core size, and at least 1.
+    pub fn maximum_pool_size(mut self, threads: usize) -> Self {
+        self.maximum = Some(threads);
+        self
+    }
+
+    /// Sets how long a thread above the core size waits for work before it leaves. Default: 60 seconds.
+    /// `Duration::MAX` keeps it for ever, zero lets it go at once.
+    pub fn keep_alive_time(mut self, time: Duration) -> Self {
+        self.keep_alive = time;
+        self
+    }
+
+    /// Lets idle core threads leave too: an idle pool then shrinks to nothing. Needs a keep-alive time above zero.
+    /// Default: false.
+    pub fn allow_core_thread_time_out(mut self, allow: bool) -> Self {
+        self.core_times_out = allow;
+        self
+    }
+
+    /// Sets the queue for tasks that no thread can take yet. Default: [`WorkQueue::linked`], without a bound.
+    pub fn work_queue(mut self, queue: WorkQueue) -> Self {
+        self.queue = queue;
+        self
+    }
+
+    /// Sets what happens to a task that does not fit: one of [`policy`](crate::policy), or a closure
+    /// `|task: Task, pool: &ThreadPoolExecutor| -> Result<(), Rejected>`. Default: [`Abort`](crate::policy::Abort).
+    pub fn rejected_execution_handler(mut self, handler: impl RejectedExecutionHandler) -> Self {
+        self.handler = Handler::new(handler);
+        self
+    }
+
+    /// Sets what worker threads are called: this prefix, then a number from 1. Default: `pool-N-thread-`.
+    pub fn thread_name_prefix(mut self, prefix: impl Into<String>) -> Self {
+        self.name_prefix = Some(prefix.into());
+        self
+    }
+
+    /// Sets how threads are made: for stack sizes, priorities, affinity. Default: a plain named thread.
+    ///
+    /// The factory gets the body of the worker, starts a thread that calls [`WorkerBody::run`] and returns its
+    /// handle. An error, a panic, or a body that is dropped unrun counts as a failed spawn: the task goes to
+    /// the queue if another worker lives, and else back to its submitter with
+    /// [`SpawnFailed`](crate::RejectReason::SpawnFailed).
+    pub fn thread_factory(
+        mut self,
+        factory: impl Fn(WorkerBody) -> io::Result<JoinHandle<()>> + Send + Sync + 'static,
+    ) -> Self {
+        self.factory = Factory(Arc::new(factory));
+        self
+    }
+
+    /// Sets the callbacks. Default: none.
+    pub fn hooks(mut self, hooks: impl Hooks) -> Self {
+        self.hooks = Some(HooksOption(Arc::new(hooks)));
+        self
+    }
+
+    /// Chooses what cancelling a waiting task does to the queue. Default: true, its place is free at once. False, as
+    /// in the JDK: it stays until a worker reaches it, which then calls the hooks and counts it, or until
+    /// [`purge`](ThreadPoolExecutor::purge).
+    pub fn remove_on_cancel(mut self, remove: bool) -> Self {
+        self.remove_on_cancel = remove;
+        self
+    }
+
+    /// Uses threads up to the maximum before the queue. Default: the JDK's order, core, queue, maximum.
+    ///
+    /// A thread is started when a task arrives and no worker is free, also below the core size: there
+    /// are never more threads than there were tasks at once.
+    pub fn eager(mut self) -> Self {
+        self.rule = GrowthRule::Eager;
+        self
+    }
+
+    /// Makes the pool. No thread is started yet.
+    ///
+    /// # Errors
+    /// [`ConfigError`] if the options contradict each other; it names the values.
+    pub fn build(self) -> Result<ThreadPoolExecutor, ConfigError> {
+        static NUMBERS: AtomicU64 = AtomicU64::new(1);
+        let settings = Settings {
+            core: self.core,
+            maximum: self.maximum.unwrap_or(self.core.max(1)),
+            keep_alive: self.keep_alive,
+            core_times_out: self.core_times_out,
+        };
+        settings.check()?;
+        let feed = self.queue.into_feed()?;
+        // Relaxed: only uniqueness matters.
+        let number = NUMBERS.fetch_add(1, Ordering::Relaxed);
+        Ok(ThreadPoolExecutor::from_core(PoolCore::new(Plan {
+            number,
+            name_prefix: self.name_prefix.unwrap_or_else(|| format!("pool-{number}-thread-")),
+            settings,
+            feed,
+            rule: self.rule,
+            remove_on_cancel: self.remove_on_cancel,
+            hooks: self.hooks.map(|HooksOption(hooks)| hooks),
+            handler: self.handler,
+            factory: self.factory.0,
+        })))
+    }
+}

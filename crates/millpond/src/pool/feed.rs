@@ -1,0 +1,268 @@
+//! Where workers get their tasks from: one face for the kinds of work queue.
+//!
+//! Three kinds are ours through and through (first-in-first-out, hand-over, priority): a worker that finds nothing
+//! sleeps in `idle`, where waking is accounted for. In the fourth, which has the delay queue and queues of
+//! the user's own, only the queue knows when a task may be had, so workers block inside it and are
+//! interrupted when they should look around.
+
+use std::cmp::Ordering;
+use std::fmt;
+
+use super::fifo::Fifo;
+use super::idle::Idle;
+use crate::queue::{BlockingQueue, DelayQueue, PriorityBlockingQueue};
+use crate::sync::{Arc, AtomicU64, Ordering as Order};
+use crate::task::{Task, TaskId};
+use crate::{ConfigError, queue};
+
+/// The kind of queue in which a pool keeps the tasks that no thread can take yet.
+///
+/// It decides how the pool grows: a pool exceeds its core size only when its queue refuses a task. So with
+/// an unbounded queue it never does, with a bounded one it does when the queue is full, and with a synchronous
+/// one as soon as no worker is idle.
+#[derive(Debug)]
+pub struct WorkQueue {
+    kind: Kind,
+}
+
+#[derive(Debug)]
+enum Kind {
+    Array(usize),
+    Linked(usize),
+    Synchronous,
+    Priority,
+    Delay,
+    Custom(CustomQueue),
+}
+
+struct CustomQueue(Arc<dyn BlockingQueue<Task>>);
+
+impl fmt::Debug for CustomQueue {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("CustomQueue").field("len", &self.0.len()).finish_non_exhaustive()
+    }
+}
+
+impl WorkQueue {
+    /// First in first out, at most `capacity` tasks. A capacity of 0 is refused when the pool is built.
+    pub fn array(capacity: usize) -> Self {
+        WorkQueue { kind: Kind::Array(capacity) }
+    }
+
+    /// First in first out, without a bound: the pool never exceeds its core size and never rejects while it runs.
+    pub fn linked() -> Self {
+        WorkQueue { kind: Kind::Linked(usize::MAX) }
+    }
+
+    /// First in first out, at most `capacity` tasks. A capacity of 0 is refused when the pool is built.
+    pub fn linked_bounded(capacity: usize) -> Self {
+        WorkQueue { kind: Kind::Linked(capacity) }
+    }
+
+    /// Keeps no task: one is handed to a worker that waits for it, or gets a new thread, or is rejected.
+    pub fn synchronous() -> Self {
+        WorkQueue { kind: Kind::Synchronous }
+    }
+
+    /// The largest priority first, equal ones in order of arrival. Without a bound.
+    ///
+    /// A task that gets a new thread starts at once, whatever its priority.
+    pub fn priority() -> Self {
+        WorkQueue { kind: Kind::Priority }
+    }
+
+    /// Gives out tasks when they are due (see [`Task::with_delay`]), the earliest first. Without a bound.
+    ///
+    /// Every task passes through the queue, so that none starts before it is due; threads are started
+    /// for it up to the core size, and at least one.
+    pub fn delay() -> Self {
+        WorkQueue { kind: Kind::Delay }
+    }
+
+    /// A queue of your own. Keep a clone of an `Arc` to look into it.
+    ///
+    /// Workers block in its `take` and `poll_timeout`, and the pool interrupts them to make them leave or look
+    /// at changed settings: those two must return [`Interrupted`](crate::interrupt::Interrupted) then, as
+    /// they do if they wait by calling one of the queues of this crate. A task that is put into the queue
+    /// behind the pool's back starts no thread: it waits until there is a worker.
+    pub fn custom(queue: impl BlockingQueue<Task> + 'static) -> Self {
+        WorkQueue { kind: Kind::Custom(CustomQueue(Arc::new(queue))) }
+    }
+
+    pub(super) fn into_feed(self) -> Result<Feed, ConfigError> {
+        let zero = |queue| Err(ConfigError::ZeroCapacity { queue });
+        Ok(match self.kind {
+            Kind::Array(0) => return zero("array work queue"),
+            Kind::Linked(0) => return zero("linked work queue"),
+            Kind::Array(capacity) | Kind::Linked(capacity) => Feed::Fifo(Fifo::new(capacity)),
+            Kind::Synchronous => Feed::HandOver,
+            Kind::Priority => Feed::Priority(PriorityBlockingQueue::by(most_urgent_first), AtomicU64::new(0)),
+            Kind::Delay => {
+                Feed::Blocking { queue: Arc::new(DelayQueue::new()), always: true, pushed: AtomicU64::new(0) }
+            }
+            Kind::Custom(CustomQueue(queue)) => {
+                Feed::Blocking { queue, always: false, pushed: AtomicU64::new(0) }
+            }
+        })
+    }
+}
+
+fn most_urgent_first(a: &Task, b: &Task) -> Ordering {
+    b.priority().cmp(&a.priority())
+}
+
+/// A work queue in use.
+pub(super) enum Feed {
+    Fifo(Fifo),
+    /// No queue: tasks go from hand to hand, through `idle`.
+    HandOver,
+    /// With the number of tasks accepted so far.
+    Priority(PriorityBlockingQueue<Task>, AtomicU64),
+    /// Workers block in it. `always`: every task must go through it, also one that gets a new thread.
+    Blocking {
+        queue: Arc<dyn queue::BlockingQueue<Task>>,
+        always: bool,
+        pushed: AtomicU64,
+    },
+}
+
+impl fmt::Debug for Feed {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let kind = match self {
+            Feed::Fifo(_) => "Fifo",
+            Feed::HandOver => "HandOver",
+            Feed::Priority(..) => "Priority",
+            Feed::Blocking { .. } => "Blocking",
+        };
+        f.debug_struct(kind).field("len", &self.len()).finish_non_exhaustive()
+    }
+}
+
+impl Feed {
+    /// Puts `task` where a worker will find it, or gives it back when there is no room.
+    pub(super) fn offer(&self, task: Task, idle: &Idle) -> Result<(), Task> {
+        match self {
+            Feed::Fifo(fifo) => fifo.push(task),
+            Feed::HandOver => idle.hand_over(task),
+            Feed::Priority(queue, pushed) => {
+                pushed.fetch_add(1, Order::Relaxed);
+                queue.offer(task)
+            }
+            Feed::Blocking { queue, pushed, .. } => {
+                pushed.fetch_add(1, Order::Relaxed);
+                queue.offer(task).inspect_err(|_| {
+                    pushed.fetch_sub(1, Order::Relaxed);
+                })
+            }
+        }
+    }
+
+    /// Every task must go through the queue, also one for which a thread is started.
+    pub(super) fn takes_all(&self) -> bool {
+        matches!(self, Feed::Blocking { always: true, .. })
+    }
+
+    /// A guess, for the growth rule; `offer` knows.
+    pub(super) fn has_room(&self, idle: &Idle) -> bool {
+        match self {
+            Feed::Fifo(fifo) => fifo.len() < fifo.capacity(),
+            Feed::HandOver => idle.someone_sleeps(),
+            Feed::Priority(..) | Feed::Blocking { .. } => true,
+        }
+    }
+
+    /// Takes the next task, if there is one to be had.
+    pub(super) fn poll(&self) -> Option<Task> {
+        match self {
+            Feed::Fifo(fifo) => fifo.pop(),
+            Feed::HandOver => None,
+            Feed::Priority(queue, _) => queue.poll(),
+            Feed::Blocking { queue, .. } => queue.poll(),
+        }
+    }
+
+    pub(super) fn len(&self) -> usize {
+        match self {
+            Feed::Fifo(fifo) => fifo.len(),
+            Feed::HandOver => 0,
+            Feed::Priority(queue, _) => queue.len(),
+            Feed::Blocking { queue, .. } => queue.len(),
+        }
+    }
+
+    pub(super) fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+
+    pub(super) fn remaining_capacity(&self) -> usize {
+        match self {
+            Feed::Fifo(fifo) if fifo.capacity() == usize::MAX => usize::MAX,
+            Feed::Fifo(fifo) => fifo.capacity() - fifo.len().min(fifo.capacity()),
+            Feed::HandOver => 0,
+            Feed::Priority(..) => usize::MAX,
+            Feed::Blocking { queue, .. } => queue.remaining_capacity(),
+        }
+    }
+
+    /// Takes the task `id` out of the queue.
+    pub(super) fn remove(&self, id: TaskId, place: Option<u64>) -> Option<Task> {
+        match self {
+            Feed::Fifo(fifo) => fifo.remove(id, place),
+            _ => self.remove_if(|task| task.id() == id).pop(),
+        }
+    }
+
+    /// As `remove`, for a task that turned out not to be accepted.
+    pub(super) fn take_back(&self, id: TaskId) -> Option<Task> {
+        match self {
+            Feed::Fifo(fifo) => fifo.unpush(id),
+            Feed::HandOver => None,
+            Feed::Priority(_, pushed) | Feed::Blocking { pushed, .. } => {
+                self.remove(id, None).inspect(|_| {
+                    pushed.fetch_sub(1, Order::Relaxed);
+                })
+            }
+        }
+    }
+
+    /// Takes out all tasks that `unwanted` accepts, in queue order.
+    pub(super) fn remove_if(&self, unwanted: impl Fn(&Task) -> bool) -> Vec<Task> {
+        match self {
+            Feed::Fifo(fifo) => fifo.remove_if(unwanted),
+            Feed::HandOver => Vec::new(),
+            Feed::Priority(queue, _) => queue.remove_if(&mut |task| unwanted(task)),
+            Feed::Blocking { queue, .. } => queue.remove_if(&mut |task| unwanted(task)),
+        }
+    }
+
+    /// Takes out all tasks, in queue order.
+    pub(super) fn drain(&self) -> Vec<Task> {
+        if let Feed::Priority(queue, _) = self {
+            let mut drained = Vec::new();
+            queue.drain_to(&mut drained, usize::MAX);
+            return drained;
+        }
+        self.remove_if(|_| true)
+    }
+
+    /// The ids of the waiting tasks, in queue order.
+    pub(super) fn ids(&self) -> Vec<TaskId> {
+        let mut tasks: Vec<(TaskId, i32)> = Vec::new();
+        match self {
+            Feed::Fifo(fifo) => return fifo.ids(),
+            Feed::HandOver => {}
+            Feed::Priority(queue, _) => queue.for_each(&mut |task| tasks.push((task.id(), task.priority()))),
+            Feed::Blocking { queue, .. } => queue.for_each(&mut |task| tasks.push((task.id(), 0))),
+        }
+        tasks.into_iter().map(|(id, _)| id).collect()
+    }
+
+    /// Tasks accepted by the queue so far.
+    pub(super) fn pushed(&self) -> u64 {
+        match self {
+            Feed::Fifo(fifo) => fifo.pushed(),
+            Feed::HandOver => 0,
+            Feed::Priority(_, pushed) | Feed::Blocking { pushed, .. } => pushed.load(Order::Relaxed),
+        }
+    }
+}

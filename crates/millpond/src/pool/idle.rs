@@ -1,0 +1,207 @@
+//! Workers without work: who sleeps, and who is to be woken.
+//!
+//! Waking is what costs, so a submit wakes at most one worker, and none while one that was woken is still on its
+//! way to the queue: that one looks at the queue, and if it finds more than it can take, wakes the next. The
+//! last to fall asleep is the first to be woken: it is the warm one, and the cold ones age out.
+//!
+//! The handshake
+//!
+//! ```text
+//! submit                               worker
+//! S1 put the task into the queue       W1 list myself, raise `sleeping`
+//! S2 fence                             W2 fence
+//! S3 look at `sleeping`, `calling`     W3 look at the queue; sleep only if it is empty
+//! ```
+//!
+//! One of the two fences comes first. If S2 does, W3 sees the task. If W2 does, S3 sees the sleeper, and calls it
+//! unless `calling` says that another one is on its way; that one lowers `calling` before its own
+//! fence and look (W4, W5 below), so by the same argument either it sees the task or we see `calling` lowered.
+//! Model: `loom_tests::pool::announce_idle_against_publish`.
+
+use std::time::Instant;
+
+use crate::interrupt::Sleeper;
+use crate::sync::{Arc, AtomicBool, AtomicUsize, Mutex, Ordering, fence, spin_until};
+use crate::task::Task;
+
+/// A worker's chair: where it is called, and where a task is put for it.
+#[derive(Debug)]
+pub(super) struct Seat {
+    sleeper: Arc<Sleeper>,
+    /// True from the moment when somebody took the seat off the list until its worker has noticed.
+    called: AtomicBool,
+    /// The task that came with the call, if one did. Filled before `called` is set.
+    handed: Mutex<Option<Task>>,
+}
+
+impl Seat {
+    /// A seat for the calling thread.
+    pub(super) fn for_this_thread() -> Arc<Seat> {
+        Arc::new(Seat {
+            sleeper: Sleeper::current(),
+            called: AtomicBool::new(false),
+            handed: Mutex::new(None),
+        })
+    }
+
+    fn call(&self) {
+        self.called.store(true, Ordering::Release);
+        self.sleeper.unpark();
+    }
+
+    fn is_called(&self) -> bool {
+        self.called.load(Ordering::Acquire)
+    }
+}
+
+/// How a sleep ended.
+pub(super) enum Rest {
+    /// Somebody wants us to look around.
+    Called,
+    /// A task was put into our hands.
+    Handed(Task),
+    /// The time is over.
+    TimedOut,
+}
+
+/// The list of sleeping workers.
+#[derive(Debug, Default)]
+pub(super) struct Idle {
+    list: Mutex<List>,
+    /// The length of the list, for a look without the lock. Written under the lock.
+    sleeping: AtomicUsize,
+    /// Workers that were called to look at the queue and have not looked yet.
+    calling: AtomicUsize,
+}
+
+#[derive(Debug, Default)]
+struct List {
+    /// The last to come is the first to be called. True: sleeps with a deadline.
+    seats: Vec<(Arc<Seat>, bool)>,
+    /// Tasks handed over so far.
+    handed: u64,
+}
+
+/// The number of workers that sleep, and of those that do it with a time-out.
+#[doc(hidden)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct ParkedWorkers {
+    /// All that sleep: nobody has called them, and nothing was handed to them.
+    pub all: usize,
+    /// Those among them that will wake by themselves, at the end of the keep-alive time.
+    pub timed: usize,
+}
+
+impl Idle {
+    /// Sleeps until called, or until `deadline`. `look_again` is asked after we are on the list, and true keeps us
+    /// awake: it must see everything for which somebody would call us. `expect_task`: tasks come by hand, so it is
+    /// here, on the list, that a short wait before the sleep pays.
+    pub(super) fn rest(
+        &self,
+        seat: &Arc<Seat>,
+        deadline: Option<Instant>,
+        expect_task: bool,
+        look_again: impl FnOnce() -> bool,
+    ) -> Rest {
+        self.enlist(seat, deadline.is_some()); // W1
+        fence(Ordering::SeqCst); // W2
+        if look_again() && self.withdraw(seat) {
+            return Rest::Called;
+        }
+        let called = (expect_task && spin_until(|| seat.is_called()))
+            || seat.sleeper.wait_through_interrupts(deadline, || seat.is_called());
+        if !called && self.withdraw(seat) {
+            return Rest::TimedOut;
+        }
+        self.answer(seat)
+    }
+
+    fn enlist(&self, seat: &Arc<Seat>, timed: bool) {
+        let mut list = self.list.lock();
+        list.seats.push((Arc::clone(seat), timed));
+        self.sleeping.store(list.seats.len(), Ordering::Relaxed);
+    }
+
+    /// Takes ourselves off the list. False: somebody was first, and calls us.
+    fn withdraw(&self, seat: &Arc<Seat>) -> bool {
+        let mut list = self.list.lock();
+        let found = list.seats.iter().rposition(|(listed, _)| Arc::ptr_eq(listed, seat));
+        if let Some(at) = found {
+            list.seats.remove(at);
+            self.sleeping.store(list.seats.len(), Ordering::Relaxed);
+        }
+        found.is_some()
+    }
+
+    /// Answers the call that was, or is just being, made.
+    fn answer(&self, seat: &Seat) -> Rest {
+        seat.sleeper.wait_through_interrupts(None, || seat.is_called());
+        seat.called.store(false, Ordering::Relaxed);
+        if let Some(task) = seat.handed.lock().take() {
+            return Rest::Handed(task);
+        }
+        self.calling.fetch_sub(1, Ordering::Relaxed); // W4
+        fence(Ordering::SeqCst); // W5, before the look at the queue that follows
+        Rest::Called
+    }
+
+    /// After a task was put into the queue: makes sure that somebody who is awake will look at it.
+    /// The caller has issued S2.
+    pub(super) fn call_one(&self) {
+        // S3. Relaxed: the fence orders them.
+        if self.sleeping.load(Ordering::Relaxed) == 0 || self.calling.load(Ordering::Relaxed) != 0 {
+            return;
+        }
+        let mut list = self.list.lock();
+        let called = list.seats.pop();
+        self.sleeping.store(list.seats.len(), Ordering::Relaxed);
+        if called.is_some() {
+            self.calling.fetch_add(1, Ordering::Relaxed);
+        }
+        drop(list);
+        if let Some((seat, _)) = called {
+            seat.call();
+        }
+    }
+
+    /// Wakes all: a setting or the run state has changed. A worker that enlists after this must itself see the
+    /// change: it looks after it has held the same lock.
+    pub(super) fn call_all(&self) {
+        let mut list = self.list.lock();
+        let called = std::mem::take(&mut list.seats);
+        self.sleeping.store(0, Ordering::Relaxed);
+        self.calling.fetch_add(called.len(), Ordering::Relaxed);
+        drop(list);
+        for (seat, _) in called {
+            seat.call();
+        }
+    }
+
+    /// Puts `task` into the hands of a sleeping worker; gives it back if there is none.
+    pub(super) fn hand_over(&self, task: Task) -> Result<(), Task> {
+        let mut list = self.list.lock();
+        let Some((seat, _)) = list.seats.pop() else {
+            return Err(task);
+        };
+        self.sleeping.store(list.seats.len(), Ordering::Relaxed);
+        list.handed += 1;
+        drop(list);
+        *seat.handed.lock() = Some(task);
+        seat.call();
+        Ok(())
+    }
+
+    pub(super) fn someone_sleeps(&self) -> bool {
+        self.sleeping.load(Ordering::Relaxed) > 0
+    }
+
+    /// Tasks handed over so far.
+    pub(super) fn handed(&self) -> u64 {
+        self.list.lock().handed
+    }
+
+    pub(super) fn parked(&self) -> ParkedWorkers {
+        let list = self.list.lock();
+        ParkedWorkers { all: list.seats.len(), timed: list.seats.iter().filter(|(_, timed)| *timed).count() }
+    }
+}

@@ -1,0 +1,677 @@
+//! [`ThreadPoolExecutor`]: the public methods, mostly a few lines each.
+//!
+//! `README.md` beside this file tells the protocols in prose. The rooms: `core` (admission, settings, shutdown),
+//! `ctl` (the control word), `growth` (the rule), `feed` and `fifo` (work queues), `idle` (sleeping workers),
+//! `worker` (a worker's life), `room` (blocked submitters), `policy`, `hooks`, `stats`, `builder`, `scope`.
+
+mod builder;
+mod core;
+mod ctl;
+mod feed;
+mod fifo;
+pub mod growth;
+mod hooks;
+mod idle;
+pub mod policy;
+mod room;
+#[expect(unsafe_code, reason = "erases the lifetime of tasks that borrow from the caller")]
+mod scope;
+mod stats;
+mod worker;
+
+use std::error::Error;
+use std::fmt;
+use std::io;
+use std::thread::JoinHandle;
+use std::time::{Duration, Instant};
+
+use self::core::{PoolCore, Refusal, Settings};
+use self::hooks::call_quietly;
+use self::policy::{Handler, RejectedExecutionHandler};
+use self::worker::Limit;
+use crate::ConfigError;
+use crate::executor::{
+    Executor, ExecutorExt, ExecutorService, InvokeError, RejectReason, Rejected, close_and_wait,
+};
+use crate::handle::TaskHandle;
+use crate::interrupt::{Interrupted, Sleeper};
+use crate::sync::Arc;
+use crate::task::{Task, TaskId, TaskOf};
+
+pub use self::builder::Builder;
+pub use self::ctl::RunState;
+pub use self::feed::WorkQueue;
+pub use self::hooks::{Hooks, WorkerBody, WorkerInfo};
+pub use self::idle::ParkedWorkers;
+pub use self::scope::{Scope, ScopeRejected, ScopedTaskHandle};
+pub use self::stats::PoolStats;
+
+/// A pool of threads with a core size, a queue, a maximum size and a rejection policy.
+///
+/// A task that arrives gets a new thread while there are fewer than the core size; then a place in the queue; when
+/// that is full, a new thread up to the maximum; and then the rejection policy. A thread above the core size that
+/// finds no work for the keep-alive time leaves.
+///
+/// This is a cheap handle. When the last clone is dropped the pool shuts down in good order, without
+/// blocking: what was accepted still runs. The process does not wait for that; call [`close`](Self::close) or
+/// [`shutdown_gracefully`](Self::shutdown_gracefully) at the end of `main`.
+///
+/// # Examples
+/// ```
+/// use millpond::{ThreadPoolExecutor, WorkQueue, policy};
+/// use std::time::Duration;
+///
+/// let pool = ThreadPoolExecutor::builder()
+///     .core_pool_size(2)
+///     .maximum_pool_size(4)
+///     .keep_alive_time(Duration::from_secs(60))
+///     .work_queue(WorkQueue::array(1000))
+///     .rejected_execution_handler(policy::CallerRuns)
+///     .thread_name_prefix("resize-")
+///     .build()?;
+///
+/// let width = pool.submit(|| 640 / 2)?;
+/// assert_eq!(width.join()?, 320);
+/// pool.close();
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
+#[derive(Clone)]
+pub struct ThreadPoolExecutor {
+    handle: Arc<Handle>,
+}
+
+/// Shared by the users' clones and not by the workers: when it is dropped, nobody can submit any more.
+struct Handle {
+    core: Arc<PoolCore>,
+}
+
+impl Drop for Handle {
+    fn drop(&mut self) {
+        self.core.shutdown();
+    }
+}
+
+impl ThreadPoolExecutor {
+    /// Begins the making of a pool.
+    pub fn builder() -> Builder {
+        Builder::new()
+    }
+
+    fn from_core(core: Arc<PoolCore>) -> Self {
+        ThreadPoolExecutor { handle: Arc::new(Handle { core }) }
+    }
+
+    fn core(&self) -> &Arc<PoolCore> {
+        &self.handle.core
+    }
+
+    // ---- giving it work
+
+    /// Takes `task` by the growth rule, or passes it to the rejection policy.
+    ///
+    /// Does not block unless the policy does.
+    ///
+    /// # Errors
+    /// [`Rejected`] with the task: from the policy, or if a needed thread could not be started.
+    pub fn execute_task(&self, task: Task) -> Result<(), Rejected> {
+        self.core().admit(task).or_else(|refusal| self.refuse(refusal))
+    }
+
+    #[cold]
+    fn refuse(&self, refusal: Refusal) -> Result<(), Rejected> {
+        let core = self.core();
+        let handler = core.handler.lock().clone();
+        if refusal.reason == RejectReason::SpawnFailed {
+            self.count_rejected(&refusal.task, refusal.reason);
+            return Err(core.rejected(refusal));
+        }
+        if handler.waits {
+            return handler.call(refusal.task, self).inspect_err(|rejected| {
+                self.count_rejected(rejected.task(), rejected.reason());
+            });
+        }
+        self.count_rejected(&refusal.task, refusal.reason);
+        handler.call(refusal.task, self)
+    }
+
+    fn count_rejected(&self, task: &Task, reason: RejectReason) {
+        self.core().counters.rejected();
+        if let Some(hooks) = &self.core().hooks {
+            call_quietly(|| hooks.rejected(task.info(), reason));
+        }
+    }
+
+    /// The error for a task that this pool does not take, with the reason as it is now.
+    fn refusal(&self, task: Task) -> Rejected {
+        let reason = if self.is_shutdown() { RejectReason::Shutdown } else { RejectReason::Saturated };
+        self.core().rejected(Refusal::new(task, reason))
+    }
+
+    fn admit_when_room(&self, task: Task, timeout: Duration) -> Result<(), Rejected> {
+        self.core().admit_when_room(task, timeout).map_err(|refusal| self.core().rejected(refusal))
+    }
+
+    /// Runs `f` without a handle.
+    ///
+    /// # Errors
+    /// [`Rejected`] if the pool is shut down or full; [`Rejected::into_task`] gives the work back.
+    ///
+    /// # Examples
+    /// ```
+    /// let pool = millpond::executors::fixed(2)?;
+    /// pool.execute(|| println!("on {:?}", std::thread::current().name()))?;
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    pub fn execute(&self, f: impl FnOnce() + Send + 'static) -> Result<(), Rejected> {
+        self.execute_task(Task::new(f))
+    }
+
+    /// Submits `f` and returns a handle to its result.
+    ///
+    /// Does not block unless the rejection policy does. Dropping the handle detaches the task, it does not cancel it.
+    ///
+    /// # Errors
+    /// [`Rejected`] if the pool is shut down or full; [`Rejected::into_task`] gives the work back.
+    ///
+    /// # Examples
+    /// ```
+    /// # use millpond::ThreadPoolExecutor;
+    /// let pool = ThreadPoolExecutor::builder().core_pool_size(2).maximum_pool_size(2).build()?;
+    /// assert_eq!(pool.submit(|| 6 * 7)?.join()?, 42);
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    pub fn submit<T: Send + 'static>(
+        &self,
+        f: impl FnOnce() -> T + Send + 'static,
+    ) -> Result<TaskHandle<T>, Rejected> {
+        ExecutorExt::submit(self, f)
+    }
+
+    /// Submits a task with a name, priority or delay, and returns a handle to its result.
+    ///
+    /// # Errors
+    /// As [`submit`](Self::submit).
+    pub fn submit_task<T: Send + 'static>(&self, task: TaskOf<T>) -> Result<TaskHandle<T>, Rejected> {
+        ExecutorExt::submit_task(self, task)
+    }
+
+    /// Runs all of `tasks` and returns their handles, in the order given, when all are done; see
+    /// [`ExecutorExt::invoke_all`].
+    ///
+    /// # Errors
+    /// [`InvokeError`] if a task is rejected or the calling thread is interrupted; the rest is then cancelled.
+    ///
+    /// # Examples
+    /// ```
+    /// let pool = millpond::executors::fixed(2)?;
+    /// let squares = pool.invoke_all((1..=3).map(|n| move || n * n))?;
+    /// let squares: Result<Vec<i32>, _> = squares.into_iter().map(|handle| handle.join()).collect();
+    /// assert_eq!(squares?, [1, 4, 9]);
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    pub fn invoke_all<T, F>(
+        &self,
+        tasks: impl IntoIterator<Item = F>,
+    ) -> Result<Vec<TaskHandle<T>>, InvokeError>
+    where
+        T: Send + 'static,
+        F: FnOnce() -> T + Send + 'static,
+    {
+        ExecutorExt::invoke_all(self, tasks)
+    }
+
+    /// As [`invoke_all`](Self::invoke_all), for at most `timeout`: what is not done by then is cancelled.
+    ///
+    /// # Errors
+    /// As [`invoke_all`](Self::invoke_all).
+    pub fn invoke_all_timeout<T, F>(
+        &self,
+        tasks: impl IntoIterator<Item = F>,
+        timeout: Duration,
+    ) -> Result<Vec<TaskHandle<T>>, InvokeError>
+    where
+        T: Send + 'static,
+        F: FnOnce() -> T + Send + 'static,
+    {
+        ExecutorExt::invoke_all_timeout(self, tasks, timeout)
+    }
+
+    /// Returns the value of the first task to succeed, and cancels the rest; see [`ExecutorExt::invoke_any`].
+    ///
+    /// # Errors
+    /// [`InvokeError`] if there is no task, none succeeds, one is rejected, or the calling thread is interrupted.
+    ///
+    /// # Examples
+    /// ```
+    /// let pool = millpond::executors::fixed(2)?;
+    /// let answer = pool.invoke_any([|| Err("no route"), || Ok(42)])?;
+    /// assert_eq!(answer, 42);
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    pub fn invoke_any<T, E, F>(&self, tasks: impl IntoIterator<Item = F>) -> Result<T, InvokeError>
+    where
+        T: Send + 'static,
+        E: Into<Box<dyn Error + Send + Sync>> + Send + 'static,
+        F: FnOnce() -> Result<T, E> + Send + 'static,
+    {
+        ExecutorExt::invoke_any(self, tasks)
+    }
+
+    /// As [`invoke_any`](Self::invoke_any), for at most `timeout`.
+    ///
+    /// # Errors
+    /// As [`invoke_any`](Self::invoke_any), and [`InvokeError::TimedOut`].
+    pub fn invoke_any_timeout<T, E, F>(
+        &self,
+        tasks: impl IntoIterator<Item = F>,
+        timeout: Duration,
+    ) -> Result<T, InvokeError>
+    where
+        T: Send + 'static,
+        E: Into<Box<dyn Error + Send + Sync>> + Send + 'static,
+        F: FnOnce() -> Result<T, E> + Send + 'static,
+    {
+        ExecutorExt::invoke_any_timeout(self, tasks, timeout)
+    }
+
+    /// Runs `f` with a [`Scope`] from which tasks can be started that borrow from the caller; returns when all of
+    /// them have ended. Not interruptible. Called by a worker of this pool, it runs waiting tasks of the scope
+    /// itself.
+    ///
+    /// # Panics
+    /// With the payload of `f`, or of one of the tasks, after all have ended.
+    ///
+    /// # Examples
+    /// ```
+    /// let pool = millpond::executors::fixed(2)?;
+    /// let mut pixels = [1, 2, 3, 4];
+    /// pool.scope(|scope| {
+    ///     for half in pixels.chunks_mut(2) {
+    ///         scope.execute(move || half.iter_mut().for_each(|p| *p *= 10)).unwrap();
+    ///     }
+    /// });
+    /// assert_eq!(pixels, [10, 20, 30, 40]);
+    /// # Ok::<(), millpond::ConfigError>(())
+    /// ```
+    pub fn scope<'env, R>(&self, f: impl for<'scope> FnOnce(&'scope Scope<'scope, 'env>) -> R) -> R {
+        scope::scope(self, f)
+    }
+
+    // ---- settings
+
+    /// The number of threads that are started before the queue is used, and kept.
+    pub fn core_pool_size(&self) -> usize {
+        self.core().settings().core
+    }
+
+    /// Sets the core size. Raising it starts threads for waiting tasks; lowering it lets surplus threads leave when
+    /// they have been idle for the keep-alive time.
+    ///
+    /// # Errors
+    /// [`ConfigError`] if it exceeds the maximum size; nothing changes then.
+    pub fn set_core_pool_size(&self, threads: usize) -> Result<(), ConfigError> {
+        let core = self.core();
+        let (old, new) = core.change_settings(|settings| settings.core = threads)?;
+        if core.ctl.load().workers() > new.core {
+            core.look_around();
+        } else if new.core > old.core {
+            let mut wanted = (new.core - old.core).min(core.feed.len());
+            while wanted > 0 && core.add_worker(None, Limit::Core).is_ok() && !core.feed.is_empty() {
+                wanted -= 1;
+            }
+        }
+        Ok(())
+    }
+
+    /// The number of threads that there may be.
+    pub fn maximum_pool_size(&self) -> usize {
+        self.core().settings().maximum
+    }
+
+    /// Sets the maximum size. Idle threads beyond it leave at once, busy ones after their task.
+    ///
+    /// # Errors
+    /// [`ConfigError`] if it is 0 or below the core size; nothing changes then.
+    pub fn set_maximum_pool_size(&self, threads: usize) -> Result<(), ConfigError> {
+        self.change(|settings| settings.maximum = threads)
+    }
+
+    /// How long a surplus thread waits for work before it leaves.
+    pub fn keep_alive_time(&self) -> Duration {
+        self.core().settings().keep_alive
+    }
+
+    /// Sets how long a surplus thread waits for work before it leaves. Those that wait now begin anew.
+    ///
+    /// # Errors
+    /// [`ConfigError`] if it is zero while core threads time out; nothing changes then.
+    pub fn set_keep_alive_time(&self, time: Duration) -> Result<(), ConfigError> {
+        self.change(|settings| settings.keep_alive = time)
+    }
+
+    /// Tells whether idle core threads leave too.
+    pub fn allows_core_thread_time_out(&self) -> bool {
+        self.core().settings().core_times_out
+    }
+
+    /// Sets whether idle core threads leave too, after the keep-alive time.
+    ///
+    /// # Errors
+    /// [`ConfigError`] if they should and the keep-alive time is zero; nothing changes then.
+    pub fn allow_core_thread_time_out(&self, allow: bool) -> Result<(), ConfigError> {
+        self.change(|settings| settings.core_times_out = allow)
+    }
+
+    /// Changes a setting; idle workers then look at it.
+    fn change(&self, change: impl FnOnce(&mut Settings)) -> Result<(), ConfigError> {
+        self.core().change_settings(change)?;
+        self.core().look_around();
+        Ok(())
+    }
+
+    /// Replaces the rejection policy, from the next rejection on.
+    pub fn set_rejected_execution_handler(&self, handler: impl RejectedExecutionHandler) {
+        let old = std::mem::replace(&mut *self.core().handler.lock(), Handler::new(handler));
+        drop(old); // not under the lock: it is the user's
+    }
+
+    /// Replaces the thread factory, for threads started from now on; see
+    /// [`Builder::thread_factory`].
+    pub fn set_thread_factory(
+        &self,
+        factory: impl Fn(WorkerBody) -> io::Result<JoinHandle<()>> + Send + Sync + 'static,
+    ) {
+        let old = std::mem::replace(&mut *self.core().factory.lock(), Arc::new(factory));
+        drop(old);
+    }
+
+    /// Starts one core thread that waits for work. False: the core size is reached, or a thread could not be
+    /// started, or the pool is shut down.
+    pub fn prestart_core_thread(&self) -> bool {
+        self.core().add_worker(None, Limit::Core).is_ok()
+    }
+
+    /// Starts all missing core threads, and returns how many those were.
+    pub fn prestart_all_core_threads(&self) -> usize {
+        std::iter::repeat_with(|| self.prestart_core_thread()).take_while(|started| *started).count()
+    }
+
+    // ---- looking at it
+
+    /// The number of threads now.
+    pub fn pool_size(&self) -> usize {
+        self.core().ctl.load().workers()
+    }
+
+    /// The number of threads that run a task now.
+    pub fn active_count(&self) -> usize {
+        self.core().roster.lock().active_count()
+    }
+
+    /// The most threads that there ever were.
+    pub fn largest_pool_size(&self) -> usize {
+        self.core().roster.lock().largest
+    }
+
+    /// The number of tasks that were ever scheduled: finished, running and waiting. As in the JDK, tasks that are
+    /// taken out of the queue leave it again; see [`PoolStats::submitted`] for a count that only grows.
+    pub fn task_count(&self) -> u64 {
+        let roster = self.core().roster.lock();
+        roster.totals().finished + roster.active_count() as u64 + self.core().feed.len() as u64
+    }
+
+    /// The number of tasks that workers are through with: also those that panicked or that a hook refused, but not
+    /// those that were cancelled out of the queue.
+    pub fn completed_task_count(&self) -> u64 {
+        self.core().roster.lock().totals().finished
+    }
+
+    /// The number of tasks that wait in the queue.
+    pub fn queued_count(&self) -> usize {
+        self.core().feed.len()
+    }
+
+    /// The ids of the tasks that wait, in queue order.
+    pub fn queued_tasks(&self) -> Vec<TaskId> {
+        self.core().feed.ids()
+    }
+
+    /// How many more tasks the queue would take; `usize::MAX` if it has no bound.
+    pub fn remaining_queue_capacity(&self) -> usize {
+        self.core().feed.remaining_capacity()
+    }
+
+    /// How far the pool's life has come.
+    pub fn state(&self) -> RunState {
+        self.core().ctl.load().state()
+    }
+
+    /// One look at all figures.
+    pub fn stats(&self) -> PoolStats {
+        let core = self.core();
+        let settings = core.settings();
+        let counted = core.counters.read();
+        let roster = core.roster.lock();
+        let totals = roster.totals();
+        let (active_count, largest_pool_size) = (roster.active_count(), roster.largest);
+        drop(roster);
+        let seen = core.ctl.load();
+        PoolStats {
+            state: seen.state(),
+            core_pool_size: settings.core,
+            maximum_pool_size: settings.maximum,
+            keep_alive_time: settings.keep_alive,
+            pool_size: seen.workers(),
+            active_count,
+            largest_pool_size,
+            queued_count: core.feed.len(),
+            remaining_queue_capacity: core.feed.remaining_capacity(),
+            submitted: core.feed.pushed() + core.idle.handed() + counted.first_tasks,
+            completed: totals.succeeded,
+            panicked: totals.panicked,
+            cancelled: totals.cancelled + counted.cancelled,
+            rejected: counted.rejected,
+            handed_back: counted.handed_back,
+        }
+    }
+
+    /// The workers that sleep, for drivers of deterministic tests.
+    #[doc(hidden)]
+    pub fn parked_workers(&self) -> ParkedWorkers {
+        self.core().idle.parked()
+    }
+
+    // ---- taking work back
+
+    /// Takes a waiting task out of the queue; its handle resolves as abandoned. False: it does not wait there.
+    pub fn remove(&self, id: TaskId) -> bool {
+        match self.core().remove(id) {
+            Some(task) => {
+                task.drop_quietly();
+                true
+            }
+            None => false,
+        }
+    }
+
+    /// Takes all cancelled tasks out of the queue, and returns how many those were. Only a pool with
+    /// `remove_on_cancel(false)` has any.
+    pub fn purge(&self) -> usize {
+        self.core().purge()
+    }
+
+    // ---- ending it
+
+    /// Takes no more tasks; those already taken run to their end. Does not wait.
+    pub fn shutdown(&self) {
+        self.core().shutdown();
+    }
+
+    /// Takes no more tasks, interrupts the running ones and returns those that never started, in queue order.
+    ///
+    /// A task that ignores interrupts runs on. The returned tasks can be run by hand or submitted elsewhere;
+    /// dropping one resolves its handle as abandoned.
+    pub fn shutdown_now(&self) -> Vec<Task> {
+        self.core().shutdown_now()
+    }
+
+    /// Tells whether a shutdown has begun.
+    pub fn is_shutdown(&self) -> bool {
+        self.state() != RunState::Running
+    }
+
+    /// Tells whether a shutdown has begun and not yet come to its end.
+    pub fn is_terminating(&self) -> bool {
+        self.is_shutdown() && !self.is_terminated()
+    }
+
+    /// Tells whether all tasks and workers have ended after a shutdown.
+    pub fn is_terminated(&self) -> bool {
+        self.core().is_terminated()
+    }
+
+    /// Waits until terminated, at most `timeout`; true if it is. Completion wins over a pending interrupt.
+    ///
+    /// A task that waits for its own pool waits in vain.
+    ///
+    /// # Errors
+    /// [`Interrupted`] if the calling thread is interrupted while it has to wait.
+    pub fn await_termination(&self, timeout: Duration) -> Result<bool, Interrupted> {
+        self.core().await_termination(timeout)
+    }
+
+    /// Shuts down and waits for all tasks to end; see [`ExecutorService::close`].
+    ///
+    /// Called by a task of this pool it does not wait, for it would wait for itself.
+    pub fn close(&self) {
+        if worker::is_worker_of(self.core()) {
+            self.shutdown();
+        } else {
+            close_and_wait(self);
+        }
+    }
+
+    /// Shuts down in two steps: waits up to `grace` for the work to end by itself, then interrupts what runs, takes
+    /// back what waits, and waits up to `force` for the rest.
+    ///
+    /// An interrupt of the calling thread ends the waiting that goes on: during `grace` it goes on to
+    /// force at once, during `force` it gives up waiting; the flag is set again afterwards.
+    ///
+    /// # Examples
+    /// ```
+    /// use millpond::{ShutdownOutcome, executors, interrupt};
+    /// use std::time::Duration;
+    ///
+    /// let pool = executors::fixed(1)?;
+    /// pool.execute(|| while interrupt::check().is_ok() { std::thread::yield_now() })?;
+    /// pool.execute(|| println!("never runs"))?;
+    ///
+    /// let report = pool.shutdown_gracefully(Duration::from_millis(10), Duration::from_secs(60));
+    /// assert_eq!(report.outcome, ShutdownOutcome::Interrupted);
+    /// assert_eq!(report.never_run.len(), 1);
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    pub fn shutdown_gracefully(&self, grace: Duration, force: Duration) -> ShutdownReport {
+        let begin = Instant::now();
+        self.shutdown();
+        let mut interrupted = false;
+        let mut ended = |timeout| match self.await_termination(timeout) {
+            Ok(ended) => ended,
+            Err(Interrupted) => {
+                interrupted = true;
+                self.is_terminated()
+            }
+        };
+        let (outcome, never_run) = if ended(grace) {
+            (ShutdownOutcome::Drained, Vec::new())
+        } else {
+            let never_run = self.shutdown_now();
+            let ended = ended(force);
+            (if ended { ShutdownOutcome::Interrupted } else { ShutdownOutcome::StillRunning }, never_run)
+        };
+        if interrupted {
+            Sleeper::with_current(Sleeper::restore_interrupt);
+        }
+        ShutdownReport { outcome, elapsed: begin.elapsed(), never_run }
+    }
+}
+
+impl Executor for ThreadPoolExecutor {
+    fn execute_task(&self, task: Task) -> Result<(), Rejected> {
+        ThreadPoolExecutor::execute_task(self, task)
+    }
+}
+
+impl ExecutorService for ThreadPoolExecutor {
+    fn shutdown(&self) {
+        ThreadPoolExecutor::shutdown(self);
+    }
+
+    fn shutdown_now(&self) -> Vec<Task> {
+        ThreadPoolExecutor::shutdown_now(self)
+    }
+
+    fn is_shutdown(&self) -> bool {
+        ThreadPoolExecutor::is_shutdown(self)
+    }
+
+    fn is_terminated(&self) -> bool {
+        ThreadPoolExecutor::is_terminated(self)
+    }
+
+    fn await_termination(&self, timeout: Duration) -> Result<bool, Interrupted> {
+        ThreadPoolExecutor::await_termination(self, timeout)
+    }
+
+    fn close(&self) {
+        ThreadPoolExecutor::close(self);
+    }
+}
+
+/// How [`ThreadPoolExecutor::shutdown_gracefully`] went.
+#[derive(Debug)]
+#[non_exhaustive]
+pub struct ShutdownReport {
+    /// How the work ended.
+    pub outcome: ShutdownOutcome,
+    /// How long it took.
+    pub elapsed: Duration,
+    /// The tasks that never ran, in queue order.
+    pub never_run: Vec<Task>,
+}
+
+/// How the work of a pool ended.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum ShutdownOutcome {
+    /// Everything that was accepted ran to its end in time.
+    Drained,
+    /// Running tasks were interrupted, and then ended in time.
+    Interrupted,
+    /// Some task ignores its interrupt and still runs.
+    StillRunning,
+}
+
+impl fmt::Display for ThreadPoolExecutor {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let state = match self.state() {
+            RunState::Running => "Running",
+            RunState::Shutdown | RunState::Stop | RunState::Tidying => "Shutting down",
+            RunState::Terminated => "Terminated",
+        };
+        write!(
+            f,
+            "pool-{}[{state}, pool size = {}, active threads = {}, queued tasks = {}, completed tasks = {}]",
+            self.core().number,
+            self.pool_size(),
+            self.active_count(),
+            self.queued_count(),
+            self.completed_task_count()
+        )
+    }
+}
+
+impl fmt::Debug for ThreadPoolExecutor {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_tuple("ThreadPoolExecutor").field(&format_args!("{self}")).finish()
+    }
+}

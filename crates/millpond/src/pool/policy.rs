@@ -1,0 +1,156 @@
+//! What happens to a task that does not fit: the rejection policies (public as `millpond::policy`).
+
+use std::any::TypeId;
+use std::fmt;
+use std::time::Duration;
+
+use super::ThreadPoolExecutor;
+use crate::executor::Rejected;
+use crate::sync::Arc;
+use crate::task::Task;
+
+/// Decides what becomes of a task that the pool refused, because it is saturated or shut down.
+///
+/// Called on the submitting thread, with none of the pool's locks held, exactly once per refused task. `Ok` means
+/// that the task is taken care of; `Err` goes to whoever submitted it. Any closure of this shape is a
+/// policy. A task that is dropped resolves its handle as abandoned.
+///
+/// # Examples
+/// ```
+/// use millpond::{RejectReason, Rejected, Task, ThreadPoolExecutor, WorkQueue};
+///
+/// let pool = ThreadPoolExecutor::builder()
+///     .core_pool_size(1)
+///     .maximum_pool_size(1)
+///     .work_queue(WorkQueue::array(1))
+///     .rejected_execution_handler(|task: Task, pool: &ThreadPoolExecutor| {
+///         eprintln!("{pool} has no room");
+///         Err(Rejected::new(task, RejectReason::Saturated))
+///     })
+///     .build()?;
+/// # Ok::<(), millpond::ConfigError>(())
+/// ```
+pub trait RejectedExecutionHandler: Send + Sync + 'static {
+    /// Takes care of `task`, or gives it back.
+    ///
+    /// # Errors
+    /// [`Rejected`], with the task, if the submitter should have it.
+    fn rejected_execution(&self, task: Task, pool: &ThreadPoolExecutor) -> Result<(), Rejected>;
+}
+
+impl<F> RejectedExecutionHandler for F
+where
+    F: Fn(Task, &ThreadPoolExecutor) -> Result<(), Rejected> + Send + Sync + 'static,
+{
+    fn rejected_execution(&self, task: Task, pool: &ThreadPoolExecutor) -> Result<(), Rejected> {
+        self(task, pool)
+    }
+}
+
+/// Gives the task back to the submitter, as an error. The default.
+#[derive(Debug, Clone, Copy, Default)]
+pub struct Abort;
+
+impl RejectedExecutionHandler for Abort {
+    fn rejected_execution(&self, task: Task, pool: &ThreadPoolExecutor) -> Result<(), Rejected> {
+        Err(pool.refusal(task))
+    }
+}
+
+/// Runs the task on the submitting thread, which slows the submitter down. After a shutdown the task is dropped.
+///
+/// Hooks are not called for it, and it is not counted as completed.
+#[derive(Debug, Clone, Copy, Default)]
+pub struct CallerRuns;
+
+impl RejectedExecutionHandler for CallerRuns {
+    fn rejected_execution(&self, task: Task, pool: &ThreadPoolExecutor) -> Result<(), Rejected> {
+        if !pool.is_shutdown() {
+            task.run();
+        }
+        Ok(())
+    }
+}
+
+/// Drops the task. If it has a handle, that resolves as abandoned.
+#[derive(Debug, Clone, Copy, Default)]
+pub struct Discard;
+
+impl RejectedExecutionHandler for Discard {
+    fn rejected_execution(&self, _task: Task, _pool: &ThreadPoolExecutor) -> Result<(), Rejected> {
+        Ok(())
+    }
+}
+
+/// Drops the head of the queue and submits the task again. After a shutdown the task itself is dropped.
+///
+/// The head of a priority queue is its most urgent task. If there is nothing to evict, as with a
+/// synchronous queue, the task is given back as an error.
+#[derive(Debug, Clone, Copy, Default)]
+pub struct DiscardOldest;
+
+impl RejectedExecutionHandler for DiscardOldest {
+    fn rejected_execution(&self, task: Task, pool: &ThreadPoolExecutor) -> Result<(), Rejected> {
+        if pool.is_shutdown() {
+            return Ok(());
+        }
+        match pool.core().evict() {
+            Some(oldest) => oldest.drop_quietly(),
+            None => return Err(pool.refusal(task)),
+        }
+        pool.execute_task(task)
+    }
+}
+
+/// Makes the submitter wait until there is room: back-pressure.
+///
+/// The wait ends with an error when the pool is shut down, when the time is over
+/// ([`Saturated`](crate::RejectReason::Saturated)), or when the waiting thread is interrupted
+/// ([`Interrupted`](crate::RejectReason::Interrupted); its flag stays set). A task of the pool that submits to its
+/// own pool and waits can only be helped by another worker: prefer [`CallerRuns`] for that.
+#[derive(Debug, Clone, Copy)]
+pub struct Block {
+    timeout: Duration,
+}
+
+impl Block {
+    /// Waits as long as it takes.
+    pub fn forever() -> Block {
+        Block { timeout: Duration::MAX }
+    }
+
+    /// Waits at most `timeout`.
+    pub fn timeout(timeout: Duration) -> Block {
+        Block { timeout }
+    }
+}
+
+impl RejectedExecutionHandler for Block {
+    fn rejected_execution(&self, task: Task, pool: &ThreadPoolExecutor) -> Result<(), Rejected> {
+        pool.admit_when_room(task, self.timeout)
+    }
+}
+
+/// A policy in force.
+#[derive(Clone)]
+pub(super) struct Handler {
+    policy: Arc<dyn RejectedExecutionHandler>,
+    /// The policy waits for room: only if it finds none is the task refused.
+    pub(super) waits: bool,
+}
+
+impl Handler {
+    pub(super) fn new<H: RejectedExecutionHandler>(policy: H) -> Self {
+        Handler { policy: Arc::new(policy), waits: TypeId::of::<H>() == TypeId::of::<Block>() }
+    }
+
+    pub(super) fn call(&self, task: Task, pool: &ThreadPoolExecutor) -> Result<(), Rejected> {
+        self.policy.rejected_execution(task, pool)
+    }
+}
+
+impl fmt::Debug for Handler {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Handler").field("waits", &self.waits).finish_non_exhaustive()
+    }
+}

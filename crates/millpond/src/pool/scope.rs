@@ -1,0 +1,540 @@
+//! Tasks that borrow from the caller's stack: [`ThreadPoolExecutor::scope`].
+//!
+//! A task of the pool must live for ever, a scoped one only as long as its scope. The scope makes up for the
+//! difference: it does not end before every closure of its tasks has been run or dropped. What the
+//! pool handles beyond that time is the empty shell of a task.
+//!
+//! Where a scoped task can be, and what the scope does about it at its end:
+//! - in a pool (waiting or running): the scope waits for it;
+//! - out, in somebody's hands (a policy kept it, `shutdown_now` returned it): whoever has it may run it as long as
+//!   the scope lasts; at the end the scope takes the closure away, and the shell does nothing when run.
+
+use std::any::Any;
+use std::fmt;
+use std::marker::PhantomData;
+use std::mem;
+use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
+
+use super::ThreadPoolExecutor;
+use super::worker;
+use crate::executor::RejectReason;
+use crate::handle::{Home, JoinError, Outcome, Panic, Place, TaskState, Tracked};
+use crate::interrupt::{Sleeper, Wake};
+use crate::sync::{Arc, AtomicU8, AtomicUsize, Mutex, Ordering, Weak};
+use crate::task::{Task, TaskId};
+
+/// A place from which tasks that borrow can be started; see [`ThreadPoolExecutor::scope`].
+pub struct Scope<'scope, 'env: 'scope> {
+    pool: ThreadPoolExecutor,
+    shared: Arc<Shared>,
+    /// Both lifetimes are invariant: `'scope` must not shrink to a part of the scope, nor `'env` to less than it.
+    scope: PhantomData<&'scope mut &'scope ()>,
+    env: PhantomData<&'env mut &'env ()>,
+}
+
+/// What a scope and its tasks share. Outlives the scope.
+struct Shared {
+    /// Closures that are in a pool or run. A task lowers it only when its closure and result are gone.
+    pending: AtomicUsize,
+    /// The thread that called `scope`; woken when `pending` falls to zero, or something can be helped with.
+    owner: Arc<Sleeper>,
+    /// Tasks that were seen out of a pool.
+    strays: Mutex<Vec<Weak<dyn Scoped>>>,
+    /// If the owner is a worker of the pool: tasks it may run itself instead of waiting for them.
+    helpable: Option<Mutex<Vec<Weak<dyn Scoped>>>>,
+    /// Panics of tasks; those that no handle took away are raised again.
+    panics: Mutex<Vec<PanicSlot>>,
+}
+
+type PanicSlot = Arc<Mutex<Option<Box<dyn Any + Send>>>>;
+
+impl Shared {
+    fn raise_pending(&self) {
+        self.pending.fetch_add(1, Ordering::Relaxed);
+    }
+
+    /// Release: what the task did is visible to the owner, which reads zero with Acquire. After this the task must
+    /// not touch anything that it borrowed.
+    fn lower_pending(&self) {
+        if self.pending.fetch_sub(1, Ordering::AcqRel) == 1 {
+            self.owner.unpark();
+        }
+    }
+
+    fn is_quiet(&self) -> bool {
+        self.pending.load(Ordering::Acquire) == 0
+    }
+}
+
+/// A task of a scope, whatever its closure.
+trait Scoped: Tracked {
+    /// The scope ends: takes the closure away if the task is out. False: it runs, and must be waited for.
+    fn revoke(&self) -> bool;
+}
+
+struct ScopedCore<F, T> {
+    id: TaskId,
+    /// A [`TaskState`]. Written under `cell`.
+    state: AtomicU8,
+    place: Place,
+    shared: Arc<Shared>,
+    me: Weak<dyn Scoped>,
+    cell: Mutex<Cell<F, T>>,
+}
+
+struct Cell<F, T> {
+    work: Option<F>,
+    /// In a pool, or running: counted in `pending`.
+    counted: bool,
+    home: Option<Weak<dyn Home>>,
+    /// The call that made the task has not returned: it wants the closure back if the task is refused.
+    in_making: bool,
+    result: Option<Result<T, PanicSlot>>,
+    /// Nobody will ask for the result.
+    detached: bool,
+    waiter: Option<Arc<Sleeper>>,
+}
+
+impl<F, T> ScopedCore<F, T> {
+    fn set_state(&self, state: TaskState) {
+        self.state.store(state as u8, Ordering::Release);
+    }
+
+    fn is_done(&self) -> bool {
+        self.load_state().is_done()
+    }
+
+    fn load_state(&self) -> TaskState {
+        TaskState::from_u8(self.state.load(Ordering::Acquire))
+    }
+
+    /// Not in a pool any more; the caller lowers `pending` if this says so, as its last act.
+    fn uncount(cell: &mut Cell<F, T>) -> bool {
+        mem::replace(&mut cell.counted, false)
+    }
+}
+
+impl<T: Send, F: FnOnce() -> T + Send> Tracked for ScopedCore<F, T> {
+    fn run(&self, settle: &mut dyn FnMut(Outcome)) {
+        let mut cell = self.cell.lock();
+        let Some(work) = cell.work.take() else {
+            drop(cell);
+            return settle(Outcome::Cancelled); // revoked
+        };
+        if !mem::replace(&mut cell.counted, true) {
+            self.shared.raise_pending(); // run by hand, outside a pool
+        }
+        cell.home = None;
+        self.set_state(TaskState::Running);
+        drop(cell);
+
+        let result = catch_unwind(AssertUnwindSafe(work)).map_err(|payload| {
+            let slot: PanicSlot = Arc::new(Mutex::new(Some(payload)));
+            self.shared.panics.lock().push(Arc::clone(&slot));
+            slot
+        });
+        let (state, outcome) = match &result {
+            Ok(_) => (TaskState::Succeeded, Outcome::Succeeded),
+            Err(_) => (TaskState::Failed, Outcome::Panicked),
+        };
+        let mut result = Some(result);
+        let mut cell = self.cell.lock();
+        if !cell.detached {
+            cell.result = result.take();
+        }
+        settle(outcome);
+        self.set_state(state);
+        let waiter = cell.waiter.take();
+        cell.counted = false;
+        drop(cell);
+        let _ = catch_unwind(AssertUnwindSafe(|| drop(result)));
+        if let Some(waiter) = waiter {
+            waiter.unpark();
+        }
+        self.shared.lower_pending();
+    }
+
+    fn abandon(&self) {
+        let mut cell = self.cell.lock();
+        if self.load_state() != TaskState::Pending {
+            return;
+        }
+        self.set_state(TaskState::Abandoned);
+        let work = if cell.in_making { None } else { cell.work.take() };
+        let waiter = cell.waiter.take();
+        let counted = Self::uncount(&mut cell);
+        drop(cell);
+        let _ = catch_unwind(AssertUnwindSafe(|| drop(work)));
+        if let Some(waiter) = waiter {
+            waiter.unpark();
+        }
+        if counted {
+            self.shared.lower_pending();
+        }
+    }
+
+    fn state(&self) -> TaskState {
+        self.load_state()
+    }
+
+    /// Scoped tasks have no canceller: the scope waits for them anyway.
+    fn cancel(&self, _may_interrupt: bool) -> bool {
+        false
+    }
+
+    fn entered(&self, home: &Weak<dyn Home>) {
+        let mut cell = self.cell.lock();
+        if cell.work.is_none() {
+            return; // revoked
+        }
+        cell.home = Some(Weak::clone(home));
+        if !mem::replace(&mut cell.counted, true) {
+            self.shared.raise_pending();
+        }
+        drop(cell);
+        if let Some(helpable) = &self.shared.helpable {
+            helpable.lock().push(Weak::clone(&self.me));
+            self.shared.owner.unpark();
+        }
+    }
+
+    fn left(&self) {
+        let mut cell = self.cell.lock();
+        cell.home = None;
+        let counted = Self::uncount(&mut cell);
+        drop(cell);
+        if counted {
+            // First on the list, then off the count: a scope that sees zero finds it there.
+            self.shared.strays.lock().push(Weak::clone(&self.me));
+            self.shared.lower_pending();
+        }
+    }
+
+    fn help(&self) {
+        let home = self.cell.lock().home.as_ref().and_then(Weak::upgrade);
+        if let Some(home) = home {
+            home.run_here(self.id, self.place.get());
+        }
+    }
+
+    fn place(&self) -> &Place {
+        &self.place
+    }
+
+    fn id(&self) -> TaskId {
+        self.id
+    }
+}
+
+impl<T: Send, F: FnOnce() -> T + Send> Scoped for ScopedCore<F, T> {
+    fn revoke(&self) -> bool {
+        let mut cell = self.cell.lock();
+        if cell.counted {
+            return false;
+        }
+        let work = cell.work.take();
+        if work.is_some() {
+            self.set_state(TaskState::Abandoned);
+        }
+        drop(cell);
+        let _ = catch_unwind(AssertUnwindSafe(|| drop(work)));
+        true
+    }
+}
+
+impl<'scope, 'env> Scope<'scope, 'env> {
+    /// Runs `f` in the pool; the scope does not end before it has.
+    ///
+    /// If `f` panics, the scope panics with the same payload when all its tasks have ended.
+    ///
+    /// # Errors
+    /// [`ScopeRejected`] gives the closure back if the pool refuses the task.
+    pub fn execute<F: FnOnce() + Send + 'scope>(&'scope self, f: F) -> Result<(), ScopeRejected<F>> {
+        self.start(f, true).map(drop)
+    }
+
+    /// Runs `f` in the pool and returns a handle to its result.
+    ///
+    /// A panic goes to the handle; if that is not joined, the scope panics as for [`execute`](Self::execute).
+    ///
+    /// # Errors
+    /// [`ScopeRejected`] gives the closure back if the pool refuses the task.
+    pub fn submit<T, F>(&'scope self, f: F) -> Result<ScopedTaskHandle<'scope, T>, ScopeRejected<F>>
+    where
+        T: Send + 'scope,
+        F: FnOnce() -> T + Send + 'scope,
+    {
+        let core: Arc<dyn ScopedJoin<T> + 'scope> = self.start(f, false)?;
+        Ok(ScopedTaskHandle { core, scope: PhantomData })
+    }
+
+    fn start<T, F>(&'scope self, f: F, detached: bool) -> Result<Arc<ScopedCore<F, T>>, ScopeRejected<F>>
+    where
+        T: Send + 'scope,
+        F: FnOnce() -> T + Send + 'scope,
+    {
+        let id = TaskId::fresh();
+        let core = Arc::new_cyclic(|me: &Weak<ScopedCore<F, T>>| ScopedCore {
+            id,
+            state: AtomicU8::new(TaskState::Pending as u8),
+            place: Place::new(),
+            shared: Arc::clone(&self.shared),
+            me: forget_scope_weak(Weak::clone(me)),
+            cell: Mutex::new(Cell {
+                work: Some(f),
+                counted: false,
+                home: None,
+                in_making: true,
+                result: None,
+                detached,
+                waiter: None,
+            }),
+        });
+        let task = Task::tracked(id, forget_scope(Arc::clone(&core)));
+        let outcome = self.pool.execute_task(task);
+        let reason = outcome.as_ref().err().map(|rejected| rejected.reason());
+        let mut cell = core.cell.lock();
+        cell.in_making = false;
+        let unwanted = match (reason, core.load_state()) {
+            // Refused, and not run all the same: the closure goes back.
+            (Some(reason), _) if !cell.counted && cell.work.is_some() => {
+                let work = cell.work.take().expect("just seen");
+                core.set_state(TaskState::Abandoned);
+                drop(cell);
+                drop(outcome);
+                return Err(ScopeRejected { work, reason });
+            }
+            (_, TaskState::Abandoned) => cell.work.take(), // discarded by the policy
+            _ => None,
+        };
+        let stray = !cell.counted && cell.work.is_some();
+        drop(cell);
+        if stray {
+            self.shared.strays.lock().push(Weak::clone(&core.me)); // the policy keeps it
+        }
+        let _ = catch_unwind(AssertUnwindSafe(|| drop(unwanted)));
+        Ok(core)
+    }
+}
+
+/// Lets a pool have a task that borrows.
+fn forget_scope<'scope, F, T>(core: Arc<ScopedCore<F, T>>) -> Arc<dyn Tracked>
+where
+    T: Send + 'scope,
+    F: FnOnce() -> T + Send + 'scope,
+{
+    let core: Arc<dyn Tracked + 'scope> = core;
+    // SAFETY: only the lifetime changes. What has that lifetime is the closure and the result in the core's cell,
+    // and neither is touched after the scope ended:
+    // 1. `ThreadPoolExecutor::scope` neither returns nor unwinds before `pending` is zero and every stray is revoked.
+    // 2. A closure that is in a pool or runs is counted in `pending` (`entered`, `run`), and the count is lowered
+    //    only after the closure was called or dropped (`run`, `abandon`), or once it is a stray (`left`).
+    // 3. A stray's closure is taken out and dropped by `revoke`; `run` and `entered` find nothing afterwards.
+    // 4. A result is dropped in `run`, before the count is lowered, unless a handle still wants it. A handle can't
+    //    outlive 'scope, and dropping it takes the result out; one that was leaked keeps the core alive
+    //    for ever, so that the result is never dropped at all.
+    unsafe { mem::transmute::<Arc<dyn Tracked + 'scope>, Arc<dyn Tracked + 'static>>(core) }
+}
+
+fn forget_scope_weak<'scope, F, T>(core: Weak<ScopedCore<F, T>>) -> Weak<dyn Scoped>
+where
+    T: Send + 'scope,
+    F: FnOnce() -> T + Send + 'scope,
+{
+    let core: Weak<dyn Scoped + 'scope> = core;
+    // SAFETY: as in `forget_scope`; these are used by the scope itself, before it ends.
+    unsafe { mem::transmute::<Weak<dyn Scoped + 'scope>, Weak<dyn Scoped + 'static>>(core) }
+}
+
+/// What `scope` does at the end, whether its closure returned or unwound.
+struct EndOfScope<'a> {
+    shared: &'a Shared,
+}
+
+impl Drop for EndOfScope<'_> {
+    fn drop(&mut self) {
+        loop {
+            self.help();
+            let quiet = || self.shared.is_quiet() || self.can_help();
+            self.shared.owner.wait_through_interrupts(None, quiet);
+            if !self.shared.is_quiet() {
+                continue;
+            }
+            // A stray that somebody runs right now raised `pending` before we could revoke it: once more.
+            let strays = mem::take(&mut *self.shared.strays.lock());
+            let mut running: Vec<_> =
+                strays.into_iter().filter(|s| s.upgrade().is_some_and(|s| !s.revoke())).collect();
+            if running.is_empty() && self.shared.is_quiet() {
+                return;
+            }
+            self.shared.strays.lock().append(&mut running);
+        }
+    }
+}
+
+impl EndOfScope<'_> {
+    fn can_help(&self) -> bool {
+        self.shared.helpable.as_ref().is_some_and(|helpable| !helpable.lock().is_empty())
+    }
+
+    /// A worker that waits for its own pool runs the waiting tasks itself.
+    fn help(&self) {
+        let Some(helpable) = &self.shared.helpable else { return };
+        let waiting = mem::take(&mut *helpable.lock());
+        for task in waiting.iter().filter_map(Weak::upgrade) {
+            task.help();
+        }
+    }
+}
+
+pub(super) fn scope<'env, R>(
+    pool: &ThreadPoolExecutor,
+    f: impl for<'scope> FnOnce(&'scope Scope<'scope, 'env>) -> R,
+) -> R {
+    let inside = worker::is_worker_of(pool.core());
+    let scope = Scope {
+        pool: pool.clone(),
+        shared: Arc::new(Shared {
+            pending: AtomicUsize::new(0),
+            owner: Sleeper::current(),
+            strays: Mutex::new(Vec::new()),
+            helpable: inside.then(|| Mutex::new(Vec::new())),
+            panics: Mutex::new(Vec::new()),
+        }),
+        scope: PhantomData,
+        env: PhantomData,
+    };
+    let end = EndOfScope { shared: &scope.shared };
+    let result = catch_unwind(AssertUnwindSafe(|| f(&scope)));
+    drop(end);
+    let panics = mem::take(&mut *scope.shared.panics.lock());
+    let task_panic = panics.iter().find_map(|slot| slot.lock().take());
+    match (result, task_panic) {
+        (Err(payload), _) | (Ok(_), Some(payload)) => resume_unwind(payload),
+        (Ok(value), None) => value,
+    }
+}
+
+/// The half of a scoped task that its handle sees.
+trait ScopedJoin<T>: Send + Sync {
+    fn join(&self) -> Result<T, JoinError>;
+    fn task_state(&self) -> TaskState;
+    fn detach(&self);
+}
+
+impl<T: Send, F: FnOnce() -> T + Send> ScopedJoin<T> for ScopedCore<F, T> {
+    fn join(&self) -> Result<T, JoinError> {
+        if !self.is_done() {
+            self.help();
+        }
+        let me = Sleeper::current();
+        let mut cell = self.cell.lock();
+        if !self.is_done() {
+            cell.waiter = Some(Arc::clone(&me));
+        }
+        drop(cell);
+        if me.wait(None, || self.is_done()) == Wake::Interrupted {
+            return Err(JoinError::Interrupted);
+        }
+        let result = self.cell.lock().result.take();
+        match result {
+            Some(Ok(value)) => Ok(value),
+            Some(Err(slot)) => {
+                let payload = slot.lock().take();
+                Err(payload.map_or(JoinError::Taken, |payload| JoinError::Panicked(Panic::new(payload))))
+            }
+            None => Err(JoinError::Abandoned),
+        }
+    }
+
+    fn task_state(&self) -> TaskState {
+        self.load_state()
+    }
+
+    fn detach(&self) {
+        let mut cell = self.cell.lock();
+        cell.detached = true;
+        cell.waiter = None;
+        let result = cell.result.take();
+        drop(cell);
+        let _ = catch_unwind(AssertUnwindSafe(|| drop(result)));
+    }
+}
+
+/// The claim to the result of a scoped task; see [`Scope::submit`].
+#[must_use = "dropping a handle detaches the task; use `execute` if no result is wanted"]
+pub struct ScopedTaskHandle<'scope, T> {
+    core: Arc<dyn ScopedJoin<T> + 'scope>,
+    scope: PhantomData<&'scope ()>,
+}
+
+impl<T> ScopedTaskHandle<'_, T> {
+    /// Waits for the task and returns what it returned. Runs it here if this is a worker of its pool and it waits.
+    ///
+    /// # Errors
+    /// As [`TaskHandle::join`](crate::TaskHandle::join).
+    pub fn join(self) -> Result<T, JoinError> {
+        self.core.join()
+    }
+
+    /// How far the task has come.
+    pub fn state(&self) -> TaskState {
+        self.core.task_state()
+    }
+
+    /// Tells whether the task has ended.
+    pub fn is_done(&self) -> bool {
+        self.state().is_done()
+    }
+}
+
+impl<T> Drop for ScopedTaskHandle<'_, T> {
+    fn drop(&mut self) {
+        self.core.detach();
+    }
+}
+
+impl<T> fmt::Debug for ScopedTaskHandle<'_, T> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("ScopedTaskHandle").field("state", &self.state()).finish_non_exhaustive()
+    }
+}
+
+impl fmt::Debug for Scope<'_, '_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let pending = self.shared.pending.load(Ordering::Relaxed);
+        f.debug_struct("Scope").field("pool", &self.pool).field("pending", &pending).finish_non_exhaustive()
+    }
+}
+
+/// The error of a scoped task that the pool refused; it owns the closure.
+pub struct ScopeRejected<F> {
+    work: F,
+    reason: RejectReason,
+}
+
+impl<F> ScopeRejected<F> {
+    /// Why the task was refused.
+    pub fn reason(&self) -> RejectReason {
+        self.reason
+    }
+
+    /// The closure, to be run or tried again.
+    pub fn into_inner(self) -> F {
+        self.work
+    }
+}
+
+impl<F> fmt::Debug for ScopeRejected<F> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("ScopeRejected").field("reason", &self.reason).finish_non_exhaustive()
+    }
+}
+
+impl<F> fmt::Display for ScopeRejected<F> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "the scoped task was refused: {:?}", self.reason)
+    }
+}
+
+impl<F> std::error::Error for ScopeRejected<F> {}

@@ -1,0 +1,528 @@
+//! Workers: add one, fetch a task, run it, leave.
+
+use std::cell::RefCell;
+use std::io;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+
+use super::core::PoolCore;
+use super::ctl::{RunState, Snapshot};
+use super::feed::Feed;
+use super::hooks::{WorkerBody, WorkerInfo, call_quietly};
+use super::idle::{Rest, Seat};
+use super::stats::{Totals, WorkerCounters};
+use crate::handle::{Outcome, Panic};
+use crate::interrupt::{self, Nested, Sleeper};
+use crate::sync::{
+    Arc, AtomicBool, Mutex, OnceLock, Ordering, deadline_after, fence, spin_until, thread_local,
+};
+use crate::task::{Task, TaskId};
+
+/// One worker, from the decision to have it until it has left.
+#[derive(Debug)]
+pub(super) struct Worker {
+    pub(super) info: WorkerInfo,
+    pub(super) counters: WorkerCounters,
+    /// Runs a task, hooks included. Written by the worker only.
+    active: AtomicBool,
+    /// Its thread, once that runs: for interrupts.
+    thread: OnceLock<Arc<Sleeper>>,
+    start: Mutex<Start>,
+}
+
+/// How far the start of a worker's thread has come, and the task that waits for it.
+#[derive(Debug)]
+struct Start {
+    phase: Phase,
+    first: Option<Task>,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Phase {
+    /// The factory is at work.
+    Spawning,
+    /// The factory has promised that the thread will come.
+    Promised,
+    /// The thread is there, and the body belongs to it.
+    Running,
+    /// There will be no thread.
+    Failed,
+}
+
+impl Worker {
+    fn new(info: WorkerInfo, first: Option<Task>) -> Arc<Worker> {
+        Arc::new(Worker {
+            info,
+            counters: WorkerCounters::default(),
+            active: AtomicBool::new(false),
+            thread: OnceLock::new(),
+            start: Mutex::new(Start { phase: Phase::Spawning, first }),
+        })
+    }
+
+    /// The thread is there. False: too late, the spawn has been declared failed.
+    pub(super) fn start(&self) -> bool {
+        let mut start = self.start.lock();
+        let in_time = matches!(start.phase, Phase::Spawning | Phase::Promised);
+        if in_time {
+            start.phase = Phase::Running;
+        }
+        in_time
+    }
+
+    /// The body was dropped. True: nobody else will clear up after it.
+    pub(super) fn dropped_unrun(&self) -> bool {
+        let mut start = self.start.lock();
+        let was = start.phase;
+        if matches!(was, Phase::Spawning | Phase::Promised) {
+            start.phase = Phase::Failed;
+        }
+        was == Phase::Promised
+    }
+
+    /// The factory has returned. Fails if there is no thread and none will come.
+    fn promised(&self, returned: io::Result<()>) -> io::Result<()> {
+        let mut start = self.start.lock();
+        match (start.phase, returned) {
+            (Phase::Running, _) => Ok(()),
+            (Phase::Spawning, Ok(())) => {
+                start.phase = Phase::Promised;
+                Ok(())
+            }
+            (_, Err(error)) => {
+                start.phase = Phase::Failed;
+                Err(error)
+            }
+            (_, Ok(())) => {
+                Err(io::Error::other("the thread factory dropped the worker body without running it"))
+            }
+        }
+    }
+
+    fn take_first(&self) -> Option<Task> {
+        self.start.lock().first.take()
+    }
+
+    pub(super) fn is_active(&self) -> bool {
+        self.active.load(Ordering::Relaxed)
+    }
+}
+
+/// All workers that have not wholly left.
+#[derive(Debug, Default)]
+pub(super) struct Roster {
+    workers: Vec<Arc<Worker>>,
+    last_number: usize,
+    pub(super) largest: usize,
+    /// What workers counted that have left.
+    retired: Totals,
+}
+
+impl Roster {
+    fn remove(&mut self, worker: &Arc<Worker>) {
+        self.workers.retain(|listed| !Arc::ptr_eq(listed, worker));
+        self.retired += worker.counters.totals();
+    }
+
+    /// Some worker is on its way out, though it is not counted any more.
+    pub(super) fn has_leavers(&self) -> bool {
+        !self.workers.is_empty()
+    }
+
+    pub(super) fn active_count(&self) -> usize {
+        self.workers.iter().filter(|worker| worker.is_active()).count()
+    }
+
+    pub(super) fn totals(&self) -> Totals {
+        let mut totals = self.retired;
+        for worker in &self.workers {
+            totals += worker.counters.totals();
+        }
+        totals
+    }
+}
+
+/// Up to which size a worker may be added.
+#[derive(Debug, Clone, Copy)]
+pub(super) enum Limit {
+    Core,
+    Maximum,
+}
+
+/// A worker was not added. No cause: the limit or the run state forbids it.
+#[derive(Debug)]
+pub(super) struct NotAdded {
+    pub(super) first: Option<Task>,
+    pub(super) cause: Option<io::Error>,
+}
+
+impl PoolCore {
+    fn limit(&self, limit: Limit) -> usize {
+        match limit {
+            Limit::Core => self.core_size().min(self.maximum()),
+            Limit::Maximum => self.maximum(),
+        }
+    }
+
+    /// A running pool may have a new worker; one in shutdown only to empty its queue.
+    fn may_have_worker(&self, seen: Snapshot, with_task: bool) -> bool {
+        match seen.state() {
+            RunState::Running => true,
+            RunState::Shutdown => !with_task && !self.feed.is_empty(),
+            _ => false,
+        }
+    }
+
+    /// Adds a worker that begins with `first`. Whatever fails leaves no trace, and `first` comes back.
+    pub(super) fn add_worker(self: &Arc<Self>, first: Option<Task>, limit: Limit) -> Result<(), NotAdded> {
+        // 1. Reserve.
+        loop {
+            let seen = self.ctl.load();
+            if !self.may_have_worker(seen, first.is_some()) || seen.workers() >= self.limit(limit) {
+                return Err(NotAdded { first, cause: None });
+            }
+            if self.ctl.try_add_worker(seen) {
+                break;
+            }
+        }
+        let with_task = first.is_some();
+        let worker = self.enlist(first);
+        if with_task {
+            self.counters.first_task();
+        }
+        // 2. The state may have advanced meanwhile. `shutdown_now` interrupts those on the roster after it
+        // advanced the state: either it sees this worker there, or we see the state.
+        fence(Ordering::SeqCst);
+        let spawned = match self.ctl.load().state() {
+            RunState::Running => Some(self.spawn(&worker)),
+            RunState::Shutdown if !with_task => Some(self.spawn(&worker)),
+            _ => None,
+        };
+        // 3. Undo, or done.
+        let cause = match spawned {
+            Some(Ok(())) => {
+                self.note_size();
+                return Ok(());
+            }
+            Some(Err(error)) => Some(error),
+            None => None,
+        };
+        Err(NotAdded { first: self.unenlist(&worker, with_task), cause })
+    }
+
+    fn enlist(&self, first: Option<Task>) -> Arc<Worker> {
+        let mut roster = self.roster.lock();
+        roster.last_number += 1;
+        let number = roster.last_number;
+        let name = format!("{}{number}", self.name_prefix).into();
+        let worker = Worker::new(WorkerInfo { name, number }, first);
+        roster.workers.push(Arc::clone(&worker));
+        worker
+    }
+
+    fn unenlist(&self, worker: &Arc<Worker>, with_task: bool) -> Option<Task> {
+        let first = worker.take_first();
+        if with_task {
+            self.counters.no_first_task();
+        }
+        self.roster.lock().remove(worker);
+        self.ctl.remove_worker();
+        self.try_terminate();
+        first
+    }
+
+    /// Calls the thread factory. None of our locks is held, and its panic stays here.
+    fn spawn(self: &Arc<Self>, worker: &Arc<Worker>) -> io::Result<()> {
+        let factory = Arc::clone(&self.factory.lock());
+        let body = WorkerBody { pool: Arc::clone(self), worker: Arc::clone(worker) };
+        let returned = catch_unwind(AssertUnwindSafe(|| factory(body)))
+            .unwrap_or_else(|_| Err(io::Error::other("the thread factory panicked")));
+        worker.promised(returned.map(drop))
+    }
+
+    /// The factory promised a thread, and later dropped its body: the first task must not be lost.
+    pub(super) fn spawn_failed_late(self: &Arc<Self>, worker: &Arc<Worker>) {
+        let first = self.unenlist(worker, worker.start.lock().first.is_some());
+        if let Some(task) = first {
+            self.task_gone();
+            if let Err(refusal) = self.admit(task) {
+                refusal.task.drop_quietly(); // its handle resolves as abandoned
+            }
+        }
+    }
+
+    /// Remembers the largest size: when a spawn has succeeded, or when the new thread is first to look.
+    fn note_size(&self) {
+        let mut roster = self.roster.lock();
+        roster.largest = roster.largest.max(self.ctl.load().workers());
+    }
+
+    pub(super) fn interrupt_workers(&self) {
+        let threads: Vec<_> =
+            self.roster.lock().workers.iter().filter_map(|worker| worker.thread.get().cloned()).collect();
+        for thread in threads {
+            thread.interrupt_all();
+        }
+    }
+}
+
+thread_local! {
+    /// The worker that this thread is, and its pool.
+    static WORKER: RefCell<Option<(Arc<PoolCore>, Arc<Worker>)>> = RefCell::new(None);
+}
+
+/// The life of a worker thread.
+pub(super) fn work(pool: &Arc<PoolCore>, worker: &Arc<Worker>) {
+    let me = Sleeper::current();
+    let _ = worker.thread.set(Arc::clone(&me));
+    WORKER.with(|slot| *slot.borrow_mut() = Some((Arc::clone(pool), Arc::clone(worker))));
+    pool.note_size();
+    if let Some(hooks) = &pool.hooks {
+        call_quietly(|| hooks.worker_started(&worker.info));
+    }
+    let life = Life { pool, worker, me: &me, seat: Seat::for_this_thread() };
+    let mut task = worker.take_first();
+    while let Some(next) = task.or_else(|| life.next_task()) {
+        let unharmed = life.run(next);
+        if !unharmed && !life.replaced() {
+            break;
+        }
+        task = None;
+    }
+    if let Some(hooks) = &pool.hooks {
+        call_quietly(|| hooks.worker_stopped(&worker.info));
+    }
+    WORKER.with(|slot| *slot.borrow_mut() = None);
+    pool.roster.lock().remove(worker);
+    // We may have been called for a task that we leave to others, and we make room for another thread. The fence
+    // is S2 of `idle.rs`, and pairs with the one in `admit_when_room`.
+    fence(Ordering::SeqCst);
+    if !pool.feed.is_empty() {
+        pool.idle.call_one();
+    }
+    pool.room.made();
+    pool.try_terminate();
+}
+
+/// What a worker thread has at hand.
+struct Life<'a> {
+    pool: &'a Arc<PoolCore>,
+    worker: &'a Arc<Worker>,
+    me: &'a Arc<Sleeper>,
+    seat: Arc<Seat>,
+}
+
+impl Life<'_> {
+    /// Waits for a task. `None`: leave; we are not counted any more.
+    fn next_task(&self) -> Option<Task> {
+        let pool = self.pool;
+        let mut timed_out = false;
+        loop {
+            let generation = pool.generation();
+            let seen = pool.ctl.load();
+            if seen.state() >= RunState::Stop || (seen.state() == RunState::Shutdown && pool.feed.is_empty())
+            {
+                pool.ctl.remove_worker();
+                return None;
+            }
+            let timed = pool.core_times_out() || seen.workers() > pool.core_size();
+            if (seen.workers() > pool.maximum() || (timed && timed_out))
+                && (seen.workers() > 1 || pool.feed.is_empty())
+            {
+                if pool.ctl.try_remove_worker(seen) && !self.stays() {
+                    return None;
+                }
+                continue;
+            }
+            if let Some(task) = self.fetch() {
+                return Some(task);
+            }
+            match self.rest(timed, generation) {
+                Rest::Handed(task) => return Some(task),
+                Rest::Called => timed_out = false,
+                Rest::TimedOut => timed_out = true,
+            }
+        }
+    }
+
+    /// A task, if there is one; and if there is another, somebody to look at it.
+    fn fetch(&self) -> Option<Task> {
+        let pool = self.pool;
+        let look = || !pool.feed.is_empty();
+        let expect_more = matches!(pool.feed, Feed::Fifo(_) | Feed::Priority(..));
+        if !expect_more || !spin_until(look) {
+            return None;
+        }
+        let task = pool.poll()?;
+        if look() {
+            pool.idle.call_one();
+        }
+        Some(task)
+    }
+
+    /// Sleeps until there is something to look at, for at most the keep-alive time if `timed`.
+    fn rest(&self, timed: bool, generation: u64) -> Rest {
+        let pool = self.pool;
+        let keep_alive = pool.settings().keep_alive;
+        let deadline = if timed { deadline_after(keep_alive) } else { None };
+        if let Feed::Blocking { queue, .. } = &pool.feed {
+            return self.rest_in(&**queue, timed.then_some(keep_alive), generation);
+        }
+        let by_hand = matches!(pool.feed, Feed::HandOver);
+        pool.idle.rest(&self.seat, deadline, by_hand, || {
+            if by_hand {
+                pool.room.made(); // we are a place for a task
+            }
+            !pool.feed.is_empty() || pool.generation() != generation // W3
+        })
+    }
+
+    /// Blocks in a queue that knows better than we when a task may be had.
+    fn rest_in(
+        &self,
+        queue: &dyn crate::queue::BlockingQueue<Task>,
+        keep_alive: Option<std::time::Duration>,
+        generation: u64,
+    ) -> Rest {
+        let pool = self.pool;
+        // Listed before the second look at the generation: as in `look_around`.
+        pool.in_queue.lock().push((Arc::clone(self.me), interrupt::current()));
+        let taken = if pool.generation() != generation {
+            Ok(None)
+        } else {
+            // A panic of a foreign queue is that queue's affair; we look around and come back.
+            catch_unwind(AssertUnwindSafe(|| match keep_alive {
+                Some(keep_alive) => queue.poll_timeout(keep_alive),
+                None => queue.take().map(Some),
+            }))
+            .unwrap_or(Err(interrupt::Interrupted))
+        };
+        self.me.next_epoch(); // an interrupt that comes now is late
+        pool.in_queue.lock().retain(|(listed, _)| !Arc::ptr_eq(listed, self.me));
+        match taken {
+            Ok(Some(task)) => {
+                pool.room.made();
+                Rest::Handed(task)
+            }
+            Ok(None) if pool.generation() == generation => Rest::TimedOut,
+            _ => Rest::Called,
+        }
+    }
+
+    /// After we took ourselves off the count (C1): true if we are needed after all, and counted again.
+    ///
+    /// C2 and C3 pair with `PoolCore::published`, as is told there.
+    fn stays(&self) -> bool {
+        let pool = self.pool;
+        fence(Ordering::SeqCst); // C2
+        loop {
+            let seen = pool.ctl.load();
+            let waiting = !pool.feed.is_empty(); // C3
+            let core = if pool.core_times_out() { 0 } else { pool.core_size() };
+            let wanted = match seen.state() {
+                RunState::Running => core.max(usize::from(waiting)),
+                RunState::Shutdown if waiting => core.max(1),
+                _ => 0,
+            };
+            if seen.workers() >= wanted.min(pool.maximum()) {
+                return false;
+            }
+            if pool.ctl.try_add_worker(seen) {
+                return true;
+            }
+        }
+    }
+
+    /// A task or hook has unwound through this worker: true if it goes on, as the one who replaces it.
+    fn replaced(&self) -> bool {
+        let pool = self.pool;
+        loop {
+            let seen = pool.ctl.load();
+            if pool.may_have_worker(seen, false) && seen.workers() <= pool.maximum() {
+                return true;
+            }
+            if pool.ctl.try_remove_worker(seen) {
+                return false;
+            }
+        }
+    }
+
+    /// Runs a task with an interrupt flag of its own. False: something unwound that nobody keeps.
+    fn run(&self, task: Task) -> bool {
+        self.me.next_epoch();
+        self.worker.active.store(true, Ordering::Relaxed);
+        // `shutdown_now` advances the state, then interrupts what it finds running: either it
+        // finds this epoch, or we find the state.
+        fence(Ordering::SeqCst);
+        if self.pool.ctl.load().state() >= RunState::Stop {
+            self.me.restore_interrupt();
+        }
+        let unharmed = run_task(self.pool, self.worker, task);
+        self.worker.active.store(false, Ordering::Relaxed);
+        self.me.next_epoch();
+        unharmed
+    }
+}
+
+/// Runs a task between its hooks, and counts it. False: something unwound that nobody keeps.
+fn run_task(pool: &PoolCore, worker: &Worker, task: Task) -> bool {
+    let unharmed = match &pool.hooks {
+        None => {
+            let panic = run_counted(pool, worker, task).map(Panic::new);
+            let unharmed = panic.is_none();
+            drop_panic(panic);
+            unharmed
+        }
+        Some(hooks) => {
+            let info = task.info().clone();
+            if call_quietly(|| hooks.before_execute(&info)) {
+                settled(pool, worker, Outcome::Panicked);
+                task.drop_quietly();
+                false
+            } else {
+                let panic = run_counted(pool, worker, task).map(Panic::new);
+                let harmed = call_quietly(|| hooks.after_execute(&info, panic.as_ref()));
+                let unharmed = panic.is_none() && !harmed;
+                drop_panic(panic);
+                unharmed
+            }
+        }
+    };
+    worker.counters.finished();
+    unharmed
+}
+
+fn run_counted(pool: &PoolCore, worker: &Worker, task: Task) -> Option<Box<dyn std::any::Any + Send>> {
+    task.run_settled(&mut |outcome| settled(pool, worker, outcome))
+}
+
+fn settled(pool: &PoolCore, worker: &Worker, outcome: Outcome) {
+    worker.counters.settled(outcome);
+    pool.task_gone();
+}
+
+/// A panic's payload is the user's, and so is its destructor.
+fn drop_panic(panic: Option<Panic>) {
+    call_quietly(|| drop(panic));
+}
+
+/// Runs the waiting task `id` here, inside what runs now, if this thread is a worker of `pool`.
+pub(super) fn run_here(pool: &PoolCore, id: TaskId, place: u64) -> bool {
+    let me = WORKER.with(|slot| slot.borrow().clone());
+    let Some((my_pool, worker)) = me.filter(|(mine, _)| std::ptr::eq(&**mine, pool)) else {
+        return false;
+    };
+    let Some(task) = my_pool.feed.remove(id, Some(place)) else {
+        return false;
+    };
+    my_pool.room.made();
+    let _frame = Nested::enter();
+    run_task(&my_pool, &worker, task);
+    true
+}
+
+/// Tells whether the calling thread is a worker of `pool`.
+pub(super) fn is_worker_of(pool: &PoolCore) -> bool {
+    WORKER
+        .try_with(|slot| slot.borrow().as_ref().is_some_and(|(mine, _)| std::ptr::eq(&**mine, pool)))
+        .unwrap_or(false)
+}

@@ -1,0 +1,50 @@
+//! How many threads: three formulas to start from. Measure, then adjust.
+
+use std::time::Duration;
+
+fn cores() -> usize {
+    std::thread::available_parallelism().map_or(1, usize::from)
+}
+
+/// Threads for work that computes: one per core, and one more for the moments when one of them waits.
+pub fn cpu_bound() -> usize {
+    cores() + 1
+}
+
+/// Threads for work that waits: cores × (1 + wait / compute), rounded up.
+///
+/// `wait` and `compute` are the parts of one task's time. Work that never computes would need threads without end:
+/// a `compute` of zero counts as a nanosecond.
+///
+/// # Examples
+/// ```
+/// use millpond::sizing;
+/// use std::time::Duration;
+///
+/// let cores = std::thread::available_parallelism()?.get();
+/// assert_eq!(sizing::io_bound(Duration::from_millis(90), Duration::from_millis(10)), cores * 10);
+/// # Ok::<(), std::io::Error>(())
+/// ```
+pub fn io_bound(wait: Duration, compute: Duration) -> usize {
+    let compute = compute.as_nanos().max(1);
+    let per_core =
+        |cores: u128| (wait.as_nanos().saturating_mul(cores)).div_ceil(compute).saturating_add(cores);
+    usize::try_from(per_core(cores() as u128)).unwrap_or(usize::MAX)
+}
+
+/// Threads to carry a rate of arrivals, by Little's law: arrivals per second × time in the system, rounded up,
+/// and at least one. A rate that is not a positive number counts as none.
+///
+/// # Examples
+/// ```
+/// use millpond::sizing;
+/// use std::time::Duration;
+///
+/// assert_eq!(sizing::for_rate(200.0, Duration::from_millis(50)), 10);
+/// assert_eq!(sizing::for_rate(0.0, Duration::from_millis(50)), 1);
+/// ```
+pub fn for_rate(arrivals_per_second: impl Into<f64>, latency: Duration) -> usize {
+    let busy = arrivals_per_second.into() * latency.as_secs_f64();
+    // `max` drops a NaN; the cast saturates. The tiny slack keeps 200/s × 50 ms at 10, not 11.
+    (busy - 1e-9).ceil().max(1.0) as usize
+}

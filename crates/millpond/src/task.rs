@@ -1,0 +1,324 @@
+//! One unit of work: [`Task`], [`TaskOf`] for work with a result, and [`TaskId`].
+//!
+//! A task is either a plain closure, which nobody waits for, or one half of a pair whose other half is a
+//! [`TaskHandle`]. A task runs at most once. Dropping one that did not run resolves its handle as abandoned,
+//! so a handle never waits for something that no longer exists.
+
+use std::any::Any;
+use std::borrow::Cow;
+use std::cell::Cell;
+use std::fmt;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::{Duration, Instant};
+
+use crate::handle::{Core, Home, Joinable, Outcome, TaskHandle, TaskState, Tracked};
+use crate::interrupt::Nested;
+use crate::queue::Delayed;
+use crate::sync::{Arc, Weak, deadline_after};
+
+/// The number of a task, unique in the process.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct TaskId(u64);
+
+impl TaskId {
+    /// Takes a fresh number. Threads take them in blocks, so that no counter is shared on the hot path;
+    /// therefore the order of ids says nothing about the order of tasks.
+    pub(crate) fn fresh() -> TaskId {
+        const BLOCK: u64 = 1024;
+        static NEXT_BLOCK: AtomicU64 = AtomicU64::new(1);
+        std::thread_local! {
+            static BLOCK_LEFT: Cell<(u64, u64)> = const { Cell::new((0, 0)) };
+        }
+        BLOCK_LEFT.with(|left| {
+            let (mut next, mut end) = left.get();
+            if next == end {
+                // Relaxed: only uniqueness matters.
+                next = NEXT_BLOCK.fetch_add(BLOCK, Ordering::Relaxed);
+                end = next + BLOCK;
+            }
+            left.set((next + 1, end));
+            TaskId(next)
+        })
+    }
+}
+
+impl fmt::Display for TaskId {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}", self.0)
+    }
+}
+
+/// What a task is called and when it should run; most tasks have none of it.
+#[derive(Debug, Clone, Default)]
+struct Label {
+    name: Option<Cow<'static, str>>,
+    priority: i32,
+    due: Option<Instant>,
+}
+
+/// What hooks are told about a task.
+#[derive(Debug, Clone)]
+pub struct TaskInfo {
+    id: TaskId,
+    label: Option<Arc<Label>>,
+}
+
+impl TaskInfo {
+    /// The task's number.
+    pub fn id(&self) -> TaskId {
+        self.id
+    }
+
+    /// The task's name, if it was given one.
+    pub fn name(&self) -> Option<&str> {
+        self.label.as_ref()?.name.as_deref()
+    }
+
+    /// The task's priority; 0 unless it was given one.
+    pub fn priority(&self) -> i32 {
+        self.label.as_ref().map_or(0, |label| label.priority)
+    }
+
+    fn label_mut(&mut self) -> &mut Label {
+        Arc::make_mut(self.label.get_or_insert_default())
+    }
+
+    /// The due time of a task made now with `delay`: the far future if the clock cannot hold it.
+    fn due_after(delay: Duration) -> Instant {
+        const FAR: Duration = Duration::from_secs(100 * 365 * 24 * 3600);
+        deadline_after(delay).or_else(|| deadline_after(FAR)).unwrap_or_else(Instant::now)
+    }
+}
+
+/// One unit of work, type-erased: runs at most once.
+///
+/// # Examples
+/// ```
+/// use millpond::{Task, ThreadPoolExecutor};
+///
+/// let pool = ThreadPoolExecutor::builder().core_pool_size(1).maximum_pool_size(1).build()?;
+/// pool.execute_task(Task::new(|| println!("resized")).named("resize 7"))?;
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
+#[must_use = "a task that is dropped does not run"]
+pub struct Task {
+    info: TaskInfo,
+    work: Work,
+}
+
+enum Work {
+    Plain(Box<dyn FnOnce() + Send>),
+    Tracked(TrackedTask),
+}
+
+/// The executing half of a tracked task. Dropping it tells the other half that nobody will run it.
+struct TrackedTask(Arc<dyn Tracked>);
+
+impl Drop for TrackedTask {
+    fn drop(&mut self) {
+        self.0.abandon(); // does nothing once the task has started or ended
+    }
+}
+
+impl Task {
+    /// Makes a task from a closure.
+    pub fn new(f: impl FnOnce() + Send + 'static) -> Task {
+        Task { info: TaskInfo { id: TaskId::fresh(), label: None }, work: Work::Plain(Box::new(f)) }
+    }
+
+    pub(crate) fn tracked(id: TaskId, core: Arc<dyn Tracked>) -> Task {
+        Task { info: TaskInfo { id, label: None }, work: Work::Tracked(TrackedTask(core)) }
+    }
+
+    /// Gives the task a name, for hooks and error messages.
+    pub fn named(mut self, name: impl Into<Cow<'static, str>>) -> Task {
+        self.info.label_mut().name = Some(name.into());
+        self
+    }
+
+    /// Sets the priority: in a priority queue, larger runs first. Default: 0.
+    pub fn with_priority(mut self, priority: i32) -> Task {
+        self.info.label_mut().priority = priority;
+        self
+    }
+
+    /// Makes the task due `delay` from this call on: for [`WorkQueue::delay`](crate::WorkQueue::delay), which does
+    /// not give it to a worker before. Other queues ignore it.
+    pub fn with_delay(mut self, delay: Duration) -> Task {
+        self.info.label_mut().due = Some(TaskInfo::due_after(delay));
+        self
+    }
+
+    /// The task's number, unique in the process.
+    pub fn id(&self) -> TaskId {
+        self.info.id
+    }
+
+    /// The task's name, if it was given one.
+    pub fn name(&self) -> Option<&str> {
+        self.info.name()
+    }
+
+    /// The task's priority; 0 unless it was given one.
+    pub fn priority(&self) -> i32 {
+        self.info.priority()
+    }
+
+    /// Runs the task here and now, on the calling thread, with an interrupt flag of its own.
+    ///
+    /// # Panics
+    /// A panic of the closure unwinds to the caller, unless the task has a handle: then only the handle gets it.
+    pub fn run(self) {
+        let _frame = Nested::enter();
+        match self.work {
+            Work::Plain(f) => f(),
+            Work::Tracked(core) => core.0.run(&mut |_| {}),
+        }
+    }
+
+    pub(crate) fn info(&self) -> &TaskInfo {
+        &self.info
+    }
+
+    /// Runs the task for a worker. `settle` is told the outcome once, before anybody else can see it.
+    /// Returns the payload of a panic that no handle keeps.
+    pub(crate) fn run_settled(self, settle: &mut dyn FnMut(Outcome)) -> Option<Box<dyn Any + Send>> {
+        match self.work {
+            Work::Plain(f) => {
+                let panic = catch_unwind(AssertUnwindSafe(f)).err();
+                settle(if panic.is_some() { Outcome::Panicked } else { Outcome::Succeeded });
+                panic
+            }
+            Work::Tracked(core) => {
+                core.0.run(settle);
+                None
+            }
+        }
+    }
+
+    fn core(&self) -> Option<&dyn Tracked> {
+        match &self.work {
+            Work::Plain(_) => None,
+            Work::Tracked(core) => Some(&*core.0),
+        }
+    }
+
+    pub(crate) fn is_cancelled(&self) -> bool {
+        self.core().is_some_and(|core| core.state() == TaskState::Cancelled)
+    }
+
+    /// Tells the task's handle which pool has it, so that a cancel or a join can find it there.
+    pub(crate) fn entered(&self, home: &Weak<dyn Home>) {
+        if let Some(core) = self.core() {
+            core.entered(home);
+        }
+    }
+
+    /// Tells the task that no pool has it any more: it goes to whoever asked for it.
+    pub(crate) fn left(&self) {
+        if let Some(core) = self.core() {
+            core.left();
+        }
+    }
+
+    /// Remembers where in its queue the task is. The queue calls it under its lock.
+    pub(crate) fn set_place(&self, place: u64) {
+        if let Some(core) = self.core() {
+            core.place().set(place);
+        }
+    }
+
+    /// Drops the task; a panic in the destructor of what it captured stays here.
+    pub(crate) fn drop_quietly(self) {
+        let _ = catch_unwind(AssertUnwindSafe(|| drop(self)));
+    }
+}
+
+impl Delayed for Task {
+    /// When the task is due: at once, unless [`with_delay`](Task::with_delay) said later.
+    fn due(&self) -> Instant {
+        self.info.label.as_ref().and_then(|label| label.due).unwrap_or_else(Instant::now)
+    }
+}
+
+impl fmt::Debug for Task {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let mut s = f.debug_struct("Task");
+        s.field("id", &self.info.id);
+        if let Some(label) = &self.info.label {
+            s.field("name", &label.name).field("priority", &label.priority);
+        }
+        if let Some(core) = self.core() {
+            s.field("state", &core.state());
+        }
+        s.finish_non_exhaustive()
+    }
+}
+
+/// The builder of a task that has a result; handed to
+/// [`submit_task`](crate::ThreadPoolExecutor::submit_task).
+///
+/// # Examples
+/// ```
+/// use millpond::{TaskOf, ThreadPoolExecutor, WorkQueue};
+///
+/// let pool = ThreadPoolExecutor::builder()
+///     .core_pool_size(1)
+///     .maximum_pool_size(1)
+///     .work_queue(WorkQueue::priority())
+///     .build()?;
+/// let urgent = pool.submit_task(TaskOf::new(|| 6 * 7).named("answer").with_priority(10))?;
+/// assert_eq!(urgent.join()?, 42);
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
+#[must_use = "a task that is dropped does not run"]
+pub struct TaskOf<T> {
+    info: TaskInfo,
+    core: Arc<dyn Joinable<T>>,
+}
+
+impl<T: Send + 'static> TaskOf<T> {
+    /// Makes a task from a closure that returns a value.
+    pub fn new(f: impl FnOnce() -> T + Send + 'static) -> TaskOf<T> {
+        let id = TaskId::fresh();
+        TaskOf { info: TaskInfo { id, label: None }, core: Arc::new(Core::new(id, f)) }
+    }
+
+    /// Gives the task a name, for hooks and error messages.
+    pub fn named(mut self, name: impl Into<Cow<'static, str>>) -> Self {
+        self.info.label_mut().name = Some(name.into());
+        self
+    }
+
+    /// Sets the priority: in a priority queue, larger runs first. Default: 0.
+    pub fn with_priority(mut self, priority: i32) -> Self {
+        self.info.label_mut().priority = priority;
+        self
+    }
+
+    /// Makes the task due `delay` from this call on; see [`Task::with_delay`].
+    pub fn with_delay(mut self, delay: Duration) -> Self {
+        self.info.label_mut().due = Some(TaskInfo::due_after(delay));
+        self
+    }
+
+    /// The task's number, unique in the process; its handle has the same.
+    pub fn id(&self) -> TaskId {
+        self.info.id
+    }
+
+    /// The two halves: the task for an executor, and the handle for whoever wants its result.
+    ///
+    /// For executors of your own; `submit_task` does it for you.
+    pub fn into_parts(self) -> (Task, TaskHandle<T>) {
+        let work = Work::Tracked(TrackedTask(Arc::clone(&self.core) as Arc<dyn Tracked>));
+        (Task { info: self.info, work }, TaskHandle::new(self.core))
+    }
+}
+
+impl<T> fmt::Debug for TaskOf<T> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("TaskOf").field("info", &self.info).finish_non_exhaustive()
+    }
+}
