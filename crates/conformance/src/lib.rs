@@ -11,16 +11,16 @@
 //! - [`model`], [`generator`], [`rng`]: random scenarios that keep to what the reference determines.
 
 pub mod difference;
-// pub mod gate;
+pub mod gate;
 pub mod generator;
-// pub mod ledger;
+pub mod ledger;
 pub mod model;
-// pub mod pool_player;
-// pub mod queue_player;
+pub mod pool_player;
+pub mod queue_player;
 pub mod rng;
-// pub mod runner;
+pub mod runner;
 pub mod scenario;
-// pub mod settle;
+pub mod settle;
 pub mod trace;
 
 use std::fmt;

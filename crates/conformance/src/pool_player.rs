@@ -265,7 +265,8 @@ impl Player {
 
     fn play(&mut self, step: &PoolStep, long_sleep: bool) -> Result<Record, PlayError> {
         let result = self.call(step)?;
-        let instant = KeepAlive::of(self.keep_alive_ms().try_into().unwrap_or(i64::MAX)) == KeepAlive::Instant;
+        let instant =
+            KeepAlive::of(self.keep_alive_ms().try_into().unwrap_or(i64::MAX)) == KeepAlive::Instant;
         settle(&self.pool, self, instant || long_sleep)?;
         let mut events = self.ledger.take();
         if step.moves_many() {
