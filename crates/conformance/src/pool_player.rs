@@ -32,8 +32,10 @@ pub fn play(id: &Value, config: &PoolConfig, steps: &[PoolStep]) -> Result<PoolT
     };
     let mut player = Player { pool, ledger, tasks, handed_in: 0, drained: Vec::new(), queue: config.queue };
     let records = player.play_all(steps, Stretch::new(config.keep_alive_ms));
-    player.finish(records.is_ok());
-    Ok(trace(Construct::Ok, records?))
+    player.end_pool();
+    let records = records?; // a run that failed may have threads that never end
+    player.await_end()?;
+    Ok(trace(Construct::Ok, records))
 }
 
 /// Every task that a step names, with its gate as it is from the start.
@@ -415,15 +417,19 @@ impl Player {
         self.tasks.get_mut(&t).expect("every task of a step was announced")
     }
 
-    /// Lets every task go and ends the pool. The threads are waited for if they can be trusted to end: many
-    /// scenarios are played in one process.
-    fn finish(self, trusted: bool) {
+    /// Lets every task go, and ends the pool.
+    fn end_pool(&self) {
         for slot in self.tasks.values() {
             slot.gate.turn(GateState::Open);
         }
         drop(self.pool.shutdown_now());
-        if trusted {
-            let _ = self.pool.await_termination(Duration::from_secs(20));
+    }
+
+    /// With all gates open and everything interrupted the pool must end, whatever was done to it before.
+    fn await_end(&self) -> Result<(), PlayError> {
+        match self.pool.await_termination(Duration::from_secs(20)) {
+            Ok(true) => Ok(()),
+            _ => Err(PlayError::failed("the pool does not end after the last step")),
         }
     }
 }

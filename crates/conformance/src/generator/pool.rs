@@ -266,6 +266,7 @@ impl<'a> Author<'a> {
     fn write(mut self) -> Vec<PoolStep> {
         let length = match self.tag {
             Tag::KeepaliveTimed => self.rng.range(6, 14),
+            Tag::Mix => self.rng.range(6, 60),
             _ => self.rng.range(6, 28),
         };
         let weights: Vec<(i64, Op)> = COMMON.iter().chain(self.tag.extra()).copied().collect();
