@@ -20,9 +20,7 @@ fn take_one(fifo: &Fifo, idle: &Idle) -> Task {
     let seat = Seat::for_this_thread();
     loop {
         if let Some(task) = fifo.pop() {
-            if fifo.len() > 0 {
-                idle.call_one();
-            }
+            idle.pass_on(fifo.len() > 0);
             return task;
         }
         idle.rest(&seat, None, false, || fifo.len() > 0);

@@ -19,7 +19,9 @@ use crate::ConfigError;
 use crate::executor::{PoolFacts, RejectReason, Rejected};
 use crate::handle::Home;
 use crate::interrupt::{Interrupted, Interrupter, Sleeper, Wake};
-use crate::sync::{Arc, AtomicBool, AtomicU64, AtomicUsize, Mutex, Ordering, Weak, deadline_after, fence};
+use crate::sync::{
+    Arc, AtomicBool, AtomicU64, AtomicUsize, Mutex, Ordering, Weak, deadline_after, fence, mutant,
+};
 use crate::task::{Task, TaskId};
 
 /// The settings that can change while the pool runs. `core <= maximum`, `maximum > 0`, and core threads time out
@@ -289,6 +291,10 @@ impl PoolCore {
     ///
     /// Against a worker falling asleep: see `idle.rs`, where this fence is S2.
     fn published(self: &Arc<Self>, id: TaskId) -> Result<(), Refusal> {
+        if mutant("publish_and_hope") {
+            self.idle.call_one();
+            return Ok(());
+        }
         fence(Ordering::SeqCst); // A2
         let seen = self.ctl.load(); // A3
         if !seen.is_running() {
@@ -338,7 +344,7 @@ impl PoolCore {
         loop {
             ticket.about_to_try();
             fence(Ordering::SeqCst); // for room that is made by a worker's leaving; pairs with `worker::leave`
-            match self.admit_as(task, true) {
+            match self.admit_as(task, !mutant("guess_room")) {
                 Err(refusal) if refusal.reason == RejectReason::Saturated => task = refusal.task,
                 decided => return decided,
             }

@@ -13,7 +13,7 @@ use super::stats::{Totals, WorkerCounters};
 use crate::handle::{Outcome, Panic};
 use crate::interrupt::{self, Nested, Sleeper};
 use crate::sync::{
-    Arc, AtomicBool, Mutex, OnceLock, Ordering, deadline_after, fence, spin_until, thread_local,
+    Arc, AtomicBool, Mutex, Ordering, deadline_after, fence, mutant, spin_until, thread_local,
 };
 use crate::task::{Task, TaskId};
 
@@ -24,8 +24,6 @@ pub(super) struct Worker {
     pub(super) counters: WorkerCounters,
     /// Runs a task, hooks included. Written by the worker only.
     active: AtomicBool,
-    /// Its thread, once that runs: for interrupts.
-    thread: OnceLock<Arc<Sleeper>>,
     start: Mutex<Start>,
 }
 
@@ -34,6 +32,8 @@ pub(super) struct Worker {
 struct Start {
     phase: Phase,
     first: Option<Task>,
+    /// The thread, once it is there: for interrupts.
+    thread: Option<Arc<Sleeper>>,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -54,8 +54,7 @@ impl Worker {
             info,
             counters: WorkerCounters::default(),
             active: AtomicBool::new(false),
-            thread: OnceLock::new(),
-            start: Mutex::new(Start { phase: Phase::Spawning, first }),
+            start: Mutex::new(Start { phase: Phase::Spawning, first, thread: None }),
         })
     }
 
@@ -65,6 +64,7 @@ impl Worker {
         let in_time = matches!(start.phase, Phase::Spawning | Phase::Promised);
         if in_time {
             start.phase = Phase::Running;
+            start.thread = Some(Sleeper::current());
         }
         in_time
     }
@@ -281,9 +281,15 @@ impl PoolCore {
         roster.largest = roster.largest.max(self.ctl.load().workers());
     }
 
+    /// Interrupts what runs. A thread that is not there yet finds the run state when it begins its first task.
     pub(super) fn interrupt_workers(&self) {
-        let threads: Vec<_> =
-            self.roster.lock().workers.iter().filter_map(|worker| worker.thread.get().cloned()).collect();
+        let threads: Vec<_> = self
+            .roster
+            .lock()
+            .workers
+            .iter()
+            .filter_map(|worker| worker.start.lock().thread.clone())
+            .collect();
         for thread in threads {
             thread.interrupt_all();
         }
@@ -302,7 +308,6 @@ fn no_worker() -> RefCell<Option<(Arc<PoolCore>, Arc<Worker>)>> {
 /// The life of a worker thread.
 pub(super) fn work(pool: &Arc<PoolCore>, worker: &Arc<Worker>) {
     let me = Sleeper::current();
-    let _ = worker.thread.set(Arc::clone(&me));
     WORKER.with(|slot| *slot.borrow_mut() = Some((Arc::clone(pool), Arc::clone(worker))));
     pool.note_size();
     if let Some(hooks) = &pool.hooks {
@@ -382,9 +387,7 @@ impl Life<'_> {
             return None;
         }
         let task = pool.poll()?;
-        if look() {
-            pool.idle.call_one();
-        }
+        pool.idle.pass_on(look());
         Some(task)
     }
 
@@ -442,6 +445,9 @@ impl Life<'_> {
     /// C2 and C3 pair with `PoolCore::published`, as is told there.
     fn stays(&self) -> bool {
         let pool = self.pool;
+        if mutant("leave_without_looking") {
+            return false;
+        }
         fence(Ordering::SeqCst); // C2
         loop {
             let seen = pool.ctl.load();
