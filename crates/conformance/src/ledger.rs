@@ -1,9 +1,10 @@
 //! The ledger of one run: which task is which, and what happened, in one list under one lock.
 
 use std::collections::HashMap;
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use millpond::{Hooks, Panic, TaskId, TaskInfo};
+use millpond::{Hooks, Panic, TaskId, TaskInfo, WorkerInfo};
 
 use crate::trace::Event;
 
@@ -12,6 +13,8 @@ use crate::trace::Event;
 pub struct Ledger {
     names: Mutex<HashMap<TaskId, i64>>,
     events: Mutex<Events>,
+    /// Worker threads that have started and not yet decided to end.
+    threads: AtomicUsize,
 }
 
 #[derive(Debug, Default)]
@@ -45,6 +48,11 @@ impl Ledger {
         lock(&self.events).count
     }
 
+    /// Number of worker threads that have started and not yet decided to end.
+    pub fn threads(&self) -> usize {
+        self.threads.load(Ordering::Acquire)
+    }
+
     /// Takes the events recorded since the last call.
     pub fn take(&self) -> Vec<Event> {
         std::mem::take(&mut lock(&self.events).recent)
@@ -70,5 +78,13 @@ impl Hooks for Recorder {
 
     fn terminated(&self) {
         self.0.record(Event::Terminated);
+    }
+
+    fn worker_started(&self, _: &WorkerInfo) {
+        self.0.threads.fetch_add(1, Ordering::Release);
+    }
+
+    fn worker_stopped(&self, _: &WorkerInfo) {
+        self.0.threads.fetch_sub(1, Ordering::Release);
     }
 }

@@ -243,6 +243,9 @@ impl Witness for Player {
     fn busy(&self) -> usize {
         self.tasks.values().filter(|slot| slot.gate.is_resting_place()).count()
     }
+    fn threads(&self) -> usize {
+        self.ledger.threads()
+    }
     fn events(&self) -> u64 {
         self.ledger.count()
     }

@@ -3,8 +3,9 @@
 //!
 //! A worker is at rest in one of two places: at the closed gate of its task, which the driver's own [`Gate`]s
 //! tell, or in the pool's list of idle workers, which the pool's probe tells. Whoever is in neither (starting,
-//! in a hook, between two tasks, woken but not yet running, leaving) makes the sum smaller than the pool's
-//! size. So no pause and no look at the operating system is needed, and a loaded machine only makes it slower.
+//! in a hook, between two tasks, woken but not yet running) makes the sum smaller than the pool's size. A worker
+//! that is leaving may no longer count, but its thread has not said yet that it stops. So no pause and no look
+//! at the operating system is needed, and a loaded machine only makes it slower.
 //!
 //! [`Gate`]: crate::gate::Gate
 
@@ -22,6 +23,8 @@ const LIMIT: Duration = Duration::from_secs(20);
 pub trait Witness {
     /// Workers at the closed gate of their task, with nothing on the way that would wake them.
     fn busy(&self) -> usize;
+    /// Worker threads that have started and not yet decided to end.
+    fn threads(&self) -> usize;
     /// Number of events so far.
     fn events(&self) -> u64;
 }
@@ -31,6 +34,7 @@ pub trait Witness {
 struct Look {
     events: u64,
     busy: usize,
+    threads: usize,
     active: usize,
     size: usize,
     idle: usize,
@@ -51,6 +55,7 @@ impl Look {
         Look {
             events: witness.events(),
             busy,
+            threads: witness.threads(),
             active,
             size,
             idle: parked.all,
@@ -66,6 +71,8 @@ impl Look {
         let may_expire = pool.allows_core_thread_time_out() || self.size > pool.core_pool_size();
         self.size == self.busy + self.idle
             && self.active == self.busy
+            // A worker on its way out is not counted any more, but may yet find that it is needed.
+            && self.threads == self.size
             && !(waits && self.queued > 0)
             && !(shutdown && waits)
             && !(shutdown && self.size == 0 && !self.terminated)
