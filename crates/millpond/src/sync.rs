@@ -105,8 +105,8 @@ impl Parker {
     }
 }
 
-/// The same contract for models. Time does not pass in a model: a deadline is met when
-/// [`fire_timer`](Parker::fire_timer) says so.
+/// The same contract for models. Time does not pass in a model: a deadline is met if it was when `park` was called
+/// (as that of a zero time-out is), or when [`fire_timer`](Parker::fire_timer) says so.
 #[cfg(loom)]
 #[derive(Debug)]
 pub(crate) struct Parker {
@@ -133,7 +133,7 @@ impl Parker {
             if std::mem::take(&mut inner.token) {
                 return true;
             }
-            if deadline.is_some() && inner.timer_fired {
+            if deadline.is_some_and(|deadline| inner.timer_fired || deadline <= Instant::now()) {
                 return false;
             }
             inner = self.changed.wait(inner).unwrap_or_else(|poisoned| poisoned.into_inner());

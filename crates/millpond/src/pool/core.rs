@@ -439,10 +439,11 @@ impl PoolCore {
 
     // ---- shutdown
 
-    pub(super) fn shutdown(&self) {
+    pub(super) fn shutdown(self: &Arc<Self>) {
         self.ctl.advance_to(RunState::Shutdown); // B1
         fence(Ordering::SeqCst); // B2, before `try_terminate` looks at the queue (B3)
         self.look_around();
+        self.rescue_queue();
         self.try_terminate();
     }
 

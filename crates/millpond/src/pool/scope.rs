@@ -162,13 +162,16 @@ impl<T: Send, F: FnOnce() -> T + Send> Tracked for ScopedCore<F, T> {
         self.set_state(TaskState::Abandoned);
         let work = if cell.in_making { None } else { cell.work.take() };
         let waiter = cell.waiter.take();
-        let counted = Self::uncount(&mut cell);
+        // A stray is not counted: while its closure is being dropped it is, so that the scope waits for that.
+        if work.is_some() && !mem::replace(&mut cell.counted, true) {
+            self.shared.raise_pending();
+        }
         drop(cell);
         let _ = catch_unwind(AssertUnwindSafe(|| drop(work)));
         if let Some(waiter) = waiter {
             waiter.unpark();
         }
-        if counted {
+        if Self::uncount(&mut self.cell.lock()) {
             self.shared.lower_pending();
         }
     }

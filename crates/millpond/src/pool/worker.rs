@@ -174,6 +174,14 @@ impl PoolCore {
 
     /// Adds a worker that begins with `first`. Whatever fails leaves no trace, and `first` comes back.
     pub(super) fn add_worker(self: &Arc<Self>, first: Option<Task>, limit: Limit) -> Result<(), NotAdded> {
+        let added = self.try_add_worker(first, limit);
+        if added.is_err() {
+            self.rescue_queue();
+        }
+        added
+    }
+
+    fn try_add_worker(self: &Arc<Self>, first: Option<Task>, limit: Limit) -> Result<(), NotAdded> {
         // 1. Reserve.
         loop {
             let seen = self.ctl.load();
@@ -226,8 +234,23 @@ impl PoolCore {
         }
         self.roster.lock().remove(worker);
         self.ctl.remove_worker();
+        fence(Ordering::SeqCst); // pairs with the one in `admit_when_room`
+        self.room.made();
         self.try_terminate();
         first
+    }
+
+    /// Tries to have a worker for a queue that has none.
+    ///
+    /// While a thread is being started its worker is counted, and others leave their tasks in the queue to it. If
+    /// the start then fails, we are to them what a last worker is that leaves (C1 was `remove_worker`). We try once
+    /// more; if that fails too, the tasks wait until a later submit, prestart or shutdown has more luck.
+    pub(super) fn rescue_queue(self: &Arc<Self>) {
+        fence(Ordering::SeqCst); // C2
+        let seen = self.ctl.load();
+        if seen.workers() == 0 && self.may_have_worker(seen, false) && !self.feed.is_empty() {
+            let _ = self.try_add_worker(None, Limit::Maximum);
+        }
     }
 
     /// Calls the thread factory. None of our locks is held, and its panic stays here.
@@ -241,13 +264,15 @@ impl PoolCore {
 
     /// The factory promised a thread, and later dropped its body: the first task must not be lost.
     pub(super) fn spawn_failed_late(self: &Arc<Self>, worker: &Arc<Worker>) {
-        let first = self.unenlist(worker, worker.start.lock().first.is_some());
+        let with_task = worker.start.lock().first.is_some();
+        let first = self.unenlist(worker, with_task);
         if let Some(task) = first {
             self.task_gone();
             if let Err(refusal) = self.admit(task) {
                 refusal.task.drop_quietly(); // its handle resolves as abandoned
             }
         }
+        self.rescue_queue();
     }
 
     /// Remembers the largest size: when a spawn has succeeded, or when the new thread is first to look.
