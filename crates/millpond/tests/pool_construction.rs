@@ -11,7 +11,7 @@ use millpond::{
     Builder, ConfigError, RejectReason, RunState, Task, ThreadPoolExecutor, WorkQueue, WorkerBody, executors,
     policy,
 };
-use support::{Gate, eventually, occupy};
+use support::{Gate, end, eventually, occupy};
 
 fn sized(core: usize, maximum: usize) -> Builder {
     ThreadPoolExecutor::builder().core_pool_size(core).maximum_pool_size(maximum)
@@ -111,7 +111,7 @@ fn a_fresh_pool_has_no_threads_no_tasks_and_is_running() {
     let stats = pool.stats();
     assert_eq!((stats.submitted, stats.completed, stats.panicked), (0, 0, 0));
     assert_eq!((stats.cancelled, stats.rejected, stats.handed_back), (0, 0, 0));
-    pool.close();
+    end(&pool);
     assert_eq!(*started.lock().unwrap(), 0);
 }
 
@@ -138,7 +138,7 @@ fn by_default_a_full_pool_aborts() {
     pool.execute(|| {}).unwrap();
     assert_eq!(pool.execute(|| {}).unwrap_err().reason(), RejectReason::Saturated);
     gate.open();
-    pool.close();
+    end(&pool);
 }
 
 fn names(pool: &ThreadPoolExecutor, threads: usize) -> Vec<String> {
@@ -171,15 +171,15 @@ fn threads_are_called_pool_n_thread_m_by_default_and_n_is_the_pools_own() {
     let expected = [1, 2, 3].map(|m| format!("pool-{}-thread-{m}", numbers[0]));
     assert_eq!(names(&one, 3), expected);
     assert_eq!(names(&other, 1), [format!("pool-{}-thread-1", numbers[1])]);
-    one.close();
-    other.close();
+    end(&one);
+    end(&other);
 }
 
 #[test]
 fn a_thread_name_prefix_is_followed_by_numbers_from_one() {
     let pool = sized(3, 3).thread_name_prefix("resize-").build().unwrap();
     assert_eq!(names(&pool, 3), ["resize-1", "resize-2", "resize-3"]);
-    pool.close();
+    end(&pool);
 }
 
 #[test]
@@ -199,7 +199,7 @@ fn a_thread_factory_is_told_the_name_and_number_and_may_choose_another_name() {
         .unwrap();
     assert_eq!(names(&pool, 2), ["mine-1", "mine-2"]);
     assert_eq!(*told.lock().unwrap(), [("told-1".to_owned(), 1), ("told-2".to_owned(), 2)]);
-    pool.close();
+    end(&pool);
 }
 
 fn factory_called(
@@ -232,7 +232,7 @@ fn a_replaced_thread_factory_makes_the_threads_that_come_after_and_leaves_the_ot
     gate.open();
     eventually(|| old_thread.lock().unwrap().is_some());
     assert_eq!(old_thread.lock().unwrap().as_deref(), Some("old-1"));
-    pool.close();
+    end(&pool);
 }
 
 // TPE-010
@@ -247,7 +247,7 @@ fn a_replaced_rejection_handler_is_the_one_in_force() {
     pool.set_rejected_execution_handler(policy::Abort);
     assert!(pool.execute(|| {}).is_err());
     gate.open();
-    pool.close();
+    end(&pool);
 }
 
 /// Asserts that `change` fails, with all of `words` in its text, and changes nothing.
@@ -327,7 +327,7 @@ fn core_time_out_is_off_by_default_and_reads_as_last_set_also_after_shutdown() {
         pool.allow_core_thread_time_out(allow).unwrap();
         assert_eq!(pool.allows_core_thread_time_out(), allow);
     }
-    pool.close();
+    end(&pool);
     assert!(pool.allows_core_thread_time_out());
 }
 
@@ -351,7 +351,7 @@ fn tasks_in_the_queue_before_the_pool_was_made_count_and_wait_for_the_first_work
     assert!(pool.prestart_core_thread());
     eventually(|| pool.completed_task_count() == 3);
     assert_eq!((ran.lock().unwrap().as_slice(), queue.len()), ([1, 2, 3].as_slice(), 0));
-    pool.close();
+    end(&pool);
 
     let ran = Arc::default();
     let (pool, _) = made(&ran);
@@ -361,7 +361,7 @@ fn tasks_in_the_queue_before_the_pool_was_made_count_and_wait_for_the_first_work
     let mut ran = ran.lock().unwrap().clone();
     ran.sort_unstable();
     assert_eq!(ran, [1, 2, 3, 4]);
-    pool.close();
+    end(&pool);
 }
 
 #[test]
@@ -384,7 +384,7 @@ fn the_text_form_tells_state_threads_queue_and_completed_tasks() {
     pool.shutdown();
     assert_eq!(pool.to_string(), text("Shutting down", 2, 2, 4, 0));
     gate.open();
-    pool.close();
+    end(&pool);
     assert_eq!(pool.to_string(), text("Terminated", 0, 0, 0, 6));
 }
 
@@ -400,5 +400,5 @@ fn clones_are_handles_to_the_same_pool_that_can_be_sent_and_shared() {
     drop(clone);
     assert!(!pool.is_shutdown());
     assert_eq!(pool.submit(|| 7).unwrap().join().unwrap(), 7);
-    pool.close();
+    end(&pool);
 }

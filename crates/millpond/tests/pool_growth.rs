@@ -16,7 +16,7 @@ use millpond::{
     Builder, Hooks, RejectReason, Rejected, RunState, Task, TaskInfo, TaskOf, ThreadPoolExecutor, WorkQueue,
     WorkerBody, executors, policy,
 };
-use support::{Gate, LONG, SMALL, Wrapped, block, die, eventually, occupy};
+use support::{Gate, LONG, SMALL, Wrapped, block, die, end, eventually, occupy};
 
 fn sized(core: usize, maximum: usize) -> Builder {
     ThreadPoolExecutor::builder().core_pool_size(core).maximum_pool_size(maximum)
@@ -110,7 +110,7 @@ fn an_executed_task_runs_exactly_once_on_a_thread_of_the_pool() {
         })
         .unwrap();
     }
-    pool.close();
+    end(&pool);
     assert!(runs.iter().all(|runs| runs.load(Ordering::Relaxed) == 1));
     assert_eq!(pool.stats().completed, 200);
 }
@@ -125,7 +125,7 @@ fn below_the_core_size_each_task_gets_a_new_thread_though_others_are_idle() {
     }
     pool.submit(|| {}).unwrap().join().unwrap();
     assert_eq!((pool.pool_size(), pool.largest_pool_size()), (3, 3));
-    pool.close();
+    end(&pool);
 }
 
 // TPE-024, TPE-025, TPE-027, TPE-028
@@ -162,7 +162,7 @@ fn the_queue_fills_before_extra_threads_come_and_those_before_anything_is_reject
         assert_eq!(rejected.load(Ordering::Relaxed), 1);
         assert_eq!((pool.pool_size(), pool.queued_count()), (3, 4));
         gate.open();
-        pool.close();
+        end(&pool);
         assert_eq!(pool.completed_task_count(), 3 + 4);
     }
 }
@@ -183,7 +183,7 @@ fn with_an_unbounded_queue_the_pool_keeps_to_its_core_size() {
         assert_eq!((pool.pool_size(), pool.queued_count()), (2, 50));
         assert_eq!(pool.remaining_queue_capacity(), usize::MAX);
         gate.open();
-        pool.close();
+        end(&pool);
         assert_eq!(pool.largest_pool_size(), 2);
     }
 }
@@ -197,7 +197,7 @@ fn with_an_unbounded_queue_and_no_core_threads_there_is_one_thread() {
         (0..10).for_each(|_| pool.execute(|| {}).unwrap());
         assert_eq!(pool.pool_size(), 1);
         gate.open();
-        pool.close();
+        end(&pool);
         assert_eq!((pool.largest_pool_size(), pool.completed_task_count()), (1, 11));
     }
 }
@@ -217,7 +217,7 @@ fn with_a_hand_off_queue_an_idle_worker_is_reused_and_else_a_new_one_is_made() {
     (0..3).for_each(|_| occupy(&pool, &gate));
     assert_eq!((pool.pool_size(), pool.remaining_queue_capacity(), pool.queued_count()), (3, 0, 0));
     gate.open();
-    pool.close();
+    end(&pool);
 }
 
 // TPE-031
@@ -239,7 +239,7 @@ fn a_synchronous_queue_of_ones_own_hands_tasks_to_the_waiting_worker() {
         eventually(|| pool.completed_task_count() == n + 1);
     }
     assert_eq!(pool.largest_pool_size(), 1);
-    pool.close();
+    end(&pool);
 }
 
 // TPE-032
@@ -260,7 +260,7 @@ fn a_rejected_task_comes_back_and_can_be_given_again_until_it_is_taken() {
             thread::yield_now();
         }
     }
-    pool.close();
+    end(&pool);
     assert_eq!(runs.load(Ordering::Relaxed), TASKS);
     assert_eq!((pool.stats().submitted, pool.completed_task_count()), (TASKS as u64, TASKS as u64));
 }
@@ -284,7 +284,7 @@ fn waiting_tasks_are_in_the_queue_that_was_given_and_the_running_one_is_not() {
     assert_eq!(seen, given);
     assert_eq!(pool.queued_tasks(), given);
     gate.open();
-    pool.close();
+    end(&pool);
     assert!(queue.is_empty());
 }
 
@@ -302,7 +302,7 @@ fn queued_tasks_lists_ids_in_the_order_in_which_they_will_run() {
         let drained = pool.shutdown_now();
         assert_eq!(drained.iter().map(Task::id).collect::<Vec<_>>(), expected);
         gate.open();
-        pool.close();
+        end(&pool);
     };
     let plain = || TaskOf::new(|| {});
     in_order(WorkQueue::linked(), vec![plain(), plain(), plain()], &[0, 1, 2]);
@@ -325,7 +325,7 @@ fn a_task_put_into_the_queue_behind_the_pools_back_waits_until_there_is_a_worker
     assert!(!ran.is_open());
     assert!(pool.prestart_core_thread());
     ran.wait();
-    pool.close();
+    end(&pool);
 }
 
 // TPE-037
@@ -341,7 +341,7 @@ fn raising_the_maximum_makes_a_saturated_pool_accept_again() {
     assert_eq!((pool.pool_size(), pool.largest_pool_size()), (2, 2));
     assert!(pool.execute(|| {}).is_err());
     gate.open();
-    pool.close();
+    end(&pool);
 }
 
 // TPE-038
@@ -364,7 +364,7 @@ fn a_task_may_submit_to_its_own_pool_and_use_every_method_of_it() {
     .unwrap()
     .join()
     .unwrap();
-    pool.close();
+    end(&pool);
     assert_eq!(ran.load(Ordering::Relaxed), 2);
 }
 
@@ -380,7 +380,7 @@ fn prestart_core_thread_adds_one_idle_worker_while_there_are_fewer_than_core() {
     pool.set_core_pool_size(4).unwrap();
     assert_eq!([prestart(), prestart(), prestart()], [true, true, false]);
     assert_eq!((pool.pool_size(), pool.active_count(), pool.task_count()), (4, 0, 0));
-    pool.close();
+    end(&pool);
     assert_eq!(pool.stats().submitted, 0);
 }
 
@@ -393,7 +393,7 @@ fn prestart_all_core_threads_starts_the_missing_ones_and_says_how_many() {
     pool.set_core_pool_size(4).unwrap();
     assert!(pool.prestart_core_thread());
     assert_eq!((pool.prestart_all_core_threads(), pool.pool_size()), (1, 4));
-    pool.close();
+    end(&pool);
 }
 
 // TPE-041
@@ -409,7 +409,7 @@ fn prestarted_workers_get_their_tasks_through_the_queue() {
     pool.execute(|| {}).unwrap();
     assert_eq!((pool.pool_size(), pool.queued_count()), (2, 2));
     gate.open();
-    pool.close();
+    end(&pool);
     assert_eq!((pool.largest_pool_size(), pool.completed_task_count()), (2, 4));
 }
 
@@ -423,7 +423,7 @@ fn after_shutdown_with_an_empty_queue_prestart_starts_nothing() {
     assert!(!pool.prestart_core_thread());
     assert_eq!((pool.prestart_all_core_threads(), pool.pool_size()), (0, 1));
     gate.open();
-    pool.close();
+    end(&pool);
     assert!(!pool.prestart_core_thread());
     assert_eq!((pool.prestart_all_core_threads(), pool.largest_pool_size()), (0, 1));
 }
@@ -472,7 +472,7 @@ fn a_pool_that_gets_one_thread_only_does_all_the_work_with_it() {
     for _ in 0..100 {
         pool.execute(counting(&ran)).unwrap();
     }
-    pool.close();
+    end(&pool);
     assert_eq!((ran.load(Ordering::Relaxed), pool.completed_task_count()), (100, 100));
     assert_eq!(pool.stats().rejected, 0);
 }
@@ -538,7 +538,7 @@ fn a_failed_spawn_passes_the_rejection_handler_by_but_not_the_hook() {
     assert_eq!(pool.execute(|| {}).unwrap_err().reason(), RejectReason::SpawnFailed);
     assert!(!called.is_open());
     assert_eq!(hook_calls.load(Ordering::Relaxed), 2);
-    pool.close();
+    end(&pool);
 }
 
 #[test]
@@ -556,7 +556,7 @@ fn a_spawn_that_fails_once_leaves_no_trace() {
     ran.wait();
     assert_eq!((pool.pool_size(), pool.largest_pool_size()), (1, 1));
     assert_eq!(pool.stats().submitted, 1);
-    pool.close();
+    end(&pool);
     assert_eq!(pool.completed_task_count(), 1);
 }
 
@@ -572,7 +572,7 @@ fn a_spawn_that_fails_in_the_middle_is_rolled_back_and_its_task_waits_for_the_ot
     assert_eq!((pool.pool_size(), pool.largest_pool_size()), (9, 9));
     gate.open();
     assert!(fifth.join().is_ok());
-    pool.close();
+    end(&pool);
     assert_eq!(pool.completed_task_count(), 10);
 }
 
@@ -589,7 +589,7 @@ fn a_task_that_a_failed_spawn_leaves_to_a_full_queue_comes_back() {
     assert_eq!(pool.execute(|| {}).unwrap_err().reason(), RejectReason::SpawnFailed);
     assert_eq!((pool.pool_size(), pool.queued_count()), (1, 1));
     gate.open();
-    pool.close();
+    end(&pool);
     assert_eq!(pool.completed_task_count(), 2);
 }
 
@@ -608,7 +608,7 @@ fn a_factory_that_drops_the_body_fails_the_spawn_whatever_it_returns() {
     assert!(rejected.to_string().contains("dropped the worker body"), "{rejected}");
     assert!(!pool.prestart_core_thread());
     assert_eq!((pool.pool_size(), pool.largest_pool_size(), pool.task_count()), (0, 0, 0));
-    pool.close();
+    end(&pool);
 }
 
 #[test]
@@ -619,7 +619,7 @@ fn a_factory_that_panics_fails_the_spawn() {
     assert_eq!((pool.pool_size(), pool.task_count()), (0, 0));
     pool.set_thread_factory(thread_for);
     assert_eq!(pool.submit(|| 3).unwrap().join().unwrap(), 3);
-    pool.close();
+    end(&pool);
 }
 
 #[test]
@@ -642,7 +642,7 @@ fn a_body_that_runs_after_its_factory_has_failed_does_nothing() {
     gate.open();
     late.lock().unwrap().take().unwrap().join().unwrap();
     assert_eq!((pool.pool_size(), pool.completed_task_count()), (0, 0));
-    pool.close();
+    end(&pool);
 }
 
 #[test]
@@ -661,7 +661,7 @@ fn a_factory_that_fails_after_its_thread_has_begun_to_work_has_not_failed() {
     let handle = pool.submit(move || open.open()).unwrap();
     handle.join().unwrap();
     assert_eq!(pool.pool_size(), 1);
-    pool.close();
+    end(&pool);
     assert_eq!((pool.stats().submitted, pool.stats().completed), (1, 1));
 }
 
@@ -686,7 +686,7 @@ fn a_body_that_is_dropped_after_its_factory_has_returned_does_not_lose_the_task(
     drop(body);
     assert_eq!(handle.join().unwrap(), 5);
     assert_eq!((pool.pool_size(), pool.stats().submitted), (1, 1));
-    pool.close();
+    end(&pool);
 }
 
 /// Two submitters each reserve a worker. The second spawn fails first: its task is queued, because another worker
@@ -723,7 +723,7 @@ fn two_spawns_that_fail_at_once_strand_no_task() {
             eventually(|| handle.is_done());
         }
     });
-    pool.close();
+    end(&pool);
 }
 
 // ---- eager
@@ -742,7 +742,7 @@ fn an_eager_pool_uses_all_threads_before_the_queue() {
     }
     assert_eq!(pool.execute(|| {}).unwrap_err().reason(), RejectReason::Saturated);
     gate.open();
-    pool.close();
+    end(&pool);
     assert_eq!(pool.completed_task_count(), 5);
 }
 
@@ -761,7 +761,7 @@ fn an_eager_pool_has_never_more_threads_than_tasks_at_once() {
             gate.open();
             eventually(|| pool.active_count() == 0);
         }
-        pool.close();
+        end(&pool);
     }
 }
 
@@ -788,7 +788,7 @@ fn an_eager_pool_counts_tasks_that_panic_are_cancelled_or_removed_out_again() {
         pool.submit(|| {}).unwrap().join().unwrap();
     }
     assert_eq!(pool.largest_pool_size(), 2);
-    pool.close();
+    end(&pool);
 }
 
 // ---- kinds of queue
@@ -804,7 +804,7 @@ fn a_priority_queue_runs_the_most_urgent_first_and_equals_in_order() {
         pool.execute_task(Task::new(move || ran.lock().unwrap().push(n)).with_priority(priority)).unwrap();
     }
     gate.open();
-    pool.close();
+    end(&pool);
     assert_eq!(*ran.lock().unwrap(), [5, 1, 3, 0, 4, 2, 6]);
 }
 
@@ -827,7 +827,7 @@ fn a_delay_queue_starts_no_task_before_it_is_due_and_the_earliest_first() {
     }
     assert_eq!(*order.lock().unwrap(), [SMALL * 0, SMALL, SMALL * 2]);
     assert_eq!(pool.pool_size(), 1);
-    pool.close();
+    end(&pool);
 }
 
 #[test]
@@ -835,7 +835,7 @@ fn tasks_of_a_delay_queue_that_are_not_due_still_run_after_a_shutdown() {
     let pool = sized(2, 2).work_queue(WorkQueue::delay()).build().unwrap();
     let begin = Instant::now();
     let handle = pool.submit_task(TaskOf::new(Instant::now).with_delay(SMALL)).unwrap();
-    pool.close();
+    end(&pool);
     assert!(handle.join().unwrap() - begin >= SMALL);
 }
 
@@ -845,7 +845,7 @@ fn a_delay_pool_never_has_more_than_core_threads_and_at_least_one() {
         let pool = sized(core, 5).work_queue(WorkQueue::delay()).build().unwrap();
         (0..6).for_each(|_| drop(pool.submit(|| {}).unwrap().join()));
         assert_eq!(pool.largest_pool_size(), expected);
-        pool.close();
+        end(&pool);
     }
 }
 
@@ -865,7 +865,7 @@ fn a_queue_of_ones_own_is_asked_for_room_and_gives_the_tasks() {
     for (n, handle) in handles.into_iter().enumerate() {
         assert_eq!(handle.join().unwrap(), n);
     }
-    pool.close();
+    end(&pool);
     let calls = calls.lock().unwrap();
     assert_eq!(calls.iter().filter(|call| **call == "offer").count(), 10);
     assert!(calls.contains(&"take"));
@@ -886,7 +886,7 @@ fn workers_that_block_in_a_queue_of_ones_own_follow_settings_and_shutdown() {
     pool.set_keep_alive_time(Duration::from_millis(1)).unwrap();
     eventually(|| pool.pool_size() == 1);
     assert_eq!(pool.submit(|| 1).unwrap().join().unwrap(), 1);
-    pool.close();
+    end(&pool);
 }
 
 thread_local! {
@@ -921,7 +921,7 @@ fn no_method_of_a_custom_queue_is_called_under_a_lock_of_the_pool() {
         assert_eq!(handle.join().unwrap(), n);
     }
     pool.task_count();
-    pool.close();
+    end(&pool);
     slot.get().unwrap().lock().unwrap().take();
 }
 
@@ -965,7 +965,7 @@ fn factory_handler_and_destructors_of_tasks_may_call_the_pool() {
     assert!(pool.remove(id));
     drop(pool.shutdown_now());
     gate.open();
-    pool.close();
+    end(&pool);
     slot.lock().unwrap().take();
 }
 
@@ -978,7 +978,7 @@ fn concurrent_submitters_make_exactly_as_many_threads_as_the_core_size() {
         submitters.into_iter().for_each(|submitter| submitter.join().unwrap());
     });
     assert_eq!((pool.pool_size(), pool.largest_pool_size()), (4, 4));
-    pool.close();
+    end(&pool);
     assert_eq!(pool.completed_task_count(), 800);
 }
 
@@ -1005,5 +1005,5 @@ fn a_submitter_that_blocks_in_the_factory_holds_up_nobody_else() {
         gate.open();
         assert_eq!(slow.join().join().unwrap(), 1);
     });
-    pool.close();
+    end(&pool);
 }

@@ -9,7 +9,7 @@ use std::time::{Duration, Instant};
 
 use millpond::interrupt::{self, Interrupted, Interrupter};
 use millpond::queue::{BlockingQueue, OfferError, PutError};
-use millpond::{Executor, ExecutorExt};
+use millpond::{Executor, ExecutorExt, ExecutorService};
 
 /// A time-out that is meant to expire.
 pub(crate) const SHORT: Duration = Duration::from_millis(15);
@@ -137,6 +137,13 @@ pub(crate) fn occupy(executor: &impl Executor, gate: &Gate) {
         })
         .unwrap();
     running.wait();
+}
+
+/// Shuts `executor` down and waits for its end; unlike `close`, it fails the test after `LONG`.
+#[track_caller]
+pub(crate) fn end(executor: &impl ExecutorService) {
+    executor.shutdown();
+    assert_eq!(executor.await_termination(LONG), Ok(true), "the executor does not terminate");
 }
 
 /// How many threads of this process the operating system knows whose names begin with `prefix`, of which it
