@@ -16,7 +16,7 @@ use millpond::{
     Builder, Hooks, RejectReason, Rejected, RunState, Task, TaskInfo, TaskOf, ThreadPoolExecutor, WorkQueue,
     WorkerBody, executors, policy,
 };
-use support::{Gate, LONG, SMALL, Wrapped, block, die, end, eventually, occupy};
+use support::{Gate, LONG, SHORT, SMALL, Wrapped, block, die, end, eventually, occupy};
 
 fn sized(core: usize, maximum: usize) -> Builder {
     ThreadPoolExecutor::builder().core_pool_size(core).maximum_pool_size(maximum)
@@ -428,20 +428,45 @@ fn after_shutdown_with_an_empty_queue_prestart_starts_nothing() {
     assert_eq!((pool.prestart_all_core_threads(), pool.largest_pool_size()), (0, 1));
 }
 
+/// A pool of one thread whose queue already has three tasks, and how many of them have run.
+fn with_waiting_tasks(
+    factory: impl Fn(WorkerBody) -> io::Result<JoinHandle<()>> + Send + Sync + 'static,
+) -> (ThreadPoolExecutor, Arc<AtomicUsize>) {
+    let queue = LinkedBlockingQueue::unbounded();
+    let ran = Arc::new(AtomicUsize::new(0));
+    (0..3).for_each(|_| queue.add(Task::new(counting(&ran))).unwrap());
+    let pool = sized(1, 1).work_queue(WorkQueue::custom(queue)).thread_factory(factory).build().unwrap();
+    (pool, ran)
+}
+
 // TPE-043
 #[test]
 fn after_shutdown_with_waiting_tasks_and_no_worker_prestart_starts_one_that_empties_the_queue() {
-    let queue = Arc::new(LinkedBlockingQueue::unbounded());
-    let ran = Arc::new(AtomicUsize::new(0));
-    for _ in 0..3 {
-        queue.add(Task::new(counting(&ran))).unwrap();
-    }
-    let pool = sized(1, 1).work_queue(WorkQueue::custom(queue)).build().unwrap();
-    pool.shutdown();
-    assert_eq!((pool.state(), pool.pool_size()), (RunState::Shutdown, 0));
+    let (pool, ran) = with_waiting_tasks(factory(|call| call != 1));
+    pool.shutdown(); // tries to start a worker itself, in vain
+    assert_eq!((pool.state(), pool.pool_size(), pool.queued_count()), (RunState::Shutdown, 0, 3));
     assert!(pool.prestart_core_thread());
     assert_eq!(pool.await_termination(LONG), Ok(true));
     assert_eq!(ran.load(Ordering::Relaxed), 3);
+}
+
+#[test]
+fn a_shutdown_that_finds_waiting_tasks_and_no_worker_starts_one() {
+    let (pool, ran) = with_waiting_tasks(thread_for);
+    pool.shutdown();
+    assert_eq!(pool.await_termination(LONG), Ok(true));
+    assert_eq!(ran.load(Ordering::Relaxed), 3);
+}
+
+// TPE-049
+#[test]
+fn a_pool_that_gets_no_thread_for_what_waits_ends_when_that_is_taken_out() {
+    let (pool, ran) = with_waiting_tasks(factory(|_| false));
+    pool.shutdown();
+    assert_eq!(pool.await_termination(SHORT), Ok(false));
+    assert_eq!(pool.shutdown_now().len(), 3);
+    assert_eq!(pool.await_termination(LONG), Ok(true));
+    assert_eq!(ran.load(Ordering::Relaxed), 0);
 }
 
 // ---- threads that fail to start
@@ -666,7 +691,6 @@ fn a_factory_that_fails_after_its_thread_has_begun_to_work_has_not_failed() {
 }
 
 #[test]
-#[ignore = "bug: dropping a body after the factory has returned locks the worker's start twice, and hangs"]
 fn a_body_that_is_dropped_after_its_factory_has_returned_does_not_lose_the_task() {
     let kept = Arc::new(Mutex::new(None));
     let keep = Arc::clone(&kept);
@@ -692,7 +716,6 @@ fn a_body_that_is_dropped_after_its_factory_has_returned_does_not_lose_the_task(
 /// Two submitters each reserve a worker. The second spawn fails first: its task is queued, because another worker
 /// seems to be there. Then that one fails too, and nobody is left to look at the queue.
 #[test]
-#[ignore = "bug: a task queued because of a worker that then fails to start is stranded"]
 fn two_spawns_that_fail_at_once_strand_no_task() {
     let gates = [Gate::new(), Gate::new()];
     let entered = [Gate::new(), Gate::new()];
