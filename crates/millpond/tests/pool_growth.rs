@@ -848,7 +848,7 @@ fn a_delay_queue_starts_no_task_before_it_is_due_and_the_earliest_first() {
     for (delay, handle) in handles {
         assert!(handle.join().unwrap() - begin >= delay);
     }
-    assert_eq!(*order.lock().unwrap(), [SMALL * 0, SMALL, SMALL * 2]);
+    assert_eq!(*order.lock().unwrap(), [Duration::ZERO, SMALL, SMALL * 2]);
     assert_eq!(pool.pool_size(), 1);
     end(&pool);
 }

@@ -123,9 +123,11 @@ fn every_kind_of_panic_payload_arrives_unchanged() {
     end(&pool);
 }
 
-/// What after-hooks are told, and whether the interrupt flag was set then.
+/// What an after-hook is told, and whether the interrupt flag was set then.
+type Told = (Option<String>, bool);
+
 #[derive(Clone, Default)]
-struct Afterwards(Arc<Mutex<Vec<(Option<String>, bool)>>>);
+struct Afterwards(Arc<Mutex<Vec<Told>>>);
 
 impl Hooks for Afterwards {
     fn after_execute(&self, _: &TaskInfo, panic: Option<&Panic>) {
