@@ -1,5 +1,7 @@
 //! The public names and signatures, used as code outside uses them. Most of it is checked by compiling.
 
+#![allow(clippy::type_complexity, reason = "signatures are spelt out")]
+
 mod support;
 
 use std::any::Any;
@@ -102,6 +104,27 @@ fn errors_are_errors() {
     struct Opaque;
     assert!(!format!("{:?}{:?}", QueueFull(Opaque), PutError::Interrupted(Opaque)).is_empty());
     assert!(!format!("{:?}", OfferError::TimedOut(Opaque)).is_empty());
+}
+
+/// Tells whether a type is `Send + Sync`: the inherent constant, which hides that of the trait, is there only if so.
+struct Look<T>(std::marker::PhantomData<T>);
+
+impl<T: Send + Sync> Look<T> {
+    const SHARED: bool = true;
+}
+
+trait Otherwise {
+    const SHARED: bool = false;
+}
+
+impl<T> Otherwise for Look<T> {}
+
+/// Into a `Box<dyn Error + Send + Sync>`, by `?`: most programs collect their errors in such a type.
+#[test]
+fn rejections_go_wherever_errors_go() {
+    const { assert!(Look::<JoinError>::SHARED) };
+    let (rejected, invoke_error) = (Look::<Rejected>::SHARED, Look::<InvokeError>::SHARED);
+    assert!(rejected && invoke_error, "Rejected: {rejected}, InvokeError: {invoke_error}");
 }
 
 /// `?` takes every error to `Box<dyn Error>`, and from there to the end of `main`.
@@ -298,7 +321,9 @@ fn executors_as_traits_and_objects() {
     fn by_reference<E: Executor>(executor: E) -> bool {
         executor.submit(|| true).unwrap().join().unwrap()
     }
-    assert!(by_reference(&pool) && by_reference(Arc::new(pool.clone())) && by_reference(&&pool));
+    assert!(
+        by_reference(&pool) && by_reference(Arc::new(pool.clone())) && by_reference(Box::new(pool.clone()))
+    );
     pool.close();
 }
 
@@ -494,7 +519,7 @@ fn the_methods_of_the_pool() {
 
 #[test]
 fn the_scope() {
-    fn halves<'env>(pool: &ThreadPoolExecutor, numbers: &'env mut [u8]) -> usize {
+    fn halves(pool: &ThreadPoolExecutor, numbers: &mut [u8]) -> usize {
         pool.scope(|scope| fill(scope, numbers))
     }
     fn fill<'scope, 'env>(scope: &'scope Scope<'scope, 'env>, numbers: &'env mut [u8]) -> usize {

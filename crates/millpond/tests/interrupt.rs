@@ -356,8 +356,12 @@ fn a_flag_that_a_task_leaves_set_is_gone_with_it() {
     for _ in 0..10 {
         pool.execute(interrupt_myself).unwrap();
         assert!(!pool.submit(interrupt::is_interrupted).unwrap().join().unwrap());
-        let handle = pool.submit(|| resume_unwind(Box::new(interrupt_myself()))).unwrap();
-        let _: Result<(), _> = handle.join();
+        let panics = pool.submit(|| -> u8 {
+            interrupt_myself();
+            resume_unwind(Box::new("broken"))
+        });
+        assert!(panics.unwrap().join().is_err());
+        assert!(!pool.submit(interrupt::is_interrupted).unwrap().join().unwrap());
     }
     pool.close();
 }

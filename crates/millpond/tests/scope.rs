@@ -76,6 +76,10 @@ fn stashing() -> (Stash, impl RejectedExecutionHandler) {
     })
 }
 
+fn add(count: &AtomicUsize) {
+    count.fetch_add(1, Ordering::SeqCst);
+}
+
 fn message(payload: &(dyn std::any::Any + Send)) -> &str {
     payload.downcast_ref::<&str>().copied().unwrap_or("not a string")
 }
@@ -135,8 +139,8 @@ fn the_scope_waits_for_tasks_that_tasks_have_started() {
                 for _ in 0..4 {
                     scope
                         .execute(|| {
-                            scope.execute(|| drop(ended.fetch_add(1, Ordering::Relaxed))).unwrap();
-                            ended.fetch_add(1, Ordering::Relaxed);
+                            scope.execute(|| add(&ended)).unwrap();
+                            add(&ended);
                         })
                         .unwrap();
                 }
@@ -294,7 +298,7 @@ fn the_owner_helps_with_tasks_that_come_while_it_waits() {
             scope
                 .execute(|| {
                     for _ in 0..5 {
-                        scope.execute(|| drop(ended.fetch_add(1, Ordering::SeqCst))).unwrap();
+                        scope.execute(|| add(&ended)).unwrap();
                     }
                     eventually(|| ended.load(Ordering::SeqCst) == 5);
                 })
