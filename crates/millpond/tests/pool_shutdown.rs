@@ -101,7 +101,6 @@ fn shutdown_sends_any_number_of_idle_workers_home_without_their_keep_alive_time(
 /// leaving nobody would wake it.
 // TPE-080
 #[test]
-#[ignore = "bug: a worker that loses the race for the last task after a shutdown sleeps for ever"]
 fn workers_that_find_the_queue_just_emptied_leave_too() {
     for round in 0..1000 {
         let queue = if round % 2 == 0 { WorkQueue::linked() } else { WorkQueue::priority() };
