@@ -500,7 +500,8 @@ fn close_called_by_a_task_does_not_wait_for_itself() {
         (inner.is_shutdown(), inner.is_terminated())
     });
     let after = pool.submit(|| 9);
-    assert_eq!(closed.unwrap().join().unwrap(), (true, false));
+    let closed = closed.unwrap().join_timeout(LONG).expect("the task waits for itself");
+    assert_eq!(closed.unwrap(), (true, false));
     if let Ok(after) = after {
         assert_eq!(after.join().unwrap(), 9); // it was accepted before the shutdown
     }
