@@ -926,7 +926,6 @@ fn ask(pool: &ThreadPoolExecutor) {
 }
 
 #[test]
-#[ignore = "bug: task_count calls a custom queue's len while it holds the roster's lock, and hangs here"]
 fn no_method_of_a_custom_queue_is_called_under_a_lock_of_the_pool() {
     let slot: Arc<OnceLock<Mutex<Option<ThreadPoolExecutor>>>> = Arc::default();
     let here = Arc::clone(&slot);

@@ -353,6 +353,24 @@ fn with_a_keep_alive_time_of_zero_the_last_worker_does_not_spin_while_a_task_is_
     assert!(looks < 100, "{looks} looks at the queue for one task");
 }
 
+#[test]
+fn a_last_worker_that_stayed_for_a_task_leaves_when_that_is_taken_out() {
+    for cancel in [false, true] {
+        let pool = sized(0, 1)
+            .work_queue(WorkQueue::delay())
+            .keep_alive_time(Duration::from_millis(1))
+            .thread_name_prefix("stayed-")
+            .build()
+            .unwrap();
+        let handle = pool.submit_task(TaskOf::new(|| {}).with_delay(Duration::from_secs(3600))).unwrap();
+        thread::sleep(SHORT); // many keep-alive times
+        assert_eq!(pool.pool_size(), 1);
+        assert!(if cancel { handle.cancel(false) } else { pool.remove(handle.id()) });
+        eventually(|| pool.pool_size() == 0);
+        end(&pool);
+    }
+}
+
 // ---- changed sizes
 
 // TPE-069, TPE-076

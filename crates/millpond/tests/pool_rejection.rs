@@ -335,6 +335,35 @@ fn discard_drops_the_task_and_its_handle_does_not_hang() {
 }
 
 #[test]
+fn the_panic_of_a_destructor_stays_with_the_policy_that_drops_the_task() {
+    struct Bomb;
+    impl Drop for Bomb {
+        fn drop(&mut self) {
+            die("in a destructor");
+        }
+    }
+    fn give(pool: &ThreadPoolExecutor) {
+        let bomb = Bomb;
+        pool.execute(move || drop(bomb)).unwrap();
+    }
+    let (pool, waiting, gate) = saturated(policy::Discard);
+    give(&pool);
+    pool.set_rejected_execution_handler(policy::DiscardOldest);
+    give(&pool); // in the place of the waiting one
+    give(&pool); // in the place of the one before
+    pool.shutdown();
+    give(&pool);
+    pool.set_rejected_execution_handler(policy::CallerRuns);
+    give(&pool);
+    gate.open();
+    assert!(matches!(waiting.join(), Err(JoinError::Abandoned)));
+    end(&pool);
+    let stats = pool.stats();
+    assert_eq!((stats.submitted, stats.completed, stats.panicked), (4, 1, 1));
+    assert_eq!((stats.handed_back, stats.rejected), (2, 5));
+}
+
+#[test]
 fn after_a_shutdown_caller_runs_discard_and_discard_oldest_drop_the_task() {
     fn check(handler: impl RejectedExecutionHandler) {
         let (pool, waiting, gate) = saturated(handler);
@@ -481,7 +510,7 @@ fn block_gives_back_pressure_and_the_bound_holds() {
         });
         end(&pool);
         assert_eq!((ran.load(Ordering::Relaxed), pool.completed_task_count()), (150, 150));
-        assert!(most.load(Ordering::Relaxed) <= 1);
+        assert!(most.load(Ordering::Relaxed) <= 1, "{most:?} tasks waited");
         assert_eq!((pool.largest_pool_size(), pool.stats().rejected), (1, 0));
     }
 }

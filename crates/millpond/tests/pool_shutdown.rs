@@ -101,7 +101,6 @@ fn shutdown_sends_any_number_of_idle_workers_home_without_their_keep_alive_time(
 /// leaving nobody would wake it.
 // TPE-080
 #[test]
-#[ignore = "bug: a worker that loses the race for the last task after a shutdown sleeps for ever"]
 fn workers_that_find_the_queue_just_emptied_leave_too() {
     for round in 0..1000 {
         let queue = if round % 2 == 0 { WorkQueue::linked() } else { WorkQueue::priority() };
@@ -501,7 +500,8 @@ fn close_called_by_a_task_does_not_wait_for_itself() {
         (inner.is_shutdown(), inner.is_terminated())
     });
     let after = pool.submit(|| 9);
-    assert_eq!(closed.unwrap().join().unwrap(), (true, false));
+    let closed = closed.unwrap().join_timeout(LONG).expect("the task waits for itself");
+    assert_eq!(closed.unwrap(), (true, false));
     if let Ok(after) = after {
         assert_eq!(after.join().unwrap(), 9); // it was accepted before the shutdown
     }

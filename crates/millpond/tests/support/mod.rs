@@ -206,17 +206,20 @@ pub(crate) struct Wrapped<Q> {
     pub(crate) inner: Q,
     pub(crate) capacity: usize,
     pub(crate) on_call: OnCall,
+    /// Held by an offer, so that two of them cannot take the same last place.
+    pub(crate) offering: Mutex<()>,
 }
 
 impl<Q> Wrapped<Q> {
     pub(crate) fn new(inner: Q) -> Self {
-        Wrapped { inner, capacity: usize::MAX, on_call: Box::new(|_| {}) }
+        Wrapped { inner, capacity: usize::MAX, on_call: Box::new(|_| {}), offering: Mutex::new(()) }
     }
 }
 
 impl<T: Send, Q: BlockingQueue<T>> BlockingQueue<T> for Wrapped<Q> {
     fn offer(&self, item: T) -> Result<(), T> {
         (self.on_call)("offer");
+        let _offering = self.offering.lock().unwrap();
         if self.inner.len() < self.capacity { self.inner.offer(item) } else { Err(item) }
     }
     fn put(&self, item: T) -> Result<(), PutError<T>> {
