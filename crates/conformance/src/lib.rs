@@ -1,1 +1,53 @@
-//! x
+//! Plays scenarios on `millpond` and writes traces, to be compared with those of `java.util.concurrent`.
+//!
+//! A scenario is a small deterministic program for a pool or a queue; its trace says what came back from every
+//! step, what happened meanwhile, and what the pool looked like when it had come to rest. The crate's README
+//! describes both, how traces are recorded, and how to run a campaign.
+//!
+//! - [`scenario`], [`trace`]: what is read and what is written; [`difference`] tells two traces apart.
+//! - [`pool_player`], [`queue_player`]: play one scenario. [`gate`] blocks tasks, [`ledger`] collects events,
+//!   [`settle`] knows when a pool has come to rest.
+//! - [`runner`]: plays many scenarios at once, traces in order.
+//! - [`model`], [`generator`], [`rng`]: random scenarios that keep to what the reference determines.
+
+pub mod difference;
+pub mod gate;
+pub mod generator;
+pub mod ledger;
+pub mod model;
+pub mod pool_player;
+pub mod queue_player;
+pub mod rng;
+pub mod runner;
+pub mod scenario;
+pub mod settle;
+pub mod trace;
+
+use std::fmt;
+
+/// Why a scenario has no trace.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum PlayError {
+    /// The clock spoiled this run: the scenario has to be played again.
+    TooSlow(&'static str),
+    /// The scenario cannot be played, or the pool never came to rest.
+    Failed(String),
+}
+
+impl PlayError {
+    /// A failure with a reason.
+    pub fn failed(why: impl Into<String>) -> PlayError {
+        PlayError::Failed(why.into())
+    }
+}
+
+impl fmt::Display for PlayError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            PlayError::TooSlow(what) => write!(f, "the machine was too slow: {what}"),
+            PlayError::Failed(why) => f.write_str(why),
+        }
+    }
+}
+
+impl std::error::Error for PlayError {}

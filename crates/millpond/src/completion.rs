@@ -48,7 +48,7 @@ pub(crate) fn start<T: Send + 'static>(
 /// assert_eq!(squares, [1, 4, 9]);
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
-pub struct ExecutorCompletionService<T: Send> {
+pub struct ExecutorCompletionService<T> {
     executor: Box<dyn Executor>,
     finish: Arc<LinkedBlockingQueue<TaskHandle<T>>>,
 }
@@ -89,7 +89,7 @@ impl<T: Send + 'static> ExecutorCompletionService<T> {
     }
 }
 
-impl<T: Send> fmt::Debug for ExecutorCompletionService<T> {
+impl<T> fmt::Debug for ExecutorCompletionService<T> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("ExecutorCompletionService").finish_non_exhaustive()
     }

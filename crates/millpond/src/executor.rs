@@ -9,7 +9,7 @@ use std::io;
 use std::time::{Duration, Instant};
 
 use crate::completion;
-use crate::handle::{Canceller, TaskHandle};
+use crate::handle::{Canceller, TaskHandle, TaskState};
 use crate::interrupt::{Interrupted, Sleeper, Wake};
 use crate::queue::{BlockingQueue, LinkedBlockingQueue};
 use crate::sync::{Arc, deadline_after};
@@ -100,7 +100,7 @@ pub(crate) fn close_and_wait(service: &(impl ExecutorService + ?Sized)) {
             outcome => {
                 interrupted |= outcome.is_err();
                 patience = Duration::MAX;
-                drop(service.shutdown_now());
+                service.shutdown_now().into_iter().for_each(Task::drop_quietly);
             }
         }
     }
@@ -233,13 +233,15 @@ pub trait ExecutorExt: Executor {
 
 impl<E: Executor + ?Sized> ExecutorExt for E {}
 
-/// Cancels the tasks of a batch that is given up half-way.
-struct CancelRest<T>(Vec<TaskHandle<T>>);
+/// The tasks of a batch; what is not done when it goes out of scope is cancelled.
+struct Batch(Vec<Canceller>);
 
-impl<T> Drop for CancelRest<T> {
+impl Drop for Batch {
+    /// First those that wait: cancelling one that runs frees its worker, which would begin another.
     fn drop(&mut self) {
-        for handle in &self.0 {
-            handle.cancel(true);
+        let waiting = self.0.iter().filter(|task| task.state() == TaskState::Pending);
+        for canceller in waiting.chain(&self.0) {
+            canceller.cancel(true);
         }
     }
 }
@@ -258,30 +260,29 @@ where
     T: Send + 'static,
     F: FnOnce() -> T + Send + 'static,
 {
-    let mut batch = CancelRest(Vec::new());
+    let mut batch = Batch(Vec::new());
+    let mut handles = Vec::new();
     let mut late = false;
     for f in tasks {
         let (task, handle) = TaskOf::new(f).into_parts();
         late = late || past(deadline);
         if late {
             handle.cancel(false); // never handed in; its handle says cancelled
-        }
-        batch.0.push(handle);
-        if !late {
+        } else {
             executor.execute_task(task).map_err(InvokeError::Rejected)?;
         }
+        batch.0.push(handle.canceller());
+        handles.push(handle);
     }
-    for handle in &batch.0 {
+    for handle in &handles {
         match handle.wait_done(deadline) {
             Wake::Ready => {}
             Wake::Interrupted => return Err(InvokeError::Interrupted),
             Wake::TimedOut => break,
         }
     }
-    for handle in &batch.0 {
-        handle.cancel(true); // does nothing to those that are done
-    }
-    Ok(std::mem::take(&mut batch.0))
+    drop(batch);
+    Ok(handles)
 }
 
 fn invoke_any_until<X, T, E, F>(
@@ -297,7 +298,7 @@ where
 {
     let finish = Arc::new(LinkedBlockingQueue::unbounded());
     let mut tasks = tasks.into_iter();
-    let mut started = CancelAll(Vec::new());
+    let mut started = Batch(Vec::new());
     let mut open = 0_usize;
     let mut last_failure: Option<Box<dyn Error + Send + Sync>> = None;
     loop {
@@ -321,17 +322,6 @@ where
             Ok(Ok(value)) => return Ok(value),
             Ok(Err(error)) => last_failure = Some(error.into()),
             Err(error) => last_failure = Some(Box::new(error)),
-        }
-    }
-}
-
-/// Cancels, when it goes out of scope, all that is not done.
-struct CancelAll(Vec<Canceller>);
-
-impl Drop for CancelAll {
-    fn drop(&mut self) {
-        for canceller in &self.0 {
-            canceller.cancel(true);
         }
     }
 }

@@ -28,7 +28,9 @@ use std::fmt;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::time::{Duration, Instant};
 
-use crate::sync::{Arc, AtomicBool, AtomicU64, Mutex, Ordering, Parker, deadline_after, thread_local};
+use crate::sync::{
+    Arc, AtomicBool, AtomicU64, Mutex, Ordering, Parker, deadline_after, mutant, thread_local,
+};
 
 /// The error of a blocking call that ended because its thread was interrupted; the flag is clear again.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -91,7 +93,8 @@ impl Interrupter {
     /// Does nothing if the task has ended. Runs the callbacks of [`on_interrupt`](Self::on_interrupt) before it
     /// returns; a callback that panics does not keep the others from running.
     pub fn interrupt(&self) {
-        self.sleeper.interrupt(Some(self.epoch));
+        let epoch = if mutant("interrupt_whatever_runs") { None } else { Some(self.epoch) };
+        self.sleeper.interrupt(epoch);
     }
 
     /// Tells whether the flag of this task or thread is set. False once the task has ended.
@@ -388,7 +391,9 @@ impl Sleeper {
         self.has_callbacks.store(!kept.is_empty(), Ordering::Relaxed);
         slow.callbacks = kept;
         drop(slow);
-        drop(stale);
+        for callback in stale {
+            run_quietly(Box::new(move || drop(callback)));
+        }
     }
 }
 

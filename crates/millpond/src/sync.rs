@@ -30,6 +30,21 @@ use loom::sync::Mutex as RawMutex;
 #[cfg(not(loom))]
 use std::sync::Mutex as RawMutex;
 
+/// True if this fault is seeded: in a model, and if the environment variable `MILLPOND_MUTANT` names it. The models
+/// must fail then, which is how the proof itself is tested; see `ci/mutants.sh`.
+#[cfg(loom)]
+pub(crate) fn mutant(name: &str) -> bool {
+    static SEEDED: OnceLock<Option<String>> = OnceLock::new();
+    SEEDED.get_or_init(|| std::env::var("MILLPOND_MUTANT").ok()).as_deref() == Some(name)
+}
+
+/// No faults outside of models.
+#[cfg(not(loom))]
+#[inline(always)]
+pub(crate) const fn mutant(_name: &str) -> bool {
+    false
+}
+
 /// A mutual-exclusion lock whose `lock` returns the guard.
 #[derive(Debug)]
 pub(crate) struct Mutex<T>(RawMutex<T>);
@@ -41,6 +56,16 @@ impl<T> Mutex<T> {
 
     pub(crate) fn lock(&self) -> MutexGuard<'_, T> {
         self.0.lock().unwrap_or_else(|poisoned| poisoned.into_inner())
+    }
+}
+
+/// Something that can be shared because it can only be given away: all access is by value.
+#[derive(Debug)]
+pub(crate) struct GivenAway<T>(std::sync::Mutex<T>);
+
+impl<T> GivenAway<T> {
+    pub(crate) fn new(value: T) -> Self {
+        GivenAway(std::sync::Mutex::new(value))
     }
 
     pub(crate) fn into_inner(self) -> T {
@@ -105,8 +130,8 @@ impl Parker {
     }
 }
 
-/// The same contract for models. Time does not pass in a model: a deadline is met when
-/// [`fire_timer`](Parker::fire_timer) says so.
+/// The same contract for models. Time does not pass in a model: a deadline is met if it was when `park` was called
+/// (as that of a zero time-out is), or when [`fire_timer`](Parker::fire_timer) says so.
 #[cfg(loom)]
 #[derive(Debug)]
 pub(crate) struct Parker {
@@ -133,7 +158,7 @@ impl Parker {
             if std::mem::take(&mut inner.token) {
                 return true;
             }
-            if deadline.is_some() && inner.timer_fired {
+            if deadline.is_some_and(|deadline| inner.timer_fired || deadline <= Instant::now()) {
                 return false;
             }
             inner = self.changed.wait(inner).unwrap_or_else(|poisoned| poisoned.into_inner());

@@ -15,7 +15,7 @@ use std::time::{Duration, Instant};
 use crate::handle::{Core, Home, Joinable, Outcome, TaskHandle, TaskState, Tracked};
 use crate::interrupt::Nested;
 use crate::queue::Delayed;
-use crate::sync::{Arc, Weak, deadline_after};
+use crate::sync::{Arc, GivenAway, Weak, deadline_after};
 
 /// The number of a task, unique in the process.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
@@ -108,7 +108,8 @@ pub struct Task {
 }
 
 enum Work {
-    Plain(Box<dyn FnOnce() + Send>),
+    /// Given away when it is run; so a task, and an error that hands it back, can be shared.
+    Plain(GivenAway<Box<dyn FnOnce() + Send>>),
     Tracked(TrackedTask),
 }
 
@@ -124,7 +125,10 @@ impl Drop for TrackedTask {
 impl Task {
     /// Makes a task from a closure.
     pub fn new(f: impl FnOnce() + Send + 'static) -> Task {
-        Task { info: TaskInfo { id: TaskId::fresh(), label: None }, work: Work::Plain(Box::new(f)) }
+        Task {
+            info: TaskInfo { id: TaskId::fresh(), label: None },
+            work: Work::Plain(GivenAway::new(Box::new(f))),
+        }
     }
 
     pub(crate) fn tracked(id: TaskId, core: Arc<dyn Tracked>) -> Task {
@@ -172,7 +176,7 @@ impl Task {
     pub fn run(self) {
         let _frame = Nested::enter();
         match self.work {
-            Work::Plain(f) => f(),
+            Work::Plain(f) => f.into_inner()(),
             Work::Tracked(core) => core.0.run(&mut |_| {}),
         }
     }
@@ -186,7 +190,7 @@ impl Task {
     pub(crate) fn run_settled(self, settle: &mut dyn FnMut(Outcome)) -> Option<Box<dyn Any + Send>> {
         match self.work {
             Work::Plain(f) => {
-                let panic = catch_unwind(AssertUnwindSafe(f)).err();
+                let panic = catch_unwind(AssertUnwindSafe(f.into_inner())).err();
                 settle(if panic.is_some() { Outcome::Panicked } else { Outcome::Succeeded });
                 panic
             }
@@ -312,7 +316,7 @@ impl<T: Send + 'static> TaskOf<T> {
     ///
     /// For executors of your own; `submit_task` does it for you.
     pub fn into_parts(self) -> (Task, TaskHandle<T>) {
-        let work = Work::Tracked(TrackedTask(Arc::clone(&self.core) as Arc<dyn Tracked>));
+        let work = Work::Tracked(TrackedTask(Arc::clone(&self.core).tracked()));
         (Task { info: self.info, work }, TaskHandle::new(self.core))
     }
 }

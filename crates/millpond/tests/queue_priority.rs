@@ -93,7 +93,7 @@ fn waiting_takers_are_served_in_order_of_arrival() {
     let queue = PriorityBlockingQueue::new();
     thread::scope(|s| {
         let takers = [(); 3].map(|()| block(s, || queue.take().unwrap()));
-        [3, 1, 2].map(|n| queue.put(n).unwrap());
+        [3, 1, 2].into_iter().for_each(|n| queue.put(n).unwrap());
         assert_eq!(takers.map(|taker| taker.join()), [3, 1, 2]);
     });
 }

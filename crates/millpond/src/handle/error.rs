@@ -5,7 +5,7 @@ use std::error::Error;
 use std::fmt;
 
 use crate::interrupt::Interrupted;
-use crate::sync::Mutex;
+use crate::sync::GivenAway;
 
 /// Why a task's handle has no value to give.
 #[derive(Debug)]
@@ -53,8 +53,8 @@ impl From<Interrupted> for JoinError {
 /// A caught panic: its message, and the payload unchanged.
 pub struct Panic {
     message: Option<String>,
-    /// A payload need not be `Sync`; the lock, taken only to give it away, makes the error so.
-    payload: Mutex<Box<dyn Any + Send>>,
+    /// A payload need not be `Sync`, but an error should be.
+    payload: GivenAway<Box<dyn Any + Send>>,
 }
 
 impl Panic {
@@ -64,7 +64,7 @@ impl Panic {
         } else {
             payload.downcast_ref::<String>().cloned()
         };
-        Panic { message, payload: Mutex::new(payload) }
+        Panic { message, payload: GivenAway::new(payload) }
     }
 
     /// The panic message, if the payload is a string, as that of `panic!` is.

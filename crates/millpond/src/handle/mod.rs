@@ -14,7 +14,7 @@ use std::time::{Duration, Instant};
 
 pub use error::{JoinError, Panic};
 pub use state::TaskState;
-pub(crate) use state::{Core, Home, Joinable, Outcome, Place, Tracked};
+pub(crate) use state::{Core, Help, Home, Joinable, Outcome, Place, Tracked};
 
 use crate::interrupt::Wake;
 use crate::sync::{Arc, deadline_after};
@@ -113,6 +113,11 @@ impl<T> TaskHandle<T> {
         self.core.state()
     }
 
+    /// A separate right to cancel the task, so that one who joins it can be freed by another.
+    pub fn canceller(&self) -> Canceller {
+        Canceller { core: Arc::clone(&self.core).tracked() }
+    }
+
     /// Turns the handle into one that cancels the task when it is dropped, interrupting it if it runs.
     pub fn cancel_on_drop(self) -> CancelOnDrop<T> {
         CancelOnDrop { handle: Some(self) }
@@ -130,13 +135,6 @@ impl<T> TaskHandle<T> {
     {
         let core = Arc::clone(&self.core);
         core.when_done(Box::new(move || f(self)));
-    }
-}
-
-impl<T: 'static> TaskHandle<T> {
-    /// A separate right to cancel the task, so that one who joins it can be freed by another.
-    pub fn canceller(&self) -> Canceller {
-        Canceller { core: Arc::clone(&self.core) as Arc<dyn Tracked> }
     }
 }
 

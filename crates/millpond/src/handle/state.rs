@@ -60,7 +60,16 @@ pub(crate) trait Home: Send + Sync {
     fn cancelled(&self, id: TaskId, place: u64);
 
     /// Runs the task on the calling thread if that is a worker of this pool and the task still waits.
-    fn run_here(&self, id: TaskId, place: u64) -> bool;
+    fn run_here(&self, id: TaskId, place: u64) -> Help;
+}
+
+/// What came of running a task in place.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Help {
+    /// It was run, or it is not for us to run.
+    Done,
+    /// It may not start before that: come back then.
+    NotBefore(Instant),
 }
 
 /// Where in its queue a task is. A hint, which the queue checks against the task's id.
@@ -94,7 +103,7 @@ pub(crate) trait Tracked: Send + Sync {
     /// The pool has given the task away without running it.
     fn left(&self);
     /// If the task waits in the queue of a pool that the calling thread works for, runs it here.
-    fn help(&self);
+    fn help(&self) -> Help;
     fn place(&self) -> &Place;
     fn id(&self) -> TaskId;
 }
@@ -111,6 +120,8 @@ pub(crate) trait Joinable<T>: Tracked {
     fn when_done(&self, f: Box<dyn FnOnce() + Send>);
     /// Nobody wants the result any more.
     fn detach(&self);
+    /// The other half.
+    fn tracked(self: Arc<Self>) -> Arc<dyn Tracked>;
 }
 
 pub(crate) struct Core<T, F> {
@@ -151,13 +162,13 @@ enum Waiter {
 }
 
 impl Waiter {
-    /// Not under any lock: wakers and callbacks are not ours.
+    /// Not under any lock, and not to be hurt by: wakers and callbacks are not ours.
     fn wake(self) {
         match self {
             Waiter::Nobody => {}
             Waiter::Thread(sleeper) => sleeper.unpark(),
-            Waiter::Task(waker) => waker.wake(),
-            Waiter::Callback(f) => f(),
+            Waiter::Task(waker) => quietly(|| waker.wake()),
+            Waiter::Callback(f) => quietly(f),
         }
     }
 }
@@ -247,6 +258,23 @@ impl<T: Send, F: FnOnce() -> T + Send> Core<T, F> {
         true
     }
 
+    fn sleep_until_done(&self, deadline: Option<Instant>) -> Wake {
+        if spin_until(|| self.is_done()) {
+            return Wake::Ready;
+        }
+        let me = Sleeper::current();
+        if self.wait_as(Waiter::Thread(Arc::clone(&me))).is_err() {
+            return Wake::Ready;
+        }
+        // No wake-up is lost: whoever makes the task done does it under the lock that installed us, and then
+        // wakes the waiter it found there.
+        let wake = me.wait(deadline, || self.is_done());
+        if wake != Wake::Ready {
+            let _ = self.wait_as(Waiter::Nobody);
+        }
+        wake
+    }
+
     /// Installs `waiter`; hands it back if the task is done, for then nobody would call it.
     fn wait_as(&self, waiter: Waiter) -> Result<(), Waiter> {
         let mut cell = self.cell.lock();
@@ -255,7 +283,7 @@ impl<T: Send, F: FnOnce() -> T + Send> Core<T, F> {
         }
         let old = std::mem::replace(&mut cell.waiter, waiter);
         drop(cell);
-        drop(old); // a waker, perhaps: not under the lock
+        drop_quietly(old); // a waker, perhaps: not under the lock
         Ok(())
     }
 }
@@ -266,8 +294,13 @@ struct Unstarted<F> {
     waiter: Waiter,
 }
 
+/// Calls what is the user's where a panic has nowhere to go.
+fn quietly(f: impl FnOnce()) {
+    let _ = catch_unwind(AssertUnwindSafe(f));
+}
+
 fn drop_quietly<V>(value: V) {
-    let _ = catch_unwind(AssertUnwindSafe(|| drop(value)));
+    quietly(|| drop(value));
 }
 
 impl<T: Send, F: FnOnce() -> T + Send> Tracked for Core<T, F> {
@@ -316,11 +349,9 @@ impl<T: Send, F: FnOnce() -> T + Send> Tracked for Core<T, F> {
         self.cell.lock().home = None;
     }
 
-    fn help(&self) {
+    fn help(&self) -> Help {
         let home = self.cell.lock().home.as_ref().and_then(Weak::upgrade);
-        if let Some(home) = home {
-            home.run_here(self.id, self.place.get());
-        }
+        home.map_or(Help::Done, |home| home.run_here(self.id, self.place.get()))
     }
 
     fn place(&self) -> &Place {
@@ -332,26 +363,22 @@ impl<T: Send, F: FnOnce() -> T + Send> Tracked for Core<T, F> {
     }
 }
 
-impl<T: Send, F: FnOnce() -> T + Send> Joinable<T> for Core<T, F> {
+impl<T: Send + 'static, F: FnOnce() -> T + Send + 'static> Joinable<T> for Core<T, F> {
     fn wait_done(&self, deadline: Option<Instant>) -> Wake {
-        if self.is_done() {
-            return Wake::Ready;
+        loop {
+            if self.is_done() {
+                return Wake::Ready;
+            }
+            // Ours to run, but later: until then we wait like anybody else.
+            let try_again = match self.help() {
+                Help::NotBefore(due) if deadline.is_none_or(|deadline| due < deadline) => Some(due),
+                _ => None,
+            };
+            match self.sleep_until_done(try_again.or(deadline)) {
+                Wake::TimedOut if try_again.is_some() => {}
+                wake => return wake,
+            }
         }
-        self.help();
-        if spin_until(|| self.is_done()) {
-            return Wake::Ready;
-        }
-        let me = Sleeper::current();
-        if self.wait_as(Waiter::Thread(Arc::clone(&me))).is_err() {
-            return Wake::Ready;
-        }
-        // No wake-up is lost: whoever makes the task done does it under the lock that installed us, and then
-        // wakes the waiter it found there.
-        let wake = me.wait(deadline, || self.is_done());
-        if wake != Wake::Ready {
-            let _ = self.wait_as(Waiter::Nobody);
-        }
-        wake
     }
 
     fn take_result(&self) -> Option<Result<T, JoinError>> {
@@ -386,7 +413,11 @@ impl<T: Send, F: FnOnce() -> T + Send> Joinable<T> for Core<T, F> {
         let waiter = std::mem::replace(&mut cell.waiter, Waiter::Nobody);
         let result = cell.result.take();
         drop(cell);
-        drop(waiter);
+        drop_quietly(waiter);
         drop_quietly(result);
+    }
+
+    fn tracked(self: Arc<Self>) -> Arc<dyn Tracked> {
+        self
     }
 }

@@ -17,9 +17,11 @@ use super::stats::Counters;
 use super::worker::{self, NotAdded, Roster};
 use crate::ConfigError;
 use crate::executor::{PoolFacts, RejectReason, Rejected};
-use crate::handle::Home;
+use crate::handle::{Help, Home};
 use crate::interrupt::{Interrupted, Interrupter, Sleeper, Wake};
-use crate::sync::{Arc, AtomicBool, AtomicU64, AtomicUsize, Mutex, Ordering, Weak, deadline_after, fence};
+use crate::sync::{
+    Arc, AtomicBool, AtomicU64, AtomicUsize, Mutex, Ordering, Weak, deadline_after, fence, mutant,
+};
 use crate::task::{Task, TaskId};
 
 /// The settings that can change while the pool runs. `core <= maximum`, `maximum > 0`, and core threads time out
@@ -106,6 +108,24 @@ impl Refusal {
     }
 }
 
+/// Eager pools only: counts a task in, and out again if it is not accepted, also when a queue of the user's panics.
+struct Counted<'a>(&'a PoolCore);
+
+impl<'a> Counted<'a> {
+    fn new(pool: &'a PoolCore) -> Self {
+        if pool.rule == GrowthRule::Eager {
+            pool.outstanding.fetch_add(1, Ordering::SeqCst);
+        }
+        Counted(pool)
+    }
+}
+
+impl Drop for Counted<'_> {
+    fn drop(&mut self) {
+        self.0.task_gone();
+    }
+}
+
 impl PoolCore {
     pub(super) fn new(plan: Plan) -> Arc<PoolCore> {
         Arc::new_cyclic(|me: &Weak<PoolCore>| PoolCore {
@@ -177,11 +197,24 @@ impl PoolCore {
     pub(super) fn look_around(&self) {
         self.generation.fetch_add(1, Ordering::SeqCst);
         self.idle.call_all();
+        self.call_all_in_queue();
+        self.room.changed();
+    }
+
+    fn call_all_in_queue(&self) {
         let in_queue = std::mem::take(&mut *self.in_queue.lock());
         for (_, interrupter) in in_queue {
             interrupter.interrupt();
         }
-        self.room.changed();
+    }
+
+    /// Tasks were taken out of the queue by somebody who is not a worker. One that blocks in the queue may have stayed
+    /// only for them.
+    fn taken_out(&self) {
+        if matches!(self.feed, Feed::Blocking { .. }) && self.feed.is_empty() {
+            self.call_all_in_queue();
+        }
+        self.try_terminate();
     }
 
     pub(super) fn generation(&self) -> u64 {
@@ -198,15 +231,17 @@ impl PoolCore {
     /// As `admit`. `in_earnest`: asks the queue itself for room, under its lock, and does not trust the look
     /// from outside; the argument in `room.rs` needs that.
     fn admit_as(self: &Arc<Self>, task: Task, in_earnest: bool) -> Result<(), Refusal> {
-        let before_us = self.count_outstanding();
+        let counted = Counted::new(self);
         task.entered(&self.home);
-        self.place(task, before_us, in_earnest).inspect_err(|refusal| {
-            refusal.task.left();
-            self.task_gone();
-        })
+        let placed = self.place(task, in_earnest);
+        match &placed {
+            Ok(()) => std::mem::forget(counted), // until it is settled
+            Err(refusal) => refusal.task.left(),
+        }
+        placed
     }
 
-    fn place(self: &Arc<Self>, mut task: Task, before_us: usize, in_earnest: bool) -> Result<(), Refusal> {
+    fn place(self: &Arc<Self>, mut task: Task, in_earnest: bool) -> Result<(), Refusal> {
         let mut room = in_earnest.then_some(true);
         loop {
             let seen = self.ctl.load();
@@ -221,7 +256,7 @@ impl PoolCore {
                 core: self.core_size(),
                 maximum: self.maximum(),
                 queue_has_room: room.unwrap_or_else(|| self.feed.has_room(&self.idle)),
-                worker_is_free: before_us < seen.workers(),
+                worker_is_free: self.outstanding() <= seen.workers(),
             };
             let limit = match growth::admit(self.rule, load) {
                 Admission::Reject => return Err(Refusal::new(task, RejectReason::Saturated)),
@@ -239,7 +274,9 @@ impl PoolCore {
                 Admission::CoreThread => worker::Limit::Core,
                 Admission::ExtraThread => worker::Limit::Maximum,
             };
-            match self.add_worker(Some(task), limit) {
+            // An eager pool that has grown meanwhile may have a free worker now.
+            let only_if = (self.rule == GrowthRule::Eager).then_some(seen);
+            match self.add_worker_if(only_if, Some(task), limit) {
                 Ok(()) => return Ok(()),
                 Err(NotAdded { first, cause }) => {
                     task = first.expect("a worker that was not added gives its first task back");
@@ -289,6 +326,10 @@ impl PoolCore {
     ///
     /// Against a worker falling asleep: see `idle.rs`, where this fence is S2.
     fn published(self: &Arc<Self>, id: TaskId) -> Result<(), Refusal> {
+        if mutant("publish_and_hope") {
+            self.idle.call_one();
+            return Ok(());
+        }
         fence(Ordering::SeqCst); // A2
         let seen = self.ctl.load(); // A3
         if !seen.is_running() {
@@ -338,7 +379,7 @@ impl PoolCore {
         loop {
             ticket.about_to_try();
             fence(Ordering::SeqCst); // for room that is made by a worker's leaving; pairs with `worker::leave`
-            match self.admit_as(task, true) {
+            match self.admit_as(task, !mutant("guess_room")) {
                 Err(refusal) if refusal.reason == RejectReason::Saturated => task = refusal.task,
                 decided => return decided,
             }
@@ -353,12 +394,10 @@ impl PoolCore {
         }
     }
 
-    /// Eager pools only: counts a task in, and says how many were there before it.
-    fn count_outstanding(&self) -> usize {
-        match self.rule {
-            GrowthRule::QueueFirst => 0,
-            GrowthRule::Eager => self.outstanding.fetch_add(1, Ordering::SeqCst),
-        }
+    /// Eager pools only: tasks accepted or about to be, and not settled. If there are as many workers, each has one
+    /// or will.
+    fn outstanding(&self) -> usize {
+        self.outstanding.load(Ordering::SeqCst)
     }
 
     /// A task that was counted in is settled, or leaves without having run.
@@ -403,7 +442,7 @@ impl PoolCore {
             self.room.made();
         }
         self.counters.handed_back(tasks.len());
-        self.try_terminate();
+        self.taken_out();
         tasks
     }
 
@@ -425,7 +464,7 @@ impl PoolCore {
         for task in purged {
             self.forget_cancelled(task);
         }
-        self.try_terminate();
+        self.taken_out();
         count
     }
 
@@ -439,10 +478,11 @@ impl PoolCore {
 
     // ---- shutdown
 
-    pub(super) fn shutdown(&self) {
+    pub(super) fn shutdown(self: &Arc<Self>) {
         self.ctl.advance_to(RunState::Shutdown); // B1
         fence(Ordering::SeqCst); // B2, before `try_terminate` looks at the queue (B3)
         self.look_around();
+        self.rescue_queue();
         self.try_terminate();
     }
 
@@ -526,11 +566,11 @@ impl Home for PoolCore {
         }
         if let Some(task) = self.feed.remove(id, Some(place)) {
             self.forget_cancelled(task);
-            self.try_terminate();
+            self.taken_out();
         }
     }
 
-    fn run_here(&self, id: TaskId, place: u64) -> bool {
+    fn run_here(&self, id: TaskId, place: u64) -> Help {
         worker::run_here(self, id, place)
     }
 }

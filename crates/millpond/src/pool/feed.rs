@@ -7,10 +7,11 @@
 
 use std::cmp::Ordering;
 use std::fmt;
+use std::time::Instant;
 
 use super::fifo::Fifo;
 use super::idle::Idle;
-use crate::queue::{BlockingQueue, DelayQueue, PriorityBlockingQueue};
+use crate::queue::{BlockingQueue, DelayQueue, Delayed, PriorityBlockingQueue};
 use crate::sync::{Arc, AtomicU64, Ordering as Order};
 use crate::task::{Task, TaskId};
 use crate::{ConfigError, queue};
@@ -145,14 +146,15 @@ impl Feed {
             Feed::Fifo(fifo) => fifo.push(task),
             Feed::HandOver => idle.hand_over(task),
             Feed::Priority(queue, pushed) => {
+                queue.offer(task)?;
                 pushed.fetch_add(1, Order::Relaxed);
-                queue.offer(task)
+                Ok(())
             }
+            // A queue of the user's own may panic: what it did not accept is not counted.
             Feed::Blocking { queue, pushed, .. } => {
+                queue.offer(task)?;
                 pushed.fetch_add(1, Order::Relaxed);
-                queue.offer(task).inspect_err(|_| {
-                    pushed.fetch_sub(1, Order::Relaxed);
-                })
+                Ok(())
             }
         }
     }
@@ -202,6 +204,19 @@ impl Feed {
             Feed::Priority(..) => usize::MAX,
             Feed::Blocking { queue, .. } => queue.remaining_capacity(),
         }
+    }
+
+    /// When the task `id` may be run, if it waits and that is later than now.
+    pub(super) fn due(&self, id: TaskId) -> Option<Instant> {
+        let mut due = None;
+        if let Feed::Blocking { queue, always: true, .. } = self {
+            queue.for_each(&mut |task| {
+                if task.id() == id {
+                    due = Some(task.due());
+                }
+            });
+        }
+        due.filter(|due| *due > Instant::now())
     }
 
     /// Takes the task `id` out of the queue.

@@ -21,7 +21,7 @@
 use std::time::Instant;
 
 use crate::interrupt::Sleeper;
-use crate::sync::{Arc, AtomicBool, AtomicUsize, Mutex, Ordering, fence, spin_until};
+use crate::sync::{Arc, AtomicBool, AtomicUsize, Mutex, Ordering, fence, mutant, spin_until};
 use crate::task::Task;
 
 /// A worker's chair: where it is called, and where a task is put for it.
@@ -104,13 +104,15 @@ impl Idle {
         look_again: impl FnOnce() -> bool,
     ) -> Rest {
         self.enlist(seat, deadline.is_some()); // W1
-        fence(Ordering::SeqCst); // W2
-        if look_again() && self.withdraw(seat) {
+        if !mutant("sleep_without_fence") {
+            fence(Ordering::SeqCst); // W2
+        }
+        if !mutant("sleep_without_looking") && look_again() && self.withdraw(seat) {
             return Rest::Called;
         }
         let called = (expect_task && spin_until(|| seat.is_called()))
             || seat.sleeper.wait_through_interrupts(deadline, || seat.is_called());
-        if !called && self.withdraw(seat) {
+        if !called && (self.withdraw(seat) || mutant("time_out_regardless")) {
             return Rest::TimedOut;
         }
         self.answer(seat)
@@ -143,6 +145,14 @@ impl Idle {
         self.calling.fetch_sub(1, Ordering::Relaxed); // W4
         fence(Ordering::SeqCst); // W5, before the look at the queue that follows
         Rest::Called
+    }
+
+    /// After a task was taken: if there is another, somebody should look at it. The one who put it there may have
+    /// relied on us, whom it saw on the way.
+    pub(super) fn pass_on(&self, another_waits: bool) {
+        if another_waits && !mutant("keep_the_call") {
+            self.call_one();
+        }
     }
 
     /// After a task was put into the queue: makes sure that somebody who is awake will look at it.

@@ -19,6 +19,10 @@ mod scope;
 mod stats;
 mod worker;
 
+#[cfg(all(test, loom))]
+#[path = "../loom_tests/pool.rs"]
+mod models;
+
 use std::error::Error;
 use std::fmt;
 use std::io;
@@ -315,6 +319,7 @@ impl ThreadPoolExecutor {
         if core.ctl.load().workers() > new.core {
             core.look_around();
         } else if new.core > old.core {
+            core.room.changed();
             let mut wanted = (new.core - old.core).min(core.feed.len());
             while wanted > 0 && core.add_worker(None, Limit::Core).is_ok() && !core.feed.is_empty() {
                 wanted -= 1;
@@ -362,10 +367,19 @@ impl ThreadPoolExecutor {
         self.change(|settings| settings.core_times_out = allow)
     }
 
-    /// Changes a setting; idle workers then look at it.
+    /// Changes a setting. Idle workers look around if they would now leave earlier, and blocked submitters if
+    /// there may be room for another thread.
     fn change(&self, change: impl FnOnce(&mut Settings)) -> Result<(), ConfigError> {
-        self.core().change_settings(change)?;
-        self.core().look_around();
+        let core = self.core();
+        let (old, new) = core.change_settings(change)?;
+        if core.ctl.load().workers() > new.maximum
+            || new.keep_alive != old.keep_alive
+            || (new.core_times_out && !old.core_times_out)
+        {
+            core.look_around();
+        } else {
+            core.room.changed();
+        }
         Ok(())
     }
 
@@ -416,8 +430,9 @@ impl ThreadPoolExecutor {
     /// The number of tasks that were ever scheduled: finished, running and waiting. As in the JDK, tasks that are
     /// taken out of the queue leave it again; see [`PoolStats::submitted`] for a count that only grows.
     pub fn task_count(&self) -> u64 {
+        let queued = self.core().feed.len(); // perhaps the user's code: not under our lock
         let roster = self.core().roster.lock();
-        roster.totals().finished + roster.active_count() as u64 + self.core().feed.len() as u64
+        roster.totals().finished + roster.active_count() as u64 + queued as u64
     }
 
     /// The number of tasks that workers are through with: also those that panicked or that a hook refused, but not

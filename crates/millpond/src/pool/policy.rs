@@ -65,7 +65,9 @@ pub struct CallerRuns;
 
 impl RejectedExecutionHandler for CallerRuns {
     fn rejected_execution(&self, task: Task, pool: &ThreadPoolExecutor) -> Result<(), Rejected> {
-        if !pool.is_shutdown() {
+        if pool.is_shutdown() {
+            task.drop_quietly();
+        } else {
             task.run();
         }
         Ok(())
@@ -77,7 +79,8 @@ impl RejectedExecutionHandler for CallerRuns {
 pub struct Discard;
 
 impl RejectedExecutionHandler for Discard {
-    fn rejected_execution(&self, _task: Task, _pool: &ThreadPoolExecutor) -> Result<(), Rejected> {
+    fn rejected_execution(&self, task: Task, _pool: &ThreadPoolExecutor) -> Result<(), Rejected> {
+        task.drop_quietly();
         Ok(())
     }
 }
@@ -92,6 +95,7 @@ pub struct DiscardOldest;
 impl RejectedExecutionHandler for DiscardOldest {
     fn rejected_execution(&self, task: Task, pool: &ThreadPoolExecutor) -> Result<(), Rejected> {
         if pool.is_shutdown() {
+            task.drop_quietly();
             return Ok(());
         }
         match pool.core().evict() {

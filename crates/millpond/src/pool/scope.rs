@@ -18,7 +18,7 @@ use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 use super::ThreadPoolExecutor;
 use super::worker;
 use crate::executor::RejectReason;
-use crate::handle::{Home, JoinError, Outcome, Panic, Place, TaskState, Tracked};
+use crate::handle::{Help, Home, JoinError, Outcome, Panic, Place, TaskState, Tracked};
 use crate::interrupt::{Sleeper, Wake};
 use crate::sync::{Arc, AtomicU8, AtomicUsize, Mutex, Ordering, Weak};
 use crate::task::{Task, TaskId};
@@ -162,13 +162,16 @@ impl<T: Send, F: FnOnce() -> T + Send> Tracked for ScopedCore<F, T> {
         self.set_state(TaskState::Abandoned);
         let work = if cell.in_making { None } else { cell.work.take() };
         let waiter = cell.waiter.take();
-        let counted = Self::uncount(&mut cell);
+        // A stray is not counted: while its closure is being dropped it is, so that the scope waits for that.
+        if work.is_some() && !mem::replace(&mut cell.counted, true) {
+            self.shared.raise_pending();
+        }
         drop(cell);
         let _ = catch_unwind(AssertUnwindSafe(|| drop(work)));
         if let Some(waiter) = waiter {
             waiter.unpark();
         }
-        if counted {
+        if Self::uncount(&mut self.cell.lock()) {
             self.shared.lower_pending();
         }
     }
@@ -210,11 +213,9 @@ impl<T: Send, F: FnOnce() -> T + Send> Tracked for ScopedCore<F, T> {
         }
     }
 
-    fn help(&self) {
+    fn help(&self) -> Help {
         let home = self.cell.lock().home.as_ref().and_then(Weak::upgrade);
-        if let Some(home) = home {
-            home.run_here(self.id, self.place.get());
-        }
+        home.map_or(Help::Done, |home| home.run_here(self.id, self.place.get()))
     }
 
     fn place(&self) -> &Place {

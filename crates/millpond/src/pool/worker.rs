@@ -10,10 +10,10 @@ use super::feed::Feed;
 use super::hooks::{WorkerBody, WorkerInfo, call_quietly};
 use super::idle::{Rest, Seat};
 use super::stats::{Totals, WorkerCounters};
-use crate::handle::{Outcome, Panic};
+use crate::handle::{Help, Outcome, Panic};
 use crate::interrupt::{self, Nested, Sleeper};
 use crate::sync::{
-    Arc, AtomicBool, Mutex, OnceLock, Ordering, deadline_after, fence, spin_until, thread_local,
+    Arc, AtomicBool, Mutex, Ordering, deadline_after, fence, mutant, spin_until, thread_local,
 };
 use crate::task::{Task, TaskId};
 
@@ -24,8 +24,8 @@ pub(super) struct Worker {
     pub(super) counters: WorkerCounters,
     /// Runs a task, hooks included. Written by the worker only.
     active: AtomicBool,
-    /// Its thread, once that runs: for interrupts.
-    thread: OnceLock<Arc<Sleeper>>,
+    /// Its thread is known to come. Touched under the roster's lock.
+    confirmed: AtomicBool,
     start: Mutex<Start>,
 }
 
@@ -34,6 +34,8 @@ pub(super) struct Worker {
 struct Start {
     phase: Phase,
     first: Option<Task>,
+    /// The thread, once it is there: for interrupts.
+    thread: Option<Arc<Sleeper>>,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -54,8 +56,8 @@ impl Worker {
             info,
             counters: WorkerCounters::default(),
             active: AtomicBool::new(false),
-            thread: OnceLock::new(),
-            start: Mutex::new(Start { phase: Phase::Spawning, first }),
+            confirmed: AtomicBool::new(false),
+            start: Mutex::new(Start { phase: Phase::Spawning, first, thread: None }),
         })
     }
 
@@ -65,6 +67,7 @@ impl Worker {
         let in_time = matches!(start.phase, Phase::Spawning | Phase::Promised);
         if in_time {
             start.phase = Phase::Running;
+            start.thread = Some(Sleeper::current());
         }
         in_time
     }
@@ -111,6 +114,8 @@ impl Worker {
 #[derive(Debug, Default)]
 pub(super) struct Roster {
     workers: Vec<Arc<Worker>>,
+    /// Workers on the roster that are counted and not confirmed.
+    unconfirmed: usize,
     last_number: usize,
     pub(super) largest: usize,
     /// What workers counted that have left.
@@ -174,18 +179,32 @@ impl PoolCore {
 
     /// Adds a worker that begins with `first`. Whatever fails leaves no trace, and `first` comes back.
     pub(super) fn add_worker(self: &Arc<Self>, first: Option<Task>, limit: Limit) -> Result<(), NotAdded> {
-        // 1. Reserve.
-        loop {
-            let seen = self.ctl.load();
-            if !self.may_have_worker(seen, first.is_some()) || seen.workers() >= self.limit(limit) {
-                return Err(NotAdded { first, cause: None });
-            }
-            if self.ctl.try_add_worker(seen) {
-                break;
-            }
+        self.add_worker_if(None, first, limit)
+    }
+
+    /// As `add_worker`, but only if the control word is still `seen`.
+    pub(super) fn add_worker_if(
+        self: &Arc<Self>,
+        seen: Option<Snapshot>,
+        first: Option<Task>,
+        limit: Limit,
+    ) -> Result<(), NotAdded> {
+        let added = self.try_add_worker(seen, first, limit);
+        if added.is_err() {
+            self.rescue_queue();
         }
+        added
+    }
+
+    fn try_add_worker(
+        self: &Arc<Self>,
+        only_if: Option<Snapshot>,
+        first: Option<Task>,
+        limit: Limit,
+    ) -> Result<(), NotAdded> {
+        // 1. Reserve.
         let with_task = first.is_some();
-        let worker = self.enlist(first);
+        let worker = self.enlist(only_if, first, limit)?;
         if with_task {
             self.counters.first_task();
         }
@@ -200,7 +219,7 @@ impl PoolCore {
         // 3. Undo, or done.
         let cause = match spawned {
             Some(Ok(())) => {
-                self.note_size();
+                self.confirm(&worker);
                 return Ok(());
             }
             Some(Err(error)) => Some(error),
@@ -209,8 +228,32 @@ impl PoolCore {
         Err(NotAdded { first: self.unenlist(&worker, with_task), cause })
     }
 
-    fn enlist(&self, first: Option<Task>) -> Arc<Worker> {
-        let mut roster = self.roster.lock();
+    /// Counts a worker and puts it on the roster, both under the roster's lock, so that `note_size` can tell how many
+    /// of those counted are there in truth.
+    fn enlist(
+        &self,
+        only_if: Option<Snapshot>,
+        first: Option<Task>,
+        limit: Limit,
+    ) -> Result<Arc<Worker>, NotAdded> {
+        loop {
+            let seen = self.ctl.load();
+            // The queue may be the user's: it is asked before we take a lock.
+            if only_if.is_some_and(|expected| expected != seen)
+                || !self.may_have_worker(seen, first.is_some())
+                || seen.workers() >= self.limit(limit)
+            {
+                return Err(NotAdded { first, cause: None });
+            }
+            let mut roster = self.roster.lock();
+            if self.ctl.try_add_worker(seen) {
+                return Ok(self.register(&mut roster, first));
+            }
+        }
+    }
+
+    fn register(&self, roster: &mut Roster, first: Option<Task>) -> Arc<Worker> {
+        roster.unconfirmed += 1;
         roster.last_number += 1;
         let number = roster.last_number;
         let name = format!("{}{number}", self.name_prefix).into();
@@ -219,15 +262,52 @@ impl PoolCore {
         worker
     }
 
+    /// The worker's thread is known to come: when the factory says so, or when it is there before that.
+    fn confirm(&self, worker: &Worker) {
+        let mut roster = self.roster.lock();
+        if worker.confirmed.swap(true, Ordering::Relaxed) {
+            return;
+        }
+        roster.unconfirmed -= 1;
+        self.note_size(&mut roster);
+    }
+
+    /// Remembers the largest size, threads that are still to come left out.
+    fn note_size(&self, roster: &mut Roster) {
+        let size = self.ctl.load().workers().saturating_sub(roster.unconfirmed);
+        roster.largest = roster.largest.max(size);
+    }
+
+    /// Undoes `enlist`.
     fn unenlist(&self, worker: &Arc<Worker>, with_task: bool) -> Option<Task> {
         let first = worker.take_first();
         if with_task {
             self.counters.no_first_task();
         }
-        self.roster.lock().remove(worker);
+        let mut roster = self.roster.lock();
+        roster.remove(worker);
+        if !worker.confirmed.load(Ordering::Relaxed) {
+            roster.unconfirmed -= 1;
+        }
         self.ctl.remove_worker();
+        drop(roster);
+        fence(Ordering::SeqCst); // pairs with the one in `admit_when_room`
+        self.room.made();
         self.try_terminate();
         first
+    }
+
+    /// Tries to have a worker for a queue that has none.
+    ///
+    /// While a thread is being started its worker is counted, and others leave their tasks in the queue to it. If
+    /// the start then fails, we are to them what a last worker is that leaves (C1 was `remove_worker`). We try once
+    /// more; if that fails too, the tasks wait until a later submit, prestart or shutdown has more luck.
+    pub(super) fn rescue_queue(self: &Arc<Self>) {
+        fence(Ordering::SeqCst); // C2
+        let seen = self.ctl.load();
+        if seen.workers() == 0 && self.may_have_worker(seen, false) && !self.feed.is_empty() {
+            let _ = self.try_add_worker(None, None, Limit::Maximum);
+        }
     }
 
     /// Calls the thread factory. None of our locks is held, and its panic stays here.
@@ -241,24 +321,35 @@ impl PoolCore {
 
     /// The factory promised a thread, and later dropped its body: the first task must not be lost.
     pub(super) fn spawn_failed_late(self: &Arc<Self>, worker: &Arc<Worker>) {
-        let first = self.unenlist(worker, worker.start.lock().first.is_some());
+        let with_task = worker.start.lock().first.is_some();
+        let first = self.unenlist(worker, with_task);
         if let Some(task) = first {
             self.task_gone();
             if let Err(refusal) = self.admit(task) {
                 refusal.task.drop_quietly(); // its handle resolves as abandoned
             }
         }
+        self.rescue_queue();
     }
 
-    /// Remembers the largest size: when a spawn has succeeded, or when the new thread is first to look.
-    fn note_size(&self) {
-        let mut roster = self.roster.lock();
-        roster.largest = roster.largest.max(self.ctl.load().workers());
+    /// At the beginning of a task's epoch, on its thread. `shutdown_now` advances the state, then interrupts
+    /// what it finds running: either it finds this epoch, or we find the state.
+    fn interrupt_if_stopping(&self) {
+        fence(Ordering::SeqCst);
+        if self.ctl.load().state() >= RunState::Stop {
+            Sleeper::with_current(Sleeper::restore_interrupt);
+        }
     }
 
+    /// Interrupts what runs. A thread that is not there yet finds the run state when it begins its first task.
     pub(super) fn interrupt_workers(&self) {
-        let threads: Vec<_> =
-            self.roster.lock().workers.iter().filter_map(|worker| worker.thread.get().cloned()).collect();
+        let threads: Vec<_> = self
+            .roster
+            .lock()
+            .workers
+            .iter()
+            .filter_map(|worker| worker.start.lock().thread.clone())
+            .collect();
         for thread in threads {
             thread.interrupt_all();
         }
@@ -277,9 +368,8 @@ fn no_worker() -> RefCell<Option<(Arc<PoolCore>, Arc<Worker>)>> {
 /// The life of a worker thread.
 pub(super) fn work(pool: &Arc<PoolCore>, worker: &Arc<Worker>) {
     let me = Sleeper::current();
-    let _ = worker.thread.set(Arc::clone(&me));
     WORKER.with(|slot| *slot.borrow_mut() = Some((Arc::clone(pool), Arc::clone(worker))));
-    pool.note_size();
+    pool.confirm(worker);
     if let Some(hooks) = &pool.hooks {
         call_quietly(|| hooks.worker_started(&worker.info));
     }
@@ -325,8 +415,10 @@ impl Life<'_> {
             let seen = pool.ctl.load();
             if seen.state() >= RunState::Stop || (seen.state() == RunState::Shutdown && pool.feed.is_empty())
             {
-                pool.ctl.remove_worker();
-                return None;
+                if pool.ctl.try_remove_worker(seen) && !self.stays() {
+                    return None;
+                }
+                continue;
             }
             let timed = pool.core_times_out() || seen.workers() > pool.core_size();
             if (seen.workers() > pool.maximum() || (timed && timed_out))
@@ -340,7 +432,9 @@ impl Life<'_> {
             if let Some(task) = self.fetch() {
                 return Some(task);
             }
-            match self.rest(timed, generation) {
+            // Timed out, and not to leave, because there are tasks that nobody can have yet: wait for those.
+            let wait_on = timed_out && matches!(pool.feed, Feed::Blocking { .. });
+            match self.rest(timed && !wait_on, generation) {
                 Rest::Handed(task) => return Some(task),
                 Rest::Called => timed_out = false,
                 Rest::TimedOut => timed_out = true,
@@ -357,9 +451,7 @@ impl Life<'_> {
             return None;
         }
         let task = pool.poll()?;
-        if look() {
-            pool.idle.call_one();
-        }
+        pool.idle.pass_on(look());
         Some(task)
     }
 
@@ -376,7 +468,7 @@ impl Life<'_> {
             if by_hand {
                 pool.room.made(); // we are a place for a task
             }
-            !pool.feed.is_empty() || pool.generation() != generation // W3
+            self.has_reason_to_stay_awake(generation) // W3
         })
     }
 
@@ -390,7 +482,7 @@ impl Life<'_> {
         let pool = self.pool;
         // Listed before the second look at the generation: as in `look_around`.
         pool.in_queue.lock().push((Arc::clone(self.me), interrupt::current()));
-        let taken = if pool.generation() != generation {
+        let taken = if pool.generation() != generation || self.nothing_more_will_come() {
             Ok(None)
         } else {
             // A panic of a foreign queue is that queue's affair; we look around and come back.
@@ -412,11 +504,24 @@ impl Life<'_> {
         }
     }
 
+    fn has_reason_to_stay_awake(&self, generation: u64) -> bool {
+        !self.pool.feed.is_empty() || self.pool.generation() != generation || self.nothing_more_will_come()
+    }
+
+    /// In shutdown a worker must not wait for a task when there is none, for nobody will call it: the others leave, and
+    /// the last task may have been taken after we looked at the queue and before we listed ourselves.
+    fn nothing_more_will_come(&self) -> bool {
+        !mutant("sleep_through_shutdown") && !self.pool.ctl.load().is_running() && self.pool.feed.is_empty()
+    }
+
     /// After we took ourselves off the count (C1): true if we are needed after all, and counted again.
     ///
     /// C2 and C3 pair with `PoolCore::published`, as is told there.
     fn stays(&self) -> bool {
         let pool = self.pool;
+        if mutant("leave_without_looking") {
+            return false;
+        }
         fence(Ordering::SeqCst); // C2
         loop {
             let seen = pool.ctl.load();
@@ -431,6 +536,7 @@ impl Life<'_> {
                 return false;
             }
             if pool.ctl.try_add_worker(seen) {
+                pool.note_size(&mut pool.roster.lock());
                 return true;
             }
         }
@@ -439,6 +545,7 @@ impl Life<'_> {
     /// A task or hook has unwound through this worker: true if it goes on, as the one who replaces it.
     fn replaced(&self) -> bool {
         let pool = self.pool;
+        fence(Ordering::SeqCst); // before the look at the queue of a pool in shutdown, as C2
         loop {
             let seen = pool.ctl.load();
             if pool.may_have_worker(seen, false) && seen.workers() <= pool.maximum() {
@@ -454,13 +561,10 @@ impl Life<'_> {
     fn run(&self, task: Task) -> bool {
         self.me.next_epoch();
         self.worker.active.store(true, Ordering::Relaxed);
-        // `shutdown_now` advances the state, then interrupts what it finds running: either it
-        // finds this epoch, or we find the state.
-        fence(Ordering::SeqCst);
-        if self.pool.ctl.load().state() >= RunState::Stop {
-            self.me.restore_interrupt();
-        }
-        let unharmed = run_task(self.pool, self.worker, task);
+        self.pool.interrupt_if_stopping();
+        // All that is the user's is caught where it is called. Should anything get by, the worker must not be lost.
+        let ran = catch_unwind(AssertUnwindSafe(|| run_task(self.pool, self.worker, task)));
+        let unharmed = ran.unwrap_or(false);
         self.worker.active.store(false, Ordering::Relaxed);
         self.me.next_epoch();
         unharmed
@@ -510,18 +614,22 @@ fn drop_panic(panic: Option<Panic>) {
 }
 
 /// Runs the waiting task `id` here, inside what runs now, if this thread is a worker of `pool`.
-pub(super) fn run_here(pool: &PoolCore, id: TaskId, place: u64) -> bool {
+pub(super) fn run_here(pool: &PoolCore, id: TaskId, place: u64) -> Help {
     let me = WORKER.with(|slot| slot.borrow().clone());
     let Some((my_pool, worker)) = me.filter(|(mine, _)| std::ptr::eq(&**mine, pool)) else {
-        return false;
+        return Help::Done;
     };
+    if let Some(due) = my_pool.feed.due(id) {
+        return Help::NotBefore(due);
+    }
     let Some(task) = my_pool.feed.remove(id, Some(place)) else {
-        return false;
+        return Help::Done;
     };
     my_pool.room.made();
     let _frame = Nested::enter();
+    my_pool.interrupt_if_stopping();
     run_task(&my_pool, &worker, task);
-    true
+    Help::Done
 }
 
 /// Tells whether the calling thread is a worker of `pool`.

@@ -10,7 +10,7 @@ use std::time::{Duration, Instant};
 use super::heap::Heap;
 use super::wait::{Line, Patience, Waiter};
 use super::{BlockingQueue, OfferError, PutError};
-use crate::interrupt::{self, Interrupted, Wake};
+use crate::interrupt::{self, Interrupted};
 use crate::sync::{Arc, AtomicUsize, Mutex, MutexGuard, Ordering};
 
 /// Something that a [`DelayQueue`] holds back until its time.
@@ -145,12 +145,12 @@ impl<T> DelayQueue<T> {
         loop {
             let until = earliest(deadline, state.time_to_lead(&me));
             drop(state);
-            let wake = me.wait(until);
+            let in_time = me.wait(until);
             state = self.state.lock();
             me.unsettle(); // whatever the call was about, we look at it now
-            let interrupted = wake == Wake::Interrupted || me.take_interrupt();
+            let interrupted = me.take_interrupt();
             let item = if interrupted { None } else { state.pop_due() };
-            let too_late = wake == Wake::TimedOut && until == deadline;
+            let too_late = !in_time && until == deadline;
             if interrupted || item.is_some() || too_late {
                 let next = state.leave(&me);
                 self.unlock(state, next);

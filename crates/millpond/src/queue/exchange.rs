@@ -11,7 +11,7 @@ use std::fmt::DebugStruct;
 
 use super::error::OfferError;
 use super::wait::{Line, Patience, Waiter};
-use crate::interrupt::{self, Interrupted, Wake};
+use crate::interrupt::{self, Interrupted};
 use crate::sync::{Arc, AtomicUsize, Mutex, MutexGuard, Ordering, spin_until};
 
 /// Where an exchange keeps its items, in queue order.
@@ -131,17 +131,12 @@ impl<T, S: Store<T>> Exchange<T, S> {
         state.putters.join(&me);
         drop(state);
 
-        let wake = me.wait(patience.deadline());
-        if wake == Wake::Ready || !self.state.lock().putters.leave(&me) {
-            keep_interrupt(&me, wake);
+        me.wait(patience.deadline());
+        if me.is_settled() || !self.state.lock().putters.leave(&me) {
             return Ok(());
         }
         let item = me.take_hand().expect("a putter that was not served holds its item");
-        Err(if wake == Wake::Interrupted {
-            OfferError::Interrupted(item)
-        } else {
-            OfferError::TimedOut(item)
-        })
+        Err(if me.take_interrupt() { OfferError::Interrupted(item) } else { OfferError::TimedOut(item) })
     }
 
     pub(super) fn poll(&self) -> Option<T> {
@@ -166,12 +161,11 @@ impl<T, S: Store<T>> Exchange<T, S> {
         state.takers.join(&me);
         drop(state);
 
-        let wake = me.wait(patience.deadline());
-        if wake == Wake::Ready || !self.state.lock().takers.leave(&me) {
-            keep_interrupt(&me, wake);
+        me.wait(patience.deadline());
+        if me.is_settled() || !self.state.lock().takers.leave(&me) {
             return Ok(Some(me.take_hand().expect("a taker that was served holds its item")));
         }
-        if wake == Wake::Interrupted { Err(Interrupted) } else { Ok(None) }
+        if me.take_interrupt() { Err(Interrupted) } else { Ok(None) }
     }
 
     pub(super) fn len(&self) -> usize {
@@ -306,12 +300,5 @@ impl<T, S: Store<T>> Exchange<T, S> {
 
     fn note_len(&self, state: &State<T, S>) {
         self.len.store(state.store.len(), Ordering::Relaxed);
-    }
-}
-
-/// An interrupt that came when the call had already succeeded is for the next call.
-fn keep_interrupt<T>(me: &Waiter<T>, wake: Wake) {
-    if wake == Wake::Interrupted {
-        me.restore_interrupt();
     }
 }

@@ -77,3 +77,24 @@ impl<T> Store<T> for Ring<T> {
         all
     }
 }
+
+#[cfg(all(test, not(loom)))]
+mod tests {
+    use super::{Ring, SMALL, Store};
+
+    #[test]
+    fn an_emptied_ring_gives_its_memory_back_and_keeps_what_it_was_made_for() {
+        for keep in [0, 4 * SMALL] {
+            let mut ring = Ring::with_slots(keep);
+            for all_at_once in [true, false] {
+                (0..100 * SMALL).for_each(|n| ring.insert((), n));
+                if all_at_once {
+                    ring.take_all();
+                } else {
+                    while ring.pop().is_some() {}
+                }
+                assert!((keep..=4 * SMALL.max(keep)).contains(&ring.items.capacity()));
+            }
+        }
+    }
+}

@@ -8,7 +8,7 @@
 use std::collections::VecDeque;
 use std::time::{Duration, Instant};
 
-use crate::interrupt::{Sleeper, Wake};
+use crate::interrupt::Sleeper;
 use crate::sync::{Arc, AtomicBool, Mutex, Ordering, deadline_after, spin_until};
 
 /// How long a call is willing to wait.
@@ -77,7 +77,7 @@ impl<T> Waiter<T> {
         self.settled.store(false, Ordering::Relaxed); // the lock orders it against the next `settle`
     }
 
-    fn is_settled(&self) -> bool {
+    pub(super) fn is_settled(&self) -> bool {
         self.settled.load(Ordering::Acquire)
     }
 
@@ -88,20 +88,19 @@ impl<T> Waiter<T> {
         self.sleeper.unpark();
     }
 
-    /// Blocks until settled, interrupted or past `deadline`. Only the owner.
-    pub(super) fn wait(&self, deadline: Option<Instant>) -> Wake {
+    /// Blocks until settled, interrupted or past `deadline`; false in the last case. Only the owner.
+    ///
+    /// Leaves the interrupt flag as it is: as long as the waiter stands in a line the flag tells others not to serve
+    /// it. Once out of the line the owner takes the flag, unless it was served: then it is for the next call.
+    pub(super) fn wait(&self, deadline: Option<Instant>) -> bool {
         spin_until(|| self.is_settled());
-        self.sleeper.wait(deadline, || self.is_settled())
+        let over = || self.is_settled() || self.sleeper.is_interrupted();
+        self.sleeper.wait_through_interrupts(deadline, over)
     }
 
     /// Reads and clears the interrupt flag. Only the owner.
     pub(super) fn take_interrupt(&self) -> bool {
         self.sleeper.take_interrupt()
-    }
-
-    /// Gives an interrupt back that ended a wait which had succeeded by then. Only the owner.
-    pub(super) fn restore_interrupt(&self) {
-        self.sleeper.restore_interrupt();
     }
 
     /// What is in the hand. Only the owner, and not while the waiter stands in a line.

@@ -1,4 +1,5 @@
-//! What tests share: delays, gates and counters, a thread that is known to block, a switch for the interrupt flag.
+//! What tests share: delays, gates and counters, a thread that is known to block, a switch for the interrupt flag, and a
+//! queue around a queue.
 #![allow(dead_code, reason = "every test file uses some of it")]
 
 use std::fs;
@@ -7,7 +8,9 @@ use std::sync::{Arc, Condvar, Mutex, mpsc};
 use std::thread::{Scope, ScopedJoinHandle, yield_now};
 use std::time::{Duration, Instant};
 
-use millpond::interrupt::{self, Interrupter};
+use millpond::interrupt::{self, Interrupted, Interrupter};
+use millpond::queue::{BlockingQueue, OfferError, PutError};
+use millpond::{Executor, ExecutorExt, ExecutorService};
 
 /// A time-out that is meant to expire.
 pub(crate) const SHORT: Duration = Duration::from_millis(15);
@@ -51,6 +54,12 @@ impl Gate {
 
     pub(crate) fn is_open(&self) -> bool {
         *self.0.0.lock().unwrap()
+    }
+
+    /// The same as `pass`.
+    #[track_caller]
+    pub(crate) fn wait(&self) {
+        self.pass();
     }
 
     /// Blocks until the gate is open; fails if it is not within `LONG`.
@@ -155,4 +164,106 @@ fn sleeping_since(status: &str) -> Option<String> {
 /// Sets this thread's interrupt flag.
 pub(crate) fn interrupt_myself() {
     interrupt::current().interrupt();
+}
+
+/// Panics without a message on stderr.
+pub(crate) fn die(message: &'static str) -> ! {
+    std::panic::resume_unwind(Box::new(message))
+}
+
+/// Gives `executor` a task that waits at `gate`; returns when the task runs.
+#[track_caller]
+pub(crate) fn occupy(executor: &impl Executor, gate: &Gate) {
+    let (running, gate) = (Gate::new(), gate.clone());
+    let started = running.clone();
+    executor
+        .execute(move || {
+            started.open();
+            gate.pass();
+        })
+        .unwrap();
+    running.pass();
+}
+
+/// Shuts `executor` down and waits for its end; unlike `close`, it fails the test after `LONG`.
+#[track_caller]
+pub(crate) fn end(executor: &impl ExecutorService) {
+    executor.shutdown();
+    assert_eq!(executor.await_termination(LONG), Ok(true), "the executor does not terminate");
+}
+
+/// How many threads of this process the operating system knows whose names begin with `prefix`, of which it
+/// keeps 15 bytes; `None` if it cannot be asked.
+pub(crate) fn threads_named(prefix: &str) -> Option<usize> {
+    assert!(prefix.len() < 15);
+    let names = fs::read_dir("/proc/self/task").ok()?.flatten();
+    Some(
+        names
+            .filter_map(|thread| fs::read_to_string(thread.path().join("comm")).ok())
+            .filter(|name| name.starts_with(prefix))
+            .count(),
+    )
+}
+
+/// Told the name of each method of a [`Wrapped`] queue that is called.
+pub(crate) type OnCall = Box<dyn Fn(&'static str) + Send + Sync>;
+
+/// A queue of one's own: passes everything on to another one, tells about it, and may have less room.
+pub(crate) struct Wrapped<Q> {
+    pub(crate) inner: Q,
+    pub(crate) capacity: usize,
+    pub(crate) on_call: OnCall,
+}
+
+impl<Q> Wrapped<Q> {
+    pub(crate) fn new(inner: Q) -> Self {
+        Wrapped { inner, capacity: usize::MAX, on_call: Box::new(|_| {}) }
+    }
+}
+
+impl<T: Send, Q: BlockingQueue<T>> BlockingQueue<T> for Wrapped<Q> {
+    fn offer(&self, item: T) -> Result<(), T> {
+        (self.on_call)("offer");
+        if self.inner.len() < self.capacity { self.inner.offer(item) } else { Err(item) }
+    }
+    fn put(&self, item: T) -> Result<(), PutError<T>> {
+        (self.on_call)("put");
+        self.inner.put(item)
+    }
+    fn offer_timeout(&self, item: T, timeout: Duration) -> Result<(), OfferError<T>> {
+        (self.on_call)("offer_timeout");
+        self.inner.offer_timeout(item, timeout)
+    }
+    fn poll(&self) -> Option<T> {
+        (self.on_call)("poll");
+        self.inner.poll()
+    }
+    fn take(&self) -> Result<T, Interrupted> {
+        (self.on_call)("take");
+        self.inner.take()
+    }
+    fn poll_timeout(&self, timeout: Duration) -> Result<Option<T>, Interrupted> {
+        (self.on_call)("poll_timeout");
+        self.inner.poll_timeout(timeout)
+    }
+    fn len(&self) -> usize {
+        (self.on_call)("len");
+        self.inner.len()
+    }
+    fn remaining_capacity(&self) -> usize {
+        (self.on_call)("remaining_capacity");
+        self.inner.remaining_capacity().min(self.capacity - self.inner.len().min(self.capacity))
+    }
+    fn drain_to(&self, into: &mut Vec<T>, max: usize) -> usize {
+        (self.on_call)("drain_to");
+        self.inner.drain_to(into, max)
+    }
+    fn remove_if(&self, matches: &mut dyn FnMut(&T) -> bool) -> Vec<T> {
+        (self.on_call)("remove_if");
+        self.inner.remove_if(matches)
+    }
+    fn for_each(&self, see: &mut dyn FnMut(&T)) {
+        (self.on_call)("for_each");
+        self.inner.for_each(see);
+    }
 }

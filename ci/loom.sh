@@ -1,0 +1,14 @@
+#!/usr/bin/env bash
+# Runs the models of the protocols (crates/millpond/src/loom_tests) over all interleavings.
+#
+# LOOM_MAX_PREEMPTIONS bounds the search: 2 takes seconds per model, 3 is for a long run. Arguments, if any, choose
+# models by a part of their name: `ci/loom.sh submit_against_shutdown`.
+set -euo pipefail
+cd "$(dirname "${BASH_SOURCE[0]}")/.."
+
+export LOOM_MAX_PREEMPTIONS="${LOOM_MAX_PREEMPTIONS:-2}"
+export RUSTFLAGS="--cfg loom ${RUSTFLAGS:-}"
+
+# `loom_tests` and, for the pool, `models` are the modules they are in.
+[ "$#" -gt 0 ] || set -- loom_tests models
+exec cargo test -p millpond --lib --release --target-dir target/loom -- "$@"

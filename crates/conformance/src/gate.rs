@@ -1,0 +1,101 @@
+//! The gate of a task: where its body blocks until the scenario lets it go or an interrupt arrives.
+//!
+//! The gate also tells whether its task is at rest there. For that it must know of an interrupt before the
+//! task does: the callback that the body registers runs inside the call that interrupts, so when that call
+//! has returned, the gate no longer counts as a place of rest.
+
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+
+use millpond::interrupt;
+
+use crate::scenario::GateState;
+
+/// A gate, shared by the driver and the task's body.
+#[derive(Debug)]
+pub struct Gate {
+    inner: Mutex<Inner>,
+    changed: Condvar,
+}
+
+#[derive(Debug)]
+struct Inner {
+    /// Leaves `Closed` at most once.
+    state: GateState,
+    /// The body waits in [`Gate::pass`].
+    blocked: bool,
+    /// An interrupt has reached the body, which has not consumed it yet.
+    interrupt_pending: bool,
+}
+
+/// Why a body got through its gate, or away from it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Passage {
+    /// The gate is open.
+    Open,
+    /// The gate tells the body to fail.
+    Fail,
+    /// The body was interrupted at the closed gate; the interrupt is consumed.
+    Interrupted,
+}
+
+impl Gate {
+    /// A gate in this state.
+    pub fn new(state: GateState) -> Gate {
+        let inner = Inner { state, blocked: false, interrupt_pending: false };
+        Gate { inner: Mutex::new(inner), changed: Condvar::new() }
+    }
+
+    /// Turns a closed gate to `state`; a gate that is not closed stays as it is.
+    pub fn turn(&self, state: GateState) {
+        let mut inner = self.lock();
+        if inner.state == GateState::Closed {
+            inner.state = state;
+            self.changed.notify_all();
+        }
+    }
+
+    /// Tells whether the body waits here and nothing is on the way that would wake it.
+    pub fn is_resting_place(&self) -> bool {
+        let inner = self.lock();
+        inner.blocked && inner.state == GateState::Closed && !inner.interrupt_pending
+    }
+
+    /// Blocks the body until the gate is not closed, or an interrupt arrives. Belongs on a worker thread.
+    pub fn pass(self: &Arc<Self>) -> Passage {
+        let gate = Arc::clone(self);
+        // Registered before the lock is taken: if the flag is set already, the callback runs here and now.
+        let registration = interrupt::current().on_interrupt(move || gate.note_interrupt());
+        let passage = self.wait();
+        drop(registration);
+        if passage == Passage::Interrupted {
+            interrupt::interrupted();
+        }
+        passage
+    }
+
+    fn wait(&self) -> Passage {
+        let mut inner = self.lock();
+        let passage = loop {
+            match inner.state {
+                GateState::Open => break Passage::Open,
+                GateState::Fail => break Passage::Fail,
+                GateState::Closed if inner.interrupt_pending => break Passage::Interrupted,
+                GateState::Closed => {}
+            }
+            inner.blocked = true;
+            inner = self.changed.wait(inner).unwrap_or_else(PoisonError::into_inner);
+        };
+        inner.blocked = false;
+        inner.interrupt_pending = false;
+        passage
+    }
+
+    fn note_interrupt(&self) {
+        self.lock().interrupt_pending = true;
+        self.changed.notify_all();
+    }
+
+    fn lock(&self) -> MutexGuard<'_, Inner> {
+        self.inner.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}

@@ -1,0 +1,349 @@
+//! What a scenario says: one JSON object per line, read and written with serde.
+//!
+//! Numbers are `i64` even where only sizes make sense, because a scenario may ask for a core size of -1 to see
+//! it refused. Fields that are not known here are ignored; operations that are not known are an error.
+
+use serde::{Deserialize, Serialize};
+use serde_json::Value;
+
+/// A scenario: a name, and what to play.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+pub struct Scenario {
+    /// Copied into the trace; unique in a file.
+    pub id: Value,
+    /// What family of scenarios it belongs to: information only.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub tag: Option<String>,
+    /// What to play.
+    #[serde(flatten)]
+    pub program: Program,
+}
+
+/// What to play, by kind.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+#[serde(tag = "kind", rename_all = "snake_case")]
+pub enum Program {
+    /// A thread pool.
+    Pool {
+        /// How the pool is built.
+        config: PoolConfig,
+        /// What is done with it.
+        steps: Vec<PoolStep>,
+    },
+    /// A blocking queue, played by one thread.
+    Queue {
+        /// How the queue is built.
+        config: QueueConfig,
+        /// What is done with it.
+        steps: Vec<QueueStep>,
+    },
+    /// A scheduled pool: not played yet.
+    Scheduled,
+}
+
+impl Program {
+    /// Tells whether playing it means mostly waiting.
+    pub fn sleeps(&self) -> bool {
+        match self {
+            Program::Pool { steps, .. } => steps.iter().any(|s| matches!(s, PoolStep::Sleep { .. })),
+            Program::Queue { steps, .. } => steps.iter().any(|s| matches!(s, QueueStep::Sleep { .. })),
+            Program::Scheduled => false,
+        }
+    }
+}
+
+/// How a pool is built.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+pub struct PoolConfig {
+    /// Core size.
+    pub core: i64,
+    /// Maximum size.
+    pub max: i64,
+    /// Keep-alive time.
+    pub keep_alive_ms: i64,
+    /// Whether core threads time out too.
+    #[serde(default)]
+    pub allow_core_timeout: bool,
+    /// The work queue.
+    pub queue: QueueSpec,
+    /// What happens to tasks that do not fit.
+    #[serde(default)]
+    pub policy: Policy,
+}
+
+/// The three classes of keep-alive times, which tell when idle workers must have expired.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum KeepAlive {
+    /// So short that expiry is awaited after every step.
+    Instant,
+    /// Expiry is awaited after a long sleep, and must not happen before.
+    Timed,
+    /// So long that nothing expires.
+    Never,
+}
+
+impl KeepAlive {
+    /// The class of a keep-alive time in milliseconds.
+    pub fn of(ms: i64) -> KeepAlive {
+        match ms {
+            ..=10 => KeepAlive::Instant,
+            11..30_000 => KeepAlive::Timed,
+            _ => KeepAlive::Never,
+        }
+    }
+}
+
+/// How a queue is built.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+pub struct QueueConfig {
+    /// The kind, and for some kinds the capacity.
+    pub queue: QueueSpec,
+}
+
+/// A kind of queue.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(tag = "kind", rename_all = "snake_case")]
+pub enum QueueSpec {
+    /// Bounded, first in first out.
+    Array {
+        /// Room for that many.
+        capacity: i64,
+    },
+    /// First in first out, bounded or not.
+    Linked {
+        /// Room for that many; none: no limit.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        capacity: Option<i64>,
+    },
+    /// Holds nothing: hands over.
+    Synchronous,
+    /// Least first.
+    Priority,
+    /// First due first; only for scenarios of kind queue.
+    Delay,
+}
+
+/// What a pool does with a task that it has no room for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Policy {
+    /// Refuses it.
+    #[default]
+    Abort,
+    /// Lets the caller run it.
+    CallerRuns,
+    /// Drops it.
+    Discard,
+    /// Drops the head of the queue instead.
+    DiscardOldest,
+}
+
+/// State of the gate that a task finds when it starts.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum GateState {
+    /// The task blocks.
+    #[default]
+    Closed,
+    /// The task ends well.
+    Open,
+    /// The task fails.
+    Fail,
+}
+
+/// What a task does when it is interrupted at its closed gate.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum OnInterrupt {
+    /// Returns.
+    #[default]
+    Exit,
+    /// Blocks again.
+    Ignore,
+    /// Fails.
+    Fail,
+}
+
+/// A task and its options.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+pub struct TaskSpec {
+    /// Its name in the scenario.
+    pub t: i64,
+    /// Least first, in a priority queue.
+    #[serde(default, skip_serializing_if = "is_default")]
+    pub priority: i32,
+    /// The gate as it is from the start of the scenario.
+    #[serde(default, skip_serializing_if = "is_default")]
+    pub gate: GateState,
+    /// How it takes an interrupt.
+    #[serde(default, skip_serializing_if = "is_default")]
+    pub on_interrupt: OnInterrupt,
+}
+
+fn is_default<T: Default + PartialEq>(value: &T) -> bool {
+    *value == T::default()
+}
+
+/// One step of a scenario of kind pool.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+#[serde(tag = "op", rename_all = "snake_case")]
+#[expect(missing_docs, reason = "the names are those of the pool's methods and of the trace format")]
+pub enum PoolStep {
+    Execute(TaskSpec),
+    Submit(TaskSpec),
+    Release {
+        t: i64,
+    },
+    Fail {
+        t: i64,
+    },
+    Cancel {
+        t: i64,
+        #[serde(default)]
+        may_interrupt: bool,
+    },
+    Remove {
+        t: i64,
+    },
+    Purge,
+    SetCore {
+        n: i64,
+    },
+    SetMax {
+        n: i64,
+    },
+    SetKeepAlive {
+        ms: i64,
+    },
+    AllowCoreTimeout {
+        value: bool,
+    },
+    SetPolicy {
+        policy: Policy,
+    },
+    PrestartCore,
+    PrestartAll,
+    Shutdown,
+    ShutdownNow,
+    AwaitTermination {
+        ms: i64,
+    },
+    Sleep {
+        ms: i64,
+    },
+    FutureGet {
+        t: i64,
+        timeout_ms: i64,
+    },
+    Snapshot,
+}
+
+impl PoolStep {
+    /// The name of the operation.
+    pub fn op(&self) -> &'static str {
+        match self {
+            PoolStep::Execute(_) => "execute",
+            PoolStep::Submit(_) => "submit",
+            PoolStep::Release { .. } => "release",
+            PoolStep::Fail { .. } => "fail",
+            PoolStep::Cancel { .. } => "cancel",
+            PoolStep::Remove { .. } => "remove",
+            PoolStep::Purge => "purge",
+            PoolStep::SetCore { .. } => "set_core",
+            PoolStep::SetMax { .. } => "set_max",
+            PoolStep::SetKeepAlive { .. } => "set_keep_alive",
+            PoolStep::AllowCoreTimeout { .. } => "allow_core_timeout",
+            PoolStep::SetPolicy { .. } => "set_policy",
+            PoolStep::PrestartCore => "prestart_core",
+            PoolStep::PrestartAll => "prestart_all",
+            PoolStep::Shutdown => "shutdown",
+            PoolStep::ShutdownNow => "shutdown_now",
+            PoolStep::AwaitTermination { .. } => "await_termination",
+            PoolStep::Sleep { .. } => "sleep",
+            PoolStep::FutureGet { .. } => "future_get",
+            PoolStep::Snapshot => "snapshot",
+        }
+    }
+
+    /// The task that the step is about, if it is about one.
+    pub fn task(&self) -> Option<i64> {
+        match self {
+            PoolStep::Execute(spec) | PoolStep::Submit(spec) => Some(spec.t),
+            PoolStep::Release { t }
+            | PoolStep::Fail { t }
+            | PoolStep::Cancel { t, .. }
+            | PoolStep::Remove { t }
+            | PoolStep::FutureGet { t, .. } => Some(*t),
+            _ => None,
+        }
+    }
+
+    /// Several workers may move at once in this step, so its events are sorted by task.
+    pub fn moves_many(&self) -> bool {
+        matches!(self, PoolStep::SetCore { .. } | PoolStep::PrestartAll | PoolStep::ShutdownNow)
+    }
+}
+
+/// An item to insert.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+pub struct Insert {
+    /// The item.
+    pub v: i64,
+    /// When it is due, in a delay queue.
+    #[serde(default, skip_serializing_if = "is_default")]
+    pub delay_ms: i64,
+}
+
+/// One step of a scenario of kind queue.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+#[serde(tag = "op", rename_all = "snake_case")]
+#[expect(missing_docs, reason = "the names are those of the queue's methods and of the trace format")]
+pub enum QueueStep {
+    Add(Insert),
+    Offer(Insert),
+    OfferTimeout {
+        ms: i64,
+        #[serde(flatten)]
+        item: Insert,
+    },
+    Put(Insert),
+    Poll,
+    PollTimeout {
+        ms: i64,
+    },
+    Take,
+    Peek,
+    Element,
+    RemoveHead,
+    RemoveItem {
+        v: i64,
+    },
+    Contains {
+        v: i64,
+    },
+    Size,
+    IsEmpty,
+    RemainingCapacity,
+    DrainTo {
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        max: Option<i64>,
+    },
+    Clear,
+    ToVec,
+    Sleep {
+        ms: i64,
+    },
+}
+
+impl QueueStep {
+    /// The item that the step inserts, if it inserts one.
+    pub fn inserted(&self) -> Option<&Insert> {
+        match self {
+            QueueStep::Add(item)
+            | QueueStep::Offer(item)
+            | QueueStep::Put(item)
+            | QueueStep::OfferTimeout { item, .. } => Some(item),
+            _ => None,
+        }
+    }
+}

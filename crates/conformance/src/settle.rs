@@ -1,0 +1,107 @@
+//! Knows when a pool has come to rest: nothing can happen any more without a new step or the passing of a
+//! long time.
+//!
+//! A worker is at rest in one of two places: at the closed gate of its task, which the driver's own [`Gate`]s
+//! tell, or in the pool's list of idle workers, which the pool's probe tells. Whoever is in neither (starting,
+//! in a hook, between two tasks, woken but not yet running) makes the sum smaller than the pool's size. A worker
+//! that is leaving may no longer count, but its thread has not said yet that it stops. So no pause and no look
+//! at the operating system is needed, and a loaded machine only makes it slower.
+//!
+//! [`Gate`]: crate::gate::Gate
+
+use std::thread;
+use std::time::{Duration, Instant};
+
+use millpond::ThreadPoolExecutor;
+
+use crate::PlayError;
+
+/// A driver that waits longer than this for a pool to come to rest gives up.
+const LIMIT: Duration = Duration::from_secs(20);
+
+/// What the driver knows by itself.
+pub trait Witness {
+    /// Workers at the closed gate of their task, with nothing on the way that would wake them.
+    fn busy(&self) -> usize;
+    /// Worker threads that have started and not yet decided to end.
+    fn threads(&self) -> usize;
+    /// Number of events so far.
+    fn events(&self) -> u64;
+}
+
+/// One look at pool and gates.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+struct Look {
+    events: u64,
+    busy: usize,
+    threads: usize,
+    active: usize,
+    size: usize,
+    idle: usize,
+    idle_timed: usize,
+    queued: usize,
+    terminated: bool,
+}
+
+impl Look {
+    fn at(pool: &ThreadPoolExecutor, witness: &impl Witness) -> Look {
+        // Only the driver, which is here, opens gates and interrupts: so while we look, a worker can arrive at
+        // a gate but not leave one. Idle workers may come and expire; a worker that does either while we
+        // look makes the sums differ, or the two looks.
+        let busy = witness.busy();
+        let (active, size) = (pool.active_count(), pool.pool_size());
+        let (queued, terminated) = (pool.queued_count(), pool.is_terminated());
+        let parked = pool.parked_workers();
+        Look {
+            events: witness.events(),
+            busy,
+            threads: witness.threads(),
+            active,
+            size,
+            idle: parked.all,
+            idle_timed: parked.timed,
+            queued,
+            terminated,
+        }
+    }
+
+    fn is_at_rest(&self, pool: &ThreadPoolExecutor, expiry_due: bool) -> bool {
+        let waits = self.idle > 0;
+        let shutdown = pool.is_shutdown();
+        let may_expire = pool.allows_core_thread_time_out() || self.size > pool.core_pool_size();
+        self.size == self.busy + self.idle
+            && self.active == self.busy
+            // A worker on its way out is not counted any more, but may yet find that it is needed.
+            && self.threads == self.size
+            && !(waits && self.queued > 0)
+            && !(shutdown && waits)
+            && !(shutdown && self.size == 0 && !self.terminated)
+            && !(waits && self.size > pool.maximum_pool_size())
+            && !(expiry_due && (self.idle_timed > 0 || (waits && may_expire)))
+    }
+}
+
+/// Waits until `pool` is at rest in two consecutive looks with nothing in between.
+///
+/// # Errors
+/// If that takes longer than 20 seconds; the message has the last look.
+pub fn settle(pool: &ThreadPoolExecutor, witness: &impl Witness, expiry_due: bool) -> Result<(), PlayError> {
+    let begun = Instant::now();
+    let mut pause = Duration::from_micros(20);
+    let mut before = None;
+    loop {
+        let look = Look::at(pool, witness);
+        if !look.is_at_rest(pool, expiry_due) {
+            if begun.elapsed() > LIMIT {
+                return Err(PlayError::Failed(format!("the pool does not come to rest: {look:?}")));
+            }
+            before = None;
+            thread::sleep(pause);
+            pause = (pause * 2).min(Duration::from_micros(200));
+        } else if before == Some(look) {
+            return Ok(());
+        } else {
+            before = Some(look);
+        }
+    }
+}

@@ -1,0 +1,239 @@
+//! The pool's protocols.
+//!
+//! Those that need a whole pool use one worker, or two, and one or two tasks: with more, the schedules are too
+//! many to walk through. A task that is stranded, or a wake-up that is lost, shows as a deadlock.
+
+use loom::thread;
+use std::time::{Duration, Instant};
+
+use super::fifo::Fifo;
+use super::idle::{Idle, Rest, Seat};
+use super::{RunState, ThreadPoolExecutor, WorkQueue};
+use crate::executor::RejectReason;
+use crate::handle::{JoinError, TaskHandle};
+use crate::loom_tests::model;
+use crate::sync::{Arc, AtomicUsize, Ordering, fence};
+use crate::task::Task;
+
+/// Takes one task as a worker does: look, rest, look again.
+fn take_one(fifo: &Fifo, idle: &Idle) -> Task {
+    let seat = Seat::for_this_thread();
+    loop {
+        if let Some(task) = fifo.pop() {
+            idle.pass_on(fifo.len() > 0);
+            return task;
+        }
+        idle.rest(&seat, None, false, || fifo.len() > 0);
+    }
+}
+
+/// Publishes one task as a submit does.
+fn publish(fifo: &Fifo, idle: &Idle, task: Task) {
+    fifo.push(task).expect("there is room");
+    fence(Ordering::SeqCst);
+    idle.call_one();
+}
+
+#[test]
+fn announce_idle_against_publish() {
+    model(|| {
+        let shared = Arc::new((Fifo::new(4), Idle::default()));
+        let worker = thread::spawn({
+            let shared = Arc::clone(&shared);
+            move || take_one(&shared.0, &shared.1).run()
+        });
+        publish(&shared.0, &shared.1, Task::new(|| {}));
+        worker.join().unwrap();
+    });
+}
+
+/// The second submit may see that a worker is on its way and call nobody: then that worker must call the other.
+#[test]
+fn a_called_worker_calls_the_next() {
+    model(|| {
+        let shared = Arc::new((Fifo::new(4), Idle::default()));
+        let workers: Vec<_> = (0..2)
+            .map(|_| {
+                let shared = Arc::clone(&shared);
+                thread::spawn(move || take_one(&shared.0, &shared.1).run())
+            })
+            .collect();
+        publish(&shared.0, &shared.1, Task::new(|| {}));
+        publish(&shared.0, &shared.1, Task::new(|| {}));
+        for worker in workers {
+            worker.join().unwrap();
+        }
+    });
+}
+
+/// Either the worker has the task or the submitter has it back: never both, never neither.
+#[test]
+fn hand_over_against_time_out() {
+    model(|| {
+        let idle = Arc::new(Idle::default());
+        let ran = Arc::new(AtomicUsize::new(0));
+        let (send, receive) = std::sync::mpsc::channel();
+        let worker = thread::spawn({
+            let idle = Arc::clone(&idle);
+            move || {
+                send.send(crate::interrupt::Sleeper::current()).unwrap();
+                let far = Some(Instant::now() + Duration::from_secs(3600));
+                match idle.rest(&Seat::for_this_thread(), far, true, || false) {
+                    Rest::Handed(task) => {
+                        task.run();
+                        true
+                    }
+                    Rest::TimedOut => false,
+                    Rest::Called => panic!("nobody called"),
+                }
+            }
+        });
+        let task = Task::new({
+            let ran = Arc::clone(&ran);
+            move || {
+                ran.fetch_add(1, Ordering::Relaxed);
+            }
+        });
+        let timer = loop {
+            match receive.try_recv() {
+                Ok(sleeper) => break sleeper,
+                Err(_) => thread::yield_now(),
+            }
+        };
+        let clock = thread::spawn(move || timer.fire_timer());
+        let handed = idle.hand_over(task).is_ok();
+        clock.join().unwrap();
+        assert_eq!(worker.join().unwrap(), handed);
+        assert_eq!(ran.load(Ordering::Relaxed), usize::from(handed));
+        assert_eq!(idle.parked().all, 0);
+    });
+}
+
+fn pool(core: usize, max: usize, keep_alive: Duration, queue: WorkQueue) -> ThreadPoolExecutor {
+    ThreadPoolExecutor::builder()
+        .core_pool_size(core)
+        .maximum_pool_size(max)
+        .keep_alive_time(keep_alive)
+        .work_queue(queue)
+        .build()
+        .expect("these options fit together")
+}
+
+/// Ends the pool and checks that nothing is left of it.
+fn end(pool: &ThreadPoolExecutor) {
+    pool.shutdown();
+    assert!(pool.await_termination(Duration::MAX).unwrap());
+    assert_eq!(pool.state(), RunState::Terminated);
+    assert_eq!((pool.pool_size(), pool.queued_count()), (0, 0));
+}
+
+#[test]
+fn submit_against_last_worker_leaves() {
+    model(|| {
+        let pool = pool(0, 1, Duration::ZERO, WorkQueue::linked());
+        let first = pool.submit(|| 1).unwrap();
+        let second = pool.submit(|| 2).unwrap();
+        assert_eq!(second.join().unwrap(), 2);
+        assert_eq!(first.join().unwrap(), 1);
+        end(&pool);
+    });
+}
+
+/// What was accepted runs; what was not comes back. No handle is pending once the pool has terminated.
+fn check_submit(submitted: Result<TaskHandle<u32>, crate::Rejected>, drained: bool) {
+    match submitted {
+        Ok(mut handle) => match handle.try_join().expect("the pool has terminated") {
+            Ok(value) => assert_eq!(value, 7),
+            Err(JoinError::Abandoned) => assert!(drained),
+            Err(error) => panic!("{error}"),
+        },
+        Err(rejected) => assert_eq!(rejected.reason(), RejectReason::Shutdown),
+    }
+}
+
+#[test]
+fn submit_against_shutdown() {
+    model(|| {
+        let pool = pool(0, 1, Duration::from_secs(3600), WorkQueue::linked());
+        let submitter = thread::spawn({
+            let pool = pool.clone();
+            move || pool.submit(|| 7)
+        });
+        pool.shutdown();
+        let submitted = submitter.join().unwrap();
+        end(&pool);
+        check_submit(submitted, false);
+    });
+}
+
+#[test]
+fn submit_against_shutdown_now() {
+    model(|| {
+        let pool = pool(1, 1, Duration::from_secs(3600), WorkQueue::linked());
+        let submitter = thread::spawn({
+            let pool = pool.clone();
+            move || pool.submit(|| 7)
+        });
+        drop(pool.shutdown_now());
+        let submitted = submitter.join().unwrap();
+        end(&pool);
+        check_submit(submitted, true);
+    });
+}
+
+/// A worker that finds its queue empty and falls asleep, against a shutdown that it must not sleep through.
+#[test]
+fn falling_asleep_against_shutdown() {
+    model(|| {
+        let pool = pool(1, 1, Duration::from_secs(3600), WorkQueue::linked());
+        pool.prestart_core_thread();
+        end(&pool);
+    });
+}
+
+/// Two workers and one last task: the one that finds it gone must not fall asleep.
+#[test]
+fn the_last_task_taken_against_falling_asleep_in_shutdown() {
+    model(|| {
+        let pool = pool(2, 2, Duration::from_secs(3600), WorkQueue::linked());
+        let first = pool.submit(|| 1).unwrap();
+        let second = pool.submit(|| 2).unwrap();
+        let third = pool.submit(|| 3).unwrap();
+        end(&pool);
+        for handle in [first, second, third] {
+            assert!(handle.join().is_ok());
+        }
+    });
+}
+
+/// Two submitters, a queue of one, a pool of one: whoever is refused was refused rightly, and the bound holds.
+#[test]
+fn a_bounded_queue_never_exceeds_its_capacity() {
+    model(|| {
+        let fifo = Arc::new(Fifo::new(1));
+        let other = thread::spawn({
+            let fifo = Arc::clone(&fifo);
+            move || fifo.push(Task::new(|| {})).is_ok()
+        });
+        let mine = fifo.push(Task::new(|| {})).is_ok();
+        assert!(fifo.len() <= 1);
+        let popped = usize::from(fifo.pop().is_some());
+        let pushed = usize::from(mine) + usize::from(other.join().unwrap());
+        assert_eq!(fifo.len() + popped, pushed);
+        assert!(pushed >= 1);
+    });
+}
+
+/// The blocking policy: a submitter that waits for room, against the worker that makes it.
+#[test]
+fn waiting_for_room_against_making_it() {
+    model(|| {
+        let pool = pool(1, 1, Duration::from_secs(3600), WorkQueue::array(1));
+        pool.set_rejected_execution_handler(crate::policy::Block::forever());
+        let handles: Vec<_> = (0..3).map(|n| pool.submit(move || n).unwrap()).collect();
+        for (n, handle) in handles.into_iter().enumerate() {
+            assert_eq!(handle.join().unwrap(), n);
+        }
+        end(&pool);
+    });
+}

@@ -1,0 +1,365 @@
+//! Models of the queues: no lost wake-up, no lost or doubled item, never above the bound.
+
+use std::time::{Duration, Instant};
+
+use super::model;
+use loom::thread::spawn;
+
+use crate::interrupt::{self, Interrupted, Sleeper};
+use crate::queue::{
+    ArrayBlockingQueue, BlockingQueue, DelayQueue, Delayed, LinkedBlockingQueue, OfferError,
+    PriorityBlockingQueue, PutError, SynchronousQueue,
+};
+use crate::sync::Arc;
+
+/// Ends when the timer is fired.
+const A_WHILE: Duration = Duration::from_secs(3600);
+
+fn array<T>(capacity: usize) -> Arc<ArrayBlockingQueue<T>> {
+    Arc::new(ArrayBlockingQueue::new(capacity).expect("not zero"))
+}
+
+/// Fires the timer of the calling thread from another one.
+fn timer_for_me() -> loom::thread::JoinHandle<()> {
+    let me = Sleeper::current();
+    spawn(move || me.fire_timer())
+}
+
+/// Interrupts the calling thread from another one.
+fn interrupt_for_me() -> loom::thread::JoinHandle<()> {
+    let me = interrupt::current();
+    spawn(move || me.interrupt())
+}
+
+#[test]
+fn two_producers_and_a_consumer_never_exceed_the_bound() {
+    model(|| {
+        let queue = array(1);
+        let producers = [1, 2].map(|n| {
+            let queue = Arc::clone(&queue);
+            spawn(move || queue.put(n).unwrap())
+        });
+        let mut sum = 0;
+        for _ in 0..2 {
+            let mut seen = 0;
+            queue.for_each(&mut |_| seen += 1);
+            assert!(seen <= 1);
+            sum += queue.take().unwrap();
+        }
+        producers.into_iter().for_each(|producer| producer.join().unwrap());
+        assert_eq!((sum, queue.len()), (3, 0));
+    });
+}
+
+#[test]
+fn a_put_blocked_on_a_full_queue_goes_on_after_a_take() {
+    model(|| {
+        let queue = array(1);
+        queue.put(1).unwrap();
+        let putter = spawn({
+            let queue = Arc::clone(&queue);
+            move || queue.put(2).unwrap()
+        });
+        assert_eq!(queue.take(), Ok(1));
+        putter.join().unwrap();
+        assert_eq!(queue.poll(), Some(2));
+    });
+}
+
+#[test]
+fn draining_a_full_queue_releases_all_blocked_putters() {
+    model(|| {
+        let queue = array(2);
+        queue.put(0).unwrap();
+        queue.put(0).unwrap();
+        let putters = [1, 2].map(|n| {
+            let queue = Arc::clone(&queue);
+            spawn(move || queue.put(n).unwrap())
+        });
+        let mut into = Vec::new();
+        queue.drain_to(&mut into, usize::MAX);
+        putters.into_iter().for_each(|putter| putter.join().unwrap());
+        queue.drain_to(&mut into, usize::MAX);
+        into.sort_unstable();
+        assert_eq!(into, [0, 0, 1, 2]);
+    });
+}
+
+#[test]
+fn draining_lets_in_no_more_putters_than_fit() {
+    model(|| {
+        let queue = array(1);
+        queue.put(1).unwrap();
+        let putters = [2, 3].map(|n| {
+            let queue = Arc::clone(&queue);
+            spawn(move || queue.put(n).unwrap())
+        });
+        let mut sum: i32 = queue.remove_if(&mut |_| true).iter().sum();
+        for _ in 0..2 {
+            assert!(queue.len() <= 1);
+            sum += queue.take().unwrap();
+        }
+        putters.into_iter().for_each(|putter| putter.join().unwrap());
+        assert_eq!((sum, queue.len()), (6, 0));
+    });
+}
+
+#[test]
+fn raising_the_capacity_releases_a_blocked_put() {
+    model(|| {
+        let queue = Arc::new(LinkedBlockingQueue::bounded(1).unwrap());
+        queue.put(1).unwrap();
+        let putter = spawn({
+            let queue = Arc::clone(&queue);
+            move || queue.put(2).unwrap()
+        });
+        queue.set_capacity(2).unwrap();
+        putter.join().unwrap();
+        assert_eq!((queue.poll(), queue.poll()), (Some(1), Some(2)));
+    });
+}
+
+#[test]
+fn a_waiting_take_gets_what_is_put() {
+    model(|| {
+        let queue = Arc::new(PriorityBlockingQueue::new());
+        let taker = spawn({
+            let queue = Arc::clone(&queue);
+            move || queue.take()
+        });
+        queue.put(7).unwrap();
+        assert_eq!(taker.join().unwrap(), Ok(7));
+        assert!(queue.is_empty());
+    });
+}
+
+#[test]
+fn two_waiting_takes_get_one_item_each() {
+    model(|| {
+        let queue = array(2);
+        let takers = [(); 2].map(|()| {
+            let queue = Arc::clone(&queue);
+            spawn(move || queue.take().unwrap())
+        });
+        queue.put(1).unwrap();
+        queue.put(2).unwrap();
+        let got: i32 = takers.into_iter().map(|taker| taker.join().unwrap()).sum();
+        assert_eq!((got, queue.len()), (3, 0));
+    });
+}
+
+/// One waiter is interrupted as items come: the other one must get one, and none may be lost.
+#[test]
+fn an_interrupted_taker_takes_no_item_with_it() {
+    model(|| {
+        let queue = array(2);
+        let me = interrupt::current();
+        let other = spawn({
+            let queue = Arc::clone(&queue);
+            move || queue.take().unwrap()
+        });
+        let giver = spawn({
+            let queue = Arc::clone(&queue);
+            move || {
+                queue.put(1).unwrap();
+                me.interrupt();
+                queue.put(2).unwrap();
+            }
+        });
+        let mine = queue.take().unwrap_or(0);
+        let sum = mine + other.join().unwrap();
+        giver.join().unwrap();
+        assert_eq!(sum + queue.poll().unwrap_or(0), 3);
+        assert_eq!(interrupt::interrupted(), mine != 0); // it either ended the call or is still there
+    });
+}
+
+/// Whether it has noticed or not, a waiting thread that is interrupted gets nothing that comes after.
+#[test]
+fn an_item_that_comes_after_the_interrupt_is_not_given_to_the_interrupted() {
+    model(|| {
+        let queue = array(1);
+        let me = interrupt::current();
+        let giver = spawn({
+            let queue = Arc::clone(&queue);
+            move || {
+                let waits = format!("{queue:?}").contains("waiting_takers: 1");
+                me.interrupt();
+                if waits {
+                    queue.offer(1).unwrap();
+                }
+            }
+        });
+        assert_eq!(queue.take(), Err(Interrupted));
+        giver.join().unwrap();
+    });
+}
+
+#[test]
+fn a_hand_over_against_the_putters_time_out_does_one_or_the_other() {
+    model(|| {
+        let queue = Arc::new(SynchronousQueue::new());
+        let timer = timer_for_me();
+        let taker = spawn({
+            let queue = Arc::clone(&queue);
+            move || queue.poll()
+        });
+        let offered = queue.offer_timeout(7, A_WHILE);
+        match taker.join().unwrap() {
+            Some(item) => assert_eq!((item, offered), (7, Ok(()))),
+            None => assert_eq!(offered, Err(OfferError::TimedOut(7))),
+        }
+        timer.join().unwrap();
+        assert_eq!(queue.poll(), None);
+    });
+}
+
+#[test]
+fn a_hand_over_against_the_takers_time_out_does_one_or_the_other() {
+    model(|| {
+        let queue = Arc::new(SynchronousQueue::fair());
+        let timer = timer_for_me();
+        let putter = spawn({
+            let queue = Arc::clone(&queue);
+            move || queue.offer(7)
+        });
+        let polled = queue.poll_timeout(A_WHILE);
+        match putter.join().unwrap() {
+            Ok(()) => assert_eq!(polled, Ok(Some(7))),
+            Err(item) => assert_eq!((item, polled), (7, Ok(None))),
+        }
+        timer.join().unwrap();
+    });
+}
+
+#[test]
+fn a_hand_over_against_the_putters_interrupt_does_one_or_the_other() {
+    model(|| {
+        let queue = Arc::new(SynchronousQueue::new());
+        let interrupter = interrupt_for_me();
+        let taker = spawn({
+            let queue = Arc::clone(&queue);
+            move || queue.poll()
+        });
+        let put = queue.put(7);
+        interrupter.join().unwrap();
+        match taker.join().unwrap() {
+            Some(item) => assert_eq!((item, put, interrupt::interrupted()), (7, Ok(()), true)),
+            None => assert_eq!((put, interrupt::interrupted()), (Err(PutError::Interrupted(7)), false)),
+        }
+    });
+}
+
+#[test]
+fn a_hand_over_against_the_takers_interrupt_does_one_or_the_other() {
+    model(|| {
+        let queue = Arc::new(SynchronousQueue::new());
+        let interrupter = interrupt_for_me();
+        let putter = spawn({
+            let queue = Arc::clone(&queue);
+            move || queue.offer(7)
+        });
+        let taken = queue.take();
+        interrupter.join().unwrap();
+        match putter.join().unwrap() {
+            Ok(()) => assert_eq!((taken, interrupt::interrupted()), (Ok(7), true)),
+            Err(item) => assert_eq!((item, taken, interrupt::interrupted()), (7, Err(Interrupted), false)),
+        }
+    });
+}
+
+#[test]
+fn a_place_that_becomes_free_as_an_offer_expires_is_used_or_left() {
+    model(|| {
+        let queue = array(1);
+        queue.put(1).unwrap();
+        let timer = timer_for_me();
+        let taker = spawn({
+            let queue = Arc::clone(&queue);
+            move || queue.take()
+        });
+        let offered = queue.offer_timeout(2, A_WHILE);
+        assert_eq!(taker.join().unwrap(), Ok(1));
+        timer.join().unwrap();
+        assert_eq!((queue.len(), queue.poll().is_some()), (offered.is_ok().into(), offered.is_ok()));
+    });
+}
+
+/// Has always been due.
+#[derive(Debug, PartialEq)]
+struct Due(u32, Instant);
+
+impl Delayed for Due {
+    fn due(&self) -> Instant {
+        self.1
+    }
+}
+
+#[test]
+fn the_leader_of_a_delay_queue_hands_the_lead_on() {
+    let past = Instant::now();
+    model(move || {
+        let queue = Arc::new(DelayQueue::<Due>::new());
+        let other = spawn({
+            let queue = Arc::clone(&queue);
+            move || queue.take().unwrap().0
+        });
+        let giver = spawn({
+            let queue = Arc::clone(&queue);
+            move || {
+                queue.put(Due(1, past)).unwrap();
+                queue.put(Due(2, past)).unwrap();
+            }
+        });
+        let sum = queue.take().unwrap().0 + other.join().unwrap();
+        giver.join().unwrap();
+        assert_eq!((sum, queue.len()), (3, 0));
+    });
+}
+
+/// A leader that is called and interrupted, or called and out of time, passes the call on.
+fn leader_leaves(leave: fn() -> Box<dyn FnOnce() + Send>, take: fn(&DelayQueue<Due>) -> Option<Due>) {
+    let past = Instant::now();
+    model(move || {
+        let queue = Arc::new(DelayQueue::<Due>::new());
+        let leave = leave();
+        let other = spawn({
+            let queue = Arc::clone(&queue);
+            move || queue.take().unwrap().0
+        });
+        let giver = spawn({
+            let queue = Arc::clone(&queue);
+            move || {
+                queue.put(Due(1, past)).unwrap();
+                leave();
+            }
+        });
+        if let Some(item) = take(&queue) {
+            queue.put(item).unwrap(); // for the other one
+        }
+        assert_eq!(other.join().unwrap(), 1);
+        giver.join().unwrap();
+    });
+}
+
+#[test]
+fn an_interrupted_leader_passes_the_call_on() {
+    leader_leaves(
+        || {
+            let me = interrupt::current();
+            Box::new(move || me.interrupt())
+        },
+        |queue| queue.take().ok(),
+    );
+}
+
+#[test]
+fn a_leader_out_of_time_passes_the_call_on() {
+    leader_leaves(
+        || {
+            let me = Sleeper::current();
+            Box::new(move || me.fire_timer())
+        },
+        |queue| queue.poll_timeout(A_WHILE).expect("nobody interrupts"),
+    );
+}
