@@ -959,7 +959,6 @@ fn cls_011_close_by_a_task_of_the_same_pool_only_shuts_down() {
 
 /// A worker that finds the queue empty just when another took the last task must still learn that the pool is at its end.
 #[test]
-#[ignore = "bug: an idle worker is not told, and close waits for ever"]
 fn a_pool_that_is_closed_while_it_works_always_ends() {
     for _ in rounds(2000) {
         let pool = fixed(2);

@@ -281,7 +281,6 @@ fn a_waker_may_call_the_handle_and_the_pool() {
 
 /// A waker is foreign code: if it panics, that is not the worker's affair, nor that of the counters.
 #[test]
-#[ignore = "bug: the panic ends the worker, and the next task waits for ever"]
 fn a_waker_that_panics_does_not_harm_the_pool() {
     struct Panics;
     impl Wake for Panics {

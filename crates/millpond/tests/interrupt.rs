@@ -840,7 +840,6 @@ fn interrupting_the_outer_task_calls_the_callbacks_of_both() {
 /// A callback that nobody called is dropped when its task ends: a destructor that panics then is not the worker's
 /// affair.
 #[test]
-#[ignore = "bug: the panic ends the worker, and the next task waits for ever"]
 fn a_callback_whose_destructor_panics_does_not_harm_the_worker() {
     struct PanicsOnDrop(#[expect(dead_code, reason = "counts when it goes")] CountsDrop);
     impl Drop for PanicsOnDrop {
