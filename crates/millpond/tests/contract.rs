@@ -30,7 +30,6 @@ use millpond::{
 use support::LONG;
 
 fn shared<T: Send + Sync + Debug + 'static>() {}
-fn sent<T: Send + Debug + 'static>() {}
 fn plain<T: Debug + Clone + Copy + PartialEq + Eq + Send + Sync + 'static>() {}
 fn error<T: Error + Send + Sync + 'static>() {}
 
@@ -47,14 +46,14 @@ fn public_types_can_be_sent_shared_and_printed() {
     shared::<PoolStats>();
     shared::<WorkerInfo>();
     shared::<Interrupter>();
-    sent::<Registration>();
-    sent::<Task>();
-    sent::<TaskOf<String>>();
-    sent::<WorkerBody>();
-    sent::<WorkQueue>();
-    sent::<millpond::Builder>();
-    sent::<ShutdownReport>();
-    sent::<ScopeRejected<fn()>>();
+    shared::<Registration>();
+    shared::<Task>();
+    shared::<TaskOf<String>>();
+    shared::<WorkerBody>();
+    shared::<WorkQueue>();
+    shared::<millpond::Builder>();
+    shared::<ShutdownReport>();
+    shared::<ScopeRejected<fn()>>();
     shared::<policy::Abort>();
     shared::<policy::CallerRuns>();
     shared::<policy::Discard>();
@@ -92,9 +91,8 @@ fn errors_are_errors() {
     error::<QueueFull<String>>();
     error::<PutError<String>>();
     error::<OfferError<String>>();
-    fn std_error<T: Error + Send + 'static>() {}
-    std_error::<Rejected>();
-    std_error::<InvokeError>();
+    error::<Rejected>();
+    error::<InvokeError>();
     fn borrowed<'a>() -> impl Error + 'a {
         QueueFull(&1)
     }
@@ -106,25 +104,18 @@ fn errors_are_errors() {
     assert!(!format!("{:?}", OfferError::TimedOut(Opaque)).is_empty());
 }
 
-/// Tells whether a type is `Send + Sync`: the inherent constant, which hides that of the trait, is there only if so.
-struct Look<T>(std::marker::PhantomData<T>);
-
-impl<T: Send + Sync> Look<T> {
-    const SHARED: bool = true;
-}
-
-trait Otherwise {
-    const SHARED: bool = false;
-}
-
-impl<T> Otherwise for Look<T> {}
-
-/// Into a `Box<dyn Error + Send + Sync>`, by `?`: most programs collect their errors in such a type.
+/// Into an error type that can be shared, by `?`: most programs collect their errors in one.
 #[test]
 fn rejections_go_wherever_errors_go() {
-    const { assert!(Look::<JoinError>::SHARED) };
-    let (rejected, invoke_error) = (Look::<Rejected>::SHARED, Look::<InvokeError>::SHARED);
-    assert!(rejected && invoke_error, "Rejected: {rejected}, InvokeError: {invoke_error}");
+    fn submit(pool: &ThreadPoolExecutor) -> Result<u8, Box<dyn Error + Send + Sync>> {
+        pool.execute(|| ())?;
+        pool.invoke_all([|| 1])?;
+        Ok(pool.submit(|| 7)?.join()?)
+    }
+    let pool = executors::fixed(1).unwrap();
+    assert_eq!(submit(&pool).unwrap(), 7);
+    pool.close();
+    assert!(submit(&pool).unwrap_err().is::<Rejected>());
 }
 
 /// `?` takes every error to `Box<dyn Error>`, and from there to the end of `main`.
@@ -197,6 +188,7 @@ fn tasks_and_handles() {
     /// A handle can be used without knowing anything about `T`.
     fn generic<T>(mut handle: TaskHandle<T>) -> Option<T> {
         let _ = (handle.id(), handle.is_done(), handle.is_cancelled(), handle.state(), handle.cancel(true));
+        let _: Canceller = handle.canceller();
         handle.try_join().and_then(Result::ok).or_else(|| handle.join().ok())
     }
     assert!(generic(TaskOf::new(|| 7).into_parts().1).is_none());
@@ -360,6 +352,7 @@ fn rejections_and_the_completion_service() {
     let _: for<'a> fn(&'a Rejected) -> &'a Task = Rejected::task;
     let _: fn(Rejected) -> Task = Rejected::into_task;
 
+    struct _Holds<T>(ExecutorCompletionService<T>);
     type Service = ExecutorCompletionService<u8>;
     let _: fn(ThreadPoolExecutor) -> Service = Service::new;
     let _: fn(Arc<dyn Executor>) -> Service = Service::new;

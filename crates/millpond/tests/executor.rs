@@ -15,7 +15,7 @@ use millpond::{
     RejectedExecutionHandler, Task, TaskHandle, TaskOf, TaskState, ThreadPoolExecutor, WorkQueue, executors,
     interrupt, policy,
 };
-use support::{Counter, Gate, LONG, MEDIUM, SHORT, SMALL, block, eventually, interrupt_myself};
+use support::{Counter, Gate, LONG, MEDIUM, SHORT, SMALL, block, eventually, interrupt_myself, rounds};
 
 fn fixed(threads: usize) -> ThreadPoolExecutor {
     executors::fixed(threads).unwrap()
@@ -212,10 +212,9 @@ fn aes_009_after_cancel_false_joins_of_a_running_and_a_waiting_task_say_cancelle
 /// AES-035: `Relaxed` accesses, so that only the pool's own synchronisation orders them.
 #[test]
 fn aes_035_writes_before_submit_and_in_the_task_are_visible_after() {
-    const ROUNDS: usize = if cfg!(miri) { 20 } else { 1000 };
     let pool = fixed(2);
     let cells = Arc::new((AtomicUsize::new(0), AtomicUsize::new(0)));
-    for round in 1..=ROUNDS {
+    for round in rounds(1000) {
         cells.0.store(round, Ordering::Relaxed);
         let shared = Arc::clone(&cells);
         let text = vec![round; 3]; // plain memory there and back
@@ -520,8 +519,8 @@ fn aes_029_invoke_any_does_not_start_tasks_it_no_longer_needs() {
 
     let pool = fixed(1);
     let (started, handed_in) = (Counter::new(), Counter::new());
-    let rounds = 50;
-    for _ in 0..rounds {
+    let calls = 50;
+    for _ in 0..calls {
         let tasks = (0..20).map(|_| {
             handed_in.add();
             thread::sleep(Duration::from_micros(50)); // a worker gets a chance between two tasks
@@ -534,8 +533,8 @@ fn aes_029_invoke_any_does_not_start_tasks_it_no_longer_needs() {
         pool.invoke_any(tasks).unwrap();
     }
     pool.close();
-    assert!(started.get() >= rounds);
-    assert!(started.get() < 20 * rounds, "{} of {} started", started.get(), 20 * rounds);
+    assert!(started.get() >= calls);
+    assert!(started.get() < 20 * calls, "{} of {} started", started.get(), 20 * calls);
     assert!(started.get() <= handed_in.get());
 }
 
@@ -956,6 +955,22 @@ fn cls_011_close_by_a_task_of_the_same_pool_only_shuts_down() {
     let inside = single.clone();
     single.submit(move || inside.close()).unwrap().join().unwrap();
     assert_eq!(single.await_termination(LONG), Ok(true));
+}
+
+/// A worker that finds the queue empty just when another took the last task must still learn that the pool is at its end.
+#[test]
+fn a_pool_that_is_closed_while_it_works_always_ends() {
+    for _ in rounds(2000) {
+        let pool = fixed(2);
+        let gate = Gate::new();
+        for _ in 0..20 {
+            let wait = gate.clone();
+            pool.execute(move || wait.pass()).unwrap();
+        }
+        gate.open();
+        pool.close();
+        assert_eq!(pool.completed_task_count(), 20);
+    }
 }
 
 /// Tasks whose captures panic when they are dropped do not keep `close` from doing its work.

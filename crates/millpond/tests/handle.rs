@@ -15,7 +15,7 @@ use millpond::{
     Canceller, JoinError, Task, TaskHandle, TaskOf, TaskState, ThreadPoolExecutor, executors, interrupt,
     policy,
 };
-use support::{Counter, CountsDrop, Gate, LONG, SHORT, SMALL, block, eventually, interrupt_myself};
+use support::{Counter, CountsDrop, Gate, LONG, SHORT, SMALL, block, eventually, interrupt_myself, rounds};
 
 fn fixed(threads: usize) -> ThreadPoolExecutor {
     executors::fixed(threads).unwrap()
@@ -319,7 +319,6 @@ fn fut_010_cancel_false_frees_the_waiter_at_once_and_lets_the_body_run_on() {
 /// FUT-015: of finish and cancel the first wins, and both sides agree on which that was.
 #[test]
 fn fut_015_cancel_racing_the_end_has_one_winner() {
-    const ROUNDS: usize = if cfg!(miri) { 20 } else { 3000 };
     let (send, receive) = mpsc::channel::<(Task, Arc<Barrier>)>();
     let runner = thread::spawn(move || {
         for (task, start) in receive {
@@ -328,7 +327,9 @@ fn fut_015_cancel_racing_the_end_has_one_winner() {
         }
     });
     let dropped = Counter::new();
-    for round in 0..ROUNDS {
+    let mut values = 0;
+    for round in rounds(3000) {
+        values += 1;
         let value = dropped.on_drop();
         let (task, handle) = TaskOf::new(move || value).into_parts();
         let start = Arc::new(Barrier::new(2));
@@ -344,7 +345,7 @@ fn fut_015_cancel_racing_the_end_has_one_winner() {
     }
     drop(send);
     runner.join().unwrap();
-    assert_eq!(dropped.get(), ROUNDS, "each value goes exactly once");
+    assert_eq!(dropped.get(), values, "each value goes exactly once");
     assert!(!interrupt::is_interrupted());
 }
 
@@ -352,7 +353,7 @@ fn fut_015_cancel_racing_the_end_has_one_winner() {
 #[test]
 fn fut_042_of_several_concurrent_cancels_exactly_one_says_true() {
     const THREADS: usize = 4;
-    const ROUNDS: usize = if cfg!(miri) { 5 } else { 300 };
+    const ROUNDS: usize = if cfg!(miri) { 5 } else { 100 };
     let starts = Barrier::new(THREADS);
     let tasks: Vec<_> = (0..ROUNDS).map(|_| TaskOf::new(|| ()).into_parts()).collect();
     let cancellers: Vec<Canceller> = tasks.iter().map(|(_, handle)| handle.canceller()).collect();
@@ -398,10 +399,9 @@ fn fut_022_joins_block_until_the_task_has_ended_on_another_thread() {
 /// FUT-023.
 #[test]
 fn fut_023_a_join_racing_the_end_never_misses_it() {
-    const ROUNDS: usize = if cfg!(miri) { 30 } else { 10_000 };
     let (send, receive) = mpsc::sync_channel::<Task>(1);
     let runner = thread::spawn(move || receive.into_iter().for_each(Task::run));
-    for round in 0..ROUNDS {
+    for round in rounds(10_000) {
         let (task, mut handle) = TaskOf::new(move || round).into_parts();
         send.send(task).unwrap();
         if round % 4 == 0 {

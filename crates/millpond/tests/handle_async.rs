@@ -12,7 +12,7 @@ use std::thread::{self, Thread};
 use millpond::{
     Canceller, JoinError, Task, TaskHandle, TaskOf, TaskState, ThreadPoolExecutor, executors, interrupt,
 };
-use support::{Counter, Gate, LONG, SHORT, eventually, interrupt_myself};
+use support::{Counter, Gate, LONG, SHORT, eventually, interrupt_myself, rounds};
 
 struct Unpark(Thread);
 
@@ -281,7 +281,6 @@ fn a_waker_may_call_the_handle_and_the_pool() {
 
 /// A waker is foreign code: if it panics, that is not the worker's affair, nor that of the counters.
 #[test]
-#[ignore = "bug: the panic ends the worker, and the next task waits for ever"]
 fn a_waker_that_panics_does_not_harm_the_pool() {
     struct Panics;
     impl Wake for Panics {
@@ -303,14 +302,13 @@ fn a_waker_that_panics_does_not_harm_the_pool() {
 
 #[test]
 fn an_await_racing_the_end_never_misses_it() {
-    const ROUNDS: usize = if cfg!(miri) { 20 } else { 5000 };
     let (send, receive) = mpsc::sync_channel::<Task>(1);
     let runner = thread::spawn(move || {
         for (at, task) in receive.into_iter().enumerate() {
             if at % 3 == 0 { drop(task) } else { task.run() }
         }
     });
-    for round in 0..ROUNDS {
+    for round in rounds(5000) {
         let (task, handle) = TaskOf::new(move || round).into_parts();
         send.send(task).unwrap();
         match block_on(handle) {

@@ -17,7 +17,7 @@ use millpond::{
     ExecutorCompletionService, Hooks, InvokeError, JoinError, RejectReason, Task, TaskInfo, TaskOf,
     ThreadPoolExecutor, WorkQueue, executors, policy,
 };
-use support::{Counter, CountsDrop, Gate, LONG, SMALL, block, eventually, interrupt_myself};
+use support::{Counter, CountsDrop, Gate, LONG, SMALL, block, eventually, interrupt_myself, rounds};
 
 fn fixed(threads: usize) -> ThreadPoolExecutor {
     executors::fixed(threads).unwrap()
@@ -404,7 +404,6 @@ fn hooks_run_with_the_flag_of_their_task() {
 /// FUT-032: a cancel(true) that races the end of its task reaches that task or nobody.
 #[test]
 fn fut_032_a_late_interrupt_never_reaches_the_next_task() {
-    const ROUNDS: usize = if cfg!(miri) { 20 } else { 4000 };
     for kind in 0..2 {
         let queue =
             if kind == 0 { WorkQueue::linked() } else { WorkQueue::custom(LinkedBlockingQueue::unbounded()) };
@@ -422,7 +421,7 @@ fn fut_032_a_late_interrupt_never_reaches_the_next_task() {
                 }
             }
         });
-        for _ in 0..ROUNDS {
+        for _ in rounds(4000) {
             let (tell, told) = mpsc::sync_channel(1);
             let go = Arc::clone(&start);
             let victim = pool
@@ -841,7 +840,6 @@ fn interrupting_the_outer_task_calls_the_callbacks_of_both() {
 /// A callback that nobody called is dropped when its task ends: a destructor that panics then is not the worker's
 /// affair.
 #[test]
-#[ignore = "bug: the panic ends the worker, and the next task waits for ever"]
 fn a_callback_whose_destructor_panics_does_not_harm_the_worker() {
     struct PanicsOnDrop(#[expect(dead_code, reason = "counts when it goes")] CountsDrop);
     impl Drop for PanicsOnDrop {

@@ -12,9 +12,7 @@ use millpond::{
     ConfigError, Hooks, JoinError, RejectReason, Rejected, RejectedExecutionHandler, Task, TaskInfo,
     TaskState, ThreadPoolExecutor, WorkQueue, executors, interrupt, policy,
 };
-use support::{Counter, CountsDrop, Gate, MEDIUM, block, eventually, interrupt_myself};
-
-const ROUNDS: usize = if cfg!(miri) { 5 } else { 500 };
+use support::{Counter, CountsDrop, Gate, MEDIUM, block, eventually, interrupt_myself, rounds};
 
 fn fixed(threads: usize) -> ThreadPoolExecutor {
     executors::fixed(threads).unwrap()
@@ -864,7 +862,7 @@ fn debug_names_the_states() {
 /// A drain, its drop and the end of the scope at the same time: every capture goes once, and in time.
 #[test]
 fn scopes_racing_shutdown_now_leave_nothing_behind() {
-    for round in 0..ROUNDS {
+    for round in rounds(500) {
         let pool = fixed(1 + round % 2);
         let text = String::from("borrowed");
         let dropped = Counter::new();
