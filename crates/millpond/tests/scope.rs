@@ -324,7 +324,7 @@ fn a_refused_task_gives_its_closure_back() {
             })
             .unwrap_err();
         assert_eq!(refused.reason(), RejectReason::Saturated);
-        assert!(refused.to_string().contains("Saturated"), "{refused}");
+        assert!(refused.to_string().contains("saturated"), "{refused}");
         assert_eq!(dropped.get(), 0);
         refused.into_inner()();
     });

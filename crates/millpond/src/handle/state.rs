@@ -327,7 +327,8 @@ impl<T: Send, F: FnOnce() -> T + Send> Tracked for Core<T, F> {
         };
         drop_quietly(ended.work); // its captures go at once, wherever the empty task still waits
         if let Some(home) = ended.home.and_then(|home| home.upgrade()) {
-            home.cancelled(self.id, self.place.get());
+            // The queue may be the user's own. Whatever it does, whoever waits must be woken.
+            quietly(|| home.cancelled(self.id, self.place.get()));
         }
         ended.waiter.wake();
         true
