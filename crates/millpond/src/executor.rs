@@ -399,6 +399,18 @@ pub enum RejectReason {
     Interrupted,
 }
 
+impl fmt::Display for RejectReason {
+    /// What is the matter with the executor, as in "the pool …".
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::Saturated => "is saturated",
+            Self::Shutdown => "has been shut down",
+            Self::SpawnFailed => "could not start a thread",
+            Self::Interrupted => "had no room before the waiting thread was interrupted",
+        })
+    }
+}
+
 /// The error of a refused task. It owns the task: run it, retry it, store it.
 ///
 /// # Examples
@@ -472,12 +484,7 @@ impl fmt::Display for Rejected {
             (Some(by), _) => write!(f, "pool-{} ", by.number)?,
             (None, _) => f.write_str("the executor ")?,
         }
-        match self.reason {
-            RejectReason::Saturated => f.write_str("is saturated"),
-            RejectReason::Shutdown => f.write_str("has been shut down"),
-            RejectReason::SpawnFailed => f.write_str("could not start a thread"),
-            RejectReason::Interrupted => f.write_str("had no room before the waiting thread was interrupted"),
-        }?;
+        write!(f, "{}", self.reason)?;
         if let Some(source) = &self.source {
             write!(f, ": {source}")?;
         }

@@ -5,6 +5,7 @@ use std::time::Duration;
 
 use crate::ConfigError;
 use crate::executor::{Executor, ExecutorService, Rejected};
+use crate::handle::TaskHandle;
 use crate::interrupt::Interrupted;
 use crate::pool::{ThreadPoolExecutor, WorkQueue};
 use crate::task::Task;
@@ -59,6 +60,46 @@ pub fn single() -> SingleThreadExecutor {
 #[derive(Clone)]
 pub struct SingleThreadExecutor {
     pool: ThreadPoolExecutor,
+}
+
+impl SingleThreadExecutor {
+    /// Runs `f` after all that was given before.
+    ///
+    /// # Errors
+    /// [`Rejected`] gives the work back after a shutdown.
+    pub fn execute(&self, f: impl FnOnce() + Send + 'static) -> Result<(), Rejected> {
+        self.pool.execute(f)
+    }
+
+    /// Submits `f` and returns a handle to its result.
+    ///
+    /// # Errors
+    /// [`Rejected`] gives the work back after a shutdown.
+    ///
+    /// # Examples
+    /// ```
+    /// let writer = millpond::executors::single();
+    /// writer.execute(|| println!("first"))?;
+    /// assert_eq!(writer.submit(|| "second")?.join()?, "second");
+    /// writer.close();
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    pub fn submit<T: Send + 'static>(
+        &self,
+        f: impl FnOnce() -> T + Send + 'static,
+    ) -> Result<TaskHandle<T>, Rejected> {
+        self.pool.submit(f)
+    }
+
+    /// Takes no more tasks; those already taken run to their end. Does not wait.
+    pub fn shutdown(&self) {
+        self.pool.shutdown();
+    }
+
+    /// Shuts down and waits for all tasks to end; see [`ExecutorService::close`].
+    pub fn close(&self) {
+        self.pool.close();
+    }
 }
 
 impl Executor for SingleThreadExecutor {

@@ -10,9 +10,12 @@ mod queue;
 
 /// Walks through the schedules of `f` with at most two preemptions, or as many as `LOOM_MAX_PREEMPTIONS` says.
 pub(crate) fn model(f: impl Fn() + Send + Sync + 'static) {
+    model_bound(2, f);
+}
+
+/// As `model`, with at least `preemptions`.
+pub(crate) fn model_bound(preemptions: usize, f: impl Fn() + Send + Sync + 'static) {
     let mut builder = loom::model::Builder::new();
-    if builder.preemption_bound.is_none() {
-        builder.preemption_bound = Some(2);
-    }
+    builder.preemption_bound = Some(builder.preemption_bound.unwrap_or(2).max(preemptions));
     builder.check(f);
 }

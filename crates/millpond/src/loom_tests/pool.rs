@@ -11,7 +11,7 @@ use super::idle::{Idle, Rest, Seat};
 use super::{RunState, ThreadPoolExecutor, WorkQueue};
 use crate::executor::RejectReason;
 use crate::handle::{JoinError, TaskHandle};
-use crate::loom_tests::model;
+use crate::loom_tests::{model, model_bound};
 use crate::sync::{Arc, AtomicUsize, Ordering, fence};
 use crate::task::Task;
 
@@ -19,11 +19,17 @@ use crate::task::Task;
 fn take_one(fifo: &Fifo, idle: &Idle) -> Task {
     let seat = Seat::for_this_thread();
     loop {
-        if let Some(task) = fifo.pop() {
-            idle.pass_on(fifo.len() > 0);
+        let task = match fifo.pop() {
+            Some(task) => Some(task),
+            None => match idle.rest(&seat, None, false, || fifo.len() > 0) {
+                Rest::Handed(task) => Some(task),
+                Rest::Called | Rest::TimedOut => None,
+            },
+        };
+        if let Some(task) = task {
+            idle.pass_on(fifo.len() > 0, || fifo.pop());
             return task;
         }
-        idle.rest(&seat, None, false, || fifo.len() > 0);
     }
 }
 
@@ -31,7 +37,7 @@ fn take_one(fifo: &Fifo, idle: &Idle) -> Task {
 fn publish(fifo: &Fifo, idle: &Idle, task: Task) {
     fifo.push(task).expect("there is room");
     fence(Ordering::SeqCst);
-    idle.call_one();
+    idle.call_one(|| fifo.pop());
 }
 
 #[test]
@@ -178,6 +184,25 @@ fn submit_against_shutdown_now() {
         let submitted = submitter.join().unwrap();
         end(&pool);
         check_submit(submitted, true);
+    });
+}
+
+/// A worker comes from a task and finds the pool in shutdown: it must not leave a task behind that was handed in just
+/// before. Two preemptions do not reach this.
+#[test]
+fn leaving_in_shutdown_against_submit() {
+    model_bound(3, || {
+        let pool = pool(1, 1, Duration::from_secs(3600), WorkQueue::linked());
+        let first = pool.submit(|| 7).unwrap();
+        let submitter = thread::spawn({
+            let pool = pool.clone();
+            move || pool.submit(|| 7)
+        });
+        pool.shutdown();
+        let submitted = submitter.join().unwrap();
+        end(&pool);
+        check_submit(Ok(first), false);
+        check_submit(submitted, false);
     });
 }
 

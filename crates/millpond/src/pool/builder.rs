@@ -72,7 +72,8 @@ impl Builder {
         self
     }
 
-    /// Sets how many threads there may be when the queue is full. Default: the core size, and at least 1.
+    /// Sets how many threads there may be when the queue is full. Default: the core size, and at least 1. With the
+    /// default queue, which has no bound, it is never reached: see [`work_queue`](Self::work_queue).
     pub fn maximum_pool_size(mut self, threads: usize) -> Self {
         self.maximum = Some(threads);
         self

@@ -251,11 +251,16 @@ impl PoolCore {
             if self.feed.takes_all() {
                 return self.enqueue(task, seen);
             }
+            let queue_has_room = room.unwrap_or_else(|| self.feed.has_room(&self.idle));
+            if !queue_has_room && self.relieve_queue() {
+                room = in_earnest.then_some(true);
+                continue;
+            }
             let load = Load {
                 workers: seen.workers(),
                 core: self.core_size(),
                 maximum: self.maximum(),
-                queue_has_room: room.unwrap_or_else(|| self.feed.has_room(&self.idle)),
+                queue_has_room,
                 worker_is_free: self.outstanding() <= seen.workers(),
             };
             let limit = match growth::admit(self.rule, load) {
@@ -287,6 +292,11 @@ impl PoolCore {
                 }
             }
         }
+    }
+
+    /// A full queue, and a worker that sleeps or is just falling asleep: it can have the next task.
+    fn relieve_queue(&self) -> bool {
+        matches!(self.feed, Feed::Fifo(_)) && self.idle.relieve(|| self.poll())
     }
 
     /// A thread for `task` could not be started: if others live they may have it, else it goes back.
@@ -327,7 +337,7 @@ impl PoolCore {
     /// Against a worker falling asleep: see `idle.rs`, where this fence is S2.
     fn published(self: &Arc<Self>, id: TaskId) -> Result<(), Refusal> {
         if mutant("publish_and_hope") {
-            self.idle.call_one();
+            self.idle.call_one(|| self.poll());
             return Ok(());
         }
         fence(Ordering::SeqCst); // A2
@@ -339,7 +349,7 @@ impl PoolCore {
             self.revive(id)?;
         }
         if !matches!(self.feed, Feed::HandOver) {
-            self.idle.call_one();
+            self.idle.call_one(|| self.poll());
         }
         Ok(())
     }

@@ -1,8 +1,9 @@
 //! Workers without work: who sleeps, and who is to be woken.
 //!
 //! Waking is what costs, so a submit wakes at most one worker, and none while one that was woken is still on its
-//! way to the queue: that one looks at the queue, and if it finds more than it can take, wakes the next. The
-//! last to fall asleep is the first to be woken: it is the warm one, and the cold ones age out.
+//! way: that one looks at the queue, and if there is more than it can take, wakes the next. The last to fall asleep is
+//! the first to be woken: it is the warm one, and the cold ones age out. A worker that is woken gets its task along, so
+//! that a sleeping worker counts as room: a bounded pool takes as many tasks as it has idle workers and places.
 //!
 //! The handshake
 //!
@@ -58,7 +59,7 @@ impl Seat {
 pub(super) enum Rest {
     /// Somebody wants us to look around.
     Called,
-    /// A task was put into our hands.
+    /// A task was put into our hands. There may be more in the queue.
     Handed(Task),
     /// The time is over.
     TimedOut,
@@ -70,7 +71,7 @@ pub(super) struct Idle {
     list: Mutex<List>,
     /// The length of the list, for a look without the lock. Written under the lock.
     sleeping: AtomicUsize,
-    /// Workers that were called to look at the queue and have not looked yet.
+    /// Workers that were called and have not looked at the queue yet.
     calling: AtomicUsize,
 }
 
@@ -139,39 +140,48 @@ impl Idle {
     fn answer(&self, seat: &Seat) -> Rest {
         seat.sleeper.wait_through_interrupts(None, || seat.is_called());
         seat.called.store(false, Ordering::Relaxed);
-        if let Some(task) = seat.handed.lock().take() {
-            return Rest::Handed(task);
-        }
         self.calling.fetch_sub(1, Ordering::Relaxed); // W4
         fence(Ordering::SeqCst); // W5, before the look at the queue that follows
-        Rest::Called
+        match seat.handed.lock().take() {
+            Some(task) => Rest::Handed(task),
+            None => Rest::Called,
+        }
     }
 
     /// After a task was taken: if there is another, somebody should look at it. The one who put it there may have
     /// relied on us, whom it saw on the way.
-    pub(super) fn pass_on(&self, another_waits: bool) {
+    pub(super) fn pass_on(&self, another_waits: bool, take: impl FnOnce() -> Option<Task>) {
         if another_waits && !mutant("keep_the_call") {
-            self.call_one();
+            self.call_one(take);
         }
     }
 
-    /// After a task was put into the queue: makes sure that somebody who is awake will look at it.
-    /// The caller has issued S2.
-    pub(super) fn call_one(&self) {
+    /// After a task was put into the queue: makes sure that somebody who is awake will look at it. The caller has
+    /// issued S2. Whoever is called gets the next task along, which `take` takes: so it is out of the queue at once,
+    /// and not only when the worker has woken up.
+    pub(super) fn call_one(&self, take: impl FnOnce() -> Option<Task>) {
         // S3. Relaxed: the fence orders them.
-        if self.sleeping.load(Ordering::Relaxed) == 0 || self.calling.load(Ordering::Relaxed) != 0 {
-            return;
+        if self.sleeping.load(Ordering::Relaxed) != 0 && self.calling.load(Ordering::Relaxed) == 0 {
+            self.call_with(take);
         }
+    }
+
+    /// When the queue is full: relieves it of its next task, if somebody sleeps who can have it.
+    pub(super) fn relieve(&self, take: impl FnOnce() -> Option<Task>) -> bool {
+        self.sleeping.load(Ordering::Relaxed) != 0 && self.call_with(take)
+    }
+
+    fn call_with(&self, take: impl FnOnce() -> Option<Task>) -> bool {
         let mut list = self.list.lock();
-        let called = list.seats.pop();
+        let Some((seat, _)) = list.seats.pop() else {
+            return false;
+        };
         self.sleeping.store(list.seats.len(), Ordering::Relaxed);
-        if called.is_some() {
-            self.calling.fetch_add(1, Ordering::Relaxed);
-        }
+        self.calling.fetch_add(1, Ordering::Relaxed);
         drop(list);
-        if let Some((seat, _)) = called {
-            seat.call();
-        }
+        *seat.handed.lock() = take();
+        seat.call();
+        true
     }
 
     /// Wakes all: a setting or the run state has changed. A worker that enlists after this must itself see the
@@ -194,6 +204,7 @@ impl Idle {
             return Err(task);
         };
         self.sleeping.store(list.seats.len(), Ordering::Relaxed);
+        self.calling.fetch_add(1, Ordering::Relaxed);
         list.handed += 1;
         drop(list);
         *seat.handed.lock() = Some(task);

@@ -666,6 +666,16 @@ pub enum ShutdownOutcome {
     StillRunning,
 }
 
+impl fmt::Display for ShutdownOutcome {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::Drained => "all work ended by itself",
+            Self::Interrupted => "the work ended after an interrupt",
+            Self::StillRunning => "some work still runs",
+        })
+    }
+}
+
 impl fmt::Display for ThreadPoolExecutor {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let state = match self.state() {

@@ -534,7 +534,7 @@ impl<F> fmt::Debug for ScopeRejected<F> {
 
 impl<F> fmt::Display for ScopeRejected<F> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "the scoped task was refused: {:?}", self.reason)
+        write!(f, "scoped task rejected: the pool {}", self.reason)
     }
 }
 

@@ -391,7 +391,7 @@ pub(super) fn work(pool: &Arc<PoolCore>, worker: &Arc<Worker>) {
     // is S2 of `idle.rs`, and pairs with the one in `admit_when_room`.
     fence(Ordering::SeqCst);
     if !pool.feed.is_empty() {
-        pool.idle.call_one();
+        pool.idle.call_one(|| pool.poll());
     }
     pool.room.made();
     pool.try_terminate();
@@ -435,7 +435,10 @@ impl Life<'_> {
             // Timed out, and not to leave, because there are tasks that nobody can have yet: wait for those.
             let wait_on = timed_out && matches!(pool.feed, Feed::Blocking { .. });
             match self.rest(timed && !wait_on, generation) {
-                Rest::Handed(task) => return Some(task),
+                Rest::Handed(task) => {
+                    self.pass_on();
+                    return Some(task);
+                }
                 Rest::Called => timed_out = false,
                 Rest::TimedOut => timed_out = true,
             }
@@ -451,8 +454,14 @@ impl Life<'_> {
             return None;
         }
         let task = pool.poll()?;
-        pool.idle.pass_on(look());
+        self.pass_on();
         Some(task)
+    }
+
+    /// We have a task: if there is another, somebody should have it.
+    fn pass_on(&self) {
+        let pool = self.pool;
+        pool.idle.pass_on(!pool.feed.is_empty(), || pool.poll());
     }
 
     /// Sleeps until there is something to look at, for at most the keep-alive time if `timed`.

@@ -1,8 +1,9 @@
-//! What tests share: delays, a thread that is known to block, a switch for the interrupt flag, gates, and a queue
-//! around a queue.
+//! What tests share: delays, gates and counters, a thread that is known to block, a switch for the interrupt flag, and a
+//! queue around a queue.
 #![allow(dead_code, reason = "every test file uses some of it")]
 
 use std::fs;
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Condvar, Mutex, mpsc};
 use std::thread::{Scope, ScopedJoinHandle, yield_now};
 use std::time::{Duration, Instant};
@@ -19,6 +20,89 @@ pub(crate) const SMALL: Duration = Duration::from_millis(60);
 pub(crate) const MEDIUM: Duration = Duration::from_millis(250);
 /// A time-out that is not meant to expire.
 pub(crate) const LONG: Duration = Duration::from_secs(60);
+
+/// Waits until `condition` holds; fails if it does not within `LONG`.
+#[track_caller]
+pub(crate) fn eventually(mut condition: impl FnMut() -> bool) {
+    let begin = Instant::now();
+    while !condition() {
+        assert!(begin.elapsed() < LONG, "the condition did not come true in {LONG:?}");
+        std::thread::sleep(Duration::from_micros(200));
+    }
+}
+
+/// `0..most`, for a race that is tried again and again; ends early on a machine that is too busy for that many.
+pub(crate) fn rounds(most: usize) -> impl Iterator<Item = usize> {
+    let most = if cfg!(miri) { most.min(10) } else { most };
+    let begin = Instant::now();
+    (0..most).take_while(move |_| begin.elapsed() < Duration::from_millis(1500))
+}
+
+/// Shut until it is opened, then open for ever. Waiting for it does not notice interrupts.
+#[derive(Debug, Clone, Default)]
+pub(crate) struct Gate(Arc<(Mutex<bool>, Condvar)>);
+
+impl Gate {
+    pub(crate) fn new() -> Self {
+        Self::default()
+    }
+
+    pub(crate) fn open(&self) {
+        *self.0.0.lock().unwrap() = true;
+        self.0.1.notify_all();
+    }
+
+    pub(crate) fn is_open(&self) -> bool {
+        *self.0.0.lock().unwrap()
+    }
+
+    /// The same as `pass`.
+    #[track_caller]
+    pub(crate) fn wait(&self) {
+        self.pass();
+    }
+
+    /// Blocks until the gate is open; fails if it is not within `LONG`.
+    #[track_caller]
+    pub(crate) fn pass(&self) {
+        let shut = self.0.0.lock().unwrap();
+        let (open, _) = self.0.1.wait_timeout_while(shut, LONG, |open| !*open).unwrap();
+        assert!(*open, "the gate was not opened in {LONG:?}");
+    }
+}
+
+/// Counts; clones share the count.
+#[derive(Debug, Clone, Default)]
+pub(crate) struct Counter(Arc<AtomicUsize>);
+
+impl Counter {
+    pub(crate) fn new() -> Self {
+        Self::default()
+    }
+
+    pub(crate) fn add(&self) {
+        self.0.fetch_add(1, Ordering::SeqCst);
+    }
+
+    pub(crate) fn get(&self) -> usize {
+        self.0.load(Ordering::SeqCst)
+    }
+
+    /// A value that adds one when it is dropped.
+    pub(crate) fn on_drop(&self) -> CountsDrop {
+        CountsDrop(self.clone())
+    }
+}
+
+/// Made by [`Counter::on_drop`].
+#[derive(Debug)]
+pub(crate) struct CountsDrop(Counter);
+
+impl Drop for CountsDrop {
+    fn drop(&mut self) {
+        self.0.add();
+    }
+}
 
 /// A thread that blocks in what it was given to do, or has ended.
 pub(crate) struct Blocked<'scope, R> {
@@ -52,8 +136,8 @@ pub(crate) fn block<'scope, R: Send + 'scope>(
     });
     let (task, interrupter) = receive.recv().unwrap();
     match task {
-        Some(task) => await_sleep(&format!("/proc/{}/status", task.display()), &thread),
-        None => std::thread::sleep(MEDIUM), // no /proc here: the tests hold whichever comes first
+        Some(task) if !cfg!(miri) => await_sleep(&format!("/proc/{}/status", task.display()), &thread),
+        _ => std::thread::sleep(MEDIUM), // no /proc here: the tests hold whichever comes first
     }
     Blocked { thread, interrupter }
 }
@@ -82,47 +166,9 @@ pub(crate) fn interrupt_myself() {
     interrupt::current().interrupt();
 }
 
-/// Polls until `condition` holds; fails the test after `LONG`.
-#[track_caller]
-pub(crate) fn eventually(mut condition: impl FnMut() -> bool) {
-    let deadline = Instant::now() + LONG;
-    while !condition() {
-        assert!(Instant::now() < deadline, "the awaited state did not come");
-        std::thread::sleep(Duration::from_millis(1));
-    }
-}
-
 /// Panics without a message on stderr.
 pub(crate) fn die(message: &'static str) -> ! {
     std::panic::resume_unwind(Box::new(message))
-}
-
-/// Closed until it is opened, and then open for good. Clones are the same gate.
-#[derive(Clone, Debug, Default)]
-pub(crate) struct Gate(Arc<(Mutex<bool>, Condvar)>);
-
-impl Gate {
-    pub(crate) fn new() -> Self {
-        Self::default()
-    }
-
-    pub(crate) fn open(&self) {
-        let (open, opened) = &*self.0;
-        *open.lock().unwrap() = true;
-        opened.notify_all();
-    }
-
-    pub(crate) fn is_open(&self) -> bool {
-        *self.0.0.lock().unwrap()
-    }
-
-    /// Waits until it is open, whatever the interrupt flag says; fails the test after `LONG`.
-    #[track_caller]
-    pub(crate) fn wait(&self) {
-        let (open, opened) = &*self.0;
-        let (_open, timeout) = opened.wait_timeout_while(open.lock().unwrap(), LONG, |open| !*open).unwrap();
-        assert!(!timeout.timed_out(), "nobody opened the gate");
-    }
 }
 
 /// Gives `executor` a task that waits at `gate`; returns when the task runs.
@@ -133,10 +179,10 @@ pub(crate) fn occupy(executor: &impl Executor, gate: &Gate) {
     executor
         .execute(move || {
             started.open();
-            gate.wait();
+            gate.pass();
         })
         .unwrap();
-    running.wait();
+    running.pass();
 }
 
 /// Shuts `executor` down and waits for its end; unlike `close`, it fails the test after `LONG`.
