@@ -429,7 +429,12 @@ fn a_pool_follows_its_settings_up_and_down_under_load() {
 fn idle_workers_above_a_lowered_maximum_leave_at_once() {
     let custom = WorkQueue::custom(LinkedBlockingQueue::unbounded());
     for queue in [WorkQueue::linked(), WorkQueue::synchronous(), custom] {
-        let pool = sized(5, 5).work_queue(queue).keep_alive_time(Duration::MAX).build().unwrap();
+        let pool = sized(5, 5)
+            .work_queue(queue)
+            .keep_alive_time(Duration::MAX)
+            .rejected_execution_handler(policy::Block::forever()) // until a worker waits for a task
+            .build()
+            .unwrap();
         pool.prestart_all_core_threads();
         pool.set_core_pool_size(1).unwrap();
         assert_eq!(pool.pool_size(), 5);
