@@ -276,24 +276,26 @@ fn a_pool_behind_a_trait_object_is_helped_as_well() {
     pool.close();
 }
 
-/// With a delay queue no task starts before it is due, also if a worker waits for it.
+/// With a delay queue no task starts before it is due, also if a worker waits for it, be it the only one.
 #[test]
 fn a_delayed_task_that_a_worker_joins_does_not_start_early() {
-    let pool = ThreadPoolExecutor::builder()
-        .core_pool_size(2)
-        .maximum_pool_size(2)
-        .work_queue(WorkQueue::delay())
-        .build()
-        .unwrap();
-    let inside = pool.clone();
-    let waited = pool.submit(move || {
-        let begin = Instant::now();
-        let delayed = inside.submit_task(TaskOf::new(Instant::now).with_delay(MEDIUM)).unwrap();
-        delayed.join().unwrap() - begin
-    });
-    let waited = waited.unwrap().join().unwrap();
-    pool.close();
-    assert!(waited >= MEDIUM, "started after {waited:?}");
+    for threads in [1, 2] {
+        let pool = ThreadPoolExecutor::builder()
+            .core_pool_size(threads)
+            .maximum_pool_size(threads)
+            .work_queue(WorkQueue::delay())
+            .build()
+            .unwrap();
+        let inside = pool.clone();
+        let waited = pool.submit(move || {
+            let begin = Instant::now();
+            let delayed = TaskOf::new(Instant::now).with_delay(MEDIUM);
+            inside.submit_task(delayed).unwrap().join().unwrap() - begin
+        });
+        let waited = waited.unwrap().join().unwrap();
+        pool.close();
+        assert!(waited >= MEDIUM, "{threads} threads: started after {waited:?}");
+    }
 }
 
 /// A queue that calls `shutdown_now` just when a worker takes a task out to run it in place.
