@@ -371,6 +371,9 @@ impl PoolCore {
         let Err(NotAdded { cause: Some(error), .. }) = self.add_worker(None, worker::Limit::Maximum) else {
             return Ok(()); // there is one now, ours or somebody else's, or the pool is being shut down
         };
+        if self.ctl.load().workers() > 0 {
+            return Ok(()); // the second try was more lucky
+        }
         match self.feed.take_back(id) {
             Some(task) => Err(Refusal { task, reason: RejectReason::SpawnFailed, source: Some(error) }),
             None => Ok(()),

@@ -471,6 +471,8 @@ impl ThreadPoolExecutor {
         let (active_count, largest_pool_size) = (roster.active_count(), roster.largest);
         drop(roster);
         let seen = core.ctl.load();
+        // A worker may have ended its task and left between the two looks.
+        let active_count = active_count.min(seen.workers());
         PoolStats {
             state: seen.state(),
             core_pool_size: settings.core,
@@ -683,12 +685,12 @@ impl fmt::Display for ThreadPoolExecutor {
             RunState::Shutdown | RunState::Stop | RunState::Tidying => "Shutting down",
             RunState::Terminated => "Terminated",
         };
+        let (active, size) = (self.active_count(), self.pool_size());
         write!(
             f,
-            "pool-{}[{state}, pool size = {}, active threads = {}, queued tasks = {}, completed tasks = {}]",
+            "pool-{}[{state}, pool size = {size}, active threads = {}, queued tasks = {}, completed tasks = {}]",
             self.core().number,
-            self.pool_size(),
-            self.active_count(),
+            active.min(size),
             self.queued_count(),
             self.completed_task_count()
         )

@@ -301,12 +301,19 @@ impl PoolCore {
     ///
     /// While a thread is being started its worker is counted, and others leave their tasks in the queue to it. If
     /// the start then fails, we are to them what a last worker is that leaves (C1 was `remove_worker`). We try once
-    /// more; if that fails too, the tasks wait until a later submit, prestart or shutdown has more luck.
+    /// more; if that fails too, the tasks wait until a later submit or prestart has more luck. In shutdown there will be
+    /// none: they are given up, and their handles resolve as abandoned.
     pub(super) fn rescue_queue(self: &Arc<Self>) {
         fence(Ordering::SeqCst); // C2
         let seen = self.ctl.load();
-        if seen.workers() == 0 && self.may_have_worker(seen, false) && !self.feed.is_empty() {
-            let _ = self.try_add_worker(None, None, Limit::Maximum);
+        if seen.workers() > 0 || !self.may_have_worker(seen, false) || self.feed.is_empty() {
+            return;
+        }
+        let added = self.try_add_worker(None, None, Limit::Maximum);
+        let failed = matches!(added, Err(NotAdded { cause: Some(_), .. }));
+        let now = self.ctl.load();
+        if failed && now.workers() == 0 && now.state() == RunState::Shutdown {
+            self.hand_back(self.feed.drain()).into_iter().for_each(Task::drop_quietly);
         }
     }
 
