@@ -6,7 +6,8 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::thread::{self, JoinHandle};
 
 use super::core::PoolCore;
-use super::worker::{self, Worker};
+use super::roster::Worker;
+use super::worker;
 use crate::executor::RejectReason;
 use crate::handle::Panic;
 use crate::sync::Arc;

@@ -1,9 +1,11 @@
 //! [`ThreadPoolExecutor`]: the public methods, mostly a few lines each.
 //!
-//! `README.md` beside this file tells the protocols in prose. The rooms: `core` (admission, settings, shutdown),
-//! `ctl` (the control word), `growth` (the rule), `feed` and `fifo` (work queues), `idle` (sleeping workers),
-//! `worker` (a worker's life), `room` (blocked submitters), `policy`, `hooks`, `stats`, `builder`, `scope`.
+//! `README.md` beside this file tells the protocols in prose. The rooms: `core` (what all share; settings, shutdown),
+//! `admission` (what becomes of a task), `growth` (the rule), `ctl` (the control word), `feed` and `fifo` (work queues),
+//! `idle` (sleeping workers), `roster` (adding workers), `worker` (a worker's life), `room` (blocked submitters),
+//! `policy`, `hooks`, `stats`, `report`, `builder`, `scope`.
 
+mod admission;
 mod builder;
 mod core;
 mod ctl;
@@ -13,7 +15,9 @@ pub mod growth;
 mod hooks;
 mod idle;
 pub mod policy;
+mod report;
 mod room;
+mod roster;
 #[expect(unsafe_code, reason = "erases the lifetime of tasks that borrow from the caller")]
 mod scope;
 mod stats;
@@ -29,10 +33,11 @@ use std::io;
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
-use self::core::{PoolCore, Refusal, Settings};
+use self::admission::Refusal;
+use self::core::{PoolCore, Settings};
 use self::hooks::call_quietly;
 use self::policy::{Handler, RejectedExecutionHandler};
-use self::worker::Limit;
+use self::roster::Limit;
 use crate::ConfigError;
 use crate::executor::{
     Executor, ExecutorExt, ExecutorService, InvokeError, RejectReason, Rejected, close_and_wait,
@@ -47,6 +52,7 @@ pub use self::ctl::RunState;
 pub use self::feed::WorkQueue;
 pub use self::hooks::{Hooks, WorkerBody, WorkerInfo};
 pub use self::idle::ParkedWorkers;
+pub use self::report::{ShutdownOutcome, ShutdownReport};
 pub use self::scope::{Scope, ScopeRejected, ScopedTaskHandle};
 pub use self::stats::PoolStats;
 
@@ -642,39 +648,6 @@ impl ExecutorService for ThreadPoolExecutor {
 
     fn close(&self) {
         ThreadPoolExecutor::close(self);
-    }
-}
-
-/// How [`ThreadPoolExecutor::shutdown_gracefully`] went.
-#[derive(Debug)]
-#[non_exhaustive]
-pub struct ShutdownReport {
-    /// How the work ended.
-    pub outcome: ShutdownOutcome,
-    /// How long it took.
-    pub elapsed: Duration,
-    /// The tasks that never ran, in queue order.
-    pub never_run: Vec<Task>,
-}
-
-/// How the work of a pool ended.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum ShutdownOutcome {
-    /// Everything that was accepted ran to its end in time.
-    Drained,
-    /// Running tasks were interrupted, and then ended in time.
-    Interrupted,
-    /// Some task ignores its interrupt and still runs.
-    StillRunning,
-}
-
-impl fmt::Display for ShutdownOutcome {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(match self {
-            Self::Drained => "all work ended by itself",
-            Self::Interrupted => "the work ended after an interrupt",
-            Self::StillRunning => "some work still runs",
-        })
     }
 }
 

@@ -1,0 +1,266 @@
+//! Admission: what becomes of a task that is handed in.
+//!
+//! The growth rule decides on a snapshot; what it decided is then tried, and if things have changed meanwhile it is asked
+//! again. A task that was put into the queue is not yet safe: `published` sees to it that somebody will take it from
+//! there, or takes it back.
+
+use std::io;
+use std::time::Duration;
+
+use super::core::PoolCore;
+use super::ctl::Snapshot;
+use super::feed::Feed;
+use super::growth::{self, Admission, GrowthRule, Load};
+use super::roster::{Limit, NotAdded};
+use crate::executor::{PoolFacts, RejectReason, Rejected};
+use crate::interrupt::{Sleeper, Wake};
+use crate::sync::{Arc, Ordering, deadline_after, fence, mutant};
+use crate::task::{Task, TaskId};
+
+/// A task that was not taken, and why.
+pub(super) struct Refusal {
+    pub(super) task: Task,
+    pub(super) reason: RejectReason,
+    pub(super) source: Option<io::Error>,
+}
+
+impl Refusal {
+    pub(super) fn new(task: Task, reason: RejectReason) -> Self {
+        Refusal { task, reason, source: None }
+    }
+}
+
+/// Eager pools only: counts a task in, and out again if it is not accepted, also when a queue of the user's panics.
+struct Counted<'a>(&'a PoolCore);
+
+impl<'a> Counted<'a> {
+    fn new(pool: &'a PoolCore) -> Self {
+        if pool.rule == GrowthRule::Eager {
+            pool.outstanding.fetch_add(1, Ordering::SeqCst);
+        }
+        Counted(pool)
+    }
+}
+
+impl Drop for Counted<'_> {
+    fn drop(&mut self) {
+        self.0.task_gone();
+    }
+}
+
+impl PoolCore {
+    /// Takes `task` by the growth rule, or says why not.
+    pub(super) fn admit(self: &Arc<Self>, task: Task) -> Result<(), Refusal> {
+        self.admit_as(task, false)
+    }
+
+    /// As `admit`. `in_earnest`: asks the queue itself for room, under its lock, and does not trust the look
+    /// from outside; the argument in `room.rs` needs that.
+    fn admit_as(self: &Arc<Self>, task: Task, in_earnest: bool) -> Result<(), Refusal> {
+        let counted = Counted::new(self);
+        task.entered(&self.home);
+        let placed = self.place(task, in_earnest);
+        match &placed {
+            Ok(()) => std::mem::forget(counted), // until it is settled
+            Err(refusal) => refusal.task.left(),
+        }
+        placed
+    }
+
+    fn place(self: &Arc<Self>, mut task: Task, in_earnest: bool) -> Result<(), Refusal> {
+        let mut room = in_earnest.then_some(true);
+        loop {
+            let seen = self.ctl.load();
+            if !seen.is_running() {
+                return Err(Refusal::new(task, RejectReason::Shutdown));
+            }
+            if self.feed.takes_all() {
+                return self.enqueue(task, seen);
+            }
+            let queue_has_room = room.unwrap_or_else(|| self.feed.has_room(&self.idle));
+            if !queue_has_room && self.relieve_queue() {
+                room = in_earnest.then_some(true);
+                continue;
+            }
+            let load = Load {
+                workers: seen.workers(),
+                core: self.core_size(),
+                maximum: self.maximum(),
+                queue_has_room,
+                worker_is_free: self.outstanding() <= seen.workers(),
+            };
+            let limit = match growth::admit(self.rule, load) {
+                Admission::Reject => return Err(Refusal::new(task, RejectReason::Saturated)),
+                Admission::Queue => {
+                    let id = task.id();
+                    match self.feed.offer(task, &self.idle) {
+                        Ok(()) => return self.published(id),
+                        Err(back) => {
+                            task = back;
+                            room = Some(false);
+                            continue;
+                        }
+                    }
+                }
+                Admission::CoreThread => Limit::Core,
+                Admission::ExtraThread => Limit::Maximum,
+            };
+            // An eager pool that has grown meanwhile may have a free worker now.
+            let only_if = (self.rule == GrowthRule::Eager).then_some(seen);
+            match self.add_worker_if(only_if, Some(task), limit) {
+                Ok(()) => return Ok(()),
+                Err(NotAdded { first, cause }) => {
+                    task = first.expect("a worker that was not added gives its first task back");
+                    if let Some(error) = cause {
+                        return self.queue_instead(task, error);
+                    }
+                    // A limit was reached or the state changed under our hands: decide anew.
+                }
+            }
+        }
+    }
+
+    /// A full queue, and a worker that sleeps or is just falling asleep: it can have the next task.
+    fn relieve_queue(&self) -> bool {
+        matches!(self.feed, Feed::Fifo(_)) && self.idle.relieve(|| self.poll())
+    }
+
+    /// A thread for `task` could not be started: if others live they may have it, else it goes back.
+    #[cold]
+    fn queue_instead(self: &Arc<Self>, task: Task, error: io::Error) -> Result<(), Refusal> {
+        let id = task.id();
+        let offered =
+            if self.ctl.load().workers() == 0 { Err(task) } else { self.feed.offer(task, &self.idle) };
+        match offered {
+            Ok(()) => self.published(id),
+            Err(task) => Err(Refusal { task, reason: RejectReason::SpawnFailed, source: Some(error) }),
+        }
+    }
+
+    /// For a queue that every task passes through: puts it there, and starts threads for it as if it had not.
+    fn enqueue(self: &Arc<Self>, task: Task, seen: Snapshot) -> Result<(), Refusal> {
+        let id = task.id();
+        if let Err(task) = self.feed.offer(task, &self.idle) {
+            return Err(Refusal::new(task, RejectReason::Saturated));
+        }
+        if seen.workers() < self.core_size() {
+            // If it fails, `published` sees to it that there is one at least.
+            let _ = self.add_worker(None, Limit::Core);
+        }
+        self.published(id)
+    }
+
+    /// The task `id` is in the queue (A1): makes sure that somebody will take it from there.
+    ///
+    /// Against `shutdown` (B1 sets the run state, B2 fence, B3 looks at the queue): one fence is first. If ours, B3
+    /// sees the task, and the pool does not end before it has run. If theirs, A3 sees the state and we
+    /// take the task back. Model: `loom_tests::pool::submit_against_shutdown`.
+    ///
+    /// Against the last worker's leaving (C1 lowers the count, C2 fence, C3 looks at the queue): if our fence
+    /// is first, C3 sees the task and the worker stays; if theirs, A3 sees no worker and we add one. Model:
+    /// `loom_tests::pool::submit_against_last_worker_leaves`.
+    ///
+    /// Against a worker falling asleep: see `idle.rs`, where this fence is S2.
+    fn published(self: &Arc<Self>, id: TaskId) -> Result<(), Refusal> {
+        if mutant("publish_and_hope") {
+            self.idle.call_one(|| self.poll());
+            return Ok(());
+        }
+        fence(Ordering::SeqCst); // A2
+        let seen = self.ctl.load(); // A3
+        if !seen.is_running() {
+            return self.take_back_at_shutdown(id);
+        }
+        if seen.workers() == 0 {
+            self.revive(id)?;
+        }
+        if !matches!(self.feed, Feed::HandOver) {
+            self.idle.call_one(|| self.poll());
+        }
+        Ok(())
+    }
+
+    #[cold]
+    fn take_back_at_shutdown(&self, id: TaskId) -> Result<(), Refusal> {
+        match self.feed.take_back(id) {
+            Some(task) => {
+                self.try_terminate(); // it may have been the last thing to wait for
+                Err(Refusal::new(task, RejectReason::Shutdown))
+            }
+            None => Ok(()), // a worker has it, or `shutdown_now` has handed it back
+        }
+    }
+
+    /// The queue has the task `id`, and there is no worker.
+    #[cold]
+    fn revive(self: &Arc<Self>, id: TaskId) -> Result<(), Refusal> {
+        let Err(NotAdded { cause: Some(error), .. }) = self.add_worker(None, Limit::Maximum) else {
+            return Ok(()); // there is one now, ours or somebody else's, or the pool is being shut down
+        };
+        if self.ctl.load().workers() > 0 {
+            return Ok(()); // the second try was more lucky
+        }
+        match self.feed.take_back(id) {
+            Some(task) => Err(Refusal { task, reason: RejectReason::SpawnFailed, source: Some(error) }),
+            None => Ok(()),
+        }
+    }
+
+    /// Hands `task` in as soon as there is room for it, waiting at most `timeout`.
+    pub(super) fn admit_when_room(
+        self: &Arc<Self>,
+        mut task: Task,
+        timeout: Duration,
+    ) -> Result<(), Refusal> {
+        let me = Sleeper::current();
+        let deadline = deadline_after(timeout);
+        let ticket = self.room.take_ticket(&me);
+        loop {
+            ticket.about_to_try();
+            fence(Ordering::SeqCst); // for room that is made by a worker's leaving; pairs with the end of `worker::work`
+            match self.admit_as(task, !mutant("guess_room")) {
+                Err(refusal) if refusal.reason == RejectReason::Saturated => task = refusal.task,
+                decided => return decided,
+            }
+            match me.wait(deadline, || ticket.is_called()) {
+                Wake::Ready => {}
+                Wake::TimedOut => return Err(Refusal::new(task, RejectReason::Saturated)),
+                Wake::Interrupted => {
+                    me.restore_interrupt();
+                    return Err(Refusal::new(task, RejectReason::Interrupted));
+                }
+            }
+        }
+    }
+
+    /// Eager pools only: tasks accepted or about to be, and not settled. If there are as many workers, each has one
+    /// or will.
+    fn outstanding(&self) -> usize {
+        self.outstanding.load(Ordering::SeqCst)
+    }
+
+    /// A task that was counted in is settled, or leaves without having run.
+    pub(super) fn task_gone(&self) {
+        if self.rule == GrowthRule::Eager {
+            self.outstanding.fetch_sub(1, Ordering::SeqCst);
+        }
+    }
+
+    /// What an error message wants to know.
+    pub(super) fn facts(&self) -> PoolFacts {
+        PoolFacts {
+            number: self.number,
+            pool_size: self.ctl.load().workers(),
+            maximum: self.maximum(),
+            queued: self.feed.len(),
+        }
+    }
+
+    pub(super) fn rejected(&self, refusal: Refusal) -> Rejected {
+        let rejected = Rejected::new(refusal.task, refusal.reason).by(self.facts());
+        match refusal.source {
+            Some(source) => rejected.because(source),
+            None => rejected,
+        }
+    }
+}

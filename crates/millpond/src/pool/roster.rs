@@ -1,0 +1,361 @@
+//! The roster: which workers there are, and how one is added.
+//!
+//! Adding a worker reserves its place, calls the user's thread factory, and undoes the reservation if there will be no
+//! thread. What a worker then does is in `worker.rs`.
+
+use std::io;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+
+use super::core::PoolCore;
+use super::ctl::{RunState, Snapshot};
+use super::hooks::{WorkerBody, WorkerInfo};
+use super::stats::{Totals, WorkerCounters};
+use crate::interrupt::Sleeper;
+use crate::sync::{Arc, AtomicBool, Mutex, Ordering, fence};
+use crate::task::Task;
+
+/// One worker, from the decision to have it until it has left.
+#[derive(Debug)]
+pub(super) struct Worker {
+    pub(super) info: WorkerInfo,
+    pub(super) counters: WorkerCounters,
+    /// Runs a task, hooks included. Written by the worker only.
+    pub(super) active: AtomicBool,
+    /// Its thread is known to come. Touched under the roster's lock.
+    confirmed: AtomicBool,
+    start: Mutex<Start>,
+}
+
+/// How far the start of a worker's thread has come, and the task that waits for it.
+#[derive(Debug)]
+struct Start {
+    phase: Phase,
+    first: Option<Task>,
+    /// The thread, once it is there: for interrupts.
+    thread: Option<Arc<Sleeper>>,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Phase {
+    /// The factory is at work.
+    Spawning,
+    /// The factory has promised that the thread will come.
+    Promised,
+    /// The thread is there, and the body belongs to it.
+    Running,
+    /// There will be no thread.
+    Failed,
+}
+
+impl Worker {
+    fn new(info: WorkerInfo, first: Option<Task>) -> Arc<Worker> {
+        Arc::new(Worker {
+            info,
+            counters: WorkerCounters::default(),
+            active: AtomicBool::new(false),
+            confirmed: AtomicBool::new(false),
+            start: Mutex::new(Start { phase: Phase::Spawning, first, thread: None }),
+        })
+    }
+
+    /// The thread is there. False: too late, the spawn has been declared failed.
+    pub(super) fn start(&self) -> bool {
+        let mut start = self.start.lock();
+        let in_time = matches!(start.phase, Phase::Spawning | Phase::Promised);
+        if in_time {
+            start.phase = Phase::Running;
+            start.thread = Some(Sleeper::current());
+        }
+        in_time
+    }
+
+    /// The body was dropped. True: nobody else will clear up after it.
+    pub(super) fn dropped_unrun(&self) -> bool {
+        let mut start = self.start.lock();
+        let was = start.phase;
+        if matches!(was, Phase::Spawning | Phase::Promised) {
+            start.phase = Phase::Failed;
+        }
+        was == Phase::Promised
+    }
+
+    /// The factory has returned. Fails if there is no thread and none will come.
+    fn promised(&self, returned: io::Result<()>) -> io::Result<()> {
+        let mut start = self.start.lock();
+        match (start.phase, returned) {
+            (Phase::Running, _) => Ok(()),
+            (Phase::Spawning, Ok(())) => {
+                start.phase = Phase::Promised;
+                Ok(())
+            }
+            (_, Err(error)) => {
+                start.phase = Phase::Failed;
+                Err(error)
+            }
+            (_, Ok(())) => {
+                Err(io::Error::other("the thread factory dropped the worker body without running it"))
+            }
+        }
+    }
+
+    pub(super) fn take_first(&self) -> Option<Task> {
+        self.start.lock().first.take()
+    }
+
+    pub(super) fn is_active(&self) -> bool {
+        self.active.load(Ordering::Relaxed)
+    }
+}
+
+/// All workers that have not wholly left.
+#[derive(Debug, Default)]
+pub(super) struct Roster {
+    workers: Vec<Arc<Worker>>,
+    /// Workers on the roster that are counted and not confirmed.
+    unconfirmed: usize,
+    last_number: usize,
+    pub(super) largest: usize,
+    /// What workers counted that have left.
+    retired: Totals,
+}
+
+impl Roster {
+    pub(super) fn remove(&mut self, worker: &Arc<Worker>) {
+        self.workers.retain(|listed| !Arc::ptr_eq(listed, worker));
+        self.retired += worker.counters.totals();
+    }
+
+    /// Some worker is on its way out, though it is not counted any more.
+    pub(super) fn has_leavers(&self) -> bool {
+        !self.workers.is_empty()
+    }
+
+    pub(super) fn active_count(&self) -> usize {
+        self.workers.iter().filter(|worker| worker.is_active()).count()
+    }
+
+    pub(super) fn totals(&self) -> Totals {
+        let mut totals = self.retired;
+        for worker in &self.workers {
+            totals += worker.counters.totals();
+        }
+        totals
+    }
+}
+
+/// Up to which size a worker may be added.
+#[derive(Debug, Clone, Copy)]
+pub(super) enum Limit {
+    Core,
+    Maximum,
+}
+
+/// A worker was not added. No cause: the limit or the run state forbids it.
+#[derive(Debug)]
+pub(super) struct NotAdded {
+    pub(super) first: Option<Task>,
+    pub(super) cause: Option<io::Error>,
+}
+
+impl PoolCore {
+    fn limit(&self, limit: Limit) -> usize {
+        match limit {
+            Limit::Core => self.core_size().min(self.maximum()),
+            Limit::Maximum => self.maximum(),
+        }
+    }
+
+    /// A running pool may have a new worker; one in shutdown only to empty its queue.
+    pub(super) fn may_have_worker(&self, seen: Snapshot, with_task: bool) -> bool {
+        match seen.state() {
+            RunState::Running => true,
+            RunState::Shutdown => !with_task && !self.feed.is_empty(),
+            _ => false,
+        }
+    }
+
+    /// Adds a worker that begins with `first`. Whatever fails leaves no trace, and `first` comes back.
+    pub(super) fn add_worker(self: &Arc<Self>, first: Option<Task>, limit: Limit) -> Result<(), NotAdded> {
+        self.add_worker_if(None, first, limit)
+    }
+
+    /// As `add_worker`, but only if the control word is still `seen`.
+    pub(super) fn add_worker_if(
+        self: &Arc<Self>,
+        seen: Option<Snapshot>,
+        first: Option<Task>,
+        limit: Limit,
+    ) -> Result<(), NotAdded> {
+        let added = self.try_add_worker(seen, first, limit);
+        if added.is_err() {
+            self.rescue_queue();
+        }
+        added
+    }
+
+    fn try_add_worker(
+        self: &Arc<Self>,
+        only_if: Option<Snapshot>,
+        first: Option<Task>,
+        limit: Limit,
+    ) -> Result<(), NotAdded> {
+        // 1. Reserve.
+        let with_task = first.is_some();
+        let worker = self.enlist(only_if, first, limit)?;
+        if with_task {
+            self.counters.first_task();
+        }
+        // 2. The state may have advanced meanwhile. `shutdown_now` interrupts those on the roster after it
+        // advanced the state: either it sees this worker there, or we see the state.
+        fence(Ordering::SeqCst);
+        let spawned = match self.ctl.load().state() {
+            RunState::Running => Some(self.spawn(&worker)),
+            RunState::Shutdown if !with_task => Some(self.spawn(&worker)),
+            _ => None,
+        };
+        // 3. Undo, or done.
+        let cause = match spawned {
+            Some(Ok(())) => {
+                self.confirm(&worker);
+                return Ok(());
+            }
+            Some(Err(error)) => Some(error),
+            None => None,
+        };
+        Err(NotAdded { first: self.unenlist(&worker, with_task), cause })
+    }
+
+    /// Counts a worker and puts it on the roster, both under the roster's lock, so that `note_size` can tell how many
+    /// of those counted are there in truth.
+    fn enlist(
+        &self,
+        only_if: Option<Snapshot>,
+        first: Option<Task>,
+        limit: Limit,
+    ) -> Result<Arc<Worker>, NotAdded> {
+        loop {
+            let seen = self.ctl.load();
+            // The queue may be the user's: it is asked before we take a lock.
+            if only_if.is_some_and(|expected| expected != seen)
+                || !self.may_have_worker(seen, first.is_some())
+                || seen.workers() >= self.limit(limit)
+            {
+                return Err(NotAdded { first, cause: None });
+            }
+            let mut roster = self.roster.lock();
+            if self.ctl.try_add_worker(seen) {
+                return Ok(self.register(&mut roster, first));
+            }
+        }
+    }
+
+    fn register(&self, roster: &mut Roster, first: Option<Task>) -> Arc<Worker> {
+        roster.unconfirmed += 1;
+        roster.last_number += 1;
+        let number = roster.last_number;
+        let name = format!("{}{number}", self.name_prefix).into();
+        let worker = Worker::new(WorkerInfo { name, number }, first);
+        roster.workers.push(Arc::clone(&worker));
+        worker
+    }
+
+    /// The worker's thread is known to come: when the factory says so, or when it is there before that.
+    pub(super) fn confirm(&self, worker: &Worker) {
+        let mut roster = self.roster.lock();
+        if worker.confirmed.swap(true, Ordering::Relaxed) {
+            return;
+        }
+        roster.unconfirmed -= 1;
+        self.note_size(&mut roster);
+    }
+
+    /// Remembers the largest size, threads that are still to come left out.
+    pub(super) fn note_size(&self, roster: &mut Roster) {
+        let size = self.ctl.load().workers().saturating_sub(roster.unconfirmed);
+        roster.largest = roster.largest.max(size);
+    }
+
+    /// Undoes `enlist`.
+    fn unenlist(&self, worker: &Arc<Worker>, with_task: bool) -> Option<Task> {
+        let first = worker.take_first();
+        if with_task {
+            self.counters.no_first_task();
+        }
+        let mut roster = self.roster.lock();
+        roster.remove(worker);
+        if !worker.confirmed.load(Ordering::Relaxed) {
+            roster.unconfirmed -= 1;
+        }
+        self.ctl.remove_worker();
+        drop(roster);
+        fence(Ordering::SeqCst); // pairs with the one in `admit_when_room`
+        self.room.made();
+        self.try_terminate();
+        first
+    }
+
+    /// Tries to have a worker for a queue that has none.
+    ///
+    /// While a thread is being started its worker is counted, and others leave their tasks in the queue to it. If
+    /// the start then fails, we are to them what a last worker is that leaves (C1 was `remove_worker`). We try once
+    /// more; if that fails too, the tasks wait until a later submit or prestart has more luck. In shutdown there will be
+    /// none: they are given up, and their handles resolve as abandoned.
+    pub(super) fn rescue_queue(self: &Arc<Self>) {
+        fence(Ordering::SeqCst); // C2
+        let seen = self.ctl.load();
+        if seen.workers() > 0 || !self.may_have_worker(seen, false) || self.feed.is_empty() {
+            return;
+        }
+        let added = self.try_add_worker(None, None, Limit::Maximum);
+        let failed = matches!(added, Err(NotAdded { cause: Some(_), .. }));
+        let now = self.ctl.load();
+        if failed && now.workers() == 0 && now.state() == RunState::Shutdown {
+            self.hand_back(self.feed.drain()).into_iter().for_each(Task::drop_quietly);
+        }
+    }
+
+    /// Calls the thread factory. None of our locks is held, and its panic stays here.
+    fn spawn(self: &Arc<Self>, worker: &Arc<Worker>) -> io::Result<()> {
+        let factory = Arc::clone(&self.factory.lock());
+        let body = WorkerBody { pool: Arc::clone(self), worker: Arc::clone(worker) };
+        let returned = catch_unwind(AssertUnwindSafe(|| factory(body)))
+            .unwrap_or_else(|_| Err(io::Error::other("the thread factory panicked")));
+        worker.promised(returned.map(drop))
+    }
+
+    /// The factory promised a thread, and later dropped its body: the first task must not be lost.
+    pub(super) fn spawn_failed_late(self: &Arc<Self>, worker: &Arc<Worker>) {
+        let with_task = worker.start.lock().first.is_some();
+        let first = self.unenlist(worker, with_task);
+        if let Some(task) = first {
+            self.task_gone();
+            if let Err(refusal) = self.admit(task) {
+                refusal.task.drop_quietly(); // its handle resolves as abandoned
+            }
+        }
+        self.rescue_queue();
+    }
+
+    /// At the beginning of a task's epoch, on its thread. `shutdown_now` advances the state, then interrupts
+    /// what it finds running: either it finds this epoch, or we find the state.
+    pub(super) fn interrupt_if_stopping(&self) {
+        fence(Ordering::SeqCst);
+        if self.ctl.load().state() >= RunState::Stop {
+            Sleeper::with_current(Sleeper::restore_interrupt);
+        }
+    }
+
+    /// Interrupts what runs. A thread that is not there yet finds the run state when it begins its first task.
+    pub(super) fn interrupt_workers(&self) {
+        let threads: Vec<_> = self
+            .roster
+            .lock()
+            .workers
+            .iter()
+            .filter_map(|worker| worker.start.lock().thread.clone())
+            .collect();
+        for thread in threads {
+            thread.interrupt_all();
+        }
+    }
+}
