@@ -148,7 +148,7 @@ fn names(pool: &ThreadPoolExecutor, threads: usize) -> Vec<String> {
         let (gate, names) = (gate.clone(), Arc::clone(&names));
         pool.execute(move || {
             names.lock().unwrap().push(thread::current().name().unwrap_or_default().to_owned());
-            gate.wait();
+            gate.pass();
         })
         .unwrap();
     }
@@ -220,12 +220,12 @@ fn a_replaced_thread_factory_makes_the_threads_that_come_after_and_leaves_the_ot
         let (gate, running, old_thread) = (gate.clone(), running.clone(), Arc::clone(&old_thread));
         pool.execute(move || {
             running.open();
-            gate.wait();
+            gate.pass();
             *old_thread.lock().unwrap() = thread::current().name().map(str::to_owned);
         })
         .unwrap();
     }
-    running.wait();
+    running.pass();
     pool.set_thread_factory(factory_called("new"));
     let name = pool.submit(|| thread::current().name().map(str::to_owned)).unwrap();
     assert_eq!(name.join().unwrap().as_deref(), Some("new-2"));

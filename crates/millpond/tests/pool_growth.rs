@@ -145,7 +145,7 @@ fn the_queue_fills_before_extra_threads_come_and_those_before_anything_is_reject
         let gate = Gate::new();
         let give = || {
             let gate = gate.clone();
-            pool.execute(move || gate.wait())
+            pool.execute(move || gate.pass())
         };
         occupy(&pool, &gate);
         for queued in 1..=4 {
@@ -324,7 +324,7 @@ fn a_task_put_into_the_queue_behind_the_pools_back_waits_until_there_is_a_worker
     assert_eq!((pool.pool_size(), pool.queued_count()), (0, 1));
     assert!(!ran.is_open());
     assert!(pool.prestart_core_thread());
-    ran.wait();
+    ran.pass();
     end(&pool);
 }
 
@@ -578,7 +578,7 @@ fn a_spawn_that_fails_once_leaves_no_trace() {
     let rejected = pool.execute(move || run.open()).unwrap_err();
     assert_eq!(rejected.reason(), RejectReason::SpawnFailed);
     pool.execute_task(rejected.into_task()).unwrap();
-    ran.wait();
+    ran.pass();
     assert_eq!((pool.pool_size(), pool.largest_pool_size()), (1, 1));
     assert_eq!(pool.stats().submitted, 1);
     end(&pool);
@@ -655,7 +655,7 @@ fn a_body_that_runs_after_its_factory_has_failed_does_nothing() {
         .thread_factory(move |body| {
             let wait = wait.clone();
             *keep.lock().unwrap() = Some(thread::spawn(move || {
-                wait.wait();
+                wait.pass();
                 body.run();
             }));
             Err(io::Error::other("changed its mind"))
@@ -677,7 +677,7 @@ fn a_factory_that_fails_after_its_thread_has_begun_to_work_has_not_failed() {
     let pool = sized(1, 1)
         .thread_factory(move |body| {
             thread_for(body)?;
-            begun.wait();
+            begun.pass();
             Err(io::Error::other("too late"))
         })
         .build()
@@ -725,7 +725,7 @@ fn two_spawns_that_fail_at_once_strand_no_task() {
         .thread_factory(move |body| match calls.fetch_add(1, Ordering::Relaxed) {
             call @ (0 | 1) => {
                 enter[call].open();
-                wait[call].wait();
+                wait[call].pass();
                 Err(io::Error::other("no thread today"))
             }
             _ => thread_for(body),
@@ -734,9 +734,9 @@ fn two_spawns_that_fail_at_once_strand_no_task() {
         .unwrap();
     thread::scope(|scope| {
         let first = scope.spawn(|| pool.execute(|| {}));
-        entered[0].wait();
+        entered[0].pass();
         let second = scope.spawn(|| pool.submit(|| {}));
-        entered[1].wait();
+        entered[1].pass();
         gates[1].open();
         let second = second.join().unwrap();
         gates[0].open();
@@ -1013,7 +1013,7 @@ fn a_submitter_that_blocks_in_the_factory_holds_up_nobody_else() {
         .thread_factory(move |body| {
             if calls.fetch_add(1, Ordering::Relaxed) == 0 {
                 enter.open();
-                wait.wait();
+                wait.pass();
             }
             thread_for(body)
         })
@@ -1021,7 +1021,7 @@ fn a_submitter_that_blocks_in_the_factory_holds_up_nobody_else() {
         .unwrap();
     thread::scope(|scope| {
         let slow = block(scope, || pool.submit(|| 1).unwrap());
-        entered.wait();
+        entered.pass();
         assert_eq!(pool.submit(|| 2).unwrap().join().unwrap(), 2);
         assert!(!slow.is_finished());
         gate.open();

@@ -274,13 +274,13 @@ fn a_worker_that_a_before_hook_holds_counts_as_active() {
     impl Hooks for Pauses {
         fn before_execute(&self, _: &TaskInfo) {
             self.0.open();
-            self.1.wait();
+            self.1.pass();
         }
     }
     let (paused, resume) = (Gate::new(), Gate::new());
     let pool = sized(1, 1).hooks(Pauses(paused.clone(), resume.clone())).build().unwrap();
     let handle = pool.submit(|| {}).unwrap();
-    paused.wait();
+    paused.pass();
     assert_eq!((pool.active_count(), pool.task_count(), pool.completed_task_count()), (1, 1, 0));
     assert_eq!(handle.state(), TaskState::Pending);
     resume.open();
@@ -390,10 +390,10 @@ fn neither_settings_nor_shutdown_interrupt_a_busy_worker() {
         let (wait, started) = (gate.clone(), running.clone());
         let flag = pool.submit(move || {
             started.open();
-            wait.wait();
+            wait.pass();
             interrupt::is_interrupted()
         });
-        running.wait();
+        running.pass();
         pool.set_keep_alive_time(Duration::from_millis(1)).unwrap();
         pool.allow_core_thread_time_out(true).unwrap();
         pool.set_core_pool_size(2).unwrap();
@@ -417,11 +417,11 @@ fn cancel_interrupts_a_running_task_if_it_may_and_the_next_task_is_not_interrupt
         let handle = pool
             .submit(move || {
                 started.open();
-                wait.wait();
+                wait.pass();
                 *tell.lock().unwrap() = Some(interrupt::is_interrupted());
             })
             .unwrap();
-        running.wait();
+        running.pass();
         assert!(handle.cancel(may_interrupt));
         gate.open();
         assert!(!pool.submit(interrupt::is_interrupted).unwrap().join().unwrap());
@@ -451,10 +451,10 @@ fn the_interrupter_of_a_finished_task_does_nothing() {
     let (started, wait) = (running.clone(), gate.clone());
     let flag = pool.submit(move || {
         started.open();
-        wait.wait();
+        wait.pass();
         interrupt::is_interrupted()
     });
-    running.wait();
+    running.pass();
     stale.interrupt();
     assert!(!stale.is_interrupted());
     gate.open();
@@ -470,7 +470,7 @@ fn a_join_can_be_interrupted_while_the_task_goes_on() {
     let (wait, finish) = (gate.clone(), finished.clone());
     let handle = pool
         .submit(move || {
-            wait.wait();
+            wait.pass();
             assert!(!interrupt::is_interrupted());
             finish.open();
         })
@@ -483,7 +483,7 @@ fn a_join_can_be_interrupted_while_the_task_goes_on() {
         assert!(!flag);
     });
     gate.open();
-    finished.wait();
+    finished.pass();
     end(&pool);
     assert_eq!(pool.stats().completed, 1);
 }
@@ -496,7 +496,7 @@ fn a_timed_join_that_was_interrupted_can_be_asked_again() {
     let wait = gate.clone();
     let mut handle = pool
         .submit(move || {
-            wait.wait();
+            wait.pass();
             3
         })
         .unwrap();

@@ -68,7 +68,7 @@ fn after_as_many_panics_as_workers_all_workers_are_still_there() {
         for _ in 0..3 {
             let gate = gate.clone();
             pool.execute(move || {
-                gate.wait();
+                gate.pass();
                 die("on purpose")
             })
             .unwrap();
@@ -173,7 +173,7 @@ fn a_worker_whose_task_panics_after_shutdown_now_is_not_replaced() {
         die("on purpose")
     })
     .unwrap();
-    running.wait();
+    running.pass();
     pool.shutdown_now();
     assert_eq!(pool.await_termination(LONG), Ok(true));
     assert_eq!((pool.pool_size(), pool.largest_pool_size()), (0, 1));
@@ -205,11 +205,11 @@ fn a_panicking_task_above_a_lowered_maximum_takes_its_worker_with_it() {
         let started = running.clone();
         pool.execute(move || {
             started.open();
-            wait.wait();
+            wait.pass();
             die("on purpose")
         })
         .unwrap();
-        running.wait();
+        running.pass();
     }
     pool.set_maximum_pool_size(1).unwrap();
     gate.open();
@@ -392,7 +392,7 @@ fn a_pool_follows_its_settings_up_and_down_under_load() {
         let give = |tasks: usize| {
             for _ in 0..tasks {
                 let gate = gate.clone();
-                pool.execute(move || gate.wait()).unwrap();
+                pool.execute(move || gate.pass()).unwrap();
             }
         };
         // The first N either get threads, or go to the prestarted ones through the queue.
@@ -478,7 +478,7 @@ fn raising_the_core_size_starts_threads_for_waiting_tasks_and_none_without() {
         let (gate, started) = (gate.clone(), Arc::clone(&started));
         pool.execute(move || {
             started.fetch_add(1, Ordering::Relaxed);
-            gate.wait();
+            gate.pass();
         })
         .unwrap();
     }

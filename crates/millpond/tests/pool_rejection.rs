@@ -703,7 +703,7 @@ fn after_saturation_and_shutdown_all_that_fitted_is_completed() {
         let gate = Gate::new();
         let give = || {
             let gate = gate.clone();
-            pool.execute(move || gate.wait())
+            pool.execute(move || gate.pass())
         };
         (0..MAXIMUM + CAPACITY).for_each(|_| give().unwrap());
         (0..3).for_each(|_| assert_eq!(give().unwrap_err().reason(), RejectReason::Saturated));

@@ -31,7 +31,7 @@ fn occupy_until_interrupted(pool: &ThreadPoolExecutor, interrupts: &Arc<AtomicUs
         }
     })
     .unwrap();
-    running.wait();
+    running.pass();
 }
 
 // ---- shutdown
@@ -66,10 +66,10 @@ fn shutdown_runs_what_waits_and_interrupts_nothing() {
         let (wait, started) = (gate.clone(), running.clone());
         let active = pool.submit(move || {
             started.open();
-            wait.wait();
+            wait.pass();
             interrupt::is_interrupted()
         });
-        running.wait();
+        running.pass();
         let waiting: Vec<_> = (0..5).map(|n| pool.submit(move || n).unwrap()).collect();
         pool.shutdown();
         assert_eq!((pool.state(), pool.queued_count()), (RunState::Shutdown, 5));
@@ -165,7 +165,7 @@ fn after_a_shutdown_every_new_task_is_rejected_also_one_of_the_pools_own() {
     let (gate, inner) = (Gate::new(), pool.clone());
     let wait = gate.clone();
     let own = pool.submit(move || {
-        wait.wait();
+        wait.pass();
         refused(&inner);
     });
     pool.shutdown();
@@ -304,14 +304,14 @@ fn a_task_that_begins_after_shutdown_now_begins_interrupted() {
     impl Hooks for Holds {
         fn worker_started(&self, _: &millpond::WorkerInfo) {
             self.entered.open();
-            self.gate.wait();
+            self.gate.pass();
         }
     }
     let (entered, gate) = (Gate::new(), Gate::new());
     let hooks = Holds { entered: entered.clone(), gate: gate.clone() };
     let pool = sized(1, 1).hooks(hooks).build().unwrap();
     let flag = pool.submit(interrupt::is_interrupted).unwrap();
-    entered.wait();
+    entered.pass();
     assert!(pool.shutdown_now().is_empty());
     gate.open();
     assert!(flag.join().unwrap());
@@ -471,10 +471,10 @@ fn an_interrupted_close_stops_the_pool_waits_on_and_leaves_the_flag_set() {
         started.open();
         assert!(interrupt::sleep(LONG).is_err());
         note.open();
-        wait.wait();
+        wait.pass();
     })
     .unwrap();
-    running.wait();
+    running.pass();
     let waiting = pool.submit(|| {}).unwrap();
     thread::scope(|scope| {
         let closing = block(scope, || {
@@ -482,7 +482,7 @@ fn an_interrupted_close_stops_the_pool_waits_on_and_leaves_the_flag_set() {
             (pool.is_terminated(), interrupt::is_interrupted())
         });
         closing.interrupt();
-        interrupted.wait();
+        interrupted.pass();
         assert!(!closing.is_finished());
         gate.open();
         assert_eq!(closing.join(), (true, true));
@@ -619,7 +619,7 @@ fn a_task_may_own_the_last_handle_of_its_pool() {
     let (gate, inner) = (Gate::new(), pool.clone());
     let wait = gate.clone();
     let handle = pool.submit(move || {
-        wait.wait();
+        wait.pass();
         let running = !inner.is_shutdown();
         drop(inner);
         running
@@ -686,7 +686,7 @@ fn the_sleep_of_a_running_task_is_ended_by_shutdown_now_and_not_by_shutdown() {
         let begin = Instant::now();
         interrupt::sleep(MEDIUM).map(|()| begin.elapsed() >= MEDIUM)
     });
-    running.wait();
+    running.pass();
     pool.shutdown();
     assert_eq!(slept.unwrap().join().unwrap(), Ok(true));
     end(&pool);

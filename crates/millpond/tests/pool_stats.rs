@@ -312,7 +312,7 @@ fn a_task_cancelled_while_it_runs_counts_as_completed_and_cancelled() {
         started.open();
         interrupt::sleep(LONG).unwrap_err();
     });
-    running.wait();
+    running.pass();
     assert!(handle.as_ref().unwrap().cancel(true));
     end(&pool);
     assert_eq!((pool.completed_task_count(), pool.stats().cancelled, pool.stats().completed), (1, 1, 0));
@@ -328,11 +328,11 @@ fn remove_takes_out_a_waiting_task_once_and_never_a_running_one() {
         let (wait, started) = (gate.clone(), running.clone());
         let task = Task::new(move || {
             started.open();
-            wait.wait();
+            wait.pass();
         });
         let running_id = task.id();
         pool.execute_task(task).unwrap();
-        running.wait();
+        running.pass();
         let plain = Task::new(|| panic!("must not run"));
         let plain_id = plain.id();
         pool.execute_task(plain).unwrap();

@@ -56,12 +56,6 @@ impl Gate {
         *self.0.0.lock().unwrap()
     }
 
-    /// The same as `pass`.
-    #[track_caller]
-    pub(crate) fn wait(&self) {
-        self.pass();
-    }
-
     /// Blocks until the gate is open; fails if it is not within `LONG`.
     #[track_caller]
     pub(crate) fn pass(&self) {
