@@ -990,7 +990,6 @@ fn cancelling_a_waiting_task_frees_its_place_for_one_who_waits_for_room() {
 /// A queue of the user's own is foreign code: if it fails to give a cancelled task's place free, whoever joins that task
 /// is freed all the same.
 #[test]
-#[ignore = "bug: the waiter is dropped unwoken, and join waits for ever"]
 fn a_queue_that_panics_when_a_task_is_cancelled_does_not_keep_its_joiner() {
     let mut queue = Wrapped::new(LinkedBlockingQueue::unbounded());
     queue.on_call = Box::new(|method| {
