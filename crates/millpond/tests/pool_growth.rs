@@ -13,8 +13,8 @@ use std::time::{Duration, Instant};
 use millpond::growth::{Admission, GrowthRule, Load, admit};
 use millpond::queue::{BlockingQueue, LinkedBlockingQueue, SynchronousQueue};
 use millpond::{
-    Builder, Hooks, RejectReason, Rejected, RunState, Task, TaskInfo, TaskOf, ThreadPoolExecutor, WorkQueue,
-    WorkerBody, executors, policy,
+    Builder, Hooks, JoinError, RejectReason, Rejected, RunState, Task, TaskHandle, TaskInfo, TaskOf,
+    ThreadPoolExecutor, WorkQueue, WorkerBody, executors, policy,
 };
 use support::{Gate, LONG, SHORT, SMALL, Wrapped, block, die, end, eventually, occupy};
 
@@ -442,20 +442,62 @@ fn with_waiting_tasks(
 // TPE-043
 #[test]
 fn after_shutdown_with_waiting_tasks_and_no_worker_prestart_starts_one_that_empties_the_queue() {
-    let (pool, ran) = with_waiting_tasks(factory(|call| call != 1));
-    pool.shutdown(); // tries to start a worker itself, in vain
+    let (pool, ran) = with_waiting_tasks(thread_for);
+    pool.shutdown();
     assert_eq!((pool.state(), pool.pool_size(), pool.queued_count()), (RunState::Shutdown, 0, 3));
     assert!(pool.prestart_core_thread());
     assert_eq!(pool.await_termination(LONG), Ok(true));
     assert_eq!(ran.load(Ordering::Relaxed), 3);
 }
 
+/// Submits two tasks to a pool whose first thread does not start, nor does that which is tried in its place; the
+/// second task relied on it. Returns its handle.
+fn strand_a_task(
+    works: impl Fn(usize) -> bool + Send + Sync + 'static,
+) -> (ThreadPoolExecutor, TaskHandle<u32>) {
+    let (called, gate) = (Gate::new(), Gate::new());
+    let inner = factory(move |call| call > 2 && works(call));
+    let (knock, pass) = (called.clone(), gate.clone());
+    let slow = move |body: WorkerBody| {
+        knock.open();
+        pass.pass();
+        inner(body)
+    };
+    let pool = sized(1, 1).thread_factory(slow).build().unwrap();
+    let handle = thread::scope(|scope| {
+        let first = scope.spawn(|| pool.submit(|| 1));
+        called.pass();
+        let second = pool.submit(|| 2).unwrap();
+        gate.open();
+        let refused = first.join().unwrap().unwrap_err();
+        assert_eq!(refused.reason(), RejectReason::SpawnFailed);
+        second
+    });
+    assert_eq!((pool.pool_size(), pool.queued_count()), (0, 1));
+    (pool, handle)
+}
+
 #[test]
-fn a_shutdown_that_finds_waiting_tasks_and_no_worker_starts_one() {
-    let (pool, ran) = with_waiting_tasks(thread_for);
-    pool.shutdown();
-    assert_eq!(pool.await_termination(LONG), Ok(true));
-    assert_eq!(ran.load(Ordering::Relaxed), 3);
+fn a_task_stranded_by_a_failed_spawn_runs_when_a_thread_can_be_had() {
+    let (pool, stranded) = strand_a_task(|_| true);
+    assert_eq!(pool.submit(|| 3).unwrap().join().unwrap(), 3);
+    assert_eq!(stranded.join().unwrap(), 2);
+    end(&pool);
+}
+
+#[test]
+fn a_shutdown_tries_again_to_have_a_thread_for_stranded_tasks() {
+    let (pool, stranded) = strand_a_task(|_| true);
+    end(&pool);
+    assert_eq!(stranded.join().unwrap(), 2);
+}
+
+#[test]
+fn a_shutdown_that_gets_no_thread_gives_stranded_tasks_up() {
+    let (pool, stranded) = strand_a_task(|_| false);
+    end(&pool);
+    assert!(matches!(stranded.join(), Err(JoinError::Abandoned)));
+    assert_eq!(pool.stats().handed_back, 1);
 }
 
 // TPE-049

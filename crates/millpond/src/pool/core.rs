@@ -74,6 +74,8 @@ pub(super) struct PoolCore {
     /// Eager pools only: tasks accepted and not settled. Lowered before a handle resolves, so that a
     /// submit after a join finds the worker free.
     pub(super) outstanding: AtomicUsize,
+    /// Tasks were left in the queue to a thread that then could not be started.
+    pub(super) stranded: AtomicBool,
     /// Threads in `await_termination`.
     waiting_for_end: Mutex<Vec<Arc<Sleeper>>>,
     pub(super) home: Weak<dyn Home>,
@@ -115,6 +117,7 @@ impl PoolCore {
             in_queue: Mutex::new(Vec::new()),
             counters: Counters::default(),
             outstanding: AtomicUsize::new(0),
+            stranded: AtomicBool::new(false),
             waiting_for_end: Mutex::new(Vec::new()),
             home: Weak::clone(me) as Weak<dyn Home>,
         })
@@ -244,7 +247,9 @@ impl PoolCore {
         self.ctl.advance_to(RunState::Shutdown); // B1
         fence(Ordering::SeqCst); // B2, before `try_terminate` looks at the queue (B3)
         self.look_around();
-        self.rescue_queue();
+        if self.stranded.load(Ordering::SeqCst) {
+            self.rescue_queue();
+        }
         self.try_terminate();
     }
 

@@ -308,6 +308,8 @@ impl PoolCore {
         }
         let added = self.try_add_worker(None, None, Limit::Maximum);
         let failed = matches!(added, Err(NotAdded { cause: Some(_), .. }));
+        // Before the look at the state; `shutdown` advances that before it looks here.
+        self.stranded.store(failed, Ordering::SeqCst);
         let now = self.ctl.load();
         if failed && now.workers() == 0 && now.state() == RunState::Shutdown {
             self.hand_back(self.feed.drain()).into_iter().for_each(Task::drop_quietly);
