@@ -49,6 +49,33 @@ pub trait Hooks: Send + Sync + 'static {
     }
 }
 
+/// Hooks that are shared, so that their owner can look at what they gathered.
+impl<H: Hooks + ?Sized> Hooks for Arc<H> {
+    fn before_execute(&self, task: &TaskInfo) {
+        (**self).before_execute(task);
+    }
+
+    fn after_execute(&self, task: &TaskInfo, panic: Option<&Panic>) {
+        (**self).after_execute(task, panic);
+    }
+
+    fn terminated(&self) {
+        (**self).terminated();
+    }
+
+    fn rejected(&self, task: &TaskInfo, reason: RejectReason) {
+        (**self).rejected(task, reason);
+    }
+
+    fn worker_started(&self, worker: &WorkerInfo) {
+        (**self).worker_started(worker);
+    }
+
+    fn worker_stopped(&self, worker: &WorkerInfo) {
+        (**self).worker_stopped(worker);
+    }
+}
+
 /// Calls a hook; its panic goes no further. True: it panicked.
 pub(super) fn call_quietly(hook: impl FnOnce()) -> bool {
     catch_unwind(AssertUnwindSafe(hook)).is_err()

@@ -5,9 +5,8 @@ use std::time::Duration;
 
 use crate::task::Task;
 
-/// How [`ThreadPoolExecutor::shutdown_gracefully`] went.
+/// How [`shutdown_gracefully`](crate::ThreadPoolExecutor::shutdown_gracefully) went.
 #[derive(Debug)]
-#[non_exhaustive]
 pub struct ShutdownReport {
     /// How the work ended.
     pub outcome: ShutdownOutcome,
