@@ -3,14 +3,15 @@
 #![allow(dead_code, reason = "every test file uses some of it")]
 
 use std::fs;
-use std::sync::atomic::{AtomicUsize, Ordering};
-use std::sync::{Arc, Condvar, Mutex, mpsc};
+use std::hash::{BuildHasher, RandomState};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::sync::{Arc, Barrier, Condvar, Mutex, mpsc};
 use std::thread::{Scope, ScopedJoinHandle, yield_now};
 use std::time::{Duration, Instant};
 
 use millpond::interrupt::{self, Interrupted, Interrupter};
 use millpond::queue::{BlockingQueue, OfferError, PutError};
-use millpond::{Executor, ExecutorExt, ExecutorService};
+use millpond::{Executor, ExecutorExt, ExecutorService, JoinError, TaskHandle, ThreadPoolExecutor};
 
 /// A time-out that is meant to expire.
 pub(crate) const SHORT: Duration = Duration::from_millis(15);
@@ -160,6 +161,84 @@ pub(crate) fn interrupt_myself() {
     interrupt::current().interrupt();
 }
 
+/// Runs `a` here and `b` on another thread, both beginning at the same time.
+pub(crate) fn together<A, B: Send>(a: impl FnOnce() -> A, b: impl FnOnce() -> B + Send) -> (A, B) {
+    let start = Barrier::new(2);
+    std::thread::scope(|s| {
+        let other = s.spawn(|| {
+            start.wait();
+            b()
+        });
+        start.wait();
+        let mine = a();
+        (mine, other.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic)))
+    })
+}
+
+/// Random numbers that can be had again: `MILLPOND_SEED` in the environment sets the seed that a failure printed.
+pub(crate) struct Rng {
+    /// What to report if the test fails.
+    seed: Option<u64>,
+    state: u64,
+}
+
+impl Rng {
+    pub(crate) fn new() -> Self {
+        let given = std::env::var("MILLPOND_SEED").ok().and_then(|seed| seed.parse().ok());
+        let seed = given.unwrap_or_else(|| RandomState::new().hash_one(0));
+        Rng { seed: Some(seed), state: seed }
+    }
+
+    /// Another one, for another thread; it follows from this one's seed.
+    pub(crate) fn fork(&mut self) -> Rng {
+        Rng { seed: None, state: self.next() }
+    }
+
+    fn next(&mut self) -> u64 {
+        self.state = self.state.wrapping_add(0x9e37_79b9_7f4a_7c15);
+        let z = (self.state ^ (self.state >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+        let z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
+        z ^ (z >> 31)
+    }
+
+    /// A number below `bound`.
+    pub(crate) fn below(&mut self, bound: usize) -> usize {
+        (self.next() % bound as u64) as usize
+    }
+
+    /// True once in `times`.
+    pub(crate) fn once_in(&mut self, times: usize) -> bool {
+        self.below(times) == 0
+    }
+
+    /// Lets some time pass, so that two threads meet at another point each time; now and then the processor too.
+    pub(crate) fn dawdle(&mut self) {
+        for _ in 0..self.below(400) {
+            std::hint::spin_loop();
+        }
+        if self.once_in(8) {
+            yield_now();
+        }
+    }
+}
+
+impl Drop for Rng {
+    fn drop(&mut self) {
+        if let (Some(seed), true) = (self.seed, std::thread::panicking()) {
+            eprintln!("the seed was MILLPOND_SEED={seed}");
+        }
+    }
+}
+
+/// Sets the flag when it goes out of scope, also by a failed assertion: ends loops on other threads.
+pub(crate) struct SetOnDrop<'a>(pub(crate) &'a AtomicBool);
+
+impl Drop for SetOnDrop<'_> {
+    fn drop(&mut self) {
+        self.0.store(true, Ordering::Relaxed);
+    }
+}
+
 /// Panics without a message on stderr.
 pub(crate) fn die(message: &'static str) -> ! {
     std::panic::resume_unwind(Box::new(message))
@@ -179,11 +258,49 @@ pub(crate) fn occupy(executor: &impl Executor, gate: &Gate) {
     running.pass();
 }
 
+/// Keeps a worker busy until the gate opens; returns when it is.
+pub(crate) fn keep_busy(pool: &ThreadPoolExecutor, gate: &Gate) -> TaskHandle<()> {
+    let (pass, running) = (gate.clone(), Gate::new());
+    let knock = running.clone();
+    let busy = move || {
+        knock.open();
+        pass.pass();
+    };
+    let handle = pool.submit(busy).expect("a pool that takes a task");
+    running.pass();
+    handle
+}
+
+/// The outcome of a task that nothing keeps from running.
+#[track_caller]
+pub(crate) fn soon<T>(mut handle: TaskHandle<T>) -> Result<T, JoinError> {
+    handle.join_timeout(LONG).expect("the task does not end, and nothing keeps it from running")
+}
+
 /// Shuts `executor` down and waits for its end; unlike `close`, it fails the test after `LONG`.
 #[track_caller]
 pub(crate) fn end(executor: &impl ExecutorService) {
     executor.shutdown();
+    await_end(executor);
+}
+
+/// Waits until an executor in shutdown has ended, which must not take `LONG`. Does nothing to help it.
+#[track_caller]
+pub(crate) fn await_end(executor: &impl ExecutorService) {
     assert_eq!(executor.await_termination(LONG), Ok(true), "the executor does not terminate");
+}
+
+/// The law of accounting: fails unless all that the pool accepted has come to exactly one end.
+#[track_caller]
+pub(crate) fn assert_settled(pool: &ThreadPoolExecutor, accepted: usize) {
+    let stats = pool.stats();
+    let ended = stats.completed + stats.panicked + stats.cancelled + stats.handed_back;
+    assert_eq!(
+        (stats.submitted, ended),
+        (accepted as u64, accepted as u64),
+        "accepted {accepted}: {stats:?}"
+    );
+    assert_eq!((stats.queued_count, stats.active_count), (0, 0), "{stats:?}");
 }
 
 /// How many threads of this process the operating system knows whose names begin with `prefix`, of which it

@@ -1,0 +1,344 @@
+//! Memory: whatever becomes of a task, nothing of it is kept. Peer case 15.
+//!
+//! A counting allocator sees the whole process, so each test runs in a process of its own.
+#![allow(unsafe_code, reason = "an allocator that counts")]
+
+mod support;
+
+use std::alloc::{GlobalAlloc, Layout, System};
+use std::env;
+use std::process::Command;
+use std::sync::atomic::{AtomicI64, AtomicU64, Ordering};
+use std::thread;
+use std::time::{Duration, Instant};
+
+use millpond::queue::LinkedBlockingQueue;
+use millpond::{
+    Builder, ExecutorCompletionService, InvokeError, JoinError, TaskOf, ThreadPoolExecutor, WorkQueue,
+    executors, interrupt, policy,
+};
+use support::{Gate, LONG, Rng, die, end, eventually, keep_busy, soon};
+
+/// Passes everything on to the system, and counts.
+struct Counting;
+
+static LIVE_BYTES: AtomicI64 = AtomicI64::new(0);
+static LIVE: AtomicI64 = AtomicI64::new(0);
+static EVER: AtomicU64 = AtomicU64::new(0);
+
+fn count(allocations: i64, bytes: i64) {
+    LIVE.fetch_add(allocations, Ordering::Relaxed);
+    LIVE_BYTES.fetch_add(bytes, Ordering::Relaxed);
+}
+
+// SAFETY: each method hands its arguments unchanged to `System`, which is a correct allocator, and returns what that
+// returned; the counters are atomics and do not allocate.
+unsafe impl GlobalAlloc for Counting {
+    unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
+        count(1, layout.size() as i64);
+        EVER.fetch_add(1, Ordering::Relaxed);
+        // SAFETY: the caller keeps the contract of `alloc`, which is the same.
+        unsafe { System.alloc(layout) }
+    }
+
+    unsafe fn dealloc(&self, pointer: *mut u8, layout: Layout) {
+        count(-1, -(layout.size() as i64));
+        // SAFETY: `pointer` came from `System` through us, with this layout, as the caller promises.
+        unsafe { System.dealloc(pointer, layout) }
+    }
+
+    unsafe fn realloc(&self, pointer: *mut u8, layout: Layout, size: usize) -> *mut u8 {
+        count(0, size as i64 - layout.size() as i64);
+        EVER.fetch_add(1, Ordering::Relaxed);
+        // SAFETY: as in `dealloc`; and `size` is what the caller promises it to be.
+        unsafe { System.realloc(pointer, layout, size) }
+    }
+}
+
+#[global_allocator]
+static ALLOCATOR: Counting = Counting;
+
+/// Allocations and bytes that are live now.
+fn live() -> (i64, i64) {
+    (LIVE.load(Ordering::Relaxed), LIVE_BYTES.load(Ordering::Relaxed))
+}
+
+/// Runs `body` in a process where nothing else goes on: this test binary again, asked for the test `name` only.
+fn alone(name: &str, body: impl FnOnce()) {
+    const ALONE: &str = "MILLPOND_TEST_ALONE";
+    if env::var_os(ALONE).is_some() {
+        return body();
+    }
+    let arguments = [name, "--exact", "--nocapture", "--test-threads=1"];
+    let run = Command::new(env::current_exe().unwrap()).args(arguments).env(ALONE, "1").output().unwrap();
+    let [out, err] = [&run.stdout, &run.stderr].map(|text| String::from_utf8_lossy(text));
+    assert!(run.status.success() && out.contains("1 passed"), "{name} failed alone:\n{out}\n{err}");
+}
+
+fn pool(core: usize, maximum: usize) -> Builder {
+    ThreadPoolExecutor::builder().core_pool_size(core).maximum_pool_size(maximum)
+}
+
+/// Runs `round` a few times, until all that is made once is there, and then more often: after each round there are again
+/// as many allocations as before. In bytes there is some play, for lists that meet their largest size late.
+fn stays_flat(rounds: usize, mut round: impl FnMut()) {
+    const PLAY: i64 = 2048;
+    interrupt::interrupted(); // this thread has its flag from now on
+    let mut level = (0, 0);
+    for n in 0..20 {
+        round();
+        // A worker that waits has more in its hands than one that is about to: let it get there.
+        (0..100).for_each(|_| thread::yield_now());
+        if n >= 10 {
+            let (allocations, bytes) = live();
+            level = (level.0.max(allocations), level.1.max(bytes));
+        }
+    }
+    for n in 0..rounds {
+        round();
+        let begin = Instant::now();
+        while live().0 > level.0 || live().1 > level.1 + PLAY {
+            assert!(begin.elapsed() < LONG, "{:?} live after round {n}, {level:?} before", live());
+            thread::yield_now();
+        }
+    }
+}
+
+/// Something to carry: a kilobyte.
+fn cargo() -> Vec<u8> {
+    vec![7; 1024]
+}
+
+/// Brings the pool's ring of slots to the size that it keeps.
+fn fill_the_ring(pool: &ThreadPoolExecutor) {
+    let gate = Gate::new();
+    let handles: Vec<_> = (0..2000)
+        .map(|_| {
+            let pass = gate.clone();
+            pool.submit(move || pass.pass()).unwrap()
+        })
+        .collect();
+    gate.open();
+    assert!(handles.into_iter().map(soon).all(|outcome| outcome.is_ok()));
+}
+
+/// One task for every way in which a task can end, on a pool with one busy worker and three places in its queue.
+fn every_outcome(pool: &ThreadPoolExecutor, rng: &mut Rng) {
+    // Success, by every way to the result; panic, with and without a handle.
+    let cargo_out = || {
+        let cargo = cargo();
+        move || cargo
+    };
+    assert_eq!(soon(pool.submit(cargo_out()).unwrap()).unwrap().len(), 1024);
+    drop(pool.submit(cargo_out()).unwrap());
+    let mut impatient = pool.submit(cargo_out()).unwrap();
+    let _ = impatient.join_timeout(Duration::from_nanos(rng.below(3000) as u64));
+    drop(impatient);
+    let explode = || {
+        let cargo = cargo();
+        move || std::panic::resume_unwind(Box::new(cargo))
+    };
+    assert!(matches!(soon(pool.submit::<()>(explode()).unwrap()), Err(JoinError::Panicked(_))));
+    pool.execute(explode()).unwrap();
+    assert!(soon(pool.submit(|| ()).unwrap()).is_ok());
+
+    // The worker is busy now: what follows waits in the queue.
+    let gate = Gate::new();
+    let busy = keep_busy(pool, &gate);
+    let cancelled = pool.submit(cargo_out()).unwrap();
+    let canceller = cancelled.canceller();
+    assert!(cancelled.cancel(true));
+    assert!(matches!(soon(cancelled), Err(JoinError::Cancelled)));
+    let removed = pool.submit(cargo_out()).unwrap();
+    assert!(pool.remove(removed.id()));
+    assert!(matches!(soon(removed), Err(JoinError::Abandoned)));
+    drop(pool.submit(cargo_out()).unwrap().cancel_on_drop());
+    assert_eq!(pool.queued_count(), 0);
+
+    // Full: the next ones are refused, discarded, evict the oldest, or run here.
+    let waiting: Vec<_> = (0..3).map(|_| pool.submit(cargo_out()).unwrap()).collect();
+    drop(pool.submit(cargo_out()).unwrap_err());
+    pool.submit(cargo_out()).unwrap_err().into_task().run();
+    pool.set_rejected_execution_handler(policy::Discard);
+    assert!(matches!(soon(pool.submit(cargo_out()).unwrap()), Err(JoinError::Abandoned)));
+    pool.set_rejected_execution_handler(policy::DiscardOldest);
+    let last = pool.submit(cargo_out()).unwrap();
+    pool.set_rejected_execution_handler(policy::CallerRuns);
+    assert!(soon(pool.submit(cargo_out()).unwrap()).is_ok());
+    pool.set_rejected_execution_handler(policy::Block::timeout(Duration::from_micros(1)));
+    drop(pool.submit(cargo_out()).unwrap_err());
+    pool.set_rejected_execution_handler(policy::Abort);
+    gate.open();
+    soon(busy).unwrap();
+    let evicted = waiting.into_iter().map(soon).filter(Result::is_err).count();
+    assert_eq!(evicted, 1);
+    soon(last).unwrap();
+    drop(canceller);
+
+    // Cancelled while it runs.
+    let running = pool.submit(|| interrupt::sleep(LONG).map_err(|_| cargo())).unwrap();
+    eventually(|| running.state() == millpond::TaskState::Running); // it runs
+    assert!(running.cancel(true));
+    drop(running);
+    assert!(soon(pool.submit(|| ()).unwrap()).is_ok());
+
+    // Batches.
+    let batch = (0..3).map(|_| cargo_out());
+    drop(pool.invoke_all(batch).unwrap());
+    let batch = (0..3).map(|_| cargo_out());
+    drop(pool.invoke_all_timeout(batch, Duration::from_nanos(rng.below(9000) as u64)).unwrap());
+    let any = |fails: usize| {
+        (0..3).map(move |n| {
+            let cargo = cargo();
+            move || if n < fails { Err("no") } else { Ok(cargo) }
+        })
+    };
+    assert_eq!(pool.invoke_any(any(1)).unwrap().len(), 1024);
+    assert!(matches!(pool.invoke_any(any(3)), Err(InvokeError::AllFailed(_))));
+    let _ = pool.invoke_any_timeout(any(2), Duration::from_nanos(rng.below(9000) as u64));
+    let service = ExecutorCompletionService::new(pool.clone());
+    for _ in 0..3 {
+        service.submit(cargo_out()).unwrap();
+    }
+    assert!(service.take().unwrap().join().is_ok()); // the other two are left there
+    drop(service);
+    assert!(soon(pool.submit(|| ()).unwrap()).is_ok());
+    eventually(|| pool.queued_count() == 0 && pool.active_count() == 0); // nothing is left
+}
+
+#[test]
+fn after_any_mix_of_outcomes_a_pool_keeps_nothing() {
+    alone("after_any_mix_of_outcomes_a_pool_keeps_nothing", || {
+        let mut rng = Rng::new();
+        for queue in [WorkQueue::array(3), WorkQueue::custom(LinkedBlockingQueue::bounded(3).unwrap())] {
+            let pool = pool(1, 1).work_queue(queue).build().unwrap();
+            stays_flat(300, || every_outcome(&pool, &mut rng));
+            end(&pool);
+        }
+    });
+}
+
+#[test]
+fn delayed_and_urgent_tasks_leave_nothing_behind() {
+    alone("delayed_and_urgent_tasks_leave_nothing_behind", || {
+        for queue in [WorkQueue::priority, WorkQueue::delay] {
+            for remove in [true, false] {
+                let pool = pool(1, 1).work_queue(queue()).remove_on_cancel(remove).build().unwrap();
+                stays_flat(200, || {
+                    let task = |n: i32| {
+                        let cargo = cargo();
+                        TaskOf::new(move || cargo).with_priority(n).with_delay(LONG).named("far off")
+                    };
+                    let gate = Gate::new();
+                    let busy = keep_busy(&pool, &gate);
+                    let handles: Vec<_> = (0..20).map(|n| pool.submit_task(task(n)).unwrap()).collect();
+                    assert!(handles.iter().all(|handle| handle.cancel(false)));
+                    assert_eq!(pool.purge(), if remove { 0 } else { 20 });
+                    gate.open();
+                    soon(busy).unwrap();
+                });
+                end(&pool);
+            }
+        }
+    });
+}
+
+#[test]
+fn pools_that_have_ended_leave_nothing_behind() {
+    alone("pools_that_have_ended_leave_nothing_behind", || {
+        let mut rng = Rng::new();
+        stays_flat(200, || {
+            let (core, eager) = (rng.below(3), rng.once_in(2));
+            let builder = pool(core, 3).keep_alive_time(Duration::ZERO);
+            let pool = if eager { builder.eager() } else { builder }.build().unwrap();
+            let handles: Vec<_> = (0..10).map(|n| pool.submit(move || vec![n; 100]).unwrap()).collect();
+            match rng.below(4) {
+                0 => end(&pool),
+                1 => drop(pool.shutdown_now()),
+                2 => drop(pool.shutdown_gracefully(Duration::ZERO, LONG)),
+                _ => {} // dropped while it works
+            }
+            drop(pool);
+            for mut handle in handles {
+                match handle.join_timeout(LONG).expect("every handle resolves") {
+                    Ok(_) | Err(JoinError::Abandoned) => {}
+                    Err(other) => panic!("{other}"),
+                }
+            }
+        });
+    });
+}
+
+#[test]
+fn workers_that_come_and_go_leave_nothing_behind() {
+    alone("workers_that_come_and_go_leave_nothing_behind", || {
+        let pool = pool(0, 4)
+            .work_queue(WorkQueue::synchronous())
+            .keep_alive_time(Duration::ZERO)
+            .rejected_execution_handler(policy::CallerRuns)
+            .build()
+            .unwrap();
+        stays_flat(200, || {
+            let handles: Vec<_> = (0..6).map(|n| pool.submit(move || n).unwrap()).collect();
+            assert!(handles.into_iter().map(soon).all(|outcome| outcome.is_ok()));
+            eventually(|| pool.pool_size() == 0); // all have left
+        });
+        end(&pool);
+    });
+}
+
+#[test]
+fn a_long_soak_stays_flat() {
+    alone("a_long_soak_stays_flat", || {
+        let mut rng = Rng::new();
+        let pool = executors::fixed(2).unwrap();
+        fill_the_ring(&pool);
+        stays_flat(20, || {
+            let mut handles = Vec::with_capacity(2000);
+            for _ in 0..2000 {
+                match rng.below(6) {
+                    0 => pool.execute(|| ()).unwrap(),
+                    1 => pool.execute(|| die("soak")).unwrap(),
+                    2 => drop(pool.submit(cargo).unwrap()),
+                    3 => drop(pool.submit(cargo).unwrap().cancel_on_drop()),
+                    _ => handles.push(pool.submit(cargo).unwrap()),
+                }
+                if rng.once_in(50) {
+                    handles.drain(..).for_each(|handle| assert_eq!(soon(handle).unwrap().len(), 1024));
+                }
+            }
+            handles.drain(..).for_each(|handle| assert_eq!(soon(handle).unwrap().len(), 1024));
+            eventually(|| pool.queued_count() == 0 && pool.active_count() == 0); // nothing is left
+        });
+        end(&pool);
+    });
+}
+
+/// The number of allocations that `f` makes per call, over many calls.
+fn allocations_of(mut f: impl FnMut()) -> f64 {
+    const CALLS: u32 = 2000;
+    let before = EVER.load(Ordering::Relaxed);
+    (0..CALLS).for_each(|_| f());
+    (EVER.load(Ordering::Relaxed) - before) as f64 / f64::from(CALLS)
+}
+
+#[test]
+fn a_submit_costs_one_allocation_and_an_execute_at_most_one() {
+    alone("a_submit_costs_one_allocation_and_an_execute_at_most_one", || {
+        const ONCE: f64 = 0.01; // a list that grows for the last time
+        interrupt::interrupted(); // this thread has its flag from now on
+        let pool = executors::fixed(1).unwrap();
+        fill_the_ring(&pool);
+        let (a, b) = (3_u64, 4_u64);
+        let submit = allocations_of(|| assert_eq!(soon(pool.submit(move || a * b).unwrap()).unwrap(), 12));
+        assert!((1.0..1.0 + ONCE).contains(&submit), "{submit} allocations for a submit and a join");
+        let execute = allocations_of(|| {
+            let add = move || {
+                std::hint::black_box(a + b);
+            };
+            pool.execute(add).unwrap();
+        });
+        assert!(execute < 1.0 + ONCE, "{execute} allocations for an execute");
+        end(&pool);
+    });
+}
