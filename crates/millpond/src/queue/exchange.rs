@@ -14,6 +14,71 @@ use super::wait::{Line, Patience, Waiter};
 use crate::interrupt::{self, Interrupted};
 use crate::sync::{Arc, AtomicUsize, Mutex, MutexGuard, Ordering, spin_until};
 
+/// The methods of a `BlockingQueue<T>` that has an `exchange`. A queue that never makes a putter wait leaves `put` out,
+/// and says itself how that goes.
+macro_rules! by_exchange {
+    ($t:ident: put and the rest) => {
+        by_exchange!($t: the rest);
+
+        fn put(&self, item: $t) -> Result<(), PutError<$t>> {
+            self.exchange.put(item, Patience::Forever).map_err(|error| PutError::Interrupted(error.into_inner()))
+        }
+
+        fn offer_timeout(&self, item: $t, timeout: Duration) -> Result<(), OfferError<$t>> {
+            self.exchange.put(item, Patience::For(timeout))
+        }
+    };
+    ($t:ident: the rest) => {
+        fn offer(&self, item: $t) -> Result<(), $t> {
+            self.exchange.offer(item)
+        }
+
+        fn poll(&self) -> Option<$t> {
+            self.exchange.poll()
+        }
+
+        fn take(&self) -> Result<$t, Interrupted> {
+            self.exchange.take(Patience::Forever).map(|item| item.expect("patience for ever does not end"))
+        }
+
+        fn poll_timeout(&self, timeout: Duration) -> Result<Option<$t>, Interrupted> {
+            self.exchange.take(Patience::For(timeout))
+        }
+
+        fn len(&self) -> usize {
+            self.exchange.len()
+        }
+
+        fn remaining_capacity(&self) -> usize {
+            self.exchange.remaining_capacity()
+        }
+
+        fn drain_to(&self, into: &mut Vec<$t>, max: usize) -> usize {
+            self.exchange.drain_to(into, max)
+        }
+
+        fn remove_if(&self, matches: &mut dyn FnMut(&$t) -> bool) -> Vec<$t> {
+            self.exchange.remove_if(matches)
+        }
+
+        fn for_each(&self, see: &mut dyn FnMut(&$t)) {
+            self.exchange.for_each(see);
+        }
+
+        fn clear(&self) {
+            self.exchange.clear();
+        }
+
+        fn peek(&self) -> Option<$t>
+        where
+            $t: Clone,
+        {
+            self.exchange.peek()
+        }
+    };
+}
+pub(super) use by_exchange;
+
 /// Where an exchange keeps its items, in queue order.
 ///
 /// User code (comparisons, closures) runs only where it says so, and may panic: the store must be whole then.

@@ -4,7 +4,7 @@ use std::cmp::Ordering;
 use std::fmt;
 use std::time::Duration;
 
-use super::exchange::{Exchange, Store};
+use super::exchange::{Exchange, Store, by_exchange};
 use super::heap::Heap;
 use super::wait::Patience;
 use super::{BlockingQueue, OfferError, PutError};
@@ -170,9 +170,7 @@ impl<T> Store<T> for Sorted<T> {
 }
 
 impl<T: Send> BlockingQueue<T> for PriorityBlockingQueue<T> {
-    fn offer(&self, item: T) -> Result<(), T> {
-        self.exchange.offer(item)
-    }
+    by_exchange!(T: the rest);
 
     /// Inserts `item`. Never waits, never fails.
     fn put(&self, item: T) -> Result<(), PutError<T>> {
@@ -184,49 +182,6 @@ impl<T: Send> BlockingQueue<T> for PriorityBlockingQueue<T> {
     fn offer_timeout(&self, item: T, _: Duration) -> Result<(), OfferError<T>> {
         self.insert(item);
         Ok(())
-    }
-
-    fn poll(&self) -> Option<T> {
-        self.exchange.poll()
-    }
-
-    fn take(&self) -> Result<T, Interrupted> {
-        self.exchange.take(Patience::Forever).map(|item| item.expect("patience for ever does not end"))
-    }
-
-    fn poll_timeout(&self, timeout: Duration) -> Result<Option<T>, Interrupted> {
-        self.exchange.take(Patience::For(timeout))
-    }
-
-    fn len(&self) -> usize {
-        self.exchange.len()
-    }
-
-    fn remaining_capacity(&self) -> usize {
-        self.exchange.remaining_capacity()
-    }
-
-    fn drain_to(&self, into: &mut Vec<T>, max: usize) -> usize {
-        self.exchange.drain_to(into, max)
-    }
-
-    fn remove_if(&self, matches: &mut dyn FnMut(&T) -> bool) -> Vec<T> {
-        self.exchange.remove_if(matches)
-    }
-
-    fn for_each(&self, see: &mut dyn FnMut(&T)) {
-        self.exchange.for_each(see);
-    }
-
-    fn clear(&self) {
-        self.exchange.clear();
-    }
-
-    fn peek(&self) -> Option<T>
-    where
-        T: Clone,
-    {
-        self.exchange.peek()
     }
 }
 

@@ -3,7 +3,7 @@
 use std::fmt;
 use std::time::Duration;
 
-use super::exchange::Exchange;
+use super::exchange::{Exchange, by_exchange};
 use super::ring::Ring;
 use super::wait::Patience;
 use super::{BlockingQueue, OfferError, PutError};
@@ -59,60 +59,7 @@ impl<T> Default for SynchronousQueue<T> {
 }
 
 impl<T: Send> BlockingQueue<T> for SynchronousQueue<T> {
-    fn offer(&self, item: T) -> Result<(), T> {
-        self.exchange.offer(item)
-    }
-
-    fn put(&self, item: T) -> Result<(), PutError<T>> {
-        self.exchange.put(item, Patience::Forever).map_err(|error| PutError::Interrupted(error.into_inner()))
-    }
-
-    fn offer_timeout(&self, item: T, timeout: Duration) -> Result<(), OfferError<T>> {
-        self.exchange.put(item, Patience::For(timeout))
-    }
-
-    fn poll(&self) -> Option<T> {
-        self.exchange.poll()
-    }
-
-    fn take(&self) -> Result<T, Interrupted> {
-        self.exchange.take(Patience::Forever).map(|item| item.expect("patience for ever does not end"))
-    }
-
-    fn poll_timeout(&self, timeout: Duration) -> Result<Option<T>, Interrupted> {
-        self.exchange.take(Patience::For(timeout))
-    }
-
-    fn len(&self) -> usize {
-        self.exchange.len()
-    }
-
-    fn remaining_capacity(&self) -> usize {
-        self.exchange.remaining_capacity()
-    }
-
-    fn drain_to(&self, into: &mut Vec<T>, max: usize) -> usize {
-        self.exchange.drain_to(into, max)
-    }
-
-    fn remove_if(&self, matches: &mut dyn FnMut(&T) -> bool) -> Vec<T> {
-        self.exchange.remove_if(matches)
-    }
-
-    fn for_each(&self, see: &mut dyn FnMut(&T)) {
-        self.exchange.for_each(see);
-    }
-
-    fn clear(&self) {
-        self.exchange.clear();
-    }
-
-    fn peek(&self) -> Option<T>
-    where
-        T: Clone,
-    {
-        self.exchange.peek()
-    }
+    by_exchange!(T: put and the rest);
 }
 
 impl<T> fmt::Debug for SynchronousQueue<T> {
