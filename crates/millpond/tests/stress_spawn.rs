@@ -85,8 +85,12 @@ fn a_failed_spawn_makes_room_for_a_submitter_that_waits() {
         knock.pass();
         let second = block(s, || pool.submit(|| "second"));
         gate.open();
-        assert_eq!(first.join().unwrap().unwrap_err().reason(), RejectReason::SpawnFailed);
+        let first = first.join().unwrap();
         assert_eq!(soon(second.join().unwrap()).unwrap(), "second");
+        match first {
+            Ok(first) => assert_eq!(soon(first).unwrap(), "first"), // by the worker of the second
+            Err(refused) => assert_eq!(refused.reason(), RejectReason::SpawnFailed),
+        }
     });
     end(&pool);
 }
