@@ -123,7 +123,7 @@ fn a_pool_whose_maximum_is_lowered_under_load_shrinks_to_it_and_goes_on() {
     let mut rng = Rng::new();
     let pool = pool(4, 4).build().unwrap();
     let mut accepted = 0;
-    for _ in 0..300 {
+    for _ in rounds(300) {
         let handles: Vec<_> = (0..8).map(|n| pool.submit(move || n).unwrap()).collect();
         rng.dawdle();
         pool.set_core_pool_size(1).unwrap();
@@ -132,7 +132,7 @@ fn a_pool_whose_maximum_is_lowered_under_load_shrinks_to_it_and_goes_on() {
         for (n, handle) in handles.into_iter().enumerate() {
             assert_eq!(soon(handle).unwrap(), n);
         }
-        eventually(|| pool.pool_size() == 1); // one worker
+        eventually(|| pool.pool_size() == 1);
         pool.set_maximum_pool_size(4).unwrap();
         pool.set_core_pool_size(4).unwrap();
     }
@@ -140,29 +140,37 @@ fn a_pool_whose_maximum_is_lowered_under_load_shrinks_to_it_and_goes_on() {
     assert_settled(&pool, accepted);
 }
 
-// Peer case 10. Core 0 and no time to wait: after every task the last worker leaves, and meets the next submit.
+// Peer case 10. Core 0 and hardly any time to wait: after every task the last worker leaves, and meets the next submit.
 #[test]
 fn a_task_queued_while_the_last_worker_leaves_runs() {
     let mut rng = Rng::new();
-    for queue in 0..5 {
-        let keep_alives = [Duration::ZERO, Duration::from_nanos(1), Duration::from_micros(20)];
-        for keep_alive in keep_alives {
-            let work_queue = match queue {
-                0 => WorkQueue::linked(),
-                1 => WorkQueue::synchronous(),
-                2 => WorkQueue::array(1),
-                3 => WorkQueue::priority(),
-                _ => WorkQueue::custom(LinkedBlockingQueue::unbounded()),
-            };
-            let pool = pool(0, 2).keep_alive_time(keep_alive).work_queue(work_queue).build().unwrap();
-            for n in 0..400 {
-                assert_eq!(soon(pool.submit(move || n).unwrap()).unwrap(), n);
-                rng.dawdle();
-            }
-            eventually(|| pool.pool_size() == 0); // an idle pool without core shrinks to nothing
-            end(&pool);
-            assert_settled(&pool, 400);
-        }
+    let queues = [
+        WorkQueue::linked,
+        WorkQueue::synchronous,
+        || WorkQueue::array(1),
+        WorkQueue::priority,
+        WorkQueue::delay,
+        || WorkQueue::custom(LinkedBlockingQueue::unbounded()),
+    ];
+    let keep_alives = [Duration::ZERO, Duration::from_nanos(1), Duration::from_micros(20)];
+    let mut pools: Vec<_> = queues
+        .iter()
+        .flat_map(|queue| {
+            keep_alives.map(|keep_alive| pool(0, 2).keep_alive_time(keep_alive).work_queue(queue()))
+        })
+        .map(|builder| (builder.build().unwrap(), 0))
+        .collect();
+    for n in rounds(6000) {
+        let at = n / 10 % pools.len();
+        let (pool, accepted) = &mut pools[at];
+        assert_eq!(soon(pool.submit(move || n).unwrap()).unwrap(), n);
+        *accepted += 1;
+        rng.dawdle();
+    }
+    for (pool, accepted) in pools {
+        eventually(|| pool.pool_size() == 0); // an idle pool without core shrinks to nothing
+        end(&pool);
+        assert_settled(&pool, accepted);
     }
 }
 
@@ -170,29 +178,27 @@ fn a_task_queued_while_the_last_worker_leaves_runs() {
 #[test]
 fn a_task_queued_while_core_threads_time_out_runs() {
     let mut rng = Rng::new();
-    for queue in 0..3 {
-        let work_queue = match queue {
-            0 => WorkQueue::linked(),
-            1 => WorkQueue::delay(),
-            _ => WorkQueue::custom(LinkedBlockingQueue::unbounded()),
-        };
-        let pool = pool(2, 2)
-            .keep_alive_time(Duration::from_micros(5))
-            .allow_core_thread_time_out(true)
-            .work_queue(work_queue)
-            .build()
-            .unwrap();
-        let (mut here, mut there) = (rng.fork(), rng.fork());
-        let submit = |rng: &mut Rng| {
-            for n in 0..400 {
-                assert_eq!(soon(pool.submit(move || n).unwrap()).unwrap(), n);
-                rng.dawdle();
-            }
-        };
-        together(|| submit(&mut here), || submit(&mut there));
+    let queues =
+        [WorkQueue::linked(), WorkQueue::delay(), WorkQueue::custom(LinkedBlockingQueue::unbounded())];
+    let pools = queues.map(|queue| {
+        let builder = pool(2, 2).keep_alive_time(Duration::from_micros(5)).work_queue(queue);
+        builder.allow_core_thread_time_out(true).build().unwrap()
+    });
+    let submit = |mut rng: Rng| {
+        let mut accepted = [0; 3];
+        for n in rounds(1500) {
+            assert_eq!(soon(pools[n % 3].submit(move || n).unwrap()).unwrap(), n);
+            accepted[n % 3] += 1;
+            rng.dawdle();
+        }
+        accepted
+    };
+    let (here, there) = (rng.fork(), rng.fork());
+    let (mine, others) = together(|| submit(here), || submit(there));
+    for (at, pool) in pools.iter().enumerate() {
         eventually(|| pool.pool_size() == 0); // an idle pool shrinks to nothing
-        end(&pool);
-        assert_settled(&pool, 800);
+        end(pool);
+        assert_settled(pool, mine[at] + others[at]);
     }
 }
 
@@ -233,29 +239,34 @@ fn gather(pool: &ThreadPoolExecutor, crowd: &Crowd, each: usize, rng: &mut Rng) 
     mine
 }
 
-// Work conservation: as many tasks as workers, each blocks; so each worker must find one, or one of them sleeps
+// Work conservation: as many tasks as workers, and each blocks; so each worker must find one, or one of them sleeps
 // while a task waits.
 #[test]
 fn no_worker_sleeps_while_a_task_it_could_run_is_queued() {
     let mut rng = Rng::new();
-    for queue in [WorkQueue::linked(), WorkQueue::array(4), WorkQueue::priority()] {
-        let pool = pool(4, 4).work_queue(queue).build().unwrap();
+    let queues = [WorkQueue::linked(), WorkQueue::array(4), WorkQueue::priority()];
+    let mut pools = queues.map(|queue| (pool(4, 4).work_queue(queue).build().unwrap(), 0));
+    for (pool, _) in &pools {
         pool.prestart_all_core_threads();
-        for _ in 0..400 {
-            if rng.once_in(2) {
-                eventually(|| pool.parked_workers().all == 4); // all workers sleep
-            }
-            let crowd = Crowd::default();
-            let handles = gather(&pool, &crowd, 2, &mut rng);
-            eventually(|| crowd.running() == 4); // every worker has a task
-            assert_eq!((pool.queued_count(), pool.parked_workers().all), (0, 0));
-            crowd.gate.open();
-            handles.into_iter().for_each(|handle| soon(handle).unwrap());
+    }
+    for round in rounds(1200) {
+        let (pool, accepted) = &mut pools[round % 3];
+        if rng.once_in(2) {
+            eventually(|| pool.parked_workers().all == 4);
         }
-        eventually(|| pool.parked_workers().all == 4); // all workers sleep
+        let crowd = Crowd::default();
+        let handles = gather(pool, &crowd, 2, &mut rng);
+        *accepted += handles.len();
+        eventually(|| crowd.running() == 4);
+        assert_eq!((pool.queued_count(), pool.parked_workers().all), (0, 0));
+        crowd.gate.open();
+        handles.into_iter().for_each(|handle| soon(handle).unwrap());
+    }
+    for (pool, accepted) in pools {
+        eventually(|| pool.parked_workers().all == 4);
         assert_eq!(pool.queued_count(), 0);
         end(&pool);
-        assert_settled(&pool, 4 * 400);
+        assert_settled(&pool, accepted);
     }
 }
 
@@ -265,7 +276,7 @@ fn no_worker_sleeps_on_a_task_while_settings_change() {
     let mut rng = Rng::new();
     let pool = pool(3, 3).build().unwrap();
     pool.prestart_all_core_threads();
-    let over = AtomicBool::new(false);
+    let (over, mut accepted) = (AtomicBool::new(false), 0);
     thread::scope(|s| {
         let (pool, over, mut shaker) = (&pool, &over, rng.fork());
         let _at_the_end = SetOnDrop(over);
@@ -275,16 +286,17 @@ fn no_worker_sleeps_on_a_task_while_settings_change() {
                 shaker.dawdle();
             }
         });
-        for _ in 0..300 {
+        for _ in rounds(300) {
             let crowd = Crowd::default();
             let handles: Vec<_> = (0..3).map(|_| pool.submit(crowd.member()).unwrap()).collect();
-            eventually(|| crowd.running() == 3); // every worker has a task
+            accepted += handles.len();
+            eventually(|| crowd.running() == 3);
             crowd.gate.open();
             handles.into_iter().for_each(|handle| soon(handle).unwrap());
         }
     });
     end(&pool);
-    assert_settled(&pool, 900);
+    assert_settled(&pool, accepted);
 }
 
 // Peer case 11. The tasks of two submitters wait for each other, so each needs a thread of its own.

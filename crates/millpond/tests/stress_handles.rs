@@ -14,7 +14,9 @@ use millpond::{
     Builder, ExecutorCompletionService, InvokeError, JoinError, TaskOf, TaskState, ThreadPoolExecutor,
     WorkQueue, executors,
 };
-use support::{Gate, LONG, Rng, SMALL, SetOnDrop, assert_settled, die, end, eventually, soon, together};
+use support::{
+    Gate, LONG, Rng, SMALL, SetOnDrop, assert_settled, die, end, eventually, rounds, soon, together,
+};
 
 fn pool(core: usize, maximum: usize) -> Builder {
     ThreadPoolExecutor::builder().core_pool_size(core).maximum_pool_size(maximum)
@@ -33,42 +35,50 @@ fn queue(n: usize) -> WorkQueue {
     }
 }
 
+/// A pool with each kind of queue, and how many tasks it has accepted.
+fn pools(workers: usize, remove_on_cancel: bool) -> Vec<(ThreadPoolExecutor, usize)> {
+    let build = |kind| {
+        let builder = pool(workers, workers).work_queue(queue(kind)).remove_on_cancel(remove_on_cancel);
+        (builder.build().unwrap(), 0)
+    };
+    (0..KINDS).map(build).collect()
+}
+
 // Peer case 12.
 #[test]
 fn cancel_racing_start_either_cancels_or_lets_run() {
-    const ROUNDS: usize = 1000;
     let mut rng = Rng::new();
-    for kind in 0..KINDS {
-        for remove in [true, false] {
-            let pool = pool(2, 2).work_queue(queue(kind)).remove_on_cancel(remove).build().unwrap();
-            let mut cancelled = 0;
-            for round in 0..ROUNDS {
-                let ran = Arc::new(AtomicBool::new(false));
-                let run = Arc::clone(&ran);
-                let handle = pool
-                    .submit(move || {
-                        run.store(true, Ordering::Relaxed);
-                        "value"
-                    })
-                    .unwrap();
-                if round % 4 != 0 {
-                    rng.dawdle();
-                }
-                let won = handle.cancel(false);
-                assert_eq!((handle.is_done(), handle.is_cancelled()), (true, won));
-                assert!(!handle.cancel(false), "a task is cancelled once");
-                match soon(handle) {
-                    Ok(value) => assert!(!won && value == "value" && ran.load(Ordering::Relaxed)),
-                    Err(JoinError::Cancelled) => assert!(won),
-                    Err(other) => panic!("{other}"),
-                }
-                cancelled += u64::from(won);
-            }
-            end(&pool);
-            assert_settled(&pool, ROUNDS);
-            assert_eq!(pool.stats().cancelled, cancelled);
-            assert_eq!(pool.stats().completed, ROUNDS as u64 - cancelled);
+    let mut pools: Vec<_> =
+        pools(2, true).into_iter().chain(pools(2, false)).map(|(pool, n)| (pool, n, 0)).collect();
+    for round in rounds(10_000) {
+        let at = round / 20 % pools.len();
+        let (pool, accepted, cancelled) = &mut pools[at];
+        let ran = Arc::new(AtomicBool::new(false));
+        let run = Arc::clone(&ran);
+        let task = move || {
+            run.store(true, Ordering::Relaxed);
+            "value"
+        };
+        let handle = pool.submit(task).unwrap();
+        *accepted += 1;
+        if round % 4 != 0 {
+            rng.dawdle();
         }
+        let won = handle.cancel(false);
+        assert_eq!((handle.is_done(), handle.is_cancelled()), (true, won));
+        assert!(!handle.cancel(false), "a task is cancelled once");
+        match soon(handle) {
+            Ok(value) => assert!(!won && value == "value" && ran.load(Ordering::Relaxed)),
+            Err(JoinError::Cancelled) => assert!(won),
+            Err(other) => panic!("{other}"),
+        }
+        *cancelled += usize::from(won);
+    }
+    for (pool, accepted, cancelled) in pools {
+        end(&pool);
+        assert_settled(&pool, accepted);
+        let stats = pool.stats();
+        assert_eq!((stats.cancelled, stats.completed), (cancelled as u64, (accepted - cancelled) as u64));
     }
 }
 
@@ -76,9 +86,10 @@ fn cancel_racing_start_either_cancels_or_lets_run() {
 #[test]
 fn of_many_cancels_at_once_exactly_one_is_true() {
     let mut rng = Rng::new();
-    let pool = executors::fixed(1).unwrap();
-    for round in 0..2000 {
+    let (pool, mut accepted) = (executors::fixed(1).unwrap(), 0);
+    for round in rounds(2000) {
         let handle = pool.submit(|| interrupt::sleep(LONG)).unwrap();
+        accepted += 1;
         if round % 2 == 0 {
             eventually(|| handle.state() == TaskState::Running); // it runs
         }
@@ -98,16 +109,17 @@ fn of_many_cancels_at_once_exactly_one_is_true() {
         assert!(matches!(soon(handle), Err(JoinError::Cancelled)));
     }
     end(&pool); // in time only if each was interrupted
-    assert_settled(&pool, 2000);
-    assert_eq!(pool.stats().cancelled, 2000);
+    assert_settled(&pool, accepted);
+    assert_eq!(pool.stats().cancelled, accepted as u64);
 }
 
 // An interrupt that is meant for one task must not hit the next one on the same worker.
 #[test]
 fn a_cancel_that_interrupts_too_late_does_not_reach_the_next_task() {
     let mut rng = Rng::new();
-    let pool = executors::fixed(1).unwrap();
-    for _ in 0..5000 {
+    let (pool, mut accepted) = (executors::fixed(1).unwrap(), 0);
+    for _ in rounds(5000) {
+        accepted += 2;
         let first = pool.submit(thread::yield_now).unwrap();
         let second = pool.submit(interrupt::is_interrupted).unwrap();
         rng.dawdle();
@@ -116,32 +128,33 @@ fn a_cancel_that_interrupts_too_late_does_not_reach_the_next_task() {
         drop(first);
     }
     end(&pool);
-    assert_settled(&pool, 10_000);
+    assert_settled(&pool, accepted);
 }
 
 // Peer case 12.
 #[test]
 fn remove_racing_take_either_removes_or_lets_run() {
     let mut rng = Rng::new();
-    for kind in 0..KINDS {
-        let pool = pool(1, 1).work_queue(queue(kind)).build().unwrap();
-        let mut removed = 0;
-        for _ in 0..1500 {
-            let first = pool.submit(|| ()).unwrap();
-            let second = pool.submit(|| ()).unwrap();
-            rng.dawdle();
-            let won = pool.remove(second.id());
-            assert!(!pool.remove(second.id()), "a task is removed once");
-            match soon(second) {
-                Ok(()) => assert!(!won),
-                Err(JoinError::Abandoned) => assert!(won),
-                Err(other) => panic!("{other}"),
-            }
-            soon(first).unwrap();
-            removed += u64::from(won);
+    let mut pools: Vec<_> = pools(1, true).into_iter().map(|(pool, n)| (pool, n, 0)).collect();
+    for round in rounds(8000) {
+        let (pool, accepted, removed) = &mut pools[round / 20 % KINDS];
+        let first = pool.submit(|| ()).unwrap();
+        let second = pool.submit(|| ()).unwrap();
+        *accepted += 2;
+        rng.dawdle();
+        let won = pool.remove(second.id());
+        assert!(!pool.remove(second.id()), "a task is removed once");
+        match soon(second) {
+            Ok(()) => assert!(!won),
+            Err(JoinError::Abandoned) => assert!(won),
+            Err(other) => panic!("{other}"),
         }
+        soon(first).unwrap();
+        *removed += u64::from(won);
+    }
+    for (pool, accepted, removed) in pools {
         end(&pool);
-        assert_settled(&pool, 3000);
+        assert_settled(&pool, accepted);
         assert_eq!(pool.stats().handed_back, removed);
     }
 }
@@ -150,36 +163,38 @@ fn remove_racing_take_either_removes_or_lets_run() {
 #[test]
 fn of_remove_cancel_and_take_exactly_one_gets_the_task() {
     let mut rng = Rng::new();
-    for kind in 0..KINDS {
-        let pool = pool(1, 1).work_queue(queue(kind)).build().unwrap();
-        for round in 0..500 {
-            let (gate, ran) = (Gate::new(), Arc::new(AtomicBool::new(false)));
-            let (pass, run) = (gate.clone(), Arc::clone(&ran));
-            let busy = pool.submit(move || pass.pass()).unwrap();
-            let task = pool.submit(move || run.store(true, Ordering::Relaxed)).unwrap();
-            let (id, canceller) = (task.id(), task.canceller());
-            gate.open();
-            let (mut here, mut there) = (rng.fork(), rng.fork());
-            let (removed, cancelled) = together(
-                || {
-                    here.dawdle();
-                    pool.remove(id)
-                },
-                || {
-                    there.dawdle();
-                    canceller.cancel(false)
-                },
-            );
-            soon(busy).unwrap();
-            match soon(task) {
-                Ok(()) => assert!(!removed && !cancelled && ran.load(Ordering::Relaxed)),
-                Err(JoinError::Abandoned) => assert!(removed && !cancelled),
-                Err(JoinError::Cancelled) => assert!(cancelled, "round {round}"),
-                Err(other) => panic!("{other}"),
-            }
+    let mut pools = pools(1, true);
+    for round in rounds(2500) {
+        let (pool, accepted) = &mut pools[round / 20 % KINDS];
+        let (gate, ran) = (Gate::new(), Arc::new(AtomicBool::new(false)));
+        let (pass, run) = (gate.clone(), Arc::clone(&ran));
+        let busy = pool.submit(move || pass.pass()).unwrap();
+        let task = pool.submit(move || run.store(true, Ordering::Relaxed)).unwrap();
+        *accepted += 2;
+        let (id, canceller) = (task.id(), task.canceller());
+        gate.open();
+        let (mut here, mut there) = (rng.fork(), rng.fork());
+        let (removed, cancelled) = together(
+            || {
+                here.dawdle();
+                pool.remove(id)
+            },
+            || {
+                there.dawdle();
+                canceller.cancel(false)
+            },
+        );
+        soon(busy).unwrap();
+        match soon(task) {
+            Ok(()) => assert!(!removed && !cancelled && ran.load(Ordering::Relaxed)),
+            Err(JoinError::Abandoned) => assert!(removed && !cancelled),
+            Err(JoinError::Cancelled) => assert!(cancelled),
+            Err(other) => panic!("{other}"),
         }
+    }
+    for (pool, accepted) in pools {
         end(&pool);
-        assert_settled(&pool, 1000);
+        assert_settled(&pool, accepted);
     }
 }
 
@@ -188,8 +203,9 @@ fn of_remove_cancel_and_take_exactly_one_gets_the_task() {
 fn a_canceller_frees_whoever_joins() {
     let mut rng = Rng::new();
     let pool = executors::fixed(2).unwrap();
-    let mut cancelled = 0;
-    for round in 0..3000 {
+    let (mut accepted, mut cancelled) = (0, 0);
+    for round in rounds(3000) {
+        accepted += 1;
         let handle =
             if round % 2 == 0 { pool.submit(|| Ok(())) } else { pool.submit(|| interrupt::sleep(LONG)) }
                 .unwrap();
@@ -209,7 +225,7 @@ fn a_canceller_frees_whoever_joins() {
         cancelled += u64::from(won);
     }
     end(&pool);
-    assert_settled(&pool, 3000);
+    assert_settled(&pool, accepted);
     assert_eq!(pool.stats().cancelled, cancelled);
 }
 
@@ -217,8 +233,9 @@ fn a_canceller_frees_whoever_joins() {
 #[test]
 fn join_timeout_racing_completion_never_loses_the_result() {
     let mut rng = Rng::new();
-    let pool = executors::fixed(1).unwrap();
-    for _ in 0..5000 {
+    let (pool, mut accepted) = (executors::fixed(1).unwrap(), 0);
+    for _ in rounds(5000) {
+        accepted += 1;
         let mut dawdling = rng.fork();
         let mut handle = pool
             .submit(move || {
@@ -240,14 +257,15 @@ fn join_timeout_racing_completion_never_loses_the_result() {
         assert!(matches!(handle.try_join(), Some(Err(JoinError::Taken))));
     }
     end(&pool);
-    assert_settled(&pool, 5000);
+    assert_settled(&pool, accepted);
 }
 
 #[test]
 fn interrupting_whoever_joins_races_completion_and_loses_nothing() {
     let mut rng = Rng::new();
-    let pool = executors::fixed(1).unwrap();
-    for round in 0..2000 {
+    let (pool, mut accepted) = (executors::fixed(1).unwrap(), 0);
+    for round in rounds(2000) {
+        accepted += 1;
         let mut dawdling = rng.fork();
         let mut handle = pool
             .submit(move || {
@@ -274,7 +292,7 @@ fn interrupting_whoever_joins_races_completion_and_loses_nothing() {
         interrupt::interrupted(); // it may have come after the end
     }
     end(&pool);
-    assert_settled(&pool, 2000);
+    assert_settled(&pool, accepted);
 }
 
 #[test]
@@ -283,7 +301,9 @@ fn dropping_handles_at_any_moment_keeps_no_result_and_stops_no_task() {
     let pool = executors::fixed(2).unwrap();
     let alive = Arc::new(());
     let ran = Arc::new(AtomicUsize::new(0));
-    for _ in 0..5000 {
+    let mut accepted = 0;
+    for _ in rounds(5000) {
+        accepted += 1;
         let (value, count) = (Arc::clone(&alive), Arc::clone(&ran));
         let handle = pool
             .submit(move || {
@@ -297,9 +317,9 @@ fn dropping_handles_at_any_moment_keeps_no_result_and_stops_no_task() {
         drop(canceller);
     }
     end(&pool);
-    assert_eq!(ran.load(Ordering::Relaxed), 5000);
+    assert_eq!(ran.load(Ordering::Relaxed), accepted);
     assert_eq!(Arc::strong_count(&alive), 1);
-    assert_settled(&pool, 5000);
+    assert_settled(&pool, accepted);
 }
 
 /// Sums the leaves of a tree: each node submits its children to the pool and joins them, in some order.
@@ -324,16 +344,13 @@ fn sum(pool: &ThreadPoolExecutor, depth: usize, width: usize, mut rng: Rng) -> u
 #[test]
 fn trees_of_submit_and_join_finish_on_any_number_of_workers() {
     let mut rng = Rng::new();
-    for workers in [1, 2, 4] {
-        for kind in 0..KINDS - 1 {
-            let pool = pool(workers, workers).work_queue(queue(kind)).build().unwrap();
-            for _ in 0..4 {
-                let (inside, rng) = (pool.clone(), rng.fork());
-                assert_eq!(soon(pool.submit(move || sum(&inside, 4, 3, rng)).unwrap()).unwrap(), 81);
-            }
-            end(&pool);
-            assert_settled(&pool, 4 * (1 + 3 + 9 + 27 + 81));
-        }
+    for round in rounds(60) {
+        let workers = [1, 2, 4][round % 3];
+        let pool = pool(workers, workers).work_queue(queue(round / 3 % (KINDS - 1))).build().unwrap();
+        let (inside, rng) = (pool.clone(), rng.fork());
+        assert_eq!(soon(pool.submit(move || sum(&inside, 4, 3, rng)).unwrap()).unwrap(), 81);
+        end(&pool);
+        assert_settled(&pool, 1 + 3 + 9 + 27 + 81);
     }
 }
 
@@ -358,7 +375,7 @@ fn batches_inside_batches_finish_on_one_worker() {
     }
     for workers in [1, 2] {
         let pool = executors::fixed(workers).unwrap();
-        for _ in 0..20 {
+        for _ in rounds(20) {
             let inside = pool.clone();
             assert_eq!(soon(pool.submit(move || count(inside, 5)).unwrap()).unwrap(), 32);
         }
@@ -387,7 +404,7 @@ fn invoke_all_with_a_timeout_returns_only_handles_that_are_done() {
     let mut rng = Rng::new();
     let pool = executors::fixed(2).unwrap();
     under_load(&pool, &mut rng, |rng| {
-        for _ in 0..1000 {
+        for _ in rounds(1000) {
             let timeout = Duration::from_micros(rng.below(150) as u64);
             let batch: Vec<_> = (0..6)
                 .map(|n| {
@@ -421,7 +438,7 @@ fn invoke_any_with_a_timeout_has_one_winner_and_leaves_nothing_running() {
     let pool = executors::fixed(2).unwrap();
     let running = Arc::new(AtomicUsize::new(0));
     under_load(&pool, &mut rng, |rng| {
-        for round in 0..1000 {
+        for round in rounds(1000) {
             let timeout = Duration::from_micros(rng.below(200) as u64);
             let batch: Vec<_> = (0..5)
                 .map(|n| {
@@ -456,38 +473,35 @@ fn invoke_any_with_a_timeout_has_one_winner_and_leaves_nothing_running() {
 #[test]
 fn a_completion_service_delivers_every_task_once_whatever_becomes_of_it() {
     let mut rng = Rng::new();
-    for kind in 0..KINDS {
-        let pool = pool(2, 2).work_queue(queue(kind)).build().unwrap();
+    for round in rounds(300) {
+        let pool = pool(2, 2).work_queue(queue(round)).build().unwrap();
         let service = ExecutorCompletionService::new(pool.clone());
-        for round in 0..200 {
-            let cancellers: Vec<_> = (0..6)
-                .map(|n| service.submit(move || if n == 2 { die("two") } else { n }).unwrap())
-                .collect();
-            rng.dawdle();
-            let removed = pool.remove(cancellers[4].id());
-            let cancelled = cancellers[5].cancel(true);
-            let mut arrived: Vec<_> = (0..6)
-                .map(|_| {
-                    let handle = service.poll_timeout(LONG).unwrap().expect("all arrive");
-                    let at = cancellers.iter().position(|canceller| canceller.id() == handle.id()).unwrap();
-                    (at, handle.join())
-                })
-                .collect();
-            assert!(service.poll().is_none());
-            arrived.sort_by_key(|(at, _)| *at);
-            for (n, (at, result)) in arrived.into_iter().enumerate() {
-                assert_eq!(at, n);
-                match result {
-                    Ok(value) => assert!(value == n && !(n == 4 && removed) && !(n == 5 && cancelled)),
-                    Err(JoinError::Panicked(_)) => assert_eq!(n, 2),
-                    Err(JoinError::Abandoned) => assert!(n == 4 && removed, "round {round}"),
-                    Err(JoinError::Cancelled) => assert!(n == 5 && cancelled),
-                    Err(other) => panic!("{other}"),
-                }
+        let submit = |n| service.submit(move || if n == 2 { die("two") } else { n }).unwrap();
+        let cancellers: Vec<_> = (0..6).map(submit).collect();
+        rng.dawdle();
+        let removed = pool.remove(cancellers[4].id());
+        let cancelled = cancellers[5].cancel(true);
+        let mut arrived: Vec<_> = (0..6)
+            .map(|_| {
+                let handle = service.poll_timeout(LONG).unwrap().expect("all arrive");
+                let at = cancellers.iter().position(|canceller| canceller.id() == handle.id()).unwrap();
+                (at, handle.join())
+            })
+            .collect();
+        assert!(service.poll().is_none());
+        arrived.sort_by_key(|(at, _)| *at);
+        for (n, (at, result)) in arrived.into_iter().enumerate() {
+            assert_eq!(at, n);
+            match result {
+                Ok(value) => assert!(value == n && !(n == 4 && removed) && !(n == 5 && cancelled)),
+                Err(JoinError::Panicked(_)) => assert_eq!(n, 2),
+                Err(JoinError::Abandoned) => assert!(n == 4 && removed),
+                Err(JoinError::Cancelled) => assert!(n == 5 && cancelled),
+                Err(other) => panic!("{other}"),
             }
         }
         end(&pool);
-        assert_settled(&pool, 6 * 200);
+        assert_settled(&pool, 6);
     }
 }
 
@@ -512,8 +526,9 @@ fn a_delayed_task_joined_by_a_worker_does_not_run_before_it_is_due() {
 #[test]
 fn an_interrupted_sleep_of_a_cancelled_task_frees_its_worker() {
     let mut rng = Rng::new();
-    let pool = executors::fixed(1).unwrap();
-    for _ in 0..2000 {
+    let (pool, mut accepted) = (executors::fixed(1).unwrap(), 0);
+    for _ in rounds(2000) {
+        accepted += 2;
         let ended = Gate::new();
         let open = ended.clone();
         let sleeper = pool
@@ -532,5 +547,5 @@ fn an_interrupted_sleep_of_a_cancelled_task_frees_its_worker() {
         assert_eq!(soon(pool.submit(|| interrupt::sleep(Duration::ZERO)).unwrap()).unwrap(), Ok(()));
     }
     end(&pool);
-    assert_settled(&pool, 4000);
+    assert_settled(&pool, accepted);
 }

@@ -139,7 +139,7 @@ fn panics_of_tasks_and_hooks_on_every_worker_miscount_nothing() {
 fn captures_that_panic_when_dropped_take_no_worker_down() {
     let mut rng = Rng::new();
     let pool = pool(2, 2).build().unwrap();
-    for round in 0..1000 {
+    for round in rounds(1000) {
         let bomb = Bomb;
         match round % 5 {
             0 => pool.execute(move || drop(bomb)).unwrap(),
