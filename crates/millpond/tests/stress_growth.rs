@@ -8,9 +8,11 @@ use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::thread;
 use std::time::Duration;
 
-use millpond::queue::LinkedBlockingQueue;
-use millpond::{Builder, Hooks, RejectReason, TaskHandle, ThreadPoolExecutor, WorkQueue, WorkerInfo};
-use support::{Gate, Rng, SetOnDrop, assert_settled, end, eventually, rounds, soon, together};
+use millpond::queue::{DelayQueue, LinkedBlockingQueue};
+use millpond::{Builder, Hooks, RejectReason, TaskHandle, TaskOf, ThreadPoolExecutor, WorkQueue, WorkerInfo};
+use support::{
+    Gate, Rng, SAW_SOME, SetOnDrop, Wrapped, assert_settled, end, eventually, rounds, soon, together,
+};
 
 fn pool(core: usize, maximum: usize) -> Builder {
     ThreadPoolExecutor::builder().core_pool_size(core).maximum_pool_size(maximum)
@@ -199,6 +201,63 @@ fn a_task_queued_while_core_threads_time_out_runs() {
         eventually(|| pool.pool_size() == 0); // an idle pool shrinks to nothing
         end(pool);
         assert_settled(pool, mine[at] + others[at]);
+    }
+}
+
+// The last worker has timed out, but a task is there that is not due yet, so it decides to wait for that one, however long
+// it takes. Before it does, the task is cancelled: nothing keeps the worker any more.
+#[test]
+fn a_last_worker_on_its_way_to_wait_for_a_task_that_is_cancelled_leaves() {
+    let (looked, gate) = (Gate::new(), Gate::new());
+    let (knock, pass) = (looked.clone(), gate.clone());
+    let queue = Wrapped {
+        on_call: Box::new(move |call| {
+            if call == SAW_SOME && thread::current().name() == Some("last-1") {
+                knock.open();
+                pass.pass();
+            }
+        }),
+        ..Wrapped::new(DelayQueue::new())
+    };
+    let pool = pool(0, 1)
+        .thread_name_prefix("last-")
+        .keep_alive_time(Duration::from_millis(1))
+        .work_queue(WorkQueue::custom(queue))
+        .build()
+        .unwrap();
+    let handle = pool.submit_task(TaskOf::new(|| ()).with_delay(Duration::from_secs(3600))).unwrap();
+    looked.pass(); // its time is over, it has seen the task and stays
+    assert!(handle.cancel(false));
+    gate.open();
+    eventually(|| pool.pool_size() == 0);
+    end(&pool);
+    assert_settled(&pool, 1);
+}
+
+// The same without a slow look; and the task may also be taken by another worker, which then leaves.
+#[test]
+fn workers_that_wait_for_tasks_that_are_not_due_leave_when_there_are_none() {
+    let mut rng = Rng::new();
+    for round in rounds(400) {
+        let pool = pool(2, 2)
+            .keep_alive_time(Duration::from_micros(1 + rng.below(100) as u64))
+            .allow_core_thread_time_out(true)
+            .work_queue(WorkQueue::delay())
+            .build()
+            .unwrap();
+        let mut submit = || {
+            let delay = Duration::from_micros(rng.below(300) as u64);
+            pool.submit_task(TaskOf::new(|| ()).with_delay(delay)).unwrap()
+        };
+        let handles: Vec<_> = (0..3).map(|_| submit()).collect();
+        if round % 2 == 0 {
+            rng.dawdle();
+            let _cancelled = handles.iter().filter(|handle| handle.cancel(false)).count();
+        }
+        handles.into_iter().for_each(|handle| drop(soon(handle)));
+        eventually(|| pool.pool_size() == 0);
+        end(&pool);
+        assert_settled(&pool, 3);
     }
 }
 

@@ -10,12 +10,14 @@ use std::thread;
 use std::time::Duration;
 
 use millpond::interrupt::{self, Interrupted};
-use millpond::queue::{BlockingQueue, LinkedBlockingQueue, OfferError, PutError};
+use millpond::queue::LinkedBlockingQueue;
 use millpond::{
     Builder, Hooks, JoinError, RejectReason, RunState, Task, TaskHandle, TaskId, ThreadPoolExecutor,
     WorkQueue, WorkerInfo, executors, policy,
 };
-use support::{Gate, LONG, Rng, assert_settled, await_end, end, eventually, rounds, together};
+use support::{
+    Gate, LONG, Rng, SAW_SOME, Wrapped, assert_settled, await_end, end, eventually, rounds, together,
+};
 
 fn pool(core: usize, maximum: usize) -> Builder {
     ThreadPoolExecutor::builder().core_pool_size(core).maximum_pool_size(maximum)
@@ -389,69 +391,21 @@ fn block_racing_shutdown_frees_every_submitter() {
     }
 }
 
-/// A queue that shows a worker a task which then is gone: a look at the length by the chosen thread takes as long
-/// as the gate is closed.
-struct SlowLook {
-    queue: LinkedBlockingQueue<Task>,
-    /// The name of the thread that looks slowly.
-    slow: &'static str,
-    /// Opened when that thread has looked.
-    looked: Gate,
-    gate: Gate,
-}
-
-impl BlockingQueue<Task> for SlowLook {
-    fn offer(&self, task: Task) -> Result<(), Task> {
-        self.queue.offer(task)
-    }
-    fn put(&self, task: Task) -> Result<(), PutError<Task>> {
-        self.queue.put(task)
-    }
-    fn offer_timeout(&self, task: Task, timeout: Duration) -> Result<(), OfferError<Task>> {
-        self.queue.offer_timeout(task, timeout)
-    }
-    fn poll(&self) -> Option<Task> {
-        self.queue.poll()
-    }
-    fn take(&self) -> Result<Task, Interrupted> {
-        self.queue.take()
-    }
-    fn poll_timeout(&self, timeout: Duration) -> Result<Option<Task>, Interrupted> {
-        self.queue.poll_timeout(timeout)
-    }
-    fn len(&self) -> usize {
-        let len = self.queue.len();
-        if len > 0 && thread::current().name() == Some(self.slow) {
-            self.looked.open();
-            self.gate.pass();
-        }
-        len
-    }
-    fn remaining_capacity(&self) -> usize {
-        self.queue.remaining_capacity()
-    }
-    fn drain_to(&self, into: &mut Vec<Task>, max: usize) -> usize {
-        self.queue.drain_to(into, max)
-    }
-    fn remove_if(&self, matches: &mut dyn FnMut(&Task) -> bool) -> Vec<Task> {
-        self.queue.remove_if(matches)
-    }
-    fn for_each(&self, see: &mut dyn FnMut(&Task)) {
-        self.queue.for_each(see);
-    }
-}
-
 // Two workers of a pool in shutdown, one task. The first worker sees the task in the queue and decides to go and take
 // it. Before it is listed as waiting in the queue the second one takes the task, runs it and leaves, and finds
 // nobody whom to tell that all is over. The first then waits for a task that cannot come.
 #[test]
 fn a_worker_on_its_way_into_the_queue_of_a_pool_in_shutdown_does_not_stay_there() {
     let (looked, gate) = (Gate::new(), Gate::new());
-    let queue = SlowLook {
-        queue: LinkedBlockingQueue::unbounded(),
-        slow: "slow-1",
-        looked: looked.clone(),
-        gate: gate.clone(),
+    let (knock, pass) = (looked.clone(), gate.clone());
+    let queue = Wrapped {
+        on_call: Box::new(move |call| {
+            if call == SAW_SOME && thread::current().name() == Some("slow-1") {
+                knock.open();
+                pass.pass();
+            }
+        }),
+        ..Wrapped::new(LinkedBlockingQueue::unbounded())
     };
     let pool = pool(2, 2).thread_name_prefix("slow-").work_queue(WorkQueue::custom(queue)).build().unwrap();
     let (first, second) = (Gate::new(), Gate::new());

@@ -316,6 +316,9 @@ pub(crate) fn threads_named(prefix: &str) -> Option<usize> {
     )
 }
 
+/// What [`OnCall`] is told when `len` has seen that the queue is not empty and has not said so yet.
+pub(crate) const SAW_SOME: &str = "saw some";
+
 /// Told the name of each method of a [`Wrapped`] queue that is called.
 pub(crate) type OnCall = Box<dyn Fn(&'static str) + Send + Sync>;
 
@@ -362,7 +365,11 @@ impl<T: Send, Q: BlockingQueue<T>> BlockingQueue<T> for Wrapped<Q> {
     }
     fn len(&self) -> usize {
         (self.on_call)("len");
-        self.inner.len()
+        let len = self.inner.len();
+        if len > 0 {
+            (self.on_call)(SAW_SOME);
+        }
+        len
     }
     fn remaining_capacity(&self) -> usize {
         (self.on_call)("remaining_capacity");
