@@ -69,7 +69,7 @@ pub(super) struct PoolCore {
     generation: AtomicU64,
     pub(super) roster: Mutex<Roster>,
     /// The workers that block in a queue of the `Blocking` kind, so that they can be made to look around.
-    pub(super) in_queue: Mutex<Vec<(Arc<Sleeper>, Interrupter)>>,
+    pub(super) in_queue: Mutex<Vec<InQueue>>,
     pub(super) counters: Counters,
     /// Eager pools only: tasks accepted and not settled. Lowered before a handle resolves, so that a
     /// submit after a join finds the worker free.
@@ -79,6 +79,14 @@ pub(super) struct PoolCore {
     /// Threads in `await_termination`.
     waiting_for_end: Mutex<Vec<Arc<Sleeper>>>,
     pub(super) home: Weak<dyn Home>,
+}
+
+/// A worker that blocks in its queue.
+pub(super) struct InQueue {
+    pub(super) sleeper: Arc<Sleeper>,
+    pub(super) interrupter: Interrupter,
+    /// It is past its keep-alive time, and stays only because the queue is not empty.
+    pub(super) for_tasks: bool,
 }
 
 /// What a builder has gathered.
@@ -172,16 +180,19 @@ impl PoolCore {
 
     fn call_all_in_queue(&self) {
         let in_queue = std::mem::take(&mut *self.in_queue.lock());
-        for (_, interrupter) in in_queue {
-            interrupter.interrupt();
+        for listed in in_queue {
+            listed.interrupter.interrupt();
         }
     }
 
-    /// Tasks were taken out of the queue by somebody who is not a worker. One that blocks in the queue may have stayed
-    /// only for them.
-    fn taken_out(&self) {
+    /// Tasks were taken out of the queue by somebody who does not come back for more. A worker that blocks in the queue
+    /// may have stayed only for them.
+    pub(super) fn taken_out(&self) {
+        fence(Ordering::SeqCst); // pairs with the one in `Life::rest_in`
         if matches!(self.feed, Feed::Blocking { .. }) && self.feed.is_empty() {
-            self.call_all_in_queue();
+            let stay = |listed: &InQueue| listed.for_tasks.then(|| listed.interrupter.clone());
+            let staying: Vec<_> = self.in_queue.lock().iter().filter_map(stay).collect();
+            staying.iter().for_each(Interrupter::interrupt);
         }
         self.try_terminate();
     }
@@ -280,8 +291,8 @@ impl PoolCore {
             if seen.workers() > 0 {
                 // One that blocks in its queue may not know that nothing will come any more.
                 let sleeper = self.in_queue.lock().pop();
-                if let Some((_, interrupter)) = sleeper {
-                    interrupter.interrupt();
+                if let Some(listed) = sleeper {
+                    listed.interrupter.interrupt();
                 }
                 return;
             }

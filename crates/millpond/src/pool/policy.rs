@@ -11,7 +11,7 @@ use crate::task::Task;
 
 /// Decides what becomes of a task that the pool refused, because it is saturated or shut down.
 ///
-/// Called on the submitting thread, with none of the pool's locks held, exactly once per refused task. `Ok` means
+/// Called on the submitting thread, with none of the pool's locks held, once for each time that a task is refused. `Ok` means
 /// that the task is taken care of; `Err` goes to whoever submitted it. Any closure of this shape is a
 /// policy. A task that is dropped resolves its handle as abandoned.
 ///

@@ -124,7 +124,8 @@ pub(super) struct CountersRead {
 ///
 /// Exact when nothing moves; while tasks come and go, the figures may be some tasks apart from each other.
 /// When nothing moves, `submitted` = `completed` + `panicked` + `cancelled` + `handed_back` + `queued_count` +
-/// `active_count`. A task's outcome is counted before its handle resolves.
+/// `active_count`; a task that a join runs in place is not in `active_count`, for its worker is there already. What came
+/// of a task that ran is counted before its handle resolves.
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct PoolStats {

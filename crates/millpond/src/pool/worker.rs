@@ -2,8 +2,9 @@
 
 use std::cell::RefCell;
 use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::time::Duration;
 
-use super::core::PoolCore;
+use super::core::{InQueue, PoolCore};
 use super::ctl::RunState;
 use super::feed::Feed;
 use super::hooks::call_quietly;
@@ -11,6 +12,7 @@ use super::idle::{Rest, Seat};
 use super::roster::Worker;
 use crate::handle::{Help, Outcome, Panic};
 use crate::interrupt::{self, Nested, Sleeper};
+use crate::queue::BlockingQueue;
 use crate::sync::{Arc, Ordering, deadline_after, fence, mutant, spin_until, thread_local};
 use crate::task::{Task, TaskId};
 
@@ -52,7 +54,7 @@ pub(super) fn work(pool: &Arc<PoolCore>, worker: &Arc<Worker>) {
         pool.idle.call_one(|| pool.poll());
     }
     pool.room.made();
-    pool.try_terminate();
+    pool.taken_out();
 }
 
 /// What a worker thread has at hand.
@@ -91,8 +93,8 @@ impl Life<'_> {
                 return Some(task);
             }
             // Timed out, and not to leave, because there are tasks that nobody can have yet: wait for those.
-            let wait_on = timed_out && matches!(pool.feed, Feed::Blocking { .. });
-            match self.rest(timed && !wait_on, generation) {
+            let stay_for_tasks = timed && timed_out && matches!(pool.feed, Feed::Blocking { .. });
+            match self.rest(timed, stay_for_tasks, generation) {
                 Rest::Handed(task) => {
                     self.pass_on();
                     return Some(task);
@@ -122,15 +124,16 @@ impl Life<'_> {
         pool.idle.pass_on(!pool.feed.is_empty(), || pool.poll());
     }
 
-    /// Sleeps until there is something to look at, for at most the keep-alive time if `timed`.
-    fn rest(&self, timed: bool, generation: u64) -> Rest {
+    /// Sleeps until there is something to look at, for at most the keep-alive time if `timed`; as long as there are tasks in
+    /// the queue if `stay_for_tasks`.
+    fn rest(&self, timed: bool, stay_for_tasks: bool, generation: u64) -> Rest {
         let pool = self.pool;
-        let keep_alive = pool.settings().keep_alive;
-        let deadline = if timed { deadline_after(keep_alive) } else { None };
+        let keep_alive = timed.then(|| pool.settings().keep_alive);
         if let Feed::Blocking { queue, .. } = &pool.feed {
-            return self.rest_in(&**queue, timed.then_some(keep_alive), generation);
+            return self.rest_in(&**queue, keep_alive, stay_for_tasks, generation);
         }
         let by_hand = matches!(pool.feed, Feed::HandOver);
+        let deadline = keep_alive.and_then(deadline_after);
         pool.idle.rest(&self.seat, deadline, by_hand, || {
             if by_hand {
                 pool.room.made(); // we are a place for a task
@@ -142,25 +145,33 @@ impl Life<'_> {
     /// Blocks in a queue that knows better than we when a task may be had.
     fn rest_in(
         &self,
-        queue: &dyn crate::queue::BlockingQueue<Task>,
-        keep_alive: Option<std::time::Duration>,
+        queue: &dyn BlockingQueue<Task>,
+        keep_alive: Option<Duration>,
+        stay_for_tasks: bool,
         generation: u64,
     ) -> Rest {
         let pool = self.pool;
-        // Listed before the second look at the generation: as in `look_around`.
-        pool.in_queue.lock().push((Arc::clone(self.me), interrupt::current()));
-        let taken = if pool.generation() != generation || self.nothing_more_will_come() {
+        // Listed before the second look: as in `look_around`. Whoever takes the last task out, by hand or as a worker
+        // that then leaves, calls those on the list (`taken_out`): either it finds us there, or we find the queue empty.
+        pool.in_queue.lock().push(InQueue {
+            sleeper: Arc::clone(self.me),
+            interrupter: interrupt::current(),
+            for_tasks: stay_for_tasks,
+        });
+        fence(Ordering::SeqCst);
+        let in_vain = self.nothing_more_will_come() || (stay_for_tasks && pool.feed.is_empty());
+        let taken = if pool.generation() != generation || in_vain {
             Ok(None)
         } else {
             // A panic of a foreign queue is that queue's affair; we look around and come back.
             catch_unwind(AssertUnwindSafe(|| match keep_alive {
-                Some(keep_alive) => queue.poll_timeout(keep_alive),
-                None => queue.take().map(Some),
+                Some(keep_alive) if !stay_for_tasks => queue.poll_timeout(keep_alive),
+                _ => queue.take().map(Some),
             }))
             .unwrap_or(Err(interrupt::Interrupted))
         };
         self.me.next_epoch(); // an interrupt that comes now is late
-        pool.in_queue.lock().retain(|(listed, _)| !Arc::ptr_eq(listed, self.me));
+        pool.in_queue.lock().retain(|listed| !Arc::ptr_eq(&listed.sleeper, self.me));
         match taken {
             Ok(Some(task)) => {
                 pool.room.made();
@@ -282,7 +293,7 @@ fn drop_panic(panic: Option<Panic>) {
 
 /// Runs the waiting task `id` here, inside what runs now, if this thread is a worker of `pool`.
 pub(super) fn run_here(pool: &PoolCore, id: TaskId, place: u64) -> Help {
-    let me = WORKER.with(|slot| slot.borrow().clone());
+    let me = WORKER.try_with(|slot| slot.borrow().clone()).ok().flatten();
     let Some((my_pool, worker)) = me.filter(|(mine, _)| std::ptr::eq(&**mine, pool)) else {
         return Help::Done;
     };
