@@ -12,7 +12,7 @@ use millpond::interrupt;
 use millpond::queue::LinkedBlockingQueue;
 use millpond::{
     Builder, ExecutorCompletionService, InvokeError, JoinError, TaskOf, TaskState, ThreadPoolExecutor,
-    WorkQueue, executors,
+    WorkQueue, executors, policy,
 };
 use support::{
     Gate, LONG, Rng, SMALL, SetOnDrop, assert_settled, die, end, eventually, rounds, soon, together,
@@ -35,10 +35,14 @@ fn queue(n: usize) -> WorkQueue {
     }
 }
 
-/// A pool with each kind of queue, and how many tasks it has accepted.
+/// A pool with each kind of queue, and how many tasks it has accepted. A bounded one may be full of cancelled tasks that
+/// no worker has reached yet: submitters wait then.
 fn pools(workers: usize, remove_on_cancel: bool) -> Vec<(ThreadPoolExecutor, usize)> {
     let build = |kind| {
-        let builder = pool(workers, workers).work_queue(queue(kind)).remove_on_cancel(remove_on_cancel);
+        let builder = pool(workers, workers)
+            .work_queue(queue(kind))
+            .remove_on_cancel(remove_on_cancel)
+            .rejected_execution_handler(policy::Block::forever());
         (builder.build().unwrap(), 0)
     };
     (0..KINDS).map(build).collect()
