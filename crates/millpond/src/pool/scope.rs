@@ -70,6 +70,8 @@ impl Shared {
 trait Scoped: Tracked {
     /// The scope ends: takes the closure away if the task is out. False: it runs, and must be waited for.
     fn revoke(&self) -> bool;
+    /// A pool has it, and it has not started.
+    fn waits_in_a_pool(&self) -> bool;
 }
 
 struct ScopedCore<F, T> {
@@ -228,6 +230,11 @@ impl<T: Send, F: FnOnce() -> T + Send> Tracked for ScopedCore<F, T> {
 }
 
 impl<T: Send, F: FnOnce() -> T + Send> Scoped for ScopedCore<F, T> {
+    fn waits_in_a_pool(&self) -> bool {
+        let cell = self.cell.lock();
+        cell.work.is_some() && cell.home.is_some()
+    }
+
     fn revoke(&self) -> bool {
         let mut cell = self.cell.lock();
         if cell.counted {
@@ -381,9 +388,17 @@ impl EndOfScope<'_> {
     /// A worker that waits for its own pool runs the waiting tasks itself.
     fn help(&self) {
         let Some(helpable) = &self.shared.helpable else { return };
-        let waiting = mem::take(&mut *helpable.lock());
-        for task in waiting.iter().filter_map(Weak::upgrade) {
-            task.help();
+        let mut waiting = mem::take(&mut *helpable.lock());
+        // One that still waits afterwards is just being put into the queue, or on its way to a worker: once more.
+        waiting.retain(|task| {
+            task.upgrade().is_some_and(|task| {
+                task.help();
+                task.waits_in_a_pool()
+            })
+        });
+        if !waiting.is_empty() {
+            helpable.lock().append(&mut waiting);
+            std::thread::yield_now();
         }
     }
 }
