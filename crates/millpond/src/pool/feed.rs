@@ -262,14 +262,14 @@ impl Feed {
 
     /// The ids of the waiting tasks, in queue order.
     pub(super) fn ids(&self) -> Vec<TaskId> {
-        let mut tasks: Vec<(TaskId, i32)> = Vec::new();
+        let mut ids = Vec::new();
         match self {
             Feed::Fifo(fifo) => return fifo.ids(),
             Feed::HandOver => {}
-            Feed::Priority(queue, _) => queue.for_each(&mut |task| tasks.push((task.id(), task.priority()))),
-            Feed::Blocking { queue, .. } => queue.for_each(&mut |task| tasks.push((task.id(), 0))),
+            Feed::Priority(queue, _) => queue.for_each(&mut |task| ids.push(task.id())),
+            Feed::Blocking { queue, .. } => queue.for_each(&mut |task| ids.push(task.id())),
         }
-        tasks.into_iter().map(|(id, _)| id).collect()
+        ids
     }
 
     /// Tasks accepted by the queue so far.
