@@ -397,6 +397,14 @@ pub enum RejectReason {
     SpawnFailed,
     /// The submitting thread was interrupted while a blocking policy waited for room; its flag is still set.
     Interrupted,
+    /// The scheduler's worker has been disposed.
+    WorkerDisposed,
+    /// The scheduler can run work, but not later or again and again.
+    NotTimeCapable,
+    /// A series with a period of zero would run without end.
+    ZeroPeriod,
+    /// A hook, decorator, factory or foreign executor panicked while it was asked about the task.
+    CallbackPanicked,
 }
 
 impl fmt::Display for RejectReason {
@@ -407,6 +415,10 @@ impl fmt::Display for RejectReason {
             Self::Shutdown => "has been shut down",
             Self::SpawnFailed => "could not start a thread",
             Self::Interrupted => "had no room before the waiting thread was interrupted",
+            Self::WorkerDisposed => "has a worker that was disposed",
+            Self::NotTimeCapable => "cannot run tasks later or periodically",
+            Self::ZeroPeriod => "needs a period above zero",
+            Self::CallbackPanicked => "called a hook, decorator, factory or executor that panicked",
         })
     }
 }

@@ -1,30 +1,37 @@
 #![doc = include_str!("../README.md")]
 
+mod clock;
 mod completion;
 mod config;
 mod executor;
 pub mod executors;
 mod handle;
 pub mod interrupt;
+mod periodic;
 mod pool;
 pub mod queue;
 pub mod sizing;
 mod sync;
 mod task;
+mod threads;
+mod timer_queue;
 
 #[cfg(all(test, loom))]
 mod loom_tests;
 
+pub use clock::{Clock, ManualClock};
 pub use completion::ExecutorCompletionService;
 pub use config::ConfigError;
 pub use executor::{Executor, ExecutorExt, ExecutorService, InvokeError, RejectReason, Rejected};
 pub use executors::SingleThreadExecutor;
 pub use handle::{CancelOnDrop, Canceller, JoinError, Panic, TaskHandle, TaskState};
 pub use interrupt::Interrupted;
+pub use periodic::{Body, MissedTicks, PeriodicTask};
 pub use pool::policy::RejectedExecutionHandler;
 pub use pool::{
     Builder, Hooks, ParkedWorkers, PoolStats, RunState, Scope, ScopeRejected, ScopedTaskHandle,
-    ShutdownOutcome, ShutdownReport, ThreadPoolExecutor, WorkQueue, WorkerBody, WorkerInfo,
+    ShutdownOutcome, ShutdownReport, ThreadPoolExecutor, WorkQueue,
 };
 pub use pool::{growth, policy};
 pub use task::{Task, TaskId, TaskInfo, TaskOf};
+pub use threads::{WorkerBody, WorkerInfo};

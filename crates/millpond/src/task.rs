@@ -80,6 +80,14 @@ impl TaskInfo {
         self.label.as_ref().map_or(0, |label| label.priority)
     }
 
+    pub(crate) fn fresh() -> TaskInfo {
+        TaskInfo { id: TaskId::fresh(), label: None }
+    }
+
+    pub(crate) fn set_name(&mut self, name: Cow<'static, str>) {
+        self.label_mut().name = Some(name);
+    }
+
     fn label_mut(&mut self) -> &mut Label {
         Arc::make_mut(self.label.get_or_insert_default())
     }
@@ -125,10 +133,7 @@ impl Drop for TrackedTask {
 impl Task {
     /// Makes a task from a closure.
     pub fn new(f: impl FnOnce() + Send + 'static) -> Task {
-        Task {
-            info: TaskInfo { id: TaskId::fresh(), label: None },
-            work: Work::Plain(GivenAway::new(Box::new(f))),
-        }
+        Task { info: TaskInfo::fresh(), work: Work::Plain(GivenAway::new(Box::new(f))) }
     }
 
     pub(crate) fn tracked(id: TaskId, core: Arc<dyn Tracked>) -> Task {
@@ -137,7 +142,7 @@ impl Task {
 
     /// Gives the task a name, for hooks and error messages.
     pub fn named(mut self, name: impl Into<Cow<'static, str>>) -> Task {
-        self.info.label_mut().name = Some(name.into());
+        self.info.set_name(name.into());
         self
     }
 
@@ -291,7 +296,7 @@ impl<T: Send + 'static> TaskOf<T> {
 
     /// Gives the task a name, for hooks and error messages.
     pub fn named(mut self, name: impl Into<Cow<'static, str>>) -> Self {
-        self.info.label_mut().name = Some(name.into());
+        self.info.set_name(name.into());
         self
     }
 

@@ -10,10 +10,11 @@ use super::ThreadPoolExecutor;
 use super::core::{Plan, PoolCore, Settings};
 use super::feed::WorkQueue;
 use super::growth::GrowthRule;
-use super::hooks::{Hooks, ThreadFactory, WorkerBody, plain_threads};
+use super::hooks::Hooks;
 use super::policy::{self, Handler, RejectedExecutionHandler};
 use crate::ConfigError;
 use crate::sync::Arc;
+use crate::threads::{ThreadFactory, WorkerBody, plain_threads};
 
 /// Gathers the options of a [`ThreadPoolExecutor`].
 ///

@@ -8,7 +8,7 @@ use std::time::Duration;
 use super::ctl::{Ctl, MOST_WORKERS, RunState};
 use super::feed::Feed;
 use super::growth::GrowthRule;
-use super::hooks::{Hooks, ThreadFactory, call_quietly};
+use super::hooks::{Hooks, call_quietly};
 use super::idle::Idle;
 use super::policy::Handler;
 use super::room::Room;
@@ -20,6 +20,7 @@ use crate::handle::{Help, Home};
 use crate::interrupt::{Interrupted, Interrupter, Sleeper, Wake};
 use crate::sync::{Arc, AtomicBool, AtomicU64, AtomicUsize, Mutex, Ordering, Weak, deadline_after, fence};
 use crate::task::{Task, TaskId};
+use crate::threads::ThreadFactory;
 
 /// The settings that can change while the pool runs. `core <= maximum`, `maximum > 0`, and core threads time out
 /// only with a keep-alive above zero.

@@ -1,17 +1,12 @@
-//! What users may watch and replace: [`Hooks`], and the thread factory with its [`WorkerBody`].
+//! What users may watch: [`Hooks`].
 
-use std::fmt;
-use std::io;
 use std::panic::{AssertUnwindSafe, catch_unwind};
-use std::thread::{self, JoinHandle};
 
-use super::core::PoolCore;
-use super::roster::Worker;
-use super::worker;
 use crate::executor::RejectReason;
 use crate::handle::Panic;
 use crate::sync::Arc;
 use crate::task::TaskInfo;
+use crate::threads::WorkerInfo;
 
 /// Callbacks at the turning points of a pool's life. All do nothing unless overridden.
 ///
@@ -79,81 +74,4 @@ impl<H: Hooks + ?Sized> Hooks for Arc<H> {
 /// Calls a hook; its panic goes no further. True: it panicked.
 pub(super) fn call_quietly(hook: impl FnOnce()) -> bool {
     catch_unwind(AssertUnwindSafe(hook)).is_err()
-}
-
-/// Which worker: what hooks are told about it.
-#[derive(Debug, Clone)]
-pub struct WorkerInfo {
-    pub(super) name: Arc<str>,
-    pub(super) number: usize,
-}
-
-impl WorkerInfo {
-    /// The thread's name.
-    pub fn name(&self) -> &str {
-        &self.name
-    }
-
-    /// The worker's number in its pool, from 1.
-    pub fn number(&self) -> usize {
-        self.number
-    }
-}
-
-/// Makes the threads of a pool.
-pub(super) type ThreadFactory = dyn Fn(WorkerBody) -> io::Result<JoinHandle<()>> + Send + Sync;
-
-/// The factory of a pool that was given none.
-pub(super) fn plain_threads() -> Arc<ThreadFactory> {
-    #[cfg(loom)]
-    return Arc::new(|body: WorkerBody| {
-        loom::thread::spawn(move || body.run());
-        Ok(thread::spawn(|| {}))
-    });
-    #[cfg(not(loom))]
-    Arc::new(|body: WorkerBody| thread::Builder::new().name(body.name().to_owned()).spawn(move || body.run()))
-}
-
-/// What a new thread of the pool has to do: the thread factory passes it to the thread and calls [`run`] there.
-///
-/// Dropping it without running it counts as a failed spawn.
-///
-/// [`run`]: WorkerBody::run
-#[must_use = "a worker body that is dropped counts as a failed spawn"]
-pub struct WorkerBody {
-    pub(super) pool: Arc<PoolCore>,
-    pub(super) worker: Arc<Worker>,
-}
-
-impl WorkerBody {
-    /// The name that the thread should have.
-    pub fn name(&self) -> &str {
-        self.worker.info.name()
-    }
-
-    /// The worker's number in its pool, from 1.
-    pub fn number(&self) -> usize {
-        self.worker.info.number()
-    }
-
-    /// Works for the pool until it has no more use for this thread.
-    pub fn run(self) {
-        if self.worker.start() {
-            worker::work(&self.pool, &self.worker);
-        }
-    }
-}
-
-impl Drop for WorkerBody {
-    fn drop(&mut self) {
-        if self.worker.dropped_unrun() {
-            self.pool.spawn_failed_late(&self.worker);
-        }
-    }
-}
-
-impl fmt::Debug for WorkerBody {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("WorkerBody").field("worker", &self.worker.info).finish_non_exhaustive()
-    }
 }

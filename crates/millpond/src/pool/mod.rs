@@ -46,11 +46,12 @@ use crate::handle::TaskHandle;
 use crate::interrupt::{Interrupted, Sleeper};
 use crate::sync::Arc;
 use crate::task::{Task, TaskId, TaskOf};
+use crate::threads::WorkerBody;
 
 pub use self::builder::Builder;
 pub use self::ctl::RunState;
 pub use self::feed::WorkQueue;
-pub use self::hooks::{Hooks, WorkerBody, WorkerInfo};
+pub use self::hooks::Hooks;
 pub use self::idle::ParkedWorkers;
 pub use self::report::{ShutdownOutcome, ShutdownReport};
 pub use self::scope::{Scope, ScopeRejected, ScopedTaskHandle};

@@ -4,15 +4,15 @@
 //! thread. What a worker then does is in `worker.rs`.
 
 use std::io;
-use std::panic::{AssertUnwindSafe, catch_unwind};
 
 use super::core::PoolCore;
 use super::ctl::{RunState, Snapshot};
-use super::hooks::{WorkerBody, WorkerInfo};
 use super::stats::{Totals, WorkerCounters};
+use super::worker;
 use crate::interrupt::Sleeper;
 use crate::sync::{Arc, AtomicBool, Mutex, Ordering, fence};
 use crate::task::Task;
+use crate::threads::{ThreadLife, WorkerBody, WorkerInfo, call_factory};
 
 /// One worker, from the decision to have it until it has left.
 #[derive(Debug)]
@@ -59,7 +59,7 @@ impl Worker {
     }
 
     /// The thread is there. False: too late, the spawn has been declared failed.
-    pub(super) fn start(&self) -> bool {
+    fn start(&self) -> bool {
         let mut start = self.start.lock();
         let in_time = matches!(start.phase, Phase::Spawning | Phase::Promised);
         if in_time {
@@ -70,7 +70,7 @@ impl Worker {
     }
 
     /// The body was dropped. True: nobody else will clear up after it.
-    pub(super) fn dropped_unrun(&self) -> bool {
+    fn dropped_unrun(&self) -> bool {
         let mut start = self.start.lock();
         let was = start.phase;
         if matches!(was, Phase::Spawning | Phase::Promised) {
@@ -140,6 +140,26 @@ impl Roster {
             totals += worker.counters.totals();
         }
         totals
+    }
+}
+
+/// What a worker's thread does.
+struct WorkerLife {
+    pool: Arc<PoolCore>,
+    worker: Arc<Worker>,
+}
+
+impl ThreadLife for WorkerLife {
+    fn live(self: Box<Self>) {
+        if self.worker.start() {
+            worker::work(&self.pool, &self.worker);
+        }
+    }
+
+    fn stillborn(self: Box<Self>) {
+        if self.worker.dropped_unrun() {
+            self.pool.spawn_failed_late(&self.worker);
+        }
     }
 }
 
@@ -319,14 +339,13 @@ impl PoolCore {
     /// Calls the thread factory. None of our locks is held, and its panic stays here.
     fn spawn(self: &Arc<Self>, worker: &Arc<Worker>) -> io::Result<()> {
         let factory = Arc::clone(&self.factory.lock());
-        let body = WorkerBody { pool: Arc::clone(self), worker: Arc::clone(worker) };
-        let returned = catch_unwind(AssertUnwindSafe(|| factory(body)))
-            .unwrap_or_else(|_| Err(io::Error::other("the thread factory panicked")));
+        let life = WorkerLife { pool: Arc::clone(self), worker: Arc::clone(worker) };
+        let returned = call_factory(&*factory, WorkerBody::new(worker.info.clone(), life));
         worker.promised(returned.map(drop))
     }
 
     /// The factory promised a thread, and later dropped its body: the first task must not be lost.
-    pub(super) fn spawn_failed_late(self: &Arc<Self>, worker: &Arc<Worker>) {
+    fn spawn_failed_late(self: &Arc<Self>, worker: &Arc<Worker>) {
         let with_task = worker.start.lock().first.is_some();
         let first = self.unenlist(worker, with_task);
         if let Some(task) = first {

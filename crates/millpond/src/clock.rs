@@ -1,0 +1,203 @@
+//! What time it is, and how a test can decide that: [`Clock`] and [`ManualClock`].
+//!
+//! Everything that waits for a time of day in this crate (scheduled pools, schedulers) asks a [`Clock`]. Inside, a
+//! time is a [`Tick`]: nanoseconds since the clock's own beginning, one word, which saturates in the far future
+//! and there means never. Waiting on a manual clock is waiting to be told: whoever waits registers as a
+//! [`TimeListener`], and [`ManualClock::advance`] tells all of them before it returns.
+
+use std::fmt;
+use std::time::{Duration, Instant};
+
+use crate::sync::{Arc, AtomicU64, Mutex, OnceLock, Ordering, Weak};
+
+/// A moment of a clock: nanoseconds since it began.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) struct Tick(u64);
+
+impl Tick {
+    /// Five centuries on.
+    pub(crate) const NEVER: Tick = Tick(u64::MAX);
+
+    pub(crate) fn plus(self, duration: Duration) -> Tick {
+        let nanos = u64::try_from(duration.as_nanos()).unwrap_or(u64::MAX);
+        Tick(self.0.saturating_add(nanos))
+    }
+
+    /// How long from `now` until then: zero if that is past, `Duration::MAX` if it never comes.
+    pub(crate) fn since(self, now: Tick) -> Duration {
+        if self == Tick::NEVER { Duration::MAX } else { Duration::from_nanos(self.0.saturating_sub(now.0)) }
+    }
+
+    pub(crate) fn nanos(self) -> u64 {
+        self.0
+    }
+
+    pub(crate) fn from_nanos(nanos: u64) -> Tick {
+        Tick(nanos)
+    }
+}
+
+/// Where a scheduled pool or a scheduler takes the time from. A cheap handle.
+///
+/// [`system`](Self::system) is the monotonic clock of the machine and the default everywhere. Tests use the clock
+/// of a [`ManualClock`].
+#[derive(Clone)]
+pub struct Clock {
+    manual: Option<Arc<Manual>>,
+}
+
+/// The beginning of time for the system's clock.
+fn beginning() -> Instant {
+    static BEGINNING: OnceLock<Instant> = OnceLock::new();
+    *BEGINNING.get_or_init(Instant::now)
+}
+
+impl Clock {
+    /// The machine's monotonic clock.
+    pub fn system() -> Clock {
+        Clock { manual: None }
+    }
+
+    /// What time it is by this clock.
+    pub fn now(&self) -> Instant {
+        match &self.manual {
+            None => Instant::now(),
+            Some(manual) => manual.begin + manual.elapsed(),
+        }
+    }
+
+    pub(crate) fn tick(&self) -> Tick {
+        match &self.manual {
+            None => Tick(0).plus(beginning().elapsed()),
+            Some(manual) => Tick(0).plus(manual.elapsed()),
+        }
+    }
+
+    /// When it will be `delay` from now.
+    pub(crate) fn tick_after(&self, delay: Duration) -> Tick {
+        self.tick().plus(delay)
+    }
+
+    /// Until when a thread that waits for `due` may sleep by itself. `None`: until it is told, because that is
+    /// never, or because it is a manual clock.
+    pub(crate) fn deadline(&self, due: Tick) -> Option<Instant> {
+        match self.manual {
+            None if due != Tick::NEVER => beginning().checked_add(Duration::from_nanos(due.0)),
+            _ => None,
+        }
+    }
+
+    /// Has `listener` told when a manual clock is advanced. The machine's clock tells nobody.
+    pub(crate) fn tell(&self, listener: Weak<dyn TimeListener>) {
+        if let Some(manual) = &self.manual {
+            let mut listeners = manual.listeners.lock();
+            listeners.retain(|listener| listener.strong_count() > 0);
+            listeners.push(listener);
+        }
+    }
+
+    /// The number by which timers of the same clock find each other; `None` for the machine's.
+    pub(crate) fn manual(&self) -> Option<&Arc<Manual>> {
+        self.manual.as_ref()
+    }
+}
+
+impl Default for Clock {
+    fn default() -> Self {
+        Clock::system()
+    }
+}
+
+impl fmt::Debug for Clock {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match &self.manual {
+            None => f.write_str("Clock(system)"),
+            Some(manual) => write!(f, "Clock(manual, {:?})", manual.elapsed()),
+        }
+    }
+}
+
+/// Somebody who waits for a manual clock.
+pub(crate) trait TimeListener: Send + Sync {
+    /// It is later now: hands out all that fell due.
+    fn time_moved(&self);
+}
+
+pub(crate) struct Manual {
+    begin: Instant,
+    /// Nanoseconds since `begin`. SeqCst: who adds to what waits and then reads the time, and who moves the time and then
+    /// looks at what waits, must not both miss the other.
+    elapsed: AtomicU64,
+    listeners: Mutex<Vec<Weak<dyn TimeListener>>>,
+}
+
+impl Manual {
+    fn elapsed(&self) -> Duration {
+        Duration::from_nanos(self.elapsed.load(Ordering::SeqCst))
+    }
+}
+
+/// A clock that stands still until it is advanced: for tests that do not sleep.
+///
+/// # Examples
+/// ```
+/// use millpond::{ManualClock, ScheduledThreadPoolExecutor};
+/// use std::time::Duration;
+///
+/// let time = ManualClock::new();
+/// let pool = ScheduledThreadPoolExecutor::builder().core_pool_size(1).clock(time.clock()).build()?;
+/// let tomorrow = pool.schedule(Duration::from_secs(24 * 3600), || "good morning")?;
+/// assert!(!tomorrow.is_done());
+/// time.advance(Duration::from_secs(24 * 3600));
+/// assert_eq!(tomorrow.join()?, "good morning");
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
+#[derive(Clone)]
+pub struct ManualClock {
+    manual: Arc<Manual>,
+}
+
+impl ManualClock {
+    /// A clock that has just begun.
+    pub fn new() -> ManualClock {
+        let begin = Instant::now();
+        ManualClock {
+            manual: Arc::new(Manual { begin, elapsed: AtomicU64::new(0), listeners: Mutex::new(Vec::new()) }),
+        }
+    }
+
+    /// The clock, for a pool or a scheduler.
+    pub fn clock(&self) -> Clock {
+        Clock { manual: Some(Arc::clone(&self.manual)) }
+    }
+
+    /// How far it has been advanced.
+    pub fn elapsed(&self) -> Duration {
+        self.manual.elapsed()
+    }
+
+    /// Moves the time forward by `duration`. On return all that fell due has been handed to its threads; it may still
+    /// be running, or wait for one that is busy.
+    pub fn advance(&self, duration: Duration) {
+        let nanos = u64::try_from(duration.as_nanos()).unwrap_or(u64::MAX);
+        // Five centuries are enough, and an `Instant` can hold them.
+        let moved = |now: u64| Some(now.saturating_add(nanos).min(u64::MAX - 1));
+        let _ = self.manual.elapsed.fetch_update(Ordering::SeqCst, Ordering::SeqCst, moved);
+        let listeners = self.manual.listeners.lock().clone();
+        for listener in listeners.iter().filter_map(Weak::upgrade) {
+            listener.time_moved();
+        }
+    }
+}
+
+impl Default for ManualClock {
+    fn default() -> Self {
+        ManualClock::new()
+    }
+}
+
+impl fmt::Debug for ManualClock {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("ManualClock").field("elapsed", &self.elapsed()).finish()
+    }
+}

@@ -1,0 +1,145 @@
+//! Work that runs again and again: [`PeriodicTask`], and the rule for when the next run is due.
+
+use std::borrow::Cow;
+use std::fmt;
+use std::time::Duration;
+
+use crate::clock::Tick;
+use crate::sync::GivenAway;
+use crate::task::TaskInfo;
+
+/// What runs, boxed: the form in which hooks and decorators see work.
+pub type Body = Box<dyn FnMut() + Send>;
+
+/// What a fixed-rate series does about runs whose time passed while it was busy.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum MissedTicks {
+    /// Each missed run takes place, one at once after the other, until the series is on time again. As in the JDK.
+    #[default]
+    CatchUp,
+    /// One run takes place at once for all that were missed, then the series is back on its grid.
+    Coalesce,
+    /// Missed runs are left out: the series waits for the next point of its grid.
+    Skip,
+}
+
+/// The work of a series, with its name and what it does about missed runs.
+///
+/// # Examples
+/// ```
+/// use millpond::{MissedTicks, PeriodicTask, executors};
+/// use std::time::Duration;
+///
+/// let pool = executors::scheduled(1);
+/// let flush = PeriodicTask::new(|| println!("flushed")).named("flush").missed_ticks(MissedTicks::Skip);
+/// let series = pool.schedule_at_fixed_rate_task(Duration::ZERO, Duration::from_secs(1), flush)?;
+/// series.cancel(true);
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
+#[must_use = "a periodic task does nothing until it is scheduled"]
+pub struct PeriodicTask {
+    pub(crate) info: TaskInfo,
+    /// Given away when it is scheduled, so that the task can be shared until then.
+    pub(crate) body: GivenAway<Body>,
+    pub(crate) missed: MissedTicks,
+}
+
+impl PeriodicTask {
+    /// Makes the work of a series from a closure.
+    pub fn new(f: impl FnMut() + Send + 'static) -> PeriodicTask {
+        PeriodicTask {
+            info: TaskInfo::fresh(),
+            body: GivenAway::new(Box::new(f)),
+            missed: MissedTicks::default(),
+        }
+    }
+
+    /// Gives it a name, for hooks and error messages.
+    pub fn named(mut self, name: impl Into<Cow<'static, str>>) -> PeriodicTask {
+        self.info.set_name(name.into());
+        self
+    }
+
+    /// Sets what it does about missed runs. Default: [`MissedTicks::CatchUp`]. Of no effect with a fixed delay.
+    pub fn missed_ticks(mut self, missed: MissedTicks) -> PeriodicTask {
+        self.missed = missed;
+        self
+    }
+}
+
+impl fmt::Debug for PeriodicTask {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("PeriodicTask")
+            .field("info", &self.info)
+            .field("missed", &self.missed)
+            .finish_non_exhaustive()
+    }
+}
+
+/// When a series runs.
+#[derive(Debug, Clone, Copy)]
+pub(crate) enum Rhythm {
+    /// A period after the run before was due.
+    Rate(Duration, MissedTicks),
+    /// A delay after the run before ended.
+    Delay(Duration),
+}
+
+impl Rhythm {
+    /// When the next run is due, if one that was due at `due` has ended `now`.
+    pub(crate) fn next(self, due: Tick, now: Tick) -> Tick {
+        let (period, missed) = match self {
+            Rhythm::Delay(delay) => return now.plus(delay),
+            Rhythm::Rate(period, missed) => (period, missed),
+        };
+        let next = due.plus(period);
+        if next >= now || period.is_zero() {
+            return next;
+        }
+        let step = u64::try_from(period.as_nanos()).unwrap_or(u64::MAX);
+        let late = now.nanos() - next.nanos();
+        match missed {
+            MissedTicks::CatchUp => next,
+            MissedTicks::Coalesce => Tick::from_nanos(next.nanos() + late / step * step),
+            MissedTicks::Skip => next.plus(Duration::from_nanos(late.div_ceil(step).saturating_mul(step))),
+        }
+    }
+}
+
+#[cfg(all(test, not(loom)))]
+mod tests {
+    use super::*;
+
+    fn next(missed: MissedTicks, due: u64, now: u64) -> u64 {
+        Rhythm::Rate(Duration::from_nanos(10), missed)
+            .next(Tick::from_nanos(due), Tick::from_nanos(now))
+            .nanos()
+    }
+
+    #[test]
+    fn a_series_in_time_stays_on_its_grid_whatever_it_does_about_missed_runs() {
+        for missed in [MissedTicks::CatchUp, MissedTicks::Coalesce, MissedTicks::Skip] {
+            assert_eq!(next(missed, 100, 100), 110);
+            assert_eq!(next(missed, 100, 109), 110);
+            assert_eq!(next(missed, 100, 110), 110, "due now is not missed");
+        }
+    }
+
+    #[test]
+    fn missed_runs_are_made_up_for_or_merged_or_left_out() {
+        assert_eq!(next(MissedTicks::CatchUp, 100, 135), 110);
+        assert_eq!(next(MissedTicks::Coalesce, 100, 135), 130, "one run for 110, 120 and 130");
+        assert_eq!(next(MissedTicks::Coalesce, 130, 135), 140, "then the grid");
+        assert_eq!(next(MissedTicks::Skip, 100, 135), 140);
+        assert_eq!(next(MissedTicks::Skip, 100, 130), 130, "the point that is now is not missed");
+    }
+
+    #[test]
+    fn a_fixed_delay_counts_from_the_end_of_the_run_and_never_overflows() {
+        let delay = |delay, now| Rhythm::Delay(delay).next(Tick::from_nanos(0), now);
+        assert_eq!(delay(Duration::from_nanos(10), Tick::from_nanos(35)).nanos(), 45);
+        assert_eq!(delay(Duration::MAX, Tick::from_nanos(35)), Tick::NEVER);
+        let rate = Rhythm::Rate(Duration::MAX, MissedTicks::Skip);
+        assert_eq!(rate.next(Tick::from_nanos(5), Tick::from_nanos(35)), Tick::NEVER);
+    }
+}

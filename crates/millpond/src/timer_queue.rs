@@ -1,0 +1,265 @@
+//! What waits for its time: ordered by due time, then by number, with removal by key.
+//!
+//! An indexed four-ary heap. The heap holds only what is compared and the index of the entry; entries stay where they are, in a
+//! slab, and know their place in the heap, so that a timer that is cancelled, as most are, is taken out without
+//! a search.
+
+use crate::clock::Tick;
+
+/// Where an entry is. Stays valid until the entry leaves, and is never mistaken for a later one's.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Key(u64);
+
+impl Key {
+    fn new(slot: u32, generation: u32) -> Key {
+        Key(u64::from(generation) << 32 | u64::from(slot))
+    }
+    #[expect(clippy::cast_possible_truncation, reason = "the two halves")]
+    fn parts(self) -> (u32, u32) {
+        (self.0 as u32, (self.0 >> 32) as u32)
+    }
+    pub(crate) fn to_bits(self) -> u64 {
+        self.0
+    }
+    pub(crate) fn from_bits(bits: u64) -> Key {
+        Key(bits)
+    }
+}
+
+/// What decides the order.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+struct Rank {
+    due: Tick,
+    number: u64,
+}
+
+#[derive(Debug, Clone, Copy)]
+struct Node {
+    rank: Rank,
+    slot: u32,
+}
+
+#[derive(Debug)]
+struct Slot<T> {
+    generation: u32,
+    /// Its place in the heap; if the slot is free, the next free one.
+    at: u32,
+    item: Option<T>,
+}
+
+/// A queue in time.
+#[derive(Debug)]
+pub(crate) struct TimerQueue<T> {
+    heap: Vec<Node>,
+    slots: Vec<Slot<T>>,
+    free: u32,
+}
+
+const ARITY: usize = 4;
+const NONE: u32 = u32::MAX;
+
+impl<T> TimerQueue<T> {
+    pub(crate) fn new() -> Self {
+        TimerQueue { heap: Vec::new(), slots: Vec::new(), free: NONE }
+    }
+
+    pub(crate) fn len(&self) -> usize {
+        self.heap.len()
+    }
+
+    pub(crate) fn is_empty(&self) -> bool {
+        self.heap.is_empty()
+    }
+
+    /// Puts `item` in. Among equal due times the lower `number` comes first; no two may have both equal.
+    pub(crate) fn insert(&mut self, due: Tick, number: u64, item: T) -> Key {
+        let slot = self.take_slot(item);
+        let at = self.heap.len();
+        self.heap.push(Node { rank: Rank { due, number }, slot });
+        self.rise(at);
+        Key::new(slot, self.slots[slot as usize].generation)
+    }
+
+    /// Takes the entry of `key` out, if it is still there.
+    pub(crate) fn remove(&mut self, key: Key) -> Option<T> {
+        let (slot, generation) = key.parts();
+        let entry = self.slots.get(slot as usize)?;
+        if entry.generation != generation || entry.item.is_none() {
+            return None;
+        }
+        Some(self.take_at(entry.at as usize).2)
+    }
+
+    /// The item of `key`, if it is still there.
+    pub(crate) fn get(&self, key: Key) -> Option<&T> {
+        let (slot, generation) = key.parts();
+        let entry = self.slots.get(slot as usize)?;
+        if entry.generation == generation { entry.item.as_ref() } else { None }
+    }
+
+    /// When the entry of `key` is due.
+    pub(crate) fn due(&self, key: Key) -> Option<Tick> {
+        self.get(key)?;
+        let (slot, _) = key.parts();
+        Some(self.heap[self.slots[slot as usize].at as usize].rank.due)
+    }
+
+    /// The first entry and when it is due.
+    pub(crate) fn first(&self) -> Option<(Tick, &T)> {
+        let node = self.heap.first()?;
+        Some((node.rank.due, self.slots[node.slot as usize].item.as_ref().expect("listed, so there")))
+    }
+
+    pub(crate) fn first_due(&self) -> Option<Tick> {
+        self.heap.first().map(|node| node.rank.due)
+    }
+
+    /// Takes the first entry out: when it was due, its number and the item.
+    pub(crate) fn pop(&mut self) -> Option<(Tick, u64, T)> {
+        if self.heap.is_empty() { None } else { Some(self.take_at(0)) }
+    }
+
+    /// Takes the first entry out if it is due.
+    pub(crate) fn pop_due(&mut self, now: Tick) -> Option<(Tick, u64, T)> {
+        if self.first_due()? <= now { self.pop() } else { None }
+    }
+
+    /// Takes out all that `unwanted` accepts, in order.
+    pub(crate) fn remove_if(&mut self, mut unwanted: impl FnMut(&T) -> bool) -> Vec<T> {
+        let mut chosen: Vec<Node> = Vec::new();
+        for node in &self.heap {
+            if unwanted(self.slots[node.slot as usize].item.as_ref().expect("listed, so there")) {
+                chosen.push(*node);
+            }
+        }
+        chosen.sort_unstable_by_key(|node| node.rank);
+        let take = |node: Node| self.take_at(self.slots[node.slot as usize].at as usize).2;
+        chosen.into_iter().map(take).collect()
+    }
+
+    /// Shows all entries, in order.
+    pub(crate) fn for_each(&self, mut see: impl FnMut(Tick, &T)) {
+        let mut all = self.heap.clone();
+        all.sort_unstable_by_key(|node| node.rank);
+        for node in all {
+            see(node.rank.due, self.slots[node.slot as usize].item.as_ref().expect("listed, so there"));
+        }
+    }
+
+    fn take_slot(&mut self, item: T) -> u32 {
+        if self.free == NONE {
+            let slot = u32::try_from(self.slots.len()).ok().filter(|slot| *slot != NONE);
+            self.slots.push(Slot { generation: 0, at: 0, item: Some(item) });
+            return slot.expect("four thousand million entries do not fit into memory");
+        }
+        let slot = self.free;
+        let entry = &mut self.slots[slot as usize];
+        self.free = entry.at;
+        entry.item = Some(item);
+        slot
+    }
+
+    /// Takes out what is at `at` in the heap.
+    fn take_at(&mut self, at: usize) -> (Tick, u64, T) {
+        let node = self.heap.swap_remove(at);
+        if at < self.heap.len() {
+            let parent_is_later = at > 0 && self.heap[(at - 1) / ARITY].rank > self.heap[at].rank;
+            if parent_is_later { self.rise(at) } else { self.sink(at) }
+        }
+        let entry = &mut self.slots[node.slot as usize];
+        let item = entry.item.take().expect("listed, so there");
+        entry.generation = entry.generation.wrapping_add(1);
+        entry.at = self.free;
+        self.free = node.slot;
+        (node.rank.due, node.rank.number, item)
+    }
+
+    fn settle(&mut self, at: usize, node: Node) {
+        self.heap[at] = node;
+        self.slots[node.slot as usize].at = u32::try_from(at).expect("as many as slots");
+    }
+
+    fn rise(&mut self, mut at: usize) {
+        let node = self.heap[at];
+        while at > 0 {
+            let parent = (at - 1) / ARITY;
+            if self.heap[parent].rank < node.rank {
+                break;
+            }
+            self.settle(at, self.heap[parent]);
+            at = parent;
+        }
+        self.settle(at, node);
+    }
+
+    fn sink(&mut self, mut at: usize) {
+        let node = self.heap[at];
+        loop {
+            let first = at * ARITY + 1;
+            let last = (first + ARITY).min(self.heap.len());
+            let Some(least) = (first..last).min_by_key(|child| self.heap[*child].rank) else { break };
+            if self.heap[least].rank > node.rank {
+                break;
+            }
+            self.settle(at, self.heap[least]);
+            at = least;
+        }
+        self.settle(at, node);
+    }
+}
+
+#[cfg(all(test, not(loom)))]
+mod tests {
+    use super::*;
+
+    fn tick(nanos: u64) -> Tick {
+        Tick::from_nanos(nanos)
+    }
+
+    /// Against a sorted list: every mixture of insertions, removals and pops gives the same.
+    #[test]
+    fn behaves_like_a_sorted_list() {
+        let mut seed = 42_u64;
+        let mut random = move |below: u64| {
+            seed = seed.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+            (seed >> 33) % below
+        };
+        for _ in 0..50 {
+            let mut queue = TimerQueue::new();
+            let mut model: Vec<(u64, u64, Key)> = Vec::new();
+            for number in 0..400 {
+                match random(4) {
+                    0 | 1 => {
+                        let due = random(50);
+                        let key = queue.insert(tick(due), number, number);
+                        model.push((due, number, key));
+                        model.sort_by_key(|(due, number, _)| (*due, *number));
+                    }
+                    2 if !model.is_empty() => {
+                        let (due, number, key) = model.remove(random(model.len() as u64) as usize);
+                        assert_eq!(queue.due(key), Some(tick(due)));
+                        assert_eq!(queue.remove(key), Some(number));
+                        assert_eq!(queue.remove(key), None, "a key serves once");
+                    }
+                    _ => {
+                        let now = random(50);
+                        let expected = model.first().filter(|(due, ..)| *due <= now).copied();
+                        assert_eq!(queue.pop_due(tick(now)).map(|(_, _, item)| item), expected.map(|e| e.1));
+                        if expected.is_some() {
+                            model.remove(0);
+                        }
+                    }
+                }
+                assert_eq!(queue.len(), model.len());
+                assert_eq!(queue.first_due(), model.first().map(|(due, ..)| tick(*due)));
+            }
+            let mut seen = Vec::new();
+            queue.for_each(|_, number| seen.push(*number));
+            assert_eq!(seen, model.iter().map(|(_, number, _)| *number).collect::<Vec<_>>());
+            let odd = queue.remove_if(|number| number % 2 == 1);
+            assert_eq!(odd, seen.iter().copied().filter(|n| n % 2 == 1).collect::<Vec<_>>());
+            let rest: Vec<u64> = std::iter::from_fn(|| queue.pop().map(|(_, _, item)| item)).collect();
+            assert_eq!(rest, seen.into_iter().filter(|n| n % 2 == 0).collect::<Vec<_>>());
+        }
+    }
+}
