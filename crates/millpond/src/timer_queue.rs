@@ -191,12 +191,16 @@ impl<T> TimerQueue<T> {
         } else {
             self.in_closed -= 1;
         }
-        self.shrink();
+        let unused = self.heap.len() < self.heap.capacity().max(self.slots.len()) / 4;
+        if unused || self.open < self.slots.len() {
+            self.shrink();
+        }
         item
     }
 
-    /// Gives memory back when three quarters are unused. Half of it, so that the work is paid for by the removals
+    /// Gives memory back where three quarters are unused. Half of it, so that the work is paid for by the removals
     /// before, and is not due again after the next few.
+    #[cold]
     fn shrink(&mut self) {
         let room = self.heap.capacity();
         if room > KEPT && self.heap.len() < room / 4 {

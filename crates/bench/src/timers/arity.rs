@@ -1,4 +1,4 @@
-//! The library's heap with another number of children.
+//! The library's heap with another number of children. It keeps its memory.
 
 use crate::clock::Tick;
 use crate::{Item, Timers};

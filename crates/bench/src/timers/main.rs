@@ -6,7 +6,6 @@
 mod arity;
 mod clock;
 mod lazy;
-mod thin;
 #[path = "../../../millpond/src/timer_queue.rs"]
 #[allow(dead_code, reason = "the file is the library's, and the library uses all of it")]
 mod timer_queue;
@@ -60,7 +59,7 @@ struct Random(u64);
 impl Random {
     fn below(&mut self, bound: u64) -> u64 {
         self.0 = self.0.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
-        (u128::from(self.0) * u128::from(bound) >> 64) as u64
+        ((u128::from(self.0) * u128::from(bound)) >> 64) as u64
     }
     fn due(&mut self) -> Tick {
         Tick::from_nanos(self.below(MINUTE))
@@ -202,9 +201,9 @@ type Round = fn(usize, u64) -> [f64; COLUMNS.len()];
 
 const STRUCTURES: [(&str, Round); 6] = [
     ("kept: 4-ary heap", round::<TimerQueue<Item>>),
-    ("2-ary heap", round::<arity::Heap<2>>),
-    ("8-ary heap", round::<arity::Heap<8>>),
-    ("4-ary, thin nodes", round::<thin::Thin>),
+    ("2-ary", round::<arity::Heap<2>>),
+    ("4-ary, never cut", round::<arity::Heap<4>>),
+    ("8-ary", round::<arity::Heap<8>>),
     ("lazy deletion", round::<lazy::Lazy>),
     ("wheel", round::<wheel::Wheel>),
 ];
@@ -218,7 +217,7 @@ fn main() {
     println!("| pending | structure | {} |", COLUMNS.join(" | "));
     println!("|---|---|{}", "---:|".repeat(COLUMNS.len()));
     for n in [1_000, 10_000, 100_000, 1_000_000].into_iter().filter(|n| *n <= largest) {
-        let rounds = (3_000_000 / n).clamp(5, 201) as u64;
+        let rounds = (3_000_000 / n).clamp(9, 201) as u64;
         let mut figures = vec![vec![Vec::new(); COLUMNS.len()]; STRUCTURES.len()];
         for seed in 0..rounds {
             for (structure, (_, round)) in STRUCTURES.iter().enumerate() {
