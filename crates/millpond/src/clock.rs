@@ -96,6 +96,11 @@ impl Clock {
         }
     }
 
+    /// It is a manual clock, which tells those who wait. With the machine's clock they wake by themselves.
+    pub(crate) fn tells(&self) -> bool {
+        self.manual.is_some()
+    }
+
     /// The number by which timers of the same clock find each other; `None` for the machine's.
     pub(crate) fn manual(&self) -> Option<&Arc<Manual>> {
         self.manual.as_ref()
