@@ -81,6 +81,10 @@ impl Clock {
     /// Until when a thread that waits for `due` may sleep by itself. `None`: until it is told, because that is
     /// never, or because it is a manual clock.
     pub(crate) fn deadline(&self, due: Tick) -> Option<Instant> {
+        #[cfg(loom)]
+        if self.manual.is_some() && !self.tells() && due != Tick::NEVER {
+            return Some(Instant::now() + Duration::from_secs(3600)); // when the model says so
+        }
         match self.manual {
             None if due != Tick::NEVER => beginning().checked_add(Duration::from_nanos(due.0)),
             _ => None,
@@ -89,7 +93,7 @@ impl Clock {
 
     /// Has `listener` told when a manual clock is advanced. The machine's clock tells nobody.
     pub(crate) fn tell(&self, listener: Weak<dyn TimeListener>) {
-        if let Some(manual) = &self.manual {
+        if let Some(manual) = self.manual.as_ref().filter(|_| self.tells()) {
             let mut listeners = manual.listeners.lock();
             listeners.retain(|listener| listener.strong_count() > 0);
             listeners.push(listener);
@@ -98,6 +102,10 @@ impl Clock {
 
     /// It is a manual clock, which tells those who wait. With the machine's clock they wake by themselves.
     pub(crate) fn tells(&self) -> bool {
+        #[cfg(loom)]
+        if self.manual.as_ref().is_some_and(|manual| manual.silent) {
+            return false;
+        }
         self.manual.is_some()
     }
 
@@ -134,6 +142,9 @@ pub(crate) struct Manual {
     /// looks at what waits, must not both miss the other.
     elapsed: AtomicU64,
     listeners: Mutex<Vec<Weak<dyn TimeListener>>>,
+    /// It tells nobody: whoever waits does so with a deadline, as with the machine's clock.
+    #[cfg(loom)]
+    silent: bool,
 }
 
 impl Manual {
@@ -165,10 +176,23 @@ pub struct ManualClock {
 impl ManualClock {
     /// A clock that has just begun.
     pub fn new() -> ManualClock {
-        let begin = Instant::now();
         ManualClock {
-            manual: Arc::new(Manual { begin, elapsed: AtomicU64::new(0), listeners: Mutex::new(Vec::new()) }),
+            manual: Arc::new(Manual {
+                begin: Instant::now(),
+                elapsed: AtomicU64::new(0),
+                listeners: Mutex::new(Vec::new()),
+                #[cfg(loom)]
+                silent: false,
+            }),
         }
+    }
+
+    /// In a model, the machine's clock: deadlines end by `Sleeper::fire_timer_once`.
+    #[cfg(loom)]
+    pub(crate) fn silent() -> ManualClock {
+        let mut clock = ManualClock::new();
+        Arc::get_mut(&mut clock.manual).expect("not shared yet").silent = true;
+        clock
     }
 
     /// The clock, for a pool or a scheduler.

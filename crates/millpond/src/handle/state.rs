@@ -12,7 +12,7 @@ use std::time::Instant;
 use super::{JoinError, Panic};
 use crate::interrupt::{self, Interrupter, Sleeper, Wake};
 use crate::periodic::Body;
-use crate::sync::{Arc, AtomicU8, AtomicU64, Mutex, Ordering, Weak, spin_until};
+use crate::sync::{Arc, AtomicBool, AtomicU8, AtomicU64, Mutex, Ordering, Weak, spin_until};
 use crate::task::TaskId;
 
 /// How far a task has come.
@@ -65,12 +65,33 @@ pub(crate) trait Home: Send + Sync {
 }
 
 /// What came of running a task in place.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone)]
 pub(crate) enum Help {
     /// It was run, or it is not for us to run.
     Done,
     /// It may not start before that: come back then.
     NotBefore(Instant),
+    /// It may not start yet, and only others know when: come back when told.
+    WhenTold(Arc<Told>),
+}
+
+/// A thread that waits to be told to try again.
+#[derive(Debug)]
+pub(crate) struct Told {
+    sleeper: Arc<Sleeper>,
+    told: AtomicBool,
+}
+
+impl Told {
+    /// For the calling thread.
+    pub(crate) fn for_this_thread() -> Arc<Told> {
+        Arc::new(Told { sleeper: Sleeper::current(), told: AtomicBool::new(false) })
+    }
+
+    pub(crate) fn tell(&self) {
+        self.told.store(true, Ordering::Release);
+        self.sleeper.unpark();
+    }
 }
 
 /// Where in its queue a task is. A hint, which the queue checks against the task's id.
@@ -373,7 +394,8 @@ impl<T: Send + 'static, W: Work<T> + 'static> Core<T, W> {
         true
     }
 
-    fn sleep_until_done(&self, deadline: Option<Instant>) -> Wake {
+    /// Sleeps until the task is done, or `told` is.
+    fn sleep_until_done(&self, deadline: Option<Instant>, told: Option<&Told>) -> Wake {
         if spin_until(|| self.is_done()) {
             return Wake::Ready;
         }
@@ -383,8 +405,9 @@ impl<T: Send + 'static, W: Work<T> + 'static> Core<T, W> {
         }
         // No wake-up is lost: whoever makes the task done does it under the lock that installed us, and then
         // wakes the waiter it found there.
-        let wake = me.wait(deadline, || self.is_done());
-        if wake != Wake::Ready {
+        let is_told = || told.is_some_and(|told| told.told.load(Ordering::Acquire));
+        let wake = me.wait(deadline, || self.is_done() || is_told());
+        if !self.is_done() {
             let _ = self.wait_as(Waiter::Nobody);
         }
         wake
@@ -518,12 +541,14 @@ impl<T: Send + 'static, W: Work<T> + 'static> Joinable<T> for Core<T, W> {
                 return Wake::Ready;
             }
             // Ours to run, but later: until then we wait like anybody else.
-            let try_again = match self.help() {
-                Help::NotBefore(due) if deadline.is_none_or(|deadline| due < deadline) => Some(due),
-                _ => None,
+            let (try_again, told) = match self.help() {
+                Help::NotBefore(due) if deadline.is_none_or(|deadline| due < deadline) => (Some(due), None),
+                Help::WhenTold(told) => (None, Some(told)),
+                _ => (None, None),
             };
-            match self.sleep_until_done(try_again.or(deadline)) {
+            match self.sleep_until_done(try_again.or(deadline), told.as_deref()) {
                 Wake::TimedOut if try_again.is_some() => {}
+                Wake::Ready if !self.is_done() => {}
                 wake => return wake,
             }
         }

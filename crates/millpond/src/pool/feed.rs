@@ -237,10 +237,7 @@ impl Feed {
                 });
                 due.filter(|due| *due > Instant::now()).map(Help::NotBefore)
             }
-            Feed::Timed(timed) => {
-                let due = timed.due(id, place)?;
-                Some(timed.clock().deadline(due).map_or(Help::Done, Help::NotBefore))
-            }
+            Feed::Timed(timed) => timed.not_yet(id, place),
             _ => None,
         }
     }

@@ -29,6 +29,10 @@ mod worker;
 #[path = "../loom_tests/pool.rs"]
 mod models;
 
+#[cfg(all(test, loom))]
+#[path = "../loom_tests/timed.rs"]
+mod timed_models;
+
 use std::error::Error;
 use std::fmt;
 use std::io;

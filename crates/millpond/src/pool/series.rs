@@ -62,7 +62,10 @@ impl PoolCore {
         fence(Ordering::SeqCst); // A2
         // A cancel that came before this found no pool to tell, so it is for us to free the place. One that comes after
         // finds the pool, and the place that `insert` wrote: both look under the lock of the task's state.
-        if !shared.entered(&self.home) && shared.state() == TaskState::Cancelled {
+        if !shared.entered(&self.home)
+            && shared.state() == TaskState::Cancelled
+            && !mutant("forget_the_place")
+        {
             self.cancelled(id, shared.place().get());
         }
         if !self.may_run(timed, true) && !mutant("run_again_regardless") {

@@ -25,7 +25,8 @@ use std::fmt;
 
 use super::idle::{Idle, Nap, Rest, Seat};
 use crate::clock::{Clock, Tick};
-use crate::sync::{Arc, AtomicBool, AtomicUsize, Mutex, MutexGuard, Ordering, mutant};
+use crate::handle::{Help, Told};
+use crate::sync::{Arc, AtomicBool, AtomicUsize, Mutex, Ordering, Weak, mutant};
 use crate::task::{Task, TaskId};
 use crate::timer_queue::{Key, TimerQueue};
 
@@ -49,6 +50,8 @@ struct Waiting {
     /// The most entries there were since the queue was last empty.
     most: usize,
     leader: Option<Leader>,
+    /// Workers that join a task whose time has not come by a manual clock.
+    joiners: Vec<Weak<Told>>,
 }
 
 struct Entry {
@@ -103,6 +106,7 @@ impl Timed {
                 pushed: 0,
                 most: 0,
                 leader: None,
+                joiners: Vec::new(),
             }),
             keep_periodic: AtomicBool::new(false),
             keep_delayed: AtomicBool::new(true),
@@ -131,10 +135,9 @@ impl Timed {
         if number == fresh {
             waiting.next_number += 1;
         }
-        let shared = task.shared().cloned();
         let key = waiting.entries.insert(due, number, Entry { due, task });
-        if let Some(shared) = shared {
-            shared.place().set(key.to_bits());
+        if let Some(entry) = waiting.entries.get(key) {
+            entry.task.set_place(key.to_bits());
         }
         waiting.pushed += 1;
         waiting.most = waiting.most.max(waiting.entries.len());
@@ -163,11 +166,18 @@ impl Timed {
         Some(entry.task)
     }
 
-    /// When the task `id` is due, if it waits and that is later than now.
-    pub(super) fn due(&self, id: TaskId, place: u64) -> Option<Tick> {
-        let waiting = self.waiting.lock();
+    /// If the task `id` waits for its time: when a worker that joins it should come back to run it.
+    pub(super) fn not_yet(&self, id: TaskId, place: u64) -> Option<Help> {
+        let mut waiting = self.waiting.lock();
         let entry = waiting.entries.get(Key::from_bits(place)).filter(|entry| entry.task.id() == id)?;
-        Some(entry.due).filter(|due| *due > self.clock.tick())
+        let due = Some(entry.due).filter(|due| *due > self.clock.tick())?;
+        if !self.is_manual() {
+            return Some(self.clock.deadline(due).map_or(Help::Done, Help::NotBefore));
+        }
+        let told = Told::for_this_thread();
+        waiting.joiners.retain(|joiner| joiner.strong_count() > 0);
+        waiting.joiners.push(Arc::downgrade(&told));
+        Some(Help::WhenTold(told))
     }
 
     pub(super) fn remove(&self, id: TaskId, place: Option<u64>) -> Option<Task> {
@@ -310,13 +320,15 @@ impl Timed {
     /// A manual clock was moved: gives what is due to those who sleep, and has those look around whose keep-alive
     /// time may be over.
     pub(super) fn time_moved(&self, idle: &Idle) {
-        while self.first_is_due(&self.waiting.lock()) && idle.relieve(|| self.poll()) {}
+        let joiners = std::mem::take(&mut self.waiting.lock().joiners);
+        joiners.iter().filter_map(Weak::upgrade).for_each(|joiner| joiner.tell());
+        while self.first_is_due() && idle.relieve(|| self.poll()) {}
         idle.call_if(|nap| nap.timed);
         self.see_to_it(idle);
     }
 
-    fn first_is_due(&self, waiting: &MutexGuard<'_, Waiting>) -> bool {
-        waiting.entries.first_due().is_some_and(|due| due <= self.clock.tick())
+    fn first_is_due(&self) -> bool {
+        self.waiting.lock().entries.first_due().is_some_and(|due| due <= self.clock.tick())
     }
 }
 
