@@ -111,15 +111,25 @@ fn core_threads_that_may_time_out_leave_but_for_one_while_a_task_waits() {
 
 /// By a manual clock the keep-alive time, too, passes when it is advanced.
 #[test]
-fn the_keep_alive_time_is_by_the_pools_clock() {
+fn the_keep_alive_time_passes_by_the_pools_clock() {
     let (time, builder) = builder(2);
-    let pool = builder.keep_alive_time(SECOND).allow_core_thread_time_out(true).build().unwrap();
+    let pool = builder.keep_alive_time(HOUR).allow_core_thread_time_out(true).build().unwrap();
     pool.prestart_all_core_threads();
     eventually(|| pool.parked_workers() == ParkedWorkers { all: 2, timed: 2 });
-    time.advance(SECOND / 2);
+    time.advance(HOUR / 2);
     eventually(|| pool.parked_workers() == ParkedWorkers { all: 2, timed: 2 });
-    time.advance(SECOND / 2);
+    time.advance(HOUR / 2);
     eventually(|| pool.pool_size() == 0);
+    end(&pool);
+}
+
+/// And in real time, for threads are real.
+#[test]
+fn the_keep_alive_time_passes_though_a_manual_clock_stands_still() {
+    let (time, pool) = pool(0);
+    assert_eq!(soon(pool.submit(|| 7).unwrap()).unwrap(), 7);
+    eventually(|| pool.pool_size() == 0);
+    assert_eq!(time.elapsed(), Duration::ZERO);
     end(&pool);
 }
 

@@ -95,7 +95,7 @@ fn the_machines_clock_is_not_run_ahead_of() {
     let begin = Instant::now();
     let once = pool.schedule(SHORT, move || begin.elapsed()).unwrap();
     let (send, receive) = mpsc::channel();
-    let series = pool.schedule_at_fixed_rate(SMALL, SHORT, move || drop(send.send(begin.elapsed()))).unwrap();
+    let series = pool.schedule_at_fixed_rate(SMALL, SHORT, move || _ = send.send(begin.elapsed())).unwrap();
     assert!(soon(once.into_handle()).unwrap() >= SHORT);
     for n in 0..3 {
         assert!(receive.recv_timeout(LONG).unwrap() >= SMALL + n * SHORT); // STP-009

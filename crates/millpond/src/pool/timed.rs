@@ -22,11 +22,12 @@
 //! worker that was called has not come to its own look yet, and looks after us.
 
 use std::fmt;
+use std::time::{Duration, Instant};
 
 use super::idle::{Idle, Nap, Rest, Seat};
 use crate::clock::{Clock, Tick};
 use crate::handle::{Help, Told};
-use crate::sync::{Arc, AtomicBool, AtomicUsize, Mutex, Ordering, Weak, mutant};
+use crate::sync::{Arc, AtomicBool, AtomicUsize, Mutex, Ordering, Weak, deadline_after, mutant};
 use crate::task::{Task, TaskId};
 use crate::timer_queue::{Key, TimerQueue};
 
@@ -63,6 +64,13 @@ struct Entry {
 struct Leader {
     seat: Arc<Seat>,
     until: Tick,
+}
+
+/// When a worker's keep-alive time is over. Threads are real: with a manual clock that is when either clock says so.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Keep {
+    until: Tick,
+    deadline: Option<Instant>,
 }
 
 /// What the first entry needs of those who sleep.
@@ -211,36 +219,42 @@ impl Timed {
 
     // ---- who watches the time
 
-    /// Rests until called, until the first entry is due if we are to lead, or until `keep_until`. `stays`: the entries
-    /// are all that keeps us. `look_again` is as for [`Idle::rest`].
+    /// The end of a keep-alive time that begins now.
+    pub(super) fn keep_for(&self, time: Duration) -> Keep {
+        let until = self.clock.tick_after(time);
+        let deadline = if self.is_manual() { deadline_after(time) } else { self.clock.deadline(until) };
+        Keep { until, deadline }
+    }
+
+    /// Rests until called, until the first entry is due if we are to lead, or until the keep-alive time is over. `stays`: the
+    /// entries are all that keeps us. `look_again` is as for [`Idle::rest`].
     pub(super) fn rest(
         &self,
         idle: &Idle,
         seat: &Arc<Seat>,
-        keep_until: Option<Tick>,
+        keep: Option<Keep>,
         stays: bool,
         look_again: impl FnOnce() -> bool,
     ) -> Rest {
-        if keep_until.is_some_and(|until| self.is_manual() && until <= self.clock.tick()) {
+        if keep.is_some_and(|keep| self.is_manual() && keep.until <= self.clock.tick()) {
             return Rest::TimedOut;
         }
         let Some(lead_until) = self.lead(seat) else {
             return Rest::Called; // the first entry is due
         };
-        let until = match (lead_until, keep_until) {
-            (Some(lead), Some(keep)) => Some(lead.min(keep)),
-            (lead, keep) => lead.or(keep),
-        };
+        let due = lead_until.and_then(|until| self.clock.deadline(until));
+        let keep_alive = keep.and_then(|keep| keep.deadline);
+        let due_first = due.is_some_and(|due| keep_alive.is_none_or(|end| due < end));
         let nap = Nap {
-            deadline: until.and_then(|until| self.clock.deadline(until)),
-            timed: keep_until.is_some(),
+            deadline: if due_first { due } else { keep_alive },
+            timed: keep.is_some(),
             leads: lead_until.is_some(),
             stays,
         };
         let rest = idle.rest(seat, nap, false, || look_again() || !self.is_watched());
         self.stop_leading(seat);
         match rest {
-            Rest::TimedOut if until != keep_until => Rest::Called, // it was for the entry, not for the keep-alive time
+            Rest::TimedOut if due_first => Rest::Called,
             rest => rest,
         }
     }

@@ -41,8 +41,8 @@ impl ScheduledBuilder {
     }
 
     /// Sets how long a thread that is not needed waits for work before it leaves: one above a core size that was
-    /// lowered, or any if [`allow_core_thread_time_out`](Self::allow_core_thread_time_out). By the pool's clock.
-    /// Default: 10 milliseconds.
+    /// lowered, or any if [`allow_core_thread_time_out`](Self::allow_core_thread_time_out). With a manual
+    /// clock that time is over when it has passed by either clock. Default: 10 milliseconds.
     pub fn keep_alive_time(mut self, time: Duration) -> Self {
         self.pool = self.pool.keep_alive_time(time);
         self

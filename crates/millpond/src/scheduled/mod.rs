@@ -13,6 +13,7 @@ use std::time::Duration;
 
 use self::handle::When;
 use crate::ConfigError;
+use crate::clock::Clock;
 use crate::executor::{
     ExecutorExt, InvokeError, RejectReason, Rejected, methods_of_its_pool, service_by_its_pool,
 };
@@ -81,6 +82,11 @@ impl ScheduledThreadPoolExecutor {
         ScheduledBuilder::new()
     }
 
+    /// Where it takes the time from.
+    pub(crate) fn clock(&self) -> &Clock {
+        self.pool.clock()
+    }
+
     // ---- giving it work
 
     /// Runs `f` once, `delay` from now, and returns a handle to its result.
@@ -118,7 +124,7 @@ impl ScheduledThreadPoolExecutor {
         delay: Duration,
         task: TaskOf<T>,
     ) -> Result<ScheduledHandle<T>, Rejected> {
-        let clock = self.pool.clock();
+        let clock = self.clock();
         let due = clock.tick_after(delay);
         let (task, handle) = task.into_parts();
         self.pool.execute_at(self.decorated(task)?, due)?;
@@ -130,7 +136,7 @@ impl ScheduledThreadPoolExecutor {
     /// # Errors
     /// As [`schedule`](Self::schedule).
     pub fn execute_task_after(&self, delay: Duration, task: Task) -> Result<(), Rejected> {
-        let due = self.pool.clock().tick_after(delay);
+        let due = self.clock().tick_after(delay);
         self.pool.execute_at(self.decorated(task.once())?, due)
     }
 
@@ -201,7 +207,7 @@ impl ScheduledThreadPoolExecutor {
         task: PeriodicTask,
     ) -> Result<ScheduledHandle<()>, Rejected> {
         let decorate = self.decorate.as_deref().filter(|_| !endless);
-        let clock = self.pool.clock();
+        let clock = self.clock();
         let due = clock.tick_after(initial);
         let series = task::series(task, rhythm, clock, due, decorate);
         if endless {
