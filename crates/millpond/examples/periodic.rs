@@ -1,8 +1,8 @@
 //! How do I run something later, or again and again?
 //!
-//! `schedule` runs a closure once after a delay. `schedule_at_fixed_rate` keeps to a grid, `schedule_with_fixed_delay`
-//! keeps a distance between runs. Cancelling the handle ends a series; so does a panic, and then the handle says so. With a
-//! `ManualClock` the same pool can be tested without waiting.
+//! `schedule` runs a closure once after a delay. `schedule_at_fixed_rate` keeps to a grid,
+//! `schedule_with_fixed_delay` keeps a distance between runs. Cancelling the handle ends a series; so does a
+//! panic, and then the handle says so. With a `ManualClock` the same pool can be tested without waiting.
 //!
 //! Run it: `cargo run --example periodic`
 

@@ -174,8 +174,8 @@ fn late_series(missed: Option<MissedTicks>) -> Vec<u64> {
     log.get()
 }
 
-/// As `catch_up`, for a series that is behind by several runs: it is queued before the task that waits for it, but each
-/// time only after the one that it runs.
+/// As `catch_up`, for a series that is behind by several runs: it is queued before the task that waits for
+/// it, but each time only after the one that it runs.
 fn catch_up_all(pool: &ScheduledThreadPoolExecutor) {
     for _ in 0..5 {
         catch_up(pool);

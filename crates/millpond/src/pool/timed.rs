@@ -1,7 +1,7 @@
 //! The queue of a scheduled pool: tasks that wait for their time, and who watches the time for all of them.
 //!
-//! Of the workers that have nothing to do, one, the leader, sleeps until the first entry is due; the others sleep until
-//! they are called. So one thread wakes for one task. The steps:
+//! Of the workers that have nothing to do, one, the leader, sleeps until the first entry is due; the others
+//! sleep until they are called. So one thread wakes for one task. The steps:
 //!
 //! ```text
 //! worker                                         whoever puts an entry in (or moves a manual clock)
@@ -14,12 +14,13 @@
 //! T3 lock; I do not lead any more
 //! ```
 //!
-//! All of it happens under one lock, so for every entry either T4 came before T2, and the worker stays awake and
-//! begins anew; or T2 came before T5, and T5 sees who leads until when, and finds that one on the list, or woken and on
-//! its way to T3. After T3 a worker always does one of three things: it takes a task, and then makes sure that what
-//! it leaves behind is watched (T5); it rests again (T1); or it leaves the pool, which ends with T5 too. So there is always
-//! somebody on the way for the first entry, or asleep until it is due. `Idle::calling` may keep T5 from calling: then a
-//! worker that was called has not come to its own look yet, and looks after us.
+//! All of it happens under one lock, so for every entry either T4 came before T2, and the worker stays awake
+//! and begins anew; or T2 came before T5, and T5 sees who leads until when, and finds that one on the list,
+//! or woken and on its way to T3. After T3 a worker always does one of three things: it takes a task, and
+//! then makes sure that what it leaves behind is watched (T5); it rests again (T1); or it leaves the pool,
+//! which ends with T5 too. So there is always somebody on the way for the first entry, or asleep until it is
+//! due. `Idle::calling` may keep T5 from calling: then a worker that was called has not come to its own look
+//! yet, and looks after us.
 
 use std::fmt;
 use std::time::{Duration, Instant};
@@ -36,8 +37,8 @@ pub(super) struct Timed {
     /// Entries, for a look without the lock. Written under the lock, after the change.
     len: AtomicUsize,
     waiting: Mutex<Waiting>,
-    /// What runs after a shutdown. SeqCst: a setter writes one and then looks at the run state, `shutdown` does it the other
-    /// way round.
+    /// What runs after a shutdown. SeqCst: a setter writes one and then looks at the run state, `shutdown`
+    /// does it the other way round.
     pub(super) keep_periodic: AtomicBool,
     pub(super) keep_delayed: AtomicBool,
 }
@@ -66,7 +67,8 @@ struct Leader {
     until: Tick,
 }
 
-/// When a worker's keep-alive time is over. Threads are real: with a manual clock that is when either clock says so.
+/// When a worker's keep-alive time is over. Threads are real: with a manual clock that is when either clock
+/// says so.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Keep {
     until: Tick,
@@ -226,8 +228,8 @@ impl Timed {
         Keep { until, deadline }
     }
 
-    /// Rests until called, until the first entry is due if we are to lead, or until the keep-alive time is over. `stays`: the
-    /// entries are all that keeps us. `look_again` is as for [`Idle::rest`].
+    /// Rests until called, until the first entry is due if we are to lead, or until the keep-alive time is
+    /// over. `stays`: the entries are all that keeps us. `look_again` is as for [`Idle::rest`].
     pub(super) fn rest(
         &self,
         idle: &Idle,
@@ -259,7 +261,8 @@ impl Timed {
         }
     }
 
-    /// T1. The outer `None`: the first entry is due. The inner one: others watch the time, or there is nothing to watch.
+    /// T1. The outer `None`: the first entry is due. The inner one: others watch the time, or there is
+    /// nothing to watch.
     fn lead(&self, seat: &Arc<Seat>) -> Option<Option<Tick>> {
         let mut waiting = self.waiting.lock();
         let Some(due) = waiting.entries.first_due() else {
@@ -331,8 +334,8 @@ impl Timed {
         }
     }
 
-    /// A manual clock was moved: gives what is due to those who sleep, and has those look around whose keep-alive
-    /// time may be over.
+    /// A manual clock was moved: gives what is due to those who sleep, and has those look around whose
+    /// keep-alive time may be over.
     pub(super) fn time_moved(&self, idle: &Idle) {
         let joiners = std::mem::take(&mut self.waiting.lock().joiners);
         joiners.iter().filter_map(Weak::upgrade).for_each(|joiner| joiner.tell());
