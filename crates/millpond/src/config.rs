@@ -32,6 +32,13 @@ pub enum ConfigError {
         /// The keep-alive time asked for, or in force.
         keep_alive: Duration,
     },
+    /// A scheduler must be allowed at least one thread.
+    ZeroThreads {
+        /// The option that was 0.
+        option: &'static str,
+    },
+    /// Idle threads need a time to live.
+    ZeroTtl,
     /// A bounded queue must have room for at least one item.
     ZeroCapacity {
         /// Which queue was to be made or changed.
@@ -57,6 +64,10 @@ impl fmt::Display for ConfigError {
                     "keep_alive_time is {keep_alive:?}, but core threads that time out need more than zero"
                 )
             }
+            Self::ZeroThreads { option } => {
+                write!(f, "{option} is 0, but a scheduler needs at least one thread")
+            }
+            Self::ZeroTtl => f.write_str("ttl is 0s, but idle threads need more than zero"),
             Self::ZeroCapacity { queue } => {
                 write!(f, "the capacity of the {queue} is 0, but it needs room for at least one item")
             }

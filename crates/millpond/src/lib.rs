@@ -10,11 +10,13 @@ pub mod interrupt;
 mod periodic;
 mod pool;
 pub mod queue;
+pub mod schedulers;
 pub mod sizing;
 mod sync;
 mod task;
 mod threads;
 mod timer_queue;
+mod timers;
 
 #[cfg(all(test, loom))]
 mod loom_tests;

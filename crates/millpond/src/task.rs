@@ -136,6 +136,11 @@ impl Task {
         Task { info: TaskInfo::fresh(), work: Work::Plain(GivenAway::new(Box::new(f))) }
     }
 
+    /// A task that is known as `info` says.
+    pub(crate) fn known_as(info: TaskInfo, f: impl FnOnce() + Send + 'static) -> Task {
+        Task { info, work: Work::Plain(GivenAway::new(Box::new(f))) }
+    }
+
     pub(crate) fn tracked(id: TaskId, core: Arc<dyn Tracked>) -> Task {
         Task { info: TaskInfo { id, label: None }, work: Work::Tracked(TrackedTask(core)) }
     }
