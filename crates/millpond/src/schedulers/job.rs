@@ -87,8 +87,8 @@ struct Cell {
     runner: Option<(Interrupter, ThreadId)>,
     /// Threads that wait for its end.
     waiting: Vec<Arc<Sleeper>>,
-    /// It could start now, and a thread that waits for it may be able to run it.
-    startable: bool,
+    /// How often it has come to wait for a thread: one that waits for it may be able to run it.
+    startable: u64,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -122,7 +122,7 @@ impl Job {
             work: Some(work),
             runner: None,
             waiting: Vec::new(),
-            startable: false,
+            startable: 0,
         };
         Arc::new(Job { info, rhythm, spot: Mutex::default(), home, cell: Mutex::new(cell) })
     }
@@ -254,12 +254,12 @@ impl Job {
     /// The job has come to wait for a thread: whoever waits for it should look whether that thread is its own.
     pub(crate) fn could_start(&self, wake: &mut Vec<Arc<Sleeper>>) {
         let mut cell = self.cell.lock();
-        cell.startable = true;
+        cell.startable += 1;
         wake.extend(cell.waiting.iter().cloned());
     }
 
-    fn take_startable(&self) -> bool {
-        std::mem::take(&mut self.cell.lock().startable)
+    fn startable(&self) -> u64 {
+        self.cell.lock().startable
     }
 
     fn wait(self: &Arc<Self>, timeout: Duration) -> Result<bool, Interrupted> {
@@ -269,10 +269,11 @@ impl Job {
         self.cell.lock().waiting.push(Arc::clone(&me));
         let mut wake;
         loop {
+            let seen = self.startable();
             if let Some(home) = self.home.upgrade() {
                 home.help(self);
             }
-            wake = me.wait(deadline, || self.is_at_rest() || self.take_startable());
+            wake = me.wait(deadline, || self.is_at_rest() || self.startable() != seen);
             if wake != Wake::Ready || self.is_at_rest() {
                 break;
             }
