@@ -46,6 +46,7 @@ mod non_blocking;
 mod on_executor;
 mod shared;
 mod single_worker;
+mod virtual_time;
 mod waiters;
 
 /// Implements [`Scheduler`] for a type that has one inside.
@@ -116,6 +117,7 @@ pub use self::non_blocking::{
 pub use self::on_executor::{from_executor, from_executor_service};
 pub use self::shared::{Shared, bounded_elastic, immediate, parallel, shutdown_now, single};
 pub use self::single_worker::single_worker;
+pub use self::virtual_time::VirtualTimeScheduler;
 pub use crate::periodic::{MissedTicks, PeriodicTask};
 
 /// Runs work now, later or periodically, on threads of its own or of others.
