@@ -13,6 +13,10 @@ mutants=(
     publish_and_hope
     guess_room
     interrupt_whatever_runs
+    stay_listed_as_idle
+    start_a_running_lane
+    park_without_looking
+    forget_the_line
 )
 
 export RUSTFLAGS="--cfg loom" LOOM_MAX_PREEMPTIONS=2

@@ -10,7 +10,8 @@
 //! 3. `places` is the sum of the slots' `places` and of `unplaced`, and counts waiting tasks, and series for life.
 //! 4. A lane is in at most one of: a timer, a line, a run.
 
-use std::collections::{HashMap, VecDeque};
+use std::cmp::Reverse;
+use std::collections::{BinaryHeap, HashMap, VecDeque};
 use std::task::Waker;
 use std::thread::JoinHandle;
 use std::time::Duration;
@@ -118,6 +119,8 @@ pub(super) struct Slot {
     pub(super) ticket: u64,
     /// Goes to the thread before the line.
     pub(super) handed: Option<Handed>,
+    /// The attempt to start a thread of which nothing came.
+    pub(super) stillborn: u64,
     /// What its thread runs.
     pub(super) running: Option<Arc<Job>>,
     /// `None`: `slot_created` is still to be called.
@@ -138,6 +141,7 @@ impl Slot {
             thread: Thread::None,
             ticket: 0,
             handed: None,
+            stillborn: 0,
             running: None,
             decorators: None,
             join: None,
@@ -147,6 +151,10 @@ impl Slot {
     /// Something that is handed to it now has nothing to wait for.
     fn is_free(&self) -> bool {
         self.load() == 0
+    }
+
+    fn is_stuck(&self) -> bool {
+        !self.is_free() && matches!(self.thread, Thread::None)
     }
 
     fn load(&self) -> usize {
@@ -221,6 +229,8 @@ pub(super) struct State {
     cap: u64,
     pub(super) name: Arc<str>,
     slots: Vec<Option<Slot>>,
+    /// Indices to be used again, the smallest first.
+    free: BinaryHeap<Reverse<usize>>,
     /// How many of `slots` there are.
     pub(super) count: usize,
     /// Slots that nobody holds, the newest last.
@@ -272,6 +282,7 @@ impl State {
             cap,
             name,
             slots: Vec::new(),
+            free: BinaryHeap::new(),
             count: 0,
             idle: Vec::new(),
             turn: 0,
@@ -293,7 +304,9 @@ impl State {
             waiting_for_end: Vec::new(),
         };
         if matches!(shape, Shape::Fixed) {
-            (0..max).for_each(|_| drop(state.new_slot(Tick::from_nanos(0))));
+            for _ in 0..max {
+                state.new_slot(Tick::from_nanos(0));
+            }
         }
         state
     }
@@ -326,8 +339,8 @@ impl State {
         let id = self.next();
         let slot = Some(Slot::new(id, now));
         self.count += 1;
-        match self.slots.iter().position(Option::is_none) {
-            Some(index) => {
+        match self.free.pop() {
+            Some(Reverse(index)) => {
                 self.slots[index] = slot;
                 index
             }
@@ -342,6 +355,7 @@ impl State {
     fn remove_slot(&mut self, index: usize, after: &mut After) {
         self.idle.retain(|idle| *idle != index);
         let Some(slot) = self.slots[index].take() else { return };
+        self.free.push(Reverse(index));
         self.count -= 1;
         self.places -= slot.places; // of series that run; nothing else is left here
         if let Thread::Parked(sleeper) = slot.thread {
@@ -356,6 +370,14 @@ impl State {
         }
     }
 
+    /// Forgets a slot whose decorators refused it, if nobody else has begun to use it.
+    pub(super) fn remove_if_unused(&mut self, slot: SlotRef, after: &mut After) {
+        let unused = |there: &mut Slot| there.holders == 0 && there.decorators.is_none();
+        if !matches!(self.shape, Shape::Fixed) && self.slot(slot).is_some_and(unused) {
+            self.remove_slot(slot.index, after);
+        }
+    }
+
     /// Takes a permit for a slot.
     pub(super) fn hold(&mut self, index: usize) -> Permit {
         let busy_since = self.next();
@@ -366,6 +388,7 @@ impl State {
         }
         let id = slot.id;
         if slot.holders == 1
+            && !mutant("stay_listed_as_idle")
             && let Some(at) = self.idle.iter().rposition(|idle| *idle == index)
         {
             self.idle.remove(at);
@@ -388,11 +411,11 @@ impl State {
             return;
         }
         there.idle_since = now;
-        let keeps = there.decorators.is_some() && there.is_free();
+        let keeps = there.is_free();
         match shape {
             Shape::Fixed => {}
             Shape::Elastic { .. } if keeps && phase != Phase::Disposed => self.idle.push(slot.index),
-            // Nobody is in it any more: it goes at once if it has no time to live, or never came to life.
+            // Nobody is in it any more, and it has no time to live.
             _ => self.remove_slot(slot.index, after),
         }
     }
@@ -535,6 +558,15 @@ impl State {
 
     fn push_line(&mut self, index: usize, item: Item, after: &mut After) -> u64 {
         let place = self.next();
+        match &item {
+            Item::Job(job, _) => job.could_start(&mut after.wake),
+            Item::Lane(lane) => {
+                if let Some((_, job)) = lane.cell.lock().heap.first() {
+                    job.could_start(&mut after.wake);
+                }
+            }
+            Item::Gone => {}
+        }
         let slot = self.at(index);
         slot.line.push_back((place, item));
         slot.in_line += 1;
@@ -583,7 +615,7 @@ impl State {
         if next.is_none() {
             next = self.take_from_line(index, after);
         }
-        if next.is_none() && self.soft && !mutant("keep_to_own_line") {
+        if next.is_none() && self.soft {
             next = self.steal(index, after);
         }
         let next = next?;
@@ -735,7 +767,7 @@ impl State {
         let mut cell = lane.cell.lock();
         let key = cell.heap.insert(due, number, Arc::clone(&job));
         *job.spot.lock() = Spot::Lane(Arc::clone(lane), key);
-        let idle = cell.phase == LanePhase::Idle;
+        let idle = cell.phase == LanePhase::Idle || mutant("start_a_running_lane");
         drop(cell);
         if idle {
             self.rest_lane(lane, after);
@@ -922,18 +954,21 @@ impl State {
     pub(super) fn evict(&mut self, now: Tick, ttl: Duration, after: &mut After) {
         while let Some(index) = self.idle.first().copied() {
             let slot = self.at(index);
-            if slot.idle_since.plus(ttl) > now && !mutant("evict_regardless") {
+            if slot.idle_since.plus(ttl) > now {
                 break;
             }
             self.remove_slot(index, after);
         }
     }
 
-    /// Slots with work and without a thread: one could not be started.
+    /// Some slot has work and no thread: one could not be started.
+    pub(super) fn is_stuck(&self) -> bool {
+        self.slots.iter().flatten().any(Slot::is_stuck)
+    }
+
     pub(super) fn retry_threads(&mut self, after: &mut After) {
         for index in 0..self.slots.len() {
-            let stuck = |slot: &Slot| slot.load() > 0 && matches!(slot.thread, Thread::None);
-            if self.slots[index].as_ref().is_some_and(stuck) {
+            if self.slots[index].as_ref().is_some_and(Slot::is_stuck) {
                 self.see_to_thread(index, after);
             }
         }
