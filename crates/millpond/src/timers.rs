@@ -138,18 +138,19 @@ impl Alarm {
     }
 
     /// Sets the alarm to `due`, in the place of what it was set to. It may then ring once too often, and never too
-    /// seldom. `prepare` comes before.
-    pub(crate) fn set(&self, due: Option<Tick>) {
+    /// seldom. False: it could not be set, for `prepare` has not succeeded yet.
+    pub(crate) fn set(&self, due: Option<Tick>) -> bool {
         let due = due.filter(|due| *due != Tick::NEVER);
         let mut setting = self.set.lock();
         if setting.to.map(|(to, _)| to) == due {
-            return;
+            return true;
         }
-        let Some(timers) = setting.timers.clone() else { return };
+        let Some(timers) = setting.timers.clone() else { return false };
         if let Some((_, key)) = setting.to.take() {
             timers.take_back(key);
         }
         setting.to = due.map(|due| (due, timers.add(due, Weak::clone(&self.who))));
+        true
     }
 
     /// It has rung, so it is set to nothing.

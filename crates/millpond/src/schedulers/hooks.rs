@@ -257,7 +257,9 @@ impl Decorators {
         for (told, decorator) in all.iter().enumerate() {
             if !quietly(|| decorator.slot_created(slot)) {
                 // Those who were told of it are told of its end.
-                all[..told].iter().for_each(|decorator| drop(quietly(|| decorator.slot_closed(slot))));
+                for decorator in &all[..told] {
+                    quietly(|| decorator.slot_closed(slot));
+                }
                 return None;
             }
         }

@@ -18,6 +18,10 @@ mod lane;
 mod state;
 mod thread;
 
+#[cfg(all(test, loom))]
+#[path = "../../loom_tests/schedulers.rs"]
+mod models;
+
 use std::fmt;
 use std::future::Future;
 use std::io;
@@ -92,6 +96,9 @@ impl Drop for Handle {
     }
 }
 
+/// After this time a thread that could not be started is tried again, if work relies on it whose submitter is gone.
+const SOON: Duration = Duration::from_millis(50);
+
 /// Work on its way in.
 struct Order {
     info: TaskInfo,
@@ -148,9 +155,9 @@ impl Engine {
         let next = state.next_time();
         if let Some(next) = next
             && state.alarm.is_none_or(|set| next < set)
+            && self.alarm.set(Some(next))
         {
             state.alarm = Some(next);
-            self.alarm.set(Some(next));
         }
         drop(state);
         (result, after)
@@ -183,10 +190,8 @@ impl Engine {
     /// somebody else's executor refuses, the work is cancelled.
     #[cold]
     fn nobody_to_tell(self: &Arc<Self>, failed: &NotCarried) {
-        const SOON: Duration = Duration::from_millis(50);
         if self.carrier.is_ours() {
-            let (_, after) = self.under_lock(|state, _| state.retry = Some(self.clock.tick_after(SOON)));
-            drop(after);
+            self.locked(|state, _| state.retry = Some(self.clock.tick_after(SOON)));
         } else {
             self.locked(|state, after| state.abandon_slot(failed.slot, after));
             self.dispose_if_shut_down(failed.reason);
@@ -275,7 +280,9 @@ impl Engine {
                 Step::Refused(reason, full) => return Err(self.rejected(&job, reason, full)),
                 Step::Announce(for_slot) => {
                     if !self.announce(for_slot.slot()) {
+                        let slot = for_slot.slot();
                         drop(for_slot);
+                        self.locked(|state, after| state.remove_if_unused(slot, after));
                         return Err(self.rejected(&job, RejectReason::CallbackPanicked, None));
                     }
                     permit = Some(for_slot);
@@ -295,6 +302,9 @@ impl Engine {
             let undone = state.undo(&job, after);
             if undone {
                 state.counted.submitted -= 1;
+            }
+            if self.carrier.is_ours() && state.is_stuck() {
+                state.retry = Some(self.clock.tick_after(SOON)); // others relied on that thread
             }
             state.end_if_done(after);
             undone
@@ -417,6 +427,7 @@ impl Engine {
     }
 
     fn create_lane(self: &Arc<Self>) -> Arc<LaneCore> {
+        let _ = self.alarm.prepare(); // as in `check_timing`
         self.locked(|state, _| {
             let id = state.next();
             if state.phase != Phase::Live {

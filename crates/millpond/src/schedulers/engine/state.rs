@@ -10,7 +10,8 @@
 //! 3. `places` is the sum of the slots' `places` and of `unplaced`, and counts waiting tasks, and series for life.
 //! 4. A lane is in at most one of: a timer, a line, a run.
 
-use std::collections::{HashMap, VecDeque};
+use std::cmp::Reverse;
+use std::collections::{BinaryHeap, HashMap, VecDeque};
 use std::task::Waker;
 use std::thread::JoinHandle;
 use std::time::Duration;
@@ -149,6 +150,10 @@ impl Slot {
         self.load() == 0
     }
 
+    fn is_stuck(&self) -> bool {
+        !self.is_free() && matches!(self.thread, Thread::None)
+    }
+
     fn load(&self) -> usize {
         self.in_line + usize::from(self.handed.is_some()) + usize::from(self.running.is_some())
     }
@@ -221,6 +226,8 @@ pub(super) struct State {
     cap: u64,
     pub(super) name: Arc<str>,
     slots: Vec<Option<Slot>>,
+    /// Indices to be used again, the smallest first.
+    free: BinaryHeap<Reverse<usize>>,
     /// How many of `slots` there are.
     pub(super) count: usize,
     /// Slots that nobody holds, the newest last.
@@ -272,6 +279,7 @@ impl State {
             cap,
             name,
             slots: Vec::new(),
+            free: BinaryHeap::new(),
             count: 0,
             idle: Vec::new(),
             turn: 0,
@@ -293,7 +301,9 @@ impl State {
             waiting_for_end: Vec::new(),
         };
         if matches!(shape, Shape::Fixed) {
-            (0..max).for_each(|_| drop(state.new_slot(Tick::from_nanos(0))));
+            for _ in 0..max {
+                state.new_slot(Tick::from_nanos(0));
+            }
         }
         state
     }
@@ -326,8 +336,8 @@ impl State {
         let id = self.next();
         let slot = Some(Slot::new(id, now));
         self.count += 1;
-        match self.slots.iter().position(Option::is_none) {
-            Some(index) => {
+        match self.free.pop() {
+            Some(Reverse(index)) => {
                 self.slots[index] = slot;
                 index
             }
@@ -342,6 +352,7 @@ impl State {
     fn remove_slot(&mut self, index: usize, after: &mut After) {
         self.idle.retain(|idle| *idle != index);
         let Some(slot) = self.slots[index].take() else { return };
+        self.free.push(Reverse(index));
         self.count -= 1;
         self.places -= slot.places; // of series that run; nothing else is left here
         if let Thread::Parked(sleeper) = slot.thread {
@@ -353,6 +364,14 @@ impl State {
         }
         if let Some(decorators) = slot.decorators {
             after.closed.push((self.info(index), decorators));
+        }
+    }
+
+    /// Forgets a slot whose decorators refused it, if nobody else has begun to use it.
+    pub(super) fn remove_if_unused(&mut self, slot: SlotRef, after: &mut After) {
+        let unused = |there: &mut Slot| there.holders == 0 && there.decorators.is_none();
+        if !matches!(self.shape, Shape::Fixed) && self.slot(slot).is_some_and(unused) {
+            self.remove_slot(slot.index, after);
         }
     }
 
@@ -388,11 +407,11 @@ impl State {
             return;
         }
         there.idle_since = now;
-        let keeps = there.decorators.is_some() && there.is_free();
+        let keeps = there.is_free();
         match shape {
             Shape::Fixed => {}
             Shape::Elastic { .. } if keeps && phase != Phase::Disposed => self.idle.push(slot.index),
-            // Nobody is in it any more: it goes at once if it has no time to live, or never came to life.
+            // Nobody is in it any more, and it has no time to live.
             _ => self.remove_slot(slot.index, after),
         }
     }
@@ -929,11 +948,14 @@ impl State {
         }
     }
 
-    /// Slots with work and without a thread: one could not be started.
+    /// Some slot has work and no thread: one could not be started.
+    pub(super) fn is_stuck(&self) -> bool {
+        self.slots.iter().flatten().any(Slot::is_stuck)
+    }
+
     pub(super) fn retry_threads(&mut self, after: &mut After) {
         for index in 0..self.slots.len() {
-            let stuck = |slot: &Slot| slot.load() > 0 && matches!(slot.thread, Thread::None);
-            if self.slots[index].as_ref().is_some_and(stuck) {
+            if self.slots[index].as_ref().is_some_and(Slot::is_stuck) {
                 self.see_to_thread(index, after);
             }
         }

@@ -255,7 +255,7 @@ impl Drop for SlotLife {
         if self.lived {
             return;
         }
-        let late = self.engine.locked(|state, after| {
+        self.engine.locked(|state, after| {
             state.live_threads -= 1;
             let late = match state.slot(self.slot).filter(|there| there.ticket == self.ticket) {
                 Some(there) => matches!(std::mem::replace(&mut there.thread, Thread::None), Thread::Promised),
@@ -265,9 +265,7 @@ impl Drop for SlotLife {
                 state.abandon_slot(self.slot, after);
             }
             state.end_if_done(after);
-            late
         });
-        drop(late);
     }
 }
 
