@@ -13,6 +13,18 @@ mutants=(
     publish_and_hope
     guess_room
     interrupt_whatever_runs
+    stay_listed_as_idle
+    start_a_running_lane
+    park_without_looking
+    forget_the_line
+    trust_the_leader
+    lead_for_ever
+    keep_the_lead
+    oversleep
+    end_alone
+    keep_what_waits
+    run_again_regardless
+    forget_the_place
 )
 
 export RUSTFLAGS="--cfg loom" LOOM_MAX_PREEMPTIONS=2

@@ -75,6 +75,7 @@ fn dispose_against_schedule() {
             move || scheduler.schedule(task)
         });
         scheduler.dispose();
+        assert!(scheduler.schedule(|| {}).is_err(), "after the end nothing is taken");
         let accepted = submitter.join().unwrap();
         end(&scheduler);
         match accepted {

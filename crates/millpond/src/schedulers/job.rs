@@ -31,7 +31,7 @@ impl Work {
     /// Runs it. Returns the payload of a panic that no handle keeps, and the body, which a series needs again.
     fn run(self) -> (Option<Box<dyn Any + Send>>, Option<Body>) {
         match self {
-            Work::Once(task) => (task.run_settled(&mut |_| {}), None),
+            Work::Once(task) => (task.once().run_settled(&mut |_| {}).panic, None),
             Work::Body(mut body) => (catch_unwind(AssertUnwindSafe(&mut body)).err(), Some(body)),
         }
     }
@@ -87,6 +87,8 @@ struct Cell {
     runner: Option<(Interrupter, ThreadId)>,
     /// Threads that wait for its end.
     waiting: Vec<Arc<Sleeper>>,
+    /// How often it has come to wait for a thread: one that waits for it may be able to run it.
+    startable: u64,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -115,7 +117,13 @@ impl Job {
         rhythm: Option<Rhythm>,
         home: Weak<dyn JobHome>,
     ) -> Arc<Job> {
-        let cell = Cell { state: JobState::Waiting, work: Some(work), runner: None, waiting: Vec::new() };
+        let cell = Cell {
+            state: JobState::Waiting,
+            work: Some(work),
+            runner: None,
+            waiting: Vec::new(),
+            startable: 0,
+        };
         Arc::new(Job { info, rhythm, spot: Mutex::default(), home, cell: Mutex::new(cell) })
     }
 
@@ -243,14 +251,33 @@ impl Job {
         matches!(cell.state, JobState::Over | JobState::Cancelled) && cell.runner.is_none()
     }
 
+    /// The job has come to wait for a thread: whoever waits for it should look whether that thread is its own.
+    pub(crate) fn could_start(&self, wake: &mut Vec<Arc<Sleeper>>) {
+        let mut cell = self.cell.lock();
+        cell.startable += 1;
+        wake.extend(cell.waiting.iter().cloned());
+    }
+
+    fn startable(&self) -> u64 {
+        self.cell.lock().startable
+    }
+
     fn wait(self: &Arc<Self>, timeout: Duration) -> Result<bool, Interrupted> {
-        if let Some(home) = self.home.upgrade() {
-            home.help(self);
-        }
+        let deadline = deadline_after(timeout);
         let me = Sleeper::current();
-        // Whoever brings the job to rest takes the list under the lock after that, and wakes all on it.
+        // Whoever brings the job to rest, or into a line, does so before it looks at this list and wakes all on it.
         self.cell.lock().waiting.push(Arc::clone(&me));
-        let wake = me.wait(deadline_after(timeout), || self.is_at_rest());
+        let mut wake;
+        loop {
+            let seen = self.startable();
+            if let Some(home) = self.home.upgrade() {
+                home.help(self);
+            }
+            wake = me.wait(deadline, || self.is_at_rest() || self.startable() != seen);
+            if wake != Wake::Ready || self.is_at_rest() {
+                break;
+            }
+        }
         self.cell.lock().waiting.retain(|sleeper| !Arc::ptr_eq(sleeper, &me));
         match wake {
             Wake::Ready => Ok(true),

@@ -38,7 +38,7 @@ use crate::clock::Clock;
 use crate::executor::{RejectReason, Rejected, SchedulerFacts};
 use crate::interrupt::{Interrupted, Sleeper, Wake};
 use crate::periodic::{PeriodicTask, Rhythm};
-use crate::sync::{Arc, Mutex, MutexGuard, Weak, deadline_after, mutant};
+use crate::sync::{Arc, Mutex, MutexGuard, Weak, deadline_after};
 use crate::task::{Task, TaskInfo};
 use crate::timers::{Alarm, Ring};
 
@@ -262,7 +262,7 @@ impl Engine {
         let mut permit = None;
         loop {
             let (outcome, after) = self.under_lock(|state, after| {
-                if state.phase != Phase::Live && !mutant("accept_when_disposed") {
+                if state.phase != Phase::Live {
                     if let Some(permit) = permit.take() {
                         state.give_back(permit, after);
                     }

@@ -119,6 +119,8 @@ pub(super) struct Slot {
     pub(super) ticket: u64,
     /// Goes to the thread before the line.
     pub(super) handed: Option<Handed>,
+    /// The attempt to start a thread of which nothing came.
+    pub(super) stillborn: u64,
     /// What its thread runs.
     pub(super) running: Option<Arc<Job>>,
     /// `None`: `slot_created` is still to be called.
@@ -139,6 +141,7 @@ impl Slot {
             thread: Thread::None,
             ticket: 0,
             handed: None,
+            stillborn: 0,
             running: None,
             decorators: None,
             join: None,
@@ -385,6 +388,7 @@ impl State {
         }
         let id = slot.id;
         if slot.holders == 1
+            && !mutant("stay_listed_as_idle")
             && let Some(at) = self.idle.iter().rposition(|idle| *idle == index)
         {
             self.idle.remove(at);
@@ -554,6 +558,15 @@ impl State {
 
     fn push_line(&mut self, index: usize, item: Item, after: &mut After) -> u64 {
         let place = self.next();
+        match &item {
+            Item::Job(job, _) => job.could_start(&mut after.wake),
+            Item::Lane(lane) => {
+                if let Some((_, job)) = lane.cell.lock().heap.first() {
+                    job.could_start(&mut after.wake);
+                }
+            }
+            Item::Gone => {}
+        }
         let slot = self.at(index);
         slot.line.push_back((place, item));
         slot.in_line += 1;
@@ -602,7 +615,7 @@ impl State {
         if next.is_none() {
             next = self.take_from_line(index, after);
         }
-        if next.is_none() && self.soft && !mutant("keep_to_own_line") {
+        if next.is_none() && self.soft {
             next = self.steal(index, after);
         }
         let next = next?;
@@ -754,7 +767,7 @@ impl State {
         let mut cell = lane.cell.lock();
         let key = cell.heap.insert(due, number, Arc::clone(&job));
         *job.spot.lock() = Spot::Lane(Arc::clone(lane), key);
-        let idle = cell.phase == LanePhase::Idle;
+        let idle = cell.phase == LanePhase::Idle || mutant("start_a_running_lane");
         drop(cell);
         if idle {
             self.rest_lane(lane, after);
@@ -941,7 +954,7 @@ impl State {
     pub(super) fn evict(&mut self, now: Tick, ttl: Duration, after: &mut After) {
         while let Some(index) = self.idle.first().copied() {
             let slot = self.at(index);
-            if slot.idle_since.plus(ttl) > now && !mutant("evict_regardless") {
+            if slot.idle_since.plus(ttl) > now {
                 break;
             }
             self.remove_slot(index, after);

@@ -161,22 +161,29 @@ impl Engine {
     pub(super) fn carry(self: &Arc<Self>, slot: SlotRef, ticket: u64) -> Result<(), NotCarried> {
         let life = SlotLife { engine: Arc::clone(self), slot, ticket, lived: false };
         let carried = self.carrier.carry(life);
-        let failed = match carried {
-            Ok(join) => {
-                self.locked(|state, after| {
-                    state.carrying -= 1;
-                    state.carried(slot, ticket, join, after);
-                    state.end_if_done(after);
-                });
-                return Ok(());
-            }
-            Err((reason, source)) => NotCarried { slot, reason, source },
+        let promised = carried.is_ok();
+        let (join, mut failed) = match carried {
+            Ok(join) => (join, None),
+            Err(failed) => (None, Some(failed)),
         };
         self.locked(|state, after| {
             state.carrying -= 1;
+            let dropped = state.slot(slot).is_some_and(|there| there.stillborn == ticket);
+            if promised && dropped && self.carrier.is_ours() {
+                let why = io::Error::other("the thread factory dropped the worker body without running it");
+                failed = Some((RejectReason::SpawnFailed, Some(why)));
+            } else if promised && dropped {
+                state.abandon_slot(slot, after); // the executor has taken it, and thrown it away
+            }
+            if promised {
+                state.carried(slot, ticket, join, after);
+            }
             state.end_if_done(after);
         });
-        Err(failed)
+        match failed {
+            None => Ok(()),
+            Some((reason, source)) => Err(NotCarried { slot, reason, source }),
+        }
     }
 }
 
@@ -258,7 +265,10 @@ impl Drop for SlotLife {
         self.engine.locked(|state, after| {
             state.live_threads -= 1;
             let late = match state.slot(self.slot).filter(|there| there.ticket == self.ticket) {
-                Some(there) => matches!(std::mem::replace(&mut there.thread, Thread::None), Thread::Promised),
+                Some(there) => {
+                    there.stillborn = self.ticket;
+                    matches!(std::mem::replace(&mut there.thread, Thread::None), Thread::Promised)
+                }
                 None => false,
             };
             if late {
@@ -287,7 +297,9 @@ impl SlotLife {
             state.leave(self.slot, after);
             return Next::Leave;
         }
-        if let Some(handed) = state.take_next(self.slot.index, after) {
+        let next =
+            if mutant("park_without_looking") { None } else { state.take_next(self.slot.index, after) };
+        if let Some(handed) = next {
             let decorators = state.slot(self.slot).and_then(|slot| slot.decorators.clone());
             return Next::Run(handed, decorators, state.info(self.slot.index));
         }
@@ -359,7 +371,7 @@ impl SlotLife {
     fn find_after_run(&self, state: &mut State, after: &mut After) -> Next {
         let next = self.find(state, after);
         let Next::Run(handed, ..) = next else { return next };
-        if !matches!(self.engine.shape, Shape::PerTask) || mutant("reuse_the_thread") {
+        if !matches!(self.engine.shape, Shape::PerTask) {
             let decorators = state.slot(self.slot).and_then(|slot| slot.decorators.clone());
             return Next::Run(handed, decorators, state.info(self.slot.index));
         }
@@ -367,7 +379,9 @@ impl SlotLife {
         there.running = None;
         there.handed = Some(handed);
         there.thread = Thread::None;
-        state.see_to_thread(self.slot.index, after);
+        if !mutant("forget_the_line") {
+            state.see_to_thread(self.slot.index, after);
+        }
         state.leave(self.slot, after);
         Next::Leave
     }
