@@ -80,11 +80,11 @@ const MIXES: [(Duration, Duration); 4] =
 fn a_disposed_worker_cancels_what_it_has_and_refuses_everything_else() {
     for scheduler in [elastic(1, 100), strict(1, 100), per_task(1, 100)] {
         let worker = scheduler.create_worker();
-        let (running, tell) = (Gate::new(), mpsc::channel());
-        let (knock, (say, told)) = (running.clone(), tell);
+        let (running, (tell, told)) = (Gate::new(), mpsc::channel());
+        let knock = running.clone();
         let runs = worker.schedule(move || {
             knock.open();
-            say.send(interrupt::sleep(LONG)).unwrap();
+            tell.send(interrupt::sleep(LONG)).unwrap();
         });
         let ran = Counter::new();
         let mut waiting = vec![worker.schedule(count(&ran)).unwrap()];
@@ -224,12 +224,14 @@ fn a_finished_task_is_disposed_and_a_series_only_once_it_is_told() {
     assert!(once.is_disposed() && !once.is_cancelled());
     assert_eq!(worker.queued(), 0);
     let runs = Counter::new();
-    for series in [
-        worker.schedule_periodically(Duration::ZERO, SECOND, count(&runs)).unwrap(),
-        scheduler.schedule_periodically(Duration::ZERO, SECOND, count(&runs)).unwrap(),
-    ] {
+    for by_worker in [false, true] {
         let before = runs.get();
-        eventually(|| runs.get() == before + 1);
+        let series = if by_worker {
+            worker.schedule_periodically(Duration::ZERO, SECOND, count(&runs)).unwrap()
+        } else {
+            scheduler.schedule_periodically(Duration::ZERO, SECOND, count(&runs)).unwrap()
+        };
+        eventually(|| runs.get() == before + 1 && scheduler.queued() == 1);
         assert!(!series.is_disposed());
         time.advance(SECOND);
         eventually(|| runs.get() == before + 2);

@@ -17,7 +17,7 @@ use scheduling::{
     Held, MINUTE, assert_settled, builder, elastic, end, ended, failing, hold, hold_lane, start, strict,
     thread_of,
 };
-use support::{Counter, Gate, LONG, SHORT, eventually, rounds, together};
+use support::{Counter, Gate, LONG, SHORT, SMALL, eventually, rounds, together};
 
 fn workers(scheduler: &BoundedElasticScheduler, n: usize) -> Vec<Worker> {
     (0..n).map(|_| scheduler.create_worker()).collect()
@@ -511,18 +511,12 @@ fn a_task_that_waits_for_the_work_of_a_worker_of_its_own_full_scheduler_runs_it_
 // RS-041, for work whose time comes while the only thread waits for it.
 #[test]
 fn a_task_that_waits_for_delayed_work_of_its_own_full_scheduler_runs_it_when_it_is_due() {
-    let time = ManualClock::new();
-    let scheduler = builder(1, 10, &time).build().unwrap();
-    let (waits, knock) = (Gate::new(), scheduler.clone());
-    let (open, tell) = (waits.clone(), mpsc::channel());
-    let (say, told) = tell;
+    let scheduler = BoundedElasticScheduler::builder().max_threads(1).build().unwrap();
+    let (inner, (tell, told)) = (scheduler.clone(), mpsc::channel());
     let outer = scheduler.schedule(move || {
-        let inner = knock.schedule_after(MINUTE, || {}).unwrap();
-        open.open();
-        say.send(inner.wait(LONG)).unwrap();
+        let delayed = inner.schedule_after(SMALL, || {}).unwrap();
+        tell.send(delayed.wait(LONG)).unwrap();
     });
-    waits.pass();
-    time.advance(MINUTE);
     ended(&outer.unwrap());
     assert_eq!(told.recv(), Ok(Ok(true)));
     end(&scheduler);
@@ -533,13 +527,12 @@ fn a_task_that_waits_for_delayed_work_of_its_own_full_scheduler_runs_it_when_it_
 fn a_task_that_runs_in_place_of_waiting_is_interrupted_by_the_end_of_its_scheduler() {
     let scheduler = elastic(1, 10);
     let (inner, running) = (scheduler.clone(), Gate::new());
-    let (knock, tell) = (running.clone(), mpsc::channel());
-    let (say, told) = tell;
+    let (knock, (tell, told)) = (running.clone(), mpsc::channel());
     scheduler
         .schedule(move || {
             let nested = inner.schedule(move || {
                 knock.open();
-                say.send(interrupt::sleep(LONG)).unwrap();
+                tell.send(interrupt::sleep(LONG)).unwrap();
             });
             let _ = nested.unwrap().wait(LONG);
         })
@@ -554,9 +547,8 @@ fn a_task_that_runs_in_place_of_waiting_is_interrupted_by_the_end_of_its_schedul
 #[test]
 fn a_task_that_ends_its_own_scheduler_in_good_order_does_not_wait_for_itself() {
     let scheduler = elastic(1, 10);
-    let (inner, tell) = (scheduler.clone(), mpsc::channel());
-    let (say, told) = tell;
-    scheduler.schedule(move || say.send(inner.dispose_gracefully(LONG)).unwrap()).unwrap();
+    let (inner, (tell, told)) = (scheduler.clone(), mpsc::channel());
+    scheduler.schedule(move || tell.send(inner.dispose_gracefully(LONG)).unwrap()).unwrap();
     assert_eq!(told.recv_timeout(LONG), Ok(Ok(false)));
     end(&scheduler);
 }
