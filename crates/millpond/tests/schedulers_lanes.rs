@@ -424,8 +424,8 @@ fn a_series_that_is_disposed_does_not_run_again_and_leaves_nothing_waiting() {
         eventually(|| runs.get() >= 1);
         assert!(direct.dispose());
         ended(&direct);
-        let in_lane = worker.schedule_periodically(Duration::ZERO, period, count(&runs)).unwrap();
         let before = runs.get();
+        let in_lane = worker.schedule_periodically(Duration::ZERO, period, count(&runs)).unwrap();
         eventually(|| runs.get() > before);
         assert!(worker.queued() <= 1, "a series is one entry, however often it runs");
         assert!(in_lane.dispose());
