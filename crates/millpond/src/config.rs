@@ -44,6 +44,18 @@ pub enum ConfigError {
         /// Which queue was to be made or changed.
         queue: &'static str,
     },
+    /// A variable of the environment has a value that cannot be used; see
+    /// [`config_problems`](crate::schedulers::config_problems).
+    BadVariable {
+        /// The variable.
+        variable: &'static str,
+        /// Its value.
+        value: &'static str,
+        /// What it should have been.
+        expected: &'static str,
+    },
+    /// The factory of [`set_factory`](crate::schedulers::set_factory) panicked.
+    FactoryPanicked,
 }
 
 impl fmt::Display for ConfigError {
@@ -71,6 +83,10 @@ impl fmt::Display for ConfigError {
             Self::ZeroCapacity { queue } => {
                 write!(f, "the capacity of the {queue} is 0, but it needs room for at least one item")
             }
+            Self::BadVariable { variable, value, expected } => {
+                write!(f, "{variable} is {value:?}, but it should be {expected}")
+            }
+            Self::FactoryPanicked => f.write_str("the factory of schedulers panicked"),
         }
     }
 }

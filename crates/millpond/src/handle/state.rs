@@ -12,7 +12,7 @@ use std::time::Instant;
 use super::{JoinError, Panic};
 use crate::interrupt::{self, Interrupter, Sleeper, Wake};
 use crate::periodic::Body;
-use crate::sync::{Arc, AtomicBool, AtomicU8, AtomicU64, Mutex, Ordering, Weak, spin_until};
+use crate::sync::{Arc, AtomicBool, AtomicU8, AtomicU64, Mutex, MutexGuard, Ordering, Weak, spin_until};
 use crate::task::TaskId;
 
 /// How far a task has come.
@@ -369,17 +369,16 @@ impl<T: Send + 'static, W: Work<T> + 'static> Core<T, W> {
     }
 
     /// Ends a task that has not started.
-    fn end_unstarted(&self, state: TaskState) -> Option<Unstarted<Form<T, W>>> {
-        let mut cell = self.cell.lock();
+    fn end_unstarted(&self, cell: &mut Cell<T, W>, state: TaskState) -> Option<Unstarted<Form<T, W>>> {
         let work = cell.work.take()?;
         self.set_state(state);
         let home = cell.home.take();
         Some(Unstarted { work, home, waiter: std::mem::replace(&mut cell.waiter, Waiter::Nobody) })
     }
 
-    fn cancel_running(&self, may_interrupt: bool) -> bool {
-        let mut cell = self.cell.lock();
-        if self.state() != TaskState::Running {
+    /// Cancels a task whose work is elsewhere: it runs, or is being decorated.
+    fn cancel_running(&self, mut cell: MutexGuard<'_, Cell<T, W>>, may_interrupt: bool) -> bool {
+        if self.is_done() {
             return false;
         }
         self.set_state(TaskState::Cancelled);
@@ -456,16 +455,20 @@ impl<T: Send + 'static, W: Work<T> + 'static> Tracked for Core<T, W> {
         if self.state() != TaskState::Pending {
             return;
         }
-        if let Some(ended) = self.end_unstarted(TaskState::Abandoned) {
+        let ended = self.end_unstarted(&mut self.cell.lock(), TaskState::Abandoned);
+        if let Some(ended) = ended {
             drop_quietly(ended.work);
             ended.waiter.wake();
         }
     }
 
     fn cancel(&self, may_interrupt: bool) -> bool {
-        let Some(ended) = self.end_unstarted(TaskState::Cancelled) else {
-            return self.cancel_running(may_interrupt);
+        // Under one lock: a series may go from Running to Pending at any time.
+        let mut cell = self.cell.lock();
+        let Some(ended) = self.end_unstarted(&mut cell, TaskState::Cancelled) else {
+            return self.cancel_running(cell, may_interrupt);
         };
+        drop(cell);
         drop_quietly(ended.work); // its captures go at once, wherever the empty task still waits
         if let Some(home) = ended.home.and_then(|home| home.upgrade()) {
             // The queue may be the user's own. Whatever it does, whoever waits must be woken.
@@ -529,7 +532,13 @@ impl<T: Send + 'static, W: Work<T> + 'static> Tracked for Core<T, W> {
                 work.map_or_else(|| Form::around(Box::new(|| {}), inside), Form::Bare)
             }
         };
-        self.cell.lock().work = Some(form);
+        let mut cell = self.cell.lock();
+        if self.is_done() {
+            drop(cell);
+            drop_quietly(form); // cancelled meanwhile
+        } else {
+            cell.work = Some(form);
+        }
         unharmed
     }
 }

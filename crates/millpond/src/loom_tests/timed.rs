@@ -13,7 +13,7 @@ use crate::clock::{Clock, ManualClock, Tick};
 use crate::executor::RejectReason;
 use crate::handle::JoinError;
 use crate::interrupt::Sleeper;
-use crate::loom_tests::model;
+use crate::loom_tests::{model, model_bound};
 use crate::sync::{Arc, Mutex};
 use crate::task::Task;
 use crate::{PeriodicTask, RunState, ScheduledThreadPoolExecutor};
@@ -186,10 +186,11 @@ fn shutdown_against_queueing_a_series_again() {
     });
 }
 
-/// A cancelled series leaves nothing in the queue, also if it was cancelled as it was queued again.
+/// A cancelled series leaves nothing in the queue, also if it was cancelled as it was queued again. Two preemptions do not
+/// reach a cancel that finds it running and then waiting.
 #[test]
 fn cancel_against_queueing_a_series_again() {
-    model(|| {
+    model_bound(3, || {
         let pool = pool(1, ManualClock::new().clock());
         let series = series(&pool);
         assert!(series.cancel(false));

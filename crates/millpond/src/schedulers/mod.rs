@@ -37,13 +37,17 @@
 mod bounded_elastic;
 mod defaults;
 mod engine;
+mod factory;
 mod fixed;
 mod hooks;
 mod immediate;
 mod job;
+mod non_blocking;
 mod on_executor;
 mod shared;
 mod single_worker;
+mod virtual_time;
+mod waiters;
 
 /// Implements [`Scheduler`] for a type that has one inside.
 macro_rules! forward_scheduler {
@@ -97,15 +101,23 @@ use crate::sync::Arc;
 use crate::task::Task;
 
 pub use self::bounded_elastic::{Affinity, BoundedElasticBuilder, BoundedElasticScheduler};
-pub use self::defaults::{Defaults, defaults};
+pub use self::defaults::{Defaults, config_problems, defaults};
+pub use self::factory::{
+    DefaultFactory, Factory, Snapshot, new_bounded_elastic, new_parallel, new_single, reset_factory,
+    reset_from, set_factory, set_factory_with_snapshot,
+};
 pub use self::hooks::{
     Decorator, SlotInfo, add_decorator, on_error, on_schedule, remove_decorator, reset_all_on_error,
     reset_all_on_schedule, reset_on_error, reset_on_schedule, set_decorator,
 };
 pub use self::job::Disposable;
+pub use self::non_blocking::{
+    is_in_non_blocking_thread, register_non_blocking_predicate, reset_non_blocking_predicates,
+};
 pub use self::on_executor::{from_executor, from_executor_service};
-pub use self::shared::{new_bounded_elastic, new_parallel, new_single};
+pub use self::shared::{Shared, bounded_elastic, immediate, parallel, shutdown_now, single};
 pub use self::single_worker::single_worker;
+pub use self::virtual_time::VirtualTimeScheduler;
 pub use crate::periodic::{MissedTicks, PeriodicTask};
 
 /// Runs work now, later or periodically, on threads of its own or of others.

@@ -609,16 +609,16 @@ impl State {
         Ok(())
     }
 
-    /// The next thing for the slot's thread: what was handed to it, then its line, then the line of another.
+    /// The next thing for the slot's thread: what was handed to it, then its line; if work may move, what has waited longest
+    /// in any line.
     pub(super) fn take_next(&mut self, index: usize, after: &mut After) -> Option<Handed> {
-        let mut next = self.at(index).handed.take();
-        if next.is_none() {
-            next = self.take_from_line(index, after);
-        }
-        if next.is_none() && self.soft {
-            next = self.steal(index, after);
-        }
-        let next = next?;
+        let handed = self.at(index).handed.take();
+        let others_wait = self.in_line > self.at(index).in_line;
+        let next = match handed {
+            Some(handed) => handed,
+            None if self.soft && others_wait => self.take_oldest(index, after)?,
+            None => self.take_from_line(index, after)?,
+        };
         self.at(index).running = Some(Arc::clone(&next.job));
         Some(next)
     }
@@ -650,8 +650,8 @@ impl State {
         }
     }
 
-    /// Takes what has waited longest in any other line.
-    fn steal(&mut self, thief: usize, after: &mut After) -> Option<Handed> {
+    /// Takes what has waited longest in any line.
+    fn take_oldest(&mut self, taker: usize, after: &mut After) -> Option<Handed> {
         while self.in_line > 0 {
             let slots = self.slots.iter_mut().enumerate();
             let fronts = slots.filter_map(|(index, slot)| {
@@ -661,14 +661,15 @@ impl State {
                 }
                 slot.line.front().map(|(place, _)| (*place, index))
             });
-            let (_, victim) = fronts.min()?;
-            if let Some(mut handed) = self.take_from_line(victim, after) {
-                let permit = self.hold(thief);
+            let (_, from) = fronts.min()?;
+            let Some(mut handed) = self.take_from_line(from, after) else { continue };
+            if from != taker {
+                let permit = self.hold(taker);
                 if let Some(left) = handed.permit.replace(permit) {
                     self.give_back(left, after);
                 }
-                return Some(handed);
             }
+            return Some(handed);
         }
         None
     }
@@ -718,8 +719,10 @@ impl State {
         lane.cell.lock().phase = LanePhase::InLine;
         let home = lane.home.index;
         let home_is_free = self.slot(lane.home).is_some_and(|slot| slot.is_free());
-        let helper = if home_is_free { None } else { self.pick_free() };
-        if !home_is_free && helper.is_none() {
+        // A lane that has just run goes behind those who wait already; the thread that ran it takes the first of them.
+        let others_first = self.soft && self.prefer.is_some() && self.in_line > 0;
+        let helper = if home_is_free || others_first { None } else { self.pick_free() };
+        if others_first || (!home_is_free && helper.is_none()) {
             if self.slot(lane.home).is_some() {
                 self.push_line(home, Item::Lane(Arc::clone(lane)), after);
             }
