@@ -13,10 +13,11 @@ mutants=(
     publish_and_hope
     guess_room
     interrupt_whatever_runs
+    forget_the_notice
 )
 
 export RUSTFLAGS="--cfg loom" LOOM_MAX_PREEMPTIONS=2
-models=(cargo test -q -p millpond --lib --release --target-dir target/loom)
+models=(cargo test -q -p millpond --all-features --lib --release --target-dir target/loom)
 "${models[@]}" --no-run
 
 missed=0

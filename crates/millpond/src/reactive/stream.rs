@@ -21,10 +21,7 @@ pub const PREFETCH: NonZero<usize> = NonZero::new(256).expect("not zero");
 /// Lets parts of a stream run on a scheduler; for every stream that can be sent there.
 ///
 /// The [module](super) tells how the two fit together.
-pub trait StreamOn: Stream + Sized + Send + 'static
-where
-    Self::Item: Send + 'static,
-{
+pub trait StreamOn: Stream<Item: Send + 'static> + Sized + Send + 'static {
     /// What came before runs on `scheduler`: this stream is polled on one of its workers, and its items are delivered to
     /// whoever polls the result.
     ///

@@ -228,8 +228,7 @@ where
                 cell.phase = Phase::Notified;
                 false
             }
-            Phase::Queued => mutant("queue_twice"),
-            Phase::Notified | Phase::Over => false,
+            Phase::Queued | Phase::Notified | Phase::Over => false,
         }
     }
 
