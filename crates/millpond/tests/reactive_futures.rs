@@ -14,8 +14,8 @@ use std::time::Duration;
 use millpond::reactive::{self, ExecutorFutureExt, SchedulerFutureExt};
 use millpond::schedulers::{self, Scheduler, SchedulerExt};
 use millpond::{
-    Executor, ExecutorExt, Interrupted, JoinError, RejectReason, Rejected, Task, TaskState,
-    ThreadPoolExecutor, WorkQueue, executors, interrupt, policy,
+    Executor, Interrupted, JoinError, RejectReason, Rejected, Task, TaskState, ThreadPoolExecutor, WorkQueue,
+    executors, interrupt, policy,
 };
 use support::{
     Counter, Gate, LONG, SHORT, assert_settled, block, die, end, eventually, interrupt_myself, occupy,
@@ -438,10 +438,7 @@ fn a_future_that_nobody_can_wake_is_abandoned() {
     assert!(matches!(soon(handle), Err(JoinError::Abandoned)));
 
     let signal = Signal::new();
-    let handle = pool.spawn_future(Box::pin({
-        let signal = signal.clone();
-        async move { signal.await }
-    }));
+    let handle = pool.spawn_future(signal.clone());
     eventually(|| signal.is_awaited());
     signal.forget();
     assert!(matches!(soon(handle.unwrap()), Err(JoinError::Abandoned)));

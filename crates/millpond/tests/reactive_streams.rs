@@ -351,6 +351,29 @@ fn a_stream_on_a_disposed_scheduler_is_refused_with_the_first_poll() {
     assert!(next(&mut stream).is_none());
 }
 
+/// A turn is many items long, and each may block.
+#[test]
+fn the_end_of_the_scheduler_ends_the_turn_under_way() {
+    let (scheduler, gate, running, fetched) = (single("turn"), Gate::new(), Gate::new(), Counter::new());
+    let (pass, knock, count) = (gate.clone(), running.clone(), fetched.clone());
+    let source = Source(move || {
+        count.add();
+        if count.get() == 3 {
+            knock.open();
+            pass.pass();
+        }
+        Some(count.get())
+    });
+    let mut stream = source.subscribe_on(&scheduler);
+    assert_eq!(next(&mut stream).unwrap().unwrap(), 1);
+    running.pass();
+    scheduler.dispose();
+    gate.open();
+    let rest = collect(stream);
+    assert!(matches!(rest[..], [Ok(2), Ok(3), Err(StreamError::CutOff)]), "{rest:?}");
+    assert_eq!(fetched.get(), 3);
+}
+
 #[test]
 fn an_endless_source_leaves_its_thread_to_others() {
     let scheduler = single("fair");

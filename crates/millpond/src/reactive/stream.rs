@@ -13,6 +13,7 @@ use super::pipe::{Inlet, Out, Outlet, pipe};
 use super::spawn::spawn_on_worker;
 use crate::executor::{RejectReason, Rejected};
 use crate::handle::{CancelOnDrop, JoinError, Panic, TaskHandle};
+use crate::interrupt;
 use crate::schedulers::{Scheduler, Worker};
 
 /// How many items may be under way if nothing else is said: Reactor's default.
@@ -268,7 +269,7 @@ struct Pump<S: Stream> {
     /// There until it has ended.
     upstream: Option<Pin<Box<S>>>,
     inlet: Option<Inlet<S::Item>>,
-    /// Also how many items it fetches in one turn, so that others get theirs.
+    /// Also how many items it fetches in one turn.
     prefetch: usize,
 }
 
@@ -277,7 +278,7 @@ impl<S: Stream> Future for Pump<S> {
 
     fn poll(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<()> {
         let me = &mut *self;
-        for _ in 0..me.prefetch {
+        for _ in turn_of(me.prefetch) {
             let (Some(upstream), Some(inlet)) = (&mut me.upstream, &me.inlet) else {
                 return Poll::Ready(());
             };
@@ -297,6 +298,12 @@ impl<S: Stream> Future for Pump<S> {
         }
         again(context)
     }
+}
+
+/// The items of one turn: at most `most`, so that others get their turn too, and none after an interrupt. Whoever
+/// cancels with one, or ends the scheduler, need not wait for the rest; after any other the next turn goes on.
+fn turn_of(most: usize) -> impl Iterator<Item = usize> {
+    (0..most).take_while(|_| !interrupt::is_interrupted())
 }
 
 /// Lets others have their turn, and asks for the next.
@@ -328,7 +335,8 @@ where
     /// The handle is done when the stream is. A panic of `f` or of the stream goes to it; cancelling it drops both. If
     /// the scheduler ends first it is abandoned. Since there is nobody else to poll it, the stream is polled on
     /// the worker too; put a [`subscribe_on`](StreamOn::subscribe_on) before it if its source has to run elsewhere. After as
-    /// many items as may be under way, others on the same thread have their turn.
+    /// many items as may be under way, or after an interrupt, others on the same thread have their turn: only then can a
+    /// cancel take effect.
     ///
     /// # Errors
     /// [`Rejected`] if the scheduler has ended or is full.
@@ -371,7 +379,7 @@ impl<S: Stream, F: FnMut(S::Item)> Future for ForEach<S, F> {
 
     fn poll(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<()> {
         let me = &mut *self;
-        for _ in 0..me.at_once {
+        for _ in turn_of(me.at_once) {
             match me.upstream.as_mut().poll_next(context) {
                 Poll::Pending => return Poll::Pending,
                 Poll::Ready(Some(item)) => (me.f)(item),
@@ -525,7 +533,7 @@ impl<T, U, F: FnMut(T) -> U> Future for Mapper<T, U, F> {
 
     fn poll(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<()> {
         let me = &mut *self;
-        for _ in 0..me.at_once {
+        for _ in turn_of(me.at_once) {
             let Some(made) = &me.made else { return Poll::Ready(()) };
             match me.items.poll_out(context) {
                 Poll::Pending => return Poll::Pending,
