@@ -83,6 +83,10 @@ impl Clock {
     /// Until when a thread that waits for `due` may sleep by itself. `None`: until it is told, because that is
     /// never, or because it is a manual clock.
     pub(crate) fn deadline(&self, due: Tick) -> Option<Instant> {
+        #[cfg(loom)]
+        if self.manual.is_some() && !self.tells() && due != Tick::NEVER {
+            return Some(Instant::now() + Duration::from_secs(3600)); // when the model says so
+        }
         match self.manual {
             None if due != Tick::NEVER => beginning().checked_add(Duration::from_nanos(due.0)),
             _ => None,
@@ -91,7 +95,7 @@ impl Clock {
 
     /// Has `listener` told when a manual clock is advanced. The machine's clock tells nobody.
     pub(crate) fn tell(&self, listener: Weak<dyn TimeListener>) {
-        if let Some(manual) = &self.manual {
+        if let Some(manual) = self.manual.as_ref().filter(|_| self.tells()) {
             let mut listeners = manual.listeners.lock();
             listeners.retain(|listener| listener.strong_count() > 0);
             listeners.push(listener);
@@ -104,6 +108,15 @@ impl Clock {
             None => Timers::of_the_machine(),
             Some(manual) => Ok(Arc::clone(&manual.timers)),
         }
+    }
+
+    /// It is a manual clock, which tells those who wait. With the machine's clock they wake by themselves.
+    pub(crate) fn tells(&self) -> bool {
+        #[cfg(loom)]
+        if self.manual.as_ref().is_some_and(|manual| manual.silent) {
+            return false;
+        }
+        self.manual.is_some()
     }
 }
 
@@ -136,6 +149,9 @@ pub(crate) struct Manual {
     listeners: Mutex<Vec<Weak<dyn TimeListener>>>,
     /// The alarms of schedulers with this clock.
     timers: Arc<Timers>,
+    /// It tells nobody: whoever waits does so with a deadline, as with the machine's clock.
+    #[cfg(loom)]
+    silent: bool,
 }
 
 impl Manual {
@@ -167,15 +183,24 @@ pub struct ManualClock {
 impl ManualClock {
     /// A clock that has just begun.
     pub fn new() -> ManualClock {
-        let begin = Instant::now();
         ManualClock {
             manual: Arc::new(Manual {
-                begin,
+                begin: Instant::now(),
                 elapsed: AtomicU64::new(0),
                 listeners: Mutex::new(Vec::new()),
                 timers: Arc::new(Timers::new()),
+                #[cfg(loom)]
+                silent: false,
             }),
         }
+    }
+
+    /// In a model, the machine's clock: deadlines end by `Sleeper::fire_timer_once`.
+    #[cfg(loom)]
+    pub(crate) fn silent() -> ManualClock {
+        let mut clock = ManualClock::new();
+        Arc::get_mut(&mut clock.manual).expect("not shared yet").silent = true;
+        clock
     }
 
     /// The clock, for a pool or a scheduler.

@@ -135,6 +135,62 @@ macro_rules! forward_service {
 }
 forward_service!(&E, Arc<E>, Box<E>);
 
+/// The traits of an executor whose field `pool` has methods of the same names, and its text form.
+macro_rules! service_by_its_pool {
+    ($type:ident) => {
+        impl $crate::Executor for $type {
+            fn execute_task(&self, task: $crate::Task) -> Result<(), $crate::Rejected> {
+                $type::execute_task(self, task)
+            }
+        }
+
+        impl $crate::ExecutorService for $type {
+            fn shutdown(&self) {
+                self.pool.shutdown();
+            }
+            fn shutdown_now(&self) -> Vec<$crate::Task> {
+                self.pool.shutdown_now()
+            }
+            fn is_shutdown(&self) -> bool {
+                self.pool.is_shutdown()
+            }
+            fn is_terminated(&self) -> bool {
+                self.pool.is_terminated()
+            }
+            fn await_termination(&self, timeout: std::time::Duration) -> Result<bool, $crate::Interrupted> {
+                self.pool.await_termination(timeout)
+            }
+            fn close(&self) {
+                self.pool.close();
+            }
+        }
+
+        impl std::fmt::Display for $type {
+            fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+                self.pool.fmt(f)
+            }
+        }
+
+        impl std::fmt::Debug for $type {
+            fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+                f.debug_tuple(stringify!($type)).field(&format_args!("{self}")).finish()
+            }
+        }
+    };
+}
+pub(crate) use service_by_its_pool;
+
+/// Methods that are those of the field `pool`.
+macro_rules! methods_of_its_pool {
+    ($($(#[$meta:meta])* pub fn $name:ident(&self $(, $arg:ident: $type:ty)*) $(-> $result:ty)?;)*) => {$(
+        $(#[$meta])*
+        pub fn $name(&self $(, $arg: $type)*) $(-> $result)? {
+            self.pool.$name($($arg),*)
+        }
+    )*};
+}
+pub(crate) use methods_of_its_pool;
+
 /// Everything that can be had from [`Executor::execute_task`], for every executor.
 pub trait ExecutorExt: Executor {
     /// Runs `f` without a handle.

@@ -1,13 +1,14 @@
 //! Factories for the usual pools.
 
-use std::fmt;
 use std::time::Duration;
 
 use crate::ConfigError;
-use crate::executor::{Executor, ExecutorService, Rejected};
+use crate::executor::{Rejected, methods_of_its_pool, service_by_its_pool};
 use crate::handle::TaskHandle;
 use crate::interrupt::Interrupted;
+use crate::periodic::PeriodicTask;
 use crate::pool::{ThreadPoolExecutor, WorkQueue};
+use crate::scheduled::{ScheduledHandle, ScheduledThreadPoolExecutor};
 use crate::task::Task;
 
 /// A pool of `threads` threads with an unbounded queue: it never rejects while it runs, and its queue can grow
@@ -91,57 +92,144 @@ impl SingleThreadExecutor {
         self.pool.submit(f)
     }
 
-    /// Takes no more tasks; those already taken run to their end. Does not wait.
-    pub fn shutdown(&self) {
-        self.pool.shutdown();
-    }
-
-    /// Shuts down and waits for all tasks to end; see [`ExecutorService::close`].
-    pub fn close(&self) {
-        self.pool.close();
-    }
-}
-
-impl Executor for SingleThreadExecutor {
-    fn execute_task(&self, task: Task) -> Result<(), Rejected> {
-        self.pool.execute_task(task)
+    methods_of_its_pool! {
+        /// Runs `task` after all that was given before.
+        ///
+        /// # Errors
+        /// [`Rejected`] gives the task back after a shutdown.
+        pub fn execute_task(&self, task: Task) -> Result<(), Rejected>;
+        /// Takes no more tasks; those already taken run to their end. Does not wait.
+        pub fn shutdown(&self);
+        /// Shuts down and waits for all tasks to end; see [`ExecutorService::close`](crate::ExecutorService::close).
+        pub fn close(&self);
     }
 }
 
-impl ExecutorService for SingleThreadExecutor {
-    fn shutdown(&self) {
-        self.pool.shutdown();
+service_by_its_pool!(SingleThreadExecutor);
+
+/// A pool of `threads` threads for work that runs later, or again and again. With 0 there is one while tasks wait, and
+/// none when there are none.
+pub fn scheduled(threads: usize) -> ScheduledThreadPoolExecutor {
+    ScheduledThreadPoolExecutor::new(threads)
+}
+
+/// One thread for work that runs later, or again and again, one at a time.
+pub fn single_scheduled() -> SingleScheduledExecutor {
+    SingleScheduledExecutor { pool: scheduled(1) }
+}
+
+/// A scheduled executor with one thread, which cannot be given another. Made by [`single_scheduled`].
+///
+/// A cheap handle; when the last clone is dropped it shuts down in good order without blocking.
+#[derive(Clone)]
+pub struct SingleScheduledExecutor {
+    pool: ScheduledThreadPoolExecutor,
+}
+
+impl SingleScheduledExecutor {
+    /// Runs `f` once, `delay` from now; see [`ScheduledThreadPoolExecutor::schedule`].
+    ///
+    /// # Errors
+    /// [`Rejected`] gives the work back after a shutdown.
+    ///
+    /// # Examples
+    /// ```
+    /// use std::time::Duration;
+    ///
+    /// let timer = millpond::executors::single_scheduled();
+    /// assert_eq!(timer.schedule(Duration::from_millis(5), || "rings")?.join()?, "rings");
+    /// timer.close();
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    pub fn schedule<T: Send + 'static>(
+        &self,
+        delay: Duration,
+        f: impl FnOnce() -> T + Send + 'static,
+    ) -> Result<ScheduledHandle<T>, Rejected> {
+        self.pool.schedule(delay, f)
     }
 
-    fn shutdown_now(&self) -> Vec<Task> {
-        self.pool.shutdown_now()
+    /// Runs `f` again and again; see [`ScheduledThreadPoolExecutor::schedule_at_fixed_rate`].
+    ///
+    /// # Errors
+    /// As [`ScheduledThreadPoolExecutor::schedule_at_fixed_rate`].
+    pub fn schedule_at_fixed_rate(
+        &self,
+        initial: Duration,
+        period: Duration,
+        f: impl FnMut() + Send + 'static,
+    ) -> Result<ScheduledHandle<()>, Rejected> {
+        self.pool.schedule_at_fixed_rate(initial, period, f)
     }
 
-    fn is_shutdown(&self) -> bool {
-        self.pool.is_shutdown()
+    /// Runs `f` again and again; see [`ScheduledThreadPoolExecutor::schedule_with_fixed_delay`].
+    ///
+    /// # Errors
+    /// As [`ScheduledThreadPoolExecutor::schedule_at_fixed_rate`].
+    pub fn schedule_with_fixed_delay(
+        &self,
+        initial: Duration,
+        delay: Duration,
+        f: impl FnMut() + Send + 'static,
+    ) -> Result<ScheduledHandle<()>, Rejected> {
+        self.pool.schedule_with_fixed_delay(initial, delay, f)
     }
 
-    fn is_terminated(&self) -> bool {
-        self.pool.is_terminated()
+    /// Runs `f` as soon as the thread is free.
+    ///
+    /// # Errors
+    /// [`Rejected`] gives the work back after a shutdown.
+    pub fn execute(&self, f: impl FnOnce() + Send + 'static) -> Result<(), Rejected> {
+        self.pool.execute(f)
     }
 
-    fn await_termination(&self, timeout: Duration) -> Result<bool, Interrupted> {
-        self.pool.await_termination(timeout)
+    /// Runs `f` as soon as the thread is free, and returns a handle to its result.
+    ///
+    /// # Errors
+    /// [`Rejected`] gives the work back after a shutdown.
+    pub fn submit<T: Send + 'static>(
+        &self,
+        f: impl FnOnce() -> T + Send + 'static,
+    ) -> Result<TaskHandle<T>, Rejected> {
+        self.pool.submit(f)
     }
 
-    fn close(&self) {
-        self.pool.close();
+    methods_of_its_pool! {
+        /// As [`ScheduledThreadPoolExecutor::schedule_at_fixed_rate_task`].
+        ///
+        /// # Errors
+        /// As [`ScheduledThreadPoolExecutor::schedule_at_fixed_rate`].
+        pub fn schedule_at_fixed_rate_task(
+            &self, initial: Duration, period: Duration, task: PeriodicTask
+        ) -> Result<ScheduledHandle<()>, Rejected>;
+        /// As [`ScheduledThreadPoolExecutor::schedule_with_fixed_delay_task`].
+        ///
+        /// # Errors
+        /// As [`ScheduledThreadPoolExecutor::schedule_at_fixed_rate`].
+        pub fn schedule_with_fixed_delay_task(
+            &self, initial: Duration, delay: Duration, task: PeriodicTask
+        ) -> Result<ScheduledHandle<()>, Rejected>;
+        /// Runs `task` as soon as the thread is free.
+        ///
+        /// # Errors
+        /// [`Rejected`] gives the task back after a shutdown.
+        pub fn execute_task(&self, task: Task) -> Result<(), Rejected>;
+        /// Takes no more tasks. Series are cancelled, and delayed tasks still run. Does not wait.
+        pub fn shutdown(&self);
+        /// Takes no more tasks, interrupts the running one and returns those that wait.
+        pub fn shutdown_now(&self) -> Vec<Task>;
+        /// Tells whether a shutdown has begun.
+        pub fn is_shutdown(&self) -> bool;
+        /// Tells whether all tasks have ended after a shutdown.
+        pub fn is_terminated(&self) -> bool;
+        /// Waits until terminated, at most `timeout`; true if it is.
+        ///
+        /// # Errors
+        /// [`Interrupted`] if the calling thread is interrupted while it has to wait.
+        pub fn await_termination(&self, timeout: Duration) -> Result<bool, Interrupted>;
+        /// Shuts down and waits for all tasks to end; see [`ExecutorService::close`](crate::ExecutorService::close).
+        pub fn close(&self);
     }
 }
 
-impl fmt::Debug for SingleThreadExecutor {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_tuple("SingleThreadExecutor").field(&self.pool).finish()
-    }
-}
-
-impl fmt::Display for SingleThreadExecutor {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        self.pool.fmt(f)
-    }
-}
+service_by_its_pool!(SingleScheduledExecutor);

@@ -292,6 +292,11 @@ impl Sleeper {
         self.parker.fire_timer();
     }
 
+    #[cfg(loom)]
+    pub(crate) fn fire_timer_once(&self) {
+        self.parker.fire_timer_once();
+    }
+
     /// Blocks until `ready`, an interrupt or `deadline`, looked at in this order. Owner only.
     ///
     /// Whoever makes `ready` true calls `unpark` afterwards. An interrupt is consumed when it is returned.

@@ -10,6 +10,9 @@ pub mod interrupt;
 mod periodic;
 mod pool;
 pub mod queue;
+#[cfg(feature = "futures")]
+pub mod reactive;
+mod scheduled;
 pub mod schedulers;
 pub mod sizing;
 mod sync;
@@ -25,7 +28,7 @@ pub use clock::{Clock, ManualClock};
 pub use completion::ExecutorCompletionService;
 pub use config::ConfigError;
 pub use executor::{Executor, ExecutorExt, ExecutorService, InvokeError, RejectReason, Rejected};
-pub use executors::SingleThreadExecutor;
+pub use executors::{SingleScheduledExecutor, SingleThreadExecutor};
 pub use handle::{CancelOnDrop, Canceller, JoinError, Panic, TaskHandle, TaskState};
 pub use interrupt::Interrupted;
 pub use periodic::{Body, MissedTicks, PeriodicTask};
@@ -35,5 +38,6 @@ pub use pool::{
     ShutdownOutcome, ShutdownReport, ThreadPoolExecutor, WorkQueue,
 };
 pub use pool::{growth, policy};
+pub use scheduled::{ScheduledBuilder, ScheduledHandle, ScheduledThreadPoolExecutor};
 pub use task::{Task, TaskId, TaskInfo, TaskOf};
 pub use threads::{WorkerBody, WorkerInfo};

@@ -2,10 +2,12 @@
 
 use std::borrow::Cow;
 use std::fmt;
+use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::time::Duration;
 
-use crate::clock::Tick;
-use crate::sync::GivenAway;
+use crate::clock::{Clock, Tick};
+use crate::handle::{Ran, Work};
+use crate::sync::{Arc, AtomicU64, GivenAway, Ordering};
 use crate::task::TaskInfo;
 
 /// What runs, boxed: the form in which hooks and decorators see work.
@@ -92,8 +94,11 @@ impl Rhythm {
             Rhythm::Delay(delay) => return now.plus(delay),
             Rhythm::Rate(period, missed) => (period, missed),
         };
+        if period.is_zero() {
+            return now; // after all that is due by now
+        }
         let next = due.plus(period);
-        if next >= now || period.is_zero() {
+        if next >= now {
             return next;
         }
         let step = u64::try_from(period.as_nanos()).unwrap_or(u64::MAX);
@@ -102,6 +107,62 @@ impl Rhythm {
             MissedTicks::CatchUp => next,
             MissedTicks::Coalesce => Tick::from_nanos(next.nanos() + late / step * step),
             MissedTicks::Skip => next.plus(Duration::from_nanos(late.div_ceil(step).saturating_mul(step))),
+        }
+    }
+}
+
+/// When the runs of one series are due: shared by the pool that runs it and the handle that asks.
+#[derive(Debug)]
+pub(crate) struct Timing {
+    rhythm: Rhythm,
+    clock: Clock,
+    /// When the next run is due, or the one that goes on was. Written by the pool between two runs.
+    due: AtomicU64,
+    /// The series' number in the queue, which it keeps from run to run; `u64::MAX` until it has one. Touched under the
+    /// queue's lock.
+    number: AtomicU64,
+}
+
+impl Timing {
+    pub(crate) fn new(rhythm: Rhythm, clock: Clock, first: Tick) -> Arc<Timing> {
+        let number = AtomicU64::new(u64::MAX);
+        Arc::new(Timing { rhythm, clock, due: AtomicU64::new(first.nanos()), number })
+    }
+
+    pub(crate) fn due(&self) -> Tick {
+        Tick::from_nanos(self.due.load(Ordering::Relaxed))
+    }
+
+    pub(crate) fn clock(&self) -> &Clock {
+        &self.clock
+    }
+
+    /// A run has ended: when is the next one due?
+    pub(crate) fn ended(&self) -> Tick {
+        let next = self.rhythm.next(self.due(), self.clock.tick());
+        self.due.store(next.nanos(), Ordering::Relaxed);
+        next
+    }
+
+    /// The number of the series, which is `fresh` if it has none yet.
+    pub(crate) fn number_or(&self, fresh: u64) -> u64 {
+        let number = self.number.load(Ordering::Relaxed);
+        if number != u64::MAX {
+            return number;
+        }
+        self.number.store(fresh, Ordering::Relaxed);
+        fresh
+    }
+}
+
+/// The work of a series. A run that panics is its last.
+pub(crate) struct SeriesWork(pub(crate) Body);
+
+impl Work<()> for SeriesWork {
+    fn run(mut self) -> Ran<(), SeriesWork> {
+        match catch_unwind(AssertUnwindSafe(&mut self.0)) {
+            Ok(()) => Ran::Again(self),
+            Err(payload) => Ran::Over(Err(payload), Some(self)),
         }
     }
 }
@@ -132,6 +193,12 @@ mod tests {
         assert_eq!(next(MissedTicks::Coalesce, 130, 135), 140, "then the grid");
         assert_eq!(next(MissedTicks::Skip, 100, 135), 140);
         assert_eq!(next(MissedTicks::Skip, 100, 130), 130, "the point that is now is not missed");
+    }
+
+    #[test]
+    fn a_period_of_zero_means_now() {
+        let rate = Rhythm::Rate(Duration::ZERO, MissedTicks::CatchUp);
+        assert_eq!(rate.next(Tick::from_nanos(5), Tick::from_nanos(35)).nanos(), 35);
     }
 
     #[test]

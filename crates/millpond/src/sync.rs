@@ -159,6 +159,7 @@ pub(crate) struct Parker {
 struct ParkerState {
     token: bool,
     timer_fired: bool,
+    timer_fired_once: bool,
 }
 
 #[cfg(loom)]
@@ -176,6 +177,9 @@ impl Parker {
             if deadline.is_some_and(|deadline| inner.timer_fired || deadline <= Instant::now()) {
                 return false;
             }
+            if deadline.is_some() && std::mem::take(&mut inner.timer_fired_once) {
+                return false;
+            }
             inner = self.changed.wait(inner).unwrap_or_else(|poisoned| poisoned.into_inner());
         }
     }
@@ -188,6 +192,12 @@ impl Parker {
     /// From now on every park of the owner that has a deadline is past it.
     pub(crate) fn fire_timer(&self) {
         self.inner.lock().timer_fired = true;
+        self.changed.notify_one();
+    }
+
+    /// One park of the owner that has a deadline, this one or the next, is past it.
+    pub(crate) fn fire_timer_once(&self) {
+        self.inner.lock().timer_fired_once = true;
         self.changed.notify_one();
     }
 }

@@ -4,7 +4,6 @@
 //! [`TaskHandle`]. A task runs at most once. Dropping one that did not run resolves its handle as abandoned,
 //! so a handle never waits for something that no longer exists.
 
-use std::any::Any;
 use std::borrow::Cow;
 use std::cell::Cell;
 use std::fmt;
@@ -12,10 +11,11 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
-use crate::handle::{Core, Home, Joinable, Outcome, TaskHandle, TaskState, Tracked};
+use crate::handle::{Core, Home, Joinable, Outcome, Payload, TaskHandle, TaskState, Tracked};
 use crate::interrupt::Nested;
+use crate::periodic::{Body, Timing};
 use crate::queue::Delayed;
-use crate::sync::{Arc, GivenAway, Weak, deadline_after};
+use crate::sync::{Arc, GivenAway, Mutex, Weak, deadline_after};
 
 /// The number of a task, unique in the process.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
@@ -119,6 +119,16 @@ enum Work {
     /// Given away when it is run; so a task, and an error that hands it back, can be shared.
     Plain(GivenAway<Box<dyn FnOnce() + Send>>),
     Tracked(TrackedTask),
+    /// One run of a series that a scheduled pool will queue again afterwards.
+    Series(TrackedTask, Arc<Timing>),
+}
+
+/// What became of a task that a worker has run.
+pub(crate) struct Ended {
+    /// A panic that no handle keeps.
+    pub(crate) panic: Option<Payload>,
+    /// The series, whose next run is to come.
+    pub(crate) again: Option<Task>,
 }
 
 /// The executing half of a tracked task. Dropping it tells the other half that nobody will run it.
@@ -139,6 +149,10 @@ impl Task {
     /// A task that is known as `info` says.
     pub(crate) fn known_as(info: TaskInfo, f: impl FnOnce() + Send + 'static) -> Task {
         Task { info, work: Work::Plain(GivenAway::new(Box::new(f))) }
+    }
+
+    pub(crate) fn series(info: TaskInfo, core: Arc<dyn Tracked>, timing: Arc<Timing>) -> Task {
+        Task { info, work: Work::Series(TrackedTask(core), timing) }
     }
 
     pub(crate) fn tracked(id: TaskId, core: Arc<dyn Tracked>) -> Task {
@@ -187,7 +201,9 @@ impl Task {
         let _frame = Nested::enter();
         match self.work {
             Work::Plain(f) => f.into_inner()(),
-            Work::Tracked(core) => core.0.run(&mut |_| {}),
+            Work::Tracked(core) | Work::Series(core, _) => {
+                core.0.run(&mut |_| {}); // a series has run once; dropping it here is its end
+            }
         }
     }
 
@@ -196,25 +212,93 @@ impl Task {
     }
 
     /// Runs the task for a worker. `settle` is told the outcome once, before anybody else can see it.
-    /// Returns the payload of a panic that no handle keeps.
-    pub(crate) fn run_settled(self, settle: &mut dyn FnMut(Outcome)) -> Option<Box<dyn Any + Send>> {
+    pub(crate) fn run_settled(self, settle: &mut dyn FnMut(Outcome)) -> Ended {
         match self.work {
             Work::Plain(f) => {
                 let panic = catch_unwind(AssertUnwindSafe(f.into_inner())).err();
                 settle(if panic.is_some() { Outcome::Panicked } else { Outcome::Succeeded });
-                panic
+                Ended { panic, again: None }
             }
             Work::Tracked(core) => {
                 core.0.run(settle);
-                None
+                Ended { panic: None, again: None }
+            }
+            Work::Series(core, timing) => {
+                let again = core.0.run(settle);
+                let task = Task { info: self.info, work: Work::Series(core, timing) };
+                Ended { panic: None, again: again.then_some(task) }
             }
         }
     }
 
+    /// The task as one that is nobody's series any more: it runs once, and then its handle resolves as abandoned.
+    pub(crate) fn once(self) -> Task {
+        match self.work {
+            Work::Series(core, _) => Task { info: self.info, work: Work::Tracked(core) },
+            _ => self,
+        }
+    }
+
+    /// When the runs of a series are due.
+    pub(crate) fn timing(&self) -> Option<&Arc<Timing>> {
+        match &self.work {
+            Work::Series(_, timing) => Some(timing),
+            _ => None,
+        }
+    }
+
+    /// Puts what `wrap` makes of the work into its place. The error: `wrap` panicked, and the task is as it was.
+    pub(crate) fn decorate(self, wrap: &mut dyn FnMut(Body) -> Body) -> Result<Task, Task> {
+        match self.work {
+            Work::Plain(f) => {
+                // While the decorator has the body, the closure is here too: if it panics, nothing is lost.
+                let inside = Arc::new(Mutex::new(Some(f.into_inner())));
+                let body = {
+                    let inside = Arc::clone(&inside);
+                    Box::new(move || {
+                        let f = inside.lock().take();
+                        f.into_iter().for_each(|f| f());
+                    })
+                };
+                let wrapped = catch_unwind(AssertUnwindSafe(|| wrap(body)));
+                let unharmed = wrapped.is_ok();
+                let f: Box<dyn FnOnce() + Send> = match wrapped {
+                    Ok(body) => body_once(body),
+                    Err(payload) => {
+                        let _ = catch_unwind(AssertUnwindSafe(|| drop(payload)));
+                        inside.lock().take().unwrap_or_else(|| Box::new(|| {}))
+                    }
+                };
+                let task = Task { info: self.info, work: Work::Plain(GivenAway::new(f)) };
+                if unharmed { Ok(task) } else { Err(task) }
+            }
+            Work::Tracked(ref core) => {
+                if core.0.decorate(wrap) {
+                    Ok(self)
+                } else {
+                    Err(self)
+                }
+            }
+            Work::Series(..) => Ok(self),
+        }
+    }
+
     fn core(&self) -> Option<&dyn Tracked> {
+        self.shared().map(|core| &**core)
+    }
+
+    /// The state that the task shares with its handle, if it has one.
+    pub(crate) fn shared(&self) -> Option<&Arc<dyn Tracked>> {
         match &self.work {
             Work::Plain(_) => None,
-            Work::Tracked(core) => Some(&*core.0),
+            Work::Tracked(core) | Work::Series(core, _) => Some(&core.0),
+        }
+    }
+
+    /// Cancels a task that has a handle.
+    pub(crate) fn cancel(&self) {
+        if let Some(core) = self.core() {
+            core.cancel(false);
         }
     }
 
@@ -247,6 +331,10 @@ impl Task {
     pub(crate) fn drop_quietly(self) {
         let _ = catch_unwind(AssertUnwindSafe(|| drop(self)));
     }
+}
+
+fn body_once(mut body: Body) -> Box<dyn FnOnce() + Send> {
+    Box::new(move || body())
 }
 
 impl Delayed for Task {

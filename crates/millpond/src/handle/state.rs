@@ -5,13 +5,14 @@
 //! The state alone can also be read without the lock.
 
 use std::any::Any;
-use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 use std::task::{Context, Poll, Waker};
 use std::time::Instant;
 
 use super::{JoinError, Panic};
 use crate::interrupt::{self, Interrupter, Sleeper, Wake};
-use crate::sync::{Arc, AtomicU8, AtomicU64, Mutex, Ordering, Weak, spin_until};
+use crate::periodic::Body;
+use crate::sync::{Arc, AtomicBool, AtomicU8, AtomicU64, Mutex, MutexGuard, Ordering, Weak, spin_until};
 use crate::task::TaskId;
 
 /// How far a task has come.
@@ -64,12 +65,33 @@ pub(crate) trait Home: Send + Sync {
 }
 
 /// What came of running a task in place.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone)]
 pub(crate) enum Help {
     /// It was run, or it is not for us to run.
     Done,
     /// It may not start before that: come back then.
     NotBefore(Instant),
+    /// It may not start yet, and only others know when: come back when told.
+    WhenTold(Arc<Told>),
+}
+
+/// A thread that waits to be told to try again.
+#[derive(Debug)]
+pub(crate) struct Told {
+    sleeper: Arc<Sleeper>,
+    told: AtomicBool,
+}
+
+impl Told {
+    /// For the calling thread.
+    pub(crate) fn for_this_thread() -> Arc<Told> {
+        Arc::new(Told { sleeper: Sleeper::current(), told: AtomicBool::new(false) })
+    }
+
+    pub(crate) fn tell(&self) {
+        self.told.store(true, Ordering::Release);
+        self.sleeper.unpark();
+    }
 }
 
 /// Where in its queue a task is. A hint, which the queue checks against the task's id.
@@ -89,23 +111,50 @@ impl Place {
     }
 }
 
+/// What a task does: a closure once, or a series again and again.
+pub(crate) trait Work<T>: Send + Sized {
+    fn run(self) -> Ran<T, Self>;
+}
+
+/// What came of a run.
+pub(crate) enum Ran<T, W> {
+    /// That was all, with what is left of the work, if anything.
+    Over(Result<T, Payload>, Option<W>),
+    /// It is to run again.
+    Again(W),
+}
+
+/// What a panic carries.
+pub(crate) type Payload = Box<dyn Any + Send>;
+
+impl<T, F: FnOnce() -> T + Send> Work<T> for F {
+    fn run(self) -> Ran<T, F> {
+        Ran::Over(catch_unwind(AssertUnwindSafe(self)), None)
+    }
+}
+
 /// The half of the shared state that an executor sees.
 pub(crate) trait Tracked: Send + Sync {
     /// Runs the closure, if it is still there, and keeps its panic. `settle` is told the outcome before any
-    /// other thread can see it.
-    fn run(&self, settle: &mut dyn FnMut(Outcome));
+    /// other thread can see it. True: it is a series, and waits for its next run.
+    fn run(&self, settle: &mut dyn FnMut(Outcome)) -> bool;
     /// Nobody will run it: resolves the handle, unless it is resolved.
     fn abandon(&self);
     fn state(&self) -> TaskState;
     fn cancel(&self, may_interrupt: bool) -> bool;
-    /// A pool has taken the task.
-    fn entered(&self, home: &Weak<dyn Home>);
+    /// A pool has taken the task. False: there is nothing in it to run, for it was cancelled or runs already.
+    fn entered(&self, home: &Weak<dyn Home>) -> bool;
     /// The pool has given the task away without running it.
     fn left(&self);
     /// If the task waits in the queue of a pool that the calling thread works for, runs it here.
     fn help(&self) -> Help;
     fn place(&self) -> &Place;
     fn id(&self) -> TaskId;
+    /// Puts what `wrap` makes of the work into its place. False: `wrap` panicked, and the work is as it was.
+    fn decorate(&self, wrap: &mut dyn FnMut(Body) -> Body) -> bool {
+        let _ = wrap;
+        true
+    }
 }
 
 /// The half that a handle sees.
@@ -124,7 +173,7 @@ pub(crate) trait Joinable<T>: Tracked {
     fn tracked(self: Arc<Self>) -> Arc<dyn Tracked>;
 }
 
-pub(crate) struct Core<T, F> {
+pub(crate) struct Core<T, W> {
     id: TaskId,
     /// A [`TaskState`]. Written only under `cell`; what was written there before is visible to an Acquire load.
     ///
@@ -132,16 +181,17 @@ pub(crate) struct Core<T, F> {
     /// Pending -> Cancelled, Abandoned  `cancel`, `abandon`, which take and drop the closure
     /// Running -> Succeeded, Failed     `run`, which leaves the result
     /// Running -> Cancelled             `cancel`; what the closure then returns is dropped
+    /// Running -> Pending               `run` of a series, which puts the work back for the next run
     ///
     /// The other four are final.
     state: AtomicU8,
     place: Place,
-    cell: Mutex<Cell<T, F>>,
+    cell: Mutex<Cell<T, W>>,
 }
 
-struct Cell<T, F> {
+struct Cell<T, W> {
     /// There while Pending.
-    work: Option<F>,
+    work: Option<Form<T, W>>,
     /// There from Succeeded or Failed until it is taken.
     result: Option<Result<T, Panic>>,
     /// There while Running: how to interrupt it.
@@ -154,7 +204,66 @@ struct Cell<T, F> {
     detached: bool,
 }
 
-enum Waiter {
+enum Form<T, W> {
+    Bare(W),
+    /// With a decorator around it.
+    Wrapped(Box<dyn FnOnce() -> Ran<T, W> + Send>),
+}
+
+impl<T, W: Work<T>> Form<T, W> {
+    fn run(self) -> Ran<T, W> {
+        match self {
+            Form::Bare(work) => work.run(),
+            Form::Wrapped(work) => work(),
+        }
+    }
+}
+
+/// Work inside a decorator's: taken out when it is called, and what came of it put there instead.
+struct Inside<T, W> {
+    work: Option<W>,
+    ran: Option<Ran<T, W>>,
+}
+
+impl<T: Send + 'static, W: Work<T> + 'static> Form<T, W> {
+    /// What decorators see: a body that runs what is inside, once.
+    fn body_of(inside: &Arc<Mutex<Inside<T, W>>>) -> Body {
+        let inside = Arc::clone(inside);
+        Box::new(move || {
+            let work = inside.lock().work.take();
+            match work.map(Work::run) {
+                None => {}
+                Some(Ran::Over(Err(payload), left)) => {
+                    drop_quietly(left);
+                    resume_unwind(payload);
+                }
+                ran => inside.lock().ran = ran,
+            }
+        })
+    }
+
+    /// The other way round: runs what the decorator made, and finds what came of the work inside.
+    fn around(mut body: Body, inside: Arc<Mutex<Inside<T, W>>>) -> Form<T, W> {
+        Form::Wrapped(Box::new(move || {
+            let called = catch_unwind(AssertUnwindSafe(&mut body));
+            drop_quietly(body);
+            let ran = inside.lock().ran.take();
+            match (called, ran) {
+                (Err(payload), left) => {
+                    drop_quietly(left);
+                    Ran::Over(Err(payload), None)
+                }
+                (Ok(()), Some(ran)) => ran,
+                (Ok(()), None) => {
+                    Ran::Over(Err(Box::new("the decorator kept the task from returning a value")), None)
+                }
+            }
+        }))
+    }
+}
+
+/// Who is told that a task is done.
+pub(crate) enum Waiter {
     Nobody,
     Thread(Arc<Sleeper>),
     Task(Waker),
@@ -163,7 +272,7 @@ enum Waiter {
 
 impl Waiter {
     /// Not under any lock, and not to be hurt by: wakers and callbacks are not ours.
-    fn wake(self) {
+    pub(crate) fn wake(self) {
         match self {
             Waiter::Nobody => {}
             Waiter::Thread(sleeper) => sleeper.unpark(),
@@ -173,14 +282,14 @@ impl Waiter {
     }
 }
 
-impl<T: Send, F: FnOnce() -> T + Send> Core<T, F> {
-    pub(crate) fn new(id: TaskId, work: F) -> Self {
+impl<T: Send + 'static, W: Work<T> + 'static> Core<T, W> {
+    pub(crate) fn new(id: TaskId, work: W) -> Self {
         Core {
             id,
             state: AtomicU8::new(TaskState::Pending as u8),
             place: Place::new(),
             cell: Mutex::new(Cell {
-                work: Some(work),
+                work: Some(Form::Bare(work)),
                 result: None,
                 runner: None,
                 home: None,
@@ -199,7 +308,7 @@ impl<T: Send, F: FnOnce() -> T + Send> Core<T, F> {
     }
 
     /// Takes the closure for running it here. `None`: somebody else was first.
-    fn start(&self) -> Option<F> {
+    fn start(&self) -> Option<Form<T, W>> {
         let mut cell = self.cell.lock();
         let work = cell.work.take()?;
         cell.home = None;
@@ -208,8 +317,36 @@ impl<T: Send, F: FnOnce() -> T + Send> Core<T, F> {
         Some(work)
     }
 
-    /// Records what came of it, unless it was cancelled meanwhile.
-    fn finish(&self, result: Result<T, Box<dyn Any + Send>>, settle: &mut dyn FnMut(Outcome)) {
+    /// Records what came of a run. True: the next one is to come.
+    fn finish(&self, ran: Ran<T, W>, settle: &mut dyn FnMut(Outcome)) -> bool {
+        match ran {
+            Ran::Again(work) => self.put_back(work, settle),
+            Ran::Over(result, left) => {
+                self.end(result, settle);
+                drop_quietly(left);
+                false
+            }
+        }
+    }
+
+    /// Makes a series wait for its next run, unless it was cancelled meanwhile.
+    fn put_back(&self, work: W, settle: &mut dyn FnMut(Outcome)) -> bool {
+        let mut cell = self.cell.lock();
+        cell.runner = None;
+        if self.is_done() {
+            settle(Outcome::Cancelled);
+            drop(cell);
+            drop_quietly(work);
+            return false;
+        }
+        cell.work = Some(Form::Bare(work));
+        settle(Outcome::Succeeded);
+        self.set_state(TaskState::Pending);
+        true
+    }
+
+    /// Records how it ended, unless it was cancelled meanwhile.
+    fn end(&self, result: Result<T, Payload>, settle: &mut dyn FnMut(Outcome)) {
         let (state, outcome) = match &result {
             Ok(_) => (TaskState::Succeeded, Outcome::Succeeded),
             Err(_) => (TaskState::Failed, Outcome::Panicked),
@@ -233,17 +370,16 @@ impl<T: Send, F: FnOnce() -> T + Send> Core<T, F> {
     }
 
     /// Ends a task that has not started.
-    fn end_unstarted(&self, state: TaskState) -> Option<Unstarted<F>> {
-        let mut cell = self.cell.lock();
+    fn end_unstarted(&self, cell: &mut Cell<T, W>, state: TaskState) -> Option<Unstarted<Form<T, W>>> {
         let work = cell.work.take()?;
         self.set_state(state);
         let home = cell.home.take();
         Some(Unstarted { work, home, waiter: std::mem::replace(&mut cell.waiter, Waiter::Nobody) })
     }
 
-    fn cancel_running(&self, may_interrupt: bool) -> bool {
-        let mut cell = self.cell.lock();
-        if self.state() != TaskState::Running {
+    /// Cancels a task whose work is elsewhere: it runs, or is being decorated.
+    fn cancel_running(&self, mut cell: MutexGuard<'_, Cell<T, W>>, may_interrupt: bool) -> bool {
+        if self.is_done() {
             return false;
         }
         self.set_state(TaskState::Cancelled);
@@ -258,7 +394,8 @@ impl<T: Send, F: FnOnce() -> T + Send> Core<T, F> {
         true
     }
 
-    fn sleep_until_done(&self, deadline: Option<Instant>) -> Wake {
+    /// Sleeps until the task is done, or `told` is.
+    fn sleep_until_done(&self, deadline: Option<Instant>, told: Option<&Told>) -> Wake {
         if spin_until(|| self.is_done()) {
             return Wake::Ready;
         }
@@ -268,8 +405,9 @@ impl<T: Send, F: FnOnce() -> T + Send> Core<T, F> {
         }
         // No wake-up is lost: whoever makes the task done does it under the lock that installed us, and then
         // wakes the waiter it found there.
-        let wake = me.wait(deadline, || self.is_done());
-        if wake != Wake::Ready {
+        let is_told = || told.is_some_and(|told| told.told.load(Ordering::Acquire));
+        let wake = me.wait(deadline, || self.is_done() || is_told());
+        if !self.is_done() {
             let _ = self.wait_as(Waiter::Nobody);
         }
         wake
@@ -295,19 +433,22 @@ struct Unstarted<F> {
 }
 
 /// Calls what is the user's where a panic has nowhere to go.
-fn quietly(f: impl FnOnce()) {
+pub(crate) fn quietly(f: impl FnOnce()) {
     let _ = catch_unwind(AssertUnwindSafe(f));
 }
 
-fn drop_quietly<V>(value: V) {
+pub(crate) fn drop_quietly<V>(value: V) {
     quietly(|| drop(value));
 }
 
-impl<T: Send, F: FnOnce() -> T + Send> Tracked for Core<T, F> {
-    fn run(&self, settle: &mut dyn FnMut(Outcome)) {
+impl<T: Send + 'static, W: Work<T> + 'static> Tracked for Core<T, W> {
+    fn run(&self, settle: &mut dyn FnMut(Outcome)) -> bool {
         match self.start() {
-            Some(work) => self.finish(catch_unwind(AssertUnwindSafe(work)), settle),
-            None => settle(Outcome::Cancelled),
+            Some(work) => self.finish(work.run(), settle),
+            None => {
+                settle(Outcome::Cancelled);
+                false
+            }
         }
     }
 
@@ -315,16 +456,20 @@ impl<T: Send, F: FnOnce() -> T + Send> Tracked for Core<T, F> {
         if self.state() != TaskState::Pending {
             return;
         }
-        if let Some(ended) = self.end_unstarted(TaskState::Abandoned) {
+        let ended = self.end_unstarted(&mut self.cell.lock(), TaskState::Abandoned);
+        if let Some(ended) = ended {
             drop_quietly(ended.work);
             ended.waiter.wake();
         }
     }
 
     fn cancel(&self, may_interrupt: bool) -> bool {
-        let Some(ended) = self.end_unstarted(TaskState::Cancelled) else {
-            return self.cancel_running(may_interrupt);
+        // Under one lock: a series may go from Running to Pending at any time.
+        let mut cell = self.cell.lock();
+        let Some(ended) = self.end_unstarted(&mut cell, TaskState::Cancelled) else {
+            return self.cancel_running(cell, may_interrupt);
         };
+        drop(cell);
         drop_quietly(ended.work); // its captures go at once, wherever the empty task still waits
         if let Some(home) = ended.home.and_then(|home| home.upgrade()) {
             // The queue may be the user's own. Whatever it does, whoever waits must be woken.
@@ -339,11 +484,13 @@ impl<T: Send, F: FnOnce() -> T + Send> Tracked for Core<T, F> {
         TaskState::from_u8(self.state.load(Ordering::Acquire))
     }
 
-    fn entered(&self, home: &Weak<dyn Home>) {
+    fn entered(&self, home: &Weak<dyn Home>) -> bool {
         let mut cell = self.cell.lock();
-        if cell.work.is_some() {
+        let waits = cell.work.is_some();
+        if waits {
             cell.home = Some(Weak::clone(home));
         }
+        waits
     }
 
     fn left(&self) {
@@ -362,21 +509,56 @@ impl<T: Send, F: FnOnce() -> T + Send> Tracked for Core<T, F> {
     fn id(&self) -> TaskId {
         self.id
     }
+
+    fn decorate(&self, wrap: &mut dyn FnMut(Body) -> Body) -> bool {
+        let mut cell = self.cell.lock();
+        let work = match cell.work.take() {
+            Some(Form::Bare(work)) => work,
+            other => {
+                cell.work = other;
+                return true; // cancelled, or decorated by a pool that gave it back
+            }
+        };
+        drop(cell);
+        // While the decorator has the body, the work is here too: if it panics, nothing is lost.
+        let inside = Arc::new(Mutex::new(Inside { work: Some(work), ran: None }));
+        let wrapped = catch_unwind(AssertUnwindSafe(|| wrap(Form::body_of(&inside))));
+        let unharmed = wrapped.is_ok();
+        let form = match wrapped {
+            Ok(body) => Form::around(body, inside),
+            Err(payload) => {
+                drop_quietly(payload);
+                let work = inside.lock().work.take();
+                // Gone: the decorator has run it. What came of it is for whoever runs the task.
+                work.map_or_else(|| Form::around(Box::new(|| {}), inside), Form::Bare)
+            }
+        };
+        let mut cell = self.cell.lock();
+        if self.is_done() {
+            drop(cell);
+            drop_quietly(form); // cancelled meanwhile
+        } else {
+            cell.work = Some(form);
+        }
+        unharmed
+    }
 }
 
-impl<T: Send + 'static, F: FnOnce() -> T + Send + 'static> Joinable<T> for Core<T, F> {
+impl<T: Send + 'static, W: Work<T> + 'static> Joinable<T> for Core<T, W> {
     fn wait_done(&self, deadline: Option<Instant>) -> Wake {
         loop {
             if self.is_done() {
                 return Wake::Ready;
             }
             // Ours to run, but later: until then we wait like anybody else.
-            let try_again = match self.help() {
-                Help::NotBefore(due) if deadline.is_none_or(|deadline| due < deadline) => Some(due),
-                _ => None,
+            let (try_again, told) = match self.help() {
+                Help::NotBefore(due) if deadline.is_none_or(|deadline| due < deadline) => (Some(due), None),
+                Help::WhenTold(told) => (None, Some(told)),
+                _ => (None, None),
             };
-            match self.sleep_until_done(try_again.or(deadline)) {
+            match self.sleep_until_done(try_again.or(deadline), told.as_deref()) {
                 Wake::TimedOut if try_again.is_some() => {}
+                Wake::Ready if !self.is_done() => {}
                 wake => return wake,
             }
         }

@@ -7,7 +7,7 @@ use loom::thread;
 use std::time::{Duration, Instant};
 
 use super::fifo::Fifo;
-use super::idle::{Idle, Rest, Seat};
+use super::idle::{Idle, Nap, Rest, Seat};
 use super::{RunState, ThreadPoolExecutor, WorkQueue};
 use crate::executor::RejectReason;
 use crate::handle::{JoinError, TaskHandle};
@@ -21,7 +21,7 @@ fn take_one(fifo: &Fifo, idle: &Idle) -> Task {
     loop {
         let task = match fifo.pop() {
             Some(task) => Some(task),
-            None => match idle.rest(&seat, None, false, || fifo.len() > 0) {
+            None => match idle.rest(&seat, Nap::default(), false, || fifo.len() > 0) {
                 Rest::Handed(task) => Some(task),
                 Rest::Called | Rest::TimedOut => None,
             },
@@ -84,7 +84,8 @@ fn hand_over_against_time_out() {
             move || {
                 send.send(crate::interrupt::Sleeper::current()).unwrap();
                 let far = Some(Instant::now() + Duration::from_secs(3600));
-                match idle.rest(&Seat::for_this_thread(), far, true, || false) {
+                let nap = Nap { deadline: far, ..Nap::default() };
+                match idle.rest(&Seat::for_this_thread(), nap, true, || false) {
                     Rest::Handed(task) => {
                         task.run();
                         true

@@ -12,6 +12,7 @@ use super::ctl::Snapshot;
 use super::feed::Feed;
 use super::growth::{self, Admission, GrowthRule, Load};
 use super::roster::{Limit, NotAdded};
+use crate::clock::Tick;
 use crate::executor::{PoolFacts, RejectReason, Rejected};
 use crate::interrupt::{Sleeper, Wake};
 use crate::sync::{Arc, Ordering, deadline_after, fence, mutant};
@@ -57,9 +58,28 @@ impl PoolCore {
     /// As `admit`. `in_earnest`: asks the queue itself for room, under its lock, and does not trust the look
     /// from outside; the argument in `room.rs` needs that.
     fn admit_as(self: &Arc<Self>, task: Task, in_earnest: bool) -> Result<(), Refusal> {
+        self.admit_by(task, |task| self.place(task, in_earnest))
+    }
+
+    /// Takes `task` to be run when it is `due`, for a scheduled pool.
+    pub(super) fn admit_at(self: &Arc<Self>, task: Task, due: Tick) -> Result<(), Refusal> {
+        self.admit_by(task, |task| {
+            let seen = self.ctl.load();
+            if !seen.is_running() {
+                return Err(Refusal::new(task, RejectReason::Shutdown));
+            }
+            self.enqueue(task, seen, Some(due))
+        })
+    }
+
+    fn admit_by(
+        self: &Arc<Self>,
+        task: Task,
+        place: impl FnOnce(Task) -> Result<(), Refusal>,
+    ) -> Result<(), Refusal> {
         let counted = Counted::new(self);
         task.entered(&self.home);
-        let placed = self.place(task, in_earnest);
+        let placed = place(task);
         match &placed {
             Ok(()) => std::mem::forget(counted), // until it is settled
             Err(refusal) => refusal.task.left(),
@@ -75,7 +95,7 @@ impl PoolCore {
                 return Err(Refusal::new(task, RejectReason::Shutdown));
             }
             if self.feed.takes_all() {
-                return self.enqueue(task, seen);
+                return self.enqueue(task, seen, None);
             }
             let queue_has_room = room.unwrap_or_else(|| self.feed.has_room(&self.idle));
             if !queue_has_room && self.relieve_queue() {
@@ -138,10 +158,15 @@ impl PoolCore {
     }
 
     /// For a queue that every task passes through: puts it there, and starts threads for it as if it had not.
-    fn enqueue(self: &Arc<Self>, task: Task, seen: Snapshot) -> Result<(), Refusal> {
+    fn enqueue(self: &Arc<Self>, task: Task, seen: Snapshot, due: Option<Tick>) -> Result<(), Refusal> {
         let id = task.id();
-        if let Err(task) = self.feed.offer(task, &self.idle) {
-            return Err(Refusal::new(task, RejectReason::Saturated));
+        match (&self.feed, due) {
+            (Feed::Timed(timed), Some(due)) => timed.insert(task, due),
+            (feed, _) => {
+                if let Err(task) = feed.offer(task, &self.idle) {
+                    return Err(Refusal::new(task, RejectReason::Saturated));
+                }
+            }
         }
         if seen.workers() < self.core_size() {
             // If it fails, `published` sees to it that there is one at least.
@@ -174,9 +199,7 @@ impl PoolCore {
         if seen.workers() == 0 {
             self.revive(id)?;
         }
-        if !matches!(self.feed, Feed::HandOver) {
-            self.idle.call_one(|| self.poll());
-        }
+        self.call_somebody();
         Ok(())
     }
 

@@ -18,7 +18,9 @@ use super::worker;
 use crate::ConfigError;
 use crate::handle::{Help, Home};
 use crate::interrupt::{Interrupted, Interrupter, Sleeper, Wake};
-use crate::sync::{Arc, AtomicBool, AtomicU64, AtomicUsize, Mutex, Ordering, Weak, deadline_after, fence};
+use crate::sync::{
+    Arc, AtomicBool, AtomicU64, AtomicUsize, Mutex, Ordering, Weak, deadline_after, fence, mutant,
+};
 use crate::task::{Task, TaskId};
 use crate::threads::ThreadFactory;
 
@@ -56,7 +58,7 @@ pub(super) struct PoolCore {
     pub(super) idle: Idle,
     pub(super) room: Room,
     pub(super) rule: GrowthRule,
-    pub(super) remove_on_cancel: bool,
+    pub(super) remove_on_cancel: AtomicBool,
     pub(super) hooks: Option<Arc<dyn Hooks>>,
     pub(super) handler: Mutex<Handler>,
     pub(super) factory: Mutex<Arc<ThreadFactory>>,
@@ -105,7 +107,7 @@ pub(super) struct Plan {
 
 impl PoolCore {
     pub(super) fn new(plan: Plan) -> Arc<PoolCore> {
-        Arc::new_cyclic(|me: &Weak<PoolCore>| PoolCore {
+        let pool = Arc::new_cyclic(|me: &Weak<PoolCore>| PoolCore {
             number: plan.number,
             name_prefix: plan.name_prefix,
             ctl: Ctl::new(),
@@ -113,7 +115,7 @@ impl PoolCore {
             idle: Idle::default(),
             room: Room::default(),
             rule: plan.rule,
-            remove_on_cancel: plan.remove_on_cancel,
+            remove_on_cancel: AtomicBool::new(plan.remove_on_cancel),
             hooks: plan.hooks,
             handler: Mutex::new(plan.handler),
             factory: Mutex::new(plan.factory),
@@ -129,7 +131,12 @@ impl PoolCore {
             stranded: AtomicBool::new(false),
             waiting_for_end: Mutex::new(Vec::new()),
             home: Weak::clone(me) as Weak<dyn Home>,
-        })
+        });
+        if let Feed::Timed(timed) = &pool.feed {
+            let weak = Arc::downgrade(&pool);
+            timed.clock().tell(weak);
+        }
+        pool
     }
 
     // ---- settings
@@ -190,12 +197,29 @@ impl PoolCore {
     /// may have stayed only for them.
     pub(super) fn taken_out(&self) {
         fence(Ordering::SeqCst); // pairs with the one in `Life::rest_in`
-        if matches!(self.feed, Feed::Blocking { .. }) && self.feed.is_empty() {
-            let stay = |listed: &InQueue| listed.for_tasks.then(|| listed.interrupter.clone());
-            let staying: Vec<_> = self.in_queue.lock().iter().filter_map(stay).collect();
-            staying.iter().for_each(Interrupter::interrupt);
+        match &self.feed {
+            Feed::Blocking { .. } if self.feed.is_empty() => {
+                let stay = |listed: &InQueue| listed.for_tasks.then(|| listed.interrupter.clone());
+                let staying: Vec<_> = self.in_queue.lock().iter().filter_map(stay).collect();
+                staying.iter().for_each(Interrupter::interrupt);
+            }
+            Feed::Timed(_) if self.feed.is_empty() => self.idle.call_if(|nap| nap.stays),
+            _ => {}
         }
         self.try_terminate();
+    }
+
+    /// Tasks may wait: makes sure that somebody who is awake will look at them. The caller has issued S2.
+    pub(super) fn call_somebody(&self) {
+        match &self.feed {
+            Feed::HandOver => {}
+            Feed::Timed(timed) => timed.see_to_it(&self.idle),
+            feed => {
+                if !feed.is_empty() {
+                    self.idle.call_one(|| self.poll());
+                }
+            }
+        }
     }
 
     pub(super) fn generation(&self) -> u64 {
@@ -212,7 +236,10 @@ impl PoolCore {
     }
 
     /// A task that was accepted leaves the pool without having run, to whoever asked for it.
-    pub(super) fn hand_back(&self, tasks: Vec<Task>) -> Vec<Task> {
+    pub(super) fn hand_back(&self, mut tasks: Vec<Task>) -> Vec<Task> {
+        if matches!(self.feed, Feed::Timed(_)) {
+            tasks = tasks.into_iter().map(Task::once).collect();
+        }
         for task in &tasks {
             task.left();
             self.task_gone();
@@ -246,7 +273,7 @@ impl PoolCore {
     }
 
     /// A cancelled task has been taken out of the queue.
-    fn forget_cancelled(&self, task: Task) {
+    pub(super) fn forget_cancelled(&self, task: Task) {
         self.counters.cancelled_in_queue();
         self.task_gone();
         self.room.made();
@@ -258,6 +285,7 @@ impl PoolCore {
     pub(super) fn shutdown(self: &Arc<Self>) {
         self.ctl.advance_to(RunState::Shutdown); // B1
         fence(Ordering::SeqCst); // B2, before `try_terminate` looks at the queue (B3)
+        self.throw_out();
         self.look_around();
         if self.stranded.load(Ordering::SeqCst) {
             self.rescue_queue();
@@ -294,6 +322,10 @@ impl PoolCore {
                 let sleeper = self.in_queue.lock().pop();
                 if let Some(listed) = sleeper {
                     listed.interrupter.interrupt();
+                }
+                // Nor one that waits for a time which will not come. It leaves, and asks again for the next.
+                if matches!(self.feed, Feed::Timed(_)) && !mutant("end_alone") {
+                    self.idle.call_one(|| None);
                 }
                 return;
             }
@@ -340,7 +372,7 @@ impl PoolCore {
 
 impl Home for PoolCore {
     fn cancelled(&self, id: TaskId, place: u64) {
-        if !self.remove_on_cancel {
+        if !self.remove_on_cancel.load(Ordering::Relaxed) {
             return;
         }
         if let Some(task) = self.feed.remove(id, Some(place)) {

@@ -1,8 +1,8 @@
 //! Where workers get their tasks from: one face for the kinds of work queue.
 //!
-//! Three kinds are ours through and through (first-in-first-out, hand-over, priority): a worker that finds nothing
-//! sleeps in `idle`, where waking is accounted for. In the fourth, which has the delay queue and queues of
-//! the user's own, only the queue knows when a task may be had, so workers block inside it and are
+//! Four kinds are ours through and through (first-in-first-out, hand-over, priority, and that of a scheduled pool): a
+//! worker that finds nothing sleeps in `idle`, where waking is accounted for. In the fifth, which has the delay queue and
+//! queues of the user's own, only the queue knows when a task may be had, so workers block inside it and are
 //! interrupted when they should look around.
 
 use std::cmp::Ordering;
@@ -11,6 +11,9 @@ use std::time::Instant;
 
 use super::fifo::Fifo;
 use super::idle::Idle;
+use super::timed::Timed;
+use crate::clock::Clock;
+use crate::handle::Help;
 use crate::queue::{BlockingQueue, DelayQueue, Delayed, PriorityBlockingQueue};
 use crate::sync::{Arc, AtomicU64, Ordering as Order};
 use crate::task::{Task, TaskId};
@@ -34,6 +37,7 @@ enum Kind {
     Priority,
     Delay,
     Custom(CustomQueue),
+    Timed(Clock),
 }
 
 struct CustomQueue(Arc<dyn BlockingQueue<Task>>);
@@ -90,6 +94,11 @@ impl WorkQueue {
         WorkQueue { kind: Kind::Custom(CustomQueue(Arc::new(queue))) }
     }
 
+    /// The queue of a scheduled pool.
+    pub(crate) fn timed(clock: Clock) -> Self {
+        WorkQueue { kind: Kind::Timed(clock) }
+    }
+
     pub(super) fn into_feed(self) -> Result<Feed, ConfigError> {
         let zero = |queue| Err(ConfigError::ZeroCapacity { queue });
         Ok(match self.kind {
@@ -104,6 +113,7 @@ impl WorkQueue {
             Kind::Custom(CustomQueue(queue)) => {
                 Feed::Blocking { queue, always: false, pushed: AtomicU64::new(0) }
             }
+            Kind::Timed(clock) => Feed::Timed(Timed::new(clock)),
         })
     }
 }
@@ -125,6 +135,8 @@ pub(super) enum Feed {
         always: bool,
         pushed: AtomicU64,
     },
+    /// That of a scheduled pool.
+    Timed(Timed),
 }
 
 impl fmt::Debug for Feed {
@@ -134,6 +146,7 @@ impl fmt::Debug for Feed {
             Feed::HandOver => "HandOver",
             Feed::Priority(..) => "Priority",
             Feed::Blocking { .. } => "Blocking",
+            Feed::Timed(_) => "Timed",
         };
         f.debug_struct(kind).field("len", &self.len()).finish_non_exhaustive()
     }
@@ -156,12 +169,16 @@ impl Feed {
                 pushed.fetch_add(1, Order::Relaxed);
                 Ok(())
             }
+            Feed::Timed(timed) => {
+                timed.insert(task, timed.clock().tick());
+                Ok(())
+            }
         }
     }
 
     /// Every task must go through the queue, also one for which a thread is started.
     pub(super) fn takes_all(&self) -> bool {
-        matches!(self, Feed::Blocking { always: true, .. })
+        matches!(self, Feed::Blocking { always: true, .. } | Feed::Timed(_))
     }
 
     /// A guess, for the growth rule; `offer` knows.
@@ -169,7 +186,7 @@ impl Feed {
         match self {
             Feed::Fifo(fifo) => fifo.len() < fifo.capacity(),
             Feed::HandOver => idle.someone_sleeps(),
-            Feed::Priority(..) | Feed::Blocking { .. } => true,
+            Feed::Priority(..) | Feed::Blocking { .. } | Feed::Timed(_) => true,
         }
     }
 
@@ -180,6 +197,7 @@ impl Feed {
             Feed::HandOver => None,
             Feed::Priority(queue, _) => queue.poll(),
             Feed::Blocking { queue, .. } => queue.poll(),
+            Feed::Timed(timed) => timed.poll(),
         }
     }
 
@@ -189,6 +207,7 @@ impl Feed {
             Feed::HandOver => 0,
             Feed::Priority(queue, _) => queue.len(),
             Feed::Blocking { queue, .. } => queue.len(),
+            Feed::Timed(timed) => timed.len(),
         }
     }
 
@@ -201,28 +220,33 @@ impl Feed {
             Feed::Fifo(fifo) if fifo.capacity() == usize::MAX => usize::MAX,
             Feed::Fifo(fifo) => fifo.capacity() - fifo.len().min(fifo.capacity()),
             Feed::HandOver => 0,
-            Feed::Priority(..) => usize::MAX,
+            Feed::Priority(..) | Feed::Timed(_) => usize::MAX,
             Feed::Blocking { queue, .. } => queue.remaining_capacity(),
         }
     }
 
-    /// When the task `id` may be run, if it waits and that is later than now.
-    pub(super) fn due(&self, id: TaskId) -> Option<Instant> {
-        let mut due = None;
-        if let Feed::Blocking { queue, always: true, .. } = self {
-            queue.for_each(&mut |task| {
-                if task.id() == id {
-                    due = Some(task.due());
-                }
-            });
+    /// If the task `id` waits for its time: when somebody who wants to run it should come back.
+    pub(super) fn not_yet(&self, id: TaskId, place: u64) -> Option<Help> {
+        match self {
+            Feed::Blocking { queue, always: true, .. } => {
+                let mut due = None;
+                queue.for_each(&mut |task| {
+                    if task.id() == id {
+                        due = Some(task.due());
+                    }
+                });
+                due.filter(|due| *due > Instant::now()).map(Help::NotBefore)
+            }
+            Feed::Timed(timed) => timed.not_yet(id, place),
+            _ => None,
         }
-        due.filter(|due| *due > Instant::now())
     }
 
     /// Takes the task `id` out of the queue.
     pub(super) fn remove(&self, id: TaskId, place: Option<u64>) -> Option<Task> {
         match self {
             Feed::Fifo(fifo) => fifo.remove(id, place),
+            Feed::Timed(timed) => timed.remove(id, place),
             _ => self.remove_if(|task| task.id() == id).pop(),
         }
     }
@@ -232,6 +256,7 @@ impl Feed {
         match self {
             Feed::Fifo(fifo) => fifo.unpush(id),
             Feed::HandOver => None,
+            Feed::Timed(timed) => timed.take_back(id, None),
             Feed::Priority(_, pushed) | Feed::Blocking { pushed, .. } => {
                 self.remove(id, None).inspect(|_| {
                     pushed.fetch_sub(1, Order::Relaxed);
@@ -247,6 +272,7 @@ impl Feed {
             Feed::HandOver => Vec::new(),
             Feed::Priority(queue, _) => queue.remove_if(&mut |task| unwanted(task)),
             Feed::Blocking { queue, .. } => queue.remove_if(&mut |task| unwanted(task)),
+            Feed::Timed(timed) => timed.remove_if(|task, _| unwanted(task)),
         }
     }
 
@@ -268,6 +294,7 @@ impl Feed {
             Feed::HandOver => {}
             Feed::Priority(queue, _) => queue.for_each(&mut |task| ids.push(task.id())),
             Feed::Blocking { queue, .. } => queue.for_each(&mut |task| ids.push(task.id())),
+            Feed::Timed(timed) => timed.for_each(|task| ids.push(task.id())),
         }
         ids
     }
@@ -278,6 +305,7 @@ impl Feed {
             Feed::Fifo(fifo) => fifo.pushed(),
             Feed::HandOver => 0,
             Feed::Priority(_, pushed) | Feed::Blocking { pushed, .. } => pushed.load(Order::Relaxed),
+            Feed::Timed(timed) => timed.pushed(),
         }
     }
 }

@@ -75,10 +75,23 @@ pub(super) struct Idle {
     calling: AtomicUsize,
 }
 
+/// How a worker sleeps.
+#[derive(Debug, Clone, Copy, Default)]
+pub(super) struct Nap {
+    /// When it wakes by itself.
+    pub(super) deadline: Option<Instant>,
+    /// It waits for the end of the keep-alive time.
+    pub(super) timed: bool,
+    /// It watches the time for others, and is called last; see `timed.rs`.
+    pub(super) leads: bool,
+    /// It is past its keep-alive time, and stays only because the queue is not empty.
+    pub(super) stays: bool,
+}
+
 #[derive(Debug, Default)]
 struct List {
-    /// The last to come is the first to be called. True: sleeps with a deadline.
-    seats: Vec<(Arc<Seat>, bool)>,
+    /// The last to come is the first to be called.
+    seats: Vec<(Arc<Seat>, Nap)>,
     /// Tasks handed over so far.
     handed: u64,
 }
@@ -94,17 +107,17 @@ pub struct ParkedWorkers {
 }
 
 impl Idle {
-    /// Sleeps until called, or until `deadline`. `look_again` is asked after we are on the list, and true keeps us
+    /// Sleeps until called, or until `nap.deadline`. `look_again` is asked after we are on the list, and true keeps us
     /// awake: it must see everything for which somebody would call us. `expect_task`: tasks come by hand, so it is
     /// here, on the list, that a short wait before the sleep pays.
     pub(super) fn rest(
         &self,
         seat: &Arc<Seat>,
-        deadline: Option<Instant>,
+        nap: Nap,
         expect_task: bool,
         look_again: impl FnOnce() -> bool,
     ) -> Rest {
-        self.enlist(seat, deadline.is_some()); // W1
+        self.enlist(seat, nap); // W1
         if !mutant("sleep_without_fence") {
             fence(Ordering::SeqCst); // W2
         }
@@ -112,16 +125,16 @@ impl Idle {
             return Rest::Called;
         }
         let called = (expect_task && spin_until(|| seat.is_called()))
-            || seat.sleeper.wait_through_interrupts(deadline, || seat.is_called());
+            || seat.sleeper.wait_through_interrupts(nap.deadline, || seat.is_called());
         if !called && (self.withdraw(seat) || mutant("time_out_regardless")) {
             return Rest::TimedOut;
         }
         self.answer(seat)
     }
 
-    fn enlist(&self, seat: &Arc<Seat>, timed: bool) {
+    fn enlist(&self, seat: &Arc<Seat>, nap: Nap) {
         let mut list = self.list.lock();
-        list.seats.push((Arc::clone(seat), timed));
+        list.seats.push((Arc::clone(seat), nap));
         self.sleeping.store(list.seats.len(), Ordering::Relaxed);
     }
 
@@ -160,9 +173,34 @@ impl Idle {
     /// issued S2. Whoever is called gets the next task along, which `take` takes: so it is out of the queue at once,
     /// and not only when the worker has woken up.
     pub(super) fn call_one(&self, take: impl FnOnce() -> Option<Task>) {
-        // S3. Relaxed: the fence orders them.
-        if self.sleeping.load(Ordering::Relaxed) != 0 && self.calling.load(Ordering::Relaxed) == 0 {
+        if self.may_be_called() {
             self.call_with(take);
+        }
+    }
+
+    /// S3: somebody sleeps, and nobody is on the way. Relaxed: the fence orders them.
+    pub(super) fn may_be_called(&self) -> bool {
+        self.sleeping.load(Ordering::Relaxed) != 0 && self.calling.load(Ordering::Relaxed) == 0
+    }
+
+    /// Calls this worker, if it sleeps.
+    pub(super) fn call_seat(&self, seat: &Arc<Seat>) {
+        self.call_those(|listed, _| Arc::ptr_eq(listed, seat));
+    }
+
+    /// Calls all that sleep in this way.
+    pub(super) fn call_if(&self, wanted: impl Fn(&Nap) -> bool) {
+        self.call_those(|_, nap| wanted(nap));
+    }
+
+    fn call_those(&self, wanted: impl Fn(&Arc<Seat>, &Nap) -> bool) {
+        let mut list = self.list.lock();
+        let called: Vec<_> = list.seats.extract_if(.., |(seat, nap)| wanted(seat, nap)).collect();
+        self.sleeping.store(list.seats.len(), Ordering::Relaxed);
+        self.calling.fetch_add(called.len(), Ordering::Relaxed);
+        drop(list);
+        for (seat, _) in called {
+            seat.call();
         }
     }
 
@@ -173,9 +211,11 @@ impl Idle {
 
     fn call_with(&self, take: impl FnOnce() -> Option<Task>) -> bool {
         let mut list = self.list.lock();
-        let Some((seat, _)) = list.seats.pop() else {
+        let Some(last) = list.seats.len().checked_sub(1) else {
             return false;
         };
+        let at = list.seats.iter().rposition(|(_, nap)| !nap.leads).unwrap_or(last);
+        let (seat, _) = list.seats.remove(at);
         self.sleeping.store(list.seats.len(), Ordering::Relaxed);
         self.calling.fetch_add(1, Ordering::Relaxed);
         drop(list);
@@ -187,14 +227,7 @@ impl Idle {
     /// Wakes all: a setting or the run state has changed. A worker that enlists after this must itself see the
     /// change: it looks after it has held the same lock.
     pub(super) fn call_all(&self) {
-        let mut list = self.list.lock();
-        let called = std::mem::take(&mut list.seats);
-        self.sleeping.store(0, Ordering::Relaxed);
-        self.calling.fetch_add(called.len(), Ordering::Relaxed);
-        drop(list);
-        for (seat, _) in called {
-            seat.call();
-        }
+        self.call_those(|_, _| true);
     }
 
     /// Puts `task` into the hands of a sleeping worker; gives it back if there is none.
@@ -223,6 +256,6 @@ impl Idle {
 
     pub(super) fn parked(&self) -> ParkedWorkers {
         let list = self.list.lock();
-        ParkedWorkers { all: list.seats.len(), timed: list.seats.iter().filter(|(_, timed)| *timed).count() }
+        ParkedWorkers { all: list.seats.len(), timed: list.seats.iter().filter(|(_, nap)| nap.timed).count() }
     }
 }

@@ -2,7 +2,7 @@
 //!
 //! `README.md` beside this file tells the protocols in prose. The rooms: `core` (what all share; settings, shutdown),
 //! `admission` (what becomes of a task), `growth` (the rule), `ctl` (the control word), `feed` and `fifo` (work queues),
-//! `idle` (sleeping workers), `roster` (adding workers), `worker` (a worker's life), `room` (blocked submitters),
+//! `idle` (sleeping workers), `timed` and `series` (a scheduled pool's queue; what runs again), `roster` (adding workers), `worker` (a worker's life), `room` (blocked submitters),
 //! `policy`, `hooks`, `stats`, `report`, `builder`, `scope`.
 
 mod admission;
@@ -20,12 +20,18 @@ mod room;
 mod roster;
 #[expect(unsafe_code, reason = "erases the lifetime of tasks that borrow from the caller")]
 mod scope;
+mod series;
 mod stats;
+mod timed;
 mod worker;
 
 #[cfg(all(test, loom))]
 #[path = "../loom_tests/pool.rs"]
 mod models;
+
+#[cfg(all(test, loom))]
+#[path = "../loom_tests/timed.rs"]
+mod timed_models;
 
 use std::error::Error;
 use std::fmt;

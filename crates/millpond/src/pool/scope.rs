@@ -117,11 +117,12 @@ impl<F, T> ScopedCore<F, T> {
 }
 
 impl<T: Send, F: FnOnce() -> T + Send> Tracked for ScopedCore<F, T> {
-    fn run(&self, settle: &mut dyn FnMut(Outcome)) {
+    fn run(&self, settle: &mut dyn FnMut(Outcome)) -> bool {
         let mut cell = self.cell.lock();
         let Some(work) = cell.work.take() else {
             drop(cell);
-            return settle(Outcome::Cancelled); // revoked
+            settle(Outcome::Cancelled); // revoked
+            return false;
         };
         if !mem::replace(&mut cell.counted, true) {
             self.shared.raise_pending(); // run by hand, outside a pool
@@ -154,6 +155,7 @@ impl<T: Send, F: FnOnce() -> T + Send> Tracked for ScopedCore<F, T> {
             waiter.unpark();
         }
         self.shared.lower_pending();
+        false
     }
 
     fn abandon(&self) {
@@ -187,10 +189,10 @@ impl<T: Send, F: FnOnce() -> T + Send> Tracked for ScopedCore<F, T> {
         false
     }
 
-    fn entered(&self, home: &Weak<dyn Home>) {
+    fn entered(&self, home: &Weak<dyn Home>) -> bool {
         let mut cell = self.cell.lock();
         if cell.work.is_none() {
-            return; // revoked
+            return false; // revoked
         }
         cell.home = Some(Weak::clone(home));
         if !mem::replace(&mut cell.counted, true) {
@@ -201,6 +203,7 @@ impl<T: Send, F: FnOnce() -> T + Send> Tracked for ScopedCore<F, T> {
             helpable.lock().push(Weak::clone(&self.me));
             self.shared.owner.unpark();
         }
+        true
     }
 
     fn left(&self) {

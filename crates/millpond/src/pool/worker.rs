@@ -8,9 +8,10 @@ use super::core::{InQueue, PoolCore};
 use super::ctl::RunState;
 use super::feed::Feed;
 use super::hooks::call_quietly;
-use super::idle::{Rest, Seat};
+use super::idle::{Nap, Rest, Seat};
 use super::roster::Worker;
-use crate::handle::{Help, Outcome, Panic};
+use crate::clock::Tick;
+use crate::handle::{Help, Outcome, Panic, Payload};
 use crate::interrupt::{self, Nested, Sleeper};
 use crate::queue::BlockingQueue;
 use crate::sync::{Arc, Ordering, deadline_after, fence, mutant, spin_until, thread_local};
@@ -50,11 +51,23 @@ pub(super) fn work(pool: &Arc<PoolCore>, worker: &Arc<Worker>) {
     // We may have been called for a task that we leave to others, and we make room for another thread. The fence
     // is S2 of `idle.rs`, and pairs with the one in `admit_when_room`.
     fence(Ordering::SeqCst);
-    if !pool.feed.is_empty() {
-        pool.idle.call_one(|| pool.poll());
-    }
+    pool.call_somebody();
     pool.room.made();
     pool.taken_out();
+}
+
+/// When the keep-alive time of a worker of a scheduled pool is over. It is woken for other reasons in between.
+#[derive(Default)]
+struct KeepAlive(Option<(u64, Tick)>);
+
+impl KeepAlive {
+    /// Begins anew with every generation.
+    fn until(&mut self, generation: u64, begin: impl FnOnce() -> Tick) -> Tick {
+        match self.0 {
+            Some((seen, until)) if seen == generation => until,
+            _ => self.0.insert((generation, begin())).1,
+        }
+    }
 }
 
 /// What a worker thread has at hand.
@@ -70,6 +83,7 @@ impl Life<'_> {
     fn next_task(&self) -> Option<Task> {
         let pool = self.pool;
         let mut timed_out = false;
+        let mut keep = KeepAlive::default();
         loop {
             let generation = pool.generation();
             let seen = pool.ctl.load();
@@ -93,8 +107,9 @@ impl Life<'_> {
                 return Some(task);
             }
             // Timed out, and not to leave, because there are tasks that nobody can have yet: wait for those.
-            let stay_for_tasks = timed && timed_out && matches!(pool.feed, Feed::Blocking { .. });
-            match self.rest(timed, stay_for_tasks, generation) {
+            let stay_for_tasks =
+                timed && timed_out && matches!(pool.feed, Feed::Blocking { .. } | Feed::Timed(_));
+            match self.rest(timed, stay_for_tasks, generation, &mut keep) {
                 Rest::Handed(task) => {
                     self.pass_on();
                     return Some(task);
@@ -109,7 +124,7 @@ impl Life<'_> {
     fn fetch(&self) -> Option<Task> {
         let pool = self.pool;
         let look = || !pool.feed.is_empty();
-        let expect_more = matches!(pool.feed, Feed::Fifo(_) | Feed::Priority(..));
+        let expect_more = matches!(pool.feed, Feed::Fifo(_) | Feed::Priority(..) | Feed::Timed(_));
         if !expect_more || !spin_until(look) {
             return None;
         }
@@ -121,20 +136,32 @@ impl Life<'_> {
     /// We have a task: if there is another, somebody should have it.
     fn pass_on(&self) {
         let pool = self.pool;
-        pool.idle.pass_on(!pool.feed.is_empty(), || pool.poll());
+        match &pool.feed {
+            Feed::Timed(timed) => timed.see_to_it(&pool.idle),
+            feed => pool.idle.pass_on(!feed.is_empty(), || pool.poll()),
+        }
     }
 
     /// Sleeps until there is something to look at, for at most the keep-alive time if `timed`; as long as there are tasks in
     /// the queue if `stay_for_tasks`.
-    fn rest(&self, timed: bool, stay_for_tasks: bool, generation: u64) -> Rest {
+    fn rest(&self, timed: bool, stay_for_tasks: bool, generation: u64, keep: &mut KeepAlive) -> Rest {
         let pool = self.pool;
         let keep_alive = timed.then(|| pool.settings().keep_alive);
+        if let Feed::Timed(queue) = &pool.feed {
+            let until = keep_alive.map(|time| keep.until(generation, || queue.clock().tick_after(time)));
+            let until = until.filter(|_| !stay_for_tasks);
+            return queue.rest(&pool.idle, &self.seat, until, stay_for_tasks, || {
+                let in_vain = stay_for_tasks && pool.feed.is_empty();
+                in_vain || pool.generation() != generation || self.nothing_more_will_come()
+            });
+        }
         if let Feed::Blocking { queue, .. } = &pool.feed {
             return self.rest_in(&**queue, keep_alive, stay_for_tasks, generation);
         }
         let by_hand = matches!(pool.feed, Feed::HandOver);
         let deadline = keep_alive.and_then(deadline_after);
-        pool.idle.rest(&self.seat, deadline, by_hand, || {
+        let nap = Nap { deadline, timed: deadline.is_some(), ..Nap::default() };
+        pool.idle.rest(&self.seat, nap, by_hand, || {
             if by_hand {
                 pool.room.made(); // we are a place for a task
             }
@@ -241,7 +268,7 @@ impl Life<'_> {
         self.worker.active.store(true, Ordering::Relaxed);
         self.pool.interrupt_if_stopping();
         // All that is the user's is caught where it is called. Should anything get by, the worker must not be lost.
-        let ran = catch_unwind(AssertUnwindSafe(|| run_task(self.pool, self.worker, task)));
+        let ran = catch_unwind(AssertUnwindSafe(|| run_task(self.pool, self.worker, task, false)));
         let unharmed = ran.unwrap_or(false);
         self.worker.active.store(false, Ordering::Relaxed);
         self.me.next_epoch();
@@ -250,10 +277,10 @@ impl Life<'_> {
 }
 
 /// Runs a task between its hooks, and counts it. False: something unwound that nobody keeps.
-fn run_task(pool: &PoolCore, worker: &Worker, task: Task) -> bool {
+fn run_task(pool: &Arc<PoolCore>, worker: &Worker, task: Task, nested: bool) -> bool {
     let unharmed = match &pool.hooks {
         None => {
-            let panic = run_counted(pool, worker, task).map(Panic::new);
+            let panic = run_counted(pool, worker, task, !nested).map(Panic::new);
             let unharmed = panic.is_none();
             drop_panic(panic);
             unharmed
@@ -265,7 +292,7 @@ fn run_task(pool: &PoolCore, worker: &Worker, task: Task) -> bool {
                 task.drop_quietly();
                 false
             } else {
-                let panic = run_counted(pool, worker, task).map(Panic::new);
+                let panic = run_counted(pool, worker, task, false).map(Panic::new);
                 let harmed = call_quietly(|| hooks.after_execute(&info, panic.as_ref()));
                 let unharmed = panic.is_none() && !harmed;
                 drop_panic(panic);
@@ -277,8 +304,14 @@ fn run_task(pool: &PoolCore, worker: &Worker, task: Task) -> bool {
     unharmed
 }
 
-fn run_counted(pool: &PoolCore, worker: &Worker, task: Task) -> Option<Box<dyn std::any::Any + Send>> {
-    task.run_settled(&mut |outcome| settled(pool, worker, outcome))
+/// `comes_back`: the worker looks at the queue as soon as we return.
+fn run_counted(pool: &Arc<PoolCore>, worker: &Worker, task: Task, comes_back: bool) -> Option<Payload> {
+    pool.cancel_if_too_late(&task);
+    let ended = task.run_settled(&mut |outcome| settled(pool, worker, outcome));
+    if let Some(series) = ended.again {
+        pool.run_again(series, comes_back);
+    }
+    ended.panic
 }
 
 fn settled(pool: &PoolCore, worker: &Worker, outcome: Outcome) {
@@ -297,8 +330,8 @@ pub(super) fn run_here(pool: &PoolCore, id: TaskId, place: u64) -> Help {
     let Some((my_pool, worker)) = me.filter(|(mine, _)| std::ptr::eq(&**mine, pool)) else {
         return Help::Done;
     };
-    if let Some(due) = my_pool.feed.due(id) {
-        return Help::NotBefore(due);
+    if let Some(later) = my_pool.feed.not_yet(id, place) {
+        return later;
     }
     let Some(task) = my_pool.feed.remove(id, Some(place)) else {
         return Help::Done;
@@ -306,7 +339,7 @@ pub(super) fn run_here(pool: &PoolCore, id: TaskId, place: u64) -> Help {
     my_pool.room.made();
     let _frame = Nested::enter();
     my_pool.interrupt_if_stopping();
-    run_task(&my_pool, &worker, task);
+    run_task(&my_pool, &worker, task, true);
     Help::Done
 }
 

@@ -31,7 +31,7 @@ impl Work {
     /// Runs it. Returns the payload of a panic that no handle keeps, and the body, which a series needs again.
     fn run(self) -> (Option<Box<dyn Any + Send>>, Option<Body>) {
         match self {
-            Work::Once(task) => (task.run_settled(&mut |_| {}), None),
+            Work::Once(task) => (task.once().run_settled(&mut |_| {}).panic, None),
             Work::Body(mut body) => (catch_unwind(AssertUnwindSafe(&mut body)).err(), Some(body)),
         }
     }

@@ -224,7 +224,7 @@ impl Ticketed<Task> {
             Turn::Run => {}
         }
         let mut outcome = Outcome::Succeeded;
-        let payload = task.run_settled(&mut |settled| outcome = settled);
+        let payload = task.once().run_settled(&mut |settled| outcome = settled).panic;
         ticket.end(outcome);
         if let Some(payload) = payload {
             resume_unwind(payload); // the original tells the error hooks

@@ -210,6 +210,8 @@ pub(super) struct After {
     pub(super) ended: Vec<EndWaiter>,
     /// Threads whose end nobody waits for.
     pub(super) detached: Vec<JoinHandle<()>>,
+    /// Not dropped under its own lock.
+    pub(super) kept: Option<Arc<Engine>>,
 }
 
 /// Why something was not taken.
@@ -262,6 +264,9 @@ pub(super) struct State {
     pub(super) retry: Option<Tick>,
     pub(super) exited: Vec<JoinHandle<()>>,
     pub(super) waiting_for_end: Vec<EndWaiter>,
+    /// The scheduler itself, from the beginning of its end until it has ended: what waits for its time is then all that
+    /// could hold it.
+    pub(super) until_the_end: Option<Arc<Engine>>,
 }
 
 impl State {
@@ -302,6 +307,7 @@ impl State {
             retry: None,
             exited: Vec::new(),
             waiting_for_end: Vec::new(),
+            until_the_end: None,
         };
         if matches!(shape, Shape::Fixed) {
             for _ in 0..max {
@@ -609,16 +615,16 @@ impl State {
         Ok(())
     }
 
-    /// The next thing for the slot's thread: what was handed to it, then its line, then the line of another.
+    /// The next thing for the slot's thread: what was handed to it, then its line; if work may move, what has waited longest
+    /// in any line.
     pub(super) fn take_next(&mut self, index: usize, after: &mut After) -> Option<Handed> {
-        let mut next = self.at(index).handed.take();
-        if next.is_none() {
-            next = self.take_from_line(index, after);
-        }
-        if next.is_none() && self.soft {
-            next = self.steal(index, after);
-        }
-        let next = next?;
+        let handed = self.at(index).handed.take();
+        let others_wait = self.in_line > self.at(index).in_line;
+        let next = match handed {
+            Some(handed) => handed,
+            None if self.soft && others_wait => self.take_oldest(index, after)?,
+            None => self.take_from_line(index, after)?,
+        };
         self.at(index).running = Some(Arc::clone(&next.job));
         Some(next)
     }
@@ -650,8 +656,8 @@ impl State {
         }
     }
 
-    /// Takes what has waited longest in any other line.
-    fn steal(&mut self, thief: usize, after: &mut After) -> Option<Handed> {
+    /// Takes what has waited longest in any line.
+    fn take_oldest(&mut self, taker: usize, after: &mut After) -> Option<Handed> {
         while self.in_line > 0 {
             let slots = self.slots.iter_mut().enumerate();
             let fronts = slots.filter_map(|(index, slot)| {
@@ -661,14 +667,15 @@ impl State {
                 }
                 slot.line.front().map(|(place, _)| (*place, index))
             });
-            let (_, victim) = fronts.min()?;
-            if let Some(mut handed) = self.take_from_line(victim, after) {
-                let permit = self.hold(thief);
+            let (_, from) = fronts.min()?;
+            let Some(mut handed) = self.take_from_line(from, after) else { continue };
+            if from != taker {
+                let permit = self.hold(taker);
                 if let Some(left) = handed.permit.replace(permit) {
                     self.give_back(left, after);
                 }
-                return Some(handed);
             }
+            return Some(handed);
         }
         None
     }
@@ -718,8 +725,10 @@ impl State {
         lane.cell.lock().phase = LanePhase::InLine;
         let home = lane.home.index;
         let home_is_free = self.slot(lane.home).is_some_and(|slot| slot.is_free());
-        let helper = if home_is_free { None } else { self.pick_free() };
-        if !home_is_free && helper.is_none() {
+        // A lane that has just run goes behind those who wait already; the thread that ran it takes the first of them.
+        let others_first = self.soft && self.prefer.is_some() && self.in_line > 0;
+        let helper = if home_is_free || others_first { None } else { self.pick_free() };
+        if others_first || (!home_is_free && helper.is_none()) {
             if self.slot(lane.home).is_some() {
                 self.push_line(home, Item::Lane(Arc::clone(lane)), after);
             }
@@ -1049,6 +1058,7 @@ impl State {
             }
         }
         if self.has_ended() {
+            after.kept = self.until_the_end.take();
             after.ended.append(&mut self.waiting_for_end);
         }
     }

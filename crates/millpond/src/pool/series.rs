@@ -1,0 +1,173 @@
+//! What only a scheduled pool does: runs that come again, and what a shutdown throws out.
+//!
+//! The public face is `ScheduledThreadPoolExecutor`, which has a `ThreadPoolExecutor` with a `Timed` queue inside.
+
+use super::ThreadPoolExecutor;
+use super::admission::Refusal;
+use super::core::PoolCore;
+use super::ctl::RunState;
+use super::feed::Feed;
+use super::roster::Limit;
+use super::timed::Timed;
+use crate::clock::{Clock, Tick, TimeListener};
+use crate::executor::{RejectReason, Rejected};
+use crate::handle::{Home, TaskState};
+use crate::sync::{Arc, AtomicBool, Ordering, fence, mutant};
+use crate::task::Task;
+
+impl PoolCore {
+    fn timed(&self) -> Option<&Timed> {
+        match &self.feed {
+            Feed::Timed(timed) => Some(timed),
+            _ => None,
+        }
+    }
+
+    /// A task that has come to its time may run in the state that the pool is in.
+    fn may_run(&self, timed: &Timed, periodic: bool) -> bool {
+        match self.ctl.load().state() {
+            RunState::Running => true,
+            RunState::Shutdown => !periodic || timed.keep_periodic.load(Ordering::SeqCst),
+            _ => false,
+        }
+    }
+
+    /// Before a run: the pool may have been shut down since the task was taken from the queue. One without a handle
+    /// runs all the same, for nobody would learn that it did not.
+    pub(super) fn cancel_if_too_late(&self, task: &Task) {
+        if let Some(timed) = self.timed()
+            && !self.may_run(timed, task.timing().is_some())
+        {
+            task.cancel();
+        }
+    }
+
+    /// Queues a series for its next run. `comes_back`: the calling worker looks at the queue as soon as we return, so it
+    /// need not call another.
+    ///
+    /// As with a submit (A1 to A3): against `shutdown`, which sets the run state and then throws out what must not run
+    /// (B1 to B3), and against a policy that is changed after a shutdown, which does the same. Either they find the series
+    /// in the queue, or we see what they wrote.
+    pub(super) fn run_again(self: &Arc<Self>, series: Task, comes_back: bool) {
+        let (Some(timed), Some(shared), Some(timing)) = (self.timed(), series.shared(), series.timing())
+        else {
+            return; // of another pool: it has run once, and dropping it is its end
+        };
+        if !self.may_run(timed, true) {
+            return series.cancel();
+        }
+        let (id, shared) = (series.id(), Arc::clone(shared));
+        let due = timing.ended();
+        timed.insert(series, due); // A1
+        fence(Ordering::SeqCst); // A2
+        // A cancel that came before this found no pool to tell, so it is for us to free the place. One that comes after
+        // finds the pool, and the place that `insert` wrote: both look under the lock of the task's state.
+        if !shared.entered(&self.home)
+            && shared.state() == TaskState::Cancelled
+            && !mutant("forget_the_place")
+        {
+            self.cancelled(id, shared.place().get());
+        }
+        if !self.may_run(timed, true) && !mutant("run_again_regardless") {
+            // A3. If it is not there any more, others act on it: a worker, or whoever threw it out.
+            if let Some(series) = timed.take_back(id, Some(shared.place().get())) {
+                series.cancel();
+                series.drop_quietly();
+                self.taken_out();
+            }
+            return;
+        }
+        if self.ctl.load().workers() < self.core_size() {
+            let _ = self.add_worker(None, Limit::Core); // there is one at least, this one
+        }
+        if !comes_back {
+            timed.see_to_it(&self.idle);
+        }
+    }
+
+    /// In shutdown: cancels and takes out what the policies do not let run, and what is cancelled already.
+    pub(super) fn throw_out(&self) {
+        let Some(timed) = self.timed() else { return };
+        if self.ctl.load().is_running() || mutant("keep_what_waits") {
+            return;
+        }
+        let keep_periodic = timed.keep_periodic.load(Ordering::SeqCst);
+        let keep_delayed = timed.keep_delayed.load(Ordering::SeqCst);
+        let now = timed.clock().tick();
+        let thrown_out = timed.remove_if(|task, due| {
+            let keep = if task.timing().is_some() { keep_periodic } else { keep_delayed || due <= now };
+            !keep || task.is_cancelled()
+        });
+        for task in thrown_out {
+            task.cancel();
+            self.forget_cancelled(task);
+        }
+    }
+}
+
+impl TimeListener for PoolCore {
+    fn time_moved(&self) {
+        if let Some(timed) = self.timed() {
+            timed.time_moved(&self.idle);
+        }
+    }
+}
+
+/// For the scheduled pool that has this one inside.
+impl ThreadPoolExecutor {
+    fn timed(&self) -> &Timed {
+        self.core().timed().expect("made with a timed queue")
+    }
+
+    /// The clock of a scheduled pool.
+    pub(crate) fn clock(&self) -> &Clock {
+        self.timed().clock()
+    }
+
+    /// Takes `task` to be run when it is `due`. A refused series comes back as a task that runs once.
+    pub(crate) fn execute_at(&self, task: Task, due: Tick) -> Result<(), Rejected> {
+        self.core().admit_at(task, due).or_else(|Refusal { task, reason, source }| {
+            self.refuse(Refusal { task: task.once(), reason, source })
+        })
+    }
+
+    /// The error for a task that is refused for a reason of its own.
+    pub(crate) fn reject(&self, task: Task, reason: RejectReason) -> Rejected {
+        let task = task.once();
+        self.count_rejected(&task, reason);
+        self.core().rejected(Refusal::new(task, reason))
+    }
+
+    pub(crate) fn removes_on_cancel(&self) -> bool {
+        self.core().remove_on_cancel.load(Ordering::Relaxed)
+    }
+
+    pub(crate) fn set_removes_on_cancel(&self, remove: bool) {
+        self.core().remove_on_cancel.store(remove, Ordering::Relaxed);
+    }
+
+    pub(crate) fn keeps_periodic(&self) -> bool {
+        self.timed().keep_periodic.load(Ordering::SeqCst)
+    }
+
+    pub(crate) fn set_keeps_periodic(&self, keep: bool) {
+        self.set_policy(&self.timed().keep_periodic, keep);
+    }
+
+    pub(crate) fn keeps_delayed(&self) -> bool {
+        self.timed().keep_delayed.load(Ordering::SeqCst)
+    }
+
+    pub(crate) fn set_keeps_delayed(&self, keep: bool) {
+        self.set_policy(&self.timed().keep_delayed, keep);
+    }
+
+    fn set_policy(&self, policy: &AtomicBool, keep: bool) {
+        policy.store(keep, Ordering::SeqCst);
+        fence(Ordering::SeqCst); // as B2: then the look at the queue
+        if !keep {
+            self.core().throw_out();
+            self.core().taken_out();
+        }
+    }
+}

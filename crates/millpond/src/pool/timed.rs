@@ -1,0 +1,339 @@
+//! The queue of a scheduled pool: tasks that wait for their time, and who watches the time for all of them.
+//!
+//! Of the workers that have nothing to do, one, the leader, sleeps until the first entry is due; the others sleep until
+//! they are called. So one thread wakes for one task. The steps:
+//!
+//! ```text
+//! worker                                         whoever puts an entry in (or moves a manual clock)
+//! T1 lock; nobody leads, or not until so early   T4 lock; put the entry in
+//!    as the first entry is due? then I lead      T5 lock; is the first entry due? call a sleeper and give it the task;
+//! W1 list myself as idle                            does nobody lead? call a sleeper;
+//! T2 lock; is the first entry due, or not           does the leader sleep too long? call the leader
+//!    watched by the leader? then stay awake
+//!    ... sleep ...
+//! T3 lock; I do not lead any more
+//! ```
+//!
+//! All of it happens under one lock, so for every entry either T4 came before T2, and the worker stays awake and
+//! begins anew; or T2 came before T5, and T5 sees who leads until when, and finds that one on the list, or woken and on
+//! its way to T3. After T3 a worker always does one of three things: it takes a task, and then makes sure that what
+//! it leaves behind is watched (T5); it rests again (T1); or it leaves the pool, which ends with T5 too. So there is always
+//! somebody on the way for the first entry, or asleep until it is due. `Idle::calling` may keep T5 from calling: then a
+//! worker that was called has not come to its own look yet, and looks after us.
+
+use std::fmt;
+
+use super::idle::{Idle, Nap, Rest, Seat};
+use crate::clock::{Clock, Tick};
+use crate::handle::{Help, Told};
+use crate::sync::{Arc, AtomicBool, AtomicUsize, Mutex, Ordering, Weak, mutant};
+use crate::task::{Task, TaskId};
+use crate::timer_queue::{Key, TimerQueue};
+
+pub(super) struct Timed {
+    clock: Clock,
+    /// Entries, for a look without the lock. Written under the lock, after the change.
+    len: AtomicUsize,
+    waiting: Mutex<Waiting>,
+    /// What runs after a shutdown. SeqCst: a setter writes one and then looks at the run state, `shutdown` does it the other
+    /// way round.
+    pub(super) keep_periodic: AtomicBool,
+    pub(super) keep_delayed: AtomicBool,
+}
+
+struct Waiting {
+    entries: TimerQueue<Entry>,
+    /// The number of the next entry that has none: order of arrival among those that are due at the same time.
+    next_number: u64,
+    /// Entries accepted so far and not taken back.
+    pushed: u64,
+    /// The most entries there were since the queue was last empty.
+    most: usize,
+    leader: Option<Leader>,
+    /// Workers that join a task whose time has not come by a manual clock.
+    joiners: Vec<Weak<Told>>,
+}
+
+struct Entry {
+    due: Tick,
+    task: Task,
+}
+
+/// A worker that sleeps, or is about to, and will look at the queue at the latest when it is `until`.
+struct Leader {
+    seat: Arc<Seat>,
+    until: Tick,
+}
+
+/// What the first entry needs of those who sleep.
+enum Need {
+    Nothing,
+    /// It is due.
+    Hand,
+    /// Nobody watches the time.
+    Watch,
+    /// The leader would sleep too long.
+    Earlier(Arc<Seat>),
+}
+
+/// Entries that an empty queue keeps the memory of; what a burst took beyond them is given back.
+const KEPT_ENTRIES: usize = 1024;
+
+impl Waiting {
+    fn is_leader(&self, seat: &Arc<Seat>) -> bool {
+        self.leader.as_ref().is_some_and(|leader| Arc::ptr_eq(&leader.seat, seat))
+    }
+
+    /// Finds the entry of the task `id`. `place` is its key, if it has one.
+    fn take(&mut self, id: TaskId, place: Option<u64>) -> Option<Task> {
+        match place.map(Key::from_bits) {
+            Some(key) if self.entries.get(key)?.task.id() == id => self.entries.remove(key),
+            Some(_) => None,
+            None => self.entries.remove_if(|entry| entry.task.id() == id).pop(),
+        }
+        .map(|entry| entry.task)
+    }
+}
+
+impl Timed {
+    pub(super) fn new(clock: Clock) -> Self {
+        Timed {
+            clock,
+            len: AtomicUsize::new(0),
+            waiting: Mutex::new(Waiting {
+                entries: TimerQueue::new(),
+                next_number: 0,
+                pushed: 0,
+                most: 0,
+                leader: None,
+                joiners: Vec::new(),
+            }),
+            keep_periodic: AtomicBool::new(false),
+            keep_delayed: AtomicBool::new(true),
+        }
+    }
+
+    pub(super) fn clock(&self) -> &Clock {
+        &self.clock
+    }
+
+    pub(super) fn len(&self) -> usize {
+        self.len.load(Ordering::Relaxed)
+    }
+
+    pub(super) fn pushed(&self) -> u64 {
+        self.waiting.lock().pushed
+    }
+
+    // ---- entries
+
+    /// Puts `task` in, to be had when it is `due` (T4). A series keeps the number that it was given first.
+    pub(super) fn insert(&self, task: Task, due: Tick) {
+        let mut waiting = self.waiting.lock();
+        let fresh = waiting.next_number;
+        let number = task.timing().map_or(fresh, |timing| timing.number_or(fresh));
+        if number == fresh {
+            waiting.next_number += 1;
+        }
+        let key = waiting.entries.insert(due, number, Entry { due, task });
+        if let Some(entry) = waiting.entries.get(key) {
+            entry.task.set_place(key.to_bits());
+        }
+        waiting.pushed += 1;
+        waiting.most = waiting.most.max(waiting.entries.len());
+        self.changed(&mut waiting);
+    }
+
+    /// After every change of the entries.
+    fn changed(&self, waiting: &mut Waiting) {
+        if waiting.entries.is_empty() && waiting.most > KEPT_ENTRIES {
+            // Keys of the old queue may fit the new one; that is why `take` compares ids.
+            waiting.entries = TimerQueue::new();
+            waiting.most = 0;
+        }
+        self.len.store(waiting.entries.len(), Ordering::Relaxed);
+    }
+
+    /// Takes the first task if it is due.
+    pub(super) fn poll(&self) -> Option<Task> {
+        if self.len() == 0 {
+            return None;
+        }
+        let mut waiting = self.waiting.lock();
+        let now = self.clock.tick();
+        let (_, _, entry) = waiting.entries.pop_due(now)?;
+        self.changed(&mut waiting);
+        Some(entry.task)
+    }
+
+    /// If the task `id` waits for its time: when a worker that joins it should come back to run it.
+    pub(super) fn not_yet(&self, id: TaskId, place: u64) -> Option<Help> {
+        let mut waiting = self.waiting.lock();
+        let entry = waiting.entries.get(Key::from_bits(place)).filter(|entry| entry.task.id() == id)?;
+        let due = Some(entry.due).filter(|due| *due > self.clock.tick())?;
+        if !self.is_manual() {
+            return Some(self.clock.deadline(due).map_or(Help::Done, Help::NotBefore));
+        }
+        let told = Told::for_this_thread();
+        waiting.joiners.retain(|joiner| joiner.strong_count() > 0);
+        waiting.joiners.push(Arc::downgrade(&told));
+        Some(Help::WhenTold(told))
+    }
+
+    pub(super) fn remove(&self, id: TaskId, place: Option<u64>) -> Option<Task> {
+        let mut waiting = self.waiting.lock();
+        let task = waiting.take(id, place)?;
+        self.changed(&mut waiting);
+        Some(task)
+    }
+
+    /// As `remove`, for a task that turned out not to be accepted.
+    pub(super) fn take_back(&self, id: TaskId, place: Option<u64>) -> Option<Task> {
+        let mut waiting = self.waiting.lock();
+        let task = waiting.take(id, place)?;
+        waiting.pushed -= 1;
+        self.changed(&mut waiting);
+        Some(task)
+    }
+
+    /// Takes out all tasks that `unwanted` accepts, in order; it is told when they are due.
+    pub(super) fn remove_if(&self, unwanted: impl Fn(&Task, Tick) -> bool) -> Vec<Task> {
+        let mut waiting = self.waiting.lock();
+        let removed = waiting.entries.remove_if(|entry| unwanted(&entry.task, entry.due));
+        self.changed(&mut waiting);
+        drop(waiting);
+        removed.into_iter().map(|entry| entry.task).collect()
+    }
+
+    pub(super) fn for_each(&self, mut see: impl FnMut(&Task)) {
+        self.waiting.lock().entries.for_each(|_, entry| see(&entry.task));
+    }
+
+    // ---- who watches the time
+
+    /// Rests until called, until the first entry is due if we are to lead, or until `keep_until`. `stays`: the entries
+    /// are all that keeps us. `look_again` is as for [`Idle::rest`].
+    pub(super) fn rest(
+        &self,
+        idle: &Idle,
+        seat: &Arc<Seat>,
+        keep_until: Option<Tick>,
+        stays: bool,
+        look_again: impl FnOnce() -> bool,
+    ) -> Rest {
+        if keep_until.is_some_and(|until| self.is_manual() && until <= self.clock.tick()) {
+            return Rest::TimedOut;
+        }
+        let Some(lead_until) = self.lead(seat) else {
+            return Rest::Called; // the first entry is due
+        };
+        let until = match (lead_until, keep_until) {
+            (Some(lead), Some(keep)) => Some(lead.min(keep)),
+            (lead, keep) => lead.or(keep),
+        };
+        let nap = Nap {
+            deadline: until.and_then(|until| self.clock.deadline(until)),
+            timed: keep_until.is_some(),
+            leads: lead_until.is_some(),
+            stays,
+        };
+        let rest = idle.rest(seat, nap, false, || look_again() || !self.is_watched());
+        self.stop_leading(seat);
+        match rest {
+            Rest::TimedOut if until != keep_until => Rest::Called, // it was for the entry, not for the keep-alive time
+            rest => rest,
+        }
+    }
+
+    /// T1. The outer `None`: the first entry is due. The inner one: others watch the time, or there is nothing to watch.
+    fn lead(&self, seat: &Arc<Seat>) -> Option<Option<Tick>> {
+        let mut waiting = self.waiting.lock();
+        let Some(due) = waiting.entries.first_due() else {
+            return Some(None);
+        };
+        if due <= self.clock.tick() {
+            return None;
+        }
+        if waiting.leader.as_ref().is_some_and(|leader| leader.until <= due) {
+            return Some(None);
+        }
+        waiting.leader = Some(Leader { seat: Arc::clone(seat), until: due });
+        Some(Some(due))
+    }
+
+    /// T2. False: stay awake.
+    fn is_watched(&self) -> bool {
+        let waiting = self.waiting.lock();
+        let Some(due) = waiting.entries.first_due() else {
+            return true;
+        };
+        let led = waiting.leader.as_ref().is_some_and(|leader| leader.until <= due);
+        (led || mutant("trust_the_leader")) && !self.is_overdue(due)
+    }
+
+    /// A manual clock may have been moved past `due` without anybody having been there to be told.
+    fn is_overdue(&self, due: Tick) -> bool {
+        self.is_manual() && due <= self.clock.tick()
+    }
+
+    fn is_manual(&self) -> bool {
+        self.clock.tells()
+    }
+
+    /// T3.
+    fn stop_leading(&self, seat: &Arc<Seat>) {
+        let mut waiting = self.waiting.lock();
+        if waiting.is_leader(seat) && !mutant("lead_for_ever") {
+            waiting.leader = None;
+        }
+    }
+
+    /// T5: makes sure that somebody is on the way for the first entry, or asleep until it is due.
+    pub(super) fn see_to_it(&self, idle: &Idle) {
+        if !idle.may_be_called() {
+            return;
+        }
+        match self.need() {
+            Need::Nothing => {}
+            Need::Hand => idle.call_one(|| self.poll()),
+            Need::Watch if mutant("keep_the_lead") => {}
+            Need::Watch => idle.call_one(|| None),
+            Need::Earlier(seat) => idle.call_seat(&seat),
+        }
+    }
+
+    fn need(&self) -> Need {
+        let waiting = self.waiting.lock();
+        let Some(due) = waiting.entries.first_due() else {
+            return Need::Nothing;
+        };
+        match &waiting.leader {
+            // It wakes in time, if it has not already.
+            Some(leader) if leader.until <= due && !self.is_overdue(due) => Need::Nothing,
+            _ if due <= self.clock.tick() => Need::Hand,
+            Some(_) if mutant("oversleep") => Need::Nothing,
+            Some(leader) => Need::Earlier(Arc::clone(&leader.seat)),
+            None => Need::Watch,
+        }
+    }
+
+    /// A manual clock was moved: gives what is due to those who sleep, and has those look around whose keep-alive
+    /// time may be over.
+    pub(super) fn time_moved(&self, idle: &Idle) {
+        let joiners = std::mem::take(&mut self.waiting.lock().joiners);
+        joiners.iter().filter_map(Weak::upgrade).for_each(|joiner| joiner.tell());
+        while self.first_is_due() && idle.relieve(|| self.poll()) {}
+        idle.call_if(|nap| nap.timed);
+        self.see_to_it(idle);
+    }
+
+    fn first_is_due(&self) -> bool {
+        self.waiting.lock().entries.first_due().is_some_and(|due| due <= self.clock.tick())
+    }
+}
+
+impl fmt::Debug for Timed {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Timed").field("len", &self.len()).field("clock", &self.clock).finish_non_exhaustive()
+    }
+}

@@ -1,0 +1,139 @@
+//! [`ScheduledBuilder`]: a scheduled pool's options and their defaults, checked once in `build`.
+
+use std::fmt;
+use std::io;
+use std::thread::JoinHandle;
+use std::time::Duration;
+
+use super::{Decorate, ScheduledThreadPoolExecutor};
+use crate::ConfigError;
+use crate::clock::Clock;
+use crate::periodic::Body;
+use crate::pool::{Builder, Hooks, ThreadPoolExecutor, WorkQueue};
+use crate::sync::Arc;
+use crate::task::TaskInfo;
+use crate::threads::WorkerBody;
+
+/// Gathers the options of a [`ScheduledThreadPoolExecutor`].
+///
+/// Without any, it has one thread and the machine's clock.
+#[must_use = "a builder does nothing until `build`"]
+pub struct ScheduledBuilder {
+    pool: Builder,
+    clock: Clock,
+    decorate: Option<Arc<Decorate>>,
+}
+
+impl ScheduledBuilder {
+    pub(super) fn new() -> Self {
+        let pool = ThreadPoolExecutor::builder()
+            .maximum_pool_size(usize::MAX)
+            .keep_alive_time(Duration::from_millis(10))
+            .remove_on_cancel(false);
+        ScheduledBuilder { pool, clock: Clock::system(), decorate: None }
+    }
+
+    /// Sets how many threads there are; more are never started. Default: 1. With 0 there is one while tasks wait, and
+    /// none when there are none.
+    pub fn core_pool_size(mut self, threads: usize) -> Self {
+        self.pool = self.pool.core_pool_size(threads);
+        self
+    }
+
+    /// Sets how long a thread that is not needed waits for work before it leaves: one above a core size that was
+    /// lowered, or any if [`allow_core_thread_time_out`](Self::allow_core_thread_time_out). By the pool's clock.
+    /// Default: 10 milliseconds.
+    pub fn keep_alive_time(mut self, time: Duration) -> Self {
+        self.pool = self.pool.keep_alive_time(time);
+        self
+    }
+
+    /// Lets idle core threads leave too, as long as one is there while tasks wait. Needs a keep-alive time above zero.
+    /// Default: false.
+    pub fn allow_core_thread_time_out(mut self, allow: bool) -> Self {
+        self.pool = self.pool.allow_core_thread_time_out(allow);
+        self
+    }
+
+    /// Sets what worker threads are called: this prefix, then a number from 1. Default: `pool-N-thread-`.
+    pub fn thread_name_prefix(mut self, prefix: impl Into<String>) -> Self {
+        self.pool = self.pool.thread_name_prefix(prefix);
+        self
+    }
+
+    /// Sets how threads are made, as [`Builder::thread_factory`] does. Default: a plain named thread.
+    pub fn thread_factory(
+        mut self,
+        factory: impl Fn(WorkerBody) -> io::Result<JoinHandle<()>> + Send + Sync + 'static,
+    ) -> Self {
+        self.pool = self.pool.thread_factory(factory);
+        self
+    }
+
+    /// Sets the callbacks. Default: none. Each run of a series is a task to them, always with the same id.
+    pub fn hooks(mut self, hooks: impl Hooks) -> Self {
+        self.pool = self.pool.hooks(hooks);
+        self
+    }
+
+    /// Sets where the time comes from. Default: [`Clock::system`].
+    pub fn clock(mut self, clock: Clock) -> Self {
+        self.clock = clock;
+        self
+    }
+
+    /// Chooses what cancelling a waiting task does to the queue. Default: false, as in the JDK: what it captured is
+    /// dropped at once, and its entry stays until it is due, when it passes the hooks and counts as completed, or until
+    /// [`purge`](ScheduledThreadPoolExecutor::purge). True: the entry goes at once, too.
+    pub fn remove_on_cancel_policy(mut self, remove: bool) -> Self {
+        self.pool = self.pool.remove_on_cancel(remove);
+        self
+    }
+
+    /// Sets what is put around each task that is handed in, and around each series, once. Default: nothing.
+    ///
+    /// The decorator gets a [`Body`] that runs the work and returns one that calls it: for logging, context, measuring.
+    /// It is called by the submitting thread. If it panics, the submission is refused with
+    /// [`CallbackPanicked`](crate::RejectReason::CallbackPanicked). Tasks of a [`Scope`](crate::Scope) are not decorated.
+    ///
+    /// # Examples
+    /// ```
+    /// use millpond::ScheduledThreadPoolExecutor;
+    /// use std::time::Duration;
+    ///
+    /// let pool = ScheduledThreadPoolExecutor::builder()
+    ///     .decorate(|info, mut body| {
+    ///         let id = info.id();
+    ///         Box::new(move || {
+    ///             println!("task {id} begins");
+    ///             body();
+    ///         })
+    ///     })
+    ///     .build()?;
+    /// assert_eq!(pool.schedule(Duration::from_millis(1), || 6 * 7)?.join()?, 42);
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    pub fn decorate(mut self, decorate: impl Fn(&TaskInfo, Body) -> Body + Send + Sync + 'static) -> Self {
+        self.decorate = Some(Arc::new(decorate));
+        self
+    }
+
+    /// Makes the pool. No thread is started yet.
+    ///
+    /// # Errors
+    /// [`ConfigError`] if core threads are to time out with a keep-alive time of zero.
+    pub fn build(self) -> Result<ScheduledThreadPoolExecutor, ConfigError> {
+        let pool = self.pool.work_queue(WorkQueue::timed(self.clock)).build()?;
+        Ok(ScheduledThreadPoolExecutor { pool, decorate: self.decorate })
+    }
+}
+
+impl fmt::Debug for ScheduledBuilder {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("ScheduledBuilder")
+            .field("pool", &self.pool)
+            .field("clock", &self.clock)
+            .field("decorated", &self.decorate.is_some())
+            .finish()
+    }
+}

@@ -1,0 +1,73 @@
+//! The making of a series: its work with the decorator around it, the task for the queue, the handle.
+
+use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
+
+use super::Decorate;
+use crate::clock::{Clock, Tick};
+use crate::handle::{Core, Joinable, TaskHandle};
+use crate::periodic::{Body, PeriodicTask, Rhythm, SeriesWork, Timing};
+use crate::sync::{Arc, Mutex};
+use crate::task::{Task, TaskInfo};
+
+pub(super) struct Series {
+    pub(super) task: Task,
+    pub(super) handle: TaskHandle<()>,
+    pub(super) timing: Arc<Timing>,
+    /// The series is without it then.
+    pub(super) decorator_panicked: bool,
+}
+
+pub(super) fn series(
+    task: PeriodicTask,
+    rhythm: Rhythm,
+    clock: &Clock,
+    first: Tick,
+    decorate: Option<&Decorate>,
+) -> Series {
+    let PeriodicTask { info, body, .. } = task;
+    let mut body = body.into_inner();
+    let mut decorator_panicked = false;
+    if let Some(decorate) = decorate {
+        (body, decorator_panicked) = decorated(&info, body, decorate);
+    }
+    let core: Arc<dyn Joinable<()>> = Arc::new(Core::new(info.id(), SeriesWork(body)));
+    let timing = Timing::new(rhythm, clock.clone(), first);
+    Series {
+        task: Task::series(info, Arc::clone(&core).tracked(), Arc::clone(&timing)),
+        handle: TaskHandle::new(core),
+        timing,
+        decorator_panicked,
+    }
+}
+
+/// The body with the decorator around it; if that panics, the body as it was, and true.
+fn decorated(info: &TaskInfo, body: Body, decorate: &Decorate) -> (Body, bool) {
+    // While the decorator has what it is given, the body is here too: if it panics, nothing is lost.
+    let inside = Arc::new(Mutex::new(Some(body)));
+    let given = run_inside(&inside);
+    match catch_unwind(AssertUnwindSafe(|| decorate(info, given))) {
+        Ok(body) => (body, false),
+        Err(payload) => {
+            let _ = catch_unwind(AssertUnwindSafe(|| drop(payload)));
+            let body = inside.lock().take();
+            (body.unwrap_or_else(|| Box::new(|| {})), true)
+        }
+    }
+}
+
+/// Runs the body inside. It is taken out meanwhile, for no lock of ours is held while it runs; if it panics, it is gone.
+fn run_inside(inside: &Arc<Mutex<Option<Body>>>) -> Body {
+    let inside = Arc::clone(inside);
+    Box::new(move || {
+        let body = inside.lock().take();
+        let Some(mut body) = body else { return };
+        match catch_unwind(AssertUnwindSafe(&mut body)) {
+            Ok(()) => *inside.lock() = Some(body),
+            Err(payload) => {
+                // Not while unwinding: its destructor may panic too.
+                let _ = catch_unwind(AssertUnwindSafe(|| drop(body)));
+                resume_unwind(payload);
+            }
+        }
+    })
+}
