@@ -8,8 +8,11 @@ use std::thread;
 use std::time::Duration;
 
 use millpond::schedulers::{self, Disposable, Scheduler, SchedulerExt};
-use millpond::{Executor, RejectReason, Rejected, Task, ThreadPoolExecutor, executors};
-use support::{Counter, Gate, LONG, Notes, SHORT, block, die, keep_busy};
+use millpond::{
+    Executor, ManualClock, RejectReason, Rejected, ScheduledThreadPoolExecutor, Task, ThreadPoolExecutor,
+    executors,
+};
+use support::{Counter, Gate, LONG, Notes, SHORT, block, die, eventually, keep_busy};
 
 const SECOND: Duration = Duration::from_secs(1);
 
@@ -100,11 +103,115 @@ fn without_timing_a_series_without_delay_and_period_runs_again_at_once() {
             }
         });
         three.pass();
-        assert_eq!(scheduler.schedule(|| {}).unwrap().wait(LONG), Ok(true), "others run in between");
         assert!(series.unwrap().dispose());
         assert_eq!(scheduler.dispose_gracefully(LONG), Ok(true));
         assert!(runs.get() >= 3);
     }
+}
+
+/// RS-114: a series without a period runs again at once, with others in between.
+#[test]
+fn others_get_the_one_thread_between_the_runs_of_a_series_without_a_period() {
+    let pool = fixed(1);
+    for scheduler in [schedulers::from_executor(pool.clone()), schedulers::from_executor_service(pool)] {
+        let (began, runs) = (Gate::new(), Counter::new());
+        let (open, count) = (began.clone(), runs.clone());
+        let series = scheduler
+            .schedule_periodically(Duration::ZERO, Duration::ZERO, move || {
+                open.open();
+                count.add();
+            })
+            .unwrap();
+        began.pass();
+        let (direct, in_lane) =
+            (scheduler.schedule(|| {}).unwrap(), scheduler.create_worker().schedule(|| {}).unwrap());
+        assert_eq!(direct.wait(LONG), Ok(true), "the series keeps the thread for itself");
+        assert_eq!(in_lane.wait(LONG), Ok(true));
+        let before = runs.get();
+        eventually(|| runs.get() > before);
+        assert!(series.dispose());
+    }
+}
+
+/// A pool of one thread whose time stands still.
+fn scheduled() -> (ManualClock, ScheduledThreadPoolExecutor, Arc<dyn Scheduler>) {
+    let time = ManualClock::new();
+    let pool = ScheduledThreadPoolExecutor::builder().core_pool_size(1).clock(time.clock()).build().unwrap();
+    let scheduler = schedulers::from_scheduled_executor(pool.clone());
+    (time, pool, scheduler)
+}
+
+/// RS-110, RS-114
+#[test]
+fn over_a_scheduled_pool_there_is_timing_by_the_clock_of_the_pool() {
+    let (time, _pool, scheduler) = scheduled();
+    let (notes, worker) = (Notes::new(), scheduler.create_worker());
+    let n = notes.clone();
+    let direct = scheduler.schedule_after(2 * SECOND, move || n.add("direct")).unwrap();
+    let n = notes.clone();
+    let in_lane = worker.schedule_after(SECOND, move || n.add("lane")).unwrap();
+    let n = notes.clone();
+    let series = worker.schedule_periodically(SECOND, SECOND, move || n.add("series")).unwrap();
+    assert_eq!(scheduler.schedule(|| {}).unwrap().wait(LONG), Ok(true));
+    assert!(!direct.is_disposed() && !in_lane.is_disposed());
+    assert_eq!(scheduler.stats().queued, 3);
+    time.advance(SECOND);
+    assert_eq!(in_lane.wait(LONG), Ok(true));
+    time.advance(SECOND);
+    assert_eq!(direct.wait(LONG), Ok(true));
+    let mut seen = Vec::new();
+    eventually(|| {
+        seen.extend(notes.take());
+        seen.len() == 4
+    });
+    assert_eq!(seen.iter().filter(|note| **note == "series").count(), 2);
+    assert_eq!(seen[0], "lane");
+    assert!(series.dispose());
+    assert_eq!(scheduler.to_string(), "fromScheduledExecutor");
+}
+
+/// RS-113
+#[test]
+fn disposing_of_a_scheduler_over_a_scheduled_pool_shuts_the_pool_down() {
+    let (_time, pool, scheduler) = scheduled();
+    let waits = scheduler.schedule_after(SECOND, || {}).unwrap();
+    let of_pool = pool.schedule(SECOND, || {}).unwrap();
+    scheduler.dispose();
+    assert!(waits.is_cancelled() && pool.is_shutdown());
+    assert!(of_pool.join().is_err(), "what others gave it went with it");
+    assert_eq!(scheduler.dispose_gracefully(LONG), Ok(true));
+    assert!(pool.is_terminated());
+}
+
+/// RS-104
+#[test]
+fn a_graceful_end_over_a_scheduled_pool_runs_delayed_work_in_its_time() {
+    let (time, pool, scheduler) = scheduled();
+    let ran = Counter::new();
+    let count = ran.clone();
+    scheduler.schedule_after(SECOND, move || count.add()).unwrap();
+    let series = scheduler.schedule_periodically(SECOND, SECOND, || {}).unwrap();
+    assert_eq!(scheduler.dispose_gracefully(SHORT), Ok(false));
+    assert!(series.is_cancelled() && !pool.is_shutdown());
+    thread::scope(|scope| {
+        let waiting = block(scope, || scheduler.dispose_gracefully(LONG));
+        time.advance(SECOND);
+        assert_eq!(waiting.join(), Ok(true));
+    });
+    assert_eq!((ran.get(), pool.is_terminated()), (1, true));
+}
+
+#[test]
+fn a_scheduled_pool_that_is_shut_down_from_outside_ends_its_scheduler() {
+    let (time, pool, scheduler) = scheduled();
+    let waits = scheduler.schedule_after(SECOND, || {}).unwrap();
+    pool.shutdown();
+    assert!(!scheduler.is_disposed(), "nobody has told it yet");
+    time.advance(SECOND);
+    assert_eq!(waits.wait(LONG), Ok(true));
+    assert!(waits.is_cancelled(), "there was no thread for it");
+    eventually(|| scheduler.is_disposed());
+    assert_eq!(scheduler.schedule(|| {}).unwrap_err().reason(), RejectReason::Shutdown);
 }
 
 /// RS-110: a worker keeps order and does not overlap, over any executor.
