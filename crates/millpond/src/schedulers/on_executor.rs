@@ -46,6 +46,20 @@ pub fn from_executor(executor: impl Executor + 'static) -> Arc<dyn Scheduler> {
 /// A scheduler that runs its work on `service` and owns it: disposing of the one shuts the other down.
 ///
 /// Otherwise as [`from_executor`].
+///
+/// # Examples
+/// ```
+/// use millpond::executors;
+/// use millpond::schedulers::{self, Scheduler, SchedulerExt};
+/// use std::time::Duration;
+///
+/// let pool = executors::fixed(2)?;
+/// let scheduler = schedulers::from_executor_service(pool.clone());
+/// scheduler.schedule(|| println!("on a thread of the pool"))?;
+/// assert!(scheduler.dispose_gracefully(Duration::MAX)?);
+/// assert!(pool.is_terminated());
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
 pub fn from_executor_service(service: impl ExecutorService + 'static) -> Arc<dyn Scheduler> {
     let service = Arc::new(service);
     Arc::new(Slots::new(plan("fromExecutorService", Arc::clone(&service) as _, Some(service))))

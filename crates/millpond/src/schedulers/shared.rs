@@ -2,7 +2,7 @@
 
 use std::fmt;
 use std::future::{self, Future};
-use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::panic::{AssertUnwindSafe, RefUnwindSafe, UnwindSafe, catch_unwind};
 use std::pin::Pin;
 use std::time::Duration;
 
@@ -95,6 +95,10 @@ impl Scheduler for Shared {
         SchedulerStats { name: self.instance.accessor.to_owned(), ..self.scheduler().stats() }
     }
 }
+
+// Tasks of the immediate scheduler panic through it: a scheduler is whole at every call into user code.
+impl UnwindSafe for Shared {}
+impl RefUnwindSafe for Shared {}
 
 impl PartialEq for Shared {
     fn eq(&self, other: &Shared) -> bool {
