@@ -25,10 +25,11 @@ mutants=(
     keep_what_waits
     run_again_regardless
     forget_the_place
+    forget_the_notice
 )
 
 export RUSTFLAGS="--cfg loom" LOOM_MAX_PREEMPTIONS=2
-models=(cargo test -q -p millpond --lib --release --target-dir target/loom)
+models=(cargo test -q -p millpond --all-features --lib --release --target-dir target/loom)
 "${models[@]}" --no-run
 
 missed=0

@@ -1,18 +1,22 @@
 //! Plays scenarios on `millpond` and writes traces, to be compared with those of `java.util.concurrent`.
 //!
-//! A scenario is a small deterministic program for a pool or a queue; its trace says what came back from every
+//! A scenario is a small deterministic program for a pool, a queue or a scheduled pool; its trace says what came back from every
 //! step, what happened meanwhile, and what the pool looked like when it had come to rest. The crate's README
 //! describes both, how traces are recorded, and how to run a campaign.
 //!
 //! - [`scenario`], [`trace`]: what is read and what is written; [`difference`] tells two traces apart.
-//! - [`pool_player`], [`queue_player`]: play one scenario. [`gate`] blocks tasks, [`ledger`] collects events,
-//!   [`settle`] knows when a pool has come to rest.
-//! - [`runner`]: plays many scenarios at once, traces in order.
+//! - [`pool_player`], [`queue_player`], [`scheduled_player`]: play one scenario. [`gate`] blocks tasks, [`ledger`]
+//!   and [`diary`] collect events, [`settle`] knows when a pool has come to rest, [`time`] is the clock or stands in for it,
+//!   [`future`] tells of our handles as the reference does of its futures.
+//! - [`runner`]: plays many scenarios at once, traces in order; [`lanes`] keeps those by the clock apart.
 //! - [`model`], [`generator`], [`rng`]: random scenarios that keep to what the reference determines.
 
+pub mod diary;
 pub mod difference;
+pub mod future;
 pub mod gate;
 pub mod generator;
+pub mod lanes;
 pub mod ledger;
 pub mod model;
 pub mod pool_player;
@@ -20,7 +24,9 @@ pub mod queue_player;
 pub mod rng;
 pub mod runner;
 pub mod scenario;
+pub mod scheduled_player;
 pub mod settle;
+pub mod time;
 pub mod trace;
 
 use std::fmt;

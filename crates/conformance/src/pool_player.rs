@@ -7,12 +7,12 @@ use std::thread::{self, ThreadId};
 use std::time::{Duration, Instant};
 
 use millpond::{
-    ConfigError, JoinError, RejectReason, Rejected, Task, TaskHandle, TaskId, TaskOf, TaskState,
-    ThreadPoolExecutor, WorkQueue, policy,
+    ConfigError, RejectReason, Rejected, Task, TaskId, TaskOf, ThreadPoolExecutor, WorkQueue, policy,
 };
 use serde_json::{Value, json};
 
 use crate::PlayError;
+use crate::future::Future;
 use crate::gate::{Gate, Passage};
 use crate::ledger::{Ledger, Recorder};
 use crate::scenario::{GateState, KeepAlive, OnInterrupt, Policy, PoolConfig, PoolStep, QueueSpec, TaskSpec};
@@ -103,54 +103,21 @@ struct Slot {
     /// Number of tasks that were handed in before.
     ordinal: usize,
     /// Present if a submit was accepted.
-    handle: Option<TaskHandle<i64>>,
-    /// What the handle gave when it was asked: it gives its result only once.
-    outcome: Option<Value>,
-    /// The handle was cancelled after its task had been abandoned: the reference's would be cancelled.
-    cancelled_abandoned: bool,
+    future: Option<Future>,
 }
 
 impl Slot {
     fn new(spec: TaskSpec) -> Slot {
         let gate = Arc::new(Gate::new(spec.gate));
-        Slot { spec, gate, id: None, ordinal: 0, handle: None, outcome: None, cancelled_abandoned: false }
-    }
-
-    fn state(&self) -> Option<&'static str> {
-        let handle = self.handle.as_ref()?;
-        Some(match handle.state() {
-            TaskState::Cancelled => "cancelled",
-            TaskState::Abandoned if self.cancelled_abandoned => "cancelled",
-            TaskState::Abandoned | TaskState::Pending | TaskState::Running => "pending",
-            _ => "done",
-        })
+        Slot { spec, gate, id: None, ordinal: 0, future: None }
     }
 
     fn cancel(&mut self, may_interrupt: bool) -> Value {
-        match &self.handle {
-            None => json!("no_future"),
-            Some(handle) if handle.state() == TaskState::Abandoned => {
-                json!(!std::mem::replace(&mut self.cancelled_abandoned, true))
-            }
-            Some(handle) => json!(handle.cancel(may_interrupt)),
-        }
+        self.future.as_mut().map_or(json!("no_future"), |future| json!(future.cancel(may_interrupt)))
     }
 
     fn get(&mut self, timeout: Duration) -> Result<Value, PlayError> {
-        let Some(handle) = &mut self.handle else { return Ok(json!("no_future")) };
-        if self.outcome.is_none() {
-            self.outcome = match handle.join_timeout(timeout) {
-                None => return Ok(json!("timeout")),
-                Some(Ok(value)) => Some(json!({ "value": value })),
-                Some(Err(JoinError::Cancelled)) => Some(json!("cancelled")),
-                Some(Err(JoinError::Panicked(_))) => Some(json!("failed")),
-                Some(Err(JoinError::Abandoned)) => {
-                    return Ok(json!(if self.cancelled_abandoned { "cancelled" } else { "timeout" }));
-                }
-                Some(Err(other)) => return Err(PlayError::Failed(format!("join gave {other}"))),
-            };
-        }
-        Ok(self.outcome.clone().unwrap_or(Value::Null))
+        self.future.as_mut().map_or(Ok(json!("no_future")), |future| future.get(timeout))
     }
 }
 
@@ -317,7 +284,8 @@ impl Player {
             }
             PoolStep::FutureGet { t, timeout_ms } => self.slot(*t).get(millis(*timeout_ms))?,
             PoolStep::Snapshot => {
-                let states = self.tasks.iter().filter_map(|(t, slot)| Some(json!([t, slot.state()?])));
+                let states =
+                    self.tasks.iter().filter_map(|(t, slot)| Some(json!([t, slot.future.as_ref()?.state()])));
                 Value::Array(states.collect())
             }
         })
@@ -339,7 +307,7 @@ impl Player {
         self.hand_in(spec.t, task.id());
         let handle = self.pool.submit_task(task);
         let slot = self.slot(spec.t);
-        accepted(handle.map(|handle| slot.handle = Some(handle)))
+        accepted(handle.map(|handle| slot.future = Some(Future::new(handle))))
     }
 
     fn body(&self, spec: &TaskSpec) -> Body {

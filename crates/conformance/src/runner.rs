@@ -1,8 +1,8 @@
 //! Plays many scenarios at once and hands out their traces in order.
 //!
 //! Quick scenarios are played by a few threads. Those that sleep mostly wait, so many of them are played at
-//! the same time. A scenario that cannot be read or played gives a trace that says why; nothing in it can end
-//! the run.
+//! the same time. Those by the clock have [`Lanes`]. A scenario that cannot be read or played gives a trace that says
+//! why; nothing in it can end the run.
 
 use std::collections::BTreeMap;
 use std::io::{self, BufRead, Write};
@@ -14,9 +14,11 @@ use std::time::Duration;
 
 use serde_json::Value;
 
-use crate::scenario::{Program, Scenario};
+use crate::lanes::{Lanes, MAX_LANES};
+use crate::scenario::{Pace, Program, Scenario};
+use crate::time::TimeKind;
 use crate::trace::Trace;
-use crate::{PlayError, pool_player, queue_player};
+use crate::{PlayError, pool_player, queue_player, scheduled_player};
 
 /// How often a scenario is played again because the machine was too slow for its times.
 const MAX_REPLAYS: usize = 200;
@@ -47,9 +49,13 @@ pub fn parse(line: &str) -> Result<Scenario, Trace> {
 
 /// Plays a scenario, again and again if the clock spoils it.
 pub fn play(scenario: &Scenario) -> Trace {
+    replay(scenario, || play_once(scenario, TimeKind::Real))
+}
+
+fn replay(scenario: &Scenario, mut once: impl FnMut() -> Result<Trace, PlayError>) -> Trace {
     let error = |error| Trace::Error { id: scenario.id.clone(), error };
     for _ in 0..MAX_REPLAYS {
-        match catch_unwind(AssertUnwindSafe(|| play_once(scenario))) {
+        match catch_unwind(AssertUnwindSafe(&mut once)) {
             Ok(Ok(trace)) => return trace,
             Ok(Err(PlayError::TooSlow(_))) => {}
             Ok(Err(why)) => return error(why.to_string()),
@@ -59,52 +65,81 @@ pub fn play(scenario: &Scenario) -> Trace {
     error(format!("the machine was too slow {MAX_REPLAYS} times"))
 }
 
-fn play_once(scenario: &Scenario) -> Result<Trace, PlayError> {
+fn play_once(scenario: &Scenario, time: TimeKind) -> Result<Trace, PlayError> {
     let id = &scenario.id;
     match &scenario.program {
         Program::Pool { config, steps } => pool_player::play(id, config, steps).map(Trace::Pool),
         Program::Queue { config, steps } => queue_player::play(id, config, steps).map(Trace::Queue),
-        Program::Scheduled => Err(PlayError::failed("scheduled pools are not played yet")),
+        Program::Scheduled { config, steps } => {
+            scheduled_player::play(id, config, steps, time).map(Trace::Scheduled)
+        }
     }
 }
 
-/// A scenario or what is wrong with it, and its place in the input.
-type Job = (usize, Result<Scenario, Trace>);
+/// A scenario and its place in the input.
+type Job = (usize, Scenario);
 
-/// Plays the scenarios of `input`, one per line, and writes one trace per line to `output`, in order.
+/// Plays the scenarios of `input`, one per line, and writes one trace per line to `output`, in order. Scheduled
+/// pools are played by that `time`.
 ///
 /// # Errors
 /// What reading or writing gave.
-pub fn run(input: impl BufRead + Send, output: impl Write) -> io::Result<()> {
+pub fn run(input: impl BufRead + Send, output: impl Write, time: TimeKind) -> io::Result<()> {
     let (quick, quick_jobs) = channel::<Job>();
     let (slow, slow_jobs) = channel::<Job>();
+    let (clocked, clocked_jobs) = channel::<Job>();
     let (done, traces) = channel::<(usize, String)>();
-    let (quick_jobs, slow_jobs) = (Mutex::new(quick_jobs), Mutex::new(slow_jobs));
+    let [quick_jobs, slow_jobs, clocked_jobs] = [quick_jobs, slow_jobs, clocked_jobs].map(Mutex::new);
     let quick_players = thread::available_parallelism().map_or(4, |n| 4 * n.get());
+    let lanes = Lanes::default();
+    let play_quick = |scenario: &Scenario| {
+        let trace = replay(scenario, || play_once(scenario, time));
+        lanes.quick_goes();
+        trace
+    };
+    let play_slow = |scenario: &Scenario| replay(scenario, || play_once(scenario, time));
+    let play_clocked = |scenario: &Scenario| replay(scenario, || lanes.play(|| play_once(scenario, time)));
     thread::scope(|scope| {
         for _ in 0..quick_players {
             let done = done.clone();
-            scope.spawn(|| play_jobs(&quick_jobs, done));
+            scope.spawn(|| play_jobs(&quick_jobs, done, play_quick));
         }
-        let slow_jobs = &slow_jobs;
+        let (slow_jobs, clocked_jobs, lanes) = (&slow_jobs, &clocked_jobs, &lanes);
         let reader = scope.spawn(move || {
-            let mut sleepers = 0;
+            let (mut sleepers, mut watchers) = (0, 0);
             for_each_line(input, |index, line| {
-                let job = parse_bytes(line);
-                if !job.as_ref().is_ok_and(|scenario| scenario.program.sleeps()) {
-                    return quick.send((index, job)).is_ok();
+                let job = match parse_bytes(line) {
+                    Ok(scenario) => (index, scenario),
+                    Err(trace) => return done.send((index, to_line(&trace))).is_ok(),
+                };
+                match job.1.program.pace(time) {
+                    Pace::Quick => {
+                        lanes.quick_comes();
+                        quick.send(job).is_ok()
+                    }
+                    Pace::Sleeping => {
+                        if sleepers < MAX_SLEEPERS {
+                            sleepers += 1;
+                            let done = done.clone();
+                            scope.spawn(move || play_jobs(slow_jobs, done, play_slow));
+                            thread::sleep(STAGGER);
+                        }
+                        slow.send(job).is_ok()
+                    }
+                    Pace::Clocked => {
+                        if watchers < MAX_LANES {
+                            watchers += 1;
+                            let done = done.clone();
+                            scope.spawn(move || play_jobs(clocked_jobs, done, play_clocked));
+                        }
+                        clocked.send(job).is_ok()
+                    }
                 }
-                if sleepers < MAX_SLEEPERS {
-                    sleepers += 1;
-                    let done = done.clone();
-                    scope.spawn(move || play_jobs(slow_jobs, done));
-                    thread::sleep(STAGGER);
-                }
-                slow.send((index, job)).is_ok()
             })
         });
         let written = write_in_order(&traces, output);
         drop(traces); // players stop when nobody wants their traces any more
+        lanes.close();
         let read = reader.join().unwrap_or_else(|_| Err(io::Error::other("the reader panicked")));
         written.and(read)
     })
@@ -132,16 +167,18 @@ fn for_each_line(mut input: impl BufRead, mut f: impl FnMut(usize, &[u8]) -> boo
     Ok(())
 }
 
-fn play_jobs(jobs: &Mutex<Receiver<Job>>, done: Sender<(usize, String)>) {
+fn play_jobs(jobs: &Mutex<Receiver<Job>>, done: Sender<(usize, String)>, play: impl Fn(&Scenario) -> Trace) {
     loop {
         let job = jobs.lock().unwrap_or_else(PoisonError::into_inner).recv();
-        let Ok((index, job)) = job else { return };
-        let trace = job.map_or_else(|trace| trace, |scenario| play(&scenario));
-        let line = serde_json::to_string(&trace).expect("traces are plain JSON");
-        if done.send((index, line)).is_err() {
+        let Ok((index, scenario)) = job else { return };
+        if done.send((index, to_line(&play(&scenario)))).is_err() {
             return;
         }
     }
+}
+
+fn to_line(trace: &Trace) -> String {
+    serde_json::to_string(trace).expect("traces are plain JSON")
 }
 
 fn write_in_order(traces: &Receiver<(usize, String)>, mut output: impl Write) -> io::Result<()> {

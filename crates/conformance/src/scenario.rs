@@ -6,6 +6,8 @@
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
+use crate::time::TimeKind;
+
 /// A scenario: a name, and what to play.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub struct Scenario {
@@ -37,18 +39,36 @@ pub enum Program {
         /// What is done with it.
         steps: Vec<QueueStep>,
     },
-    /// A scheduled pool: not played yet.
-    Scheduled,
+    /// A scheduled pool, played by the clock.
+    Scheduled {
+        /// How the pool is built.
+        config: ScheduledConfig,
+        /// What is done with it, and when.
+        steps: Vec<ScheduledStep>,
+    },
+}
+
+/// How much time playing a scenario takes.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Pace {
+    /// As little as the machine can.
+    Quick,
+    /// Mostly waiting.
+    Sleeping,
+    /// All steps have their time, to some milliseconds.
+    Clocked,
 }
 
 impl Program {
-    /// Tells whether playing it means mostly waiting.
-    pub fn sleeps(&self) -> bool {
-        match self {
+    /// How much time playing it takes, if scheduled pools are played by that `time`.
+    pub fn pace(&self, time: TimeKind) -> Pace {
+        let sleeps = match self {
             Program::Pool { steps, .. } => steps.iter().any(|s| matches!(s, PoolStep::Sleep { .. })),
             Program::Queue { steps, .. } => steps.iter().any(|s| matches!(s, QueueStep::Sleep { .. })),
-            Program::Scheduled => false,
-        }
+            Program::Scheduled { .. } if time == TimeKind::Real => return Pace::Clocked,
+            Program::Scheduled { .. } => false,
+        };
+        if sleeps { Pace::Sleeping } else { Pace::Quick }
     }
 }
 
@@ -343,6 +363,105 @@ impl QueueStep {
             | QueueStep::Offer(item)
             | QueueStep::Put(item)
             | QueueStep::OfferTimeout { item, .. } => Some(item),
+            _ => None,
+        }
+    }
+}
+
+/// How a scheduled pool is built.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+pub struct ScheduledConfig {
+    /// Core size.
+    pub core: i64,
+}
+
+/// A task for later, and its options.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+pub struct TimedSpec {
+    /// Its name in the scenario.
+    pub t: i64,
+    /// When it runs first: so long after the step.
+    pub delay_ms: i64,
+    /// The run, counted from 1, that fails at its end.
+    #[serde(default, skip_serializing_if = "is_default")]
+    pub fail_run: u32,
+    /// The run, counted from 1, that takes time.
+    #[serde(default, skip_serializing_if = "is_default")]
+    pub busy_run: u32,
+    /// How much time it takes.
+    #[serde(default, skip_serializing_if = "is_default")]
+    pub busy_ms: u64,
+}
+
+/// One step of a scenario of kind scheduled.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+#[serde(tag = "op", rename_all = "snake_case")]
+#[expect(missing_docs, reason = "the names are those of the pool's methods and of the trace format")]
+pub enum ScheduledStep {
+    Schedule(TimedSpec),
+    AtFixedRate {
+        period_ms: i64,
+        #[serde(flatten)]
+        task: TimedSpec,
+    },
+    WithFixedDelay {
+        period_ms: i64,
+        #[serde(flatten)]
+        task: TimedSpec,
+    },
+    Cancel {
+        t: i64,
+    },
+    Remove {
+        t: i64,
+    },
+    Purge,
+    FutureGet {
+        t: i64,
+        timeout_ms: i64,
+    },
+    SetRemoveOnCancel {
+        value: bool,
+    },
+    SetContinuePeriodic {
+        value: bool,
+    },
+    SetExecuteDelayed {
+        value: bool,
+    },
+    Shutdown,
+    ShutdownNow,
+    Advance {
+        slots: u32,
+    },
+}
+
+impl ScheduledStep {
+    /// The name of the operation.
+    pub fn op(&self) -> &'static str {
+        match self {
+            ScheduledStep::Schedule(_) => "schedule",
+            ScheduledStep::AtFixedRate { .. } => "at_fixed_rate",
+            ScheduledStep::WithFixedDelay { .. } => "with_fixed_delay",
+            ScheduledStep::Cancel { .. } => "cancel",
+            ScheduledStep::Remove { .. } => "remove",
+            ScheduledStep::Purge => "purge",
+            ScheduledStep::FutureGet { .. } => "future_get",
+            ScheduledStep::SetRemoveOnCancel { .. } => "set_remove_on_cancel",
+            ScheduledStep::SetContinuePeriodic { .. } => "set_continue_periodic",
+            ScheduledStep::SetExecuteDelayed { .. } => "set_execute_delayed",
+            ScheduledStep::Shutdown => "shutdown",
+            ScheduledStep::ShutdownNow => "shutdown_now",
+            ScheduledStep::Advance { .. } => "advance",
+        }
+    }
+
+    /// The task that the step hands in, if it does.
+    pub fn handed_in(&self) -> Option<&TimedSpec> {
+        match self {
+            ScheduledStep::Schedule(task)
+            | ScheduledStep::AtFixedRate { task, .. }
+            | ScheduledStep::WithFixedDelay { task, .. } => Some(task),
             _ => None,
         }
     }

@@ -11,6 +11,8 @@ pub enum Trace {
     Pool(PoolTrace),
     /// Of kind queue.
     Queue(QueueTrace),
+    /// Of kind scheduled.
+    Scheduled(ScheduledTrace),
     /// None: the scenario could not be played to its end.
     Error {
         /// The scenario's, or null if even that could not be read.
@@ -155,4 +157,42 @@ pub struct QueueTrace {
     pub construct: Construct,
     /// One result per step.
     pub results: Vec<Value>,
+}
+
+/// Trace of a scenario of kind scheduled.
+#[derive(Debug, Clone, PartialEq, serde::Serialize)]
+pub struct ScheduledTrace {
+    /// The scenario's.
+    pub id: Value,
+    /// `"scheduled"`.
+    pub kind: &'static str,
+    /// Whether the pool could be made.
+    pub construct: Construct,
+    /// One record per step.
+    pub steps: Vec<ScheduledRecord>,
+}
+
+/// What one step did.
+#[derive(Debug, Clone, PartialEq, serde::Serialize)]
+pub struct ScheduledRecord {
+    /// The step's operation.
+    pub op: &'static str,
+    /// What it returned; of an `advance`, the runs that began.
+    pub result: Value,
+    /// The pool at the beginning of the slot, after an `advance`.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub obs: Option<ScheduledObserved>,
+}
+
+/// The observables of a scheduled pool at the beginning of a slot.
+#[derive(Debug, Clone, PartialEq, Eq, serde::Serialize)]
+#[expect(missing_docs, reason = "the names are those of the pool's methods and of the trace format")]
+pub struct ScheduledObserved {
+    pub active: usize,
+    pub queue_size: usize,
+    pub completed: u64,
+    pub shutdown: bool,
+    pub terminated: bool,
+    /// Every task that has a handle, and how far it is.
+    pub futures: Vec<(i64, &'static str)>,
 }

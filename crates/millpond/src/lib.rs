@@ -10,6 +10,8 @@ pub mod interrupt;
 mod periodic;
 mod pool;
 pub mod queue;
+#[cfg(feature = "futures")]
+pub mod reactive;
 mod scheduled;
 pub mod schedulers;
 pub mod sizing;

@@ -1,12 +1,26 @@
 //! `conform`: scenarios on standard input, traces on standard output, in the same order.
 //!
+//! `conform [--manual-clock]`; with it, scheduled pools are played by a clock that the driver moves, which takes no time.
+//!
 //! Exits 0 when every scenario has its line, also if that line is an error; 2 if it could not read or write.
 
 use std::io::{self, BufReader, BufWriter, ErrorKind};
 use std::process::ExitCode;
 
+use conformance::runner;
+use conformance::time::TimeKind;
+
 fn main() -> ExitCode {
-    match conformance::runner::run(BufReader::new(io::stdin()), BufWriter::new(io::stdout().lock())) {
+    let arguments: Vec<String> = std::env::args().skip(1).collect();
+    let time = match arguments.iter().map(String::as_str).collect::<Vec<_>>()[..] {
+        [] => TimeKind::Real,
+        ["--manual-clock"] => TimeKind::Manual,
+        _ => {
+            eprintln!("usage: conform [--manual-clock] < scenarios > traces");
+            return ExitCode::from(2);
+        }
+    };
+    match runner::run(BufReader::new(io::stdin()), BufWriter::new(io::stdout().lock()), time) {
         Ok(()) => ExitCode::SUCCESS,
         Err(why) if why.kind() == ErrorKind::BrokenPipe => ExitCode::SUCCESS,
         Err(why) => {

@@ -1,13 +1,14 @@
 //! `scenarios`: writes random scenarios to standard output, the same ones for the same seed.
 //!
-//! `scenarios --seed S --count N [--kind pool|queue]`; without a kind, three of four are for pools.
+//! `scenarios --seed S --count N [--kind pool|queue|scheduled]`; without a kind, three of four are for pools and the
+//! others for queues.
 
 use std::io::{self, BufWriter, ErrorKind, Write};
 use std::process::ExitCode;
 
 use conformance::generator::{Kind, scenarios};
 
-const USAGE: &str = "usage: scenarios --seed S --count N [--kind pool|queue]";
+const USAGE: &str = "usage: scenarios --seed S --count N [--kind pool|queue|scheduled]";
 
 struct Request {
     seed: u64,
@@ -39,6 +40,7 @@ fn parse(mut arguments: impl Iterator<Item = String>) -> Option<Request> {
             "--count" => request.count = value.parse().ok()?,
             "--kind" if value == "pool" => request.kind = Some(Kind::Pool),
             "--kind" if value == "queue" => request.kind = Some(Kind::Queue),
+            "--kind" if value == "scheduled" => request.kind = Some(Kind::Scheduled),
             _ => return None,
         }
     }
@@ -46,15 +48,11 @@ fn parse(mut arguments: impl Iterator<Item = String>) -> Option<Request> {
 }
 
 fn write(request: &Request, mut out: impl Write) -> io::Result<()> {
-    let queues = match request.kind {
-        None => request.count / 4,
-        Some(Kind::Queue) => request.count,
-        Some(Kind::Pool) => 0,
+    let counts = match request.kind {
+        None => vec![(Kind::Pool, request.count - request.count / 4), (Kind::Queue, request.count / 4)],
+        Some(kind) => vec![(kind, request.count)],
     };
-    let pools = request.count - queues;
-    for scenario in
-        scenarios(request.seed, pools, Kind::Pool).chain(scenarios(request.seed, queues, Kind::Queue))
-    {
+    for scenario in counts.into_iter().flat_map(|(kind, count)| scenarios(request.seed, count, kind)) {
         writeln!(out, "{}", serde_json::to_string(&scenario).expect("scenarios are plain JSON"))?;
     }
     out.flush()

@@ -6,6 +6,7 @@
 
 mod pool;
 mod queue;
+mod scheduled;
 
 use serde_json::json;
 
@@ -19,6 +20,8 @@ pub enum Kind {
     Pool,
     /// Blocking queues.
     Queue,
+    /// Scheduled pools.
+    Scheduled,
 }
 
 /// Makes `count` scenarios of this kind, the tags in turn; the same ones for the same seed.
@@ -36,6 +39,11 @@ pub fn scenarios(seed: u64, count: usize, kind: Kind) -> impl Iterator<Item = Sc
                 let tag = queue::TAGS[n % queue::TAGS.len()];
                 let (config, steps) = queue::program(&mut rng, tag);
                 ("queue", tag, Program::Queue { config, steps })
+            }
+            Kind::Scheduled => {
+                let tag = scheduled::TAGS[n % scheduled::TAGS.len()];
+                let (config, steps) = scheduled::program(&mut rng, tag);
+                ("scheduled", tag, Program::Scheduled { config, steps })
             }
         };
         Scenario { id: json!(format!("{name}-{seed}-{n}")), tag: Some(tag.to_owned()), program }

@@ -13,6 +13,7 @@ use std::time::Duration;
 
 use self::handle::When;
 use crate::ConfigError;
+use crate::clock::Clock;
 use crate::executor::{
     ExecutorExt, InvokeError, RejectReason, Rejected, methods_of_its_pool, service_by_its_pool,
 };
@@ -79,6 +80,10 @@ impl ScheduledThreadPoolExecutor {
     /// Begins the making of a pool.
     pub fn builder() -> ScheduledBuilder {
         ScheduledBuilder::new()
+    }
+
+    pub(crate) fn clock(&self) -> &Clock {
+        self.pool.clock()
     }
 
     // ---- giving it work

@@ -114,7 +114,7 @@ pub use self::job::Disposable;
 pub use self::non_blocking::{
     is_in_non_blocking_thread, register_non_blocking_predicate, reset_non_blocking_predicates,
 };
-pub use self::on_executor::{from_executor, from_executor_service};
+pub use self::on_executor::{from_executor, from_executor_service, from_scheduled_executor};
 pub use self::shared::{Shared, bounded_elastic, immediate, parallel, shutdown_now, single};
 pub use self::single_worker::single_worker;
 pub use self::virtual_time::VirtualTimeScheduler;

@@ -4,6 +4,7 @@ use super::Scheduler;
 use super::engine::{Carrier, Plan, Shape, Slots};
 use crate::clock::Clock;
 use crate::executor::{Executor, ExecutorService};
+use crate::scheduled::ScheduledThreadPoolExecutor;
 use crate::sync::Arc;
 
 fn plan(name: &str, executor: Arc<dyn Executor>, owned: Option<Arc<dyn ExecutorService>>) -> Plan {
@@ -48,4 +49,27 @@ pub fn from_executor(executor: impl Executor + 'static) -> Arc<dyn Scheduler> {
 pub fn from_executor_service(service: impl ExecutorService + 'static) -> Arc<dyn Scheduler> {
     let service = Arc::new(service);
     Arc::new(Slots::new(plan("fromExecutorService", Arc::clone(&service) as _, Some(service))))
+}
+
+/// A scheduler that runs its work on `pool` and owns it: disposing of the one shuts the other down.
+///
+/// It has timing, by the clock of the pool. Otherwise as [`from_executor`].
+///
+/// # Examples
+/// ```
+/// use millpond::executors;
+/// use millpond::schedulers::{self, Scheduler, SchedulerExt};
+/// use std::time::Duration;
+///
+/// let scheduler = schedulers::from_scheduled_executor(executors::scheduled(1));
+/// let later = scheduler.schedule_after(Duration::from_millis(5), || println!("later"))?;
+/// assert!(later.wait(Duration::MAX)?);
+/// assert!(scheduler.dispose_gracefully(Duration::MAX)?);
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
+pub fn from_scheduled_executor(pool: ScheduledThreadPoolExecutor) -> Arc<dyn Scheduler> {
+    let clock = pool.clock().clone();
+    let pool = Arc::new(pool);
+    let on_executor = plan("fromScheduledExecutor", Arc::clone(&pool) as _, Some(pool));
+    Arc::new(Slots::new(Plan { clock, timing: true, ..on_executor }))
 }

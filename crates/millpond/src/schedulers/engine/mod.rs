@@ -451,6 +451,7 @@ impl Engine {
         self.locked(|state, after| {
             if state.phase == Phase::Live {
                 state.phase = Phase::Draining;
+                state.until_the_end = Some(Arc::clone(self));
                 state.drain(after);
             }
             state.end_if_done(after);

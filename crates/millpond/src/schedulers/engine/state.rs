@@ -210,6 +210,8 @@ pub(super) struct After {
     pub(super) ended: Vec<EndWaiter>,
     /// Threads whose end nobody waits for.
     pub(super) detached: Vec<JoinHandle<()>>,
+    /// Not dropped under its own lock.
+    pub(super) kept: Option<Arc<Engine>>,
 }
 
 /// Why something was not taken.
@@ -262,6 +264,9 @@ pub(super) struct State {
     pub(super) retry: Option<Tick>,
     pub(super) exited: Vec<JoinHandle<()>>,
     pub(super) waiting_for_end: Vec<EndWaiter>,
+    /// The scheduler itself, from the beginning of its end until it has ended: what waits for its time is then all that
+    /// could hold it.
+    pub(super) until_the_end: Option<Arc<Engine>>,
 }
 
 impl State {
@@ -302,6 +307,7 @@ impl State {
             retry: None,
             exited: Vec::new(),
             waiting_for_end: Vec::new(),
+            until_the_end: None,
         };
         if matches!(shape, Shape::Fixed) {
             for _ in 0..max {
@@ -1052,6 +1058,7 @@ impl State {
             }
         }
         if self.has_ended() {
+            after.kept = self.until_the_end.take();
             after.ended.append(&mut self.waiting_for_end);
         }
     }

@@ -1,0 +1,169 @@
+//! A hierarchical wheel: eight levels of 64 slots, the finest a millisecond wide. What is due in the current slot or
+//! before is in a heap, so that the order is exact.
+//!
+//! It does not know when the first entry of a later slot is due, only when that slot begins: whoever waits wakes up
+//! once per level for a far timer.
+
+use crate::clock::Tick;
+use crate::timer_queue::{Key, TimerQueue};
+use crate::{Item, Timers};
+
+const LEVELS: usize = 8;
+const NONE: u32 = u32::MAX;
+/// In the heap.
+const NEAR: u32 = u32::MAX - 1;
+
+struct Entry {
+    generation: u32,
+    /// Which list: level * 64 + slot, or near.
+    list: u32,
+    /// Neighbours in the list; the next free entry; the key in the heap, in two halves.
+    previous: u32,
+    next: u32,
+    due: Tick,
+    number: u64,
+    item: Option<Item>,
+}
+
+pub(crate) struct Wheel {
+    /// In units of the finest slots. All entries up to it are near, all others are in the wheel.
+    current: u64,
+    near: TimerQueue<u32>,
+    /// Bit n: slot n of that level is not empty.
+    occupied: [u64; LEVELS],
+    heads: Vec<u32>,
+    entries: Vec<Entry>,
+    free: u32,
+    len: usize,
+}
+
+fn slot_of(due: Tick) -> u64 {
+    due.nanos() >> 20
+}
+
+impl Wheel {
+    /// Puts entry `index` where it belongs at the current time.
+    fn place(&mut self, index: u32) {
+        let entry = &mut self.entries[index as usize];
+        let slot = slot_of(entry.due);
+        if slot <= self.current {
+            let key = self.near.insert(entry.due, entry.number, index).to_bits();
+            (entry.list, entry.previous, entry.next) = (NEAR, key as u32, (key >> 32) as u32);
+            return;
+        }
+        let level = (63 - (slot ^ self.current).leading_zeros()) / 6;
+        let slot = (slot >> (6 * level)) & 63;
+        self.occupied[level as usize] |= 1 << slot;
+        let list = level * 64 + slot as u32;
+        let next = std::mem::replace(&mut self.heads[list as usize], index);
+        (entry.list, entry.previous, entry.next) = (list, NONE, next);
+        if next != NONE {
+            self.entries[next as usize].previous = index;
+        }
+    }
+
+    fn unlink(&mut self, index: u32) {
+        let Entry { list, previous, next, .. } = self.entries[index as usize];
+        if list == NEAR {
+            self.near.remove(Key::from_bits(u64::from(next) << 32 | u64::from(previous)));
+            return;
+        }
+        if next != NONE {
+            self.entries[next as usize].previous = previous;
+        }
+        if previous != NONE {
+            self.entries[previous as usize].next = next;
+        } else {
+            self.heads[list as usize] = next;
+            if next == NONE {
+                self.occupied[list as usize / 64] &= !(1 << (list % 64));
+            }
+        }
+    }
+
+    fn give_back(&mut self, index: u32) -> (Tick, Item) {
+        let entry = &mut self.entries[index as usize];
+        let item = entry.item.take().expect("listed, so there");
+        entry.generation = entry.generation.wrapping_add(1);
+        entry.next = self.free;
+        self.free = index;
+        self.len -= 1;
+        (entry.due, item)
+    }
+
+    /// Opens the next slot that is not empty, if it begins by `now`.
+    fn turn(&mut self, now: u64) -> bool {
+        let Some(level) = (0..LEVELS).find(|level| self.occupied[*level] != 0) else { return false };
+        let slot = u64::from(self.occupied[level].trailing_zeros());
+        let above = 6 * level as u32 + 6;
+        let begin = (self.current.checked_shr(above).unwrap_or(0) << above) | slot << (6 * level);
+        if begin > now {
+            self.current = self.current.max(now);
+            return false;
+        }
+        self.current = begin;
+        self.occupied[level] &= !(1 << slot);
+        let mut index = std::mem::replace(&mut self.heads[level * 64 + slot as usize], NONE);
+        while index != NONE {
+            let next = self.entries[index as usize].next;
+            self.place(index);
+            index = next;
+        }
+        true
+    }
+}
+
+impl Timers for Wheel {
+    type Key = (u32, u32);
+
+    fn new() -> Self {
+        Wheel {
+            current: 0,
+            near: TimerQueue::new(),
+            occupied: [0; LEVELS],
+            heads: vec![NONE; LEVELS * 64],
+            entries: Vec::new(),
+            free: NONE,
+            len: 0,
+        }
+    }
+
+    fn len(&self) -> usize {
+        self.len
+    }
+
+    fn insert(&mut self, due: Tick, number: u64, item: Item) -> (u32, u32) {
+        let mut index = self.free;
+        let item = Some(item);
+        if index == NONE {
+            index = self.entries.len() as u32;
+            let (generation, list, previous, next) = (0, NEAR, NONE, NONE);
+            self.entries.push(Entry { generation, list, previous, next, due, number, item });
+        } else {
+            let entry = &mut self.entries[index as usize];
+            self.free = entry.next;
+            (entry.due, entry.number, entry.item) = (due, number, item);
+        }
+        self.len += 1;
+        self.place(index);
+        (index, self.entries[index as usize].generation)
+    }
+
+    fn remove(&mut self, (index, generation): (u32, u32)) -> Option<Item> {
+        let entry = self.entries.get(index as usize).filter(|entry| entry.generation == generation)?;
+        entry.item?;
+        self.unlink(index);
+        Some(self.give_back(index).1)
+    }
+
+    fn pop_due(&mut self, now: Tick) -> Option<(Tick, Item)> {
+        loop {
+            if let Some((_, _, index)) = self.near.pop_due(now) {
+                return Some(self.give_back(index));
+            }
+            if !self.near.is_empty() || !self.turn(slot_of(now)) {
+                return None;
+            }
+        }
+    }
+}

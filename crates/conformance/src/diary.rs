@@ -1,0 +1,221 @@
+//! The diary of a scheduled run: which tasks ran when, and whether that was in time.
+//!
+//! Tasks write into it as they run, the driver reads it. A run that began or ended late spoils the scenario: then
+//! the machine was too slow, and what the trace says would not be determined.
+
+use std::collections::BTreeMap;
+use std::panic::resume_unwind;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+use millpond::{Hooks, Panic, TaskInfo, WorkerInfo};
+
+use crate::scenario::TimedSpec;
+use crate::time::{HALF_SLOT, Time};
+
+/// So far into a half slot a run may begin.
+const RUN_WINDOW: Duration = Duration::from_millis(40);
+/// So much later than expected a run may begin.
+const RUN_LATE: Duration = Duration::from_millis(30);
+/// So much later than planned a busy run may end.
+const BUSY_LATE: Duration = Duration::from_millis(25);
+
+/// What happened in one run of a scenario.
+#[derive(Debug)]
+pub struct Diary {
+    /// The time that all entries are in.
+    pub time: Time,
+    pages: Mutex<Pages>,
+    /// Told when the time has moved by hand, and at the end.
+    moved: Condvar,
+    /// Hooks that were entered, and hooks that came after: of tasks and of threads.
+    hooks: [AtomicUsize; 4],
+}
+
+#[derive(Debug, Default)]
+struct Pages {
+    /// Runs that began, since they were last taken.
+    runs: Vec<(i64, Duration)>,
+    /// When the next run of a task is expected.
+    expected: BTreeMap<i64, Duration>,
+    /// When the busy run that is going on has to end.
+    busy_until: Option<Duration>,
+    /// When the last busy run ended.
+    busy_ended: Option<Duration>,
+    spoiled: Option<&'static str>,
+    /// The scenario is over: nothing is waited for any more.
+    over: bool,
+}
+
+/// How the next run of a task is expected.
+#[derive(Debug, Clone, Copy)]
+pub enum Again {
+    /// Not at all.
+    Never,
+    /// So long after the time expected before.
+    Rate(Duration),
+    /// So long after the end of the run before.
+    Delay(Duration),
+}
+
+impl Diary {
+    /// An empty one.
+    pub fn new(time: Time) -> Diary {
+        Diary { time, pages: Mutex::default(), moved: Condvar::new(), hooks: Default::default() }
+    }
+
+    fn pages(&self) -> MutexGuard<'_, Pages> {
+        self.pages.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Expects the first run of a task. Belongs before the pool is given the task.
+    pub fn expect(&self, t: i64, delay: Duration) {
+        let then = self.time.now() + delay;
+        self.pages().expected.insert(t, then);
+    }
+
+    /// Takes the runs that began since the last call.
+    pub fn take_runs(&self) -> Vec<(i64, Duration)> {
+        std::mem::take(&mut self.pages().runs)
+    }
+
+    /// Why the scenario has to be played again.
+    pub fn spoiled(&self) -> Option<&'static str> {
+        self.pages().spoiled
+    }
+
+    /// Whether a run is expected by now.
+    pub fn is_due(&self, t: i64) -> bool {
+        let now = self.time.now();
+        self.pages().expected.get(&t).is_some_and(|then| *then <= now)
+    }
+
+    /// Busy runs that go on, and whether one should have ended.
+    pub fn busy(&self) -> (usize, bool) {
+        let until = self.pages().busy_until;
+        (usize::from(until.is_some()), until.is_some_and(|until| until <= self.time.now()))
+    }
+
+    /// Hooks before and after tasks, at the beginning and at the end of threads, so far.
+    pub fn hooks(&self) -> [usize; 4] {
+        // Those at the end first: so that what began and ended meanwhile makes the looks differ, and not less than
+        // nothing seems to be going on.
+        let [stopped, after] = [3, 1].map(|n| self.hooks[n].load(Ordering::Acquire));
+        let [started, before] = [2, 0].map(|n| self.hooks[n].load(Ordering::Acquire));
+        [before, after, started, stopped]
+    }
+
+    /// Says that the time has moved.
+    pub fn tell(&self) {
+        drop(self.pages());
+        self.moved.notify_all();
+    }
+
+    /// Ends a busy run that goes on.
+    pub fn end(&self) {
+        self.pages().over = true;
+        self.moved.notify_all();
+    }
+
+    /// Writes down that a run of `t` begins.
+    fn begin(&self, t: i64) -> Duration {
+        let mut pages = self.pages();
+        let now = self.time.now();
+        pages.runs.push((t, now));
+        if Duration::from_nanos((now.as_nanos() % HALF_SLOT.as_nanos()) as u64) > RUN_WINDOW {
+            pages.spoiled = Some("a run began late in its half slot");
+        }
+        let expected = pages.expected.get(&t).copied().unwrap_or(now);
+        let held_up = pages.busy_ended.filter(|ended| *ended >= expected);
+        if now.saturating_sub(held_up.unwrap_or(expected)) > RUN_LATE {
+            pages.spoiled = Some("a run began later than expected");
+        }
+        now
+    }
+
+    fn be_busy(&self, until: Duration) {
+        let mut pages = self.pages();
+        pages.busy_until = Some(until);
+        while !pages.over && self.time.now() < until {
+            pages = match self.time.timeout(until) {
+                Some(left) => self.moved.wait_timeout(pages, left).unwrap_or_else(PoisonError::into_inner).0,
+                None => self.moved.wait(pages).unwrap_or_else(PoisonError::into_inner),
+            };
+        }
+        let now = self.time.now();
+        (pages.busy_until, pages.busy_ended) = (None, Some(now));
+        if now.saturating_sub(until) > BUSY_LATE {
+            pages.spoiled = Some("a busy run ended late");
+        }
+    }
+
+    /// Expects the next run of `t`, now that one has ended.
+    fn expect_again(&self, t: i64, again: Again) {
+        let mut pages = self.pages();
+        let now = self.time.now();
+        match again {
+            Again::Never => drop(pages.expected.remove(&t)),
+            Again::Rate(period) => *pages.expected.entry(t).or_insert(now) += period,
+            Again::Delay(delay) => drop(pages.expected.insert(t, now + delay)),
+        }
+    }
+}
+
+/// What a task of a scheduled scenario does.
+#[derive(Debug)]
+pub struct Body {
+    task: TimedSpec,
+    again: Again,
+    diary: Arc<Diary>,
+    runs: u32,
+}
+
+/// What the tasks of a scenario panic with.
+struct TaskFailure;
+
+impl Body {
+    /// Of a task that has not run yet.
+    pub fn new(task: &TimedSpec, again: Again, diary: &Arc<Diary>) -> Body {
+        Body { task: task.clone(), again, diary: Arc::clone(diary), runs: 0 }
+    }
+
+    /// One run.
+    pub fn run(&mut self) -> i64 {
+        let begun = self.diary.begin(self.task.t);
+        self.runs += 1;
+        if self.runs == self.task.busy_run {
+            self.diary.be_busy(begun + Duration::from_millis(self.task.busy_ms));
+        }
+        self.diary.expect_again(self.task.t, self.again);
+        if self.runs == self.task.fail_run {
+            resume_unwind(Box::new(TaskFailure)); // not `panic!`: failing on purpose is no news for the panic hook
+        }
+        self.task.t
+    }
+}
+
+/// The pool's hooks: they count.
+#[derive(Debug)]
+pub struct Counter(pub Arc<Diary>);
+
+impl Counter {
+    fn count(&self, hook: usize) {
+        self.0.hooks[hook].fetch_add(1, Ordering::AcqRel);
+    }
+}
+
+impl Hooks for Counter {
+    fn before_execute(&self, _: &TaskInfo) {
+        self.count(0);
+    }
+    fn after_execute(&self, _: &TaskInfo, _: Option<&Panic>) {
+        self.count(1);
+    }
+    fn worker_started(&self, _: &WorkerInfo) {
+        self.count(2);
+    }
+    fn worker_stopped(&self, _: &WorkerInfo) {
+        self.count(3);
+    }
+}
