@@ -77,14 +77,11 @@ impl Kind {
         assert_eq!(stats.submitted, ended, "{stats:?}");
         assert_eq!((stats.queued, stats.busy, stats.slots, stats.live_threads), (0, 0, 0, 0), "{stats:?}");
         assert_eq!(stats.remaining_capacity, self.whole, "{stats:?}");
-        let left = || threads_named(&self.prefix).unwrap_or(0);
-        match &self.pool {
-            None => assert_eq!(left(), 0, "threads of {}", stats.name),
-            Some(pool) => {
-                support::end(pool);
-                eventually(|| left() == 0); // a pool does not join its threads
-            }
+        if let Some(pool) = &self.pool {
+            support::end(pool);
         }
+        // The system may list a thread for a moment after it was joined.
+        eventually(|| threads_named(&self.prefix).is_none_or(|left| left == 0));
     }
 }
 
@@ -596,7 +593,7 @@ fn block_on<F: Future>(future: F) -> F::Output {
 }
 
 #[test]
-fn many_that_await_the_end_at_once_find_all_done_and_all_threads_gone() {
+fn many_that_await_the_end_at_once_find_all_done() {
     for round in rounds(20) {
         for kind in kinds(&format!("end{round}")) {
             let ran = Counter::new();
@@ -621,8 +618,6 @@ fn many_that_await_the_end_at_once_find_all_done_and_all_threads_gone() {
                     end(&kind.scheduler);
                     assert_eq!(ran.get(), expected);
                     assert_eq!(kind.scheduler.stats().live_threads, 0);
-                    let left = threads_named(&kind.prefix).unwrap_or(0);
-                    assert!(left == 0 || kind.pool.is_some(), "{left} threads of {}", kind.scheduler);
                 });
                 block_on(kind.scheduler.disposal());
                 assert_eq!(ran.get(), expected);
