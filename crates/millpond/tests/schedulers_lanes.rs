@@ -188,8 +188,15 @@ fn of_two_that_dispose_a_task_at_the_same_time_one_did_it() {
 fn a_disposed_worker_marks_all_its_handles() {
     let scheduler = elastic(2, 100);
     let worker = scheduler.create_worker();
-    let handles: Vec<_> =
-        (0..10).map(|_| worker.schedule(|| drop(interrupt::sleep(LONG))).unwrap()).collect();
+    let handles: Vec<_> = (0..10)
+        .map(|_| {
+            worker
+                .schedule(|| {
+                    let _ = interrupt::sleep(LONG);
+                })
+                .unwrap()
+        })
+        .collect();
     assert!(!handles.iter().any(Disposable::is_disposed));
     worker.dispose();
     assert!(handles.iter().all(|handle| handle.is_disposed() && handle.is_cancelled()));

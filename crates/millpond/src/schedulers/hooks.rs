@@ -151,7 +151,7 @@ pub(crate) fn pass_schedule_hooks(info: &TaskInfo, work: Work) -> Result<Work, R
             let work = cell.lock().take();
             let task = match work {
                 Some(Work::Once(task)) => task,
-                Some(Work::Body(mut body)) => Task::known_as(info.clone(), move || body()),
+                Some(Work::Body(body)) => Task::known_as(info.clone(), body),
                 None => Task::known_as(info.clone(), || {}),
             };
             Err(Rejected::new(task, RejectReason::CallbackPanicked))

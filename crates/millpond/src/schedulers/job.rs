@@ -39,7 +39,7 @@ impl Work {
     fn into_task(self, info: TaskInfo) -> Task {
         match self {
             Work::Once(task) => task,
-            Work::Body(mut body) => Task::known_as(info, move || body()),
+            Work::Body(body) => Task::known_as(info, body),
         }
     }
 }
@@ -309,8 +309,7 @@ impl PeriodicTask {
 
     /// A refused series, as a task that runs its body once.
     pub(crate) fn into_task(self) -> Task {
-        let mut body = self.body.into_inner();
-        Task::known_as(self.info, move || body())
+        Task::known_as(self.info, self.body.into_inner())
     }
 }
 
@@ -341,8 +340,11 @@ enum Kind {
 
 /// A disposable that is only a callback.
 struct Call {
-    f: Mutex<Option<GivenAway<Box<dyn FnOnce() + Send>>>>,
+    f: Mutex<Option<Callback>>,
 }
+
+/// Given away when it is called.
+type Callback = GivenAway<Box<dyn FnOnce() + Send>>;
 
 impl Disposable {
     pub(crate) fn of(job: Arc<Job>) -> Disposable {

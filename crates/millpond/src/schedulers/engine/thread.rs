@@ -8,8 +8,10 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::thread::JoinHandle;
 use std::time::Duration;
 
+use super::ending::Done;
 use super::lane::LanePhase;
-use super::state::{After, Done, Handed, Phase, SlotRef, State, Thread};
+use super::slot::{Handed, SlotRef, Thread};
+use super::state::{After, Phase, State};
 use super::{Engine, Shape};
 use crate::executor::{Executor, ExecutorService, RejectReason};
 use crate::handle::Outcome;
