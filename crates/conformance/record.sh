@@ -28,6 +28,7 @@ campaign() {
     for seed in $(seq 1 "$1"); do
         local file="$out/campaign-$seed.jsonl"
         cargo run --quiet --release --bin scenarios -- --seed "$seed" --count "$2" > "$file"
+        cargo run --quiet --release --bin scenarios -- --seed "$seed" --count $(($2 / 4)) --kind scheduled >> "$file"
         record "$file"
         $REFERENCE < "$file" | cmp - "${file%.jsonl}.trace.jsonl"
     done

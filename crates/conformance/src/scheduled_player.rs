@@ -21,6 +21,8 @@ use crate::trace::{Construct, ScheduledObserved, ScheduledRecord, ScheduledTrace
 const SLOT: Duration = Duration::from_millis(100);
 /// Steps begin and end so early in their slot.
 const STEP_WINDOW: Duration = Duration::from_millis(25);
+/// Ten minutes.
+const MAX_SLOTS: u64 = 6000;
 /// Where the machine cannot be too slow, a pool that takes longer than this to come to rest never does.
 const LIMIT: Duration = Duration::from_secs(20);
 
@@ -57,6 +59,11 @@ pub fn play(
 }
 
 fn check(steps: &[ScheduledStep]) -> Result<(), PlayError> {
+    let slots = |step: &ScheduledStep| if let ScheduledStep::Advance { slots } = step { *slots } else { 0 };
+    let length: u64 = steps.iter().map(|step| u64::from(slots(step))).sum();
+    if length > MAX_SLOTS {
+        return Err(PlayError::Failed(format!("{length} slots are too many, the most is {MAX_SLOTS}")));
+    }
     let mut names: Vec<i64> = steps.iter().filter_map(|step| Some(step.handed_in()?.t)).collect();
     names.sort_unstable();
     match names.windows(2).find(|pair| pair[0] == pair[1]) {
@@ -114,7 +121,8 @@ impl Look {
             && started.wrapping_sub(stopped) == self.size
             && !self.overdue
             && !(waits && self.due)
-            && !(waits && self.shutdown && self.queued == 0)
+            // With one busy, others may wait for it to end: it tells them.
+            && !(waits && self.shutdown && self.queued == 0 && self.busy == 0)
             && !(self.shutdown && self.size == 0 && !self.terminated)
     }
 }

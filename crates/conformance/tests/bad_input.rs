@@ -42,6 +42,10 @@ fn queue(queue: Value, steps: Value) -> Value {
     json!({"id": "x", "kind": "queue", "config": {"queue": queue}, "steps": steps})
 }
 
+fn scheduled(core: i64, steps: Value) -> Value {
+    json!({"id": "x", "kind": "scheduled", "config": {"core": core}, "steps": steps})
+}
+
 #[test]
 fn no_input_gives_no_output() {
     assert!(conform(b"").is_empty());
@@ -74,11 +78,27 @@ fn what_cannot_be_played_is_said() {
     let mut bad_queue = config();
     bad_queue["queue"] = json!({"kind": "delay"});
     assert!(error_for(pool(bad_queue, json!([]))).contains("delay"));
-    assert!(
-        error_for(json!({"id": "s", "kind": "scheduled", "config": {"core": 1}, "steps": []}))
-            .contains("scheduled")
-    );
     assert!(error_for(json!({"id": "s", "kind": "teapot"})).contains("teapot"));
+}
+
+#[test]
+fn scheduled_scenarios_that_cannot_be_played_say_why() {
+    let once = |t: i64| json!({"op": "schedule", "t": t, "delay_ms": 50});
+    let twice = error_for(scheduled(1, json!([once(1), once(1)])));
+    assert!(twice.contains("task 1 is handed in twice"), "{twice}");
+    let far = error_for(scheduled(1, json!([{"op": "advance", "slots": 4_000_000_000_u32}])));
+    assert!(far.contains("4000000000 slots"), "{far}");
+    assert!(error_for(scheduled(1, json!([{"op": "doze"}]))).contains("doze"));
+    assert!(error_for(json!({"id": "s", "kind": "scheduled", "steps": []})).contains("config"));
+}
+
+#[test]
+fn a_scheduled_pool_of_less_than_nothing_is_refused_as_the_reference_refuses_it() {
+    let answers = conform(scheduled(-1, json!([{"op": "advance", "slots": 1}])).to_string().as_bytes());
+    assert_eq!(
+        answers,
+        [json!({"id": "x", "kind": "scheduled", "construct": "illegal_argument", "steps": []})]
+    );
 }
 
 #[test]

@@ -263,7 +263,7 @@ impl Task {
                 let wrapped = catch_unwind(AssertUnwindSafe(|| wrap(body)));
                 let unharmed = wrapped.is_ok();
                 let f: Box<dyn FnOnce() + Send> = match wrapped {
-                    Ok(body) => body_once(body),
+                    Ok(body) => Box::new(body),
                     Err(payload) => {
                         let _ = catch_unwind(AssertUnwindSafe(|| drop(payload)));
                         inside.lock().take().unwrap_or_else(|| Box::new(|| {}))
@@ -331,10 +331,6 @@ impl Task {
     pub(crate) fn drop_quietly(self) {
         let _ = catch_unwind(AssertUnwindSafe(|| drop(self)));
     }
-}
-
-fn body_once(mut body: Body) -> Box<dyn FnOnce() + Send> {
-    Box::new(move || body())
 }
 
 impl Delayed for Task {

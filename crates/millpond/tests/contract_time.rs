@@ -183,7 +183,8 @@ fn use_scheduler(scheduler: &dyn Scheduler) {
     let series: Result<Disposable, Rejected> =
         scheduler.schedule_periodically_task(second, second, PeriodicTask::new(|| ()));
     let _: Result<Disposable, Rejected> = scheduler.schedule(|| ());
-    let _: Result<Disposable, Rejected> = scheduler.schedule_after(second, || ());
+    let soon = Duration::from_millis(1);
+    let _: Result<Disposable, Rejected> = scheduler.schedule_after(soon, || ());
     let _: Result<Disposable, Rejected> = scheduler.schedule_periodically(second, second, || ());
     assert_eq!(now.unwrap().wait(Duration::MAX), Ok(true));
     assert!(later.unwrap().dispose());

@@ -14,8 +14,8 @@ use std::time::{Duration, Instant};
 
 use millpond::queue::LinkedBlockingQueue;
 use millpond::{
-    Builder, ExecutorCompletionService, InvokeError, JoinError, Task, TaskOf, ThreadPoolExecutor, WorkQueue,
-    executors, interrupt, policy,
+    Builder, ExecutorCompletionService, InvokeError, JoinError, ManualClock, ScheduledThreadPoolExecutor,
+    Task, TaskOf, ThreadPoolExecutor, WorkQueue, executors, interrupt, policy,
 };
 use support::{Gate, LONG, Rng, die, end, eventually, keep_busy, rounds, soon};
 
@@ -233,6 +233,57 @@ fn delayed_and_urgent_tasks_leave_nothing_behind() {
                 end(&pool);
             }
         }
+    });
+}
+
+/// STP-041, and the memory of the queue itself.
+#[test]
+fn a_million_timers_that_are_cancelled_give_their_memory_back() {
+    alone("a_million_timers_that_are_cancelled_give_their_memory_back", || {
+        const TIMERS: usize = 1_000_000;
+        for remove in [true, false] {
+            let pool =
+                ScheduledThreadPoolExecutor::builder().remove_on_cancel_policy(remove).build().unwrap();
+            soon(pool.submit(|| ()).unwrap()).unwrap();
+            let level = live();
+            let mut handles: Vec<_> =
+                (0..TIMERS).map(|_| pool.schedule(Duration::from_secs(3600), || ()).unwrap()).collect();
+            assert_eq!(pool.queued_count(), TIMERS);
+            assert!(handles.drain(..).all(|handle| handle.cancel(false)));
+            drop(handles);
+            assert_eq!(pool.purge(), if remove { 0 } else { TIMERS });
+            let (kept, bytes) = (live().0 - level.0, live().1 - level.1);
+            assert!(kept < 100 && bytes < 100_000, "{kept} allocations and {bytes} bytes are left");
+            end(&pool);
+        }
+    });
+}
+
+#[test]
+fn scheduled_work_leaves_nothing_behind() {
+    alone("scheduled_work_leaves_nothing_behind", || {
+        let time = ManualClock::new();
+        let pool = ScheduledThreadPoolExecutor::builder().clock(time.clock()).build().unwrap();
+        let second = Duration::from_secs(1);
+        stays_flat(200, || {
+            let delayed: Vec<_> = (0..20)
+                .map(|n| {
+                    let cargo = cargo();
+                    pool.schedule(n * second, move || cargo).unwrap()
+                })
+                .collect();
+            let cargo = cargo();
+            let series = pool.schedule_at_fixed_rate(second, second, move || _ = &cargo).unwrap();
+            assert!(delayed[15].cancel(false));
+            time.advance(20 * second);
+            for handle in delayed {
+                let _ = soon(handle.into_handle());
+            }
+            series.cancel(true);
+            time.advance(second);
+            soon(pool.submit(|| ()).unwrap()).unwrap();
+        });
+        end(&pool);
     });
 }
 

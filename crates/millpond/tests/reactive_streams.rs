@@ -572,3 +572,84 @@ fn an_unpolled_stream_that_is_dropped_frees_its_worker() {
     drop(streams);
     assert_eq!(scheduler.stats().busy, 0);
 }
+
+// ---- races
+
+/// Whenever the consumer goes, the source and every item it gave are dropped, and the scheduler is free.
+#[test]
+fn a_consumer_that_goes_at_any_time_leaves_nothing_behind() {
+    let scheduler = single("race");
+    let mut rng = support::Rng::new();
+    for _ in support::rounds(500) {
+        let (made, dropped, sources) = (Counter::new(), Counter::new(), Counter::new());
+        let (count, items, captured) = (made.clone(), dropped.clone(), sources.on_drop());
+        let source = Source(move || {
+            let _ = &captured;
+            count.add();
+            Some(items.on_drop())
+        });
+        let mut stream = source.subscribe_on_buffered(&scheduler, up_to(1 + rng.below(6)));
+        for _ in 0..rng.below(20) {
+            drop(next(&mut stream).unwrap().unwrap());
+        }
+        rng.dawdle();
+        drop(stream);
+        eventually(|| sources.get() == 1 && made.get() == dropped.get());
+    }
+    eventually(|| scheduler.stats().queued == 0);
+}
+
+/// Whenever the scheduler ends, the stream does: with all items, or with an error after some.
+#[test]
+fn a_scheduler_that_ends_at_any_time_ends_the_stream() {
+    let mut rng = support::Rng::new();
+    for _ in support::rounds(300) {
+        let scheduler = single("race-end");
+        let (length, mut dawdler) = (rng.below(200), rng.fork());
+        let stream = numbers(length).subscribe_on_buffered(&scheduler, up_to(1 + rng.below(6)));
+        let (items, ()) = support::together(
+            || collect(stream),
+            || {
+                dawdler.dawdle();
+                scheduler.dispose();
+            },
+        );
+        let good = items.iter().map_while(|item| item.as_ref().ok().copied()).collect::<Vec<_>>();
+        assert_eq!(good, (0..good.len()).collect::<Vec<_>>());
+        match items.last() {
+            Some(Err(StreamError::CutOff | StreamError::Refused(_))) => {
+                assert_eq!(items.len(), good.len() + 1)
+            }
+            Some(Err(error)) => panic!("{error}"),
+            Some(Ok(_)) | None => assert_eq!(items.len(), length),
+        }
+        assert!(scheduler.dispose_gracefully(LONG).unwrap());
+    }
+}
+
+/// The same for what goes to the scheduler and comes back.
+#[test]
+fn a_scheduler_that_ends_at_any_time_ends_map_on() {
+    let mut rng = support::Rng::new();
+    for _ in support::rounds(300) {
+        let scheduler = single("race-map");
+        let (length, mut dawdler) = (rng.below(200), rng.fork());
+        let prefetch = up_to(1 + rng.below(6));
+        let stream = numbers(length).publish_on_buffered(&scheduler, prefetch).map_on(|n| n);
+        let (items, ()) = support::together(
+            || collect(stream),
+            || {
+                dawdler.dawdle();
+                let _ = scheduler.dispose_gracefully(Duration::ZERO);
+            },
+        );
+        let good = items.iter().map_while(|item| item.as_ref().ok().copied()).collect::<Vec<_>>();
+        assert_eq!(good, (0..good.len()).collect::<Vec<_>>());
+        assert!(
+            good.len() == length || items.last().is_some_and(Result::is_err),
+            "{} of {length}",
+            good.len()
+        );
+        assert!(scheduler.dispose_gracefully(LONG).unwrap());
+    }
+}

@@ -1,4 +1,5 @@
-//! A scheduled pool as a pool: defaults, threads, statistics, hooks, decorators, factories. STP rows 001, 002, 023 to 032.
+//! A scheduled pool as a pool: defaults, threads, statistics, hooks, decorators, factories. STP rows 001,
+//! 002, 023 to 032.
 
 mod support;
 
@@ -76,8 +77,8 @@ fn each_task_starts_a_thread_below_the_core_size_however_late_it_is_due() {
     await_end(&pool);
 }
 
-/// STP-024, STP-026: with core 0 the one worker outstays its keep-alive time, because a task waits; it sleeps until that
-/// is due and does not look again and again. When the task is gone, so is the worker.
+/// STP-024, STP-026: with core 0 the one worker outstays its keep-alive time, because a task waits; it sleeps
+/// until that is due and does not look again and again. When the task is gone, so is the worker.
 #[test]
 fn with_core_zero_one_worker_sleeps_until_the_task_is_due() {
     let pool = executors::scheduled(0);
@@ -111,15 +112,25 @@ fn core_threads_that_may_time_out_leave_but_for_one_while_a_task_waits() {
 
 /// By a manual clock the keep-alive time, too, passes when it is advanced.
 #[test]
-fn the_keep_alive_time_is_by_the_pools_clock() {
+fn the_keep_alive_time_passes_by_the_pools_clock() {
     let (time, builder) = builder(2);
-    let pool = builder.keep_alive_time(SECOND).allow_core_thread_time_out(true).build().unwrap();
+    let pool = builder.keep_alive_time(HOUR).allow_core_thread_time_out(true).build().unwrap();
     pool.prestart_all_core_threads();
     eventually(|| pool.parked_workers() == ParkedWorkers { all: 2, timed: 2 });
-    time.advance(SECOND / 2);
+    time.advance(HOUR / 2);
     eventually(|| pool.parked_workers() == ParkedWorkers { all: 2, timed: 2 });
-    time.advance(SECOND / 2);
+    time.advance(HOUR / 2);
     eventually(|| pool.pool_size() == 0);
+    end(&pool);
+}
+
+/// And in real time, for threads are real.
+#[test]
+fn the_keep_alive_time_passes_though_a_manual_clock_stands_still() {
+    let (time, pool) = pool(0);
+    assert_eq!(soon(pool.submit(|| 7).unwrap()).unwrap(), 7);
+    eventually(|| pool.pool_size() == 0);
+    assert_eq!(time.elapsed(), Duration::ZERO);
     end(&pool);
 }
 

@@ -95,7 +95,7 @@ fn the_machines_clock_is_not_run_ahead_of() {
     let begin = Instant::now();
     let once = pool.schedule(SHORT, move || begin.elapsed()).unwrap();
     let (send, receive) = mpsc::channel();
-    let series = pool.schedule_at_fixed_rate(SMALL, SHORT, move || drop(send.send(begin.elapsed()))).unwrap();
+    let series = pool.schedule_at_fixed_rate(SMALL, SHORT, move || _ = send.send(begin.elapsed())).unwrap();
     assert!(soon(once.into_handle()).unwrap() >= SHORT);
     for n in 0..3 {
         assert!(receive.recv_timeout(LONG).unwrap() >= SMALL + n * SHORT); // STP-009
@@ -174,8 +174,8 @@ fn late_series(missed: Option<MissedTicks>) -> Vec<u64> {
     log.get()
 }
 
-/// As `catch_up`, for a series that is behind by several runs: it is queued before the task that waits for it, but each
-/// time only after the one that it runs.
+/// As `catch_up`, for a series that is behind by several runs: it is queued before the task that waits for
+/// it, but each time only after the one that it runs.
 fn catch_up_all(pool: &ScheduledThreadPoolExecutor) {
     for _ in 0..5 {
         catch_up(pool);

@@ -4,13 +4,14 @@
 mod scheduling;
 mod support;
 
-use std::thread;
+use std::io;
+use std::thread::{self, JoinHandle};
 use std::time::Duration;
 
-use millpond::ManualClock;
 use millpond::schedulers::{self, BoundedElasticScheduler, Scheduler, SchedulerExt, Worker};
+use millpond::{ManualClock, WorkerBody};
 use scheduling::{Held, MINUTE, builder, end, ended, hold, hold_lane, thread_of};
-use support::{Counter, Gate, LONG, eventually, threads_named};
+use support::{Counter, Gate, LONG, SHORT, block, eventually, threads_named};
 
 const INSTANT: Duration = Duration::from_millis(10);
 
@@ -179,32 +180,63 @@ fn threads_are_gone_when_the_end_in_good_order_says_so() {
     held.into_iter().for_each(Held::let_go);
     end(&scheduler);
     assert_eq!(scheduler.stats().live_threads, 0);
-    if let Some(left) = threads_named("gone-graceful") {
-        assert_eq!(left, 0);
-    }
+    eventually(|| threads_named("gone-graceful").is_none_or(|left| left == 0));
+}
+
+/// A factory whose threads take their time to leave, and count themselves out when they have.
+fn slow_to_leave() -> (Counter, Counter, impl Fn(WorkerBody) -> io::Result<JoinHandle<()>>) {
+    let (come, gone) = (Counter::new(), Counter::new());
+    let (comes, goes) = (come.clone(), gone.clone());
+    let factory = move |body: WorkerBody| {
+        comes.add();
+        let goes = goes.clone();
+        thread::Builder::new().spawn(move || {
+            body.run();
+            thread::sleep(SHORT); // makes sure that whoever does not wait for it is found out
+            goes.add();
+        })
+    };
+    (come, gone, factory)
 }
 
 // RS-067, also for threads that had just been let go by time, or left after their one task.
 #[test]
 fn threads_that_left_before_the_end_are_gone_when_it_says_so() {
     let time = ManualClock::new();
-    let evicting = builder(3, 10, &time).name("gone-evicted").build().unwrap();
+    let (come, gone, factory) = slow_to_leave();
+    let evicting = builder(3, 10, &time).thread_factory(factory).build().unwrap();
     let held: Vec<Held> = (0..3).map(|_| hold(&evicting)).collect();
     held.into_iter().for_each(Held::let_go);
     time.advance(MINUTE);
     end(&evicting);
-    if let Some(left) = threads_named("gone-evicted") {
-        assert_eq!(left, 0, "evicted");
-    }
-    for _ in 0..20 {
-        let fresh = builder(3, 10, &time).name("gone-per-task").thread_per_task(true).build().unwrap();
-        let tasks: Vec<_> = (0..5).map(|_| fresh.schedule(|| {}).unwrap()).collect();
-        tasks.iter().for_each(ended);
-        end(&fresh);
-        if let Some(left) = threads_named("gone-per-task") {
-            assert_eq!(left, 0, "thread per task");
+    assert_eq!((come.get(), gone.get()), (3, 3), "let go by time");
+
+    let (come, gone, factory) = slow_to_leave();
+    let fresh = builder(3, 10, &time).thread_per_task(true).thread_factory(factory).build().unwrap();
+    let tasks: Vec<_> = (0..5).map(|_| fresh.schedule(|| {}).unwrap()).collect();
+    tasks.iter().for_each(ended);
+    end(&fresh);
+    assert_eq!((come.get(), gone.get()), (5, 5), "thread per task");
+}
+
+// RS-067, for more than one who waits.
+#[test]
+fn everybody_who_waits_for_the_end_finds_the_threads_gone() {
+    let (come, gone, factory) = slow_to_leave();
+    let scheduler = builder(3, 10, &ManualClock::new()).thread_factory(factory).build().unwrap();
+    let held: Vec<Held> = (0..3).map(|_| hold(&scheduler)).collect();
+    thread::scope(|s| {
+        let waits = || {
+            end(&scheduler);
+            gone.get()
+        };
+        let waiting: Vec<_> = (0..3).map(|_| block(s, waits)).collect();
+        held.into_iter().for_each(Held::let_go);
+        for waiting in waiting {
+            assert_eq!(waiting.join(), 3);
         }
-    }
+    });
+    assert_eq!(come.get(), 3);
 }
 
 // RS-067
@@ -217,9 +249,7 @@ fn threads_are_gone_after_a_forceful_end() {
     eventually(|| scheduler.stats().live_threads == 2); // the idle one leaves at once
     held.into_iter().for_each(Held::let_go);
     end(&scheduler);
-    if let Some(left) = threads_named("gone-by-force") {
-        assert_eq!(left, 0);
-    }
+    eventually(|| threads_named("gone-by-force").is_none_or(|left| left == 0));
 }
 
 // RS-067: also when nobody asks for the end, but the last handle goes.

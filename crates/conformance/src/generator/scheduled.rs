@@ -1,8 +1,10 @@
 //! Random scenarios of kind scheduled.
 //!
-//! Steps begin slots, tasks run in the middle of them, so hardly anything can happen at the same time. What is left
-//! is the one worker of a pool of one: if a run that takes time begins when others are due, which of them comes first is
-//! not told by the trace, but what the pool looks like meanwhile depends on it. So none is due then.
+//! Steps begin slots, tasks run in the middle of them, so hardly anything can happen at the same time. Two things are
+//! left, both with the one run of a scenario that takes time. In a pool of one, if it begins when others are due, which
+//! comes first is not told, but what the pool looks like meanwhile depends on it: so none is due then. And in a larger
+//! pool, an orderly shutdown before it ends may leave others waiting for it, which the reference's player does not
+//! count as rest: so shutdown comes after it.
 
 use crate::rng::Rng;
 use crate::scenario::{ScheduledConfig, ScheduledStep, TimedSpec};
@@ -52,8 +54,8 @@ struct Author<'a> {
     slot: i64,
     /// How many were handed in.
     tasks: i64,
-    /// The half slot in which the run begins that takes time.
-    busy: Option<i64>,
+    /// The half slots in which the run that takes time begins and ends.
+    busy: Option<(i64, i64)>,
     others: Vec<Beat>,
     steps: Vec<ScheduledStep>,
 }
@@ -96,6 +98,8 @@ impl Author<'_> {
         let of = |tag, many, few| if self.tag == tag { many } else { few };
         // Nothing much happens after the end, so it comes late.
         let end = if self.slot < 2 { 0 } else { of("shutdown", 14, 4) };
+        let held_up = self.core > 1 && self.busy.is_some_and(|(_, end)| 2 * self.slot <= end);
+        let shutdown = if held_up { 0 } else { end + of("policy", 8, 0) };
         [
             (of("once", 50, 25), Op::Once),
             (of("series", 35, 14), Op::Rate),
@@ -106,7 +110,7 @@ impl Author<'_> {
             (of("cancel", 12, 4), Op::Purge),
             (10, Op::Get),
             (of("policy", 16, 4), Op::Policy),
-            (end + of("policy", 8, 0), Op::Shutdown),
+            (shutdown, Op::Shutdown),
             (end / 2, Op::ShutdownNow),
         ]
     }
@@ -155,7 +159,7 @@ impl Author<'_> {
         loop {
             task.delay_ms = self.delay(period_ms.is_none());
             let beat = self.beat(&task, period_ms);
-            if self.core > 1 || !self.busy.is_some_and(|busy| beat.meets(busy)) {
+            if self.core > 1 || !self.busy.is_some_and(|(begin, _)| beat.meets(begin)) {
                 self.others.push(beat);
                 return task;
             }
@@ -171,8 +175,9 @@ impl Author<'_> {
             return false;
         }
         task.busy_run = run as u32;
-        task.busy_ms = 100 * self.rng.range(1, 4).unsigned_abs();
-        self.busy = Some(begins);
+        let slots = self.rng.range(1, 4);
+        task.busy_ms = 100 * slots.unsigned_abs();
+        self.busy = Some((begins, begins + 2 * slots));
         true
     }
 

@@ -1,7 +1,8 @@
 //! The protocols of a scheduled pool: who watches the time, and what a shutdown or a cancel does to a series.
 //!
-//! Models of the watch use a silent clock, which is to the workers as the machine's is: the model moves the time and then
-//! fires the timers of those who sleep with a deadline. Whoever was left without one sleeps on, and the model fails.
+//! Models of the watch use a silent clock, which is to the workers as the machine's is: the model moves the
+//! time and then fires the timers of those who sleep with a deadline. Whoever was left without one sleeps on,
+//! and the model fails.
 
 use loom::thread;
 use std::time::Duration;
@@ -79,8 +80,8 @@ fn second(n: u64) -> Tick {
     Tick::from_nanos(n * 1_000_000_000)
 }
 
-/// One of two workers takes the first task; the time of the second comes only when that one runs: so it runs only if
-/// somebody else watches the time.
+/// One of two workers takes the first task; the time of the second comes only when that one runs: so it runs
+/// only if somebody else watches the time.
 #[test]
 fn the_leader_hands_the_watch_over_before_it_runs_its_task() {
     model(|| {
@@ -94,7 +95,8 @@ fn the_leader_hands_the_watch_over_before_it_runs_its_task() {
     });
 }
 
-/// The worker sleeps until a time that never comes, or is about to, when a task is put in that is due before that.
+/// The worker sleeps until a time that never comes, or is about to, when a task is put in that is due before
+/// that.
 #[test]
 fn an_earlier_task_against_the_leaders_falling_asleep() {
     model(|| {
@@ -138,7 +140,8 @@ fn wait_for_end(pool: &ScheduledThreadPoolExecutor) {
     assert_eq!((pool.pool_size(), pool.queued_count()), (0, 0));
 }
 
-/// What was accepted runs or is cancelled, what was not comes back: no handle is pending once the pool has terminated.
+/// What was accepted runs or is cancelled, what was not comes back: no handle is pending once the pool has
+/// terminated.
 #[test]
 fn schedule_against_shutdown_that_keeps_nothing() {
     model(|| {
@@ -186,8 +189,8 @@ fn shutdown_against_queueing_a_series_again() {
     });
 }
 
-/// A cancelled series leaves nothing in the queue, also if it was cancelled as it was queued again. Two preemptions do not
-/// reach a cancel that finds it running and then waiting.
+/// A cancelled series leaves nothing in the queue, also if it was cancelled as it was queued again. Two
+/// preemptions do not reach a cancel that finds it running and then waiting.
 #[test]
 fn cancel_against_queueing_a_series_again() {
     model_bound(3, || {
@@ -202,8 +205,8 @@ fn cancel_against_queueing_a_series_again() {
     });
 }
 
-/// A worker sleeps in shutdown, or is about to, for a task that is taken away: it must leave. Two workers would be too
-/// many schedules; the second is called by the first, by the same step.
+/// A worker sleeps in shutdown, or is about to, for a task that is taken away: it must leave. Two workers
+/// would be too many schedules; the second is called by the first, by the same step.
 #[test]
 fn the_last_task_removed_in_shutdown_ends_the_worker() {
     model(|| {

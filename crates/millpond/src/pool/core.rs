@@ -212,13 +212,11 @@ impl PoolCore {
     /// Tasks may wait: makes sure that somebody who is awake will look at them. The caller has issued S2.
     pub(super) fn call_somebody(&self) {
         match &self.feed {
-            Feed::HandOver => {}
             Feed::Timed(timed) => timed.see_to_it(&self.idle),
-            feed => {
-                if !feed.is_empty() {
-                    self.idle.call_one(|| self.poll());
-                }
+            Feed::Fifo(_) | Feed::Priority(..) if !self.feed.is_empty() => {
+                self.idle.call_one(|| self.poll());
             }
+            _ => {} // nobody sleeps for what is in a queue
         }
     }
 

@@ -2,8 +2,9 @@
 //!
 //! `README.md` beside this file tells the protocols in prose. The rooms: `core` (what all share; settings, shutdown),
 //! `admission` (what becomes of a task), `growth` (the rule), `ctl` (the control word), `feed` and `fifo` (work queues),
-//! `idle` (sleeping workers), `timed` and `series` (a scheduled pool's queue; what runs again), `roster` (adding workers), `worker` (a worker's life), `room` (blocked submitters),
-//! `policy`, `hooks`, `stats`, `report`, `builder`, `scope`.
+//! `timed` and `series` (a scheduled pool's queue, and what runs again), `idle` (sleeping workers), `roster` (adding
+//! workers), `worker` (a worker's life), `room` (blocked submitters), `policy`, `hooks`, `stats`, `report`, `builder`,
+//! `scope`.
 
 mod admission;
 mod builder;

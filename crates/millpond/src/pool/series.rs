@@ -1,6 +1,7 @@
 //! What only a scheduled pool does: runs that come again, and what a shutdown throws out.
 //!
-//! The public face is `ScheduledThreadPoolExecutor`, which has a `ThreadPoolExecutor` with a `Timed` queue inside.
+//! The public face is `ScheduledThreadPoolExecutor`, which has a `ThreadPoolExecutor` with a `Timed` queue
+//! inside.
 
 use super::ThreadPoolExecutor;
 use super::admission::Refusal;
@@ -32,8 +33,8 @@ impl PoolCore {
         }
     }
 
-    /// Before a run: the pool may have been shut down since the task was taken from the queue. One without a handle
-    /// runs all the same, for nobody would learn that it did not.
+    /// Before a run: the pool may have been shut down since the task was taken from the queue. One without a
+    /// handle runs all the same, for nobody would learn that it did not.
     pub(super) fn cancel_if_too_late(&self, task: &Task) {
         if let Some(timed) = self.timed()
             && !self.may_run(timed, task.timing().is_some())
@@ -42,12 +43,12 @@ impl PoolCore {
         }
     }
 
-    /// Queues a series for its next run. `comes_back`: the calling worker looks at the queue as soon as we return, so it
-    /// need not call another.
+    /// Queues a series for its next run. `comes_back`: the calling worker looks at the queue as soon as we
+    /// return, so it need not call another.
     ///
-    /// As with a submit (A1 to A3): against `shutdown`, which sets the run state and then throws out what must not run
-    /// (B1 to B3), and against a policy that is changed after a shutdown, which does the same. Either they find the series
-    /// in the queue, or we see what they wrote.
+    /// As with a submit (A1 to A3): against `shutdown`, which sets the run state and then throws out what
+    /// must not run (B1 to B3), and against a policy that is changed after a shutdown, which does the same.
+    /// Either they find the series in the queue, or we see what they wrote.
     pub(super) fn run_again(self: &Arc<Self>, series: Task, comes_back: bool) {
         let (Some(timed), Some(shared), Some(timing)) = (self.timed(), series.shared(), series.timing())
         else {
@@ -60,8 +61,9 @@ impl PoolCore {
         let due = timing.ended();
         timed.insert(series, due); // A1
         fence(Ordering::SeqCst); // A2
-        // A cancel that came before this found no pool to tell, so it is for us to free the place. One that comes after
-        // finds the pool, and the place that `insert` wrote: both look under the lock of the task's state.
+        // A cancel that came before this found no pool to tell, so it is for us to free the place. One that
+        // comes after finds the pool, and the place that `insert` wrote: both look under the lock of the
+        // task's state.
         if !shared.entered(&self.home)
             && shared.state() == TaskState::Cancelled
             && !mutant("forget_the_place")

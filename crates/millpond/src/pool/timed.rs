@@ -1,7 +1,7 @@
 //! The queue of a scheduled pool: tasks that wait for their time, and who watches the time for all of them.
 //!
-//! Of the workers that have nothing to do, one, the leader, sleeps until the first entry is due; the others sleep until
-//! they are called. So one thread wakes for one task. The steps:
+//! Of the workers that have nothing to do, one, the leader, sleeps until the first entry is due; the others
+//! sleep until they are called. So one thread wakes for one task. The steps:
 //!
 //! ```text
 //! worker                                         whoever puts an entry in (or moves a manual clock)
@@ -14,19 +14,21 @@
 //! T3 lock; I do not lead any more
 //! ```
 //!
-//! All of it happens under one lock, so for every entry either T4 came before T2, and the worker stays awake and
-//! begins anew; or T2 came before T5, and T5 sees who leads until when, and finds that one on the list, or woken and on
-//! its way to T3. After T3 a worker always does one of three things: it takes a task, and then makes sure that what
-//! it leaves behind is watched (T5); it rests again (T1); or it leaves the pool, which ends with T5 too. So there is always
-//! somebody on the way for the first entry, or asleep until it is due. `Idle::calling` may keep T5 from calling: then a
-//! worker that was called has not come to its own look yet, and looks after us.
+//! All of it happens under one lock, so for every entry either T4 came before T2, and the worker stays awake
+//! and begins anew; or T2 came before T5, and T5 sees who leads until when, and finds that one on the list,
+//! or woken and on its way to T3. After T3 a worker always does one of three things: it takes a task, and
+//! then makes sure that what it leaves behind is watched (T5); it rests again (T1); or it leaves the pool,
+//! which ends with T5 too. So there is always somebody on the way for the first entry, or asleep until it is
+//! due. `Idle::calling` may keep T5 from calling: then a worker that was called has not come to its own look
+//! yet, and looks after us.
 
 use std::fmt;
+use std::time::{Duration, Instant};
 
 use super::idle::{Idle, Nap, Rest, Seat};
 use crate::clock::{Clock, Tick};
 use crate::handle::{Help, Told};
-use crate::sync::{Arc, AtomicBool, AtomicUsize, Mutex, Ordering, Weak, mutant};
+use crate::sync::{Arc, AtomicBool, AtomicUsize, Mutex, Ordering, Weak, deadline_after, mutant};
 use crate::task::{Task, TaskId};
 use crate::timer_queue::{Key, TimerQueue};
 
@@ -35,8 +37,8 @@ pub(super) struct Timed {
     /// Entries, for a look without the lock. Written under the lock, after the change.
     len: AtomicUsize,
     waiting: Mutex<Waiting>,
-    /// What runs after a shutdown. SeqCst: a setter writes one and then looks at the run state, `shutdown` does it the other
-    /// way round.
+    /// What runs after a shutdown. SeqCst: a setter writes one and then looks at the run state, `shutdown`
+    /// does it the other way round.
     pub(super) keep_periodic: AtomicBool,
     pub(super) keep_delayed: AtomicBool,
 }
@@ -63,6 +65,14 @@ struct Entry {
 struct Leader {
     seat: Arc<Seat>,
     until: Tick,
+}
+
+/// When a worker's keep-alive time is over. Threads are real: with a manual clock that is when either clock
+/// says so.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Keep {
+    until: Tick,
+    deadline: Option<Instant>,
 }
 
 /// What the first entry needs of those who sleep.
@@ -211,41 +221,48 @@ impl Timed {
 
     // ---- who watches the time
 
-    /// Rests until called, until the first entry is due if we are to lead, or until `keep_until`. `stays`: the entries
-    /// are all that keeps us. `look_again` is as for [`Idle::rest`].
+    /// The end of a keep-alive time that begins now.
+    pub(super) fn keep_for(&self, time: Duration) -> Keep {
+        let until = self.clock.tick_after(time);
+        let deadline = if self.is_manual() { deadline_after(time) } else { self.clock.deadline(until) };
+        Keep { until, deadline }
+    }
+
+    /// Rests until called, until the first entry is due if we are to lead, or until the keep-alive time is
+    /// over. `stays`: the entries are all that keeps us. `look_again` is as for [`Idle::rest`].
     pub(super) fn rest(
         &self,
         idle: &Idle,
         seat: &Arc<Seat>,
-        keep_until: Option<Tick>,
+        keep: Option<Keep>,
         stays: bool,
         look_again: impl FnOnce() -> bool,
     ) -> Rest {
-        if keep_until.is_some_and(|until| self.is_manual() && until <= self.clock.tick()) {
+        if keep.is_some_and(|keep| self.is_manual() && keep.until <= self.clock.tick()) {
             return Rest::TimedOut;
         }
         let Some(lead_until) = self.lead(seat) else {
             return Rest::Called; // the first entry is due
         };
-        let until = match (lead_until, keep_until) {
-            (Some(lead), Some(keep)) => Some(lead.min(keep)),
-            (lead, keep) => lead.or(keep),
-        };
+        let due = lead_until.and_then(|until| self.clock.deadline(until));
+        let keep_alive = keep.and_then(|keep| keep.deadline);
+        let due_first = due.is_some_and(|due| keep_alive.is_none_or(|end| due < end));
         let nap = Nap {
-            deadline: until.and_then(|until| self.clock.deadline(until)),
-            timed: keep_until.is_some(),
+            deadline: if due_first { due } else { keep_alive },
+            timed: keep.is_some(),
             leads: lead_until.is_some(),
             stays,
         };
         let rest = idle.rest(seat, nap, false, || look_again() || !self.is_watched());
         self.stop_leading(seat);
         match rest {
-            Rest::TimedOut if until != keep_until => Rest::Called, // it was for the entry, not for the keep-alive time
+            Rest::TimedOut if due_first => Rest::Called,
             rest => rest,
         }
     }
 
-    /// T1. The outer `None`: the first entry is due. The inner one: others watch the time, or there is nothing to watch.
+    /// T1. The outer `None`: the first entry is due. The inner one: others watch the time, or there is
+    /// nothing to watch.
     fn lead(&self, seat: &Arc<Seat>) -> Option<Option<Tick>> {
         let mut waiting = self.waiting.lock();
         let Some(due) = waiting.entries.first_due() else {
@@ -317,8 +334,8 @@ impl Timed {
         }
     }
 
-    /// A manual clock was moved: gives what is due to those who sleep, and has those look around whose keep-alive
-    /// time may be over.
+    /// A manual clock was moved: gives what is due to those who sleep, and has those look around whose
+    /// keep-alive time may be over.
     pub(super) fn time_moved(&self, idle: &Idle) {
         let joiners = std::mem::take(&mut self.waiting.lock().joiners);
         joiners.iter().filter_map(Weak::upgrade).for_each(|joiner| joiner.tell());

@@ -10,7 +10,7 @@ use super::feed::Feed;
 use super::hooks::call_quietly;
 use super::idle::{Nap, Rest, Seat};
 use super::roster::Worker;
-use crate::clock::Tick;
+use super::timed::Keep;
 use crate::handle::{Help, Outcome, Panic, Payload};
 use crate::interrupt::{self, Nested, Sleeper};
 use crate::queue::BlockingQueue;
@@ -58,11 +58,11 @@ pub(super) fn work(pool: &Arc<PoolCore>, worker: &Arc<Worker>) {
 
 /// When the keep-alive time of a worker of a scheduled pool is over. It is woken for other reasons in between.
 #[derive(Default)]
-struct KeepAlive(Option<(u64, Tick)>);
+struct KeepAlive(Option<(u64, Keep)>);
 
 impl KeepAlive {
     /// Begins anew with every generation.
-    fn until(&mut self, generation: u64, begin: impl FnOnce() -> Tick) -> Tick {
+    fn until(&mut self, generation: u64, begin: impl FnOnce() -> Keep) -> Keep {
         match self.0 {
             Some((seen, until)) if seen == generation => until,
             _ => self.0.insert((generation, begin())).1,
@@ -148,9 +148,9 @@ impl Life<'_> {
         let pool = self.pool;
         let keep_alive = timed.then(|| pool.settings().keep_alive);
         if let Feed::Timed(queue) = &pool.feed {
-            let until = keep_alive.map(|time| keep.until(generation, || queue.clock().tick_after(time)));
-            let until = until.filter(|_| !stay_for_tasks);
-            return queue.rest(&pool.idle, &self.seat, until, stay_for_tasks, || {
+            let keep = keep_alive.map(|time| keep.until(generation, || queue.keep_for(time)));
+            let keep = keep.filter(|_| !stay_for_tasks);
+            return queue.rest(&pool.idle, &self.seat, keep, stay_for_tasks, || {
                 let in_vain = stay_for_tasks && pool.feed.is_empty();
                 in_vain || pool.generation() != generation || self.nothing_more_will_come()
             });

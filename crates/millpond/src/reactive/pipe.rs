@@ -22,6 +22,31 @@ struct Pipe<T> {
     state: Mutex<State<T>>,
 }
 
+impl<T> Pipe<T> {
+    /// Looks whether there is something to do. If there is not, looks again with a waker at hand, which is then left in
+    /// `place` under the same hold of the lock.
+    fn look_or_wait<R>(
+        &self,
+        context: &Context<'_>,
+        mut look: impl FnMut(&mut State<T>) -> Poll<R>,
+        place: impl FnOnce(&mut State<T>) -> &mut Option<Waker>,
+    ) -> Poll<R> {
+        let answer = look(&mut self.state.lock());
+        if answer.is_ready() {
+            return answer;
+        }
+        let mut waker = Some(context.waker().clone());
+        let mut state = self.state.lock();
+        let answer = look(&mut state);
+        if answer.is_pending() {
+            mem::swap(place(&mut state), &mut waker);
+        }
+        drop(state);
+        drop_quietly(waker);
+        answer
+    }
+}
+
 struct State<T> {
     /// At most `capacity`: the inlet asks for room first, and nobody else puts anything in.
     items: VecDeque<T>,
@@ -63,19 +88,16 @@ impl<T> Inlet<T> {
     /// Who waits here is called when three quarters of the pipe are empty, not for every item: a turn for each would
     /// cost more than most items do.
     pub(super) fn poll_room(&self, context: &Context<'_>) -> Poll<Result<(), Unwanted>> {
-        let mut waker = Some(context.waker().clone());
-        let mut state = self.0.state.lock();
-        let answer = if state.unwanted {
-            Poll::Ready(Err(Unwanted))
-        } else if state.items.len() < self.0.capacity {
-            Poll::Ready(Ok(()))
-        } else {
-            mem::swap(&mut state.filling, &mut waker);
-            Poll::Pending
+        let look = |state: &mut State<T>| {
+            if state.unwanted {
+                Poll::Ready(Err(Unwanted))
+            } else if state.items.len() < self.0.capacity {
+                Poll::Ready(Ok(()))
+            } else {
+                Poll::Pending
+            }
         };
-        drop(state);
-        drop_quietly(waker);
-        answer
+        self.0.look_or_wait(context, look, |state| &mut state.filling)
     }
 
     /// Puts an item in, after `poll_room` said that there is room. Dropped if nobody wants it.
@@ -130,22 +152,19 @@ pub(super) enum Out<T> {
 impl<T> Outlet<T> {
     /// The next item; those that are in the pipe come out before the end does.
     pub(super) fn poll_out(&self, context: &Context<'_>) -> Poll<Out<T>> {
-        let mut waker = Some(context.waker().clone());
-        let mut state = self.0.state.lock();
-        let (answer, filling) = match (state.items.pop_front(), state.source) {
+        let mut filling = None;
+        let look = |state: &mut State<T>| match (state.items.pop_front(), state.source) {
             (Some(item), _) => {
-                let low = state.items.len() <= self.0.capacity / 4;
-                (Poll::Ready(Out::Item(item)), if low { state.filling.take() } else { None })
+                if state.items.len() <= self.0.capacity / 4 {
+                    filling = state.filling.take();
+                }
+                Poll::Ready(Out::Item(item))
             }
-            (None, Source::Open) => {
-                mem::swap(&mut state.draining, &mut waker);
-                (Poll::Pending, None)
-            }
-            (None, Source::Finished) => (Poll::Ready(Out::End), None),
-            (None, Source::Gone) => (Poll::Ready(Out::Cut), None),
+            (None, Source::Open) => Poll::Pending,
+            (None, Source::Finished) => Poll::Ready(Out::End),
+            (None, Source::Gone) => Poll::Ready(Out::Cut),
         };
-        drop(state);
-        drop_quietly(waker);
+        let answer = self.0.look_or_wait(context, look, |state| &mut state.draining);
         wake(filling);
         answer
     }

@@ -29,8 +29,9 @@ pub trait ExecutorFutureExt: Executor + Clone + Send + Sync + 'static {
     /// nobody has a waker any more. A pool that is shut down while the future waits for something outside says so with
     /// the next wake-up; cancel it if you cannot wait for that.
     ///
-    /// The first turn is handed in by this call, the others by whoever wakes the future: a policy that blocks or runs the task on the
-    /// caller's thread does that to them.
+    /// The first turn is handed in by this call, the others by whoever wakes the future, its own poll among them. A
+    /// rejection policy that blocks, or runs the task on the caller's thread, does that to them; for futures a policy that
+    /// refuses is the better choice.
     ///
     /// A worker that joins such a handle takes the turns in its own pool that nobody else takes.
     ///

@@ -33,23 +33,23 @@ impl ScheduledBuilder {
         ScheduledBuilder { pool, clock: Clock::system(), decorate: None }
     }
 
-    /// Sets how many threads there are; more are never started. Default: 1. With 0 there is one while tasks wait, and
-    /// none when there are none.
+    /// Sets how many threads there are; more are never started. Default: 1. With 0 there is one while tasks
+    /// wait, and none when there are none.
     pub fn core_pool_size(mut self, threads: usize) -> Self {
         self.pool = self.pool.core_pool_size(threads);
         self
     }
 
     /// Sets how long a thread that is not needed waits for work before it leaves: one above a core size that was
-    /// lowered, or any if [`allow_core_thread_time_out`](Self::allow_core_thread_time_out). By the pool's clock.
-    /// Default: 10 milliseconds.
+    /// lowered, or any if [`allow_core_thread_time_out`](Self::allow_core_thread_time_out). With a manual
+    /// clock that time is over when it has passed by either clock. Default: 10 milliseconds.
     pub fn keep_alive_time(mut self, time: Duration) -> Self {
         self.pool = self.pool.keep_alive_time(time);
         self
     }
 
-    /// Lets idle core threads leave too, as long as one is there while tasks wait. Needs a keep-alive time above zero.
-    /// Default: false.
+    /// Lets idle core threads leave too, as long as one is there while tasks wait. Needs a keep-alive time
+    /// above zero. Default: false.
     pub fn allow_core_thread_time_out(mut self, allow: bool) -> Self {
         self.pool = self.pool.allow_core_thread_time_out(allow);
         self
@@ -82,8 +82,9 @@ impl ScheduledBuilder {
         self
     }
 
-    /// Chooses what cancelling a waiting task does to the queue. Default: false, as in the JDK: what it captured is
-    /// dropped at once, and its entry stays until it is due, when it passes the hooks and counts as completed, or until
+    /// Chooses what cancelling a waiting task does to the queue. Default: false, as in the JDK: what it
+    /// captured is dropped at once, and its entry stays until it is due, when it passes the hooks and counts
+    /// as completed, or until
     /// [`purge`](ScheduledThreadPoolExecutor::purge). True: the entry goes at once, too.
     pub fn remove_on_cancel_policy(mut self, remove: bool) -> Self {
         self.pool = self.pool.remove_on_cancel(remove);
@@ -92,8 +93,8 @@ impl ScheduledBuilder {
 
     /// Sets what is put around each task that is handed in, and around each series, once. Default: nothing.
     ///
-    /// The decorator gets a [`Body`] that runs the work and returns one that calls it: for logging, context, measuring.
-    /// It is called by the submitting thread. If it panics, the submission is refused with
+    /// The decorator gets a [`Body`] that runs the work and returns one that calls it: for logging, context,
+    /// measuring. It is called by the submitting thread. If it panics, the submission is refused with
     /// [`CallbackPanicked`](crate::RejectReason::CallbackPanicked). Tasks of a [`Scope`](crate::Scope) are not decorated.
     ///
     /// # Examples

@@ -45,8 +45,8 @@ impl<T> ScheduledHandle<T> {
         ScheduledHandle { handle, when }
     }
 
-    /// How long it is, by the pool's clock, until the task or the next run of the series is due. Zero once it is due,
-    /// also while it runs and after; `Duration::MAX` if that never comes.
+    /// How long it is, by the pool's clock, until the task or the next run of the series is due. Zero once it
+    /// is due, also while it runs and after; `Duration::MAX` if that never comes.
     pub fn remaining_delay(&self) -> Duration {
         match &self.when {
             When::Once(due, clock) => due.since(clock.tick()),

@@ -1,6 +1,7 @@
 //! [`ScheduledThreadPoolExecutor`]: work that runs later, and work that runs again and again.
 //!
-//! A [`ThreadPoolExecutor`] with a queue in time does the work (`pool/timed.rs`, `pool/series.rs`); here is its face.
+//! A [`ThreadPoolExecutor`] with a queue in time does the work (`pool/timed.rs`, `pool/series.rs`); here is
+//! its face.
 
 mod builder;
 mod handle;
@@ -32,11 +33,12 @@ type Decorate = dyn Fn(&TaskInfo, Body) -> Body + Send + Sync;
 
 /// A pool of threads for work that runs after a delay, or periodically.
 ///
-/// It has as many threads as its core size says, and a queue without bound, ordered by when tasks are due and then by
-/// when they were handed in. What is handed in without a delay is due at once. A task never starts before it is due; it
-/// starts later if all threads are busy.
+/// It has as many threads as its core size says, and a queue without bound, ordered by when tasks are due and
+/// then by when they were handed in. What is handed in without a delay is due at once. A task never starts
+/// before it is due; it starts later if all threads are busy.
 ///
-/// After [`shutdown`](Self::shutdown) series end and delayed tasks still run when their time has come; both can be changed, see
+/// After [`shutdown`](Self::shutdown) series end and delayed tasks still run when their time has come; both
+/// can be changed, see
 /// [`set_continue_existing_periodic_tasks_after_shutdown_policy`](Self::set_continue_existing_periodic_tasks_after_shutdown_policy)
 /// and
 /// [`set_execute_existing_delayed_tasks_after_shutdown_policy`](Self::set_execute_existing_delayed_tasks_after_shutdown_policy).
@@ -82,6 +84,7 @@ impl ScheduledThreadPoolExecutor {
         ScheduledBuilder::new()
     }
 
+    /// Where it takes the time from.
     pub(crate) fn clock(&self) -> &Clock {
         self.pool.clock()
     }
@@ -123,7 +126,7 @@ impl ScheduledThreadPoolExecutor {
         delay: Duration,
         task: TaskOf<T>,
     ) -> Result<ScheduledHandle<T>, Rejected> {
-        let clock = self.pool.clock();
+        let clock = self.clock();
         let due = clock.tick_after(delay);
         let (task, handle) = task.into_parts();
         self.pool.execute_at(self.decorated(task)?, due)?;
@@ -135,15 +138,16 @@ impl ScheduledThreadPoolExecutor {
     /// # Errors
     /// As [`schedule`](Self::schedule).
     pub fn execute_task_after(&self, delay: Duration, task: Task) -> Result<(), Rejected> {
-        let due = self.pool.clock().tick_after(delay);
+        let due = self.clock().tick_after(delay);
         self.pool.execute_at(self.decorated(task.once())?, due)
     }
 
-    /// Runs `f` again and again: first after `initial`, then at `initial + period`, `initial + 2 * period` and so on.
+    /// Runs `f` again and again: first after `initial`, then at `initial + period`, `initial + 2 * period`
+    /// and so on.
     ///
-    /// Runs never overlap. One that takes longer than the period delays the next; what was missed is made up for,
-    /// unless [`schedule_at_fixed_rate_task`](Self::schedule_at_fixed_rate_task) says otherwise. The series ends when
-    /// its handle is cancelled, when a run panics, or with the pool.
+    /// Runs never overlap. One that takes longer than the period delays the next; what was missed is made up
+    /// for, unless [`schedule_at_fixed_rate_task`](Self::schedule_at_fixed_rate_task) says otherwise. The
+    /// series ends when its handle is cancelled, when a run panics, or with the pool.
     ///
     /// # Errors
     /// [`Rejected`] as for [`schedule`](Self::schedule), and with [`RejectReason::ZeroPeriod`] if the period is zero.
@@ -206,7 +210,7 @@ impl ScheduledThreadPoolExecutor {
         task: PeriodicTask,
     ) -> Result<ScheduledHandle<()>, Rejected> {
         let decorate = self.decorate.as_deref().filter(|_| !endless);
-        let clock = self.pool.clock();
+        let clock = self.clock();
         let due = clock.tick_after(initial);
         let series = task::series(task, rhythm, clock, due, decorate);
         if endless {
@@ -349,7 +353,8 @@ impl ScheduledThreadPoolExecutor {
         self.pool.keeps_periodic()
     }
 
-    /// Sets whether series go on after a [`shutdown`](Self::shutdown), until they are cancelled or the pool is stopped by
+    /// Sets whether series go on after a [`shutdown`](Self::shutdown), until they are cancelled or the pool
+    /// is stopped by
     /// [`shutdown_now`](Self::shutdown_now). Setting it to false after a shutdown ends them.
     pub fn set_continue_existing_periodic_tasks_after_shutdown_policy(&self, go_on: bool) {
         self.pool.set_keeps_periodic(go_on);
@@ -360,8 +365,9 @@ impl ScheduledThreadPoolExecutor {
         self.pool.keeps_delayed()
     }
 
-    /// Sets whether delayed tasks still run after a [`shutdown`](Self::shutdown), when they are due. If not, those that are
-    /// not due are cancelled. Setting it to false after a shutdown cancels what is not due then.
+    /// Sets whether delayed tasks still run after a [`shutdown`](Self::shutdown), when they are due. If not,
+    /// those that are not due are cancelled. Setting it to false after a shutdown cancels what is not due
+    /// then.
     pub fn set_execute_existing_delayed_tasks_after_shutdown_policy(&self, run: bool) {
         self.pool.set_keeps_delayed(run);
     }
@@ -379,8 +385,8 @@ impl ScheduledThreadPoolExecutor {
 
         /// The number of threads that are kept.
         pub fn core_pool_size(&self) -> usize;
-        /// Sets the core size. Raising it starts threads for waiting tasks; lowering it lets surplus threads leave when
-        /// they have been idle for the keep-alive time.
+        /// Sets the core size. Raising it starts threads for waiting tasks; lowering it lets surplus threads
+        /// leave when they have been idle for the keep-alive time.
         ///
         /// # Errors
         /// None; the result is that of [`ThreadPoolExecutor::set_core_pool_size`].
@@ -415,8 +421,8 @@ impl ScheduledThreadPoolExecutor {
         pub fn largest_pool_size(&self) -> usize;
         /// The number of runs that are finished, going on and waiting; see [`ThreadPoolExecutor::task_count`].
         pub fn task_count(&self) -> u64;
-        /// The number of runs that workers are through with: each run of a series, and also cancelled tasks that stayed in
-        /// the queue until they were due.
+        /// The number of runs that workers are through with: each run of a series, and also cancelled tasks
+        /// that stayed in the queue until they were due.
         pub fn completed_task_count(&self) -> u64;
         /// The number of tasks and series that wait, for their time or for a thread.
         pub fn queued_count(&self) -> usize;
@@ -424,7 +430,8 @@ impl ScheduledThreadPoolExecutor {
         pub fn queued_tasks(&self) -> Vec<TaskId>;
         /// How far the pool's life has come.
         pub fn state(&self) -> RunState;
-        /// One look at all figures. Each run of a series counts as submitted when it is queued, and ends like a task.
+        /// One look at all figures. Each run of a series counts as submitted when it is queued, and ends like
+        /// a task.
         pub fn stats(&self) -> PoolStats;
         /// The workers that sleep, for drivers of deterministic tests.
         #[doc(hidden)]
@@ -432,8 +439,8 @@ impl ScheduledThreadPoolExecutor {
 
         // ---- taking work back
 
-        /// Takes a waiting task or series out of the queue; its handle resolves as abandoned. False: it does not wait
-        /// there, perhaps because it runs.
+        /// Takes a waiting task or series out of the queue; its handle resolves as abandoned. False: it does
+        /// not wait there, perhaps because it runs.
         pub fn remove(&self, id: TaskId) -> bool;
         /// Takes all cancelled tasks out of the queue, and returns how many those were.
         pub fn purge(&self) -> usize;
@@ -442,11 +449,11 @@ impl ScheduledThreadPoolExecutor {
 
         /// Takes no more tasks. By default series are cancelled and delayed tasks still run. Does not wait.
         pub fn shutdown(&self);
-        /// Takes no more tasks, interrupts the running ones and returns those that wait, in the order in which they are
-        /// due. A series that runs is cancelled when its run ends.
+        /// Takes no more tasks, interrupts the running ones and returns those that wait, in the order in
+        /// which they are due. A series that runs is cancelled when its run ends.
         ///
-        /// The returned tasks can be run by hand or submitted elsewhere; a series then runs once more. Dropping one resolves
-        /// its handle as abandoned.
+        /// The returned tasks can be run by hand or submitted elsewhere; a series then runs once more.
+        /// Dropping one resolves its handle as abandoned.
         pub fn shutdown_now(&self) -> Vec<Task>;
         /// Tells whether a shutdown has begun.
         pub fn is_shutdown(&self) -> bool;
@@ -454,7 +461,8 @@ impl ScheduledThreadPoolExecutor {
         pub fn is_terminating(&self) -> bool;
         /// Tells whether all tasks and workers have ended after a shutdown.
         pub fn is_terminated(&self) -> bool;
-        /// Waits until terminated, at most `timeout` of real time; true if it is. Completion wins over a pending interrupt.
+        /// Waits until terminated, at most `timeout` of real time; true if it is. Completion wins over a
+        /// pending interrupt.
         ///
         /// # Errors
         /// [`Interrupted`] if the calling thread is interrupted while it has to wait.

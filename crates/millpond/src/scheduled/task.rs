@@ -55,7 +55,8 @@ fn decorated(info: &TaskInfo, body: Body, decorate: &Decorate) -> (Body, bool) {
     }
 }
 
-/// Runs the body inside. It is taken out meanwhile, for no lock of ours is held while it runs; if it panics, it is gone.
+/// Runs the body inside. It is taken out meanwhile, for no lock of ours is held while it runs; if it panics,
+/// it is gone.
 fn run_inside(inside: &Arc<Mutex<Option<Body>>>) -> Body {
     let inside = Arc::clone(inside);
     Box::new(move || {
