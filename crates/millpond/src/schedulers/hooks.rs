@@ -95,6 +95,14 @@ pub fn reset_all_on_schedule() {
 /// Calls `hook` when a scheduled task panics and no handle keeps the panic, on the thread on which it ran.
 ///
 /// Hooks are called in the order in which their keys were first set. One that panics does not stop the next.
+///
+/// # Examples
+/// ```
+/// use millpond::schedulers;
+///
+/// schedulers::on_error("log", |task, panic| eprintln!("{} panicked: {:?}", task.id(), panic.message()));
+/// assert!(schedulers::reset_on_error("log"));
+/// ```
 pub fn on_error(key: &str, hook: impl Fn(&TaskInfo, &Panic) + Send + Sync + 'static) {
     let old = ON_ERROR.lock().set(key, Arc::new(hook));
     drop(old);
@@ -197,6 +205,25 @@ impl SlotInfo {
 /// Watches the slots of all schedulers, and stands around everything that runs in them: for metrics, tracing, thread-locals.
 ///
 /// A slot has the decorators that there were when it was first used.
+///
+/// # Examples
+/// ```
+/// use millpond::schedulers::{self, Decorator, SlotInfo};
+/// use std::sync::Arc;
+/// use std::time::Instant;
+///
+/// struct Timed;
+/// impl Decorator for Timed {
+///     fn around(&self, slot: &SlotInfo, run: &mut dyn FnMut()) {
+///         let begin = Instant::now();
+///         run();
+///         println!("{}/{}: {:?}", slot.scheduler(), slot.index(), begin.elapsed());
+///     }
+/// }
+/// assert!(schedulers::add_decorator("time", Arc::new(Timed)));
+/// assert!(!schedulers::add_decorator("time", Arc::new(Timed)), "the first one stays");
+/// assert!(schedulers::remove_decorator("time").is_some());
+/// ```
 pub trait Decorator: Send + Sync + 'static {
     /// A slot is used for the first time. On the submitting thread; a panic refuses that submission.
     fn slot_created(&self, slot: &SlotInfo) {

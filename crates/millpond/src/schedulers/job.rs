@@ -356,6 +356,14 @@ impl Disposable {
     }
 
     /// A disposable that calls `f` when it is disposed, once: for schedulers of your own.
+    ///
+    /// # Examples
+    /// ```
+    /// use millpond::schedulers::Disposable;
+    ///
+    /// let goodbye = Disposable::from_fn(|| println!("goodbye"));
+    /// assert!(goodbye.dispose() && !goodbye.dispose());
+    /// ```
     pub fn from_fn(f: impl FnOnce() + Send + 'static) -> Disposable {
         let f = Mutex::new(Some(GivenAway::new(Box::new(f) as Box<dyn FnOnce() + Send>)));
         Disposable { kind: Kind::Call(Arc::new(Call { f })) }
