@@ -11,6 +11,7 @@ use futures_core::stream::{FusedStream, Stream};
 
 use super::pipe::{Inlet, Out, Outlet, pipe};
 use super::spawn::spawn_on_worker;
+use super::task::in_last_turn;
 use crate::executor::{RejectReason, Rejected};
 use crate::handle::{CancelOnDrop, JoinError, Panic, TaskHandle};
 use crate::interrupt;
@@ -300,10 +301,10 @@ impl<S: Stream> Future for Pump<S> {
     }
 }
 
-/// The items of one turn: at most `most`, so that others get their turn too, and none after an interrupt. Whoever
-/// cancels with one, or ends the scheduler, need not wait for the rest; after any other the next turn goes on.
+/// The items of one turn: at most `most`, so that others get their turn too, and none after an interrupt or when the turn is
+/// the last. Whoever cancels, or ends the scheduler, waits for one item and not for the rest.
 fn turn_of(most: usize) -> impl Iterator<Item = usize> {
-    (0..most).take_while(|_| !interrupt::is_interrupted())
+    (0..most).take_while(|_| !in_last_turn() && !interrupt::is_interrupted())
 }
 
 /// Lets others have their turn, and asks for the next.
@@ -335,8 +336,8 @@ where
     /// The handle is done when the stream is. A panic of `f` or of the stream goes to it; cancelling it drops both. If
     /// the scheduler ends first it is abandoned. Since there is nobody else to poll it, the stream is polled on
     /// the worker too; put a [`subscribe_on`](StreamOn::subscribe_on) before it if its source has to run elsewhere. After as
-    /// many items as may be under way, or after an interrupt, others on the same thread have their turn: only then can a
-    /// cancel take effect.
+    /// many items as may be under way others on the same thread have their turn. A cancel takes effect after the item that
+    /// `f` is at.
     ///
     /// # Errors
     /// [`Rejected`] if the scheduler has ended or is full.

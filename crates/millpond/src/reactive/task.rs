@@ -10,6 +10,7 @@
 //! destructor, its result's, a waker, the executor.
 
 use std::any::Any;
+use std::cell::RefCell;
 use std::fmt;
 use std::future::Future;
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -23,7 +24,7 @@ use crate::handle::{
     drop_quietly, quietly,
 };
 use crate::interrupt::{self, Interrupter, Sleeper, Wake};
-use crate::sync::{Arc, AtomicBool, AtomicU8, AtomicU64, Mutex, Ordering, Weak, mutant};
+use crate::sync::{Arc, AtomicBool, AtomicU8, AtomicU64, Mutex, Ordering, Weak, mutant, thread_local};
 use crate::task::{Task, TaskId};
 
 /// Where a future is between two polls.
@@ -59,6 +60,8 @@ pub(crate) struct FutureCore<F: Future> {
     /// How often a turn was left in the queue of a pool while a thread waited for the future: the thread may have to
     /// run it itself.
     left_to_waiter: AtomicU64,
+    /// No turn will be taken after the one that is queued or under way. Written only under `cell`.
+    lost: AtomicBool,
     cell: Mutex<Cell<F>>,
 }
 
@@ -68,8 +71,6 @@ struct Cell<F: Future> {
     future: Option<Pin<Box<F>>>,
     /// There until Over, so that a waker which outlives the future does not keep a pool or a worker.
     executor: Option<Arc<dyn Executor>>,
-    /// No turn will be taken after the one that is queued or under way.
-    lost: bool,
     /// There from the end until it is taken.
     result: Option<Result<F::Output, Panic>>,
     /// There while Polling or Notified: how to interrupt it.
@@ -129,11 +130,11 @@ where
             state: AtomicU8::new(TaskState::Pending as u8),
             place: Place::new(),
             left_to_waiter: AtomicU64::new(0),
+            lost: AtomicBool::new(false),
             cell: Mutex::new(Cell {
                 phase: Phase::Queued,
                 future: Some(Box::pin(future)),
                 executor: Some(executor),
-                lost: false,
                 result: None,
                 runner: None,
                 home: None,
@@ -181,7 +182,7 @@ where
             return Pause::Again;
         }
         cell.phase = Phase::Idle;
-        if cell.lost {
+        if self.lost.load(Ordering::Relaxed) {
             self.set_state(TaskState::Abandoned);
             let remains = cell.end();
             drop(cell);
@@ -406,6 +407,9 @@ where
 pub(super) trait Losing: Send + Sync {
     /// The turn that is queued or under way may still end the future; if there is none, it is abandoned.
     fn no_more_turns(&self);
+
+    /// It is over, or will be after this turn: what a turn does from here on is for nothing.
+    fn is_ending(&self) -> bool;
 }
 
 impl<F> Losing for FutureCore<F>
@@ -414,13 +418,54 @@ where
     F::Output: Send + 'static,
 {
     fn no_more_turns(&self) {
-        let mut cell = self.cell.lock();
-        cell.lost = true;
+        let cell = self.cell.lock();
+        // Relaxed: whoever reads it takes it for a hint, or has the lock.
+        self.lost.store(true, Ordering::Relaxed);
         let idle = cell.phase == Phase::Idle;
         drop(cell);
         if idle {
             self.abandon();
         }
+    }
+
+    fn is_ending(&self) -> bool {
+        self.is_done() || self.lost.load(Ordering::Relaxed)
+    }
+}
+
+thread_local! {
+    /// The future that this thread polls now.
+    static POLLED: RefCell<Option<Arc<dyn Losing>>> = nothing();
+}
+
+fn nothing() -> RefCell<Option<Arc<dyn Losing>>> {
+    RefCell::new(None)
+}
+
+/// The turn under way on this thread is the last: the future was cancelled, or its executor has ended. For futures of ours that
+/// do many things in one turn. Whoever cancels says so before the interrupt, so code that swallows the interrupt is not
+/// called again.
+pub(super) fn in_last_turn() -> bool {
+    let ending = |polled: &RefCell<Option<Arc<dyn Losing>>>| {
+        polled.borrow().as_ref().is_some_and(|future| future.is_ending())
+    };
+    POLLED.try_with(ending).unwrap_or(false)
+}
+
+/// While it lives this thread polls a future; afterwards what it polled before.
+struct Polling(Option<Arc<dyn Losing>>);
+
+impl Polling {
+    fn of(future: Arc<dyn Losing>) -> Polling {
+        Polling(POLLED.try_with(|polled| polled.replace(Some(future))).unwrap_or(None))
+    }
+}
+
+impl Drop for Polling {
+    fn drop(&mut self) {
+        let before = self.0.take();
+        // The last one to hold the future drops it without the borrow.
+        drop(POLLED.try_with(|polled| polled.replace(before)));
     }
 }
 
@@ -529,6 +574,7 @@ where
     /// Polls once, and again as long as the executor gives the turn back to us. `settle` is told about the first poll.
     fn poll(&self, settle: &mut dyn FnMut(Outcome)) {
         let waker = Waker::from(Arc::clone(&self.poller));
+        let _polling = Polling::of(Arc::clone(&self.poller.core) as Arc<dyn Losing>);
         let mut told = false;
         let mut settle = |outcome| {
             if !std::mem::replace(&mut told, true) {
