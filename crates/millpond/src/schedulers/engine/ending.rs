@@ -186,7 +186,7 @@ impl State {
         }
         if self.has_ended() {
             after.kept = self.until_the_end.take();
-            after.ended.append(&mut self.waiting_for_end);
+            after.ended = true;
         }
     }
 

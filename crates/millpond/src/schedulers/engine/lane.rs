@@ -109,7 +109,7 @@ impl Lane for LaneHandle {
         task: PeriodicTask,
     ) -> Result<Disposable, Rejected> {
         let (info, body, rhythm) = task.into_series(period);
-        self.engine().submit_to_lane(&self.lane, info, Work::Body(body), initial, Some(rhythm))
+        self.engine().submit_to_lane(&self.lane, info, Work::Series(body), initial, Some(rhythm))
     }
 
     fn dispose(&self) {

@@ -1,7 +1,8 @@
 //! What waits for a thread: handing work to slots, lines, and taking work back.
 
+use super::Shape;
 use super::lane::LanePhase;
-use super::slot::{Handed, Item, Permit, SlotRef, Thread};
+use super::slot::{Handed, Item, Permit, Slot, SlotRef, Thread};
 use super::state::{After, Full, State};
 use crate::schedulers::job::{Job, Spot};
 use crate::sync::Arc;
@@ -96,7 +97,11 @@ impl State {
         let next = match handed {
             Some(handed) => handed,
             None if self.soft && others_wait => self.take_oldest(index, after)?,
-            None => self.take_from_line(index, after)?,
+            None => match self.take_from_line(index, after) {
+                Some(handed) => handed,
+                None if others_wait => self.take_oldest_job(index, after)?,
+                None => return None,
+            },
         };
         self.at(index).running = Some(Arc::clone(&next.job));
         Some(next)
@@ -153,17 +158,44 @@ impl State {
         None
     }
 
+    /// Takes the task without a worker that has waited longest in any line. Workers stay with their slot where this is asked
+    /// for, but such a task has no worker; only where slots get their shares by turns it stays too.
+    fn take_oldest_job(&mut self, taker: usize, after: &mut After) -> Option<Handed> {
+        if matches!(self.shape, Shape::Fixed) {
+            return None;
+        }
+        let first_job = |slot: &Slot| {
+            let job = slot.line.iter().find(|(_, item)| matches!(item, Item::Job(..)))?;
+            Some(job.0)
+        };
+        let jobs = self.slots.iter().enumerate();
+        let jobs = jobs.filter_map(|(index, slot)| Some((first_job(slot.as_ref()?)?, index)));
+        let (place, from) = jobs.min()?;
+        let (job, permit) = self.take_job_out_of_line(from, place)?;
+        *job.spot.lock() = Spot::Nowhere;
+        self.free_place(permit.slot);
+        self.waiting -= 1;
+        self.running += 1;
+        let mine = self.hold(taker);
+        self.give_back(permit, after);
+        Some(Handed { job, lane: None, permit: Some(mine) })
+    }
+
     /// Takes the job at `place` out of a line.
     pub(super) fn take_out_of_line(&mut self, index: usize, place: u64) -> Option<Permit> {
+        self.take_job_out_of_line(index, place).map(|(_, permit)| permit)
+    }
+
+    fn take_job_out_of_line(&mut self, index: usize, place: u64) -> Option<(Arc<Job>, Permit)> {
         let slot = self.slots.get_mut(index)?.as_mut()?;
         let at = slot.line.binary_search_by_key(&place, |(place, _)| *place).ok()?;
-        let Item::Job(_, permit) = std::mem::replace(&mut slot.line[at].1, Item::Gone) else { return None };
+        let Item::Job(job, permit) = std::mem::replace(&mut slot.line[at].1, Item::Gone) else { return None };
         slot.in_line -= 1;
         self.in_line -= 1;
         if slot.line.len() > 32 && slot.in_line * 2 < slot.line.len() {
             slot.line.retain(|(_, item)| !matches!(item, Item::Gone));
         }
-        Some(permit)
+        Some((job, permit))
     }
 
     /// Takes a job out of wherever it waits. `None`: it does not wait.

@@ -28,15 +28,15 @@ mod thread;
 mod models;
 
 use std::fmt;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
-use self::state::{After, EndWaiter, Phase, State, Timed};
+use self::state::{After, Phase, State, Timed};
 use super::SchedulerStats;
-use super::hooks;
 use super::job::{Job, JobHome, Spot};
+use super::waiters::{Ends, Waiters};
 use crate::clock::Clock;
 use crate::executor::RejectReason;
-use crate::interrupt::{Interrupted, Sleeper, Wake};
+use crate::interrupt::Interrupted;
 use crate::sync::{Arc, Mutex, MutexGuard, Weak, deadline_after};
 use crate::timers::{Alarm, Ring};
 
@@ -80,6 +80,8 @@ pub(crate) struct Engine {
     timing: bool,
     max: usize,
     alarm: Alarm,
+    /// Those who wait for the end.
+    waiters: Waiters,
     state: Mutex<State>,
     me: Weak<Engine>,
 }
@@ -109,6 +111,7 @@ impl Engine {
             clock: plan.clock,
             timing: plan.timing,
             max: plan.max,
+            waiters: Waiters::default(),
             state: Mutex::new(State::new(Weak::clone(me), name, plan.shape, plan.soft, plan.max, cap)),
             me: Weak::clone(me),
         })
@@ -159,11 +162,8 @@ impl Engine {
         for (slot, decorators) in after.closed {
             decorators.closed(&slot);
         }
-        for waiter in after.ended {
-            match waiter {
-                EndWaiter::Thread(sleeper) => sleeper.unpark(),
-                EndWaiter::Task(waker) => hooks::quietly_wake(waker),
-            }
+        if after.ended {
+            self.waiters.wake_all();
         }
         outcome
     }
@@ -220,33 +220,31 @@ impl Engine {
 
     fn wait_for_end(self: &Arc<Self>, timeout: Duration) -> Result<bool, Interrupted> {
         let deadline = deadline_after(timeout);
-        let me = Sleeper::current();
-        self.lock().waiting_for_end.push(EndWaiter::Thread(Arc::clone(&me)));
-        let wake = me.wait(deadline, || self.lock().has_ended());
-        self.lock()
-            .waiting_for_end
-            .retain(|waiter| !matches!(waiter, EndWaiter::Thread(sleeper) if Arc::ptr_eq(sleeper, &me)));
-        match wake {
-            Wake::Ready => {
-                self.join_threads();
-                self.carrier.retire(false);
-                let left = deadline
-                    .map_or(Duration::MAX, |at| at.saturating_duration_since(std::time::Instant::now()));
-                self.carrier.await_retirement(left)
-            }
-            Wake::TimedOut => Ok(false),
-            Wake::Interrupted => Err(Interrupted),
+        if !self.waiters.wait(timeout, || self.has_ended())? {
+            return Ok(false);
         }
+        let left = deadline.map_or(Duration::MAX, |at| at.saturating_duration_since(Instant::now()));
+        self.carrier.await_retirement(left)
     }
 
-    /// All threads have done their last work. Waits for the operating system to be through with them too.
+    /// All work is done and no thread looks for more. Waits for the operating system to be through with the threads too: one
+    /// of those who ask does it, and then the others look again.
     fn join_threads(&self) {
-        let exited = std::mem::take(&mut self.lock().exited);
+        let mut state = self.lock();
+        let exited = std::mem::take(&mut state.exited);
+        if exited.is_empty() {
+            return;
+        }
+        state.joining += exited.len();
+        drop(state);
+        let joined = exited.len();
         for thread in exited {
             if thread.thread().id() != std::thread::current().id() {
                 let _ = thread.join(); // a panic of a thread that a factory wrapped around ours is not our affair
             }
         }
+        self.lock().joining -= joined;
+        self.waiters.wake_all();
     }
 
     fn stats(&self) -> SchedulerStats {
@@ -319,6 +317,28 @@ impl Ring for Engine {
             }
             state.end_if_done(after);
         });
+    }
+}
+
+impl Ends for Engine {
+    fn begin_drain(&self) {
+        if let Some(me) = self.me.upgrade() {
+            Engine::begin_drain(&me);
+        }
+    }
+
+    /// Also for the operating system, and an executor that is ours has been told.
+    fn has_ended(&self) -> bool {
+        if !self.lock().has_ended() {
+            return false;
+        }
+        self.join_threads();
+        self.carrier.retire(false);
+        self.lock().joining == 0
+    }
+
+    fn waiters(&self) -> &Waiters {
+        &self.waiters
     }
 }
 

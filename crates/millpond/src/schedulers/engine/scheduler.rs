@@ -1,19 +1,18 @@
-//! [`Slots`]: a scheduler on the engine, and its graceful end as a future.
+//! [`Slots`]: a scheduler on the engine.
 
 use std::fmt;
 use std::future::Future;
 use std::pin::Pin;
-use std::task::{Context, Poll};
 use std::time::Duration;
 
 use super::intake::Order;
 use super::lane::LaneHandle;
-use super::state::EndWaiter;
 use super::{Engine, Handle, Plan, thread};
 use crate::executor::Rejected;
 use crate::interrupt::Interrupted;
 use crate::periodic::PeriodicTask;
 use crate::schedulers::job::{Disposable, Work};
+use crate::schedulers::waiters::Disposal;
 use crate::schedulers::{Scheduler, SchedulerStats, Worker};
 use crate::sync::Arc;
 use crate::task::Task;
@@ -50,7 +49,7 @@ impl Scheduler for Slots {
         task: PeriodicTask,
     ) -> Result<Disposable, Rejected> {
         let (info, body, rhythm) = task.into_series(period);
-        let order = Order { info, work: Work::Body(body), delay: initial, rhythm: Some(rhythm) };
+        let order = Order { info, work: Work::Series(body), delay: initial, rhythm: Some(rhythm) };
         self.engine().submit_series(order)
     }
 
@@ -73,7 +72,7 @@ impl Scheduler for Slots {
     }
 
     fn disposal(&self) -> Pin<Box<dyn Future<Output = ()> + Send>> {
-        Box::pin(Disposal { engine: Arc::clone(self.engine()) })
+        Box::pin(Disposal(Arc::clone(self.engine())))
     }
 
     fn is_disposed(&self) -> bool {
@@ -94,32 +93,5 @@ impl fmt::Debug for Slots {
 impl fmt::Display for Slots {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(&self.engine().name)
-    }
-}
-
-/// The graceful end as a future.
-struct Disposal {
-    engine: Arc<Engine>,
-}
-
-impl Future for Disposal {
-    type Output = ();
-
-    fn poll(self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<()> {
-        let engine = &self.engine;
-        engine.begin_drain();
-        let mut state = engine.lock();
-        if state.has_ended() {
-            drop(state);
-            engine.join_threads();
-            engine.carrier.retire(false);
-            return Poll::Ready(());
-        }
-        let waker = context.waker();
-        let known = |waiter: &EndWaiter| matches!(waiter, EndWaiter::Task(task) if task.will_wake(waker));
-        if !state.waiting_for_end.iter().any(known) {
-            state.waiting_for_end.push(EndWaiter::Task(waker.clone()));
-        }
-        Poll::Pending
     }
 }

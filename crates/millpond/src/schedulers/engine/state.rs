@@ -12,7 +12,6 @@
 
 use std::cmp::Reverse;
 use std::collections::{BinaryHeap, HashMap};
-use std::task::Waker;
 use std::thread::JoinHandle;
 use std::time::Duration;
 
@@ -52,13 +51,6 @@ pub(super) struct Counted {
     pub(super) rejected: u64,
 }
 
-/// Somebody who waits for the end.
-#[derive(Debug)]
-pub(super) enum EndWaiter {
-    Thread(Arc<Sleeper>),
-    Task(Waker),
-}
-
 /// What is to be done when the lock is free again.
 #[derive(Debug, Default)]
 pub(super) struct After {
@@ -70,9 +62,8 @@ pub(super) struct After {
     /// Series whose run under way is the last.
     pub(super) end_series: Vec<Arc<Job>>,
     pub(super) closed: Vec<(SlotInfo, Decorators)>,
-    pub(super) ended: Vec<EndWaiter>,
-    /// Threads whose end nobody waits for.
-    pub(super) detached: Vec<JoinHandle<()>>,
+    /// The end has come: whoever waits for it should look.
+    pub(super) ended: bool,
     /// Not dropped under its own lock.
     pub(super) kept: Option<Arc<Engine>>,
 }
@@ -125,8 +116,10 @@ pub(super) struct State {
     pub(super) alarm: Option<Tick>,
     /// A thread could not be started and nobody could be told: when to try again.
     pub(super) retry: Option<Tick>,
+    /// Threads that have left and are not known to be gone.
     pub(super) exited: Vec<JoinHandle<()>>,
-    pub(super) waiting_for_end: Vec<EndWaiter>,
+    /// Threads that somebody waits for just now.
+    pub(super) joining: usize,
     /// The scheduler itself, from the beginning of its end until it has ended: what waits for its time is then all that
     /// could hold it.
     pub(super) until_the_end: Option<Arc<Engine>>,
@@ -168,7 +161,7 @@ impl State {
             alarm: None,
             retry: None,
             exited: Vec::new(),
-            waiting_for_end: Vec::new(),
+            joining: 0,
             until_the_end: None,
         };
         if matches!(shape, Shape::Fixed) {
@@ -225,13 +218,16 @@ impl State {
         if let Thread::Parked(sleeper) = slot.thread {
             after.wake.push(sleeper);
         }
-        if let Some(join) = slot.join {
-            let keep = self.phase != Phase::Live;
-            if keep { self.exited.push(join) } else { after.detached.push(join) }
-        }
+        self.left(slot.join);
         if let Some(decorators) = slot.decorators {
             after.closed.push((self.info(index), decorators));
         }
+    }
+
+    /// Remembers the thread of a slot until it is gone: at the end somebody wants to know.
+    pub(super) fn left(&mut self, thread: Option<JoinHandle<()>>) {
+        self.exited.retain(|thread| !thread.is_finished());
+        self.exited.extend(thread);
     }
 
     /// Forgets a slot whose decorators refused it, if nobody else has begun to use it.
