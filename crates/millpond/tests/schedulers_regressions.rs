@@ -30,9 +30,11 @@ fn a_panic_that_a_handle_keeps_counts_as_a_panic() {
 /// Takes its time when a slot is closed.
 struct Slow(Counter);
 impl Decorator for Slow {
-    fn slot_closed(&self, _: &SlotInfo) {
-        std::thread::sleep(SHORT);
-        self.0.add();
+    fn slot_closed(&self, slot: &SlotInfo) {
+        if slot.scheduler().contains("slow") {
+            std::thread::sleep(SHORT);
+            self.0.add();
+        }
     }
 }
 
@@ -40,7 +42,8 @@ impl Decorator for Slow {
 fn after_a_graceful_end_no_thread_is_left_also_with_a_thread_per_task() {
     let closed = Counter::new();
     assert!(schedulers::add_decorator("slow", Arc::new(Slow(closed.clone()))));
-    let scheduler = BoundedElasticScheduler::builder().max_threads(1).thread_per_task(true).build().unwrap();
+    let scheduler =
+        BoundedElasticScheduler::builder().max_threads(1).thread_per_task(true).name("slow").build().unwrap();
     scheduler.schedule(|| {}).unwrap().wait(LONG).unwrap();
     assert_eq!(scheduler.dispose_gracefully(LONG), Ok(true));
     schedulers::remove_decorator("slow");
