@@ -250,7 +250,7 @@ impl State {
         while let Some((_, _, job)) = cell.heap.pop() {
             thrown_out.push(job);
         }
-        after.cancel.extend(cell.running.clone());
+        let running = cell.running.clone();
         let at_rest = cell.phase != LanePhase::Running;
         drop(cell);
         for job in thrown_out {
@@ -260,6 +260,7 @@ impl State {
             self.free_place(lane.home);
             after.cancel.push(job);
         }
+        after.cancel.extend(running); // last: it is interrupted when nothing is left to come after it
         if at_rest {
             lane.cell.lock().phase = LanePhase::Idle;
             self.rest_lane(lane, after);
