@@ -245,7 +245,11 @@ fn direct_tasks_use_all_threads_of_the_executor() {
         let all_here = Arc::new(std::sync::Barrier::new(3));
         let meet = |_| {
             let all_here = Arc::clone(&all_here);
-            scheduler.schedule(move || drop(all_here.wait())).unwrap()
+            scheduler
+                .schedule(move || {
+                    all_here.wait();
+                })
+                .unwrap()
         };
         let tasks: Vec<Disposable> = (0..3).map(meet).collect();
         tasks.iter().for_each(|task| assert_eq!(task.wait(LONG), Ok(true)));

@@ -51,10 +51,10 @@ fn public_names_are_as_they_should_be() {
     let _: [fn() -> Shared; 4] =
         [schedulers::immediate, schedulers::single, schedulers::parallel, schedulers::bounded_elastic];
     let _: fn() = schedulers::shutdown_now;
-    let _: fn(&str) -> Result<Arc<dyn Scheduler>, ConfigError> = schedulers::new_single;
-    let _: fn(usize, &str) -> Result<Arc<dyn Scheduler>, ConfigError> = schedulers::new_parallel;
-    let _: fn(usize, usize, &str, Duration) -> Result<Arc<dyn Scheduler>, ConfigError> =
-        schedulers::new_bounded_elastic;
+    type Made = Result<Arc<dyn Scheduler>, ConfigError>;
+    let _: fn(&str) -> Made = schedulers::new_single;
+    let _: fn(usize, &str) -> Made = schedulers::new_parallel;
+    let _: fn(usize, usize, &str, Duration) -> Made = schedulers::new_bounded_elastic;
     let _: fn(&dyn Scheduler) -> Arc<dyn Scheduler> = schedulers::single_worker;
     let _: fn() -> &'static schedulers::Defaults = schedulers::defaults;
     let _: fn() -> &'static [ConfigError] = schedulers::config_problems;

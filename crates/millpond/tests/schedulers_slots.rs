@@ -633,7 +633,8 @@ fn sleeping_tasks_on_one_thread_end_when_their_workers_are_disposed() {
         })
         .collect();
     running.pass();
-    sleepers.iter().rev().for_each(Worker::dispose); // last the one that runs
+    // The one that runs last: its thread would go on to the next.
+    sleepers.iter().rev().for_each(Worker::dispose);
     eventually(|| scheduler.busy() == 0);
     assert_eq!(completed.get(), 0);
     let stats = scheduler.stats();

@@ -7,6 +7,8 @@
 //! | [`parallel`], [`new_parallel`] | as many as processors, each with its own line | short computations |
 //! | [`bounded_elastic`], [`new_bounded_elastic`], [`BoundedElasticScheduler`] | up to a cap, let go when idle | work that blocks |
 //! | [`from_executor`], [`from_executor_service`], [`from_scheduled_executor`] | those of an executor | what you have already |
+//! | [`single_worker`] | one lane of another scheduler | order across everything it is given |
+//! | [`VirtualTimeScheduler`] | the one that advances its time | tests |
 //!
 //! A [`Scheduler`] runs tasks without any order among them. Its [`Worker`]s are lanes: what is given to one worker runs in
 //! order of due time, then of submission, never two at a time, and is cancelled with the worker.
@@ -14,6 +16,8 @@
 //! The three shared instances are made on first use and belong to everybody: their `dispose` does nothing. A scheduler
 //! from one of the `new_` functions belongs to whoever holds it; when the last clone goes it ends in good order, as by
 //! [`dispose_gracefully`](Scheduler::dispose_gracefully), without blocking.
+//!
+//! A [`Factory`] makes the shared instances and what the `new_` functions give; tests replace it, or install virtual time.
 //!
 //! Waiting work holds no thread: all schedulers share one timer thread. A panic in a task goes to the hooks of
 //! [`on_error`] and hurts nobody; a series goes on after it.
@@ -121,6 +125,20 @@ pub use self::virtual_time::VirtualTimeScheduler;
 pub use crate::periodic::{MissedTicks, PeriodicTask};
 
 /// Runs work now, later or periodically, on threads of its own or of others.
+///
+/// # Examples
+/// ```
+/// use millpond::schedulers::{self, Scheduler, SchedulerExt};
+///
+/// fn twice(on: &dyn Scheduler) -> Result<(), millpond::Rejected> {
+///     on.schedule(|| println!("once"))?;
+///     on.schedule(|| println!("and again"))?;
+///     Ok(())
+/// }
+/// twice(&schedulers::parallel())?;
+/// twice(&schedulers::immediate())?;
+/// # Ok::<(), millpond::Rejected>(())
+/// ```
 pub trait Scheduler: Send + Sync {
     /// Runs `task` as soon as there is a thread for it.
     ///
@@ -222,6 +240,20 @@ impl fmt::Debug for dyn Scheduler + '_ {
 }
 
 /// The three ways to schedule, for closures; for every scheduler.
+///
+/// # Examples
+/// ```
+/// use millpond::schedulers::{self, SchedulerExt};
+/// use std::time::Duration;
+///
+/// let second = Duration::from_secs(1);
+/// let parallel = schedulers::parallel();
+/// parallel.schedule(|| println!("now"))?;
+/// parallel.schedule_after(second, || println!("later"))?;
+/// let ticks = parallel.schedule_periodically(second, second, || println!("again and again"))?;
+/// ticks.dispose();
+/// # Ok::<(), millpond::Rejected>(())
+/// ```
 pub trait SchedulerExt: Scheduler {
     /// Runs `f` as soon as there is a thread for it.
     ///
@@ -264,6 +296,17 @@ impl<S: Scheduler + ?Sized> SchedulerExt for S {}
 /// A slot is the place of one thread. It is busy while it is held by a worker, a series, or a task that is ready or running;
 /// otherwise it is idle. At any moment `submitted = completed + panicked + cancelled + queued +` those that run. Each run
 /// of a series counts as one submitted.
+///
+/// # Examples
+/// ```
+/// use millpond::schedulers::{self, Scheduler};
+///
+/// let files = schedulers::new_bounded_elastic(4, 100, "files", std::time::Duration::from_secs(60))?;
+/// let lane = files.create_worker();
+/// let stats = files.stats();
+/// assert_eq!((stats.max_threads, stats.slots, stats.busy, stats.live_threads), (4, 1, 1, 0));
+/// # Ok::<(), millpond::ConfigError>(())
+/// ```
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct SchedulerStats {
@@ -298,6 +341,47 @@ pub struct SchedulerStats {
 }
 
 /// What stands behind a [`Worker`]: implemented by schedulers.
+///
+/// # Examples
+/// ```
+/// use millpond::schedulers::{self, Disposable, Lane, PeriodicTask, Scheduler, Worker};
+/// use millpond::{Rejected, Task};
+/// use std::sync::Arc;
+/// use std::time::Duration;
+///
+/// /// Says what it is given, and passes it on.
+/// struct Chatty(Worker);
+/// impl Lane for Chatty {
+///     fn schedule_task(&self, task: Task) -> Result<Disposable, Rejected> {
+///         println!("{}", task.id());
+///         self.0.schedule_task(task)
+///     }
+///     fn schedule_task_after(&self, delay: Duration, task: Task) -> Result<Disposable, Rejected> {
+///         println!("{} in {delay:?}", task.id());
+///         self.0.schedule_task_after(delay, task)
+///     }
+///     fn schedule_periodically_task(
+///         &self,
+///         initial: Duration,
+///         period: Duration,
+///         task: PeriodicTask,
+///     ) -> Result<Disposable, Rejected> {
+///         self.0.schedule_periodically_task(initial, period, task)
+///     }
+///     fn dispose(&self) {
+///         self.0.dispose();
+///     }
+///     fn is_disposed(&self) -> bool {
+///         self.0.is_disposed()
+///     }
+///     fn queued(&self) -> usize {
+///         self.0.queued()
+///     }
+/// }
+/// let worker = Worker::from_lane(Arc::new(Chatty(schedulers::single().create_worker())));
+/// worker.schedule(|| println!("work"))?;
+/// # Ok::<(), Rejected>(())
+/// ```
 pub trait Lane: Send + Sync {
     /// As [`Worker::schedule_task`].
     ///
@@ -331,6 +415,20 @@ pub trait Lane: Send + Sync {
 ///
 /// A cheap handle. When the last clone is dropped the lane takes nothing more, finishes what it has, and then gives its
 /// slot free; series that are not disposed go on.
+///
+/// # Examples
+/// ```
+/// use millpond::schedulers::{self, Scheduler};
+/// use std::time::Duration;
+///
+/// let lane = schedulers::parallel().create_worker();
+/// lane.schedule(|| println!("first"))?;
+/// let second = lane.schedule(|| println!("second, never beside the first"))?;
+/// assert!(second.wait(Duration::MAX)?);
+/// lane.dispose();
+/// assert!(lane.schedule(|| ()).is_err());
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
 #[derive(Clone)]
 pub struct Worker {
     lane: Arc<dyn Lane>,
