@@ -166,19 +166,19 @@ impl Player {
                 self.futures.get_mut(t).map_or(json!("no_future"), |future| json!(future.cancel(false)))
             }
             ScheduledStep::Remove { t } => json!(self.ids.get(t).is_some_and(|id| pool.remove(*id))),
-            ScheduledStep::Purge => done(pool.purge()),
+            ScheduledStep::Purge => done(|| _ = pool.purge()),
             ScheduledStep::FutureGet { t, timeout_ms } => match self.futures.get_mut(t) {
                 Some(future) => future.get(millis(*timeout_ms))?,
                 None => json!("no_future"),
             },
-            ScheduledStep::SetRemoveOnCancel { value } => done(pool.set_remove_on_cancel_policy(*value)),
+            ScheduledStep::SetRemoveOnCancel { value } => done(|| pool.set_remove_on_cancel_policy(*value)),
             ScheduledStep::SetContinuePeriodic { value } => {
-                done(pool.set_continue_existing_periodic_tasks_after_shutdown_policy(*value))
+                done(|| pool.set_continue_existing_periodic_tasks_after_shutdown_policy(*value))
             }
             ScheduledStep::SetExecuteDelayed { value } => {
-                done(pool.set_execute_existing_delayed_tasks_after_shutdown_policy(*value))
+                done(|| pool.set_execute_existing_delayed_tasks_after_shutdown_policy(*value))
             }
-            ScheduledStep::Shutdown => done(pool.shutdown()),
+            ScheduledStep::Shutdown => done(|| pool.shutdown()),
             ScheduledStep::ShutdownNow => self.shutdown_now(),
             ScheduledStep::Advance { slots } => self.advance(*slots)?,
         })
@@ -332,7 +332,8 @@ impl Player {
     }
 }
 
-fn done<T>(_: T) -> Value {
+fn done(call: impl FnOnce()) -> Value {
+    call();
     json!("ok")
 }
 

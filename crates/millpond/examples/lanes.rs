@@ -34,7 +34,7 @@ fn main() -> Result<(), Box<dyn Error>> {
     // 2. A report now and then, and one that is too much.
     let report =
         shop.schedule_periodically(Duration::ZERO, Duration::from_millis(20), || println!("report"))?;
-    let refused = (0..30).filter_map(|_| shop.schedule(|| ()).err()).last();
+    let refused = (0..30).find_map(|_| shop.schedule(|| ()).err());
     if let Some(rejected) = refused {
         println!("{rejected}");
     }

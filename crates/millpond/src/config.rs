@@ -37,6 +37,13 @@ pub enum ConfigError {
         /// The option that was 0.
         option: &'static str,
     },
+    /// A scheduler with a fixed number of threads cannot have so many.
+    TooManyThreads {
+        /// The number asked for.
+        threads: usize,
+        /// How many there may be.
+        most: usize,
+    },
     /// Idle threads need a time to live.
     ZeroTtl,
     /// A bounded queue must have room for at least one item.
@@ -78,6 +85,9 @@ impl fmt::Display for ConfigError {
             }
             Self::ZeroThreads { option } => {
                 write!(f, "{option} is 0, but a scheduler needs at least one thread")
+            }
+            Self::TooManyThreads { threads, most } => {
+                write!(f, "parallelism is {threads}, but a scheduler may have at most {most} threads")
             }
             Self::ZeroTtl => f.write_str("ttl is 0s, but idle threads need more than zero"),
             Self::ZeroCapacity { queue } => {

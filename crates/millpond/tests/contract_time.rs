@@ -14,8 +14,8 @@ use millpond::schedulers::{
     Scheduler, SchedulerExt, SchedulerStats, Shared, SlotInfo, Snapshot, VirtualTimeScheduler, Worker,
 };
 use millpond::{
-    Body, CancelOnDrop, Canceller, Clock, ConfigError, Executor, ExecutorService, Hooks, Interrupted,
-    JoinError, ManualClock, MissedTicks, Panic, PeriodicTask, PoolStats, RejectReason, Rejected, RunState,
+    Body, CancelOnDrop, Canceller, Clock, ConfigError, ExecutorService, Hooks, Interrupted, JoinError,
+    ManualClock, MissedTicks, Panic, PeriodicTask, PoolStats, RejectReason, Rejected, RunState,
     ScheduledHandle, ScheduledThreadPoolExecutor, ShutdownReport, Task, TaskHandle, TaskId, TaskInfo, TaskOf,
     WorkerBody, executors,
 };
@@ -67,7 +67,7 @@ impl Hooks for Nothing {}
 #[test]
 fn a_scheduled_pool_has_the_methods_of_its_contract() {
     type Pool = ScheduledThreadPoolExecutor;
-    fn service(_: &(impl ExecutorService + Executor + Clone)) {}
+    fn service(_: &(impl ExecutorService + Clone)) {}
     let built: Result<Pool, ConfigError> = Pool::builder()
         .core_pool_size(1)
         .keep_alive_time(Duration::from_millis(10))
@@ -102,7 +102,8 @@ fn a_scheduled_pool_has_the_methods_of_its_contract() {
     assert!(handle.is_done() && !handle.is_cancelled() && !handle.cancel(true));
     let far = pool.schedule(Duration::MAX, || ()).unwrap();
     assert_eq!(far.remaining_delay(), Duration::MAX);
-    let _: CancelOnDrop<()> = far.cancel_on_drop();
+    let dropped: CancelOnDrop<()> = far.cancel_on_drop();
+    drop(dropped);
 
     let hour = Duration::from_secs(3600);
     let rate: Result<ScheduledHandle<()>, Rejected> = pool.schedule_at_fixed_rate(hour, hour, || ());
@@ -155,7 +156,8 @@ fn a_scheduled_pool_has_the_methods_of_its_contract() {
     let _: fn(&Pool) -> bool = Pool::is_terminated;
     let _: fn(&Pool, Duration) -> Result<bool, Interrupted> = Pool::await_termination;
     let _: fn(&Pool, Duration, Duration) -> ShutdownReport = Pool::shutdown_gracefully;
-    let _: fn(&Pool, fn(WorkerBody) -> io::Result<JoinHandle<()>>) = Pool::set_thread_factory;
+    type ThreadFactory = fn(WorkerBody) -> io::Result<JoinHandle<()>>;
+    let _: fn(&Pool, ThreadFactory) = Pool::set_thread_factory;
     let _: Result<TaskHandle<u8>, Rejected> = pool.submit(|| 1_u8);
     let _: Result<TaskHandle<u8>, Rejected> = pool.submit_task(TaskOf::new(|| 1_u8));
     pool.execute(|| ()).unwrap();

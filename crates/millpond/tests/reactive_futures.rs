@@ -689,7 +689,8 @@ fn a_full_scheduler_has_a_place_for_the_next_turn() {
     let scheduler = schedulers::new_bounded_elastic(1, 1, "full", Duration::from_secs(60)).unwrap();
     let signal = Signal::new();
     let handle = scheduler.spawn_future(signal.clone()).unwrap();
-    eventually(|| signal.is_awaited() && scheduler.stats().queued == 1);
+    // The first turn is over, and the watch is kept.
+    eventually(|| scheduler.stats().completed == 1 && scheduler.stats().queued == 1);
     let (gate, running) = (Gate::new(), Gate::new());
     let (pass, knock) = (gate.clone(), running.clone());
     scheduler

@@ -457,6 +457,26 @@ fn cancelling_for_each_ends_an_endless_stream() {
     assert!(matches!(support::soon(handle), Err(JoinError::Cancelled)));
 }
 
+/// A turn is many items long: it ends with the item under way, also without an interrupt.
+#[test]
+fn a_cancelled_for_each_takes_no_further_item() {
+    let (scheduler, gate, running, count) = (single("stop"), Gate::new(), Gate::new(), Counter::new());
+    let (pass, knock, counts) = (gate.clone(), running.clone(), count.clone());
+    let each = move |n| {
+        counts.add();
+        if n == 2 {
+            knock.open();
+            pass.pass();
+        }
+    };
+    let handle = numbers(100).publish_on(&scheduler).for_each(each).unwrap();
+    running.pass();
+    assert!(handle.cancel(false));
+    gate.open();
+    assert!(scheduler.dispose_gracefully(LONG).unwrap());
+    assert_eq!(count.get(), 3);
+}
+
 #[test]
 fn for_each_is_abandoned_with_its_scheduler_and_refused_after_it() {
     let scheduler = single("each-ends");
@@ -562,6 +582,23 @@ fn dropping_map_on_drops_the_closure_and_what_is_under_way() {
     drop(stream);
     assert_eq!(dropped.get(), 5);
     gate.open();
+}
+
+/// Also if the closure swallows the interrupt, and further items wait for it.
+#[test]
+fn dropping_map_on_ends_the_turn_of_a_closure_that_blocks() {
+    let (scheduler, running, count) = (single("map-turn"), Gate::new(), Counter::new());
+    let (knock, counts) = (running.clone(), count.clone());
+    let mut stream = numbers(100).publish_on(&scheduler).map_on(move |_| {
+        counts.add();
+        knock.open();
+        interrupt::sleep(LONG).unwrap_err();
+    });
+    assert!(Pin::new(&mut stream).poll_next(&mut Context::from_waker(Waker::noop())).is_pending());
+    running.pass();
+    drop(stream);
+    assert!(scheduler.dispose_gracefully(LONG).unwrap());
+    assert_eq!(count.get(), 1);
 }
 
 #[test]

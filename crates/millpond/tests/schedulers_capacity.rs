@@ -49,7 +49,12 @@ fn delayed_tasks_and_series_count_as_waiting() {
     assert_eq!((scheduler.queued(), scheduler.remaining_capacity()), (3, 0));
     assert_full(&scheduler.schedule_after(MINUTE, || {}).unwrap_err(), 4, 3);
     assert_full(&worker.schedule_after(MINUTE, || {}).unwrap_err(), 4, 3);
-    assert_full(&scheduler.schedule_periodically(MINUTE, MINUTE, || {}).unwrap_err(), 4, 3);
+    let runs = Counter::new();
+    let counts = runs.clone();
+    let refused = scheduler.schedule_periodically(MINUTE, MINUTE, move || counts.add()).unwrap_err();
+    assert_full(&refused, 4, 3);
+    refused.into_task().run();
+    assert_eq!(runs.get(), 1, "a refused series comes back as one run");
     ended(&scheduler.schedule(|| {}).unwrap()); // a thread is free: it does not wait
     assert!(delayed.dispose() && series.dispose());
     worker.dispose();

@@ -189,7 +189,7 @@ fn a_disposed_worker_marks_all_its_handles() {
     let scheduler = elastic(2, 100);
     let worker = scheduler.create_worker();
     let handles: Vec<_> =
-        (0..10).map(|_| worker.schedule(|| drop(interrupt::sleep(LONG))).unwrap()).collect();
+        (0..10).map(|_| worker.schedule(|| assert!(interrupt::sleep(LONG).is_err())).unwrap()).collect();
     assert!(!handles.iter().any(Disposable::is_disposed));
     worker.dispose();
     assert!(handles.iter().all(|handle| handle.is_disposed() && handle.is_cancelled()));
@@ -556,7 +556,9 @@ fn nothing_runs_too_early() {
             assert!(told.recv_timeout(LONG).unwrap() >= delay);
             let (tell, told) = mpsc::channel();
             let begin = Instant::now();
-            let tick = move || drop(tell.send(begin.elapsed()));
+            let tick = move || {
+                let _ = tell.send(begin.elapsed()); // nobody listens to the last ones
+            };
             let series = if by_worker {
                 worker.schedule_periodically(delay, 2 * delay, tick)
             } else {
@@ -594,6 +596,28 @@ fn work_runs_when_its_time_has_come_and_not_a_moment_before() {
     eventually(|| runs.get() == 2);
     scheduler.dispose();
     end(&scheduler);
+}
+
+// A time that never comes.
+#[test]
+fn work_that_is_never_due_waits_until_it_is_cancelled() {
+    let time = ManualClock::new();
+    let scheduler = builder(1, 10, &time).build().unwrap();
+    let worker = scheduler.create_worker();
+    let (never, once) = (Counter::new(), Counter::new());
+    let waiting = [
+        scheduler.schedule_after(Duration::MAX, count(&never)).unwrap(),
+        worker.schedule_after(Duration::MAX, count(&never)).unwrap(),
+        scheduler.schedule_periodically(Duration::MAX, Duration::MAX, count(&never)).unwrap(),
+        worker.schedule_periodically(Duration::ZERO, Duration::MAX, count(&once)).unwrap(),
+    ];
+    time.advance(Duration::MAX);
+    eventually(|| once.get() == 1 && scheduler.queued() == 4);
+    assert!(waiting.iter().all(Disposable::dispose));
+    worker.dispose();
+    end(&scheduler);
+    assert_eq!((never.get(), once.get()), (0, 1));
+    assert_settled(&scheduler, 5, 10);
 }
 
 // What happens to runs whose time passed while the series was busy.
@@ -669,10 +693,10 @@ fn many_lanes_with_work_in_time_keep_the_order_of_due_times() {
     let scheduler = builder(3, 10_000, &time).build().unwrap();
     let mut rng = Rng::new();
     let held: Vec<_> = (0..3).map(|_| hold(&scheduler)).collect();
-    let lanes: Vec<(Worker, Log, Vec<(usize, usize)>)> = (0..8)
+    let lanes: Vec<_> = (0..8)
         .map(|_| {
             let (worker, log) = (scheduler.create_worker(), Log::default());
-            let mut expected = Vec::new();
+            let mut expected: Vec<(usize, usize)> = Vec::new();
             for n in 0..100 {
                 let seconds = rng.below(5);
                 let delay = Duration::from_secs(seconds as u64);

@@ -13,8 +13,10 @@ use std::time::Duration;
 
 use millpond::interrupt::{self, Interrupted};
 use millpond::schedulers::{self, Disposable, Scheduler, SchedulerExt};
-use millpond::{ManualClock, RejectReason, executors};
-use scheduling::{MINUTE, assert_settled, builder, elastic, end, ended, hold, hold_lane, per_task, strict};
+use millpond::{JoinError, ManualClock, RejectReason, TaskOf, executors};
+use scheduling::{
+    Held, MINUTE, assert_settled, builder, elastic, end, ended, hold, hold_lane, per_task, strict,
+};
 use support::{
     Counter, Gate, LONG, Rng, SHORT, await_end, block, eventually, interrupt_myself, rounds, threads_named,
     together,
@@ -151,6 +153,27 @@ fn a_task_that_disposes_its_own_scheduler_is_not_interrupted() {
         };
         scheduler.schedule(task).unwrap();
         assert_eq!(told.recv_timeout(LONG), Ok(false));
+        end(&scheduler);
+    }
+}
+
+// RS-094: whoever joins a task that is thrown away does not wait for ever.
+#[test]
+fn handles_of_tasks_that_are_thrown_away_resolve() {
+    for scheduler in kinds("handles") {
+        let held: Vec<Held> = (0..scheduler.stats().max_threads).map(|_| hold(&scheduler)).collect();
+        let joined = |delay| {
+            let (task, handle) = TaskOf::new(|| 42).into_parts();
+            scheduler.schedule_task_after(delay, task).unwrap();
+            handle
+        };
+        let mut handles = [joined(Duration::ZERO), joined(MINUTE)];
+        scheduler.dispose();
+        for handle in &mut handles {
+            let outcome = handle.join_timeout(LONG).expect("it resolves");
+            assert!(matches!(outcome, Err(JoinError::Abandoned | JoinError::Cancelled)), "{outcome:?}");
+        }
+        held.into_iter().for_each(Held::let_go);
         end(&scheduler);
     }
 }
@@ -406,7 +429,11 @@ fn submissions_racing_the_end_are_accepted_or_come_back() {
             let forceful = round % 2 == 0;
             let (taken, ()) = together(submit, move || {
                 pause.dawdle();
-                if forceful { other.dispose() } else { drop(other.dispose_gracefully(Duration::ZERO)) }
+                if forceful {
+                    other.dispose();
+                } else {
+                    other.dispose_gracefully(Duration::ZERO).unwrap();
+                }
             });
             if scheduler.stats().name.contains("elastic") && !forceful {
                 scheduler.dispose(); // on a clock that stands still delayed work would wait for ever

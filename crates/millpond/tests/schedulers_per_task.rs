@@ -36,7 +36,8 @@ fn every_task_has_a_fresh_thread_also_those_of_one_worker() {
     let seen = Arc::new(Mutex::new(HashSet::new()));
     for _ in 0..10 {
         let seen = Arc::clone(&seen);
-        worker.schedule(move || drop(seen.lock().unwrap().insert(thread::current().id()))).unwrap();
+        let note = move || assert!(seen.lock().unwrap().insert(thread::current().id()));
+        worker.schedule(note).unwrap();
     }
     held.let_go();
     end(&scheduler);

@@ -11,7 +11,7 @@ use std::thread::{self, ThreadId};
 use std::time::Duration;
 
 use millpond::interrupt;
-use millpond::schedulers::{BoundedElasticScheduler, Scheduler, SchedulerExt, Worker};
+use millpond::schedulers::{BoundedElasticScheduler, Disposable, Scheduler, SchedulerExt, Worker};
 use millpond::{ManualClock, RejectReason};
 use scheduling::{
     Held, MINUTE, assert_settled, builder, elastic, end, ended, failing, hold, hold_lane, start, strict,
@@ -149,7 +149,9 @@ fn short_tasks_one_after_the_other_stay_on_the_thread_that_became_idle_last() {
     let threads = Arc::new(Mutex::new(HashSet::new()));
     for _ in 0..20 {
         let threads = Arc::clone(&threads);
-        let note = move || drop(threads.lock().unwrap().insert(thread::current().id()));
+        let note = move || {
+            threads.lock().unwrap().insert(thread::current().id());
+        };
         ended(&scheduler.schedule(note).unwrap());
     }
     assert_eq!(threads.lock().unwrap().len(), 1);
@@ -543,6 +545,31 @@ fn a_task_that_runs_in_place_of_waiting_is_interrupted_by_the_end_of_its_schedul
     end(&scheduler);
 }
 
+// RS-041: what is run in place is a task of its own, for interrupts and for panics.
+#[test]
+fn a_task_that_runs_in_place_of_waiting_is_interrupted_and_panics_by_itself() {
+    let scheduler = elastic(1, 10);
+    let (inner, (pass_on, passed)) = (scheduler.clone(), mpsc::channel());
+    let (running, (tell, told)) = (Gate::new(), mpsc::channel());
+    let knock = running.clone();
+    let outer = scheduler.schedule(move || {
+        let sleeps = inner.schedule(move || {
+            knock.open();
+            assert_eq!(interrupt::sleep(LONG), Err(interrupt::Interrupted));
+        });
+        let (sleeps, dies) = (sleeps.unwrap(), inner.schedule(|| support::die("alone")).unwrap());
+        pass_on.send(sleeps.clone()).unwrap();
+        tell.send((sleeps.wait(LONG), dies.wait(LONG), interrupt::is_interrupted())).unwrap();
+    });
+    running.pass();
+    assert!(passed.recv().unwrap().dispose());
+    assert_eq!(told.recv_timeout(LONG), Ok((Ok(true), Ok(true), false)));
+    ended(&outer.unwrap());
+    end(&scheduler);
+    assert_settled(&scheduler, 3, 10);
+    assert_eq!((scheduler.stats().completed, scheduler.stats().panicked), (2, 1));
+}
+
 // RS-041: waiting for one's own end is no wait for ever.
 #[test]
 fn a_task_that_ends_its_own_scheduler_in_good_order_does_not_wait_for_itself() {
@@ -606,7 +633,8 @@ fn sleeping_tasks_on_one_thread_end_when_their_workers_are_disposed() {
         })
         .collect();
     running.pass();
-    sleepers.iter().for_each(Worker::dispose);
+    // The one that runs last: its thread would go on to the next.
+    sleepers.iter().rev().for_each(Worker::dispose);
     eventually(|| scheduler.busy() == 0);
     assert_eq!(completed.get(), 0);
     let stats = scheduler.stats();
@@ -617,7 +645,7 @@ fn sleeping_tasks_on_one_thread_end_when_their_workers_are_disposed() {
 
 // RS-044
 #[test]
-fn a_scheduler_goes_on_after_half_of_its_sleeping_work_was_cancelled() {
+fn a_scheduler_goes_on_after_all_of_its_sleeping_work_was_cancelled() {
     let scheduler = elastic(3, 100);
     let running = Counter::new();
     let sleepers: Vec<_> = (0..50)
@@ -631,12 +659,7 @@ fn a_scheduler_goes_on_after_half_of_its_sleeping_work_was_cancelled() {
         })
         .collect();
     eventually(|| running.get() == 3);
-    for (n, sleeper) in sleepers.iter().enumerate() {
-        if n >= 25 {
-            assert!(sleeper.dispose());
-        }
-    }
-    sleepers[..25].iter().for_each(|sleeper| drop(sleeper.dispose()));
+    assert!(sleepers.iter().rev().all(Disposable::dispose), "first those that wait, then those that run");
     ended(&scheduler.schedule(|| {}).unwrap());
     sleepers.iter().for_each(ended);
     end(&scheduler);

@@ -1,8 +1,8 @@
 //! A bounded pipe between two tasks: one puts items in, the other takes them out, both without blocking.
 //!
-//! All is under one lock, never held while user code runs: wakers are cloned before it is taken, called and dropped after it is
-//! given back, and so are items. A side that finds nothing to do leaves its waker under the same lock hold, so whoever
-//! changes that finds it there.
+//! All is under one lock, never held while user code runs: wakers are cloned before it is taken, called and
+//! dropped after it is given back, and so are items. A side that finds nothing to do leaves its waker under
+//! the same lock hold, so whoever changes that finds it there.
 
 use std::collections::VecDeque;
 use std::mem;
@@ -23,8 +23,8 @@ struct Pipe<T> {
 }
 
 impl<T> Pipe<T> {
-    /// Looks whether there is something to do. If there is not, looks again with a waker at hand, which is then left in
-    /// `place` under the same hold of the lock.
+    /// Looks whether there is something to do. If there is not, looks again with a waker at hand, which is
+    /// then left in `place` under the same hold of the lock.
     fn look_or_wait<R>(
         &self,
         context: &Context<'_>,
@@ -85,8 +85,8 @@ pub(super) struct Unwanted;
 impl<T> Inlet<T> {
     /// Ready when there is room for an item.
     ///
-    /// Who waits here is called when three quarters of the pipe are empty, not for every item: a turn for each would
-    /// cost more than most items do.
+    /// Who waits here is called when three quarters of the pipe are empty, not for every item: a turn for
+    /// each would cost more than most items do.
     pub(super) fn poll_room(&self, context: &Context<'_>) -> Poll<Result<(), Unwanted>> {
         let look = |state: &mut State<T>| {
             if state.unwanted {

@@ -19,19 +19,21 @@ use crate::task::Task;
 pub trait ExecutorFutureExt: Executor + Clone + Send + Sync + 'static {
     /// Runs `future` on this executor and returns a handle to its output.
     ///
-    /// Every wake-up is one submission: a task with the id of the handle that polls the future once. It is never polled by two
-    /// threads at a time. Wake-ups while it waits for its turn or is polled are one wake-up. Between its turns it holds no
-    /// thread and no place in the queue, but a clone of the executor, which therefore lives until the future has ended.
+    /// Every wake-up is one submission: a task with the id of the handle that polls the future once. It is
+    /// never polled by two threads at a time. Wake-ups while it waits for its turn or is polled are one
+    /// wake-up. Between its turns it holds no thread and no place in the queue, but a clone of the executor,
+    /// which therefore lives until the future has ended.
     ///
-    /// The handle has the rules of every [`TaskHandle`]. Cancelling drops the future: at once, or after the poll that is
-    /// under way, which is interrupted if asked for. Its panic goes to the handle. The handle is abandoned, and the
-    /// future dropped, as soon as it is sure that it will not be polled again: the executor refuses a turn or drops it, or
-    /// nobody has a waker any more. A pool that is shut down while the future waits for something outside says so with
-    /// the next wake-up; cancel it if you cannot wait for that.
+    /// The handle has the rules of every [`TaskHandle`]. Cancelling drops the future: at once, or after the
+    /// poll that is under way, which is interrupted if asked for. Its panic goes to the handle. The handle is
+    /// abandoned, and the future dropped, as soon as it is sure that it will not be polled again: the
+    /// executor refuses a turn or drops it, or nobody has a waker any more. A pool that is shut down while
+    /// the future waits for something outside says so with the next wake-up; cancel it if you cannot wait for
+    /// that.
     ///
-    /// The first turn is handed in by this call, the others by whoever wakes the future, its own poll among them. A
-    /// rejection policy that blocks, or runs the task on the caller's thread, does that to them; for futures a policy that
-    /// refuses is the better choice.
+    /// The first turn is handed in by this call, the others by whoever wakes the future, its own poll among
+    /// them. A rejection policy that blocks, or runs the task on the caller's thread, does that to them; for
+    /// futures a policy that refuses is the better choice.
     ///
     /// A worker that joins such a handle takes the turns in its own pool that nobody else takes.
     ///
@@ -68,13 +70,14 @@ impl<E: Executor + Clone + 'static> ExecutorFutureExt for E {}
 pub trait SchedulerFutureExt: Scheduler {
     /// Runs `future` on one worker of this scheduler and returns a handle to its output.
     ///
-    /// As [`ExecutorFutureExt::spawn_future`], with a worker in the place of the executor: the future holds it from this call
-    /// on until it has ended, and with it the scheduler.
+    /// As [`ExecutorFutureExt::spawn_future`], with a worker in the place of the executor: the future holds
+    /// it from this call on until it has ended, and with it the scheduler.
     ///
-    /// When the scheduler ends, by force or gracefully, the future ends too: a turn that waits or is under way may still
-    /// finish it after a graceful end began; otherwise it is dropped and its handle is abandoned. To learn of the end
-    /// while the future is idle, it keeps a series that never runs in its worker, which counts as one waiting task. A
-    /// scheduler without timing refuses that; there a future that is idle notices the end with its next wake-up.
+    /// When the scheduler ends, by force or gracefully, the future ends too: a turn that waits or is under
+    /// way may still finish it after a graceful end began; otherwise it is dropped and its handle is
+    /// abandoned. To learn of the end while the future is idle, it keeps a series that never runs in its
+    /// worker, which counts as one waiting task. A scheduler without timing refuses that; there a future that
+    /// is idle notices the end with its next wake-up.
     ///
     /// # Errors
     /// [`Rejected`] if the scheduler has ended or is full. The task in it polls the future.
@@ -116,8 +119,8 @@ where
 
 /// A worker as an executor for one future, which is told when the worker ends.
 ///
-/// The watch is a series in the worker whose body does nothing and never runs: what counts is that the scheduler drops
-/// it when it ends, or when the worker does.
+/// The watch is a series in the worker whose body does nothing and never runs: what counts is that the
+/// scheduler drops it when it ends, or when the worker does.
 struct OnWorker {
     worker: Worker,
     watch: Mutex<Watch>,
@@ -225,8 +228,8 @@ impl Drop for OnWorker {
     }
 }
 
-/// Runs `future` on the calling thread until it is ready. Blocks, and can be interrupted; a future that is ready wins over
-/// a pending interrupt.
+/// Runs `future` on the calling thread until it is ready. Blocks, and can be interrupted; a future that is
+/// ready wins over a pending interrupt.
 ///
 /// # Errors
 /// [`Interrupted`] if the calling thread is interrupted while it has to wait; the future is dropped.

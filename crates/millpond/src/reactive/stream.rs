@@ -11,6 +11,7 @@ use futures_core::stream::{FusedStream, Stream};
 
 use super::pipe::{Inlet, Out, Outlet, pipe};
 use super::spawn::spawn_on_worker;
+use super::task::in_last_turn;
 use crate::executor::{RejectReason, Rejected};
 use crate::handle::{CancelOnDrop, JoinError, Panic, TaskHandle};
 use crate::interrupt;
@@ -23,14 +24,15 @@ pub const PREFETCH: NonZero<usize> = NonZero::new(256).expect("not zero");
 ///
 /// The [module](super) tells how the two fit together.
 pub trait StreamOn: Stream<Item: Send + 'static> + Sized + Send + 'static {
-    /// What came before runs on `scheduler`: this stream is polled on one of its workers, and its items are delivered to
-    /// whoever polls the result.
+    /// What came before runs on `scheduler`: this stream is polled on one of its workers, and its items are
+    /// delivered to whoever polls the result.
     ///
-    /// So a source that blocks, or computes, never does it on the consumer's thread. At most [`PREFETCH`] items are
-    /// fetched ahead; then the source is not polled until three quarters of them have been taken.
+    /// So a source that blocks, or computes, never does it on the consumer's thread. At most [`PREFETCH`]
+    /// items are fetched ahead; then the source is not polled until three quarters of them have been taken.
     ///
-    /// Nothing is polled before the result is. The worker is held from this call on, until the stream has ended or is dropped.
-    /// Dropping it drops this stream: at once, or, if it is being polled, after that poll, which is interrupted.
+    /// Nothing is polled before the result is. The worker is held from this call on, until the stream has
+    /// ended or is dropped. Dropping it drops this stream: at once, or, if it is being polled, after that
+    /// poll, which is interrupted.
     ///
     /// # Examples
     /// ```
@@ -75,8 +77,8 @@ pub trait StreamOn: Stream<Item: Send + 'static> + Sized + Send + 'static {
         SubscribeOn { stage: Stage::Ahead { upstream, worker, prefetch: prefetch.get() } }
     }
 
-    /// What follows runs on `scheduler`: [`for_each`](PublishOn::for_each) or [`map_on`](PublishOn::map_on), on one of its
-    /// workers, item by item and in order.
+    /// What follows runs on `scheduler`: [`for_each`](PublishOn::for_each) or [`map_on`](PublishOn::map_on),
+    /// on one of its workers, item by item and in order.
     ///
     /// # Examples
     /// ```
@@ -183,8 +185,8 @@ fn refused(rejected: Rejected) -> StreamError {
 
 /// A stream whose source is polled on a scheduler. Made by [`StreamOn::subscribe_on`].
 ///
-/// Its items are `Ok`, in order. If the source panics, or the scheduler refuses it or ends, there is one [`StreamError`]
-/// after the items fetched before; then the stream is over.
+/// Its items are `Ok`, in order. If the source panics, or the scheduler refuses it or ends, there is one
+/// [`StreamError`] after the items fetched before; then the stream is over.
 #[must_use = "streams do nothing unless they are polled"]
 pub struct SubscribeOn<S: Stream> {
     stage: Stage<S>,
@@ -300,10 +302,11 @@ impl<S: Stream> Future for Pump<S> {
     }
 }
 
-/// The items of one turn: at most `most`, so that others get their turn too, and none after an interrupt. Whoever
-/// cancels with one, or ends the scheduler, need not wait for the rest; after any other the next turn goes on.
+/// The items of one turn: at most `most`, so that others get their turn too, and none after an interrupt or
+/// when the turn is the last. Whoever cancels, or ends the scheduler, waits for one item and not for the
+/// rest.
 fn turn_of(most: usize) -> impl Iterator<Item = usize> {
-    (0..most).take_while(|_| !interrupt::is_interrupted())
+    (0..most).take_while(|_| !in_last_turn() && !interrupt::is_interrupted())
 }
 
 /// Lets others have their turn, and asks for the next.
@@ -332,11 +335,11 @@ where
 {
     /// Consumes the stream on the scheduler: calls `f` with every item, one after the other, beginning now.
     ///
-    /// The handle is done when the stream is. A panic of `f` or of the stream goes to it; cancelling it drops both. If
-    /// the scheduler ends first it is abandoned. Since there is nobody else to poll it, the stream is polled on
-    /// the worker too; put a [`subscribe_on`](StreamOn::subscribe_on) before it if its source has to run elsewhere. After as
-    /// many items as may be under way, or after an interrupt, others on the same thread have their turn: only then can a
-    /// cancel take effect.
+    /// The handle is done when the stream is. A panic of `f` or of the stream goes to it; cancelling it drops
+    /// both. If the scheduler ends first it is abandoned. Since there is nobody else to poll it, the stream
+    /// is polled on the worker too; put a [`subscribe_on`](StreamOn::subscribe_on) before it if its source
+    /// has to run elsewhere. After as many items as may be under way others on the same thread have their
+    /// turn. A cancel takes effect after the item that `f` is at.
     ///
     /// # Errors
     /// [`Rejected`] if the scheduler has ended or is full.
@@ -349,9 +352,9 @@ where
 
     /// A stream of what `f` makes of the items. `f` runs on the scheduler, one item at a time, in order.
     ///
-    /// This stream is polled where the result is polled, as upstream of Reactor's `publishOn` stays where it was; its items go to the
-    /// worker and come back. At most as many as `prefetch` says are under way: waiting for `f`, in it, or
-    /// waiting to be taken.
+    /// This stream is polled where the result is polled, as upstream of Reactor's `publishOn` stays where it
+    /// was; its items go to the worker and come back. At most as many as `prefetch` says are under way:
+    /// waiting for `f`, in it, or waiting to be taken.
     pub fn map_on<U, F>(self, f: F) -> MapOn<S, U, F>
     where
         F: FnMut(S::Item) -> U + Send + 'static,
@@ -395,9 +398,9 @@ impl<S, F> Unpin for ForEach<S, F> {}
 
 /// A stream of what a closure on a scheduler makes of the items of another. Made by [`PublishOn::map_on`].
 ///
-/// Its items are `Ok`, in order. If the closure panics, or the scheduler refuses it or ends, there is one [`StreamError`] after
-/// what was made before; items that were under way are lost with it. Then the stream is over. A panic of the
-/// source is the poller's own.
+/// Its items are `Ok`, in order. If the closure panics, or the scheduler refuses it or ends, there is one
+/// [`StreamError`] after what was made before; items that were under way are lost with it. Then the stream is
+/// over. A panic of the source is the poller's own.
 #[must_use = "streams do nothing unless they are polled"]
 pub struct MapOn<S: Stream, U, F> {
     /// There until it has ended.

@@ -1,15 +1,16 @@
 //! A future as a task: polled in turns on an executor, and seen from outside as a [`TaskHandle`].
 //!
-//! Three parts. The [`FutureCore`] has the future, then its result, and whoever waits; the handle holds it. The
-//! [`Poller`] is what wakers are made of, and what a turn under way holds. A [`Turn`] is one submission to the
-//! executor: one poll. So the executor and the wakers keep the poller, the poller keeps the core, and nothing that the
-//! core holds keeps the poller: when nobody is left who could wake the future, the poller goes, and
-//! resolves the handle as abandoned. A handle never waits for a future that nobody will poll.
+//! Three parts. The [`FutureCore`] has the future, then its result, and whoever waits; the handle holds it.
+//! The [`Poller`] is what wakers are made of, and what a turn under way holds. A [`Turn`] is one submission
+//! to the executor: one poll. So the executor and the wakers keep the poller, the poller keeps the core, and
+//! nothing that the core holds keeps the poller: when nobody is left who could wake the future, the poller
+//! goes, and resolves the handle as abandoned. A handle never waits for a future that nobody will poll.
 //!
-//! All changes happen under one small lock, held for a few instructions and never while user code runs: the future, its
-//! destructor, its result's, a waker, the executor.
+//! All changes happen under one small lock, held for a few instructions and never while user code runs: the
+//! future, its destructor, its result's, a waker, the executor.
 
 use std::any::Any;
+use std::cell::RefCell;
 use std::fmt;
 use std::future::Future;
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -23,7 +24,7 @@ use crate::handle::{
     drop_quietly, quietly,
 };
 use crate::interrupt::{self, Interrupter, Sleeper, Wake};
-use crate::sync::{Arc, AtomicBool, AtomicU8, AtomicU64, Mutex, Ordering, Weak, mutant};
+use crate::sync::{Arc, AtomicBool, AtomicU8, AtomicU64, Mutex, Ordering, Weak, mutant, thread_local};
 use crate::task::{Task, TaskId};
 
 /// Where a future is between two polls.
@@ -35,12 +36,13 @@ use crate::task::{Task, TaskId};
 /// Idle -> Queued              woken: whoever did it hands the next turn in
 /// any -> Over                 ready, panicked, cancelled, abandoned
 ///
-/// Why no wake-up is lost: a wake-up changes the phase under the lock, and so does the end of a poll. If the wake-up
-/// is first, the end of the poll finds Notified and hands in a turn. If the end of the poll is first, the wake-up finds
-/// Idle and hands one in itself. In Queued a turn is still to come, and its poll begins after the wake-up.
+/// Why no wake-up is lost: a wake-up changes the phase under the lock, and so does the end of a poll. If the
+/// wake-up is first, the end of the poll finds Notified and hands in a turn. If the end of the poll is first,
+/// the wake-up finds Idle and hands one in itself. In Queued a turn is still to come, and its poll begins
+/// after the wake-up.
 ///
-/// Why it is never polled by two: a turn is handed in only by whoever changed the phase to Queued, and there is
-/// one way out of Queued for a turn, under the lock. Model: `loom_tests::reactive`.
+/// Why it is never polled by two: a turn is handed in only by whoever changed the phase to Queued, and there
+/// is one way out of Queued for a turn, under the lock. Model: `loom_tests::reactive`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Phase {
     Idle,
@@ -52,13 +54,16 @@ enum Phase {
 
 pub(crate) struct FutureCore<F: Future> {
     id: TaskId,
-    /// A [`TaskState`]: Pending until the first poll, then Running until the phase is Over. Written only under `cell`.
+    /// A [`TaskState`]: Pending until the first poll, then Running until the phase is Over. Written only
+    /// under `cell`.
     state: AtomicU8,
     /// Of the turn that is queued: there is at most one.
     place: Place,
-    /// How often a turn was left in the queue of a pool while a thread waited for the future: the thread may have to
-    /// run it itself.
+    /// How often a turn was left in the queue of a pool while a thread waited for the future: the thread may
+    /// have to run it itself.
     left_to_waiter: AtomicU64,
+    /// No turn will be taken after the one that is queued or under way. Written only under `cell`.
+    lost: AtomicBool,
     cell: Mutex<Cell<F>>,
 }
 
@@ -68,8 +73,6 @@ struct Cell<F: Future> {
     future: Option<Pin<Box<F>>>,
     /// There until Over, so that a waker which outlives the future does not keep a pool or a worker.
     executor: Option<Arc<dyn Executor>>,
-    /// No turn will be taken after the one that is queued or under way.
-    lost: bool,
     /// There from the end until it is taken.
     result: Option<Result<F::Output, Panic>>,
     /// There while Polling or Notified: how to interrupt it.
@@ -129,11 +132,11 @@ where
             state: AtomicU8::new(TaskState::Pending as u8),
             place: Place::new(),
             left_to_waiter: AtomicU64::new(0),
+            lost: AtomicBool::new(false),
             cell: Mutex::new(Cell {
                 phase: Phase::Queued,
                 future: Some(Box::pin(future)),
                 executor: Some(executor),
-                lost: false,
                 result: None,
                 runner: None,
                 home: None,
@@ -181,7 +184,7 @@ where
             return Pause::Again;
         }
         cell.phase = Phase::Idle;
-        if cell.lost {
+        if self.lost.load(Ordering::Relaxed) {
             self.set_state(TaskState::Abandoned);
             let remains = cell.end();
             drop(cell);
@@ -232,8 +235,8 @@ where
         }
     }
 
-    /// A turn was handed in. If it waits in a pool, and a thread waits for the future, that thread may be the only one
-    /// who can run it.
+    /// A turn was handed in. If it waits in a pool, and a thread waits for the future, that thread may be the
+    /// only one who can run it.
     fn call_waiter(&self) {
         let cell = self.cell.lock();
         if let (Some(_), Waiter::Thread(sleeper)) = (&cell.home, &cell.waiter) {
@@ -406,6 +409,9 @@ where
 pub(super) trait Losing: Send + Sync {
     /// The turn that is queued or under way may still end the future; if there is none, it is abandoned.
     fn no_more_turns(&self);
+
+    /// It is over, or will be after this turn: what a turn does from here on is for nothing.
+    fn is_ending(&self) -> bool;
 }
 
 impl<F> Losing for FutureCore<F>
@@ -414,13 +420,54 @@ where
     F::Output: Send + 'static,
 {
     fn no_more_turns(&self) {
-        let mut cell = self.cell.lock();
-        cell.lost = true;
+        let cell = self.cell.lock();
+        // Relaxed: whoever reads it takes it for a hint, or has the lock.
+        self.lost.store(true, Ordering::Relaxed);
         let idle = cell.phase == Phase::Idle;
         drop(cell);
         if idle {
             self.abandon();
         }
+    }
+
+    fn is_ending(&self) -> bool {
+        self.is_done() || self.lost.load(Ordering::Relaxed)
+    }
+}
+
+thread_local! {
+    /// The future that this thread polls now.
+    static POLLED: RefCell<Option<Arc<dyn Losing>>> = nothing();
+}
+
+fn nothing() -> RefCell<Option<Arc<dyn Losing>>> {
+    RefCell::new(None)
+}
+
+/// The turn under way on this thread is the last: the future was cancelled, or its executor has ended. For
+/// futures of ours that do many things in one turn. Whoever cancels says so before the interrupt, so code
+/// that swallows the interrupt is not called again.
+pub(super) fn in_last_turn() -> bool {
+    let ending = |polled: &RefCell<Option<Arc<dyn Losing>>>| {
+        polled.borrow().as_ref().is_some_and(|future| future.is_ending())
+    };
+    POLLED.try_with(ending).unwrap_or(false)
+}
+
+/// While it lives this thread polls a future; afterwards what it polled before.
+struct Polling(Option<Arc<dyn Losing>>);
+
+impl Polling {
+    fn of(future: Arc<dyn Losing>) -> Polling {
+        Polling(POLLED.try_with(|polled| polled.replace(Some(future))).unwrap_or(None))
+    }
+}
+
+impl Drop for Polling {
+    fn drop(&mut self) {
+        let before = self.0.take();
+        // The last one to hold the future drops it without the borrow.
+        drop(POLLED.try_with(|polled| polled.replace(before)));
     }
 }
 
@@ -438,12 +485,12 @@ where
     F: Future + Send + 'static,
     F::Output: Send + 'static,
 {
-    /// Hands in the next turn, for whoever has changed the phase to Queued. If the executor refuses it or panics the turn is
-    /// dropped, and with it the future.
+    /// Hands in the next turn, for whoever has changed the phase to Queued. If the executor refuses it or
+    /// panics the turn is dropped, and with it the future.
     ///
-    /// True: the executor wanted to run it here and now, inside this call, and `in_a_turn` says that the caller can do
-    /// that itself. Otherwise a future that wakes itself would fill the stack of an executor that runs its
-    /// tasks on the caller's thread.
+    /// True: the executor wanted to run it here and now, inside this call, and `in_a_turn` says that the
+    /// caller can do that itself. Otherwise a future that wakes itself would fill the stack of an executor
+    /// that runs its tasks on the caller's thread.
     fn hand_in(self: &Arc<Self>, in_a_turn: bool) -> bool {
         let Some(executor) = self.core.cell.lock().executor.clone() else { return false };
         let turn = Turn::new(self, in_a_turn.then(Sleeper::current));
@@ -491,8 +538,8 @@ where
     poller: Arc<Poller<F>>,
     /// It was run, or dropped, or there was never a task for it.
     used: AtomicBool,
-    /// The thread that hands it in at the end of a turn, and polls on by itself if the executor runs the task inside
-    /// that very call. The two flags are touched by that thread only.
+    /// The thread that hands it in at the end of a turn, and polls on by itself if the executor runs the task
+    /// inside that very call. The two flags are touched by that thread only.
     giver: Option<Arc<Sleeper>>,
     in_call: AtomicBool,
     deferred: AtomicBool,
@@ -526,9 +573,11 @@ where
         self.giver.as_ref().is_some_and(here) && self.in_call.load(Ordering::Relaxed)
     }
 
-    /// Polls once, and again as long as the executor gives the turn back to us. `settle` is told about the first poll.
+    /// Polls once, and again as long as the executor gives the turn back to us. `settle` is told about the
+    /// first poll.
     fn poll(&self, settle: &mut dyn FnMut(Outcome)) {
         let waker = Waker::from(Arc::clone(&self.poller));
+        let _polling = Polling::of(Arc::clone(&self.poller.core) as Arc<dyn Losing>);
         let mut told = false;
         let mut settle = |outcome| {
             if !std::mem::replace(&mut told, true) {
@@ -559,8 +608,8 @@ where
     }
 }
 
-/// Drops a future that is ready before its output is handed out, as what a closure captured is gone when it returns. A
-/// panic there is the task's.
+/// Drops a future that is ready before its output is handed out, as what a closure captured is gone when it
+/// returns. A panic there is the task's.
 fn drop_before<F, T>(future: F, output: T) -> Result<T, Box<dyn Any + Send>> {
     match catch_unwind(AssertUnwindSafe(|| drop(future))) {
         Ok(()) => Ok(output),

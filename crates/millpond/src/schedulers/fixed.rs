@@ -9,6 +9,9 @@ use crate::config::ConfigError;
 use crate::sync::Arc;
 use crate::threads::plain_threads;
 
+/// More threads than this no system has, and each takes its place when the scheduler is made.
+const MOST_THREADS: usize = 1 << 16;
+
 /// A scheduler with one thread, started with its first task and called after `name`.
 pub(super) fn single(name: &str) -> Result<Arc<dyn Scheduler>, ConfigError> {
     static NUMBERS: AtomicU64 = AtomicU64::new(1);
@@ -20,6 +23,9 @@ pub(super) fn parallel(threads: usize, name: &str) -> Result<Arc<dyn Scheduler>,
     static NUMBERS: AtomicU64 = AtomicU64::new(1);
     if threads == 0 {
         return Err(ConfigError::ZeroThreads { option: "parallelism" });
+    }
+    if threads > MOST_THREADS {
+        return Err(ConfigError::TooManyThreads { threads, most: MOST_THREADS });
     }
     Ok(fixed(threads, name, format!("parallel({threads},{name:?})"), &NUMBERS))
 }

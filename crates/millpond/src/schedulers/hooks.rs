@@ -6,13 +6,14 @@
 
 use std::any::Any;
 use std::fmt;
-use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 
 use super::job::Work;
 use crate::executor::{RejectReason, Rejected};
-use crate::handle::Panic;
+use crate::handle::{Outcome, Panic};
+use crate::interrupt::Nested;
 use crate::periodic::Body;
-use crate::sync::{Arc, Global, Mutex};
+use crate::sync::{Arc, AtomicBool, Global, Mutex, Ordering};
 use crate::task::{Task, TaskInfo};
 
 /// Things with keys, in order of their first coming.
@@ -146,20 +147,21 @@ pub(crate) fn pass_schedule_hooks(info: &TaskInfo, work: Work) -> Result<Work, R
     if hooks.is_empty() {
         return Ok(work);
     }
+    let series = matches!(work, Work::Series(_));
     let cell = Arc::new(Mutex::new(Some(work)));
-    let inner = Arc::clone(&cell);
+    let panicked = Arc::new(AtomicBool::new(false));
+    let (inner, has_panicked) = (Arc::clone(&cell), Arc::clone(&panicked));
     let mut body: Option<Body> = None;
     let passed = quietly(|| {
-        let first: Body = Box::new(move || run_in(&inner));
+        let first: Body = Box::new(move || run_in(&inner, &has_panicked));
         body = Some(hooks.iter().fold(first, |body, hook| hook(body)));
     });
     match body {
-        Some(body) if passed => Ok(Work::Body(body)),
+        Some(body) if passed => Ok(if series { Work::Series(body) } else { Work::Hooked(body, panicked) }),
         _ => {
             let work = cell.lock().take();
             let task = match work {
-                Some(Work::Once(task)) => task,
-                Some(Work::Body(mut body)) => Task::known_as(info.clone(), move || body()),
+                Some(work) => work.into_task(info.clone()),
                 None => Task::known_as(info.clone(), || {}),
             };
             Err(Rejected::new(task, RejectReason::CallbackPanicked))
@@ -168,18 +170,24 @@ pub(crate) fn pass_schedule_hooks(info: &TaskInfo, work: Work) -> Result<Work, R
 }
 
 /// Runs what lies in the cell: a task once, the body of a series each time.
-fn run_in(cell: &Mutex<Option<Work>>) {
+fn run_in(cell: &Mutex<Option<Work>>, panicked: &AtomicBool) {
     let work = cell.lock().take();
-    match work {
-        None => {}
-        Some(Work::Once(task)) => task.run(),
-        Some(Work::Body(mut body)) => {
-            let ran = catch_unwind(AssertUnwindSafe(&mut body));
-            *cell.lock() = Some(Work::Body(body));
-            if let Err(payload) = ran {
-                std::panic::resume_unwind(payload);
-            }
+    let payload = match work {
+        None => None,
+        Some(Work::Once(task)) => {
+            let _frame = Nested::enter();
+            let mut settle = |outcome| panicked.store(outcome == Outcome::Panicked, Ordering::Relaxed);
+            task.once().run_settled(&mut settle).panic
         }
+        Some(Work::Hooked(mut body, _)) => catch_unwind(AssertUnwindSafe(&mut body)).err(),
+        Some(Work::Series(mut body)) => {
+            let ran = catch_unwind(AssertUnwindSafe(&mut body));
+            *cell.lock() = Some(Work::Series(body));
+            ran.err()
+        }
+    };
+    if let Some(payload) = payload {
+        resume_unwind(payload); // through the hooks' own code, to whoever runs it
     }
 }
 

@@ -15,8 +15,14 @@ use crate::task::Task;
 const NAME: &str = "immediate";
 
 /// Runs work on the calling thread.
-#[derive(Debug, Default)]
+#[derive(Debug, Default, Clone)]
 pub(super) struct Immediate {
+    shared: Arc<Counts>,
+}
+
+/// Shared with the workers.
+#[derive(Debug, Default)]
+struct Counts {
     disposed: AtomicBool,
     // Relaxed: statistics.
     submitted: AtomicU64,
@@ -27,7 +33,7 @@ pub(super) struct Immediate {
 
 impl Immediate {
     fn refuse(&self, task: Task, reason: RejectReason) -> Rejected {
-        self.rejected.fetch_add(1, Ordering::Relaxed);
+        self.shared.rejected.fetch_add(1, Ordering::Relaxed);
         Rejected::new(task, reason).by_scheduler(SchedulerFacts { name: NAME.into(), full: None })
     }
 
@@ -35,14 +41,14 @@ impl Immediate {
         if self.is_disposed() {
             return Err(self.refuse(task, RejectReason::Shutdown));
         }
-        self.submitted.fetch_add(1, Ordering::Relaxed);
+        self.shared.submitted.fetch_add(1, Ordering::Relaxed);
         match catch_unwind(AssertUnwindSafe(|| task.run())) {
             Ok(()) => {
-                self.completed.fetch_add(1, Ordering::Relaxed);
+                self.shared.completed.fetch_add(1, Ordering::Relaxed);
                 Ok(Disposable::over())
             }
             Err(payload) => {
-                self.panicked.fetch_add(1, Ordering::Relaxed);
+                self.shared.panicked.fetch_add(1, Ordering::Relaxed);
                 resume_unwind(payload)
             }
         }
@@ -69,11 +75,11 @@ impl Scheduler for Immediate {
 
     fn create_worker(&self) -> Worker {
         let closed = AtomicBool::new(self.is_disposed());
-        Worker::from_lane(Arc::new(ImmediateLane { immediate: Immediate::default(), closed }))
+        Worker::from_lane(Arc::new(ImmediateLane { immediate: self.clone(), closed }))
     }
 
     fn dispose(&self) {
-        self.disposed.store(true, Ordering::SeqCst);
+        self.shared.disposed.store(true, Ordering::SeqCst);
     }
 
     fn dispose_gracefully(&self, _timeout: Duration) -> Result<bool, Interrupted> {
@@ -86,7 +92,7 @@ impl Scheduler for Immediate {
     }
 
     fn is_disposed(&self) -> bool {
-        self.disposed.load(Ordering::SeqCst)
+        self.shared.disposed.load(Ordering::SeqCst)
     }
 
     fn stats(&self) -> SchedulerStats {
@@ -95,10 +101,10 @@ impl Scheduler for Immediate {
             name: NAME.to_owned(),
             disposed: self.is_disposed(),
             remaining_capacity: u64::MAX,
-            submitted: read(&self.submitted),
-            completed: read(&self.completed),
-            panicked: read(&self.panicked),
-            rejected: read(&self.rejected),
+            submitted: read(&self.shared.submitted),
+            completed: read(&self.shared.completed),
+            panicked: read(&self.shared.panicked),
+            rejected: read(&self.shared.rejected),
             ..SchedulerStats::default()
         }
     }

@@ -5,16 +5,16 @@
 //! is the business of its home, the scheduler: cancelling tells the home afterwards, which takes the empty job out of
 //! its queue. A series goes back from running to waiting after each run, until it is cancelled.
 
-use std::any::Any;
 use std::fmt;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::thread::{self, ThreadId};
 use std::time::Duration;
 
 use crate::executor::{RejectReason, Rejected};
+use crate::handle::{Outcome, Payload};
 use crate::interrupt::{self, Interrupted, Interrupter, Sleeper, Wake};
 use crate::periodic::{Body, PeriodicTask, Rhythm};
-use crate::sync::{Arc, GivenAway, Mutex, Weak, deadline_after};
+use crate::sync::{Arc, AtomicBool, GivenAway, Mutex, Ordering, Weak, deadline_after};
 use crate::task::{Task, TaskInfo};
 use crate::timer_queue::Key;
 
@@ -23,23 +23,38 @@ use super::engine::LaneCore;
 /// What a job does.
 pub(crate) enum Work {
     Once(Task),
-    /// Work that went through the schedule hooks, and the body of a series.
-    Body(Body),
+    /// A task that went through the schedule hooks; true once it has panicked, wherever the panic went.
+    Hooked(Body, Arc<AtomicBool>),
+    /// The body of a series.
+    Series(Body),
 }
 
 impl Work {
-    /// Runs it. Returns the payload of a panic that no handle keeps, and the body, which a series needs again.
-    fn run(self) -> (Option<Box<dyn Any + Send>>, Option<Body>) {
+    /// Runs it.
+    fn run(self) -> Ended {
         match self {
-            Work::Once(task) => (task.once().run_settled(&mut |_| {}).panic, None),
-            Work::Body(mut body) => (catch_unwind(AssertUnwindSafe(&mut body)).err(), Some(body)),
+            Work::Once(task) => {
+                let mut outcome = Outcome::Succeeded;
+                let payload = task.once().run_settled(&mut |settled| outcome = settled).panic;
+                Ended { panicked: outcome == Outcome::Panicked, payload, body: None }
+            }
+            Work::Hooked(mut body, panicked) => {
+                let payload = catch_unwind(AssertUnwindSafe(&mut body)).err();
+                quietly(|| drop(body));
+                let panicked = payload.is_some() || panicked.load(Ordering::Relaxed);
+                Ended { panicked, payload, body: None }
+            }
+            Work::Series(mut body) => {
+                let payload = catch_unwind(AssertUnwindSafe(&mut body)).err();
+                Ended { panicked: payload.is_some(), payload, body: Some(body) }
+            }
         }
     }
 
-    fn into_task(self, info: TaskInfo) -> Task {
+    pub(crate) fn into_task(self, info: TaskInfo) -> Task {
         match self {
             Work::Once(task) => task,
-            Work::Body(mut body) => Task::known_as(info, move || body()),
+            Work::Hooked(body, _) | Work::Series(body) => Task::known_as(info, body),
         }
     }
 }
@@ -107,6 +122,9 @@ pub(crate) struct Run(Work);
 /// How a run ended.
 pub(crate) struct Ended {
     pub(crate) panicked: bool,
+    /// A panic that no handle keeps.
+    payload: Option<Payload>,
+    /// That of a series, which needs it again.
     body: Option<Body>,
 }
 
@@ -142,12 +160,11 @@ impl Job {
 
     /// Runs it; what panics is told to the error hooks.
     pub(crate) fn run(&self, run: Run) -> Ended {
-        let (payload, body) = run.0.run();
-        let panicked = payload.is_some();
-        if let Some(payload) = payload {
+        let mut ended = run.0.run();
+        if let Some(payload) = ended.payload.take() {
             super::hooks::report(&self.info, payload);
         }
-        Ended { panicked, body }
+        ended
     }
 
     /// After a run of a series: true if it is to run again; the body is then back in its place.
@@ -157,7 +174,7 @@ impl Job {
         if again {
             cell.state = JobState::Waiting;
             cell.runner = None;
-            cell.work = ended.body.take().map(Work::Body);
+            cell.work = ended.body.take().map(Work::Series);
         }
         again
     }
@@ -309,8 +326,7 @@ impl PeriodicTask {
 
     /// A refused series, as a task that runs its body once.
     pub(crate) fn into_task(self) -> Task {
-        let mut body = self.body.into_inner();
-        Task::known_as(self.info, move || body())
+        Task::known_as(self.info, self.body.into_inner())
     }
 }
 
@@ -341,8 +357,11 @@ enum Kind {
 
 /// A disposable that is only a callback.
 struct Call {
-    f: Mutex<Option<GivenAway<Box<dyn FnOnce() + Send>>>>,
+    f: Mutex<Option<Callback>>,
 }
+
+/// Given away when it is called.
+type Callback = GivenAway<Box<dyn FnOnce() + Send>>;
 
 impl Disposable {
     pub(crate) fn of(job: Arc<Job>) -> Disposable {
@@ -375,13 +394,14 @@ impl Disposable {
         match &self.kind {
             Kind::Job(job) => job.dispose(),
             Kind::Over => false,
-            Kind::Call(call) => match call.f.lock().take() {
-                Some(f) => {
+            Kind::Call(call) => {
+                let f = call.f.lock().take(); // and the lock is free again: it is the user's
+                let first = f.is_some();
+                if let Some(f) = f {
                     quietly(f.into_inner());
-                    true
                 }
-                None => false,
-            },
+                first
+            }
         }
     }
 

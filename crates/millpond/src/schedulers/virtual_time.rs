@@ -634,7 +634,7 @@ impl Scheduler for View {
         task: PeriodicTask,
     ) -> Result<Disposable, Rejected> {
         let (info, body, rhythm) = task.into_series(period);
-        self.handle.room.submit(None, (info, Work::Body(body)), initial, Some(rhythm))
+        self.handle.room.submit(None, (info, Work::Series(body)), initial, Some(rhythm))
     }
 
     fn create_worker(&self) -> Worker {
@@ -709,7 +709,7 @@ impl Lane for VirtualLane {
         task: PeriodicTask,
     ) -> Result<Disposable, Rejected> {
         let (info, body, rhythm) = task.into_series(period);
-        self.room.submit(Some(&self.cell), (info, Work::Body(body)), initial, Some(rhythm))
+        self.room.submit(Some(&self.cell), (info, Work::Series(body)), initial, Some(rhythm))
     }
 
     fn dispose(&self) {

@@ -14,7 +14,12 @@
 //! says that it is parked under the same lock; whoever then finds it parked and has work wakes it. Dispose and submit
 //! meet under the lock too: either the submission sees the phase, or the dispose sees the task.
 
+mod ending;
+mod intake;
 mod lane;
+mod lines;
+mod scheduler;
+mod slot;
 mod state;
 mod thread;
 
@@ -23,26 +28,20 @@ mod thread;
 mod models;
 
 use std::fmt;
-use std::future::Future;
-use std::io;
-use std::pin::Pin;
-use std::task::{Context, Poll};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
-use self::lane::LaneHandle;
-use self::state::{After, EndWaiter, Full, Phase, SlotRef, State, Thread, Timed};
-use super::hooks::{self, Decorators};
-use super::job::{Disposable, Job, JobHome, Spot, Work};
-use super::{Scheduler, SchedulerStats, Worker};
+use self::state::{After, Phase, State, Timed};
+use super::SchedulerStats;
+use super::job::{Job, JobHome, Spot};
+use super::waiters::{Ends, Waiters};
 use crate::clock::Clock;
-use crate::executor::{RejectReason, Rejected, SchedulerFacts};
-use crate::interrupt::{Interrupted, Sleeper, Wake};
-use crate::periodic::{PeriodicTask, Rhythm};
+use crate::executor::RejectReason;
+use crate::interrupt::Interrupted;
 use crate::sync::{Arc, Mutex, MutexGuard, Weak, deadline_after};
-use crate::task::{Task, TaskInfo};
 use crate::timers::{Alarm, Ring};
 
 pub(crate) use self::lane::LaneCore;
+pub(super) use self::scheduler::Slots;
 pub(super) use self::thread::{Carrier, NotCarried, in_non_blocking_thread};
 
 /// How slots come and go.
@@ -81,6 +80,8 @@ pub(crate) struct Engine {
     timing: bool,
     max: usize,
     alarm: Alarm,
+    /// Those who wait for the end.
+    waiters: Waiters,
     state: Mutex<State>,
     me: Weak<Engine>,
 }
@@ -98,23 +99,6 @@ impl Drop for Handle {
 
 /// After this time a thread that could not be started is tried again, if work relies on it whose submitter is gone.
 const SOON: Duration = Duration::from_millis(50);
-
-/// Work on its way in.
-struct Order {
-    info: TaskInfo,
-    work: Work,
-    delay: Duration,
-    rhythm: Option<Rhythm>,
-}
-
-/// How a look under the lock ended.
-enum Step {
-    Taken,
-    /// First the decorators are to be told of this slot.
-    Announce(state::Permit),
-    Refused(RejectReason, Option<Full>),
-}
-
 impl Engine {
     fn new(plan: Plan) -> Arc<Engine> {
         let name: Arc<str> = plan.name.into();
@@ -127,6 +111,7 @@ impl Engine {
             clock: plan.clock,
             timing: plan.timing,
             max: plan.max,
+            waiters: Waiters::default(),
             state: Mutex::new(State::new(Weak::clone(me), name, plan.shape, plan.soft, plan.max, cap)),
             me: Weak::clone(me),
         })
@@ -177,11 +162,8 @@ impl Engine {
         for (slot, decorators) in after.closed {
             decorators.closed(&slot);
         }
-        for waiter in after.ended {
-            match waiter {
-                EndWaiter::Thread(sleeper) => sleeper.unpark(),
-                EndWaiter::Task(waker) => hooks::quietly_wake(waker),
-            }
+        if after.ended {
+            self.waiters.wake_all();
         }
         outcome
     }
@@ -202,243 +184,6 @@ impl Engine {
         if !self.carrier.is_ours() && reason == RejectReason::Shutdown {
             self.dispose();
         }
-    }
-
-    // ---- work comes in
-
-    fn check_timing(
-        &self,
-        delay: Duration,
-        rhythm: Option<Rhythm>,
-    ) -> Result<(), (RejectReason, Option<io::Error>)> {
-        let later = |rhythm| matches!(rhythm, Some(Rhythm::Rate(period, _)) if !period.is_zero());
-        if !self.timing && (!delay.is_zero() || later(rhythm)) {
-            return Err((RejectReason::NotTimeCapable, None));
-        }
-        let needs_alarm = self.timing && (!delay.is_zero() || rhythm.is_some());
-        match self.alarm.prepare() {
-            Err(error) if needs_alarm => Err((RejectReason::SpawnFailed, Some(error))),
-            _ => Ok(()), // without it idle slots are not let go, which is no reason to refuse anything
-        }
-    }
-
-    /// Makes the job of an order, if nothing speaks against it before the lock is taken.
-    fn make_job(&self, order: Order) -> Result<Arc<Job>, Rejected> {
-        let Order { info, work, delay, rhythm } = order;
-        let home = Weak::clone(&self.me) as Weak<dyn JobHome>;
-        if self.is_disposed() {
-            let job = Job::new(info, work, rhythm, home);
-            return Err(self.rejected(&job, RejectReason::Shutdown, None));
-        }
-        if let Err((reason, source)) = self.check_timing(delay, rhythm) {
-            let job = Job::new(info, work, rhythm, home);
-            let rejected = self.rejected(&job, reason, None);
-            return Err(match source {
-                Some(source) => rejected.because(source),
-                None => rejected,
-            });
-        }
-        match hooks::pass_schedule_hooks(&info, work) {
-            Ok(work) => Ok(Job::new(info, work, rhythm, home)),
-            Err(rejected) => {
-                self.lock().counted.rejected += 1;
-                Err(rejected.by_scheduler(SchedulerFacts { name: Arc::clone(&self.name), full: None }))
-            }
-        }
-    }
-
-    fn rejected(&self, job: &Job, reason: RejectReason, full: Option<Full>) -> Rejected {
-        self.lock().counted.rejected += 1;
-        let full = full.map(|full| (full.would_be, full.cap));
-        job.refused(reason).by_scheduler(SchedulerFacts { name: Arc::clone(&self.name), full })
-    }
-
-    /// Takes `job` by `step`, which is tried under the lock, again after decorators have been told of a new slot.
-    fn take(
-        self: &Arc<Self>,
-        job: Arc<Job>,
-        mut step: impl FnMut(&mut State, &mut After, Option<state::Permit>) -> Step,
-    ) -> Result<Disposable, Rejected> {
-        let mut permit = None;
-        loop {
-            let (outcome, after) = self.under_lock(|state, after| {
-                if state.phase != Phase::Live {
-                    if let Some(permit) = permit.take() {
-                        state.give_back(permit, after);
-                    }
-                    return Step::Refused(RejectReason::Shutdown, None);
-                }
-                let outcome = step(state, after, permit.take());
-                if matches!(outcome, Step::Taken) {
-                    state.counted.submitted += 1;
-                }
-                outcome
-            });
-            let performed = self.perform(after);
-            match outcome {
-                Step::Taken => return self.taken(job, performed),
-                Step::Refused(reason, full) => return Err(self.rejected(&job, reason, full)),
-                Step::Announce(for_slot) => {
-                    if !self.announce(for_slot.slot()) {
-                        let slot = for_slot.slot();
-                        drop(for_slot);
-                        self.locked(|state, after| state.remove_if_unused(slot, after));
-                        return Err(self.rejected(&job, RejectReason::CallbackPanicked, None));
-                    }
-                    permit = Some(for_slot);
-                }
-            }
-        }
-    }
-
-    /// The job is in. If the thread for it could not be started it is taken back, unless somebody else has it by now.
-    fn taken(
-        self: &Arc<Self>,
-        job: Arc<Job>,
-        performed: Result<(), NotCarried>,
-    ) -> Result<Disposable, Rejected> {
-        let Err(failed) = performed else { return Ok(Disposable::of(job)) };
-        let undone = self.locked(|state, after| {
-            let undone = state.undo(&job, after);
-            if undone {
-                state.counted.submitted -= 1;
-            }
-            if self.carrier.is_ours() && state.is_stuck() {
-                state.retry = Some(self.clock.tick_after(SOON)); // others relied on that thread
-            }
-            state.end_if_done(after);
-            undone
-        });
-        self.dispose_if_shut_down(failed.reason);
-        if !undone {
-            return Ok(Disposable::of(job));
-        }
-        let rejected = self.rejected(&job, failed.reason, None);
-        Err(match failed.source {
-            Some(source) => rejected.because(source),
-            None => rejected,
-        })
-    }
-
-    /// Tells the decorators of a slot that is used for the first time. False: one of them panicked.
-    fn announce(self: &Arc<Self>, slot: SlotRef) -> bool {
-        let info = self.lock().info(slot.index);
-        let Some(decorators) = Decorators::announce(&info) else { return false };
-        self.locked(|state, _| {
-            if let Some(there) = state.slot(slot) {
-                there.decorators.get_or_insert(decorators);
-            }
-        });
-        true
-    }
-
-    fn submit(self: &Arc<Self>, task: Task, delay: Duration) -> Result<Disposable, Rejected> {
-        let info = task.info().clone();
-        let job = self.make_job(Order { info, work: Work::Once(task), delay, rhythm: None })?;
-        if delay.is_zero() { self.submit_now(job) } else { self.submit_later(job, delay) }
-    }
-
-    fn submit_now(self: &Arc<Self>, job: Arc<Job>) -> Result<Disposable, Rejected> {
-        let me = Arc::clone(&job);
-        self.take(job, move |state, after, permit| {
-            let permit = match held(state, permit) {
-                Ok(permit) => permit,
-                Err(announce) => return announce,
-            };
-            match state.put(&me, permit, false, after) {
-                Ok(()) => Step::Taken,
-                Err(full) => Step::Refused(RejectReason::Saturated, Some(full)),
-            }
-        })
-    }
-
-    fn submit_later(self: &Arc<Self>, job: Arc<Job>, delay: Duration) -> Result<Disposable, Rejected> {
-        let me = Arc::clone(&job);
-        self.take(job, move |state, _, _| {
-            if let Err(full) = state.take_place_anywhere() {
-                return Step::Refused(RejectReason::Saturated, Some(full));
-            }
-            let number = state.next();
-            state.waiting += 1;
-            let key = state.timers.insert(self.clock.tick_after(delay), number, Timed::Job(Arc::clone(&me)));
-            *me.spot.lock() = Spot::Timers(key);
-            Step::Taken
-        })
-    }
-
-    /// A series without a worker is a lane of its own.
-    fn submit_series(self: &Arc<Self>, order: Order) -> Result<Disposable, Rejected> {
-        let delay = order.delay;
-        let job = self.make_job(order)?;
-        let me = Arc::clone(&job);
-        self.take(job, move |state, after, permit| {
-            let permit = match held(state, permit) {
-                Ok(permit) => permit,
-                Err(announce) => return announce,
-            };
-            if let Err(full) = state.take_place(permit.slot()) {
-                state.give_back(permit, after);
-                return Step::Refused(RejectReason::Saturated, Some(full));
-            }
-            let lane = LaneCore::new(state.next(), permit.slot(), Some(permit), false);
-            lane.cell.lock().finishing = true;
-            state.lanes.insert(lane.id, Arc::clone(&lane));
-            state.into_lane(&lane, Arc::clone(&me), self.clock.tick_after(delay), after);
-            Step::Taken
-        })
-    }
-
-    fn submit_to_lane(
-        self: &Arc<Self>,
-        lane: &Arc<LaneCore>,
-        info: TaskInfo,
-        work: Work,
-        delay: Duration,
-        rhythm: Option<Rhythm>,
-    ) -> Result<Disposable, Rejected> {
-        let job = self.make_job(Order { info, work, delay, rhythm })?;
-        let me = Arc::clone(&job);
-        self.take(job, move |state, after, permit| {
-            let cell = lane.cell.lock();
-            let closed = cell.closed || cell.finishing;
-            drop(cell);
-            if closed {
-                if let Some(permit) = permit {
-                    state.give_back(permit, after);
-                }
-                return Step::Refused(RejectReason::WorkerDisposed, None);
-            }
-            match permit {
-                Some(permit) => state.give_back(permit, after), // the lane has one
-                None if needs_announcement(state, lane.home) => {
-                    return Step::Announce(state.hold(lane.home.index));
-                }
-                None => {}
-            }
-            let at_once = delay.is_zero() && !me.is_series() && state.could_start_now(lane);
-            if at_once {
-                state.force_place(lane.home);
-            } else if let Err(full) = state.take_place(lane.home) {
-                return Step::Refused(RejectReason::Saturated, Some(full));
-            }
-            state.into_lane(lane, Arc::clone(&me), self.clock.tick_after(delay), after);
-            Step::Taken
-        })
-    }
-
-    fn create_lane(self: &Arc<Self>) -> Arc<LaneCore> {
-        let _ = self.alarm.prepare(); // as in `check_timing`
-        self.locked(|state, _| {
-            let id = state.next();
-            if state.phase != Phase::Live {
-                return LaneCore::new(id, SlotRef { index: usize::MAX, id: 0 }, None, true);
-            }
-            let index = state.pick();
-            let permit = state.hold(index);
-            let lane = LaneCore::new(id, permit.slot(), Some(permit), false);
-            state.lanes.insert(id, Arc::clone(&lane));
-            lane
-        })
     }
 
     // ---- the end
@@ -475,33 +220,31 @@ impl Engine {
 
     fn wait_for_end(self: &Arc<Self>, timeout: Duration) -> Result<bool, Interrupted> {
         let deadline = deadline_after(timeout);
-        let me = Sleeper::current();
-        self.lock().waiting_for_end.push(EndWaiter::Thread(Arc::clone(&me)));
-        let wake = me.wait(deadline, || self.lock().has_ended());
-        self.lock()
-            .waiting_for_end
-            .retain(|waiter| !matches!(waiter, EndWaiter::Thread(sleeper) if Arc::ptr_eq(sleeper, &me)));
-        match wake {
-            Wake::Ready => {
-                self.join_threads();
-                self.carrier.retire(false);
-                let left = deadline
-                    .map_or(Duration::MAX, |at| at.saturating_duration_since(std::time::Instant::now()));
-                self.carrier.await_retirement(left)
-            }
-            Wake::TimedOut => Ok(false),
-            Wake::Interrupted => Err(Interrupted),
+        if !self.waiters.wait(timeout, || self.has_ended())? {
+            return Ok(false);
         }
+        let left = deadline.map_or(Duration::MAX, |at| at.saturating_duration_since(Instant::now()));
+        self.carrier.await_retirement(left)
     }
 
-    /// All threads have done their last work. Waits for the operating system to be through with them too.
+    /// All work is done and no thread looks for more. Waits for the operating system to be through with the threads too: one
+    /// of those who ask does it, and then the others look again.
     fn join_threads(&self) {
-        let exited = std::mem::take(&mut self.lock().exited);
+        let mut state = self.lock();
+        let exited = std::mem::take(&mut state.exited);
+        if exited.is_empty() {
+            return;
+        }
+        state.joining += exited.len();
+        drop(state);
+        let joined = exited.len();
         for thread in exited {
             if thread.thread().id() != std::thread::current().id() {
                 let _ = thread.join(); // a panic of a thread that a factory wrapped around ours is not our affair
             }
         }
+        self.lock().joining -= joined;
+        self.waiters.wake_all();
     }
 
     fn stats(&self) -> SchedulerStats {
@@ -525,25 +268,6 @@ impl Engine {
         }
     }
 }
-
-/// The permit that was given, or one for a slot that is picked now, if decorators know that slot.
-fn held(state: &mut State, permit: Option<state::Permit>) -> Result<state::Permit, Step> {
-    if let Some(permit) = permit {
-        return Ok(permit);
-    }
-    let index = state.pick();
-    let permit = state.hold(index);
-    if needs_announcement(state, permit.slot()) { Err(Step::Announce(permit)) } else { Ok(permit) }
-}
-
-fn needs_announcement(state: &mut State, slot: SlotRef) -> bool {
-    let Some(there) = state.slot(slot) else { return false };
-    if there.decorators.is_none() && !hooks::there_are_decorators() {
-        there.decorators = Some(Decorators::none());
-    }
-    there.decorators.is_none()
-}
-
 impl JobHome for Engine {
     fn cancelled(&self, job: &Arc<Job>) {
         let Some(me) = self.me.upgrade() else { return };
@@ -596,114 +320,30 @@ impl Ring for Engine {
     }
 }
 
+impl Ends for Engine {
+    fn begin_drain(&self) {
+        if let Some(me) = self.me.upgrade() {
+            Engine::begin_drain(&me);
+        }
+    }
+
+    /// Also for the operating system, and an executor that is ours has been told.
+    fn has_ended(&self) -> bool {
+        if !self.lock().has_ended() {
+            return false;
+        }
+        self.join_threads();
+        self.carrier.retire(false);
+        self.lock().joining == 0
+    }
+
+    fn waiters(&self) -> &Waiters {
+        &self.waiters
+    }
+}
+
 impl fmt::Debug for Engine {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Engine").field("name", &self.name).finish_non_exhaustive()
-    }
-}
-
-/// A scheduler on the engine. A cheap handle.
-#[derive(Clone)]
-pub(super) struct Slots {
-    handle: Arc<Handle>,
-}
-
-impl Slots {
-    pub(super) fn new(plan: Plan) -> Slots {
-        Slots { handle: Arc::new(Handle { engine: Engine::new(plan) }) }
-    }
-
-    fn engine(&self) -> &Arc<Engine> {
-        &self.handle.engine
-    }
-}
-
-impl Scheduler for Slots {
-    fn schedule_task(&self, task: Task) -> Result<Disposable, Rejected> {
-        self.engine().submit(task, Duration::ZERO)
-    }
-
-    fn schedule_task_after(&self, delay: Duration, task: Task) -> Result<Disposable, Rejected> {
-        self.engine().submit(task, delay)
-    }
-
-    fn schedule_periodically_task(
-        &self,
-        initial: Duration,
-        period: Duration,
-        task: PeriodicTask,
-    ) -> Result<Disposable, Rejected> {
-        let (info, body, rhythm) = task.into_series(period);
-        let order = Order { info, work: Work::Body(body), delay: initial, rhythm: Some(rhythm) };
-        self.engine().submit_series(order)
-    }
-
-    fn create_worker(&self) -> Worker {
-        let lane = self.engine().create_lane();
-        Worker::from_lane(Arc::new(LaneHandle { handle: Arc::clone(&self.handle), lane }))
-    }
-
-    fn dispose(&self) {
-        self.engine().dispose();
-    }
-
-    fn dispose_gracefully(&self, timeout: Duration) -> Result<bool, Interrupted> {
-        let engine = self.engine();
-        engine.begin_drain();
-        if thread::is_current(engine) {
-            return Ok(false); // it would wait for itself
-        }
-        engine.wait_for_end(timeout)
-    }
-
-    fn disposal(&self) -> Pin<Box<dyn Future<Output = ()> + Send>> {
-        Box::pin(Disposal { engine: Arc::clone(self.engine()) })
-    }
-
-    fn is_disposed(&self) -> bool {
-        self.engine().is_disposed()
-    }
-
-    fn stats(&self) -> SchedulerStats {
-        self.engine().stats()
-    }
-}
-
-impl fmt::Debug for Slots {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        self.stats().fmt(f)
-    }
-}
-
-impl fmt::Display for Slots {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(&self.engine().name)
-    }
-}
-
-/// The graceful end as a future.
-struct Disposal {
-    engine: Arc<Engine>,
-}
-
-impl Future for Disposal {
-    type Output = ();
-
-    fn poll(self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<()> {
-        let engine = &self.engine;
-        engine.begin_drain();
-        let mut state = engine.lock();
-        if state.has_ended() {
-            drop(state);
-            engine.join_threads();
-            engine.carrier.retire(false);
-            return Poll::Ready(());
-        }
-        let waker = context.waker();
-        let known = |waiter: &EndWaiter| matches!(waiter, EndWaiter::Task(task) if task.will_wake(waker));
-        if !state.waiting_for_end.iter().any(known) {
-            state.waiting_for_end.push(EndWaiter::Task(waker.clone()));
-        }
-        Poll::Pending
     }
 }

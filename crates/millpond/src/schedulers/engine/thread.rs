@@ -8,8 +8,10 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::thread::JoinHandle;
 use std::time::Duration;
 
+use super::ending::Done;
 use super::lane::LanePhase;
-use super::state::{After, Done, Handed, Phase, SlotRef, State, Thread};
+use super::slot::{Handed, SlotRef, Thread};
+use super::state::{After, State};
 use super::{Engine, Shape};
 use crate::executor::{Executor, ExecutorService, RejectReason};
 use crate::handle::Outcome;
@@ -176,7 +178,7 @@ impl Engine {
                 state.abandon_slot(slot, after); // the executor has taken it, and thrown it away
             }
             if promised {
-                state.carried(slot, ticket, join, after);
+                state.carried(slot, ticket, join);
             }
             state.end_if_done(after);
         });
@@ -189,8 +191,7 @@ impl Engine {
 
 impl State {
     /// Whoever was to start the thread says that it will come, or that it has been there.
-    fn carried(&mut self, slot: SlotRef, ticket: u64, join: Option<JoinHandle<()>>, after: &mut After) {
-        let live = self.phase == Phase::Live;
+    fn carried(&mut self, slot: SlotRef, ticket: u64, join: Option<JoinHandle<()>>) {
         let old = match self.slot(slot).filter(|there| there.ticket == ticket) {
             Some(there) => {
                 if matches!(there.thread, Thread::Coming) {
@@ -200,20 +201,14 @@ impl State {
             }
             None => join,
         };
-        if let Some(old) = old {
-            if live { after.detached.push(old) } else { self.exited.push(old) }
-        }
+        self.left(old);
     }
 
     /// The thread of a slot leaves.
     fn leave(&mut self, slot: SlotRef, after: &mut After) {
         self.live_threads -= 1;
-        if self.phase != Phase::Live
-            && let Some(there) = self.slot(slot)
-            && let Some(join) = there.join.take()
-        {
-            self.exited.push(join);
-        }
+        let thread = self.slot(slot).and_then(|there| there.join.take());
+        self.left(thread);
         self.end_if_done(after);
     }
 }
@@ -346,7 +341,7 @@ impl SlotLife {
             let done = Done { job: &job, lane: lane.as_ref(), slot: Some(self.slot), outcome, again };
             state.finish(done, after);
             // First the next thing, then the permit: a slot with work to do is not let go in between.
-            let next = self.find_after_run(state, after);
+            let next = self.find_after_run(state, again, after);
             if let Some(permit) = permit {
                 state.give_back(permit, after);
             }
@@ -367,14 +362,19 @@ impl SlotLife {
         next
     }
 
-    /// As `find`; where every task has a fresh thread, the next one is for another.
-    fn find_after_run(&self, state: &mut State, after: &mut After) -> Next {
+    /// As `find`; where every task has a fresh thread, the next one is for another. So it is in an executor after a run of a
+    /// series: one without a period would keep the executor's thread for ever.
+    fn find_after_run(&self, state: &mut State, series: bool, after: &mut After) -> Next {
         let next = self.find(state, after);
-        let Next::Run(handed, ..) = next else { return next };
-        if !matches!(self.engine.shape, Shape::PerTask) {
-            let decorators = state.slot(self.slot).and_then(|slot| slot.decorators.clone());
-            return Next::Run(handed, decorators, state.info(self.slot.index));
+        let passes_on = match self.engine.shape {
+            Shape::PerTask => true,
+            Shape::Bursts => series,
+            Shape::Fixed | Shape::Elastic { .. } => false,
+        };
+        if !passes_on {
+            return next;
         }
+        let Next::Run(handed, ..) = next else { return next };
         let there = state.slot(self.slot).expect("it has work, so it is there");
         there.running = None;
         there.handed = Some(handed);
@@ -404,13 +404,23 @@ fn outcome(ended: Option<&Ended>) -> Outcome {
     }
 }
 
-/// Runs `job` here, inside what this thread runs now, if the thread is one of the scheduler's and the job could start.
+/// Runs `job` here, inside what this thread runs now, if the thread is one of the scheduler's and the job could start. What
+/// its lane has to do before is run first.
 pub(super) fn help(engine: &Arc<Engine>, job: &Arc<Job>) {
     if !is_current(engine) {
         return;
     }
-    let claimed = engine.locked(|state, after| state.claim(job, after));
-    let Some(Handed { job, lane, permit }) = claimed else { return };
+    while let Some(handed) = engine.locked(|state, after| state.claim(job, after)) {
+        let done = Arc::ptr_eq(&handed.job, job);
+        run_in_place(engine, handed);
+        if done {
+            return;
+        }
+    }
+}
+
+fn run_in_place(engine: &Arc<Engine>, handed: Handed) {
+    let Handed { job, lane, permit } = handed;
     let nested = Nested::enter();
     let mut ended = job.begin().map(|run| job.run(run));
     drop(nested);
@@ -431,7 +441,7 @@ pub(super) fn help(engine: &Arc<Engine>, job: &Arc<Job>) {
 }
 
 impl State {
-    /// Takes a job that is ready for running it in place.
+    /// Takes what has to run for `job` to be done: the job, or the head of its lane.
     fn claim(&mut self, job: &Arc<Job>, after: &mut After) -> Option<Handed> {
         let spot = std::mem::take(&mut *job.spot.lock());
         match spot {
@@ -443,25 +453,31 @@ impl State {
                 Some(Handed { job: Arc::clone(job), lane: None, permit: Some(permit) })
             }
             Spot::Lane(lane, key) => {
+                *job.spot.lock() = Spot::Lane(Arc::clone(&lane), key); // taken away if it is the head
                 let mut cell = lane.cell.lock();
-                let first = cell.heap.first().is_some_and(|(_, first)| Arc::ptr_eq(first, job));
-                let may = first && cell.phase != LanePhase::Running;
-                if may {
-                    cell.phase = LanePhase::InLine;
-                }
-                drop(cell);
-                let claimed = if may { self.claim_head(&lane, after) } else { None };
-                if claimed.is_none() {
-                    *job.spot.lock() = Spot::Lane(lane, key);
+                if cell.phase == LanePhase::Running {
                     return None;
                 }
+                cell.phase = LanePhase::InLine;
+                drop(cell);
+                let head = self.claim_head(&lane, after)?;
                 self.running += 1;
-                Some(Handed { job: Arc::clone(job), lane: Some(lane), permit: None })
+                Some(Handed { job: head, lane: Some(lane), permit: None })
             }
-            other => {
-                *job.spot.lock() = other;
+            Spot::Nowhere => self.claim_handed(job),
+            Spot::Timers(key) => {
+                *job.spot.lock() = Spot::Timers(key);
                 None
             }
         }
+    }
+
+    /// Takes a job that was handed to a thread which is not there yet. When it comes it finds nothing to do.
+    fn claim_handed(&mut self, job: &Arc<Job>) -> Option<Handed> {
+        self.slots
+            .iter_mut()
+            .flatten()
+            .filter(|slot| matches!(slot.thread, Thread::Coming | Thread::Promised))
+            .find_map(|slot| slot.handed.take_if(|handed| Arc::ptr_eq(&handed.job, job)))
     }
 }
