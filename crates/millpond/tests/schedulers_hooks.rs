@@ -181,6 +181,59 @@ fn a_hook_may_come_back_to_the_hooks() {
     assert_eq!(scheduler.stats().rejected, 0);
 }
 
+/// A schedule hook runs in the middle of a submission, which is what makes these races sure to happen.
+#[test]
+fn an_end_that_comes_in_the_middle_of_a_submission_is_not_missed() {
+    let _alone = alone();
+    let single = || schedulers::single_worker(&schedulers::new_single("below").unwrap());
+    let meanwhile = |end: Box<dyn Fn() + Send + Sync>| {
+        schedulers::on_schedule("end", move |body| {
+            end();
+            body
+        });
+    };
+    // Its worker is disposed of: the lane has taken it, and gives it up again.
+    for series in [false, true] {
+        let scheduler = single();
+        let worker = scheduler.create_worker();
+        let mine = worker.clone();
+        meanwhile(Box::new(move || mine.dispose()));
+        let task = match series {
+            false => worker.schedule_after(MINUTE, || {}),
+            true => worker.schedule_periodically(MINUTE, MINUTE, || {}),
+        };
+        assert!(task.unwrap().is_cancelled());
+        assert_eq!((scheduler.stats().queued, scheduler.stats().cancelled), (0, 1));
+    }
+    // The scheduler begins to end in good order: a series ends, a one-shot that was under way runs.
+    let scheduler = single();
+    let mine = Arc::downgrade(&scheduler);
+    meanwhile(Box::new(move || {
+        let _ = mine.upgrade().map(|mine| mine.dispose_gracefully(Duration::ZERO));
+    }));
+    let series = scheduler.schedule_periodically(MINUTE, MINUTE, || {}).unwrap();
+    assert!(series.is_cancelled());
+    assert_eq!(scheduler.dispose_gracefully(LONG), Ok(true));
+    let scheduler = single();
+    let (mine, ran) = (Arc::downgrade(&scheduler), Counter::new());
+    meanwhile(Box::new(move || {
+        let _ = mine.upgrade().map(|mine| mine.dispose_gracefully(Duration::ZERO));
+    }));
+    let count = ran.clone();
+    scheduler.schedule(move || count.add()).unwrap();
+    assert_eq!(scheduler.dispose_gracefully(LONG), Ok(true));
+    assert_eq!(ran.get(), 1);
+    // The scheduler is disposed of: the submission is refused.
+    let scheduler = single();
+    let mine = Arc::downgrade(&scheduler);
+    meanwhile(Box::new(move || {
+        let _ = mine.upgrade().map(|mine| mine.dispose());
+    }));
+    assert_eq!(scheduler.schedule(|| {}).unwrap_err().reason(), RejectReason::Shutdown);
+    assert_eq!((scheduler.stats().submitted, scheduler.stats().rejected), (0, 1));
+    assert_eq!(scheduler.dispose_gracefully(LONG), Ok(true));
+}
+
 /// An error hook that notes what it is told.
 fn listening(key: &'static str, notes: &Notes<String>) {
     let notes = notes.clone();

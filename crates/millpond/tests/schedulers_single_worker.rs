@@ -3,15 +3,18 @@
 mod support;
 
 use std::future::Future;
-use std::pin::pin;
+use std::pin::{Pin, pin};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::task::{Context, Poll, Wake, Waker};
 use std::thread;
 use std::time::Duration;
 
-use millpond::schedulers::{self, BoundedElasticScheduler, Disposable, Scheduler, SchedulerExt, Worker};
-use millpond::{ManualClock, RejectReason, Task, TaskOf, interrupt};
+use millpond::schedulers::{
+    self, BoundedElasticScheduler, Disposable, Lane, PeriodicTask, Scheduler, SchedulerExt, SchedulerStats,
+    Worker,
+};
+use millpond::{Interrupted, ManualClock, RejectReason, Rejected, Task, TaskOf, interrupt};
 use support::{Counter, Gate, LONG, Notes, SHORT, block, die, eventually, rounds};
 
 const SECOND: Duration = Duration::from_secs(1);
@@ -401,6 +404,107 @@ fn waiting_inside_the_original_for_the_lane_helps_it() {
     let task = original.schedule(move || n.add(mine.schedule(|| {}).unwrap().wait(LONG)));
     assert_eq!(task.unwrap().wait(LONG), Ok(true));
     assert_eq!(answers.take(), [Ok(true)]);
+}
+
+/// A scheduler whose lanes are slow to answer: what they are given has had its first run by then.
+struct Late(Arc<dyn Scheduler>);
+
+struct LateLane(Worker);
+
+impl LateLane {
+    fn answer(&self, given: Result<Disposable, Rejected>) -> Result<Disposable, Rejected> {
+        assert_eq!(self.0.schedule(|| {}).unwrap().wait(LONG), Ok(true));
+        given
+    }
+}
+
+impl Lane for LateLane {
+    fn schedule_task(&self, task: Task) -> Result<Disposable, Rejected> {
+        self.answer(self.0.schedule_task(task))
+    }
+    fn schedule_task_after(&self, delay: Duration, task: Task) -> Result<Disposable, Rejected> {
+        self.answer(self.0.schedule_task_after(delay, task))
+    }
+    fn schedule_periodically_task(
+        &self,
+        initial: Duration,
+        period: Duration,
+        task: PeriodicTask,
+    ) -> Result<Disposable, Rejected> {
+        self.answer(self.0.schedule_periodically_task(initial, period, task))
+    }
+    fn dispose(&self) {
+        self.0.dispose();
+    }
+    fn is_disposed(&self) -> bool {
+        self.0.is_disposed()
+    }
+    fn queued(&self) -> usize {
+        self.0.queued()
+    }
+}
+
+impl Scheduler for Late {
+    fn schedule_task(&self, task: Task) -> Result<Disposable, Rejected> {
+        self.0.schedule_task(task)
+    }
+    fn schedule_task_after(&self, delay: Duration, task: Task) -> Result<Disposable, Rejected> {
+        self.0.schedule_task_after(delay, task)
+    }
+    fn schedule_periodically_task(
+        &self,
+        initial: Duration,
+        period: Duration,
+        task: PeriodicTask,
+    ) -> Result<Disposable, Rejected> {
+        self.0.schedule_periodically_task(initial, period, task)
+    }
+    fn create_worker(&self) -> Worker {
+        Worker::from_lane(Arc::new(LateLane(self.0.create_worker())))
+    }
+    fn dispose(&self) {
+        self.0.dispose();
+    }
+    fn dispose_gracefully(&self, timeout: Duration) -> Result<bool, Interrupted> {
+        self.0.dispose_gracefully(timeout)
+    }
+    fn disposal(&self) -> Pin<Box<dyn Future<Output = ()> + Send>> {
+        self.0.disposal()
+    }
+    fn is_disposed(&self) -> bool {
+        self.0.is_disposed()
+    }
+    fn stats(&self) -> SchedulerStats {
+        self.0.stats()
+    }
+}
+
+#[test]
+fn a_series_that_ends_before_its_submission_has_returned_does_not_wait_for_its_next_time() {
+    let single = schedulers::single_worker(&Late(schedulers::new_single("one").unwrap()));
+    let mine = Arc::downgrade(&single);
+    let series = single
+        .schedule_periodically(Duration::ZERO, LONG, move || {
+            let single = mine.upgrade().unwrap();
+            assert_eq!(single.dispose_gracefully(Duration::ZERO), Ok(false));
+        })
+        .unwrap();
+    assert!(series.is_cancelled());
+    assert_eq!(single.dispose_gracefully(LONG / 2), Ok(true));
+    assert_eq!(single.stats().panicked, 0);
+    assert_settled(&*single, 1);
+}
+
+#[test]
+fn a_task_that_ran_before_its_submission_has_returned_was_not_cancelled() {
+    let single = schedulers::single_worker(&Late(schedulers::new_single("one").unwrap()));
+    let mine = Arc::downgrade(&single);
+    let task = single
+        .schedule(move || mine.upgrade().unwrap().dispose_gracefully(Duration::ZERO).map(drop).unwrap());
+    let task = task.unwrap();
+    assert!(task.is_disposed() && !task.is_cancelled());
+    assert_eq!(single.dispose_gracefully(LONG), Ok(true));
+    assert_settled(&*single, 1);
 }
 
 /// Submissions, disposals of workers, of tasks and of the whole, all at once: nothing is lost and the slot comes back.

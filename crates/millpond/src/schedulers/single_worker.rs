@@ -162,9 +162,7 @@ enum Turn {
 impl Ticket {
     fn begin(&self) -> Turn {
         let mut register = self.core.register.lock();
-        let phase = register.phase;
         let Some(entry) = register.entries.get_mut(&self.number) else { return Turn::Foreign };
-        entry.ended |= phase == Phase::Disposed || (entry.series && phase != Phase::Live);
         if entry.ended {
             return Turn::Leave;
         }
@@ -316,12 +314,15 @@ impl Core {
             Err(rejected) => return Err(self.withdraw(number, rejected)),
         };
         let mut register = self.register.lock();
-        let phase = register.phase;
         let Some(entry) = register.entries.get_mut(&number) else { return Ok(handle) };
         entry.handle = Some(handle.clone());
-        entry.ended |= entry.series && phase != Phase::Live;
-        // Its end may have come before anybody had the handle. A series that runs sees to its own end.
-        let unwanted = entry.disposed || (entry.ended && entry.state == State::Waiting);
+        // Its end may have come before anybody had the handle. What runs sees to its own end.
+        let at_rest = match entry.state {
+            State::Waiting => true,
+            State::Running(_) => false,
+            State::Done => entry.series,
+        };
+        let unwanted = entry.disposed || (entry.ended && at_rest);
         drop(register);
         if unwanted {
             handle.dispose();
