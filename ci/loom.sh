@@ -11,4 +11,4 @@ export RUSTFLAGS="--cfg loom ${RUSTFLAGS:-}"
 
 # `loom_tests` and, for the pool, `models` are the modules they are in.
 [ "$#" -gt 0 ] || set -- loom_tests models
-exec cargo test -p millpond --lib --release --target-dir target/loom -- "$@"
+exec cargo test -p millpond --all-features --lib --release --target-dir target/loom -- "$@"

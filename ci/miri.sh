@@ -14,7 +14,7 @@ fi
 
 # Leaks: a pool that is dropped ends without being waited for, so its threads may outlive `main`.
 export MIRIFLAGS="${MIRIFLAGS:-} -Zmiri-ignore-leaks -Zmiri-disable-isolation"
-miri=(cargo +nightly miri test -p millpond --target-dir target/miri)
+miri=(cargo +nightly miri test -p millpond --all-features --target-dir target/miri)
 
 "${miri[@]}" --doc "$@"
 if [ -e crates/millpond/tests/scope.rs ]; then

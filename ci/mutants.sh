@@ -13,6 +13,10 @@ mutants=(
     publish_and_hope
     guess_room
     interrupt_whatever_runs
+    stay_listed_as_idle
+    start_a_running_lane
+    park_without_looking
+    forget_the_line
     trust_the_leader
     lead_for_ever
     keep_the_lead
@@ -21,10 +25,11 @@ mutants=(
     keep_what_waits
     run_again_regardless
     forget_the_place
+    forget_the_notice
 )
 
 export RUSTFLAGS="--cfg loom" LOOM_MAX_PREEMPTIONS=2
-models=(cargo test -q -p millpond --lib --release --target-dir target/loom)
+models=(cargo test -q -p millpond --all-features --lib --release --target-dir target/loom)
 "${models[@]}" --no-run
 
 missed=0

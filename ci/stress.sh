@@ -16,7 +16,7 @@ case "$runs" in
 esac
 busy="${BUSY:-$((2 * $(getconf _NPROCESSORS_ONLN 2>/dev/null || echo 2)))}"
 
-cargo test --workspace --no-run
+cargo test --workspace --all-features --no-run
 
 log="$(mktemp)"
 loops=()
@@ -35,7 +35,7 @@ done
 
 for ((run = 1; run <= runs; run++)); do
     begin=$SECONDS
-    if ! cargo test --workspace >"$log" 2>&1; then
+    if ! cargo test --workspace --all-features >"$log" 2>&1; then
         cat "$log"
         echo "stress: run $run of $runs FAILED after $((SECONDS - begin)) s, with $busy busy loops" >&2
         exit 1

@@ -6,9 +6,11 @@
 //! [`TimeListener`], and [`ManualClock::advance`] tells all of them before it returns.
 
 use std::fmt;
+use std::io;
 use std::time::{Duration, Instant};
 
 use crate::sync::{Arc, AtomicU64, Mutex, OnceLock, Ordering, Weak};
+use crate::timers::Timers;
 
 /// A moment of a clock: nanoseconds since it began.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
@@ -100,6 +102,14 @@ impl Clock {
         }
     }
 
+    /// The alarms that go by this clock. Those of the machine's clock have a thread, which is started if need be.
+    pub(crate) fn timers(&self) -> io::Result<Arc<Timers>> {
+        match &self.manual {
+            None => Timers::of_the_machine(),
+            Some(manual) => Ok(Arc::clone(&manual.timers)),
+        }
+    }
+
     /// It is a manual clock, which tells those who wait. With the machine's clock they wake by themselves.
     pub(crate) fn tells(&self) -> bool {
         #[cfg(loom)]
@@ -107,11 +117,6 @@ impl Clock {
             return false;
         }
         self.manual.is_some()
-    }
-
-    /// The number by which timers of the same clock find each other; `None` for the machine's.
-    pub(crate) fn manual(&self) -> Option<&Arc<Manual>> {
-        self.manual.as_ref()
     }
 }
 
@@ -142,6 +147,8 @@ pub(crate) struct Manual {
     /// looks at what waits, must not both miss the other.
     elapsed: AtomicU64,
     listeners: Mutex<Vec<Weak<dyn TimeListener>>>,
+    /// The alarms of schedulers with this clock.
+    timers: Arc<Timers>,
     /// It tells nobody: whoever waits does so with a deadline, as with the machine's clock.
     #[cfg(loom)]
     silent: bool,
@@ -181,6 +188,7 @@ impl ManualClock {
                 begin: Instant::now(),
                 elapsed: AtomicU64::new(0),
                 listeners: Mutex::new(Vec::new()),
+                timers: Arc::new(Timers::new()),
                 #[cfg(loom)]
                 silent: false,
             }),
@@ -212,6 +220,7 @@ impl ManualClock {
         // Five centuries are enough, and an `Instant` can hold them.
         let moved = |now: u64| Some(now.saturating_add(nanos).min(u64::MAX - 1));
         let _ = self.manual.elapsed.fetch_update(Ordering::SeqCst, Ordering::SeqCst, moved);
+        self.manual.timers.fire(self.clock().tick());
         let listeners = self.manual.listeners.lock().clone();
         for listener in listeners.iter().filter_map(Weak::upgrade) {
             listener.time_moved();

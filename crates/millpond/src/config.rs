@@ -32,11 +32,37 @@ pub enum ConfigError {
         /// The keep-alive time asked for, or in force.
         keep_alive: Duration,
     },
+    /// A scheduler must be allowed at least one thread.
+    ZeroThreads {
+        /// The option that was 0.
+        option: &'static str,
+    },
+    /// A scheduler with a fixed number of threads cannot have so many.
+    TooManyThreads {
+        /// The number asked for.
+        threads: usize,
+        /// How many there may be.
+        most: usize,
+    },
+    /// Idle threads need a time to live.
+    ZeroTtl,
     /// A bounded queue must have room for at least one item.
     ZeroCapacity {
         /// Which queue was to be made or changed.
         queue: &'static str,
     },
+    /// A variable of the environment has a value that cannot be used; see
+    /// [`config_problems`](crate::schedulers::config_problems).
+    BadVariable {
+        /// The variable.
+        variable: &'static str,
+        /// Its value.
+        value: &'static str,
+        /// What it should have been.
+        expected: &'static str,
+    },
+    /// The factory of [`set_factory`](crate::schedulers::set_factory) panicked.
+    FactoryPanicked,
 }
 
 impl fmt::Display for ConfigError {
@@ -57,9 +83,20 @@ impl fmt::Display for ConfigError {
                     "keep_alive_time is {keep_alive:?}, but core threads that time out need more than zero"
                 )
             }
+            Self::ZeroThreads { option } => {
+                write!(f, "{option} is 0, but a scheduler needs at least one thread")
+            }
+            Self::TooManyThreads { threads, most } => {
+                write!(f, "parallelism is {threads}, but a scheduler may have at most {most} threads")
+            }
+            Self::ZeroTtl => f.write_str("ttl is 0s, but idle threads need more than zero"),
             Self::ZeroCapacity { queue } => {
                 write!(f, "the capacity of the {queue} is 0, but it needs room for at least one item")
             }
+            Self::BadVariable { variable, value, expected } => {
+                write!(f, "{variable} is {value:?}, but it should be {expected}")
+            }
+            Self::FactoryPanicked => f.write_str("the factory of schedulers panicked"),
         }
     }
 }

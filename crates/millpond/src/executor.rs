@@ -496,8 +496,23 @@ pub struct Rejected {
     task: Task,
     reason: RejectReason,
     source: Option<io::Error>,
-    /// The pool as it was: for the message.
-    by: Option<PoolFacts>,
+    /// Who refused it: for the message.
+    by: Option<By>,
+}
+
+/// Who refused a task.
+#[derive(Debug, Clone)]
+enum By {
+    Pool(PoolFacts),
+    Scheduler(SchedulerFacts),
+}
+
+/// What a rejection remembers of the scheduler.
+#[derive(Debug, Clone)]
+pub(crate) struct SchedulerFacts {
+    pub(crate) name: Arc<str>,
+    /// If it is full: how many tasks would wait, and how many may.
+    pub(crate) full: Option<(u64, u64)>,
 }
 
 /// What a rejection remembers of the pool: enough for a useful message, cheap enough to take every time.
@@ -516,7 +531,12 @@ impl Rejected {
     }
 
     pub(crate) fn by(mut self, facts: PoolFacts) -> Rejected {
-        self.by = Some(facts);
+        self.by = Some(By::Pool(facts));
+        self
+    }
+
+    pub(crate) fn by_scheduler(mut self, facts: SchedulerFacts) -> Rejected {
+        self.by = Some(By::Scheduler(facts));
         self
     }
 
@@ -548,21 +568,25 @@ impl fmt::Display for Rejected {
             write!(f, " ({name})")?;
         }
         f.write_str(" rejected: ")?;
-        match (&self.by, self.reason) {
-            (Some(by), _) => write!(f, "pool-{} ", by.number)?,
-            (None, _) => f.write_str("the executor ")?,
+        match &self.by {
+            Some(By::Pool(pool)) => write!(f, "pool-{} ", pool.number)?,
+            Some(By::Scheduler(scheduler)) => write!(f, "{} ", scheduler.name)?,
+            None => f.write_str("the executor ")?,
         }
         write!(f, "{}", self.reason)?;
         if let Some(source) = &self.source {
             write!(f, ": {source}")?;
         }
         match &self.by {
-            Some(by) => write!(
+            Some(By::Pool(pool)) => write!(
                 f,
                 " (pool size = {}, maximum = {}, queued tasks = {})",
-                by.pool_size, by.maximum, by.queued
+                pool.pool_size, pool.maximum, pool.queued
             ),
-            None => Ok(()),
+            Some(By::Scheduler(SchedulerFacts { full: Some((would_be, cap)), .. })) => {
+                write!(f, ": {would_be} tasks would wait, but at most {cap} may")
+            }
+            _ => Ok(()),
         }
     }
 }

@@ -10,12 +10,16 @@ pub mod interrupt;
 mod periodic;
 mod pool;
 pub mod queue;
+#[cfg(feature = "futures")]
+pub mod reactive;
 mod scheduled;
+pub mod schedulers;
 pub mod sizing;
 mod sync;
 mod task;
 mod threads;
 mod timer_queue;
+mod timers;
 
 #[cfg(all(test, loom))]
 mod loom_tests;

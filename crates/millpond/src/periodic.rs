@@ -94,8 +94,11 @@ impl Rhythm {
             Rhythm::Delay(delay) => return now.plus(delay),
             Rhythm::Rate(period, missed) => (period, missed),
         };
+        if period.is_zero() {
+            return now; // after all that is due by now
+        }
         let next = due.plus(period);
-        if next >= now || period.is_zero() {
+        if next >= now {
             return next;
         }
         let step = u64::try_from(period.as_nanos()).unwrap_or(u64::MAX);
@@ -190,6 +193,12 @@ mod tests {
         assert_eq!(next(MissedTicks::Coalesce, 130, 135), 140, "then the grid");
         assert_eq!(next(MissedTicks::Skip, 100, 135), 140);
         assert_eq!(next(MissedTicks::Skip, 100, 130), 130, "the point that is now is not missed");
+    }
+
+    #[test]
+    fn a_period_of_zero_means_now() {
+        let rate = Rhythm::Rate(Duration::ZERO, MissedTicks::CatchUp);
+        assert_eq!(rate.next(Tick::from_nanos(5), Tick::from_nanos(35)).nanos(), 35);
     }
 
     #[test]

@@ -59,6 +59,21 @@ impl<T> Mutex<T> {
     }
 }
 
+/// A lock for the few things that belong to the whole process. Always std's: no protocol rests on it, and a model must not
+/// carry state from one run to the next.
+#[derive(Debug)]
+pub(crate) struct Global<T>(std::sync::Mutex<T>);
+
+impl<T> Global<T> {
+    pub(crate) const fn new(value: T) -> Self {
+        Global(std::sync::Mutex::new(value))
+    }
+
+    pub(crate) fn lock(&self) -> std::sync::MutexGuard<'_, T> {
+        self.0.lock().unwrap_or_else(|poisoned| poisoned.into_inner())
+    }
+}
+
 /// Something that can be shared because it can only be given away: all access is by value.
 #[derive(Debug)]
 pub(crate) struct GivenAway<T>(std::sync::Mutex<T>);

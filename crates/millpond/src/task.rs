@@ -146,6 +146,11 @@ impl Task {
         Task { info: TaskInfo::fresh(), work: Work::Plain(GivenAway::new(Box::new(f))) }
     }
 
+    /// A task that is known as `info` says.
+    pub(crate) fn known_as(info: TaskInfo, f: impl FnOnce() + Send + 'static) -> Task {
+        Task { info, work: Work::Plain(GivenAway::new(Box::new(f))) }
+    }
+
     pub(crate) fn series(info: TaskInfo, core: Arc<dyn Tracked>, timing: Arc<Timing>) -> Task {
         Task { info, work: Work::Series(TrackedTask(core), timing) }
     }

@@ -483,6 +483,18 @@ fn on_return_from_advance_what_is_due_has_left_the_queue() {
     end(&pool);
 }
 
+/// Its one thread has just been started and may not have come to its queue yet.
+#[test]
+fn on_return_from_advance_a_fresh_thread_has_its_task() {
+    for _ in 0..200 {
+        let (time, pool) = pool(1);
+        drop(pool.schedule(SECOND, || ()).unwrap());
+        time.advance(SECOND);
+        assert_eq!(pool.queued_count(), 0);
+        end(&pool);
+    }
+}
+
 /// STP-033: 25 ms three times, then 100 ms, five runs in total.
 #[test]
 fn a_series_can_end_itself_and_begin_anew_with_another_period() {

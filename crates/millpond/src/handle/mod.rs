@@ -15,6 +15,8 @@ use std::time::{Duration, Instant};
 pub use error::{JoinError, Panic};
 pub use state::TaskState;
 pub(crate) use state::{Core, Help, Home, Joinable, Outcome, Payload, Place, Ran, Told, Tracked, Work};
+#[cfg(feature = "futures")]
+pub(crate) use state::{Waiter, drop_quietly, quietly};
 
 use crate::interrupt::Wake;
 use crate::sync::{Arc, deadline_after};

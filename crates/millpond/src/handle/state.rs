@@ -262,7 +262,8 @@ impl<T: Send + 'static, W: Work<T> + 'static> Form<T, W> {
     }
 }
 
-enum Waiter {
+/// Who is told that a task is done.
+pub(crate) enum Waiter {
     Nobody,
     Thread(Arc<Sleeper>),
     Task(Waker),
@@ -271,7 +272,7 @@ enum Waiter {
 
 impl Waiter {
     /// Not under any lock, and not to be hurt by: wakers and callbacks are not ours.
-    fn wake(self) {
+    pub(crate) fn wake(self) {
         match self {
             Waiter::Nobody => {}
             Waiter::Thread(sleeper) => sleeper.unpark(),
@@ -432,11 +433,11 @@ struct Unstarted<F> {
 }
 
 /// Calls what is the user's where a panic has nowhere to go.
-fn quietly(f: impl FnOnce()) {
+pub(crate) fn quietly(f: impl FnOnce()) {
     let _ = catch_unwind(AssertUnwindSafe(f));
 }
 
-fn drop_quietly<V>(value: V) {
+pub(crate) fn drop_quietly<V>(value: V) {
     quietly(|| drop(value));
 }
 

@@ -7,6 +7,8 @@
 
 mod handle;
 mod queue;
+#[cfg(feature = "futures")]
+mod reactive;
 
 /// Walks through the schedules of `f` with at most two preemptions, or as many as `LOOM_MAX_PREEMPTIONS` says.
 pub(crate) fn model(f: impl Fn() + Send + Sync + 'static) {

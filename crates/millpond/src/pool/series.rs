@@ -3,6 +3,9 @@
 //! The public face is `ScheduledThreadPoolExecutor`, which has a `ThreadPoolExecutor` with a `Timed` queue
 //! inside.
 
+use std::thread;
+use std::time::{Duration, Instant};
+
 use super::ThreadPoolExecutor;
 use super::admission::Refusal;
 use super::core::PoolCore;
@@ -111,7 +114,31 @@ impl TimeListener for PoolCore {
     fn time_moved(&self) {
         if let Some(timed) = self.timed() {
             timed.time_moved(&self.idle);
+            self.wait_for_workers_on_their_way(timed);
         }
+    }
+}
+
+impl PoolCore {
+    /// Those who slept have what is due. A worker that is awake and has no task is about to look, and takes what is due
+    /// by itself; whoever moved the time may rely on that it has. Only for manual clocks, so for tests: a few yields
+    /// are enough, and a thread that does not come at all is not waited for long.
+    fn wait_for_workers_on_their_way(&self, timed: &Timed) {
+        const PATIENCE: Duration = Duration::from_secs(1);
+        let begin = Instant::now();
+        while !cfg!(loom)
+            && timed.first_is_due()
+            && self.has_worker_on_its_way()
+            && begin.elapsed() < PATIENCE
+        {
+            thread::yield_now();
+        }
+    }
+
+    /// Some worker neither runs a task nor sleeps.
+    fn has_worker_on_its_way(&self) -> bool {
+        let active = self.roster.lock().active_count();
+        self.ctl.load().workers() > active + self.idle.parked().all
     }
 }
 

@@ -344,7 +344,7 @@ impl Timed {
         self.see_to_it(idle);
     }
 
-    fn first_is_due(&self) -> bool {
+    pub(super) fn first_is_due(&self) -> bool {
         self.waiting.lock().entries.first_due().is_some_and(|due| due <= self.clock.tick())
     }
 }

@@ -5,14 +5,14 @@
 use std::fs;
 use std::hash::{BuildHasher, RandomState};
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
-use std::sync::{Arc, Barrier, Condvar, Mutex, mpsc};
+use std::sync::{Arc, Barrier, Condvar, Mutex, MutexGuard, mpsc};
 use std::thread::{Scope, ScopedJoinHandle, yield_now};
 use std::time::{Duration, Instant};
 
 use millpond::interrupt::{self, Interrupted, Interrupter};
 use millpond::queue::{BlockingQueue, OfferError, PutError};
 use millpond::{
-    Executor, ExecutorExt, ExecutorService, JoinError, PoolStats, TaskHandle, ThreadPoolExecutor,
+    Executor, ExecutorExt, ExecutorService, JoinError, PoolStats, TaskHandle, ThreadPoolExecutor, schedulers,
 };
 
 /// A time-out that is meant to expire.
@@ -391,5 +391,57 @@ impl<T: Send, Q: BlockingQueue<T>> BlockingQueue<T> for Wrapped<Q> {
     fn for_each(&self, see: &mut dyn FnMut(&T)) {
         (self.on_call)("for_each");
         self.inner.for_each(see);
+    }
+}
+
+/// Keeps tests apart that change what belongs to the whole process: factory, shared schedulers, hooks. All of that is as
+/// at the beginning when it comes, and again when it goes.
+pub(crate) struct Alone {
+    _guard: MutexGuard<'static, ()>,
+}
+
+pub(crate) fn alone() -> Alone {
+    static ONE_AT_A_TIME: Mutex<()> = Mutex::new(());
+    // A test that failed has poisoned it, and that is no reason for the next to fail.
+    let guard = ONE_AT_A_TIME.lock().unwrap_or_else(|poisoned| poisoned.into_inner());
+    as_at_the_beginning();
+    Alone { _guard: guard }
+}
+
+impl Drop for Alone {
+    fn drop(&mut self) {
+        as_at_the_beginning();
+    }
+}
+
+fn as_at_the_beginning() {
+    schedulers::reset_factory();
+    schedulers::reset_all_on_schedule();
+    schedulers::reset_all_on_error();
+    schedulers::reset_non_blocking_predicates();
+}
+
+/// Notes down what happens, in order; clones share the notes.
+#[derive(Debug)]
+pub(crate) struct Notes<T>(Arc<Mutex<Vec<T>>>);
+
+impl<T> Clone for Notes<T> {
+    fn clone(&self) -> Self {
+        Notes(Arc::clone(&self.0))
+    }
+}
+
+impl<T> Notes<T> {
+    pub(crate) fn new() -> Self {
+        Notes(Arc::default())
+    }
+
+    pub(crate) fn add(&self, note: T) {
+        self.0.lock().unwrap().push(note);
+    }
+
+    /// What was noted since the last call.
+    pub(crate) fn take(&self) -> Vec<T> {
+        std::mem::take(&mut self.0.lock().unwrap())
     }
 }

@@ -1,0 +1,211 @@
+//! The protocols of the schedulers' engine, on whole schedulers with one thread or two and a clock that stands still.
+//!
+//! Something that is stranded, or a wake-up that is lost, shows as a deadlock: each model ends with a graceful end, which
+//! waits for all that was accepted and for all threads.
+
+use loom::thread;
+use std::time::Duration;
+
+use super::{Carrier, Plan, Shape, Slots};
+use crate::clock::ManualClock;
+use crate::executor::RejectReason;
+use crate::loom_tests::model;
+use crate::schedulers::{Disposable, Scheduler, SchedulerExt};
+use crate::sync::{Arc, AtomicBool, AtomicUsize, Ordering};
+use crate::threads::plain_threads;
+
+const TTL: Duration = Duration::from_secs(60);
+
+fn scheduler(shape: Shape, max: usize, time: &ManualClock) -> Slots {
+    static NUMBERS: std::sync::atomic::AtomicU64 = std::sync::atomic::AtomicU64::new(1);
+    Slots::new(Plan {
+        name: "model".to_owned(),
+        shape,
+        soft: true,
+        max,
+        cap: 4,
+        carrier: Carrier::threads(plain_threads(), "model", &NUMBERS, false),
+        clock: time.clock(),
+        timing: true,
+    })
+}
+
+fn elastic(max: usize, time: &ManualClock) -> Slots {
+    scheduler(Shape::Elastic { ttl: TTL }, max, time)
+}
+
+/// Counts runs, and fails if two are under way at once.
+#[derive(Default)]
+struct Runs {
+    running: AtomicBool,
+    count: AtomicUsize,
+}
+
+impl Runs {
+    fn task(self: &Arc<Self>) -> impl FnOnce() + Send + 'static {
+        let runs = Arc::clone(self);
+        move || {
+            assert!(!runs.running.swap(true, Ordering::SeqCst), "two at once");
+            runs.count.fetch_add(1, Ordering::SeqCst);
+            runs.running.store(false, Ordering::SeqCst);
+        }
+    }
+
+    fn count(&self) -> usize {
+        self.count.load(Ordering::SeqCst)
+    }
+}
+
+/// Waits for the end, and checks that nothing is left over.
+fn end(scheduler: &Slots) {
+    assert_eq!(scheduler.dispose_gracefully(Duration::MAX), Ok(true));
+    let stats = scheduler.stats();
+    assert_eq!((stats.slots, stats.live_threads, stats.queued), (0, 0, 0), "{stats:?}");
+    assert_eq!(stats.submitted, stats.completed + stats.panicked + stats.cancelled, "{stats:?}");
+}
+
+/// Either the submission is refused, or what was accepted has run or is cancelled; never both, never neither.
+#[test]
+fn dispose_against_schedule() {
+    model(|| {
+        let scheduler = elastic(1, &ManualClock::new());
+        let runs = Arc::new(Runs::default());
+        let submitter = thread::spawn({
+            let (scheduler, task) = (scheduler.clone(), runs.task());
+            move || scheduler.schedule(task)
+        });
+        scheduler.dispose();
+        assert!(scheduler.schedule(|| {}).is_err(), "after the end nothing is taken");
+        let accepted = submitter.join().unwrap();
+        end(&scheduler);
+        match accepted {
+            Err(rejected) => assert_eq!((rejected.reason(), runs.count()), (RejectReason::Shutdown, 0)),
+            Ok(task) => {
+                assert!(task.is_disposed());
+                assert!(runs.count() == 1 || task.is_cancelled());
+            }
+        }
+    });
+}
+
+/// A thread that looks for work for the last time before it parks, and a submission that finds it awake.
+#[test]
+fn submit_against_parking() {
+    model(|| {
+        let scheduler = elastic(1, &ManualClock::new());
+        let runs = Arc::new(Runs::default());
+        scheduler.schedule(runs.task()).unwrap();
+        scheduler.schedule(runs.task()).unwrap();
+        end(&scheduler);
+        assert_eq!(runs.count(), 2);
+    });
+}
+
+/// A lane is ready, running and closing: its tasks do not overlap, and its slot is given back exactly once.
+#[test]
+fn a_lane_is_disposed_of_while_it_runs() {
+    model(|| {
+        let scheduler = elastic(1, &ManualClock::new());
+        let runs = Arc::new(Runs::default());
+        let lane = scheduler.create_worker();
+        let tasks: Vec<Disposable> = (0..2).map(|_| lane.schedule(runs.task()).unwrap()).collect();
+        let disposer = thread::spawn({
+            let lane = lane.clone();
+            move || lane.dispose()
+        });
+        disposer.join().unwrap();
+        assert_eq!(lane.schedule(|| {}).unwrap_err().reason(), RejectReason::WorkerDisposed);
+        end(&scheduler);
+        assert!(tasks.iter().all(Disposable::is_disposed));
+        let ran_to_the_end = tasks.iter().filter(|task| !task.is_cancelled()).count();
+        assert!(ran_to_the_end <= runs.count());
+    });
+}
+
+/// Two threads work for one lane, because its own is busy: order and non-overlap hold.
+#[test]
+fn a_lane_moves_between_two_threads() {
+    model(|| {
+        let scheduler = elastic(2, &ManualClock::new());
+        let runs = Arc::new(Runs::default());
+        let lane = scheduler.create_worker();
+        let first = lane.schedule(runs.task()).unwrap();
+        lane.schedule(runs.task()).unwrap();
+        drop(lane); // it finishes what it has
+        end(&scheduler);
+        assert!(first.is_disposed() && !first.is_cancelled());
+        assert_eq!(runs.count(), 2);
+    });
+}
+
+/// A slot is given back while idle ones are let go: the next task finds a slot that lives.
+#[test]
+fn permit_release_against_eviction() {
+    model(|| {
+        let time = ManualClock::new();
+        let scheduler = elastic(1, &time);
+        let runs = Arc::new(Runs::default());
+        scheduler.schedule(runs.task()).unwrap();
+        let clock = thread::spawn(move || time.advance(TTL));
+        scheduler.schedule(runs.task()).unwrap();
+        clock.join().unwrap();
+        let stats = scheduler.stats();
+        assert!(stats.slots <= 1 && stats.busy + stats.idle == stats.slots, "{stats:?}");
+        end(&scheduler);
+        assert_eq!(runs.count(), 2);
+    });
+}
+
+/// A timer comes due while its task is cancelled.
+#[test]
+fn cancel_against_the_timer() {
+    model(|| {
+        let time = ManualClock::new();
+        let scheduler = elastic(1, &time);
+        let runs = Arc::new(Runs::default());
+        let task = scheduler.schedule_after(TTL / 2, runs.task()).unwrap();
+        let clock = thread::spawn(move || time.advance(TTL / 2));
+        let cancelled = task.dispose();
+        clock.join().unwrap();
+        end(&scheduler);
+        assert_eq!(task.is_cancelled(), cancelled);
+        assert!(runs.count() == 1 || cancelled);
+        assert_eq!(scheduler.stats().remaining_capacity, 4);
+    });
+}
+
+/// A series is cancelled between two runs, during one, or before the first.
+#[test]
+fn cancel_against_a_series() {
+    model(|| {
+        let time = ManualClock::new();
+        let scheduler = elastic(1, &time);
+        let count = Arc::new(AtomicUsize::new(0));
+        let runs = Arc::clone(&count);
+        let series = scheduler
+            .schedule_periodically(Duration::ZERO, TTL / 4, move || {
+                runs.fetch_add(1, Ordering::SeqCst);
+            })
+            .unwrap();
+        assert!(series.dispose());
+        assert!(series.wait(Duration::MAX).unwrap());
+        let seen = count.load(Ordering::SeqCst);
+        time.advance(TTL / 2);
+        end(&scheduler);
+        assert_eq!(count.load(Ordering::SeqCst), seen, "no run starts after the dispose");
+        assert_eq!(scheduler.stats().remaining_capacity, 4);
+    });
+}
+
+/// Every task has a fresh thread: the one that ends passes the rest of the line on.
+#[test]
+fn a_fresh_thread_for_each_task() {
+    model(|| {
+        let scheduler = scheduler(Shape::PerTask, 1, &ManualClock::new());
+        let runs = Arc::new(Runs::default());
+        scheduler.schedule(runs.task()).unwrap();
+        scheduler.schedule(runs.task()).unwrap();
+        end(&scheduler);
+        assert_eq!(runs.count(), 2);
+    });
+}

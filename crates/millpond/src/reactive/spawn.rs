@@ -1,0 +1,272 @@
+//! Futures on executors and schedulers: the two extension traits, and [`block_on`].
+
+use std::future::Future;
+use std::pin::pin;
+use std::task::{Context, Poll, Wake, Waker};
+use std::time::Duration;
+
+use super::task::{self, Losing};
+use crate::executor::{Executor, RejectReason, Rejected};
+use crate::handle::TaskHandle;
+use crate::interrupt::{self, Interrupted, Sleeper};
+use crate::schedulers::{Disposable, PeriodicTask, Scheduler, Worker};
+use crate::sync::{Arc, AtomicBool, Mutex, Ordering, Weak};
+use crate::task::Task;
+
+/// Runs futures on executors; for every executor that can be cloned.
+///
+/// That is every pool, for a pool is a cheap handle, and everything in an `Arc`.
+pub trait ExecutorFutureExt: Executor + Clone + Send + Sync + 'static {
+    /// Runs `future` on this executor and returns a handle to its output.
+    ///
+    /// Every wake-up is one submission: a task with the id of the handle that polls the future once. It is
+    /// never polled by two threads at a time. Wake-ups while it waits for its turn or is polled are one
+    /// wake-up. Between its turns it holds no thread and no place in the queue, but a clone of the executor,
+    /// which therefore lives until the future has ended.
+    ///
+    /// The handle has the rules of every [`TaskHandle`]. Cancelling drops the future: at once, or after the
+    /// poll that is under way, which is interrupted if asked for. Its panic goes to the handle. The handle is
+    /// abandoned, and the future dropped, as soon as it is sure that it will not be polled again: the
+    /// executor refuses a turn or drops it, or nobody has a waker any more. A pool that is shut down while
+    /// the future waits for something outside says so with the next wake-up; cancel it if you cannot wait for
+    /// that.
+    ///
+    /// The first turn is handed in by this call, the others by whoever wakes the future, its own poll among
+    /// them. A rejection policy that blocks, or runs the task on the caller's thread, does that to them; for
+    /// futures a policy that refuses is the better choice.
+    ///
+    /// A worker that joins such a handle takes the turns in its own pool that nobody else takes.
+    ///
+    /// # Errors
+    /// [`Rejected`] if the executor does not take the first turn. The task in it polls the future.
+    ///
+    /// # Examples
+    /// ```
+    /// use millpond::executors;
+    /// use millpond::reactive::ExecutorFutureExt;
+    ///
+    /// let pool = executors::fixed(2)?;
+    /// let blocking = pool.clone();
+    /// let sum = pool.spawn_future(async move {
+    ///     let six = blocking.submit(|| 6).unwrap(); // a handle is a future
+    ///     let seven = blocking.submit(|| 7).unwrap();
+    ///     six.await.unwrap() * seven.await.unwrap()
+    /// })?;
+    /// assert_eq!(sum.join()?, 42);
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    fn spawn_future<F>(&self, future: F) -> Result<TaskHandle<F::Output>, Rejected>
+    where
+        F: Future + Send + 'static,
+        F::Output: Send + 'static,
+    {
+        task::spawn(Arc::new(self.clone()), future, |_| {})
+    }
+}
+
+impl<E: Executor + Clone + 'static> ExecutorFutureExt for E {}
+
+/// Runs futures on schedulers; for every scheduler.
+pub trait SchedulerFutureExt: Scheduler {
+    /// Runs `future` on one worker of this scheduler and returns a handle to its output.
+    ///
+    /// As [`ExecutorFutureExt::spawn_future`], with a worker in the place of the executor: the future holds
+    /// it from this call on until it has ended, and with it the scheduler.
+    ///
+    /// When the scheduler ends, by force or gracefully, the future ends too: a turn that waits or is under
+    /// way may still finish it after a graceful end began; otherwise it is dropped and its handle is
+    /// abandoned. To learn of the end while the future is idle, it keeps a series that never runs in its
+    /// worker, which counts as one waiting task. A scheduler without timing refuses that; there a future that
+    /// is idle notices the end with its next wake-up.
+    ///
+    /// # Errors
+    /// [`Rejected`] if the scheduler has ended or is full. The task in it polls the future.
+    ///
+    /// # Examples
+    /// ```
+    /// use millpond::reactive::SchedulerFutureExt;
+    /// use millpond::schedulers;
+    ///
+    /// let cpu = schedulers::new_parallel(2, "cpu")?;
+    /// let answer = cpu.spawn_future(async { 6 * 7 })?;
+    /// assert_eq!(answer.join()?, 42);
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    fn spawn_future<F>(&self, future: F) -> Result<TaskHandle<F::Output>, Rejected>
+    where
+        F: Future + Send + 'static,
+        F::Output: Send + 'static,
+    {
+        spawn_on_worker(self.create_worker(), future)
+    }
+}
+
+impl<S: Scheduler + ?Sized> SchedulerFutureExt for S {}
+
+/// Runs `future` on `worker`.
+pub(super) fn spawn_on_worker<F>(worker: Worker, future: F) -> Result<TaskHandle<F::Output>, Rejected>
+where
+    F: Future + Send + 'static,
+    F::Output: Send + 'static,
+{
+    let lane = Arc::new(OnWorker { worker, watch: Mutex::new(Watch::Not) });
+    let executor = Arc::clone(&lane) as Arc<dyn Executor>;
+    task::spawn(executor, future, move |losing| {
+        *lane.watch.lock() = Watch::Wanted(losing);
+        lane.keep_watch();
+    })
+}
+
+/// A worker as an executor for one future, which is told when the worker ends.
+///
+/// The watch is a series in the worker whose body does nothing and never runs: what counts is that the
+/// scheduler drops it when it ends, or when the worker does.
+struct OnWorker {
+    worker: Worker,
+    watch: Mutex<Watch>,
+}
+
+enum Watch {
+    /// Not yet, or not possible here.
+    Not,
+    Wanted(Weak<dyn Losing>),
+    On(Weak<dyn Losing>, Arc<AtomicBool>, Disposable),
+}
+
+/// In the body of the series: tells the future when it is dropped, if it is on duty.
+struct Sentry {
+    losing: Weak<dyn Losing>,
+    on_duty: Arc<AtomicBool>,
+}
+
+impl Drop for Sentry {
+    fn drop(&mut self) {
+        if self.on_duty.load(Ordering::SeqCst)
+            && let Some(future) = self.losing.upgrade()
+        {
+            future.no_more_turns();
+        }
+    }
+}
+
+impl OnWorker {
+    /// Begins to watch, if that is wanted and not yet so.
+    fn keep_watch(&self) {
+        let mut watch = self.watch.lock();
+        let losing = match &*watch {
+            Watch::Wanted(losing) => Weak::clone(losing),
+            Watch::Not | Watch::On(..) => return,
+        };
+        *watch = Watch::Not; // one at a time: hooks run in between, without the lock
+        drop(watch);
+        let on_duty = Arc::new(AtomicBool::new(false));
+        let sentry = Sentry { losing: Weak::clone(&losing), on_duty: Arc::clone(&on_duty) };
+        let series = PeriodicTask::new(move || {
+            let _ = &sentry;
+        });
+        let watch = match self.worker.schedule_periodically_task(Duration::MAX, Duration::MAX, series) {
+            Ok(series) => Watch::On(losing, on_duty, series),
+            Err(rejected) if rejected.reason() == RejectReason::Saturated => Watch::Wanted(losing),
+            Err(_) => return,
+        };
+        self.go_on_duty(watch);
+    }
+
+    fn go_on_duty(&self, watch: Watch) {
+        let on = match &watch {
+            Watch::On(losing, on_duty, series) => {
+                on_duty.store(true, Ordering::SeqCst);
+                Some((Weak::clone(losing), series.clone()))
+            }
+            _ => None,
+        };
+        *self.watch.lock() = watch;
+        // It may have been dropped before it was on duty. Twice does no harm.
+        if let Some((losing, series)) = on
+            && series.is_disposed()
+            && let Some(future) = losing.upgrade()
+        {
+            future.no_more_turns();
+        }
+    }
+
+    /// Ends the watch, and gives its place in the queue free. False: there was none.
+    fn end_watch(&self) -> bool {
+        let mut watch = self.watch.lock();
+        let (losing, series) = match &*watch {
+            Watch::On(losing, on_duty, series) => {
+                on_duty.store(false, Ordering::SeqCst);
+                (Weak::clone(losing), series.clone())
+            }
+            Watch::Not | Watch::Wanted(_) => return false,
+        };
+        *watch = Watch::Wanted(losing);
+        drop(watch);
+        series.dispose();
+        true
+    }
+}
+
+impl Executor for OnWorker {
+    /// In a full scheduler the watch gives its place to the turn, and comes back with the next.
+    fn execute_task(&self, task: Task) -> Result<(), Rejected> {
+        match self.worker.schedule_task(task) {
+            Err(rejected) if rejected.reason() == RejectReason::Saturated && self.end_watch() => {
+                self.worker.schedule_task(rejected.into_task()).map(drop)
+            }
+            taken => {
+                self.keep_watch();
+                taken.map(drop)
+            }
+        }
+    }
+}
+
+impl Drop for OnWorker {
+    fn drop(&mut self) {
+        self.end_watch();
+    }
+}
+
+/// Runs `future` on the calling thread until it is ready. Blocks, and can be interrupted; a future that is
+/// ready wins over a pending interrupt.
+///
+/// # Errors
+/// [`Interrupted`] if the calling thread is interrupted while it has to wait; the future is dropped.
+///
+/// # Examples
+/// ```
+/// use millpond::{executors, reactive};
+///
+/// let pool = executors::fixed(1)?;
+/// assert_eq!(reactive::block_on(pool.submit(|| 6 * 7)?)??, 42);
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
+pub fn block_on<F: Future>(future: F) -> Result<F::Output, Interrupted> {
+    let me = Sleeper::current();
+    let alarm = Arc::new(Alarm { sleeper: Arc::clone(&me), rung: AtomicBool::new(false) });
+    let waker = Waker::from(Arc::clone(&alarm));
+    let mut future = pin!(future);
+    loop {
+        if let Poll::Ready(output) = future.as_mut().poll(&mut Context::from_waker(&waker)) {
+            return Ok(output);
+        }
+        // Acquire: what was done before the wake-up is visible to the poll.
+        match me.wait(None, || alarm.rung.swap(false, Ordering::Acquire)) {
+            interrupt::Wake::Interrupted => return Err(Interrupted),
+            interrupt::Wake::Ready | interrupt::Wake::TimedOut => {}
+        }
+    }
+}
+
+struct Alarm {
+    sleeper: Arc<Sleeper>,
+    rung: AtomicBool,
+}
+
+impl Wake for Alarm {
+    fn wake(self: Arc<Self>) {
+        self.rung.store(true, Ordering::Release);
+        self.sleeper.unpark();
+    }
+}

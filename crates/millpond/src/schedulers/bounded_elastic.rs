@@ -1,0 +1,254 @@
+//! The scheduler for work that blocks: as many threads as there is work for, up to a cap, with a bounded queue for each.
+
+use std::fmt;
+use std::future::Future;
+use std::io;
+use std::pin::Pin;
+use std::sync::atomic::AtomicU64;
+use std::thread::JoinHandle;
+use std::time::Duration;
+
+use super::engine::{Carrier, Plan, Shape, Slots};
+use super::{Disposable, PeriodicTask, Scheduler, SchedulerStats, Worker};
+use crate::clock::Clock;
+use crate::config::ConfigError;
+use crate::executor::Rejected;
+use crate::interrupt::Interrupted;
+use crate::sync::Arc;
+use crate::task::Task;
+use crate::threads::{ThreadFactory, WorkerBody, plain_threads};
+
+/// Whether the work of a worker may move to another thread.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum Affinity {
+    /// It may: a task never waits behind a long one while a thread is free. Order and non-overlap hold all the same.
+    #[default]
+    Soft,
+    /// It may not: all that is given to one worker runs on the thread of one slot, as in Reactor.
+    Strict,
+}
+
+/// A scheduler for work that blocks: threads come with demand, up to a cap, and go when they were idle for a while.
+///
+/// Work goes to the thread that became idle last; else to a new thread, below the cap; else to the one with the least to do.
+/// In the line of each thread at most `queue_capacity_per_thread` tasks wait; beyond that tasks are refused with
+/// [`Saturated`](crate::RejectReason::Saturated). Delayed tasks and series count as waiting, and hold no thread
+/// meanwhile. Unless [`Affinity::Strict`] is asked for, a thread that has nothing to do takes from the lines of the others.
+///
+/// A cheap handle; when the last clone and the last worker are dropped it ends in good order, without blocking.
+///
+/// # Examples
+/// ```
+/// use millpond::schedulers::{BoundedElasticScheduler, Scheduler, SchedulerExt};
+/// use std::time::Duration;
+///
+/// let files = BoundedElasticScheduler::builder()
+///     .max_threads(4)
+///     .queue_capacity_per_thread(100)
+///     .name("files")
+///     .ttl(Duration::from_secs(30))
+///     .build()?;
+/// files.schedule(|| println!("read"))?;
+/// assert_eq!(files.to_string(), r#"boundedElastic("files",maxThreads=4,maxTaskQueuedPerThread=100,ttl=30s)"#);
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
+#[derive(Clone)]
+pub struct BoundedElasticScheduler {
+    slots: Slots,
+}
+
+impl BoundedElasticScheduler {
+    /// Begins the making of a scheduler.
+    pub fn builder() -> BoundedElasticBuilder {
+        BoundedElasticBuilder::new()
+    }
+
+    /// How many threads there may be.
+    pub fn max_threads(&self) -> usize {
+        self.stats().max_threads
+    }
+
+    /// How many threads there are.
+    pub fn live_threads(&self) -> usize {
+        self.stats().live_threads
+    }
+
+    /// How many places of threads there are, with or without a thread.
+    pub fn slots(&self) -> usize {
+        self.stats().slots
+    }
+
+    /// How many slots somebody holds.
+    pub fn busy(&self) -> usize {
+        self.stats().busy
+    }
+
+    /// How many slots nobody holds.
+    pub fn idle(&self) -> usize {
+        self.stats().idle
+    }
+
+    /// How many tasks wait, for a thread or for their time.
+    pub fn queued(&self) -> u64 {
+        self.stats().queued
+    }
+
+    /// How many more tasks may wait; `u64::MAX` if there is no bound.
+    pub fn remaining_capacity(&self) -> u64 {
+        self.stats().remaining_capacity
+    }
+}
+
+super::forward_scheduler!(BoundedElasticScheduler, slots);
+
+impl fmt::Display for BoundedElasticScheduler {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.slots.fmt(f)
+    }
+}
+
+impl fmt::Debug for BoundedElasticScheduler {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_tuple("BoundedElasticScheduler").field(&self.slots).finish()
+    }
+}
+
+/// Gathers the options of a [`BoundedElasticScheduler`].
+#[must_use = "a builder does nothing until `build`"]
+pub struct BoundedElasticBuilder {
+    max_threads: usize,
+    capacity: usize,
+    name: String,
+    ttl: Duration,
+    affinity: Affinity,
+    thread_per_task: bool,
+    factory: Arc<ThreadFactory>,
+    clock: Clock,
+}
+
+impl BoundedElasticBuilder {
+    fn new() -> Self {
+        let defaults = super::defaults();
+        BoundedElasticBuilder {
+            max_threads: defaults.bounded_elastic_size,
+            capacity: defaults.bounded_elastic_queue_size,
+            name: "boundedElastic".to_owned(),
+            ttl: defaults.bounded_elastic_ttl,
+            affinity: Affinity::default(),
+            thread_per_task: defaults.bounded_elastic_on_virtual_threads,
+            factory: plain_threads(),
+            clock: Clock::system(),
+        }
+    }
+
+    /// Sets how many threads there may be. Default: ten for each processor.
+    pub fn max_threads(mut self, threads: usize) -> Self {
+        self.max_threads = threads;
+        self
+    }
+
+    /// Sets how many tasks may wait for each thread; `usize::MAX` means no bound. Default: 100000.
+    pub fn queue_capacity_per_thread(mut self, tasks: usize) -> Self {
+        self.capacity = tasks;
+        self
+    }
+
+    /// Sets what it is called; its threads are called after it, with a number. Default: `boundedElastic`.
+    pub fn name(mut self, name: impl Into<String>) -> Self {
+        self.name = name.into();
+        self
+    }
+
+    /// Sets how long a thread may be idle before it is let go. Default: a minute. Of no effect with a thread per task.
+    pub fn ttl(mut self, ttl: Duration) -> Self {
+        self.ttl = ttl;
+        self
+    }
+
+    /// Sets whether the work of a worker may move to another thread. Default: [`Affinity::Soft`].
+    pub fn affinity(mut self, affinity: Affinity) -> Self {
+        self.affinity = affinity;
+        self
+    }
+
+    /// Starts a fresh thread for every task, and keeps none that is idle. Default: false, unless the environment says so.
+    pub fn thread_per_task(mut self, per_task: bool) -> Self {
+        self.thread_per_task = per_task;
+        self
+    }
+
+    /// Sets how threads are made; see [`Builder::thread_factory`](crate::Builder::thread_factory). If no thread can be had the
+    /// task goes back to its submitter with [`SpawnFailed`](crate::RejectReason::SpawnFailed).
+    pub fn thread_factory(
+        mut self,
+        factory: impl Fn(WorkerBody) -> io::Result<JoinHandle<()>> + Send + Sync + 'static,
+    ) -> Self {
+        self.factory = Arc::new(factory);
+        self
+    }
+
+    /// Sets the clock for delays, periods and the time to live. Default: [`Clock::system`].
+    pub fn clock(mut self, clock: Clock) -> Self {
+        self.clock = clock;
+        self
+    }
+
+    /// Makes the scheduler. No thread is started yet.
+    ///
+    /// # Errors
+    /// [`ConfigError`] if the threads, the capacity or the time to live is zero.
+    pub fn build(self) -> Result<BoundedElasticScheduler, ConfigError> {
+        static NUMBERS: AtomicU64 = AtomicU64::new(1);
+        if self.max_threads == 0 {
+            return Err(ConfigError::ZeroThreads { option: "max_threads" });
+        }
+        if self.capacity == 0 {
+            return Err(ConfigError::ZeroCapacity { queue: "queue_capacity_per_thread" });
+        }
+        if self.ttl.is_zero() {
+            return Err(ConfigError::ZeroTtl);
+        }
+        let shape = if self.thread_per_task { Shape::PerTask } else { Shape::Elastic { ttl: self.ttl } };
+        let name = self.display_name();
+        Ok(BoundedElasticScheduler {
+            slots: Slots::new(Plan {
+                name,
+                shape,
+                soft: self.affinity == Affinity::Soft,
+                max: self.max_threads,
+                cap: self.capacity,
+                carrier: Carrier::threads(self.factory, &self.name, &NUMBERS, false),
+                clock: self.clock,
+                timing: true,
+            }),
+        })
+    }
+
+    fn display_name(&self) -> String {
+        let kind = if self.thread_per_task { "loomBoundedElastic" } else { "boundedElastic" };
+        let capacity = match self.capacity {
+            usize::MAX => "unbounded".to_owned(),
+            capacity => capacity.to_string(),
+        };
+        let ttl = match self.ttl.as_secs() {
+            _ if self.thread_per_task => String::new(),
+            0 => format!(",ttl={}ms", self.ttl.as_millis()),
+            seconds => format!(",ttl={seconds}s"),
+        };
+        let (name, threads) = (&self.name, self.max_threads);
+        format!("{kind}({name:?},maxThreads={threads},maxTaskQueuedPerThread={capacity}{ttl})")
+    }
+}
+
+impl fmt::Debug for BoundedElasticBuilder {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("BoundedElasticBuilder")
+            .field("max_threads", &self.max_threads)
+            .field("queue_capacity_per_thread", &self.capacity)
+            .field("name", &self.name)
+            .field("ttl", &self.ttl)
+            .field("affinity", &self.affinity)
+            .field("thread_per_task", &self.thread_per_task)
+            .finish_non_exhaustive()
+    }
+}

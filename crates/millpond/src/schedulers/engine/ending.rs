@@ -1,0 +1,200 @@
+//! How runs end, and how a scheduler ends.
+
+use super::lane::{LaneCore, LanePhase};
+use super::slot::{Handed, Item, Slot, SlotRef};
+use super::state::{After, Phase, State, Timed};
+use crate::handle::Outcome;
+use crate::schedulers::job::{Job, Spot};
+use crate::sync::Arc;
+
+/// What a thread has to tell about a run.
+pub(super) struct Done<'a> {
+    pub(super) job: &'a Arc<Job>,
+    pub(super) lane: Option<&'a Arc<LaneCore>>,
+    /// The slot whose thread ran it as its own work.
+    pub(super) slot: Option<SlotRef>,
+    pub(super) outcome: Outcome,
+    /// It is a series, and its body is ready for another run.
+    pub(super) again: bool,
+}
+
+impl State {
+    /// A run has ended, of a job that is not in any line.
+    pub(super) fn finish(&mut self, done: Done<'_>, after: &mut After) {
+        self.running -= 1;
+        match done.outcome {
+            Outcome::Succeeded => self.counted.completed += 1,
+            Outcome::Panicked => self.counted.panicked += 1,
+            Outcome::Cancelled => self.counted.cancelled += 1,
+        }
+        if let Some(slot) = done.slot
+            && let Some(slot) = self.slot(slot)
+        {
+            slot.running = None;
+        }
+        let Some(lane) = done.lane else { return };
+        let mut cell = lane.cell.lock();
+        cell.running = None;
+        cell.phase = LanePhase::Idle;
+        let (due, goes_on) = (cell.due, done.again && !cell.closed && self.phase == Phase::Live);
+        drop(cell);
+        if let Some(rhythm) = done.job.rhythm {
+            if goes_on && !done.job.is_cancelled() {
+                self.counted.submitted += 1;
+                let next = rhythm.next(due, self.now());
+                self.prefer = done.slot.map(|slot| slot.index).filter(|index| *index < self.slots.len());
+                self.put_into_lane(lane, Arc::clone(done.job), next, after);
+                self.prefer = None;
+                return;
+            }
+            self.free_place(lane.home);
+            if done.again {
+                after.end_series.push(Arc::clone(done.job));
+            }
+        }
+        self.prefer = done.slot.map(|slot| slot.index).filter(|index| *index < self.slots.len());
+        self.rest_lane(lane, after);
+        self.prefer = None;
+    }
+
+    /// Takes back a job that was accepted a moment ago. False: somebody has it already.
+    pub(super) fn undo(&mut self, job: &Arc<Job>, after: &mut After) -> bool {
+        let has_it = |slot: &Slot| slot.handed.as_ref().is_some_and(|handed| Arc::ptr_eq(&handed.job, job));
+        let at = self.slots.iter().position(|slot| slot.as_ref().is_some_and(has_it));
+        let Some(index) = at else { return self.take_out(job, after).is_some() };
+        let handed = self.at(index).handed.take().expect("found there");
+        self.unhand(handed, after);
+        true
+    }
+
+    /// Something that was handed to a thread will not run there.
+    pub(super) fn unhand(&mut self, handed: Handed, after: &mut After) {
+        self.running -= 1;
+        if let Some(lane) = &handed.lane {
+            let mut cell = lane.cell.lock();
+            cell.running = None;
+            cell.phase = LanePhase::Idle;
+            drop(cell);
+            if handed.job.is_series() {
+                self.free_place(lane.home);
+            }
+            self.rest_lane(lane, after);
+        }
+        if let Some(permit) = handed.permit {
+            self.give_back(permit, after);
+        }
+    }
+
+    /// There will be no thread for this slot, and nobody who could be told: cancels what relied on it.
+    pub(super) fn abandon_slot(&mut self, slot: SlotRef, after: &mut After) {
+        let Some(there) = self.slot(slot) else { return };
+        let handed = there.handed.take();
+        let line = std::mem::take(&mut there.line);
+        let in_line = std::mem::take(&mut there.in_line);
+        self.in_line -= in_line;
+        if let Some(handed) = handed {
+            let job = Arc::clone(&handed.job);
+            self.counted.cancelled += 1;
+            after.cancel.push(job);
+            self.unhand(handed, after);
+        }
+        for (_, item) in line {
+            match item {
+                Item::Gone => {}
+                Item::Job(job, permit) => {
+                    *job.spot.lock() = Spot::Nowhere;
+                    self.free_place(permit.slot);
+                    self.give_back(permit, after);
+                    self.cancel_waiting(job, after);
+                }
+                Item::Lane(lane) => self.close_lane(&lane, after),
+            }
+        }
+    }
+
+    /// Throws away all that waits; what runs is to be interrupted.
+    pub(super) fn throw_out_all(&mut self, after: &mut After) {
+        let lanes: Vec<_> = self.lanes.values().cloned().collect();
+        for lane in lanes {
+            self.close_lane(&lane, after);
+        }
+        while let Some((_, _, timed)) = self.timers.pop() {
+            if let Timed::Job(job) = timed {
+                *job.spot.lock() = Spot::Nowhere;
+                self.free_place_anywhere();
+                self.cancel_waiting(job, after);
+            }
+        }
+        for index in 0..self.slots.len() {
+            let Some(slot) = self.slots[index].as_mut() else { continue };
+            let line = std::mem::take(&mut slot.line);
+            self.in_line -= std::mem::take(&mut slot.in_line);
+            after.cancel.extend(slot.handed.as_ref().map(|handed| Arc::clone(&handed.job)));
+            after.cancel.extend(slot.running.clone());
+            for (_, item) in line {
+                if let Item::Job(job, permit) = item {
+                    *job.spot.lock() = Spot::Nowhere;
+                    self.free_place(permit.slot);
+                    self.give_back(permit, after);
+                    self.cancel_waiting(job, after);
+                }
+            }
+        }
+    }
+
+    pub(super) fn cancel_waiting(&mut self, job: Arc<Job>, after: &mut After) {
+        self.waiting -= 1;
+        self.counted.cancelled += 1;
+        after.cancel.push(job);
+    }
+
+    /// Ends all series, and lets lanes close as soon as they are empty.
+    pub(super) fn drain(&mut self, after: &mut After) {
+        let lanes: Vec<_> = self.lanes.values().cloned().collect();
+        for lane in lanes {
+            let mut cell = lane.cell.lock();
+            cell.finishing = true;
+            let series = cell.heap.remove_if(|job| job.is_series());
+            after.end_series.extend(cell.running.clone().filter(|job| job.is_series()));
+            let idle = cell.phase == LanePhase::Idle;
+            drop(cell);
+            for job in series {
+                *job.spot.lock() = Spot::Nowhere;
+                self.free_place(lane.home);
+                self.cancel_waiting(job, after);
+            }
+            if idle {
+                self.rest_lane(&lane, after);
+            }
+        }
+    }
+
+    /// If nothing is left to do in a scheduler that ends: sends the threads home, and once they are gone tells
+    /// everybody.
+    pub(super) fn end_if_done(&mut self, after: &mut After) {
+        if self.phase == Phase::Live
+            || self.waiting > 0
+            || (self.phase == Phase::Draining && self.running > 0)
+        {
+            return;
+        }
+        for index in 0..self.slots.len() {
+            let done = |slot: &Slot| slot.is_free();
+            if self.slots[index].as_ref().is_some_and(done) {
+                self.remove_slot(index, after);
+            }
+        }
+        if self.has_ended() {
+            after.kept = self.until_the_end.take();
+            after.ended = true;
+        }
+    }
+
+    pub(super) fn has_ended(&self) -> bool {
+        self.phase != Phase::Live
+            && self.waiting == 0
+            && self.running == 0
+            && self.live_threads == 0
+            && self.carrying == 0
+    }
+}

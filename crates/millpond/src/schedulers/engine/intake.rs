@@ -1,0 +1,287 @@
+//! How work comes in: hooks, decorators, capacity, and what is undone if a thread does not start.
+
+use std::io;
+use std::time::Duration;
+
+use super::lane::LaneCore;
+use super::slot::{Permit, SlotRef};
+use super::state::{After, Full, Phase, State, Timed};
+use super::thread::NotCarried;
+use super::{Engine, SOON};
+use crate::executor::{RejectReason, Rejected, SchedulerFacts};
+use crate::periodic::Rhythm;
+use crate::schedulers::hooks::{self, Decorators};
+use crate::schedulers::job::{Disposable, Job, JobHome, Spot, Work};
+use crate::sync::{Arc, Weak};
+use crate::task::{Task, TaskInfo};
+
+/// Work on its way in.
+pub(super) struct Order {
+    pub(super) info: TaskInfo,
+    pub(super) work: Work,
+    pub(super) delay: Duration,
+    pub(super) rhythm: Option<Rhythm>,
+}
+
+/// How a look under the lock ended.
+enum Step {
+    Taken,
+    /// First the decorators are to be told of this slot.
+    Announce(Permit),
+    Refused(RejectReason, Option<Full>),
+}
+
+impl Engine {
+    fn check_timing(
+        &self,
+        delay: Duration,
+        rhythm: Option<Rhythm>,
+    ) -> Result<(), (RejectReason, Option<io::Error>)> {
+        let later = |rhythm| matches!(rhythm, Some(Rhythm::Rate(period, _)) if !period.is_zero());
+        if !self.timing && (!delay.is_zero() || later(rhythm)) {
+            return Err((RejectReason::NotTimeCapable, None));
+        }
+        let needs_alarm = self.timing && (!delay.is_zero() || rhythm.is_some());
+        match self.alarm.prepare() {
+            Err(error) if needs_alarm => Err((RejectReason::SpawnFailed, Some(error))),
+            _ => Ok(()), // without it idle slots are not let go, which is no reason to refuse anything
+        }
+    }
+
+    /// Makes the job of an order, if nothing speaks against it before the lock is taken.
+    fn make_job(&self, order: Order) -> Result<Arc<Job>, Rejected> {
+        let Order { info, work, delay, rhythm } = order;
+        let home = Weak::clone(&self.me) as Weak<dyn JobHome>;
+        if self.is_disposed() {
+            let job = Job::new(info, work, rhythm, home);
+            return Err(self.rejected(&job, RejectReason::Shutdown, None));
+        }
+        if let Err((reason, source)) = self.check_timing(delay, rhythm) {
+            let job = Job::new(info, work, rhythm, home);
+            let rejected = self.rejected(&job, reason, None);
+            return Err(match source {
+                Some(source) => rejected.because(source),
+                None => rejected,
+            });
+        }
+        match hooks::pass_schedule_hooks(&info, work) {
+            Ok(work) => Ok(Job::new(info, work, rhythm, home)),
+            Err(rejected) => {
+                self.lock().counted.rejected += 1;
+                Err(rejected.by_scheduler(SchedulerFacts { name: Arc::clone(&self.name), full: None }))
+            }
+        }
+    }
+
+    fn rejected(&self, job: &Job, reason: RejectReason, full: Option<Full>) -> Rejected {
+        self.lock().counted.rejected += 1;
+        let full = full.map(|full| (full.would_be, full.cap));
+        job.refused(reason).by_scheduler(SchedulerFacts { name: Arc::clone(&self.name), full })
+    }
+
+    /// Takes `job` by `step`, which is tried under the lock, again after decorators have been told of a new slot.
+    fn take(
+        self: &Arc<Self>,
+        job: Arc<Job>,
+        mut step: impl FnMut(&mut State, &mut After, Option<Permit>) -> Step,
+    ) -> Result<Disposable, Rejected> {
+        let mut permit = None;
+        loop {
+            let (outcome, after) = self.under_lock(|state, after| {
+                if state.phase != Phase::Live {
+                    if let Some(permit) = permit.take() {
+                        state.give_back(permit, after);
+                    }
+                    return Step::Refused(RejectReason::Shutdown, None);
+                }
+                let outcome = step(state, after, permit.take());
+                if matches!(outcome, Step::Taken) {
+                    state.counted.submitted += 1;
+                }
+                outcome
+            });
+            let performed = self.perform(after);
+            match outcome {
+                Step::Taken => return self.taken(job, performed),
+                Step::Refused(reason, full) => return Err(self.rejected(&job, reason, full)),
+                Step::Announce(for_slot) => {
+                    if !self.announce(for_slot.slot()) {
+                        let slot = for_slot.slot();
+                        drop(for_slot);
+                        self.locked(|state, after| state.remove_if_unused(slot, after));
+                        return Err(self.rejected(&job, RejectReason::CallbackPanicked, None));
+                    }
+                    permit = Some(for_slot);
+                }
+            }
+        }
+    }
+
+    /// The job is in. If the thread for it could not be started it is taken back, unless somebody else has it by now.
+    fn taken(
+        self: &Arc<Self>,
+        job: Arc<Job>,
+        performed: Result<(), NotCarried>,
+    ) -> Result<Disposable, Rejected> {
+        let Err(failed) = performed else { return Ok(Disposable::of(job)) };
+        let undone = self.locked(|state, after| {
+            let undone = state.undo(&job, after);
+            if undone {
+                state.counted.submitted -= 1;
+            }
+            if self.carrier.is_ours() && state.is_stuck() {
+                state.retry = Some(self.clock.tick_after(SOON)); // others relied on that thread
+            }
+            state.end_if_done(after);
+            undone
+        });
+        self.dispose_if_shut_down(failed.reason);
+        if !undone {
+            return Ok(Disposable::of(job));
+        }
+        let rejected = self.rejected(&job, failed.reason, None);
+        Err(match failed.source {
+            Some(source) => rejected.because(source),
+            None => rejected,
+        })
+    }
+
+    /// Tells the decorators of a slot that is used for the first time. False: one of them panicked.
+    fn announce(self: &Arc<Self>, slot: SlotRef) -> bool {
+        let info = self.lock().info(slot.index);
+        let Some(decorators) = Decorators::announce(&info) else { return false };
+        self.locked(|state, _| {
+            if let Some(there) = state.slot(slot) {
+                there.decorators.get_or_insert(decorators);
+            }
+        });
+        true
+    }
+
+    pub(super) fn submit(self: &Arc<Self>, task: Task, delay: Duration) -> Result<Disposable, Rejected> {
+        let info = task.info().clone();
+        let job = self.make_job(Order { info, work: Work::Once(task), delay, rhythm: None })?;
+        if delay.is_zero() { self.submit_now(job) } else { self.submit_later(job, delay) }
+    }
+
+    fn submit_now(self: &Arc<Self>, job: Arc<Job>) -> Result<Disposable, Rejected> {
+        let me = Arc::clone(&job);
+        self.take(job, move |state, after, permit| {
+            let permit = match held(state, permit) {
+                Ok(permit) => permit,
+                Err(announce) => return announce,
+            };
+            match state.put(&me, permit, false, after) {
+                Ok(()) => Step::Taken,
+                Err(full) => Step::Refused(RejectReason::Saturated, Some(full)),
+            }
+        })
+    }
+
+    fn submit_later(self: &Arc<Self>, job: Arc<Job>, delay: Duration) -> Result<Disposable, Rejected> {
+        let me = Arc::clone(&job);
+        self.take(job, move |state, _, _| {
+            if let Err(full) = state.take_place_anywhere() {
+                return Step::Refused(RejectReason::Saturated, Some(full));
+            }
+            let number = state.next();
+            state.waiting += 1;
+            let key = state.timers.insert(self.clock.tick_after(delay), number, Timed::Job(Arc::clone(&me)));
+            *me.spot.lock() = Spot::Timers(key);
+            Step::Taken
+        })
+    }
+
+    /// A series without a worker is a lane of its own.
+    pub(super) fn submit_series(self: &Arc<Self>, order: Order) -> Result<Disposable, Rejected> {
+        let delay = order.delay;
+        let job = self.make_job(order)?;
+        let me = Arc::clone(&job);
+        self.take(job, move |state, after, permit| {
+            let permit = match held(state, permit) {
+                Ok(permit) => permit,
+                Err(announce) => return announce,
+            };
+            if let Err(full) = state.take_place(permit.slot()) {
+                state.give_back(permit, after);
+                return Step::Refused(RejectReason::Saturated, Some(full));
+            }
+            let lane = LaneCore::new(state.next(), permit.slot(), Some(permit), false);
+            lane.cell.lock().finishing = true;
+            state.lanes.insert(lane.id, Arc::clone(&lane));
+            state.put_into_lane(&lane, Arc::clone(&me), self.clock.tick_after(delay), after);
+            Step::Taken
+        })
+    }
+
+    pub(super) fn submit_to_lane(
+        self: &Arc<Self>,
+        lane: &Arc<LaneCore>,
+        info: TaskInfo,
+        work: Work,
+        delay: Duration,
+        rhythm: Option<Rhythm>,
+    ) -> Result<Disposable, Rejected> {
+        let job = self.make_job(Order { info, work, delay, rhythm })?;
+        let me = Arc::clone(&job);
+        self.take(job, move |state, after, permit| {
+            let cell = lane.cell.lock();
+            let closed = cell.closed || cell.finishing;
+            drop(cell);
+            if closed {
+                if let Some(permit) = permit {
+                    state.give_back(permit, after);
+                }
+                return Step::Refused(RejectReason::WorkerDisposed, None);
+            }
+            match permit {
+                Some(permit) => state.give_back(permit, after), // the lane has one
+                None if needs_announcement(state, lane.home) => {
+                    return Step::Announce(state.hold(lane.home.index));
+                }
+                None => {}
+            }
+            let at_once = delay.is_zero() && !me.is_series() && state.could_start_now(lane);
+            if at_once {
+                state.force_place(lane.home);
+            } else if let Err(full) = state.take_place(lane.home) {
+                return Step::Refused(RejectReason::Saturated, Some(full));
+            }
+            state.put_into_lane(lane, Arc::clone(&me), self.clock.tick_after(delay), after);
+            Step::Taken
+        })
+    }
+
+    pub(super) fn create_lane(self: &Arc<Self>) -> Arc<LaneCore> {
+        let _ = self.alarm.prepare(); // as in `check_timing`
+        self.locked(|state, _| {
+            let id = state.next();
+            if state.phase != Phase::Live {
+                return LaneCore::new(id, SlotRef { index: usize::MAX, id: 0 }, None, true);
+            }
+            let index = state.pick();
+            let permit = state.hold(index);
+            let lane = LaneCore::new(id, permit.slot(), Some(permit), false);
+            state.lanes.insert(id, Arc::clone(&lane));
+            lane
+        })
+    }
+}
+
+/// The permit that was given, or one for a slot that is picked now, if decorators know that slot.
+fn held(state: &mut State, permit: Option<Permit>) -> Result<Permit, Step> {
+    if let Some(permit) = permit {
+        return Ok(permit);
+    }
+    let index = state.pick();
+    let permit = state.hold(index);
+    if needs_announcement(state, permit.slot()) { Err(Step::Announce(permit)) } else { Ok(permit) }
+}
+
+fn needs_announcement(state: &mut State, slot: SlotRef) -> bool {
+    let Some(there) = state.slot(slot) else { return false };
+    if there.decorators.is_none() && !hooks::there_are_decorators() {
+        there.decorators = Some(Decorators::none());
+    }
+    there.decorators.is_none()
+}

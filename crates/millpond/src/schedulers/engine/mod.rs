@@ -1,0 +1,349 @@
+//! The one engine behind all schedulers with threads: slots, lanes and timers.
+//!
+//! A *slot* is the place of one thread, with a line of what waits for it. A *lane* is a worker, or a series without one; it has
+//! its home in a slot. Four shapes of slots make the kinds of scheduler: a fixed number of slots (single, parallel), slots that
+//! come with demand and go after a time (bounded-elastic), the same with a fresh thread for every task, and slots whose
+//! "thread" is a task in somebody else's executor.
+//!
+//! All of it is under one lock ([`state`]), held for a few instructions and never while user code runs. That a submission
+//! hands its task straight to a free slot is what makes counts exact: a task that finds a free thread is running from that
+//! moment, whenever the thread wakes up.
+//!
+//! Why nothing is stranded: something enters a line only under the lock, and only if the slot's thread is busy or on its
+//! way. A thread looks at its line (and, if work may move, at all lines) under the lock before it parks, and
+//! says that it is parked under the same lock; whoever then finds it parked and has work wakes it. Dispose and submit
+//! meet under the lock too: either the submission sees the phase, or the dispose sees the task.
+
+mod ending;
+mod intake;
+mod lane;
+mod lines;
+mod scheduler;
+mod slot;
+mod state;
+mod thread;
+
+#[cfg(all(test, loom))]
+#[path = "../../loom_tests/schedulers.rs"]
+mod models;
+
+use std::fmt;
+use std::time::{Duration, Instant};
+
+use self::state::{After, Phase, State, Timed};
+use super::SchedulerStats;
+use super::job::{Job, JobHome, Spot};
+use super::waiters::{Ends, Waiters};
+use crate::clock::Clock;
+use crate::executor::RejectReason;
+use crate::interrupt::Interrupted;
+use crate::sync::{Arc, Mutex, MutexGuard, Weak, deadline_after};
+use crate::timers::{Alarm, Ring};
+
+pub(crate) use self::lane::LaneCore;
+pub(super) use self::scheduler::Slots;
+pub(super) use self::thread::{Carrier, NotCarried, in_non_blocking_thread};
+
+/// How slots come and go.
+#[derive(Debug, Clone, Copy)]
+pub(super) enum Shape {
+    /// There are as many as may be, and each gets its share by turns.
+    Fixed,
+    /// They come with demand, and go when they were idle for `ttl`.
+    Elastic { ttl: Duration },
+    /// They come with demand and go with it, and every task has a fresh thread.
+    PerTask,
+    /// As before; a thread works as long as its line lasts. For threads that are not ours.
+    Bursts,
+}
+
+/// What a scheduler is made of.
+pub(super) struct Plan {
+    /// What `Display` writes.
+    pub(super) name: String,
+    pub(super) shape: Shape,
+    /// Work may move from a busy slot to a free one.
+    pub(super) soft: bool,
+    pub(super) max: usize,
+    /// How many tasks may wait for each slot; `usize::MAX`: no bound.
+    pub(super) cap: usize,
+    pub(super) carrier: Carrier,
+    pub(super) clock: Clock,
+    pub(super) timing: bool,
+}
+
+pub(crate) struct Engine {
+    name: Arc<str>,
+    shape: Shape,
+    carrier: Carrier,
+    clock: Clock,
+    timing: bool,
+    max: usize,
+    alarm: Alarm,
+    /// Those who wait for the end.
+    waiters: Waiters,
+    state: Mutex<State>,
+    me: Weak<Engine>,
+}
+
+/// Shared by the user's clones and the workers, and not by the threads: when it goes, nobody can submit any more.
+pub(super) struct Handle {
+    pub(super) engine: Arc<Engine>,
+}
+
+impl Drop for Handle {
+    fn drop(&mut self) {
+        self.engine.begin_drain();
+    }
+}
+
+/// After this time a thread that could not be started is tried again, if work relies on it whose submitter is gone.
+const SOON: Duration = Duration::from_millis(50);
+impl Engine {
+    fn new(plan: Plan) -> Arc<Engine> {
+        let name: Arc<str> = plan.name.into();
+        let cap = if plan.cap == usize::MAX { u64::MAX } else { plan.cap as u64 };
+        Arc::new_cyclic(|me: &Weak<Engine>| Engine {
+            name: Arc::clone(&name),
+            shape: plan.shape,
+            carrier: plan.carrier,
+            alarm: Alarm::new(plan.clock.clone(), Weak::clone(me) as Weak<dyn Ring>),
+            clock: plan.clock,
+            timing: plan.timing,
+            max: plan.max,
+            waiters: Waiters::default(),
+            state: Mutex::new(State::new(Weak::clone(me), name, plan.shape, plan.soft, plan.max, cap)),
+            me: Weak::clone(me),
+        })
+    }
+
+    // ---- the lock
+
+    fn lock(&self) -> MutexGuard<'_, State> {
+        self.state.lock()
+    }
+
+    /// Does something under the lock, and afterwards what that left to be done.
+    fn locked<R>(self: &Arc<Self>, f: impl FnOnce(&mut State, &mut After) -> R) -> R {
+        let (result, after) = self.under_lock(f);
+        if let Err(failed) = self.perform(after) {
+            self.nobody_to_tell(&failed);
+        }
+        result
+    }
+
+    fn under_lock<R>(&self, f: impl FnOnce(&mut State, &mut After) -> R) -> (R, After) {
+        let mut after = After::default();
+        let mut state = self.lock();
+        let result = f(&mut state, &mut after);
+        // Only ever moved forward here: an alarm that rings too early finds nothing to do.
+        let next = state.next_time();
+        if let Some(next) = next
+            && state.alarm.is_none_or(|set| next < set)
+            && self.alarm.set(Some(next))
+        {
+            state.alarm = Some(next);
+        }
+        drop(state);
+        (result, after)
+    }
+
+    /// Does what is to be done without the lock. Fails if a thread could not be started.
+    fn perform(self: &Arc<Self>, after: After) -> Result<(), NotCarried> {
+        let mut outcome = Ok(());
+        after.cancel.iter().for_each(|job| job.cancel_taken_out());
+        after.end_series.iter().for_each(|job| job.end_series());
+        after.wake.iter().for_each(|sleeper| sleeper.unpark());
+        for (slot, ticket) in after.carry {
+            if let Err(failed) = self.carry(slot, ticket) {
+                outcome = Err(failed);
+            }
+        }
+        for (slot, decorators) in after.closed {
+            decorators.closed(&slot);
+        }
+        if after.ended {
+            self.waiters.wake_all();
+        }
+        outcome
+    }
+
+    /// A thread could not be started for work whose submitter is gone. A thread of our own is tried again soon; if
+    /// somebody else's executor refuses, the work is cancelled.
+    #[cold]
+    fn nobody_to_tell(self: &Arc<Self>, failed: &NotCarried) {
+        if self.carrier.is_ours() {
+            self.locked(|state, _| state.retry = Some(self.clock.tick_after(SOON)));
+        } else {
+            self.locked(|state, after| state.abandon_slot(failed.slot, after));
+            self.dispose_if_shut_down(failed.reason);
+        }
+    }
+
+    fn dispose_if_shut_down(self: &Arc<Self>, reason: RejectReason) {
+        if !self.carrier.is_ours() && reason == RejectReason::Shutdown {
+            self.dispose();
+        }
+    }
+
+    // ---- the end
+
+    pub(super) fn is_disposed(&self) -> bool {
+        self.lock().phase != Phase::Live
+    }
+
+    pub(super) fn begin_drain(self: &Arc<Self>) {
+        self.locked(|state, after| {
+            if state.phase == Phase::Live {
+                state.phase = Phase::Draining;
+                state.until_the_end = Some(Arc::clone(self));
+                state.drain(after);
+            }
+            state.end_if_done(after);
+        });
+    }
+
+    pub(super) fn dispose(self: &Arc<Self>) {
+        let first = self.locked(|state, after| {
+            let first = state.phase < Phase::Disposed;
+            state.phase = Phase::Disposed;
+            if first {
+                state.throw_out_all(after);
+            }
+            state.end_if_done(after);
+            first
+        });
+        if first {
+            self.carrier.retire(true);
+        }
+    }
+
+    fn wait_for_end(self: &Arc<Self>, timeout: Duration) -> Result<bool, Interrupted> {
+        let deadline = deadline_after(timeout);
+        if !self.waiters.wait(timeout, || self.has_ended())? {
+            return Ok(false);
+        }
+        let left = deadline.map_or(Duration::MAX, |at| at.saturating_duration_since(Instant::now()));
+        self.carrier.await_retirement(left)
+    }
+
+    /// All work is done and no thread looks for more. Waits for the operating system to be through with the threads too: one
+    /// of those who ask does it, and then the others look again.
+    fn join_threads(&self) {
+        let mut state = self.lock();
+        let exited = std::mem::take(&mut state.exited);
+        if exited.is_empty() {
+            return;
+        }
+        state.joining += exited.len();
+        drop(state);
+        let joined = exited.len();
+        for thread in exited {
+            if thread.thread().id() != std::thread::current().id() {
+                let _ = thread.join(); // a panic of a thread that a factory wrapped around ours is not our affair
+            }
+        }
+        self.lock().joining -= joined;
+        self.waiters.wake_all();
+    }
+
+    fn stats(&self) -> SchedulerStats {
+        let state = self.lock();
+        let busy = state.busy();
+        SchedulerStats {
+            name: self.name.to_string(),
+            disposed: state.phase != Phase::Live,
+            max_threads: self.max,
+            live_threads: state.live_threads,
+            slots: state.count,
+            busy,
+            idle: state.count - busy,
+            queued: state.waiting,
+            remaining_capacity: state.remaining_capacity(),
+            submitted: state.counted.submitted,
+            completed: state.counted.completed,
+            panicked: state.counted.panicked,
+            cancelled: state.counted.cancelled,
+            rejected: state.counted.rejected,
+        }
+    }
+}
+impl JobHome for Engine {
+    fn cancelled(&self, job: &Arc<Job>) {
+        let Some(me) = self.me.upgrade() else { return };
+        me.locked(|state, after| {
+            if state.take_out(job, after).is_some() {
+                state.counted.cancelled += 1;
+            }
+            state.end_if_done(after);
+        });
+    }
+
+    fn help(&self, job: &Arc<Job>) {
+        if let Some(me) = self.me.upgrade() {
+            thread::help(&me, job);
+        }
+    }
+}
+
+impl Ring for Engine {
+    fn ring(&self) {
+        let Some(me) = self.me.upgrade() else { return };
+        me.alarm.rang();
+        me.locked(|state, after| {
+            state.alarm = None;
+            let now = me.clock.tick();
+            if state.retry.is_some_and(|retry| retry <= now) {
+                state.retry = None;
+                state.retry_threads(after);
+            }
+            while let Some((_, _, timed)) = state.timers.pop_due(now) {
+                match timed {
+                    Timed::Lane(lane) => {
+                        lane.cell.lock().timer = None;
+                        state.start_lane(&lane, after);
+                    }
+                    Timed::Job(job) => {
+                        *job.spot.lock() = Spot::Nowhere;
+                        let index = state.pick();
+                        let permit = state.hold(index);
+                        let put = state.put(&job, permit, true, after);
+                        debug_assert!(put.is_ok(), "it had a place");
+                    }
+                }
+            }
+            if let Shape::Elastic { ttl } = me.shape {
+                state.evict(now, ttl, after);
+            }
+            state.end_if_done(after);
+        });
+    }
+}
+
+impl Ends for Engine {
+    fn begin_drain(&self) {
+        if let Some(me) = self.me.upgrade() {
+            Engine::begin_drain(&me);
+        }
+    }
+
+    /// Also for the operating system, and an executor that is ours has been told.
+    fn has_ended(&self) -> bool {
+        if !self.lock().has_ended() {
+            return false;
+        }
+        self.join_threads();
+        self.carrier.retire(false);
+        self.lock().joining == 0
+    }
+
+    fn waiters(&self) -> &Waiters {
+        &self.waiters
+    }
+}
+
+impl fmt::Debug for Engine {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Engine").field("name", &self.name).finish_non_exhaustive()
+    }
+}

@@ -1,0 +1,431 @@
+//! What a scheduler knows, under its one lock: slots, lines, lanes, timers and counts.
+//!
+//! Everything here is called with the lock held and does nothing that could block or call a user: what has to be done
+//! outside is noted in [`After`].
+//!
+//! Invariants, whenever the lock is free:
+//! 1. A slot is in `idle` exactly if nobody holds it (schedulers that let idle slots go).
+//! 2. Something waits in a line only if the slot's thread is busy or on its way; and, if work may move between slots, only
+//!    if no slot is free and no new one may be made. This is what "work conserving" means.
+//! 3. `places` is the sum of the slots' `places` and of `unplaced`, and counts waiting tasks, and series for life.
+//! 4. A lane is in at most one of: a timer, a line, a run.
+
+use std::cmp::Reverse;
+use std::collections::{BinaryHeap, HashMap};
+use std::thread::JoinHandle;
+use std::time::Duration;
+
+use super::lane::LaneCore;
+use super::slot::{Permit, Slot, SlotRef, Thread};
+use super::{Engine, Shape};
+use crate::clock::Tick;
+use crate::interrupt::Sleeper;
+use crate::schedulers::hooks::{Decorators, SlotInfo};
+use crate::schedulers::job::Job;
+use crate::sync::{Arc, Weak, mutant};
+use crate::timer_queue::TimerQueue;
+
+/// How far the scheduler's life has come. Only grows.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub(super) enum Phase {
+    Live,
+    /// Takes nothing more, and works off what it has.
+    Draining,
+    /// Has thrown away what waited; bodies may still be running.
+    Disposed,
+}
+
+/// What waits for its time.
+#[derive(Debug)]
+pub(super) enum Timed {
+    Job(Arc<Job>),
+    Lane(Arc<LaneCore>),
+}
+
+#[derive(Debug, Default, Clone, Copy)]
+pub(super) struct Counted {
+    pub(super) submitted: u64,
+    pub(super) completed: u64,
+    pub(super) panicked: u64,
+    pub(super) cancelled: u64,
+    pub(super) rejected: u64,
+}
+
+/// What is to be done when the lock is free again.
+#[derive(Debug, Default)]
+pub(super) struct After {
+    pub(super) wake: Vec<Arc<Sleeper>>,
+    /// Slots that need a thread.
+    pub(super) carry: Vec<(SlotRef, u64)>,
+    /// Jobs that are taken out of everything, to be marked as cancelled.
+    pub(super) cancel: Vec<Arc<Job>>,
+    /// Series whose run under way is the last.
+    pub(super) end_series: Vec<Arc<Job>>,
+    pub(super) closed: Vec<(SlotInfo, Decorators)>,
+    /// The end has come: whoever waits for it should look.
+    pub(super) ended: bool,
+    /// Not dropped under its own lock.
+    pub(super) kept: Option<Arc<Engine>>,
+}
+
+/// Why something was not taken.
+#[derive(Debug)]
+pub(super) struct Full {
+    pub(super) would_be: u64,
+    pub(super) cap: u64,
+}
+
+#[derive(Debug)]
+pub(super) struct State {
+    pub(super) phase: Phase,
+    pub(super) engine: Weak<Engine>,
+    pub(super) shape: Shape,
+    pub(super) soft: bool,
+    pub(super) max: usize,
+    pub(super) cap: u64,
+    pub(super) name: Arc<str>,
+    pub(super) slots: Vec<Option<Slot>>,
+    /// Indices to be used again, the smallest first.
+    pub(super) free: BinaryHeap<Reverse<usize>>,
+    /// How many of `slots` there are.
+    pub(super) count: usize,
+    /// Slots that nobody holds, the newest last.
+    pub(super) idle: Vec<usize>,
+    /// Whose turn it is, for a fixed number of slots.
+    pub(super) turn: usize,
+    pub(super) next_id: u64,
+    /// The slot whose thread is just asking for work: it need not be woken.
+    pub(super) prefer: Option<usize>,
+    /// Entries in all lines that are not gone.
+    pub(super) in_line: usize,
+    pub(super) timers: TimerQueue<Timed>,
+    /// Places taken by tasks that wait for their time and have no slot yet.
+    pub(super) unplaced: u64,
+    /// All places taken.
+    pub(super) places: u64,
+    /// Tasks accepted that do not run.
+    pub(super) waiting: u64,
+    /// Tasks that run or have been handed to a thread.
+    pub(super) running: u64,
+    pub(super) lanes: HashMap<u64, Arc<LaneCore>>,
+    pub(super) live_threads: usize,
+    /// Threads that somebody is just starting.
+    pub(super) carrying: usize,
+    pub(super) counted: Counted,
+    /// What the alarm is set to; it may ring earlier than needed, and then does nothing.
+    pub(super) alarm: Option<Tick>,
+    /// A thread could not be started and nobody could be told: when to try again.
+    pub(super) retry: Option<Tick>,
+    /// Threads that have left and are not known to be gone.
+    pub(super) exited: Vec<JoinHandle<()>>,
+    /// Threads that somebody waits for just now.
+    pub(super) joining: usize,
+    /// The scheduler itself, from the beginning of its end until it has ended: what waits for its time is then all that
+    /// could hold it.
+    pub(super) until_the_end: Option<Arc<Engine>>,
+}
+impl State {
+    pub(super) fn new(
+        engine: Weak<Engine>,
+        name: Arc<str>,
+        shape: Shape,
+        soft: bool,
+        max: usize,
+        cap: u64,
+    ) -> State {
+        let mut state = State {
+            phase: Phase::Live,
+            engine,
+            shape,
+            soft,
+            max,
+            cap,
+            name,
+            slots: Vec::new(),
+            free: BinaryHeap::new(),
+            count: 0,
+            idle: Vec::new(),
+            turn: 0,
+            next_id: 0,
+            prefer: None,
+            in_line: 0,
+            timers: TimerQueue::new(),
+            unplaced: 0,
+            places: 0,
+            waiting: 0,
+            running: 0,
+            lanes: HashMap::new(),
+            live_threads: 0,
+            carrying: 0,
+            counted: Counted::default(),
+            alarm: None,
+            retry: None,
+            exited: Vec::new(),
+            joining: 0,
+            until_the_end: None,
+        };
+        if matches!(shape, Shape::Fixed) {
+            for _ in 0..max {
+                state.new_slot(Tick::from_nanos(0));
+            }
+        }
+        state
+    }
+
+    /// A number that grows: ids, places in line, order of submission.
+    pub(super) fn next(&mut self) -> u64 {
+        self.next_id += 1;
+        self.next_id
+    }
+
+    // ---- slots
+
+    pub(super) fn slot(&mut self, slot: SlotRef) -> Option<&mut Slot> {
+        self.slots.get_mut(slot.index)?.as_mut().filter(|there| there.id == slot.id)
+    }
+
+    pub(super) fn at(&mut self, index: usize) -> &mut Slot {
+        self.slots[index].as_mut().expect("listed, so there")
+    }
+
+    pub(super) fn info(&self, index: usize) -> SlotInfo {
+        SlotInfo { scheduler: Arc::clone(&self.name), index }
+    }
+
+    pub(super) fn new_slot(&mut self, now: Tick) -> usize {
+        let id = self.next();
+        let slot = Some(Slot::new(id, now));
+        self.count += 1;
+        match self.free.pop() {
+            Some(Reverse(index)) => {
+                self.slots[index] = slot;
+                index
+            }
+            None => {
+                self.slots.push(slot);
+                self.slots.len() - 1
+            }
+        }
+    }
+
+    /// Forgets a slot. Its thread, if it sleeps, is woken and finds that it has none.
+    pub(super) fn remove_slot(&mut self, index: usize, after: &mut After) {
+        self.idle.retain(|idle| *idle != index);
+        let Some(slot) = self.slots[index].take() else { return };
+        self.free.push(Reverse(index));
+        self.count -= 1;
+        self.places -= slot.places; // of series that run; nothing else is left here
+        if let Thread::Parked(sleeper) = slot.thread {
+            after.wake.push(sleeper);
+        }
+        self.left(slot.join);
+        if let Some(decorators) = slot.decorators {
+            after.closed.push((self.info(index), decorators));
+        }
+    }
+
+    /// Remembers the thread of a slot until it is gone: at the end somebody wants to know.
+    pub(super) fn left(&mut self, thread: Option<JoinHandle<()>>) {
+        self.exited.retain(|thread| !thread.is_finished());
+        self.exited.extend(thread);
+    }
+
+    /// Forgets a slot whose decorators refused it, if nobody else has begun to use it.
+    pub(super) fn remove_if_unused(&mut self, slot: SlotRef, after: &mut After) {
+        let unused = |there: &mut Slot| there.holders == 0 && there.decorators.is_none();
+        if !matches!(self.shape, Shape::Fixed) && self.slot(slot).is_some_and(unused) {
+            self.remove_slot(slot.index, after);
+        }
+    }
+
+    /// Takes a permit for a slot.
+    pub(super) fn hold(&mut self, index: usize) -> Permit {
+        let busy_since = self.next();
+        let slot = self.at(index);
+        slot.holders += 1;
+        if slot.holders == 1 {
+            slot.busy_since = busy_since;
+        }
+        let id = slot.id;
+        if slot.holders == 1
+            && !mutant("stay_listed_as_idle")
+            && let Some(at) = self.idle.iter().rposition(|idle| *idle == index)
+        {
+            self.idle.remove(at);
+        }
+        Permit { engine: Weak::clone(&self.engine), slot: SlotRef { index, id }, given_back: false }
+    }
+
+    /// Gives a permit back, under the lock.
+    pub(super) fn give_back(&mut self, mut permit: Permit, after: &mut After) {
+        permit.given_back = true;
+        self.release(permit.slot, after);
+    }
+
+    pub(super) fn release(&mut self, slot: SlotRef, after: &mut After) {
+        let now = self.now();
+        let (shape, phase) = (self.shape, self.phase);
+        let Some(there) = self.slot(slot) else { return };
+        there.holders -= 1;
+        if there.holders > 0 {
+            return;
+        }
+        there.idle_since = now;
+        let keeps = there.is_free();
+        match shape {
+            Shape::Fixed => {}
+            Shape::Elastic { .. } if keeps && phase != Phase::Disposed => self.idle.push(slot.index),
+            // Nobody is in it any more, and it has no time to live.
+            _ => self.remove_slot(slot.index, after),
+        }
+    }
+
+    /// The slot for something new: the newest idle one, else a new one, else the one with the least to do; of
+    /// equals the one with the fewest holders, and of those the one that has been busy longest.
+    pub(super) fn pick(&mut self) -> usize {
+        if matches!(self.shape, Shape::Fixed) {
+            let index = self.turn;
+            self.turn = (self.turn + 1) % self.slots.len();
+            return index;
+        }
+        if let Some(index) = self.idle.last() {
+            return *index;
+        }
+        if self.count < self.max {
+            let now = self.now();
+            return self.new_slot(now);
+        }
+        let slots = self.slots.iter().enumerate().filter_map(|(index, slot)| Some((index, slot.as_ref()?)));
+        let least = slots.min_by_key(|(_, slot)| (slot.load(), slot.holders, slot.busy_since));
+        least.map(|(index, _)| index).expect("at the cap there is at least one")
+    }
+
+    /// A slot whose thread could begin now, for work whose own slot is busy.
+    pub(super) fn pick_free(&mut self) -> Option<usize> {
+        if !self.soft {
+            return None;
+        }
+        let prefer = self.prefer.filter(|index| self.slots[*index].as_ref().is_some_and(Slot::is_free));
+        if prefer.is_some() {
+            return prefer;
+        }
+        if let Some(index) = self.idle.last() {
+            return Some(*index);
+        }
+        let free = |slot: &Option<Slot>| slot.as_ref().is_some_and(Slot::is_free);
+        if let Some(index) = self.slots.iter().position(free) {
+            return Some(index);
+        }
+        if self.count < self.max {
+            let now = self.now();
+            let index = self.new_slot(now);
+            // Not the submitting thread's doing, so nobody could be refused: decorators are told by whoever runs in it.
+            return Some(index);
+        }
+        None
+    }
+
+    pub(super) fn now(&self) -> Tick {
+        self.engine.upgrade().map_or(Tick::from_nanos(0), |engine| engine.clock.tick())
+    }
+
+    // ---- capacity
+
+    pub(super) fn total_capacity(&self) -> u64 {
+        self.cap.saturating_mul(u64::try_from(self.max).unwrap_or(u64::MAX))
+    }
+
+    pub(super) fn remaining_capacity(&self) -> u64 {
+        let total = self.total_capacity();
+        if self.cap == u64::MAX { u64::MAX } else { total.saturating_sub(self.places) }
+    }
+
+    /// Takes a place in the queue of a slot.
+    pub(super) fn take_place(&mut self, slot: SlotRef) -> Result<(), Full> {
+        let (cap, total, places) = (self.cap, self.total_capacity(), self.places);
+        let Some(there) = self.slot(slot) else { return Ok(()) };
+        if there.places >= cap {
+            return Err(Full { would_be: there.places + 1, cap });
+        }
+        if places >= total {
+            return Err(Full { would_be: places + 1, cap: total });
+        }
+        there.places += 1;
+        self.places += 1;
+        Ok(())
+    }
+
+    /// Takes a place for something that gives it back at once.
+    pub(super) fn force_place(&mut self, slot: SlotRef) {
+        if let Some(there) = self.slot(slot) {
+            there.places += 1;
+            self.places += 1;
+        }
+    }
+
+    /// Takes a place for something whose slot is found when its time comes.
+    pub(super) fn take_place_anywhere(&mut self) -> Result<(), Full> {
+        let total = self.total_capacity();
+        if self.places >= total {
+            return Err(Full { would_be: self.places + 1, cap: total });
+        }
+        self.places += 1;
+        self.unplaced += 1;
+        Ok(())
+    }
+
+    pub(super) fn free_place(&mut self, slot: SlotRef) {
+        if let Some(there) = self.slot(slot) {
+            there.places -= 1;
+            self.places -= 1;
+        }
+    }
+
+    pub(super) fn free_place_anywhere(&mut self) {
+        self.unplaced -= 1;
+        self.places -= 1;
+    }
+
+    // ---- time
+
+    /// When somebody has to look again.
+    pub(super) fn next_time(&self) -> Option<Tick> {
+        let evict = match (self.shape, self.idle.first()) {
+            (Shape::Elastic { ttl }, Some(index)) => {
+                self.slots[*index].as_ref().map(|slot| slot.idle_since.plus(ttl))
+            }
+            _ => None,
+        };
+        self.timers.first_due().into_iter().chain(evict).chain(self.retry).min()
+    }
+
+    /// Lets idle slots go whose time is over.
+    pub(super) fn evict(&mut self, now: Tick, ttl: Duration, after: &mut After) {
+        while let Some(index) = self.idle.first().copied() {
+            let slot = self.at(index);
+            if slot.idle_since.plus(ttl) > now {
+                break;
+            }
+            self.remove_slot(index, after);
+        }
+    }
+
+    /// Some slot has work and no thread: one could not be started.
+    pub(super) fn is_stuck(&self) -> bool {
+        self.slots.iter().flatten().any(Slot::is_stuck)
+    }
+
+    pub(super) fn retry_threads(&mut self, after: &mut After) {
+        for index in 0..self.slots.len() {
+            if self.slots[index].as_ref().is_some_and(Slot::is_stuck) {
+                self.see_to_thread(index, after);
+            }
+        }
+    }
+
+    // ---- looking at it
+
+    pub(super) fn busy(&self) -> usize {
+        self.slots.iter().flatten().filter(|slot| slot.holders > 0).count()
+    }
+}

@@ -1,0 +1,483 @@
+//! The life of a slot's thread, and what carries it: a thread of our own, or somebody's executor.
+
+use std::cell::{Cell, RefCell};
+use std::fmt;
+use std::io;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::thread::JoinHandle;
+use std::time::Duration;
+
+use super::ending::Done;
+use super::lane::LanePhase;
+use super::slot::{Handed, SlotRef, Thread};
+use super::state::{After, State};
+use super::{Engine, Shape};
+use crate::executor::{Executor, ExecutorService, RejectReason};
+use crate::handle::Outcome;
+use crate::interrupt::{Interrupted, Nested, Sleeper};
+use crate::schedulers::hooks::{Decorators, SlotInfo};
+use crate::schedulers::job::{Ended, Job, Spot};
+use crate::sync::{Arc, mutant, thread_local};
+use crate::task::Task;
+use crate::threads::{ThreadFactory, ThreadLife, WorkerBody, WorkerInfo, call_factory};
+
+/// Where the threads of a scheduler come from. A lighter kind of thread would be a third.
+pub(in crate::schedulers) enum Carrier {
+    /// Threads of our own.
+    Threads(Threads),
+    /// Tasks of an executor.
+    Executor { executor: Arc<dyn Executor>, owned: Option<Arc<dyn ExecutorService>> },
+}
+
+pub(in crate::schedulers) struct Threads {
+    factory: Arc<ThreadFactory>,
+    prefix: String,
+    /// The threads of all schedulers of a kind are numbered together.
+    numbers: &'static AtomicU64,
+    non_blocking: bool,
+}
+
+/// A slot has not got its thread.
+pub(in crate::schedulers) struct NotCarried {
+    pub(super) slot: SlotRef,
+    pub(super) reason: RejectReason,
+    pub(super) source: Option<io::Error>,
+}
+
+impl Carrier {
+    /// Threads called `prefix-N`.
+    pub(in crate::schedulers) fn threads(
+        factory: Arc<ThreadFactory>,
+        prefix: &str,
+        numbers: &'static AtomicU64,
+        non_blocking: bool,
+    ) -> Carrier {
+        Carrier::Threads(Threads { factory, prefix: prefix.to_owned(), numbers, non_blocking })
+    }
+
+    pub(super) fn is_ours(&self) -> bool {
+        matches!(self, Carrier::Threads(_))
+    }
+
+    /// Has `life` lived somewhere else, soon.
+    fn carry(&self, life: SlotLife) -> Result<Option<JoinHandle<()>>, (RejectReason, Option<io::Error>)> {
+        match self {
+            Carrier::Threads(threads) => {
+                // Relaxed: only uniqueness matters.
+                let number = threads.numbers.fetch_add(1, Ordering::Relaxed);
+                let name = format!("{}-{number}", threads.prefix).into();
+                let info = WorkerInfo { name, number: usize::try_from(number).unwrap_or(usize::MAX) };
+                let body = WorkerBody::new(info, life);
+                call_factory(&*threads.factory, body)
+                    .map(Some)
+                    .map_err(|error| (RejectReason::SpawnFailed, Some(error)))
+            }
+            Carrier::Executor { executor, .. } => {
+                let task = Task::new(move || Box::new(life).live());
+                match catch_unwind(AssertUnwindSafe(|| executor.execute_task(task))) {
+                    Ok(Ok(())) => Ok(None),
+                    Ok(Err(rejected)) => {
+                        let reason = rejected.reason();
+                        drop(rejected);
+                        Err((reason, None))
+                    }
+                    Err(_) => Err((RejectReason::CallbackPanicked, None)),
+                }
+            }
+        }
+    }
+
+    /// The scheduler has ended: an executor that it owns ends too.
+    pub(super) fn retire(&self, by_force: bool) {
+        if let Carrier::Executor { owned: Some(service), .. } = self {
+            if by_force {
+                service.shutdown_now().into_iter().for_each(Task::drop_quietly);
+            } else {
+                service.shutdown();
+            }
+        }
+    }
+
+    pub(super) fn await_retirement(&self, timeout: Duration) -> Result<bool, Interrupted> {
+        match self {
+            Carrier::Executor { owned: Some(service), .. } => service.await_termination(timeout),
+            _ => Ok(true),
+        }
+    }
+}
+
+impl fmt::Debug for Carrier {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Carrier::Threads(threads) => write!(f, "Threads({})", threads.prefix),
+            Carrier::Executor { owned, .. } => write!(f, "Executor(owned: {})", owned.is_some()),
+        }
+    }
+}
+
+thread_local! {
+    /// The scheduler and slot that this thread works for.
+    static CURRENT: RefCell<Option<(Arc<Engine>, SlotRef)>> = nobody();
+    static NON_BLOCKING: Cell<bool> = not_marked();
+}
+
+fn nobody() -> RefCell<Option<(Arc<Engine>, SlotRef)>> {
+    RefCell::new(None)
+}
+
+fn not_marked() -> Cell<bool> {
+    Cell::new(false)
+}
+
+/// The calling thread belongs to a scheduler for short work, and should not block.
+pub(in crate::schedulers) fn in_non_blocking_thread() -> bool {
+    NON_BLOCKING.try_with(Cell::get).unwrap_or(false)
+}
+
+/// The calling thread works for this scheduler.
+pub(super) fn is_current(engine: &Arc<Engine>) -> bool {
+    CURRENT
+        .try_with(|current| current.borrow().as_ref().is_some_and(|(mine, _)| Arc::ptr_eq(mine, engine)))
+        .unwrap_or(false)
+}
+
+/// While it lives the thread belongs to a slot; afterwards to what it belonged before.
+struct Belonging(Option<(Arc<Engine>, SlotRef)>);
+
+impl Belonging {
+    fn to(engine: &Arc<Engine>, slot: SlotRef) -> Belonging {
+        Belonging(CURRENT.with(|current| current.replace(Some((Arc::clone(engine), slot)))))
+    }
+}
+
+impl Drop for Belonging {
+    fn drop(&mut self) {
+        let before = self.0.take();
+        let _ = CURRENT.try_with(|current| current.replace(before));
+    }
+}
+
+impl Engine {
+    /// Starts the thread of a slot.
+    pub(super) fn carry(self: &Arc<Self>, slot: SlotRef, ticket: u64) -> Result<(), NotCarried> {
+        let life = SlotLife { engine: Arc::clone(self), slot, ticket, lived: false };
+        let carried = self.carrier.carry(life);
+        let promised = carried.is_ok();
+        let (join, mut failed) = match carried {
+            Ok(join) => (join, None),
+            Err(failed) => (None, Some(failed)),
+        };
+        self.locked(|state, after| {
+            state.carrying -= 1;
+            let dropped = state.slot(slot).is_some_and(|there| there.stillborn == ticket);
+            if promised && dropped && self.carrier.is_ours() {
+                let why = io::Error::other("the thread factory dropped the worker body without running it");
+                failed = Some((RejectReason::SpawnFailed, Some(why)));
+            } else if promised && dropped {
+                state.abandon_slot(slot, after); // the executor has taken it, and thrown it away
+            }
+            if promised {
+                state.carried(slot, ticket, join);
+            }
+            state.end_if_done(after);
+        });
+        match failed {
+            None => Ok(()),
+            Some((reason, source)) => Err(NotCarried { slot, reason, source }),
+        }
+    }
+}
+
+impl State {
+    /// Whoever was to start the thread says that it will come, or that it has been there.
+    fn carried(&mut self, slot: SlotRef, ticket: u64, join: Option<JoinHandle<()>>) {
+        let old = match self.slot(slot).filter(|there| there.ticket == ticket) {
+            Some(there) => {
+                if matches!(there.thread, Thread::Coming) {
+                    there.thread = Thread::Promised;
+                }
+                std::mem::replace(&mut there.join, join)
+            }
+            None => join,
+        };
+        self.left(old);
+    }
+
+    /// The thread of a slot leaves.
+    fn leave(&mut self, slot: SlotRef, after: &mut After) {
+        self.live_threads -= 1;
+        let thread = self.slot(slot).and_then(|there| there.join.take());
+        self.left(thread);
+        self.end_if_done(after);
+    }
+}
+
+/// What a slot's thread does.
+struct SlotLife {
+    engine: Arc<Engine>,
+    slot: SlotRef,
+    ticket: u64,
+    lived: bool,
+}
+
+/// What a thread finds when it asks for work.
+enum Next {
+    Run(Handed, Option<Decorators>, SlotInfo),
+    Park,
+    Leave,
+}
+
+impl ThreadLife for SlotLife {
+    fn live(mut self: Box<Self>) {
+        self.lived = true;
+        let _belonging = Belonging::to(&self.engine, self.slot);
+        if let Carrier::Threads(threads) = &self.engine.carrier {
+            NON_BLOCKING.with(|mark| mark.set(threads.non_blocking));
+        }
+        let mut next = self.engine.locked(|state, after| self.arrive(state, after));
+        loop {
+            next = match next {
+                Next::Leave => return,
+                Next::Park => {
+                    self.park();
+                    self.engine.locked(|state, after| self.find(state, after))
+                }
+                Next::Run(handed, decorators, info) => self.run(handed, decorators, &info),
+            };
+        }
+    }
+
+    fn stillborn(self: Box<Self>) {}
+}
+
+impl Drop for SlotLife {
+    /// If nobody lived it there will be no thread.
+    fn drop(&mut self) {
+        if self.lived {
+            return;
+        }
+        self.engine.locked(|state, after| {
+            state.live_threads -= 1;
+            let late = match state.slot(self.slot).filter(|there| there.ticket == self.ticket) {
+                Some(there) => {
+                    there.stillborn = self.ticket;
+                    matches!(std::mem::replace(&mut there.thread, Thread::None), Thread::Promised)
+                }
+                None => false,
+            };
+            if late {
+                state.abandon_slot(self.slot, after);
+            }
+            state.end_if_done(after);
+        });
+    }
+}
+
+impl SlotLife {
+    fn arrive(&self, state: &mut State, after: &mut After) -> Next {
+        match state.slot(self.slot).filter(|there| there.ticket == self.ticket) {
+            Some(there) => there.thread = Thread::Here,
+            None => {
+                state.leave(self.slot, after);
+                return Next::Leave;
+            }
+        }
+        self.find(state, after)
+    }
+
+    /// Asks for work, and says that we sleep or leave if there is none.
+    fn find(&self, state: &mut State, after: &mut After) -> Next {
+        if state.slot(self.slot).is_none() {
+            state.leave(self.slot, after);
+            return Next::Leave;
+        }
+        let next =
+            if mutant("park_without_looking") { None } else { state.take_next(self.slot.index, after) };
+        if let Some(handed) = next {
+            let decorators = state.slot(self.slot).and_then(|slot| slot.decorators.clone());
+            return Next::Run(handed, decorators, state.info(self.slot.index));
+        }
+        let parks = matches!(self.engine.shape, Shape::Fixed | Shape::Elastic { .. });
+        let there = state.slot(self.slot).expect("seen above, under the same lock");
+        if parks {
+            there.thread = Thread::Parked(Sleeper::current());
+            return Next::Park;
+        }
+        there.thread = Thread::None;
+        state.leave(self.slot, after);
+        Next::Leave
+    }
+
+    fn park(&self) {
+        let me = Sleeper::current();
+        me.wait_through_interrupts(None, || {
+            let mut state = self.engine.lock();
+            state.slot(self.slot).is_none_or(|there| !matches!(there.thread, Thread::Parked(_)))
+        });
+    }
+
+    /// Runs something, and asks for the next.
+    fn run(&self, handed: Handed, decorators: Option<Decorators>, info: &SlotInfo) -> Next {
+        let decorators = decorators.unwrap_or_else(|| self.announce(info));
+        let Handed { job, lane, permit } = handed;
+        let ours = self.engine.carrier.is_ours();
+        let me = Sleeper::current();
+        let nested = if ours { None } else { Some(Nested::enter()) };
+        if ours {
+            me.next_epoch();
+        }
+        let mut ended = None;
+        if let Some(run) = job.begin() {
+            decorators.around(info, || ended = Some(job.run(run)));
+        }
+        if ours {
+            me.next_epoch(); // an interrupt that comes now is late
+        }
+        drop(nested);
+        let again = ended.as_mut().is_some_and(|ended| job.rearm(ended));
+        let (next, after) = self.engine.under_lock(|state, after| {
+            let outcome = outcome(ended.as_ref());
+            let done = Done { job: &job, lane: lane.as_ref(), slot: Some(self.slot), outcome, again };
+            state.finish(done, after);
+            // First the next thing, then the permit: a slot with work to do is not let go in between.
+            let next = self.find_after_run(state, again, after);
+            if let Some(permit) = permit {
+                state.give_back(permit, after);
+            }
+            state.end_if_done(after);
+            next
+        });
+        // Whoever waits for the job finds its slot free and its run counted.
+        if let Some(ended) = ended
+            && !again
+        {
+            job.over(ended);
+        }
+        drop(job);
+        drop(lane);
+        if let Err(failed) = self.engine.perform(after) {
+            self.engine.nobody_to_tell(&failed);
+        }
+        next
+    }
+
+    /// As `find`; where every task has a fresh thread, the next one is for another. So it is in an executor after a run of a
+    /// series: one without a period would keep the executor's thread for ever.
+    fn find_after_run(&self, state: &mut State, series: bool, after: &mut After) -> Next {
+        let next = self.find(state, after);
+        let passes_on = match self.engine.shape {
+            Shape::PerTask => true,
+            Shape::Bursts => series,
+            Shape::Fixed | Shape::Elastic { .. } => false,
+        };
+        if !passes_on {
+            return next;
+        }
+        let Next::Run(handed, ..) = next else { return next };
+        let there = state.slot(self.slot).expect("it has work, so it is there");
+        there.running = None;
+        there.handed = Some(handed);
+        there.thread = Thread::None;
+        if !mutant("forget_the_line") {
+            state.see_to_thread(self.slot.index, after);
+        }
+        state.leave(self.slot, after);
+        Next::Leave
+    }
+
+    /// The slot came into being without a submission that could have told its decorators.
+    fn announce(&self, info: &SlotInfo) -> Decorators {
+        let decorators = Decorators::announce(info).unwrap_or_else(Decorators::none);
+        self.engine.locked(|state, _| match state.slot(self.slot) {
+            Some(there) => there.decorators.get_or_insert(decorators).clone(),
+            None => decorators,
+        })
+    }
+}
+
+fn outcome(ended: Option<&Ended>) -> Outcome {
+    match ended {
+        None => Outcome::Cancelled,
+        Some(ended) if ended.panicked => Outcome::Panicked,
+        Some(_) => Outcome::Succeeded,
+    }
+}
+
+/// Runs `job` here, inside what this thread runs now, if the thread is one of the scheduler's and the job could start. What
+/// its lane has to do before is run first.
+pub(super) fn help(engine: &Arc<Engine>, job: &Arc<Job>) {
+    if !is_current(engine) {
+        return;
+    }
+    while let Some(handed) = engine.locked(|state, after| state.claim(job, after)) {
+        let done = Arc::ptr_eq(&handed.job, job);
+        run_in_place(engine, handed);
+        if done {
+            return;
+        }
+    }
+}
+
+fn run_in_place(engine: &Arc<Engine>, handed: Handed) {
+    let Handed { job, lane, permit } = handed;
+    let nested = Nested::enter();
+    let mut ended = job.begin().map(|run| job.run(run));
+    drop(nested);
+    let again = ended.as_mut().is_some_and(|ended| job.rearm(ended));
+    engine.locked(|state, after| {
+        let outcome = outcome(ended.as_ref());
+        state.finish(Done { job: &job, lane: lane.as_ref(), slot: None, outcome, again }, after);
+        if let Some(permit) = permit {
+            state.give_back(permit, after);
+        }
+        state.end_if_done(after);
+    });
+    if let Some(ended) = ended
+        && !again
+    {
+        job.over(ended);
+    }
+}
+
+impl State {
+    /// Takes what has to run for `job` to be done: the job, or the head of its lane.
+    fn claim(&mut self, job: &Arc<Job>, after: &mut After) -> Option<Handed> {
+        let spot = std::mem::take(&mut *job.spot.lock());
+        match spot {
+            Spot::Slot(index, place) => {
+                let permit = self.take_out_of_line(index, place)?;
+                self.free_place(permit.slot());
+                self.waiting -= 1;
+                self.running += 1;
+                Some(Handed { job: Arc::clone(job), lane: None, permit: Some(permit) })
+            }
+            Spot::Lane(lane, key) => {
+                *job.spot.lock() = Spot::Lane(Arc::clone(&lane), key); // taken away if it is the head
+                let mut cell = lane.cell.lock();
+                if cell.phase == LanePhase::Running {
+                    return None;
+                }
+                cell.phase = LanePhase::InLine;
+                drop(cell);
+                let head = self.claim_head(&lane, after)?;
+                self.running += 1;
+                Some(Handed { job: head, lane: Some(lane), permit: None })
+            }
+            Spot::Nowhere => self.claim_handed(job),
+            Spot::Timers(key) => {
+                *job.spot.lock() = Spot::Timers(key);
+                None
+            }
+        }
+    }
+
+    /// Takes a job that was handed to a thread which is not there yet. When it comes it finds nothing to do.
+    fn claim_handed(&mut self, job: &Arc<Job>) -> Option<Handed> {
+        self.slots
+            .iter_mut()
+            .flatten()
+            .filter(|slot| matches!(slot.thread, Thread::Coming | Thread::Promised))
+            .find_map(|slot| slot.handed.take_if(|handed| Arc::ptr_eq(&handed.job, job)))
+    }
+}

@@ -1,0 +1,341 @@
+//! What users may hang into every scheduler of the process: schedule hooks, error hooks and decorators.
+//!
+//! Each kind is a list with keys, in the order in which the keys came. None is called while one of our locks is held,
+//! and a panic of one of them is caught: that of a schedule hook or of `slot_created` refuses the submission, any
+//! other goes no further.
+
+use std::any::Any;
+use std::fmt;
+use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
+
+use super::job::Work;
+use crate::executor::{RejectReason, Rejected};
+use crate::handle::{Outcome, Panic};
+use crate::interrupt::Nested;
+use crate::periodic::Body;
+use crate::sync::{Arc, AtomicBool, Global, Mutex, Ordering};
+use crate::task::{Task, TaskInfo};
+
+/// Things with keys, in order of their first coming.
+struct Keyed<T: ?Sized>(Vec<(String, Arc<T>)>);
+
+impl<T: ?Sized> Keyed<T> {
+    const fn new() -> Self {
+        Keyed(Vec::new())
+    }
+
+    /// Sets what is under `key`, in the place of what was there.
+    fn set(&mut self, key: &str, value: Arc<T>) -> Option<Arc<T>> {
+        match self.0.iter_mut().find(|(known, _)| known == key) {
+            Some((_, old)) => Some(std::mem::replace(old, value)),
+            None => {
+                self.0.push((key.to_owned(), value));
+                None
+            }
+        }
+    }
+
+    fn remove(&mut self, key: &str) -> Option<Arc<T>> {
+        let at = self.0.iter().position(|(known, _)| known == key)?;
+        Some(self.0.remove(at).1)
+    }
+
+    fn contains(&self, key: &str) -> bool {
+        self.0.iter().any(|(known, _)| known == key)
+    }
+
+    fn all(&self) -> Vec<Arc<T>> {
+        self.0.iter().map(|(_, value)| Arc::clone(value)).collect()
+    }
+}
+
+type ScheduleHook = dyn Fn(Body) -> Body + Send + Sync;
+type ErrorHook = dyn Fn(&TaskInfo, &Panic) + Send + Sync;
+
+static ON_SCHEDULE: Global<Keyed<ScheduleHook>> = Global::new(Keyed::new());
+static ON_ERROR: Global<Keyed<ErrorHook>> = Global::new(Keyed::new());
+static DECORATORS: Global<Keyed<dyn Decorator>> = Global::new(Keyed::new());
+
+/// Calls `hook` for everything that is scheduled, on the submitting thread; what it returns is what runs.
+///
+/// Hooks are called in the order in which their keys were first set, so the last one is the outermost when the work
+/// runs. A series passes them once, not for each run. A key that is set again keeps its place. A hook that
+/// panics refuses the submission with [`CallbackPanicked`](RejectReason::CallbackPanicked). The
+/// [`immediate`](super::immediate) scheduler calls none.
+///
+/// # Examples
+/// ```
+/// use millpond::schedulers;
+///
+/// schedulers::on_schedule("trace", |mut body| {
+///     Box::new(move || {
+///         println!("begins");
+///         body();
+///         println!("has ended");
+///     })
+/// });
+/// assert!(schedulers::reset_on_schedule("trace"));
+/// ```
+pub fn on_schedule(key: &str, hook: impl Fn(Body) -> Body + Send + Sync + 'static) {
+    let old = ON_SCHEDULE.lock().set(key, Arc::new(hook));
+    drop(old); // not under the lock: it is the user's
+}
+
+/// Takes the schedule hook under `key` away. False: there is none.
+pub fn reset_on_schedule(key: &str) -> bool {
+    let old = ON_SCHEDULE.lock().remove(key);
+    old.is_some()
+}
+
+/// Takes all schedule hooks away.
+pub fn reset_all_on_schedule() {
+    let old = std::mem::replace(&mut *ON_SCHEDULE.lock(), Keyed::new());
+    drop(old);
+}
+
+/// Calls `hook` when a scheduled task panics and no handle keeps the panic, on the thread on which it ran.
+///
+/// Hooks are called in the order in which their keys were first set. One that panics does not stop the next.
+///
+/// # Examples
+/// ```
+/// use millpond::schedulers;
+///
+/// schedulers::on_error("log", |task, panic| eprintln!("{} panicked: {:?}", task.id(), panic.message()));
+/// assert!(schedulers::reset_on_error("log"));
+/// ```
+pub fn on_error(key: &str, hook: impl Fn(&TaskInfo, &Panic) + Send + Sync + 'static) {
+    let old = ON_ERROR.lock().set(key, Arc::new(hook));
+    drop(old);
+}
+
+/// Takes the error hook under `key` away. False: there is none.
+pub fn reset_on_error(key: &str) -> bool {
+    let old = ON_ERROR.lock().remove(key);
+    old.is_some()
+}
+
+/// Takes all error hooks away.
+pub fn reset_all_on_error() {
+    let old = std::mem::replace(&mut *ON_ERROR.lock(), Keyed::new());
+    drop(old);
+}
+
+/// Tells the error hooks of a panic.
+pub(crate) fn report(info: &TaskInfo, payload: Box<dyn Any + Send>) {
+    let hooks = ON_ERROR.lock().all();
+    let panic = Panic::new(payload);
+    for hook in hooks {
+        quietly(|| hook(info, &panic));
+    }
+    quietly(move || drop(panic)); // the payload is the user's, and so is its destructor
+}
+
+fn quietly(f: impl FnOnce()) -> bool {
+    catch_unwind(AssertUnwindSafe(f)).is_ok()
+}
+
+/// Passes `work` through the schedule hooks.
+///
+/// While the hooks have it the work lies in a cell that both sides reach, so that it can be handed back if one of them
+/// panics.
+///
+/// # Errors
+/// [`Rejected`], with the work, if a hook panicked.
+pub(crate) fn pass_schedule_hooks(info: &TaskInfo, work: Work) -> Result<Work, Rejected> {
+    let hooks = ON_SCHEDULE.lock().all();
+    if hooks.is_empty() {
+        return Ok(work);
+    }
+    let series = matches!(work, Work::Series(_));
+    let cell = Arc::new(Mutex::new(Some(work)));
+    let panicked = Arc::new(AtomicBool::new(false));
+    let (inner, has_panicked) = (Arc::clone(&cell), Arc::clone(&panicked));
+    let mut body: Option<Body> = None;
+    let passed = quietly(|| {
+        let first: Body = Box::new(move || run_in(&inner, &has_panicked));
+        body = Some(hooks.iter().fold(first, |body, hook| hook(body)));
+    });
+    match body {
+        Some(body) if passed => Ok(if series { Work::Series(body) } else { Work::Hooked(body, panicked) }),
+        _ => {
+            let work = cell.lock().take();
+            let task = match work {
+                Some(work) => work.into_task(info.clone()),
+                None => Task::known_as(info.clone(), || {}),
+            };
+            Err(Rejected::new(task, RejectReason::CallbackPanicked))
+        }
+    }
+}
+
+/// Runs what lies in the cell: a task once, the body of a series each time.
+fn run_in(cell: &Mutex<Option<Work>>, panicked: &AtomicBool) {
+    let work = cell.lock().take();
+    let payload = match work {
+        None => None,
+        Some(Work::Once(task)) => {
+            let _frame = Nested::enter();
+            let mut settle = |outcome| panicked.store(outcome == Outcome::Panicked, Ordering::Relaxed);
+            task.once().run_settled(&mut settle).panic
+        }
+        Some(Work::Hooked(mut body, _)) => catch_unwind(AssertUnwindSafe(&mut body)).err(),
+        Some(Work::Series(mut body)) => {
+            let ran = catch_unwind(AssertUnwindSafe(&mut body));
+            *cell.lock() = Some(Work::Series(body));
+            ran.err()
+        }
+    };
+    if let Some(payload) = payload {
+        resume_unwind(payload); // through the hooks' own code, to whoever runs it
+    }
+}
+
+/// Which slot of which scheduler: what decorators are told.
+#[derive(Debug, Clone)]
+pub struct SlotInfo {
+    pub(crate) scheduler: Arc<str>,
+    pub(crate) index: usize,
+}
+
+impl SlotInfo {
+    /// The scheduler, as its `Display` writes it.
+    pub fn scheduler(&self) -> &str {
+        &self.scheduler
+    }
+
+    /// The slot's number in its scheduler, from 0; one that was closed is used again.
+    pub fn index(&self) -> usize {
+        self.index
+    }
+}
+
+/// Watches the slots of all schedulers, and stands around everything that runs in them: for metrics, tracing, thread-locals.
+///
+/// A slot has the decorators that there were when it was first used.
+///
+/// # Examples
+/// ```
+/// use millpond::schedulers::{self, Decorator, SlotInfo};
+/// use std::sync::Arc;
+/// use std::time::Instant;
+///
+/// struct Timed;
+/// impl Decorator for Timed {
+///     fn around(&self, slot: &SlotInfo, run: &mut dyn FnMut()) {
+///         let begin = Instant::now();
+///         run();
+///         println!("{}/{}: {:?}", slot.scheduler(), slot.index(), begin.elapsed());
+///     }
+/// }
+/// assert!(schedulers::add_decorator("time", Arc::new(Timed)));
+/// assert!(!schedulers::add_decorator("time", Arc::new(Timed)), "the first one stays");
+/// assert!(schedulers::remove_decorator("time").is_some());
+/// ```
+pub trait Decorator: Send + Sync + 'static {
+    /// A slot is used for the first time. On the submitting thread; a panic refuses that submission.
+    fn slot_created(&self, slot: &SlotInfo) {
+        let _ = slot;
+    }
+
+    /// Something runs in the slot: calls `run`, once, on the thread on which this is called. The decorator that came first is
+    /// the outermost.
+    fn around(&self, slot: &SlotInfo, run: &mut dyn FnMut()) {
+        let _ = slot;
+        run();
+    }
+
+    /// The slot is closed: its scheduler has ended, or it was idle for too long.
+    fn slot_closed(&self, slot: &SlotInfo) {
+        let _ = slot;
+    }
+}
+
+/// Adds a decorator for slots that are used for the first time from now on. False: there is one under `key`, which stays.
+pub fn add_decorator(key: &str, decorator: Arc<dyn Decorator>) -> bool {
+    let mut decorators = DECORATORS.lock();
+    if decorators.contains(key) {
+        return false;
+    }
+    decorators.set(key, decorator);
+    true
+}
+
+/// Sets the decorator under `key`, in the place of one that was there.
+pub fn set_decorator(key: &str, decorator: Arc<dyn Decorator>) {
+    let old = DECORATORS.lock().set(key, decorator);
+    drop(old);
+}
+
+/// Takes the decorator under `key` away, and returns it. Slots that have it keep it.
+pub fn remove_decorator(key: &str) -> Option<Arc<dyn Decorator>> {
+    DECORATORS.lock().remove(key)
+}
+
+pub(crate) fn there_are_decorators() -> bool {
+    !DECORATORS.lock().0.is_empty()
+}
+
+/// Wakes a task of some async runtime; its waker is not ours.
+pub(crate) fn quietly_wake(waker: std::task::Waker) {
+    quietly(|| waker.wake());
+}
+
+/// The decorators of one slot.
+#[derive(Clone)]
+pub(crate) struct Decorators(Arc<[Arc<dyn Decorator>]>);
+
+impl Decorators {
+    /// Those that there are now, told that `slot` was created. `None`: one of them panicked.
+    pub(crate) fn announce(slot: &SlotInfo) -> Option<Decorators> {
+        let all = DECORATORS.lock().all();
+        for (told, decorator) in all.iter().enumerate() {
+            if !quietly(|| decorator.slot_created(slot)) {
+                // Those who were told of it are told of its end.
+                for decorator in &all[..told] {
+                    quietly(|| decorator.slot_closed(slot));
+                }
+                return None;
+            }
+        }
+        Some(Decorators(all.into()))
+    }
+
+    pub(crate) fn none() -> Decorators {
+        Decorators(Arc::new([]))
+    }
+
+    /// Calls `run` inside all of them. One that panics, or that does not call it, does not keep it from running.
+    pub(crate) fn around(&self, slot: &SlotInfo, run: impl FnOnce()) {
+        if self.0.is_empty() {
+            return run();
+        }
+        let mut run = Some(run);
+        let mut once = || {
+            if let Some(run) = run.take() {
+                run();
+            }
+        };
+        quietly(|| nest(&self.0, slot, &mut once));
+        once();
+    }
+
+    pub(crate) fn closed(&self, slot: &SlotInfo) {
+        for decorator in self.0.iter() {
+            quietly(|| decorator.slot_closed(slot));
+        }
+    }
+}
+
+fn nest(decorators: &[Arc<dyn Decorator>], slot: &SlotInfo, run: &mut dyn FnMut()) {
+    match decorators.split_first() {
+        None => run(),
+        Some((outer, inner)) => outer.around(slot, &mut || nest(inner, slot, run)),
+    }
+}
+
+impl fmt::Debug for Decorators {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "Decorators({})", self.0.len())
+    }
+}

@@ -1,0 +1,67 @@
+//! Threads that should not block, and how to ask whether one is on such a thread.
+//!
+//! The library's own blocking calls work everywhere: each of them can be interrupted, and a join that refused to wait
+//! would only move the problem. The mark is for code that wants to know before it blocks.
+
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::thread::{self, Thread};
+
+use super::engine;
+use crate::sync::{Arc, Global};
+
+type Predicate = dyn Fn(&Thread) -> bool + Send + Sync;
+
+static PREDICATES: Global<Vec<Arc<Predicate>>> = Global::new(Vec::new());
+
+/// Tells whether the calling thread should not block: it belongs to a single or parallel scheduler, or a predicate of
+/// [`register_non_blocking_predicate`] says so.
+///
+/// # Examples
+/// ```
+/// use millpond::schedulers::{self, SchedulerExt};
+/// use std::time::Duration;
+///
+/// assert!(!schedulers::is_in_non_blocking_thread());
+/// let look = || assert!(schedulers::is_in_non_blocking_thread());
+/// assert!(schedulers::parallel().schedule(look)?.wait(Duration::MAX)?);
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
+pub fn is_in_non_blocking_thread() -> bool {
+    if engine::in_non_blocking_thread() {
+        return true;
+    }
+    let predicates = PREDICATES.lock().clone();
+    if predicates.is_empty() {
+        return false;
+    }
+    let thread = thread::current();
+    // One that panics does not know, and does not keep the others from being asked.
+    let says_so = |p: &Arc<Predicate>| catch_unwind(AssertUnwindSafe(|| p(&thread))).unwrap_or(false);
+    predicates.iter().any(says_so)
+}
+
+/// Lets `predicate` mark threads that should not block, besides those that are marked already. It is called on the thread in
+/// question.
+///
+/// # Examples
+/// ```
+/// use millpond::schedulers;
+///
+/// schedulers::register_non_blocking_predicate(|thread| thread.name() == Some("ui"));
+/// let ui = std::thread::Builder::new().name("ui".into());
+/// assert!(ui.spawn(schedulers::is_in_non_blocking_thread)?.join().unwrap());
+/// schedulers::reset_non_blocking_predicates();
+/// # Ok::<(), std::io::Error>(())
+/// ```
+pub fn register_non_blocking_predicate(predicate: impl Fn(&Thread) -> bool + Send + Sync + 'static) {
+    PREDICATES.lock().push(Arc::new(predicate));
+}
+
+/// Takes all predicates away. Threads of single and parallel schedulers stay marked.
+///
+/// # Examples
+/// See [`register_non_blocking_predicate`].
+pub fn reset_non_blocking_predicates() {
+    let old = std::mem::take(&mut *PREDICATES.lock());
+    drop(old); // not under the lock: they are the user's
+}

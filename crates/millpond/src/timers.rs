@@ -1,0 +1,172 @@
+//! Alarms: who wants to be told when it is how late. One thread tells all of them.
+//!
+//! A scheduler keeps what it has to do later in a queue of its own and needs one [`Alarm`], set to the earliest of it.
+//! The alarms of the machine's clock share one thread for the whole process, which is started with the first of them
+//! and sleeps until the next is due. Those of a manual clock have no thread: `advance` fires them.
+//!
+//! No alarm is missed. The thread announces until when it sleeps under the lock of the queue, and whoever sets an
+//! earlier alarm sees that under the same lock and wakes it.
+
+use std::fmt;
+use std::io;
+
+use crate::clock::{Clock, Tick};
+use crate::interrupt::Sleeper;
+use crate::sync::{Arc, Global, Mutex, OnceLock, Weak};
+use crate::timer_queue::{Key, TimerQueue};
+
+/// Somebody who wants to be told.
+pub(crate) trait Ring: Send + Sync {
+    /// It is time. Called with none of our locks held.
+    fn ring(&self);
+}
+
+pub(crate) struct Timers {
+    state: Mutex<State>,
+}
+
+struct State {
+    queue: TimerQueue<Weak<dyn Ring>>,
+    next_number: u64,
+    /// The thread, while it sleeps, and until when.
+    asleep: Option<(Arc<Sleeper>, Tick)>,
+}
+
+impl Timers {
+    pub(crate) fn new() -> Timers {
+        let state = State { queue: TimerQueue::new(), next_number: 0, asleep: None };
+        Timers { state: Mutex::new(state) }
+    }
+
+    /// The alarms of the machine's clock, with their thread.
+    pub(crate) fn of_the_machine() -> io::Result<Arc<Timers>> {
+        static SHARED: OnceLock<Arc<Timers>> = OnceLock::new();
+        static STARTING: Global<()> = Global::new(());
+        if let Some(timers) = SHARED.get() {
+            return Ok(Arc::clone(timers));
+        }
+        let _one_at_a_time = STARTING.lock();
+        if let Some(timers) = SHARED.get() {
+            return Ok(Arc::clone(timers));
+        }
+        let timers = Arc::new(Timers::new());
+        let thread = Arc::clone(&timers);
+        std::thread::Builder::new().name("millpond-timer".to_owned()).spawn(move || thread.keep_time())?;
+        Ok(Arc::clone(SHARED.get_or_init(|| timers)))
+    }
+
+    /// The life of the thread.
+    fn keep_time(&self) -> ! {
+        let clock = Clock::system();
+        let me = Sleeper::current();
+        loop {
+            self.fire(clock.tick());
+            let mut state = self.state.lock();
+            let until = state.queue.first_due().unwrap_or(Tick::NEVER);
+            if until <= clock.tick() {
+                continue;
+            }
+            state.asleep = Some((Arc::clone(&me), until));
+            drop(state);
+            me.wait_through_interrupts(clock.deadline(until), || self.state.lock().asleep.is_none());
+            self.state.lock().asleep = None;
+        }
+    }
+
+    /// Tells everybody whose time has come by `now`.
+    pub(crate) fn fire(&self, now: Tick) {
+        loop {
+            let due = self.state.lock().queue.pop_due(now);
+            let Some((_, _, who)) = due else { return };
+            if let Some(who) = who.upgrade() {
+                who.ring();
+            }
+        }
+    }
+
+    fn add(&self, due: Tick, who: Weak<dyn Ring>) -> Key {
+        let mut state = self.state.lock();
+        let number = state.next_number;
+        state.next_number += 1;
+        let key = state.queue.insert(due, number, who);
+        let too_late = state.asleep.take_if(|(_, until)| due < *until);
+        drop(state);
+        if let Some((sleeper, _)) = too_late {
+            sleeper.unpark();
+        }
+        key
+    }
+
+    fn take_back(&self, key: Key) {
+        self.state.lock().queue.remove(key);
+    }
+}
+
+impl fmt::Debug for Timers {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Timers").field("alarms", &self.state.lock().queue.len()).finish_non_exhaustive()
+    }
+}
+
+/// One alarm, which can be set to one time at a time.
+pub(crate) struct Alarm {
+    clock: Clock,
+    who: Weak<dyn Ring>,
+    /// Its timers, once they were needed, and what it is set to.
+    set: Mutex<Setting>,
+}
+
+#[derive(Default)]
+struct Setting {
+    timers: Option<Arc<Timers>>,
+    to: Option<(Tick, Key)>,
+}
+
+impl Alarm {
+    pub(crate) fn new(clock: Clock, who: Weak<dyn Ring>) -> Alarm {
+        Alarm { clock, who, set: Mutex::new(Setting::default()) }
+    }
+
+    /// Makes sure that the alarm can be set. Fails if the thread that it needs cannot be started.
+    pub(crate) fn prepare(&self) -> io::Result<()> {
+        if self.set.lock().timers.is_some() {
+            return Ok(());
+        }
+        let timers = self.clock.timers()?;
+        self.set.lock().timers.get_or_insert(timers);
+        Ok(())
+    }
+
+    /// Sets the alarm to `due`, in the place of what it was set to. It may then ring once too often, and never too
+    /// seldom. False: it could not be set, for `prepare` has not succeeded yet.
+    pub(crate) fn set(&self, due: Option<Tick>) -> bool {
+        let due = due.filter(|due| *due != Tick::NEVER);
+        let mut setting = self.set.lock();
+        if setting.to.map(|(to, _)| to) == due {
+            return true;
+        }
+        let Some(timers) = setting.timers.clone() else { return false };
+        if let Some((_, key)) = setting.to.take() {
+            timers.take_back(key);
+        }
+        setting.to = due.map(|due| (due, timers.add(due, Weak::clone(&self.who))));
+        true
+    }
+
+    /// It has rung, so it is set to nothing.
+    pub(crate) fn rang(&self) {
+        self.set.lock().to = None;
+    }
+}
+
+impl Drop for Alarm {
+    fn drop(&mut self) {
+        self.set(None);
+    }
+}
+
+impl fmt::Debug for Alarm {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Alarm").field("set_to", &self.set.lock().to).finish_non_exhaustive()
+    }
+}

@@ -1,0 +1,475 @@
+//! Schedulers over executors that are there already, and the one over none.
+
+mod support;
+
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex};
+use std::thread;
+use std::time::Duration;
+
+use millpond::schedulers::{self, Disposable, Scheduler, SchedulerExt};
+use millpond::{
+    Executor, ManualClock, RejectReason, Rejected, ScheduledThreadPoolExecutor, Task, ThreadPoolExecutor,
+    executors,
+};
+use support::{Counter, Gate, LONG, Notes, SHORT, block, die, eventually, keep_busy};
+
+const SECOND: Duration = Duration::from_secs(1);
+
+/// Keeps what it is given until somebody runs it.
+#[derive(Clone, Default)]
+struct Shelf(Arc<Mutex<Vec<Task>>>);
+
+impl Shelf {
+    fn len(&self) -> usize {
+        self.0.lock().unwrap().len()
+    }
+
+    /// Takes all, for running or dropping.
+    fn take(&self) -> Vec<Task> {
+        std::mem::take(&mut self.0.lock().unwrap())
+    }
+
+    fn run_all(&self) {
+        self.take().into_iter().for_each(Task::run);
+    }
+}
+
+impl Executor for Shelf {
+    fn execute_task(&self, task: Task) -> Result<(), Rejected> {
+        self.0.lock().unwrap().push(task);
+        Ok(())
+    }
+}
+
+/// Refuses everything, for a reason.
+struct Refusing(RejectReason);
+
+impl Executor for Refusing {
+    fn execute_task(&self, task: Task) -> Result<(), Rejected> {
+        Err(Rejected::new(task, self.0))
+    }
+}
+
+fn fixed(threads: usize) -> ThreadPoolExecutor {
+    executors::fixed(threads).unwrap()
+}
+
+/// RS-086
+#[test]
+fn without_timing_delays_and_periods_are_refused_and_the_work_comes_back() {
+    let kinds: [Arc<dyn Scheduler>; 3] = [
+        Arc::new(schedulers::immediate()),
+        schedulers::from_executor(fixed(1)),
+        schedulers::from_executor_service(fixed(1)),
+    ];
+    for scheduler in kinds {
+        let (ran, worker) = (Counter::new(), scheduler.create_worker());
+        let count = || {
+            let ran = ran.clone();
+            move || ran.add()
+        };
+        let zero = Duration::ZERO;
+        let refusals = [
+            scheduler.schedule_after(SECOND, count()),
+            worker.schedule_after(SECOND, count()),
+            scheduler.schedule_periodically(SECOND, SECOND, count()),
+            worker.schedule_periodically(SECOND, SECOND, count()),
+            scheduler.schedule_periodically(zero, SECOND, count()),
+            worker.schedule_periodically(SECOND, zero, count()),
+        ];
+        for refusal in refusals {
+            let refused = refusal.unwrap_err();
+            assert_eq!(refused.reason(), RejectReason::NotTimeCapable, "{scheduler}");
+            refused.into_task().run();
+        }
+        assert_eq!(ran.get(), 6, "{scheduler}: each came back whole");
+        assert_eq!(scheduler.schedule_after(zero, count()).unwrap().wait(LONG), Ok(true));
+        assert_eq!(worker.schedule_after(zero, count()).unwrap().wait(LONG), Ok(true));
+        assert_eq!(ran.get(), 8, "{scheduler}: no delay is no timing");
+    }
+}
+
+/// RS-114
+#[test]
+fn without_timing_a_series_without_delay_and_period_runs_again_at_once() {
+    for scheduler in [schedulers::from_executor(fixed(1)), schedulers::from_executor_service(fixed(1))] {
+        let (three, runs) = (Gate::new(), Counter::new());
+        let (open, count) = (three.clone(), runs.clone());
+        let series = scheduler.schedule_periodically(Duration::ZERO, Duration::ZERO, move || {
+            count.add();
+            if count.get() == 3 {
+                open.open();
+            }
+        });
+        three.pass();
+        assert!(series.unwrap().dispose());
+        assert_eq!(scheduler.dispose_gracefully(LONG), Ok(true));
+        assert!(runs.get() >= 3);
+    }
+}
+
+/// RS-114: a series without a period runs again at once, with others in between.
+#[test]
+fn others_get_the_one_thread_between_the_runs_of_a_series_without_a_period() {
+    let pool = fixed(1);
+    for scheduler in [schedulers::from_executor(pool.clone()), schedulers::from_executor_service(pool)] {
+        let (began, runs) = (Gate::new(), Counter::new());
+        let (open, count) = (began.clone(), runs.clone());
+        let series = scheduler
+            .schedule_periodically(Duration::ZERO, Duration::ZERO, move || {
+                open.open();
+                count.add();
+            })
+            .unwrap();
+        began.pass();
+        let (direct, in_lane) =
+            (scheduler.schedule(|| {}).unwrap(), scheduler.create_worker().schedule(|| {}).unwrap());
+        assert_eq!(direct.wait(LONG), Ok(true), "the series keeps the thread for itself");
+        assert_eq!(in_lane.wait(LONG), Ok(true));
+        let before = runs.get();
+        eventually(|| runs.get() > before);
+        assert!(series.dispose());
+    }
+}
+
+/// A pool of one thread whose time stands still.
+fn scheduled() -> (ManualClock, ScheduledThreadPoolExecutor, Arc<dyn Scheduler>) {
+    let time = ManualClock::new();
+    let pool = ScheduledThreadPoolExecutor::builder().core_pool_size(1).clock(time.clock()).build().unwrap();
+    let scheduler = schedulers::from_scheduled_executor(pool.clone());
+    (time, pool, scheduler)
+}
+
+/// RS-110, RS-114
+#[test]
+fn over_a_scheduled_pool_there_is_timing_by_the_clock_of_the_pool() {
+    let (time, _pool, scheduler) = scheduled();
+    let (notes, worker) = (Notes::new(), scheduler.create_worker());
+    let n = notes.clone();
+    let direct = scheduler.schedule_after(2 * SECOND, move || n.add("direct")).unwrap();
+    let n = notes.clone();
+    let in_lane = worker.schedule_after(SECOND, move || n.add("lane")).unwrap();
+    let n = notes.clone();
+    let series = worker.schedule_periodically(SECOND, SECOND, move || n.add("series")).unwrap();
+    assert_eq!(scheduler.schedule(|| {}).unwrap().wait(LONG), Ok(true));
+    assert!(!direct.is_disposed() && !in_lane.is_disposed());
+    assert_eq!(scheduler.stats().queued, 3);
+    time.advance(SECOND);
+    assert_eq!(in_lane.wait(LONG), Ok(true));
+    time.advance(SECOND);
+    assert_eq!(direct.wait(LONG), Ok(true));
+    let mut seen = Vec::new();
+    eventually(|| {
+        seen.extend(notes.take());
+        seen.len() == 4
+    });
+    assert_eq!(seen.iter().filter(|note| **note == "series").count(), 2);
+    assert_eq!(seen[0], "lane");
+    assert!(series.dispose());
+    assert_eq!(scheduler.to_string(), "fromScheduledExecutor");
+}
+
+/// RS-113
+#[test]
+fn disposing_of_a_scheduler_over_a_scheduled_pool_shuts_the_pool_down() {
+    let (_time, pool, scheduler) = scheduled();
+    let waits = scheduler.schedule_after(SECOND, || {}).unwrap();
+    let of_pool = pool.schedule(SECOND, || {}).unwrap();
+    scheduler.dispose();
+    assert!(waits.is_cancelled() && pool.is_shutdown());
+    assert!(of_pool.join().is_err(), "what others gave it went with it");
+    assert_eq!(scheduler.dispose_gracefully(LONG), Ok(true));
+    assert!(pool.is_terminated());
+}
+
+/// RS-104
+#[test]
+fn a_graceful_end_over_a_scheduled_pool_runs_delayed_work_in_its_time() {
+    let (time, pool, scheduler) = scheduled();
+    let ran = Counter::new();
+    let count = ran.clone();
+    scheduler.schedule_after(SECOND, move || count.add()).unwrap();
+    let series = scheduler.schedule_periodically(SECOND, SECOND, || {}).unwrap();
+    assert_eq!(scheduler.dispose_gracefully(SHORT), Ok(false));
+    assert!(series.is_cancelled() && !pool.is_shutdown());
+    thread::scope(|scope| {
+        let waiting = block(scope, || scheduler.dispose_gracefully(LONG));
+        time.advance(SECOND);
+        assert_eq!(waiting.join(), Ok(true));
+    });
+    assert_eq!((ran.get(), pool.is_terminated()), (1, true));
+}
+
+#[test]
+fn a_scheduled_pool_that_is_shut_down_from_outside_ends_its_scheduler() {
+    let (time, pool, scheduler) = scheduled();
+    let waits = scheduler.schedule_after(SECOND, || {}).unwrap();
+    pool.shutdown();
+    assert!(!scheduler.is_disposed(), "nobody has told it yet");
+    time.advance(SECOND);
+    assert_eq!(waits.wait(LONG), Ok(true));
+    assert!(waits.is_cancelled(), "there was no thread for it");
+    eventually(|| scheduler.is_disposed());
+    assert_eq!(scheduler.schedule(|| {}).unwrap_err().reason(), RejectReason::Shutdown);
+}
+
+/// RS-110: a worker keeps order and does not overlap, over any executor.
+#[test]
+fn a_worker_over_many_threads_keeps_order_and_never_overlaps() {
+    for scheduler in [schedulers::from_executor(fixed(3)), schedulers::from_executor_service(fixed(3))] {
+        let (order, inside) = (Notes::new(), Arc::new(AtomicUsize::new(0)));
+        let worker = scheduler.create_worker();
+        let give = |number: usize| {
+            let (order, inside) = (order.clone(), Arc::clone(&inside));
+            worker
+                .schedule(move || {
+                    assert_eq!(inside.fetch_add(1, Ordering::SeqCst), 0, "two at a time");
+                    order.add(number);
+                    thread::yield_now();
+                    inside.fetch_sub(1, Ordering::SeqCst);
+                })
+                .unwrap()
+        };
+        let tasks: Vec<Disposable> = (0..200).map(give).collect();
+        tasks.iter().for_each(|task| assert_eq!(task.wait(LONG), Ok(true)));
+        assert_eq!(order.take(), (0..200).collect::<Vec<_>>());
+        assert_eq!(scheduler.stats().panicked, 0);
+    }
+}
+
+/// RS-110
+#[test]
+fn direct_tasks_use_all_threads_of_the_executor() {
+    for scheduler in [schedulers::from_executor(fixed(3)), schedulers::from_executor_service(fixed(3))] {
+        let all_here = Arc::new(std::sync::Barrier::new(3));
+        let meet = |_| {
+            let all_here = Arc::clone(&all_here);
+            scheduler
+                .schedule(move || {
+                    all_here.wait();
+                })
+                .unwrap()
+        };
+        let tasks: Vec<Disposable> = (0..3).map(meet).collect();
+        tasks.iter().for_each(|task| assert_eq!(task.wait(LONG), Ok(true)));
+    }
+}
+
+/// RS-115
+#[test]
+fn what_a_worker_has_is_one_submission_to_the_executor() {
+    let (shelf, notes) = (Shelf::default(), Notes::new());
+    let scheduler = schedulers::from_executor(shelf.clone());
+    let worker = scheduler.create_worker();
+    for number in 0..3 {
+        let (n, mine) = (notes.clone(), worker.clone());
+        worker.schedule(move || n.add((number, mine.queued()))).unwrap();
+    }
+    assert_eq!((shelf.len(), worker.queued()), (1, 2), "the first has its thread, as far as we know");
+    assert_eq!(scheduler.stats().queued, 2);
+    shelf.run_all();
+    assert_eq!(notes.take(), [(0, 2), (1, 1), (2, 0)]);
+    assert_eq!(shelf.len(), 0);
+    worker.schedule(|| {}).unwrap();
+    assert_eq!(shelf.len(), 1, "the next burst is the next submission");
+    worker.schedule(|| {}).unwrap();
+    worker.dispose();
+    assert_eq!(worker.queued(), 0);
+    shelf.run_all();
+    let stats = scheduler.stats();
+    assert_eq!((stats.completed, stats.cancelled, stats.queued), (3, 2, 0));
+}
+
+#[test]
+fn a_task_that_the_executor_drops_is_cancelled_and_the_rest_of_its_lane_gets_another_chance() {
+    let shelf = Shelf::default();
+    let scheduler = schedulers::from_executor(shelf.clone());
+    let worker = scheduler.create_worker();
+    let dropped = [scheduler.schedule(|| {}).unwrap(), worker.schedule(|| {}).unwrap()];
+    let next = worker.schedule(|| {}).unwrap();
+    drop(shelf.take());
+    for task in &dropped {
+        assert_eq!(task.wait(LONG), Ok(true));
+        assert!(task.is_cancelled());
+    }
+    assert_eq!((shelf.len(), next.is_disposed()), (1, false), "a submission of its own");
+    shelf.run_all();
+    assert!(next.is_disposed() && !next.is_cancelled());
+    let stats = scheduler.stats();
+    assert_eq!((stats.submitted, stats.cancelled, stats.completed), (3, 2, 1));
+    assert_eq!((stats.queued, stats.live_threads), (0, 0));
+}
+
+/// RS-113: the executor's reason passes through; if it has been shut down the scheduler is disposed too.
+#[test]
+fn what_the_executor_refuses_comes_back_with_its_reason() {
+    for (reason, ends) in [(RejectReason::Saturated, false), (RejectReason::Shutdown, true)] {
+        let scheduler = schedulers::from_executor(Refusing(reason));
+        let (ran, worker) = (Counter::new(), scheduler.create_worker());
+        let count = ran.clone();
+        let refused = worker.schedule(move || count.add()).unwrap_err();
+        assert_eq!(refused.reason(), reason);
+        refused.into_task().run();
+        assert_eq!(ran.get(), 1);
+        assert_eq!((scheduler.is_disposed(), worker.is_disposed()), (ends, ends));
+        let count = ran.clone();
+        let refused = scheduler.schedule(move || count.add()).unwrap_err();
+        assert_eq!(refused.reason(), reason);
+        refused.into_task().run();
+        assert_eq!(ran.get(), 2);
+        let stats = scheduler.stats();
+        assert_eq!((stats.rejected, stats.submitted, stats.queued, stats.live_threads), (2, 0, 0, 0));
+    }
+}
+
+/// Panics whenever it is asked.
+struct Panicking;
+
+impl Executor for Panicking {
+    fn execute_task(&self, _task: Task) -> Result<(), Rejected> {
+        die("the executor")
+    }
+}
+
+#[test]
+fn an_executor_that_panics_refuses() {
+    let scheduler = schedulers::from_executor(Panicking);
+    let ran = Counter::new();
+    let count = ran.clone();
+    let refused = scheduler.schedule(move || count.add()).unwrap_err();
+    assert_eq!(refused.reason(), RejectReason::CallbackPanicked);
+    refused.into_task().run();
+    assert_eq!(ran.get(), 1);
+    assert!(!scheduler.is_disposed());
+}
+
+/// RS-112: workers refuse too, and the executor is left alone.
+#[test]
+fn disposing_of_a_scheduler_over_an_executor_leaves_the_executor_alone() {
+    let pool = fixed(1);
+    let scheduler = schedulers::from_executor(pool.clone());
+    let (worker, gate) = (scheduler.create_worker(), Gate::new());
+    let busy = keep_busy(&pool, &gate);
+    let waits = [scheduler.schedule(|| {}).unwrap(), worker.schedule(|| {}).unwrap()];
+    scheduler.dispose();
+    scheduler.dispose();
+    assert!(waits.iter().all(Disposable::is_cancelled));
+    assert_eq!(scheduler.schedule(|| {}).unwrap_err().reason(), RejectReason::Shutdown);
+    assert_eq!(worker.schedule(|| {}).unwrap_err().reason(), RejectReason::Shutdown);
+    assert!(worker.is_disposed() && scheduler.create_worker().is_disposed());
+    gate.open();
+    busy.join().unwrap();
+    assert!(!pool.is_shutdown());
+    assert_eq!(pool.submit(|| 7).unwrap().join().unwrap(), 7);
+    pool.close();
+}
+
+/// RS-112
+#[test]
+fn dropping_a_scheduler_over_an_executor_runs_what_it_has_and_leaves_the_executor_alone() {
+    let (pool, gate, ran) = (fixed(1), Gate::new(), Counter::new());
+    let busy = keep_busy(&pool, &gate);
+    let scheduler = schedulers::from_executor(pool.clone());
+    let count = ran.clone();
+    let task = scheduler.schedule(move || count.add()).unwrap();
+    drop(scheduler);
+    gate.open();
+    busy.join().unwrap();
+    assert_eq!(task.wait(LONG), Ok(true));
+    assert_eq!((ran.get(), pool.is_shutdown()), (1, false));
+    pool.close();
+}
+
+/// RS-113
+#[test]
+fn disposing_of_a_scheduler_that_owns_its_service_shuts_the_service_down() {
+    let (pool, gate) = (fixed(1), Gate::new());
+    let scheduler = schedulers::from_executor_service(pool.clone());
+    let busy = keep_busy(&pool, &gate);
+    let (of_scheduler, of_pool) = (scheduler.schedule(|| {}).unwrap(), pool.submit(|| {}).unwrap());
+    scheduler.dispose();
+    assert!(pool.is_shutdown() && of_scheduler.is_cancelled());
+    assert!(of_pool.join().is_err(), "what others gave it went with it");
+    gate.open();
+    assert!(busy.join().is_ok());
+    assert_eq!(scheduler.dispose_gracefully(LONG), Ok(true));
+    assert!(pool.is_terminated());
+}
+
+/// RS-113
+#[test]
+fn a_service_that_is_shut_down_from_outside_ends_its_scheduler_at_the_next_submission() {
+    for owned in [true, false] {
+        let pool = fixed(1);
+        let scheduler = if owned {
+            schedulers::from_executor_service(pool.clone())
+        } else {
+            schedulers::from_executor(pool.clone())
+        };
+        let worker = scheduler.create_worker();
+        pool.shutdown();
+        assert!(!scheduler.is_disposed(), "nobody has told it yet");
+        assert_eq!(worker.schedule(|| {}).unwrap_err().reason(), RejectReason::Shutdown);
+        assert!(scheduler.is_disposed() && worker.is_disposed());
+        assert_eq!(scheduler.dispose_gracefully(LONG), Ok(true));
+    }
+}
+
+/// RS-104: delegated to the service instead of a forceful end.
+#[test]
+fn a_graceful_end_runs_what_waits_and_then_ends_an_owned_service() {
+    let (pool, gate, ran) = (fixed(1), Gate::new(), Notes::new());
+    let scheduler = schedulers::from_executor_service(pool.clone());
+    let busy = keep_busy(&pool, &gate);
+    let n = ran.clone();
+    scheduler.schedule(move || n.add("direct")).unwrap();
+    let n = ran.clone();
+    scheduler.create_worker().schedule(move || n.add("worker")).unwrap();
+    assert_eq!(scheduler.dispose_gracefully(SHORT), Ok(false));
+    assert!(scheduler.is_disposed());
+    assert_eq!(scheduler.schedule(|| {}).unwrap_err().reason(), RejectReason::Shutdown);
+    thread::scope(|scope| {
+        let waiting = block(scope, || scheduler.dispose_gracefully(LONG));
+        gate.open();
+        assert_eq!(waiting.join(), Ok(true));
+    });
+    busy.join().unwrap();
+    assert_eq!(ran.take(), ["direct", "worker"]);
+    assert!(pool.is_terminated());
+}
+
+/// RS-104
+#[test]
+fn a_graceful_end_over_a_borrowed_executor_runs_what_waits_and_leaves_it_alone() {
+    let (pool, gate, ran) = (fixed(1), Gate::new(), Counter::new());
+    let scheduler = schedulers::from_executor(pool.clone());
+    let busy = keep_busy(&pool, &gate);
+    let count = ran.clone();
+    scheduler.schedule(move || count.add()).unwrap();
+    assert_eq!(scheduler.dispose_gracefully(SHORT), Ok(false));
+    gate.open();
+    assert_eq!(scheduler.dispose_gracefully(LONG), Ok(true));
+    assert_eq!((ran.get(), pool.is_shutdown()), (1, false));
+    busy.join().unwrap();
+    pool.close();
+}
+
+#[test]
+fn immediate_runs_here_and_now_and_lets_panics_through() {
+    let immediate = schedulers::immediate();
+    let (here, worker) = (thread::current().id(), immediate.create_worker());
+    let seen = Notes::new();
+    let n = seen.clone();
+    let done = immediate.schedule(move || n.add(thread::current().id())).unwrap();
+    let n = seen.clone();
+    worker.schedule(move || n.add(thread::current().id())).unwrap();
+    assert_eq!(seen.take(), [here; 2]);
+    assert!(done.is_disposed() && !done.is_cancelled() && !done.dispose());
+    assert_eq!(done.wait(Duration::ZERO), Ok(true));
+    let panic = std::panic::catch_unwind(|| immediate.schedule(|| die("mine"))).unwrap_err();
+    assert_eq!(panic.downcast_ref::<&str>(), Some(&"mine"));
+    worker.dispose();
+    assert_eq!(worker.schedule(|| {}).unwrap_err().reason(), RejectReason::WorkerDisposed);
+    assert!(immediate.schedule(|| {}).is_ok(), "that was the worker's end only");
+}

@@ -1,0 +1,786 @@
+//! Workers and their tasks: order, time, disposal, series and panics.
+
+#[path = "support/schedulers.rs"]
+mod scheduling;
+mod support;
+
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex, mpsc};
+use std::thread;
+use std::time::{Duration, Instant};
+
+use millpond::interrupt::{self, Interrupted};
+use millpond::schedulers::{self, Disposable, MissedTicks, PeriodicTask, Scheduler, SchedulerExt, Worker};
+use millpond::{ManualClock, RejectReason, executors};
+use scheduling::{MINUTE, assert_settled, builder, elastic, end, ended, hold, hold_lane, per_task, strict};
+use support::{Counter, Gate, LONG, Rng, SHORT, die, eventually, rounds, together};
+
+const SECOND: Duration = Duration::from_secs(1);
+
+type Log = Arc<Mutex<Vec<usize>>>;
+
+fn note(log: &Log, n: usize) -> impl FnOnce() + Send + 'static {
+    let log = Arc::clone(log);
+    move || log.lock().unwrap().push(n)
+}
+
+fn count(counter: &Counter) -> impl FnMut() + Send + 'static {
+    let counter = counter.clone();
+    move || counter.add()
+}
+
+// RS-068
+#[test]
+fn work_without_delay_is_due_at_once_and_equal_times_keep_the_order_of_submission() {
+    let time = ManualClock::new();
+    let scheduler = builder(1, 100, &time).build().unwrap();
+    let worker = scheduler.create_worker();
+    let log = Log::default();
+    let held = hold_lane(&worker);
+    worker.schedule_after(2 * SECOND, note(&log, 5)).unwrap();
+    worker.schedule_after(SECOND, note(&log, 3)).unwrap();
+    worker.schedule_after(SECOND, note(&log, 4)).unwrap();
+    worker.schedule_after(Duration::ZERO, note(&log, 1)).unwrap();
+    worker.schedule(note(&log, 2)).unwrap();
+    assert_eq!(worker.queued(), 5);
+    time.advance(3 * SECOND);
+    held.let_go();
+    eventually(|| log.lock().unwrap().len() == 5);
+    assert_eq!(*log.lock().unwrap(), [1, 2, 3, 4, 5]);
+    end(&scheduler);
+}
+
+// RS-068: the time at which it was to run decides, not the moment at which a thread is found.
+#[test]
+fn late_work_of_a_lane_runs_by_due_time_also_against_work_submitted_later() {
+    let time = ManualClock::new();
+    let scheduler = builder(1, 100, &time).build().unwrap();
+    let worker = scheduler.create_worker();
+    let log = Log::default();
+    let held = hold(&scheduler);
+    worker.schedule_after(SECOND, note(&log, 1)).unwrap();
+    time.advance(2 * SECOND);
+    worker.schedule(note(&log, 2)).unwrap();
+    worker.schedule_after(SECOND, note(&log, 3)).unwrap();
+    held.let_go();
+    eventually(|| log.lock().unwrap().len() == 2);
+    assert_eq!(worker.queued(), 1);
+    time.advance(SECOND);
+    eventually(|| log.lock().unwrap().len() == 3);
+    assert_eq!(*log.lock().unwrap(), [1, 2, 3]);
+    end(&scheduler);
+}
+
+/// The four mixes of initial delay and period.
+const MIXES: [(Duration, Duration); 4] =
+    [(Duration::ZERO, Duration::ZERO), (MINUTE, Duration::ZERO), (Duration::ZERO, MINUTE), (MINUTE, MINUTE)];
+
+// RS-071
+#[test]
+fn a_disposed_worker_cancels_what_it_has_and_refuses_everything_else() {
+    for scheduler in [elastic(1, 100), strict(1, 100), per_task(1, 100)] {
+        let worker = scheduler.create_worker();
+        let (running, (tell, told)) = (Gate::new(), mpsc::channel());
+        let knock = running.clone();
+        let runs = worker.schedule(move || {
+            knock.open();
+            tell.send(interrupt::sleep(LONG)).unwrap();
+        });
+        let ran = Counter::new();
+        let mut waiting = vec![worker.schedule(count(&ran)).unwrap()];
+        waiting.push(worker.schedule_after(MINUTE, count(&ran)).unwrap());
+        for (initial, period) in MIXES {
+            waiting.push(worker.schedule_periodically(initial, period, count(&ran)).unwrap());
+        }
+        running.pass();
+        assert_eq!(worker.queued(), 6);
+        worker.dispose();
+        assert_eq!(told.recv_timeout(LONG), Ok(Err(Interrupted)), "the running one is interrupted");
+        assert!(waiting.iter().chain([&runs.unwrap()]).all(Disposable::is_cancelled));
+        assert!(worker.is_disposed() && worker.queued() == 0);
+        let refuse = |refused: millpond::Rejected| {
+            assert_eq!(refused.reason(), RejectReason::WorkerDisposed);
+        };
+        refuse(worker.schedule(|| {}).unwrap_err());
+        refuse(worker.schedule_after(MINUTE, || {}).unwrap_err());
+        for (initial, period) in MIXES {
+            refuse(worker.schedule_periodically(initial, period, || {}).unwrap_err());
+        }
+        ended(&scheduler.schedule(|| {}).unwrap());
+        eventually(|| scheduler.busy() == 0);
+        assert_eq!(ran.get(), 0);
+        assert_settled(&scheduler, 8, 100);
+        assert_eq!((scheduler.stats().cancelled, scheduler.stats().rejected), (6, 6));
+        end(&scheduler);
+    }
+}
+
+// RS-072
+#[test]
+fn a_worker_that_is_disposed_leaves_the_others_of_its_slot_alone() {
+    let scheduler = strict(1, 100);
+    let (one, other) = (scheduler.create_worker(), scheduler.create_worker());
+    let held = hold(&scheduler);
+    let (of_one, of_other) = (Counter::new(), Counter::new());
+    for _ in 0..5 {
+        one.schedule(count(&of_one)).unwrap();
+        other.schedule(count(&of_other)).unwrap();
+    }
+    one.dispose();
+    assert_eq!((one.queued(), other.queued(), scheduler.queued()), (0, 5, 5));
+    held.let_go();
+    eventually(|| of_other.get() == 5);
+    assert_eq!(scheduler.busy(), 1, "the other still holds the slot");
+    other.dispose();
+    eventually(|| scheduler.busy() == 0);
+    assert_eq!(of_one.get(), 0);
+    end(&scheduler);
+    assert_settled(&scheduler, 11, 100);
+}
+
+// RS-073
+#[test]
+fn disposing_twice_changes_nothing() {
+    let scheduler = elastic(1, 10);
+    let worker = scheduler.create_worker();
+    let held = hold_lane(&worker);
+    let waits = worker.schedule(|| {}).unwrap();
+    assert!(waits.dispose());
+    assert!(!waits.dispose());
+    assert!(held.handle.dispose());
+    assert!(!held.handle.dispose());
+    let before = scheduler.stats();
+    waits.dispose();
+    held.handle.dispose();
+    assert_eq!(scheduler.stats(), before);
+    held.let_go();
+    let done = worker.schedule(|| {}).unwrap();
+    ended(&done);
+    assert!(!done.dispose() && !done.is_cancelled(), "it is done");
+    worker.dispose();
+    let before = scheduler.stats();
+    worker.dispose();
+    assert_eq!(scheduler.stats(), before);
+    end(&scheduler);
+    assert_settled(&scheduler, 3, 10);
+}
+
+// RS-073: of several who dispose at the same time exactly one did it.
+#[test]
+fn of_two_that_dispose_a_task_at_the_same_time_one_did_it() {
+    let scheduler = elastic(1, 10);
+    let held = hold(&scheduler);
+    let mut tasks = 1;
+    for _ in rounds(1000) {
+        let waits = scheduler.schedule(|| {}).unwrap();
+        let twin = waits.clone();
+        let (mine, theirs) = together(|| waits.dispose(), move || twin.dispose());
+        assert!(mine != theirs);
+        tasks += 1;
+    }
+    held.let_go();
+    end(&scheduler);
+    assert_settled(&scheduler, tasks, 10);
+}
+
+// RS-074
+#[test]
+fn a_disposed_worker_marks_all_its_handles() {
+    let scheduler = elastic(2, 100);
+    let worker = scheduler.create_worker();
+    let handles: Vec<_> =
+        (0..10).map(|_| worker.schedule(|| assert!(interrupt::sleep(LONG).is_err())).unwrap()).collect();
+    assert!(!handles.iter().any(Disposable::is_disposed));
+    worker.dispose();
+    assert!(handles.iter().all(|handle| handle.is_disposed() && handle.is_cancelled()));
+    end(&scheduler);
+}
+
+// RS-074: a mass of series that is cancelled before the thread gets to it.
+#[test]
+fn series_that_are_disposed_before_a_thread_gets_to_them_never_run() {
+    let scheduler = schedulers::new_single("mass-cancel").unwrap();
+    let held = hold(&scheduler);
+    let worker = scheduler.create_worker();
+    let ran = Counter::new();
+    for _ in 0..10 {
+        worker.schedule_periodically(Duration::ZERO, Duration::from_millis(500), count(&ran)).unwrap();
+    }
+    worker.dispose();
+    held.let_go();
+    ended(&scheduler.schedule(|| {}).unwrap());
+    assert_eq!(ran.get(), 0);
+    end(&scheduler);
+}
+
+// RS-075
+#[test]
+fn a_finished_task_is_disposed_and_a_series_only_once_it_is_told() {
+    let time = ManualClock::new();
+    let scheduler = builder(1, 10, &time).build().unwrap();
+    let worker = scheduler.create_worker();
+    let once = worker.schedule(|| {}).unwrap();
+    ended(&once);
+    assert!(once.is_disposed() && !once.is_cancelled());
+    assert_eq!(worker.queued(), 0);
+    let runs = Counter::new();
+    for by_worker in [false, true] {
+        let before = runs.get();
+        let series = if by_worker {
+            worker.schedule_periodically(Duration::ZERO, SECOND, count(&runs)).unwrap()
+        } else {
+            scheduler.schedule_periodically(Duration::ZERO, SECOND, count(&runs)).unwrap()
+        };
+        eventually(|| runs.get() == before + 1 && scheduler.queued() == 1);
+        assert!(!series.is_disposed());
+        time.advance(SECOND);
+        eventually(|| runs.get() == before + 2);
+        assert!(!series.is_disposed());
+        assert!(series.dispose());
+        assert!(series.is_disposed() && series.is_cancelled());
+        ended(&series);
+        time.advance(SECOND);
+    }
+    assert_eq!(worker.queued(), 0);
+    worker.dispose();
+    end(&scheduler);
+    assert_eq!(runs.get(), 4);
+}
+
+// RS-078
+#[test]
+fn a_run_racing_disposal_leaves_nothing_in_the_worker() {
+    let mut rng = Rng::new();
+    for scheduler in [elastic(2, 100), per_task(2, 100)] {
+        let worker = scheduler.create_worker();
+        let mut accepted = 0;
+        for _ in rounds(2500) {
+            let ran = Counter::new();
+            let task = worker.schedule(count(&ran)).unwrap();
+            rng.dawdle();
+            let cancelled = task.dispose();
+            ended(&task);
+            assert_eq!(task.is_cancelled(), cancelled);
+            assert!(cancelled || ran.get() == 1, "neither cancelled nor run");
+            accepted += 1;
+        }
+        eventually(|| worker.queued() == 0 && scheduler.queued() == 0);
+        worker.dispose();
+        end(&scheduler);
+        assert_settled(&scheduler, accepted, 200);
+    }
+}
+
+// RS-078: the same for series, whose runs go back into the lane.
+#[test]
+fn the_next_run_of_a_series_racing_disposal_leaves_nothing_in_the_worker() {
+    let mut rng = Rng::new();
+    let scheduler = elastic(2, 100);
+    let worker = scheduler.create_worker();
+    for round in rounds(2500) {
+        let runs = Counter::new();
+        let series = worker.schedule_periodically(Duration::ZERO, Duration::ZERO, count(&runs)).unwrap();
+        if round % 2 == 0 {
+            eventually(|| runs.get() > 0);
+        }
+        rng.dawdle();
+        assert!(series.dispose());
+        ended(&series);
+        let after = runs.get();
+        ended(&worker.schedule(|| {}).unwrap());
+        assert_eq!(runs.get(), after, "a run after its end");
+        assert_eq!(worker.queued(), 0);
+    }
+    worker.dispose();
+    end(&scheduler);
+    let stats = scheduler.stats();
+    assert_eq!(stats.submitted, stats.completed + stats.cancelled, "{stats:?}");
+    assert_eq!((stats.queued, stats.busy, stats.remaining_capacity), (0, 0, 200), "{stats:?}");
+}
+
+// RS-078: worker disposal against its runs.
+#[test]
+fn a_worker_disposed_while_its_tasks_run_accounts_for_all_of_them() {
+    let mut rng = Rng::new();
+    let scheduler = elastic(2, 100);
+    let mut accepted = 0;
+    for _ in rounds(1000) {
+        let worker = scheduler.create_worker();
+        let ran = Counter::new();
+        let tasks: Vec<_> = (0..4).map(|_| worker.schedule(count(&ran)).unwrap()).collect();
+        accepted += 4;
+        rng.dawdle();
+        worker.dispose();
+        tasks.iter().for_each(ended);
+        let uncancelled = tasks.iter().filter(|task| !task.is_cancelled()).count();
+        assert!((uncancelled..=uncancelled + 1).contains(&ran.get()), "one may have been running");
+        assert_eq!(worker.queued(), 0);
+    }
+    end(&scheduler);
+    assert_settled(&scheduler, accepted, 200);
+}
+
+// RS-079
+#[test]
+fn a_task_that_panics_is_done_and_its_thread_and_worker_go_on() {
+    for scheduler in [elastic(1, 10), strict(1, 10), per_task(1, 10)] {
+        let worker = scheduler.create_worker();
+        let dies = worker.schedule(|| die("oh no")).unwrap();
+        ended(&dies);
+        assert!(dies.is_disposed() && !dies.is_cancelled());
+        assert_eq!(worker.queued(), 0);
+        ended(&worker.schedule(|| {}).unwrap());
+        ended(&scheduler.schedule(|| die("no, no")).unwrap());
+        ended(&scheduler.schedule(|| {}).unwrap());
+        worker.dispose();
+        end(&scheduler);
+        assert_settled(&scheduler, 4, 10);
+        assert_eq!(scheduler.stats().panicked, 2);
+    }
+}
+
+struct DiesWhenDropped(Counter);
+
+impl Drop for DiesWhenDropped {
+    fn drop(&mut self) {
+        self.0.add();
+        die("in a destructor");
+    }
+}
+
+// RS-079: what a closure captured may panic too, wherever it is dropped.
+#[test]
+fn a_destructor_that_panics_hurts_nobody() {
+    for scheduler in [elastic(1, 10), per_task(1, 10)] {
+        let dropped = Counter::new();
+        let captures = || {
+            let dies = DiesWhenDropped(dropped.clone());
+            move || {
+                let _dies = &dies;
+            }
+        };
+        let worker = scheduler.create_worker();
+        ended(&worker.schedule(captures()).unwrap()); // dropped after the run
+        ended(&scheduler.schedule(captures()).unwrap());
+        let series = worker.schedule_periodically(MINUTE, MINUTE, captures()).unwrap();
+        assert!(series.dispose()); // dropped by the one who cancels
+        let held = hold(&scheduler);
+        let waits = scheduler.schedule(captures()).unwrap();
+        assert!(waits.dispose());
+        worker.schedule(captures()).unwrap();
+        worker.dispose(); // dropped with its worker
+        scheduler.schedule(captures()).unwrap();
+        scheduler.schedule_after(MINUTE, captures()).unwrap();
+        scheduler.dispose(); // dropped with its scheduler
+        held.let_go();
+        end(&scheduler);
+        assert_eq!(dropped.get(), 7);
+        assert_settled(&scheduler, 8, 10);
+        assert_eq!(scheduler.stats().live_threads, 0);
+    }
+}
+
+// RS-081
+#[test]
+fn a_series_goes_on_after_a_run_that_panics() {
+    let time = ManualClock::new();
+    let scheduler = builder(2, 10, &time).build().unwrap();
+    let worker = scheduler.create_worker();
+    let runs = [Counter::new(), Counter::new()];
+    let dying = |runs: &Counter| {
+        let runs = runs.clone();
+        move || {
+            runs.add();
+            if runs.get() % 2 == 1 {
+                die("every other time");
+            }
+        }
+    };
+    let step = Duration::from_millis(10);
+    let series = [
+        scheduler.schedule_periodically(Duration::ZERO, step, dying(&runs[0])).unwrap(),
+        worker.schedule_periodically(Duration::ZERO, step, dying(&runs[1])).unwrap(),
+    ];
+    for run in 1..=20 {
+        eventually(|| runs.iter().all(|runs| runs.get() == run) && scheduler.queued() == 2);
+        time.advance(step);
+    }
+    eventually(|| scheduler.stats().completed + scheduler.stats().panicked == 42);
+    assert!(series.iter().all(Disposable::dispose));
+    worker.dispose();
+    end(&scheduler);
+    assert_eq!((scheduler.stats().completed, scheduler.stats().panicked), (20, 22));
+}
+
+// RS-084
+#[test]
+fn a_series_that_is_disposed_does_not_run_again_and_leaves_nothing_waiting() {
+    let time = ManualClock::new();
+    let scheduler = builder(2, 10, &time).build().unwrap();
+    let worker = scheduler.create_worker();
+    for period in [Duration::ZERO, SECOND] {
+        let runs = Counter::new();
+        let direct = scheduler.schedule_periodically(Duration::ZERO, period, count(&runs)).unwrap();
+        eventually(|| runs.get() >= 1);
+        assert!(direct.dispose());
+        ended(&direct);
+        let before = runs.get();
+        let in_lane = worker.schedule_periodically(Duration::ZERO, period, count(&runs)).unwrap();
+        eventually(|| runs.get() > before);
+        assert!(worker.queued() <= 1, "a series is one entry, however often it runs");
+        assert!(in_lane.dispose());
+        ended(&in_lane);
+        let after = runs.get();
+        time.advance(10 * SECOND);
+        ended(&worker.schedule(|| {}).unwrap());
+        assert_eq!((runs.get(), worker.queued(), scheduler.queued()), (after, 0, 0));
+    }
+    worker.dispose();
+    eventually(|| scheduler.busy() == 0);
+    assert_eq!(scheduler.remaining_capacity(), 20);
+    end(&scheduler);
+}
+
+// RS-085
+#[test]
+fn four_kinds_of_series_on_one_worker_run_as_their_times_say() {
+    let scheduler = elastic(1, 10);
+    let worker = scheduler.create_worker();
+    let runs: [Counter; 4] = Default::default();
+    let series: Vec<_> = MIXES
+        .iter()
+        .zip(&runs)
+        .map(|((initial, period), runs)| {
+            worker.schedule_periodically(*initial, *period, count(runs)).unwrap()
+        })
+        .collect();
+    eventually(|| runs[0].get() > 100 && runs[2].get() > 0);
+    worker.dispose();
+    assert!(series.iter().all(Disposable::is_disposed));
+    series.iter().for_each(ended);
+    let after = runs[0].get();
+    ended(&scheduler.schedule(|| {}).unwrap());
+    assert_eq!(runs[0].get(), after);
+    assert_eq!((runs[1].get(), runs[2].get(), runs[3].get()), (0, 1, 0));
+    end(&scheduler);
+}
+
+// A series without a pause lets others in between, in its lane and in its scheduler; with a clock that moves.
+#[test]
+fn a_series_without_a_pause_lets_others_in_between() {
+    for scheduler in [
+        schedulers::new_single("in-between").unwrap(),
+        schedulers::new_bounded_elastic(1, 10, "in-between", MINUTE).unwrap(),
+    ] {
+        let worker = scheduler.create_worker();
+        let runs = Counter::new();
+        let series = worker.schedule_periodically(Duration::ZERO, Duration::ZERO, count(&runs)).unwrap();
+        eventually(|| runs.get() > 10);
+        ended(&scheduler.schedule(|| {}).unwrap());
+        ended(&worker.schedule(|| {}).unwrap());
+        ended(&worker.schedule_after(Duration::from_millis(1), || {}).unwrap());
+        let other = scheduler.create_worker();
+        ended(&other.schedule(|| {}).unwrap());
+        assert!(series.dispose());
+        end(&scheduler);
+    }
+}
+
+// RS-086
+#[test]
+fn schedulers_without_timing_refuse_what_is_to_run_later() {
+    let pool = executors::fixed(1).unwrap();
+    let scheduler = schedulers::from_executor(pool.clone());
+    let worker = scheduler.create_worker();
+    let refusals = [
+        scheduler.schedule_after(SECOND, || {}).unwrap_err(),
+        scheduler.schedule_periodically(SECOND, Duration::ZERO, || {}).unwrap_err(),
+        scheduler.schedule_periodically(Duration::ZERO, SECOND, || {}).unwrap_err(),
+        scheduler.schedule_periodically(SECOND, SECOND, || {}).unwrap_err(),
+        worker.schedule_after(SECOND, || {}).unwrap_err(),
+        worker.schedule_periodically(SECOND, Duration::ZERO, || {}).unwrap_err(),
+        worker.schedule_periodically(Duration::ZERO, SECOND, || {}).unwrap_err(),
+        worker.schedule_periodically(SECOND, SECOND, || {}).unwrap_err(),
+    ];
+    for refused in refusals {
+        assert_eq!(refused.reason(), RejectReason::NotTimeCapable);
+    }
+    ended(&scheduler.schedule_after(Duration::ZERO, || {}).unwrap());
+    ended(&worker.schedule_after(Duration::ZERO, || {}).unwrap());
+    assert_eq!((scheduler.stats().rejected, scheduler.stats().submitted), (8, 2));
+    end(&scheduler);
+    support::end(&pool);
+}
+
+// RS-087: better than Reactor, where an idle worker reports one.
+#[test]
+fn a_worker_reports_the_tasks_that_wait_and_nothing_else() {
+    let scheduler = elastic(1, 10);
+    let worker = scheduler.create_worker();
+    assert_eq!(worker.queued(), 0);
+    let held = hold_lane(&worker);
+    assert_eq!(worker.queued(), 0, "what runs does not wait");
+    worker.schedule(|| {}).unwrap();
+    worker.schedule_after(MINUTE, || {}).unwrap();
+    let series = worker.schedule_periodically(MINUTE, MINUTE, || {}).unwrap();
+    assert_eq!(worker.queued(), 3);
+    assert!(series.dispose());
+    assert_eq!(worker.queued(), 2);
+    held.let_go();
+    eventually(|| worker.queued() == 1);
+    worker.dispose();
+    assert_eq!(worker.queued(), 0);
+    end(&scheduler);
+}
+
+// RS-088
+#[test]
+fn nothing_runs_too_early() {
+    let delay = Duration::from_millis(10);
+    for scheduler in [
+        schedulers::new_single("early").unwrap(),
+        schedulers::new_parallel(2, "early").unwrap(),
+        schedulers::new_bounded_elastic(2, 10, "early", MINUTE).unwrap(),
+    ] {
+        let worker = scheduler.create_worker();
+        for by_worker in [false, true] {
+            let (tell, told) = mpsc::channel();
+            let begin = Instant::now();
+            let task = move || tell.send(begin.elapsed()).unwrap();
+            let taken = if by_worker {
+                worker.schedule_after(delay, task)
+            } else {
+                scheduler.schedule_after(delay, task)
+            };
+            taken.unwrap();
+            assert!(told.recv_timeout(LONG).unwrap() >= delay);
+            let (tell, told) = mpsc::channel();
+            let begin = Instant::now();
+            let tick = move || {
+                let _ = tell.send(begin.elapsed()); // nobody listens to the last ones
+            };
+            let series = if by_worker {
+                worker.schedule_periodically(delay, 2 * delay, tick)
+            } else {
+                scheduler.schedule_periodically(delay, 2 * delay, tick)
+            };
+            for run in 0..4 {
+                assert!(told.recv_timeout(LONG).unwrap() >= delay + 2 * run * delay, "run {run}");
+            }
+            assert!(series.unwrap().dispose());
+        }
+        worker.dispose();
+        end(&scheduler);
+    }
+}
+
+// RS-088, exactly.
+#[test]
+fn work_runs_when_its_time_has_come_and_not_a_moment_before() {
+    let time = ManualClock::new();
+    let scheduler = builder(2, 10, &time).build().unwrap();
+    let worker = scheduler.create_worker();
+    let (once, runs) = (Counter::new(), Counter::new());
+    scheduler.schedule_after(SECOND, count(&once)).unwrap();
+    worker.schedule_after(SECOND, count(&once)).unwrap();
+    scheduler.schedule_periodically(SECOND, 2 * SECOND, count(&runs)).unwrap();
+    let moment = Duration::from_nanos(1);
+    time.advance(SECOND - moment);
+    assert_eq!((scheduler.stats().queued, once.get(), runs.get()), (3, 0, 0));
+    time.advance(moment);
+    eventually(|| once.get() == 2 && runs.get() == 1);
+    eventually(|| scheduler.stats().completed == 3);
+    time.advance(2 * SECOND - moment);
+    assert_eq!((scheduler.stats().queued, runs.get()), (1, 1));
+    time.advance(moment);
+    eventually(|| runs.get() == 2);
+    scheduler.dispose();
+    end(&scheduler);
+}
+
+// A time that never comes.
+#[test]
+fn work_that_is_never_due_waits_until_it_is_cancelled() {
+    let time = ManualClock::new();
+    let scheduler = builder(1, 10, &time).build().unwrap();
+    let worker = scheduler.create_worker();
+    let (never, once) = (Counter::new(), Counter::new());
+    let waiting = [
+        scheduler.schedule_after(Duration::MAX, count(&never)).unwrap(),
+        worker.schedule_after(Duration::MAX, count(&never)).unwrap(),
+        scheduler.schedule_periodically(Duration::MAX, Duration::MAX, count(&never)).unwrap(),
+        worker.schedule_periodically(Duration::ZERO, Duration::MAX, count(&once)).unwrap(),
+    ];
+    time.advance(Duration::MAX);
+    eventually(|| once.get() == 1 && scheduler.queued() == 4);
+    assert!(waiting.iter().all(Disposable::dispose));
+    worker.dispose();
+    end(&scheduler);
+    assert_eq!((never.get(), once.get()), (0, 1));
+    assert_settled(&scheduler, 5, 10);
+}
+
+// What happens to runs whose time passed while the series was busy.
+#[test]
+fn missed_runs_are_made_up_for_merged_or_left_out_as_the_series_says() {
+    for (missed, at_once) in [(MissedTicks::CatchUp, 3), (MissedTicks::Coalesce, 1), (MissedTicks::Skip, 0)] {
+        let time = ManualClock::new();
+        let scheduler = builder(1, 10, &time).build().unwrap();
+        let (runs, gate, running) = (Counter::new(), Gate::new(), Gate::new());
+        let (counts, pass, knock) = (runs.clone(), gate.clone(), running.clone());
+        let task = PeriodicTask::new(move || {
+            counts.add();
+            knock.open();
+            pass.pass();
+        });
+        let task = task.missed_ticks(missed);
+        let series = scheduler.schedule_periodically_task(Duration::ZERO, SECOND, task).unwrap();
+        running.pass();
+        time.advance(3 * SECOND + SECOND / 2); // three runs are missed
+        assert_eq!((scheduler.queued(), runs.get()), (0, 1), "nothing piles up");
+        gate.open();
+        eventually(|| runs.get() == 1 + at_once && scheduler.queued() == 1);
+        assert_eq!(scheduler.stats().completed, 1 + at_once as u64);
+        time.advance(SECOND / 2);
+        eventually(|| runs.get() == 2 + at_once);
+        assert!(series.dispose());
+        end(&scheduler);
+    }
+}
+
+// Lanes keep their order and do not overlap when threads take from each other's lines.
+#[test]
+fn many_lanes_on_few_threads_keep_order_and_do_not_overlap() {
+    const LANES: usize = 8;
+    const TASKS: usize = 500;
+    for scheduler in [elastic(3, 10_000), strict(3, 10_000), per_task(3, 10_000)] {
+        let tasks = if scheduler.to_string().starts_with("loom") { TASKS / 5 } else { TASKS };
+        let lanes: Vec<(Worker, Log, Arc<AtomicUsize>)> =
+            (0..LANES).map(|_| (scheduler.create_worker(), Log::default(), Arc::default())).collect();
+        thread::scope(|s| {
+            for lane in lanes.chunks(2) {
+                s.spawn(move || {
+                    for n in 0..tasks {
+                        for (worker, log, inside) in lane {
+                            let (note, inside) = (note(log, n), Arc::clone(inside));
+                            let task = move || {
+                                assert_eq!(inside.fetch_add(1, Ordering::SeqCst), 0, "two at a time");
+                                note();
+                                if n % 50 == 0 {
+                                    thread::yield_now();
+                                }
+                                inside.fetch_sub(1, Ordering::SeqCst);
+                            };
+                            worker.schedule(task).unwrap();
+                        }
+                    }
+                });
+            }
+        });
+        end(&scheduler);
+        for (_, log, _) in &lanes {
+            assert!(log.lock().unwrap().iter().copied().eq(0..tasks));
+        }
+        assert_eq!(scheduler.stats().panicked, 0);
+        assert_settled(&scheduler, LANES * tasks, 30_000);
+    }
+}
+
+// The same for work with times: by due time, then by submission.
+#[test]
+fn many_lanes_with_work_in_time_keep_the_order_of_due_times() {
+    let time = ManualClock::new();
+    let scheduler = builder(3, 10_000, &time).build().unwrap();
+    let mut rng = Rng::new();
+    let held: Vec<_> = (0..3).map(|_| hold(&scheduler)).collect();
+    let lanes: Vec<_> = (0..8)
+        .map(|_| {
+            let (worker, log) = (scheduler.create_worker(), Log::default());
+            let mut expected: Vec<(usize, usize)> = Vec::new();
+            for n in 0..100 {
+                let seconds = rng.below(5);
+                let delay = Duration::from_secs(seconds as u64);
+                worker.schedule_after(delay, note(&log, n)).unwrap();
+                expected.push((seconds, n));
+            }
+            expected.sort();
+            (worker, log, expected)
+        })
+        .collect();
+    time.advance(10 * SECOND);
+    held.into_iter().for_each(|held| held.let_go());
+    end(&scheduler);
+    for (_, log, expected) in &lanes {
+        let expected: Vec<usize> = expected.iter().map(|(_, n)| *n).collect();
+        assert_eq!(*log.lock().unwrap(), expected);
+    }
+}
+
+// A lane whose home is busy moves on; a strict one does not.
+#[test]
+fn a_lane_moves_to_a_free_thread_unless_it_is_strict() {
+    let soft = elastic(2, 10);
+    let one = soft.create_worker();
+    let (first, second) = (hold_lane(&one), hold(&soft));
+    let shares = soft.create_worker(); // both are busy, so it shares one of them
+    let waits = shares.schedule(|| {}).unwrap();
+    assert_eq!(waits.wait(SHORT), Ok(false));
+    second.let_go();
+    ended(&waits);
+    let again = shares.schedule(|| {}).unwrap();
+    ended(&again);
+    first.let_go();
+    end(&soft);
+
+    let strict = strict(2, 10);
+    let pair = [strict.create_worker(), strict.create_worker()];
+    let homes: Vec<_> = pair.iter().map(scheduling::thread_of).collect();
+    let held = hold_lane(&pair[0]);
+    let shares = strict.create_worker();
+    let also = strict.create_worker();
+    assert_eq!(scheduling::thread_of(&shares), homes[1], "the one that has the least to do");
+    let log = Arc::new(Mutex::new(None));
+    let noted = Arc::clone(&log);
+    let note = move || *noted.lock().unwrap() = Some(thread::current().id());
+    let waits = also.schedule(note).unwrap();
+    held.let_go();
+    ended(&waits);
+    assert!(homes.contains(&log.lock().unwrap().unwrap()));
+    end(&strict);
+}
+
+// The last drop of a worker lets it finish and frees its slot.
+#[test]
+fn a_worker_that_is_dropped_finishes_and_then_frees_its_slot() {
+    let time = ManualClock::new();
+    let scheduler = builder(2, 10, &time).build().unwrap();
+    let worker = scheduler.create_worker();
+    let twin = worker.clone();
+    let log = Log::default();
+    let held = hold_lane(&worker);
+    worker.schedule(note(&log, 1)).unwrap();
+    worker.schedule_after(SECOND, note(&log, 2)).unwrap();
+    drop(worker);
+    twin.schedule(note(&log, 3)).unwrap();
+    drop(twin);
+    held.let_go();
+    eventually(|| *log.lock().unwrap() == [1, 3]);
+    assert_eq!(scheduler.busy(), 1, "it still has something to do");
+    time.advance(SECOND);
+    eventually(|| *log.lock().unwrap() == [1, 3, 2] && scheduler.busy() == 0);
+    end(&scheduler);
+    assert_settled(&scheduler, 4, 20);
+}
+
+// A worker keeps its scheduler alive.
+#[test]
+fn a_worker_outlives_the_handle_of_its_scheduler() {
+    let scheduler = schedulers::new_bounded_elastic(1, 10, "outlived", MINUTE).unwrap();
+    let worker = scheduler.create_worker();
+    drop(scheduler);
+    assert!(!worker.is_disposed());
+    let (tell, told) = mpsc::channel();
+    let task = worker.schedule(move || tell.send(()).unwrap()).unwrap();
+    assert_eq!(told.recv_timeout(LONG), Ok(()));
+    ended(&task);
+}

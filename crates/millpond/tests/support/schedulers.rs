@@ -1,0 +1,126 @@
+//! What tests of schedulers share: schedulers on a clock that stands still, tasks that hold a thread, and the law of accounting.
+#![allow(dead_code, reason = "every test file uses some of it")]
+
+use std::io;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::thread::{self, JoinHandle};
+use std::time::Duration;
+
+use millpond::schedulers::{
+    Affinity, BoundedElasticBuilder, BoundedElasticScheduler, Disposable, Scheduler, SchedulerExt, Worker,
+};
+use millpond::{ManualClock, WorkerBody};
+
+use crate::support::{Gate, LONG};
+
+pub(crate) const MINUTE: Duration = Duration::from_secs(60);
+
+/// A bounded-elastic scheduler on a clock that stands still, with a time to live of a minute.
+pub(crate) fn builder(threads: usize, capacity: usize, time: &ManualClock) -> BoundedElasticBuilder {
+    BoundedElasticScheduler::builder()
+        .max_threads(threads)
+        .queue_capacity_per_thread(capacity)
+        .name("elastic")
+        .ttl(MINUTE)
+        .clock(time.clock())
+}
+
+pub(crate) fn elastic(threads: usize, capacity: usize) -> BoundedElasticScheduler {
+    builder(threads, capacity, &ManualClock::new()).build().unwrap()
+}
+
+pub(crate) fn strict(threads: usize, capacity: usize) -> BoundedElasticScheduler {
+    builder(threads, capacity, &ManualClock::new()).affinity(Affinity::Strict).build().unwrap()
+}
+
+pub(crate) fn per_task(threads: usize, capacity: usize) -> BoundedElasticScheduler {
+    builder(threads, capacity, &ManualClock::new()).thread_per_task(true).build().unwrap()
+}
+
+/// A task that holds a thread until it is let go.
+pub(crate) struct Held {
+    gate: Gate,
+    pub(crate) handle: Disposable,
+}
+
+impl Held {
+    /// Lets the task end, and waits for that.
+    #[track_caller]
+    pub(crate) fn let_go(self) {
+        self.gate.open();
+        ended(&self.handle);
+    }
+}
+
+/// Keeps one thread of the scheduler busy; returns when it is.
+#[track_caller]
+pub(crate) fn hold(scheduler: &(impl Scheduler + ?Sized)) -> Held {
+    hold_by(|f| scheduler.schedule(f).unwrap())
+}
+
+/// The same, through a worker.
+#[track_caller]
+pub(crate) fn hold_lane(worker: &Worker) -> Held {
+    hold_by(|f| worker.schedule(f).unwrap())
+}
+
+fn hold_by(schedule: impl FnOnce(Box<dyn FnOnce() + Send>) -> Disposable) -> Held {
+    let (gate, running) = (Gate::new(), Gate::new());
+    let (pass, knock) = (gate.clone(), running.clone());
+    let handle = schedule(Box::new(move || {
+        knock.open();
+        pass.pass();
+    }));
+    running.pass();
+    Held { gate, handle }
+}
+
+/// Waits for the end of work that nothing keeps from ending.
+#[track_caller]
+pub(crate) fn ended(handle: &Disposable) {
+    assert_eq!(handle.wait(LONG), Ok(true), "the work does not end, and nothing keeps it from ending");
+}
+
+/// Ends the scheduler in good order.
+#[track_caller]
+pub(crate) fn end(scheduler: &(impl Scheduler + ?Sized)) {
+    assert_eq!(scheduler.dispose_gracefully(LONG), Ok(true), "{:?}", scheduler.stats());
+}
+
+/// The thread on which a worker runs its work now.
+#[track_caller]
+pub(crate) fn thread_of(worker: &Worker) -> thread::ThreadId {
+    let (tell, told) = std::sync::mpsc::channel();
+    let task = worker.schedule(move || tell.send(thread::current().id()).unwrap()).unwrap();
+    ended(&task);
+    told.recv().unwrap()
+}
+
+/// The law of accounting, for a scheduler without work: all that was accepted came to exactly one end, and nothing is kept.
+#[track_caller]
+pub(crate) fn assert_settled(scheduler: &(impl Scheduler + ?Sized), accepted: usize, whole: u64) {
+    let stats = scheduler.stats();
+    let ended = stats.completed + stats.panicked + stats.cancelled;
+    assert_eq!((stats.submitted, ended), (accepted as u64, accepted as u64), "{stats:?}");
+    assert_eq!((stats.queued, stats.busy, stats.remaining_capacity), (0, 0, whole), "{stats:?}");
+}
+
+pub(crate) fn start(body: WorkerBody) -> io::Result<JoinHandle<()>> {
+    thread::Builder::new().name(body.name().to_owned()).spawn(move || body.run())
+}
+
+/// A factory that starts threads, but for the calls whose numbers (from 0) `fails` says.
+pub(crate) fn failing(
+    fails: impl Fn(usize) -> bool + Send + Sync + 'static,
+) -> (Arc<AtomicUsize>, impl Fn(WorkerBody) -> io::Result<JoinHandle<()>> + Send + Sync + 'static) {
+    let calls = Arc::new(AtomicUsize::new(0));
+    let counted = Arc::clone(&calls);
+    let factory = move |body| {
+        if fails(counted.fetch_add(1, Ordering::SeqCst)) {
+            return Err(io::Error::other("out of threads"));
+        }
+        start(body)
+    };
+    (calls, factory)
+}
