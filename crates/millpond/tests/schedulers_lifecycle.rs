@@ -4,18 +4,16 @@
 mod scheduling;
 mod support;
 
-use std::future::Future;
-use std::pin::pin;
 use std::sync::{Arc, mpsc};
-use std::task::{Context, Poll, Wake};
-use std::thread::{self, Thread};
+use std::thread;
 use std::time::Duration;
 
 use millpond::interrupt::{self, Interrupted};
 use millpond::schedulers::{self, Disposable, Scheduler, SchedulerExt};
 use millpond::{JoinError, ManualClock, RejectReason, TaskOf, executors};
 use scheduling::{
-    Held, MINUTE, assert_settled, builder, elastic, end, ended, hold, hold_lane, per_task, strict,
+    Held, MINUTE, assert_settled, block_on, builder, elastic, end, ended, hold, hold_lane, per_task,
+    poll_once, strict,
 };
 use support::{
     Counter, Gate, LONG, Rng, SHORT, await_end, block, eventually, interrupt_myself, rounds, threads_named,
@@ -36,31 +34,6 @@ fn kinds(name: &str) -> Vec<Arc<dyn Scheduler>> {
 fn count(counter: &Counter) -> impl FnMut() + Send + 'static {
     let counter = counter.clone();
     move || counter.add()
-}
-
-/// Wakes a thread that waits for a future.
-struct Unparks(Thread);
-
-impl Wake for Unparks {
-    fn wake(self: Arc<Self>) {
-        self.0.unpark();
-    }
-}
-
-fn block_on<F: Future>(future: F) -> F::Output {
-    let mut future = pin!(future);
-    let waker = Arc::new(Unparks(thread::current())).into();
-    loop {
-        if let Poll::Ready(output) = future.as_mut().poll(&mut Context::from_waker(&waker)) {
-            return output;
-        }
-        thread::park();
-    }
-}
-
-fn poll_once<F: Future + Unpin>(future: &mut F) -> bool {
-    let waker = Arc::new(Unparks(thread::current())).into();
-    std::pin::Pin::new(future).poll(&mut Context::from_waker(&waker)).is_ready()
 }
 
 // RS-089, RS-092: there is no separate start: a scheduler is live from the beginning, and stays ended.

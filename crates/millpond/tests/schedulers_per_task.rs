@@ -78,6 +78,32 @@ fn a_worker_between_two_tasks_has_no_thread() {
     end(&scheduler);
 }
 
+// RS-130: the thread that ends one series finds in its line the place of another, which was cancelled, and with that
+// the slot goes while the thread looks at it.
+#[test]
+fn a_slot_goes_also_if_the_last_that_holds_it_waits_in_line_for_nothing() {
+    let scheduler = per_task(1, 10);
+    let (gate, running) = (Gate::new(), Gate::new());
+    let (pass, knock) = (gate.clone(), running.clone());
+    let body = move || {
+        knock.open();
+        pass.pass();
+    };
+    let runs = scheduler.schedule_periodically(Duration::ZERO, MINUTE, body).unwrap();
+    running.pass();
+    let waits = scheduler.schedule_periodically(Duration::ZERO, MINUTE, || {}).unwrap();
+    let worker = scheduler.create_worker();
+    let in_lane = worker.schedule(|| {}).unwrap();
+    assert!(waits.dispose() && in_lane.dispose() && runs.dispose());
+    drop(worker);
+    gate.open();
+    ended(&runs);
+    eventually(|| slots(&scheduler) == (0, 0, 0) && scheduler.live_threads() == 0);
+    ended(&scheduler.schedule(|| {}).unwrap());
+    end(&scheduler);
+    assert_settled(&scheduler, 4, 10);
+}
+
 // RS-131
 #[test]
 fn twice_as_many_blocking_tasks_as_threads_run_in_two_waves() {

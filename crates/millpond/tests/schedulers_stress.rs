@@ -5,12 +5,9 @@
 mod scheduling;
 mod support;
 
-use std::future::Future;
-use std::pin::pin;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
-use std::task::{Context, Poll, Wake};
-use std::thread::{self, Thread};
+use std::thread;
 use std::time::Duration;
 
 use millpond::schedulers::{
@@ -18,7 +15,7 @@ use millpond::schedulers::{
 };
 use millpond::{ManualClock, RejectReason, Rejected, ThreadPoolExecutor, executors};
 use scheduling::{
-    Held, MINUTE, builder, elastic, end, ended, failing, hold, hold_lane, per_task, start, strict,
+    Held, MINUTE, block_on, builder, elastic, end, ended, failing, hold, hold_lane, per_task, start, strict,
 };
 use support::{Counter, LONG, Rng, die, eventually, rounds, threads_named};
 
@@ -570,26 +567,6 @@ fn tasks_that_wait_for_tasks_of_their_own_scheduler_end_on_one_thread() {
         assert_eq!((scheduler.stats().completed, scheduler.stats().panicked), (18, 0));
     }
     support::end(&pool);
-}
-
-/// Wakes a thread that waits for a future.
-struct Unparks(Thread);
-
-impl Wake for Unparks {
-    fn wake(self: Arc<Self>) {
-        self.0.unpark();
-    }
-}
-
-fn block_on<F: Future>(future: F) -> F::Output {
-    let mut future = pin!(future);
-    let waker = Arc::new(Unparks(thread::current())).into();
-    loop {
-        if let Poll::Ready(output) = future.as_mut().poll(&mut Context::from_waker(&waker)) {
-            return output;
-        }
-        thread::park();
-    }
 }
 
 #[test]

@@ -1,11 +1,14 @@
 //! What tests of schedulers share: schedulers on a clock that stands still, tasks that hold a thread, and the law of accounting.
 #![allow(dead_code, reason = "every test file uses some of it")]
 
+use std::future::Future;
 use std::io;
+use std::pin::{Pin, pin};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
-use std::thread::{self, JoinHandle};
-use std::time::Duration;
+use std::task::{Context, Poll, Wake};
+use std::thread::{self, JoinHandle, Thread};
+use std::time::{Duration, Instant};
 
 use millpond::schedulers::{
     Affinity, BoundedElasticBuilder, BoundedElasticScheduler, Disposable, Scheduler, SchedulerExt, Worker,
@@ -123,4 +126,34 @@ pub(crate) fn failing(
         start(body)
     };
     (calls, factory)
+}
+
+/// Wakes a thread that waits for a future.
+struct Unparks(Thread);
+
+impl Wake for Unparks {
+    fn wake(self: Arc<Self>) {
+        self.0.unpark();
+    }
+}
+
+/// Waits for a future that nothing keeps from being ready; fails if it is not within `LONG`.
+#[track_caller]
+pub(crate) fn block_on<F: Future>(future: F) -> F::Output {
+    let mut future = pin!(future);
+    let waker = Arc::new(Unparks(thread::current())).into();
+    let begin = Instant::now();
+    loop {
+        if let Poll::Ready(output) = future.as_mut().poll(&mut Context::from_waker(&waker)) {
+            return output;
+        }
+        let left = LONG.checked_sub(begin.elapsed()).expect("the future is not ready in time");
+        thread::park_timeout(left);
+    }
+}
+
+/// Polls a future once. True: it is ready.
+pub(crate) fn poll_once<F: Future + Unpin>(future: &mut F) -> bool {
+    let waker = Arc::new(Unparks(thread::current())).into();
+    Pin::new(future).poll(&mut Context::from_waker(&waker)).is_ready()
 }
