@@ -34,7 +34,6 @@ mod models;
 #[path = "../loom_tests/timed.rs"]
 mod timed_models;
 
-use std::error::Error;
 use std::fmt;
 use std::io;
 use std::thread::JoinHandle;
@@ -47,12 +46,11 @@ use self::policy::{Handler, RejectedExecutionHandler};
 use self::roster::Limit;
 use crate::ConfigError;
 use crate::executor::{
-    Executor, ExecutorExt, ExecutorService, InvokeError, RejectReason, Rejected, close_and_wait,
+    Executor, ExecutorService, RejectReason, Rejected, close_and_wait, inherent_executor_methods,
 };
-use crate::handle::TaskHandle;
 use crate::interrupt::{Interrupted, Sleeper};
 use crate::sync::Arc;
-use crate::task::{Task, TaskId, TaskOf};
+use crate::task::{Task, TaskId};
 use crate::threads::WorkerBody;
 
 pub use self::builder::Builder;
@@ -169,128 +167,7 @@ impl ThreadPoolExecutor {
         self.core().admit_when_room(task, timeout).map_err(|refusal| self.core().rejected(refusal))
     }
 
-    /// Runs `f` without a handle.
-    ///
-    /// # Errors
-    /// [`Rejected`] if the pool is shut down or full; [`Rejected::into_task`] gives the work back.
-    ///
-    /// # Examples
-    /// ```
-    /// let pool = millpond::executors::fixed(2)?;
-    /// pool.execute(|| println!("on {:?}", std::thread::current().name()))?;
-    /// # Ok::<(), Box<dyn std::error::Error>>(())
-    /// ```
-    pub fn execute(&self, f: impl FnOnce() + Send + 'static) -> Result<(), Rejected> {
-        self.execute_task(Task::new(f))
-    }
-
-    /// Submits `f` and returns a handle to its result.
-    ///
-    /// Does not block unless the rejection policy does. Dropping the handle detaches the task, it does not cancel it.
-    ///
-    /// # Errors
-    /// [`Rejected`] if the pool is shut down or full; [`Rejected::into_task`] gives the work back.
-    ///
-    /// # Examples
-    /// ```
-    /// # use millpond::ThreadPoolExecutor;
-    /// let pool = ThreadPoolExecutor::builder().core_pool_size(2).maximum_pool_size(2).build()?;
-    /// assert_eq!(pool.submit(|| 6 * 7)?.join()?, 42);
-    /// # Ok::<(), Box<dyn std::error::Error>>(())
-    /// ```
-    pub fn submit<T: Send + 'static>(
-        &self,
-        f: impl FnOnce() -> T + Send + 'static,
-    ) -> Result<TaskHandle<T>, Rejected> {
-        ExecutorExt::submit(self, f)
-    }
-
-    /// Submits a task with a name, priority or delay, and returns a handle to its result.
-    ///
-    /// # Errors
-    /// As [`submit`](Self::submit).
-    pub fn submit_task<T: Send + 'static>(&self, task: TaskOf<T>) -> Result<TaskHandle<T>, Rejected> {
-        ExecutorExt::submit_task(self, task)
-    }
-
-    /// Runs all of `tasks` and returns their handles, in the order given, when all are done; see
-    /// [`ExecutorExt::invoke_all`].
-    ///
-    /// # Errors
-    /// [`InvokeError`] if a task is rejected or the calling thread is interrupted; the rest is then cancelled.
-    ///
-    /// # Examples
-    /// ```
-    /// let pool = millpond::executors::fixed(2)?;
-    /// let squares = pool.invoke_all((1..=3).map(|n| move || n * n))?;
-    /// let squares: Result<Vec<i32>, _> = squares.into_iter().map(|handle| handle.join()).collect();
-    /// assert_eq!(squares?, [1, 4, 9]);
-    /// # Ok::<(), Box<dyn std::error::Error>>(())
-    /// ```
-    pub fn invoke_all<T, F>(
-        &self,
-        tasks: impl IntoIterator<Item = F>,
-    ) -> Result<Vec<TaskHandle<T>>, InvokeError>
-    where
-        T: Send + 'static,
-        F: FnOnce() -> T + Send + 'static,
-    {
-        ExecutorExt::invoke_all(self, tasks)
-    }
-
-    /// As [`invoke_all`](Self::invoke_all), for at most `timeout`: what is not done by then is cancelled.
-    ///
-    /// # Errors
-    /// As [`invoke_all`](Self::invoke_all).
-    pub fn invoke_all_timeout<T, F>(
-        &self,
-        tasks: impl IntoIterator<Item = F>,
-        timeout: Duration,
-    ) -> Result<Vec<TaskHandle<T>>, InvokeError>
-    where
-        T: Send + 'static,
-        F: FnOnce() -> T + Send + 'static,
-    {
-        ExecutorExt::invoke_all_timeout(self, tasks, timeout)
-    }
-
-    /// Returns the value of the first task to succeed, and cancels the rest; see [`ExecutorExt::invoke_any`].
-    ///
-    /// # Errors
-    /// [`InvokeError`] if there is no task, none succeeds, one is rejected, or the calling thread is interrupted.
-    ///
-    /// # Examples
-    /// ```
-    /// let pool = millpond::executors::fixed(2)?;
-    /// let answer = pool.invoke_any([|| Err("no route"), || Ok(42)])?;
-    /// assert_eq!(answer, 42);
-    /// # Ok::<(), Box<dyn std::error::Error>>(())
-    /// ```
-    pub fn invoke_any<T, E, F>(&self, tasks: impl IntoIterator<Item = F>) -> Result<T, InvokeError>
-    where
-        T: Send + 'static,
-        E: Into<Box<dyn Error + Send + Sync>> + Send + 'static,
-        F: FnOnce() -> Result<T, E> + Send + 'static,
-    {
-        ExecutorExt::invoke_any(self, tasks)
-    }
-
-    /// As [`invoke_any`](Self::invoke_any), for at most `timeout`.
-    ///
-    /// # Errors
-    /// As [`invoke_any`](Self::invoke_any), and [`InvokeError::TimedOut`].
-    pub fn invoke_any_timeout<T, E, F>(
-        &self,
-        tasks: impl IntoIterator<Item = F>,
-        timeout: Duration,
-    ) -> Result<T, InvokeError>
-    where
-        T: Send + 'static,
-        E: Into<Box<dyn Error + Send + Sync>> + Send + 'static,
-        F: FnOnce() -> Result<T, E> + Send + 'static,
-    {
-        ExecutorExt::invoke_any_timeout(self, tasks, timeout)
-    }
+    inherent_executor_methods!();
 
     /// Runs `f` with a [`Scope`] from which tasks can be started that borrow from the caller; returns when all of
     /// them have ended. Not interruptible. Called by a worker of this pool, it runs waiting tasks of the scope

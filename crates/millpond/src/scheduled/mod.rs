@@ -7,7 +7,6 @@ mod builder;
 mod handle;
 mod task;
 
-use std::error::Error;
 use std::io;
 use std::thread::JoinHandle;
 use std::time::Duration;
@@ -16,9 +15,8 @@ use self::handle::When;
 use crate::ConfigError;
 use crate::clock::Clock;
 use crate::executor::{
-    ExecutorExt, InvokeError, RejectReason, Rejected, methods_of_its_pool, service_by_its_pool,
+    RejectReason, Rejected, inherent_executor_methods, methods_of_its_pool, service_by_its_pool,
 };
-use crate::handle::TaskHandle;
 use crate::interrupt::Interrupted;
 use crate::periodic::{Body, PeriodicTask, Rhythm};
 use crate::pool::{ParkedWorkers, PoolStats, RunState, Scope, ShutdownReport, ThreadPoolExecutor};
@@ -241,93 +239,7 @@ impl ScheduledThreadPoolExecutor {
         self.pool.execute_task(self.decorated(task.once())?)
     }
 
-    /// Runs `f` as soon as a thread is free, without a handle.
-    ///
-    /// # Errors
-    /// As [`schedule`](Self::schedule).
-    pub fn execute(&self, f: impl FnOnce() + Send + 'static) -> Result<(), Rejected> {
-        self.execute_task(Task::new(f))
-    }
-
-    /// Runs `f` as soon as a thread is free, and returns a handle to its result.
-    ///
-    /// # Errors
-    /// As [`schedule`](Self::schedule).
-    pub fn submit<T: Send + 'static>(
-        &self,
-        f: impl FnOnce() -> T + Send + 'static,
-    ) -> Result<TaskHandle<T>, Rejected> {
-        ExecutorExt::submit(self, f)
-    }
-
-    /// As [`submit`](Self::submit), for a task that may have a name.
-    ///
-    /// # Errors
-    /// As [`schedule`](Self::schedule).
-    pub fn submit_task<T: Send + 'static>(&self, task: TaskOf<T>) -> Result<TaskHandle<T>, Rejected> {
-        ExecutorExt::submit_task(self, task)
-    }
-
-    /// Runs all of `tasks` and returns their handles when all are done; see [`ExecutorExt::invoke_all`].
-    ///
-    /// # Errors
-    /// As [`ExecutorExt::invoke_all`].
-    pub fn invoke_all<T, F>(
-        &self,
-        tasks: impl IntoIterator<Item = F>,
-    ) -> Result<Vec<TaskHandle<T>>, InvokeError>
-    where
-        T: Send + 'static,
-        F: FnOnce() -> T + Send + 'static,
-    {
-        ExecutorExt::invoke_all(self, tasks)
-    }
-
-    /// As [`invoke_all`](Self::invoke_all), for at most `timeout`: what is not done by then is cancelled.
-    ///
-    /// # Errors
-    /// As [`ExecutorExt::invoke_all`].
-    pub fn invoke_all_timeout<T, F>(
-        &self,
-        tasks: impl IntoIterator<Item = F>,
-        timeout: Duration,
-    ) -> Result<Vec<TaskHandle<T>>, InvokeError>
-    where
-        T: Send + 'static,
-        F: FnOnce() -> T + Send + 'static,
-    {
-        ExecutorExt::invoke_all_timeout(self, tasks, timeout)
-    }
-
-    /// Returns the value of the first task to succeed, and cancels the rest; see [`ExecutorExt::invoke_any`].
-    ///
-    /// # Errors
-    /// As [`ExecutorExt::invoke_any`].
-    pub fn invoke_any<T, E, F>(&self, tasks: impl IntoIterator<Item = F>) -> Result<T, InvokeError>
-    where
-        T: Send + 'static,
-        E: Into<Box<dyn Error + Send + Sync>> + Send + 'static,
-        F: FnOnce() -> Result<T, E> + Send + 'static,
-    {
-        ExecutorExt::invoke_any(self, tasks)
-    }
-
-    /// As [`invoke_any`](Self::invoke_any), for at most `timeout`.
-    ///
-    /// # Errors
-    /// As [`ExecutorExt::invoke_any_timeout`].
-    pub fn invoke_any_timeout<T, E, F>(
-        &self,
-        tasks: impl IntoIterator<Item = F>,
-        timeout: Duration,
-    ) -> Result<T, InvokeError>
-    where
-        T: Send + 'static,
-        E: Into<Box<dyn Error + Send + Sync>> + Send + 'static,
-        F: FnOnce() -> Result<T, E> + Send + 'static,
-    {
-        ExecutorExt::invoke_any_timeout(self, tasks, timeout)
-    }
+    inherent_executor_methods!();
 
     /// Runs `f` with a [`Scope`] from which tasks can be started that borrow from the caller; see
     /// [`ThreadPoolExecutor::scope`].
