@@ -655,7 +655,8 @@ pub(crate) struct SchedulerFacts {
 pub(crate) struct PoolFacts {
     pub(crate) number: u64,
     pub(crate) pool_size: usize,
-    pub(crate) maximum: usize,
+    /// `None`: there is no bound.
+    pub(crate) maximum: Option<usize>,
     pub(crate) queued: usize,
 }
 
@@ -713,11 +714,13 @@ impl fmt::Display for Rejected {
             write!(f, ": {source}")?;
         }
         match &self.by {
-            Some(By::Pool(pool)) => write!(
-                f,
-                " (pool size = {}, maximum = {}, queued tasks = {})",
-                pool.pool_size, pool.maximum, pool.queued
-            ),
+            Some(By::Pool(pool)) => {
+                write!(f, " (pool size = {}, ", pool.pool_size)?;
+                if let Some(maximum) = pool.maximum {
+                    write!(f, "maximum = {maximum}, ")?;
+                }
+                write!(f, "queued tasks = {})", pool.queued)
+            }
             Some(By::Scheduler(SchedulerFacts { full: Some((would_be, cap)), .. })) => {
                 write!(f, ": {would_be} tasks would wait, but at most {cap} may")
             }

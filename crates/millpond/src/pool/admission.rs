@@ -8,7 +8,7 @@ use std::io;
 use std::time::Duration;
 
 use super::core::PoolCore;
-use super::ctl::Snapshot;
+use super::ctl::{MOST_WORKERS, Snapshot};
 use super::feed::Feed;
 use super::growth::{self, Admission, GrowthRule, Load};
 use super::roster::{Limit, NotAdded};
@@ -274,7 +274,7 @@ impl PoolCore {
         PoolFacts {
             number: self.number,
             pool_size: self.ctl.load().workers(),
-            maximum: self.maximum(),
+            maximum: Some(self.maximum()).filter(|maximum| *maximum < MOST_WORKERS),
             queued: self.feed.len(),
         }
     }
