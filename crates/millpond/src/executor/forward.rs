@@ -1,0 +1,192 @@
+//! What executors that have a pool inside pass on to it, and the methods of `ExecutorExt` as inherent ones: each written once.
+
+/// The traits of an executor whose field `pool` has methods of the same names, and its text form.
+macro_rules! service_by_its_pool {
+    ($type:ident) => {
+        impl $crate::Executor for $type {
+            fn execute_task(&self, task: $crate::Task) -> Result<(), $crate::Rejected> {
+                $type::execute_task(self, task)
+            }
+        }
+
+        impl $crate::ExecutorService for $type {
+            fn shutdown(&self) {
+                self.pool.shutdown();
+            }
+            fn shutdown_now(&self) -> Vec<$crate::Task> {
+                self.pool.shutdown_now()
+            }
+            fn is_shutdown(&self) -> bool {
+                self.pool.is_shutdown()
+            }
+            fn is_terminated(&self) -> bool {
+                self.pool.is_terminated()
+            }
+            fn await_termination(&self, timeout: std::time::Duration) -> Result<bool, $crate::Interrupted> {
+                self.pool.await_termination(timeout)
+            }
+            fn close(&self) {
+                self.pool.close();
+            }
+        }
+
+        impl std::fmt::Display for $type {
+            fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+                self.pool.fmt(f)
+            }
+        }
+
+        impl std::fmt::Debug for $type {
+            fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+                f.debug_tuple(stringify!($type)).field(&format_args!("{self}")).finish()
+            }
+        }
+    };
+}
+pub(crate) use service_by_its_pool;
+
+/// Methods that are those of the field `pool`.
+macro_rules! methods_of_its_pool {
+    ($($(#[$meta:meta])* pub fn $name:ident(&self $(, $arg:ident: $type:ty)*) $(-> $result:ty)?;)*) => {$(
+        $(#[$meta])*
+        pub fn $name(&self $(, $arg: $type)*) $(-> $result)? {
+            self.pool.$name($($arg),*)
+        }
+    )*};
+}
+pub(crate) use methods_of_its_pool;
+
+/// The methods of [`ExecutorExt`] as inherent ones, for a pool that has `execute_task`: everyday use needs no trait then.
+macro_rules! inherent_executor_methods {
+    () => {
+        /// Runs `f` without a handle.
+        ///
+        /// # Errors
+        /// [`Rejected`](crate::Rejected) if the pool is shut down or full; [`Rejected::into_task`](crate::Rejected::into_task) gives the work back.
+        ///
+        /// # Examples
+        /// ```
+        /// let pool = millpond::executors::fixed(2)?;
+        /// pool.execute(|| println!("on {:?}", std::thread::current().name()))?;
+        /// # Ok::<(), Box<dyn std::error::Error>>(())
+        /// ```
+        pub fn execute(&self, f: impl FnOnce() + Send + 'static) -> Result<(), $crate::Rejected> {
+            self.execute_task($crate::Task::new(f))
+        }
+
+        /// Submits `f` and returns a handle to its result.
+        ///
+        /// Does not block unless the rejection policy does. Dropping the handle detaches the task, it does not cancel it.
+        ///
+        /// # Errors
+        /// [`Rejected`](crate::Rejected) if the pool is shut down or full; [`Rejected::into_task`](crate::Rejected::into_task) gives the work back.
+        ///
+        /// # Examples
+        /// ```
+        /// # use millpond::ThreadPoolExecutor;
+        /// let pool = ThreadPoolExecutor::builder().core_pool_size(2).maximum_pool_size(2).build()?;
+        /// assert_eq!(pool.submit(|| 6 * 7)?.join()?, 42);
+        /// # Ok::<(), Box<dyn std::error::Error>>(())
+        /// ```
+        pub fn submit<T: Send + 'static>(
+            &self,
+            f: impl FnOnce() -> T + Send + 'static,
+        ) -> Result<$crate::TaskHandle<T>, $crate::Rejected> {
+            $crate::ExecutorExt::submit(self, f)
+        }
+
+        /// Submits a task with a name, priority or delay, and returns a handle to its result.
+        ///
+        /// # Errors
+        /// As [`submit`](Self::submit).
+        pub fn submit_task<T: Send + 'static>(
+            &self,
+            task: $crate::TaskOf<T>,
+        ) -> Result<$crate::TaskHandle<T>, $crate::Rejected> {
+            $crate::ExecutorExt::submit_task(self, task)
+        }
+
+        /// Runs all of `tasks` and returns their handles, in the order given, when all are done; see
+        /// [`ExecutorExt::invoke_all`](crate::ExecutorExt::invoke_all).
+        ///
+        /// # Errors
+        /// [`InvokeError`](crate::InvokeError) if a task is rejected or the calling thread is interrupted; the rest is then cancelled.
+        ///
+        /// # Examples
+        /// ```
+        /// let pool = millpond::executors::fixed(2)?;
+        /// let squares = pool.invoke_all((1..=3).map(|n| move || n * n))?;
+        /// let squares: Result<Vec<i32>, _> = squares.into_iter().map(|handle| handle.join()).collect();
+        /// assert_eq!(squares?, [1, 4, 9]);
+        /// # Ok::<(), Box<dyn std::error::Error>>(())
+        /// ```
+        pub fn invoke_all<T, F>(
+            &self,
+            tasks: impl IntoIterator<Item = F>,
+        ) -> Result<Vec<$crate::TaskHandle<T>>, $crate::InvokeError>
+        where
+            T: Send + 'static,
+            F: FnOnce() -> T + Send + 'static,
+        {
+            $crate::ExecutorExt::invoke_all(self, tasks)
+        }
+
+        /// As [`invoke_all`](Self::invoke_all), for at most `timeout`: what is not done by then is cancelled.
+        ///
+        /// # Errors
+        /// As [`invoke_all`](Self::invoke_all).
+        pub fn invoke_all_timeout<T, F>(
+            &self,
+            tasks: impl IntoIterator<Item = F>,
+            timeout: ::std::time::Duration,
+        ) -> Result<Vec<$crate::TaskHandle<T>>, $crate::InvokeError>
+        where
+            T: Send + 'static,
+            F: FnOnce() -> T + Send + 'static,
+        {
+            $crate::ExecutorExt::invoke_all_timeout(self, tasks, timeout)
+        }
+
+        /// Returns the value of the first task to succeed, and cancels the rest; see [`ExecutorExt::invoke_any`](crate::ExecutorExt::invoke_any).
+        ///
+        /// # Errors
+        /// [`InvokeError`](crate::InvokeError) if there is no task, none succeeds, one is rejected, or the calling thread is interrupted.
+        ///
+        /// # Examples
+        /// ```
+        /// let pool = millpond::executors::fixed(2)?;
+        /// let answer = pool.invoke_any([|| Err("no route"), || Ok(42)])?;
+        /// assert_eq!(answer, 42);
+        /// # Ok::<(), Box<dyn std::error::Error>>(())
+        /// ```
+        pub fn invoke_any<T, E, F>(
+            &self,
+            tasks: impl IntoIterator<Item = F>,
+        ) -> Result<T, $crate::InvokeError>
+        where
+            T: Send + 'static,
+            E: Into<Box<dyn ::std::error::Error + Send + Sync>> + Send + 'static,
+            F: FnOnce() -> Result<T, E> + Send + 'static,
+        {
+            $crate::ExecutorExt::invoke_any(self, tasks)
+        }
+
+        /// As [`invoke_any`](Self::invoke_any), for at most `timeout`.
+        ///
+        /// # Errors
+        /// As [`invoke_any`](Self::invoke_any), and [`InvokeError::TimedOut`](crate::InvokeError::TimedOut).
+        pub fn invoke_any_timeout<T, E, F>(
+            &self,
+            tasks: impl IntoIterator<Item = F>,
+            timeout: ::std::time::Duration,
+        ) -> Result<T, $crate::InvokeError>
+        where
+            T: Send + 'static,
+            E: Into<Box<dyn ::std::error::Error + Send + Sync>> + Send + 'static,
+            F: FnOnce() -> Result<T, E> + Send + 'static,
+        {
+            $crate::ExecutorExt::invoke_any_timeout(self, tasks, timeout)
+        }
+    };
+}
+pub(crate) use inherent_executor_methods;

@@ -1,0 +1,165 @@
+//! `invoke_all` and `invoke_any`: many tasks at once, and [`InvokeError`].
+
+use std::error::Error;
+use std::fmt;
+use std::time::{Duration, Instant};
+
+use super::{Executor, Rejected};
+use crate::completion;
+use crate::handle::{Canceller, TaskHandle, TaskState};
+use crate::interrupt::{Interrupted, Wake};
+use crate::queue::{BlockingQueue, LinkedBlockingQueue};
+use crate::sync::Arc;
+use crate::task::TaskOf;
+
+/// The tasks of a batch; what is not done when it goes out of scope is cancelled.
+struct Batch(Vec<Canceller>);
+
+impl Drop for Batch {
+    /// First those that wait: cancelling one that runs frees its worker, which would begin another.
+    fn drop(&mut self) {
+        let waiting = self.0.iter().filter(|task| task.state() == TaskState::Pending);
+        for canceller in waiting.chain(&self.0) {
+            canceller.cancel(true);
+        }
+    }
+}
+
+fn past(deadline: Option<Instant>) -> bool {
+    deadline.is_some_and(|deadline| Instant::now() >= deadline)
+}
+
+pub(super) fn invoke_all_until<X, T, F>(
+    executor: &X,
+    tasks: impl IntoIterator<Item = F>,
+    deadline: Option<Instant>,
+) -> Result<Vec<TaskHandle<T>>, InvokeError>
+where
+    X: Executor + ?Sized,
+    T: Send + 'static,
+    F: FnOnce() -> T + Send + 'static,
+{
+    let mut batch = Batch(Vec::new());
+    let mut handles = Vec::new();
+    let mut late = false;
+    for f in tasks {
+        let (task, handle) = TaskOf::new(f).into_parts();
+        late = late || past(deadline);
+        if late {
+            handle.cancel(false); // never handed in; its handle says cancelled
+        } else {
+            executor.execute_task(task).map_err(InvokeError::Rejected)?;
+        }
+        batch.0.push(handle.canceller());
+        handles.push(handle);
+    }
+    for handle in &handles {
+        match handle.wait_done(deadline) {
+            Wake::Ready => {}
+            Wake::Interrupted => return Err(InvokeError::Interrupted),
+            Wake::TimedOut => break,
+        }
+    }
+    drop(batch);
+    Ok(handles)
+}
+
+pub(super) fn invoke_any_until<X, T, E, F>(
+    executor: &X,
+    tasks: impl IntoIterator<Item = F>,
+    deadline: Option<Instant>,
+) -> Result<T, InvokeError>
+where
+    X: Executor + ?Sized,
+    T: Send + 'static,
+    E: Into<Box<dyn Error + Send + Sync>> + Send + 'static,
+    F: FnOnce() -> Result<T, E> + Send + 'static,
+{
+    let finish = Arc::new(LinkedBlockingQueue::unbounded());
+    let mut tasks = tasks.into_iter();
+    let mut started = Batch(Vec::new());
+    let mut open = 0_usize;
+    let mut last_failure: Option<Box<dyn Error + Send + Sync>> = None;
+    loop {
+        // 1. One more runner, as long as there are any.
+        let next = tasks.next();
+        let all_started = next.is_none();
+        if let Some(f) = next {
+            started.0.push(completion::start(executor, f, &finish).map_err(InvokeError::Rejected)?);
+            open += 1;
+        }
+        if open == 0 {
+            return Err(last_failure.map_or(InvokeError::Empty, InvokeError::AllFailed));
+        }
+        // 2. Somebody at the finish? Only when all have started is there reason to wait for one.
+        let finished =
+            if all_started { Some(first_finished(&finish, &started.0, deadline)?) } else { finish.poll() };
+        let Some(mut handle) = finished else { continue };
+        // 3. The first success wins.
+        open -= 1;
+        match handle.try_join().expect("only finished tasks arrive") {
+            Ok(Ok(value)) => return Ok(value),
+            Ok(Err(error)) => last_failure = Some(error.into()),
+            Err(error) => last_failure = Some(Box::new(error)),
+        }
+    }
+}
+
+/// Waits for the next task at the finish. A worker runs the waiting ones of its own pool meanwhile, so that a
+/// full pool cannot wait for itself.
+fn first_finished<T: Send>(
+    finish: &LinkedBlockingQueue<TaskHandle<T>>,
+    started: &[Canceller],
+    deadline: Option<Instant>,
+) -> Result<TaskHandle<T>, InvokeError> {
+    for canceller in started {
+        if let Some(handle) = finish.poll() {
+            return Ok(handle);
+        }
+        canceller.help();
+    }
+    let left = deadline.map_or(Duration::MAX, |at| at.saturating_duration_since(Instant::now()));
+    match finish.poll_timeout(left) {
+        Ok(Some(handle)) => Ok(handle),
+        Ok(None) => Err(InvokeError::TimedOut),
+        Err(Interrupted) => Err(InvokeError::Interrupted),
+    }
+}
+
+/// Why `invoke_all` or `invoke_any` gave up.
+#[derive(Debug)]
+#[non_exhaustive]
+pub enum InvokeError {
+    /// `invoke_any` was given no task, so there is no first one.
+    Empty,
+    /// The executor refused one of the tasks; the others were cancelled.
+    Rejected(Rejected),
+    /// No task had succeeded in time.
+    TimedOut,
+    /// The calling thread was interrupted.
+    Interrupted,
+    /// No task succeeded; this is the last failure.
+    AllFailed(Box<dyn Error + Send + Sync>),
+}
+
+impl fmt::Display for InvokeError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Empty => f.write_str("invoke_any needs at least one task"),
+            Self::Rejected(rejected) => write!(f, "a task of the batch was rejected: {rejected}"),
+            Self::TimedOut => f.write_str("no task succeeded in time"),
+            Self::Interrupted => f.write_str("interrupted while waiting for the tasks"),
+            Self::AllFailed(last) => write!(f, "no task succeeded, the last failure was: {last}"),
+        }
+    }
+}
+
+impl Error for InvokeError {
+    fn source(&self) -> Option<&(dyn Error + 'static)> {
+        match self {
+            Self::Rejected(rejected) => Some(rejected),
+            Self::AllFailed(last) => Some(&**last),
+            _ => None,
+        }
+    }
+}
