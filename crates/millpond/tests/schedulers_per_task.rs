@@ -78,30 +78,33 @@ fn a_worker_between_two_tasks_has_no_thread() {
     end(&scheduler);
 }
 
-// RS-130: the thread that ends one series finds in its line the place of another, which was cancelled, and with that
-// the slot goes while the thread looks at it.
+// RS-130: the thread that ends one series finds in its line the places of others that were cancelled; with the last of
+// them the slot may go while the thread looks at it.
 #[test]
-fn a_slot_goes_also_if_the_last_that_holds_it_waits_in_line_for_nothing() {
-    let scheduler = per_task(1, 10);
-    let (gate, running) = (Gate::new(), Gate::new());
-    let (pass, knock) = (gate.clone(), running.clone());
-    let body = move || {
-        knock.open();
-        pass.pass();
-    };
-    let runs = scheduler.schedule_periodically(Duration::ZERO, MINUTE, body).unwrap();
-    running.pass();
-    let waits = scheduler.schedule_periodically(Duration::ZERO, MINUTE, || {}).unwrap();
-    let worker = scheduler.create_worker();
-    let in_lane = worker.schedule(|| {}).unwrap();
-    assert!(waits.dispose() && in_lane.dispose() && runs.dispose());
-    drop(worker);
-    gate.open();
-    ended(&runs);
-    eventually(|| slots(&scheduler) == (0, 0, 0) && scheduler.live_threads() == 0);
-    ended(&scheduler.schedule(|| {}).unwrap());
-    end(&scheduler);
-    assert_settled(&scheduler, 4, 10);
+fn a_slot_whose_last_holders_wait_in_line_for_nothing_is_free() {
+    for scheduler in [per_task(1, 10), scheduling::elastic(1, 10), scheduling::strict(1, 10)] {
+        let (gate, running) = (Gate::new(), Gate::new());
+        let (pass, knock) = (gate.clone(), running.clone());
+        let body = move || {
+            knock.open();
+            pass.pass();
+        };
+        let runs = scheduler.schedule_periodically(Duration::ZERO, MINUTE, body).unwrap();
+        running.pass();
+        let waits = scheduler.schedule_periodically(Duration::ZERO, MINUTE, || {}).unwrap();
+        let (dropped, disposed) = (scheduler.create_worker(), scheduler.create_worker());
+        let cancelled = dropped.schedule(|| {}).unwrap();
+        disposed.schedule(|| {}).unwrap();
+        assert!(waits.dispose() && cancelled.dispose() && runs.dispose());
+        drop(dropped);
+        disposed.dispose();
+        gate.open();
+        ended(&runs);
+        eventually(|| scheduler.busy() == 0);
+        ended(&scheduler.schedule(|| {}).unwrap());
+        end(&scheduler);
+        assert_settled(&scheduler, 5, 10);
+    }
 }
 
 // RS-131
