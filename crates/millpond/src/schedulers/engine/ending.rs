@@ -156,16 +156,13 @@ impl State {
             cell.finishing = true;
             let series = cell.heap.remove_if(|job| job.is_series());
             after.end_series.extend(cell.running.clone().filter(|job| job.is_series()));
-            let idle = cell.phase == LanePhase::Idle;
             drop(cell);
             for job in series {
                 *job.spot.lock() = Spot::Nowhere;
                 self.free_place(lane.home);
                 self.cancel_waiting(job, after);
             }
-            if idle {
-                self.rest_lane(&lane, after);
-            }
+            self.look_at_lane_again(&lane, after);
         }
     }
 

@@ -41,6 +41,8 @@ pub(crate) struct LaneCore {
 #[derive(Debug)]
 pub(super) struct LaneCell {
     pub(super) phase: LanePhase,
+    /// Its place in the line of its home: while it is in line.
+    pub(super) place: Option<u64>,
     /// What waits, due or not.
     pub(super) heap: TimerQueue<Arc<Job>>,
     pub(super) running: Option<Arc<Job>>,
@@ -63,6 +65,7 @@ impl LaneCore {
             home,
             cell: Mutex::new(LaneCell {
                 phase: LanePhase::Idle,
+                place: None,
                 heap: TimerQueue::new(),
                 running: None,
                 due: Tick::from_nanos(0),
@@ -181,7 +184,8 @@ impl State {
         let helper = if home_is_free || others_first { None } else { self.pick_free() };
         if others_first || (!home_is_free && helper.is_none()) {
             if self.slot(lane.home).is_some() {
-                self.push_line(home, Item::Lane(Arc::clone(lane)), after);
+                let place = self.push_line(home, Item::Lane(Arc::clone(lane)), after);
+                lane.cell.lock().place = Some(place);
             }
             return;
         }
@@ -262,8 +266,38 @@ impl State {
         }
         after.cancel.extend(running); // last: it is interrupted when nothing is left to come after it
         if at_rest {
-            lane.cell.lock().phase = LanePhase::Idle;
+            self.step_out_of_line(lane);
             self.rest_lane(lane, after);
+        }
+    }
+
+    /// The lane is in no line, and idle unless it runs.
+    pub(super) fn step_out_of_line(&mut self, lane: &Arc<LaneCore>) {
+        let mut cell = lane.cell.lock();
+        if cell.phase != LanePhase::InLine {
+            return;
+        }
+        cell.phase = LanePhase::Idle;
+        let place = cell.place.take();
+        drop(cell);
+        if let Some(place) = place {
+            self.take_item_out_of_line(lane.home.index, place);
+        }
+    }
+
+    /// Jobs were taken out of the lane: if nothing in it is due any more it has no business in a line.
+    pub(super) fn look_at_lane_again(&mut self, lane: &Arc<LaneCore>, after: &mut After) {
+        let now = self.now();
+        let cell = lane.cell.lock();
+        let (phase, due) = (cell.phase, cell.heap.first_due().is_some_and(|due| due <= now));
+        drop(cell);
+        match phase {
+            LanePhase::Running => {}
+            LanePhase::InLine if due => {}
+            LanePhase::InLine | LanePhase::Idle => {
+                self.step_out_of_line(lane);
+                self.rest_lane(lane, after);
+            }
         }
     }
 

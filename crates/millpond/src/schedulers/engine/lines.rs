@@ -1,7 +1,6 @@
 //! What waits for a thread: handing work to slots, lines, and taking work back.
 
 use super::Shape;
-use super::lane::LanePhase;
 use super::slot::{Handed, Item, Permit, Slot, SlotRef, Thread};
 use super::state::{After, Full, State};
 use crate::schedulers::job::{Job, Spot};
@@ -109,7 +108,7 @@ impl State {
 
     pub(super) fn take_from_line(&mut self, index: usize, after: &mut After) -> Option<Handed> {
         loop {
-            let slot = self.at(index);
+            let slot = self.slots[index].as_mut()?;
             let (_, item) = slot.line.pop_front()?;
             if !matches!(item, Item::Gone) {
                 slot.in_line -= 1;
@@ -125,6 +124,7 @@ impl State {
                     return Some(Handed { job, lane: None, permit: Some(permit) });
                 }
                 Item::Lane(lane) => {
+                    lane.cell.lock().place = None;
                     if let Some(job) = self.claim_head(&lane, after) {
                         self.running += 1;
                         return Some(Handed { job, lane: Some(lane), permit: None });
@@ -187,15 +187,26 @@ impl State {
     }
 
     fn take_job_out_of_line(&mut self, index: usize, place: u64) -> Option<(Arc<Job>, Permit)> {
+        match self.take_item_out_of_line(index, place)? {
+            Item::Job(job, permit) => Some((job, permit)),
+            Item::Lane(_) | Item::Gone => None,
+        }
+    }
+
+    /// Takes what is at `place` out of a line. Places are used once, so it is what was put there or nothing.
+    pub(super) fn take_item_out_of_line(&mut self, index: usize, place: u64) -> Option<Item> {
         let slot = self.slots.get_mut(index)?.as_mut()?;
         let at = slot.line.binary_search_by_key(&place, |(place, _)| *place).ok()?;
-        let Item::Job(job, permit) = std::mem::replace(&mut slot.line[at].1, Item::Gone) else { return None };
+        let item = std::mem::replace(&mut slot.line[at].1, Item::Gone);
+        if matches!(item, Item::Gone) {
+            return None;
+        }
         slot.in_line -= 1;
         self.in_line -= 1;
         if slot.line.len() > 32 && slot.in_line * 2 < slot.line.len() {
             slot.line.retain(|(_, item)| !matches!(item, Item::Gone));
         }
-        Some((job, permit))
+        Some(item)
     }
 
     /// Takes a job out of wherever it waits. `None`: it does not wait.
@@ -215,9 +226,7 @@ impl State {
             Spot::Lane(lane, key) => {
                 lane.cell.lock().heap.remove(key)?;
                 self.free_place(lane.home);
-                if lane.cell.lock().phase == LanePhase::Idle {
-                    self.rest_lane(&lane, after);
-                }
+                self.look_at_lane_again(&lane, after);
             }
         }
         self.waiting -= 1;

@@ -299,12 +299,14 @@ impl SlotLife {
             return Next::Run(handed, decorators, state.info(self.slot.index));
         }
         let parks = matches!(self.engine.shape, Shape::Fixed | Shape::Elastic { .. });
-        let there = state.slot(self.slot).expect("seen above, under the same lock");
-        if parks {
-            there.thread = Thread::Parked(Sleeper::current());
-            return Next::Park;
+        match state.slot(self.slot) {
+            Some(there) if parks => {
+                there.thread = Thread::Parked(Sleeper::current());
+                return Next::Park;
+            }
+            Some(there) => there.thread = Thread::None,
+            None => {} // what was in its line was the last to hold it
         }
-        there.thread = Thread::None;
         state.leave(self.slot, after);
         Next::Leave
     }
@@ -337,12 +339,14 @@ impl SlotLife {
         drop(nested);
         let again = ended.as_mut().is_some_and(|ended| job.rearm(ended));
         let (next, after) = self.engine.under_lock(|state, after| {
+            // A slot whose thread looks for work is held, so that it does not go meanwhile.
+            let here = state.slot(self.slot).is_some();
+            let looking = here.then(|| state.hold(self.slot.index));
             let outcome = outcome(ended.as_ref());
             let done = Done { job: &job, lane: lane.as_ref(), slot: Some(self.slot), outcome, again };
             state.finish(done, after);
-            // First the next thing, then the permit: a slot with work to do is not let go in between.
             let next = self.find_after_run(state, again, after);
-            if let Some(permit) = permit {
+            for permit in permit.into_iter().chain(looking) {
                 state.give_back(permit, after);
             }
             state.end_if_done(after);
@@ -454,12 +458,11 @@ impl State {
             }
             Spot::Lane(lane, key) => {
                 *job.spot.lock() = Spot::Lane(Arc::clone(&lane), key); // taken away if it is the head
-                let mut cell = lane.cell.lock();
-                if cell.phase == LanePhase::Running {
+                if lane.cell.lock().phase == LanePhase::Running {
                     return None;
                 }
-                cell.phase = LanePhase::InLine;
-                drop(cell);
+                self.step_out_of_line(&lane);
+                lane.cell.lock().phase = LanePhase::InLine; // at the very head of it
                 let head = self.claim_head(&lane, after)?;
                 self.running += 1;
                 Some(Handed { job: head, lane: Some(lane), permit: None })
