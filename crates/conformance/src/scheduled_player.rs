@@ -38,7 +38,7 @@ pub fn play(
 ) -> Result<ScheduledTrace, PlayError> {
     let trace = |construct, steps| ScheduledTrace { id: id.clone(), kind: "scheduled", construct, steps };
     check(steps)?;
-    let diary = Arc::new(Diary::new(Time::begin(time)));
+    let diary = Arc::new(Diary::new(Time::begin(time), config.core <= 1));
     let Some(pool) = build(config, &diary) else {
         return Ok(trace(Construct::IllegalArgument, Vec::new()));
     };

@@ -102,6 +102,12 @@ impl Interrupter {
         self.sleeper.slow.lock().flag_of(self.epoch, self.sleeper.load()).unwrap_or(false)
     }
 
+    /// Tells whether the thread sleeps in a blocking call of this crate: for tests that must not begin before it does.
+    #[doc(hidden)]
+    pub fn is_parked(&self) -> bool {
+        self.sleeper.parked.load(Ordering::Relaxed)
+    }
+
     /// Calls `f` when this task or thread is interrupted, on the interrupting thread; at once if it already is.
     ///
     /// Keep the [`Registration`]: dropping it takes the callback back. A callback that was not called is
@@ -196,6 +202,8 @@ impl Word {
 /// as wake-up for whatever the thread waits for, and an interrupt needs to know nothing about it.
 pub(crate) struct Sleeper {
     parker: Parker,
+    /// The owner is in `parker`, or on its way into or out of it. Nothing but tests looks at it.
+    parked: AtomicBool,
     /// A [`Word`]: the epoch of what the thread does now (one task, or the time between tasks) and its flag.
     ///
     /// Epochs only grow. The owner begins an epoch by a plain store and clears the flag by a read-modify-write;
@@ -242,6 +250,7 @@ impl Sleeper {
     fn new() -> Self {
         Sleeper {
             parker: Parker::for_this_thread(),
+            parked: AtomicBool::new(false),
             word: AtomicU64::new(0),
             last_epoch: AtomicU64::new(0),
             has_callbacks: AtomicBool::new(false),
@@ -287,6 +296,14 @@ impl Sleeper {
         self.parker.unpark();
     }
 
+    fn park(&self, deadline: Option<Instant>) -> bool {
+        // Relaxed is enough for a look from outside, and costs nothing beside a sleep.
+        self.parked.store(true, Ordering::Relaxed);
+        let in_time = self.parker.park(deadline);
+        self.parked.store(false, Ordering::Relaxed);
+        in_time
+    }
+
     #[cfg(loom)]
     pub(crate) fn fire_timer(&self) {
         self.parker.fire_timer();
@@ -308,7 +325,7 @@ impl Sleeper {
             if self.take_interrupt() {
                 return Wake::Interrupted;
             }
-            if !self.parker.park(deadline) {
+            if !self.park(deadline) {
                 return if ready() { Wake::Ready } else { Wake::TimedOut };
             }
         }
@@ -321,7 +338,7 @@ impl Sleeper {
         mut ready: impl FnMut() -> bool,
     ) -> bool {
         while !ready() {
-            if !self.parker.park(deadline) {
+            if !self.park(deadline) {
                 return ready();
             }
         }

@@ -203,7 +203,9 @@ impl BoundedElasticBuilder {
             return Err(ConfigError::ZeroThreads { option: "max_threads" });
         }
         if self.capacity == 0 {
-            return Err(ConfigError::ZeroCapacity { queue: "queue of each thread" });
+            return Err(ConfigError::ZeroCapacity {
+                queue: "queue of each thread (queue_capacity_per_thread)",
+            });
         }
         if self.ttl.is_zero() {
             return Err(ConfigError::ZeroTtl);

@@ -121,7 +121,7 @@ impl<R> Blocked<'_, R> {
     }
 }
 
-/// Runs `f` on a new thread; returns when the operating system says that the thread sleeps.
+/// Runs `f` on a new thread; returns when that sleeps in a blocking call of the crate, and the operating system agrees.
 pub(crate) fn block<'scope, R: Send + 'scope>(
     scope: &'scope Scope<'scope, '_>,
     f: impl FnOnce() -> R + Send + 'scope,
@@ -133,18 +133,21 @@ pub(crate) fn block<'scope, R: Send + 'scope>(
     });
     let (task, interrupter) = receive.recv().unwrap();
     match task {
-        Some(task) if !cfg!(miri) => await_sleep(&format!("/proc/{}/status", task.display()), &thread),
+        Some(task) if !cfg!(miri) => {
+            await_sleep(&format!("/proc/{}/status", task.display()), &interrupter, &thread);
+        }
         _ => std::thread::sleep(MEDIUM), // no /proc here: the tests hold whichever comes first
     }
     Blocked { thread, interrupter }
 }
 
-/// Waits until the thread is seen asleep twice without having run in between.
-fn await_sleep<R>(status: &str, thread: &ScopedJoinHandle<'_, R>) {
+/// Waits until the thread is seen asleep twice without having run in between. That it sleeps is not enough: on a busy machine
+/// it may wait for the allocator, whose lock somebody holds that does not run.
+fn await_sleep<R>(status: &str, interrupter: &Interrupter, thread: &ScopedJoinHandle<'_, R>) {
     let mut before = None;
     while !thread.is_finished() {
         let now = fs::read_to_string(status).ok().and_then(|status| sleeping_since(&status));
-        if now.is_some() && now == before {
+        if now.is_some() && now == before && interrupter.is_parked() {
             return;
         }
         before = now;
