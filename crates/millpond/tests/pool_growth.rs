@@ -16,7 +16,7 @@ use millpond::{
     Builder, Hooks, JoinError, RejectReason, Rejected, RunState, Task, TaskHandle, TaskInfo, TaskOf,
     ThreadPoolExecutor, WorkQueue, WorkerBody, executors, policy,
 };
-use support::{Gate, LONG, SHORT, SMALL, Wrapped, block, die, end, eventually, occupy};
+use support::{Gate, LONG, SHORT, SMALL, Wrapped, block_elsewhere, die, end, eventually, occupy};
 
 fn sized(core: usize, maximum: usize) -> Builder {
     ThreadPoolExecutor::builder().core_pool_size(core).maximum_pool_size(maximum)
@@ -1062,7 +1062,7 @@ fn a_submitter_that_blocks_in_the_factory_holds_up_nobody_else() {
         .build()
         .unwrap();
     thread::scope(|scope| {
-        let slow = block(scope, || pool.submit(|| 1).unwrap());
+        let slow = block_elsewhere(scope, || pool.submit(|| 1).unwrap());
         entered.pass();
         assert_eq!(pool.submit(|| 2).unwrap().join().unwrap(), 2);
         assert!(!slow.is_finished());

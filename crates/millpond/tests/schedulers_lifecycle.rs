@@ -16,8 +16,8 @@ use scheduling::{
     poll_once, strict,
 };
 use support::{
-    Counter, Gate, LONG, Rng, SHORT, await_end, block, eventually, interrupt_myself, rounds, threads_named,
-    together,
+    Counter, Gate, LONG, Rng, SHORT, await_end, block, block_elsewhere, eventually, interrupt_myself, rounds,
+    threads_named, together,
 };
 
 /// One scheduler of each kind with threads of its own.
@@ -324,7 +324,7 @@ fn the_end_as_a_future_begins_with_the_first_poll() {
         assert!(!poll_once(&mut ends));
         assert!(scheduler.is_disposed());
         thread::scope(|s| {
-            let waits = block(s, || block_on(scheduler.disposal()));
+            let waits = block_elsewhere(s, || block_on(scheduler.disposal()));
             assert!(!waits.is_finished());
             held.let_go();
             waits.join();
@@ -343,7 +343,7 @@ fn the_end_as_a_future_wakes_the_waker_it_was_polled_with_last() {
     let mut ends = scheduler.disposal();
     assert!(!poll_once(&mut ends));
     thread::scope(|s| {
-        let waits = block(s, || block_on(ends));
+        let waits = block_elsewhere(s, || block_on(ends));
         held.let_go();
         waits.join();
     });

@@ -126,6 +126,22 @@ pub(crate) fn block<'scope, R: Send + 'scope>(
     scope: &'scope Scope<'scope, '_>,
     f: impl FnOnce() -> R + Send + 'scope,
 ) -> Blocked<'scope, R> {
+    block_if(scope, f, Interrupter::is_parked)
+}
+
+/// As `block`, for one that sleeps in code of the test. It may sleep before it comes there.
+pub(crate) fn block_elsewhere<'scope, R: Send + 'scope>(
+    scope: &'scope Scope<'scope, '_>,
+    f: impl FnOnce() -> R + Send + 'scope,
+) -> Blocked<'scope, R> {
+    block_if(scope, f, |_| true)
+}
+
+fn block_if<'scope, R: Send + 'scope>(
+    scope: &'scope Scope<'scope, '_>,
+    f: impl FnOnce() -> R + Send + 'scope,
+    is_there: impl Fn(&Interrupter) -> bool,
+) -> Blocked<'scope, R> {
     let (send, receive) = mpsc::sync_channel(1);
     let thread = scope.spawn(move || {
         send.send((fs::read_link("/proc/thread-self").ok(), interrupt::current())).unwrap();
@@ -134,7 +150,8 @@ pub(crate) fn block<'scope, R: Send + 'scope>(
     let (task, interrupter) = receive.recv().unwrap();
     match task {
         Some(task) if !cfg!(miri) => {
-            await_sleep(&format!("/proc/{}/status", task.display()), &interrupter, &thread);
+            let status = format!("/proc/{}/status", task.display());
+            await_sleep(&status, &thread, || is_there(&interrupter));
         }
         _ => std::thread::sleep(MEDIUM), // no /proc here: the tests hold whichever comes first
     }
@@ -142,12 +159,13 @@ pub(crate) fn block<'scope, R: Send + 'scope>(
 }
 
 /// Waits until the thread is seen asleep twice without having run in between. That it sleeps is not enough: on a busy machine
-/// it may wait for the allocator, whose lock somebody holds that does not run.
-fn await_sleep<R>(status: &str, interrupter: &Interrupter, thread: &ScopedJoinHandle<'_, R>) {
+/// it may wait for the allocator, whose lock somebody holds that does not run. So `is_there` must say that it is where it
+/// should be.
+fn await_sleep<R>(status: &str, thread: &ScopedJoinHandle<'_, R>, is_there: impl Fn() -> bool) {
     let mut before = None;
     while !thread.is_finished() {
         let now = fs::read_to_string(status).ok().and_then(|status| sleeping_since(&status));
-        if now.is_some() && now == before && interrupter.is_parked() {
+        if now.is_some() && now == before && is_there() {
             return;
         }
         before = now;
