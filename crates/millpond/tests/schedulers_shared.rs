@@ -462,7 +462,7 @@ fn figures_of_zero_are_refused_with_their_name() {
     let refusals = [
         (schedulers::new_parallel(0, "x"), "parallelism is 0"),
         (schedulers::new_bounded_elastic(0, 1, "x", MINUTE), "max_threads is 0"),
-        (schedulers::new_bounded_elastic(1, 0, "x", MINUTE), "queue_capacity_per_thread is 0"),
+        (schedulers::new_bounded_elastic(1, 0, "x", MINUTE), "(queue_capacity_per_thread) is 0"),
         (schedulers::new_bounded_elastic(1, 1, "x", Duration::ZERO), "ttl is 0s"),
     ];
     for (refusal, told) in refusals {
