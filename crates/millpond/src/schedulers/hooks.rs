@@ -305,6 +305,10 @@ impl Decorators {
         Decorators(Arc::new([]))
     }
 
+    pub(crate) fn is_empty(&self) -> bool {
+        self.0.is_empty()
+    }
+
     /// Calls `run` inside all of them. One that panics, or that does not call it, does not keep it from running.
     pub(crate) fn around(&self, slot: &SlotInfo, run: impl FnOnce()) {
         if self.0.is_empty() {

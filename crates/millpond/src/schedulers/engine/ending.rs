@@ -193,5 +193,6 @@ impl State {
             && self.running == 0
             && self.live_threads == 0
             && self.carrying == 0
+            && self.closing == 0
     }
 }

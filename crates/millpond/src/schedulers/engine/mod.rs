@@ -32,6 +32,7 @@ use std::time::{Duration, Instant};
 
 use self::state::{After, Phase, State, Timed};
 use super::SchedulerStats;
+use super::hooks::{Decorators, SlotInfo};
 use super::job::{Job, JobHome, Spot};
 use super::waiters::{Ends, Waiters};
 use crate::clock::Clock;
@@ -159,13 +160,25 @@ impl Engine {
                 outcome = Err(failed);
             }
         }
-        for (slot, decorators) in after.closed {
-            decorators.closed(&slot);
+        if !after.closed.is_empty() {
+            self.tell_closed(&after.closed);
         }
         if after.ended {
             self.waiters.wake_all();
         }
         outcome
+    }
+
+    /// Tells decorators of slots that are gone. A scheduler has not ended before they know.
+    #[cold]
+    fn tell_closed(self: &Arc<Self>, closed: &[(SlotInfo, Decorators)]) {
+        for (slot, decorators) in closed {
+            decorators.closed(slot);
+        }
+        self.locked(|state, after| {
+            state.closing -= closed.len();
+            state.end_if_done(after);
+        });
     }
 
     /// A thread could not be started for work whose submitter is gone. A thread of our own is tried again soon; if

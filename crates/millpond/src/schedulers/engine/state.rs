@@ -111,6 +111,8 @@ pub(super) struct State {
     pub(super) live_threads: usize,
     /// Threads that somebody is just starting.
     pub(super) carrying: usize,
+    /// Slots that are gone, and whose decorators are just being told.
+    pub(super) closing: usize,
     pub(super) counted: Counted,
     /// What the alarm is set to; it may ring earlier than needed, and then does nothing.
     pub(super) alarm: Option<Tick>,
@@ -157,6 +159,7 @@ impl State {
             lanes: HashMap::new(),
             live_threads: 0,
             carrying: 0,
+            closing: 0,
             counted: Counted::default(),
             alarm: None,
             retry: None,
@@ -219,7 +222,8 @@ impl State {
             after.wake.push(sleeper);
         }
         self.left(slot.join);
-        if let Some(decorators) = slot.decorators {
+        if let Some(decorators) = slot.decorators.filter(|decorators| !decorators.is_empty()) {
+            self.closing += 1;
             after.closed.push((self.info(index), decorators));
         }
     }
