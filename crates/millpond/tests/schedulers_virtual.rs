@@ -41,6 +41,7 @@ fn assert_settled(scheduler: &impl Scheduler, accepted: u64) {
 
 #[test]
 fn work_runs_by_due_time_and_then_by_submission_and_sees_its_due_time() {
+    let _alone = alone();
     let (time, notes) = (VirtualTimeScheduler::new(), Notes::new());
     note(&time, &time, &notes, s(3), "c");
     note(&time, &time, &notes, s(1), "a1");
@@ -55,6 +56,7 @@ fn work_runs_by_due_time_and_then_by_submission_and_sees_its_due_time() {
 
 #[test]
 fn nothing_runs_before_its_time() {
+    let _alone = alone();
     let (time, notes) = (VirtualTimeScheduler::new(), Notes::new());
     let task = note(&time, &time, &notes, s(10), "late");
     time.advance_by(s(10) - Duration::from_nanos(1));
@@ -66,6 +68,7 @@ fn nothing_runs_before_its_time() {
 
 #[test]
 fn work_without_a_delay_waits_for_the_next_advance_which_may_be_by_zero() {
+    let _alone = alone();
     let (time, notes) = (VirtualTimeScheduler::new(), Notes::new());
     time.advance_to(s(4));
     note(&time, &time, &notes, Duration::ZERO, "now");
@@ -76,6 +79,7 @@ fn work_without_a_delay_waits_for_the_next_advance_which_may_be_by_zero() {
 
 #[test]
 fn everything_runs_on_the_advancing_thread() {
+    let _alone = alone();
     let (time, threads) = (VirtualTimeScheduler::new(), Notes::new());
     let seen = threads.clone();
     time.schedule(move || seen.add(thread::current().id())).unwrap();
@@ -87,6 +91,7 @@ fn everything_runs_on_the_advancing_thread() {
 
 #[test]
 fn work_scheduled_by_work_runs_in_the_same_advance_if_it_falls_due() {
+    let _alone = alone();
     let (time, notes) = (VirtualTimeScheduler::new(), Notes::new());
     let (t, n) = (time.clone(), notes.clone());
     time.schedule_after(s(2), move || {
@@ -103,6 +108,7 @@ fn work_scheduled_by_work_runs_in_the_same_advance_if_it_falls_due() {
 
 #[test]
 fn a_time_that_is_past_moves_nothing_and_runs_what_is_due() {
+    let _alone = alone();
     let (time, notes) = (VirtualTimeScheduler::new(), Notes::new());
     time.advance_to(s(5));
     note(&time, &time, &notes, Duration::ZERO, "due");
@@ -112,6 +118,7 @@ fn a_time_that_is_past_moves_nothing_and_runs_what_is_due() {
 
 #[test]
 fn advancing_inside_a_task_adds_to_the_advance_under_way() {
+    let _alone = alone();
     let (time, notes) = (VirtualTimeScheduler::new(), Notes::new());
     let (t, n) = (time.clone(), notes.clone());
     time.schedule_after(s(1), move || {
@@ -128,6 +135,7 @@ fn advancing_inside_a_task_adds_to_the_advance_under_way() {
 
 #[test]
 fn advancing_on_another_thread_meanwhile_adds_too_and_returns_at_once() {
+    let _alone = alone();
     let (time, notes) = (VirtualTimeScheduler::new(), Notes::new());
     let (running, go_on) = (Gate::new(), Gate::new());
     let (t, r, g) = (time.clone(), running.clone(), go_on.clone());
@@ -180,6 +188,7 @@ fn a_panic_goes_to_the_error_hooks_and_time_goes_on() {
 
 #[test]
 fn a_series_runs_once_in_every_period_until_it_is_disposed_of() {
+    let _alone = alone();
     let (time, notes) = (VirtualTimeScheduler::new(), Notes::new());
     let (t, n) = (time.clone(), notes.clone());
     let series = time.schedule_periodically(s(2), s(3), move || n.add(t.now())).unwrap();
@@ -194,6 +203,7 @@ fn a_series_runs_once_in_every_period_until_it_is_disposed_of() {
 
 #[test]
 fn a_series_may_end_itself() {
+    let _alone = alone();
     let (time, runs) = (VirtualTimeScheduler::new(), Counter::new());
     let (count, mine) = (runs.clone(), Arc::new(std::sync::OnceLock::<Disposable>::new()));
     let handle = Arc::clone(&mine);
@@ -212,6 +222,7 @@ fn a_series_may_end_itself() {
 
 #[test]
 fn a_series_without_a_period_runs_once_at_each_moment_the_time_stops_at() {
+    let _alone = alone();
     let (time, notes) = (VirtualTimeScheduler::new(), Notes::new());
     let (t, n) = (time.clone(), notes.clone());
     let series = time
@@ -234,6 +245,7 @@ fn a_series_without_a_period_runs_once_at_each_moment_the_time_stops_at() {
 
 #[test]
 fn a_disposed_task_does_not_run_and_gives_up_what_it_captured_at_once() {
+    let _alone = alone();
     let (time, dropped, runs) = (VirtualTimeScheduler::new(), Counter::new(), Counter::new());
     let (kept, count) = (dropped.on_drop(), runs.clone());
     let task = time
@@ -251,6 +263,7 @@ fn a_disposed_task_does_not_run_and_gives_up_what_it_captured_at_once() {
 
 #[test]
 fn disposing_of_a_worker_cancels_its_work_and_no_other() {
+    let _alone = alone();
     let (time, notes) = (VirtualTimeScheduler::new(), Notes::new());
     let (a, b) = (time.create_worker(), time.create_worker());
     for (worker, name) in [(&a, "a"), (&b, "b")] {
@@ -272,6 +285,7 @@ fn disposing_of_a_worker_cancels_its_work_and_no_other() {
 
 #[test]
 fn disposing_cancels_everything_and_refuses_the_rest() {
+    let _alone = alone();
     let time = VirtualTimeScheduler::new();
     let worker = time.create_worker();
     let tasks = [
@@ -298,6 +312,7 @@ fn disposing_cancels_everything_and_refuses_the_rest() {
 
 #[test]
 fn disposing_interrupts_what_runs_and_the_advancing_thread_stays_as_it_was() {
+    let _alone = alone();
     let time = VirtualTimeScheduler::new();
     let running = Gate::new();
     let started = running.clone();
@@ -321,6 +336,7 @@ fn disposing_interrupts_what_runs_and_the_advancing_thread_stays_as_it_was() {
 
 #[test]
 fn a_graceful_end_runs_one_shots_in_their_time_and_ends_series() {
+    let _alone = alone();
     let (time, notes) = (VirtualTimeScheduler::new(), Notes::new());
     note(&time, &time, &notes, s(2), "delayed");
     let series = time.schedule_periodically(s(1), s(1), || {}).unwrap();
@@ -338,6 +354,7 @@ fn a_graceful_end_runs_one_shots_in_their_time_and_ends_series() {
 
 #[test]
 fn a_graceful_end_inside_a_task_does_not_wait_for_itself() {
+    let _alone = alone();
     let (time, answers) = (VirtualTimeScheduler::new(), Notes::new());
     let (t, n) = (time.clone(), answers.clone());
     time.schedule(move || n.add(t.dispose_gracefully(Duration::MAX))).unwrap();
@@ -356,6 +373,7 @@ impl Wake for Wakes {
 
 #[test]
 fn the_disposal_begins_with_the_first_poll_and_wakes_its_task() {
+    let _alone = alone();
     let time = VirtualTimeScheduler::new();
     time.schedule_after(s(1), || {}).unwrap();
     let wakes = Counter::new();
@@ -372,6 +390,7 @@ fn the_disposal_begins_with_the_first_poll_and_wakes_its_task() {
 
 #[test]
 fn waiting_inside_a_task_runs_what_is_due_in_place() {
+    let _alone = alone();
     let (time, notes) = (VirtualTimeScheduler::new(), Notes::new());
     let (t, n) = (time.clone(), notes.clone());
     time.schedule(move || {
@@ -388,6 +407,7 @@ fn waiting_inside_a_task_runs_what_is_due_in_place() {
 
 #[test]
 fn waiting_inside_a_task_neither_overtakes_in_a_lane_nor_overlaps_with_it() {
+    let _alone = alone();
     let (time, notes) = (VirtualTimeScheduler::new(), Notes::new());
     let (t, n) = (time.clone(), notes.clone());
     time.schedule(move || {
@@ -417,6 +437,7 @@ fn waiting_inside_a_task_neither_overtakes_in_a_lane_nor_overlaps_with_it() {
 
 #[test]
 fn the_far_end_of_time_is_reached_at_once_and_what_is_due_never_stays() {
+    let _alone = alone();
     let (time, notes) = (VirtualTimeScheduler::new(), Notes::new());
     let never = note(&time, &time, &notes, Duration::MAX, "never");
     note(&time, &time, &notes, s(3600 * 24 * 365 * 100), "in a century");
@@ -428,6 +449,7 @@ fn the_far_end_of_time_is_reached_at_once_and_what_is_due_never_stays() {
 
 #[test]
 fn when_nobody_can_advance_any_more_what_waits_is_cancelled() {
+    let _alone = alone();
     let time = VirtualTimeScheduler::new();
     let worker = time.create_worker();
     let (task, in_lane) =

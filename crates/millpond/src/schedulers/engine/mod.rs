@@ -144,6 +144,9 @@ impl Engine {
             && self.alarm.set(Some(next))
         {
             state.alarm = Some(next);
+            // A manual clock may have been moved since we read it, and have looked for alarms before this one was set. It
+            // moves first and looks then, we set first and look then: not both can miss the other.
+            after.ring = self.clock.tells() && next <= self.clock.tick();
         }
         drop(state);
         (result, after)
@@ -152,6 +155,9 @@ impl Engine {
     /// Does what is to be done without the lock. Fails if a thread could not be started.
     fn perform(self: &Arc<Self>, after: After) -> Result<(), NotCarried> {
         let mut outcome = Ok(());
+        if after.ring {
+            self.ring();
+        }
         after.cancel.iter().for_each(|job| job.cancel_taken_out());
         after.end_series.iter().for_each(|job| job.end_series());
         after.wake.iter().for_each(|sleeper| sleeper.unpark());

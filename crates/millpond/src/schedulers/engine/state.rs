@@ -62,6 +62,8 @@ pub(super) struct After {
     /// Series whose run under way is the last.
     pub(super) end_series: Vec<Arc<Job>>,
     pub(super) closed: Vec<(SlotInfo, Decorators)>,
+    /// It is later already than the alarm was set to.
+    pub(super) ring: bool,
     /// The end has come: whoever waits for it should look.
     pub(super) ended: bool,
     /// Not dropped under its own lock.
