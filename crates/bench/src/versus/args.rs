@@ -1,0 +1,75 @@
+//! The command line.
+
+use crate::workloads::{Plan, Workload};
+
+pub(crate) const USAGE: &str = "\
+Measures millpond and its peers side by side.
+
+usage: versus [--quick] [--only WORKLOAD..] [--workers N,..]
+       versus --list
+
+  --quick           fewer rounds and smaller sizes: three minutes at most
+  --only WORKLOAD.. only these workloads
+  --workers N,..    numbers of workers; 2,4 if not given, 2 in a quick run
+  --list            the workloads and the contestants
+";
+
+#[derive(Debug, PartialEq)]
+pub(crate) enum Args {
+    Help,
+    List,
+    Run(Run),
+}
+
+#[derive(Debug, Default, PartialEq)]
+pub(crate) struct Run {
+    pub(crate) quick: bool,
+    /// Keys of workloads. Empty: all.
+    pub(crate) only: Vec<String>,
+    /// Empty: as many as is usual.
+    pub(crate) workers: Vec<usize>,
+}
+
+impl Run {
+    pub(crate) fn plan(&self) -> Plan {
+        let usual: &[usize] = if self.quick { &[2] } else { &[2, 4] };
+        let workers = if self.workers.is_empty() { usual.to_vec() } else { self.workers.clone() };
+        Plan { quick: self.quick, workers }
+    }
+}
+
+/// Reads the arguments; an error is one line.
+pub(crate) fn parse(args: impl IntoIterator<Item = String>, known: &[&Workload]) -> Result<Args, String> {
+    let mut args = args.into_iter().peekable();
+    let mut run = Run::default();
+    while let Some(arg) = args.next() {
+        match arg.as_str() {
+            "--help" | "-h" => return Ok(Args::Help),
+            "--list" => return Ok(Args::List),
+            "--quick" => run.quick = true,
+            "--only" => {
+                let before = run.only.len();
+                while let Some(key) = args.next_if(|arg| !arg.starts_with('-')) {
+                    if !known.iter().any(|workload| workload.key == key) {
+                        return Err(format!("no workload is called {key:?}; --list tells them"));
+                    }
+                    run.only.push(key);
+                }
+                if run.only.len() == before {
+                    return Err("--only needs at least one workload".into());
+                }
+            }
+            "--workers" => {
+                let list = args.next().ok_or("--workers needs numbers, such as 2,4")?;
+                run.workers =
+                    numbers(&list).ok_or(format!("--workers needs numbers from 1 to 256, not {list:?}"))?;
+            }
+            _ => return Err(format!("unknown argument {arg:?}; --help tells them")),
+        }
+    }
+    Ok(Args::Run(run))
+}
+
+fn numbers(list: &str) -> Option<Vec<usize>> {
+    list.split(',').map(|number| number.parse().ok().filter(|number| (1..=256).contains(number))).collect()
+}

@@ -1,0 +1,152 @@
+//! The contestants: one file each, behind one small trait.
+
+mod crossbeam;
+mod executors;
+mod jtp;
+mod kanal;
+mod millpond;
+mod rayon;
+mod rusty_pool;
+mod threadfin;
+mod threadpool;
+mod threadpool_executor;
+mod tokio;
+
+use std::marker::PhantomData;
+use std::sync::mpsc;
+
+use crate::workloads::{self, Case, Outcome};
+
+/// What a workload asks of a pool.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub(crate) enum Shape {
+    /// So many threads, and a queue without a bound. No more than `most` tasks wait at a time, for those that need
+    /// to know.
+    Fixed { workers: usize, most: usize },
+    /// Whoever executes waits while the queue is full.
+    Blocking { workers: usize, capacity: usize },
+    /// Whoever executes runs the task while the queue is full.
+    CallerRuns { workers: usize, capacity: usize },
+    /// A task is refused while the queue is full.
+    Rejecting { workers: usize, capacity: usize },
+    /// As many threads as there are tasks, up to `most`.
+    Elastic { most: usize },
+}
+
+impl Shape {
+    pub(crate) fn workers(self) -> usize {
+        match self {
+            Shape::Fixed { workers, .. }
+            | Shape::Blocking { workers, .. }
+            | Shape::CallerRuns { workers, .. }
+            | Shape::Rejecting { workers, .. } => workers,
+            Shape::Elastic { most } => most,
+        }
+    }
+}
+
+/// A pool of threads, as the workloads use it. All calls are to what its users would call.
+pub(crate) trait Pool: Send + Sync + Sized + 'static {
+    const NAME: &'static str;
+    const ORDER: Order = Order::Fifo;
+    type Handle: Send + 'static;
+
+    /// None: it has no such shape.
+    fn new(shape: Shape) -> Option<Self>;
+    fn execute(&self, f: impl FnOnce() + Send + 'static);
+    fn submit(&self, f: impl FnOnce() + Send + 'static) -> Self::Handle;
+    fn join(handle: Self::Handle);
+    /// True: accepted. Only for the shape that refuses.
+    fn try_execute(&self, f: impl FnOnce() + Send + 'static) -> bool {
+        self.execute(f);
+        true
+    }
+    /// Ends its threads. All tasks have run.
+    fn close(self);
+}
+
+/// In which order tasks begin. What need not keep an order can be faster.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Order {
+    Fifo,
+    Any,
+}
+
+/// Where a contestant comes from.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Home {
+    Us,
+    Rust,
+}
+
+/// One row of a table.
+pub(crate) trait Contestant {
+    fn name(&self) -> &str;
+    fn home(&self) -> Home;
+    fn order(&self) -> Order;
+    /// The process that works for it, if that is another one.
+    fn process(&self) -> Option<u32> {
+        None
+    }
+    /// Does the work of a case once.
+    fn run(&self, case: &Case) -> Outcome;
+}
+
+/// A pool that runs in this process.
+struct Here<P>(PhantomData<P>);
+
+impl<P: Pool> Contestant for Here<P> {
+    fn name(&self) -> &str {
+        P::NAME
+    }
+
+    fn home(&self) -> Home {
+        if P::NAME == millpond::Millpond::NAME { Home::Us } else { Home::Rust }
+    }
+
+    fn order(&self) -> Order {
+        P::ORDER
+    }
+
+    fn run(&self, case: &Case) -> Outcome {
+        workloads::run::<P>(case)
+    }
+}
+
+fn here<P: Pool>() -> Box<dyn Contestant> {
+    Box::new(Here::<P>(PhantomData))
+}
+
+/// All, we first.
+pub(crate) fn all() -> Vec<Box<dyn Contestant>> {
+    vec![
+        here::<millpond::Millpond>(),
+        here::<crossbeam::Crossbeam>(),
+        here::<kanal::Kanal>(),
+        here::<threadpool::Threadpool>(),
+        here::<rusty_pool::RustyPool>(),
+        here::<threadfin::Threadfin>(),
+        here::<threadpool_executor::ThreadpoolExecutor>(),
+        here::<jtp::Jtp>(),
+        here::<executors::Executors>(),
+        here::<rayon::Rayon>(),
+        here::<tokio::Tokio>(),
+    ]
+}
+
+/// For pools without handles: what their users do, a channel for the result. Gives the closure to execute.
+fn with_channel(f: impl FnOnce() + Send + 'static) -> (impl FnOnce() + Send + 'static, Done) {
+    let (sender, done) = mpsc::sync_channel(1);
+    let f = move || {
+        f();
+        // Nobody listens if the handle has been dropped.
+        _ = sender.send(());
+    };
+    (f, done)
+}
+
+type Done = mpsc::Receiver<()>;
+
+fn wait(done: Done) {
+    done.recv().expect("a task ends by sending");
+}
