@@ -1,16 +1,20 @@
 //! The command line.
 
+use std::path::PathBuf;
+
 use crate::workloads::{Plan, Workload};
 
 pub(crate) const USAGE: &str = "\
 Measures millpond and its peers side by side.
 
-usage: versus [--quick] [--only WORKLOAD..] [--workers N,..]
+usage: versus [--quick] [--only WORKLOAD..] [--workers N,..] [--out FILE]
        versus --list
 
   --quick           fewer rounds and smaller sizes: three minutes at most
   --only WORKLOAD.. only these workloads
   --workers N,..    numbers of workers; 2,4 if not given, 2 in a quick run
+  --out FILE        also writes a page with tables, and charts to a directory beside it, with its name;
+                    docs/performance.md if not given and everything is measured
   --list            the workloads and the contestants
 ";
 
@@ -28,9 +32,17 @@ pub(crate) struct Run {
     pub(crate) only: Vec<String>,
     /// Empty: as many as is usual.
     pub(crate) workers: Vec<usize>,
+    /// Asked for.
+    out: Option<PathBuf>,
 }
 
 impl Run {
+    /// Where the page goes. Only what was measured whole replaces the page of the repository unasked.
+    pub(crate) fn out(&self) -> Option<PathBuf> {
+        let whole = !self.quick && self.only.is_empty() && self.workers.is_empty();
+        self.out.clone().or(whole.then(|| "docs/performance.md".into()))
+    }
+
     pub(crate) fn plan(&self) -> Plan {
         let usual: &[usize] = if self.quick { &[2] } else { &[2, 4] };
         let workers = if self.workers.is_empty() { usual.to_vec() } else { self.workers.clone() };
@@ -58,6 +70,9 @@ pub(crate) fn parse(args: impl IntoIterator<Item = String>, known: &[&Workload])
                 if run.only.len() == before {
                     return Err("--only needs at least one workload".into());
                 }
+            }
+            "--out" => {
+                run.out = Some(args.next().ok_or("--out needs a file, such as docs/performance.md")?.into())
             }
             "--workers" => {
                 let list = args.next().ok_or("--workers needs numbers, such as 2,4")?;

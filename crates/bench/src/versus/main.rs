@@ -7,16 +7,21 @@ mod contestants;
 mod machine;
 mod measure;
 mod report;
+mod svg;
 mod tally;
+mod versions;
 mod workloads;
 
+use std::fs;
 use std::io::{IsTerminal, Write};
-use std::process::ExitCode;
+use std::path::Path;
+use std::process::{Command, ExitCode};
 use std::time::Duration;
 
 use args::{Args, Run};
-use contestants::Contestant;
+use contestants::{Contestant, Field};
 use measure::{Budget, Measured};
+use report::Setting;
 use workloads::{Case, Workload};
 
 fn main() -> ExitCode {
@@ -43,10 +48,11 @@ fn list() -> String {
         text += &format!("  {:<16} {}\n", workload.key, workload.title);
     }
     text += "contestants:\n";
-    for contestant in contestants::all() {
+    let field = contestants::field(true);
+    for contestant in field.contestants {
         text += &format!("  {}\n", contestant.name());
     }
-    text
+    text + &format!("JDK: {}\n", field.jdk.unwrap_or_else(|why| why))
 }
 
 fn run(options: &Run) -> ExitCode {
@@ -60,19 +66,55 @@ fn run(options: &Run) -> ExitCode {
         .collect();
     let cases = work.iter().map(|(_, cases)| cases.len()).sum::<usize>();
     let budget = budget(options.quick, cases);
-    let contestants = contestants::all();
-    print(&format!("machine: {}\n\n", machine::description()));
-    let mut measured: Vec<Measured> = Vec::new();
+    let Field { contestants, jdk } = contestants::field(options.quick);
+    let setting = setting(jdk.unwrap_or_else(|why| why));
+    print(&format!("machine: {}\nJDK: {}\n\n", setting.machine, setting.jdk));
+    let mut measured: Vec<Vec<Measured>> = Vec::new();
     for (workload, cases) in work {
-        let first = measured.len();
-        for case in cases {
-            measured.push(one(workload, case, &contestants, &budget));
-        }
-        let these: Vec<&Measured> = measured[first..].iter().collect();
-        print(&format!("{}\n", report::terminal(&contestants, &these)));
+        let these: Vec<Measured> =
+            cases.into_iter().map(|case| one(workload, case, &contestants, &budget)).collect();
+        print(&format!("{}\n", report::terminal(&contestants, &these.iter().collect::<Vec<_>>())));
+        measured.push(these);
     }
-    let failed = !report::failures(&contestants, &measured.iter().collect::<Vec<_>>()).is_empty();
-    if failed { ExitCode::FAILURE } else { ExitCode::SUCCESS }
+    if let Some(out) = options.out()
+        && let Err(error) = write(&out, &setting, &contestants, &measured)
+    {
+        eprintln!("versus: {}: {error}", out.display());
+        return ExitCode::FAILURE;
+    }
+    let all: Vec<&Measured> = measured.iter().flatten().collect();
+    if report::failures(&contestants, &all).is_empty() { ExitCode::SUCCESS } else { ExitCode::FAILURE }
+}
+
+fn setting(jdk: String) -> Setting {
+    let mut arguments: Vec<String> = std::env::args().skip(1).collect();
+    // Where somebody put the page is nobody else's concern.
+    if let Some(out) = arguments.iter().position(|argument| argument == "--out") {
+        arguments.drain(out..arguments.len().min(out + 2));
+    }
+    let separator = if arguments.is_empty() { "" } else { " -- " };
+    let command = format!("cargo run --release -p bench --bin versus{separator}{}", arguments.join(" "));
+    let rustc = Command::new("rustc").arg("--version").output().ok();
+    let rust =
+        rustc.map_or("unknown".into(), |output| String::from_utf8_lossy(&output.stdout).trim().to_owned());
+    Setting { command, machine: machine::description(), rust, jdk }
+}
+
+/// Writes the page to `out` and its charts to a directory beside it, with the name of the page.
+fn write(
+    out: &Path,
+    setting: &Setting,
+    contestants: &[Box<dyn Contestant>],
+    measured: &[Vec<Measured>],
+) -> std::io::Result<()> {
+    let directory = out.with_extension("");
+    let name = directory.file_name().unwrap_or_default().to_string_lossy().into_owned();
+    let page = report::page(setting, contestants, measured, &name);
+    fs::create_dir_all(&directory)?;
+    for (name, chart) in page.charts {
+        fs::write(directory.join(name), chart)?;
+    }
+    fs::write(out, page.text)
 }
 
 /// A quick run is to end within three minutes, a whole one within fifteen; some of it is for what rounds take beyond

@@ -4,6 +4,8 @@ use std::fmt::Write as _;
 
 use crate::contestants::{Contestant, Home, Order};
 use crate::measure::{Figure, Measured};
+use crate::svg::{self, Bar};
+use crate::versions;
 
 /// One column of a table: a metric of a case.
 struct Column<'a> {
@@ -34,8 +36,10 @@ impl Column<'_> {
 
     /// The best of those that count, and how many times our figure that is.
     fn ratio(&self, all: &[Box<dyn Contestant>], counts: impl Fn(&dyn Contestant) -> bool) -> String {
-        let ours = all.iter().position(|one| one.home() == Home::Us).and_then(|us| self.figure(us));
-        let peers = all.iter().enumerate().filter(|(_, one)| one.home() != Home::Us && counts(&***one));
+        let (us, peers): (Vec<_>, Vec<_>) =
+            all.iter().enumerate().partition(|(_, one)| one.home() == Home::Us);
+        let ours = us.into_iter().find_map(|(index, _)| self.figure(index));
+        let peers = peers.into_iter().filter(|(_, one)| counts(&***one));
         let best = peers
             .filter_map(|(index, one)| Some((self.figure(index)?.median, one.name())))
             .min_by(|one, other| one.0.total_cmp(&other.0));
@@ -57,11 +61,14 @@ pub(crate) fn number(value: f64) -> String {
     }
 }
 
+fn columns<'a>(measured: &[&'a Measured]) -> Vec<Column<'a>> {
+    let metrics = measured.first().map_or(0, |first| first.workload.metrics.len());
+    measured.iter().flat_map(|measured| (0..metrics).map(move |metric| Column { measured, metric })).collect()
+}
+
 /// The cells of a table for the cases of one workload, the heading first.
 fn table(all: &[Box<dyn Contestant>], measured: &[&Measured]) -> Vec<Vec<String>> {
-    let metrics = measured.first().map_or(0, |first| first.workload.metrics.len());
-    let columns: Vec<Column> =
-        measured.iter().flat_map(|measured| (0..metrics).map(|metric| Column { measured, metric })).collect();
+    let columns = columns(measured);
     let unit = measured.first().map_or("", |first| first.workload.metrics[0].unit);
     let line = |head: &str, cell: &dyn Fn(&Column) -> String| {
         std::iter::once(head.to_owned()).chain(columns.iter().map(cell)).collect::<Vec<_>>()
@@ -76,6 +83,11 @@ fn table(all: &[Box<dyn Contestant>], measured: &[&Measured]) -> Vec<Vec<String>
     lines.push(line("best in-order peer / millpond", &|column| {
         column.ratio(all, |one| one.order() == Order::Fifo)
     }));
+    if all.iter().any(|one| one.home() == Home::Jdk) {
+        lines.push(line("best of the JDK / millpond", &|column| {
+            column.ratio(all, |one| one.home() == Home::Jdk)
+        }));
+    }
     lines
 }
 
@@ -103,6 +115,94 @@ pub(crate) fn terminal(all: &[Box<dyn Contestant>], measured: &[&Measured]) -> S
         _ = writeln!(text, "failed: {failure}");
     }
     text
+}
+
+/// Under which circumstances it was measured.
+pub(crate) struct Setting {
+    pub(crate) command: String,
+    pub(crate) machine: String,
+    pub(crate) rust: String,
+    /// Which JDK, or why there is none.
+    pub(crate) jdk: String,
+}
+
+/// The page of documentation, and the charts it shows: names and contents.
+pub(crate) struct Page {
+    pub(crate) text: String,
+    pub(crate) charts: Vec<(String, String)>,
+}
+
+/// All results as a page. `charts` is the directory of the charts, as seen from the page.
+pub(crate) fn page(
+    setting: &Setting,
+    all: &[Box<dyn Contestant>],
+    measured: &[Vec<Measured>],
+    charts: &str,
+) -> Page {
+    let mut page = Page { text: introduction(setting), charts: Vec::new() };
+    for measured in measured {
+        let measured: Vec<&Measured> = measured.iter().collect();
+        let Some(first) = measured.first() else { continue };
+        let workload = first.workload;
+        _ = write!(page.text, "\n## {}\n\n{}\n\n", workload.title, workload.about);
+        page.text.push_str(&markdown(&table(all, &measured)));
+        _ = writeln!(page.text, "\n{}.", circumstances(&measured));
+        for failure in failures(all, &measured) {
+            _ = writeln!(page.text, "Failed: {failure}.");
+        }
+        let name = format!("{}.svg", workload.key);
+        _ = writeln!(page.text, "\n![{}]({charts}/{name})", workload.title);
+        page.charts.push((name, chart(all, &measured)));
+    }
+    page
+}
+
+fn introduction(setting: &Setting) -> String {
+    let Setting { command, machine, rust, jdk } = setting;
+    let versions: Vec<String> =
+        versions::peers().into_iter().map(|(name, version)| format!("{name} {version}")).collect();
+    format!(
+        "# Performance\n\n\
+         Written by `{command}`, which anyone can repeat. The contestants take turns in every round; a figure is the \
+         median of the rounds, after ± is half of their range. Every task is counted: a figure whose tasks did not \
+         all run exactly once would be shown as failed. Less is better in all tables. In the last lines, a ratio \
+         above 1 means that millpond is ahead. Only ratios within one run count.\n\n\
+         - machine: {machine}\n\
+         - Rust: {rust}\n\
+         - JDK: {jdk}\n\
+         - peers: {}\n\
+         - left out: qubit-thread-pool, because it needs Rust 1.94\n\n\
+         *n* is the number of workers. Pools without handles of their own are joined through a channel of the \
+         standard library. rayon, executors and ForkJoinPool do not keep the order of submission; the others are \
+         the in-order peers. The JDK runs in a process of its own, and does each case again and again before it is \
+         measured.\n",
+        versions.join(", ")
+    )
+}
+
+fn markdown(lines: &[Vec<String>]) -> String {
+    let mut text = String::new();
+    for (index, line) in lines.iter().enumerate() {
+        _ = writeln!(text, "| {} |", line.join(" | "));
+        if index == 0 {
+            _ = writeln!(text, "|---|{}", "---:|".repeat(line.len() - 1));
+        }
+    }
+    text
+}
+
+/// A chart of all columns of a table.
+fn chart(all: &[Box<dyn Contestant>], measured: &[&Measured]) -> String {
+    let workload = measured[0].workload;
+    let mut groups = Vec::new();
+    for column in columns(measured) {
+        let bars = all.iter().enumerate().filter_map(|(index, one)| {
+            let Figure { median, least, most } = column.figure(index)?;
+            Some(Bar { name: one.name().to_owned(), ours: one.home() == Home::Us, median, least, most })
+        });
+        groups.push((column.heading(), bars.collect()));
+    }
+    svg::bars(workload.title, workload.metrics[0].unit, &groups)
 }
 
 /// How often, and how busy the machine was.

@@ -1,10 +1,10 @@
-//! A hand-made pool: threads that receive boxed closures from one channel.
+//! The channel, and a hand-made pool: threads that receive boxed closures from it.
 
 use std::thread::{self, JoinHandle};
 
 use kanal::{Receiver, Sender, bounded, unbounded};
 
-use super::{Done, Pool, Shape, wait, with_channel};
+use super::{Done, Line, Pool, Queue, Shape, wait, with_channel};
 
 type Job = Box<dyn FnOnce() + Send>;
 
@@ -68,5 +68,30 @@ impl Pool for Kanal {
     fn close(self) {
         drop(self.sender);
         self.threads.into_iter().for_each(|thread| thread.join().expect("no task panics"));
+    }
+}
+
+pub(super) struct Channel;
+
+impl Queue for Channel {
+    const NAME: &'static str = "kanal";
+    type Sender = Sender<u64>;
+    type Receiver = Receiver<u64>;
+
+    fn ends(line: Line, each: usize) -> Option<(Vec<Sender<u64>>, Vec<Receiver<u64>>)> {
+        let (sender, receiver) = match line {
+            Line::Bounded(capacity) => bounded(capacity),
+            Line::Unbounded => unbounded(),
+            Line::Rendezvous => bounded(0),
+        };
+        Some((vec![sender; each], vec![receiver; each]))
+    }
+
+    fn put(sender: &Sender<u64>, item: u64) {
+        sender.send(item).expect("the others listen");
+    }
+
+    fn take(receiver: &Receiver<u64>) -> u64 {
+        receiver.recv().expect("the others send")
     }
 }

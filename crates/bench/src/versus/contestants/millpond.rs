@@ -1,10 +1,12 @@
 //! Us.
 
+use std::sync::Arc;
 use std::time::Duration;
 
+use millpond::queue::{ArrayBlockingQueue, BlockingQueue, LinkedBlockingQueue, SynchronousQueue};
 use millpond::{TaskHandle, ThreadPoolExecutor, WorkQueue, executors, policy};
 
-use super::{Pool, Shape};
+use super::{Line, Pool, Queue, Shape};
 
 pub(super) struct Millpond(ThreadPoolExecutor);
 
@@ -53,5 +55,50 @@ impl Pool for Millpond {
         self.0.shutdown();
         let ended = self.0.await_termination(Duration::from_secs(60));
         assert_eq!(ended, Ok(true), "all tasks have run");
+    }
+}
+
+/// The queues by themselves.
+pub(super) struct Queues;
+
+#[derive(Clone)]
+pub(super) enum AnyQueue {
+    Array(Arc<ArrayBlockingQueue<u64>>),
+    Linked(Arc<LinkedBlockingQueue<u64>>),
+    Synchronous(Arc<SynchronousQueue<u64>>),
+}
+
+impl Queue for Queues {
+    const NAME: &'static str = Millpond::NAME;
+    type Sender = AnyQueue;
+    type Receiver = AnyQueue;
+
+    fn ends(line: Line, each: usize) -> Option<(Vec<AnyQueue>, Vec<AnyQueue>)> {
+        let queue = match line {
+            Line::Bounded(capacity) => {
+                AnyQueue::Array(Arc::new(ArrayBlockingQueue::new(capacity).expect("it is not 0")))
+            }
+            Line::Unbounded => AnyQueue::Linked(Arc::new(LinkedBlockingQueue::unbounded())),
+            Line::Rendezvous => AnyQueue::Synchronous(Arc::new(SynchronousQueue::new())),
+        };
+        Some((vec![queue.clone(); each], vec![queue; each]))
+    }
+
+    fn put(sender: &AnyQueue, item: u64) {
+        let put = match sender {
+            AnyQueue::Array(queue) => queue.put(item),
+            AnyQueue::Linked(queue) => queue.put(item),
+            AnyQueue::Synchronous(queue) => queue.put(item),
+        };
+        put.expect("nobody interrupts");
+    }
+
+    fn take(receiver: &AnyQueue) -> u64 {
+        let taken = match receiver {
+            AnyQueue::Array(queue) => queue.take(),
+            AnyQueue::Linked(queue) => queue.take(),
+            AnyQueue::Synchronous(queue) => queue.take(),
+        };
+        taken.expect("nobody interrupts")
     }
 }

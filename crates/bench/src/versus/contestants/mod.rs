@@ -2,11 +2,14 @@
 
 mod crossbeam;
 mod executors;
+mod flume;
+mod jdk;
 mod jtp;
 mod kanal;
 mod millpond;
 mod rayon;
 mod rusty_pool;
+mod std_channel;
 mod threadfin;
 mod threadpool;
 mod threadpool_executor;
@@ -77,6 +80,7 @@ pub(crate) enum Order {
 pub(crate) enum Home {
     Us,
     Rust,
+    Jdk,
 }
 
 /// One row of a table.
@@ -90,6 +94,56 @@ pub(crate) trait Contestant {
     }
     /// Does the work of a case once.
     fn run(&self, case: &Case) -> Outcome;
+}
+
+/// A kind of queue.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Line {
+    /// Whoever puts waits while it is full.
+    Bounded(usize),
+    Unbounded,
+    /// Whoever puts waits for one who takes.
+    Rendezvous,
+}
+
+/// Those who put, and those who take.
+type Ends<S, R> = (Vec<S>, Vec<R>);
+
+/// A blocking queue, as the workloads use it.
+pub(crate) trait Queue: 'static {
+    const NAME: &'static str;
+    type Sender: Send + 'static;
+    type Receiver: Send + 'static;
+
+    /// So many of both ends. None: it has no such kind, or cannot have so many.
+    fn ends(line: Line, each: usize) -> Option<Ends<Self::Sender, Self::Receiver>>;
+    fn put(sender: &Self::Sender, item: u64);
+    fn take(receiver: &Self::Receiver) -> u64;
+}
+
+/// A queue that runs in this process.
+struct HereQueue<Q>(PhantomData<Q>);
+
+impl<Q: Queue> Contestant for HereQueue<Q> {
+    fn name(&self) -> &str {
+        Q::NAME
+    }
+
+    fn home(&self) -> Home {
+        if Q::NAME == millpond::Millpond::NAME { Home::Us } else { Home::Rust }
+    }
+
+    fn order(&self) -> Order {
+        Order::Fifo
+    }
+
+    fn run(&self, case: &Case) -> Outcome {
+        workloads::run_queue::<Q>(case)
+    }
+}
+
+fn queue<Q: Queue>() -> Box<dyn Contestant> {
+    Box::new(HereQueue::<Q>(PhantomData))
 }
 
 /// A pool that runs in this process.
@@ -117,8 +171,25 @@ fn here<P: Pool>() -> Box<dyn Contestant> {
     Box::new(Here::<P>(PhantomData))
 }
 
-/// All, we first.
-pub(crate) fn all() -> Vec<Box<dyn Contestant>> {
+/// Who takes part. A pool and a queue of the same home are two contestants.
+pub(crate) struct Field {
+    /// We first.
+    pub(crate) contestants: Vec<Box<dyn Contestant>>,
+    /// Which JDK, or why there is none.
+    pub(crate) jdk: Result<String, String>,
+}
+
+/// Starts the JDK too, if there is one.
+pub(crate) fn field(quick: bool) -> Field {
+    let mut contestants = in_rust();
+    let jdk = jdk::all(quick).map(|(jdk, version)| {
+        contestants.extend(jdk);
+        version
+    });
+    Field { contestants, jdk }
+}
+
+fn in_rust() -> Vec<Box<dyn Contestant>> {
     vec![
         here::<millpond::Millpond>(),
         here::<crossbeam::Crossbeam>(),
@@ -131,6 +202,11 @@ pub(crate) fn all() -> Vec<Box<dyn Contestant>> {
         here::<executors::Executors>(),
         here::<rayon::Rayon>(),
         here::<tokio::Tokio>(),
+        queue::<millpond::Queues>(),
+        queue::<crossbeam::Channel>(),
+        queue::<kanal::Channel>(),
+        queue::<flume::Channel>(),
+        queue::<std_channel::Channel>(),
     ]
 }
 

@@ -8,6 +8,7 @@ mod elastic;
 mod fire;
 mod idle;
 mod nested;
+mod queues;
 mod rejection;
 mod round_trip;
 mod wake;
@@ -16,7 +17,7 @@ use std::hint::black_box;
 use std::sync::OnceLock;
 use std::time::{Duration, Instant};
 
-use crate::contestants::{Pool, Shape};
+use crate::contestants::{Pool, Queue, Shape};
 use crate::tally::{self, Count};
 
 /// One thing to measure, in several cases.
@@ -78,6 +79,9 @@ pub(crate) struct Case {
 impl Case {
     /// The heading of its column.
     pub(crate) fn label(&self) -> String {
+        if self.key == queues::QUEUES.key {
+            return format!("{} {}:{}", self.variant, self.producers, self.workers);
+        }
         let body = if self.body == Body::Nothing { "" } else { ", 1 µs" };
         let variant = if self.variant.is_empty() { String::new() } else { format!("{}, ", self.variant) };
         format!("{variant}n={}{body}", self.workers)
@@ -146,7 +150,7 @@ pub(crate) enum Failure {
 /// One figure for each metric of the workload.
 pub(crate) type Outcome = Result<Vec<f64>, Failure>;
 
-pub(crate) fn all() -> [&'static Workload; 10] {
+pub(crate) fn all() -> [&'static Workload; 11] {
     [
         &fire::ONE,
         &fire::FOUR,
@@ -156,6 +160,7 @@ pub(crate) fn all() -> [&'static Workload; 10] {
         &wake::WAKE,
         &elastic::ELASTIC,
         &nested::NESTED,
+        &queues::QUEUES,
         &rejection::REJECTION,
         &idle::IDLE,
     ]
@@ -175,6 +180,11 @@ pub(crate) fn run<P: Pool>(case: &Case) -> Outcome {
         "idle" => idle::run::<P>(case),
         _ => Err(Failure::NotOffered),
     }
+}
+
+/// Measures a queue once.
+pub(crate) fn run_queue<Q: Queue>(case: &Case) -> Outcome {
+    if case.key == queues::QUEUES.key { queues::run::<Q>(case) } else { Err(Failure::NotOffered) }
 }
 
 /// A pool whose threads have all been started.
