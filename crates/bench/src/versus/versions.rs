@@ -7,7 +7,7 @@ pub(crate) fn peers() -> Vec<(&'static str, &'static str)> {
     PEERS.iter().filter_map(|name| Some((*name, version(name)?))).collect()
 }
 
-const PEERS: [&str; 11] = [
+const PEERS: [&str; 13] = [
     "crossbeam-channel",
     "executors",
     "flume",
@@ -15,10 +15,12 @@ const PEERS: [&str; 11] = [
     "kanal",
     "rayon",
     "rusty_pool",
+    "scheduled-thread-pool",
     "threadfin",
     "threadpool",
     "threadpool-executor",
     "tokio",
+    "tokio-util",
 ];
 
 fn version(name: &str) -> Option<&'static str> {

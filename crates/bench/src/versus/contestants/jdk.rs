@@ -13,12 +13,13 @@ use crate::workloads::{Body, Case, Failure, Outcome};
 const SOURCE: &str = include_str!("../jdk/Versus.java");
 
 /// How it is called in the table, how there, and whether it keeps the order.
-const KINDS: [(&str, &str, Order); 5] = [
+const KINDS: [(&str, &str, Order); 6] = [
     ("JDK linked", "linked", Order::Fifo),
     ("JDK array", "array", Order::Fifo),
     ("JDK synchronous", "synchronous", Order::Fifo),
     ("JDK ForkJoin", "forkjoin", Order::Any),
     ("JDK", "queue", Order::Fifo),
+    ("JDK scheduled", "scheduled", Order::Fifo),
 ];
 
 /// The child. It ends when its input does.

@@ -4,9 +4,12 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use millpond::queue::{ArrayBlockingQueue, BlockingQueue, LinkedBlockingQueue, SynchronousQueue};
-use millpond::{TaskHandle, ThreadPoolExecutor, WorkQueue, executors, policy};
+use millpond::{
+    ScheduledHandle, ScheduledThreadPoolExecutor, TaskHandle, ThreadPoolExecutor, WorkQueue, executors,
+    policy,
+};
 
-use super::{Line, Pool, Queue, Shape};
+use super::{Line, Pool, Queue, Shape, Timers};
 
 pub(super) struct Millpond(ThreadPoolExecutor);
 
@@ -100,5 +103,33 @@ impl Queue for Queues {
             AnyQueue::Synchronous(queue) => queue.take(),
         };
         taken.expect("nobody interrupts")
+    }
+}
+
+/// The scheduled pool, which takes out what is cancelled.
+pub(super) struct Scheduled(ScheduledThreadPoolExecutor);
+
+impl Timers for Scheduled {
+    const NAME: &'static str = Millpond::NAME;
+    type Key = ScheduledHandle<()>;
+
+    fn new(workers: usize) -> Self {
+        let pool =
+            ScheduledThreadPoolExecutor::builder().core_pool_size(workers).remove_on_cancel_policy(true);
+        Scheduled(pool.build().expect("the sizes are valid"))
+    }
+
+    fn schedule(&self, delay: Duration, f: impl FnOnce() + Send + 'static) -> ScheduledHandle<()> {
+        self.0.schedule(delay, f).expect("it is open")
+    }
+
+    fn cancel(&self, key: ScheduledHandle<()>) {
+        assert!(key.cancel(false), "it was not due");
+    }
+
+    fn close(self) {
+        self.0.shutdown();
+        let ended = self.0.await_termination(Duration::from_secs(60));
+        assert_eq!(ended, Ok(true), "nothing waits any more");
     }
 }

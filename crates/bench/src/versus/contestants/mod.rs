@@ -9,14 +9,18 @@ mod kanal;
 mod millpond;
 mod rayon;
 mod rusty_pool;
+mod scheduled_thread_pool;
 mod std_channel;
 mod threadfin;
 mod threadpool;
 mod threadpool_executor;
 mod tokio;
+mod tokio_time;
+mod tokio_util;
 
 use std::marker::PhantomData;
 use std::sync::mpsc;
+use std::time::Duration;
 
 use crate::workloads::{self, Case, Outcome};
 
@@ -146,6 +150,43 @@ fn queue<Q: Queue>() -> Box<dyn Contestant> {
     Box::new(HereQueue::<Q>(PhantomData))
 }
 
+/// What runs tasks later, as the workloads use it.
+pub(crate) trait Timers: Sized + 'static {
+    const NAME: &'static str;
+    type Key;
+
+    fn new(workers: usize) -> Self;
+    fn schedule(&self, delay: Duration, f: impl FnOnce() + Send + 'static) -> Self::Key;
+    fn cancel(&self, key: Self::Key);
+    /// Ends its threads. Nothing waits any more.
+    fn close(self);
+}
+
+/// Timers that run in this process.
+struct HereTimers<T>(PhantomData<T>);
+
+impl<T: Timers> Contestant for HereTimers<T> {
+    fn name(&self) -> &str {
+        T::NAME
+    }
+
+    fn home(&self) -> Home {
+        if T::NAME == millpond::Millpond::NAME { Home::Us } else { Home::Rust }
+    }
+
+    fn order(&self) -> Order {
+        Order::Fifo
+    }
+
+    fn run(&self, case: &Case) -> Outcome {
+        workloads::run_timers::<T>(case)
+    }
+}
+
+fn timers<T: Timers>() -> Box<dyn Contestant> {
+    Box::new(HereTimers::<T>(PhantomData))
+}
+
 /// A pool that runs in this process.
 struct Here<P>(PhantomData<P>);
 
@@ -171,7 +212,7 @@ fn here<P: Pool>() -> Box<dyn Contestant> {
     Box::new(Here::<P>(PhantomData))
 }
 
-/// Who takes part. A pool and a queue of the same home are two contestants.
+/// Who takes part. A pool, a queue and timers of the same home are contestants each.
 pub(crate) struct Field {
     /// We first.
     pub(crate) contestants: Vec<Box<dyn Contestant>>,
@@ -207,6 +248,10 @@ fn in_rust() -> Vec<Box<dyn Contestant>> {
         queue::<kanal::Channel>(),
         queue::<flume::Channel>(),
         queue::<std_channel::Channel>(),
+        timers::<millpond::Scheduled>(),
+        timers::<scheduled_thread_pool::Scheduled>(),
+        timers::<tokio_time::Time>(),
+        timers::<tokio_util::Delays>(),
     ]
 }
 

@@ -6,6 +6,7 @@ import java.util.Arrays;
 import java.util.HashSet;
 import java.util.List;
 import java.util.Set;
+import java.util.SplittableRandom;
 import java.util.concurrent.*;
 import java.util.concurrent.atomic.AtomicLong;
 import java.util.concurrent.atomic.AtomicLongArray;
@@ -80,6 +81,8 @@ final class Versus {
             case "rejection" -> rejection(c);
             case "idle" -> idle(c);
             case "queues" -> queues(c);
+            case "timers" -> timers(c);
+            case "lateness" -> lateness(c);
             default -> throw new NotOffered();
         };
     }
@@ -494,5 +497,70 @@ final class Versus {
         });
         thread.start();
         return thread;
+    }
+
+    static ScheduledThreadPoolExecutor scheduled(Case c) {
+        if (!c.kind.equals("scheduled")) {
+            throw new NotOffered();
+        }
+        ScheduledThreadPoolExecutor pool = new ScheduledThreadPoolExecutor(c.workers);
+        pool.setRemoveOnCancelPolicy(true);
+        return pool;
+    }
+
+    static double[] timers(Case c) throws Exception {
+        ScheduledThreadPoolExecutor pool = scheduled(c);
+        SplittableRandom random = new SplittableRandom(1);
+        long[] delays = random.longs(c.size, 60_000_000_000L, 120_000_000_000L).toArray();
+        Future<?>[] keys = new Future<?>[delays.length];
+        long before = total();
+        long begin = System.nanoTime();
+        for (int i = 0; i < delays.length; i++) {
+            keys[i] = pool.schedule(Versus::count, delays[i], TimeUnit.NANOSECONDS);
+        }
+        long inserted = System.nanoTime() - begin;
+        for (int i = keys.length - 1; i > 0; i--) {
+            int other = random.nextInt(i + 1);
+            Future<?> key = keys[i];
+            keys[i] = keys[other];
+            keys[other] = key;
+        }
+        begin = System.nanoTime();
+        for (Future<?> key : keys) {
+            key.cancel(false);
+        }
+        long cancelled = System.nanoTime() - begin;
+        close(pool);
+        check(before, 0);
+        return new double[] {(double) inserted / c.size, (double) cancelled / c.size};
+    }
+
+    static double[] lateness(Case c) throws Exception {
+        Set<Long> others = ids();
+        ScheduledThreadPoolExecutor pool = scheduled(c);
+        long[] late = new long[(int) c.size];
+        long first = System.nanoTime() + 100_000_000 + 2_000 * c.size;
+        long before = total();
+        for (int i = 0; i < late.length; i++) {
+            int mine = i;
+            long due = first + 5_000L * i;
+            pool.schedule(() -> {
+                late[mine] = Math.max(0, System.nanoTime() - due);
+                count();
+            }, due - System.nanoTime(), TimeUnit.NANOSECONDS);
+        }
+        boolean inTime = System.nanoTime() < first;
+        Set<Long> threads = ids();
+        threads.removeAll(others);
+        long begin = cpuTime(threads);
+        await(before, c.size);
+        double used = cpuTime(threads) - begin;
+        close(pool);
+        check(before, c.size);
+        if (!inTime) {
+            throw new Wrong("the first was due before the last was in");
+        }
+        double[] percentiles = percentiles(late);
+        return new double[] {percentiles[0], percentiles[1], used / 1000 / c.size};
     }
 }

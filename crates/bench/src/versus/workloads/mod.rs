@@ -11,13 +11,14 @@ mod nested;
 mod queues;
 mod rejection;
 mod round_trip;
+mod timers;
 mod wake;
 
 use std::hint::black_box;
 use std::sync::OnceLock;
 use std::time::{Duration, Instant};
 
-use crate::contestants::{Pool, Queue, Shape};
+use crate::contestants::{Pool, Queue, Shape, Timers};
 use crate::tally::{self, Count};
 
 /// One thing to measure, in several cases.
@@ -150,7 +151,7 @@ pub(crate) enum Failure {
 /// One figure for each metric of the workload.
 pub(crate) type Outcome = Result<Vec<f64>, Failure>;
 
-pub(crate) fn all() -> [&'static Workload; 11] {
+pub(crate) fn all() -> [&'static Workload; 13] {
     [
         &fire::ONE,
         &fire::FOUR,
@@ -161,6 +162,8 @@ pub(crate) fn all() -> [&'static Workload; 11] {
         &elastic::ELASTIC,
         &nested::NESTED,
         &queues::QUEUES,
+        &timers::HOLD,
+        &timers::FIRE,
         &rejection::REJECTION,
         &idle::IDLE,
     ]
@@ -185,6 +188,15 @@ pub(crate) fn run<P: Pool>(case: &Case) -> Outcome {
 /// Measures a queue once.
 pub(crate) fn run_queue<Q: Queue>(case: &Case) -> Outcome {
     if case.key == queues::QUEUES.key { queues::run::<Q>(case) } else { Err(Failure::NotOffered) }
+}
+
+/// Measures timers once.
+pub(crate) fn run_timers<T: Timers>(case: &Case) -> Outcome {
+    match case.key {
+        "timers" => timers::hold::<T>(case),
+        "lateness" => timers::fire::<T>(case),
+        _ => Err(Failure::NotOffered),
+    }
 }
 
 /// A pool whose threads have all been started.
