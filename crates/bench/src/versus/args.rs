@@ -22,6 +22,8 @@ usage: versus [--quick] [--only WORKLOAD..] [--workers N,..] [--out FILE]
 pub(crate) enum Args {
     Help,
     List,
+    /// For its own child processes: the name of a pool, and how many closures.
+    Memory(String, u64),
     Run(Run),
 }
 
@@ -58,6 +60,11 @@ pub(crate) fn parse(args: impl IntoIterator<Item = String>, known: &[&Workload])
         match arg.as_str() {
             "--help" | "-h" => return Ok(Args::Help),
             "--list" => return Ok(Args::List),
+            "--memory" => {
+                let name = args.next().ok_or("--memory needs a pool and a number")?;
+                let size = args.next().and_then(|size| size.parse().ok()).ok_or("--memory needs a number")?;
+                return Ok(Args::Memory(name, size));
+            }
             "--quick" => run.quick = true,
             "--only" => {
                 let before = run.only.len();

@@ -56,6 +56,13 @@ pub(crate) fn cpu_time(threads: &[String]) -> Option<u64> {
     threads.iter().map(of).sum()
 }
 
+/// Bytes of this process that are in memory.
+pub(crate) fn resident() -> Option<u64> {
+    let status = fs::read_to_string("/proc/self/status").ok()?;
+    let line = status.lines().find_map(|line| line.strip_prefix("VmRSS:"))?;
+    Some(line.split_whitespace().next()?.parse::<u64>().ok()? * 1024)
+}
+
 /// One line: processor, number of cores, memory, system.
 pub(crate) fn description() -> String {
     let read = |path: &str| fs::read_to_string(path).unwrap_or_default();

@@ -28,6 +28,7 @@ fn main() -> ExitCode {
     match args::parse(std::env::args().skip(1), &workloads::all()) {
         Ok(Args::Help) => print(args::USAGE),
         Ok(Args::List) => print(&list()),
+        Ok(Args::Memory(name, size)) => print(&workloads::to_line(&contestants::memory(&name, size))),
         Ok(Args::Run(options)) => run(&options),
         Err(problem) => {
             eprintln!("versus: {problem}");

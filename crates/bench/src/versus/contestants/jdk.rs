@@ -8,7 +8,7 @@ use std::process::{Child, ChildStdin, ChildStdout, Command, Stdio};
 use std::rc::Rc;
 
 use super::{Contestant, Home, Order};
-use crate::workloads::{Body, Case, Failure, Outcome};
+use crate::workloads::{self, Body, Case, Failure, Outcome};
 
 const SOURCE: &str = include_str!("../jdk/Versus.java");
 
@@ -132,15 +132,6 @@ impl Contestant for Jdk {
         let line = format!("{}\t{key}\t{variant}\t{workers}\t{producers}\t{micros}\t{size}", self.kind);
         let answer = self.jvm.borrow_mut().ask(&line);
         let answer = answer.map_err(|error| Failure::Wrong(format!("the JVM is gone: {error}")))?;
-        outcome(answer.trim())
-    }
-}
-
-fn outcome(answer: &str) -> Outcome {
-    let wrong = || Failure::Wrong(if answer.is_empty() { "the JVM has ended" } else { answer }.to_owned());
-    match answer.split_once(' ').unwrap_or((answer, "")) {
-        ("none", _) => Err(Failure::NotOffered),
-        ("ok", figures) => figures.split(' ').map(|figure| figure.parse().map_err(|_| wrong())).collect(),
-        _ => Err(wrong()),
+        workloads::answer(answer.trim())
     }
 }

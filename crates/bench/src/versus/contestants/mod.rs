@@ -22,7 +22,7 @@ use std::marker::PhantomData;
 use std::sync::mpsc;
 use std::time::Duration;
 
-use crate::workloads::{self, Case, Outcome};
+use crate::workloads::{self, Case, Failure, Outcome, memory};
 
 /// What a workload asks of a pool.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
@@ -253,6 +253,12 @@ fn in_rust() -> Vec<Box<dyn Contestant>> {
         timers::<tokio_time::Time>(),
         timers::<tokio_util::Delays>(),
     ]
+}
+
+/// Measures the memory of one pool, in a process that does nothing else.
+pub(crate) fn memory(name: &str, size: u64) -> Outcome {
+    let pool = in_rust().into_iter().find(|one| one.name() == name);
+    pool.map_or(Err(Failure::NotOffered), |pool| pool.run(&memory::here(size)))
 }
 
 /// For pools without handles: what their users do, a channel for the result. Gives the closure to execute.

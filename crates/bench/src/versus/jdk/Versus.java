@@ -50,7 +50,7 @@ final class Versus {
 
     static String answer(Case c, Set<Case> warm, long warmUp) throws Exception {
         try {
-            if (warm.add(c) && !c.key.equals("idle")) {
+            if (warm.add(c) && !c.key.equals("idle") && !c.key.equals("memory")) {
                 long begin = System.nanoTime();
                 for (int run = 0; run < 3 || System.nanoTime() - begin < warmUp; run++) {
                     run(c);
@@ -78,6 +78,7 @@ final class Versus {
             case "wake-up" -> wakeUp(c);
             case "elastic" -> elastic(c);
             case "nested" -> nested(c);
+            case "memory" -> memory(c);
             case "rejection" -> rejection(c);
             case "idle" -> idle(c);
             case "queues" -> queues(c);
@@ -384,8 +385,8 @@ final class Versus {
         count();
     }
 
-    static double[] rejection(Case c) throws Exception {
-        ExecutorService pool = pool(c, Shape.REJECTING);
+    /** Gives every worker a task that waits for the gate. */
+    static CountDownLatch hold(Case c, ExecutorService pool) {
         CountDownLatch gate = new CountDownLatch(1);
         long held = total();
         for (int i = 0; i < c.workers; i++) {
@@ -399,6 +400,35 @@ final class Versus {
             });
         }
         await(held, c.workers);
+        return gate;
+    }
+
+    static double[] memory(Case c) throws Exception {
+        long empty = heap();
+        ExecutorService pool = started(pool(c, Shape.FIXED), c.workers);
+        CountDownLatch gate = hold(c, pool);
+        long before = total();
+        for (long i = 0; i < c.size; i++) {
+            pool.execute(task(0, i));
+        }
+        long full = heap();
+        gate.countDown();
+        await(before, c.size);
+        long drained = heap();
+        close(pool);
+        check(before, c.size);
+        return new double[] {Math.max(0.0, full - empty) / c.size, Math.max(0.0, drained - empty) / c.size};
+    }
+
+    static long heap() {
+        System.gc();
+        Runtime runtime = Runtime.getRuntime();
+        return runtime.totalMemory() - runtime.freeMemory();
+    }
+
+    static double[] rejection(Case c) throws Exception {
+        ExecutorService pool = pool(c, Shape.REJECTING);
+        CountDownLatch gate = hold(c, pool);
         long before = total();
         for (int i = 0; i < CAPACITY; i++) {
             pool.execute(task(0, i));

@@ -7,6 +7,7 @@ mod burst;
 mod elastic;
 mod fire;
 mod idle;
+pub(crate) mod memory;
 mod nested;
 mod queues;
 mod rejection;
@@ -151,7 +152,7 @@ pub(crate) enum Failure {
 /// One figure for each metric of the workload.
 pub(crate) type Outcome = Result<Vec<f64>, Failure>;
 
-pub(crate) fn all() -> [&'static Workload; 13] {
+pub(crate) fn all() -> [&'static Workload; 14] {
     [
         &fire::ONE,
         &fire::FOUR,
@@ -161,12 +162,32 @@ pub(crate) fn all() -> [&'static Workload; 13] {
         &wake::WAKE,
         &elastic::ELASTIC,
         &nested::NESTED,
+        &memory::MEMORY,
         &queues::QUEUES,
         &timers::HOLD,
         &timers::FIRE,
         &rejection::REJECTION,
         &idle::IDLE,
     ]
+}
+
+/// Reads what another process tells: "ok" and the figures, "none", or "wrong" and what went wrong.
+pub(crate) fn answer(line: &str) -> Outcome {
+    let wrong = || Failure::Wrong(if line.is_empty() { "the process has ended" } else { line }.to_owned());
+    match line.split_once(' ').unwrap_or((line, "")) {
+        ("none", _) => Err(Failure::NotOffered),
+        ("ok", figures) => figures.split(' ').map(|figure| figure.parse().map_err(|_| wrong())).collect(),
+        _ => Err(wrong()),
+    }
+}
+
+/// The same, written.
+pub(crate) fn to_line(outcome: &Outcome) -> String {
+    match outcome {
+        Ok(figures) => figures.iter().fold("ok".into(), |line, figure| format!("{line} {figure}")),
+        Err(Failure::NotOffered) => "none".into(),
+        Err(Failure::Wrong(what)) => format!("wrong {what}"),
+    }
 }
 
 /// Measures a pool once.
@@ -179,6 +200,7 @@ pub(crate) fn run<P: Pool>(case: &Case) -> Outcome {
         "wake-up" => wake::run::<P>(case),
         "elastic" => elastic::run::<P>(case),
         "nested" => nested::run::<P>(case),
+        "memory" => memory::run::<P>(case),
         "rejection" => rejection::run::<P>(case),
         "idle" => idle::run::<P>(case),
         _ => Err(Failure::NotOffered),
