@@ -1,5 +1,6 @@
 //! The contestants: one file each, behind one small trait.
 
+mod bounded_elastic;
 mod crossbeam;
 mod executors;
 mod flume;
@@ -22,6 +23,7 @@ use std::marker::PhantomData;
 use std::sync::mpsc;
 use std::time::Duration;
 
+use self::millpond::Millpond;
 use crate::workloads::{self, Case, Failure, Outcome, memory};
 
 /// What a workload asks of a pool.
@@ -134,7 +136,7 @@ impl<Q: Queue> Contestant for HereQueue<Q> {
     }
 
     fn home(&self) -> Home {
-        if Q::NAME == millpond::Millpond::NAME { Home::Us } else { Home::Rust }
+        if Q::NAME == Millpond::NAME { Home::Us } else { Home::Rust }
     }
 
     fn order(&self) -> Order {
@@ -171,7 +173,7 @@ impl<T: Timers> Contestant for HereTimers<T> {
     }
 
     fn home(&self) -> Home {
-        if T::NAME == millpond::Millpond::NAME { Home::Us } else { Home::Rust }
+        if T::NAME == Millpond::NAME { Home::Us } else { Home::Rust }
     }
 
     fn order(&self) -> Order {
@@ -187,6 +189,45 @@ fn timers<T: Timers>() -> Box<dyn Contestant> {
     Box::new(HereTimers::<T>(PhantomData))
 }
 
+/// Threads that come when they are needed, and lanes whose tasks run one after the other.
+pub(crate) trait Elastic: Sized + 'static {
+    const NAME: &'static str;
+    type Lane;
+
+    /// At most so many threads.
+    fn new(threads: usize) -> Self;
+    fn execute(&self, f: impl FnOnce() + Send + 'static);
+    fn lane(&self) -> Self::Lane;
+    fn on(&self, lane: &Self::Lane, f: impl FnOnce() + Send + 'static);
+    /// Ends its threads. All tasks have run.
+    fn close(self);
+}
+
+/// An elastic scheduler that runs in this process.
+struct HereElastic<E>(PhantomData<E>);
+
+impl<E: Elastic> Contestant for HereElastic<E> {
+    fn name(&self) -> &str {
+        E::NAME
+    }
+
+    fn home(&self) -> Home {
+        if E::NAME == Millpond::NAME { Home::Us } else { Home::Rust }
+    }
+
+    fn order(&self) -> Order {
+        Order::Fifo
+    }
+
+    fn run(&self, case: &Case) -> Outcome {
+        workloads::run_elastic::<E>(case)
+    }
+}
+
+fn elastic<E: Elastic>() -> Box<dyn Contestant> {
+    Box::new(HereElastic::<E>(PhantomData))
+}
+
 /// A pool that runs in this process.
 struct Here<P>(PhantomData<P>);
 
@@ -196,7 +237,7 @@ impl<P: Pool> Contestant for Here<P> {
     }
 
     fn home(&self) -> Home {
-        if P::NAME == millpond::Millpond::NAME { Home::Us } else { Home::Rust }
+        if P::NAME == Millpond::NAME { Home::Us } else { Home::Rust }
     }
 
     fn order(&self) -> Order {
@@ -212,7 +253,7 @@ fn here<P: Pool>() -> Box<dyn Contestant> {
     Box::new(Here::<P>(PhantomData))
 }
 
-/// Who takes part. A pool, a queue and timers of the same home are contestants each.
+/// Who takes part. What one home has of each kind is a contestant of its own.
 pub(crate) struct Field {
     /// We first.
     pub(crate) contestants: Vec<Box<dyn Contestant>>,
@@ -232,7 +273,7 @@ pub(crate) fn field(quick: bool) -> Field {
 
 fn in_rust() -> Vec<Box<dyn Contestant>> {
     vec![
-        here::<millpond::Millpond>(),
+        here::<Millpond>(),
         here::<crossbeam::Crossbeam>(),
         here::<kanal::Kanal>(),
         here::<threadpool::Threadpool>(),
@@ -252,6 +293,9 @@ fn in_rust() -> Vec<Box<dyn Contestant>> {
         timers::<scheduled_thread_pool::Scheduled>(),
         timers::<tokio_time::Time>(),
         timers::<tokio_util::Delays>(),
+        elastic::<bounded_elastic::Moving>(),
+        elastic::<bounded_elastic::Pinned>(),
+        elastic::<tokio::Tokio>(),
     ]
 }
 

@@ -1,11 +1,13 @@
-//! The crate `tokio`: `spawn_blocking`.
+//! The crate `tokio`: `spawn_blocking`, and lanes made by hand on it.
 
+use std::collections::VecDeque;
+use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use tokio::runtime::{Builder, Handle, Runtime};
 use tokio::task::JoinHandle;
 
-use super::{Pool, Shape};
+use super::{Elastic, Pool, Shape};
 
 pub(super) struct Tokio(Runtime);
 
@@ -38,5 +40,57 @@ impl Pool for Tokio {
 
     fn close(self) {
         self.0.shutdown_timeout(Duration::from_secs(60));
+    }
+}
+
+type Job = Box<dyn FnOnce() + Send>;
+
+/// What waits in a lane. None: no thread works on it.
+pub(super) type Lane = Arc<Mutex<Option<VecDeque<Job>>>>;
+
+fn work(lane: &Lane) {
+    let next = || {
+        let mut jobs = lane.lock().expect("nobody panics with it");
+        let next = jobs.as_mut().and_then(VecDeque::pop_front);
+        if next.is_none() {
+            *jobs = None;
+        }
+        next
+    };
+    while let Some(job) = next() {
+        job();
+    }
+}
+
+impl Elastic for Tokio {
+    const NAME: &'static str = "tokio blocking";
+    type Lane = Lane;
+
+    fn new(threads: usize) -> Self {
+        <Tokio as Pool>::new(Shape::Elastic { most: threads }).expect("it has that shape")
+    }
+
+    fn execute(&self, f: impl FnOnce() + Send + 'static) {
+        Pool::execute(self, f);
+    }
+
+    fn lane(&self) -> Lane {
+        Lane::default()
+    }
+
+    fn on(&self, lane: &Lane, f: impl FnOnce() + Send + 'static) {
+        let job: Job = Box::new(f);
+        let mut jobs = lane.lock().expect("nobody panics with it");
+        if let Some(jobs) = jobs.as_mut() {
+            return jobs.push_back(job);
+        }
+        *jobs = Some(VecDeque::from([job]));
+        drop(jobs);
+        let lane = Arc::clone(lane);
+        Pool::execute(self, move || work(&lane));
+    }
+
+    fn close(self) {
+        Pool::close(self);
     }
 }

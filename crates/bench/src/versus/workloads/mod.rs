@@ -7,6 +7,7 @@ mod burst;
 mod elastic;
 mod fire;
 mod idle;
+mod lanes;
 pub(crate) mod memory;
 mod nested;
 mod queues;
@@ -19,7 +20,7 @@ use std::hint::black_box;
 use std::sync::OnceLock;
 use std::time::{Duration, Instant};
 
-use crate::contestants::{Pool, Queue, Shape, Timers};
+use crate::contestants::{Elastic, Pool, Queue, Shape, Timers};
 use crate::tally::{self, Count};
 
 /// One thing to measure, in several cases.
@@ -152,7 +153,7 @@ pub(crate) enum Failure {
 /// One figure for each metric of the workload.
 pub(crate) type Outcome = Result<Vec<f64>, Failure>;
 
-pub(crate) fn all() -> [&'static Workload; 14] {
+pub(crate) fn all() -> [&'static Workload; 15] {
     [
         &fire::ONE,
         &fire::FOUR,
@@ -168,6 +169,7 @@ pub(crate) fn all() -> [&'static Workload; 14] {
         &timers::FIRE,
         &rejection::REJECTION,
         &idle::IDLE,
+        &lanes::LANES,
     ]
 }
 
@@ -219,6 +221,11 @@ pub(crate) fn run_timers<T: Timers>(case: &Case) -> Outcome {
         "lateness" => timers::fire::<T>(case),
         _ => Err(Failure::NotOffered),
     }
+}
+
+/// Measures an elastic scheduler once.
+pub(crate) fn run_elastic<E: Elastic>(case: &Case) -> Outcome {
+    if case.key == lanes::LANES.key { lanes::run::<E>(case) } else { Err(Failure::NotOffered) }
 }
 
 /// A pool whose threads have all been started.
