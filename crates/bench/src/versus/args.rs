@@ -8,13 +8,15 @@ pub(crate) const USAGE: &str = "\
 Measures millpond and its peers side by side.
 
 usage: versus [--quick] [--only WORKLOAD..] [--workers N,..] [--out FILE]
+       versus --growth [--quick] [--only WORKLOAD..] [--out FILE]
        versus --list
 
+  --growth          curves instead: the cost per task as sizes and numbers grow
   --quick           fewer rounds and smaller sizes: three minutes at most
   --only WORKLOAD.. only these workloads
   --workers N,..    numbers of workers; 2,4 if not given, 2 in a quick run
   --out FILE        also writes a page with tables, and charts to a directory beside it, with its name;
-                    docs/performance.md if not given and everything is measured
+                    docs/performance.md, or docs/growth.md, if not given and everything is measured
   --list            the workloads and the contestants
 ";
 
@@ -29,6 +31,7 @@ pub(crate) enum Args {
 
 #[derive(Debug, Default, PartialEq)]
 pub(crate) struct Run {
+    pub(crate) growth: bool,
     pub(crate) quick: bool,
     /// Keys of workloads. Empty: all.
     pub(crate) only: Vec<String>,
@@ -42,7 +45,8 @@ impl Run {
     /// Where the page goes. Only what was measured whole replaces the page of the repository unasked.
     pub(crate) fn out(&self) -> Option<PathBuf> {
         let whole = !self.quick && self.only.is_empty() && self.workers.is_empty();
-        self.out.clone().or(whole.then(|| "docs/performance.md".into()))
+        let page = if self.growth { "docs/growth.md" } else { "docs/performance.md" };
+        self.out.clone().or(whole.then(|| page.into()))
     }
 
     pub(crate) fn plan(&self) -> Plan {
@@ -65,6 +69,7 @@ pub(crate) fn parse(args: impl IntoIterator<Item = String>, known: &[&Workload])
                 let size = args.next().and_then(|size| size.parse().ok()).ok_or("--memory needs a number")?;
                 return Ok(Args::Memory(name, size));
             }
+            "--growth" => run.growth = true,
             "--quick" => run.quick = true,
             "--only" => {
                 let before = run.only.len();
@@ -89,7 +94,12 @@ pub(crate) fn parse(args: impl IntoIterator<Item = String>, known: &[&Workload])
             _ => return Err(format!("unknown argument {arg:?}; --help tells them")),
         }
     }
-    Ok(Args::Run(run))
+    let curve = |key: &String| key.starts_with("growth-");
+    match run.only.iter().find(|key| curve(key) != run.growth) {
+        Some(key) if run.growth => Err(format!("{key:?} is no curve; --list tells them")),
+        Some(key) => Err(format!("{key:?} is a curve and needs --growth")),
+        None => Ok(Args::Run(run)),
+    }
 }
 
 fn numbers(list: &str) -> Option<Vec<usize>> {

@@ -22,10 +22,11 @@ use args::{Args, Run};
 use contestants::{Contestant, Field};
 use measure::{Budget, Measured};
 use report::Setting;
-use workloads::{Case, Workload};
+use workloads::{Case, Workload, growth};
 
 fn main() -> ExitCode {
-    match args::parse(std::env::args().skip(1), &workloads::all()) {
+    let known: Vec<&Workload> = workloads::all().into_iter().chain(growth::all()).collect();
+    match args::parse(std::env::args().skip(1), &known) {
         Ok(Args::Help) => print(args::USAGE),
         Ok(Args::List) => print(&list()),
         Ok(Args::Memory(name, size)) => print(&workloads::to_line(&contestants::memory(&name, size))),
@@ -48,6 +49,10 @@ fn list() -> String {
     for workload in workloads::all() {
         text += &format!("  {:<16} {}\n", workload.key, workload.title);
     }
+    text += "curves, with --growth:\n";
+    for workload in growth::all() {
+        text += &format!("  {:<16} {}\n", workload.key, workload.title);
+    }
     text += "contestants:\n";
     let field = contestants::field(true);
     for contestant in field.contestants {
@@ -58,17 +63,19 @@ fn list() -> String {
 
 fn run(options: &Run) -> ExitCode {
     let plan = options.plan();
+    let known = if options.growth { growth::all() } else { workloads::all().to_vec() };
     let chosen =
         |workload: &&Workload| options.only.is_empty() || options.only.iter().any(|key| key == workload.key);
-    let work: Vec<(&Workload, Vec<Case>)> = workloads::all()
-        .into_iter()
-        .filter(chosen)
-        .map(|workload| (workload, (workload.cases)(&plan)))
-        .collect();
+    let work: Vec<(&Workload, Vec<Case>)> =
+        known.into_iter().filter(chosen).map(|workload| (workload, (workload.cases)(&plan))).collect();
     let cases = work.iter().map(|(_, cases)| cases.len()).sum::<usize>();
     let budget = budget(options.quick, cases);
-    let Field { contestants, jdk } = contestants::field(options.quick);
-    let setting = setting(jdk.unwrap_or_else(|why| why));
+    let Field { mut contestants, jdk } = contestants::field(options.quick);
+    if options.growth {
+        contestants.retain(|one| growth::CONTESTANTS.contains(&one.name()));
+    }
+    let title = if options.growth { "Growth" } else { "Performance" };
+    let setting = setting(title, jdk.unwrap_or_else(|why| why));
     print(&format!("machine: {}\nJDK: {}\n\n", setting.machine, setting.jdk));
     let mut measured: Vec<Vec<Measured>> = Vec::new();
     for (workload, cases) in work {
@@ -87,7 +94,7 @@ fn run(options: &Run) -> ExitCode {
     if report::failures(&contestants, &all).is_empty() { ExitCode::SUCCESS } else { ExitCode::FAILURE }
 }
 
-fn setting(jdk: String) -> Setting {
+fn setting(title: &'static str, jdk: String) -> Setting {
     let mut arguments: Vec<String> = std::env::args().skip(1).collect();
     // Where somebody put the page is nobody else's concern.
     if let Some(out) = arguments.iter().position(|argument| argument == "--out") {
@@ -98,7 +105,7 @@ fn setting(jdk: String) -> Setting {
     let rustc = Command::new("rustc").arg("--version").output().ok();
     let rust =
         rustc.map_or("unknown".into(), |output| String::from_utf8_lossy(&output.stdout).trim().to_owned());
-    Setting { command, machine: machine::description(), rust, jdk }
+    Setting { title, command, machine: machine::description(), rust, jdk }
 }
 
 /// Writes the page to `out` and its charts to a directory beside it, with the name of the page.
@@ -131,7 +138,7 @@ fn one(
     contestants: &[Box<dyn Contestant>],
     budget: &Budget,
 ) -> Measured {
-    let label = format!("{}, {}", workload.key, case.label());
+    let label = format!("{}, {}", workload.key, workload.heading(&case));
     let terminal = std::io::stderr().is_terminal();
     let mut last = 0;
     let measured = measure::measure(workload, case, contestants, budget, |round, name| {

@@ -4,8 +4,9 @@ use std::fmt::Write as _;
 
 use crate::contestants::{Contestant, Home, Order};
 use crate::measure::{Figure, Measured};
-use crate::svg::{self, Bar};
+use crate::svg::{self, Bar, Curve};
 use crate::versions;
+use crate::workloads::{Case, Metric};
 
 /// One column of a table: a metric of a case.
 struct Column<'a> {
@@ -17,7 +18,7 @@ impl Column<'_> {
     fn heading(&self) -> String {
         let metric = &self.measured.workload.metrics[self.metric];
         let name = if metric.name.is_empty() { String::new() } else { format!(" {}", metric.name) };
-        format!("{}{name}", self.measured.case.label())
+        format!("{}{name}", self.measured.workload.heading(&self.measured.case))
     }
 
     fn figure(&self, contestant: usize) -> Option<Figure> {
@@ -119,6 +120,8 @@ pub(crate) fn terminal(all: &[Box<dyn Contestant>], measured: &[&Measured]) -> S
 
 /// Under which circumstances it was measured.
 pub(crate) struct Setting {
+    /// Of the page.
+    pub(crate) title: &'static str,
     pub(crate) command: String,
     pub(crate) machine: String,
     pub(crate) rust: String,
@@ -158,11 +161,11 @@ pub(crate) fn page(
 }
 
 fn introduction(setting: &Setting) -> String {
-    let Setting { command, machine, rust, jdk } = setting;
+    let Setting { title, command, machine, rust, jdk } = setting;
     let versions: Vec<String> =
         versions::peers().into_iter().map(|(name, version)| format!("{name} {version}")).collect();
     format!(
-        "# Performance\n\n\
+        "# {title}\n\n\
          Written by `{command}`, which anyone can repeat. The contestants take turns in every round; a figure is the \
          median of the rounds, after ± is half of their range. Every task is counted: a figure whose tasks did not \
          all run exactly once would be shown as failed. Less is better in all tables. In the last lines, a ratio \
@@ -194,6 +197,9 @@ fn markdown(lines: &[Vec<String>]) -> String {
 /// A chart of all columns of a table.
 fn chart(all: &[Box<dyn Contestant>], measured: &[&Measured]) -> String {
     let workload = measured[0].workload;
+    if let Some(axis) = workload.axis {
+        return curves(all, measured, axis);
+    }
     let mut groups = Vec::new();
     for column in columns(measured) {
         let bars = all.iter().enumerate().filter_map(|(index, one)| {
@@ -203,6 +209,26 @@ fn chart(all: &[Box<dyn Contestant>], measured: &[&Measured]) -> String {
         groups.push((column.heading(), bars.collect()));
     }
     svg::bars(workload.title, workload.metrics[0].unit, &groups)
+}
+
+/// One line for each contestant and metric.
+fn curves(all: &[Box<dyn Contestant>], measured: &[&Measured], axis: fn(&Case) -> u64) -> String {
+    let workload = measured[0].workload;
+    let mut curves = Vec::new();
+    for (index, one) in all.iter().enumerate() {
+        for (metric, Metric { name, .. }) in workload.metrics.iter().enumerate() {
+            let point = |measured: &&Measured| {
+                let figure = Column { measured, metric }.figure(index)?;
+                Some((axis(&measured.case) as f64, figure.median))
+            };
+            let points: Vec<(f64, f64)> = measured.iter().filter_map(point).collect();
+            if !points.is_empty() {
+                let name = format!("{} {name}", one.name()).trim().to_owned();
+                curves.push(Curve { name, ours: one.home() == Home::Us, points });
+            }
+        }
+    }
+    svg::curves(workload.title, workload.metrics[0].unit, &curves)
 }
 
 /// How often, and how busy the machine was.
@@ -224,7 +250,7 @@ pub(crate) fn failures(all: &[Box<dyn Contestant>], measured: &[&Measured]) -> V
     for measured in measured {
         for row in &measured.rows {
             if let Err(what) = &row.figures {
-                let (key, label) = (measured.case.key, measured.case.label());
+                let (key, label) = (measured.workload.key, measured.workload.heading(&measured.case));
                 failures.push(format!("{}, {key}, {label}: {what}", all[row.index].name()));
             }
         }

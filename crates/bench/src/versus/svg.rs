@@ -1,4 +1,4 @@
-//! Small charts, written by hand: groups of bars.
+//! Small charts, written by hand: groups of bars, and curves.
 
 use std::fmt::Write as _;
 
@@ -64,6 +64,86 @@ fn one(body: &mut String, bar: &Bar, y: f64, longest: f64) {
     _ = writeln!(body, r#"<line class="range" x1="{from:.1}" x2="{to:.1}" y1="{middle}" y2="{middle}"/>"#);
     let after = end.max(to) + 5.0;
     _ = writeln!(body, r#"<text x="{after:.1}" y="{base}">{}</text>"#, number(bar.median));
+}
+
+/// A line through points, from left to right.
+pub(crate) struct Curve {
+    pub(crate) name: String,
+    pub(crate) ours: bool,
+    pub(crate) points: Vec<(f64, f64)>,
+}
+
+/// Curves over logarithmic axes, each named at its end.
+pub(crate) fn curves(title: &str, unit: &str, curves: &[Curve]) -> String {
+    let points = || curves.iter().flat_map(|curve| &curve.points);
+    let x = Axis::over(points().map(|point| point.0), 60.0, WIDTH - 190.0);
+    let y = Axis::over(points().map(|point| point.1), 320.0, 50.0);
+    let mut body = String::new();
+    _ = writeln!(body, r#"<text class="t" x="8" y="24">{}, {}</text>"#, escape(title), escape(unit));
+    for power in x.powers() {
+        let at = x.place(power);
+        _ = writeln!(body, r##"<line x1="{at:.1}" x2="{at:.1}" y1="50" y2="320" stroke="#ddd"/>"##);
+        _ = writeln!(body, r#"<text class="g" x="{at:.1}" y="338" text-anchor="middle">{power}</text>"#);
+    }
+    for power in y.powers() {
+        let at = y.place(power);
+        let to = WIDTH - 190.0;
+        _ = writeln!(body, r##"<line x1="60" x2="{to}" y1="{at:.1}" y2="{at:.1}" stroke="#ddd"/>"##);
+        let base = at + 4.0;
+        _ = writeln!(body, r#"<text class="g" x="54" y="{base:.1}" text-anchor="end">{power}</text>"#);
+    }
+    for (index, curve) in curves.iter().enumerate() {
+        let path: Vec<String> = curve
+            .points
+            .iter()
+            .map(|(at, value)| format!("{:.1},{:.1}", x.place(*at), y.place(*value)))
+            .collect();
+        let (color, width) = if curve.ours { ("#1f6fb2", 3) } else { (PEERS[index % PEERS.len()], 1) };
+        let path = path.join(" ");
+        _ = writeln!(
+            body,
+            r#"<polyline points="{path}" fill="none" stroke="{color}" stroke-width="{width}"/>"#
+        );
+        // The names have a column of their own, where they cannot cover each other.
+        let line = 60.0 + ROW * index as f64;
+        let left = WIDTH - 178.0;
+        _ = writeln!(body, r#"<rect x="{left}" y="{}" width="12" height="4" fill="{color}"/>"#, line - 6.0);
+        _ = writeln!(body, r#"<text x="{}" y="{line}">{}</text>"#, left + 18.0, escape(&curve.name));
+    }
+    format!(
+        "<svg xmlns=\"http://www.w3.org/2000/svg\" viewBox=\"0 0 {WIDTH} 350\" width=\"{WIDTH}\" height=\"350\">\n\
+         <style>{STYLE}</style>\n<rect width=\"100%\" height=\"100%\" fill=\"#fff\"/>\n{body}</svg>\n"
+    )
+}
+
+const PEERS: [&str; 5] = ["#c0504d", "#7f9f3f", "#8064a2", "#d08a2f", "#666666"];
+
+/// A logarithmic axis, over whole powers of ten.
+struct Axis {
+    /// Exponents of ten.
+    least: f64,
+    most: f64,
+    from: f64,
+    to: f64,
+}
+
+impl Axis {
+    fn over(values: impl Iterator<Item = f64>, from: f64, to: f64) -> Axis {
+        let logs: Vec<f64> = values.map(|value| value.max(1.0).log10()).collect();
+        let least = logs.iter().copied().fold(f64::INFINITY, f64::min).floor();
+        let most = logs.iter().copied().fold(0.0, f64::max).ceil();
+        let least = if least.is_finite() { least } else { 0.0 };
+        Axis { least, most: most.max(least + 1.0), from, to }
+    }
+
+    fn place(&self, value: f64) -> f64 {
+        let share = (value.max(1.0).log10() - self.least) / (self.most - self.least);
+        self.from + (self.to - self.from) * share
+    }
+
+    fn powers(&self) -> impl Iterator<Item = f64> {
+        (self.least as i32..=self.most as i32).map(|power| 10_f64.powi(power))
+    }
 }
 
 fn escape(text: &str) -> String {

@@ -78,7 +78,7 @@ impl Jvm {
             return Err(format!("javac failed: {}", String::from_utf8_lossy(&compiled.stderr)));
         }
         let mut child = Command::new("java")
-            .args(["-Xms1g", "-Xmx1g", "-cp"])
+            .args(["-Xms1g", "-Xmx2g", "-cp"])
             .arg(classes)
             .args(["Versus", &warm_up.to_string()])
             .stdin(Stdio::piped())

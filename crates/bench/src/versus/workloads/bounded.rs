@@ -8,6 +8,7 @@ pub(crate) static BOUNDED: Workload = Workload {
     title: "3. Bounded queue of 1024",
     about: "Time per task with one producer that waits while the queue is full, or runs the task itself.",
     metrics: &[Metric { name: "", unit: "ns" }],
+    axis: None,
     cases: |plan: &Plan| {
         let size = plan.size(200_000, 50_000);
         ["block", "caller-runs"].into_iter().flat_map(|variant| plan.grid("bounded", variant, size)).collect()

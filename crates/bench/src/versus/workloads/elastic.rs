@@ -15,6 +15,7 @@ pub(crate) static ELASTIC: Workload = Workload {
     about: "Time per wave, from the first submit until the last join, once the threads are there. A millisecond \
             is the least.",
     metrics: &[Metric { name: "", unit: "µs" }],
+    axis: None,
     cases: |plan: &Plan| {
         let size = plan.size(30, 10);
         let (variant, body) = ("", Body::Nothing);

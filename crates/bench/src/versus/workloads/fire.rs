@@ -13,6 +13,7 @@ pub(crate) static ONE: Workload = Workload {
     title: "1. Fire and forget, one producer",
     about: "Time per task, from the first execute until the last task has run.",
     metrics: &[Metric { name: "", unit: "ns" }],
+    axis: None,
     cases: |plan: &Plan| plan.grid("one-producer", "", plan.size(400_000, 100_000)),
 };
 
@@ -21,6 +22,7 @@ pub(crate) static FOUR: Workload = Workload {
     title: "2. Fire and forget, four producers",
     about: "The same with four threads that call execute.",
     metrics: &[Metric { name: "", unit: "ns" }],
+    axis: None,
     cases: |plan: &Plan| {
         let mut cases = plan.grid("four-producers", "", plan.size(400_000, 100_000));
         cases.iter_mut().for_each(|case| case.producers = 4);

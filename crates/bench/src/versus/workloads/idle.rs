@@ -13,6 +13,7 @@ pub(crate) static IDLE: Workload = Workload {
     about: "Processor time of the pool's threads over two seconds without work, once they have worked; a quick \
             run waits for less and scales.",
     metrics: &[Metric { name: "", unit: "µs" }],
+    axis: None,
     cases: |plan: &Plan| plan.line("idle", "", plan.size(2_000, 200)).into_iter().take(1).collect(),
 };
 

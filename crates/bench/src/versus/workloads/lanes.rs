@@ -15,6 +15,7 @@ pub(crate) static LANES: Workload = Workload {
             these are done. Lanes that are pinned to a thread wait for the long task, as Reactor's do; tokio has \
             no lanes, they are made by hand.",
     metrics: &[Metric { name: "", unit: "µs" }],
+    axis: None,
     cases: |plan: &Plan| {
         let case = |variant, workers, body, size| Case {
             key: "bounded-elastic",

@@ -15,6 +15,7 @@ pub(crate) static MEMORY: Workload = Workload {
     about: "Resident memory per closure of 16 bytes with a million queued, and what is still there after all have \
             run. Of the JDK: the heap in use after a collection.",
     metrics: &[Metric { name: "queued", unit: "bytes" }, Metric { name: "kept", unit: "bytes" }],
+    axis: None,
     cases: |plan: &Plan| vec![case("", plan.size(1_000_000, 1_000_000))],
 };
 

@@ -2,10 +2,12 @@
 //!
 //! A figure is always a cost, so that less is better.
 
+pub(crate) mod backlog;
 mod bounded;
 mod burst;
 mod elastic;
 mod fire;
+pub(crate) mod growth;
 mod idle;
 mod lanes;
 pub(crate) mod memory;
@@ -31,7 +33,16 @@ pub(crate) struct Workload {
     /// What is done and what is counted.
     pub(crate) about: &'static str,
     pub(crate) metrics: &'static [Metric],
+    /// If the cases are the points of a curve: where each is.
+    pub(crate) axis: Option<fn(&Case) -> u64>,
     pub(crate) cases: fn(&Plan) -> Vec<Case>,
+}
+
+impl Workload {
+    /// The heading of a column.
+    pub(crate) fn heading(&self, case: &Case) -> String {
+        self.axis.map_or_else(|| case.label(), |axis| axis(case).to_string())
+    }
 }
 
 pub(crate) struct Metric {
@@ -202,6 +213,7 @@ pub(crate) fn run<P: Pool>(case: &Case) -> Outcome {
         "wake-up" => wake::run::<P>(case),
         "elastic" => elastic::run::<P>(case),
         "nested" => nested::run::<P>(case),
+        "growth-queued" => backlog::run::<P>(case),
         "memory" => memory::run::<P>(case),
         "rejection" => rejection::run::<P>(case),
         "idle" => idle::run::<P>(case),

@@ -12,6 +12,7 @@ pub(crate) static QUEUES: Workload = Workload {
     title: "10. Queues alone",
     about: "Time per item, for so many threads that put and so many that take. The bound is 1024.",
     metrics: &[Metric { name: "", unit: "ns" }],
+    axis: None,
     cases: |plan: &Plan| {
         let (size, slow) = (plan.size(400_000, 80_000), plan.size(10_000, 2_000));
         let lines = [("bounded", size), ("unbounded", size), ("rendezvous", slow)];

@@ -15,6 +15,7 @@ pub(crate) static REJECTION: Workload = Workload {
     about: "Time per task that is refused, with all workers busy and 1024 tasks queued. The JDK's pools have a \
             handler that counts, because making an exception would be all that is measured.",
     metrics: &[Metric { name: "", unit: "ns" }],
+    axis: None,
     cases: |plan: &Plan| plan.line("rejection", "", plan.size(1_000_000, 200_000)),
 };
 

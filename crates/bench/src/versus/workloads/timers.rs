@@ -16,6 +16,7 @@ pub(crate) static HOLD: Workload = Workload {
             cancelled in another order. scheduled-thread-pool only marks what is cancelled, tokio wakes its task; \
             the others take it out.",
     metrics: &[Metric { name: "insert", unit: "ns" }, Metric { name: "cancel", unit: "ns" }],
+    axis: None,
     cases: |plan: &Plan| case("timers", plan.size(1_000_000, 100_000)),
 };
 
@@ -29,6 +30,7 @@ pub(crate) static FIRE: Workload = Workload {
         Metric { name: "p99", unit: "µs" },
         Metric { name: "CPU", unit: "µs" },
     ],
+    axis: None,
     cases: |plan: &Plan| case("lateness", plan.size(200_000, 20_000)),
 };
 
