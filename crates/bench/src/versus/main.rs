@@ -128,7 +128,7 @@ fn write(
 /// A quick run is to end within three minutes, a whole one within fifteen; some of it is for what rounds take beyond
 /// their time.
 fn budget(quick: bool, cases: usize) -> Budget {
-    let (seconds, least, most) = if quick { (90.0, 3, 5) } else { (600.0, 5, 15) };
+    let (seconds, least, most) = if quick { (90.0, 3, 5) } else { (420.0, 5, 15) };
     Budget { least, most, time: Duration::from_secs_f64(seconds / cases.max(1) as f64) }
 }
 

@@ -41,7 +41,7 @@ struct Jdk {
 /// What the JDK offers, and which it is; or why there is none.
 pub(crate) fn all(quick: bool) -> Result<(Vec<Box<dyn Contestant>>, String), String> {
     let version = version()?;
-    let jvm = Rc::new(RefCell::new(Jvm::start(if quick { 300 } else { 1500 })?));
+    let jvm = Rc::new(RefCell::new(Jvm::start(if quick { 300 } else { 1000 })?));
     let jdk = |(name, kind, order)| {
         Box::new(Jdk { name, kind, order, jvm: Rc::clone(&jvm) }) as Box<dyn Contestant>
     };

@@ -14,7 +14,7 @@ pub(crate) static ONE: Workload = Workload {
     about: "Time per task, from the first execute until the last task has run.",
     metrics: &[Metric { name: "", unit: "ns" }],
     axis: None,
-    cases: |plan: &Plan| plan.grid("one-producer", "", plan.size(400_000, 100_000)),
+    cases: |plan: &Plan| plan.grid("one-producer", "", plan.size(200_000, 100_000)),
 };
 
 pub(crate) static FOUR: Workload = Workload {
@@ -24,7 +24,7 @@ pub(crate) static FOUR: Workload = Workload {
     metrics: &[Metric { name: "", unit: "ns" }],
     axis: None,
     cases: |plan: &Plan| {
-        let mut cases = plan.grid("four-producers", "", plan.size(400_000, 100_000));
+        let mut cases = plan.grid("four-producers", "", plan.size(200_000, 100_000));
         cases.iter_mut().for_each(|case| case.producers = 4);
         cases
     },
