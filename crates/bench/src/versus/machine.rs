@@ -1,0 +1,80 @@
+//! What the machine is, and how busy it was with other things: read from /proc, and unknown where there is none.
+
+use std::fs;
+
+/// Ticks of all processors since the start of the machine.
+#[derive(Clone, Copy)]
+pub(crate) struct Load {
+    all: u64,
+    busy: u64,
+    /// Of `busy`, what was ours.
+    own: u64,
+}
+
+impl Load {
+    /// `child` is a process that works for us.
+    pub(crate) fn now(child: Option<u32>) -> Option<Load> {
+        let stat = fs::read_to_string("/proc/stat").ok()?;
+        let ticks: Vec<u64> =
+            stat.lines().next()?.split_whitespace().skip(1).map_while(|field| field.parse().ok()).collect();
+        // user nice system idle iowait irq softirq steal; what follows is contained in user and nice.
+        let all: u64 = ticks.iter().take(8).sum();
+        let idle = ticks.get(3)? + ticks.get(4)?;
+        let own = own_ticks("self")? + child.and_then(|id| own_ticks(&id.to_string())).unwrap_or(0);
+        Some(Load { all, busy: all - idle, own })
+    }
+
+    /// The share of the machine that others used since `before`, from 0 to 1. Steal counts as others.
+    pub(crate) fn others_since(self, before: Load) -> Option<f64> {
+        let all = self.all - before.all;
+        let own = self.own.saturating_sub(before.own);
+        let others = (self.busy - before.busy).saturating_sub(own);
+        (all > 0).then(|| others as f64 / all as f64)
+    }
+}
+
+/// User and system time of a process, with those of its children that have ended.
+fn own_ticks(process: &str) -> Option<u64> {
+    let stat = fs::read_to_string(format!("/proc/{process}/stat")).ok()?;
+    // The name is in parentheses and may contain anything; the state is the first field after it.
+    let fields: Vec<&str> = stat[stat.rfind(')')? + 1..].split_whitespace().collect();
+    fields.get(11..15)?.iter().map(|field| field.parse::<u64>().ok()).sum()
+}
+
+/// The threads of this process.
+pub(crate) fn threads() -> Vec<String> {
+    let Ok(entries) = fs::read_dir("/proc/self/task") else { return Vec::new() };
+    entries.flatten().filter_map(|entry| entry.file_name().into_string().ok()).collect()
+}
+
+/// Nanoseconds that these threads have been on a processor. None: the machine does not tell.
+pub(crate) fn cpu_time(threads: &[String]) -> Option<u64> {
+    let of = |thread: &String| {
+        let stat = fs::read_to_string(format!("/proc/self/task/{thread}/schedstat")).ok()?;
+        stat.split_whitespace().next()?.parse::<u64>().ok()
+    };
+    threads.iter().map(of).sum()
+}
+
+/// Bytes of this process that are in memory.
+pub(crate) fn resident() -> Option<u64> {
+    let status = fs::read_to_string("/proc/self/status").ok()?;
+    let line = status.lines().find_map(|line| line.strip_prefix("VmRSS:"))?;
+    Some(line.split_whitespace().next()?.parse::<u64>().ok()? * 1024)
+}
+
+/// One line: processor, number of cores, memory, system.
+pub(crate) fn description() -> String {
+    let read = |path: &str| fs::read_to_string(path).unwrap_or_default();
+    let field = |text: &str, name: &str| {
+        let line = text.lines().find(|line| line.starts_with(name))?;
+        Some(line.split_once(':')?.1.trim().to_owned())
+    };
+    let processor = field(&read("/proc/cpuinfo"), "model name").unwrap_or_else(|| "unknown processor".into());
+    let cores = std::thread::available_parallelism().map_or(0, |cores| cores.get());
+    let memory = field(&read("/proc/meminfo"), "MemTotal")
+        .and_then(|text| text.split_whitespace().next()?.parse::<u64>().ok())
+        .map_or(String::new(), |kib| format!(", {} MiB", kib / 1024));
+    let system = read("/proc/sys/kernel/osrelease");
+    format!("{processor}, {cores} cores{memory}, {} {}", std::env::consts::OS, system.trim())
+}

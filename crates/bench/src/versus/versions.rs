@@ -1,0 +1,34 @@
+//! Which versions of the peers were measured: read from the lock file when this is compiled.
+
+const LOCK: &str = include_str!("../../../../Cargo.lock");
+
+/// Names and versions.
+pub(crate) fn peers() -> Vec<(&'static str, &'static str)> {
+    PEERS.iter().filter_map(|name| Some((*name, version(name)?))).collect()
+}
+
+const PEERS: [&str; 13] = [
+    "crossbeam-channel",
+    "executors",
+    "flume",
+    "jtp",
+    "kanal",
+    "rayon",
+    "rusty_pool",
+    "scheduled-thread-pool",
+    "threadfin",
+    "threadpool",
+    "threadpool-executor",
+    "tokio",
+    "tokio-util",
+];
+
+fn version(name: &str) -> Option<&'static str> {
+    let package = LOCK.split("[[package]]").find(|package| field(package, "name") == Some(name))?;
+    field(package, "version")
+}
+
+fn field(package: &'static str, name: &str) -> Option<&'static str> {
+    let line = package.lines().find_map(|line| line.strip_prefix(name)?.strip_prefix(" = "))?;
+    Some(line.trim_matches('"'))
+}

@@ -1,0 +1,72 @@
+//! Fire and forget into a queue without a bound.
+
+use std::sync::Barrier;
+use std::thread;
+use std::time::Instant;
+
+use super::{Case, Metric, Outcome, Plan, Workload, nanos_each, pool, task};
+use crate::contestants::{Pool, Shape};
+use crate::tally::Count;
+
+pub(crate) static ONE: Workload = Workload {
+    key: "one-producer",
+    title: "1. Fire and forget, one producer",
+    about: "Time per task, from the first execute until the last task has run.",
+    metrics: &[Metric { name: "", unit: "ns" }],
+    axis: None,
+    cases: |plan: &Plan| plan.grid("one-producer", "", plan.size(200_000, 100_000)),
+};
+
+pub(crate) static FOUR: Workload = Workload {
+    key: "four-producers",
+    title: "2. Fire and forget, four producers",
+    about: "The same with four threads that call execute.",
+    metrics: &[Metric { name: "", unit: "ns" }],
+    axis: None,
+    cases: |plan: &Plan| {
+        let mut cases = plan.grid("four-producers", "", plan.size(200_000, 100_000));
+        cases.iter_mut().for_each(|case| case.producers = 4);
+        cases
+    },
+};
+
+pub(super) fn run<P: Pool>(case: &Case) -> Outcome {
+    fire::<P>(case, Shape::Fixed { workers: case.workers, most: case.size as usize })
+}
+
+/// Runs all tasks of a case on a pool of that shape.
+pub(super) fn fire<P: Pool>(case: &Case, shape: Shape) -> Outcome {
+    let pool: P = pool(shape)?;
+    let count = Count::begin();
+    let begin = produce(&pool, case);
+    count.wait_for(case.size)?;
+    let elapsed = begin.elapsed();
+    pool.close();
+    count.check(case.size)?;
+    Ok(vec![nanos_each(elapsed, case.size)])
+}
+
+/// Submits all tasks and returns when that began.
+fn produce<P: Pool>(pool: &P, case: &Case) -> Instant {
+    let spins = case.body.spins();
+    if case.producers == 1 {
+        let begin = Instant::now();
+        (0..case.size).for_each(|number| pool.execute(task(spins, number)));
+        return begin;
+    }
+    let producers = case.producers as u64;
+    let start = Barrier::new(case.producers + 1);
+    thread::scope(|scope| {
+        for producer in 0..producers {
+            let start = &start;
+            scope.spawn(move || {
+                start.wait();
+                (producer..case.size)
+                    .step_by(producers as usize)
+                    .for_each(|number| pool.execute(task(spins, number)));
+            });
+        }
+        start.wait();
+        Instant::now()
+    })
+}

@@ -1,0 +1,75 @@
+//! Curves: the cost per task as something grows. They use the work of other workloads.
+
+use super::{Body, Case, Metric, Workload};
+
+/// Who takes part: one of each sort, because the largest points take long.
+pub(crate) const CONTESTANTS: [&str; 6] =
+    ["millpond", "crossbeam pool", "rayon", "JDK linked", "JDK scheduled", "tokio-util DelayQueue"];
+
+const NS: &[Metric] = &[Metric { name: "", unit: "ns" }];
+
+fn case(key: &'static str, workers: usize, producers: usize, size: u64) -> Case {
+    Case { key, variant: "", workers, producers, body: Body::Nothing, size }
+}
+
+/// Powers of ten from 10^`from` to 10^`to`; a quick run ends at 10^5.
+fn powers(quick: bool, from: u32, to: u32) -> impl Iterator<Item = u64> {
+    (from..=if quick { to.min(5) } else { to }).map(|power| 10_u64.pow(power))
+}
+
+static TASKS: Workload = Workload {
+    key: "growth-tasks",
+    title: "Number of tasks",
+    about: "Time per task, one producer and two workers, for so many tasks. A thousand tasks take no longer than \
+            waking the threads and noticing the end, so that point shows these.",
+    metrics: NS,
+    axis: Some(|case| case.size),
+    cases: |plan| powers(plan.quick, 3, 7).map(|size| case("one-producer", 2, 1, size)).collect(),
+};
+
+static PRODUCERS: Workload = Workload {
+    key: "growth-producers",
+    title: "Number of producers",
+    about: "Time per task with two workers, for so many threads that execute.",
+    metrics: NS,
+    axis: Some(|case| case.producers as u64),
+    cases: |plan| {
+        let size = plan.size(400_000, 50_000);
+        [1, 2, 4, 8, 16].map(|producers| case("four-producers", 2, producers, size)).into()
+    },
+};
+
+static WORKERS: Workload = Workload {
+    key: "growth-workers",
+    title: "Number of workers",
+    about: "Time per task with one producer, for so many workers.",
+    metrics: NS,
+    axis: Some(|case| case.workers as u64),
+    cases: |plan| {
+        let size = plan.size(400_000, 50_000);
+        [1, 2, 4, 8, 16, 32, 64].map(|workers| case("one-producer", workers, 1, size)).into()
+    },
+};
+
+static QUEUED: Workload = Workload {
+    key: "growth-queued",
+    title: "Number of queued tasks",
+    about: "Time per execute while the two workers are held and so many tasks wait already.",
+    metrics: NS,
+    axis: Some(|case| case.size),
+    cases: |plan| powers(plan.quick, 1, 6).map(|size| case("growth-queued", 2, 1, size)).collect(),
+};
+
+static TIMERS: Workload = Workload {
+    key: "growth-timers",
+    title: "Number of timers",
+    about: "Time per timer to insert so many and to cancel them. The first ones pay for starting the threads. A heap \
+            takes longer with the logarithm of its size, and with what no longer fits into the caches.",
+    metrics: &[Metric { name: "insert", unit: "ns" }, Metric { name: "cancel", unit: "ns" }],
+    axis: Some(|case| case.size),
+    cases: |plan| powers(plan.quick, 1, 6).map(|size| case("timers", 2, 1, size)).collect(),
+};
+
+pub(crate) fn all() -> Vec<&'static Workload> {
+    vec![&TASKS, &PRODUCERS, &WORKERS, &QUEUED, &TIMERS]
+}

@@ -1,0 +1,31 @@
+//! What a pool costs that has nothing to do.
+
+use std::thread;
+use std::time::Duration;
+
+use super::{Case, Failure, Metric, Outcome, Plan, Workload, pool};
+use crate::contestants::{Pool, Shape};
+use crate::machine;
+
+pub(crate) static IDLE: Workload = Workload {
+    key: "idle",
+    title: "12b. Processor time of an idle pool",
+    about: "Processor time of the pool's threads over two seconds without work, once they have worked: measured \
+            for one second, for a fifth of it in a quick run, and scaled.",
+    metrics: &[Metric { name: "", unit: "µs" }],
+    axis: None,
+    cases: |plan: &Plan| plan.line("idle", "", plan.size(1_000, 200)).into_iter().take(1).collect(),
+};
+
+/// The size of the case is the time in milliseconds.
+pub(super) fn run<P: Pool>(case: &Case) -> Outcome {
+    let before = machine::threads();
+    let pool: P = pool(Shape::Fixed { workers: case.workers, most: 1024 })?;
+    let threads: Vec<_> = machine::threads().into_iter().filter(|id| !before.contains(id)).collect();
+    let used = || machine::cpu_time(&threads).ok_or(Failure::NotOffered);
+    let begin = used()?;
+    thread::sleep(Duration::from_millis(case.size));
+    let used = used()? - begin;
+    pool.close();
+    Ok(vec![used as f64 / 1000.0 * 2000.0 / case.size as f64])
+}

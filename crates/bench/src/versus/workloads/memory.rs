@@ -1,0 +1,64 @@
+//! What a queued closure takes. Each measurement has a process of its own, because one that has worked before has
+//! free memory that nobody sees from outside.
+
+use std::process::Command;
+
+use super::rejection::{Gate, hold};
+use super::{Body, Case, Failure, Metric, Outcome, Plan, Workload, answer, pool, task};
+use crate::contestants::{Pool, Shape};
+use crate::machine;
+use crate::tally::Count;
+
+pub(crate) static MEMORY: Workload = Workload {
+    key: "memory",
+    title: "9. Memory per queued closure",
+    about: "Resident memory per closure of 16 bytes with a million queued, and what is still there after all have \
+            run. Of the JDK: the heap in use after a collection.",
+    metrics: &[Metric { name: "queued", unit: "bytes" }, Metric { name: "kept", unit: "bytes" }],
+    axis: None,
+    cases: |plan: &Plan| vec![case("", plan.size(1_000_000, 1_000_000))],
+};
+
+/// The variant of the case that is measured in this process and not in a child.
+const HERE: &str = "here";
+
+fn case(variant: &'static str, size: u64) -> Case {
+    Case { key: "memory", variant, workers: 2, producers: 1, body: Body::Nothing, size }
+}
+
+/// What a child measures.
+pub(crate) fn here(size: u64) -> Case {
+    case(HERE, size)
+}
+
+pub(super) fn run<P: Pool>(case: &Case) -> Outcome {
+    if case.variant == HERE { measure::<P>(case) } else { ask_child(P::NAME, case.size) }
+}
+
+fn ask_child(name: &str, size: u64) -> Outcome {
+    let program = std::env::current_exe().map_err(wrong)?;
+    let output = Command::new(program).args(["--memory", name, &size.to_string()]).output().map_err(wrong)?;
+    answer(String::from_utf8_lossy(&output.stdout).trim())
+}
+
+fn wrong(error: std::io::Error) -> Failure {
+    Failure::Wrong(format!("no child process: {error}"))
+}
+
+fn measure<P: Pool>(case: &Case) -> Outcome {
+    let resident = || machine::resident().ok_or(Failure::NotOffered);
+    let before = resident()?;
+    let pool: P = pool(Shape::Fixed { workers: case.workers, most: case.size as usize })?;
+    let gate = Gate::default();
+    hold(&pool, case.workers, &gate)?;
+    let count = Count::begin();
+    (0..case.size).for_each(|number| pool.execute(task(0, number)));
+    let full = resident()?;
+    gate.open();
+    count.wait_for(case.size)?;
+    let drained = resident()?;
+    pool.close();
+    count.check(case.size)?;
+    let each = |bytes: u64| bytes.saturating_sub(before) as f64 / case.size as f64;
+    Ok(vec![each(full), each(drained)])
+}

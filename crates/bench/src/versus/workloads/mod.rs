@@ -1,0 +1,262 @@
+//! The workloads: one file each, the same work for every contestant.
+//!
+//! A figure is always a cost, so that less is better.
+
+pub(crate) mod backlog;
+mod bounded;
+mod burst;
+mod elastic;
+mod fire;
+pub(crate) mod growth;
+mod idle;
+mod lanes;
+pub(crate) mod memory;
+mod nested;
+mod queues;
+mod rejection;
+mod round_trip;
+mod timers;
+mod wake;
+
+use std::hint::black_box;
+use std::sync::OnceLock;
+use std::time::{Duration, Instant};
+
+use crate::contestants::{Elastic, Pool, Queue, Shape, Timers};
+use crate::tally::{self, Count};
+
+/// One thing to measure, in several cases.
+pub(crate) struct Workload {
+    /// How it is called on the command line.
+    pub(crate) key: &'static str,
+    pub(crate) title: &'static str,
+    /// What is done and what is counted.
+    pub(crate) about: &'static str,
+    pub(crate) metrics: &'static [Metric],
+    /// If the cases are the points of a curve: where each is.
+    pub(crate) axis: Option<fn(&Case) -> u64>,
+    pub(crate) cases: fn(&Plan) -> Vec<Case>,
+}
+
+impl Workload {
+    /// The heading of a column.
+    pub(crate) fn heading(&self, case: &Case) -> String {
+        self.axis.map_or_else(|| case.label(), |axis| axis(case).to_string())
+    }
+}
+
+pub(crate) struct Metric {
+    /// Empty if there is only one.
+    pub(crate) name: &'static str,
+    pub(crate) unit: &'static str,
+}
+
+/// How much is to be done.
+pub(crate) struct Plan {
+    pub(crate) quick: bool,
+    pub(crate) workers: Vec<usize>,
+}
+
+impl Plan {
+    /// The size for a whole run, or for a quick one.
+    pub(crate) fn size(&self, whole: u64, quick: u64) -> u64 {
+        if self.quick { quick } else { whole }
+    }
+
+    /// A case for each number of workers and each body.
+    fn grid(&self, key: &'static str, variant: &'static str, size: u64) -> Vec<Case> {
+        let bodies = [Body::Nothing, Body::Microsecond];
+        let case = |workers, body| Case { key, variant, workers, producers: 1, body, size };
+        self.workers.iter().flat_map(|workers| bodies.map(|body| case(*workers, body))).collect()
+    }
+
+    /// A case for each number of workers, with bodies of nothing.
+    fn line(&self, key: &'static str, variant: &'static str, size: u64) -> Vec<Case> {
+        self.grid(key, variant, size).into_iter().filter(|case| case.body == Body::Nothing).collect()
+    }
+}
+
+/// One column of a table.
+#[derive(Debug, Clone, PartialEq)]
+pub(crate) struct Case {
+    /// That of the workload.
+    pub(crate) key: &'static str,
+    /// What distinguishes it besides the numbers; empty if nothing does.
+    pub(crate) variant: &'static str,
+    pub(crate) workers: usize,
+    pub(crate) producers: usize,
+    pub(crate) body: Body,
+    /// How many tasks, round trips, waves..
+    pub(crate) size: u64,
+}
+
+impl Case {
+    /// The heading of its column.
+    pub(crate) fn label(&self) -> String {
+        if self.key == queues::QUEUES.key {
+            return format!("{} {}:{}", self.variant, self.producers, self.workers);
+        }
+        let body = if self.body == Body::Nothing { "" } else { ", 1 µs" };
+        let variant = if self.variant.is_empty() { String::new() } else { format!("{}, ", self.variant) };
+        format!("{variant}n={}{body}", self.workers)
+    }
+}
+
+/// What a task does.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Body {
+    Nothing,
+    Microsecond,
+}
+
+impl Body {
+    /// How many steps of [`spin`] that is on this machine.
+    pub(crate) fn spins(self) -> u64 {
+        static MICROSECOND: OnceLock<u64> = OnceLock::new();
+        match self {
+            Body::Nothing => 0,
+            Body::Microsecond => *MICROSECOND.get_or_init(calibrate),
+        }
+    }
+}
+
+/// Steps per microsecond: the fastest of many tries, because the others were disturbed.
+fn calibrate() -> u64 {
+    const STEPS: u64 = 20_000;
+    let fastest = (0..200).map(|_| {
+        let begin = Instant::now();
+        spin(STEPS);
+        begin.elapsed()
+    });
+    let nanos = fastest.min().expect("there are tries").as_nanos() as u64;
+    (STEPS * 1000 / nanos.max(1)).max(1)
+}
+
+/// Keeps the processor busy: each step needs the result of the one before.
+fn spin(steps: u64) {
+    let mut value = steps;
+    for _ in 0..steps {
+        value = value.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+    }
+    black_box(value);
+}
+
+/// The body of a task: two words, as a small closure has.
+fn task(spins: u64, number: u64) -> impl FnOnce() + Send + 'static {
+    move || {
+        black_box(number);
+        if spins > 0 {
+            spin(spins);
+        }
+        tally::count();
+    }
+}
+
+/// Why there is no figure.
+#[derive(Debug)]
+pub(crate) enum Failure {
+    /// The contestant has nothing of this kind.
+    NotOffered,
+    /// It did the wrong thing.
+    Wrong(String),
+}
+
+/// One figure for each metric of the workload.
+pub(crate) type Outcome = Result<Vec<f64>, Failure>;
+
+pub(crate) fn all() -> [&'static Workload; 15] {
+    [
+        &fire::ONE,
+        &fire::FOUR,
+        &bounded::BOUNDED,
+        &round_trip::ROUND_TRIP,
+        &burst::BURSTS,
+        &wake::WAKE,
+        &elastic::ELASTIC,
+        &nested::NESTED,
+        &memory::MEMORY,
+        &queues::QUEUES,
+        &timers::HOLD,
+        &timers::FIRE,
+        &rejection::REJECTION,
+        &idle::IDLE,
+        &lanes::LANES,
+    ]
+}
+
+/// Reads what another process tells: "ok" and the figures, "none", or "wrong" and what went wrong.
+pub(crate) fn answer(line: &str) -> Outcome {
+    let wrong = || Failure::Wrong(if line.is_empty() { "the process has ended" } else { line }.to_owned());
+    match line.split_once(' ').unwrap_or((line, "")) {
+        ("none", _) => Err(Failure::NotOffered),
+        ("ok", figures) => figures.split(' ').map(|figure| figure.parse().map_err(|_| wrong())).collect(),
+        _ => Err(wrong()),
+    }
+}
+
+/// The same, written.
+pub(crate) fn to_line(outcome: &Outcome) -> String {
+    match outcome {
+        Ok(figures) => figures.iter().fold("ok".into(), |line, figure| format!("{line} {figure}")),
+        Err(Failure::NotOffered) => "none".into(),
+        Err(Failure::Wrong(what)) => format!("wrong {what}"),
+    }
+}
+
+/// Measures a pool once.
+pub(crate) fn run<P: Pool>(case: &Case) -> Outcome {
+    match case.key {
+        "one-producer" | "four-producers" => fire::run::<P>(case),
+        "bounded" => bounded::run::<P>(case),
+        "round-trip" => round_trip::run::<P>(case),
+        "burst" => burst::run::<P>(case),
+        "wake-up" => wake::run::<P>(case),
+        "elastic" => elastic::run::<P>(case),
+        "nested" => nested::run::<P>(case),
+        "growth-queued" => backlog::run::<P>(case),
+        "memory" => memory::run::<P>(case),
+        "rejection" => rejection::run::<P>(case),
+        "idle" => idle::run::<P>(case),
+        _ => Err(Failure::NotOffered),
+    }
+}
+
+/// Measures a queue once.
+pub(crate) fn run_queue<Q: Queue>(case: &Case) -> Outcome {
+    if case.key == queues::QUEUES.key { queues::run::<Q>(case) } else { Err(Failure::NotOffered) }
+}
+
+/// Measures timers once.
+pub(crate) fn run_timers<T: Timers>(case: &Case) -> Outcome {
+    match case.key {
+        "timers" => timers::hold::<T>(case),
+        "lateness" => timers::fire::<T>(case),
+        _ => Err(Failure::NotOffered),
+    }
+}
+
+/// Measures an elastic scheduler once.
+pub(crate) fn run_elastic<E: Elastic>(case: &Case) -> Outcome {
+    if case.key == lanes::LANES.key { lanes::run::<E>(case) } else { Err(Failure::NotOffered) }
+}
+
+/// A pool whose threads have all been started.
+fn pool<P: Pool>(shape: Shape) -> Result<P, Failure> {
+    let pool = P::new(shape).ok_or(Failure::NotOffered)?;
+    let tasks = 4 * shape.workers() as u64;
+    let count = Count::begin();
+    (0..tasks).for_each(|number| pool.execute(task(20_000, number)));
+    count.wait_for(tasks)?;
+    Ok(pool)
+}
+
+fn nanos_each(elapsed: Duration, size: u64) -> f64 {
+    elapsed.as_nanos() as f64 / size as f64
+}
+
+/// The value below which a share of the samples lies, in microseconds.
+fn percentile(samples: &mut [Duration], share: f64) -> f64 {
+    samples.sort_unstable();
+    let index = (samples.len() as f64 * share) as usize;
+    samples[index.min(samples.len() - 1)].as_nanos() as f64 / 1000.0
+}

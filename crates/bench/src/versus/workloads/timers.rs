@@ -1,0 +1,104 @@
+//! What waits for its time: put in and taken out again, and run when it is due.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::{Duration, Instant};
+
+use super::{Body, Case, Failure, Metric, Outcome, Plan, Workload, nanos_each, percentile};
+use crate::contestants::Timers;
+use crate::machine;
+use crate::tally::{self, Count};
+
+pub(crate) static HOLD: Workload = Workload {
+    key: "timers",
+    title: "11a. Timers: insert and cancel",
+    about: "Time per timer for a million, a hundred thousand in a quick run, due at random within a minute and \
+            cancelled in another order. scheduled-thread-pool only marks what is cancelled, tokio wakes its task; \
+            the others take it out.",
+    metrics: &[Metric { name: "insert", unit: "ns" }, Metric { name: "cancel", unit: "ns" }],
+    axis: None,
+    cases: |plan: &Plan| case("timers", plan.size(1_000_000, 100_000)),
+};
+
+pub(crate) static FIRE: Workload = Workload {
+    key: "lateness",
+    title: "11b. Timers: lateness at 200,000 per second",
+    about: "How long after its time a task begins, and processor time of the threads per task; for a second, or a \
+            tenth of it in a quick run.",
+    metrics: &[
+        Metric { name: "p50", unit: "µs" },
+        Metric { name: "p99", unit: "µs" },
+        Metric { name: "CPU", unit: "µs" },
+    ],
+    axis: None,
+    cases: |plan: &Plan| case("lateness", plan.size(200_000, 20_000)),
+};
+
+fn case(key: &'static str, size: u64) -> Vec<Case> {
+    vec![Case { key, variant: "", workers: 2, producers: 1, body: Body::Nothing, size }]
+}
+
+/// A linear congruential generator: the same work for all.
+struct Random(u64);
+
+impl Random {
+    fn below(&mut self, bound: u64) -> u64 {
+        self.0 = self.0.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+        ((u128::from(self.0) * u128::from(bound)) >> 64) as u64
+    }
+}
+
+pub(super) fn hold<T: Timers>(case: &Case) -> Outcome {
+    let timers = T::new(case.workers);
+    let mut random = Random(1);
+    // None falls due before it is cancelled.
+    let mut delay = || Duration::from_secs(60) + Duration::from_nanos(random.below(60_000_000_000));
+    let delays: Vec<Duration> = (0..case.size).map(|_| delay()).collect();
+    let mut keys = Vec::with_capacity(delays.len());
+    let count = Count::begin();
+    let begin = Instant::now();
+    keys.extend(delays.into_iter().map(|delay| timers.schedule(delay, tally::count)));
+    let inserted = begin.elapsed();
+    for index in (1..keys.len()).rev() {
+        keys.swap(index, random.below(index as u64 + 1) as usize);
+    }
+    let begin = Instant::now();
+    keys.into_iter().for_each(|key| timers.cancel(key));
+    let cancelled = begin.elapsed();
+    timers.close();
+    count.check(0)?;
+    Ok(vec![nanos_each(inserted, case.size), nanos_each(cancelled, case.size)])
+}
+
+pub(super) fn fire<T: Timers>(case: &Case) -> Outcome {
+    let before = machine::threads();
+    let timers = T::new(case.workers);
+    let late: Arc<Vec<AtomicU64>> = Arc::new((0..case.size).map(|_| AtomicU64::new(0)).collect());
+    // All are in before the first is due.
+    let first = Instant::now() + Duration::from_millis(100) + Duration::from_micros(2 * case.size);
+    let count = Count::begin();
+    for index in 0..case.size {
+        let due = first + Duration::from_micros(5 * index);
+        let late = Arc::clone(&late);
+        timers.schedule(due.saturating_duration_since(Instant::now()), move || {
+            let nanos = Instant::now().saturating_duration_since(due).as_nanos() as u64;
+            // Relaxed: the count orders it.
+            late[index as usize].store(nanos, Ordering::Relaxed);
+            tally::count();
+        });
+    }
+    let in_time = Instant::now() < first;
+    let threads: Vec<_> = machine::threads().into_iter().filter(|id| !before.contains(id)).collect();
+    let begin = machine::cpu_time(&threads);
+    count.wait_for(case.size)?;
+    let used = begin.zip(machine::cpu_time(&threads)).map_or(f64::NAN, |(begin, end)| (end - begin) as f64);
+    timers.close();
+    count.check(case.size)?;
+    if !in_time {
+        return Err(Failure::Wrong("the first was due before the last was in".into()));
+    }
+    let mut late: Vec<_> =
+        late.iter().map(|late| Duration::from_nanos(late.load(Ordering::Relaxed))).collect();
+    let used = used / 1000.0 / case.size as f64;
+    Ok(vec![percentile(&mut late, 0.5), percentile(&mut late, 0.99), used])
+}
