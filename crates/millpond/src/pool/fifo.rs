@@ -5,8 +5,7 @@
 //! they outnumber the tasks.
 //!
 //! How many tasks there are follows from two numbers that only grow, one for each end: how many were put, and how many
-//! are gone. Whoever looks from outside reads `gone` first. If both are then the same the queue was empty at that moment:
-//! `put` was at least `gone` then, and cannot have been more, because it is not more now.
+//! are gone. Whoever looks from outside reads `gone` first.
 
 use std::fmt;
 
@@ -46,8 +45,7 @@ impl Fifo {
     }
 
     pub(super) fn is_empty(&self) -> bool {
-        let gone = self.segments.gone();
-        self.segments.put() == gone
+        self.segments.is_empty()
     }
 
     /// A look from outside. While there is room it does not touch what those who take tasks write.
@@ -55,8 +53,11 @@ impl Fifo {
         self.segments.put() >= self.segments.limit() && self.len() >= self.capacity
     }
 
-    /// Appends `task`, or gives it back when full.
-    pub(super) fn push(&self, task: Task) -> Result<(), Task> {
+    /// Appends `task` and then looks around by `look`; or gives it back when full.
+    ///
+    /// The look is taken with the tail locked, and so is the turn of everybody who calls [`order`](Self::order) after
+    /// a change. If their turn comes first, `look` sees the change; if ours, they see the task.
+    pub(super) fn push<L>(&self, task: Task, look: impl FnOnce() -> L) -> Result<L, Task> {
         if self.is_full() {
             return Err(task);
         }
@@ -68,7 +69,19 @@ impl Fifo {
             }
         }
         tail.push(task);
-        Ok(())
+        Ok(look())
+    }
+
+    /// Between a change and a look at the queue: who puts a task from now on sees the change, and we see all tasks
+    /// that were put before.
+    pub(super) fn order(&self) {
+        drop(self.segments.tail());
+    }
+
+    /// Between a change and a look at what was taken: who takes a task from now on sees the change, and we see what
+    /// others did before they took theirs.
+    pub(super) fn order_takes(&self) {
+        drop(self.segments.head());
     }
 
     /// Takes the oldest task.

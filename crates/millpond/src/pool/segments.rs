@@ -31,10 +31,10 @@ pub(super) struct Segments {
 #[repr(align(128))]
 struct TailSide {
     lock: Mutex<Tail>,
+    /// Tasks put so far. Written under the lock, before `end`: who finds a task knows that it was put.
+    put: AtomicU64,
     /// The position behind the last task. Written under the lock.
     end: AtomicU64,
-    /// Tasks put so far. Written under the lock, after `end`.
-    put: AtomicU64,
     /// As many tasks may be put before one must look at `gone` again. Written under the lock.
     limit: AtomicU64,
     /// Segments that there are. Written under the lock.
@@ -44,6 +44,8 @@ struct TailSide {
 #[repr(align(128))]
 struct HeadSide {
     lock: Mutex<Head>,
+    /// Where the head is. Written under the lock, when it is freed; there is no hole there then.
+    begin: AtomicU64,
     /// Tasks taken out so far, at the head or elsewhere. Written under the lock.
     gone: AtomicU64,
     /// The index of the segment that the head is in. Written under the lock.
@@ -126,25 +128,34 @@ impl Segments {
         Segments {
             tail: TailSide {
                 lock: Mutex::new(Tail { segments: VecDeque::from([first]), at: 0 }),
-                end: AtomicU64::new(0),
                 put: AtomicU64::new(0),
+                end: AtomicU64::new(0),
                 limit: AtomicU64::new(limit),
                 held: AtomicUsize::new(1),
             },
             head: HeadSide {
                 lock: Mutex::new(Head { segment: first, at: 0, known: 0 }),
+                begin: AtomicU64::new(0),
                 gone: AtomicU64::new(0),
                 left: AtomicU64::new(0),
             },
         }
     }
 
-    /// Tasks put so far. Acquire: who knows of a task finds it.
-    pub(super) fn put(&self) -> u64 {
-        self.tail.put.load(Ordering::Acquire)
+    /// There is no task. Exact at the moment when `begin` was read: it was not behind `end` then, both only grow, and
+    /// `end` is no more than that even now.
+    pub(super) fn is_empty(&self) -> bool {
+        let begin = self.head.begin.load(Ordering::Acquire);
+        self.tail.end.load(Ordering::Acquire) == begin
     }
 
-    /// Tasks taken out so far.
+    /// Tasks put so far.
+    pub(super) fn put(&self) -> u64 {
+        self.tail.put.load(Ordering::Relaxed)
+    }
+
+    /// Tasks taken out so far. Acquire: whoever reads `put` afterwards reads no less, for who took a task had seen
+    /// its `end`, before which `put` was written.
     pub(super) fn gone(&self) -> u64 {
         self.head.gone.load(Ordering::Acquire)
     }
@@ -193,10 +204,9 @@ impl Putting<'_> {
 
     /// Appends `task`.
     pub(super) fn push(&mut self, task: Task) {
-        self.append(task);
         let put = &self.all.tail.put;
-        // One writer at a time, under the lock. Release: `put` must not be seen without `end`.
-        put.store(put.load(Ordering::Relaxed) + 1, Ordering::Release);
+        put.store(put.load(Ordering::Relaxed) + 1, Ordering::Relaxed); // one writer at a time, under the lock
+        self.append(task);
     }
 
     /// As `push`, for a task that is counted already.
@@ -303,6 +313,13 @@ impl Taking<'_> {
         }
     }
 
+    /// Where the head is.
+    fn position(&self) -> u64 {
+        // SAFETY: the head's segment is not below `left`, so it is there.
+        let index = unsafe { Segment::index(self.head.segment) };
+        index * WORDS as u64 + self.head.at as u64
+    }
+
     /// `tasks` have been taken out.
     fn count(&mut self, tasks: u64) {
         let gone = &self.all.head.gone;
@@ -314,8 +331,7 @@ impl Taking<'_> {
     fn spot(&mut self) -> Option<Spot> {
         loop {
             let Head { segment, at, known } = *self.head;
-            // SAFETY: the head's segment is not below `left`, so it is there.
-            let position = unsafe { Segment::index(segment) } * WORDS as u64 + at as u64;
+            let position = self.position();
             if position == known {
                 self.head.known = self.all.tail.end.load(Ordering::Acquire);
                 if position == self.head.known {
@@ -339,6 +355,13 @@ impl Taking<'_> {
     }
 }
 
+impl Drop for Taking<'_> {
+    fn drop(&mut self) {
+        // Release: who sees the queue empty sees what was done by those who took the tasks out, up to here.
+        self.all.head.begin.store(self.position(), Ordering::Release);
+    }
+}
+
 /// Both ends, locked.
 pub(super) struct Whole<'a> {
     // In this order: the tail's lock is freed first, which is of no importance.
@@ -349,11 +372,8 @@ pub(super) struct Whole<'a> {
 impl Whole<'_> {
     /// Visits the tasks from the first to the last, until `visit` says true.
     fn walk(&self, mut visit: impl FnMut(u64, Spot, TaskId) -> bool) {
-        let Head { segment, at, .. } = *self.head.head;
-        // SAFETY: the head's segment is there.
-        let index = unsafe { Segment::index(segment) };
         let end = self.end();
-        let mut position = index * WORDS as u64 + at as u64;
+        let mut position = self.head.position();
         while position < end {
             // SAFETY: the position is from the head to `end`, and we hold both locks. It is where a task, a hole or an
             // end begins: we go from one to the next.
@@ -400,9 +420,7 @@ impl Whole<'_> {
 
     /// Takes the task `id` out, if it lies at `place`.
     pub(super) fn remove_at(&mut self, id: TaskId, place: u64) -> Option<Task> {
-        let Head { segment, at, .. } = *self.head.head;
-        // SAFETY: the head's segment is there.
-        let first = unsafe { Segment::index(segment) } * WORDS as u64 + at as u64;
+        let first = self.head.position();
         if place < first || place >= self.end() {
             return None;
         }
@@ -438,7 +456,9 @@ impl Whole<'_> {
     unsafe fn take(&mut self, spot: Spot) -> Task {
         self.head.count(1);
         // SAFETY: the caller says so, and we hold both locks.
-        unsafe { spot.unpack() }
+        let task = unsafe { spot.unpack() };
+        self.head.skip_holes();
+        task
     }
 
     /// Takes out all tasks that `unwanted` accepts, in order. The others get new places behind the old ones, and so the
@@ -461,7 +481,6 @@ impl Whole<'_> {
 
     /// Takes the segments out of the chain that are of no use.
     pub(super) fn trim(&mut self) -> Unused {
-        self.head.skip_holes();
         self.tail.unused(SPARE)
     }
 }

@@ -5,7 +5,7 @@
 //! that possible is that a Rust value may be moved by copying its bytes. This file is one of the rooms with
 //! `unsafe`: it keeps the bytes, and next to them what can be done with them.
 
-use std::mem::{ManuallyDrop, MaybeUninit};
+use std::mem::MaybeUninit;
 
 /// The words that a closure may have to be kept in place.
 pub(super) const WORDS: usize = 5;
@@ -16,7 +16,7 @@ pub(super) type Word = MaybeUninit<usize>;
 pub(super) struct SmallFn {
     /// What can be done with the closure that the words hold.
     pub(super) verbs: &'static Verbs,
-    /// The first `verbs.words` of them hold a value of the closure's type, from its making until it is called or dropped.
+    /// The first `verbs.words` of them hold a value of the type that `verbs` belongs to.
     pub(super) words: [Word; WORDS],
 }
 
@@ -65,18 +65,23 @@ impl SmallFn {
         SmallFn { verbs, words }
     }
 
-    /// Calls the closure.
-    pub(super) fn call(self) {
-        let mut this = ManuallyDrop::new(self);
-        let call = this.verbs.call;
-        // SAFETY: the words hold the closure that `verbs` belongs to; as `self` is not dropped, it is used up only here.
-        unsafe { call(this.words.as_mut_ptr()) }
+    /// Calls the closure, where it lies. A second call does nothing.
+    pub(super) fn call(&mut self) {
+        let verbs = std::mem::replace(&mut self.verbs, &SPENT);
+        // SAFETY: the words hold the closure that `verbs` belongs to. It is used up only here, for from now on nobody
+        // knows of it: `SPENT` belongs to nothing at all.
+        unsafe { (verbs.call)(self.words.as_mut_ptr()) }
     }
 }
 
+/// The verbs of a closure that has been called.
+static SPENT: Verbs = Verbs { words: 0, call: nothing, drop: nothing };
+
+fn nothing(_: *mut Word) {}
+
 impl Drop for SmallFn {
     fn drop(&mut self) {
-        // SAFETY: the words hold the closure that `verbs` belongs to: whoever uses it up does not drop `self`.
+        // SAFETY: the words hold the closure that `verbs` belongs to, and nobody uses it after this.
         unsafe { (self.verbs.drop)(self.words.as_mut_ptr()) }
     }
 }
@@ -114,10 +119,11 @@ mod tests {
     #[test]
     fn closures_of_all_sizes_are_called_once_and_dropped_once() {
         let sum = Arc::new(AtomicU64::new(0));
-        for f in [adds::<0>(&sum), adds::<1>(&sum), adds::<4>(&sum), adds::<5>(&sum), adds::<64>(&sum)] {
+        for mut f in [adds::<0>(&sum), adds::<1>(&sum), adds::<4>(&sum), adds::<5>(&sum), adds::<64>(&sum)] {
+            f.call();
             f.call();
         }
-        assert_eq!(sum.load(Ordering::Relaxed), 1 + 4 + 5 + 64);
+        assert_eq!(sum.load(Ordering::Relaxed), 1 + 4 + 5 + 64, "each has run once");
         drop([adds::<0>(&sum), adds::<4>(&sum), adds::<5>(&sum), adds::<64>(&sum)]);
         assert_eq!(sum.load(Ordering::Relaxed), 74, "a closure that is dropped does not run");
         assert_eq!(Arc::strong_count(&sum), 1, "what was captured has been dropped");
@@ -145,7 +151,7 @@ mod tests {
     #[test]
     fn a_panic_drops_what_was_captured() {
         let captured = Arc::new(());
-        let f = SmallFn::new({
+        let mut f = SmallFn::new({
             let captured = Arc::clone(&captured);
             move || {
                 let _captured = captured;
