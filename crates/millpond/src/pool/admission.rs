@@ -17,7 +17,7 @@ use crate::clock::Tick;
 use crate::executor::{PoolFacts, RejectReason, Rejected};
 use crate::interrupt::{Sleeper, Wake};
 use crate::sync::{Arc, Ordering, deadline_after, fence, mutant};
-use crate::task::{Task, TaskId};
+use crate::task::{Bare, Task, TaskId};
 
 /// A task that was not taken, and why.
 pub(super) struct Refusal {
@@ -76,7 +76,9 @@ impl PoolCore {
             queue_has_room: true,
             worker_is_free: false,
         };
-        seen.is_running() && growth::admit(self.rule, load) == Admission::Queue && self.rule != GrowthRule::Eager
+        seen.is_running()
+            && growth::admit(self.rule, load) == Admission::Queue
+            && self.rule != GrowthRule::Eager
     }
 
     /// The short way for the most common case. If there is no room the long one finds out what to do.
@@ -89,6 +91,25 @@ impl PoolCore {
         }
     }
 
+    /// The same for a closure, which is not made a task before it is in the queue. Gives it back if it is not for the short
+    /// way.
+    #[inline]
+    pub(super) fn queue_closure<F>(self: &Arc<Self>, f: F) -> Result<Result<(), Refusal>, F>
+    where
+        F: FnOnce() + Send + 'static,
+    {
+        let Feed::Fifo(fifo) = &self.feed else { return Err(f) };
+        if !self.goes_to_the_queue(self.ctl.load()) {
+            return Err(f);
+        }
+        let bare = Bare::new(f)?;
+        let id = bare.id();
+        match fifo.push(bare, || self.around()) {
+            Ok(around) => Ok(self.published(id, around)),
+            Err(bare) => Err(bare.into_inner()),
+        }
+    }
+
     /// For the look after a task was put into the queue.
     fn around(&self) -> Around {
         Around { ctl: self.ctl.load(), call: self.idle.may_be_called() }
@@ -96,7 +117,7 @@ impl PoolCore {
 
     /// As `admit`. `in_earnest`: asks the queue itself for room, under its lock, and does not trust the look
     /// from outside; the argument in `room.rs` needs that.
-    fn admit_as(self: &Arc<Self>, task: Task, in_earnest: bool) -> Result<(), Refusal> {
+    pub(super) fn admit_as(self: &Arc<Self>, task: Task, in_earnest: bool) -> Result<(), Refusal> {
         self.admit_by(task, |task| self.place(task, in_earnest))
     }
 
@@ -325,8 +346,12 @@ impl PoolCore {
     pub(super) fn facts(&self) -> PoolFacts {
         PoolFacts {
             number: self.number,
-            pool_size: self.ctl.load().workers(),
-            maximum: Some(self.maximum()).filter(|maximum| *maximum < MOST_WORKERS),
+            // At most `MOST_WORKERS`, which fits.
+            pool_size: self.ctl.load().workers() as u32,
+            maximum: match self.maximum() {
+                MOST_WORKERS => PoolFacts::NO_BOUND,
+                maximum => maximum as u32,
+            },
             queued: self.feed.len(),
         }
     }

@@ -61,6 +61,8 @@ pub(super) struct PoolCore {
     pub(super) remove_on_cancel: AtomicBool,
     pub(super) hooks: Option<Arc<dyn Hooks>>,
     pub(super) handler: Mutex<Handler>,
+    /// A copy of the handler's mark, for a look without the lock.
+    pub(super) aborts: AtomicBool,
     pub(super) factory: Mutex<Arc<ThreadFactory>>,
     /// The truth about the settings; changes are made under this lock, so that each sees the others whole.
     settings: Mutex<Settings>,
@@ -117,6 +119,7 @@ impl PoolCore {
             rule: plan.rule,
             remove_on_cancel: AtomicBool::new(plan.remove_on_cancel),
             hooks: plan.hooks,
+            aborts: AtomicBool::new(plan.handler.aborts),
             handler: Mutex::new(plan.handler),
             factory: Mutex::new(plan.factory),
             core: AtomicUsize::new(plan.settings.core),

@@ -141,11 +141,18 @@ pub(super) struct Handler {
     policy: Arc<dyn RejectedExecutionHandler>,
     /// The policy waits for room: only if it finds none is the task refused.
     pub(super) waits: bool,
+    /// The policy is [`Abort`].
+    pub(super) aborts: bool,
 }
 
 impl Handler {
     pub(super) fn new<H: RejectedExecutionHandler>(policy: H) -> Self {
-        Handler { policy: Arc::new(policy), waits: TypeId::of::<H>() == TypeId::of::<Block>() }
+        let is = |kind| TypeId::of::<H>() == kind;
+        Handler {
+            policy: Arc::new(policy),
+            waits: is(TypeId::of::<Block>()),
+            aborts: is(TypeId::of::<Abort>()),
+        }
     }
 
     pub(super) fn call(&self, task: Task, pool: &ThreadPoolExecutor) -> Result<(), Rejected> {

@@ -22,7 +22,7 @@ use crate::periodic::{Body, Timing};
 use crate::queue::Delayed;
 use crate::sync::{Arc, Mutex, Weak, deadline_after};
 
-pub(crate) use packed::{LONGEST, Lies, Spot};
+pub(crate) use packed::{Bare, LONGEST, Lies, Pack, Spot};
 use small::SmallFn;
 
 /// The number of a task, unique in the process.
