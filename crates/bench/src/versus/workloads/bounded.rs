@@ -10,8 +10,9 @@ pub(crate) static BOUNDED: Workload = Workload {
     metrics: &[Metric { name: "", unit: "ns" }],
     axis: None,
     cases: |plan: &Plan| {
-        let size = plan.size(200_000, 50_000);
-        ["block", "caller-runs"].into_iter().flat_map(|variant| plan.grid("bounded", variant, size)).collect()
+        let size = plan.size(400_000, 50_000);
+        let variants = ["block", "caller-runs"].into_iter();
+        variants.flat_map(|variant| plan.fair_grid("bounded", variant, size)).collect()
     },
 };
 
