@@ -19,7 +19,7 @@ impl Schedule {
     /// A quick run is to end within three minutes, a whole one within fifteen: some of that is for what the last
     /// rounds take beyond their time.
     pub(crate) fn new(quick: bool, cases: usize) -> Schedule {
-        let (seconds, least, most) = if quick { (140, 3, 7) } else { (780, 5, 21) };
+        let (seconds, least, most) = if quick { (140, 3, 7) } else { (720, 5, 21) };
         Schedule { begin: Instant::now(), whole: Duration::from_secs(seconds), cases, least, most }
     }
 

@@ -87,7 +87,13 @@ fn section(page: &mut Page, all: &[Contestant], measured: &[Measured], charts: &
     let name = format!("{}.svg", workload.key);
     _ = write!(page.text, "\n### {}\n\n{}\n\n", workload.title, workload.about);
     _ = writeln!(page.text, "![{}: the table below as a chart]({charts}/{name})\n", workload.title);
-    page.text.push_str(&markdown(&lines(all, measured)));
+    if workload.axis.is_some() {
+        let tables =
+            (0..workload.metrics.len()).map(|metric| markdown(&table::points(all, measured, metric)));
+        page.text.push_str(&tables.collect::<Vec<_>>().join("\n"));
+    } else {
+        page.text.push_str(&markdown(&lines(all, measured)));
+    }
     _ = writeln!(page.text, "\n{}.", table::circumstances(measured));
     for failure in table::failures(all, measured) {
         _ = writeln!(page.text, "\nFailed: {failure}.");
@@ -102,7 +108,7 @@ fn lines(all: &[Contestant], measured: &[Measured]) -> Vec<Vec<String>> {
     };
     let unit = measured.first().map_or("", |first| first.workload.metrics[0].unit);
     let mut lines = vec![line(unit.to_owned(), &|column| column.heading())];
-    for index in table::rows(all, measured) {
+    for index in table::rows(all, &columns) {
         let ours = all[index].home == Home::Us;
         let strong = |text: String| if ours { format!("**{text}**") } else { text };
         lines.push(line(strong(all[index].name.to_owned()), &|column| strong(column.cell(index))));
@@ -136,7 +142,9 @@ fn summary(all: &[Contestant], measured: &[Vec<Measured>]) -> String {
         line.extend(Peers::EACH.map(|peers| summed_up(all, column, peers)));
         lines.push(line);
     }
-    format!("{}.\n\n{}", table::verdict(all, &columns), markdown(&lines))
+    let disturbance = table::disturbance(measured.iter().flatten());
+    let disturbance = disturbance.map_or(String::new(), |what| format!(" {what}"));
+    format!("{}.{disturbance}\n\n{}", table::verdict(all, &columns), markdown(&lines))
 }
 
 /// The ratio, and with whom and with which figure.

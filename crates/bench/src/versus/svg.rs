@@ -148,7 +148,7 @@ pub(crate) fn curves(title: &str, unit: &str, curves: &[Curve]) -> String {
     let x = Axis::exact(&places, PLOT.0, PLOT.1);
     let y = Axis::around(points().map(|point| point.1), HEIGHT.0, HEIGHT.1);
     let mut body = String::new();
-    text(&mut body, "t", 8.0, 24.0, "start", &format!("{title}: {unit} per task or timer, less is better"));
+    text(&mut body, "t", 8.0, 24.0, "start", title);
     for place in places {
         let at = x.place(place);
         line(&mut body, "grid", (at, HEIGHT.0), (at, HEIGHT.1));
@@ -161,7 +161,7 @@ pub(crate) fn curves(title: &str, unit: &str, curves: &[Curve]) -> String {
     }
     let below = format!("{} (both scales logarithmic)", title.to_lowercase());
     text(&mut body, "a", (PLOT.0 + PLOT.1) / 2.0, HEIGHT.0 + 38.0, "middle", &below);
-    text(&mut body, "a", 8.0, HEIGHT.1 - 8.0, "start", unit);
+    text(&mut body, "a", 8.0, HEIGHT.1 - 8.0, "start", &format!("{unit} each, less is better"));
     // Ours on top of the others.
     let names = curves.iter().filter(|curve| !curve.ours).chain(curves.iter().filter(|curve| curve.ours));
     names.for_each(|curve| draw(&mut body, curve, curves, &x, &y));
@@ -171,7 +171,7 @@ pub(crate) fn curves(title: &str, unit: &str, curves: &[Curve]) -> String {
         _ = writeln!(body, r#"<path class="{class}"{} d="M{} {at}h30"/>"#, dashes(curve), PLOT.1 + 20.0);
         text(&mut body, if curve.ours { "us" } else { "" }, PLOT.1 + 58.0, at + 4.0, "start", &curve.name);
     }
-    document(PLOT.1 + 230.0, HEIGHT.0 + 50.0, &body)
+    document(PLOT.1 + 270.0, HEIGHT.0 + 50.0, &body)
 }
 
 /// Ours is the first; the others in the order in which they come.

@@ -1,7 +1,7 @@
 //! What was measured, as the tables show it: columns of figures, and who is ahead.
 
 use crate::contestants::field::Contestant;
-use crate::contestants::{Home, Order};
+use crate::contestants::{Home, Promise};
 use crate::measure::{Figure, Measured};
 
 /// One column of a table: a metric of a case.
@@ -15,18 +15,18 @@ pub(crate) struct Column<'a> {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Peers {
     All,
-    /// Those that begin tasks in the order in which they came, as we do.
-    InOrder,
+    /// Those that promise what we promise.
+    Alike,
     Jdk,
 }
 
 impl Peers {
-    pub(crate) const EACH: [Peers; 3] = [Peers::All, Peers::InOrder, Peers::Jdk];
+    pub(crate) const EACH: [Peers; 3] = [Peers::All, Peers::Alike, Peers::Jdk];
 
     pub(crate) fn name(self) -> &'static str {
         match self {
             Peers::All => "best peer",
-            Peers::InOrder => "best in order",
+            Peers::Alike => "best alike",
             Peers::Jdk => "best of the JDK",
         }
     }
@@ -34,7 +34,7 @@ impl Peers {
     fn contain(self, one: &Contestant) -> bool {
         let counts = match self {
             Peers::All => true,
-            Peers::InOrder => one.order == Order::Fifo,
+            Peers::Alike => one.promise == Promise::Same,
             Peers::Jdk => one.home == Home::Jdk,
         };
         counts && one.home != Home::Us
@@ -87,8 +87,9 @@ impl Column<'_> {
         let peers = all.iter().enumerate().filter(|(_, one)| peers.contain(one));
         let figures = peers.filter_map(|(index, _)| Some((index, self.figure(index)?.median)));
         let (index, median) = figures.min_by(|one, other| one.1.total_cmp(&other.1))?;
-        let ours = self.ours(all).map(|ours| ours.median).filter(|ours| *ours > 0.0);
-        Some(Best { index, median, ratio: ours.map(|ours| median / ours) })
+        let grain = self.measured.workload.metrics[self.metric].grain;
+        let ours = self.ours(all).map(|ours| ours.median.max(grain)).filter(|ours| *ours > 0.0);
+        Some(Best { index, median, ratio: ours.map(|ours| median.max(grain) / ours) })
     }
 }
 
@@ -107,10 +108,24 @@ pub(crate) fn columns(measured: &[Measured]) -> Vec<Column<'_>> {
 }
 
 /// The contestants that have a row in a table of these.
-pub(crate) fn rows(all: &[Contestant], measured: &[Measured]) -> Vec<usize> {
-    let takes_part =
-        |index: &usize| measured.iter().any(|one| one.rows.iter().any(|row| row.index == *index));
+pub(crate) fn rows(all: &[Contestant], columns: &[Column]) -> Vec<usize> {
+    let has = |column: &Column, index| column.measured.rows.iter().any(|row| row.index == index);
+    let takes_part = |index: &usize| columns.iter().any(|column| has(column, *index));
     (0..all.len()).filter(takes_part).collect()
+}
+
+/// A table of curves: a line for each point, a column for each contestant. The heading comes first.
+pub(crate) fn points(all: &[Contestant], measured: &[Measured], metric: usize) -> Vec<Vec<String>> {
+    let Some(workload) = measured.first().map(|first| first.workload) else { return Vec::new() };
+    let rows = rows(all, &columns(measured));
+    let names = rows.iter().map(|index| all[*index].name.to_owned());
+    let corner = workload.metrics[metric].name.to_owned();
+    let mut lines: Vec<Vec<String>> = vec![std::iter::once(corner).chain(names).collect()];
+    for measured in measured {
+        let cells = rows.iter().map(|index| Column { measured, metric }.cell(*index));
+        lines.push(std::iter::once(workload.heading(&measured.case)).chain(cells).collect());
+    }
+    lines
 }
 
 /// With whom it is worth comparing: what says the same as another is left out.
@@ -121,7 +136,7 @@ pub(crate) fn comparisons(all: &[Contestant], columns: &[Column]) -> Vec<Peers> 
     };
     let worth = |peers: &Peers| match peers {
         Peers::All => true,
-        Peers::InOrder => best(Peers::InOrder) != best(Peers::All),
+        Peers::Alike => best(Peers::Alike) != best(Peers::All),
         Peers::Jdk => best(Peers::Jdk).iter().any(Option::is_some),
     };
     Peers::EACH.into_iter().filter(worth).collect()
@@ -149,6 +164,15 @@ pub(crate) fn failures(all: &[Contestant], measured: &[Measured]) -> Vec<String>
         }
     }
     failures
+}
+
+/// The largest share of the machine that others used, if that was enough to spoil figures.
+pub(crate) fn disturbance<'a>(measured: impl Iterator<Item = &'a Measured>) -> Option<String> {
+    let most = measured.filter_map(|one| one.others).fold(0.0, f64::max);
+    (most > 0.1).then(|| {
+        let share = 100.0 * most;
+        format!("The machine was busy with other things: up to {share:.0} % of it. Ratios may be wrong.")
+    })
 }
 
 /// In how many figures we are at least level with the best of each.

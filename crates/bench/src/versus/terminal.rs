@@ -13,13 +13,14 @@ pub(crate) fn workload(all: &[Contestant], measured: &[Measured]) -> String {
     let Some(first) = measured.first() else { return String::new() };
     let mut text = format!("{} ({}, less is better)\n", first.workload.title, first.workload.metrics[0].unit);
     text.push_str(&wrapped(first.workload.about));
-    for columns in divided(all, measured, &table::columns(measured)) {
-        text.push('\n');
-        text.push_str(&aligned(&lines(all, measured, &columns)));
-    }
-    let columns = table::columns(measured);
-    let in_order = table::comparisons(all, &columns).contains(&Peers::InOrder);
-    let marks = if in_order { "* best peer, + best peer that keeps order; " } else { "* best peer; " };
+    let marks = if first.workload.axis.is_some() {
+        for metric in 0..first.workload.metrics.len() {
+            _ = write!(text, "\n{}", aligned(&table::points(all, measured, metric)));
+        }
+        String::new()
+    } else {
+        tables(&mut text, all, &table::columns(measured))
+    };
     _ = writeln!(text, "\n{marks}{}", table::circumstances(measured));
     for failure in table::failures(all, measured) {
         _ = writeln!(text, "failed: {failure}");
@@ -27,10 +28,20 @@ pub(crate) fn workload(all: &[Contestant], measured: &[Measured]) -> String {
     text
 }
 
+/// Returns what the marks in them mean.
+fn tables(text: &mut String, all: &[Contestant], columns: &[Column]) -> String {
+    for part in divided(all, columns) {
+        _ = write!(text, "\n{}", aligned(&lines(all, &part)));
+    }
+    let alike = table::comparisons(all, columns).contains(&Peers::Alike);
+    let marks = if alike { "* best peer, + best of those that promise the same" } else { "* best peer" };
+    format!("{marks}\n")
+}
+
 /// Columns that fit beside each other. What belongs together stays together if it can.
-fn divided<'a>(all: &[Contestant], measured: &[Measured], columns: &[Column<'a>]) -> Vec<Vec<Column<'a>>> {
+fn divided<'a>(all: &[Contestant], columns: &[Column<'a>]) -> Vec<Vec<Column<'a>>> {
     let fits = |columns: &[Column]| {
-        let text = aligned(&lines(all, measured, columns));
+        let text = aligned(&lines(all, columns));
         text.lines().all(|line| line.chars().count() <= WIDTH)
     };
     if columns.len() == 1 || fits(columns) {
@@ -42,11 +53,11 @@ fn divided<'a>(all: &[Contestant], measured: &[Measured], columns: &[Column<'a>]
         let middle = columns.len() / 2;
         parts = vec![&columns[..middle], &columns[middle..]];
     }
-    parts.into_iter().flat_map(|part| divided(all, measured, part)).collect()
+    parts.into_iter().flat_map(|part| divided(all, part)).collect()
 }
 
 /// The cells of a table, headings first.
-fn lines(all: &[Contestant], measured: &[Measured], columns: &[Column]) -> Vec<Vec<String>> {
+fn lines(all: &[Contestant], columns: &[Column]) -> Vec<Vec<String>> {
     let line = |head: String, cell: &dyn Fn(&Column) -> String| {
         std::iter::once(head).chain(columns.iter().map(cell)).collect::<Vec<_>>()
     };
@@ -56,12 +67,12 @@ fn lines(all: &[Contestant], measured: &[Measured], columns: &[Column]) -> Vec<V
         |column: &Column, row: usize| column.parts().get(row).map_or("  ".into(), |part| format!("{part}  "));
     let mut lines: Vec<_> =
         (0..height).map(|row| line(String::new(), &|column| heading(column, row))).collect();
-    for index in table::rows(all, measured) {
+    for index in table::rows(all, columns) {
         let cell = |column: &Column| {
             let is_best = |peers| column.best(all, peers).is_some_and(|best| best.index == index);
             let mark = match () {
                 () if is_best(Peers::All) => '*',
-                () if is_best(Peers::InOrder) => '+',
+                () if is_best(Peers::Alike) => '+',
                 () => ' ',
             };
             format!("{} {mark}", column.cell(index))
@@ -100,27 +111,34 @@ pub(crate) fn summary(all: &[Contestant], measured: &[&Measured]) -> String {
         (0..measured.workload.metrics.len()).map(of)
     };
     let columns: Vec<Column> = measured.iter().flat_map(|one| each(one)).collect();
-    let mut lines = vec![["", "us", "best peer / us", "", "in order", "JDK"].map(str::to_owned).to_vec()];
+    let heading = ["", "us", "best / us", "alike / us", "JDK / us"].map(str::to_owned);
+    let mut lines = vec![heading.to_vec()];
     for column in &columns {
         let workload = column.measured.workload;
-        let ratio = |peers| {
-            let ratio = column.best(all, peers).and_then(|best| best.ratio);
-            ratio.map_or("-".into(), |ratio| format!("{ratio:.2}"))
-        };
         let ours = column.ours(all).map_or("-".into(), |ours| number(ours.median));
-        let name = column.best(all, Peers::All).map_or("", |best| all[best.index].name);
-        lines.push(vec![
+        let mut line = vec![
             format!("{} {}", workload.key, column.parts().join(" ")),
             format!("{ours} {}", workload.metrics[column.metric].unit),
-            ratio(Peers::All),
-            // On the left, where the ratio ends.
-            format!("{name:<20}"),
-            ratio(Peers::InOrder),
-            ratio(Peers::Jdk),
-        ]);
+        ];
+        line.extend(Peers::EACH.map(|peers| {
+            let ratio = column.best(all, peers).and_then(|best| best.ratio);
+            ratio.map_or("-".into(), |ratio| format!("{ratio:.2}"))
+        }));
+        lines.push(line);
     }
+    // The names go last, where the longest may be cut.
+    let table = aligned(&lines);
+    let names =
+        columns.iter().map(|column| column.best(all, Peers::All).map_or("", |best| all[best.index].name));
+    let names = std::iter::once("best peer").chain(names);
+    let table: Vec<String> =
+        table.lines().zip(names).map(|(line, name)| format!("{line}  {name}\n")).collect();
     let verdict = table::verdict(all, &columns);
-    format!("Summary (above 1: we are ahead)\n\n{}\n{}", aligned(&lines), wrapped(&verdict))
+    let disturbance =
+        table::disturbance(measured.iter().copied()).map_or(String::new(), |what| wrapped(&what));
+    let about = "Above 1 we are ahead. Alike are those that promise the same: tasks begin in the order in which they \
+                 came, timers are taken out when they are cancelled.";
+    format!("Summary\n{}\n{}\n{}{disturbance}", wrapped(about), table.concat(), wrapped(&verdict))
 }
 
 /// Words in lines that fit.

@@ -6,7 +6,7 @@ use std::rc::Rc;
 
 use super::jdk::{self, Classes, Kind};
 use super::process::Process;
-use super::{Home, Order};
+use super::{Home, Promise};
 use crate::workloads::{self, Body, Case, Failure, Outcome};
 
 pub(crate) struct Field {
@@ -19,18 +19,18 @@ pub(crate) struct Field {
 impl Field {
     pub(crate) fn new(quick: bool) -> Field {
         let mut contestants: Vec<Contestant> = Vec::new();
-        for super::Entry { name, order, .. } in super::entries() {
+        for super::Entry { name, promise, .. } in super::entries() {
             // A name has several entries if it has pools and queues, or timers.
             if !contestants.iter().any(|one| one.name == name) {
-                let home = if name == super::US { Home::Us } else { Home::Rust };
-                contestants.push(Contestant::new(name, home, order, How::Rust));
+                let home = if name.starts_with(super::US) { Home::Us } else { Home::Rust };
+                contestants.push(Contestant::new(name, home, promise, How::Rust));
             }
         }
         let jdk = jdk::version().and_then(|version| Ok((version, Rc::new(Classes::compile(quick)?))));
         let jdk = jdk.map(|(version, classes)| {
             let one = |kind: &'static Kind| {
                 let how = How::Jdk(kind, Rc::clone(&classes));
-                Contestant::new(kind.name, Home::Jdk, kind.order, how)
+                Contestant::new(kind.name, Home::Jdk, kind.promise, how)
             };
             contestants.extend(jdk::KINDS.iter().map(one));
             version
@@ -43,7 +43,7 @@ impl Field {
 pub(crate) struct Contestant {
     pub(crate) name: &'static str,
     pub(crate) home: Home,
-    pub(crate) order: Order,
+    pub(crate) promise: Promise,
     how: How,
     state: RefCell<State>,
 }
@@ -62,8 +62,8 @@ enum State {
 }
 
 impl Contestant {
-    fn new(name: &'static str, home: Home, order: Order, how: How) -> Contestant {
-        Contestant { name, home, order, how, state: RefCell::new(State::Resting) }
+    fn new(name: &'static str, home: Home, promise: Promise, how: How) -> Contestant {
+        Contestant { name, home, promise, how, state: RefCell::new(State::Resting) }
     }
 
     /// Its process, while it has one.

@@ -4,7 +4,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-use super::Order;
+use super::Promise;
 
 const SOURCE: &str = include_str!("../jdk/Versus.java");
 
@@ -15,7 +15,7 @@ pub(super) struct Kind {
     pub(super) name: &'static str,
     /// How there.
     pub(super) kind: &'static str,
-    pub(super) order: Order,
+    pub(super) promise: Promise,
     /// The keys of the cases that it can do: to ask would take a virtual machine.
     pub(super) keys: &'static [&'static str],
 }
@@ -46,20 +46,25 @@ const LINKED: &[&str] = &[
     "growth-queued",
 ];
 
-const fn kind(name: &'static str, kind: &'static str, order: Order, keys: &'static [&'static str]) -> Kind {
-    Kind { name, kind, order, keys }
+const fn kind(
+    name: &'static str,
+    kind: &'static str,
+    promise: Promise,
+    keys: &'static [&'static str],
+) -> Kind {
+    Kind { name, kind, promise, keys }
 }
 
 pub(super) static KINDS: [Kind; 9] = [
-    kind("JDK linked", "linked", Order::Fifo, LINKED),
-    kind("JDK transfer", "transfer", Order::Fifo, FIXED),
-    kind("JDK array", "array", Order::Fifo, &["bounded", "rejection"]),
-    kind("JDK cached", "synchronous", Order::Fifo, &["elastic", "bounded-elastic"]),
-    kind("JDK ForkJoin", "forkjoin", Order::Any, FIXED),
-    kind("JDK queues", "queue", Order::Fifo, &["queues"]),
-    kind("JDK transfer queue", "transfer-queue", Order::Fifo, &["queues"]),
-    kind("JDK scheduled", "scheduled", Order::Fifo, &["timers", "lateness"]),
-    kind("JDK pinned lanes", "pinned", Order::Fifo, &["bounded-elastic"]),
+    kind("JDK linked", "linked", Promise::Same, LINKED),
+    kind("JDK transfer", "transfer", Promise::Same, FIXED),
+    kind("JDK array", "array", Promise::Same, &["bounded", "rejection"]),
+    kind("JDK cached", "synchronous", Promise::Same, &["elastic", "bounded-elastic"]),
+    kind("JDK ForkJoin", "forkjoin", Promise::Other, FIXED),
+    kind("JDK queues", "queue", Promise::Same, &["queues"]),
+    kind("JDK transfer queue", "transfer-queue", Promise::Same, &["queues"]),
+    kind("JDK scheduled", "scheduled", Promise::Same, &["timers", "lateness"]),
+    kind("JDK pinned lanes", "pinned", Promise::Same, &["bounded-elastic"]),
 ];
 
 /// The compiled source, which is removed in the end.

@@ -60,7 +60,7 @@ impl Shape {
 /// A pool of threads, as the workloads use it. All calls are to what its users would call.
 pub(crate) trait Pool: Send + Sync + Sized + 'static {
     const NAME: &'static str;
-    const ORDER: Order = Order::Fifo;
+    const PROMISE: Promise = Promise::Same;
     type Handle: Send + 'static;
 
     /// None: it has no such shape.
@@ -77,11 +77,13 @@ pub(crate) trait Pool: Send + Sync + Sized + 'static {
     fn close(self);
 }
 
-/// In which order tasks begin. What need not keep an order can be faster.
+/// What users may rely on. What promises less can be faster.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Order {
-    Fifo,
-    Any,
+pub(crate) enum Promise {
+    /// Tasks begin in the order in which they came; a timer is taken out when it is cancelled, and is due to the
+    /// microsecond.
+    Same,
+    Other,
 }
 
 /// Where a contestant comes from.
@@ -120,6 +122,7 @@ pub(crate) trait Queue: 'static {
 /// What runs tasks later, as the workloads use it.
 pub(crate) trait Timers: Sized + 'static {
     const NAME: &'static str;
+    const PROMISE: Promise = Promise::Same;
     type Key;
 
     fn new(workers: usize) -> Self;
@@ -146,27 +149,27 @@ pub(crate) trait Elastic: Sized + 'static {
 /// What can be measured in this process under a name.
 struct Entry {
     name: &'static str,
-    order: Order,
+    promise: Promise,
     run: fn(&Case) -> Outcome,
 }
 
 fn pool<P: Pool>() -> Entry {
-    Entry { name: P::NAME, order: P::ORDER, run: workloads::run::<P> }
+    Entry { name: P::NAME, promise: P::PROMISE, run: workloads::run::<P> }
 }
 
 fn queue<Q: Queue>() -> Entry {
-    Entry { name: Q::NAME, order: Order::Fifo, run: workloads::run_queue::<Q> }
+    Entry { name: Q::NAME, promise: Promise::Same, run: workloads::run_queue::<Q> }
 }
 
 fn timers<T: Timers>() -> Entry {
-    Entry { name: T::NAME, order: Order::Fifo, run: workloads::run_timers::<T> }
+    Entry { name: T::NAME, promise: T::PROMISE, run: workloads::run_timers::<T> }
 }
 
 fn elastic<E: Elastic>() -> Entry {
-    Entry { name: E::NAME, order: Order::Fifo, run: workloads::run_elastic::<E> }
+    Entry { name: E::NAME, promise: Promise::Same, run: workloads::run_elastic::<E> }
 }
 
-/// How we are called.
+/// How all names of ours begin.
 const US: &str = Millpond::NAME;
 
 /// We first. A name may come several times, with something of another kind.

@@ -6,7 +6,7 @@ use qubit_executor::TaskHandle;
 use qubit_executor::service::ExecutorService;
 use qubit_thread_pool::FixedThreadPool;
 
-use super::{Order, Pool, Shape};
+use super::{Pool, Promise, Shape};
 
 pub(super) struct Qubit(FixedThreadPool);
 
@@ -23,7 +23,7 @@ fn again(f: impl FnOnce() + Send + 'static) -> impl FnMut() -> Result<(), Infall
 
 impl Pool for Qubit {
     const NAME: &'static str = "qubit";
-    const ORDER: Order = Order::Any;
+    const PROMISE: Promise = Promise::Other;
     type Handle = TaskHandle<(), Infallible>;
 
     fn new(shape: Shape) -> Option<Self> {

@@ -294,13 +294,18 @@ final class Versus {
 
     static double[] fire(Case c, ExecutorService pool) throws Exception {
         started(pool, c.workers);
+        // A few tasks are done again and again, for a time that can be measured.
+        long times = Math.max(1, 20_000 / c.size);
         long before = total();
-        long begin = c.producers == 1 ? produce(c, pool, 0) : produceTogether(c, pool);
-        await(before, c.size);
-        long elapsed = System.nanoTime() - begin;
+        long elapsed = 0;
+        for (long time = 1; time <= times; time++) {
+            long begin = c.producers == 1 ? produce(c, pool, 0) : produceTogether(c, pool);
+            await(before, time * c.size);
+            elapsed += System.nanoTime() - begin;
+        }
         close(pool);
-        check(before, c.size);
-        return new double[] {(double) elapsed / c.size};
+        check(before, times * c.size);
+        return new double[] {(double) elapsed / (times * c.size)};
     }
 
     static long produce(Case c, ExecutorService pool, int producer) {
@@ -697,9 +702,26 @@ final class Versus {
     static double[] timers(Case c) throws Exception {
         ScheduledThreadPoolExecutor pool = scheduled(c);
         SplittableRandom random = new SplittableRandom(1);
-        long[] delays = random.longs(c.size, 60_000_000_000L, 120_000_000_000L).toArray();
-        Future<?>[] keys = new Future<?>[delays.length];
         long before = total();
+        // The threads start with the first timers.
+        inAndOut(pool, 2 * c.workers, random);
+        // A few are done again and again, for a time that can be measured.
+        long times = Math.max(1, 10_000 / c.size);
+        double[] nanos = new double[2];
+        for (long time = 0; time < times; time++) {
+            long[] once = inAndOut(pool, c.size, random);
+            nanos[0] += once[0];
+            nanos[1] += once[1];
+        }
+        close(pool);
+        check(before, 0);
+        return new double[] {nanos[0] / (times * c.size), nanos[1] / (times * c.size)};
+    }
+
+    /** How long it takes to insert and to cancel so many. */
+    static long[] inAndOut(ScheduledThreadPoolExecutor pool, long size, SplittableRandom random) {
+        long[] delays = random.longs(size, 60_000_000_000L, 120_000_000_000L).toArray();
+        Future<?>[] keys = new Future<?>[delays.length];
         long begin = System.nanoTime();
         for (int i = 0; i < delays.length; i++) {
             keys[i] = pool.schedule(Versus::count, delays[i], TimeUnit.NANOSECONDS);
@@ -715,17 +737,14 @@ final class Versus {
         for (Future<?> key : keys) {
             key.cancel(false);
         }
-        long cancelled = System.nanoTime() - begin;
-        close(pool);
-        check(before, 0);
-        return new double[] {(double) inserted / c.size, (double) cancelled / c.size};
+        return new long[] {inserted, System.nanoTime() - begin};
     }
 
     static double[] lateness(Case c) throws Exception {
         Set<Long> others = ids();
         ScheduledThreadPoolExecutor pool = scheduled(c);
         long[] late = new long[(int) c.size];
-        long first = System.nanoTime() + 100_000_000 + 2_000 * c.size;
+        long first = System.nanoTime() + 250_000_000 + 2_000 * c.size;
         long before = total();
         for (int i = 0; i < late.length; i++) {
             int mine = i;

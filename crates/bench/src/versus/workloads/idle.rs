@@ -11,8 +11,9 @@ pub(crate) static IDLE: Workload = Workload {
     key: "idle",
     title: "12b. Processor time of an idle pool",
     about: "Processor time of the pool's threads over two seconds without work, or a fifth of a second in a quick \
-            run, once they have worked. It contains what they do before they sleep.",
-    metrics: &[Metric { name: "", unit: "µs" }],
+            run, once they have worked. It contains what they do before they sleep. Below 10 µs they \
+            count as equal.",
+    metrics: &[Metric::above(10.0, "", "µs")],
     axis: None,
     cases: |plan: &Plan| plan.line("idle", "", plan.size(2_000, 200)).into_iter().take(1).collect(),
 };

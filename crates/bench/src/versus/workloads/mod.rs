@@ -46,8 +46,9 @@ impl Workload {
 
     /// At least so many rounds, if `usual` is how many the others have.
     pub(crate) fn rounds(&self, usual: usize) -> usize {
-        // It waits for seconds, and has nothing that could be disturbed much.
-        if self.key == idle::IDLE.key { usual.min(3) } else { usual }
+        // They take long, and have nothing that could be disturbed much.
+        let few = self.key == idle::IDLE.key || self.key == memory::MEMORY.key;
+        if few { usual.min(3) } else { usual }
     }
 
     /// Whether each measurement needs a process that has done nothing before.
@@ -60,6 +61,18 @@ pub(crate) struct Metric {
     /// Empty if there is only one.
     pub(crate) name: &'static str,
     pub(crate) unit: &'static str,
+    /// Figures below that count as equal to it in comparisons.
+    pub(crate) grain: f64,
+}
+
+impl Metric {
+    const fn new(name: &'static str, unit: &'static str) -> Metric {
+        Metric { name, unit, grain: 0.0 }
+    }
+
+    const fn above(grain: f64, name: &'static str, unit: &'static str) -> Metric {
+        Metric { name, unit, grain }
+    }
 }
 
 /// How much is to be done.
@@ -230,7 +243,7 @@ pub(crate) fn all() -> [&'static Workload; 15] {
 
 /// Reads what another process tells: "ok" and the figures, "none", or "wrong" and what went wrong.
 pub(crate) fn answer(line: &str) -> Outcome {
-    let wrong = || Failure::Wrong(if line.is_empty() { "the process has ended" } else { line }.to_owned());
+    let wrong = || Failure::Wrong(line.trim_start_matches("wrong ").to_owned());
     match line.split_once(' ').unwrap_or((line, "")) {
         ("none", _) => Err(Failure::NotOffered),
         ("ok", figures) => figures.split(' ').map(|figure| figure.parse().map_err(|_| wrong())).collect(),

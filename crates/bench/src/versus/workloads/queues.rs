@@ -11,7 +11,7 @@ pub(crate) static QUEUES: Workload = Workload {
     key: "queues",
     title: "10. Queues alone",
     about: "Time per item, for so many threads that put and so many that take. The bound is 1024.",
-    metrics: &[Metric { name: "", unit: "ns" }],
+    metrics: &[Metric::new("", "ns")],
     axis: None,
     cases: |plan: &Plan| {
         let (size, slow) = (plan.size(1_000_000, 100_000), plan.size(20_000, 2_000));
