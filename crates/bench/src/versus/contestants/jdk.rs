@@ -78,7 +78,7 @@ impl Classes {
     /// An error tells why there is no JDK.
     pub(super) fn compile(quick: bool) -> Result<Classes, String> {
         let directory = std::env::temp_dir().join(format!("millpond-versus-{}", std::process::id()));
-        let classes = Classes { directory, warm_up: if quick { 700 } else { 2000 } };
+        let classes = Classes { directory, warm_up: if quick { 1000 } else { 3000 } };
         compile(&classes.directory)?;
         Ok(classes)
     }

@@ -10,7 +10,7 @@ use std::thread;
 use std::time::Duration;
 
 /// A case takes a few seconds at most, with warming up; lost tasks are noticed after twenty.
-const LIMIT: Duration = Duration::from_secs(60);
+const LIMIT: Duration = Duration::from_secs(40);
 
 pub(super) struct Process {
     child: Child,
