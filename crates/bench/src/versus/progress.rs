@@ -28,7 +28,7 @@ impl Teller {
         self.case += 1;
         self.label = format!("{} {}", workload.key, workload.heading(case));
         let seconds = left.as_secs();
-        self.left = format!("about {}:{:02} min left", seconds / 60, seconds % 60);
+        self.left = format!("up to {}:{:02} min left", seconds / 60, seconds % 60);
         if !self.terminal {
             eprintln!("{}", self.line());
         }

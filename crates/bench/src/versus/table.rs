@@ -1,7 +1,7 @@
 //! What was measured, as the tables show it: columns of figures, and who is ahead.
 
+use crate::contestants::Home;
 use crate::contestants::field::Contestant;
-use crate::contestants::{Home, Promise};
 use crate::measure::{Figure, Measured};
 
 /// One column of a table: a metric of a case.
@@ -31,10 +31,10 @@ impl Peers {
         }
     }
 
-    fn contain(self, one: &Contestant) -> bool {
+    fn contain(self, one: &Contestant, workload: &str) -> bool {
         let counts = match self {
             Peers::All => true,
-            Peers::Alike => one.promise == Promise::Same,
+            Peers::Alike => one.promise.is_ours(workload),
             Peers::Jdk => one.home == Home::Jdk,
         };
         counts && one.home != Home::Us
@@ -84,7 +84,8 @@ impl Column<'_> {
     }
 
     pub(crate) fn best(&self, all: &[Contestant], peers: Peers) -> Option<Best> {
-        let peers = all.iter().enumerate().filter(|(_, one)| peers.contain(one));
+        let key = self.measured.workload.key;
+        let peers = all.iter().enumerate().filter(|(_, one)| peers.contain(one, key));
         let figures = peers.filter_map(|(index, _)| Some((index, self.figure(index)?.median)));
         let (index, median) = figures.min_by(|one, other| one.1.total_cmp(&other.1))?;
         let grain = self.measured.workload.metrics[self.metric].grain;

@@ -67,7 +67,7 @@ pub(super) static KINDS: [Kind; 9] = [
     kind("JDK pinned lanes", "pinned", Promise::Same, &["bounded-elastic"]),
 ];
 
-/// The compiled source, which is removed in the end.
+/// The compiled source, beside this program.
 pub(super) struct Classes {
     directory: PathBuf,
     /// For how long the first case of a process is done before it counts, in milliseconds.
@@ -77,10 +77,11 @@ pub(super) struct Classes {
 impl Classes {
     /// An error tells why there is no JDK.
     pub(super) fn compile(quick: bool) -> Result<Classes, String> {
-        let directory = std::env::temp_dir().join(format!("millpond-versus-{}", std::process::id()));
-        let classes = Classes { directory, warm_up: if quick { 1000 } else { 3000 } };
-        compile(&classes.directory)?;
-        Ok(classes)
+        let program =
+            std::env::current_exe().map_err(|error| format!("no directory for the classes: {error}"))?;
+        let directory = program.with_file_name("versus-jdk");
+        compile(&directory)?;
+        Ok(Classes { directory, warm_up: if quick { 1000 } else { 3000 } })
     }
 
     pub(super) fn command(&self) -> Command {
@@ -88,13 +89,6 @@ impl Classes {
         command.args(["-Xms1g", "-Xmx2g", "-cp"]).arg(&self.directory);
         command.args(["Versus", &self.warm_up.to_string()]);
         command
-    }
-}
-
-impl Drop for Classes {
-    fn drop(&mut self) {
-        // What cannot be removed was perhaps never made.
-        _ = fs::remove_dir_all(&self.directory);
     }
 }
 

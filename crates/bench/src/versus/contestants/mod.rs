@@ -80,10 +80,26 @@ pub(crate) trait Pool: Send + Sync + Sized + 'static {
 /// What users may rely on. What promises less can be faster.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Promise {
-    /// Tasks begin in the order in which they came; a timer is taken out when it is cancelled, and is due to the
-    /// microsecond.
+    /// What we promise: tasks begin in the order in which they came; a timer is taken out when it is cancelled, and
+    /// is due to the microsecond.
     Same,
+    /// A cancelled timer stays until it is due.
+    LazyCancel,
+    /// Timers are due to the millisecond.
+    Coarse,
     Other,
+}
+
+impl Promise {
+    /// Whether it is ours, as far as a workload is about it.
+    pub(crate) fn is_ours(self, workload: &str) -> bool {
+        match self {
+            Promise::Same => true,
+            Promise::LazyCancel => workload != "timers",
+            Promise::Coarse => workload != "lateness",
+            Promise::Other => false,
+        }
+    }
 }
 
 /// Where a contestant comes from.

@@ -10,7 +10,7 @@ pub(super) struct Scheduled(ScheduledThreadPool);
 
 impl Timers for Scheduled {
     const NAME: &'static str = "scheduled-thread-pool";
-    const PROMISE: Promise = Promise::Other;
+    const PROMISE: Promise = Promise::LazyCancel;
     type Key = JobHandle;
 
     fn new(workers: usize) -> Self {

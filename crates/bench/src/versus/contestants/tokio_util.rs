@@ -32,7 +32,7 @@ async fn pump(queue: Arc<Mutex<Queue>>) {
 
 impl Timers for Delays {
     const NAME: &'static str = "tokio-util DelayQueue";
-    const PROMISE: Promise = Promise::Other;
+    const PROMISE: Promise = Promise::Coarse;
     type Key = Key;
 
     fn new(workers: usize) -> Self {
