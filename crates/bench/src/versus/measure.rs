@@ -19,7 +19,7 @@ impl Schedule {
     /// A quick run is to end within three minutes, a whole one within fifteen: some of that is for what the last
     /// rounds take beyond their time.
     pub(crate) fn new(quick: bool, cases: usize) -> Schedule {
-        let (seconds, least, most) = if quick { (140, 3, 7) } else { (720, 5, 21) };
+        let (seconds, least, most) = if quick { (120, 3, 7) } else { (720, 5, 21) };
         Schedule { begin: Instant::now(), whole: Duration::from_secs(seconds), cases, least, most }
     }
 
@@ -85,8 +85,9 @@ impl Row {
         if rounds.is_empty() {
             return None;
         }
-        let quarter = |number: usize| rounds.get((rounds.len() - 1) * number / 4).copied();
-        let (low, high) = (quarter(1)?, quarter(3)?);
+        // Of three rounds or fewer these are the extremes.
+        let quarter = (rounds.len() - 1) / 4;
+        let (low, high) = (rounds[quarter], rounds[rounds.len() - 1 - quarter]);
         Some(Figure { median: median(&rounds), low, high })
     }
 }

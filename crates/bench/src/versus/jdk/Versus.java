@@ -5,6 +5,7 @@ import java.util.ArrayList;
 import java.util.Arrays;
 import java.util.HashSet;
 import java.util.List;
+import java.util.Queue;
 import java.util.Set;
 import java.util.SplittableRandom;
 import java.util.concurrent.*;
@@ -169,26 +170,36 @@ final class Versus {
 
     // Counting: one counter per thread of a pool, on its own cache lines, and plain writes.
 
-    /** More than the threads that live at a time. */
-    static final int SLOTS = 256;
+    /** More than the threads that live at a time, and one for those that have none of their own. */
+    static final int SLOTS = 1024;
     static final int STRIDE = 16;
-    static final AtomicLongArray TALLY = new AtomicLongArray((SLOTS + 2) * STRIDE);
-    static final AtomicInteger NEXT = new AtomicInteger();
+    static final AtomicLongArray TALLY = new AtomicLongArray((SLOTS + 1) * STRIDE);
+    static final AtomicInteger USED = new AtomicInteger(1);
+    /** Places of threads that have ended. What they counted stays. */
+    static final Queue<Integer> FREE = new ConcurrentLinkedQueue<>();
 
-    /** A thread that has a slot which no other one writes to: when the slots begin anew, the first have ended. */
+    static int takePlace() {
+        Integer free = FREE.poll();
+        return free != null ? free : (1 + USED.getAndIncrement()) * STRIDE;
+    }
+
+    /** A thread that has a place in the tally which no other one writes to while it lives. */
     interface Counting {
         int place();
-
-        static int next() {
-            return (2 + NEXT.getAndIncrement() % SLOTS) * STRIDE;
-        }
     }
 
     static final class Hand extends Thread implements Counting {
-        private final int place = Counting.next();
+        private int place;
 
         Hand(Runnable body) {
             super(body);
+        }
+
+        @Override
+        public void run() {
+            place = takePlace();
+            super.run();
+            FREE.add(place);
         }
 
         @Override
@@ -198,10 +209,17 @@ final class Versus {
     }
 
     static final class ForkHand extends ForkJoinWorkerThread implements Counting {
-        private final int place = Counting.next();
+        private int place;
 
         ForkHand(ForkJoinPool pool) {
             super(pool);
+        }
+
+        @Override
+        public void run() {
+            place = takePlace();
+            super.run();
+            FREE.add(place);
         }
 
         @Override
@@ -222,7 +240,7 @@ final class Versus {
 
     static long total() {
         long sum = 0;
-        for (int slot = 1; slot <= SLOTS + 1; slot++) {
+        for (int slot = 1; slot <= USED.get(); slot++) {
             sum += TALLY.get(slot * STRIDE);
         }
         return sum;
