@@ -433,19 +433,26 @@ impl Whole<'_> {
         if place < first || place >= self.end() {
             return None;
         }
-        // A place is only believed if a task begins there: we walk to it from the beginning of its segment.
+        // A place is only believed if a task begins there: we walk to it from the beginning of its segment. It may be
+        // one of another queue, and inside of the last task here: so we look at nothing behind it.
         let mut position = first.max(place - place % WORDS as u64);
-        loop {
+        while position < place {
             // SAFETY: as in `walk`; tasks begin at the head, and at the beginning of each later segment.
             unsafe {
                 let spot = self.spot(position);
-                match spot.lies() {
-                    Lies::Task(found) if position == place && found == id => return self.take(spot),
-                    Lies::End => return None,
-                    _ if position >= place => return None,
-                    _ => position += spot.words() as u64,
+                if spot.lies() == Lies::End {
+                    return None;
                 }
+                position += spot.words() as u64;
             }
+        }
+        if position > place {
+            return None;
+        }
+        // SAFETY: as before, and the place is before `end`.
+        unsafe {
+            let spot = self.spot(place);
+            if spot.lies() == Lies::Task(id) { self.take(spot) } else { None }
         }
     }
 
