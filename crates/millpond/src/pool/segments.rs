@@ -91,6 +91,13 @@ impl Segment {
         NonNull::from(Box::leak(segment))
     }
 
+    /// # Safety
+    /// It was made by `new`, and nobody uses it any more.
+    unsafe fn free(segment: NonNull<Segment>) {
+        // SAFETY: the caller says so.
+        drop(unsafe { Box::from_raw(segment.as_ptr()) });
+    }
+
     /// The place of the word `at`.
     ///
     /// # Safety
@@ -115,8 +122,8 @@ pub(super) struct Unused(Vec<NonNull<Segment>>);
 impl Drop for Unused {
     fn drop(&mut self) {
         for segment in self.0.drain(..) {
-            // SAFETY: it was made by `Segment::new`, and whoever put it here has taken it out of the chain.
-            drop(unsafe { Box::from_raw(segment.as_ptr()) });
+            // SAFETY: whoever put it here has taken it out of the chain.
+            unsafe { Segment::free(segment) };
         }
     }
 }
@@ -243,10 +250,9 @@ impl Putting<'_> {
         }
         // SAFETY: it is in `segments`.
         let index = unsafe { Segment::index(last) } + 1;
-        let mut unused = self.unused(0);
-        let next = match unused.0.pop() {
+        let next = match self.used_again() {
             Some(again) => {
-                // SAFETY: `unused` is ours alone.
+                // SAFETY: it is ours alone.
                 unsafe {
                     (*again.as_ptr()).index = index;
                     (*again.as_ptr()).next = None;
@@ -262,17 +268,31 @@ impl Putting<'_> {
         self.all.tail.held.store(self.tail.segments.len(), Ordering::Relaxed);
     }
 
+    /// Takes the oldest segment out of the chain, if the head has left it and `keep` more.
+    fn pop_left(&mut self, keep: u64) -> Option<NonNull<Segment>> {
+        let left = self.all.head.left.load(Ordering::Acquire);
+        let first = *self.tail.segments.front()?;
+        // SAFETY: it is in `segments`.
+        let unused = unsafe { Segment::index(first) } + keep < left;
+        if unused { self.tail.segments.pop_front() } else { None }
+    }
+
+    /// Takes a segment that the head has left out of the chain, and frees the others. Without a list of them: a queue that is
+    /// never long needs no allocator.
+    fn used_again(&mut self) -> Option<NonNull<Segment>> {
+        let mut again = None;
+        while let Some(segment) = self.pop_left(0) {
+            if let Some(older) = again.replace(segment) {
+                // SAFETY: it is out of the chain.
+                unsafe { Segment::free(older) };
+            }
+        }
+        again
+    }
+
     /// Takes the segments that the head has left out of the chain, all but `keep`.
     fn unused(&mut self, keep: u64) -> Unused {
-        let left = self.all.head.left.load(Ordering::Acquire);
-        let mut unused = Vec::new();
-        while let Some(first) = self.tail.segments.front() {
-            // SAFETY: it is in `segments`.
-            if unsafe { Segment::index(*first) } + keep >= left {
-                break;
-            }
-            unused.extend(self.tail.segments.pop_front());
-        }
+        let unused = std::iter::from_fn(|| self.pop_left(keep)).collect();
         self.all.tail.held.store(self.tail.segments.len(), Ordering::Relaxed);
         Unused(unused)
     }
