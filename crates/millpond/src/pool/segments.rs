@@ -20,8 +20,13 @@ use std::ptr::NonNull;
 use crate::sync::{AtomicU64, AtomicUsize, Mutex, MutexGuard, Ordering};
 use crate::task::{LONGEST, Lies, Pack, Spot, Task, TaskId};
 
-/// The words of a segment: 8 KiB, which is some 250 small tasks. In a model a few, so that it comes to the end of one.
-const WORDS: usize = if cfg!(loom) { LONGEST } else { 1024 };
+/// The words of a segment: 8 KiB, which is some 250 small tasks. In a model, and for Miri, few, so that they come to the end
+/// of one.
+const WORDS: usize = match (cfg!(loom), cfg!(miri)) {
+    (true, _) => LONGEST,
+    (_, true) => 64,
+    _ => 1024,
+};
 
 pub(super) struct Segments {
     tail: TailSide,
@@ -533,3 +538,6 @@ impl Drop for Segments {
         drop(Unused(segments.into()));
     }
 }
+
+#[cfg(all(test, not(loom)))]
+pub(super) mod tests;

@@ -287,3 +287,6 @@ unsafe fn copy_words(from: *const Word, to: *mut Word, words: usize) {
 
 const _: () = assert!(size_of::<TrackedTask>() == size_of::<Arc<dyn Tracked>>());
 const _: () = assert!(TRACKED_WORDS <= WORDS && align_of::<TrackedTask>() == align_of::<Word>());
+
+#[cfg(all(test, not(loom)))]
+mod tests;
