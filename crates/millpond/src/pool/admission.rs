@@ -83,7 +83,7 @@ impl PoolCore {
 
     /// The short way for the most common case. If there is no room the long one finds out what to do.
     fn queue_it(self: &Arc<Self>, fifo: &Fifo, task: Task) -> Result<(), Refusal> {
-        task.entered(&self.home);
+        task.entered(self.home.number());
         let id = task.id();
         match fifo.push(task, || self.around()) {
             Ok(around) => self.published(id, around),
@@ -138,7 +138,7 @@ impl PoolCore {
         place: impl FnOnce(Task) -> Result<(), Refusal>,
     ) -> Result<(), Refusal> {
         let counted = Counted::new(self);
-        task.entered(&self.home);
+        task.entered(self.home.number());
         let placed = place(task);
         match &placed {
             Ok(()) => std::mem::forget(counted), // until it is settled
