@@ -342,6 +342,34 @@ impl PoolCore {
         }
     }
 
+    /// The rule rejects a task, the policy gives it back, and nobody wants to hear of it: no more needs to be asked. Only
+    /// for the plain queue.
+    #[inline]
+    pub(super) fn is_overloaded(&self) -> bool {
+        let Feed::Fifo(fifo) = &self.feed else { return false };
+        let seen = self.ctl.load();
+        let load = Load {
+            workers: seen.workers(),
+            core: self.core_size(),
+            maximum: self.maximum(),
+            queue_has_room: false,
+            worker_is_free: false,
+        };
+        self.aborts.load(Ordering::Relaxed)
+            && self.hooks.is_none()
+            && seen.is_running()
+            && growth::admit(self.rule, load) == Admission::Reject
+            && fifo.is_full()
+            && !self.idle.someone_sleeps()
+    }
+
+    /// Gives `task` back, for an overloaded pool.
+    #[inline]
+    pub(super) fn abort(&self, task: Task) -> Rejected {
+        self.counters.rejected();
+        Rejected::new(task, RejectReason::Saturated).by(self.facts())
+    }
+
     /// What an error message wants to know.
     pub(super) fn facts(&self) -> PoolFacts {
         PoolFacts {
