@@ -112,6 +112,12 @@ impl Segment {
 /// Segments that nobody uses any more; dropping it frees them, which is best done without a lock.
 pub(super) struct Unused(Vec<NonNull<Segment>>);
 
+impl Unused {
+    pub(super) fn len(&self) -> usize {
+        self.0.len()
+    }
+}
+
 impl Drop for Unused {
     fn drop(&mut self) {
         for segment in self.0.drain(..) {
@@ -494,6 +500,25 @@ impl Whole<'_> {
     /// Takes the segments out of the chain that are of no use.
     pub(super) fn trim(&mut self) -> Unused {
         self.tail.unused(SPARE)
+    }
+
+    /// Begins anew in a fresh segment, if there is no task. The one in use was the last to be allocated in a burst: as long
+    /// as it lies above all others, the allocator cannot give their memory back to the system.
+    pub(super) fn move_down(&mut self) -> Unused {
+        let index = self.end().div_ceil(WORDS as u64);
+        if self.head.position() != self.end() {
+            return Unused(Vec::new());
+        }
+        let fresh = Segment::new(index);
+        let old = std::mem::replace(&mut self.tail.tail.segments, VecDeque::from([fresh]));
+        self.tail.tail.at = 0;
+        let begin = index * WORDS as u64;
+        *self.head.head = Head { segment: fresh, at: 0, known: begin };
+        let all = self.tail.all;
+        all.tail.held.store(1, Ordering::Relaxed);
+        all.head.left.store(index, Ordering::Release);
+        all.tail.end.store(begin, Ordering::Release);
+        Unused(old.into())
     }
 }
 
