@@ -58,10 +58,10 @@ pub(crate) enum Outcome {
 /// The pool whose queue a task waits in, as far as its handle needs to know.
 pub(crate) trait Home: Send + Sync {
     /// The task was cancelled while it waited: gives its place free, if this pool does that at once.
-    fn cancelled(&self, id: TaskId, place: u64);
+    fn cancelled(&self, id: TaskId, place: &Place);
 
     /// Runs the task on the calling thread if that is a worker of this pool and the task still waits.
-    fn run_here(&self, id: TaskId, place: u64) -> Help;
+    fn run_here(&self, id: TaskId, place: &Place) -> Help;
 }
 
 /// What came of running a task in place.
@@ -473,7 +473,7 @@ impl<T: Send + 'static, W: Work<T> + 'static> Tracked for Core<T, W> {
         drop_quietly(ended.work); // its captures go at once, wherever the empty task still waits
         if let Some(home) = ended.home.and_then(|home| home.upgrade()) {
             // The queue may be the user's own. Whatever it does, whoever waits must be woken.
-            quietly(|| home.cancelled(self.id, self.place.get()));
+            quietly(|| home.cancelled(self.id, &self.place));
         }
         ended.waiter.wake();
         true
@@ -499,7 +499,7 @@ impl<T: Send + 'static, W: Work<T> + 'static> Tracked for Core<T, W> {
 
     fn help(&self) -> Help {
         let home = self.cell.lock().home.as_ref().and_then(Weak::upgrade);
-        home.map_or(Help::Done, |home| home.run_here(self.id, self.place.get()))
+        home.map_or(Help::Done, |home| home.run_here(self.id, &self.place))
     }
 
     fn place(&self) -> &Place {

@@ -16,7 +16,7 @@ use super::roster::Roster;
 use super::stats::Counters;
 use super::worker;
 use crate::ConfigError;
-use crate::handle::{Help, Home};
+use crate::handle::{Help, Home, Place};
 use crate::interrupt::{Interrupted, Interrupter, Sleeper, Wake};
 use crate::sync::{
     Arc, AtomicBool, AtomicU64, AtomicUsize, Mutex, Ordering, Weak, deadline_after, fence, mutant,
@@ -376,7 +376,7 @@ impl PoolCore {
 }
 
 impl Home for PoolCore {
-    fn cancelled(&self, id: TaskId, place: u64) {
+    fn cancelled(&self, id: TaskId, place: &Place) {
         if !self.remove_on_cancel.load(Ordering::Relaxed) {
             return;
         }
@@ -386,7 +386,7 @@ impl Home for PoolCore {
         }
     }
 
-    fn run_here(&self, id: TaskId, place: u64) -> Help {
+    fn run_here(&self, id: TaskId, place: &Place) -> Help {
         worker::run_here(self, id, place)
     }
 }

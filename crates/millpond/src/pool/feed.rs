@@ -13,7 +13,7 @@ use super::fifo::Fifo;
 use super::idle::Idle;
 use super::timed::Timed;
 use crate::clock::Clock;
-use crate::handle::Help;
+use crate::handle::{Help, Place};
 use crate::queue::{BlockingQueue, DelayQueue, Delayed, PriorityBlockingQueue};
 use crate::sync::{Arc, AtomicU64, Ordering as Order, fence};
 use crate::task::{Task, TaskId};
@@ -249,7 +249,7 @@ impl Feed {
     }
 
     /// If the task `id` waits for its time: when somebody who wants to run it should come back.
-    pub(super) fn not_yet(&self, id: TaskId, place: u64) -> Option<Help> {
+    pub(super) fn not_yet(&self, id: TaskId, place: &Place) -> Option<Help> {
         match self {
             Feed::Blocking { queue, always: true, .. } => {
                 let mut due = None;
@@ -266,9 +266,9 @@ impl Feed {
     }
 
     /// Takes the task `id` out of the queue.
-    pub(super) fn remove(&self, id: TaskId, place: Option<u64>) -> Option<Task> {
+    pub(super) fn remove(&self, id: TaskId, place: Option<&Place>) -> Option<Task> {
         match self {
-            Feed::Fifo(fifo) => fifo.remove(id, place),
+            Feed::Fifo(fifo) => fifo.remove(id, place.map(Place::get)),
             Feed::Timed(timed) => timed.remove(id, place),
             _ => self.remove_if(|task| task.id() == id).pop(),
         }
@@ -317,7 +317,7 @@ impl Feed {
             Feed::HandOver => {}
             Feed::Priority(queue, _) => queue.for_each(&mut |task| ids.push(task.id())),
             Feed::Blocking { queue, .. } => queue.for_each(&mut |task| ids.push(task.id())),
-            Feed::Timed(timed) => timed.for_each(|task| ids.push(task.id())),
+            Feed::Timed(timed) => return timed.ids(),
         }
         ids
     }

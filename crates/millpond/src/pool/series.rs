@@ -71,11 +71,11 @@ impl PoolCore {
             && shared.state() == TaskState::Cancelled
             && !mutant("forget_the_place")
         {
-            self.cancelled(id, shared.place().get());
+            self.cancelled(id, shared.place());
         }
         if !self.may_run(timed, true) && !mutant("run_again_regardless") {
             // A3. If it is not there any more, others act on it: a worker, or whoever threw it out.
-            if let Some(series) = timed.take_back(id, Some(shared.place().get())) {
+            if let Some(series) = timed.take_back(id, Some(shared.place())) {
                 series.cancel();
                 series.drop_quietly();
                 self.taken_out();

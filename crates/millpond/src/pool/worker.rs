@@ -11,7 +11,7 @@ use super::hooks::{Hooks, call_quietly};
 use super::idle::{Nap, Rest, Seat};
 use super::roster::Worker;
 use super::timed::Keep;
-use crate::handle::{Help, Outcome, Panic, Payload};
+use crate::handle::{Help, Outcome, Panic, Payload, Place};
 use crate::interrupt::{self, Nested, Sleeper};
 use crate::queue::BlockingQueue;
 use crate::sync::{Arc, Ordering, deadline_after, fence, mutant, thread_local};
@@ -377,7 +377,7 @@ fn drop_panic(panic: Option<Panic>) {
 }
 
 /// Runs the waiting task `id` here, inside what runs now, if this thread is a worker of `pool`.
-pub(super) fn run_here(pool: &PoolCore, id: TaskId, place: u64) -> Help {
+pub(super) fn run_here(pool: &PoolCore, id: TaskId, place: &Place) -> Help {
     let me = WORKER.try_with(|slot| slot.borrow().clone()).ok().flatten();
     let Some((my_pool, worker)) = me.filter(|(mine, _)| std::ptr::eq(&**mine, pool)) else {
         return Help::Done;

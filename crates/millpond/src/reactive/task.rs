@@ -300,7 +300,7 @@ where
             runner.interrupt();
         }
         if let Some(home) = remains.home.take().and_then(|home| home.upgrade()) {
-            quietly(|| home.cancelled(self.id, self.place.get()));
+            quietly(|| home.cancelled(self.id, &self.place));
         }
         remains.bury();
         true
@@ -321,7 +321,7 @@ where
 
     fn help(&self) -> Help {
         let home = self.cell.lock().home.as_ref().and_then(Weak::upgrade);
-        home.map_or(Help::Done, |home| home.run_here(self.id, self.place.get()))
+        home.map_or(Help::Done, |home| home.run_here(self.id, &self.place))
     }
 
     fn place(&self) -> &Place {
