@@ -382,7 +382,10 @@ impl Home for PoolCore {
         }
         if let Some(task) = self.feed.remove(id, Some(place)) {
             self.forget_cancelled(task);
-            self.taken_out();
+            // Of a queue in time one entry is always the last that goes, and whoever takes that one out tells.
+            if !matches!(self.feed, Feed::Timed(_)) || self.feed.is_empty() {
+                self.taken_out();
+            }
         }
     }
 

@@ -172,18 +172,22 @@ impl Feed {
                 queue.offer(task)?;
                 pushed.fetch_add(1, Order::Relaxed);
             }
-            Feed::Timed(timed) => timed.insert(task, timed.clock().tick()),
+            Feed::Timed(timed) => {
+                timed.insert(task, timed.clock().tick());
+                return Ok(look()); // its lock orders them
+            }
         }
         fence(Order::SeqCst); // A2, S2
         Ok(look())
     }
 
     /// Between a change that a submitter must see (`offer` looks for it) and a look at the queue: B2, C2, W2, W5. Either we
-    /// see the task, or its submitter sees the change. The submitter's part is a fence, and for the plain queue, where
-    /// that would be felt, the queue's lock.
+    /// see the task, or its submitter sees the change. The submitter's part is a fence, and for the plain queue and the
+    /// one in time, where that would be felt, the queue's lock.
     pub(super) fn order(&self) {
         match self {
             Feed::Fifo(fifo) => fifo.order(),
+            Feed::Timed(timed) => timed.order(),
             _ => fence(Order::SeqCst),
         }
     }

@@ -20,7 +20,8 @@
 //! then makes sure that what it leaves behind is watched (T5); it rests again (T1); or it leaves the pool,
 //! which ends with T5 too. So there is always somebody on the way for the first entry, or asleep until it is
 //! due. `Idle::calling` may keep T5 from calling: then a worker that was called has not come to its own look
-//! yet, and looks after us.
+//! yet, and looks after us. The same lock orders what else a submitter and others must see of each other, where
+//! the README beside this file speaks of fences: T4 is A2 and S2, and the others take a turn with it (`order`).
 
 use std::fmt;
 use std::time::{Duration, Instant};
@@ -36,6 +37,9 @@ pub(super) struct Timed {
     clock: Clock,
     /// Entries, for a look without the lock. Written under the lock, after the change.
     len: AtomicUsize,
+    /// The first entry is watched by a leader, or there is none; for a look without the lock. Written under the lock,
+    /// after the change. Never true with a manual clock, whose time may move meanwhile.
+    watched: AtomicBool,
     waiting: Mutex<Waiting>,
     /// What runs after a shutdown. SeqCst: a setter writes one and then looks at the run state, `shutdown`
     /// does it the other way round.
@@ -107,6 +111,7 @@ impl Timed {
         Timed {
             clock,
             len: AtomicUsize::new(0),
+            watched: AtomicBool::new(false),
             waiting: Mutex::new(Waiting {
                 entries: TimerWheel::new(),
                 next_number: 0,
@@ -146,9 +151,23 @@ impl Timed {
         self.changed(&waiting);
     }
 
+    /// Between a change that a submitter looks for after T4, and a look at the queue; see `Feed::order`.
+    pub(super) fn order(&self) {
+        drop(self.waiting.lock());
+    }
+
     /// After every change of the entries.
     fn changed(&self, waiting: &Waiting) {
         self.len.store(waiting.entries.len(), Ordering::Relaxed);
+        if !mutant("trust_an_old_watch") {
+            self.note_watch(waiting);
+        }
+    }
+
+    /// After every change of the entries or of the leader.
+    fn note_watch(&self, waiting: &Waiting) {
+        let watched = waiting.entries.first_due().is_none_or(|due| waiting.is_led(due));
+        self.watched.store(watched && !self.is_manual(), Ordering::Relaxed);
     }
 
     /// Takes the first task if it is due.
@@ -267,6 +286,7 @@ impl Timed {
             return Some(None);
         }
         waiting.leader = Some(Leader { seat: Arc::clone(seat), until: due });
+        self.note_watch(&waiting);
         Some(Some(due))
     }
 
@@ -293,7 +313,16 @@ impl Timed {
         let mut waiting = self.waiting.lock();
         if waiting.is_leader(seat) && !mutant("lead_for_ever") {
             waiting.leader = None;
+            self.note_watch(&waiting);
         }
+    }
+
+    /// T5 for one who has just put an entry in: true if nothing is to be done.
+    ///
+    /// What is read was written with our entry or later. If it is true the first entry was watched then, and whoever
+    /// changed that since, by T3 or by T4, does T5 after it.
+    pub(super) fn is_seen_to(&self) -> bool {
+        self.watched.load(Ordering::Relaxed)
     }
 
     /// T5: makes sure that somebody is on the way for the first entry, or asleep until it is due.

@@ -156,8 +156,10 @@ impl Life<'_> {
             return None; // those are not polled
         }
         let mut task = pool.poll();
+        // What waits in a queue in time, and could not be had, is not due.
+        let in_vain = matches!(pool.feed, Feed::Timed(_)) && !pool.feed.is_empty();
         // A model of a whole pool has too many schedules with it; it has a model of its own.
-        if task.is_none() && !cfg!(loom) && pool.idle.look_for(|| !pool.feed.is_empty()) {
+        if task.is_none() && !in_vain && !cfg!(loom) && pool.idle.look_for(|| !pool.feed.is_empty()) {
             pool.feed.order(); // W5
             task = pool.poll();
         }
