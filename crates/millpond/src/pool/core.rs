@@ -16,7 +16,7 @@ use super::roster::Roster;
 use super::stats::Counters;
 use super::worker;
 use crate::ConfigError;
-use crate::handle::{Help, Home, Place};
+use crate::handle::{Address, Help, Home, Place};
 use crate::interrupt::{Interrupted, Interrupter, Sleeper, Wake};
 use crate::sync::{
     Arc, AtomicBool, AtomicU64, AtomicUsize, Mutex, Ordering, Weak, deadline_after, fence, mutant,
@@ -83,7 +83,8 @@ pub(super) struct PoolCore {
     pub(super) stranded: AtomicBool,
     /// Threads in `await_termination`.
     waiting_for_end: Mutex<Vec<Arc<Sleeper>>>,
-    pub(super) home: Weak<dyn Home>,
+    /// Where tasks that wait here can find us.
+    pub(super) home: Address,
 }
 
 /// A worker that blocks in its queue.
@@ -133,7 +134,7 @@ impl PoolCore {
             outstanding: AtomicUsize::new(0),
             stranded: AtomicBool::new(false),
             waiting_for_end: Mutex::new(Vec::new()),
-            home: Weak::clone(me) as Weak<dyn Home>,
+            home: Address::new(plan.number, Weak::clone(me) as Weak<dyn Home>),
         });
         if let Feed::Timed(timed) = &pool.feed {
             let weak = Arc::downgrade(&pool);

@@ -123,7 +123,7 @@ fn most_urgent_first(a: &Task, b: &Task) -> Ordering {
 }
 
 /// A work queue in use.
-#[expect(
+#[allow(
     clippy::large_enum_variant,
     reason = "there is one per pool, and a box would cost every submit a hop"
 )]

@@ -188,6 +188,8 @@ impl ThreadPoolExecutor {
         match self.core().queue_closure(f) {
             Ok(Ok(())) => Ok(()),
             Ok(Err(refusal)) => self.refuse(refusal),
+            // An overloaded pool must say no quickly.
+            Err(f) if self.core().is_overloaded() => Err(self.core().abort(Task::new(f))),
             Err(f) => self.execute_the_long_way(Task::new(f)),
         }
     }

@@ -64,9 +64,8 @@ impl PoolCore {
         let due = timing.ended();
         timed.insert(series, due); // A1, and A2 is the queue's lock
         // A cancel that came before this found no pool to tell, so it is for us to free the place. One that
-        // comes after finds the pool, and the place that `insert` wrote: both look under the lock of the
-        // task's state.
-        if !shared.entered(&self.home)
+        // comes after finds the pool, and reads under the queue's lock the place that `insert` wrote there.
+        if !shared.entered_again(self.home.number())
             && shared.state() == TaskState::Cancelled
             && !mutant("forget_the_place")
         {
