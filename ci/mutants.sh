@@ -18,6 +18,7 @@ mutants=(
     "park_without_looking a_lane_is_disposed_of_while_it_runs"
     "forget_the_line a_fresh_thread_for_each_task"
     "trust_the_leader an_earlier_task_against_the_leaders_falling_asleep"
+    "trust_an_old_watch an_earlier_task_against_the_leaders_falling_asleep"
     "lead_for_ever the_leader_hands_the_watch_over_before_it_runs_its_task"
     "keep_the_lead the_leader_hands_the_watch_over_before_it_runs_its_task"
     "oversleep an_earlier_task_against_the_leaders_falling_asleep"

@@ -19,6 +19,7 @@ mod sync;
 mod task;
 mod threads;
 mod timer_queue;
+mod timer_wheel;
 mod timers;
 
 #[cfg(all(test, loom))]

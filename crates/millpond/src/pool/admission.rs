@@ -235,7 +235,9 @@ impl PoolCore {
             // If it fails, `published` sees to it that there is one at least.
             let _ = self.add_worker(None, Limit::Core);
         }
-        self.feed.order(); // A2
+        if !matches!(self.feed, Feed::Timed(_)) {
+            self.feed.order(); // A2, which for a queue in time was its lock
+        }
         self.published(id, self.around())
     }
 
@@ -254,7 +256,11 @@ impl PoolCore {
     fn published(self: &Arc<Self>, id: TaskId, around: Around) -> Result<(), Refusal> {
         let Around { ctl, call } = around;
         if ctl.is_running() && ctl.workers() > 0 || mutant("publish_and_hope") {
-            if call || matches!(self.feed, Feed::Timed(_)) {
+            let call = match &self.feed {
+                Feed::Timed(timed) => !timed.is_seen_to(),
+                _ => call,
+            };
+            if call {
                 self.call_somebody();
             }
             return Ok(());
