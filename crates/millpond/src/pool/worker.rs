@@ -11,7 +11,7 @@ use super::hooks::{Hooks, call_quietly};
 use super::idle::{Nap, Rest, Seat};
 use super::roster::Worker;
 use super::timed::Keep;
-use crate::handle::{Help, Outcome, Panic, Payload};
+use crate::handle::{Help, Outcome, Panic, Payload, work_for};
 use crate::interrupt::{self, Nested, Sleeper};
 use crate::queue::BlockingQueue;
 use crate::sync::{Arc, Ordering, deadline_after, fence, mutant, thread_local};
@@ -30,6 +30,7 @@ fn no_worker() -> RefCell<Option<(Arc<PoolCore>, Arc<Worker>)>> {
 pub(super) fn work(pool: &Arc<PoolCore>, worker: &Arc<Worker>) {
     let me = Sleeper::current();
     WORKER.with(|slot| *slot.borrow_mut() = Some((Arc::clone(pool), Arc::clone(worker))));
+    work_for(pool.home.number());
     pool.confirm(worker);
     if let Some(hooks) = &pool.hooks {
         call_quietly(|| hooks.worker_started(&worker.info));
@@ -51,6 +52,7 @@ pub(super) fn work(pool: &Arc<PoolCore>, worker: &Arc<Worker>) {
     if let Some(hooks) = &pool.hooks {
         call_quietly(|| hooks.worker_stopped(&worker.info));
     }
+    work_for(0);
     WORKER.with(|slot| *slot.borrow_mut() = None);
     pool.roster.lock().remove(worker);
     // We may have been called for a task that we leave to others: W5 of `idle.rs`. And we make room for another thread:
