@@ -17,7 +17,7 @@ use std::collections::VecDeque;
 use std::mem::MaybeUninit;
 use std::ptr::NonNull;
 
-use super::turn::{Guard, Turn};
+use crate::brief::{Brief, BriefGuard};
 use crate::sync::{AtomicU64, AtomicUsize, Ordering};
 use crate::task::{LONGEST, Lies, Pack, Spot, Task, TaskId};
 
@@ -31,7 +31,7 @@ pub(super) struct Segments {
 
 #[repr(align(128))]
 struct TailSide {
-    lock: Turn<Tail>,
+    lock: Brief<Tail>,
     /// Tasks put so far. Written under the lock, before `end`: who finds a task knows that it was put.
     put: AtomicU64,
     /// The position behind the last task. Written under the lock.
@@ -44,7 +44,7 @@ struct TailSide {
 
 #[repr(align(128))]
 struct HeadSide {
-    lock: Turn<Head>,
+    lock: Brief<Head>,
     /// Where the head is. Written under the lock, when it is freed; there is no hole there then.
     begin: AtomicU64,
     /// Tasks taken out so far, at the head or elsewhere. Written under the lock.
@@ -134,14 +134,14 @@ impl Segments {
         let first = Segment::new(0);
         Segments {
             tail: TailSide {
-                lock: Turn::new(Tail { segments: VecDeque::from([first]), at: 0 }),
+                lock: Brief::new(Tail { segments: VecDeque::from([first]), at: 0 }),
                 put: AtomicU64::new(0),
                 end: AtomicU64::new(0),
                 limit: AtomicU64::new(limit),
                 held: AtomicUsize::new(1),
             },
             head: HeadSide {
-                lock: Turn::new(Head { segment: first, at: 0, known: 0 }),
+                lock: Brief::new(Head { segment: first, at: 0, known: 0 }),
                 begin: AtomicU64::new(0),
                 gone: AtomicU64::new(0),
                 left: AtomicU64::new(0),
@@ -200,7 +200,7 @@ const SPARE: u64 = 1;
 
 /// The tail, locked.
 pub(super) struct Putting<'a> {
-    tail: Guard<'a, Tail>,
+    tail: BriefGuard<'a, Tail>,
     all: &'a Segments,
 }
 
@@ -287,7 +287,7 @@ impl Putting<'_> {
 
 /// The head, locked.
 pub(super) struct Taking<'a> {
-    head: Guard<'a, Head>,
+    head: BriefGuard<'a, Head>,
     all: &'a Segments,
 }
 
