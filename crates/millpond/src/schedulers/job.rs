@@ -7,7 +7,6 @@
 
 use std::fmt;
 use std::panic::{AssertUnwindSafe, catch_unwind};
-use std::thread::{self, ThreadId};
 use std::time::Duration;
 
 use crate::executor::{RejectReason, Rejected};
@@ -99,7 +98,7 @@ struct Cell {
     /// There while it waits.
     work: Option<Work>,
     /// There while its body runs.
-    runner: Option<(Interrupter, ThreadId)>,
+    runner: Option<Interrupter>,
     /// Threads that wait for its end.
     waiting: Vec<Arc<Sleeper>>,
     /// How often it has come to wait for a thread: one that waits for it may be able to run it.
@@ -154,7 +153,7 @@ impl Job {
         let mut cell = self.cell.lock();
         let work = cell.work.take()?;
         cell.state = JobState::Running;
-        cell.runner = Some((interrupt::current(), thread::current().id()));
+        cell.runner = Some(interrupt::current());
         Some(Run(work))
     }
 
@@ -169,8 +168,11 @@ impl Job {
 
     /// After a run of a series: true if it is to run again; the body is then back in its place.
     pub(crate) fn rearm(&self, ended: &mut Ended) -> bool {
+        if !self.is_series() {
+            return false;
+        }
         let mut cell = self.cell.lock();
-        let again = self.is_series() && cell.state == JobState::Running;
+        let again = cell.state == JobState::Running;
         if again {
             cell.state = JobState::Waiting;
             cell.runner = None;
@@ -206,9 +208,9 @@ impl Job {
         let waiting = if runner.is_none() { std::mem::take(&mut cell.waiting) } else { Vec::new() };
         drop(cell);
         quietly(|| drop(work)); // its captures go at once
-        if let Some((interrupter, thread)) = runner
+        if let Some(interrupter) = runner
             && interrupt
-            && thread != thread::current().id()
+            && !interrupter.is_of_this_thread()
         {
             interrupter.interrupt();
         }

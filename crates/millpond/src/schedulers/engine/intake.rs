@@ -148,7 +148,7 @@ impl Engine {
 
     /// Tells the decorators of a slot that is used for the first time. False: one of them panicked.
     fn announce(self: &Arc<Self>, slot: SlotRef) -> bool {
-        let info = self.lock().info(slot.index);
+        let info = self.info(slot.index);
         let Some(decorators) = Decorators::announce(&info) else { return false };
         self.locked(|state, _| {
             if let Some(there) = state.slot(slot) {

@@ -38,7 +38,7 @@ use super::waiters::{Ends, Waiters};
 use crate::clock::Clock;
 use crate::executor::RejectReason;
 use crate::interrupt::Interrupted;
-use crate::sync::{Arc, Mutex, MutexGuard, Weak, deadline_after};
+use crate::sync::{Arc, AtomicBool, Mutex, MutexGuard, Ordering, Weak, deadline_after};
 use crate::timers::{Alarm, Ring};
 
 pub(crate) use self::lane::LaneCore;
@@ -83,6 +83,8 @@ pub(crate) struct Engine {
     alarm: Alarm,
     /// Those who wait for the end.
     waiters: Waiters,
+    /// An end has begun: a copy of the phase, written under the lock, so that a look does not need it.
+    disposed: AtomicBool,
     state: Mutex<State>,
     me: Weak<Engine>,
 }
@@ -109,13 +111,18 @@ impl Engine {
             shape: plan.shape,
             carrier: plan.carrier,
             alarm: Alarm::new(plan.clock.clone(), Weak::clone(me) as Weak<dyn Ring>),
-            clock: plan.clock,
+            clock: plan.clock.clone(),
             timing: plan.timing,
             max: plan.max,
             waiters: Waiters::default(),
-            state: Mutex::new(State::new(Weak::clone(me), name, plan.shape, plan.soft, plan.max, cap)),
+            disposed: AtomicBool::new(false),
+            state: Mutex::new(State::new(Weak::clone(me), plan.clock, name, plan.shape, plan.soft, plan.max, cap)),
             me: Weak::clone(me),
         })
+    }
+
+    fn info(&self, index: usize) -> SlotInfo {
+        SlotInfo { scheduler: Arc::clone(&self.name), index }
     }
 
     // ---- the lock
@@ -208,13 +215,14 @@ impl Engine {
     // ---- the end
 
     pub(super) fn is_disposed(&self) -> bool {
-        self.lock().phase != Phase::Live
+        self.disposed.load(Ordering::Acquire)
     }
 
     pub(super) fn begin_drain(self: &Arc<Self>) {
         self.locked(|state, after| {
             if state.phase == Phase::Live {
                 state.phase = Phase::Draining;
+                self.disposed.store(true, Ordering::Release);
                 state.until_the_end = Some(Arc::clone(self));
                 state.drain(after);
             }
@@ -226,6 +234,7 @@ impl Engine {
         let first = self.locked(|state, after| {
             let first = state.phase < Phase::Disposed;
             state.phase = Phase::Disposed;
+            self.disposed.store(true, Ordering::Release);
             if first {
                 state.throw_out_all(after);
             }

@@ -18,7 +18,7 @@ use std::time::Duration;
 use super::lane::LaneCore;
 use super::slot::{Permit, Slot, SlotRef, Thread};
 use super::{Engine, Shape};
-use crate::clock::Tick;
+use crate::clock::{Clock, Tick};
 use crate::interrupt::Sleeper;
 use crate::schedulers::hooks::{Decorators, SlotInfo};
 use crate::schedulers::job::Job;
@@ -81,6 +81,7 @@ pub(super) struct Full {
 pub(super) struct State {
     pub(super) phase: Phase,
     pub(super) engine: Weak<Engine>,
+    pub(super) clock: Clock,
     pub(super) shape: Shape,
     pub(super) soft: bool,
     pub(super) max: usize,
@@ -131,6 +132,7 @@ pub(super) struct State {
 impl State {
     pub(super) fn new(
         engine: Weak<Engine>,
+        clock: Clock,
         name: Arc<str>,
         shape: Shape,
         soft: bool,
@@ -140,6 +142,7 @@ impl State {
         let mut state = State {
             phase: Phase::Live,
             engine,
+            clock,
             shape,
             soft,
             max,
@@ -269,18 +272,19 @@ impl State {
     }
 
     pub(super) fn release(&mut self, slot: SlotRef, after: &mut After) {
-        let now = self.now();
-        let (shape, phase) = (self.shape, self.phase);
         let Some(there) = self.slot(slot) else { return };
         there.holders -= 1;
         if there.holders > 0 {
             return;
         }
-        there.idle_since = now;
         let keeps = there.is_free();
-        match shape {
+        match self.shape {
             Shape::Fixed => {}
-            Shape::Elastic { .. } if keeps && phase != Phase::Disposed => self.idle.push(slot.index),
+            Shape::Elastic { .. } if keeps && self.phase != Phase::Disposed => {
+                let now = self.now();
+                self.at(slot.index).idle_since = now;
+                self.idle.push(slot.index);
+            }
             // Nobody is in it any more, and it has no time to live.
             _ => self.remove_slot(slot.index, after),
         }
@@ -332,7 +336,7 @@ impl State {
     }
 
     pub(super) fn now(&self) -> Tick {
-        self.engine.upgrade().map_or(Tick::from_nanos(0), |engine| engine.clock.tick())
+        self.clock.tick()
     }
 
     // ---- capacity

@@ -1,8 +1,9 @@
 //! The life of a slot's thread, and what carries it: a thread of our own, or somebody's executor.
 
-use std::cell::{Cell, RefCell};
+use std::cell::{Cell, OnceCell, RefCell};
 use std::fmt;
 use std::io;
+use std::ops::Deref;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::thread::JoinHandle;
@@ -221,9 +222,26 @@ struct SlotLife {
     lived: bool,
 }
 
+/// What a slot's thread has at hand.
+struct Living {
+    life: Box<SlotLife>,
+    me: Arc<Sleeper>,
+    info: SlotInfo,
+    /// Those of the slot, once it has run something.
+    decorators: OnceCell<Decorators>,
+}
+
+impl Deref for Living {
+    type Target = SlotLife;
+
+    fn deref(&self) -> &SlotLife {
+        &self.life
+    }
+}
+
 /// What a thread finds when it asks for work.
 enum Next {
-    Run(Handed, Option<Decorators>, SlotInfo),
+    Run(Handed),
     Park,
     Leave,
 }
@@ -235,15 +253,17 @@ impl ThreadLife for SlotLife {
         if let Carrier::Threads(threads) = &self.engine.carrier {
             NON_BLOCKING.with(|mark| mark.set(threads.non_blocking));
         }
-        let mut next = self.engine.locked(|state, after| self.arrive(state, after));
+        let info = self.engine.info(self.slot.index);
+        let me = Living { life: self, me: Sleeper::current(), info, decorators: OnceCell::new() };
+        let mut next = me.engine.locked(|state, after| me.arrive(state, after));
         loop {
             next = match next {
                 Next::Leave => return,
                 Next::Park => {
-                    self.park();
-                    self.engine.locked(|state, after| self.find(state, after))
+                    me.park();
+                    me.engine.locked(|state, after| me.find(state, after))
                 }
-                Next::Run(handed, decorators, info) => self.run(handed, decorators, &info),
+                Next::Run(handed) => me.run(handed),
             };
         }
     }
@@ -274,7 +294,7 @@ impl Drop for SlotLife {
     }
 }
 
-impl SlotLife {
+impl Living {
     fn arrive(&self, state: &mut State, after: &mut After) -> Next {
         match state.slot(self.slot).filter(|there| there.ticket == self.ticket) {
             Some(there) => there.thread = Thread::Here,
@@ -295,13 +315,17 @@ impl SlotLife {
         let next =
             if mutant("park_without_looking") { None } else { state.take_next(self.slot.index, after) };
         if let Some(handed) = next {
-            let decorators = state.slot(self.slot).and_then(|slot| slot.decorators.clone());
-            return Next::Run(handed, decorators, state.info(self.slot.index));
+            if self.decorators.get().is_none()
+                && let Some(decorators) = state.slot(self.slot).and_then(|slot| slot.decorators.clone())
+            {
+                let _ = self.decorators.set(decorators); // a slot keeps those that it has
+            }
+            return Next::Run(handed);
         }
         let parks = matches!(self.engine.shape, Shape::Fixed | Shape::Elastic { .. });
         match state.slot(self.slot) {
             Some(there) if parks => {
-                there.thread = Thread::Parked(Sleeper::current());
+                there.thread = Thread::Parked(Arc::clone(&self.me));
                 return Next::Park;
             }
             Some(there) => there.thread = Thread::None,
@@ -312,29 +336,27 @@ impl SlotLife {
     }
 
     fn park(&self) {
-        let me = Sleeper::current();
-        me.wait_through_interrupts(None, || {
+        self.me.wait_through_interrupts(None, || {
             let mut state = self.engine.lock();
             state.slot(self.slot).is_none_or(|there| !matches!(there.thread, Thread::Parked(_)))
         });
     }
 
     /// Runs something, and asks for the next.
-    fn run(&self, handed: Handed, decorators: Option<Decorators>, info: &SlotInfo) -> Next {
-        let decorators = decorators.unwrap_or_else(|| self.announce(info));
+    fn run(&self, handed: Handed) -> Next {
+        let decorators = self.decorators.get_or_init(|| self.announce());
         let Handed { job, lane, permit } = handed;
         let ours = self.engine.carrier.is_ours();
-        let me = Sleeper::current();
         let nested = if ours { None } else { Some(Nested::enter()) };
         if ours {
-            me.next_epoch();
+            self.me.next_epoch();
         }
         let mut ended = None;
         if let Some(run) = job.begin() {
-            decorators.around(info, || ended = Some(job.run(run)));
+            decorators.around(&self.info, || ended = Some(job.run(run)));
         }
         if ours {
-            me.next_epoch(); // an interrupt that comes now is late
+            self.me.next_epoch(); // an interrupt that comes now is late
         }
         drop(nested);
         let again = ended.as_mut().is_some_and(|ended| job.rearm(ended));
@@ -378,7 +400,7 @@ impl SlotLife {
         if !passes_on {
             return next;
         }
-        let Next::Run(handed, ..) = next else { return next };
+        let Next::Run(handed) = next else { return next };
         let there = state.slot(self.slot).expect("it has work, so it is there");
         there.running = None;
         there.handed = Some(handed);
@@ -391,8 +413,8 @@ impl SlotLife {
     }
 
     /// The slot came into being without a submission that could have told its decorators.
-    fn announce(&self, info: &SlotInfo) -> Decorators {
-        let decorators = Decorators::announce(info).unwrap_or_else(Decorators::none);
+    fn announce(&self) -> Decorators {
+        let decorators = Decorators::announce(&self.info).unwrap_or_else(Decorators::none);
         self.engine.locked(|state, _| match state.slot(self.slot) {
             Some(there) => there.decorators.get_or_insert(decorators).clone(),
             None => decorators,
