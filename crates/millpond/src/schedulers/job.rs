@@ -17,7 +17,7 @@ use crate::sync::{Arc, AtomicBool, GivenAway, Mutex, Ordering, Weak, deadline_af
 use crate::task::{Task, TaskInfo};
 use crate::timer_queue::Key;
 
-use super::engine::LaneCore;
+use super::engine::LaneRef;
 
 /// What a job does.
 pub(crate) enum Work {
@@ -71,15 +71,17 @@ pub(crate) trait JobHome: Send + Sync {
 }
 
 /// Where a job waits. Belongs to the home, and is touched under its lock.
-#[derive(Debug, Default)]
+#[derive(Debug, Default, Clone, Copy)]
 pub(crate) enum Spot {
     /// Nowhere: it runs, or is about to, or is done with.
     #[default]
     Nowhere,
     /// Among those whose time has not come.
     Timers(Key),
-    /// In a lane.
-    Lane(Arc<LaneCore>, Key),
+    /// In a lane, among what can run as soon as it is its turn: the place in line.
+    Ready(LaneRef, u64),
+    /// In a lane, among what is ordered by time.
+    Later(LaneRef, Key),
     /// In the line of a slot: its index and the place in line.
     Slot(usize, u64),
 }
@@ -88,8 +90,9 @@ pub(crate) struct Job {
     pub(crate) info: TaskInfo,
     /// There if it runs again and again.
     pub(crate) rhythm: Option<Rhythm>,
-    pub(crate) spot: Mutex<Spot>,
-    home: Weak<dyn JobHome>,
+    spot: Mutex<Spot>,
+    /// Some thread waits for its end: `cell.waiting` is not empty. Written under the lock of the cell.
+    awaited: AtomicBool,
     cell: Mutex<Cell>,
 }
 
@@ -128,12 +131,7 @@ pub(crate) struct Ended {
 }
 
 impl Job {
-    pub(crate) fn new(
-        info: TaskInfo,
-        work: Work,
-        rhythm: Option<Rhythm>,
-        home: Weak<dyn JobHome>,
-    ) -> Arc<Job> {
+    pub(crate) fn new(info: TaskInfo, work: Work, rhythm: Option<Rhythm>) -> Arc<Job> {
         let cell = Cell {
             state: JobState::Waiting,
             work: Some(work),
@@ -141,7 +139,16 @@ impl Job {
             waiting: Vec::new(),
             startable: 0,
         };
-        Arc::new(Job { info, rhythm, spot: Mutex::default(), home, cell: Mutex::new(cell) })
+        let awaited = AtomicBool::new(false);
+        Arc::new(Job { info, rhythm, spot: Mutex::default(), awaited, cell: Mutex::new(cell) })
+    }
+
+    pub(crate) fn spot(&self) -> Spot {
+        *self.spot.lock()
+    }
+
+    pub(crate) fn set_spot(&self, spot: Spot) {
+        *self.spot.lock() = spot;
     }
 
     pub(crate) fn is_series(&self) -> bool {
@@ -243,11 +250,11 @@ impl Job {
         Rejected::new(task, reason)
     }
 
-    fn dispose(self: &Arc<Self>) -> bool {
+    fn dispose(self: &Arc<Self>, home: &Weak<dyn JobHome>) -> bool {
         match self.end(true) {
             None => false,
             Some(JobState::Waiting) => {
-                if let Some(home) = self.home.upgrade() {
+                if let Some(home) = home.upgrade() {
                     home.cancelled(self);
                 }
                 true
@@ -270,8 +277,15 @@ impl Job {
         matches!(cell.state, JobState::Over | JobState::Cancelled) && cell.runner.is_none()
     }
 
-    /// The job has come to wait for a thread: whoever waits for it should look whether that thread is its own.
+    /// The job has come to wait for a thread: whoever waits for it should look whether that thread is its own. Called by
+    /// the home, under its lock.
+    ///
+    /// Relaxed: one that waits says so first and asks the home for help then, under the same lock. If it
+    /// asks before us, we see what it said; if after us, it finds the job where it is now.
     pub(crate) fn could_start(&self, wake: &mut Vec<Arc<Sleeper>>) {
+        if !self.awaited.load(Ordering::Relaxed) {
+            return;
+        }
         let mut cell = self.cell.lock();
         cell.startable += 1;
         wake.extend(cell.waiting.iter().cloned());
@@ -281,15 +295,15 @@ impl Job {
         self.cell.lock().startable
     }
 
-    fn wait(self: &Arc<Self>, timeout: Duration) -> Result<bool, Interrupted> {
+    fn wait(self: &Arc<Self>, home: &Weak<dyn JobHome>, timeout: Duration) -> Result<bool, Interrupted> {
         let deadline = deadline_after(timeout);
         let me = Sleeper::current();
         // Whoever brings the job to rest, or into a line, does so before it looks at this list and wakes all on it.
-        self.cell.lock().waiting.push(Arc::clone(&me));
+        self.change_waiting(|waiting| waiting.push(Arc::clone(&me)));
         let mut wake;
         loop {
             let seen = self.startable();
-            if let Some(home) = self.home.upgrade() {
+            if let Some(home) = home.upgrade() {
                 home.help(self);
             }
             wake = me.wait(deadline, || self.is_at_rest() || self.startable() != seen);
@@ -297,12 +311,18 @@ impl Job {
                 break;
             }
         }
-        self.cell.lock().waiting.retain(|sleeper| !Arc::ptr_eq(sleeper, &me));
+        self.change_waiting(|waiting| waiting.retain(|sleeper| !Arc::ptr_eq(sleeper, &me)));
         match wake {
             Wake::Ready => Ok(true),
             Wake::TimedOut => Ok(false),
             Wake::Interrupted => Err(Interrupted),
         }
+    }
+
+    fn change_waiting(&self, change: impl FnOnce(&mut Vec<Arc<Sleeper>>)) {
+        let mut cell = self.cell.lock();
+        change(&mut cell.waiting);
+        self.awaited.store(!cell.waiting.is_empty(), Ordering::Relaxed);
     }
 }
 
@@ -351,7 +371,7 @@ pub struct Disposable {
 
 #[derive(Clone)]
 enum Kind {
-    Job(Arc<Job>),
+    Job(Arc<Job>, Weak<dyn JobHome>),
     Call(Arc<Call>),
     /// It ran before anybody could cancel it.
     Over,
@@ -366,8 +386,8 @@ struct Call {
 type Callback = GivenAway<Box<dyn FnOnce() + Send>>;
 
 impl Disposable {
-    pub(crate) fn of(job: Arc<Job>) -> Disposable {
-        Disposable { kind: Kind::Job(job) }
+    pub(crate) fn of(job: Arc<Job>, home: Weak<dyn JobHome>) -> Disposable {
+        Disposable { kind: Kind::Job(job, home) }
     }
 
     pub(crate) fn over() -> Disposable {
@@ -394,7 +414,7 @@ impl Disposable {
     /// interrupted, unless this is called from that very body; a series does not run again.
     pub fn dispose(&self) -> bool {
         match &self.kind {
-            Kind::Job(job) => job.dispose(),
+            Kind::Job(job, home) => job.dispose(home),
             Kind::Over => false,
             Kind::Call(call) => {
                 let f = call.f.lock().take(); // and the lock is free again: it is the user's
@@ -410,7 +430,7 @@ impl Disposable {
     /// Tells whether no further run will start: it is done, or cancelled.
     pub fn is_disposed(&self) -> bool {
         match &self.kind {
-            Kind::Job(job) => job.is_disposed(),
+            Kind::Job(job, _) => job.is_disposed(),
             Kind::Over => true,
             Kind::Call(call) => call.f.lock().is_none(),
         }
@@ -419,7 +439,7 @@ impl Disposable {
     /// Tells whether it was cancelled, by this handle, its worker or its scheduler.
     pub fn is_cancelled(&self) -> bool {
         match &self.kind {
-            Kind::Job(job) => job.is_cancelled(),
+            Kind::Job(job, _) => job.is_cancelled(),
             Kind::Over => false,
             Kind::Call(call) => call.f.lock().is_none(),
         }
@@ -434,7 +454,7 @@ impl Disposable {
     /// [`Interrupted`] if the calling thread is interrupted while it has to wait.
     pub fn wait(&self, timeout: Duration) -> Result<bool, Interrupted> {
         match &self.kind {
-            Kind::Job(job) => job.wait(timeout),
+            Kind::Job(job, home) => job.wait(home, timeout),
             Kind::Over => Ok(true),
             Kind::Call(_) => Ok(self.is_disposed()),
         }

@@ -339,12 +339,12 @@ impl State {
             Some(due) => self.queue.insert(due, number, item),
             None => self.resting.insert(self.now, number, item),
         };
-        *job.spot.lock() = Spot::Timers(key);
+        job.set_spot(Spot::Timers(key));
     }
 
     /// An item has left the queues.
     fn leaves(&mut self, item: &Item) {
-        *item.job.spot.lock() = Spot::Nowhere;
+        item.job.set_spot(Spot::Nowhere);
         self.count(&item.room, |figures| figures.queued -= 1);
         if let Some(lane) = &item.lane {
             lane.lock().queued -= 1;
@@ -398,7 +398,7 @@ impl State {
 
     /// Takes a job for running it inside the one that runs now, if it could run.
     fn claim(&mut self, job: &Arc<Job>) -> Option<(Tick, Item)> {
-        let key = match *job.spot.lock() {
+        let key = match job.spot() {
             Spot::Timers(key) if !job.is_series() => key,
             _ => return None,
         };
@@ -513,7 +513,7 @@ impl Core {
 impl JobHome for Core {
     fn cancelled(&self, job: &Arc<Job>) {
         let mut state = self.lock();
-        let Spot::Timers(key) = *job.spot.lock() else { return };
+        let Spot::Timers(key) = job.spot() else { return };
         // A key of one queue may look like one of the other.
         let is_it = |item: Option<&Item>| item.is_some_and(|item| Arc::ptr_eq(&item.job, job));
         let found = if is_it(state.queue.get(key)) {
@@ -552,13 +552,12 @@ impl Room {
         rhythm: Option<Rhythm>,
     ) -> Result<Disposable, Rejected> {
         let core = &self.core;
-        let home = Weak::clone(&core.me) as Weak<dyn JobHome>;
         let refusal = core.lock().refusal(self, lane);
         if let Some(reason) = refusal {
-            return Err(self.refused(Job::new(info, work, rhythm, home).refused(reason)));
+            return Err(self.refused(Job::new(info, work, rhythm).refused(reason)));
         }
         let work = hooks::pass_schedule_hooks(&info, work).map_err(|rejected| self.refused(rejected))?;
-        let job = Job::new(info, work, rhythm, home);
+        let job = Job::new(info, work, rhythm);
         let mut state = core.lock();
         if let Some(reason) = state.refusal(self, lane) {
             drop(state);
@@ -568,7 +567,7 @@ impl Room {
         let due = state.now.plus(delay);
         state.accept(item, Some(due));
         drop(state);
-        Ok(Disposable::of(job))
+        Ok(Disposable::of(job, Weak::clone(&core.me) as Weak<dyn JobHome>))
     }
 
     fn refused(&self, rejected: Rejected) -> Rejected {

@@ -1,6 +1,7 @@
 //! What waits for a thread: handing work to slots, lines, and taking work back.
 
 use super::Shape;
+use super::lane::LaneCell;
 use super::slot::{Handed, Item, Permit, Slot, SlotRef, Thread};
 use super::state::{After, Full, State};
 use crate::schedulers::job::{Job, Spot};
@@ -40,15 +41,13 @@ impl State {
         match &item {
             Item::Job(job, _) => job.could_start(&mut after.wake),
             Item::Lane(lane) => {
-                if let Some((_, job)) = lane.cell.lock().heap.first() {
+                if let Some(job) = self.lanes.get(*lane).and_then(LaneCell::first) {
                     job.could_start(&mut after.wake);
                 }
             }
-            Item::Gone => {}
         }
         let slot = self.at(index);
-        slot.line.push_back((place, item));
-        slot.in_line += 1;
+        slot.line.push(place, item);
         self.in_line += 1;
         self.see_to_thread(index, after); // it is busy, unless it could not be started the last time
         place
@@ -62,7 +61,7 @@ impl State {
         has_place: bool,
         after: &mut After,
     ) -> Result<(), Full> {
-        let slot = permit.slot;
+        let slot = permit.slot();
         let index = slot.index;
         if self.at(index).is_free() {
             if has_place {
@@ -84,7 +83,7 @@ impl State {
             self.waiting += 1;
         }
         let place = self.push_line(index, Item::Job(Arc::clone(job), permit), after);
-        *job.spot.lock() = Spot::Slot(index, place);
+        job.set_spot(Spot::Slot(index, place));
         Ok(())
     }
 
@@ -92,7 +91,7 @@ impl State {
     /// in any line.
     pub(super) fn take_next(&mut self, index: usize, after: &mut After) -> Option<Handed> {
         let handed = self.at(index).handed.take();
-        let others_wait = self.in_line > self.at(index).in_line;
+        let others_wait = self.in_line > self.at(index).line.len();
         let next = match handed {
             Some(handed) => handed,
             None if self.soft && others_wait => self.take_oldest(index, after)?,
@@ -108,24 +107,21 @@ impl State {
 
     pub(super) fn take_from_line(&mut self, index: usize, after: &mut After) -> Option<Handed> {
         loop {
-            let slot = self.slots[index].as_mut()?;
-            let (_, item) = slot.line.pop_front()?;
-            if !matches!(item, Item::Gone) {
-                slot.in_line -= 1;
-                self.in_line -= 1;
-            }
+            let item = self.slots[index].as_mut()?.line.pop()?;
+            self.in_line -= 1;
             match item {
-                Item::Gone => {}
                 Item::Job(job, permit) => {
-                    *job.spot.lock() = Spot::Nowhere;
-                    self.free_place(permit.slot);
+                    job.set_spot(Spot::Nowhere);
+                    self.free_place(permit.slot());
                     self.waiting -= 1;
                     self.running += 1;
                     return Some(Handed { job, lane: None, permit: Some(permit) });
                 }
                 Item::Lane(lane) => {
-                    lane.cell.lock().place = None;
-                    if let Some(job) = self.claim_head(&lane, after) {
+                    if let Some(cell) = self.lanes.get_mut(lane) {
+                        cell.place = None;
+                    }
+                    if let Some(job) = self.claim_head(lane, after) {
                         self.running += 1;
                         return Some(Handed { job, lane: Some(lane), permit: None });
                     }
@@ -137,14 +133,8 @@ impl State {
     /// Takes what has waited longest in any line.
     pub(super) fn take_oldest(&mut self, taker: usize, after: &mut After) -> Option<Handed> {
         while self.in_line > 0 {
-            let slots = self.slots.iter_mut().enumerate();
-            let fronts = slots.filter_map(|(index, slot)| {
-                let slot = slot.as_mut().filter(|slot| slot.in_line > 0)?;
-                while matches!(slot.line.front(), Some((_, Item::Gone))) {
-                    slot.line.pop_front();
-                }
-                slot.line.front().map(|(place, _)| (*place, index))
-            });
+            let slots = self.slots.iter().enumerate();
+            let fronts = slots.filter_map(|(index, slot)| Some((slot.as_ref()?.line.first()?.0, index)));
             let (_, from) = fronts.min()?;
             let Some(mut handed) = self.take_from_line(from, after) else { continue };
             if from != taker {
@@ -165,15 +155,15 @@ impl State {
             return None;
         }
         let first_job = |slot: &Slot| {
-            let job = slot.line.iter().find(|(_, item)| matches!(item, Item::Job(..)))?;
-            Some(job.0)
+            let (place, _) = slot.line.iter().find(|(_, item)| matches!(item, Item::Job(..)))?;
+            Some(place)
         };
         let jobs = self.slots.iter().enumerate();
         let jobs = jobs.filter_map(|(index, slot)| Some((first_job(slot.as_ref()?)?, index)));
         let (place, from) = jobs.min()?;
         let (job, permit) = self.take_job_out_of_line(from, place)?;
-        *job.spot.lock() = Spot::Nowhere;
-        self.free_place(permit.slot);
+        job.set_spot(Spot::Nowhere);
+        self.free_place(permit.slot());
         self.waiting -= 1;
         self.running += 1;
         let mine = self.hold(taker);
@@ -189,29 +179,21 @@ impl State {
     fn take_job_out_of_line(&mut self, index: usize, place: u64) -> Option<(Arc<Job>, Permit)> {
         match self.take_item_out_of_line(index, place)? {
             Item::Job(job, permit) => Some((job, permit)),
-            Item::Lane(_) | Item::Gone => None,
+            Item::Lane(_) => None,
         }
     }
 
     /// Takes what is at `place` out of a line. Places are used once, so it is what was put there or nothing.
     pub(super) fn take_item_out_of_line(&mut self, index: usize, place: u64) -> Option<Item> {
-        let slot = self.slots.get_mut(index)?.as_mut()?;
-        let at = slot.line.binary_search_by_key(&place, |(place, _)| *place).ok()?;
-        let item = std::mem::replace(&mut slot.line[at].1, Item::Gone);
-        if matches!(item, Item::Gone) {
-            return None;
-        }
-        slot.in_line -= 1;
+        let item = self.slots.get_mut(index)?.as_mut()?.line.remove(place)?;
         self.in_line -= 1;
-        if slot.line.len() > 32 && slot.in_line * 2 < slot.line.len() {
-            slot.line.retain(|(_, item)| !matches!(item, Item::Gone));
-        }
         Some(item)
     }
 
     /// Takes a job out of wherever it waits. `None`: it does not wait.
     pub(super) fn take_out(&mut self, job: &Arc<Job>, after: &mut After) -> Option<()> {
-        let spot = std::mem::take(&mut *job.spot.lock());
+        let spot = job.spot();
+        job.set_spot(Spot::Nowhere);
         match spot {
             Spot::Nowhere => return None,
             Spot::Timers(key) => {
@@ -220,14 +202,10 @@ impl State {
             }
             Spot::Slot(index, place) => {
                 let permit = self.take_out_of_line(index, place)?;
-                self.free_place(permit.slot);
+                self.free_place(permit.slot());
                 self.give_back(permit, after);
             }
-            Spot::Lane(lane, key) => {
-                lane.cell.lock().heap.remove(key)?;
-                self.free_place(lane.home);
-                self.look_at_lane_again(&lane, after);
-            }
+            Spot::Ready(lane, _) | Spot::Later(lane, _) => self.take_out_of_lane(lane, spot, after)?,
         }
         self.waiting -= 1;
         Some(())

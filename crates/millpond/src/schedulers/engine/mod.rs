@@ -17,6 +17,7 @@
 mod ending;
 mod intake;
 mod lane;
+mod line;
 mod lines;
 mod scheduler;
 mod slot;
@@ -41,7 +42,7 @@ use crate::interrupt::Interrupted;
 use crate::sync::{Arc, AtomicBool, Mutex, MutexGuard, Ordering, Weak, deadline_after};
 use crate::timers::{Alarm, Ring};
 
-pub(crate) use self::lane::LaneCore;
+pub(crate) use self::lane::LaneRef;
 pub(super) use self::scheduler::Slots;
 pub(super) use self::thread::{Carrier, NotCarried, in_non_blocking_thread};
 
@@ -116,7 +117,7 @@ impl Engine {
             max: plan.max,
             waiters: Waiters::default(),
             disposed: AtomicBool::new(false),
-            state: Mutex::new(State::new(Weak::clone(me), plan.clock, name, plan.shape, plan.soft, plan.max, cap)),
+            state: Mutex::new(State::new(plan.clock, name, plan.shape, plan.soft, plan.max, cap)),
             me: Weak::clone(me),
         })
     }
@@ -328,11 +329,13 @@ impl Ring for Engine {
             while let Some((_, _, timed)) = state.timers.pop_due(now) {
                 match timed {
                     Timed::Lane(lane) => {
-                        lane.cell.lock().timer = None;
-                        state.start_lane(&lane, after);
+                        if let Some(cell) = state.lanes.get_mut(lane) {
+                            cell.timer = None;
+                        }
+                        state.start_lane(lane, after);
                     }
                     Timed::Job(job) => {
-                        *job.spot.lock() = Spot::Nowhere;
+                        job.set_spot(Spot::Nowhere);
                         let index = state.pick();
                         let permit = state.hold(index);
                         let put = state.put(&job, permit, true, after);

@@ -11,18 +11,18 @@
 //! 4. A lane is in at most one of: a timer, a line, a run.
 
 use std::cmp::Reverse;
-use std::collections::{BinaryHeap, HashMap};
+use std::collections::BinaryHeap;
 use std::thread::JoinHandle;
 use std::time::Duration;
 
-use super::lane::LaneCore;
+use super::lane::{LaneRef, Lanes};
 use super::slot::{Permit, Slot, SlotRef, Thread};
 use super::{Engine, Shape};
 use crate::clock::{Clock, Tick};
 use crate::interrupt::Sleeper;
 use crate::schedulers::hooks::{Decorators, SlotInfo};
 use crate::schedulers::job::Job;
-use crate::sync::{Arc, Weak, mutant};
+use crate::sync::{Arc, mutant};
 use crate::timer_queue::TimerQueue;
 
 /// How far the scheduler's life has come. Only grows.
@@ -39,7 +39,7 @@ pub(super) enum Phase {
 #[derive(Debug)]
 pub(super) enum Timed {
     Job(Arc<Job>),
-    Lane(Arc<LaneCore>),
+    Lane(LaneRef),
 }
 
 #[derive(Debug, Default, Clone, Copy)]
@@ -80,7 +80,6 @@ pub(super) struct Full {
 #[derive(Debug)]
 pub(super) struct State {
     pub(super) phase: Phase,
-    pub(super) engine: Weak<Engine>,
     pub(super) clock: Clock,
     pub(super) shape: Shape,
     pub(super) soft: bool,
@@ -110,7 +109,7 @@ pub(super) struct State {
     pub(super) waiting: u64,
     /// Tasks that run or have been handed to a thread.
     pub(super) running: u64,
-    pub(super) lanes: HashMap<u64, Arc<LaneCore>>,
+    pub(super) lanes: Lanes,
     pub(super) live_threads: usize,
     /// Threads that somebody is just starting.
     pub(super) carrying: usize,
@@ -131,7 +130,6 @@ pub(super) struct State {
 }
 impl State {
     pub(super) fn new(
-        engine: Weak<Engine>,
         clock: Clock,
         name: Arc<str>,
         shape: Shape,
@@ -141,7 +139,6 @@ impl State {
     ) -> State {
         let mut state = State {
             phase: Phase::Live,
-            engine,
             clock,
             shape,
             soft,
@@ -161,7 +158,7 @@ impl State {
             places: 0,
             waiting: 0,
             running: 0,
-            lanes: HashMap::new(),
+            lanes: Lanes::default(),
             live_threads: 0,
             carrying: 0,
             closing: 0,
@@ -262,16 +259,12 @@ impl State {
         {
             self.idle.remove(at);
         }
-        Permit { engine: Weak::clone(&self.engine), slot: SlotRef { index, id }, given_back: false }
+        Permit::new(SlotRef { index, id })
     }
 
-    /// Gives a permit back, under the lock.
-    pub(super) fn give_back(&mut self, mut permit: Permit, after: &mut After) {
-        permit.given_back = true;
-        self.release(permit.slot, after);
-    }
-
-    pub(super) fn release(&mut self, slot: SlotRef, after: &mut After) {
+    /// Gives a permit back.
+    pub(super) fn give_back(&mut self, permit: Permit, after: &mut After) {
+        let slot = permit.slot();
         let Some(there) = self.slot(slot) else { return };
         there.holders -= 1;
         if there.holders > 0 {
@@ -310,14 +303,16 @@ impl State {
         least.map(|(index, _)| index).expect("at the cap there is at least one")
     }
 
+    /// The slot whose thread has just run something and asks for more, if work may move to it.
+    pub(super) fn preferred(&self) -> Option<usize> {
+        let free = |index: &usize| self.slots[*index].as_ref().is_some_and(Slot::is_free);
+        self.prefer.filter(|index| self.soft && free(index))
+    }
+
     /// A slot whose thread could begin now, for work whose own slot is busy.
     pub(super) fn pick_free(&mut self) -> Option<usize> {
         if !self.soft {
             return None;
-        }
-        let prefer = self.prefer.filter(|index| self.slots[*index].as_ref().is_some_and(Slot::is_free));
-        if prefer.is_some() {
-            return prefer;
         }
         if let Some(index) = self.idle.last() {
             return Some(*index);

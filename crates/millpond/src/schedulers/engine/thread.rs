@@ -365,7 +365,7 @@ impl Living {
             let here = state.slot(self.slot).is_some();
             let looking = here.then(|| state.hold(self.slot.index));
             let outcome = outcome(ended.as_ref());
-            let done = Done { job: &job, lane: lane.as_ref(), slot: Some(self.slot), outcome, again };
+            let done = Done { job: &job, lane, slot: Some(self.slot), outcome, again };
             state.finish(done, after);
             let next = self.find_after_run(state, again, after);
             for permit in permit.into_iter().chain(looking) {
@@ -381,7 +381,6 @@ impl Living {
             job.over(ended);
         }
         drop(job);
-        drop(lane);
         if let Err(failed) = self.engine.perform(after) {
             self.engine.nobody_to_tell(&failed);
         }
@@ -453,7 +452,7 @@ fn run_in_place(engine: &Arc<Engine>, handed: Handed) {
     let again = ended.as_mut().is_some_and(|ended| job.rearm(ended));
     engine.locked(|state, after| {
         let outcome = outcome(ended.as_ref());
-        state.finish(Done { job: &job, lane: lane.as_ref(), slot: None, outcome, again }, after);
+        state.finish(Done { job: &job, lane, slot: None, outcome, again }, after);
         if let Some(permit) = permit {
             state.give_back(permit, after);
         }
@@ -469,31 +468,27 @@ fn run_in_place(engine: &Arc<Engine>, handed: Handed) {
 impl State {
     /// Takes what has to run for `job` to be done: the job, or the head of its lane.
     fn claim(&mut self, job: &Arc<Job>, after: &mut After) -> Option<Handed> {
-        let spot = std::mem::take(&mut *job.spot.lock());
-        match spot {
+        match job.spot() {
             Spot::Slot(index, place) => {
                 let permit = self.take_out_of_line(index, place)?;
+                job.set_spot(Spot::Nowhere);
                 self.free_place(permit.slot());
                 self.waiting -= 1;
                 self.running += 1;
                 Some(Handed { job: Arc::clone(job), lane: None, permit: Some(permit) })
             }
-            Spot::Lane(lane, key) => {
-                *job.spot.lock() = Spot::Lane(Arc::clone(&lane), key); // taken away if it is the head
-                if lane.cell.lock().phase == LanePhase::Running {
+            Spot::Ready(lane, _) | Spot::Later(lane, _) => {
+                if self.lanes.get(lane)?.phase == LanePhase::Running {
                     return None;
                 }
-                self.step_out_of_line(&lane);
-                lane.cell.lock().phase = LanePhase::InLine; // at the very head of it
-                let head = self.claim_head(&lane, after)?;
+                self.step_out_of_line(lane);
+                self.lanes.get_mut(lane)?.phase = LanePhase::InLine; // at the very head of it
+                let head = self.claim_head(lane, after)?;
                 self.running += 1;
                 Some(Handed { job: head, lane: Some(lane), permit: None })
             }
             Spot::Nowhere => self.claim_handed(job),
-            Spot::Timers(key) => {
-                *job.spot.lock() = Spot::Timers(key);
-                None
-            }
+            Spot::Timers(_) => None,
         }
     }
 
