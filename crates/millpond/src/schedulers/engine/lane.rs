@@ -5,7 +5,7 @@
 use std::time::Duration;
 
 use super::line::Line;
-use super::slot::{Handed, Item, Permit, Slot, SlotRef};
+use super::slot::{Handed, Item, Permit, Slot, SlotRef, Thread};
 use super::state::{After, State, Timed};
 use super::{Engine, Handle};
 use crate::clock::{Clock, Tick};
@@ -287,8 +287,12 @@ impl State {
         if let Some(index) = self.preferred() {
             return Some(index);
         }
-        let at_home = self.slot(home).is_some_and(|slot| slot.is_free());
-        if at_home { Some(home.index) } else { self.pick_free() }
+        let at_home = self.slot(home).filter(|slot| slot.is_free());
+        let Some(slot) = at_home else { return self.pick_free() };
+        let sleeps = matches!(slot.thread, Thread::Parked(_));
+        // Somebody who looks for work is there sooner than one who sleeps.
+        let looker = if sleeps && self.soft { self.free_looker() } else { None };
+        looker.or(Some(home.index))
     }
 
     /// The lane does not run and is in no line: waits for its next job's time, or starts it, or closes.

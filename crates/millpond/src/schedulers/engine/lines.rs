@@ -5,7 +5,7 @@ use super::lane::LaneCell;
 use super::slot::{Handed, Item, Permit, Slot, SlotRef, Thread};
 use super::state::{After, Full, State};
 use crate::schedulers::job::{Job, Spot};
-use crate::sync::Arc;
+use crate::sync::{Arc, Ordering, mutant};
 
 impl State {
     /// Hands something to a slot that is free, and sees to its thread.
@@ -18,11 +18,18 @@ impl State {
 
     /// There is work for this slot's thread.
     pub(super) fn see_to_thread(&mut self, index: usize, after: &mut After) {
+        let others_could = self.soft || !matches!(self.shape, Shape::Fixed);
         let slot = self.at(index);
         match &slot.thread {
+            Thread::Looking => self.ring(index),
+            Thread::Parked(sleeper) if others_could => {
+                slot.thread = Thread::Owed(Arc::clone(sleeper));
+                self.owed.push_back(index);
+                self.see_to_owed(after);
+            }
             Thread::Parked(sleeper) => {
                 after.wake.push(Arc::clone(sleeper));
-                slot.thread = Thread::Here;
+                self.ring(index);
             }
             Thread::None => {
                 slot.thread = Thread::Coming;
@@ -32,8 +39,67 @@ impl State {
                 self.carrying += 1;
                 after.carry.push((SlotRef { index, id }, ticket));
             }
-            Thread::Coming | Thread::Promised | Thread::Here => {}
+            Thread::Coming | Thread::Promised | Thread::Here | Thread::Woken | Thread::Owed(_) => {}
         }
+    }
+
+    /// Tells a thread that looks, or that is being woken, to ask for work.
+    fn ring(&mut self, index: usize) {
+        self.lookers.retain(|looker| *looker != index);
+        self.woken += 1;
+        let slot = self.at(index);
+        slot.thread = Thread::Woken;
+        slot.bell.store(true, Ordering::Release);
+    }
+
+    /// Sees to it that somebody comes for the slots that have work and whose threads are parked.
+    ///
+    /// A wake-up costs more than a small task, so there is only one at a time: as long as somebody has been called and has not
+    /// come, nobody else is. Whoever comes takes what it finds, first from these slots, and if there is more calls the next
+    /// before it runs anything. So if a slot is owed a thread, somebody has been called.
+    pub(super) fn see_to_owed(&mut self, after: &mut After) {
+        if mutant("call_nobody") {
+            return;
+        }
+        while self.woken == 0 {
+            let Some(index) = self.next_owed() else { return };
+            if let Some(looker) = self.lookers.last().copied() {
+                return self.ring(looker);
+            }
+            self.owed.pop_front();
+            if let Thread::Owed(sleeper) = &self.at(index).thread {
+                after.wake.push(Arc::clone(sleeper));
+            }
+            self.ring(index);
+        }
+    }
+
+    /// The slot that has been owed a thread for longest.
+    fn next_owed(&mut self) -> Option<usize> {
+        while let Some(index) = self.owed.front().copied() {
+            if let Some(slot) = self.slots[index].as_mut()
+                && let Thread::Owed(sleeper) = &slot.thread
+            {
+                if !slot.is_free() {
+                    return Some(index);
+                }
+                slot.thread = Thread::Parked(Arc::clone(sleeper)); // somebody else did it
+            }
+            self.owed.pop_front();
+        }
+        None
+    }
+
+    /// Takes what was handed to a slot whose thread is still parked.
+    fn take_owed(&mut self, taker: usize, after: &mut After) -> Option<Handed> {
+        let from = self.next_owed()?;
+        let soft = self.soft;
+        let mut handed = self.at(from).handed.take_if(|handed| soft || handed.lane.is_none())?;
+        let permit = self.hold(taker);
+        if let Some(left) = handed.permit.replace(permit) {
+            self.give_back(left, after);
+        }
+        Some(handed)
     }
 
     pub(super) fn push_line(&mut self, index: usize, item: Item, after: &mut After) -> u64 {
@@ -94,8 +160,12 @@ impl State {
         let others_wait = self.in_line > self.at(index).line.len();
         let next = match handed {
             Some(handed) => handed,
-            None if self.soft && others_wait => self.take_oldest(index, after)?,
-            None => match self.take_from_line(index, after) {
+            None if self.soft => match self.take_owed(index, after) {
+                Some(handed) => handed,
+                None if others_wait => self.take_oldest(index, after)?,
+                None => self.take_from_line(index, after)?,
+            },
+            None => match self.take_from_line(index, after).or_else(|| self.take_owed(index, after)) {
                 Some(handed) => handed,
                 None if others_wait => self.take_oldest_job(index, after)?,
                 None => return None,

@@ -8,7 +8,7 @@ use crate::clock::Tick;
 use crate::interrupt::Sleeper;
 use crate::schedulers::hooks::Decorators;
 use crate::schedulers::job::Job;
-use crate::sync::Arc;
+use crate::sync::{Arc, AtomicBool};
 
 /// Which slot: an index is used again, an id is not.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -47,7 +47,13 @@ pub(super) enum Thread {
     Promised,
     /// It is there and awake.
     Here,
+    /// It has found nothing, and looks at the bell for a moment before it parks. In `State::lookers`.
+    Looking,
+    /// Its bell has been rung, and it has not asked for work since. Counted in `State::woken`.
+    Woken,
     Parked(Arc<Sleeper>),
+    /// It is parked and has work; somebody who is awake will see to that. In `State::owed`.
+    Owed(Arc<Sleeper>),
 }
 
 /// Something that is to run now; its job is nowhere else any more.
@@ -79,6 +85,8 @@ pub(super) struct Slot {
     /// Of the slot's queue capacity, how much is taken.
     pub(super) places: u64,
     pub(super) thread: Thread,
+    /// Rung under the lock: its thread, if it looks or is parked, should ask for work.
+    pub(super) bell: Arc<AtomicBool>,
     /// Which attempt to start a thread is the one that counts.
     pub(super) ticket: u64,
     /// Goes to the thread before the line.
@@ -102,6 +110,7 @@ impl Slot {
             line: Line::new(),
             places: 0,
             thread: Thread::None,
+            bell: Arc::new(AtomicBool::new(false)),
             ticket: 0,
             handed: None,
             stillborn: 0,

@@ -11,7 +11,7 @@
 //! 4. A lane is in at most one of: a timer, a line, a run.
 
 use std::cmp::Reverse;
-use std::collections::BinaryHeap;
+use std::collections::{BinaryHeap, VecDeque};
 use std::thread::JoinHandle;
 use std::time::Duration;
 
@@ -22,7 +22,7 @@ use crate::clock::{Clock, Tick};
 use crate::interrupt::Sleeper;
 use crate::schedulers::hooks::{Decorators, SlotInfo};
 use crate::schedulers::job::Job;
-use crate::sync::{Arc, mutant};
+use crate::sync::{Arc, Ordering, mutant};
 use crate::timer_queue::TimerQueue;
 
 /// How far the scheduler's life has come. Only grows.
@@ -98,8 +98,14 @@ pub(super) struct State {
     pub(super) next_id: u64,
     /// The slot whose thread is just asking for work: it need not be woken.
     pub(super) prefer: Option<usize>,
-    /// Entries in all lines that are not gone.
+    /// Entries in all lines.
     pub(super) in_line: usize,
+    /// Slots whose threads look.
+    pub(super) lookers: Vec<usize>,
+    /// Threads whose bell has been rung, and who have not come yet.
+    pub(super) woken: usize,
+    /// Slots that have work and whose threads are parked: see `owe`. Some may have been seen to since.
+    pub(super) owed: VecDeque<usize>,
     pub(super) timers: TimerQueue<Timed>,
     /// Places taken by tasks that wait for their time and have no slot yet.
     pub(super) unplaced: u64,
@@ -153,6 +159,9 @@ impl State {
             next_id: 0,
             prefer: None,
             in_line: 0,
+            lookers: Vec::new(),
+            woken: 0,
+            owed: VecDeque::new(),
             timers: TimerQueue::new(),
             unplaced: 0,
             places: 0,
@@ -220,9 +229,14 @@ impl State {
         self.free.push(Reverse(index));
         self.count -= 1;
         self.places -= slot.places; // of series that run; nothing else is left here
-        if let Thread::Parked(sleeper) = slot.thread {
-            after.wake.push(sleeper);
+        match slot.thread {
+            Thread::Looking => self.lookers.retain(|looker| *looker != index),
+            Thread::Woken => self.woken -= 1,
+            Thread::Parked(sleeper) | Thread::Owed(sleeper) => after.wake.push(sleeper),
+            Thread::None | Thread::Coming | Thread::Promised | Thread::Here => {}
         }
+        slot.bell.store(true, Ordering::Release);
+        self.see_to_owed(after);
         self.left(slot.join);
         if let Some(decorators) = slot.decorators.filter(|decorators| !decorators.is_empty()) {
             self.closing += 1;
@@ -309,13 +323,18 @@ impl State {
         self.prefer.filter(|index| self.soft && free(index))
     }
 
+    /// A slot whose thread looks for work.
+    pub(super) fn free_looker(&self) -> Option<usize> {
+        self.lookers.last().copied().filter(|index| self.slots[*index].as_ref().is_some_and(Slot::is_free))
+    }
+
     /// A slot whose thread could begin now, for work whose own slot is busy.
     pub(super) fn pick_free(&mut self) -> Option<usize> {
         if !self.soft {
             return None;
         }
-        if let Some(index) = self.idle.last() {
-            return Some(*index);
+        if let Some(index) = self.free_looker().or_else(|| self.idle.last().copied()) {
+            return Some(index);
         }
         let free = |slot: &Option<Slot>| slot.as_ref().is_some_and(Slot::is_free);
         if let Some(index) = self.slots.iter().position(free) {

@@ -5,7 +5,7 @@ use std::fmt;
 use std::io;
 use std::ops::Deref;
 use std::panic::{AssertUnwindSafe, catch_unwind};
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::AtomicU64;
 use std::thread::JoinHandle;
 use std::time::Duration;
 
@@ -19,7 +19,7 @@ use crate::handle::Outcome;
 use crate::interrupt::{Interrupted, Nested, Sleeper};
 use crate::schedulers::hooks::{Decorators, SlotInfo};
 use crate::schedulers::job::{Ended, Job, Spot};
-use crate::sync::{Arc, mutant, thread_local};
+use crate::sync::{Arc, AtomicBool, Ordering, mutant, spin_until, thread_local};
 use crate::task::Task;
 use crate::threads::{ThreadFactory, ThreadLife, WorkerBody, WorkerInfo, call_factory};
 
@@ -227,6 +227,8 @@ struct Living {
     life: Box<SlotLife>,
     me: Arc<Sleeper>,
     info: SlotInfo,
+    /// That of the slot.
+    bell: OnceCell<Arc<AtomicBool>>,
     /// Those of the slot, once it has run something.
     decorators: OnceCell<Decorators>,
 }
@@ -242,6 +244,8 @@ impl Deref for Living {
 /// What a thread finds when it asks for work.
 enum Next {
     Run(Handed),
+    /// Look again for a moment.
+    Look,
     Park,
     Leave,
 }
@@ -254,13 +258,23 @@ impl ThreadLife for SlotLife {
             NON_BLOCKING.with(|mark| mark.set(threads.non_blocking));
         }
         let info = self.engine.info(self.slot.index);
-        let me = Living { life: self, me: Sleeper::current(), info, decorators: OnceCell::new() };
+        let me = Living {
+            life: self,
+            me: Sleeper::current(),
+            info,
+            bell: OnceCell::new(),
+            decorators: OnceCell::new(),
+        };
         let mut next = me.engine.locked(|state, after| me.arrive(state, after));
         loop {
             next = match next {
                 Next::Leave => return,
+                Next::Look => {
+                    spin_until(|| me.bell_rings());
+                    me.engine.locked(|state, after| me.find(state, after))
+                }
                 Next::Park => {
-                    me.park();
+                    me.me.wait_through_interrupts(None, || me.bell_rings());
                     me.engine.locked(|state, after| me.find(state, after))
                 }
                 Next::Run(handed) => me.run(handed),
@@ -297,7 +311,10 @@ impl Drop for SlotLife {
 impl Living {
     fn arrive(&self, state: &mut State, after: &mut After) -> Next {
         match state.slot(self.slot).filter(|there| there.ticket == self.ticket) {
-            Some(there) => there.thread = Thread::Here,
+            Some(there) => {
+                there.thread = Thread::Here;
+                let _ = self.bell.set(Arc::clone(&there.bell));
+            }
             None => {
                 state.leave(self.slot, after);
                 return Next::Leave;
@@ -306,14 +323,25 @@ impl Living {
         self.find(state, after)
     }
 
-    /// Asks for work, and says that we sleep or leave if there is none.
+    fn bell_rings(&self) -> bool {
+        self.bell.get().is_some_and(|bell| bell.load(Ordering::Acquire))
+    }
+
+    /// Asks for work, and says that we look, sleep or leave if there is none.
     fn find(&self, state: &mut State, after: &mut After) -> Next {
-        if state.slot(self.slot).is_none() {
+        let Some(there) = state.slot(self.slot) else {
             state.leave(self.slot, after);
             return Next::Leave;
+        };
+        let before = std::mem::replace(&mut there.thread, Thread::Here);
+        match before {
+            Thread::Looking => state.lookers.retain(|looker| *looker != self.slot.index),
+            Thread::Woken => state.woken -= 1,
+            _ => {}
         }
         let next =
             if mutant("park_without_looking") { None } else { state.take_next(self.slot.index, after) };
+        state.see_to_owed(after);
         if let Some(handed) = next {
             if self.decorators.get().is_none()
                 && let Some(decorators) = state.slot(self.slot).and_then(|slot| slot.decorators.clone())
@@ -325,21 +353,20 @@ impl Living {
         let parks = matches!(self.engine.shape, Shape::Fixed | Shape::Elastic { .. });
         match state.slot(self.slot) {
             Some(there) if parks => {
-                there.thread = Thread::Parked(Arc::clone(&self.me));
-                return Next::Park;
+                there.bell.store(false, Ordering::Relaxed); // it is rung under the lock
+                if matches!(before, Thread::Looking) {
+                    there.thread = Thread::Parked(Arc::clone(&self.me));
+                    return Next::Park;
+                }
+                there.thread = Thread::Looking;
+                state.lookers.push(self.slot.index);
+                return Next::Look;
             }
             Some(there) => there.thread = Thread::None,
             None => {} // what was in its line was the last to hold it
         }
         state.leave(self.slot, after);
         Next::Leave
-    }
-
-    fn park(&self) {
-        self.me.wait_through_interrupts(None, || {
-            let mut state = self.engine.lock();
-            state.slot(self.slot).is_none_or(|there| !matches!(there.thread, Thread::Parked(_)))
-        });
     }
 
     /// Runs something, and asks for the next.
@@ -497,7 +524,7 @@ impl State {
         self.slots
             .iter_mut()
             .flatten()
-            .filter(|slot| matches!(slot.thread, Thread::Coming | Thread::Promised))
+            .filter(|slot| matches!(slot.thread, Thread::Coming | Thread::Promised | Thread::Owed(_)))
             .find_map(|slot| slot.handed.take_if(|handed| Arc::ptr_eq(&handed.job, job)))
     }
 }
