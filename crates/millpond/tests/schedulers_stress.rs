@@ -350,6 +350,21 @@ fn one_thread_that_becomes_free_takes_all_that_waits_for_the_others() {
     }
 }
 
+// A thread that has nothing to do looks for a moment before it sleeps. It must not be called in the place of one that sleeps
+// if the work may not move to it: two of them would go on calling each other.
+#[test]
+fn a_lane_that_may_not_move_begins_although_its_thread_sleeps_and_others_look() {
+    let scheduler = strict(3, 100);
+    let lanes: Vec<Worker> = (0..3).map(|_| scheduler.create_worker()).collect();
+    for round in 0..if cfg!(miri) { 10 } else { 2000 } {
+        let tasks: Vec<_> = (0..2).map(|n| lanes[(round + n) % 3].schedule(|| {}).unwrap()).collect();
+        tasks.iter().for_each(ended);
+        ended(&lanes[(round + 2) % 3].schedule(|| {}).unwrap());
+    }
+    lanes.iter().for_each(Worker::dispose);
+    end(&scheduler);
+}
+
 // Eight lanes on three threads: see also the tests of lanes. Here others come and go, and steal, meanwhile.
 #[test]
 fn lanes_keep_order_and_do_not_overlap_while_everything_moves() {

@@ -18,11 +18,11 @@ impl State {
 
     /// There is work for this slot's thread.
     pub(super) fn see_to_thread(&mut self, index: usize, after: &mut After) {
-        let others_could = self.soft || !matches!(self.shape, Shape::Fixed);
+        let others_may = self.others_may_take(index);
         let slot = self.at(index);
         match &slot.thread {
             Thread::Looking => self.ring(index),
-            Thread::Parked(sleeper) if others_could => {
+            Thread::Parked(sleeper) if others_may => {
                 slot.thread = Thread::Owed(Arc::clone(sleeper));
                 self.owed.push_back(index);
                 self.see_to_owed(after);
@@ -41,6 +41,13 @@ impl State {
             }
             Thread::Coming | Thread::Promised | Thread::Here | Thread::Woken | Thread::Owed(_) => {}
         }
+    }
+
+    /// Another thread may take what was handed to this slot.
+    fn others_may_take(&mut self, index: usize) -> bool {
+        let free_to_go = !matches!(self.shape, Shape::Fixed);
+        self.soft
+            || (free_to_go && self.at(index).handed.as_ref().is_some_and(|handed| handed.lane.is_none()))
     }
 
     /// Tells a thread that looks, or that is being woken, to ask for work.
@@ -63,7 +70,10 @@ impl State {
         }
         while self.woken == 0 {
             let Some(index) = self.next_owed() else { return };
-            if let Some(looker) = self.lookers.last().copied() {
+            // One who looks can come, but not for what it may not take.
+            if let Some(looker) = self.lookers.last().copied()
+                && self.others_may_take(index)
+            {
                 return self.ring(looker);
             }
             self.owed.pop_front();
@@ -93,8 +103,10 @@ impl State {
     /// Takes what was handed to a slot whose thread is still parked.
     fn take_owed(&mut self, taker: usize, after: &mut After) -> Option<Handed> {
         let from = self.next_owed()?;
-        let soft = self.soft;
-        let mut handed = self.at(from).handed.take_if(|handed| soft || handed.lane.is_none())?;
+        if !self.others_may_take(from) {
+            return None;
+        }
+        let mut handed = self.at(from).handed.take()?;
         let permit = self.hold(taker);
         if let Some(left) = handed.permit.replace(permit) {
             self.give_back(left, after);

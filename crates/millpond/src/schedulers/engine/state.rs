@@ -135,14 +135,7 @@ pub(super) struct State {
     pub(super) until_the_end: Option<Arc<Engine>>,
 }
 impl State {
-    pub(super) fn new(
-        clock: Clock,
-        name: Arc<str>,
-        shape: Shape,
-        soft: bool,
-        max: usize,
-        cap: u64,
-    ) -> State {
+    pub(super) fn new(clock: Clock, name: Arc<str>, shape: Shape, soft: bool, max: usize, cap: u64) -> State {
         let mut state = State {
             phase: Phase::Live,
             clock,
