@@ -17,6 +17,9 @@ mutants=(
     start_a_running_lane
     park_without_looking
     forget_the_line
+    call_nobody
+    clear_the_bell_late
+    leave_the_timer
     trust_the_leader
     lead_for_ever
     keep_the_lead

@@ -39,7 +39,7 @@ impl State {
         cell.phase = LanePhase::Idle;
         let (home, due, goes_on) = (cell.home, cell.due, done.again && !cell.closed);
         self.prefer = done.slot.map(|slot| slot.index).filter(|index| *index < self.slots.len());
-        if let Some(rhythm) = done.job.rhythm {
+        if let Some(rhythm) = done.job.rhythm() {
             if goes_on && self.phase == Phase::Live && !done.job.is_cancelled() {
                 self.counted.submitted += 1;
                 let next = rhythm.next(due, self.now());

@@ -40,6 +40,15 @@ pub(crate) struct LaneRef {
 impl LaneRef {
     /// No lane, which is as good as one that is closed.
     pub(super) const CLOSED: LaneRef = LaneRef { index: u32::MAX, generation: 0 };
+
+    pub(crate) fn to_bits(self) -> u64 {
+        u64::from(self.generation) << 32 | u64::from(self.index)
+    }
+
+    #[expect(clippy::cast_possible_truncation, reason = "the two halves")]
+    pub(crate) fn from_bits(bits: u64) -> LaneRef {
+        LaneRef { index: bits as u32, generation: (bits >> 32) as u32 }
+    }
 }
 
 /// All lanes of a scheduler that are not closed, or have a run under way.
@@ -249,7 +258,7 @@ impl State {
         cell.phase = LanePhase::Running;
         cell.running = Some(Arc::clone(&job));
         let (home, timer) = (cell.home, cell.timer.take());
-        if let Some(key) = timer {
+        if let Some(key) = timer.filter(|_| !mutant("leave_the_timer")) {
             self.timers.remove(key); // somebody was faster than the alarm
         }
         job.set_spot(Spot::Nowhere);

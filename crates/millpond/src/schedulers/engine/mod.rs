@@ -11,7 +11,8 @@
 //!
 //! Why nothing is stranded: something enters a line only under the lock, and only if the slot's thread is busy or on its
 //! way. A thread looks at its line (and, if work may move, at all lines) under the lock before it parks, and
-//! says that it is parked under the same lock; whoever then finds it parked and has work wakes it. Dispose and submit
+//! says that it is parked under the same lock; whoever then finds it parked and has work wakes it, or leaves that to somebody
+//! who has been woken and has not come yet. Dispose and submit
 //! meet under the lock too: either the submission sees the phase, or the dispose sees the task.
 
 mod ending;

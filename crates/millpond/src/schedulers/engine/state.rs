@@ -9,6 +9,7 @@
 //!    if no slot is free and no new one may be made. This is what "work conserving" means.
 //! 3. `places` is the sum of the slots' `places` and of `unplaced`, and counts waiting tasks, and series for life.
 //! 4. A lane is in at most one of: a timer, a line, a run.
+//! 5. A slot with work whose thread is parked is in `owed`, and then some thread is woken and has not come yet.
 
 use std::cmp::Reverse;
 use std::collections::{BinaryHeap, VecDeque};

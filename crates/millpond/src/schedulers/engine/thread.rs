@@ -274,6 +274,9 @@ impl ThreadLife for SlotLife {
                     me.engine.locked(|state, after| me.find(state, after))
                 }
                 Next::Park => {
+                    if mutant("clear_the_bell_late") {
+                        me.bell.get().iter().for_each(|bell| bell.store(false, Ordering::Relaxed));
+                    }
                     me.me.wait_through_interrupts(None, || me.bell_rings());
                     me.engine.locked(|state, after| me.find(state, after))
                 }
