@@ -209,12 +209,12 @@ impl PoolCore {
         self.try_terminate();
     }
 
-    /// Tasks may wait: makes sure that somebody who is awake will look at them. The caller has issued S2.
+    /// Tasks may wait: makes sure that somebody who is awake will look at them. The caller has done S2.
     pub(super) fn call_somebody(&self) {
         match &self.feed {
             Feed::Timed(timed) => timed.see_to_it(&self.idle),
-            Feed::Fifo(_) | Feed::Priority(..) if !self.feed.is_empty() => {
-                self.idle.call_one(|| self.poll());
+            Feed::Fifo(_) | Feed::Priority(..) => {
+                self.idle.pass_on(|| !self.feed.is_empty(), || self.poll());
             }
             _ => {} // nobody sleeps for what is in a queue
         }
@@ -228,9 +228,11 @@ impl PoolCore {
 
     /// The next task for a worker; tells who waits for room.
     pub(super) fn poll(&self) -> Option<Task> {
-        let task = self.feed.poll()?;
-        self.room.made();
-        Some(task)
+        let task = self.feed.poll();
+        if task.is_some() {
+            self.room.made();
+        }
+        task
     }
 
     /// A task that was accepted leaves the pool without having run, to whoever asked for it.
@@ -282,7 +284,7 @@ impl PoolCore {
 
     pub(super) fn shutdown(self: &Arc<Self>) {
         self.ctl.advance_to(RunState::Shutdown); // B1
-        fence(Ordering::SeqCst); // B2, before `try_terminate` looks at the queue (B3)
+        self.feed.order(); // B2, before `try_terminate` looks at the queue (B3)
         self.throw_out();
         self.look_around();
         if self.stranded.load(Ordering::SeqCst) {
@@ -293,8 +295,10 @@ impl PoolCore {
 
     pub(super) fn shutdown_now(&self) -> Vec<Task> {
         self.ctl.advance_to(RunState::Stop);
-        fence(Ordering::SeqCst);
+        self.feed.order(); // B2
+        fence(Ordering::SeqCst); // pairs with the one in `interrupt_if_stopping`
         self.look_around();
+        self.feed.order_takes(); // see `interrupt_if_stopped`
         self.interrupt_workers();
         // A submit that put its task in before it saw the state takes it back, or finds that we have it.
         self.hand_back(self.feed.drain())

@@ -4,6 +4,11 @@
 //! [`TaskHandle`]. A task runs at most once. Dropping one that did not run resolves its handle as abandoned,
 //! so a handle never waits for something that no longer exists.
 
+#[expect(unsafe_code, reason = "moves tasks into the queue's memory and out of it")]
+mod packed;
+#[expect(unsafe_code, reason = "keeps closures of any type without a box")]
+mod small;
+
 use std::borrow::Cow;
 use std::cell::Cell;
 use std::fmt;
@@ -15,7 +20,10 @@ use crate::handle::{Core, Home, Joinable, Outcome, Payload, TaskHandle, TaskStat
 use crate::interrupt::Nested;
 use crate::periodic::{Body, Timing};
 use crate::queue::Delayed;
-use crate::sync::{Arc, GivenAway, Mutex, Weak, deadline_after};
+use crate::sync::{Arc, Mutex, Weak, deadline_after};
+
+pub(crate) use packed::{LONGEST, Lies, Spot};
+use small::SmallFn;
 
 /// The number of a task, unique in the process.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
@@ -116,8 +124,7 @@ pub struct Task {
 }
 
 enum Work {
-    /// Given away when it is run; so a task, and an error that hands it back, can be shared.
-    Plain(GivenAway<Box<dyn FnOnce() + Send>>),
+    Plain(SmallFn),
     Tracked(TrackedTask),
     /// One run of a series that a scheduled pool will queue again afterwards.
     Series(TrackedTask, Arc<Timing>),
@@ -127,8 +134,8 @@ enum Work {
 pub(crate) struct Ended {
     /// A panic that no handle keeps.
     pub(crate) panic: Option<Payload>,
-    /// The series, whose next run is to come.
-    pub(crate) again: Option<Task>,
+    /// It is a series, whose next run is to come.
+    pub(crate) again: bool,
 }
 
 /// The executing half of a tracked task. Dropping it tells the other half that nobody will run it.
@@ -143,12 +150,12 @@ impl Drop for TrackedTask {
 impl Task {
     /// Makes a task from a closure.
     pub fn new(f: impl FnOnce() + Send + 'static) -> Task {
-        Task { info: TaskInfo::fresh(), work: Work::Plain(GivenAway::new(Box::new(f))) }
+        Task { info: TaskInfo::fresh(), work: Work::Plain(SmallFn::new(f)) }
     }
 
     /// A task that is known as `info` says.
     pub(crate) fn known_as(info: TaskInfo, f: impl FnOnce() + Send + 'static) -> Task {
-        Task { info, work: Work::Plain(GivenAway::new(Box::new(f))) }
+        Task { info, work: Work::Plain(SmallFn::new(f)) }
     }
 
     pub(crate) fn series(info: TaskInfo, core: Arc<dyn Tracked>, timing: Arc<Timing>) -> Task {
@@ -200,7 +207,7 @@ impl Task {
     pub fn run(self) {
         let _frame = Nested::enter();
         match self.work {
-            Work::Plain(f) => f.into_inner()(),
+            Work::Plain(mut f) => f.call(),
             Work::Tracked(core) | Work::Series(core, _) => {
                 core.0.run(&mut |_| {}); // a series has run once; dropping it here is its end
             }
@@ -211,23 +218,20 @@ impl Task {
         &self.info
     }
 
-    /// Runs the task for a worker. `settle` is told the outcome once, before anybody else can see it.
-    pub(crate) fn run_settled(self, settle: &mut dyn FnMut(Outcome)) -> Ended {
-        match self.work {
+    /// Runs the task for a worker, where it lies: moving it would cost as much as running it. `settle` is told the
+    /// outcome once, before anybody else can see it. What is left is to be dropped, or queued again.
+    pub(crate) fn run_settled(&mut self, mut settle: impl FnMut(Outcome)) -> Ended {
+        match &mut self.work {
             Work::Plain(f) => {
-                let panic = catch_unwind(AssertUnwindSafe(f.into_inner())).err();
+                let panic = catch_unwind(AssertUnwindSafe(|| f.call())).err();
                 settle(if panic.is_some() { Outcome::Panicked } else { Outcome::Succeeded });
-                Ended { panic, again: None }
+                Ended { panic, again: false }
             }
             Work::Tracked(core) => {
-                core.0.run(settle);
-                Ended { panic: None, again: None }
+                core.0.run(&mut settle);
+                Ended { panic: None, again: false }
             }
-            Work::Series(core, timing) => {
-                let again = core.0.run(settle);
-                let task = Task { info: self.info, work: Work::Series(core, timing) };
-                Ended { panic: None, again: again.then_some(task) }
-            }
+            Work::Series(core, _) => Ended { panic: None, again: core.0.run(&mut settle) },
         }
     }
 
@@ -252,24 +256,24 @@ impl Task {
         match self.work {
             Work::Plain(f) => {
                 // While the decorator has the body, the closure is here too: if it panics, nothing is lost.
-                let inside = Arc::new(Mutex::new(Some(f.into_inner())));
+                let inside = Arc::new(Mutex::new(Some(f)));
                 let body = {
                     let inside = Arc::clone(&inside);
                     Box::new(move || {
                         let f = inside.lock().take();
-                        f.into_iter().for_each(|f| f());
+                        f.into_iter().for_each(|mut f| f.call());
                     })
                 };
                 let wrapped = catch_unwind(AssertUnwindSafe(|| wrap(body)));
                 let unharmed = wrapped.is_ok();
-                let f: Box<dyn FnOnce() + Send> = match wrapped {
-                    Ok(body) => Box::new(body),
+                let f = match wrapped {
+                    Ok(mut body) => SmallFn::new(move || body()),
                     Err(payload) => {
                         let _ = catch_unwind(AssertUnwindSafe(|| drop(payload)));
-                        inside.lock().take().unwrap_or_else(|| Box::new(|| {}))
+                        inside.lock().take().unwrap_or_else(|| SmallFn::new(|| {}))
                     }
                 };
-                let task = Task { info: self.info, work: Work::Plain(GivenAway::new(f)) };
+                let task = Task { info: self.info, work: Work::Plain(f) };
                 if unharmed { Ok(task) } else { Err(task) }
             }
             Work::Tracked(ref core) => {
