@@ -17,7 +17,7 @@ use crate::clock::Tick;
 use crate::executor::{PoolFacts, RejectReason, Rejected};
 use crate::interrupt::{Sleeper, Wake};
 use crate::sync::{Arc, Ordering, deadline_after, fence, mutant};
-use crate::task::{Task, TaskId};
+use crate::task::{Bare, Task, TaskId};
 
 /// A task that was not taken, and why.
 pub(super) struct Refusal {
@@ -76,16 +76,37 @@ impl PoolCore {
             queue_has_room: true,
             worker_is_free: false,
         };
-        seen.is_running() && growth::admit(self.rule, load) == Admission::Queue && self.rule != GrowthRule::Eager
+        seen.is_running()
+            && growth::admit(self.rule, load) == Admission::Queue
+            && self.rule != GrowthRule::Eager
     }
 
     /// The short way for the most common case. If there is no room the long one finds out what to do.
     fn queue_it(self: &Arc<Self>, fifo: &Fifo, task: Task) -> Result<(), Refusal> {
-        task.entered(&self.home);
+        task.entered(self.home.number());
         let id = task.id();
         match fifo.push(task, || self.around()) {
             Ok(around) => self.published(id, around),
             Err(task) => self.admit_as(task, false),
+        }
+    }
+
+    /// The same for a closure, which is not made a task before it is in the queue. Gives it back if it is not for the short
+    /// way.
+    #[inline]
+    pub(super) fn queue_closure<F>(self: &Arc<Self>, f: F) -> Result<Result<(), Refusal>, F>
+    where
+        F: FnOnce() + Send + 'static,
+    {
+        let Feed::Fifo(fifo) = &self.feed else { return Err(f) };
+        if !self.goes_to_the_queue(self.ctl.load()) {
+            return Err(f);
+        }
+        let bare = Bare::new(f)?;
+        let id = bare.id();
+        match fifo.push(bare, || self.around()) {
+            Ok(around) => Ok(self.published(id, around)),
+            Err(bare) => Err(bare.into_inner()),
         }
     }
 
@@ -96,7 +117,7 @@ impl PoolCore {
 
     /// As `admit`. `in_earnest`: asks the queue itself for room, under its lock, and does not trust the look
     /// from outside; the argument in `room.rs` needs that.
-    fn admit_as(self: &Arc<Self>, task: Task, in_earnest: bool) -> Result<(), Refusal> {
+    pub(super) fn admit_as(self: &Arc<Self>, task: Task, in_earnest: bool) -> Result<(), Refusal> {
         self.admit_by(task, |task| self.place(task, in_earnest))
     }
 
@@ -117,7 +138,7 @@ impl PoolCore {
         place: impl FnOnce(Task) -> Result<(), Refusal>,
     ) -> Result<(), Refusal> {
         let counted = Counted::new(self);
-        task.entered(&self.home);
+        task.entered(self.home.number());
         let placed = place(task);
         match &placed {
             Ok(()) => std::mem::forget(counted), // until it is settled
@@ -321,12 +342,42 @@ impl PoolCore {
         }
     }
 
+    /// The rule rejects a task, and nobody wants to hear of it: it is for the policy. Only for the plain queue.
+    #[inline]
+    pub(super) fn is_overloaded(&self) -> bool {
+        let Feed::Fifo(fifo) = &self.feed else { return false };
+        let seen = self.ctl.load();
+        let load = Load {
+            workers: seen.workers(),
+            core: self.core_size(),
+            maximum: self.maximum(),
+            queue_has_room: false,
+            worker_is_free: false,
+        };
+        self.hooks.is_none()
+            && seen.is_running()
+            && growth::admit(self.rule, load) == Admission::Reject
+            && fifo.is_full()
+            && !self.idle.someone_sleeps()
+    }
+
+    /// Gives `task` back, for an overloaded pool.
+    #[inline]
+    pub(super) fn abort(&self, task: Task) -> Rejected {
+        self.counters.rejected();
+        Rejected::new(task, RejectReason::Saturated).by(self.facts())
+    }
+
     /// What an error message wants to know.
     pub(super) fn facts(&self) -> PoolFacts {
         PoolFacts {
             number: self.number,
-            pool_size: self.ctl.load().workers(),
-            maximum: Some(self.maximum()).filter(|maximum| *maximum < MOST_WORKERS),
+            // At most `MOST_WORKERS`, which fits.
+            pool_size: self.ctl.load().workers() as u32,
+            maximum: match self.maximum() {
+                MOST_WORKERS => PoolFacts::NO_BOUND,
+                maximum => maximum as u32,
+            },
             queued: self.feed.len(),
         }
     }

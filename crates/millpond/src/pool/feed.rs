@@ -123,6 +123,10 @@ fn most_urgent_first(a: &Task, b: &Task) -> Ordering {
 }
 
 /// A work queue in use.
+#[expect(
+    clippy::large_enum_variant,
+    reason = "there is one per pool, and a box would cost every submit a hop"
+)]
 pub(super) enum Feed {
     Fifo(Fifo),
     /// No queue: tasks go from hand to hand, through `idle`.

@@ -11,7 +11,7 @@ use std::fmt;
 
 use super::segments::{Segments, Whole};
 use crate::sync::{AtomicU64, Ordering};
-use crate::task::{Task, TaskId};
+use crate::task::{Pack, Task, TaskId};
 
 pub(super) struct Fifo {
     capacity: usize,
@@ -39,9 +39,10 @@ impl Fifo {
         self.capacity
     }
 
+    /// How many wait. Exact if nobody took one between the two looks; and never more than there may be.
     pub(super) fn len(&self) -> usize {
         let gone = self.segments.gone();
-        usize::try_from(self.segments.put() - gone).unwrap_or(usize::MAX)
+        usize::try_from(self.segments.put() - gone).unwrap_or(usize::MAX).min(self.capacity)
     }
 
     pub(super) fn is_empty(&self) -> bool {
@@ -57,7 +58,8 @@ impl Fifo {
     ///
     /// The look is taken with the tail locked, and so is the turn of everybody who calls [`order`](Self::order) after
     /// a change. If their turn comes first, `look` sees the change; if ours, they see the task.
-    pub(super) fn push<L>(&self, task: Task, look: impl FnOnce() -> L) -> Result<L, Task> {
+    #[inline]
+    pub(super) fn push<T: Pack, L>(&self, task: T, look: impl FnOnce() -> L) -> Result<L, T> {
         if self.is_full() {
             return Err(task);
         }
@@ -86,7 +88,15 @@ impl Fifo {
 
     /// Takes the oldest task.
     pub(super) fn pop(&self) -> Option<Task> {
-        self.segments.head().pop()
+        let mut task = None;
+        self.pop_into(&mut task);
+        task
+    }
+
+    /// As `pop`, and puts it `into` the place where it will run: moving a task costs as much as taking it.
+    #[inline]
+    pub(super) fn pop_into(&self, into: &mut Option<Task>) {
+        self.segments.head().pop(into);
     }
 
     /// Takes the task `id` out. `place` is where it was put, if that is known.
@@ -143,9 +153,14 @@ impl Fifo {
 
     /// Gives memory back that a burst took. For a worker that has nothing better to do.
     pub(super) fn trim(&self) {
+        const BURST: usize = 16;
         if self.segments.has_surplus() {
             let unused = self.segments.whole().trim();
+            let was_a_burst = unused.len() > BURST;
             drop(unused); // without the locks
+            if was_a_burst {
+                drop(self.segments.whole().move_down());
+            }
         }
     }
 }

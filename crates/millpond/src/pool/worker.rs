@@ -11,7 +11,7 @@ use super::hooks::{Hooks, call_quietly};
 use super::idle::{Nap, Rest, Seat};
 use super::roster::Worker;
 use super::timed::Keep;
-use crate::handle::{Help, Outcome, Panic, Payload};
+use crate::handle::{Help, Outcome, Panic, Payload, work_for};
 use crate::interrupt::{self, Nested, Sleeper};
 use crate::queue::BlockingQueue;
 use crate::sync::{Arc, Ordering, deadline_after, fence, mutant, thread_local};
@@ -30,6 +30,7 @@ fn no_worker() -> RefCell<Option<(Arc<PoolCore>, Arc<Worker>)>> {
 pub(super) fn work(pool: &Arc<PoolCore>, worker: &Arc<Worker>) {
     let me = Sleeper::current();
     WORKER.with(|slot| *slot.borrow_mut() = Some((Arc::clone(pool), Arc::clone(worker))));
+    work_for(pool.home.number());
     pool.confirm(worker);
     if let Some(hooks) = &pool.hooks {
         call_quietly(|| hooks.worker_started(&worker.info));
@@ -39,18 +40,19 @@ pub(super) fn work(pool: &Arc<PoolCore>, worker: &Arc<Worker>) {
     pool.interrupt_if_stopping();
     let mut task = worker.take_first();
     if task.is_none() {
-        task = life.next_task();
+        life.next_task(&mut task);
     }
     while task.is_some() {
         let unharmed = life.run(&mut task);
         if !unharmed && !life.replaced() {
             break;
         }
-        task = life.next_task();
+        life.next_task(&mut task);
     }
     if let Some(hooks) = &pool.hooks {
         call_quietly(|| hooks.worker_stopped(&worker.info));
     }
+    work_for(0);
     WORKER.with(|slot| *slot.borrow_mut() = None);
     pool.roster.lock().remove(worker);
     // We may have been called for a task that we leave to others: W5 of `idle.rs`. And we make room for another thread:
@@ -85,18 +87,16 @@ struct Life<'a> {
 }
 
 impl Life<'_> {
-    /// Waits for a task. `None`: leave; we are not counted any more.
-    fn next_task(&self) -> Option<Task> {
+    /// Waits for a task, and puts it there. If there is none: leave; we are not counted any more.
+    fn next_task(&self, into: &mut Option<Task>) {
         let pool = self.pool;
         let seen = pool.ctl.load();
         if seen.is_running() && seen.workers() <= pool.maximum() {
-            // The most common case, in short.
-            let task = self.fetch_quickly();
-            if task.is_some() {
-                return task;
-            }
+            self.fetch_quickly(into); // the most common case, in short
         }
-        self.wait_for_task()
+        if into.is_none() {
+            *into = self.wait_for_task();
+        }
     }
 
     fn wait_for_task(&self) -> Option<Task> {
@@ -142,14 +142,13 @@ impl Life<'_> {
     }
 
     /// A task, if one waits in the plain queue; and if there is another, somebody to look at it.
-    fn fetch_quickly(&self) -> Option<Task> {
-        let Feed::Fifo(fifo) = &self.pool.feed else { return None };
-        let task = fifo.pop();
-        if task.is_some() {
+    fn fetch_quickly(&self, into: &mut Option<Task>) {
+        let Feed::Fifo(fifo) = &self.pool.feed else { return };
+        fifo.pop_into(into);
+        if into.is_some() {
             self.pool.room.made();
             self.pass_on();
         }
-        task
     }
 
     /// A task, if there is one; and if there is another, somebody to look at it.
@@ -342,7 +341,7 @@ fn run_between(hooks: &dyn Hooks, pool: &Arc<PoolCore>, worker: &Worker, task: &
     let Some(info) = task.as_ref().map(|task| task.info().clone()) else { return true };
     if call_quietly(|| hooks.before_execute(&info)) {
         settled(pool, worker, Outcome::Panicked);
-        task.take().map(Task::drop_quietly);
+        task.take().into_iter().for_each(Task::drop_quietly);
         return false;
     }
     let panic = run_counted(pool, worker, task, false).map(Panic::new);

@@ -16,13 +16,13 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
-use crate::handle::{Core, Home, Joinable, Outcome, Payload, TaskHandle, TaskState, Tracked};
+use crate::handle::{Core, Joinable, Outcome, Payload, TaskHandle, TaskState, Tracked};
 use crate::interrupt::Nested;
 use crate::periodic::{Body, Timing};
 use crate::queue::Delayed;
-use crate::sync::{Arc, Mutex, Weak, deadline_after};
+use crate::sync::{Arc, Mutex, deadline_after};
 
-pub(crate) use packed::{LONGEST, Lies, Spot};
+pub(crate) use packed::{Bare, LONGEST, Lies, Pack, Spot};
 use small::SmallFn;
 
 /// The number of a task, unique in the process.
@@ -267,7 +267,7 @@ impl Task {
                 let wrapped = catch_unwind(AssertUnwindSafe(|| wrap(body)));
                 let unharmed = wrapped.is_ok();
                 let f = match wrapped {
-                    Ok(mut body) => SmallFn::new(move || body()),
+                    Ok(body) => SmallFn::new(body),
                     Err(payload) => {
                         let _ = catch_unwind(AssertUnwindSafe(|| drop(payload)));
                         inside.lock().take().unwrap_or_else(|| SmallFn::new(|| {}))
@@ -311,7 +311,7 @@ impl Task {
     }
 
     /// Tells the task's handle which pool has it, so that a cancel or a join can find it there.
-    pub(crate) fn entered(&self, home: &Weak<dyn Home>) {
+    pub(crate) fn entered(&self, home: u64) {
         if let Some(core) = self.core() {
             core.entered(home);
         }

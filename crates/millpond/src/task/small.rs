@@ -37,6 +37,23 @@ pub(super) struct Verbs {
     drop: unsafe fn(*mut Word),
 }
 
+/// An F can be kept in place.
+pub(super) const fn fits<F>() -> bool {
+    size_of::<F>() <= size_of::<[Word; WORDS]>() && align_of::<F>() <= align_of::<Word>()
+}
+
+impl Verbs {
+    pub(super) const fn of<F: FnOnce() + Send + 'static>() -> &'static Verbs {
+        const {
+            &Verbs {
+                words: size_of::<F>().div_ceil(size_of::<Word>()),
+                call: call::<F>,
+                drop: drop_there::<F>,
+            }
+        }
+    }
+}
+
 // SAFETY: `new` takes only closures that are `Send`.
 unsafe impl Send for SmallFn {}
 // SAFETY: a shared reference gives no access to the closure: calling and dropping it take `self`.
@@ -44,25 +61,15 @@ unsafe impl Sync for SmallFn {}
 
 impl SmallFn {
     pub(super) fn new<F: FnOnce() + Send + 'static>(f: F) -> SmallFn {
-        if size_of::<F>() <= size_of::<[Word; WORDS]>() && align_of::<F>() <= align_of::<Word>() {
-            SmallFn::in_place(f)
-        } else {
-            let f = Box::new(f);
-            SmallFn::in_place(move || f())
-        }
+        if fits::<F>() { SmallFn::in_place(f) } else { SmallFn::in_place(Box::new(f)) }
     }
 
     fn in_place<F: FnOnce() + Send + 'static>(f: F) -> SmallFn {
-        const {
-            assert!(align_of::<[Word; WORDS]>() == align_of::<usize>() && align_of::<Verbs>() == 8);
-        }
+        assert!(fits::<F>());
         let mut words = [Word::uninit(); WORDS];
-        let verbs = const {
-            &Verbs { words: size_of::<F>().div_ceil(size_of::<Word>()), call: call::<F>, drop: drop_there::<F> }
-        };
-        // SAFETY: `new` has checked that F fits and is aligned, or F is a closure around a box: one word.
+        // SAFETY: F fits.
         unsafe { words.as_mut_ptr().cast::<F>().write(f) };
-        SmallFn { verbs, words }
+        SmallFn { verbs: Verbs::of::<F>(), words }
     }
 
     /// Calls the closure, where it lies. A second call does nothing.
@@ -100,6 +107,8 @@ unsafe fn drop_there<F>(closure: *mut Word) {
     // SAFETY: the caller says that an F lies there, and does not use it again.
     unsafe { closure.cast::<F>().drop_in_place() }
 }
+
+const _: () = assert!(align_of::<[Word; WORDS]>() == align_of::<usize>() && align_of::<Verbs>() == 8);
 
 #[cfg(all(test, not(loom)))]
 mod tests {

@@ -19,7 +19,7 @@ use crate::handle::Outcome;
 use crate::interrupt::{Interrupted, Nested, Sleeper};
 use crate::schedulers::hooks::{Decorators, SlotInfo};
 use crate::schedulers::job::{Ended, Job, Spot};
-use crate::sync::{Arc, AtomicBool, Ordering, mutant, spin_until, thread_local};
+use crate::sync::{Arc, AtomicBool, Ordering, more_than_one_core, mutant, thread_local};
 use crate::task::Task;
 use crate::threads::{ThreadFactory, ThreadLife, WorkerBody, WorkerInfo, call_factory};
 
@@ -270,7 +270,7 @@ impl ThreadLife for SlotLife {
             next = match next {
                 Next::Leave => return,
                 Next::Look => {
-                    spin_until(|| me.bell_rings());
+                    me.look();
                     me.engine.locked(|state, after| me.find(state, after))
                 }
                 Next::Park => {
@@ -328,6 +328,23 @@ impl Living {
 
     fn bell_rings(&self) -> bool {
         self.bell.get().is_some_and(|bell| bell.load(Ordering::Acquire))
+    }
+
+    /// Waits a moment for the bell: less time than a sleep and a wake-up cost.
+    ///
+    /// It does not yield. Others count on a thread that looks, and give it work that they would else wake somebody for; on a
+    /// machine with much to do, one that yields is behind everybody. In a model looking again is a wait without end.
+    fn look(&self) {
+        const LOOKS: u32 = 64;
+        if cfg!(loom) || !more_than_one_core() {
+            return;
+        }
+        for _ in 0..LOOKS {
+            if self.bell_rings() {
+                return;
+            }
+            std::hint::spin_loop();
+        }
     }
 
     /// Asks for work, and says that we look, sleep or leave if there is none.
