@@ -97,10 +97,12 @@ impl PoolFacts {
 
 impl Rejected {
     /// Makes the error: for executors and policies of your own.
+    #[inline]
     pub fn new(task: Task, reason: RejectReason) -> Rejected {
         Rejected { task, reason, source: None, by: None }
     }
 
+    #[inline]
     pub(crate) fn by(mut self, facts: PoolFacts) -> Rejected {
         self.by = Some(By::Pool(facts));
         self

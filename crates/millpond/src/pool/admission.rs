@@ -83,7 +83,7 @@ impl PoolCore {
 
     /// The short way for the most common case. If there is no room the long one finds out what to do.
     fn queue_it(self: &Arc<Self>, fifo: &Fifo, task: Task) -> Result<(), Refusal> {
-        task.entered(&self.home);
+        task.entered(self.home.number());
         let id = task.id();
         match fifo.push(task, || self.around()) {
             Ok(around) => self.published(id, around),
@@ -138,7 +138,7 @@ impl PoolCore {
         place: impl FnOnce(Task) -> Result<(), Refusal>,
     ) -> Result<(), Refusal> {
         let counted = Counted::new(self);
-        task.entered(&self.home);
+        task.entered(self.home.number());
         let placed = place(task);
         match &placed {
             Ok(()) => std::mem::forget(counted), // until it is settled
@@ -235,7 +235,9 @@ impl PoolCore {
             // If it fails, `published` sees to it that there is one at least.
             let _ = self.add_worker(None, Limit::Core);
         }
-        self.feed.order(); // A2
+        if !matches!(self.feed, Feed::Timed(_)) {
+            self.feed.order(); // A2, which for a queue in time was its lock
+        }
         self.published(id, self.around())
     }
 
@@ -254,7 +256,11 @@ impl PoolCore {
     fn published(self: &Arc<Self>, id: TaskId, around: Around) -> Result<(), Refusal> {
         let Around { ctl, call } = around;
         if ctl.is_running() && ctl.workers() > 0 || mutant("publish_and_hope") {
-            if call || matches!(self.feed, Feed::Timed(_)) {
+            let call = match &self.feed {
+                Feed::Timed(timed) => !timed.is_seen_to(),
+                _ => call,
+            };
+            if call {
                 self.call_somebody();
             }
             return Ok(());
@@ -340,6 +346,32 @@ impl PoolCore {
         if self.rule == GrowthRule::Eager {
             self.outstanding.fetch_sub(1, Ordering::SeqCst);
         }
+    }
+
+    /// The rule rejects a task, and nobody wants to hear of it: it is for the policy. Only for the plain queue.
+    #[inline]
+    pub(super) fn is_overloaded(&self) -> bool {
+        let Feed::Fifo(fifo) = &self.feed else { return false };
+        let seen = self.ctl.load();
+        let load = Load {
+            workers: seen.workers(),
+            core: self.core_size(),
+            maximum: self.maximum(),
+            queue_has_room: false,
+            worker_is_free: false,
+        };
+        self.hooks.is_none()
+            && seen.is_running()
+            && growth::admit(self.rule, load) == Admission::Reject
+            && fifo.is_full()
+            && !self.idle.someone_sleeps()
+    }
+
+    /// Gives `task` back, for an overloaded pool.
+    #[inline]
+    pub(super) fn abort(&self, task: Task) -> Rejected {
+        self.counters.rejected();
+        Rejected::new(task, RejectReason::Saturated).by(self.facts())
     }
 
     /// What an error message wants to know.

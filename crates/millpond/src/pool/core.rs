@@ -10,16 +10,16 @@ use super::feed::Feed;
 use super::growth::GrowthRule;
 use super::hooks::{Hooks, call_quietly};
 use super::idle::Idle;
-use super::policy::Handler;
+use super::policy::{Handler, Usual};
 use super::room::Room;
 use super::roster::Roster;
 use super::stats::Counters;
 use super::worker;
 use crate::ConfigError;
-use crate::handle::{Help, Home};
+use crate::handle::{Address, Help, Home, Place};
 use crate::interrupt::{Interrupted, Interrupter, Sleeper, Wake};
 use crate::sync::{
-    Arc, AtomicBool, AtomicU64, AtomicUsize, Mutex, Ordering, Weak, deadline_after, fence, mutant,
+    Arc, AtomicBool, AtomicU8, AtomicU64, AtomicUsize, Mutex, Ordering, Weak, deadline_after, fence, mutant,
 };
 use crate::task::{Task, TaskId};
 use crate::threads::ThreadFactory;
@@ -61,8 +61,8 @@ pub(super) struct PoolCore {
     pub(super) remove_on_cancel: AtomicBool,
     pub(super) hooks: Option<Arc<dyn Hooks>>,
     pub(super) handler: Mutex<Handler>,
-    /// A copy of the handler's mark, for a look without the lock.
-    pub(super) aborts: AtomicBool,
+    /// A copy of the handler's mark, a [`Usual`], for a look without the lock.
+    usual_policy: AtomicU8,
     pub(super) factory: Mutex<Arc<ThreadFactory>>,
     /// The truth about the settings; changes are made under this lock, so that each sees the others whole.
     settings: Mutex<Settings>,
@@ -83,7 +83,8 @@ pub(super) struct PoolCore {
     pub(super) stranded: AtomicBool,
     /// Threads in `await_termination`.
     waiting_for_end: Mutex<Vec<Arc<Sleeper>>>,
-    pub(super) home: Weak<dyn Home>,
+    /// Where tasks that wait here can find us.
+    pub(super) home: Address,
 }
 
 /// A worker that blocks in its queue.
@@ -119,7 +120,7 @@ impl PoolCore {
             rule: plan.rule,
             remove_on_cancel: AtomicBool::new(plan.remove_on_cancel),
             hooks: plan.hooks,
-            aborts: AtomicBool::new(plan.handler.aborts),
+            usual_policy: AtomicU8::new(plan.handler.usual as u8),
             handler: Mutex::new(plan.handler),
             factory: Mutex::new(plan.factory),
             core: AtomicUsize::new(plan.settings.core),
@@ -133,7 +134,7 @@ impl PoolCore {
             outstanding: AtomicUsize::new(0),
             stranded: AtomicBool::new(false),
             waiting_for_end: Mutex::new(Vec::new()),
-            home: Weak::clone(me) as Weak<dyn Home>,
+            home: Address::new(plan.number, Weak::clone(me) as Weak<dyn Home>),
         });
         if let Feed::Timed(timed) = &pool.feed {
             let weak = Arc::downgrade(&pool);
@@ -225,6 +226,20 @@ impl PoolCore {
 
     pub(super) fn generation(&self) -> u64 {
         self.generation.load(Ordering::SeqCst)
+    }
+
+    // ---- the policy
+
+    #[inline]
+    pub(super) fn usual_policy(&self) -> Usual {
+        Usual::from_u8(self.usual_policy.load(Ordering::Relaxed))
+    }
+
+    /// Puts `new` in force, and returns the policy that was.
+    pub(super) fn set_policy(&self, new: Handler) -> Handler {
+        let mut handler = self.handler.lock();
+        self.usual_policy.store(new.usual as u8, Ordering::Relaxed); // under the lock, as all changes of it
+        std::mem::replace(&mut *handler, new)
     }
 
     // ---- taking tasks out
@@ -376,17 +391,20 @@ impl PoolCore {
 }
 
 impl Home for PoolCore {
-    fn cancelled(&self, id: TaskId, place: u64) {
+    fn cancelled(&self, id: TaskId, place: &Place) {
         if !self.remove_on_cancel.load(Ordering::Relaxed) {
             return;
         }
         if let Some(task) = self.feed.remove(id, Some(place)) {
             self.forget_cancelled(task);
-            self.taken_out();
+            // Of a queue in time one entry is always the last that goes, and whoever takes that one out tells.
+            if !matches!(self.feed, Feed::Timed(_)) || self.feed.is_empty() {
+                self.taken_out();
+            }
         }
     }
 
-    fn run_here(&self, id: TaskId, place: u64) -> Help {
+    fn run_here(&self, id: TaskId, place: &Place) -> Help {
         worker::run_here(self, id, place)
     }
 }

@@ -11,7 +11,7 @@ use super::hooks::{Hooks, call_quietly};
 use super::idle::{Nap, Rest, Seat};
 use super::roster::Worker;
 use super::timed::Keep;
-use crate::handle::{Help, Outcome, Panic, Payload};
+use crate::handle::{Help, Outcome, Panic, Payload, Place, work_for};
 use crate::interrupt::{self, Nested, Sleeper};
 use crate::queue::BlockingQueue;
 use crate::sync::{Arc, Ordering, deadline_after, fence, mutant, thread_local};
@@ -30,6 +30,7 @@ fn no_worker() -> RefCell<Option<(Arc<PoolCore>, Arc<Worker>)>> {
 pub(super) fn work(pool: &Arc<PoolCore>, worker: &Arc<Worker>) {
     let me = Sleeper::current();
     WORKER.with(|slot| *slot.borrow_mut() = Some((Arc::clone(pool), Arc::clone(worker))));
+    work_for(pool.home.number());
     pool.confirm(worker);
     if let Some(hooks) = &pool.hooks {
         call_quietly(|| hooks.worker_started(&worker.info));
@@ -51,6 +52,7 @@ pub(super) fn work(pool: &Arc<PoolCore>, worker: &Arc<Worker>) {
     if let Some(hooks) = &pool.hooks {
         call_quietly(|| hooks.worker_stopped(&worker.info));
     }
+    work_for(0);
     WORKER.with(|slot| *slot.borrow_mut() = None);
     pool.roster.lock().remove(worker);
     // We may have been called for a task that we leave to others: W5 of `idle.rs`. And we make room for another thread:
@@ -156,8 +158,10 @@ impl Life<'_> {
             return None; // those are not polled
         }
         let mut task = pool.poll();
+        // What waits in a queue in time, and could not be had, is not due.
+        let in_vain = matches!(pool.feed, Feed::Timed(_)) && !pool.feed.is_empty();
         // A model of a whole pool has too many schedules with it; it has a model of its own.
-        if task.is_none() && !cfg!(loom) && pool.idle.look_for(|| !pool.feed.is_empty()) {
+        if task.is_none() && !in_vain && !cfg!(loom) && pool.idle.look_for(|| !pool.feed.is_empty()) {
             pool.feed.order(); // W5
             task = pool.poll();
         }
@@ -377,7 +381,7 @@ fn drop_panic(panic: Option<Panic>) {
 }
 
 /// Runs the waiting task `id` here, inside what runs now, if this thread is a worker of `pool`.
-pub(super) fn run_here(pool: &PoolCore, id: TaskId, place: u64) -> Help {
+pub(super) fn run_here(pool: &PoolCore, id: TaskId, place: &Place) -> Help {
     let me = WORKER.try_with(|slot| slot.borrow().clone()).ok().flatten();
     let Some((my_pool, worker)) = me.filter(|(mine, _)| std::ptr::eq(&**mine, pool)) else {
         return Help::Done;

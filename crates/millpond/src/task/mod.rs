@@ -4,6 +4,7 @@
 //! [`TaskHandle`]. A task runs at most once. Dropping one that did not run resolves its handle as abandoned,
 //! so a handle never waits for something that no longer exists.
 
+mod held;
 #[expect(unsafe_code, reason = "moves tasks into the queue's memory and out of it")]
 mod packed;
 #[expect(unsafe_code, reason = "keeps closures of any type without a box")]
@@ -16,12 +17,13 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
-use crate::handle::{Core, Home, Joinable, Outcome, Payload, TaskHandle, TaskState, Tracked};
+use crate::handle::{Core, Joinable, Outcome, Payload, TaskHandle, TaskState, Tracked};
 use crate::interrupt::Nested;
 use crate::periodic::{Body, Timing};
 use crate::queue::Delayed;
-use crate::sync::{Arc, Mutex, Weak, deadline_after};
+use crate::sync::{Arc, Mutex, deadline_after};
 
+pub(crate) use held::Held;
 pub(crate) use packed::{Bare, LONGEST, Lies, Pack, Spot};
 use small::SmallFn;
 
@@ -139,7 +141,7 @@ pub(crate) struct Ended {
 }
 
 /// The executing half of a tracked task. Dropping it tells the other half that nobody will run it.
-struct TrackedTask(Arc<dyn Tracked>);
+pub(crate) struct TrackedTask(Arc<dyn Tracked>);
 
 impl Drop for TrackedTask {
     fn drop(&mut self) {
@@ -164,6 +166,10 @@ impl Task {
 
     pub(crate) fn tracked(id: TaskId, core: Arc<dyn Tracked>) -> Task {
         Task { info: TaskInfo { id, label: None }, work: Work::Tracked(TrackedTask(core)) }
+    }
+
+    fn tracked_by(core: TrackedTask) -> Task {
+        Task { info: TaskInfo { id: core.0.id(), label: None }, work: Work::Tracked(core) }
     }
 
     /// Gives the task a name, for hooks and error messages.
@@ -267,7 +273,7 @@ impl Task {
                 let wrapped = catch_unwind(AssertUnwindSafe(|| wrap(body)));
                 let unharmed = wrapped.is_ok();
                 let f = match wrapped {
-                    Ok(mut body) => SmallFn::new(move || body()),
+                    Ok(body) => SmallFn::new(body),
                     Err(payload) => {
                         let _ = catch_unwind(AssertUnwindSafe(|| drop(payload)));
                         inside.lock().take().unwrap_or_else(|| SmallFn::new(|| {}))
@@ -311,7 +317,7 @@ impl Task {
     }
 
     /// Tells the task's handle which pool has it, so that a cancel or a join can find it there.
-    pub(crate) fn entered(&self, home: &Weak<dyn Home>) {
+    pub(crate) fn entered(&self, home: u64) {
         if let Some(core) = self.core() {
             core.entered(home);
         }
