@@ -16,7 +16,7 @@ use super::roster::{Limit, NotAdded};
 use crate::clock::Tick;
 use crate::executor::{PoolFacts, RejectReason, Rejected};
 use crate::interrupt::{Sleeper, Wake};
-use crate::sync::{Arc, Ordering, deadline_after, fence, mutant};
+use crate::sync::{Arc, Ordering, deadline_after, fence, mutant, spin_until};
 use crate::task::{Bare, Task, TaskId};
 
 /// A task that was not taken, and why.
@@ -313,6 +313,10 @@ impl PoolCore {
     ) -> Result<(), Refusal> {
         let me = Sleeper::current();
         let deadline = deadline_after(timeout);
+        // Where tasks are short there is room in a moment, and to sleep for each single place would cost more than they.
+        if !timeout.is_zero() && !me.is_interrupted() {
+            spin_until(|| self.feed.has_room(&self.idle) || me.is_interrupted());
+        }
         let ticket = self.room.take_ticket(&me);
         loop {
             ticket.about_to_try();

@@ -244,7 +244,7 @@ fn the_bound_and_the_order_hold_with_several_threads() {
             }
             seen.lock().unwrap()[me] = mine;
         });
-        assert!(fifo.is_empty() && fifo.len() == 0);
+        assert!(fifo.is_empty());
         tally.assert_dropped(PRODUCERS * each);
         let seen = seen.into_inner().unwrap();
         let (producers, consumers) = seen.split_at(PRODUCERS);
@@ -305,7 +305,7 @@ fn put_take_remove_and_trim_at_the_same_time() {
             }
         }
     });
-    assert!(fifo.is_empty() && fifo.len() == 0);
+    assert!(fifo.is_empty());
     assert_eq!(fifo.pushed(), 2 * each as u64);
     tally.assert_dropped(2 * each);
 }

@@ -355,7 +355,9 @@ fn remove_if_takes_out_what_is_unwanted_and_keeps_the_order_of_the_rest() {
     drop(segments.pop());
     drop(segments.whole().remove(ids[1]));
     drop(segments.whole().remove(ids[MANY / 2]));
-    (ids.remove(MANY / 2), ids.remove(1), ids.remove(0));
+    for at in [MANY / 2, 1, 0] {
+        ids.remove(at);
+    }
     let unwanted: Vec<TaskId> = ids.iter().copied().step_by(3).collect();
     let removed = segments.whole().remove_if(|task| unwanted.contains(&task.id()));
     assert!(removed.iter().map(Task::id).eq(unwanted.iter().copied()));
