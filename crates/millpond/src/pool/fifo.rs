@@ -18,8 +18,6 @@ pub(super) struct Fifo {
     segments: Segments,
     /// Tasks that turned out not to be accepted.
     taken_back: AtomicU64,
-    /// Tasks removed from inside since the holes were last squeezed out. Touched with both ends locked.
-    holes: AtomicU64,
     /// Tasks have been moved, so that a place may be out of date. Touched with both ends locked.
     squeezed: AtomicU64,
 }
@@ -30,7 +28,6 @@ impl Fifo {
             capacity,
             segments: Segments::new(limit(0, capacity)),
             taken_back: AtomicU64::new(0),
-            holes: AtomicU64::new(0),
             squeezed: AtomicU64::new(0),
         }
     }
@@ -109,7 +106,6 @@ impl Fifo {
         let moved = self.squeezed.load(Ordering::Relaxed) > 0 && !mutant("trust_the_place");
         let search = place.is_none() || moved;
         let task = at_place.or_else(|| search.then(|| whole.remove(id)).flatten())?;
-        self.holes.store(self.holes.load(Ordering::Relaxed) + 1, Ordering::Relaxed);
         self.squeeze(&mut whole);
         Some(task)
     }
@@ -128,7 +124,6 @@ impl Fifo {
     }
 
     fn move_all(&self, whole: &mut Whole<'_>, unwanted: impl Fn(&Task) -> bool) -> Vec<Task> {
-        self.holes.store(0, Ordering::Relaxed);
         self.squeezed.store(1, Ordering::Relaxed);
         whole.remove_if(unwanted)
     }
@@ -137,7 +132,7 @@ impl Fifo {
     /// removal pays for one hole, so this costs constant time per removal.
     fn squeeze(&self, whole: &mut Whole<'_>) {
         const FEW: u64 = 16;
-        if self.holes.load(Ordering::Relaxed) > 2 * self.len() as u64 + FEW {
+        if whole.holes() > 2 * self.len() as u64 + FEW {
             self.move_all(whole, |_| false);
         }
     }

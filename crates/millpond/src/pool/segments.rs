@@ -70,6 +70,8 @@ struct Head {
     at: usize,
     /// As far as `end` is known to be.
     known: u64,
+    /// Holes between here and `end`. Changed when both ends are locked, or one is passed.
+    holes: u64,
 }
 
 struct Segment {
@@ -153,7 +155,7 @@ impl Segments {
                 held: AtomicUsize::new(1),
             },
             head: HeadSide {
-                lock: Brief::new(Head { segment: first, at: 0, known: 0 }),
+                lock: Brief::new(Head { segment: first, at: 0, known: 0, holes: 0 }),
                 begin: AtomicU64::new(0),
                 gone: AtomicU64::new(0),
                 left: AtomicU64::new(0),
@@ -334,6 +336,9 @@ impl Taking<'_> {
             self.head.at += spot.words();
             spot.unpack(into);
         }
+        if self.head.holes > 0 {
+            self.skip_holes(); // what is left may be nothing else
+        }
         true
     }
 
@@ -344,7 +349,10 @@ impl Taking<'_> {
             // SAFETY: a task or a hole lies there, and it is ours.
             unsafe {
                 match spot.lies() {
-                    Lies::Hole => self.head.at += spot.words(),
+                    Lies::Hole => {
+                        self.head.at += spot.words();
+                        self.head.holes -= 1;
+                    }
                     _ => return Some(spot),
                 }
             }
@@ -368,7 +376,7 @@ impl Taking<'_> {
     /// Where the head is: before a task or a hole. `None`: at the end.
     fn spot(&mut self) -> Option<Spot> {
         loop {
-            let Head { segment, at, known } = *self.head;
+            let Head { segment, at, known, .. } = *self.head;
             let position = self.position();
             if position == known {
                 self.head.known = self.all.tail.end.load(Ordering::Acquire);
@@ -450,6 +458,11 @@ impl Whole<'_> {
         }
     }
 
+    /// The holes between the tasks.
+    pub(super) fn holes(&self) -> u64 {
+        self.head.head.holes
+    }
+
     /// The ids of all tasks.
     pub(super) fn ids(&self) -> Vec<TaskId> {
         let mut ids = Vec::new();
@@ -507,6 +520,7 @@ impl Whole<'_> {
         let mut task = None;
         // SAFETY: the caller says so, and we hold both locks.
         unsafe { spot.unpack(&mut task) };
+        self.head.head.holes += 1;
         self.head.skip_holes();
         task
     }
@@ -526,7 +540,6 @@ impl Whole<'_> {
                 self.tail.append(task);
             }
         }
-        self.head.skip_holes();
         self.head.count(removed.len() as u64);
         removed
     }
@@ -547,7 +560,7 @@ impl Whole<'_> {
         let old = std::mem::replace(&mut self.tail.tail.segments, VecDeque::from([fresh]));
         self.tail.tail.at = 0;
         let begin = index * WORDS as u64;
-        *self.head.head = Head { segment: fresh, at: 0, known: begin };
+        *self.head.head = Head { segment: fresh, at: 0, known: begin, holes: 0 };
         let all = self.tail.all;
         all.tail.held.store(1, Ordering::Relaxed);
         all.head.left.store(index, Ordering::Release);

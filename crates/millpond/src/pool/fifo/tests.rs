@@ -256,6 +256,26 @@ fn the_bound_and_the_order_hold_with_several_threads() {
     }
 }
 
+/// The last task is taken, and behind it there are only holes: the queue says that it is empty, though nobody looks for
+/// more.
+#[test]
+fn a_queue_of_nothing_but_holes_is_empty() {
+    let (fifo, tally) = (Fifo::new(usize::MAX), Tally::default());
+    let ids: Vec<_> = (0..4)
+        .map(|n| {
+            let token = task(0, n, &tally);
+            let (task, _handle) = TaskOf::new(move || token.run()).into_parts();
+            let id = task.id();
+            assert!(put(&fifo, task));
+            id
+        })
+        .collect();
+    assert!(fifo.remove(ids[2], None).is_some());
+    assert!(fifo.remove(ids[3], None).is_some());
+    assert!(fifo.pop().is_some() && !fifo.is_empty());
+    assert!(fifo.pop().is_some() && fifo.is_empty());
+}
+
 /// Everything at once: tasks with handles are put, taken, cancelled by place, thrown out together, moved, and the memory
 /// is trimmed. Each has exactly one end.
 #[test]
