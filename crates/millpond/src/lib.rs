@@ -1,5 +1,7 @@
 #![doc = include_str!("../README.md")]
 
+#[expect(unsafe_code, reason = "a lock that is freed by a plain store")]
+mod brief;
 mod clock;
 mod completion;
 mod config;

@@ -348,8 +348,7 @@ impl PoolCore {
         }
     }
 
-    /// The rule rejects a task, the policy gives it back, and nobody wants to hear of it: no more needs to be asked. Only
-    /// for the plain queue.
+    /// The rule rejects a task, and nobody wants to hear of it: it is for the policy. Only for the plain queue.
     #[inline]
     pub(super) fn is_overloaded(&self) -> bool {
         let Feed::Fifo(fifo) = &self.feed else { return false };
@@ -361,8 +360,7 @@ impl PoolCore {
             queue_has_room: false,
             worker_is_free: false,
         };
-        self.aborts.load(Ordering::Relaxed)
-            && self.hooks.is_none()
+        self.hooks.is_none()
             && seen.is_running()
             && growth::admit(self.rule, load) == Admission::Reject
             && fifo.is_full()

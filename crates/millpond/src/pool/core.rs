@@ -10,7 +10,7 @@ use super::feed::Feed;
 use super::growth::GrowthRule;
 use super::hooks::{Hooks, call_quietly};
 use super::idle::Idle;
-use super::policy::Handler;
+use super::policy::{Handler, Usual};
 use super::room::Room;
 use super::roster::Roster;
 use super::stats::Counters;
@@ -19,7 +19,7 @@ use crate::ConfigError;
 use crate::handle::{Address, Help, Home, Place};
 use crate::interrupt::{Interrupted, Interrupter, Sleeper, Wake};
 use crate::sync::{
-    Arc, AtomicBool, AtomicU64, AtomicUsize, Mutex, Ordering, Weak, deadline_after, fence, mutant,
+    Arc, AtomicBool, AtomicU8, AtomicU64, AtomicUsize, Mutex, Ordering, Weak, deadline_after, fence, mutant,
 };
 use crate::task::{Task, TaskId};
 use crate::threads::ThreadFactory;
@@ -61,8 +61,8 @@ pub(super) struct PoolCore {
     pub(super) remove_on_cancel: AtomicBool,
     pub(super) hooks: Option<Arc<dyn Hooks>>,
     pub(super) handler: Mutex<Handler>,
-    /// A copy of the handler's mark, for a look without the lock.
-    pub(super) aborts: AtomicBool,
+    /// A copy of the handler's mark, a [`Usual`], for a look without the lock.
+    usual_policy: AtomicU8,
     pub(super) factory: Mutex<Arc<ThreadFactory>>,
     /// The truth about the settings; changes are made under this lock, so that each sees the others whole.
     settings: Mutex<Settings>,
@@ -120,7 +120,7 @@ impl PoolCore {
             rule: plan.rule,
             remove_on_cancel: AtomicBool::new(plan.remove_on_cancel),
             hooks: plan.hooks,
-            aborts: AtomicBool::new(plan.handler.aborts),
+            usual_policy: AtomicU8::new(plan.handler.usual as u8),
             handler: Mutex::new(plan.handler),
             factory: Mutex::new(plan.factory),
             core: AtomicUsize::new(plan.settings.core),
@@ -226,6 +226,20 @@ impl PoolCore {
 
     pub(super) fn generation(&self) -> u64 {
         self.generation.load(Ordering::SeqCst)
+    }
+
+    // ---- the policy
+
+    #[inline]
+    pub(super) fn usual_policy(&self) -> Usual {
+        Usual::from_u8(self.usual_policy.load(Ordering::Relaxed))
+    }
+
+    /// Puts `new` in force, and returns the policy that was.
+    pub(super) fn set_policy(&self, new: Handler) -> Handler {
+        let mut handler = self.handler.lock();
+        self.usual_policy.store(new.usual as u8, Ordering::Relaxed); // under the lock, as all changes of it
+        std::mem::replace(&mut *handler, new)
     }
 
     // ---- taking tasks out

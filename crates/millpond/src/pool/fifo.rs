@@ -153,9 +153,14 @@ impl Fifo {
 
     /// Gives memory back that a burst took. For a worker that has nothing better to do.
     pub(super) fn trim(&self) {
+        const BURST: usize = 16;
         if self.segments.has_surplus() {
             let unused = self.segments.whole().trim();
+            let was_a_burst = unused.len() > BURST;
             drop(unused); // without the locks
+            if was_a_burst {
+                drop(self.segments.whole().move_down());
+            }
         }
     }
 }

@@ -44,14 +44,14 @@ use std::time::{Duration, Instant};
 use self::admission::Refusal;
 use self::core::{PoolCore, Settings};
 use self::hooks::call_quietly;
-use self::policy::{Handler, RejectedExecutionHandler};
+use self::policy::{Handler, RejectedExecutionHandler, Usual};
 use self::roster::Limit;
 use crate::ConfigError;
 use crate::executor::{
     Executor, ExecutorService, RejectReason, Rejected, close_and_wait, inherent_executor_methods,
 };
 use crate::interrupt::{Interrupted, Sleeper};
-use crate::sync::{Arc, Ordering};
+use crate::sync::Arc;
 use crate::task::{Task, TaskId};
 use crate::threads::WorkerBody;
 
@@ -139,7 +139,7 @@ impl ThreadPoolExecutor {
     fn refuse(&self, refusal: Refusal) -> Result<(), Rejected> {
         let core = self.core();
         // An overloaded pool must refuse quickly: the usual policy is known without the lock.
-        if core.aborts.load(Ordering::Relaxed) || refusal.reason == RejectReason::SpawnFailed {
+        if core.usual_policy() == Usual::Abort || refusal.reason == RejectReason::SpawnFailed {
             self.count_rejected(&refusal.task, refusal.reason);
             return Err(core.rejected(refusal));
         }
@@ -189,7 +189,15 @@ impl ThreadPoolExecutor {
             Ok(Ok(())) => Ok(()),
             Ok(Err(refusal)) => self.refuse(refusal),
             // An overloaded pool must say no quickly.
-            Err(f) if self.core().is_overloaded() => Err(self.core().abort(Task::new(f))),
+            Err(f) if self.core().is_overloaded() => match self.core().usual_policy() {
+                Usual::Abort => Err(self.core().abort(Task::new(f))),
+                Usual::CallerRuns => {
+                    self.core().counters.rejected();
+                    Task::new(f).run();
+                    Ok(())
+                }
+                Usual::No => self.execute_the_long_way(Task::new(f)),
+            },
             Err(f) => self.execute_the_long_way(Task::new(f)),
         }
     }
@@ -308,11 +316,7 @@ impl ThreadPoolExecutor {
 
     /// Replaces the rejection policy, from the next rejection on.
     pub fn set_rejected_execution_handler(&self, handler: impl RejectedExecutionHandler) {
-        let new = Handler::new(handler);
-        let mut handler = self.core().handler.lock();
-        self.core().aborts.store(new.aborts, Ordering::Relaxed); // with the lock held, as all changes of it
-        let old = std::mem::replace(&mut *handler, new);
-        drop(handler);
+        let old = self.core().set_policy(Handler::new(handler));
         drop(old); // not under the lock: it is the user's
     }
 

@@ -141,8 +141,25 @@ pub(super) struct Handler {
     policy: Arc<dyn RejectedExecutionHandler>,
     /// The policy waits for room: only if it finds none is the task refused.
     pub(super) waits: bool,
-    /// The policy is [`Abort`].
-    pub(super) aborts: bool,
+    pub(super) usual: Usual,
+}
+
+/// The policies that are followed without a look at the handler, because they are followed often.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Usual {
+    /// None of those.
+    No,
+    Abort,
+    CallerRuns,
+}
+
+impl Usual {
+    const ALL: [Usual; 3] = [Self::No, Self::Abort, Self::CallerRuns];
+
+    /// The one that `as u8` made this of.
+    pub(super) fn from_u8(bits: u8) -> Usual {
+        Self::ALL[usize::from(bits)]
+    }
 }
 
 impl Handler {
@@ -151,7 +168,11 @@ impl Handler {
         Handler {
             policy: Arc::new(policy),
             waits: is(TypeId::of::<Block>()),
-            aborts: is(TypeId::of::<Abort>()),
+            usual: match () {
+                () if is(TypeId::of::<Abort>()) => Usual::Abort,
+                () if is(TypeId::of::<CallerRuns>()) => Usual::CallerRuns,
+                () => Usual::No,
+            },
         }
     }
 

@@ -17,7 +17,8 @@ use std::collections::VecDeque;
 use std::mem::MaybeUninit;
 use std::ptr::NonNull;
 
-use crate::sync::{AtomicU64, AtomicUsize, Mutex, MutexGuard, Ordering};
+use crate::brief::{Brief, BriefGuard};
+use crate::sync::{AtomicU64, AtomicUsize, Ordering};
 use crate::task::{LONGEST, Lies, Pack, Spot, Task, TaskId};
 
 /// The words of a segment: 8 KiB, which is some 250 small tasks. In a model a few, so that it comes to the end of one.
@@ -30,7 +31,7 @@ pub(super) struct Segments {
 
 #[repr(align(128))]
 struct TailSide {
-    lock: Mutex<Tail>,
+    lock: Brief<Tail>,
     /// Tasks put so far. Written under the lock, before `end`: who finds a task knows that it was put.
     put: AtomicU64,
     /// The position behind the last task. Written under the lock.
@@ -43,7 +44,7 @@ struct TailSide {
 
 #[repr(align(128))]
 struct HeadSide {
-    lock: Mutex<Head>,
+    lock: Brief<Head>,
     /// Where the head is. Written under the lock, when it is freed; there is no hole there then.
     begin: AtomicU64,
     /// Tasks taken out so far, at the head or elsewhere. Written under the lock.
@@ -112,6 +113,12 @@ impl Segment {
 /// Segments that nobody uses any more; dropping it frees them, which is best done without a lock.
 pub(super) struct Unused(Vec<NonNull<Segment>>);
 
+impl Unused {
+    pub(super) fn len(&self) -> usize {
+        self.0.len()
+    }
+}
+
 impl Drop for Unused {
     fn drop(&mut self) {
         for segment in self.0.drain(..) {
@@ -127,14 +134,14 @@ impl Segments {
         let first = Segment::new(0);
         Segments {
             tail: TailSide {
-                lock: Mutex::new(Tail { segments: VecDeque::from([first]), at: 0 }),
+                lock: Brief::new(Tail { segments: VecDeque::from([first]), at: 0 }),
                 put: AtomicU64::new(0),
                 end: AtomicU64::new(0),
                 limit: AtomicU64::new(limit),
                 held: AtomicUsize::new(1),
             },
             head: HeadSide {
-                lock: Mutex::new(Head { segment: first, at: 0, known: 0 }),
+                lock: Brief::new(Head { segment: first, at: 0, known: 0 }),
                 begin: AtomicU64::new(0),
                 gone: AtomicU64::new(0),
                 left: AtomicU64::new(0),
@@ -193,7 +200,7 @@ const SPARE: u64 = 1;
 
 /// The tail, locked.
 pub(super) struct Putting<'a> {
-    tail: MutexGuard<'a, Tail>,
+    tail: BriefGuard<'a, Tail>,
     all: &'a Segments,
 }
 
@@ -280,7 +287,7 @@ impl Putting<'_> {
 
 /// The head, locked.
 pub(super) struct Taking<'a> {
-    head: MutexGuard<'a, Head>,
+    head: BriefGuard<'a, Head>,
     all: &'a Segments,
 }
 
@@ -494,6 +501,25 @@ impl Whole<'_> {
     /// Takes the segments out of the chain that are of no use.
     pub(super) fn trim(&mut self) -> Unused {
         self.tail.unused(SPARE)
+    }
+
+    /// Begins anew in a fresh segment, if there is no task. The one in use was the last to be allocated in a burst: as long
+    /// as it lies above all others, the allocator cannot give their memory back to the system.
+    pub(super) fn move_down(&mut self) -> Unused {
+        let index = self.end().div_ceil(WORDS as u64);
+        if self.head.position() != self.end() {
+            return Unused(Vec::new());
+        }
+        let fresh = Segment::new(index);
+        let old = std::mem::replace(&mut self.tail.tail.segments, VecDeque::from([fresh]));
+        self.tail.tail.at = 0;
+        let begin = index * WORDS as u64;
+        *self.head.head = Head { segment: fresh, at: 0, known: begin };
+        let all = self.tail.all;
+        all.tail.held.store(1, Ordering::Relaxed);
+        all.head.left.store(index, Ordering::Release);
+        all.tail.end.store(begin, Ordering::Release);
+        Unused(old.into())
     }
 }
 
