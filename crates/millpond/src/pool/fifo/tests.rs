@@ -24,7 +24,7 @@ fn random_steps_give_what_a_simple_queue_gives() {
         let fifo = Fifo::new(capacity);
         let mut model: VecDeque<(TaskId, Option<u64>)> = VecDeque::new();
         let (mut made, mut accepted, mut taken_back) = (0, 0, 0);
-        for _ in 0..if cfg!(miri) { 250 } else { 4000 } {
+        for _ in 0..if cfg!(miri) { 120 } else { 4000 } {
             match rng.below(20) {
                 0..9 => {
                     let task = task(rng.below(KINDS), made, &tally);

@@ -506,7 +506,7 @@ impl Rng {
 }
 
 /// The most tasks that are put or taken in one step of a model: several segments full.
-const MOST_AT_ONCE: usize = if cfg!(miri) { 30 } else { 700 };
+const MOST_AT_ONCE: usize = if cfg!(miri) { 20 } else { 700 };
 
 /// A queue and what should be in it.
 struct Modelled {
@@ -591,7 +591,7 @@ fn random_steps_give_what_a_simple_queue_gives() {
         let mut rng = Rng(seed);
         let (segments, tally) = (Segments::new(u64::MAX), Tally::default());
         let mut modelled = Modelled { segments, model: VecDeque::new(), tally, made: 0 };
-        for step in 0..if cfg!(miri) { 250 } else { 3000 } {
+        for step in 0..if cfg!(miri) { 100 } else { 3000 } {
             modelled.step(&mut rng);
             if step % 64 == 0 {
                 assert!(
