@@ -97,18 +97,3 @@ fn a_reader_that_closes_the_pipe_early_is_no_error() {
     assert!(status.success(), "{status}");
     assert_eq!(complaints, "");
 }
-
-#[test]
-fn an_unknown_argument_is_one_line_on_stderr_and_status_2() {
-    let output = millpond(&["--loud"]);
-    assert_eq!(output.status.code(), Some(2));
-    assert_eq!(text(output.stdout), "");
-    assert_eq!(text(output.stderr), "millpond: unexpected argument '--loud'; try --help\n");
-}
-
-#[test]
-fn help_tells_what_the_command_does() {
-    let output = millpond(&["--help"]);
-    assert!(output.status.success());
-    assert!(text(output.stdout).starts_with("millpond: a demonstration"));
-}

@@ -10,7 +10,7 @@ use std::time::{Duration, Instant};
 
 use millpond::{Hooks, ShutdownOutcome, ThreadPoolExecutor, WorkQueue, WorkerInfo};
 
-use crate::gate::Gate;
+use super::gate::Gate;
 
 pub(crate) const CORE: usize = 2;
 pub(crate) const MAXIMUM: usize = 4;

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use millpond::ShutdownOutcome;
 
-use crate::demo::{Admission, CORE, How, KEEP_ALIVE, MAXIMUM, QUEUE, Run, Seen, TASKS};
+use super::demo::{Admission, CORE, How, KEEP_ALIVE, MAXIMUM, QUEUE, Run, Seen, TASKS};
 
 /// Columns of the whole.
 const WIDTH: usize = 80;
