@@ -1,10 +1,15 @@
-//! Pictures made of text: tables, bars, wrapped prose. All fit into the width that they are given.
+//! Pictures made of text: tables, bars, curves, lanes over time, wrapped prose. All fit into the width that they are given.
 
+mod area;
+mod lanes;
+mod scale;
 mod table;
 
 use std::fmt::{Display, Write};
 
-#[allow(unused_imports, reason = "the commands that share it are being written")]
+pub(crate) use area::area;
+pub(crate) use lanes::{Lane, Look, Span};
+pub(crate) use scale::Scale;
 pub(crate) use table::{Align, Table};
 
 /// `text` in lines of at most `width` columns, broken at spaces. Each begins with `indent`.

@@ -29,6 +29,14 @@ impl Table {
         self.rows.push(cells.into_iter().map(Into::into).collect());
     }
 
+    pub(crate) fn headers(&self) -> Vec<&str> {
+        self.headers.iter().map(|(name, _)| name.as_str()).collect()
+    }
+
+    pub(crate) fn rows(&self) -> &[Vec<String>] {
+        &self.rows
+    }
+
     /// The table as text, two columns between cells and no spaces at the ends of lines.
     pub(crate) fn draw(&self, indent: &str) -> String {
         let widths: Vec<usize> = (0..self.headers.len()).map(|at| self.width(at)).collect();
