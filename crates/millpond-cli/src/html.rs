@@ -16,8 +16,8 @@ figure svg { max-width: 100%; height: auto; }
 figcaption, footer { color: var(--faint); font-size: 0.9em; }
 .wide { overflow-x: auto; }
 table { border-collapse: collapse; margin: 1rem 0; font-variant-numeric: tabular-nums; }
-th, td { padding: 0.25rem 0.75rem; border-bottom: 1px solid var(--line); text-align: right; }
-th:first-child, td:first-child { text-align: left; }
+th, td { padding: 0.25rem 0.75rem; border-bottom: 1px solid var(--line); text-align: left; }
+.n { text-align: right; }
 pre { background: color-mix(in srgb, var(--ink) 6%, transparent); padding: 0.75rem; overflow-x: auto; }
 ";
 
@@ -57,21 +57,24 @@ impl Page {
         self.put(format_args!("<figure>\n{svg}\n<figcaption>{}</figcaption>\n</figure>\n", Escaped(caption)))
     }
 
-    /// A table; the first column is text, the others are figures and stand to the right.
+    /// A table. Columns of figures stand to the right.
     pub(crate) fn table<H: AsRef<str>, C: AsRef<str>>(
         &mut self,
         headers: &[H],
         rows: &[Vec<C>],
     ) -> &mut Page {
+        let is_figure = |cell: &C| cell.as_ref().starts_with(|c: char| c.is_ascii_digit() || c == '-');
+        let figures = |at: usize| at > 0 && rows.iter().filter_map(|row| row.get(at)).all(is_figure);
+        let class = |at: usize| if figures(at) { " class=\"n\"" } else { "" };
         self.put(format_args!("<div class=\"wide\"><table>\n<tr>"));
-        for header in headers {
-            self.put(format_args!("<th>{}</th>", Escaped(header.as_ref())));
+        for (at, header) in headers.iter().enumerate() {
+            self.put(format_args!("<th{}>{}</th>", class(at), Escaped(header.as_ref())));
         }
         self.put(format_args!("</tr>\n"));
         for row in rows {
             self.put(format_args!("<tr>"));
-            for cell in row {
-                self.put(format_args!("<td>{}</td>", Escaped(cell.as_ref())));
+            for (at, cell) in row.iter().enumerate() {
+                self.put(format_args!("<td{}>{}</td>", class(at), Escaped(cell.as_ref())));
             }
             self.put(format_args!("</tr>\n"));
         }
@@ -128,5 +131,13 @@ mod tests {
         assert!(html.contains("<h1>&lt;script&gt; &amp; &quot;co&quot;</h1>"), "{html}");
         assert!(html.contains("<th>a&lt;b</th>") && html.contains("<td>1&gt;0</td>"), "{html}");
         assert!(!html.contains("<script"), "{html}");
+    }
+
+    #[test]
+    fn columns_of_figures_stand_to_the_right() {
+        let mut page = Page::new("t");
+        page.table(&["1st", "figures", "words"], &[vec!["1", "2", "3"], vec!["4", "-", "five"]]);
+        let html = page.finish();
+        assert!(html.contains("<tr><td>1</td><td class=\"n\">2</td><td>3</td></tr>"), "{html}");
     }
 }

@@ -5,17 +5,12 @@
 
 mod cli;
 mod commands;
-#[allow(dead_code, reason = "the commands that share it are being written")]
 mod error;
-#[allow(dead_code, reason = "the commands that share it are being written")]
 mod files;
-#[allow(dead_code, reason = "the commands that share it are being written")]
 mod html;
 #[allow(dead_code, reason = "the commands that share it are being written")]
 mod picture;
-#[allow(dead_code, reason = "the commands that share it are being written")]
 mod svg;
-#[allow(dead_code, reason = "the commands that share it are being written")]
 mod term;
 #[allow(dead_code, reason = "the commands that share it are being written")]
 mod units;

@@ -105,6 +105,18 @@ impl Marks {
         )
         .expect("a String takes everything");
     }
+
+    /// A word on paper's colour, to stand on a rectangle; its middle is at `y`. The pointer sees through it.
+    pub(crate) fn word(&mut self, (x, y): (i32, i32), text: &str) {
+        let RGBColor(r, g, b) = PAPER;
+        writeln!(
+            self.0,
+            "<text x=\"{x}\" y=\"{y}\" dy=\"0.35em\" font-family=\"{FONT}\" font-size=\"11\" pointer-events=\"none\" \
+             fill=\"#{r:02X}{g:02X}{b:02X}\">{}</text>",
+            Escaped(text)
+        )
+        .expect("a String takes everything");
+    }
 }
 
 /// One curve: its name and its points, by rising x.

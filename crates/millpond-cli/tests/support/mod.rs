@@ -73,3 +73,18 @@ pub(crate) fn directory(name: &str) -> PathBuf {
     std::fs::create_dir_all(&path).expect("the directory can be made");
     path
 }
+
+/// Checks that every tag of `xml` is closed by its own, in the right order.
+pub(crate) fn assert_well_formed(xml: &str) {
+    let mut open: Vec<&str> = Vec::new();
+    for piece in xml.split('<').skip(1) {
+        let (tag, text) = piece.split_once('>').unwrap_or_else(|| panic!("a tag without an end: <{piece}"));
+        assert!(!text.contains('>') || open.last() == Some(&"style"), "a stray > in {text}");
+        if let Some(name) = tag.strip_prefix('/') {
+            assert_eq!(open.pop(), Some(name), "closed out of order");
+        } else if !tag.ends_with('/') {
+            open.push(tag.split_whitespace().next().expect("a name"));
+        }
+    }
+    assert!(open.is_empty(), "left open: {open:?}");
+}

@@ -60,6 +60,9 @@ pub(crate) struct Args {
     /// Print all that was seen as JSON, and nothing else
     #[arg(long)]
     json: bool,
+    /// If the report cannot be written where it should be, it goes to the directory for temporary files.
+    #[arg(skip)]
+    report_somewhere: bool,
 }
 
 /// What a bare `millpond` plays, and where its report goes.
@@ -75,19 +78,11 @@ impl Args {
             show: None,
             speed: 1.0,
             svg: None,
-            html: Some(report_path()),
+            html: Some(PathBuf::from(REPORT)),
             trace: None,
             json: false,
+            report_somewhere: true,
         }
-    }
-}
-
-/// Here if one may write here, and else where one always may.
-fn report_path() -> PathBuf {
-    let here = PathBuf::from(REPORT);
-    match std::fs::OpenOptions::new().append(true).create(true).open(&here) {
-        Ok(_) => here,
-        Err(_) => std::env::temp_dir().join(REPORT),
     }
 }
 
@@ -220,15 +215,22 @@ fn write_files(args: &Args, played: &[Played]) -> Result<(), Error> {
     if let Some(path) = &args.svg {
         let records: Vec<&Record> = played.iter().flat_map(|workload| &workload.scenes).collect();
         files::write(path, &chart::scenes(&records)?)?;
-        written.push(path);
+        written.push(path.clone());
     }
     if let Some(path) = &args.html {
-        files::write(path, &page::write(played)?)?;
-        written.push(path);
+        let page = page::write(played)?;
+        match files::write(path, &page) {
+            Err(_) if args.report_somewhere => {
+                let elsewhere = std::env::temp_dir().join(path);
+                files::write(&elsewhere, &page)?;
+                written.push(elsewhere);
+            }
+            done => done.map(|()| written.push(path.clone()))?,
+        }
     }
     if let Some(path) = &args.trace {
         files::write(path, &trace::write(played))?;
-        written.push(path);
+        written.push(path.clone());
     }
     if args.json {
         let json = serde_json::json!({ "millpond": env!("CARGO_PKG_VERSION"), "workloads": played });

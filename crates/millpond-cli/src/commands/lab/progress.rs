@@ -23,7 +23,7 @@ impl Progress {
         let line = ProgressBar::new_spinner();
         let style = ProgressStyle::with_template("{spinner} {prefix}  {wide_msg}");
         line.set_style(style.expect("the template is sound"));
-        line.set_prefix(format!("{workload}: {scene}"));
+        line.set_prefix(prefix(workload, scene));
         line.enable_steady_tick(Duration::from_millis(100));
         Progress { line: Some(line) }
     }
@@ -42,6 +42,16 @@ impl Progress {
                 ));
             }
         })
+    }
+}
+
+/// Cut short: a line that is broken by the terminal cannot be taken away again.
+fn prefix(workload: &str, scene: &str) -> String {
+    const MOST: usize = 32;
+    let whole = if scene.is_empty() { workload.to_owned() } else { format!("{workload}: {scene}") };
+    match whole.char_indices().nth(MOST) {
+        Some((cut, _)) => format!("{}...", whole[..cut].trim_end()),
+        None => whole,
     }
 }
 

@@ -250,23 +250,24 @@ impl Record {
     }
 
     /// How many tasks wait in the queue, each time that it changes.
+    ///
+    /// A task counts until it begins. A worker takes it a moment earlier, so the count can be above what the
+    /// queue holds at all; then it is as much as that.
     pub(crate) fn depth(&self) -> Vec<(Duration, usize)> {
+        let most = self.queue_capacity.unwrap_or(usize::MAX);
         let waiting = self.tasks.iter().filter(|task| task.how == How::Queued && !task.series);
         steps_of(waiting.map(|task| {
             let left = task.runs.first().map(|run| run.begin).or(task.gone.as_ref().map(|gone| gone.at));
             (task.entered, left)
         }))
+        .into_iter()
+        .map(|(at, tasks)| (at, tasks.min(most)))
+        .collect()
     }
 
     /// How many threads there are, each time that it changes.
     pub(crate) fn sizes(&self) -> Vec<(Duration, usize)> {
         steps_of(self.threads.iter().map(|thread| (thread.started, thread.stopped)))
-    }
-
-    /// How many of the pool's threads have something to do, each time that it changes.
-    pub(crate) fn busy(&self) -> Vec<(Duration, usize)> {
-        let runs = self.tasks.iter().flat_map(|task| &task.runs);
-        steps_of(runs.filter(|run| run.thread != self.caller).map(|run| (run.begin, Some(run.end))))
     }
 }
 

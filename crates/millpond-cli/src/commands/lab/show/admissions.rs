@@ -16,7 +16,7 @@ pub(super) fn table(record: &Record, screen: &Screen) -> Option<Table> {
     let rows: Vec<&[TaskRecord]> = if record.tasks.len() <= MOST_ROWS {
         record.tasks.chunks(1).collect()
     } else {
-        record.tasks.chunk_by(|one, next| fared_alike(one, next)).collect()
+        record.tasks.chunk_by(fared_alike).collect()
     };
     if rows.len() > MOST_ROWS || rows.is_empty() {
         return None;

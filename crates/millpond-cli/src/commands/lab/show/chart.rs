@@ -108,24 +108,26 @@ fn draw_lanes(area: &Area<'_>, marks: &mut Marks, record: &Record, end: f64) -> 
         area.draw(&Text::new((*name).to_owned(), (x - corner.0 - 8, y - corner.1), style))?;
     }
     let lane_of = |thread: &str| names.iter().position(|name| *name == thread);
-    let mut rectangle = |lane: usize, from: Duration, to: Duration, part: f64, colour, tip: &str| {
-        let middle = top(lane) - 0.5;
-        let half = (0.5 - gap) * part;
-        let left_top = chart.backend_coord(&(from.as_secs_f64(), middle + half));
-        let right_bottom = chart.backend_coord(&(to.as_secs_f64().min(end), middle - half));
-        marks.rectangle(left_top, right_bottom, colour, tip);
-    };
+    let rectangle =
+        |marks: &mut Marks, lane: usize, from: Duration, to: Duration, part: f64, colour, tip: &str| {
+            let middle = top(lane) - 0.5;
+            let half = (0.5 - gap) * part;
+            let left_top = chart.backend_coord(&(from.as_secs_f64(), middle + half));
+            let right_bottom = chart.backend_coord(&(to.as_secs_f64().min(end), middle - half));
+            marks.rectangle(left_top, right_bottom, colour, tip);
+            (left_top, right_bottom)
+        };
     for thread in &record.threads {
         if let Some(lane) = lane_of(&thread.name) {
             let to = thread.stopped.unwrap_or(Duration::MAX);
             let tip = format!("{}: alive from {} on", thread.name, units::show(thread.started));
-            rectangle(lane, thread.started, to, 0.25, GRID, &tip);
+            rectangle(marks, lane, thread.started, to, 0.25, GRID, &tip);
         }
     }
     for task in &record.tasks {
         if let (Some(blocked), Some(lane)) = (task.blocked, lane_of(record.caller)) {
             let tip = format!("task {}: waits {} for room", task.label, units::show(blocked));
-            rectangle(lane, task.arrived, task.arrived + blocked, 0.6, SERIES[4], &tip);
+            rectangle(marks, lane, task.arrived, task.arrived + blocked, 0.6, SERIES[4], &tip);
         }
     }
     for (number, run) in record.runs() {
@@ -134,7 +136,13 @@ fn draw_lanes(area: &Area<'_>, marks: &mut Marks, record: &Record, end: f64) -> 
                 Ended::Returned => SERIES[[0, 2, 3, 5][number % 4]],
                 _ => SERIES[1],
             };
-            rectangle(lane, run.begin, run.end, 1.0, colour, &tip(record, number, run));
+            let (from, to) =
+                rectangle(marks, lane, run.begin, run.end, 1.0, colour, &tip(record, number, run));
+            let label = &record.tasks[number].label;
+            let fits = to.0 - from.0 > 8 * label.chars().count() as i32 + 6;
+            if lane_height >= 14.0 && fits {
+                marks.word((from.0 + 4, i32::midpoint(from.1, to.1)), label);
+            }
         }
     }
     Ok(())
@@ -179,21 +187,12 @@ fn draw_queue(area: &Area<'_>, record: &Record, end: f64) -> DrawResult {
         .x_label_formatter(&|at| seconds(*at))
         .y_label_formatter(&|value| if value.fract() == 0.0 { svg::short(*value) } else { String::new() })
         .draw()?;
-    chart
-        .draw_series(AreaSeries::new(depth, 0.0, SERIES[0].mix(0.35)).border_style(SERIES[0]))?
-        .label("tasks in the queue")
-        .legend(|(x, y)| Rectangle::new([(x, y - 4), (x + 16, y + 4)], SERIES[0].filled()));
-    chart
-        .draw_series(LineSeries::new(sizes, SERIES[1].stroke_width(2)))?
-        .label("threads")
-        .legend(|(x, y)| PathElement::new([(x, y), (x + 16, y)], SERIES[1].stroke_width(2)));
-    chart
-        .configure_series_labels()
-        .position(SeriesLabelPosition::UpperRight)
-        .label_font((FONT, 12).into_font().color(&INK))
-        .background_style(svg::PAPER.filled())
-        .border_style(GRID)
-        .draw()?;
+    chart.draw_series(AreaSeries::new(depth, 0.0, SERIES[0].mix(0.35)).border_style(SERIES[0]))?;
+    chart.draw_series(LineSeries::new(sizes, SERIES[1].stroke_width(2)))?;
+    // Beside the axis, where they cover nothing.
+    for (y, name, colour) in [(20, "queue", SERIES[0]), (38, "threads", SERIES[1])] {
+        area.draw(&Text::new(name, (12, y), (FONT, 13).into_font().color(&colour)))?;
+    }
     Ok(())
 }
 
@@ -219,7 +218,7 @@ fn curve_points(steps: &[(Duration, usize)], end: f64) -> Vec<(f64, f64)> {
 }
 
 /// For each group of a comparison: threads over time, and queue over time.
-pub(crate) fn comparison(heading: &str, scenes: &[&Record]) -> Result<[String; 2], Error> {
+pub(crate) fn comparison(scenes: &[&Record]) -> Result<[String; 2], Error> {
     let end = scenes.iter().map(|scene| picture_end(scene)).max().unwrap_or_default().as_secs_f64();
     type Steps = fn(&Record) -> Vec<(Duration, usize)>;
     let chart = |what: &str, of: Steps| {
@@ -227,8 +226,7 @@ pub(crate) fn comparison(heading: &str, scenes: &[&Record]) -> Result<[String; 2
             .iter()
             .map(|scene| Curve { name: scene.title.clone(), points: curve_points(&of(scene), end) })
             .collect();
-        let title = format!("{what}: {heading}");
-        Chart { title: &title, x: "seconds", y: what, size: (WIDTH, 260) }.curves(&curves)
+        Chart { title: what, x: "seconds", y: "", size: (WIDTH, 260) }.curves(&curves)
     };
-    Ok([chart("threads", Record::sizes)?, chart("tasks in the queue", Record::depth)?])
+    Ok([chart("Threads", Record::sizes)?, chart("Tasks in the queue", Record::depth)?])
 }

@@ -1,5 +1,7 @@
 //! Scenes side by side: a table for each group, and the curves of threads and queue below.
 
+use std::time::Duration;
+
 use super::super::record::{How, Record, percentile};
 use super::text::width;
 use super::{Played, Significant, picture_end};
@@ -93,7 +95,13 @@ fn table(scenes: &[&Record]) -> Table {
 fn curves(scenes: &[&Record], screen: &Screen) -> String {
     let end = scenes.iter().map(|scene| picture_end(scene)).max().unwrap_or_default();
     let title_width = scenes.iter().map(|scene| columns(&scene.title)).max().unwrap_or(0);
-    let mut lines: Vec<(String, Vec<(std::time::Duration, usize)>, Colour)> = Vec::new();
+    struct Line {
+        label: String,
+        steps: Vec<(Duration, usize)>,
+        most: usize,
+        colour: Colour,
+    }
+    let mut lines: Vec<Line> = Vec::new();
     for scene in scenes {
         for (name, steps, colour) in
             [("threads", scene.sizes(), Colour::Green), ("queue", scene.depth(), Colour::Blue)]
@@ -101,15 +109,15 @@ fn curves(scenes: &[&Record], screen: &Screen) -> String {
             let most = steps.iter().map(|(_, value)| *value).max().unwrap_or(0);
             if most > 0 {
                 let title = if name == "threads" { scene.title.as_str() } else { "" };
-                lines.push((format!("{title:<title_width$}  {name} ≤{most}"), steps, colour));
+                let label = format!("{title:<title_width$}  {name} ≤{most}");
+                lines.push(Line { label, steps, most, colour });
             }
         }
     }
-    let margin = lines.iter().map(|(label, ..)| columns(label)).max().unwrap_or(0) + 5;
+    let margin = lines.iter().map(|line| columns(&line.label)).max().unwrap_or(0) + 5;
     let scale = Scale::new(end, width(screen).saturating_sub(margin).max(20));
     let mut text = String::new();
-    for (label, steps, colour) in lines {
-        let most = steps.iter().map(|(_, value)| *value).max().unwrap_or(0);
+    for Line { label, steps, most, colour } in lines {
         let row = area(&scale.largest(&steps), most, 1).remove(0);
         let pad = " ".repeat(margin - 3 - columns(&label));
         text.push_str(&format!("   {label}{pad}{}\n", screen.paint(colour, row.trim_end())));

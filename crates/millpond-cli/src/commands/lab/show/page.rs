@@ -15,7 +15,10 @@ pub(crate) fn write(played: &[Played]) -> Result<String, Error> {
     let names: Vec<&str> = played.iter().map(|workload| workload.name.as_str()).collect();
     let mut page = Page::new(&format!("millpond lab: {}", names.join(", ")));
     for workload in played {
-        page.heading(&workload.name).paragraph(&workload.about);
+        if played.len() > 1 {
+            page.heading(&workload.name);
+        }
+        page.paragraph(&workload.about);
         let speed = workload.scenes.first().map_or(1.0, |scene| scene.speed);
         if speed != 1.0 {
             page.paragraph(&format!("Played {speed} times as fast; times are shown as if it were not."));
@@ -42,7 +45,7 @@ fn comparison(page: &mut Page, workload: &Played) -> Result<(), Error> {
         page.subheading(heading);
         let rows: Vec<Vec<String>> = scenes.iter().map(|scene| compare::figures(scene)).collect();
         page.table(&compare::HEADERS, &rows);
-        let [threads, queue] = chart::comparison("over time", &scenes)?;
+        let [threads, queue] = chart::comparison(&scenes)?;
         page.figure(&threads, "How many threads each pool has.");
         page.figure(&queue, "How many tasks wait in each queue.");
     }

@@ -3,6 +3,7 @@
 //! This is what a workload file says once it has been read and checked (`read.rs`). All times are as the file has
 //! them; how fast they are played is the player's matter.
 
+mod raw;
 mod read;
 mod tell;
 mod words;

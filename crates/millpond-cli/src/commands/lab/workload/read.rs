@@ -4,10 +4,13 @@ use std::ops::Range;
 use std::time::Duration;
 
 use millpond::{MissedTicks, ShutdownOutcome};
-use serde::Deserialize;
 use toml::Spanned;
 
-use super::words::{Bound, Length, Policy, Queue, Rate, Time};
+use super::raw::{
+    RawAll, RawExpect, RawKind, RawMissed, RawOutcome, RawPool, RawPrestart, RawScene, RawStep, RawTask,
+    RawWorkload,
+};
+use super::words::{Length, Queue, Rate, Time};
 use super::{
     Arrivals, Does, Expect, Figure, Limit, PoolKind, PoolPlan, Rhythm, Scene, Series, Settings, Step, Submit,
     TaskPlan, Workload,
@@ -82,184 +85,6 @@ fn check(name: &str, origin: Origin<'_>, source: &str) -> Checked<Workload> {
     })
 }
 
-// ---- the file, as serde reads it
-
-#[derive(Deserialize)]
-#[serde(deny_unknown_fields, rename_all = "kebab-case")]
-struct RawWorkload {
-    about: Option<String>,
-    #[serde(default)]
-    compare: bool,
-    verdict: Option<String>,
-    scene: Spanned<Vec<RawScene>>,
-}
-
-#[derive(Deserialize)]
-#[serde(deny_unknown_fields, rename_all = "kebab-case")]
-struct RawScene {
-    title: Option<String>,
-    says: Option<String>,
-    group: Option<String>,
-    #[serde(default)]
-    seed: u64,
-    pool: Spanned<RawPool>,
-    #[serde(default)]
-    tasks: Vec<Spanned<RawTask>>,
-    steps: Spanned<Vec<Spanned<RawStep>>>,
-    #[serde(default)]
-    expect: RawExpect,
-}
-
-#[derive(Deserialize, Clone, Copy, PartialEq, Eq, Default)]
-#[serde(rename_all = "kebab-case")]
-enum RawKind {
-    #[default]
-    Pool,
-    Fixed,
-    Cached,
-    Scheduled,
-    BoundedElastic,
-}
-
-#[derive(Deserialize)]
-#[serde(deny_unknown_fields, rename_all = "kebab-case")]
-struct RawPool {
-    #[serde(default)]
-    kind: RawKind,
-    threads: Option<usize>,
-    core: Option<usize>,
-    max: Option<usize>,
-    keep_alive: Option<Time>,
-    #[serde(default)]
-    core_time_out: bool,
-    queue: Option<Queue>,
-    queue_per_thread: Option<usize>,
-    policy: Option<Policy>,
-    #[serde(default)]
-    eager: bool,
-}
-
-#[derive(Deserialize, Default)]
-#[serde(deny_unknown_fields, rename_all = "kebab-case", default)]
-struct RawTask {
-    name: Option<String>,
-    weight: Option<f64>,
-    takes: Option<Length>,
-    computes: Option<Length>,
-    priority: Option<i32>,
-    delay: Option<Time>,
-    nested: Option<usize>,
-    ignores_interrupts: Option<bool>,
-    panics: Option<bool>,
-}
-
-#[derive(Deserialize, Default)]
-#[serde(deny_unknown_fields, rename_all = "kebab-case", default)]
-struct RawStep {
-    says: Option<String>,
-    // One of these says what is done.
-    submit: Option<Spanned<usize>>,
-    during: Option<Time>,
-    series: Option<usize>,
-    wait: Option<Time>,
-    until_idle: Option<bool>,
-    until_threads: Option<usize>,
-    prestart: Option<RawPrestart>,
-    set: Option<RawSettings>,
-    shutdown: Option<RawShutdown>,
-    look: Option<bool>,
-    // The rest belongs to `submit`, `during` or `series`.
-    rate: Option<Rate>,
-    poisson: Option<Rate>,
-    ramp: Option<(Rate, Rate)>,
-    hold: Option<bool>,
-    lane: Option<String>,
-    fixed_rate: Option<Time>,
-    fixed_delay: Option<Time>,
-    missed: Option<RawMissed>,
-    initial: Option<Time>,
-    // A task of its own, instead of the scene's mix.
-    name: Option<String>,
-    takes: Option<Length>,
-    computes: Option<Length>,
-    priority: Option<i32>,
-    delay: Option<Time>,
-    nested: Option<usize>,
-    ignores_interrupts: Option<bool>,
-    panics: Option<bool>,
-}
-
-#[derive(Deserialize)]
-#[serde(untagged, expecting = "a number of threads, or \"all\"")]
-enum RawPrestart {
-    Some(usize),
-    Word(RawAll),
-}
-
-#[derive(Deserialize)]
-#[serde(rename_all = "kebab-case")]
-enum RawAll {
-    All,
-}
-
-#[derive(Deserialize)]
-#[serde(deny_unknown_fields, rename_all = "kebab-case")]
-struct RawSettings {
-    core: Option<usize>,
-    max: Option<usize>,
-    keep_alive: Option<Time>,
-    core_time_out: Option<bool>,
-}
-
-#[derive(Deserialize)]
-#[serde(deny_unknown_fields, rename_all = "kebab-case")]
-struct RawShutdown {
-    grace: Option<Time>,
-    force: Option<Time>,
-}
-
-#[derive(Deserialize, Clone, Copy)]
-#[serde(rename_all = "kebab-case")]
-enum RawMissed {
-    CatchUp,
-    Coalesce,
-    Skip,
-}
-
-#[derive(Deserialize, Clone, Copy)]
-#[serde(rename_all = "kebab-case")]
-enum RawOutcome {
-    Drained,
-    Interrupted,
-    StillRunning,
-}
-
-#[derive(Deserialize, Default)]
-#[serde(deny_unknown_fields, rename_all = "kebab-case", default)]
-struct RawExpect {
-    core_threads: Option<Bound>,
-    extra_threads: Option<Bound>,
-    new_threads: Option<Bound>,
-    queued: Option<Bound>,
-    idle_threads: Option<Bound>,
-    ran_in_caller: Option<Bound>,
-    rejected: Option<Bound>,
-    discarded: Option<Bound>,
-    waited: Option<Bound>,
-    ran: Option<Bound>,
-    completed: Option<Bound>,
-    interrupted: Option<Bound>,
-    panicked: Option<Bound>,
-    never_run: Option<Bound>,
-    peak_threads: Option<Bound>,
-    threads_at_end: Option<Bound>,
-    outcome: Option<RawOutcome>,
-    order: Option<Vec<String>>,
-    threads_after_steps: Option<Vec<Bound>>,
-}
-
-// ---- from that to the workload
-
 fn scene(raw: RawScene, origin: Origin<'_>) -> Checked<Scene> {
     let pool = pool(&raw.pool)?;
     // A pool that cannot be built is best told of here, where we know the line.
@@ -268,7 +93,7 @@ fn scene(raw: RawScene, origin: Origin<'_>) -> Checked<Scene> {
     {
         return wrong(raw.pool.span(), error.to_string());
     }
-    let mix = raw.tasks.iter().map(|task| task_plan(task)).collect::<Checked<Vec<TaskPlan>>>()?;
+    let mix = raw.tasks.iter().map(task_plan).collect::<Checked<Vec<TaskPlan>>>()?;
     if raw.steps.get_ref().is_empty() {
         return wrong(
             raw.steps.span(),
