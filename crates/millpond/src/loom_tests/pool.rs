@@ -21,13 +21,14 @@ fn take_one(fifo: &Fifo, idle: &Idle) -> Task {
     loop {
         let task = match fifo.pop() {
             Some(task) => Some(task),
-            None => match idle.rest(&seat, Nap::default(), false, || fifo.len() > 0) {
+            None if idle.look_for(|| !fifo.is_empty()) => None,
+            None => match idle.rest(&seat, Nap::default(), false, || !fifo.is_empty()) {
                 Rest::Handed(task) => Some(task),
                 Rest::Called | Rest::TimedOut => None,
             },
         };
         if let Some(task) = task {
-            idle.pass_on(fifo.len() > 0, || fifo.pop());
+            idle.pass_on(|| !fifo.is_empty(), || fifo.pop());
             return task;
         }
     }

@@ -213,8 +213,8 @@ impl PoolCore {
     pub(super) fn call_somebody(&self) {
         match &self.feed {
             Feed::Timed(timed) => timed.see_to_it(&self.idle),
-            Feed::Fifo(_) | Feed::Priority(..) if !self.feed.is_empty() => {
-                self.idle.call_one(|| self.poll());
+            Feed::Fifo(_) | Feed::Priority(..) => {
+                self.idle.pass_on(|| !self.feed.is_empty(), || self.poll());
             }
             _ => {} // nobody sleeps for what is in a queue
         }

@@ -184,7 +184,7 @@ impl Feed {
     /// A guess, for the growth rule; `offer` knows.
     pub(super) fn has_room(&self, idle: &Idle) -> bool {
         match self {
-            Feed::Fifo(fifo) => fifo.len() < fifo.capacity(),
+            Feed::Fifo(fifo) => !fifo.is_full(),
             Feed::HandOver => idle.someone_sleeps(),
             Feed::Priority(..) | Feed::Blocking { .. } | Feed::Timed(_) => true,
         }
@@ -212,7 +212,10 @@ impl Feed {
     }
 
     pub(super) fn is_empty(&self) -> bool {
-        self.len() == 0
+        match self {
+            Feed::Fifo(fifo) => fifo.is_empty(),
+            _ => self.len() == 0,
+        }
     }
 
     pub(super) fn remaining_capacity(&self) -> usize {

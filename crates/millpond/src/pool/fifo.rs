@@ -1,40 +1,39 @@
 //! The pool's own first-in-first-out queue of tasks: array and linked, bounded and not.
 //!
-//! A ring of slots under one lock. A task that has a handle knows the number of its slot, so that cancelling it
-//! or running it in place takes it out in constant time and leaves a hole; holes at the ends go at
-//! once, those inside are skipped, and squeezed out when they outnumber the tasks.
+//! Tasks lie packed in segments, see `segments.rs`. A task that has a handle knows its place there, so that cancelling it
+//! or running it in place takes it out in constant time and leaves a hole. Holes are skipped, and squeezed out when
+//! they outnumber the tasks.
+//!
+//! How many tasks there are follows from two numbers that only grow, one for each end: how many were put, and how many
+//! are gone. Whoever looks from outside reads `gone` first. If both are then the same the queue was empty at that moment:
+//! `put` was at least `gone` then, and cannot have been more, because it is not more now.
 
-use std::collections::VecDeque;
+use std::fmt;
 
-use crate::sync::{AtomicUsize, Mutex, Ordering};
+use super::segments::{Segments, Whole};
+use crate::sync::{AtomicU64, Ordering};
 use crate::task::{Task, TaskId};
 
-#[derive(Debug)]
 pub(super) struct Fifo {
     capacity: usize,
-    /// Tasks in the queue, for a look without the lock. Written under the lock, after the change.
-    len: AtomicUsize,
-    ring: Mutex<Ring>,
+    segments: Segments,
+    /// Tasks that turned out not to be accepted.
+    taken_back: AtomicU64,
+    /// Tasks removed from inside since the holes were last squeezed out. Touched with both ends locked.
+    holes: AtomicU64,
+    /// Tasks have been moved, so that a place may be out of date. Touched with both ends locked.
+    squeezed: AtomicU64,
 }
-
-#[derive(Debug, Default)]
-struct Ring {
-    /// Neither the first nor the last slot is a hole.
-    slots: VecDeque<Option<Task>>,
-    /// The number of the first slot; numbers only grow.
-    first: u64,
-    /// Slots that are not holes. Never above the capacity.
-    tasks: usize,
-    /// Tasks accepted so far and not taken back by `unpush`.
-    pushed: u64,
-}
-
-/// Slots that an empty ring keeps; what a burst took beyond them is given back.
-const KEPT_SLOTS: usize = 1024;
 
 impl Fifo {
     pub(super) fn new(capacity: usize) -> Self {
-        Fifo { capacity, len: AtomicUsize::new(0), ring: Mutex::new(Ring::default()) }
+        Fifo {
+            capacity,
+            segments: Segments::new(limit(0, capacity)),
+            taken_back: AtomicU64::new(0),
+            holes: AtomicU64::new(0),
+            squeezed: AtomicU64::new(0),
+        }
     }
 
     pub(super) fn capacity(&self) -> usize {
@@ -42,123 +41,109 @@ impl Fifo {
     }
 
     pub(super) fn len(&self) -> usize {
-        self.len.load(Ordering::Relaxed)
+        let gone = self.segments.gone();
+        usize::try_from(self.segments.put() - gone).unwrap_or(usize::MAX)
+    }
+
+    pub(super) fn is_empty(&self) -> bool {
+        let gone = self.segments.gone();
+        self.segments.put() == gone
+    }
+
+    /// A look from outside. While there is room it does not touch what those who take tasks write.
+    pub(super) fn is_full(&self) -> bool {
+        self.segments.put() >= self.segments.limit() && self.len() >= self.capacity
     }
 
     /// Appends `task`, or gives it back when full.
     pub(super) fn push(&self, task: Task) -> Result<(), Task> {
-        let mut ring = self.ring.lock();
-        if ring.tasks >= self.capacity {
+        if self.is_full() {
             return Err(task);
         }
-        task.set_place(ring.first + ring.slots.len() as u64);
-        ring.slots.push_back(Some(task));
-        ring.tasks += 1;
-        ring.pushed += 1;
-        self.len.store(ring.tasks, Ordering::Relaxed);
+        let mut tail = self.segments.tail();
+        if self.segments.put() >= self.segments.limit() {
+            tail.set_limit(limit(self.segments.gone(), self.capacity));
+            if self.segments.put() >= self.segments.limit() {
+                return Err(task);
+            }
+        }
+        tail.push(task);
         Ok(())
     }
 
     /// Takes the oldest task.
     pub(super) fn pop(&self) -> Option<Task> {
-        if self.len() == 0 {
-            return None; // spares idle workers the lock; whoever sleeps on it has looked after a fence
-        }
-        let mut ring = self.ring.lock();
-        let task = ring.slots.pop_front()??;
-        ring.first += 1;
-        ring.tasks -= 1;
-        ring.trim();
-        self.len.store(ring.tasks, Ordering::Relaxed);
-        Some(task)
+        self.segments.head().pop()
     }
 
     /// Takes the task `id` out. `place` is where it was put, if that is known.
     pub(super) fn remove(&self, id: TaskId, place: Option<u64>) -> Option<Task> {
-        let mut ring = self.ring.lock();
-        let at = ring.find(id, place)?;
-        let task = ring.slots[at].take();
-        ring.tasks -= 1;
-        ring.trim();
-        ring.squeeze();
-        self.len.store(ring.tasks, Ordering::Relaxed);
-        task
+        let mut whole = self.segments.whole();
+        let at_place = place.and_then(|place| whole.remove_at(id, place));
+        // One that knows its place and is not there has been taken, unless all were moved meanwhile.
+        let search = place.is_none() || self.squeezed.load(Ordering::Relaxed) > 0;
+        let task = at_place.or_else(|| search.then(|| whole.remove(id)).flatten())?;
+        self.holes.store(self.holes.load(Ordering::Relaxed) + 1, Ordering::Relaxed);
+        self.squeeze(&mut whole);
+        Some(task)
     }
 
     /// As `remove`, for a task that turned out not to be accepted.
     pub(super) fn unpush(&self, id: TaskId) -> Option<Task> {
         let task = self.remove(id, None)?;
-        self.ring.lock().pushed -= 1;
+        self.taken_back.fetch_add(1, Ordering::Relaxed);
         Some(task)
     }
 
     /// Takes out all tasks that `unwanted` accepts.
     pub(super) fn remove_if(&self, unwanted: impl Fn(&Task) -> bool) -> Vec<Task> {
-        let mut ring = self.ring.lock();
-        let mut removed = Vec::new();
-        for slot in &mut ring.slots {
-            if slot.as_ref().is_some_and(&unwanted) {
-                removed.extend(slot.take());
-            }
+        let mut whole = self.segments.whole();
+        self.move_all(&mut whole, unwanted)
+    }
+
+    fn move_all(&self, whole: &mut Whole<'_>, unwanted: impl Fn(&Task) -> bool) -> Vec<Task> {
+        self.holes.store(0, Ordering::Relaxed);
+        self.squeezed.store(1, Ordering::Relaxed);
+        whole.remove_if(unwanted)
+    }
+
+    /// Moves the tasks together when most of what waits are holes, so that a queue of few tasks stays small: each
+    /// removal pays for one hole, so this costs constant time per removal.
+    fn squeeze(&self, whole: &mut Whole<'_>) {
+        const FEW: u64 = 16;
+        if self.holes.load(Ordering::Relaxed) > 2 * self.len() as u64 + FEW {
+            self.move_all(whole, |_| false);
         }
-        ring.tasks -= removed.len();
-        ring.trim();
-        ring.squeeze();
-        self.len.store(ring.tasks, Ordering::Relaxed);
-        removed
     }
 
     /// The ids of the waiting tasks, oldest first.
     pub(super) fn ids(&self) -> Vec<TaskId> {
-        self.ring.lock().slots.iter().flatten().map(Task::id).collect()
+        self.segments.whole().ids()
     }
 
     /// Tasks accepted so far.
     pub(super) fn pushed(&self) -> u64 {
-        self.ring.lock().pushed
+        // Relaxed: a statistic. Read first, so that the difference is not too small by much, nor below zero.
+        let taken_back = self.taken_back.load(Ordering::Relaxed);
+        self.segments.put() - taken_back
+    }
+
+    /// Gives memory back that a burst took. For a worker that has nothing better to do.
+    pub(super) fn trim(&self) {
+        if self.segments.has_surplus() {
+            let unused = self.segments.whole().trim();
+            drop(unused); // without the locks
+        }
     }
 }
 
-impl Ring {
-    /// `place` may be out of date: the task may have been taken out, which raises `first` above it, or squeezed
-    /// into a smaller place since. So it is where it says, or before that, or gone.
-    fn find(&self, id: TaskId, place: Option<u64>) -> Option<usize> {
-        let is_it = |slot: &Option<Task>| slot.as_ref().is_some_and(|task| task.id() == id);
-        let end = match place {
-            None => self.slots.len(),
-            Some(place) => {
-                let at = usize::try_from(place.checked_sub(self.first)?).unwrap_or(usize::MAX);
-                self.slots.len().min(at.saturating_add(1))
-            }
-        };
-        // Backwards: whoever has no place to look at has most likely just put it there.
-        self.slots.range(..end).rposition(is_it)
-    }
+/// How many tasks may be put in all when so many are gone.
+fn limit(gone: u64, capacity: usize) -> u64 {
+    gone.saturating_add(capacity as u64)
+}
 
-    /// Restores: neither end is a hole.
-    fn trim(&mut self) {
-        while let Some(None) = self.slots.front() {
-            self.slots.pop_front();
-            self.first += 1;
-        }
-        while let Some(None) = self.slots.back() {
-            self.slots.pop_back();
-        }
-        if self.slots.is_empty() && self.slots.capacity() > KEPT_SLOTS {
-            self.slots = VecDeque::with_capacity(KEPT_SLOTS);
-        }
-    }
-
-    /// Moves the tasks together when most slots are holes, so that a queue of few tasks stays small: each removal
-    /// pays for one hole, so this costs constant time per removal.
-    fn squeeze(&mut self) {
-        const FEW: usize = 16;
-        if self.slots.len() <= 2 * self.tasks + FEW {
-            return;
-        }
-        self.slots.retain(Option::is_some);
-        for (at, task) in self.slots.iter().flatten().enumerate() {
-            task.set_place(self.first + at as u64);
-        }
+impl fmt::Debug for Fifo {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Fifo").field("len", &self.len()).field("capacity", &self.capacity).finish()
     }
 }

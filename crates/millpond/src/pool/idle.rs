@@ -161,11 +161,30 @@ impl Idle {
         }
     }
 
+    /// Looks for work for a short while, before we sleep. Whoever looks counts as called: a task that is put
+    /// meanwhile wakes nobody. As one who was called it lowers `calling` (W4) and fences (W5) before its last look, which
+    /// the caller must take, and if it finds a task it passes the call on.
+    pub(super) fn look_for(&self, found: impl FnMut() -> bool) -> bool {
+        // More than one that looks would only keep the processors from those who bring work.
+        if self.calling.load(Ordering::Relaxed) > 0 {
+            return false;
+        }
+        self.calling.fetch_add(1, Ordering::Relaxed);
+        let found = spin_until(found);
+        self.calling.fetch_sub(1, Ordering::Relaxed); // W4
+        fence(Ordering::SeqCst); // W5
+        found
+    }
+
     /// After a task was taken: if there is another, somebody should look at it. The one who put it there may have
     /// relied on us, whom it saw on the way.
-    pub(super) fn pass_on(&self, another_waits: bool, take: impl FnOnce() -> Option<Task>) {
-        if another_waits && !mutant("keep_the_call") {
-            self.call_one(take);
+    pub(super) fn pass_on(
+        &self,
+        another_waits: impl FnOnce() -> bool,
+        take: impl FnOnce() -> Option<Task>,
+    ) {
+        if self.may_be_called() && another_waits() && !mutant("keep_the_call") {
+            self.call_with(take);
         }
     }
 

@@ -1,7 +1,7 @@
 //! [`ThreadPoolExecutor`]: the public methods, mostly a few lines each.
 //!
 //! `README.md` beside this file tells the protocols in prose. The rooms: `core` (what all share; settings, shutdown),
-//! `admission` (what becomes of a task), `growth` (the rule), `ctl` (the control word), `feed` and `fifo` (work queues),
+//! `admission` (what becomes of a task), `growth` (the rule), `ctl` (the control word), `feed`, `fifo` and `segments` (work queues),
 //! `timed` and `series` (a scheduled pool's queue, and what runs again), `idle` (sleeping workers), `roster` (adding
 //! workers), `worker` (a worker's life), `room` (blocked submitters), `policy`, `hooks`, `stats`, `report`, `builder`,
 //! `scope`.
@@ -21,6 +21,8 @@ mod room;
 mod roster;
 #[expect(unsafe_code, reason = "erases the lifetime of tasks that borrow from the caller")]
 mod scope;
+#[expect(unsafe_code, reason = "shares memory between those who put tasks and those who take them")]
+mod segments;
 mod series;
 mod stats;
 mod timed;

@@ -14,7 +14,7 @@ use super::timed::Keep;
 use crate::handle::{Help, Outcome, Panic, Payload};
 use crate::interrupt::{self, Nested, Sleeper};
 use crate::queue::BlockingQueue;
-use crate::sync::{Arc, Ordering, deadline_after, fence, mutant, spin_until, thread_local};
+use crate::sync::{Arc, Ordering, deadline_after, fence, mutant, thread_local};
 use crate::task::{Task, TaskId};
 
 thread_local! {
@@ -123,12 +123,11 @@ impl Life<'_> {
     /// A task, if there is one; and if there is another, somebody to look at it.
     fn fetch(&self) -> Option<Task> {
         let pool = self.pool;
-        let look = || !pool.feed.is_empty();
-        let expect_more = matches!(pool.feed, Feed::Fifo(_) | Feed::Priority(..) | Feed::Timed(_));
-        if !expect_more || !spin_until(look) {
-            return None;
+        if !matches!(pool.feed, Feed::Fifo(_) | Feed::Priority(..) | Feed::Timed(_)) {
+            return None; // those are not polled
         }
-        let task = pool.poll()?;
+        let look_again = || pool.idle.look_for(|| !pool.feed.is_empty());
+        let task = pool.poll().or_else(|| look_again().then(|| pool.poll()).flatten())?;
         self.pass_on();
         Some(task)
     }
@@ -138,7 +137,7 @@ impl Life<'_> {
         let pool = self.pool;
         match &pool.feed {
             Feed::Timed(timed) => timed.see_to_it(&pool.idle),
-            feed => pool.idle.pass_on(!feed.is_empty(), || pool.poll()),
+            feed => pool.idle.pass_on(|| !feed.is_empty(), || pool.poll()),
         }
     }
 
@@ -157,6 +156,9 @@ impl Life<'_> {
         }
         if let Feed::Blocking { queue, .. } = &pool.feed {
             return self.rest_in(&**queue, keep_alive, stay_for_tasks, generation);
+        }
+        if let Feed::Fifo(fifo) = &pool.feed {
+            fifo.trim();
         }
         let by_hand = matches!(pool.feed, Feed::HandOver);
         let deadline = keep_alive.and_then(deadline_after);

@@ -4,6 +4,11 @@
 //! [`TaskHandle`]. A task runs at most once. Dropping one that did not run resolves its handle as abandoned,
 //! so a handle never waits for something that no longer exists.
 
+#[expect(unsafe_code, reason = "moves tasks into the queue's memory and out of it")]
+mod packed;
+#[expect(unsafe_code, reason = "keeps closures of any type without a box")]
+mod small;
+
 use std::borrow::Cow;
 use std::cell::Cell;
 use std::fmt;
@@ -15,7 +20,10 @@ use crate::handle::{Core, Home, Joinable, Outcome, Payload, TaskHandle, TaskStat
 use crate::interrupt::Nested;
 use crate::periodic::{Body, Timing};
 use crate::queue::Delayed;
-use crate::sync::{Arc, GivenAway, Mutex, Weak, deadline_after};
+use crate::sync::{Arc, Mutex, Weak, deadline_after};
+
+pub(crate) use packed::{LONGEST, Lies, Spot};
+use small::SmallFn;
 
 /// The number of a task, unique in the process.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
@@ -116,8 +124,7 @@ pub struct Task {
 }
 
 enum Work {
-    /// Given away when it is run; so a task, and an error that hands it back, can be shared.
-    Plain(GivenAway<Box<dyn FnOnce() + Send>>),
+    Plain(SmallFn),
     Tracked(TrackedTask),
     /// One run of a series that a scheduled pool will queue again afterwards.
     Series(TrackedTask, Arc<Timing>),
@@ -143,12 +150,12 @@ impl Drop for TrackedTask {
 impl Task {
     /// Makes a task from a closure.
     pub fn new(f: impl FnOnce() + Send + 'static) -> Task {
-        Task { info: TaskInfo::fresh(), work: Work::Plain(GivenAway::new(Box::new(f))) }
+        Task { info: TaskInfo::fresh(), work: Work::Plain(SmallFn::new(f)) }
     }
 
     /// A task that is known as `info` says.
     pub(crate) fn known_as(info: TaskInfo, f: impl FnOnce() + Send + 'static) -> Task {
-        Task { info, work: Work::Plain(GivenAway::new(Box::new(f))) }
+        Task { info, work: Work::Plain(SmallFn::new(f)) }
     }
 
     pub(crate) fn series(info: TaskInfo, core: Arc<dyn Tracked>, timing: Arc<Timing>) -> Task {
@@ -200,7 +207,7 @@ impl Task {
     pub fn run(self) {
         let _frame = Nested::enter();
         match self.work {
-            Work::Plain(f) => f.into_inner()(),
+            Work::Plain(f) => f.call(),
             Work::Tracked(core) | Work::Series(core, _) => {
                 core.0.run(&mut |_| {}); // a series has run once; dropping it here is its end
             }
@@ -215,7 +222,7 @@ impl Task {
     pub(crate) fn run_settled(self, settle: &mut dyn FnMut(Outcome)) -> Ended {
         match self.work {
             Work::Plain(f) => {
-                let panic = catch_unwind(AssertUnwindSafe(f.into_inner())).err();
+                let panic = catch_unwind(AssertUnwindSafe(|| f.call())).err();
                 settle(if panic.is_some() { Outcome::Panicked } else { Outcome::Succeeded });
                 Ended { panic, again: None }
             }
@@ -252,24 +259,24 @@ impl Task {
         match self.work {
             Work::Plain(f) => {
                 // While the decorator has the body, the closure is here too: if it panics, nothing is lost.
-                let inside = Arc::new(Mutex::new(Some(f.into_inner())));
+                let inside = Arc::new(Mutex::new(Some(f)));
                 let body = {
                     let inside = Arc::clone(&inside);
                     Box::new(move || {
                         let f = inside.lock().take();
-                        f.into_iter().for_each(|f| f());
+                        f.into_iter().for_each(SmallFn::call);
                     })
                 };
                 let wrapped = catch_unwind(AssertUnwindSafe(|| wrap(body)));
                 let unharmed = wrapped.is_ok();
-                let f: Box<dyn FnOnce() + Send> = match wrapped {
-                    Ok(body) => Box::new(body),
+                let f = match wrapped {
+                    Ok(mut body) => SmallFn::new(move || body()),
                     Err(payload) => {
                         let _ = catch_unwind(AssertUnwindSafe(|| drop(payload)));
-                        inside.lock().take().unwrap_or_else(|| Box::new(|| {}))
+                        inside.lock().take().unwrap_or_else(|| SmallFn::new(|| {}))
                     }
                 };
-                let task = Task { info: self.info, work: Work::Plain(GivenAway::new(f)) };
+                let task = Task { info: self.info, work: Work::Plain(f) };
                 if unharmed { Ok(task) } else { Err(task) }
             }
             Work::Tracked(ref core) => {

@@ -1,0 +1,478 @@
+//! The memory of the pool's queue: packed tasks in a chain of segments, appended at one end and taken at the other.
+//!
+//! Each end has a lock and a cache line of its own, so that those who submit and those who take do not wait for
+//! each other. This file is one of the rooms with `unsafe`; its outside is safe.
+//!
+//! Who may touch what
+//! - A position is the number of a word since the beginning. The segment with the index `i` holds the positions from
+//!   `i * WORDS` on. Positions are never used twice.
+//! - From `end` on: only who holds the tail's lock. It writes a task there, then raises `end` (Release).
+//! - Before `end`: only who holds the head's lock, and has seen that `end` (Acquire). So it sees the task, and the
+//!   link to the next segment, which was written before too.
+//! - A segment whose index is below `left` has been left by the head for good (Release, after its last read). It
+//!   belongs to who holds the tail's lock and has seen that `left` (Acquire): to be used again, or freed.
+//! - Who wants more holds both locks, the tail's first.
+
+use std::collections::VecDeque;
+use std::mem::MaybeUninit;
+use std::ptr::NonNull;
+
+use crate::sync::{AtomicU64, AtomicUsize, Mutex, MutexGuard, Ordering};
+use crate::task::{LONGEST, Lies, Spot, Task, TaskId};
+
+/// The words of a segment: 8 KiB, which is some 250 small tasks. In a model a few, so that it comes to the end of one.
+const WORDS: usize = if cfg!(loom) { LONGEST } else { 1024 };
+
+pub(super) struct Segments {
+    tail: TailSide,
+    head: HeadSide,
+}
+
+#[repr(align(128))]
+struct TailSide {
+    lock: Mutex<Tail>,
+    /// The position behind the last task. Written under the lock.
+    end: AtomicU64,
+    /// Tasks put so far. Written under the lock, after `end`.
+    put: AtomicU64,
+    /// As many tasks may be put before one must look at `gone` again. Written under the lock.
+    limit: AtomicU64,
+    /// Segments that there are. Written under the lock.
+    held: AtomicUsize,
+}
+
+#[repr(align(128))]
+struct HeadSide {
+    lock: Mutex<Head>,
+    /// Tasks taken out so far, at the head or elsewhere. Written under the lock.
+    gone: AtomicU64,
+    /// The index of the segment that the head is in. Written under the lock.
+    left: AtomicU64,
+}
+
+struct Tail {
+    /// All segments, in order, from the oldest that has not been freed. Never empty.
+    segments: VecDeque<NonNull<Segment>>,
+    /// Where the next task goes, in the last of them.
+    at: usize,
+}
+
+struct Head {
+    segment: NonNull<Segment>,
+    at: usize,
+    /// As far as `end` is known to be.
+    known: u64,
+}
+
+struct Segment {
+    index: u64,
+    next: Option<NonNull<Segment>>,
+    words: [MaybeUninit<usize>; WORDS],
+}
+
+// SAFETY: the pointers are to segments that `Segments` owns, with tasks in them, which are `Send`; who may follow them
+// is told at the top of this file, and each change of hands goes by a lock or by a pair of Release and Acquire.
+unsafe impl Send for Tail {}
+// SAFETY: as for `Tail`.
+unsafe impl Send for Head {}
+
+impl Segment {
+    fn new(index: u64) -> NonNull<Segment> {
+        let mut segment = Box::<Segment>::new_uninit();
+        let fresh = segment.as_mut_ptr();
+        // SAFETY: the two fields are in the box, and the third may be left as it is: its words are `MaybeUninit`.
+        let segment = unsafe {
+            (&raw mut (*fresh).index).write(index);
+            (&raw mut (*fresh).next).write(None);
+            segment.assume_init()
+        };
+        NonNull::from(Box::leak(segment))
+    }
+
+    /// The place of the word `at`.
+    ///
+    /// # Safety
+    /// `segment` is there, and `at` is below `WORDS`.
+    unsafe fn spot(segment: NonNull<Segment>, at: usize) -> Spot {
+        debug_assert!(at < WORDS);
+        // SAFETY: the caller says so. No reference to the words is made: others may be at work in other words.
+        unsafe { Spot::new((&raw mut (*segment.as_ptr()).words).cast::<MaybeUninit<usize>>().add(at)) }
+    }
+
+    /// # Safety
+    /// `segment` is there, and nobody changes its index: that happens only while it belongs to the tail alone.
+    unsafe fn index(segment: NonNull<Segment>) -> u64 {
+        // SAFETY: the caller says so.
+        unsafe { (*segment.as_ptr()).index }
+    }
+}
+
+/// Segments that nobody uses any more; dropping it frees them, which is best done without a lock.
+pub(super) struct Unused(Vec<NonNull<Segment>>);
+
+impl Drop for Unused {
+    fn drop(&mut self) {
+        for segment in self.0.drain(..) {
+            // SAFETY: it was made by `Segment::new`, and whoever put it here has taken it out of the chain.
+            drop(unsafe { Box::from_raw(segment.as_ptr()) });
+        }
+    }
+}
+
+impl Segments {
+    /// An empty queue whose `limit` is at first this.
+    pub(super) fn new(limit: u64) -> Self {
+        let first = Segment::new(0);
+        Segments {
+            tail: TailSide {
+                lock: Mutex::new(Tail { segments: VecDeque::from([first]), at: 0 }),
+                end: AtomicU64::new(0),
+                put: AtomicU64::new(0),
+                limit: AtomicU64::new(limit),
+                held: AtomicUsize::new(1),
+            },
+            head: HeadSide {
+                lock: Mutex::new(Head { segment: first, at: 0, known: 0 }),
+                gone: AtomicU64::new(0),
+                left: AtomicU64::new(0),
+            },
+        }
+    }
+
+    /// Tasks put so far. Acquire: who knows of a task finds it.
+    pub(super) fn put(&self) -> u64 {
+        self.tail.put.load(Ordering::Acquire)
+    }
+
+    /// Tasks taken out so far.
+    pub(super) fn gone(&self) -> u64 {
+        self.head.gone.load(Ordering::Acquire)
+    }
+
+    pub(super) fn limit(&self) -> u64 {
+        self.tail.limit.load(Ordering::Relaxed)
+    }
+
+    /// There are more segments than are of use.
+    pub(super) fn has_surplus(&self) -> bool {
+        let left = self.head.left.load(Ordering::Relaxed);
+        let last = self.tail.end.load(Ordering::Relaxed) / WORDS as u64;
+        self.tail.held.load(Ordering::Relaxed) as u64 > last.saturating_sub(left) + 1 + SPARE
+    }
+
+    /// The end where tasks are put.
+    pub(super) fn tail(&self) -> Putting<'_> {
+        Putting { tail: self.tail.lock.lock(), all: self }
+    }
+
+    /// The end where tasks are taken.
+    pub(super) fn head(&self) -> Taking<'_> {
+        Taking { head: self.head.lock.lock(), all: self }
+    }
+
+    /// All of it.
+    pub(super) fn whole(&self) -> Whole<'_> {
+        let tail = self.tail();
+        Whole { tail, head: self.head() }
+    }
+}
+
+/// Segments behind the head that are kept for the tail, so that a queue which is never long needs no allocator.
+const SPARE: u64 = 1;
+
+/// The tail, locked.
+pub(super) struct Putting<'a> {
+    tail: MutexGuard<'a, Tail>,
+    all: &'a Segments,
+}
+
+impl Putting<'_> {
+    pub(super) fn set_limit(&mut self, limit: u64) {
+        self.all.tail.limit.store(limit, Ordering::Relaxed);
+    }
+
+    /// Appends `task`.
+    pub(super) fn push(&mut self, task: Task) {
+        self.append(task);
+        let put = &self.all.tail.put;
+        // One writer at a time, under the lock. Release: `put` must not be seen without `end`.
+        put.store(put.load(Ordering::Relaxed) + 1, Ordering::Release);
+    }
+
+    /// As `push`, for a task that is counted already.
+    fn append(&mut self, task: Task) {
+        let words = task.packed_words();
+        if self.tail.at + words > WORDS {
+            self.next_segment();
+        }
+        let last = self.last();
+        // SAFETY: `last` lives as long as it is in `segments`. From `at` on, which is `end`, its words are ours, and
+        // there is room for as many as the task takes.
+        let end = unsafe {
+            let end = Segment::index(last) * WORDS as u64 + self.tail.at as u64;
+            task.set_place(end);
+            Segment::spot(last, self.tail.at).pack(task);
+            end
+        };
+        self.tail.at += words;
+        self.all.tail.end.store(end + words as u64, Ordering::Release);
+    }
+
+    fn last(&self) -> NonNull<Segment> {
+        *self.tail.segments.back().expect("there is always a segment")
+    }
+
+    #[cold]
+    fn next_segment(&mut self) {
+        let last = self.last();
+        // SAFETY: the words from `at` on are ours, and there is one left.
+        if self.tail.at < WORDS {
+            unsafe { Segment::spot(last, self.tail.at).pack_end() };
+        }
+        // SAFETY: it is in `segments`.
+        let index = unsafe { Segment::index(last) } + 1;
+        let mut unused = self.unused(0);
+        let next = match unused.0.pop() {
+            Some(again) => {
+                // SAFETY: `unused` is ours alone.
+                unsafe {
+                    (*again.as_ptr()).index = index;
+                    (*again.as_ptr()).next = None;
+                }
+                again
+            }
+            None => Segment::new(index),
+        };
+        // SAFETY: nobody reads the link before `end` is beyond this segment.
+        unsafe { (*last.as_ptr()).next = Some(next) };
+        self.tail.segments.push_back(next);
+        self.tail.at = 0;
+        self.all.tail.held.store(self.tail.segments.len(), Ordering::Relaxed);
+    }
+
+    /// Takes the segments that the head has left out of the chain, all but `keep`.
+    fn unused(&mut self, keep: u64) -> Unused {
+        let left = self.all.head.left.load(Ordering::Acquire);
+        let mut unused = Vec::new();
+        while let Some(first) = self.tail.segments.front() {
+            // SAFETY: it is in `segments`.
+            if unsafe { Segment::index(*first) } + keep >= left {
+                break;
+            }
+            unused.extend(self.tail.segments.pop_front());
+        }
+        self.all.tail.held.store(self.tail.segments.len(), Ordering::Relaxed);
+        Unused(unused)
+    }
+}
+
+/// The head, locked.
+pub(super) struct Taking<'a> {
+    head: MutexGuard<'a, Head>,
+    all: &'a Segments,
+}
+
+impl Taking<'_> {
+    /// Takes the first task.
+    pub(super) fn pop(&mut self) -> Option<Task> {
+        let task = self.next()?;
+        self.count(1);
+        Some(task)
+    }
+
+    fn next(&mut self) -> Option<Task> {
+        let spot = self.skip_holes()?;
+        // SAFETY: a task lies there. It is ours, for it is before `end` and we hold the lock.
+        unsafe {
+            self.head.at += spot.words();
+            Some(spot.unpack())
+        }
+    }
+
+    /// Where the first task is.
+    fn skip_holes(&mut self) -> Option<Spot> {
+        loop {
+            let spot = self.spot()?;
+            // SAFETY: a task or a hole lies there, and it is ours.
+            unsafe {
+                match spot.lies() {
+                    Lies::Hole => self.head.at += spot.words(),
+                    _ => return Some(spot),
+                }
+            }
+        }
+    }
+
+    /// `tasks` have been taken out.
+    fn count(&mut self, tasks: u64) {
+        let gone = &self.all.head.gone;
+        // One writer at a time, under the lock. Release: who sees that there is room may use it.
+        gone.store(gone.load(Ordering::Relaxed) + tasks, Ordering::Release);
+    }
+
+    /// Where the head is: before a task or a hole. `None`: at the end.
+    fn spot(&mut self) -> Option<Spot> {
+        loop {
+            let Head { segment, at, known } = *self.head;
+            // SAFETY: the head's segment is not below `left`, so it is there.
+            let position = unsafe { Segment::index(segment) } * WORDS as u64 + at as u64;
+            if position == known {
+                self.head.known = self.all.tail.end.load(Ordering::Acquire);
+                if position == self.head.known {
+                    return None;
+                }
+            }
+            // SAFETY: `at` is before `end`, so something lies there, if there is still a word.
+            if at < WORDS {
+                let spot = unsafe { Segment::spot(segment, at) };
+                if unsafe { spot.lies() } != Lies::End {
+                    return Some(spot);
+                }
+            }
+            // SAFETY: `end` is beyond this segment, so its link was written before.
+            let next = unsafe { (*segment.as_ptr()).next }.expect("there is more, so there is a next segment");
+            self.head.segment = next;
+            self.head.at = 0;
+            // SAFETY: `end` is in or beyond it. Release: our last look at the segment before was earlier.
+            self.all.head.left.store(unsafe { Segment::index(next) }, Ordering::Release);
+        }
+    }
+}
+
+/// Both ends, locked.
+pub(super) struct Whole<'a> {
+    // In this order: the tail's lock is freed first, which is of no importance.
+    tail: Putting<'a>,
+    head: Taking<'a>,
+}
+
+impl Whole<'_> {
+    /// Visits the tasks from the first to the last, until `visit` says true.
+    fn walk(&self, mut visit: impl FnMut(u64, Spot, TaskId) -> bool) {
+        let Head { segment, at, .. } = *self.head.head;
+        // SAFETY: the head's segment is there.
+        let index = unsafe { Segment::index(segment) };
+        let end = self.end();
+        let mut position = index * WORDS as u64 + at as u64;
+        while position < end {
+            // SAFETY: the position is from the head to `end`, and we hold both locks. It is where a task, a hole or an
+            // end begins: we go from one to the next.
+            unsafe {
+                let spot = self.spot(position);
+                match spot.lies() {
+                    Lies::End => {
+                        position = (position / WORDS as u64 + 1) * WORDS as u64;
+                        continue;
+                    }
+                    Lies::Task(id) if visit(position, spot, id) => return,
+                    Lies::Task(_) | Lies::Hole => position += spot.words() as u64,
+                }
+            }
+        }
+    }
+
+    fn end(&self) -> u64 {
+        self.tail.all.tail.end.load(Ordering::Relaxed)
+    }
+
+    /// # Safety
+    /// The position is from the head to `end`.
+    unsafe fn spot(&self, position: u64) -> Spot {
+        let segments = &self.tail.tail.segments;
+        let index = position / WORDS as u64;
+        // SAFETY: the segments are in the order of their indices, without a gap, and the last one has `end` in it or right
+        // behind it.
+        unsafe {
+            let oldest = Segment::index(segments[0]);
+            Segment::spot(segments[(index - oldest) as usize], (position % WORDS as u64) as usize)
+        }
+    }
+
+    /// The ids of all tasks.
+    pub(super) fn ids(&self) -> Vec<TaskId> {
+        let mut ids = Vec::new();
+        self.walk(|_, _, id| {
+            ids.push(id);
+            false
+        });
+        ids
+    }
+
+    /// Takes the task `id` out, if it lies at `place`.
+    pub(super) fn remove_at(&mut self, id: TaskId, place: u64) -> Option<Task> {
+        let Head { segment, at, .. } = *self.head.head;
+        // SAFETY: the head's segment is there.
+        let first = unsafe { Segment::index(segment) } * WORDS as u64 + at as u64;
+        if place < first || place >= self.end() {
+            return None;
+        }
+        // A place is only believed if a task begins there: we walk to it from the beginning of its segment.
+        let mut position = first.max(place - place % WORDS as u64);
+        loop {
+            // SAFETY: as in `walk`; tasks begin at the head, and at the beginning of each later segment.
+            unsafe {
+                let spot = self.spot(position);
+                match spot.lies() {
+                    Lies::Task(found) if position == place && found == id => return Some(self.take(spot)),
+                    Lies::End => return None,
+                    _ if position >= place => return None,
+                    _ => position += spot.words() as u64,
+                }
+            }
+        }
+    }
+
+    /// Takes the task `id` out, wherever it is.
+    pub(super) fn remove(&mut self, id: TaskId) -> Option<Task> {
+        let mut found = None;
+        self.walk(|_, spot, other| {
+            found = (other == id).then_some(spot);
+            found.is_some()
+        });
+        // SAFETY: `walk` has just found it there.
+        found.map(|spot| unsafe { self.take(spot) })
+    }
+
+    /// # Safety
+    /// A task lies there, before `end`, and not before the head.
+    unsafe fn take(&mut self, spot: Spot) -> Task {
+        self.head.count(1);
+        // SAFETY: the caller says so, and we hold both locks.
+        unsafe { spot.unpack() }
+    }
+
+    /// Takes out all tasks that `unwanted` accepts, in order. The others get new places behind the old ones, and so the
+    /// holes between them go.
+    pub(super) fn remove_if(&mut self, unwanted: impl Fn(&Task) -> bool) -> Vec<Task> {
+        let mut removed = Vec::new();
+        let waiting = self.tail.all.put() - self.tail.all.gone();
+        for _ in 0..waiting {
+            let Some(task) = self.head.next() else { break };
+            if unwanted(&task) {
+                removed.push(task);
+            } else {
+                self.tail.append(task);
+            }
+        }
+        self.head.skip_holes();
+        self.head.count(removed.len() as u64);
+        removed
+    }
+
+    /// Takes the segments out of the chain that are of no use.
+    pub(super) fn trim(&mut self) -> Unused {
+        self.head.skip_holes();
+        self.tail.unused(SPARE)
+    }
+}
+
+impl Drop for Segments {
+    fn drop(&mut self) {
+        let mut whole = self.whole();
+        for task in whole.remove_if(|_| true) {
+            task.drop_quietly();
+        }
+        let segments = std::mem::take(&mut whole.tail.tail.segments);
+        drop(Unused(segments.into()));
+    }
+}

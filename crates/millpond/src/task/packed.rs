@@ -1,0 +1,181 @@
+//! A task as a run of words, as short as it can be: how it lies in the pool's queue.
+//!
+//! A [`Task`] on the stack has room for the largest closure that is kept in place. In a queue of a million most would be empty, so
+//! there a task takes a head of two words and what its work needs: a closure of two words lies in four. The first
+//! word tells what comes: the address of the closure's verbs, or none, with the kind in its lowest bits. A task
+//! that has a name, a priority, a due time or a series goes in a box. This file is one of the rooms with `unsafe`.
+//!
+//! ```text
+//! plain    verbs | id | the closure's words
+//! tracked  2     | id | the shared state, two words
+//! boxed    4     | id | the box, one word
+//! end      6                 no more tasks in this run of memory
+//! ```
+//!
+//! The lowest bit is set in a hole: what lay there has been taken out.
+
+use std::mem::ManuallyDrop;
+use std::ptr;
+
+use super::small::{SmallFn, Verbs, WORDS, Word};
+use super::{Task, TaskId, TaskInfo, TrackedTask, Work};
+use crate::handle::Tracked;
+use crate::sync::Arc;
+
+const HOLE: usize = 1;
+const TRACKED: usize = 2;
+const BOXED: usize = 4;
+const END: usize = 6;
+const BITS: usize = 7;
+
+/// The words before the work.
+const HEAD: usize = 2;
+const TRACKED_WORDS: usize = size_of::<TrackedTask>() / size_of::<Word>();
+
+/// The most words that a packed task takes.
+pub(crate) const LONGEST: usize = HEAD + WORDS;
+
+/// Memory for packed tasks: a place in a run of words. Copying it copies the address.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Spot(*mut Word);
+
+/// What lies at a [`Spot`].
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Lies {
+    Task(TaskId),
+    Hole,
+    End,
+}
+
+impl Task {
+    /// The words that the task takes when packed.
+    pub(crate) fn packed_words(&self) -> usize {
+        HEAD + match &self.work {
+            _ if self.info.label.is_some() => 1,
+            Work::Plain(f) => f.verbs.words,
+            Work::Tracked(_) => TRACKED_WORDS,
+            Work::Series(..) => 1,
+        }
+    }
+}
+
+impl Spot {
+    pub(crate) fn new(words: *mut Word) -> Self {
+        Spot(words)
+    }
+
+    /// Puts `task` here.
+    ///
+    /// # Safety
+    /// `task.packed_words()` words from here on are valid for writes, and nobody else touches them.
+    pub(crate) unsafe fn pack(self, task: Task) {
+        let Task { info, work } = task;
+        let id = info.id;
+        let work_at = self.0.wrapping_add(HEAD);
+        let bits = |bits: usize| ptr::without_provenance::<Verbs>(bits);
+        let first = match work {
+            Work::Plain(f) if info.label.is_none() => {
+                let f = ManuallyDrop::new(f);
+                // SAFETY: the closure lies in the first `verbs.words` words of `f`, which is not dropped: it is
+                // moved. The caller says that there is room for as many.
+                unsafe { ptr::copy_nonoverlapping(f.words.as_ptr(), work_at, f.verbs.words) };
+                ptr::from_ref(f.verbs)
+            }
+            Work::Tracked(task) if info.label.is_none() => {
+                // SAFETY: the caller says that there is room; a `TrackedTask` is aligned to a word.
+                unsafe { work_at.cast::<TrackedTask>().write(task) };
+                bits(TRACKED)
+            }
+            work => {
+                let task = Box::new(Task { info, work });
+                // SAFETY: as before, for one word.
+                unsafe { work_at.cast::<Box<Task>>().write(task) };
+                bits(BOXED)
+            }
+        };
+        // SAFETY: as before, for the head.
+        unsafe {
+            self.0.cast::<*const Verbs>().write(first);
+            self.0.add(1).cast::<TaskId>().write(id);
+        }
+    }
+
+    /// Marks the end of a run of memory.
+    ///
+    /// # Safety
+    /// One word here is valid for writes, and nobody else touches it.
+    pub(crate) unsafe fn pack_end(self) {
+        // SAFETY: the caller says so.
+        unsafe { self.0.cast::<*const Verbs>().write(ptr::without_provenance(END)) }
+    }
+
+    /// The first word.
+    ///
+    /// # Safety
+    /// Something was packed here, and nobody writes to it meanwhile.
+    unsafe fn first(self) -> *const Verbs {
+        // SAFETY: the caller says that `pack` or `pack_end` has written a first word here.
+        unsafe { self.0.cast::<*const Verbs>().read() }
+    }
+
+    /// What lies here.
+    ///
+    /// # Safety
+    /// Something was packed here, and nobody writes to it meanwhile.
+    pub(crate) unsafe fn lies(self) -> Lies {
+        // SAFETY: the caller says so. What is neither an end nor a hole has a second word, its id.
+        unsafe {
+            let first = self.first().addr();
+            match first {
+                END => Lies::End,
+                _ if first & HOLE != 0 => Lies::Hole,
+                _ => Lies::Task(self.0.add(1).cast::<TaskId>().read()),
+            }
+        }
+    }
+
+    /// The words of what lies here, a task or a hole.
+    ///
+    /// # Safety
+    /// A task was packed here, and nobody writes to it meanwhile.
+    pub(crate) unsafe fn words(self) -> usize {
+        // SAFETY: the caller says so. Without bits of another kind the address is that of the verbs, which live for ever.
+        unsafe {
+            let first = self.first().map_addr(|first| first & !HOLE);
+            HEAD + match first.addr() & BITS {
+                TRACKED => TRACKED_WORDS,
+                BOXED => 1,
+                _ => (*first).words,
+            }
+        }
+    }
+
+    /// Takes the task out, and leaves a hole.
+    ///
+    /// # Safety
+    /// [`lies`](Self::lies) said that there is a task, and nobody else has touched it since, nor does now.
+    pub(crate) unsafe fn unpack(self) -> Task {
+        let work_at = self.0.wrapping_add(HEAD);
+        // SAFETY: the caller says that a task lies here. Each kind is read as what `pack` wrote for it. The hole
+        // keeps anybody from reading it again.
+        unsafe {
+            let first = self.first();
+            let id = self.0.add(1).cast::<TaskId>().read();
+            self.0.cast::<*const Verbs>().write(first.map_addr(|first| first | HOLE));
+            let work = match first.addr() & BITS {
+                TRACKED => Work::Tracked(work_at.cast::<TrackedTask>().read()),
+                BOXED => return *work_at.cast::<Box<Task>>().read(),
+                _ => {
+                    let verbs = &*first;
+                    let mut words = [Word::uninit(); WORDS];
+                    ptr::copy_nonoverlapping(work_at, words.as_mut_ptr(), verbs.words);
+                    Work::Plain(SmallFn { verbs, words })
+                }
+            };
+            Task { info: TaskInfo { id, label: None }, work }
+        }
+    }
+}
+
+const _: () = assert!(size_of::<TrackedTask>() == size_of::<Arc<dyn Tracked>>());
+const _: () = assert!(TRACKED_WORDS <= WORDS && align_of::<TrackedTask>() == align_of::<Word>());

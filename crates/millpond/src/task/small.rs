@@ -1,0 +1,158 @@
+//! A closure in place: `FnOnce() + Send`, type-erased, without a box if it has at most five words.
+//!
+//! A box that one thread makes and another frees costs as much as everything else that a pool does for a small task, so the
+//! closure itself travels: from the submitter's stack into the queue's memory, and from there to the worker. What makes
+//! that possible is that a Rust value may be moved by copying its bytes. This file is one of the rooms with
+//! `unsafe`: it keeps the bytes, and next to them what can be done with them.
+
+use std::mem::{ManuallyDrop, MaybeUninit};
+
+/// The words that a closure may have to be kept in place.
+pub(super) const WORDS: usize = 5;
+
+pub(super) type Word = MaybeUninit<usize>;
+
+/// A closure that is called at most once.
+pub(super) struct SmallFn {
+    /// What can be done with the closure that the words hold.
+    pub(super) verbs: &'static Verbs,
+    /// The first `verbs.words` of them hold a value of the closure's type, from its making until it is called or dropped.
+    pub(super) words: [Word; WORDS],
+}
+
+/// What can be done with a closure of one type. Aligned to eight, so that its address has three bits to spare.
+#[repr(align(8))]
+pub(super) struct Verbs {
+    /// The words that the closure takes.
+    pub(super) words: usize,
+    /// Moves the closure out of where it lies, and calls it.
+    ///
+    /// # Safety
+    /// A closure of this type lies there, aligned to a word. It does not any more afterwards.
+    call: unsafe fn(*mut Word),
+    /// Drops the closure where it lies.
+    ///
+    /// # Safety
+    /// As `call`.
+    drop: unsafe fn(*mut Word),
+}
+
+// SAFETY: `new` takes only closures that are `Send`.
+unsafe impl Send for SmallFn {}
+// SAFETY: a shared reference gives no access to the closure: calling and dropping it take `self`.
+unsafe impl Sync for SmallFn {}
+
+impl SmallFn {
+    pub(super) fn new<F: FnOnce() + Send + 'static>(f: F) -> SmallFn {
+        if size_of::<F>() <= size_of::<[Word; WORDS]>() && align_of::<F>() <= align_of::<Word>() {
+            SmallFn::in_place(f)
+        } else {
+            let f = Box::new(f);
+            SmallFn::in_place(move || f())
+        }
+    }
+
+    fn in_place<F: FnOnce() + Send + 'static>(f: F) -> SmallFn {
+        const {
+            assert!(align_of::<[Word; WORDS]>() == align_of::<usize>() && align_of::<Verbs>() == 8);
+        }
+        let mut words = [Word::uninit(); WORDS];
+        let verbs = const {
+            &Verbs { words: size_of::<F>().div_ceil(size_of::<Word>()), call: call::<F>, drop: drop_there::<F> }
+        };
+        // SAFETY: `new` has checked that F fits and is aligned, or F is a closure around a box: one word.
+        unsafe { words.as_mut_ptr().cast::<F>().write(f) };
+        SmallFn { verbs, words }
+    }
+
+    /// Calls the closure.
+    pub(super) fn call(self) {
+        let mut this = ManuallyDrop::new(self);
+        let call = this.verbs.call;
+        // SAFETY: the words hold the closure that `verbs` belongs to; as `self` is not dropped, it is used up only here.
+        unsafe { call(this.words.as_mut_ptr()) }
+    }
+}
+
+impl Drop for SmallFn {
+    fn drop(&mut self) {
+        // SAFETY: the words hold the closure that `verbs` belongs to: whoever uses it up does not drop `self`.
+        unsafe { (self.verbs.drop)(self.words.as_mut_ptr()) }
+    }
+}
+
+/// # Safety
+/// As [`Verbs::call`].
+unsafe fn call<F: FnOnce()>(closure: *mut Word) {
+    // SAFETY: the caller says that an F lies there, and does not use it again.
+    let f = unsafe { closure.cast::<F>().read() };
+    f();
+}
+
+/// # Safety
+/// As [`Verbs::drop`].
+unsafe fn drop_there<F>(closure: *mut Word) {
+    // SAFETY: the caller says that an F lies there, and does not use it again.
+    unsafe { closure.cast::<F>().drop_in_place() }
+}
+
+#[cfg(all(test, not(loom)))]
+mod tests {
+    use super::*;
+    use std::sync::Arc;
+    use std::sync::atomic::{AtomicU64, Ordering};
+
+    /// A closure that captures `N` words and a counter, to which it adds their sum.
+    fn adds<const N: usize>(to: &Arc<AtomicU64>) -> SmallFn {
+        let to = Arc::clone(to);
+        let words = [1u64; N];
+        SmallFn::new(move || {
+            to.fetch_add(words.iter().sum(), Ordering::Relaxed);
+        })
+    }
+
+    #[test]
+    fn closures_of_all_sizes_are_called_once_and_dropped_once() {
+        let sum = Arc::new(AtomicU64::new(0));
+        for f in [adds::<0>(&sum), adds::<1>(&sum), adds::<4>(&sum), adds::<5>(&sum), adds::<64>(&sum)] {
+            f.call();
+        }
+        assert_eq!(sum.load(Ordering::Relaxed), 1 + 4 + 5 + 64);
+        drop([adds::<0>(&sum), adds::<4>(&sum), adds::<5>(&sum), adds::<64>(&sum)]);
+        assert_eq!(sum.load(Ordering::Relaxed), 74, "a closure that is dropped does not run");
+        assert_eq!(Arc::strong_count(&sum), 1, "what was captured has been dropped");
+    }
+
+    #[test]
+    fn five_words_are_kept_in_place_and_six_in_a_box() {
+        let sum = Arc::new(AtomicU64::new(0));
+        assert_eq!(adds::<4>(&sum).verbs.words, 5);
+        assert_eq!(adds::<5>(&sum).verbs.words, 1);
+    }
+
+    #[test]
+    fn a_coarsely_aligned_capture_is_aligned() {
+        #[repr(align(64))]
+        struct Line(u8);
+        let line = Line(7);
+        SmallFn::new(move || {
+            assert_eq!(std::ptr::from_ref(&line).addr() % 64, 0);
+            assert_eq!(line.0, 7);
+        })
+        .call();
+    }
+
+    #[test]
+    fn a_panic_drops_what_was_captured() {
+        let captured = Arc::new(());
+        let f = SmallFn::new({
+            let captured = Arc::clone(&captured);
+            move || {
+                let _captured = captured;
+                std::panic::resume_unwind(Box::new("as asked"));
+            }
+        });
+        assert!(std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| f.call())).is_err());
+        assert_eq!(Arc::strong_count(&captured), 1);
+    }
+}
