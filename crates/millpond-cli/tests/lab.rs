@@ -456,6 +456,19 @@ computes = "100us"
 }
 
 #[test]
+fn the_workload_in_the_documentation_can_be_played() {
+    let guide = include_str!("../../../docs/lab.md");
+    let (_, rest) = guide.split_once("```toml\n").expect("an example");
+    let (example, _) = rest.split_once("```").expect("its end");
+    let path = directory("documentation").join("own.toml");
+    std::fs::write(&path, example).expect("the file can be written");
+    let ran = millpond(&["lab", path.to_str().expect("UTF-8"), "--speed", "10"]);
+    // A busy machine may keep a submitter longer than the example expects; a mistake would be status 2.
+    assert!(ran.status < 2, "{}", ran.stderr);
+    assert_says(&ran.stdout, &["Thumbnails: a rush in between", "submit for 5 s, about 40/s"]);
+}
+
+#[test]
 fn what_comes_out_other_than_expected_is_status_1() {
     let source = "[[scene]]\npool = { core = 1 }\nsteps = [{ submit = 2, takes = '1ms' }]\nexpect = { rejected = 1 }\n";
     let ran = play_own("own-unmet", source);

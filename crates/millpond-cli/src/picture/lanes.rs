@@ -75,7 +75,12 @@ impl Span {
             Look::Run(colour) => ('━', colour),
             Look::Waits => ('░', Colour::Yellow),
         };
-        let label: Vec<char> = self.label.chars().take(columns.len()).collect();
+        // A name or none: half a name is only puzzling.
+        let fits = self.label.chars().count() <= columns.len();
+        let label: Vec<char> = match self.look {
+            Look::Run(_) if !fits || self.label.is_empty() => vec!['┣'],
+            _ => self.label.chars().collect(),
+        };
         let cells = &mut cells[columns];
         for (at, cell) in cells.iter_mut().enumerate() {
             *cell = (label.get(at).copied().unwrap_or(fill), Some(colour));
@@ -117,7 +122,7 @@ mod tests {
             alive: vec![(Duration::from_millis(1), Some(Duration::from_millis(9)))],
             spans: vec![span(1, 4, "12", None), span(4, 6, "345", Some('!'))],
         };
-        assert_eq!(lane.draw(Scale::new(Duration::from_millis(10), 10), &PLAIN), " 12━3!···x");
+        assert_eq!(lane.draw(Scale::new(Duration::from_millis(10), 10), &PLAIN), " 12━┣!···x");
     }
 
     #[test]
@@ -125,6 +130,6 @@ mod tests {
         let lane = Lane { spans: vec![span(0, 3, "", None)], ..Lane::default() };
         let screen = Screen { colours: true, ..PLAIN };
         let line = lane.draw(Scale::new(Duration::from_millis(10), 10), &screen);
-        assert_eq!(line, "\x1b[34m━━━\x1b[0m");
+        assert_eq!(line, "\x1b[34m┣━━\x1b[0m");
     }
 }
