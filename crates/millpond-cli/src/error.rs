@@ -10,6 +10,9 @@ pub(crate) enum Outcome {
     Yes,
     /// It ran, but the answer is no: a job failed, no plan meets the target. Exit status 1.
     No,
+    /// The exit status itself tells; see `run`.
+    #[cfg_attr(not(unix), allow(dead_code, reason = "only `run` needs it, and that is for Unix"))]
+    Status(u8),
 }
 
 /// Why a command could not run. There is no conversion from every `io::Error`: who opens a file knows its name, and

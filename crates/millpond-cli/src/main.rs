@@ -24,6 +24,7 @@ fn main() -> ExitCode {
     match cli::run(std::env::args_os()) {
         Ok(Outcome::Yes) | Err(Error::ReaderGone) => ExitCode::SUCCESS,
         Ok(Outcome::No) => ExitCode::from(1),
+        Ok(Outcome::Status(status)) => ExitCode::from(status),
         Err(Error::Message(message)) => {
             let _ = writeln!(io::stderr(), "millpond: {message}");
             ExitCode::from(2)

@@ -98,8 +98,13 @@ impl<T: fmt::Display> fmt::Display for Painted<T> {
 /// # Errors
 /// [`Error::ReaderGone`] if the pipe is closed: pass it on, it ends the command well.
 pub(crate) fn print(text: &str) -> Result<(), Error> {
+    print_bytes(text.as_bytes())
+}
+
+/// Writes `bytes`, which need not be UTF-8, to stdout. Errors as [`print`].
+pub(crate) fn print_bytes(bytes: &[u8]) -> Result<(), Error> {
     let mut out = io::stdout().lock();
-    out.write_all(text.as_bytes()).and_then(|()| out.flush()).map_err(Error::stdout)
+    out.write_all(bytes).and_then(|()| out.flush()).map_err(Error::stdout)
 }
 
 #[cfg(test)]

@@ -1,0 +1,74 @@
+//! Live progress on stderr, if that is a terminal: how many are done, how fast, how long it will take.
+
+use std::io::{self, Write};
+use std::time::Duration;
+
+use indicatif::{ProgressBar, ProgressStyle};
+
+use crate::term;
+
+/// How many there are is only known once the input has ended: until then there is no bar and no end in sight.
+const OPEN: &str = "{spinner} {pos} done, {per_sec}, {elapsed}{msg}";
+const KNOWN: &str = "{wide_bar} {pos}/{len}, {per_sec}, {eta} left{msg}";
+
+/// A line that goes away at the end; or nothing.
+#[derive(Debug)]
+pub(super) struct Progress {
+    bar: Option<ProgressBar>,
+}
+
+impl Progress {
+    /// `wanted`, and on a terminal.
+    pub(super) fn begin(wanted: bool) -> Progress {
+        let screen = term::stderr();
+        if !wanted || !screen.is_terminal {
+            return Progress { bar: None };
+        }
+        let bar = ProgressBar::no_length();
+        bar.set_style(style(OPEN));
+        bar.enable_steady_tick(Duration::from_millis(200));
+        Progress { bar: Some(bar) }
+    }
+
+    /// All of the input is known: `total` jobs.
+    pub(super) fn set_total(&self, total: u64) {
+        if let Some(bar) = &self.bar {
+            bar.set_length(total);
+            bar.set_style(style(KNOWN));
+        }
+    }
+
+    /// One more job has ended; `failed` of all have failed.
+    pub(super) fn job_ended(&self, failed: u64) {
+        if let Some(bar) = &self.bar {
+            if failed > 0 {
+                bar.set_message(format!(", {failed} failed"));
+            }
+            bar.inc(1);
+        }
+    }
+
+    /// Calls `write`, with the line out of the way.
+    pub(super) fn aside<R>(&self, write: impl FnOnce() -> R) -> R {
+        match &self.bar {
+            Some(bar) => bar.suspend(write),
+            None => write(),
+        }
+    }
+
+    /// One line for people, on stderr.
+    pub(super) fn note(&self, line: &str) {
+        // Without a stderr there is nobody to tell.
+        let _ = self.aside(|| writeln!(io::stderr(), "millpond: {line}"));
+    }
+
+    pub(super) fn end(&self) {
+        if let Some(bar) = &self.bar {
+            bar.finish_and_clear();
+        }
+    }
+}
+
+fn style(template: &str) -> ProgressStyle {
+    ProgressStyle::with_template(template).expect("the template is sound")
+}
