@@ -48,6 +48,11 @@ impl Placeholder {
         found.map(|(token, placeholder)| (placeholder, token.len()))
     }
 
+    /// Nothing but digits, whatever the argument is.
+    fn is_number(self) -> bool {
+        matches!(self, Placeholder::Number | Placeholder::Slot)
+    }
+
     fn value(self, job: &Job<'_>) -> Vec<u8> {
         match self {
             Placeholder::Whole => job.argument.to_vec(),

@@ -10,6 +10,8 @@
 //! | `echo "{} done"` | `echo "${1} done"` |
 //! | `echo '{} done'` | `echo ''"${1}"' done'` |
 //!
+//! In `$((...))` a shell may run what it finds in a value: there only the numbers `{#}` and `{%}` are taken.
+//!
 //! The quotes are followed through `\`, `$(...)`, backquotes and comments. Here-documents are not known; a
 //! mistake there gives a wrong text, but still no command.
 
@@ -38,6 +40,7 @@ enum Quotes {
     None,
     Double,
     Single,
+    Arithmetic,
 }
 
 /// What is open at a place in the text.
@@ -47,6 +50,8 @@ enum Open {
     Single,
     /// `$(` or `(`.
     Parenthesis,
+    /// Each parenthesis of `$((`, and those within.
+    Arithmetic,
     Backquote,
 }
 
@@ -58,6 +63,13 @@ impl Script {
         while !reader.rest.is_empty() {
             match Placeholder::at_the_beginning_of(reader.rest) {
                 Some((place, length)) => {
+                    if reader.quotes() == Quotes::Arithmetic && !place.is_number() {
+                        return Err(
+                            "only {#} and {%} may stand in $((...)), where a shell may run what it finds; \
+                                    write $( ( if you mean that"
+                                .to_owned(),
+                        );
+                    }
                     script.push_place(place, reader.quotes());
                     reader.skip(length);
                 }
@@ -92,13 +104,15 @@ impl Script {
             match piece {
                 Shown::Text(piece) => text.extend_from_slice(piece),
                 Shown::Place(place, quotes) => {
-                    let around: &[u8] = match quotes {
-                        Quotes::None => b"",
-                        Quotes::Double => b"\"",
-                        Quotes::Single => b"'",
+                    let value = shown(*place, job);
+                    let (around, value): (&[u8], _) = match quotes {
+                        Quotes::None => (b"", quote(&value)),
+                        Quotes::Double => (b"\"", quote(&value)),
+                        Quotes::Single => (b"'", quote(&value)),
+                        Quotes::Arithmetic => (b"", value),
                     };
                     text.extend_from_slice(around);
-                    text.extend_from_slice(&quote(&shown(*place, job)));
+                    text.extend_from_slice(&value);
                     text.extend_from_slice(around);
                 }
             }
@@ -122,7 +136,7 @@ impl Script {
         });
         let parameter = match quotes {
             Quotes::None => format!("\"${{{}}}\"", index + 1),
-            Quotes::Double => format!("${{{}}}", index + 1),
+            Quotes::Double | Quotes::Arithmetic => format!("${{{}}}", index + 1),
             Quotes::Single => format!("'\"${{{}}}\"'", index + 1),
         };
         self.text.extend_from_slice(parameter.as_bytes());
@@ -143,6 +157,7 @@ impl<'a> Reader<'a> {
         match self.open.last() {
             Some(Open::Single) => Quotes::Single,
             Some(Open::Double) => Quotes::Double,
+            Some(Open::Arithmetic) => Quotes::Arithmetic,
             Some(Open::Parenthesis | Open::Backquote) | None => Quotes::None,
         }
     }
@@ -166,6 +181,12 @@ impl<'a> Reader<'a> {
             (b'"', Some(Open::Double)) => return self.close(),
             (b'"', _) => return self.open(Open::Double, 1),
             (b'\'', _) if plain => return self.open(Open::Single, 1),
+            (b'$', _) if self.rest.starts_with(b"$((") => {
+                self.open.push(Open::Arithmetic);
+                return self.open(Open::Arithmetic, 3);
+            }
+            (b'(', Some(Open::Arithmetic)) => return self.open(Open::Arithmetic, 1),
+            (b')', Some(Open::Arithmetic)) => return self.close(),
             (b'$', _) if self.rest.starts_with(b"$(") => return self.open(Open::Parenthesis, 2),
             (b'(', _) if plain => return self.open(Open::Parenthesis, 1),
             (b')', Some(Open::Parenthesis)) => return self.close(),
@@ -203,7 +224,7 @@ impl Open {
             Open::Double => Some("double quote"),
             Open::Single => Some("single quote"),
             Open::Backquote => Some("backquote"),
-            Open::Parenthesis => None,
+            Open::Parenthesis | Open::Arithmetic => None,
         }
     }
 }
@@ -232,6 +253,8 @@ mod tests {
             ("true # don't\necho {}", "true # don't\necho \"${1}\""),
             ("echo a#'{}'", "echo a#''\"${1}\"''"),
             ("(cd {//} && ls)", r#"(cd "${1}" && ls)"#),
+            ("sleep $(((4-{#})*2)) {}", r#"sleep $(((4-${1})*2)) "${2}""#),
+            ("echo $( (cat {}) )", r#"echo $( (cat "${1}") )"#),
             ("cat -n", r#"cat -n "${1}""#),
         ] {
             assert_eq!(text(template), expected, "{template}");
@@ -245,6 +268,12 @@ mod tests {
         {
             assert!(Script::new(template.as_bytes()).expect_err(template).contains(name), "{template}");
         }
+    }
+
+    #[test]
+    fn an_argument_is_not_taken_into_arithmetic() {
+        let error = Script::new(b"echo $((1+{}))").expect_err("a shell may run `a[$(...)]`");
+        assert!(error.starts_with("only {#} and {%} may stand in $((...))"), "{error}");
     }
 
     /// Whatever is in the argument reaches the command as it is, and nothing of it is run; what is shown does the same.
