@@ -55,27 +55,28 @@ pub(super) struct JobLog {
 }
 
 impl JobLog {
-    /// Begins a new log. One that is there must not be overwritten by mistake.
+    /// Begins a new log. One that is there must not be overwritten by mistake, but one without a job may.
     pub(super) fn create(path: &Path) -> Result<JobLog, Error> {
         let log = JobLog::open(path)?;
-        if log.length()? > 0 {
-            return Err(Error::new(format_args!(
+        match log.length()? {
+            0 => log.begin(),
+            length if length <= HEADER.len() as u64 => Ok(log.go_on()?.0),
+            _ => Err(Error::new(format_args!(
                 "{} exists; add --resume to go on with it, or remove it",
                 path.display()
-            )));
+            ))),
         }
-        log.begin()
     }
 
     /// Opens a log to go on with it, and tells what is in it. One that is not there is begun.
     pub(super) fn resume(path: &Path) -> Result<(JobLog, Past), Error> {
-        let log = JobLog::open(path)?;
-        let (past, sound) = log.read()?;
-        if sound == 0 {
-            log.cut(0)?;
-            return Ok((log.begin()?, past));
-        }
-        log.cut(sound)?;
+        JobLog::open(path)?.go_on()
+    }
+
+    fn go_on(self) -> Result<(JobLog, Past), Error> {
+        let (past, sound) = self.read()?;
+        self.cut(sound)?;
+        let log = if sound == 0 { self.begin()? } else { self };
         Ok((log, past))
     }
 
@@ -293,7 +294,9 @@ mod tests {
     #[test]
     fn a_log_is_neither_overwritten_nor_shared_nor_mistaken() {
         let path = file("kept");
-        let first = JobLog::create(&path).expect("a new file");
+        drop(JobLog::create(&path).expect("a new file"));
+        let mut first = JobLog::create(&path).expect("no job is in it");
+        first.append(&line(1, OK, b"true")).unwrap();
         let told = |result: Result<JobLog, Error>| match result {
             Err(Error::Message(message)) => message,
             other => panic!("{other:?}"),
@@ -302,6 +305,7 @@ mod tests {
         drop(first);
         assert!(told(JobLog::create(&path)).contains("add --resume"));
         std::fs::write(&path, "shopping list\n").unwrap();
+        assert!(told(JobLog::create(&path)).contains("is not a job log"));
         let error = JobLog::resume(&path).map(|(log, _)| log);
         assert!(told(error).contains("is not a job log"));
         assert_eq!(std::fs::read_to_string(&path).unwrap(), "shopping list\n");

@@ -133,8 +133,8 @@ pub(crate) fn run(args: Args) -> Result<Outcome, Error> {
     }
     let size = args.pool_size()?;
     allow_open_files(size.max)?;
-    let (log, past) = args.log()?;
     let input = args.input(listed)?;
+    let (log, past) = args.log()?;
     engine::run(
         Order {
             template,

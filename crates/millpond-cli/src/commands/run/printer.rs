@@ -6,14 +6,14 @@
 
 use std::collections::VecDeque;
 use std::fs::File;
-use std::io::{self, ErrorKind, Write};
+use std::io::{self, ErrorKind, IsTerminal, Write};
 use std::os::fd::{AsFd, OwnedFd};
 use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
 
 use rustix::event::{PollFd, PollFlags, poll};
 
 use super::joblog::JobLog;
-use super::output::Failure;
+use super::output::{Failure, Output};
 use super::process::Outputs;
 use super::progress::Progress;
 
@@ -204,24 +204,17 @@ impl Queue {
     }
 
     fn write(&mut self, outputs: &Outputs, progress: &Progress) -> Result<(), Problem> {
-        if outputs.stdout.is_empty() && outputs.stderr.is_empty() {
-            return Ok(());
-        }
-        progress
-            .aside(|| {
-                let stdout = outputs.stdout.write_to(&mut self.stdout);
-                // Without a stderr there is nobody to complain to.
-                let stderr = match outputs.stderr.write_to(&mut self.stderr) {
-                    Err(Failure::Sink(_)) => Ok(()),
-                    other => other,
-                };
-                stdout.and(stderr)
-            })
-            .map_err(|failure| match failure {
-                Failure::Sink(error) if error.kind() == ErrorKind::BrokenPipe => Problem::ReaderGone,
-                Failure::Sink(error) => Problem::Message(format!("cannot write to stdout: {error}")),
-                Failure::Spool(error) => spool(&error),
-            })
+        let stdout = self.stdout.print(&outputs.stdout, progress);
+        // Without a stderr there is nobody to complain to.
+        let stderr = match self.stderr.print(&outputs.stderr, progress) {
+            Err(Failure::Sink(_)) => Ok(()),
+            other => other,
+        };
+        stdout.and(stderr).map_err(|failure| match failure {
+            Failure::Sink(error) if error.kind() == ErrorKind::BrokenPipe => Problem::ReaderGone,
+            Failure::Sink(error) => Problem::Message(format!("cannot write to stdout: {error}")),
+            Failure::Spool(error) => spool(&error),
+        })
     }
 }
 
@@ -242,11 +235,22 @@ fn spool(error: &io::Error) -> Problem {
 #[derive(Debug)]
 struct Stream {
     file: File,
+    is_terminal: bool,
 }
 
 impl Stream {
     fn new(fd: OwnedFd) -> Stream {
-        Stream { file: File::from(fd) }
+        let is_terminal = fd.is_terminal();
+        Stream { file: File::from(fd), is_terminal }
+    }
+
+    /// Only on a terminal is the progress in the way. Elsewhere its lock is not taken: a pipe may be full for long.
+    fn print(&mut self, output: &Output, progress: &Progress) -> Result<(), Failure> {
+        match (output.is_empty(), self.is_terminal) {
+            (true, _) => Ok(()),
+            (false, true) => progress.aside(|| output.write_to(self)),
+            (false, false) => output.write_to(self),
+        }
     }
 }
 

@@ -113,10 +113,10 @@ impl Running {
                 Ok(woken) => woken,
                 Err(error) => return self.give_up(error),
             };
-            if let Some(outputs) = outputs.as_deref_mut() {
-                if let Err(error) = self.collect(&woken, outputs) {
-                    return self.give_up(error);
-                }
+            if let Some(outputs) = outputs.as_deref_mut()
+                && let Err(error) = self.collect(&woken, outputs)
+            {
+                return self.give_up(error);
             }
             if woken.ended {
                 break;

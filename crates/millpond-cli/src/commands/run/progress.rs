@@ -1,15 +1,16 @@
 //! Live progress on stderr, if that is a terminal: how many are done, how fast, how long it will take.
 
+use std::fmt;
 use std::io::{self, Write};
 use std::time::Duration;
 
-use indicatif::{ProgressBar, ProgressStyle};
+use indicatif::{ProgressBar, ProgressState, ProgressStyle};
 
 use crate::term;
 
 /// How many there are is only known once the input has ended: until then there is no bar and no end in sight.
-const OPEN: &str = "{spinner} {pos} done, {per_sec}, {elapsed}{msg}";
-const KNOWN: &str = "{wide_bar} {pos}/{len}, {per_sec}, {eta} left{msg}";
+const OPEN: &str = "{spinner} {pos} done, {rate}, {elapsed}{msg}";
+const KNOWN: &str = "{wide_bar} {pos}/{len}, {rate}, {eta} left{msg}";
 
 /// A line that goes away at the end; or nothing.
 #[derive(Debug)]
@@ -70,5 +71,10 @@ impl Progress {
 }
 
 fn style(template: &str) -> ProgressStyle {
-    ProgressStyle::with_template(template).expect("the template is sound")
+    let style = ProgressStyle::with_template(template).expect("the template is sound");
+    style.with_key("rate", |state: &ProgressState, out: &mut dyn fmt::Write| {
+        let rate = state.per_sec();
+        // If it cannot be written, it is not seen.
+        let _ = if rate < 10.0 { write!(out, "{rate:.1}/s") } else { write!(out, "{rate:.0}/s") };
+    })
 }
