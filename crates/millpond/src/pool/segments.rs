@@ -17,7 +17,8 @@ use std::collections::VecDeque;
 use std::mem::MaybeUninit;
 use std::ptr::NonNull;
 
-use crate::sync::{AtomicU64, AtomicUsize, Mutex, MutexGuard, Ordering};
+use super::turn::{Guard, Turn};
+use crate::sync::{AtomicU64, AtomicUsize, Ordering};
 use crate::task::{LONGEST, Lies, Pack, Spot, Task, TaskId};
 
 /// The words of a segment: 8 KiB, which is some 250 small tasks. In a model a few, so that it comes to the end of one.
@@ -30,7 +31,7 @@ pub(super) struct Segments {
 
 #[repr(align(128))]
 struct TailSide {
-    lock: Mutex<Tail>,
+    lock: Turn<Tail>,
     /// Tasks put so far. Written under the lock, before `end`: who finds a task knows that it was put.
     put: AtomicU64,
     /// The position behind the last task. Written under the lock.
@@ -43,7 +44,7 @@ struct TailSide {
 
 #[repr(align(128))]
 struct HeadSide {
-    lock: Mutex<Head>,
+    lock: Turn<Head>,
     /// Where the head is. Written under the lock, when it is freed; there is no hole there then.
     begin: AtomicU64,
     /// Tasks taken out so far, at the head or elsewhere. Written under the lock.
@@ -133,14 +134,14 @@ impl Segments {
         let first = Segment::new(0);
         Segments {
             tail: TailSide {
-                lock: Mutex::new(Tail { segments: VecDeque::from([first]), at: 0 }),
+                lock: Turn::new(Tail { segments: VecDeque::from([first]), at: 0 }),
                 put: AtomicU64::new(0),
                 end: AtomicU64::new(0),
                 limit: AtomicU64::new(limit),
                 held: AtomicUsize::new(1),
             },
             head: HeadSide {
-                lock: Mutex::new(Head { segment: first, at: 0, known: 0 }),
+                lock: Turn::new(Head { segment: first, at: 0, known: 0 }),
                 begin: AtomicU64::new(0),
                 gone: AtomicU64::new(0),
                 left: AtomicU64::new(0),
@@ -199,7 +200,7 @@ const SPARE: u64 = 1;
 
 /// The tail, locked.
 pub(super) struct Putting<'a> {
-    tail: MutexGuard<'a, Tail>,
+    tail: Guard<'a, Tail>,
     all: &'a Segments,
 }
 
@@ -286,7 +287,7 @@ impl Putting<'_> {
 
 /// The head, locked.
 pub(super) struct Taking<'a> {
-    head: MutexGuard<'a, Head>,
+    head: Guard<'a, Head>,
     all: &'a Segments,
 }
 
