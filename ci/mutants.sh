@@ -1,31 +1,31 @@
 #!/usr/bin/env bash
-# Runs the loom models with one seeded fault at a time and checks that they notice each.
+# Runs the loom models with one seeded fault at a time and checks that they notice each: for each fault the model that must.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 
 mutants=(
-    sleep_without_fence
-    sleep_without_looking
-    sleep_through_shutdown
-    time_out_regardless
-    keep_the_call
-    leave_without_looking
-    publish_and_hope
-    guess_room
-    interrupt_whatever_runs
-    stay_listed_as_idle
-    start_a_running_lane
-    park_without_looking
-    forget_the_line
-    trust_the_leader
-    lead_for_ever
-    keep_the_lead
-    oversleep
-    end_alone
-    keep_what_waits
-    run_again_regardless
-    forget_the_place
-    forget_the_notice
+    "sleep_without_fence announce_idle_against_publish"
+    "sleep_without_looking shutdown_against_queueing_a_series_again"
+    "sleep_through_shutdown the_last_task_taken_against_falling_asleep_in_shutdown"
+    "time_out_regardless hand_over_against_time_out"
+    "keep_the_call waiting_for_room_against_making_it"
+    "leave_without_looking submit_against_last_worker_leaves"
+    "publish_and_hope submit_against_shutdown"
+    "guess_room waiting_for_room_against_making_it"
+    "interrupt_whatever_runs a_late_interrupt_reaches_nobody"
+    "stay_listed_as_idle permit_release_against_eviction"
+    "start_a_running_lane a_lane_moves_between_two_threads"
+    "park_without_looking a_lane_is_disposed_of_while_it_runs"
+    "forget_the_line a_fresh_thread_for_each_task"
+    "trust_the_leader an_earlier_task_against_the_leaders_falling_asleep"
+    "lead_for_ever the_leader_hands_the_watch_over_before_it_runs_its_task"
+    "keep_the_lead the_leader_hands_the_watch_over_before_it_runs_its_task"
+    "oversleep an_earlier_task_against_the_leaders_falling_asleep"
+    "end_alone the_last_task_removed_in_shutdown_ends_the_worker"
+    "keep_what_waits schedule_against_shutdown_that_keeps_nothing"
+    "run_again_regardless shutdown_against_queueing_a_series_again"
+    "forget_the_place cancel_against_queueing_a_series_again"
+    "forget_the_notice loom_tests::reactive"
 )
 
 export RUSTFLAGS="--cfg loom" LOOM_MAX_PREEMPTIONS=2
@@ -33,9 +33,10 @@ models=(cargo test -q -p millpond --all-features --lib --release --target-dir ta
 "${models[@]}" --no-run
 
 missed=0
-for mutant in "${mutants[@]}"; do
+for entry in "${mutants[@]}"; do
+    read -r mutant model <<<"$entry"
     # A model that fails may do so while it unwinds, and abort: any failure counts.
-    if MILLPOND_MUTANT="$mutant" RUST_BACKTRACE=0 "${models[@]}" >/dev/null 2>&1; then
+    if MILLPOND_MUTANT="$mutant" RUST_BACKTRACE=0 "${models[@]}" "$model" >/dev/null 2>&1; then
         echo "MISSED  $mutant"
         missed=$((missed + 1))
     else

@@ -204,20 +204,23 @@ impl Parker {
 
 /// A short look-again before going to sleep: true as soon as `ready` is.
 ///
-/// A sleep and a wake-up across cores cost as much as hundreds of small tasks, so a few dozen looks and
-/// two yields pay for themselves when the other side is about to act. On one core the other side cannot
+/// A sleep and a wake-up across cores cost as much as hundreds of small tasks, so a few looks and
+/// some yields pay for themselves when the other side is about to act. Each look takes the cache line from the other
+/// side, which slows down what we wait for, so the time between two looks doubles. On one core the other side cannot
 /// act while we look, and in a model looking again is a wait without end: both skip it.
 pub(crate) fn spin_until(mut ready: impl FnMut() -> bool) -> bool {
-    const LOOKS: u32 = 48;
-    const YIELDS: u32 = 2;
+    const LOOKS: u32 = 4;
+    const YIELDS: u32 = 64;
     if cfg!(loom) || !more_than_one_core() {
         return ready();
     }
-    for _ in 0..LOOKS {
+    for look in 0..LOOKS {
         if ready() {
             return true;
         }
-        std::hint::spin_loop();
+        for _ in 0..1 << look {
+            std::hint::spin_loop();
+        }
     }
     for _ in 0..YIELDS {
         if ready() {

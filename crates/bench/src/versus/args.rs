@@ -1,22 +1,23 @@
 //! The command line.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use crate::workloads::{Plan, Workload};
 
 pub(crate) const USAGE: &str = "\
 Measures millpond and its peers side by side.
 
-usage: versus [--quick] [--only WORKLOAD..] [--workers N,..] [--out FILE]
-       versus --growth [--quick] [--only WORKLOAD..] [--out FILE]
+usage: versus [--quick] [--only WORKLOAD..] [--workers N,..] [--rounds] [--out FILE]
+       versus --growth [--quick] [--only WORKLOAD..] [--rounds] [--out FILE]
        versus --list
 
   --growth          curves instead: the cost per task as sizes and numbers grow
-  --quick           fewer rounds and smaller sizes: three minutes at most
+  --quick           fewer rounds and smaller sizes: three minutes at most, instead of fifteen
   --only WORKLOAD.. only these workloads
   --workers N,..    numbers of workers; 2,4 if not given, 2 in a quick run
-  --out FILE        also writes a page with tables, and charts to a directory beside it, with its name;
-                    docs/performance.md, or docs/growth.md, if not given and everything is measured
+  --out FILE        writes the results into a page, between its marks, and charts to a directory beside it, with
+                    its name; docs/performance.md of the repository, if not given and everything is measured
+  --rounds          also tells every figure of every round, on stderr
   --list            the workloads and the contestants
 ";
 
@@ -24,8 +25,8 @@ usage: versus [--quick] [--only WORKLOAD..] [--workers N,..] [--out FILE]
 pub(crate) enum Args {
     Help,
     List,
-    /// For its own child processes: the name of a pool, and how many closures.
-    Memory(String, u64),
+    /// For its own child processes: does the cases that are read. A microsecond takes so many steps.
+    Serve(u64),
     Run(Run),
 }
 
@@ -33,6 +34,7 @@ pub(crate) enum Args {
 pub(crate) struct Run {
     pub(crate) growth: bool,
     pub(crate) quick: bool,
+    pub(crate) rounds: bool,
     /// Keys of workloads. Empty: all.
     pub(crate) only: Vec<String>,
     /// Empty: as many as is usual.
@@ -45,8 +47,9 @@ impl Run {
     /// Where the page goes. Only what was measured whole replaces the page of the repository unasked.
     pub(crate) fn out(&self) -> Option<PathBuf> {
         let whole = !self.quick && self.only.is_empty() && self.workers.is_empty();
-        let page = if self.growth { "docs/growth.md" } else { "docs/performance.md" };
-        self.out.clone().or(whole.then(|| page.into()))
+        self.out
+            .clone()
+            .or(whole.then(|| Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs/performance.md")))
     }
 
     pub(crate) fn plan(&self) -> Plan {
@@ -64,11 +67,11 @@ pub(crate) fn parse(args: impl IntoIterator<Item = String>, known: &[&Workload])
         match arg.as_str() {
             "--help" | "-h" => return Ok(Args::Help),
             "--list" => return Ok(Args::List),
-            "--memory" => {
-                let name = args.next().ok_or("--memory needs a pool and a number")?;
-                let size = args.next().and_then(|size| size.parse().ok()).ok_or("--memory needs a number")?;
-                return Ok(Args::Memory(name, size));
+            "--serve" => {
+                let steps = args.next().and_then(|steps| steps.parse().ok());
+                return Ok(Args::Serve(steps.ok_or("--serve needs a number")?));
             }
+            "--rounds" => run.rounds = true,
             "--growth" => run.growth = true,
             "--quick" => run.quick = true,
             "--only" => {

@@ -12,15 +12,16 @@ pub(crate) struct Load {
 }
 
 impl Load {
-    /// `child` is a process that works for us.
-    pub(crate) fn now(child: Option<u32>) -> Option<Load> {
+    /// `children` work for us. Those that have ended need not be named.
+    pub(crate) fn now(children: impl Iterator<Item = u32>) -> Option<Load> {
         let stat = fs::read_to_string("/proc/stat").ok()?;
         let ticks: Vec<u64> =
             stat.lines().next()?.split_whitespace().skip(1).map_while(|field| field.parse().ok()).collect();
         // user nice system idle iowait irq softirq steal; what follows is contained in user and nice.
         let all: u64 = ticks.iter().take(8).sum();
         let idle = ticks.get(3)? + ticks.get(4)?;
-        let own = own_ticks("self")? + child.and_then(|id| own_ticks(&id.to_string())).unwrap_or(0);
+        let of_children: u64 = children.filter_map(|id| own_ticks(&id.to_string())).sum();
+        let own = own_ticks("self")? + of_children;
         Some(Load { all, busy: all - idle, own })
     }
 
@@ -77,4 +78,26 @@ pub(crate) fn description() -> String {
         .map_or(String::new(), |kib| format!(", {} MiB", kib / 1024));
     let system = read("/proc/sys/kernel/osrelease");
     format!("{processor}, {cores} cores{memory}, {} {}", std::env::consts::OS, system.trim())
+}
+
+/// Today, in Greenwich: 2031-05-17.
+pub(crate) fn date() -> String {
+    let now = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH).unwrap_or_default();
+    let (mut year, mut day) = (1970, now.as_secs() / 86_400);
+    let leap = |year: u64| year.is_multiple_of(4) && (!year.is_multiple_of(100) || year.is_multiple_of(400));
+    let days_of = |year| if leap(year) { 366 } else { 365 };
+    while day >= days_of(year) {
+        day -= days_of(year);
+        year += 1;
+    }
+    let february = if leap(year) { 29 } else { 28 };
+    let mut month = 1;
+    for days in [31, february, 31, 30, 31, 30, 31, 31, 30, 31, 30] {
+        if day < days {
+            break;
+        }
+        day -= days;
+        month += 1;
+    }
+    format!("{year}-{month:02}-{:02}", day + 1)
 }

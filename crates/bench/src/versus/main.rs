@@ -1,27 +1,34 @@
 //! Us and the peers, side by side in one run: `cargo run --release -p bench --bin versus`.
 //!
 //! Results go to stdout, progress to stderr. Only ratios within one run count: the figures are those of a machine.
+//!
+//! This process measures nothing itself. Every contestant has a process of its own for each workload, which is this
+//! program again or a JVM, and does one case per line that it reads.
 
 mod args;
 mod contestants;
 mod machine;
 mod measure;
-mod report;
+mod page;
+mod progress;
 mod svg;
+mod table;
 mod tally;
+mod terminal;
 mod versions;
 mod workloads;
 
 use std::fs;
-use std::io::{IsTerminal, Write};
+use std::io::{BufRead, Write};
 use std::path::Path;
 use std::process::{Command, ExitCode};
-use std::time::Duration;
 
 use args::{Args, Run};
-use contestants::{Contestant, Field};
-use measure::{Budget, Measured};
-use report::Setting;
+use contestants::field::{Contestant, Field};
+use contestants::{Home, run_here};
+use measure::{Measured, Schedule};
+use page::Setting;
+use progress::Teller;
 use workloads::{Case, Workload, growth};
 
 fn main() -> ExitCode {
@@ -29,7 +36,7 @@ fn main() -> ExitCode {
     match args::parse(std::env::args().skip(1), &known) {
         Ok(Args::Help) => print(args::USAGE),
         Ok(Args::List) => print(&list()),
-        Ok(Args::Memory(name, size)) => print(&workloads::to_line(&contestants::memory(&name, size))),
+        Ok(Args::Serve(steps)) => serve(steps),
         Ok(Args::Run(options)) => run(&options),
         Err(problem) => {
             eprintln!("versus: {problem}");
@@ -54,14 +61,26 @@ fn list() -> String {
         text += &format!("  {:<16} {}\n", workload.key, workload.title);
     }
     text += "contestants:\n";
-    let field = contestants::field(true);
+    let field = Field::new(true);
     for contestant in field.contestants {
-        text += &format!("  {}\n", contestant.name());
+        text += &format!("  {}\n", contestant.name);
     }
     text + &format!("JDK: {}\n", field.jdk.unwrap_or_else(|why| why))
 }
 
+/// Does what it reads: the name of a contestant and a case per line. Ends with its input.
+fn serve(steps: u64) -> ExitCode {
+    workloads::calibrated(steps);
+    for line in std::io::stdin().lock().lines().map_while(Result::ok) {
+        let case = line.split_once('\t').and_then(|(name, case)| Some((name, Case::parse(case)?)));
+        let Some((name, case)) = case else { return ExitCode::from(2) };
+        print(&format!("{}\n", workloads::to_line(&run_here(name, &case))));
+    }
+    ExitCode::SUCCESS
+}
+
 fn run(options: &Run) -> ExitCode {
+    // 1. What is to be measured, and who takes part.
     let plan = options.plan();
     let known = if options.growth { growth::all() } else { workloads::all().to_vec() };
     let chosen =
@@ -69,32 +88,47 @@ fn run(options: &Run) -> ExitCode {
     let work: Vec<(&Workload, Vec<Case>)> =
         known.into_iter().filter(chosen).map(|workload| (workload, (workload.cases)(&plan))).collect();
     let cases = work.iter().map(|(_, cases)| cases.len()).sum::<usize>();
-    let budget = budget(options.quick, cases);
-    let Field { mut contestants, jdk } = contestants::field(options.quick);
+    let Field { mut contestants, jdk } = Field::new(options.quick);
     if options.growth {
-        contestants.retain(|one| growth::CONTESTANTS.contains(&one.name()));
+        contestants.retain(|one| growth::CONTESTANTS.contains(&one.name));
     }
-    let title = if options.growth { "Growth" } else { "Performance" };
-    let setting = setting(title, jdk.unwrap_or_else(|why| why));
+    let setting = setting(jdk.unwrap_or_else(|why| why));
     print(&format!("machine: {}\nJDK: {}\n\n", setting.machine, setting.jdk));
+    // 2. One workload after the other.
+    let mut schedule = Schedule::new(options.quick, cases);
+    let mut teller = Teller::new(cases, options.rounds);
     let mut measured: Vec<Vec<Measured>> = Vec::new();
     for (workload, cases) in work {
-        let these: Vec<Measured> =
-            cases.into_iter().map(|case| one(workload, case, &contestants, &budget)).collect();
-        print(&format!("{}\n", report::terminal(&contestants, &these.iter().collect::<Vec<_>>())));
+        let mut these = Vec::new();
+        for case in cases {
+            teller.next(workload, &case, schedule.left());
+            these.push(measure::measure(workload, case, &contestants, &schedule.budget(), &mut teller));
+        }
+        contestants.iter().for_each(Contestant::rest);
+        teller.clear();
+        print(&format!("{}\n", terminal::workload(&contestants, &these)));
         measured.push(these);
     }
-    if let Some(out) = options.out()
-        && let Err(error) = write(&out, &setting, &contestants, &measured)
-    {
-        eprintln!("versus: {}: {error}", out.display());
-        return ExitCode::FAILURE;
-    }
+    // 3. All together.
     let all: Vec<&Measured> = measured.iter().flatten().collect();
-    if report::failures(&contestants, &all).is_empty() { ExitCode::SUCCESS } else { ExitCode::FAILURE }
+    if measured.len() > 1 && !options.growth {
+        print(&terminal::summary(&contestants, &all));
+    }
+    if let Some(out) = options.out() {
+        match write(&out, options.growth, &setting, &contestants, &measured) {
+            Ok(charts) => eprintln!("written: {} and {charts} charts beside it", out.display()),
+            Err(error) => {
+                eprintln!("versus: {}: {error}", out.display());
+                return ExitCode::FAILURE;
+            }
+        }
+    }
+    // What peers do wrong is told in the tables; that a run of ours went wrong is for scripts to see too.
+    let us = |row: &measure::Row| row.figures.is_err() && contestants[row.index].home == Home::Us;
+    if all.iter().any(|one| one.rows.iter().any(us)) { ExitCode::FAILURE } else { ExitCode::SUCCESS }
 }
 
-fn setting(title: &'static str, jdk: String) -> Setting {
+fn setting(jdk: String) -> Setting {
     let mut arguments: Vec<String> = std::env::args().skip(1).collect();
     // Where somebody put the page is nobody else's concern.
     if let Some(out) = arguments.iter().position(|argument| argument == "--out") {
@@ -105,52 +139,32 @@ fn setting(title: &'static str, jdk: String) -> Setting {
     let rustc = Command::new("rustc").arg("--version").output().ok();
     let rust =
         rustc.map_or("unknown".into(), |output| String::from_utf8_lossy(&output.stdout).trim().to_owned());
-    Setting { title, command, machine: machine::description(), rust, jdk }
+    Setting { command, machine: machine::description(), date: machine::date(), rust, jdk }
 }
 
-/// Writes the page to `out` and its charts to a directory beside it, with the name of the page.
+/// Writes the results into the page `out` and the charts to a directory beside it, with the name of the page.
+/// Returns how many charts.
 fn write(
     out: &Path,
+    growth: bool,
     setting: &Setting,
-    contestants: &[Box<dyn Contestant>],
+    contestants: &[Contestant],
     measured: &[Vec<Measured>],
-) -> std::io::Result<()> {
+) -> std::io::Result<usize> {
     let directory = out.with_extension("");
     let name = directory.file_name().unwrap_or_default().to_string_lossy().into_owned();
-    let page = report::page(setting, contestants, measured, &name);
+    let page = if growth {
+        page::growth(setting, contestants, measured, &name)
+    } else {
+        page::versus(setting, contestants, measured, &name)
+    };
     fs::create_dir_all(&directory)?;
-    for (name, chart) in page.charts {
+    for (name, chart) in &page.charts {
         fs::write(directory.join(name), chart)?;
     }
-    fs::write(out, page.text)
-}
-
-/// A quick run is to end within three minutes, a whole one within fifteen; some of it is for what rounds take beyond
-/// their time.
-fn budget(quick: bool, cases: usize) -> Budget {
-    let (seconds, least, most) = if quick { (90.0, 3, 5) } else { (420.0, 5, 15) };
-    Budget { least, most, time: Duration::from_secs_f64(seconds / cases.max(1) as f64) }
-}
-
-fn one(
-    workload: &'static Workload,
-    case: Case,
-    contestants: &[Box<dyn Contestant>],
-    budget: &Budget,
-) -> Measured {
-    let label = format!("{}, {}", workload.key, workload.heading(&case));
-    let terminal = std::io::stderr().is_terminal();
-    let mut last = 0;
-    let measured = measure::measure(workload, case, contestants, budget, |round, name| {
-        if terminal {
-            eprint!("\r\x1b[K{label}: round {round}, {name}");
-        } else if round != last {
-            eprintln!("{label}: round {round}");
-        }
-        last = round;
-    });
-    if terminal {
-        eprint!("\r\x1b[K");
-    }
-    measured
+    // A page that is not there yet begins empty.
+    let before = if out.exists() { fs::read_to_string(out)? } else { "# Performance\n".into() };
+    let mark = if growth { "growth" } else { "versus" };
+    fs::write(out, page::between_marks(&before, mark, &page.text))?;
+    Ok(page.charts.len())
 }

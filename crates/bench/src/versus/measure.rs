@@ -2,9 +2,40 @@
 
 use std::time::{Duration, Instant};
 
-use crate::contestants::Contestant;
+use crate::contestants::field::Contestant;
 use crate::machine::Load;
-use crate::workloads::{Case, Failure, Workload};
+use crate::workloads::{Case, Failure, Outcome, Workload};
+
+/// The time that is left, divided among the cases that are left.
+pub(crate) struct Schedule {
+    begin: Instant,
+    whole: Duration,
+    cases: usize,
+    least: usize,
+    most: usize,
+}
+
+impl Schedule {
+    /// A quick run is to end within three minutes, a whole one within fifteen: some of that is for what the last
+    /// rounds take beyond their time.
+    pub(crate) fn new(quick: bool, cases: usize) -> Schedule {
+        let (seconds, least, most) = if quick { (120, 3, 7) } else { (720, 5, 21) };
+        Schedule { begin: Instant::now(), whole: Duration::from_secs(seconds), cases, least, most }
+    }
+
+    /// For the next case.
+    pub(crate) fn budget(&mut self) -> Budget {
+        let time = self.left() / self.cases.max(1) as u32;
+        self.cases = self.cases.saturating_sub(1);
+        // On a machine that is slow or busy the last cases have few rounds rather than none.
+        let least = if time.is_zero() { 2 } else { self.least };
+        Budget { least, most: self.most, time }
+    }
+
+    pub(crate) fn left(&self) -> Duration {
+        self.whole.saturating_sub(self.begin.elapsed())
+    }
+}
 
 /// How long a case may take.
 pub(crate) struct Budget {
@@ -34,26 +65,45 @@ pub(crate) struct Row {
 }
 
 impl Row {
-    /// Median and spread of a metric. None if something went wrong.
+    /// False: the contestant has nothing of this kind.
+    fn take(&mut self, outcome: Outcome) -> bool {
+        let Ok(all) = &mut self.figures else { return true };
+        match outcome {
+            Ok(figures) => figures.into_iter().zip(all).for_each(|(figure, rounds)| rounds.push(figure)),
+            Err(Failure::NotOffered) => return false,
+            Err(Failure::Wrong(what)) => self.figures = Err(what),
+        }
+        true
+    }
+
+    /// Median and spread of a metric. None if something went wrong, or the machine does not tell.
     pub(crate) fn figure(&self, metric: usize) -> Option<Figure> {
-        let mut rounds = self.figures.as_ref().ok()?.get(metric)?.clone();
+        // What the machine does not tell is not a number.
+        let all = self.figures.as_ref().ok()?.get(metric)?;
+        let mut rounds: Vec<f64> = all.iter().copied().filter(|figure| figure.is_finite()).collect();
         rounds.sort_by(f64::total_cmp);
-        let (least, most) = (*rounds.first()?, *rounds.last()?);
-        Some(Figure { median: median(&rounds), least, most })
+        if rounds.is_empty() {
+            return None;
+        }
+        // Of three rounds or fewer these are the extremes.
+        let quarter = (rounds.len() - 1) / 4;
+        let (low, high) = (rounds[quarter], rounds[rounds.len() - 1 - quarter]);
+        Some(Figure { median: median(&rounds), low, high })
     }
 }
 
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Figure {
     pub(crate) median: f64,
-    pub(crate) least: f64,
-    pub(crate) most: f64,
+    /// The quartiles: the extremes would tell more about the machine, and the more rounds, the more so.
+    pub(crate) low: f64,
+    pub(crate) high: f64,
 }
 
 impl Figure {
-    /// Half of the range, as a share of the median.
+    /// Half of the distance between the quartiles, as a share of the median.
     pub(crate) fn spread(self) -> f64 {
-        if self.median > 0.0 { (self.most - self.least) / 2.0 / self.median } else { 0.0 }
+        if self.median > 0.0 { (self.high - self.low) / 2.0 / self.median } else { 0.0 }
     }
 }
 
@@ -62,42 +112,48 @@ fn median(sorted: &[f64]) -> f64 {
     if sorted.len() % 2 == 1 { sorted[middle] } else { (sorted[middle - 1] + sorted[middle]) / 2.0 }
 }
 
-/// Measures all contestants. `progress` is told the round and the contestant.
+/// Who is told how it goes.
+pub(crate) trait Progress {
+    /// A contestant begins.
+    fn begins(&mut self, round: usize, name: &str);
+    /// It has ended.
+    fn ended(&mut self, round: usize, name: &str, outcome: &Outcome);
+}
+
+/// Measures all contestants.
 pub(crate) fn measure(
     workload: &'static Workload,
     case: Case,
-    contestants: &[Box<dyn Contestant>],
+    contestants: &[Contestant],
     budget: &Budget,
-    mut progress: impl FnMut(usize, &str),
+    progress: &mut dyn Progress,
 ) -> Measured {
     let empty = || Ok(vec![Vec::new(); workload.metrics.len()]);
     let mut rows: Vec<Row> = (0..contestants.len()).map(|index| Row { index, figures: empty() }).collect();
-    let child = contestants.iter().find_map(|contestant| contestant.process());
-    let before = Load::now(child);
+    let load = || Load::now(contestants.iter().filter_map(Contestant::process));
+    let before = load();
     let begin = Instant::now();
     let mut rounds = 0;
-    while rounds < budget.least || (rounds < budget.most && begin.elapsed() < budget.time) {
+    let least = workload.rounds(budget.least);
+    while rounds < least || (rounds < budget.most && begin.elapsed() < budget.time) {
         let first = rounds % rows.len().max(1);
         rows.rotate_left(first);
         rows.retain_mut(|row| {
             let contestant = &contestants[row.index];
-            progress(rounds + 1, contestant.name());
-            once(&**contestant, &case, row)
+            if row.figures.is_err() {
+                return true;
+            }
+            progress.begins(rounds + 1, contestant.name);
+            let outcome = contestant.run(&case);
+            progress.ended(rounds + 1, contestant.name, &outcome);
+            if workload.wants_new_process() {
+                contestant.rest();
+            }
+            row.take(outcome)
         });
         rows.sort_by_key(|row| row.index);
         rounds += 1;
     }
-    let others = before.zip(Load::now(child)).and_then(|(before, now)| now.others_since(before));
+    let others = before.zip(load()).and_then(|(before, now)| now.others_since(before));
     Measured { workload, case, rows, rounds, others }
-}
-
-/// False: the contestant has nothing of this kind.
-fn once(contestant: &dyn Contestant, case: &Case, row: &mut Row) -> bool {
-    let Ok(all) = &mut row.figures else { return true };
-    match contestant.run(case) {
-        Ok(figures) => figures.into_iter().zip(all).for_each(|(figure, rounds)| rounds.push(figure)),
-        Err(Failure::NotOffered) => return false,
-        Err(Failure::Wrong(what)) => row.figures = Err(what),
-    }
-    true
 }

@@ -1,151 +1,286 @@
-//! Small charts, written by hand: groups of bars, and curves.
+//! Small charts, written by hand: groups of bars, and curves. They follow the reader's light or dark scheme, and bring
+//! their own background, so that they can be read on either.
 
 use std::fmt::Write as _;
 
-use crate::report::number;
+use crate::contestants::Home;
+use crate::table::number;
 
-/// One bar: from zero to the median, with a line from the least to the most.
-pub(crate) struct Bar {
-    pub(crate) name: String,
-    pub(crate) ours: bool,
-    pub(crate) median: f64,
-    pub(crate) least: f64,
-    pub(crate) most: f64,
-}
+const STYLE: &str = "\
+text{font:12px sans-serif;fill:#1f2328}.t{font-size:14px;font-weight:bold}.h{font-weight:bold}.a{fill:#59636e}\
+.us{font-weight:bold}.bg{fill:#fff}.grid{stroke:#d8dee4;fill:none}.range{stroke:#1f2328}\
+.b0{fill:#1f6fb2}.b1{fill:#b4c0ca}.b2{fill:#e0bd8c}\
+.l0{stroke:#1f6fb2}.l1{stroke:#c0504d}.l2{stroke:#5b8a2f}.l3{stroke:#8064a2}.l4{stroke:#c07a1a}.l5{stroke:#57606a}\
+.l6{stroke:#1a8a8a}.curve{fill:none;stroke-width:1.5}.curve.l0{stroke-width:3}.dot{stroke-width:4;stroke-linecap:round}\
+@media (prefers-color-scheme:dark){text{fill:#e6edf3}.a{fill:#9198a1}.bg{fill:#0d1117}.grid{stroke:#30363d}\
+.range{stroke:#e6edf3}.b0{fill:#58a6ff}.b1{fill:#545d68}.b2{fill:#8a6a35}\
+.l0{stroke:#58a6ff}.l1{stroke:#ff7b72}.l2{stroke:#7ee787}.l3{stroke:#d2a8ff}.l4{stroke:#ffa657}.l5{stroke:#9198a1}\
+.l6{stroke:#56d4dd}}";
 
-const WIDTH: f64 = 720.0;
-/// Where bars begin and where they end.
-const LEFT: f64 = 170.0;
-const RIGHT: f64 = WIDTH - 90.0;
-const ROW: f64 = 18.0;
-const STYLE: &str = "text{font:12px sans-serif;fill:#222}.t{font-weight:bold}.g{fill:#555}\
-    .ours{fill:#1f6fb2}.peer{fill:#b8c4ce}.range{stroke:#444;stroke-width:1}";
-
-/// A chart with one group of bars below the other, each with its own scale.
-pub(crate) fn bars(title: &str, unit: &str, groups: &[(String, Vec<Bar>)]) -> String {
-    let mut body = String::new();
-    let mut y = 24.0;
-    _ = writeln!(body, r#"<text class="t" x="8" y="{y}">{}, {}</text>"#, escape(title), escape(unit));
-    for (heading, bars) in groups {
-        y += 26.0;
-        _ = writeln!(body, r#"<text class="g" x="8" y="{y}">{}</text>"#, escape(heading));
-        y += 6.0;
-        let longest = bars.iter().map(|bar| bar.median).fold(0.0, f64::max);
-        for bar in bars {
-            one(&mut body, bar, y, longest);
-            y += ROW;
-        }
-    }
-    let height = y + 12.0;
+fn document(width: f64, height: f64, body: &str) -> String {
     format!(
-        "<svg xmlns=\"http://www.w3.org/2000/svg\" viewBox=\"0 0 {WIDTH} {height}\" width=\"{WIDTH}\" \
-         height=\"{height}\">\n<style>{STYLE}</style>\n<rect width=\"100%\" height=\"100%\" fill=\"#fff\"/>\n\
+        "<svg xmlns=\"http://www.w3.org/2000/svg\" viewBox=\"0 0 {width:.0} {height:.0}\" width=\"{width:.0}\" \
+         height=\"{height:.0}\">\n<style>{STYLE}</style>\n<rect class=\"bg\" width=\"100%\" height=\"100%\"/>\n\
          {body}</svg>\n"
     )
 }
 
-fn one(body: &mut String, bar: &Bar, y: f64, longest: f64) {
-    // Beyond the longest bar there is room for its range; what does not fit is cut.
-    let x = |value: f64| {
-        let share = if longest > 0.0 { value / longest } else { 0.0 };
-        LEFT + (RIGHT - LEFT) * share.clamp(0.0, 1.0)
-    };
-    let class = if bar.ours { "ours" } else { "peer" };
-    let (end, middle, base) = (x(bar.median), y + ROW / 2.0, y + ROW - 5.0);
-    let name = escape(&bar.name);
-    _ = writeln!(body, r#"<text x="{}" y="{base}" text-anchor="end">{name}</text>"#, LEFT - 6.0);
-    let (width, height) = (end - LEFT, ROW - 4.0);
+/// Text with a class. `anchor` is start, middle or end.
+fn text(body: &mut String, class: &str, x: f64, y: f64, anchor: &str, words: &str) {
+    let words = escape(words);
     _ = writeln!(
         body,
-        r#"<rect class="{class}" x="{LEFT}" y="{}" width="{width:.1}" height="{height}"/>"#,
-        y + 2.0
+        r#"<text class="{class}" x="{x:.1}" y="{y:.1}" text-anchor="{anchor}">{words}</text>"#
     );
-    let (from, to) = (x(bar.least), x(bar.most));
-    _ = writeln!(body, r#"<line class="range" x1="{from:.1}" x2="{to:.1}" y1="{middle}" y2="{middle}"/>"#);
-    let after = end.max(to) + 5.0;
-    _ = writeln!(body, r#"<text x="{after:.1}" y="{base}">{}</text>"#, number(bar.median));
+}
+
+fn line(body: &mut String, class: &str, from: (f64, f64), to: (f64, f64)) {
+    let ((x1, y1), (x2, y2)) = (from, to);
+    _ = writeln!(body, r#"<line class="{class}" x1="{x1:.1}" y1="{y1:.1}" x2="{x2:.1}" y2="{y2:.1}"/>"#);
+}
+
+fn escape(text: &str) -> String {
+    text.replace('&', "&amp;").replace('<', "&lt;").replace('>', "&gt;")
+}
+
+/// One bar: to the median, with a line from quartile to quartile.
+pub(crate) struct Bar {
+    pub(crate) name: &'static str,
+    pub(crate) home: Home,
+    pub(crate) median: f64,
+    pub(crate) low: f64,
+    pub(crate) high: f64,
+}
+
+/// Two groups side by side.
+const GROUP: f64 = 480.0;
+/// Where the bars of a group begin and end.
+const LEFT: f64 = 150.0;
+const RIGHT: f64 = GROUP - 60.0;
+const ROW: f64 = 17.0;
+/// Above the bars of a group, and below them.
+const ABOVE: f64 = 24.0;
+const BELOW: f64 = 44.0;
+
+/// A chart with groups of bars, each with its own scale and the shortest bar on top.
+pub(crate) fn bars(title: &str, unit: &str, mut groups: Vec<(String, Vec<Bar>)>) -> String {
+    let mut body = String::new();
+    let width = if groups.len() > 1 { 2.0 * GROUP } else { GROUP };
+    text(&mut body, "t", 8.0, 24.0, "start", title);
+    legend(&mut body, 46.0);
+    let mut top = 60.0;
+    for pair in groups.chunks_mut(2) {
+        let most = pair.iter().map(|(_, bars)| bars.len()).max().unwrap_or(0);
+        for (column, (heading, bars)) in pair.iter_mut().enumerate() {
+            bars.sort_by(|one, other| one.median.total_cmp(&other.median));
+            group(&mut body, (column as f64 * GROUP, top), heading, unit, bars);
+        }
+        top += ABOVE + ROW * most as f64 + BELOW;
+    }
+    document(width, top, &body)
+}
+
+fn legend(body: &mut String, y: f64) {
+    for (index, name) in ["millpond", "Rust", "JDK"].into_iter().enumerate() {
+        let x = 8.0 + 90.0 * index as f64;
+        _ = writeln!(body, r#"<rect class="b{index}" x="{x}" y="{}" width="12" height="12"/>"#, y - 10.0);
+        text(body, "a", x + 18.0, y, "start", name);
+    }
+}
+
+fn group(body: &mut String, (left, top): (f64, f64), heading: &str, unit: &str, bars: &[Bar]) {
+    let (top, bottom) = (top + ABOVE, top + ABOVE + ROW * bars.len() as f64);
+    text(body, "h", left + 8.0, top - 8.0, "start", heading);
+    let (from, to) = (left + LEFT, left + RIGHT);
+    let axis = Axis::for_bars(bars.iter().map(|bar| bar.median), from, to);
+    for tick in axis.ticks() {
+        let x = axis.place(tick);
+        line(body, "grid", (x, top), (x, bottom));
+        text(body, "a", x, bottom + 14.0, "middle", &short(tick));
+    }
+    let scale = if axis.logarithmic { ", logarithmic scale" } else { "" };
+    text(body, "a", (from + to) / 2.0, bottom + 29.0, "middle", &format!("{unit}{scale}, less is better"));
+    for (index, bar) in bars.iter().enumerate() {
+        one(body, bar, left, top + ROW * index as f64, &axis);
+    }
+}
+
+fn one(body: &mut String, bar: &Bar, left: f64, y: f64, axis: &Axis) {
+    let (end, middle, base) = (axis.place(bar.median), y + ROW / 2.0, y + ROW - 5.0);
+    let (class, words) = match bar.home {
+        Home::Us => ("b0", "us"),
+        Home::Rust => ("b1", ""),
+        Home::Jdk => ("b2", ""),
+    };
+    text(body, words, left + LEFT - 6.0, base, "end", bar.name);
+    let (from, width) = (left + LEFT, end - left - LEFT);
+    let top = y + 2.0;
+    _ = writeln!(
+        body,
+        r#"<rect class="{class}" x="{from:.1}" y="{top:.1}" width="{width:.1}" height="{:.1}"/>"#,
+        ROW - 4.0
+    );
+    let (low, high) = (axis.place(bar.low), axis.place(bar.high));
+    line(body, "range", (low, middle), (high, middle));
+    text(body, words, end.max(high) + 5.0, base, "start", &number(bar.median));
 }
 
 /// A line through points, from left to right.
 pub(crate) struct Curve {
     pub(crate) name: String,
+    /// Curves of the same one have the same colour.
+    pub(crate) who: usize,
     pub(crate) ours: bool,
+    /// All but the first are dashed.
+    pub(crate) metric: usize,
     pub(crate) points: Vec<(f64, f64)>,
 }
 
-/// Curves over logarithmic axes, each named at its end.
+const PLOT: (f64, f64) = (70.0, 530.0);
+const HEIGHT: (f64, f64) = (330.0, 50.0);
+
+/// Curves over logarithmic axes. `title` is what grows.
 pub(crate) fn curves(title: &str, unit: &str, curves: &[Curve]) -> String {
     let points = || curves.iter().flat_map(|curve| &curve.points);
-    let x = Axis::over(points().map(|point| point.0), 60.0, WIDTH - 190.0);
-    let y = Axis::over(points().map(|point| point.1), 320.0, 50.0);
+    let mut places: Vec<f64> = points().map(|point| point.0).collect();
+    places.sort_by(f64::total_cmp);
+    places.dedup();
+    let x = Axis::exact(&places, PLOT.0, PLOT.1);
+    let y = Axis::around(points().map(|point| point.1), HEIGHT.0, HEIGHT.1);
     let mut body = String::new();
-    _ = writeln!(body, r#"<text class="t" x="8" y="24">{}, {}</text>"#, escape(title), escape(unit));
-    for power in x.powers() {
-        let at = x.place(power);
-        _ = writeln!(body, r##"<line x1="{at:.1}" x2="{at:.1}" y1="50" y2="320" stroke="#ddd"/>"##);
-        _ = writeln!(body, r#"<text class="g" x="{at:.1}" y="338" text-anchor="middle">{power}</text>"#);
+    text(&mut body, "t", 8.0, 24.0, "start", title);
+    for place in places {
+        let at = x.place(place);
+        line(&mut body, "grid", (at, HEIGHT.0), (at, HEIGHT.1));
+        text(&mut body, "a", at, HEIGHT.0 + 18.0, "middle", &short(place));
     }
-    for power in y.powers() {
-        let at = y.place(power);
-        let to = WIDTH - 190.0;
-        _ = writeln!(body, r##"<line x1="60" x2="{to}" y1="{at:.1}" y2="{at:.1}" stroke="#ddd"/>"##);
-        let base = at + 4.0;
-        _ = writeln!(body, r#"<text class="g" x="54" y="{base:.1}" text-anchor="end">{power}</text>"#);
+    for tick in y.ticks() {
+        let at = y.place(tick);
+        line(&mut body, "grid", (PLOT.0, at), (PLOT.1, at));
+        text(&mut body, "a", PLOT.0 - 6.0, at + 4.0, "end", &short(tick));
     }
+    let below = format!("{} (both scales logarithmic)", title.to_lowercase());
+    text(&mut body, "a", (PLOT.0 + PLOT.1) / 2.0, HEIGHT.0 + 38.0, "middle", &below);
+    text(&mut body, "a", 8.0, HEIGHT.1 - 8.0, "start", &format!("{unit} each, less is better"));
+    // Ours on top of the others.
+    let names = curves.iter().filter(|curve| !curve.ours).chain(curves.iter().filter(|curve| curve.ours));
+    names.for_each(|curve| draw(&mut body, curve, curves, &x, &y));
     for (index, curve) in curves.iter().enumerate() {
-        let path: Vec<String> = curve
-            .points
-            .iter()
-            .map(|(at, value)| format!("{:.1},{:.1}", x.place(*at), y.place(*value)))
-            .collect();
-        let (color, width) = if curve.ours { ("#1f6fb2", 3) } else { (PEERS[index % PEERS.len()], 1) };
-        let path = path.join(" ");
-        _ = writeln!(
-            body,
-            r#"<polyline points="{path}" fill="none" stroke="{color}" stroke-width="{width}"/>"#
-        );
-        // The names have a column of their own, where they cannot cover each other.
-        let line = 60.0 + ROW * index as f64;
-        let left = WIDTH - 178.0;
-        _ = writeln!(body, r#"<rect x="{left}" y="{}" width="12" height="4" fill="{color}"/>"#, line - 6.0);
-        _ = writeln!(body, r#"<text x="{}" y="{line}">{}</text>"#, left + 18.0, escape(&curve.name));
+        let at = HEIGHT.1 + 10.0 + 20.0 * index as f64;
+        let class = format!("curve {}", color(curve, curves));
+        _ = writeln!(body, r#"<path class="{class}"{} d="M{} {at}h30"/>"#, dashes(curve), PLOT.1 + 20.0);
+        text(&mut body, if curve.ours { "us" } else { "" }, PLOT.1 + 58.0, at + 4.0, "start", &curve.name);
     }
-    format!(
-        "<svg xmlns=\"http://www.w3.org/2000/svg\" viewBox=\"0 0 {WIDTH} 350\" width=\"{WIDTH}\" height=\"350\">\n\
-         <style>{STYLE}</style>\n<rect width=\"100%\" height=\"100%\" fill=\"#fff\"/>\n{body}</svg>\n"
-    )
+    document(PLOT.1 + 270.0, HEIGHT.0 + 50.0, &body)
 }
 
-const PEERS: [&str; 5] = ["#c0504d", "#7f9f3f", "#8064a2", "#d08a2f", "#666666"];
+/// Ours is the first; the others in the order in which they come.
+fn color(curve: &Curve, curves: &[Curve]) -> String {
+    let mut others: Vec<usize> = curves.iter().filter(|one| !one.ours).map(|one| one.who).collect();
+    others.dedup();
+    let index = others.iter().position(|who| *who == curve.who).map_or(0, |index| 1 + index % 6);
+    format!("l{index}")
+}
 
-/// A logarithmic axis, over whole powers of ten.
+fn dashes(curve: &Curve) -> &'static str {
+    if curve.metric == 0 { "" } else { r#" stroke-dasharray="5 4""# }
+}
+
+fn draw(body: &mut String, curve: &Curve, curves: &[Curve], x: &Axis, y: &Axis) {
+    let color = color(curve, curves);
+    let place = |(at, value): &(f64, f64)| format!("{:.1} {:.1}", x.place(*at), y.place(*value));
+    let places: Vec<String> = curve.points.iter().map(place).collect();
+    _ = writeln!(body, r#"<path class="curve {color}"{} d="M{}"/>"#, dashes(curve), places.join("L"));
+    // A line of no length with round ends is a dot.
+    let dots: String = places.iter().map(|place| format!("M{place}h0")).collect();
+    _ = writeln!(body, r#"<path class="dot {color}" d="{dots}"/>"#);
+}
+
+/// From values to places.
 struct Axis {
-    /// Exponents of ten.
+    logarithmic: bool,
     least: f64,
     most: f64,
     from: f64,
     to: f64,
 }
 
+/// A bar that is so many times as long as another hides that one.
+const TOO_LONG: f64 = 25.0;
+
 impl Axis {
-    fn over(values: impl Iterator<Item = f64>, from: f64, to: f64) -> Axis {
-        let logs: Vec<f64> = values.map(|value| value.max(1.0).log10()).collect();
-        let least = logs.iter().copied().fold(f64::INFINITY, f64::min).floor();
-        let most = logs.iter().copied().fold(0.0, f64::max).ceil();
-        let least = if least.is_finite() { least } else { 0.0 };
-        Axis { least, most: most.max(least + 1.0), from, to }
+    /// From zero, if all bars can be seen then.
+    fn for_bars(values: impl Iterator<Item = f64>, from: f64, to: f64) -> Axis {
+        let values: Vec<f64> = values.collect();
+        let most = values.iter().copied().fold(0.0, f64::max).max(1e-3);
+        let least = values.iter().copied().filter(|value| *value > 0.0).fold(most, f64::min);
+        if most / least < TOO_LONG {
+            return Axis { logarithmic: false, least: 0.0, most, from, to };
+        }
+        // The shortest bar has a length too.
+        Axis { logarithmic: true, least: below(least / 1.5), most, from, to }
+    }
+
+    fn exact(values: &[f64], from: f64, to: f64) -> Axis {
+        let (least, most) = (values.first().copied().unwrap_or(1.0), values.last().copied().unwrap_or(10.0));
+        Axis { logarithmic: true, least, most: most.max(least * 2.0), from, to }
+    }
+
+    fn around(values: impl Iterator<Item = f64> + Clone, from: f64, to: f64) -> Axis {
+        let least = values.clone().filter(|value| *value > 0.0).fold(f64::INFINITY, f64::min);
+        let least = if least.is_finite() { below(least) } else { 1.0 };
+        let most = values.fold(0.0, f64::max).max(least * 2.0);
+        Axis {
+            logarithmic: true,
+            least,
+            most: steps(least).find(|step| *step >= most).unwrap_or(most),
+            from,
+            to,
+        }
     }
 
     fn place(&self, value: f64) -> f64 {
-        let share = (value.max(1.0).log10() - self.least) / (self.most - self.least);
-        self.from + (self.to - self.from) * share
+        let share = if self.logarithmic {
+            (value.max(self.least) / self.least).ln() / (self.most / self.least).ln()
+        } else {
+            (value - self.least) / (self.most - self.least)
+        };
+        // What does not fit is cut, with a little room for the range of the longest bar.
+        self.from + (self.to - self.from) * share.clamp(0.0, 1.04)
     }
 
-    fn powers(&self) -> impl Iterator<Item = f64> {
-        (self.least as i32..=self.most as i32).map(|power| 10_f64.powi(power))
+    /// Round values, not too many.
+    fn ticks(&self) -> Vec<f64> {
+        if self.logarithmic {
+            let all: Vec<f64> = steps(self.least).take_while(|step| *step <= self.most * 1.001).collect();
+            let powers = |step: &f64| (step.log10() - step.log10().round()).abs() < 1e-6;
+            return if all.len() <= 7 { all } else { all.into_iter().filter(powers).collect() };
+        }
+        let step = steps(self.most / 100.0).find(|step| self.most / step <= 5.0).unwrap_or(self.most);
+        (0..=(self.most / step) as u32).map(|index| f64::from(index) * step).collect()
     }
 }
 
-fn escape(text: &str) -> String {
-    text.replace('&', "&amp;").replace('<', "&lt;").replace('>', "&gt;")
+/// 1, 2, 5, 10, 20 and so on, from that value or just below it.
+fn steps(from: f64) -> impl Iterator<Item = f64> {
+    let power = from.log10().floor() as i32;
+    let all = (power..power + 20).flat_map(|power| [1.0, 2.0, 5.0].map(|digit| digit * 10_f64.powi(power)));
+    all.skip_while(move |step| *step < from * 0.999)
+}
+
+/// The step at or below that value.
+fn below(value: f64) -> f64 {
+    steps(value / 10.0).take_while(|step| *step <= value * 1.001).last().unwrap_or(value)
+}
+
+/// 20, 5k, 1M.
+fn short(value: f64) -> String {
+    let (value, unit) = match value {
+        value if value >= 1e6 => (value / 1e6, "M"),
+        value if value >= 1e3 => (value / 1e3, "k"),
+        value => (value, ""),
+    };
+    // No more digits than a step has.
+    let text = format!("{value:.3}");
+    format!("{}{unit}", text.trim_end_matches('0').trim_end_matches('.'))
 }

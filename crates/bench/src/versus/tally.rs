@@ -1,6 +1,7 @@
-//! Counts the tasks that ran, without making the workers meet: one counter per thread, each on its own cache lines.
+//! Counts the tasks that ran, without making the workers meet: one counter per thread, each on its own cache lines,
+//! and plain writes, because an atomic addition would take as long as what is measured.
 
-use std::cell::Cell;
+use std::sync::Mutex;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::thread;
 use std::time::{Duration, Instant};
@@ -11,32 +12,50 @@ use crate::workloads::Failure;
 #[repr(align(128))]
 struct Slot(AtomicU64);
 
-/// More than the threads that count at a time. If two share one, the sum is still right.
-const SLOTS: usize = 256;
+/// More than the threads that count at a time.
+const SLOTS: usize = 1024;
 static TALLY: [Slot; SLOTS] = [const { Slot(AtomicU64::new(0)) }; SLOTS];
-static NEXT: AtomicUsize = AtomicUsize::new(0);
+/// How many slots have ever been in use: the first ones. Grows under the lock of `FREE`.
+static USED: AtomicUsize = AtomicUsize::new(0);
+/// Slots of threads that have ended. What they counted stays.
+static FREE: Mutex<Vec<usize>> = Mutex::new(Vec::new());
+
+/// The slot of a thread, which nobody else writes to until the thread has ended.
+struct Mine(usize);
+
+impl Mine {
+    fn take() -> Mine {
+        let mut free = FREE.lock().expect("nobody panics with it");
+        // Release: pairs with `total`, which must not read a slot whose number it has not seen.
+        let slot = free.pop().unwrap_or_else(|| USED.fetch_add(1, Ordering::Release));
+        assert!(slot < SLOTS, "more threads than slots");
+        Mine(slot)
+    }
+}
+
+impl Drop for Mine {
+    fn drop(&mut self) {
+        FREE.lock().expect("nobody panics with it").push(self.0);
+    }
+}
 
 thread_local! {
-    static MINE: Cell<usize> = const { Cell::new(usize::MAX) };
+    static MINE: Mine = Mine::take();
 }
 
 /// Counts one task, on the thread that runs it.
 pub(crate) fn count() {
-    let mine = MINE.get();
-    let mine = if mine == usize::MAX { take_a_slot() } else { mine };
-    // Release: whoever sees the sum sees what the tasks did.
-    TALLY[mine].0.fetch_add(1, Ordering::Release);
-}
-
-#[cold]
-fn take_a_slot() -> usize {
-    let slot = NEXT.fetch_add(1, Ordering::Relaxed) % SLOTS;
-    MINE.set(slot);
-    slot
+    MINE.with(|mine| {
+        let slot = &TALLY[mine.0].0;
+        // Release: whoever sees the sum sees what the tasks did. The lock of `FREE` orders the threads that have the
+        // slot one after the other.
+        slot.store(slot.load(Ordering::Relaxed) + 1, Ordering::Release);
+    });
 }
 
 fn total() -> u64 {
-    TALLY.iter().map(|slot| slot.0.load(Ordering::Acquire)).sum()
+    let used = USED.load(Ordering::Acquire);
+    TALLY[..used].iter().map(|slot| slot.0.load(Ordering::Acquire)).sum()
 }
 
 /// What has been counted since it was made.
@@ -45,7 +64,9 @@ pub(crate) struct Count {
 }
 
 /// A task that has not run by then is lost.
-const PATIENCE: Duration = Duration::from_secs(60);
+const PATIENCE: Duration = Duration::from_secs(20);
+/// For so long the end is looked for with short steps, so that a short case does not pay for a long one.
+const EAGER: Duration = Duration::from_micros(100);
 
 impl Count {
     pub(crate) fn begin() -> Count {
@@ -56,10 +77,11 @@ impl Count {
     pub(crate) fn wait_for(&self, tasks: u64) -> Result<(), Failure> {
         let begin = Instant::now();
         while total() - self.before < tasks {
-            if begin.elapsed() > PATIENCE {
+            let waited = begin.elapsed();
+            if waited > PATIENCE {
                 return self.check(tasks);
             }
-            thread::sleep(Duration::from_micros(20));
+            if waited < EAGER { thread::yield_now() } else { thread::sleep(Duration::from_micros(20)) }
         }
         Ok(())
     }

@@ -7,12 +7,14 @@ pub(crate) fn peers() -> Vec<(&'static str, &'static str)> {
     PEERS.iter().filter_map(|name| Some((*name, version(name)?))).collect()
 }
 
-const PEERS: [&str; 13] = [
+const PEERS: [&str; 15] = [
     "crossbeam-channel",
+    "crossfire",
     "executors",
     "flume",
     "jtp",
     "kanal",
+    "qubit-thread-pool",
     "rayon",
     "rusty_pool",
     "scheduled-thread-pool",

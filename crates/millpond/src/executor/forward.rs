@@ -74,6 +74,9 @@ macro_rules! inherent_executor_methods {
             self.execute_task($crate::Task::new(f))
         }
 
+        $crate::executor::inherent_executor_methods!(but execute);
+    };
+    (but execute) => {
         /// Submits `f` and returns a handle to its result.
         ///
         /// Does not block unless the rejection policy does. Dropping the handle detaches the task, it does not cancel it.

@@ -70,7 +70,7 @@ pub struct Rejected {
 #[derive(Debug, Clone)]
 enum By {
     Pool(PoolFacts),
-    Scheduler(SchedulerFacts),
+    Scheduler(Box<SchedulerFacts>),
 }
 
 /// What a rejection remembers of the scheduler.
@@ -81,29 +81,35 @@ pub(crate) struct SchedulerFacts {
     pub(crate) full: Option<(u64, u64)>,
 }
 
-/// What a rejection remembers of the pool: enough for a useful message, cheap enough to take every time.
+/// What a rejection remembers of the pool: enough for a useful message, small enough to be handed around as a value.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct PoolFacts {
     pub(crate) number: u64,
-    pub(crate) pool_size: usize,
-    /// `None`: there is no bound.
-    pub(crate) maximum: Option<usize>,
+    pub(crate) pool_size: u32,
+    /// [`PoolFacts::NO_BOUND`]: there is none.
+    pub(crate) maximum: u32,
     pub(crate) queued: usize,
+}
+
+impl PoolFacts {
+    pub(crate) const NO_BOUND: u32 = u32::MAX;
 }
 
 impl Rejected {
     /// Makes the error: for executors and policies of your own.
+    #[inline]
     pub fn new(task: Task, reason: RejectReason) -> Rejected {
         Rejected { task, reason, source: None, by: None }
     }
 
+    #[inline]
     pub(crate) fn by(mut self, facts: PoolFacts) -> Rejected {
         self.by = Some(By::Pool(facts));
         self
     }
 
     pub(crate) fn by_scheduler(mut self, facts: SchedulerFacts) -> Rejected {
-        self.by = Some(By::Scheduler(facts));
+        self.by = Some(By::Scheduler(Box::new(facts)));
         self
     }
 
@@ -147,15 +153,18 @@ impl fmt::Display for Rejected {
         match &self.by {
             Some(By::Pool(pool)) => {
                 write!(f, " (pool size = {}, ", pool.pool_size)?;
-                if let Some(maximum) = pool.maximum {
-                    write!(f, "maximum = {maximum}, ")?;
+                if pool.maximum != PoolFacts::NO_BOUND {
+                    write!(f, "maximum = {}, ", pool.maximum)?;
                 }
                 write!(f, "queued tasks = {})", pool.queued)
             }
-            Some(By::Scheduler(SchedulerFacts { full: Some((would_be, cap)), .. })) => {
-                write!(f, ": {would_be} tasks would wait, but at most {cap} may")
-            }
-            _ => Ok(()),
+            Some(By::Scheduler(scheduler)) => match scheduler.full {
+                Some((would_be, cap)) => {
+                    write!(f, ": {would_be} tasks would wait, but at most {cap} may")
+                }
+                None => Ok(()),
+            },
+            None => Ok(()),
         }
     }
 }

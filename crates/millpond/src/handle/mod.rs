@@ -3,6 +3,7 @@
 //! `state.rs` has the state that a handle shares with its task, `error.rs` what a join can fail with.
 
 mod error;
+mod home;
 mod state;
 
 use std::fmt;
@@ -13,8 +14,9 @@ use std::task::{Context, Poll};
 use std::time::{Duration, Instant};
 
 pub use error::{JoinError, Panic};
+pub(crate) use home::{Address, Home, find_home, work_for};
 pub use state::TaskState;
-pub(crate) use state::{Core, Help, Home, Joinable, Outcome, Payload, Place, Ran, Told, Tracked, Work};
+pub(crate) use state::{Core, Help, Joinable, Outcome, Payload, Place, Ran, Told, Tracked, Work};
 #[cfg(feature = "futures")]
 pub(crate) use state::{Waiter, drop_quietly, quietly};
 
@@ -44,11 +46,13 @@ use crate::task::TaskId;
 #[must_use = "dropping a handle detaches the task; use `execute` if no result is wanted"]
 pub struct TaskHandle<T> {
     core: Arc<dyn Joinable<T>>,
+    /// The outcome has been handed out: nothing is left to detach from.
+    spent: bool,
 }
 
 impl<T> TaskHandle<T> {
     pub(crate) fn new(core: Arc<dyn Joinable<T>>) -> Self {
-        TaskHandle { core }
+        TaskHandle { core, spent: false }
     }
 
     /// The task's number.
@@ -64,7 +68,7 @@ impl<T> TaskHandle<T> {
     /// # Errors
     /// [`JoinError`] says why there is no value. [`JoinError::Interrupted`] if the calling thread was interrupted
     /// before the task was done; the task goes on, detached. Completion wins over a pending interrupt.
-    pub fn join(self) -> Result<T, JoinError> {
+    pub fn join(mut self) -> Result<T, JoinError> {
         self.join_until(None).expect("without a deadline the wait ends only when it has an answer")
     }
 
@@ -77,9 +81,9 @@ impl<T> TaskHandle<T> {
         self.join_until(deadline_after(timeout))
     }
 
-    fn join_until(&self, deadline: Option<Instant>) -> Option<Result<T, JoinError>> {
+    fn join_until(&mut self, deadline: Option<Instant>) -> Option<Result<T, JoinError>> {
         match self.core.wait_done(deadline) {
-            Wake::Ready => self.core.take_result(),
+            Wake::Ready => self.try_join(),
             Wake::TimedOut => None,
             Wake::Interrupted => Some(Err(JoinError::Interrupted)),
         }
@@ -87,7 +91,9 @@ impl<T> TaskHandle<T> {
 
     /// The task's outcome if it is done, without waiting; otherwise as [`join_timeout`](Self::join_timeout).
     pub fn try_join(&mut self) -> Option<Result<T, JoinError>> {
-        self.core.take_result()
+        let result = self.core.take_result();
+        self.spent |= result.is_some();
+        result
     }
 
     /// Cancels the task. True: this call did it. False: the task was already done or cancelled.
@@ -142,7 +148,9 @@ impl<T> TaskHandle<T> {
 
 impl<T> Drop for TaskHandle<T> {
     fn drop(&mut self) {
-        self.core.detach();
+        if !self.spent {
+            self.core.detach();
+        }
     }
 }
 

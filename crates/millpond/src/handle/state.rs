@@ -9,10 +9,11 @@ use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 use std::task::{Context, Poll, Waker};
 use std::time::Instant;
 
+use super::home::{find_home, works_for};
 use super::{JoinError, Panic};
 use crate::interrupt::{self, Interrupter, Sleeper, Wake};
 use crate::periodic::Body;
-use crate::sync::{Arc, AtomicBool, AtomicU8, AtomicU64, Mutex, MutexGuard, Ordering, Weak, spin_until};
+use crate::sync::{Arc, AtomicBool, AtomicU8, AtomicU64, Mutex, MutexGuard, Ordering, fence, spin_until};
 use crate::task::TaskId;
 
 /// How far a task has come.
@@ -53,15 +54,6 @@ pub(crate) enum Outcome {
     Panicked,
     /// Cancelled before it ran, or while it ran.
     Cancelled,
-}
-
-/// The pool whose queue a task waits in, as far as its handle needs to know.
-pub(crate) trait Home: Send + Sync {
-    /// The task was cancelled while it waited: gives its place free, if this pool does that at once.
-    fn cancelled(&self, id: TaskId, place: u64);
-
-    /// Runs the task on the calling thread if that is a worker of this pool and the task still waits.
-    fn run_here(&self, id: TaskId, place: u64) -> Help;
 }
 
 /// What came of running a task in place.
@@ -142,8 +134,14 @@ pub(crate) trait Tracked: Send + Sync {
     fn abandon(&self);
     fn state(&self) -> TaskState;
     fn cancel(&self, may_interrupt: bool) -> bool;
-    /// A pool has taken the task. False: there is nothing in it to run, for it was cancelled or runs already.
-    fn entered(&self, home: &Weak<dyn Home>) -> bool;
+    /// The pool of this number is about to take the task.
+    fn entered(&self, home: u64);
+    /// The same, of a series that is in the pool's queue again. False: it has been cancelled meanwhile, and whoever
+    /// cancelled it may not have found the pool.
+    fn entered_again(&self, home: u64) -> bool {
+        self.entered(home);
+        true
+    }
     /// The pool has given the task away without running it.
     fn left(&self);
     /// If the task waits in the queue of a pool that the calling thread works for, runs it here.
@@ -186,6 +184,12 @@ pub(crate) struct Core<T, W> {
     /// The other four are final.
     state: AtomicU8,
     place: Place,
+    /// The number of the pool that has it; 0: none.
+    ///
+    /// Written without the lock. A task that enters a pool writes `home`, fences and looks at the state; `cancel` writes
+    /// the state, fences and looks at `home`. One fence is first: either the cancel finds the pool, or whoever put the
+    /// task there finds it cancelled (and if that does not matter to it, so will the worker that takes it).
+    home: AtomicU64,
     cell: Mutex<Cell<T, W>>,
 }
 
@@ -196,8 +200,6 @@ struct Cell<T, W> {
     result: Option<Result<T, Panic>>,
     /// There while Running: how to interrupt it.
     runner: Option<Interrupter>,
-    /// The pool that has it, while Pending.
-    home: Option<Weak<dyn Home>>,
     /// At most one: there is one handle, and waiting takes it by value or exclusively.
     waiter: Waiter,
     /// The handle is gone: a result is dropped at once instead of kept for as long as a `Canceller` lives.
@@ -288,11 +290,11 @@ impl<T: Send + 'static, W: Work<T> + 'static> Core<T, W> {
             id,
             state: AtomicU8::new(TaskState::Pending as u8),
             place: Place::new(),
+            home: AtomicU64::new(0),
             cell: Mutex::new(Cell {
                 work: Some(Form::Bare(work)),
                 result: None,
                 runner: None,
-                home: None,
                 waiter: Waiter::Nobody,
                 detached: false,
             }),
@@ -311,7 +313,7 @@ impl<T: Send + 'static, W: Work<T> + 'static> Core<T, W> {
     fn start(&self) -> Option<Form<T, W>> {
         let mut cell = self.cell.lock();
         let work = cell.work.take()?;
-        cell.home = None;
+        self.home.store(0, Ordering::Relaxed);
         cell.runner = Some(interrupt::current());
         self.set_state(TaskState::Running);
         Some(work)
@@ -373,8 +375,7 @@ impl<T: Send + 'static, W: Work<T> + 'static> Core<T, W> {
     fn end_unstarted(&self, cell: &mut Cell<T, W>, state: TaskState) -> Option<Unstarted<Form<T, W>>> {
         let work = cell.work.take()?;
         self.set_state(state);
-        let home = cell.home.take();
-        Some(Unstarted { work, home, waiter: std::mem::replace(&mut cell.waiter, Waiter::Nobody) })
+        Some(Unstarted { work, waiter: std::mem::replace(&mut cell.waiter, Waiter::Nobody) })
     }
 
     /// Cancels a task whose work is elsewhere: it runs, or is being decorated.
@@ -428,7 +429,6 @@ impl<T: Send + 'static, W: Work<T> + 'static> Core<T, W> {
 
 struct Unstarted<F> {
     work: F,
-    home: Option<Weak<dyn Home>>,
     waiter: Waiter,
 }
 
@@ -471,7 +471,8 @@ impl<T: Send + 'static, W: Work<T> + 'static> Tracked for Core<T, W> {
         };
         drop(cell);
         drop_quietly(ended.work); // its captures go at once, wherever the empty task still waits
-        if let Some(home) = ended.home.and_then(|home| home.upgrade()) {
+        fence(Ordering::SeqCst); // see `home`
+        if let Some(home) = find_home(self.home.load(Ordering::Relaxed)) {
             // The queue may be the user's own. Whatever it does, whoever waits must be woken.
             quietly(|| home.cancelled(self.id, self.place.get()));
         }
@@ -484,22 +485,26 @@ impl<T: Send + 'static, W: Work<T> + 'static> Tracked for Core<T, W> {
         TaskState::from_u8(self.state.load(Ordering::Acquire))
     }
 
-    fn entered(&self, home: &Weak<dyn Home>) -> bool {
-        let mut cell = self.cell.lock();
-        let waits = cell.work.is_some();
-        if waits {
-            cell.home = Some(Weak::clone(home));
-        }
-        waits
+    fn entered(&self, home: u64) {
+        self.home.store(home, Ordering::Relaxed);
+    }
+
+    fn entered_again(&self, home: u64) -> bool {
+        self.home.store(home, Ordering::Relaxed);
+        fence(Ordering::SeqCst); // see `home`
+        self.state() == TaskState::Pending
     }
 
     fn left(&self) {
-        self.cell.lock().home = None;
+        self.home.store(0, Ordering::Relaxed);
     }
 
     fn help(&self) -> Help {
-        let home = self.cell.lock().home.as_ref().and_then(Weak::upgrade);
-        home.map_or(Help::Done, |home| home.run_here(self.id, self.place.get()))
+        let home = self.home.load(Ordering::Relaxed);
+        if !works_for(home) {
+            return Help::Done; // spares those who are no workers the search
+        }
+        find_home(home).map_or(Help::Done, |home| home.run_here(self.id, self.place.get()))
     }
 
     fn place(&self) -> &Place {

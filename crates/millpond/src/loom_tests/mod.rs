@@ -15,6 +15,14 @@ pub(crate) fn model(f: impl Fn() + Send + Sync + 'static) {
     model_bound(2, f);
 }
 
+/// As `model`, for one with more schedules than anybody can wait for: walks through the first so many of them.
+pub(crate) fn model_first(schedules: usize, f: impl Fn() + Send + Sync + 'static) {
+    let mut builder = loom::model::Builder::new();
+    builder.preemption_bound = Some(builder.preemption_bound.unwrap_or(2));
+    builder.max_permutations = Some(schedules);
+    builder.check(f);
+}
+
 /// As `model`, with at least `preemptions`.
 pub(crate) fn model_bound(preemptions: usize, f: impl Fn() + Send + Sync + 'static) {
     let mut builder = loom::model::Builder::new();

@@ -10,13 +10,14 @@ use std::time::Duration;
 use super::core::PoolCore;
 use super::ctl::{MOST_WORKERS, Snapshot};
 use super::feed::Feed;
+use super::fifo::Fifo;
 use super::growth::{self, Admission, GrowthRule, Load};
 use super::roster::{Limit, NotAdded};
 use crate::clock::Tick;
 use crate::executor::{PoolFacts, RejectReason, Rejected};
 use crate::interrupt::{Sleeper, Wake};
 use crate::sync::{Arc, Ordering, deadline_after, fence, mutant};
-use crate::task::{Task, TaskId};
+use crate::task::{Bare, Task, TaskId};
 
 /// A task that was not taken, and why.
 pub(super) struct Refusal {
@@ -29,6 +30,13 @@ impl Refusal {
     pub(super) fn new(task: Task, reason: RejectReason) -> Self {
         Refusal { task, reason, source: None }
     }
+}
+
+/// What a submitter sees after its task is in the queue (A3, S3).
+pub(super) struct Around {
+    ctl: Snapshot,
+    /// Somebody sleeps, and nobody is on the way.
+    call: bool,
 }
 
 /// Eager pools only: counts a task in, and out again if it is not accepted, also when a queue of the user's panics.
@@ -52,12 +60,64 @@ impl Drop for Counted<'_> {
 impl PoolCore {
     /// Takes `task` by the growth rule, or says why not.
     pub(super) fn admit(self: &Arc<Self>, task: Task) -> Result<(), Refusal> {
-        self.admit_as(task, false)
+        let seen = self.ctl.load();
+        match &self.feed {
+            Feed::Fifo(fifo) if self.goes_to_the_queue(seen) => self.queue_it(fifo, task),
+            _ => self.admit_as(task, false),
+        }
+    }
+
+    /// The rule sends a task to the queue, if that has room: in a pool of the usual kind, from core size on.
+    fn goes_to_the_queue(&self, seen: Snapshot) -> bool {
+        let load = Load {
+            workers: seen.workers(),
+            core: self.core_size(),
+            maximum: self.maximum(),
+            queue_has_room: true,
+            worker_is_free: false,
+        };
+        seen.is_running()
+            && growth::admit(self.rule, load) == Admission::Queue
+            && self.rule != GrowthRule::Eager
+    }
+
+    /// The short way for the most common case. If there is no room the long one finds out what to do.
+    fn queue_it(self: &Arc<Self>, fifo: &Fifo, task: Task) -> Result<(), Refusal> {
+        task.entered(self.home.number());
+        let id = task.id();
+        match fifo.push(task, || self.around()) {
+            Ok(around) => self.published(id, around),
+            Err(task) => self.admit_as(task, false),
+        }
+    }
+
+    /// The same for a closure, which is not made a task before it is in the queue. Gives it back if it is not for the short
+    /// way.
+    #[inline]
+    pub(super) fn queue_closure<F>(self: &Arc<Self>, f: F) -> Result<Result<(), Refusal>, F>
+    where
+        F: FnOnce() + Send + 'static,
+    {
+        let Feed::Fifo(fifo) = &self.feed else { return Err(f) };
+        if !self.goes_to_the_queue(self.ctl.load()) {
+            return Err(f);
+        }
+        let bare = Bare::new(f)?;
+        let id = bare.id();
+        match fifo.push(bare, || self.around()) {
+            Ok(around) => Ok(self.published(id, around)),
+            Err(bare) => Err(bare.into_inner()),
+        }
+    }
+
+    /// For the look after a task was put into the queue.
+    fn around(&self) -> Around {
+        Around { ctl: self.ctl.load(), call: self.idle.may_be_called() }
     }
 
     /// As `admit`. `in_earnest`: asks the queue itself for room, under its lock, and does not trust the look
     /// from outside; the argument in `room.rs` needs that.
-    fn admit_as(self: &Arc<Self>, task: Task, in_earnest: bool) -> Result<(), Refusal> {
+    pub(super) fn admit_as(self: &Arc<Self>, task: Task, in_earnest: bool) -> Result<(), Refusal> {
         self.admit_by(task, |task| self.place(task, in_earnest))
     }
 
@@ -78,7 +138,7 @@ impl PoolCore {
         place: impl FnOnce(Task) -> Result<(), Refusal>,
     ) -> Result<(), Refusal> {
         let counted = Counted::new(self);
-        task.entered(&self.home);
+        task.entered(self.home.number());
         let placed = place(task);
         match &placed {
             Ok(()) => std::mem::forget(counted), // until it is settled
@@ -113,8 +173,8 @@ impl PoolCore {
                 Admission::Reject => return Err(Refusal::new(task, RejectReason::Saturated)),
                 Admission::Queue => {
                     let id = task.id();
-                    match self.feed.offer(task, &self.idle) {
-                        Ok(()) => return self.published(id),
+                    match self.feed.offer(task, &self.idle, || self.around()) {
+                        Ok(around) => return self.published(id, around),
                         Err(back) => {
                             task = back;
                             room = Some(false);
@@ -149,10 +209,13 @@ impl PoolCore {
     #[cold]
     fn queue_instead(self: &Arc<Self>, task: Task, error: io::Error) -> Result<(), Refusal> {
         let id = task.id();
-        let offered =
-            if self.ctl.load().workers() == 0 { Err(task) } else { self.feed.offer(task, &self.idle) };
+        let offered = if self.ctl.load().workers() == 0 {
+            Err(task)
+        } else {
+            self.feed.offer(task, &self.idle, || self.around())
+        };
         match offered {
-            Ok(()) => self.published(id),
+            Ok(around) => self.published(id, around),
             Err(task) => Err(Refusal { task, reason: RejectReason::SpawnFailed, source: Some(error) }),
         }
     }
@@ -163,7 +226,7 @@ impl PoolCore {
         match (&self.feed, due) {
             (Feed::Timed(timed), Some(due)) => timed.insert(task, due),
             (feed, _) => {
-                if let Err(task) = feed.offer(task, &self.idle) {
+                if let Err(task) = feed.offer(task, &self.idle, || ()) {
                     return Err(Refusal::new(task, RejectReason::Saturated));
                 }
             }
@@ -172,33 +235,40 @@ impl PoolCore {
             // If it fails, `published` sees to it that there is one at least.
             let _ = self.add_worker(None, Limit::Core);
         }
-        self.published(id)
+        self.feed.order(); // A2
+        self.published(id, self.around())
     }
 
-    /// The task `id` is in the queue (A1): makes sure that somebody will take it from there.
+    /// The task `id` is in the queue (A1), and then the submitter has looked around: makes sure that somebody will take it
+    /// from there.
     ///
-    /// Against `shutdown` (B1 sets the run state, B2 fence, B3 looks at the queue): one fence is first. If ours, B3
+    /// Against `shutdown` (B1 sets the run state, B2 orders, B3 looks at the queue): one turn is first. If ours, B3
     /// sees the task, and the pool does not end before it has run. If theirs, A3 sees the state and we
     /// take the task back. Model: `loom_tests::pool::submit_against_shutdown`.
     ///
-    /// Against the last worker's leaving (C1 lowers the count, C2 fence, C3 looks at the queue): if our fence
+    /// Against the last worker's leaving (C1 lowers the count, C2 orders, C3 looks at the queue): if our turn
     /// is first, C3 sees the task and the worker stays; if theirs, A3 sees no worker and we add one. Model:
     /// `loom_tests::pool::submit_against_last_worker_leaves`.
     ///
-    /// Against a worker falling asleep: see `idle.rs`, where this fence is S2.
-    fn published(self: &Arc<Self>, id: TaskId) -> Result<(), Refusal> {
-        if mutant("publish_and_hope") {
-            self.idle.call_one(|| self.poll());
+    /// Against a worker falling asleep: see `idle.rs`.
+    fn published(self: &Arc<Self>, id: TaskId, around: Around) -> Result<(), Refusal> {
+        let Around { ctl, call } = around;
+        if ctl.is_running() && ctl.workers() > 0 || mutant("publish_and_hope") {
+            if call || matches!(self.feed, Feed::Timed(_)) {
+                self.call_somebody();
+            }
             return Ok(());
         }
-        fence(Ordering::SeqCst); // A2
-        let seen = self.ctl.load(); // A3
+        self.published_too_late(id, ctl)
+    }
+
+    /// The pool has been shut down, or has no worker.
+    #[cold]
+    fn published_too_late(self: &Arc<Self>, id: TaskId, seen: Snapshot) -> Result<(), Refusal> {
         if !seen.is_running() {
             return self.take_back_at_shutdown(id);
         }
-        if seen.workers() == 0 {
-            self.revive(id)?;
-        }
+        self.revive(id)?;
         self.call_somebody();
         Ok(())
     }
@@ -241,7 +311,10 @@ impl PoolCore {
         loop {
             ticket.about_to_try();
             fence(Ordering::SeqCst); // for room that is made by a worker's leaving; pairs with the end of `worker::work`
-            match self.admit_as(task, !mutant("guess_room")) {
+            if !mutant("guess_room") {
+                self.feed.order_takes();
+            }
+            match self.admit_as(task, true) {
                 Err(refusal) if refusal.reason == RejectReason::Saturated => task = refusal.task,
                 decided => return decided,
             }
@@ -269,12 +342,42 @@ impl PoolCore {
         }
     }
 
+    /// The rule rejects a task, and nobody wants to hear of it: it is for the policy. Only for the plain queue.
+    #[inline]
+    pub(super) fn is_overloaded(&self) -> bool {
+        let Feed::Fifo(fifo) = &self.feed else { return false };
+        let seen = self.ctl.load();
+        let load = Load {
+            workers: seen.workers(),
+            core: self.core_size(),
+            maximum: self.maximum(),
+            queue_has_room: false,
+            worker_is_free: false,
+        };
+        self.hooks.is_none()
+            && seen.is_running()
+            && growth::admit(self.rule, load) == Admission::Reject
+            && fifo.is_full()
+            && !self.idle.someone_sleeps()
+    }
+
+    /// Gives `task` back, for an overloaded pool.
+    #[inline]
+    pub(super) fn abort(&self, task: Task) -> Rejected {
+        self.counters.rejected();
+        Rejected::new(task, RejectReason::Saturated).by(self.facts())
+    }
+
     /// What an error message wants to know.
     pub(super) fn facts(&self) -> PoolFacts {
         PoolFacts {
             number: self.number,
-            pool_size: self.ctl.load().workers(),
-            maximum: Some(self.maximum()).filter(|maximum| *maximum < MOST_WORKERS),
+            // At most `MOST_WORKERS`, which fits.
+            pool_size: self.ctl.load().workers() as u32,
+            maximum: match self.maximum() {
+                MOST_WORKERS => PoolFacts::NO_BOUND,
+                maximum => maximum as u32,
+            },
             queued: self.feed.len(),
         }
     }

@@ -10,16 +10,16 @@ use super::feed::Feed;
 use super::growth::GrowthRule;
 use super::hooks::{Hooks, call_quietly};
 use super::idle::Idle;
-use super::policy::Handler;
+use super::policy::{Handler, Usual};
 use super::room::Room;
 use super::roster::Roster;
 use super::stats::Counters;
 use super::worker;
 use crate::ConfigError;
-use crate::handle::{Help, Home};
+use crate::handle::{Address, Help, Home};
 use crate::interrupt::{Interrupted, Interrupter, Sleeper, Wake};
 use crate::sync::{
-    Arc, AtomicBool, AtomicU64, AtomicUsize, Mutex, Ordering, Weak, deadline_after, fence, mutant,
+    Arc, AtomicBool, AtomicU8, AtomicU64, AtomicUsize, Mutex, Ordering, Weak, deadline_after, fence, mutant,
 };
 use crate::task::{Task, TaskId};
 use crate::threads::ThreadFactory;
@@ -61,6 +61,8 @@ pub(super) struct PoolCore {
     pub(super) remove_on_cancel: AtomicBool,
     pub(super) hooks: Option<Arc<dyn Hooks>>,
     pub(super) handler: Mutex<Handler>,
+    /// A copy of the handler's mark, a [`Usual`], for a look without the lock.
+    usual_policy: AtomicU8,
     pub(super) factory: Mutex<Arc<ThreadFactory>>,
     /// The truth about the settings; changes are made under this lock, so that each sees the others whole.
     settings: Mutex<Settings>,
@@ -81,7 +83,8 @@ pub(super) struct PoolCore {
     pub(super) stranded: AtomicBool,
     /// Threads in `await_termination`.
     waiting_for_end: Mutex<Vec<Arc<Sleeper>>>,
-    pub(super) home: Weak<dyn Home>,
+    /// Where tasks that wait here can find us.
+    pub(super) home: Address,
 }
 
 /// A worker that blocks in its queue.
@@ -117,6 +120,7 @@ impl PoolCore {
             rule: plan.rule,
             remove_on_cancel: AtomicBool::new(plan.remove_on_cancel),
             hooks: plan.hooks,
+            usual_policy: AtomicU8::new(plan.handler.usual as u8),
             handler: Mutex::new(plan.handler),
             factory: Mutex::new(plan.factory),
             core: AtomicUsize::new(plan.settings.core),
@@ -130,7 +134,7 @@ impl PoolCore {
             outstanding: AtomicUsize::new(0),
             stranded: AtomicBool::new(false),
             waiting_for_end: Mutex::new(Vec::new()),
-            home: Weak::clone(me) as Weak<dyn Home>,
+            home: Address::new(plan.number, Weak::clone(me) as Weak<dyn Home>),
         });
         if let Feed::Timed(timed) = &pool.feed {
             let weak = Arc::downgrade(&pool);
@@ -209,7 +213,7 @@ impl PoolCore {
         self.try_terminate();
     }
 
-    /// Tasks may wait: makes sure that somebody who is awake will look at them. The caller has issued S2.
+    /// Tasks may wait: makes sure that somebody who is awake will look at them. The caller has done S2.
     pub(super) fn call_somebody(&self) {
         match &self.feed {
             Feed::Timed(timed) => timed.see_to_it(&self.idle),
@@ -224,13 +228,29 @@ impl PoolCore {
         self.generation.load(Ordering::SeqCst)
     }
 
+    // ---- the policy
+
+    #[inline]
+    pub(super) fn usual_policy(&self) -> Usual {
+        Usual::from_u8(self.usual_policy.load(Ordering::Relaxed))
+    }
+
+    /// Puts `new` in force, and returns the policy that was.
+    pub(super) fn set_policy(&self, new: Handler) -> Handler {
+        let mut handler = self.handler.lock();
+        self.usual_policy.store(new.usual as u8, Ordering::Relaxed); // under the lock, as all changes of it
+        std::mem::replace(&mut *handler, new)
+    }
+
     // ---- taking tasks out
 
     /// The next task for a worker; tells who waits for room.
     pub(super) fn poll(&self) -> Option<Task> {
-        let task = self.feed.poll()?;
-        self.room.made();
-        Some(task)
+        let task = self.feed.poll();
+        if task.is_some() {
+            self.room.made();
+        }
+        task
     }
 
     /// A task that was accepted leaves the pool without having run, to whoever asked for it.
@@ -282,7 +302,7 @@ impl PoolCore {
 
     pub(super) fn shutdown(self: &Arc<Self>) {
         self.ctl.advance_to(RunState::Shutdown); // B1
-        fence(Ordering::SeqCst); // B2, before `try_terminate` looks at the queue (B3)
+        self.feed.order(); // B2, before `try_terminate` looks at the queue (B3)
         self.throw_out();
         self.look_around();
         if self.stranded.load(Ordering::SeqCst) {
@@ -293,8 +313,10 @@ impl PoolCore {
 
     pub(super) fn shutdown_now(&self) -> Vec<Task> {
         self.ctl.advance_to(RunState::Stop);
-        fence(Ordering::SeqCst);
+        self.feed.order(); // B2
+        fence(Ordering::SeqCst); // pairs with the one in `interrupt_if_stopping`
         self.look_around();
+        self.feed.order_takes(); // see `interrupt_if_stopped`
         self.interrupt_workers();
         // A submit that put its task in before it saw the state takes it back, or finds that we have it.
         self.hand_back(self.feed.drain())

@@ -15,7 +15,7 @@ use super::timed::Timed;
 use crate::clock::Clock;
 use crate::handle::Help;
 use crate::queue::{BlockingQueue, DelayQueue, Delayed, PriorityBlockingQueue};
-use crate::sync::{Arc, AtomicU64, Ordering as Order};
+use crate::sync::{Arc, AtomicU64, Ordering as Order, fence};
 use crate::task::{Task, TaskId};
 use crate::{ConfigError, queue};
 
@@ -123,6 +123,10 @@ fn most_urgent_first(a: &Task, b: &Task) -> Ordering {
 }
 
 /// A work queue in use.
+#[expect(
+    clippy::large_enum_variant,
+    reason = "there is one per pool, and a box would cost every submit a hop"
+)]
 pub(super) enum Feed {
     Fifo(Fifo),
     /// No queue: tasks go from hand to hand, through `idle`.
@@ -153,26 +157,42 @@ impl fmt::Debug for Feed {
 }
 
 impl Feed {
-    /// Puts `task` where a worker will find it, or gives it back when there is no room.
-    pub(super) fn offer(&self, task: Task, idle: &Idle) -> Result<(), Task> {
+    /// Puts `task` where a worker will find it (A1, S1), and then looks around by `look` (A3, S3); or gives it back when
+    /// there is no room.
+    pub(super) fn offer<L>(&self, task: Task, idle: &Idle, look: impl FnOnce() -> L) -> Result<L, Task> {
         match self {
-            Feed::Fifo(fifo) => fifo.push(task),
-            Feed::HandOver => idle.hand_over(task),
+            Feed::Fifo(fifo) => return fifo.push(task, look),
+            Feed::HandOver => idle.hand_over(task)?,
             Feed::Priority(queue, pushed) => {
                 queue.offer(task)?;
                 pushed.fetch_add(1, Order::Relaxed);
-                Ok(())
             }
             // A queue of the user's own may panic: what it did not accept is not counted.
             Feed::Blocking { queue, pushed, .. } => {
                 queue.offer(task)?;
                 pushed.fetch_add(1, Order::Relaxed);
-                Ok(())
             }
-            Feed::Timed(timed) => {
-                timed.insert(task, timed.clock().tick());
-                Ok(())
-            }
+            Feed::Timed(timed) => timed.insert(task, timed.clock().tick()),
+        }
+        fence(Order::SeqCst); // A2, S2
+        Ok(look())
+    }
+
+    /// Between a change that a submitter must see (`offer` looks for it) and a look at the queue: B2, C2, W2, W5. Either we
+    /// see the task, or its submitter sees the change. The submitter's part is a fence, and for the plain queue, where
+    /// that would be felt, the queue's lock.
+    pub(super) fn order(&self) {
+        match self {
+            Feed::Fifo(fifo) => fifo.order(),
+            _ => fence(Order::SeqCst),
+        }
+    }
+
+    /// The same, for a change that those must see who take tasks. Of use for the plain queue only; see `room.rs` and
+    /// `interrupt_if_stopped`.
+    pub(super) fn order_takes(&self) {
+        if let Feed::Fifo(fifo) = self {
+            fifo.order_takes();
         }
     }
 

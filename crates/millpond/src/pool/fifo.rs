@@ -5,14 +5,13 @@
 //! they outnumber the tasks.
 //!
 //! How many tasks there are follows from two numbers that only grow, one for each end: how many were put, and how many
-//! are gone. Whoever looks from outside reads `gone` first. If both are then the same the queue was empty at that moment:
-//! `put` was at least `gone` then, and cannot have been more, because it is not more now.
+//! are gone. Whoever looks from outside reads `gone` first.
 
 use std::fmt;
 
 use super::segments::{Segments, Whole};
 use crate::sync::{AtomicU64, Ordering};
-use crate::task::{Task, TaskId};
+use crate::task::{Pack, Task, TaskId};
 
 pub(super) struct Fifo {
     capacity: usize,
@@ -40,14 +39,14 @@ impl Fifo {
         self.capacity
     }
 
+    /// How many wait. Exact if nobody took one between the two looks; and never more than there may be.
     pub(super) fn len(&self) -> usize {
         let gone = self.segments.gone();
-        usize::try_from(self.segments.put() - gone).unwrap_or(usize::MAX)
+        usize::try_from(self.segments.put() - gone).unwrap_or(usize::MAX).min(self.capacity)
     }
 
     pub(super) fn is_empty(&self) -> bool {
-        let gone = self.segments.gone();
-        self.segments.put() == gone
+        self.segments.is_empty()
     }
 
     /// A look from outside. While there is room it does not touch what those who take tasks write.
@@ -55,8 +54,12 @@ impl Fifo {
         self.segments.put() >= self.segments.limit() && self.len() >= self.capacity
     }
 
-    /// Appends `task`, or gives it back when full.
-    pub(super) fn push(&self, task: Task) -> Result<(), Task> {
+    /// Appends `task` and then looks around by `look`; or gives it back when full.
+    ///
+    /// The look is taken with the tail locked, and so is the turn of everybody who calls [`order`](Self::order) after
+    /// a change. If their turn comes first, `look` sees the change; if ours, they see the task.
+    #[inline]
+    pub(super) fn push<T: Pack, L>(&self, task: T, look: impl FnOnce() -> L) -> Result<L, T> {
         if self.is_full() {
             return Err(task);
         }
@@ -68,12 +71,32 @@ impl Fifo {
             }
         }
         tail.push(task);
-        Ok(())
+        Ok(look())
+    }
+
+    /// Between a change and a look at the queue: who puts a task from now on sees the change, and we see all tasks
+    /// that were put before.
+    pub(super) fn order(&self) {
+        drop(self.segments.tail());
+    }
+
+    /// Between a change and a look at what was taken: who takes a task from now on sees the change, and we see what
+    /// others did before they took theirs.
+    pub(super) fn order_takes(&self) {
+        drop(self.segments.head());
     }
 
     /// Takes the oldest task.
     pub(super) fn pop(&self) -> Option<Task> {
-        self.segments.head().pop()
+        let mut task = None;
+        self.pop_into(&mut task);
+        task
+    }
+
+    /// As `pop`, and puts it `into` the place where it will run: moving a task costs as much as taking it.
+    #[inline]
+    pub(super) fn pop_into(&self, into: &mut Option<Task>) {
+        self.segments.head().pop(into);
     }
 
     /// Takes the task `id` out. `place` is where it was put, if that is known.
@@ -130,9 +153,14 @@ impl Fifo {
 
     /// Gives memory back that a burst took. For a worker that has nothing better to do.
     pub(super) fn trim(&self) {
+        const BURST: usize = 16;
         if self.segments.has_surplus() {
             let unused = self.segments.whole().trim();
+            let was_a_burst = unused.len() > BURST;
             drop(unused); // without the locks
+            if was_a_burst {
+                drop(self.segments.whole().move_down());
+            }
         }
     }
 }

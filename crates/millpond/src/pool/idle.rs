@@ -10,19 +10,20 @@
 //! ```text
 //! submit                               worker
 //! S1 put the task into the queue       W1 list myself, raise `sleeping`
-//! S2 fence                             W2 fence
+//! S2 order                             W2 order
 //! S3 look at `sleeping`, `calling`     W3 look at the queue; sleep only if it is empty
 //! ```
 //!
-//! One of the two fences comes first. If S2 does, W3 sees the task. If W2 does, S3 sees the sleeper, and calls it
-//! unless `calling` says that another one is on its way; that one lowers `calling` before its own
-//! fence and look (W4, W5 below), so by the same argument either it sees the task or we see `calling` lowered.
+//! To order is to take one's turn with the lock of the queue's tail, under which S1 to S3 happen, or to fence (see
+//! `Feed::order`). One of the two turns comes first. If S2 does, W3 sees the task. If W2 does, S3 sees the sleeper, and
+//! calls it unless `calling` says that another one is on its way; that one lowers `calling` before its own
+//! turn and look (W4, W5 below), so by the same argument either it sees the task or we see `calling` lowered.
 //! Model: `loom_tests::pool::announce_idle_against_publish`.
 
 use std::time::Instant;
 
 use crate::interrupt::Sleeper;
-use crate::sync::{Arc, AtomicBool, AtomicUsize, Mutex, Ordering, fence, mutant, spin_until};
+use crate::sync::{Arc, AtomicBool, AtomicUsize, Mutex, Ordering, mutant, spin_until};
 use crate::task::Task;
 
 /// A worker's chair: where it is called, and where a task is put for it.
@@ -107,8 +108,8 @@ pub struct ParkedWorkers {
 }
 
 impl Idle {
-    /// Sleeps until called, or until `nap.deadline`. `look_again` is asked after we are on the list, and true keeps us
-    /// awake: it must see everything for which somebody would call us. `expect_task`: tasks come by hand, so it is
+    /// Sleeps until called, or until `nap.deadline`. `look_again` is asked after we are on the list (W2, W3), and true keeps
+    /// us awake: it must see everything for which somebody would call us. `expect_task`: tasks come by hand, so it is
     /// here, on the list, that a short wait before the sleep pays.
     pub(super) fn rest(
         &self,
@@ -118,9 +119,6 @@ impl Idle {
         look_again: impl FnOnce() -> bool,
     ) -> Rest {
         self.enlist(seat, nap); // W1
-        if !mutant("sleep_without_fence") {
-            fence(Ordering::SeqCst); // W2
-        }
         if !mutant("sleep_without_looking") && look_again() && self.withdraw(seat) {
             return Rest::Called;
         }
@@ -153,8 +151,7 @@ impl Idle {
     fn answer(&self, seat: &Seat) -> Rest {
         seat.sleeper.wait_through_interrupts(None, || seat.is_called());
         seat.called.store(false, Ordering::Relaxed);
-        self.calling.fetch_sub(1, Ordering::Relaxed); // W4
-        fence(Ordering::SeqCst); // W5, before the look at the queue that follows
+        self.calling.fetch_sub(1, Ordering::Relaxed); // W4; W5 is up to the caller
         match seat.handed.lock().take() {
             Some(task) => Rest::Handed(task),
             None => Rest::Called,
@@ -162,8 +159,8 @@ impl Idle {
     }
 
     /// Looks for work for a short while, before we sleep. Whoever looks counts as called: a task that is put
-    /// meanwhile wakes nobody. As one who was called it lowers `calling` (W4) and fences (W5) before its last look, which
-    /// the caller must take, and if it finds a task it passes the call on.
+    /// meanwhile wakes nobody. So as one who was called it lowers `calling` (W4), and the caller does the rest: W5, a last
+    /// look, and if there is a task it passes the call on.
     pub(super) fn look_for(&self, found: impl FnMut() -> bool) -> bool {
         // More than one that looks would only keep the processors from those who bring work.
         if self.calling.load(Ordering::Relaxed) > 0 {
@@ -172,7 +169,6 @@ impl Idle {
         self.calling.fetch_add(1, Ordering::Relaxed);
         let found = spin_until(found);
         self.calling.fetch_sub(1, Ordering::Relaxed); // W4
-        fence(Ordering::SeqCst); // W5
         found
     }
 
@@ -185,7 +181,7 @@ impl Idle {
     }
 
     /// After a task was put into the queue: makes sure that somebody who is awake will look at it. The caller has
-    /// issued S2. Whoever is called gets the next task along, which `take` takes: so it is out of the queue at once,
+    /// done S2. Whoever is called gets the next task along, which `take` takes: so it is out of the queue at once,
     /// and not only when the worker has woken up.
     pub(super) fn call_one(&self, take: impl FnOnce() -> Option<Task>) {
         if self.may_be_called() {
@@ -193,7 +189,7 @@ impl Idle {
         }
     }
 
-    /// S3: somebody sleeps, and nobody is on the way. Relaxed: the fence orders them.
+    /// S3: somebody sleeps, and nobody is on the way. Relaxed: S2 orders them.
     pub(super) fn may_be_called(&self) -> bool {
         self.sleeping.load(Ordering::Relaxed) != 0 && self.calling.load(Ordering::Relaxed) == 0
     }

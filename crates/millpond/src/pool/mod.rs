@@ -26,6 +26,8 @@ mod segments;
 mod series;
 mod stats;
 mod timed;
+#[expect(unsafe_code, reason = "a lock that is left by a plain store, for the two ends of the queue")]
+mod turn;
 mod worker;
 
 #[cfg(all(test, loom))]
@@ -44,7 +46,7 @@ use std::time::{Duration, Instant};
 use self::admission::Refusal;
 use self::core::{PoolCore, Settings};
 use self::hooks::call_quietly;
-use self::policy::{Handler, RejectedExecutionHandler};
+use self::policy::{Handler, RejectedExecutionHandler, Usual};
 use self::roster::Limit;
 use crate::ConfigError;
 use crate::executor::{
@@ -138,11 +140,12 @@ impl ThreadPoolExecutor {
     #[cold]
     fn refuse(&self, refusal: Refusal) -> Result<(), Rejected> {
         let core = self.core();
-        let handler = core.handler.lock().clone();
-        if refusal.reason == RejectReason::SpawnFailed {
+        // An overloaded pool must refuse quickly: the usual policy is known without the lock.
+        if core.usual_policy() == Usual::Abort || refusal.reason == RejectReason::SpawnFailed {
             self.count_rejected(&refusal.task, refusal.reason);
             return Err(core.rejected(refusal));
         }
+        let handler = core.handler.lock().clone();
         if handler.waits {
             return handler.call(refusal.task, self).inspect_err(|rejected| {
                 self.count_rejected(rejected.task(), rejected.reason());
@@ -169,7 +172,44 @@ impl ThreadPoolExecutor {
         self.core().admit_when_room(task, timeout).map_err(|refusal| self.core().rejected(refusal))
     }
 
-    inherent_executor_methods!();
+    /// Runs `f` without a handle.
+    ///
+    /// A closure of up to five words goes into the pool's queue as it is, without an allocation.
+    ///
+    /// # Errors
+    /// [`Rejected`] if the pool is shut down or full; [`Rejected::into_task`] gives the work back.
+    ///
+    /// # Examples
+    /// ```
+    /// let pool = millpond::executors::fixed(2)?;
+    /// pool.execute(|| println!("on {:?}", std::thread::current().name()))?;
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    #[inline]
+    pub fn execute(&self, f: impl FnOnce() + Send + 'static) -> Result<(), Rejected> {
+        match self.core().queue_closure(f) {
+            Ok(Ok(())) => Ok(()),
+            Ok(Err(refusal)) => self.refuse(refusal),
+            // An overloaded pool must say no quickly.
+            Err(f) if self.core().is_overloaded() => match self.core().usual_policy() {
+                Usual::Abort => Err(self.core().abort(Task::new(f))),
+                Usual::CallerRuns => {
+                    self.core().counters.rejected();
+                    Task::new(f).run();
+                    Ok(())
+                }
+                Usual::No => self.execute_the_long_way(Task::new(f)),
+            },
+            Err(f) => self.execute_the_long_way(Task::new(f)),
+        }
+    }
+
+    #[cold]
+    fn execute_the_long_way(&self, task: Task) -> Result<(), Rejected> {
+        self.core().admit_as(task, false).or_else(|refusal| self.refuse(refusal))
+    }
+
+    inherent_executor_methods!(but execute);
 
     /// Runs `f` with a [`Scope`] from which tasks can be started that borrow from the caller; returns when all of
     /// them have ended. Not interruptible. Called by a worker of this pool, it runs waiting tasks of the scope
@@ -278,7 +318,7 @@ impl ThreadPoolExecutor {
 
     /// Replaces the rejection policy, from the next rejection on.
     pub fn set_rejected_execution_handler(&self, handler: impl RejectedExecutionHandler) {
-        let old = std::mem::replace(&mut *self.core().handler.lock(), Handler::new(handler));
+        let old = self.core().set_policy(Handler::new(handler));
         drop(old); // not under the lock: it is the user's
     }
 

@@ -141,11 +141,39 @@ pub(super) struct Handler {
     policy: Arc<dyn RejectedExecutionHandler>,
     /// The policy waits for room: only if it finds none is the task refused.
     pub(super) waits: bool,
+    pub(super) usual: Usual,
+}
+
+/// The policies that are followed without a look at the handler, because they are followed often.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Usual {
+    /// None of those.
+    No,
+    Abort,
+    CallerRuns,
+}
+
+impl Usual {
+    const ALL: [Usual; 3] = [Self::No, Self::Abort, Self::CallerRuns];
+
+    /// The one that `as u8` made this of.
+    pub(super) fn from_u8(bits: u8) -> Usual {
+        Self::ALL[usize::from(bits)]
+    }
 }
 
 impl Handler {
     pub(super) fn new<H: RejectedExecutionHandler>(policy: H) -> Self {
-        Handler { policy: Arc::new(policy), waits: TypeId::of::<H>() == TypeId::of::<Block>() }
+        let is = |kind| TypeId::of::<H>() == kind;
+        Handler {
+            policy: Arc::new(policy),
+            waits: is(TypeId::of::<Block>()),
+            usual: match () {
+                () if is(TypeId::of::<Abort>()) => Usual::Abort,
+                () if is(TypeId::of::<CallerRuns>()) => Usual::CallerRuns,
+                () => Usual::No,
+            },
+        }
     }
 
     pub(super) fn call(&self, task: Task, pool: &ThreadPoolExecutor) -> Result<(), Rejected> {

@@ -1,8 +1,8 @@
 //! Submitters that wait for room, on behalf of the blocking policy.
 //!
 //! A submitter takes a ticket, then tries again to hand its task in, and sleeps if that fails. Whoever makes room
-//! looks afterwards whether somebody holds a ticket. Both go through the lock of the queue (or of the idle list)
-//! in between: if the try came first, its holder's ticket is seen; if the room came first, the try succeeds.
+//! looks afterwards whether somebody holds a ticket. Both go through the lock of the queue's head (or of the idle list)
+//! in between: if the submitter came first, its ticket is seen; if the room came first, the try succeeds.
 
 use crate::interrupt::Sleeper;
 use crate::sync::{Arc, AtomicBool, AtomicUsize, Mutex, Ordering};

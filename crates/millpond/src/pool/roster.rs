@@ -7,6 +7,7 @@ use std::io;
 
 use super::core::PoolCore;
 use super::ctl::{RunState, Snapshot};
+use super::feed::Feed;
 use super::stats::{Totals, WorkerCounters};
 use super::worker;
 use crate::interrupt::Sleeper;
@@ -321,7 +322,7 @@ impl PoolCore {
     /// more; if that fails too, the tasks wait until a later submit or prestart has more luck. In shutdown there will be
     /// none: they are given up, and their handles resolve as abandoned.
     pub(super) fn rescue_queue(self: &Arc<Self>) {
-        fence(Ordering::SeqCst); // C2
+        self.feed.order(); // C2
         let seen = self.ctl.load();
         if seen.workers() > 0 || !self.may_have_worker(seen, false) || self.feed.is_empty() {
             return;
@@ -357,12 +358,25 @@ impl PoolCore {
         self.rescue_queue();
     }
 
-    /// At the beginning of a task's epoch, on its thread. `shutdown_now` advances the state, then interrupts
+    /// At the beginning of a task's epoch, on its thread. `shutdown_now` advances the state, fences, and interrupts
     /// what it finds running: either it finds this epoch, or we find the state.
     pub(super) fn interrupt_if_stopping(&self) {
         fence(Ordering::SeqCst);
         if self.ctl.load().state() >= RunState::Stop {
             Sleeper::with_current(Sleeper::restore_interrupt);
+        }
+    }
+
+    /// The same for a worker that was given a task after its epoch began, without the fence if that can be spared.
+    ///
+    /// From the plain queue a task is taken with the queue's head locked, by us or by whoever called us, and our epoch
+    /// began before. `shutdown_now` takes its turn with that lock between advancing the state and interrupting. If the task was taken before, the interrupt finds our epoch; if after, we find the state.
+    pub(super) fn interrupt_if_stopped(&self, me: &Sleeper) {
+        if !matches!(self.feed, Feed::Fifo(_)) {
+            fence(Ordering::SeqCst);
+        }
+        if self.ctl.load().state() >= RunState::Stop {
+            me.restore_interrupt();
         }
     }
 

@@ -18,7 +18,7 @@ use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 use super::ThreadPoolExecutor;
 use super::worker;
 use crate::executor::RejectReason;
-use crate::handle::{Help, Home, JoinError, Outcome, Panic, Place, TaskState, Tracked};
+use crate::handle::{Help, JoinError, Outcome, Panic, Place, TaskState, Tracked, find_home};
 use crate::interrupt::{Sleeper, Wake};
 use crate::sync::{Arc, AtomicU8, AtomicUsize, Mutex, Ordering, Weak};
 use crate::task::{Task, TaskId};
@@ -88,7 +88,8 @@ struct Cell<F, T> {
     work: Option<F>,
     /// In a pool, or running: counted in `pending`.
     counted: bool,
-    home: Option<Weak<dyn Home>>,
+    /// The number of the pool that has it; 0: none.
+    home: u64,
     /// The call that made the task has not returned: it wants the closure back if the task is refused.
     in_making: bool,
     result: Option<Result<T, PanicSlot>>,
@@ -127,7 +128,7 @@ impl<T: Send, F: FnOnce() -> T + Send> Tracked for ScopedCore<F, T> {
         if !mem::replace(&mut cell.counted, true) {
             self.shared.raise_pending(); // run by hand, outside a pool
         }
-        cell.home = None;
+        cell.home = 0;
         self.set_state(TaskState::Running);
         drop(cell);
 
@@ -189,12 +190,12 @@ impl<T: Send, F: FnOnce() -> T + Send> Tracked for ScopedCore<F, T> {
         false
     }
 
-    fn entered(&self, home: &Weak<dyn Home>) -> bool {
+    fn entered(&self, home: u64) {
         let mut cell = self.cell.lock();
         if cell.work.is_none() {
-            return false; // revoked
+            return; // revoked
         }
-        cell.home = Some(Weak::clone(home));
+        cell.home = home;
         if !mem::replace(&mut cell.counted, true) {
             self.shared.raise_pending();
         }
@@ -203,12 +204,11 @@ impl<T: Send, F: FnOnce() -> T + Send> Tracked for ScopedCore<F, T> {
             helpable.lock().push(Weak::clone(&self.me));
             self.shared.owner.unpark();
         }
-        true
     }
 
     fn left(&self) {
         let mut cell = self.cell.lock();
-        cell.home = None;
+        cell.home = 0;
         let counted = Self::uncount(&mut cell);
         drop(cell);
         if counted {
@@ -219,8 +219,8 @@ impl<T: Send, F: FnOnce() -> T + Send> Tracked for ScopedCore<F, T> {
     }
 
     fn help(&self) -> Help {
-        let home = self.cell.lock().home.as_ref().and_then(Weak::upgrade);
-        home.map_or(Help::Done, |home| home.run_here(self.id, self.place.get()))
+        let home = self.cell.lock().home;
+        find_home(home).map_or(Help::Done, |home| home.run_here(self.id, self.place.get()))
     }
 
     fn place(&self) -> &Place {
@@ -235,7 +235,7 @@ impl<T: Send, F: FnOnce() -> T + Send> Tracked for ScopedCore<F, T> {
 impl<T: Send, F: FnOnce() -> T + Send> Scoped for ScopedCore<F, T> {
     fn waits_in_a_pool(&self) -> bool {
         let cell = self.cell.lock();
-        cell.work.is_some() && cell.home.is_some()
+        cell.work.is_some() && cell.home != 0
     }
 
     fn revoke(&self) -> bool {
@@ -294,7 +294,7 @@ impl<'scope, 'env> Scope<'scope, 'env> {
             cell: Mutex::new(Cell {
                 work: Some(f),
                 counted: false,
-                home: None,
+                home: 0,
                 in_making: true,
                 result: None,
                 detached,

@@ -17,8 +17,9 @@ use std::collections::VecDeque;
 use std::mem::MaybeUninit;
 use std::ptr::NonNull;
 
-use crate::sync::{AtomicU64, AtomicUsize, Mutex, MutexGuard, Ordering};
-use crate::task::{LONGEST, Lies, Spot, Task, TaskId};
+use super::turn::{Guard, Turn};
+use crate::sync::{AtomicU64, AtomicUsize, Ordering};
+use crate::task::{LONGEST, Lies, Pack, Spot, Task, TaskId};
 
 /// The words of a segment: 8 KiB, which is some 250 small tasks. In a model a few, so that it comes to the end of one.
 const WORDS: usize = if cfg!(loom) { LONGEST } else { 1024 };
@@ -30,11 +31,11 @@ pub(super) struct Segments {
 
 #[repr(align(128))]
 struct TailSide {
-    lock: Mutex<Tail>,
+    lock: Turn<Tail>,
+    /// Tasks put so far. Written under the lock, before `end`: who finds a task knows that it was put.
+    put: AtomicU64,
     /// The position behind the last task. Written under the lock.
     end: AtomicU64,
-    /// Tasks put so far. Written under the lock, after `end`.
-    put: AtomicU64,
     /// As many tasks may be put before one must look at `gone` again. Written under the lock.
     limit: AtomicU64,
     /// Segments that there are. Written under the lock.
@@ -43,7 +44,9 @@ struct TailSide {
 
 #[repr(align(128))]
 struct HeadSide {
-    lock: Mutex<Head>,
+    lock: Turn<Head>,
+    /// Where the head is. Written under the lock, when it is freed; there is no hole there then.
+    begin: AtomicU64,
     /// Tasks taken out so far, at the head or elsewhere. Written under the lock.
     gone: AtomicU64,
     /// The index of the segment that the head is in. Written under the lock.
@@ -110,6 +113,12 @@ impl Segment {
 /// Segments that nobody uses any more; dropping it frees them, which is best done without a lock.
 pub(super) struct Unused(Vec<NonNull<Segment>>);
 
+impl Unused {
+    pub(super) fn len(&self) -> usize {
+        self.0.len()
+    }
+}
+
 impl Drop for Unused {
     fn drop(&mut self) {
         for segment in self.0.drain(..) {
@@ -125,26 +134,35 @@ impl Segments {
         let first = Segment::new(0);
         Segments {
             tail: TailSide {
-                lock: Mutex::new(Tail { segments: VecDeque::from([first]), at: 0 }),
-                end: AtomicU64::new(0),
+                lock: Turn::new(Tail { segments: VecDeque::from([first]), at: 0 }),
                 put: AtomicU64::new(0),
+                end: AtomicU64::new(0),
                 limit: AtomicU64::new(limit),
                 held: AtomicUsize::new(1),
             },
             head: HeadSide {
-                lock: Mutex::new(Head { segment: first, at: 0, known: 0 }),
+                lock: Turn::new(Head { segment: first, at: 0, known: 0 }),
+                begin: AtomicU64::new(0),
                 gone: AtomicU64::new(0),
                 left: AtomicU64::new(0),
             },
         }
     }
 
-    /// Tasks put so far. Acquire: who knows of a task finds it.
-    pub(super) fn put(&self) -> u64 {
-        self.tail.put.load(Ordering::Acquire)
+    /// There is no task. Exact at the moment when `begin` was read: it was not behind `end` then, both only grow, and
+    /// `end` is no more than that even now.
+    pub(super) fn is_empty(&self) -> bool {
+        let begin = self.head.begin.load(Ordering::Acquire);
+        self.tail.end.load(Ordering::Acquire) == begin
     }
 
-    /// Tasks taken out so far.
+    /// Tasks put so far.
+    pub(super) fn put(&self) -> u64 {
+        self.tail.put.load(Ordering::Relaxed)
+    }
+
+    /// Tasks taken out so far. Acquire: whoever reads `put` afterwards reads no less, for who took a task had seen
+    /// its `end`, before which `put` was written.
     pub(super) fn gone(&self) -> u64 {
         self.head.gone.load(Ordering::Acquire)
     }
@@ -182,7 +200,7 @@ const SPARE: u64 = 1;
 
 /// The tail, locked.
 pub(super) struct Putting<'a> {
-    tail: MutexGuard<'a, Tail>,
+    tail: Guard<'a, Tail>,
     all: &'a Segments,
 }
 
@@ -192,16 +210,17 @@ impl Putting<'_> {
     }
 
     /// Appends `task`.
-    pub(super) fn push(&mut self, task: Task) {
-        self.append(task);
+    #[inline]
+    pub(super) fn push(&mut self, task: impl Pack) {
         let put = &self.all.tail.put;
-        // One writer at a time, under the lock. Release: `put` must not be seen without `end`.
-        put.store(put.load(Ordering::Relaxed) + 1, Ordering::Release);
+        put.store(put.load(Ordering::Relaxed) + 1, Ordering::Relaxed); // one writer at a time, under the lock
+        self.append(task);
     }
 
     /// As `push`, for a task that is counted already.
-    fn append(&mut self, task: Task) {
-        let words = task.packed_words();
+    #[inline]
+    fn append(&mut self, task: impl Pack) {
+        let words = task.words();
         if self.tail.at + words > WORDS {
             self.next_segment();
         }
@@ -210,8 +229,8 @@ impl Putting<'_> {
         // there is room for as many as the task takes.
         let end = unsafe {
             let end = Segment::index(last) * WORDS as u64 + self.tail.at as u64;
-            task.set_place(end);
-            Segment::spot(last, self.tail.at).pack(task);
+            task.goes_to(end);
+            task.pack(Segment::spot(last, self.tail.at));
             end
         };
         self.tail.at += words;
@@ -225,8 +244,8 @@ impl Putting<'_> {
     #[cold]
     fn next_segment(&mut self) {
         let last = self.last();
-        // SAFETY: the words from `at` on are ours, and there is one left.
         if self.tail.at < WORDS {
+            // SAFETY: the words from `at` on are ours, and there is one left.
             unsafe { Segment::spot(last, self.tail.at).pack_end() };
         }
         // SAFETY: it is in `segments`.
@@ -268,25 +287,28 @@ impl Putting<'_> {
 
 /// The head, locked.
 pub(super) struct Taking<'a> {
-    head: MutexGuard<'a, Head>,
+    head: Guard<'a, Head>,
     all: &'a Segments,
 }
 
 impl Taking<'_> {
-    /// Takes the first task.
-    pub(super) fn pop(&mut self) -> Option<Task> {
-        let task = self.next()?;
-        self.count(1);
-        Some(task)
+    /// Takes the first task, if there is one.
+    #[inline]
+    pub(super) fn pop(&mut self, into: &mut Option<Task>) {
+        if self.next(into) {
+            self.count(1);
+        }
     }
 
-    fn next(&mut self) -> Option<Task> {
-        let spot = self.skip_holes()?;
+    #[inline]
+    fn next(&mut self, into: &mut Option<Task>) -> bool {
+        let Some(spot) = self.skip_holes() else { return false };
         // SAFETY: a task lies there. It is ours, for it is before `end` and we hold the lock.
         unsafe {
             self.head.at += spot.words();
-            Some(spot.unpack())
+            spot.unpack(into);
         }
+        true
     }
 
     /// Where the first task is.
@@ -303,6 +325,13 @@ impl Taking<'_> {
         }
     }
 
+    /// Where the head is.
+    fn position(&self) -> u64 {
+        // SAFETY: the head's segment is not below `left`, so it is there.
+        let index = unsafe { Segment::index(self.head.segment) };
+        index * WORDS as u64 + self.head.at as u64
+    }
+
     /// `tasks` have been taken out.
     fn count(&mut self, tasks: u64) {
         let gone = &self.all.head.gone;
@@ -314,18 +343,20 @@ impl Taking<'_> {
     fn spot(&mut self) -> Option<Spot> {
         loop {
             let Head { segment, at, known } = *self.head;
-            // SAFETY: the head's segment is not below `left`, so it is there.
-            let position = unsafe { Segment::index(segment) } * WORDS as u64 + at as u64;
+            let position = self.position();
             if position == known {
                 self.head.known = self.all.tail.end.load(Ordering::Acquire);
                 if position == self.head.known {
                     return None;
                 }
             }
-            // SAFETY: `at` is before `end`, so something lies there, if there is still a word.
             if at < WORDS {
-                let spot = unsafe { Segment::spot(segment, at) };
-                if unsafe { spot.lies() } != Lies::End {
+                // SAFETY: there is a word, and it is before `end`, so something lies there.
+                let (spot, lies) = unsafe {
+                    let spot = Segment::spot(segment, at);
+                    (spot, spot.lies())
+                };
+                if lies != Lies::End {
                     return Some(spot);
                 }
             }
@@ -340,6 +371,13 @@ impl Taking<'_> {
     }
 }
 
+impl Drop for Taking<'_> {
+    fn drop(&mut self) {
+        // Release: who sees the queue empty sees what was done by those who took the tasks out, up to here.
+        self.all.head.begin.store(self.position(), Ordering::Release);
+    }
+}
+
 /// Both ends, locked.
 pub(super) struct Whole<'a> {
     // In this order: the tail's lock is freed first, which is of no importance.
@@ -350,11 +388,8 @@ pub(super) struct Whole<'a> {
 impl Whole<'_> {
     /// Visits the tasks from the first to the last, until `visit` says true.
     fn walk(&self, mut visit: impl FnMut(u64, Spot, TaskId) -> bool) {
-        let Head { segment, at, .. } = *self.head.head;
-        // SAFETY: the head's segment is there.
-        let index = unsafe { Segment::index(segment) };
         let end = self.end();
-        let mut position = index * WORDS as u64 + at as u64;
+        let mut position = self.head.position();
         while position < end {
             // SAFETY: the position is from the head to `end`, and we hold both locks. It is where a task, a hole or an
             // end begins: we go from one to the next.
@@ -401,9 +436,7 @@ impl Whole<'_> {
 
     /// Takes the task `id` out, if it lies at `place`.
     pub(super) fn remove_at(&mut self, id: TaskId, place: u64) -> Option<Task> {
-        let Head { segment, at, .. } = *self.head.head;
-        // SAFETY: the head's segment is there.
-        let first = unsafe { Segment::index(segment) } * WORDS as u64 + at as u64;
+        let first = self.head.position();
         if place < first || place >= self.end() {
             return None;
         }
@@ -414,7 +447,7 @@ impl Whole<'_> {
             unsafe {
                 let spot = self.spot(position);
                 match spot.lies() {
-                    Lies::Task(found) if position == place && found == id => return Some(self.take(spot)),
+                    Lies::Task(found) if position == place && found == id => return self.take(spot),
                     Lies::End => return None,
                     _ if position >= place => return None,
                     _ => position += spot.words() as u64,
@@ -431,15 +464,18 @@ impl Whole<'_> {
             found.is_some()
         });
         // SAFETY: `walk` has just found it there.
-        found.map(|spot| unsafe { self.take(spot) })
+        found.and_then(|spot| unsafe { self.take(spot) })
     }
 
     /// # Safety
     /// A task lies there, before `end`, and not before the head.
-    unsafe fn take(&mut self, spot: Spot) -> Task {
+    unsafe fn take(&mut self, spot: Spot) -> Option<Task> {
         self.head.count(1);
+        let mut task = None;
         // SAFETY: the caller says so, and we hold both locks.
-        unsafe { spot.unpack() }
+        unsafe { spot.unpack(&mut task) };
+        self.head.skip_holes();
+        task
     }
 
     /// Takes out all tasks that `unwanted` accepts, in order. The others get new places behind the old ones, and so the
@@ -448,7 +484,9 @@ impl Whole<'_> {
         let mut removed = Vec::new();
         let waiting = self.tail.all.put() - self.tail.all.gone();
         for _ in 0..waiting {
-            let Some(task) = self.head.next() else { break };
+            let mut next = None;
+            self.head.next(&mut next);
+            let Some(task) = next else { break };
             if unwanted(&task) {
                 removed.push(task);
             } else {
@@ -462,18 +500,35 @@ impl Whole<'_> {
 
     /// Takes the segments out of the chain that are of no use.
     pub(super) fn trim(&mut self) -> Unused {
-        self.head.skip_holes();
         self.tail.unused(SPARE)
+    }
+
+    /// Begins anew in a fresh segment, if there is no task. The one in use was the last to be allocated in a burst: as long
+    /// as it lies above all others, the allocator cannot give their memory back to the system.
+    pub(super) fn move_down(&mut self) -> Unused {
+        let index = self.end().div_ceil(WORDS as u64);
+        if self.head.position() != self.end() {
+            return Unused(Vec::new());
+        }
+        let fresh = Segment::new(index);
+        let old = std::mem::replace(&mut self.tail.tail.segments, VecDeque::from([fresh]));
+        self.tail.tail.at = 0;
+        let begin = index * WORDS as u64;
+        *self.head.head = Head { segment: fresh, at: 0, known: begin };
+        let all = self.tail.all;
+        all.tail.held.store(1, Ordering::Relaxed);
+        all.head.left.store(index, Ordering::Release);
+        all.tail.end.store(begin, Ordering::Release);
+        Unused(old.into())
     }
 }
 
 impl Drop for Segments {
     fn drop(&mut self) {
-        let mut whole = self.whole();
-        for task in whole.remove_if(|_| true) {
-            task.drop_quietly();
-        }
-        let segments = std::mem::take(&mut whole.tail.tail.segments);
+        let left = self.whole().remove_if(|_| true);
+        left.into_iter().for_each(Task::drop_quietly);
+        // Nobody has a lock any more, and nobody will.
+        let segments = std::mem::take(&mut self.tail.lock.lock().segments);
         drop(Unused(segments.into()));
     }
 }

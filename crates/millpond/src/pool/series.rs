@@ -67,7 +67,7 @@ impl PoolCore {
         // A cancel that came before this found no pool to tell, so it is for us to free the place. One that
         // comes after finds the pool, and the place that `insert` wrote: both look under the lock of the
         // task's state.
-        if !shared.entered(&self.home)
+        if !shared.entered_again(self.home.number())
             && shared.state() == TaskState::Cancelled
             && !mutant("forget_the_place")
         {

@@ -7,11 +7,11 @@ use std::time::Duration;
 use super::core::{InQueue, PoolCore};
 use super::ctl::RunState;
 use super::feed::Feed;
-use super::hooks::call_quietly;
+use super::hooks::{Hooks, call_quietly};
 use super::idle::{Nap, Rest, Seat};
 use super::roster::Worker;
 use super::timed::Keep;
-use crate::handle::{Help, Outcome, Panic, Payload};
+use crate::handle::{Help, Outcome, Panic, Payload, work_for};
 use crate::interrupt::{self, Nested, Sleeper};
 use crate::queue::BlockingQueue;
 use crate::sync::{Arc, Ordering, deadline_after, fence, mutant, thread_local};
@@ -30,26 +30,34 @@ fn no_worker() -> RefCell<Option<(Arc<PoolCore>, Arc<Worker>)>> {
 pub(super) fn work(pool: &Arc<PoolCore>, worker: &Arc<Worker>) {
     let me = Sleeper::current();
     WORKER.with(|slot| *slot.borrow_mut() = Some((Arc::clone(pool), Arc::clone(worker))));
+    work_for(pool.home.number());
     pool.confirm(worker);
     if let Some(hooks) = &pool.hooks {
         call_quietly(|| hooks.worker_started(&worker.info));
     }
     let life = Life { pool, worker, me: &me, seat: Seat::for_this_thread() };
+    me.next_epoch();
+    pool.interrupt_if_stopping();
     let mut task = worker.take_first();
-    while let Some(next) = task.or_else(|| life.next_task()) {
-        let unharmed = life.run(next);
+    if task.is_none() {
+        life.next_task(&mut task);
+    }
+    while task.is_some() {
+        let unharmed = life.run(&mut task);
         if !unharmed && !life.replaced() {
             break;
         }
-        task = None;
+        life.next_task(&mut task);
     }
     if let Some(hooks) = &pool.hooks {
         call_quietly(|| hooks.worker_stopped(&worker.info));
     }
+    work_for(0);
     WORKER.with(|slot| *slot.borrow_mut() = None);
     pool.roster.lock().remove(worker);
-    // We may have been called for a task that we leave to others, and we make room for another thread. The fence
-    // is S2 of `idle.rs`, and pairs with the one in `admit_when_room`.
+    // We may have been called for a task that we leave to others: W5 of `idle.rs`. And we make room for another thread:
+    // the fence pairs with the one in `admit_when_room`.
+    pool.feed.order();
     fence(Ordering::SeqCst);
     pool.call_somebody();
     pool.room.made();
@@ -79,8 +87,19 @@ struct Life<'a> {
 }
 
 impl Life<'_> {
-    /// Waits for a task. `None`: leave; we are not counted any more.
-    fn next_task(&self) -> Option<Task> {
+    /// Waits for a task, and puts it there. If there is none: leave; we are not counted any more.
+    fn next_task(&self, into: &mut Option<Task>) {
+        let pool = self.pool;
+        let seen = pool.ctl.load();
+        if seen.is_running() && seen.workers() <= pool.maximum() {
+            self.fetch_quickly(into); // the most common case, in short
+        }
+        if into.is_none() {
+            *into = self.wait_for_task();
+        }
+    }
+
+    fn wait_for_task(&self) -> Option<Task> {
         let pool = self.pool;
         let mut timed_out = false;
         let mut keep = KeepAlive::default();
@@ -109,7 +128,9 @@ impl Life<'_> {
             // Timed out, and not to leave, because there are tasks that nobody can have yet: wait for those.
             let stay_for_tasks =
                 timed && timed_out && matches!(pool.feed, Feed::Blocking { .. } | Feed::Timed(_));
-            match self.rest(timed, stay_for_tasks, generation, &mut keep) {
+            let rest = self.rest(timed, stay_for_tasks, generation, &mut keep);
+            pool.feed.order(); // W5
+            match rest {
                 Rest::Handed(task) => {
                     self.pass_on();
                     return Some(task);
@@ -120,16 +141,32 @@ impl Life<'_> {
         }
     }
 
+    /// A task, if one waits in the plain queue; and if there is another, somebody to look at it.
+    fn fetch_quickly(&self, into: &mut Option<Task>) {
+        let Feed::Fifo(fifo) = &self.pool.feed else { return };
+        fifo.pop_into(into);
+        if into.is_some() {
+            self.pool.room.made();
+            self.pass_on();
+        }
+    }
+
     /// A task, if there is one; and if there is another, somebody to look at it.
     fn fetch(&self) -> Option<Task> {
         let pool = self.pool;
         if !matches!(pool.feed, Feed::Fifo(_) | Feed::Priority(..) | Feed::Timed(_)) {
             return None; // those are not polled
         }
-        let look_again = || pool.idle.look_for(|| !pool.feed.is_empty());
-        let task = pool.poll().or_else(|| look_again().then(|| pool.poll()).flatten())?;
-        self.pass_on();
-        Some(task)
+        let mut task = pool.poll();
+        // A model of a whole pool has too many schedules with it; it has a model of its own.
+        if task.is_none() && !cfg!(loom) && pool.idle.look_for(|| !pool.feed.is_empty()) {
+            pool.feed.order(); // W5
+            task = pool.poll();
+        }
+        if task.is_some() {
+            self.pass_on();
+        }
+        task
     }
 
     /// We have a task: if there is another, somebody should have it.
@@ -150,6 +187,7 @@ impl Life<'_> {
             let keep = keep_alive.map(|time| keep.until(generation, || queue.keep_for(time)));
             let keep = keep.filter(|_| !stay_for_tasks);
             return queue.rest(&pool.idle, &self.seat, keep, stay_for_tasks, || {
+                fence(Ordering::SeqCst); // W2
                 let in_vain = stay_for_tasks && pool.feed.is_empty();
                 in_vain || pool.generation() != generation || self.nothing_more_will_come()
             });
@@ -157,13 +195,18 @@ impl Life<'_> {
         if let Feed::Blocking { queue, .. } = &pool.feed {
             return self.rest_in(&**queue, keep_alive, stay_for_tasks, generation);
         }
-        if let Feed::Fifo(fifo) = &pool.feed {
+        if let Feed::Fifo(fifo) = &pool.feed
+            && !cfg!(loom)
+        {
             fifo.trim();
         }
         let by_hand = matches!(pool.feed, Feed::HandOver);
         let deadline = keep_alive.and_then(deadline_after);
         let nap = Nap { deadline, timed: deadline.is_some(), ..Nap::default() };
         pool.idle.rest(&self.seat, nap, by_hand, || {
+            if !mutant("sleep_without_fence") {
+                pool.feed.order(); // W2
+            }
             if by_hand {
                 pool.room.made(); // we are a place for a task
             }
@@ -229,7 +272,7 @@ impl Life<'_> {
         if mutant("leave_without_looking") {
             return false;
         }
-        fence(Ordering::SeqCst); // C2
+        pool.feed.order(); // C2
         loop {
             let seen = pool.ctl.load();
             let waiting = !pool.feed.is_empty(); // C3
@@ -252,7 +295,7 @@ impl Life<'_> {
     /// A task or hook has unwound through this worker: true if it goes on, as the one who replaces it.
     fn replaced(&self) -> bool {
         let pool = self.pool;
-        fence(Ordering::SeqCst); // before the look at the queue of a pool in shutdown, as C2
+        pool.feed.order(); // before the look at the queue of a pool in shutdown, as C2
         loop {
             let seen = pool.ctl.load();
             if pool.may_have_worker(seen, false) && seen.workers() <= pool.maximum() {
@@ -264,11 +307,11 @@ impl Life<'_> {
         }
     }
 
-    /// Runs a task with an interrupt flag of its own. False: something unwound that nobody keeps.
-    fn run(&self, task: Task) -> bool {
-        self.me.next_epoch();
+    /// Runs a task with an interrupt flag of its own: its epoch began when the task before it had ended. False:
+    /// something unwound that nobody keeps.
+    fn run(&self, task: &mut Option<Task>) -> bool {
         self.worker.active.store(true, Ordering::Relaxed);
-        self.pool.interrupt_if_stopping();
+        self.pool.interrupt_if_stopped(self.me);
         // All that is the user's is caught where it is called. Should anything get by, the worker must not be lost.
         let ran = catch_unwind(AssertUnwindSafe(|| run_task(self.pool, self.worker, task, false)));
         let unharmed = ran.unwrap_or(false);
@@ -278,40 +321,49 @@ impl Life<'_> {
     }
 }
 
-/// Runs a task between its hooks, and counts it. False: something unwound that nobody keeps.
-fn run_task(pool: &Arc<PoolCore>, worker: &Worker, task: Task, nested: bool) -> bool {
+/// Runs a task between its hooks, and counts it; there is none afterwards. False: something unwound that nobody keeps.
+fn run_task(pool: &Arc<PoolCore>, worker: &Worker, task: &mut Option<Task>, nested: bool) -> bool {
     let unharmed = match &pool.hooks {
-        None => {
-            let panic = run_counted(pool, worker, task, !nested).map(Panic::new);
-            let unharmed = panic.is_none();
-            drop_panic(panic);
-            unharmed
-        }
-        Some(hooks) => {
-            let info = task.info().clone();
-            if call_quietly(|| hooks.before_execute(&info)) {
-                settled(pool, worker, Outcome::Panicked);
-                task.drop_quietly();
+        None => match run_counted(pool, worker, task, !nested) {
+            None => true,
+            Some(payload) => {
+                drop_panic(Some(Panic::new(payload)));
                 false
-            } else {
-                let panic = run_counted(pool, worker, task, false).map(Panic::new);
-                let harmed = call_quietly(|| hooks.after_execute(&info, panic.as_ref()));
-                let unharmed = panic.is_none() && !harmed;
-                drop_panic(panic);
-                unharmed
             }
-        }
+        },
+        Some(hooks) => run_between(&**hooks, pool, worker, task),
     };
     worker.counters.finished();
     unharmed
 }
 
+fn run_between(hooks: &dyn Hooks, pool: &Arc<PoolCore>, worker: &Worker, task: &mut Option<Task>) -> bool {
+    let Some(info) = task.as_ref().map(|task| task.info().clone()) else { return true };
+    if call_quietly(|| hooks.before_execute(&info)) {
+        settled(pool, worker, Outcome::Panicked);
+        task.take().into_iter().for_each(Task::drop_quietly);
+        return false;
+    }
+    let panic = run_counted(pool, worker, task, false).map(Panic::new);
+    let harmed = call_quietly(|| hooks.after_execute(&info, panic.as_ref()));
+    let unharmed = panic.is_none() && !harmed;
+    drop_panic(panic);
+    unharmed
+}
+
 /// `comes_back`: the worker looks at the queue as soon as we return.
-fn run_counted(pool: &Arc<PoolCore>, worker: &Worker, task: Task, comes_back: bool) -> Option<Payload> {
-    pool.cancel_if_too_late(&task);
-    let ended = task.run_settled(&mut |outcome| settled(pool, worker, outcome));
-    if let Some(series) = ended.again {
-        pool.run_again(series, comes_back);
+fn run_counted(
+    pool: &Arc<PoolCore>,
+    worker: &Worker,
+    task: &mut Option<Task>,
+    comes_back: bool,
+) -> Option<Payload> {
+    let running = task.as_mut()?;
+    pool.cancel_if_too_late(running);
+    let ended = running.run_settled(|outcome| settled(pool, worker, outcome));
+    match task.take() {
+        Some(series) if ended.again => pool.run_again(series, comes_back),
+        over => drop(over),
     }
     ended.panic
 }
@@ -335,13 +387,14 @@ pub(super) fn run_here(pool: &PoolCore, id: TaskId, place: u64) -> Help {
     if let Some(later) = my_pool.feed.not_yet(id, place) {
         return later;
     }
-    let Some(task) = my_pool.feed.remove(id, Some(place)) else {
+    let mut task = my_pool.feed.remove(id, Some(place));
+    if task.is_none() {
         return Help::Done;
-    };
+    }
     my_pool.room.made();
     let _frame = Nested::enter();
     my_pool.interrupt_if_stopping();
-    run_task(&my_pool, &worker, task, true);
+    run_task(&my_pool, &worker, &mut task, true);
     Help::Done
 }
 

@@ -20,8 +20,8 @@ use std::time::Instant;
 
 use crate::executor::{Executor, Rejected};
 use crate::handle::{
-    Help, Home, JoinError, Joinable, Outcome, Panic, Place, TaskHandle, TaskState, Tracked, Waiter,
-    drop_quietly, quietly,
+    Help, JoinError, Joinable, Outcome, Panic, Place, TaskHandle, TaskState, Tracked, Waiter, drop_quietly,
+    find_home, quietly,
 };
 use crate::interrupt::{self, Interrupter, Sleeper, Wake};
 use crate::sync::{Arc, AtomicBool, AtomicU8, AtomicU64, Mutex, Ordering, Weak, mutant, thread_local};
@@ -78,7 +78,7 @@ struct Cell<F: Future> {
     /// There while Polling or Notified: how to interrupt it.
     runner: Option<Interrupter>,
     /// The pool that has the queued turn.
-    home: Option<Weak<dyn Home>>,
+    home: u64,
     waiter: Waiter,
     /// The handle is gone: a result is dropped at once.
     detached: bool,
@@ -88,7 +88,7 @@ struct Cell<F: Future> {
 struct Remains<F: Future> {
     future: Option<Pin<Box<F>>>,
     executor: Option<Arc<dyn Executor>>,
-    home: Option<Weak<dyn Home>>,
+    home: u64,
     runner: Option<Interrupter>,
     waiter: Waiter,
 }
@@ -99,7 +99,7 @@ impl<F: Future> Cell<F> {
         Remains {
             future: self.future.take(),
             executor: self.executor.take(),
-            home: self.home.take(),
+            home: std::mem::take(&mut self.home),
             runner: self.runner.take(),
             waiter: std::mem::replace(&mut self.waiter, Waiter::Nobody),
         }
@@ -139,7 +139,7 @@ where
                 executor: Some(executor),
                 result: None,
                 runner: None,
-                home: None,
+                home: 0,
                 waiter: Waiter::Nobody,
                 detached: false,
             }),
@@ -160,7 +160,7 @@ where
         let mut cell = self.cell.lock();
         let future = cell.future.take()?;
         cell.phase = Phase::Polling;
-        cell.home = None;
+        cell.home = 0;
         cell.runner = Some(interrupt::current());
         self.set_state(TaskState::Running);
         Some(future)
@@ -239,7 +239,7 @@ where
     /// only one who can run it.
     fn call_waiter(&self) {
         let cell = self.cell.lock();
-        if let (Some(_), Waiter::Thread(sleeper)) = (&cell.home, &cell.waiter) {
+        if let (true, Waiter::Thread(sleeper)) = (cell.home != 0, &cell.waiter) {
             // Relaxed: the token of the parker carries it.
             self.left_to_waiter.fetch_add(1, Ordering::Relaxed);
             sleeper.unpark();
@@ -299,29 +299,27 @@ where
         if let (Some(runner), true) = (remains.runner.take(), may_interrupt) {
             runner.interrupt();
         }
-        if let Some(home) = remains.home.take().and_then(|home| home.upgrade()) {
+        if let Some(home) = find_home(remains.home) {
             quietly(|| home.cancelled(self.id, self.place.get()));
         }
         remains.bury();
         true
     }
 
-    fn entered(&self, home: &Weak<dyn Home>) -> bool {
+    fn entered(&self, home: u64) {
         let mut cell = self.cell.lock();
-        let waits = cell.phase == Phase::Queued;
-        if waits {
-            cell.home = Some(Weak::clone(home));
+        if cell.phase == Phase::Queued {
+            cell.home = home;
         }
-        waits
     }
 
     fn left(&self) {
-        self.cell.lock().home = None;
+        self.cell.lock().home = 0;
     }
 
     fn help(&self) -> Help {
-        let home = self.cell.lock().home.as_ref().and_then(Weak::upgrade);
-        home.map_or(Help::Done, |home| home.run_here(self.id, self.place.get()))
+        let home = self.cell.lock().home;
+        find_home(home).map_or(Help::Done, |home| home.run_here(self.id, self.place.get()))
     }
 
     fn place(&self) -> &Place {
@@ -651,8 +649,8 @@ where
         self.core().cancel(may_interrupt)
     }
 
-    fn entered(&self, home: &Weak<dyn Home>) -> bool {
-        self.core().entered(home)
+    fn entered(&self, home: u64) {
+        self.core().entered(home);
     }
 
     fn left(&self) {

@@ -16,13 +16,13 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
-use crate::handle::{Core, Home, Joinable, Outcome, Payload, TaskHandle, TaskState, Tracked};
+use crate::handle::{Core, Joinable, Outcome, Payload, TaskHandle, TaskState, Tracked};
 use crate::interrupt::Nested;
 use crate::periodic::{Body, Timing};
 use crate::queue::Delayed;
-use crate::sync::{Arc, Mutex, Weak, deadline_after};
+use crate::sync::{Arc, Mutex, deadline_after};
 
-pub(crate) use packed::{LONGEST, Lies, Spot};
+pub(crate) use packed::{Bare, LONGEST, Lies, Pack, Spot};
 use small::SmallFn;
 
 /// The number of a task, unique in the process.
@@ -134,8 +134,8 @@ enum Work {
 pub(crate) struct Ended {
     /// A panic that no handle keeps.
     pub(crate) panic: Option<Payload>,
-    /// The series, whose next run is to come.
-    pub(crate) again: Option<Task>,
+    /// It is a series, whose next run is to come.
+    pub(crate) again: bool,
 }
 
 /// The executing half of a tracked task. Dropping it tells the other half that nobody will run it.
@@ -207,7 +207,7 @@ impl Task {
     pub fn run(self) {
         let _frame = Nested::enter();
         match self.work {
-            Work::Plain(f) => f.call(),
+            Work::Plain(mut f) => f.call(),
             Work::Tracked(core) | Work::Series(core, _) => {
                 core.0.run(&mut |_| {}); // a series has run once; dropping it here is its end
             }
@@ -218,23 +218,20 @@ impl Task {
         &self.info
     }
 
-    /// Runs the task for a worker. `settle` is told the outcome once, before anybody else can see it.
-    pub(crate) fn run_settled(self, settle: &mut dyn FnMut(Outcome)) -> Ended {
-        match self.work {
+    /// Runs the task for a worker, where it lies: moving it would cost as much as running it. `settle` is told the
+    /// outcome once, before anybody else can see it. What is left is to be dropped, or queued again.
+    pub(crate) fn run_settled(&mut self, mut settle: impl FnMut(Outcome)) -> Ended {
+        match &mut self.work {
             Work::Plain(f) => {
                 let panic = catch_unwind(AssertUnwindSafe(|| f.call())).err();
                 settle(if panic.is_some() { Outcome::Panicked } else { Outcome::Succeeded });
-                Ended { panic, again: None }
+                Ended { panic, again: false }
             }
             Work::Tracked(core) => {
-                core.0.run(settle);
-                Ended { panic: None, again: None }
+                core.0.run(&mut settle);
+                Ended { panic: None, again: false }
             }
-            Work::Series(core, timing) => {
-                let again = core.0.run(settle);
-                let task = Task { info: self.info, work: Work::Series(core, timing) };
-                Ended { panic: None, again: again.then_some(task) }
-            }
+            Work::Series(core, _) => Ended { panic: None, again: core.0.run(&mut settle) },
         }
     }
 
@@ -264,13 +261,13 @@ impl Task {
                     let inside = Arc::clone(&inside);
                     Box::new(move || {
                         let f = inside.lock().take();
-                        f.into_iter().for_each(SmallFn::call);
+                        f.into_iter().for_each(|mut f| f.call());
                     })
                 };
                 let wrapped = catch_unwind(AssertUnwindSafe(|| wrap(body)));
                 let unharmed = wrapped.is_ok();
                 let f = match wrapped {
-                    Ok(mut body) => SmallFn::new(move || body()),
+                    Ok(body) => SmallFn::new(body),
                     Err(payload) => {
                         let _ = catch_unwind(AssertUnwindSafe(|| drop(payload)));
                         inside.lock().take().unwrap_or_else(|| SmallFn::new(|| {}))
@@ -314,7 +311,7 @@ impl Task {
     }
 
     /// Tells the task's handle which pool has it, so that a cancel or a join can find it there.
-    pub(crate) fn entered(&self, home: &Weak<dyn Home>) {
+    pub(crate) fn entered(&self, home: u64) {
         if let Some(core) = self.core() {
             core.entered(home);
         }

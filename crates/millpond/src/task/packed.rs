@@ -17,7 +17,7 @@
 use std::mem::ManuallyDrop;
 use std::ptr;
 
-use super::small::{SmallFn, Verbs, WORDS, Word};
+use super::small::{SmallFn, Verbs, WORDS, Word, fits};
 use super::{Task, TaskId, TaskInfo, TrackedTask, Work};
 use crate::handle::Tracked;
 use crate::sync::Arc;
@@ -47,14 +47,83 @@ pub(crate) enum Lies {
     End,
 }
 
-impl Task {
-    /// The words that the task takes when packed.
-    pub(crate) fn packed_words(&self) -> usize {
+/// What can be packed.
+///
+/// # Safety
+/// `pack` writes no more than `words` words.
+pub(crate) unsafe trait Pack {
+    /// The words that it takes when packed.
+    fn words(&self) -> usize;
+
+    /// It will lie at this place of a queue.
+    fn goes_to(&self, place: u64);
+
+    /// Packs it.
+    ///
+    /// # Safety
+    /// `words()` words from there on are valid for writes, and nobody else touches them.
+    unsafe fn pack(self, to: Spot);
+}
+
+// SAFETY: the three kinds take what `words` says.
+unsafe impl Pack for Task {
+    fn words(&self) -> usize {
         HEAD + match &self.work {
             _ if self.info.label.is_some() => 1,
             Work::Plain(f) => f.verbs.words,
             Work::Tracked(_) => TRACKED_WORDS,
             Work::Series(..) => 1,
+        }
+    }
+
+    fn goes_to(&self, place: u64) {
+        self.set_place(place);
+    }
+
+    unsafe fn pack(self, to: Spot) {
+        // SAFETY: the caller says so.
+        unsafe { to.pack(self) }
+    }
+}
+
+/// A closure that is to become a task, on its shortest way into a queue: as a [`Task`] it would be moved once more.
+pub(crate) struct Bare<F> {
+    id: TaskId,
+    f: F,
+}
+
+impl<F: FnOnce() + Send + 'static> Bare<F> {
+    /// Gives `f` back if it does not fit into a queue without a box.
+    #[inline]
+    pub(crate) fn new(f: F) -> Result<Self, F> {
+        if fits::<F>() { Ok(Bare { id: TaskId::fresh(), f }) } else { Err(f) }
+    }
+
+    pub(crate) fn id(&self) -> TaskId {
+        self.id
+    }
+
+    pub(crate) fn into_inner(self) -> F {
+        self.f
+    }
+}
+
+// SAFETY: the closure takes the words that its verbs say.
+unsafe impl<F: FnOnce() + Send + 'static> Pack for Bare<F> {
+    #[inline]
+    fn words(&self) -> usize {
+        HEAD + Verbs::of::<F>().words
+    }
+
+    #[inline]
+    fn goes_to(&self, _: u64) {}
+
+    #[inline]
+    unsafe fn pack(self, to: Spot) {
+        // SAFETY: the caller says that there is room, and `new` has seen that F is aligned to a word.
+        unsafe {
+            to.0.add(HEAD).cast::<F>().write(self.f);
+            to.pack_head(Verbs::of::<F>(), self.id);
         }
     }
 }
@@ -64,11 +133,9 @@ impl Spot {
         Spot(words)
     }
 
-    /// Puts `task` here.
-    ///
     /// # Safety
-    /// `task.packed_words()` words from here on are valid for writes, and nobody else touches them.
-    pub(crate) unsafe fn pack(self, task: Task) {
+    /// As [`Pack::pack`].
+    unsafe fn pack(self, task: Task) {
         let Task { info, work } = task;
         let id = info.id;
         let work_at = self.0.wrapping_add(HEAD);
@@ -78,7 +145,7 @@ impl Spot {
                 let f = ManuallyDrop::new(f);
                 // SAFETY: the closure lies in the first `verbs.words` words of `f`, which is not dropped: it is
                 // moved. The caller says that there is room for as many.
-                unsafe { ptr::copy_nonoverlapping(f.words.as_ptr(), work_at, f.verbs.words) };
+                unsafe { copy_words(f.words.as_ptr(), work_at, f.verbs.words) };
                 ptr::from_ref(f.verbs)
             }
             Work::Tracked(task) if info.label.is_none() => {
@@ -94,6 +161,14 @@ impl Spot {
             }
         };
         // SAFETY: as before, for the head.
+        unsafe { self.pack_head(first, id) }
+    }
+
+    /// # Safety
+    /// The words of the head are valid for writes, and nobody else touches them.
+    #[inline]
+    unsafe fn pack_head(self, first: *const Verbs, id: TaskId) {
+        // SAFETY: the caller says so.
         unsafe {
             self.0.cast::<*const Verbs>().write(first);
             self.0.add(1).cast::<TaskId>().write(id);
@@ -150,29 +225,61 @@ impl Spot {
         }
     }
 
-    /// Takes the task out, and leaves a hole.
+    /// Takes the task out and puts it `into` its place, where it will run; leaves a hole.
     ///
     /// # Safety
     /// [`lies`](Self::lies) said that there is a task, and nobody else has touched it since, nor does now.
-    pub(crate) unsafe fn unpack(self) -> Task {
+    #[inline]
+    pub(crate) unsafe fn unpack(self, into: &mut Option<Task>) {
         let work_at = self.0.wrapping_add(HEAD);
         // SAFETY: the caller says that a task lies here. Each kind is read as what `pack` wrote for it. The hole
         // keeps anybody from reading it again.
         unsafe {
             let first = self.first();
             let id = self.0.add(1).cast::<TaskId>().read();
+            let info = TaskInfo { id, label: None };
             self.0.cast::<*const Verbs>().write(first.map_addr(|first| first | HOLE));
-            let work = match first.addr() & BITS {
-                TRACKED => Work::Tracked(work_at.cast::<TrackedTask>().read()),
-                BOXED => return *work_at.cast::<Box<Task>>().read(),
-                _ => {
-                    let verbs = &*first;
-                    let mut words = [Word::uninit(); WORDS];
-                    ptr::copy_nonoverlapping(work_at, words.as_mut_ptr(), verbs.words);
-                    Work::Plain(SmallFn { verbs, words })
+            match first.addr() & BITS {
+                TRACKED => {
+                    let work = Work::Tracked(work_at.cast::<TrackedTask>().read());
+                    *into = Some(Task { info, work });
                 }
-            };
-            Task { info: TaskInfo { id, label: None }, work }
+                BOXED => *into = Some(*work_at.cast::<Box<Task>>().read()),
+                _ => {
+                    // The closure's words go straight to where they will be used. Nothing between the two steps can
+                    // unwind, so nobody sees the verbs without their words.
+                    let verbs = &*first;
+                    let f = SmallFn { verbs, words: [Word::uninit(); WORDS] };
+                    if let Work::Plain(f) = &mut into.insert(Task { info, work: Work::Plain(f) }).work {
+                        copy_words(work_at, f.words.as_mut_ptr(), verbs.words);
+                    }
+                }
+            }
+        }
+    }
+}
+
+/// Copies `words` words, at most `WORDS`: what the library's function does, without the call.
+///
+/// # Safety
+/// As for [`ptr::copy_nonoverlapping`].
+#[inline(always)]
+unsafe fn copy_words(from: *const Word, to: *mut Word, words: usize) {
+    debug_assert!(words <= WORDS);
+    // SAFETY: the caller says so; each copy is of a part of the words, and together they are all of them.
+    unsafe {
+        if words >= 4 {
+            ptr::copy_nonoverlapping(from, to, 4);
+            if words > 4 {
+                to.add(4).write(from.add(4).read());
+            }
+            return;
+        }
+        if words & 2 != 0 {
+            ptr::copy_nonoverlapping(from, to, 2);
+        }
+        if words & 1 != 0 {
+            to.add(words - 1).write(from.add(words - 1).read());
         }
     }
 }

@@ -5,7 +5,7 @@
 //! that possible is that a Rust value may be moved by copying its bytes. This file is one of the rooms with
 //! `unsafe`: it keeps the bytes, and next to them what can be done with them.
 
-use std::mem::{ManuallyDrop, MaybeUninit};
+use std::mem::MaybeUninit;
 
 /// The words that a closure may have to be kept in place.
 pub(super) const WORDS: usize = 5;
@@ -16,7 +16,7 @@ pub(super) type Word = MaybeUninit<usize>;
 pub(super) struct SmallFn {
     /// What can be done with the closure that the words hold.
     pub(super) verbs: &'static Verbs,
-    /// The first `verbs.words` of them hold a value of the closure's type, from its making until it is called or dropped.
+    /// The first `verbs.words` of them hold a value of the type that `verbs` belongs to.
     pub(super) words: [Word; WORDS],
 }
 
@@ -37,6 +37,23 @@ pub(super) struct Verbs {
     drop: unsafe fn(*mut Word),
 }
 
+/// An F can be kept in place.
+pub(super) const fn fits<F>() -> bool {
+    size_of::<F>() <= size_of::<[Word; WORDS]>() && align_of::<F>() <= align_of::<Word>()
+}
+
+impl Verbs {
+    pub(super) const fn of<F: FnOnce() + Send + 'static>() -> &'static Verbs {
+        const {
+            &Verbs {
+                words: size_of::<F>().div_ceil(size_of::<Word>()),
+                call: call::<F>,
+                drop: drop_there::<F>,
+            }
+        }
+    }
+}
+
 // SAFETY: `new` takes only closures that are `Send`.
 unsafe impl Send for SmallFn {}
 // SAFETY: a shared reference gives no access to the closure: calling and dropping it take `self`.
@@ -44,43 +61,34 @@ unsafe impl Sync for SmallFn {}
 
 impl SmallFn {
     pub(super) fn new<F: FnOnce() + Send + 'static>(f: F) -> SmallFn {
-        if size_of::<F>() <= size_of::<[Word; WORDS]>() && align_of::<F>() <= align_of::<Word>() {
-            SmallFn::in_place(f)
-        } else {
-            let f = Box::new(f);
-            SmallFn::in_place(move || f())
-        }
+        if fits::<F>() { SmallFn::in_place(f) } else { SmallFn::in_place(Box::new(f)) }
     }
 
     fn in_place<F: FnOnce() + Send + 'static>(f: F) -> SmallFn {
-        const {
-            assert!(align_of::<[Word; WORDS]>() == align_of::<usize>() && align_of::<Verbs>() == 8);
-        }
+        assert!(fits::<F>());
         let mut words = [Word::uninit(); WORDS];
-        let verbs = const {
-            &Verbs {
-                words: size_of::<F>().div_ceil(size_of::<Word>()),
-                call: call::<F>,
-                drop: drop_there::<F>,
-            }
-        };
-        // SAFETY: `new` has checked that F fits and is aligned, or F is a closure around a box: one word.
+        // SAFETY: F fits.
         unsafe { words.as_mut_ptr().cast::<F>().write(f) };
-        SmallFn { verbs, words }
+        SmallFn { verbs: Verbs::of::<F>(), words }
     }
 
-    /// Calls the closure.
-    pub(super) fn call(self) {
-        let mut this = ManuallyDrop::new(self);
-        let call = this.verbs.call;
-        // SAFETY: the words hold the closure that `verbs` belongs to; as `self` is not dropped, it is used up only here.
-        unsafe { call(this.words.as_mut_ptr()) }
+    /// Calls the closure, where it lies. A second call does nothing.
+    pub(super) fn call(&mut self) {
+        let verbs = std::mem::replace(&mut self.verbs, &SPENT);
+        // SAFETY: the words hold the closure that `verbs` belongs to. It is used up only here, for from now on nobody
+        // knows of it: `SPENT` belongs to nothing at all.
+        unsafe { (verbs.call)(self.words.as_mut_ptr()) }
     }
 }
 
+/// The verbs of a closure that has been called.
+static SPENT: Verbs = Verbs { words: 0, call: nothing, drop: nothing };
+
+fn nothing(_: *mut Word) {}
+
 impl Drop for SmallFn {
     fn drop(&mut self) {
-        // SAFETY: the words hold the closure that `verbs` belongs to: whoever uses it up does not drop `self`.
+        // SAFETY: the words hold the closure that `verbs` belongs to, and nobody uses it after this.
         unsafe { (self.verbs.drop)(self.words.as_mut_ptr()) }
     }
 }
@@ -100,6 +108,8 @@ unsafe fn drop_there<F>(closure: *mut Word) {
     unsafe { closure.cast::<F>().drop_in_place() }
 }
 
+const _: () = assert!(align_of::<[Word; WORDS]>() == align_of::<usize>() && align_of::<Verbs>() == 8);
+
 #[cfg(all(test, not(loom)))]
 mod tests {
     use super::*;
@@ -118,10 +128,11 @@ mod tests {
     #[test]
     fn closures_of_all_sizes_are_called_once_and_dropped_once() {
         let sum = Arc::new(AtomicU64::new(0));
-        for f in [adds::<0>(&sum), adds::<1>(&sum), adds::<4>(&sum), adds::<5>(&sum), adds::<64>(&sum)] {
+        for mut f in [adds::<0>(&sum), adds::<1>(&sum), adds::<4>(&sum), adds::<5>(&sum), adds::<64>(&sum)] {
+            f.call();
             f.call();
         }
-        assert_eq!(sum.load(Ordering::Relaxed), 1 + 4 + 5 + 64);
+        assert_eq!(sum.load(Ordering::Relaxed), 1 + 4 + 5 + 64, "each has run once");
         drop([adds::<0>(&sum), adds::<4>(&sum), adds::<5>(&sum), adds::<64>(&sum)]);
         assert_eq!(sum.load(Ordering::Relaxed), 74, "a closure that is dropped does not run");
         assert_eq!(Arc::strong_count(&sum), 1, "what was captured has been dropped");
@@ -149,7 +160,7 @@ mod tests {
     #[test]
     fn a_panic_drops_what_was_captured() {
         let captured = Arc::new(());
-        let f = SmallFn::new({
+        let mut f = SmallFn::new({
             let captured = Arc::clone(&captured);
             move || {
                 let _captured = captured;

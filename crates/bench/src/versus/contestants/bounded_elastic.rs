@@ -50,4 +50,4 @@ macro_rules! elastic {
 }
 
 elastic!(Moving, Millpond::NAME, Affinity::Soft);
-elastic!(Pinned, "pinned lanes, as Reactor", Affinity::Strict);
+elastic!(Pinned, "millpond, pinned", Affinity::Strict);

@@ -4,13 +4,13 @@ use executors::Executor;
 use executors::crossbeam_workstealing_pool::{self, ThreadPool};
 use executors::parker::{DynamicThreadData, StaticParker};
 
-use super::{Done, Order, Pool, Shape, wait, with_channel};
+use super::{Done, Pool, Promise, Shape, wait, with_channel};
 
 pub(super) struct Executors(ThreadPool<StaticParker<DynamicThreadData>>);
 
 impl Pool for Executors {
     const NAME: &'static str = "executors";
-    const ORDER: Order = Order::Any;
+    const PROMISE: Promise = Promise::Other;
     type Handle = Done;
 
     fn new(shape: Shape) -> Option<Self> {

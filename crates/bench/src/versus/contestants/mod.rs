@@ -1,13 +1,17 @@
-//! The contestants: one file each, behind one small trait.
+//! The contestants: one file each, behind one small trait for pools, queues, timers and elastic schedulers each.
 
 mod bounded_elastic;
 mod crossbeam;
+mod crossfire;
 mod executors;
+pub(crate) mod field;
 mod flume;
 mod jdk;
 mod jtp;
 mod kanal;
 mod millpond;
+mod process;
+mod qubit;
 mod rayon;
 mod rusty_pool;
 mod scheduled_thread_pool;
@@ -19,12 +23,11 @@ mod tokio;
 mod tokio_time;
 mod tokio_util;
 
-use std::marker::PhantomData;
 use std::sync::mpsc;
 use std::time::Duration;
 
 use self::millpond::Millpond;
-use crate::workloads::{self, Case, Failure, Outcome, memory};
+use crate::workloads::{self, Case, Failure, Outcome};
 
 /// What a workload asks of a pool.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
@@ -57,7 +60,7 @@ impl Shape {
 /// A pool of threads, as the workloads use it. All calls are to what its users would call.
 pub(crate) trait Pool: Send + Sync + Sized + 'static {
     const NAME: &'static str;
-    const ORDER: Order = Order::Fifo;
+    const PROMISE: Promise = Promise::Same;
     type Handle: Send + 'static;
 
     /// None: it has no such shape.
@@ -74,11 +77,29 @@ pub(crate) trait Pool: Send + Sync + Sized + 'static {
     fn close(self);
 }
 
-/// In which order tasks begin. What need not keep an order can be faster.
+/// What users may rely on. What promises less can be faster.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Order {
-    Fifo,
-    Any,
+pub(crate) enum Promise {
+    /// What we promise: tasks begin in the order in which they came; a timer is taken out when it is cancelled, and
+    /// is due to the microsecond.
+    Same,
+    /// A cancelled timer stays until it is due.
+    LazyCancel,
+    /// Timers are due to the millisecond.
+    Coarse,
+    Other,
+}
+
+impl Promise {
+    /// Whether it is ours, as far as a workload is about it.
+    pub(crate) fn is_ours(self, workload: &str) -> bool {
+        match self {
+            Promise::Same => true,
+            Promise::LazyCancel => workload != "timers",
+            Promise::Coarse => workload != "lateness",
+            Promise::Other => false,
+        }
+    }
 }
 
 /// Where a contestant comes from.
@@ -87,19 +108,6 @@ pub(crate) enum Home {
     Us,
     Rust,
     Jdk,
-}
-
-/// One row of a table.
-pub(crate) trait Contestant {
-    fn name(&self) -> &str;
-    fn home(&self) -> Home;
-    fn order(&self) -> Order;
-    /// The process that works for it, if that is another one.
-    fn process(&self) -> Option<u32> {
-        None
-    }
-    /// Does the work of a case once.
-    fn run(&self, case: &Case) -> Outcome;
 }
 
 /// A kind of queue.
@@ -127,34 +135,10 @@ pub(crate) trait Queue: 'static {
     fn take(receiver: &Self::Receiver) -> u64;
 }
 
-/// A queue that runs in this process.
-struct HereQueue<Q>(PhantomData<Q>);
-
-impl<Q: Queue> Contestant for HereQueue<Q> {
-    fn name(&self) -> &str {
-        Q::NAME
-    }
-
-    fn home(&self) -> Home {
-        if Q::NAME == Millpond::NAME { Home::Us } else { Home::Rust }
-    }
-
-    fn order(&self) -> Order {
-        Order::Fifo
-    }
-
-    fn run(&self, case: &Case) -> Outcome {
-        workloads::run_queue::<Q>(case)
-    }
-}
-
-fn queue<Q: Queue>() -> Box<dyn Contestant> {
-    Box::new(HereQueue::<Q>(PhantomData))
-}
-
 /// What runs tasks later, as the workloads use it.
 pub(crate) trait Timers: Sized + 'static {
     const NAME: &'static str;
+    const PROMISE: Promise = Promise::Same;
     type Key;
 
     fn new(workers: usize) -> Self;
@@ -162,31 +146,6 @@ pub(crate) trait Timers: Sized + 'static {
     fn cancel(&self, key: Self::Key);
     /// Ends its threads. Nothing waits any more.
     fn close(self);
-}
-
-/// Timers that run in this process.
-struct HereTimers<T>(PhantomData<T>);
-
-impl<T: Timers> Contestant for HereTimers<T> {
-    fn name(&self) -> &str {
-        T::NAME
-    }
-
-    fn home(&self) -> Home {
-        if T::NAME == Millpond::NAME { Home::Us } else { Home::Rust }
-    }
-
-    fn order(&self) -> Order {
-        Order::Fifo
-    }
-
-    fn run(&self, case: &Case) -> Outcome {
-        workloads::run_timers::<T>(case)
-    }
-}
-
-fn timers<T: Timers>() -> Box<dyn Contestant> {
-    Box::new(HereTimers::<T>(PhantomData))
 }
 
 /// Threads that come when they are needed, and lanes whose tasks run one after the other.
@@ -203,89 +162,51 @@ pub(crate) trait Elastic: Sized + 'static {
     fn close(self);
 }
 
-/// An elastic scheduler that runs in this process.
-struct HereElastic<E>(PhantomData<E>);
-
-impl<E: Elastic> Contestant for HereElastic<E> {
-    fn name(&self) -> &str {
-        E::NAME
-    }
-
-    fn home(&self) -> Home {
-        if E::NAME == Millpond::NAME { Home::Us } else { Home::Rust }
-    }
-
-    fn order(&self) -> Order {
-        Order::Fifo
-    }
-
-    fn run(&self, case: &Case) -> Outcome {
-        workloads::run_elastic::<E>(case)
-    }
+/// What can be measured in this process under a name.
+struct Entry {
+    name: &'static str,
+    promise: Promise,
+    run: fn(&Case) -> Outcome,
 }
 
-fn elastic<E: Elastic>() -> Box<dyn Contestant> {
-    Box::new(HereElastic::<E>(PhantomData))
+fn pool<P: Pool>() -> Entry {
+    Entry { name: P::NAME, promise: P::PROMISE, run: workloads::run::<P> }
 }
 
-/// A pool that runs in this process.
-struct Here<P>(PhantomData<P>);
-
-impl<P: Pool> Contestant for Here<P> {
-    fn name(&self) -> &str {
-        P::NAME
-    }
-
-    fn home(&self) -> Home {
-        if P::NAME == Millpond::NAME { Home::Us } else { Home::Rust }
-    }
-
-    fn order(&self) -> Order {
-        P::ORDER
-    }
-
-    fn run(&self, case: &Case) -> Outcome {
-        workloads::run::<P>(case)
-    }
+fn queue<Q: Queue>() -> Entry {
+    Entry { name: Q::NAME, promise: Promise::Same, run: workloads::run_queue::<Q> }
 }
 
-fn here<P: Pool>() -> Box<dyn Contestant> {
-    Box::new(Here::<P>(PhantomData))
+fn timers<T: Timers>() -> Entry {
+    Entry { name: T::NAME, promise: T::PROMISE, run: workloads::run_timers::<T> }
 }
 
-/// Who takes part. What one home has of each kind is a contestant of its own.
-pub(crate) struct Field {
-    /// We first.
-    pub(crate) contestants: Vec<Box<dyn Contestant>>,
-    /// Which JDK, or why there is none.
-    pub(crate) jdk: Result<String, String>,
+fn elastic<E: Elastic>() -> Entry {
+    Entry { name: E::NAME, promise: Promise::Same, run: workloads::run_elastic::<E> }
 }
 
-/// Starts the JDK too, if there is one.
-pub(crate) fn field(quick: bool) -> Field {
-    let mut contestants = in_rust();
-    let jdk = jdk::all(quick).map(|(jdk, version)| {
-        contestants.extend(jdk);
-        version
-    });
-    Field { contestants, jdk }
-}
+/// How all names of ours begin.
+const US: &str = Millpond::NAME;
 
-fn in_rust() -> Vec<Box<dyn Contestant>> {
+/// We first. A name may come several times, with something of another kind.
+fn entries() -> Vec<Entry> {
     vec![
-        here::<Millpond>(),
-        here::<crossbeam::Crossbeam>(),
-        here::<kanal::Kanal>(),
-        here::<threadpool::Threadpool>(),
-        here::<rusty_pool::RustyPool>(),
-        here::<threadfin::Threadfin>(),
-        here::<threadpool_executor::ThreadpoolExecutor>(),
-        here::<jtp::Jtp>(),
-        here::<executors::Executors>(),
-        here::<rayon::Rayon>(),
-        here::<tokio::Tokio>(),
+        pool::<Millpond>(),
+        pool::<crossbeam::Crossbeam>(),
+        pool::<crossfire::Crossfire>(),
+        pool::<kanal::Kanal>(),
+        pool::<threadpool::Threadpool>(),
+        pool::<rusty_pool::RustyPool>(),
+        pool::<threadfin::Threadfin>(),
+        pool::<threadpool_executor::ThreadpoolExecutor>(),
+        pool::<jtp::Jtp>(),
+        pool::<tokio::Tokio>(),
+        pool::<qubit::Qubit>(),
+        pool::<executors::Executors>(),
+        pool::<rayon::Rayon>(),
         queue::<millpond::Queues>(),
         queue::<crossbeam::Channel>(),
+        queue::<crossfire::Channel>(),
         queue::<kanal::Channel>(),
         queue::<flume::Channel>(),
         queue::<std_channel::Channel>(),
@@ -299,10 +220,13 @@ fn in_rust() -> Vec<Box<dyn Contestant>> {
     ]
 }
 
-/// Measures the memory of one pool, in a process that does nothing else.
-pub(crate) fn memory(name: &str, size: u64) -> Outcome {
-    let pool = in_rust().into_iter().find(|one| one.name() == name);
-    pool.map_or(Err(Failure::NotOffered), |pool| pool.run(&memory::here(size)))
+/// Does the work of a case once, in this process.
+pub(crate) fn run_here(name: &str, case: &Case) -> Outcome {
+    let known = entries().into_iter().filter(|entry| entry.name == name).map(|entry| (entry.run)(case));
+    known
+        .into_iter()
+        .find(|outcome| !matches!(outcome, Err(Failure::NotOffered)))
+        .unwrap_or(Err(Failure::NotOffered))
 }
 
 /// For pools without handles: what their users do, a channel for the result. Gives the closure to execute.

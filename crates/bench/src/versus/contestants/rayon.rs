@@ -2,13 +2,13 @@
 
 use rayon::{ThreadPool, ThreadPoolBuilder};
 
-use super::{Done, Order, Pool, Shape, wait, with_channel};
+use super::{Done, Pool, Promise, Shape, wait, with_channel};
 
 pub(super) struct Rayon(ThreadPool);
 
 impl Pool for Rayon {
     const NAME: &'static str = "rayon";
-    const ORDER: Order = Order::Any;
+    const PROMISE: Promise = Promise::Other;
     type Handle = Done;
 
     fn new(shape: Shape) -> Option<Self> {

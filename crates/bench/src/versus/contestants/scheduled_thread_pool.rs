@@ -4,12 +4,13 @@ use std::time::Duration;
 
 use scheduled_thread_pool::{JobHandle, OnPoolDropBehavior, ScheduledThreadPool};
 
-use super::Timers;
+use super::{Promise, Timers};
 
 pub(super) struct Scheduled(ScheduledThreadPool);
 
 impl Timers for Scheduled {
     const NAME: &'static str = "scheduled-thread-pool";
+    const PROMISE: Promise = Promise::LazyCancel;
     type Key = JobHandle;
 
     fn new(workers: usize) -> Self {

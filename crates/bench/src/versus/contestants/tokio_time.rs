@@ -1,16 +1,17 @@
-//! The crate `tokio`: a task for each timer, which sleeps until it is due.
+//! The crate `tokio`: a task for each timer, which sleeps until it is due, to the millisecond.
 
 use std::time::Duration;
 
 use tokio::runtime::{Builder, Runtime};
 use tokio::task::JoinHandle;
 
-use super::Timers;
+use super::{Promise, Timers};
 
 pub(super) struct Time(Runtime);
 
 impl Timers for Time {
     const NAME: &'static str = "tokio time";
+    const PROMISE: Promise = Promise::Other;
     type Key = JoinHandle<()>;
 
     fn new(workers: usize) -> Self {

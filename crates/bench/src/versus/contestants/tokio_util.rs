@@ -9,7 +9,7 @@ use tokio::runtime::{Builder, Runtime};
 use tokio_util::time::DelayQueue;
 use tokio_util::time::delay_queue::Key;
 
-use super::Timers;
+use super::{Promise, Timers};
 
 type Queue = DelayQueue<Box<dyn FnOnce() + Send>>;
 
@@ -32,6 +32,7 @@ async fn pump(queue: Arc<Mutex<Queue>>) {
 
 impl Timers for Delays {
     const NAME: &'static str = "tokio-util DelayQueue";
+    const PROMISE: Promise = Promise::Coarse;
     type Key = Key;
 
     fn new(workers: usize) -> Self {

@@ -5,9 +5,11 @@ import java.util.ArrayList;
 import java.util.Arrays;
 import java.util.HashSet;
 import java.util.List;
+import java.util.Queue;
 import java.util.Set;
 import java.util.SplittableRandom;
 import java.util.concurrent.*;
+import java.util.concurrent.atomic.AtomicInteger;
 import java.util.concurrent.atomic.AtomicLong;
 import java.util.concurrent.atomic.AtomicLongArray;
 import java.util.concurrent.locks.LockSupport;
@@ -16,8 +18,9 @@ import java.util.concurrent.locks.LockSupport;
  * The JDK's side of the benchmark: the same workloads as in the directory workloads, line for line where it can be.
  *
  * Reads one case per line, does it, and answers with one line: "ok" and the figures, "none" if the kind of pool has
- * nothing of this kind, or "wrong" and what went wrong. The first time a case comes it is done again and again for a
- * while before it is measured, so that all of it is compiled.
+ * nothing of this kind, or "wrong" and what went wrong. The first time a case comes it is done again and again before
+ * it is measured: the first of all for a while that suffices to compile everything, the others for a quarter of it.
+ * A process does the cases of one kind and one workload, so that what the compiler has seen is what it is to compile.
  */
 final class Versus {
     record Case(String kind, String key, String variant, int workers, int producers, long spins, long size) {}
@@ -51,8 +54,9 @@ final class Versus {
     static String answer(Case c, Set<Case> warm, long warmUp) throws Exception {
         try {
             if (warm.add(c) && !c.key.equals("idle") && !c.key.equals("memory")) {
+                long enough = warm.size() == 1 ? warmUp : warmUp / 4;
                 long begin = System.nanoTime();
-                for (int run = 0; run < 3 || System.nanoTime() - begin < warmUp; run++) {
+                for (int run = 0; run < 2 || System.nanoTime() - begin < enough; run++) {
                     run(c);
                 }
                 System.gc();
@@ -84,6 +88,8 @@ final class Versus {
             case "queues" -> queues(c);
             case "timers" -> timers(c);
             case "lateness" -> lateness(c);
+            case "bounded-elastic" -> boundedElastic(c);
+            case "growth-queued" -> backlog(c);
             default -> throw new NotOffered();
         };
     }
@@ -103,6 +109,11 @@ final class Versus {
                     throw new NotOffered();
                 }
                 return fixed(c, bounded ? new LinkedBlockingQueue<>(CAPACITY) : new LinkedBlockingQueue<>(), shape);
+            case "transfer":
+                if (shape != Shape.FIXED) {
+                    throw new NotOffered();
+                }
+                return fixed(c, new LinkedTransferQueue<>(), shape);
             case "array":
                 if (!bounded) {
                     throw new NotOffered();
@@ -112,12 +123,12 @@ final class Versus {
                 if (shape != Shape.ELASTIC) {
                     throw new NotOffered();
                 }
-                return Executors.newCachedThreadPool();
+                return Executors.newCachedThreadPool(Hand::new);
             case "forkjoin":
                 if (shape != Shape.FIXED) {
                     throw new NotOffered();
                 }
-                return new ForkJoinPool(c.workers);
+                return new ForkJoinPool(c.workers, ForkHand::new, null, false);
             default:
                 throw new NotOffered();
         }
@@ -137,7 +148,7 @@ final class Versus {
             case REJECTING -> (task, pool) -> REFUSED.setPlain(REFUSED.getPlain() + 1);
             default -> new ThreadPoolExecutor.AbortPolicy();
         };
-        return new ThreadPoolExecutor(c.workers, c.workers, 0, TimeUnit.SECONDS, queue, handler);
+        return new ThreadPoolExecutor(c.workers, c.workers, 0, TimeUnit.SECONDS, queue, Hand::new, handler);
     }
 
     /** Starts all threads. */
@@ -157,20 +168,79 @@ final class Versus {
         }
     }
 
-    // Counting: one counter per thread, on its own cache lines.
+    // Counting: one counter per thread of a pool, on its own cache lines, and plain writes.
 
-    static final int SLOTS = 256;
+    /** More than the threads that live at a time, and one for those that have none of their own. */
+    static final int SLOTS = 1024;
     static final int STRIDE = 16;
     static final AtomicLongArray TALLY = new AtomicLongArray((SLOTS + 1) * STRIDE);
+    static final AtomicInteger USED = new AtomicInteger(1);
+    /** Places of threads that have ended. What they counted stays. */
+    static final Queue<Integer> FREE = new ConcurrentLinkedQueue<>();
+
+    static int takePlace() {
+        Integer free = FREE.poll();
+        return free != null ? free : (1 + USED.getAndIncrement()) * STRIDE;
+    }
+
+    /** A thread that has a place in the tally which no other one writes to while it lives. */
+    interface Counting {
+        int place();
+    }
+
+    static final class Hand extends Thread implements Counting {
+        private int place;
+
+        Hand(Runnable body) {
+            super(body);
+        }
+
+        @Override
+        public void run() {
+            place = takePlace();
+            super.run();
+            FREE.add(place);
+        }
+
+        @Override
+        public int place() {
+            return place;
+        }
+    }
+
+    static final class ForkHand extends ForkJoinWorkerThread implements Counting {
+        private int place;
+
+        ForkHand(ForkJoinPool pool) {
+            super(pool);
+        }
+
+        @Override
+        public void run() {
+            place = takePlace();
+            super.run();
+            FREE.add(place);
+        }
+
+        @Override
+        public int place() {
+            return place;
+        }
+    }
 
     static void count() {
-        int slot = (int) (Thread.currentThread().getId() % SLOTS) + 1;
-        TALLY.getAndAdd(slot * STRIDE, 1);
+        if (Thread.currentThread() instanceof Counting mine) {
+            int place = mine.place();
+            TALLY.setRelease(place, TALLY.getPlain(place) + 1);
+        } else {
+            // Those who call, and run tasks themselves.
+            TALLY.getAndAdd(STRIDE, 1);
+        }
     }
 
     static long total() {
         long sum = 0;
-        for (int slot = 1; slot <= SLOTS; slot++) {
+        for (int slot = 1; slot <= USED.get(); slot++) {
             sum += TALLY.get(slot * STRIDE);
         }
         return sum;
@@ -179,10 +249,15 @@ final class Versus {
     static void await(long before, long tasks) {
         long begin = System.nanoTime();
         while (total() - before < tasks) {
-            if (System.nanoTime() - begin > TimeUnit.SECONDS.toNanos(60)) {
+            long waited = System.nanoTime() - begin;
+            if (waited > TimeUnit.SECONDS.toNanos(20)) {
                 check(before, tasks);
             }
-            LockSupport.parkNanos(20_000);
+            if (waited < 100_000) {
+                Thread.yield();
+            } else {
+                LockSupport.parkNanos(20_000);
+            }
         }
     }
 
@@ -237,13 +312,18 @@ final class Versus {
 
     static double[] fire(Case c, ExecutorService pool) throws Exception {
         started(pool, c.workers);
+        // A few tasks are done again and again, for a time that can be measured.
+        long times = Math.max(1, 20_000 / c.size);
         long before = total();
-        long begin = c.producers == 1 ? produce(c, pool, 0) : produceTogether(c, pool);
-        await(before, c.size);
-        long elapsed = System.nanoTime() - begin;
+        long elapsed = 0;
+        for (long time = 1; time <= times; time++) {
+            long begin = c.producers == 1 ? produce(c, pool, 0) : produceTogether(c, pool);
+            await(before, time * c.size);
+            elapsed += System.nanoTime() - begin;
+        }
         close(pool);
-        check(before, c.size);
-        return new double[] {(double) elapsed / c.size};
+        check(before, times * c.size);
+        return new double[] {(double) elapsed / (times * c.size)};
     }
 
     static long produce(Case c, ExecutorService pool, int producer) {
@@ -255,27 +335,18 @@ final class Versus {
     }
 
     static long produceTogether(Case c, ExecutorService pool) throws Exception {
-        CyclicBarrier start = new CyclicBarrier(c.producers + 1);
+        CyclicBarrier start = new CyclicBarrier(c.producers);
+        // The first to begin: this thread might be told late.
+        AtomicLong begin = new AtomicLong(Long.MAX_VALUE);
         List<Thread> threads = new ArrayList<>();
         for (int producer = 0; producer < c.producers; producer++) {
             int mine = producer;
-            Thread thread = new Thread(() -> {
-                try {
-                    start.await();
-                } catch (Exception e) {
-                    throw new IllegalStateException(e);
-                }
-                produce(c, pool, mine);
-            });
-            thread.start();
-            threads.add(thread);
+            threads.add(actor(start, () -> begin.accumulateAndGet(produce(c, pool, mine), Math::min)));
         }
-        start.await();
-        long begin = System.nanoTime();
         for (Thread thread : threads) {
             thread.join();
         }
-        return begin;
+        return begin.get();
     }
 
     static double[] roundTrip(Case c) throws Exception {
@@ -458,7 +529,7 @@ final class Versus {
         Thread.sleep(c.size);
         long used = cpuTime(threads) - begin;
         close(pool);
-        return new double[] {used / 1000.0 * 2000.0 / c.size};
+        return new double[] {used / 1000.0};
     }
 
     static Set<Long> ids() {
@@ -474,42 +545,71 @@ final class Versus {
     }
 
     static double[] queues(Case c) throws Exception {
-        if (!c.kind.equals("queue")) {
-            throw new NotOffered();
+        if (c.kind.equals("transfer-queue")) {
+            LinkedTransferQueue<Long> queue = new LinkedTransferQueue<>();
+            return switch (c.variant) {
+                case "bounded" -> throw new NotOffered();
+                case "unbounded" -> queue(c, queue::put, queue::take);
+                default -> queue(c, queue::transfer, queue::take);
+            };
         }
         BlockingQueue<Long> queue = switch (c.variant) {
             case "bounded" -> new ArrayBlockingQueue<>(CAPACITY);
             case "unbounded" -> new LinkedBlockingQueue<>();
             default -> new SynchronousQueue<>();
         };
-        CyclicBarrier start = new CyclicBarrier(2 * c.producers + 1);
+        return queue(c, queue::put, queue::take);
+    }
+
+    interface Put {
+        void put(Long item) throws InterruptedException;
+    }
+
+    interface Take {
+        Long take() throws InterruptedException;
+    }
+
+    static double[] queue(Case c, Put put, Take take) throws Exception {
+        CyclicBarrier start = new CyclicBarrier(2 * c.producers);
+        long each = c.size / c.producers;
         AtomicLong sum = new AtomicLong();
+        // Each tells when it began and when it was done: who starts and joins them might notice late.
+        AtomicLong begin = new AtomicLong(Long.MAX_VALUE);
+        AtomicLong end = new AtomicLong(Long.MIN_VALUE);
         List<Thread> threads = new ArrayList<>();
         for (int i = 0; i < c.producers; i++) {
             threads.add(actor(start, () -> {
-                for (long n = 1; n <= c.size / c.producers; n++) {
-                    queue.put(n);
-                }
+                begin.accumulateAndGet(System.nanoTime(), Math::min);
+                putAll(put, each);
+                end.accumulateAndGet(System.nanoTime(), Math::max);
             }));
             threads.add(actor(start, () -> {
-                long mine = 0;
-                for (long n = 0; n < c.size / c.producers; n++) {
-                    mine += queue.take();
-                }
-                sum.addAndGet(mine);
+                begin.accumulateAndGet(System.nanoTime(), Math::min);
+                sum.addAndGet(takeAll(take, each));
+                end.accumulateAndGet(System.nanoTime(), Math::max);
             }));
         }
-        start.await();
-        long begin = System.nanoTime();
         for (Thread thread : threads) {
             thread.join();
         }
-        long elapsed = System.nanoTime() - begin;
-        long each = c.size / c.producers;
         if (sum.get() != c.producers * (each * (each + 1) / 2)) {
             throw new Wrong("items were lost or came twice");
         }
-        return new double[] {(double) elapsed / c.size};
+        return new double[] {(double) (end.get() - begin.get()) / c.size};
+    }
+
+    static void putAll(Put put, long items) throws InterruptedException {
+        for (long n = 1; n <= items; n++) {
+            put.put(n);
+        }
+    }
+
+    static long takeAll(Take take, long items) throws InterruptedException {
+        long sum = 0;
+        for (long n = 0; n < items; n++) {
+            sum += take.take();
+        }
+        return sum;
     }
 
     interface Act {
@@ -529,11 +629,90 @@ final class Versus {
         return thread;
     }
 
+    // Bounded-elastic: Reactor's scheduler is so many pools of one thread, and a lane stays with one of them.
+
+    static double[] boundedElastic(Case c) throws Exception {
+        ExecutorService[] pools;
+        if (c.kind.equals("pinned")) {
+            pools = new ExecutorService[c.workers];
+            Arrays.setAll(pools, i -> new ScheduledThreadPoolExecutor(1, Hand::new));
+        } else if (c.variant.equals("waves")) {
+            pools = new ExecutorService[] {pool(c, Shape.ELASTIC)};
+        } else {
+            throw new NotOffered();
+        }
+        long elapsed = 0;
+        for (long i = -1; i < c.size; i++) {
+            long once = c.variant.equals("waves") ? sleepers(pools) : lanes(c, pools);
+            elapsed += i < 0 ? 0 : once;
+        }
+        for (ExecutorService pool : pools) {
+            close(pool);
+        }
+        return new double[] {elapsed / 1000.0 / c.size};
+    }
+
+    static long sleepers(ExecutorService[] pools) {
+        long before = total();
+        long begin = System.nanoTime();
+        for (int i = 0; i < WAVE; i++) {
+            pools[i % pools.length].execute(() -> {
+                LockSupport.parkNanos(1_000_000);
+                count();
+            });
+        }
+        await(before, WAVE);
+        return System.nanoTime() - begin;
+    }
+
+    static final int OTHERS = 15;
+    static final int TASKS = 50;
+
+    static long lanes(Case c, ExecutorService[] pools) {
+        long before = total();
+        long begin = System.nanoTime();
+        // It is not counted, so that it is not waited for.
+        pools[0].execute(() -> LockSupport.parkNanos(20_000_000));
+        for (int number = 0; number < TASKS; number++) {
+            for (int lane = 1; lane <= OTHERS; lane++) {
+                pools[lane % pools.length].execute(task(c.spins, number));
+            }
+        }
+        await(before, OTHERS * TASKS);
+        long elapsed = System.nanoTime() - begin;
+        // The next time begins with all threads free.
+        long rest = total();
+        pools[0].execute(Versus::count);
+        await(rest, 1);
+        return elapsed;
+    }
+
+    /** What it costs to execute when many wait already. */
+    static double[] backlog(Case c) throws Exception {
+        int more = 10_000;
+        ExecutorService pool = started(pool(c, Shape.FIXED), c.workers);
+        CountDownLatch gate = hold(c, pool);
+        long before = total();
+        for (long i = 0; i < c.size; i++) {
+            pool.execute(task(0, i));
+        }
+        long begin = System.nanoTime();
+        for (long i = 0; i < more; i++) {
+            pool.execute(task(0, i));
+        }
+        long elapsed = System.nanoTime() - begin;
+        gate.countDown();
+        await(before, c.size + more);
+        close(pool);
+        check(before, c.size + more);
+        return new double[] {(double) elapsed / more};
+    }
+
     static ScheduledThreadPoolExecutor scheduled(Case c) {
         if (!c.kind.equals("scheduled")) {
             throw new NotOffered();
         }
-        ScheduledThreadPoolExecutor pool = new ScheduledThreadPoolExecutor(c.workers);
+        ScheduledThreadPoolExecutor pool = new ScheduledThreadPoolExecutor(c.workers, Hand::new);
         pool.setRemoveOnCancelPolicy(true);
         return pool;
     }
@@ -541,9 +720,26 @@ final class Versus {
     static double[] timers(Case c) throws Exception {
         ScheduledThreadPoolExecutor pool = scheduled(c);
         SplittableRandom random = new SplittableRandom(1);
-        long[] delays = random.longs(c.size, 60_000_000_000L, 120_000_000_000L).toArray();
-        Future<?>[] keys = new Future<?>[delays.length];
         long before = total();
+        // The threads start with the first timers.
+        inAndOut(pool, 2 * c.workers, random);
+        // A few are done again and again, for a time that can be measured.
+        long times = Math.max(1, 10_000 / c.size);
+        double[] nanos = new double[2];
+        for (long time = 0; time < times; time++) {
+            long[] once = inAndOut(pool, c.size, random);
+            nanos[0] += once[0];
+            nanos[1] += once[1];
+        }
+        close(pool);
+        check(before, 0);
+        return new double[] {nanos[0] / (times * c.size), nanos[1] / (times * c.size)};
+    }
+
+    /** How long it takes to insert and to cancel so many. */
+    static long[] inAndOut(ScheduledThreadPoolExecutor pool, long size, SplittableRandom random) {
+        long[] delays = random.longs(size, 60_000_000_000L, 120_000_000_000L).toArray();
+        Future<?>[] keys = new Future<?>[delays.length];
         long begin = System.nanoTime();
         for (int i = 0; i < delays.length; i++) {
             keys[i] = pool.schedule(Versus::count, delays[i], TimeUnit.NANOSECONDS);
@@ -559,17 +755,14 @@ final class Versus {
         for (Future<?> key : keys) {
             key.cancel(false);
         }
-        long cancelled = System.nanoTime() - begin;
-        close(pool);
-        check(before, 0);
-        return new double[] {(double) inserted / c.size, (double) cancelled / c.size};
+        return new long[] {inserted, System.nanoTime() - begin};
     }
 
     static double[] lateness(Case c) throws Exception {
         Set<Long> others = ids();
         ScheduledThreadPoolExecutor pool = scheduled(c);
         long[] late = new long[(int) c.size];
-        long first = System.nanoTime() + 100_000_000 + 2_000 * c.size;
+        long first = System.nanoTime() + 250_000_000 + 2_000 * c.size;
         long before = total();
         for (int i = 0; i < late.length; i++) {
             int mine = i;
@@ -583,6 +776,8 @@ final class Versus {
         Set<Long> threads = ids();
         threads.removeAll(others);
         long begin = cpuTime(threads);
+        // It looks for the end only when that is near, not to disturb what is measured.
+        TimeUnit.NANOSECONDS.sleep(first + 5_000L * c.size - System.nanoTime());
         await(before, c.size);
         double used = cpuTime(threads) - begin;
         close(pool);

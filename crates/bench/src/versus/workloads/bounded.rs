@@ -7,11 +7,12 @@ pub(crate) static BOUNDED: Workload = Workload {
     key: "bounded",
     title: "3. Bounded queue of 1024",
     about: "Time per task with one producer that waits while the queue is full, or runs the task itself.",
-    metrics: &[Metric { name: "", unit: "ns" }],
+    metrics: &[Metric::new("", "ns")],
     axis: None,
     cases: |plan: &Plan| {
-        let size = plan.size(200_000, 50_000);
-        ["block", "caller-runs"].into_iter().flat_map(|variant| plan.grid("bounded", variant, size)).collect()
+        let size = plan.size(400_000, 50_000);
+        let variants = ["block", "caller-runs"].into_iter();
+        variants.flat_map(|variant| plan.fair_grid("bounded", variant, size)).collect()
     },
 };
 

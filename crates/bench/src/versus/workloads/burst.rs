@@ -12,7 +12,7 @@ pub(crate) static BURSTS: Workload = Workload {
     key: "burst",
     title: "5. Bursts of 1000 submits, then all joins",
     about: "Time per task, from the first submit until the last join.",
-    metrics: &[Metric { name: "", unit: "ns" }],
+    metrics: &[Metric::new("", "ns")],
     axis: None,
     cases: |plan: &Plan| plan.grid("burst", "", plan.size(100 * BURST, 30 * BURST)),
 };

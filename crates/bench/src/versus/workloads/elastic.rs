@@ -14,7 +14,7 @@ pub(crate) static ELASTIC: Workload = Workload {
     title: "7. Elastic pool, waves of 64 tasks that sleep a millisecond",
     about: "Time per wave, from the first submit until the last join, once the threads are there. A millisecond \
             is the least.",
-    metrics: &[Metric { name: "", unit: "µs" }],
+    metrics: &[Metric::new("", "µs")],
     axis: None,
     cases: |plan: &Plan| {
         let size = plan.size(30, 10);

@@ -6,7 +6,7 @@ use super::{Body, Case, Metric, Workload};
 pub(crate) const CONTESTANTS: [&str; 6] =
     ["millpond", "crossbeam pool", "rayon", "JDK linked", "JDK scheduled", "tokio-util DelayQueue"];
 
-const NS: &[Metric] = &[Metric { name: "", unit: "ns" }];
+const NS: &[Metric] = &[Metric::new("", "ns")];
 
 fn case(key: &'static str, workers: usize, producers: usize, size: u64) -> Case {
     Case { key, variant: "", workers, producers, body: Body::Nothing, size }
@@ -20,8 +20,8 @@ fn powers(quick: bool, from: u32, to: u32) -> impl Iterator<Item = u64> {
 static TASKS: Workload = Workload {
     key: "growth-tasks",
     title: "Number of tasks",
-    about: "Time per task, one producer and two workers, for so many tasks. A thousand tasks take no longer than \
-            waking the threads and noticing the end, so that point shows these.",
+    about: "Time per task, one producer and two workers, for so many tasks at a time. With a thousand, waking the \
+            threads and noticing the end takes part of the time.",
     metrics: NS,
     axis: Some(|case| case.size),
     cases: |plan| powers(plan.quick, 3, 7).map(|size| case("one-producer", 2, 1, size)).collect(),
@@ -63,9 +63,9 @@ static QUEUED: Workload = Workload {
 static TIMERS: Workload = Workload {
     key: "growth-timers",
     title: "Number of timers",
-    about: "Time per timer to insert so many and to cancel them. The first ones pay for starting the threads. A heap \
+    about: "Time per timer to insert so many and to cancel them. A heap \
             takes longer with the logarithm of its size, and with what no longer fits into the caches.",
-    metrics: &[Metric { name: "insert", unit: "ns" }, Metric { name: "cancel", unit: "ns" }],
+    metrics: &[Metric::new("insert", "ns"), Metric::new("cancel", "ns")],
     axis: Some(|case| case.size),
     cases: |plan| powers(plan.quick, 1, 6).map(|size| case("timers", 2, 1, size)).collect(),
 };

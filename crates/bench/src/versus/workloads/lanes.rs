@@ -12,9 +12,9 @@ pub(crate) static LANES: Workload = Workload {
     title: "13. Bounded-elastic",
     about: "*waves*: time per wave of 64 tasks that sleep a millisecond, with as many threads. *lanes*: four threads \
             and 16 lanes; the first lane sleeps 20 ms, the others have 50 tasks of a microsecond each: time until \
-            these are done. Lanes that are pinned to a thread wait for the long task, as Reactor's do; tokio has \
-            no lanes, they are made by hand.",
-    metrics: &[Metric { name: "", unit: "µs" }],
+            these are done. Pinned lanes stay with a thread, as Reactor's do, and wait for the long task; tokio \
+            has no lanes, they are made by hand.",
+    metrics: &[Metric::new("", "µs")],
     axis: None,
     cases: |plan: &Plan| {
         let case = |variant, workers, body, size| Case {

@@ -2,7 +2,7 @@
 //!
 //! A figure is always a cost, so that less is better.
 
-pub(crate) mod backlog;
+mod backlog;
 mod bounded;
 mod burst;
 mod elastic;
@@ -10,7 +10,7 @@ mod fire;
 pub(crate) mod growth;
 mod idle;
 mod lanes;
-pub(crate) mod memory;
+mod memory;
 mod nested;
 mod queues;
 mod rejection;
@@ -43,12 +43,36 @@ impl Workload {
     pub(crate) fn heading(&self, case: &Case) -> String {
         self.axis.map_or_else(|| case.label(), |axis| axis(case).to_string())
     }
+
+    /// At least so many rounds, if `usual` is how many the others have.
+    pub(crate) fn rounds(&self, usual: usize) -> usize {
+        // They take long, and have nothing that could be disturbed much.
+        let few = self.key == idle::IDLE.key || self.key == memory::MEMORY.key;
+        if few { usual.min(3) } else { usual }
+    }
+
+    /// Whether each measurement needs a process that has done nothing before.
+    pub(crate) fn wants_new_process(&self) -> bool {
+        self.key == memory::MEMORY.key
+    }
 }
 
 pub(crate) struct Metric {
     /// Empty if there is only one.
     pub(crate) name: &'static str,
     pub(crate) unit: &'static str,
+    /// Figures below that count as equal to it in comparisons.
+    pub(crate) grain: f64,
+}
+
+impl Metric {
+    const fn new(name: &'static str, unit: &'static str) -> Metric {
+        Metric { name, unit, grain: 0.0 }
+    }
+
+    const fn above(grain: f64, name: &'static str, unit: &'static str) -> Metric {
+        Metric { name, unit, grain }
+    }
 }
 
 /// How much is to be done.
@@ -68,6 +92,13 @@ impl Plan {
         let bodies = [Body::Nothing, Body::Microsecond];
         let case = |workers, body| Case { key, variant, workers, producers: 1, body, size };
         self.workers.iter().flat_map(|workers| bodies.map(|body| case(*workers, body))).collect()
+    }
+
+    /// The same with a quarter of the tasks where the body takes longer than the pool.
+    fn fair_grid(&self, key: &'static str, variant: &'static str, size: u64) -> Vec<Case> {
+        let mut cases = self.grid(key, variant, size);
+        cases.iter_mut().filter(|case| case.body != Body::Nothing).for_each(|case| case.size /= 4);
+        cases
     }
 
     /// A case for each number of workers, with bodies of nothing.
@@ -91,6 +122,25 @@ pub(crate) struct Case {
 }
 
 impl Case {
+    /// As another process reads it.
+    pub(crate) fn line(&self) -> String {
+        let Case { key, variant, workers, producers, body, size } = self;
+        let micros = u32::from(*body == Body::Microsecond);
+        format!("{key}\t{variant}\t{workers}\t{producers}\t{micros}\t{size}")
+    }
+
+    /// Reads such a line.
+    pub(crate) fn parse(line: &str) -> Option<Case> {
+        let mut fields = line.split('\t');
+        // A few words, kept until the process ends.
+        let mut word = || Some(&*fields.next()?.to_owned().leak());
+        let (key, variant) = (word()?, word()?);
+        let mut number = || fields.next()?.parse::<u64>().ok();
+        let (workers, producers) = (number()? as usize, number()? as usize);
+        let body = if number()? == 0 { Body::Nothing } else { Body::Microsecond };
+        Some(Case { key, variant, workers, producers, body, size: number()? })
+    }
+
     /// The heading of its column.
     pub(crate) fn label(&self) -> String {
         if self.key == queues::QUEUES.key {
@@ -109,15 +159,22 @@ pub(crate) enum Body {
     Microsecond,
 }
 
+/// Steps of [`spin`] that take a microsecond.
+static MICROSECOND: OnceLock<u64> = OnceLock::new();
+
 impl Body {
     /// How many steps of [`spin`] that is on this machine.
     pub(crate) fn spins(self) -> u64 {
-        static MICROSECOND: OnceLock<u64> = OnceLock::new();
         match self {
             Body::Nothing => 0,
             Body::Microsecond => *MICROSECOND.get_or_init(calibrate),
         }
     }
+}
+
+/// Tells how many steps a microsecond takes, before anybody has found out.
+pub(crate) fn calibrated(steps: u64) {
+    MICROSECOND.get_or_init(|| steps);
 }
 
 /// Steps per microsecond: the fastest of many tries, because the others were disturbed.
@@ -186,7 +243,7 @@ pub(crate) fn all() -> [&'static Workload; 15] {
 
 /// Reads what another process tells: "ok" and the figures, "none", or "wrong" and what went wrong.
 pub(crate) fn answer(line: &str) -> Outcome {
-    let wrong = || Failure::Wrong(if line.is_empty() { "the process has ended" } else { line }.to_owned());
+    let wrong = || Failure::Wrong(line.trim_start_matches("wrong ").to_owned());
     match line.split_once(' ').unwrap_or((line, "")) {
         ("none", _) => Err(Failure::NotOffered),
         ("ok", figures) => figures.split(' ').map(|figure| figure.parse().map_err(|_| wrong())).collect(),

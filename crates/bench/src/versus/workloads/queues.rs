@@ -11,10 +11,10 @@ pub(crate) static QUEUES: Workload = Workload {
     key: "queues",
     title: "10. Queues alone",
     about: "Time per item, for so many threads that put and so many that take. The bound is 1024.",
-    metrics: &[Metric { name: "", unit: "ns" }],
+    metrics: &[Metric::new("", "ns")],
     axis: None,
     cases: |plan: &Plan| {
-        let (size, slow) = (plan.size(400_000, 80_000), plan.size(10_000, 2_000));
+        let (size, slow) = (plan.size(1_000_000, 100_000), plan.size(20_000, 2_000));
         let lines = [("bounded", size), ("unbounded", size), ("rendezvous", slow)];
         let case = |(variant, size), each| {
             let body = Body::Nothing;
@@ -32,28 +32,34 @@ pub(super) fn run<Q: Queue>(case: &Case) -> Outcome {
     };
     let (senders, receivers) = Q::ends(line, case.producers).ok_or(Failure::NotOffered)?;
     let each = case.size / case.producers as u64;
-    let start = Barrier::new(2 * case.producers + 1);
-    let (elapsed, sum) = thread::scope(|scope| {
-        for sender in senders {
-            let start = &start;
-            scope.spawn(move || {
-                start.wait();
-                (1..=each).for_each(|item| Q::put(&sender, item));
-            });
-        }
-        let take = |receiver| {
-            let start = &start;
-            scope.spawn(move || {
-                start.wait();
-                (0..each).map(|_| Q::take(&receiver)).sum::<u64>()
-            })
-        };
-        let takers: Vec<_> = receivers.into_iter().map(take).collect();
+    let start = Barrier::new(2 * case.producers);
+    // Each tells when it began and when it was done: who starts and joins them might notice late.
+    let act = |work: &dyn Fn() -> u64| {
         start.wait();
         let begin = Instant::now();
-        let sum = takers.into_iter().map(|taker| taker.join().expect("nobody panics")).sum::<u64>();
-        (begin.elapsed(), sum)
+        let sum = work();
+        (begin, Instant::now(), sum)
+    };
+    let ends: Vec<(Instant, Instant, u64)> = thread::scope(|scope| {
+        let act = &act;
+        let put = |sender: Q::Sender| {
+            let work = move || {
+                (1..=each).for_each(|item| Q::put(&sender, item));
+                0
+            };
+            scope.spawn(move || act(&work))
+        };
+        let take = |receiver: Q::Receiver| {
+            let work = move || (0..each).map(|_| Q::take(&receiver)).sum();
+            scope.spawn(move || act(&work))
+        };
+        let mut all: Vec<_> = senders.into_iter().map(put).collect();
+        all.extend(receivers.into_iter().map(take));
+        all.into_iter().map(|one| one.join().expect("nobody panics")).collect()
     });
+    let begin = ends.iter().map(|one| one.0).min().expect("there are threads");
+    let end = ends.iter().map(|one| one.1).max().expect("there are threads");
+    let (elapsed, sum) = (end - begin, ends.iter().map(|one| one.2).sum::<u64>());
     if sum != case.producers as u64 * (each * (each + 1) / 2) {
         return Err(Failure::Wrong("items were lost or came twice".into()));
     }

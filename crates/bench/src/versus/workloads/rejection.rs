@@ -14,7 +14,7 @@ pub(crate) static REJECTION: Workload = Workload {
     title: "12a. Rejection by a full pool",
     about: "Time per task that is refused, with all workers busy and 1024 tasks queued. The JDK's pools have a \
             handler that counts, because making an exception would be all that is measured.",
-    metrics: &[Metric { name: "", unit: "ns" }],
+    metrics: &[Metric::new("", "ns")],
     axis: None,
     cases: |plan: &Plan| plan.line("rejection", "", plan.size(1_000_000, 200_000)),
 };

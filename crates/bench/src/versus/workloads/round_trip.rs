@@ -10,7 +10,7 @@ pub(crate) static ROUND_TRIP: Workload = Workload {
     key: "round-trip",
     title: "4. Round trip on an idle pool",
     about: "Time from submit until join returns, one task at a time.",
-    metrics: &[Metric { name: "p50", unit: "µs" }, Metric { name: "p99", unit: "µs" }],
+    metrics: &[Metric::new("p50", "µs"), Metric::new("p99", "µs")],
     axis: None,
     cases: |plan: &Plan| plan.grid("round-trip", "", plan.size(4_000, 1_000)),
 };

@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
+use std::thread;
 use std::time::{Duration, Instant};
 
 use super::{Body, Case, Failure, Metric, Outcome, Plan, Workload, nanos_each, percentile};
@@ -15,9 +16,12 @@ pub(crate) static HOLD: Workload = Workload {
     about: "Time per timer for a million, a hundred thousand in a quick run, due at random within a minute and \
             cancelled in another order. scheduled-thread-pool only marks what is cancelled, tokio wakes its task; \
             the others take it out.",
-    metrics: &[Metric { name: "insert", unit: "ns" }, Metric { name: "cancel", unit: "ns" }],
+    metrics: &[Metric::new("insert", "ns"), Metric::new("cancel", "ns")],
     axis: None,
-    cases: |plan: &Plan| case("timers", plan.size(1_000_000, 100_000)),
+    cases: |plan: &Plan| {
+        let size = plan.size(1_000_000, 100_000);
+        vec![Case { key: "timers", variant: "", workers: 2, producers: 1, body: Body::Nothing, size }]
+    },
 };
 
 pub(crate) static FIRE: Workload = Workload {
@@ -25,18 +29,10 @@ pub(crate) static FIRE: Workload = Workload {
     title: "11b. Timers: lateness at 200,000 per second",
     about: "How long after its time a task begins, and processor time of the threads per task; for a second, or a \
             tenth of it in a quick run.",
-    metrics: &[
-        Metric { name: "p50", unit: "µs" },
-        Metric { name: "p99", unit: "µs" },
-        Metric { name: "CPU", unit: "µs" },
-    ],
+    metrics: &[Metric::new("p50", "µs"), Metric::new("p99", "µs"), Metric::new("CPU", "µs")],
     axis: None,
-    cases: |plan: &Plan| case("lateness", plan.size(200_000, 20_000)),
+    cases: |plan: &Plan| plan.line("lateness", "", plan.size(200_000, 20_000)),
 };
-
-fn case(key: &'static str, size: u64) -> Vec<Case> {
-    vec![Case { key, variant: "", workers: 2, producers: 1, body: Body::Nothing, size }]
-}
 
 /// A linear congruential generator: the same work for all.
 struct Random(u64);
@@ -51,11 +47,30 @@ impl Random {
 pub(super) fn hold<T: Timers>(case: &Case) -> Outcome {
     let timers = T::new(case.workers);
     let mut random = Random(1);
+    let count = Count::begin();
+    // The threads start with the first timers.
+    in_and_out(&timers, 2 * case.workers as u64, &mut random);
+    // A few are done again and again, for a time that can be measured.
+    let times = (ENOUGH / case.size).max(1);
+    let (mut inserted, mut cancelled) = (Duration::ZERO, Duration::ZERO);
+    for _ in 0..times {
+        let (inserting, cancelling) = in_and_out(&timers, case.size, &mut random);
+        inserted += inserting;
+        cancelled += cancelling;
+    }
+    timers.close();
+    count.check(0)?;
+    Ok(vec![nanos_each(inserted, times * case.size), nanos_each(cancelled, times * case.size)])
+}
+
+const ENOUGH: u64 = 10_000;
+
+/// How long it takes to insert and to cancel so many.
+fn in_and_out<T: Timers>(timers: &T, size: u64, random: &mut Random) -> (Duration, Duration) {
     // None falls due before it is cancelled.
     let mut delay = || Duration::from_secs(60) + Duration::from_nanos(random.below(60_000_000_000));
-    let delays: Vec<Duration> = (0..case.size).map(|_| delay()).collect();
+    let delays: Vec<Duration> = (0..size).map(|_| delay()).collect();
     let mut keys = Vec::with_capacity(delays.len());
-    let count = Count::begin();
     let begin = Instant::now();
     keys.extend(delays.into_iter().map(|delay| timers.schedule(delay, tally::count)));
     let inserted = begin.elapsed();
@@ -64,10 +79,7 @@ pub(super) fn hold<T: Timers>(case: &Case) -> Outcome {
     }
     let begin = Instant::now();
     keys.into_iter().for_each(|key| timers.cancel(key));
-    let cancelled = begin.elapsed();
-    timers.close();
-    count.check(0)?;
-    Ok(vec![nanos_each(inserted, case.size), nanos_each(cancelled, case.size)])
+    (inserted, begin.elapsed())
 }
 
 pub(super) fn fire<T: Timers>(case: &Case) -> Outcome {
@@ -75,7 +87,7 @@ pub(super) fn fire<T: Timers>(case: &Case) -> Outcome {
     let timers = T::new(case.workers);
     let late: Arc<Vec<AtomicU64>> = Arc::new((0..case.size).map(|_| AtomicU64::new(0)).collect());
     // All are in before the first is due.
-    let first = Instant::now() + Duration::from_millis(100) + Duration::from_micros(2 * case.size);
+    let first = Instant::now() + Duration::from_millis(250) + Duration::from_micros(2 * case.size);
     let count = Count::begin();
     for index in 0..case.size {
         let due = first + Duration::from_micros(5 * index);
@@ -90,6 +102,9 @@ pub(super) fn fire<T: Timers>(case: &Case) -> Outcome {
     let in_time = Instant::now() < first;
     let threads: Vec<_> = machine::threads().into_iter().filter(|id| !before.contains(id)).collect();
     let begin = machine::cpu_time(&threads);
+    // It looks for the end only when that is near, not to disturb what is measured.
+    let last = first + Duration::from_micros(5 * case.size);
+    thread::sleep(last.saturating_duration_since(Instant::now()));
     count.wait_for(case.size)?;
     let used = begin.zip(machine::cpu_time(&threads)).map_or(f64::NAN, |(begin, end)| (end - begin) as f64);
     timers.close();

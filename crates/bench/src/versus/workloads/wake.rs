@@ -14,7 +14,7 @@ pub(crate) static WAKE: Workload = Workload {
     key: "wake-up",
     title: "6. Wake-up from a fully parked pool",
     about: "Time from execute until the task begins, after a millisecond without work.",
-    metrics: &[Metric { name: "p50", unit: "µs" }, Metric { name: "p99", unit: "µs" }],
+    metrics: &[Metric::new("p50", "µs"), Metric::new("p99", "µs")],
     axis: None,
     cases: |plan: &Plan| plan.line("wake-up", "", plan.size(150, 50)),
 };

@@ -1,0 +1,118 @@
+//! Who takes part, as seen from the process that measures: names, and the processes that do the work.
+
+use std::cell::RefCell;
+use std::process::Command;
+use std::rc::Rc;
+
+use super::jdk::{self, Classes, Kind};
+use super::process::Process;
+use super::{Home, Promise};
+use crate::workloads::{self, Body, Case, Failure, Outcome};
+
+pub(crate) struct Field {
+    /// We first.
+    pub(crate) contestants: Vec<Contestant>,
+    /// Which JDK, or why there is none.
+    pub(crate) jdk: Result<String, String>,
+}
+
+impl Field {
+    pub(crate) fn new(quick: bool) -> Field {
+        let mut contestants: Vec<Contestant> = Vec::new();
+        for super::Entry { name, promise, .. } in super::entries() {
+            // A name has several entries if it has pools and queues, or timers.
+            if !contestants.iter().any(|one| one.name == name) {
+                let home = if name.starts_with(super::US) { Home::Us } else { Home::Rust };
+                contestants.push(Contestant::new(name, home, promise, How::Rust));
+            }
+        }
+        let jdk = jdk::version().and_then(|version| Ok((version, Rc::new(Classes::compile(quick)?))));
+        let jdk = jdk.map(|(version, classes)| {
+            let one = |kind: &'static Kind| {
+                let how = How::Jdk(kind, Rc::clone(&classes));
+                Contestant::new(kind.name, Home::Jdk, kind.promise, how)
+            };
+            contestants.extend(jdk::KINDS.iter().map(one));
+            version
+        });
+        Field { contestants, jdk }
+    }
+}
+
+/// One row of a table.
+pub(crate) struct Contestant {
+    pub(crate) name: &'static str,
+    pub(crate) home: Home,
+    pub(crate) promise: Promise,
+    how: How,
+    state: RefCell<State>,
+}
+
+enum How {
+    /// This program, once more.
+    Rust,
+    Jdk(&'static Kind, Rc<Classes>),
+}
+
+enum State {
+    Resting,
+    Working(Process),
+    /// It hung or broke down, and is not asked again before it has rested.
+    Out(String),
+}
+
+impl Contestant {
+    fn new(name: &'static str, home: Home, promise: Promise, how: How) -> Contestant {
+        Contestant { name, home, promise, how, state: RefCell::new(State::Resting) }
+    }
+
+    /// Its process, while it has one.
+    pub(crate) fn process(&self) -> Option<u32> {
+        if let State::Working(process) = &*self.state.borrow() { Some(process.id()) } else { None }
+    }
+
+    /// Does the work of a case once.
+    pub(crate) fn run(&self, case: &Case) -> Outcome {
+        let name = match &self.how {
+            How::Jdk(kind, _) if !kind.keys.contains(&case.key) => return Err(Failure::NotOffered),
+            How::Jdk(kind, _) => kind.kind,
+            How::Rust => self.name,
+        };
+        self.ask(&format!("{name}\t{}", case.line()))
+            .map_err(Failure::Wrong)
+            .and_then(|line| workloads::answer(&line))
+    }
+
+    /// Ends its process; the next case has a new one.
+    pub(crate) fn rest(&self) {
+        *self.state.borrow_mut() = State::Resting;
+    }
+
+    fn ask(&self, line: &str) -> Result<String, String> {
+        let state = &mut *self.state.borrow_mut();
+        if let State::Resting = state {
+            *state = Process::start(&mut self.command()?).map_or_else(State::Out, State::Working);
+        }
+        let answer = match state {
+            State::Working(process) => process.ask(line),
+            State::Out(why) => return Err(why.clone()),
+            State::Resting => unreachable!("it has been started"),
+        };
+        if let Err(why) = &answer {
+            *state = State::Out(why.clone());
+        }
+        answer
+    }
+
+    fn command(&self) -> Result<Command, String> {
+        if let How::Jdk(_, classes) = &self.how {
+            return Ok(classes.command());
+        }
+        let program =
+            std::env::current_exe().map_err(|error| format!("this program is not found: {error}"))?;
+        let mut command = Command::new(program);
+        // All have the same body, so they do not each find out how long a step takes.
+        command.args(["--serve", &Body::Microsecond.spins().to_string()]);
+        Ok(command)
+    }
+}
