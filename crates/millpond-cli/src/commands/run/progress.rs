@@ -4,13 +4,13 @@ use std::fmt;
 use std::io::{self, Write};
 use std::time::Duration;
 
-use indicatif::{ProgressBar, ProgressState, ProgressStyle};
+use indicatif::{HumanDuration, ProgressBar, ProgressState, ProgressStyle};
 
 use crate::term;
 
 /// How many there are is only known once the input has ended: until then there is no bar and no end in sight.
 const OPEN: &str = "{spinner} {pos} done, {rate}, {elapsed}{msg}";
-const KNOWN: &str = "{wide_bar} {pos}/{len}, {rate}, {eta} left{msg}";
+const KNOWN: &str = "{wide_bar} {pos}/{len}, {rate}{left}{msg}";
 
 /// A line that goes away at the end; or nothing.
 #[derive(Debug)]
@@ -72,9 +72,19 @@ impl Progress {
 
 fn style(template: &str) -> ProgressStyle {
     let style = ProgressStyle::with_template(template).expect("the template is sound");
-    style.with_key("rate", |state: &ProgressState, out: &mut dyn fmt::Write| {
-        let rate = state.per_sec();
-        // If it cannot be written, it is not seen.
-        let _ = if rate < 10.0 { write!(out, "{rate:.1}/s") } else { write!(out, "{rate:.0}/s") };
-    })
+    style.with_key("rate", show_rate).with_key("left", show_time_left)
+}
+
+// What cannot be written is not seen.
+
+fn show_rate(state: &ProgressState, out: &mut dyn fmt::Write) {
+    let rate = state.per_sec();
+    let _ = if rate < 10.0 { write!(out, "{rate:.1}/s") } else { write!(out, "{rate:.0}/s") };
+}
+
+/// Nothing, as long as no job has shown how long it takes.
+fn show_time_left(state: &ProgressState, out: &mut dyn fmt::Write) {
+    if state.pos() > 0 && state.per_sec() > 0.0 {
+        let _ = write!(out, ", {:#} left", HumanDuration(state.eta()));
+    }
 }
