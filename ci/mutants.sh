@@ -17,7 +17,11 @@ mutants=(
     "start_a_running_lane a_lane_moves_between_two_threads"
     "park_without_looking a_lane_is_disposed_of_while_it_runs"
     "forget_the_line a_fresh_thread_for_each_task"
+    "call_nobody one_wake_up_at_a_time"
+    "clear_the_bell_late one_wake_up_at_a_time"
+    "leave_the_timer a_lane_is_run_in_place_when_its_alarm_rings"
     "trust_the_leader an_earlier_task_against_the_leaders_falling_asleep"
+    "trust_an_old_watch an_earlier_task_against_the_leaders_falling_asleep"
     "lead_for_ever the_leader_hands_the_watch_over_before_it_runs_its_task"
     "keep_the_lead the_leader_hands_the_watch_over_before_it_runs_its_task"
     "oversleep an_earlier_task_against_the_leaders_falling_asleep"
@@ -26,6 +30,14 @@ mutants=(
     "run_again_regardless shutdown_against_queueing_a_series_again"
     "forget_the_place cancel_against_queueing_a_series_again"
     "forget_the_notice loom_tests::reactive"
+    "lock_without_acquire the_brief_lock_lets_in_one_at_a_time"
+    "unlock_without_release the_brief_lock_lets_in_one_at_a_time"
+    "wait_for_room_that_is_there a_put_blocked_on_a_full_queue_goes_on_after_a_take"
+    "wait_for_an_item_that_is_there two_waiting_takes_get_one_item_each"
+    "leave_with_the_call an_interrupted_taker_takes_no_item_with_it"
+    "keep_the_room raising_the_capacity_releases_a_blocked_put"
+    "count_at_two_moments the_length_is_never_above_the_bound"
+    "fetch_what_comes_after_the_lent nothing_overtakes_the_items_that_somebody_looks_at"
 )
 
 export RUSTFLAGS="--cfg loom" LOOM_MAX_PREEMPTIONS=2

@@ -1,5 +1,7 @@
 #![doc = include_str!("../README.md")]
 
+#[expect(unsafe_code, reason = "a lock that is freed by a plain store")]
+mod brief;
 mod clock;
 mod completion;
 mod config;
@@ -19,6 +21,7 @@ mod sync;
 mod task;
 mod threads;
 mod timer_queue;
+mod timer_wheel;
 mod timers;
 
 #[cfg(all(test, loom))]

@@ -59,6 +59,32 @@ impl<T> Mutex<T> {
     }
 }
 
+/// A value that several threads may reach, if they agree among themselves on who does when.
+#[cfg(not(loom))]
+#[derive(Debug)]
+pub(crate) struct SharedCell<T>(std::cell::UnsafeCell<T>);
+
+#[cfg(not(loom))]
+impl<T> SharedCell<T> {
+    pub(crate) fn new(value: T) -> Self {
+        SharedCell(std::cell::UnsafeCell::new(value))
+    }
+
+    #[inline(always)]
+    pub(crate) fn with<R>(&self, f: impl FnOnce(*const T) -> R) -> R {
+        f(self.0.get())
+    }
+
+    #[inline(always)]
+    pub(crate) fn with_mut<R>(&self, f: impl FnOnce(*mut T) -> R) -> R {
+        f(self.0.get())
+    }
+}
+
+/// The same for models, which notice if they do not agree.
+#[cfg(loom)]
+pub(crate) use loom::cell::UnsafeCell as SharedCell;
+
 /// A lock for the few things that belong to the whole process. Always std's: no protocol rests on it, and a model must not
 /// carry state from one run to the next.
 #[derive(Debug)]
@@ -231,7 +257,7 @@ pub(crate) fn spin_until(mut ready: impl FnMut() -> bool) -> bool {
     ready()
 }
 
-fn more_than_one_core() -> bool {
+pub(crate) fn more_than_one_core() -> bool {
     static MANY: OnceLock<bool> = OnceLock::new();
     *MANY.get_or_init(|| std::thread::available_parallelism().is_ok_and(|cores| cores.get() > 1))
 }

@@ -11,7 +11,7 @@
 use crate::clock::Tick;
 
 /// Where an entry is. Stays valid until the entry leaves, and is not mistaken for a later one's, unless that comes
-/// exactly 2^32 insertions later, or a multiple of that, to the same place.
+/// exactly 2^31 insertions later, or a multiple of that, to the same place. The highest bit is never set.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Key(u64);
 
@@ -167,7 +167,7 @@ impl<T> TimerQueue<T> {
             self.open_up_to(self.slots.len());
         }
         let generation = self.generation;
-        self.generation = generation.wrapping_add(1);
+        self.generation = (generation + 1) & (u32::MAX >> 1);
         let slot = self.free;
         if slot == NONE {
             let slot = u32::try_from(self.slots.len()).ok().filter(|slot| *slot != NONE);

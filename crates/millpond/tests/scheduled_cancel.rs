@@ -72,6 +72,30 @@ fn a_series_that_is_removed_between_two_runs_is_abandoned() {
     end(&pool);
 }
 
+/// As time goes on what waits is moved nearer, and it is moved together when others have gone: a cancel finds it all the
+/// same.
+#[test]
+fn a_cancel_frees_the_place_wherever_the_task_has_been_moved_to() {
+    let (time, pool) = pool(1, true);
+    // From a millisecond to two hours, more of them at the near end.
+    let due = |n: u64| Duration::from_micros(1000 + n * n * n);
+    let handles: Vec<_> = (0..2000).map(|n| pool.schedule(due(n), || ()).unwrap()).collect();
+    for round in 0..20 {
+        time.advance(due(100 * round) - time.elapsed());
+        catch_up(&pool);
+        let waiting = handles.iter().filter(|handle| !handle.is_done());
+        let mut left = waiting.clone().count();
+        assert_eq!(pool.queued_count(), left);
+        for handle in waiting.skip(1).step_by(if round % 5 == 4 { 2 } else { 3 }) {
+            assert!(handle.cancel(false));
+            left -= 1;
+            assert_eq!(pool.queued_count(), left);
+        }
+    }
+    end(&pool);
+    assert_balanced(&pool.stats());
+}
+
 /// STP-036.
 #[test]
 fn purge_takes_out_the_cancelled_and_leaves_the_rest() {

@@ -74,8 +74,6 @@ impl<const ARITY: usize> Heap<ARITY> {
 }
 
 impl<const ARITY: usize> Timers for Heap<ARITY> {
-    type Key = (u32, u32);
-
     fn new() -> Self {
         Heap { heap: Vec::new(), slots: Vec::new(), free: NONE }
     }
@@ -84,24 +82,26 @@ impl<const ARITY: usize> Timers for Heap<ARITY> {
         self.heap.len()
     }
 
-    fn insert(&mut self, due: Tick, number: u64, item: Item) -> (u32, u32) {
+    fn insert(&mut self, due: Tick, number: u64, item: Item) {
         let slot = self.free;
         let slot = if slot == NONE {
+            item.set_key(self.slots.len() as u32, 0);
             self.slots.push(Slot { generation: 0, at: 0, item: Some(item) });
             self.slots.len() as u32 - 1
         } else {
             let entry = &mut self.slots[slot as usize];
             self.free = entry.at;
+            item.set_key(slot, entry.generation);
             entry.item = Some(item);
             slot
         };
         let at = self.heap.len();
         self.heap.push(Node { rank: (due, number), slot });
         self.rise(at);
-        (slot, self.slots[slot as usize].generation)
     }
 
-    fn remove(&mut self, (slot, generation): (u32, u32)) -> Option<Item> {
+    fn remove(&mut self, item: &Item) -> Option<Item> {
+        let (slot, generation) = item.key();
         let entry = self.slots.get(slot as usize)?;
         if entry.generation != generation || entry.item.is_none() {
             return None;

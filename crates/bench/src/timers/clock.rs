@@ -1,10 +1,12 @@
-//! What the library's timer queue needs of the library's clock, so that its file can be included as it is.
+//! What the library's timer queues need of the library's clock, so that their files can be included as they are.
 
 /// A moment: nanoseconds.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) struct Tick(u64);
 
 impl Tick {
+    pub(crate) const NEVER: Tick = Tick(u64::MAX);
+
     pub(crate) fn from_nanos(nanos: u64) -> Tick {
         Tick(nanos)
     }

@@ -103,8 +103,6 @@ impl Lazy {
 }
 
 impl Timers for Lazy {
-    type Key = (u32, u32);
-
     fn new() -> Self {
         Lazy { heap: Vec::new(), slots: Vec::new(), free: NONE, dead: 0 }
     }
@@ -113,23 +111,25 @@ impl Timers for Lazy {
         self.heap.len() - self.dead
     }
 
-    fn insert(&mut self, due: Tick, number: u64, item: Item) -> (u32, u32) {
+    fn insert(&mut self, due: Tick, number: u64, item: Item) {
         let mut slot = self.free;
         if slot == NONE {
+            item.set_key(self.slots.len() as u32, 0);
             self.slots.push(Slot { generation: 0, next_free: NONE, item: Some(item) });
             slot = self.slots.len() as u32 - 1;
         } else {
             let entry = &mut self.slots[slot as usize];
             self.free = entry.next_free;
+            item.set_key(slot, entry.generation);
             entry.item = Some(item);
         }
         let at = self.heap.len();
         self.heap.push(Node { rank: (due, number), slot });
         self.rise(at);
-        (slot, self.slots[slot as usize].generation)
     }
 
-    fn remove(&mut self, (slot, generation): (u32, u32)) -> Option<Item> {
+    fn remove(&mut self, item: &Item) -> Option<Item> {
+        let (slot, generation) = item.key();
         let entry = self.slots.get_mut(slot as usize).filter(|entry| entry.generation == generation)?;
         let item = entry.item.take()?;
         self.dead += 1;

@@ -5,50 +5,58 @@
 
 mod arity;
 mod clock;
+mod kept;
 mod lazy;
+mod linked;
 #[path = "../../../millpond/src/timer_queue.rs"]
 #[allow(dead_code, reason = "the file is the library's, and the library uses all of it")]
 mod timer_queue;
-mod wheel;
+#[path = "../../../millpond/src/timer_wheel.rs"]
+#[allow(dead_code, reason = "the file is the library's, and the library uses all of it")]
+mod timer_wheel;
 
+use std::cell::Cell;
 use std::hint::black_box;
-use std::num::NonZeroU64;
+use std::rc::Rc;
 use std::sync::Mutex;
 use std::time::Instant;
 
 use clock::Tick;
-use timer_queue::{Key, TimerQueue};
+use timer_queue::TimerQueue;
+use timer_wheel::TimerWheel;
 
-/// As large as an `Arc<dyn ..>`, and like that never zero.
-type Item = (NonZeroU64, u64);
+/// What waits: a task of 128 bytes, which knows where it is. Whoever cancels it has it at hand.
+struct Timer {
+    index: usize,
+    /// Where it is, as its structure says.
+    place: Cell<u64>,
+    _closure_and_result: [u64; 12],
+}
+
+type Item = Rc<Timer>;
+
+impl Timer {
+    fn new(index: usize) -> Item {
+        Rc::new(Timer { index, place: Cell::new(u64::MAX), _closure_and_result: [0; 12] })
+    }
+
+    /// For structures that keep entries in slots.
+    fn set_key(&self, slot: u32, generation: u32) {
+        self.place.set(u64::from(generation) << 32 | u64::from(slot));
+    }
+
+    fn key(&self) -> (u32, u32) {
+        (self.place.get() as u32, (self.place.get() >> 32) as u32)
+    }
+}
 
 /// What all structures can do.
 trait Timers {
-    type Key: Copy;
     fn new() -> Self;
     fn len(&self) -> usize;
-    fn insert(&mut self, due: Tick, number: u64, item: Item) -> Self::Key;
-    fn remove(&mut self, key: Self::Key) -> Option<Item>;
+    fn insert(&mut self, due: Tick, number: u64, item: Item);
+    fn remove(&mut self, item: &Item) -> Option<Item>;
     fn pop_due(&mut self, now: Tick) -> Option<(Tick, Item)>;
-}
-
-impl Timers for TimerQueue<Item> {
-    type Key = Key;
-    fn new() -> Self {
-        TimerQueue::new()
-    }
-    fn len(&self) -> usize {
-        self.len()
-    }
-    fn insert(&mut self, due: Tick, number: u64, item: Item) -> Key {
-        self.insert(due, number, item)
-    }
-    fn remove(&mut self, key: Key) -> Option<Item> {
-        self.remove(key)
-    }
-    fn pop_due(&mut self, now: Tick) -> Option<(Tick, Item)> {
-        self.pop_due(now).map(|(due, _, item)| (due, item))
-    }
 }
 
 const MINUTE: u64 = 60_000_000_000;
@@ -66,10 +74,6 @@ impl Random {
     }
 }
 
-fn item(index: usize) -> Item {
-    (NonZeroU64::MIN, index as u64)
-}
-
 /// Nanoseconds for each of `n` steps of `work`.
 fn time<R>(n: usize, work: impl FnOnce() -> R) -> (f64, R) {
     let begin = Instant::now();
@@ -77,49 +81,57 @@ fn time<R>(n: usize, work: impl FnOnce() -> R) -> (f64, R) {
     (begin.elapsed().as_nanos() as f64 / n as f64, result)
 }
 
-/// `n` entries due at random within a minute, and their keys.
-fn filled<Q: Timers>(n: usize, random: &mut Random) -> (Q, Vec<Q::Key>) {
-    let dues: Vec<Tick> = (0..n).map(|_| random.due()).collect();
-    let mut keys = Vec::with_capacity(n);
-    let mut queue = Q::new();
-    for (index, due) in dues.into_iter().enumerate() {
-        keys.push(queue.insert(due, index as u64, item(index)));
-    }
-    (queue, keys)
+fn items(n: usize) -> Vec<Item> {
+    (0..n).map(Timer::new).collect()
 }
 
-const COLUMNS: [&str; 6] =
-    ["insert random", "insert ascending", "cancel random", "pop all", "steady", "steady, whole"];
+/// `n` entries due at random within a minute, and what waits.
+fn filled<Q: Timers>(n: usize, random: &mut Random) -> (Q, Vec<Item>) {
+    let (mut queue, items) = (Q::new(), items(n));
+    for (index, item) in items.iter().enumerate() {
+        queue.insert(random.due(), index as u64, Rc::clone(item));
+    }
+    (queue, items)
+}
+
+const COLUMNS: [&str; 7] = [
+    "insert random",
+    "insert ascending",
+    "cancel random",
+    "cancel, whole",
+    "pop all",
+    "steady",
+    "steady, whole",
+];
 
 /// One round of all measurements.
 fn round<Q: Timers>(n: usize, seed: u64) -> [f64; COLUMNS.len()] {
     let mut random = Random(seed);
     let dues: Vec<Tick> = (0..n).map(|_| random.due()).collect();
-    let mut keys = Vec::with_capacity(n);
+    let mut all = items(n);
     let mut queue = Q::new();
     let (insert_random, ()) = time(n, || {
-        for (index, due) in dues.iter().enumerate() {
-            keys.push(queue.insert(*due, index as u64, item(index)));
+        for (index, (due, item)) in dues.iter().zip(&all).enumerate() {
+            queue.insert(*due, index as u64, Rc::clone(item));
         }
     });
-    shuffle(&mut keys, &mut random);
-    let (cancel, ()) = time(n, || keys.iter().for_each(|key| assert!(queue.remove(*key).is_some())));
+    shuffle(&mut all, &mut random);
+    let (cancel, ()) = time(n, || all.iter().for_each(|item| assert!(queue.remove(item).is_some())));
     assert_eq!(queue.len(), 0);
-    drop(queue);
+    drop((queue, all));
 
-    let mut queue = Q::new();
+    let cancel_whole = cancel_whole::<Q>(n, &mut random);
+
+    let (mut queue, all) = (Q::new(), items(n));
     let (insert_ascending, ()) = time(n, || {
-        for index in 0..n {
-            black_box(queue.insert(
-                Tick::from_nanos(MINUTE + index as u64 * 10_000),
-                index as u64,
-                item(index),
-            ));
+        for (index, item) in all.iter().enumerate() {
+            let due = Tick::from_nanos(MINUTE + index as u64 * 10_000);
+            queue.insert(due, index as u64, Rc::clone(item));
         }
     });
-    drop(queue);
+    drop((queue, all));
 
-    let (mut queue, _) = filled::<Q>(n, &mut random);
+    let (mut queue, all) = filled::<Q>(n, &mut random);
     let (pop, ()) = time(n, || {
         let mut last = Tick::from_nanos(0);
         while let Some((due, item)) = queue.pop_due(Tick::from_nanos(MINUTE)) {
@@ -129,11 +141,24 @@ fn round<Q: Timers>(n: usize, seed: u64) -> [f64; COLUMNS.len()] {
         }
     });
     assert_eq!(queue.len(), 0);
-    drop(queue);
+    drop((queue, all));
 
     let steady = steady::<Q>(n, &mut random);
     let whole = steady_whole::<Q>(n, &mut random);
-    [insert_random, insert_ascending, cancel, pop, steady, whole]
+    [insert_random, insert_ascending, cancel, cancel_whole, pop, steady, whole]
+}
+
+/// Cancels all as a pool does: what waits is freed with its last owner, and the queue is locked for each. At a lock the
+/// processor waits until all that it has begun before is done, so it cannot do one cancel while another waits for memory.
+fn cancel_whole<Q: Timers>(n: usize, random: &mut Random) -> f64 {
+    let (queue, mut items) = filled::<Q>(n, random);
+    shuffle(&mut items, random);
+    let queue = Mutex::new(queue);
+    let cancel = |item: Item| {
+        let removed = queue.lock().expect("nobody panics").remove(&item);
+        assert!(removed.is_some());
+    };
+    time(n, || items.into_iter().for_each(cancel)).0
 }
 
 fn shuffle<T>(items: &mut [T], random: &mut Random) {
@@ -145,51 +170,46 @@ fn shuffle<T>(items: &mut [T], random: &mut Random) {
 /// `n` are pending. In each of `n` steps one leaves and one comes, due within a minute: of ten that leave nine are
 /// cancelled, and one falls due.
 fn steady<Q: Timers>(n: usize, random: &mut Random) -> f64 {
-    let (mut queue, mut keys) = filled::<Q>(n, random);
+    let (mut queue, items) = filled::<Q>(n, random);
     let mut now = 0;
-    let work = || (n..2 * n).for_each(|number| _ = step(&mut queue, &mut keys, &mut now, number, random));
-    time(n, work).0
-}
-
-/// The same, with what a pool does besides: it locks for each change, and what is run is allocated and freed.
-fn steady_whole<Q: Timers>(n: usize, random: &mut Random) -> f64 {
-    let (queue, keys) = filled::<Q>(n, random);
-    let mut tasks: Vec<Box<[u64; 16]>> = (0..n).map(|index| Box::new([index as u64; 16])).collect();
-    let queue = Mutex::new((queue, keys, 0));
     let work = || {
         for number in n..2 * n {
-            let task = Box::new([number as u64; 16]);
-            let mut locked = queue.lock().expect("nobody panics");
-            let (timers, keys, now) = &mut *locked;
-            let index = step(timers, keys, now, number, random);
-            drop(locked);
-            tasks[index] = task;
-            drop(black_box(queue.lock()));
+            let item = leave(&mut queue, &items, &mut now, random);
+            let due = Tick::from_nanos(now + random.below(MINUTE));
+            queue.insert(due, number as u64, item);
         }
     };
     time(n, work).0
 }
 
-/// Returns the index of the entry that left and of the one that came.
-fn step<Q: Timers>(
-    queue: &mut Q,
-    keys: &mut [Q::Key],
-    now: &mut u64,
-    number: usize,
-    random: &mut Random,
-) -> usize {
-    let index = if random.below(10) > 0 {
-        let index = random.below(keys.len() as u64) as usize;
-        assert!(queue.remove(keys[index]).is_some());
-        index
-    } else {
-        let (due, item) = queue.pop_due(Tick::from_nanos(u64::MAX - 1)).expect("many are pending");
-        *now = due.nanos();
-        item.1 as usize
+/// The same, with what a pool does besides: it locks for each change, and what waits is allocated and freed.
+fn steady_whole<Q: Timers>(n: usize, random: &mut Random) -> f64 {
+    let (queue, mut items) = filled::<Q>(n, random);
+    let queue = Mutex::new(queue);
+    let mut now = 0;
+    let work = || {
+        for number in n..2 * n {
+            let left = leave(&mut *queue.lock().expect("nobody panics"), &items, &mut now, random);
+            let index = left.index;
+            items[index] = Timer::new(index);
+            drop(left);
+            let due = Tick::from_nanos(now + random.below(MINUTE));
+            let item = Rc::clone(&items[index]);
+            queue.lock().expect("nobody panics").insert(due, number as u64, item);
+        }
     };
-    let due = Tick::from_nanos(*now + random.below(MINUTE));
-    keys[index] = queue.insert(due, number as u64, item(index));
-    index
+    time(n, work).0
+}
+
+/// One leaves.
+fn leave<Q: Timers>(queue: &mut Q, items: &[Item], now: &mut u64, random: &mut Random) -> Item {
+    if random.below(10) > 0 {
+        let item = &items[random.below(items.len() as u64) as usize];
+        return queue.remove(item).expect("it is pending");
+    }
+    let (due, item) = queue.pop_due(Tick::from_nanos(u64::MAX - 1)).expect("many are pending");
+    *now = due.nanos();
+    item
 }
 
 fn median(mut figures: Vec<f64>) -> f64 {
@@ -199,13 +219,14 @@ fn median(mut figures: Vec<f64>) -> f64 {
 
 type Round = fn(usize, u64) -> [f64; COLUMNS.len()];
 
-const STRUCTURES: [(&str, Round); 6] = [
-    ("kept: 4-ary heap", round::<TimerQueue<Item>>),
+const STRUCTURES: [(&str, Round); 7] = [
+    ("kept: wheel with holes", round::<TimerWheel<Item>>),
+    ("wheel of linked lists", round::<linked::Wheel>),
+    ("4-ary heap", round::<TimerQueue<Item>>),
     ("2-ary", round::<arity::Heap<2>>),
     ("4-ary, never cut", round::<arity::Heap<4>>),
     ("8-ary", round::<arity::Heap<8>>),
     ("lazy deletion", round::<lazy::Lazy>),
-    ("wheel", round::<wheel::Wheel>),
 ];
 
 fn main() {

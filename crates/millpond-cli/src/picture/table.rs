@@ -9,6 +9,9 @@ pub(crate) enum Align {
     Right,
 }
 
+/// No column is made narrower than this.
+const MOST_CUT: usize = 8;
+
 /// A table: headers, a rule below them, rows.
 #[derive(Debug)]
 pub(crate) struct Table {
@@ -39,7 +42,17 @@ impl Table {
 
     /// The table as text, two columns between cells and no spaces at the ends of lines.
     pub(crate) fn draw(&self, indent: &str) -> String {
-        let widths: Vec<usize> = (0..self.headers.len()).map(|at| self.width(at)).collect();
+        self.draw_within(indent, usize::MAX)
+    }
+
+    /// As `draw`, in at most `width` columns: what is too much is cut from the widest column of text.
+    pub(crate) fn draw_within(&self, indent: &str, width: usize) -> String {
+        let mut widths: Vec<usize> = (0..self.headers.len()).map(|at| self.width(at)).collect();
+        let whole = columns(indent) + widths.iter().sum::<usize>() + 2 * widths.len().saturating_sub(1);
+        let text_columns = (0..widths.len()).filter(|at| self.headers[*at].1 == Align::Left);
+        if let (Some(widest), true) = (text_columns.max_by_key(|at| widths[*at]), whole > width) {
+            widths[widest] = widths[widest].saturating_sub(whole - width).max(MOST_CUT);
+        }
         let headers = self.headers.iter().map(|(name, _)| name.clone()).collect::<Vec<_>>();
         let rule: Vec<String> = widths.iter().map(|width| "─".repeat(*width)).collect();
         let mut text = String::new();
@@ -58,7 +71,8 @@ impl Table {
 
     fn line(&self, cells: &[String], widths: &[usize]) -> String {
         let padded = cells.iter().zip(widths).zip(&self.headers).map(|((cell, width), (_, align))| {
-            let pad = " ".repeat(width.saturating_sub(columns(cell)));
+            let cell = console::truncate_str(cell, *width, "…");
+            let pad = " ".repeat(width.saturating_sub(columns(&cell)));
             match align {
                 Align::Left => format!("{cell}{pad}"),
                 Align::Right => format!("{pad}{cell}"),
@@ -78,6 +92,17 @@ mod tests {
         table.row(["a", "1234"]);
         table.row(["longer", "5"]);
         assert_eq!(table.draw(" "), " name       n\n ──────  ────\n a       1234\n longer     5\n");
+    }
+
+    #[test]
+    fn what_is_too_wide_is_cut_from_the_widest_text_and_figures_are_never_cut() {
+        let mut table = Table::new([("name", Align::Left), ("figure", Align::Right)]);
+        table.row(["a very long name indeed", "12345678901234567890"]);
+        table.row(["short", "1"]);
+        let text = table.draw_within("  ", 36);
+        assert!(text.lines().all(|line| columns(line) <= 36), "{text}");
+        assert!(text.contains("  a very long…  12345678901234567890\n"), "{text}");
+        assert!(text.contains("short"), "{text}");
     }
 
     #[test]

@@ -7,17 +7,17 @@ use std::cell::Cell;
 use std::collections::BTreeMap;
 use std::fmt;
 
-use super::state::Help;
+use super::state::{Help, Place};
 use crate::sync::{Arc, Global, Weak, thread_local};
 use crate::task::TaskId;
 
 /// The pool whose queue a task waits in, as far as its handle needs to know.
 pub(crate) trait Home: Send + Sync {
     /// The task was cancelled while it waited: gives its place free, if this pool does that at once.
-    fn cancelled(&self, id: TaskId, place: u64);
+    fn cancelled(&self, id: TaskId, place: &Place);
 
     /// Runs the task on the calling thread if that is a worker of this pool and the task still waits.
-    fn run_here(&self, id: TaskId, place: u64) -> Help;
+    fn run_here(&self, id: TaskId, place: &Place) -> Help;
 }
 
 /// All pools that there are. Only those who cancel look here, and workers that join.

@@ -474,7 +474,7 @@ impl<T: Send + 'static, W: Work<T> + 'static> Tracked for Core<T, W> {
         fence(Ordering::SeqCst); // see `home`
         if let Some(home) = find_home(self.home.load(Ordering::Relaxed)) {
             // The queue may be the user's own. Whatever it does, whoever waits must be woken.
-            quietly(|| home.cancelled(self.id, self.place.get()));
+            quietly(|| home.cancelled(self.id, &self.place));
         }
         ended.waiter.wake();
         true
@@ -504,7 +504,7 @@ impl<T: Send + 'static, W: Work<T> + 'static> Tracked for Core<T, W> {
         if !works_for(home) {
             return Help::Done; // spares those who are no workers the search
         }
-        find_home(home).map_or(Help::Done, |home| home.run_here(self.id, self.place.get()))
+        find_home(home).map_or(Help::Done, |home| home.run_here(self.id, &self.place))
     }
 
     fn place(&self) -> &Place {

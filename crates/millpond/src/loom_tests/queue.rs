@@ -1,10 +1,11 @@
-//! Models of the queues: no lost wake-up, no lost or doubled item, never above the bound.
+//! Models of the queues and their lock: no lost wake-up, no lost or doubled item, never above the bound.
 
 use std::time::{Duration, Instant};
 
 use super::model;
 use loom::thread::spawn;
 
+use crate::brief::Brief;
 use crate::interrupt::{self, Interrupted, Sleeper};
 use crate::queue::{
     ArrayBlockingQueue, BlockingQueue, DelayQueue, Delayed, LinkedBlockingQueue, OfferError,
@@ -29,6 +30,27 @@ fn timer_for_me() -> loom::thread::JoinHandle<()> {
 fn interrupt_for_me() -> loom::thread::JoinHandle<()> {
     let me = interrupt::current();
     spawn(move || me.interrupt())
+}
+
+#[test]
+fn the_brief_lock_lets_in_one_at_a_time() {
+    model(|| {
+        let lock = Arc::new(Brief::new(0));
+        let try_to_add = |lock: &Brief<u32>| {
+            lock.try_lock().map_or(0, |mut value| {
+                *value += 1;
+                1
+            })
+        };
+        let others = [(); 2].map(|()| {
+            let lock = Arc::clone(&lock);
+            spawn(move || try_to_add(&lock))
+        });
+        let mine = try_to_add(&lock);
+        let added = mine + others.into_iter().map(|other| other.join().unwrap()).sum::<u32>();
+        assert!(added >= 1);
+        assert_eq!(*lock.try_lock().expect("all have left"), added);
+    });
 }
 
 #[test]
@@ -145,6 +167,81 @@ fn two_waiting_takes_get_one_item_each() {
         queue.put(2).unwrap();
         let got: i32 = takers.into_iter().map(|taker| taker.join().unwrap()).sum();
         assert_eq!((got, queue.len()), (3, 0));
+    });
+}
+
+/// Somebody takes and puts between two looks at the counters.
+#[test]
+fn the_length_is_never_above_the_bound() {
+    model(|| {
+        let queue = array(1);
+        queue.put(1).unwrap();
+        let looker = spawn({
+            let queue = Arc::clone(&queue);
+            move || assert!(queue.len() <= 1)
+        });
+        assert_eq!(queue.poll(), Some(1));
+        queue.offer(2).unwrap();
+        looker.join().unwrap();
+        assert_eq!((queue.len(), queue.poll()), (1, Some(2)));
+    });
+}
+
+#[test]
+fn nothing_overtakes_the_items_that_somebody_looks_at() {
+    model(|| {
+        let queue = Arc::new(LinkedBlockingQueue::from_iter([1]));
+        let looker = spawn({
+            let queue = Arc::clone(&queue);
+            move || queue.for_each(&mut |item| assert!(*item <= 2))
+        });
+        queue.put(2).unwrap();
+        assert_eq!((queue.take(), queue.take()), (Ok(1), Ok(2)));
+        looker.join().unwrap();
+    });
+}
+
+/// Both the put and the return of the items may have to wake the one who waits.
+#[test]
+fn a_waiting_take_gets_what_is_put_while_somebody_removes() {
+    model(|| {
+        let queue = array(1);
+        let taker = spawn({
+            let queue = Arc::clone(&queue);
+            move || queue.take()
+        });
+        let remover = spawn({
+            let queue = Arc::clone(&queue);
+            move || queue.remove_if(&mut |item| *item == 9)
+        });
+        queue.put(7).unwrap();
+        assert_eq!(taker.join().unwrap(), Ok(7));
+        assert_eq!(remover.join().unwrap(), []);
+    });
+}
+
+/// Called and out of time: the call goes to the next one.
+#[test]
+fn a_taker_out_of_time_takes_no_call_with_it() {
+    model(|| {
+        let queue = array(1);
+        let me = Sleeper::current();
+        let other = spawn({
+            let queue = Arc::clone(&queue);
+            move || queue.take().unwrap()
+        });
+        let giver = spawn({
+            let queue = Arc::clone(&queue);
+            move || {
+                queue.offer(1).unwrap();
+                me.fire_timer();
+            }
+        });
+        if let Some(item) = queue.poll_timeout(A_WHILE).expect("nobody interrupts") {
+            queue.offer(item).unwrap(); // for the other one
+        }
+        assert_eq!(other.join().unwrap(), 1);
+        giver.join().unwrap();
     });
 }
 

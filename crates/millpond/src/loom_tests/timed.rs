@@ -41,8 +41,9 @@ impl Watch {
     /// Puts a task in as a submit does.
     fn put(&self, due: Tick, task: Task) {
         self.timed.insert(task, due);
-        crate::sync::fence(crate::sync::Ordering::SeqCst);
-        self.timed.see_to_it(&self.idle);
+        if !self.timed.is_seen_to() {
+            self.timed.see_to_it(&self.idle);
+        }
     }
 
     /// Takes one task as a worker does, and runs it.
@@ -51,7 +52,9 @@ impl Watch {
         let seat = Seat::for_this_thread();
         loop {
             let task = self.timed.poll().or_else(|| {
-                match self.timed.rest(&self.idle, &seat, None, false, || false) {
+                let rest = self.timed.rest(&self.idle, &seat, None, false, || false);
+                self.timed.order();
+                match rest {
                     Rest::Handed(task) => Some(task),
                     Rest::Called | Rest::TimedOut => None,
                 }

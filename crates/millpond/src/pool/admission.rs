@@ -16,7 +16,7 @@ use super::roster::{Limit, NotAdded};
 use crate::clock::Tick;
 use crate::executor::{PoolFacts, RejectReason, Rejected};
 use crate::interrupt::{Sleeper, Wake};
-use crate::sync::{Arc, Ordering, deadline_after, fence, mutant};
+use crate::sync::{Arc, Ordering, deadline_after, fence, mutant, spin_until};
 use crate::task::{Bare, Task, TaskId};
 
 /// A task that was not taken, and why.
@@ -235,7 +235,9 @@ impl PoolCore {
             // If it fails, `published` sees to it that there is one at least.
             let _ = self.add_worker(None, Limit::Core);
         }
-        self.feed.order(); // A2
+        if !matches!(self.feed, Feed::Timed(_)) {
+            self.feed.order(); // A2, which for a queue in time was its lock
+        }
         self.published(id, self.around())
     }
 
@@ -254,7 +256,11 @@ impl PoolCore {
     fn published(self: &Arc<Self>, id: TaskId, around: Around) -> Result<(), Refusal> {
         let Around { ctl, call } = around;
         if ctl.is_running() && ctl.workers() > 0 || mutant("publish_and_hope") {
-            if call || matches!(self.feed, Feed::Timed(_)) {
+            let call = match &self.feed {
+                Feed::Timed(timed) => !timed.is_seen_to(),
+                _ => call,
+            };
+            if call {
                 self.call_somebody();
             }
             return Ok(());
@@ -307,6 +313,10 @@ impl PoolCore {
     ) -> Result<(), Refusal> {
         let me = Sleeper::current();
         let deadline = deadline_after(timeout);
+        // Where tasks are short there is room in a moment, and to sleep for each single place would cost more than they.
+        if !timeout.is_zero() && !me.is_interrupted() {
+            spin_until(|| self.feed.has_room(&self.idle) || me.is_interrupted());
+        }
         let ticket = self.room.take_ticket(&me);
         loop {
             ticket.about_to_try();

@@ -16,7 +16,7 @@ use super::roster::Roster;
 use super::stats::Counters;
 use super::worker;
 use crate::ConfigError;
-use crate::handle::{Address, Help, Home};
+use crate::handle::{Address, Help, Home, Place};
 use crate::interrupt::{Interrupted, Interrupter, Sleeper, Wake};
 use crate::sync::{
     Arc, AtomicBool, AtomicU8, AtomicU64, AtomicUsize, Mutex, Ordering, Weak, deadline_after, fence, mutant,
@@ -391,17 +391,20 @@ impl PoolCore {
 }
 
 impl Home for PoolCore {
-    fn cancelled(&self, id: TaskId, place: u64) {
+    fn cancelled(&self, id: TaskId, place: &Place) {
         if !self.remove_on_cancel.load(Ordering::Relaxed) {
             return;
         }
         if let Some(task) = self.feed.remove(id, Some(place)) {
             self.forget_cancelled(task);
-            self.taken_out();
+            // Of a queue in time one entry is always the last that goes, and whoever takes that one out tells.
+            if !matches!(self.feed, Feed::Timed(_)) || self.feed.is_empty() {
+                self.taken_out();
+            }
         }
     }
 
-    fn run_here(&self, id: TaskId, place: u64) -> Help {
+    fn run_here(&self, id: TaskId, place: &Place) -> Help {
         worker::run_here(self, id, place)
     }
 }

@@ -13,7 +13,7 @@ use super::fifo::Fifo;
 use super::idle::Idle;
 use super::timed::Timed;
 use crate::clock::Clock;
-use crate::handle::Help;
+use crate::handle::{Help, Place};
 use crate::queue::{BlockingQueue, DelayQueue, Delayed, PriorityBlockingQueue};
 use crate::sync::{Arc, AtomicU64, Ordering as Order, fence};
 use crate::task::{Task, TaskId};
@@ -123,7 +123,7 @@ fn most_urgent_first(a: &Task, b: &Task) -> Ordering {
 }
 
 /// A work queue in use.
-#[expect(
+#[allow(
     clippy::large_enum_variant,
     reason = "there is one per pool, and a box would cost every submit a hop"
 )]
@@ -172,18 +172,22 @@ impl Feed {
                 queue.offer(task)?;
                 pushed.fetch_add(1, Order::Relaxed);
             }
-            Feed::Timed(timed) => timed.insert(task, timed.clock().tick()),
+            Feed::Timed(timed) => {
+                timed.insert(task, timed.clock().tick());
+                return Ok(look()); // its lock orders them
+            }
         }
         fence(Order::SeqCst); // A2, S2
         Ok(look())
     }
 
     /// Between a change that a submitter must see (`offer` looks for it) and a look at the queue: B2, C2, W2, W5. Either we
-    /// see the task, or its submitter sees the change. The submitter's part is a fence, and for the plain queue, where
-    /// that would be felt, the queue's lock.
+    /// see the task, or its submitter sees the change. The submitter's part is a fence, and for the plain queue and the
+    /// one in time, where that would be felt, the queue's lock.
     pub(super) fn order(&self) {
         match self {
             Feed::Fifo(fifo) => fifo.order(),
+            Feed::Timed(timed) => timed.order(),
             _ => fence(Order::SeqCst),
         }
     }
@@ -249,7 +253,7 @@ impl Feed {
     }
 
     /// If the task `id` waits for its time: when somebody who wants to run it should come back.
-    pub(super) fn not_yet(&self, id: TaskId, place: u64) -> Option<Help> {
+    pub(super) fn not_yet(&self, id: TaskId, place: &Place) -> Option<Help> {
         match self {
             Feed::Blocking { queue, always: true, .. } => {
                 let mut due = None;
@@ -266,9 +270,9 @@ impl Feed {
     }
 
     /// Takes the task `id` out of the queue.
-    pub(super) fn remove(&self, id: TaskId, place: Option<u64>) -> Option<Task> {
+    pub(super) fn remove(&self, id: TaskId, place: Option<&Place>) -> Option<Task> {
         match self {
-            Feed::Fifo(fifo) => fifo.remove(id, place),
+            Feed::Fifo(fifo) => fifo.remove(id, place.map(Place::get)),
             Feed::Timed(timed) => timed.remove(id, place),
             _ => self.remove_if(|task| task.id() == id).pop(),
         }
@@ -317,7 +321,7 @@ impl Feed {
             Feed::HandOver => {}
             Feed::Priority(queue, _) => queue.for_each(&mut |task| ids.push(task.id())),
             Feed::Blocking { queue, .. } => queue.for_each(&mut |task| ids.push(task.id())),
-            Feed::Timed(timed) => timed.for_each(|task| ids.push(task.id())),
+            Feed::Timed(timed) => return timed.ids(),
         }
         ids
     }

@@ -175,3 +175,6 @@ impl fmt::Debug for Fifo {
         f.debug_struct("Fifo").field("len", &self.len()).field("capacity", &self.capacity).finish()
     }
 }
+
+#[cfg(all(test, not(loom)))]
+mod tests;

@@ -26,8 +26,6 @@ mod segments;
 mod series;
 mod stats;
 mod timed;
-#[expect(unsafe_code, reason = "a lock that is left by a plain store, for the two ends of the queue")]
-mod turn;
 mod worker;
 
 #[cfg(all(test, loom))]

@@ -220,7 +220,7 @@ impl<T: Send, F: FnOnce() -> T + Send> Tracked for ScopedCore<F, T> {
 
     fn help(&self) -> Help {
         let home = self.cell.lock().home;
-        find_home(home).map_or(Help::Done, |home| home.run_here(self.id, self.place.get()))
+        find_home(home).map_or(Help::Done, |home| home.run_here(self.id, &self.place))
     }
 
     fn place(&self) -> &Place {

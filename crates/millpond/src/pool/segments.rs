@@ -17,12 +17,17 @@ use std::collections::VecDeque;
 use std::mem::MaybeUninit;
 use std::ptr::NonNull;
 
-use super::turn::{Guard, Turn};
+use crate::brief::{Brief, BriefGuard};
 use crate::sync::{AtomicU64, AtomicUsize, Ordering};
 use crate::task::{LONGEST, Lies, Pack, Spot, Task, TaskId};
 
-/// The words of a segment: 8 KiB, which is some 250 small tasks. In a model a few, so that it comes to the end of one.
-const WORDS: usize = if cfg!(loom) { LONGEST } else { 1024 };
+/// The words of a segment: 8 KiB, which is some 250 small tasks. In a model, and for Miri, few, so that they come to the end
+/// of one.
+const WORDS: usize = match (cfg!(loom), cfg!(miri)) {
+    (true, _) => LONGEST,
+    (_, true) => 64,
+    _ => 1024,
+};
 
 pub(super) struct Segments {
     tail: TailSide,
@@ -31,7 +36,7 @@ pub(super) struct Segments {
 
 #[repr(align(128))]
 struct TailSide {
-    lock: Turn<Tail>,
+    lock: Brief<Tail>,
     /// Tasks put so far. Written under the lock, before `end`: who finds a task knows that it was put.
     put: AtomicU64,
     /// The position behind the last task. Written under the lock.
@@ -44,7 +49,7 @@ struct TailSide {
 
 #[repr(align(128))]
 struct HeadSide {
-    lock: Turn<Head>,
+    lock: Brief<Head>,
     /// Where the head is. Written under the lock, when it is freed; there is no hole there then.
     begin: AtomicU64,
     /// Tasks taken out so far, at the head or elsewhere. Written under the lock.
@@ -92,6 +97,13 @@ impl Segment {
         NonNull::from(Box::leak(segment))
     }
 
+    /// # Safety
+    /// It was made by `new`, and nobody uses it any more.
+    unsafe fn free(segment: NonNull<Segment>) {
+        // SAFETY: the caller says so.
+        drop(unsafe { Box::from_raw(segment.as_ptr()) });
+    }
+
     /// The place of the word `at`.
     ///
     /// # Safety
@@ -122,8 +134,8 @@ impl Unused {
 impl Drop for Unused {
     fn drop(&mut self) {
         for segment in self.0.drain(..) {
-            // SAFETY: it was made by `Segment::new`, and whoever put it here has taken it out of the chain.
-            drop(unsafe { Box::from_raw(segment.as_ptr()) });
+            // SAFETY: whoever put it here has taken it out of the chain.
+            unsafe { Segment::free(segment) };
         }
     }
 }
@@ -134,14 +146,14 @@ impl Segments {
         let first = Segment::new(0);
         Segments {
             tail: TailSide {
-                lock: Turn::new(Tail { segments: VecDeque::from([first]), at: 0 }),
+                lock: Brief::new(Tail { segments: VecDeque::from([first]), at: 0 }),
                 put: AtomicU64::new(0),
                 end: AtomicU64::new(0),
                 limit: AtomicU64::new(limit),
                 held: AtomicUsize::new(1),
             },
             head: HeadSide {
-                lock: Turn::new(Head { segment: first, at: 0, known: 0 }),
+                lock: Brief::new(Head { segment: first, at: 0, known: 0 }),
                 begin: AtomicU64::new(0),
                 gone: AtomicU64::new(0),
                 left: AtomicU64::new(0),
@@ -200,7 +212,7 @@ const SPARE: u64 = 1;
 
 /// The tail, locked.
 pub(super) struct Putting<'a> {
-    tail: Guard<'a, Tail>,
+    tail: BriefGuard<'a, Tail>,
     all: &'a Segments,
 }
 
@@ -250,10 +262,9 @@ impl Putting<'_> {
         }
         // SAFETY: it is in `segments`.
         let index = unsafe { Segment::index(last) } + 1;
-        let mut unused = self.unused(0);
-        let next = match unused.0.pop() {
+        let next = match self.used_again() {
             Some(again) => {
-                // SAFETY: `unused` is ours alone.
+                // SAFETY: it is ours alone.
                 unsafe {
                     (*again.as_ptr()).index = index;
                     (*again.as_ptr()).next = None;
@@ -269,17 +280,31 @@ impl Putting<'_> {
         self.all.tail.held.store(self.tail.segments.len(), Ordering::Relaxed);
     }
 
+    /// Takes the oldest segment out of the chain, if the head has left it and `keep` more.
+    fn pop_left(&mut self, keep: u64) -> Option<NonNull<Segment>> {
+        let left = self.all.head.left.load(Ordering::Acquire);
+        let first = *self.tail.segments.front()?;
+        // SAFETY: it is in `segments`.
+        let unused = unsafe { Segment::index(first) } + keep < left;
+        if unused { self.tail.segments.pop_front() } else { None }
+    }
+
+    /// Takes a segment that the head has left out of the chain, and frees the others. Without a list of them: a queue that is
+    /// never long needs no allocator.
+    fn used_again(&mut self) -> Option<NonNull<Segment>> {
+        let mut again = None;
+        while let Some(segment) = self.pop_left(0) {
+            if let Some(older) = again.replace(segment) {
+                // SAFETY: it is out of the chain.
+                unsafe { Segment::free(older) };
+            }
+        }
+        again
+    }
+
     /// Takes the segments that the head has left out of the chain, all but `keep`.
     fn unused(&mut self, keep: u64) -> Unused {
-        let left = self.all.head.left.load(Ordering::Acquire);
-        let mut unused = Vec::new();
-        while let Some(first) = self.tail.segments.front() {
-            // SAFETY: it is in `segments`.
-            if unsafe { Segment::index(*first) } + keep >= left {
-                break;
-            }
-            unused.extend(self.tail.segments.pop_front());
-        }
+        let unused = std::iter::from_fn(|| self.pop_left(keep)).collect();
         self.all.tail.held.store(self.tail.segments.len(), Ordering::Relaxed);
         Unused(unused)
     }
@@ -287,7 +312,7 @@ impl Putting<'_> {
 
 /// The head, locked.
 pub(super) struct Taking<'a> {
-    head: Guard<'a, Head>,
+    head: BriefGuard<'a, Head>,
     all: &'a Segments,
 }
 
@@ -440,19 +465,26 @@ impl Whole<'_> {
         if place < first || place >= self.end() {
             return None;
         }
-        // A place is only believed if a task begins there: we walk to it from the beginning of its segment.
+        // A place is only believed if a task begins there: we walk to it from the beginning of its segment. It may be
+        // one of another queue, and inside of the last task here: so we look at nothing behind it.
         let mut position = first.max(place - place % WORDS as u64);
-        loop {
+        while position < place {
             // SAFETY: as in `walk`; tasks begin at the head, and at the beginning of each later segment.
             unsafe {
                 let spot = self.spot(position);
-                match spot.lies() {
-                    Lies::Task(found) if position == place && found == id => return self.take(spot),
-                    Lies::End => return None,
-                    _ if position >= place => return None,
-                    _ => position += spot.words() as u64,
+                if spot.lies() == Lies::End {
+                    return None;
                 }
+                position += spot.words() as u64;
             }
+        }
+        if position > place {
+            return None;
+        }
+        // SAFETY: as before, and the place is before `end`.
+        unsafe {
+            let spot = self.spot(place);
+            if spot.lies() == Lies::Task(id) { self.take(spot) } else { None }
         }
     }
 
@@ -532,3 +564,6 @@ impl Drop for Segments {
         drop(Unused(segments.into()));
     }
 }
+
+#[cfg(all(test, not(loom)))]
+pub(super) mod tests;

@@ -16,7 +16,7 @@ use super::timed::Timed;
 use crate::clock::{Clock, Tick, TimeListener};
 use crate::executor::{RejectReason, Rejected};
 use crate::handle::{Home, TaskState};
-use crate::sync::{Arc, AtomicBool, Ordering, fence, mutant};
+use crate::sync::{Arc, AtomicBool, Ordering, mutant};
 use crate::task::Task;
 
 impl PoolCore {
@@ -62,20 +62,18 @@ impl PoolCore {
         }
         let (id, shared) = (series.id(), Arc::clone(shared));
         let due = timing.ended();
-        timed.insert(series, due); // A1
-        fence(Ordering::SeqCst); // A2
+        timed.insert(series, due); // A1, and A2 is the queue's lock
         // A cancel that came before this found no pool to tell, so it is for us to free the place. One that
-        // comes after finds the pool, and the place that `insert` wrote: both look under the lock of the
-        // task's state.
+        // comes after finds the pool, and reads under the queue's lock the place that `insert` wrote there.
         if !shared.entered_again(self.home.number())
             && shared.state() == TaskState::Cancelled
             && !mutant("forget_the_place")
         {
-            self.cancelled(id, shared.place().get());
+            self.cancelled(id, shared.place());
         }
         if !self.may_run(timed, true) && !mutant("run_again_regardless") {
             // A3. If it is not there any more, others act on it: a worker, or whoever threw it out.
-            if let Some(series) = timed.take_back(id, Some(shared.place().get())) {
+            if let Some(series) = timed.take_back(id, Some(shared.place())) {
                 series.cancel();
                 series.drop_quietly();
                 self.taken_out();
@@ -193,7 +191,7 @@ impl ThreadPoolExecutor {
 
     fn set_policy(&self, policy: &AtomicBool, keep: bool) {
         policy.store(keep, Ordering::SeqCst);
-        fence(Ordering::SeqCst); // as B2: then the look at the queue
+        self.core().feed.order(); // as B2: then the look at the run state and the queue
         if !keep {
             self.core().throw_out();
             self.core().taken_out();

@@ -20,22 +20,26 @@
 //! then makes sure that what it leaves behind is watched (T5); it rests again (T1); or it leaves the pool,
 //! which ends with T5 too. So there is always somebody on the way for the first entry, or asleep until it is
 //! due. `Idle::calling` may keep T5 from calling: then a worker that was called has not come to its own look
-//! yet, and looks after us.
+//! yet, and looks after us. The same lock orders what else a submitter and others must see of each other, where
+//! the README beside this file speaks of fences: T4 is A2 and S2, and the others take a turn with it (`order`).
 
 use std::fmt;
 use std::time::{Duration, Instant};
 
 use super::idle::{Idle, Nap, Rest, Seat};
 use crate::clock::{Clock, Tick};
-use crate::handle::{Help, Told};
+use crate::handle::{Help, Place, Told};
 use crate::sync::{Arc, AtomicBool, AtomicUsize, Mutex, Ordering, Weak, deadline_after, mutant};
-use crate::task::{Task, TaskId};
-use crate::timer_queue::{Key, TimerQueue};
+use crate::task::{Held, Task, TaskId};
+use crate::timer_wheel::TimerWheel;
 
 pub(super) struct Timed {
     clock: Clock,
     /// Entries, for a look without the lock. Written under the lock, after the change.
     len: AtomicUsize,
+    /// The first entry is watched by a leader, or there is none; for a look without the lock. Written under the lock,
+    /// after the change. Never true with a manual clock, whose time may move meanwhile.
+    watched: AtomicBool,
     waiting: Mutex<Waiting>,
     /// What runs after a shutdown. SeqCst: a setter writes one and then looks at the run state, `shutdown`
     /// does it the other way round.
@@ -44,21 +48,14 @@ pub(super) struct Timed {
 }
 
 struct Waiting {
-    entries: TimerQueue<Entry>,
+    entries: TimerWheel<Held>,
     /// The number of the next entry that has none: order of arrival among those that are due at the same time.
     next_number: u64,
     /// Entries accepted so far and not taken back.
     pushed: u64,
-    /// The most entries there were since the queue was last empty.
-    most: usize,
     leader: Option<Leader>,
     /// Workers that join a task whose time has not come by a manual clock.
     joiners: Vec<Weak<Told>>,
-}
-
-struct Entry {
-    due: Tick,
-    task: Task,
 }
 
 /// A worker that sleeps, or is about to, and will look at the queue at the latest when it is `until`.
@@ -86,22 +83,26 @@ enum Need {
     Earlier(Arc<Seat>),
 }
 
-/// Entries that an empty queue keeps the memory of; what a burst took beyond them is given back.
-const KEPT_ENTRIES: usize = 1024;
-
 impl Waiting {
     fn is_leader(&self, seat: &Arc<Seat>) -> bool {
         self.leader.as_ref().is_some_and(|leader| Arc::ptr_eq(&leader.seat, seat))
     }
 
-    /// Finds the entry of the task `id`. `place` is its key, if it has one.
-    fn take(&mut self, id: TaskId, place: Option<u64>) -> Option<Task> {
-        match place.map(Key::from_bits) {
-            Some(key) if self.entries.get(key)?.task.id() == id => self.entries.remove(key),
-            Some(_) => None,
-            None => self.entries.remove_if(|entry| entry.task.id() == id).pop(),
+    /// Somebody leads, and looks at the queue when it is `due`, or before.
+    fn is_led(&self, due: Tick) -> bool {
+        self.leader.as_ref().is_some_and(|leader| leader.until <= due)
+    }
+
+    /// Finds the task `id` and takes it out. `place` says where it is, if it has one.
+    fn take(&mut self, id: TaskId, place: Option<&Place>) -> Option<Task> {
+        match place {
+            Some(place) => self.entries.remove(place.get(), |held| held.id() == id).map(Held::into_task),
+            None => self.take_if(|task, _| task.id() == id).pop(),
         }
-        .map(|entry| entry.task)
+    }
+
+    fn take_if(&mut self, unwanted: impl Fn(&Task, Tick) -> bool) -> Vec<Task> {
+        self.entries.take_out(|held, due| held.into_task_if(|task| unwanted(task, due)))
     }
 }
 
@@ -110,11 +111,11 @@ impl Timed {
         Timed {
             clock,
             len: AtomicUsize::new(0),
+            watched: AtomicBool::new(false),
             waiting: Mutex::new(Waiting {
-                entries: TimerQueue::new(),
+                entries: TimerWheel::new(),
                 next_number: 0,
                 pushed: 0,
-                most: 0,
                 leader: None,
                 joiners: Vec::new(),
             }),
@@ -145,23 +146,28 @@ impl Timed {
         if number == fresh {
             waiting.next_number += 1;
         }
-        let key = waiting.entries.insert(due, number, Entry { due, task });
-        if let Some(entry) = waiting.entries.get(key) {
-            entry.task.set_place(key.to_bits());
-        }
+        waiting.entries.insert(due, number, Held::new(task));
         waiting.pushed += 1;
-        waiting.most = waiting.most.max(waiting.entries.len());
-        self.changed(&mut waiting);
+        self.changed(&waiting);
+    }
+
+    /// Between a change that a submitter looks for after T4, and a look at the queue; see `Feed::order`.
+    pub(super) fn order(&self) {
+        drop(self.waiting.lock());
     }
 
     /// After every change of the entries.
-    fn changed(&self, waiting: &mut Waiting) {
-        if waiting.entries.is_empty() && waiting.most > KEPT_ENTRIES {
-            // Keys of the old queue may fit the new one; that is why `take` compares ids.
-            waiting.entries = TimerQueue::new();
-            waiting.most = 0;
-        }
+    fn changed(&self, waiting: &Waiting) {
         self.len.store(waiting.entries.len(), Ordering::Relaxed);
+        if !mutant("trust_an_old_watch") {
+            self.note_watch(waiting);
+        }
+    }
+
+    /// After every change of the entries or of the leader.
+    fn note_watch(&self, waiting: &Waiting) {
+        let watched = waiting.entries.first_due().is_none_or(|due| waiting.is_led(due));
+        self.watched.store(watched && !self.is_manual(), Ordering::Relaxed);
     }
 
     /// Takes the first task if it is due.
@@ -171,16 +177,18 @@ impl Timed {
         }
         let mut waiting = self.waiting.lock();
         let now = self.clock.tick();
-        let (_, _, entry) = waiting.entries.pop_due(now)?;
-        self.changed(&mut waiting);
-        Some(entry.task)
+        let task = waiting.entries.pop_due(now)?;
+        self.changed(&waiting);
+        Some(task.into_task())
     }
 
     /// If the task `id` waits for its time: when a worker that joins it should come back to run it.
-    pub(super) fn not_yet(&self, id: TaskId, place: u64) -> Option<Help> {
+    pub(super) fn not_yet(&self, id: TaskId, place: &Place) -> Option<Help> {
         let mut waiting = self.waiting.lock();
-        let entry = waiting.entries.get(Key::from_bits(place)).filter(|entry| entry.task.id() == id)?;
-        let due = Some(entry.due).filter(|due| *due > self.clock.tick())?;
+        let due = waiting.entries.due(place.get(), |held| held.id() == id)?;
+        if due <= self.clock.tick() {
+            return None;
+        }
         if !self.is_manual() {
             return Some(self.clock.deadline(due).map_or(Help::Done, Help::NotBefore));
         }
@@ -190,33 +198,35 @@ impl Timed {
         Some(Help::WhenTold(told))
     }
 
-    pub(super) fn remove(&self, id: TaskId, place: Option<u64>) -> Option<Task> {
+    pub(super) fn remove(&self, id: TaskId, place: Option<&Place>) -> Option<Task> {
         let mut waiting = self.waiting.lock();
         let task = waiting.take(id, place)?;
-        self.changed(&mut waiting);
+        self.changed(&waiting);
         Some(task)
     }
 
     /// As `remove`, for a task that turned out not to be accepted.
-    pub(super) fn take_back(&self, id: TaskId, place: Option<u64>) -> Option<Task> {
+    pub(super) fn take_back(&self, id: TaskId, place: Option<&Place>) -> Option<Task> {
         let mut waiting = self.waiting.lock();
         let task = waiting.take(id, place)?;
         waiting.pushed -= 1;
-        self.changed(&mut waiting);
+        self.changed(&waiting);
         Some(task)
     }
 
     /// Takes out all tasks that `unwanted` accepts, in order; it is told when they are due.
     pub(super) fn remove_if(&self, unwanted: impl Fn(&Task, Tick) -> bool) -> Vec<Task> {
         let mut waiting = self.waiting.lock();
-        let removed = waiting.entries.remove_if(|entry| unwanted(&entry.task, entry.due));
-        self.changed(&mut waiting);
-        drop(waiting);
-        removed.into_iter().map(|entry| entry.task).collect()
+        let removed = waiting.take_if(unwanted);
+        self.changed(&waiting);
+        removed
     }
 
-    pub(super) fn for_each(&self, mut see: impl FnMut(&Task)) {
-        self.waiting.lock().entries.for_each(|_, entry| see(&entry.task));
+    /// The ids of all tasks, in order.
+    pub(super) fn ids(&self) -> Vec<TaskId> {
+        let mut ids = Vec::new();
+        self.waiting.lock().entries.for_each(|held| ids.push(held.id()));
+        ids
     }
 
     // ---- who watches the time
@@ -265,16 +275,18 @@ impl Timed {
     /// nothing to watch.
     fn lead(&self, seat: &Arc<Seat>) -> Option<Option<Tick>> {
         let mut waiting = self.waiting.lock();
-        let Some(due) = waiting.entries.first_due() else {
+        if waiting.entries.is_empty() {
             return Some(None);
-        };
-        if due <= self.clock.tick() {
+        }
+        if waiting.entries.has_due(self.clock.tick()) {
             return None;
         }
-        if waiting.leader.as_ref().is_some_and(|leader| leader.until <= due) {
+        let due = waiting.entries.first_due()?;
+        if waiting.is_led(due) {
             return Some(None);
         }
         waiting.leader = Some(Leader { seat: Arc::clone(seat), until: due });
+        self.note_watch(&waiting);
         Some(Some(due))
     }
 
@@ -284,8 +296,7 @@ impl Timed {
         let Some(due) = waiting.entries.first_due() else {
             return true;
         };
-        let led = waiting.leader.as_ref().is_some_and(|leader| leader.until <= due);
-        (led || mutant("trust_the_leader")) && !self.is_overdue(due)
+        (waiting.is_led(due) || mutant("trust_the_leader")) && !self.is_overdue(due)
     }
 
     /// A manual clock may have been moved past `due` without anybody having been there to be told.
@@ -302,7 +313,16 @@ impl Timed {
         let mut waiting = self.waiting.lock();
         if waiting.is_leader(seat) && !mutant("lead_for_ever") {
             waiting.leader = None;
+            self.note_watch(&waiting);
         }
+    }
+
+    /// T5 for one who has just put an entry in: true if nothing is to be done.
+    ///
+    /// What is read was written with our entry or later. If it is true the first entry was watched then, and whoever
+    /// changed that since, by T3 or by T4, does T5 after it.
+    pub(super) fn is_seen_to(&self) -> bool {
+        self.watched.load(Ordering::Relaxed)
     }
 
     /// T5: makes sure that somebody is on the way for the first entry, or asleep until it is due.
@@ -320,17 +340,19 @@ impl Timed {
     }
 
     fn need(&self) -> Need {
-        let waiting = self.waiting.lock();
-        let Some(due) = waiting.entries.first_due() else {
-            return Need::Nothing;
-        };
-        match &waiting.leader {
-            // It wakes in time, if it has not already.
-            Some(leader) if leader.until <= due && !self.is_overdue(due) => Need::Nothing,
-            _ if due <= self.clock.tick() => Need::Hand,
-            Some(_) if mutant("oversleep") => Need::Nothing,
-            Some(leader) => Need::Earlier(Arc::clone(&leader.seat)),
-            None => Need::Watch,
+        let mut waiting = self.waiting.lock();
+        if waiting.entries.first_due().is_none_or(|due| waiting.is_led(due) && !self.is_overdue(due)) {
+            return Need::Nothing; // or the leader wakes in time, if it has not already
+        }
+        if waiting.entries.has_due(self.clock.tick()) {
+            return Need::Hand;
+        }
+        // The look may have shown that it is due later than it seemed.
+        match (&waiting.leader, waiting.entries.first_due()) {
+            (Some(_), _) if mutant("oversleep") => Need::Nothing,
+            (Some(leader), Some(due)) if due < leader.until => Need::Earlier(Arc::clone(&leader.seat)),
+            (None, Some(_)) => Need::Watch,
+            _ => Need::Nothing,
         }
     }
 
@@ -345,7 +367,8 @@ impl Timed {
     }
 
     pub(super) fn first_is_due(&self) -> bool {
-        self.waiting.lock().entries.first_due().is_some_and(|due| due <= self.clock.tick())
+        let mut waiting = self.waiting.lock();
+        waiting.entries.has_due(self.clock.tick())
     }
 }
 

@@ -11,7 +11,7 @@ use super::hooks::{Hooks, call_quietly};
 use super::idle::{Nap, Rest, Seat};
 use super::roster::Worker;
 use super::timed::Keep;
-use crate::handle::{Help, Outcome, Panic, Payload, work_for};
+use crate::handle::{Help, Outcome, Panic, Payload, Place, work_for};
 use crate::interrupt::{self, Nested, Sleeper};
 use crate::queue::BlockingQueue;
 use crate::sync::{Arc, Ordering, deadline_after, fence, mutant, thread_local};
@@ -158,8 +158,10 @@ impl Life<'_> {
             return None; // those are not polled
         }
         let mut task = pool.poll();
+        // What waits in a queue in time, and could not be had, is not due.
+        let in_vain = matches!(pool.feed, Feed::Timed(_)) && !pool.feed.is_empty();
         // A model of a whole pool has too many schedules with it; it has a model of its own.
-        if task.is_none() && !cfg!(loom) && pool.idle.look_for(|| !pool.feed.is_empty()) {
+        if task.is_none() && !in_vain && !cfg!(loom) && pool.idle.look_for(|| !pool.feed.is_empty()) {
             pool.feed.order(); // W5
             task = pool.poll();
         }
@@ -315,6 +317,7 @@ impl Life<'_> {
         // All that is the user's is caught where it is called. Should anything get by, the worker must not be lost.
         let ran = catch_unwind(AssertUnwindSafe(|| run_task(self.pool, self.worker, task, false)));
         let unharmed = ran.unwrap_or(false);
+        task.take().into_iter().for_each(Task::drop_quietly); // there is none, unless something got by
         self.worker.active.store(false, Ordering::Relaxed);
         self.me.next_epoch();
         unharmed
@@ -379,7 +382,7 @@ fn drop_panic(panic: Option<Panic>) {
 }
 
 /// Runs the waiting task `id` here, inside what runs now, if this thread is a worker of `pool`.
-pub(super) fn run_here(pool: &PoolCore, id: TaskId, place: u64) -> Help {
+pub(super) fn run_here(pool: &PoolCore, id: TaskId, place: &Place) -> Help {
     let me = WORKER.try_with(|slot| slot.borrow().clone()).ok().flatten();
     let Some((my_pool, worker)) = me.filter(|(mine, _)| std::ptr::eq(&**mine, pool)) else {
         return Help::Done;

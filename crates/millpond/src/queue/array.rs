@@ -3,7 +3,8 @@
 use std::fmt;
 use std::time::Duration;
 
-use super::exchange::{Exchange, by_exchange};
+use super::exchange::{Exchange, by_field};
+use super::pipe::Pipe;
 use super::ring::Ring;
 use super::wait::Patience;
 use super::{BlockingQueue, OfferError, PutError};
@@ -32,8 +33,7 @@ const UP_FRONT: usize = 1 << 16;
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
 pub struct ArrayBlockingQueue<T> {
-    exchange: Exchange<T, Ring<T>>,
-    fair: bool,
+    inner: Inner<T>,
 }
 
 impl<T> ArrayBlockingQueue<T> {
@@ -59,29 +59,83 @@ impl<T> ArrayBlockingQueue<T> {
         if capacity == 0 {
             return Err(ConfigError::ZeroCapacity { queue: "ArrayBlockingQueue" });
         }
-        let ring = Ring::with_slots(capacity.min(UP_FRONT));
-        Ok(ArrayBlockingQueue { exchange: Exchange::first_come_first_served(ring, capacity), fair })
+        let slots = capacity.min(UP_FRONT);
+        let inner = if fair {
+            Inner::Fair(Exchange::first_come_first_served(Ring::with_slots(slots), capacity))
+        } else {
+            Inner::Unfair(Pipe::new(slots, capacity))
+        };
+        Ok(ArrayBlockingQueue { inner })
     }
 
     /// The most items that the queue can hold.
     pub fn capacity(&self) -> usize {
-        self.exchange.capacity()
+        self.inner.capacity()
     }
 
     /// Tells whether waiting threads are served in order of arrival.
     pub fn is_fair(&self) -> bool {
-        self.fair
+        matches!(self.inner, Inner::Fair(_))
+    }
+}
+
+/// A pipe is faster; an exchange lets nobody overtake.
+#[expect(
+    clippy::large_enum_variant,
+    reason = "a pipe keeps its ends apart, and a box would be one more step to each"
+)]
+enum Inner<T> {
+    Fair(Exchange<T, Ring<T>>),
+    Unfair(Pipe<T>),
+}
+
+/// Hands calls on to whichever of the two it is.
+macro_rules! hand_on {
+    ($(fn $name:ident($($arg:ident: $type:ty),*) $(-> $result:ty)?;)*) => {$(
+        fn $name(&self $(, $arg: $type)*) $(-> $result)? {
+            match self {
+                Inner::Fair(exchange) => exchange.$name($($arg),*),
+                Inner::Unfair(pipe) => pipe.$name($($arg),*),
+            }
+        }
+    )*};
+}
+
+impl<T> Inner<T> {
+    hand_on! {
+        fn offer(item: T) -> Result<(), T>;
+        fn put(item: T, patience: Patience) -> Result<(), OfferError<T>>;
+        fn poll() -> Option<T>;
+        fn take(patience: Patience) -> Result<Option<T>, Interrupted>;
+        fn len() -> usize;
+        fn capacity() -> usize;
+        fn remaining_capacity() -> usize;
+        fn drain_to(into: &mut Vec<T>, max: usize) -> usize;
+        fn remove_if(matches: &mut dyn FnMut(&T) -> bool) -> Vec<T>;
+        fn for_each(see: &mut dyn FnMut(&T));
+        fn clear();
+        fn describe(f: &mut fmt::DebugStruct<'_, '_>);
+    }
+
+    fn peek(&self) -> Option<T>
+    where
+        T: Clone,
+    {
+        match self {
+            Inner::Fair(exchange) => exchange.peek(),
+            Inner::Unfair(pipe) => pipe.peek(),
+        }
     }
 }
 
 impl<T: Send> BlockingQueue<T> for ArrayBlockingQueue<T> {
-    by_exchange!(T: put and the rest);
+    by_field!(T, inner: put and the rest);
 }
 
 impl<T> fmt::Debug for ArrayBlockingQueue<T> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let mut description = f.debug_struct("ArrayBlockingQueue");
-        self.exchange.describe(&mut description);
-        description.field("capacity", &self.capacity()).field("fair", &self.fair).finish()
+        self.inner.describe(&mut description);
+        description.field("capacity", &self.capacity()).field("fair", &self.is_fair()).finish()
     }
 }

@@ -1,7 +1,7 @@
 //! The exchange: a store of items with a line of waiting threads on either side.
 //!
-//! All queues but the delay queue are an exchange with some store and some capacity: the synchronous queue has
-//! capacity zero, the priority queue a heap without bound. One lock guards the store and both lines. Whoever comes
+//! The fair array queue is an exchange with a ring, the priority queue one with a heap and without a bound, the
+//! synchronous queue one of capacity zero. One lock guards the store and both lines. Whoever comes
 //! serves those who wait: a putter hands its item to the first waiting taker, a taker that frees a place moves the item
 //! of the first waiting putter into the store. A waiting thread is thus woken when its call is done, not to try
 //! again: nobody is woken in vain, nobody who comes later can overtake, and nothing needs to be passed on
@@ -14,70 +14,70 @@ use super::wait::{Line, Patience, Waiter};
 use crate::interrupt::{self, Interrupted};
 use crate::sync::{Arc, AtomicUsize, Mutex, MutexGuard, Ordering, spin_until};
 
-/// The methods of a `BlockingQueue<T>` that has an `exchange`. A queue that never makes a putter wait leaves `put` out,
-/// and says itself how that goes.
-macro_rules! by_exchange {
-    ($t:ident: put and the rest) => {
-        by_exchange!($t: the rest);
+/// The methods of a `BlockingQueue<T>` that has an exchange, or a pipe, in a field. A queue that never makes a putter
+/// wait leaves `put` out, and says itself how that goes.
+macro_rules! by_field {
+    ($t:ident, $field:ident: put and the rest) => {
+        by_field!($t, $field: the rest);
 
         fn put(&self, item: $t) -> Result<(), PutError<$t>> {
-            self.exchange.put(item, Patience::Forever).map_err(|error| PutError::Interrupted(error.into_inner()))
+            self.$field.put(item, Patience::Forever).map_err(|error| PutError::Interrupted(error.into_inner()))
         }
 
         fn offer_timeout(&self, item: $t, timeout: Duration) -> Result<(), OfferError<$t>> {
-            self.exchange.put(item, Patience::For(timeout))
+            self.$field.put(item, Patience::For(timeout))
         }
     };
-    ($t:ident: the rest) => {
+    ($t:ident, $field:ident: the rest) => {
         fn offer(&self, item: $t) -> Result<(), $t> {
-            self.exchange.offer(item)
+            self.$field.offer(item)
         }
 
         fn poll(&self) -> Option<$t> {
-            self.exchange.poll()
+            self.$field.poll()
         }
 
         fn take(&self) -> Result<$t, Interrupted> {
-            self.exchange.take(Patience::Forever).map(|item| item.expect("patience for ever does not end"))
+            self.$field.take(Patience::Forever).map(|item| item.expect("patience for ever does not end"))
         }
 
         fn poll_timeout(&self, timeout: Duration) -> Result<Option<$t>, Interrupted> {
-            self.exchange.take(Patience::For(timeout))
+            self.$field.take(Patience::For(timeout))
         }
 
         fn len(&self) -> usize {
-            self.exchange.len()
+            self.$field.len()
         }
 
         fn remaining_capacity(&self) -> usize {
-            self.exchange.remaining_capacity()
+            self.$field.remaining_capacity()
         }
 
         fn drain_to(&self, into: &mut Vec<$t>, max: usize) -> usize {
-            self.exchange.drain_to(into, max)
+            self.$field.drain_to(into, max)
         }
 
         fn remove_if(&self, matches: &mut dyn FnMut(&$t) -> bool) -> Vec<$t> {
-            self.exchange.remove_if(matches)
+            self.$field.remove_if(matches)
         }
 
         fn for_each(&self, see: &mut dyn FnMut(&$t)) {
-            self.exchange.for_each(see);
+            self.$field.for_each(see);
         }
 
         fn clear(&self) {
-            self.exchange.clear();
+            self.$field.clear();
         }
 
         fn peek(&self) -> Option<$t>
         where
             $t: Clone,
         {
-            self.exchange.peek()
+            self.$field.peek()
         }
     };
 }
-pub(super) use by_exchange;
+pub(super) use by_field;
 
 /// Where an exchange keeps its items, in queue order.
 ///
@@ -114,8 +114,8 @@ pub(super) struct Exchange<T, S> {
     ///
     /// Relaxed: a hint as soon as it is read; whoever acts on it looks again under the lock.
     len: AtomicUsize,
-    /// The most items the store may hold; `usize::MAX`: no bound. Written with the lock held; Relaxed as `len`.
-    capacity: AtomicUsize,
+    /// The most items the store may hold; `usize::MAX`: no bound.
+    capacity: usize,
 }
 
 /// Invariants, whenever the lock is free and whenever user code runs under it:
@@ -171,7 +171,7 @@ impl<T, S: Store<T>> Exchange<T, S> {
     fn new(store: S, capacity: usize, line: fn() -> Line<T>) -> Self {
         Exchange {
             len: AtomicUsize::new(store.len()),
-            capacity: AtomicUsize::new(capacity),
+            capacity,
             state: Mutex::new(State { store, takers: line(), putters: line() }),
         }
     }
@@ -238,7 +238,7 @@ impl<T, S: Store<T>> Exchange<T, S> {
     }
 
     pub(super) fn capacity(&self) -> usize {
-        self.capacity.load(Ordering::Relaxed)
+        self.capacity
     }
 
     /// Items only go from hand to hand: looking at `len` tells nothing.
@@ -251,13 +251,6 @@ impl<T, S: Store<T>> Exchange<T, S> {
             usize::MAX => usize::MAX,
             capacity => capacity.saturating_sub(self.len()),
         }
-    }
-
-    /// Changes the bound. Items beyond a lower one stay; nothing gets in until they have gone.
-    pub(super) fn set_capacity(&self, capacity: usize) {
-        let state = self.state.lock();
-        self.capacity.store(capacity, Ordering::Relaxed);
-        self.refill_and_unlock(state);
     }
 
     /// Moves what is in the store, or at capacity zero in the hands of waiting putters, up to `max` items.

@@ -3,8 +3,8 @@
 use std::fmt;
 use std::time::Duration;
 
-use super::exchange::{Exchange, by_exchange};
-use super::ring::Ring;
+use super::exchange::by_field;
+use super::pipe::Pipe;
 use super::wait::Patience;
 use super::{BlockingQueue, OfferError, PutError};
 use crate::config::ConfigError;
@@ -29,13 +29,13 @@ use crate::interrupt::Interrupted;
 /// # Ok::<(), millpond::ConfigError>(())
 /// ```
 pub struct LinkedBlockingQueue<T> {
-    exchange: Exchange<T, Ring<T>>,
+    pipe: Pipe<T>,
 }
 
 impl<T> LinkedBlockingQueue<T> {
     /// Makes an empty queue without a bound.
     pub fn unbounded() -> Self {
-        LinkedBlockingQueue { exchange: Exchange::first_come_first_served(Ring::with_slots(0), usize::MAX) }
+        LinkedBlockingQueue { pipe: Pipe::new(0, usize::MAX) }
     }
 
     /// Makes an empty queue with room for `capacity` items; `usize::MAX` means no bound.
@@ -50,7 +50,7 @@ impl<T> LinkedBlockingQueue<T> {
 
     /// The most items that the queue can hold; `usize::MAX`: no bound.
     pub fn capacity(&self) -> usize {
-        self.exchange.capacity()
+        self.pipe.capacity()
     }
 
     /// Changes the bound; `usize::MAX` takes it away.
@@ -64,7 +64,7 @@ impl<T> LinkedBlockingQueue<T> {
         if capacity == 0 {
             return Err(ConfigError::ZeroCapacity { queue: "LinkedBlockingQueue" });
         }
-        self.exchange.set_capacity(capacity);
+        self.pipe.set_capacity(capacity);
         Ok(())
     }
 }
@@ -81,7 +81,7 @@ impl<T> FromIterator<T> for LinkedBlockingQueue<T> {
     fn from_iter<I: IntoIterator<Item = T>>(items: I) -> Self {
         let queue = Self::unbounded();
         for item in items {
-            if queue.exchange.offer(item).is_err() {
+            if queue.pipe.offer(item).is_err() {
                 unreachable!("a queue without a bound has room");
             }
         }
@@ -90,13 +90,13 @@ impl<T> FromIterator<T> for LinkedBlockingQueue<T> {
 }
 
 impl<T: Send> BlockingQueue<T> for LinkedBlockingQueue<T> {
-    by_exchange!(T: put and the rest);
+    by_field!(T, pipe: put and the rest);
 }
 
 impl<T> fmt::Debug for LinkedBlockingQueue<T> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let mut description = f.debug_struct("LinkedBlockingQueue");
-        self.exchange.describe(&mut description);
+        self.pipe.describe(&mut description);
         description.field("capacity", &self.capacity()).finish()
     }
 }

@@ -4,7 +4,7 @@ use std::cmp::Ordering;
 use std::fmt;
 use std::time::Duration;
 
-use super::exchange::{Exchange, Store, by_exchange};
+use super::exchange::{Exchange, Store, by_field};
 use super::heap::Heap;
 use super::wait::Patience;
 use super::{BlockingQueue, OfferError, PutError};
@@ -170,7 +170,7 @@ impl<T> Store<T> for Sorted<T> {
 }
 
 impl<T: Send> BlockingQueue<T> for PriorityBlockingQueue<T> {
-    by_exchange!(T: the rest);
+    by_field!(T, exchange: the rest);
 
     /// Inserts `item`. Never waits, never fails.
     fn put(&self, item: T) -> Result<(), PutError<T>> {

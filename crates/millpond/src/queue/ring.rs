@@ -20,6 +20,25 @@ impl<T> Ring<T> {
         Ring { items: VecDeque::with_capacity(slots), keep: slots.max(SMALL) }
     }
 
+    pub(super) fn push(&mut self, item: T) {
+        self.items.push_back(item);
+    }
+
+    /// An empty one of the same kind, without memory so far.
+    pub(super) fn another(&self) -> Self {
+        Ring { items: VecDeque::new(), keep: self.keep }
+    }
+
+    /// Moves all of `other` to the end.
+    pub(super) fn append(&mut self, other: &mut Self) {
+        self.items.append(&mut other.items);
+    }
+
+    /// Lets an empty ring begin at its first slot: what is used again and again is at hand.
+    pub(super) fn rewind(&mut self) {
+        self.items.clear();
+    }
+
     /// Gives memory back when seven eighths are unused. From one time to the next at least as many items come or
     /// go as were moved, so this is constant work per item.
     fn give_back(&mut self) {
@@ -36,7 +55,7 @@ impl<T> Store<T> for Ring<T> {
     fn place_for(&self, _: &T) {}
 
     fn insert(&mut self, (): (), item: T) {
-        self.items.push_back(item);
+        self.push(item);
     }
 
     fn pop(&mut self) -> Option<T> {

@@ -3,7 +3,7 @@
 use std::fmt;
 use std::time::Duration;
 
-use super::exchange::{Exchange, by_exchange};
+use super::exchange::{Exchange, by_field};
 use super::ring::Ring;
 use super::wait::Patience;
 use super::{BlockingQueue, OfferError, PutError};
@@ -59,7 +59,7 @@ impl<T> Default for SynchronousQueue<T> {
 }
 
 impl<T: Send> BlockingQueue<T> for SynchronousQueue<T> {
-    by_exchange!(T: put and the rest);
+    by_field!(T, exchange: put and the rest);
 }
 
 impl<T> fmt::Debug for SynchronousQueue<T> {

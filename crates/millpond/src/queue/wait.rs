@@ -94,8 +94,17 @@ impl<T> Waiter<T> {
     /// it. Once out of the line the owner takes the flag, unless it was served: then it is for the next call.
     pub(super) fn wait(&self, deadline: Option<Instant>) -> bool {
         spin_until(|| self.is_settled());
+        self.sleep(deadline)
+    }
+
+    /// As `wait`, for who has looked long enough.
+    pub(super) fn sleep(&self, deadline: Option<Instant>) -> bool {
         let over = || self.is_settled() || self.sleeper.is_interrupted();
         self.sleeper.wait_through_interrupts(deadline, over)
+    }
+
+    pub(super) fn is_interrupted(&self) -> bool {
+        self.sleeper.is_interrupted()
     }
 
     /// Reads and clears the interrupt flag. Only the owner.

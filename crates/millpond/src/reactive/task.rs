@@ -300,7 +300,7 @@ where
             runner.interrupt();
         }
         if let Some(home) = find_home(remains.home) {
-            quietly(|| home.cancelled(self.id, self.place.get()));
+            quietly(|| home.cancelled(self.id, &self.place));
         }
         remains.bury();
         true
@@ -319,7 +319,7 @@ where
 
     fn help(&self) -> Help {
         let home = self.cell.lock().home;
-        find_home(home).map_or(Help::Done, |home| home.run_here(self.id, self.place.get()))
+        find_home(home).map_or(Help::Done, |home| home.run_here(self.id, &self.place))
     }
 
     fn place(&self) -> &Place {

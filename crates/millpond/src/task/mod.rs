@@ -4,6 +4,7 @@
 //! [`TaskHandle`]. A task runs at most once. Dropping one that did not run resolves its handle as abandoned,
 //! so a handle never waits for something that no longer exists.
 
+mod held;
 #[expect(unsafe_code, reason = "moves tasks into the queue's memory and out of it")]
 mod packed;
 #[expect(unsafe_code, reason = "keeps closures of any type without a box")]
@@ -22,6 +23,7 @@ use crate::periodic::{Body, Timing};
 use crate::queue::Delayed;
 use crate::sync::{Arc, Mutex, deadline_after};
 
+pub(crate) use held::Held;
 pub(crate) use packed::{Bare, LONGEST, Lies, Pack, Spot};
 use small::SmallFn;
 
@@ -139,7 +141,7 @@ pub(crate) struct Ended {
 }
 
 /// The executing half of a tracked task. Dropping it tells the other half that nobody will run it.
-struct TrackedTask(Arc<dyn Tracked>);
+pub(crate) struct TrackedTask(Arc<dyn Tracked>);
 
 impl Drop for TrackedTask {
     fn drop(&mut self) {
@@ -164,6 +166,10 @@ impl Task {
 
     pub(crate) fn tracked(id: TaskId, core: Arc<dyn Tracked>) -> Task {
         Task { info: TaskInfo { id, label: None }, work: Work::Tracked(TrackedTask(core)) }
+    }
+
+    fn tracked_by(core: TrackedTask) -> Task {
+        Task { info: TaskInfo { id: core.0.id(), label: None }, work: Work::Tracked(core) }
     }
 
     /// Gives the task a name, for hooks and error messages.

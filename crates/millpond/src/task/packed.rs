@@ -1,9 +1,10 @@
 //! A task as a run of words, as short as it can be: how it lies in the pool's queue.
 //!
 //! A [`Task`] on the stack has room for the largest closure that is kept in place. In a queue of a million most would be empty, so
-//! there a task takes a head of two words and what its work needs: a closure of two words lies in four. The first
-//! word tells what comes: the address of the closure's verbs, or none, with the kind in its lowest bits. A task
-//! that has a name, a priority, a due time or a series goes in a box. This file is one of the rooms with `unsafe`.
+//! there a task takes a head of two words and what its work needs: a closure of two words lies in four. The first word
+//! tells what comes: the address of the closure's verbs, or none, with the kind in its lowest bits. The second is the id; if
+//! words have 32 bits it takes two. A task that has a name, a priority, a due time or a series goes in a box. This file
+//! is one of the rooms with `unsafe`.
 //!
 //! ```text
 //! plain    verbs | id | the closure's words
@@ -28,8 +29,8 @@ const BOXED: usize = 4;
 const END: usize = 6;
 const BITS: usize = 7;
 
-/// The words before the work.
-const HEAD: usize = 2;
+/// The words before the work: two, or three where the id takes two of them.
+const HEAD: usize = 1 + size_of::<TaskId>().div_ceil(size_of::<Word>());
 const TRACKED_WORDS: usize = size_of::<TrackedTask>() / size_of::<Word>();
 
 /// The most words that a packed task takes.
@@ -171,7 +172,7 @@ impl Spot {
         // SAFETY: the caller says so.
         unsafe {
             self.0.cast::<*const Verbs>().write(first);
-            self.0.add(1).cast::<TaskId>().write(id);
+            self.0.add(1).cast::<TaskId>().write_unaligned(id); // it may be aligned to more than a word
         }
     }
 
@@ -204,7 +205,7 @@ impl Spot {
             match first {
                 END => Lies::End,
                 _ if first & HOLE != 0 => Lies::Hole,
-                _ => Lies::Task(self.0.add(1).cast::<TaskId>().read()),
+                _ => Lies::Task(self.0.add(1).cast::<TaskId>().read_unaligned()),
             }
         }
     }
@@ -236,7 +237,7 @@ impl Spot {
         // keeps anybody from reading it again.
         unsafe {
             let first = self.first();
-            let id = self.0.add(1).cast::<TaskId>().read();
+            let id = self.0.add(1).cast::<TaskId>().read_unaligned();
             let info = TaskInfo { id, label: None };
             self.0.cast::<*const Verbs>().write(first.map_addr(|first| first | HOLE));
             match first.addr() & BITS {
@@ -286,3 +287,6 @@ unsafe fn copy_words(from: *const Word, to: *mut Word, words: usize) {
 
 const _: () = assert!(size_of::<TrackedTask>() == size_of::<Arc<dyn Tracked>>());
 const _: () = assert!(TRACKED_WORDS <= WORDS && align_of::<TrackedTask>() == align_of::<Word>());
+
+#[cfg(all(test, not(loom)))]
+mod tests;

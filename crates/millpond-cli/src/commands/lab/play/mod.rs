@@ -129,6 +129,13 @@ impl Player<'_> {
         for step in &self.scene.steps {
             match &step.does {
                 Does::Shutdown { grace, force } => ending = Some(self.end(*grace, *force, true)),
+                // Looked at while its gate is closed: nothing has ended yet, however busy the machine is.
+                Does::Submit(submit) => {
+                    self.submit(submit);
+                    self.look(&step.says);
+                    self.let_go(submit);
+                    continue;
+                }
                 does => self.step(does)?,
             }
             self.look(&step.says);
@@ -151,7 +158,6 @@ impl Player<'_> {
     fn step(&mut self, does: &Does) -> Result<(), Error> {
         let (stage, pace) = (self.stage, self.stage.pace);
         match does {
-            Does::Submit(submit) => self.submit(submit),
             Does::Series(series) => {
                 let job = self.job(&series.task);
                 stage.hand_in_series(series, job);
@@ -164,7 +170,7 @@ impl Player<'_> {
             Does::UntilThreads(threads) => self.await_size(*threads),
             Does::Prestart(threads) => stage.pond.prestart(*threads),
             Does::Set(settings) => stage.pond.set(settings, pace)?,
-            Does::Look | Does::Shutdown { .. } => {}
+            Does::Look | Does::Submit(_) | Does::Shutdown { .. } => {}
         }
         Ok(())
     }
@@ -186,8 +192,12 @@ impl Player<'_> {
         if burst {
             stage.settle();
         }
+    }
+
+    /// The time of the tasks that were handed in begins, unless more belong to them.
+    fn let_go(&self, submit: &Submit) {
         if !submit.hold {
-            stage.gate.open();
+            self.stage.gate.open();
         }
     }
 

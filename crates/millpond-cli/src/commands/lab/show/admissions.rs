@@ -29,8 +29,10 @@ pub(super) fn table(record: &Record, screen: &Screen) -> Option<Table> {
         ("waited", Align::Right),
         ("ran on", Align::Left),
     ]);
+    let mut first = 1;
     for tasks in rows {
-        table.row(row(tasks, record, screen));
+        table.row(row(first, tasks, record, screen));
+        first += tasks.len();
     }
     Some(table)
 }
@@ -41,11 +43,13 @@ fn fared_alike(one: &TaskRecord, next: &TaskRecord) -> bool {
     key(one) == key(next)
 }
 
-fn row(tasks: &[TaskRecord], record: &Record, screen: &Screen) -> [String; 6] {
+/// A row for tasks in a row, of which the first has this number. Several are called by their numbers, for they
+/// may have the same name.
+fn row(number: usize, tasks: &[TaskRecord], record: &Record, screen: &Screen) -> [String; 6] {
     let (first, last) = (&tasks[0], &tasks[tasks.len() - 1]);
     let label = match tasks.len() {
         1 => first.label.clone(),
-        _ => format!("{}-{}", first.label, last.label),
+        several => format!("{number}-{}", number + several - 1),
     };
     let waits = || tasks.iter().filter_map(TaskRecord::wait);
     let waited = match (waits().min(), waits().max()) {
@@ -55,7 +59,7 @@ fn row(tasks: &[TaskRecord], record: &Record, screen: &Screen) -> [String; 6] {
     };
     [
         label,
-        screen.paint(colour_of(first.how), admission(first)).to_string(),
+        screen.paint(colour_of(first.how), admission(tasks)).to_string(),
         places(last.threads_after, record.peak_threads, '█'),
         match record.queue_capacity {
             Some(0) => "-".to_owned(),
@@ -67,13 +71,17 @@ fn row(tasks: &[TaskRecord], record: &Record, screen: &Screen) -> [String; 6] {
     ]
 }
 
-/// What the pool did with a task, and what came of it if that is not the end of the story.
-fn admission(task: &TaskRecord) -> String {
+/// What the pool did with tasks that fared alike, and what came of them if that is not the end of the story.
+fn admission(tasks: &[TaskRecord]) -> String {
+    let task = &tasks[0];
     let mut text = task.how.name().to_owned();
-    if let Some(blocked) = task.blocked {
-        text.push_str(&format!(", caller waited {}", units::show(blocked)));
+    if let Some(blocked) = tasks.iter().filter_map(|task| task.blocked).max() {
+        let up_to = if tasks.len() > 1 { "up to " } else { "" };
+        text.push_str(&format!(", caller waited {up_to}{}", units::show(blocked)));
     }
-    if let Some(other) = task.gone.as_ref().and_then(|gone| gone.in_favour_of.as_ref()) {
+    if tasks.len() > 1 && task.was_discarded() && task.how != How::Discarded {
+        text.push_str(", discarded for others");
+    } else if let Some(other) = task.gone.as_ref().and_then(|gone| gone.in_favour_of.as_ref()) {
         text.push_str(&format!(", discarded for {other}"));
     } else if task.how == How::Queued && task.gone.is_some() {
         text.push_str(", handed back");

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use super::super::record::{How, Record, percentile};
-use super::text::width;
+use super::text::{not_as_expected, width};
 use super::{Played, Significant, picture_end};
 use crate::picture::{Align, Scale, Table, area, columns, wrapped};
 use crate::term::{Colour, Screen};
@@ -65,14 +65,13 @@ pub(crate) fn draw(played: &Played, screen: &Screen) -> String {
             text.push_str(&format!("{}\n", screen.paint(Colour::Bold, line)));
         }
         text.push('\n');
-        text.push_str(&table(&scenes).draw("   "));
+        text.push_str(&table(&scenes).draw_within("   ", width(screen)));
         text.push('\n');
         text.push_str(&curves(&scenes, screen));
     }
     for record in &played.scenes {
         for unmet in &record.unmet {
-            let line = format!("NOT as expected: {}: {unmet}", record.title);
-            text.push_str(&format!("{}\n", screen.paint(Colour::Red, line)));
+            text.push_str(&not_as_expected(&format!("{}: {unmet}", record.title), "", screen));
         }
     }
     text

@@ -38,14 +38,14 @@ pub(crate) fn scene(number: Option<usize>, record: &Record, screen: &Screen) -> 
             + &record.says.as_ref().map_or_else(String::new, |says| wrapped(says, width, INDENT)),
     ];
     if let Some(table) = admissions::table(record, screen) {
-        parts.push(table.draw(INDENT));
+        parts.push(table.draw_within(INDENT, width));
     }
     if !record.tasks.is_empty() {
         parts
             .push(wrapped(&format!("{}.", admissions::totals(record)), width, INDENT) + &told(record, width));
     }
     parts.push(timeline::draw(record, screen, width));
-    parts.push(steps(record));
+    parts.push(steps(record, width));
     parts.push(endings(record, screen, width));
     parts.retain(|part| !part.is_empty());
     format!("\n{}", parts.join("\n"))
@@ -71,7 +71,7 @@ fn told(record: &Record, width: usize) -> String {
 }
 
 /// The pool after each step.
-fn steps(record: &Record) -> String {
+fn steps(record: &Record, width: usize) -> String {
     let mut table = Table::new([
         ("at", Align::Right),
         ("after this step", Align::Left),
@@ -92,7 +92,7 @@ fn steps(record: &Record) -> String {
             step.completed.to_string(),
         ]);
     }
-    table.draw(INDENT)
+    table.draw_within(INDENT, width)
 }
 
 /// How it ended, and whether it came as expected.
@@ -109,10 +109,15 @@ fn endings(record: &Record, screen: &Screen, width: usize) -> String {
         writeln!(text, "{INDENT}{}", screen.paint(Colour::Green, line)).expect("a String takes everything");
     }
     for unmet in &record.unmet {
-        let line = format!("NOT as expected: {unmet}");
-        writeln!(text, "{INDENT}{}", screen.paint(Colour::Red, line)).expect("a String takes everything");
+        text.push_str(&not_as_expected(unmet, INDENT, screen));
     }
     text
+}
+
+/// Something did not come as expected: said loudly.
+pub(super) fn not_as_expected(what: &str, indent: &str, screen: &Screen) -> String {
+    let lines = wrapped(&format!("NOT as expected: {what}"), width(screen), indent);
+    lines.lines().map(|line| format!("{}\n", screen.paint(Colour::Red, line))).collect()
 }
 
 pub(super) fn ending(record: &Record) -> String {

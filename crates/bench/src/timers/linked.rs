@@ -1,8 +1,5 @@
-//! A hierarchical wheel: eight levels of 64 slots, the finest a millisecond wide. What is due in the current slot or
-//! before is in a heap, so that the order is exact.
-//!
-//! It does not know when the first entry of a later slot is due, only when that slot begins: whoever waits wakes up
-//! once per level for a far timer.
+//! The wheel as it usually is: the entries of a bucket are a linked list in one slab. Taking one out touches its
+//! neighbours too. It keeps its memory, and does not know when the first entry of a bucket is due.
 
 use crate::clock::Tick;
 use crate::timer_queue::{Key, TimerQueue};
@@ -114,8 +111,6 @@ impl Wheel {
 }
 
 impl Timers for Wheel {
-    type Key = (u32, u32);
-
     fn new() -> Self {
         Wheel {
             current: 0,
@@ -132,26 +127,28 @@ impl Timers for Wheel {
         self.len
     }
 
-    fn insert(&mut self, due: Tick, number: u64, item: Item) -> (u32, u32) {
+    fn insert(&mut self, due: Tick, number: u64, item: Item) {
         let mut index = self.free;
-        let item = Some(item);
         if index == NONE {
             index = self.entries.len() as u32;
+            item.set_key(index, 0);
+            let item = Some(item);
             let (generation, list, previous, next) = (0, NEAR, NONE, NONE);
             self.entries.push(Entry { generation, list, previous, next, due, number, item });
         } else {
             let entry = &mut self.entries[index as usize];
             self.free = entry.next;
-            (entry.due, entry.number, entry.item) = (due, number, item);
+            item.set_key(index, entry.generation);
+            (entry.due, entry.number, entry.item) = (due, number, Some(item));
         }
         self.len += 1;
         self.place(index);
-        (index, self.entries[index as usize].generation)
     }
 
-    fn remove(&mut self, (index, generation): (u32, u32)) -> Option<Item> {
+    fn remove(&mut self, item: &Item) -> Option<Item> {
+        let (index, generation) = item.key();
         let entry = self.entries.get(index as usize).filter(|entry| entry.generation == generation)?;
-        entry.item?;
+        entry.item.as_ref()?;
         self.unlink(index);
         Some(self.give_back(index).1)
     }

@@ -1,0 +1,179 @@
+//! A lock for a moment: one word, taken by one atomic exchange and freed by a plain store.
+//!
+//! A lock that can put threads to sleep needs a second exchange to free it, for it has to learn whether somebody sleeps.
+//! Where a few words are changed under the lock that is half of the time. Here nobody sleeps until woken: who finds the
+//! lock taken lets others run, which is soon enough if it is held for a moment, and if the machine is so busy that the
+//! holder does not get to run it naps. So whatever is done under this lock must be short: no user code, no waiting, nothing
+//! that grows with what a queue holds except the memory that it is held in.
+//!
+//! To a model, looking again and again is a wait without end. There those who wait sleep on a mutex, and the word is
+//! modelled by `try_lock`.
+//!
+//! This file is one of the rooms with `unsafe`; its outside is safe.
+
+use std::fmt;
+use std::marker::PhantomData;
+use std::ops::{Deref, DerefMut};
+
+use crate::sync::{AtomicBool, Ordering, SharedCell, mutant};
+#[cfg(loom)]
+use crate::sync::{Mutex, MutexGuard};
+
+/// So many looks, then others are let run between looks: the holder as a rule runs on another core, and frees the lock
+/// before a switch of threads would be over.
+#[cfg(not(loom))]
+const SPINS: u64 = 128;
+/// From so many looks on, naps.
+#[cfg(not(loom))]
+const NAPS: u64 = SPINS + 64;
+#[cfg(not(loom))]
+const NAP: std::time::Duration = std::time::Duration::from_micros(50);
+
+pub(crate) struct Brief<T> {
+    /// True while there is a guard. Who makes it true is the only one who may make a guard, and the end of that guard
+    /// is all that makes it false.
+    ///
+    /// Release when freed, Acquire when taken: who holds the lock sees what was written under it before.
+    locked: AtomicBool,
+    value: SharedCell<T>,
+    #[cfg(loom)]
+    turn: Mutex<()>,
+}
+
+// SAFETY: a shared `Brief` gives access to its value by its guards only, of which there is one at a time: so what threads
+// share is the right to have the value in turn, which asks for `T: Send`, as for a mutex.
+unsafe impl<T: Send> Sync for Brief<T> {}
+
+/// The right to the value, until it is dropped.
+pub(crate) struct BriefGuard<'a, T> {
+    lock: &'a Brief<T>,
+    /// It is as good as a `&mut T`, and may be sent and shared as that.
+    value: PhantomData<&'a mut T>,
+    /// `None`: it is the word that is locked.
+    #[cfg(loom)]
+    turn: Option<MutexGuard<'a, ()>>,
+}
+
+impl<T> Brief<T> {
+    pub(crate) fn new(value: T) -> Self {
+        Brief {
+            locked: AtomicBool::new(false),
+            value: SharedCell::new(value),
+            #[cfg(loom)]
+            turn: Mutex::new(()),
+        }
+    }
+
+    #[cfg(loom)]
+    pub(crate) fn lock(&self) -> BriefGuard<'_, T> {
+        BriefGuard { turn: Some(self.turn.lock()), ..self.guard() }
+    }
+
+    #[cfg(not(loom))]
+    #[inline]
+    pub(crate) fn lock(&self) -> BriefGuard<'_, T> {
+        match self.try_lock() {
+            Some(guard) => guard,
+            None => self.lock_later(),
+        }
+    }
+
+    /// The guard, unless somebody has it now. In a model not to be mixed with `lock`.
+    #[inline]
+    pub(crate) fn try_lock(&self) -> Option<BriefGuard<'_, T>> {
+        let order = if mutant("lock_without_acquire") { Ordering::Relaxed } else { Ordering::Acquire };
+        let taken = self.locked.compare_exchange(false, true, order, Ordering::Relaxed);
+        taken.is_ok().then(|| self.guard()) // not made unless taken: its end unlocks
+    }
+
+    #[inline]
+    fn guard(&self) -> BriefGuard<'_, T> {
+        BriefGuard {
+            lock: self,
+            value: PhantomData,
+            #[cfg(loom)]
+            turn: None,
+        }
+    }
+
+    #[cfg(not(loom))]
+    #[cold]
+    fn lock_later(&self) -> BriefGuard<'_, T> {
+        for look in 0u64.. {
+            // To look does not take the word away from who is about to free it; to try does.
+            if !self.locked.load(Ordering::Relaxed)
+                && let Some(guard) = self.try_lock()
+            {
+                return guard;
+            }
+            match look {
+                0..SPINS => std::hint::spin_loop(),
+                SPINS..NAPS => std::thread::yield_now(),
+                _ => std::thread::sleep(NAP),
+            }
+        }
+        unreachable!("there is always one more look")
+    }
+}
+
+impl<T> Deref for BriefGuard<'_, T> {
+    type Target = T;
+
+    #[inline]
+    fn deref(&self) -> &T {
+        // SAFETY: the value is there as long as the lock, which outlives `self`. This is the only guard, so nobody has a
+        // `&mut T` but by borrowing `self` mutably, which excludes the borrow here.
+        self.lock.value.with(|value| unsafe { &*value })
+    }
+}
+
+impl<T> DerefMut for BriefGuard<'_, T> {
+    #[inline]
+    fn deref_mut(&mut self) -> &mut T {
+        // SAFETY: as in `deref`; `self` is borrowed mutably, so there is no other reference to the value.
+        self.lock.value.with_mut(|value| unsafe { &mut *value })
+    }
+}
+
+impl<T> Drop for BriefGuard<'_, T> {
+    #[inline]
+    fn drop(&mut self) {
+        #[cfg(loom)]
+        if self.turn.is_some() {
+            return;
+        }
+        let order = if mutant("unlock_without_release") { Ordering::Relaxed } else { Ordering::Release };
+        self.lock.locked.store(false, order);
+    }
+}
+
+impl<T> fmt::Debug for Brief<T> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Brief").finish_non_exhaustive() // a look inside would have to wait
+    }
+}
+
+#[cfg(all(test, not(loom)))]
+mod tests {
+    use super::Brief;
+
+    #[test]
+    fn the_lock_lets_in_one_at_a_time_and_a_panic_frees_it() {
+        const EACH: usize = if cfg!(miri) { 30 } else { 10_000 };
+        let lock = Brief::new(0);
+        std::thread::scope(|s| {
+            for _ in 0..3 {
+                s.spawn(|| (0..EACH).for_each(|_| *lock.lock() += 1));
+            }
+        });
+        let panics = std::thread::scope(|s| {
+            let panics = s.spawn(|| {
+                let _guard = lock.lock();
+                std::panic::resume_unwind(Box::new("while it is held"));
+            });
+            panics.join()
+        });
+        assert!(panics.is_err());
+        assert_eq!(*lock.lock(), 3 * EACH);
+    }
+}

@@ -1,0 +1,60 @@
+//! A task in two words: how it waits for its time.
+
+use super::{Task, TaskId, TrackedTask, Work};
+use crate::timer_wheel::Placed;
+
+/// A task that waits. One that has a handle and nothing else, as nearly all have, is that handle's other half; the rest
+/// are in a box.
+pub(crate) enum Held {
+    Tracked(TrackedTask),
+    Other(Box<Task>),
+}
+
+impl Held {
+    pub(crate) fn new(task: Task) -> Held {
+        match task {
+            Task { work: Work::Tracked(core), info } if info.label.is_none() => Held::Tracked(core),
+            task => Held::Other(Box::new(task)),
+        }
+    }
+
+    pub(crate) fn into_task(self) -> Task {
+        match self {
+            Held::Tracked(core) => Task::tracked_by(core),
+            Held::Other(task) => *task,
+        }
+    }
+
+    pub(crate) fn id(&self) -> TaskId {
+        match self {
+            Held::Tracked(core) => core.0.id(),
+            Held::Other(task) => task.id(),
+        }
+    }
+
+    /// The task, if it is `wanted`.
+    pub(crate) fn into_task_if(self, wanted: impl FnOnce(&Task) -> bool) -> Result<Task, Held> {
+        match self {
+            Held::Other(task) => {
+                if wanted(&task) {
+                    Ok(*task)
+                } else {
+                    Err(Held::Other(task))
+                }
+            }
+            Held::Tracked(core) => {
+                let task = Task::tracked_by(core);
+                if wanted(&task) { Ok(task) } else { Err(Held::new(task)) }
+            }
+        }
+    }
+}
+
+impl Placed for Held {
+    fn moved_to(&self, place: u64) {
+        match self {
+            Held::Tracked(core) => core.0.place().set(place),
+            Held::Other(task) => task.set_place(place),
+        }
+    }
+}

@@ -1,0 +1,244 @@
+//! Every kind of task, packed and taken out again.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+
+use super::*;
+use crate::handle::TaskState;
+use crate::task::TaskOf;
+
+/// Memory for one task, and what it may not touch behind it.
+struct Room {
+    words: Vec<Word>,
+}
+
+const GUARD: usize = 0x5a5a_5a5a;
+
+impl Room {
+    /// Room for as many words as there are, followed by a guard.
+    fn new(words: usize) -> Room {
+        let mut room = Room { words: vec![Word::uninit(); words] };
+        room.words.push(Word::new(GUARD));
+        room
+    }
+
+    fn spot(&mut self) -> Spot {
+        Spot::new(self.words.as_mut_ptr())
+    }
+
+    fn is_whole(&self) -> bool {
+        // SAFETY: the last word was initialized, and everything that was written there since was too.
+        unsafe { self.words[self.words.len() - 1].assume_init() == GUARD }
+    }
+}
+
+/// Packs `task`, looks at it, takes it out, looks at the hole; returns it, and the words that it took.
+fn there_and_back(task: impl Pack, id: TaskId) -> (Task, usize) {
+    let words = task.words();
+    assert!((HEAD..=LONGEST).contains(&words));
+    let mut room = Room::new(words);
+    let spot = room.spot();
+    let mut back = None;
+    // SAFETY: there is room for as many words as it takes, and nobody else knows of it.
+    unsafe {
+        task.pack(spot);
+        assert_eq!((spot.lies(), spot.words()), (Lies::Task(id), words));
+        spot.unpack(&mut back);
+        assert_eq!((spot.lies(), spot.words()), (Lies::Hole, words));
+    }
+    assert!(room.is_whole());
+    let back = back.expect("it was there");
+    assert_eq!(back.id(), id);
+    (back, words)
+}
+
+fn task_there_and_back(task: Task) -> (Task, usize) {
+    let id = task.id();
+    there_and_back(task, id)
+}
+
+/// A task that adds one to the counter, after it has looked at its `N` further words.
+fn adds<const N: usize>(to: &Arc<AtomicUsize>) -> Task {
+    let to = Arc::clone(to);
+    let words: [usize; N] = std::array::from_fn(|i| i + 100);
+    Task::new(move || {
+        assert!(words.iter().copied().eq(100..100 + N));
+        to.fetch_add(1, Ordering::Relaxed);
+    })
+}
+
+#[test]
+fn a_closure_takes_its_own_words_and_the_head() {
+    let ran = Arc::new(AtomicUsize::new(0));
+    let all = [adds::<0>(&ran), adds::<1>(&ran), adds::<2>(&ran), adds::<3>(&ran), adds::<4>(&ran)];
+    for (n, task) in all.into_iter().enumerate() {
+        let (task, words) = task_there_and_back(task);
+        assert_eq!(words, HEAD + 1 + n);
+        task.run();
+        assert_eq!(ran.load(Ordering::Relaxed), n + 1);
+    }
+    let (task, words) = task_there_and_back(adds::<5>(&ran));
+    assert_eq!(words, HEAD + 1, "six words are in a box");
+    task.run();
+    assert_eq!(ran.load(Ordering::Relaxed), 6);
+    assert_eq!(Arc::strong_count(&ran), 1, "what was captured has been dropped");
+}
+
+#[test]
+fn a_task_that_does_not_run_is_dropped_once() {
+    let ran = Arc::new(AtomicUsize::new(0));
+    for task in [adds::<0>(&ran), adds::<4>(&ran), adds::<9>(&ran), adds::<1>(&ran).named("named")] {
+        let (task, _) = task_there_and_back(task);
+        assert!(Arc::strong_count(&ran) > 1);
+        drop(task);
+    }
+    assert_eq!((Arc::strong_count(&ran), ran.load(Ordering::Relaxed)), (1, 0));
+}
+
+#[test]
+fn a_closure_without_captures_takes_the_head_alone() {
+    static RAN: AtomicUsize = AtomicUsize::new(0);
+    let (task, words) = task_there_and_back(Task::new(|| {
+        RAN.fetch_add(1, Ordering::Relaxed);
+    }));
+    assert_eq!(words, HEAD);
+    task.run();
+    assert_eq!(RAN.load(Ordering::Relaxed), 1);
+}
+
+/// Words that are not full, padding, references, and a value that is coarser aligned than a word.
+#[test]
+fn closures_of_odd_shapes_come_back_as_they_were() {
+    let sum = Arc::new(AtomicUsize::new(0));
+    let add = |n: usize| sum.fetch_add(n, Ordering::Relaxed);
+    let text: &'static str = "five!";
+
+    let (a, b, c) = (1_u8, 2_u16, 3_u8);
+    let to = Arc::clone(&sum);
+    let (task, _) = task_there_and_back(Task::new(move || {
+        to.fetch_add(usize::from(a) + usize::from(b) + usize::from(c), Ordering::Relaxed);
+    }));
+    task.run();
+    assert_eq!(add(0), 6);
+
+    let bytes = [1_u8; 11];
+    let to = Arc::clone(&sum);
+    let (task, words) = task_there_and_back(Task::new(move || {
+        to.fetch_add(text.len() + bytes.iter().copied().map(usize::from).sum::<usize>(), Ordering::Relaxed);
+    }));
+    assert!(words > HEAD + 1);
+    task.run();
+    assert_eq!(add(0), 22);
+
+    #[repr(align(128))]
+    struct Line(u8);
+    let line = Line(8);
+    let to = Arc::clone(&sum);
+    let (task, words) = task_there_and_back(Task::new(move || {
+        let line = line; // all of it, with its alignment
+        assert_eq!(ptr::from_ref(&line).addr() % 128, 0);
+        to.fetch_add(usize::from(line.0), Ordering::Relaxed);
+    }));
+    assert_eq!(words, HEAD + 1);
+    task.run();
+    assert_eq!(add(0), 30);
+}
+
+#[test]
+fn a_label_is_kept_with_its_task() {
+    let ran = Arc::new(AtomicUsize::new(0));
+    let (task, words) = task_there_and_back(adds::<2>(&ran).named("resize").with_priority(-3));
+    assert_eq!(words, HEAD + 1);
+    assert_eq!((task.name(), task.priority()), (Some("resize"), -3));
+    task.run();
+    let (task, handle) = TaskOf::new(|| 7).named("answer").into_parts();
+    let (task, words) = task_there_and_back(task);
+    assert_eq!((words, task.name()), (HEAD + 1, Some("answer")));
+    task.run();
+    assert_eq!(handle.join().unwrap(), 7);
+}
+
+#[test]
+fn a_task_with_a_handle_is_still_its_half() {
+    let (task, handle) = TaskOf::new(|| 7).into_parts();
+    task.goes_to(41);
+    assert_eq!(task.shared().expect("it has a handle").place().get(), 41);
+    let (task, words) = task_there_and_back(task);
+    assert_eq!(words, HEAD + 2);
+    assert_eq!(handle.state(), TaskState::Pending, "being moved is not being dropped");
+    task.run();
+    assert_eq!(handle.join().unwrap(), 7);
+
+    let (task, handle) = TaskOf::new(|| 7).into_parts();
+    let (task, _) = task_there_and_back(task);
+    drop(task);
+    assert_eq!(handle.state(), TaskState::Abandoned);
+}
+
+#[test]
+fn a_bare_closure_comes_back_as_a_task() {
+    let ran = Arc::new(AtomicUsize::new(0));
+    let to = Arc::clone(&ran);
+    let words = [7_usize; WORDS - 1];
+    let bare = Bare::new(move || {
+        assert_eq!(words, [7; WORDS - 1]);
+        to.fetch_add(1, Ordering::Relaxed);
+    });
+    let Ok(bare) = bare else { panic!("it fits") };
+    let id = bare.id();
+    let (task, words) = there_and_back(bare, id);
+    assert_eq!(words, LONGEST);
+    task.run();
+    assert_eq!((Arc::strong_count(&ran), ran.load(Ordering::Relaxed)), (1, 1));
+
+    let Ok(bare) = Bare::new(|| {}) else { panic!("it fits") };
+    let id = bare.id();
+    assert_eq!(there_and_back(bare, id).1, HEAD);
+
+    let large = [7_usize; WORDS + 1];
+    let back = Bare::new(move || assert_eq!(large, [7; WORDS + 1]));
+    let Err(f) = back else { panic!("it does not fit") };
+    f();
+}
+
+/// A bare closure that is refused has not been used up.
+#[test]
+fn a_bare_closure_can_be_had_back() {
+    let ran = Arc::new(AtomicUsize::new(0));
+    let to = Arc::clone(&ran);
+    let Ok(bare) = Bare::new(move || {
+        to.fetch_add(1, Ordering::Relaxed);
+    }) else {
+        panic!("it fits")
+    };
+    bare.into_inner()();
+    assert_eq!((Arc::strong_count(&ran), ran.load(Ordering::Relaxed)), (1, 1));
+}
+
+#[test]
+fn the_end_is_one_word() {
+    let mut room = Room::new(1);
+    let spot = room.spot();
+    // SAFETY: there is one word, and nobody else knows of it.
+    let lies = unsafe {
+        spot.pack_end();
+        spot.lies()
+    };
+    assert_eq!(lies, Lies::End);
+    assert!(room.is_whole());
+}
+
+#[test]
+fn any_number_of_words_is_copied() {
+    for many in 0..=WORDS {
+        let from: [Word; WORDS] = std::array::from_fn(|i| Word::new(i + 1));
+        let mut to = [Word::new(GUARD); WORDS];
+        // SAFETY: both have `WORDS` words, and they are not the same.
+        unsafe { copy_words(from.as_ptr(), to.as_mut_ptr(), many) };
+        for (i, word) in to.into_iter().enumerate() {
+            // SAFETY: all were initialized, and written only from those that were too.
+            let word = unsafe { word.assume_init() };
+            assert_eq!(word, if i < many { i + 1 } else { GUARD }, "word {i} of {many}");
+        }
+    }
+}

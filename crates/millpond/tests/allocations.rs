@@ -1,0 +1,281 @@
+//! Allocations: a small closure costs none, a task with a handle one; and what a burst took is given back.
+//!
+//! A counting allocator sees the whole process, so each test runs in a process of its own. It counts on all threads,
+//! between two moments when all workers sleep. What is made once is made in a first round that is not counted.
+#![allow(unsafe_code, reason = "an allocator that counts")]
+
+mod support;
+
+use std::alloc::{GlobalAlloc, Layout, System};
+use std::env;
+use std::hint::black_box;
+use std::process::Command;
+use std::sync::atomic::{AtomicI64, AtomicUsize, Ordering};
+
+use millpond::{TaskHandle, ThreadPoolExecutor, executors};
+use support::{Gate, end, eventually, keep_busy, soon};
+
+/// Passes everything on to the system, and counts.
+struct Counting;
+
+static LIVE_BYTES: AtomicI64 = AtomicI64::new(0);
+static EVER: AtomicUsize = AtomicUsize::new(0);
+/// How large the last few were: tells where to look when there are too many.
+static SIZES: [AtomicUsize; 8] = [const { AtomicUsize::new(0) }; 8];
+
+fn count(size: usize, bytes: i64) {
+    let number = EVER.fetch_add(1, Ordering::Relaxed);
+    SIZES[number % SIZES.len()].store(size, Ordering::Relaxed);
+    LIVE_BYTES.fetch_add(bytes, Ordering::Relaxed);
+}
+
+// SAFETY: each method hands its arguments unchanged to `System`, which is a correct allocator, and returns what that
+// returned; the counters are atomics and do not allocate.
+unsafe impl GlobalAlloc for Counting {
+    unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
+        count(layout.size(), layout.size() as i64);
+        // SAFETY: the caller keeps the contract of `alloc`, which is the same.
+        unsafe { System.alloc(layout) }
+    }
+
+    unsafe fn dealloc(&self, pointer: *mut u8, layout: Layout) {
+        LIVE_BYTES.fetch_sub(layout.size() as i64, Ordering::Relaxed);
+        // SAFETY: `pointer` came from `System` through us, with this layout, as the caller promises.
+        unsafe { System.dealloc(pointer, layout) }
+    }
+
+    unsafe fn realloc(&self, pointer: *mut u8, layout: Layout, size: usize) -> *mut u8 {
+        count(size, size as i64 - layout.size() as i64);
+        // SAFETY: as in `dealloc`; and `size` is what the caller promises it to be.
+        unsafe { System.realloc(pointer, layout, size) }
+    }
+}
+
+#[global_allocator]
+static ALLOCATOR: Counting = Counting;
+
+/// Runs `body` in a process where nothing else goes on: this test binary again, asked for the test `name` only.
+fn alone(name: &str, body: impl FnOnce()) {
+    const ALONE: &str = "MILLPOND_TEST_ALONE";
+    if env::var_os(ALONE).is_some() {
+        return body();
+    }
+    let arguments = [name, "--exact", "--nocapture", "--test-threads=1"];
+    let run = Command::new(env::current_exe().unwrap()).args(arguments).env(ALONE, "1").output().unwrap();
+    let [out, err] = [&run.stdout, &run.stderr].map(|text| String::from_utf8_lossy(text));
+    assert!(run.status.success() && out.contains("1 passed"), "{name} failed alone:\n{out}\n{err}");
+}
+
+/// Tasks that are handed in before one waits for them: fewer than fit into a segment of the queue, whatever their size. So
+/// the queue needs the segment that is being filled, the one that is being emptied, and never a third.
+const BATCH: usize = 64;
+const BATCHES: usize = 100;
+const TASKS: usize = BATCH * BATCHES;
+
+/// Tasks that have run. Not captured: there is a closure of no words at all.
+static RAN: AtomicUsize = AtomicUsize::new(0);
+
+fn ran() -> usize {
+    RAN.load(Ordering::Acquire)
+}
+
+/// A pool whose threads are there, and sleep.
+fn pool() -> ThreadPoolExecutor {
+    let pool = executors::fixed(2).unwrap();
+    assert_eq!(pool.prestart_all_core_threads(), 2);
+    quiet(&pool);
+    pool
+}
+
+/// Waits until every worker sleeps, with nothing left to do: from then on none of them allocates or frees.
+#[track_caller]
+fn quiet(pool: &ThreadPoolExecutor) {
+    eventually(|| pool.queued_count() == 0 && pool.parked_workers().all == pool.pool_size());
+}
+
+/// What `batch` allocates when it is called again and again, by all threads until they sleep.
+#[track_caller]
+fn allocations(pool: &ThreadPoolExecutor, mut batch: impl FnMut()) -> usize {
+    // Enough to have used every word of the queue's segments twice, and every list of the pool.
+    (0..BATCHES).for_each(|_| batch());
+    quiet(pool);
+    let before = EVER.load(Ordering::Relaxed);
+    (0..BATCHES).for_each(|_| batch());
+    quiet(pool);
+    let many = EVER.load(Ordering::Relaxed) - before;
+    println!("{many} allocations, the last of {SIZES:?} bytes, in some order");
+    many
+}
+
+/// What `execute` allocates for as many closures as `TASKS` says.
+#[track_caller]
+fn allocations_of<F: FnOnce() + Send + 'static>(make: impl Fn() -> F) -> usize {
+    let pool = pool();
+    let many = allocations(&pool, || {
+        let before = ran();
+        for _ in 0..BATCH {
+            pool.execute(make()).unwrap();
+        }
+        eventually(|| ran() == before + BATCH);
+    });
+    end(&pool);
+    many
+}
+
+/// A closure of `N` words.
+fn closure<const N: usize>() -> impl FnOnce() + Send + 'static {
+    let words = black_box([7_usize; N]);
+    let closure = move || {
+        assert_eq!(black_box(words), [7; N]);
+        RAN.fetch_add(1, Ordering::Release);
+    };
+    assert_eq!(size_of_val(&closure), N * size_of::<usize>());
+    closure
+}
+
+#[test]
+fn execute_of_up_to_five_words_allocates_nothing() {
+    alone("execute_of_up_to_five_words_allocates_nothing", || {
+        assert_eq!(allocations_of(closure::<0>), 0, "for no words");
+        assert_eq!(allocations_of(closure::<1>), 0, "for one word");
+        assert_eq!(allocations_of(closure::<2>), 0, "for two words");
+        assert_eq!(allocations_of(closure::<3>), 0, "for three words");
+        assert_eq!(allocations_of(closure::<4>), 0, "for four words");
+        assert_eq!(allocations_of(closure::<5>), 0, "for five words");
+    });
+}
+
+#[test]
+fn execute_of_six_words_allocates_once() {
+    alone("execute_of_six_words_allocates_once", || {
+        assert_eq!(allocations_of(closure::<6>), TASKS);
+    });
+}
+
+/// The queue's words are not aligned to a cache line, so such a closure goes in a box, however small it is.
+#[test]
+fn execute_of_a_coarsely_aligned_closure_allocates_once() {
+    #[derive(Clone, Copy)]
+    #[repr(align(32))]
+    struct Line(u8);
+
+    alone("execute_of_a_coarsely_aligned_closure_allocates_once", || {
+        let many = allocations_of(|| {
+            let line = Line(7);
+            move || {
+                assert_eq!(black_box(line).0, 7);
+                RAN.fetch_add(1, Ordering::Release);
+            }
+        });
+        assert_eq!(many, TASKS);
+    });
+}
+
+/// The state that task and handle share: the closure, then the result, and whoever waits. Joining it, from a thread that
+/// may have to sleep, and dropping the handle is included.
+#[test]
+fn submit_allocates_once() {
+    alone("submit_allocates_once", || {
+        let pool = pool();
+        let mut handles: Vec<TaskHandle<usize>> = Vec::with_capacity(BATCH);
+        let mut next = 0;
+        let many = allocations(&pool, || {
+            for _ in 0..BATCH {
+                let n = next;
+                next += 1;
+                handles.push(pool.submit(move || n).unwrap());
+            }
+            let first = next - BATCH;
+            for (n, handle) in handles.drain(..).enumerate() {
+                assert_eq!(soon(handle).unwrap(), first + n);
+            }
+        });
+        assert_eq!(many, TASKS);
+        end(&pool);
+    });
+}
+
+/// One at a time, so that the worker and the one who joins fall asleep and wake each other.
+#[test]
+fn submit_and_join_in_turns_allocates_once() {
+    const IN_TURNS: usize = 16;
+    alone("submit_and_join_in_turns_allocates_once", || {
+        let pool = pool();
+        let many = allocations(&pool, || {
+            for n in 0..IN_TURNS {
+                assert_eq!(soon(pool.submit(move || n).unwrap()).unwrap(), n);
+            }
+        });
+        assert_eq!(many, IN_TURNS * BATCHES);
+        end(&pool);
+    });
+}
+
+/// A task that nobody waits for has its state all the same.
+#[test]
+fn submit_with_a_dropped_handle_allocates_once() {
+    alone("submit_with_a_dropped_handle_allocates_once", || {
+        let pool = pool();
+        let many = allocations(&pool, || {
+            let before = ran();
+            for _ in 0..BATCH {
+                drop(pool.submit(|| RAN.fetch_add(1, Ordering::Release)).unwrap());
+            }
+            eventually(|| ran() == before + BATCH);
+        });
+        assert_eq!(many, TASKS);
+        end(&pool);
+    });
+}
+
+/// Puts many tasks into the queue of a pool whose only worker is busy, and returns the bytes that are live before, while they
+/// wait, and when they have run and the worker sleeps.
+fn burst<R>(execute: impl Fn(&ThreadPoolExecutor) -> R) -> [i64; 3] {
+    const MANY: usize = 100_000;
+    let live = || LIVE_BYTES.load(Ordering::Relaxed);
+    let pool = executors::fixed(1).unwrap();
+    // What is made once: the gate's, the worker's, the queue's spare segment.
+    let fill = |many: usize| {
+        let gate = Gate::new();
+        let busy = keep_busy(&pool, &gate);
+        let before = ran();
+        (0..many).for_each(|_| drop(execute(&pool)));
+        assert_eq!(pool.queued_count(), many);
+        let full = live();
+        gate.open();
+        soon(busy).unwrap();
+        eventually(|| ran() == before + many);
+        quiet(&pool);
+        full
+    };
+    fill(1000);
+    let before = live();
+    let full = fill(MANY);
+    let after = live();
+    end(&pool);
+    [before, full, after]
+}
+
+/// The bytes that may be left of a burst: a spare segment of the queue, of 8 KiB, if there was none before; and the list
+/// of the segments, which keeps its room of a word for each, some 800 for 100 000 tasks of eight words at most, and up to twice
+/// that because it grows by doubling: 16 KiB.
+const LEFT: i64 = 8 * 1024 + 16 * 1024 + 1024;
+
+#[test]
+fn the_memory_of_a_burst_of_closures_is_given_back() {
+    alone("the_memory_of_a_burst_of_closures_is_given_back", || {
+        let [before, full, after] = burst(|pool| pool.execute(closure::<2>()).unwrap());
+        assert!(full - before >= 100_000 * 4 * size_of::<usize>() as i64, "{before} {full}: they were there");
+        assert!(after - before <= LEFT, "{before} before, {after} after");
+    });
+}
+
+#[test]
+fn the_memory_of_a_burst_of_submits_is_given_back() {
+    alone("the_memory_of_a_burst_of_submits_is_given_back", || {
+        let [before, full, after] =
+            burst(|pool| pool.submit(|| RAN.fetch_add(1, Ordering::Release)).unwrap());
+        assert!(full - before >= 100_000 * 4 * size_of::<usize>() as i64, "{before} {full}: they were there");
+        assert!(after - before <= LEFT, "{before} before, {after} after");
+    });
+}
