@@ -12,7 +12,7 @@ use std::hint::black_box;
 use std::process::Command;
 use std::sync::atomic::{AtomicI64, AtomicUsize, Ordering};
 
-use millpond::{TaskHandle, ThreadPoolExecutor, executors};
+use millpond::{TaskHandle, ThreadPoolExecutor, executors, interrupt};
 use support::{Gate, end, eventually, keep_busy, soon};
 
 /// Passes everything on to the system, and counts.
@@ -96,6 +96,8 @@ fn quiet(pool: &ThreadPoolExecutor) {
 /// What `batch` allocates when it is called again and again, by all threads until they sleep.
 #[track_caller]
 fn allocations(pool: &ThreadPoolExecutor, mut batch: impl FnMut()) -> usize {
+    // A thread gets its interrupt flag when it first needs it: this one perhaps not before it sleeps for the first time.
+    assert!(!interrupt::is_interrupted());
     // Enough to have used every word of the queue's segments twice, and every list of the pool.
     (0..BATCHES).for_each(|_| batch());
     quiet(pool);

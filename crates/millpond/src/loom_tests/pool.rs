@@ -13,7 +13,7 @@ use crate::executor::RejectReason;
 use crate::handle::{JoinError, TaskHandle};
 use crate::loom_tests::{model, model_bound, model_first};
 use crate::sync::{Arc, AtomicUsize, Ordering, mutant};
-use crate::task::Task;
+use crate::task::{Task, TaskOf};
 
 /// W2 and W3.
 fn look(fifo: &Fifo) -> bool {
@@ -288,5 +288,107 @@ fn waiting_for_room_against_making_it() {
             assert_eq!(handle.join().unwrap(), n);
         }
         end(&pool);
+    });
+}
+
+/// A task that takes all the words of a segment, with a number that it adds to the list when it runs.
+fn long_task(number: usize, ran: &Arc<std::sync::Mutex<Vec<usize>>>) -> Task {
+    let (ran, words) = (Arc::clone(ran), [number; 3]);
+    Task::new(move || {
+        assert_eq!(words, [words[0]; 3]);
+        ran.lock().unwrap().push(words[0]);
+    })
+}
+
+/// The head leaves a segment, and the tail takes it for the tasks to come: neither too early, so that a task is written over,
+/// nor so that one finds the other's link or number. That what is written there is seen too, loom cannot tell, for
+/// it does not watch plain memory: Miri does, with the threads in `pool/fifo/tests.rs`.
+#[test]
+fn leaving_a_segment_against_using_it_again() {
+    model(|| {
+        let fifo = Arc::new(Fifo::new(8));
+        let ran = Arc::default();
+        let put = |fifo: &Fifo, number, ran: &_| assert!(fifo.push(long_task(number, ran), || ()).is_ok());
+        put(&fifo, 0, &ran);
+        let other = thread::spawn({
+            let (fifo, ran) = (Arc::clone(&fifo), Arc::clone(&ran));
+            move || (1..4).for_each(|number| put(&fifo, number, &ran))
+        });
+        (0..3).filter_map(|_| fifo.pop()).for_each(Task::run);
+        other.join().unwrap();
+        while let Some(task) = fifo.pop() {
+            task.run();
+        }
+        assert!(fifo.is_empty());
+        assert_eq!(*ran.lock().unwrap(), [0, 1, 2, 3]);
+    });
+}
+
+/// One task is there, another is put, and only then the first is taken: whoever looks from outside, without a lock, sees one or
+/// two at every moment, though both ends move under its eyes.
+#[test]
+fn a_look_from_outside_against_put_and_take() {
+    model(|| {
+        let fifo = Arc::new(Fifo::new(8));
+        let ran = Arc::default();
+        assert!(fifo.push(long_task(0, &ran), || ()).is_ok());
+        let other = thread::spawn({
+            let (fifo, ran) = (Arc::clone(&fifo), Arc::clone(&ran));
+            move || {
+                assert!(fifo.push(long_task(1, &ran), || ()).is_ok());
+                fifo.pop().expect("there are two").run();
+            }
+        });
+        assert!(!fifo.is_empty());
+        assert!((1..=2).contains(&fifo.len()));
+        other.join().unwrap();
+        assert_eq!((fifo.len(), fifo.is_empty()), (1, false));
+        fifo.pop().expect("there is one").run();
+        assert_eq!((fifo.len(), fifo.is_empty()), (0, true));
+        assert_eq!(*ran.lock().unwrap(), [0, 1]);
+    });
+}
+
+/// A cancel, or a join that runs the task in place, against the worker that takes it: one of them has it. There is no fault to
+/// be seeded short of leaving a lock away.
+#[test]
+fn removing_a_task_against_taking_it() {
+    model(|| {
+        let fifo = Arc::new(Fifo::new(2));
+        let (first, _handle) = TaskOf::new(|| ()).into_parts();
+        let (second, _handle) = TaskOf::new(|| ()).into_parts();
+        let ids = [first.id(), second.id()];
+        let shared = Arc::clone(first.shared().expect("it has a handle"));
+        assert!(fifo.push(first, || ()).is_ok() && fifo.push(second, || ()).is_ok());
+        let other = thread::spawn({
+            let fifo = Arc::clone(&fifo);
+            move || fifo.pop().expect("only one is removed").id()
+        });
+        let removed = fifo.remove(ids[0], Some(shared.place().get()));
+        let taken = other.join().unwrap();
+        assert_eq!(taken == ids[0], removed.is_none());
+        assert_eq!(fifo.len(), usize::from(removed.is_none()));
+        assert!(fifo.push(Task::new(|| {}), || ()).is_ok(), "there is room again");
+        let rest = std::iter::from_fn(|| fifo.pop()).count();
+        assert_eq!(rest, 1 + usize::from(removed.is_none()));
+    });
+}
+
+/// All tasks are moved, by a `purge` that finds nothing, or to squeeze holes out. A task that is cancelled meanwhile, by the
+/// place that it had, is found nevertheless.
+#[test]
+fn removing_a_task_against_moving_it() {
+    model(|| {
+        let fifo = Arc::new(Fifo::new(2));
+        let (task, _handle) = TaskOf::new(|| ()).into_parts();
+        let (id, shared) = (task.id(), Arc::clone(task.shared().expect("it has a handle")));
+        assert!(fifo.push(task, || ()).is_ok());
+        let other = thread::spawn({
+            let fifo = Arc::clone(&fifo);
+            move || assert!(fifo.remove_if(|_| false).is_empty())
+        });
+        assert!(fifo.remove(id, Some(shared.place().get())).is_some());
+        other.join().unwrap();
+        assert_eq!((fifo.len(), fifo.is_empty()), (0, true));
     });
 }

@@ -10,7 +10,7 @@
 use std::fmt;
 
 use super::segments::{Segments, Whole};
-use crate::sync::{AtomicU64, Ordering};
+use crate::sync::{AtomicU64, Ordering, mutant};
 use crate::task::{Pack, Task, TaskId};
 
 pub(super) struct Fifo {
@@ -41,8 +41,10 @@ impl Fifo {
 
     /// How many wait. Exact if nobody took one between the two looks; and never more than there may be.
     pub(super) fn len(&self) -> usize {
+        let seen_too_early = mutant("look_at_put_first").then(|| self.segments.put());
         let gone = self.segments.gone();
-        usize::try_from(self.segments.put() - gone).unwrap_or(usize::MAX).min(self.capacity)
+        let put = seen_too_early.unwrap_or_else(|| self.segments.put());
+        usize::try_from(put - gone).unwrap_or(usize::MAX).min(self.capacity)
     }
 
     pub(super) fn is_empty(&self) -> bool {
@@ -104,7 +106,8 @@ impl Fifo {
         let mut whole = self.segments.whole();
         let at_place = place.and_then(|place| whole.remove_at(id, place));
         // One that knows its place and is not there has been taken, unless all were moved meanwhile.
-        let search = place.is_none() || self.squeezed.load(Ordering::Relaxed) > 0;
+        let moved = self.squeezed.load(Ordering::Relaxed) > 0 && !mutant("trust_the_place");
+        let search = place.is_none() || moved;
         let task = at_place.or_else(|| search.then(|| whole.remove(id)).flatten())?;
         self.holes.store(self.holes.load(Ordering::Relaxed) + 1, Ordering::Relaxed);
         self.squeeze(&mut whole);

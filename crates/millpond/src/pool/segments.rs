@@ -18,7 +18,7 @@ use std::mem::MaybeUninit;
 use std::ptr::NonNull;
 
 use crate::brief::{Brief, BriefGuard};
-use crate::sync::{AtomicU64, AtomicUsize, Ordering};
+use crate::sync::{AtomicU64, AtomicUsize, Ordering, mutant};
 use crate::task::{LONGEST, Lies, Pack, Spot, Task, TaskId};
 
 /// The words of a segment: 8 KiB, which is some 250 small tasks. In a model, and for Miri, few, so that they come to the end
@@ -164,8 +164,9 @@ impl Segments {
     /// There is no task. Exact at the moment when `begin` was read: it was not behind `end` then, both only grow, and
     /// `end` is no more than that even now.
     pub(super) fn is_empty(&self) -> bool {
+        let seen_too_early = mutant("look_at_the_end_first").then(|| self.tail.end.load(Ordering::Acquire));
         let begin = self.head.begin.load(Ordering::Acquire);
-        self.tail.end.load(Ordering::Acquire) == begin
+        seen_too_early.unwrap_or_else(|| self.tail.end.load(Ordering::Acquire)) == begin
     }
 
     /// Tasks put so far.
@@ -285,7 +286,7 @@ impl Putting<'_> {
         let left = self.all.head.left.load(Ordering::Acquire);
         let first = *self.tail.segments.front()?;
         // SAFETY: it is in `segments`.
-        let unused = unsafe { Segment::index(first) } + keep < left;
+        let unused = unsafe { Segment::index(first) } + keep < left + u64::from(mutant("use_it_too_early"));
         if unused { self.tail.segments.pop_front() } else { None }
     }
 
