@@ -1,51 +1,33 @@
-//! The `millpond` command. For now it plays one demonstration: how a pool grows, works and ends.
+//! The `millpond` command: `lab` shows what a pool does, `plan` answers how to size one, `run` runs commands through one.
 //!
-//! Results go to stdout, errors to stderr in one line. Exit status: 0, or 2 if it could not run. A reader that closes
-//! the pipe early has seen enough: that is success.
+//! Results go to stdout, errors to stderr in one line. Exit status: 0; 1 if it ran and the answer is no; 2 if it could
+//! not run. A reader that closes the pipe early has seen enough: that is success.
 
-mod demo;
-mod gate;
+mod cli;
+mod commands;
+mod error;
+mod files;
+mod html;
+#[allow(dead_code, reason = "the commands that share it are being written")]
 mod picture;
+mod svg;
+mod term;
+#[allow(dead_code, reason = "the commands that share it are being written")]
+mod units;
 
-use std::error::Error;
 use std::io::{self, Write};
 use std::process::ExitCode;
 
-const HELP: &str = "\
-millpond: a demonstration of how a thread pool grows, works and ends
-
-usage: millpond [--help]
-
-Hands 9 tasks to a pool with core size 2, maximum size 4 and a queue of 4, and
-shows for each whether it got a new core thread, a place in the queue, an extra
-thread or a rejection, and on which thread it ran.
-";
+use error::{Error, Outcome};
 
 fn main() -> ExitCode {
-    let arguments: Vec<String> =
-        std::env::args_os().skip(1).map(|argument| argument.to_string_lossy().into_owned()).collect();
-    match run(&arguments) {
-        Ok(()) => ExitCode::SUCCESS,
-        Err(error) => {
-            let _ = writeln!(io::stderr(), "millpond: {error}");
+    match cli::run(std::env::args_os()) {
+        Ok(Outcome::Yes) | Err(Error::ReaderGone) => ExitCode::SUCCESS,
+        Ok(Outcome::No) => ExitCode::from(1),
+        Ok(Outcome::Status(status)) => ExitCode::from(status),
+        Err(Error::Message(message)) => {
+            let _ = writeln!(io::stderr(), "millpond: {message}");
             ExitCode::from(2)
         }
-    }
-}
-
-fn run(arguments: &[String]) -> Result<(), Box<dyn Error>> {
-    let text = match arguments {
-        [] => picture::draw(&demo::play()?),
-        [only] if only == "--help" || only == "-h" => HELP.to_owned(),
-        [unknown, ..] => return Err(format!("unexpected argument '{unknown}'; try --help").into()),
-    };
-    Ok(show(&text)?)
-}
-
-fn show(text: &str) -> io::Result<()> {
-    let mut out = io::stdout().lock();
-    match out.write_all(text.as_bytes()).and_then(|()| out.flush()) {
-        Err(error) if error.kind() == io::ErrorKind::BrokenPipe => Ok(()),
-        other => other,
     }
 }

@@ -1,0 +1,98 @@
+//! The command line: which words there are, and how a mistake in them is told in one line.
+
+use std::ffi::OsString;
+
+use clap::error::ErrorKind;
+use clap::{CommandFactory, Parser, Subcommand};
+
+use crate::commands::{lab, plan, run, shell};
+use crate::error::{Error, Outcome};
+use crate::term;
+
+/// See what a thread pool does, size one, run commands through one.
+///
+/// Without a command it plays `millpond lab strategies`.
+#[derive(Debug, Parser)]
+#[command(name = "millpond", version, max_term_width = 80, disable_help_subcommand = true)]
+#[command(after_help = "Exit status: 0; 1 if it ran, but the answer is no; 2 if it could not run; run has more.")]
+struct Cli {
+    #[command(subcommand)]
+    command: Option<Command>,
+}
+
+#[derive(Debug, Subcommand)]
+enum Command {
+    Lab(lab::Args),
+    Plan(plan::Args),
+    Run(run::Args),
+    Completions(shell::CompletionsArgs),
+    Man(shell::ManArgs),
+}
+
+/// Parses `arguments` (the first is the program's name) and runs the command.
+pub(crate) fn run(arguments: impl IntoIterator<Item = OsString>) -> Result<Outcome, Error> {
+    let cli = match Cli::try_parse_from(arguments) {
+        Ok(cli) => cli,
+        Err(error) => return not_parsed(&error),
+    };
+    match cli.command {
+        None => lab::run(lab::Args::when_nothing_is_asked()),
+        Some(Command::Lab(args)) => lab::run(args),
+        Some(Command::Plan(args)) => plan::run(args),
+        Some(Command::Run(args)) => run::run(args),
+        Some(Command::Completions(args)) => shell::completions(&args, Cli::command()),
+        Some(Command::Man(args)) => shell::man(&args, Cli::command()),
+    }
+}
+
+/// Help and version are asked for in the same way as mistakes are made.
+fn not_parsed(error: &clap::Error) -> Result<Outcome, Error> {
+    match error.kind() {
+        ErrorKind::DisplayHelp | ErrorKind::DisplayVersion => {
+            let text = error.render();
+            let text = if term::stdout().colours { text.ansi().to_string() } else { text.to_string() };
+            let lines = text.lines().map(str::trim_end);
+            term::print(&lines.flat_map(|line| [line, "\n"]).collect::<String>())?;
+            Ok(Outcome::Yes)
+        }
+        _ => Err(Error::new(one_line(&error.render().to_string()))),
+    }
+}
+
+/// The parser explains in paragraphs: what is wrong, tips, usage, where the help is. We keep all but the usage.
+fn one_line(explanation: &str) -> String {
+    let mut paragraphs = explanation.split("\n\n").map(|paragraph| {
+        paragraph.split_whitespace().collect::<Vec<_>>().join(" ").trim_end_matches('.').to_owned()
+    });
+    let first = paragraphs.next().unwrap_or_default();
+    let mut line = first.strip_prefix("error: ").unwrap_or(&first).to_owned();
+    for paragraph in paragraphs {
+        if let Some(tip) = paragraph.strip_prefix("tip: ") {
+            line.push_str("; ");
+            line.push_str(tip);
+        } else if paragraph.starts_with("For more information") {
+            line.push_str("; try --help");
+        }
+    }
+    line
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_definition_of_the_arguments_is_sound() {
+        Cli::command().debug_assert();
+    }
+
+    #[test]
+    fn a_mistake_is_told_in_one_line_with_the_tip_and_without_the_usage() {
+        let explanation = "error: unexpected argument '--sped' found\n\n  tip: a similar argument exists: '--speed'\n\n\
+                           Usage: millpond lab [OPTIONS]\n\nFor more information, try '--help'.\n";
+        assert_eq!(
+            one_line(explanation),
+            "unexpected argument '--sped' found; a similar argument exists: '--speed'; try --help"
+        );
+    }
+}

@@ -1,0 +1,244 @@
+//! `millpond lab`: plays a workload on real pools and shows what happened.
+//!
+//! `workload` is what is to be played, `play` plays it, `record` is what was seen, `show` is how that looks. `catalogue` has
+//! the workloads that come with the command.
+
+mod catalogue;
+mod expect;
+mod play;
+mod producer_consumer;
+mod progress;
+mod record;
+mod show;
+mod workload;
+
+use std::path::{Path, PathBuf};
+
+use self::catalogue::{BUILT_IN, Piece};
+use self::play::{Glance, Pace};
+use self::progress::Progress;
+use self::record::Record;
+use self::show::{Played, chart, compare, page, text, trace};
+use self::workload::{Origin, Scene, Workload};
+use crate::error::{Error, Outcome};
+use crate::picture::wrapped;
+use crate::term::{Colour, Screen};
+use crate::{files, term, units};
+
+/// Play workloads on real pools and show what happened.
+///
+/// What the pool did with each task, a timeline with a lane for each thread and the depth of the queue below, and the pool
+/// after each step. `millpond lab --list` describes the workloads that come with the command; `millpond lab --show NAME`
+/// prints one as a file to start from.
+#[derive(Debug, clap::Args)]
+#[command(
+    after_help = "Exit status: 0; 1 if something came out other than the workload expects; 2 if it could not \
+                        run."
+)]
+pub(crate) struct Args {
+    /// Workloads that come with the command, or files of your own
+    #[arg(value_name = "NAME|FILE.toml")]
+    workloads: Vec<String>,
+    /// List the workloads that come with the command
+    #[arg(long)]
+    list: bool,
+    /// Print a workload that comes with the command as a file
+    #[arg(long, value_name = "NAME", conflicts_with_all = ["list", "workloads"])]
+    show: Option<String>,
+    /// Play so many times as fast; times are shown as if it were not
+    #[arg(long, default_value = "1", value_name = "FACTOR", value_parser = speed)]
+    speed: f64,
+    /// Write the timelines to this file
+    #[arg(long, value_name = "FILE")]
+    svg: Option<PathBuf>,
+    /// Write a report to this file: timelines, charts and figures in one page
+    #[arg(long, value_name = "FILE")]
+    html: Option<PathBuf>,
+    /// Write a trace to this file, for ui.perfetto.dev or chrome://tracing
+    #[arg(long, value_name = "FILE")]
+    trace: Option<PathBuf>,
+    /// Print all that was seen as JSON, and nothing else
+    #[arg(long)]
+    json: bool,
+    /// If the report cannot be written where it should be, it goes to the directory for temporary files.
+    #[arg(skip)]
+    report_somewhere: bool,
+}
+
+/// What a bare `millpond` plays, and where its report goes.
+const FIRST: &str = "strategies";
+const REPORT: &str = "millpond-strategies.html";
+
+impl Args {
+    /// What a bare `millpond` does.
+    pub(crate) fn when_nothing_is_asked() -> Args {
+        Args {
+            workloads: vec![FIRST.to_owned()],
+            list: false,
+            show: None,
+            speed: 1.0,
+            svg: None,
+            html: Some(PathBuf::from(REPORT)),
+            trace: None,
+            json: false,
+            report_somewhere: true,
+        }
+    }
+}
+
+fn speed(text: &str) -> Result<f64, String> {
+    match units::amount(text)? {
+        factor if (0.001..=1e6).contains(&factor) => Ok(factor),
+        _ => Err("a speed is from 0.001 to 1000000".to_owned()),
+    }
+}
+
+pub(crate) fn run(args: Args) -> Result<Outcome, Error> {
+    let screen = term::stdout();
+    if let Some(name) = &args.show {
+        return show_source(name);
+    }
+    if args.list || args.workloads.is_empty() {
+        return list(&screen);
+    }
+    // All are read before the first is played: a mistake in the last should not cost the time of the others.
+    let pieces = args.workloads.iter().map(|name| find(name)).collect::<Result<Vec<Piece>, Error>>()?;
+    let mut all_well = true;
+    let mut played: Vec<Played> = Vec::new();
+    for piece in pieces {
+        let tell = |part: &str| if args.json { Ok(()) } else { term::print(part) };
+        if !played.is_empty() {
+            tell("\n")?;
+        }
+        tell(&text::heading(piece.name(), piece.about(), args.speed, &screen))?;
+        let workload = play_piece(&piece, Pace(args.speed), |number, record, compared| {
+            if compared { Ok(()) } else { tell(&text::scene(number, record, &screen)) }
+        })?;
+        if workload.compare {
+            tell(&compare::draw(&workload, &screen))?;
+        }
+        tell(&text::verdict(&workload, &screen))?;
+        all_well &= workload.scenes.iter().all(|record| record.unmet.is_empty());
+        played.push(workload);
+    }
+    write_files(&args, &played)?;
+    Ok(if all_well { Outcome::Yes } else { Outcome::No })
+}
+
+/// Plays all scenes; `after_each` is given the number of a scene, if it is one of several, and what was seen.
+fn play_piece(
+    piece: &Piece,
+    pace: Pace,
+    after_each: impl Fn(Option<usize>, &Record, bool) -> Result<(), Error>,
+) -> Result<Played, Error> {
+    let mut played = Played {
+        name: piece.name().to_owned(),
+        about: piece.about().to_owned(),
+        compare: false,
+        verdict: None,
+        scenes: Vec::new(),
+    };
+    match piece {
+        Piece::Program { name, play, .. } => {
+            let progress = Progress::begin(name, "");
+            let record = play(pace)?;
+            drop(progress);
+            after_each(None, &record, false)?;
+            played.scenes.push(record);
+        }
+        Piece::Workload(workload) => {
+            played.compare = workload.compare;
+            played.verdict.clone_from(&workload.verdict);
+            for (at, scene) in workload.scenes.iter().enumerate() {
+                let record = play_scene(&workload.name, scene, pace)?;
+                after_each((workload.scenes.len() > 1).then_some(at + 1), &record, workload.compare)?;
+                played.scenes.push(record);
+            }
+        }
+    }
+    Ok(played)
+}
+
+/// Plays a scene, with live progress.
+fn play_scene(workload: &str, scene: &Scene, pace: Pace) -> Result<Record, Error> {
+    let progress = Progress::begin(workload, &scene.title);
+    let onlooker = progress.onlooker();
+    play::play(scene, pace, onlooker.as_ref().map(|tell| tell as &(dyn Fn(Glance) + Sync)))
+}
+
+fn find(name: &str) -> Result<Piece, Error> {
+    if let Some(built_in) = catalogue::find(name) {
+        return built_in.piece();
+    }
+    let path = Path::new(name);
+    if path.extension().is_some_and(|extension| extension == "toml") {
+        let short = path.file_stem().map_or(name.into(), |stem| stem.to_string_lossy());
+        let workload: Workload = workload::read(&short, Origin::File(name), &files::read(path)?)?;
+        return Ok(Piece::Workload(workload));
+    }
+    Err(unknown(name))
+}
+
+fn unknown(name: &str) -> Error {
+    Error::new(format_args!(
+        "no workload is called '{name}'; see millpond lab --list, or give a file that ends in .toml"
+    ))
+}
+
+fn show_source(name: &str) -> Result<Outcome, Error> {
+    let built_in = catalogue::find(name).ok_or_else(|| unknown(name))?;
+    let Some(source) = built_in.source() else {
+        return Err(Error::new(format_args!("{name} is a program and not a workload file; show another")));
+    };
+    term::print(source)?;
+    Ok(Outcome::Yes)
+}
+
+fn list(screen: &Screen) -> Result<Outcome, Error> {
+    let longest = BUILT_IN.iter().map(|built_in| built_in.name.len()).max().unwrap_or(0);
+    let mut out = String::new();
+    for built_in in BUILT_IN {
+        let piece = built_in.piece()?;
+        let indent = " ".repeat(longest + 2);
+        let about = wrapped(piece.about(), screen.width.clamp(60, 120), &indent);
+        let name = screen.paint(Colour::Bold, built_in.name);
+        let pad = " ".repeat(longest - built_in.name.len() + 2);
+        out.push_str(&format!("{name}{pad}{}", about.trim_start()));
+    }
+    out.push_str("\nPlay one with: millpond lab growth --speed 10\n");
+    term::print(&out)?;
+    Ok(Outcome::Yes)
+}
+
+fn write_files(args: &Args, played: &[Played]) -> Result<(), Error> {
+    let mut written = Vec::new();
+    if let Some(path) = &args.svg {
+        let records: Vec<&Record> = played.iter().flat_map(|workload| &workload.scenes).collect();
+        files::write(path, &chart::scenes(&records)?)?;
+        written.push(path.clone());
+    }
+    if let Some(path) = &args.html {
+        let page = page::write(played)?;
+        match files::write(path, &page) {
+            Err(_) if args.report_somewhere => {
+                let elsewhere = std::env::temp_dir().join(path);
+                files::write(&elsewhere, &page)?;
+                written.push(elsewhere);
+            }
+            done => done.map(|()| written.push(path.clone()))?,
+        }
+    }
+    if let Some(path) = &args.trace {
+        files::write(path, &trace::write(played))?;
+        written.push(path.clone());
+    }
+    if args.json {
+        let json = serde_json::json!({ "millpond": env!("CARGO_PKG_VERSION"), "workloads": played });
+        return term::print(&format!("{json:#}\n"));
+    }
+    if !written.is_empty() {
+        let names: Vec<String> = written.iter().map(|path| path.display().to_string()).collect();
+        term::print(&format!("\nWritten: {}\n", names.join(", ")))?;
+    }
+    Ok(())
+}

@@ -1,0 +1,361 @@
+//! The player: a scene in, what was seen out. It makes a real pool, does the steps one by one and writes down what happens.
+
+mod arrivals;
+mod gate;
+mod pond;
+mod recorder;
+mod stage;
+
+use std::collections::HashMap;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex};
+use std::thread;
+use std::time::{Duration, Instant};
+
+use millpond::ConfigError;
+
+use self::arrivals::{Chance, times};
+use self::gate::Gate;
+use self::pond::Pond;
+use self::recorder::{Recorder, RunSeen, Seen, TaskSeen, i_am_the_caller};
+use self::stage::{Job, Stage};
+use super::record::{
+    CALLER, Ended, Ending, Gone, How, Record, RunRecord, StepRecord, TaskRecord, ThreadRecord,
+};
+use super::workload::{Arrivals, Does, PoolPlan, Scene, Submit, TaskPlan};
+use crate::error::Error;
+
+/// How fast time passes: 2 is twice as fast as the workload says.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Pace(pub(crate) f64);
+
+impl Pace {
+    /// How long `time` of the workload really takes.
+    pub(super) fn real(self, time: Duration) -> Duration {
+        if time == Duration::MAX {
+            return time; // for ever
+        }
+        Duration::try_from_secs_f64(time.as_secs_f64() / self.0).unwrap_or(Duration::MAX)
+    }
+
+    /// What `real` time is in the workload.
+    pub(super) fn told(self, real: Duration) -> Duration {
+        Duration::try_from_secs_f64(real.as_secs_f64() * self.0).unwrap_or(Duration::MAX)
+    }
+}
+
+/// A look at a scene that is being played.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Glance {
+    pub(crate) at: Duration,
+    pub(crate) tasks: usize,
+    /// How many of them are over.
+    pub(crate) over: usize,
+    pub(crate) threads: usize,
+    pub(crate) queued: usize,
+}
+
+/// How often somebody who looks on is told.
+const GLANCES: Duration = Duration::from_millis(100);
+
+/// Finds out whether such a pool can be built. No thread is started.
+pub(crate) fn trial(plan: &PoolPlan) -> Result<(), ConfigError> {
+    Pond::build(plan, Pace(1.0), &Arc::new(Recorder::new()), &Arc::default()).map(drop)
+}
+
+/// Plays `scene`. `onlooker`, if there is one, is told several times a second how far it is.
+pub(crate) fn play(
+    scene: &Scene,
+    pace: Pace,
+    onlooker: Option<&(dyn Fn(Glance) + Sync)>,
+) -> Result<Record, Error> {
+    i_am_the_caller();
+    let recorder = Arc::new(Recorder::new());
+    let gate: Arc<Gate> = Arc::default();
+    let pond = Pond::build(&scene.pool, pace, &recorder, &gate)?;
+    let exit: Arc<Gate> = Arc::default();
+    exit.close();
+    let stage = Arc::new(Stage {
+        recorder,
+        pond,
+        gate,
+        exit,
+        plan: scene.pool.clone(),
+        pace,
+        lanes: Mutex::new(HashMap::new()),
+    });
+    let over = AtomicBool::new(false);
+    thread::scope(|scope| {
+        let looking = onlooker.map(|tell| {
+            let (stage, over) = (&stage, &over);
+            scope.spawn(move || {
+                while !over.load(Ordering::Acquire) {
+                    tell(glance(stage));
+                    thread::park_timeout(GLANCES);
+                }
+            })
+        });
+        let record =
+            Player { scene, stage: &stage, chance: Chance::new(scene.seed), steps: Vec::new() }.play();
+        over.store(true, Ordering::Release);
+        if let Some(looking) = looking {
+            looking.thread().unpark();
+        }
+        record
+    })
+}
+
+fn glance(stage: &Stage) -> Glance {
+    let (tasks, over) = stage.recorder.look(|seen| (seen.tasks.len(), seen.settled));
+    Glance {
+        at: stage.pace.told(stage.recorder.now()),
+        tasks,
+        over,
+        threads: stage.pond.size(),
+        queued: stage.pond.queued(),
+    }
+}
+
+struct Player<'a> {
+    scene: &'a Scene,
+    stage: &'a Arc<Stage>,
+    chance: Chance,
+    steps: Vec<StepRecord>,
+}
+
+impl Player<'_> {
+    fn play(mut self) -> Result<Record, Error> {
+        let mut ending = None;
+        for step in &self.scene.steps {
+            match &step.does {
+                Does::Shutdown { grace, force } => ending = Some(self.end(*grace, *force, true)),
+                // Looked at while its gate is closed: nothing has ended yet, however busy the machine is.
+                Does::Submit(submit) => {
+                    self.submit(submit);
+                    self.look(&step.says);
+                    self.let_go(submit);
+                    continue;
+                }
+                does => self.step(does)?,
+            }
+            self.look(&step.says);
+        }
+        let threads_at_end = self.stage.pond.size();
+        let end = self.now();
+        let for_ever = Duration::MAX;
+        let ending = ending.unwrap_or_else(|| self.end(for_ever, for_ever, false));
+        self.await_threads();
+        let mut record = self.stage.recorder.look(|seen| self.record(seen, ending, end));
+        record.steps = std::mem::take(&mut self.steps);
+        record.threads_at_end = threads_at_end;
+        super::expect::check(&mut record, &self.scene.expect);
+        // Whoever ignores interrupts may go now.
+        self.stage.exit.open();
+        self.stage.pond.end(for_ever, for_ever);
+        Ok(record)
+    }
+
+    fn step(&mut self, does: &Does) -> Result<(), Error> {
+        let (stage, pace) = (self.stage, self.stage.pace);
+        match does {
+            Does::Series(series) => {
+                let job = self.job(&series.task);
+                stage.hand_in_series(series, job);
+            }
+            Does::Wait(time) => thread::sleep(pace.real(*time)),
+            Does::UntilIdle => {
+                stage.recorder.wait(Duration::MAX, |seen| seen.settled == seen.tasks.len());
+                stage.rest();
+            }
+            Does::UntilThreads(threads) => self.await_size(*threads),
+            Does::Prestart(threads) => stage.pond.prestart(*threads),
+            Does::Set(settings) => stage.pond.set(settings, pace)?,
+            Does::Look | Does::Submit(_) | Does::Shutdown { .. } => {}
+        }
+        Ok(())
+    }
+
+    fn submit(&mut self, submit: &Submit) {
+        let stage = self.stage;
+        let times = times(&submit.arrivals, &mut self.chance);
+        let burst = matches!(submit.arrivals, Arrivals::Burst { .. });
+        if burst {
+            stage.gate.close();
+        }
+        let begin = Instant::now();
+        for at in times {
+            let due = begin + stage.pace.real(at);
+            thread::sleep(due.saturating_duration_since(Instant::now()));
+            let job = self.choose(&submit.mix);
+            stage.hand_in(job, submit.lane.as_deref());
+        }
+        if burst {
+            stage.settle();
+        }
+    }
+
+    /// The time of the tasks that were handed in begins, unless more belong to them.
+    fn let_go(&self, submit: &Submit) {
+        if !submit.hold {
+            self.stage.gate.open();
+        }
+    }
+
+    fn choose(&mut self, mix: &[TaskPlan]) -> Job {
+        let plan = self.chance.choose(mix).clone();
+        self.job(&plan)
+    }
+
+    /// Draws lots for one task.
+    fn job(&mut self, plan: &TaskPlan) -> Job {
+        let pace = self.stage.pace;
+        let number = self.stage.recorder.look(|seen| seen.tasks.len()) + 1;
+        Job {
+            label: plan.name.clone().unwrap_or_else(|| number.to_string()),
+            takes: pace.real(self.chance.length(plan.takes)),
+            computes: pace.real(self.chance.length(plan.computes)),
+            priority: plan.priority,
+            delay: pace.real(plan.delay),
+            nested: plan.nested,
+            ignores_interrupts: plan.ignores_interrupts,
+            panics: plan.panics,
+        }
+    }
+
+    /// Waits until there are at most so many threads: several keep-alive times, and some seconds for a busy machine.
+    fn await_size(&self, threads: usize) {
+        let stage = self.stage;
+        let patience = stage.pace.real(stage.plan.keep_alive).saturating_mul(3) + Duration::from_secs(10);
+        let begin = Instant::now();
+        while stage.pond.size() > threads {
+            if begin.elapsed() > patience {
+                let size = stage.pond.size();
+                stage.recorder.note(format!("waited in vain for {threads} threads; there are {size}"));
+                return;
+            }
+            stage.recorder.wait(Duration::from_millis(1), |_| false);
+        }
+    }
+
+    fn end(&self, grace: Duration, force: Duration, asked_for: bool) -> Ending {
+        let (stage, pace) = (self.stage, self.stage.pace);
+        stage.gate.open();
+        if !asked_for {
+            stage.exit.open();
+        }
+        let ended = stage.pond.end(pace.real(grace), pace.real(force));
+        let label = |task: &millpond::Task| {
+            task.name()
+                .map_or_else(|| task.id().to_string(), |name| name.trim_start_matches("no. ").to_owned())
+        };
+        Ending {
+            outcome: ended.outcome,
+            elapsed: pace.told(ended.elapsed),
+            never_run: ended.never_run.iter().map(label).collect(),
+            asked_for,
+        }
+    }
+
+    /// A scheduler's threads tell of their end only after it has ended.
+    fn await_threads(&self) {
+        if self.stage.pond.size() == 0 {
+            let gone = |seen: &Seen| seen.threads.iter().all(|thread| thread.stopped.is_some());
+            self.stage.recorder.wait(Duration::from_secs(1), gone);
+        }
+    }
+
+    fn look(&mut self, says: &str) {
+        let (at, pond) = (self.now(), &self.stage.pond);
+        self.steps.push(StepRecord {
+            at,
+            says: says.to_owned(),
+            threads: pond.size(),
+            active: pond.active().unwrap_or_else(|| self.running()),
+            queued: pond.queued(),
+            completed: pond.completed(),
+            pool: pond.to_string(),
+        });
+    }
+
+    /// How many tasks run, by their own account.
+    fn running(&self) -> usize {
+        let under_way = |task: &TaskSeen| task.runs.iter().any(|run| run.end.is_none());
+        self.stage.recorder.look(|seen| seen.tasks.iter().filter(|task| under_way(task)).count())
+    }
+
+    fn now(&self) -> Duration {
+        self.stage.pace.told(self.stage.recorder.now())
+    }
+
+    fn record(&self, seen: &Seen, ending: Ending, end: Duration) -> Record {
+        let (scene, pace) = (self.scene, self.stage.pace);
+        let told = |real| pace.told(real);
+        let label = |number: usize| seen.tasks[number].label.clone();
+        let runs = |task: &TaskSeen| {
+            let run = |run: &RunSeen| RunRecord {
+                thread: run.thread.clone(),
+                begin: told(run.begin),
+                end: run.end.map_or(end, |(at, _)| told(at)),
+                ended: run.end.map_or(Ended::StillRunning, |(_, ended)| ended),
+            };
+            task.runs.iter().map(run).collect()
+        };
+        let tasks = seen.tasks.iter().enumerate().map(|(number, task)| TaskRecord {
+            label: task.label.clone(),
+            arrived: told(task.arrived),
+            entered: told(match (task.refused, task.returned, task.runs.first()) {
+                (Some(_), Some(returned), run) => run.map_or(returned, |run| returned.min(run.begin)),
+                _ => task.arrived,
+            }),
+            how: task.how.unwrap_or(How::Queued),
+            threads_after: task.threads_after,
+            queued_after: task.queued_after,
+            blocked: match (task.how, task.refused, task.returned) {
+                (Some(How::RanInCaller | How::Discarded), ..) => None,
+                (_, Some(refused), Some(returned)) if self.blocks() => {
+                    Some(told(returned.saturating_sub(refused)))
+                }
+                _ => None,
+            },
+            runs: runs(task),
+            gone: task.gone.filter(|_| task.how != Some(How::Rejected)).map(|(at, because_of)| Gone {
+                at: told(at),
+                in_favour_of: because_of.filter(|other| *other != number).map(label),
+            }),
+            error: task.error.clone(),
+            series: task.series,
+        });
+        let threads = seen.threads.iter().map(|thread| ThreadRecord {
+            name: thread.name.clone(),
+            started: told(thread.started),
+            stopped: thread.stopped.map(told),
+        });
+        let mut record = Record {
+            title: scene.title.clone(),
+            says: scene.says.clone(),
+            group: scene.group.clone(),
+            pool: scene.pool.to_string(),
+            queue_capacity: scene.pool.capacity(),
+            speed: pace.0,
+            caller: CALLER,
+            tasks: tasks.collect(),
+            threads: threads.collect(),
+            steps: Vec::new(),
+            notes: seen.notes.clone(),
+            ending,
+            threads_at_end: 0,
+            peak_threads: 0,
+            end,
+            unmet: Vec::new(),
+            expected: 0,
+        };
+        let counted = record.sizes().iter().map(|(_, size)| *size).max().unwrap_or(0);
+        record.peak_threads = self.stage.pond.largest().unwrap_or(counted);
+        record
+    }
+
+    fn blocks(&self) -> bool {
+        use super::workload::{Policy, PoolKind};
+        matches!(self.scene.pool.kind, PoolKind::Threads { policy: Policy::Block(_), .. })
+    }
+}

@@ -1,0 +1,138 @@
+//! The table of admissions: what the pool did with each task.
+
+use super::super::record::{How, Record, TaskRecord};
+use super::count;
+use crate::picture::{Align, Table};
+use crate::term::{Colour, Screen};
+use crate::units;
+
+/// More rows than these are not read.
+const MOST_ROWS: usize = 16;
+/// More places than these are not counted by eye.
+const MOST_PLACES: usize = 8;
+
+/// The table: a row for each task, or for tasks in a row that fared alike. `None` if that would still be too long.
+pub(super) fn table(record: &Record, screen: &Screen) -> Option<Table> {
+    let rows: Vec<&[TaskRecord]> = if record.tasks.len() <= MOST_ROWS {
+        record.tasks.chunks(1).collect()
+    } else {
+        record.tasks.chunk_by(fared_alike).collect()
+    };
+    if rows.len() > MOST_ROWS || rows.is_empty() {
+        return None;
+    }
+    let mut table = Table::new([
+        ("task", Align::Left),
+        ("admission", Align::Left),
+        ("threads", Align::Left),
+        ("queue", Align::Left),
+        ("waited", Align::Right),
+        ("ran on", Align::Left),
+    ]);
+    let mut first = 1;
+    for tasks in rows {
+        table.row(row(first, tasks, record, screen));
+        first += tasks.len();
+    }
+    Some(table)
+}
+
+fn fared_alike(one: &TaskRecord, next: &TaskRecord) -> bool {
+    let key =
+        |task: &TaskRecord| (task.how, task.runs.is_empty(), task.blocked.is_some(), task.was_discarded());
+    key(one) == key(next)
+}
+
+/// A row for tasks in a row, of which the first has this number. Several are called by their numbers, for they
+/// may have the same name.
+fn row(number: usize, tasks: &[TaskRecord], record: &Record, screen: &Screen) -> [String; 6] {
+    let (first, last) = (&tasks[0], &tasks[tasks.len() - 1]);
+    let label = match tasks.len() {
+        1 => first.label.clone(),
+        several => format!("{number}-{}", number + several - 1),
+    };
+    let waits = || tasks.iter().filter_map(TaskRecord::wait);
+    let waited = match (waits().min(), waits().max()) {
+        (Some(_), Some(most)) if tasks.len() == 1 => units::show(most),
+        (Some(_), Some(most)) => format!("up to {}", units::show(most)),
+        _ => "-".to_owned(),
+    };
+    [
+        label,
+        screen.paint(colour_of(first.how), admission(tasks)).to_string(),
+        places(last.threads_after, record.peak_threads, '█'),
+        match record.queue_capacity {
+            Some(0) => "-".to_owned(),
+            Some(capacity) => places(last.queued_after, capacity, '▒'),
+            None => last.queued_after.to_string(),
+        },
+        waited,
+        ran_on(tasks),
+    ]
+}
+
+/// What the pool did with tasks that fared alike, and what came of them if that is not the end of the story.
+fn admission(tasks: &[TaskRecord]) -> String {
+    let task = &tasks[0];
+    let mut text = task.how.name().to_owned();
+    if let Some(blocked) = tasks.iter().filter_map(|task| task.blocked).max() {
+        let up_to = if tasks.len() > 1 { "up to " } else { "" };
+        text.push_str(&format!(", caller waited {up_to}{}", units::show(blocked)));
+    }
+    if tasks.len() > 1 && task.was_discarded() && task.how != How::Discarded {
+        text.push_str(", discarded for others");
+    } else if let Some(other) = task.gone.as_ref().and_then(|gone| gone.in_favour_of.as_ref()) {
+        text.push_str(&format!(", discarded for {other}"));
+    } else if task.how == How::Queued && task.gone.is_some() {
+        text.push_str(", handed back");
+    }
+    text
+}
+
+fn ran_on(tasks: &[TaskRecord]) -> String {
+    let mut names: Vec<&str> =
+        tasks.iter().flat_map(|task| &task.runs).map(|run| run.thread.as_str()).collect();
+    names.sort_unstable();
+    names.dedup();
+    match names.as_slice() {
+        [] => "-".to_owned(),
+        [only] => (*only).to_owned(),
+        several => count(several.len(), "thread"),
+    }
+}
+
+/// `used` of `all` places, the rest as dots; a number if these are too many to count.
+fn places(used: usize, all: usize, mark: char) -> String {
+    if all > MOST_PLACES || used > all {
+        return used.to_string();
+    }
+    (0..all).map(|place| if place < used { mark } else { '·' }).collect()
+}
+
+pub(super) fn colour_of(how: How) -> Colour {
+    match how {
+        How::CoreThread | How::NewThread => Colour::Green,
+        How::Queued | How::IdleThread => Colour::Blue,
+        How::ExtraThread | How::RanInCaller => Colour::Yellow,
+        How::Rejected | How::Discarded => Colour::Red,
+    }
+}
+
+/// How many tasks were admitted how: `2 new core threads, 4 queued, 1 rejected`.
+pub(super) fn totals(record: &Record) -> String {
+    let told = How::ALL.into_iter().filter_map(|how| match record.count(how) {
+        0 => None,
+        n => Some(format!("{} {}", units::show_count(n as u64), plural(how, n))),
+    });
+    let mut text = told.collect::<Vec<_>>().join(", ");
+    let blocked = record.tasks.iter().filter(|task| task.blocked.is_some()).count();
+    if blocked > 0 {
+        text.push_str(&format!("; the caller had to wait for {blocked} of them"));
+    }
+    if text.is_empty() { "no tasks".to_owned() } else { text }
+}
+
+fn plural(how: How, n: usize) -> String {
+    let name = how.name();
+    if n > 1 && name.ends_with("thread") { format!("{name}s") } else { name.to_owned() }
+}

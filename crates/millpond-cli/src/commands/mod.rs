@@ -1,0 +1,6 @@
+//! One room per command: its arguments, and a function `run` that does it.
+
+pub(crate) mod lab;
+pub(crate) mod plan;
+pub(crate) mod run;
+pub(crate) mod shell;

@@ -1,0 +1,18 @@
+//! Quoting for a shell, for people to read and to paste.
+
+/// `word` so that a shell reads it as one word, unchanged.
+pub(super) fn quote(word: &[u8]) -> Vec<u8> {
+    let is_plain = |byte: &u8| byte.is_ascii_alphanumeric() || b"_@%+=:,./-".contains(byte);
+    if !word.is_empty() && word.iter().all(is_plain) {
+        return word.to_vec();
+    }
+    let mut quoted = vec![b'\''];
+    for byte in word {
+        match byte {
+            b'\'' => quoted.extend_from_slice(br"'\''"),
+            _ => quoted.push(*byte),
+        }
+    }
+    quoted.push(b'\'');
+    quoted
+}

@@ -1,0 +1,46 @@
+//! How a command ends: [`Outcome`] if it ran, [`Error`] if it could not.
+
+use std::fmt;
+use std::io;
+
+/// A command that ran has an answer.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Outcome {
+    /// Exit status 0.
+    Yes,
+    /// It ran, but the answer is no: a job failed, no plan meets the target. Exit status 1.
+    No,
+    /// The exit status itself tells; see `run`.
+    #[cfg_attr(not(unix), allow(dead_code, reason = "only `run` needs it, and that is for Unix"))]
+    Status(u8),
+}
+
+/// Why a command could not run. There is no conversion from every `io::Error`: who opens a file knows its name, and
+/// a message without it helps nobody.
+#[derive(Debug)]
+pub(crate) enum Error {
+    /// One line that says what is wrong and what to do about it. Exit status 2.
+    Message(String),
+    /// Whoever read our output has closed the pipe. Not a failure: exit status 0.
+    ReaderGone,
+}
+
+impl Error {
+    pub(crate) fn new(message: impl fmt::Display) -> Error {
+        Error::Message(message.to_string())
+    }
+
+    /// For a failed write to stdout.
+    pub(crate) fn stdout(error: io::Error) -> Error {
+        match error.kind() {
+            io::ErrorKind::BrokenPipe => Error::ReaderGone,
+            _ => Error::Message(format!("cannot write to stdout: {error}")),
+        }
+    }
+}
+
+impl From<millpond::ConfigError> for Error {
+    fn from(error: millpond::ConfigError) -> Error {
+        Error::Message(format!("no such pool can be built: {error}"))
+    }
+}

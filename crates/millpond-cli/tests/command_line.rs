@@ -1,0 +1,77 @@
+//! What holds for every command: help texts, completion, man pages, mistakes, closed pipes.
+
+mod support;
+
+use std::io::Read;
+use std::process::Stdio;
+
+use support::{assert_fits_80_columns, assert_is_file, command, millpond, printed};
+
+const COMMANDS: [&str; 5] = ["lab", "plan", "run", "completions", "man"];
+
+#[test]
+fn the_help_texts_are_those_in_the_files() {
+    let help = printed(&["--help"]);
+    assert_fits_80_columns(&help);
+    assert_is_file(&help, "help/millpond.txt");
+    for command in COMMANDS {
+        let help = printed(&[command, "--help"]);
+        assert_fits_80_columns(&help);
+        assert_is_file(&help, &format!("help/{command}.txt"));
+    }
+}
+
+#[test]
+fn every_command_has_a_man_page_that_names_it() {
+    assert!(printed(&["man"]).contains(".TH millpond 1"));
+    for command in COMMANDS {
+        let page = printed(&["man", command]);
+        assert!(page.contains(&format!(".TH millpond-{command} 1")), "{page}");
+        assert!(page.contains(&format!("\\fBmillpond {command}\\fR")), "{page}");
+    }
+}
+
+#[test]
+fn a_man_page_that_is_not_there_is_refused_with_those_that_are() {
+    let ran = millpond(&["man", "woman"]);
+    assert_eq!((ran.status, ran.stdout.as_str()), (2, ""));
+    let expected = "millpond: no command is called 'woman'; there are lab, plan, run, completions, man\n";
+    assert_eq!(ran.stderr, expected);
+}
+
+#[test]
+fn every_shell_gets_a_completion_script_with_the_commands() {
+    for shell in ["bash", "elvish", "fish", "powershell", "zsh"] {
+        let script = printed(&["completions", shell]);
+        for command in COMMANDS {
+            assert!(script.contains(command), "{shell} knows no {command}");
+        }
+    }
+}
+
+#[test]
+fn a_mistake_is_one_line_on_stderr_that_says_what_to_do_and_status_2() {
+    for (arguments, complaint) in [
+        (&["--loud"][..], "unexpected argument '--loud' found; try --help"),
+        (&["labb"], "unrecognized subcommand 'labb'; a similar subcommand exists: 'lab'; try --help"),
+        (&["completions"], "the following required arguments were not provided: <SHELL>; try --help"),
+    ] {
+        let ran = millpond(arguments);
+        assert_eq!((ran.status, ran.stdout.as_str()), (2, ""), "{arguments:?}");
+        assert_eq!(ran.stderr, format!("millpond: {complaint}\n"), "{arguments:?}");
+    }
+}
+
+#[test]
+fn a_reader_that_closes_the_pipe_early_is_no_error() {
+    for arguments in [&["--help"][..], &["completions", "bash"]] {
+        let (reader, writer) = std::io::pipe().expect("a pipe");
+        drop(reader);
+        let mut child =
+            command().args(arguments).stdout(writer).stderr(Stdio::piped()).spawn().expect("the binary runs");
+        let mut complaints = String::new();
+        child.stderr.take().expect("piped").read_to_string(&mut complaints).expect("readable");
+        assert!(child.wait().expect("it ends").success(), "{arguments:?}");
+        assert_eq!(complaints, "");
+    }
+}

@@ -1,0 +1,191 @@
+//! Jobs that fail, take too long, are tried again or end the run; and mistakes in the call.
+
+use super::*;
+
+#[test]
+fn the_status_is_the_number_of_failed_jobs_and_a_line_names_them() {
+    let ran = run(&["-j1", "exit {}"], "0\n3\n0\n7\n9\n");
+    assert_eq!(ran.status, 3);
+    assert_eq!(ran.stderr, "millpond: 3 of 5 jobs failed: 2 (exit 3), 4 (exit 7), 5 (exit 9)\n");
+    assert_eq!(run(&["kill -9 $$; : {}"], "a\n").stderr, "millpond: 1 of 1 job failed: 1 (signal 9)\n");
+    let many: String = (0..130).map(|n| format!("{n}\n")).collect();
+    assert_eq!(run(&["false"], &many).status, 100);
+    assert_eq!(run(&["true"], "").status, 0, "nothing to do is done");
+}
+
+#[test]
+fn a_command_that_is_not_there_is_tried_once() {
+    let ran = run(&["-j1", "--retries", "5", "no-such-command", "{}"], "a\nb\n");
+    assert_eq!(ran.status, 127);
+    assert_eq!(ran.stderr, "millpond: no command 'no-such-command' was found; is it installed?\n");
+    let directory = directory("run-not-executable");
+    fs::write(directory.join("script"), "true\n").unwrap();
+    fs::set_permissions(directory.join("script"), PermissionsExt::from_mode(0o644)).unwrap();
+    let ran = run_in(&directory, &["./script", "{}"], "a\nb\n");
+    assert_eq!(ran.status, 126);
+    assert!(ran.stderr.starts_with("millpond: cannot run './script': Permission denied"), "{}", ran.stderr);
+    assert_eq!(lines(&ran.stderr).len(), 1);
+}
+
+#[test]
+fn a_command_that_is_part_of_the_argument_fails_only_its_own_job() {
+    let ran = run(&["-k", "-j1", "{}", "x"], "echo\nno-such-command\necho\n");
+    assert_eq!((ran.status, ran.stdout.as_str()), (1, "x\nx\n"));
+    let told = lines(&ran.stderr);
+    assert!(told[0].starts_with("millpond: job 2 cannot be started: No such file"), "{told:?}");
+    assert_eq!(told[1], "millpond: 1 of 3 jobs failed: 2 (not started)");
+}
+
+#[test]
+fn a_job_that_takes_too_long_is_terminated_and_keeps_its_output() {
+    let begin = Instant::now();
+    let ran = run(&["--timeout", "300ms", "echo begun; sleep 1000; echo {}"], "a\n");
+    assert!(begin.elapsed() >= Duration::from_millis(300));
+    assert_eq!((ran.status, ran.stdout.as_str()), (1, "begun\n"));
+    assert_eq!(ran.stderr, "millpond: 1 of 1 job failed: 1 (timeout)\n");
+}
+
+#[test]
+fn a_job_that_does_not_terminate_is_killed_after_the_grace() {
+    let begin = Instant::now();
+    let stubborn = "trap 'echo no' TERM; while :; do sleep 0.05; done; : {}";
+    let ran = run(&["--timeout", "200ms", "--grace", "300ms", stubborn], "a\n");
+    assert!(begin.elapsed() >= Duration::from_millis(500));
+    assert_eq!((ran.status, ran.stdout.as_str()), (1, "no\n"));
+}
+
+/// The shell waits for a child of its own, which would outlive it.
+#[test]
+fn what_a_job_has_started_is_ended_with_it() {
+    let directory = directory("run-family");
+    let ran = run_in(&directory, &["--timeout", "1s", "sleep 1000 & echo $! > pid; wait; : {}"], "a\n");
+    assert_eq!(ran.status, 1);
+    let pid = fs::read_to_string(directory.join("pid")).unwrap().trim().parse().unwrap();
+    eventually("the grandchild is gone", || is_gone(Pid::from_raw(pid).unwrap()));
+}
+
+/// Gone, or ended and only waiting to be noticed by whoever inherited it.
+fn is_gone(pid: Pid) -> bool {
+    let stat = fs::read_to_string(format!("/proc/{}/stat", pid.as_raw_nonzero())).unwrap_or_default();
+    test_kill_process(pid).is_err() || stat.contains(") Z ")
+}
+
+#[test]
+fn a_failed_job_is_run_again_as_often_as_asked_and_only_the_last_output_is_printed() {
+    let directory = directory("run-retries");
+    let third_time = "echo x >> tries; n=$(wc -l < tries); echo try $n; [ $n -ge {} ]";
+    let log = ["--joblog", "log"];
+    let ran = run_in(&directory, &[&log[..], &["--retries", "5", third_time, ":::", "3"]].concat(), "");
+    assert_eq!((ran.status, ran.stdout.trim()), (0, "try 3"), "{}", ran.stderr);
+    let line = fs::read_to_string(directory.join("log")).unwrap().lines().nth(1).unwrap().to_owned();
+    let fields: Vec<&str> = line.split('\t').collect();
+    assert_eq!((fields[0], fields[3], fields[4]), ("1", "3", "ok"));
+
+    fs::remove_file(directory.join("tries")).unwrap();
+    let ran = run_in(&directory, &["--retries", "2", third_time, ":::", "9"], "");
+    assert_eq!((ran.status, ran.stdout.trim()), (1, "try 3"));
+}
+
+#[test]
+fn an_attempt_that_takes_too_long_is_tried_again() {
+    let directory = directory("run-slow-once");
+    let slow_once = "[ -e {} ] || { touch {}; sleep 1000; }; echo fine";
+    let ran = run_in(&directory, &["--timeout", "1s", "--retries", "1", slow_once, ":::", "file"], "");
+    assert_eq!((ran.status, ran.stdout.as_str()), (0, "fine\n"));
+}
+
+#[test]
+fn halt_soon_starts_no_job_after_so_many_failures() {
+    let ran = run(&["-j1", "--halt", "soon,2", "echo {}; exit 1"], "1\n2\n3\n4\n");
+    assert_eq!((ran.status, ran.stdout.as_str()), (101, "1\n2\n"));
+    assert!(ran.stderr.contains("millpond: ended by --halt: 2 finished, "), "{}", ran.stderr);
+}
+
+#[test]
+fn halt_soon_lets_running_jobs_end() {
+    let directory = directory("run-halt-soon");
+    let command = format!(
+        "if [ {{}} = 1 ]; then touch at; {}; echo ended; else {}; exit 1; fi",
+        until("go"),
+        until("at")
+    );
+    let mut child =
+        spawn(in_directory(&directory).args(["-j2", "--halt", "soon,1", "--joblog", "log", &command]));
+    child.stdin.take().expect("piped").write_all(b"1\n2\n3\n").unwrap();
+    let failed = || fs::read_to_string(directory.join("log")).is_ok_and(|log| log.contains("exit 1"));
+    eventually("the second has failed", failed);
+    File::create(directory.join("go")).unwrap();
+    let ran = ended(child);
+    assert_eq!((ran.status, ran.stdout.as_str()), (101, "ended\n"));
+}
+
+#[test]
+fn halt_now_ends_running_jobs() {
+    let directory = directory("run-halt-now");
+    let long = "trap 'touch told; exit 0' TERM; touch at; while :; do sleep 0.02; done";
+    let command = format!("if [ {{}} = 1 ]; then {long}; else {}; exit 1; fi", until("at"));
+    let ran = run_in(&directory, &["-j2", "--halt", "now,1", "--joblog", "log", &command], "1\n2\n3\n");
+    assert_eq!(ran.status, 101);
+    assert!(directory.join("told").exists());
+    let log = fs::read_to_string(directory.join("log")).unwrap();
+    assert_eq!(lines(&log).len(), 2, "a job that was ended has not finished: {log}");
+    assert!(ran.stderr.contains("1 finished, "), "{}", ran.stderr);
+}
+
+#[test]
+fn a_share_of_failures_is_judged_from_the_tenth_job_on() {
+    let input: String = (1..=30).map(|n| format!("{n}\n")).collect();
+    let ran = run(&["-j1", "--halt", "soon,50%", "echo {}; exit $(({#} % 2))"], &input);
+    assert_eq!((ran.status, lines(&ran.stdout).len()), (101, 10), "{}", ran.stderr);
+    let ran = run(&["-j1", "--halt", "soon,55%", "echo {}; exit $(({#} % 2))"], &input);
+    assert_eq!((ran.status, lines(&ran.stdout).len()), (15, 30), "{}", ran.stderr);
+}
+
+#[test]
+fn mistakes_are_told_in_one_line_and_no_job_is_run() {
+    for (arguments, complaint) in [
+        (&["--halt", "later", "echo"][..], "'later' is no rule such as never, soon,3, now,1 or soon,20%"),
+        (&["--timeout", "5", "echo"], "'5' has no unit"),
+        (&["--timeout", "0", "echo"], "a command needs more time than none"),
+        (&["--core", "4", "--max", "2", "echo"], "--core 4 is more than --max 2"),
+        (&["-j0", "echo"], "no job can run with 0 at a time"),
+        (&["-j2", "--max", "3", "echo"], "cannot be used with"),
+        (&["-k", "-u", "echo"], "cannot be used with"),
+        (&["--resume", "echo"], "--joblog <FILE>"),
+        (&["--tiemout", "5s", "echo"], "a similar argument exists: '--timeout'"),
+        (&[":::", "a"], "no command; write it before :::"),
+        (&["echo", ":::", "a", ":::", "b"], "more than one :::"),
+        (&["-0", "echo", ":::", "a"], "leave out --arg-file and -0"),
+        (&["echo '{}"], "single quote that is not closed"),
+        (&[], "COMMAND"),
+    ] {
+        let ran = run(arguments, "a\n");
+        assert_eq!((ran.status, ran.stdout.as_str()), (2, ""), "{arguments:?}");
+        assert!(ran.stderr.starts_with("millpond: ") && ran.stderr.contains(complaint), "{}", ran.stderr);
+        assert_eq!(lines(&ran.stderr).len(), 1, "{}", ran.stderr);
+    }
+}
+
+#[test]
+fn input_that_makes_no_sense_ends_the_run_after_what_was_sound() {
+    let ran = run(&["echo"], "a\nb\0c\n");
+    assert_eq!((ran.status, ran.stdout.as_str()), (102, "a\n"));
+    assert_eq!(
+        ran.stderr,
+        "millpond: argument 2 of stdin contains a NUL byte; if NULs separate the arguments, add -0\n"
+    );
+}
+
+#[test]
+fn outputs_that_have_no_place_end_the_run_with_advice() {
+    let output =
+        run_raw(command().env("TMPDIR", "/nowhere").args(["run", "-j1", "seq 100000; : {}"]), "a\nb\n");
+    let ran = ran(output);
+    assert_eq!((ran.status, ran.stdout.as_str()), (102, ""));
+    assert!(
+        ran.stderr.contains("cannot keep the output of a job in /nowhere: No such file"),
+        "{}",
+        ran.stderr
+    );
+    assert!(ran.stderr.contains("set TMPDIR to a place with room, or use --ungroup"), "{}", ran.stderr);
+}

@@ -1,0 +1,110 @@
+//! Real processes through `millpond run`: what they print, in which order, how the run ends.
+//!
+//! Jobs wait for each other by files that they make, never by time. Where a job would wait for ever if we were wrong, the test has
+//! a limit, so that it fails instead.
+//!
+//! Elsewhere than on Unix the command says that it cannot run, and there is nothing to test.
+
+#![cfg(unix)]
+
+#[path = "../support/mod.rs"]
+mod support;
+
+mod arguments;
+mod back_pressure;
+mod failure;
+mod joblog;
+mod output;
+mod pool;
+mod signals;
+mod terminal;
+
+use std::fs::{self, File};
+use std::io::{BufRead, BufReader, ErrorKind, Read, Write};
+use std::os::unix::ffi::OsStrExt;
+use std::os::unix::fs::PermissionsExt;
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Stdio};
+use std::thread;
+use std::time::{Duration, Instant};
+
+use rustix::process::{Pid, Signal, kill_process, test_kill_process};
+use support::{Ran, command, directory, ran};
+
+/// `millpond run` with `arguments`, and `input` on its stdin.
+fn run(arguments: &[&str], input: impl AsRef<[u8]>) -> Ran {
+    ran(run_raw(command().arg("run").args(arguments), input))
+}
+
+fn run_raw(command: &mut Command, input: impl AsRef<[u8]>) -> std::process::Output {
+    let mut child = spawn(command);
+    let mut stdin = child.stdin.take().expect("piped");
+    let input = input.as_ref().to_vec();
+    let writing = thread::spawn(move || stdin.write_all(&input));
+    let output = child.wait_with_output().expect("it ends");
+    if let Err(error) = writing.join().expect("no panic") {
+        assert_eq!(error.kind(), ErrorKind::BrokenPipe, "it need not read all");
+    }
+    output
+}
+
+fn spawn(command: &mut Command) -> Child {
+    command
+        .stdin(Stdio::piped())
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        .spawn()
+        .expect("the binary runs")
+}
+
+/// `millpond run` in `directory`, where jobs leave their files.
+fn in_directory(directory: &Path) -> Command {
+    let mut command = command();
+    command.arg("run").current_dir(directory);
+    command
+}
+
+fn run_in(directory: &Path, arguments: &[&str], input: &str) -> Ran {
+    ran(run_raw(in_directory(directory).args(arguments), input))
+}
+
+/// A shell's way to wait for a file.
+fn until(file: &str) -> String {
+    format!("until [ -e {file} ]; do sleep 0.02; done")
+}
+
+fn eventually(what: &str, mut holds: impl FnMut() -> bool) {
+    let begin = Instant::now();
+    while !holds() {
+        assert!(begin.elapsed() < Duration::from_secs(120), "waited in vain until {what}");
+        thread::sleep(Duration::from_millis(5));
+    }
+}
+
+fn wait_for_file(path: &Path) {
+    eventually(&format!("{} is there", path.display()), || path.exists());
+}
+
+fn signal(child: &Child, signal: Signal) {
+    kill_process(Pid::from_child(child), signal).expect("it runs");
+}
+
+fn lines(text: &str) -> Vec<&str> {
+    text.lines().collect()
+}
+
+fn sorted(text: &str) -> Vec<&str> {
+    let mut lines = lines(text);
+    lines.sort_unstable();
+    lines
+}
+
+fn ended(child: Child) -> Ran {
+    ran(child.wait_with_output().expect("it ends"))
+}
+
+/// What `VmHWM:  1234 kB` says.
+#[cfg(target_os = "linux")]
+fn kilobytes(line: &str) -> u64 {
+    line.split_whitespace().nth(1).and_then(|number| number.parse().ok()).unwrap_or_else(|| panic!("{line}"))
+}

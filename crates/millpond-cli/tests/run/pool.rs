@@ -1,0 +1,44 @@
+//! How many jobs run at a time.
+
+use super::*;
+
+/// Core 1, queue 2: the second and third wait, the fourth and fifth find the queue full and get threads.
+#[test]
+fn more_threads_than_core_come_when_the_queue_is_full() {
+    let directory = directory("run-growth");
+    let all = [until("at-1"), until("at-4"), until("at-5")].join("; ");
+    let command = format!("touch at-{{}}; {all}; [ {{}} != 5 ] || ls at-*");
+    let options = ["--core", "1", "--max", "3", "--queue", "2", "--timeout", "100s", &command];
+    let ran = run_in(&directory, &options, "1\n2\n3\n4\n5\n");
+    assert_eq!(ran.status, 0, "{}", ran.stderr);
+    let seen = lines(&ran.stdout);
+    assert!(["at-1", "at-4", "at-5"].iter().all(|file| seen.contains(file)), "{seen:?}");
+}
+
+#[test]
+fn no_more_jobs_run_at_a_time_than_allowed() {
+    let directory = directory("run-at-most");
+    let command = "touch now-{}; ls now-* | wc -l; rm now-{}";
+    for options in [&["-j2"][..], &["-j2", "--queue", "0"], &["--core", "0", "--max", "2", "--queue", "1"]] {
+        let input: String = (0..40).map(|n| format!("{n}\n")).collect();
+        let ran = run_in(&directory, &[options, &[command]].concat(), &input);
+        assert_eq!(ran.status, 0, "{}", ran.stderr);
+        let counts: Vec<u32> = lines(&ran.stdout).iter().map(|count| count.trim().parse().unwrap()).collect();
+        assert_eq!(counts.len(), 40, "{options:?}");
+        assert!(counts.iter().all(|count| (1..=2).contains(count)), "{options:?}: {counts:?}");
+    }
+}
+
+#[test]
+fn many_jobs_at_a_time_get_the_open_files_that_they_need() {
+    let directory = directory("run-many");
+    let millpond = env!("CARGO_BIN_EXE_millpond");
+    let job = "touch at-{}; until [ $(ls at-* | wc -l) = 60 ]; do sleep 0.2; done; echo {}";
+    let script = format!("ulimit -Sn 128 && seq 60 | {millpond} run -j60 --timeout 200s '{job}'");
+    let ran = ran(Command::new("sh").args(["-c", &script]).current_dir(&directory).output().unwrap());
+    assert_eq!((ran.status, lines(&ran.stdout).len()), (0, 60), "{}", ran.stderr);
+    let script = format!("ulimit -n 128 && seq 60 | {millpond} run -j60 true");
+    let ran = support::ran(Command::new("sh").args(["-c", &script]).output().unwrap());
+    assert_eq!(ran.status, 2);
+    assert!(ran.stderr.contains("the limit allows 10 jobs; raise it with `ulimit -n`"), "{}", ran.stderr);
+}
