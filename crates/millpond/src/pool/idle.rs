@@ -178,11 +178,7 @@ impl Idle {
 
     /// After a task was taken: if there is another, somebody should look at it. The one who put it there may have
     /// relied on us, whom it saw on the way.
-    pub(super) fn pass_on(
-        &self,
-        another_waits: impl FnOnce() -> bool,
-        take: impl FnOnce() -> Option<Task>,
-    ) {
+    pub(super) fn pass_on(&self, another_waits: impl FnOnce() -> bool, take: impl FnOnce() -> Option<Task>) {
         if self.may_be_called() && another_waits() && !mutant("keep_the_call") {
             self.call_with(take);
         }

@@ -330,7 +330,8 @@ impl Taking<'_> {
                 }
             }
             // SAFETY: `end` is beyond this segment, so its link was written before.
-            let next = unsafe { (*segment.as_ptr()).next }.expect("there is more, so there is a next segment");
+            let next =
+                unsafe { (*segment.as_ptr()).next }.expect("there is more, so there is a next segment");
             self.head.segment = next;
             self.head.at = 0;
             // SAFETY: `end` is in or beyond it. Release: our last look at the segment before was earlier.

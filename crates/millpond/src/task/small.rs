@@ -58,7 +58,11 @@ impl SmallFn {
         }
         let mut words = [Word::uninit(); WORDS];
         let verbs = const {
-            &Verbs { words: size_of::<F>().div_ceil(size_of::<Word>()), call: call::<F>, drop: drop_there::<F> }
+            &Verbs {
+                words: size_of::<F>().div_ceil(size_of::<Word>()),
+                call: call::<F>,
+                drop: drop_there::<F>,
+            }
         };
         // SAFETY: `new` has checked that F fits and is aligned, or F is a closure around a box: one word.
         unsafe { words.as_mut_ptr().cast::<F>().write(f) };
