@@ -193,3 +193,6 @@ impl Search<'_> {
         (candidate(threads, Some(enough)), figures)
     }
 }
+
+#[cfg(test)]
+mod tests;

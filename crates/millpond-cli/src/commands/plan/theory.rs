@@ -219,3 +219,6 @@ fn shared_cores(rate: f64, mix: &Mix, pool: &Pool, world: World) -> Option<Resul
         busy: Some(load / (1.0 - load)),
     }))
 }
+
+#[cfg(test)]
+mod tests;

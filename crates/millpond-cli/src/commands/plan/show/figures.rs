@@ -4,9 +4,9 @@ use std::time::Duration;
 
 use super::super::sim::{Figures, Histogram};
 use super::super::theory::{ClosedForm, PERCENTILES};
-use super::super::words::{PerSecond, percent};
+use super::super::words::PerSecond;
 use super::super::{Case, Plan};
-use super::three;
+use super::{percent, three};
 use crate::units;
 
 /// A column: what stands at its head, and its cells.

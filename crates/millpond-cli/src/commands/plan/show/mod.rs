@@ -7,7 +7,7 @@ pub(super) mod page;
 pub(super) mod text;
 
 use super::sim::{Judged, Limit};
-use super::words::{PerSecond, Told, percent, plain};
+use super::words::{self, PerSecond, Told, plain};
 use super::{Offered, Plan, Target, Workload};
 use crate::units;
 
@@ -87,12 +87,23 @@ fn three(value: f64) -> String {
     }
 }
 
+/// A share with three digits, for columns.
+fn percent(share: f64) -> String {
+    match share * 100.0 {
+        0.0 => "0%".to_owned(),
+        p if p >= 99.95 => format!("{p:.0}%"),
+        p if p >= 9.995 => format!("{p:.1}%"),
+        p if p >= 0.995 => format!("{p:.2}%"),
+        p => format!("{p:.3}%"),
+    }
+}
+
 /// The target as a phrase: `p99 of the total time at most 50 ms, at most 0.1% refused`.
 fn target_words(target: Target) -> String {
     let lost = if target.lost == 0.0 {
         "none refused".to_owned()
     } else {
-        format!("at most {} refused", percent(target.lost))
+        format!("at most {} refused", words::percent(target.lost))
     };
     format!("p99 of the {} at most {}, {lost}", judged(target), plain(target.p99 as f64))
 }

@@ -1,9 +1,9 @@
 //! The report: one HTML page with figures and charts.
 
-use super::super::words::{Told, percent};
+use super::super::words::Told;
 use super::super::{Plan, Target};
 use super::figures::grid;
-use super::{arrivals, chart, formulas, load_name, target_words, tasks, text, warnings};
+use super::{arrivals, chart, formulas, load_name, percent, target_words, tasks, text, warnings};
 use crate::error::Error;
 use crate::html::Page;
 

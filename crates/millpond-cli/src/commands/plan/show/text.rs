@@ -3,10 +3,10 @@
 use std::time::Duration;
 
 use super::super::sim::Bin;
-use super::super::words::{Told, percent};
+use super::super::words::Told;
 use super::super::{Plan, Target};
 use super::figures::{Column, Grid, grid};
-use super::{arrivals, formulas, judged, load_name, target_words, tasks, warnings};
+use super::{arrivals, formulas, judged, load_name, percent, target_words, tasks, warnings};
 use crate::picture::{Align, Scale, Table, area, columns, wrapped};
 use crate::term::{Colour, Screen};
 use crate::units;

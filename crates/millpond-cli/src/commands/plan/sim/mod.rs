@@ -15,6 +15,8 @@ mod histogram;
 mod lengths;
 mod levels;
 mod processor;
+#[cfg(test)]
+mod tests;
 
 use std::cmp::Ordering;
 use std::collections::{BinaryHeap, VecDeque};
@@ -276,10 +278,12 @@ impl<'a, W: Watch> Simulation<'a, W> {
                     self.outside.pop_front();
                     self.lose(|figures| figures.rejected += 1);
                     self.caller_is_busy = false;
+                    self.note();
                 }
                 Event::Leave => {
                     self.idle.pop_front();
                     self.workers -= 1;
+                    self.note();
                 }
             }
             if self.is_hopeless() {
@@ -317,6 +321,7 @@ impl<'a, W: Watch> Simulation<'a, W> {
     }
 
     fn advance(&mut self, to: Nanos) {
+        debug_assert!(self.queue.is_empty() || self.idle.is_empty(), "nobody is idle while there is work");
         let busy = self.workers - self.idle.len();
         let queued = self.queue.len() + self.outside.len();
         let inside = busy + queued + self.running_in_caller;
