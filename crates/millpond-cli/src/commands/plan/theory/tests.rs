@@ -55,22 +55,24 @@ impl Interval {
     }
 }
 
-/// Cuts a run into batches of tasks, in the order in which they end, and leaves the first out.
-struct Batches<'a> {
-    of: &'a dyn Fn(Nanos, Nanos) -> f64,
+/// Cuts a run into batches of tasks, in the order in which they end: the means of some figures of each.
+struct Batches<'a, const N: usize> {
+    of: &'a dyn Fn(Nanos, Nanos) -> [f64; N],
     length: usize,
-    sum: f64,
+    sums: [f64; N],
     count: usize,
-    means: Vec<f64>,
+    means: Vec<[f64; N]>,
 }
 
-impl Watch for Batches<'_> {
+impl<const N: usize> Watch for Batches<'_, N> {
     fn finished(&mut self, _arrival: Nanos, wait: Nanos, total: Nanos) {
-        self.sum += (self.of)(wait, total);
+        for (sum, value) in self.sums.iter_mut().zip((self.of)(wait, total)) {
+            *sum += value;
+        }
         self.count += 1;
         if self.count == self.length {
-            self.means.push(self.sum / self.length as f64);
-            (self.sum, self.count) = (0.0, 0);
+            self.means.push(self.sums.map(|sum| sum / self.length as f64));
+            (self.sums, self.count) = ([0.0; N], 0);
         }
     }
 }
@@ -78,23 +80,23 @@ impl Watch for Batches<'_> {
 const SEEDS: u64 = 5;
 const BATCHES: usize = 20;
 
-/// Some figure of each task, wait and total given: its interval.
-fn measured(
+/// Some figures of each task, wait and total given: their intervals. The first batch is left out: the pool was empty.
+fn measured<const N: usize>(
     pool: &Pool,
     world: World,
     arrivals: &Arrivals,
     mix: &Mix,
     batch: usize,
-    of: &dyn Fn(Nanos, Nanos) -> f64,
-) -> Interval {
-    let mut all = Vec::new();
+    of: &dyn Fn(Nanos, Nanos) -> [f64; N],
+) -> [Interval; N] {
+    let mut all: Vec<[f64; N]> = Vec::new();
     for seed in 1..=SEEDS {
-        let mut batches = Batches { of, length: batch, sum: 0.0, count: 0, means: Vec::new() };
+        let mut batches = Batches { of, length: batch, sums: [0.0; N], count: 0, means: Vec::new() };
         let count = Limit::Count((batch * (BATCHES + 1)) as u64);
         simulate(pool, world, Stream::new(&[arrivals.clone()], count, mix, seed), None, &mut batches);
         all.extend_from_slice(&batches.means[1..]);
     }
-    Interval::of(&all)
+    std::array::from_fn(|at| Interval::of(&all.iter().map(|means| means[at]).collect::<Vec<f64>>()))
 }
 
 /// The load on so many threads as a share of what they can carry, with tasks of 10 ms.
@@ -149,25 +151,21 @@ fn the_simulator_is_erlang_c_within_its_interval() {
         let pool = fixed(threads, None);
         let expected = formula(&arrivals, &tasks, &pool, ENOUGH_CORES);
         assert_eq!(expected.name, "Erlang C");
-        let measure =
-            |of: &dyn Fn(Nanos, Nanos) -> f64| measured(&pool, ENOUGH_CORES, &arrivals, &tasks, batch, of);
+        let (mean, p99) = (expected.wait_mean.unwrap(), expected.wait.unwrap()[2]);
+        let one_if = |holds: bool| f64::from(u8::from(holds));
+        let [wait, waited, beyond] = measured(&pool, ENOUGH_CORES, &arrivals, &tasks, batch, &|wait, _| {
+            [wait as f64, one_if(wait > 0), one_if(wait as f64 > p99)]
+        });
         let name = format!("{threads} threads at {share}");
 
-        let wait = measure(&|wait, _| wait as f64);
-        let mean = expected.wait_mean.unwrap();
         assert!(wait.contains(mean), "{name}: mean wait {mean}, measured {wait:?}");
         // Not a loose bound: 4 % more or less load would be noticed.
         for factor in [0.96, 1.04] {
             let other = formula(&arrivals.scaled(factor), &tasks, &pool, ENOUGH_CORES).wait_mean.unwrap();
             assert!(!wait.contains(other), "{name}: {wait:?} is so wide that it contains {other}");
         }
-
-        let waited = measure(&|wait, _| f64::from(u8::from(wait > 0)));
         assert!(waited.contains(expected.waited.unwrap()), "{name}: {expected:?}, measured {waited:?}");
-
         // One in a hundred waits longer than the 99th percentile.
-        let p99 = expected.wait.unwrap()[2];
-        let beyond = measure(&|wait, _| f64::from(u8::from(wait as f64 > p99)));
         assert!(beyond.contains(0.01), "{name}: beyond {p99}: {beyond:?}");
     }
 }
@@ -176,7 +174,7 @@ fn the_simulator_is_erlang_c_within_its_interval() {
 fn rejected(pool: &Pool, arrivals: &Arrivals, tasks: &Mix) -> Interval {
     let shares: Vec<f64> = (1..=100)
         .map(|seed| {
-            let stream = Stream::new(std::slice::from_ref(arrivals), Limit::Count(6000), tasks, seed);
+            let stream = Stream::new(std::slice::from_ref(arrivals), Limit::Count(4000), tasks, seed);
             simulate(pool, ENOUGH_CORES, stream, None, &mut ()).lost_share()
         })
         .collect();
@@ -211,7 +209,7 @@ fn the_simulator_is_pollaczek_khinchine_for_one_thread_and_any_lengths() {
         let (tasks, arrivals, pool) = (mix(length, 0.0), poisson(1, 0.7), fixed(1, None));
         let expected = formula(&arrivals, &tasks, &pool, ENOUGH_CORES);
         assert_eq!(expected.name, "M/G/1");
-        let wait = measured(&pool, ENOUGH_CORES, &arrivals, &tasks, batch, &|wait, _| wait as f64);
+        let [wait] = measured(&pool, ENOUGH_CORES, &arrivals, &tasks, batch, &|wait, _| [wait as f64]);
         assert!(wait.contains(expected.wait_mean.unwrap()), "{length:?}: {expected:?}, measured {wait:?}");
         assert!(wait.half < 0.06 * wait.mean, "{length:?}: {wait:?}");
     }
@@ -229,7 +227,7 @@ fn the_simulator_shares_a_core_as_the_formula_says() {
         let world = World { cores: 1, one_caller: false };
         let expected = formula(&arrivals, &tasks, &unlimited(), world);
         assert_eq!(expected.name, "M/G/1-PS");
-        let total = measured(&unlimited(), world, &arrivals, &tasks, batch, &|_, total| total as f64);
+        let [total] = measured(&unlimited(), world, &arrivals, &tasks, batch, &|_, total| [total as f64]);
         assert!(total.contains(expected.total_mean.unwrap()), "{length:?}: {expected:?}, measured {total:?}");
         assert!(total.half < 0.05 * total.mean, "{length:?}: {total:?}");
     }
