@@ -138,47 +138,50 @@ pub(crate) struct Chart<'a> {
 impl Chart<'_> {
     /// Draws it.
     pub(crate) fn curves(&self, curves: &[Curve]) -> Result<String, Error> {
+        draw(self.size, |paper, _marks| self.draw_on(paper, curves))
+    }
+
+    /// Draws it as a part of a larger picture, as large as `paper` is.
+    pub(crate) fn draw_on(&self, paper: &Paper<'_>, curves: &[Curve]) -> DrawResult {
         let points = || curves.iter().flat_map(|curve| &curve.points);
         let most = |of: fn(&(f64, f64)) -> f64| points().map(of).fold(0.0, f64::max);
         let least = |of: fn(&(f64, f64)) -> f64| points().map(of).fold(0.0, f64::min);
         let xs = least(|p| p.0)..positive(most(|p| p.0));
         let ys = least(|p| p.1)..positive(most(|p| p.1) * 1.05);
-        draw(self.size, |paper, _marks| {
-            let mut chart = ChartBuilder::on(paper)
-                .caption(self.title, (FONT, 17).into_font().color(&INK))
-                .margin(12)
-                .x_label_area_size(44)
-                .y_label_area_size(64)
-                .build_cartesian_2d(xs, ys)?;
+        let mut chart = ChartBuilder::on(paper)
+            .caption(self.title, (FONT, 17).into_font().color(&INK))
+            .margin(12)
+            .x_label_area_size(44)
+            .y_label_area_size(64)
+            .build_cartesian_2d(xs, ys)?;
+        chart
+            .configure_mesh()
+            .light_line_style(TRANSPARENT)
+            .bold_line_style(GRID)
+            .axis_style(FAINT)
+            .label_style((FONT, 13).into_font().color(&FAINT))
+            .axis_desc_style((FONT, 14).into_font().color(&INK))
+            .x_desc(self.x)
+            .y_desc(self.y)
+            .x_label_formatter(&|value| short(*value))
+            .y_label_formatter(&|value| short(*value))
+            .draw()?;
+        for (curve, colour) in curves.iter().zip(SERIES.into_iter().cycle()) {
             chart
-                .configure_mesh()
-                .light_line_style(TRANSPARENT)
-                .bold_line_style(GRID)
-                .axis_style(FAINT)
-                .label_style((FONT, 13).into_font().color(&FAINT))
-                .axis_desc_style((FONT, 14).into_font().color(&INK))
-                .x_desc(self.x)
-                .y_desc(self.y)
-                .x_label_formatter(&|value| short(*value))
-                .y_label_formatter(&|value| short(*value))
+                .draw_series(LineSeries::new(curve.points.iter().copied(), colour.stroke_width(2)))?
+                .label(curve.name.as_str())
+                .legend(move |(x, y)| PathElement::new([(x, y), (x + 18, y)], colour.stroke_width(2)));
+        }
+        if curves.len() > 1 {
+            chart
+                .configure_series_labels()
+                .position(SeriesLabelPosition::UpperLeft)
+                .label_font((FONT, 13).into_font().color(&INK))
+                .background_style(PAPER.filled())
+                .border_style(GRID)
                 .draw()?;
-            for (curve, colour) in curves.iter().zip(SERIES.into_iter().cycle()) {
-                chart
-                    .draw_series(LineSeries::new(curve.points.iter().copied(), colour.stroke_width(2)))?
-                    .label(curve.name.as_str())
-                    .legend(move |(x, y)| PathElement::new([(x, y), (x + 18, y)], colour.stroke_width(2)));
-            }
-            if curves.len() > 1 {
-                chart
-                    .configure_series_labels()
-                    .position(SeriesLabelPosition::UpperLeft)
-                    .label_font((FONT, 13).into_font().color(&INK))
-                    .background_style(PAPER.filled())
-                    .border_style(GRID)
-                    .draw()?;
-            }
-            Ok(())
-        })
+        }
+        Ok(())
     }
 }
 

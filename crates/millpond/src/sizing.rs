@@ -26,10 +26,22 @@ pub fn cpu_bound() -> usize {
 /// # Ok::<(), std::io::Error>(())
 /// ```
 pub fn io_bound(wait: Duration, compute: Duration) -> usize {
-    let compute = compute.as_nanos().max(1);
-    let per_core =
-        |cores: u128| (wait.as_nanos().saturating_mul(cores)).div_ceil(compute).saturating_add(cores);
-    usize::try_from(per_core(cores() as u128)).unwrap_or(usize::MAX)
+    io_bound_on(cores(), wait, compute)
+}
+
+/// As [`io_bound`], for a machine with so many cores.
+///
+/// # Examples
+/// ```
+/// use millpond::sizing;
+/// use std::time::Duration;
+///
+/// assert_eq!(sizing::io_bound_on(8, Duration::from_millis(90), Duration::from_millis(10)), 80);
+/// ```
+pub fn io_bound_on(cores: usize, wait: Duration, compute: Duration) -> usize {
+    let (cores, compute) = (cores as u128, compute.as_nanos().max(1));
+    let threads = (wait.as_nanos().saturating_mul(cores)).div_ceil(compute).saturating_add(cores);
+    usize::try_from(threads).unwrap_or(usize::MAX)
 }
 
 /// Threads to carry a rate of arrivals, by Little's law: arrivals per second × time in the system, rounded up,

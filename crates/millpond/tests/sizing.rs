@@ -3,7 +3,7 @@
 use std::thread;
 use std::time::Duration;
 
-use millpond::sizing::{cpu_bound, for_rate, io_bound};
+use millpond::sizing::{cpu_bound, for_rate, io_bound, io_bound_on};
 
 fn cores() -> usize {
     thread::available_parallelism().map_or(1, usize::from)
@@ -24,6 +24,14 @@ fn work_that_waits_gets_cores_times_one_plus_wait_by_compute() {
     assert_eq!(io_bound(ms(10), ms(10)), cores() * 2);
     assert_eq!(io_bound(Duration::ZERO, ms(10)), cores());
     assert_eq!(io_bound(ms(1), ms(1000)), cores() + cores().div_ceil(1000), "a part of a thread is one");
+}
+
+#[test]
+fn the_cores_may_be_those_of_another_machine() {
+    assert_eq!(io_bound_on(cores(), ms(90), ms(10)), io_bound(ms(90), ms(10)));
+    assert_eq!(io_bound_on(16, ms(14), ms(6)), 54, "16 and 16 × 14 / 6, rounded up");
+    assert_eq!(io_bound_on(0, ms(14), ms(6)), 0);
+    assert_eq!(io_bound_on(usize::MAX, Duration::MAX, Duration::ZERO), usize::MAX);
 }
 
 #[test]

@@ -1,0 +1,87 @@
+//! The report: one HTML page with figures and charts.
+
+use super::super::words::Told;
+use super::super::{Plan, Target};
+use super::figures::grid;
+use super::{arrivals, chart, formulas, load_name, percent, target_words, tasks, text, warnings};
+use crate::error::Error;
+use crate::html::Page;
+
+pub(crate) fn write(plans: &[Plan], target: Option<Target>) -> Result<String, Error> {
+    let mut page = Page::new("millpond plan");
+    let first = &plans[0].workload;
+    page.paragraph(&format!("Arrivals: {}. Tasks: {}. Seed {}.", arrivals(first), tasks(first), first.seed));
+    if let Some(target) = target {
+        page.heading("The smallest pool").paragraph(&format!("Target: {}.", target_words(target)));
+        page.table(&["at", "threads", "queue", "refused", "utilisation"], &answers(plans));
+        for plan in plans {
+            if let Some(note) = text::note(plan, target) {
+                page.paragraph(&note);
+            }
+        }
+    }
+    for plan in plans {
+        if plans.len() > 1 {
+            page.heading(&format!("At {}", load_name(plan.factor))).paragraph(&arrivals(&plan.workload));
+        }
+        one(&mut page, plan, target, plans.len() > 1)?;
+    }
+    Ok(page.finish())
+}
+
+fn answers(plans: &[Plan]) -> Vec<Vec<String>> {
+    let answer = |plan: &Plan| {
+        let mut row = vec![load_name(plan.factor)];
+        match plan.answer.as_ref().and_then(|answer| answer.found.as_ref()) {
+            Some((pool, figures)) => row.extend([
+                pool.core.to_string(),
+                pool.queue.map_or_else(String::new, |queue| queue.to_string()),
+                percent(figures.lost_share()),
+                percent(figures.levels.utilisation()),
+            ]),
+            None => row.push("none".to_owned()),
+        }
+        row
+    };
+    plans.iter().map(answer).collect()
+}
+
+fn one(page: &mut Page, plan: &Plan, target: Option<Target>, several: bool) -> Result<(), Error> {
+    for sentence in formulas(&plan.offered) {
+        page.paragraph(&sentence);
+    }
+    if !plan.cases.is_empty() {
+        let pools: Vec<Vec<String>> = plan
+            .cases
+            .iter()
+            .map(|case| vec![case.pool.name.clone(), Told(&case.pool.pool).to_string()])
+            .collect();
+        page.table(&["pool", "made of"], &pools);
+        let grid = grid(plan);
+        let headers: Vec<&str> =
+            [""].into_iter().chain(grid.columns.iter().map(|column| column.head.as_str())).collect();
+        let rows: Vec<Vec<String>> = grid
+            .rows
+            .iter()
+            .enumerate()
+            .map(|(at, name)| {
+                let cells = grid.columns.iter().map(|column| column.cells[at].clone());
+                // Browsers take spaces at the beginning away.
+                let name = if name.starts_with(' ') {
+                    format!("\u{2003}{}", name.trim())
+                } else {
+                    (*name).to_owned()
+                };
+                [name].into_iter().chain(cells).collect()
+            })
+            .collect();
+        page.table(&headers, &rows);
+    }
+    for panel in chart::panels(plan, target, several) {
+        page.figure(&panel.svg()?, panel.caption);
+    }
+    for warning in warnings(plan) {
+        page.paragraph(&warning);
+    }
+    Ok(())
+}

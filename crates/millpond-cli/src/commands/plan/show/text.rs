@@ -1,0 +1,244 @@
+//! A plan on the terminal.
+
+use std::time::Duration;
+
+use super::super::sim::Bin;
+use super::super::words::Told;
+use super::super::{Plan, Target};
+use super::figures::{Column, Grid, grid};
+use super::{arrivals, formulas, judged, load_name, percent, target_words, tasks, warnings};
+use crate::picture::{Align, Scale, Table, area, columns, wrapped};
+use crate::term::{Colour, Screen};
+use crate::units;
+
+const INDENT: &str = "   ";
+
+fn width(screen: &Screen) -> usize {
+    screen.width.clamp(60, 120)
+}
+
+/// All of it.
+pub(crate) fn draw(plans: &[Plan], target: Option<Target>, screen: &Screen) -> String {
+    let mut text = String::new();
+    let first = &plans[0];
+    if plans.len() == 1 {
+        text.push_str(&labelled("Arrivals", &arrivals(&first.workload), screen));
+    }
+    text.push_str(&labelled("Tasks", &tasks(&first.workload), screen));
+    if let Some(target) = target {
+        text.push_str(&labelled("Target", &target_words(target), screen));
+        text.push('\n');
+        text.push_str(&answers(plans, target, screen));
+    }
+    for plan in plans {
+        text.push('\n');
+        if plans.len() > 1 {
+            let heading = format!("At {}: {}", load_name(plan.factor), arrivals(&plan.workload));
+            text.push_str(&painted(&wrapped(&heading, width(screen), ""), Colour::Bold, screen));
+        }
+        text.push_str(&one(plan, screen));
+    }
+    text
+}
+
+fn painted(text: &str, colour: Colour, screen: &Screen) -> String {
+    text.lines().map(|line| format!("{}\n", screen.paint(colour, line))).collect()
+}
+
+/// A word, and a text beside it that may take several lines.
+fn labelled(label: &str, text: &str, screen: &Screen) -> String {
+    let indent = " ".repeat(10);
+    let text = wrapped(text, width(screen), &indent);
+    format!("{:<10}{}", screen.paint(Colour::Bold, label), text.trim_start())
+}
+
+/// The smallest pool at each load.
+fn answers(plans: &[Plan], target: Target, screen: &Screen) -> String {
+    let p99 = format!("{} p99", if judged(target) == "wait" { "wait" } else { "total" });
+    let mut table = Table::new([
+        ("smallest pool at", Align::Left),
+        ("threads", Align::Right),
+        ("queue", Align::Right),
+        (&p99, Align::Right),
+        ("refused", Align::Right),
+        ("utilisation", Align::Right),
+    ]);
+    let mut notes = Vec::new();
+    for plan in plans {
+        let Some(answer) = &plan.answer else { continue };
+        let name = load_name(plan.factor);
+        match &answer.found {
+            Some((pool, figures)) => table.row([
+                name,
+                pool.core.to_string(),
+                pool.queue.map_or_else(String::new, |queue| queue.to_string()),
+                time(target.judged(figures).percentile(0.99)),
+                percent(figures.lost_share()),
+                percent(figures.levels.utilisation()),
+            ]),
+            None => table.row([name, "none".to_owned()]),
+        }
+        notes.extend(note(plan, target));
+    }
+    let mut text = table.draw(INDENT);
+    text.push('\n');
+    for note in notes {
+        text.push_str(&wrapped(&note, width(screen), INDENT));
+    }
+    text
+}
+
+fn time(nanos: u64) -> String {
+    units::show(Duration::from_nanos(nanos))
+}
+
+/// Why not one thread fewer; or why no pool at all.
+pub(super) fn note(plan: &Plan, target: Target) -> Option<String> {
+    let answer = plan.answer.as_ref()?;
+    let load = load_name(plan.factor);
+    let judged = judged(target);
+    if let Some((pool, _)) = &answer.found {
+        let fewer = answer.tries.iter().find(|tried| tried.threads + 1 == pool.core)?;
+        let threads =
+            if fewer.threads == 1 { "1 thread".to_owned() } else { format!("{} threads", fewer.threads) };
+        return Some(format!(
+            "At {load} {threads} are not enough: p99 of the {judged} would be {}, with a queue of {} that refuses {}.",
+            time(fewer.p99),
+            fewer.queue,
+            percent(fewer.lost),
+        ));
+    }
+    let alone = target.judged(&answer.unlimited).percentile(0.99);
+    let best = answer.tries.iter().min_by_key(|tried| tried.p99)?;
+    Some(if plan.offered.busy_cores().is_some_and(|busy| busy > plan.offered.cores as f64) {
+        format!(
+            "At {load} no pool can do it: the tasks need {:.1} cores and there are {}; give more with --cores, or compute \
+             less.",
+            plan.offered.busy_cores().unwrap_or_default(),
+            plan.offered.cores
+        )
+    } else if alone > target.p99 {
+        format!(
+            "At {load} no pool can do it: with a thread for every task p99 of the {judged} is {} already. Ask for more \
+             time, or for the wait alone: --target-wait-p99.",
+            time(alone)
+        )
+    } else {
+        format!(
+            "At {load} no pool can do it: at best, with {} threads, p99 of the {judged} is {}.",
+            best.threads,
+            time(best.p99)
+        )
+    })
+}
+
+/// One load: formulas, pools, figures, curves, warnings.
+fn one(plan: &Plan, screen: &Screen) -> String {
+    let mut parts = Vec::new();
+    let sentences = formulas(&plan.offered);
+    parts.push(sentences.iter().map(|sentence| wrapped(sentence, width(screen), INDENT)).collect());
+    let longest = plan.cases.iter().map(|case| columns(&case.pool.name)).max().unwrap_or(0);
+    let legend = plan.cases.iter().map(|case| {
+        let pad = " ".repeat(longest - columns(&case.pool.name));
+        let pool = Told(&case.pool.pool).to_string();
+        let indent = " ".repeat(INDENT.len() + longest + 2);
+        let pool = wrapped(&pool, width(screen), &indent);
+        format!("{INDENT}{}{pad}  {}", case.pool.name, painted(pool.trim_start(), Colour::Faint, screen))
+    });
+    parts.push(legend.collect());
+    parts.extend(tables(&grid(plan), width(screen), screen));
+    parts.push(curves(plan, screen));
+    let warnings = warnings(plan);
+    parts.push(
+        warnings
+            .iter()
+            .map(|warning| painted(&wrapped(warning, width(screen), INDENT), Colour::Yellow, screen))
+            .collect(),
+    );
+    parts.retain(|part: &String| !part.is_empty());
+    parts.join("\n")
+}
+
+/// The grid in as many tables as it takes; a formula stays beside its pool.
+fn tables(grid: &Grid, width: usize, screen: &Screen) -> Vec<String> {
+    let room = width.saturating_sub(INDENT.len() + widest(grid.rows.iter().copied()));
+    let size =
+        |column: &Column| 2 + widest(column.cells.iter().map(String::as_str).chain([column.head.as_str()]));
+    let mut tables: Vec<Vec<&Column>> = Vec::new();
+    let mut left = 0;
+    for pair in pairs(&grid.columns) {
+        let needed: usize = pair.iter().map(size).sum();
+        if needed > left || tables.is_empty() {
+            tables.push(Vec::new());
+            left = room;
+        }
+        left = left.saturating_sub(needed);
+        tables.last_mut().expect("there is one").extend(pair);
+    }
+    tables.iter().map(|columns| table(&grid.rows, columns, screen)).collect()
+}
+
+fn widest<'a>(texts: impl Iterator<Item = &'a str>) -> usize {
+    texts.map(columns).max().unwrap_or(0)
+}
+
+/// Each pool with its formula, if it has one.
+fn pairs(columns: &[Column]) -> impl Iterator<Item = &[Column]> {
+    columns.chunk_by(|_, next| next.is_formula)
+}
+
+fn table(rows: &[&str], columns: &[&Column], screen: &Screen) -> String {
+    let heads: Vec<(String, Align)> = columns
+        .iter()
+        .map(|column| {
+            let head =
+                screen.paint(if column.is_formula { Colour::Faint } else { Colour::Bold }, &column.head);
+            (head.to_string(), Align::Right)
+        })
+        .collect();
+    let heads = heads.iter().map(|(head, align)| (head.as_str(), *align));
+    let mut table = Table::new([("", Align::Left)].into_iter().chain(heads));
+    for (at, row) in rows.iter().enumerate() {
+        let cells = columns.iter().map(|column| {
+            let cell = &column.cells[at];
+            match cell.as_str() {
+                "MISSED" => screen.paint(Colour::Red, cell).to_string(),
+                _ if column.is_formula => screen.paint(Colour::Faint, cell).to_string(),
+                _ => cell.clone(),
+            }
+        });
+        table.row([(*row).to_owned()].into_iter().chain(cells));
+    }
+    table.draw(INDENT)
+}
+
+/// Threads and queue of each pool over a common time; each curve has its own height, which its label tells.
+fn curves(plan: &Plan, screen: &Screen) -> String {
+    let end = plan.cases.iter().map(|case| case.figures.end).max().unwrap_or(0);
+    let names = widest(plan.cases.iter().map(|case| case.pool.name.as_str()));
+    let mut lines: Vec<(String, Vec<(Duration, usize)>, usize, Colour)> = Vec::new();
+    for case in &plan.cases {
+        let kinds: [(&str, fn(&Bin) -> usize, Colour); 2] =
+            [("threads", |bin| bin.threads, Colour::Green), ("queue", |bin| bin.queue, Colour::Blue)];
+        for (kind, of, colour) in kinds {
+            let mut steps: Vec<(Duration, usize)> =
+                case.figures.levels.curve().map(|(at, bin)| (Duration::from_nanos(at), of(bin))).collect();
+            steps.push((Duration::from_nanos(case.figures.end), 0));
+            let most = steps.iter().map(|(_, value)| *value).max().unwrap_or(0);
+            if most > 0 {
+                let name = if kind == "threads" { case.pool.name.as_str() } else { "" };
+                lines.push((format!("{name:<names$}  {kind} ≤{most}"), steps, most, colour));
+            }
+        }
+    }
+    let margin = lines.iter().map(|line| columns(&line.0)).max().unwrap_or(0) + 5;
+    let scale = Scale::new(Duration::from_nanos(end), width(screen).saturating_sub(margin).max(20));
+    let mut text = String::new();
+    for (label, steps, most, colour) in lines {
+        let row = area(&scale.largest(&steps), most, 1).remove(0);
+        let pad = " ".repeat(margin - INDENT.len() - columns(&label));
+        text.push_str(&format!("{INDENT}{label}{pad}{}\n", screen.paint(colour, row.trim_end())));
+    }
+    text.push_str(&scale.axis(margin));
+    text
+}

@@ -1,0 +1,242 @@
+//! When tasks arrive.
+
+use std::sync::Arc;
+
+use super::chance::Chance;
+use super::lengths::Mix;
+use super::{Nanos, Task};
+
+/// One stream of arrivals. Rates are per second.
+#[derive(Debug, Clone, PartialEq)]
+pub(crate) enum Arrivals {
+    /// At even distances, the first at once.
+    Constant(f64),
+    Poisson(f64),
+    /// At even distances that become smaller (or larger), from one rate to another; then it stays at that.
+    Ramp {
+        from: f64,
+        to: f64,
+        over: Nanos,
+    },
+    /// So many at once, and again and again if there is a time for it.
+    Burst {
+        count: u64,
+        every: Option<Nanos>,
+    },
+    /// As somebody has written down: sorted, the first at zero.
+    Times(Arc<[Nanos]>),
+}
+
+/// Where the arrivals end.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Limit {
+    Count(u64),
+    Until(Nanos),
+    /// They end by themselves.
+    None,
+}
+
+impl Arrivals {
+    /// `factor` times the load: more per second, more at once, or the same in less time.
+    #[must_use]
+    pub(crate) fn scaled(&self, factor: f64) -> Arrivals {
+        match self {
+            Arrivals::Constant(rate) => Arrivals::Constant(rate * factor),
+            Arrivals::Poisson(rate) => Arrivals::Poisson(rate * factor),
+            Arrivals::Ramp { from, to, over } => {
+                Arrivals::Ramp { from: from * factor, to: to * factor, over: *over }
+            }
+            Arrivals::Burst { count, every } => {
+                Arrivals::Burst { count: ((*count as f64 * factor).round() as u64).max(1), every: *every }
+            }
+            Arrivals::Times(times) => {
+                Arrivals::Times(times.iter().map(|at| (*at as f64 / factor).round() as Nanos).collect())
+            }
+        }
+    }
+
+    /// Do they end by themselves?
+    pub(crate) fn end(&self) -> bool {
+        matches!(self, Arrivals::Burst { every: None, .. } | Arrivals::Times(_))
+    }
+}
+
+/// One stream, on its way.
+#[derive(Debug, Clone)]
+struct Source {
+    arrivals: Arrivals,
+    chance: Chance,
+    /// How many have come.
+    count: u64,
+    /// Poisson: when the last one came.
+    at: f64,
+    /// When the next comes.
+    next: Option<Nanos>,
+}
+
+impl Source {
+    fn new(arrivals: Arrivals, chance: Chance) -> Source {
+        let mut source = Source { arrivals, chance, count: 0, at: 0.0, next: None };
+        source.step();
+        source
+    }
+
+    fn step(&mut self) {
+        let k = self.count;
+        self.count += 1;
+        self.next = match &self.arrivals {
+            Arrivals::Constant(rate) => Some((k as f64 * 1e9 / rate).round() as Nanos),
+            Arrivals::Poisson(rate) => {
+                self.at += self.chance.exponential() * 1e9 / rate;
+                Some(self.at.round() as Nanos)
+            }
+            Arrivals::Ramp { from, to, over } => Some(ramp(k as f64, *from, *to, *over)),
+            Arrivals::Burst { count, every: None } => (k < *count).then_some(0),
+            Arrivals::Burst { count, every: Some(every) } => Some((k / count).saturating_mul(*every)),
+            Arrivals::Times(times) => times.get(k as usize).copied(),
+        };
+    }
+}
+
+/// When `k` tasks have come, at a rate that goes from `from` to `to` and stays there: a quadratic equation, in the form that
+/// divides by nothing small.
+fn ramp(k: f64, from: f64, to: f64, over: Nanos) -> Nanos {
+    let length = over as f64 / 1e9;
+    let on_the_way = f64::midpoint(from, to) * length;
+    let at = if k < on_the_way {
+        let slope = (to - from) / length;
+        2.0 * k / (from + (from * from + 2.0 * slope * k).max(0.0).sqrt()).max(f64::MIN_POSITIVE)
+    } else {
+        length + (k - on_the_way) / to
+    };
+    (at * 1e9).round() as Nanos
+}
+
+/// All tasks, by rising arrival.
+#[derive(Debug, Clone)]
+pub(crate) struct Stream<'a> {
+    sources: Vec<Source>,
+    limit: Limit,
+    mix: &'a Mix,
+    chance: Chance,
+    count: u64,
+}
+
+impl<'a> Stream<'a> {
+    /// Streams that come together. Each has its own lots, and so have the lengths: the n-th task of a stream arrives at the
+    /// same time whatever the others do.
+    pub(crate) fn new(arrivals: &[Arrivals], limit: Limit, mix: &'a Mix, seed: u64) -> Stream<'a> {
+        let sources = arrivals
+            .iter()
+            .enumerate()
+            .map(|(at, arrivals)| Source::new(arrivals.clone(), Chance::new(seed, at + 1)))
+            .collect();
+        Stream { sources, limit, mix, chance: Chance::new(seed, 0), count: 0 }
+    }
+}
+
+impl Iterator for Stream<'_> {
+    type Item = Task;
+
+    fn next(&mut self) -> Option<Task> {
+        if matches!(self.limit, Limit::Count(most) if self.count >= most) {
+            return None;
+        }
+        // The first of those that are due at the same moment.
+        let source = self.sources.iter_mut().min_by_key(|source| source.next.unwrap_or(Nanos::MAX))?;
+        let arrival = source.next?;
+        if matches!(self.limit, Limit::Until(end) if arrival >= end) {
+            return None;
+        }
+        source.step();
+        self.count += 1;
+        let (wait, compute) = self.mix.draw(&mut self.chance);
+        Some(Task { arrival, wait, compute })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::lengths::{Kind, Length};
+    use super::*;
+
+    const S: Nanos = 1_000_000_000;
+
+    fn times(arrivals: &[Arrivals], limit: Limit, seed: u64) -> Vec<Nanos> {
+        let mix = Mix::new(vec![Kind { weight: 1.0, length: Length::Fixed(1.0), cpu: 0.0 }]);
+        Stream::new(arrivals, limit, &mix, seed).map(|task| task.arrival).collect()
+    }
+
+    #[test]
+    fn a_constant_rate_spaces_tasks_evenly_and_keeps_to_its_limit() {
+        let constant = [Arrivals::Constant(10.0)];
+        let until = times(&constant, Limit::Until(S), 1);
+        assert_eq!(until, (0..10).map(|k| k * S / 10).collect::<Vec<_>>());
+        assert_eq!(times(&constant, Limit::Count(10), 1), until);
+    }
+
+    #[test]
+    fn poisson_arrivals_have_their_rate_and_their_spread() {
+        let one = times(&[Arrivals::Poisson(1000.0)], Limit::Until(100 * S), 7);
+        // Mean and variance are both 100 000: five standard deviations.
+        assert!(one.len().abs_diff(100_000) < 1582, "{}", one.len());
+        let mut per_second = [0_i32; 100];
+        one.iter().for_each(|at| per_second[(at / S) as usize] += 1);
+        let variance = per_second.iter().map(|n| f64::from(n - 1000).powi(2)).sum::<f64>() / 100.0;
+        assert!((500.0..1600.0).contains(&variance), "{variance}");
+        assert_eq!(one, times(&[Arrivals::Poisson(1000.0)], Limit::Until(100 * S), 7));
+        assert_ne!(one, times(&[Arrivals::Poisson(1000.0)], Limit::Until(100 * S), 8));
+    }
+
+    #[test]
+    fn a_ramp_brings_what_its_mean_rate_promises_and_then_stays_at_its_end() {
+        let ramp = Arrivals::Ramp { from: 20.0, to: 380.0, over: 2 * S };
+        let all = times(&[ramp], Limit::Until(3 * S), 1);
+        let within = |from: Nanos, to: Nanos| all.iter().filter(|at| (from..to).contains(at)).count();
+        assert!(all.is_sorted());
+        // 20 + 90 in the first second, 200 + 90 in the second, 380 in each after that.
+        assert!(within(0, S).abs_diff(110) <= 1, "{}", within(0, S));
+        assert!(within(S, 2 * S).abs_diff(290) <= 1, "{}", within(S, 2 * S));
+        assert!(within(2 * S, 3 * S).abs_diff(380) <= 1, "{}", within(2 * S, 3 * S));
+    }
+
+    #[test]
+    fn a_ramp_may_begin_at_nothing_and_may_go_down() {
+        let up = times(&[Arrivals::Ramp { from: 0.0, to: 100.0, over: S }], Limit::Until(S), 1);
+        assert!(up.len().abs_diff(50) <= 1 && up.is_sorted(), "{up:?}");
+        let down = times(&[Arrivals::Ramp { from: 100.0, to: 20.0, over: S }], Limit::Until(2 * S), 1);
+        assert!(down.len().abs_diff(80) <= 1 && down.is_sorted(), "{down:?}");
+    }
+
+    #[test]
+    fn bursts_come_once_or_again_and_again() {
+        let once = Arrivals::Burst { count: 3, every: None };
+        assert_eq!(times(&[once], Limit::None, 1), [0, 0, 0]);
+        let again = Arrivals::Burst { count: 2, every: Some(S) };
+        assert_eq!(times(&[again], Limit::Until(3 * S), 1), [0, 0, S, S, 2 * S, 2 * S]);
+    }
+
+    #[test]
+    fn streams_come_together_in_the_order_of_time() {
+        let both = [Arrivals::Constant(2.0), Arrivals::Times([0, S / 4, S].into())];
+        assert_eq!(times(&both, Limit::Until(2 * S), 1), [0, 0, S / 4, S / 2, S, S, 3 * S / 2]);
+    }
+
+    #[test]
+    fn ten_times_the_load_is_ten_times_the_arrivals_in_the_same_time_or_the_same_in_a_tenth() {
+        for arrivals in [
+            Arrivals::Constant(50.0),
+            Arrivals::Poisson(50.0),
+            Arrivals::Ramp { from: 10.0, to: 90.0, over: 20 * S },
+            Arrivals::Burst { count: 50, every: Some(S) },
+        ] {
+            let limit = Limit::Until(20 * S);
+            let (one, ten) =
+                (times(&[arrivals.clone()], limit, 1), times(&[arrivals.scaled(10.0)], limit, 1));
+            let ratio = ten.len() as f64 / one.len() as f64;
+            assert!((9.5..10.5).contains(&ratio), "{arrivals:?}: {ratio}");
+        }
+        let written = Arrivals::Times([0, S, 5 * S].into());
+        assert_eq!(times(&[written.scaled(10.0)], Limit::None, 1), [0, S / 10, S / 2]);
+    }
+}
