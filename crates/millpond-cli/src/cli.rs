@@ -14,7 +14,9 @@ use crate::term;
 /// Without a command it plays `millpond lab strategies`.
 #[derive(Debug, Parser)]
 #[command(name = "millpond", version, max_term_width = 80, disable_help_subcommand = true)]
-#[command(after_help = "Exit status: 0; 1 if it ran, but the answer is no; 2 if it could not run; run has more.")]
+#[command(
+    after_help = "Exit status: 0; 1 if it ran, but the answer is no; 2 if it could not run; run has more."
+)]
 struct Cli {
     #[command(subcommand)]
     command: Option<Command>,

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use super::super::sim::Bin;
 use super::super::words::Told;
-use super::super::{Plan, Target};
+use super::super::{Case, Plan, Target};
 use super::figures::{Column, Grid, grid};
 use super::{arrivals, formulas, judged, load_name, percent, target_words, tasks, warnings};
 use crate::picture::{Align, Scale, Table, area, columns, wrapped};
@@ -212,29 +212,41 @@ fn table(rows: &[&str], columns: &[&Column], screen: &Screen) -> String {
     table.draw(INDENT)
 }
 
+/// What is drawn as one row: how a number changed.
+struct Curve {
+    label: String,
+    steps: Vec<(Duration, usize)>,
+    most: usize,
+    colour: Colour,
+}
+
+/// One number of a case over time; `None` if it was always zero.
+fn curve(case: &Case, kind: &str, colour: Colour, of: impl Fn(&Bin) -> usize) -> Option<Curve> {
+    let mut steps: Vec<_> =
+        case.figures.levels.curve().map(|(at, bin)| (Duration::from_nanos(at), of(bin))).collect();
+    steps.push((Duration::from_nanos(case.figures.end), 0));
+    let most = steps.iter().map(|(_, value)| *value).max().unwrap_or(0);
+    (most > 0).then(|| Curve { label: format!("{kind} ≤{most}"), steps, most, colour })
+}
+
 /// Threads and queue of each pool over a common time; each curve has its own height, which its label tells.
 fn curves(plan: &Plan, screen: &Screen) -> String {
     let end = plan.cases.iter().map(|case| case.figures.end).max().unwrap_or(0);
     let names = widest(plan.cases.iter().map(|case| case.pool.name.as_str()));
-    let mut lines: Vec<(String, Vec<(Duration, usize)>, usize, Colour)> = Vec::new();
+    let mut lines = Vec::new();
     for case in &plan.cases {
-        let kinds: [(&str, fn(&Bin) -> usize, Colour); 2] =
-            [("threads", |bin| bin.threads, Colour::Green), ("queue", |bin| bin.queue, Colour::Blue)];
-        for (kind, of, colour) in kinds {
-            let mut steps: Vec<(Duration, usize)> =
-                case.figures.levels.curve().map(|(at, bin)| (Duration::from_nanos(at), of(bin))).collect();
-            steps.push((Duration::from_nanos(case.figures.end), 0));
-            let most = steps.iter().map(|(_, value)| *value).max().unwrap_or(0);
-            if most > 0 {
-                let name = if kind == "threads" { case.pool.name.as_str() } else { "" };
-                lines.push((format!("{name:<names$}  {kind} ≤{most}"), steps, most, colour));
-            }
+        let threads = curve(case, "threads", Colour::Green, |bin| bin.threads);
+        let queue = curve(case, "queue", Colour::Blue, |bin| bin.queue);
+        for (name, curve) in [(case.pool.name.as_str(), threads), ("", queue)] {
+            lines.extend(
+                curve.map(|curve| Curve { label: format!("{name:<names$}  {}", curve.label), ..curve }),
+            );
         }
     }
-    let margin = lines.iter().map(|line| columns(&line.0)).max().unwrap_or(0) + 5;
+    let margin = lines.iter().map(|line| columns(&line.label)).max().unwrap_or(0) + 5;
     let scale = Scale::new(Duration::from_nanos(end), width(screen).saturating_sub(margin).max(20));
     let mut text = String::new();
-    for (label, steps, most, colour) in lines {
+    for Curve { label, steps, most, colour } in lines {
         let row = area(&scale.largest(&steps), most, 1).remove(0);
         let pad = " ".repeat(margin - INDENT.len() - columns(&label));
         text.push_str(&format!("{INDENT}{label}{pad}{}\n", screen.paint(colour, row.trim_end())));

@@ -232,7 +232,7 @@ mod tests {
         ] {
             let limit = Limit::Until(20 * S);
             let (one, ten) =
-                (times(&[arrivals.clone()], limit, 1), times(&[arrivals.scaled(10.0)], limit, 1));
+                (times(std::slice::from_ref(&arrivals), limit, 1), times(&[arrivals.scaled(10.0)], limit, 1));
             let ratio = ten.len() as f64 / one.len() as f64;
             assert!((9.5..10.5).contains(&ratio), "{arrivals:?}: {ratio}");
         }

@@ -93,7 +93,13 @@ fn measured<const N: usize>(
     for seed in 1..=SEEDS {
         let mut batches = Batches { of, length: batch, sums: [0.0; N], count: 0, means: Vec::new() };
         let count = Limit::Count((batch * (BATCHES + 1)) as u64);
-        simulate(pool, world, Stream::new(&[arrivals.clone()], count, mix, seed), None, &mut batches);
+        simulate(
+            pool,
+            world,
+            Stream::new(std::slice::from_ref(arrivals), count, mix, seed),
+            None,
+            &mut batches,
+        );
         all.extend_from_slice(&batches.means[1..]);
     }
     std::array::from_fn(|at| Interval::of(&all.iter().map(|means| means[at]).collect::<Vec<f64>>()))
