@@ -68,7 +68,7 @@ pub(crate) struct Args {
     #[arg(long, value_name = "SHARE", value_parser = units::share)]
     max_rejects: Option<f64>,
     /// For all that is left to chance: the same seed, the same figures
-    #[arg(long, value_name = "N", default_value = "1")]
+    #[arg(long, value_name = "N", default_value = "1", value_parser = seed)]
     seed: u64,
     /// Write the charts to this file
     #[arg(long, value_name = "FILE")]
@@ -87,8 +87,9 @@ How tasks arrive:
   poisson 200/s               independently of each other
   ramp 10/s..500/s over 30s   more and more, then at that rate
   burst 100 every 1s          so many at once; without `every` only once
-  FILE.csv                    as recorded: a column of seconds; `FILE.csv column
-                              started in ms` names the column and the unit
+  FILE.csv                    as recorded: a column of dates or of seconds;
+                              `FILE.csv column started in ms` names the column
+                              and the unit
 
 How long a task takes:
   20ms, 10ms..30ms, exponential 20ms, log-normal 20ms p99 200ms (or sigma 0.8),
@@ -127,6 +128,10 @@ fn count(text: &str) -> Result<u64, String> {
         0 => Err("no tasks, no plan; give a number above zero".to_owned()),
         count => Ok(count),
     }
+}
+
+fn seed(text: &str) -> Result<u64, String> {
+    text.parse().map_err(|_| format!("'{text}' is no seed; it is a whole number such as 7"))
 }
 
 fn factor(text: &str) -> Result<f64, String> {
@@ -312,6 +317,9 @@ fn plan(
     progress: &Progress,
 ) -> Result<Plan, Error> {
     let workload = workload.scaled(factor);
+    if workload.tasks().next().is_none() {
+        return Err(Error::new("no task arrives in that time; give a longer --for"));
+    }
     let offered = Offered::of(&workload);
     let tasks = tasks(&workload, target.is_some())?;
     let pools = match (pools, target) {
@@ -352,16 +360,14 @@ fn tasks(workload: &Workload, to_search: bool) -> Result<Option<Vec<Task>>, Erro
     if tasks.len() > MOST_TO_SEARCH {
         return Err(Error::new("too many tasks to search with; give --count 1M, or a shorter --for"));
     }
-    if tasks.is_empty() {
-        return Err(Error::new("no task arrives in that time; give a longer --for"));
-    }
     Ok(Some(tasks))
 }
 
-/// Where nobody names a pool: three kinds, with a quarter more threads than are busy on average.
+/// Where nobody names a pool: three kinds, with a quarter more threads than are busy on average. There is a most: a load that
+/// needs more is not for a pool.
 fn usual_pools(offered: &Offered) -> Vec<NamedPool> {
     let busy = offered.busy_threads().unwrap_or(offered.cores as f64);
-    let threads = ((busy * 1.25).ceil() as usize).max(1);
+    let threads = ((busy * 1.25).ceil() as usize).clamp(1, 1_000_000);
     let (most, queue) = (2 * threads, 10 * threads);
     [
         format!("fixed {threads}"),
@@ -407,7 +413,7 @@ impl Progress {
 
     fn tell(&self, factor: f64, what: &str) {
         if let Some(line) = &self.0 {
-            line.set_message(format!("at {factor} times the load: {what}"));
+            line.set_message(format!("{}: {what}", show::load_name(factor)));
         }
     }
 }

@@ -48,6 +48,9 @@ fn most_late(completed: u64) -> u64 {
     completed / 100
 }
 
+/// So many threads above the smallest number are tried as well.
+const FEW_MORE: usize = 4;
+
 /// A candidate that was tried, with the best queue for its number of threads.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(super) struct Try {
@@ -118,6 +121,12 @@ pub(super) fn smallest(tasks: &[Task], world: World, target: Target, tell: &dyn 
         }
         search.tries.retain(|tried| tried.threads != meets);
         search.note(&pool, &figures, true);
+        // What would a few more bring? For the picture.
+        for more in meets + 1..=(meets + FEW_MORE).min(most) {
+            if search.tries.iter().all(|tried| tried.threads != more) {
+                search.try_threads(more);
+            }
+        }
         (pool, figures)
     });
     search.tries.sort_by_key(|tried| tried.threads);
