@@ -226,6 +226,13 @@ struct Case {
     meets: Option<bool>,
 }
 
+impl Case {
+    fn new(pool: NamedPool, figures: Figures, meets: Option<bool>, workload: &Workload) -> Case {
+        let formula = theory::closed_form(&workload.arrivals, &workload.mix, &pool.pool, workload.world);
+        Case { pool, figures, formula, meets }
+    }
+}
+
 /// All pools under one load.
 #[derive(Debug)]
 struct Plan {
@@ -326,8 +333,6 @@ fn plan(
         ([], None) => usual_pools(&offered),
         (pools, _) => pools.to_vec(),
     };
-    let formula =
-        |pool: &NamedPool| theory::closed_form(&workload.arrivals, &workload.mix, &pool.pool, workload.world);
     let mut cases = Vec::new();
     for pool in pools {
         progress.tell(factor, &pool.name);
@@ -337,7 +342,7 @@ fn plan(
             None => sim::simulate(&pool.pool, workload.world, workload.tasks(), goal, &mut ()),
         };
         let meets = target.map(|target| target.is_met(&figures));
-        cases.push(Case { formula: formula(&pool), pool, figures, meets });
+        cases.push(Case::new(pool, figures, meets, &workload));
     }
     let answer = target.zip(tasks.as_deref()).map(|(target, tasks)| {
         let tell = |threads: usize| progress.tell(factor, &format!("{threads} threads"));
@@ -345,8 +350,7 @@ fn plan(
     });
     if let Some((pool, figures)) = answer.as_ref().and_then(|answer| answer.found.as_ref()) {
         let pool = NamedPool { name: "smallest".to_owned(), pool: pool.clone() };
-        let formula = formula(&pool);
-        cases.push(Case { formula, pool, figures: figures.clone(), meets: Some(true) });
+        cases.push(Case::new(pool, figures.clone(), Some(true), &workload));
     }
     Ok(Plan { factor, workload, offered, cases, answer })
 }

@@ -1,5 +1,6 @@
 //! Arrivals from a file: a column of timestamps.
 
+use std::iter;
 use std::path::Path;
 use std::sync::Arc;
 
@@ -26,36 +27,17 @@ fn parse(name: &str, text: &str, column: Option<&str>, unit: TimeUnit) -> Result
         .from_reader(text.as_bytes());
     let mut at = 0;
     let mut moments: Vec<i128> = Vec::new();
-    let mut is_first = true;
-    for row in rows.records() {
+    for (row, is_first) in rows.records().zip(iter::once(true).chain(iter::repeat(false))) {
         let row = row.map_err(|error| format!("{name}: {error}"))?;
         let line = row.position().map_or(0, csv::Position::line);
-        if std::mem::take(&mut is_first) {
-            match column {
-                Some(column) => {
-                    at = row.iter().position(|cell| cell == column).ok_or_else(|| {
-                        let columns: Vec<&str> = row.iter().collect();
-                        format!(
-                            "{name}:{line}: no column is called '{column}'; there are {}",
-                            columns.join(", ")
-                        )
-                    })?;
-                    continue;
-                }
-                // A heading, if it is no time.
-                None if row.get(0).is_some_and(|cell| moment(cell, unit).is_none()) => continue,
-                None => {}
+        match column {
+            Some(column) if is_first => {
+                at = place_of(column, &row).map_err(|error| format!("{name}:{line}: {error}"))?
             }
+            // A heading, if it is no time.
+            None if is_first && row.get(0).is_some_and(|cell| moment(cell, unit).is_none()) => {}
+            _ => moments.push(read_cell(&row, at, unit).map_err(|error| format!("{name}:{line}: {error}"))?),
         }
-        let cell = row.get(at).unwrap_or("");
-        let moment = moment(cell, unit).ok_or_else(|| {
-            format!(
-                "{name}:{line}: '{cell}' is not a time in {}, such as 12.25, nor a date and time; name another column \
-                 or unit: FILE.csv column started in ms",
-                unit.name()
-            )
-        })?;
-        moments.push(moment);
     }
     moments.sort_unstable();
     let Some(first) = moments.first().copied() else {
@@ -65,6 +47,24 @@ fn parse(name: &str, text: &str, column: Option<&str>, unit: TimeUnit) -> Result
     };
     let whole: Option<Arc<[Nanos]>> = moments.iter().map(|at| Nanos::try_from(at - first).ok()).collect();
     whole.ok_or_else(|| format!("{name}: the times are more than 500 years apart; is the unit right?"))
+}
+
+fn place_of(column: &str, headings: &csv::StringRecord) -> Result<usize, String> {
+    headings.iter().position(|cell| cell == column).ok_or_else(|| {
+        let columns: Vec<&str> = headings.iter().collect();
+        format!("no column is called '{column}'; there are {}", columns.join(", "))
+    })
+}
+
+fn read_cell(row: &csv::StringRecord, at: usize, unit: TimeUnit) -> Result<i128, String> {
+    let cell = row.get(at).unwrap_or("");
+    moment(cell, unit).ok_or_else(|| {
+        format!(
+            "'{cell}' is not a time in {}, such as 12.25, nor a date and time; name another column or unit: FILE.csv \
+             column started in ms",
+            unit.name()
+        )
+    })
 }
 
 /// Nanoseconds since 1970, or since whatever the file counts from.
