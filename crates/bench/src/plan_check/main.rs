@@ -4,15 +4,13 @@
 //! through the simulator and through a real pool. A round of real runs takes half a minute; there are three, and a figure
 //! is the median of them.
 
-#[path = "../versus/machine.rs"]
-#[allow(dead_code, reason = "the file is that of another measurement, which uses all of it")]
-mod machine;
 mod real;
 
 use std::iter;
 use std::process::ExitCode;
 use std::time::Instant;
 
+use bench::machine;
 use millpond::growth::GrowthRule;
 use millpond_sim::{
     self as sim, Arrivals, Figures, Kind, Length, Limit, Mix, Nanos, Policy, Pool, Stream, Task, World,
