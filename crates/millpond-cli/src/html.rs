@@ -64,7 +64,12 @@ impl Page {
         rows: &[Vec<C>],
     ) -> &mut Page {
         let is_figure = |cell: &C| cell.as_ref().starts_with(|c: char| c.is_ascii_digit() || c == '-');
-        let figures = |at: usize| at > 0 && rows.iter().filter_map(|row| row.get(at)).all(is_figure);
+        // Most of them: there may be a word among them, or nothing.
+        let figures = |at: usize| {
+            at > 0
+                && 2 * rows.iter().filter_map(|row| row.get(at)).filter(|cell| is_figure(cell)).count()
+                    > rows.len()
+        };
         let class = |at: usize| if figures(at) { " class=\"n\"" } else { "" };
         self.put(format_args!("<div class=\"wide\"><table>\n<tr>"));
         for (at, header) in headers.iter().enumerate() {
