@@ -211,7 +211,8 @@ fn reject_caller_runs_lets_the_caller_run_what_does_not_fit() {
 fn reject_custom_counts_and_warns() {
     let printed = play("reject-custom", "20");
     for (task, count) in [(7, 1), (8, 2), (9, 3), (10, 4)] {
-        assert_says(&printed, &[&format!("warning: no. {task} refused, {count} so far: pool-")]);
+        let warning = format!("warning: no. {task} refused, {count} so far; 4 threads, 2 queued");
+        assert_says(&printed, &[&warning]);
     }
 }
 
@@ -244,8 +245,12 @@ fn producer_consumer_makes_the_fourth_item_wait() {
     let printed = play("producer-consumer", "20");
     let table = &admissions(&printed)[0];
     assert_eq!(hows(table)[..3], [QUEUED; 3], "{printed}");
-    assert!(table[3].1.starts_with("queued, caller waited"), "{printed}");
-    assert_says(&printed, &["producer wants to put 4: full 2 2 3", "consumer has taken 4 2 2 0"]);
+    assert!(table[3].1.starts_with("queued, producer waited"), "{printed}");
+    // Threads, active, queued, done.
+    assert_says(&printed, &["producer wants to put 4: full 2 2 3 0", "consumer is done with 4 2 "]);
+    let last = printed.lines().find(|line| line.contains("is done with 4")).expect("a last step");
+    assert!(last.ends_with("       0     4"), "nothing is queued, four are done: {printed}");
+    assert_says(&printed, &["the producer had to wait for 1 of them", "as expected (5 of 5 checks)"]);
 }
 
 /// The labels of the tasks in the order in which they began.
@@ -519,11 +524,15 @@ fn what_cannot_be_played_is_one_line_that_says_what_to_do() {
         ),
         (
             &["lab", "prestart", "--speed", "50", "--svg", "/nowhere/a.svg"],
-            "cannot write /nowhere/a.svg: No such file or directory (os error 2)",
+            "cannot write /nowhere/a.svg: there is no directory /nowhere; make it first",
+        ),
+        (
+            &["lab", "prestart", "--speed", "50", "--html", env!("CARGO_TARGET_TMPDIR")],
+            concat!("cannot write ", env!("CARGO_TARGET_TMPDIR"), ": it is a directory; name a file in it"),
         ),
     ] {
         let ran = millpond(arguments);
-        assert_eq!(ran.status, 2, "{arguments:?}");
+        assert_eq!((ran.status, ran.stdout.as_str()), (2, ""), "{arguments:?}: nothing is played");
         assert_eq!(ran.stderr, format!("millpond: {complaint}\n"), "{arguments:?}");
     }
 }

@@ -101,8 +101,11 @@ pub(crate) fn run(args: Args) -> Result<Outcome, Error> {
     if args.list || args.workloads.is_empty() {
         return list(&screen);
     }
-    // All are read before the first is played: a mistake in the last should not cost the time of the others.
+    // All is checked before the first is played: a mistake should not cost the time of playing.
     let pieces = args.workloads.iter().map(|name| find(name)).collect::<Result<Vec<Piece>, Error>>()?;
+    if !args.report_somewhere {
+        [&args.svg, &args.html, &args.trace].into_iter().flatten().try_for_each(|path| files::check_place(path))?;
+    }
     let mut all_well = true;
     let mut played: Vec<Played> = Vec::new();
     for piece in pieces {
@@ -139,8 +142,8 @@ fn play_piece(
         scenes: Vec::new(),
     };
     match piece {
-        Piece::Program { name, play, .. } => {
-            let progress = Progress::begin(name, "");
+        Piece::Program { name, about, play } => {
+            let progress = Progress::begin(name, (1, 1), about);
             let record = play(pace)?;
             drop(progress);
             after_each(None, &record, false)?;
@@ -149,9 +152,12 @@ fn play_piece(
         Piece::Workload(workload) => {
             played.compare = workload.compare;
             played.verdict.clone_from(&workload.verdict);
-            for (at, scene) in workload.scenes.iter().enumerate() {
-                let record = play_scene(&workload.name, scene, pace)?;
-                after_each((workload.scenes.len() > 1).then_some(at + 1), &record, workload.compare)?;
+            let of = workload.scenes.len();
+            for (number, scene) in (1..).zip(&workload.scenes) {
+                let progress = Progress::begin(&workload.name, (number, of), &scene.title);
+                let record = play_scene(scene, pace, &progress)?;
+                drop(progress);
+                after_each((of > 1).then_some(number), &record, workload.compare)?;
                 played.scenes.push(record);
             }
         }
@@ -159,9 +165,7 @@ fn play_piece(
     Ok(played)
 }
 
-/// Plays a scene, with live progress.
-fn play_scene(workload: &str, scene: &Scene, pace: Pace) -> Result<Record, Error> {
-    let progress = Progress::begin(workload, &scene.title);
+fn play_scene(scene: &Scene, pace: Pace, progress: &Progress) -> Result<Record, Error> {
     let onlooker = progress.onlooker();
     play::play(scene, pace, onlooker.as_ref().map(|tell| tell as &(dyn Fn(Glance) + Sync)))
 }

@@ -136,12 +136,18 @@ impl Player<'_> {
                     self.let_go(submit);
                     continue;
                 }
+                // Done when the last task is; that its worker has to come to rest first is our own wish.
+                Does::UntilIdle => {
+                    let done = self.await_tasks();
+                    self.look_as_of(done, &step.says);
+                    continue;
+                }
                 does => self.step(does)?,
             }
             self.look(&step.says);
         }
         let threads_at_end = self.stage.pond.size();
-        let end = self.now();
+        let end = self.steps.last().map_or_else(|| self.now(), |step| step.at);
         let for_ever = Duration::MAX;
         let ending = ending.unwrap_or_else(|| self.end(for_ever, for_ever, false));
         self.await_threads();
@@ -163,14 +169,10 @@ impl Player<'_> {
                 stage.hand_in_series(series, job);
             }
             Does::Wait(time) => thread::sleep(pace.real(*time)),
-            Does::UntilIdle => {
-                stage.recorder.wait(Duration::MAX, |seen| seen.settled == seen.tasks.len());
-                stage.rest();
-            }
             Does::UntilThreads(threads) => self.await_size(*threads),
             Does::Prestart(threads) => stage.pond.prestart(*threads),
             Does::Set(settings) => stage.pond.set(settings, pace)?,
-            Does::Look | Does::Submit(_) | Does::Shutdown { .. } => {}
+            Does::Look | Does::Submit(_) | Does::UntilIdle | Does::Shutdown { .. } => {}
         }
         Ok(())
     }
@@ -264,8 +266,20 @@ impl Player<'_> {
         }
     }
 
+    /// Waits until every task is over and the workers rest. Gives the moment when the last task was over.
+    fn await_tasks(&self) -> Duration {
+        self.stage.recorder.wait(Duration::MAX, |seen| seen.settled == seen.tasks.len());
+        let done = self.now();
+        self.stage.rest();
+        done
+    }
+
     fn look(&mut self, says: &str) {
-        let (at, pond) = (self.now(), &self.stage.pond);
+        self.look_as_of(self.now(), says);
+    }
+
+    fn look_as_of(&mut self, at: Duration, says: &str) {
+        let pond = &self.stage.pond;
         self.steps.push(StepRecord {
             at,
             says: says.to_owned(),

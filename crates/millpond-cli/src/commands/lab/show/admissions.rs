@@ -59,7 +59,7 @@ fn row(number: usize, tasks: &[TaskRecord], record: &Record, screen: &Screen) ->
     };
     [
         label,
-        screen.paint(colour_of(first.how), admission(tasks)).to_string(),
+        screen.paint(colour_of(first.how), admission(tasks, record.caller)).to_string(),
         places(last.threads_after, record.peak_threads, '█'),
         match record.queue_capacity {
             Some(0) => "-".to_owned(),
@@ -72,12 +72,12 @@ fn row(number: usize, tasks: &[TaskRecord], record: &Record, screen: &Screen) ->
 }
 
 /// What the pool did with tasks that fared alike, and what came of them if that is not the end of the story.
-fn admission(tasks: &[TaskRecord]) -> String {
+fn admission(tasks: &[TaskRecord], caller: &str) -> String {
     let task = &tasks[0];
     let mut text = task.how.name().to_owned();
     if let Some(blocked) = tasks.iter().filter_map(|task| task.blocked).max() {
         let up_to = if tasks.len() > 1 { "up to " } else { "" };
-        text.push_str(&format!(", caller waited {up_to}{}", units::show(blocked)));
+        text.push_str(&format!(", {caller} waited {up_to}{}", units::show(blocked)));
     }
     if tasks.len() > 1 && task.was_discarded() && task.how != How::Discarded {
         text.push_str(", discarded for others");
@@ -127,7 +127,7 @@ pub(super) fn totals(record: &Record) -> String {
     let mut text = told.collect::<Vec<_>>().join(", ");
     let blocked = record.tasks.iter().filter(|task| task.blocked.is_some()).count();
     if blocked > 0 {
-        text.push_str(&format!("; the caller had to wait for {blocked} of them"));
+        text.push_str(&format!("; the {} had to wait for {blocked} of them", record.caller));
     }
     if text.is_empty() { "no tasks".to_owned() } else { text }
 }

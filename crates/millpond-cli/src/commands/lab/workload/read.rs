@@ -65,17 +65,31 @@ fn wrong<T>(at: Range<usize>, what: impl Into<String>) -> Checked<T> {
 
 impl From<toml::de::Error> for Wrong {
     fn from(error: toml::de::Error) -> Wrong {
-        Wrong { at: error.span(), what: error.message().lines().collect::<Vec<_>>().join(" ") }
+        Wrong { at: error.span(), what: in_plain_words(error.message()) }
     }
+}
+
+/// In one line, and without the names that types have in Rust.
+fn in_plain_words(message: &str) -> String {
+    let line = message.lines().collect::<Vec<_>>().join(" ");
+    let words = [
+        ("expected usize", "expected a whole number"),
+        ("expected u64", "expected a whole number"),
+        ("expected i32", "expected a whole number"),
+        ("expected f64", "expected a number"),
+        ("expected a sequence", "expected a list"),
+        ("expected a boolean", "expected true or false"),
+    ];
+    words.into_iter().fold(line, |line, (rust, plain)| line.replace(rust, plain))
 }
 
 fn check(name: &str, origin: Origin<'_>, source: &str) -> Checked<Workload> {
     let file: RawWorkload = toml::from_str(source)?;
-    if file.scene.get_ref().is_empty() {
-        return wrong(file.scene.span(), "a workload needs at least one [[scene]]");
+    if file.scene.is_empty() {
+        let what = "a workload needs at least one [[scene]]; millpond lab --show growth prints an example";
+        return Err(Wrong { at: None, what: what.to_owned() });
     }
-    let scenes =
-        file.scene.into_inner().into_iter().map(|raw| scene(raw, origin)).collect::<Checked<Vec<Scene>>>()?;
+    let scenes = file.scene.into_iter().map(|raw| scene(raw, origin)).collect::<Checked<Vec<Scene>>>()?;
     Ok(Workload {
         name: name.to_owned(),
         about: file.about.unwrap_or_default(),
@@ -100,8 +114,10 @@ fn scene(raw: RawScene, origin: Origin<'_>) -> Checked<Scene> {
             "a scene without steps shows nothing; add { submit = 1, takes = \"1s\" }",
         );
     }
+    let places: Vec<Range<usize>> = raw.steps.get_ref().iter().map(Spanned::span).collect();
     let steps = raw.steps.into_inner().into_iter();
     let steps = steps.map(|raw| step(raw, &pool, &mix)).collect::<Checked<Vec<Step>>>()?;
+    let_go_in_time(&steps, &places)?;
     let title = raw.title.unwrap_or_else(|| pool.to_string());
     Ok(Scene {
         title,
@@ -201,6 +217,22 @@ fn step(raw: Spanned<RawStep>, pool: &PoolPlan, mix: &[TaskPlan]) -> Checked<Ste
     Ok(Step { says: says.unwrap_or_else(|| does.to_string()), does })
 }
 
+/// Tasks that are held go on with the next submission. Whoever waits for them before that would wait for ever.
+fn let_go_in_time(steps: &[Step], places: &[Range<usize>]) -> Checked<()> {
+    let mut held: Option<&Range<usize>> = None;
+    for (step, place) in steps.iter().zip(places) {
+        match (&step.does, held) {
+            (Does::Submit(submit), _) => held = submit.hold.then_some(place),
+            (Does::UntilIdle, Some(since)) => {
+                let what = "hold = true keeps these tasks until the next submission, but until-idle comes before it";
+                return wrong(since.clone(), what);
+            }
+            _ => {}
+        }
+    }
+    Ok(())
+}
+
 /// Takes out of `raw` what it understands. What is left does not belong there.
 fn verb(at: &Range<usize>, raw: &mut RawStep, pool: &PoolPlan, mix: &[TaskPlan]) -> Checked<Does> {
     let submits = raw.submit.is_some() || raw.during.is_some();
@@ -289,7 +321,11 @@ fn submit(at: &Range<usize>, raw: &mut RawStep, pool: &PoolPlan, mix: &[TaskPlan
     if is_scheduler && mix.iter().any(|task| task.nested > 0) {
         return wrong(at.clone(), "nested tasks are joined, and a scheduler gives no handle to join");
     }
-    Ok(Submit { arrivals, mix, hold: raw.hold.take().unwrap_or(false), lane })
+    let hold = raw.hold.take().unwrap_or(false);
+    if hold && !matches!(arrivals, Arrivals::Burst { .. }) {
+        return wrong(at.clone(), "hold is for tasks that are submitted at once, without a rate");
+    }
+    Ok(Submit { arrivals, mix, hold, lane })
 }
 
 fn arrivals(at: &Range<usize>, raw: &mut RawStep) -> Checked<Arrivals> {
@@ -475,7 +511,23 @@ mod tests {
                 "[[scene]]\npool = { core = 1 }\nsteps = [{ submit = 1, takes = '1s', delay = '1s' }]\n",
                 "w.toml:3:10: only a delay queue",
             ),
-            ("about = 'nothing'\n", "w.toml:1:1: missing field `scene`"),
+            (
+                "[[scene]]\npool = { core = 1 }\nsteps = [\n  { submit = 1, takes = '1s', hold = true },\n  { until-idle = true },\n]\n",
+                "w.toml:4:3: hold = true keeps these tasks until the next submission",
+            ),
+            (
+                "[[scene]]\npool = { core = 1 }\nsteps = [{ submit = 1, rate = '1/s', takes = '1s', hold = true }]\n",
+                "w.toml:3:10: hold is for tasks that are submitted at once",
+            ),
+            ("about = 'nothing'\n", "w.toml:1:1: a workload needs at least one [[scene]]"),
+            (
+                "[[scene]]\npool = { core = -1 }\n",
+                "w.toml:2:17: invalid value: integer `-1`, expected a whole number",
+            ),
+            (
+                "[[scene]]\npool = { core = 1 }\nsteps = [{ wait = 5 }]\n",
+                "w.toml:3:19: invalid type: integer `5`, expected a time in quotes, such as \"50ms\"",
+            ),
         ] {
             let complaint = complaint(source);
             assert!(complaint.starts_with(expected), "{source}\n{complaint}");

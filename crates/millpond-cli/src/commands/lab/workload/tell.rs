@@ -34,7 +34,9 @@ impl fmt::Display for PoolPlan {
             f.write_str(" for core threads too")?;
         }
         match &self.kind {
-            PoolKind::Threads { policy, .. } if self.capacity().is_some() => write!(f, ", {policy}"),
+            PoolKind::Threads { policy, max, .. } if self.capacity().is_some() && *max < usize::MAX => {
+                write!(f, ", {policy}")
+            }
             _ => Ok(()),
         }
     }

@@ -1,15 +1,48 @@
 //! The little phrases in a workload file: `array 4`, `block 500ms`, `exponential 20ms`, `>= 1`.
 
 use std::fmt;
+use std::marker::PhantomData;
 use std::time::Duration;
 
-use serde::Deserialize;
+use serde::de::{Deserialize, Deserializer, Error, Visitor};
 
 use crate::units;
 
+/// A phrase stands in quotes; whatever else stands in its place is told what should.
+struct Phrase<T>(&'static str, PhantomData<T>);
+
+impl<T: TryFrom<String, Error = String>> Visitor<'_> for Phrase<T> {
+    type Value = T;
+
+    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.0)
+    }
+
+    fn visit_str<E: Error>(self, text: &str) -> Result<T, E> {
+        T::try_from(text.to_owned()).map_err(E::custom)
+    }
+}
+
+macro_rules! phrases {
+    ($($name:ty: $wanted:literal,)*) => {$(
+        impl<'de> Deserialize<'de> for $name {
+            fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<$name, D::Error> {
+                deserializer.deserialize_str(Phrase($wanted, PhantomData))
+            }
+        }
+    )*};
+}
+
+phrases! {
+    Time: "a time in quotes, such as \"50ms\"",
+    Rate: "a rate in quotes, such as \"200/s\"",
+    Length: "a time in quotes, such as \"50ms\", \"10ms..30ms\" or \"exponential 20ms\"",
+    Queue: "a queue in quotes, such as \"array 100\"",
+    Policy: "a policy in quotes, such as \"abort\"",
+}
+
 /// A duration in the file: `"50ms"`.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
-#[serde(try_from = "String")]
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Time(pub(super) Duration);
 
 impl TryFrom<String> for Time {
@@ -21,8 +54,7 @@ impl TryFrom<String> for Time {
 }
 
 /// A rate in the file: `"200/s"`.
-#[derive(Debug, Clone, Copy, PartialEq, Deserialize)]
-#[serde(try_from = "String")]
+#[derive(Debug, Clone, Copy, PartialEq)]
 pub(super) struct Rate(pub(super) f64);
 
 impl TryFrom<String> for Rate {
@@ -37,8 +69,7 @@ impl TryFrom<String> for Rate {
 }
 
 /// How long something takes: always the same, or drawn by lot.
-#[derive(Debug, Clone, Copy, PartialEq, Deserialize)]
-#[serde(try_from = "String")]
+#[derive(Debug, Clone, Copy, PartialEq)]
 pub(crate) enum Length {
     Fixed(Duration),
     /// Anything from the one to the other is as likely.
@@ -86,8 +117,7 @@ pub(super) fn plain(duration: Duration) -> String {
 }
 
 /// Where tasks wait.
-#[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
-#[serde(try_from = "String")]
+#[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum Queue {
     Array(usize),
     Linked,
@@ -131,8 +161,7 @@ impl fmt::Display for Queue {
 }
 
 /// What becomes of a task that does not fit.
-#[derive(Debug, Clone, PartialEq, Eq, Default, Deserialize)]
-#[serde(try_from = "String")]
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub(crate) enum Policy {
     #[default]
     Abort,
@@ -179,7 +208,7 @@ impl fmt::Display for Policy {
 }
 
 /// What a figure must be: `4`, `">= 1"`, `"<= 10"`.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, serde::Deserialize)]
 #[serde(try_from = "BoundWord")]
 pub(crate) enum Bound {
     Exactly(u64),
@@ -187,7 +216,7 @@ pub(crate) enum Bound {
     AtMost(u64),
 }
 
-#[derive(Deserialize)]
+#[derive(serde::Deserialize)]
 #[serde(untagged, expecting = "a number, or text such as \">= 1\"")]
 enum BoundWord {
     Number(u64),
