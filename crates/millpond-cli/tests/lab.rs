@@ -280,7 +280,9 @@ fn priority_lets_the_urgent_task_overtake() {
 fn delay_runs_tasks_by_their_time() {
     let printed = play("delay", "1"); // a delay counts from its own submission: room for a pause between two
     assert_eq!(hows(&admissions(&printed)[0]), [QUEUED; 3], "{printed}");
-    assert_eq!(order("delay", "1", 0), ["in-1s", "in-2s", "in-3s"]);
+    let lane = printed.lines().find(|line| line.trim_start().starts_with("thread-1  ·")).expect("a lane");
+    let place = |name: &str| lane.find(name).unwrap_or_else(|| panic!("no {name} in {printed}"));
+    assert!(place("in-1s") < place("in-2s") && place("in-2s") < place("in-3s"), "{printed}");
 }
 
 /// When the runs of the only task of a scene began and ended.
@@ -319,6 +321,23 @@ fn bounded_elastic_takes_eight_of_ten_on_two_threads_and_starts_anew_after_a_res
     let threads = &threads_after_steps(&printed)[0];
     assert_eq!((threads[0], threads[2], threads[3]), (2, 0, 1), "{printed}");
     assert_says(&printed, &["4 tasks would wait, but at most 3 may"]);
+}
+
+#[test]
+fn what_is_given_to_one_lane_runs_in_order_and_never_twice_at_once() {
+    let json: Value =
+        serde_json::from_str(&printed(&["lab", "bounded-elastic", "--speed", "20", "--json"])).expect("JSON");
+    let tasks = json["workloads"][0]["scenes"][1]["tasks"].as_array().expect("tasks");
+    for lane in ["ada", "bob", "cyd"] {
+        let ours = (1..=3).map(|number| {
+            let label = format!("{lane}-{number}");
+            let task = tasks.iter().find(|task| task["label"] == *label).expect("a task of the lane");
+            let time = |name: &str| task["runs"][0][name].as_f64().expect("a time");
+            (time("begin"), time("end"))
+        });
+        let ours: Vec<(f64, f64)> = ours.collect();
+        assert!(ours.windows(2).all(|pair| pair[0].1 <= pair[1].0), "{lane}: {ours:?}");
+    }
 }
 
 #[test]
@@ -361,6 +380,30 @@ fn a_bare_millpond_plays_strategies_and_leaves_a_report() {
     assert!(report.contains("Which to choose"), "{report}");
 }
 
+/// The line that tells how far it is goes away with its scene; the rest has colours unless they are not welcome.
+#[test]
+#[cfg(target_os = "linux")]
+fn on_a_terminal_there_is_live_progress_and_colour_only_where_it_is_welcome() {
+    let directory = directory("lab-terminal");
+    for no_color in [false, true] {
+        let arguments = ["lab", "growth", "--speed", "10"];
+        let Some((mut child, terminal)) = support::terminal::on_a_terminal(&directory, &arguments, no_color)
+        else {
+            return;
+        };
+        let seen = support::terminal::seen(terminal);
+        assert!(child.wait().expect("it ends").success(), "{seen}");
+        for scene in 1..=4 {
+            assert!(seen.contains(&format!("growth {scene}/4: ")), "{seen:?}");
+        }
+        assert!(seen.contains(" tasks done, ") && seen.contains(" queued"), "{seen:?}");
+        assert_eq!(seen.contains("\x1b[1mgrowth\x1b[0m"), !no_color, "{seen:?}");
+        assert_eq!(seen.contains("\x1b[31mrejected\x1b[0m"), !no_color, "{seen:?}");
+        let last = seen.rsplit('\r').find(|piece| !piece.trim().is_empty()).expect("a last line");
+        assert!(last.contains("as expected"), "no progress is left: {last:?}");
+    }
+}
+
 #[test]
 fn the_list_describes_every_workload() {
     let list = printed(&["lab", "--list"]);
@@ -394,7 +437,7 @@ fn files_are_written_in_their_formats() {
     assert!(svg.contains("prefers-color-scheme:dark") && svg.contains("waits") && svg.contains("still runs"));
 
     let html = read(&html);
-    assert_eq!(html.matches("<svg ").count(), 1 + 3 + 1 + 4, "a figure for each scene, two for each group");
+    assert_eq!(html.matches("<svg ").count(), 1 + 3 + 1 + 2 * 3, "one for each scene, three for each group");
     for elsewhere in ["src=", "href=", "@import", "url("] {
         assert!(!html.contains(elsewhere), "one file, and nothing from elsewhere: {elsewhere}");
     }

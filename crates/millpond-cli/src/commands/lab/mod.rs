@@ -12,7 +12,11 @@ mod record;
 mod show;
 mod workload;
 
+use std::ffi::OsStr;
 use std::path::{Path, PathBuf};
+
+use clap::builder::{PossibleValue, StringValueParser, TypedValueParser};
+use clap::{Arg, Command};
 
 use self::catalogue::{BUILT_IN, Piece};
 use self::play::{Glance, Pace};
@@ -37,13 +41,14 @@ use crate::{files, term, units};
 )]
 pub(crate) struct Args {
     /// Workloads that come with the command, or files of your own
-    #[arg(value_name = "NAME|FILE.toml")]
+    #[arg(value_name = "NAME|FILE.toml", value_parser = WorkloadName, hide_possible_values = true)]
     workloads: Vec<String>,
     /// List the workloads that come with the command
     #[arg(long)]
     list: bool,
     /// Print a workload that comes with the command as a file
     #[arg(long, value_name = "NAME", conflicts_with_all = ["list", "workloads"])]
+    #[arg(value_parser = WorkloadName, hide_possible_values = true)]
     show: Option<String>,
     /// Play so many times as fast; times are shown as if it were not
     #[arg(long, default_value = "1", value_name = "FACTOR", value_parser = speed)]
@@ -86,6 +91,22 @@ impl Args {
     }
 }
 
+/// Any text. It is a type of its own to tell a shell which names it might complete.
+#[derive(Debug, Clone)]
+struct WorkloadName;
+
+impl TypedValueParser for WorkloadName {
+    type Value = String;
+
+    fn parse_ref(&self, command: &Command, arg: Option<&Arg>, value: &OsStr) -> Result<String, clap::Error> {
+        StringValueParser::new().parse_ref(command, arg, value)
+    }
+
+    fn possible_values(&self) -> Option<Box<dyn Iterator<Item = PossibleValue> + '_>> {
+        Some(Box::new(BUILT_IN.iter().map(|built_in| PossibleValue::new(built_in.name))))
+    }
+}
+
 fn speed(text: &str) -> Result<f64, String> {
     match units::amount(text)? {
         factor if (0.001..=1e6).contains(&factor) => Ok(factor),
@@ -104,7 +125,10 @@ pub(crate) fn run(args: Args) -> Result<Outcome, Error> {
     // All is checked before the first is played: a mistake should not cost the time of playing.
     let pieces = args.workloads.iter().map(|name| find(name)).collect::<Result<Vec<Piece>, Error>>()?;
     if !args.report_somewhere {
-        [&args.svg, &args.html, &args.trace].into_iter().flatten().try_for_each(|path| files::check_place(path))?;
+        [&args.svg, &args.html, &args.trace]
+            .into_iter()
+            .flatten()
+            .try_for_each(|path| files::check_place(path))?;
     }
     let mut all_well = true;
     let mut played: Vec<Played> = Vec::new();

@@ -10,10 +10,10 @@ use std::time::{Duration, Instant};
 use millpond::queue::{ArrayBlockingQueue, BlockingQueue};
 use millpond::{ThreadPoolExecutor, executors, interrupt};
 
+use super::expect;
 use super::play::Pace;
 use super::record::{Ended, Ending, How, Record, RunRecord, StepRecord, TaskRecord, ThreadRecord};
 use super::workload::{Bound, Expect, Figure};
-use super::expect;
 use crate::error::Error;
 
 pub(super) const ABOUT: &str = "A queue of 3 between a producer and a consumer: the fourth item has to wait";
@@ -136,7 +136,8 @@ impl Shop {
 }
 
 fn expected() -> Expect {
-    let figures = [(Figure::Queued, ITEMS), (Figure::Waited, 1), (Figure::Ran, ITEMS), (Figure::PeakThreads, 2)];
+    let figures =
+        [(Figure::Queued, ITEMS), (Figure::Waited, 1), (Figure::Ran, ITEMS), (Figure::PeakThreads, 2)];
     Expect {
         figures: figures.map(|(figure, count)| (figure, Bound::Exactly(count as u64))).into(),
         order: Some((1..=ITEMS).map(|item| item.to_string()).collect()),

@@ -1,5 +1,6 @@
 //! The player: a scene in, what was seen out. It makes a real pool, does the steps one by one and writes down what happens.
 
+mod account;
 mod arrivals;
 mod gate;
 mod pond;
@@ -14,14 +15,13 @@ use std::time::{Duration, Instant};
 
 use millpond::ConfigError;
 
+use self::account::Account;
 use self::arrivals::{Chance, times};
 use self::gate::Gate;
 use self::pond::Pond;
-use self::recorder::{Recorder, RunSeen, Seen, TaskSeen, i_am_the_caller};
+use self::recorder::{Recorder, Seen, TaskSeen, i_am_the_caller};
 use self::stage::{Job, Stage};
-use super::record::{
-    CALLER, Ended, Ending, Gone, How, Record, RunRecord, StepRecord, TaskRecord, ThreadRecord,
-};
+use super::record::{Ending, Record, StepRecord};
 use super::workload::{Arrivals, Does, PoolPlan, Scene, Submit, TaskPlan};
 use crate::error::Error;
 
@@ -95,8 +95,9 @@ pub(crate) fn play(
                 }
             })
         });
-        let record =
-            Player { scene, stage: &stage, chance: Chance::new(scene.seed), steps: Vec::new() }.play();
+        let chance = Chance::new(scene.seed);
+        let player = Player { scene, stage: &stage, chance, numbers: HashMap::new(), steps: Vec::new() };
+        let record = player.play();
         over.store(true, Ordering::Release);
         if let Some(looking) = looking {
             looking.thread().unpark();
@@ -120,6 +121,8 @@ struct Player<'a> {
     scene: &'a Scene,
     stage: &'a Arc<Stage>,
     chance: Chance,
+    /// How many tasks have been called by a name so far, of those that share it.
+    numbers: HashMap<String, usize>,
     steps: Vec<StepRecord>,
 }
 
@@ -151,9 +154,13 @@ impl Player<'_> {
         let for_ever = Duration::MAX;
         let ending = ending.unwrap_or_else(|| self.end(for_ever, for_ever, false));
         self.await_threads();
-        let mut record = self.stage.recorder.look(|seen| self.record(seen, ending, end));
+        let account = Account { scene: self.scene, pace: self.stage.pace, end };
+        let mut record = self.stage.recorder.look(|seen| account.record(seen, ending));
         record.steps = std::mem::take(&mut self.steps);
         record.threads_at_end = threads_at_end;
+        if let Some(largest) = self.stage.pond.largest() {
+            record.peak_threads = largest;
+        }
         super::expect::check(&mut record, &self.scene.expect);
         // Whoever ignores interrupts may go now.
         self.stage.exit.open();
@@ -184,11 +191,16 @@ impl Player<'_> {
         if burst {
             stage.gate.close();
         }
+        let several = times.len() > 1;
         let begin = Instant::now();
         for at in times {
             let due = begin + stage.pace.real(at);
             thread::sleep(due.saturating_duration_since(Instant::now()));
-            let job = self.choose(&submit.mix);
+            let plan = self.chance.choose(&submit.mix).clone();
+            let mut job = self.job(&plan);
+            if let (Some(name), true) = (&plan.name, several) {
+                job.label = self.numbered(name);
+            }
             stage.hand_in(job, submit.lane.as_deref());
         }
         if burst {
@@ -203,9 +215,11 @@ impl Player<'_> {
         }
     }
 
-    fn choose(&mut self, mix: &[TaskPlan]) -> Job {
-        let plan = self.chance.choose(mix).clone();
-        self.job(&plan)
+    /// A name for one of several that have the same.
+    fn numbered(&mut self, name: &str) -> String {
+        let number = self.numbers.entry(name.to_owned()).or_insert(0);
+        *number += 1;
+        format!("{name}-{number}")
     }
 
     /// Draws lots for one task.
@@ -299,77 +313,5 @@ impl Player<'_> {
 
     fn now(&self) -> Duration {
         self.stage.pace.told(self.stage.recorder.now())
-    }
-
-    fn record(&self, seen: &Seen, ending: Ending, end: Duration) -> Record {
-        let (scene, pace) = (self.scene, self.stage.pace);
-        let told = |real| pace.told(real);
-        let label = |number: usize| seen.tasks[number].label.clone();
-        let runs = |task: &TaskSeen| {
-            let run = |run: &RunSeen| RunRecord {
-                thread: run.thread.clone(),
-                begin: told(run.begin),
-                end: run.end.map_or(end, |(at, _)| told(at)),
-                ended: run.end.map_or(Ended::StillRunning, |(_, ended)| ended),
-            };
-            task.runs.iter().map(run).collect()
-        };
-        let tasks = seen.tasks.iter().enumerate().map(|(number, task)| TaskRecord {
-            label: task.label.clone(),
-            arrived: told(task.arrived),
-            entered: told(match (task.refused, task.returned, task.runs.first()) {
-                (Some(_), Some(returned), run) => run.map_or(returned, |run| returned.min(run.begin)),
-                _ => task.arrived,
-            }),
-            how: task.how.unwrap_or(How::Queued),
-            threads_after: task.threads_after,
-            queued_after: task.queued_after,
-            blocked: match (task.how, task.refused, task.returned) {
-                (Some(How::RanInCaller | How::Discarded), ..) => None,
-                (_, Some(refused), Some(returned)) if self.blocks() => {
-                    Some(told(returned.saturating_sub(refused)))
-                }
-                _ => None,
-            },
-            runs: runs(task),
-            gone: task.gone.filter(|_| task.how != Some(How::Rejected)).map(|(at, because_of)| Gone {
-                at: told(at),
-                in_favour_of: because_of.filter(|other| *other != number).map(label),
-            }),
-            error: task.error.clone(),
-            series: task.series,
-        });
-        let threads = seen.threads.iter().map(|thread| ThreadRecord {
-            name: thread.name.clone(),
-            started: told(thread.started),
-            stopped: thread.stopped.map(told),
-        });
-        let mut record = Record {
-            title: scene.title.clone(),
-            says: scene.says.clone(),
-            group: scene.group.clone(),
-            pool: scene.pool.to_string(),
-            queue_capacity: scene.pool.capacity(),
-            speed: pace.0,
-            caller: CALLER,
-            tasks: tasks.collect(),
-            threads: threads.collect(),
-            steps: Vec::new(),
-            notes: seen.notes.clone(),
-            ending,
-            threads_at_end: 0,
-            peak_threads: 0,
-            end,
-            unmet: Vec::new(),
-            expected: 0,
-        };
-        let counted = record.sizes().iter().map(|(_, size)| *size).max().unwrap_or(0);
-        record.peak_threads = self.stage.pond.largest().unwrap_or(counted);
-        record
-    }
-
-    fn blocks(&self) -> bool {
-        use super::workload::{Policy, PoolKind};
-        matches!(self.scene.pool.kind, PoolKind::Threads { policy: Policy::Block(_), .. })
     }
 }

@@ -224,7 +224,8 @@ fn let_go_in_time(steps: &[Step], places: &[Range<usize>]) -> Checked<()> {
         match (&step.does, held) {
             (Does::Submit(submit), _) => held = submit.hold.then_some(place),
             (Does::UntilIdle, Some(since)) => {
-                let what = "hold = true keeps these tasks until the next submission, but until-idle comes before it";
+                let what =
+                    "hold = true keeps these tasks until the next submission, but until-idle comes before it";
                 return wrong(since.clone(), what);
             }
             _ => {}
