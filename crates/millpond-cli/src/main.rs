@@ -8,6 +8,7 @@ mod commands;
 mod error;
 mod files;
 mod html;
+mod lengths;
 mod picture;
 mod svg;
 mod term;

@@ -14,15 +14,16 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use millpond::ConfigError;
+use millpond_sim::{Arrivals, Chance};
 
 use self::account::Account;
-use self::arrivals::{Chance, times};
+use self::arrivals::{choose, length, times};
 use self::gate::Gate;
 use self::pond::Pond;
 use self::recorder::{Recorder, Seen, TaskSeen, i_am_the_caller};
 use self::stage::{Job, Stage};
 use super::record::{Ending, Record, StepRecord};
-use super::workload::{Arrivals, Does, PoolPlan, Scene, Submit, TaskPlan};
+use super::workload::{Does, PoolPlan, Scene, Submit, TaskPlan};
 use crate::error::Error;
 
 /// How fast time passes: 2 is twice as fast as the workload says.
@@ -95,7 +96,7 @@ pub(crate) fn play(
                 }
             })
         });
-        let chance = Chance::new(scene.seed);
+        let chance = Chance::new(scene.seed, 0);
         let player = Player { scene, stage: &stage, chance, numbers: HashMap::new(), steps: Vec::new() };
         let record = player.play();
         over.store(true, Ordering::Release);
@@ -186,7 +187,7 @@ impl Player<'_> {
 
     fn submit(&mut self, submit: &Submit) {
         let stage = self.stage;
-        let times = times(&submit.arrivals, &mut self.chance);
+        let times = times(submit, &mut self.chance);
         let burst = matches!(submit.arrivals, Arrivals::Burst { .. });
         if burst {
             stage.gate.close();
@@ -196,7 +197,7 @@ impl Player<'_> {
         for at in times {
             let due = begin + stage.pace.real(at);
             thread::sleep(due.saturating_duration_since(Instant::now()));
-            let plan = self.chance.choose(&submit.mix).clone();
+            let plan = choose(&submit.mix, &mut self.chance).clone();
             let mut job = self.job(&plan);
             if let (Some(name), true) = (&plan.name, several) {
                 job.label = self.numbered(name);
@@ -228,8 +229,8 @@ impl Player<'_> {
         let number = self.stage.recorder.look(|seen| seen.tasks.len()) + 1;
         Job {
             label: plan.name.clone().unwrap_or_else(|| number.to_string()),
-            takes: pace.real(self.chance.length(plan.takes)),
-            computes: pace.real(self.chance.length(plan.computes)),
+            takes: pace.real(length(plan.takes, &mut self.chance)),
+            computes: pace.real(length(plan.computes, &mut self.chance)),
             priority: plan.priority,
             delay: pace.real(plan.delay),
             nested: plan.nested,

@@ -4,6 +4,7 @@ use std::ops::Range;
 use std::time::Duration;
 
 use millpond::{MissedTicks, ShutdownOutcome};
+use millpond_sim::Nanos;
 use toml::Spanned;
 
 use super::raw::{
@@ -297,7 +298,7 @@ fn verb(at: &Range<usize>, raw: &mut RawStep, pool: &PoolPlan, mix: &[TaskPlan])
 }
 
 fn submit(at: &Range<usize>, raw: &mut RawStep, pool: &PoolPlan, mix: &[TaskPlan]) -> Checked<Submit> {
-    let arrivals = arrivals(at, raw)?;
+    let (arrivals, limit) = arrivals(at, raw)?;
     let own = own_task(raw);
     let mix = match (own, mix) {
         (Some(own), _) => vec![own],
@@ -326,28 +327,42 @@ fn submit(at: &Range<usize>, raw: &mut RawStep, pool: &PoolPlan, mix: &[TaskPlan
     if hold && !matches!(arrivals, Arrivals::Burst { .. }) {
         return wrong(at.clone(), "hold is for tasks that are submitted at once, without a rate");
     }
-    Ok(Submit { arrivals, mix, hold, lane })
+    Ok(Submit { arrivals, limit, mix, hold, lane })
 }
 
-fn arrivals(at: &Range<usize>, raw: &mut RawStep) -> Checked<Arrivals> {
+fn arrivals(at: &Range<usize>, raw: &mut RawStep) -> Checked<(Arrivals, Limit)> {
     let limit = match (raw.submit.take(), raw.during.take()) {
         (Some(count), None) if *count.get_ref() == 0 => {
             return wrong(count.span(), "submit at least one task");
         }
-        (Some(count), None) => Limit::Count(count.into_inner()),
-        (None, Some(Time(time))) => Limit::During(time),
+        (Some(count), None) => Limit::Count(count.into_inner() as u64),
+        (None, Some(Time(time))) => Limit::Until(nanos(time)),
         _ => return wrong(at.clone(), "give either submit or during, not both"),
     };
-    match (raw.rate.take(), raw.poisson.take(), raw.ramp.take(), limit) {
-        (None, None, None, Limit::Count(count)) => Ok(Arrivals::Burst { count }),
-        (None, None, None, Limit::During(_)) => {
-            wrong(at.clone(), "during needs a rate: rate, poisson or ramp")
+    let arrivals = match (raw.rate.take(), raw.poisson.take(), raw.ramp.take(), limit) {
+        (None, None, None, Limit::Count(count)) => Arrivals::Burst { count, every: None },
+        (None, None, None, _) => return wrong(at.clone(), "during needs a rate: rate, poisson or ramp"),
+        (Some(Rate(rate)), None, None, _) => Arrivals::Constant(rate),
+        (None, Some(Rate(rate)), None, _) => Arrivals::Poisson(rate),
+        (None, None, Some((Rate(from), Rate(to))), limit) => {
+            Arrivals::Ramp { from, to, over: ramp_length(from, to, limit) }
         }
-        (Some(Rate(rate)), None, None, limit) => Ok(Arrivals::Constant { rate, limit }),
-        (None, Some(Rate(rate)), None, limit) => Ok(Arrivals::Poisson { rate, limit }),
-        (None, None, Some((Rate(from), Rate(to))), limit) => Ok(Arrivals::Ramp { from, to, limit }),
-        _ => wrong(at.clone(), "give one of rate, poisson and ramp"),
+        _ => return wrong(at.clone(), "give one of rate, poisson and ramp"),
+    };
+    Ok((arrivals, limit))
+}
+
+/// A ramp is as long as the step: its last task arrives when it has reached its end.
+fn ramp_length(from: f64, to: f64, limit: Limit) -> Nanos {
+    match limit {
+        Limit::Until(end) => end,
+        Limit::Count(count) => (2.0 * count as f64 / (from + to) * 1e9) as Nanos,
+        Limit::None => 0,
     }
+}
+
+fn nanos(time: Duration) -> Nanos {
+    Nanos::try_from(time.as_nanos()).unwrap_or(Nanos::MAX)
 }
 
 /// The task that the step itself describes, if it does.
