@@ -396,7 +396,7 @@ fn on_a_terminal_there_is_live_progress_and_colour_only_where_it_is_welcome() {
         for scene in 1..=4 {
             assert!(seen.contains(&format!("growth {scene}/4: ")), "{seen:?}");
         }
-        assert!(seen.contains(" tasks done, ") && seen.contains(" queued"), "{seen:?}");
+        assert!(seen.contains(" done, ") && seen.contains(" queued"), "{seen:?}");
         assert_eq!(seen.contains("\x1b[1mgrowth\x1b[0m"), !no_color, "{seen:?}");
         assert_eq!(seen.contains("\x1b[31mrejected\x1b[0m"), !no_color, "{seen:?}");
         let last = seen.rsplit('\r').find(|piece| !piece.trim().is_empty()).expect("a last line");

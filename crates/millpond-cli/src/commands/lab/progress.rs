@@ -35,10 +35,10 @@ impl Progress {
         self.line.as_ref().map(|line| {
             |glance: Glance| {
                 line.set_message(format!(
-                    "{}  {} of {} done, {}, {} queued",
+                    "{}, {} of {} done, {}, {} queued",
                     units::show(glance.at),
                     glance.over,
-                    count(glance.tasks, "task"),
+                    glance.tasks,
                     count(glance.threads, "thread"),
                     glance.queued
                 ));
@@ -47,9 +47,9 @@ impl Progress {
     }
 }
 
-/// Cut short: a line that is broken by the terminal cannot be taken away again.
+/// Cut short, so that 80 columns have room for what changes; and a line that is broken by the terminal cannot be taken away again.
 fn cut(text: &str) -> String {
-    const MOST: usize = 32;
+    const MOST: usize = 22;
     match text.char_indices().nth(MOST) {
         Some((at, _)) => format!("{}...", text[..at].trim_end()),
         None => text.to_owned(),
