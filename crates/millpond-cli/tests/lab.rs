@@ -502,6 +502,8 @@ computes = "100us"
     assert_eq!((ran.status, ran.stderr.as_str()), (0, ""), "{}", ran.stdout);
     assert_fits_80_columns(&ran.stdout);
     assert_says(&ran.stdout, &["own: A little shop", "Two kinds of tasks", "submit 60 tasks, about 1000/s"]);
+    // Too many tasks for a row each: a row for each kind of admission.
+    assert_says(&ran.stdout, &["admission tasks share wait p50 wait p99 ", " new core thread ", " queued "]);
 }
 
 #[test]

@@ -179,6 +179,7 @@ fn pool(raw: &Spanned<RawPool>) -> Checked<PoolPlan> {
             refuse(raw.core.is_some() || raw.threads.is_some(), "core or threads", "bounded-elastic")?;
             refuse(raw.queue.is_some(), "queue", "bounded-elastic")?;
             refuse(raw.policy.is_some(), "policy", "bounded-elastic")?;
+            refuse(raw.eager || raw.core_time_out, "eager or core-time-out", "bounded-elastic")?;
             let max = need(raw.max, "a bounded-elastic pool needs a most of threads: max = 4")?;
             let queue_per_thread = raw.queue_per_thread.unwrap_or(100_000);
             (PoolKind::Elastic { max, queue_per_thread }, seconds(60))
