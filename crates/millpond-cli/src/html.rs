@@ -13,6 +13,7 @@ body { font: 16px/1.5 system-ui, sans-serif; color: var(--ink); background: var(
 h1, h2, h3 { line-height: 1.25; }
 figure { margin: 1.5rem 0; }
 figure svg { max-width: 100%; height: auto; }
+summary { cursor: pointer; }
 figcaption, footer { color: var(--faint); font-size: 0.9em; }
 .wide { overflow-x: auto; }
 table { border-collapse: collapse; margin: 1rem 0; font-variant-numeric: tabular-nums; }
@@ -55,6 +56,12 @@ impl Page {
     /// A figure that is already SVG, with one sentence below it.
     pub(crate) fn figure(&mut self, svg: &str, caption: &str) -> &mut Page {
         self.put(format_args!("<figure>\n{svg}\n<figcaption>{}</figcaption>\n</figure>\n", Escaped(caption)))
+    }
+
+    /// Something that is shown when the reader asks for it.
+    pub(crate) fn folded(&mut self, summary: &str, inside: impl FnOnce(&mut Page) -> &mut Page) -> &mut Page {
+        self.put(format_args!("<details>\n<summary>{}</summary>\n", Escaped(summary)));
+        inside(self).put(format_args!("</details>\n"))
     }
 
     /// A table. Columns of figures stand to the right.

@@ -34,6 +34,7 @@ use std::collections::{BinaryHeap, VecDeque};
 use millpond::growth::{self, Admission, GrowthRule, Load};
 
 pub use arrivals::{Arrivals, Limit, Stream};
+pub use chance::Chance;
 pub use histogram::Histogram;
 pub use lengths::{Kind, Length, Mix};
 pub use levels::{Bin, Levels};
