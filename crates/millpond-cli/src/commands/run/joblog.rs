@@ -10,13 +10,18 @@ use std::fs::{File, OpenOptions};
 use std::hash::{Hash, Hasher};
 use std::io::{self, BufRead, BufReader, Write};
 use std::path::{Path, PathBuf};
-use std::time::{Duration, SystemTime};
+use std::thread;
+use std::time::{Duration, Instant, SystemTime};
 
 use rustix::fs::{FlockOperation, flock};
+use rustix::io::Errno;
 
 use crate::error::Error;
 
 const HEADER: &str = "job\tstarted\tseconds\tattempts\toutcome\tcommand\n";
+
+/// How long another run may take to let go of the log.
+const LOCK_PATIENCE: Duration = Duration::from_secs(1);
 
 /// One job, as the log has it.
 #[derive(Debug)]
@@ -86,8 +91,7 @@ impl JobLog {
         };
         let mut options = OpenOptions::new();
         let file = options.read(true).append(true).create(true).open(path).map_err(|error| cannot(&error))?;
-        // Where files cannot be locked, we go without.
-        if let Err(rustix::io::Errno::WOULDBLOCK) = flock(&file, FlockOperation::NonBlockingLockExclusive) {
+        if !lock(&file, patience()) {
             return Err(cannot(&"another run is writing to it"));
         }
         Ok(JobLog { file, path: path.to_owned() })
@@ -145,6 +149,35 @@ impl JobLog {
 
     fn unreadable(&self, error: io::Error) -> Error {
         Error::new(format_args!("cannot read the job log {}: {error}", self.path.display()))
+    }
+}
+
+/// The lock belongs to all copies of the file, and a child has one until it has become its command. Let it not keep the log.
+impl Drop for JobLog {
+    fn drop(&mut self) {
+        let _ = flock(&self.file, FlockOperation::Unlock);
+    }
+}
+
+/// Whether nobody else has it. Where files cannot be locked, we go without.
+///
+/// A run that was killed has left its lock to a child that it was just starting, for as long as that takes. So it is tried
+/// again for as long as `wait` says so.
+fn lock(file: &File, mut wait: impl FnMut() -> bool) -> bool {
+    while let Err(Errno::WOULDBLOCK) = flock(file, FlockOperation::NonBlockingLockExclusive) {
+        if !wait() {
+            return false;
+        }
+    }
+    true
+}
+
+/// Lets a moment pass, until there were enough of them.
+fn patience() -> impl FnMut() -> bool {
+    let begin = Instant::now();
+    move || {
+        thread::sleep(LOCK_PATIENCE / 20);
+        begin.elapsed() < LOCK_PATIENCE
     }
 }
 
@@ -272,6 +305,34 @@ mod tests {
             let (_, past) = JobLog::resume(&path).unwrap();
             assert_eq!(past.knows(9, b"true"), Known::Succeeded, "cut at {cut}");
         }
+        std::fs::remove_file(&path).unwrap();
+    }
+
+    /// The story of a test that failed once in a while: a child that another thread was starting had the file too, and with
+    /// it the lock.
+    #[test]
+    fn a_log_that_is_closed_is_free_whoever_has_a_copy_of_the_file() {
+        let path = file("copied");
+        let log = JobLog::create(&path).unwrap();
+        let copy = log.file.try_clone().unwrap();
+        drop(log);
+        let again = JobLog::create(&path).map(drop);
+        assert!(again.is_ok(), "{again:?}");
+        drop(copy);
+        std::fs::remove_file(&path).unwrap();
+    }
+
+    /// As after `kill -9`, which unlocks nothing: the last copy of the file does.
+    #[test]
+    fn a_log_that_somebody_lets_go_of_is_waited_for() {
+        let path = file("left");
+        drop(JobLog::create(&path).unwrap());
+        let (mine, other) = (File::open(&path).unwrap(), File::open(&path).unwrap());
+        flock(&other, FlockOperation::NonBlockingLockExclusive).unwrap();
+        assert!(!lock(&mine, || false));
+        let mut other = Some(other);
+        assert!(lock(&mine, || other.take().is_some()), "it was tried again");
+        assert!(other.is_none());
         std::fs::remove_file(&path).unwrap();
     }
 
