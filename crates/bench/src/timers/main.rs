@@ -2,10 +2,12 @@
 //!
 //! `cargo run --release -p bench --bin timers [-- LARGEST]`; the largest number of pending entries is a million if it is
 //! not given. One thread; the structures take turns in every round, and a figure is the median of the rounds.
+//! `-- lateness` shows instead how late the timers of a whole pool fire, over time.
 
 mod arity;
 mod clock;
 mod kept;
+mod lateness;
 mod lazy;
 mod linked;
 #[path = "../../../millpond/src/timer_queue.rs"]
@@ -230,9 +232,12 @@ const STRUCTURES: [(&str, Round); 7] = [
 ];
 
 fn main() {
+    if std::env::args().nth(1).is_some_and(|what| what == "lateness") {
+        return lateness::main();
+    }
     let largest = std::env::args().nth(1).map_or(Ok(1_000_000), |n| n.parse::<usize>());
     let Ok(largest) = largest else {
-        eprintln!("usage: timers [LARGEST]");
+        eprintln!("usage: timers [LARGEST | lateness]");
         std::process::exit(2);
     };
     println!("| pending | structure | {} |", COLUMNS.join(" | "));
