@@ -113,6 +113,8 @@ pub(crate) struct TimerWheel<T> {
     /// The bucket that is being opened: the current slot is one of it, the finer levels were empty when that was begun, and
     /// some of its entries are already where they belong. Its bit in `occupied` is not set.
     opening: Option<usize>,
+    /// When somebody has to look at the wheel. Exact after every look; an entry that is taken out may leave it too early.
+    look_by: Tick,
     /// Memory for buckets.
     spare: Vec<Vec<Option<Entry<T>>>>,
 }
@@ -135,6 +137,7 @@ impl<T: Placed> TimerWheel<T> {
             occupied: [0; LEVELS as usize],
             buckets: Vec::new(),
             opening: None,
+            look_by: Tick::NEVER,
             spare: Vec::new(),
         }
     }
@@ -150,7 +153,8 @@ impl<T: Placed> TimerWheel<T> {
     /// Puts `item` in. Among equal due times the lower `number` comes first; no two may have both equal.
     pub(crate) fn insert(&mut self, due: Tick, number: u64, item: T) {
         self.len += 1;
-        self.place(Entry { due, number, item });
+        let by = self.place(Entry { due, number, item });
+        self.look_by = self.look_by.min(by);
     }
 
     /// When the item at `place` is due, if `is_it` knows it.
@@ -170,6 +174,7 @@ impl<T: Placed> TimerWheel<T> {
             let key = Key::from_bits(place);
             let item = self.near.get(key).is_some_and(is_it).then(|| self.near.remove(key))??;
             self.len -= 1;
+            self.note_first();
             return Some(item);
         }
         let (bucket, at) = far(place);
@@ -188,8 +193,14 @@ impl<T: Placed> TimerWheel<T> {
     }
 
     /// When somebody has to look, for nothing to be late: when the first entry is due, or some time before that.
+    #[inline]
     pub(crate) fn look_by(&self) -> Option<Tick> {
-        self.first_by(Bucket::open_by)
+        (!self.is_empty()).then_some(self.look_by)
+    }
+
+    /// After a change by which somebody may have to look later than before.
+    fn note_first(&mut self) {
+        self.look_by = self.first_by(Bucket::open_by).unwrap_or(Tick::NEVER);
     }
 
     fn first_by(&self, time: impl FnOnce(&Bucket<T>) -> Tick) -> Option<Tick> {
@@ -204,6 +215,12 @@ impl<T: Placed> TimerWheel<T> {
     /// Looks whether something is due, and opens a part of what is to be opened. It takes a short time, whatever there is
     /// to do.
     pub(crate) fn look(&mut self, now: Tick) -> Look {
+        let look = self.look_and_open(now);
+        self.note_first();
+        look
+    }
+
+    fn look_and_open(&mut self, now: Tick) -> Look {
         if self.opening.is_none() {
             self.follow(now);
             self.begin_opening(now);
@@ -228,6 +245,7 @@ impl<T: Placed> TimerWheel<T> {
     pub(crate) fn pop(&mut self) -> Option<(Tick, T)> {
         let (due, _, item) = self.near.pop()?;
         self.len -= 1;
+        self.note_first();
         Some((due, item))
     }
 
@@ -251,7 +269,9 @@ impl<T: Placed> TimerWheel<T> {
                 Err(item) => kept.push(Entry { due, number, item }),
             }
         }
-        kept.into_iter().for_each(|entry| self.place(entry));
+        for entry in kept {
+            self.place(entry);
+        }
         let mut far = Vec::new();
         for bucket in 0..self.buckets.len() {
             let before = far.len();
@@ -267,6 +287,7 @@ impl<T: Placed> TimerWheel<T> {
         far.sort_unstable_by_key(|(due, number, _)| (*due, *number));
         taken.extend(far.into_iter().map(|(_, _, item)| item));
         self.len -= taken.len();
+        self.note_first();
         taken
     }
 
@@ -280,12 +301,14 @@ impl<T: Placed> TimerWheel<T> {
         all.into_iter().for_each(|entry| see(&entry.item));
     }
 
-    /// Puts an entry where it belongs as seen from the current slot.
-    fn place(&mut self, entry: Entry<T>) {
+    /// Puts an entry where it belongs as seen from the current slot. Returns when somebody has to look for its sake.
+    fn place(&mut self, entry: Entry<T>) -> Tick {
         let slot = slot_of(entry.due);
         if slot <= self.current {
-            let key = self.near.insert(entry.due, entry.number, entry.item);
-            return self.near.get(key).into_iter().for_each(|item| item.moved_to(key.to_bits()));
+            let due = entry.due;
+            let key = self.near.insert(due, entry.number, entry.item);
+            self.near.get(key).into_iter().for_each(|item| item.moved_to(key.to_bits()));
+            return due;
         }
         let level = (slot ^ self.current).ilog2() / LEVEL_BITS;
         let digit = (slot >> (level * LEVEL_BITS)) & ((1 << LEVEL_BITS) - 1);
@@ -299,6 +322,7 @@ impl<T: Placed> TimerWheel<T> {
             bucket.entries = self.spare.pop().unwrap_or_default();
         }
         bucket.push(number, entry);
+        bucket.open_by()
     }
 
     /// An entry has been taken out of a bucket.
@@ -307,6 +331,7 @@ impl<T: Placed> TimerWheel<T> {
         bucket.len -= 1;
         if bucket.len == 0 {
             self.emptied(number);
+            self.note_first();
         } else if bucket.len + FEW < bucket.entries.len() / 4 {
             bucket.squeeze(number);
         }

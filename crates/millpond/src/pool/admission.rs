@@ -123,13 +123,21 @@ impl PoolCore {
 
     /// Takes `task` to be run when it is `due`, for a scheduled pool.
     pub(super) fn admit_at(self: &Arc<Self>, task: Task, due: Tick) -> Result<(), Refusal> {
-        self.admit_by(task, |task| {
-            let seen = self.ctl.load();
-            if !seen.is_running() {
-                return Err(Refusal::new(task, RejectReason::Shutdown));
-            }
-            self.enqueue(task, seen, Some(due))
-        })
+        let seen = self.ctl.load();
+        let Feed::Timed(timed) = &self.feed else {
+            return Err(Refusal::new(task, RejectReason::Saturated)); // no other queue can wait for a time
+        };
+        if !seen.is_running() {
+            return Err(Refusal::new(task, RejectReason::Shutdown));
+        }
+        let id = task.id();
+        task.entered(self.home.number());
+        timed.insert(task, due); // A1, and A2 is the queue's lock
+        if seen.workers() < self.core_size() {
+            // If it fails, `published` sees to it that there is one at least.
+            let _ = self.add_worker(None, Limit::Core);
+        }
+        self.published(id, self.around()).inspect_err(|refusal| refusal.task.left())
     }
 
     fn admit_by(
@@ -155,7 +163,7 @@ impl PoolCore {
                 return Err(Refusal::new(task, RejectReason::Shutdown));
             }
             if self.feed.takes_all() {
-                return self.enqueue(task, seen, None);
+                return self.enqueue(task, seen);
             }
             let queue_has_room = room.unwrap_or_else(|| self.feed.has_room(&self.idle));
             if !queue_has_room && self.relieve_queue() {
@@ -221,15 +229,10 @@ impl PoolCore {
     }
 
     /// For a queue that every task passes through: puts it there, and starts threads for it as if it had not.
-    fn enqueue(self: &Arc<Self>, task: Task, seen: Snapshot, due: Option<Tick>) -> Result<(), Refusal> {
+    fn enqueue(self: &Arc<Self>, task: Task, seen: Snapshot) -> Result<(), Refusal> {
         let id = task.id();
-        match (&self.feed, due) {
-            (Feed::Timed(timed), Some(due)) => timed.insert(task, due),
-            (feed, _) => {
-                if let Err(task) = feed.offer(task, &self.idle, || ()) {
-                    return Err(Refusal::new(task, RejectReason::Saturated));
-                }
-            }
+        if let Err(task) = self.feed.offer(task, &self.idle, || ()) {
+            return Err(Refusal::new(task, RejectReason::Saturated));
         }
         if seen.workers() < self.core_size() {
             // If it fails, `published` sees to it that there is one at least.

@@ -222,10 +222,16 @@ impl ScheduledThreadPoolExecutor {
     }
 
     /// Puts the decorator around a task.
+    #[inline]
     fn decorated(&self, task: Task) -> Result<Task, Rejected> {
-        let Some(decorate) = &self.decorate else {
-            return Ok(task);
-        };
+        match &self.decorate {
+            None => Ok(task),
+            Some(decorate) => self.decorated_by(&**decorate, task),
+        }
+    }
+
+    #[inline(never)]
+    fn decorated_by(&self, decorate: &Decorate, task: Task) -> Result<Task, Rejected> {
         let info = task.info().clone();
         let decorated = task.decorate(&mut |body| decorate(&info, body));
         decorated.map_err(|task| self.pool.reject(task, RejectReason::CallbackPanicked))
