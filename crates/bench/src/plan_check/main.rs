@@ -8,15 +8,15 @@
 #[allow(dead_code, reason = "the file is that of another measurement, which uses all of it")]
 mod machine;
 mod real;
-#[path = "../../../millpond-cli/src/commands/plan/sim/mod.rs"]
-#[allow(dead_code, reason = "the directory is the command's, and the command uses all of it")]
-mod sim;
 
+use std::iter;
 use std::process::ExitCode;
 use std::time::Instant;
 
 use millpond::growth::GrowthRule;
-use sim::{Arrivals, Figures, Kind, Length, Limit, Mix, Nanos, Policy, Pool, Stream, Task, World};
+use millpond_sim::{
+    self as sim, Arrivals, Figures, Kind, Length, Limit, Mix, Nanos, Policy, Pool, Stream, Task, World,
+};
 
 const MS: Nanos = 1_000_000;
 const SECOND: Nanos = 1_000_000_000;
@@ -112,9 +112,9 @@ fn main() -> ExitCode {
     };
     println!("{}", machine::description());
     speed(if quick { 1_000_000 } else { 5_000_000 });
-    let before = machine::Load::now(None);
+    let before = machine::Load::now(iter::empty());
     agreement(if quick { 1 } else { 3 }, if quick { 2 * SECOND } else { 5 * SECOND });
-    if let Some(others) = before.zip(machine::Load::now(None)).and_then(|(a, b)| b.others_since(a)) {
+    if let Some(others) = before.zip(machine::Load::now(iter::empty())).and_then(|(a, b)| b.others_since(a)) {
         println!("\nOthers used {:.0} % of the machine meanwhile.", others * 100.0);
     }
     ExitCode::SUCCESS

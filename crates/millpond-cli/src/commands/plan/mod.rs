@@ -1,11 +1,10 @@
 //! `millpond plan`: what a pool would do with a load, in virtual time.
 //!
-//! `words` reads the phrases on the command line, `times` a file of arrivals; `sim` is the pool in virtual time, `theory` what
-//! formulas say about it, `search` looks for the smallest pool; `show` is how all that looks.
+//! `words` reads the phrases on the command line, `times` a file of arrivals; the crate `millpond_sim` is the pool in
+//! virtual time, `theory` what formulas say about it, `search` looks for the smallest pool; `show` is how all that looks.
 
 mod search;
 mod show;
-mod sim;
 mod theory;
 mod times;
 mod words;
@@ -15,10 +14,10 @@ use std::time::Duration;
 
 use indicatif::{ProgressBar, ProgressStyle};
 use millpond::sizing;
+use millpond_sim::{self as sim, Arrivals, Figures, Judged, Limit, Mix, Nanos, Stream, Task, World};
 
 use self::search::{Answer, Target};
 use self::show::{chart, json, page, text};
-use self::sim::{Arrivals, Figures, Judged, Limit, Mix, Nanos, Stream, Task, World};
 use self::theory::{ClosedForm, Overload};
 use self::words::{ArrivalWords, MixWords, NamedPool};
 use crate::error::{Error, Outcome};

@@ -5,8 +5,7 @@
 //! More threads are taken to be no worse, which holds unless they crowd the cores.
 
 use millpond::growth::GrowthRule;
-
-use super::sim::{self, Figures, Goal, Judged, Nanos, Policy, Pool, Task, World};
+use millpond_sim::{self as sim, Figures, Goal, Judged, Nanos, Policy, Pool, Task, World};
 
 /// What is wanted.
 #[derive(Debug, Clone, Copy)]

@@ -3,9 +3,8 @@
 //! All of it is for Poisson arrivals that go on for ever at one rate. Times are in nanoseconds, rates per nanosecond.
 
 use millpond::growth::GrowthRule;
+use millpond_sim::{Arrivals, Length, Mix, Policy, Pool, World};
 use serde::Serialize;
-
-use super::sim::{Arrivals, Length, Mix, Policy, Pool, World};
 
 /// What a formula says. `None`: it says nothing about this.
 #[derive(Debug, Clone, Default, PartialEq, Serialize)]

@@ -3,7 +3,8 @@
 use std::path::Path;
 use std::sync::Arc;
 
-use super::sim::Nanos;
+use millpond_sim::Nanos;
+
 use super::words::TimeUnit;
 use crate::error::Error;
 use crate::files;

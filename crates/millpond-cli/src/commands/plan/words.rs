@@ -4,8 +4,8 @@ use std::fmt;
 use std::path::PathBuf;
 
 use millpond::growth::GrowthRule;
+use millpond_sim::{Arrivals, Kind, Length, Nanos, Policy, Pool};
 
-use super::sim::{Arrivals, Kind, Length, Nanos, Policy, Pool};
 use crate::units;
 
 /// The 99th percentile of a standard normal distribution.

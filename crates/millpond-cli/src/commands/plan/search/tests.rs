@@ -1,6 +1,7 @@
 //! The smallest pool is one, and one thread or one place less is none.
 
-use super::super::sim::{Arrivals, Kind, Length, Limit, Mix, Stream};
+use millpond_sim::{Arrivals, Kind, Length, Limit, Mix, Stream};
+
 use super::*;
 
 const MS: Nanos = 1_000_000;

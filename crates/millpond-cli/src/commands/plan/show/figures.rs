@@ -2,7 +2,8 @@
 
 use std::time::Duration;
 
-use super::super::sim::{Figures, Histogram};
+use millpond_sim::{Figures, Histogram};
+
 use super::super::theory::{ClosedForm, PERCENTILES};
 use super::super::words::PerSecond;
 use super::super::{Case, Plan};

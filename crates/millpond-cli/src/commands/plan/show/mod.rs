@@ -6,7 +6,8 @@ pub(super) mod json;
 pub(super) mod page;
 pub(super) mod text;
 
-use super::sim::{Judged, Limit};
+use millpond_sim::{Judged, Limit};
+
 use super::words::{self, PerSecond, Told, plain};
 use super::{Offered, Plan, Target, Workload};
 use crate::units;

@@ -2,7 +2,8 @@
 
 use std::time::Duration;
 
-use super::super::sim::Bin;
+use millpond_sim::Bin;
+
 use super::super::words::Told;
 use super::super::{Case, Plan, Target};
 use super::figures::{Column, Grid, grid};

@@ -5,7 +5,8 @@
 //! of 99.9 %, and the formula must be in it. That the interval is narrow enough to mean something is tested too: the same
 //! formula for a load that is only a little different must be outside.
 
-use super::super::sim::{Kind, Limit, Nanos, Stream, Watch, simulate};
+use millpond_sim::{Kind, Limit, Nanos, Stream, Watch, simulate};
+
 use super::*;
 
 const MS: f64 = 1e6;
