@@ -17,7 +17,7 @@ use crate::clock::Tick;
 use crate::executor::{PoolFacts, RejectReason, Rejected};
 use crate::interrupt::{Sleeper, Wake};
 use crate::sync::{Arc, Ordering, deadline_after, fence, mutant, spin_until};
-use crate::task::{Bare, Task, TaskId};
+use crate::task::{Bare, Held, Task, TaskId};
 
 /// A task that was not taken, and why.
 pub(super) struct Refusal {
@@ -122,13 +122,13 @@ impl PoolCore {
     }
 
     /// Takes `task` to be run when it is `due`, for a scheduled pool.
-    pub(super) fn admit_at(self: &Arc<Self>, task: Task, due: Tick) -> Result<(), Refusal> {
+    pub(super) fn admit_at(self: &Arc<Self>, task: Held, due: Tick) -> Result<(), Refusal> {
         let seen = self.ctl.load();
         let Feed::Timed(timed) = &self.feed else {
-            return Err(Refusal::new(task, RejectReason::Saturated)); // no other queue can wait for a time
+            return Err(Refusal::new(task.into_task(), RejectReason::Saturated)); // it could not wait for its time
         };
         if !seen.is_running() {
-            return Err(Refusal::new(task, RejectReason::Shutdown));
+            return Err(Refusal::new(task.into_task(), RejectReason::Shutdown));
         }
         let id = task.id();
         task.entered(self.home.number());

@@ -96,9 +96,13 @@ impl Waiting {
     /// Finds the task `id` and takes it out. `place` says where it is, if it has one.
     fn take(&mut self, id: TaskId, place: Option<&Place>) -> Option<Task> {
         match place {
-            Some(place) => self.entries.remove(place.get(), |held| held.id() == id).map(Held::into_task),
+            Some(place) => self.take_from(id, place).map(Held::into_task),
             None => self.take_if(|task, _| task.id() == id).pop(),
         }
+    }
+
+    fn take_from(&mut self, id: TaskId, place: &Place) -> Option<Held> {
+        self.entries.remove(place.get(), |held| held.id() == id)
     }
 
     fn take_if(&mut self, unwanted: impl Fn(&Task, Tick) -> bool) -> Vec<Task> {
@@ -139,7 +143,7 @@ impl Timed {
     // ---- entries
 
     /// Puts `task` in, to be had when it is `due` (T4). A series keeps the number that it was given first.
-    pub(super) fn insert(&self, task: Task, due: Tick) {
+    pub(super) fn insert(&self, task: Held, due: Tick) {
         let mut waiting = self.waiting.lock();
         let fresh = waiting.next_number;
         if waiting.entries.is_empty() {
@@ -149,7 +153,7 @@ impl Timed {
         if number == fresh {
             waiting.next_number += 1;
         }
-        waiting.entries.insert(due, number, Held::new(task));
+        waiting.entries.insert(due, number, task);
         waiting.pushed += 1;
         self.changed(&waiting);
     }
@@ -213,6 +217,14 @@ impl Timed {
         let task = waiting.take(id, place)?;
         self.changed(&waiting);
         Some(task)
+    }
+
+    /// As `remove`, for a task that was cancelled, and is not to be used any more.
+    pub(super) fn remove_cancelled(&self, id: TaskId, place: &Place) -> Option<Held> {
+        let mut waiting = self.waiting.lock();
+        let held = waiting.take_from(id, place)?;
+        self.changed(&waiting);
+        Some(held)
     }
 
     /// As `remove`, for a task that turned out not to be accepted.
