@@ -138,6 +138,45 @@ fn a_lane_moves_between_two_threads() {
     });
 }
 
+/// Two threads sleep, or look, or have just been called, and there is work for both: nobody is forgotten.
+#[test]
+fn one_wake_up_at_a_time() {
+    model(|| {
+        let scheduler = elastic(2, &ManualClock::new());
+        let count = Arc::new(AtomicUsize::new(0));
+        let task = || {
+            let count = Arc::clone(&count);
+            scheduler.schedule(move || {
+                count.fetch_add(1, Ordering::SeqCst);
+            })
+        };
+        let tasks = [task().unwrap(), task().unwrap()];
+        assert!(tasks.iter().all(|task| task.wait(Duration::MAX).unwrap()));
+        task().unwrap();
+        task().unwrap();
+        end(&scheduler);
+        assert_eq!(count.load(Ordering::SeqCst), 4);
+    });
+}
+
+/// The alarm of a lane rings while somebody runs the lane in place: its jobs do not overlap.
+#[test]
+fn a_lane_is_run_in_place_when_its_alarm_rings() {
+    model(|| {
+        let time = ManualClock::new();
+        let scheduler = elastic(2, &time);
+        let runs = Arc::new(Runs::default());
+        let lane = scheduler.create_worker();
+        let first = lane.schedule_after(TTL / 2, runs.task()).unwrap();
+        lane.schedule_after(TTL / 2, runs.task()).unwrap();
+        scheduler.schedule(move || assert!(first.wait(Duration::MAX).unwrap())).unwrap();
+        time.advance(TTL / 2);
+        drop(lane);
+        end(&scheduler);
+        assert_eq!(runs.count(), 2);
+    });
+}
+
 /// A slot is given back while idle ones are let go: the next task finds a slot that lives.
 #[test]
 fn permit_release_against_eviction() {
