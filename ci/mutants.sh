@@ -19,6 +19,7 @@ mutants=(
     "forget_the_line a_fresh_thread_for_each_task"
     "call_nobody one_wake_up_at_a_time"
     "clear_the_bell_late one_wake_up_at_a_time"
+    "call_whoever_looks the_newest_idle_slot_is_used_whoever_looks"
     "leave_the_timer a_lane_is_run_in_place_when_its_alarm_rings"
     "trust_the_leader an_earlier_task_against_the_leaders_falling_asleep"
     "trust_an_old_watch an_earlier_task_against_the_leaders_falling_asleep"

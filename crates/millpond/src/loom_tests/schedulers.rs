@@ -11,7 +11,7 @@ use crate::clock::ManualClock;
 use crate::executor::RejectReason;
 use crate::loom_tests::model;
 use crate::schedulers::{Disposable, Scheduler, SchedulerExt};
-use crate::sync::{Arc, AtomicBool, AtomicUsize, Ordering};
+use crate::sync::{Arc, AtomicBool, AtomicUsize, Mutex, Ordering};
 use crate::threads::plain_threads;
 
 const TTL: Duration = Duration::from_secs(60);
@@ -156,6 +156,36 @@ fn one_wake_up_at_a_time() {
         task().unwrap();
         end(&scheduler);
         assert_eq!(count.load(Ordering::SeqCst), 4);
+    });
+}
+
+/// A thread that still looks for work is not called for what is another's: the slot that became idle last is used, and the
+/// other one ages.
+#[test]
+fn the_newest_idle_slot_is_used_whoever_looks() {
+    model(|| {
+        let time = ManualClock::new();
+        let scheduler = elastic(2, &time);
+        let threads = Arc::new(Mutex::new(Vec::new()));
+        let note = || {
+            let threads = Arc::clone(&threads);
+            move || threads.lock().push(thread::current().id())
+        };
+        let first = scheduler.schedule(|| {}).unwrap();
+        let noted = note();
+        let ends_last = move || {
+            assert!(first.wait(Duration::MAX).unwrap());
+            noted();
+        };
+        let last = scheduler.schedule(ends_last).unwrap();
+        assert!(last.wait(Duration::MAX).unwrap());
+        time.advance(TTL / 2);
+        assert!(scheduler.schedule(note()).unwrap().wait(Duration::MAX).unwrap());
+        time.advance(TTL / 2);
+        assert_eq!(scheduler.stats().slots, 1);
+        end(&scheduler);
+        let threads = threads.lock();
+        assert_eq!(threads[0], threads[1], "the one that became idle last");
     });
 }
 

@@ -300,7 +300,7 @@ impl State {
         let Some(slot) = at_home else { return self.pick_free() };
         let sleeps = matches!(slot.thread, Thread::Parked(_));
         // Somebody who looks for work is there sooner than one who sleeps.
-        let looker = if sleeps && self.soft { self.free_looker() } else { None };
+        let looker = if sleeps && self.soft { self.held_looker() } else { None };
         looker.or(Some(home.index))
     }
 

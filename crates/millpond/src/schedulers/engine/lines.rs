@@ -71,8 +71,8 @@ impl State {
         while self.woken == 0 {
             let Some(index) = self.next_owed() else { return };
             // One who looks can come, but not for what it may not take.
-            if let Some(looker) = self.lookers.last().copied()
-                && self.others_may_take(index)
+            if let Some(looker) = self.held_looker()
+                && self.may_take_over(looker, false, index)
             {
                 return self.ring(looker);
             }
@@ -100,16 +100,34 @@ impl State {
         None
     }
 
-    /// Takes what was handed to a slot whose thread is still parked.
-    fn take_owed(&mut self, taker: usize, after: &mut After) -> Option<Handed> {
-        let from = self.next_owed()?;
+    /// The thread of the slot `taker` may take what was handed to the slot `from`. It has just run something, and holds its
+    /// slot for that, if `ran`.
+    ///
+    /// A slot that is idle takes nothing: the slot that became idle last was chosen, and that is another. And as many slots are
+    /// busy afterwards as if the chosen one did it: work that alone holds its slot goes to a slot that nobody else holds either, and
+    /// work whose slot stays held goes to one that stays held.
+    fn may_take_over(&mut self, taker: usize, ran: bool, from: usize) -> bool {
         if !self.others_may_take(from) {
+            return false;
+        }
+        let holders = self.at(taker).holders;
+        let stays_held = holders > usize::from(ran);
+        let there = self.at(from);
+        let alone = there.holders == 1 && there.handed.as_ref().is_some_and(|handed| handed.permit.is_some());
+        (holders > 0 && stays_held != alone) || mutant("call_whoever_looks")
+    }
+
+    /// Takes what was handed to a slot whose thread is still parked. To be asked only when nothing is in line: the
+    /// slot is free then, and nobody else comes to it.
+    fn take_owed(&mut self, taker: usize, ran: bool, after: &mut After) -> Option<Handed> {
+        let from = self.next_owed()?;
+        if !self.may_take_over(taker, ran, from) {
             return None;
         }
         let mut handed = self.at(from).handed.take()?;
         let permit = self.hold(taker);
         if let Some(left) = handed.permit.replace(permit) {
-            self.give_back(left, after);
+            self.give_back_unused(left, after);
         }
         Some(handed)
     }
@@ -165,26 +183,28 @@ impl State {
         Ok(())
     }
 
-    /// The next thing for the slot's thread: what was handed to it, then its line; if work may move, what has waited longest
-    /// in any line.
-    pub(super) fn take_next(&mut self, index: usize, after: &mut After) -> Option<Handed> {
+    /// The next thing for the slot's thread: what was handed to it, then what is in line, then what was handed to others whose
+    /// threads sleep. The thread has just run something if `ran`, and holds its slot for that.
+    pub(super) fn take_next(&mut self, index: usize, ran: bool, after: &mut After) -> Option<Handed> {
         let handed = self.at(index).handed.take();
-        let others_wait = self.in_line > self.at(index).line.len();
-        let next = match handed {
-            Some(handed) => handed,
-            None if self.soft => match self.take_owed(index, after) {
-                Some(handed) => handed,
-                None if others_wait => self.take_oldest(index, after)?,
-                None => self.take_from_line(index, after)?,
-            },
-            None => match self.take_from_line(index, after).or_else(|| self.take_owed(index, after)) {
-                Some(handed) => handed,
-                None if others_wait => self.take_oldest_job(index, after)?,
-                None => return None,
-            },
-        };
+        let next = handed
+            .or_else(|| self.take_in_line(index, after))
+            .or_else(|| self.take_owed(index, ran, after))?;
         self.at(index).running = Some(Arc::clone(&next.job));
         Some(next)
+    }
+
+    /// What is in the slot's own line; if work may move, what has waited longest in any line.
+    fn take_in_line(&mut self, index: usize, after: &mut After) -> Option<Handed> {
+        if self.in_line == 0 {
+            return None;
+        }
+        let others_wait = self.in_line > self.at(index).line.len();
+        if self.soft && others_wait {
+            return self.take_oldest(index, after);
+        }
+        let mine = self.take_from_line(index, after);
+        if others_wait { mine.or_else(|| self.take_oldest_job(index, after)) } else { mine }
     }
 
     pub(super) fn take_from_line(&mut self, index: usize, after: &mut After) -> Option<Handed> {

@@ -29,6 +29,9 @@ mod thread;
 #[path = "../../loom_tests/schedulers.rs"]
 mod models;
 
+#[cfg(all(test, not(loom)))]
+mod tests;
+
 use std::fmt;
 use std::time::{Duration, Instant};
 

@@ -79,7 +79,10 @@ pub(super) struct Slot {
     pub(super) holders: usize,
     /// Grows with every change from idle to busy: who has been busy longest?
     pub(super) busy_since: u64,
+    /// When its last holder gave it back; one that did not use it after all does not count.
     pub(super) idle_since: Tick,
+    /// Grows with every change from busy to idle: which of the idle slots is the newest?
+    pub(super) idle_turn: u64,
     /// What waits for this slot's thread.
     pub(super) line: Line<Item>,
     /// Of the slot's queue capacity, how much is taken.
@@ -107,6 +110,7 @@ impl Slot {
             holders: 0,
             busy_since: 0,
             idle_since: now,
+            idle_turn: 0,
             line: Line::new(),
             places: 0,
             thread: Thread::None,

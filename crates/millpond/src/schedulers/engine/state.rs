@@ -272,22 +272,42 @@ impl State {
 
     /// Gives a permit back.
     pub(super) fn give_back(&mut self, permit: Permit, after: &mut After) {
+        if let Some(index) = self.take_back(permit, after) {
+            let (now, turn) = (self.now(), self.next());
+            let slot = self.at(index);
+            (slot.idle_since, slot.idle_turn) = (now, turn);
+            self.idle.push(index);
+        }
+    }
+
+    /// Gives a permit back for work that another slot's thread has taken over. This one has not been used: it is as old as
+    /// before, and where it was among the idle ones.
+    pub(super) fn give_back_unused(&mut self, permit: Permit, after: &mut After) {
+        if let Some(index) = self.take_back(permit, after) {
+            let turn = self.at(index).idle_turn;
+            let older = |idle: &usize| self.slots[*idle].as_ref().is_some_and(|slot| slot.idle_turn < turn);
+            let place = self.idle.partition_point(older);
+            self.idle.insert(place, index);
+        }
+    }
+
+    /// The slot that `permit` was for, if it is idle now.
+    fn take_back(&mut self, permit: Permit, after: &mut After) -> Option<usize> {
         let slot = permit.slot();
-        let Some(there) = self.slot(slot) else { return };
+        let there = self.slot(slot)?;
         there.holders -= 1;
         if there.holders > 0 {
-            return;
+            return None;
         }
         let keeps = there.is_free();
         match self.shape {
-            Shape::Fixed => {}
-            Shape::Elastic { .. } if keeps && self.phase != Phase::Disposed => {
-                let now = self.now();
-                self.at(slot.index).idle_since = now;
-                self.idle.push(slot.index);
-            }
+            Shape::Fixed => None,
+            Shape::Elastic { .. } if keeps && self.phase != Phase::Disposed => Some(slot.index),
             // Nobody is in it any more, and it has no time to live.
-            _ => self.remove_slot(slot.index, after),
+            _ => {
+                self.remove_slot(slot.index, after);
+                None
+            }
         }
     }
 
@@ -317,9 +337,12 @@ impl State {
         self.prefer.filter(|index| self.soft && free(index))
     }
 
-    /// A slot whose thread looks for work.
-    pub(super) fn free_looker(&self) -> Option<usize> {
-        self.lookers.last().copied().filter(|index| self.slots[*index].as_ref().is_some_and(Slot::is_free))
+    /// A slot that somebody holds and whose thread looks for work. One that looks in an idle slot is none of these: idle slots
+    /// are used from the top of their stack, whatever their threads do.
+    pub(super) fn held_looker(&self) -> Option<usize> {
+        let held = |slot: &Slot| slot.is_free() && (slot.holders > 0 || mutant("call_whoever_looks"));
+        let is_held = |index: &usize| self.slots[*index].as_ref().is_some_and(held);
+        self.lookers.iter().rev().copied().find(is_held)
     }
 
     /// A slot whose thread could begin now, for work whose own slot is busy.
@@ -327,7 +350,7 @@ impl State {
         if !self.soft {
             return None;
         }
-        if let Some(index) = self.free_looker().or_else(|| self.idle.last().copied()) {
+        if let Some(index) = self.idle.last().copied().or_else(|| self.held_looker()) {
             return Some(index);
         }
         let free = |slot: &Option<Slot>| slot.as_ref().is_some_and(Slot::is_free);

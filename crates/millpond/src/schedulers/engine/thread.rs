@@ -271,14 +271,14 @@ impl ThreadLife for SlotLife {
                 Next::Leave => return,
                 Next::Look => {
                     me.look();
-                    me.engine.locked(|state, after| me.find(state, after))
+                    me.engine.locked(|state, after| me.find(state, false, after))
                 }
                 Next::Park => {
                     if mutant("clear_the_bell_late") {
                         me.bell.get().iter().for_each(|bell| bell.store(false, Ordering::Relaxed));
                     }
                     me.me.wait_through_interrupts(None, || me.bell_rings());
-                    me.engine.locked(|state, after| me.find(state, after))
+                    me.engine.locked(|state, after| me.find(state, false, after))
                 }
                 Next::Run(handed) => me.run(handed),
             };
@@ -323,7 +323,7 @@ impl Living {
                 return Next::Leave;
             }
         }
-        self.find(state, after)
+        self.find(state, false, after)
     }
 
     fn bell_rings(&self) -> bool {
@@ -347,8 +347,8 @@ impl Living {
         }
     }
 
-    /// Asks for work, and says that we look, sleep or leave if there is none.
-    fn find(&self, state: &mut State, after: &mut After) -> Next {
+    /// Asks for work, and says that we look, sleep or leave if there is none. If we `ran` something we hold the slot.
+    fn find(&self, state: &mut State, ran: bool, after: &mut After) -> Next {
         let Some(there) = state.slot(self.slot) else {
             state.leave(self.slot, after);
             return Next::Leave;
@@ -359,8 +359,8 @@ impl Living {
             Thread::Woken => state.woken -= 1,
             _ => {}
         }
-        let next =
-            if mutant("park_without_looking") { None } else { state.take_next(self.slot.index, after) };
+        let looks = !mutant("park_without_looking");
+        let next = if looks { state.take_next(self.slot.index, ran, after) } else { None };
         state.see_to_owed(after);
         if let Some(handed) = next {
             if self.decorators.get().is_none()
@@ -414,9 +414,12 @@ impl Living {
             let outcome = outcome(ended.as_ref());
             let done = Done { job: &job, lane, slot: Some(self.slot), outcome, again };
             state.finish(done, after);
-            let next = self.find_after_run(state, again, after);
-            for permit in permit.into_iter().chain(looking) {
+            if let Some(permit) = permit {
                 state.give_back(permit, after);
+            }
+            let next = self.find_after_run(state, again, after);
+            if let Some(looking) = looking {
+                state.give_back(looking, after);
             }
             state.end_if_done(after);
             next
@@ -437,7 +440,7 @@ impl Living {
     /// As `find`; where every task has a fresh thread, the next one is for another. So it is in an executor after a run of a
     /// series: one without a period would keep the executor's thread for ever.
     fn find_after_run(&self, state: &mut State, series: bool, after: &mut After) -> Next {
-        let next = self.find(state, after);
+        let next = self.find(state, true, after);
         let passes_on = match self.engine.shape {
             Shape::PerTask => true,
             Shape::Bursts => series,
