@@ -102,6 +102,11 @@ impl Interrupter {
         self.sleeper.slow.lock().flag_of(self.epoch, self.sleeper.load()).unwrap_or(false)
     }
 
+    /// It interrupts something on the calling thread.
+    pub(crate) fn is_of_this_thread(&self) -> bool {
+        Sleeper::with_current(|me| std::ptr::eq(me, Arc::as_ptr(&self.sleeper)))
+    }
+
     /// Tells whether the thread sleeps in a blocking call of this crate: for tests that must not begin before it does.
     #[doc(hidden)]
     pub fn is_parked(&self) -> bool {

@@ -265,7 +265,7 @@ pub(crate) fn spin_until(mut ready: impl FnMut() -> bool) -> bool {
     ready()
 }
 
-fn more_than_one_core() -> bool {
+pub(crate) fn more_than_one_core() -> bool {
     static MANY: OnceLock<bool> = OnceLock::new();
     *MANY.get_or_init(|| std::thread::available_parallelism().is_ok_and(|cores| cores.get() > 1))
 }
