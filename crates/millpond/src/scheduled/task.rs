@@ -4,7 +4,7 @@ use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 
 use super::Decorate;
 use crate::clock::{Clock, Tick};
-use crate::handle::{Core, Joinable, TaskHandle};
+use crate::handle::{Claim, Core, Joinable, TaskHandle};
 use crate::periodic::{Body, PeriodicTask, Rhythm, SeriesWork, Timing};
 use crate::sync::{Arc, Mutex};
 use crate::task::{Task, TaskInfo};
@@ -24,7 +24,9 @@ pub(super) fn series(
     first: Tick,
     decorate: Option<&Decorate>,
 ) -> Series {
-    let PeriodicTask { info, body, .. } = task;
+    let PeriodicTask { mut info, body, .. } = task;
+    let claim = Claim::fresh();
+    info.set_id(claim.id());
     let mut body = body.into_inner();
     let mut decorator_panicked = false;
     if let Some(decorate) = decorate {
@@ -34,7 +36,7 @@ pub(super) fn series(
     let timing = Timing::new(rhythm, clock.clone(), first);
     Series {
         task: Task::series(info, Arc::clone(&core).tracked(), Arc::clone(&timing)),
-        handle: TaskHandle::new(core),
+        handle: TaskHandle::new(core, claim),
         timing,
         decorator_panicked,
     }
