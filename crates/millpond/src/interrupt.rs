@@ -92,11 +92,10 @@ pub(crate) struct Mark {
 
 impl Mark {
     /// Of what the calling thread does now.
+    #[inline]
     pub(crate) fn current() -> Mark {
-        Sleeper::with_current(|me| Mark {
-            thread: me.number,
-            epoch: Word(me.word.load(Ordering::Relaxed)).epoch(),
-        })
+        let of = |me: &Arc<Sleeper>| Mark { thread: me.number, epoch: me.load().epoch() };
+        CURRENT.try_with(of).unwrap_or(Mark { thread: 0, epoch: 0 })
     }
 
     /// As [`Interrupter::interrupt`] of what was going on: does nothing if that has ended.

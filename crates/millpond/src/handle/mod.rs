@@ -135,7 +135,7 @@ impl<T> TaskHandle<T> {
 
     /// A separate right to cancel the task, so that one who joins it can be freed by another.
     pub fn canceller(&self) -> Canceller {
-        Canceller { core: Arc::clone(&self.core).tracked() }
+        Canceller { core: Arc::clone(&self.core) as Arc<dyn Tracked> }
     }
 
     /// Turns the handle into one that cancels the task when it is dropped, interrupting it if it runs.

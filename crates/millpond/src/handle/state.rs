@@ -169,8 +169,6 @@ pub(crate) trait Joinable<T>: Tracked {
     fn when_done(&self, f: Box<dyn FnOnce() + Send>);
     /// Nobody wants the result any more.
     fn detach(&self, claim: &mut Claim);
-    /// The other half.
-    fn tracked(self: Arc<Self>) -> Arc<dyn Tracked>;
 }
 
 pub(crate) struct Core<T, W> {
@@ -203,6 +201,7 @@ impl Runner {
         Runner { thread: AtomicU64::new(0), epoch: AtomicU64::new(0) }
     }
 
+    #[inline]
     fn set(&self, mark: Mark) {
         self.thread.store(mark.thread, Ordering::Relaxed);
         self.epoch.store(mark.epoch, Ordering::Relaxed);
@@ -552,9 +551,5 @@ impl<T: Send + 'static, W: Work<T> + 'static> Joinable<T> for Core<T, W> {
             let waiter = std::mem::replace(&mut *self.waiter.lock(), Waiter::Nobody);
             drop_quietly(waiter);
         }
-    }
-
-    fn tracked(self: Arc<Self>) -> Arc<dyn Tracked> {
-        self
     }
 }

@@ -401,10 +401,6 @@ where
         drop_quietly(waiter);
         drop_quietly(result);
     }
-
-    fn tracked(self: Arc<Self>) -> Arc<dyn Tracked> {
-        self
-    }
 }
 
 /// Told that an executor will take no further turn, though it cannot say so to anybody who waits.

@@ -427,7 +427,7 @@ impl<T: Send + 'static> TaskOf<T> {
     ///
     /// For executors of your own; `submit_task` does it for you.
     pub fn into_parts(self) -> (Task, TaskHandle<T>) {
-        let work = Work::Tracked(TrackedTask(Arc::clone(&self.core).tracked()));
+        let work = Work::Tracked(TrackedTask(Arc::clone(&self.core) as Arc<dyn Tracked>));
         (Task { info: self.info, work }, TaskHandle::new(self.core, self.claim))
     }
 }
