@@ -4,19 +4,17 @@
 //! through the simulator and through a real pool. A round of real runs takes half a minute; there are three, and a figure
 //! is the median of them.
 
-#[path = "../versus/machine.rs"]
-#[allow(dead_code, reason = "the file is that of another measurement, which uses all of it")]
-mod machine;
 mod real;
-#[path = "../../../millpond-cli/src/commands/plan/sim/mod.rs"]
-#[allow(dead_code, reason = "the directory is the command's, and the command uses all of it")]
-mod sim;
 
+use std::iter;
 use std::process::ExitCode;
 use std::time::Instant;
 
+use bench::machine;
 use millpond::growth::GrowthRule;
-use sim::{Arrivals, Figures, Kind, Length, Limit, Mix, Nanos, Policy, Pool, Stream, Task, World};
+use millpond_sim::{
+    self as sim, Arrivals, Figures, Kind, Length, Limit, Mix, Nanos, Policy, Pool, Stream, Task, World,
+};
 
 const MS: Nanos = 1_000_000;
 const SECOND: Nanos = 1_000_000_000;
@@ -31,15 +29,7 @@ struct Workload {
 }
 
 fn pool(core: usize, maximum: usize, queue: Option<usize>) -> Pool {
-    Pool {
-        core,
-        maximum,
-        queue,
-        keep_alive: 60 * SECOND,
-        core_time_out: false,
-        rule: GrowthRule::QueueFirst,
-        policy: Policy::Abort,
-    }
+    Pool { maximum, ..Pool::fixed(core, queue) }
 }
 
 fn workloads() -> Vec<Workload> {
@@ -112,9 +102,9 @@ fn main() -> ExitCode {
     };
     println!("{}", machine::description());
     speed(if quick { 1_000_000 } else { 5_000_000 });
-    let before = machine::Load::now(None);
+    let before = machine::Load::now(iter::empty());
     agreement(if quick { 1 } else { 3 }, if quick { 2 * SECOND } else { 5 * SECOND });
-    if let Some(others) = before.zip(machine::Load::now(None)).and_then(|(a, b)| b.others_since(a)) {
+    if let Some(others) = before.zip(machine::Load::now(iter::empty())).and_then(|(a, b)| b.others_since(a)) {
         println!("\nOthers used {:.0} % of the machine meanwhile.", others * 100.0);
     }
     ExitCode::SUCCESS
@@ -168,6 +158,20 @@ impl Seen {
         }
     }
 
+    /// As a row of the table.
+    fn print(&self, name: &str, kind: &str) {
+        println!(
+            "| {name} | {kind} | {:.1} | {:.2} | {:.2} | {:.2} | {:.2} | {:.2} % | {} |",
+            self.throughput,
+            self.wait_mean,
+            self.wait_p99,
+            self.total_mean,
+            self.total_p99,
+            self.refused,
+            self.peak_threads,
+        );
+    }
+
     /// The median of each.
     fn median(rounds: &[Seen]) -> Seen {
         let of = |of: fn(&Seen) -> f64| {
@@ -187,6 +191,29 @@ impl Seen {
     }
 }
 
+/// The largest differences that were seen: of the mean and the p99 of the total time in percent, of those refused in
+/// percentage points.
+#[derive(Debug, Default)]
+struct Largest {
+    mean: f64,
+    p99: f64,
+    refused: f64,
+}
+
+impl Largest {
+    /// Prints how far `real` is from `simulated`.
+    fn compare(&mut self, simulated: &Seen, real: &Seen) {
+        let off = |real: f64, simulated: f64| (real / simulated - 1.0) * 100.0;
+        let mean = off(real.total_mean, simulated.total_mean);
+        let p99 = off(real.total_p99, simulated.total_p99);
+        let refused = real.refused - simulated.refused;
+        println!("| | difference | | | | {mean:+.1} % | {p99:+.1} % | {refused:+.2} | |");
+        self.mean = self.mean.max(mean.abs());
+        self.p99 = self.p99.max(p99.abs());
+        self.refused = self.refused.max(refused.abs());
+    }
+}
+
 fn agreement(rounds: usize, length: Nanos) {
     println!("\nThe same tasks, simulated and real (times in ms):\n");
     println!(
@@ -194,41 +221,22 @@ fn agreement(rounds: usize, length: Nanos) {
     );
     println!("|---|---|---:|---:|---:|---:|---:|---:|---:|");
     let work = real::Work::calibrated();
-    let (mut mean_off, mut p99_off, mut refused_off) = (0.0_f64, 0.0_f64, 0.0_f64);
+    let mut largest = Largest::default();
     for workload in workloads() {
         let mix = Mix::new(vec![Kind { weight: 1.0, length: workload.length, cpu: workload.cpu }]);
         let arrivals = std::slice::from_ref(&workload.arrivals);
         let tasks: Vec<Task> = Stream::new(arrivals, Limit::Until(length), &mix, 1).collect();
         let world = World { cores: cores(), one_caller: true };
-        let simulated =
-            Seen::simulated(&sim::simulate(&workload.pool, world, tasks.iter().copied(), None, &mut ()));
-        let seen: Vec<Seen> = (0..rounds).map(|_| real::run(&workload.pool, &tasks, work)).collect();
-        let real = Seen::median(&seen);
-        let row = |name: &str, kind: &str, seen: &Seen| {
-            println!(
-                "| {name} | {kind} | {:.1} | {:.2} | {:.2} | {:.2} | {:.2} | {:.2} % | {} |",
-                seen.throughput,
-                seen.wait_mean,
-                seen.wait_p99,
-                seen.total_mean,
-                seen.total_p99,
-                seen.refused,
-                seen.peak_threads,
-            );
-        };
-        row(workload.name, "simulated", &simulated);
-        row("", "real", &real);
-        let off = |real: f64, simulated: f64| (real / simulated - 1.0) * 100.0;
-        let (mean, p99) =
-            (off(real.total_mean, simulated.total_mean), off(real.total_p99, simulated.total_p99));
-        let refused = real.refused - simulated.refused;
-        println!("| | difference | | | | {mean:+.1} % | {p99:+.1} % | {refused:+.2} | |");
-        mean_off = mean_off.max(mean.abs());
-        p99_off = p99_off.max(p99.abs());
-        refused_off = refused_off.max(refused.abs());
+        let figures = sim::simulate(&workload.pool, world, tasks.iter().copied(), None, &mut ());
+        let simulated = Seen::simulated(&figures);
+        let rounds: Vec<Seen> = (0..rounds).map(|_| real::run(&workload.pool, &tasks, work)).collect();
+        let real = Seen::median(&rounds);
+        simulated.print(workload.name, "simulated");
+        real.print("", "real");
+        largest.compare(&simulated, &real);
     }
     println!(
-        "\nLargest differences: mean of the total time {mean_off:.1} %, p99 {p99_off:.1} %, refused {refused_off:.2} percentage \
-         points."
+        "\nLargest differences: mean of the total time {:.1} %, p99 {:.1} %, refused {:.2} percentage points.",
+        largest.mean, largest.p99, largest.refused
     );
 }

@@ -8,8 +8,8 @@ use std::time::{Duration, Instant};
 
 use millpond::growth::GrowthRule;
 use millpond::{ThreadPoolExecutor, WorkQueue, policy};
+use millpond_sim::{Histogram, Nanos, Policy, Pool, Task};
 
-use crate::sim::{Histogram, Nanos, Policy, Pool, Task};
 use crate::{MS, Seen};
 
 /// How much this machine computes in a nanosecond, so that computing costs time on a core and not only time.
