@@ -265,6 +265,14 @@ pub(crate) fn spin_until(mut ready: impl FnMut() -> bool) -> bool {
     ready()
 }
 
+/// Lets others run, for who has looked again in vain at what another thread is about to do.
+pub(crate) fn nap() {
+    #[cfg(not(loom))]
+    std::thread::sleep(Duration::from_micros(50));
+    #[cfg(loom)]
+    loom::thread::yield_now();
+}
+
 pub(crate) fn more_than_one_core() -> bool {
     static MANY: OnceLock<bool> = OnceLock::new();
     *MANY.get_or_init(|| std::thread::available_parallelism().is_ok_and(|cores| cores.get() > 1))
