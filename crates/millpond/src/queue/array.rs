@@ -61,7 +61,7 @@ impl<T> ArrayBlockingQueue<T> {
         }
         let slots = capacity.min(UP_FRONT);
         let inner = if fair {
-            Inner::Fair(Exchange::first_come_first_served(Ring::with_slots(slots), capacity))
+            Inner::Fair(Exchange::new(Ring::with_slots(slots), capacity))
         } else {
             Inner::Unfair(Pipe::new(slots, capacity))
         };

@@ -30,6 +30,7 @@ mod error;
 mod exchange;
 mod heap;
 mod linked;
+mod meeting;
 mod pipe;
 mod priority;
 mod ring;
