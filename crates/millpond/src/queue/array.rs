@@ -92,6 +92,7 @@ enum Inner<T> {
 /// Hands calls on to whichever of the two it is.
 macro_rules! hand_on {
     ($(fn $name:ident($($arg:ident: $type:ty),*) $(-> $result:ty)?;)*) => {$(
+        #[inline]
         fn $name(&self $(, $arg: $type)*) $(-> $result)? {
             match self {
                 Inner::Fair(exchange) => exchange.$name($($arg),*),

@@ -19,6 +19,7 @@ macro_rules! by_field {
     ($t:ident, $field:ident: put and the rest) => {
         by_field!($t, $field: the rest);
 
+        #[inline]
         fn put(&self, item: $t) -> Result<(), PutError<$t>> {
             self.$field.put(item, Patience::Forever).map_err(|error| PutError::Interrupted(error.into_inner()))
         }
@@ -36,6 +37,7 @@ macro_rules! by_field {
             self.$field.poll()
         }
 
+        #[inline]
         fn take(&self) -> Result<$t, Interrupted> {
             self.$field.take(Patience::Forever).map(|item| item.expect("patience for ever does not end"))
         }
@@ -169,6 +171,7 @@ impl<T, S: Store<T>> Exchange<T, S> {
     }
 
     /// Inserts `item`, waiting for as long as there is patience.
+    #[inline(never)] // it would make the pipe's way longer, in a queue that can be either
     pub(super) fn put(&self, item: T, patience: Patience) -> Result<(), OfferError<T>> {
         if interrupt::interrupted() {
             return Err(OfferError::Interrupted(item));
@@ -197,6 +200,7 @@ impl<T, S: Store<T>> Exchange<T, S> {
     }
 
     /// Removes the head, waiting for one as long as there is patience.
+    #[inline(never)] // as `put`
     pub(super) fn take(&self, patience: Patience) -> Result<Option<T>, Interrupted> {
         interrupt::check()?;
         if let Ok(item) = self.try_take() {

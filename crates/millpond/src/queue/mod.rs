@@ -28,6 +28,7 @@ mod array;
 mod delay;
 mod error;
 mod exchange;
+mod habit;
 mod heap;
 mod linked;
 mod meeting;
