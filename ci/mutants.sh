@@ -48,6 +48,7 @@ mutants=(
     "wait_for_room_that_is_there a_put_blocked_on_a_full_queue_goes_on_after_a_take"
     "wait_for_an_item_that_is_there two_waiting_takes_get_one_item_each"
     "leave_with_the_call an_interrupted_taker_takes_no_item_with_it"
+    "sleep_in_secret a_put_blocked_on_a_full_queue_goes_on_after_a_take"
     "keep_the_room raising_the_capacity_releases_a_blocked_put"
     "count_at_two_moments the_length_is_never_above_the_bound"
     "fetch_what_comes_after_the_lent nothing_overtakes_the_items_that_somebody_looks_at"

@@ -29,8 +29,9 @@ use std::fmt;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::time::{Duration, Instant};
 
+use crate::brief::Brief;
 use crate::sync::{
-    Arc, AtomicBool, AtomicU64, Global, Mutex, Ordering, Parker, Weak, deadline_after, mutant, thread_local,
+    Arc, AtomicBool, AtomicU64, Global, Ordering, Parker, Weak, deadline_after, mutant, thread_local,
 };
 
 /// The error of a blocking call that ended because its thread was interrupted; the flag is clear again.
@@ -251,7 +252,7 @@ pub(crate) struct Sleeper {
     last_epoch: AtomicU64,
     /// True if `slow.callbacks` may hold something: spares the end of a task the lock.
     has_callbacks: AtomicBool,
-    slow: Mutex<Slow>,
+    slow: Brief<Slow>,
 }
 
 #[derive(Default)]
@@ -292,7 +293,7 @@ impl Sleeper {
             word: AtomicU64::new(0),
             last_epoch: AtomicU64::new(0),
             has_callbacks: AtomicBool::new(false),
-            slow: Mutex::new(Slow::default()),
+            slow: Brief::new(Slow::default()),
         }
     }
 
@@ -477,30 +478,53 @@ impl Drop for Sleeper {
 
 /// The frame of a task that runs inside something else on this thread; dropping it goes back to that.
 pub(crate) struct Nested {
-    sleeper: Arc<Sleeper>,
+    /// `None`: the thread's own. Its reference count is not touched, which would cost as much as all else here.
+    passing: Option<Arc<Sleeper>>,
 }
 
 impl Nested {
+    #[inline]
     pub(crate) fn enter() -> Nested {
-        let sleeper = Sleeper::current();
-        let mut slow = sleeper.slow.lock();
-        let outer = sleeper.load();
-        slow.outer.push((outer.epoch(), outer.flag()));
-        sleeper.begin_epoch();
-        // An interrupt is set under the lock, or by the owner: none can fall between load and begin.
-        drop(slow);
-        Nested { sleeper }
+        let passing = CURRENT.try_with(|me| me.nest()).map_or_else(
+            |_| {
+                let passing = Arc::new(Sleeper::new(0));
+                passing.nest();
+                Some(passing)
+            },
+            |()| None,
+        );
+        Nested { passing }
     }
 }
 
 impl Drop for Nested {
     fn drop(&mut self) {
-        let mut slow = self.sleeper.slow.lock();
-        let (epoch, flag) = slow.outer.pop().expect("pushed by enter");
-        self.sleeper.word.store(Word::clear(epoch).0 | u64::from(flag), Ordering::Release);
+        match &self.passing {
+            Some(passing) => passing.unnest(),
+            // It was there when the frame began, and a thread's locals are not destroyed inside of a frame.
+            None => drop(CURRENT.try_with(|me| me.unnest())),
+        }
+    }
+}
+
+impl Sleeper {
+    /// A task begins inside of what goes on. Owner only.
+    fn nest(&self) {
+        let mut slow = self.slow.lock();
+        let outer = self.load();
+        slow.outer.push((outer.epoch(), outer.flag()));
+        self.begin_epoch();
+        // An interrupt is set under the lock, or by the owner: none can fall between load and begin.
+    }
+
+    /// It has ended. Owner only.
+    fn unnest(&self) {
+        let mut slow = self.slow.lock();
+        let (epoch, flag) = slow.outer.pop().expect("pushed when the task began");
+        self.word.store(Word::clear(epoch).0 | u64::from(flag), Ordering::Release);
         drop(slow);
-        if self.sleeper.has_callbacks.load(Ordering::Relaxed) {
-            self.sleeper.drop_stale_callbacks();
+        if self.has_callbacks.load(Ordering::Relaxed) {
+            self.drop_stale_callbacks();
         }
     }
 }

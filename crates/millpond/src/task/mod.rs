@@ -34,6 +34,7 @@ pub struct TaskId(u64);
 impl TaskId {
     /// Takes a fresh number. Threads take them in blocks, so that no counter is shared on the hot path;
     /// therefore the order of ids says nothing about the order of tasks.
+    #[inline]
     pub(crate) fn fresh() -> TaskId {
         const BLOCK: u64 = 1024;
         static NEXT_BLOCK: AtomicU64 = AtomicU64::new(1);
@@ -90,6 +91,7 @@ impl TaskInfo {
         self.label.as_ref().map_or(0, |label| label.priority)
     }
 
+    #[inline]
     pub(crate) fn fresh() -> TaskInfo {
         TaskInfo { id: TaskId::fresh(), label: None }
     }
