@@ -17,7 +17,8 @@ pub enum Length {
 }
 
 impl Length {
-    fn draw(self, chance: &mut Chance) -> f64 {
+    /// Draws one by lot.
+    pub fn draw(self, chance: &mut Chance) -> f64 {
         match self {
             Length::Fixed(length) => length,
             Length::Uniform(from, to) => from + (to - from) * chance.unit(),

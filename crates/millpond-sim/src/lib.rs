@@ -9,18 +9,9 @@
 //!
 //! # Examples
 //! ```
-//! use millpond::growth::GrowthRule;
-//! use millpond_sim::{Arrivals, Kind, Length, Limit, Mix, Policy, Pool, Stream, World, simulate};
+//! use millpond_sim::{Arrivals, Kind, Length, Limit, Mix, Pool, Stream, World, simulate};
 //!
-//! let pool = Pool {
-//!     core: 2,
-//!     maximum: 4,
-//!     queue: Some(4),
-//!     keep_alive: 60_000_000_000,
-//!     core_time_out: false,
-//!     rule: GrowthRule::QueueFirst,
-//!     policy: Policy::Abort,
-//! };
+//! let pool = Pool { maximum: 4, ..Pool::fixed(2, Some(4)) };
 //! // Nine tasks at once that wait for a second each: two core threads, four in the queue, two more threads, one refused.
 //! let second = Mix::new(vec![Kind { weight: 1.0, length: Length::Fixed(1e9), cpu: 0.0 }]);
 //! let nine = Stream::new(&[Arrivals::Burst { count: 9, every: None }], Limit::None, &second, 1);
@@ -43,6 +34,7 @@ use std::collections::{BinaryHeap, VecDeque};
 use millpond::growth::{self, Admission, GrowthRule, Load};
 
 pub use arrivals::{Arrivals, Limit, Stream};
+pub use chance::Chance;
 pub use histogram::Histogram;
 pub use lengths::{Kind, Length, Mix};
 pub use levels::{Bin, Levels};
@@ -82,6 +74,21 @@ pub struct Pool {
     pub rule: GrowthRule,
     /// For what does not fit.
     pub policy: Policy,
+}
+
+impl Pool {
+    /// So many threads and so many places in the queue, and all else as it is where nobody tells.
+    pub fn fixed(threads: usize, queue: Option<usize>) -> Pool {
+        Pool {
+            core: threads,
+            maximum: threads,
+            queue,
+            keep_alive: 60_000_000_000,
+            core_time_out: false,
+            rule: GrowthRule::QueueFirst,
+            policy: Policy::Abort,
+        }
+    }
 }
 
 /// What becomes of a task that does not fit.

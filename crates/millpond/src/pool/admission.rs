@@ -68,6 +68,7 @@ impl PoolCore {
     }
 
     /// The rule sends a task to the queue, if that has room: in a pool of the usual kind, from core size on.
+    #[inline]
     fn goes_to_the_queue(&self, seen: Snapshot) -> bool {
         let load = Load {
             workers: seen.workers(),
@@ -99,18 +100,20 @@ impl PoolCore {
         F: FnOnce() + Send + 'static,
     {
         let Feed::Fifo(fifo) = &self.feed else { return Err(f) };
-        if !self.goes_to_the_queue(self.ctl.load()) {
+        // A full queue is seen before anything is done for the task: an overloaded pool must say no quickly.
+        if fifo.is_full() || !self.goes_to_the_queue(self.ctl.load()) {
             return Err(f);
         }
         let bare = Bare::new(f)?;
         let id = bare.id();
-        match fifo.push(bare, || self.around()) {
+        match fifo.push_if_it_fits(bare, || self.around()) {
             Ok(around) => Ok(self.published(id, around)),
             Err(bare) => Err(bare.into_inner()),
         }
     }
 
     /// For the look after a task was put into the queue.
+    #[inline]
     fn around(&self) -> Around {
         Around { ctl: self.ctl.load(), call: self.idle.may_be_called() }
     }
@@ -256,6 +259,7 @@ impl PoolCore {
     /// `loom_tests::pool::submit_against_last_worker_leaves`.
     ///
     /// Against a worker falling asleep: see `idle.rs`.
+    #[inline]
     fn published(self: &Arc<Self>, id: TaskId, around: Around) -> Result<(), Refusal> {
         let Around { ctl, call } = around;
         if ctl.is_running() && ctl.workers() > 0 || mutant("publish_and_hope") {
@@ -374,14 +378,16 @@ impl PoolCore {
             && !self.idle.someone_sleeps()
     }
 
-    /// Gives `task` back, for an overloaded pool.
+    /// Gives `f` back, for an overloaded pool.
     #[inline]
-    pub(super) fn abort(&self, task: Task) -> Rejected {
-        self.counters.rejected();
-        Rejected::new(task, RejectReason::Saturated).by(self.facts())
+    pub(super) fn abort(&self, f: impl FnOnce() + Send + 'static) -> Rejected {
+        self.counters.rejected(); // first: it waits until all that was written before is in the cache
+        let facts = self.facts();
+        Rejected::by_pool(Task::new(f), RejectReason::Saturated, facts)
     }
 
     /// What an error message wants to know.
+    #[inline]
     pub(super) fn facts(&self) -> PoolFacts {
         PoolFacts {
             number: self.number,
@@ -396,7 +402,7 @@ impl PoolCore {
     }
 
     pub(super) fn rejected(&self, refusal: Refusal) -> Rejected {
-        let rejected = Rejected::new(refusal.task, refusal.reason).by(self.facts());
+        let rejected = Rejected::by_pool(refusal.task, refusal.reason, self.facts());
         match refusal.source {
             Some(source) => rejected.because(source),
             None => rejected,

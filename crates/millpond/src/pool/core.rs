@@ -149,10 +149,12 @@ impl PoolCore {
         *self.settings.lock()
     }
 
+    #[inline]
     pub(super) fn core_size(&self) -> usize {
         self.core.load(Ordering::Relaxed)
     }
 
+    #[inline]
     pub(super) fn maximum(&self) -> usize {
         self.maximum.load(Ordering::Relaxed).min(MOST_WORKERS)
     }

@@ -225,6 +225,7 @@ impl Feed {
         }
     }
 
+    #[inline]
     pub(super) fn len(&self) -> usize {
         match self {
             Feed::Fifo(fifo) => fifo.len(),

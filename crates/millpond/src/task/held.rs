@@ -3,7 +3,7 @@
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
 use super::{Task, TaskId, TaskOf, TrackedTask, Work};
-use crate::handle::TaskHandle;
+use crate::handle::{TaskHandle, Tracked};
 use crate::periodic::Timing;
 use crate::sync::Arc;
 use crate::timer_wheel::Placed;
@@ -83,8 +83,8 @@ impl<T: Send + 'static> TaskOf<T> {
             let (task, handle) = self.into_parts();
             return (Held::new(task), handle);
         }
-        let held = Held::Tracked(TrackedTask(Arc::clone(&self.core).tracked()));
-        (held, TaskHandle::new(self.core))
+        let held = Held::Tracked(TrackedTask(Arc::clone(&self.core) as Arc<dyn Tracked>));
+        (held, TaskHandle::new(self.core, self.claim))
     }
 }
 
