@@ -16,3 +16,18 @@ pub(crate) fn write(path: &Path, contents: &str) -> Result<(), Error> {
     fs::write(path, contents)
         .map_err(|error| Error::new(format_args!("cannot write {}: {error}", path.display())))
 }
+
+/// Says early that no file can be written at `path`, for commands that take a while before they write.
+pub(crate) fn check_place(path: &Path) -> Result<(), Error> {
+    let cannot = |why: std::fmt::Arguments<'_>| {
+        Err(Error::new(format_args!("cannot write {}: {why}", path.display())))
+    };
+    let parent = path.parent().filter(|parent| !parent.as_os_str().is_empty());
+    match parent {
+        _ if path.is_dir() => cannot(format_args!("it is a directory; name a file in it")),
+        Some(parent) if !parent.is_dir() => {
+            cannot(format_args!("there is no directory {}; make it first", parent.display()))
+        }
+        _ => Ok(()),
+    }
+}

@@ -13,6 +13,7 @@ body { font: 16px/1.5 system-ui, sans-serif; color: var(--ink); background: var(
 h1, h2, h3 { line-height: 1.25; }
 figure { margin: 1.5rem 0; }
 figure svg { max-width: 100%; height: auto; }
+summary { cursor: pointer; }
 figcaption, footer { color: var(--faint); font-size: 0.9em; }
 .wide { overflow-x: auto; }
 table { border-collapse: collapse; margin: 1rem 0; font-variant-numeric: tabular-nums; }
@@ -57,6 +58,12 @@ impl Page {
         self.put(format_args!("<figure>\n{svg}\n<figcaption>{}</figcaption>\n</figure>\n", Escaped(caption)))
     }
 
+    /// Something that is shown when the reader asks for it.
+    pub(crate) fn folded(&mut self, summary: &str, inside: impl FnOnce(&mut Page) -> &mut Page) -> &mut Page {
+        self.put(format_args!("<details>\n<summary>{}</summary>\n", Escaped(summary)));
+        inside(self).put(format_args!("</details>\n"))
+    }
+
     /// A table. Columns of figures stand to the right.
     pub(crate) fn table<H: AsRef<str>, C: AsRef<str>>(
         &mut self,
@@ -64,7 +71,12 @@ impl Page {
         rows: &[Vec<C>],
     ) -> &mut Page {
         let is_figure = |cell: &C| cell.as_ref().starts_with(|c: char| c.is_ascii_digit() || c == '-');
-        let figures = |at: usize| at > 0 && rows.iter().filter_map(|row| row.get(at)).all(is_figure);
+        // Most of them: there may be a word among them, or nothing.
+        let figures = |at: usize| {
+            at > 0
+                && 2 * rows.iter().filter_map(|row| row.get(at)).filter(|cell| is_figure(cell)).count()
+                    > rows.len()
+        };
         let class = |at: usize| if figures(at) { " class=\"n\"" } else { "" };
         self.put(format_args!("<div class=\"wide\"><table>\n<tr>"));
         for (at, header) in headers.iter().enumerate() {

@@ -8,11 +8,10 @@ mod commands;
 mod error;
 mod files;
 mod html;
-#[allow(dead_code, reason = "the commands that share it are being written")]
+mod lengths;
 mod picture;
 mod svg;
 mod term;
-#[allow(dead_code, reason = "the commands that share it are being written")]
 mod units;
 
 use std::io::{self, Write};

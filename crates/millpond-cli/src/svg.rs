@@ -6,6 +6,7 @@
 //! laid over the chart as marks of our own.
 
 use std::fmt::Write;
+use std::ops::Range;
 
 use plotters::coord::Shift;
 use plotters::prelude::*;
@@ -148,6 +149,7 @@ impl Chart<'_> {
         let least = |of: fn(&(f64, f64)) -> f64| points().map(of).fold(0.0, f64::min);
         let xs = least(|p| p.0)..positive(most(|p| p.0));
         let ys = least(|p| p.1)..positive(most(|p| p.1) * 1.05);
+        let corner = emptiest_corner(curves, &xs, &ys);
         let mut chart = ChartBuilder::on(paper)
             .caption(self.title, (FONT, 17).into_font().color(&INK))
             .margin(12)
@@ -175,7 +177,7 @@ impl Chart<'_> {
         if curves.len() > 1 {
             chart
                 .configure_series_labels()
-                .position(SeriesLabelPosition::UpperLeft)
+                .position(corner)
                 .label_font((FONT, 13).into_font().color(&INK))
                 .background_style(PAPER.filled())
                 .border_style(GRID)
@@ -183,6 +185,38 @@ impl Chart<'_> {
         }
         Ok(())
     }
+}
+
+/// Where the names of the curves hide least of them.
+fn emptiest_corner(curves: &[Curve], xs: &Range<f64>, ys: &Range<f64>) -> SeriesLabelPosition {
+    // From 0 to 1, left to right and bottom to top.
+    let along = |value: f64, axis: &Range<f64>| (value - axis.start) / (axis.end - axis.start);
+    let hidden = |left: bool, upper: bool| -> usize {
+        let covers = |(x, y): (f64, f64)| {
+            let (x, y) = (along(x, xs), along(y, ys));
+            (if left { x < 0.3 } else { x > 0.7 }) && (if upper { y > 0.6 } else { y < 0.4 })
+        };
+        curves.iter().flat_map(|curve| sampled(&curve.points, xs)).filter(|point| covers(*point)).count()
+    };
+    let corners = [
+        (SeriesLabelPosition::UpperLeft, hidden(true, true)),
+        (SeriesLabelPosition::UpperRight, hidden(false, true)),
+        (SeriesLabelPosition::LowerRight, hidden(false, false)),
+        (SeriesLabelPosition::LowerLeft, hidden(true, false)),
+    ];
+    corners.into_iter().min_by_key(|(_, hidden)| *hidden).expect("there are four").0
+}
+
+/// A curve at even distances, wherever its points are; and its points, for where it is steep.
+fn sampled(points: &[(f64, f64)], xs: &Range<f64>) -> impl Iterator<Item = (f64, f64)> {
+    let steps = (0..=100).map(|at| xs.start + (xs.end - xs.start) * f64::from(at) / 100.0);
+    let at = |x: f64| {
+        let next = points.partition_point(|point| point.0 < x);
+        let (before, after) = (points.get(next.checked_sub(1)?)?, points.get(next)?);
+        let share = (x - before.0) / (after.0 - before.0);
+        Some((x, before.1 + (after.1 - before.1) * share))
+    };
+    steps.filter_map(at).chain(points.iter().copied())
 }
 
 /// An axis needs some length.
@@ -222,6 +256,17 @@ mod tests {
                 assert!(svg.contains(&format!("=\"#{colour}\"]")), "#{colour} has none:\n{svg}");
             }
         }
+    }
+
+    #[test]
+    fn the_names_of_curves_stand_where_they_hide_least() {
+        let corner = |points: &[(f64, f64)]| {
+            let curves = [Curve { name: "a".to_owned(), points: points.to_vec() }];
+            emptiest_corner(&curves, &(0.0..1.0), &(0.0..1.0))
+        };
+        assert_eq!(corner(&[(0.0, 0.0), (1.0, 1.0)]), SeriesLabelPosition::UpperLeft);
+        assert_eq!(corner(&[(0.0, 1.0), (0.2, 0.0), (1.0, 0.0)]), SeriesLabelPosition::UpperRight);
+        assert_eq!(corner(&[(0.0, 0.0), (0.1, 1.0), (1.0, 1.0)]), SeriesLabelPosition::LowerRight);
     }
 
     #[test]

@@ -49,6 +49,14 @@ fn every_shell_gets_a_completion_script_with_the_commands() {
     }
 }
 
+/// Those shells whose scripts have values at all.
+#[test]
+fn shells_complete_the_names_of_workloads() {
+    for shell in ["bash", "fish", "zsh"] {
+        assert!(printed(&["completions", shell]).contains("reject-discard-oldest"), "{shell}");
+    }
+}
+
 #[test]
 fn a_mistake_is_one_line_on_stderr_that_says_what_to_do_and_status_2() {
     for (arguments, complaint) in [

@@ -211,7 +211,8 @@ fn reject_caller_runs_lets_the_caller_run_what_does_not_fit() {
 fn reject_custom_counts_and_warns() {
     let printed = play("reject-custom", "20");
     for (task, count) in [(7, 1), (8, 2), (9, 3), (10, 4)] {
-        assert_says(&printed, &[&format!("warning: no. {task} refused, {count} so far: pool-")]);
+        let warning = format!("warning: no. {task} refused, {count} so far; 4 threads, 2 queued");
+        assert_says(&printed, &[&warning]);
     }
 }
 
@@ -244,8 +245,12 @@ fn producer_consumer_makes_the_fourth_item_wait() {
     let printed = play("producer-consumer", "20");
     let table = &admissions(&printed)[0];
     assert_eq!(hows(table)[..3], [QUEUED; 3], "{printed}");
-    assert!(table[3].1.starts_with("queued, caller waited"), "{printed}");
-    assert_says(&printed, &["producer wants to put 4: full 2 2 3", "consumer has taken 4 2 2 0"]);
+    assert!(table[3].1.starts_with("queued, producer waited"), "{printed}");
+    // Threads, active, queued, done.
+    assert_says(&printed, &["producer wants to put 4: full 2 2 3 0", "consumer is done with 4 2 "]);
+    let last = printed.lines().find(|line| line.contains("is done with 4")).expect("a last step");
+    assert!(last.ends_with("       0     4"), "nothing is queued, four are done: {printed}");
+    assert_says(&printed, &["the producer had to wait for 1 of them", "as expected (5 of 5 checks)"]);
 }
 
 /// The labels of the tasks in the order in which they began.
@@ -275,7 +280,9 @@ fn priority_lets_the_urgent_task_overtake() {
 fn delay_runs_tasks_by_their_time() {
     let printed = play("delay", "1"); // a delay counts from its own submission: room for a pause between two
     assert_eq!(hows(&admissions(&printed)[0]), [QUEUED; 3], "{printed}");
-    assert_eq!(order("delay", "1", 0), ["in-1s", "in-2s", "in-3s"]);
+    let lane = printed.lines().find(|line| line.trim_start().starts_with("thread-1 ")).expect("a lane");
+    let place = |name: &str| lane.find(name).unwrap_or_else(|| panic!("no {name} in {printed}"));
+    assert!(place("in-1s") < place("in-2s") && place("in-2s") < place("in-3s"), "{printed}");
 }
 
 /// When the runs of the only task of a scene began and ended.
@@ -314,6 +321,23 @@ fn bounded_elastic_takes_eight_of_ten_on_two_threads_and_starts_anew_after_a_res
     let threads = &threads_after_steps(&printed)[0];
     assert_eq!((threads[0], threads[2], threads[3]), (2, 0, 1), "{printed}");
     assert_says(&printed, &["4 tasks would wait, but at most 3 may"]);
+}
+
+#[test]
+fn what_is_given_to_one_lane_runs_in_order_and_never_twice_at_once() {
+    let json: Value =
+        serde_json::from_str(&printed(&["lab", "bounded-elastic", "--speed", "20", "--json"])).expect("JSON");
+    let tasks = json["workloads"][0]["scenes"][1]["tasks"].as_array().expect("tasks");
+    for lane in ["ada", "bob", "cyd"] {
+        let ours = (1..=3).map(|number| {
+            let label = format!("{lane}-{number}");
+            let task = tasks.iter().find(|task| task["label"] == *label).expect("a task of the lane");
+            let time = |name: &str| task["runs"][0][name].as_f64().expect("a time");
+            (time("begin"), time("end"))
+        });
+        let ours: Vec<(f64, f64)> = ours.collect();
+        assert!(ours.windows(2).all(|pair| pair[0].1 <= pair[1].0), "{lane}: {ours:?}");
+    }
 }
 
 #[test]
@@ -356,6 +380,30 @@ fn a_bare_millpond_plays_strategies_and_leaves_a_report() {
     assert!(report.contains("Which to choose"), "{report}");
 }
 
+/// The line that tells how far it is goes away with its scene; the rest has colours unless they are not welcome.
+#[test]
+#[cfg(target_os = "linux")]
+fn on_a_terminal_there_is_live_progress_and_colour_only_where_it_is_welcome() {
+    let directory = directory("lab-terminal");
+    for no_color in [false, true] {
+        let arguments = ["lab", "growth", "--speed", "10"];
+        let Some((mut child, terminal)) = support::terminal::on_a_terminal(&directory, &arguments, no_color)
+        else {
+            return;
+        };
+        let seen = support::terminal::seen(terminal);
+        assert!(child.wait().expect("it ends").success(), "{seen}");
+        for scene in 1..=4 {
+            assert!(seen.contains(&format!("growth {scene}/4: ")), "{seen:?}");
+        }
+        assert!(seen.contains(" done, ") && seen.contains(" queued"), "{seen:?}");
+        assert_eq!(seen.contains("\x1b[1mgrowth\x1b[0m"), !no_color, "{seen:?}");
+        assert_eq!(seen.contains("\x1b[31mrejected\x1b[0m"), !no_color, "{seen:?}");
+        let last = seen.rsplit('\r').find(|piece| !piece.trim().is_empty()).expect("a last line");
+        assert!(last.contains("as expected"), "no progress is left: {last:?}");
+    }
+}
+
 #[test]
 fn the_list_describes_every_workload() {
     let list = printed(&["lab", "--list"]);
@@ -389,7 +437,7 @@ fn files_are_written_in_their_formats() {
     assert!(svg.contains("prefers-color-scheme:dark") && svg.contains("waits") && svg.contains("still runs"));
 
     let html = read(&html);
-    assert_eq!(html.matches("<svg ").count(), 1 + 3 + 1 + 4, "a figure for each scene, two for each group");
+    assert_eq!(html.matches("<svg ").count(), 1 + 3 + 1 + 2 * 3, "one for each scene, three for each group");
     for elsewhere in ["src=", "href=", "@import", "url("] {
         assert!(!html.contains(elsewhere), "one file, and nothing from elsewhere: {elsewhere}");
     }
@@ -519,11 +567,15 @@ fn what_cannot_be_played_is_one_line_that_says_what_to_do() {
         ),
         (
             &["lab", "prestart", "--speed", "50", "--svg", "/nowhere/a.svg"],
-            "cannot write /nowhere/a.svg: No such file or directory (os error 2)",
+            "cannot write /nowhere/a.svg: there is no directory /nowhere; make it first",
+        ),
+        (
+            &["lab", "prestart", "--speed", "50", "--html", env!("CARGO_TARGET_TMPDIR")],
+            concat!("cannot write ", env!("CARGO_TARGET_TMPDIR"), ": it is a directory; name a file in it"),
         ),
     ] {
         let ran = millpond(arguments);
-        assert_eq!(ran.status, 2, "{arguments:?}");
+        assert_eq!((ran.status, ran.stdout.as_str()), (2, ""), "{arguments:?}: nothing is played");
         assert_eq!(ran.stderr, format!("millpond: {complaint}\n"), "{arguments:?}");
     }
 }

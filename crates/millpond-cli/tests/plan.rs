@@ -46,14 +46,15 @@ fn a_plan_that_can_be_done_in_the_head_comes_out_so() {
     assert_eq!(row(&text, "had to wait", 0), ["0%", "0%"]);
     assert_eq!(row(&text, "total mean", 0), ["20.0 ms", "20.0 ms"]);
     assert_eq!(row(&text, "threads mean", 0), ["2.00", "3.99"]);
-    assert_eq!(row(&text, "utilisation", 0), ["99.9%", "50.1%"]);
+    // 20 s of work; 10.01 s on each thread, less 10 ms for each that starts later: 20.00 s of 20.01, and of 39.98.
+    assert_eq!(row(&text, "utilisation", 0), ["100%", "50.0%"]);
     assert_eq!(row(&text, "drained after", 0), ["20.0 ms", "20.0 ms"]);
-    assert!(
-        text.contains("Little's law: 100/s × 20 ms keep 2.00 threads busy; fewer than 2 cannot carry it.")
-    );
-    // One thread can do half.
+    let words = text.split_whitespace().collect::<Vec<_>>().join(" ");
+    let law = "Little's law: 100/s × 20 ms keep 2.00 threads busy; fewer than 2 cannot carry it.";
+    assert!(words.contains(law), "{text}");
+    // One thread can do half: it begins 500 of them while they come, and 10 more wait in the queue.
     let text = plan(&[&STEADY[..], &["--count", "1000", "--pool", "core=1,queue=10"]].concat());
-    assert_eq!(row(&text, "refused", 0), ["49.5%"]);
+    assert_eq!(row(&text, "refused", 0), ["49.0%"]);
     assert_eq!(row(&text, "peak", 1), ["10"]);
 }
 
@@ -63,6 +64,8 @@ fn every_kind_of_arrival_brings_the_tasks_that_it_should() {
     let csv = directory.join("log.csv");
     fs::write(&csv, "id,at\n1,1000\n2,1250\n3,3000\n").expect("writable");
     let csv = format!("{} column at in ms", csv.display());
+    let dates = directory.join("dates.csv");
+    fs::write(&dates, "2031-05-17T09:30:00Z\n2031-05-17T09:30:00.5Z\n").expect("writable");
     for (arrivals, limit, expected) in [
         (&["constant 50/s"][..], &["--for", "10s"][..], 500..=500),
         (&["poisson 50/s"], &["--for", "100s"], 4700..=5300),
@@ -74,6 +77,7 @@ fn every_kind_of_arrival_brings_the_tasks_that_it_should() {
         (&["poisson 50/s"], &["--count", "777"], 777..=777),
         (&["poisson 50/s"], &[], 100_000..=100_000),
         (&[csv.as_str()], &[], 3..=3),
+        (&[dates.to_str().expect("a plain path")], &[], 2..=2),
     ] {
         let mut arguments: Vec<&str> = arrivals.iter().flat_map(|one| ["--arrivals", *one]).collect();
         arguments.extend(["--takes", "1ms", "--pool", "cached"]);
@@ -85,6 +89,13 @@ fn every_kind_of_arrival_brings_the_tasks_that_it_should() {
     }
     let recorded = figures(&["--arrivals", &csv, "--takes", "1ms", "--pool", "cached"]);
     assert_eq!(number(&recorded["pools"][0]["figures"]["end"]), 2.001);
+}
+
+#[test]
+fn a_load_that_no_pool_is_large_enough_for_is_planned_all_the_same() {
+    let text = plan(&["--arrivals", "constant 1k/s", "--takes", "50h", "--count", "10"]);
+    assert!(text.contains("fixed 1000000"), "{text}");
+    assert!(text.contains("keep 180 000 000 threads busy"), "{text}");
 }
 
 #[test]
@@ -235,6 +246,7 @@ fn a_target_that_no_pool_meets_is_status_1_and_says_why() {
     let ran = millpond(&[&arguments[..], &["--target-p99", "50ms"]].concat());
     assert_eq!((ran.status, ran.stderr.as_str()), (1, ""));
     assert_fits_80_columns(&ran.stdout);
+    assert!(!ran.stdout.contains('┴'), "no pool, no picture:\n{}", ran.stdout);
     let text = ran.stdout.split_whitespace().collect::<Vec<_>>().join(" ");
     assert!(text.contains("with a thread for every task p99 of the total time is 80.0 ms already"), "{text}");
     assert_eq!(millpond(&[&arguments[..], &["--target-wait-p99", "50ms"]].concat()).status, 0);
@@ -260,10 +272,13 @@ fn charts_and_report_are_written_whole() {
     let (svg, html) = (directory.join("plan.svg"), directory.join("plan.html"));
     let path = |path: &Path| path.to_str().expect("a plain path").to_owned();
     let (svg_path, html_path) = (path(&svg), path(&html));
-    let text = plan(
-        &[&SEARCH[..], &["--pool", "a & <b>: fixed 9", "--svg", &svg_path, "--html", &html_path]].concat(),
-    );
-    assert!(text.contains("Written:"), "{text}");
+    let pool = ["--pool", "a & <b>: fixed 90"];
+    let text =
+        printed(&[&["plan"], &SEARCH[..], &pool, &["--svg", &svg_path, "--html", &html_path]].concat());
+    // The last line is as long as the names of the files are.
+    let (report, written) = text.split_once("\nWritten: ").expect("the files are told");
+    assert_fits_80_columns(report);
+    assert_eq!(written, format!("{svg_path}, {html_path}\n"));
     let svg = fs::read_to_string(svg).expect("written");
     assert_well_formed(&svg);
     for title in
@@ -318,9 +333,14 @@ fn what_cannot_be_planned_is_one_line_on_stderr_that_says_what_to_do() {
         ),
         (&["--arrivals", "burst 5", "--takes", "1s", "--target-p99", "0"], "it must be above zero"),
         (
+            &["--arrivals", "poisson 0.001/s", "--takes", "1s", "--for", "1us"],
+            "no task arrives in that time; give a longer --for",
+        ),
+        (
             &["--arrivals", "poisson 0.001/s", "--takes", "1s", "--for", "1us", "--target-p99", "1s"],
             "no task arrives in that time; give a longer --for",
         ),
+        (&["--arrivals", "burst 5", "--takes", "1s", "--seed", "x"], "'x' is no seed; it is a whole number"),
         (&["--arrivals", "burst 5", "--takes", "1s", "--for", "1s", "--count", "5"], "cannot be used with"),
         (
             &["--arrivals", "burst 5", "--takes", "1s", "--svg", "/nowhere/a.svg"],

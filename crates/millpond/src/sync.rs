@@ -234,9 +234,13 @@ impl Parker {
 /// some yields pay for themselves when the other side is about to act. Each look takes the cache line from the other
 /// side, which slows down what we wait for, so the time between two looks doubles. On one core the other side cannot
 /// act while we look, and in a model looking again is a wait without end: both skip it.
+///
+/// On a busy machine a yield lasts as long as others have work, some milliseconds each. Then it is better to sleep, and to
+/// be woken: so the yields end after a time in which all of them would have been made on a machine that has nothing else to do.
 pub(crate) fn spin_until(mut ready: impl FnMut() -> bool) -> bool {
     const LOOKS: u32 = 4;
     const YIELDS: u32 = 64;
+    const PATIENCE: Duration = Duration::from_micros(100);
     if cfg!(loom) || !more_than_one_core() {
         return ready();
     }
@@ -248,16 +252,28 @@ pub(crate) fn spin_until(mut ready: impl FnMut() -> bool) -> bool {
             std::hint::spin_loop();
         }
     }
+    let begin = Instant::now();
     for _ in 0..YIELDS {
         if ready() {
             return true;
         }
         std::thread::yield_now();
+        if begin.elapsed() > PATIENCE {
+            break;
+        }
     }
     ready()
 }
 
-fn more_than_one_core() -> bool {
+/// Lets others run, for who has looked again in vain at what another thread is about to do.
+pub(crate) fn nap() {
+    #[cfg(not(loom))]
+    std::thread::sleep(Duration::from_micros(50));
+    #[cfg(loom)]
+    loom::thread::yield_now();
+}
+
+pub(crate) fn more_than_one_core() -> bool {
     static MANY: OnceLock<bool> = OnceLock::new();
     *MANY.get_or_init(|| std::thread::available_parallelism().is_ok_and(|cores| cores.get() > 1))
 }

@@ -8,8 +8,8 @@ use std::time::{Duration, Instant};
 
 use millpond::growth::GrowthRule;
 use millpond::{ThreadPoolExecutor, WorkQueue, policy};
+use millpond_sim::{Histogram, Nanos, Policy, Pool, Task};
 
-use crate::sim::{Histogram, Nanos, Policy, Pool, Task};
 use crate::{MS, Seen};
 
 /// How much this machine computes in a nanosecond, so that computing costs time on a core and not only time.
@@ -74,37 +74,74 @@ struct Stamp {
     ended: AtomicU64,
 }
 
+/// Relaxed: read after the pool has ended.
+fn put(stamp: &AtomicU64, now: Nanos) {
+    stamp.store(now, Ordering::Relaxed);
+}
+
+fn get(stamp: &AtomicU64) -> Nanos {
+    stamp.load(Ordering::Relaxed)
+}
+
+/// What came out of a run.
+#[derive(Debug)]
+pub(crate) struct Ran {
+    /// Times count from when a task was due.
+    pub(crate) seen: Seen,
+    /// Times count from the arrival in `tasks`.
+    pub(crate) seen_by_pool: Seen,
+    /// The tasks as they were on this machine: how long they took, and when they came, if the system woke the caller too
+    /// late. If the caller itself was held up by the pool, they came when they were due: that is for the simulator to
+    /// find out. A task that was refused keeps the length that it should have had.
+    pub(crate) tasks: Vec<Task>,
+}
+
 /// Hands the tasks in, each at its time, and waits until all are done.
-pub(crate) fn run(pool: &Pool, tasks: &[Task], work: Work) -> Seen {
+pub(crate) fn run(pool: &Pool, tasks: &[Task], work: Work) -> Ran {
     let executor = build(pool);
     let stamps: Arc<Vec<Stamp>> = Arc::new(tasks.iter().map(|_| Stamp::default()).collect());
     let begin = Instant::now();
     let since = move || begin.elapsed().as_nanos() as Nanos;
     let mut refused = 0_u64;
+    let mut arrivals: Vec<Nanos> = Vec::with_capacity(tasks.len());
     for (at, task) in tasks.iter().copied().enumerate() {
-        thread::sleep(Duration::from_nanos(task.arrival.saturating_sub(since())));
+        let early = task.arrival.saturating_sub(since());
+        thread::sleep(Duration::from_nanos(early));
+        let arrival = if early > 0 { since() } else { task.arrival };
+        arrivals.push(arrival.max(arrivals.last().copied().unwrap_or(0)));
         let stamps = stamps.clone();
         let body = move || {
-            // Relaxed: read after the pool has ended.
-            stamps[at].began.store(since(), Ordering::Relaxed);
+            put(&stamps[at].began, since());
             if task.wait > 0 {
                 thread::sleep(Duration::from_nanos(task.wait));
             }
             work.do_for(task.compute);
-            stamps[at].ended.store(since(), Ordering::Relaxed);
+            put(&stamps[at].ended, since());
         };
         refused += u64::from(executor.execute(body).is_err());
     }
     executor.shutdown();
     executor.await_termination(Duration::MAX).expect("nobody interrupts");
-    summary(tasks, &stamps, refused, executor.largest_pool_size())
+    let lost = refused as f64 * 100.0 / tasks.len().max(1) as f64;
+    let as_seen = tasks.iter().zip(stamps.iter()).zip(arrivals);
+    let as_seen: Vec<Task> =
+        as_seen.map(|((task, stamp), arrival)| as_seen_by_pool(task, stamp, arrival)).collect();
+    let summary = |tasks: &[Task]| summary(tasks, &stamps, lost, executor.largest_pool_size());
+    Ran { seen: summary(tasks), seen_by_pool: summary(&as_seen), tasks: as_seen }
 }
 
-fn summary(tasks: &[Task], stamps: &[Stamp], refused: u64, peak_threads: usize) -> Seen {
+fn as_seen_by_pool(task: &Task, stamp: &Stamp, arrival: Nanos) -> Task {
+    match get(&stamp.ended) {
+        0 => Task { arrival, ..*task },
+        ended => Task { arrival, wait: ended - get(&stamp.began), compute: 0 },
+    }
+}
+
+fn summary(tasks: &[Task], stamps: &[Stamp], refused: f64, peak_threads: usize) -> Seen {
     let (mut waits, mut totals) = (Histogram::default(), Histogram::default());
     let (mut completed, mut last) = (0_u64, 0);
     for (task, stamp) in tasks.iter().zip(stamps) {
-        let (began, ended) = (stamp.began.load(Ordering::Relaxed), stamp.ended.load(Ordering::Relaxed));
+        let (began, ended) = (get(&stamp.began), get(&stamp.ended));
         if ended > 0 {
             waits.add(began.saturating_sub(task.arrival));
             totals.add(ended.saturating_sub(task.arrival));
@@ -119,7 +156,7 @@ fn summary(tasks: &[Task], stamps: &[Stamp], refused: u64, peak_threads: usize) 
         wait_p99: ms(waits.percentile(0.99) as f64),
         total_mean: ms(totals.mean()),
         total_p99: ms(totals.percentile(0.99) as f64),
-        refused: refused as f64 * 100.0 / tasks.len().max(1) as f64,
+        refused,
         peak_threads: peak_threads as f64,
     }
 }

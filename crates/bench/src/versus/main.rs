@@ -7,7 +7,6 @@
 
 mod args;
 mod contestants;
-mod machine;
 mod measure;
 mod page;
 mod progress;
@@ -22,6 +21,8 @@ use std::fs;
 use std::io::{BufRead, Write};
 use std::path::Path;
 use std::process::{Command, ExitCode};
+
+use bench::machine;
 
 use args::{Args, Run};
 use contestants::field::{Contestant, Field};

@@ -1,4 +1,4 @@
-//! Pictures made of text: tables, bars, curves, lanes over time, wrapped prose. All fit into the width that they are given.
+//! Pictures made of text: tables, curves, lanes over time, wrapped prose. All fit into the width that they are given.
 
 mod area;
 mod lanes;
@@ -39,22 +39,6 @@ pub(crate) fn columns(text: &str) -> usize {
     console::measure_text_width(text)
 }
 
-/// A bar of `width` columns at most, as long as `value` is of `most`, in steps of an eighth of a column.
-pub(crate) fn bar(value: f64, most: f64, width: usize) -> String {
-    const EIGHTHS: [char; 8] = [' ', '▏', '▎', '▍', '▌', '▋', '▊', '▉'];
-    if most.is_nan() || value.is_nan() || most <= 0.0 || value <= 0.0 {
-        return String::new();
-    }
-    let eighths = ((value / most).min(1.0) * width as f64 * 8.0).round() as usize;
-    let mut bar = "█".repeat(eighths / 8);
-    if !eighths.is_multiple_of(8) {
-        bar.push(EIGHTHS[eighths % 8]);
-    } else if eighths == 0 {
-        bar.push(EIGHTHS[1]); // something is not nothing
-    }
-    bar
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -66,14 +50,5 @@ mod tests {
         assert!(text.lines().all(|line| columns(line) <= 80 && line.starts_with("  word")), "{text}");
         assert_eq!(text.split_whitespace().collect::<Vec<_>>().join(" "), long);
         assert_eq!(wrapped("a few words", 80, ""), "a few words\n");
-    }
-
-    #[test]
-    fn a_bar_is_in_proportion_and_something_is_never_nothing() {
-        assert_eq!(bar(0.0, 10.0, 8), "");
-        assert_eq!(bar(5.0, 10.0, 8), "████");
-        assert_eq!(bar(10.0, 10.0, 8), "████████");
-        assert_eq!(bar(1e-9, 10.0, 8), "▏");
-        assert_eq!(bar(1.0, 0.0, 8), "");
     }
 }

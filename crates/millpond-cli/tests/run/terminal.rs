@@ -1,6 +1,8 @@
 //! What is different on a terminal.
 
 use super::*;
+#[cfg(target_os = "linux")]
+use support::terminal::seen;
 
 #[test]
 fn there_is_no_progress_in_a_pipe() {
@@ -8,40 +10,11 @@ fn there_is_no_progress_in_a_pipe() {
     assert_eq!(ran.stderr, "");
 }
 
-/// A terminal, and what `millpond run` with `arguments` does there. None, with a word, where `setsid` is not.
+/// What `millpond run` with `arguments` does on a terminal.
 #[cfg(target_os = "linux")]
 fn on_a_terminal(directory: &Path, arguments: &[&str]) -> Option<(Child, File)> {
-    use rustix::pty::{OpenptFlags, grantpt, openpt, ptsname, unlockpt};
-    let terminal = openpt(OpenptFlags::RDWR | OpenptFlags::NOCTTY).expect("a terminal");
-    grantpt(&terminal).expect("ours");
-    unlockpt(&terminal).expect("ours");
-    let name = ptsname(&terminal, Vec::new()).expect("a name");
-    let side = || {
-        let path = PathBuf::from(std::ffi::OsStr::from_bytes(name.as_bytes()));
-        Stdio::from(File::options().read(true).write(true).open(path).expect("the other side"))
-    };
-    let mut command = Command::new("setsid");
-    command.args(["--ctty", "--wait", env!("CARGO_BIN_EXE_millpond"), "run"]).args(arguments);
-    command.current_dir(directory).env("TERM", "xterm").env_remove("COLUMNS").env_remove("NO_COLOR");
-    match command.stdin(side()).stdout(side()).stderr(side()).spawn() {
-        Ok(child) => Some((child, File::from(terminal))),
-        Err(_) => {
-            eprintln!("skipped: no setsid here");
-            None
-        }
-    }
-}
-
-/// All that is written to the terminal until everybody has left it.
-#[cfg(target_os = "linux")]
-fn seen(mut terminal: File) -> String {
-    let mut bytes = Vec::new();
-    let mut buffer = [0; 4096];
-    // At the end Linux gives an error instead of nothing.
-    while let Ok(length @ 1..) = terminal.read(&mut buffer) {
-        bytes.extend_from_slice(&buffer[..length]);
-    }
-    String::from_utf8_lossy(&bytes).into_owned()
+    let arguments: Vec<&str> = ["run"].into_iter().chain(arguments.iter().copied()).collect();
+    support::terminal::on_a_terminal(directory, &arguments, false)
 }
 
 #[test]
@@ -63,7 +36,7 @@ fn on_a_terminal_there_is_a_bar_with_rate_and_time_left() {
     else {
         return;
     };
-    assert_eq!(self::seen(terminal), "1\r\n");
+    assert_eq!(support::terminal::seen(terminal), "1\r\n");
     assert!(child.wait().unwrap().success());
 }
 

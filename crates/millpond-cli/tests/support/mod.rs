@@ -2,6 +2,9 @@
 
 #![allow(dead_code, reason = "not every test file needs every helper")]
 
+#[cfg(target_os = "linux")]
+pub(crate) mod terminal;
+
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
 

@@ -17,7 +17,7 @@ use crate::clock::Tick;
 use crate::executor::{PoolFacts, RejectReason, Rejected};
 use crate::interrupt::{Sleeper, Wake};
 use crate::sync::{Arc, Ordering, deadline_after, fence, mutant, spin_until};
-use crate::task::{Bare, Task, TaskId};
+use crate::task::{Bare, Held, Task, TaskId};
 
 /// A task that was not taken, and why.
 pub(super) struct Refusal {
@@ -125,14 +125,22 @@ impl PoolCore {
     }
 
     /// Takes `task` to be run when it is `due`, for a scheduled pool.
-    pub(super) fn admit_at(self: &Arc<Self>, task: Task, due: Tick) -> Result<(), Refusal> {
-        self.admit_by(task, |task| {
-            let seen = self.ctl.load();
-            if !seen.is_running() {
-                return Err(Refusal::new(task, RejectReason::Shutdown));
-            }
-            self.enqueue(task, seen, Some(due))
-        })
+    pub(super) fn admit_at(self: &Arc<Self>, task: Held, due: Tick) -> Result<(), Refusal> {
+        let seen = self.ctl.load();
+        let Feed::Timed(timed) = &self.feed else {
+            return Err(Refusal::new(task.into_task(), RejectReason::Saturated)); // it could not wait for its time
+        };
+        if !seen.is_running() {
+            return Err(Refusal::new(task.into_task(), RejectReason::Shutdown));
+        }
+        let id = task.id();
+        task.entered(self.home.number());
+        timed.insert(task, due); // A1, and A2 is the queue's lock
+        if seen.workers() < self.core_size() {
+            // If it fails, `published` sees to it that there is one at least.
+            let _ = self.add_worker(None, Limit::Core);
+        }
+        self.published(id, self.around()).inspect_err(|refusal| refusal.task.left())
     }
 
     fn admit_by(
@@ -158,7 +166,7 @@ impl PoolCore {
                 return Err(Refusal::new(task, RejectReason::Shutdown));
             }
             if self.feed.takes_all() {
-                return self.enqueue(task, seen, None);
+                return self.enqueue(task, seen);
             }
             let queue_has_room = room.unwrap_or_else(|| self.feed.has_room(&self.idle));
             if !queue_has_room && self.relieve_queue() {
@@ -224,15 +232,10 @@ impl PoolCore {
     }
 
     /// For a queue that every task passes through: puts it there, and starts threads for it as if it had not.
-    fn enqueue(self: &Arc<Self>, task: Task, seen: Snapshot, due: Option<Tick>) -> Result<(), Refusal> {
+    fn enqueue(self: &Arc<Self>, task: Task, seen: Snapshot) -> Result<(), Refusal> {
         let id = task.id();
-        match (&self.feed, due) {
-            (Feed::Timed(timed), Some(due)) => timed.insert(task, due),
-            (feed, _) => {
-                if let Err(task) = feed.offer(task, &self.idle, || ()) {
-                    return Err(Refusal::new(task, RejectReason::Saturated));
-                }
-            }
+        if let Err(task) = self.feed.offer(task, &self.idle, || ()) {
+            return Err(Refusal::new(task, RejectReason::Saturated));
         }
         if seen.workers() < self.core_size() {
             // If it fails, `published` sees to it that there is one at least.

@@ -12,7 +12,11 @@ mod record;
 mod show;
 mod workload;
 
+use std::ffi::OsStr;
 use std::path::{Path, PathBuf};
+
+use clap::builder::{PossibleValue, StringValueParser, TypedValueParser};
+use clap::{Arg, Command};
 
 use self::catalogue::{BUILT_IN, Piece};
 use self::play::{Glance, Pace};
@@ -37,13 +41,14 @@ use crate::{files, term, units};
 )]
 pub(crate) struct Args {
     /// Workloads that come with the command, or files of your own
-    #[arg(value_name = "NAME|FILE.toml")]
+    #[arg(value_name = "NAME|FILE.toml", value_parser = WorkloadName, hide_possible_values = true)]
     workloads: Vec<String>,
     /// List the workloads that come with the command
     #[arg(long)]
     list: bool,
     /// Print a workload that comes with the command as a file
     #[arg(long, value_name = "NAME", conflicts_with_all = ["list", "workloads"])]
+    #[arg(value_parser = WorkloadName, hide_possible_values = true)]
     show: Option<String>,
     /// Play so many times as fast; times are shown as if it were not
     #[arg(long, default_value = "1", value_name = "FACTOR", value_parser = speed)]
@@ -86,6 +91,22 @@ impl Args {
     }
 }
 
+/// Any text. It is a type of its own to tell a shell which names it might complete.
+#[derive(Debug, Clone)]
+struct WorkloadName;
+
+impl TypedValueParser for WorkloadName {
+    type Value = String;
+
+    fn parse_ref(&self, command: &Command, arg: Option<&Arg>, value: &OsStr) -> Result<String, clap::Error> {
+        StringValueParser::new().parse_ref(command, arg, value)
+    }
+
+    fn possible_values(&self) -> Option<Box<dyn Iterator<Item = PossibleValue> + '_>> {
+        Some(Box::new(BUILT_IN.iter().map(|built_in| PossibleValue::new(built_in.name))))
+    }
+}
+
 fn speed(text: &str) -> Result<f64, String> {
     match units::amount(text)? {
         factor if (0.001..=1e6).contains(&factor) => Ok(factor),
@@ -101,8 +122,14 @@ pub(crate) fn run(args: Args) -> Result<Outcome, Error> {
     if args.list || args.workloads.is_empty() {
         return list(&screen);
     }
-    // All are read before the first is played: a mistake in the last should not cost the time of the others.
+    // All is checked before the first is played: a mistake should not cost the time of playing.
     let pieces = args.workloads.iter().map(|name| find(name)).collect::<Result<Vec<Piece>, Error>>()?;
+    if !args.report_somewhere {
+        [&args.svg, &args.html, &args.trace]
+            .into_iter()
+            .flatten()
+            .try_for_each(|path| files::check_place(path))?;
+    }
     let mut all_well = true;
     let mut played: Vec<Played> = Vec::new();
     for piece in pieces {
@@ -139,8 +166,8 @@ fn play_piece(
         scenes: Vec::new(),
     };
     match piece {
-        Piece::Program { name, play, .. } => {
-            let progress = Progress::begin(name, "");
+        Piece::Program { name, about, play } => {
+            let progress = Progress::begin(name, (1, 1), about);
             let record = play(pace)?;
             drop(progress);
             after_each(None, &record, false)?;
@@ -149,9 +176,12 @@ fn play_piece(
         Piece::Workload(workload) => {
             played.compare = workload.compare;
             played.verdict.clone_from(&workload.verdict);
-            for (at, scene) in workload.scenes.iter().enumerate() {
-                let record = play_scene(&workload.name, scene, pace)?;
-                after_each((workload.scenes.len() > 1).then_some(at + 1), &record, workload.compare)?;
+            let of = workload.scenes.len();
+            for (number, scene) in (1..).zip(&workload.scenes) {
+                let progress = Progress::begin(&workload.name, (number, of), &scene.title);
+                let record = play_scene(scene, pace, &progress)?;
+                drop(progress);
+                after_each((of > 1).then_some(number), &record, workload.compare)?;
                 played.scenes.push(record);
             }
         }
@@ -159,9 +189,7 @@ fn play_piece(
     Ok(played)
 }
 
-/// Plays a scene, with live progress.
-fn play_scene(workload: &str, scene: &Scene, pace: Pace) -> Result<Record, Error> {
-    let progress = Progress::begin(workload, &scene.title);
+fn play_scene(scene: &Scene, pace: Pace, progress: &Progress) -> Result<Record, Error> {
     let onlooker = progress.onlooker();
     play::play(scene, pace, onlooker.as_ref().map(|tell| tell as &(dyn Fn(Glance) + Sync)))
 }

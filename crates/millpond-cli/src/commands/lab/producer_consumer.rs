@@ -4,18 +4,22 @@
 //! tasks are: handed in by the producer, run by the consumer.
 
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::mpsc;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Barrier, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
 use millpond::queue::{ArrayBlockingQueue, BlockingQueue};
-use millpond::{executors, interrupt};
+use millpond::{ThreadPoolExecutor, executors, interrupt};
 
+use super::expect;
 use super::play::Pace;
 use super::record::{Ended, Ending, How, Record, RunRecord, StepRecord, TaskRecord, ThreadRecord};
+use super::workload::{Bound, Expect, Figure};
 use crate::error::Error;
 
 pub(super) const ABOUT: &str = "A queue of 3 between a producer and a consumer: the fourth item has to wait";
+
+const SAYS: &str = "The producer puts three items at once; with the fourth it has to wait until the consumer, who comes \
+                    a second late, has taken the first.";
 
 const PLACES: usize = 3;
 const ITEMS: usize = 4;
@@ -27,161 +31,135 @@ const LATE: Duration = Duration::from_secs(1);
 const PRODUCER: &str = "producer";
 const CONSUMER: &str = "consumer";
 
-/// What the two report, in real time.
+/// What happens to an item, in this order.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 enum Event {
-    /// About to be put; the queue is full.
+    /// About to be put.
     Puts {
         full: bool,
     },
-    Put {
-        queued: usize,
-    },
-    Took {
-        queued: usize,
-    },
+    Put,
+    Took,
     Done,
 }
 
-#[derive(Clone)]
-struct Reporter {
-    origin: Instant,
-    events: Arc<Mutex<mpsc::Sender<(Duration, usize, Event)>>>,
+/// An event, and what the queue and the pool were like just after it.
+struct Report {
+    at: Duration,
+    item: usize,
+    event: Event,
+    queued: usize,
+    threads: usize,
+    active: usize,
 }
 
-impl Reporter {
-    fn tell(&self, item: usize, event: Event) {
-        let events = self.events.lock().unwrap_or_else(PoisonError::into_inner);
-        let _ = events.send((self.origin.elapsed(), item, event)); // the listener outlives both
-    }
+/// What the two tasks share.
+struct Shop {
+    origin: Instant,
+    pace: Pace,
+    pool: ThreadPoolExecutor,
+    queue: ArrayBlockingQueue<usize>,
+    /// Both are there.
+    opening: Barrier,
+    /// The producer can go no further.
+    blocked: AtomicBool,
+    reports: Mutex<Vec<Report>>,
 }
+
+type Uninterrupted = Result<(), interrupt::Interrupted>;
 
 /// Plays it.
 pub(super) fn play(pace: Pace) -> Result<Record, Error> {
-    let queue = Arc::new(ArrayBlockingQueue::new(PLACES)?);
-    let (send, events) = mpsc::channel();
-    let reporter = Reporter { origin: Instant::now(), events: Arc::new(Mutex::new(send)) };
-    let pool = executors::fixed(2)?;
-    let blocked = Arc::new(AtomicBool::new(false));
-
-    let producer = {
-        let (queue, reporter, blocked) = (Arc::clone(&queue), reporter.clone(), Arc::clone(&blocked));
-        move || produce(&queue, &reporter, &blocked)
-    };
-    let consumer = {
-        let (queue, reporter) = (Arc::clone(&queue), reporter.clone());
-        move || consume(&queue, &reporter, &blocked, pace)
-    };
+    let shop = Arc::new(Shop {
+        origin: Instant::now(),
+        pace,
+        pool: executors::fixed(2)?,
+        queue: ArrayBlockingQueue::new(PLACES)?,
+        opening: Barrier::new(2),
+        blocked: AtomicBool::new(false),
+        reports: Mutex::default(),
+    });
     let failed =
         |error: &dyn std::fmt::Display| Error::new(format_args!("producer-consumer did not run: {error}"));
-    let producer = pool.submit(producer).map_err(|error| failed(&error))?;
-    let consumer = pool.submit(consumer).map_err(|error| failed(&error))?;
-    producer.join().map_err(|error| failed(&error))?.map_err(|error| failed(&error))?;
-    consumer.join().map_err(|error| failed(&error))?.map_err(|error| failed(&error))?;
-    let end = reporter.origin.elapsed();
-    pool.close();
-    drop(reporter);
-    Ok(record(events.into_iter().collect(), end, pace))
-}
-
-fn produce(
-    queue: &ArrayBlockingQueue<usize>,
-    reporter: &Reporter,
-    blocked: &AtomicBool,
-) -> Result<(), interrupt::Interrupted> {
-    for item in 1..=ITEMS {
-        let full = queue.remaining_capacity() == 0;
-        reporter.tell(item, Event::Puts { full });
-        if full {
-            blocked.store(true, Ordering::Release);
-        }
-        queue.put(item).map_err(|_| interrupt::Interrupted)?;
-        reporter.tell(item, Event::Put { queued: queue.len() });
-    }
-    Ok(())
-}
-
-/// Begins when the producer can go no further, so that everybody sees that it cannot.
-fn consume(
-    queue: &ArrayBlockingQueue<usize>,
-    reporter: &Reporter,
-    blocked: &AtomicBool,
-    pace: Pace,
-) -> Result<(), interrupt::Interrupted> {
-    while !blocked.load(Ordering::Acquire) {
-        interrupt::sleep(Duration::from_micros(200))?;
-    }
-    interrupt::sleep(pace.real(LATE))?;
-    for _ in 0..ITEMS {
-        let item = queue.take()?;
-        reporter.tell(item, Event::Took { queued: queue.len() });
-        interrupt::sleep(pace.real(WORK))?;
-        reporter.tell(item, Event::Done);
-    }
-    Ok(())
-}
-
-fn record(events: Vec<(Duration, usize, Event)>, end: Duration, pace: Pace) -> Record {
-    let told = |real| pace.told(real);
-    let mut tasks: Vec<TaskRecord> = (1..=ITEMS).map(empty_task).collect();
-    let mut steps = Vec::new();
-    let mut step = |at, says: String, queued| {
-        let (threads, active, completed) = (2, 2, 0);
-        steps.push(StepRecord { at, says, threads, active, queued, completed, pool: String::new() });
+    let start = |work: fn(&Shop) -> Uninterrupted| {
+        let inside = Arc::clone(&shop);
+        shop.pool.submit(move || work(&inside)).map_err(|error| failed(&error))
     };
-    let mut events = events;
-    events.sort_by_key(|(at, ..)| *at);
-    for (at, item, event) in events {
-        let at = told(at);
-        let task = &mut tasks[item - 1];
-        match event {
-            Event::Puts { full } => {
-                (task.arrived, task.entered) = (at, at);
-                task.blocked = full.then_some(Duration::ZERO);
-                if full {
-                    step(at, format!("producer wants to put {item}: full"), PLACES);
-                }
+    for task in [start(Shop::produce)?, start(Shop::consume)?] {
+        task.join().map_err(|error| failed(&error))?.map_err(|error| failed(&error))?;
+    }
+    let end = shop.origin.elapsed();
+    shop.pool.close();
+    let reports = std::mem::take(&mut *shop.reports.lock().unwrap_or_else(PoisonError::into_inner));
+    let mut record = record(reports, end, pace);
+    expect::check(&mut record, &expected());
+    Ok(record)
+}
+
+impl Shop {
+    fn produce(&self) -> Uninterrupted {
+        self.opening.wait();
+        for item in 1..=ITEMS {
+            let full = self.queue.remaining_capacity() == 0;
+            self.tell(item, Event::Puts { full });
+            if full {
+                self.blocked.store(true, Ordering::Release);
             }
-            Event::Put { queued } => {
-                if let Some(blocked) = &mut task.blocked {
-                    *blocked = at.saturating_sub(task.arrived);
-                    task.entered = at;
-                }
-                task.queued_after = queued;
-                step(at, format!("producer has put {item}"), queued);
-            }
-            Event::Took { queued } => {
-                let run =
-                    RunRecord { thread: CONSUMER.to_owned(), begin: at, end: at, ended: Ended::Returned };
-                task.runs.push(run);
-                step(at, format!("consumer has taken {item}"), queued);
-            }
-            Event::Done => {
-                if let Some(run) = task.runs.last_mut() {
-                    run.end = at;
-                }
-            }
+            self.queue.put(item).map_err(|_| interrupt::Interrupted)?;
+            self.tell(item, Event::Put);
         }
+        Ok(())
     }
-    for task in &mut tasks {
-        // The consumer may have it before the producer can say so.
-        task.entered = task.runs.first().map_or(task.entered, |run| task.entered.min(run.begin));
+
+    /// Begins when the producer can go no further, so that everybody sees that it cannot.
+    fn consume(&self) -> Uninterrupted {
+        self.opening.wait();
+        while !self.blocked.load(Ordering::Acquire) {
+            interrupt::sleep(Duration::from_micros(200))?;
+        }
+        interrupt::sleep(self.pace.real(LATE))?;
+        for _ in 0..ITEMS {
+            let item = self.queue.take()?;
+            self.tell(item, Event::Took);
+            interrupt::sleep(self.pace.real(WORK))?;
+            self.tell(item, Event::Done);
+        }
+        Ok(())
     }
+
+    fn tell(&self, item: usize, event: Event) {
+        let (at, queued) = (self.origin.elapsed(), self.queue.len());
+        let (threads, active) = (self.pool.pool_size(), self.pool.active_count());
+        let report = Report { at, item, event, queued, threads, active };
+        self.reports.lock().unwrap_or_else(PoisonError::into_inner).push(report);
+    }
+}
+
+fn expected() -> Expect {
+    let figures =
+        [(Figure::Queued, ITEMS), (Figure::Waited, 1), (Figure::Ran, ITEMS), (Figure::PeakThreads, 2)];
+    Expect {
+        figures: figures.map(|(figure, count)| (figure, Bound::Exactly(count as u64))).into(),
+        order: Some((1..=ITEMS).map(|item| item.to_string()).collect()),
+        ..Expect::default()
+    }
+}
+
+fn record(mut reports: Vec<Report>, end: Duration, pace: Pace) -> Record {
+    reports.sort_by_key(|report| report.at);
+    let most_threads = reports.iter().map(|report| report.threads).max().unwrap_or(0);
     let thread = |name: &str| ThreadRecord { name: name.to_owned(), started: Duration::ZERO, stopped: None };
     Record {
         title: "Four items".to_owned(),
-        says: Some(
-            "The producer puts three items at once; with the fourth it has to wait until the consumer, who comes a \
-             second late, has taken the first."
-                .to_owned(),
-        ),
+        says: Some(SAYS.to_owned()),
         group: None,
         pool: format!("array queue of {PLACES}, two tasks on a pool of 2 threads"),
         queue_capacity: Some(PLACES),
         speed: pace.0,
         caller: PRODUCER,
-        tasks,
+        tasks: (1..=ITEMS).map(|item| item_record(item, &reports, pace)).collect(),
         threads: vec![thread(CONSUMER)],
-        steps,
+        steps: steps(&reports, pace),
         notes: Vec::new(),
         ending: Ending {
             outcome: millpond::ShutdownOutcome::Drained,
@@ -189,26 +167,68 @@ fn record(events: Vec<(Duration, usize, Event)>, end: Duration, pace: Pace) -> R
             never_run: Vec::new(),
             asked_for: false,
         },
-        threads_at_end: 2,
-        peak_threads: 2,
-        end: told(end),
+        threads_at_end: most_threads,
+        peak_threads: most_threads,
+        end: pace.told(end),
         unmet: Vec::new(),
         expected: 0,
     }
 }
 
-fn empty_task(item: usize) -> TaskRecord {
+/// What became of an item.
+fn item_record(item: usize, reports: &[Report], pace: Pace) -> TaskRecord {
+    let ours = || reports.iter().filter(|report| report.item == item);
+    let at = |wanted: fn(Event) -> bool| {
+        ours().find(|report| wanted(report.event)).map_or(Duration::ZERO, |report| pace.told(report.at))
+    };
+    let arrived = at(|event| matches!(event, Event::Puts { .. }));
+    let (put, took, done) =
+        (at(|event| event == Event::Put), at(|event| event == Event::Took), at(|event| event == Event::Done));
+    let had_to_wait = ours().any(|report| report.event == Event::Puts { full: true });
+    let after = ours().find(|report| report.event == Event::Put);
     TaskRecord {
         label: item.to_string(),
-        arrived: Duration::ZERO,
-        entered: Duration::ZERO,
+        arrived,
+        // The consumer may have it before the producer can say so.
+        entered: if had_to_wait { put.min(took) } else { arrived },
         how: How::Queued,
-        threads_after: 2,
-        queued_after: 0,
-        blocked: None,
-        runs: Vec::new(),
+        threads_after: after.map_or(0, |report| report.threads),
+        queued_after: after.map_or(0, |report| report.queued),
+        blocked: had_to_wait.then(|| put.saturating_sub(arrived)),
+        runs: vec![RunRecord { thread: CONSUMER.to_owned(), begin: took, end: done, ended: Ended::Returned }],
         gone: None,
         error: None,
         series: false,
     }
+}
+
+fn steps(reports: &[Report], pace: Pace) -> Vec<StepRecord> {
+    let mut completed = 0;
+    let mut steps = Vec::new();
+    for Report { at, item, event, queued, threads, active } in reports {
+        let says = match event {
+            Event::Puts { full: false } => continue,
+            Event::Puts { full: true } => format!("producer wants to put {item}: full"),
+            Event::Put => format!("producer has put {item}"),
+            Event::Took => format!("consumer has taken {item}"),
+            Event::Done => {
+                completed += 1;
+                if *item < ITEMS {
+                    continue; // it takes the next at once
+                }
+                format!("consumer is done with {item}")
+            }
+        };
+        let (at, pool) = (pace.told(*at), String::new());
+        steps.push(StepRecord {
+            at,
+            says,
+            threads: *threads,
+            active: *active,
+            queued: *queued,
+            completed,
+            pool,
+        });
+    }
+    steps
 }

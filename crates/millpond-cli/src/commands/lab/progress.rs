@@ -5,6 +5,7 @@ use std::time::Duration;
 use indicatif::{ProgressBar, ProgressStyle};
 
 use super::play::Glance;
+use super::show::count;
 use crate::term;
 use crate::units;
 
@@ -15,15 +16,16 @@ pub(super) struct Progress {
 }
 
 impl Progress {
-    /// Begins the line for a scene.
-    pub(super) fn begin(workload: &str, scene: &str) -> Progress {
+    /// Begins the line for a scene: the name of its workload, which scene of how many it is, its title.
+    pub(super) fn begin(workload: &str, (number, of): (usize, usize), title: &str) -> Progress {
         if !term::stderr().is_terminal {
             return Progress { line: None };
         }
         let line = ProgressBar::new_spinner();
         let style = ProgressStyle::with_template("{spinner} {prefix}  {wide_msg}");
         line.set_style(style.expect("the template is sound"));
-        line.set_prefix(prefix(workload, scene));
+        let which = if of > 1 { format!(" {number}/{of}") } else { String::new() };
+        line.set_prefix(cut(&format!("{workload}{which}: {title}")));
         line.enable_steady_tick(Duration::from_millis(100));
         Progress { line: Some(line) }
     }
@@ -33,11 +35,11 @@ impl Progress {
         self.line.as_ref().map(|line| {
             |glance: Glance| {
                 line.set_message(format!(
-                    "{}  {} of {} done, {} threads, {} queued",
+                    "{}, {} of {} done, {}, {} queued",
                     units::show(glance.at),
                     glance.over,
                     glance.tasks,
-                    glance.threads,
+                    count(glance.threads, "thread"),
                     glance.queued
                 ));
             }
@@ -45,13 +47,12 @@ impl Progress {
     }
 }
 
-/// Cut short: a line that is broken by the terminal cannot be taken away again.
-fn prefix(workload: &str, scene: &str) -> String {
-    const MOST: usize = 32;
-    let whole = if scene.is_empty() { workload.to_owned() } else { format!("{workload}: {scene}") };
-    match whole.char_indices().nth(MOST) {
-        Some((cut, _)) => format!("{}...", whole[..cut].trim_end()),
-        None => whole,
+/// Cut short, so that 80 columns have room for what changes; and a line that is broken by the terminal cannot be taken away again.
+fn cut(text: &str) -> String {
+    const MOST: usize = 22;
+    match text.char_indices().nth(MOST) {
+        Some((at, _)) => format!("{}...", text[..at].trim_end()),
+        None => text.to_owned(),
     }
 }
 

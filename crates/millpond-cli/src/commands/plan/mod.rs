@@ -1,11 +1,10 @@
 //! `millpond plan`: what a pool would do with a load, in virtual time.
 //!
-//! `words` reads the phrases on the command line, `times` a file of arrivals; `sim` is the pool in virtual time, `theory` what
-//! formulas say about it, `search` looks for the smallest pool; `show` is how all that looks.
+//! `words` reads the phrases on the command line, `times` a file of arrivals; the crate `millpond_sim` is the pool in
+//! virtual time, `theory` what formulas say about it, `search` looks for the smallest pool; `show` is how all that looks.
 
 mod search;
 mod show;
-mod sim;
 mod theory;
 mod times;
 mod words;
@@ -15,10 +14,10 @@ use std::time::Duration;
 
 use indicatif::{ProgressBar, ProgressStyle};
 use millpond::sizing;
+use millpond_sim::{self as sim, Arrivals, Figures, Judged, Limit, Mix, Nanos, Stream, Task, World};
 
 use self::search::{Answer, Target};
 use self::show::{chart, json, page, text};
-use self::sim::{Arrivals, Figures, Judged, Limit, Mix, Nanos, Stream, Task, World};
 use self::theory::{ClosedForm, Overload};
 use self::words::{ArrivalWords, MixWords, NamedPool};
 use crate::error::{Error, Outcome};
@@ -69,7 +68,7 @@ pub(crate) struct Args {
     #[arg(long, value_name = "SHARE", value_parser = units::share)]
     max_rejects: Option<f64>,
     /// For all that is left to chance: the same seed, the same figures
-    #[arg(long, value_name = "N", default_value = "1")]
+    #[arg(long, value_name = "N", default_value = "1", value_parser = seed)]
     seed: u64,
     /// Write the charts to this file
     #[arg(long, value_name = "FILE")]
@@ -88,8 +87,9 @@ How tasks arrive:
   poisson 200/s               independently of each other
   ramp 10/s..500/s over 30s   more and more, then at that rate
   burst 100 every 1s          so many at once; without `every` only once
-  FILE.csv                    as recorded: a column of seconds; `FILE.csv column
-                              started in ms` names the column and the unit
+  FILE.csv                    as recorded: a column of dates or of seconds;
+                              `FILE.csv column started in ms` names the column
+                              and the unit
 
 How long a task takes:
   20ms, 10ms..30ms, exponential 20ms, log-normal 20ms p99 200ms (or sigma 0.8),
@@ -128,6 +128,10 @@ fn count(text: &str) -> Result<u64, String> {
         0 => Err("no tasks, no plan; give a number above zero".to_owned()),
         count => Ok(count),
     }
+}
+
+fn seed(text: &str) -> Result<u64, String> {
+    text.parse().map_err(|_| format!("'{text}' is no seed; it is a whole number such as 7"))
 }
 
 fn factor(text: &str) -> Result<f64, String> {
@@ -222,6 +226,13 @@ struct Case {
     meets: Option<bool>,
 }
 
+impl Case {
+    fn new(pool: NamedPool, figures: Figures, meets: Option<bool>, workload: &Workload) -> Case {
+        let formula = theory::closed_form(&workload.arrivals, &workload.mix, &pool.pool, workload.world);
+        Case { pool, figures, formula, meets }
+    }
+}
+
 /// All pools under one load.
 #[derive(Debug)]
 struct Plan {
@@ -313,14 +324,15 @@ fn plan(
     progress: &Progress,
 ) -> Result<Plan, Error> {
     let workload = workload.scaled(factor);
+    if workload.tasks().next().is_none() {
+        return Err(Error::new("no task arrives in that time; give a longer --for"));
+    }
     let offered = Offered::of(&workload);
     let tasks = tasks(&workload, target.is_some())?;
     let pools = match (pools, target) {
         ([], None) => usual_pools(&offered),
         (pools, _) => pools.to_vec(),
     };
-    let formula =
-        |pool: &NamedPool| theory::closed_form(&workload.arrivals, &workload.mix, &pool.pool, workload.world);
     let mut cases = Vec::new();
     for pool in pools {
         progress.tell(factor, &pool.name);
@@ -330,7 +342,7 @@ fn plan(
             None => sim::simulate(&pool.pool, workload.world, workload.tasks(), goal, &mut ()),
         };
         let meets = target.map(|target| target.is_met(&figures));
-        cases.push(Case { formula: formula(&pool), pool, figures, meets });
+        cases.push(Case::new(pool, figures, meets, &workload));
     }
     let answer = target.zip(tasks.as_deref()).map(|(target, tasks)| {
         let tell = |threads: usize| progress.tell(factor, &format!("{threads} threads"));
@@ -338,8 +350,7 @@ fn plan(
     });
     if let Some((pool, figures)) = answer.as_ref().and_then(|answer| answer.found.as_ref()) {
         let pool = NamedPool { name: "smallest".to_owned(), pool: pool.clone() };
-        let formula = formula(&pool);
-        cases.push(Case { formula, pool, figures: figures.clone(), meets: Some(true) });
+        cases.push(Case::new(pool, figures.clone(), Some(true), &workload));
     }
     Ok(Plan { factor, workload, offered, cases, answer })
 }
@@ -353,16 +364,14 @@ fn tasks(workload: &Workload, to_search: bool) -> Result<Option<Vec<Task>>, Erro
     if tasks.len() > MOST_TO_SEARCH {
         return Err(Error::new("too many tasks to search with; give --count 1M, or a shorter --for"));
     }
-    if tasks.is_empty() {
-        return Err(Error::new("no task arrives in that time; give a longer --for"));
-    }
     Ok(Some(tasks))
 }
 
-/// Where nobody names a pool: three kinds, with a quarter more threads than are busy on average.
+/// Where nobody names a pool: three kinds, with a quarter more threads than are busy on average. There is a most: a load that
+/// needs more is not for a pool.
 fn usual_pools(offered: &Offered) -> Vec<NamedPool> {
     let busy = offered.busy_threads().unwrap_or(offered.cores as f64);
-    let threads = ((busy * 1.25).ceil() as usize).max(1);
+    let threads = ((busy * 1.25).ceil() as usize).clamp(1, 1_000_000);
     let (most, queue) = (2 * threads, 10 * threads);
     [
         format!("fixed {threads}"),
@@ -408,7 +417,7 @@ impl Progress {
 
     fn tell(&self, factor: f64, what: &str) {
         if let Some(line) = &self.0 {
-            line.set_message(format!("at {factor} times the load: {what}"));
+            line.set_message(format!("{}: {what}", show::load_name(factor)));
         }
     }
 }

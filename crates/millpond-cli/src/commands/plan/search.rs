@@ -4,9 +4,7 @@
 //! threads the best queue is the shortest that does not refuse too many, and if that one is too slow, no other will do.
 //! More threads are taken to be no worse, which holds unless they crowd the cores.
 
-use millpond::growth::GrowthRule;
-
-use super::sim::{self, Figures, Goal, Judged, Nanos, Policy, Pool, Task, World};
+use millpond_sim::{self as sim, Figures, Goal, Judged, Nanos, Pool, Task, World};
 
 /// What is wanted.
 #[derive(Debug, Clone, Copy)]
@@ -49,6 +47,9 @@ fn most_late(completed: u64) -> u64 {
     completed / 100
 }
 
+/// So many threads above the smallest number are tried as well.
+const FEW_MORE: usize = 4;
+
 /// A candidate that was tried, with the best queue for its number of threads.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(super) struct Try {
@@ -70,55 +71,23 @@ pub(super) struct Answer {
     pub(super) unlimited: Figures,
 }
 
-/// A pool as the search makes them.
-fn candidate(threads: usize, queue: Option<usize>) -> Pool {
-    Pool {
-        core: threads,
-        maximum: threads,
-        queue,
-        keep_alive: 0,
-        core_time_out: false,
-        rule: GrowthRule::QueueFirst,
-        policy: Policy::Abort,
-    }
-}
-
 /// Searches. `tell` is told what is being tried.
 pub(super) fn smallest(tasks: &[Task], world: World, target: Target, tell: &dyn Fn(usize)) -> Answer {
     let mut search = Search { tasks, world, target, tell, tries: Vec::new() };
-    let unlimited =
-        search.run(&Pool { core: 0, maximum: usize::MAX, ..candidate(0, Some(0)) }, target.goal());
+    let unlimited = search.run(&Pool { maximum: usize::MAX, ..Pool::fixed(0, Some(0)) }, target.goal());
     let most = unlimited.levels.peak_threads.max(1);
-    // A guess to begin with: the threads that are busy on average. Then away from it in growing steps.
+    // A guess to begin with: the threads that are busy on average.
     let guess = (unlimited.levels.mean_busy().ceil() as usize).clamp(1, most);
-    let (mut fails, mut meets) = (0, None);
-    let (mut threads, mut step) = (guess, 1);
-    while meets.is_none() {
-        if search.try_threads(threads) {
-            meets = Some(threads);
-        } else {
-            fails = threads;
-            if threads == most {
-                break;
-            }
-            threads = (threads + step).min(most);
-            step *= 2;
-        }
-    }
-    // From here on: `fails` threads are too few, `meets` are enough.
-    let found = meets.map(|mut meets| {
-        while meets - fails > 1 {
-            let middle = usize::midpoint(fails, meets);
-            if search.try_threads(middle) { meets = middle } else { fails = middle }
-        }
-        let (mut pool, mut figures) = search.shortest_queue(meets);
-        if !target.is_met(&figures) {
-            // Nearly as many refused as may be, and just those that were quick. An open queue has met it.
-            figures = search.run(&candidate(meets, None), target.goal());
-            pool = candidate(meets, Some(figures.levels.peak_queue));
-        }
-        search.tries.retain(|tried| tried.threads != meets);
+    let found = search.fewest_threads(guess, most).map(|threads| {
+        let (pool, figures) = search.smallest_queue(threads);
+        search.tries.retain(|tried| tried.threads != threads);
         search.note(&pool, &figures, true);
+        // What would a few more bring? For the picture.
+        for more in threads + 1..=(threads + FEW_MORE).min(most) {
+            if search.tries.iter().all(|tried| tried.threads != more) {
+                search.try_threads(more);
+            }
+        }
         (pool, figures)
     });
     search.tries.sort_by_key(|tried| tried.threads);
@@ -148,10 +117,39 @@ impl Search<'_> {
         });
     }
 
+    /// From `guess` up in growing steps, then between what fails and what does not. `None`: not even `most` are enough.
+    fn fewest_threads(&mut self, guess: usize, most: usize) -> Option<usize> {
+        let (mut fails, mut meets, mut step) = (0, guess, 1);
+        while !self.try_threads(meets) {
+            if meets == most {
+                return None;
+            }
+            fails = meets;
+            meets = (meets + step).min(most);
+            step *= 2;
+        }
+        while meets - fails > 1 {
+            let middle = usize::midpoint(fails, meets);
+            if self.try_threads(middle) { meets = middle } else { fails = middle }
+        }
+        Some(meets)
+    }
+
+    /// For a number of threads that meets the target: the shortest queue with which it does.
+    fn smallest_queue(&self, threads: usize) -> (Pool, Figures) {
+        let (pool, figures) = self.shortest_queue(threads);
+        if self.target.is_met(&figures) {
+            return (pool, figures);
+        }
+        // Nearly as many refused as may be, and just those that were quick. An open queue has met it.
+        let figures = self.run(&Pool::fixed(threads, None), self.target.goal());
+        (Pool::fixed(threads, Some(figures.levels.peak_queue)), figures)
+    }
+
     /// Can so many threads meet the target, with whatever queue?
     fn try_threads(&mut self, threads: usize) -> bool {
         (self.tell)(threads);
-        let open = candidate(threads, None);
+        let open = Pool::fixed(threads, None);
         let figures = self.run(&open, self.target.goal());
         if self.target.is_met(&figures) {
             self.note(&open, &figures, true);
@@ -172,10 +170,10 @@ impl Search<'_> {
         let most_lost = self.target.most_lost(self.tasks.len() as u64);
         let goal = Goal { most_lost, ..self.target.goal() };
         let takes = |queue: usize| {
-            let figures = self.run(&candidate(threads, Some(queue)), goal);
+            let figures = self.run(&Pool::fixed(threads, Some(queue)), goal);
             (!figures.given_up).then_some(figures)
         };
-        let open = self.run(&candidate(threads, None), self.target.goal());
+        let open = self.run(&Pool::fixed(threads, None), self.target.goal());
         // So long a queue refuses nobody.
         let (mut enough, mut figures) = (open.levels.peak_queue, open);
         let mut short: Option<usize> = None; // too short
@@ -190,7 +188,7 @@ impl Search<'_> {
                 None => short = Some(middle),
             }
         }
-        (candidate(threads, Some(enough)), figures)
+        (Pool::fixed(threads, Some(enough)), figures)
     }
 }
 

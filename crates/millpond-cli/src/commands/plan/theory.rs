@@ -3,9 +3,8 @@
 //! All of it is for Poisson arrivals that go on for ever at one rate. Times are in nanoseconds, rates per nanosecond.
 
 use millpond::growth::GrowthRule;
+use millpond_sim::{Arrivals, Length, Mix, Policy, Pool, World};
 use serde::Serialize;
-
-use super::sim::{Arrivals, Length, Mix, Policy, Pool, World};
 
 /// What a formula says. `None`: it says nothing about this.
 #[derive(Debug, Clone, Default, PartialEq, Serialize)]
@@ -59,16 +58,7 @@ pub(super) fn closed_form(
         _ => return None,
     };
     match queue {
-        _ if threads == usize::MAX => Some(Ok(ClosedForm {
-            name: "M/G/inf",
-            model: "M/G/inf".to_owned(),
-            waited: Some(0.0),
-            wait_mean: Some(0.0),
-            wait: Some([0.0; 4]),
-            total_mean: Some(mean),
-            rejected: Some(0.0),
-            busy: Some(load),
-        })),
+        _ if threads == usize::MAX => Some(Ok(a_thread_for_every_task(load, mean))),
         Some(0) => Some(Ok(erlang_b_form(load, threads, mean))),
         Some(places) if exponential && places <= MOST_PLACES => {
             Some(Ok(bounded(load, threads, places, mean)))
@@ -77,6 +67,19 @@ pub(super) fn closed_form(
         None if exponential => Some(Ok(erlang_c_form(load, threads, mean))),
         None if threads == 1 => Some(Ok(pollaczek_khinchine(rate, mix))),
         _ => None,
+    }
+}
+
+fn a_thread_for_every_task(load: f64, mean: f64) -> ClosedForm {
+    ClosedForm {
+        name: "M/G/inf",
+        model: "M/G/inf".to_owned(),
+        waited: Some(0.0),
+        wait_mean: Some(0.0),
+        wait: Some([0.0; 4]),
+        total_mean: Some(mean),
+        rejected: Some(0.0),
+        busy: Some(load),
     }
 }
 

@@ -105,7 +105,7 @@ pub(super) fn run(order: Order, input: Input, log: Option<JobLog>, past: Past) -
     run.wait_for(&pool);
     drop(listener);
     run.printer.progress().end();
-    for line in run.tally.summary(run.stop.reason().as_ref(), run.logs) {
+    for line in run.tally.summary(run.stop.reason().as_ref(), all_taken, run.logs) {
         run.printer.progress().note(&line);
     }
     Ok(Outcome::Status(status(run.stop.reason(), all_taken, &run.tally)))

@@ -52,7 +52,7 @@ impl Tally {
     }
 
     /// What there is to say at the end; nothing, if all is well.
-    pub(super) fn summary(&self, reason: Option<&Reason>, logs: bool) -> Vec<String> {
+    pub(super) fn summary(&self, reason: Option<&Reason>, all_taken: bool, logs: bool) -> Vec<String> {
         let counts = self.lock();
         let mut lines = Vec::new();
         if let Some(Reason::Trouble { message, .. }) = reason {
@@ -72,14 +72,21 @@ impl Tally {
         let hint = if logs { "; --resume runs the rest" } else { "" };
         match reason {
             Some(Reason::Halt) => lines.push(format!("ended by --halt: {left}, and no more was read{hint}")),
-            Some(Reason::Signal(_)) => lines.push(format!("ended by a signal: {left}{hint}")),
-            Some(Reason::Trouble { .. } | Reason::ReaderGone) | None => {}
+            Some(Reason::Signal(_)) if !counts.are_complete(all_taken) => {
+                lines.push(format!("ended by a signal: {left}{hint}"));
+            }
+            Some(Reason::Signal(_) | Reason::Trouble { .. } | Reason::ReaderGone) | None => {}
         }
         lines
     }
 }
 
 impl Counts {
+    /// All was done. A signal that kept nothing from being done has not ended anything.
+    fn are_complete(&self, all_taken: bool) -> bool {
+        all_taken && self.never_run == 0
+    }
+
     fn failures_line(&self) -> String {
         let named: Vec<String> =
             self.failures.iter().map(|(number, failure)| format!("{number} ({failure})")).collect();
@@ -98,11 +105,11 @@ fn jobs(count: u64) -> String {
 /// The exit status. The help text and docs/run.md have the same list.
 pub(super) fn status(reason: Option<Reason>, all_taken: bool, tally: &Tally) -> u8 {
     let counts = tally.lock();
-    let complete = all_taken && counts.never_run == 0;
     match reason {
         Some(Reason::Trouble { status, .. }) => status,
-        // A signal that kept nothing from being done has not ended anything.
-        Some(Reason::Signal(signal)) if !complete => 128 + u8::try_from(signal).unwrap_or(0),
+        Some(Reason::Signal(signal)) if !counts.are_complete(all_taken) => {
+            128 + u8::try_from(signal).unwrap_or(0)
+        }
         Some(Reason::Halt) => status::HALTED,
         Some(Reason::Signal(_) | Reason::ReaderGone) | None => {
             u8::try_from(counts.failed).unwrap_or(u8::MAX).min(status::MANY_FAILED)
@@ -150,16 +157,18 @@ mod tests {
         let left = tally(0);
         left.never_run();
         assert_eq!(status(interrupt(), true, &left), 130);
+        assert_eq!(left.summary(interrupt().as_ref(), true, false), ["ended by a signal: 1 finished, 1 not"]);
+        assert_eq!(tally(0).summary(interrupt().as_ref(), true, false), Vec::<String>::new());
     }
 
     #[test]
     fn a_few_failures_are_named_and_the_rest_counted() {
-        assert_eq!(tally(2).summary(None, false), ["2 of 3 jobs failed: 1 (exit 1), 2 (exit 1)"]);
-        let many = tally(9).summary(None, false);
+        assert_eq!(tally(2).summary(None, true, false), ["2 of 3 jobs failed: 1 (exit 1), 2 (exit 1)"]);
+        let many = tally(9).summary(None, true, false);
         assert!(
             many[0].starts_with("9 of 10 jobs failed: 1 (exit 1)") && many[0].ends_with("and 4 more"),
             "{many:?}"
         );
-        assert_eq!(tally(0).summary(None, false), Vec::<String>::new());
+        assert_eq!(tally(0).summary(None, true, false), Vec::<String>::new());
     }
 }

@@ -1,5 +1,6 @@
 //! The player: a scene in, what was seen out. It makes a real pool, does the steps one by one and writes down what happens.
 
+mod account;
 mod arrivals;
 mod gate;
 mod pond;
@@ -13,16 +14,16 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use millpond::ConfigError;
+use millpond_sim::{Arrivals, Chance};
 
-use self::arrivals::{Chance, times};
+use self::account::Account;
+use self::arrivals::{choose, length, times};
 use self::gate::Gate;
 use self::pond::Pond;
-use self::recorder::{Recorder, RunSeen, Seen, TaskSeen, i_am_the_caller};
+use self::recorder::{Recorder, Seen, TaskSeen, i_am_the_caller};
 use self::stage::{Job, Stage};
-use super::record::{
-    CALLER, Ended, Ending, Gone, How, Record, RunRecord, StepRecord, TaskRecord, ThreadRecord,
-};
-use super::workload::{Arrivals, Does, PoolPlan, Scene, Submit, TaskPlan};
+use super::record::{Ending, Record, StepRecord};
+use super::workload::{Does, PoolPlan, Scene, Submit, TaskPlan};
 use crate::error::Error;
 
 /// How fast time passes: 2 is twice as fast as the workload says.
@@ -95,8 +96,9 @@ pub(crate) fn play(
                 }
             })
         });
-        let record =
-            Player { scene, stage: &stage, chance: Chance::new(scene.seed), steps: Vec::new() }.play();
+        let chance = Chance::new(scene.seed, 0);
+        let player = Player { scene, stage: &stage, chance, numbers: HashMap::new(), steps: Vec::new() };
+        let record = player.play();
         over.store(true, Ordering::Release);
         if let Some(looking) = looking {
             looking.thread().unpark();
@@ -120,6 +122,8 @@ struct Player<'a> {
     scene: &'a Scene,
     stage: &'a Arc<Stage>,
     chance: Chance,
+    /// How many tasks have been called by a name so far, of those that share it.
+    numbers: HashMap<String, usize>,
     steps: Vec<StepRecord>,
 }
 
@@ -136,18 +140,28 @@ impl Player<'_> {
                     self.let_go(submit);
                     continue;
                 }
+                // Done when the last task is; that its worker has to come to rest first is our own wish.
+                Does::UntilIdle => {
+                    let done = self.await_tasks();
+                    self.look_as_of(done, &step.says);
+                    continue;
+                }
                 does => self.step(does)?,
             }
             self.look(&step.says);
         }
         let threads_at_end = self.stage.pond.size();
-        let end = self.now();
+        let end = self.steps.last().map_or_else(|| self.now(), |step| step.at);
         let for_ever = Duration::MAX;
         let ending = ending.unwrap_or_else(|| self.end(for_ever, for_ever, false));
         self.await_threads();
-        let mut record = self.stage.recorder.look(|seen| self.record(seen, ending, end));
+        let account = Account { scene: self.scene, pace: self.stage.pace, end };
+        let mut record = self.stage.recorder.look(|seen| account.record(seen, ending));
         record.steps = std::mem::take(&mut self.steps);
         record.threads_at_end = threads_at_end;
+        if let Some(largest) = self.stage.pond.largest() {
+            record.peak_threads = largest;
+        }
         super::expect::check(&mut record, &self.scene.expect);
         // Whoever ignores interrupts may go now.
         self.stage.exit.open();
@@ -163,30 +177,31 @@ impl Player<'_> {
                 stage.hand_in_series(series, job);
             }
             Does::Wait(time) => thread::sleep(pace.real(*time)),
-            Does::UntilIdle => {
-                stage.recorder.wait(Duration::MAX, |seen| seen.settled == seen.tasks.len());
-                stage.rest();
-            }
             Does::UntilThreads(threads) => self.await_size(*threads),
             Does::Prestart(threads) => stage.pond.prestart(*threads),
             Does::Set(settings) => stage.pond.set(settings, pace)?,
-            Does::Look | Does::Submit(_) | Does::Shutdown { .. } => {}
+            Does::Look | Does::Submit(_) | Does::UntilIdle | Does::Shutdown { .. } => {}
         }
         Ok(())
     }
 
     fn submit(&mut self, submit: &Submit) {
         let stage = self.stage;
-        let times = times(&submit.arrivals, &mut self.chance);
+        let times = times(submit, &mut self.chance);
         let burst = matches!(submit.arrivals, Arrivals::Burst { .. });
         if burst {
             stage.gate.close();
         }
+        let several = times.len() > 1;
         let begin = Instant::now();
         for at in times {
             let due = begin + stage.pace.real(at);
             thread::sleep(due.saturating_duration_since(Instant::now()));
-            let job = self.choose(&submit.mix);
+            let plan = choose(&submit.mix, &mut self.chance).clone();
+            let mut job = self.job(&plan);
+            if let (Some(name), true) = (&plan.name, several) {
+                job.label = self.numbered(name);
+            }
             stage.hand_in(job, submit.lane.as_deref());
         }
         if burst {
@@ -201,9 +216,11 @@ impl Player<'_> {
         }
     }
 
-    fn choose(&mut self, mix: &[TaskPlan]) -> Job {
-        let plan = self.chance.choose(mix).clone();
-        self.job(&plan)
+    /// A name for one of several that have the same.
+    fn numbered(&mut self, name: &str) -> String {
+        let number = self.numbers.entry(name.to_owned()).or_insert(0);
+        *number += 1;
+        format!("{name}-{number}")
     }
 
     /// Draws lots for one task.
@@ -212,8 +229,8 @@ impl Player<'_> {
         let number = self.stage.recorder.look(|seen| seen.tasks.len()) + 1;
         Job {
             label: plan.name.clone().unwrap_or_else(|| number.to_string()),
-            takes: pace.real(self.chance.length(plan.takes)),
-            computes: pace.real(self.chance.length(plan.computes)),
+            takes: pace.real(length(plan.takes, &mut self.chance)),
+            computes: pace.real(length(plan.computes, &mut self.chance)),
             priority: plan.priority,
             delay: pace.real(plan.delay),
             nested: plan.nested,
@@ -264,8 +281,20 @@ impl Player<'_> {
         }
     }
 
+    /// Waits until every task is over and the workers rest. Gives the moment when the last task was over.
+    fn await_tasks(&self) -> Duration {
+        self.stage.recorder.wait(Duration::MAX, |seen| seen.settled == seen.tasks.len());
+        let done = self.now();
+        self.stage.rest();
+        done
+    }
+
     fn look(&mut self, says: &str) {
-        let (at, pond) = (self.now(), &self.stage.pond);
+        self.look_as_of(self.now(), says);
+    }
+
+    fn look_as_of(&mut self, at: Duration, says: &str) {
+        let pond = &self.stage.pond;
         self.steps.push(StepRecord {
             at,
             says: says.to_owned(),
@@ -285,77 +314,5 @@ impl Player<'_> {
 
     fn now(&self) -> Duration {
         self.stage.pace.told(self.stage.recorder.now())
-    }
-
-    fn record(&self, seen: &Seen, ending: Ending, end: Duration) -> Record {
-        let (scene, pace) = (self.scene, self.stage.pace);
-        let told = |real| pace.told(real);
-        let label = |number: usize| seen.tasks[number].label.clone();
-        let runs = |task: &TaskSeen| {
-            let run = |run: &RunSeen| RunRecord {
-                thread: run.thread.clone(),
-                begin: told(run.begin),
-                end: run.end.map_or(end, |(at, _)| told(at)),
-                ended: run.end.map_or(Ended::StillRunning, |(_, ended)| ended),
-            };
-            task.runs.iter().map(run).collect()
-        };
-        let tasks = seen.tasks.iter().enumerate().map(|(number, task)| TaskRecord {
-            label: task.label.clone(),
-            arrived: told(task.arrived),
-            entered: told(match (task.refused, task.returned, task.runs.first()) {
-                (Some(_), Some(returned), run) => run.map_or(returned, |run| returned.min(run.begin)),
-                _ => task.arrived,
-            }),
-            how: task.how.unwrap_or(How::Queued),
-            threads_after: task.threads_after,
-            queued_after: task.queued_after,
-            blocked: match (task.how, task.refused, task.returned) {
-                (Some(How::RanInCaller | How::Discarded), ..) => None,
-                (_, Some(refused), Some(returned)) if self.blocks() => {
-                    Some(told(returned.saturating_sub(refused)))
-                }
-                _ => None,
-            },
-            runs: runs(task),
-            gone: task.gone.filter(|_| task.how != Some(How::Rejected)).map(|(at, because_of)| Gone {
-                at: told(at),
-                in_favour_of: because_of.filter(|other| *other != number).map(label),
-            }),
-            error: task.error.clone(),
-            series: task.series,
-        });
-        let threads = seen.threads.iter().map(|thread| ThreadRecord {
-            name: thread.name.clone(),
-            started: told(thread.started),
-            stopped: thread.stopped.map(told),
-        });
-        let mut record = Record {
-            title: scene.title.clone(),
-            says: scene.says.clone(),
-            group: scene.group.clone(),
-            pool: scene.pool.to_string(),
-            queue_capacity: scene.pool.capacity(),
-            speed: pace.0,
-            caller: CALLER,
-            tasks: tasks.collect(),
-            threads: threads.collect(),
-            steps: Vec::new(),
-            notes: seen.notes.clone(),
-            ending,
-            threads_at_end: 0,
-            peak_threads: 0,
-            end,
-            unmet: Vec::new(),
-            expected: 0,
-        };
-        let counted = record.sizes().iter().map(|(_, size)| *size).max().unwrap_or(0);
-        record.peak_threads = self.stage.pond.largest().unwrap_or(counted);
-        record
-    }
-
-    fn blocks(&self) -> bool {
-        use super::workload::{Policy, PoolKind};
-        matches!(self.scene.pool.kind, PoolKind::Threads { policy: Policy::Block(_), .. })
     }
 }

@@ -119,12 +119,23 @@ impl Pond {
         }
     }
 
-    /// Nobody works, and all workers sleep.
-    pub(super) fn rests(&self) -> bool {
+    /// Nobody works, and all work that was taken has been counted.
+    pub(super) fn is_through(&self) -> bool {
         match self {
-            Pond::Threads(pool) => pool.active_count() == 0 && pool.parked_workers().all >= pool.pool_size(),
+            Pond::Threads(pool) => pool.active_count() == 0,
             Pond::Scheduled(pool) => pool.active_count() == 0,
-            Pond::Elastic(_) => true,
+            Pond::Elastic(scheduler) => {
+                let stats = scheduler.stats();
+                stats.completed + stats.panicked + stats.cancelled >= stats.submitted
+            }
+        }
+    }
+
+    /// All workers sleep, so that each is at hand for the next task.
+    pub(super) fn sleeps(&self) -> bool {
+        match self {
+            Pond::Threads(pool) => pool.parked_workers().all >= pool.pool_size(),
+            Pond::Scheduled(_) | Pond::Elastic(_) => true,
         }
     }
 
@@ -325,7 +336,8 @@ fn count_and_warn(recorder: &Arc<Recorder>) -> impl RejectedExecutionHandler {
     move |task: Task, pool: &ThreadPoolExecutor| {
         let count = refused.fetch_add(1, Ordering::Relaxed) + 1;
         let name = task.name().unwrap_or("a task").to_owned();
-        recorder.note(format!("warning: {name} refused, {count} so far: {pool}"));
+        let (threads, queued) = (pool.pool_size(), pool.queued_count());
+        recorder.note(format!("warning: {name} refused, {count} so far; {threads} threads, {queued} queued"));
         Err(Rejected::new(task, RejectReason::Saturated))
     }
 }

@@ -212,15 +212,22 @@ impl Stage {
                 !got_a_thread || !task.runs.is_empty() || task.gone.is_some()
             })
         });
-        let keeps_tasks_back = matches!(self.plan.kind, PoolKind::Threads { queue: Queue::Delay, .. });
-        if !keeps_tasks_back {
+        if !self.waits_at_a_delay_queue() {
             await_that(|| self.pond.is_settled());
         }
     }
 
     /// Waits until no worker is busy: a task is done before its worker is through with it.
     pub(super) fn rest(&self) {
-        await_that(|| self.pond.rests());
+        await_that(|| self.pond.is_through());
+        if !self.waits_at_a_delay_queue() {
+            await_that(|| self.pond.sleeps());
+        }
+    }
+
+    /// Its workers stand at the queue itself, which keeps tasks back; the pool does not see them sleep.
+    fn waits_at_a_delay_queue(&self) -> bool {
+        matches!(self.plan.kind, PoolKind::Threads { queue: Queue::Delay, .. })
     }
 }
 

@@ -1,6 +1,8 @@
 //! The table of admissions: what the pool did with each task.
 
-use super::super::record::{How, Record, TaskRecord};
+use std::time::Duration;
+
+use super::super::record::{How, Record, TaskRecord, percentile};
 use super::count;
 use crate::picture::{Align, Table};
 use crate::term::{Colour, Screen};
@@ -11,16 +13,22 @@ const MOST_ROWS: usize = 16;
 /// More places than these are not counted by eye.
 const MOST_PLACES: usize = 8;
 
-/// The table: a row for each task, or for tasks in a row that fared alike. `None` if that would still be too long.
+/// The table: a row for each task, or for tasks in a row that fared alike, or, if that would still be too long, for each
+/// kind of admission. `None` if there are no tasks.
 pub(super) fn table(record: &Record, screen: &Screen) -> Option<Table> {
     let rows: Vec<&[TaskRecord]> = if record.tasks.len() <= MOST_ROWS {
         record.tasks.chunks(1).collect()
     } else {
         record.tasks.chunk_by(fared_alike).collect()
     };
-    if rows.len() > MOST_ROWS || rows.is_empty() {
-        return None;
+    match rows.len() {
+        0 => None,
+        1..=MOST_ROWS => Some(by_task(rows, record, screen)),
+        _ => Some(by_kind(record, screen)),
     }
+}
+
+fn by_task(rows: Vec<&[TaskRecord]>, record: &Record, screen: &Screen) -> Table {
     let mut table = Table::new([
         ("task", Align::Left),
         ("admission", Align::Left),
@@ -34,7 +42,38 @@ pub(super) fn table(record: &Record, screen: &Screen) -> Option<Table> {
         table.row(row(first, tasks, record, screen));
         first += tasks.len();
     }
-    Some(table)
+    table
+}
+
+fn by_kind(record: &Record, screen: &Screen) -> Table {
+    let mut table = Table::new([
+        ("admission", Align::Left),
+        ("tasks", Align::Right),
+        ("share", Align::Right),
+        ("wait p50", Align::Right),
+        ("wait p99", Align::Right),
+    ]);
+    for how in How::ALL {
+        let count = record.count(how);
+        if count == 0 {
+            continue;
+        }
+        let mut waits: Vec<Duration> =
+            record.tasks.iter().filter(|task| task.how == how).filter_map(TaskRecord::wait).collect();
+        waits.sort_unstable();
+        let wait = |share| match waits.as_slice() {
+            [] => "-".to_owned(),
+            waits => units::show(percentile(waits, share)),
+        };
+        table.row([
+            screen.paint(colour_of(how), how.name()).to_string(),
+            units::show_count(count as u64),
+            format!("{:.1}%", 100.0 * count as f64 / record.tasks.len() as f64),
+            wait(0.5),
+            wait(0.99),
+        ]);
+    }
+    table
 }
 
 fn fared_alike(one: &TaskRecord, next: &TaskRecord) -> bool {
@@ -59,7 +98,7 @@ fn row(number: usize, tasks: &[TaskRecord], record: &Record, screen: &Screen) ->
     };
     [
         label,
-        screen.paint(colour_of(first.how), admission(tasks)).to_string(),
+        screen.paint(colour_of(first.how), admission(tasks, record.caller)).to_string(),
         places(last.threads_after, record.peak_threads, '█'),
         match record.queue_capacity {
             Some(0) => "-".to_owned(),
@@ -72,12 +111,12 @@ fn row(number: usize, tasks: &[TaskRecord], record: &Record, screen: &Screen) ->
 }
 
 /// What the pool did with tasks that fared alike, and what came of them if that is not the end of the story.
-fn admission(tasks: &[TaskRecord]) -> String {
+fn admission(tasks: &[TaskRecord], caller: &str) -> String {
     let task = &tasks[0];
     let mut text = task.how.name().to_owned();
     if let Some(blocked) = tasks.iter().filter_map(|task| task.blocked).max() {
         let up_to = if tasks.len() > 1 { "up to " } else { "" };
-        text.push_str(&format!(", caller waited {up_to}{}", units::show(blocked)));
+        text.push_str(&format!(", {caller} waited {up_to}{}", units::show(blocked)));
     }
     if tasks.len() > 1 && task.was_discarded() && task.how != How::Discarded {
         text.push_str(", discarded for others");
@@ -127,7 +166,7 @@ pub(super) fn totals(record: &Record) -> String {
     let mut text = told.collect::<Vec<_>>().join(", ");
     let blocked = record.tasks.iter().filter(|task| task.blocked.is_some()).count();
     if blocked > 0 {
-        text.push_str(&format!("; the caller had to wait for {blocked} of them"));
+        text.push_str(&format!("; the {} had to wait for {blocked} of them", record.caller));
     }
     if text.is_empty() { "no tasks".to_owned() } else { text }
 }
@@ -135,4 +174,80 @@ pub(super) fn totals(record: &Record) -> String {
 fn plural(how: How, n: usize) -> String {
     let name = how.name();
     if n > 1 && name.ends_with("thread") { format!("{name}s") } else { name.to_owned() }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::commands::lab::record::{CALLER, Ended, Ending, RunRecord};
+
+    const PLAIN: Screen = Screen { is_terminal: false, width: 80, colours: false };
+
+    fn task(number: usize, how: How) -> TaskRecord {
+        let (begin, end) = (Duration::from_millis(5), Duration::from_millis(9));
+        let run = RunRecord { thread: "thread-1".to_owned(), begin, end, ended: Ended::Returned };
+        TaskRecord {
+            label: number.to_string(),
+            arrived: Duration::ZERO,
+            entered: Duration::ZERO,
+            how,
+            threads_after: 1,
+            queued_after: 1,
+            blocked: None,
+            runs: if how == How::Rejected { Vec::new() } else { vec![run] },
+            gone: None,
+            error: None,
+            series: false,
+        }
+    }
+
+    fn record(tasks: Vec<TaskRecord>) -> Record {
+        Record {
+            title: String::new(),
+            says: None,
+            group: None,
+            pool: String::new(),
+            queue_capacity: Some(1),
+            speed: 1.0,
+            caller: CALLER,
+            tasks,
+            threads: Vec::new(),
+            steps: Vec::new(),
+            notes: Vec::new(),
+            ending: Ending {
+                outcome: millpond::ShutdownOutcome::Drained,
+                elapsed: Duration::ZERO,
+                never_run: Vec::new(),
+                asked_for: false,
+            },
+            threads_at_end: 1,
+            peak_threads: 1,
+            end: Duration::from_millis(9),
+            unmet: Vec::new(),
+            expected: 0,
+        }
+    }
+
+    fn drawn(tasks: impl IntoIterator<Item = How>) -> String {
+        let tasks = (1..).zip(tasks).map(|(number, how)| task(number, how)).collect();
+        table(&record(tasks), &PLAIN).expect("there are tasks").draw("")
+    }
+
+    #[test]
+    fn a_row_for_each_task_or_for_those_that_fared_alike_or_for_each_kind() {
+        let few = drawn([How::CoreThread, How::Queued, How::Rejected]);
+        assert_eq!(few.lines().count(), 2 + 3, "{few}");
+        let alike = drawn([How::CoreThread].into_iter().chain([How::Queued; 30]));
+        assert_eq!(alike.lines().count(), 2 + 2, "{alike}");
+        assert!(alike.contains("2-31  queued"), "{alike}");
+        let mixed = drawn([How::Queued, How::Rejected].into_iter().cycle().take(40));
+        assert_eq!(
+            mixed,
+            "admission  tasks  share  wait p50  wait p99\n\
+             ─────────  ─────  ─────  ────────  ────────\n\
+             queued        20  50.0%   5.00 ms   5.00 ms\n\
+             rejected      20  50.0%         -         -\n"
+        );
+        assert!(table(&record(Vec::new()), &PLAIN).is_none());
+    }
 }

@@ -2,13 +2,13 @@
 
 use std::time::Duration;
 
-use plotters::coord::Shift;
 use plotters::prelude::*;
+use plotters::style::text_anchor::{HPos, Pos, VPos};
 
-use super::super::record::{Ended, Record};
+use super::super::record::{Ended, Record, RunRecord, TaskRecord};
 use super::picture_end;
 use crate::error::Error;
-use crate::svg::{self, Chart, Curve, DrawResult, FAINT, FONT, GRID, INK, Marks, SERIES};
+use crate::svg::{self, Chart, Curve, DrawResult, FAINT, FONT, GRID, INK, Marks, Paper, SERIES};
 use crate::units;
 
 const WIDTH: u32 = 900;
@@ -16,8 +16,6 @@ const WIDTH: u32 = 900;
 const LEFT: u32 = 96;
 const QUEUE_HEIGHT: u32 = 130;
 const TITLE_HEIGHT: u32 = 34;
-
-type Area<'a> = DrawingArea<SVGBackend<'a>, Shift>;
 
 /// One picture with all scenes, one below the other.
 pub(crate) fn scenes(records: &[&Record]) -> Result<String, Error> {
@@ -57,16 +55,15 @@ fn lane_names(record: &Record) -> Vec<&str> {
     let mut names: Vec<&str> = record.threads.iter().map(|thread| thread.name.as_str()).collect();
     names.sort_by_key(|name| (name.len(), *name));
     names.dedup();
-    let by_caller = |task: &super::super::record::TaskRecord| {
-        task.blocked.is_some() || task.runs.iter().any(|run| run.thread == record.caller)
-    };
+    let by_caller =
+        |task: &TaskRecord| task.blocked.is_some() || task.runs.iter().any(|run| run.thread == record.caller);
     if record.tasks.iter().any(by_caller) {
         names.insert(0, record.caller);
     }
     names
 }
 
-fn scene(area: &Area<'_>, marks: &mut Marks, record: &Record) -> DrawResult {
+fn scene(area: &Paper<'_>, marks: &mut Marks, record: &Record) -> DrawResult {
     let end = picture_end(record).as_secs_f64().max(1e-6);
     let title = (FONT, 16).into_font().style(FontStyle::Bold).color(&INK);
     area.draw(&Text::new(record.title.clone(), (12, 12), title))?;
@@ -76,7 +73,7 @@ fn scene(area: &Area<'_>, marks: &mut Marks, record: &Record) -> DrawResult {
     draw_queue(&queue, record, end)
 }
 
-fn draw_lanes(area: &Area<'_>, marks: &mut Marks, record: &Record, end: f64) -> DrawResult {
+fn draw_lanes(area: &Paper<'_>, marks: &mut Marks, record: &Record, end: f64) -> DrawResult {
     let names = lane_names(record);
     let mut chart = ChartBuilder::on(area)
         .margin_right(16)
@@ -93,62 +90,106 @@ fn draw_lanes(area: &Area<'_>, marks: &mut Marks, record: &Record, end: f64) -> 
         .label_style((FONT, 12).into_font().color(&FAINT))
         .x_label_formatter(&|at| seconds(*at))
         .draw()?;
-    let lane_height = f64::from(lane_height(names.len()));
-    // The first lane is at the top.
-    let top = |lane: usize| (names.len() - lane) as f64;
-    let gap = if lane_height >= 10.0 { 0.1 } else { 0.0 };
-    let every = (14.0 / lane_height).ceil() as usize;
-    for (lane, name) in names.iter().enumerate().step_by(every) {
-        let (x, y) = chart.backend_coord(&(0.0, top(lane) - 0.5));
+    let lanes = Lanes { height: lane_height(names.len()), names, end, place: &|at| chart.backend_coord(&at) };
+    lanes.draw_names(area)?;
+    lanes.mark_threads(marks, record);
+    lanes.mark_waits(marks, record);
+    lanes.mark_runs(marks, record);
+    Ok(())
+}
+
+/// Where the lanes are on the paper.
+struct Lanes<'a> {
+    /// From top to bottom.
+    names: Vec<&'a str>,
+    /// Of each, in pixels.
+    height: u32,
+    /// The last moment, in seconds.
+    end: f64,
+    /// The pixel of a moment and a height; a lane is 1 high, and the lowest begins at 0.
+    place: &'a dyn Fn((f64, f64)) -> (i32, i32),
+}
+
+impl Lanes<'_> {
+    fn find(&self, thread: &str) -> Option<usize> {
+        self.names.iter().position(|name| *name == thread)
+    }
+
+    fn middle(&self, lane: usize) -> f64 {
+        (self.names.len() - lane) as f64 - 0.5
+    }
+
+    /// As many as there is room for.
+    fn draw_names(&self, area: &Paper<'_>) -> DrawResult {
+        let anchor = Pos::new(HPos::Right, VPos::Center);
+        let style = (FONT, 12).into_font().color(&INK).pos(anchor);
         let corner = area.get_base_pixel();
-        let style = (FONT, 12).into_font().color(&INK).pos(plotters::style::text_anchor::Pos::new(
-            plotters::style::text_anchor::HPos::Right,
-            plotters::style::text_anchor::VPos::Center,
-        ));
-        area.draw(&Text::new((*name).to_owned(), (x - corner.0 - 8, y - corner.1), style))?;
+        for (lane, name) in self.names.iter().enumerate().step_by(14_u32.div_ceil(self.height) as usize) {
+            let (x, y) = (self.place)((0.0, self.middle(lane)));
+            area.draw(&Text::new((*name).to_owned(), (x - corner.0 - 8, y - corner.1), style.clone()))?;
+        }
+        Ok(())
     }
-    let lane_of = |thread: &str| names.iter().position(|name| *name == thread);
-    let rectangle =
-        |marks: &mut Marks, lane: usize, from: Duration, to: Duration, part: f64, colour, tip: &str| {
-            let middle = top(lane) - 0.5;
-            let half = (0.5 - gap) * part;
-            let left_top = chart.backend_coord(&(from.as_secs_f64(), middle + half));
-            let right_bottom = chart.backend_coord(&(to.as_secs_f64().min(end), middle - half));
-            marks.rectangle(left_top, right_bottom, colour, tip);
-            (left_top, right_bottom)
-        };
-    for thread in &record.threads {
-        if let Some(lane) = lane_of(&thread.name) {
-            let to = thread.stopped.unwrap_or(Duration::MAX);
-            let tip = format!("{}: alive from {} on", thread.name, units::show(thread.started));
-            rectangle(marks, lane, thread.started, to, 0.25, GRID, &tip);
+
+    /// A rectangle in a lane that takes `part` of its height. Gives its corners.
+    fn mark(
+        &self,
+        marks: &mut Marks,
+        (lane, part): (usize, f64),
+        (from, to): (Duration, Duration),
+        colour: RGBColor,
+        tip: &str,
+    ) -> [(i32, i32); 2] {
+        let gap = if self.height >= 10 { 0.1 } else { 0.0 };
+        let (middle, half) = (self.middle(lane), (0.5 - gap) * part);
+        let left_top = (self.place)((from.as_secs_f64(), middle + half));
+        let right_bottom = (self.place)((to.as_secs_f64().min(self.end), middle - half));
+        marks.rectangle(left_top, right_bottom, colour, tip);
+        [left_top, right_bottom]
+    }
+
+    /// A thin line for as long as a thread lives.
+    fn mark_threads(&self, marks: &mut Marks, record: &Record) {
+        for thread in &record.threads {
+            if let Some(lane) = self.find(&thread.name) {
+                let to = thread.stopped.unwrap_or(Duration::MAX);
+                let tip = format!("{}: alive from {} on", thread.name, units::show(thread.started));
+                self.mark(marks, (lane, 0.25), (thread.started, to), GRID, &tip);
+            }
         }
     }
-    for task in &record.tasks {
-        if let (Some(blocked), Some(lane)) = (task.blocked, lane_of(record.caller)) {
-            let tip = format!("task {}: waits {} for room", task.label, units::show(blocked));
-            rectangle(marks, lane, task.arrived, task.arrived + blocked, 0.6, SERIES[4], &tip);
+
+    /// A bar for as long as a submitter waits for room.
+    fn mark_waits(&self, marks: &mut Marks, record: &Record) {
+        for task in &record.tasks {
+            if let (Some(blocked), Some(lane)) = (task.blocked, self.find(record.caller)) {
+                let tip = format!("task {}: waits {} for room", task.label, units::show(blocked));
+                let span = (task.arrived, task.arrived + blocked);
+                self.mark(marks, (lane, 0.6), span, SERIES[4], &tip);
+            }
         }
     }
-    for (number, run) in record.runs() {
-        if let Some(lane) = lane_of(&run.thread) {
+
+    /// A bar for each run, with the name of its task if there is room.
+    fn mark_runs(&self, marks: &mut Marks, record: &Record) {
+        for (number, run) in record.runs() {
+            let Some(lane) = self.find(&run.thread) else { continue };
             let colour = match run.ended {
                 Ended::Returned => SERIES[[0, 2, 3, 5][number % 4]],
                 _ => SERIES[1],
             };
-            let (from, to) =
-                rectangle(marks, lane, run.begin, run.end, 1.0, colour, &tip(record, number, run));
+            let tip = tip(record, number, run);
+            let [from, to] = self.mark(marks, (lane, 1.0), (run.begin, run.end), colour, &tip);
             let label = &record.tasks[number].label;
             let fits = to.0 - from.0 > 8 * label.chars().count() as i32 + 6;
-            if lane_height >= 14.0 && fits {
+            if self.height >= 14 && fits {
                 marks.word((from.0 + 4, i32::midpoint(from.1, to.1)), label);
             }
         }
     }
-    Ok(())
 }
 
-fn tip(record: &Record, number: usize, run: &super::super::record::RunRecord) -> String {
+fn tip(record: &Record, number: usize, run: &RunRecord) -> String {
     let task = &record.tasks[number];
     let ended = match run.ended {
         Ended::Returned => "",
@@ -168,7 +209,7 @@ fn tip(record: &Record, number: usize, run: &super::super::record::RunRecord) ->
 }
 
 /// Queue depth as an area, threads as a line.
-fn draw_queue(area: &Area<'_>, record: &Record, end: f64) -> DrawResult {
+fn draw_queue(area: &Paper<'_>, record: &Record, end: f64) -> DrawResult {
     let (depth, sizes) = (curve_points(&record.depth(), end), curve_points(&record.sizes(), end));
     let most = depth.iter().chain(&sizes).map(|(_, value)| *value).fold(1.0, f64::max);
     let mut chart = ChartBuilder::on(area)
@@ -219,12 +260,15 @@ fn curve_points(steps: &[(Duration, usize)], end: f64) -> Vec<(f64, f64)> {
 
 /// For each group of a comparison: threads over time, and queue over time.
 pub(crate) fn comparison(scenes: &[&Record]) -> Result<[String; 2], Error> {
-    let end = scenes.iter().map(|scene| picture_end(scene)).max().unwrap_or_default().as_secs_f64();
     type Steps = fn(&Record) -> Vec<(Duration, usize)>;
     let chart = |what: &str, of: Steps| {
         let curves: Vec<Curve> = scenes
             .iter()
-            .map(|scene| Curve { name: scene.title.clone(), points: curve_points(&of(scene), end) })
+            .map(|scene| {
+                // No further than its own end: that the pool is then taken away says nothing about it.
+                let end = picture_end(scene).as_secs_f64();
+                Curve { name: scene.title.clone(), points: curve_points(&of(scene), end) }
+            })
             .collect();
         Chart { title: what, x: "seconds", y: "", size: (WIDTH, 260) }.curves(&curves)
     };

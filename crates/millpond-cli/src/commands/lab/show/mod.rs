@@ -28,7 +28,12 @@ pub(crate) struct Played {
 fn summary(record: &Record) -> String {
     let ran = record.figure(Figure::Ran);
     let waits = record.waits();
-    let mut text = format!("{} ran in {}", count(ran as usize, "task"), units::show(record.makespan()));
+    let mut text = count(ran as usize, "task") + " ran";
+    let runs = record.tasks.iter().map(|task| task.runs.len() as u64).sum::<u64>();
+    if runs > ran {
+        text.push_str(&format!(" {}", count(runs as usize, "time")));
+    }
+    text.push_str(&format!(" in {}", units::show(record.makespan())));
     if ran > 1 && record.throughput() > 0.0 {
         text.push_str(&format!(" ({:.3}/s)", Significant(record.throughput())));
     }
@@ -41,7 +46,7 @@ fn summary(record: &Record) -> String {
 }
 
 /// `1 task`, `2 tasks`.
-fn count(n: usize, noun: &str) -> String {
+pub(super) fn count(n: usize, noun: &str) -> String {
     let plural = if n == 1 { "" } else { "s" };
     format!("{} {noun}{plural}", units::show_count(n as u64))
 }

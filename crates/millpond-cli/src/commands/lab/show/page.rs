@@ -11,6 +11,10 @@ use crate::units;
 /// A screen without colours: for tables that are made for the terminal.
 const PLAIN: Screen = Screen { is_terminal: false, width: 100, colours: false };
 
+/// Below a timeline.
+const LANES: &str = "A lane for each thread; below, the tasks in the queue and the number of threads. Point at a task \
+                     to read about it.";
+
 pub(crate) fn write(played: &[Played]) -> Result<String, Error> {
     let names: Vec<&str> = played.iter().map(|workload| workload.name.as_str()).collect();
     let mut page = Page::new(&format!("millpond lab: {}", names.join(", ")));
@@ -48,6 +52,8 @@ fn comparison(page: &mut Page, workload: &Played) -> Result<(), Error> {
         let [threads, queue] = chart::comparison(&scenes)?;
         page.figure(&threads, "How many threads each pool has.");
         page.figure(&queue, "How many tasks wait in each queue.");
+        let timelines = chart::scenes(&scenes)?;
+        page.folded("The timeline of each pool", |page| page.figure(&timelines, LANES));
     }
     for record in &workload.scenes {
         unmet(page, record);
@@ -63,10 +69,7 @@ fn scene(page: &mut Page, record: &Record) -> Result<(), Error> {
     if !record.tasks.is_empty() {
         page.paragraph(&format!("{}. {}", admissions::totals(record), summary(record)));
     }
-    page.figure(
-        &chart::scenes(&[record])?,
-        "A lane for each thread; below, the tasks in the queue and the number of threads. Point at a task to read about it.",
-    );
+    page.figure(&chart::scenes(&[record])?, LANES);
     if let Some(table) = admissions::table(record, &PLAIN) {
         page.table(&table.headers(), table.rows());
     }

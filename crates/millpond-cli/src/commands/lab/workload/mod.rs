@@ -10,6 +10,8 @@ mod words;
 
 use std::time::Duration;
 
+use millpond_sim::{Arrivals, Limit};
+
 pub(crate) use read::{Origin, read};
 pub(crate) use words::{Bound, Length, Policy, Queue};
 
@@ -111,41 +113,14 @@ pub(crate) enum Does {
 #[derive(Debug)]
 pub(crate) struct Submit {
     pub(crate) arrivals: Arrivals,
+    /// Where the arrivals end.
+    pub(crate) limit: Limit,
     /// Chosen from by weight.
     pub(crate) mix: Vec<TaskPlan>,
     /// None of them ends before those of the next submission have been handed in too.
     pub(crate) hold: bool,
     /// To a lane of that name, of a scheduler.
     pub(crate) lane: Option<String>,
-}
-
-/// When tasks arrive.
-#[derive(Debug, Clone, PartialEq)]
-pub(crate) enum Arrivals {
-    /// All at once.
-    Burst {
-        count: usize,
-    },
-    /// At these rates, per second.
-    Constant {
-        rate: f64,
-        limit: Limit,
-    },
-    Poisson {
-        rate: f64,
-        limit: Limit,
-    },
-    Ramp {
-        from: f64,
-        to: f64,
-        limit: Limit,
-    },
-}
-
-#[derive(Debug, Clone, Copy, PartialEq)]
-pub(crate) enum Limit {
-    Count(usize),
-    During(Duration),
 }
 
 /// What a task does.

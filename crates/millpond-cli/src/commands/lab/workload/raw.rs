@@ -12,7 +12,8 @@ pub(super) struct RawWorkload {
     #[serde(default)]
     pub(super) compare: bool,
     pub(super) verdict: Option<String>,
-    pub(super) scene: Spanned<Vec<RawScene>>,
+    #[serde(default)]
+    pub(super) scene: Vec<RawScene>,
 }
 
 #[derive(Deserialize)]

@@ -4,6 +4,7 @@ use std::ops::Range;
 use std::time::Duration;
 
 use millpond::{MissedTicks, ShutdownOutcome};
+use millpond_sim::Nanos;
 use toml::Spanned;
 
 use super::raw::{
@@ -65,17 +66,31 @@ fn wrong<T>(at: Range<usize>, what: impl Into<String>) -> Checked<T> {
 
 impl From<toml::de::Error> for Wrong {
     fn from(error: toml::de::Error) -> Wrong {
-        Wrong { at: error.span(), what: error.message().lines().collect::<Vec<_>>().join(" ") }
+        Wrong { at: error.span(), what: in_plain_words(error.message()) }
     }
+}
+
+/// In one line, and without the names that types have in Rust.
+fn in_plain_words(message: &str) -> String {
+    let line = message.lines().collect::<Vec<_>>().join(" ");
+    let words = [
+        ("expected usize", "expected a whole number"),
+        ("expected u64", "expected a whole number"),
+        ("expected i32", "expected a whole number"),
+        ("expected f64", "expected a number"),
+        ("expected a sequence", "expected a list"),
+        ("expected a boolean", "expected true or false"),
+    ];
+    words.into_iter().fold(line, |line, (rust, plain)| line.replace(rust, plain))
 }
 
 fn check(name: &str, origin: Origin<'_>, source: &str) -> Checked<Workload> {
     let file: RawWorkload = toml::from_str(source)?;
-    if file.scene.get_ref().is_empty() {
-        return wrong(file.scene.span(), "a workload needs at least one [[scene]]");
+    if file.scene.is_empty() {
+        let what = "a workload needs at least one [[scene]]; millpond lab --show growth prints an example";
+        return Err(Wrong { at: None, what: what.to_owned() });
     }
-    let scenes =
-        file.scene.into_inner().into_iter().map(|raw| scene(raw, origin)).collect::<Checked<Vec<Scene>>>()?;
+    let scenes = file.scene.into_iter().map(|raw| scene(raw, origin)).collect::<Checked<Vec<Scene>>>()?;
     Ok(Workload {
         name: name.to_owned(),
         about: file.about.unwrap_or_default(),
@@ -100,8 +115,10 @@ fn scene(raw: RawScene, origin: Origin<'_>) -> Checked<Scene> {
             "a scene without steps shows nothing; add { submit = 1, takes = \"1s\" }",
         );
     }
+    let places: Vec<Range<usize>> = raw.steps.get_ref().iter().map(Spanned::span).collect();
     let steps = raw.steps.into_inner().into_iter();
     let steps = steps.map(|raw| step(raw, &pool, &mix)).collect::<Checked<Vec<Step>>>()?;
+    let_go_in_time(&steps, &places)?;
     let title = raw.title.unwrap_or_else(|| pool.to_string());
     Ok(Scene {
         title,
@@ -162,6 +179,7 @@ fn pool(raw: &Spanned<RawPool>) -> Checked<PoolPlan> {
             refuse(raw.core.is_some() || raw.threads.is_some(), "core or threads", "bounded-elastic")?;
             refuse(raw.queue.is_some(), "queue", "bounded-elastic")?;
             refuse(raw.policy.is_some(), "policy", "bounded-elastic")?;
+            refuse(raw.eager || raw.core_time_out, "eager or core-time-out", "bounded-elastic")?;
             let max = need(raw.max, "a bounded-elastic pool needs a most of threads: max = 4")?;
             let queue_per_thread = raw.queue_per_thread.unwrap_or(100_000);
             (PoolKind::Elastic { max, queue_per_thread }, seconds(60))
@@ -199,6 +217,23 @@ fn step(raw: Spanned<RawStep>, pool: &PoolPlan, mix: &[TaskPlan]) -> Checked<Ste
         return wrong(at, format!("{stray} does not belong to this step"));
     }
     Ok(Step { says: says.unwrap_or_else(|| does.to_string()), does })
+}
+
+/// Tasks that are held go on with the next submission. Whoever waits for them before that would wait for ever.
+fn let_go_in_time(steps: &[Step], places: &[Range<usize>]) -> Checked<()> {
+    let mut held: Option<&Range<usize>> = None;
+    for (step, place) in steps.iter().zip(places) {
+        match (&step.does, held) {
+            (Does::Submit(submit), _) => held = submit.hold.then_some(place),
+            (Does::UntilIdle, Some(since)) => {
+                let what =
+                    "hold = true keeps these tasks until the next submission, but until-idle comes before it";
+                return wrong(since.clone(), what);
+            }
+            _ => {}
+        }
+    }
+    Ok(())
 }
 
 /// Takes out of `raw` what it understands. What is left does not belong there.
@@ -264,7 +299,7 @@ fn verb(at: &Range<usize>, raw: &mut RawStep, pool: &PoolPlan, mix: &[TaskPlan])
 }
 
 fn submit(at: &Range<usize>, raw: &mut RawStep, pool: &PoolPlan, mix: &[TaskPlan]) -> Checked<Submit> {
-    let arrivals = arrivals(at, raw)?;
+    let (arrivals, limit) = arrivals(at, raw)?;
     let own = own_task(raw);
     let mix = match (own, mix) {
         (Some(own), _) => vec![own],
@@ -289,28 +324,46 @@ fn submit(at: &Range<usize>, raw: &mut RawStep, pool: &PoolPlan, mix: &[TaskPlan
     if is_scheduler && mix.iter().any(|task| task.nested > 0) {
         return wrong(at.clone(), "nested tasks are joined, and a scheduler gives no handle to join");
     }
-    Ok(Submit { arrivals, mix, hold: raw.hold.take().unwrap_or(false), lane })
+    let hold = raw.hold.take().unwrap_or(false);
+    if hold && !matches!(arrivals, Arrivals::Burst { .. }) {
+        return wrong(at.clone(), "hold is for tasks that are submitted at once, without a rate");
+    }
+    Ok(Submit { arrivals, limit, mix, hold, lane })
 }
 
-fn arrivals(at: &Range<usize>, raw: &mut RawStep) -> Checked<Arrivals> {
+fn arrivals(at: &Range<usize>, raw: &mut RawStep) -> Checked<(Arrivals, Limit)> {
     let limit = match (raw.submit.take(), raw.during.take()) {
         (Some(count), None) if *count.get_ref() == 0 => {
             return wrong(count.span(), "submit at least one task");
         }
-        (Some(count), None) => Limit::Count(count.into_inner()),
-        (None, Some(Time(time))) => Limit::During(time),
+        (Some(count), None) => Limit::Count(count.into_inner() as u64),
+        (None, Some(Time(time))) => Limit::Until(nanos(time)),
         _ => return wrong(at.clone(), "give either submit or during, not both"),
     };
-    match (raw.rate.take(), raw.poisson.take(), raw.ramp.take(), limit) {
-        (None, None, None, Limit::Count(count)) => Ok(Arrivals::Burst { count }),
-        (None, None, None, Limit::During(_)) => {
-            wrong(at.clone(), "during needs a rate: rate, poisson or ramp")
+    let arrivals = match (raw.rate.take(), raw.poisson.take(), raw.ramp.take(), limit) {
+        (None, None, None, Limit::Count(count)) => Arrivals::Burst { count, every: None },
+        (None, None, None, _) => return wrong(at.clone(), "during needs a rate: rate, poisson or ramp"),
+        (Some(Rate(rate)), None, None, _) => Arrivals::Constant(rate),
+        (None, Some(Rate(rate)), None, _) => Arrivals::Poisson(rate),
+        (None, None, Some((Rate(from), Rate(to))), limit) => {
+            Arrivals::Ramp { from, to, over: ramp_length(from, to, limit) }
         }
-        (Some(Rate(rate)), None, None, limit) => Ok(Arrivals::Constant { rate, limit }),
-        (None, Some(Rate(rate)), None, limit) => Ok(Arrivals::Poisson { rate, limit }),
-        (None, None, Some((Rate(from), Rate(to))), limit) => Ok(Arrivals::Ramp { from, to, limit }),
-        _ => wrong(at.clone(), "give one of rate, poisson and ramp"),
+        _ => return wrong(at.clone(), "give one of rate, poisson and ramp"),
+    };
+    Ok((arrivals, limit))
+}
+
+/// A ramp is as long as the step: its last task arrives when it has reached its end.
+fn ramp_length(from: f64, to: f64, limit: Limit) -> Nanos {
+    match limit {
+        Limit::Until(end) => end,
+        Limit::Count(count) => (2.0 * count as f64 / (from + to) * 1e9) as Nanos,
+        Limit::None => 0,
     }
+}
+
+fn nanos(time: Duration) -> Nanos {
+    Nanos::try_from(time.as_nanos()).unwrap_or(Nanos::MAX)
 }
 
 /// The task that the step itself describes, if it does.
@@ -475,7 +528,23 @@ mod tests {
                 "[[scene]]\npool = { core = 1 }\nsteps = [{ submit = 1, takes = '1s', delay = '1s' }]\n",
                 "w.toml:3:10: only a delay queue",
             ),
-            ("about = 'nothing'\n", "w.toml:1:1: missing field `scene`"),
+            (
+                "[[scene]]\npool = { core = 1 }\nsteps = [\n  { submit = 1, takes = '1s', hold = true },\n  { until-idle = true },\n]\n",
+                "w.toml:4:3: hold = true keeps these tasks until the next submission",
+            ),
+            (
+                "[[scene]]\npool = { core = 1 }\nsteps = [{ submit = 1, rate = '1/s', takes = '1s', hold = true }]\n",
+                "w.toml:3:10: hold is for tasks that are submitted at once",
+            ),
+            ("about = 'nothing'\n", "w.toml:1:1: a workload needs at least one [[scene]]"),
+            (
+                "[[scene]]\npool = { core = -1 }\n",
+                "w.toml:2:17: invalid value: integer `-1`, expected a whole number",
+            ),
+            (
+                "[[scene]]\npool = { core = 1 }\nsteps = [{ wait = 5 }]\n",
+                "w.toml:3:19: invalid type: integer `5`, expected a time in quotes, such as \"50ms\"",
+            ),
         ] {
             let complaint = complaint(source);
             assert!(complaint.starts_with(expected), "{source}\n{complaint}");

@@ -1,6 +1,7 @@
 //! A workload in words: what a pool is, what a step does.
 
 use std::fmt;
+use std::time::Duration;
 
 use super::words::plain;
 use super::{Arrivals, Does, Limit, PoolKind, PoolPlan, Queue, Rhythm, Submit, TaskPlan};
@@ -34,7 +35,9 @@ impl fmt::Display for PoolPlan {
             f.write_str(" for core threads too")?;
         }
         match &self.kind {
-            PoolKind::Threads { policy, .. } if self.capacity().is_some() => write!(f, ", {policy}"),
+            PoolKind::Threads { policy, max, .. } if self.capacity().is_some() && *max < usize::MAX => {
+                write!(f, ", {policy}")
+            }
             _ => Ok(()),
         }
     }
@@ -68,24 +71,19 @@ impl fmt::Display for Does {
 
 impl fmt::Display for Submit {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let limit = match &self.arrivals {
-            Arrivals::Burst { count } => Limit::Count(*count),
-            Arrivals::Constant { limit, .. }
-            | Arrivals::Poisson { limit, .. }
-            | Arrivals::Ramp { limit, .. } => *limit,
-        };
-        match limit {
+        match self.limit {
             Limit::Count(1) => f.write_str("submit 1 task")?,
             Limit::Count(count) => write!(f, "submit {count} tasks")?,
-            Limit::During(time) => write!(f, "submit for {}", plain(time))?,
+            Limit::Until(end) => write!(f, "submit for {}", plain(Duration::from_nanos(end)))?,
+            Limit::None => f.write_str("submit tasks")?,
         }
         if let [only] = self.mix.as_slice() {
             only.tell_length(f)?;
         }
         match &self.arrivals {
-            Arrivals::Burst { .. } => Ok(()),
-            Arrivals::Constant { rate, .. } => write!(f, ", {rate}/s"),
-            Arrivals::Poisson { rate, .. } => write!(f, ", about {rate}/s"),
+            Arrivals::Burst { .. } | Arrivals::Times(_) => Ok(()),
+            Arrivals::Constant(rate) => write!(f, ", {rate}/s"),
+            Arrivals::Poisson(rate) => write!(f, ", about {rate}/s"),
             Arrivals::Ramp { from, to, .. } => write!(f, ", {from}/s to {to}/s"),
         }
     }

@@ -1,15 +1,48 @@
 //! The little phrases in a workload file: `array 4`, `block 500ms`, `exponential 20ms`, `>= 1`.
 
 use std::fmt;
+use std::marker::PhantomData;
 use std::time::Duration;
 
-use serde::Deserialize;
+use serde::de::{Deserialize, Deserializer, Error, Visitor};
 
-use crate::units;
+use crate::{lengths, units};
+
+/// A phrase stands in quotes; whatever else stands in its place is told what should.
+struct Phrase<T>(&'static str, PhantomData<T>);
+
+impl<T: TryFrom<String, Error = String>> Visitor<'_> for Phrase<T> {
+    type Value = T;
+
+    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.0)
+    }
+
+    fn visit_str<E: Error>(self, text: &str) -> Result<T, E> {
+        T::try_from(text.to_owned()).map_err(E::custom)
+    }
+}
+
+macro_rules! phrases {
+    ($($name:ty: $wanted:literal,)*) => {$(
+        impl<'de> Deserialize<'de> for $name {
+            fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<$name, D::Error> {
+                deserializer.deserialize_str(Phrase($wanted, PhantomData))
+            }
+        }
+    )*};
+}
+
+phrases! {
+    Time: "a time in quotes, such as \"50ms\"",
+    Rate: "a rate in quotes, such as \"200/s\"",
+    Length: "a time in quotes, such as \"50ms\", \"10ms..30ms\" or \"exponential 20ms\"",
+    Queue: "a queue in quotes, such as \"array 100\"",
+    Policy: "a policy in quotes, such as \"abort\"",
+}
 
 /// A duration in the file: `"50ms"`.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
-#[serde(try_from = "String")]
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Time(pub(super) Duration);
 
 impl TryFrom<String> for Time {
@@ -21,8 +54,7 @@ impl TryFrom<String> for Time {
 }
 
 /// A rate in the file: `"200/s"`.
-#[derive(Debug, Clone, Copy, PartialEq, Deserialize)]
-#[serde(try_from = "String")]
+#[derive(Debug, Clone, Copy, PartialEq)]
 pub(super) struct Rate(pub(super) f64);
 
 impl TryFrom<String> for Rate {
@@ -37,44 +69,30 @@ impl TryFrom<String> for Rate {
 }
 
 /// How long something takes: always the same, or drawn by lot.
-#[derive(Debug, Clone, Copy, PartialEq, Deserialize)]
-#[serde(try_from = "String")]
-pub(crate) enum Length {
-    Fixed(Duration),
-    /// Anything from the one to the other is as likely.
-    Uniform(Duration, Duration),
-    /// Exponential, with this mean.
-    Exponential(Duration),
-}
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub(crate) struct Length(pub(crate) millpond_sim::Length);
 
 impl Length {
-    pub(crate) const ZERO: Length = Length::Fixed(Duration::ZERO);
+    pub(crate) const ZERO: Length = Length(millpond_sim::Length::Fixed(0.0));
 }
 
 impl TryFrom<String> for Length {
     type Error = String;
 
     fn try_from(text: String) -> Result<Length, String> {
-        if let Some(mean) = text.strip_prefix("exponential ") {
-            return units::duration(mean).map(Length::Exponential);
-        }
-        if let Some((from, to)) = text.split_once("..") {
-            let (from, to) = (units::duration(from)?, units::duration(to)?);
-            if from > to {
-                return Err(format!("'{text}' ends before it begins"));
-            }
-            return Ok(Length::Uniform(from, to));
-        }
-        units::duration(&text).map(Length::Fixed)
+        let words: Vec<&str> = text.split_whitespace().collect();
+        lengths::length(&text, &words).map(Length)
     }
 }
 
 impl fmt::Display for Length {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Length::Fixed(length) => f.write_str(&plain(*length)),
-            Length::Uniform(from, to) => write!(f, "{} to {}", plain(*from), plain(*to)),
-            Length::Exponential(mean) => write!(f, "about {}", plain(*mean)),
+        use millpond_sim::Length as L;
+        let time = |nanos: f64| plain(Duration::from_nanos(nanos as u64));
+        match self.0 {
+            L::Fixed(length) => f.write_str(&time(length)),
+            L::Uniform(from, to) => write!(f, "{} to {}", time(from), time(to)),
+            L::Exponential(middle) | L::LogNormal(middle, _) => write!(f, "about {}", time(middle)),
         }
     }
 }
@@ -86,8 +104,7 @@ pub(super) fn plain(duration: Duration) -> String {
 }
 
 /// Where tasks wait.
-#[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
-#[serde(try_from = "String")]
+#[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum Queue {
     Array(usize),
     Linked,
@@ -131,8 +148,7 @@ impl fmt::Display for Queue {
 }
 
 /// What becomes of a task that does not fit.
-#[derive(Debug, Clone, PartialEq, Eq, Default, Deserialize)]
-#[serde(try_from = "String")]
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub(crate) enum Policy {
     #[default]
     Abort,
@@ -179,7 +195,7 @@ impl fmt::Display for Policy {
 }
 
 /// What a figure must be: `4`, `">= 1"`, `"<= 10"`.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, serde::Deserialize)]
 #[serde(try_from = "BoundWord")]
 pub(crate) enum Bound {
     Exactly(u64),
@@ -187,7 +203,7 @@ pub(crate) enum Bound {
     AtMost(u64),
 }
 
-#[derive(Deserialize)]
+#[derive(serde::Deserialize)]
 #[serde(untagged, expecting = "a number, or text such as \">= 1\"")]
 enum BoundWord {
     Number(u64),
@@ -257,12 +273,14 @@ mod tests {
 
     #[test]
     fn lengths_are_fixed_or_drawn_by_lot() {
+        use millpond_sim::Length as L;
         let length = |text: &str| Length::try_from(text.to_owned());
-        let millis = Duration::from_millis;
-        assert_eq!(length("20ms"), Ok(Length::Fixed(millis(20))));
-        assert_eq!(length("10ms..30ms"), Ok(Length::Uniform(millis(10), millis(30))));
-        assert_eq!(length("exponential 5ms"), Ok(Length::Exponential(millis(5))));
+        assert_eq!(length("20ms"), Ok(Length(L::Fixed(20e6))));
+        assert_eq!(length("10ms..30ms"), Ok(Length(L::Uniform(10e6, 30e6))));
+        assert_eq!(length("exponential 5ms"), Ok(Length(L::Exponential(5e6))));
+        assert_eq!(length("log-normal 5ms sigma 1.5"), Ok(Length(L::LogNormal(5e6, 1.5))));
         assert!(length("30ms..10ms").unwrap_err().contains("ends before it begins"));
+        assert_eq!(length("10ms..30ms").unwrap().to_string(), "10 ms to 30 ms");
     }
 
     #[test]

@@ -1,6 +1,7 @@
 //! The smallest pool is one, and one thread or one place less is none.
 
-use super::super::sim::{Arrivals, Kind, Length, Limit, Mix, Stream};
+use millpond_sim::{Arrivals, Kind, Length, Limit, Mix, Stream};
+
 use super::*;
 
 const MS: Nanos = 1_000_000;
@@ -28,7 +29,7 @@ impl sim::Watch for Late {
 /// Does a pool of this size meet it? Asked directly, with all tasks to their end.
 fn meets(tasks: &[Task], world: World, target: Target, threads: usize, queue: usize) -> bool {
     let mut late = Late(target, 0);
-    let pool = candidate(threads, Some(queue));
+    let pool = Pool::fixed(threads, Some(queue));
     let figures = sim::simulate(&pool, world, tasks.iter().copied(), None, &mut late);
     late.1 as f64 <= 0.01 * figures.completed as f64 && figures.lost_share() <= target.lost + 1e-9
 }

@@ -1,6 +1,7 @@
 //! Charts of a plan as SVG.
 
-use super::super::sim::Bin;
+use millpond_sim::Bin;
+
 use super::super::{Case, Plan, Target};
 use super::{judged, load_name};
 use crate::error::Error;

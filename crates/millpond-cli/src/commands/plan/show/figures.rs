@@ -2,7 +2,8 @@
 
 use std::time::Duration;
 
-use super::super::sim::{Figures, Histogram};
+use millpond_sim::{Figures, Histogram};
+
 use super::super::theory::{ClosedForm, PERCENTILES};
 use super::super::words::PerSecond;
 use super::super::{Case, Plan};
@@ -25,96 +26,105 @@ pub(super) struct Grid {
     pub(super) columns: Vec<Column>,
 }
 
-type Cell = fn(&Case) -> String;
-type FormulaCell = fn(&ClosedForm) -> Option<String>;
+type Cell = Box<dyn Fn(&Case) -> String>;
+type FormulaCell = Box<dyn Fn(&ClosedForm) -> Option<String>>;
 
 /// One row: its name, what a pool shows in it, and what a formula does.
 struct Row(&'static str, Cell, FormulaCell);
 
-const NOTHING: FormulaCell = |_| None;
+impl Row {
+    fn new(name: &'static str, cell: impl Fn(&Figures) -> String + 'static) -> Row {
+        Row(name, Box::new(move |case| cell(&case.figures)), Box::new(|_| None))
+    }
+
+    fn beside(self, formula: impl Fn(&ClosedForm) -> Option<String> + 'static) -> Row {
+        Row(self.0, self.1, Box::new(formula))
+    }
+}
+
+/// A share of something that may be nothing.
+fn share(part: u64, whole: u64) -> String {
+    percent(part as f64 / whole.max(1) as f64)
+}
 
 fn time(nanos: f64) -> String {
     units::show(Duration::from_nanos(nanos.round() as u64))
 }
 
-fn percentile(of: &Histogram, at: usize) -> String {
-    time(of.percentile(PERCENTILES[at]) as f64)
+/// Names of the rows for the percentiles.
+const PERCENTILE_ROWS: [&str; 4] = ["     p50", "     p90", "     p99", "     p99.9"];
+
+/// Below the mean of a time: its percentiles, and the longest.
+fn spread(
+    of: fn(&Figures) -> &Histogram,
+    formula: fn(&ClosedForm) -> Option<[f64; 4]>,
+) -> impl Iterator<Item = Row> {
+    let percentile = move |at: usize| {
+        Row::new(PERCENTILE_ROWS[at], move |figures| time(of(figures).percentile(PERCENTILES[at]) as f64))
+            .beside(move |form| formula(form).map(|times| time(times[at])))
+    };
+    let longest = Row::new("     longest", move |figures| time(of(figures).most() as f64));
+    (0..PERCENTILES.len()).map(percentile).chain([longest])
 }
 
 fn rows(plan: &Plan) -> Vec<Row> {
     let any = |of: fn(&Figures) -> bool| plan.cases.iter().any(|case| of(&case.figures));
     let mut rows = vec![
-        Row("throughput", |case| PerSecond(case.figures.throughput()).to_string(), NOTHING),
-        Row("refused", |case| percent(case.figures.lost_share()), |formula| formula.rejected.map(percent)),
+        Row::new("throughput", |figures| PerSecond(figures.throughput()).to_string()),
+        Row::new("refused", |figures| percent(figures.lost_share()))
+            .beside(|form| form.rejected.map(percent)),
     ];
     if any(|figures| figures.in_caller > 0) {
-        rows.push(Row(
-            "ran in caller",
-            |case| percent(case.figures.in_caller as f64 / case.figures.arrived.max(1) as f64),
-            NOTHING,
-        ));
+        rows.push(Row::new("ran in caller", |figures| share(figures.in_caller, figures.arrived)));
     }
-    rows.extend([
-        Row(
-            "had to wait",
-            |case| percent(case.figures.waited as f64 / case.figures.completed.max(1) as f64),
-            |formula| formula.waited.map(percent),
-        ),
-        Row("wait mean", |case| time(case.figures.waits.mean()), |formula| formula.wait_mean.map(time)),
-        Row(
-            "     p50",
-            |case| percentile(&case.figures.waits, 0),
-            |formula| formula.wait.map(|w| time(w[0])),
-        ),
-        Row(
-            "     p90",
-            |case| percentile(&case.figures.waits, 1),
-            |formula| formula.wait.map(|w| time(w[1])),
-        ),
-        Row(
-            "     p99",
-            |case| percentile(&case.figures.waits, 2),
-            |formula| formula.wait.map(|w| time(w[2])),
-        ),
-        Row(
-            "     p99.9",
-            |case| percentile(&case.figures.waits, 3),
-            |formula| formula.wait.map(|w| time(w[3])),
-        ),
-        Row("     longest", |case| time(case.figures.waits.most() as f64), NOTHING),
-        Row("total mean", |case| time(case.figures.totals.mean()), |formula| formula.total_mean.map(time)),
-        Row("     p50", |case| percentile(&case.figures.totals, 0), NOTHING),
-        Row("     p90", |case| percentile(&case.figures.totals, 1), NOTHING),
-        Row("     p99", |case| percentile(&case.figures.totals, 2), NOTHING),
-        Row("     p99.9", |case| percentile(&case.figures.totals, 3), NOTHING),
-        Row("     longest", |case| time(case.figures.totals.most() as f64), NOTHING),
-        Row("threads mean", |case| three(case.figures.levels.mean_threads()), NOTHING),
-        Row("     busy", |case| three(case.figures.levels.mean_busy()), |formula| formula.busy.map(three)),
-        Row("     peak", |case| units::show_count(case.figures.levels.peak_threads as u64), NOTHING),
-        Row("utilisation", |case| percent(case.figures.levels.utilisation()), NOTHING),
-    ]);
-    if any(|figures| figures.levels.mean_cores() > 0.0) {
-        rows.push(Row("cores busy", |case| three(case.figures.levels.mean_cores()), NOTHING));
-    }
-    rows.extend([
-        Row("queue mean", |case| three(case.figures.levels.mean_queue()), NOTHING),
-        Row("     peak", |case| units::show_count(case.figures.levels.peak_queue as u64), NOTHING),
-        Row("tasks inside", |case| three(case.figures.levels.mean_inside()), NOTHING),
-        Row("     by Little", |case| three(by_little(&case.figures)), NOTHING),
-        Row("drained after", |case| time(case.figures.drain() as f64), NOTHING),
-    ]);
+    rows.push(
+        Row::new("had to wait", |figures| share(figures.waited, figures.completed))
+            .beside(|form| form.waited.map(percent)),
+    );
+    rows.push(
+        Row::new("wait mean", |figures| time(figures.waits.mean())).beside(|form| form.wait_mean.map(time)),
+    );
+    rows.extend(spread(|figures| &figures.waits, |form| form.wait));
+    rows.push(
+        Row::new("total mean", |figures| time(figures.totals.mean()))
+            .beside(|form| form.total_mean.map(time)),
+    );
+    rows.extend(spread(|figures| &figures.totals, |_| None));
+    rows.extend(levels(any(|figures| figures.levels.mean_cores() > 0.0)));
     if plan.cases.iter().any(|case| case.meets.is_some()) {
-        rows.push(Row(
-            "target",
-            |case| match case.meets {
-                Some(true) => "met".to_owned(),
-                Some(false) => "MISSED".to_owned(),
-                None => String::new(),
-            },
-            NOTHING,
-        ));
+        rows.push(Row("target", Box::new(verdict), Box::new(|_| None)));
     }
     rows
+}
+
+/// Threads, queue and tasks over time.
+fn levels(computes: bool) -> Vec<Row> {
+    let mut rows = vec![
+        Row::new("threads mean", |figures| three(figures.levels.mean_threads())),
+        Row::new("     busy", |figures| three(figures.levels.mean_busy()))
+            .beside(|form| form.busy.map(three)),
+        Row::new("     peak", |figures| units::show_count(figures.levels.peak_threads as u64)),
+        Row::new("utilisation", |figures| percent(figures.levels.utilisation())),
+    ];
+    if computes {
+        rows.push(Row::new("cores busy", |figures| three(figures.levels.mean_cores())));
+    }
+    rows.extend([
+        Row::new("queue mean", |figures| three(figures.levels.mean_queue())),
+        Row::new("     peak", |figures| units::show_count(figures.levels.peak_queue as u64)),
+        Row::new("tasks inside", |figures| three(figures.levels.mean_inside())),
+        Row::new("     by Little", |figures| three(by_little(figures))),
+        Row::new("drained after", |figures| time(figures.drain() as f64)),
+    ]);
+    rows
+}
+
+fn verdict(case: &Case) -> String {
+    match case.meets {
+        Some(true) => "met".to_owned(),
+        Some(false) => "MISSED".to_owned(),
+        None => String::new(),
+    }
 }
 
 /// The other side of Little's law: tasks per second, times how long each is inside.

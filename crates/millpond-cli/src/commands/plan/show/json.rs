@@ -1,8 +1,8 @@
 //! A plan as JSON. Times are in seconds, shares from 0 to 1.
 
+use millpond_sim::{Figures, Histogram, Judged, Policy, Pool};
 use serde_json::{Value, json};
 
-use super::super::sim::{Figures, Histogram, Judged, Policy, Pool};
 use super::super::theory::{ClosedForm, PERCENTILES};
 use super::super::words::Told;
 use super::super::{Case, Plan, Target};

@@ -6,13 +6,16 @@ pub(super) mod json;
 pub(super) mod page;
 pub(super) mod text;
 
-use super::sim::{Judged, Limit};
+use std::time::Duration;
+
+use millpond_sim::{Judged, Limit, Nanos};
+
 use super::words::{self, PerSecond, Told, plain};
 use super::{Offered, Plan, Target, Workload};
 use crate::units;
 
 /// `today's load`, `10 times the load`.
-fn load_name(factor: f64) -> String {
+pub(super) fn load_name(factor: f64) -> String {
     if factor == 1.0 { "today's load".to_owned() } else { format!("{factor} times the load") }
 }
 
@@ -48,11 +51,15 @@ fn formulas(offered: &Offered) -> Vec<String> {
     let mut sentences = Vec::new();
     if let (Some(rate), Some(busy), Some(threads)) = (offered.rate, offered.busy_threads(), offered.threads())
     {
+        let enough = match threads {
+            0 | 1 => "one can carry it".to_owned(),
+            _ => format!("fewer than {threads} cannot carry it"),
+        };
         sentences.push(format!(
-            "Little's law: {} × {} keep {} busy; fewer than {threads} cannot carry it.",
+            "Little's law: {} × {} keep {} busy; {enough}.",
             PerSecond(rate),
             plain((offered.wait + offered.compute).round()),
-            threads_of(busy),
+            if busy == 1.0 { threads_of(1) } else { format!("{} threads", three(busy)) },
         ));
     }
     if let Some(threads) = offered.threads_for_cores() {
@@ -74,8 +81,81 @@ fn formulas(offered: &Offered) -> Vec<String> {
     sentences
 }
 
-fn threads_of(busy: f64) -> String {
-    if (busy - 1.0).abs() < 1e-9 { "1 thread".to_owned() } else { format!("{} threads", three(busy)) }
+/// `1 thread`, `4 threads`.
+fn threads_of(count: usize) -> String {
+    if count == 1 { "1 thread".to_owned() } else { format!("{count} threads") }
+}
+
+/// The smallest pool at each load: what stands above the columns, and a row for each.
+fn answers(plans: &[Plan], target: Target) -> ([&'static str; 6], Vec<Vec<String>>) {
+    let p99 = match target.of {
+        Judged::Wait => "wait p99",
+        Judged::Total => "total p99",
+    };
+    let row = |plan: &Plan| {
+        let mut row = vec![load_name(plan.factor)];
+        match plan.answer.as_ref().and_then(|answer| answer.found.as_ref()) {
+            Some((pool, figures)) => row.extend([
+                pool.core.to_string(),
+                pool.queue.map_or_else(String::new, |queue| queue.to_string()),
+                time(target.judged(figures).percentile(0.99)),
+                percent(figures.lost_share()),
+                percent(figures.levels.utilisation()),
+            ]),
+            None => row.extend(["none", "", "", "", ""].map(str::to_owned)),
+        }
+        row
+    };
+    (["smallest pool at", "threads", "queue", p99, "refused", "utilisation"], plans.iter().map(row).collect())
+}
+
+/// Why not one thread fewer; or why no pool at all.
+fn note(plan: &Plan, target: Target) -> Option<String> {
+    let answer = plan.answer.as_ref()?;
+    let load = load_name(plan.factor);
+    let judged = judged(target);
+    if let Some((pool, _)) = &answer.found {
+        let fewer = answer.tries.iter().find(|tried| tried.threads + 1 == pool.core)?;
+        return Some(format!(
+            "At {load} {} {} not enough: p99 of the {judged} would be {}, with a queue of {} that refuses {}.",
+            threads_of(fewer.threads),
+            if fewer.threads == 1 { "is" } else { "are" },
+            time(fewer.p99),
+            fewer.queue,
+            percent(fewer.lost),
+        ));
+    }
+    Some(format!("At {load} no pool can do it: {}", obstacle(plan, target)?))
+}
+
+/// Why no pool meets the target, and what would help.
+fn obstacle(plan: &Plan, target: Target) -> Option<String> {
+    let answer = plan.answer.as_ref()?;
+    let alone = target.judged(&answer.unlimited).percentile(0.99);
+    let best = answer.tries.iter().min_by_key(|tried| tried.p99)?;
+    let cores = plan.offered.cores;
+    Some(match plan.offered.busy_cores() {
+        Some(busy) if busy > cores as f64 => format!(
+            "the tasks need {busy:.1} cores and there {} {cores}; give more with --cores, or compute less.",
+            if cores == 1 { "is" } else { "are" },
+        ),
+        _ if alone > target.p99 => format!(
+            "with a thread for every task p99 of the {} is {} already. Ask for more time, or for the wait alone: \
+             --target-wait-p99.",
+            judged(target),
+            time(alone)
+        ),
+        _ => format!(
+            "at best, with {}, p99 of the {} is {}.",
+            threads_of(best.threads),
+            judged(target),
+            time(best.p99)
+        ),
+    })
+}
+
+fn time(nanos: Nanos) -> String {
+    units::show(Duration::from_nanos(nanos))
 }
 
 /// A number with three digits.
@@ -123,15 +203,11 @@ fn warnings(plan: &Plan) -> Vec<String> {
     });
     overloaded
         .map(|(case, overload)| {
-            let threads = if overload.threads == 1 {
-                "1 thread".to_owned()
-            } else {
-                format!("{} threads", overload.threads)
-            };
             format!(
-                "{}: {threads} for work that keeps {} busy: the queue grows for as long as the load lasts, and so do \
+                "{}: {} for work that keeps {} busy: the queue grows for as long as the load lasts, and so do \
                  these figures.",
                 case.pool.name,
+                threads_of(overload.threads),
                 three(overload.load),
             )
         })

@@ -3,7 +3,7 @@
 use super::super::words::Told;
 use super::super::{Plan, Target};
 use super::figures::grid;
-use super::{arrivals, chart, formulas, load_name, percent, target_words, tasks, text, warnings};
+use super::{answers, arrivals, chart, formulas, load_name, note, target_words, tasks, warnings};
 use crate::error::Error;
 use crate::html::Page;
 
@@ -13,11 +13,10 @@ pub(crate) fn write(plans: &[Plan], target: Option<Target>) -> Result<String, Er
     page.paragraph(&format!("Arrivals: {}. Tasks: {}. Seed {}.", arrivals(first), tasks(first), first.seed));
     if let Some(target) = target {
         page.heading("The smallest pool").paragraph(&format!("Target: {}.", target_words(target)));
-        page.table(&["at", "threads", "queue", "refused", "utilisation"], &answers(plans));
-        for plan in plans {
-            if let Some(note) = text::note(plan, target) {
-                page.paragraph(&note);
-            }
+        let (headers, rows) = answers(plans, target);
+        page.table(&headers, &rows);
+        for note in plans.iter().filter_map(|plan| note(plan, target)) {
+            page.paragraph(&note);
         }
     }
     for plan in plans {
@@ -27,23 +26,6 @@ pub(crate) fn write(plans: &[Plan], target: Option<Target>) -> Result<String, Er
         one(&mut page, plan, target, plans.len() > 1)?;
     }
     Ok(page.finish())
-}
-
-fn answers(plans: &[Plan]) -> Vec<Vec<String>> {
-    let answer = |plan: &Plan| {
-        let mut row = vec![load_name(plan.factor)];
-        match plan.answer.as_ref().and_then(|answer| answer.found.as_ref()) {
-            Some((pool, figures)) => row.extend([
-                pool.core.to_string(),
-                pool.queue.map_or_else(String::new, |queue| queue.to_string()),
-                percent(figures.lost_share()),
-                percent(figures.levels.utilisation()),
-            ]),
-            None => row.push("none".to_owned()),
-        }
-        row
-    };
-    plans.iter().map(answer).collect()
 }
 
 fn one(page: &mut Page, plan: &Plan, target: Option<Target>, several: bool) -> Result<(), Error> {

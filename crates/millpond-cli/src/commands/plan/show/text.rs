@@ -2,14 +2,14 @@
 
 use std::time::Duration;
 
-use super::super::sim::Bin;
+use millpond_sim::Bin;
+
 use super::super::words::Told;
 use super::super::{Case, Plan, Target};
 use super::figures::{Column, Grid, grid};
-use super::{arrivals, formulas, judged, load_name, percent, target_words, tasks, warnings};
+use super::{answers, arrivals, formulas, load_name, note, target_words, tasks, warnings};
 use crate::picture::{Align, Scale, Table, area, columns, wrapped};
 use crate::term::{Colour, Screen};
-use crate::units;
 
 const INDENT: &str = "   ";
 
@@ -28,7 +28,7 @@ pub(crate) fn draw(plans: &[Plan], target: Option<Target>, screen: &Screen) -> S
     if let Some(target) = target {
         text.push_str(&labelled("Target", &target_words(target), screen));
         text.push('\n');
-        text.push_str(&answers(plans, target, screen));
+        text.push_str(&smallest(plans, target, screen));
     }
     for plan in plans {
         text.push('\n');
@@ -52,84 +52,18 @@ fn labelled(label: &str, text: &str, screen: &Screen) -> String {
     format!("{:<10}{}", screen.paint(Colour::Bold, label), text.trim_start())
 }
 
-/// The smallest pool at each load.
-fn answers(plans: &[Plan], target: Target, screen: &Screen) -> String {
-    let p99 = format!("{} p99", if judged(target) == "wait" { "wait" } else { "total" });
-    let mut table = Table::new([
-        ("smallest pool at", Align::Left),
-        ("threads", Align::Right),
-        ("queue", Align::Right),
-        (&p99, Align::Right),
-        ("refused", Align::Right),
-        ("utilisation", Align::Right),
-    ]);
-    let mut notes = Vec::new();
-    for plan in plans {
-        let Some(answer) = &plan.answer else { continue };
-        let name = load_name(plan.factor);
-        match &answer.found {
-            Some((pool, figures)) => table.row([
-                name,
-                pool.core.to_string(),
-                pool.queue.map_or_else(String::new, |queue| queue.to_string()),
-                time(target.judged(figures).percentile(0.99)),
-                percent(figures.lost_share()),
-                percent(figures.levels.utilisation()),
-            ]),
-            None => table.row([name, "none".to_owned()]),
-        }
-        notes.extend(note(plan, target));
-    }
+/// The smallest pool at each load, and why not a smaller one.
+fn smallest(plans: &[Plan], target: Target, screen: &Screen) -> String {
+    let (headers, rows) = answers(plans, target);
+    let align = |at| if at == 0 { Align::Left } else { Align::Right };
+    let mut table = Table::new(headers.into_iter().enumerate().map(|(at, header)| (header, align(at))));
+    rows.into_iter().for_each(|row| table.row(row));
     let mut text = table.draw(INDENT);
     text.push('\n');
-    for note in notes {
+    for note in plans.iter().filter_map(|plan| note(plan, target)) {
         text.push_str(&wrapped(&note, width(screen), INDENT));
     }
     text
-}
-
-fn time(nanos: u64) -> String {
-    units::show(Duration::from_nanos(nanos))
-}
-
-/// Why not one thread fewer; or why no pool at all.
-pub(super) fn note(plan: &Plan, target: Target) -> Option<String> {
-    let answer = plan.answer.as_ref()?;
-    let load = load_name(plan.factor);
-    let judged = judged(target);
-    if let Some((pool, _)) = &answer.found {
-        let fewer = answer.tries.iter().find(|tried| tried.threads + 1 == pool.core)?;
-        let threads =
-            if fewer.threads == 1 { "1 thread".to_owned() } else { format!("{} threads", fewer.threads) };
-        return Some(format!(
-            "At {load} {threads} are not enough: p99 of the {judged} would be {}, with a queue of {} that refuses {}.",
-            time(fewer.p99),
-            fewer.queue,
-            percent(fewer.lost),
-        ));
-    }
-    let alone = target.judged(&answer.unlimited).percentile(0.99);
-    let best = answer.tries.iter().min_by_key(|tried| tried.p99)?;
-    Some(if plan.offered.busy_cores().is_some_and(|busy| busy > plan.offered.cores as f64) {
-        format!(
-            "At {load} no pool can do it: the tasks need {:.1} cores and there are {}; give more with --cores, or compute \
-             less.",
-            plan.offered.busy_cores().unwrap_or_default(),
-            plan.offered.cores
-        )
-    } else if alone > target.p99 {
-        format!(
-            "At {load} no pool can do it: with a thread for every task p99 of the {judged} is {} already. Ask for more \
-             time, or for the wait alone: --target-wait-p99.",
-            time(alone)
-        )
-    } else {
-        format!(
-            "At {load} no pool can do it: at best, with {} threads, p99 of the {judged} is {}.",
-            best.threads,
-            time(best.p99)
-        )
-    })
 }
 
 /// One load: formulas, pools, figures, curves, warnings.
@@ -242,6 +176,9 @@ fn curves(plan: &Plan, screen: &Screen) -> String {
                 curve.map(|curve| Curve { label: format!("{name:<names$}  {}", curve.label), ..curve }),
             );
         }
+    }
+    if lines.is_empty() {
+        return String::new();
     }
     let margin = lines.iter().map(|line| columns(&line.label)).max().unwrap_or(0) + 5;
     let scale = Scale::new(Duration::from_nanos(end), width(screen).saturating_sub(margin).max(20));

@@ -5,7 +5,8 @@
 //! of 99.9 %, and the formula must be in it. That the interval is narrow enough to mean something is tested too: the same
 //! formula for a load that is only a little different must be outside.
 
-use super::super::sim::{Kind, Limit, Nanos, Stream, Watch, simulate};
+use millpond_sim::{Kind, Limit, Nanos, Stream, Watch, simulate};
+
 use super::*;
 
 const MS: f64 = 1e6;
@@ -15,21 +16,9 @@ fn mix(length: Length, cpu: f64) -> Mix {
     Mix::new(vec![Kind { weight: 1.0, length, cpu }])
 }
 
-fn fixed(threads: usize, queue: Option<usize>) -> Pool {
-    Pool {
-        core: threads,
-        maximum: threads,
-        queue,
-        keep_alive: 0,
-        core_time_out: false,
-        rule: GrowthRule::QueueFirst,
-        policy: Policy::Abort,
-    }
-}
-
 /// A pool that never makes a task wait.
 fn unlimited() -> Pool {
-    Pool { maximum: usize::MAX, ..fixed(0, Some(0)) }
+    Pool { maximum: usize::MAX, ..Pool::fixed(0, Some(0)) }
 }
 
 /// Means of batches: their mean, and the half width of the 99.9 % interval around it.
@@ -154,7 +143,7 @@ fn the_simulator_is_erlang_c_within_its_interval() {
     for (threads, share, batch) in [(1, 0.5, 4000), (2, 0.8, 8000), (5, 0.7, 6000), (20, 0.9, 12_000)] {
         let tasks = mix(Length::Exponential(10.0 * MS), 0.0);
         let arrivals = poisson(threads, share);
-        let pool = fixed(threads, None);
+        let pool = Pool::fixed(threads, None);
         let expected = formula(&arrivals, &tasks, &pool, ENOUGH_CORES);
         assert_eq!(expected.name, "Erlang C");
         let (mean, p99) = (expected.wait_mean.unwrap(), expected.wait.unwrap()[2]);
@@ -197,7 +186,7 @@ fn the_simulator_refuses_as_many_as_the_formulas_say() {
         (2, 0.9, 5, &exponential),
         (4, 1.3, 8, &exponential), // more than it can carry
     ] {
-        let (pool, arrivals) = (fixed(threads, Some(queue)), poisson(threads, share));
+        let (pool, arrivals) = (Pool::fixed(threads, Some(queue)), poisson(threads, share));
         let expected = formula(&arrivals, tasks, &pool, ENOUGH_CORES).rejected.unwrap();
         let measured = rejected(&pool, &arrivals, tasks);
         assert!(measured.contains(expected), "{pool:?}: {expected}, measured {measured:?}");
@@ -212,7 +201,7 @@ fn the_simulator_is_pollaczek_khinchine_for_one_thread_and_any_lengths() {
         (Length::Uniform(0.0, 20.0 * MS), 4000),
         (Length::LogNormal(8.0 * MS, 0.668), 8000),
     ] {
-        let (tasks, arrivals, pool) = (mix(length, 0.0), poisson(1, 0.7), fixed(1, None));
+        let (tasks, arrivals, pool) = (mix(length, 0.0), poisson(1, 0.7), Pool::fixed(1, None));
         let expected = formula(&arrivals, &tasks, &pool, ENOUGH_CORES);
         assert_eq!(expected.name, "M/G/1");
         let [wait] = measured(&pool, ENOUGH_CORES, &arrivals, &tasks, batch, &|wait, _| [wait as f64]);
@@ -245,10 +234,10 @@ fn threads_that_share_enough_cores_do_as_if_they_only_waited() {
     let (computes, waits) =
         (mix(Length::Exponential(10.0 * MS), 1.0), mix(Length::Exponential(10.0 * MS), 0.0));
     let world = World { cores: 3, one_caller: false };
-    let computing = formula(&arrivals, &computes, &fixed(3, None), world);
-    assert_eq!(computing, formula(&arrivals, &waits, &fixed(3, None), world));
+    let computing = formula(&arrivals, &computes, &Pool::fixed(3, None), world);
+    assert_eq!(computing, formula(&arrivals, &waits, &Pool::fixed(3, None), world));
     let tight = World { cores: 2, ..world };
-    assert_eq!(closed_form(&[arrivals], &computes, &fixed(3, None), tight), None);
+    assert_eq!(closed_form(&[arrivals], &computes, &Pool::fixed(3, None), tight), None);
 }
 
 #[test]
@@ -258,13 +247,13 @@ fn where_no_formula_holds_none_is_given() {
     let none = |arrivals: &[Arrivals], tasks: &Mix, pool: Pool| {
         assert_eq!(closed_form(arrivals, tasks, &pool, ENOUGH_CORES), None, "{pool:?}");
     };
-    none(&[Arrivals::Constant(100.0)], &tasks, fixed(4, None));
-    none(&poisson, &mix(Length::Fixed(10.0 * MS), 0.0), fixed(4, None));
-    none(&poisson, &mix(Length::Fixed(10.0 * MS), 0.0), fixed(4, Some(3)));
+    none(&[Arrivals::Constant(100.0)], &tasks, Pool::fixed(4, None));
+    none(&poisson, &mix(Length::Fixed(10.0 * MS), 0.0), Pool::fixed(4, None));
+    none(&poisson, &mix(Length::Fixed(10.0 * MS), 0.0), Pool::fixed(4, Some(3)));
     // How many threads there are depends on what was before.
-    none(&poisson, &tasks, Pool { maximum: 8, ..fixed(4, Some(3)) });
-    none(&poisson, &tasks, Pool { policy: Policy::CallerRuns, ..fixed(4, Some(3)) });
-    none(&poisson, &tasks, Pool { policy: Policy::DiscardOldest, ..fixed(4, Some(3)) });
+    none(&poisson, &tasks, Pool { maximum: 8, ..Pool::fixed(4, Some(3)) });
+    none(&poisson, &tasks, Pool { policy: Policy::CallerRuns, ..Pool::fixed(4, Some(3)) });
+    none(&poisson, &tasks, Pool { policy: Policy::DiscardOldest, ..Pool::fixed(4, Some(3)) });
 }
 
 #[test]
@@ -275,13 +264,17 @@ fn a_formula_is_chosen_by_what_the_pool_does_and_not_by_what_it_is_called() {
         Some(Ok(formula)) => formula.model,
         other => format!("{other:?}"),
     };
-    assert_eq!(model(fixed(4, None)), "M/M/4");
-    assert_eq!(model(Pool { maximum: 9, ..fixed(4, None) }), "M/M/4", "an unbounded queue is never full");
-    assert_eq!(model(Pool { rule: GrowthRule::Eager, maximum: 9, ..fixed(4, None) }), "M/M/9");
-    assert_eq!(model(Pool { policy: Policy::Block(None), ..fixed(4, Some(7)) }), "M/M/4");
-    assert_eq!(model(fixed(4, Some(7))), "M/M/4/11");
-    assert_eq!(model(Pool { maximum: 6, ..fixed(4, Some(0)) }), "M/G/6/6");
+    assert_eq!(model(Pool::fixed(4, None)), "M/M/4");
+    assert_eq!(
+        model(Pool { maximum: 9, ..Pool::fixed(4, None) }),
+        "M/M/4",
+        "an unbounded queue is never full"
+    );
+    assert_eq!(model(Pool { rule: GrowthRule::Eager, maximum: 9, ..Pool::fixed(4, None) }), "M/M/9");
+    assert_eq!(model(Pool { policy: Policy::Block(None), ..Pool::fixed(4, Some(7)) }), "M/M/4");
+    assert_eq!(model(Pool::fixed(4, Some(7))), "M/M/4/11");
+    assert_eq!(model(Pool { maximum: 6, ..Pool::fixed(4, Some(0)) }), "M/G/6/6");
     assert_eq!(model(unlimited()), "M/G/inf");
-    let overload = closed_form(&poisson, &tasks, &fixed(3, None), ENOUGH_CORES);
+    let overload = closed_form(&poisson, &tasks, &Pool::fixed(3, None), ENOUGH_CORES);
     assert_eq!(overload, Some(Err(Overload { load: 3.0, threads: 3 })));
 }

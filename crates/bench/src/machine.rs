@@ -3,8 +3,8 @@
 use std::fs;
 
 /// Ticks of all processors since the start of the machine.
-#[derive(Clone, Copy)]
-pub(crate) struct Load {
+#[derive(Debug, Clone, Copy)]
+pub struct Load {
     all: u64,
     busy: u64,
     /// Of `busy`, what was ours.
@@ -12,8 +12,8 @@ pub(crate) struct Load {
 }
 
 impl Load {
-    /// `children` work for us. Those that have ended need not be named.
-    pub(crate) fn now(children: impl Iterator<Item = u32>) -> Option<Load> {
+    /// As it is now. `children` work for us. Those that have ended need not be named.
+    pub fn now(children: impl Iterator<Item = u32>) -> Option<Load> {
         let stat = fs::read_to_string("/proc/stat").ok()?;
         let ticks: Vec<u64> =
             stat.lines().next()?.split_whitespace().skip(1).map_while(|field| field.parse().ok()).collect();
@@ -26,7 +26,7 @@ impl Load {
     }
 
     /// The share of the machine that others used since `before`, from 0 to 1. Steal counts as others.
-    pub(crate) fn others_since(self, before: Load) -> Option<f64> {
+    pub fn others_since(self, before: Load) -> Option<f64> {
         let all = self.all - before.all;
         let own = self.own.saturating_sub(before.own);
         let others = (self.busy - before.busy).saturating_sub(own);
@@ -43,13 +43,13 @@ fn own_ticks(process: &str) -> Option<u64> {
 }
 
 /// The threads of this process.
-pub(crate) fn threads() -> Vec<String> {
+pub fn threads() -> Vec<String> {
     let Ok(entries) = fs::read_dir("/proc/self/task") else { return Vec::new() };
     entries.flatten().filter_map(|entry| entry.file_name().into_string().ok()).collect()
 }
 
 /// Nanoseconds that these threads have been on a processor. None: the machine does not tell.
-pub(crate) fn cpu_time(threads: &[String]) -> Option<u64> {
+pub fn cpu_time(threads: &[String]) -> Option<u64> {
     let of = |thread: &String| {
         let stat = fs::read_to_string(format!("/proc/self/task/{thread}/schedstat")).ok()?;
         stat.split_whitespace().next()?.parse::<u64>().ok()
@@ -58,14 +58,14 @@ pub(crate) fn cpu_time(threads: &[String]) -> Option<u64> {
 }
 
 /// Bytes of this process that are in memory.
-pub(crate) fn resident() -> Option<u64> {
+pub fn resident() -> Option<u64> {
     let status = fs::read_to_string("/proc/self/status").ok()?;
     let line = status.lines().find_map(|line| line.strip_prefix("VmRSS:"))?;
     Some(line.split_whitespace().next()?.parse::<u64>().ok()? * 1024)
 }
 
 /// One line: processor, number of cores, memory, system.
-pub(crate) fn description() -> String {
+pub fn description() -> String {
     let read = |path: &str| fs::read_to_string(path).unwrap_or_default();
     let field = |text: &str, name: &str| {
         let line = text.lines().find(|line| line.starts_with(name))?;
@@ -81,7 +81,7 @@ pub(crate) fn description() -> String {
 }
 
 /// Today, in Greenwich: 2031-05-17.
-pub(crate) fn date() -> String {
+pub fn date() -> String {
     let now = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH).unwrap_or_default();
     let (mut year, mut day) = (1970, now.as_secs() / 86_400);
     let leap = |year: u64| year.is_multiple_of(4) && (!year.is_multiple_of(100) || year.is_multiple_of(400));

@@ -2,25 +2,31 @@
 
 use std::sync::Arc;
 
-use super::chance::Chance;
-use super::lengths::Mix;
-use super::{Nanos, Task};
+use crate::chance::Chance;
+use crate::lengths::Mix;
+use crate::{Nanos, Task};
 
 /// One stream of arrivals. Rates are per second.
 #[derive(Debug, Clone, PartialEq)]
-pub(crate) enum Arrivals {
+pub enum Arrivals {
     /// At even distances, the first at once.
     Constant(f64),
+    /// Independently of each other.
     Poisson(f64),
     /// At even distances that become smaller (or larger), from one rate to another; then it stays at that.
     Ramp {
+        /// The rate at the beginning.
         from: f64,
+        /// The rate at the end, and from then on.
         to: f64,
+        /// How long it takes from the one to the other.
         over: Nanos,
     },
     /// So many at once, and again and again if there is a time for it.
     Burst {
+        /// How many.
         count: u64,
+        /// The time from one burst to the next; without, there is only one.
         every: Option<Nanos>,
     },
     /// As somebody has written down: sorted, the first at zero.
@@ -29,8 +35,10 @@ pub(crate) enum Arrivals {
 
 /// Where the arrivals end.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Limit {
+pub enum Limit {
+    /// After so many tasks.
     Count(u64),
+    /// At this moment.
     Until(Nanos),
     /// They end by themselves.
     None,
@@ -39,7 +47,7 @@ pub(crate) enum Limit {
 impl Arrivals {
     /// `factor` times the load: more per second, more at once, or the same in less time.
     #[must_use]
-    pub(crate) fn scaled(&self, factor: f64) -> Arrivals {
+    pub fn scaled(&self, factor: f64) -> Arrivals {
         match self {
             Arrivals::Constant(rate) => Arrivals::Constant(rate * factor),
             Arrivals::Poisson(rate) => Arrivals::Poisson(rate * factor),
@@ -56,7 +64,7 @@ impl Arrivals {
     }
 
     /// Do they end by themselves?
-    pub(crate) fn end(&self) -> bool {
+    pub fn end(&self) -> bool {
         matches!(self, Arrivals::Burst { every: None, .. } | Arrivals::Times(_))
     }
 }
@@ -114,7 +122,7 @@ fn ramp(k: f64, from: f64, to: f64, over: Nanos) -> Nanos {
 
 /// All tasks, by rising arrival.
 #[derive(Debug, Clone)]
-pub(crate) struct Stream<'a> {
+pub struct Stream<'a> {
     sources: Vec<Source>,
     limit: Limit,
     mix: &'a Mix,
@@ -125,7 +133,7 @@ pub(crate) struct Stream<'a> {
 impl<'a> Stream<'a> {
     /// Streams that come together. Each has its own lots, and so have the lengths: the n-th task of a stream arrives at the
     /// same time whatever the others do.
-    pub(crate) fn new(arrivals: &[Arrivals], limit: Limit, mix: &'a Mix, seed: u64) -> Stream<'a> {
+    pub fn new(arrivals: &[Arrivals], limit: Limit, mix: &'a Mix, seed: u64) -> Stream<'a> {
         let sources = arrivals
             .iter()
             .enumerate()
@@ -157,8 +165,8 @@ impl Iterator for Stream<'_> {
 
 #[cfg(test)]
 mod tests {
-    use super::super::lengths::{Kind, Length};
     use super::*;
+    use crate::lengths::{Kind, Length};
 
     const S: Nanos = 1_000_000_000;
 

@@ -1,6 +1,6 @@
 //! What goes up and down: threads, queue, cores. Means over the whole time, peaks, and a curve of bounded length.
 
-use super::Nanos;
+use crate::Nanos;
 
 /// At most so many points, at least half of it: enough for a picture.
 const MOST_BINS: usize = 512;
@@ -10,11 +10,13 @@ type Level = [usize; 5];
 
 /// Areas under the levels, and the curve.
 #[derive(Debug, Clone, Default)]
-pub(crate) struct Levels {
+pub struct Levels {
     now: Nanos,
     areas: [f64; 5],
-    pub(crate) peak_threads: usize,
-    pub(crate) peak_queue: usize,
+    /// The most threads at any moment.
+    pub peak_threads: usize,
+    /// The most tasks that waited for a thread.
+    pub peak_queue: usize,
     bins: Vec<Bin>,
     /// A bin is 2 to this power nanoseconds long; doubled whenever the bins do not suffice.
     shift: u32,
@@ -24,14 +26,17 @@ pub(crate) struct Levels {
 
 /// One point of the curve: what happened in a short time.
 #[derive(Debug, Clone, Copy, Default, PartialEq)]
-pub(crate) struct Bin {
-    /// The most in this time.
-    pub(crate) threads: usize,
-    pub(crate) queue: usize,
-    /// Tasks that began, and the sum of their waits.
-    pub(crate) started: u64,
-    pub(crate) waits: f64,
-    pub(crate) lost: u64,
+pub struct Bin {
+    /// The most threads in this time.
+    pub threads: usize,
+    /// The most tasks that waited.
+    pub queue: usize,
+    /// Tasks that began.
+    pub started: u64,
+    /// The sum of their waits.
+    pub waits: f64,
+    /// Tasks that were refused.
+    pub lost: u64,
 }
 
 impl Bin {
@@ -48,7 +53,7 @@ impl Bin {
 
 impl Levels {
     /// Time goes on to `to`; until then the levels were these.
-    pub(super) fn advance(&mut self, to: Nanos, level: Level) {
+    pub(crate) fn advance(&mut self, to: Nanos, level: Level) {
         let length = (to - self.now) as f64;
         for (area, level) in self.areas.iter_mut().zip(level) {
             *area += level as f64 * length;
@@ -77,7 +82,7 @@ impl Levels {
     }
 
     /// The levels have changed.
-    pub(super) fn note(&mut self, threads: usize, queue: usize) {
+    pub(crate) fn note(&mut self, threads: usize, queue: usize) {
         (self.threads, self.queue) = (threads, queue);
         self.peak_threads = self.peak_threads.max(threads);
         self.peak_queue = self.peak_queue.max(queue);
@@ -86,13 +91,13 @@ impl Levels {
         bin.queue = bin.queue.max(queue);
     }
 
-    pub(super) fn started(&mut self, wait: Nanos) {
+    pub(crate) fn started(&mut self, wait: Nanos) {
         let bin = self.bin();
         bin.started += 1;
         bin.waits += wait as f64;
     }
 
-    pub(super) fn lost(&mut self) {
+    pub(crate) fn lost(&mut self) {
         self.bin().lost += 1;
     }
 
@@ -100,35 +105,38 @@ impl Levels {
         if self.now == 0 { 0.0 } else { self.areas[at] / self.now as f64 }
     }
 
-    pub(crate) fn mean_threads(&self) -> f64 {
+    /// Threads, over the whole time.
+    pub fn mean_threads(&self) -> f64 {
         self.mean(0)
     }
 
-    pub(crate) fn mean_busy(&self) -> f64 {
+    /// Threads with a task.
+    pub fn mean_busy(&self) -> f64 {
         self.mean(1)
     }
 
     /// Tasks that wait for a thread, in the queue or before it.
-    pub(crate) fn mean_queue(&self) -> f64 {
+    pub fn mean_queue(&self) -> f64 {
         self.mean(2)
     }
 
     /// Tasks that wait or run, by their number at each moment: one side of Little's law.
-    pub(crate) fn mean_inside(&self) -> f64 {
+    pub fn mean_inside(&self) -> f64 {
         self.mean(3)
     }
 
-    pub(crate) fn mean_cores(&self) -> f64 {
+    /// Cores on which a task computes.
+    pub fn mean_cores(&self) -> f64 {
         self.mean(4)
     }
 
     /// The share of the threads' time in which they had a task.
-    pub(crate) fn utilisation(&self) -> f64 {
+    pub fn utilisation(&self) -> f64 {
         if self.areas[0] == 0.0 { 0.0 } else { self.areas[1] / self.areas[0] }
     }
 
     /// The points of the curve, each with the moment at which it begins.
-    pub(crate) fn curve(&self) -> impl Iterator<Item = (Nanos, &Bin)> {
+    pub fn curve(&self) -> impl Iterator<Item = (Nanos, &Bin)> {
         self.bins.iter().enumerate().map(|(at, bin)| ((at as u64) << self.shift, bin))
     }
 }

@@ -7,7 +7,17 @@
 //!
 //! Times are whole nanoseconds. The same tasks give the same figures, to the last digit, on every machine.
 //!
-//! This directory uses nothing of the command around it: a measurement in `crates/bench` includes it as well.
+//! # Examples
+//! ```
+//! use millpond_sim::{Arrivals, Kind, Length, Limit, Mix, Pool, Stream, World, simulate};
+//!
+//! let pool = Pool { maximum: 4, ..Pool::fixed(2, Some(4)) };
+//! // Nine tasks at once that wait for a second each: two core threads, four in the queue, two more threads, one refused.
+//! let second = Mix::new(vec![Kind { weight: 1.0, length: Length::Fixed(1e9), cpu: 0.0 }]);
+//! let nine = Stream::new(&[Arrivals::Burst { count: 9, every: None }], Limit::None, &second, 1);
+//! let figures = simulate(&pool, World { cores: 1, one_caller: false }, nine, None, &mut ());
+//! assert_eq!((figures.levels.peak_threads, figures.completed, figures.rejected), (4, 8, 1));
+//! ```
 
 mod arrivals;
 mod chance;
@@ -23,128 +33,167 @@ use std::collections::{BinaryHeap, VecDeque};
 
 use millpond::growth::{self, Admission, GrowthRule, Load};
 
-pub(crate) use arrivals::{Arrivals, Limit, Stream};
-pub(crate) use histogram::Histogram;
-pub(crate) use lengths::{Kind, Length, Mix};
-pub(crate) use levels::{Bin, Levels};
+pub use arrivals::{Arrivals, Limit, Stream};
+pub use chance::Chance;
+pub use histogram::Histogram;
+pub use lengths::{Kind, Length, Mix};
+pub use levels::{Bin, Levels};
 use processor::Processor;
 
 /// A moment or a length of time, in nanoseconds.
-pub(crate) type Nanos = u64;
+pub type Nanos = u64;
 
 /// No event of this kind is due.
 const NEVER: Nanos = Nanos::MAX;
 
 /// One task: when it arrives, how long it then waits for others (a disk, a server), and how long it computes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) struct Task {
-    pub(crate) arrival: Nanos,
-    pub(crate) wait: Nanos,
-    pub(crate) compute: Nanos,
+pub struct Task {
+    /// When it arrives.
+    pub arrival: Nanos,
+    /// How long it waits, first.
+    pub wait: Nanos,
+    /// How long it computes, if it has a core to itself.
+    pub compute: Nanos,
 }
 
-/// A pool.
+/// A pool: the settings of a `ThreadPoolExecutor`, under their names.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) struct Pool {
-    pub(crate) core: usize,
-    pub(crate) maximum: usize,
+pub struct Pool {
+    /// Threads that stay.
+    pub core: usize,
+    /// The most threads.
+    pub maximum: usize,
     /// How many tasks may wait. `None`: as many as come. 0: a synchronous queue.
-    pub(crate) queue: Option<usize>,
-    pub(crate) keep_alive: Nanos,
-    pub(crate) core_time_out: bool,
-    pub(crate) rule: GrowthRule,
-    pub(crate) policy: Policy,
+    pub queue: Option<usize>,
+    /// How long an extra thread stays without work.
+    pub keep_alive: Nanos,
+    /// Do core threads leave as well?
+    pub core_time_out: bool,
+    /// Whether it queues or grows first.
+    pub rule: GrowthRule,
+    /// For what does not fit.
+    pub policy: Policy,
+}
+
+impl Pool {
+    /// So many threads and so many places in the queue, and all else as it is where nobody tells.
+    pub fn fixed(threads: usize, queue: Option<usize>) -> Pool {
+        Pool {
+            core: threads,
+            maximum: threads,
+            queue,
+            keep_alive: 60_000_000_000,
+            core_time_out: false,
+            rule: GrowthRule::QueueFirst,
+            policy: Policy::Abort,
+        }
+    }
 }
 
 /// What becomes of a task that does not fit.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Policy {
+pub enum Policy {
+    /// It is given back.
     Abort,
+    /// It is dropped.
     Discard,
+    /// The task that is first in the queue is dropped, and this one queued.
     DiscardOldest,
+    /// The caller runs it.
     CallerRuns,
-    /// With the longest wait, if there is one.
+    /// The caller waits for room, for this time at most if there is one.
     Block(Option<Nanos>),
 }
 
 /// Where the tasks come from and what they compute on.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) struct World {
+pub struct World {
     /// Computing tasks share so many cores evenly.
-    pub(crate) cores: usize,
+    pub cores: usize,
     /// One caller hands in all tasks, one after the other: while it is blocked or runs a task itself, the others are late.
     /// If not, each task has a caller of its own.
-    pub(crate) one_caller: bool,
+    pub one_caller: bool,
 }
 
 /// When a run is not worth finishing: more tasks than this are late or lost.
 #[derive(Debug, Clone, Copy)]
-pub(crate) struct Goal {
+pub struct Goal {
     /// The time that is judged: of waiting for a thread, or in total.
-    pub(crate) of: Judged,
+    pub of: Judged,
     /// A task that takes longer is late.
-    pub(crate) limit: Nanos,
-    pub(crate) most_late: u64,
-    pub(crate) most_lost: u64,
+    pub limit: Nanos,
+    /// So many tasks may be late.
+    pub most_late: u64,
+    /// So many may never run.
+    pub most_lost: u64,
 }
 
+/// Which time of a task is judged.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Judged {
+pub enum Judged {
+    /// From arrival to the first step.
     Wait,
+    /// From arrival to the end.
     Total,
 }
 
 /// What came out.
 #[derive(Debug, Clone, Default)]
-pub(crate) struct Figures {
-    pub(crate) arrived: u64,
-    pub(crate) completed: u64,
+pub struct Figures {
+    /// Tasks that were handed in.
+    pub arrived: u64,
+    /// Tasks that ran.
+    pub completed: u64,
     /// Given back to the caller.
-    pub(crate) rejected: u64,
+    pub rejected: u64,
     /// Dropped, the task itself or one for which it had to make room.
-    pub(crate) discarded: u64,
+    pub discarded: u64,
     /// Of those that completed: run by the caller.
-    pub(crate) in_caller: u64,
+    pub in_caller: u64,
     /// Of those that began: not at once.
-    pub(crate) waited: u64,
+    pub waited: u64,
     /// From arrival to the first step, in a worker or in the caller.
-    pub(crate) waits: Histogram,
+    pub waits: Histogram,
     /// From arrival to the end.
-    pub(crate) totals: Histogram,
-    pub(crate) last_arrival: Nanos,
+    pub totals: Histogram,
+    /// When the last task arrived.
+    pub last_arrival: Nanos,
     /// When the last task ended.
-    pub(crate) end: Nanos,
-    pub(crate) levels: Levels,
+    pub end: Nanos,
+    /// Threads, queue and cores.
+    pub levels: Levels,
     /// Tasks that were late for the goal.
-    pub(crate) late: u64,
+    pub late: u64,
     /// The goal was missed by so much that the run was ended early. The other figures are then of no use.
-    pub(crate) given_up: bool,
+    pub given_up: bool,
 }
 
 impl Figures {
     /// Tasks that never ran.
-    pub(crate) fn lost(&self) -> u64 {
+    pub fn lost(&self) -> u64 {
         self.rejected + self.discarded
     }
 
     /// The share of the tasks that never ran.
-    pub(crate) fn lost_share(&self) -> f64 {
+    pub fn lost_share(&self) -> f64 {
         if self.arrived == 0 { 0.0 } else { self.lost() as f64 / self.arrived as f64 }
     }
 
     /// Tasks that ended, per second, from the beginning to the end of the last.
-    pub(crate) fn throughput(&self) -> f64 {
+    pub fn throughput(&self) -> f64 {
         if self.end == 0 { 0.0 } else { self.completed as f64 * 1e9 / self.end as f64 }
     }
 
     /// How long it took after the last arrival until the last task ended.
-    pub(crate) fn drain(&self) -> Nanos {
+    pub fn drain(&self) -> Nanos {
         self.end.saturating_sub(self.last_arrival)
     }
 }
 
 /// Is told what becomes of each task that runs, as it ends.
-pub(crate) trait Watch {
+pub trait Watch {
+    /// A task has ended: when it arrived, how long it waited for a thread, how long it took in total.
     fn finished(&mut self, _arrival: Nanos, _wait: Nanos, _total: Nanos) {}
 }
 
@@ -152,7 +201,7 @@ pub(crate) trait Watch {
 impl Watch for () {}
 
 /// Sends `tasks`, which come by rising arrival, through `pool`. A goal ends it early if it is missed by far.
-pub(crate) fn simulate(
+pub fn simulate(
     pool: &Pool,
     world: World,
     tasks: impl Iterator<Item = Task>,

@@ -10,15 +10,7 @@ const MANY: World = World { cores: 1_000_000, one_caller: false };
 const ONE: World = World { one_caller: true, ..MANY };
 
 fn pool(core: usize, maximum: usize, queue: Option<usize>) -> Pool {
-    Pool {
-        core,
-        maximum,
-        queue,
-        keep_alive: 60 * S,
-        core_time_out: false,
-        rule: GrowthRule::QueueFirst,
-        policy: Policy::Abort,
-    }
+    Pool { maximum, ..Pool::fixed(core, queue) }
 }
 
 /// So many tasks at once that each wait for so long.

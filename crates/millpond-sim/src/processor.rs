@@ -6,10 +6,10 @@
 
 use std::collections::BinaryHeap;
 
-use super::{NEVER, Nanos, Running};
+use crate::{NEVER, Nanos, Running};
 
 #[derive(Debug)]
-pub(super) struct Processor {
+pub(crate) struct Processor {
     cores: usize,
     /// `due` is what the clock shows when the task is done, as the bits of the number: for numbers that are not negative
     /// they have the same order.
@@ -20,7 +20,7 @@ pub(super) struct Processor {
 }
 
 impl Processor {
-    pub(super) fn new(cores: usize) -> Processor {
+    pub(crate) fn new(cores: usize) -> Processor {
         Processor { cores, tasks: BinaryHeap::new(), clock: 0.0, since: 0 }
     }
 
@@ -38,14 +38,14 @@ impl Processor {
         self.since = now;
     }
 
-    pub(super) fn push(&mut self, now: Nanos, mut task: Running) {
+    pub(crate) fn push(&mut self, now: Nanos, mut task: Running) {
         self.advance(now);
         task.due = (self.clock + task.compute as f64).to_bits();
         self.tasks.push(task);
     }
 
     /// When the first of them is done.
-    pub(super) fn next(&self) -> Nanos {
+    pub(crate) fn next(&self) -> Nanos {
         self.tasks.peek().map_or(NEVER, |task| {
             let left = (f64::from_bits(task.due) - self.clock) / self.speed();
             self.since.saturating_add(left.max(0.0).ceil() as Nanos)
@@ -53,12 +53,12 @@ impl Processor {
     }
 
     /// Takes the one that is done now.
-    pub(super) fn pop(&mut self, now: Nanos) -> Running {
+    pub(crate) fn pop(&mut self, now: Nanos) -> Running {
         self.advance(now);
         self.tasks.pop().expect("one is done")
     }
 
-    pub(super) fn busy_cores(&self) -> usize {
+    pub(crate) fn busy_cores(&self) -> usize {
         self.tasks.len().min(self.cores)
     }
 }

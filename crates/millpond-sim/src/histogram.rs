@@ -1,13 +1,13 @@
 //! Times by how often they occur, so that percentiles of any number of tasks need little memory.
 
-use super::Nanos;
+use crate::Nanos;
 
 /// Values below 2 to this power have a bucket each; above, each doubling has so many.
 const BITS: u32 = 10;
 
 /// Counts of times, in buckets whose width is a thousandth of the value.
 #[derive(Debug, Clone, Default)]
-pub(crate) struct Histogram {
+pub struct Histogram {
     counts: Vec<u64>,
     total: u64,
     sum: f64,
@@ -16,7 +16,8 @@ pub(crate) struct Histogram {
 }
 
 impl Histogram {
-    pub(crate) fn add(&mut self, value: Nanos) {
+    /// Counts one more.
+    pub fn add(&mut self, value: Nanos) {
         let bucket = bucket(value);
         if bucket >= self.counts.len() {
             self.counts.resize(bucket + 1, 0);
@@ -28,18 +29,18 @@ impl Histogram {
         self.sum += value as f64;
     }
 
-    /// In nanoseconds, exact.
-    pub(crate) fn mean(&self) -> f64 {
+    /// The mean in nanoseconds, exact.
+    pub fn mean(&self) -> f64 {
         if self.total == 0 { 0.0 } else { self.sum / self.total as f64 }
     }
 
-    /// Exact.
-    pub(crate) fn most(&self) -> Nanos {
+    /// The longest, exact.
+    pub fn most(&self) -> Nanos {
         self.most
     }
 
     /// The smallest value that so many (a share) do not exceed, within 0.05 %.
-    pub(crate) fn percentile(&self, share: f64) -> Nanos {
+    pub fn percentile(&self, share: f64) -> Nanos {
         let rank = ((share * self.total as f64).ceil() as u64).clamp(1, self.total.max(1));
         let mut seen = 0;
         for (bucket, count) in self.counts.iter().enumerate() {
@@ -52,7 +53,7 @@ impl Histogram {
     }
 
     /// For a curve: the share of the values up to each bucket that has any.
-    pub(crate) fn shares(&self) -> impl Iterator<Item = (Nanos, f64)> {
+    pub fn shares(&self) -> impl Iterator<Item = (Nanos, f64)> {
         let mut seen = 0;
         self.counts.iter().enumerate().filter(|(_, count)| **count > 0).map(move |(bucket, count)| {
             seen += count;

@@ -1,11 +1,12 @@
 //! How long tasks take, and how much of it they compute.
 
-use super::Nanos;
-use super::chance::Chance;
+use crate::Nanos;
+use crate::chance::Chance;
 
 /// A distribution of times, in nanoseconds.
 #[derive(Debug, Clone, Copy, PartialEq)]
-pub(crate) enum Length {
+pub enum Length {
+    /// Always the same.
     Fixed(f64),
     /// Anything from the one to the other is as likely.
     Uniform(f64, f64),
@@ -16,7 +17,8 @@ pub(crate) enum Length {
 }
 
 impl Length {
-    fn draw(self, chance: &mut Chance) -> f64 {
+    /// Draws one by lot.
+    pub fn draw(self, chance: &mut Chance) -> f64 {
         match self {
             Length::Fixed(length) => length,
             Length::Uniform(from, to) => from + (to - from) * chance.unit(),
@@ -25,7 +27,8 @@ impl Length {
         }
     }
 
-    pub(crate) fn mean(self) -> f64 {
+    /// The mean.
+    pub fn mean(self) -> f64 {
         match self {
             Length::Fixed(length) => length,
             Length::Uniform(from, to) => f64::midpoint(from, to),
@@ -35,7 +38,7 @@ impl Length {
     }
 
     /// The mean of the square.
-    pub(crate) fn square(self) -> f64 {
+    pub fn square(self) -> f64 {
         match self {
             Length::Fixed(length) => length * length,
             Length::Uniform(from, to) => (from * from + from * to + to * to) / 3.0,
@@ -47,31 +50,39 @@ impl Length {
 
 /// One kind of task.
 #[derive(Debug, Clone, Copy, PartialEq)]
-pub(crate) struct Kind {
+pub struct Kind {
     /// How many of all tasks are of this kind, in proportion to the others.
-    pub(crate) weight: f64,
-    pub(crate) length: Length,
+    pub weight: f64,
+    /// How long it takes with a core to itself.
+    pub length: Length,
     /// The share of its time that a task computes; the rest it waits for others.
-    pub(crate) cpu: f64,
+    pub cpu: f64,
 }
 
 /// The kinds of task that there are.
 #[derive(Debug, Clone, PartialEq)]
-pub(crate) struct Mix(Vec<Kind>);
+pub struct Mix(Vec<Kind>);
 
 impl Mix {
-    /// `kinds` has one at least, and no weight is zero or less.
-    pub(crate) fn new(kinds: Vec<Kind>) -> Mix {
-        assert!(!kinds.is_empty() && kinds.iter().all(|kind| kind.weight > 0.0), "checked where it was read");
+    /// A mixture of these.
+    ///
+    /// # Panics
+    /// If there is none, or a weight is not above zero.
+    pub fn new(kinds: Vec<Kind>) -> Mix {
+        assert!(
+            !kinds.is_empty() && kinds.iter().all(|kind| kind.weight > 0.0),
+            "a mix has kinds, and each has a weight"
+        );
         Mix(kinds)
     }
 
-    pub(crate) fn kinds(&self) -> &[Kind] {
+    /// The kinds, as they were given.
+    pub fn kinds(&self) -> &[Kind] {
         &self.0
     }
 
     /// How long a task waits for others, and how long it computes.
-    pub(super) fn draw(&self, chance: &mut Chance) -> (Nanos, Nanos) {
+    pub(crate) fn draw(&self, chance: &mut Chance) -> (Nanos, Nanos) {
         let kind = self.choose(chance);
         let length = kind.length.draw(chance).round();
         let compute = (length * kind.cpu).round();
@@ -101,16 +112,18 @@ impl Mix {
         self.0.iter().map(|kind| kind.weight * of(kind)).sum::<f64>() / self.weight()
     }
 
-    /// In nanoseconds, as are the others.
-    pub(crate) fn mean(&self) -> f64 {
+    /// The mean length of a task in nanoseconds, as are the others.
+    pub fn mean(&self) -> f64 {
         self.average(|kind| kind.length.mean())
     }
 
-    pub(crate) fn mean_square(&self) -> f64 {
+    /// The mean of the square of its length.
+    pub fn mean_square(&self) -> f64 {
         self.average(|kind| kind.length.square())
     }
 
-    pub(crate) fn mean_compute(&self) -> f64 {
+    /// How long a task computes on average.
+    pub fn mean_compute(&self) -> f64 {
         self.average(|kind| kind.length.mean() * kind.cpu)
     }
 }

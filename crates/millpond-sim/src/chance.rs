@@ -5,24 +5,25 @@
 use rand_xoshiro::Xoshiro256PlusPlus;
 use rand_xoshiro::rand_core::{Rng, SeedableRng};
 
+/// A series of lots.
 #[derive(Debug, Clone)]
-pub(crate) struct Chance(Xoshiro256PlusPlus);
+pub struct Chance(Xoshiro256PlusPlus);
 
 impl Chance {
     /// A series of numbers of its own for each `stream`, so that a change in one does not disturb the others.
-    pub(crate) fn new(seed: u64, stream: usize) -> Chance {
+    pub fn new(seed: u64, stream: usize) -> Chance {
         let mut numbers = Xoshiro256PlusPlus::seed_from_u64(seed);
         (0..stream).for_each(|_| numbers.jump());
         Chance(numbers)
     }
 
     /// From 0 to 1, never 0 itself.
-    pub(crate) fn unit(&mut self) -> f64 {
+    pub fn unit(&mut self) -> f64 {
         ((self.0.next_u64() >> 11) as f64 + 1.0) / (1u64 << 53) as f64
     }
 
     /// Exponential with mean 1.
-    pub(crate) fn exponential(&mut self) -> f64 {
+    pub fn exponential(&mut self) -> f64 {
         -libm::log(self.unit())
     }
 

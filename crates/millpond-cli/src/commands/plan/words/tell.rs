@@ -1,0 +1,124 @@
+//! Loads and pools as people write them: the other way round than reading.
+
+use std::fmt;
+
+use millpond::growth::GrowthRule;
+use millpond_sim::{Arrivals, Kind, Length, Policy, Pool};
+
+use super::NORMAL_P99;
+use crate::units;
+
+/// Shows a pool, arrivals or a kind of task, with all that matters for it.
+#[derive(Debug)]
+pub(crate) struct Told<'a, T>(pub(crate) &'a T);
+
+impl fmt::Display for Told<'_, Pool> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let pool = self.0;
+        write!(f, "core {}, max ", pool.core)?;
+        if pool.maximum == usize::MAX {
+            f.write_str("unlimited")?
+        } else {
+            write!(f, "{}", pool.maximum)?
+        }
+        match pool.queue {
+            None => f.write_str(", unbounded queue")?,
+            Some(0) => f.write_str(", synchronous queue")?,
+            Some(capacity) => write!(f, ", queue {capacity}")?,
+        }
+        if pool.rule == GrowthRule::Eager {
+            f.write_str(", eager")?;
+        }
+        if pool.core_time_out || pool.maximum > pool.core {
+            write!(f, ", keep-alive {}", plain(pool.keep_alive as f64))?;
+        }
+        if pool.core_time_out {
+            f.write_str(", core time-out")?;
+        }
+        match pool.policy {
+            Policy::Abort => Ok(()),
+            Policy::Discard => f.write_str(", discard"),
+            Policy::DiscardOldest => f.write_str(", discard oldest"),
+            Policy::CallerRuns => f.write_str(", caller runs"),
+            Policy::Block(None) => f.write_str(", block"),
+            Policy::Block(Some(most)) => write!(f, ", block up to {}", plain(most as f64)),
+        }
+    }
+}
+
+impl fmt::Display for Told<'_, Arrivals> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self.0 {
+            Arrivals::Constant(rate) => write!(f, "constant {}", PerSecond(*rate)),
+            Arrivals::Poisson(rate) => write!(f, "Poisson {}", PerSecond(*rate)),
+            Arrivals::Ramp { from, to, over } => {
+                write!(f, "ramp {} to {} over {}", PerSecond(*from), PerSecond(*to), plain(*over as f64))
+            }
+            Arrivals::Burst { count, every: None } => write!(f, "{} at once", units::show_count(*count)),
+            Arrivals::Burst { count, every: Some(every) } => {
+                write!(f, "{} at once every {}", units::show_count(*count), plain(*every as f64))
+            }
+            Arrivals::Times(times) => write!(f, "{} as recorded", units::show_count(times.len() as u64)),
+        }
+    }
+}
+
+impl fmt::Display for Told<'_, Kind> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Kind { weight, length, cpu } = *self.0;
+        if weight < 1.0 {
+            write!(f, "{} ", percent(weight))?;
+        }
+        match length {
+            Length::Fixed(length) => f.write_str(&plain(length))?,
+            Length::Uniform(from, to) => write!(f, "{} to {}", plain(from), plain(to))?,
+            Length::Exponential(mean) => write!(f, "exponential {}", plain(mean))?,
+            Length::LogNormal(median, sigma) => {
+                let p99 = median * libm::exp(sigma * NORMAL_P99);
+                write!(f, "log-normal {}, p99 {}", plain(median), plain(p99.round()))?;
+            }
+        }
+        if cpu > 0.0 { write!(f, ", {} of it computing", percent(cpu)) } else { Ok(()) }
+    }
+}
+
+/// A length of time as people write it: `20 ms`, `1.5 s`.
+pub(crate) fn plain(nanos: f64) -> String {
+    let (value, unit) = match nanos {
+        0.0 => return "0".to_owned(),
+        n if n >= 1e9 => (n / 1e9, "s"),
+        n if n >= 1e6 => (n / 1e6, "ms"),
+        n if n >= 1e3 => (n / 1e3, "us"),
+        n => (n, "ns"),
+    };
+    let text = format!("{value:.3}");
+    format!("{} {unit}", text.trim_end_matches('0').trim_end_matches('.'))
+}
+
+/// A share as people write it: `0.1%`, `12.5%`, with three digits.
+pub(crate) fn percent(share: f64) -> String {
+    let percent = share * 100.0;
+    let text = match percent {
+        p if p >= 9.995 => format!("{p:.1}"),
+        p if p >= 0.995 => format!("{p:.2}"),
+        p => format!("{p:.3}"),
+    };
+    let text = if text.contains('.') { text.trim_end_matches('0').trim_end_matches('.') } else { &text };
+    format!("{text}%")
+}
+
+/// A rate with three digits.
+#[derive(Debug)]
+pub(crate) struct PerSecond(pub(crate) f64);
+
+impl fmt::Display for PerSecond {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self.0 {
+            rate if rate >= 1e4 => write!(f, "{}/s", units::show_count(rate.round() as u64)),
+            rate => {
+                let text = if rate >= 100.0 { format!("{rate:.1}") } else { format!("{rate:.3}") };
+                write!(f, "{}/s", text.trim_end_matches('0').trim_end_matches('.'))
+            }
+        }
+    }
+}
