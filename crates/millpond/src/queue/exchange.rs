@@ -9,7 +9,7 @@
 use std::fmt::DebugStruct;
 
 use super::error::OfferError;
-use super::wait::{Line, Patience, Waiter};
+use super::wait::{Line, Patience, Waiter, is_past};
 use crate::interrupt::{self, Interrupted};
 use crate::sync::{Arc, AtomicUsize, Mutex, MutexGuard, Ordering, spin_until};
 
@@ -181,13 +181,14 @@ impl<T, S: Store<T>> Exchange<T, S> {
         if patience.is_none() {
             return Err(OfferError::TimedOut(item));
         }
-        spin_until(|| self.len() < self.capacity());
+        let deadline = patience.deadline();
+        spin_until(|| self.len() < self.capacity() || is_past(deadline));
         let Err((item, mut state)) = self.try_put(item) else { return Ok(()) };
         let me = Waiter::new(Some(item));
         state.putters.join(&me);
         drop(state);
 
-        me.wait(patience.deadline());
+        me.wait(deadline);
         if me.is_settled() || !self.state.lock().putters.leave(&me) {
             return Ok(());
         }
@@ -209,7 +210,8 @@ impl<T, S: Store<T>> Exchange<T, S> {
         if patience.is_none() {
             return Ok(None);
         }
-        spin_until(|| self.len() > 0);
+        let deadline = patience.deadline();
+        spin_until(|| self.len() > 0 || is_past(deadline));
         let mut state = match self.try_take() {
             Ok(item) => return Ok(Some(item)),
             Err(state) => state,
@@ -218,7 +220,7 @@ impl<T, S: Store<T>> Exchange<T, S> {
         state.takers.join(&me);
         drop(state);
 
-        me.wait(patience.deadline());
+        me.wait(deadline);
         if me.is_settled() || !self.state.lock().takers.leave(&me) {
             return Ok(Some(me.take_hand().expect("a taker that was served holds its item")));
         }

@@ -52,10 +52,10 @@ impl Habit {
         self.expected.store(1, Ordering::Relaxed);
     }
 
-    /// True as soon as `served` is; false: it is time to sleep.
-    pub(super) fn look_until(&self, served: impl Fn() -> bool) -> bool {
+    /// Looks until `served`, or until it is time to sleep. Who calls it looks again.
+    pub(super) fn look_until(&self, served: impl Fn() -> bool) {
         if cfg!(loom) {
-            return served();
+            return;
         }
         // 1. The other side runs on another core.
         let together = self.together.load(Ordering::Relaxed);
@@ -64,7 +64,7 @@ impl Habit {
                 if together > 0 {
                     self.together.store(0, Ordering::Relaxed);
                 }
-                return true;
+                return;
             }
             std::hint::spin_loop();
         }
@@ -73,7 +73,7 @@ impl Habit {
         if crowded > 0 || together >= MANY {
             self.crowded.store(crowded.saturating_sub(1), Ordering::Relaxed);
             self.together.store(FEW - 2, Ordering::Relaxed);
-            return served();
+            return;
         }
         // 3. The other side runs on this core, or has yet to be woken.
         let mut yields = YIELDS;
@@ -81,10 +81,10 @@ impl Habit {
             self.expected.store(0, Ordering::Relaxed);
             yields = YIELDS_FOR_A_SLEEPER;
         }
-        self.leave_the_core(yields, together, served)
+        self.leave_the_core(yields, together, served);
     }
 
-    fn leave_the_core(&self, yields: usize, together: usize, served: impl Fn() -> bool) -> bool {
+    fn leave_the_core(&self, yields: usize, together: usize, served: impl Fn() -> bool) {
         let mut left = together.is_multiple_of(WATCHED).then(Instant::now);
         for _ in 0..yields {
             std::thread::yield_now();
@@ -94,15 +94,14 @@ impl Habit {
                 if back - *left > LONG {
                     self.crowded.store(CROWDED, Ordering::Relaxed);
                     self.together.store(0, Ordering::Relaxed);
-                    return come;
+                    return;
                 }
                 *left = back;
             }
             if come {
                 self.together.store(together + 1, Ordering::Relaxed);
-                return true;
+                return;
             }
         }
-        false
     }
 }

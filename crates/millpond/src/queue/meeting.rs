@@ -10,7 +10,7 @@ use std::fmt::DebugStruct;
 
 use super::error::OfferError;
 use super::habit::Habit;
-use super::wait::{Line, Patience, Waiter};
+use super::wait::{Line, Patience, Waiter, is_past};
 use crate::brief::{Brief, BriefGuard};
 use crate::interrupt::{self, Interrupted};
 
@@ -158,8 +158,10 @@ impl<T> Meeting<T> {
 
     /// Blocks until `me` is served, interrupted or out of patience.
     fn wait(&self, me: &Waiter<T>, patience: Patience) {
-        if !self.habit.look_until(|| me.is_settled()) {
-            me.sleep(patience.deadline());
+        let deadline = patience.deadline();
+        self.habit.look_until(|| me.is_settled() || is_past(deadline));
+        if !me.is_settled() {
+            me.sleep(deadline);
         }
     }
 

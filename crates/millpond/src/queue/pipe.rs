@@ -24,7 +24,7 @@ use super::error::OfferError;
 use super::exchange::Store;
 use super::habit::Habit;
 use super::ring::Ring;
-use super::wait::{Line, Patience, Waiter};
+use super::wait::{Line, Patience, Waiter, is_past};
 use crate::brief::{Brief, BriefGuard};
 use crate::interrupt::{self, Interrupted};
 use crate::sync::{Arc, AtomicUsize, Mutex, Ordering, mutant};
@@ -162,7 +162,7 @@ impl<T> Pipe<T> {
         let deadline = patience.deadline();
         loop {
             // 1. Look for room.
-            self.putting.look_until(|| !self.is_full() || interrupt::is_interrupted());
+            self.putting.look_until(|| !self.is_full() || interrupt::is_interrupted() || is_past(deadline));
             if interrupt::interrupted() {
                 return Err(OfferError::Interrupted(item));
             }
@@ -222,7 +222,7 @@ impl<T> Pipe<T> {
         let mut me = None;
         loop {
             // 1. Look for an item.
-            self.taking.look_until(|| self.len() > 0 || interrupt::is_interrupted());
+            self.taking.look_until(|| self.len() > 0 || interrupt::is_interrupted() || is_past(deadline));
             interrupt::check()?;
             if let Some(item) = self.poll() {
                 return Ok(Some(item));

@@ -33,6 +33,12 @@ impl Patience {
     }
 }
 
+/// Tells whether patience has ended. Who looks for something looks for this too: on a busy machine each look may take
+/// milliseconds.
+pub(super) fn is_past(deadline: Option<Instant>) -> bool {
+    deadline.is_some_and(|deadline| deadline <= Instant::now())
+}
+
 /// Served, or called.
 const SETTLED: u8 = 1;
 /// Went to sleep, or is about to.
@@ -108,7 +114,7 @@ impl<T> Waiter<T> {
     /// Leaves the interrupt flag as it is: as long as the waiter stands in a line the flag tells others not to serve
     /// it. Once out of the line the owner takes the flag, unless it was served: then it is for the next call.
     pub(super) fn wait(&self, deadline: Option<Instant>) -> bool {
-        spin_until(|| self.is_settled());
+        spin_until(|| self.is_settled() || is_past(deadline));
         self.sleep(deadline)
     }
 
