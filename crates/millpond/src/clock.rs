@@ -21,7 +21,8 @@ impl Tick {
     pub(crate) const NEVER: Tick = Tick(u64::MAX);
 
     pub(crate) fn plus(self, duration: Duration) -> Tick {
-        let nanos = u64::try_from(duration.as_nanos()).unwrap_or(u64::MAX);
+        let nanos = duration.as_secs().saturating_mul(1_000_000_000);
+        let nanos = nanos.saturating_add(u64::from(duration.subsec_nanos()));
         Tick(self.0.saturating_add(nanos))
     }
 

@@ -24,12 +24,14 @@
 //! assert!(thread.join().unwrap().is_err());
 //! ```
 
+use std::collections::BTreeMap;
 use std::fmt;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::time::{Duration, Instant};
 
+use crate::brief::Brief;
 use crate::sync::{
-    Arc, AtomicBool, AtomicU64, Mutex, Ordering, Parker, deadline_after, mutant, thread_local,
+    Arc, AtomicBool, AtomicU64, Global, Ordering, Parker, Weak, deadline_after, mutant, thread_local,
 };
 
 /// The error of a blocking call that ended because its thread was interrupted; the flag is clear again.
@@ -80,6 +82,35 @@ pub fn current() -> Interrupter {
     Interrupter { sleeper, epoch }
 }
 
+/// What a thread does at one moment, by numbers: the thread's and the epoch's. For whoever has to remember it for each of
+/// many tasks, of which few are ever interrupted: to remember an [`Interrupter`] means to count it in and out.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Mark {
+    /// 0: a thread that nobody can find.
+    pub(crate) thread: u64,
+    pub(crate) epoch: u64,
+}
+
+impl Mark {
+    /// Of what the calling thread does now.
+    #[inline]
+    pub(crate) fn current() -> Mark {
+        let of = |me: &Arc<Sleeper>| Mark { thread: me.number, epoch: me.load().epoch() };
+        CURRENT.try_with(of).unwrap_or(Mark { thread: 0, epoch: 0 })
+    }
+
+    /// As [`Interrupter::interrupt`] of what was going on: does nothing if that has ended.
+    pub(crate) fn interrupt(self) {
+        let found = SLEEPERS.lock().get(&self.thread).and_then(Weak::upgrade);
+        if let Some(sleeper) = found {
+            Interrupter { sleeper, epoch: self.epoch }.interrupt();
+        }
+    }
+}
+
+/// All threads that have an interrupt flag, by number. Only those who interrupt a task look here.
+static SLEEPERS: Global<BTreeMap<u64, Weak<Sleeper>>> = Global::new(BTreeMap::new());
+
 /// Interrupts one task or thread, from anywhere. Made by [`current`].
 #[derive(Clone)]
 pub struct Interrupter {
@@ -100,6 +131,11 @@ impl Interrupter {
     /// Tells whether the flag of this task or thread is set. False once the task has ended.
     pub fn is_interrupted(&self) -> bool {
         self.sleeper.slow.lock().flag_of(self.epoch, self.sleeper.load()).unwrap_or(false)
+    }
+
+    /// It interrupts something on the calling thread.
+    pub(crate) fn is_of_this_thread(&self) -> bool {
+        Sleeper::with_current(|me| std::ptr::eq(me, Arc::as_ptr(&self.sleeper)))
     }
 
     /// Tells whether the thread sleeps in a blocking call of this crate: for tests that must not begin before it does.
@@ -201,6 +237,8 @@ impl Word {
 /// Every blocking call of the crate waits on the parker of its own thread's `Sleeper`, so one `unpark` serves
 /// as wake-up for whatever the thread waits for, and an interrupt needs to know nothing about it.
 pub(crate) struct Sleeper {
+    /// Under which it is listed; 0: it is not.
+    number: u64,
     parker: Parker,
     /// The owner is in `parker`, or on its way into or out of it. Nothing but tests looks at it.
     parked: AtomicBool,
@@ -214,7 +252,7 @@ pub(crate) struct Sleeper {
     last_epoch: AtomicU64,
     /// True if `slow.callbacks` may hold something: spares the end of a task the lock.
     has_callbacks: AtomicBool,
-    slow: Mutex<Slow>,
+    slow: Brief<Slow>,
 }
 
 #[derive(Default)]
@@ -243,25 +281,36 @@ impl fmt::Debug for Sleeper {
 }
 
 thread_local! {
-    static CURRENT: Arc<Sleeper> = Arc::new(Sleeper::new());
+    static CURRENT: Arc<Sleeper> = Sleeper::listed();
 }
 
 impl Sleeper {
-    fn new() -> Self {
+    fn new(number: u64) -> Self {
         Sleeper {
+            number,
             parker: Parker::for_this_thread(),
             parked: AtomicBool::new(false),
             word: AtomicU64::new(0),
             last_epoch: AtomicU64::new(0),
             has_callbacks: AtomicBool::new(false),
-            slow: Mutex::new(Slow::default()),
+            slow: Brief::new(Slow::default()),
         }
+    }
+
+    /// One that can be found by its number, as long as it is there.
+    fn listed() -> Arc<Sleeper> {
+        // Always std's, as the list is. Relaxed: only uniqueness matters.
+        static NEXT: std::sync::atomic::AtomicU64 = std::sync::atomic::AtomicU64::new(1);
+        let number = NEXT.fetch_add(1, std::sync::atomic::Ordering::Relaxed);
+        let sleeper = Arc::new(Sleeper::new(number));
+        SLEEPERS.lock().insert(number, Arc::downgrade(&sleeper));
+        sleeper
     }
 
     /// The calling thread's sleeper. While the thread's locals are being destroyed it is a passing one,
     /// which can wait but which nobody can interrupt.
     pub(crate) fn current() -> Arc<Sleeper> {
-        CURRENT.try_with(Arc::clone).unwrap_or_else(|_| Arc::new(Sleeper::new()))
+        CURRENT.try_with(Arc::clone).unwrap_or_else(|_| Arc::new(Sleeper::new(0)))
     }
 
     /// Calls `f` with the calling thread's sleeper, without touching its reference count.
@@ -270,7 +319,7 @@ impl Sleeper {
         let mut call = |me: &Sleeper| f.take().map(|f| f(me));
         CURRENT
             .try_with(|me| call(me))
-            .unwrap_or_else(|_| call(&Sleeper::new()))
+            .unwrap_or_else(|_| call(&Sleeper::new(0)))
             .expect("one of the two calls it, and only one")
     }
 
@@ -419,32 +468,63 @@ impl Sleeper {
     }
 }
 
+impl Drop for Sleeper {
+    fn drop(&mut self) {
+        if self.number != 0 {
+            SLEEPERS.lock().remove(&self.number);
+        }
+    }
+}
+
 /// The frame of a task that runs inside something else on this thread; dropping it goes back to that.
 pub(crate) struct Nested {
-    sleeper: Arc<Sleeper>,
+    /// `None`: the thread's own. Its reference count is not touched, which would cost as much as all else here.
+    passing: Option<Arc<Sleeper>>,
 }
 
 impl Nested {
+    #[inline]
     pub(crate) fn enter() -> Nested {
-        let sleeper = Sleeper::current();
-        let mut slow = sleeper.slow.lock();
-        let outer = sleeper.load();
-        slow.outer.push((outer.epoch(), outer.flag()));
-        sleeper.begin_epoch();
-        // An interrupt is set under the lock, or by the owner: none can fall between load and begin.
-        drop(slow);
-        Nested { sleeper }
+        let passing = CURRENT.try_with(|me| me.nest()).map_or_else(
+            |_| {
+                let passing = Arc::new(Sleeper::new(0));
+                passing.nest();
+                Some(passing)
+            },
+            |()| None,
+        );
+        Nested { passing }
     }
 }
 
 impl Drop for Nested {
     fn drop(&mut self) {
-        let mut slow = self.sleeper.slow.lock();
-        let (epoch, flag) = slow.outer.pop().expect("pushed by enter");
-        self.sleeper.word.store(Word::clear(epoch).0 | u64::from(flag), Ordering::Release);
+        match &self.passing {
+            Some(passing) => passing.unnest(),
+            // It was there when the frame began, and a thread's locals are not destroyed inside of a frame.
+            None => drop(CURRENT.try_with(|me| me.unnest())),
+        }
+    }
+}
+
+impl Sleeper {
+    /// A task begins inside of what goes on. Owner only.
+    fn nest(&self) {
+        let mut slow = self.slow.lock();
+        let outer = self.load();
+        slow.outer.push((outer.epoch(), outer.flag()));
+        self.begin_epoch();
+        // An interrupt is set under the lock, or by the owner: none can fall between load and begin.
+    }
+
+    /// It has ended. Owner only.
+    fn unnest(&self) {
+        let mut slow = self.slow.lock();
+        let (epoch, flag) = slow.outer.pop().expect("pushed when the task began");
+        self.word.store(Word::clear(epoch).0 | u64::from(flag), Ordering::Release);
         drop(slow);
-        if self.sleeper.has_callbacks.load(Ordering::Relaxed) {
-            self.sleeper.drop_stale_callbacks();
+        if self.has_callbacks.load(Ordering::Relaxed) {
+            self.drop_stale_callbacks();
         }
     }
 }

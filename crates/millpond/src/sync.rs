@@ -265,7 +265,15 @@ pub(crate) fn spin_until(mut ready: impl FnMut() -> bool) -> bool {
     ready()
 }
 
-fn more_than_one_core() -> bool {
+/// Lets others run, for who has looked again in vain at what another thread is about to do.
+pub(crate) fn nap() {
+    #[cfg(not(loom))]
+    std::thread::sleep(Duration::from_micros(50));
+    #[cfg(loom)]
+    loom::thread::yield_now();
+}
+
+pub(crate) fn more_than_one_core() -> bool {
     static MANY: OnceLock<bool> = OnceLock::new();
     *MANY.get_or_init(|| std::thread::available_parallelism().is_ok_and(|cores| cores.get() > 1))
 }

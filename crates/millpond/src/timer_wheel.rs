@@ -7,15 +7,19 @@
 //! become near. So an entry is touched when it is put in, when it leaves, and at most once per level in between, of
 //! which there are few: four for a delay of a few hours.
 //!
+//! A bucket may have a million entries, and they must not all be touched at the moment when the first of them is due, nor
+//! while others wait for the lock. So a bucket is opened in steps, one with every look at the wheel, and a large one is
+//! begun some time before, which is what [`TimerWheel::look_by`] is for.
+//!
 //! Taking out by place is what matters most, because most timers are cancelled, and among a million every step to another
 //! entry is a step to memory that no cache has. So it touches the entry and nothing else: an entry lies in
 //! its bucket's own memory, and leaves a hole there. A bucket that is three quarters holes is squeezed, and an
 //! empty one has no memory. Entries are told when they have been moved; see [`Placed`].
 //!
 //! A bucket knows the earliest time that was put into it. That is when its first entry is due, unless just that one
-//! has been taken out: then it is a time before that. So whoever sleeps until [`TimerWheel::first_due`] never sleeps
-//! too long, and wakes in vain only if the entry that it waits for is taken out meanwhile. With a heap that is the
-//! same. `docs/timers.md` has the measurements.
+//! has been taken out: then it is a time before that. So whoever sleeps until [`TimerWheel::look_by`] never sleeps
+//! too long, and wakes in vain only if the entry that it waits for is taken out meanwhile, which is the same with a heap, or
+//! if there is a large bucket to open. `docs/timers.md` has the measurements.
 
 use crate::clock::Tick;
 use crate::timer_queue::{Key, TimerQueue};
@@ -30,6 +34,12 @@ const SLOT_BITS: u32 = 20;
 /// So many buckets does a level have: 2^6, a bit of a word for each.
 const LEVEL_BITS: u32 = 6;
 const LEVELS: u32 = (u64::BITS - SLOT_BITS).div_ceil(LEVEL_BITS);
+/// So many entries of a bucket are touched in one step.
+const STEP: usize = if cfg!(test) { 8 } else { 64 };
+/// A bucket with fewer entries is opened when its first one is due, a larger one before.
+const MANY: usize = if cfg!(test) { 32 } else { 1024 };
+/// To open a bucket takes no more than so long for each entry, in nanoseconds, unless the machine has other work.
+const OPENING: u64 = if cfg!(test) { 1 << 16 } else { 128 };
 /// A bucket with fewer holes than that is not worth squeezing.
 const FEW: usize = 16;
 /// The memory of so many buckets that have become empty is kept for others, if each has room for no more than that.
@@ -55,6 +65,29 @@ struct Bucket<T> {
 
 impl<T> Bucket<T> {
     const EMPTY: Self = Bucket { entries: Vec::new(), len: 0, earliest: Tick::NEVER };
+
+    /// When it is time to begin with the opening. It changes only when the number of entries has doubled: whoever sleeps
+    /// until then is not to be woken for every entry that comes.
+    fn open_by(&self) -> Tick {
+        if self.len < MANY {
+            return self.earliest;
+        }
+        let time = OPENING * self.len.next_power_of_two() as u64;
+        Tick::from_nanos(self.earliest.nanos().saturating_sub(time))
+    }
+}
+
+/// What a look at the wheel has found.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Look {
+    /// The first entry is due, and can be had.
+    Due,
+    /// Nothing is due.
+    Later,
+    /// Nothing is due, but there is something to do before it is: look again rather than sleep.
+    Ahead,
+    /// Something may be due, which only another look can tell.
+    Again,
 }
 
 /// Set in the place of an entry in a bucket, which says which bucket and where in it. The place of a near one is its key,
@@ -77,6 +110,11 @@ pub(crate) struct TimerWheel<T> {
     occupied: [u64; LEVELS as usize],
     /// Level by level, as many levels as have been needed.
     buckets: Vec<Bucket<T>>,
+    /// The bucket that is being opened: the current slot is one of it, the finer levels were empty when that was begun, and
+    /// some of its entries are already where they belong. Its bit in `occupied` is not set.
+    opening: Option<usize>,
+    /// When somebody has to look at the wheel. Exact after every look; an entry that is taken out may leave it too early.
+    look_by: Tick,
     /// Memory for buckets.
     spare: Vec<Vec<Option<Entry<T>>>>,
 }
@@ -98,6 +136,8 @@ impl<T: Placed> TimerWheel<T> {
             near: TimerQueue::new(),
             occupied: [0; LEVELS as usize],
             buckets: Vec::new(),
+            opening: None,
+            look_by: Tick::NEVER,
             spare: Vec::new(),
         }
     }
@@ -113,7 +153,8 @@ impl<T: Placed> TimerWheel<T> {
     /// Puts `item` in. Among equal due times the lower `number` comes first; no two may have both equal.
     pub(crate) fn insert(&mut self, due: Tick, number: u64, item: T) {
         self.len += 1;
-        self.place(Entry { due, number, item });
+        let by = self.place(Entry { due, number, item });
+        self.look_by = self.look_by.min(by);
     }
 
     /// When the item at `place` is due, if `is_it` knows it.
@@ -133,6 +174,7 @@ impl<T: Placed> TimerWheel<T> {
             let key = Key::from_bits(place);
             let item = self.near.get(key).is_some_and(is_it).then(|| self.near.remove(key))??;
             self.len -= 1;
+            self.note_first();
             return Some(item);
         }
         let (bucket, at) = far(place);
@@ -145,33 +187,80 @@ impl<T: Placed> TimerWheel<T> {
 
     /// When the first entry is due, or a time before that: nothing is due sooner. It is exact unless the first entry of
     /// a bucket has been taken out since.
-    pub(crate) fn first_due(&self) -> Option<Tick> {
-        self.near.first_due().or_else(|| Some(self.buckets[self.first_bucket()?].earliest))
+    #[cfg(all(test, not(loom)))]
+    fn first_due(&self) -> Option<Tick> {
+        self.first_by(|bucket| bucket.earliest)
     }
 
-    /// Tells whether something is due; this is exact.
-    pub(crate) fn has_due(&mut self, now: Tick) -> bool {
-        while self.near.is_empty() {
-            if !self.open_first(now) {
-                return false;
-            }
-        }
-        self.near.first_due().is_some_and(|due| due <= now)
+    /// When somebody has to look, for nothing to be late: when the first entry is due, or some time before that.
+    #[inline]
+    pub(crate) fn look_by(&self) -> Option<Tick> {
+        (!self.is_empty()).then_some(self.look_by)
     }
 
-    /// Takes the first entry out if it is due.
-    pub(crate) fn pop_due(&mut self, now: Tick) -> Option<T> {
-        if !self.has_due(now) {
-            return None;
+    /// After a change by which somebody may have to look later than before.
+    fn note_first(&mut self) {
+        self.look_by = self.first_by(Bucket::open_by).unwrap_or(Tick::NEVER);
+    }
+
+    fn first_by(&self, time: impl FnOnce(&Bucket<T>) -> Tick) -> Option<Tick> {
+        let near = self.near.first_due();
+        match self.opening {
+            // What it has left may be due before what has become near of it. All else comes later.
+            Some(opening) => near.into_iter().chain([self.buckets[opening].earliest]).min(),
+            None => near.or_else(|| Some(time(&self.buckets[self.first_bucket()?]))),
         }
-        let (_, _, item) = self.near.pop()?;
+    }
+
+    /// Looks whether something is due, and opens a part of what is to be opened. It takes a short time, whatever there is
+    /// to do.
+    pub(crate) fn look(&mut self, now: Tick) -> Look {
+        let look = self.look_and_open(now);
+        self.note_first();
+        look
+    }
+
+    fn look_and_open(&mut self, now: Tick) -> Look {
+        if self.opening.is_none() {
+            self.follow(now);
+            self.begin_opening(now);
+        }
+        self.open_some();
+        while self.near.is_empty() && self.opening.is_none() && self.begin_opening(now) {
+            self.open_some();
+        }
+        let is_due = |due: Tick| due <= now;
+        let Some(opening) = self.opening else {
+            return if self.near.first_due().is_some_and(is_due) { Look::Due } else { Look::Later };
+        };
+        let earliest = self.buckets[opening].earliest;
+        match self.near.first_due() {
+            Some(due) if is_due(due) && due < earliest => Look::Due,
+            _ if is_due(earliest) => Look::Again,
+            _ => Look::Ahead,
+        }
+    }
+
+    /// Takes the first entry out, with when it was due. Only after a look that found it so.
+    pub(crate) fn pop(&mut self) -> Option<(Tick, T)> {
+        let (due, _, item) = self.near.pop()?;
         self.len -= 1;
-        Some(item)
+        self.note_first();
+        Some((due, item))
+    }
+
+    /// It is `now`, if nothing is in the wheel yet: else entries would be put where they belong as seen from the
+    /// beginning of time, which is in few buckets.
+    pub(crate) fn begin_at(&mut self, now: Tick) {
+        if self.is_empty() {
+            self.follow(now);
+        }
     }
 
     /// Gives all items to `take`, with when they are due. Those that it gives back stay; returns what it made of the
     /// others, in order.
     pub(crate) fn take_out<R>(&mut self, mut take: impl FnMut(T, Tick) -> Result<R, T>) -> Vec<R> {
+        self.open_all();
         // The near ones come before all others.
         let (mut taken, mut kept) = (Vec::new(), Vec::new());
         while let Some((due, number, item)) = self.near.pop() {
@@ -180,7 +269,9 @@ impl<T: Placed> TimerWheel<T> {
                 Err(item) => kept.push(Entry { due, number, item }),
             }
         }
-        kept.into_iter().for_each(|entry| self.place(entry));
+        for entry in kept {
+            self.place(entry);
+        }
         let mut far = Vec::new();
         for bucket in 0..self.buckets.len() {
             let before = far.len();
@@ -196,11 +287,13 @@ impl<T: Placed> TimerWheel<T> {
         far.sort_unstable_by_key(|(due, number, _)| (*due, *number));
         taken.extend(far.into_iter().map(|(_, _, item)| item));
         self.len -= taken.len();
+        self.note_first();
         taken
     }
 
     /// Shows all entries, in order.
-    pub(crate) fn for_each(&self, mut see: impl FnMut(&T)) {
+    pub(crate) fn for_each(&mut self, mut see: impl FnMut(&T)) {
+        self.open_all();
         self.near.for_each(|_, item| see(item));
         let all = self.buckets.iter().flat_map(|bucket| bucket.entries.iter().flatten());
         let mut all: Vec<&Entry<T>> = all.collect();
@@ -208,12 +301,14 @@ impl<T: Placed> TimerWheel<T> {
         all.into_iter().for_each(|entry| see(&entry.item));
     }
 
-    /// Puts an entry where it belongs as seen from the current slot.
-    fn place(&mut self, entry: Entry<T>) {
+    /// Puts an entry where it belongs as seen from the current slot. Returns when somebody has to look for its sake.
+    fn place(&mut self, entry: Entry<T>) -> Tick {
         let slot = slot_of(entry.due);
         if slot <= self.current {
-            let key = self.near.insert(entry.due, entry.number, entry.item);
-            return self.near.get(key).into_iter().for_each(|item| item.moved_to(key.to_bits()));
+            let due = entry.due;
+            let key = self.near.insert(due, entry.number, entry.item);
+            self.near.get(key).into_iter().for_each(|item| item.moved_to(key.to_bits()));
+            return due;
         }
         let level = (slot ^ self.current).ilog2() / LEVEL_BITS;
         let digit = (slot >> (level * LEVEL_BITS)) & ((1 << LEVEL_BITS) - 1);
@@ -227,6 +322,7 @@ impl<T: Placed> TimerWheel<T> {
             bucket.entries = self.spare.pop().unwrap_or_default();
         }
         bucket.push(number, entry);
+        bucket.open_by()
     }
 
     /// An entry has been taken out of a bucket.
@@ -234,18 +330,20 @@ impl<T: Placed> TimerWheel<T> {
         let bucket = &mut self.buckets[number];
         bucket.len -= 1;
         if bucket.len == 0 {
-            let entries = self.empty(number);
-            self.keep(entries);
+            self.emptied(number);
+            self.note_first();
         } else if bucket.len + FEW < bucket.entries.len() / 4 {
             bucket.squeeze(number);
         }
     }
 
-    /// Makes a bucket empty; returns what was in it.
-    fn empty(&mut self, number: usize) -> Vec<Option<Entry<T>>> {
+    /// Nothing is left in a bucket.
+    fn emptied(&mut self, number: usize) {
         let (level, digit) = level_of(number);
         self.occupied[level] &= !(1 << digit);
-        std::mem::replace(&mut self.buckets[number], Bucket::EMPTY).entries
+        self.opening.take_if(|opening| *opening == number);
+        let bucket = std::mem::replace(&mut self.buckets[number], Bucket::EMPTY);
+        self.keep(bucket.entries);
     }
 
     /// Keeps the memory of an empty bucket, or gives it back.
@@ -262,20 +360,66 @@ impl<T: Placed> TimerWheel<T> {
         Some(level << LEVEL_BITS | self.occupied[level].trailing_zeros() as usize)
     }
 
-    /// If an entry of the first bucket may be due, puts all of them where they belong by then. Nothing must be near.
-    fn open_first(&mut self, now: Tick) -> bool {
+    /// Moves the current slot up to the one before `now`, or before the first bucket: then all entries are still where
+    /// they belong. Not into that of `now`, for what is due at once would then all be in the heap.
+    fn follow(&mut self, now: Tick) {
+        if cfg!(loom) {
+            return; // the machine's clock is real in a model too, and what is moved must not depend on it
+        }
+        let slot = slot_of(now).saturating_sub(1);
+        if slot > self.current {
+            let most = self.first_bucket().map_or(u64::MAX, |first| self.begin_of(first) - 1);
+            self.current = slot.min(most);
+        }
+    }
+
+    /// The first slot of a bucket.
+    fn begin_of(&self, bucket: usize) -> u64 {
+        let (level, digit) = level_of(bucket);
+        let shift = level as u32 * LEVEL_BITS;
+        let above = self.current.checked_shr(shift + LEVEL_BITS).unwrap_or(0);
+        (above << LEVEL_BITS | u64::from(digit)) << shift
+    }
+
+    /// If it is time to open the first bucket, begins with it.
+    fn begin_opening(&mut self, now: Tick) -> bool {
         let Some(number) = self.first_bucket() else { return false };
-        let earliest = self.buckets[number].earliest;
-        if earliest > now {
+        let bucket = &self.buckets[number];
+        if bucket.open_by() > now {
             return false;
         }
-        // No further: what is near is in a heap, and that is to stay small, also if it is late. The slot is one of this
-        // bucket, so all others are still where they belong.
-        self.current = slot_of(earliest);
-        let mut opened = self.empty(number);
-        opened.drain(..).flatten().for_each(|entry| self.place(entry));
-        self.keep(opened);
+        let (level, digit) = level_of(number);
+        // What is near is in a heap, and that is to stay small, also if it is late: one slot at a time.
+        if level == 0 && !self.near.is_empty() {
+            return false;
+        }
+        // The slot is one of this bucket, so all others are still where they belong.
+        self.current = slot_of(bucket.earliest);
+        self.occupied[level] &= !(1 << digit);
+        self.opening = Some(number);
         true
+    }
+
+    /// Puts some entries of the bucket that is being opened where they belong by now.
+    fn open_some(&mut self) {
+        let Some(number) = self.opening else { return };
+        for _ in 0..STEP {
+            let bucket = &mut self.buckets[number];
+            let Some(last) = bucket.entries.pop() else { break };
+            if let Some(entry) = last {
+                bucket.len -= 1;
+                self.place(entry);
+            }
+        }
+        if self.buckets[number].len == 0 {
+            self.emptied(number);
+        }
+    }
+
+    fn open_all(&mut self) {
+        while self.opening.is_some() {
+            self.open_some();
+        }
     }
 }
 
@@ -335,6 +479,21 @@ mod tests {
         wheel.remove(item.place.get(), |there| Rc::ptr_eq(there, item)).is_some()
     }
 
+    /// Looks until that tells.
+    fn has_due(wheel: &mut Wheel, now: Tick) -> bool {
+        loop {
+            match wheel.look(now) {
+                Look::Due => return true,
+                Look::Later | Look::Ahead => return false,
+                Look::Again => {}
+            }
+        }
+    }
+
+    fn pop_due(wheel: &mut Wheel, now: Tick) -> Option<Rc<Item>> {
+        if has_due(wheel, now) { wheel.pop().map(|(_, item)| item) } else { None }
+    }
+
     fn tick(nanos: u64) -> Tick {
         Tick::from_nanos(nanos)
     }
@@ -353,6 +512,7 @@ mod tests {
     #[test]
     fn behaves_like_a_sorted_list() {
         let mut random = random(42);
+        let mut opened_ahead = 0;
         for round in 0..150 {
             let mut wheel = Wheel::new();
             let mut model: BTreeMap<(u64, u64), Rc<Item>> = BTreeMap::new();
@@ -378,8 +538,8 @@ mod tests {
                         now = if random(8) == 0 { now - now / 8 } else { now + random(3) * step / 4 };
                         let first = model.first_key_value().map(|(rank, _)| *rank);
                         let due = first.filter(|(due, _)| *due <= now);
-                        assert_eq!(wheel.has_due(tick(now)), due.is_some());
-                        let popped = wheel.pop_due(tick(now));
+                        assert_eq!(has_due(&mut wheel, tick(now)), due.is_some());
+                        let popped = pop_due(&mut wheel, tick(now));
                         assert_eq!(popped.as_ref().map(|item| item.number), due.map(|(_, number)| number));
                         due.inspect(|rank| gone.extend(model.remove(rank)));
                     }
@@ -388,6 +548,8 @@ mod tests {
                 let first = model.first_key_value().map(|((due, _), _)| tick(*due));
                 assert_eq!(wheel.first_due().is_some(), first.is_some());
                 assert!(wheel.first_due() <= first, "nobody may sleep too long");
+                assert!(wheel.look_by() <= wheel.first_due());
+                opened_ahead += u32::from(wheel.opening.is_some());
             }
             assert!(!gone.iter().any(|item| remove(&mut wheel, item)), "a place serves once");
             let mut seen = Vec::new();
@@ -404,6 +566,75 @@ mod tests {
             }
             assert!(wheel.is_empty() && wheel.first_due().is_none());
         }
+        assert!(opened_ahead > 100, "only {opened_ahead} steps found a bucket half open");
+    }
+
+    /// Due at `begin` and then every slot or so, in a bucket of the third level.
+    fn large_bucket(wheel: &mut Wheel, begin: u64) -> Vec<Rc<Item>> {
+        (0..2000).map(|number| insert(wheel, begin + number * SLOT, number)).collect()
+    }
+
+    #[test]
+    fn a_large_bucket_is_open_when_its_first_entry_is_due() {
+        let mut wheel = Wheel::new();
+        let begin = 3 * 64 * 64 * SLOT;
+        large_bucket(&mut wheel, begin);
+        let by = wheel.look_by().unwrap();
+        assert_eq!(wheel.first_due(), Some(tick(begin)));
+        assert_eq!(wheel.look(tick(by.nanos() - 1)), Look::Later, "not before it is needed");
+        let ahead = (0..).take_while(|_| wheel.look(by) == Look::Ahead).count();
+        assert!(ahead >= 2000 / STEP / 2, "in small steps, {ahead} of them");
+        assert_eq!(wheel.first_due(), Some(tick(begin)));
+        assert_eq!(wheel.look(tick(begin - 1)), Look::Later);
+        assert_eq!(wheel.look(tick(begin)), Look::Due, "with one look");
+    }
+
+    #[test]
+    fn a_look_moves_few_entries_also_if_it_comes_late() {
+        let mut wheel = Wheel::new();
+        let begin = 3 * 64 * 64 * SLOT;
+        let items = large_bucket(&mut wheel, begin);
+        let places = || items.iter().map(|item| item.place.get()).collect::<Vec<_>>();
+        for looks in 1.. {
+            let before = places();
+            let look = wheel.look(tick(begin + SLOT / 2));
+            let moved = before.iter().zip(places()).filter(|(before, after)| *before != after).count();
+            assert!(moved <= STEP * 4, "{moved} were moved");
+            if look == Look::Due {
+                assert!(looks >= 2000 / STEP, "it took {looks} looks");
+                break;
+            }
+            assert_eq!(look, Look::Again, "something is due, and may not be missed");
+        }
+        assert_eq!(wheel.pop().unwrap().1.number, 0);
+    }
+
+    #[test]
+    fn what_is_due_before_does_not_wait_for_a_large_bucket_and_all_can_be_taken_out_of_it() {
+        let mut wheel = Wheel::new();
+        let begin = 3 * 64 * 64 * SLOT;
+        let items = large_bucket(&mut wheel, begin);
+        let by = wheel.look_by().unwrap();
+        assert_eq!(wheel.look(by), Look::Ahead);
+        insert(&mut wheel, by.nanos() - 1, 5000);
+        assert_eq!(wheel.look(by), Look::Due);
+        assert_eq!(wheel.pop().unwrap().1.number, 5000);
+        assert!(items.iter().all(|item| remove(&mut wheel, item)), "they are where they say");
+        assert!(wheel.is_empty() && wheel.opening.is_none() && wheel.look_by().is_none());
+        assert!(room(&wheel) <= SPARE * SPARE_ROOM, "room for {}", room(&wheel));
+    }
+
+    /// Without that one level would have them all.
+    #[test]
+    fn an_empty_wheel_follows_the_time() {
+        let mut wheel = Wheel::new();
+        let now = 3_000_010 * SLOT;
+        wheel.begin_at(tick(now));
+        let near = insert(&mut wheel, now + 20 * SLOT, 0);
+        let (bucket, _) = far(near.place.get());
+        assert_eq!(level_of(bucket).0, 0);
+        assert_eq!(wheel.look(tick(now + 10 * SLOT)), Look::Later);
+        assert_eq!(wheel.look(tick(now + 20 * SLOT)), Look::Due);
     }
 
     #[test]
@@ -415,8 +646,8 @@ mod tests {
         for due in [299, 300, 301, 900, 7000] {
             let exactly = tick(due * SLOT + 5);
             assert_eq!(wheel.first_due(), Some(exactly));
-            assert!(wheel.pop_due(tick(due * SLOT + 4)).is_none(), "one nanosecond too early");
-            assert!(wheel.pop_due(exactly).is_some());
+            assert!(pop_due(&mut wheel, tick(due * SLOT + 4)).is_none(), "one nanosecond too early");
+            assert!(pop_due(&mut wheel, exactly).is_some());
         }
     }
 
@@ -429,7 +660,7 @@ mod tests {
         insert(&mut wheel, 8000 * SLOT, 2);
         assert!(remove(&mut wheel, &first));
         let in_vain = wheel.first_due().unwrap();
-        assert!(!wheel.has_due(in_vain));
+        assert!(!has_due(&mut wheel, in_vain));
         assert_eq!(wheel.first_due(), Some(tick(5100 * SLOT + 7)));
     }
 
@@ -439,11 +670,11 @@ mod tests {
         wheel.insert(Tick::NEVER, 0, Rc::new(Item { number: 0, place: Cell::new(0) }));
         insert(&mut wheel, u64::MAX - 1, 1);
         insert(&mut wheel, 0, 2);
-        assert_eq!(wheel.pop_due(tick(0)).unwrap().number, 2);
-        assert!(wheel.pop_due(tick(u64::MAX - 2)).is_none());
-        assert_eq!(wheel.pop_due(tick(u64::MAX - 1)).unwrap().number, 1);
+        assert_eq!(pop_due(&mut wheel, tick(0)).unwrap().number, 2);
+        assert!(pop_due(&mut wheel, tick(u64::MAX - 2)).is_none());
+        assert_eq!(pop_due(&mut wheel, tick(u64::MAX - 1)).unwrap().number, 1);
         assert_eq!(wheel.first_due(), Some(Tick::NEVER));
-        assert!(!wheel.has_due(tick(u64::MAX - 1)));
+        assert!(!has_due(&mut wheel, tick(u64::MAX - 1)));
     }
 
     fn room(wheel: &Wheel) -> usize {

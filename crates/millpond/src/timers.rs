@@ -112,28 +112,23 @@ impl fmt::Debug for Timers {
 pub(crate) struct Alarm {
     clock: Clock,
     who: Weak<dyn Ring>,
-    /// Its timers, once they were needed, and what it is set to.
-    set: Mutex<Setting>,
-}
-
-#[derive(Default)]
-struct Setting {
-    timers: Option<Arc<Timers>>,
-    to: Option<(Tick, Key)>,
+    /// Its timers, once they were needed.
+    timers: OnceLock<Arc<Timers>>,
+    /// What it is set to.
+    to: Mutex<Option<(Tick, Key)>>,
 }
 
 impl Alarm {
     pub(crate) fn new(clock: Clock, who: Weak<dyn Ring>) -> Alarm {
-        Alarm { clock, who, set: Mutex::new(Setting::default()) }
+        Alarm { clock, who, timers: OnceLock::new(), to: Mutex::default() }
     }
 
     /// Makes sure that the alarm can be set. Fails if the thread that it needs cannot be started.
     pub(crate) fn prepare(&self) -> io::Result<()> {
-        if self.set.lock().timers.is_some() {
-            return Ok(());
+        if self.timers.get().is_none() {
+            let timers = self.clock.timers()?;
+            self.timers.get_or_init(|| timers);
         }
-        let timers = self.clock.timers()?;
-        self.set.lock().timers.get_or_insert(timers);
         Ok(())
     }
 
@@ -141,21 +136,21 @@ impl Alarm {
     /// seldom. False: it could not be set, for `prepare` has not succeeded yet.
     pub(crate) fn set(&self, due: Option<Tick>) -> bool {
         let due = due.filter(|due| *due != Tick::NEVER);
-        let mut setting = self.set.lock();
-        if setting.to.map(|(to, _)| to) == due {
+        let mut set = self.to.lock();
+        if set.map(|(to, _)| to) == due {
             return true;
         }
-        let Some(timers) = setting.timers.clone() else { return false };
-        if let Some((_, key)) = setting.to.take() {
+        let Some(timers) = self.timers.get() else { return false };
+        if let Some((_, key)) = set.take() {
             timers.take_back(key);
         }
-        setting.to = due.map(|due| (due, timers.add(due, Weak::clone(&self.who))));
+        *set = due.map(|due| (due, timers.add(due, Weak::clone(&self.who))));
         true
     }
 
     /// It has rung, so it is set to nothing.
     pub(crate) fn rang(&self) {
-        self.set.lock().to = None;
+        *self.to.lock() = None;
     }
 }
 
@@ -167,6 +162,6 @@ impl Drop for Alarm {
 
 impl fmt::Debug for Alarm {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Alarm").field("set_to", &self.set.lock().to).finish_non_exhaustive()
+        f.debug_struct("Alarm").field("set_to", &*self.to.lock()).finish_non_exhaustive()
     }
 }

@@ -1,5 +1,7 @@
-//! Futures on executors and schedulers, with nothing but `std::task`.
+//! Futures on executors, with nothing but `std::task`.
 
+#[path = "support/futures.rs"]
+mod futures;
 mod support;
 
 use std::future::{Future, pending, poll_fn, ready};
@@ -7,12 +9,11 @@ use std::panic::panic_any;
 use std::pin::Pin;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, mpsc};
-use std::task::{Context, Poll, Waker};
+use std::task::{Context, Poll};
 use std::thread;
-use std::time::Duration;
 
-use millpond::reactive::{self, ExecutorFutureExt, SchedulerFutureExt};
-use millpond::schedulers::{self, Scheduler, SchedulerExt};
+use futures::{Signal, yields};
+use millpond::reactive::{self, ExecutorFutureExt};
 use millpond::{
     Executor, Interrupted, JoinError, RejectReason, Rejected, Task, TaskState, ThreadPoolExecutor, WorkQueue,
     executors, interrupt, policy,
@@ -21,67 +22,6 @@ use support::{
     Counter, Gate, LONG, SHORT, assert_settled, block, die, end, eventually, interrupt_myself, occupy,
     rounds, soon, together,
 };
-
-/// Pending until it is set. Keeps the last waker it saw.
-#[derive(Clone, Default)]
-struct Signal(Arc<Mutex<(bool, Option<Waker>)>>);
-
-impl Signal {
-    fn new() -> Self {
-        Self::default()
-    }
-
-    fn set(&self) {
-        let waker = {
-            let mut inner = self.0.lock().unwrap();
-            inner.0 = true;
-            inner.1.take()
-        };
-        waker.into_iter().for_each(Waker::wake);
-    }
-
-    /// Wakes whoever waits, though nothing is set.
-    fn knock(&self) {
-        let waker = self.0.lock().unwrap().1.clone();
-        waker.into_iter().for_each(Waker::wake);
-    }
-
-    /// Forgets whoever waits.
-    fn forget(&self) {
-        let waker = self.0.lock().unwrap().1.take();
-        drop(waker);
-    }
-
-    fn is_awaited(&self) -> bool {
-        self.0.lock().unwrap().1.is_some()
-    }
-}
-
-impl Future for Signal {
-    type Output = ();
-
-    fn poll(self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<()> {
-        let mut inner = self.0.lock().unwrap();
-        if inner.0 {
-            return Poll::Ready(());
-        }
-        inner.1 = Some(context.waker().clone());
-        Poll::Pending
-    }
-}
-
-/// Wakes itself `times` times before it is ready.
-fn yields(times: usize) -> impl Future<Output = usize> + Send {
-    let mut polls = 0;
-    poll_fn(move |context| {
-        polls += 1;
-        if polls > times {
-            return Poll::Ready(polls);
-        }
-        context.waker().wake_by_ref();
-        Poll::Pending
-    })
-}
 
 fn fixed(threads: usize) -> ThreadPoolExecutor {
     executors::fixed(threads).unwrap()
@@ -572,150 +512,6 @@ fn cancel_racing_wake_and_completion_has_one_winner() {
         eventually(|| dropped.get() == 1);
     }
     end(&pool);
-}
-
-// ---- schedulers
-
-fn single() -> Arc<dyn Scheduler> {
-    schedulers::new_single("one").unwrap()
-}
-
-#[test]
-fn a_future_on_a_scheduler_is_polled_on_its_thread() {
-    let scheduler = schedulers::new_parallel(2, "lane").unwrap();
-    let handle = scheduler.spawn_future(async {
-        let before = thread::current().id();
-        yields(3).await;
-        (before == thread::current().id(), thread::current().name().unwrap().to_owned())
-    });
-    let (same, name) = soon(handle.unwrap()).unwrap();
-    assert!(same && name.starts_with("lane"), "{name}");
-}
-
-#[test]
-fn a_future_frees_its_worker_when_it_has_ended() {
-    let scheduler = schedulers::new_bounded_elastic(1, 10, "elastic", Duration::from_secs(60)).unwrap();
-    let signal = Signal::new();
-    let handle = scheduler.spawn_future(signal.clone()).unwrap();
-    eventually(|| signal.is_awaited());
-    assert_eq!(scheduler.stats().busy, 1);
-    signal.set();
-    soon(handle).unwrap();
-    eventually(|| scheduler.stats().busy == 0 && scheduler.stats().queued == 0);
-}
-
-#[test]
-fn disposing_of_a_scheduler_abandons_an_idle_future() {
-    for end in [
-        |s: &dyn Scheduler| s.dispose(),
-        |s: &dyn Scheduler| {
-            let _ = s.dispose_gracefully(Duration::ZERO);
-        },
-    ] {
-        let (scheduler, signal, dropped) = (single(), Signal::new(), Counter::new());
-        let (waits, captured) = (signal.clone(), dropped.on_drop());
-        let handle = scheduler
-            .spawn_future(async move {
-                let _captured = captured;
-                waits.await;
-            })
-            .unwrap();
-        eventually(|| signal.is_awaited());
-        end(&*scheduler);
-        assert!(matches!(soon(handle), Err(JoinError::Abandoned)));
-        assert_eq!(dropped.get(), 1);
-        assert!(scheduler.dispose_gracefully(LONG).unwrap());
-    }
-}
-
-#[test]
-fn disposing_of_a_scheduler_abandons_a_future_whose_turn_waits() {
-    let (scheduler, gate) = (single(), Gate::new());
-    let (running, pass) = (Gate::new(), gate.clone());
-    let knock = running.clone();
-    scheduler
-        .schedule(move || {
-            knock.open();
-            pass.pass();
-        })
-        .unwrap();
-    running.pass();
-    let handle = scheduler.spawn_future(ready(1)).unwrap();
-    scheduler.dispose();
-    assert!(matches!(soon(handle), Err(JoinError::Abandoned)));
-    gate.open();
-    assert!(scheduler.dispose_gracefully(LONG).unwrap());
-}
-
-#[test]
-fn a_graceful_end_lets_a_turn_finish_the_future() {
-    let (scheduler, gate, running) = (single(), Gate::new(), Gate::new());
-    let (pass, knock) = (gate.clone(), running.clone());
-    let handle = scheduler.spawn_future(async move {
-        knock.open();
-        pass.pass();
-        5
-    });
-    running.pass();
-    assert!(!scheduler.dispose_gracefully(Duration::ZERO).unwrap());
-    gate.open();
-    assert_eq!(soon(handle.unwrap()).unwrap(), 5);
-    assert!(scheduler.dispose_gracefully(LONG).unwrap());
-}
-
-#[test]
-fn a_future_is_refused_by_a_scheduler_that_has_ended() {
-    let scheduler = single();
-    scheduler.dispose();
-    assert_eq!(scheduler.spawn_future(ready(1)).unwrap_err().reason(), RejectReason::Shutdown);
-}
-
-#[test]
-fn a_future_on_a_scheduler_over_an_executor_learns_of_the_end_with_the_next_wake_up() {
-    let pool = fixed(1);
-    let scheduler = schedulers::from_executor(pool.clone());
-    let signal = Signal::new();
-    let handle = scheduler.spawn_future(signal.clone()).unwrap();
-    eventually(|| signal.is_awaited());
-    scheduler.dispose();
-    signal.set();
-    assert!(matches!(soon(handle), Err(JoinError::Abandoned)));
-    end(&pool);
-}
-
-/// One thread, one place: the watch holds the place, and gives it to the turn.
-#[test]
-fn a_full_scheduler_has_a_place_for_the_next_turn() {
-    let scheduler = schedulers::new_bounded_elastic(1, 1, "full", Duration::from_secs(60)).unwrap();
-    let signal = Signal::new();
-    let handle = scheduler.spawn_future(signal.clone()).unwrap();
-    // The first turn is over, and the watch is kept.
-    eventually(|| scheduler.stats().completed == 1 && scheduler.stats().queued == 1);
-    let (gate, running) = (Gate::new(), Gate::new());
-    let (pass, knock) = (gate.clone(), running.clone());
-    scheduler
-        .schedule(move || {
-            knock.open();
-            pass.pass();
-        })
-        .unwrap();
-    running.pass();
-    assert_eq!(scheduler.schedule(|| {}).unwrap_err().reason(), RejectReason::Saturated);
-    signal.set();
-    gate.open();
-    soon(handle).unwrap();
-    assert!(scheduler.dispose_gracefully(LONG).unwrap());
-}
-
-#[test]
-fn dispose_racing_wake_leaves_no_handle_pending() {
-    for _ in rounds(300) {
-        let (scheduler, signal) = (single(), Signal::new());
-        let handle = scheduler.spawn_future(signal.clone()).unwrap();
-        together(|| scheduler.dispose(), || signal.set());
-        assert!(matches!(soon(handle), Ok(()) | Err(JoinError::Abandoned)));
-        assert!(scheduler.dispose_gracefully(LONG).unwrap());
-    }
 }
 
 // ---- block_on

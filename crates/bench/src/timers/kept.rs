@@ -4,7 +4,7 @@ use std::rc::Rc;
 
 use crate::clock::Tick;
 use crate::timer_queue::{Key, TimerQueue};
-use crate::timer_wheel::{Placed, TimerWheel};
+use crate::timer_wheel::{Look, Placed, TimerWheel};
 use crate::{Item, Timers};
 
 impl Placed for Item {
@@ -31,9 +31,13 @@ impl Timers for TimerWheel<Item> {
     }
 
     fn pop_due(&mut self, now: Tick) -> Option<(Tick, Item)> {
-        // The library has no use for when it was due.
-        let due = self.has_due(now).then(|| self.first_due())??;
-        self.pop_due(now).map(|item| (due, item))
+        loop {
+            match self.look(now) {
+                Look::Due => return self.pop(),
+                Look::Again => {}
+                Look::Later | Look::Ahead => return None,
+            }
+        }
     }
 }
 

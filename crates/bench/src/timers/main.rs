@@ -2,10 +2,13 @@
 //!
 //! `cargo run --release -p bench --bin timers [-- LARGEST]`; the largest number of pending entries is a million if it is
 //! not given. One thread; the structures take turns in every round, and a figure is the median of the rounds.
+//! `-- lateness` shows instead how late the timers of a whole pool fire, over time, and `-- whole [N [ROUNDS]]` what it
+//! costs to put N into a whole pool and to cancel them.
 
 mod arity;
 mod clock;
 mod kept;
+mod lateness;
 mod lazy;
 mod linked;
 #[path = "../../../millpond/src/timer_queue.rs"]
@@ -14,6 +17,7 @@ mod timer_queue;
 #[path = "../../../millpond/src/timer_wheel.rs"]
 #[allow(dead_code, reason = "the file is the library's, and the library uses all of it")]
 mod timer_wheel;
+mod whole;
 
 use std::cell::Cell;
 use std::hint::black_box;
@@ -230,9 +234,15 @@ const STRUCTURES: [(&str, Round); 7] = [
 ];
 
 fn main() {
+    let number = |at, otherwise| std::env::args().nth(at).and_then(|n| n.parse().ok()).unwrap_or(otherwise);
+    match std::env::args().nth(1).as_deref() {
+        Some("lateness") => return lateness::main(),
+        Some("whole") => return whole::main(number(2, 100_000), number(3, 15)),
+        _ => {}
+    }
     let largest = std::env::args().nth(1).map_or(Ok(1_000_000), |n| n.parse::<usize>());
     let Ok(largest) = largest else {
-        eprintln!("usage: timers [LARGEST]");
+        eprintln!("usage: timers [LARGEST | lateness | whole [N [ROUNDS]]]");
         std::process::exit(2);
     };
     println!("| pending | structure | {} |", COLUMNS.join(" | "));

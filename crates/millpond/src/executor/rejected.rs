@@ -61,7 +61,8 @@ impl fmt::Display for RejectReason {
 pub struct Rejected {
     task: Task,
     reason: RejectReason,
-    source: Option<io::Error>,
+    /// In a box: as a rule there is none, and then there is next to nothing to drop.
+    source: Option<Box<io::Error>>,
     /// Who refused it: for the message.
     by: Option<By>,
 }
@@ -102,10 +103,10 @@ impl Rejected {
         Rejected { task, reason, source: None, by: None }
     }
 
+    /// The error of a pool. Made in one piece: an overloaded pool makes many, and each move costs as much as the rest.
     #[inline]
-    pub(crate) fn by(mut self, facts: PoolFacts) -> Rejected {
-        self.by = Some(By::Pool(facts));
-        self
+    pub(crate) fn by_pool(task: Task, reason: RejectReason, facts: PoolFacts) -> Rejected {
+        Rejected { task, reason, source: None, by: Some(By::Pool(facts)) }
     }
 
     pub(crate) fn by_scheduler(mut self, facts: SchedulerFacts) -> Rejected {
@@ -114,7 +115,7 @@ impl Rejected {
     }
 
     pub(crate) fn because(mut self, source: io::Error) -> Rejected {
-        self.source = Some(source);
+        self.source = Some(Box::new(source));
         self
     }
 
@@ -182,6 +183,6 @@ impl fmt::Debug for Rejected {
 
 impl Error for Rejected {
     fn source(&self) -> Option<&(dyn Error + 'static)> {
-        self.source.as_ref().map(|source| source as &(dyn Error + 'static))
+        self.source.as_deref().map(|source| source as &(dyn Error + 'static))
     }
 }

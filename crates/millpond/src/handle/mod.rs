@@ -1,9 +1,15 @@
 //! What `submit` returns: [`TaskHandle`], its [`Canceller`], and [`CancelOnDrop`].
 //!
-//! `state.rs` has the state that a handle shares with its task, `error.rs` what a join can fail with.
+//! `state.rs` has the state that a handle shares with its task, `slot.rs` the word in it that decides who has the work and
+//! the result, `home.rs` where a task waits, `error.rs` what a join can fail with.
 
 mod error;
 mod home;
+#[expect(
+    unsafe_code,
+    reason = "a place for work and result that is given from thread to thread by one word, without a lock"
+)]
+mod slot;
 mod state;
 
 use std::fmt;
@@ -15,6 +21,7 @@ use std::time::{Duration, Instant};
 
 pub use error::{JoinError, Panic};
 pub(crate) use home::{Address, Home, find_home, work_for};
+pub(crate) use slot::Claim;
 pub use state::TaskState;
 pub(crate) use state::{Core, Help, Joinable, Outcome, Payload, Place, Ran, Told, Tracked, Work};
 #[cfg(feature = "futures")]
@@ -46,18 +53,20 @@ use crate::task::TaskId;
 #[must_use = "dropping a handle detaches the task; use `execute` if no result is wanted"]
 pub struct TaskHandle<T> {
     core: Arc<dyn Joinable<T>>,
+    claim: Claim,
     /// The outcome has been handed out: nothing is left to detach from.
     spent: bool,
 }
 
 impl<T> TaskHandle<T> {
-    pub(crate) fn new(core: Arc<dyn Joinable<T>>) -> Self {
-        TaskHandle { core, spent: false }
+    /// `claim` is the one that the task's number is from.
+    pub(crate) fn new(core: Arc<dyn Joinable<T>>, claim: Claim) -> Self {
+        TaskHandle { core, claim, spent: false }
     }
 
     /// The task's number.
     pub fn id(&self) -> TaskId {
-        self.core.id()
+        self.claim.id()
     }
 
     /// Waits for the task and returns what it returned.
@@ -82,6 +91,9 @@ impl<T> TaskHandle<T> {
     }
 
     fn join_until(&mut self, deadline: Option<Instant>) -> Option<Result<T, JoinError>> {
+        if let Some(result) = self.try_join() {
+            return Some(result); // as a rule, of many tasks
+        }
         match self.core.wait_done(deadline) {
             Wake::Ready => self.try_join(),
             Wake::TimedOut => None,
@@ -91,7 +103,7 @@ impl<T> TaskHandle<T> {
 
     /// The task's outcome if it is done, without waiting; otherwise as [`join_timeout`](Self::join_timeout).
     pub fn try_join(&mut self) -> Option<Result<T, JoinError>> {
-        let result = self.core.take_result();
+        let result = self.core.take_result(&mut self.claim);
         self.spent |= result.is_some();
         result
     }
@@ -123,7 +135,7 @@ impl<T> TaskHandle<T> {
 
     /// A separate right to cancel the task, so that one who joins it can be freed by another.
     pub fn canceller(&self) -> Canceller {
-        Canceller { core: Arc::clone(&self.core).tracked() }
+        Canceller { core: Arc::clone(&self.core) as Arc<dyn Tracked> }
     }
 
     /// Turns the handle into one that cancels the task when it is dropped, interrupting it if it runs.
@@ -149,7 +161,7 @@ impl<T> TaskHandle<T> {
 impl<T> Drop for TaskHandle<T> {
     fn drop(&mut self) {
         if !self.spent {
-            self.core.detach();
+            self.core.detach(&mut self.claim);
         }
     }
 }
@@ -158,8 +170,9 @@ impl<T> Future for TaskHandle<T> {
     type Output = Result<T, JoinError>;
 
     /// Ready when the task is done. Polled again after that, it is ready with [`JoinError::Taken`].
-    fn poll(self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Self::Output> {
-        self.core.poll_result(context)
+    fn poll(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Self::Output> {
+        let this = &mut *self;
+        this.core.poll_result(&mut this.claim, context)
     }
 }
 

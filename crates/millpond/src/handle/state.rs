@@ -1,8 +1,9 @@
 //! The state that a task and its handle share: who may run it, what came of it, who waits for it.
 //!
-//! One allocation holds the closure, then the result, and whoever waits. All changes happen under one small
-//! lock, held for a few instructions and never while user code runs (the closure, its destructor, a waker).
-//! The state alone can also be read without the lock.
+//! One allocation holds the closure, then the result, and whoever waits. Who may have which is decided in one word, and
+//! `slot.rs` tells how: to submit, run and join a task takes no lock. There is one for whoever waits, taken only by those who
+//! wait and by those who find in the word that somebody does. It is held for a few instructions, and never while user code
+//! runs (the closure, its destructor, a waker).
 
 use std::any::Any;
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
@@ -10,10 +11,11 @@ use std::task::{Context, Poll, Waker};
 use std::time::Instant;
 
 use super::home::{find_home, works_for};
+use super::slot::{Cancel, Claim, Running, Slot, Word};
 use super::{JoinError, Panic};
-use crate::interrupt::{self, Interrupter, Sleeper, Wake};
+use crate::interrupt::{Mark, Sleeper, Wake};
 use crate::periodic::Body;
-use crate::sync::{Arc, AtomicBool, AtomicU8, AtomicU64, Mutex, MutexGuard, Ordering, fence, spin_until};
+use crate::sync::{Arc, AtomicBool, AtomicU64, Mutex, Ordering, fence, mutant, spin_until};
 use crate::task::TaskId;
 
 /// How far a task has come.
@@ -160,50 +162,54 @@ pub(crate) trait Joinable<T>: Tracked {
     /// Blocks until the task is done. Runs it here if it waits in the queue of the pool we are a worker of.
     fn wait_done(&self, deadline: Option<Instant>) -> Wake;
     /// The result of a task that is done; `None` if it is not.
-    fn take_result(&self) -> Option<Result<T, JoinError>>;
+    fn take_result(&self, claim: &mut Claim) -> Option<Result<T, JoinError>>;
     /// As `take_result`; if not done, `context`'s waker is called when it is.
-    fn poll_result(&self, context: &mut Context<'_>) -> Poll<Result<T, JoinError>>;
+    fn poll_result(&self, claim: &mut Claim, context: &mut Context<'_>) -> Poll<Result<T, JoinError>>;
     /// Calls `f` when the task is done, at once if it is; on whichever thread makes it so.
     fn when_done(&self, f: Box<dyn FnOnce() + Send>);
     /// Nobody wants the result any more.
-    fn detach(&self);
-    /// The other half.
-    fn tracked(self: Arc<Self>) -> Arc<dyn Tracked>;
+    fn detach(&self, claim: &mut Claim);
 }
 
 pub(crate) struct Core<T, W> {
-    id: TaskId,
-    /// A [`TaskState`]. Written only under `cell`; what was written there before is visible to an Acquire load.
-    ///
-    /// Pending -> Running               `run`, which takes the closure
-    /// Pending -> Cancelled, Abandoned  `cancel`, `abandon`, which take and drop the closure
-    /// Running -> Succeeded, Failed     `run`, which leaves the result
-    /// Running -> Cancelled             `cancel`; what the closure then returns is dropped
-    /// Running -> Pending               `run` of a series, which puts the work back for the next run
-    ///
-    /// The other four are final.
-    state: AtomicU8,
+    /// The work, then the result, and how far the task has come.
+    slot: Slot<Form<T, W>, Result<T, Payload>>,
     place: Place,
     /// The number of the pool that has it; 0: none.
     ///
-    /// Written without the lock. A task that enters a pool writes `home`, fences and looks at the state; `cancel` writes
-    /// the state, fences and looks at `home`. One fence is first: either the cancel finds the pool, or whoever put the
-    /// task there finds it cancelled (and if that does not matter to it, so will the worker that takes it).
+    /// A task that enters a pool writes `home`, fences and looks at the state; `cancel` writes the state, fences and
+    /// looks at `home`. One fence is first: either the cancel finds the pool, or whoever put the task there finds it
+    /// cancelled (and if that does not matter to it, so will the worker that takes it).
     home: AtomicU64,
-    cell: Mutex<Cell<T, W>>,
+    runner: Runner,
+    /// At most one: there is one handle, and waiting takes it by value or exclusively. To be looked for by whoever ends the
+    /// task if the word says so.
+    waiter: Mutex<Waiter>,
 }
 
-struct Cell<T, W> {
-    /// There while Pending.
-    work: Option<Form<T, W>>,
-    /// There from Succeeded or Failed until it is taken.
-    result: Option<Result<T, Panic>>,
-    /// There while Running: how to interrupt it.
-    runner: Option<Interrupter>,
-    /// At most one: there is one handle, and waiting takes it by value or exclusively.
-    waiter: Waiter,
-    /// The handle is gone: a result is dropped at once instead of kept for as long as a `Canceller` lives.
-    detached: bool,
+/// How to interrupt the task while it runs: a [`Mark`].
+///
+/// Written by whoever is about to run the task, before the exchange that begins it (Release); read by a cancel after the
+/// exchange by which it found the task running (Acquire). A task is run by who has it, so there is nobody else who writes.
+struct Runner {
+    thread: AtomicU64,
+    epoch: AtomicU64,
+}
+
+impl Runner {
+    fn nobody() -> Runner {
+        Runner { thread: AtomicU64::new(0), epoch: AtomicU64::new(0) }
+    }
+
+    #[inline]
+    fn set(&self, mark: Mark) {
+        self.thread.store(mark.thread, Ordering::Relaxed);
+        self.epoch.store(mark.epoch, Ordering::Relaxed);
+    }
+
+    fn get(&self) -> Mark {
+        Mark { thread: self.thread.load(Ordering::Relaxed), epoch: self.epoch.load(Ordering::Relaxed) }
+    }
 }
 
 enum Form<T, W> {
@@ -287,112 +293,57 @@ impl Waiter {
 impl<T: Send + 'static, W: Work<T> + 'static> Core<T, W> {
     pub(crate) fn new(id: TaskId, work: W) -> Self {
         Core {
-            id,
-            state: AtomicU8::new(TaskState::Pending as u8),
+            slot: Slot::new(id, Form::Bare(work)),
             place: Place::new(),
             home: AtomicU64::new(0),
-            cell: Mutex::new(Cell {
-                work: Some(Form::Bare(work)),
-                result: None,
-                runner: None,
-                waiter: Waiter::Nobody,
-                detached: false,
-            }),
+            runner: Runner::nobody(),
+            waiter: Mutex::new(Waiter::Nobody),
         }
     }
 
     fn is_done(&self) -> bool {
-        self.state().is_done()
-    }
-
-    fn set_state(&self, state: TaskState) {
-        self.state.store(state as u8, Ordering::Release);
-    }
-
-    /// Takes the closure for running it here. `None`: somebody else was first.
-    fn start(&self) -> Option<Form<T, W>> {
-        let mut cell = self.cell.lock();
-        let work = cell.work.take()?;
-        self.home.store(0, Ordering::Relaxed);
-        cell.runner = Some(interrupt::current());
-        self.set_state(TaskState::Running);
-        Some(work)
+        self.slot.look().is_done()
     }
 
     /// Records what came of a run. True: the next one is to come.
-    fn finish(&self, ran: Ran<T, W>, settle: &mut dyn FnMut(Outcome)) -> bool {
+    fn finish(&self, running: Run<'_, T, W>, ran: Ran<T, W>, settle: &mut dyn FnMut(Outcome)) -> bool {
+        let Some(finishing) = running.finish() else {
+            settle(Outcome::Cancelled);
+            drop_quietly(ran);
+            return false;
+        };
         match ran {
-            Ran::Again(work) => self.put_back(work, settle),
+            Ran::Again(work) => {
+                settle(Outcome::Succeeded);
+                finishing.put_back(Form::Bare(work));
+                true
+            }
             Ran::Over(result, left) => {
-                self.end(result, settle);
+                let (state, outcome) = match &result {
+                    Ok(_) => (TaskState::Succeeded, Outcome::Succeeded),
+                    Err(_) => (TaskState::Failed, Outcome::Panicked),
+                };
+                settle(outcome);
+                let (unwanted, seen) = finishing.end(state, result);
+                drop_quietly(unwanted);
+                self.wake(seen);
                 drop_quietly(left);
                 false
             }
         }
     }
 
-    /// Makes a series wait for its next run, unless it was cancelled meanwhile.
-    fn put_back(&self, work: W, settle: &mut dyn FnMut(Outcome)) -> bool {
-        let mut cell = self.cell.lock();
-        cell.runner = None;
-        if self.is_done() {
-            settle(Outcome::Cancelled);
-            drop(cell);
-            drop_quietly(work);
-            return false;
+    /// For whoever has ended the task and found this when it did.
+    fn wake(&self, seen: Word) {
+        if seen.is_waited_for() {
+            self.wake_waiter();
         }
-        cell.work = Some(Form::Bare(work));
-        settle(Outcome::Succeeded);
-        self.set_state(TaskState::Pending);
-        true
     }
 
-    /// Records how it ended, unless it was cancelled meanwhile.
-    fn end(&self, result: Result<T, Payload>, settle: &mut dyn FnMut(Outcome)) {
-        let (state, outcome) = match &result {
-            Ok(_) => (TaskState::Succeeded, Outcome::Succeeded),
-            Err(_) => (TaskState::Failed, Outcome::Panicked),
-        };
-        let mut result = Some(result.map_err(Panic::new));
-        let mut cell = self.cell.lock();
-        cell.runner = None;
-        if self.is_done() {
-            settle(Outcome::Cancelled);
-        } else {
-            if !cell.detached {
-                cell.result = result.take();
-            }
-            settle(outcome);
-            self.set_state(state);
-        }
-        let waiter = std::mem::replace(&mut cell.waiter, Waiter::Nobody);
-        drop(cell);
-        drop_quietly(result);
+    #[cold]
+    fn wake_waiter(&self) {
+        let waiter = std::mem::replace(&mut *self.waiter.lock(), Waiter::Nobody);
         waiter.wake();
-    }
-
-    /// Ends a task that has not started.
-    fn end_unstarted(&self, cell: &mut Cell<T, W>, state: TaskState) -> Option<Unstarted<Form<T, W>>> {
-        let work = cell.work.take()?;
-        self.set_state(state);
-        Some(Unstarted { work, waiter: std::mem::replace(&mut cell.waiter, Waiter::Nobody) })
-    }
-
-    /// Cancels a task whose work is elsewhere: it runs, or is being decorated.
-    fn cancel_running(&self, mut cell: MutexGuard<'_, Cell<T, W>>, may_interrupt: bool) -> bool {
-        if self.is_done() {
-            return false;
-        }
-        self.set_state(TaskState::Cancelled);
-        let runner = cell.runner.take();
-        let waiter = std::mem::replace(&mut cell.waiter, Waiter::Nobody);
-        drop(cell);
-        // The interrupter is of this task's epoch: if the worker has gone on meanwhile, this does nothing.
-        if let (Some(runner), true) = (runner, may_interrupt) {
-            runner.interrupt();
-        }
-        waiter.wake();
-        true
     }
 
     /// Sleeps until the task is done, or `told` is.
@@ -404,8 +355,7 @@ impl<T: Send + 'static, W: Work<T> + 'static> Core<T, W> {
         if self.wait_as(Waiter::Thread(Arc::clone(&me))).is_err() {
             return Wake::Ready;
         }
-        // No wake-up is lost: whoever makes the task done does it under the lock that installed us, and then
-        // wakes the waiter it found there.
+        // No wake-up is lost: whoever makes the task done finds in the word that somebody waits, and wakes us.
         let is_told = || told.is_some_and(|told| told.told.load(Ordering::Acquire));
         let wake = me.wait(deadline, || self.is_done() || is_told());
         if !self.is_done() {
@@ -416,21 +366,21 @@ impl<T: Send + 'static, W: Work<T> + 'static> Core<T, W> {
 
     /// Installs `waiter`; hands it back if the task is done, for then nobody would call it.
     fn wait_as(&self, waiter: Waiter) -> Result<(), Waiter> {
-        let mut cell = self.cell.lock();
-        if self.is_done() {
+        let early = mutant("announce_without_the_lock") && self.slot.announce_waiter();
+        let mut place = self.waiter.lock();
+        // Under the lock: whoever finds that somebody waits takes the lock, and finds who.
+        if !early && !self.slot.announce_waiter() {
             return Err(waiter);
         }
-        let old = std::mem::replace(&mut cell.waiter, waiter);
-        drop(cell);
+        let old = std::mem::replace(&mut *place, waiter);
+        drop(place);
         drop_quietly(old); // a waker, perhaps: not under the lock
         Ok(())
     }
 }
 
-struct Unstarted<F> {
-    work: F,
-    waiter: Waiter,
-}
+/// The right of whoever runs a task.
+type Run<'a, T, W> = Running<'a, Form<T, W>, Result<T, Payload>>;
 
 /// Calls what is the user's where a panic has nowhere to go.
 pub(crate) fn quietly(f: impl FnOnce()) {
@@ -443,46 +393,53 @@ pub(crate) fn drop_quietly<V>(value: V) {
 
 impl<T: Send + 'static, W: Work<T> + 'static> Tracked for Core<T, W> {
     fn run(&self, settle: &mut dyn FnMut(Outcome)) -> bool {
-        match self.start() {
-            Some(work) => self.finish(work.run(), settle),
-            None => {
-                settle(Outcome::Cancelled);
-                false
-            }
+        if !mutant("name_the_runner_late") {
+            self.runner.set(Mark::current());
         }
+        let Some((work, running)) = self.slot.begin() else {
+            settle(Outcome::Cancelled);
+            return false;
+        };
+        if mutant("name_the_runner_late") {
+            self.runner.set(Mark::current());
+        }
+        self.home.store(0, Ordering::Relaxed);
+        self.finish(running, work.run(), settle)
     }
 
     fn abandon(&self) {
-        if self.state() != TaskState::Pending {
-            return;
-        }
-        let ended = self.end_unstarted(&mut self.cell.lock(), TaskState::Abandoned);
-        if let Some(ended) = ended {
-            drop_quietly(ended.work);
-            ended.waiter.wake();
+        if let Some((work, seen)) = self.slot.abandon() {
+            drop_quietly(work);
+            self.wake(seen);
         }
     }
 
     fn cancel(&self, may_interrupt: bool) -> bool {
-        // Under one lock: a series may go from Running to Pending at any time.
-        let mut cell = self.cell.lock();
-        let Some(ended) = self.end_unstarted(&mut cell, TaskState::Cancelled) else {
-            return self.cancel_running(cell, may_interrupt);
+        let seen = match self.slot.cancel() {
+            Cancel::TooLate => return false,
+            Cancel::Unstarted(work, seen) => {
+                drop_quietly(work); // its captures go at once, wherever the empty task still waits
+                fence(Ordering::SeqCst); // see `home`
+                if let Some(home) = find_home(self.home.load(Ordering::Relaxed)) {
+                    // The queue may be the user's own. Whatever it does, whoever waits must be woken.
+                    quietly(|| home.cancelled(self.id(), &self.place));
+                }
+                seen
+            }
+            Cancel::Started(seen) => {
+                if may_interrupt && seen.state() == TaskState::Running {
+                    // Of this task's epoch: if the worker has gone on meanwhile, this does nothing.
+                    self.runner.get().interrupt();
+                }
+                seen
+            }
         };
-        drop(cell);
-        drop_quietly(ended.work); // its captures go at once, wherever the empty task still waits
-        fence(Ordering::SeqCst); // see `home`
-        if let Some(home) = find_home(self.home.load(Ordering::Relaxed)) {
-            // The queue may be the user's own. Whatever it does, whoever waits must be woken.
-            quietly(|| home.cancelled(self.id, &self.place));
-        }
-        ended.waiter.wake();
+        self.wake(seen);
         true
     }
 
     fn state(&self) -> TaskState {
-        // Pairs with the Release in `set_state`: whoever sees "done" sees the result.
-        TaskState::from_u8(self.state.load(Ordering::Acquire))
+        self.slot.look().state()
     }
 
     fn entered(&self, home: u64) {
@@ -504,7 +461,7 @@ impl<T: Send + 'static, W: Work<T> + 'static> Tracked for Core<T, W> {
         if !works_for(home) {
             return Help::Done; // spares those who are no workers the search
         }
-        find_home(home).map_or(Help::Done, |home| home.run_here(self.id, &self.place))
+        find_home(home).map_or(Help::Done, |home| home.run_here(self.id(), &self.place))
     }
 
     fn place(&self) -> &Place {
@@ -512,19 +469,18 @@ impl<T: Send + 'static, W: Work<T> + 'static> Tracked for Core<T, W> {
     }
 
     fn id(&self) -> TaskId {
-        self.id
+        self.slot.id()
     }
 
     fn decorate(&self, wrap: &mut dyn FnMut(Body) -> Body) -> bool {
-        let mut cell = self.cell.lock();
-        let work = match cell.work.take() {
-            Some(Form::Bare(work)) => work,
-            other => {
-                cell.work = other;
-                return true; // cancelled, or decorated by a pool that gave it back
+        let Some((form, held)) = self.slot.hold() else { return true }; // cancelled
+        let work = match form {
+            Form::Bare(work) => work,
+            wrapped => {
+                drop_quietly(held.put_back(wrapped)); // decorated by a pool that gave it back
+                return true;
             }
         };
-        drop(cell);
         // While the decorator has the body, the work is here too: if it panics, nothing is lost.
         let inside = Arc::new(Mutex::new(Inside { work: Some(work), ran: None }));
         let wrapped = catch_unwind(AssertUnwindSafe(|| wrap(Form::body_of(&inside))));
@@ -538,13 +494,7 @@ impl<T: Send + 'static, W: Work<T> + 'static> Tracked for Core<T, W> {
                 work.map_or_else(|| Form::around(Box::new(|| {}), inside), Form::Bare)
             }
         };
-        let mut cell = self.cell.lock();
-        if self.is_done() {
-            drop(cell);
-            drop_quietly(form); // cancelled meanwhile
-        } else {
-            cell.work = Some(form);
-        }
+        drop_quietly(held.put_back(form)); // nothing, unless it was cancelled meanwhile
         unharmed
     }
 }
@@ -569,24 +519,24 @@ impl<T: Send + 'static, W: Work<T> + 'static> Joinable<T> for Core<T, W> {
         }
     }
 
-    fn take_result(&self) -> Option<Result<T, JoinError>> {
-        let state = self.state();
-        match state {
+    fn take_result(&self, claim: &mut Claim) -> Option<Result<T, JoinError>> {
+        match self.state() {
             TaskState::Pending | TaskState::Running => None,
             TaskState::Cancelled => Some(Err(JoinError::Cancelled)),
             TaskState::Abandoned => Some(Err(JoinError::Abandoned)),
-            TaskState::Succeeded | TaskState::Failed => {
-                let result = self.cell.lock().result.take();
-                Some(result.map_or(Err(JoinError::Taken), |r| r.map_err(JoinError::Panicked)))
-            }
+            TaskState::Succeeded | TaskState::Failed => Some(match self.slot.take(claim) {
+                Some(Ok(value)) => Ok(value),
+                Some(Err(payload)) => Err(JoinError::Panicked(Panic::new(payload))),
+                None => Err(JoinError::Taken),
+            }),
         }
     }
 
-    fn poll_result(&self, context: &mut Context<'_>) -> Poll<Result<T, JoinError>> {
+    fn poll_result(&self, claim: &mut Claim, context: &mut Context<'_>) -> Poll<Result<T, JoinError>> {
         if !self.is_done() && self.wait_as(Waiter::Task(context.waker().clone())).is_ok() {
             return Poll::Pending;
         }
-        Poll::Ready(self.take_result().expect("done, and done is final"))
+        Poll::Ready(self.take_result(claim).expect("done, and done is final"))
     }
 
     fn when_done(&self, f: Box<dyn FnOnce() + Send>) {
@@ -595,17 +545,11 @@ impl<T: Send + 'static, W: Work<T> + 'static> Joinable<T> for Core<T, W> {
         }
     }
 
-    fn detach(&self) {
-        let mut cell = self.cell.lock();
-        cell.detached = true;
-        let waiter = std::mem::replace(&mut cell.waiter, Waiter::Nobody);
-        let result = cell.result.take();
-        drop(cell);
-        drop_quietly(waiter);
-        drop_quietly(result);
-    }
-
-    fn tracked(self: Arc<Self>) -> Arc<dyn Tracked> {
-        self
+    fn detach(&self, claim: &mut Claim) {
+        drop_quietly(self.slot.detach(claim));
+        if self.slot.look().is_waited_for() {
+            let waiter = std::mem::replace(&mut *self.waiter.lock(), Waiter::Nobody);
+            drop_quietly(waiter);
+        }
     }
 }

@@ -64,15 +64,67 @@ fn of_two_cancels_one_wins() {
     });
 }
 
+/// Who is told that it is too late finds the task done, and its result there.
+#[test]
+fn a_cancel_that_comes_too_late_finds_the_task_done() {
+    model(|| {
+        let (task, mut handle) = TaskOf::new(|| 7).into_parts();
+        let runner = thread::spawn(move || task.run());
+        if !handle.cancel(false) {
+            assert_eq!(handle.state(), TaskState::Succeeded);
+            assert_eq!(handle.try_join().unwrap().unwrap(), 7);
+        }
+        runner.join().unwrap();
+    });
+}
+
+/// Whether the task is done when the callback is left, or before, or between: it is called once, and finds the result.
+#[test]
+fn completion_against_a_callback() {
+    model(|| {
+        let called = Arc::new(AtomicUsize::new(0));
+        let (task, handle) = TaskOf::new(|| 7).into_parts();
+        let runner = thread::spawn(move || task.run());
+        handle.when_done({
+            let called = Arc::clone(&called);
+            move |handle| {
+                assert_eq!(handle.join().unwrap(), 7);
+                called.fetch_add(1, Ordering::Relaxed);
+            }
+        });
+        runner.join().unwrap();
+        assert_eq!(called.load(Ordering::Relaxed), 1);
+    });
+}
+
+struct Counted(Arc<AtomicUsize>);
+
+impl Drop for Counted {
+    fn drop(&mut self) {
+        self.0.fetch_add(1, Ordering::Relaxed);
+    }
+}
+
+/// A cancel while the decorator has the work: the task does not run, and what it captured is dropped once.
+#[test]
+fn decorating_against_cancel() {
+    model(|| {
+        let dropped = Arc::new(AtomicUsize::new(0));
+        let counted = Counted(Arc::clone(&dropped));
+        let (task, handle) = TaskOf::new(move || drop(counted)).into_parts();
+        let worker = thread::spawn(move || {
+            task.decorate(&mut |body| body).unwrap().run();
+        });
+        let cancelled = handle.cancel(false);
+        worker.join().unwrap();
+        assert_eq!(handle.join().is_err(), cancelled);
+        assert_eq!(dropped.load(Ordering::Relaxed), 1);
+    });
+}
+
 /// The result is dropped exactly once, by whoever comes last.
 #[test]
 fn completion_against_drop_of_the_handle() {
-    struct Counted(Arc<AtomicUsize>);
-    impl Drop for Counted {
-        fn drop(&mut self) {
-            self.0.fetch_add(1, Ordering::Relaxed);
-        }
-    }
     model(|| {
         let dropped = Arc::new(AtomicUsize::new(0));
         let counted = Counted(Arc::clone(&dropped));
@@ -97,5 +149,17 @@ fn a_late_interrupt_reaches_nobody() {
         });
         handle.cancel(true);
         assert!(!runner.join().unwrap());
+    });
+}
+
+/// A cancel that finds the task running knows who runs it: or else this would sleep for ever.
+#[test]
+fn an_interrupt_in_time_ends_what_runs() {
+    model(|| {
+        let sleep = || crate::interrupt::sleep(std::time::Duration::MAX);
+        let (task, handle) = TaskOf::new(sleep).into_parts();
+        let runner = thread::spawn(move || task.run());
+        assert!(handle.cancel(true));
+        runner.join().unwrap();
     });
 }

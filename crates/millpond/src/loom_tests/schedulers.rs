@@ -11,7 +11,7 @@ use crate::clock::ManualClock;
 use crate::executor::RejectReason;
 use crate::loom_tests::model;
 use crate::schedulers::{Disposable, Scheduler, SchedulerExt};
-use crate::sync::{Arc, AtomicBool, AtomicUsize, Ordering};
+use crate::sync::{Arc, AtomicBool, AtomicUsize, Mutex, Ordering};
 use crate::threads::plain_threads;
 
 const TTL: Duration = Duration::from_secs(60);
@@ -134,6 +134,75 @@ fn a_lane_moves_between_two_threads() {
         drop(lane); // it finishes what it has
         end(&scheduler);
         assert!(first.is_disposed() && !first.is_cancelled());
+        assert_eq!(runs.count(), 2);
+    });
+}
+
+/// Two threads sleep, or look, or have just been called, and there is work for both: nobody is forgotten.
+#[test]
+fn one_wake_up_at_a_time() {
+    model(|| {
+        let scheduler = elastic(2, &ManualClock::new());
+        let count = Arc::new(AtomicUsize::new(0));
+        let task = || {
+            let count = Arc::clone(&count);
+            scheduler.schedule(move || {
+                count.fetch_add(1, Ordering::SeqCst);
+            })
+        };
+        let tasks = [task().unwrap(), task().unwrap()];
+        assert!(tasks.iter().all(|task| task.wait(Duration::MAX).unwrap()));
+        task().unwrap();
+        task().unwrap();
+        end(&scheduler);
+        assert_eq!(count.load(Ordering::SeqCst), 4);
+    });
+}
+
+/// A thread that still looks for work is not called for what is another's: the slot that became idle last is used, and the
+/// other one ages.
+#[test]
+fn the_newest_idle_slot_is_used_whoever_looks() {
+    model(|| {
+        let time = ManualClock::new();
+        let scheduler = elastic(2, &time);
+        let threads = Arc::new(Mutex::new(Vec::new()));
+        let note = || {
+            let threads = Arc::clone(&threads);
+            move || threads.lock().push(thread::current().id())
+        };
+        let first = scheduler.schedule(|| {}).unwrap();
+        let noted = note();
+        let ends_last = move || {
+            assert!(first.wait(Duration::MAX).unwrap());
+            noted();
+        };
+        let last = scheduler.schedule(ends_last).unwrap();
+        assert!(last.wait(Duration::MAX).unwrap());
+        time.advance(TTL / 2);
+        assert!(scheduler.schedule(note()).unwrap().wait(Duration::MAX).unwrap());
+        time.advance(TTL / 2);
+        assert_eq!(scheduler.stats().slots, 1);
+        end(&scheduler);
+        let threads = threads.lock();
+        assert_eq!(threads[0], threads[1], "the one that became idle last");
+    });
+}
+
+/// The alarm of a lane rings while somebody runs the lane in place: its jobs do not overlap.
+#[test]
+fn a_lane_is_run_in_place_when_its_alarm_rings() {
+    model(|| {
+        let time = ManualClock::new();
+        let scheduler = elastic(2, &time);
+        let runs = Arc::new(Runs::default());
+        let lane = scheduler.create_worker();
+        let first = lane.schedule_after(TTL / 2, runs.task()).unwrap();
+        lane.schedule_after(TTL / 2, runs.task()).unwrap();
+        scheduler.schedule(move || assert!(first.wait(Duration::MAX).unwrap())).unwrap();
+        time.advance(TTL / 2);
+        drop(lane);
+        end(&scheduler);
         assert_eq!(runs.count(), 2);
     });
 }

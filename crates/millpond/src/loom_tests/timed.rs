@@ -16,7 +16,7 @@ use crate::handle::JoinError;
 use crate::interrupt::Sleeper;
 use crate::loom_tests::{model, model_bound};
 use crate::sync::{Arc, Mutex};
-use crate::task::Task;
+use crate::task::{Held, Task};
 use crate::{PeriodicTask, RunState, ScheduledThreadPoolExecutor};
 
 const SECOND: Duration = Duration::from_secs(1);
@@ -40,7 +40,7 @@ impl Watch {
 
     /// Puts a task in as a submit does.
     fn put(&self, due: Tick, task: Task) {
-        self.timed.insert(task, due);
+        self.timed.insert(Held::new(task), due);
         if !self.timed.is_seen_to() {
             self.timed.see_to_it(&self.idle);
         }
@@ -104,7 +104,7 @@ fn the_leader_hands_the_watch_over_before_it_runs_its_task() {
 fn an_earlier_task_against_the_leaders_falling_asleep() {
     model(|| {
         let watch = Watch::new();
-        watch.timed.insert(Task::new(|| {}), Tick::NEVER);
+        watch.timed.insert(Held::new(Task::new(|| {})), Tick::NEVER);
         let worker = worker(&watch);
         watch.put(second(1), Task::new(|| {}));
         watch.later();

@@ -17,7 +17,7 @@ use crate::clock::Tick;
 use crate::executor::{PoolFacts, RejectReason, Rejected};
 use crate::interrupt::{Sleeper, Wake};
 use crate::sync::{Arc, Ordering, deadline_after, fence, mutant, spin_until};
-use crate::task::{Bare, Task, TaskId};
+use crate::task::{Bare, Held, Task, TaskId};
 
 /// A task that was not taken, and why.
 pub(super) struct Refusal {
@@ -68,6 +68,7 @@ impl PoolCore {
     }
 
     /// The rule sends a task to the queue, if that has room: in a pool of the usual kind, from core size on.
+    #[inline]
     fn goes_to_the_queue(&self, seen: Snapshot) -> bool {
         let load = Load {
             workers: seen.workers(),
@@ -99,18 +100,20 @@ impl PoolCore {
         F: FnOnce() + Send + 'static,
     {
         let Feed::Fifo(fifo) = &self.feed else { return Err(f) };
-        if !self.goes_to_the_queue(self.ctl.load()) {
+        // A full queue is seen before anything is done for the task: an overloaded pool must say no quickly.
+        if fifo.is_full() || !self.goes_to_the_queue(self.ctl.load()) {
             return Err(f);
         }
         let bare = Bare::new(f)?;
         let id = bare.id();
-        match fifo.push(bare, || self.around()) {
+        match fifo.push_if_it_fits(bare, || self.around()) {
             Ok(around) => Ok(self.published(id, around)),
             Err(bare) => Err(bare.into_inner()),
         }
     }
 
     /// For the look after a task was put into the queue.
+    #[inline]
     fn around(&self) -> Around {
         Around { ctl: self.ctl.load(), call: self.idle.may_be_called() }
     }
@@ -122,14 +125,22 @@ impl PoolCore {
     }
 
     /// Takes `task` to be run when it is `due`, for a scheduled pool.
-    pub(super) fn admit_at(self: &Arc<Self>, task: Task, due: Tick) -> Result<(), Refusal> {
-        self.admit_by(task, |task| {
-            let seen = self.ctl.load();
-            if !seen.is_running() {
-                return Err(Refusal::new(task, RejectReason::Shutdown));
-            }
-            self.enqueue(task, seen, Some(due))
-        })
+    pub(super) fn admit_at(self: &Arc<Self>, task: Held, due: Tick) -> Result<(), Refusal> {
+        let seen = self.ctl.load();
+        let Feed::Timed(timed) = &self.feed else {
+            return Err(Refusal::new(task.into_task(), RejectReason::Saturated)); // it could not wait for its time
+        };
+        if !seen.is_running() {
+            return Err(Refusal::new(task.into_task(), RejectReason::Shutdown));
+        }
+        let id = task.id();
+        task.entered(self.home.number());
+        timed.insert(task, due); // A1, and A2 is the queue's lock
+        if seen.workers() < self.core_size() {
+            // If it fails, `published` sees to it that there is one at least.
+            let _ = self.add_worker(None, Limit::Core);
+        }
+        self.published(id, self.around()).inspect_err(|refusal| refusal.task.left())
     }
 
     fn admit_by(
@@ -155,7 +166,7 @@ impl PoolCore {
                 return Err(Refusal::new(task, RejectReason::Shutdown));
             }
             if self.feed.takes_all() {
-                return self.enqueue(task, seen, None);
+                return self.enqueue(task, seen);
             }
             let queue_has_room = room.unwrap_or_else(|| self.feed.has_room(&self.idle));
             if !queue_has_room && self.relieve_queue() {
@@ -221,15 +232,10 @@ impl PoolCore {
     }
 
     /// For a queue that every task passes through: puts it there, and starts threads for it as if it had not.
-    fn enqueue(self: &Arc<Self>, task: Task, seen: Snapshot, due: Option<Tick>) -> Result<(), Refusal> {
+    fn enqueue(self: &Arc<Self>, task: Task, seen: Snapshot) -> Result<(), Refusal> {
         let id = task.id();
-        match (&self.feed, due) {
-            (Feed::Timed(timed), Some(due)) => timed.insert(task, due),
-            (feed, _) => {
-                if let Err(task) = feed.offer(task, &self.idle, || ()) {
-                    return Err(Refusal::new(task, RejectReason::Saturated));
-                }
-            }
+        if let Err(task) = self.feed.offer(task, &self.idle, || ()) {
+            return Err(Refusal::new(task, RejectReason::Saturated));
         }
         if seen.workers() < self.core_size() {
             // If it fails, `published` sees to it that there is one at least.
@@ -253,6 +259,7 @@ impl PoolCore {
     /// `loom_tests::pool::submit_against_last_worker_leaves`.
     ///
     /// Against a worker falling asleep: see `idle.rs`.
+    #[inline]
     fn published(self: &Arc<Self>, id: TaskId, around: Around) -> Result<(), Refusal> {
         let Around { ctl, call } = around;
         if ctl.is_running() && ctl.workers() > 0 || mutant("publish_and_hope") {
@@ -371,14 +378,16 @@ impl PoolCore {
             && !self.idle.someone_sleeps()
     }
 
-    /// Gives `task` back, for an overloaded pool.
+    /// Gives `f` back, for an overloaded pool.
     #[inline]
-    pub(super) fn abort(&self, task: Task) -> Rejected {
-        self.counters.rejected();
-        Rejected::new(task, RejectReason::Saturated).by(self.facts())
+    pub(super) fn abort(&self, f: impl FnOnce() + Send + 'static) -> Rejected {
+        self.counters.rejected(); // first: it waits until all that was written before is in the cache
+        let facts = self.facts();
+        Rejected::by_pool(Task::new(f), RejectReason::Saturated, facts)
     }
 
     /// What an error message wants to know.
+    #[inline]
     pub(super) fn facts(&self) -> PoolFacts {
         PoolFacts {
             number: self.number,
@@ -393,7 +402,7 @@ impl PoolCore {
     }
 
     pub(super) fn rejected(&self, refusal: Refusal) -> Rejected {
-        let rejected = Rejected::new(refusal.task, refusal.reason).by(self.facts());
+        let rejected = Rejected::by_pool(refusal.task, refusal.reason, self.facts());
         match refusal.source {
             Some(source) => rejected.because(source),
             None => rejected,

@@ -149,10 +149,12 @@ impl PoolCore {
         *self.settings.lock()
     }
 
+    #[inline]
     pub(super) fn core_size(&self) -> usize {
         self.core.load(Ordering::Relaxed)
     }
 
+    #[inline]
     pub(super) fn maximum(&self) -> usize {
         self.maximum.load(Ordering::Relaxed).min(MOST_WORKERS)
     }
@@ -395,12 +397,19 @@ impl Home for PoolCore {
         if !self.remove_on_cancel.load(Ordering::Relaxed) {
             return;
         }
-        if let Some(task) = self.feed.remove(id, Some(place)) {
-            self.forget_cancelled(task);
-            // Of a queue in time one entry is always the last that goes, and whoever takes that one out tells.
-            if !matches!(self.feed, Feed::Timed(_)) || self.feed.is_empty() {
-                self.taken_out();
+        if let Feed::Timed(timed) = &self.feed {
+            if let Some(held) = timed.remove_cancelled(id, place) {
+                // The rest of `forget_cancelled` is for pools that are eager or have bounds.
+                self.counters.cancelled_in_queue();
+                held.drop_quietly();
+                // One entry is always the last that goes, and whoever takes that one out tells.
+                if timed.len() == 0 {
+                    self.taken_out();
+                }
             }
+        } else if let Some(task) = self.feed.remove(id, Some(place)) {
+            self.forget_cancelled(task);
+            self.taken_out();
         }
     }
 

@@ -58,14 +58,17 @@ pub(super) struct Ctl {
 pub(super) struct Snapshot(u64);
 
 impl Snapshot {
+    #[inline]
     pub(super) fn state(self) -> RunState {
         RunState::ALL[(self.0 >> COUNT_BITS) as usize]
     }
 
+    #[inline]
     pub(super) fn workers(self) -> usize {
         (self.0 & COUNT_MASK) as usize
     }
 
+    #[inline]
     pub(super) fn is_running(self) -> bool {
         self.state() == RunState::Running
     }
@@ -86,6 +89,7 @@ impl Ctl {
         Ctl { word: AtomicU64::new(0) }
     }
 
+    #[inline]
     pub(super) fn load(&self) -> Snapshot {
         Snapshot(self.word.load(Ordering::SeqCst))
     }

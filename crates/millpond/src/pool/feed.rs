@@ -16,7 +16,7 @@ use crate::clock::Clock;
 use crate::handle::{Help, Place};
 use crate::queue::{BlockingQueue, DelayQueue, Delayed, PriorityBlockingQueue};
 use crate::sync::{Arc, AtomicU64, Ordering as Order, fence};
-use crate::task::{Task, TaskId};
+use crate::task::{Held, Task, TaskId};
 use crate::{ConfigError, queue};
 
 /// The kind of queue in which a pool keeps the tasks that no thread can take yet.
@@ -173,7 +173,7 @@ impl Feed {
                 pushed.fetch_add(1, Order::Relaxed);
             }
             Feed::Timed(timed) => {
-                timed.insert(task, timed.clock().tick());
+                timed.insert(Held::new(task), timed.clock().tick());
                 return Ok(look()); // its lock orders them
             }
         }
@@ -225,6 +225,7 @@ impl Feed {
         }
     }
 
+    #[inline]
     pub(super) fn len(&self) -> usize {
         match self {
             Feed::Fifo(fifo) => fifo.len(),

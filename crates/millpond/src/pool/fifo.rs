@@ -37,6 +37,7 @@ impl Fifo {
     }
 
     /// How many wait. Exact if nobody took one between the two looks; and never more than there may be.
+    #[inline]
     pub(super) fn len(&self) -> usize {
         let seen_too_early = mutant("look_at_put_first").then(|| self.segments.put());
         let gone = self.segments.gone();
@@ -49,6 +50,7 @@ impl Fifo {
     }
 
     /// A look from outside. While there is room it does not touch what those who take tasks write.
+    #[inline]
     pub(super) fn is_full(&self) -> bool {
         self.segments.put() >= self.segments.limit() && self.len() >= self.capacity
     }
@@ -62,6 +64,12 @@ impl Fifo {
         if self.is_full() {
             return Err(task);
         }
+        self.push_if_it_fits(task, look)
+    }
+
+    /// As `push`, for who has looked from outside whether there is room.
+    #[inline]
+    pub(super) fn push_if_it_fits<T: Pack, L>(&self, task: T, look: impl FnOnce() -> L) -> Result<L, T> {
         let mut tail = self.segments.tail();
         if self.segments.put() >= self.segments.limit() {
             tail.set_limit(limit(self.segments.gone(), self.capacity));

@@ -51,6 +51,7 @@ pub enum Admission {
 /// assert_eq!(admit(GrowthRule::QueueFirst, full_queue), Admission::ExtraThread);
 /// assert_eq!(admit(GrowthRule::QueueFirst, Load { workers: 4, ..full_queue }), Admission::Reject);
 /// ```
+#[inline]
 pub fn admit(rule: GrowthRule, load: Load) -> Admission {
     let thread = if load.workers < load.core { Admission::CoreThread } else { Admission::ExtraThread };
     let may_grow = load.workers < load.maximum;

@@ -190,6 +190,7 @@ impl Idle {
     }
 
     /// S3: somebody sleeps, and nobody is on the way. Relaxed: S2 orders them.
+    #[inline]
     pub(super) fn may_be_called(&self) -> bool {
         self.sleeping.load(Ordering::Relaxed) != 0 && self.calling.load(Ordering::Relaxed) == 0
     }
@@ -256,6 +257,7 @@ impl Idle {
         Ok(())
     }
 
+    #[inline]
     pub(super) fn someone_sleeps(&self) -> bool {
         self.sleeping.load(Ordering::Relaxed) > 0
     }

@@ -190,7 +190,7 @@ impl ThreadPoolExecutor {
             Ok(Err(refusal)) => self.refuse(refusal),
             // An overloaded pool must say no quickly.
             Err(f) if self.core().is_overloaded() => match self.core().usual_policy() {
-                Usual::Abort => Err(self.core().abort(Task::new(f))),
+                Usual::Abort => Err(self.core().abort(f)),
                 Usual::CallerRuns => {
                     self.core().counters.rejected();
                     Task::new(f).run();

@@ -172,16 +172,19 @@ impl Segments {
     }
 
     /// Tasks put so far.
+    #[inline]
     pub(super) fn put(&self) -> u64 {
         self.tail.put.load(Ordering::Relaxed)
     }
 
     /// Tasks taken out so far. Acquire: whoever reads `put` afterwards reads no less, for who took a task had seen
     /// its `end`, before which `put` was written.
+    #[inline]
     pub(super) fn gone(&self) -> u64 {
         self.head.gone.load(Ordering::Acquire)
     }
 
+    #[inline]
     pub(super) fn limit(&self) -> u64 {
         self.tail.limit.load(Ordering::Relaxed)
     }

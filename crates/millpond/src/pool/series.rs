@@ -17,7 +17,7 @@ use crate::clock::{Clock, Tick, TimeListener};
 use crate::executor::{RejectReason, Rejected};
 use crate::handle::{Home, TaskState};
 use crate::sync::{Arc, AtomicBool, Ordering, mutant};
-use crate::task::Task;
+use crate::task::{Held, Task};
 
 impl PoolCore {
     fn timed(&self) -> Option<&Timed> {
@@ -62,7 +62,7 @@ impl PoolCore {
         }
         let (id, shared) = (series.id(), Arc::clone(shared));
         let due = timing.ended();
-        timed.insert(series, due); // A1, and A2 is the queue's lock
+        timed.insert(Held::new(series), due); // A1, and A2 is the queue's lock
         // A cancel that came before this found no pool to tell, so it is for us to free the place. One that
         // comes after finds the pool, and reads under the queue's lock the place that `insert` wrote there.
         if !shared.entered_again(self.home.number())
@@ -152,10 +152,14 @@ impl ThreadPoolExecutor {
     }
 
     /// Takes `task` to be run when it is `due`. A refused series comes back as a task that runs once.
-    pub(crate) fn execute_at(&self, task: Task, due: Tick) -> Result<(), Rejected> {
-        self.core().admit_at(task, due).or_else(|Refusal { task, reason, source }| {
-            self.refuse(Refusal { task: task.once(), reason, source })
-        })
+    pub(crate) fn execute_at(&self, task: Held, due: Tick) -> Result<(), Rejected> {
+        self.core().admit_at(task, due).or_else(|refusal| self.refuse_at(refusal))
+    }
+
+    #[cold]
+    fn refuse_at(&self, refusal: Refusal) -> Result<(), Rejected> {
+        let Refusal { task, reason, source } = refusal;
+        self.refuse(Refusal { task: task.once(), reason, source })
     }
 
     /// The error for a task that is refused for a reason of its own.

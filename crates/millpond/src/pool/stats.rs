@@ -90,6 +90,7 @@ impl Counters {
         self.first_tasks.fetch_sub(1, Ordering::Relaxed);
     }
 
+    #[inline]
     pub(super) fn rejected(&self) {
         self.rejected.fetch_add(1, Ordering::Relaxed);
     }

@@ -31,7 +31,7 @@ use crate::clock::{Clock, Tick};
 use crate::handle::{Help, Place, Told};
 use crate::sync::{Arc, AtomicBool, AtomicUsize, Mutex, Ordering, Weak, deadline_after, mutant};
 use crate::task::{Held, Task, TaskId};
-use crate::timer_wheel::TimerWheel;
+use crate::timer_wheel::{Look, TimerWheel};
 
 pub(super) struct Timed {
     clock: Clock,
@@ -96,9 +96,13 @@ impl Waiting {
     /// Finds the task `id` and takes it out. `place` says where it is, if it has one.
     fn take(&mut self, id: TaskId, place: Option<&Place>) -> Option<Task> {
         match place {
-            Some(place) => self.entries.remove(place.get(), |held| held.id() == id).map(Held::into_task),
+            Some(place) => self.take_from(id, place).map(Held::into_task),
             None => self.take_if(|task, _| task.id() == id).pop(),
         }
+    }
+
+    fn take_from(&mut self, id: TaskId, place: &Place) -> Option<Held> {
+        self.entries.remove(place.get(), |held| held.id() == id)
     }
 
     fn take_if(&mut self, unwanted: impl Fn(&Task, Tick) -> bool) -> Vec<Task> {
@@ -139,14 +143,17 @@ impl Timed {
     // ---- entries
 
     /// Puts `task` in, to be had when it is `due` (T4). A series keeps the number that it was given first.
-    pub(super) fn insert(&self, task: Task, due: Tick) {
+    pub(super) fn insert(&self, task: Held, due: Tick) {
         let mut waiting = self.waiting.lock();
         let fresh = waiting.next_number;
+        if waiting.entries.is_empty() {
+            waiting.entries.begin_at(self.clock.tick());
+        }
         let number = task.timing().map_or(fresh, |timing| timing.number_or(fresh));
         if number == fresh {
             waiting.next_number += 1;
         }
-        waiting.entries.insert(due, number, Held::new(task));
+        waiting.entries.insert(due, number, task);
         waiting.pushed += 1;
         self.changed(&waiting);
     }
@@ -166,7 +173,7 @@ impl Timed {
 
     /// After every change of the entries or of the leader.
     fn note_watch(&self, waiting: &Waiting) {
-        let watched = waiting.entries.first_due().is_none_or(|due| waiting.is_led(due));
+        let watched = waiting.entries.look_by().is_none_or(|by| waiting.is_led(by));
         self.watched.store(watched && !self.is_manual(), Ordering::Relaxed);
     }
 
@@ -175,11 +182,18 @@ impl Timed {
         if self.len() == 0 {
             return None;
         }
-        let mut waiting = self.waiting.lock();
         let now = self.clock.tick();
-        let task = waiting.entries.pop_due(now)?;
-        self.changed(&waiting);
-        Some(task.into_task())
+        loop {
+            let mut waiting = self.waiting.lock();
+            match waiting.entries.look(now) {
+                Look::Due => {}
+                Look::Again => continue, // and let others have the lock in between
+                Look::Later | Look::Ahead => return None,
+            }
+            let (_, task) = waiting.entries.pop()?;
+            self.changed(&waiting);
+            return Some(task.into_task());
+        }
     }
 
     /// If the task `id` waits for its time: when a worker that joins it should come back to run it.
@@ -203,6 +217,14 @@ impl Timed {
         let task = waiting.take(id, place)?;
         self.changed(&waiting);
         Some(task)
+    }
+
+    /// As `remove`, for a task that was cancelled, and is not to be used any more.
+    pub(super) fn remove_cancelled(&self, id: TaskId, place: &Place) -> Option<Held> {
+        let mut waiting = self.waiting.lock();
+        let held = waiting.take_from(id, place)?;
+        self.changed(&waiting);
+        Some(held)
     }
 
     /// As `remove`, for a task that turned out not to be accepted.
@@ -252,7 +274,7 @@ impl Timed {
             return Rest::TimedOut;
         }
         let Some(lead_until) = self.lead(seat) else {
-            return Rest::Called; // the first entry is due
+            return Rest::Called; // there is something to do
         };
         let due = lead_until.and_then(|until| self.clock.deadline(until));
         let keep_alive = keep.and_then(|keep| keep.deadline);
@@ -271,32 +293,32 @@ impl Timed {
         }
     }
 
-    /// T1. The outer `None`: the first entry is due. The inner one: others watch the time, or there is
-    /// nothing to watch.
+    /// T1. The outer `None`: the first entry is due, or a look is needed before it is. The inner one: others watch the
+    /// time, or there is nothing to watch.
     fn lead(&self, seat: &Arc<Seat>) -> Option<Option<Tick>> {
         let mut waiting = self.waiting.lock();
         if waiting.entries.is_empty() {
             return Some(None);
         }
-        if waiting.entries.has_due(self.clock.tick()) {
+        if waiting.entries.look(self.clock.tick()) != Look::Later {
             return None;
         }
-        let due = waiting.entries.first_due()?;
-        if waiting.is_led(due) {
+        let until = waiting.entries.look_by()?;
+        if waiting.is_led(until) {
             return Some(None);
         }
-        waiting.leader = Some(Leader { seat: Arc::clone(seat), until: due });
+        waiting.leader = Some(Leader { seat: Arc::clone(seat), until });
         self.note_watch(&waiting);
-        Some(Some(due))
+        Some(Some(until))
     }
 
     /// T2. False: stay awake.
     fn is_watched(&self) -> bool {
         let waiting = self.waiting.lock();
-        let Some(due) = waiting.entries.first_due() else {
+        let Some(by) = waiting.entries.look_by() else {
             return true;
         };
-        (waiting.is_led(due) || mutant("trust_the_leader")) && !self.is_overdue(due)
+        (waiting.is_led(by) || mutant("trust_the_leader")) && !self.is_overdue(by)
     }
 
     /// A manual clock may have been moved past `due` without anybody having been there to be told.
@@ -341,16 +363,20 @@ impl Timed {
 
     fn need(&self) -> Need {
         let mut waiting = self.waiting.lock();
-        if waiting.entries.first_due().is_none_or(|due| waiting.is_led(due) && !self.is_overdue(due)) {
+        if waiting.entries.look_by().is_none_or(|by| waiting.is_led(by) && !self.is_overdue(by)) {
             return Need::Nothing; // or the leader wakes in time, if it has not already
         }
-        if waiting.entries.has_due(self.clock.tick()) {
+        let look = waiting.entries.look(self.clock.tick());
+        if matches!(look, Look::Due | Look::Again) {
             return Need::Hand;
         }
+        self.note_watch(&waiting);
         // The look may have shown that it is due later than it seemed.
-        match (&waiting.leader, waiting.entries.first_due()) {
+        match (&waiting.leader, waiting.entries.look_by()) {
             (Some(_), _) if mutant("oversleep") => Need::Nothing,
-            (Some(leader), Some(due)) if due < leader.until => Need::Earlier(Arc::clone(&leader.seat)),
+            (Some(leader), Some(by)) if by < leader.until || look == Look::Ahead => {
+                Need::Earlier(Arc::clone(&leader.seat))
+            }
             (None, Some(_)) => Need::Watch,
             _ => Need::Nothing,
         }
@@ -367,8 +393,14 @@ impl Timed {
     }
 
     pub(super) fn first_is_due(&self) -> bool {
-        let mut waiting = self.waiting.lock();
-        waiting.entries.has_due(self.clock.tick())
+        let now = self.clock.tick();
+        loop {
+            match self.waiting.lock().entries.look(now) {
+                Look::Due => return true,
+                Look::Again => {}
+                Look::Later | Look::Ahead => return false,
+            }
+        }
     }
 }
 

@@ -61,7 +61,7 @@ impl<T> ArrayBlockingQueue<T> {
         }
         let slots = capacity.min(UP_FRONT);
         let inner = if fair {
-            Inner::Fair(Exchange::first_come_first_served(Ring::with_slots(slots), capacity))
+            Inner::Fair(Exchange::new(Ring::with_slots(slots), capacity))
         } else {
             Inner::Unfair(Pipe::new(slots, capacity))
         };
@@ -92,6 +92,7 @@ enum Inner<T> {
 /// Hands calls on to whichever of the two it is.
 macro_rules! hand_on {
     ($(fn $name:ident($($arg:ident: $type:ty),*) $(-> $result:ty)?;)*) => {$(
+        #[inline]
         fn $name(&self $(, $arg: $type)*) $(-> $result)? {
             match self {
                 Inner::Fair(exchange) => exchange.$name($($arg),*),

@@ -1,25 +1,25 @@
 //! The exchange: a store of items with a line of waiting threads on either side.
 //!
-//! The fair array queue is an exchange with a ring, the priority queue one with a heap and without a bound, the
-//! synchronous queue one of capacity zero. One lock guards the store and both lines. Whoever comes
-//! serves those who wait: a putter hands its item to the first waiting taker, a taker that frees a place moves the item
-//! of the first waiting putter into the store. A waiting thread is thus woken when its call is done, not to try
-//! again: nobody is woken in vain, nobody who comes later can overtake, and nothing needs to be passed on
-//! by a thread that gives up.
+//! The fair array queue is an exchange with a ring, the priority queue one with a heap and without a bound. One lock
+//! guards the store and both lines. Whoever comes serves those who wait: a putter hands its item to the first waiting
+//! taker, a taker that frees a place moves the item of the first waiting putter into the store. A waiting thread is
+//! thus woken when its call is done, not to try again: nobody is woken in vain, nobody who comes later can overtake, and
+//! nothing needs to be passed on by a thread that gives up.
 
 use std::fmt::DebugStruct;
 
 use super::error::OfferError;
-use super::wait::{Line, Patience, Waiter};
+use super::wait::{Line, Patience, Waiter, is_past};
 use crate::interrupt::{self, Interrupted};
 use crate::sync::{Arc, AtomicUsize, Mutex, MutexGuard, Ordering, spin_until};
 
-/// The methods of a `BlockingQueue<T>` that has an exchange, or a pipe, in a field. A queue that never makes a putter
-/// wait leaves `put` out, and says itself how that goes.
+/// The methods of a `BlockingQueue<T>` that has an exchange, a pipe or a meeting in a field. A queue that never makes a
+/// putter wait leaves `put` out, and says itself how that goes.
 macro_rules! by_field {
     ($t:ident, $field:ident: put and the rest) => {
         by_field!($t, $field: the rest);
 
+        #[inline]
         fn put(&self, item: $t) -> Result<(), PutError<$t>> {
             self.$field.put(item, Patience::Forever).map_err(|error| PutError::Interrupted(error.into_inner()))
         }
@@ -37,6 +37,7 @@ macro_rules! by_field {
             self.$field.poll()
         }
 
+        #[inline]
         fn take(&self) -> Result<$t, Interrupted> {
             self.$field.take(Patience::Forever).map(|item| item.expect("patience for ever does not end"))
         }
@@ -119,7 +120,7 @@ pub(super) struct Exchange<T, S> {
 }
 
 /// Invariants, whenever the lock is free and whenever user code runs under it:
-/// 1. A taker waits only if the store is empty and no putter waits, or it is interrupted and about to leave.
+/// 1. A taker waits only if the store is empty, or it is interrupted and about to leave.
 /// 2. A putter waits only if the store holds at least `capacity` items, or it is interrupted and about to leave.
 /// 3. The store grows only while it holds fewer than `capacity` items.
 /// 4. A waiter stands in its line if and only if it is not settled.
@@ -158,22 +159,11 @@ impl<T, S: Store<T>> State<T, S> {
 }
 
 impl<T, S: Store<T>> Exchange<T, S> {
-    /// An exchange that serves who waits longest.
-    pub(super) fn first_come_first_served(store: S, capacity: usize) -> Self {
-        Self::new(store, capacity, Line::first_come_first_served)
-    }
-
-    /// An exchange that serves who waits least.
-    pub(super) fn last_come_first_served(store: S, capacity: usize) -> Self {
-        Self::new(store, capacity, Line::last_come_first_served)
-    }
-
-    fn new(store: S, capacity: usize, line: fn() -> Line<T>) -> Self {
-        Exchange {
-            len: AtomicUsize::new(store.len()),
-            capacity,
-            state: Mutex::new(State { store, takers: line(), putters: line() }),
-        }
+    /// An exchange that serves who waits longest. The capacity is not zero.
+    pub(super) fn new(store: S, capacity: usize) -> Self {
+        let len = AtomicUsize::new(store.len());
+        let (takers, putters) = (Line::first_come_first_served(), Line::first_come_first_served());
+        Exchange { state: Mutex::new(State { store, takers, putters }), len, capacity }
     }
 
     pub(super) fn offer(&self, item: T) -> Result<(), T> {
@@ -181,6 +171,7 @@ impl<T, S: Store<T>> Exchange<T, S> {
     }
 
     /// Inserts `item`, waiting for as long as there is patience.
+    #[inline(never)] // it would make the pipe's way longer, in a queue that can be either
     pub(super) fn put(&self, item: T, patience: Patience) -> Result<(), OfferError<T>> {
         if interrupt::interrupted() {
             return Err(OfferError::Interrupted(item));
@@ -190,13 +181,14 @@ impl<T, S: Store<T>> Exchange<T, S> {
         if patience.is_none() {
             return Err(OfferError::TimedOut(item));
         }
-        spin_until(|| self.len() < self.capacity() || self.holds_nothing());
+        let deadline = patience.deadline();
+        spin_until(|| self.len() < self.capacity() || is_past(deadline));
         let Err((item, mut state)) = self.try_put(item) else { return Ok(()) };
         let me = Waiter::new(Some(item));
         state.putters.join(&me);
         drop(state);
 
-        me.wait(patience.deadline());
+        me.wait(deadline);
         if me.is_settled() || !self.state.lock().putters.leave(&me) {
             return Ok(());
         }
@@ -209,6 +201,7 @@ impl<T, S: Store<T>> Exchange<T, S> {
     }
 
     /// Removes the head, waiting for one as long as there is patience.
+    #[inline(never)] // as `put`
     pub(super) fn take(&self, patience: Patience) -> Result<Option<T>, Interrupted> {
         interrupt::check()?;
         if let Ok(item) = self.try_take() {
@@ -217,7 +210,8 @@ impl<T, S: Store<T>> Exchange<T, S> {
         if patience.is_none() {
             return Ok(None);
         }
-        spin_until(|| self.len() > 0 || self.holds_nothing());
+        let deadline = patience.deadline();
+        spin_until(|| self.len() > 0 || is_past(deadline));
         let mut state = match self.try_take() {
             Ok(item) => return Ok(Some(item)),
             Err(state) => state,
@@ -226,7 +220,7 @@ impl<T, S: Store<T>> Exchange<T, S> {
         state.takers.join(&me);
         drop(state);
 
-        me.wait(patience.deadline());
+        me.wait(deadline);
         if me.is_settled() || !self.state.lock().takers.leave(&me) {
             return Ok(Some(me.take_hand().expect("a taker that was served holds its item")));
         }
@@ -241,11 +235,6 @@ impl<T, S: Store<T>> Exchange<T, S> {
         self.capacity
     }
 
-    /// Items only go from hand to hand: looking at `len` tells nothing.
-    fn holds_nothing(&self) -> bool {
-        self.capacity() == 0
-    }
-
     pub(super) fn remaining_capacity(&self) -> usize {
         match self.capacity() {
             usize::MAX => usize::MAX,
@@ -253,7 +242,6 @@ impl<T, S: Store<T>> Exchange<T, S> {
         }
     }
 
-    /// Moves what is in the store, or at capacity zero in the hands of waiting putters, up to `max` items.
     pub(super) fn drain_to(&self, into: &mut Vec<T>, max: usize) -> usize {
         let before = into.len();
         let mut state = self.state.lock();
@@ -261,14 +249,7 @@ impl<T, S: Store<T>> Exchange<T, S> {
             into.extend(state.store.pop());
             self.note_len(&state); // now: the next comparison may panic
         }
-        let mut relieved = Vec::new();
-        while self.holds_nothing() && into.len() - before < max {
-            let Some(putter) = state.putters.next() else { break };
-            into.push(putter.relieve());
-            relieved.push(putter);
-        }
         self.refill_and_unlock(state);
-        relieved.iter().for_each(|putter| putter.wake());
         into.len() - before
     }
 
@@ -329,15 +310,9 @@ impl<T, S: Store<T>> Exchange<T, S> {
     /// Removes the head, or returns the lock still held, so that the caller can join the line.
     fn try_take(&self) -> Result<T, MutexGuard<'_, State<T, S>>> {
         let mut state = self.state.lock();
-        let (item, relieved) = if let Some(item) = state.store.pop() {
-            let relieved = state.refill(self.capacity());
-            self.note_len(&state);
-            (item, relieved)
-        } else if let Some(putter) = state.putters.next() {
-            (putter.relieve(), Some(putter)) // capacity zero: straight from hand to hand
-        } else {
-            return Err(state);
-        };
+        let Some(item) = state.store.pop() else { return Err(state) };
+        let relieved = state.refill(self.capacity());
+        self.note_len(&state);
         drop(state);
         if let Some(putter) = relieved {
             putter.wake();

@@ -22,11 +22,12 @@ use std::mem;
 
 use super::error::OfferError;
 use super::exchange::Store;
+use super::habit::Habit;
 use super::ring::Ring;
-use super::wait::{Line, Patience, Waiter};
+use super::wait::{Line, Patience, Waiter, is_past};
 use crate::brief::{Brief, BriefGuard};
 use crate::interrupt::{self, Interrupted};
-use crate::sync::{Arc, AtomicUsize, Mutex, Ordering, mutant, spin_until};
+use crate::sync::{Arc, AtomicUsize, Mutex, Ordering, mutant};
 
 pub(super) struct Pipe<T> {
     front: End<Front<T>>,
@@ -36,6 +37,8 @@ pub(super) struct Pipe<T> {
     capacity: AtomicUsize,
     /// Held by who has borrowed the items. Taken before the other locks, or alone: to wait for their return.
     borrowing: Mutex<()>,
+    putting: Habit,
+    taking: Habit,
 }
 
 /// One end, in cache lines of its own: two, because they are fetched in pairs.
@@ -122,9 +125,12 @@ impl<T> Pipe<T> {
             back: End::new(back),
             capacity: AtomicUsize::new(capacity),
             borrowing: Mutex::new(()),
+            putting: Habit::new(),
+            taking: Habit::new(),
         }
     }
 
+    #[inline]
     pub(super) fn offer(&self, item: T) -> Result<(), T> {
         let mut back = self.back.lock();
         if !self.has_room(&mut back) {
@@ -139,6 +145,7 @@ impl<T> Pipe<T> {
     }
 
     /// Inserts `item`, waiting for as long as there is patience.
+    #[inline]
     pub(super) fn put(&self, item: T, patience: Patience) -> Result<(), OfferError<T>> {
         if interrupt::interrupted() {
             return Err(OfferError::Interrupted(item));
@@ -155,7 +162,7 @@ impl<T> Pipe<T> {
         let deadline = patience.deadline();
         loop {
             // 1. Look for room.
-            spin_until(|| !self.is_full() || interrupt::is_interrupted());
+            self.putting.look_until(|| !self.is_full() || interrupt::is_interrupted() || is_past(deadline));
             if interrupt::interrupted() {
                 return Err(OfferError::Interrupted(item));
             }
@@ -183,6 +190,7 @@ impl<T> Pipe<T> {
         }
     }
 
+    #[inline]
     pub(super) fn poll(&self) -> Option<T> {
         let mut front = self.front.lock();
         let item = match front.items.pop() {
@@ -198,6 +206,7 @@ impl<T> Pipe<T> {
     }
 
     /// Removes the head, waiting for one as long as there is patience.
+    #[inline]
     pub(super) fn take(&self, patience: Patience) -> Result<Option<T>, Interrupted> {
         interrupt::check()?;
         match self.poll() {
@@ -213,7 +222,7 @@ impl<T> Pipe<T> {
         let mut me = None;
         loop {
             // 1. Look for an item.
-            spin_until(|| self.len() > 0 || interrupt::is_interrupted());
+            self.taking.look_until(|| self.len() > 0 || interrupt::is_interrupted() || is_past(deadline));
             interrupt::check()?;
             if let Some(item) = self.poll() {
                 return Ok(Some(item));
@@ -343,6 +352,7 @@ impl<T> Pipe<T> {
 
     /// Brings all items from the back to the front, where there are none. If that is because they are lent, waits for
     /// their return instead.
+    #[inline(never)]
     fn fetch<'a>(&'a self, mut front: BriefGuard<'a, Front<T>>) -> BriefGuard<'a, Front<T>> {
         while front.lent && !mutant("fetch_what_comes_after_the_lent") {
             drop(front);

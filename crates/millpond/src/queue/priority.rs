@@ -54,7 +54,7 @@ impl<T> PriorityBlockingQueue<T> {
 
     fn with(compare: Compare<T>) -> Self {
         let store = Sorted { heap: Heap::new(), compare, next_number: 0 };
-        PriorityBlockingQueue { exchange: Exchange::first_come_first_served(store, usize::MAX) }
+        PriorityBlockingQueue { exchange: Exchange::new(store, usize::MAX) }
     }
 }
 

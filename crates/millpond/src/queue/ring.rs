@@ -1,4 +1,4 @@
-//! First in, first out: the store of the array, linked and synchronous queues.
+//! First in, first out: the store of the array and linked queues.
 
 use std::collections::VecDeque;
 

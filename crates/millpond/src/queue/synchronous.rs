@@ -3,8 +3,8 @@
 use std::fmt;
 use std::time::Duration;
 
-use super::exchange::{Exchange, by_field};
-use super::ring::Ring;
+use super::exchange::by_field;
+use super::meeting::Meeting;
 use super::wait::Patience;
 use super::{BlockingQueue, OfferError, PutError};
 use crate::interrupt::Interrupted;
@@ -28,21 +28,19 @@ use crate::interrupt::Interrupted;
 /// });
 /// ```
 pub struct SynchronousQueue<T> {
-    exchange: Exchange<T, Ring<T>>,
+    meeting: Meeting<T>,
     fair: bool,
 }
 
 impl<T> SynchronousQueue<T> {
     /// Makes a queue that serves who came last: a thread that has just begun to wait is still warm.
     pub fn new() -> Self {
-        let exchange = Exchange::last_come_first_served(Ring::with_slots(0), 0);
-        SynchronousQueue { exchange, fair: false }
+        SynchronousQueue { meeting: Meeting::last_come_first_served(), fair: false }
     }
 
     /// Makes a queue that serves waiting threads in order of arrival.
     pub fn fair() -> Self {
-        let exchange = Exchange::first_come_first_served(Ring::with_slots(0), 0);
-        SynchronousQueue { exchange, fair: true }
+        SynchronousQueue { meeting: Meeting::first_come_first_served(), fair: true }
     }
 
     /// Tells whether waiting threads are served in order of arrival.
@@ -59,13 +57,13 @@ impl<T> Default for SynchronousQueue<T> {
 }
 
 impl<T: Send> BlockingQueue<T> for SynchronousQueue<T> {
-    by_field!(T, exchange: put and the rest);
+    by_field!(T, meeting: put and the rest);
 }
 
 impl<T> fmt::Debug for SynchronousQueue<T> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let mut description = f.debug_struct("SynchronousQueue");
-        self.exchange.describe(&mut description);
+        self.meeting.describe(&mut description);
         description.field("fair", &self.fair).finish()
     }
 }

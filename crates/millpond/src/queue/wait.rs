@@ -8,8 +8,9 @@
 use std::collections::VecDeque;
 use std::time::{Duration, Instant};
 
+use crate::brief::Brief;
 use crate::interrupt::Sleeper;
-use crate::sync::{Arc, AtomicBool, Mutex, Ordering, deadline_after, spin_until};
+use crate::sync::{Arc, AtomicU8, Ordering, deadline_after, mutant, spin_until};
 
 /// How long a call is willing to wait.
 #[derive(Debug, Clone, Copy)]
@@ -32,25 +33,37 @@ impl Patience {
     }
 }
 
+/// Tells whether patience has ended. Who looks for something looks for this too: on a busy machine each look may take
+/// milliseconds.
+pub(super) fn is_past(deadline: Option<Instant>) -> bool {
+    deadline.is_some_and(|deadline| deadline <= Instant::now())
+}
+
+/// Served, or called.
+const SETTLED: u8 = 1;
+/// Went to sleep, or is about to.
+const ASLEEP: u8 = 2;
+
 /// A thread that waits at a queue, and what is handed over between it and the one who serves it.
 pub(super) struct Waiter<T> {
     sleeper: Arc<Sleeper>,
-    /// True once served. Set under the queue's lock, after `hand`; its owner may read it without.
+    /// Two bits. `SETTLED` is set under the queue's lock, after `hand`; its owner may read it without. `ASLEEP` is set by
+    /// the owner before it sleeps.
     ///
-    /// Release here, Acquire in `is_settled`: the owner that sees true sees what is in `hand`.
-    settled: AtomicBool,
+    /// Both are set by read-modify-writes of the one word, so one is second. If it is `SETTLED`, who sets it finds
+    /// `ASLEEP` and wakes the owner; if it is `ASLEEP`, the owner finds `SETTLED` and does not sleep. So to wake one who still
+    /// looks, as most do, is to do nothing.
+    ///
+    /// `SETTLED` is set with Release and read with Acquire: the owner that sees it sees what is in `hand`.
+    word: AtomicU8,
     /// Of one who wants to put: the item, until it is served. Of one who wants to take: the item, once it is served.
-    hand: Mutex<Option<T>>,
+    hand: Brief<Option<T>>,
 }
 
 impl<T> Waiter<T> {
     /// The calling thread, with `hand` in its hand.
     pub(super) fn new(hand: Option<T>) -> Arc<Self> {
-        Arc::new(Waiter {
-            sleeper: Sleeper::current(),
-            settled: AtomicBool::new(false),
-            hand: Mutex::new(hand),
-        })
+        Arc::new(Waiter { sleeper: Sleeper::current(), word: AtomicU8::new(0), hand: Brief::new(hand) })
     }
 
     /// Serves a taker. The caller holds the queue's lock and has taken the waiter out of its line.
@@ -69,23 +82,31 @@ impl<T> Waiter<T> {
 
     /// Marks the waiter as served, or called. The caller holds the queue's lock; true if it was not marked before.
     pub(super) fn settle(&self) -> bool {
-        !self.settled.swap(true, Ordering::Release)
+        self.word.fetch_or(SETTLED, Ordering::Release) & SETTLED == 0
     }
 
     /// Takes the mark back. Only the owner, with the queue's lock held.
     pub(super) fn unsettle(&self) {
-        self.settled.store(false, Ordering::Relaxed); // the lock orders it against the next `settle`
+        self.word.store(0, Ordering::Relaxed); // the lock orders it against the next `settle`
     }
 
     pub(super) fn is_settled(&self) -> bool {
-        self.settled.load(Ordering::Acquire)
+        self.word.load(Ordering::Acquire) & SETTLED != 0
     }
 
-    /// Wakes the owner; for whoever settled it, once the lock is free.
+    /// Wakes the owner if it sleeps; for whoever settled it, once the lock is free.
     ///
     /// The owner may be gone, and wait for something else: all waits look again before they believe a wake-up.
     pub(super) fn wake(&self) {
-        self.sleeper.unpark();
+        if self.is_asleep() {
+            self.sleeper.unpark();
+        }
+    }
+
+    /// Tells whoever settled it whether the owner has to be woken.
+    pub(super) fn is_asleep(&self) -> bool {
+        // Relaxed: the caller's `settle` read the same word, and nothing older can be read after it.
+        self.word.load(Ordering::Relaxed) & ASLEEP != 0
     }
 
     /// Blocks until settled, interrupted or past `deadline`; false in the last case. Only the owner.
@@ -93,12 +114,15 @@ impl<T> Waiter<T> {
     /// Leaves the interrupt flag as it is: as long as the waiter stands in a line the flag tells others not to serve
     /// it. Once out of the line the owner takes the flag, unless it was served: then it is for the next call.
     pub(super) fn wait(&self, deadline: Option<Instant>) -> bool {
-        spin_until(|| self.is_settled());
+        spin_until(|| self.is_settled() || is_past(deadline));
         self.sleep(deadline)
     }
 
     /// As `wait`, for who has looked long enough.
     pub(super) fn sleep(&self, deadline: Option<Instant>) -> bool {
+        if !mutant("sleep_in_secret") {
+            self.word.fetch_or(ASLEEP, Ordering::Relaxed); // what counts is which is first
+        }
         let over = || self.is_settled() || self.sleeper.is_interrupted();
         self.sleeper.wait_through_interrupts(deadline, over)
     }

@@ -20,8 +20,8 @@ use std::time::Instant;
 
 use crate::executor::{Executor, Rejected};
 use crate::handle::{
-    Help, JoinError, Joinable, Outcome, Panic, Place, TaskHandle, TaskState, Tracked, Waiter, drop_quietly,
-    find_home, quietly,
+    Claim, Help, JoinError, Joinable, Outcome, Panic, Place, TaskHandle, TaskState, Tracked, Waiter,
+    drop_quietly, find_home, quietly,
 };
 use crate::interrupt::{self, Interrupter, Sleeper, Wake};
 use crate::sync::{Arc, AtomicBool, AtomicU8, AtomicU64, Mutex, Ordering, Weak, mutant, thread_local};
@@ -126,9 +126,9 @@ where
     F: Future + Send + 'static,
     F::Output: Send + 'static,
 {
-    fn new(executor: Arc<dyn Executor>, future: F) -> Self {
+    fn new(id: TaskId, executor: Arc<dyn Executor>, future: F) -> Self {
         FutureCore {
-            id: TaskId::fresh(),
+            id,
             state: AtomicU8::new(TaskState::Pending as u8),
             place: Place::new(),
             left_to_waiter: AtomicU64::new(0),
@@ -363,7 +363,7 @@ where
         }
     }
 
-    fn take_result(&self) -> Option<Result<F::Output, JoinError>> {
+    fn take_result(&self, _claim: &mut Claim) -> Option<Result<F::Output, JoinError>> {
         match self.state() {
             TaskState::Pending | TaskState::Running => None,
             TaskState::Cancelled => Some(Err(JoinError::Cancelled)),
@@ -375,11 +375,15 @@ where
         }
     }
 
-    fn poll_result(&self, context: &mut Context<'_>) -> Poll<Result<F::Output, JoinError>> {
+    fn poll_result(
+        &self,
+        claim: &mut Claim,
+        context: &mut Context<'_>,
+    ) -> Poll<Result<F::Output, JoinError>> {
         if !self.is_done() && self.wait_as(Waiter::Task(context.waker().clone())).is_ok() {
             return Poll::Pending;
         }
-        Poll::Ready(self.take_result().expect("done, and done is final"))
+        Poll::Ready(self.take_result(claim).expect("done, and done is final"))
     }
 
     fn when_done(&self, f: Box<dyn FnOnce() + Send>) {
@@ -388,7 +392,7 @@ where
         }
     }
 
-    fn detach(&self) {
+    fn detach(&self, _claim: &mut Claim) {
         let mut cell = self.cell.lock();
         cell.detached = true;
         let waiter = std::mem::replace(&mut cell.waiter, Waiter::Nobody);
@@ -396,10 +400,6 @@ where
         drop(cell);
         drop_quietly(waiter);
         drop_quietly(result);
-    }
-
-    fn tracked(self: Arc<Self>) -> Arc<dyn Tracked> {
-        self
     }
 }
 
@@ -680,8 +680,9 @@ where
     F: Future + Send + 'static,
     F::Output: Send + 'static,
 {
-    let core = Arc::new(FutureCore::new(Arc::clone(&executor), future));
-    let handle = TaskHandle::new(Arc::clone(&core) as Arc<dyn Joinable<F::Output>>);
+    let claim = Claim::fresh();
+    let core = Arc::new(FutureCore::new(claim.id(), Arc::clone(&executor), future));
+    let handle = TaskHandle::new(Arc::clone(&core) as Arc<dyn Joinable<F::Output>>, claim);
     let losing = Arc::downgrade(&core) as Weak<dyn Losing>;
     let task = Turn::task(&Turn::new(&Arc::new(Poller { core }), None));
     executor.execute_task(task)?;

@@ -21,7 +21,7 @@ use crate::interrupt::Interrupted;
 use crate::periodic::{Body, PeriodicTask, Rhythm};
 use crate::pool::{ParkedWorkers, PoolStats, RunState, Scope, ShutdownReport, ThreadPoolExecutor};
 use crate::sync::Arc;
-use crate::task::{Task, TaskId, TaskInfo, TaskOf};
+use crate::task::{Held, Task, TaskId, TaskInfo, TaskOf};
 use crate::threads::WorkerBody;
 
 pub use self::builder::ScheduledBuilder;
@@ -126,8 +126,13 @@ impl ScheduledThreadPoolExecutor {
     ) -> Result<ScheduledHandle<T>, Rejected> {
         let clock = self.clock();
         let due = clock.tick_after(delay);
-        let (task, handle) = task.into_parts();
-        self.pool.execute_at(self.decorated(task)?, due)?;
+        let (held, handle) = if self.decorate.is_none() {
+            task.into_held()
+        } else {
+            let (task, handle) = task.into_parts();
+            (Held::new(self.decorated(task)?), handle)
+        };
+        self.pool.execute_at(held, due)?;
         Ok(ScheduledHandle::new(handle, When::Once(due, clock.clone())))
     }
 
@@ -137,7 +142,7 @@ impl ScheduledThreadPoolExecutor {
     /// As [`schedule`](Self::schedule).
     pub fn execute_task_after(&self, delay: Duration, task: Task) -> Result<(), Rejected> {
         let due = self.clock().tick_after(delay);
-        self.pool.execute_at(self.decorated(task.once())?, due)
+        self.pool.execute_at(Held::new(self.decorated(task.once())?), due)
     }
 
     /// Runs `f` again and again: first after `initial`, then at `initial + period`, `initial + 2 * period`
@@ -217,7 +222,7 @@ impl ScheduledThreadPoolExecutor {
         if series.decorator_panicked {
             return Err(self.pool.reject(series.task, RejectReason::CallbackPanicked));
         }
-        self.pool.execute_at(series.task, due)?;
+        self.pool.execute_at(Held::new(series.task), due)?;
         Ok(ScheduledHandle::new(series.handle, When::Series(series.timing)))
     }
 

@@ -4,7 +4,7 @@ use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 
 use super::Decorate;
 use crate::clock::{Clock, Tick};
-use crate::handle::{Core, Joinable, TaskHandle};
+use crate::handle::{Claim, Core, Joinable, TaskHandle, Tracked};
 use crate::periodic::{Body, PeriodicTask, Rhythm, SeriesWork, Timing};
 use crate::sync::{Arc, Mutex};
 use crate::task::{Task, TaskInfo};
@@ -24,7 +24,9 @@ pub(super) fn series(
     first: Tick,
     decorate: Option<&Decorate>,
 ) -> Series {
-    let PeriodicTask { info, body, .. } = task;
+    let PeriodicTask { mut info, body, .. } = task;
+    let claim = Claim::fresh();
+    info.set_id(claim.id());
     let mut body = body.into_inner();
     let mut decorator_panicked = false;
     if let Some(decorate) = decorate {
@@ -33,8 +35,8 @@ pub(super) fn series(
     let core: Arc<dyn Joinable<()>> = Arc::new(Core::new(info.id(), SeriesWork(body)));
     let timing = Timing::new(rhythm, clock.clone(), first);
     Series {
-        task: Task::series(info, Arc::clone(&core).tracked(), Arc::clone(&timing)),
-        handle: TaskHandle::new(core),
+        task: Task::series(info, Arc::clone(&core) as Arc<dyn Tracked>, Arc::clone(&timing)),
+        handle: TaskHandle::new(core, claim),
         timing,
         decorator_panicked,
     }

@@ -7,6 +7,7 @@
 use std::any::Any;
 use std::fmt;
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
+use std::sync::atomic::AtomicBool as Flag; // as `Global`: it belongs to the process
 
 use super::job::Work;
 use crate::executor::{RejectReason, Rejected};
@@ -49,12 +50,42 @@ impl<T: ?Sized> Keyed<T> {
     }
 }
 
+/// One of the lists of the process.
+struct Registry<T: ?Sized> {
+    list: Global<Keyed<T>>,
+    /// The list is not empty: most programs have no hooks, and spare the lock. Written under it.
+    ///
+    /// Relaxed: whoever knows that something was set knows it from somebody who came after the store.
+    any: Flag,
+}
+
+impl<T: ?Sized> Registry<T> {
+    const fn new() -> Self {
+        Registry { list: Global::new(Keyed::new()), any: Flag::new(false) }
+    }
+
+    fn change<R>(&self, f: impl FnOnce(&mut Keyed<T>) -> R) -> R {
+        let mut list = self.list.lock();
+        let result = f(&mut list);
+        self.any.store(!list.0.is_empty(), Ordering::Relaxed);
+        result
+    }
+
+    fn is_empty(&self) -> bool {
+        !self.any.load(Ordering::Relaxed)
+    }
+
+    fn all(&self) -> Vec<Arc<T>> {
+        if self.is_empty() { Vec::new() } else { self.list.lock().all() }
+    }
+}
+
 type ScheduleHook = dyn Fn(Body) -> Body + Send + Sync;
 type ErrorHook = dyn Fn(&TaskInfo, &Panic) + Send + Sync;
 
-static ON_SCHEDULE: Global<Keyed<ScheduleHook>> = Global::new(Keyed::new());
-static ON_ERROR: Global<Keyed<ErrorHook>> = Global::new(Keyed::new());
-static DECORATORS: Global<Keyed<dyn Decorator>> = Global::new(Keyed::new());
+static ON_SCHEDULE: Registry<ScheduleHook> = Registry::new();
+static ON_ERROR: Registry<ErrorHook> = Registry::new();
+static DECORATORS: Registry<dyn Decorator> = Registry::new();
 
 /// Calls `hook` for everything that is scheduled, on the submitting thread; what it returns is what runs.
 ///
@@ -77,19 +108,19 @@ static DECORATORS: Global<Keyed<dyn Decorator>> = Global::new(Keyed::new());
 /// assert!(schedulers::reset_on_schedule("trace"));
 /// ```
 pub fn on_schedule(key: &str, hook: impl Fn(Body) -> Body + Send + Sync + 'static) {
-    let old = ON_SCHEDULE.lock().set(key, Arc::new(hook));
+    let old = ON_SCHEDULE.change(|hooks| hooks.set(key, Arc::new(hook)));
     drop(old); // not under the lock: it is the user's
 }
 
 /// Takes the schedule hook under `key` away. False: there is none.
 pub fn reset_on_schedule(key: &str) -> bool {
-    let old = ON_SCHEDULE.lock().remove(key);
+    let old = ON_SCHEDULE.change(|hooks| hooks.remove(key));
     old.is_some()
 }
 
 /// Takes all schedule hooks away.
 pub fn reset_all_on_schedule() {
-    let old = std::mem::replace(&mut *ON_SCHEDULE.lock(), Keyed::new());
+    let old = ON_SCHEDULE.change(|hooks| std::mem::replace(hooks, Keyed::new()));
     drop(old);
 }
 
@@ -105,25 +136,25 @@ pub fn reset_all_on_schedule() {
 /// assert!(schedulers::reset_on_error("log"));
 /// ```
 pub fn on_error(key: &str, hook: impl Fn(&TaskInfo, &Panic) + Send + Sync + 'static) {
-    let old = ON_ERROR.lock().set(key, Arc::new(hook));
+    let old = ON_ERROR.change(|hooks| hooks.set(key, Arc::new(hook)));
     drop(old);
 }
 
 /// Takes the error hook under `key` away. False: there is none.
 pub fn reset_on_error(key: &str) -> bool {
-    let old = ON_ERROR.lock().remove(key);
+    let old = ON_ERROR.change(|hooks| hooks.remove(key));
     old.is_some()
 }
 
 /// Takes all error hooks away.
 pub fn reset_all_on_error() {
-    let old = std::mem::replace(&mut *ON_ERROR.lock(), Keyed::new());
+    let old = ON_ERROR.change(|hooks| std::mem::replace(hooks, Keyed::new()));
     drop(old);
 }
 
 /// Tells the error hooks of a panic.
 pub(crate) fn report(info: &TaskInfo, payload: Box<dyn Any + Send>) {
-    let hooks = ON_ERROR.lock().all();
+    let hooks = ON_ERROR.all();
     let panic = Panic::new(payload);
     for hook in hooks {
         quietly(|| hook(info, &panic));
@@ -143,7 +174,7 @@ fn quietly(f: impl FnOnce()) -> bool {
 /// # Errors
 /// [`Rejected`], with the work, if a hook panicked.
 pub(crate) fn pass_schedule_hooks(info: &TaskInfo, work: Work) -> Result<Work, Rejected> {
-    let hooks = ON_SCHEDULE.lock().all();
+    let hooks = ON_SCHEDULE.all();
     if hooks.is_empty() {
         return Ok(work);
     }
@@ -253,27 +284,30 @@ pub trait Decorator: Send + Sync + 'static {
 
 /// Adds a decorator for slots that are used for the first time from now on. False: there is one under `key`, which stays.
 pub fn add_decorator(key: &str, decorator: Arc<dyn Decorator>) -> bool {
-    let mut decorators = DECORATORS.lock();
-    if decorators.contains(key) {
-        return false;
-    }
-    decorators.set(key, decorator);
-    true
+    let mut new = Some(decorator); // one that is not taken is not dropped under the lock
+    DECORATORS.change(|decorators| {
+        if !decorators.contains(key)
+            && let Some(new) = new.take()
+        {
+            decorators.set(key, new);
+        }
+    });
+    new.is_none()
 }
 
 /// Sets the decorator under `key`, in the place of one that was there.
 pub fn set_decorator(key: &str, decorator: Arc<dyn Decorator>) {
-    let old = DECORATORS.lock().set(key, decorator);
+    let old = DECORATORS.change(|decorators| decorators.set(key, decorator));
     drop(old);
 }
 
 /// Takes the decorator under `key` away, and returns it. Slots that have it keep it.
 pub fn remove_decorator(key: &str) -> Option<Arc<dyn Decorator>> {
-    DECORATORS.lock().remove(key)
+    DECORATORS.change(|decorators| decorators.remove(key))
 }
 
 pub(crate) fn there_are_decorators() -> bool {
-    !DECORATORS.lock().0.is_empty()
+    !DECORATORS.is_empty()
 }
 
 /// Wakes a task of some async runtime; its waker is not ours.
@@ -288,7 +322,7 @@ pub(crate) struct Decorators(Arc<[Arc<dyn Decorator>]>);
 impl Decorators {
     /// Those that there are now, told that `slot` was created. `None`: one of them panicked.
     pub(crate) fn announce(slot: &SlotInfo) -> Option<Decorators> {
-        let all = DECORATORS.lock().all();
+        let all = DECORATORS.all();
         for (told, decorator) in all.iter().enumerate() {
             if !quietly(|| decorator.slot_created(slot)) {
                 // Those who were told of it are told of its end.

@@ -7,7 +7,7 @@
 
 use std::fmt;
 use std::panic::{AssertUnwindSafe, catch_unwind};
-use std::thread::{self, ThreadId};
+use std::sync::atomic::{AtomicU8, AtomicU64};
 use std::time::Duration;
 
 use crate::executor::{RejectReason, Rejected};
@@ -18,7 +18,7 @@ use crate::sync::{Arc, AtomicBool, GivenAway, Mutex, Ordering, Weak, deadline_af
 use crate::task::{Task, TaskInfo};
 use crate::timer_queue::Key;
 
-use super::engine::LaneCore;
+use super::engine::LaneRef;
 
 /// What a job does.
 pub(crate) enum Work {
@@ -72,52 +72,126 @@ pub(crate) trait JobHome: Send + Sync {
 }
 
 /// Where a job waits. Belongs to the home, and is touched under its lock.
-#[derive(Debug, Default)]
+#[derive(Debug, Default, Clone, Copy)]
 pub(crate) enum Spot {
     /// Nowhere: it runs, or is about to, or is done with.
     #[default]
     Nowhere,
     /// Among those whose time has not come.
     Timers(Key),
-    /// In a lane.
-    Lane(Arc<LaneCore>, Key),
+    /// In a lane, among what can run as soon as it is its turn: the place in line.
+    Ready(LaneRef, u64),
+    /// In a lane, among what is ordered by time.
+    Later(LaneRef, Key),
     /// In the line of a slot: its index and the place in line.
     Slot(usize, u64),
 }
 
+/// A [`Spot`] in words that need no lock: all who touch it have that of the home, so Relaxed will do. Always std's, as no
+/// protocol rests on it.
+#[derive(Default)]
+struct SpotCell {
+    kind: AtomicU8,
+    holder: AtomicU64,
+    place: AtomicU64,
+}
+
+impl SpotCell {
+    fn get(&self) -> Spot {
+        let (holder, place) = (self.holder.load(Ordering::Relaxed), self.place.load(Ordering::Relaxed));
+        match self.kind.load(Ordering::Relaxed) {
+            1 => Spot::Timers(Key::from_bits(place)),
+            2 => Spot::Ready(LaneRef::from_bits(holder), place),
+            3 => Spot::Later(LaneRef::from_bits(holder), Key::from_bits(place)),
+            4 => Spot::Slot(usize::try_from(holder).expect("it was one"), place),
+            _ => Spot::Nowhere,
+        }
+    }
+
+    fn set(&self, spot: Spot) {
+        let (kind, holder, place) = match spot {
+            Spot::Nowhere => return self.kind.store(0, Ordering::Relaxed),
+            Spot::Timers(key) => (1, 0, key.to_bits()),
+            Spot::Ready(lane, place) => (2, lane.to_bits(), place),
+            Spot::Later(lane, key) => (3, lane.to_bits(), key.to_bits()),
+            Spot::Slot(index, place) => (4, index as u64, place),
+        };
+        self.kind.store(kind, Ordering::Relaxed);
+        self.holder.store(holder, Ordering::Relaxed);
+        self.place.store(place, Ordering::Relaxed);
+    }
+}
+
+/// There is one for each task that waits, so it is kept small: rare things are boxed.
 pub(crate) struct Job {
     pub(crate) info: TaskInfo,
     /// There if it runs again and again.
-    pub(crate) rhythm: Option<Rhythm>,
-    pub(crate) spot: Mutex<Spot>,
-    home: Weak<dyn JobHome>,
+    rhythm: Option<Box<Rhythm>>,
+    spot: SpotCell,
+    /// Some thread waits for its end: `cell.waiting` is not empty. Written under the lock of the cell.
+    awaited: AtomicBool,
     cell: Mutex<Cell>,
 }
 
 struct Cell {
     state: JobState,
-    /// There while it waits.
-    work: Option<Work>,
-    /// There while its body runs.
-    runner: Option<(Interrupter, ThreadId)>,
-    /// Threads that wait for its end.
-    waiting: Vec<Arc<Sleeper>>,
-    /// How often it has come to wait for a thread: one that waits for it may be able to run it.
-    startable: u64,
+    /// There if a thread waits for its end.
+    waiting: Option<Box<Waiting>>,
 }
 
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum JobState {
-    Waiting,
-    Running,
+    Waiting(Work),
+    /// Its body runs there.
+    Running(Interrupter),
     /// It ran, and will not again.
     Over,
     /// No further run will start. Its body may still be running.
-    Cancelled,
+    Cancelled(Option<Interrupter>),
+}
+
+impl Cell {
+    fn is_cancelled(&self) -> bool {
+        matches!(self.state, JobState::Cancelled(_))
+    }
+
+    fn is_at_rest(&self) -> bool {
+        matches!(self.state, JobState::Over | JobState::Cancelled(None))
+    }
+
+    /// Takes the work out of a job that waits, whose state is then `next`.
+    fn take_work(&mut self, next: JobState) -> Option<Work> {
+        if !matches!(self.state, JobState::Waiting(_)) {
+            return None;
+        }
+        match std::mem::replace(&mut self.state, next) {
+            JobState::Waiting(work) => Some(work),
+            _ => None,
+        }
+    }
+
+    fn wake(waiting: Option<Box<Waiting>>) {
+        waiting.iter().for_each(|waiting| waiting.threads.iter().for_each(|sleeper| sleeper.unpark()));
+    }
+}
+
+/// Those who wait for the end of a job.
+#[derive(Default)]
+struct Waiting {
+    threads: Vec<Arc<Sleeper>>,
+    /// How often the job has come to wait for a thread since: one that waits for it may be able to run it.
+    startable: u64,
 }
 
 /// A run under way.
 pub(crate) struct Run(Work);
+
+/// What became of an attempt to cancel a job.
+enum Ending {
+    /// It had ended before.
+    Before,
+    OfOneThatWaited,
+    OfOneThatRuns,
+}
 
 /// How a run ended.
 pub(crate) struct Ended {
@@ -129,33 +203,37 @@ pub(crate) struct Ended {
 }
 
 impl Job {
-    pub(crate) fn new(
-        info: TaskInfo,
-        work: Work,
-        rhythm: Option<Rhythm>,
-        home: Weak<dyn JobHome>,
-    ) -> Arc<Job> {
-        let cell = Cell {
-            state: JobState::Waiting,
-            work: Some(work),
-            runner: None,
-            waiting: Vec::new(),
-            startable: 0,
-        };
-        Arc::new(Job { info, rhythm, spot: Mutex::default(), home, cell: Mutex::new(cell) })
+    pub(crate) fn new(info: TaskInfo, work: Work, rhythm: Option<Rhythm>) -> Arc<Job> {
+        let cell = Cell { state: JobState::Waiting(work), waiting: None };
+        Arc::new(Job {
+            info,
+            rhythm: rhythm.map(Box::new),
+            spot: SpotCell::default(),
+            awaited: AtomicBool::new(false),
+            cell: Mutex::new(cell),
+        })
+    }
+
+    pub(crate) fn spot(&self) -> Spot {
+        self.spot.get()
+    }
+
+    pub(crate) fn set_spot(&self, spot: Spot) {
+        self.spot.set(spot);
     }
 
     pub(crate) fn is_series(&self) -> bool {
         self.rhythm.is_some()
     }
 
+    pub(crate) fn rhythm(&self) -> Option<Rhythm> {
+        self.rhythm.as_deref().copied()
+    }
+
     /// Takes the work for running it on this thread, in the interrupt frame that is open now. `None`: cancelled.
     pub(crate) fn begin(&self) -> Option<Run> {
         let mut cell = self.cell.lock();
-        let work = cell.work.take()?;
-        cell.state = JobState::Running;
-        cell.runner = Some((interrupt::current(), thread::current().id()));
-        Some(Run(work))
+        cell.take_work(JobState::Running(interrupt::current())).map(Run)
     }
 
     /// Runs it; what panics is told to the error hooks.
@@ -169,51 +247,48 @@ impl Job {
 
     /// After a run of a series: true if it is to run again; the body is then back in its place.
     pub(crate) fn rearm(&self, ended: &mut Ended) -> bool {
-        let mut cell = self.cell.lock();
-        let again = self.is_series() && cell.state == JobState::Running;
-        if again {
-            cell.state = JobState::Waiting;
-            cell.runner = None;
-            cell.work = ended.body.take().map(Work::Series);
+        if !self.is_series() {
+            return false;
         }
-        again
+        let mut cell = self.cell.lock();
+        if !matches!(cell.state, JobState::Running(_)) {
+            return false;
+        }
+        let Some(body) = ended.body.take() else { return false };
+        cell.state = JobState::Waiting(Work::Series(body));
+        true
     }
 
     /// After a run that was the last.
     pub(crate) fn over(&self, ended: Ended) {
         let mut cell = self.cell.lock();
-        cell.runner = None;
-        if cell.state == JobState::Running {
-            cell.state = JobState::Over;
-        }
-        let waiting = std::mem::take(&mut cell.waiting);
+        let next = if cell.is_cancelled() { JobState::Cancelled(None) } else { JobState::Over };
+        let before = std::mem::replace(&mut cell.state, next);
+        let waiting = cell.waiting.take();
         drop(cell);
+        drop(before);
         quietly(|| drop(ended));
-        waiting.iter().for_each(|sleeper| sleeper.unpark());
+        Cell::wake(waiting);
     }
 
     /// Sees to it that no further run starts. Interrupts one that is under way, if asked and if it is not our own.
-    /// What was the state before, if this call changed it?
-    fn end(&self, interrupt: bool) -> Option<JobState> {
+    fn end(&self, interrupt: bool) -> Ending {
         let mut cell = self.cell.lock();
-        let before = cell.state;
-        if matches!(before, JobState::Over | JobState::Cancelled) {
-            return None;
+        if let Some(work) = cell.take_work(JobState::Cancelled(None)) {
+            let waiting = cell.waiting.take();
+            drop(cell);
+            quietly(|| drop(work)); // its captures go at once
+            Cell::wake(waiting);
+            return Ending::OfOneThatWaited;
         }
-        cell.state = JobState::Cancelled;
-        let work = cell.work.take();
-        let runner = cell.runner.clone();
-        let waiting = if runner.is_none() { std::mem::take(&mut cell.waiting) } else { Vec::new() };
+        let JobState::Running(runner) = &cell.state else { return Ending::Before };
+        let runner = runner.clone();
+        cell.state = JobState::Cancelled(Some(runner.clone()));
         drop(cell);
-        quietly(|| drop(work)); // its captures go at once
-        if let Some((interrupter, thread)) = runner
-            && interrupt
-            && thread != thread::current().id()
-        {
-            interrupter.interrupt();
+        if interrupt && !runner.is_of_this_thread() {
+            runner.interrupt();
         }
-        waiting.iter().for_each(|sleeper| sleeper.unpark());
-        Some(before)
+        Ending::OfOneThatRuns
     }
 
     /// Cancels the job for its home, which has already taken it out of wherever it waited.
@@ -228,10 +303,7 @@ impl Job {
 
     /// The work of a job that was not accepted after all, as a task for whoever handed it in.
     pub(crate) fn take_work(&self) -> Option<Task> {
-        let mut cell = self.cell.lock();
-        let work = cell.work.take()?;
-        cell.state = JobState::Cancelled;
-        drop(cell);
+        let work = self.cell.lock().take_work(JobState::Cancelled(None))?;
         Some(work.into_task(self.info.clone()))
     }
 
@@ -241,53 +313,60 @@ impl Job {
         Rejected::new(task, reason)
     }
 
-    fn dispose(self: &Arc<Self>) -> bool {
+    fn dispose(self: &Arc<Self>, home: &Weak<dyn JobHome>) -> bool {
         match self.end(true) {
-            None => false,
-            Some(JobState::Waiting) => {
-                if let Some(home) = self.home.upgrade() {
+            Ending::Before => false,
+            Ending::OfOneThatWaited => {
+                if let Some(home) = home.upgrade() {
                     home.cancelled(self);
                 }
                 true
             }
-            Some(_) => true,
+            Ending::OfOneThatRuns => true,
         }
     }
 
     pub(crate) fn is_disposed(&self) -> bool {
-        matches!(self.cell.lock().state, JobState::Over | JobState::Cancelled)
+        matches!(self.cell.lock().state, JobState::Over | JobState::Cancelled(_))
     }
 
     pub(crate) fn is_cancelled(&self) -> bool {
-        self.cell.lock().state == JobState::Cancelled
+        self.cell.lock().is_cancelled()
     }
 
     /// No run is under way, and none will start.
     fn is_at_rest(&self) -> bool {
-        let cell = self.cell.lock();
-        matches!(cell.state, JobState::Over | JobState::Cancelled) && cell.runner.is_none()
+        self.cell.lock().is_at_rest()
     }
 
-    /// The job has come to wait for a thread: whoever waits for it should look whether that thread is its own.
+    /// The job has come to wait for a thread: whoever waits for it should look whether that thread is its own. Called by
+    /// the home, under its lock.
+    ///
+    /// Relaxed: one that waits says so first and asks the home for help then, under the same lock. If it
+    /// asks before us, we see what it said; if after us, it finds the job where it is now.
     pub(crate) fn could_start(&self, wake: &mut Vec<Arc<Sleeper>>) {
-        let mut cell = self.cell.lock();
-        cell.startable += 1;
-        wake.extend(cell.waiting.iter().cloned());
+        if !self.awaited.load(Ordering::Relaxed) {
+            return;
+        }
+        if let Some(waiting) = &mut self.cell.lock().waiting {
+            waiting.startable += 1;
+            wake.extend(waiting.threads.iter().cloned());
+        }
     }
 
     fn startable(&self) -> u64 {
-        self.cell.lock().startable
+        self.cell.lock().waiting.as_ref().map_or(0, |waiting| waiting.startable)
     }
 
-    fn wait(self: &Arc<Self>, timeout: Duration) -> Result<bool, Interrupted> {
+    fn wait(self: &Arc<Self>, home: &Weak<dyn JobHome>, timeout: Duration) -> Result<bool, Interrupted> {
         let deadline = deadline_after(timeout);
         let me = Sleeper::current();
         // Whoever brings the job to rest, or into a line, does so before it looks at this list and wakes all on it.
-        self.cell.lock().waiting.push(Arc::clone(&me));
+        self.change_waiting(|waiting| waiting.push(Arc::clone(&me)));
         let mut wake;
         loop {
             let seen = self.startable();
-            if let Some(home) = self.home.upgrade() {
+            if let Some(home) = home.upgrade() {
                 home.help(self);
             }
             wake = me.wait(deadline, || self.is_at_rest() || self.startable() != seen);
@@ -295,12 +374,20 @@ impl Job {
                 break;
             }
         }
-        self.cell.lock().waiting.retain(|sleeper| !Arc::ptr_eq(sleeper, &me));
+        self.change_waiting(|waiting| waiting.retain(|sleeper| !Arc::ptr_eq(sleeper, &me)));
         match wake {
             Wake::Ready => Ok(true),
             Wake::TimedOut => Ok(false),
             Wake::Interrupted => Err(Interrupted),
         }
+    }
+
+    fn change_waiting(&self, change: impl FnOnce(&mut Vec<Arc<Sleeper>>)) {
+        let mut cell = self.cell.lock();
+        let mut waiting = cell.waiting.take().unwrap_or_default();
+        change(&mut waiting.threads);
+        cell.waiting = Some(waiting).filter(|waiting| !waiting.threads.is_empty());
+        self.awaited.store(cell.waiting.is_some(), Ordering::Relaxed);
     }
 }
 
@@ -308,7 +395,7 @@ impl fmt::Debug for Job {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Job")
             .field("info", &self.info)
-            .field("state", &self.cell.lock().state)
+            .field("disposed", &self.is_disposed())
             .finish_non_exhaustive()
     }
 }
@@ -349,7 +436,7 @@ pub struct Disposable {
 
 #[derive(Clone)]
 enum Kind {
-    Job(Arc<Job>),
+    Job(Arc<Job>, Weak<dyn JobHome>),
     Call(Arc<Call>),
     /// It ran before anybody could cancel it.
     Over,
@@ -364,8 +451,8 @@ struct Call {
 type Callback = GivenAway<Box<dyn FnOnce() + Send>>;
 
 impl Disposable {
-    pub(crate) fn of(job: Arc<Job>) -> Disposable {
-        Disposable { kind: Kind::Job(job) }
+    pub(crate) fn of(job: Arc<Job>, home: Weak<dyn JobHome>) -> Disposable {
+        Disposable { kind: Kind::Job(job, home) }
     }
 
     pub(crate) fn over() -> Disposable {
@@ -392,7 +479,7 @@ impl Disposable {
     /// interrupted, unless this is called from that very body; a series does not run again.
     pub fn dispose(&self) -> bool {
         match &self.kind {
-            Kind::Job(job) => job.dispose(),
+            Kind::Job(job, home) => job.dispose(home),
             Kind::Over => false,
             Kind::Call(call) => {
                 let f = call.f.lock().take(); // and the lock is free again: it is the user's
@@ -408,7 +495,7 @@ impl Disposable {
     /// Tells whether no further run will start: it is done, or cancelled.
     pub fn is_disposed(&self) -> bool {
         match &self.kind {
-            Kind::Job(job) => job.is_disposed(),
+            Kind::Job(job, _) => job.is_disposed(),
             Kind::Over => true,
             Kind::Call(call) => call.f.lock().is_none(),
         }
@@ -417,7 +504,7 @@ impl Disposable {
     /// Tells whether it was cancelled, by this handle, its worker or its scheduler.
     pub fn is_cancelled(&self) -> bool {
         match &self.kind {
-            Kind::Job(job) => job.is_cancelled(),
+            Kind::Job(job, _) => job.is_cancelled(),
             Kind::Over => false,
             Kind::Call(call) => call.f.lock().is_none(),
         }
@@ -432,7 +519,7 @@ impl Disposable {
     /// [`Interrupted`] if the calling thread is interrupted while it has to wait.
     pub fn wait(&self, timeout: Duration) -> Result<bool, Interrupted> {
         match &self.kind {
-            Kind::Job(job) => job.wait(timeout),
+            Kind::Job(job, home) => job.wait(home, timeout),
             Kind::Over => Ok(true),
             Kind::Call(_) => Ok(self.is_disposed()),
         }

@@ -53,15 +53,17 @@ mod single_worker;
 mod virtual_time;
 mod waiters;
 
-/// Implements [`Scheduler`] for a type that has one inside.
+/// Implements [`Scheduler`] for a type that has one inside: in a field, or where an expression says.
 macro_rules! forward_scheduler {
-    ($type:ty, $inside:ident) => {
-        impl Scheduler for $type {
+    ([$($generics:tt)*] $type:ty, |$it:ident| $inside:expr) => {
+        impl<$($generics)*> Scheduler for $type {
             fn schedule_task(&self, task: Task) -> Result<Disposable, Rejected> {
-                self.$inside.schedule_task(task)
+                let $it = self;
+                $inside.schedule_task(task)
             }
             fn schedule_task_after(&self, delay: Duration, task: Task) -> Result<Disposable, Rejected> {
-                self.$inside.schedule_task_after(delay, task)
+                let $it = self;
+                $inside.schedule_task_after(delay, task)
             }
             fn schedule_periodically_task(
                 &self,
@@ -69,27 +71,37 @@ macro_rules! forward_scheduler {
                 period: Duration,
                 task: PeriodicTask,
             ) -> Result<Disposable, Rejected> {
-                self.$inside.schedule_periodically_task(initial, period, task)
+                let $it = self;
+                $inside.schedule_periodically_task(initial, period, task)
             }
             fn create_worker(&self) -> Worker {
-                self.$inside.create_worker()
+                let $it = self;
+                $inside.create_worker()
             }
             fn dispose(&self) {
-                self.$inside.dispose();
+                let $it = self;
+                $inside.dispose();
             }
             fn dispose_gracefully(&self, timeout: Duration) -> Result<bool, Interrupted> {
-                self.$inside.dispose_gracefully(timeout)
+                let $it = self;
+                $inside.dispose_gracefully(timeout)
             }
             fn disposal(&self) -> Pin<Box<dyn Future<Output = ()> + Send>> {
-                self.$inside.disposal()
+                let $it = self;
+                $inside.disposal()
             }
             fn is_disposed(&self) -> bool {
-                self.$inside.is_disposed()
+                let $it = self;
+                $inside.is_disposed()
             }
             fn stats(&self) -> SchedulerStats {
-                self.$inside.stats()
+                let $it = self;
+                $inside.stats()
             }
         }
+    };
+    ($type:ty, $field:ident) => {
+        $crate::schedulers::forward_scheduler!([] $type, |it| it.$field);
     };
 }
 use forward_scheduler;
@@ -192,40 +204,7 @@ pub trait Scheduler: Send + Sync {
     fn stats(&self) -> SchedulerStats;
 }
 
-impl<S: Scheduler + ?Sized> Scheduler for Arc<S> {
-    fn schedule_task(&self, task: Task) -> Result<Disposable, Rejected> {
-        (**self).schedule_task(task)
-    }
-    fn schedule_task_after(&self, delay: Duration, task: Task) -> Result<Disposable, Rejected> {
-        (**self).schedule_task_after(delay, task)
-    }
-    fn schedule_periodically_task(
-        &self,
-        initial: Duration,
-        period: Duration,
-        task: PeriodicTask,
-    ) -> Result<Disposable, Rejected> {
-        (**self).schedule_periodically_task(initial, period, task)
-    }
-    fn create_worker(&self) -> Worker {
-        (**self).create_worker()
-    }
-    fn dispose(&self) {
-        (**self).dispose();
-    }
-    fn dispose_gracefully(&self, timeout: Duration) -> Result<bool, Interrupted> {
-        (**self).dispose_gracefully(timeout)
-    }
-    fn disposal(&self) -> Pin<Box<dyn Future<Output = ()> + Send>> {
-        (**self).disposal()
-    }
-    fn is_disposed(&self) -> bool {
-        (**self).is_disposed()
-    }
-    fn stats(&self) -> SchedulerStats {
-        (**self).stats()
-    }
-}
+forward_scheduler!([S: Scheduler + ?Sized] Arc<S>, |it| **it);
 
 impl fmt::Display for dyn Scheduler + '_ {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {

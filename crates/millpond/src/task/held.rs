@@ -1,6 +1,11 @@
 //! A task in two words: how it waits for its time.
 
-use super::{Task, TaskId, TrackedTask, Work};
+use std::panic::{AssertUnwindSafe, catch_unwind};
+
+use super::{Task, TaskId, TaskOf, TrackedTask, Work};
+use crate::handle::{TaskHandle, Tracked};
+use crate::periodic::Timing;
+use crate::sync::Arc;
 use crate::timer_wheel::Placed;
 
 /// A task that waits. One that has a handle and nothing else, as nearly all have, is that handle's other half; the rest
@@ -25,6 +30,27 @@ impl Held {
         }
     }
 
+    /// When the runs of a series are due.
+    pub(crate) fn timing(&self) -> Option<&Arc<Timing>> {
+        match self {
+            Held::Tracked(_) => None,
+            Held::Other(task) => task.timing(),
+        }
+    }
+
+    /// As [`Task::entered`].
+    pub(crate) fn entered(&self, home: u64) {
+        match self {
+            Held::Tracked(core) => core.0.entered(home),
+            Held::Other(task) => task.entered(home),
+        }
+    }
+
+    /// As [`Task::drop_quietly`].
+    pub(crate) fn drop_quietly(self) {
+        let _ = catch_unwind(AssertUnwindSafe(|| drop(self)));
+    }
+
     pub(crate) fn id(&self) -> TaskId {
         match self {
             Held::Tracked(core) => core.0.id(),
@@ -47,6 +73,18 @@ impl Held {
                 if wanted(&task) { Ok(task) } else { Err(Held::new(task)) }
             }
         }
+    }
+}
+
+impl<T: Send + 'static> TaskOf<T> {
+    /// As `into_parts`. A task is longer, and to make one only to take it apart again costs as much as to queue it.
+    pub(crate) fn into_held(self) -> (Held, TaskHandle<T>) {
+        if self.info.label.is_some() {
+            let (task, handle) = self.into_parts();
+            return (Held::new(task), handle);
+        }
+        let held = Held::Tracked(TrackedTask(Arc::clone(&self.core) as Arc<dyn Tracked>));
+        (held, TaskHandle::new(self.core, self.claim))
     }
 }
 

@@ -17,7 +17,7 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
-use crate::handle::{Core, Joinable, Outcome, Payload, TaskHandle, TaskState, Tracked};
+use crate::handle::{Claim, Core, Joinable, Outcome, Payload, TaskHandle, TaskState, Tracked};
 use crate::interrupt::Nested;
 use crate::periodic::{Body, Timing};
 use crate::queue::Delayed;
@@ -34,6 +34,7 @@ pub struct TaskId(u64);
 impl TaskId {
     /// Takes a fresh number. Threads take them in blocks, so that no counter is shared on the hot path;
     /// therefore the order of ids says nothing about the order of tasks.
+    #[inline]
     pub(crate) fn fresh() -> TaskId {
         const BLOCK: u64 = 1024;
         static NEXT_BLOCK: AtomicU64 = AtomicU64::new(1);
@@ -90,8 +91,14 @@ impl TaskInfo {
         self.label.as_ref().map_or(0, |label| label.priority)
     }
 
+    #[inline]
     pub(crate) fn fresh() -> TaskInfo {
         TaskInfo { id: TaskId::fresh(), label: None }
+    }
+
+    /// Makes it that of the task with this number.
+    pub(crate) fn set_id(&mut self, id: TaskId) {
+        self.id = id;
     }
 
     pub(crate) fn set_name(&mut self, name: Cow<'static, str>) {
@@ -384,13 +391,15 @@ impl fmt::Debug for Task {
 pub struct TaskOf<T> {
     info: TaskInfo,
     core: Arc<dyn Joinable<T>>,
+    claim: Claim,
 }
 
 impl<T: Send + 'static> TaskOf<T> {
     /// Makes a task from a closure that returns a value.
     pub fn new(f: impl FnOnce() -> T + Send + 'static) -> TaskOf<T> {
-        let id = TaskId::fresh();
-        TaskOf { info: TaskInfo { id, label: None }, core: Arc::new(Core::new(id, f)) }
+        let claim = Claim::fresh();
+        let id = claim.id();
+        TaskOf { info: TaskInfo { id, label: None }, core: Arc::new(Core::new(id, f)), claim }
     }
 
     /// Gives the task a name, for hooks and error messages.
@@ -420,8 +429,8 @@ impl<T: Send + 'static> TaskOf<T> {
     ///
     /// For executors of your own; `submit_task` does it for you.
     pub fn into_parts(self) -> (Task, TaskHandle<T>) {
-        let work = Work::Tracked(TrackedTask(Arc::clone(&self.core).tracked()));
-        (Task { info: self.info, work }, TaskHandle::new(self.core))
+        let work = Work::Tracked(TrackedTask(Arc::clone(&self.core) as Arc<dyn Tracked>));
+        (Task { info: self.info, work }, TaskHandle::new(self.core, self.claim))
     }
 }
 

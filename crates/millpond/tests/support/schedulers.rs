@@ -11,9 +11,10 @@ use std::thread::{self, JoinHandle, Thread};
 use std::time::{Duration, Instant};
 
 use millpond::schedulers::{
-    Affinity, BoundedElasticBuilder, BoundedElasticScheduler, Disposable, Scheduler, SchedulerExt, Worker,
+    self, Affinity, BoundedElasticBuilder, BoundedElasticScheduler, Disposable, Scheduler, SchedulerExt,
+    Worker,
 };
-use millpond::{ManualClock, WorkerBody};
+use millpond::{ManualClock, WorkerBody, executors};
 
 use crate::support::{Gate, LONG};
 
@@ -156,4 +157,31 @@ pub(crate) fn block_on<F: Future>(future: F) -> F::Output {
 pub(crate) fn poll_once<F: Future + Unpin>(future: &mut F) -> bool {
     let waker = Arc::new(Unparks(thread::current())).into();
     Pin::new(future).poll(&mut Context::from_waker(&waker)).is_ready()
+}
+
+pub(crate) type Kind = (&'static str, Arc<dyn Scheduler>);
+
+/// One scheduler of each kind that has threads.
+pub(crate) fn kinds() -> Vec<Kind> {
+    let per_task = BoundedElasticScheduler::builder().max_threads(2).thread_per_task(true).build().unwrap();
+    let elastic = BoundedElasticScheduler::builder().max_threads(2).thread_per_task(false).build().unwrap();
+    vec![
+        ("single worker", schedulers::single_worker(&schedulers::new_single("below").unwrap())),
+        ("single", schedulers::new_single("single").unwrap()),
+        ("parallel", schedulers::new_parallel(2, "parallel").unwrap()),
+        ("bounded elastic", Arc::new(elastic)),
+        ("thread per task", Arc::new(per_task)),
+        ("executor", schedulers::from_executor(executors::fixed(2).unwrap())),
+        ("executor service", schedulers::from_executor_service(executors::fixed(2).unwrap())),
+    ]
+}
+
+#[track_caller]
+pub(crate) fn run(scheduler: &dyn Scheduler, f: impl FnOnce() + Send + 'static) {
+    assert_eq!(scheduler.schedule(f).unwrap().wait(LONG), Ok(true));
+}
+
+#[track_caller]
+pub(crate) fn run_in(worker: &Worker, f: impl FnOnce() + Send + 'static) {
+    assert_eq!(worker.schedule(f).unwrap().wait(LONG), Ok(true));
 }

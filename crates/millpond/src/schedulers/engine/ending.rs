@@ -1,7 +1,7 @@
 //! How runs end, and how a scheduler ends.
 
-use super::lane::{LaneCore, LanePhase};
-use super::slot::{Handed, Item, Slot, SlotRef};
+use super::lane::{LanePhase, LaneRef};
+use super::slot::{Handed, Item, Permit, Slot, SlotRef};
 use super::state::{After, Phase, State, Timed};
 use crate::handle::Outcome;
 use crate::schedulers::job::{Job, Spot};
@@ -10,7 +10,7 @@ use crate::sync::Arc;
 /// What a thread has to tell about a run.
 pub(super) struct Done<'a> {
     pub(super) job: &'a Arc<Job>,
-    pub(super) lane: Option<&'a Arc<LaneCore>>,
+    pub(super) lane: Option<LaneRef>,
     /// The slot whose thread ran it as its own work.
     pub(super) slot: Option<SlotRef>,
     pub(super) outcome: Outcome,
@@ -32,27 +32,26 @@ impl State {
         {
             slot.running = None;
         }
-        let Some(lane) = done.lane else { return };
-        let mut cell = lane.cell.lock();
+        let Some((lane, cell)) = done.lane.and_then(|lane| Some((lane, self.lanes.get_mut(lane)?))) else {
+            return;
+        };
         cell.running = None;
         cell.phase = LanePhase::Idle;
-        let (due, goes_on) = (cell.due, done.again && !cell.closed && self.phase == Phase::Live);
-        drop(cell);
-        if let Some(rhythm) = done.job.rhythm {
-            if goes_on && !done.job.is_cancelled() {
+        let (home, due, goes_on) = (cell.home, cell.due, done.again && !cell.closed);
+        self.prefer = done.slot.map(|slot| slot.index).filter(|index| *index < self.slots.len());
+        if let Some(rhythm) = done.job.rhythm() {
+            if goes_on && self.phase == Phase::Live && !done.job.is_cancelled() {
                 self.counted.submitted += 1;
                 let next = rhythm.next(due, self.now());
-                self.prefer = done.slot.map(|slot| slot.index).filter(|index| *index < self.slots.len());
-                self.put_into_lane(lane, Arc::clone(done.job), next, after);
+                self.put_into_lane(lane, done.job, Some(next), after);
                 self.prefer = None;
                 return;
             }
-            self.free_place(lane.home);
+            self.free_place(home);
             if done.again {
                 after.end_series.push(Arc::clone(done.job));
             }
         }
-        self.prefer = done.slot.map(|slot| slot.index).filter(|index| *index < self.slots.len());
         self.rest_lane(lane, after);
         self.prefer = None;
     }
@@ -70,13 +69,14 @@ impl State {
     /// Something that was handed to a thread will not run there.
     pub(super) fn unhand(&mut self, handed: Handed, after: &mut After) {
         self.running -= 1;
-        if let Some(lane) = &handed.lane {
-            let mut cell = lane.cell.lock();
+        if let Some(lane) = handed.lane
+            && let Some(cell) = self.lanes.get_mut(lane)
+        {
             cell.running = None;
             cell.phase = LanePhase::Idle;
-            drop(cell);
+            let home = cell.home;
             if handed.job.is_series() {
-                self.free_place(lane.home);
+                self.free_place(home);
             }
             self.rest_lane(lane, after);
         }
@@ -89,57 +89,54 @@ impl State {
     pub(super) fn abandon_slot(&mut self, slot: SlotRef, after: &mut After) {
         let Some(there) = self.slot(slot) else { return };
         let handed = there.handed.take();
-        let line = std::mem::take(&mut there.line);
-        let in_line = std::mem::take(&mut there.in_line);
-        self.in_line -= in_line;
+        let line: Vec<_> = there.line.take_all().collect();
+        self.in_line -= line.len();
         if let Some(handed) = handed {
             let job = Arc::clone(&handed.job);
             self.counted.cancelled += 1;
             after.cancel.push(job);
             self.unhand(handed, after);
         }
-        for (_, item) in line {
+        for item in line {
             match item {
-                Item::Gone => {}
-                Item::Job(job, permit) => {
-                    *job.spot.lock() = Spot::Nowhere;
-                    self.free_place(permit.slot);
-                    self.give_back(permit, after);
-                    self.cancel_waiting(job, after);
-                }
-                Item::Lane(lane) => self.close_lane(&lane, after),
+                Item::Job(job, permit) => self.cancel_in_line(job, permit, after),
+                Item::Lane(lane) => self.close_lane(lane, after),
             }
         }
     }
 
     /// Throws away all that waits; what runs is to be interrupted.
     pub(super) fn throw_out_all(&mut self, after: &mut After) {
-        let lanes: Vec<_> = self.lanes.values().cloned().collect();
-        for lane in lanes {
-            self.close_lane(&lane, after);
+        for lane in self.lanes.all() {
+            self.close_lane(lane, after);
         }
         while let Some((_, _, timed)) = self.timers.pop() {
             if let Timed::Job(job) = timed {
-                *job.spot.lock() = Spot::Nowhere;
+                job.set_spot(Spot::Nowhere);
                 self.free_place_anywhere();
                 self.cancel_waiting(job, after);
             }
         }
         for index in 0..self.slots.len() {
             let Some(slot) = self.slots[index].as_mut() else { continue };
-            let line = std::mem::take(&mut slot.line);
-            self.in_line -= std::mem::take(&mut slot.in_line);
+            let line: Vec<_> = slot.line.take_all().collect();
+            self.in_line -= line.len();
             after.cancel.extend(slot.handed.as_ref().map(|handed| Arc::clone(&handed.job)));
             after.cancel.extend(slot.running.clone());
-            for (_, item) in line {
+            for item in line {
                 if let Item::Job(job, permit) = item {
-                    *job.spot.lock() = Spot::Nowhere;
-                    self.free_place(permit.slot);
-                    self.give_back(permit, after);
-                    self.cancel_waiting(job, after);
+                    self.cancel_in_line(job, permit, after);
                 }
             }
         }
+    }
+
+    /// A task was in a line, and is thrown away.
+    fn cancel_in_line(&mut self, job: Arc<Job>, permit: Permit, after: &mut After) {
+        job.set_spot(Spot::Nowhere);
+        self.free_place(permit.slot());
+        self.give_back(permit, after);
+        self.cancel_waiting(job, after);
     }
 
     pub(super) fn cancel_waiting(&mut self, job: Arc<Job>, after: &mut After) {
@@ -150,19 +147,17 @@ impl State {
 
     /// Ends all series, and lets lanes close as soon as they are empty.
     pub(super) fn drain(&mut self, after: &mut After) {
-        let lanes: Vec<_> = self.lanes.values().cloned().collect();
-        for lane in lanes {
-            let mut cell = lane.cell.lock();
+        for lane in self.lanes.all() {
+            let Some(cell) = self.lanes.get_mut(lane) else { continue };
             cell.finishing = true;
-            let series = cell.heap.remove_if(|job| job.is_series());
+            let (home, series) = (cell.home, cell.take_series());
             after.end_series.extend(cell.running.clone().filter(|job| job.is_series()));
-            drop(cell);
             for job in series {
-                *job.spot.lock() = Spot::Nowhere;
-                self.free_place(lane.home);
+                job.set_spot(Spot::Nowhere);
+                self.free_place(home);
                 self.cancel_waiting(job, after);
             }
-            self.look_at_lane_again(&lane, after);
+            self.look_at_lane_again(lane, after);
         }
     }
 

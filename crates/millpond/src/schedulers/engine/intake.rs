@@ -3,7 +3,7 @@
 use std::io;
 use std::time::Duration;
 
-use super::lane::LaneCore;
+use super::lane::LaneRef;
 use super::slot::{Permit, SlotRef};
 use super::state::{After, Full, Phase, State, Timed};
 use super::thread::NotCarried;
@@ -51,13 +51,12 @@ impl Engine {
     /// Makes the job of an order, if nothing speaks against it before the lock is taken.
     fn make_job(&self, order: Order) -> Result<Arc<Job>, Rejected> {
         let Order { info, work, delay, rhythm } = order;
-        let home = Weak::clone(&self.me) as Weak<dyn JobHome>;
         if self.is_disposed() {
-            let job = Job::new(info, work, rhythm, home);
+            let job = Job::new(info, work, rhythm);
             return Err(self.rejected(&job, RejectReason::Shutdown, None));
         }
         if let Err((reason, source)) = self.check_timing(delay, rhythm) {
-            let job = Job::new(info, work, rhythm, home);
+            let job = Job::new(info, work, rhythm);
             let rejected = self.rejected(&job, reason, None);
             return Err(match source {
                 Some(source) => rejected.because(source),
@@ -65,7 +64,7 @@ impl Engine {
             });
         }
         match hooks::pass_schedule_hooks(&info, work) {
-            Ok(work) => Ok(Job::new(info, work, rhythm, home)),
+            Ok(work) => Ok(Job::new(info, work, rhythm)),
             Err(rejected) => {
                 self.lock().counted.rejected += 1;
                 Err(rejected.by_scheduler(SchedulerFacts { name: Arc::clone(&self.name), full: None }))
@@ -83,7 +82,7 @@ impl Engine {
     fn take(
         self: &Arc<Self>,
         job: Arc<Job>,
-        mut step: impl FnMut(&mut State, &mut After, Option<Permit>) -> Step,
+        mut step: impl FnMut(&mut State, &mut After, &Arc<Job>, Option<Permit>) -> Step,
     ) -> Result<Disposable, Rejected> {
         let mut permit = None;
         loop {
@@ -94,7 +93,7 @@ impl Engine {
                     }
                     return Step::Refused(RejectReason::Shutdown, None);
                 }
-                let outcome = step(state, after, permit.take());
+                let outcome = step(state, after, &job, permit.take());
                 if matches!(outcome, Step::Taken) {
                     state.counted.submitted += 1;
                 }
@@ -106,9 +105,11 @@ impl Engine {
                 Step::Refused(reason, full) => return Err(self.rejected(&job, reason, full)),
                 Step::Announce(for_slot) => {
                     if !self.announce(for_slot.slot()) {
-                        let slot = for_slot.slot();
-                        drop(for_slot);
-                        self.locked(|state, after| state.remove_if_unused(slot, after));
+                        self.locked(|state, after| {
+                            let slot = for_slot.slot();
+                            state.give_back(for_slot, after);
+                            state.remove_if_unused(slot, after);
+                        });
                         return Err(self.rejected(&job, RejectReason::CallbackPanicked, None));
                     }
                     permit = Some(for_slot);
@@ -123,7 +124,7 @@ impl Engine {
         job: Arc<Job>,
         performed: Result<(), NotCarried>,
     ) -> Result<Disposable, Rejected> {
-        let Err(failed) = performed else { return Ok(Disposable::of(job)) };
+        let Err(failed) = performed else { return Ok(self.disposable(job)) };
         let undone = self.locked(|state, after| {
             let undone = state.undo(&job, after);
             if undone {
@@ -137,7 +138,7 @@ impl Engine {
         });
         self.dispose_if_shut_down(failed.reason);
         if !undone {
-            return Ok(Disposable::of(job));
+            return Ok(self.disposable(job));
         }
         let rejected = self.rejected(&job, failed.reason, None);
         Err(match failed.source {
@@ -146,9 +147,13 @@ impl Engine {
         })
     }
 
+    fn disposable(&self, job: Arc<Job>) -> Disposable {
+        Disposable::of(job, Weak::clone(&self.me) as Weak<dyn JobHome>)
+    }
+
     /// Tells the decorators of a slot that is used for the first time. False: one of them panicked.
     fn announce(self: &Arc<Self>, slot: SlotRef) -> bool {
-        let info = self.lock().info(slot.index);
+        let info = self.info(slot.index);
         let Some(decorators) = Decorators::announce(&info) else { return false };
         self.locked(|state, _| {
             if let Some(there) = state.slot(slot) {
@@ -165,13 +170,12 @@ impl Engine {
     }
 
     fn submit_now(self: &Arc<Self>, job: Arc<Job>) -> Result<Disposable, Rejected> {
-        let me = Arc::clone(&job);
-        self.take(job, move |state, after, permit| {
+        self.take(job, |state, after, job, permit| {
             let permit = match held(state, permit) {
                 Ok(permit) => permit,
                 Err(announce) => return announce,
             };
-            match state.put(&me, permit, false, after) {
+            match state.put(job, permit, false, after) {
                 Ok(()) => Step::Taken,
                 Err(full) => Step::Refused(RejectReason::Saturated, Some(full)),
             }
@@ -179,15 +183,14 @@ impl Engine {
     }
 
     fn submit_later(self: &Arc<Self>, job: Arc<Job>, delay: Duration) -> Result<Disposable, Rejected> {
-        let me = Arc::clone(&job);
-        self.take(job, move |state, _, _| {
+        self.take(job, |state, _, job, _| {
             if let Err(full) = state.take_place_anywhere() {
                 return Step::Refused(RejectReason::Saturated, Some(full));
             }
             let number = state.next();
             state.waiting += 1;
-            let key = state.timers.insert(self.clock.tick_after(delay), number, Timed::Job(Arc::clone(&me)));
-            *me.spot.lock() = Spot::Timers(key);
+            let key = state.timers.insert(self.clock.tick_after(delay), number, Timed::Job(Arc::clone(job)));
+            job.set_spot(Spot::Timers(key));
             Step::Taken
         })
     }
@@ -196,8 +199,7 @@ impl Engine {
     pub(super) fn submit_series(self: &Arc<Self>, order: Order) -> Result<Disposable, Rejected> {
         let delay = order.delay;
         let job = self.make_job(order)?;
-        let me = Arc::clone(&job);
-        self.take(job, move |state, after, permit| {
+        self.take(job, |state, after, job, permit| {
             let permit = match held(state, permit) {
                 Ok(permit) => permit,
                 Err(announce) => return announce,
@@ -206,64 +208,57 @@ impl Engine {
                 state.give_back(permit, after);
                 return Step::Refused(RejectReason::Saturated, Some(full));
             }
-            let lane = LaneCore::new(state.next(), permit.slot(), Some(permit), false);
-            lane.cell.lock().finishing = true;
-            state.lanes.insert(lane.id, Arc::clone(&lane));
-            state.put_into_lane(&lane, Arc::clone(&me), self.clock.tick_after(delay), after);
+            let lane = state.new_lane(permit, true);
+            state.put_into_lane(lane, job, Some(self.clock.tick_after(delay)), after);
             Step::Taken
         })
     }
 
     pub(super) fn submit_to_lane(
         self: &Arc<Self>,
-        lane: &Arc<LaneCore>,
+        lane: LaneRef,
         info: TaskInfo,
         work: Work,
         delay: Duration,
         rhythm: Option<Rhythm>,
     ) -> Result<Disposable, Rejected> {
         let job = self.make_job(Order { info, work, delay, rhythm })?;
-        let me = Arc::clone(&job);
-        self.take(job, move |state, after, permit| {
-            let cell = lane.cell.lock();
-            let closed = cell.closed || cell.finishing;
-            drop(cell);
-            if closed {
+        self.take(job, |state, after, job, permit| {
+            let open = state.lanes.get(lane).filter(|cell| !cell.closed && !cell.finishing);
+            let Some(home) = open.map(|cell| cell.home) else {
                 if let Some(permit) = permit {
                     state.give_back(permit, after);
                 }
                 return Step::Refused(RejectReason::WorkerDisposed, None);
-            }
+            };
             match permit {
                 Some(permit) => state.give_back(permit, after), // the lane has one
-                None if needs_announcement(state, lane.home) => {
-                    return Step::Announce(state.hold(lane.home.index));
+                None if needs_announcement(state, home) => {
+                    return Step::Announce(state.hold(home.index));
                 }
                 None => {}
             }
-            let at_once = delay.is_zero() && !me.is_series() && state.could_start_now(lane);
+            let at_once = delay.is_zero() && !job.is_series() && state.could_start_now(lane);
             if at_once {
-                state.force_place(lane.home);
-            } else if let Err(full) = state.take_place(lane.home) {
+                state.force_place(home);
+            } else if let Err(full) = state.take_place(home) {
                 return Step::Refused(RejectReason::Saturated, Some(full));
             }
-            state.put_into_lane(lane, Arc::clone(&me), self.clock.tick_after(delay), after);
+            let due = (!delay.is_zero()).then(|| self.clock.tick_after(delay));
+            state.put_into_lane(lane, job, due, after);
             Step::Taken
         })
     }
 
-    pub(super) fn create_lane(self: &Arc<Self>) -> Arc<LaneCore> {
+    pub(super) fn create_lane(self: &Arc<Self>) -> LaneRef {
         let _ = self.alarm.prepare(); // as in `check_timing`
         self.locked(|state, _| {
-            let id = state.next();
             if state.phase != Phase::Live {
-                return LaneCore::new(id, SlotRef { index: usize::MAX, id: 0 }, None, true);
+                return LaneRef::CLOSED;
             }
             let index = state.pick();
             let permit = state.hold(index);
-            let lane = LaneCore::new(id, permit.slot(), Some(permit), false);
-            state.lanes.insert(id, Arc::clone(&lane));
-            lane
+            state.new_lane(permit, false)
         })
     }
 }

@@ -2,18 +2,18 @@
 //!
 //! A series that was scheduled without a worker is a lane of its own.
 
-use std::fmt;
 use std::time::Duration;
 
-use super::slot::{Handed, Item, Permit, Slot, SlotRef};
+use super::line::Line;
+use super::slot::{Handed, Item, Permit, Slot, SlotRef, Thread};
 use super::state::{After, State, Timed};
 use super::{Engine, Handle};
-use crate::clock::Tick;
+use crate::clock::{Clock, Tick};
 use crate::executor::Rejected;
 use crate::periodic::PeriodicTask;
 use crate::schedulers::Lane;
 use crate::schedulers::job::{Disposable, Job, Spot, Work};
-use crate::sync::{Arc, Mutex, mutant};
+use crate::sync::{Arc, mutant};
 use crate::task::Task;
 use crate::timer_queue::{Key, TimerQueue};
 
@@ -30,64 +30,155 @@ pub(super) enum LanePhase {
     Running,
 }
 
-pub(crate) struct LaneCore {
-    pub(super) id: u64,
-    /// The slot in which it has its place, and, if work may not move, runs.
-    pub(super) home: SlotRef,
-    /// Locked only under the lock of the scheduler.
-    pub(super) cell: Mutex<LaneCell>,
+/// Which lane: an index is used again, with another generation.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct LaneRef {
+    index: u32,
+    generation: u32,
+}
+
+impl LaneRef {
+    /// No lane, which is as good as one that is closed.
+    pub(super) const CLOSED: LaneRef = LaneRef { index: u32::MAX, generation: 0 };
+
+    pub(crate) fn to_bits(self) -> u64 {
+        u64::from(self.generation) << 32 | u64::from(self.index)
+    }
+
+    #[expect(clippy::cast_possible_truncation, reason = "the two halves")]
+    pub(crate) fn from_bits(bits: u64) -> LaneRef {
+        LaneRef { index: bits as u32, generation: (bits >> 32) as u32 }
+    }
+}
+
+/// All lanes of a scheduler that are not closed, or have a run under way.
+#[derive(Debug, Default)]
+pub(super) struct Lanes {
+    /// The generation of the lane that is there, or was last.
+    entries: Vec<(u32, Option<Box<LaneCell>>)>,
+    free: Vec<u32>,
+}
+
+impl Lanes {
+    fn insert(&mut self, cell: LaneCell) -> LaneRef {
+        let cell = Some(Box::new(cell));
+        let Some(index) = self.free.pop() else {
+            let index = u32::try_from(self.entries.len()).ok().filter(|index| *index != u32::MAX);
+            let index = index.expect("so many lanes do not fit into memory");
+            self.entries.push((0, cell));
+            return LaneRef { index, generation: 0 };
+        };
+        let entry = &mut self.entries[index as usize];
+        *entry = (entry.0.wrapping_add(1), cell);
+        LaneRef { index, generation: entry.0 }
+    }
+
+    pub(super) fn get(&self, lane: LaneRef) -> Option<&LaneCell> {
+        let (generation, cell) = self.entries.get(lane.index as usize)?;
+        cell.as_deref().filter(|_| *generation == lane.generation)
+    }
+
+    pub(super) fn get_mut(&mut self, lane: LaneRef) -> Option<&mut LaneCell> {
+        let (generation, cell) = self.entries.get_mut(lane.index as usize)?;
+        cell.as_deref_mut().filter(|_| *generation == lane.generation)
+    }
+
+    fn remove(&mut self, lane: LaneRef) {
+        if self.get(lane).is_some() {
+            self.entries[lane.index as usize].1 = None;
+            self.free.push(lane.index);
+        }
+    }
+
+    pub(super) fn all(&self) -> Vec<LaneRef> {
+        let there = self.entries.iter().zip(0..).filter(|((_, cell), _)| cell.is_some());
+        there.map(|((generation, _), index)| LaneRef { index, generation: *generation }).collect()
+    }
 }
 
 #[derive(Debug)]
 pub(super) struct LaneCell {
+    /// The slot in which it has its place, and, if work may not move, runs.
+    pub(super) home: SlotRef,
     pub(super) phase: LanePhase,
     /// Its place in the line of its home: while it is in line.
     pub(super) place: Option<u64>,
-    /// What waits, due or not.
-    pub(super) heap: TimerQueue<Arc<Job>>,
+    /// What came without a delay, and before all that is in `later`: so no clock is needed to know that it is due, and
+    /// that it is first.
+    ready: Line<Arc<Job>>,
+    /// What else waits, due or not.
+    later: TimerQueue<Arc<Job>>,
+    /// It has, or had, a series, whose next run may be due before something that came meanwhile: all goes to `later`.
+    by_time: bool,
     pub(super) running: Option<Arc<Job>>,
-    /// When the job that runs was due.
+    /// When the series that runs was due.
     pub(super) due: Tick,
     /// Its entry among the scheduler's timers: while it is idle and has jobs.
     pub(super) timer: Option<Key>,
     /// There until it is closed and at rest.
-    pub(super) permit: Option<Permit>,
+    permit: Option<Permit>,
     /// Takes nothing more, and works off what it has.
     pub(super) finishing: bool,
     /// Takes nothing more, and has nothing any more but perhaps a run under way.
     pub(super) closed: bool,
 }
 
-impl LaneCore {
-    pub(super) fn new(id: u64, home: SlotRef, permit: Option<Permit>, closed: bool) -> Arc<LaneCore> {
-        Arc::new(LaneCore {
-            id,
-            home,
-            cell: Mutex::new(LaneCell {
-                phase: LanePhase::Idle,
-                place: None,
-                heap: TimerQueue::new(),
-                running: None,
-                due: Tick::from_nanos(0),
-                timer: None,
-                permit,
-                finishing: false,
-                closed,
-            }),
-        })
+impl LaneCell {
+    fn new(permit: Permit, finishing: bool) -> LaneCell {
+        LaneCell {
+            home: permit.slot(),
+            phase: LanePhase::Idle,
+            place: None,
+            ready: Line::new(),
+            later: TimerQueue::new(),
+            by_time: false,
+            running: None,
+            due: Tick::from_nanos(0),
+            timer: None,
+            permit: Some(permit),
+            finishing,
+            closed: false,
+        }
     }
-}
 
-impl fmt::Debug for LaneCore {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("LaneCore").field("id", &self.id).field("home", &self.home).finish_non_exhaustive()
+    fn len(&self) -> usize {
+        self.ready.len() + self.later.len()
+    }
+
+    pub(super) fn first(&self) -> Option<&Arc<Job>> {
+        self.ready.first().map(|(_, job)| job).or_else(|| self.later.first().map(|(_, job)| job))
+    }
+
+    fn has_due(&self, clock: &Clock) -> bool {
+        !self.ready.is_empty() || self.later.first_due().is_some_and(|due| due <= clock.tick())
+    }
+
+    fn pop_due(&mut self, clock: &Clock) -> Option<Arc<Job>> {
+        if let Some(job) = self.ready.pop() {
+            return Some(job);
+        }
+        self.later.first_due()?;
+        let (due, _, job) = self.later.pop_due(clock.tick())?;
+        self.due = due;
+        Some(job)
+    }
+
+    fn take_all(&mut self) -> Vec<Arc<Job>> {
+        let mut all: Vec<_> = self.ready.take_all().collect();
+        all.extend(std::iter::from_fn(|| self.later.pop().map(|(_, _, job)| job)));
+        all
+    }
+
+    /// Takes the series out that it has.
+    pub(super) fn take_series(&mut self) -> Vec<Arc<Job>> {
+        self.later.remove_if(|job| job.is_series())
     }
 }
 
 /// What a worker holds. Keeps its scheduler alive, and lets the lane finish when it goes.
 pub(super) struct LaneHandle {
     pub(super) handle: Arc<Handle>,
-    pub(super) lane: Arc<LaneCore>,
+    pub(super) lane: LaneRef,
 }
 
 impl LaneHandle {
@@ -102,7 +193,7 @@ impl Lane for LaneHandle {
     }
 
     fn schedule_task_after(&self, delay: Duration, task: Task) -> Result<Disposable, Rejected> {
-        self.engine().submit_to_lane(&self.lane, task.info().clone(), Work::Once(task), delay, None)
+        self.engine().submit_to_lane(self.lane, task.info().clone(), Work::Once(task), delay, None)
     }
 
     fn schedule_periodically_task(
@@ -112,35 +203,34 @@ impl Lane for LaneHandle {
         task: PeriodicTask,
     ) -> Result<Disposable, Rejected> {
         let (info, body, rhythm) = task.into_series(period);
-        self.engine().submit_to_lane(&self.lane, info, Work::Series(body), initial, Some(rhythm))
+        self.engine().submit_to_lane(self.lane, info, Work::Series(body), initial, Some(rhythm))
     }
 
     fn dispose(&self) {
         self.engine().locked(|state, after| {
-            state.close_lane(&self.lane, after);
+            state.close_lane(self.lane, after);
             state.end_if_done(after);
         });
     }
 
     fn is_disposed(&self) -> bool {
         let engine = self.engine();
-        engine.locked(|_, _| self.lane.cell.lock().closed) || engine.is_disposed()
+        engine.is_disposed() || engine.lock().lanes.get(self.lane).is_none_or(|cell| cell.closed)
     }
 
     fn queued(&self) -> usize {
-        self.engine().locked(|_, _| self.lane.cell.lock().heap.len())
+        self.engine().lock().lanes.get(self.lane).map_or(0, LaneCell::len)
     }
 }
 
 impl Drop for LaneHandle {
     fn drop(&mut self) {
         self.engine().locked(|state, after| {
-            let mut cell = self.lane.cell.lock();
-            cell.finishing = true;
-            let idle = cell.phase == LanePhase::Idle && !cell.closed;
-            drop(cell);
-            if idle {
-                state.rest_lane(&self.lane, after);
+            if let Some(cell) = state.lanes.get_mut(self.lane) {
+                cell.finishing = true;
+                if cell.phase == LanePhase::Idle && !cell.closed {
+                    state.rest_lane(self.lane, after);
+                }
             }
             state.end_if_done(after);
         });
@@ -149,120 +239,150 @@ impl Drop for LaneHandle {
 
 /// What a lane does under the lock of its scheduler.
 impl State {
+    /// A lane with its home where `permit` says.
+    pub(super) fn new_lane(&mut self, permit: Permit, finishing: bool) -> LaneRef {
+        self.lanes.insert(LaneCell::new(permit, finishing))
+    }
+
     /// The lane's next job, if it is the lane's turn and the job is due; the lane is then running.
-    pub(super) fn claim_head(&mut self, lane: &Arc<LaneCore>, after: &mut After) -> Option<Arc<Job>> {
-        let now = self.now();
-        let mut cell = lane.cell.lock();
+    pub(super) fn claim_head(&mut self, lane: LaneRef, after: &mut After) -> Option<Arc<Job>> {
+        let cell = self.lanes.get_mut(lane)?;
         if cell.phase != LanePhase::InLine {
             return None; // somebody else has it
         }
-        let Some((due, _, job)) = cell.heap.pop_due(now) else {
+        let Some(job) = cell.pop_due(&self.clock) else {
             cell.phase = LanePhase::Idle;
-            drop(cell);
             self.rest_lane(lane, after);
             return None;
         };
         cell.phase = LanePhase::Running;
-        cell.due = due;
         cell.running = Some(Arc::clone(&job));
-        drop(cell);
-        *job.spot.lock() = Spot::Nowhere;
+        let (home, timer) = (cell.home, cell.timer.take());
+        if let Some(key) = timer.filter(|_| !mutant("leave_the_timer")) {
+            self.timers.remove(key); // somebody was faster than the alarm
+        }
+        job.set_spot(Spot::Nowhere);
         self.waiting -= 1;
         if !job.is_series() {
-            self.free_place(lane.home);
+            self.free_place(home);
         }
         Some(job)
     }
 
     /// The lane has a job that is due, and is idle: finds a thread for it.
-    pub(super) fn start_lane(&mut self, lane: &Arc<LaneCore>, after: &mut After) {
-        lane.cell.lock().phase = LanePhase::InLine;
-        let home = lane.home.index;
-        let home_is_free = self.slot(lane.home).is_some_and(|slot| slot.is_free());
+    pub(super) fn start_lane(&mut self, lane: LaneRef, after: &mut After) {
+        let Some(cell) = self.lanes.get_mut(lane) else { return };
+        cell.phase = LanePhase::InLine;
+        let home = cell.home;
         // A lane that has just run goes behind those who wait already; the thread that ran it takes the first of them.
         let others_first = self.soft && self.prefer.is_some() && self.in_line > 0;
-        let helper = if home_is_free || others_first { None } else { self.pick_free() };
-        if others_first || (!home_is_free && helper.is_none()) {
-            if self.slot(lane.home).is_some() {
-                let place = self.push_line(home, Item::Lane(Arc::clone(lane)), after);
-                lane.cell.lock().place = Some(place);
+        let to = if others_first { None } else { self.slot_for_lane(home) };
+        let Some(index) = to else {
+            if self.slot(home).is_some() {
+                let place = self.push_line(home.index, Item::Lane(lane), after);
+                if let Some(cell) = self.lanes.get_mut(lane) {
+                    cell.place = Some(place);
+                }
             }
             return;
-        }
+        };
         let Some(job) = self.claim_head(lane, after) else { return };
-        let permit = helper.map(|index| self.hold(index));
-        let handed = Handed { job, lane: Some(Arc::clone(lane)), permit };
-        self.hand(helper.unwrap_or(home), handed, after);
+        let permit = (index != home.index).then(|| self.hold(index));
+        self.hand(index, Handed { job, lane: Some(lane), permit }, after);
+    }
+
+    /// Where a lane could begin at once: with the thread that has just run it, at home, or with anybody who is free.
+    fn slot_for_lane(&mut self, home: SlotRef) -> Option<usize> {
+        if let Some(index) = self.preferred() {
+            return Some(index);
+        }
+        let at_home = self.slot(home).filter(|slot| slot.is_free());
+        let Some(slot) = at_home else { return self.pick_free() };
+        let sleeps = matches!(slot.thread, Thread::Parked(_));
+        // Somebody who looks for work is there sooner than one who sleeps.
+        let looker = if sleeps && self.soft { self.held_looker() } else { None };
+        looker.or(Some(home.index))
     }
 
     /// The lane does not run and is in no line: waits for its next job's time, or starts it, or closes.
-    pub(super) fn rest_lane(&mut self, lane: &Arc<LaneCore>, after: &mut After) {
-        let now = self.now();
-        let mut cell = lane.cell.lock();
+    pub(super) fn rest_lane(&mut self, lane: LaneRef, after: &mut After) {
+        let Some(cell) = self.lanes.get_mut(lane) else { return };
         if let Some(key) = cell.timer.take() {
             self.timers.remove(key);
         }
-        match cell.heap.first_due() {
+        if cell.has_due(&self.clock) {
+            return self.start_lane(lane, after);
+        }
+        match cell.later.first_due() {
+            Some(due) => {
+                let number = self.next();
+                let timer = self.timers.insert(due, number, Timed::Lane(lane));
+                if let Some(cell) = self.lanes.get_mut(lane) {
+                    cell.timer = Some(timer);
+                }
+            }
             None if cell.closed || cell.finishing => {
                 let permit = cell.permit.take();
-                cell.closed = true;
-                drop(cell);
-                self.lanes.remove(&lane.id);
+                self.lanes.remove(lane);
                 if let Some(permit) = permit {
                     self.give_back(permit, after);
                 }
             }
             None => {}
-            Some(due) if due <= now => {
-                drop(cell);
-                self.start_lane(lane, after);
-            }
-            Some(due) => {
-                let number = self.next();
-                cell.timer = Some(self.timers.insert(due, number, Timed::Lane(Arc::clone(lane))));
-            }
         }
     }
 
-    /// Puts a job into its lane; `due` and `number` decide its turn.
+    /// Puts a job into its lane; `due` and the order of coming decide its turn. `None`: it is due now.
     pub(super) fn put_into_lane(
         &mut self,
-        lane: &Arc<LaneCore>,
-        job: Arc<Job>,
-        due: Tick,
+        lane: LaneRef,
+        job: &Arc<Job>,
+        due: Option<Tick>,
         after: &mut After,
     ) {
         let number = self.next();
+        let Some(cell) = self.lanes.get_mut(lane) else { return };
         self.waiting += 1;
-        let mut cell = lane.cell.lock();
-        let key = cell.heap.insert(due, number, Arc::clone(&job));
-        *job.spot.lock() = Spot::Lane(Arc::clone(lane), key);
-        let idle = cell.phase == LanePhase::Idle || mutant("start_a_running_lane");
-        drop(cell);
-        if idle {
+        cell.by_time |= job.is_series();
+        if due.is_none() && cell.later.is_empty() && !cell.by_time {
+            cell.ready.push(number, Arc::clone(job));
+            job.set_spot(Spot::Ready(lane, number));
+        } else {
+            let due = due.unwrap_or_else(|| self.clock.tick());
+            let key = cell.later.insert(due, number, Arc::clone(job));
+            job.set_spot(Spot::Later(lane, key));
+        }
+        if cell.phase == LanePhase::Idle || mutant("start_a_running_lane") {
             self.rest_lane(lane, after);
         }
     }
 
+    /// Takes a job out of its lane that waits there.
+    pub(super) fn take_out_of_lane(&mut self, lane: LaneRef, spot: Spot, after: &mut After) -> Option<()> {
+        let cell = self.lanes.get_mut(lane)?;
+        match spot {
+            Spot::Ready(_, place) => cell.ready.remove(place)?,
+            Spot::Later(_, key) => cell.later.remove(key)?,
+            _ => return None,
+        };
+        let home = cell.home;
+        self.free_place(home);
+        self.look_at_lane_again(lane, after);
+        Some(())
+    }
+
     /// Throws away all that the lane has, and takes nothing more.
-    pub(super) fn close_lane(&mut self, lane: &Arc<LaneCore>, after: &mut After) {
-        let mut cell = lane.cell.lock();
+    pub(super) fn close_lane(&mut self, lane: LaneRef, after: &mut After) {
+        let Some(cell) = self.lanes.get_mut(lane) else { return };
         if std::mem::replace(&mut cell.closed, true) {
             return;
         }
-        let mut thrown_out = Vec::new();
-        while let Some((_, _, job)) = cell.heap.pop() {
-            thrown_out.push(job);
-        }
-        let running = cell.running.clone();
+        let (home, thrown_out, running) = (cell.home, cell.take_all(), cell.running.clone());
         let at_rest = cell.phase != LanePhase::Running;
-        drop(cell);
         for job in thrown_out {
-            *job.spot.lock() = Spot::Nowhere;
-            self.waiting -= 1;
-            self.counted.cancelled += 1;
-            self.free_place(lane.home);
-            after.cancel.push(job);
+            job.set_spot(Spot::Nowhere);
+            self.free_place(home);
+            self.cancel_waiting(job, after);
         }
         after.cancel.extend(running); // last: it is interrupted when nothing is left to come after it
         if at_rest {
@@ -272,28 +392,23 @@ impl State {
     }
 
     /// The lane is in no line, and idle unless it runs.
-    pub(super) fn step_out_of_line(&mut self, lane: &Arc<LaneCore>) {
-        let mut cell = lane.cell.lock();
-        if cell.phase != LanePhase::InLine {
+    pub(super) fn step_out_of_line(&mut self, lane: LaneRef) {
+        let Some(cell) = self.lanes.get_mut(lane).filter(|cell| cell.phase == LanePhase::InLine) else {
             return;
-        }
+        };
         cell.phase = LanePhase::Idle;
-        let place = cell.place.take();
-        drop(cell);
-        if let Some(place) = place {
-            self.take_item_out_of_line(lane.home.index, place);
+        let home = cell.home;
+        if let Some(place) = cell.place.take() {
+            self.take_item_out_of_line(home.index, place);
         }
     }
 
     /// Jobs were taken out of the lane: if nothing in it is due any more it has no business in a line.
-    pub(super) fn look_at_lane_again(&mut self, lane: &Arc<LaneCore>, after: &mut After) {
-        let now = self.now();
-        let cell = lane.cell.lock();
-        let (phase, due) = (cell.phase, cell.heap.first_due().is_some_and(|due| due <= now));
-        drop(cell);
-        match phase {
+    pub(super) fn look_at_lane_again(&mut self, lane: LaneRef, after: &mut After) {
+        let Some(cell) = self.lanes.get(lane) else { return };
+        match cell.phase {
             LanePhase::Running => {}
-            LanePhase::InLine if due => {}
+            LanePhase::InLine if cell.has_due(&self.clock) => {}
             LanePhase::InLine | LanePhase::Idle => {
                 self.step_out_of_line(lane);
                 self.rest_lane(lane, after);
@@ -302,13 +417,13 @@ impl State {
     }
 
     /// A lane could start something that is due now at once.
-    pub(super) fn could_start_now(&self, lane: &LaneCore) -> bool {
-        let cell = lane.cell.lock();
-        let next_up =
-            cell.phase == LanePhase::Idle && cell.heap.first_due().is_none_or(|due| due > self.now());
-        drop(cell);
-        let home = self.slots.get(lane.home.index).and_then(Option::as_ref);
-        next_up && (home.is_some_and(Slot::is_free) || (self.soft && self.has_free()))
+    pub(super) fn could_start_now(&self, lane: LaneRef) -> bool {
+        let Some(cell) = self.lanes.get(lane) else { return false };
+        if cell.phase != LanePhase::Idle || cell.has_due(&self.clock) {
+            return false;
+        }
+        let home = self.slots.get(cell.home.index).and_then(Option::as_ref);
+        home.is_some_and(Slot::is_free) || (self.soft && self.has_free())
     }
 
     pub(super) fn has_free(&self) -> bool {

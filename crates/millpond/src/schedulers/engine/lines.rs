@@ -1,10 +1,11 @@
 //! What waits for a thread: handing work to slots, lines, and taking work back.
 
 use super::Shape;
+use super::lane::LaneCell;
 use super::slot::{Handed, Item, Permit, Slot, SlotRef, Thread};
 use super::state::{After, Full, State};
 use crate::schedulers::job::{Job, Spot};
-use crate::sync::Arc;
+use crate::sync::{Arc, Ordering, mutant};
 
 impl State {
     /// Hands something to a slot that is free, and sees to its thread.
@@ -17,11 +18,18 @@ impl State {
 
     /// There is work for this slot's thread.
     pub(super) fn see_to_thread(&mut self, index: usize, after: &mut After) {
+        let others_may = self.others_may_take(index);
         let slot = self.at(index);
         match &slot.thread {
+            Thread::Looking => self.ring(index),
+            Thread::Parked(sleeper) if others_may => {
+                slot.thread = Thread::Owed(Arc::clone(sleeper));
+                self.owed.push_back(index);
+                self.see_to_owed(after);
+            }
             Thread::Parked(sleeper) => {
                 after.wake.push(Arc::clone(sleeper));
-                slot.thread = Thread::Here;
+                self.ring(index);
             }
             Thread::None => {
                 slot.thread = Thread::Coming;
@@ -31,8 +39,97 @@ impl State {
                 self.carrying += 1;
                 after.carry.push((SlotRef { index, id }, ticket));
             }
-            Thread::Coming | Thread::Promised | Thread::Here => {}
+            Thread::Coming | Thread::Promised | Thread::Here | Thread::Woken | Thread::Owed(_) => {}
         }
+    }
+
+    /// Another thread may take what was handed to this slot.
+    fn others_may_take(&mut self, index: usize) -> bool {
+        let free_to_go = !matches!(self.shape, Shape::Fixed);
+        self.soft
+            || (free_to_go && self.at(index).handed.as_ref().is_some_and(|handed| handed.lane.is_none()))
+    }
+
+    /// Tells a thread that looks, or that is being woken, to ask for work.
+    fn ring(&mut self, index: usize) {
+        self.lookers.retain(|looker| *looker != index);
+        self.woken += 1;
+        let slot = self.at(index);
+        slot.thread = Thread::Woken;
+        slot.bell.store(true, Ordering::Release);
+    }
+
+    /// Sees to it that somebody comes for the slots that have work and whose threads are parked.
+    ///
+    /// A wake-up costs more than a small task, so there is only one at a time: as long as somebody has been called and has not
+    /// come, nobody else is. Whoever comes takes what it finds, first from these slots, and if there is more calls the next
+    /// before it runs anything. So if a slot is owed a thread, somebody has been called.
+    pub(super) fn see_to_owed(&mut self, after: &mut After) {
+        if mutant("call_nobody") {
+            return;
+        }
+        while self.woken == 0 {
+            let Some(index) = self.next_owed() else { return };
+            // One who looks can come, but not for what it may not take.
+            if let Some(looker) = self.held_looker()
+                && self.may_take_over(looker, false, index)
+            {
+                return self.ring(looker);
+            }
+            self.owed.pop_front();
+            if let Thread::Owed(sleeper) = &self.at(index).thread {
+                after.wake.push(Arc::clone(sleeper));
+            }
+            self.ring(index);
+        }
+    }
+
+    /// The slot that has been owed a thread for longest.
+    fn next_owed(&mut self) -> Option<usize> {
+        while let Some(index) = self.owed.front().copied() {
+            if let Some(slot) = self.slots[index].as_mut()
+                && let Thread::Owed(sleeper) = &slot.thread
+            {
+                if !slot.is_free() {
+                    return Some(index);
+                }
+                slot.thread = Thread::Parked(Arc::clone(sleeper)); // somebody else did it
+            }
+            self.owed.pop_front();
+        }
+        None
+    }
+
+    /// The thread of the slot `taker` may take what was handed to the slot `from`. It has just run something, and holds its
+    /// slot for that, if `ran`.
+    ///
+    /// A slot that is idle takes nothing: the slot that became idle last was chosen, and that is another. And as many slots are
+    /// busy afterwards as if the chosen one did it: work that alone holds its slot goes to a slot that nobody else holds either, and
+    /// work whose slot stays held goes to one that stays held.
+    fn may_take_over(&mut self, taker: usize, ran: bool, from: usize) -> bool {
+        if !self.others_may_take(from) {
+            return false;
+        }
+        let holders = self.at(taker).holders;
+        let stays_held = holders > usize::from(ran);
+        let there = self.at(from);
+        let alone = there.holders == 1 && there.handed.as_ref().is_some_and(|handed| handed.permit.is_some());
+        (holders > 0 && stays_held != alone) || mutant("call_whoever_looks")
+    }
+
+    /// Takes what was handed to a slot whose thread is still parked. To be asked only when nothing is in line: the
+    /// slot is free then, and nobody else comes to it.
+    fn take_owed(&mut self, taker: usize, ran: bool, after: &mut After) -> Option<Handed> {
+        let from = self.next_owed()?;
+        if !self.may_take_over(taker, ran, from) {
+            return None;
+        }
+        let mut handed = self.at(from).handed.take()?;
+        let permit = self.hold(taker);
+        if let Some(left) = handed.permit.replace(permit) {
+            self.give_back_unused(left, after);
+        }
+        Some(handed)
     }
 
     pub(super) fn push_line(&mut self, index: usize, item: Item, after: &mut After) -> u64 {
@@ -40,15 +137,13 @@ impl State {
         match &item {
             Item::Job(job, _) => job.could_start(&mut after.wake),
             Item::Lane(lane) => {
-                if let Some((_, job)) = lane.cell.lock().heap.first() {
+                if let Some(job) = self.lanes.get(*lane).and_then(LaneCell::first) {
                     job.could_start(&mut after.wake);
                 }
             }
-            Item::Gone => {}
         }
         let slot = self.at(index);
-        slot.line.push_back((place, item));
-        slot.in_line += 1;
+        slot.line.push(place, item);
         self.in_line += 1;
         self.see_to_thread(index, after); // it is busy, unless it could not be started the last time
         place
@@ -62,7 +157,7 @@ impl State {
         has_place: bool,
         after: &mut After,
     ) -> Result<(), Full> {
-        let slot = permit.slot;
+        let slot = permit.slot();
         let index = slot.index;
         if self.at(index).is_free() {
             if has_place {
@@ -84,48 +179,51 @@ impl State {
             self.waiting += 1;
         }
         let place = self.push_line(index, Item::Job(Arc::clone(job), permit), after);
-        *job.spot.lock() = Spot::Slot(index, place);
+        job.set_spot(Spot::Slot(index, place));
         Ok(())
     }
 
-    /// The next thing for the slot's thread: what was handed to it, then its line; if work may move, what has waited longest
-    /// in any line.
-    pub(super) fn take_next(&mut self, index: usize, after: &mut After) -> Option<Handed> {
+    /// The next thing for the slot's thread: what was handed to it, then what is in line, then what was handed to others whose
+    /// threads sleep. The thread has just run something if `ran`, and holds its slot for that.
+    pub(super) fn take_next(&mut self, index: usize, ran: bool, after: &mut After) -> Option<Handed> {
         let handed = self.at(index).handed.take();
-        let others_wait = self.in_line > self.at(index).in_line;
-        let next = match handed {
-            Some(handed) => handed,
-            None if self.soft && others_wait => self.take_oldest(index, after)?,
-            None => match self.take_from_line(index, after) {
-                Some(handed) => handed,
-                None if others_wait => self.take_oldest_job(index, after)?,
-                None => return None,
-            },
-        };
+        let next = handed
+            .or_else(|| self.take_in_line(index, after))
+            .or_else(|| self.take_owed(index, ran, after))?;
         self.at(index).running = Some(Arc::clone(&next.job));
         Some(next)
     }
 
+    /// What is in the slot's own line; if work may move, what has waited longest in any line.
+    fn take_in_line(&mut self, index: usize, after: &mut After) -> Option<Handed> {
+        if self.in_line == 0 {
+            return None;
+        }
+        let others_wait = self.in_line > self.at(index).line.len();
+        if self.soft && others_wait {
+            return self.take_oldest(index, after);
+        }
+        let mine = self.take_from_line(index, after);
+        if others_wait { mine.or_else(|| self.take_oldest_job(index, after)) } else { mine }
+    }
+
     pub(super) fn take_from_line(&mut self, index: usize, after: &mut After) -> Option<Handed> {
         loop {
-            let slot = self.slots[index].as_mut()?;
-            let (_, item) = slot.line.pop_front()?;
-            if !matches!(item, Item::Gone) {
-                slot.in_line -= 1;
-                self.in_line -= 1;
-            }
+            let item = self.slots[index].as_mut()?.line.pop()?;
+            self.in_line -= 1;
             match item {
-                Item::Gone => {}
                 Item::Job(job, permit) => {
-                    *job.spot.lock() = Spot::Nowhere;
-                    self.free_place(permit.slot);
+                    job.set_spot(Spot::Nowhere);
+                    self.free_place(permit.slot());
                     self.waiting -= 1;
                     self.running += 1;
                     return Some(Handed { job, lane: None, permit: Some(permit) });
                 }
                 Item::Lane(lane) => {
-                    lane.cell.lock().place = None;
-                    if let Some(job) = self.claim_head(&lane, after) {
+                    if let Some(cell) = self.lanes.get_mut(lane) {
+                        cell.place = None;
+                    }
+                    if let Some(job) = self.claim_head(lane, after) {
                         self.running += 1;
                         return Some(Handed { job, lane: Some(lane), permit: None });
                     }
@@ -137,14 +235,8 @@ impl State {
     /// Takes what has waited longest in any line.
     pub(super) fn take_oldest(&mut self, taker: usize, after: &mut After) -> Option<Handed> {
         while self.in_line > 0 {
-            let slots = self.slots.iter_mut().enumerate();
-            let fronts = slots.filter_map(|(index, slot)| {
-                let slot = slot.as_mut().filter(|slot| slot.in_line > 0)?;
-                while matches!(slot.line.front(), Some((_, Item::Gone))) {
-                    slot.line.pop_front();
-                }
-                slot.line.front().map(|(place, _)| (*place, index))
-            });
+            let slots = self.slots.iter().enumerate();
+            let fronts = slots.filter_map(|(index, slot)| Some((slot.as_ref()?.line.first()?.0, index)));
             let (_, from) = fronts.min()?;
             let Some(mut handed) = self.take_from_line(from, after) else { continue };
             if from != taker {
@@ -165,15 +257,15 @@ impl State {
             return None;
         }
         let first_job = |slot: &Slot| {
-            let job = slot.line.iter().find(|(_, item)| matches!(item, Item::Job(..)))?;
-            Some(job.0)
+            let (place, _) = slot.line.iter().find(|(_, item)| matches!(item, Item::Job(..)))?;
+            Some(place)
         };
         let jobs = self.slots.iter().enumerate();
         let jobs = jobs.filter_map(|(index, slot)| Some((first_job(slot.as_ref()?)?, index)));
         let (place, from) = jobs.min()?;
         let (job, permit) = self.take_job_out_of_line(from, place)?;
-        *job.spot.lock() = Spot::Nowhere;
-        self.free_place(permit.slot);
+        job.set_spot(Spot::Nowhere);
+        self.free_place(permit.slot());
         self.waiting -= 1;
         self.running += 1;
         let mine = self.hold(taker);
@@ -189,29 +281,21 @@ impl State {
     fn take_job_out_of_line(&mut self, index: usize, place: u64) -> Option<(Arc<Job>, Permit)> {
         match self.take_item_out_of_line(index, place)? {
             Item::Job(job, permit) => Some((job, permit)),
-            Item::Lane(_) | Item::Gone => None,
+            Item::Lane(_) => None,
         }
     }
 
     /// Takes what is at `place` out of a line. Places are used once, so it is what was put there or nothing.
     pub(super) fn take_item_out_of_line(&mut self, index: usize, place: u64) -> Option<Item> {
-        let slot = self.slots.get_mut(index)?.as_mut()?;
-        let at = slot.line.binary_search_by_key(&place, |(place, _)| *place).ok()?;
-        let item = std::mem::replace(&mut slot.line[at].1, Item::Gone);
-        if matches!(item, Item::Gone) {
-            return None;
-        }
-        slot.in_line -= 1;
+        let item = self.slots.get_mut(index)?.as_mut()?.line.remove(place)?;
         self.in_line -= 1;
-        if slot.line.len() > 32 && slot.in_line * 2 < slot.line.len() {
-            slot.line.retain(|(_, item)| !matches!(item, Item::Gone));
-        }
         Some(item)
     }
 
     /// Takes a job out of wherever it waits. `None`: it does not wait.
     pub(super) fn take_out(&mut self, job: &Arc<Job>, after: &mut After) -> Option<()> {
-        let spot = std::mem::take(&mut *job.spot.lock());
+        let spot = job.spot();
+        job.set_spot(Spot::Nowhere);
         match spot {
             Spot::Nowhere => return None,
             Spot::Timers(key) => {
@@ -220,14 +304,10 @@ impl State {
             }
             Spot::Slot(index, place) => {
                 let permit = self.take_out_of_line(index, place)?;
-                self.free_place(permit.slot);
+                self.free_place(permit.slot());
                 self.give_back(permit, after);
             }
-            Spot::Lane(lane, key) => {
-                lane.cell.lock().heap.remove(key)?;
-                self.free_place(lane.home);
-                self.look_at_lane_again(&lane, after);
-            }
+            Spot::Ready(lane, _) | Spot::Later(lane, _) => self.take_out_of_lane(lane, spot, after)?,
         }
         self.waiting -= 1;
         Some(())

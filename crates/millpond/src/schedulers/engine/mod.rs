@@ -11,12 +11,14 @@
 //!
 //! Why nothing is stranded: something enters a line only under the lock, and only if the slot's thread is busy or on its
 //! way. A thread looks at its line (and, if work may move, at all lines) under the lock before it parks, and
-//! says that it is parked under the same lock; whoever then finds it parked and has work wakes it. Dispose and submit
+//! says that it is parked under the same lock; whoever then finds it parked and has work wakes it, or leaves that to somebody
+//! who has been woken and has not come yet. Dispose and submit
 //! meet under the lock too: either the submission sees the phase, or the dispose sees the task.
 
 mod ending;
 mod intake;
 mod lane;
+mod line;
 mod lines;
 mod scheduler;
 mod slot;
@@ -26,6 +28,9 @@ mod thread;
 #[cfg(all(test, loom))]
 #[path = "../../loom_tests/schedulers.rs"]
 mod models;
+
+#[cfg(all(test, not(loom)))]
+mod tests;
 
 use std::fmt;
 use std::time::{Duration, Instant};
@@ -38,10 +43,10 @@ use super::waiters::{Ends, Waiters};
 use crate::clock::Clock;
 use crate::executor::RejectReason;
 use crate::interrupt::Interrupted;
-use crate::sync::{Arc, Mutex, MutexGuard, Weak, deadline_after};
+use crate::sync::{Arc, AtomicBool, Mutex, MutexGuard, Ordering, Weak, deadline_after};
 use crate::timers::{Alarm, Ring};
 
-pub(crate) use self::lane::LaneCore;
+pub(crate) use self::lane::LaneRef;
 pub(super) use self::scheduler::Slots;
 pub(super) use self::thread::{Carrier, NotCarried, in_non_blocking_thread};
 
@@ -83,6 +88,8 @@ pub(crate) struct Engine {
     alarm: Alarm,
     /// Those who wait for the end.
     waiters: Waiters,
+    /// An end has begun: a copy of the phase, written under the lock, so that a look does not need it.
+    disposed: AtomicBool,
     state: Mutex<State>,
     me: Weak<Engine>,
 }
@@ -109,13 +116,18 @@ impl Engine {
             shape: plan.shape,
             carrier: plan.carrier,
             alarm: Alarm::new(plan.clock.clone(), Weak::clone(me) as Weak<dyn Ring>),
-            clock: plan.clock,
+            clock: plan.clock.clone(),
             timing: plan.timing,
             max: plan.max,
             waiters: Waiters::default(),
-            state: Mutex::new(State::new(Weak::clone(me), name, plan.shape, plan.soft, plan.max, cap)),
+            disposed: AtomicBool::new(false),
+            state: Mutex::new(State::new(plan.clock, name, plan.shape, plan.soft, plan.max, cap)),
             me: Weak::clone(me),
         })
+    }
+
+    fn info(&self, index: usize) -> SlotInfo {
+        SlotInfo { scheduler: Arc::clone(&self.name), index }
     }
 
     // ---- the lock
@@ -208,13 +220,14 @@ impl Engine {
     // ---- the end
 
     pub(super) fn is_disposed(&self) -> bool {
-        self.lock().phase != Phase::Live
+        self.disposed.load(Ordering::Acquire)
     }
 
     pub(super) fn begin_drain(self: &Arc<Self>) {
         self.locked(|state, after| {
             if state.phase == Phase::Live {
                 state.phase = Phase::Draining;
+                self.disposed.store(true, Ordering::Release);
                 state.until_the_end = Some(Arc::clone(self));
                 state.drain(after);
             }
@@ -226,6 +239,7 @@ impl Engine {
         let first = self.locked(|state, after| {
             let first = state.phase < Phase::Disposed;
             state.phase = Phase::Disposed;
+            self.disposed.store(true, Ordering::Release);
             if first {
                 state.throw_out_all(after);
             }
@@ -319,11 +333,13 @@ impl Ring for Engine {
             while let Some((_, _, timed)) = state.timers.pop_due(now) {
                 match timed {
                     Timed::Lane(lane) => {
-                        lane.cell.lock().timer = None;
-                        state.start_lane(&lane, after);
+                        if let Some(cell) = state.lanes.get_mut(lane) {
+                            cell.timer = None;
+                        }
+                        state.start_lane(lane, after);
                     }
                     Timed::Job(job) => {
-                        *job.spot.lock() = Spot::Nowhere;
+                        job.set_spot(Spot::Nowhere);
                         let index = state.pick();
                         let permit = state.hold(index);
                         let put = state.put(&job, permit, true, after);

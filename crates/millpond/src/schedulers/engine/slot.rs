@@ -1,15 +1,14 @@
 //! A slot: the place of one thread, its line, and the permits that keep it.
 
-use std::collections::VecDeque;
 use std::thread::JoinHandle;
 
-use super::Engine;
-use super::lane::LaneCore;
+use super::lane::LaneRef;
+use super::line::Line;
 use crate::clock::Tick;
 use crate::interrupt::Sleeper;
 use crate::schedulers::hooks::Decorators;
 use crate::schedulers::job::Job;
-use crate::sync::{Arc, Weak};
+use crate::sync::{Arc, AtomicBool};
 
 /// Which slot: an index is used again, an id is not.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -18,29 +17,23 @@ pub(super) struct SlotRef {
     pub(super) id: u64,
 }
 
-/// The right to be in a slot. Whoever has one keeps the slot from being let go; dropping it gives it back, whatever
-/// happened on the way.
+/// The right to be in a slot. Whoever has one keeps the slot from being let go, and gives it back under the lock, by
+/// [`State::give_back`](super::state::State::give_back). No user code that could unwind stands between: what is called
+/// while a permit is out is called inside of `catch_unwind`.
 #[derive(Debug)]
-pub(crate) struct Permit {
-    pub(super) engine: Weak<Engine>,
-    pub(super) slot: SlotRef,
-    pub(super) given_back: bool,
+#[must_use = "a slot whose permits do not come back stays for ever"]
+pub(super) struct Permit {
+    slot: SlotRef,
 }
 
 impl Permit {
+    /// Counted by [`State::hold`](super::state::State::hold).
+    pub(super) fn new(slot: SlotRef) -> Permit {
+        Permit { slot }
+    }
+
     pub(super) fn slot(&self) -> SlotRef {
         self.slot
-    }
-}
-
-impl Drop for Permit {
-    /// Takes the lock, so it must not be held: code under the lock gives permits back by [`State::give_back`].
-    fn drop(&mut self) {
-        if !self.given_back
-            && let Some(engine) = self.engine.upgrade()
-        {
-            engine.locked(|state, after| state.release(self.slot, after));
-        }
     }
 }
 
@@ -54,14 +47,20 @@ pub(super) enum Thread {
     Promised,
     /// It is there and awake.
     Here,
+    /// It has found nothing, and looks at the bell for a moment before it parks. In `State::lookers`.
+    Looking,
+    /// Its bell has been rung, and it has not asked for work since. Counted in `State::woken`.
+    Woken,
     Parked(Arc<Sleeper>),
+    /// It is parked and has work; somebody who is awake will see to that. In `State::owed`.
+    Owed(Arc<Sleeper>),
 }
 
 /// Something that is to run now; its job is nowhere else any more.
 #[derive(Debug)]
 pub(super) struct Handed {
     pub(super) job: Arc<Job>,
-    pub(super) lane: Option<Arc<LaneCore>>,
+    pub(super) lane: Option<LaneRef>,
     /// For a lane that runs in its own slot the lane's permit is enough.
     pub(super) permit: Option<Permit>,
 }
@@ -70,9 +69,7 @@ pub(super) struct Handed {
 #[derive(Debug)]
 pub(super) enum Item {
     Job(Arc<Job>, Permit),
-    Lane(Arc<LaneCore>),
-    /// It was cancelled.
-    Gone,
+    Lane(LaneRef),
 }
 
 #[derive(Debug)]
@@ -82,14 +79,17 @@ pub(super) struct Slot {
     pub(super) holders: usize,
     /// Grows with every change from idle to busy: who has been busy longest?
     pub(super) busy_since: u64,
+    /// When its last holder gave it back; one that did not use it after all does not count.
     pub(super) idle_since: Tick,
-    /// What waits for this slot's thread, with its place in line; places grow.
-    pub(super) line: VecDeque<(u64, Item)>,
-    /// Entries of `line` that are not gone.
-    pub(super) in_line: usize,
+    /// Grows with every change from busy to idle: which of the idle slots is the newest?
+    pub(super) idle_turn: u64,
+    /// What waits for this slot's thread.
+    pub(super) line: Line<Item>,
     /// Of the slot's queue capacity, how much is taken.
     pub(super) places: u64,
     pub(super) thread: Thread,
+    /// Rung under the lock: its thread, if it looks or is parked, should ask for work.
+    pub(super) bell: Arc<AtomicBool>,
     /// Which attempt to start a thread is the one that counts.
     pub(super) ticket: u64,
     /// Goes to the thread before the line.
@@ -110,10 +110,11 @@ impl Slot {
             holders: 0,
             busy_since: 0,
             idle_since: now,
-            line: VecDeque::new(),
-            in_line: 0,
+            idle_turn: 0,
+            line: Line::new(),
             places: 0,
             thread: Thread::None,
+            bell: Arc::new(AtomicBool::new(false)),
             ticket: 0,
             handed: None,
             stillborn: 0,
@@ -133,6 +134,6 @@ impl Slot {
     }
 
     pub(super) fn load(&self) -> usize {
-        self.in_line + usize::from(self.handed.is_some()) + usize::from(self.running.is_some())
+        self.line.len() + usize::from(self.handed.is_some()) + usize::from(self.running.is_some())
     }
 }

@@ -9,20 +9,21 @@
 //!    if no slot is free and no new one may be made. This is what "work conserving" means.
 //! 3. `places` is the sum of the slots' `places` and of `unplaced`, and counts waiting tasks, and series for life.
 //! 4. A lane is in at most one of: a timer, a line, a run.
+//! 5. A slot with work whose thread is parked is in `owed`, and then some thread is woken and has not come yet.
 
 use std::cmp::Reverse;
-use std::collections::{BinaryHeap, HashMap};
+use std::collections::{BinaryHeap, VecDeque};
 use std::thread::JoinHandle;
 use std::time::Duration;
 
-use super::lane::LaneCore;
+use super::lane::{LaneRef, Lanes};
 use super::slot::{Permit, Slot, SlotRef, Thread};
 use super::{Engine, Shape};
-use crate::clock::Tick;
+use crate::clock::{Clock, Tick};
 use crate::interrupt::Sleeper;
 use crate::schedulers::hooks::{Decorators, SlotInfo};
 use crate::schedulers::job::Job;
-use crate::sync::{Arc, Weak, mutant};
+use crate::sync::{Arc, Ordering, mutant};
 use crate::timer_queue::TimerQueue;
 
 /// How far the scheduler's life has come. Only grows.
@@ -39,7 +40,7 @@ pub(super) enum Phase {
 #[derive(Debug)]
 pub(super) enum Timed {
     Job(Arc<Job>),
-    Lane(Arc<LaneCore>),
+    Lane(LaneRef),
 }
 
 #[derive(Debug, Default, Clone, Copy)]
@@ -80,7 +81,7 @@ pub(super) struct Full {
 #[derive(Debug)]
 pub(super) struct State {
     pub(super) phase: Phase,
-    pub(super) engine: Weak<Engine>,
+    pub(super) clock: Clock,
     pub(super) shape: Shape,
     pub(super) soft: bool,
     pub(super) max: usize,
@@ -98,8 +99,14 @@ pub(super) struct State {
     pub(super) next_id: u64,
     /// The slot whose thread is just asking for work: it need not be woken.
     pub(super) prefer: Option<usize>,
-    /// Entries in all lines that are not gone.
+    /// Entries in all lines.
     pub(super) in_line: usize,
+    /// Slots whose threads look.
+    pub(super) lookers: Vec<usize>,
+    /// Threads whose bell has been rung, and who have not come yet.
+    pub(super) woken: usize,
+    /// Slots that have work and whose threads are parked: see `owe`. Some may have been seen to since.
+    pub(super) owed: VecDeque<usize>,
     pub(super) timers: TimerQueue<Timed>,
     /// Places taken by tasks that wait for their time and have no slot yet.
     pub(super) unplaced: u64,
@@ -109,7 +116,7 @@ pub(super) struct State {
     pub(super) waiting: u64,
     /// Tasks that run or have been handed to a thread.
     pub(super) running: u64,
-    pub(super) lanes: HashMap<u64, Arc<LaneCore>>,
+    pub(super) lanes: Lanes,
     pub(super) live_threads: usize,
     /// Threads that somebody is just starting.
     pub(super) carrying: usize,
@@ -129,17 +136,10 @@ pub(super) struct State {
     pub(super) until_the_end: Option<Arc<Engine>>,
 }
 impl State {
-    pub(super) fn new(
-        engine: Weak<Engine>,
-        name: Arc<str>,
-        shape: Shape,
-        soft: bool,
-        max: usize,
-        cap: u64,
-    ) -> State {
+    pub(super) fn new(clock: Clock, name: Arc<str>, shape: Shape, soft: bool, max: usize, cap: u64) -> State {
         let mut state = State {
             phase: Phase::Live,
-            engine,
+            clock,
             shape,
             soft,
             max,
@@ -153,12 +153,15 @@ impl State {
             next_id: 0,
             prefer: None,
             in_line: 0,
+            lookers: Vec::new(),
+            woken: 0,
+            owed: VecDeque::new(),
             timers: TimerQueue::new(),
             unplaced: 0,
             places: 0,
             waiting: 0,
             running: 0,
-            lanes: HashMap::new(),
+            lanes: Lanes::default(),
             live_threads: 0,
             carrying: 0,
             closing: 0,
@@ -220,9 +223,14 @@ impl State {
         self.free.push(Reverse(index));
         self.count -= 1;
         self.places -= slot.places; // of series that run; nothing else is left here
-        if let Thread::Parked(sleeper) = slot.thread {
-            after.wake.push(sleeper);
+        match slot.thread {
+            Thread::Looking => self.lookers.retain(|looker| *looker != index),
+            Thread::Woken => self.woken -= 1,
+            Thread::Parked(sleeper) | Thread::Owed(sleeper) => after.wake.push(sleeper),
+            Thread::None | Thread::Coming | Thread::Promised | Thread::Here => {}
         }
+        slot.bell.store(true, Ordering::Release);
+        self.see_to_owed(after);
         self.left(slot.join);
         if let Some(decorators) = slot.decorators.filter(|decorators| !decorators.is_empty()) {
             self.closing += 1;
@@ -259,30 +267,47 @@ impl State {
         {
             self.idle.remove(at);
         }
-        Permit { engine: Weak::clone(&self.engine), slot: SlotRef { index, id }, given_back: false }
+        Permit::new(SlotRef { index, id })
     }
 
-    /// Gives a permit back, under the lock.
-    pub(super) fn give_back(&mut self, mut permit: Permit, after: &mut After) {
-        permit.given_back = true;
-        self.release(permit.slot, after);
+    /// Gives a permit back.
+    pub(super) fn give_back(&mut self, permit: Permit, after: &mut After) {
+        if let Some(index) = self.take_back(permit, after) {
+            let (now, turn) = (self.now(), self.next());
+            let slot = self.at(index);
+            (slot.idle_since, slot.idle_turn) = (now, turn);
+            self.idle.push(index);
+        }
     }
 
-    pub(super) fn release(&mut self, slot: SlotRef, after: &mut After) {
-        let now = self.now();
-        let (shape, phase) = (self.shape, self.phase);
-        let Some(there) = self.slot(slot) else { return };
+    /// Gives a permit back for work that another slot's thread has taken over. This one has not been used: it is as old as
+    /// before, and where it was among the idle ones.
+    pub(super) fn give_back_unused(&mut self, permit: Permit, after: &mut After) {
+        if let Some(index) = self.take_back(permit, after) {
+            let turn = self.at(index).idle_turn;
+            let older = |idle: &usize| self.slots[*idle].as_ref().is_some_and(|slot| slot.idle_turn < turn);
+            let place = self.idle.partition_point(older);
+            self.idle.insert(place, index);
+        }
+    }
+
+    /// The slot that `permit` was for, if it is idle now.
+    fn take_back(&mut self, permit: Permit, after: &mut After) -> Option<usize> {
+        let slot = permit.slot();
+        let there = self.slot(slot)?;
         there.holders -= 1;
         if there.holders > 0 {
-            return;
+            return None;
         }
-        there.idle_since = now;
         let keeps = there.is_free();
-        match shape {
-            Shape::Fixed => {}
-            Shape::Elastic { .. } if keeps && phase != Phase::Disposed => self.idle.push(slot.index),
+        match self.shape {
+            Shape::Fixed => None,
+            Shape::Elastic { .. } if keeps && self.phase != Phase::Disposed => Some(slot.index),
             // Nobody is in it any more, and it has no time to live.
-            _ => self.remove_slot(slot.index, after),
+            _ => {
+                self.remove_slot(slot.index, after);
+                None
+            }
         }
     }
 
@@ -306,17 +331,27 @@ impl State {
         least.map(|(index, _)| index).expect("at the cap there is at least one")
     }
 
+    /// The slot whose thread has just run something and asks for more, if work may move to it.
+    pub(super) fn preferred(&self) -> Option<usize> {
+        let free = |index: &usize| self.slots[*index].as_ref().is_some_and(Slot::is_free);
+        self.prefer.filter(|index| self.soft && free(index))
+    }
+
+    /// A slot that somebody holds and whose thread looks for work. One that looks in an idle slot is none of these: idle slots
+    /// are used from the top of their stack, whatever their threads do.
+    pub(super) fn held_looker(&self) -> Option<usize> {
+        let held = |slot: &Slot| slot.is_free() && (slot.holders > 0 || mutant("call_whoever_looks"));
+        let is_held = |index: &usize| self.slots[*index].as_ref().is_some_and(held);
+        self.lookers.iter().rev().copied().find(is_held)
+    }
+
     /// A slot whose thread could begin now, for work whose own slot is busy.
     pub(super) fn pick_free(&mut self) -> Option<usize> {
         if !self.soft {
             return None;
         }
-        let prefer = self.prefer.filter(|index| self.slots[*index].as_ref().is_some_and(Slot::is_free));
-        if prefer.is_some() {
-            return prefer;
-        }
-        if let Some(index) = self.idle.last() {
-            return Some(*index);
+        if let Some(index) = self.idle.last().copied().or_else(|| self.held_looker()) {
+            return Some(index);
         }
         let free = |slot: &Option<Slot>| slot.as_ref().is_some_and(Slot::is_free);
         if let Some(index) = self.slots.iter().position(free) {
@@ -332,7 +367,7 @@ impl State {
     }
 
     pub(super) fn now(&self) -> Tick {
-        self.engine.upgrade().map_or(Tick::from_nanos(0), |engine| engine.clock.tick())
+        self.clock.tick()
     }
 
     // ---- capacity

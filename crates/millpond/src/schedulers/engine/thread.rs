@@ -1,10 +1,11 @@
 //! The life of a slot's thread, and what carries it: a thread of our own, or somebody's executor.
 
-use std::cell::{Cell, RefCell};
+use std::cell::{Cell, OnceCell, RefCell};
 use std::fmt;
 use std::io;
+use std::ops::Deref;
 use std::panic::{AssertUnwindSafe, catch_unwind};
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::AtomicU64;
 use std::thread::JoinHandle;
 use std::time::Duration;
 
@@ -18,7 +19,7 @@ use crate::handle::Outcome;
 use crate::interrupt::{Interrupted, Nested, Sleeper};
 use crate::schedulers::hooks::{Decorators, SlotInfo};
 use crate::schedulers::job::{Ended, Job, Spot};
-use crate::sync::{Arc, mutant, thread_local};
+use crate::sync::{Arc, AtomicBool, Ordering, more_than_one_core, mutant, thread_local};
 use crate::task::Task;
 use crate::threads::{ThreadFactory, ThreadLife, WorkerBody, WorkerInfo, call_factory};
 
@@ -221,9 +222,30 @@ struct SlotLife {
     lived: bool,
 }
 
+/// What a slot's thread has at hand.
+struct Living {
+    life: Box<SlotLife>,
+    me: Arc<Sleeper>,
+    info: SlotInfo,
+    /// That of the slot.
+    bell: OnceCell<Arc<AtomicBool>>,
+    /// Those of the slot, once it has run something.
+    decorators: OnceCell<Decorators>,
+}
+
+impl Deref for Living {
+    type Target = SlotLife;
+
+    fn deref(&self) -> &SlotLife {
+        &self.life
+    }
+}
+
 /// What a thread finds when it asks for work.
 enum Next {
-    Run(Handed, Option<Decorators>, SlotInfo),
+    Run(Handed),
+    /// Look again for a moment.
+    Look,
     Park,
     Leave,
 }
@@ -235,15 +257,30 @@ impl ThreadLife for SlotLife {
         if let Carrier::Threads(threads) = &self.engine.carrier {
             NON_BLOCKING.with(|mark| mark.set(threads.non_blocking));
         }
-        let mut next = self.engine.locked(|state, after| self.arrive(state, after));
+        let info = self.engine.info(self.slot.index);
+        let me = Living {
+            life: self,
+            me: Sleeper::current(),
+            info,
+            bell: OnceCell::new(),
+            decorators: OnceCell::new(),
+        };
+        let mut next = me.engine.locked(|state, after| me.arrive(state, after));
         loop {
             next = match next {
                 Next::Leave => return,
-                Next::Park => {
-                    self.park();
-                    self.engine.locked(|state, after| self.find(state, after))
+                Next::Look => {
+                    me.look();
+                    me.engine.locked(|state, after| me.find(state, false, after))
                 }
-                Next::Run(handed, decorators, info) => self.run(handed, decorators, &info),
+                Next::Park => {
+                    if mutant("clear_the_bell_late") {
+                        me.bell.get().iter().for_each(|bell| bell.store(false, Ordering::Relaxed));
+                    }
+                    me.me.wait_through_interrupts(None, || me.bell_rings());
+                    me.engine.locked(|state, after| me.find(state, false, after))
+                }
+                Next::Run(handed) => me.run(handed),
             };
         }
     }
@@ -274,35 +311,76 @@ impl Drop for SlotLife {
     }
 }
 
-impl SlotLife {
+impl Living {
     fn arrive(&self, state: &mut State, after: &mut After) -> Next {
         match state.slot(self.slot).filter(|there| there.ticket == self.ticket) {
-            Some(there) => there.thread = Thread::Here,
+            Some(there) => {
+                there.thread = Thread::Here;
+                let _ = self.bell.set(Arc::clone(&there.bell));
+            }
             None => {
                 state.leave(self.slot, after);
                 return Next::Leave;
             }
         }
-        self.find(state, after)
+        self.find(state, false, after)
     }
 
-    /// Asks for work, and says that we sleep or leave if there is none.
-    fn find(&self, state: &mut State, after: &mut After) -> Next {
-        if state.slot(self.slot).is_none() {
+    fn bell_rings(&self) -> bool {
+        self.bell.get().is_some_and(|bell| bell.load(Ordering::Acquire))
+    }
+
+    /// Waits a moment for the bell: less time than a sleep and a wake-up cost.
+    ///
+    /// It does not yield. Others count on a thread that looks, and give it work that they would else wake somebody for; on a
+    /// machine with much to do, one that yields is behind everybody. In a model looking again is a wait without end.
+    fn look(&self) {
+        const LOOKS: u32 = 64;
+        if cfg!(loom) || !more_than_one_core() {
+            return;
+        }
+        for _ in 0..LOOKS {
+            if self.bell_rings() {
+                return;
+            }
+            std::hint::spin_loop();
+        }
+    }
+
+    /// Asks for work, and says that we look, sleep or leave if there is none. If we `ran` something we hold the slot.
+    fn find(&self, state: &mut State, ran: bool, after: &mut After) -> Next {
+        let Some(there) = state.slot(self.slot) else {
             state.leave(self.slot, after);
             return Next::Leave;
+        };
+        let before = std::mem::replace(&mut there.thread, Thread::Here);
+        match before {
+            Thread::Looking => state.lookers.retain(|looker| *looker != self.slot.index),
+            Thread::Woken => state.woken -= 1,
+            _ => {}
         }
-        let next =
-            if mutant("park_without_looking") { None } else { state.take_next(self.slot.index, after) };
+        let looks = !mutant("park_without_looking");
+        let next = if looks { state.take_next(self.slot.index, ran, after) } else { None };
+        state.see_to_owed(after);
         if let Some(handed) = next {
-            let decorators = state.slot(self.slot).and_then(|slot| slot.decorators.clone());
-            return Next::Run(handed, decorators, state.info(self.slot.index));
+            if self.decorators.get().is_none()
+                && let Some(decorators) = state.slot(self.slot).and_then(|slot| slot.decorators.clone())
+            {
+                let _ = self.decorators.set(decorators); // a slot keeps those that it has
+            }
+            return Next::Run(handed);
         }
         let parks = matches!(self.engine.shape, Shape::Fixed | Shape::Elastic { .. });
         match state.slot(self.slot) {
             Some(there) if parks => {
-                there.thread = Thread::Parked(Sleeper::current());
-                return Next::Park;
+                there.bell.store(false, Ordering::Relaxed); // it is rung under the lock
+                if matches!(before, Thread::Looking) {
+                    there.thread = Thread::Parked(Arc::clone(&self.me));
+                    return Next::Park;
+                }
+                there.thread = Thread::Looking;
+                state.lookers.push(self.slot.index);
+                return Next::Look;
             }
             Some(there) => there.thread = Thread::None,
             None => {} // what was in its line was the last to hold it
@@ -311,30 +389,21 @@ impl SlotLife {
         Next::Leave
     }
 
-    fn park(&self) {
-        let me = Sleeper::current();
-        me.wait_through_interrupts(None, || {
-            let mut state = self.engine.lock();
-            state.slot(self.slot).is_none_or(|there| !matches!(there.thread, Thread::Parked(_)))
-        });
-    }
-
     /// Runs something, and asks for the next.
-    fn run(&self, handed: Handed, decorators: Option<Decorators>, info: &SlotInfo) -> Next {
-        let decorators = decorators.unwrap_or_else(|| self.announce(info));
+    fn run(&self, handed: Handed) -> Next {
+        let decorators = self.decorators.get_or_init(|| self.announce());
         let Handed { job, lane, permit } = handed;
         let ours = self.engine.carrier.is_ours();
-        let me = Sleeper::current();
         let nested = if ours { None } else { Some(Nested::enter()) };
         if ours {
-            me.next_epoch();
+            self.me.next_epoch();
         }
         let mut ended = None;
         if let Some(run) = job.begin() {
-            decorators.around(info, || ended = Some(job.run(run)));
+            decorators.around(&self.info, || ended = Some(job.run(run)));
         }
         if ours {
-            me.next_epoch(); // an interrupt that comes now is late
+            self.me.next_epoch(); // an interrupt that comes now is late
         }
         drop(nested);
         let again = ended.as_mut().is_some_and(|ended| job.rearm(ended));
@@ -343,11 +412,14 @@ impl SlotLife {
             let here = state.slot(self.slot).is_some();
             let looking = here.then(|| state.hold(self.slot.index));
             let outcome = outcome(ended.as_ref());
-            let done = Done { job: &job, lane: lane.as_ref(), slot: Some(self.slot), outcome, again };
+            let done = Done { job: &job, lane, slot: Some(self.slot), outcome, again };
             state.finish(done, after);
-            let next = self.find_after_run(state, again, after);
-            for permit in permit.into_iter().chain(looking) {
+            if let Some(permit) = permit {
                 state.give_back(permit, after);
+            }
+            let next = self.find_after_run(state, again, after);
+            if let Some(looking) = looking {
+                state.give_back(looking, after);
             }
             state.end_if_done(after);
             next
@@ -359,7 +431,6 @@ impl SlotLife {
             job.over(ended);
         }
         drop(job);
-        drop(lane);
         if let Err(failed) = self.engine.perform(after) {
             self.engine.nobody_to_tell(&failed);
         }
@@ -369,7 +440,7 @@ impl SlotLife {
     /// As `find`; where every task has a fresh thread, the next one is for another. So it is in an executor after a run of a
     /// series: one without a period would keep the executor's thread for ever.
     fn find_after_run(&self, state: &mut State, series: bool, after: &mut After) -> Next {
-        let next = self.find(state, after);
+        let next = self.find(state, true, after);
         let passes_on = match self.engine.shape {
             Shape::PerTask => true,
             Shape::Bursts => series,
@@ -378,7 +449,7 @@ impl SlotLife {
         if !passes_on {
             return next;
         }
-        let Next::Run(handed, ..) = next else { return next };
+        let Next::Run(handed) = next else { return next };
         let there = state.slot(self.slot).expect("it has work, so it is there");
         there.running = None;
         there.handed = Some(handed);
@@ -391,8 +462,8 @@ impl SlotLife {
     }
 
     /// The slot came into being without a submission that could have told its decorators.
-    fn announce(&self, info: &SlotInfo) -> Decorators {
-        let decorators = Decorators::announce(info).unwrap_or_else(Decorators::none);
+    fn announce(&self) -> Decorators {
+        let decorators = Decorators::announce(&self.info).unwrap_or_else(Decorators::none);
         self.engine.locked(|state, _| match state.slot(self.slot) {
             Some(there) => there.decorators.get_or_insert(decorators).clone(),
             None => decorators,
@@ -431,7 +502,7 @@ fn run_in_place(engine: &Arc<Engine>, handed: Handed) {
     let again = ended.as_mut().is_some_and(|ended| job.rearm(ended));
     engine.locked(|state, after| {
         let outcome = outcome(ended.as_ref());
-        state.finish(Done { job: &job, lane: lane.as_ref(), slot: None, outcome, again }, after);
+        state.finish(Done { job: &job, lane, slot: None, outcome, again }, after);
         if let Some(permit) = permit {
             state.give_back(permit, after);
         }
@@ -447,31 +518,27 @@ fn run_in_place(engine: &Arc<Engine>, handed: Handed) {
 impl State {
     /// Takes what has to run for `job` to be done: the job, or the head of its lane.
     fn claim(&mut self, job: &Arc<Job>, after: &mut After) -> Option<Handed> {
-        let spot = std::mem::take(&mut *job.spot.lock());
-        match spot {
+        match job.spot() {
             Spot::Slot(index, place) => {
                 let permit = self.take_out_of_line(index, place)?;
+                job.set_spot(Spot::Nowhere);
                 self.free_place(permit.slot());
                 self.waiting -= 1;
                 self.running += 1;
                 Some(Handed { job: Arc::clone(job), lane: None, permit: Some(permit) })
             }
-            Spot::Lane(lane, key) => {
-                *job.spot.lock() = Spot::Lane(Arc::clone(&lane), key); // taken away if it is the head
-                if lane.cell.lock().phase == LanePhase::Running {
+            Spot::Ready(lane, _) | Spot::Later(lane, _) => {
+                if self.lanes.get(lane)?.phase == LanePhase::Running {
                     return None;
                 }
-                self.step_out_of_line(&lane);
-                lane.cell.lock().phase = LanePhase::InLine; // at the very head of it
-                let head = self.claim_head(&lane, after)?;
+                self.step_out_of_line(lane);
+                self.lanes.get_mut(lane)?.phase = LanePhase::InLine; // at the very head of it
+                let head = self.claim_head(lane, after)?;
                 self.running += 1;
                 Some(Handed { job: head, lane: Some(lane), permit: None })
             }
             Spot::Nowhere => self.claim_handed(job),
-            Spot::Timers(key) => {
-                *job.spot.lock() = Spot::Timers(key);
-                None
-            }
+            Spot::Timers(_) => None,
         }
     }
 
@@ -480,7 +547,7 @@ impl State {
         self.slots
             .iter_mut()
             .flatten()
-            .filter(|slot| matches!(slot.thread, Thread::Coming | Thread::Promised))
+            .filter(|slot| matches!(slot.thread, Thread::Coming | Thread::Promised | Thread::Owed(_)))
             .find_map(|slot| slot.handed.take_if(|handed| Arc::ptr_eq(&handed.job, job)))
     }
 }

@@ -175,3 +175,79 @@ fn plural(how: How, n: usize) -> String {
     let name = how.name();
     if n > 1 && name.ends_with("thread") { format!("{name}s") } else { name.to_owned() }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::commands::lab::record::{CALLER, Ended, Ending, RunRecord};
+
+    const PLAIN: Screen = Screen { is_terminal: false, width: 80, colours: false };
+
+    fn task(number: usize, how: How) -> TaskRecord {
+        let (begin, end) = (Duration::from_millis(5), Duration::from_millis(9));
+        let run = RunRecord { thread: "thread-1".to_owned(), begin, end, ended: Ended::Returned };
+        TaskRecord {
+            label: number.to_string(),
+            arrived: Duration::ZERO,
+            entered: Duration::ZERO,
+            how,
+            threads_after: 1,
+            queued_after: 1,
+            blocked: None,
+            runs: if how == How::Rejected { Vec::new() } else { vec![run] },
+            gone: None,
+            error: None,
+            series: false,
+        }
+    }
+
+    fn record(tasks: Vec<TaskRecord>) -> Record {
+        Record {
+            title: String::new(),
+            says: None,
+            group: None,
+            pool: String::new(),
+            queue_capacity: Some(1),
+            speed: 1.0,
+            caller: CALLER,
+            tasks,
+            threads: Vec::new(),
+            steps: Vec::new(),
+            notes: Vec::new(),
+            ending: Ending {
+                outcome: millpond::ShutdownOutcome::Drained,
+                elapsed: Duration::ZERO,
+                never_run: Vec::new(),
+                asked_for: false,
+            },
+            threads_at_end: 1,
+            peak_threads: 1,
+            end: Duration::from_millis(9),
+            unmet: Vec::new(),
+            expected: 0,
+        }
+    }
+
+    fn drawn(tasks: impl IntoIterator<Item = How>) -> String {
+        let tasks = (1..).zip(tasks).map(|(number, how)| task(number, how)).collect();
+        table(&record(tasks), &PLAIN).expect("there are tasks").draw("")
+    }
+
+    #[test]
+    fn a_row_for_each_task_or_for_those_that_fared_alike_or_for_each_kind() {
+        let few = drawn([How::CoreThread, How::Queued, How::Rejected]);
+        assert_eq!(few.lines().count(), 2 + 3, "{few}");
+        let alike = drawn([How::CoreThread].into_iter().chain([How::Queued; 30]));
+        assert_eq!(alike.lines().count(), 2 + 2, "{alike}");
+        assert!(alike.contains("2-31  queued"), "{alike}");
+        let mixed = drawn([How::Queued, How::Rejected].into_iter().cycle().take(40));
+        assert_eq!(
+            mixed,
+            "admission  tasks  share  wait p50  wait p99\n\
+             ─────────  ─────  ─────  ────────  ────────\n\
+             queued        20  50.0%   5.00 ms   5.00 ms\n\
+             rejected      20  50.0%         -         -\n"
+        );
+        assert!(table(&record(Vec::new()), &PLAIN).is_none());
+    }
+}

@@ -1,0 +1,158 @@
+//! Futures on schedulers, with nothing but `std::task`.
+
+#[path = "support/futures.rs"]
+mod futures;
+mod support;
+
+use std::future::ready;
+use std::sync::Arc;
+use std::thread;
+use std::time::Duration;
+
+use futures::{Signal, yields};
+use millpond::reactive::SchedulerFutureExt;
+use millpond::schedulers::{self, Scheduler, SchedulerExt};
+use millpond::{JoinError, RejectReason, executors};
+use support::{Counter, Gate, LONG, end, eventually, rounds, soon, together};
+
+fn single() -> Arc<dyn Scheduler> {
+    schedulers::new_single("one").unwrap()
+}
+
+#[test]
+fn a_future_on_a_scheduler_is_polled_on_its_thread() {
+    let scheduler = schedulers::new_parallel(2, "lane").unwrap();
+    let handle = scheduler.spawn_future(async {
+        let before = thread::current().id();
+        yields(3).await;
+        (before == thread::current().id(), thread::current().name().unwrap().to_owned())
+    });
+    let (same, name) = soon(handle.unwrap()).unwrap();
+    assert!(same && name.starts_with("lane"), "{name}");
+}
+
+#[test]
+fn a_future_frees_its_worker_when_it_has_ended() {
+    let scheduler = schedulers::new_bounded_elastic(1, 10, "elastic", Duration::from_secs(60)).unwrap();
+    let signal = Signal::new();
+    let handle = scheduler.spawn_future(signal.clone()).unwrap();
+    eventually(|| signal.is_awaited());
+    assert_eq!(scheduler.stats().busy, 1);
+    signal.set();
+    soon(handle).unwrap();
+    eventually(|| scheduler.stats().busy == 0 && scheduler.stats().queued == 0);
+}
+
+#[test]
+fn disposing_of_a_scheduler_abandons_an_idle_future() {
+    for end in [
+        |s: &dyn Scheduler| s.dispose(),
+        |s: &dyn Scheduler| {
+            let _ = s.dispose_gracefully(Duration::ZERO);
+        },
+    ] {
+        let (scheduler, signal, dropped) = (single(), Signal::new(), Counter::new());
+        let (waits, captured) = (signal.clone(), dropped.on_drop());
+        let handle = scheduler
+            .spawn_future(async move {
+                let _captured = captured;
+                waits.await;
+            })
+            .unwrap();
+        eventually(|| signal.is_awaited());
+        end(&*scheduler);
+        assert!(matches!(soon(handle), Err(JoinError::Abandoned)));
+        assert_eq!(dropped.get(), 1);
+        assert!(scheduler.dispose_gracefully(LONG).unwrap());
+    }
+}
+
+#[test]
+fn disposing_of_a_scheduler_abandons_a_future_whose_turn_waits() {
+    let (scheduler, gate) = (single(), Gate::new());
+    let (running, pass) = (Gate::new(), gate.clone());
+    let knock = running.clone();
+    scheduler
+        .schedule(move || {
+            knock.open();
+            pass.pass();
+        })
+        .unwrap();
+    running.pass();
+    let handle = scheduler.spawn_future(ready(1)).unwrap();
+    scheduler.dispose();
+    assert!(matches!(soon(handle), Err(JoinError::Abandoned)));
+    gate.open();
+    assert!(scheduler.dispose_gracefully(LONG).unwrap());
+}
+
+#[test]
+fn a_graceful_end_lets_a_turn_finish_the_future() {
+    let (scheduler, gate, running) = (single(), Gate::new(), Gate::new());
+    let (pass, knock) = (gate.clone(), running.clone());
+    let handle = scheduler.spawn_future(async move {
+        knock.open();
+        pass.pass();
+        5
+    });
+    running.pass();
+    assert!(!scheduler.dispose_gracefully(Duration::ZERO).unwrap());
+    gate.open();
+    assert_eq!(soon(handle.unwrap()).unwrap(), 5);
+    assert!(scheduler.dispose_gracefully(LONG).unwrap());
+}
+
+#[test]
+fn a_future_is_refused_by_a_scheduler_that_has_ended() {
+    let scheduler = single();
+    scheduler.dispose();
+    assert_eq!(scheduler.spawn_future(ready(1)).unwrap_err().reason(), RejectReason::Shutdown);
+}
+
+#[test]
+fn a_future_on_a_scheduler_over_an_executor_learns_of_the_end_with_the_next_wake_up() {
+    let pool = executors::fixed(1).unwrap();
+    let scheduler = schedulers::from_executor(pool.clone());
+    let signal = Signal::new();
+    let handle = scheduler.spawn_future(signal.clone()).unwrap();
+    eventually(|| signal.is_awaited());
+    scheduler.dispose();
+    signal.set();
+    assert!(matches!(soon(handle), Err(JoinError::Abandoned)));
+    end(&pool);
+}
+
+/// One thread, one place: the watch holds the place, and gives it to the turn.
+#[test]
+fn a_full_scheduler_has_a_place_for_the_next_turn() {
+    let scheduler = schedulers::new_bounded_elastic(1, 1, "full", Duration::from_secs(60)).unwrap();
+    let signal = Signal::new();
+    let handle = scheduler.spawn_future(signal.clone()).unwrap();
+    // The first turn is over, and the watch is kept.
+    eventually(|| scheduler.stats().completed == 1 && scheduler.stats().queued == 1);
+    let (gate, running) = (Gate::new(), Gate::new());
+    let (pass, knock) = (gate.clone(), running.clone());
+    scheduler
+        .schedule(move || {
+            knock.open();
+            pass.pass();
+        })
+        .unwrap();
+    running.pass();
+    assert_eq!(scheduler.schedule(|| {}).unwrap_err().reason(), RejectReason::Saturated);
+    signal.set();
+    gate.open();
+    soon(handle).unwrap();
+    assert!(scheduler.dispose_gracefully(LONG).unwrap());
+}
+
+#[test]
+fn dispose_racing_wake_leaves_no_handle_pending() {
+    for _ in rounds(300) {
+        let (scheduler, signal) = (single(), Signal::new());
+        let handle = scheduler.spawn_future(signal.clone()).unwrap();
+        together(|| scheduler.dispose(), || signal.set());
+        assert!(matches!(soon(handle), Ok(()) | Err(JoinError::Abandoned)));
+        assert!(scheduler.dispose_gracefully(LONG).unwrap());
+    }
+}
