@@ -25,7 +25,7 @@ impl State {
             Thread::Parked(sleeper) if others_may => {
                 slot.thread = Thread::Owed(Arc::clone(sleeper));
                 self.owed.push_back(index);
-                self.see_to_owed(after);
+                self.see_to_owed(1, after);
             }
             Thread::Parked(sleeper) => {
                 after.wake.push(Arc::clone(sleeper));
@@ -39,7 +39,7 @@ impl State {
                 self.carrying += 1;
                 after.carry.push((SlotRef { index, id }, ticket));
             }
-            Thread::Coming | Thread::Promised | Thread::Here | Thread::Woken | Thread::Owed(_) => {}
+            Thread::Coming | Thread::Promised | Thread::Here | Thread::Woken(_) | Thread::Owed(_) => {}
         }
     }
 
@@ -54,21 +54,22 @@ impl State {
     fn ring(&mut self, index: usize) {
         self.lookers.retain(|looker| *looker != index);
         self.woken += 1;
+        let ended = self.counted.ended();
         let slot = self.at(index);
-        slot.thread = Thread::Woken;
+        slot.thread = Thread::Woken(ended);
         slot.bell.store(true, Ordering::Release);
     }
 
     /// Sees to it that somebody comes for the slots that have work and whose threads are parked.
     ///
     /// A wake-up costs more than a small task, so there is only one at a time: as long as somebody has been called and has not
-    /// come, nobody else is. Whoever comes takes what it finds, first from these slots, and if there is more calls the next
-    /// before it runs anything. So if a slot is owed a thread, somebody has been called.
-    pub(super) fn see_to_owed(&mut self, after: &mut After) {
+    /// come, nobody else is. Whoever comes calls the next before it runs anything. So if a slot is owed a thread, somebody has
+    /// been called. Who knows better has `called` on their way, see [`many_to_call`](State::many_to_call).
+    pub(super) fn see_to_owed(&mut self, called: usize, after: &mut After) {
         if mutant("call_nobody") {
             return;
         }
-        while self.woken == 0 {
+        while self.woken < called {
             let Some(index) = self.next_owed() else { return };
             // One who looks can come, but not for what it may not take.
             if let Some(looker) = self.held_looker()
@@ -82,6 +83,14 @@ impl State {
             }
             self.ring(index);
         }
+    }
+
+    /// How many should be on their way after somebody came who was called when `ended` runs had ended.
+    ///
+    /// If none has ended since, tasks take longer than a wake-up, and those who are awake will not do what is left. Then it
+    /// calls two, each of whom may call two: a chain of single calls would be as slow as all wake-ups one after the other.
+    pub(super) fn many_to_call(&self, ended: u64) -> usize {
+        if self.counted.ended() == ended { self.woken + 2 } else { 1 }
     }
 
     /// The slot that has been owed a thread for longest.

@@ -49,8 +49,9 @@ pub(super) enum Thread {
     Here,
     /// It has found nothing, and looks at the bell for a moment before it parks. In `State::lookers`.
     Looking,
-    /// Its bell has been rung, and it has not asked for work since. Counted in `State::woken`.
-    Woken,
+    /// Its bell has been rung, and it has not asked for work since. Counted in `State::woken`; with how many runs had ended
+    /// when it was called.
+    Woken(u64),
     Parked(Arc<Sleeper>),
     /// It is parked and has work; somebody who is awake will see to that. In `State::owed`.
     Owed(Arc<Sleeper>),

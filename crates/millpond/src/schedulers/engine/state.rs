@@ -52,6 +52,13 @@ pub(super) struct Counted {
     pub(super) rejected: u64,
 }
 
+impl Counted {
+    /// All that came to an end.
+    pub(super) fn ended(&self) -> u64 {
+        self.completed + self.panicked + self.cancelled
+    }
+}
+
 /// What is to be done when the lock is free again.
 #[derive(Debug, Default)]
 pub(super) struct After {
@@ -225,12 +232,12 @@ impl State {
         self.places -= slot.places; // of series that run; nothing else is left here
         match slot.thread {
             Thread::Looking => self.lookers.retain(|looker| *looker != index),
-            Thread::Woken => self.woken -= 1,
+            Thread::Woken(_) => self.woken -= 1,
             Thread::Parked(sleeper) | Thread::Owed(sleeper) => after.wake.push(sleeper),
             Thread::None | Thread::Coming | Thread::Promised | Thread::Here => {}
         }
         slot.bell.store(true, Ordering::Release);
-        self.see_to_owed(after);
+        self.see_to_owed(1, after);
         self.left(slot.join);
         if let Some(decorators) = slot.decorators.filter(|decorators| !decorators.is_empty()) {
             self.closing += 1;

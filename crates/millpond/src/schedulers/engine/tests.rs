@@ -60,13 +60,17 @@ impl Scene {
 
     /// The slot's thread, which was called or has looked long enough, asks for work.
     fn comes(&mut self, index: usize) -> Option<Handed> {
+        let mut call = 1;
         match std::mem::replace(&mut self.state.at(index).thread, Thread::Here) {
             Thread::Looking => self.state.lookers.retain(|looker| *looker != index),
-            Thread::Woken => self.state.woken -= 1,
+            Thread::Woken(ended) => {
+                self.state.woken -= 1;
+                call = self.state.many_to_call(ended);
+            }
             other => panic!("{other:?}"),
         }
         let next = self.state.take_next(index, false, &mut self.after);
-        self.state.see_to_owed(&mut self.after);
+        self.state.see_to_owed(call, &mut self.after);
         next
     }
 
@@ -74,10 +78,11 @@ impl Scene {
     fn ends(&mut self, index: usize, ran: Handed) -> Option<Handed> {
         let looking = self.state.hold(index);
         self.state.running -= 1;
+        self.state.counted.completed += 1;
         self.state.at(index).running = None;
         self.give_back(ran.permit);
         let next = self.state.take_next(index, true, &mut self.after);
-        self.state.see_to_owed(&mut self.after);
+        self.state.see_to_owed(1, &mut self.after);
         if next.is_none() {
             self.looks(index);
         }
@@ -92,7 +97,7 @@ impl Scene {
     }
 
     fn is_called(&mut self, index: usize) -> bool {
-        matches!(self.state.at(index).thread, Thread::Woken)
+        matches!(self.state.at(index).thread, Thread::Woken(_))
     }
 
     fn is_owed(&mut self, index: usize) -> bool {
@@ -187,4 +192,25 @@ fn as_many_slots_are_busy_when_work_is_taken_over_as_when_it_is_not() {
     assert!(scene.comes(works).is_none(), "its slot would be busy for two, and the other one idle");
     assert_eq!(scene.state.busy(), 3);
     scene.give_back(Some(home));
+}
+
+// One after the other, 64 wake-ups took as long as the tasks they were for.
+#[test]
+fn whoever_comes_calls_two_unless_a_run_has_ended_since_it_was_called() {
+    let mut scene = Scene::new(7);
+    let [g, f, e, d, c, b, a] = scene.asleep();
+    for _ in 0..7 {
+        scene.submit();
+    }
+    let called = |scene: &mut Scene| [a, b, c, d, e, f, g].map(|index| usize::from(scene.is_called(index)));
+    assert_eq!(called(&mut scene), [1, 0, 0, 0, 0, 0, 0], "the submitter calls one");
+    let first = scene.comes(a).expect("it was handed to it");
+    assert_eq!(called(&mut scene), [0, 1, 1, 0, 0, 0, 0]);
+    assert!(scene.comes(b).is_some());
+    assert_eq!(called(&mut scene), [0, 0, 1, 1, 1, 0, 0]);
+    assert!(scene.ends(a, first).is_some(), "it takes over what the next is owed");
+    assert!(scene.comes(c).is_some());
+    assert_eq!(called(&mut scene), [0, 0, 0, 1, 1, 0, 0], "tasks are short, and two are on their way");
+    assert!(scene.comes(d).is_some() && scene.comes(e).is_some());
+    assert_eq!(called(&mut scene), [0, 0, 0, 0, 0, 0, 1], "the last of them is called for what is left");
 }

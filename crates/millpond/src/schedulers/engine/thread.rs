@@ -354,14 +354,18 @@ impl Living {
             return Next::Leave;
         };
         let before = std::mem::replace(&mut there.thread, Thread::Here);
+        let mut call = 1;
         match before {
             Thread::Looking => state.lookers.retain(|looker| *looker != self.slot.index),
-            Thread::Woken => state.woken -= 1,
+            Thread::Woken(ended) => {
+                state.woken -= 1;
+                call = state.many_to_call(ended);
+            }
             _ => {}
         }
         let looks = !mutant("park_without_looking");
         let next = if looks { state.take_next(self.slot.index, ran, after) } else { None };
-        state.see_to_owed(after);
+        state.see_to_owed(call, after);
         if let Some(handed) = next {
             if self.decorators.get().is_none()
                 && let Some(decorators) = state.slot(self.slot).and_then(|slot| slot.decorators.clone())
