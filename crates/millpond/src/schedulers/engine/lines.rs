@@ -88,9 +88,11 @@ impl State {
     /// How many should be on their way after somebody came who was called when `ended` runs had ended.
     ///
     /// If none has ended since, tasks take longer than a wake-up, and those who are awake will not do what is left. Then it
-    /// calls two, each of whom may call two: a chain of single calls would be as slow as all wake-ups one after the other.
+    /// calls two, each of whom may call two: a chain of single calls would be as slow as all wake-ups one after the other. A
+    /// short chain is quick, and threads that come all at once are in each other's way.
     pub(super) fn many_to_call(&self, ended: u64) -> usize {
-        if self.counted.ended() == ended { self.woken + 2 } else { 1 }
+        const SHORT: usize = 4;
+        if self.counted.ended() == ended && self.owed.len() > SHORT { self.woken + 2 } else { 1 }
     }
 
     /// The slot that has been owed a thread for longest.

@@ -194,23 +194,40 @@ fn as_many_slots_are_busy_when_work_is_taken_over_as_when_it_is_not() {
     scene.give_back(Some(home));
 }
 
-// One after the other, 64 wake-ups took as long as the tasks they were for.
-#[test]
-fn whoever_comes_calls_two_unless_a_run_has_ended_since_it_was_called() {
-    let mut scene = Scene::new(7);
-    let [g, f, e, d, c, b, a] = scene.asleep();
-    for _ in 0..7 {
+/// Eight tasks for eight slots whose threads sleep: the slots in the order in which they are called, and who of them is.
+fn wave() -> (Scene, impl Fn(&mut Scene) -> [u8; 8], [usize; 8]) {
+    let mut scene = Scene::new(8);
+    let mut slots = scene.asleep();
+    slots.reverse();
+    for _ in slots {
         scene.submit();
     }
-    let called = |scene: &mut Scene| [a, b, c, d, e, f, g].map(|index| usize::from(scene.is_called(index)));
-    assert_eq!(called(&mut scene), [1, 0, 0, 0, 0, 0, 0], "the submitter calls one");
-    let first = scene.comes(a).expect("it was handed to it");
-    assert_eq!(called(&mut scene), [0, 1, 1, 0, 0, 0, 0]);
+    let called = move |scene: &mut Scene| slots.map(|index| u8::from(scene.is_called(index)));
+    assert_eq!(called(&mut scene), [1, 0, 0, 0, 0, 0, 0, 0], "the submitter calls one");
+    (scene, called, slots)
+}
+
+// One after the other, 64 wake-ups took as long as the tasks they were for.
+#[test]
+fn whoever_comes_to_a_wave_of_long_tasks_calls_two_as_long_as_many_are_left() {
+    let (mut scene, called, [a, b, c, d, e, ..]) = wave();
+    assert!(scene.comes(a).is_some());
+    assert_eq!(called(&mut scene), [0, 1, 1, 0, 0, 0, 0, 0]);
     assert!(scene.comes(b).is_some());
-    assert_eq!(called(&mut scene), [0, 0, 1, 1, 1, 0, 0]);
-    assert!(scene.ends(a, first).is_some(), "it takes over what the next is owed");
+    assert_eq!(called(&mut scene), [0, 0, 1, 1, 1, 0, 0, 0]);
     assert!(scene.comes(c).is_some());
-    assert_eq!(called(&mut scene), [0, 0, 0, 1, 1, 0, 0], "tasks are short, and two are on their way");
+    assert_eq!(called(&mut scene), [0, 0, 0, 1, 1, 0, 0, 0], "few are left, and two are on their way");
     assert!(scene.comes(d).is_some() && scene.comes(e).is_some());
-    assert_eq!(called(&mut scene), [0, 0, 0, 0, 0, 0, 1], "the last of them is called for what is left");
+    assert_eq!(called(&mut scene), [0, 0, 0, 0, 0, 1, 0, 0], "now nobody was");
+}
+
+#[test]
+fn whoever_comes_calls_no_second_one_if_a_run_has_ended_since_it_was_called() {
+    let (mut scene, called, [a, b, c, ..]) = wave();
+    let first = scene.comes(a).expect("it was handed to it");
+    assert!(scene.ends(a, first).is_some(), "it takes over what another is owed");
+    assert!(scene.comes(b).is_some());
+    assert_eq!(called(&mut scene), [0, 0, 1, 0, 0, 0, 0, 0]);
+    assert!(scene.comes(c).is_some());
+    assert_eq!(called(&mut scene), [0, 0, 0, 0, 1, 0, 0, 0], "the fourth has nothing to do any more");
 }
