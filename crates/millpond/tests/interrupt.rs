@@ -17,23 +17,12 @@ use millpond::{
     ExecutorCompletionService, Hooks, InvokeError, JoinError, RejectReason, Task, TaskInfo, TaskOf,
     ThreadPoolExecutor, WorkQueue, executors, policy,
 };
-use support::{Counter, CountsDrop, Gate, LONG, SMALL, block, eventually, interrupt_myself, rounds};
+use support::{
+    Counter, CountsDrop, Gate, LONG, SMALL, block, eventually, interrupt_myself, occupied, rounds,
+};
 
 fn fixed(threads: usize) -> ThreadPoolExecutor {
     executors::fixed(threads).unwrap()
-}
-
-/// Keeps one worker busy until the gate is opened, whatever its flag says.
-fn occupy(pool: &ThreadPoolExecutor) -> Gate {
-    let (running, gate) = (Gate::new(), Gate::new());
-    let (tell, wait) = (running.clone(), gate.clone());
-    pool.execute(move || {
-        tell.open();
-        wait.pass();
-    })
-    .unwrap();
-    running.pass();
-    gate
 }
 
 // ---- the flag
@@ -181,7 +170,7 @@ fn queue_calls_end_by_interrupt() {
 #[test]
 fn joins_end_by_interrupt() {
     let pool = fixed(1);
-    let gate = occupy(&pool);
+    let gate = occupied(&pool);
     let submit = || pool.submit(|| ()).unwrap();
     ends_by_interrupt("join", false, || matches!(submit().join(), Err(JoinError::Interrupted)));
     ends_by_interrupt("join_timeout", false, || {
@@ -197,7 +186,7 @@ fn joins_end_by_interrupt() {
 #[test]
 fn await_termination_ends_by_interrupt() {
     let pool = fixed(1);
-    let gate = occupy(&pool);
+    let gate = occupied(&pool);
     pool.shutdown();
     ends_by_interrupt("await_termination", false, || pool.await_termination(LONG) == Err(Interrupted));
     ends_by_interrupt("await_termination", false, || {
@@ -222,7 +211,7 @@ fn the_completion_service_ends_by_interrupt() {
 #[test]
 fn invoke_all_and_any_end_by_interrupt_and_cancel_what_they_started() {
     let pool = fixed(1);
-    let gate = occupy(&pool);
+    let gate = occupied(&pool);
     let tasks = || [|| (), || ()];
     let fallible = || [|| Ok::<_, String>(()), || Ok(())];
     ends_by_interrupt("invoke_all", false, || {
@@ -251,7 +240,7 @@ fn the_blocking_policy_ends_by_interrupt_and_leaves_the_flag() {
             .rejected_execution_handler(policy::Block::forever())
             .build()
             .unwrap();
-        let gate = occupy(&pool);
+        let gate = occupied(&pool);
         pool.execute(|| ()).unwrap();
         let refused = || {
             let rejected = pool.execute(|| ()).unwrap_err();
@@ -518,7 +507,7 @@ fn interrupting_the_outer_task_reaches_both_under_caller_runs() {
         .rejected_execution_handler(policy::CallerRuns)
         .build()
         .unwrap();
-    let gate = occupy(&full);
+    let gate = occupied(&full);
     let inside = full.clone();
     nested_on_one_thread(move |f| inside.execute(f).unwrap());
     gate.open();
