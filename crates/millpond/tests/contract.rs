@@ -343,6 +343,21 @@ mod without_traits {
         assert!(pool.shutdown_now().is_empty());
         pool.close();
     }
+
+    /// Beyond the contract: for what one does with it every day.
+    #[test]
+    fn the_single_thread_executor_needs_no_trait_for_work_and_life_cycle() {
+        let single = executors::single();
+        single.execute_task(Task::new(|| ())).unwrap();
+        single.execute(|| ()).unwrap();
+        assert_eq!(single.submit(|| 7).unwrap().join().unwrap(), 7);
+        assert!(!single.is_shutdown() && !single.is_terminated());
+        assert!(!single.await_termination(Duration::ZERO).unwrap());
+        single.shutdown();
+        assert!(single.shutdown_now().is_empty());
+        single.close();
+        assert!(single.is_terminated());
+    }
 }
 
 #[test]
