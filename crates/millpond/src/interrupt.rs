@@ -148,6 +148,24 @@ impl Interrupter {
     ///
     /// Keep the [`Registration`]: dropping it takes the callback back. A callback that was not called is
     /// dropped with the registration, or when its task ends.
+    ///
+    /// # Examples
+    /// For a task that blocks outside of this crate: the callback closes the socket, kills the child, or, here, drops the
+    /// other end of a channel.
+    /// ```
+    /// use millpond::{executors, interrupt};
+    /// use std::sync::mpsc;
+    ///
+    /// let pool = executors::fixed(1)?;
+    /// let blocked = pool.submit(|| {
+    ///     let (stop, stopped) = mpsc::channel::<()>();
+    ///     let _registration = interrupt::current().on_interrupt(move || drop(stop));
+    ///     stopped.recv() // knows nothing of interrupts
+    /// })?;
+    /// blocked.cancel(true);
+    /// pool.close(); // does not wait for ever
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
     pub fn on_interrupt(&self, f: impl FnOnce() + Send + 'static) -> Registration {
         let f: Callback = Box::new(f);
         let (unused, run_now, key) = {
