@@ -89,7 +89,7 @@ fn answered(outcome: Result<Result<String, interrupt::Interrupted>, JoinError>) 
 
 /// A blocking call. A real one would have a time-out of its own, or be ended by `Interrupter::on_interrupt`.
 fn query(row: u32) -> Result<String, interrupt::Interrupted> {
-    interrupt::sleep(Duration::from_millis(if row == 3 { 60_000 } else { 30 }))?;
+    interrupt::sleep(Duration::from_millis(if row == 0 { 60_000 } else { 30 }))?;
     Ok(format!("row {row}"))
 }
 
@@ -107,7 +107,10 @@ fn main() -> Result<(), Box<dyn Error>> {
         );
     })?;
 
-    // A rush: 12 requests at once, for a pool that takes 4 + 4. Row 3 takes a minute.
+    // Row 0 takes a minute, and is given up.
+    println!("request 0: {:?}", service.serve(0));
+
+    // A rush: 12 requests at once, for a pool that takes 4 + 4.
     thread::scope(|clients| {
         for row in 1..=12 {
             let service = &service;
