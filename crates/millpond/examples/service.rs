@@ -7,6 +7,7 @@
 //! Run it: `cargo run --example service`
 
 use std::error::Error;
+use std::io;
 use std::sync::Arc;
 use std::thread;
 use std::time::Duration;
@@ -79,16 +80,16 @@ fn refused(rejected: &Rejected) -> (u16, String) {
     }
 }
 
-fn answered(outcome: Result<Result<String, interrupt::Interrupted>, JoinError>) -> (u16, String) {
+fn answered(outcome: Result<io::Result<String>, JoinError>) -> (u16, String) {
     match outcome {
         Ok(Ok(text)) => (200, text),
-        Ok(Err(interrupted)) => (500, interrupted.to_string()),
-        Err(error) => (500, error.to_string()),
+        Ok(Err(error)) => (502, error.to_string()), // the query failed
+        Err(error) => (500, error.to_string()),     // there is no answer: it panicked, or was cancelled
     }
 }
 
 /// A blocking call. A real one would have a time-out of its own, or be ended by `Interrupter::on_interrupt`.
-fn query(row: u32) -> Result<String, interrupt::Interrupted> {
+fn query(row: u32) -> io::Result<String> {
     interrupt::sleep(Duration::from_millis(if row == 0 { 60_000 } else { 30 }))?;
     Ok(format!("row {row}"))
 }

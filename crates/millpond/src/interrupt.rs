@@ -26,6 +26,7 @@
 
 use std::collections::BTreeMap;
 use std::fmt;
+use std::io;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::time::{Duration, Instant};
 
@@ -45,6 +46,37 @@ impl fmt::Display for Interrupted {
 }
 
 impl std::error::Error for Interrupted {}
+
+/// For tasks that read and write: `interrupt::check()?` where the error is an [`io::Error`].
+///
+/// Its kind is [`Other`](io::ErrorKind::Other), with the `Interrupted` inside. It is not
+/// [`io::ErrorKind::Interrupted`], which means "try again", and which `read_exact` and `write_all` obey.
+///
+/// # Examples
+/// ```
+/// use millpond::interrupt;
+/// use std::io::{self, Read, Write};
+///
+/// fn copy(from: &mut impl Read, to: &mut impl Write) -> io::Result<()> {
+///     let mut block = [0; 4096];
+///     loop {
+///         interrupt::check()?;
+///         match from.read(&mut block)? {
+///             0 => return Ok(()),
+///             n => to.write_all(&block[..n])?,
+///         }
+///     }
+/// }
+/// let mut copied = Vec::new();
+/// copy(&mut &b"ten thousand rows"[..], &mut copied)?;
+/// assert_eq!(copied.len(), 17);
+/// # Ok::<(), io::Error>(())
+/// ```
+impl From<Interrupted> for io::Error {
+    fn from(interrupted: Interrupted) -> io::Error {
+        io::Error::other(interrupted)
+    }
+}
 
 /// Tells whether the current task or thread is interrupted, and leaves the flag as it is.
 pub fn is_interrupted() -> bool {

@@ -2,6 +2,7 @@
 
 mod support;
 
+use std::io;
 use std::panic::resume_unwind;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Barrier, Mutex, mpsc};
@@ -109,6 +110,27 @@ fn the_error_is_an_ordinary_error() {
     let error: Box<dyn std::error::Error + Send + Sync> = Box::new(Interrupted);
     assert!(error.to_string().contains("interrupted"));
     assert_eq!(Interrupted, Interrupted);
+}
+
+/// Nobody who obeys `ErrorKind::Interrupted`, as `read_exact` does, may take it for a reason to go on.
+#[test]
+fn as_an_io_error_it_does_not_mean_try_again() {
+    fn reads() -> io::Result<()> {
+        interrupt_myself();
+        interrupt::check()?;
+        Ok(())
+    }
+    let error = reads().unwrap_err();
+    assert_ne!(error.kind(), io::ErrorKind::Interrupted);
+    assert!(error.get_ref().unwrap().is::<Interrupted>(), "it can be told apart from others");
+
+    struct Stops;
+    impl io::Read for Stops {
+        fn read(&mut self, _: &mut [u8]) -> io::Result<usize> {
+            reads().map(|()| 0)
+        }
+    }
+    assert!(io::Read::read_exact(&mut Stops, &mut [0]).is_err(), "and does not read for ever");
 }
 
 // ---- every blocking call
