@@ -74,7 +74,7 @@ pub(super) struct Idle {
     sleeping: AtomicUsize,
     /// Workers that were called and have not looked at the queue yet, and the one that looks for work.
     calling: AtomicUsize,
-    /// If one looks for work: how many tasks may still be put before it counts as late. Otherwise `NOBODY`, or old.
+    /// If one looks for work: how many tasks may be put before it counts as late. Otherwise `NOBODY`, or old.
     patience: AtomicUsize,
 }
 
@@ -271,6 +271,9 @@ impl Idle {
         let (seat, _) = list.seats.remove(at);
         self.sleeping.store(list.seats.len(), Ordering::Relaxed);
         self.calling.fetch_add(1, Ordering::Relaxed);
+        if self.patience.load(Ordering::Relaxed) == 0 {
+            self.patience.store(16 * PATIENCE, Ordering::Relaxed); // one is enough, as a rule
+        }
         drop(list);
         *seat.handed.lock() = take();
         seat.call();
@@ -339,5 +342,27 @@ mod tests {
     #[test]
     fn a_sleeper_is_called_if_who_looks_does_not_come_back() {
         assert_eq!(calls_between_two_looks(PATIENCE + 2)[PATIENCE..], [true, true]);
+    }
+
+    // Four workers that all came for tasks of nothing made bursts slower by a half.
+    #[test]
+    fn the_next_sleeper_is_called_only_after_many_more_tasks() {
+        let idle = Idle::default();
+        let seats = [Seat::for_this_thread(), Seat::for_this_thread()];
+        seats.iter().for_each(|seat| idle.enlist(seat, Nap::default()));
+        let mut called = Vec::new();
+        idle.look_for(|| {
+            for task in 0..50 * PATIENCE {
+                if idle.may_be_called_for_another() {
+                    idle.call_one(|| None);
+                    seats.iter().rev().filter(|seat| seat.is_called()).for_each(|seat| {
+                        idle.answer(seat);
+                    });
+                    called.push(task);
+                }
+            }
+            true
+        });
+        assert_eq!(called, [PATIENCE, 17 * PATIENCE + 1]);
     }
 }
