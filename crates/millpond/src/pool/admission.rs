@@ -118,7 +118,7 @@ impl PoolCore {
     /// For the look after a task was put into the queue.
     #[inline]
     fn around(&self) -> Around {
-        Around { ctl: self.ctl.load(), call: self.idle.may_be_called() }
+        Around { ctl: self.ctl.load(), call: self.idle.may_be_called_for_another() }
     }
 
     /// As `admit`. `in_earnest`: asks the queue itself for room, under its lock, and does not trust the look
