@@ -258,3 +258,42 @@ impl<T> Drop for Leaving<'_, '_, T> {
         }
     }
 }
+
+#[cfg(all(test, not(loom)))]
+mod tests {
+    use std::time::Duration;
+
+    use crate::queue::{BlockingQueue, SynchronousQueue};
+    use crate::sync::{AtomicUsize, Ordering};
+
+    #[test]
+    fn items_go_from_hand_to_hand_and_who_leaves_takes_its_own_along() {
+        const EACH: usize = if cfg!(miri) { 8 } else { 1000 };
+        const A_MOMENT: Duration = Duration::from_micros(20);
+        for queue in [SynchronousQueue::new(), SynchronousQueue::fair()] {
+            let (taken, sum) = (AtomicUsize::new(0), AtomicUsize::new(0));
+            std::thread::scope(|s| {
+                for _ in 0..2 {
+                    s.spawn(|| {
+                        for n in 1..=EACH {
+                            let mut item = Box::new(n); // on the heap: to be lost or dropped twice is an error
+                            while let Err(error) = queue.offer_timeout(item, A_MOMENT) {
+                                item = error.into_inner();
+                            }
+                        }
+                    });
+                    s.spawn(|| {
+                        while taken.load(Ordering::Relaxed) < 2 * EACH {
+                            if let Ok(Some(item)) = queue.poll_timeout(A_MOMENT) {
+                                sum.fetch_add(*item, Ordering::Relaxed);
+                                taken.fetch_add(1, Ordering::Relaxed);
+                            }
+                        }
+                    });
+                }
+            });
+            assert_eq!(sum.into_inner(), EACH * (EACH + 1));
+            assert_eq!(queue.poll(), None);
+        }
+    }
+}
