@@ -38,6 +38,28 @@ fn one_task_more_than_may_wait_is_refused_and_the_running_one_does_not_count() {
     }
 }
 
+// Places are not set aside for a busy lane: what it does not use is there for others.
+#[test]
+fn a_busy_lane_takes_no_places_from_its_neighbour() {
+    for scheduler in [elastic(1, 10), strict(1, 10), per_task(1, 10)] {
+        let (one, other) = (scheduler.create_worker(), scheduler.create_worker());
+        let held = hold_lane(&one);
+        one.schedule(|| {}).unwrap();
+        one.schedule(|| {}).unwrap();
+        let mut all: Vec<_> = (0..8).map(|_| other.schedule(|| {}).unwrap()).collect();
+        assert_full(&other.schedule(|| {}).unwrap_err(), 11, 10);
+        assert_full(&one.schedule(|| {}).unwrap_err(), 11, 10);
+        assert_full(&scheduler.schedule(|| {}).unwrap_err(), 11, 10);
+        assert!(all.pop().is_some_and(|task| task.dispose()));
+        one.schedule(|| {}).unwrap();
+        assert_full(&one.schedule(|| {}).unwrap_err(), 11, 10);
+        assert_eq!((scheduler.queued(), scheduler.remaining_capacity()), (10, 0));
+        held.let_go();
+        end(&scheduler);
+        assert_settled(&scheduler, 12, 10);
+    }
+}
+
 // RS-045: also delayed tasks and series count as waiting, in the order in which they come.
 #[test]
 fn delayed_tasks_and_series_count_as_waiting() {

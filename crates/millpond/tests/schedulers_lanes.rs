@@ -357,6 +357,76 @@ fn a_worker_reports_the_tasks_that_wait_and_nothing_else() {
     end(&scheduler);
 }
 
+// A thread goes on with a lane's short tasks without asking for each of them, and nobody can tell.
+#[test]
+fn counts_are_exact_in_the_midst_of_what_a_lane_runs_in_one_go() {
+    const TASKS: u64 = 20;
+    for scheduler in [elastic(1, 100), strict(1, 100)] {
+        let worker = scheduler.create_worker();
+        let held = hold_lane(&worker);
+        let seen = Arc::new(Mutex::new(Vec::new()));
+        for _ in 0..TASKS {
+            let (scheduler, seen) = (scheduler.clone(), Arc::clone(&seen));
+            let look = move || {
+                let stats = scheduler.stats();
+                seen.lock().unwrap().push((stats.completed, stats.queued, stats.remaining_capacity));
+            };
+            worker.schedule(look).unwrap();
+        }
+        assert_eq!(scheduler.stats().submitted, 1 + TASKS);
+        held.let_go();
+        end(&scheduler);
+        let exact = (0..TASKS).map(|n| (1 + n, TASKS - 1 - n, 100 - (TASKS - 1 - n)));
+        assert_eq!(*seen.lock().unwrap(), exact.collect::<Vec<_>>());
+    }
+}
+
+// Only short ones: after a task that takes its time others have their turn.
+#[test]
+fn a_lane_with_long_tasks_does_not_keep_its_thread_from_others() {
+    let scheduler = elastic(1, 100);
+    let (worker, log) = (scheduler.create_worker(), Log::default());
+    let held = hold_lane(&worker);
+    let (inner, other, first) = (scheduler.clone(), note(&log, 2), note(&log, 1));
+    let long = move || {
+        first();
+        inner.schedule(other).unwrap();
+        thread::sleep(SHORT);
+    };
+    worker.schedule(long).unwrap();
+    (3..6).for_each(|n| drop(worker.schedule(note(&log, n)).unwrap()));
+    held.let_go();
+    eventually(|| log.lock().unwrap().len() == 5);
+    assert_eq!(*log.lock().unwrap(), [1, 2, 3, 4, 5]);
+    end(&scheduler);
+}
+
+// A job that waits in a lane can be cancelled until the lane's thread has it, also by the one before it.
+#[test]
+fn what_a_lane_has_ready_is_cancelled_by_the_task_before_it() {
+    for scheduler in [elastic(1, 100), strict(1, 100)] {
+        let (worker, log) = (scheduler.create_worker(), Log::default());
+        let held = hold_lane(&worker);
+        let later: Arc<Mutex<Vec<Disposable>>> = Arc::default();
+        let (victims, first, inner) = (Arc::clone(&later), note(&log, 0), scheduler.clone());
+        let cancel = move || {
+            first();
+            let victims = std::mem::take(&mut *victims.lock().unwrap());
+            assert!(victims.iter().step_by(2).all(Disposable::dispose));
+            assert_eq!((inner.stats().queued, inner.stats().cancelled), (5, 5));
+        };
+        let canceller = worker.schedule(cancel).unwrap();
+        let tasks = (1..=10).map(|n| worker.schedule(note(&log, n)).unwrap());
+        later.lock().unwrap().extend(tasks);
+        held.let_go();
+        ended(&canceller);
+        end(&scheduler);
+        assert_eq!(*log.lock().unwrap(), [0, 2, 4, 6, 8, 10]);
+        assert_eq!(scheduler.stats().panicked, 0);
+        assert_settled(&scheduler, 12, 100);
+    }
+}
+
 // Lanes keep their order and do not overlap when threads take from each other's lines.
 #[test]
 fn many_lanes_on_few_threads_keep_order_and_do_not_overlap() {

@@ -130,11 +130,47 @@ fn a_lane_moves_between_two_threads() {
         let runs = Arc::new(Runs::default());
         let lane = scheduler.create_worker();
         let first = lane.schedule(runs.task()).unwrap();
+        scheduler.stats(); // who wants exact figures shuts the lane: the next job comes by the scheduler's lock
         lane.schedule(runs.task()).unwrap();
         drop(lane); // it finishes what it has
         end(&scheduler);
         assert!(first.is_disposed() && !first.is_cancelled());
         assert_eq!(runs.count(), 2);
+    });
+}
+
+/// A job comes to a lane, past the scheduler's lock or not, while the lane's last run ends: somebody sees it.
+#[test]
+fn a_job_comes_when_its_lane_comes_to_rest() {
+    model(|| {
+        let scheduler = elastic(1, &ManualClock::new());
+        let runs = Arc::new(Runs::default());
+        let lane = scheduler.create_worker();
+        let first = lane.schedule(runs.task()).unwrap();
+        let second = lane.schedule(runs.task()).unwrap();
+        assert!(first.wait(Duration::MAX).unwrap() && second.wait(Duration::MAX).unwrap());
+        assert_eq!(runs.count(), 2);
+        let stats = scheduler.stats();
+        assert_eq!((stats.completed, stats.queued, stats.remaining_capacity), (2, 0, 4));
+        end(&scheduler);
+    });
+}
+
+/// A thread runs on in its lane while the next job there is cancelled: one of them has it, and it is counted once.
+#[test]
+fn running_on_in_a_lane_against_cancel() {
+    model(|| {
+        let scheduler = elastic(1, &ManualClock::new());
+        let runs = Arc::new(Runs::default());
+        let lane = scheduler.create_worker();
+        let tasks: Vec<Disposable> = (0..3).map(|_| lane.schedule(runs.task()).unwrap()).collect();
+        let cancelled = tasks[1].dispose();
+        drop(lane);
+        end(&scheduler);
+        let stats = scheduler.stats();
+        assert_eq!(stats.completed + stats.cancelled, 3);
+        assert!(runs.count() >= 2 && (runs.count() == 3 || cancelled), "{} {cancelled}", runs.count());
+        assert_eq!(stats.remaining_capacity, 4);
     });
 }
 

@@ -173,12 +173,13 @@ fn quietly(f: impl FnOnce()) -> bool {
 ///
 /// # Errors
 /// [`Rejected`], with the work, if a hook panicked.
-pub(crate) fn pass_schedule_hooks(info: &TaskInfo, work: Work) -> Result<Work, Rejected> {
+pub(crate) fn pass_schedule_hooks(work: Work) -> Result<Work, Rejected> {
     let hooks = ON_SCHEDULE.all();
     if hooks.is_empty() {
         return Ok(work);
     }
-    let series = matches!(work, Work::Series(_));
+    let series = matches!(work, Work::Series(..));
+    let info = work.info().clone();
     let cell = Arc::new(Mutex::new(Some(work)));
     let panicked = Arc::new(AtomicBool::new(false));
     let (inner, has_panicked) = (Arc::clone(&cell), Arc::clone(&panicked));
@@ -188,12 +189,13 @@ pub(crate) fn pass_schedule_hooks(info: &TaskInfo, work: Work) -> Result<Work, R
         body = Some(hooks.iter().fold(first, |body, hook| hook(body)));
     });
     match body {
-        Some(body) if passed => Ok(if series { Work::Series(body) } else { Work::Hooked(body, panicked) }),
+        Some(body) if passed && series => Ok(Work::Series(info, body)),
+        Some(body) if passed => Ok(Work::Hooked(info, body, panicked)),
         _ => {
             let work = cell.lock().take();
             let task = match work {
-                Some(work) => work.into_task(info.clone()),
-                None => Task::known_as(info.clone(), || {}),
+                Some(work) => work.into_task(),
+                None => Task::known_as(info, || {}),
             };
             Err(Rejected::new(task, RejectReason::CallbackPanicked))
         }
@@ -210,10 +212,10 @@ fn run_in(cell: &Mutex<Option<Work>>, panicked: &AtomicBool) {
             let mut settle = |outcome| panicked.store(outcome == Outcome::Panicked, Ordering::Relaxed);
             task.once().run_settled(&mut settle).panic
         }
-        Some(Work::Hooked(mut body, _)) => catch_unwind(AssertUnwindSafe(&mut body)).err(),
-        Some(Work::Series(mut body)) => {
+        Some(Work::Hooked(_, mut body, _)) => catch_unwind(AssertUnwindSafe(&mut body)).err(),
+        Some(Work::Series(info, mut body)) => {
             let ran = catch_unwind(AssertUnwindSafe(&mut body));
-            *cell.lock() = Some(Work::Series(body));
+            *cell.lock() = Some(Work::Series(info, body));
             ran.err()
         }
     };

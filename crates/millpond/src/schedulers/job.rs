@@ -7,54 +7,68 @@
 
 use std::fmt;
 use std::panic::{AssertUnwindSafe, catch_unwind};
-use std::sync::atomic::{AtomicU8, AtomicU64};
+use std::sync::atomic::{AtomicU8, AtomicU32, AtomicU64};
 use std::time::Duration;
 
 use crate::executor::{RejectReason, Rejected};
-use crate::handle::{Outcome, Payload};
+use crate::handle::Outcome;
 use crate::interrupt::{self, Interrupted, Interrupter, Sleeper, Wake};
 use crate::periodic::{Body, PeriodicTask, Rhythm};
 use crate::sync::{Arc, AtomicBool, GivenAway, Mutex, Ordering, Weak, deadline_after};
 use crate::task::{Task, TaskInfo};
 use crate::timer_queue::Key;
 
-use super::engine::LaneRef;
-
 /// What a job does.
 pub(crate) enum Work {
     Once(Task),
     /// A task that went through the schedule hooks; true once it has panicked, wherever the panic went.
-    Hooked(Body, Arc<AtomicBool>),
+    Hooked(TaskInfo, Body, Arc<AtomicBool>),
     /// The body of a series.
-    Series(Body),
+    Series(TaskInfo, Body),
 }
 
 impl Work {
-    /// Runs it.
+    pub(crate) fn info(&self) -> &TaskInfo {
+        match self {
+            Work::Once(task) => task.info(),
+            Work::Hooked(info, ..) | Work::Series(info, _) => info,
+        }
+    }
+
+    /// Runs it; what panics, and no handle keeps, is told to the error hooks.
     fn run(self) -> Ended {
         match self {
             Work::Once(task) => {
+                let mut task = task.once();
                 let mut outcome = Outcome::Succeeded;
-                let payload = task.once().run_settled(&mut |settled| outcome = settled).panic;
-                Ended { panicked: outcome == Outcome::Panicked, payload, body: None }
+                let payload = task.run_settled(&mut |settled| outcome = settled).panic;
+                if let Some(payload) = payload {
+                    let info = task.info().clone();
+                    drop(task);
+                    super::hooks::report(&info, payload);
+                }
+                Ended { panicked: outcome == Outcome::Panicked, series: None }
             }
-            Work::Hooked(mut body, panicked) => {
+            Work::Hooked(info, mut body, panicked) => {
                 let payload = catch_unwind(AssertUnwindSafe(&mut body)).err();
                 quietly(|| drop(body));
                 let panicked = payload.is_some() || panicked.load(Ordering::Relaxed);
-                Ended { panicked, payload, body: None }
+                payload.into_iter().for_each(|payload| super::hooks::report(&info, payload));
+                Ended { panicked, series: None }
             }
-            Work::Series(mut body) => {
+            Work::Series(info, mut body) => {
                 let payload = catch_unwind(AssertUnwindSafe(&mut body)).err();
-                Ended { panicked: payload.is_some(), payload, body: Some(body) }
+                let panicked = payload.is_some();
+                payload.into_iter().for_each(|payload| super::hooks::report(&info, payload));
+                Ended { panicked, series: Some((info, body)) }
             }
         }
     }
 
-    pub(crate) fn into_task(self, info: TaskInfo) -> Task {
+    pub(crate) fn into_task(self) -> Task {
         match self {
             Work::Once(task) => task,
-            Work::Hooked(body, _) | Work::Series(body) => Task::known_as(info, body),
+            Work::Hooked(info, body, _) | Work::Series(info, body) => Task::known_as(info, body),
         }
     }
 }
@@ -79,64 +93,74 @@ pub(crate) enum Spot {
     Nowhere,
     /// Among those whose time has not come.
     Timers(Key),
-    /// In a lane, among what can run as soon as it is its turn: the place in line.
-    Ready(LaneRef, u64),
+    /// In a lane, among what can run as soon as it is its turn: the place in line. A lane is there as long as it has jobs, so
+    /// its index is enough.
+    Ready(u32, u64),
     /// In a lane, among what is ordered by time.
-    Later(LaneRef, Key),
+    Later(u32, Key),
     /// In the line of a slot: its index and the place in line.
-    Slot(usize, u64),
+    Slot(u32, u64),
 }
 
-/// A [`Spot`] in words that need no lock: all who touch it have that of the home, so Relaxed will do. Always std's, as no
+/// What is known of a job without its lock.
+///
+/// The first three are a [`Spot`]. All who change it have the lock of the home, or that of the lane which the job is taken
+/// from; and who reads it meanwhile asks for the job there, and finds that it is gone. So Relaxed will do. Always std's, as no
 /// protocol rests on it.
-#[derive(Default)]
-struct SpotCell {
+struct Outside {
     kind: AtomicU8,
-    holder: AtomicU64,
+    index: AtomicU32,
     place: AtomicU64,
+    /// Some thread waits for its end: there are `threads` in `Cell::rare`. Written under the lock of the cell.
+    awaited: AtomicBool,
+    /// It runs again and again.
+    series: bool,
 }
 
-impl SpotCell {
-    fn get(&self) -> Spot {
-        let (holder, place) = (self.holder.load(Ordering::Relaxed), self.place.load(Ordering::Relaxed));
+impl Outside {
+    fn spot(&self) -> Spot {
+        let (index, place) = (self.index.load(Ordering::Relaxed), self.place.load(Ordering::Relaxed));
         match self.kind.load(Ordering::Relaxed) {
             1 => Spot::Timers(Key::from_bits(place)),
-            2 => Spot::Ready(LaneRef::from_bits(holder), place),
-            3 => Spot::Later(LaneRef::from_bits(holder), Key::from_bits(place)),
-            4 => Spot::Slot(usize::try_from(holder).expect("it was one"), place),
+            2 => Spot::Ready(index, place),
+            3 => Spot::Later(index, Key::from_bits(place)),
+            4 => Spot::Slot(index, place),
             _ => Spot::Nowhere,
         }
     }
 
-    fn set(&self, spot: Spot) {
-        let (kind, holder, place) = match spot {
+    fn set_spot(&self, spot: Spot) {
+        let (kind, index, place) = match spot {
             Spot::Nowhere => return self.kind.store(0, Ordering::Relaxed),
             Spot::Timers(key) => (1, 0, key.to_bits()),
-            Spot::Ready(lane, place) => (2, lane.to_bits(), place),
-            Spot::Later(lane, key) => (3, lane.to_bits(), key.to_bits()),
-            Spot::Slot(index, place) => (4, index as u64, place),
+            Spot::Ready(lane, place) => (2, lane, place),
+            Spot::Later(lane, key) => (3, lane, key.to_bits()),
+            Spot::Slot(index, place) => (4, index, place),
         };
         self.kind.store(kind, Ordering::Relaxed);
-        self.holder.store(holder, Ordering::Relaxed);
+        self.index.store(index, Ordering::Relaxed);
         self.place.store(place, Ordering::Relaxed);
     }
 }
 
-/// There is one for each task that waits, so it is kept small: rare things are boxed.
+/// There is one for each task that waits, so it is kept small: rare things are boxed. It is freed by another thread than made
+/// it, and how dear that is depends on its size, see [`SMALL`].
 pub(crate) struct Job {
-    pub(crate) info: TaskInfo,
-    /// There if it runs again and again.
-    rhythm: Option<Box<Rhythm>>,
-    spot: SpotCell,
-    /// Some thread waits for its end: `cell.waiting` is not empty. Written under the lock of the cell.
-    awaited: AtomicBool,
+    outside: Outside,
     cell: Mutex<Cell>,
 }
 
+/// Up to this size an allocator such as glibc's takes memory back from another thread without its lock. Above, whoever makes jobs
+/// and whoever is done with them wait for each other, and that with a system call each.
+#[cfg(all(not(loom), target_pointer_width = "64"))]
+const SMALL: usize = 120;
+#[cfg(all(not(loom), target_pointer_width = "64"))]
+const _: () = assert!(size_of::<Job>() + 2 * size_of::<usize>() <= SMALL, "with the counts of its `Arc`");
+
 struct Cell {
     state: JobState,
-    /// There if a thread waits for its end.
-    waiting: Option<Box<Waiting>>,
+    /// There if a thread waits for its end, or if it is a series.
+    rare: Option<Box<Rare>>,
 }
 
 enum JobState {
@@ -169,21 +193,35 @@ impl Cell {
         }
     }
 
-    fn wake(waiting: Option<Box<Waiting>>) {
-        waiting.iter().for_each(|waiting| waiting.threads.iter().for_each(|sleeper| sleeper.unpark()));
+    /// Those who wait for the end, which has come.
+    fn take_threads(&mut self) -> Vec<Arc<Sleeper>> {
+        self.rare.as_mut().map_or_else(Vec::new, |rare| std::mem::take(&mut rare.threads))
+    }
+
+    fn wake(threads: &[Arc<Sleeper>]) {
+        threads.iter().for_each(|sleeper| sleeper.unpark());
     }
 }
 
-/// Those who wait for the end of a job.
+/// What few jobs have.
 #[derive(Default)]
-struct Waiting {
+struct Rare {
+    /// Those who wait for the end of the job.
     threads: Vec<Arc<Sleeper>>,
     /// How often the job has come to wait for a thread since: one that waits for it may be able to run it.
     startable: u64,
+    /// When a series runs.
+    rhythm: Option<Rhythm>,
 }
 
 /// A run under way.
 pub(crate) struct Run(Work);
+
+impl Run {
+    pub(crate) fn run(self) -> Ended {
+        self.0.run()
+    }
+}
 
 /// What became of an attempt to cancel a job.
 enum Ending {
@@ -196,53 +234,46 @@ enum Ending {
 /// How a run ended.
 pub(crate) struct Ended {
     pub(crate) panicked: bool,
-    /// A panic that no handle keeps.
-    payload: Option<Payload>,
-    /// That of a series, which needs it again.
-    body: Option<Body>,
+    /// The work of a series, which needs it again.
+    series: Option<(TaskInfo, Body)>,
 }
 
 impl Job {
-    pub(crate) fn new(info: TaskInfo, work: Work, rhythm: Option<Rhythm>) -> Arc<Job> {
-        let cell = Cell { state: JobState::Waiting(work), waiting: None };
+    pub(crate) fn new(work: Work, rhythm: Option<Rhythm>) -> Arc<Job> {
+        let rare = rhythm.map(|rhythm| Box::new(Rare { rhythm: Some(rhythm), ..Rare::default() }));
         Arc::new(Job {
-            info,
-            rhythm: rhythm.map(Box::new),
-            spot: SpotCell::default(),
-            awaited: AtomicBool::new(false),
-            cell: Mutex::new(cell),
+            outside: Outside {
+                kind: AtomicU8::new(0),
+                index: AtomicU32::new(0),
+                place: AtomicU64::new(0),
+                awaited: AtomicBool::new(false),
+                series: rhythm.is_some(),
+            },
+            cell: Mutex::new(Cell { state: JobState::Waiting(work), rare }),
         })
     }
 
     pub(crate) fn spot(&self) -> Spot {
-        self.spot.get()
+        self.outside.spot()
     }
 
     pub(crate) fn set_spot(&self, spot: Spot) {
-        self.spot.set(spot);
+        self.outside.set_spot(spot);
     }
 
     pub(crate) fn is_series(&self) -> bool {
-        self.rhythm.is_some()
+        self.outside.series
     }
 
+    /// That of a series.
     pub(crate) fn rhythm(&self) -> Option<Rhythm> {
-        self.rhythm.as_deref().copied()
+        if self.is_series() { self.cell.lock().rare.as_ref()?.rhythm } else { None }
     }
 
     /// Takes the work for running it on this thread, in the interrupt frame that is open now. `None`: cancelled.
     pub(crate) fn begin(&self) -> Option<Run> {
         let mut cell = self.cell.lock();
         cell.take_work(JobState::Running(interrupt::current())).map(Run)
-    }
-
-    /// Runs it; what panics is told to the error hooks.
-    pub(crate) fn run(&self, run: Run) -> Ended {
-        let mut ended = run.0.run();
-        if let Some(payload) = ended.payload.take() {
-            super::hooks::report(&self.info, payload);
-        }
-        ended
     }
 
     /// After a run of a series: true if it is to run again; the body is then back in its place.
@@ -254,8 +285,8 @@ impl Job {
         if !matches!(cell.state, JobState::Running(_)) {
             return false;
         }
-        let Some(body) = ended.body.take() else { return false };
-        cell.state = JobState::Waiting(Work::Series(body));
+        let Some((info, body)) = ended.series.take() else { return false };
+        cell.state = JobState::Waiting(Work::Series(info, body));
         true
     }
 
@@ -264,21 +295,21 @@ impl Job {
         let mut cell = self.cell.lock();
         let next = if cell.is_cancelled() { JobState::Cancelled(None) } else { JobState::Over };
         let before = std::mem::replace(&mut cell.state, next);
-        let waiting = cell.waiting.take();
+        let threads = cell.take_threads();
         drop(cell);
         drop(before);
         quietly(|| drop(ended));
-        Cell::wake(waiting);
+        Cell::wake(&threads);
     }
 
     /// Sees to it that no further run starts. Interrupts one that is under way, if asked and if it is not our own.
     fn end(&self, interrupt: bool) -> Ending {
         let mut cell = self.cell.lock();
         if let Some(work) = cell.take_work(JobState::Cancelled(None)) {
-            let waiting = cell.waiting.take();
+            let threads = cell.take_threads();
             drop(cell);
             quietly(|| drop(work)); // its captures go at once
-            Cell::wake(waiting);
+            Cell::wake(&threads);
             return Ending::OfOneThatWaited;
         }
         let JobState::Running(runner) = &cell.state else { return Ending::Before };
@@ -304,12 +335,12 @@ impl Job {
     /// The work of a job that was not accepted after all, as a task for whoever handed it in.
     pub(crate) fn take_work(&self) -> Option<Task> {
         let work = self.cell.lock().take_work(JobState::Cancelled(None))?;
-        Some(work.into_task(self.info.clone()))
+        Some(work.into_task())
     }
 
     /// The error for a job that is not accepted. A job whose work is gone already hands an empty task back.
     pub(crate) fn refused(&self, reason: RejectReason) -> Rejected {
-        let task = self.take_work().unwrap_or_else(|| Task::known_as(self.info.clone(), || {}));
+        let task = self.take_work().unwrap_or_else(|| Task::new(|| {}));
         Rejected::new(task, reason)
     }
 
@@ -345,17 +376,17 @@ impl Job {
     /// Relaxed: one that waits says so first and asks the home for help then, under the same lock. If it
     /// asks before us, we see what it said; if after us, it finds the job where it is now.
     pub(crate) fn could_start(&self, wake: &mut Vec<Arc<Sleeper>>) {
-        if !self.awaited.load(Ordering::Relaxed) {
+        if !self.outside.awaited.load(Ordering::Relaxed) {
             return;
         }
-        if let Some(waiting) = &mut self.cell.lock().waiting {
-            waiting.startable += 1;
-            wake.extend(waiting.threads.iter().cloned());
+        if let Some(rare) = &mut self.cell.lock().rare {
+            rare.startable += 1;
+            wake.extend(rare.threads.iter().cloned());
         }
     }
 
     fn startable(&self) -> u64 {
-        self.cell.lock().waiting.as_ref().map_or(0, |waiting| waiting.startable)
+        self.cell.lock().rare.as_ref().map_or(0, |rare| rare.startable)
     }
 
     fn wait(self: &Arc<Self>, home: &Weak<dyn JobHome>, timeout: Duration) -> Result<bool, Interrupted> {
@@ -384,17 +415,17 @@ impl Job {
 
     fn change_waiting(&self, change: impl FnOnce(&mut Vec<Arc<Sleeper>>)) {
         let mut cell = self.cell.lock();
-        let mut waiting = cell.waiting.take().unwrap_or_default();
-        change(&mut waiting.threads);
-        cell.waiting = Some(waiting).filter(|waiting| !waiting.threads.is_empty());
-        self.awaited.store(cell.waiting.is_some(), Ordering::Relaxed);
+        let mut rare = cell.rare.take().unwrap_or_default();
+        change(&mut rare.threads);
+        self.outside.awaited.store(!rare.threads.is_empty(), Ordering::Relaxed);
+        cell.rare = Some(rare).filter(|rare| !rare.threads.is_empty() || rare.rhythm.is_some());
     }
 }
 
 impl fmt::Debug for Job {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Job")
-            .field("info", &self.info)
+            .field("series", &self.is_series())
             .field("disposed", &self.is_disposed())
             .finish_non_exhaustive()
     }

@@ -1,6 +1,7 @@
 //! How runs end, and how a scheduler ends.
 
-use super::lane::{LanePhase, LaneRef};
+use super::lane::LaneRef;
+use super::ready::Runs;
 use super::slot::{Handed, Item, Permit, Slot, SlotRef};
 use super::state::{After, Phase, State, Timed};
 use crate::handle::Outcome;
@@ -22,25 +23,25 @@ impl State {
     /// A run has ended, of a job that is not in any line.
     pub(super) fn finish(&mut self, done: Done<'_>, after: &mut After) {
         self.running -= 1;
-        match done.outcome {
-            Outcome::Succeeded => self.counted.completed += 1,
-            Outcome::Panicked => self.counted.panicked += 1,
-            Outcome::Cancelled => self.counted.cancelled += 1,
-        }
+        let mut run = Runs::default();
+        run.count(done.outcome);
+        self.counted.add(run);
         if let Some(slot) = done.slot
             && let Some(slot) = self.slot(slot)
         {
             slot.running = None;
         }
-        let Some((lane, cell)) = done.lane.and_then(|lane| Some((lane, self.lanes.get_mut(lane)?))) else {
-            return;
-        };
-        cell.running = None;
-        cell.phase = LanePhase::Idle;
+        let Some(lane) = done.lane else { return };
+        let Some(cell) = self.lanes.get_mut(lane) else { return };
+        cell.come_to_rest();
         let (home, due, goes_on) = (cell.home, cell.due, done.again && !cell.closed);
         self.prefer = done.slot.map(|slot| slot.index).filter(|index| *index < self.slots.len());
-        if let Some(rhythm) = done.job.rhythm() {
-            if goes_on && self.phase == Phase::Live && !done.job.is_cancelled() {
+        if done.job.is_series() {
+            if let Some(rhythm) = done.job.rhythm()
+                && goes_on
+                && self.phase == Phase::Live
+                && !done.job.is_cancelled()
+            {
                 self.counted.submitted += 1;
                 let next = rhythm.next(due, self.now());
                 self.put_into_lane(lane, done.job, Some(next), after);
@@ -72,8 +73,7 @@ impl State {
         if let Some(lane) = handed.lane
             && let Some(cell) = self.lanes.get_mut(lane)
         {
-            cell.running = None;
-            cell.phase = LanePhase::Idle;
+            cell.come_to_rest();
             let home = cell.home;
             if handed.job.is_series() {
                 self.free_place(home);
@@ -151,7 +151,7 @@ impl State {
             let Some(cell) = self.lanes.get_mut(lane) else { continue };
             cell.finishing = true;
             let (home, series) = (cell.home, cell.take_series());
-            after.end_series.extend(cell.running.clone().filter(|job| job.is_series()));
+            after.end_series.extend(cell.ready.lock().running.clone().filter(|job| job.is_series()));
             for job in series {
                 job.set_spot(Spot::Nowhere);
                 self.free_place(home);

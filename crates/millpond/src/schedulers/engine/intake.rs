@@ -4,6 +4,7 @@ use std::io;
 use std::time::Duration;
 
 use super::lane::LaneRef;
+use super::ready::Ready;
 use super::slot::{Permit, SlotRef};
 use super::state::{After, Full, Phase, State, Timed};
 use super::thread::NotCarried;
@@ -13,11 +14,10 @@ use crate::periodic::Rhythm;
 use crate::schedulers::hooks::{self, Decorators};
 use crate::schedulers::job::{Disposable, Job, JobHome, Spot, Work};
 use crate::sync::{Arc, Weak};
-use crate::task::{Task, TaskInfo};
+use crate::task::Task;
 
 /// Work on its way in.
 pub(super) struct Order {
-    pub(super) info: TaskInfo,
     pub(super) work: Work,
     pub(super) delay: Duration,
     pub(super) rhythm: Option<Rhythm>,
@@ -50,21 +50,21 @@ impl Engine {
 
     /// Makes the job of an order, if nothing speaks against it before the lock is taken.
     fn make_job(&self, order: Order) -> Result<Arc<Job>, Rejected> {
-        let Order { info, work, delay, rhythm } = order;
+        let Order { work, delay, rhythm } = order;
         if self.is_disposed() {
-            let job = Job::new(info, work, rhythm);
+            let job = Job::new(work, rhythm);
             return Err(self.rejected(&job, RejectReason::Shutdown, None));
         }
         if let Err((reason, source)) = self.check_timing(delay, rhythm) {
-            let job = Job::new(info, work, rhythm);
+            let job = Job::new(work, rhythm);
             let rejected = self.rejected(&job, reason, None);
             return Err(match source {
                 Some(source) => rejected.because(source),
                 None => rejected,
             });
         }
-        match hooks::pass_schedule_hooks(&info, work) {
-            Ok(work) => Ok(Job::new(info, work, rhythm)),
+        match hooks::pass_schedule_hooks(work) {
+            Ok(work) => Ok(Job::new(work, rhythm)),
             Err(rejected) => {
                 self.lock().counted.rejected += 1;
                 Err(rejected.by_scheduler(SchedulerFacts { name: Arc::clone(&self.name), full: None }))
@@ -164,8 +164,7 @@ impl Engine {
     }
 
     pub(super) fn submit(self: &Arc<Self>, task: Task, delay: Duration) -> Result<Disposable, Rejected> {
-        let info = task.info().clone();
-        let job = self.make_job(Order { info, work: Work::Once(task), delay, rhythm: None })?;
+        let job = self.make_job(Order { work: Work::Once(task), delay, rhythm: None })?;
         if delay.is_zero() { self.submit_now(job) } else { self.submit_later(job, delay) }
     }
 
@@ -217,12 +216,15 @@ impl Engine {
     pub(super) fn submit_to_lane(
         self: &Arc<Self>,
         lane: LaneRef,
-        info: TaskInfo,
+        ready: &Ready,
         work: Work,
         delay: Duration,
         rhythm: Option<Rhythm>,
     ) -> Result<Disposable, Rejected> {
-        let job = self.make_job(Order { info, work, delay, rhythm })?;
+        let job = self.make_job(Order { work, delay, rhythm })?;
+        if delay.is_zero() && !job.is_series() && ready.try_push(lane, &job) {
+            return Ok(self.disposable(job));
+        }
         self.take(job, |state, after, job, permit| {
             let open = state.lanes.get(lane).filter(|cell| !cell.closed && !cell.finishing);
             let Some(home) = open.map(|cell| cell.home) else {
@@ -246,19 +248,22 @@ impl Engine {
             }
             let due = (!delay.is_zero()).then(|| self.clock.tick_after(delay));
             state.put_into_lane(lane, job, due, after);
+            state.open_lane(lane);
             Step::Taken
         })
     }
 
-    pub(super) fn create_lane(self: &Arc<Self>) -> LaneRef {
+    pub(super) fn create_lane(self: &Arc<Self>) -> (LaneRef, Arc<Ready>) {
         let _ = self.alarm.prepare(); // as in `check_timing`
         self.locked(|state, _| {
             if state.phase != Phase::Live {
-                return LaneRef::CLOSED;
+                return (LaneRef::CLOSED, Ready::new());
             }
             let index = state.pick();
             let permit = state.hold(index);
-            state.new_lane(permit, false)
+            let lane = state.new_lane(permit, false);
+            let ready = state.lanes.get(lane).map(|cell| Arc::clone(&cell.ready));
+            (lane, ready.unwrap_or_else(Ready::new))
         })
     }
 }

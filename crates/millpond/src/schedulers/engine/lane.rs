@@ -4,10 +4,10 @@
 
 use std::time::Duration;
 
-use super::line::Line;
+use super::ready::{Ready, Uncounted};
 use super::slot::{Handed, Item, Permit, Slot, SlotRef, Thread};
 use super::state::{After, State, Timed};
-use super::{Engine, Handle};
+use super::{Engine, Handle, Shape};
 use crate::clock::{Clock, Tick};
 use crate::executor::Rejected;
 use crate::periodic::PeriodicTask;
@@ -32,7 +32,7 @@ pub(super) enum LanePhase {
 
 /// Which lane: an index is used again, with another generation.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) struct LaneRef {
+pub(super) struct LaneRef {
     index: u32,
     generation: u32,
 }
@@ -41,13 +41,9 @@ impl LaneRef {
     /// No lane, which is as good as one that is closed.
     pub(super) const CLOSED: LaneRef = LaneRef { index: u32::MAX, generation: 0 };
 
-    pub(crate) fn to_bits(self) -> u64 {
-        u64::from(self.generation) << 32 | u64::from(self.index)
-    }
-
-    #[expect(clippy::cast_possible_truncation, reason = "the two halves")]
-    pub(crate) fn from_bits(bits: u64) -> LaneRef {
-        LaneRef { index: bits as u32, generation: (bits >> 32) as u32 }
+    /// Where it is as long as it is there.
+    pub(super) fn index(self) -> u32 {
+        self.index
     }
 }
 
@@ -83,6 +79,12 @@ impl Lanes {
         cell.as_deref_mut().filter(|_| *generation == lane.generation)
     }
 
+    /// The lane that is there now.
+    pub(super) fn at(&self, index: u32) -> Option<LaneRef> {
+        let (generation, cell) = self.entries.get(index as usize)?;
+        cell.as_ref().map(|_| LaneRef { index, generation: *generation })
+    }
+
     fn remove(&mut self, lane: LaneRef) {
         if self.get(lane).is_some() {
             self.entries[lane.index as usize].1 = None;
@@ -104,13 +106,12 @@ pub(super) struct LaneCell {
     /// Its place in the line of its home: while it is in line.
     pub(super) place: Option<u64>,
     /// What came without a delay, and before all that is in `later`: so no clock is needed to know that it is due, and
-    /// that it is first.
-    ready: Line<Arc<Job>>,
+    /// that it is first. And what runs.
+    pub(super) ready: Arc<Ready>,
     /// What else waits, due or not.
     later: TimerQueue<Arc<Job>>,
     /// It has, or had, a series, whose next run may be due before something that came meanwhile: all goes to `later`.
     by_time: bool,
-    pub(super) running: Option<Arc<Job>>,
     /// When the series that runs was due.
     pub(super) due: Tick,
     /// Its entry among the scheduler's timers: while it is idle and has jobs.
@@ -129,10 +130,9 @@ impl LaneCell {
             home: permit.slot(),
             phase: LanePhase::Idle,
             place: None,
-            ready: Line::new(),
+            ready: Ready::new(),
             later: TimerQueue::new(),
             by_time: false,
-            running: None,
             due: Tick::from_nanos(0),
             timer: None,
             permit: Some(permit),
@@ -142,31 +142,44 @@ impl LaneCell {
     }
 
     fn len(&self) -> usize {
-        self.ready.len() + self.later.len()
+        self.ready.lock().line.len() + self.later.len()
     }
 
-    pub(super) fn first(&self) -> Option<&Arc<Job>> {
-        self.ready.first().map(|(_, job)| job).or_else(|| self.later.first().map(|(_, job)| job))
+    pub(super) fn first(&self) -> Option<Arc<Job>> {
+        let ready = self.ready.lock().line.first().map(|(_, job)| Arc::clone(job));
+        ready.or_else(|| self.later.first().map(|(_, job)| Arc::clone(job)))
     }
 
     fn has_due(&self, clock: &Clock) -> bool {
-        !self.ready.is_empty() || self.later.first_due().is_some_and(|due| due <= clock.tick())
+        !self.ready.lock().line.is_empty() || self.later.first_due().is_some_and(|due| due <= clock.tick())
     }
 
-    fn pop_due(&mut self, clock: &Clock) -> Option<Arc<Job>> {
-        if let Some(job) = self.ready.pop() {
-            return Some(job);
-        }
-        self.later.first_due()?;
-        let (due, _, job) = self.later.pop_due(clock.tick())?;
-        self.due = due;
-        Some(job)
+    /// Takes the first job that is due, which runs then. Also tells whether more is ready.
+    fn pop_due(&mut self, clock: &Clock) -> Option<(Arc<Job>, bool)> {
+        let mut jobs = self.ready.lock();
+        let job = match jobs.line.pop() {
+            Some(job) => job,
+            None => {
+                self.later.first_due()?;
+                let (due, _, job) = self.later.pop_due(clock.tick())?;
+                self.due = due;
+                job
+            }
+        };
+        jobs.running = Some(Arc::clone(&job));
+        Some((job, !jobs.line.is_empty()))
     }
 
     fn take_all(&mut self) -> Vec<Arc<Job>> {
-        let mut all: Vec<_> = self.ready.take_all().collect();
+        let mut all: Vec<_> = self.ready.lock().line.take_all().collect();
         all.extend(std::iter::from_fn(|| self.later.pop().map(|(_, _, job)| job)));
         all
+    }
+
+    /// Its run has ended.
+    pub(super) fn come_to_rest(&mut self) {
+        self.ready.lock().running = None;
+        self.phase = LanePhase::Idle;
     }
 
     /// Takes the series out that it has.
@@ -179,6 +192,8 @@ impl LaneCell {
 pub(super) struct LaneHandle {
     pub(super) handle: Arc<Handle>,
     pub(super) lane: LaneRef,
+    /// That of the lane.
+    pub(super) ready: Arc<Ready>,
 }
 
 impl LaneHandle {
@@ -193,7 +208,7 @@ impl Lane for LaneHandle {
     }
 
     fn schedule_task_after(&self, delay: Duration, task: Task) -> Result<Disposable, Rejected> {
-        self.engine().submit_to_lane(self.lane, task.info().clone(), Work::Once(task), delay, None)
+        self.engine().submit_to_lane(self.lane, &self.ready, Work::Once(task), delay, None)
     }
 
     fn schedule_periodically_task(
@@ -203,7 +218,8 @@ impl Lane for LaneHandle {
         task: PeriodicTask,
     ) -> Result<Disposable, Rejected> {
         let (info, body, rhythm) = task.into_series(period);
-        self.engine().submit_to_lane(self.lane, info, Work::Series(body), initial, Some(rhythm))
+        let work = Work::Series(info, body);
+        self.engine().submit_to_lane(self.lane, &self.ready, work, initial, Some(rhythm))
     }
 
     fn dispose(&self) {
@@ -245,18 +261,18 @@ impl State {
     }
 
     /// The lane's next job, if it is the lane's turn and the job is due; the lane is then running.
-    pub(super) fn claim_head(&mut self, lane: LaneRef, after: &mut After) -> Option<Arc<Job>> {
+    pub(super) fn claim_head(&mut self, lane: LaneRef, after: &mut After) -> Option<Handed> {
         let cell = self.lanes.get_mut(lane)?;
         if cell.phase != LanePhase::InLine {
             return None; // somebody else has it
         }
-        let Some(job) = cell.pop_due(&self.clock) else {
+        let Some((job, more)) = cell.pop_due(&self.clock) else {
             cell.phase = LanePhase::Idle;
             self.rest_lane(lane, after);
             return None;
         };
         cell.phase = LanePhase::Running;
-        cell.running = Some(Arc::clone(&job));
+        let more = (more && !matches!(self.shape, Shape::PerTask)).then(|| Arc::clone(&cell.ready));
         let (home, timer) = (cell.home, cell.timer.take());
         if let Some(key) = timer.filter(|_| !mutant("leave_the_timer")) {
             self.timers.remove(key); // somebody was faster than the alarm
@@ -266,7 +282,78 @@ impl State {
         if !job.is_series() {
             self.free_place(home);
         }
-        Some(job)
+        // Where work may not move, those who wait for the same thread take turns task by task.
+        let more = more.filter(|_| self.soft || self.slot(home).is_some_and(|slot| slot.line.is_empty()));
+        Some(Handed { job, lane: Some(lane), permit: None, more })
+    }
+
+    /// Counts what went on in a lane without the lock. For each run that ended the next job was taken from the lane.
+    fn settle(&mut self, home: SlotRef, gone_on: Uncounted) {
+        let Uncounted { came, runs, unused } = gone_on;
+        self.counted.submitted += came;
+        self.counted.add(runs);
+        self.waiting = self.waiting + came - runs.all();
+        if let Some(home) = self.slot(home) {
+            home.places -= runs.all() + unused;
+            self.places -= runs.all() + unused;
+        }
+    }
+
+    /// The same, and if nothing is ready in it the lane lets nobody in any more. True: something is ready.
+    pub(super) fn settle_lane(&mut self, lane: LaneRef) -> bool {
+        let Some(cell) = self.lanes.get(lane) else { return false };
+        let (home, mut jobs) = (cell.home, cell.ready.lock());
+        let empty = jobs.line.is_empty();
+        if empty && !mutant("let_in_at_rest") {
+            jobs.shut();
+        }
+        let gone_on = jobs.take_uncounted();
+        drop(jobs);
+        self.settle(home, gone_on);
+        !empty
+    }
+
+    /// Lets nobody into the lane without the lock, and counts what has been.
+    fn shut_lane(&mut self, lane: LaneRef) {
+        let Some(cell) = self.lanes.get(lane) else { return };
+        let (home, mut jobs) = (cell.home, cell.ready.lock());
+        jobs.shut();
+        let gone_on = jobs.take_uncounted();
+        drop(jobs);
+        self.settle(home, gone_on);
+    }
+
+    /// The same for all lanes, for whoever wants to know exactly.
+    pub(super) fn shut_all(&mut self) {
+        for index in 0..self.lanes.entries.len() {
+            let (generation, cell) = &self.lanes.entries[index];
+            if cell.as_ref().is_some_and(|cell| cell.phase != LanePhase::Idle) {
+                let index = u32::try_from(index).expect("it was one");
+                self.shut_lane(LaneRef { index, generation: *generation });
+            }
+        }
+    }
+
+    /// Lets some jobs into the lane without the lock: it runs, or is in line, and takes no more than half of what is free.
+    pub(super) fn open_lane(&mut self, lane: LaneRef) {
+        const AT_A_TIME: u64 = 64;
+        let (cap, total, places) = (self.cap, self.total_capacity(), self.places);
+        let Some(cell) = self.lanes.get(lane) else { return };
+        let by_time = cell.by_time || !cell.later.is_empty();
+        if cell.phase == LanePhase::Idle || by_time || cell.closed || cell.finishing {
+            return;
+        }
+        let (home, ready) = (cell.home, Arc::clone(&cell.ready));
+        let Some(slot) = self.slot(home) else { return };
+        let mut jobs = ready.lock();
+        if jobs.is_open() {
+            return;
+        }
+        let left = cap.saturating_sub(slot.places).min(total.saturating_sub(places));
+        let prepaid = AT_A_TIME.min(left / 2);
+        slot.places += prepaid;
+        self.places += prepaid;
+        jobs.open(prepaid);
     }
 
     /// The lane has a job that is due, and is idle: finds a thread for it.
@@ -286,9 +373,9 @@ impl State {
             }
             return;
         };
-        let Some(job) = self.claim_head(lane, after) else { return };
-        let permit = (index != home.index).then(|| self.hold(index));
-        self.hand(index, Handed { job, lane: Some(lane), permit }, after);
+        let Some(mut handed) = self.claim_head(lane, after) else { return };
+        handed.permit = (index != home.index).then(|| self.hold(index));
+        self.hand(index, handed, after);
     }
 
     /// Where a lane could begin at once: with the thread that has just run it, at home, or with anybody who is free.
@@ -306,11 +393,12 @@ impl State {
 
     /// The lane does not run and is in no line: waits for its next job's time, or starts it, or closes.
     pub(super) fn rest_lane(&mut self, lane: LaneRef, after: &mut After) {
+        let is_ready = self.settle_lane(lane);
         let Some(cell) = self.lanes.get_mut(lane) else { return };
         if let Some(key) = cell.timer.take() {
             self.timers.remove(key);
         }
-        if cell.has_due(&self.clock) {
+        if is_ready || cell.has_due(&self.clock) {
             return self.start_lane(lane, after);
         }
         match cell.later.first_due() {
@@ -345,12 +433,12 @@ impl State {
         self.waiting += 1;
         cell.by_time |= job.is_series();
         if due.is_none() && cell.later.is_empty() && !cell.by_time {
-            cell.ready.push(number, Arc::clone(job));
-            job.set_spot(Spot::Ready(lane, number));
+            cell.ready.lock().push(lane, job);
         } else {
+            cell.ready.lock().shut();
             let due = due.unwrap_or_else(|| self.clock.tick());
             let key = cell.later.insert(due, number, Arc::clone(job));
-            job.set_spot(Spot::Later(lane, key));
+            job.set_spot(Spot::Later(lane.index, key));
         }
         if cell.phase == LanePhase::Idle || mutant("start_a_running_lane") {
             self.rest_lane(lane, after);
@@ -361,7 +449,7 @@ impl State {
     pub(super) fn take_out_of_lane(&mut self, lane: LaneRef, spot: Spot, after: &mut After) -> Option<()> {
         let cell = self.lanes.get_mut(lane)?;
         match spot {
-            Spot::Ready(_, place) => cell.ready.remove(place)?,
+            Spot::Ready(_, place) => cell.ready.lock().line.remove(place)?,
             Spot::Later(_, key) => cell.later.remove(key)?,
             _ => return None,
         };
@@ -377,7 +465,9 @@ impl State {
         if std::mem::replace(&mut cell.closed, true) {
             return;
         }
-        let (home, thrown_out, running) = (cell.home, cell.take_all(), cell.running.clone());
+        self.shut_lane(lane);
+        let Some(cell) = self.lanes.get_mut(lane) else { return };
+        let (home, thrown_out, running) = (cell.home, cell.take_all(), cell.ready.lock().running.clone());
         let at_rest = cell.phase != LanePhase::Running;
         for job in thrown_out {
             job.set_spot(Spot::Nowhere);
@@ -405,6 +495,7 @@ impl State {
 
     /// Jobs were taken out of the lane: if nothing in it is due any more it has no business in a line.
     pub(super) fn look_at_lane_again(&mut self, lane: LaneRef, after: &mut After) {
+        self.shut_lane(lane);
         let Some(cell) = self.lanes.get(lane) else { return };
         match cell.phase {
             LanePhase::Running => {}

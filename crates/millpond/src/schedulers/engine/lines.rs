@@ -20,12 +20,15 @@ impl State {
     pub(super) fn see_to_thread(&mut self, index: usize, after: &mut After) {
         let others_may = self.others_may_take(index);
         let slot = self.at(index);
+        // A lane seldom comes alone, and seldom has only one task. And who is called second is called from here, and not
+        // put behind the first on that one's core.
+        let of_lane = slot.handed.as_ref().is_some_and(|handed| handed.lane.is_some());
         match &slot.thread {
             Thread::Looking => self.ring(index),
             Thread::Parked(sleeper) if others_may => {
                 slot.thread = Thread::Owed(Arc::clone(sleeper));
                 self.owed.push_back(index);
-                self.see_to_owed(1, after);
+                self.see_to_owed(if of_lane { 2 } else { 1 }, after);
             }
             Thread::Parked(sleeper) => {
                 after.wake.push(Arc::clone(sleeper));
@@ -64,7 +67,8 @@ impl State {
     ///
     /// A wake-up costs more than a small task, so there is only one at a time: as long as somebody has been called and has not
     /// come, nobody else is. Whoever comes calls the next before it runs anything. So if a slot is owed a thread, somebody has
-    /// been called. Who knows better has `called` on their way, see [`many_to_call`](State::many_to_call).
+    /// been called. Who knows better has `called` on their way: who submits to a lane, and
+    /// [`many_to_call`](State::many_to_call).
     pub(super) fn see_to_owed(&mut self, called: usize, after: &mut After) {
         if mutant("call_nobody") {
             return;
@@ -175,7 +179,7 @@ impl State {
                 self.free_place_anywhere();
                 self.waiting -= 1;
             }
-            let handed = Handed { job: Arc::clone(job), lane: None, permit: Some(permit) };
+            let handed = Handed { job: Arc::clone(job), lane: None, permit: Some(permit), more: None };
             self.hand(index, handed, after);
             return Ok(());
         }
@@ -190,7 +194,7 @@ impl State {
             self.waiting += 1;
         }
         let place = self.push_line(index, Item::Job(Arc::clone(job), permit), after);
-        job.set_spot(Spot::Slot(index, place));
+        job.set_spot(Spot::Slot(u32::try_from(index).expect("so many threads do not fit"), place));
         Ok(())
     }
 
@@ -228,15 +232,15 @@ impl State {
                     self.free_place(permit.slot());
                     self.waiting -= 1;
                     self.running += 1;
-                    return Some(Handed { job, lane: None, permit: Some(permit) });
+                    return Some(Handed { job, lane: None, permit: Some(permit), more: None });
                 }
                 Item::Lane(lane) => {
                     if let Some(cell) = self.lanes.get_mut(lane) {
                         cell.place = None;
                     }
-                    if let Some(job) = self.claim_head(lane, after) {
+                    if let Some(handed) = self.claim_head(lane, after) {
                         self.running += 1;
-                        return Some(Handed { job, lane: Some(lane), permit: None });
+                        return Some(handed);
                     }
                 }
             }
@@ -281,7 +285,7 @@ impl State {
         self.running += 1;
         let mine = self.hold(taker);
         self.give_back(permit, after);
-        Some(Handed { job, lane: None, permit: Some(mine) })
+        Some(Handed { job, lane: None, permit: Some(mine), more: None })
     }
 
     /// Takes the job at `place` out of a line.
@@ -314,11 +318,14 @@ impl State {
                 self.free_place_anywhere();
             }
             Spot::Slot(index, place) => {
-                let permit = self.take_out_of_line(index, place)?;
+                let permit = self.take_out_of_line(index as usize, place)?;
                 self.free_place(permit.slot());
                 self.give_back(permit, after);
             }
-            Spot::Ready(lane, _) | Spot::Later(lane, _) => self.take_out_of_lane(lane, spot, after)?,
+            Spot::Ready(lane, _) | Spot::Later(lane, _) => {
+                let lane = self.lanes.at(lane)?;
+                self.take_out_of_lane(lane, spot, after)?;
+            }
         }
         self.waiting -= 1;
         Some(())

@@ -5,7 +5,8 @@
 //! come with demand and go after a time (bounded-elastic), the same with a fresh thread for every task, and slots whose
 //! "thread" is a task in somebody else's executor.
 //!
-//! All of it is under one lock ([`state`]), held for a few instructions and never while user code runs. That a submission
+//! All of it is under one lock ([`state`]), held for a few instructions and never while user code runs; only what a lane
+//! has ready has a lock of its own ([`ready`]). That a submission
 //! hands its task straight to a free slot is what makes counts exact: a task that finds a free thread is running from that
 //! moment, whenever the thread wakes up.
 //!
@@ -20,6 +21,7 @@ mod intake;
 mod lane;
 mod line;
 mod lines;
+mod ready;
 mod scheduler;
 mod slot;
 mod state;
@@ -46,7 +48,6 @@ use crate::interrupt::Interrupted;
 use crate::sync::{Arc, AtomicBool, Mutex, MutexGuard, Ordering, Weak, deadline_after};
 use crate::timers::{Alarm, Ring};
 
-pub(crate) use self::lane::LaneRef;
 pub(super) use self::scheduler::Slots;
 pub(super) use self::thread::{Carrier, NotCarried, in_non_blocking_thread};
 
@@ -281,7 +282,8 @@ impl Engine {
     }
 
     fn stats(&self) -> SchedulerStats {
-        let state = self.lock();
+        let mut state = self.lock();
+        state.shut_all();
         let busy = state.busy();
         SchedulerStats {
             name: self.name.to_string(),

@@ -49,13 +49,13 @@ impl Scheduler for Slots {
         task: PeriodicTask,
     ) -> Result<Disposable, Rejected> {
         let (info, body, rhythm) = task.into_series(period);
-        let order = Order { info, work: Work::Series(body), delay: initial, rhythm: Some(rhythm) };
+        let order = Order { work: Work::Series(info, body), delay: initial, rhythm: Some(rhythm) };
         self.engine().submit_series(order)
     }
 
     fn create_worker(&self) -> Worker {
-        let lane = self.engine().create_lane();
-        Worker::from_lane(Arc::new(LaneHandle { handle: Arc::clone(&self.handle), lane }))
+        let (lane, ready) = self.engine().create_lane();
+        Worker::from_lane(Arc::new(LaneHandle { handle: Arc::clone(&self.handle), lane, ready }))
     }
 
     fn dispose(&self) {

@@ -4,6 +4,7 @@ use std::thread::JoinHandle;
 
 use super::lane::LaneRef;
 use super::line::Line;
+use super::ready::Ready;
 use crate::clock::Tick;
 use crate::interrupt::Sleeper;
 use crate::schedulers::hooks::Decorators;
@@ -64,6 +65,8 @@ pub(super) struct Handed {
     pub(super) lane: Option<LaneRef>,
     /// For a lane that runs in its own slot the lane's permit is enough.
     pub(super) permit: Option<Permit>,
+    /// The lane has more that is ready, and whoever runs it may go on.
+    pub(super) more: Option<Arc<Ready>>,
 }
 
 /// Something that waits for a thread.

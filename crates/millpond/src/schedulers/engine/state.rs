@@ -7,7 +7,9 @@
 //! 1. A slot is in `idle` exactly if nobody holds it (schedulers that let idle slots go).
 //! 2. Something waits in a line only if the slot's thread is busy or on its way; and, if work may move between slots, only
 //!    if no slot is free and no new one may be made. This is what "work conserving" means.
-//! 3. `places` is the sum of the slots' `places` and of `unplaced`, and counts waiting tasks, and series for life.
+//! 3. `places` is the sum of the slots' `places` and of `unplaced`, and counts waiting tasks, and series for life. What went on in
+//!    lanes without the lock has to be settled first, and what is set aside for them be given back ([`ready`](super::ready)); so
+//!    it is for `waiting` and the counts of tasks.
 //! 4. A lane is in at most one of: a timer, a line, a run.
 //! 5. A slot with work whose thread is parked is in `owed`, and then some thread is woken and has not come yet.
 
@@ -17,6 +19,7 @@ use std::thread::JoinHandle;
 use std::time::Duration;
 
 use super::lane::{LaneRef, Lanes};
+use super::ready::Runs;
 use super::slot::{Permit, Slot, SlotRef, Thread};
 use super::{Engine, Shape};
 use crate::clock::{Clock, Tick};
@@ -53,6 +56,12 @@ pub(super) struct Counted {
 }
 
 impl Counted {
+    pub(super) fn add(&mut self, runs: Runs) {
+        self.completed += runs.succeeded;
+        self.panicked += runs.panicked;
+        self.cancelled += runs.cancelled;
+    }
+
     /// All that came to an end.
     pub(super) fn ended(&self) -> u64 {
         self.completed + self.panicked + self.cancelled
@@ -390,6 +399,13 @@ impl State {
 
     /// Takes a place in the queue of a slot.
     pub(super) fn take_place(&mut self, slot: SlotRef) -> Result<(), Full> {
+        self.try_take_place(slot).or_else(|_| {
+            self.shut_all();
+            self.try_take_place(slot)
+        })
+    }
+
+    fn try_take_place(&mut self, slot: SlotRef) -> Result<(), Full> {
         let (cap, total, places) = (self.cap, self.total_capacity(), self.places);
         let Some(there) = self.slot(slot) else { return Ok(()) };
         if there.places >= cap {
@@ -414,6 +430,9 @@ impl State {
     /// Takes a place for something whose slot is found when its time comes.
     pub(super) fn take_place_anywhere(&mut self) -> Result<(), Full> {
         let total = self.total_capacity();
+        if self.places >= total {
+            self.shut_all();
+        }
         if self.places >= total {
             return Err(Full { would_be: self.places + 1, cap: total });
         }

@@ -51,7 +51,7 @@ impl Scene {
     /// Somebody schedules a task.
     fn submit(&mut self) -> Arc<Job> {
         let task = Task::new(|| {});
-        let job = Job::new(task.info().clone(), Work::Once(task), None);
+        let job = Job::new(Work::Once(task), None);
         let index = self.state.pick();
         let permit = self.state.hold(index);
         self.state.put(&job, permit, false, &mut self.after).expect("there is room");

@@ -11,6 +11,7 @@ use std::time::Duration;
 
 use super::ending::Done;
 use super::lane::LanePhase;
+use super::ready::Turn;
 use super::slot::{Handed, SlotRef, Thread};
 use super::state::{After, State};
 use super::{Engine, Shape};
@@ -18,7 +19,7 @@ use crate::executor::{Executor, ExecutorService, RejectReason};
 use crate::handle::Outcome;
 use crate::interrupt::{Interrupted, Nested, Sleeper};
 use crate::schedulers::hooks::{Decorators, SlotInfo};
-use crate::schedulers::job::{Ended, Job, Spot};
+use crate::schedulers::job::{Ended, Job, Run, Spot};
 use crate::sync::{Arc, AtomicBool, Ordering, more_than_one_core, mutant, thread_local};
 use crate::task::Task;
 use crate::threads::{ThreadFactory, ThreadLife, WorkerBody, WorkerInfo, call_factory};
@@ -393,10 +394,9 @@ impl Living {
         Next::Leave
     }
 
-    /// Runs something, and asks for the next.
-    fn run(&self, handed: Handed) -> Next {
+    /// Runs a job. `None`: it was cancelled before.
+    fn run_job(&self, job: &Job) -> Option<Ended> {
         let decorators = self.decorators.get_or_init(|| self.announce());
-        let Handed { job, lane, permit } = handed;
         let ours = self.engine.carrier.is_ours();
         let nested = if ours { None } else { Some(Nested::enter()) };
         if ours {
@@ -404,12 +404,27 @@ impl Living {
         }
         let mut ended = None;
         if let Some(run) = job.begin() {
-            decorators.around(&self.info, || ended = Some(job.run(run)));
+            decorators.around(&self.info, || ended = Some(run.run()));
         }
         if ours {
             self.me.next_epoch(); // an interrupt that comes now is late
         }
         drop(nested);
+        ended
+    }
+
+    /// Runs something, and what its lane has ready, and asks for the next.
+    fn run(&self, mut handed: Handed) -> Next {
+        let turn = Turn::of(&mut handed);
+        let Handed { mut job, lane, permit, .. } = handed;
+        let mut ended = self.run_job(&job);
+        while let Some(next) = turn.next(outcome(ended.as_ref())) {
+            if let Some(ended) = ended {
+                job.over(ended);
+            }
+            job = next;
+            ended = self.run_job(&job);
+        }
         let again = ended.as_mut().is_some_and(|ended| job.rearm(ended));
         let (next, after) = self.engine.under_lock(|state, after| {
             // A slot whose thread looks for work is held, so that it does not go meanwhile.
@@ -499,9 +514,9 @@ pub(super) fn help(engine: &Arc<Engine>, job: &Arc<Job>) {
 }
 
 fn run_in_place(engine: &Arc<Engine>, handed: Handed) {
-    let Handed { job, lane, permit } = handed;
+    let Handed { job, lane, permit, .. } = handed;
     let nested = Nested::enter();
-    let mut ended = job.begin().map(|run| job.run(run));
+    let mut ended = job.begin().map(Run::run);
     drop(nested);
     let again = ended.as_mut().is_some_and(|ended| job.rearm(ended));
     engine.locked(|state, after| {
@@ -524,14 +539,15 @@ impl State {
     fn claim(&mut self, job: &Arc<Job>, after: &mut After) -> Option<Handed> {
         match job.spot() {
             Spot::Slot(index, place) => {
-                let permit = self.take_out_of_line(index, place)?;
+                let permit = self.take_out_of_line(index as usize, place)?;
                 job.set_spot(Spot::Nowhere);
                 self.free_place(permit.slot());
                 self.waiting -= 1;
                 self.running += 1;
-                Some(Handed { job: Arc::clone(job), lane: None, permit: Some(permit) })
+                Some(Handed { job: Arc::clone(job), lane: None, permit: Some(permit), more: None })
             }
             Spot::Ready(lane, _) | Spot::Later(lane, _) => {
+                let lane = self.lanes.at(lane)?;
                 if self.lanes.get(lane)?.phase == LanePhase::Running {
                     return None;
                 }
@@ -539,7 +555,7 @@ impl State {
                 self.lanes.get_mut(lane)?.phase = LanePhase::InLine; // at the very head of it
                 let head = self.claim_head(lane, after)?;
                 self.running += 1;
-                Some(Handed { job: head, lane: Some(lane), permit: None })
+                Some(head)
             }
             Spot::Nowhere => self.claim_handed(job),
             Spot::Timers(_) => None,

@@ -6,7 +6,7 @@ use super::room::{Figures, Phase, Room};
 use crate::clock::Tick;
 use crate::executor::RejectReason;
 use crate::interrupt::Nested;
-use crate::schedulers::job::{Job, JobHome, Spot};
+use crate::schedulers::job::{Job, JobHome, Run, Spot};
 use crate::schedulers::waiters::Waiters;
 use crate::sync::{Arc, Mutex, MutexGuard, Weak};
 use crate::timer_queue::TimerQueue;
@@ -239,7 +239,7 @@ impl Core {
     fn run(&self, due: Tick, item: Item) {
         let job = &item.job;
         let frame = Nested::enter();
-        let mut ended = job.begin().map(|run| job.run(run));
+        let mut ended = job.begin().map(Run::run);
         drop(frame);
         let again = ended.as_mut().is_some_and(|ended| job.rearm(ended));
         let mut state = self.lock();

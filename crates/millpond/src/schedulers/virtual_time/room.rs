@@ -9,7 +9,6 @@ use crate::schedulers::hooks;
 use crate::schedulers::job::{Disposable, Job, JobHome, Work};
 use crate::schedulers::waiters::{Ends, Waiters};
 use crate::sync::{Arc, Mutex, Weak};
-use crate::task::TaskInfo;
 
 /// One scheduler, as its user sees it.
 pub(super) struct Room {
@@ -52,17 +51,17 @@ impl Room {
     pub(super) fn submit(
         self: &Arc<Self>,
         lane: Option<&Arc<Mutex<LaneCell>>>,
-        (info, work): (TaskInfo, Work),
+        work: Work,
         delay: Duration,
         rhythm: Option<Rhythm>,
     ) -> Result<Disposable, Rejected> {
         let core = &self.core;
         let refusal = core.lock().refusal(self, lane);
         if let Some(reason) = refusal {
-            return Err(self.refused(Job::new(info, work, rhythm).refused(reason)));
+            return Err(self.refused(Job::new(work, rhythm).refused(reason)));
         }
-        let work = hooks::pass_schedule_hooks(&info, work).map_err(|rejected| self.refused(rejected))?;
-        let job = Job::new(info, work, rhythm);
+        let work = hooks::pass_schedule_hooks(work).map_err(|rejected| self.refused(rejected))?;
+        let job = Job::new(work, rhythm);
         let mut state = core.lock();
         if let Some(reason) = state.refusal(self, lane) {
             drop(state);

@@ -49,7 +49,7 @@ impl Scheduler for View {
     }
 
     fn schedule_task_after(&self, delay: Duration, task: Task) -> Result<Disposable, Rejected> {
-        self.handle.room.submit(None, (task.info().clone(), Work::Once(task)), delay, None)
+        self.handle.room.submit(None, Work::Once(task), delay, None)
     }
 
     fn schedule_periodically_task(
@@ -59,7 +59,7 @@ impl Scheduler for View {
         task: PeriodicTask,
     ) -> Result<Disposable, Rejected> {
         let (info, body, rhythm) = task.into_series(period);
-        self.handle.room.submit(None, (info, Work::Series(body)), initial, Some(rhythm))
+        self.handle.room.submit(None, Work::Series(info, body), initial, Some(rhythm))
     }
 
     fn create_worker(&self) -> Worker {
@@ -124,7 +124,7 @@ impl Lane for VirtualLane {
     }
 
     fn schedule_task_after(&self, delay: Duration, task: Task) -> Result<Disposable, Rejected> {
-        self.room.submit(Some(&self.cell), (task.info().clone(), Work::Once(task)), delay, None)
+        self.room.submit(Some(&self.cell), Work::Once(task), delay, None)
     }
 
     fn schedule_periodically_task(
@@ -134,7 +134,7 @@ impl Lane for VirtualLane {
         task: PeriodicTask,
     ) -> Result<Disposable, Rejected> {
         let (info, body, rhythm) = task.into_series(period);
-        self.room.submit(Some(&self.cell), (info, Work::Series(body)), initial, Some(rhythm))
+        self.room.submit(Some(&self.cell), Work::Series(info, body), initial, Some(rhythm))
     }
 
     fn dispose(&self) {
