@@ -53,6 +53,8 @@ pub(super) struct Lanes {
     /// The generation of the lane that is there, or was last.
     entries: Vec<(u32, Option<Box<LaneCell>>)>,
     free: Vec<u32>,
+    /// Where something may have gone on that is not counted: those that let jobs in, or run on. Each knows its place here.
+    unsettled: Vec<LaneRef>,
 }
 
 impl Lanes {
@@ -85,8 +87,29 @@ impl Lanes {
         cell.as_ref().map(|_| LaneRef { index, generation: *generation })
     }
 
+    /// Something may go on in it that is not counted.
+    fn list(&mut self, lane: LaneRef) {
+        let place = self.unsettled.len();
+        let Some(cell) = self.get_mut(lane) else { return };
+        if cell.listed.is_none() {
+            cell.listed = Some(place);
+            self.unsettled.push(lane);
+        }
+    }
+
+    /// All is counted, and nothing more will go on.
+    fn unlist(&mut self, lane: LaneRef) {
+        let Some(place) = self.get_mut(lane).and_then(|cell| cell.listed.take()) else { return };
+        self.unsettled.swap_remove(place);
+        let moved = self.unsettled.get(place).copied();
+        if let Some(cell) = moved.and_then(|moved| self.get_mut(moved)) {
+            cell.listed = Some(place);
+        }
+    }
+
     fn remove(&mut self, lane: LaneRef) {
         if self.get(lane).is_some() {
+            self.unlist(lane);
             self.entries[lane.index as usize].1 = None;
             self.free.push(lane.index);
         }
@@ -122,6 +145,8 @@ pub(super) struct LaneCell {
     pub(super) finishing: bool,
     /// Takes nothing more, and has nothing any more but perhaps a run under way.
     pub(super) closed: bool,
+    /// Its place in [`Lanes::unsettled`].
+    listed: Option<usize>,
 }
 
 impl LaneCell {
@@ -138,6 +163,7 @@ impl LaneCell {
             permit: Some(permit),
             finishing,
             closed: false,
+            listed: None,
         }
     }
 
@@ -284,6 +310,9 @@ impl State {
         }
         // Where work may not move, those who wait for the same thread take turns task by task.
         let more = more.filter(|_| self.soft || self.slot(home).is_some_and(|slot| slot.line.is_empty()));
+        if more.is_some() {
+            self.lanes.list(lane);
+        }
         Some(Handed { job, lane: Some(lane), permit: None, more })
     }
 
@@ -310,6 +339,9 @@ impl State {
         let gone_on = jobs.take_uncounted();
         drop(jobs);
         self.settle(home, gone_on);
+        if empty {
+            self.lanes.unlist(lane);
+        }
         !empty
     }
 
@@ -323,13 +355,14 @@ impl State {
         self.settle(home, gone_on);
     }
 
-    /// The same for all lanes, for whoever wants to know exactly.
+    /// The same for all lanes, for whoever wants to know exactly. It looks only at those where something may have gone on: at no
+    /// more than have been opened since, and those that run. So to refuse many submissions is as quick with many lanes as with few.
     pub(super) fn shut_all(&mut self) {
-        for index in 0..self.lanes.entries.len() {
-            let (generation, cell) = &self.lanes.entries[index];
-            if cell.as_ref().is_some_and(|cell| cell.phase != LanePhase::Idle) {
-                let index = u32::try_from(index).expect("it was one");
-                self.shut_lane(LaneRef { index, generation: *generation });
+        for place in (0..self.lanes.unsettled.len()).rev() {
+            let lane = self.lanes.unsettled[place];
+            self.shut_lane(lane);
+            if self.lanes.get(lane).is_some_and(|cell| cell.phase != LanePhase::Running) {
+                self.lanes.unlist(lane); // the last one takes its place, which has been looked at
             }
         }
     }
@@ -354,6 +387,8 @@ impl State {
         slot.places += prepaid;
         self.places += prepaid;
         jobs.open(prepaid);
+        drop(jobs);
+        self.lanes.list(lane);
     }
 
     /// The lane has a job that is due, and is idle: finds a thread for it.
@@ -519,5 +554,39 @@ impl State {
 
     pub(super) fn has_free(&self) -> bool {
         self.count < self.max || self.slots.iter().flatten().any(Slot::is_free)
+    }
+}
+
+#[cfg(all(test, not(loom)))]
+mod tests {
+    use super::*;
+
+    fn lane(lanes: &mut Lanes) -> LaneRef {
+        lanes.insert(LaneCell::new(Permit::new(SlotRef { index: 0, id: 0 }), false))
+    }
+
+    fn assert_each_knows_its_place(lanes: &Lanes, listed: &[LaneRef]) {
+        assert_eq!(lanes.unsettled.len(), listed.len());
+        for lane in listed {
+            let place = lanes.get(*lane).expect("it is there").listed.expect("it is listed");
+            assert_eq!(lanes.unsettled[place], *lane);
+        }
+    }
+
+    #[test]
+    fn a_list_of_unsettled_lanes_has_each_once_and_none_that_is_gone() {
+        let mut lanes = Lanes::default();
+        let [a, b, c, d] = [(); 4].map(|()| lane(&mut lanes));
+        for listed in [a, b, c, d, b, a] {
+            lanes.list(listed);
+        }
+        assert_each_knows_its_place(&lanes, &[a, b, c, d]);
+        lanes.remove(b);
+        let another = lane(&mut lanes);
+        assert_eq!(another.index, b.index, "in the place of the one that is gone");
+        assert_each_knows_its_place(&lanes, &[a, c, d]);
+        lanes.list(another);
+        [a, b, a, d].into_iter().for_each(|unlisted| lanes.unlist(unlisted));
+        assert_each_knows_its_place(&lanes, &[c, another]);
     }
 }
