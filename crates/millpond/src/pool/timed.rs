@@ -24,6 +24,7 @@
 //! the README beside this file speaks of fences: T4 is A2 and S2, and the others take a turn with it (`order`).
 
 use std::fmt;
+use std::sync::atomic::AtomicU64;
 use std::time::{Duration, Instant};
 
 use super::idle::{Idle, Nap, Rest, Seat};
@@ -31,7 +32,7 @@ use crate::clock::{Clock, Tick};
 use crate::handle::{Help, Place, Told};
 use crate::sync::{Arc, AtomicBool, AtomicUsize, Mutex, Ordering, Weak, deadline_after, mutant};
 use crate::task::{Held, Task, TaskId};
-use crate::timer_wheel::{Look, TimerWheel};
+use crate::timer_wheel::{Look, NOWHERE, TimerWheel};
 
 pub(super) struct Timed {
     clock: Clock,
@@ -112,12 +113,14 @@ impl Waiting {
 
 impl Timed {
     pub(super) fn new(clock: Clock) -> Self {
+        static NEXT: AtomicU64 = AtomicU64::new(0);
+        let number = NEXT.fetch_add(1, Ordering::Relaxed); // only uniqueness matters
         Timed {
             clock,
             len: AtomicUsize::new(0),
             watched: AtomicBool::new(false),
             waiting: Mutex::new(Waiting {
-                entries: TimerWheel::new(),
+                entries: TimerWheel::new(number),
                 next_number: 0,
                 pushed: 0,
                 leader: None,
@@ -220,11 +223,14 @@ impl Timed {
     }
 
     /// As `remove`, for a task that was cancelled, and is not to be used any more.
-    pub(super) fn remove_cancelled(&self, id: TaskId, place: &Place) -> Option<Held> {
+    pub(super) fn remove_cancelled(&self, id: TaskId, place: &Place) -> bool {
         let mut waiting = self.waiting.lock();
-        let held = waiting.take_from(id, place)?;
-        self.changed(&waiting);
-        Some(held)
+        let removed = waiting.entries.discard(place.get(), |held| held.id() == id);
+        if removed {
+            place.set(NOWHERE);
+            self.changed(&waiting);
+        }
+        removed
     }
 
     /// As `remove`, for a task that turned out not to be accepted.
