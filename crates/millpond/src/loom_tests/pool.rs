@@ -45,7 +45,7 @@ fn take_one(fifo: &Fifo, idle: &Idle, looks: bool) -> Task {
 
 /// Publishes one task as a submit does.
 fn publish(fifo: &Fifo, idle: &Idle, task: Task) {
-    let call = fifo.push(task, || idle.may_be_called()).expect("there is room");
+    let call = fifo.push(task, || idle.may_be_called_for_another()).expect("there is room");
     if call {
         idle.call_one(|| fifo.pop());
     }

@@ -5,7 +5,7 @@
 //! there, or takes it back.
 
 use std::io;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use super::core::PoolCore;
 use super::ctl::{MOST_WORKERS, Snapshot};
@@ -56,6 +56,9 @@ impl Drop for Counted<'_> {
         self.0.task_gone();
     }
 }
+
+/// How long a submitter leaves the processor to the workers.
+const MOMENT: Duration = Duration::from_micros(50);
 
 impl PoolCore {
     /// Takes `task` by the growth rule, or says why not.
@@ -115,7 +118,7 @@ impl PoolCore {
     /// For the look after a task was put into the queue.
     #[inline]
     fn around(&self) -> Around {
-        Around { ctl: self.ctl.load(), call: self.idle.may_be_called() }
+        Around { ctl: self.ctl.load(), call: self.idle.may_be_called_for_another() }
     }
 
     /// As `admit`. `in_earnest`: asks the queue itself for room, under its lock, and does not trust the look
@@ -320,9 +323,8 @@ impl PoolCore {
     ) -> Result<(), Refusal> {
         let me = Sleeper::current();
         let deadline = deadline_after(timeout);
-        // Where tasks are short there is room in a moment, and to sleep for each single place would cost more than they.
-        if !timeout.is_zero() && !me.is_interrupted() {
-            spin_until(|| self.feed.has_room(&self.idle) || me.is_interrupted());
+        if !timeout.is_zero() {
+            self.look_for_room(&me, deadline);
         }
         let ticket = self.room.take_ticket(&me);
         loop {
@@ -343,6 +345,25 @@ impl PoolCore {
                     return Err(Refusal::new(task, RejectReason::Interrupted));
                 }
             }
+        }
+    }
+
+    /// Where tasks are short there is room in a moment, and to sleep for each single place would cost more than they.
+    ///
+    /// Who has waited for one place will soon wait for another, so a submitter to a large queue looks for room for many. If
+    /// there is some, but not so much yet, it leaves the processor to the workers for a moment: while it looked they took less
+    /// than an eighth of the queue, so they will not come to its end meanwhile.
+    fn look_for_room(&self, me: &Sleeper, deadline: Option<Instant>) {
+        let Feed::Fifo(fifo) = &self.feed else {
+            spin_until(|| self.feed.has_room(&self.idle) || me.is_interrupted());
+            return;
+        };
+        let enough = (fifo.capacity() / 8).max(1);
+        spin_until(|| self.feed.remaining_capacity() >= enough || me.is_interrupted());
+        if (1..enough).contains(&self.feed.remaining_capacity()) {
+            let moment = deadline_after(MOMENT);
+            let back = deadline.map_or(moment, |deadline| moment.map(|moment| moment.min(deadline)));
+            me.wait_through_interrupts(back, || me.is_interrupted());
         }
     }
 

@@ -67,13 +67,31 @@ pub(super) enum Rest {
 }
 
 /// The list of sleeping workers.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub(super) struct Idle {
     list: Mutex<List>,
     /// The length of the list, for a look without the lock. Written under the lock.
     sleeping: AtomicUsize,
-    /// Workers that were called and have not looked at the queue yet.
+    /// Workers that were called and have not looked at the queue yet, and the one that looks for work.
     calling: AtomicUsize,
+    /// If one looks for work: how many tasks may be put before it counts as late. Otherwise `NOBODY`, or old.
+    patience: AtomicUsize,
+}
+
+/// For [`Idle::patience`]: nobody looks for work.
+const NOBODY: usize = usize::MAX;
+/// A worker that looks finds a task sooner than so many others are put, unless it had to leave its processor to others.
+const PATIENCE: usize = if cfg!(loom) { 1 } else { 16 };
+
+impl Default for Idle {
+    fn default() -> Self {
+        Idle {
+            list: Mutex::new(List::default()),
+            sleeping: AtomicUsize::new(0),
+            calling: AtomicUsize::new(0),
+            patience: AtomicUsize::new(NOBODY),
+        }
+    }
 }
 
 /// How a worker sleeps.
@@ -166,8 +184,10 @@ impl Idle {
         if self.calling.load(Ordering::Relaxed) > 0 {
             return false;
         }
+        self.patience.store(PATIENCE, Ordering::Relaxed);
         self.calling.fetch_add(1, Ordering::Relaxed);
         let found = spin_until(found);
+        self.patience.store(NOBODY, Ordering::Relaxed);
         self.calling.fetch_sub(1, Ordering::Relaxed); // W4
         found
     }
@@ -189,10 +209,31 @@ impl Idle {
         }
     }
 
-    /// S3: somebody sleeps, and nobody is on the way. Relaxed: S2 orders them.
+    /// S3: somebody sleeps, and nobody is on the way, or nobody but one who is late. Relaxed: S2 orders them.
     #[inline]
     pub(super) fn may_be_called(&self) -> bool {
-        self.sleeping.load(Ordering::Relaxed) != 0 && self.calling.load(Ordering::Relaxed) == 0
+        self.sleeping.load(Ordering::Relaxed) != 0
+            && match self.calling.load(Ordering::Relaxed) {
+                0 => true,
+                1 => self.patience.load(Ordering::Relaxed) == 0,
+                _ => false,
+            }
+    }
+
+    /// As `may_be_called`, for who has put a task: another one for whoever looks.
+    ///
+    /// Who looks yields between its looks, and if its processor has other work it does not come back soon, though it counts as
+    /// called. Then a sleeper is called all the same. One call too many does no harm, so nothing rests on the count.
+    #[inline]
+    pub(super) fn may_be_called_for_another(&self) -> bool {
+        let may = self.may_be_called();
+        if !may && self.sleeping.load(Ordering::Relaxed) != 0 {
+            let patience = self.patience.load(Ordering::Relaxed);
+            if (1..NOBODY).contains(&patience) {
+                self.patience.store(patience - 1, Ordering::Relaxed);
+            }
+        }
+        may
     }
 
     /// Calls this worker, if it sleeps.
@@ -230,6 +271,9 @@ impl Idle {
         let (seat, _) = list.seats.remove(at);
         self.sleeping.store(list.seats.len(), Ordering::Relaxed);
         self.calling.fetch_add(1, Ordering::Relaxed);
+        if self.patience.load(Ordering::Relaxed) == 0 {
+            self.patience.store(16 * PATIENCE, Ordering::Relaxed); // one is enough, as a rule
+        }
         drop(list);
         *seat.handed.lock() = take();
         seat.call();
@@ -270,5 +314,55 @@ impl Idle {
     pub(super) fn parked(&self) -> ParkedWorkers {
         let list = self.list.lock();
         ParkedWorkers { all: list.seats.len(), timed: list.seats.iter().filter(|(_, nap)| nap.timed).count() }
+    }
+}
+
+#[cfg(all(test, not(loom)))]
+mod tests {
+    use super::*;
+
+    /// Whether a submitter calls after each of so many tasks, all put between two looks of one who looks.
+    fn calls_between_two_looks(tasks: usize) -> Vec<bool> {
+        let (idle, sleeper) = (Idle::default(), Seat::for_this_thread());
+        idle.enlist(&sleeper, Nap::default());
+        let mut calls = Vec::new();
+        let found = idle.look_for(|| {
+            calls = (0..tasks).map(|_| idle.may_be_called_for_another()).collect();
+            true
+        });
+        assert!(found && idle.may_be_called(), "nobody looks any more");
+        calls
+    }
+
+    #[test]
+    fn nobody_is_called_while_one_looks() {
+        assert_eq!(calls_between_two_looks(PATIENCE), [false; PATIENCE]);
+    }
+
+    #[test]
+    fn a_sleeper_is_called_if_who_looks_does_not_come_back() {
+        assert_eq!(calls_between_two_looks(PATIENCE + 2)[PATIENCE..], [true, true]);
+    }
+
+    // Four workers that all came for tasks of nothing made bursts slower by a half.
+    #[test]
+    fn the_next_sleeper_is_called_only_after_many_more_tasks() {
+        let idle = Idle::default();
+        let seats = [Seat::for_this_thread(), Seat::for_this_thread()];
+        seats.iter().for_each(|seat| idle.enlist(seat, Nap::default()));
+        let mut called = Vec::new();
+        idle.look_for(|| {
+            for task in 0..50 * PATIENCE {
+                if idle.may_be_called_for_another() {
+                    idle.call_one(|| None);
+                    seats.iter().rev().filter(|seat| seat.is_called()).for_each(|seat| {
+                        idle.answer(seat);
+                    });
+                    called.push(task);
+                }
+            }
+            true
+        });
+        assert_eq!(called, [PATIENCE, 17 * PATIENCE + 1]);
     }
 }

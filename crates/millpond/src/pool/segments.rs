@@ -213,8 +213,9 @@ impl Segments {
     }
 }
 
-/// Segments behind the head that are kept for the tail, so that a queue which is never long needs no allocator.
-const SPARE: u64 = 1;
+/// Segments behind the head that are kept for the tail, so that a queue which is never long needs no allocator: bursts of a
+/// thousand tasks. An allocator that gets a segment back, or is asked for one, may tidy up all that is small first.
+const SPARE: u64 = 4;
 
 /// The tail, locked.
 pub(super) struct Putting<'a> {
@@ -295,17 +296,14 @@ impl Putting<'_> {
         if unused { self.tail.segments.pop_front() } else { None }
     }
 
-    /// Takes a segment that the head has left out of the chain, and frees the others. Without a list of them: a queue that is
-    /// never long needs no allocator.
+    /// Takes a segment that the head has left out of the chain, and frees those that are too many. Without a list of them: a
+    /// queue that is never long needs no allocator.
     fn used_again(&mut self) -> Option<NonNull<Segment>> {
-        let mut again = None;
-        while let Some(segment) = self.pop_left(0) {
-            if let Some(older) = again.replace(segment) {
-                // SAFETY: it is out of the chain.
-                unsafe { Segment::free(older) };
-            }
+        while let Some(surplus) = self.pop_left(SPARE) {
+            // SAFETY: it is out of the chain.
+            unsafe { Segment::free(surplus) };
         }
-        again
+        self.pop_left(0)
     }
 
     /// Takes the segments that the head has left out of the chain, all but `keep`.
