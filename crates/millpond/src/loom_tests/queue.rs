@@ -293,6 +293,26 @@ fn an_item_that_comes_after_the_interrupt_is_not_given_to_the_interrupted() {
 }
 
 #[test]
+fn two_who_put_meet_two_who_take() {
+    for fair in [false, true] {
+        model(move || {
+            let queue = Arc::new(if fair { SynchronousQueue::fair() } else { SynchronousQueue::new() });
+            let putters = [1, 2].map(|n| {
+                let queue = Arc::clone(&queue);
+                spawn(move || queue.put(Box::new(n)))
+            });
+            let taker = spawn({
+                let queue = Arc::clone(&queue);
+                move || queue.take()
+            });
+            let mine = queue.take().unwrap();
+            assert_eq!(*mine + *taker.join().unwrap().unwrap(), 3);
+            putters.into_iter().for_each(|putter| assert!(putter.join().unwrap().is_ok()));
+        });
+    }
+}
+
+#[test]
 fn a_hand_over_against_the_putters_time_out_does_one_or_the_other() {
     model(|| {
         let queue = Arc::new(SynchronousQueue::new());

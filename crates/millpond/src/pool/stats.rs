@@ -3,6 +3,8 @@
 //! Each worker counts for itself, in cache lines of its own; the reader adds up. What workers cannot count
 //! (tasks that never reach one) is counted here, on paths that are not hot.
 
+#[cfg(not(loom))]
+use std::cell::Cell;
 use std::time::Duration;
 
 use super::ctl::RunState;
@@ -20,6 +22,7 @@ pub(super) struct WorkerCounters {
 }
 
 /// Relaxed: a statistic, with one writer.
+#[inline]
 fn bump(counter: &AtomicU64) {
     counter.store(counter.load(Ordering::Relaxed) + 1, Ordering::Relaxed);
 }
@@ -68,12 +71,84 @@ impl std::ops::AddAssign for Totals {
     }
 }
 
+/// The calling thread's number, from 1. No other thread ever has the same.
+#[cfg(not(loom))]
+#[inline]
+fn thread_number() -> u64 {
+    std::thread_local! {
+        /// 0: it has none so far.
+        static NUMBER: Cell<u64> = const { Cell::new(0) };
+    }
+    #[cold]
+    fn first_time() -> u64 {
+        static NEXT: AtomicU64 = AtomicU64::new(1);
+        NUMBER.set(NEXT.fetch_add(1, Ordering::Relaxed)); // only uniqueness matters
+        NUMBER.get()
+    }
+    match NUMBER.get() {
+        0 => first_time(),
+        number => number,
+    }
+}
+
+/// In a model all threads are one to the system.
+#[cfg(loom)]
+fn thread_number() -> u64 {
+    crate::interrupt::Mark::current().thread
+}
+
+/// A count that many threads raise. The first who come have a cell each, which nobody else writes: an addition that nobody
+/// can get between takes as long as all the rest of a refusal.
+///
+/// Relaxed: a statistic. It is exact, for no two threads ever have the same number.
+#[derive(Debug, Default)]
+struct Tally {
+    cells: [OwnCell; 4],
+    /// What all others have counted.
+    others: AtomicU64,
+}
+
+#[derive(Debug, Default)]
+#[repr(align(64))]
+struct OwnCell {
+    /// The number of the thread that it belongs to, for good; 0: to nobody so far.
+    owner: AtomicU64,
+    count: AtomicU64,
+}
+
+impl Tally {
+    #[inline]
+    fn add_one(&self) {
+        let me = thread_number();
+        let cell = &self.cells[me as usize % self.cells.len()];
+        if cell.owner.load(Ordering::Relaxed) == me {
+            bump(&cell.count);
+        } else {
+            self.add_elsewhere(me, cell);
+        }
+    }
+
+    #[cold]
+    fn add_elsewhere(&self, me: u64, cell: &OwnCell) {
+        if cell.owner.compare_exchange(0, me, Ordering::Relaxed, Ordering::Relaxed).is_ok() {
+            bump(&cell.count);
+        } else {
+            self.others.fetch_add(1, Ordering::Relaxed);
+        }
+    }
+
+    fn sum(&self) -> u64 {
+        let own = self.cells.iter().map(|cell| cell.count.load(Ordering::Relaxed)).sum::<u64>();
+        own + self.others.load(Ordering::Relaxed)
+    }
+}
+
 /// What no worker can count. Relaxed throughout: statistics.
 #[derive(Debug, Default)]
 pub(super) struct Counters {
     /// Tasks that came with a new thread.
     first_tasks: AtomicU64,
-    rejected: AtomicU64,
+    rejected: Tally,
     /// Cancelled and taken out of the queue.
     cancelled: AtomicU64,
     /// Removed, drained or evicted.
@@ -92,7 +167,7 @@ impl Counters {
 
     #[inline]
     pub(super) fn rejected(&self) {
-        self.rejected.fetch_add(1, Ordering::Relaxed);
+        self.rejected.add_one();
     }
 
     pub(super) fn cancelled_in_queue(&self) {
@@ -107,7 +182,7 @@ impl Counters {
         let read = |counter: &AtomicU64| counter.load(Ordering::Relaxed);
         CountersRead {
             first_tasks: read(&self.first_tasks),
-            rejected: read(&self.rejected),
+            rejected: self.rejected.sum(),
             cancelled: read(&self.cancelled),
             handed_back: read(&self.handed_back),
         }
@@ -162,4 +237,23 @@ pub struct PoolStats {
     /// Tasks that were accepted and left without having run: removed, drained by `shutdown_now`, or
     /// evicted by `DiscardOldest`.
     pub handed_back: u64,
+}
+
+#[cfg(all(test, not(loom)))]
+mod tests {
+    use super::Tally;
+
+    #[test]
+    fn a_tally_of_more_threads_than_cells_is_exact() {
+        const EACH: u64 = if cfg!(miri) { 20 } else { 1000 };
+        let tally = Tally::default();
+        let threads = 3 * tally.cells.len() as u64;
+        std::thread::scope(|s| {
+            for _ in 0..threads {
+                s.spawn(|| (0..EACH).for_each(|_| tally.add_one()));
+            }
+        });
+        assert_eq!(tally.sum(), threads * EACH);
+        assert!(tally.cells.iter().all(|cell| cell.count.load(super::Ordering::Relaxed) > 0));
+    }
 }

@@ -126,7 +126,7 @@ impl<T> State<T> {
 impl<T> DelayQueue<T> {
     /// Makes an empty queue.
     pub fn new() -> Self {
-        let state = State { heap: Heap::new(), takers: Line::first_come_first_served(), next_number: 0 };
+        let state = State { heap: Heap::new(), takers: Line::new(), next_number: 0 };
         DelayQueue { state: Mutex::new(state), len: AtomicUsize::new(0) }
     }
 

@@ -162,7 +162,7 @@ impl<T, S: Store<T>> Exchange<T, S> {
     /// An exchange that serves who waits longest. The capacity is not zero.
     pub(super) fn new(store: S, capacity: usize) -> Self {
         let len = AtomicUsize::new(store.len());
-        let (takers, putters) = (Line::first_come_first_served(), Line::first_come_first_served());
+        let (takers, putters) = (Line::new(), Line::new());
         Exchange { state: Mutex::new(State { store, takers, putters }), len, capacity }
     }
 

@@ -1,47 +1,39 @@
 //! The meeting: nothing is kept, every item goes from hand to hand.
 //!
-//! The synchronous queue is a meeting. Who comes serves one who waits on the other side, or waits. Both lines are under one
-//! lock, which is held for moments only; at any moment threads wait on one side at most, but for those that are interrupted
-//! and about to leave. A waiting thread is woken when its call is done, so nobody is woken in vain.
+//! The synchronous queue is a meeting. Who comes serves one who waits on the other side, or waits. Those who wait are in one
+//! row, under a lock that is held for moments only; at any moment threads wait on one side at most, but for those that are
+//! interrupted and about to leave. A waiting thread is woken when its call is done, so nobody is woken in vain.
 //!
-//! What a meeting costs is how the threads wait: see `habit.rs`.
+//! What a meeting costs is how the threads wait: see `seat.rs` and `habit.rs`.
 
 use std::fmt::DebugStruct;
 
 use super::error::OfferError;
 use super::habit::Habit;
-use super::wait::{Line, Patience, Waiter, is_past};
+use super::seat::{Order, Row, Seat, Side, wait_in};
+use super::wait::{Patience, is_past};
 use crate::brief::{Brief, BriefGuard};
-use crate::interrupt::{self, Interrupted};
+use crate::interrupt::{self, Interrupted, Sleeper};
+use crate::sync::{Arc, AtomicUsize, Ordering};
 
-/// In cache lines of its own: all that both sides write is in it.
-#[repr(align(128))]
+/// In cache lines of its own. All that is written at each meeting is in the first.
+#[repr(C, align(128))]
 pub(super) struct Meeting<T> {
-    lines: Brief<Lines<T>>,
+    row: Brief<Row<T>>,
+    /// How many meetings there were. Written with the lock held. Relaxed: only the habit wants to know.
+    met: AtomicUsize,
     habit: Habit,
-}
-
-/// Invariants, whenever the lock is free:
-/// 1. On one of the two sides nobody waits, or only those who are interrupted and about to leave.
-/// 2. A waiter stands in its line if and only if it is not settled.
-struct Lines<T> {
-    takers: Line<T>,
-    putters: Line<T>,
+    order: Order,
 }
 
 impl<T> Meeting<T> {
-    /// A meeting that serves who waits longest.
-    pub(super) fn first_come_first_served() -> Self {
-        Self::new(Line::first_come_first_served)
-    }
-
-    /// A meeting that serves who waits least.
-    pub(super) fn last_come_first_served() -> Self {
-        Self::new(Line::last_come_first_served)
-    }
-
-    fn new(line: fn() -> Line<T>) -> Self {
-        Meeting { lines: Brief::new(Lines { takers: line(), putters: line() }), habit: Habit::new() }
+    pub(super) fn new(order: Order) -> Self {
+        Meeting {
+            row: Brief::new(Row::new()),
+            met: AtomicUsize::new(0),
+            habit: Habit::of_many_waits(),
+            order,
+        }
     }
 
     pub(super) fn offer(&self, item: T) -> Result<(), T> {
@@ -53,24 +45,20 @@ impl<T> Meeting<T> {
         if interrupt::interrupted() {
             return Err(OfferError::Interrupted(item));
         }
-        let (item, mut lines) = match self.give(item) {
+        let (item, row) = match self.give(item) {
             Ok(()) => return Ok(()),
             Err(alone) => alone,
         };
         if patience.is_none() {
-            drop(lines);
+            drop(row);
             return Err(OfferError::TimedOut(item));
         }
-        let me = Waiter::new(Some(item));
-        lines.putters.join(&me);
-        drop(lines);
-
-        self.wait(&me, patience);
-        if me.is_settled() || !self.lines.lock().putters.leave(&me) {
+        let (item, served) = self.wait(row, (Side::Put, Some(item)), patience);
+        if served {
             return Ok(());
         }
-        let item = me.take_hand().expect("a putter that was not served holds its item");
-        Err(if me.take_interrupt() { OfferError::Interrupted(item) } else { OfferError::TimedOut(item) })
+        let item = item.expect("a putter that was not served holds its item");
+        Err(if interrupt::interrupted() { OfferError::Interrupted(item) } else { OfferError::TimedOut(item) })
     }
 
     pub(super) fn poll(&self) -> Option<T> {
@@ -80,22 +68,18 @@ impl<T> Meeting<T> {
     /// Takes an item from a putter, waiting for one as long as there is patience.
     pub(super) fn take(&self, patience: Patience) -> Result<Option<T>, Interrupted> {
         interrupt::check()?;
-        let mut lines = match self.relieve() {
+        let row = match self.relieve() {
             Ok(item) => return Ok(Some(item)),
             Err(alone) => alone,
         };
         if patience.is_none() {
             return Ok(None);
         }
-        let me = Waiter::new(None);
-        lines.takers.join(&me);
-        drop(lines);
-
-        self.wait(&me, patience);
-        if me.is_settled() || !self.lines.lock().takers.leave(&me) {
-            return Ok(Some(me.take_hand().expect("a taker that was served holds its item")));
+        let (item, served) = self.wait(row, (Side::Take, None), patience);
+        if served {
+            return Ok(Some(item.expect("a taker that was served holds its item")));
         }
-        if me.take_interrupt() { Err(Interrupted) } else { Ok(None) }
+        if interrupt::interrupted() { Err(Interrupted) } else { Ok(None) }
     }
 
     pub(super) fn len(&self) -> usize {
@@ -109,7 +93,7 @@ impl<T> Meeting<T> {
     /// Relieves waiting putters of their items, up to `max`, and no more than wait now: others may come as fast as these go.
     pub(super) fn drain_to(&self, into: &mut Vec<T>, max: usize) -> usize {
         let before = into.len();
-        let waiting = self.lines.lock().putters.len();
+        let waiting = self.row.lock().len(Side::Put);
         into.extend((0..max.min(waiting)).map_while(|_| self.poll()));
         into.len() - before
     }
@@ -128,46 +112,54 @@ impl<T> Meeting<T> {
 
     /// Adds what is going on to a description: that there are no items, and how many threads wait.
     pub(super) fn describe(&self, f: &mut DebugStruct<'_, '_>) {
-        let lines = self.lines.lock();
-        let (takers, putters) = (lines.takers.len(), lines.putters.len());
-        drop(lines);
+        let row = self.row.lock();
+        let (takers, putters) = (row.len(Side::Take), row.len(Side::Put));
+        drop(row);
         f.field("len", &self.len()).field("waiting_takers", &takers).field("waiting_putters", &putters);
     }
 
-    /// Hands `item` to a taker that waits, or back with the lock still held, so that the caller can join the line.
+    /// Hands `item` to a taker that waits, or back with the lock still held, so that the caller can wait.
     #[inline]
-    fn give(&self, item: T) -> Result<(), (T, BriefGuard<'_, Lines<T>>)> {
-        let mut lines = self.lines.lock();
-        let Some(taker) = lines.takers.next() else { return Err((item, lines)) };
-        taker.give(item);
-        drop(lines);
-        self.wake(&taker);
+    fn give(&self, item: T) -> Result<(), (T, BriefGuard<'_, Row<T>>)> {
+        let mut row = self.row.lock();
+        let mut item = Some(item);
+        let Some(((), to_wake)) = row.serve(Side::Take, self.order, |hand| *hand = item.take()) else {
+            return Err((item.expect("nobody was given it"), row));
+        };
+        self.have_met(row, to_wake);
         Ok(())
     }
 
-    /// Relieves a putter that waits of its item, or returns the lock still held, so that the caller can join the line.
+    /// Relieves a putter that waits of its item, or returns the lock still held, so that the caller can wait.
     #[inline]
-    fn relieve(&self) -> Result<T, BriefGuard<'_, Lines<T>>> {
-        let mut lines = self.lines.lock();
-        let Some(putter) = lines.putters.next() else { return Err(lines) };
-        let item = putter.relieve();
-        drop(lines);
-        self.wake(&putter);
-        Ok(item)
+    fn relieve(&self) -> Result<T, BriefGuard<'_, Row<T>>> {
+        let mut row = self.row.lock();
+        let Some((item, to_wake)) = row.serve(Side::Put, self.order, Option::take) else { return Err(row) };
+        self.have_met(row, to_wake);
+        Ok(item.expect("a putter in the row holds its item"))
     }
 
-    /// Blocks until `me` is served, interrupted or out of patience.
-    fn wait(&self, me: &Waiter<T>, patience: Patience) {
+    /// Blocks until served, interrupted or out of patience; true if served.
+    fn wait(
+        &self,
+        row: BriefGuard<'_, Row<T>>,
+        hand: (Side, Option<T>),
+        patience: Patience,
+    ) -> (Option<T>, bool) {
         let deadline = patience.deadline();
-        self.habit.look_until(|| me.is_settled() || is_past(deadline));
-        if !me.is_settled() {
-            me.sleep(deadline);
-        }
+        let look = |me: &Seat<'_, T>| {
+            self.habit
+                .look_until(|| me.is_settled() || is_past(deadline), || self.met.load(Ordering::Relaxed));
+        };
+        wait_in((&self.row, self.order), row, hand, deadline, look)
     }
 
-    fn wake(&self, served: &Waiter<T>) {
-        if served.is_asleep() {
-            served.wake();
+    #[inline]
+    fn have_met(&self, row: BriefGuard<'_, Row<T>>, to_wake: Option<Arc<Sleeper>>) {
+        self.met.store(self.met.load(Ordering::Relaxed).wrapping_add(1), Ordering::Relaxed);
+        drop(row);
+        if let Some(sleeper) = to_wake {
+            sleeper.unpark();
             self.habit.expect_somebody();
         }
     }

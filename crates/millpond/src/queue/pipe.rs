@@ -118,15 +118,15 @@ impl<T> Pipe<T> {
     /// An empty pipe. Memory for `slots` items is made at once.
     pub(super) fn new(slots: usize, capacity: usize) -> Self {
         let items = Ring::with_slots(slots);
-        let front = Front { items: items.another(), lent: false, putters: Line::first_come_first_served() };
-        let back = Back { items, gone: 0, takers: Line::first_come_first_served(), called: false };
+        let front = Front { items: items.another(), lent: false, putters: Line::new() };
+        let back = Back { items, gone: 0, takers: Line::new(), called: false };
         Pipe {
             front: End::new(front),
             back: End::new(back),
             capacity: AtomicUsize::new(capacity),
             borrowing: Mutex::new(()),
-            putting: Habit::new(),
-            taking: Habit::new(),
+            putting: Habit::of_few_waits(),
+            taking: Habit::of_few_waits(),
         }
     }
 
@@ -162,7 +162,10 @@ impl<T> Pipe<T> {
         let deadline = patience.deadline();
         loop {
             // 1. Look for room.
-            self.putting.look_until(|| !self.is_full() || interrupt::is_interrupted() || is_past(deadline));
+            self.putting.look_until(
+                || !self.is_full() || interrupt::is_interrupted() || is_past(deadline),
+                || self.front.passed(),
+            );
             if interrupt::interrupted() {
                 return Err(OfferError::Interrupted(item));
             }
@@ -222,7 +225,10 @@ impl<T> Pipe<T> {
         let mut me = None;
         loop {
             // 1. Look for an item.
-            self.taking.look_until(|| self.len() > 0 || interrupt::is_interrupted() || is_past(deadline));
+            self.taking.look_until(
+                || self.len() > 0 || interrupt::is_interrupted() || is_past(deadline),
+                || self.back.passed(),
+            );
             interrupt::check()?;
             if let Some(item) = self.poll() {
                 return Ok(Some(item));

@@ -5,6 +5,7 @@ use std::time::Duration;
 
 use super::exchange::by_field;
 use super::meeting::Meeting;
+use super::seat::Order;
 use super::wait::Patience;
 use super::{BlockingQueue, OfferError, PutError};
 use crate::interrupt::Interrupted;
@@ -35,12 +36,12 @@ pub struct SynchronousQueue<T> {
 impl<T> SynchronousQueue<T> {
     /// Makes a queue that serves who came last: a thread that has just begun to wait is still warm.
     pub fn new() -> Self {
-        SynchronousQueue { meeting: Meeting::last_come_first_served(), fair: false }
+        SynchronousQueue { meeting: Meeting::new(Order::LastFirst), fair: false }
     }
 
     /// Makes a queue that serves waiting threads in order of arrival.
     pub fn fair() -> Self {
-        SynchronousQueue { meeting: Meeting::first_come_first_served(), fair: true }
+        SynchronousQueue { meeting: Meeting::new(Order::FirstFirst), fair: true }
     }
 
     /// Tells whether waiting threads are served in order of arrival.

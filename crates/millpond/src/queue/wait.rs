@@ -98,15 +98,10 @@ impl<T> Waiter<T> {
     ///
     /// The owner may be gone, and wait for something else: all waits look again before they believe a wake-up.
     pub(super) fn wake(&self) {
-        if self.is_asleep() {
+        // Relaxed: the caller's `settle` read the same word, and nothing older can be read after it.
+        if self.word.load(Ordering::Relaxed) & ASLEEP != 0 {
             self.sleeper.unpark();
         }
-    }
-
-    /// Tells whoever settled it whether the owner has to be woken.
-    pub(super) fn is_asleep(&self) -> bool {
-        // Relaxed: the caller's `settle` read the same word, and nothing older can be read after it.
-        self.word.load(Ordering::Relaxed) & ASLEEP != 0
     }
 
     /// Blocks until settled, interrupted or past `deadline`; false in the last case. Only the owner.
@@ -147,17 +142,11 @@ pub(super) struct Line<T> {
     /// Those not served yet: being in here and being unsettled is the same, except for the delay queue's
     /// leader, which is called without leaving.
     waiters: VecDeque<Arc<Waiter<T>>>,
-    /// True: the last to come is served first.
-    last_first: bool,
 }
 
 impl<T> Line<T> {
-    pub(super) fn first_come_first_served() -> Self {
-        Line { waiters: VecDeque::new(), last_first: false }
-    }
-
-    pub(super) fn last_come_first_served() -> Self {
-        Line { waiters: VecDeque::new(), last_first: true }
+    pub(super) fn new() -> Self {
+        Line { waiters: VecDeque::new() }
     }
 
     pub(super) fn join(&mut self, waiter: &Arc<Waiter<T>>) {
@@ -169,13 +158,8 @@ impl<T> Line<T> {
     /// One whose interrupt came first is not served: it is about to leave with an error, as a call that finds the flag
     /// set does.
     pub(super) fn next(&mut self) -> Option<Arc<Waiter<T>>> {
-        let mut waiters = self.waiters.iter();
-        let at = if self.last_first {
-            waiters.rposition(|waiter| !waiter.sleeper.is_interrupted())
-        } else {
-            waiters.position(|waiter| !waiter.sleeper.is_interrupted())
-        };
-        self.waiters.remove(at?)
+        let at = self.waiters.iter().position(|waiter| !waiter.sleeper.is_interrupted())?;
+        self.waiters.remove(at)
     }
 
     pub(super) fn len(&self) -> usize {
