@@ -16,6 +16,11 @@
 //! its bucket's own memory, and leaves a hole there. A bucket that is three quarters holes is squeezed, and an
 //! empty one has no memory. Entries are told when they have been moved; see [`Placed`].
 //!
+//! Of a large bucket what is cancelled is not even touched: there a bit says that it is dead. It counts no more and is
+//! not seen any more. What it held is gone, because it was cancelled; what is left of it is dropped when there are more of
+//! the dead than of the living, some at a time, and about in the order in which they came, for in that order they lie
+//! in memory. To find and to free a million of them in random order takes several times as long.
+//!
 //! A bucket knows the earliest time that was put into it. That is when its first entry is due, unless just that one
 //! has been taken out: then it is a time before that. So whoever sleeps until [`TimerWheel::look_by`] never sleeps
 //! too long, and wakes in vain only if the entry that it waits for is taken out meanwhile, which is the same with a heap, or
@@ -24,10 +29,13 @@
 use crate::clock::Tick;
 use crate::timer_queue::{Key, TimerQueue};
 
-/// An item that is told where it is. The place is valid until the item is told of another, or is taken out.
+/// An item that is told where it is, and when it is [`NOWHERE`] any more.
 pub(crate) trait Placed {
     fn moved_to(&self, place: u64);
 }
+
+/// The place of what is in no bucket.
+pub(crate) const NOWHERE: u64 = u64::MAX;
 
 /// The width of a slot: 2^20 nanoseconds.
 const SLOT_BITS: u32 = 20;
@@ -45,6 +53,10 @@ const FEW: usize = 16;
 /// The memory of so many buckets that have become empty is kept for others, if each has room for no more than that.
 const SPARE: usize = 8;
 const SPARE_ROOM: usize = 256;
+/// A bucket with fewer entries, holes and all, has no dead ones: a cache holds it, so they are taken out at once.
+const SMALL: usize = if cfg!(test) { 48 } else { 256 };
+/// So many of the dead are dropped in one step, or a few more.
+const SWEEP: usize = 16;
 
 #[derive(Debug)]
 struct Entry<T> {
@@ -57,14 +69,20 @@ struct Entry<T> {
 struct Bucket<T> {
     /// Entries in no order, and holes.
     entries: Vec<Option<Entry<T>>>,
-    /// So many are not holes.
+    /// So many are alive: neither holes nor dead.
     len: usize,
+    dead: Dead,
     /// None of them is due before that.
     earliest: Tick,
 }
 
 impl<T> Bucket<T> {
-    const EMPTY: Self = Bucket { entries: Vec::new(), len: 0, earliest: Tick::NEVER };
+    const EMPTY: Self = Bucket { entries: Vec::new(), len: 0, dead: Dead::NONE, earliest: Tick::NEVER };
+
+    /// The entry there, if it is alive.
+    fn living(&mut self, at: usize) -> Option<&mut Option<Entry<T>>> {
+        if self.dead.has(at) { None } else { self.entries.get_mut(at) }
+    }
 
     /// When it is time to begin with the opening. It changes only when the number of entries has doubled: whoever sleeps
     /// until then is not to be woken for every entry that comes.
@@ -74,6 +92,55 @@ impl<T> Bucket<T> {
         }
         let time = OPENING * self.len.next_power_of_two() as u64;
         Tick::from_nanos(self.earliest.nanos().saturating_sub(time))
+    }
+}
+
+/// Which entries of a bucket are dead.
+#[derive(Debug)]
+struct Dead {
+    /// Bit n of word m is entry 64 * m + n. As many words as were needed.
+    words: Vec<u64>,
+    len: usize,
+}
+
+impl Dead {
+    const NONE: Dead = Dead { words: Vec::new(), len: 0 };
+
+    #[inline]
+    fn has(&self, at: usize) -> bool {
+        self.words.get(at / 64).is_some_and(|word| word >> (at % 64) & 1 == 1)
+    }
+
+    /// `entries`: how many there are in the bucket.
+    #[inline]
+    fn add(&mut self, at: usize, entries: usize) {
+        if at / 64 >= self.words.len() {
+            self.words.resize(entries.div_ceil(64), 0);
+        }
+        self.words[at / 64] |= 1 << (at % 64);
+        self.len += 1;
+    }
+
+    /// True if it was dead.
+    fn remove(&mut self, at: usize) -> bool {
+        let is_dead = self.has(at);
+        if is_dead {
+            self.words[at / 64] &= !(1 << (at % 64));
+            self.len -= 1;
+        }
+        is_dead
+    }
+
+    /// Takes all of a word out, and tells how many were there.
+    fn take_word(&mut self, word: usize, mut take: impl FnMut(usize)) -> usize {
+        let mut bits = self.words.get_mut(word).map_or(0, std::mem::take);
+        let taken = bits.count_ones() as usize;
+        self.len -= taken;
+        while bits != 0 {
+            take(word * 64 + bits.trailing_zeros() as usize);
+            bits &= bits - 1;
+        }
+        taken
     }
 }
 
@@ -90,19 +157,30 @@ pub(crate) enum Look {
     Again,
 }
 
-/// Set in the place of an entry in a bucket, which says which bucket and where in it. The place of a near one is its key,
-/// in which this bit is never set.
+/// Set in the place of an entry in a bucket, which says which wheel, which bucket and where in it. The place of a near one is
+/// its key, in which this bit is never set.
 const FAR: u64 = 1 << 63;
+const AT_BITS: u32 = 32;
+const BUCKET_BITS: u32 = (LEVELS << LEVEL_BITS).ilog2();
 
+/// Which bucket, and where in it.
 #[expect(clippy::cast_possible_truncation, reason = "the two halves")]
 fn far(place: u64) -> (usize, usize) {
-    ((place & !FAR) as usize >> 32, place as u32 as usize)
+    ((place >> AT_BITS) as usize & ((1 << BUCKET_BITS) - 1), place as u32 as usize)
 }
 
 /// A queue in time.
 #[derive(Debug)]
 pub(crate) struct TimerWheel<T> {
+    /// The part of a place that says which wheel.
+    mark: u64,
+    /// Of those that are alive.
     len: usize,
+    /// So many of the others have not been dropped yet: no more than are alive, and a few.
+    dead: usize,
+    /// Where the next of the dead are looked for: in which word, and in which bucket. Word by word through all buckets, for
+    /// what has come at about the same time is at about the same place in different buckets.
+    sweep_at: (usize, usize),
     /// The current slot. Entries up to it are near, all others are in buckets.
     current: u64,
     near: TimerQueue<T>,
@@ -129,9 +207,14 @@ fn level_of(bucket: usize) -> (usize, u32) {
 }
 
 impl<T: Placed> TimerWheel<T> {
-    pub(crate) fn new() -> Self {
+    /// `number` is another for each wheel. A place in another wheel is not taken for one of this, unless their numbers differ by a
+    /// multiple of 2^22.
+    pub(crate) fn new(number: u64) -> Self {
         TimerWheel {
+            mark: FAR | (number << (AT_BITS + BUCKET_BITS) & !FAR),
             len: 0,
+            dead: 0,
+            sweep_at: (0, 0),
             current: 0,
             near: TimerQueue::new(),
             occupied: [0; LEVELS as usize],
@@ -164,7 +247,8 @@ impl<T: Placed> TimerWheel<T> {
             return self.near.get(key).is_some_and(is_it).then(|| self.near.due(key))?;
         }
         let (bucket, at) = far(place);
-        let entry = self.buckets.get(bucket)?.entries.get(at)?.as_ref()?;
+        let bucket = self.buckets.get(bucket)?;
+        let entry = bucket.entries.get(at).filter(|_| !bucket.dead.has(at))?.as_ref()?;
         is_it(&entry.item).then_some(entry.due)
     }
 
@@ -175,14 +259,40 @@ impl<T: Placed> TimerWheel<T> {
             let item = self.near.get(key).is_some_and(is_it).then(|| self.near.remove(key))??;
             self.len -= 1;
             self.note_first();
+            self.bury();
             return Some(item);
         }
         let (bucket, at) = far(place);
-        let hole = self.buckets.get_mut(bucket)?.entries.get_mut(at)?;
+        let hole = self.buckets.get_mut(bucket)?.living(at)?;
         let entry = hole.take_if(|entry| is_it(&entry.item))?;
+        entry.item.moved_to(NOWHERE);
         self.len -= 1;
         self.made_hole(bucket);
+        self.bury();
         Some(entry.item)
+    }
+
+    /// As `remove`, for an item that holds nothing any more, and that nobody will ask for. It is dropped, but perhaps not yet.
+    /// True: it was there. Then the caller tells it that it is [`NOWHERE`].
+    ///
+    /// The place alone says that it is there. So this is for items whose place cannot change meanwhile: those are told under
+    /// the lock of the wheel.
+    pub(crate) fn discard(&mut self, place: u64, is_it: impl FnOnce(&T) -> bool) -> bool {
+        let (number, at) = far(place);
+        match self.buckets.get_mut(number) {
+            Some(bucket) if place & !place_bits() == self.mark && bucket.entries.len() >= SMALL => {
+                if bucket.living(at).is_none() {
+                    return false;
+                }
+                bucket.dead.add(at, bucket.entries.len());
+                self.dead += 1;
+                self.len -= 1;
+                self.made_hole(number);
+                self.bury();
+                true
+            }
+            _ => self.remove(place, is_it).is_some(),
+        }
     }
 
     /// When the first entry is due, or a time before that: nothing is due sooner. It is exact unless the first entry of
@@ -246,6 +356,7 @@ impl<T: Placed> TimerWheel<T> {
         let (due, _, item) = self.near.pop()?;
         self.len -= 1;
         self.note_first();
+        self.bury();
         Some((due, item))
     }
 
@@ -261,6 +372,7 @@ impl<T: Placed> TimerWheel<T> {
     /// others, in order.
     pub(crate) fn take_out<R>(&mut self, mut take: impl FnMut(T, Tick) -> Result<R, T>) -> Vec<R> {
         self.open_all();
+        self.sweep_all();
         // The near ones come before all others.
         let (mut taken, mut kept) = (Vec::new(), Vec::new());
         while let Some((due, number, item)) = self.near.pop() {
@@ -275,11 +387,15 @@ impl<T: Placed> TimerWheel<T> {
         let mut far = Vec::new();
         for bucket in 0..self.buckets.len() {
             let before = far.len();
-            for hole in &mut self.buckets[bucket].entries {
+            for (at, hole) in self.buckets[bucket].entries.iter_mut().enumerate() {
                 let Some(Entry { due, number, item }) = hole.take() else { continue };
+                item.moved_to(NOWHERE);
                 match take(item, due) {
                     Ok(item) => far.push((due, number, item)),
-                    Err(item) => *hole = Some(Entry { due, number, item }),
+                    Err(item) => {
+                        item.moved_to(place_in(self.mark, bucket, at));
+                        *hole = Some(Entry { due, number, item });
+                    }
                 }
             }
             (before..far.len()).for_each(|_| self.made_hole(bucket));
@@ -294,6 +410,7 @@ impl<T: Placed> TimerWheel<T> {
     /// Shows all entries, in order.
     pub(crate) fn for_each(&mut self, mut see: impl FnMut(&T)) {
         self.open_all();
+        self.sweep_all();
         self.near.for_each(|_, item| see(item));
         let all = self.buckets.iter().flat_map(|bucket| bucket.entries.iter().flatten());
         let mut all: Vec<&Entry<T>> = all.collect();
@@ -321,29 +438,78 @@ impl<T: Placed> TimerWheel<T> {
         if bucket.entries.capacity() == 0 {
             bucket.entries = self.spare.pop().unwrap_or_default();
         }
-        bucket.push(number, entry);
+        bucket.push(self.mark, number, entry);
         bucket.open_by()
     }
 
-    /// An entry has been taken out of a bucket.
+    /// An entry has been taken out of a bucket, or is dead.
+    #[inline]
     fn made_hole(&mut self, number: usize) {
         let bucket = &mut self.buckets[number];
         bucket.len -= 1;
         if bucket.len == 0 {
             self.emptied(number);
             self.note_first();
-        } else if bucket.len + FEW < bucket.entries.len() / 4 {
-            bucket.squeeze(number);
+        } else {
+            bucket.squeeze_if_worth(self.mark, number);
         }
     }
 
-    /// Nothing is left in a bucket.
+    /// Nothing alive is left in a bucket.
     fn emptied(&mut self, number: usize) {
         let (level, digit) = level_of(number);
         self.occupied[level] &= !(1 << digit);
         self.opening.take_if(|opening| *opening == number);
-        let bucket = std::mem::replace(&mut self.buckets[number], Bucket::EMPTY);
-        self.keep(bucket.entries);
+        self.buckets[number].earliest = Tick::NEVER;
+        self.give_back(number);
+    }
+
+    /// If nothing at all is left in a bucket its memory is not needed.
+    fn give_back(&mut self, number: usize) {
+        let bucket = &mut self.buckets[number];
+        if bucket.len == 0 && bucket.dead.len == 0 {
+            let bucket = std::mem::replace(bucket, Bucket::EMPTY);
+            self.keep(bucket.entries);
+        }
+    }
+
+    /// After every change by which there are fewer of the living, or more of the dead.
+    #[inline]
+    fn bury(&mut self) {
+        if self.dead > self.len + FEW {
+            self.sweep();
+        }
+        if self.len == 0 && self.dead > 0 {
+            self.sweep_all();
+        }
+    }
+
+    fn sweep_all(&mut self) {
+        while self.dead > 0 {
+            self.sweep();
+        }
+    }
+
+    /// Drops some of the dead.
+    #[inline(never)]
+    fn sweep(&mut self) {
+        let enough = self.dead.saturating_sub(SWEEP);
+        let (mut word, mut number) = self.sweep_at;
+        while self.dead > enough {
+            if number >= self.buckets.len() {
+                let words = self.buckets.iter().map(|bucket| bucket.dead.words.len()).max();
+                (word, number) = (if Some(word + 1) < words { word + 1 } else { 0 }, 0);
+            }
+            let Bucket { entries, dead, .. } = &mut self.buckets[number];
+            let dropped = dead.take_word(word, |at| entries[at] = None);
+            if dropped > 0 {
+                self.dead -= dropped;
+                self.buckets[number].squeeze_if_worth(self.mark, number);
+                self.give_back(number);
+            }
+            number += 1;
+        }
+        self.sweep_at = (word, number);
     }
 
     /// Keeps the memory of an empty bucket, or gives it back.
@@ -406,6 +572,10 @@ impl<T: Placed> TimerWheel<T> {
         for _ in 0..STEP {
             let bucket = &mut self.buckets[number];
             let Some(last) = bucket.entries.pop() else { break };
+            if bucket.dead.remove(bucket.entries.len()) {
+                self.dead -= 1;
+                continue;
+            }
             if let Some(entry) = last {
                 bucket.len -= 1;
                 self.place(entry);
@@ -424,27 +594,50 @@ impl<T: Placed> TimerWheel<T> {
 }
 
 impl<T: Placed> Bucket<T> {
-    fn push(&mut self, number: usize, entry: Entry<T>) {
-        entry.item.moved_to(place_in(number, self.entries.len()));
+    fn push(&mut self, mark: u64, number: usize, entry: Entry<T>) {
+        entry.item.moved_to(place_in(mark, number, self.entries.len()));
         self.earliest = self.earliest.min(entry.due);
         self.len += 1;
         self.entries.push(Some(entry));
     }
 
+    #[inline]
+    fn squeeze_if_worth(&mut self, mark: u64, number: usize) {
+        if self.len + self.dead.len + FEW < self.entries.len() / 4 {
+            self.squeeze(mark, number);
+        }
+    }
+
     /// Moves the entries together.
     #[cold]
-    fn squeeze(&mut self, number: usize) {
-        self.entries.retain(Option::is_some);
-        self.entries.shrink_to(2 * self.len);
-        for (at, entry) in self.entries.iter().flatten().enumerate() {
-            entry.item.moved_to(place_in(number, at));
-        }
+    fn squeeze(&mut self, mark: u64, number: usize) {
+        let dead = std::mem::replace(&mut self.dead, Dead::NONE);
+        let left = self.len + dead.len;
+        let (mut from, mut at) = (0, 0);
+        self.entries.retain(|entry| {
+            if let Some(entry) = entry {
+                if dead.has(from) {
+                    self.dead.add(at, left);
+                } else {
+                    entry.item.moved_to(place_in(mark, number, at));
+                }
+                at += 1;
+            }
+            from += 1;
+            entry.is_some()
+        });
+        self.entries.shrink_to(2 * left);
     }
 }
 
-fn place_in(bucket: usize, at: usize) -> u64 {
+fn place_in(mark: u64, bucket: usize, at: usize) -> u64 {
     let at = u32::try_from(at).expect("four thousand million entries do not fit into memory");
-    FAR | (bucket as u64) << 32 | u64::from(at)
+    mark | (bucket as u64) << AT_BITS | u64::from(at)
+}
+
+/// The part of a place that is not the mark.
+const fn place_bits() -> u64 {
+    (1 << (AT_BITS + BUCKET_BITS)) - 1
 }
 
 #[cfg(all(test, not(loom)))]
@@ -477,6 +670,15 @@ mod tests {
 
     fn remove(wheel: &mut Wheel, item: &Rc<Item>) -> bool {
         wheel.remove(item.place.get(), |there| Rc::ptr_eq(there, item)).is_some()
+    }
+
+    /// As a pool does it with a task that was cancelled.
+    fn discard(wheel: &mut Wheel, item: &Rc<Item>) -> bool {
+        let there = wheel.discard(item.place.get(), |there| Rc::ptr_eq(there, item));
+        if there {
+            item.moved_to(NOWHERE);
+        }
+        there
     }
 
     /// Looks until that tells.
@@ -512,9 +714,9 @@ mod tests {
     #[test]
     fn behaves_like_a_sorted_list() {
         let mut random = random(42);
-        let mut opened_ahead = 0;
+        let (mut opened_ahead, mut with_dead) = (0, 0);
         for round in 0..150 {
-            let mut wheel = Wheel::new();
+            let mut wheel = Wheel::new(7);
             let mut model: BTreeMap<(u64, u64), Rc<Item>> = BTreeMap::new();
             let mut gone: Vec<Rc<Item>> = Vec::new();
             let (mut now, most) = (0, 1 + random(400));
@@ -531,7 +733,8 @@ mod tests {
                         let item = model.remove(&rank).unwrap();
                         let due = wheel.due(item.place.get(), |there| Rc::ptr_eq(there, &item));
                         assert_eq!(due, Some(tick(rank.0)));
-                        assert!(remove(&mut wheel, &item));
+                        let out = if round % 2 == 0 { remove } else { discard };
+                        assert!(out(&mut wheel, &item));
                         gone.push(item);
                     }
                     _ => {
@@ -550,8 +753,12 @@ mod tests {
                 assert!(wheel.first_due() <= first, "nobody may sleep too long");
                 assert!(wheel.look_by() <= wheel.first_due());
                 opened_ahead += u32::from(wheel.opening.is_some());
+                with_dead += u32::from(wheel.dead > 0);
+                assert!(wheel.dead <= wheel.len() + FEW, "more dead than alive");
+                assert_eq!(wheel.dead, wheel.buckets.iter().map(|bucket| bucket.dead.len).sum());
             }
             assert!(!gone.iter().any(|item| remove(&mut wheel, item)), "a place serves once");
+            assert!(!gone.iter().any(|item| discard(&mut wheel, item)), "a place serves once");
             let mut seen = Vec::new();
             wheel.for_each(|item| seen.push(item.number));
             assert_eq!(seen, model.keys().map(|(_, number)| *number).collect::<Vec<_>>());
@@ -567,6 +774,7 @@ mod tests {
             assert!(wheel.is_empty() && wheel.first_due().is_none());
         }
         assert!(opened_ahead > 100, "only {opened_ahead} steps found a bucket half open");
+        assert!(with_dead > 1000, "only {with_dead} steps found any dead");
     }
 
     /// Due at `begin` and then every slot or so, in a bucket of the third level.
@@ -576,7 +784,7 @@ mod tests {
 
     #[test]
     fn a_large_bucket_is_open_when_its_first_entry_is_due() {
-        let mut wheel = Wheel::new();
+        let mut wheel = Wheel::new(7);
         let begin = 3 * 64 * 64 * SLOT;
         large_bucket(&mut wheel, begin);
         let by = wheel.look_by().unwrap();
@@ -591,7 +799,7 @@ mod tests {
 
     #[test]
     fn a_look_moves_few_entries_also_if_it_comes_late() {
-        let mut wheel = Wheel::new();
+        let mut wheel = Wheel::new(7);
         let begin = 3 * 64 * 64 * SLOT;
         let items = large_bucket(&mut wheel, begin);
         let places = || items.iter().map(|item| item.place.get()).collect::<Vec<_>>();
@@ -611,7 +819,7 @@ mod tests {
 
     #[test]
     fn what_is_due_before_does_not_wait_for_a_large_bucket_and_all_can_be_taken_out_of_it() {
-        let mut wheel = Wheel::new();
+        let mut wheel = Wheel::new(7);
         let begin = 3 * 64 * 64 * SLOT;
         let items = large_bucket(&mut wheel, begin);
         let by = wheel.look_by().unwrap();
@@ -627,7 +835,7 @@ mod tests {
     /// Without that one level would have them all.
     #[test]
     fn an_empty_wheel_follows_the_time() {
-        let mut wheel = Wheel::new();
+        let mut wheel = Wheel::new(7);
         let now = 3_000_010 * SLOT;
         wheel.begin_at(tick(now));
         let near = insert(&mut wheel, now + 20 * SLOT, 0);
@@ -639,7 +847,7 @@ mod tests {
 
     #[test]
     fn knows_when_the_first_is_due_while_nothing_is_taken_out() {
-        let mut wheel = Wheel::new();
+        let mut wheel = Wheel::new(7);
         for (number, due) in [(0, 900), (1, 7000), (2, 300), (3, 301), (4, 299)] {
             insert(&mut wheel, due * SLOT + 5, number);
         }
@@ -654,7 +862,7 @@ mod tests {
     /// Whoever sleeps until then wakes once in vain, and then knows.
     #[test]
     fn knows_again_after_the_time_of_one_that_was_taken_out() {
-        let mut wheel = Wheel::new();
+        let mut wheel = Wheel::new(7);
         let first = insert(&mut wheel, 5000 * SLOT, 0);
         insert(&mut wheel, 5100 * SLOT + 7, 1);
         insert(&mut wheel, 8000 * SLOT, 2);
@@ -666,7 +874,7 @@ mod tests {
 
     #[test]
     fn never_is_after_everything() {
-        let mut wheel = Wheel::new();
+        let mut wheel = Wheel::new(7);
         wheel.insert(Tick::NEVER, 0, Rc::new(Item { number: 0, place: Cell::new(0) }));
         insert(&mut wheel, u64::MAX - 1, 1);
         insert(&mut wheel, 0, 2);
@@ -682,9 +890,8 @@ mod tests {
         room + wheel.spare.iter().map(Vec::capacity).sum::<usize>()
     }
 
-    #[test]
-    fn memory_is_given_back_while_they_are_cancelled() {
-        let mut wheel = Wheel::new();
+    fn memory_is_given_back(taken_out: bool) {
+        let mut wheel = Wheel::new(7);
         let mut random = random(3);
         let due = |random: &mut dyn FnMut(u64) -> u64| (60_000 + random(60_000)) * SLOT;
         let mut items: Vec<_> =
@@ -693,11 +900,52 @@ mod tests {
             items.swap(last, random(last as u64 + 1) as usize);
         }
         while let Some(item) = items.pop() {
-            assert!(remove(&mut wheel, &item));
+            let out = if taken_out { remove } else { discard };
+            assert!(out(&mut wheel, &item));
             let buckets: u32 = wheel.occupied.iter().map(|level| level.count_ones()).sum();
-            let enough = 4 * (wheel.len() + FEW * buckets as usize) + SPARE * SPARE_ROOM;
+            let enough = 4 * (wheel.len() + wheel.dead + FEW * buckets as usize) + SPARE * SPARE_ROOM;
             assert!(room(&wheel) <= 2 * enough, "room for {} with {} left", room(&wheel), wheel.len());
+            assert!(wheel.dead <= wheel.len() + FEW && (wheel.dead == 0 || !taken_out));
         }
         assert!(room(&wheel) <= SPARE * SPARE_ROOM, "room for {}", room(&wheel));
+    }
+
+    #[test]
+    fn memory_is_given_back_while_they_are_taken_out() {
+        memory_is_given_back(true);
+    }
+
+    #[test]
+    fn memory_is_given_back_while_they_are_discarded() {
+        memory_is_given_back(false);
+    }
+
+    /// More of the dead than of the living may also come of the living being taken.
+    #[test]
+    fn what_is_dead_is_dropped_when_few_are_alive() {
+        let mut wheel = Wheel::new(7);
+        let items: Vec<_> =
+            (0..1000).map(|number| insert(&mut wheel, 5000 * SLOT + number, number)).collect();
+        assert!(items[..400].iter().all(|item| discard(&mut wheel, item)));
+        let kept = || items.iter().filter(|item| Rc::strong_count(item) > 1).count();
+        assert_eq!((wheel.len(), kept()), (600, 1000), "not touched yet");
+        for left in (0..600).rev() {
+            assert!(pop_due(&mut wheel, tick(6000 * SLOT)).is_some());
+            assert_eq!(wheel.len(), left);
+            assert!(kept() <= 2 * left + FEW);
+        }
+        assert_eq!(kept(), 0);
+    }
+
+    #[test]
+    fn a_place_in_another_wheel_is_none_in_this() {
+        let (mut wheel, mut other) = (Wheel::new(7), Wheel::new(8));
+        let of = |wheel: &mut Wheel| -> Vec<_> {
+            (0..100).map(|number| insert(wheel, 5000 * SLOT, number)).collect()
+        };
+        let (mine, others) = (of(&mut wheel), of(&mut other));
+        assert!(!others.iter().any(|item| discard(&mut wheel, item)));
+        assert_eq!((wheel.len(), other.len()), (100, 100));
+        assert!(mine.iter().all(|item| discard(&mut wheel, item)));
     }
 }

@@ -15,7 +15,7 @@ impl Placed for Item {
 
 impl Timers for TimerWheel<Item> {
     fn new() -> Self {
-        TimerWheel::new()
+        TimerWheel::new(0)
     }
 
     fn len(&self) -> usize {

@@ -3,7 +3,7 @@
 //! A task remembers the number of its pool and nothing more. Counting references to the pool would make everybody who
 //! submits and everybody who takes write to one place in memory, for the sake of the few who cancel.
 
-use std::cell::Cell;
+use std::cell::{Cell, RefCell};
 use std::collections::BTreeMap;
 use std::fmt;
 
@@ -26,6 +26,12 @@ static HOMES: Global<BTreeMap<u64, Weak<dyn Home>>> = Global::new(BTreeMap::new(
 thread_local! {
     /// The number of the pool that this thread is a worker of; 0: of none.
     static WORKS_FOR: Cell<u64> = nobody();
+    /// The pool that this thread has found last. Who cancels many finds the same one again and again, without the lock.
+    static LAST: RefCell<Option<(u64, Weak<dyn Home>)>> = none_yet();
+}
+
+fn none_yet() -> RefCell<Option<(u64, Weak<dyn Home>)>> {
+    RefCell::new(None)
 }
 
 fn nobody() -> Cell<u64> {
@@ -43,11 +49,25 @@ pub(crate) fn works_for(number: u64) -> bool {
 }
 
 /// The pool with this number, if it is still there.
+#[inline]
 pub(crate) fn find_home(number: u64) -> Option<Arc<dyn Home>> {
     if number == 0 {
         return None;
     }
-    HOMES.lock().get(&number)?.upgrade()
+    let last = LAST.try_with(|last| {
+        let last = last.borrow();
+        last.as_ref().filter(|(found, _)| *found == number).and_then(|(_, home)| home.upgrade())
+    });
+    last.ok().flatten().or_else(|| search(number))
+}
+
+#[cold]
+fn search(number: u64) -> Option<Arc<dyn Home>> {
+    let home = HOMES.lock().get(&number).cloned();
+    let found = home.as_ref().and_then(Weak::upgrade);
+    // If it is gone, the last one is forgotten too: most likely it is the same.
+    let _ = LAST.try_with(|last| last.replace(home.map(|home| (number, home))));
+    found
 }
 
 /// A pool's entry in the list; it is there as long as this is.
@@ -76,5 +96,38 @@ impl Drop for Address {
 impl fmt::Debug for Address {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_tuple("Address").field(&self.number).finish()
+    }
+}
+
+#[cfg(all(test, not(loom)))]
+mod tests {
+    use super::*;
+
+    struct Pool(u64);
+
+    impl Home for Pool {
+        fn cancelled(&self, _: TaskId, _: &Place) {}
+        fn run_here(&self, _: TaskId, _: &Place) -> Help {
+            Help::NotBefore(std::time::Instant::now() + std::time::Duration::from_secs(self.0))
+        }
+    }
+
+    #[test]
+    fn a_pool_is_found_until_it_is_gone_also_by_who_has_just_found_it() {
+        const NUMBERS: [u64; 2] = [u64::MAX - 1, u64::MAX];
+        let pools = NUMBERS.map(|number| Arc::new(Pool(number)));
+        let weak = |pool: &Arc<Pool>| Arc::downgrade(pool) as Weak<dyn Home>;
+        let addresses = pools.each_ref().map(|pool| Address::new(pool.0, weak(pool)));
+        let is =
+            |found: &Arc<dyn Home>, pool: &Arc<Pool>| Arc::as_ptr(found).addr() == Arc::as_ptr(pool).addr();
+        for at in [0, 0, 1, 0, 1, 1] {
+            let found = find_home(NUMBERS[at]).expect("it is there");
+            assert!(is(&found, &pools[at]) && !is(&found, &pools[1 - at]));
+        }
+        let watch = weak(&pools[1]);
+        drop((pools, addresses));
+        assert!(watch.upgrade().is_none(), "to be found does not keep it");
+        assert!(NUMBERS.iter().all(|number| find_home(*number).is_none()));
+        assert_eq!(watch.weak_count(), 0, "and it is forgotten");
     }
 }

@@ -98,6 +98,22 @@ fn the_leader_hands_the_watch_over_before_it_runs_its_task() {
     });
 }
 
+/// Both sleep until a time that never comes, or are about to, when two tasks are put in. The leader is called for the first;
+/// the time of the other comes only when that one runs: so it runs only if the second is called too.
+#[test]
+fn the_leader_hands_the_watch_over_to_one_that_would_sleep_too_long() {
+    model(|| {
+        let watch = Watch::new();
+        watch.timed.insert(Held::new(Task::new(|| {})), Tick::NEVER);
+        let workers = [worker(&watch), worker(&watch)];
+        let at_first = Arc::clone(&watch);
+        watch.put(second(1), Task::new(move || at_first.later()));
+        watch.put(second(2), Task::new(|| {}));
+        watch.later();
+        workers.into_iter().for_each(|worker| worker.join().unwrap());
+    });
+}
+
 /// The worker sleeps until a time that never comes, or is about to, when a task is put in that is due before
 /// that.
 #[test]

@@ -398,10 +398,9 @@ impl Home for PoolCore {
             return;
         }
         if let Feed::Timed(timed) = &self.feed {
-            if let Some(held) = timed.remove_cancelled(id, place) {
+            if timed.remove_cancelled(id, place) {
                 // The rest of `forget_cancelled` is for pools that are eager or have bounds.
                 self.counters.cancelled_in_queue();
-                held.drop_quietly();
                 // One entry is always the last that goes, and whoever takes that one out tells.
                 if timed.len() == 0 {
                     self.taken_out();

@@ -1,21 +1,24 @@
 //! The queue of a scheduled pool: tasks that wait for their time, and who watches the time for all of them.
 //!
-//! Of the workers that have nothing to do, one, the leader, sleeps until the first entry is due; the others
-//! sleep until they are called. So one thread wakes for one task. The steps:
+//! Of the workers that have nothing to do, two, the leader and its second, sleep until the first entry is due; the others
+//! sleep until they are called. When the leader wakes and takes its task, the second is about to wake too, and sees to
+//! what comes next. Without it the leader would have to call somebody before it runs its task, which costs as much
+//! as to wake, and makes the task late. The steps:
 //!
 //! ```text
 //! worker                                         whoever puts an entry in (or moves a manual clock)
 //! T1 lock; nobody leads, or not until so early   T4 lock; put the entry in
-//!    as the first entry is due? then I lead      T5 lock; is the first entry due? call a sleeper and give it the task;
+//!    as the first entry is due? then I lead;     T5 lock; is the first entry watched by one of the two? then that is all;
+//!    has the leader no second? then I am that       is it due? call a sleeper and give it the task;
 //! W1 list myself as idle                            does nobody lead? call a sleeper;
-//! T2 lock; is the first entry due, or not           does the leader sleep too long? call the leader
-//!    watched by the leader? then stay awake
+//! T2 lock; is the first entry watched by            does the leader sleep too long? call the leader
+//!    one of the two? else stay awake
 //!    ... sleep ...
-//! T3 lock; I do not lead any more
+//! T3 lock; I watch no more
 //! ```
 //!
 //! All of it happens under one lock, so for every entry either T4 came before T2, and the worker stays awake
-//! and begins anew; or T2 came before T5, and T5 sees who leads until when, and finds that one on the list,
+//! and begins anew; or T2 came before T5, and T5 sees who watches until when, and finds that one on the list,
 //! or woken and on its way to T3. After T3 a worker always does one of three things: it takes a task, and
 //! then makes sure that what it leaves behind is watched (T5); it rests again (T1); or it leaves the pool,
 //! which ends with T5 too. So there is always somebody on the way for the first entry, or asleep until it is
@@ -24,6 +27,7 @@
 //! the README beside this file speaks of fences: T4 is A2 and S2, and the others take a turn with it (`order`).
 
 use std::fmt;
+use std::sync::atomic::AtomicU64;
 use std::time::{Duration, Instant};
 
 use super::idle::{Idle, Nap, Rest, Seat};
@@ -31,7 +35,7 @@ use crate::clock::{Clock, Tick};
 use crate::handle::{Help, Place, Told};
 use crate::sync::{Arc, AtomicBool, AtomicUsize, Mutex, Ordering, Weak, deadline_after, mutant};
 use crate::task::{Held, Task, TaskId};
-use crate::timer_wheel::{Look, TimerWheel};
+use crate::timer_wheel::{Look, NOWHERE, TimerWheel};
 
 pub(super) struct Timed {
     clock: Clock,
@@ -53,15 +57,22 @@ struct Waiting {
     next_number: u64,
     /// Entries accepted so far and not taken back.
     pushed: u64,
-    leader: Option<Leader>,
+    leader: Option<Watcher>,
+    second: Option<Watcher>,
     /// Workers that join a task whose time has not come by a manual clock.
     joiners: Vec<Weak<Told>>,
 }
 
 /// A worker that sleeps, or is about to, and will look at the queue at the latest when it is `until`.
-struct Leader {
+struct Watcher {
     seat: Arc<Seat>,
     until: Tick,
+}
+
+impl Watcher {
+    fn is(&self, seat: &Arc<Seat>) -> bool {
+        Arc::ptr_eq(&self.seat, seat)
+    }
 }
 
 /// When a worker's keep-alive time is over. Threads are real: with a manual clock that is when either clock
@@ -84,13 +95,14 @@ enum Need {
 }
 
 impl Waiting {
-    fn is_leader(&self, seat: &Arc<Seat>) -> bool {
-        self.leader.as_ref().is_some_and(|leader| Arc::ptr_eq(&leader.seat, seat))
-    }
-
     /// Somebody leads, and looks at the queue when it is `due`, or before.
     fn is_led(&self, due: Tick) -> bool {
         self.leader.as_ref().is_some_and(|leader| leader.until <= due)
+    }
+
+    /// Somebody, the leader or its second, looks at the queue when it is `due`, or before.
+    fn is_watched(&self, due: Tick) -> bool {
+        self.is_led(due) || self.second.as_ref().is_some_and(|second| second.until <= due)
     }
 
     /// Finds the task `id` and takes it out. `place` says where it is, if it has one.
@@ -112,15 +124,18 @@ impl Waiting {
 
 impl Timed {
     pub(super) fn new(clock: Clock) -> Self {
+        static NEXT: AtomicU64 = AtomicU64::new(0);
+        let number = NEXT.fetch_add(1, Ordering::Relaxed); // only uniqueness matters
         Timed {
             clock,
             len: AtomicUsize::new(0),
             watched: AtomicBool::new(false),
             waiting: Mutex::new(Waiting {
-                entries: TimerWheel::new(),
+                entries: TimerWheel::new(number),
                 next_number: 0,
                 pushed: 0,
                 leader: None,
+                second: None,
                 joiners: Vec::new(),
             }),
             keep_periodic: AtomicBool::new(false),
@@ -171,9 +186,9 @@ impl Timed {
         }
     }
 
-    /// After every change of the entries or of the leader.
+    /// After every change of the entries or of who watches.
     fn note_watch(&self, waiting: &Waiting) {
-        let watched = waiting.entries.look_by().is_none_or(|by| waiting.is_led(by));
+        let watched = waiting.entries.look_by().is_none_or(|by| waiting.is_watched(by));
         self.watched.store(watched && !self.is_manual(), Ordering::Relaxed);
     }
 
@@ -220,11 +235,14 @@ impl Timed {
     }
 
     /// As `remove`, for a task that was cancelled, and is not to be used any more.
-    pub(super) fn remove_cancelled(&self, id: TaskId, place: &Place) -> Option<Held> {
+    pub(super) fn remove_cancelled(&self, id: TaskId, place: &Place) -> bool {
         let mut waiting = self.waiting.lock();
-        let held = waiting.take_from(id, place)?;
-        self.changed(&waiting);
-        Some(held)
+        let removed = waiting.entries.discard(place.get(), |held| held.id() == id);
+        if removed {
+            place.set(NOWHERE);
+            self.changed(&waiting);
+        }
+        removed
     }
 
     /// As `remove`, for a task that turned out not to be accepted.
@@ -273,43 +291,41 @@ impl Timed {
         if keep.is_some_and(|keep| self.is_manual() && keep.until <= self.clock.tick()) {
             return Rest::TimedOut;
         }
-        let Some(lead_until) = self.lead(seat) else {
+        let Some((leads, watch_until)) = self.watch(seat) else {
             return Rest::Called; // there is something to do
         };
-        let due = lead_until.and_then(|until| self.clock.deadline(until));
+        let due = watch_until.and_then(|until| self.clock.deadline(until));
         let keep_alive = keep.and_then(|keep| keep.deadline);
         let due_first = due.is_some_and(|due| keep_alive.is_none_or(|end| due < end));
-        let nap = Nap {
-            deadline: if due_first { due } else { keep_alive },
-            timed: keep.is_some(),
-            leads: lead_until.is_some(),
-            stays,
-        };
+        let nap =
+            Nap { deadline: if due_first { due } else { keep_alive }, timed: keep.is_some(), leads, stays };
         let rest = idle.rest(seat, nap, false, || look_again() || !self.is_watched());
-        self.stop_leading(seat);
+        self.stop_watching(seat);
         match rest {
             Rest::TimedOut if due_first => Rest::Called,
             rest => rest,
         }
     }
 
-    /// T1. The outer `None`: the first entry is due, or a look is needed before it is. The inner one: others watch the
-    /// time, or there is nothing to watch.
-    fn lead(&self, seat: &Arc<Seat>) -> Option<Option<Tick>> {
+    /// T1. `None`: the first entry is due, or a look is needed before it is. Otherwise whether we lead, and until when we may
+    /// sleep; without an end if others watch the time, or if there is nothing to watch.
+    fn watch(&self, seat: &Arc<Seat>) -> Option<(bool, Option<Tick>)> {
         let mut waiting = self.waiting.lock();
         if waiting.entries.is_empty() {
-            return Some(None);
+            return Some((false, None));
         }
         if waiting.entries.look(self.clock.tick()) != Look::Later {
             return None;
         }
-        let until = waiting.entries.look_by()?;
-        if waiting.is_led(until) {
-            return Some(None);
+        let by = waiting.entries.look_by()?;
+        let leads = !waiting.is_led(by);
+        if !leads && waiting.second.is_some() {
+            return Some((false, None));
         }
-        waiting.leader = Some(Leader { seat: Arc::clone(seat), until });
+        let place = if leads { &mut waiting.leader } else { &mut waiting.second };
+        *place = Some(Watcher { seat: Arc::clone(seat), until: by });
         self.note_watch(&waiting);
-        Some(Some(until))
+        Some((leads, Some(by)))
     }
 
     /// T2. False: stay awake.
@@ -318,7 +334,7 @@ impl Timed {
         let Some(by) = waiting.entries.look_by() else {
             return true;
         };
-        (waiting.is_led(by) || mutant("trust_the_leader")) && !self.is_overdue(by)
+        (waiting.is_watched(by) || mutant("trust_the_leader")) && !self.is_overdue(by)
     }
 
     /// A manual clock may have been moved past `due` without anybody having been there to be told.
@@ -331,10 +347,14 @@ impl Timed {
     }
 
     /// T3.
-    fn stop_leading(&self, seat: &Arc<Seat>) {
+    fn stop_watching(&self, seat: &Arc<Seat>) {
         let mut waiting = self.waiting.lock();
-        if waiting.is_leader(seat) && !mutant("lead_for_ever") {
-            waiting.leader = None;
+        if mutant("lead_for_ever") {
+            return;
+        }
+        let led = waiting.leader.take_if(|leader| leader.is(seat));
+        let was_second = waiting.second.take_if(|second| second.is(seat));
+        if led.or(was_second).is_some() {
             self.note_watch(&waiting);
         }
     }
@@ -363,8 +383,8 @@ impl Timed {
 
     fn need(&self) -> Need {
         let mut waiting = self.waiting.lock();
-        if waiting.entries.look_by().is_none_or(|by| waiting.is_led(by) && !self.is_overdue(by)) {
-            return Need::Nothing; // or the leader wakes in time, if it has not already
+        if waiting.entries.look_by().is_none_or(|by| waiting.is_watched(by) && !self.is_overdue(by)) {
+            return Need::Nothing; // or who watches wakes in time, if it has not already
         }
         let look = waiting.entries.look(self.clock.tick());
         if matches!(look, Look::Due | Look::Again) {

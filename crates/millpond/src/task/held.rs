@@ -1,7 +1,5 @@
 //! A task in two words: how it waits for its time.
 
-use std::panic::{AssertUnwindSafe, catch_unwind};
-
 use super::{Task, TaskId, TaskOf, TrackedTask, Work};
 use crate::handle::{TaskHandle, Tracked};
 use crate::periodic::Timing;
@@ -44,11 +42,6 @@ impl Held {
             Held::Tracked(core) => core.0.entered(home),
             Held::Other(task) => task.entered(home),
         }
-    }
-
-    /// As [`Task::drop_quietly`].
-    pub(crate) fn drop_quietly(self) {
-        let _ = catch_unwind(AssertUnwindSafe(|| drop(self)));
     }
 
     pub(crate) fn id(&self) -> TaskId {
