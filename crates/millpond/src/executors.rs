@@ -1,4 +1,14 @@
 //! Factories for the usual pools.
+//!
+//! | factory | threads | what waits | for |
+//! |---|---|---|---|
+//! | [`bounded`] | `core` to `max` | at most `queue` tasks, then it rejects | a service: begin with this one |
+//! | [`fixed`] | always the same | without a bound | work whose amount is bounded elsewhere |
+//! | [`cached`] | as many as there are tasks at once | nothing | few tasks, or short ones |
+//! | [`single`] | one | without a bound | tasks that must keep their order |
+//! | [`scheduled`], [`single_scheduled`] | always the same, or one | without a bound | work that runs later, or again and again |
+//!
+//! Everything else is for [`ThreadPoolExecutor::builder`].
 
 use std::time::Duration;
 
@@ -16,6 +26,15 @@ use crate::task::Task;
 ///
 /// # Errors
 /// [`ConfigError`] for 0 threads.
+///
+/// # Examples
+/// ```
+/// let pool = millpond::executors::fixed(4)?;
+/// let lengths = pool.invoke_all(["one", "three"].map(|word| move || word.len()))?;
+/// assert_eq!(lengths.into_iter().map(|handle| handle.join().unwrap()).sum::<usize>(), 8);
+/// pool.close();
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
 pub fn fixed(threads: usize) -> Result<ThreadPoolExecutor, ConfigError> {
     ThreadPoolExecutor::builder()
         .core_pool_size(threads)
@@ -28,8 +47,22 @@ pub fn fixed(threads: usize) -> Result<ThreadPoolExecutor, ConfigError> {
 /// A pool of `core` to `max` threads with a queue of `queue` tasks: the one to start from in a service. It rejects
 /// when all threads are busy and the queue is full.
 ///
+/// The other options are the builder's defaults: threads above `core` leave after a minute without work, and a rejected
+/// task comes back in the error.
+///
 /// # Errors
 /// [`ConfigError`] if `max` is 0, `core` exceeds `max`, or `queue` is 0.
+///
+/// # Examples
+/// ```
+/// let pool = millpond::executors::bounded(4, 16, 100)?;
+/// match pool.submit(|| 6 * 7) {
+///     Ok(handle) => assert_eq!(handle.join()?, 42),
+///     Err(rejected) => println!("busy: {rejected}"),
+/// }
+/// pool.close();
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
 pub fn bounded(core: usize, max: usize, queue: usize) -> Result<ThreadPoolExecutor, ConfigError> {
     ThreadPoolExecutor::builder()
         .core_pool_size(core)
@@ -100,6 +133,17 @@ impl SingleThreadExecutor {
         pub fn execute_task(&self, task: Task) -> Result<(), Rejected>;
         /// Takes no more tasks; those already taken run to their end. Does not wait.
         pub fn shutdown(&self);
+        /// Takes no more tasks, interrupts the running one and returns those that never started, in order.
+        pub fn shutdown_now(&self) -> Vec<Task>;
+        /// Tells whether a shutdown has begun.
+        pub fn is_shutdown(&self) -> bool;
+        /// Tells whether all tasks have ended after a shutdown.
+        pub fn is_terminated(&self) -> bool;
+        /// Waits until terminated, at most `timeout`; true if it is.
+        ///
+        /// # Errors
+        /// [`Interrupted`] if the calling thread is interrupted while it has to wait.
+        pub fn await_termination(&self, timeout: Duration) -> Result<bool, Interrupted>;
         /// Shuts down and waits for all tasks to end; see [`ExecutorService::close`](crate::ExecutorService::close).
         pub fn close(&self);
     }

@@ -26,6 +26,7 @@
 
 use std::collections::BTreeMap;
 use std::fmt;
+use std::io;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::time::{Duration, Instant};
 
@@ -45,6 +46,37 @@ impl fmt::Display for Interrupted {
 }
 
 impl std::error::Error for Interrupted {}
+
+/// For tasks that read and write: `interrupt::check()?` where the error is an [`io::Error`].
+///
+/// Its kind is [`Other`](io::ErrorKind::Other), with the `Interrupted` inside. It is not
+/// [`io::ErrorKind::Interrupted`], which means "try again", and which `read_exact` and `write_all` obey.
+///
+/// # Examples
+/// ```
+/// use millpond::interrupt;
+/// use std::io::{self, Read, Write};
+///
+/// fn copy(from: &mut impl Read, to: &mut impl Write) -> io::Result<()> {
+///     let mut block = [0; 4096];
+///     loop {
+///         interrupt::check()?;
+///         match from.read(&mut block)? {
+///             0 => return Ok(()),
+///             n => to.write_all(&block[..n])?,
+///         }
+///     }
+/// }
+/// let mut copied = Vec::new();
+/// copy(&mut &b"ten thousand rows"[..], &mut copied)?;
+/// assert_eq!(copied.len(), 17);
+/// # Ok::<(), io::Error>(())
+/// ```
+impl From<Interrupted> for io::Error {
+    fn from(interrupted: Interrupted) -> io::Error {
+        io::Error::other(interrupted)
+    }
+}
 
 /// Tells whether the current task or thread is interrupted, and leaves the flag as it is.
 pub fn is_interrupted() -> bool {
@@ -148,6 +180,24 @@ impl Interrupter {
     ///
     /// Keep the [`Registration`]: dropping it takes the callback back. A callback that was not called is
     /// dropped with the registration, or when its task ends.
+    ///
+    /// # Examples
+    /// For a task that blocks outside of this crate: the callback closes the socket, kills the child, or, here, drops the
+    /// other end of a channel.
+    /// ```
+    /// use millpond::{executors, interrupt};
+    /// use std::sync::mpsc;
+    ///
+    /// let pool = executors::fixed(1)?;
+    /// let blocked = pool.submit(|| {
+    ///     let (stop, stopped) = mpsc::channel::<()>();
+    ///     let _registration = interrupt::current().on_interrupt(move || drop(stop));
+    ///     stopped.recv() // knows nothing of interrupts
+    /// })?;
+    /// blocked.cancel(true);
+    /// pool.close(); // does not wait for ever
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
     pub fn on_interrupt(&self, f: impl FnOnce() + Send + 'static) -> Registration {
         let f: Callback = Box::new(f);
         let (unused, run_now, key) = {

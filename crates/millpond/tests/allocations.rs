@@ -7,13 +7,11 @@
 mod support;
 
 use std::alloc::{GlobalAlloc, Layout, System};
-use std::env;
 use std::hint::black_box;
-use std::process::Command;
 use std::sync::atomic::{AtomicI64, AtomicUsize, Ordering};
 
 use millpond::{TaskHandle, ThreadPoolExecutor, executors, interrupt};
-use support::{Gate, end, eventually, keep_busy, soon};
+use support::{Gate, end, eventually, in_a_process_of_its_own, keep_busy, soon};
 
 /// Passes everything on to the system, and counts.
 struct Counting;
@@ -53,18 +51,6 @@ unsafe impl GlobalAlloc for Counting {
 
 #[global_allocator]
 static ALLOCATOR: Counting = Counting;
-
-/// Runs `body` in a process where nothing else goes on: this test binary again, asked for the test `name` only.
-fn alone(name: &str, body: impl FnOnce()) {
-    const ALONE: &str = "MILLPOND_TEST_ALONE";
-    if env::var_os(ALONE).is_some() {
-        return body();
-    }
-    let arguments = [name, "--exact", "--nocapture", "--test-threads=1"];
-    let run = Command::new(env::current_exe().unwrap()).args(arguments).env(ALONE, "1").output().unwrap();
-    let [out, err] = [&run.stdout, &run.stderr].map(|text| String::from_utf8_lossy(text));
-    assert!(run.status.success() && out.contains("1 passed"), "{name} failed alone:\n{out}\n{err}");
-}
 
 /// Tasks that are handed in before one waits for them: fewer than fit into a segment of the queue, whatever their size. So
 /// the queue needs the segment that is being filled, the one that is being emptied, and never a third.
@@ -137,7 +123,7 @@ fn closure<const N: usize>() -> impl FnOnce() + Send + 'static {
 
 #[test]
 fn execute_of_up_to_five_words_allocates_nothing() {
-    alone("execute_of_up_to_five_words_allocates_nothing", || {
+    in_a_process_of_its_own("execute_of_up_to_five_words_allocates_nothing", || {
         assert_eq!(allocations_of(closure::<0>), 0, "for no words");
         assert_eq!(allocations_of(closure::<1>), 0, "for one word");
         assert_eq!(allocations_of(closure::<2>), 0, "for two words");
@@ -149,7 +135,7 @@ fn execute_of_up_to_five_words_allocates_nothing() {
 
 #[test]
 fn execute_of_six_words_allocates_once() {
-    alone("execute_of_six_words_allocates_once", || {
+    in_a_process_of_its_own("execute_of_six_words_allocates_once", || {
         assert_eq!(allocations_of(closure::<6>), TASKS);
     });
 }
@@ -161,7 +147,7 @@ fn execute_of_a_coarsely_aligned_closure_allocates_once() {
     #[repr(align(32))]
     struct Line(u8);
 
-    alone("execute_of_a_coarsely_aligned_closure_allocates_once", || {
+    in_a_process_of_its_own("execute_of_a_coarsely_aligned_closure_allocates_once", || {
         let many = allocations_of(|| {
             let line = Line(7);
             move || {
@@ -177,7 +163,7 @@ fn execute_of_a_coarsely_aligned_closure_allocates_once() {
 /// may have to sleep, and dropping the handle is included.
 #[test]
 fn submit_allocates_once() {
-    alone("submit_allocates_once", || {
+    in_a_process_of_its_own("submit_allocates_once", || {
         let pool = pool();
         let mut handles: Vec<TaskHandle<usize>> = Vec::with_capacity(BATCH);
         let mut next = 0;
@@ -201,7 +187,7 @@ fn submit_allocates_once() {
 #[test]
 fn submit_and_join_in_turns_allocates_once() {
     const IN_TURNS: usize = 16;
-    alone("submit_and_join_in_turns_allocates_once", || {
+    in_a_process_of_its_own("submit_and_join_in_turns_allocates_once", || {
         let pool = pool();
         let many = allocations(&pool, || {
             for n in 0..IN_TURNS {
@@ -216,7 +202,7 @@ fn submit_and_join_in_turns_allocates_once() {
 /// A task that nobody waits for has its state all the same.
 #[test]
 fn submit_with_a_dropped_handle_allocates_once() {
-    alone("submit_with_a_dropped_handle_allocates_once", || {
+    in_a_process_of_its_own("submit_with_a_dropped_handle_allocates_once", || {
         let pool = pool();
         let many = allocations(&pool, || {
             let before = ran();
@@ -265,7 +251,7 @@ const LEFT: i64 = 8 * 1024 + 16 * 1024 + 1024;
 
 #[test]
 fn the_memory_of_a_burst_of_closures_is_given_back() {
-    alone("the_memory_of_a_burst_of_closures_is_given_back", || {
+    in_a_process_of_its_own("the_memory_of_a_burst_of_closures_is_given_back", || {
         let [before, full, after] = burst(|pool| pool.execute(closure::<2>()).unwrap());
         assert!(full >= 100_000 * 4 * size_of::<usize>() as i64, "{before} {full}: they were there");
         assert!(after - before <= LEFT, "{before} before, {after} after");
@@ -274,7 +260,7 @@ fn the_memory_of_a_burst_of_closures_is_given_back() {
 
 #[test]
 fn the_memory_of_a_burst_of_submits_is_given_back() {
-    alone("the_memory_of_a_burst_of_submits_is_given_back", || {
+    in_a_process_of_its_own("the_memory_of_a_burst_of_submits_is_given_back", || {
         let [before, full, after] =
             burst(|pool| pool.submit(|| RAN.fetch_add(1, Ordering::Release)).unwrap());
         assert!(full >= 100_000 * 4 * size_of::<usize>() as i64, "{before} {full}: they were there");

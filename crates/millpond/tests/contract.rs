@@ -82,7 +82,7 @@ fn public_types_can_be_sent_shared_and_printed() {
 }
 
 #[test]
-fn errors_are_errors() {
+fn every_error_can_be_boxed_and_sent_whatever_item_it_holds() {
     error::<Panic>();
     error::<JoinError>();
     error::<Interrupted>();
@@ -120,7 +120,7 @@ fn rejections_go_wherever_errors_go() {
 
 /// `?` takes every error to `Box<dyn Error>`, and from there to the end of `main`.
 #[test]
-fn a_main_with_question_marks() -> Result<(), Box<dyn Error>> {
+fn question_marks_take_every_error_to_the_end_of_main() -> Result<(), Box<dyn Error>> {
     let pool = executors::fixed(1)?;
     let handle = pool.submit(|| 6)?;
     assert_eq!(handle.join()?, 6);
@@ -141,7 +141,7 @@ fn a_main_with_question_marks() -> Result<(), Box<dyn Error>> {
 }
 
 #[test]
-fn tasks_and_handles() {
+fn tasks_and_handles_have_the_methods_of_their_contract() {
     let _: fn(&Task) -> TaskId = Task::id;
     let _: for<'a> fn(&'a Task) -> Option<&'a str> = Task::name;
     let _: fn(&Task) -> i32 = Task::priority;
@@ -279,7 +279,7 @@ type Fallible = fn() -> Result<u8, String>;
 
 /// All that a trait's user may call, on a trait object and on the pool itself without the traits.
 #[test]
-fn executors_as_traits_and_objects() {
+fn executors_can_be_used_as_traits_and_as_objects() {
     fn use_executor(executor: &dyn Executor) {
         executor.execute_task(Task::new(|| ())).unwrap();
         executor.execute(|| ()).unwrap();
@@ -343,10 +343,25 @@ mod without_traits {
         assert!(pool.shutdown_now().is_empty());
         pool.close();
     }
+
+    /// Beyond the contract: for what one does with it every day.
+    #[test]
+    fn the_single_thread_executor_needs_no_trait_for_work_and_life_cycle() {
+        let single = executors::single();
+        single.execute_task(Task::new(|| ())).unwrap();
+        single.execute(|| ()).unwrap();
+        assert_eq!(single.submit(|| 7).unwrap().join().unwrap(), 7);
+        assert!(!single.is_shutdown() && !single.is_terminated());
+        assert!(!single.await_termination(Duration::ZERO).unwrap());
+        single.shutdown();
+        assert!(single.shutdown_now().is_empty());
+        single.close();
+        assert!(single.is_terminated());
+    }
 }
 
 #[test]
-fn rejections_and_the_completion_service() {
+fn rejections_and_the_completion_service_have_the_methods_of_their_contract() {
     let _: fn(Task, RejectReason) -> Rejected = Rejected::new;
     let _: fn(&Rejected) -> RejectReason = Rejected::reason;
     let _: for<'a> fn(&'a Rejected) -> &'a Task = Rejected::task;
@@ -441,7 +456,7 @@ fn the_builder_takes_all_options() {
 }
 
 #[test]
-fn the_methods_of_the_pool() {
+fn the_pool_has_the_methods_of_its_contract() {
     type Pool = ThreadPoolExecutor;
     let _: fn(&Pool) -> usize = Pool::core_pool_size;
     let _: fn(&Pool, usize) -> Result<(), ConfigError> = Pool::set_core_pool_size;
@@ -511,7 +526,7 @@ fn the_methods_of_the_pool() {
 }
 
 #[test]
-fn the_scope() {
+fn the_scope_has_the_methods_of_its_contract() {
     fn halves(pool: &ThreadPoolExecutor, numbers: &mut [u8]) -> usize {
         pool.scope(|scope| fill(scope, numbers))
     }
@@ -534,7 +549,7 @@ fn the_scope() {
 }
 
 #[test]
-fn the_factories() {
+fn the_factories_return_what_the_contract_says() {
     let _: fn(usize) -> Result<ThreadPoolExecutor, ConfigError> = executors::fixed;
     let _: fn(usize, usize, usize) -> Result<ThreadPoolExecutor, ConfigError> = executors::bounded;
     let _: fn() -> ThreadPoolExecutor = executors::cached;
@@ -590,7 +605,7 @@ impl BlockingQueue<u8> for Minimal {
 }
 
 #[test]
-fn queues_as_traits_and_objects() {
+fn queues_can_be_used_as_traits_and_as_objects() {
     fn use_queue(queue: &dyn BlockingQueue<u8>) {
         queue.offer(1).unwrap();
         queue.put(2).unwrap();
@@ -647,7 +662,7 @@ fn queues_as_traits_and_objects() {
 }
 
 #[test]
-fn interruption() {
+fn the_module_interrupt_has_the_functions_of_its_contract() {
     let _: [fn() -> bool; 2] = [interrupt::is_interrupted, interrupt::interrupted];
     let _: fn() -> Result<(), interrupt::Interrupted> = interrupt::check;
     let _: fn(Duration) -> Result<(), Interrupted> = interrupt::sleep;
@@ -661,7 +676,7 @@ fn interruption() {
 }
 
 #[test]
-fn sizes() {
+fn the_module_sizing_has_the_functions_of_its_contract() {
     let _: fn() -> usize = sizing::cpu_bound;
     let _: fn(Duration, Duration) -> usize = sizing::io_bound;
     let _: fn(f64, Duration) -> usize = sizing::for_rate;

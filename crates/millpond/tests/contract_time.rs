@@ -276,6 +276,141 @@ impl Decorator for Watch {}
 struct Own;
 impl Factory for Own {}
 
+/// A scheduler and a lane that outside code writes: all methods that the traits require, and no other.
+struct Mine(Arc<dyn Scheduler>);
+
+impl Scheduler for Mine {
+    fn schedule_task(&self, task: Task) -> Result<Disposable, Rejected> {
+        self.0.schedule_task(task)
+    }
+    fn schedule_task_after(&self, delay: Duration, task: Task) -> Result<Disposable, Rejected> {
+        self.0.schedule_task_after(delay, task)
+    }
+    fn schedule_periodically_task(
+        &self,
+        initial: Duration,
+        period: Duration,
+        task: PeriodicTask,
+    ) -> Result<Disposable, Rejected> {
+        self.0.schedule_periodically_task(initial, period, task)
+    }
+    fn create_worker(&self) -> Worker {
+        Worker::from_lane(Arc::new(MyLane(self.0.create_worker())))
+    }
+    fn dispose(&self) {
+        self.0.dispose();
+    }
+    fn dispose_gracefully(&self, timeout: Duration) -> Result<bool, Interrupted> {
+        self.0.dispose_gracefully(timeout)
+    }
+    fn disposal(&self) -> Pin<Box<dyn Future<Output = ()> + Send>> {
+        self.0.disposal()
+    }
+    fn is_disposed(&self) -> bool {
+        self.0.is_disposed()
+    }
+    fn stats(&self) -> SchedulerStats {
+        self.0.stats()
+    }
+}
+
+struct MyLane(Worker);
+
+impl Lane for MyLane {
+    fn schedule_task(&self, task: Task) -> Result<Disposable, Rejected> {
+        self.0.schedule_task(task)
+    }
+    fn schedule_task_after(&self, delay: Duration, task: Task) -> Result<Disposable, Rejected> {
+        self.0.schedule_task_after(delay, task)
+    }
+    fn schedule_periodically_task(
+        &self,
+        initial: Duration,
+        period: Duration,
+        task: PeriodicTask,
+    ) -> Result<Disposable, Rejected> {
+        self.0.schedule_periodically_task(initial, period, task)
+    }
+    fn dispose(&self) {
+        self.0.dispose();
+    }
+    fn is_disposed(&self) -> bool {
+        self.0.is_disposed()
+    }
+    fn queued(&self) -> usize {
+        self.0.queued()
+    }
+}
+
+/// A factory that makes everything itself.
+struct Complete;
+
+impl Factory for Complete {
+    fn new_single(&self, name: &str) -> Result<Arc<dyn Scheduler>, ConfigError> {
+        DefaultFactory.new_single(name)
+    }
+    fn new_parallel(&self, n: usize, name: &str) -> Result<Arc<dyn Scheduler>, ConfigError> {
+        DefaultFactory.new_parallel(n, name)
+    }
+    fn new_bounded_elastic(
+        &self,
+        max_threads: usize,
+        queue_capacity_per_thread: usize,
+        name: &str,
+        ttl: Duration,
+    ) -> Result<Arc<dyn Scheduler>, ConfigError> {
+        DefaultFactory.new_bounded_elastic(max_threads, queue_capacity_per_thread, name, ttl)
+    }
+}
+
+/// Sees all that a decorator is told.
+struct SeesAll;
+
+impl Decorator for SeesAll {
+    fn slot_created(&self, slot: &SlotInfo) {
+        let _: (&str, usize) = (slot.scheduler(), slot.index());
+    }
+    fn around(&self, _: &SlotInfo, run: &mut dyn FnMut()) {
+        run();
+    }
+    fn slot_closed(&self, _: &SlotInfo) {}
+}
+
+#[test]
+fn outside_code_can_write_schedulers_lanes_factories_and_decorators() {
+    let inner = Complete.new_bounded_elastic(2, 10, "mine", Duration::from_secs(60)).unwrap();
+    use_scheduler(&Mine(inner));
+    assert_eq!(Complete.new_single("one").unwrap().stats().max_threads, 1);
+    assert_eq!(Complete.new_parallel(2, "two").unwrap().stats().max_threads, 2);
+    let _: Arc<dyn Decorator> = Arc::new(SeesAll);
+}
+
+#[test]
+fn the_enums_of_time_can_be_matched() {
+    // Exhaustive. Both are also found beside the schedulers.
+    let missed = |missed: schedulers::MissedTicks| match missed {
+        MissedTicks::CatchUp => 0,
+        MissedTicks::Coalesce => 1,
+        MissedTicks::Skip => 2,
+    };
+    assert_eq!(missed(MissedTicks::default()), 0);
+    let _: PeriodicTask = schedulers::PeriodicTask::new(|| ());
+    let affinity = |affinity: Affinity| match affinity {
+        Affinity::Soft => 0,
+        Affinity::Strict => 1,
+    };
+    assert_eq!(affinity(Affinity::Strict), 1);
+    // May grow.
+    let reason = |reason: RejectReason| match reason {
+        RejectReason::WorkerDisposed => 0,
+        RejectReason::NotTimeCapable => 1,
+        RejectReason::ZeroPeriod => 2,
+        RejectReason::CallbackPanicked => 3,
+        _ => 4,
+    };
+    assert_eq!(reason(RejectReason::Saturated), 4);
+}
+
 #[test]
 fn the_facade_has_the_functions_of_its_contract() {
     let instances: [Shared; 4] = [

@@ -15,23 +15,12 @@ use millpond::{
     RejectedExecutionHandler, Task, TaskHandle, TaskOf, TaskState, ThreadPoolExecutor, WorkQueue, executors,
     interrupt, policy,
 };
-use support::{Counter, Gate, LONG, MEDIUM, SHORT, SMALL, block, eventually, interrupt_myself, rounds};
+use support::{
+    Counter, Gate, LONG, MEDIUM, SHORT, SMALL, block, eventually, interrupt_myself, occupied, rounds,
+};
 
 fn fixed(threads: usize) -> ThreadPoolExecutor {
     executors::fixed(threads).unwrap()
-}
-
-/// Keeps one worker busy until the gate is opened, whatever its flag says.
-fn occupy(pool: &ThreadPoolExecutor) -> Gate {
-    let (running, gate) = (Gate::new(), Gate::new());
-    let (tell, wait) = (running.clone(), gate.clone());
-    pool.execute(move || {
-        tell.open();
-        wait.pass();
-    })
-    .unwrap();
-    running.pass();
-    gate
 }
 
 /// A pool whose only thread is busy and whose queue takes nothing: every further task goes to `policy`.
@@ -41,7 +30,7 @@ fn saturated(policy: impl RejectedExecutionHandler) -> (ThreadPoolExecutor, Gate
         .rejected_execution_handler(policy)
         .build()
         .unwrap();
-    let gate = occupy(&pool);
+    let gate = occupied(&pool);
     (pool, gate)
 }
 
@@ -393,7 +382,7 @@ fn aes_023_invoke_all_after_shutdown_is_rejected() {
 #[test]
 fn invoke_all_that_is_rejected_half_way_cancels_the_tasks_before() {
     let pool = ThreadPoolExecutor::builder().work_queue(WorkQueue::array(2)).build().unwrap();
-    let gate = occupy(&pool);
+    let gate = occupied(&pool);
     let runs = Counter::new();
     let outcome = pool.invoke_all((0..3).map(|_| {
         let runs = runs.clone();
@@ -427,7 +416,7 @@ fn the_task_that_made_invoke_all_fail_comes_back_and_can_be_run() {
 #[test]
 fn an_iterator_that_panics_half_way_cancels_the_tasks_before() {
     let pool = fixed(1);
-    let gate = occupy(&pool);
+    let gate = occupied(&pool);
     let tasks = (0..3).map(|n| {
         if n == 2 {
             resume_unwind(Box::new("iterator"));
@@ -717,6 +706,15 @@ fn a_rejection_tells_why_and_by_whom() {
     assert!(mine.to_string().contains("saturated"));
 }
 
+/// As a hook prints it, which has no error at hand.
+#[test]
+fn a_reason_by_itself_is_a_whole_sentence() {
+    assert_eq!(RejectReason::Saturated.to_string(), "the executor is saturated");
+    assert_eq!(RejectReason::Shutdown.to_string(), "the executor has been shut down");
+    let mine = Rejected::new(Task::new(|| ()), RejectReason::Shutdown);
+    assert!(mine.to_string().ends_with("rejected: the executor has been shut down"), "{mine}");
+}
+
 #[test]
 fn the_cause_of_a_failed_spawn_is_the_source() {
     let pool = ThreadPoolExecutor::builder()
@@ -768,7 +766,7 @@ fn cls_001_008_close_of_an_idle_pool_terminates_it_and_may_be_repeated() {
 #[test]
 fn cls_002_close_waits_for_running_and_waiting_tasks() {
     let pool = fixed(1);
-    let gate = occupy(&pool);
+    let gate = occupied(&pool);
     let waiting: Vec<_> = (0..3).map(|n| pool.submit(move || n).unwrap()).collect();
     thread::scope(|s| {
         let closer = block(s, || pool.close());
@@ -787,7 +785,7 @@ fn cls_002_close_waits_for_running_and_waiting_tasks() {
 #[test]
 fn cls_003_close_after_shutdown_waits_for_the_end() {
     let pool = fixed(1);
-    let gate = occupy(&pool);
+    let gate = occupied(&pool);
     pool.shutdown();
     thread::scope(|s| {
         let closer = block(s, || pool.close());
@@ -835,7 +833,7 @@ impl ExecutorService for Counting {
 #[test]
 fn cls_006_an_interrupted_close_drains_once_and_waits_on() {
     let service = Counting { pool: fixed(1), drains: Counter::new(), waits: Counter::new() };
-    let gate = occupy(&service.pool);
+    let gate = occupied(&service.pool);
     let waiting = service.submit(|| ()).unwrap();
     thread::scope(|s| {
         let closer = block(s, || {
@@ -928,7 +926,7 @@ fn close_loses_its_patience_after_a_day() {
 #[test]
 fn cls_010_dropping_the_last_handle_shuts_down_and_does_not_wait() {
     let pool = fixed(1);
-    let gate = occupy(&pool);
+    let gate = occupied(&pool);
     let waiting = pool.submit(|| 7).unwrap();
     let clone = pool.clone();
     drop(pool);
@@ -983,7 +981,7 @@ fn an_interrupted_close_survives_tasks_whose_destructors_panic() {
         }
     }
     let pool = fixed(1);
-    let gate = occupy(&pool);
+    let gate = occupied(&pool);
     let captured = PanicsOnDrop;
     pool.execute(move || drop(captured)).unwrap();
     let closed = thread::scope(|s| {

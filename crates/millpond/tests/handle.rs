@@ -16,7 +16,8 @@ use millpond::{
     interrupt, policy,
 };
 use support::{
-    Counter, CountsDrop, Gate, LONG, SHORT, SMALL, Wrapped, block, eventually, interrupt_myself, rounds,
+    Counter, CountsDrop, Gate, LONG, SHORT, SMALL, Wrapped, block, eventually, interrupt_myself, occupied,
+    rounds,
 };
 
 fn fixed(threads: usize) -> ThreadPoolExecutor {
@@ -29,14 +30,7 @@ fn busy() -> (ThreadPoolExecutor, Gate) {
 }
 
 fn busy_pool(pool: ThreadPoolExecutor) -> (ThreadPoolExecutor, Gate) {
-    let (running, gate) = (Gate::new(), Gate::new());
-    let (tell, wait) = (running.clone(), gate.clone());
-    pool.execute(move || {
-        tell.open();
-        wait.pass();
-    })
-    .unwrap();
-    running.pass();
+    let gate = occupied(&pool);
     (pool, gate)
 }
 

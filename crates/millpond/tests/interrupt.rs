@@ -2,6 +2,7 @@
 
 mod support;
 
+use std::io;
 use std::panic::resume_unwind;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Barrier, Mutex, mpsc};
@@ -17,23 +18,12 @@ use millpond::{
     ExecutorCompletionService, Hooks, InvokeError, JoinError, RejectReason, Task, TaskInfo, TaskOf,
     ThreadPoolExecutor, WorkQueue, executors, policy,
 };
-use support::{Counter, CountsDrop, Gate, LONG, SMALL, block, eventually, interrupt_myself, rounds};
+use support::{
+    Counter, CountsDrop, Gate, LONG, SMALL, block, eventually, interrupt_myself, occupied, rounds,
+};
 
 fn fixed(threads: usize) -> ThreadPoolExecutor {
     executors::fixed(threads).unwrap()
-}
-
-/// Keeps one worker busy until the gate is opened, whatever its flag says.
-fn occupy(pool: &ThreadPoolExecutor) -> Gate {
-    let (running, gate) = (Gate::new(), Gate::new());
-    let (tell, wait) = (running.clone(), gate.clone());
-    pool.execute(move || {
-        tell.open();
-        wait.pass();
-    })
-    .unwrap();
-    running.pass();
-    gate
 }
 
 // ---- the flag
@@ -122,6 +112,27 @@ fn the_error_is_an_ordinary_error() {
     assert_eq!(Interrupted, Interrupted);
 }
 
+/// Nobody who obeys `ErrorKind::Interrupted`, as `read_exact` does, may take it for a reason to go on.
+#[test]
+fn as_an_io_error_it_does_not_mean_try_again() {
+    fn reads() -> io::Result<()> {
+        interrupt_myself();
+        interrupt::check()?;
+        Ok(())
+    }
+    let error = reads().unwrap_err();
+    assert_ne!(error.kind(), io::ErrorKind::Interrupted);
+    assert!(error.get_ref().unwrap().is::<Interrupted>(), "it can be told apart from others");
+
+    struct Stops;
+    impl io::Read for Stops {
+        fn read(&mut self, _: &mut [u8]) -> io::Result<usize> {
+            reads().map(|()| 0)
+        }
+    }
+    assert!(io::Read::read_exact(&mut Stops, &mut [0]).is_err(), "and does not read for ever");
+}
+
 // ---- every blocking call
 
 /// Runs `call` with the flag set beforehand, and on a thread that is interrupted while it blocks. Both must end, and
@@ -181,7 +192,7 @@ fn queue_calls_end_by_interrupt() {
 #[test]
 fn joins_end_by_interrupt() {
     let pool = fixed(1);
-    let gate = occupy(&pool);
+    let gate = occupied(&pool);
     let submit = || pool.submit(|| ()).unwrap();
     ends_by_interrupt("join", false, || matches!(submit().join(), Err(JoinError::Interrupted)));
     ends_by_interrupt("join_timeout", false, || {
@@ -197,7 +208,7 @@ fn joins_end_by_interrupt() {
 #[test]
 fn await_termination_ends_by_interrupt() {
     let pool = fixed(1);
-    let gate = occupy(&pool);
+    let gate = occupied(&pool);
     pool.shutdown();
     ends_by_interrupt("await_termination", false, || pool.await_termination(LONG) == Err(Interrupted));
     ends_by_interrupt("await_termination", false, || {
@@ -222,7 +233,7 @@ fn the_completion_service_ends_by_interrupt() {
 #[test]
 fn invoke_all_and_any_end_by_interrupt_and_cancel_what_they_started() {
     let pool = fixed(1);
-    let gate = occupy(&pool);
+    let gate = occupied(&pool);
     let tasks = || [|| (), || ()];
     let fallible = || [|| Ok::<_, String>(()), || Ok(())];
     ends_by_interrupt("invoke_all", false, || {
@@ -251,7 +262,7 @@ fn the_blocking_policy_ends_by_interrupt_and_leaves_the_flag() {
             .rejected_execution_handler(policy::Block::forever())
             .build()
             .unwrap();
-        let gate = occupy(&pool);
+        let gate = occupied(&pool);
         pool.execute(|| ()).unwrap();
         let refused = || {
             let rejected = pool.execute(|| ()).unwrap_err();
@@ -518,7 +529,7 @@ fn interrupting_the_outer_task_reaches_both_under_caller_runs() {
         .rejected_execution_handler(policy::CallerRuns)
         .build()
         .unwrap();
-    let gate = occupy(&full);
+    let gate = occupied(&full);
     let inside = full.clone();
     nested_on_one_thread(move |f| inside.execute(f).unwrap());
     gate.open();

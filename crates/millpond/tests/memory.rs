@@ -6,8 +6,6 @@
 mod support;
 
 use std::alloc::{GlobalAlloc, Layout, System};
-use std::env;
-use std::process::Command;
 use std::sync::atomic::{AtomicI64, AtomicU64, Ordering};
 use std::thread;
 use std::time::{Duration, Instant};
@@ -17,7 +15,7 @@ use millpond::{
     Builder, ExecutorCompletionService, InvokeError, JoinError, ManualClock, ScheduledThreadPoolExecutor,
     Task, TaskOf, ThreadPoolExecutor, WorkQueue, executors, interrupt, policy,
 };
-use support::{Gate, LONG, Rng, die, end, eventually, keep_busy, rounds, soon};
+use support::{Gate, LONG, Rng, die, end, eventually, in_a_process_of_its_own, keep_busy, rounds, soon};
 
 /// Passes everything on to the system, and counts.
 struct Counting;
@@ -61,18 +59,6 @@ static ALLOCATOR: Counting = Counting;
 /// Allocations and bytes that are live now.
 fn live() -> (i64, i64) {
     (LIVE.load(Ordering::Relaxed), LIVE_BYTES.load(Ordering::Relaxed))
-}
-
-/// Runs `body` in a process where nothing else goes on: this test binary again, asked for the test `name` only.
-fn alone(name: &str, body: impl FnOnce()) {
-    const ALONE: &str = "MILLPOND_TEST_ALONE";
-    if env::var_os(ALONE).is_some() {
-        return body();
-    }
-    let arguments = [name, "--exact", "--nocapture", "--test-threads=1"];
-    let run = Command::new(env::current_exe().unwrap()).args(arguments).env(ALONE, "1").output().unwrap();
-    let [out, err] = [&run.stdout, &run.stderr].map(|text| String::from_utf8_lossy(text));
-    assert!(run.status.success() && out.contains("1 passed"), "{name} failed alone:\n{out}\n{err}");
 }
 
 fn pool(core: usize, maximum: usize) -> Builder {
@@ -201,7 +187,7 @@ fn every_outcome(pool: &ThreadPoolExecutor, rng: &mut Rng) {
 
 #[test]
 fn after_any_mix_of_outcomes_a_pool_keeps_nothing() {
-    alone("after_any_mix_of_outcomes_a_pool_keeps_nothing", || {
+    in_a_process_of_its_own("after_any_mix_of_outcomes_a_pool_keeps_nothing", || {
         let mut rng = Rng::new();
         for queue in [WorkQueue::array(3), WorkQueue::custom(LinkedBlockingQueue::bounded(3).unwrap())] {
             let pool = pool(1, 1).work_queue(queue).build().unwrap();
@@ -213,7 +199,7 @@ fn after_any_mix_of_outcomes_a_pool_keeps_nothing() {
 
 #[test]
 fn delayed_and_urgent_tasks_leave_nothing_behind() {
-    alone("delayed_and_urgent_tasks_leave_nothing_behind", || {
+    in_a_process_of_its_own("delayed_and_urgent_tasks_leave_nothing_behind", || {
         for queue in [WorkQueue::priority, WorkQueue::delay] {
             for remove in [true, false] {
                 let pool = pool(1, 1).work_queue(queue()).remove_on_cancel(remove).build().unwrap();
@@ -239,7 +225,7 @@ fn delayed_and_urgent_tasks_leave_nothing_behind() {
 /// STP-041, and the memory of the queue itself.
 #[test]
 fn a_million_timers_that_are_cancelled_give_their_memory_back() {
-    alone("a_million_timers_that_are_cancelled_give_their_memory_back", || {
+    in_a_process_of_its_own("a_million_timers_that_are_cancelled_give_their_memory_back", || {
         const TIMERS: usize = 1_000_000;
         for remove in [true, false] {
             let pool =
@@ -261,7 +247,7 @@ fn a_million_timers_that_are_cancelled_give_their_memory_back() {
 
 #[test]
 fn scheduled_work_leaves_nothing_behind() {
-    alone("scheduled_work_leaves_nothing_behind", || {
+    in_a_process_of_its_own("scheduled_work_leaves_nothing_behind", || {
         let time = ManualClock::new();
         let pool = ScheduledThreadPoolExecutor::builder().clock(time.clock()).build().unwrap();
         let second = Duration::from_secs(1);
@@ -289,7 +275,7 @@ fn scheduled_work_leaves_nothing_behind() {
 
 #[test]
 fn pools_that_have_ended_leave_nothing_behind() {
-    alone("pools_that_have_ended_leave_nothing_behind", || {
+    in_a_process_of_its_own("pools_that_have_ended_leave_nothing_behind", || {
         let mut rng = Rng::new();
         stays_flat(200, || {
             let (core, eager) = (rng.below(3), rng.once_in(2));
@@ -315,7 +301,7 @@ fn pools_that_have_ended_leave_nothing_behind() {
 
 #[test]
 fn workers_that_come_and_go_leave_nothing_behind() {
-    alone("workers_that_come_and_go_leave_nothing_behind", || {
+    in_a_process_of_its_own("workers_that_come_and_go_leave_nothing_behind", || {
         let pool = pool(0, 4)
             .work_queue(WorkQueue::synchronous())
             .keep_alive_time(Duration::ZERO)
@@ -333,7 +319,7 @@ fn workers_that_come_and_go_leave_nothing_behind() {
 
 #[test]
 fn a_long_soak_stays_flat() {
-    alone("a_long_soak_stays_flat", || {
+    in_a_process_of_its_own("a_long_soak_stays_flat", || {
         let mut rng = Rng::new();
         let pool = executors::fixed(2).unwrap();
         fill_the_ring(&pool);
@@ -368,7 +354,7 @@ fn allocations_of(mut f: impl FnMut()) -> f64 {
 
 #[test]
 fn a_submit_costs_one_allocation_and_an_execute_at_most_one() {
-    alone("a_submit_costs_one_allocation_and_an_execute_at_most_one", || {
+    in_a_process_of_its_own("a_submit_costs_one_allocation_and_an_execute_at_most_one", || {
         const ONCE: f64 = 0.01; // a list that grows for the last time
         interrupt::interrupted(); // this thread has its flag from now on
         let pool = executors::fixed(1).unwrap();

@@ -12,7 +12,7 @@ use millpond::{
     ConfigError, Hooks, JoinError, RejectReason, Rejected, RejectedExecutionHandler, Task, TaskInfo,
     TaskState, ThreadPoolExecutor, WorkQueue, executors, interrupt, policy,
 };
-use support::{Counter, CountsDrop, Gate, MEDIUM, block, eventually, interrupt_myself, rounds};
+use support::{Counter, CountsDrop, Gate, MEDIUM, block, eventually, interrupt_myself, occupied, rounds};
 
 fn fixed(threads: usize) -> ThreadPoolExecutor {
     executors::fixed(threads).unwrap()
@@ -27,7 +27,7 @@ struct Busy {
 impl Busy {
     fn new(policy: impl RejectedExecutionHandler) -> Busy {
         let pool = one_thread(WorkQueue::synchronous(), policy).unwrap();
-        let gate = occupy(&pool);
+        let gate = occupied(&pool);
         Busy { pool, gate }
     }
 
@@ -47,19 +47,6 @@ fn one_thread(
         .work_queue(queue)
         .rejected_execution_handler(policy)
         .build()
-}
-
-/// Keeps one worker busy until the gate is opened.
-fn occupy(pool: &ThreadPoolExecutor) -> Gate {
-    let (running, gate) = (Gate::new(), Gate::new());
-    let (tell, wait) = (running.clone(), gate.clone());
-    pool.execute(move || {
-        tell.open();
-        wait.pass();
-    })
-    .unwrap();
-    running.pass();
-    gate
 }
 
 type Stash = Arc<Mutex<Vec<Task>>>;
@@ -477,7 +464,7 @@ fn a_task_that_a_policy_passes_to_another_pool_is_waited_for() {
     let other = fixed(1);
     let passed_on = other.clone();
     let busy = Busy::new(move |task: Task, _: &ThreadPoolExecutor| passed_on.execute_task(task));
-    let gate = occupy(&other);
+    let gate = occupied(&other);
     let mut ran = false;
     let ended = Gate::new();
     thread::scope(|s| {
@@ -537,7 +524,7 @@ fn a_policy_that_panics_lets_the_scope_unwind_with_nothing_left_behind() {
 #[test]
 fn a_drain_by_shutdown_now_ends_the_scope_and_its_tasks_are_inert() {
     let pool = fixed(1);
-    let gate = occupy(&pool);
+    let gate = occupied(&pool);
     let dropped = Counter::new();
     let ran = AtomicBool::new(false);
     let drained = thread::scope(|s| {
@@ -570,7 +557,7 @@ fn a_drain_by_shutdown_now_ends_the_scope_and_its_tasks_are_inert() {
 #[test]
 fn drained_tasks_that_are_run_while_the_scope_lasts_do_their_work() {
     let pool = fixed(1);
-    let gate = occupy(&pool);
+    let gate = occupied(&pool);
     let mut words = Vec::new();
     pool.scope(|scope| {
         let word = scope.submit(|| words.push("drained")).unwrap();
@@ -587,7 +574,7 @@ fn drained_tasks_that_are_run_while_the_scope_lasts_do_their_work() {
 #[test]
 fn a_join_in_the_scope_of_a_drained_and_dropped_task_is_abandoned() {
     let pool = fixed(1);
-    let gate = occupy(&pool);
+    let gate = occupied(&pool);
     thread::scope(|s| {
         let joined = block(s, || pool.scope(|scope| scope.submit(|| 1).unwrap().join()));
         drop(pool.shutdown_now());
@@ -600,7 +587,7 @@ fn a_join_in_the_scope_of_a_drained_and_dropped_task_is_abandoned() {
 #[test]
 fn a_scoped_task_can_be_removed_by_its_id() {
     let pool = fixed(1);
-    let gate = occupy(&pool);
+    let gate = occupied(&pool);
     let dropped = Counter::new();
     let outcome = pool.scope(|scope| {
         let guard = dropped.on_drop();
@@ -656,7 +643,7 @@ fn a_discarded_task_is_dropped_at_once_and_its_handle_is_abandoned() {
 #[test]
 fn an_evicted_task_is_dropped_once_and_its_handle_is_abandoned() {
     let pool = one_thread(WorkQueue::array(1), policy::DiscardOldest).unwrap();
-    let gate = occupy(&pool);
+    let gate = occupied(&pool);
     let dropped = Counter::new();
     let mut ran = Vec::new();
     pool.scope(|scope| {
@@ -724,7 +711,7 @@ fn a_closure_whose_destructor_panics_harms_neither_scope_nor_pool() {
 
     // Drained.
     let pool = fixed(1);
-    let gate = occupy(&pool);
+    let gate = occupied(&pool);
     let captured = bomb();
     pool.scope(|scope| {
         scope.execute(move || drop(captured)).unwrap();

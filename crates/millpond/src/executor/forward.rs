@@ -83,6 +83,7 @@ macro_rules! inherent_executor_methods {
         ///
         /// # Errors
         /// [`Rejected`](crate::Rejected) if the pool is shut down or full; [`Rejected::into_task`](crate::Rejected::into_task) gives the work back.
+        /// To try again and still get the result, keep the handle: [`TaskOf::into_parts`](crate::TaskOf::into_parts).
         ///
         /// # Examples
         /// ```

@@ -29,10 +29,10 @@ pub enum RejectReason {
     CallbackPanicked,
 }
 
-impl fmt::Display for RejectReason {
-    /// What is the matter with the executor, as in "the pool …".
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(match self {
+impl RejectReason {
+    /// What is the matter, to be put after the name of whoever refused: "pool-1 is saturated".
+    pub(crate) fn predicate(self) -> &'static str {
+        match self {
             Self::Saturated => "is saturated",
             Self::Shutdown => "has been shut down",
             Self::SpawnFailed => "could not start a thread",
@@ -41,7 +41,13 @@ impl fmt::Display for RejectReason {
             Self::NotTimeCapable => "cannot run tasks later or periodically",
             Self::ZeroPeriod => "needs a period above zero",
             Self::CallbackPanicked => "called a hook, decorator, factory or executor that panicked",
-        })
+        }
+    }
+}
+
+impl fmt::Display for RejectReason {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "the executor {}", self.predicate())
     }
 }
 
@@ -147,7 +153,7 @@ impl fmt::Display for Rejected {
             Some(By::Scheduler(scheduler)) => write!(f, "{} ", scheduler.name)?,
             None => f.write_str("the executor ")?,
         }
-        write!(f, "{}", self.reason)?;
+        f.write_str(self.reason.predicate())?;
         if let Some(source) = &self.source {
             write!(f, ": {source}")?;
         }

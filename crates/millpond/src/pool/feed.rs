@@ -24,6 +24,18 @@ use crate::{ConfigError, queue};
 /// It decides how the pool grows: a pool exceeds its core size only when its queue refuses a task. So with
 /// an unbounded queue it never does, with a bounded one it does when the queue is full, and with a synchronous
 /// one as soon as no worker is idle.
+///
+/// # Examples
+/// ```
+/// use millpond::{ThreadPoolExecutor, WorkQueue};
+///
+/// let pool = |queue| ThreadPoolExecutor::builder().maximum_pool_size(4).work_queue(queue).build();
+/// assert_eq!(pool(WorkQueue::array(100))?.remaining_queue_capacity(), 100);
+/// assert_eq!(pool(WorkQueue::linked())?.remaining_queue_capacity(), usize::MAX);
+/// assert_eq!(pool(WorkQueue::synchronous())?.remaining_queue_capacity(), 0);
+/// assert!(pool(WorkQueue::array(0)).is_err());
+/// # Ok::<(), millpond::ConfigError>(())
+/// ```
 #[derive(Debug)]
 pub struct WorkQueue {
     kind: Kind,

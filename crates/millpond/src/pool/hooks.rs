@@ -12,6 +12,35 @@ use crate::threads::WorkerInfo;
 ///
 /// None of the pool's locks is held while a hook runs, so hooks may call the pool. A hook that panics does not
 /// hurt the pool: the worker goes on as if it had been replaced.
+///
+/// # Examples
+/// ```
+/// use millpond::{Hooks, Panic, TaskInfo, ThreadPoolExecutor};
+/// use std::sync::Arc;
+/// use std::sync::atomic::{AtomicU64, Ordering};
+///
+/// #[derive(Default)]
+/// struct Metrics {
+///     begun: AtomicU64,
+/// }
+/// impl Hooks for Metrics {
+///     fn before_execute(&self, _: &TaskInfo) {
+///         self.begun.fetch_add(1, Ordering::Relaxed);
+///     }
+///     fn after_execute(&self, task: &TaskInfo, panic: Option<&Panic>) {
+///         if let Some(panic) = panic {
+///             eprintln!("{}: {panic}", task.name().unwrap_or("a task without a name"));
+///         }
+///     }
+/// }
+///
+/// let metrics = Arc::new(Metrics::default());
+/// let pool = ThreadPoolExecutor::builder().hooks(Arc::clone(&metrics)).build()?;
+/// pool.execute(|| println!("work"))?;
+/// pool.close();
+/// assert_eq!(metrics.begun.load(Ordering::Relaxed), 1);
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
 pub trait Hooks: Send + Sync + 'static {
     /// Before a task runs, on its worker thread. If it panics, the task does not run, its handle resolves as
     /// abandoned, and `after_execute` is not called.

@@ -1,4 +1,17 @@
-//! What happens to a task that does not fit: the rejection policies (public as `millpond::policy`).
+//! What happens to a task that does not fit: the rejection policies.
+//!
+//! | policy | the task | after a shutdown |
+//! |---|---|---|
+//! | [`Abort`], the default | comes back in the error | the same |
+//! | [`CallerRuns`] | is run by the submitter | is dropped |
+//! | [`Block`] | waits for room, and the submitter with it | comes back in the error |
+//! | [`Discard`] | is dropped | is dropped |
+//! | [`DiscardOldest`] | takes the place of the head of the queue, which is dropped | is dropped |
+//! | a closure | as you write it | is asked too |
+//!
+//! The handle of a task that is dropped resolves as abandoned. With every policy a refused task is counted
+//! ([`PoolStats::rejected`](crate::PoolStats::rejected)) and told to [`Hooks::rejected`](crate::Hooks::rejected); one for
+//! which [`Block`] found room was not refused.
 
 use std::any::TypeId;
 use std::fmt;

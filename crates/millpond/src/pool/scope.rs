@@ -552,7 +552,7 @@ impl<F> fmt::Debug for ScopeRejected<F> {
 
 impl<F> fmt::Display for ScopeRejected<F> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "scoped task rejected: the pool {}", self.reason)
+        write!(f, "scoped task rejected: the pool {}", self.reason.predicate())
     }
 }
 

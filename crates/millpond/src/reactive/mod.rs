@@ -39,6 +39,7 @@
 //! * The consumer drops the stream: the source is dropped, at once or after the poll under way, which is
 //!   interrupted.
 
+mod core;
 mod pipe;
 mod spawn;
 mod stream;

@@ -5,7 +5,8 @@ use std::pin::pin;
 use std::task::{Context, Poll, Wake, Waker};
 use std::time::Duration;
 
-use super::task::{self, Losing};
+use super::core::Losing;
+use super::task;
 use crate::executor::{Executor, RejectReason, Rejected};
 use crate::handle::TaskHandle;
 use crate::interrupt::{self, Interrupted, Sleeper};

@@ -139,7 +139,9 @@ impl fmt::Display for StreamError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Panicked(panic) => write!(f, "the stream panicked: {panic}"),
-            Self::Refused(reason) => write!(f, "the stream could not start: the scheduler {reason}"),
+            Self::Refused(reason) => {
+                write!(f, "the stream could not start: the scheduler {}", reason.predicate())
+            }
             Self::CutOff => f.write_str("the stream was cut off: its scheduler takes no more work"),
         }
     }

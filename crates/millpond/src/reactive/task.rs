@@ -1,437 +1,23 @@
 //! A future as a task: polled in turns on an executor, and seen from outside as a [`TaskHandle`].
 //!
-//! Three parts. The [`FutureCore`] has the future, then its result, and whoever waits; the handle holds it.
+//! Three parts. The [`FutureCore`] (`core.rs`) has the future, then its result, and whoever waits; the handle holds it.
 //! The [`Poller`] is what wakers are made of, and what a turn under way holds. A [`Turn`] is one submission
 //! to the executor: one poll. So the executor and the wakers keep the poller, the poller keeps the core, and
 //! nothing that the core holds keeps the poller: when nobody is left who could wake the future, the poller
 //! goes, and resolves the handle as abandoned. A handle never waits for a future that nobody will poll.
-//!
-//! All changes happen under one small lock, held for a few instructions and never while user code runs: the
-//! future, its destructor, its result's, a waker, the executor.
 
 use std::any::Any;
 use std::cell::RefCell;
-use std::fmt;
 use std::future::Future;
 use std::panic::{AssertUnwindSafe, catch_unwind};
-use std::pin::Pin;
 use std::task::{self, Context, Poll, Waker};
-use std::time::Instant;
 
+use super::core::{FutureCore, Losing, Pause};
 use crate::executor::{Executor, Rejected};
-use crate::handle::{
-    Claim, Help, JoinError, Joinable, Outcome, Panic, Place, TaskHandle, TaskState, Tracked, Waiter,
-    drop_quietly, find_home, quietly,
-};
-use crate::interrupt::{self, Interrupter, Sleeper, Wake};
-use crate::sync::{Arc, AtomicBool, AtomicU8, AtomicU64, Mutex, Ordering, Weak, mutant, thread_local};
+use crate::handle::{Claim, Help, Joinable, Outcome, Place, TaskHandle, TaskState, Tracked, drop_quietly};
+use crate::interrupt::Sleeper;
+use crate::sync::{Arc, AtomicBool, Ordering, Weak, thread_local};
 use crate::task::{Task, TaskId};
-
-/// Where a future is between two polls.
-///
-/// Queued -> Polling           a turn has come, and takes the future out
-/// Polling -> Notified         woken while it was polled
-/// Polling -> Idle             the poll was pending; the future is back
-/// Notified -> Queued          the same, and somebody woke it meanwhile: the next turn is handed in
-/// Idle -> Queued              woken: whoever did it hands the next turn in
-/// any -> Over                 ready, panicked, cancelled, abandoned
-///
-/// Why no wake-up is lost: a wake-up changes the phase under the lock, and so does the end of a poll. If the
-/// wake-up is first, the end of the poll finds Notified and hands in a turn. If the end of the poll is first,
-/// the wake-up finds Idle and hands one in itself. In Queued a turn is still to come, and its poll begins
-/// after the wake-up.
-///
-/// Why it is never polled by two: a turn is handed in only by whoever changed the phase to Queued, and there
-/// is one way out of Queued for a turn, under the lock. Model: `loom_tests::reactive`.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Phase {
-    Idle,
-    Queued,
-    Polling,
-    Notified,
-    Over,
-}
-
-pub(crate) struct FutureCore<F: Future> {
-    id: TaskId,
-    /// A [`TaskState`]: Pending until the first poll, then Running until the phase is Over. Written only
-    /// under `cell`.
-    state: AtomicU8,
-    /// Of the turn that is queued: there is at most one.
-    place: Place,
-    /// How often a turn was left in the queue of a pool while a thread waited for the future: the thread may
-    /// have to run it itself.
-    left_to_waiter: AtomicU64,
-    /// No turn will be taken after the one that is queued or under way. Written only under `cell`.
-    lost: AtomicBool,
-    cell: Mutex<Cell<F>>,
-}
-
-struct Cell<F: Future> {
-    phase: Phase,
-    /// There while Idle or Queued.
-    future: Option<Pin<Box<F>>>,
-    /// There until Over, so that a waker which outlives the future does not keep a pool or a worker.
-    executor: Option<Arc<dyn Executor>>,
-    /// There from the end until it is taken.
-    result: Option<Result<F::Output, Panic>>,
-    /// There while Polling or Notified: how to interrupt it.
-    runner: Option<Interrupter>,
-    /// The pool that has the queued turn.
-    home: u64,
-    waiter: Waiter,
-    /// The handle is gone: a result is dropped at once.
-    detached: bool,
-}
-
-/// What is left of a future that has ended: to be dropped or called without the lock.
-struct Remains<F: Future> {
-    future: Option<Pin<Box<F>>>,
-    executor: Option<Arc<dyn Executor>>,
-    home: u64,
-    runner: Option<Interrupter>,
-    waiter: Waiter,
-}
-
-impl<F: Future> Cell<F> {
-    fn end(&mut self) -> Remains<F> {
-        self.phase = Phase::Over;
-        Remains {
-            future: self.future.take(),
-            executor: self.executor.take(),
-            home: std::mem::take(&mut self.home),
-            runner: self.runner.take(),
-            waiter: std::mem::replace(&mut self.waiter, Waiter::Nobody),
-        }
-    }
-}
-
-impl<F: Future> Remains<F> {
-    /// First the future goes, then whoever waits is told: who joins finds everything dropped.
-    fn bury(self) {
-        drop_quietly(self.future);
-        drop_quietly(self.executor);
-        self.waiter.wake();
-    }
-}
-
-/// What to do when a poll was pending.
-enum Pause {
-    Rest,
-    Again,
-}
-
-impl<F> FutureCore<F>
-where
-    F: Future + Send + 'static,
-    F::Output: Send + 'static,
-{
-    fn new(id: TaskId, executor: Arc<dyn Executor>, future: F) -> Self {
-        FutureCore {
-            id,
-            state: AtomicU8::new(TaskState::Pending as u8),
-            place: Place::new(),
-            left_to_waiter: AtomicU64::new(0),
-            lost: AtomicBool::new(false),
-            cell: Mutex::new(Cell {
-                phase: Phase::Queued,
-                future: Some(Box::pin(future)),
-                executor: Some(executor),
-                result: None,
-                runner: None,
-                home: 0,
-                waiter: Waiter::Nobody,
-                detached: false,
-            }),
-        }
-    }
-
-    fn is_done(&self) -> bool {
-        self.state().is_done()
-    }
-
-    /// Pairs with the Acquire in `state`: whoever sees "done" sees the result.
-    fn set_state(&self, state: TaskState) {
-        self.state.store(state as u8, Ordering::Release);
-    }
-
-    /// Takes the future for polling it here. `None`: it is over.
-    fn begin(&self) -> Option<Pin<Box<F>>> {
-        let mut cell = self.cell.lock();
-        let future = cell.future.take()?;
-        cell.phase = Phase::Polling;
-        cell.home = 0;
-        cell.runner = Some(interrupt::current());
-        self.set_state(TaskState::Running);
-        Some(future)
-    }
-
-    /// Puts the future back after a poll that was pending.
-    fn pause(&self, future: Pin<Box<F>>) -> Pause {
-        let mut cell = self.cell.lock();
-        cell.runner = None;
-        let notified = match cell.phase {
-            Phase::Over => {
-                drop(cell);
-                drop_quietly(future); // cancelled while it was polled
-                return Pause::Rest;
-            }
-            phase => phase == Phase::Notified && !mutant("forget_the_notice"),
-        };
-        cell.future = Some(future);
-        if notified {
-            cell.phase = Phase::Queued;
-            return Pause::Again;
-        }
-        cell.phase = Phase::Idle;
-        if self.lost.load(Ordering::Relaxed) {
-            self.set_state(TaskState::Abandoned);
-            let remains = cell.end();
-            drop(cell);
-            remains.bury();
-        }
-        Pause::Rest
-    }
-
-    /// Records what came of it, unless it was cancelled meanwhile.
-    fn finish(&self, result: Result<F::Output, Box<dyn Any + Send>>, settle: &mut dyn FnMut(Outcome)) {
-        let (state, outcome) = match &result {
-            Ok(_) => (TaskState::Succeeded, Outcome::Succeeded),
-            Err(_) => (TaskState::Failed, Outcome::Panicked),
-        };
-        let mut result = Some(result.map_err(Panic::new));
-        let mut cell = self.cell.lock();
-        let remains = if cell.phase == Phase::Over {
-            settle(Outcome::Cancelled);
-            None
-        } else {
-            if !cell.detached {
-                cell.result = result.take();
-            }
-            settle(outcome);
-            self.set_state(state);
-            Some(cell.end())
-        };
-        drop(cell);
-        drop_quietly(result);
-        if let Some(remains) = remains {
-            remains.bury();
-        }
-    }
-
-    /// Somebody woke it. True: the caller hands in a turn.
-    fn notify(&self) -> bool {
-        let mut cell = self.cell.lock();
-        match cell.phase {
-            Phase::Idle => {
-                cell.phase = Phase::Queued;
-                true
-            }
-            Phase::Polling => {
-                cell.phase = Phase::Notified;
-                false
-            }
-            Phase::Queued | Phase::Notified | Phase::Over => false,
-        }
-    }
-
-    /// A turn was handed in. If it waits in a pool, and a thread waits for the future, that thread may be the
-    /// only one who can run it.
-    fn call_waiter(&self) {
-        let cell = self.cell.lock();
-        if let (true, Waiter::Thread(sleeper)) = (cell.home != 0, &cell.waiter) {
-            // Relaxed: the token of the parker carries it.
-            self.left_to_waiter.fetch_add(1, Ordering::Relaxed);
-            sleeper.unpark();
-        }
-    }
-
-    /// As for any task: hands `waiter` back if it is done, for then nobody would call it.
-    fn wait_as(&self, waiter: Waiter) -> Result<(), Waiter> {
-        let mut cell = self.cell.lock();
-        if self.is_done() {
-            return Err(waiter);
-        }
-        let old = std::mem::replace(&mut cell.waiter, waiter);
-        drop(cell);
-        drop_quietly(old);
-        Ok(())
-    }
-}
-
-impl<F> Tracked for FutureCore<F>
-where
-    F: Future + Send + 'static,
-    F::Output: Send + 'static,
-{
-    /// Only its turns are run.
-    fn run(&self, settle: &mut dyn FnMut(Outcome)) -> bool {
-        settle(Outcome::Cancelled);
-        false
-    }
-
-    fn abandon(&self) {
-        let mut cell = self.cell.lock();
-        // Not while it is polled: then a turn is alive, and with it all who could abandon it.
-        if !matches!(cell.phase, Phase::Idle | Phase::Queued) {
-            return;
-        }
-        self.set_state(TaskState::Abandoned);
-        let remains = cell.end();
-        drop(cell);
-        remains.bury();
-    }
-
-    fn state(&self) -> TaskState {
-        // Pairs with the Release in `set_state`.
-        TaskState::from_u8(self.state.load(Ordering::Acquire))
-    }
-
-    fn cancel(&self, may_interrupt: bool) -> bool {
-        let mut cell = self.cell.lock();
-        if cell.phase == Phase::Over {
-            return false;
-        }
-        self.set_state(TaskState::Cancelled);
-        let mut remains = cell.end();
-        drop(cell);
-        drop_quietly(remains.future.take()); // at once, unless it is polled: then the turn drops it
-        if let (Some(runner), true) = (remains.runner.take(), may_interrupt) {
-            runner.interrupt();
-        }
-        if let Some(home) = find_home(remains.home) {
-            quietly(|| home.cancelled(self.id, &self.place));
-        }
-        remains.bury();
-        true
-    }
-
-    fn entered(&self, home: u64) {
-        let mut cell = self.cell.lock();
-        if cell.phase == Phase::Queued {
-            cell.home = home;
-        }
-    }
-
-    fn left(&self) {
-        self.cell.lock().home = 0;
-    }
-
-    fn help(&self) -> Help {
-        let home = self.cell.lock().home;
-        find_home(home).map_or(Help::Done, |home| home.run_here(self.id, &self.place))
-    }
-
-    fn place(&self) -> &Place {
-        &self.place
-    }
-
-    fn id(&self) -> TaskId {
-        self.id
-    }
-}
-
-impl<F> Joinable<F::Output> for FutureCore<F>
-where
-    F: Future + Send + 'static,
-    F::Output: Send + 'static,
-{
-    /// A worker that waits for a future of its own pool takes the turns itself that nobody else takes.
-    fn wait_done(&self, deadline: Option<Instant>) -> Wake {
-        let me = Sleeper::current();
-        loop {
-            // First who waits, then a look at the queue: a turn that is handed in later finds us.
-            let seen = self.left_to_waiter.load(Ordering::Relaxed);
-            if self.wait_as(Waiter::Thread(Arc::clone(&me))).is_err() {
-                return Wake::Ready;
-            }
-            let try_again = match self.help() {
-                Help::NotBefore(due) if deadline.is_none_or(|deadline| due < deadline) => Some(due),
-                _ => None,
-            };
-            let called = || self.left_to_waiter.load(Ordering::Relaxed) != seen;
-            let wake = me.wait(try_again.or(deadline), || self.is_done() || called());
-            match wake {
-                Wake::Ready if !self.is_done() => {}
-                Wake::TimedOut if try_again.is_some() => {}
-                Wake::Ready => return wake,
-                Wake::TimedOut | Wake::Interrupted => {
-                    let _ = self.wait_as(Waiter::Nobody);
-                    return wake;
-                }
-            }
-        }
-    }
-
-    fn take_result(&self, _claim: &mut Claim) -> Option<Result<F::Output, JoinError>> {
-        match self.state() {
-            TaskState::Pending | TaskState::Running => None,
-            TaskState::Cancelled => Some(Err(JoinError::Cancelled)),
-            TaskState::Abandoned => Some(Err(JoinError::Abandoned)),
-            TaskState::Succeeded | TaskState::Failed => {
-                let result = self.cell.lock().result.take();
-                Some(result.map_or(Err(JoinError::Taken), |r| r.map_err(JoinError::Panicked)))
-            }
-        }
-    }
-
-    fn poll_result(
-        &self,
-        claim: &mut Claim,
-        context: &mut Context<'_>,
-    ) -> Poll<Result<F::Output, JoinError>> {
-        if !self.is_done() && self.wait_as(Waiter::Task(context.waker().clone())).is_ok() {
-            return Poll::Pending;
-        }
-        Poll::Ready(self.take_result(claim).expect("done, and done is final"))
-    }
-
-    fn when_done(&self, f: Box<dyn FnOnce() + Send>) {
-        if let Err(waiter) = self.wait_as(Waiter::Callback(f)) {
-            waiter.wake();
-        }
-    }
-
-    fn detach(&self, _claim: &mut Claim) {
-        let mut cell = self.cell.lock();
-        cell.detached = true;
-        let waiter = std::mem::replace(&mut cell.waiter, Waiter::Nobody);
-        let result = cell.result.take();
-        drop(cell);
-        drop_quietly(waiter);
-        drop_quietly(result);
-    }
-}
-
-/// Told that an executor will take no further turn, though it cannot say so to anybody who waits.
-pub(super) trait Losing: Send + Sync {
-    /// The turn that is queued or under way may still end the future; if there is none, it is abandoned.
-    fn no_more_turns(&self);
-
-    /// It is over, or will be after this turn: what a turn does from here on is for nothing.
-    fn is_ending(&self) -> bool;
-}
-
-impl<F> Losing for FutureCore<F>
-where
-    F: Future + Send + 'static,
-    F::Output: Send + 'static,
-{
-    fn no_more_turns(&self) {
-        let cell = self.cell.lock();
-        // Relaxed: whoever reads it takes it for a hint, or has the lock.
-        self.lost.store(true, Ordering::Relaxed);
-        let idle = cell.phase == Phase::Idle;
-        drop(cell);
-        if idle {
-            self.abandon();
-        }
-    }
-
-    fn is_ending(&self) -> bool {
-        self.is_done() || self.lost.load(Ordering::Relaxed)
-    }
-}
 
 thread_local! {
     /// The future that this thread polls now.
@@ -490,7 +76,7 @@ where
     /// caller can do that itself. Otherwise a future that wakes itself would fill the stack of an executor
     /// that runs its tasks on the caller's thread.
     fn hand_in(self: &Arc<Self>, in_a_turn: bool) -> bool {
-        let Some(executor) = self.core.cell.lock().executor.clone() else { return false };
+        let Some(executor) = self.core.executor() else { return false };
         let turn = Turn::new(self, in_a_turn.then(Sleeper::current));
         let task = Turn::task(&turn);
         drop_quietly(catch_unwind(AssertUnwindSafe(|| executor.execute_task(task))));
@@ -559,7 +145,7 @@ where
     }
 
     fn task(turn: &Arc<Self>) -> Task {
-        Task::tracked(turn.core().id, Arc::clone(turn) as Arc<dyn Tracked>)
+        Task::tracked(turn.core().id(), Arc::clone(turn) as Arc<dyn Tracked>)
     }
 
     fn core(&self) -> &FutureCore<F> {
@@ -666,7 +252,7 @@ where
     }
 
     fn id(&self) -> TaskId {
-        self.core().id
+        self.core().id()
     }
 }
 
@@ -688,10 +274,4 @@ where
     executor.execute_task(task)?;
     made(losing);
     Ok(handle)
-}
-
-impl<F: Future> fmt::Debug for FutureCore<F> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("FutureCore").field("id", &self.id).finish_non_exhaustive()
-    }
 }

@@ -33,15 +33,14 @@ use crate::task::Task;
 ///
 /// # Examples
 /// ```
-/// use millpond::schedulers::{self, SchedulerExt};
-/// use std::time::{Duration, Instant};
+/// use millpond::schedulers::{self, Scheduler, SchedulerExt};
+/// use std::time::Duration;
 ///
 /// let pool = schedulers::new_parallel(4, "sum")?;
 /// let in_order = schedulers::single_worker(&pool);
 /// in_order.schedule(|| println!("first"))?;
 /// in_order.create_worker().schedule(|| println!("second"))?;
 /// assert!(in_order.dispose_gracefully(Duration::MAX)?);
-/// # use millpond::schedulers::Scheduler;
 /// assert!(!pool.is_disposed());
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```

@@ -427,7 +427,21 @@ impl<T: Send + 'static> TaskOf<T> {
 
     /// The two halves: the task for an executor, and the handle for whoever wants its result.
     ///
-    /// For executors of your own; `submit_task` does it for you.
+    /// For executors of your own, and for a task that may be refused and is to be tried again: `submit_task` makes the
+    /// handle and drops it if the task is refused, this one stays.
+    ///
+    /// # Examples
+    /// ```
+    /// use millpond::{TaskOf, executors};
+    ///
+    /// let pool = executors::bounded(1, 1, 1)?;
+    /// let (task, answer) = TaskOf::new(|| 6 * 7).into_parts();
+    /// if let Err(rejected) = pool.execute_task(task) {
+    ///     rejected.into_task().run(); // here, or later, or on another pool
+    /// }
+    /// assert_eq!(answer.join()?, 42);
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
     pub fn into_parts(self) -> (Task, TaskHandle<T>) {
         let work = Work::Tracked(TrackedTask(Arc::clone(&self.core) as Arc<dyn Tracked>));
         (Task { info: self.info, work }, TaskHandle::new(self.core, self.claim))

@@ -2,8 +2,10 @@
 //! queue around a queue.
 #![allow(dead_code, reason = "every test file uses some of it")]
 
+use std::env;
 use std::fs;
 use std::hash::{BuildHasher, RandomState};
+use std::process::Command;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, Barrier, Condvar, Mutex, MutexGuard, mpsc};
 use std::thread::{Scope, ScopedJoinHandle, yield_now};
@@ -207,7 +209,7 @@ pub(crate) struct Rng {
 
 impl Rng {
     pub(crate) fn new() -> Self {
-        let given = std::env::var("MILLPOND_SEED").ok().and_then(|seed| seed.parse().ok());
+        let given = env::var("MILLPOND_SEED").ok().and_then(|seed| seed.parse().ok());
         let seed = given.unwrap_or_else(|| RandomState::new().hash_one(0));
         Rng { seed: Some(seed), state: seed }
     }
@@ -267,7 +269,7 @@ pub(crate) fn die(message: &'static str) -> ! {
     std::panic::resume_unwind(Box::new(message))
 }
 
-/// Gives `executor` a task that waits at `gate`; returns when the task runs.
+/// Gives `executor` a task that waits at `gate`, whatever its interrupt flag says; returns when the task runs.
 #[track_caller]
 pub(crate) fn occupy(executor: &impl Executor, gate: &Gate) {
     let (running, gate) = (Gate::new(), gate.clone());
@@ -279,6 +281,14 @@ pub(crate) fn occupy(executor: &impl Executor, gate: &Gate) {
         })
         .unwrap();
     running.pass();
+}
+
+/// The same with a gate of its own, which is returned.
+#[track_caller]
+pub(crate) fn occupied(executor: &impl Executor) -> Gate {
+    let gate = Gate::new();
+    occupy(executor, &gate);
+    gate
 }
 
 /// Keeps a worker busy until the gate opens; returns when it is.
@@ -413,6 +423,18 @@ impl<T: Send, Q: BlockingQueue<T>> BlockingQueue<T> for Wrapped<Q> {
         (self.on_call)("for_each");
         self.inner.for_each(see);
     }
+}
+
+/// Runs `body` in a process where nothing else goes on: this test binary again, asked for the test `name` only.
+pub(crate) fn in_a_process_of_its_own(name: &str, body: impl FnOnce()) {
+    const ALONE: &str = "MILLPOND_TEST_ALONE";
+    if env::var_os(ALONE).is_some() {
+        return body();
+    }
+    let arguments = [name, "--exact", "--nocapture", "--test-threads=1"];
+    let run = Command::new(env::current_exe().unwrap()).args(arguments).env(ALONE, "1").output().unwrap();
+    let [out, err] = [&run.stdout, &run.stderr].map(|text| String::from_utf8_lossy(text));
+    assert!(run.status.success() && out.contains("1 passed"), "{name} failed alone:\n{out}\n{err}");
 }
 
 /// Keeps tests apart that change what belongs to the whole process: factory, shared schedulers, hooks. All of that is as

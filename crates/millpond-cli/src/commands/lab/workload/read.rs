@@ -238,25 +238,8 @@ fn let_go_in_time(steps: &[Step], places: &[Range<usize>]) -> Checked<()> {
 
 /// Takes out of `raw` what it understands. What is left does not belong there.
 fn verb(at: &Range<usize>, raw: &mut RawStep, pool: &PoolPlan, mix: &[TaskPlan]) -> Checked<Does> {
-    let submits = raw.submit.is_some() || raw.during.is_some();
-    let verbs = [
-        submits,
-        raw.series.is_some(),
-        raw.wait.is_some(),
-        raw.until_idle.is_some(),
-        raw.until_threads.is_some(),
-        raw.prestart.is_some(),
-        raw.set.is_some(),
-        raw.shutdown.is_some(),
-        raw.look.is_some(),
-    ];
-    let known = "submit, during, series, wait, until-idle, until-threads, prestart, set, shutdown or look";
-    match verbs.iter().filter(|given| **given).count() {
-        1 => {}
-        0 => return wrong(at.clone(), format!("a step needs one of {known}")),
-        _ => return wrong(at.clone(), format!("a step does one thing: one of {known}")),
-    }
-    if submits {
+    one_verb(at, raw)?;
+    if raw.submit.is_some() || raw.during.is_some() {
         return submit(at, raw, pool, mix).map(Does::Submit);
     }
     if let Some(runs) = raw.series.take() {
@@ -296,6 +279,27 @@ fn verb(at: &Range<usize>, raw: &mut RawStep, pool: &PoolPlan, mix: &[TaskPlan])
     } else {
         return wrong(at.clone(), "write true, or leave the step out");
     })
+}
+
+/// A step does one thing, and not none.
+fn one_verb(at: &Range<usize>, raw: &RawStep) -> Checked<()> {
+    let verbs = [
+        raw.submit.is_some() || raw.during.is_some(),
+        raw.series.is_some(),
+        raw.wait.is_some(),
+        raw.until_idle.is_some(),
+        raw.until_threads.is_some(),
+        raw.prestart.is_some(),
+        raw.set.is_some(),
+        raw.shutdown.is_some(),
+        raw.look.is_some(),
+    ];
+    let known = "submit, during, series, wait, until-idle, until-threads, prestart, set, shutdown or look";
+    match verbs.iter().filter(|given| **given).count() {
+        1 => Ok(()),
+        0 => wrong(at.clone(), format!("a step needs one of {known}")),
+        _ => wrong(at.clone(), format!("a step does one thing: one of {known}")),
+    }
 }
 
 fn submit(at: &Range<usize>, raw: &mut RawStep, pool: &PoolPlan, mix: &[TaskPlan]) -> Checked<Submit> {
