@@ -24,6 +24,9 @@ pub(super) struct Habit {
     expected: AtomicUsize,
     /// To read the clock takes time, so it is done at one of so many waits.
     watched: usize,
+    /// A core that was away for long was left to others who come here, and not to strangers, if an item passed in so much
+    /// time: some times as much as an item takes where there are no strangers.
+    busy: Duration,
 }
 
 /// So many looks, while the other side seems to run on another core: about a microsecond. It takes a quarter.
@@ -42,9 +45,6 @@ const YIELDS: usize = 64;
 const YIELDS_FOR_A_SLEEPER: usize = 4 * YIELDS;
 /// Who gets the core back later than this has left it to strangers; or to others who come here and find all they want.
 const LONG: Duration = Duration::from_micros(100);
-/// It was to such others if an item passed in so much time. In the turn of a stranger, some milliseconds, no more pass than
-/// the queue has room for.
-const BUSY: Duration = Duration::from_micros(2);
 /// A turn of a stranger takes milliseconds: as much as a thousand sleeps.
 const CROWDED: usize = 1000;
 
@@ -52,12 +52,18 @@ impl Habit {
     /// For who waits at nearly every item.
     pub(super) fn of_many_waits() -> Self {
         let none = || AtomicUsize::new(0);
-        Habit { together: none(), crowded: none(), expected: none(), watched: 4 }
+        Habit {
+            together: none(),
+            crowded: none(),
+            expected: none(),
+            watched: 4,
+            busy: Duration::from_micros(2),
+        }
     }
 
     /// For who waits once in a while.
     pub(super) fn of_few_waits() -> Self {
-        Habit { watched: 1, ..Self::of_many_waits() }
+        Habit { watched: 1, busy: Duration::from_nanos(200), ..Self::of_many_waits() }
     }
 
     pub(super) fn expect_somebody(&self) {
@@ -122,7 +128,7 @@ impl Habit {
     fn was_crowded(&self, left: &mut (Instant, usize), passed: usize) -> bool {
         let back = (Instant::now(), passed);
         let (away, passed) = (back.0 - left.0, back.1.wrapping_sub(left.1));
-        let crowded = away > LONG && (passed as u128) < away.as_micros() / BUSY.as_micros();
+        let crowded = away > LONG && (passed as u128) < away.as_nanos() / self.busy.as_nanos();
         if crowded {
             self.crowded.store(CROWDED, Ordering::Relaxed);
             self.together.store(0, Ordering::Relaxed);
