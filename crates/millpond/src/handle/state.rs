@@ -161,14 +161,39 @@ pub(crate) trait Tracked: Send + Sync {
 pub(crate) trait Joinable<T>: Tracked {
     /// Blocks until the task is done. Runs it here if it waits in the queue of the pool we are a worker of.
     fn wait_done(&self, deadline: Option<Instant>) -> Wake;
-    /// The result of a task that is done; `None` if it is not.
-    fn take_result(&self, claim: &mut Claim) -> Option<Result<T, JoinError>>;
-    /// As `take_result`; if not done, `context`'s waker is called when it is.
-    fn poll_result(&self, claim: &mut Claim, context: &mut Context<'_>) -> Poll<Result<T, JoinError>>;
-    /// Calls `f` when the task is done, at once if it is; on whichever thread makes it so.
-    fn when_done(&self, f: Box<dyn FnOnce() + Send>);
+    /// Installs `waiter`; hands it back if the task is done, for then nobody would call it.
+    fn wait_as(&self, waiter: Waiter) -> Result<(), Waiter>;
+    /// What a task that has run has left, if it is still there.
+    fn take_left(&self, claim: &mut Claim) -> Option<Result<T, JoinError>>;
     /// Nobody wants the result any more.
     fn detach(&self, claim: &mut Claim);
+
+    /// The result of a task that is done; `None` if it is not.
+    fn take_result(&self, claim: &mut Claim) -> Option<Result<T, JoinError>> {
+        match self.state() {
+            TaskState::Pending | TaskState::Running => None,
+            TaskState::Cancelled => Some(Err(JoinError::Cancelled)),
+            TaskState::Abandoned => Some(Err(JoinError::Abandoned)),
+            TaskState::Succeeded | TaskState::Failed => {
+                Some(self.take_left(claim).unwrap_or(Err(JoinError::Taken)))
+            }
+        }
+    }
+
+    /// As `take_result`; if not done, `context`'s waker is called when it is.
+    fn poll_result(&self, claim: &mut Claim, context: &mut Context<'_>) -> Poll<Result<T, JoinError>> {
+        if !self.state().is_done() && self.wait_as(Waiter::Task(context.waker().clone())).is_ok() {
+            return Poll::Pending;
+        }
+        Poll::Ready(self.take_result(claim).expect("done, and done is final"))
+    }
+
+    /// Calls `f` when the task is done, at once if it is; on whichever thread makes it so.
+    fn when_done(&self, f: Box<dyn FnOnce() + Send>) {
+        if let Err(waiter) = self.wait_as(Waiter::Callback(f)) {
+            waiter.wake();
+        }
+    }
 }
 
 pub(crate) struct Core<T, W> {
@@ -363,20 +388,6 @@ impl<T: Send + 'static, W: Work<T> + 'static> Core<T, W> {
         }
         wake
     }
-
-    /// Installs `waiter`; hands it back if the task is done, for then nobody would call it.
-    fn wait_as(&self, waiter: Waiter) -> Result<(), Waiter> {
-        let early = mutant("announce_without_the_lock") && self.slot.announce_waiter();
-        let mut place = self.waiter.lock();
-        // Under the lock: whoever finds that somebody waits takes the lock, and finds who.
-        if !early && !self.slot.announce_waiter() {
-            return Err(waiter);
-        }
-        let old = std::mem::replace(&mut *place, waiter);
-        drop(place);
-        drop_quietly(old); // a waker, perhaps: not under the lock
-        Ok(())
-    }
 }
 
 /// The right of whoever runs a task.
@@ -519,30 +530,22 @@ impl<T: Send + 'static, W: Work<T> + 'static> Joinable<T> for Core<T, W> {
         }
     }
 
-    fn take_result(&self, claim: &mut Claim) -> Option<Result<T, JoinError>> {
-        match self.state() {
-            TaskState::Pending | TaskState::Running => None,
-            TaskState::Cancelled => Some(Err(JoinError::Cancelled)),
-            TaskState::Abandoned => Some(Err(JoinError::Abandoned)),
-            TaskState::Succeeded | TaskState::Failed => Some(match self.slot.take(claim) {
-                Some(Ok(value)) => Ok(value),
-                Some(Err(payload)) => Err(JoinError::Panicked(Panic::new(payload))),
-                None => Err(JoinError::Taken),
-            }),
+    fn wait_as(&self, waiter: Waiter) -> Result<(), Waiter> {
+        let early = mutant("announce_without_the_lock") && self.slot.announce_waiter();
+        let mut place = self.waiter.lock();
+        // Under the lock: whoever finds that somebody waits takes the lock, and finds who.
+        if !early && !self.slot.announce_waiter() {
+            return Err(waiter);
         }
+        let old = std::mem::replace(&mut *place, waiter);
+        drop(place);
+        drop_quietly(old); // a waker, perhaps: not under the lock
+        Ok(())
     }
 
-    fn poll_result(&self, claim: &mut Claim, context: &mut Context<'_>) -> Poll<Result<T, JoinError>> {
-        if !self.is_done() && self.wait_as(Waiter::Task(context.waker().clone())).is_ok() {
-            return Poll::Pending;
-        }
-        Poll::Ready(self.take_result(claim).expect("done, and done is final"))
-    }
-
-    fn when_done(&self, f: Box<dyn FnOnce() + Send>) {
-        if let Err(waiter) = self.wait_as(Waiter::Callback(f)) {
-            waiter.wake();
-        }
+    fn take_left(&self, claim: &mut Claim) -> Option<Result<T, JoinError>> {
+        let left = self.slot.take(claim)?;
+        Some(left.map_err(|payload| JoinError::Panicked(Panic::new(payload))))
     }
 
     fn detach(&self, claim: &mut Claim) {

@@ -8,7 +8,6 @@ use std::any::Any;
 use std::fmt;
 use std::future::Future;
 use std::pin::Pin;
-use std::task::{Context, Poll};
 use std::time::Instant;
 
 use crate::executor::Executor;
@@ -247,18 +246,6 @@ where
             sleeper.unpark();
         }
     }
-
-    /// As for any task: hands `waiter` back if it is done, for then nobody would call it.
-    fn wait_as(&self, waiter: Waiter) -> Result<(), Waiter> {
-        let mut cell = self.cell.lock();
-        if self.is_done() {
-            return Err(waiter);
-        }
-        let old = std::mem::replace(&mut cell.waiter, waiter);
-        drop(cell);
-        drop_quietly(old);
-        Ok(())
-    }
 }
 
 impl<F> Tracked for FutureCore<F>
@@ -365,33 +352,20 @@ where
         }
     }
 
-    fn take_result(&self, _claim: &mut Claim) -> Option<Result<F::Output, JoinError>> {
-        match self.state() {
-            TaskState::Pending | TaskState::Running => None,
-            TaskState::Cancelled => Some(Err(JoinError::Cancelled)),
-            TaskState::Abandoned => Some(Err(JoinError::Abandoned)),
-            TaskState::Succeeded | TaskState::Failed => {
-                let result = self.cell.lock().result.take();
-                Some(result.map_or(Err(JoinError::Taken), |r| r.map_err(JoinError::Panicked)))
-            }
+    fn wait_as(&self, waiter: Waiter) -> Result<(), Waiter> {
+        let mut cell = self.cell.lock();
+        if self.is_done() {
+            return Err(waiter);
         }
+        let old = std::mem::replace(&mut cell.waiter, waiter);
+        drop(cell);
+        drop_quietly(old);
+        Ok(())
     }
 
-    fn poll_result(
-        &self,
-        claim: &mut Claim,
-        context: &mut Context<'_>,
-    ) -> Poll<Result<F::Output, JoinError>> {
-        if !self.is_done() && self.wait_as(Waiter::Task(context.waker().clone())).is_ok() {
-            return Poll::Pending;
-        }
-        Poll::Ready(self.take_result(claim).expect("done, and done is final"))
-    }
-
-    fn when_done(&self, f: Box<dyn FnOnce() + Send>) {
-        if let Err(waiter) = self.wait_as(Waiter::Callback(f)) {
-            waiter.wake();
-        }
+    fn take_left(&self, _claim: &mut Claim) -> Option<Result<F::Output, JoinError>> {
+        let result = self.cell.lock().result.take()?;
+        Some(result.map_err(JoinError::Panicked))
     }
 
     fn detach(&self, _claim: &mut Claim) {
