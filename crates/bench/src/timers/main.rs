@@ -14,7 +14,7 @@ mod linked;
 #[path = "../../../millpond/src/timer_queue.rs"]
 #[allow(dead_code, reason = "the file is the library's, and the library uses all of it")]
 mod timer_queue;
-#[path = "../../../millpond/src/timer_wheel.rs"]
+#[path = "../../../millpond/src/timer_wheel/mod.rs"]
 #[allow(dead_code, reason = "the file is the library's, and the library uses all of it")]
 mod timer_wheel;
 mod whole;

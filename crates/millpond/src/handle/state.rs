@@ -146,8 +146,16 @@ pub(crate) trait Tracked: Send + Sync {
     }
     /// The pool has given the task away without running it.
     fn left(&self);
+    /// The number of the pool that has it; 0: none.
+    fn home(&self) -> u64;
     /// If the task waits in the queue of a pool that the calling thread works for, runs it here.
-    fn help(&self) -> Help;
+    fn help(&self) -> Help {
+        let home = self.home();
+        if !works_for(home) {
+            return Help::Done; // spares those who are no workers the search
+        }
+        find_home(home).map_or(Help::Done, |home| home.run_here(self.id(), self.place()))
+    }
     fn place(&self) -> &Place;
     fn id(&self) -> TaskId;
     /// Puts what `wrap` makes of the work into its place. False: `wrap` panicked, and the work is as it was.
@@ -467,12 +475,8 @@ impl<T: Send + 'static, W: Work<T> + 'static> Tracked for Core<T, W> {
         self.home.store(0, Ordering::Relaxed);
     }
 
-    fn help(&self) -> Help {
-        let home = self.home.load(Ordering::Relaxed);
-        if !works_for(home) {
-            return Help::Done; // spares those who are no workers the search
-        }
-        find_home(home).map_or(Help::Done, |home| home.run_here(self.id(), &self.place))
+    fn home(&self) -> u64 {
+        self.home.load(Ordering::Relaxed)
     }
 
     fn place(&self) -> &Place {

@@ -361,8 +361,7 @@ impl PoolCore {
         let enough = (fifo.capacity() / 8).max(1);
         spin_until(|| self.feed.remaining_capacity() >= enough || me.is_interrupted());
         if (1..enough).contains(&self.feed.remaining_capacity()) {
-            let moment = deadline_after(MOMENT);
-            let back = deadline.map_or(moment, |deadline| moment.map(|moment| moment.min(deadline)));
+            let back = [deadline_after(MOMENT), deadline].into_iter().flatten().min();
             me.wait_through_interrupts(back, || me.is_interrupted());
         }
     }

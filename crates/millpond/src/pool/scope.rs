@@ -18,7 +18,7 @@ use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 use super::ThreadPoolExecutor;
 use super::worker;
 use crate::executor::RejectReason;
-use crate::handle::{Help, JoinError, Outcome, Panic, Place, TaskState, Tracked, find_home};
+use crate::handle::{JoinError, Outcome, Panic, Place, TaskState, Tracked};
 use crate::interrupt::{Sleeper, Wake};
 use crate::sync::{Arc, AtomicU8, AtomicUsize, Mutex, Ordering, Weak};
 use crate::task::{Task, TaskId};
@@ -218,9 +218,8 @@ impl<T: Send, F: FnOnce() -> T + Send> Tracked for ScopedCore<F, T> {
         }
     }
 
-    fn help(&self) -> Help {
-        let home = self.cell.lock().home;
-        find_home(home).map_or(Help::Done, |home| home.run_here(self.id, &self.place))
+    fn home(&self) -> u64 {
+        self.cell.lock().home
     }
 
     fn place(&self) -> &Place {

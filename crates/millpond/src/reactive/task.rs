@@ -14,7 +14,7 @@ use std::task::{self, Context, Poll, Waker};
 
 use super::core::{FutureCore, Losing, Pause};
 use crate::executor::{Executor, Rejected};
-use crate::handle::{Claim, Help, Joinable, Outcome, Place, TaskHandle, TaskState, Tracked, drop_quietly};
+use crate::handle::{Claim, Joinable, Outcome, Place, TaskHandle, TaskState, Tracked, drop_quietly};
 use crate::interrupt::Sleeper;
 use crate::sync::{Arc, AtomicBool, Ordering, Weak, thread_local};
 use crate::task::{Task, TaskId};
@@ -243,8 +243,8 @@ where
         self.core().left();
     }
 
-    fn help(&self) -> Help {
-        self.core().help()
+    fn home(&self) -> u64 {
+        self.core().home()
     }
 
     fn place(&self) -> &Place {
