@@ -146,19 +146,22 @@ fn a_pool_whose_maximum_is_lowered_under_load_shrinks_to_it_and_goes_on() {
 #[test]
 fn a_task_queued_while_the_last_worker_leaves_runs() {
     let mut rng = Rng::new();
-    let queues = [
-        WorkQueue::linked,
-        WorkQueue::synchronous,
-        || WorkQueue::array(1),
-        WorkQueue::priority,
-        WorkQueue::delay,
-        || WorkQueue::custom(LinkedBlockingQueue::unbounded()),
+    // A hand-over needs a worker that waits: while those that have just ended a task are on their way back to the queue,
+    // the next task needs one more, and how many are on their way is up to the kernel. All others have a place in a queue.
+    let many = 6000;
+    let queues: [(fn() -> WorkQueue, usize); 6] = [
+        (WorkQueue::linked, 2),
+        (WorkQueue::synchronous, many),
+        (|| WorkQueue::array(1), 2),
+        (WorkQueue::priority, 2),
+        (WorkQueue::delay, 2),
+        (|| WorkQueue::custom(LinkedBlockingQueue::unbounded()), 2),
     ];
     let keep_alives = [Duration::ZERO, Duration::from_nanos(1), Duration::from_micros(20)];
     let mut pools: Vec<_> = queues
         .iter()
-        .flat_map(|queue| {
-            keep_alives.map(|keep_alive| pool(0, 2).keep_alive_time(keep_alive).work_queue(queue()))
+        .flat_map(|(queue, maximum)| {
+            keep_alives.map(|keep_alive| pool(0, *maximum).keep_alive_time(keep_alive).work_queue(queue()))
         })
         .map(|builder| (builder.build().unwrap(), 0))
         .collect();

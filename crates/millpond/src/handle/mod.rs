@@ -20,7 +20,9 @@ use std::task::{Context, Poll};
 use std::time::{Duration, Instant};
 
 pub use error::{JoinError, Panic};
-pub(crate) use home::{Address, Home, find_home, work_for};
+#[cfg(feature = "futures")]
+pub(crate) use home::find_home;
+pub(crate) use home::{Address, Home, work_for};
 pub(crate) use slot::Claim;
 pub use state::TaskState;
 pub(crate) use state::{Core, Help, Joinable, Outcome, Payload, Place, Ran, Told, Tracked, Work};
