@@ -107,6 +107,8 @@ impl fmt::Debug for Word {
     }
 }
 
+/// In this order in memory: see `Core`.
+#[repr(C)]
 pub(super) struct Slot<W, R> {
     id: TaskId,
     /// A [`Word`].

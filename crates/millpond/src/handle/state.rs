@@ -204,16 +204,19 @@ pub(crate) trait Joinable<T>: Tracked {
     }
 }
 
+/// In this order in memory, after the two counts of the `Arc`: what a submit, a run, a join or a cancel touches comes first, for
+/// each line of a cache that another thread has written costs as much as the rest of the way.
+#[repr(C)]
 pub(crate) struct Core<T, W> {
-    /// The work, then the result, and how far the task has come.
-    slot: Slot<Form<T, W>, Result<T, Payload>>,
-    place: Place,
     /// The number of the pool that has it; 0: none.
     ///
     /// A task that enters a pool writes `home`, fences and looks at the state; `cancel` writes the state, fences and
     /// looks at `home`. One fence is first: either the cancel finds the pool, or whoever put the task there finds it
     /// cancelled (and if that does not matter to it, so will the worker that takes it).
     home: AtomicU64,
+    place: Place,
+    /// The work, then the result, and how far the task has come.
+    slot: Slot<Form<T, W>, Result<T, Payload>>,
     runner: Runner,
     /// At most one: there is one handle, and waiting takes it by value or exclusively. To be looked for by whoever ends the
     /// task if the word says so.
