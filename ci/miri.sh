@@ -24,7 +24,8 @@ fi
 "${miri[@]}" --lib "$@" -- --skip ring::tests
 
 # A race is found only if it happens: where threads meet in memory that no lock guards alone, other schedules too.
-threads=(seat::tests fifo::tests::put_take_remove fifo::tests::the_bound fifo::tests::exactly brief::tests slot::tests)
+threads=(seat::tests fifo::tests::put_take_remove fifo::tests::the_bound fifo::tests::exactly brief::tests slot::tests
+    shared::tests)
 MIRIFLAGS="$MIRIFLAGS -Zmiri-many-seeds=0..4" "${miri[@]}" --lib "$@" -- "${threads[@]}"
 
 # Where words have 32 bits a packed task has another shape.

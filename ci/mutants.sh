@@ -14,6 +14,8 @@ mutants=(
     "guess_room waiting_for_room_against_making_it"
     "interrupt_whatever_runs a_late_interrupt_reaches_nobody"
     "end_without_release completion_against_join"
+    "free_without_acquire who_gives_up_the_last_reference_sees_what_all_did"
+    "give_up_without_release who_gives_up_the_last_reference_sees_what_all_did"
     "cancel_without_acquire decorating_against_cancel"
     "cancel_what_is_over completion_against_cancel_and_join"
     "say_too_late_too_early a_cancel_that_comes_too_late_finds_the_task_done"

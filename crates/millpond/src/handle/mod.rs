@@ -1,10 +1,12 @@
 //! What `submit` returns: [`TaskHandle`], its [`Canceller`], and [`CancelOnDrop`].
 //!
 //! `state.rs` has the state that a handle shares with its task, `slot.rs` the word in it that decides who has the work and
-//! the result, `home.rs` where a task waits, `error.rs` what a join can fail with.
+//! the result, `shared.rs` how both hold it, `home.rs` where a task waits, `error.rs` what a join can fail with.
 
 mod error;
 mod home;
+#[expect(unsafe_code, reason = "counts references with fewer exchanges than an `Arc`")]
+mod shared;
 #[expect(
     unsafe_code,
     reason = "a place for work and result that is given from thread to thread by one word, without a lock"
@@ -23,6 +25,9 @@ pub use error::{JoinError, Panic};
 #[cfg(feature = "futures")]
 pub(crate) use home::find_home;
 pub(crate) use home::{Address, Home, work_for};
+#[cfg(all(test, loom))]
+pub(crate) use shared::Owners;
+pub(crate) use shared::{Shared, halves};
 pub(crate) use slot::Claim;
 pub use state::TaskState;
 pub(crate) use state::{Core, Help, Joinable, Outcome, Payload, Place, Ran, Told, Tracked, Work};
@@ -30,7 +35,7 @@ pub(crate) use state::{Core, Help, Joinable, Outcome, Payload, Place, Ran, Told,
 pub(crate) use state::{Waiter, drop_quietly, quietly};
 
 use crate::interrupt::Wake;
-use crate::sync::{Arc, deadline_after};
+use crate::sync::deadline_after;
 use crate::task::TaskId;
 
 /// The claim to a submitted task's result: joined, awaited, or used to cancel it.
@@ -54,7 +59,7 @@ use crate::task::TaskId;
 /// ```
 #[must_use = "dropping a handle detaches the task; use `execute` if no result is wanted"]
 pub struct TaskHandle<T> {
-    core: Arc<dyn Joinable<T>>,
+    core: Shared<dyn Joinable<T>>,
     claim: Claim,
     /// The outcome has been handed out: nothing is left to detach from.
     spent: bool,
@@ -62,7 +67,7 @@ pub struct TaskHandle<T> {
 
 impl<T> TaskHandle<T> {
     /// `claim` is the one that the task's number is from.
-    pub(crate) fn new(core: Arc<dyn Joinable<T>>, claim: Claim) -> Self {
+    pub(crate) fn new(core: Shared<dyn Joinable<T>>, claim: Claim) -> Self {
         TaskHandle { core, claim, spent: false }
     }
 
@@ -137,7 +142,7 @@ impl<T> TaskHandle<T> {
 
     /// A separate right to cancel the task, so that one who joins it can be freed by another.
     pub fn canceller(&self) -> Canceller {
-        Canceller { core: Arc::clone(&self.core) as Arc<dyn Tracked> }
+        Canceller { core: self.core.tracked() }
     }
 
     /// Turns the handle into one that cancels the task when it is dropped, interrupting it if it runs.
@@ -155,7 +160,7 @@ impl<T> TaskHandle<T> {
     where
         T: Send + 'static,
     {
-        let core = Arc::clone(&self.core);
+        let core = self.core.clone();
         core.when_done(Box::new(move || f(self)));
     }
 }
@@ -187,7 +192,7 @@ impl<T> fmt::Debug for TaskHandle<T> {
 /// The right to cancel one task. Cloned and shared freely; does not keep the task's result alive.
 #[derive(Clone)]
 pub struct Canceller {
-    core: Arc<dyn Tracked>,
+    core: Shared<dyn Tracked>,
 }
 
 impl Canceller {

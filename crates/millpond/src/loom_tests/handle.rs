@@ -3,7 +3,7 @@
 use loom::thread;
 
 use super::model;
-use crate::handle::{JoinError, TaskState};
+use crate::handle::{JoinError, Owners, TaskState};
 use crate::sync::{Arc, AtomicUsize, Ordering};
 use crate::task::TaskOf;
 
@@ -161,5 +161,39 @@ fn an_interrupt_in_time_ends_what_runs() {
         let runner = thread::spawn(move || task.run());
         assert!(handle.cancel(true));
         runner.join().unwrap();
+    });
+}
+
+/// The last frees what others have written to: it must come after all of them, and be one.
+#[test]
+fn who_gives_up_the_last_reference_sees_what_all_did() {
+    struct Value {
+        owners: Owners,
+        /// Relaxed: it is the owners' number that puts these in order, and else an old value may be read.
+        written: [AtomicUsize; 3],
+        freed: AtomicUsize,
+    }
+
+    impl Value {
+        fn use_and_give_up(&self, mine: usize) {
+            self.written[mine].store(1, Ordering::Relaxed);
+            if self.owners.one_less() {
+                self.freed.fetch_add(1, Ordering::Relaxed);
+                assert!(self.written.iter().all(|written| written.load(Ordering::Relaxed) == 1));
+            }
+        }
+    }
+
+    model(|| {
+        let written = [AtomicUsize::new(0), AtomicUsize::new(0), AtomicUsize::new(0)];
+        let value = Arc::new(Value { owners: Owners::two(), written, freed: AtomicUsize::new(0) });
+        value.owners.one_more();
+        let others = [1, 2].map(|mine| {
+            let value = Arc::clone(&value);
+            thread::spawn(move || value.use_and_give_up(mine))
+        });
+        value.use_and_give_up(0);
+        others.into_iter().for_each(|other| other.join().unwrap());
+        assert_eq!(value.freed.load(Ordering::Relaxed), 1);
     });
 }

@@ -300,7 +300,7 @@ impl<'scope, 'env> Scope<'scope, 'env> {
                 waiter: None,
             }),
         });
-        let task = Task::tracked(id, forget_scope(Arc::clone(&core)));
+        let task = Task::tracked(id, forget_scope(Arc::clone(&core)).into());
         let outcome = self.pool.execute_task(task);
         let reason = outcome.as_ref().err().map(|rejected| rejected.reason());
         let mut cell = core.cell.lock();

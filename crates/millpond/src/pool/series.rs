@@ -60,7 +60,7 @@ impl PoolCore {
         if !self.may_run(timed, true) {
             return series.cancel();
         }
-        let (id, shared) = (series.id(), Arc::clone(shared));
+        let (id, shared) = (series.id(), shared.clone());
         let due = timing.ended();
         timed.insert(Held::new(series), due); // A1, and A2 is the queue's lock
         // A cancel that came before this found no pool to tell, so it is for us to free the place. One that

@@ -14,7 +14,7 @@ use std::task::{self, Context, Poll, Waker};
 
 use super::core::{FutureCore, Losing, Pause};
 use crate::executor::{Executor, Rejected};
-use crate::handle::{Claim, Joinable, Outcome, Place, TaskHandle, TaskState, Tracked, drop_quietly};
+use crate::handle::{Claim, Joinable, Outcome, Place, Shared, TaskHandle, TaskState, Tracked, drop_quietly};
 use crate::interrupt::Sleeper;
 use crate::sync::{Arc, AtomicBool, Ordering, Weak, thread_local};
 use crate::task::{Task, TaskId};
@@ -145,7 +145,7 @@ where
     }
 
     fn task(turn: &Arc<Self>) -> Task {
-        Task::tracked(turn.core().id(), Arc::clone(turn) as Arc<dyn Tracked>)
+        Task::tracked(turn.core().id(), Shared::from(Arc::clone(turn) as Arc<dyn Tracked>))
     }
 
     fn core(&self) -> &FutureCore<F> {
@@ -268,7 +268,7 @@ where
 {
     let claim = Claim::fresh();
     let core = Arc::new(FutureCore::new(claim.id(), Arc::clone(&executor), future));
-    let handle = TaskHandle::new(Arc::clone(&core) as Arc<dyn Joinable<F::Output>>, claim);
+    let handle = TaskHandle::new(Shared::from(Arc::clone(&core) as Arc<dyn Joinable<F::Output>>), claim);
     let losing = Arc::downgrade(&core) as Weak<dyn Losing>;
     let task = Turn::task(&Turn::new(&Arc::new(Poller { core }), None));
     executor.execute_task(task)?;

@@ -1,7 +1,7 @@
 //! A task in two words: how it waits for its time.
 
 use super::{Task, TaskId, TaskOf, TrackedTask, Work};
-use crate::handle::{TaskHandle, Tracked};
+use crate::handle::TaskHandle;
 use crate::periodic::Timing;
 use crate::sync::Arc;
 use crate::timer_wheel::Placed;
@@ -76,8 +76,7 @@ impl<T: Send + 'static> TaskOf<T> {
             let (task, handle) = self.into_parts();
             return (Held::new(task), handle);
         }
-        let held = Held::Tracked(TrackedTask(Arc::clone(&self.core) as Arc<dyn Tracked>));
-        (held, TaskHandle::new(self.core, self.claim))
+        (Held::Tracked(self.task), TaskHandle::new(self.core, self.claim))
     }
 }
 

@@ -17,7 +17,9 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
-use crate::handle::{Claim, Core, Joinable, Outcome, Payload, TaskHandle, TaskState, Tracked};
+use crate::handle::{
+    Claim, Core, Joinable, Outcome, Payload, Shared, TaskHandle, TaskState, Tracked, halves,
+};
 use crate::interrupt::Nested;
 use crate::periodic::{Body, Timing};
 use crate::queue::Delayed;
@@ -148,7 +150,7 @@ pub(crate) struct Ended {
 }
 
 /// The executing half of a tracked task. Dropping it tells the other half that nobody will run it.
-pub(crate) struct TrackedTask(Arc<dyn Tracked>);
+pub(crate) struct TrackedTask(Shared<dyn Tracked>);
 
 impl Drop for TrackedTask {
     fn drop(&mut self) {
@@ -167,11 +169,11 @@ impl Task {
         Task { info, work: Work::Plain(SmallFn::new(f)) }
     }
 
-    pub(crate) fn series(info: TaskInfo, core: Arc<dyn Tracked>, timing: Arc<Timing>) -> Task {
+    pub(crate) fn series(info: TaskInfo, core: Shared<dyn Tracked>, timing: Arc<Timing>) -> Task {
         Task { info, work: Work::Series(TrackedTask(core), timing) }
     }
 
-    pub(crate) fn tracked(id: TaskId, core: Arc<dyn Tracked>) -> Task {
+    pub(crate) fn tracked(id: TaskId, core: Shared<dyn Tracked>) -> Task {
         Task { info: TaskInfo { id, label: None }, work: Work::Tracked(TrackedTask(core)) }
     }
 
@@ -305,7 +307,7 @@ impl Task {
     }
 
     /// The state that the task shares with its handle, if it has one.
-    pub(crate) fn shared(&self) -> Option<&Arc<dyn Tracked>> {
+    pub(crate) fn shared(&self) -> Option<&Shared<dyn Tracked>> {
         match &self.work {
             Work::Plain(_) => None,
             Work::Tracked(core) | Work::Series(core, _) => Some(&core.0),
@@ -390,7 +392,8 @@ impl fmt::Debug for Task {
 #[must_use = "a task that is dropped does not run"]
 pub struct TaskOf<T> {
     info: TaskInfo,
-    core: Arc<dyn Joinable<T>>,
+    task: TrackedTask,
+    core: Shared<dyn Joinable<T>>,
     claim: Claim,
 }
 
@@ -399,7 +402,8 @@ impl<T: Send + 'static> TaskOf<T> {
     pub fn new(f: impl FnOnce() -> T + Send + 'static) -> TaskOf<T> {
         let claim = Claim::fresh();
         let id = claim.id();
-        TaskOf { info: TaskInfo { id, label: None }, core: Arc::new(Core::new(id, f)), claim }
+        let (core, task) = halves(Core::new(id, f));
+        TaskOf { info: TaskInfo { id, label: None }, task: TrackedTask(task), core, claim }
     }
 
     /// Gives the task a name, for hooks and error messages.
@@ -443,8 +447,7 @@ impl<T: Send + 'static> TaskOf<T> {
     /// # Ok::<(), Box<dyn std::error::Error>>(())
     /// ```
     pub fn into_parts(self) -> (Task, TaskHandle<T>) {
-        let work = Work::Tracked(TrackedTask(Arc::clone(&self.core) as Arc<dyn Tracked>));
-        (Task { info: self.info, work }, TaskHandle::new(self.core, self.claim))
+        (Task { info: self.info, work: Work::Tracked(self.task) }, TaskHandle::new(self.core, self.claim))
     }
 }
 

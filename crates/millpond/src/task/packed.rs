@@ -20,8 +20,7 @@ use std::ptr;
 
 use super::small::{SmallFn, Verbs, WORDS, Word, fits};
 use super::{Task, TaskId, TaskInfo, TrackedTask, Work};
-use crate::handle::Tracked;
-use crate::sync::Arc;
+use crate::handle::{Shared, Tracked};
 
 const HOLE: usize = 1;
 const TRACKED: usize = 2;
@@ -285,7 +284,7 @@ unsafe fn copy_words(from: *const Word, to: *mut Word, words: usize) {
     }
 }
 
-const _: () = assert!(size_of::<TrackedTask>() == size_of::<Arc<dyn Tracked>>());
+const _: () = assert!(size_of::<TrackedTask>() == size_of::<Shared<dyn Tracked>>());
 const _: () = assert!(TRACKED_WORDS <= WORDS && align_of::<TrackedTask>() == align_of::<Word>());
 
 #[cfg(all(test, not(loom)))]
