@@ -46,6 +46,17 @@ pub(crate) const fn mutant(_name: &str) -> bool {
     false
 }
 
+/// A fence, SeqCst, for who has just done an atomic exchange: there the processors of this kind have no need of another, and
+/// only the compiler must know.
+#[inline(always)]
+pub(crate) fn fence_after_exchange() {
+    if cfg!(all(target_arch = "x86_64", not(loom), not(miri))) {
+        std::sync::atomic::compiler_fence(Ordering::SeqCst);
+    } else {
+        fence(Ordering::SeqCst);
+    }
+}
+
 /// A mutual-exclusion lock whose `lock` returns the guard.
 #[derive(Debug)]
 pub(crate) struct Mutex<T>(RawMutex<T>);

@@ -15,7 +15,9 @@ use super::slot::{Cancel, Claim, Running, Slot, Word};
 use super::{JoinError, Panic};
 use crate::interrupt::{Mark, Sleeper, Wake};
 use crate::periodic::Body;
-use crate::sync::{Arc, AtomicBool, AtomicU64, Mutex, Ordering, fence, mutant, spin_until};
+use crate::sync::{
+    Arc, AtomicBool, AtomicU64, Mutex, Ordering, fence, fence_after_exchange, mutant, spin_until,
+};
 use crate::task::TaskId;
 
 /// How far a task has come.
@@ -441,7 +443,7 @@ impl<T: Send + 'static, W: Work<T> + 'static> Tracked for Core<T, W> {
             Cancel::TooLate => return false,
             Cancel::Unstarted(work, seen) => {
                 drop_quietly(work); // its captures go at once, wherever the empty task still waits
-                fence(Ordering::SeqCst); // see `home`
+                fence_after_exchange(); // see `home`
                 if let Some(home) = find_home(self.home.load(Ordering::Relaxed)) {
                     // The queue may be the user's own. Whatever it does, whoever waits must be woken.
                     quietly(|| home.cancelled(self.id(), &self.place));

@@ -98,7 +98,7 @@ fn thread_number() -> u64 {
 }
 
 /// A count that many threads raise. The first who come have a cell each, which nobody else writes: an addition that nobody
-/// can get between takes as long as all the rest of a refusal.
+/// can get between takes as long as all the rest of a refusal, and a tenth of a cancel.
 ///
 /// Relaxed: a statistic. It is exact, for no two threads ever have the same number.
 #[derive(Debug, Default)]
@@ -150,7 +150,7 @@ pub(super) struct Counters {
     first_tasks: AtomicU64,
     rejected: Tally,
     /// Cancelled and taken out of the queue.
-    cancelled: AtomicU64,
+    cancelled: Tally,
     /// Removed, drained or evicted.
     handed_back: AtomicU64,
 }
@@ -170,8 +170,9 @@ impl Counters {
         self.rejected.add_one();
     }
 
+    #[inline]
     pub(super) fn cancelled_in_queue(&self) {
-        self.cancelled.fetch_add(1, Ordering::Relaxed);
+        self.cancelled.add_one();
     }
 
     pub(super) fn handed_back(&self, tasks: usize) {
@@ -183,7 +184,7 @@ impl Counters {
         CountersRead {
             first_tasks: read(&self.first_tasks),
             rejected: self.rejected.sum(),
-            cancelled: read(&self.cancelled),
+            cancelled: self.cancelled.sum(),
             handed_back: read(&self.handed_back),
         }
     }
