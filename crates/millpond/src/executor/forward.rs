@@ -99,6 +99,9 @@ macro_rules! inherent_executor_methods {
             $crate::ExecutorExt::submit(self, f)
         }
 
+        $crate::executor::inherent_executor_methods!(but execute and submit);
+    };
+    (but execute and submit) => {
         /// Submits a task with a name, priority or delay, and returns a handle to its result.
         ///
         /// # Errors

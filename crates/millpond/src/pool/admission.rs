@@ -17,7 +17,7 @@ use crate::clock::Tick;
 use crate::executor::{PoolFacts, RejectReason, Rejected};
 use crate::interrupt::{Sleeper, Wake};
 use crate::sync::{Arc, Ordering, deadline_after, fence, mutant, spin_until};
-use crate::task::{Bare, Held, Task, TaskId};
+use crate::task::{Bare, Held, Task, TaskId, TrackedTask};
 
 /// A task that was not taken, and why.
 pub(super) struct Refusal {
@@ -102,16 +102,35 @@ impl PoolCore {
     where
         F: FnOnce() + Send + 'static,
     {
-        let Feed::Fifo(fifo) = &self.feed else { return Err(f) };
-        // A full queue is seen before anything is done for the task: an overloaded pool must say no quickly.
-        if fifo.is_full() || !self.goes_to_the_queue(self.ctl.load()) {
-            return Err(f);
-        }
+        let Some(fifo) = self.short_way() else { return Err(f) };
         let bare = Bare::new(f)?;
         let id = bare.id();
         match fifo.push_if_it_fits(bare, || self.around()) {
             Ok(around) => Ok(self.published(id, around)),
             Err(bare) => Err(bare.into_inner()),
+        }
+    }
+
+    /// The same for the task of a handle.
+    #[inline]
+    pub(super) fn queue_tracked(
+        self: &Arc<Self>,
+        task: TrackedTask,
+    ) -> Result<Result<(), Refusal>, TrackedTask> {
+        let Some(fifo) = self.short_way() else { return Err(task) };
+        task.entered(self.home.number());
+        let id = task.id();
+        let around = fifo.push_if_it_fits(task, || self.around())?;
+        Ok(self.published(id, around))
+    }
+
+    /// The queue that a task goes to, if that is a common one and has room. A full queue is seen before anything is done
+    /// for the task: an overloaded pool must say no quickly.
+    #[inline]
+    fn short_way(&self) -> Option<&Fifo> {
+        match &self.feed {
+            Feed::Fifo(fifo) if !fifo.is_full() && self.goes_to_the_queue(self.ctl.load()) => Some(fifo),
+            _ => None,
         }
     }
 

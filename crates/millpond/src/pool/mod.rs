@@ -50,9 +50,10 @@ use crate::ConfigError;
 use crate::executor::{
     Executor, ExecutorService, RejectReason, Rejected, close_and_wait, inherent_executor_methods,
 };
+use crate::handle::TaskHandle;
 use crate::interrupt::{Interrupted, Sleeper};
 use crate::sync::Arc;
-use crate::task::{Task, TaskId};
+use crate::task::{Task, TaskId, TaskOf};
 use crate::threads::WorkerBody;
 
 pub use self::builder::Builder;
@@ -202,12 +203,40 @@ impl ThreadPoolExecutor {
         }
     }
 
+    /// Submits `f` and returns a handle to its result.
+    ///
+    /// Does not block unless the rejection policy does. Dropping the handle detaches the task, it does not cancel it. It takes
+    /// one allocation.
+    ///
+    /// # Errors
+    /// [`Rejected`] if the pool is shut down or full; [`Rejected::into_task`] gives the work back. To try again and still get the
+    /// result, keep the handle: [`TaskOf::into_parts`](crate::TaskOf::into_parts).
+    ///
+    /// # Examples
+    /// ```
+    /// # use millpond::ThreadPoolExecutor;
+    /// let pool = ThreadPoolExecutor::builder().core_pool_size(2).maximum_pool_size(2).build()?;
+    /// assert_eq!(pool.submit(|| 6 * 7)?.join()?, 42);
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    pub fn submit<T: Send + 'static>(
+        &self,
+        f: impl FnOnce() -> T + Send + 'static,
+    ) -> Result<TaskHandle<T>, Rejected> {
+        let (task, handle) = TaskOf::new(f).into_bare_parts();
+        match self.core().queue_tracked(task) {
+            Ok(Ok(())) => Ok(handle),
+            Ok(Err(refusal)) => self.refuse(refusal).map(|()| handle),
+            Err(task) => self.execute_the_long_way(task.into_task()).map(|()| handle),
+        }
+    }
+
     #[cold]
     fn execute_the_long_way(&self, task: Task) -> Result<(), Rejected> {
         self.core().admit_as(task, false).or_else(|refusal| self.refuse(refusal))
     }
 
-    inherent_executor_methods!(but execute);
+    inherent_executor_methods!(but execute and submit);
 
     /// Runs `f` with a [`Scope`] from which tasks can be started that borrow from the caller; returns when all of
     /// them have ended. Not interruptible. Called by a worker of this pool, it runs waiting tasks of the scope

@@ -23,7 +23,7 @@ impl Held {
 
     pub(crate) fn into_task(self) -> Task {
         match self {
-            Held::Tracked(core) => Task::tracked_by(core),
+            Held::Tracked(core) => core.into_task(),
             Held::Other(task) => *task,
         }
     }
@@ -39,14 +39,14 @@ impl Held {
     /// As [`Task::entered`].
     pub(crate) fn entered(&self, home: u64) {
         match self {
-            Held::Tracked(core) => core.0.entered(home),
+            Held::Tracked(core) => core.entered(home),
             Held::Other(task) => task.entered(home),
         }
     }
 
     pub(crate) fn id(&self) -> TaskId {
         match self {
-            Held::Tracked(core) => core.0.id(),
+            Held::Tracked(core) => core.id(),
             Held::Other(task) => task.id(),
         }
     }
@@ -62,7 +62,7 @@ impl Held {
                 }
             }
             Held::Tracked(core) => {
-                let task = Task::tracked_by(core);
+                let task = core.into_task();
                 if wanted(&task) { Ok(task) } else { Err(Held::new(task)) }
             }
         }
@@ -70,13 +70,14 @@ impl Held {
 }
 
 impl<T: Send + 'static> TaskOf<T> {
-    /// As `into_parts`. A task is longer, and to make one only to take it apart again costs as much as to queue it.
+    /// As `into_parts`, for a task that is to wait for its time.
     pub(crate) fn into_held(self) -> (Held, TaskHandle<T>) {
         if self.info.label.is_some() {
             let (task, handle) = self.into_parts();
             return (Held::new(task), handle);
         }
-        (Held::Tracked(self.task), TaskHandle::new(self.core, self.claim))
+        let (task, handle) = self.into_bare_parts();
+        (Held::Tracked(task), handle)
     }
 }
 

@@ -152,6 +152,21 @@ pub(crate) struct Ended {
 /// The executing half of a tracked task. Dropping it tells the other half that nobody will run it.
 pub(crate) struct TrackedTask(Shared<dyn Tracked>);
 
+impl TrackedTask {
+    pub(crate) fn id(&self) -> TaskId {
+        self.0.id()
+    }
+
+    /// As [`Task::entered`].
+    pub(crate) fn entered(&self, home: u64) {
+        self.0.entered(home);
+    }
+
+    pub(crate) fn into_task(self) -> Task {
+        Task { info: TaskInfo { id: self.id(), label: None }, work: Work::Tracked(self) }
+    }
+}
+
 impl Drop for TrackedTask {
     fn drop(&mut self) {
         self.0.abandon(); // does nothing once the task has started or ended
@@ -175,10 +190,6 @@ impl Task {
 
     pub(crate) fn tracked(id: TaskId, core: Shared<dyn Tracked>) -> Task {
         Task { info: TaskInfo { id, label: None }, work: Work::Tracked(TrackedTask(core)) }
-    }
-
-    fn tracked_by(core: TrackedTask) -> Task {
-        Task { info: TaskInfo { id: core.0.id(), label: None }, work: Work::Tracked(core) }
     }
 
     /// Gives the task a name, for hooks and error messages.
@@ -404,6 +415,13 @@ impl<T: Send + 'static> TaskOf<T> {
         let id = claim.id();
         let (core, task) = halves(Core::new(id, f));
         TaskOf { info: TaskInfo { id, label: None }, task: TrackedTask(task), core, claim }
+    }
+
+    /// As `into_parts`, of a task that has no label. A [`Task`] is longer, and to move it costs as much as to queue it.
+    #[inline]
+    pub(crate) fn into_bare_parts(self) -> (TrackedTask, TaskHandle<T>) {
+        debug_assert!(self.info.label.is_none());
+        (self.task, TaskHandle::new(self.core, self.claim))
     }
 
     /// Gives the task a name, for hooks and error messages.

@@ -128,6 +128,41 @@ unsafe impl<F: FnOnce() + Send + 'static> Pack for Bare<F> {
     }
 }
 
+impl TrackedTask {
+    /// Packs what every task with a handle has: one without a label is nothing more.
+    ///
+    /// # Safety
+    /// As [`Pack::pack`].
+    #[inline]
+    unsafe fn pack_with(self, id: TaskId, to: Spot) {
+        // SAFETY: the caller says that there is room; a `TrackedTask` is aligned to a word.
+        unsafe {
+            to.0.add(HEAD).cast::<TrackedTask>().write(self);
+            to.pack_head(ptr::without_provenance(TRACKED), id);
+        }
+    }
+}
+
+// SAFETY: it takes the words of a tracked task.
+unsafe impl Pack for TrackedTask {
+    #[inline]
+    fn words(&self) -> usize {
+        HEAD + TRACKED_WORDS
+    }
+
+    #[inline]
+    fn goes_to(&self, place: u64) {
+        self.0.place().set(place);
+    }
+
+    #[inline]
+    unsafe fn pack(self, to: Spot) {
+        let id = self.id();
+        // SAFETY: the caller says so.
+        unsafe { self.pack_with(id, to) }
+    }
+}
+
 impl Spot {
     pub(crate) fn new(words: *mut Word) -> Self {
         Spot(words)
@@ -149,9 +184,8 @@ impl Spot {
                 ptr::from_ref(f.verbs)
             }
             Work::Tracked(task) if info.label.is_none() => {
-                // SAFETY: the caller says that there is room; a `TrackedTask` is aligned to a word.
-                unsafe { work_at.cast::<TrackedTask>().write(task) };
-                bits(TRACKED)
+                // SAFETY: the caller says so.
+                return unsafe { task.pack_with(id, self) };
             }
             work => {
                 let task = Box::new(Task { info, work });
