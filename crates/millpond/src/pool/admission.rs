@@ -398,45 +398,48 @@ impl PoolCore {
         }
     }
 
-    /// The rule rejects a task, and nobody wants to hear of it: it is for the policy. Only for the plain queue.
+    /// If the rule rejects a task, and nobody wants to hear of it, so that it is for the policy: what an error message wants to
+    /// know. Only for the plain queue. All is looked at once, for an overloaded pool does little else.
     #[inline]
-    pub(super) fn is_overloaded(&self) -> bool {
-        let Feed::Fifo(fifo) = &self.feed else { return false };
-        let seen = self.ctl.load();
+    pub(super) fn overload(&self) -> Option<PoolFacts> {
+        let Feed::Fifo(fifo) = &self.feed else { return None };
+        let (seen, maximum, queued) = (self.ctl.load(), self.maximum(), fifo.len());
         let load = Load {
             workers: seen.workers(),
             core: self.core_size(),
-            maximum: self.maximum(),
+            maximum,
             queue_has_room: false,
             worker_is_free: false,
         };
-        self.hooks.is_none()
+        let overloaded = queued >= fifo.capacity()
+            && self.hooks.is_none()
             && seen.is_running()
             && growth::admit(self.rule, load) == Admission::Reject
-            && fifo.is_full()
-            && !self.idle.someone_sleeps()
+            && !self.idle.someone_sleeps();
+        overloaded.then(|| self.facts_of(seen, maximum, queued))
     }
 
     /// Gives `f` back, for an overloaded pool.
     #[inline]
-    pub(super) fn abort(&self, f: impl FnOnce() + Send + 'static) -> Rejected {
+    pub(super) fn abort(&self, f: impl FnOnce() + Send + 'static, facts: PoolFacts) -> Rejected {
         self.counters.rejected(); // first: it waits until all that was written before is in the cache
-        let facts = self.facts();
         Rejected::by_pool(Task::new(f), RejectReason::Saturated, facts)
     }
 
-    /// What an error message wants to know.
+    fn facts(&self) -> PoolFacts {
+        self.facts_of(self.ctl.load(), self.maximum(), self.feed.len())
+    }
+
     #[inline]
-    pub(super) fn facts(&self) -> PoolFacts {
+    fn facts_of(&self, seen: Snapshot, maximum: usize, queued: usize) -> PoolFacts {
         PoolFacts {
             number: self.number,
-            // At most `MOST_WORKERS`, which fits.
-            pool_size: self.ctl.load().workers() as u32,
-            maximum: match self.maximum() {
+            pool_size: seen.workers() as u32, // at most `MOST_WORKERS`, which fits
+            maximum: match maximum {
                 MOST_WORKERS => PoolFacts::NO_BOUND,
                 maximum => maximum as u32,
             },
-            queued: self.feed.len(),
+            queued,
         }
     }
 

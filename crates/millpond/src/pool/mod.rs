@@ -190,16 +190,15 @@ impl ThreadPoolExecutor {
             Ok(Ok(())) => Ok(()),
             Ok(Err(refusal)) => self.refuse(refusal),
             // An overloaded pool must say no quickly.
-            Err(f) if self.core().is_overloaded() => match self.core().usual_policy() {
-                Usual::Abort => Err(self.core().abort(f)),
-                Usual::CallerRuns => {
+            Err(f) => match (self.core().overload(), self.core().usual_policy()) {
+                (Some(facts), Usual::Abort) => Err(self.core().abort(f, facts)),
+                (Some(_), Usual::CallerRuns) => {
                     self.core().counters.rejected();
                     Task::new(f).run();
                     Ok(())
                 }
-                Usual::No => self.execute_the_long_way(Task::new(f)),
+                _ => self.execute_the_long_way(Task::new(f)),
             },
-            Err(f) => self.execute_the_long_way(Task::new(f)),
         }
     }
 
