@@ -176,6 +176,22 @@ fn a_task_with_a_handle_is_still_its_half() {
 }
 
 #[test]
+fn the_half_of_a_handle_comes_back_as_a_task() {
+    let (half, handle) = TaskOf::new(|| 7).into_bare_parts();
+    half.goes_to(41);
+    let id = half.id();
+    let (task, words) = there_and_back(half, id);
+    assert_eq!((task.shared().expect("it has a handle").place().get(), words), (41, HEAD + 2));
+    task.run();
+    assert_eq!(handle.join().unwrap(), 7);
+
+    let (half, handle) = TaskOf::new(|| 7).into_bare_parts();
+    let id = half.id();
+    drop(there_and_back(half, id));
+    assert_eq!(handle.state(), TaskState::Abandoned);
+}
+
+#[test]
 fn a_bare_closure_comes_back_as_a_task() {
     let ran = Arc::new(AtomicUsize::new(0));
     let to = Arc::clone(&ran);
