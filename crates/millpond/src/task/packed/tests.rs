@@ -121,14 +121,14 @@ fn closures_of_odd_shapes_come_back_as_they_were() {
     task.run();
     assert_eq!(add(0), 6);
 
-    let bytes = [1_u8; 11];
+    let bytes = [1_u8; 7]; // with the rest five words, where words are short
     let to = Arc::clone(&sum);
     let (task, words) = task_there_and_back(Task::new(move || {
         to.fetch_add(text.len() + bytes.iter().copied().map(usize::from).sum::<usize>(), Ordering::Relaxed);
     }));
     assert!(words > HEAD + 1);
     task.run();
-    assert_eq!(add(0), 22);
+    assert_eq!(add(0), 18);
 
     #[repr(align(128))]
     struct Line(u8);
@@ -141,7 +141,7 @@ fn closures_of_odd_shapes_come_back_as_they_were() {
     }));
     assert_eq!(words, HEAD + 1);
     task.run();
-    assert_eq!(add(0), 30);
+    assert_eq!(add(0), 26);
 }
 
 #[test]
