@@ -114,12 +114,12 @@ const _: () = assert!(align_of::<[Word; WORDS]>() == align_of::<usize>() && alig
 mod tests {
     use super::*;
     use std::sync::Arc;
-    use std::sync::atomic::{AtomicU64, Ordering};
+    use std::sync::atomic::{AtomicUsize, Ordering};
 
     /// A closure that captures `N` words and a counter, to which it adds their sum.
-    fn adds<const N: usize>(to: &Arc<AtomicU64>) -> SmallFn {
+    fn adds<const N: usize>(to: &Arc<AtomicUsize>) -> SmallFn {
         let to = Arc::clone(to);
-        let words = [1u64; N];
+        let words = [1_usize; N];
         SmallFn::new(move || {
             to.fetch_add(words.iter().sum(), Ordering::Relaxed);
         })
@@ -127,7 +127,7 @@ mod tests {
 
     #[test]
     fn closures_of_all_sizes_are_called_once_and_dropped_once() {
-        let sum = Arc::new(AtomicU64::new(0));
+        let sum = Arc::new(AtomicUsize::new(0));
         for mut f in [adds::<0>(&sum), adds::<1>(&sum), adds::<4>(&sum), adds::<5>(&sum), adds::<64>(&sum)] {
             f.call();
             f.call();
@@ -140,7 +140,7 @@ mod tests {
 
     #[test]
     fn five_words_are_kept_in_place_and_six_in_a_box() {
-        let sum = Arc::new(AtomicU64::new(0));
+        let sum = Arc::new(AtomicUsize::new(0));
         assert_eq!(adds::<4>(&sum).verbs.words, 5);
         assert_eq!(adds::<5>(&sum).verbs.words, 1);
     }
