@@ -46,8 +46,8 @@ pub(crate) const fn mutant(_name: &str) -> bool {
     false
 }
 
-/// A fence, SeqCst, for who has just done an atomic exchange: there the processors of this kind have no need of another, and
-/// only the compiler must know.
+/// A fence, SeqCst, for who has just done an atomic exchange. On x86-64 that exchange has been a fence for the processor
+/// already, so that only the compiler must be told; another would cost as much as the exchange.
 #[inline(always)]
 pub(crate) fn fence_after_exchange() {
     if cfg!(all(target_arch = "x86_64", not(loom), not(miri))) {
