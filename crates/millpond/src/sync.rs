@@ -2,7 +2,7 @@
 //!
 //! Everything a protocol rests on (atomics, fences, locks, thread-locals, parking) comes from here, so
 //! that the models in `loom_tests` run the very code that ships. `Arc` is always std's: loom's has no
-//! `Weak` and cannot hold a trait object, and no protocol of ours rests on reference counts.
+//! `Weak` and cannot hold a trait object, and no protocol of ours rests on its counts.
 //!
 //! The [`Mutex`] here has no poisoning. What it guards is whole at every point where user code
 //! could panic, so a panic elsewhere says nothing about our data.

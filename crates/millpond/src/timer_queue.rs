@@ -274,16 +274,17 @@ impl<T> TimerQueue<T> {
 }
 
 #[cfg(all(test, not(loom)))]
-mod tests {
+pub(crate) mod tests {
     use std::collections::BTreeMap;
 
     use super::*;
 
-    fn tick(nanos: u64) -> Tick {
+    pub(crate) fn tick(nanos: u64) -> Tick {
         Tick::from_nanos(nanos)
     }
 
-    fn random(mut seed: u64) -> impl FnMut(u64) -> u64 {
+    /// Numbers below what it is asked for, the same for the same seed.
+    pub(crate) fn random(mut seed: u64) -> impl FnMut(u64) -> u64 {
         move |below| {
             seed = seed.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
             (seed >> 33) % below

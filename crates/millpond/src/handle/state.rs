@@ -206,7 +206,7 @@ pub(crate) trait Joinable<T>: Tracked {
     }
 }
 
-/// In this order in memory, after the two counts of the `Arc`: what a submit, a run, a join or a cancel touches comes first, for
+/// In this order in memory, after the number of its owners: what a submit, a run, a join or a cancel touches comes first, for
 /// each line of a cache that another thread has written costs as much as the rest of the way.
 #[repr(C)]
 pub(crate) struct Core<T, W> {

@@ -17,7 +17,7 @@ use crate::clock::Tick;
 use crate::executor::{PoolFacts, RejectReason, Rejected};
 use crate::interrupt::{Sleeper, Wake};
 use crate::sync::{Arc, Ordering, deadline_after, fence, mutant, spin_until};
-use crate::task::{Bare, Held, Task, TaskId, TrackedTask};
+use crate::task::{Bare, Held, Pack, Task, TaskId, TrackedTask};
 
 /// A task that was not taken, and why.
 pub(super) struct Refusal {
@@ -63,11 +63,10 @@ const MOMENT: Duration = Duration::from_micros(50);
 impl PoolCore {
     /// Takes `task` by the growth rule, or says why not.
     pub(super) fn admit(self: &Arc<Self>, task: Task) -> Result<(), Refusal> {
-        let seen = self.ctl.load();
-        match &self.feed {
-            Feed::Fifo(fifo) if self.goes_to_the_queue(seen) => self.queue_it(fifo, task),
-            _ => self.admit_as(task, false),
-        }
+        let Some(fifo) = self.short_way() else { return self.admit_as(task, false) };
+        task.entered(self.home.number());
+        // If there is no room after all the long way finds out what to do.
+        self.queue(fifo, task.id(), task).unwrap_or_else(|task| self.admit_as(task, false))
     }
 
     /// The rule sends a task to the queue, if that has room: in a pool of the usual kind, from core size on.
@@ -85,18 +84,8 @@ impl PoolCore {
             && self.rule != GrowthRule::Eager
     }
 
-    /// The short way for the most common case. If there is no room the long one finds out what to do.
-    fn queue_it(self: &Arc<Self>, fifo: &Fifo, task: Task) -> Result<(), Refusal> {
-        task.entered(self.home.number());
-        let id = task.id();
-        match fifo.push(task, || self.around()) {
-            Ok(around) => self.published(id, around),
-            Err(task) => self.admit_as(task, false),
-        }
-    }
-
-    /// The same for a closure, which is not made a task before it is in the queue. Gives it back if it is not for the short
-    /// way.
+    /// As `admit`, for a closure, which is not made a task before it is in the queue. Gives it back if it is not for the
+    /// short way.
     #[inline]
     pub(super) fn queue_closure<F>(self: &Arc<Self>, f: F) -> Result<Result<(), Refusal>, F>
     where
@@ -104,11 +93,7 @@ impl PoolCore {
     {
         let Some(fifo) = self.short_way() else { return Err(f) };
         let bare = Bare::new(f)?;
-        let id = bare.id();
-        match fifo.push_if_it_fits(bare, || self.around()) {
-            Ok(around) => Ok(self.published(id, around)),
-            Err(bare) => Err(bare.into_inner()),
-        }
+        self.queue(fifo, bare.id(), bare).map_err(Bare::into_inner)
     }
 
     /// The same for the task of a handle.
@@ -119,7 +104,11 @@ impl PoolCore {
     ) -> Result<Result<(), Refusal>, TrackedTask> {
         let Some(fifo) = self.short_way() else { return Err(task) };
         task.entered(self.home.number());
-        let id = task.id();
+        self.queue(fifo, task.id(), task)
+    }
+
+    #[inline]
+    fn queue<T: Pack>(self: &Arc<Self>, fifo: &Fifo, id: TaskId, task: T) -> Result<Result<(), Refusal>, T> {
         let around = fifo.push_if_it_fits(task, || self.around())?;
         Ok(self.published(id, around))
     }

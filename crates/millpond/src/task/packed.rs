@@ -174,7 +174,6 @@ impl Spot {
         let Task { info, work } = task;
         let id = info.id;
         let work_at = self.0.wrapping_add(HEAD);
-        let bits = |bits: usize| ptr::without_provenance::<Verbs>(bits);
         let first = match work {
             Work::Plain(f) if info.label.is_none() => {
                 let f = ManuallyDrop::new(f);
@@ -191,7 +190,7 @@ impl Spot {
                 let task = Box::new(Task { info, work });
                 // SAFETY: as before, for one word.
                 unsafe { work_at.cast::<Box<Task>>().write(task) };
-                bits(BOXED)
+                ptr::without_provenance(BOXED)
             }
         };
         // SAFETY: as before, for the head.

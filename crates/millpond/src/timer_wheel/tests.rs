@@ -3,6 +3,7 @@ use std::collections::BTreeMap;
 use std::rc::Rc;
 
 use super::*;
+use crate::timer_queue::tests::{random, tick};
 
 #[derive(Debug)]
 struct Item {
@@ -50,17 +51,6 @@ fn has_due(wheel: &mut Wheel, now: Tick) -> bool {
 
 fn pop_due(wheel: &mut Wheel, now: Tick) -> Option<Rc<Item>> {
     if has_due(wheel, now) { wheel.pop().map(|(_, item)| item) } else { None }
-}
-
-fn tick(nanos: u64) -> Tick {
-    Tick::from_nanos(nanos)
-}
-
-fn random(mut seed: u64) -> impl FnMut(u64) -> u64 {
-    move |below| {
-        seed = seed.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
-        (seed >> 33) % below
-    }
 }
 
 const SLOT: u64 = 1 << SLOT_BITS;

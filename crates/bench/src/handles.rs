@@ -1,0 +1,73 @@
+//! What the parts of a task with a handle cost, each by itself: submit, run, join, and the allocation that it needs.
+//!
+//! `cargo run --release -p bench --bin handles [-- ROUNDS]`
+//!
+//! A thousand tasks at a time, on one worker that is held until all are submitted, and joined when all have run. So no part waits
+//! for another, and the worker finds memory that the submitter has just written. `taskset -c 0` before the command puts both on one
+//! core. A figure is the median of the rounds. What follows from them: docs/performance.md.
+
+use std::hint::black_box;
+use std::sync::mpsc;
+use std::time::Instant;
+
+use millpond::{TaskHandle, ThreadPoolExecutor, executors};
+
+/// So many tasks at a time.
+const TASKS: u64 = 1000;
+/// As large as what a handle shares with its task, if the closure has no more than two words.
+type AsLarge = [u64; 14];
+
+fn main() -> Result<(), Box<dyn std::error::Error>> {
+    let rounds = std::env::args().nth(1).map_or(Ok(1000), |rounds| rounds.parse())?;
+    let pool = executors::fixed(1)?;
+    let mut figures: [Vec<u128>; 4] = Default::default();
+    for _ in 0..rounds {
+        let [submit, run, join] = round(&pool)?;
+        let parts = [submit, run, join, allocations()];
+        figures.iter_mut().zip(parts).for_each(|(figure, part)| figure.push(part));
+    }
+    for (what, mut nanos) in ["submit", "run", "join", "malloc and free"].into_iter().zip(figures) {
+        nanos.sort_unstable();
+        let each = |nanos: Option<&u128>| nanos.map_or(0, |nanos| nanos / u128::from(TASKS));
+        println!("{what}: {} ns, at best {}", each(nanos.get(nanos.len() / 2)), each(nanos.first()));
+    }
+    pool.close();
+    Ok(())
+}
+
+/// How long it takes to submit, to run and to join the tasks, in nanoseconds.
+fn round(pool: &ThreadPoolExecutor) -> Result<[u128; 3], Box<dyn std::error::Error>> {
+    let (held, wait) = mpsc::channel::<()>();
+    let (ready, is_ready) = mpsc::channel();
+    let (begun, is_begun) = mpsc::channel();
+    pool.execute(move || {
+        let _ = ready.send(());
+        let _ = wait.recv(); // until the other end is dropped
+        let _ = begun.send(Instant::now());
+    })?;
+    is_ready.recv()?;
+    let mut handles: Vec<TaskHandle<()>> = Vec::with_capacity(TASKS as usize);
+    let begin = Instant::now();
+    for task in 0..TASKS {
+        let work = move || {
+            black_box(task);
+        };
+        handles.push(pool.submit(work)?);
+    }
+    let submitted = begin.elapsed();
+    let last = pool.submit(Instant::now)?;
+    drop(held);
+    let ran = last.join()? - is_begun.recv()?;
+    let begin = Instant::now();
+    for handle in handles.drain(..) {
+        handle.join()?;
+    }
+    Ok([submitted, ran, begin.elapsed()].map(|time| time.as_nanos()))
+}
+
+fn allocations() -> u128 {
+    let begin = Instant::now();
+    let boxes: Vec<Box<AsLarge>> = (0..TASKS).map(|task| Box::new([task; 14])).collect();
+    drop(black_box(boxes));
+    begin.elapsed().as_nanos()
+}
