@@ -198,18 +198,19 @@ impl Segments {
 
     /// The end where tasks are put.
     pub(super) fn tail(&self) -> Putting<'_> {
-        Putting { tail: self.tail.lock.lock(), all: self }
+        Putting { tail: self.tail.lock.lock_in_turns(), all: self }
     }
 
     /// The end where tasks are taken.
     pub(super) fn head(&self) -> Taking<'_> {
-        Taking { head: self.head.lock.lock(), all: self }
+        Taking { head: self.head.lock.lock_in_turns(), all: self }
     }
 
     /// All of it.
     pub(super) fn whole(&self) -> Whole<'_> {
         let tail = self.tail();
-        Whole { tail, head: self.head() }
+        // Not in turns: who has the tail must not keep it while it steps back from the head.
+        Whole { tail, head: Taking { head: self.head.lock.lock(), all: self } }
     }
 }
 
