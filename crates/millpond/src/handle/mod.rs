@@ -30,9 +30,10 @@ pub(crate) use shared::Owners;
 pub(crate) use shared::{Shared, halves};
 pub(crate) use slot::Claim;
 pub use state::TaskState;
+pub(crate) use state::drop_quietly;
 pub(crate) use state::{Core, Help, Joinable, Outcome, Payload, Place, Ran, Told, Tracked, Work};
 #[cfg(feature = "futures")]
-pub(crate) use state::{Waiter, drop_quietly, quietly};
+pub(crate) use state::{Waiter, quietly};
 
 use crate::interrupt::Wake;
 use crate::sync::deadline_after;

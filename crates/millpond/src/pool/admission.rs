@@ -85,15 +85,27 @@ impl PoolCore {
     }
 
     /// As `admit`, for a closure, which is not made a task before it is in the queue. Gives it back if it is not for the
-    /// short way.
+    /// short way; with the facts, if that is because of an [`overload`](Self::overload).
     #[inline]
-    pub(super) fn queue_closure<F>(self: &Arc<Self>, f: F) -> Result<Result<(), Refusal>, F>
+    pub(super) fn queue_closure<F>(
+        self: &Arc<Self>,
+        f: F,
+    ) -> Result<Result<(), Refusal>, (F, Option<PoolFacts>)>
     where
         F: FnOnce() + Send + 'static,
     {
-        let Some(fifo) = self.short_way() else { return Err(f) };
-        let bare = Bare::new(f)?;
-        self.queue(fifo, bare.id(), bare).map_err(Bare::into_inner)
+        let Feed::Fifo(fifo) = &self.feed else { return Err((f, None)) };
+        if fifo.is_full() {
+            return Err((f, self.overload(fifo)));
+        }
+        if !self.goes_to_the_queue(self.ctl.load()) {
+            return Err((f, None));
+        }
+        let queued = Bare::new(f).and_then(|bare| {
+            let id = bare.id();
+            self.queue(fifo, id, bare).map_err(Bare::into_inner)
+        });
+        queued.map_err(|f| (f, None))
     }
 
     /// The same for the task of a handle.
@@ -388,10 +400,9 @@ impl PoolCore {
     }
 
     /// If the rule rejects a task, and nobody wants to hear of it, so that it is for the policy: what an error message wants to
-    /// know. Only for the plain queue. All is looked at once, for an overloaded pool does little else.
+    /// know. All is looked at once, for an overloaded pool does little else.
     #[inline]
-    pub(super) fn overload(&self) -> Option<PoolFacts> {
-        let Feed::Fifo(fifo) = &self.feed else { return None };
+    fn overload(&self, fifo: &Fifo) -> Option<PoolFacts> {
         let (seen, maximum, queued) = (self.ctl.load(), self.maximum(), fifo.len());
         let load = Load {
             workers: seen.workers(),

@@ -50,7 +50,7 @@ use crate::ConfigError;
 use crate::executor::{
     Executor, ExecutorService, RejectReason, Rejected, close_and_wait, inherent_executor_methods,
 };
-use crate::handle::TaskHandle;
+use crate::handle::{TaskHandle, drop_quietly};
 use crate::interrupt::{Interrupted, Sleeper};
 use crate::sync::Arc;
 use crate::task::{Task, TaskId, TaskOf};
@@ -189,15 +189,21 @@ impl ThreadPoolExecutor {
         match self.core().queue_closure(f) {
             Ok(Ok(())) => Ok(()),
             Ok(Err(refusal)) => self.refuse(refusal),
+            Err((f, None)) => self.execute_the_long_way(Task::new(f)),
             // An overloaded pool must say no quickly.
-            Err(f) => match (self.core().overload(), self.core().usual_policy()) {
-                (Some(facts), Usual::Abort) => Err(self.core().abort(f, facts)),
-                (Some(_), Usual::CallerRuns) => {
+            Err((f, Some(facts))) => match self.core().usual_policy() {
+                Usual::Abort => Err(self.core().abort(f, facts)),
+                Usual::CallerRuns => {
                     self.core().counters.rejected();
                     Task::new(f).run();
                     Ok(())
                 }
-                _ => self.execute_the_long_way(Task::new(f)),
+                Usual::Discard => {
+                    self.core().counters.rejected();
+                    drop_quietly(f);
+                    Ok(())
+                }
+                Usual::No => self.execute_the_long_way(Task::new(f)),
             },
         }
     }

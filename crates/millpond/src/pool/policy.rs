@@ -164,10 +164,11 @@ pub(super) enum Usual {
     No,
     Abort,
     CallerRuns,
+    Discard,
 }
 
 impl Usual {
-    const ALL: [Usual; 3] = [Self::No, Self::Abort, Self::CallerRuns];
+    const ALL: [Usual; 4] = [Self::No, Self::Abort, Self::CallerRuns, Self::Discard];
 
     /// The one that `as u8` made this of.
     pub(super) fn from_u8(bits: u8) -> Usual {
@@ -184,6 +185,7 @@ impl Handler {
             usual: match () {
                 () if is(TypeId::of::<Abort>()) => Usual::Abort,
                 () if is(TypeId::of::<CallerRuns>()) => Usual::CallerRuns,
+                () if is(TypeId::of::<Discard>()) => Usual::Discard,
                 () => Usual::No,
             },
         }

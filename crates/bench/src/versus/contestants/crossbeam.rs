@@ -30,7 +30,7 @@ impl Pool for Crossbeam {
             Shape::Blocking { capacity, .. }
             | Shape::CallerRuns { capacity, .. }
             | Shape::Rejecting { capacity, .. } => bounded(capacity),
-            Shape::Elastic { .. } => return None,
+            Shape::Discarding { .. } | Shape::Elastic { .. } => return None,
         };
         let start = |_| {
             let jobs = receiver.clone();

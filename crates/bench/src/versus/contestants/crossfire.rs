@@ -76,7 +76,7 @@ impl Pool for Crossfire {
             Shape::Blocking { capacity, .. }
             | Shape::CallerRuns { capacity, .. }
             | Shape::Rejecting { capacity, .. } => Some(capacity),
-            Shape::Elastic { .. } => return None,
+            Shape::Discarding { .. } | Shape::Elastic { .. } => return None,
         };
         let (mut senders, receivers) = ends(capacity, shape.workers());
         let threads = receivers.into_iter().map(|jobs| thread::spawn(move || work(jobs))).collect();

@@ -15,6 +15,7 @@ impl Pool for Jtp {
             Shape::Fixed { workers, most } => (workers, most, RejectedTaskHandler::Abort),
             Shape::CallerRuns { workers, capacity } => (workers, capacity, RejectedTaskHandler::CallerRuns),
             Shape::Rejecting { workers, capacity } => (workers, capacity, RejectedTaskHandler::Abort),
+            Shape::Discarding { workers, capacity } => (workers, capacity, RejectedTaskHandler::Discard),
             Shape::Blocking { .. } | Shape::Elastic { .. } => return None,
         };
         let builder = ThreadPoolBuilder::new().core_pool_size(workers).max_pool_size(workers);

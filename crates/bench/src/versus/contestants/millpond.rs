@@ -33,6 +33,9 @@ impl Pool for Millpond {
                 bounded(workers, capacity).rejected_execution_handler(policy::CallerRuns).build()
             }
             Shape::Rejecting { workers, capacity } => bounded(workers, capacity).build(),
+            Shape::Discarding { workers, capacity } => {
+                bounded(workers, capacity).rejected_execution_handler(policy::Discard).build()
+            }
             Shape::Elastic { .. } => Ok(executors::cached()),
         };
         Some(Millpond(pool.expect("the sizes are valid")))

@@ -41,6 +41,8 @@ pub(crate) enum Shape {
     CallerRuns { workers: usize, capacity: usize },
     /// A task is refused while the queue is full.
     Rejecting { workers: usize, capacity: usize },
+    /// A task is dropped while the queue is full, and nobody is told.
+    Discarding { workers: usize, capacity: usize },
     /// As many threads as there are tasks, up to `most`.
     Elastic { most: usize },
 }
@@ -51,7 +53,8 @@ impl Shape {
             Shape::Fixed { workers, .. }
             | Shape::Blocking { workers, .. }
             | Shape::CallerRuns { workers, .. }
-            | Shape::Rejecting { workers, .. } => workers,
+            | Shape::Rejecting { workers, .. }
+            | Shape::Discarding { workers, .. } => workers,
             Shape::Elastic { most } => most,
         }
     }
@@ -68,7 +71,7 @@ pub(crate) trait Pool: Send + Sync + Sized + 'static {
     fn execute(&self, f: impl FnOnce() + Send + 'static);
     fn submit(&self, f: impl FnOnce() + Send + 'static) -> Self::Handle;
     fn join(handle: Self::Handle);
-    /// True: accepted. Only for the shape that refuses.
+    /// True: accepted, or dropped. Only for the shapes that refuse and drop.
     fn try_execute(&self, f: impl FnOnce() + Send + 'static) -> bool {
         self.execute(f);
         true

@@ -31,7 +31,10 @@ impl Pool for Qubit {
         let builder = match shape {
             Shape::Fixed { .. } => builder.unbounded_queue(),
             Shape::Rejecting { capacity, .. } => builder.queue_capacity(capacity),
-            Shape::Blocking { .. } | Shape::CallerRuns { .. } | Shape::Elastic { .. } => return None,
+            Shape::Blocking { .. }
+            | Shape::CallerRuns { .. }
+            | Shape::Discarding { .. }
+            | Shape::Elastic { .. } => return None,
         };
         Some(Qubit(builder.build().expect("threads start")))
     }

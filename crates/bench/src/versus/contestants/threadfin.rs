@@ -18,7 +18,7 @@ impl Pool for Threadfin {
                 builder.size(workers).queue_limit(capacity)
             }
             Shape::Elastic { most } => builder.size(0..=most),
-            Shape::CallerRuns { .. } => return None,
+            Shape::CallerRuns { .. } | Shape::Discarding { .. } => return None,
         };
         Some(Threadfin(builder.build()))
     }

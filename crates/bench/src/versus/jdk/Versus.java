@@ -96,7 +96,7 @@ final class Versus {
 
     // The pools.
 
-    enum Shape { FIXED, BLOCKING, CALLER_RUNS, REJECTING, ELASTIC }
+    enum Shape { FIXED, BLOCKING, CALLER_RUNS, REJECTING, DISCARDING, ELASTIC }
 
     static final int CAPACITY = 1024;
     static final AtomicLong REFUSED = new AtomicLong();
@@ -145,7 +145,7 @@ final class Versus {
             };
             case CALLER_RUNS -> new ThreadPoolExecutor.CallerRunsPolicy();
             // Only one thread is refused, so a plain write does.
-            case REJECTING -> (task, pool) -> REFUSED.setPlain(REFUSED.getPlain() + 1);
+            case DISCARDING -> (task, pool) -> REFUSED.setPlain(REFUSED.getPlain() + 1);
             default -> new ThreadPoolExecutor.AbortPolicy();
         };
         return new ThreadPoolExecutor(c.workers, c.workers, 0, TimeUnit.SECONDS, queue, Hand::new, handler);
@@ -498,7 +498,8 @@ final class Versus {
     }
 
     static double[] rejection(Case c) throws Exception {
-        ExecutorService pool = pool(c, Shape.REJECTING);
+        boolean told = c.variant.equals("told");
+        ExecutorService pool = pool(c, told ? Shape.REJECTING : Shape.DISCARDING);
         CountDownLatch gate = hold(c, pool);
         long before = total();
         for (int i = 0; i < CAPACITY; i++) {
@@ -507,7 +508,15 @@ final class Versus {
         long refusedBefore = REFUSED.getPlain();
         long begin = System.nanoTime();
         for (long i = 0; i < c.size; i++) {
-            pool.execute(task(0, i));
+            if (!told) {
+                pool.execute(task(0, i));
+            } else {
+                try {
+                    pool.execute(task(0, i));
+                } catch (RejectedExecutionException e) {
+                    REFUSED.setPlain(REFUSED.getPlain() + 1);
+                }
+            }
         }
         long elapsed = System.nanoTime() - begin;
         long refused = REFUSED.getPlain() - refusedBefore;
