@@ -16,6 +16,9 @@ pub(crate) trait Home: Send + Sync {
     /// The task was cancelled while it waited: gives its place free, if this pool does that at once.
     fn cancelled(&self, id: TaskId, place: &Place);
 
+    /// Somebody is about to sleep until a task that waits here has run: a processor is about to be free.
+    fn is_waited_for(&self);
+
     /// Runs the task on the calling thread if that is a worker of this pool and the task still waits.
     fn run_here(&self, id: TaskId, place: &Place) -> Help;
 }
@@ -107,6 +110,7 @@ mod tests {
 
     impl Home for Pool {
         fn cancelled(&self, _: TaskId, _: &Place) {}
+        fn is_waited_for(&self) {}
         fn run_here(&self, _: TaskId, _: &Place) -> Help {
             Help::NotBefore(std::time::Instant::now() + std::time::Duration::from_secs(self.0))
         }

@@ -389,6 +389,12 @@ impl<T: Send + 'static, W: Work<T> + 'static> Core<T, W> {
         if spin_until(|| self.is_done()) {
             return Wake::Ready;
         }
+        // Nothing rests on it, and a model would try it in all orders.
+        if !cfg!(loom)
+            && let Some(home) = find_home(self.home.load(Ordering::Relaxed))
+        {
+            home.is_waited_for();
+        }
         let me = Sleeper::current();
         if self.wait_as(Waiter::Thread(Arc::clone(&me))).is_err() {
             return Wake::Ready;

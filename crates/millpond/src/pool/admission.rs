@@ -234,8 +234,8 @@ impl PoolCore {
         }
     }
 
-    /// A full queue, and a worker that sleeps or is just falling asleep: it can have the next task.
-    fn relieve_queue(&self) -> bool {
+    /// Tasks wait, and a worker sleeps or is just falling asleep: it can have the next one.
+    pub(super) fn relieve_queue(&self) -> bool {
         matches!(self.feed, Feed::Fifo(_)) && self.idle.relieve(|| self.poll())
     }
 

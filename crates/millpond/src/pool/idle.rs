@@ -301,6 +301,11 @@ impl Idle {
         Ok(())
     }
 
+    /// So many are on their way to the queue.
+    pub(super) fn called(&self) -> usize {
+        self.calling.load(Ordering::Relaxed)
+    }
+
     #[inline]
     pub(super) fn someone_sleeps(&self) -> bool {
         self.sleeping.load(Ordering::Relaxed) > 0
