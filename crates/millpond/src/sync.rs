@@ -250,10 +250,7 @@ impl Parker {
 /// On a busy machine a yield lasts as long as others have work, some milliseconds each. Then it is better to sleep, and to
 /// be woken: so the yields end after a time in which all of them would have been made on a machine that has nothing else to do.
 ///
-/// Who shares its core with the thread that it waits for waits for nothing but itself, and does best to yield at once. But two
-/// that do so stay together, for to the kernel both always have work, and a switch at every step takes them twice as long
-/// as two cores would. So now and then such a thread does not look again: it sleeps, and is woken on a core that is free, if
-/// there is one. See [`Sharing`].
+/// Who shares its core with the thread that it waits for waits for nothing but itself, and does best to yield at once.
 pub(crate) fn spin_until(mut ready: impl FnMut() -> bool) -> bool {
     const LOOKS: u32 = 4;
     const YIELDS: u32 = 64;
@@ -266,12 +263,7 @@ pub(crate) fn spin_until(mut ready: impl FnMut() -> bool) -> bool {
     if ready() {
         return true;
     }
-    let (sharing, sleep) = SHARING.get().begin_to_wait();
-    SHARING.set(sharing);
-    if sleep {
-        return false;
-    }
-    if !sharing.core {
+    if !SHARES_A_CORE.get() {
         for look in 0..LOOKS {
             (0..1 << look).for_each(|_| std::hint::spin_loop());
             if ready() {
@@ -284,7 +276,7 @@ pub(crate) fn spin_until(mut ready: impl FnMut() -> bool) -> bool {
     for _ in 0..YIELDS {
         std::thread::yield_now();
         let now = Instant::now();
-        SHARING.set(Sharing { core: now - before > SWITCH, ..sharing });
+        SHARES_A_CORE.set(now - before > SWITCH);
         if ready() {
             return true;
         }
@@ -297,37 +289,8 @@ pub(crate) fn spin_until(mut ready: impl FnMut() -> bool) -> bool {
 }
 
 std::thread_local! {
-    static SHARING: Cell<Sharing> = const { Cell::new(Sharing::NONE) };
-}
-
-/// Whether a thread shares its core with those that it waits for.
-#[derive(Debug, Clone, Copy, PartialEq)]
-struct Sharing {
-    /// When it last yielded, another thread ran.
-    core: bool,
-    /// So many waits in a row were so.
-    waits: u32,
-    /// After so many it sleeps.
-    most: u32,
-}
-
-impl Sharing {
-    /// A sleep costs as much as some ten waits on a shared core.
-    const FEW: u32 = 64;
-    const MANY: u32 = 1 << 14;
-    const NONE: Sharing = Sharing { core: false, waits: 0, most: Self::FEW };
-
-    /// True: it is time to sleep. If that does not help, the next time is after twice as many waits; each wait with a core to itself
-    /// takes one of them off again.
-    fn begin_to_wait(self) -> (Sharing, bool) {
-        if !self.core {
-            return (Sharing { waits: 0, most: (self.most - 1).max(Self::FEW), ..self }, false);
-        }
-        if self.waits < self.most {
-            return (Sharing { waits: self.waits + 1, ..self }, false);
-        }
-        (Sharing { core: false, waits: 0, most: (2 * self.most).min(Self::MANY) }, true)
-    }
+    /// When this thread last yielded, another one ran.
+    static SHARES_A_CORE: Cell<bool> = const { Cell::new(false) };
 }
 
 /// Lets others run, for who has looked again in vain at what another thread is about to do.
@@ -341,42 +304,4 @@ pub(crate) fn nap() {
 pub(crate) fn more_than_one_core() -> bool {
     static MANY: OnceLock<bool> = OnceLock::new();
     *MANY.get_or_init(|| std::thread::available_parallelism().is_ok_and(|cores| cores.get() > 1))
-}
-
-#[cfg(all(test, not(loom)))]
-mod tests {
-    use super::Sharing;
-
-    /// How many waits there are before each sleep, for a thread that always shares its core.
-    fn waits_between_sleeps(mut sharing: Sharing, sleeps: usize) -> Vec<u32> {
-        let mut waits = vec![0];
-        while waits.len() <= sleeps {
-            let (next, sleep) = Sharing { core: true, ..sharing }.begin_to_wait();
-            sharing = next;
-            match sleep {
-                true => waits.push(0),
-                false => *waits.last_mut().expect("there is one") += 1,
-            }
-        }
-        waits.truncate(sleeps);
-        waits
-    }
-
-    #[test]
-    fn who_shares_its_core_sleeps_now_and_then_and_less_often_if_it_does_not_help() {
-        assert_eq!(waits_between_sleeps(Sharing::NONE, 4), [64, 128, 256, 512]);
-        let long = waits_between_sleeps(Sharing::NONE, 12);
-        assert_eq!(long[8..], [16_384; 4], "but it goes on to try");
-    }
-
-    #[test]
-    fn who_has_a_core_to_itself_never_sleeps_instead_of_looking_and_forgets() {
-        let mut sharing = Sharing { core: false, waits: 63, most: 200 };
-        for _ in 0..500 {
-            let (next, sleep) = sharing.begin_to_wait();
-            assert!(!sleep && next.waits == 0 && next.most < sharing.most.max(65));
-            sharing = next;
-        }
-        assert_eq!(sharing, Sharing::NONE);
-    }
 }
