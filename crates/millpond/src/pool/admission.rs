@@ -399,11 +399,11 @@ impl PoolCore {
         }
     }
 
-    /// If the rule rejects a task, and nobody wants to hear of it, so that it is for the policy: what an error message wants to
-    /// know. All is looked at once, for an overloaded pool does little else.
+    /// With a queue that was seen to be full: if the rule rejects a task, and nobody wants to hear of it, so that it is for the
+    /// policy, then what an error message wants to know. All is looked at once, for an overloaded pool does little else.
     #[inline]
-    fn overload(&self, fifo: &Fifo) -> Option<PoolFacts> {
-        let (seen, maximum, queued) = (self.ctl.load(), self.maximum(), fifo.len());
+    fn overload(&self, full: &Fifo) -> Option<PoolFacts> {
+        let (seen, maximum) = (self.ctl.load(), self.maximum());
         let load = Load {
             workers: seen.workers(),
             core: self.core_size(),
@@ -411,12 +411,11 @@ impl PoolCore {
             queue_has_room: false,
             worker_is_free: false,
         };
-        let overloaded = queued >= fifo.capacity()
-            && self.hooks.is_none()
+        let overloaded = self.hooks.is_none()
             && seen.is_running()
             && growth::admit(self.rule, load) == Admission::Reject
             && !self.idle.someone_sleeps();
-        overloaded.then(|| self.facts_of(seen, maximum, queued))
+        overloaded.then(|| self.facts_of(seen, maximum, full.capacity()))
     }
 
     /// Gives `f` back, for an overloaded pool.

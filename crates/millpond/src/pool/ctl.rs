@@ -70,7 +70,7 @@ impl Snapshot {
 
     #[inline]
     pub(super) fn is_running(self) -> bool {
-        self.state() == RunState::Running
+        self.0 >> COUNT_BITS == RunState::Running as u64
     }
 
     fn with_state(self, state: RunState) -> Snapshot {

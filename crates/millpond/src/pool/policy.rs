@@ -168,11 +168,11 @@ pub(super) enum Usual {
 }
 
 impl Usual {
-    const ALL: [Usual; 4] = [Self::No, Self::Abort, Self::CallerRuns, Self::Discard];
-
     /// The one that `as u8` made this of.
+    #[inline]
     pub(super) fn from_u8(bits: u8) -> Usual {
-        Self::ALL[usize::from(bits)]
+        let others = [Self::Abort, Self::CallerRuns, Self::Discard];
+        others.into_iter().find(|usual| *usual as u8 == bits).unwrap_or(Self::No)
     }
 }
 
