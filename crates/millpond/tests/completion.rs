@@ -12,11 +12,8 @@ use millpond::{
     Executor, ExecutorCompletionService, JoinError, RejectReason, Rejected, Task, TaskState,
     ThreadPoolExecutor, WorkQueue, executors, interrupt, policy,
 };
+use support::pools::fixed;
 use support::{Counter, Gate, LONG, SHORT, SMALL, block, eventually};
-
-fn fixed(threads: usize) -> ThreadPoolExecutor {
-    executors::fixed(threads).unwrap()
-}
 
 /// ECS-002: what arrives is done, and has the id that submit told.
 #[test]

@@ -9,9 +9,8 @@ use std::sync::{Arc, Mutex, mpsc};
 use std::task::{Context, Poll, Wake, Waker};
 use std::thread::{self, Thread};
 
-use millpond::{
-    Canceller, JoinError, Task, TaskHandle, TaskOf, TaskState, ThreadPoolExecutor, executors, interrupt,
-};
+use millpond::{Canceller, JoinError, Task, TaskHandle, TaskOf, TaskState, ThreadPoolExecutor, interrupt};
+use support::pools::fixed;
 use support::{Counter, Gate, LONG, SHORT, eventually, interrupt_myself, rounds};
 
 struct Unpark(Thread);
@@ -57,10 +56,6 @@ fn poll<T>(handle: &mut TaskHandle<T>, waker: &Waker) -> Poll<Result<T, JoinErro
 
 fn pair() -> (Task, TaskHandle<u8>) {
     TaskOf::new(|| 7).into_parts()
-}
-
-fn fixed(threads: usize) -> ThreadPoolExecutor {
-    executors::fixed(threads).unwrap()
 }
 
 #[test]

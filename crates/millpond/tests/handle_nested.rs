@@ -10,13 +10,10 @@ use millpond::interrupt::Interrupted;
 use millpond::queue::{BlockingQueue, LinkedBlockingQueue, OfferError, PutError};
 use millpond::{
     ExecutorExt, Hooks, JoinError, Panic, Task, TaskInfo, TaskOf, TaskState, ThreadPoolExecutor, WorkQueue,
-    executors, interrupt,
+    interrupt,
 };
+use support::pools::fixed;
 use support::{Counter, Gate, LONG, MEDIUM, SHORT, eventually};
-
-fn fixed(threads: usize) -> ThreadPoolExecutor {
-    executors::fixed(threads).unwrap()
-}
 
 fn pool_with(queue: WorkQueue) -> ThreadPoolExecutor {
     ThreadPoolExecutor::builder().core_pool_size(1).maximum_pool_size(1).work_queue(queue).build().unwrap()

@@ -16,15 +16,12 @@ use millpond::queue::{
 };
 use millpond::{
     ExecutorCompletionService, Hooks, InvokeError, JoinError, RejectReason, Task, TaskInfo, TaskOf,
-    ThreadPoolExecutor, WorkQueue, executors, policy,
+    ThreadPoolExecutor, WorkQueue, policy,
 };
+use support::pools::fixed;
 use support::{
     Counter, CountsDrop, Gate, LONG, SMALL, block, eventually, interrupt_myself, occupied, rounds,
 };
-
-fn fixed(threads: usize) -> ThreadPoolExecutor {
-    executors::fixed(threads).unwrap()
-}
 
 // ---- the flag
 

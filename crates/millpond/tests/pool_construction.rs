@@ -11,11 +11,8 @@ use millpond::{
     Builder, ConfigError, RejectReason, RunState, Task, ThreadPoolExecutor, WorkQueue, WorkerBody, executors,
     policy,
 };
+use support::pools::sized;
 use support::{Gate, end, eventually, occupy};
-
-fn sized(core: usize, maximum: usize) -> Builder {
-    ThreadPoolExecutor::builder().core_pool_size(core).maximum_pool_size(maximum)
-}
 
 // TPE-003
 #[test]

@@ -10,14 +10,11 @@ use std::time::Duration;
 
 use millpond::queue::LinkedBlockingQueue;
 use millpond::{
-    Builder, Hooks, JoinError, Panic, RejectReason, Task, TaskHandle, TaskId, TaskInfo, TaskOf, TaskState,
+    Hooks, JoinError, Panic, RejectReason, Task, TaskHandle, TaskId, TaskInfo, TaskOf, TaskState,
     ThreadPoolExecutor, WorkQueue, WorkerInfo, executors, interrupt, policy,
 };
+use support::pools::sized;
 use support::{Gate, LONG, block, die, end, eventually, interrupt_myself, occupy};
-
-fn sized(core: usize, maximum: usize) -> Builder {
-    ThreadPoolExecutor::builder().core_pool_size(core).maximum_pool_size(maximum)
-}
 
 #[derive(Debug, Clone, PartialEq)]
 enum Event {

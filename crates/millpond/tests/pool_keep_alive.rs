@@ -11,14 +11,11 @@ use std::time::{Duration, Instant};
 
 use millpond::queue::{DelayQueue, LinkedBlockingQueue};
 use millpond::{
-    Builder, Hooks, JoinError, Panic, Task, TaskInfo, TaskOf, ThreadPoolExecutor, WorkQueue, WorkerInfo,
-    executors, interrupt, policy,
+    Hooks, JoinError, Panic, Task, TaskInfo, TaskOf, ThreadPoolExecutor, WorkQueue, WorkerInfo, executors,
+    interrupt, policy,
 };
+use support::pools::sized;
 use support::{Gate, LONG, MEDIUM, SHORT, SMALL, Wrapped, die, end, eventually, occupy, threads_named};
-
-fn sized(core: usize, maximum: usize) -> Builder {
-    ThreadPoolExecutor::builder().core_pool_size(core).maximum_pool_size(maximum)
-}
 
 /// Makes the pool have `size` workers, all idle: needs a queue that refuses.
 fn grow(pool: &ThreadPoolExecutor, size: usize) {

@@ -10,15 +10,11 @@ use std::time::{Duration, Instant};
 
 use millpond::queue::{LinkedBlockingQueue, PriorityBlockingQueue};
 use millpond::{
-    Builder, Hooks, InvokeError, JoinError, RejectReason, Rejected, RejectedExecutionHandler, Task,
-    TaskHandle, TaskId, TaskInfo, TaskOf, TaskState, ThreadPoolExecutor, WorkQueue, executors, interrupt,
-    policy,
+    Hooks, InvokeError, JoinError, RejectReason, Rejected, RejectedExecutionHandler, Task, TaskHandle,
+    TaskId, TaskInfo, TaskOf, TaskState, ThreadPoolExecutor, WorkQueue, executors, interrupt, policy,
 };
+use support::pools::sized;
 use support::{Gate, LONG, SHORT, Wrapped, block, die, end, eventually, interrupt_myself, occupy};
-
-fn sized(core: usize, maximum: usize) -> Builder {
-    ThreadPoolExecutor::builder().core_pool_size(core).maximum_pool_size(maximum)
-}
 
 /// One busy worker, and a full queue of one: the next task is rejected. The handle is that of the waiting task.
 fn saturated(handler: impl RejectedExecutionHandler) -> (ThreadPoolExecutor, TaskHandle<u32>, Gate) {

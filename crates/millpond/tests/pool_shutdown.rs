@@ -9,16 +9,13 @@ use std::time::{Duration, Instant};
 
 use millpond::queue::LinkedBlockingQueue;
 use millpond::{
-    Builder, ExecutorService, Hooks, JoinError, RejectReason, RunState, ShutdownOutcome, Task, TaskState,
+    ExecutorService, Hooks, JoinError, RejectReason, RunState, ShutdownOutcome, Task, TaskState,
     ThreadPoolExecutor, WorkQueue, executors, interrupt,
 };
+use support::pools::sized;
 use support::{
     Gate, LONG, MEDIUM, SHORT, block, die, end, eventually, interrupt_myself, occupy, threads_named,
 };
-
-fn sized(core: usize, maximum: usize) -> Builder {
-    ThreadPoolExecutor::builder().core_pool_size(core).maximum_pool_size(maximum)
-}
 
 /// Gives `pool` a task that sleeps until it is interrupted and then counts that; returns when it runs.
 fn occupy_until_interrupted(pool: &ThreadPoolExecutor, interrupts: &Arc<AtomicUsize>) {

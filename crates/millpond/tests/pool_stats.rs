@@ -9,14 +9,11 @@ use std::time::Duration;
 
 use millpond::queue::LinkedBlockingQueue;
 use millpond::{
-    Builder, Hooks, JoinError, PoolStats, Task, TaskHandle, TaskInfo, TaskState, ThreadPoolExecutor,
-    WorkQueue, executors, interrupt, policy,
+    Hooks, JoinError, PoolStats, Task, TaskHandle, TaskInfo, TaskState, WorkQueue, executors, interrupt,
+    policy,
 };
+use support::pools::sized;
 use support::{Gate, LONG, die, end, eventually, occupy};
-
-fn sized(core: usize, maximum: usize) -> Builder {
-    ThreadPoolExecutor::builder().core_pool_size(core).maximum_pool_size(maximum)
-}
 
 /// Every kind of queue in which a task can wait.
 fn waiting_queues() -> [WorkQueue; 5] {

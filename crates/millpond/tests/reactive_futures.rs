@@ -18,14 +18,11 @@ use millpond::{
     Executor, Interrupted, JoinError, RejectReason, Rejected, Task, TaskState, ThreadPoolExecutor, WorkQueue,
     executors, interrupt, policy,
 };
+use support::pools::fixed;
 use support::{
     Counter, Gate, LONG, SHORT, assert_settled, block, die, end, eventually, interrupt_myself, occupy,
     rounds, soon, together,
 };
-
-fn fixed(threads: usize) -> ThreadPoolExecutor {
-    executors::fixed(threads).unwrap()
-}
 
 /// Runs everything where it is handed in.
 #[derive(Clone)]

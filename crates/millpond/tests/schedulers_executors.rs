@@ -8,10 +8,8 @@ use std::thread;
 use std::time::Duration;
 
 use millpond::schedulers::{self, Disposable, Scheduler, SchedulerExt};
-use millpond::{
-    Executor, ManualClock, RejectReason, Rejected, ScheduledThreadPoolExecutor, Task, ThreadPoolExecutor,
-    executors,
-};
+use millpond::{Executor, ManualClock, RejectReason, Rejected, ScheduledThreadPoolExecutor, Task};
+use support::pools::fixed;
 use support::{Counter, Gate, LONG, Notes, SHORT, block, die, eventually, keep_busy};
 
 const SECOND: Duration = Duration::from_secs(1);
@@ -49,10 +47,6 @@ impl Executor for Refusing {
     fn execute_task(&self, task: Task) -> Result<(), Rejected> {
         Err(Rejected::new(task, self.0))
     }
-}
-
-fn fixed(threads: usize) -> ThreadPoolExecutor {
-    executors::fixed(threads).unwrap()
 }
 
 /// RS-086

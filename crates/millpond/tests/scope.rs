@@ -10,13 +10,10 @@ use std::thread;
 
 use millpond::{
     ConfigError, Hooks, JoinError, RejectReason, Rejected, RejectedExecutionHandler, Task, TaskInfo,
-    TaskState, ThreadPoolExecutor, WorkQueue, executors, interrupt, policy,
+    TaskState, ThreadPoolExecutor, WorkQueue, interrupt, policy,
 };
+use support::pools::fixed;
 use support::{Counter, CountsDrop, Gate, MEDIUM, block, eventually, interrupt_myself, occupied, rounds};
-
-fn fixed(threads: usize) -> ThreadPoolExecutor {
-    executors::fixed(threads).unwrap()
-}
 
 /// A pool whose only thread is busy and whose queue takes nothing: every further task goes to `policy`.
 struct Busy {

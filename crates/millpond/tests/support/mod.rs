@@ -17,6 +17,8 @@ use millpond::{
     Executor, ExecutorExt, ExecutorService, JoinError, PoolStats, TaskHandle, ThreadPoolExecutor, schedulers,
 };
 
+pub(crate) mod pools;
+
 /// A time-out that is meant to expire.
 pub(crate) const SHORT: Duration = Duration::from_millis(15);
 /// Clearly longer than `SHORT`.
