@@ -1,11 +1,11 @@
-//! How a pool grows and what it refuses with each kind of queue.
+//! What a pool does with each kind of queue: order, growth, refusal, and calls from inside to the pool.
 
 mod support;
 
 use std::cell::Cell;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, OnceLock};
-use std::thread::{self};
+use std::thread;
 use std::time::{Duration, Instant};
 
 use millpond::queue::LinkedBlockingQueue;

@@ -6,7 +6,7 @@ use std::error::Error;
 use std::io;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
-use std::thread::{self};
+use std::thread;
 
 use millpond::{Hooks, RejectReason, TaskInfo, ThreadPoolExecutor, WorkQueue, policy};
 use support::pools::{bounded_custom, counting, factory, sized, thread_for};
