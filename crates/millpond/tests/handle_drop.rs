@@ -3,7 +3,7 @@
 
 mod support;
 
-use std::panic::{AssertUnwindSafe, catch_unwind, panic_any, resume_unwind};
+use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 use std::sync::mpsc;
 use std::thread;
 use std::time::Duration;
@@ -13,15 +13,7 @@ use millpond::{
     JoinError, Task, TaskHandle, TaskOf, TaskState, ThreadPoolExecutor, WorkQueue, interrupt, policy,
 };
 use support::pools::{Running, busy, busy_pool, fixed, running};
-use support::{Counter, CountsDrop, Gate, LONG, Wrapped, block, interrupt_myself};
-
-struct PanicsOnDrop(#[expect(dead_code, reason = "counts when it goes")] CountsDrop);
-
-impl Drop for PanicsOnDrop {
-    fn drop(&mut self) {
-        panic_any("destructor");
-    }
-}
+use support::{Counter, Gate, LONG, PanicsOnDrop, Wrapped, block, interrupt_myself};
 
 // ---- detaching, dropping
 

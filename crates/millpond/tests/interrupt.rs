@@ -20,7 +20,7 @@ use millpond::{
 };
 use support::pools::fixed;
 use support::{
-    Counter, CountsDrop, Gate, LONG, SMALL, block, eventually, interrupt_myself, occupied, rounds,
+    Counter, Gate, LONG, PanicsOnDrop, SMALL, block, eventually, interrupt_myself, occupied, rounds,
 };
 
 // ---- the flag
@@ -849,12 +849,6 @@ fn interrupting_the_outer_task_calls_the_callbacks_of_both() {
 /// affair.
 #[test]
 fn a_callback_whose_destructor_panics_does_not_harm_the_worker() {
-    struct PanicsOnDrop(#[expect(dead_code, reason = "counts when it goes")] CountsDrop);
-    impl Drop for PanicsOnDrop {
-        fn drop(&mut self) {
-            resume_unwind(Box::new("destructor"));
-        }
-    }
     let pool = fixed(1);
     let dropped = Counter::new();
     let captured = PanicsOnDrop(dropped.on_drop());

@@ -13,7 +13,7 @@ use millpond::{
     TaskState, ThreadPoolExecutor, WorkQueue, interrupt, policy,
 };
 use support::pools::fixed;
-use support::{Counter, CountsDrop, Gate, MEDIUM, block, eventually, interrupt_myself, occupied, rounds};
+use support::{Counter, Gate, MEDIUM, PanicsOnDrop, block, eventually, interrupt_myself, occupied, rounds};
 
 /// A pool whose only thread is busy and whose queue takes nothing: every further task goes to `policy`.
 struct Busy {
@@ -64,15 +64,6 @@ fn add(count: &AtomicUsize) {
 
 fn message(payload: &(dyn std::any::Any + Send)) -> &str {
     payload.downcast_ref::<&str>().copied().unwrap_or("not a string")
-}
-
-/// Panics when it is dropped, and counts that.
-struct PanicsOnDrop(#[expect(dead_code, reason = "counts when it goes")] CountsDrop);
-
-impl Drop for PanicsOnDrop {
-    fn drop(&mut self) {
-        panic_any("destructor");
-    }
 }
 
 #[test]

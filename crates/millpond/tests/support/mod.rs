@@ -5,6 +5,7 @@
 use std::env;
 use std::fs;
 use std::hash::{BuildHasher, RandomState};
+use std::panic::panic_any;
 use std::process::Command;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, Barrier, Condvar, Mutex, MutexGuard, mpsc};
@@ -102,6 +103,15 @@ pub(crate) struct CountsDrop(Counter);
 impl Drop for CountsDrop {
     fn drop(&mut self) {
         self.0.add();
+    }
+}
+
+/// Panics when it is dropped, and counts that.
+pub(crate) struct PanicsOnDrop(pub(crate) CountsDrop);
+
+impl Drop for PanicsOnDrop {
+    fn drop(&mut self) {
+        panic_any("destructor");
     }
 }
 
