@@ -3,7 +3,7 @@
 //! A task remembers the number of its pool and nothing more. Counting references to the pool would make everybody who
 //! submits and everybody who takes write to one place in memory, for the sake of the few who cancel.
 
-use std::cell::{Cell, RefCell};
+use std::cell::Cell;
 use std::collections::BTreeMap;
 use std::fmt;
 
@@ -16,11 +16,23 @@ pub(crate) trait Home: Send + Sync {
     /// The task was cancelled while it waited: gives its place free, if this pool does that at once.
     fn cancelled(&self, id: TaskId, place: &Place);
 
+    /// Its waitlist, if it has one. Then this is where tasks that are cancelled are struck off.
+    fn waitlist(&self) -> Option<Arc<dyn Waitlist>>;
+
+    /// The last task has been struck off the waitlist.
+    fn emptied(&self);
+
     /// Somebody is about to sleep until a task that waits here has run: a processor is about to be free.
     fn is_waited_for(&self);
 
     /// Runs the task on the calling thread if that is a worker of this pool and the task still waits.
     fn run_here(&self, id: TaskId, place: &Place) -> Help;
+}
+
+/// The queue of a pool of which tasks are struck off without the pool. It may outlive the pool, and is empty then.
+pub(crate) trait Waitlist: Send + Sync {
+    /// As [`Home::cancelled`]. True: that was the last task.
+    fn strike(&self, id: TaskId, place: &Place) -> bool;
 }
 
 /// All pools that there are. Only those who cancel look here, and workers that join.
@@ -30,11 +42,19 @@ thread_local! {
     /// The number of the pool that this thread is a worker of; 0: of none.
     static WORKS_FOR: Cell<u64> = nobody();
     /// The pool that this thread has found last. Who cancels many finds the same one again and again, without the lock.
-    static LAST: RefCell<Option<(u64, Weak<dyn Home>)>> = none_yet();
+    static LAST: Cell<Option<Box<Found>>> = none_yet();
 }
 
-fn none_yet() -> RefCell<Option<(u64, Weak<dyn Home>)>> {
-    RefCell::new(None)
+/// What a thread remembers of a pool.
+struct Found {
+    number: u64,
+    home: Weak<dyn Home>,
+    /// Ours, other than the pool: to take part in a pool for a moment takes two exchanges, as much as a fifth of a cancel.
+    waitlist: Option<Arc<dyn Waitlist>>,
+}
+
+fn none_yet() -> Cell<Option<Box<Found>>> {
+    Cell::new(None)
 }
 
 fn nobody() -> Cell<u64> {
@@ -52,25 +72,44 @@ pub(crate) fn works_for(number: u64) -> bool {
 }
 
 /// The pool with this number, if it is still there.
-#[inline]
 pub(crate) fn find_home(number: u64) -> Option<Arc<dyn Home>> {
+    with_found(number, |found| found.home.upgrade()).flatten()
+}
+
+/// Tells the pool with this number, if it is still there, that a task was cancelled while it waited.
+#[inline]
+pub(crate) fn tell_cancelled(number: u64, id: TaskId, place: &Place) {
+    with_found(number, |found| match &found.waitlist {
+        Some(waitlist) => {
+            if waitlist.strike(id, place) {
+                found.home.upgrade().into_iter().for_each(|home| home.emptied());
+            }
+        }
+        None => found.home.upgrade().into_iter().for_each(|home| home.cancelled(id, place)),
+    });
+}
+
+/// Shows `look` what is known of a pool. It is not in its place meanwhile, for what is called may come here again.
+#[inline]
+fn with_found<R>(number: u64, look: impl FnOnce(&Found) -> R) -> Option<R> {
     if number == 0 {
         return None;
     }
-    let last = LAST.try_with(|last| {
-        let last = last.borrow();
-        last.as_ref().filter(|(found, _)| *found == number).and_then(|(_, home)| home.upgrade())
-    });
-    last.ok().flatten().or_else(|| search(number))
+    let last = LAST.try_with(Cell::take).ok().flatten();
+    let found = last.filter(|found| found.number == number).or_else(|| search(number))?;
+    let seen = look(&found);
+    // Of one that is gone nothing is kept.
+    if found.home.strong_count() > 0 {
+        let _ = LAST.try_with(|last| last.set(Some(found)));
+    }
+    Some(seen)
 }
 
 #[cold]
-fn search(number: u64) -> Option<Arc<dyn Home>> {
-    let home = HOMES.lock().get(&number).cloned();
-    let found = home.as_ref().and_then(Weak::upgrade);
-    // If it is gone, the last one is forgotten too: most likely it is the same.
-    let _ = LAST.try_with(|last| last.replace(home.map(|home| (number, home))));
-    found
+fn search(number: u64) -> Option<Box<Found>> {
+    let home = HOMES.lock().get(&number).cloned()?;
+    let waitlist = home.upgrade()?.waitlist();
+    Some(Box::new(Found { number, home, waitlist }))
 }
 
 /// A pool's entry in the list; it is there as long as this is.
@@ -110,6 +149,10 @@ mod tests {
 
     impl Home for Pool {
         fn cancelled(&self, _: TaskId, _: &Place) {}
+        fn waitlist(&self) -> Option<Arc<dyn Waitlist>> {
+            None
+        }
+        fn emptied(&self) {}
         fn is_waited_for(&self) {}
         fn run_here(&self, _: TaskId, _: &Place) -> Help {
             Help::NotBefore(std::time::Instant::now() + std::time::Duration::from_secs(self.0))

@@ -23,8 +23,8 @@ use std::time::{Duration, Instant};
 
 pub use error::{JoinError, Panic};
 #[cfg(feature = "futures")]
-pub(crate) use home::find_home;
-pub(crate) use home::{Address, Home, work_for};
+pub(crate) use home::tell_cancelled;
+pub(crate) use home::{Address, Home, Waitlist, work_for};
 #[cfg(all(test, loom))]
 pub(crate) use shared::Owners;
 pub(crate) use shared::{Shared, halves};

@@ -10,7 +10,7 @@ use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 use std::task::{Context, Poll, Waker};
 use std::time::Instant;
 
-use super::home::{find_home, works_for};
+use super::home::{find_home, tell_cancelled, works_for};
 use super::slot::{Cancel, Claim, Running, Slot, Word};
 use super::{JoinError, Panic};
 use crate::interrupt::{Mark, Sleeper, Wake};
@@ -450,10 +450,8 @@ impl<T: Send + 'static, W: Work<T> + 'static> Tracked for Core<T, W> {
             Cancel::Unstarted(work, seen) => {
                 drop_quietly(work); // its captures go at once, wherever the empty task still waits
                 fence_after_exchange(); // see `home`
-                if let Some(home) = find_home(self.home.load(Ordering::Relaxed)) {
-                    // The queue may be the user's own. Whatever it does, whoever waits must be woken.
-                    quietly(|| home.cancelled(self.id(), &self.place));
-                }
+                // The queue may be the user's own. Whatever it does, whoever waits must be woken.
+                quietly(|| tell_cancelled(self.home.load(Ordering::Relaxed), self.id(), &self.place));
                 seen
             }
             Cancel::Started(seen) => {

@@ -16,7 +16,7 @@ use super::roster::Roster;
 use super::stats::Counters;
 use super::worker;
 use crate::ConfigError;
-use crate::handle::{Address, Help, Home, Place};
+use crate::handle::{Address, Help, Home, Place, Waitlist};
 use crate::interrupt::{Interrupted, Interrupter, Sleeper, Wake};
 use crate::sync::{
     Arc, AtomicBool, AtomicU8, AtomicU64, AtomicUsize, Mutex, Ordering, Weak, deadline_after, fence, mutant,
@@ -58,7 +58,8 @@ pub(super) struct PoolCore {
     pub(super) idle: Idle,
     pub(super) room: Room,
     pub(super) rule: GrowthRule,
-    pub(super) remove_on_cancel: AtomicBool,
+    /// Tasks that are cancelled leave the queue at once. Of a scheduled pool the queue itself knows that.
+    remove_on_cancel: bool,
     pub(super) hooks: Option<Arc<dyn Hooks>>,
     pub(super) handler: Mutex<Handler>,
     /// A copy of the handler's mark, a [`Usual`], for a look without the lock.
@@ -118,7 +119,7 @@ impl PoolCore {
             idle: Idle::default(),
             room: Room::default(),
             rule: plan.rule,
-            remove_on_cancel: AtomicBool::new(plan.remove_on_cancel),
+            remove_on_cancel: plan.remove_on_cancel,
             hooks: plan.hooks,
             usual_policy: AtomicU8::new(plan.handler.usual as u8),
             handler: Mutex::new(plan.handler),
@@ -139,6 +140,7 @@ impl PoolCore {
         if let Feed::Timed(timed) = &pool.feed {
             let weak = Arc::downgrade(&pool);
             timed.clock().tell(weak);
+            timed.remove_on_cancel.store(plan.remove_on_cancel, Ordering::Relaxed);
         }
         pool
     }
@@ -392,24 +394,40 @@ impl PoolCore {
     }
 }
 
+/// A scheduled pool's queue may outlive it, in the memory of who has cancelled there; what waits in it must not.
+impl Drop for PoolCore {
+    fn drop(&mut self) {
+        if let Feed::Timed(timed) = &self.feed {
+            timed.remove_if(|_, _| true).into_iter().for_each(Task::drop_quietly);
+        }
+    }
+}
+
 impl Home for PoolCore {
     fn cancelled(&self, id: TaskId, place: &Place) {
-        if !self.remove_on_cancel.load(Ordering::Relaxed) {
-            return;
-        }
         if let Feed::Timed(timed) = &self.feed {
-            if timed.remove_cancelled(id, place) {
-                // The rest of `forget_cancelled` is for pools that are eager or have bounds.
-                self.counters.cancelled_in_queue();
-                // One entry is always the last that goes, and whoever takes that one out tells.
-                if timed.len() == 0 {
-                    self.taken_out();
-                }
+            if timed.strike(id, place) {
+                self.emptied();
             }
-        } else if let Some(task) = self.feed.remove(id, Some(place)) {
+        } else if self.remove_on_cancel
+            && let Some(task) = self.feed.remove(id, Some(place))
+        {
             self.forget_cancelled(task);
             self.taken_out();
         }
+    }
+
+    fn waitlist(&self) -> Option<Arc<dyn Waitlist>> {
+        match &self.feed {
+            Feed::Timed(timed) => Some(Arc::clone(timed) as Arc<dyn Waitlist>),
+            _ => None,
+        }
+    }
+
+    /// One entry is always the last that goes, and whoever takes that one out tells. The rest of `forget_cancelled` is for
+    /// pools that are eager or have bounds.
+    fn emptied(&self) {
+        self.taken_out();
     }
 
     /// A worker that was called from another processor may have been put behind the one that called it, and stay there for a

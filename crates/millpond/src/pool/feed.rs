@@ -125,7 +125,7 @@ impl WorkQueue {
             Kind::Custom(CustomQueue(queue)) => {
                 Feed::Blocking { queue, always: false, pushed: AtomicU64::new(0) }
             }
-            Kind::Timed(clock) => Feed::Timed(Timed::new(clock)),
+            Kind::Timed(clock) => Feed::Timed(Arc::new(Timed::new(clock))),
         })
     }
 }
@@ -152,7 +152,7 @@ pub(super) enum Feed {
         pushed: AtomicU64,
     },
     /// That of a scheduled pool.
-    Timed(Timed),
+    Timed(Arc<Timed>),
 }
 
 impl fmt::Debug for Feed {
@@ -347,5 +347,10 @@ impl Feed {
             Feed::Priority(_, pushed) | Feed::Blocking { pushed, .. } => pushed.load(Order::Relaxed),
             Feed::Timed(timed) => timed.pushed(),
         }
+    }
+
+    /// Tasks that were struck off because they were cancelled. With other queues the pool counts them.
+    pub(super) fn struck(&self) -> u64 {
+        if let Feed::Timed(timed) = self { timed.struck() } else { 0 }
     }
 }

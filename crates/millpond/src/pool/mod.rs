@@ -451,7 +451,7 @@ impl ThreadPoolExecutor {
             submitted: core.feed.pushed() + core.idle.handed() + counted.first_tasks,
             completed: totals.succeeded,
             panicked: totals.panicked,
-            cancelled: totals.cancelled + counted.cancelled,
+            cancelled: totals.cancelled + counted.cancelled + core.feed.struck(),
             rejected: counted.rejected,
             handed_back: counted.handed_back,
         }

@@ -170,11 +170,11 @@ impl ThreadPoolExecutor {
     }
 
     pub(crate) fn removes_on_cancel(&self) -> bool {
-        self.core().remove_on_cancel.load(Ordering::Relaxed)
+        self.timed().remove_on_cancel.load(Ordering::Relaxed)
     }
 
     pub(crate) fn set_removes_on_cancel(&self, remove: bool) {
-        self.core().remove_on_cancel.store(remove, Ordering::Relaxed);
+        self.timed().remove_on_cancel.store(remove, Ordering::Relaxed);
     }
 
     pub(crate) fn keeps_periodic(&self) -> bool {

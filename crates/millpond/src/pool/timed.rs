@@ -32,7 +32,7 @@ use std::time::{Duration, Instant};
 
 use super::idle::{Idle, Nap, Rest, Seat};
 use crate::clock::{Clock, Tick};
-use crate::handle::{Help, Place, Told};
+use crate::handle::{Help, Place, Told, Waitlist};
 use crate::sync::{Arc, AtomicBool, AtomicUsize, Mutex, Ordering, Weak, deadline_after, mutant};
 use crate::task::{Held, Task, TaskId};
 use crate::timer_wheel::{Look, NOWHERE, TimerWheel};
@@ -45,6 +45,8 @@ pub(super) struct Timed {
     /// after the change. Never true with a manual clock, whose time may move meanwhile.
     watched: AtomicBool,
     waiting: Mutex<Waiting>,
+    /// Tasks that are cancelled leave at once.
+    pub(super) remove_on_cancel: AtomicBool,
     /// What runs after a shutdown. SeqCst: a setter writes one and then looks at the run state, `shutdown`
     /// does it the other way round.
     pub(super) keep_periodic: AtomicBool,
@@ -57,6 +59,8 @@ struct Waiting {
     next_number: u64,
     /// Entries accepted so far and not taken back.
     pushed: u64,
+    /// Entries that were struck off because they were cancelled.
+    struck: u64,
     leader: Option<Watcher>,
     second: Option<Watcher>,
     /// Workers that join a task whose time has not come by a manual clock.
@@ -134,10 +138,12 @@ impl Timed {
                 entries: TimerWheel::new(number),
                 next_number: 0,
                 pushed: 0,
+                struck: 0,
                 leader: None,
                 second: None,
                 joiners: Vec::new(),
             }),
+            remove_on_cancel: AtomicBool::new(false),
             keep_periodic: AtomicBool::new(false),
             keep_delayed: AtomicBool::new(true),
         }
@@ -153,6 +159,11 @@ impl Timed {
 
     pub(super) fn pushed(&self) -> u64 {
         self.waiting.lock().pushed
+    }
+
+    /// So many tasks have been struck off.
+    pub(super) fn struck(&self) -> u64 {
+        self.waiting.lock().struck
     }
 
     // ---- entries
@@ -234,16 +245,6 @@ impl Timed {
         Some(task)
     }
 
-    /// As `remove`, for a task that was cancelled, and is not to be used any more.
-    pub(super) fn remove_cancelled(&self, id: TaskId, place: &Place) -> bool {
-        let mut waiting = self.waiting.lock();
-        let removed = waiting.entries.discard(place.get(), |held| held.id() == id);
-        if removed {
-            place.set(NOWHERE);
-            self.changed(&waiting);
-        }
-        removed
-    }
 
     /// As `remove`, for a task that turned out not to be accepted.
     pub(super) fn take_back(&self, id: TaskId, place: Option<&Place>) -> Option<Task> {
@@ -421,6 +422,22 @@ impl Timed {
                 Look::Later | Look::Ahead => return false,
             }
         }
+    }
+}
+
+impl Waitlist for Timed {
+    fn strike(&self, id: TaskId, place: &Place) -> bool {
+        if !self.remove_on_cancel.load(Ordering::Relaxed) {
+            return false;
+        }
+        let mut waiting = self.waiting.lock();
+        let was_there = waiting.entries.discard(place.get(), |held| held.id() == id);
+        if was_there {
+            place.set(NOWHERE);
+            waiting.struck += 1;
+            self.changed(&waiting);
+        }
+        was_there && waiting.entries.is_empty()
     }
 }
 

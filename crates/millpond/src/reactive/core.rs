@@ -13,7 +13,7 @@ use std::time::Instant;
 use crate::executor::Executor;
 use crate::handle::{
     Claim, Help, JoinError, Joinable, Outcome, Panic, Place, TaskState, Tracked, Waiter, drop_quietly,
-    find_home, quietly,
+    quietly, tell_cancelled,
 };
 use crate::interrupt::{self, Interrupter, Sleeper, Wake};
 use crate::sync::{Arc, AtomicBool, AtomicU8, AtomicU64, Mutex, Ordering, mutant};
@@ -288,9 +288,7 @@ where
         if let (Some(runner), true) = (remains.runner.take(), may_interrupt) {
             runner.interrupt();
         }
-        if let Some(home) = find_home(remains.home) {
-            quietly(|| home.cancelled(self.id, &self.place));
-        }
+        quietly(|| tell_cancelled(remains.home, self.id, &self.place));
         remains.bury();
         true
     }
