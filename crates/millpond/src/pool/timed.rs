@@ -245,7 +245,6 @@ impl Timed {
         Some(task)
     }
 
-
     /// As `remove`, for a task that turned out not to be accepted.
     pub(super) fn take_back(&self, id: TaskId, place: Option<&Place>) -> Option<Task> {
         let mut waiting = self.waiting.lock();

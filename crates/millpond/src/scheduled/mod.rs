@@ -107,6 +107,7 @@ impl ScheduledThreadPoolExecutor {
     /// assert_eq!(handle.join()?, 42);
     /// # Ok::<(), Box<dyn std::error::Error>>(())
     /// ```
+    #[inline]
     pub fn schedule<T: Send + 'static>(
         &self,
         delay: Duration,
@@ -119,6 +120,7 @@ impl ScheduledThreadPoolExecutor {
     ///
     /// # Errors
     /// As [`schedule`](Self::schedule).
+    #[inline]
     pub fn schedule_task<T: Send + 'static>(
         &self,
         delay: Duration,

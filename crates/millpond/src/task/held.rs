@@ -71,6 +71,7 @@ impl Held {
 
 impl<T: Send + 'static> TaskOf<T> {
     /// As `into_parts`, for a task that is to wait for its time.
+    #[inline]
     pub(crate) fn into_held(self) -> (Held, TaskHandle<T>) {
         if self.info.label.is_some() {
             let (task, handle) = self.into_parts();

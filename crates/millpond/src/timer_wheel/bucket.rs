@@ -122,6 +122,7 @@ impl Dead {
 }
 
 impl<T: Placed> Bucket<T> {
+    #[inline]
     pub(super) fn push(&mut self, mark: u64, number: usize, entry: Entry<T>) {
         entry.item.moved_to(place_in(mark, number, self.entries.len()));
         self.earliest = self.earliest.min(entry.due);

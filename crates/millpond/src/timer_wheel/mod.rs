@@ -134,6 +134,7 @@ impl<T: Placed> TimerWheel<T> {
     }
 
     /// Puts `item` in. Among equal due times the lower `number` comes first; no two may have both equal.
+    #[inline]
     pub(crate) fn insert(&mut self, due: Tick, number: u64, item: T) {
         self.len += 1;
         let by = self.place(Entry { due, number, item });
@@ -319,6 +320,7 @@ impl<T: Placed> TimerWheel<T> {
     }
 
     /// Puts an entry where it belongs as seen from the current slot. Returns when somebody has to look for its sake.
+    #[inline]
     fn place(&mut self, entry: Entry<T>) -> Tick {
         let slot = slot_of(entry.due);
         if slot <= self.current {
