@@ -22,7 +22,7 @@ use std::io::{BufRead, Write};
 use std::path::Path;
 use std::process::{Command, ExitCode};
 
-use bench::machine;
+use bench::{MIMALLOC, machine};
 
 use args::{Args, Run};
 use contestants::field::{Contestant, Field};
@@ -94,7 +94,10 @@ fn run(options: &Run) -> ExitCode {
         contestants.retain(|one| growth::CONTESTANTS.contains(&one.name));
     }
     let setting = setting(jdk.unwrap_or_else(|why| why));
-    print(&format!("machine: {}\nJDK: {}\n\n", setting.machine, setting.jdk));
+    print(&format!(
+        "machine: {}\nRust: {}, with {}\nJDK: {}\n\n",
+        setting.machine, setting.rust, setting.allocator, setting.jdk
+    ));
     // 2. One workload after the other.
     let mut schedule = Schedule::new(options.quick, cases);
     let mut teller = Teller::new(cases, options.rounds);
@@ -136,11 +139,14 @@ fn setting(jdk: String) -> Setting {
         arguments.drain(out..arguments.len().min(out + 2));
     }
     let separator = if arguments.is_empty() { "" } else { " -- " };
-    let command = format!("cargo run --release -p bench --bin versus{separator}{}", arguments.join(" "));
+    let features = if MIMALLOC { " --features mimalloc" } else { "" };
+    let command =
+        format!("cargo run --release -p bench{features} --bin versus{separator}{}", arguments.join(" "));
+    let allocator = if MIMALLOC { "mimalloc" } else { "the system's allocator" };
     let rustc = Command::new("rustc").arg("--version").output().ok();
     let rust =
         rustc.map_or("unknown".into(), |output| String::from_utf8_lossy(&output.stdout).trim().to_owned());
-    Setting { command, machine: machine::description(), date: machine::date(), rust, jdk }
+    Setting { command, machine: machine::description(), date: machine::date(), rust, allocator, jdk }
 }
 
 /// Writes the results into the page `out` and the charts to a directory beside it, with the name of the page.

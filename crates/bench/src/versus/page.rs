@@ -15,6 +15,7 @@ pub(crate) struct Setting {
     pub(crate) machine: String,
     pub(crate) date: String,
     pub(crate) rust: String,
+    pub(crate) allocator: &'static str,
     /// Which JDK, or why there is none.
     pub(crate) jdk: String,
 }
@@ -65,14 +66,14 @@ pub(crate) fn growth(
 }
 
 fn introduction(setting: &Setting) -> String {
-    let Setting { command, machine, date, rust, jdk } = setting;
+    let Setting { command, machine, date, rust, allocator, jdk } = setting;
     let peers: Vec<String> =
         versions::peers().into_iter().map(|(name, version)| format!("{name} {version}")).collect();
     format!(
         "- command: `{command}`\n\
          - date: {date}\n\
          - machine: {machine}\n\
-         - Rust: {rust}\n\
+         - Rust: {rust}, with {allocator}\n\
          - JDK: {jdk}\n\
          - millpond {}; peers: {}\n",
         env!("CARGO_PKG_VERSION"),
