@@ -9,6 +9,7 @@ use millpond::{
     Canceller, Hooks, JoinError, ManualClock, Panic, RejectReason, ScheduledThreadPoolExecutor, Task,
     TaskInfo, TaskState, executors, interrupt,
 };
+use support::pools::thread_for;
 use support::{Counter, Gate, LONG, assert_balanced, await_end, die, end, eventually, soon};
 
 const SECOND: Duration = Duration::from_secs(1);
@@ -161,6 +162,35 @@ fn with_the_policy_cancelling_frees_the_place_at_once() {
     assert_eq!((pool.queued_count(), pool.stats().cancelled), (0, 2));
     end(&pool);
     assert_eq!(pool.completed_task_count(), 0);
+}
+
+/// A thread remembers where it has cancelled last, but not so that it would keep the pool.
+#[test]
+fn who_cancels_in_several_pools_frees_the_right_places_and_keeps_no_pool() {
+    let captured = Counter::new();
+    let pools = [0, 1].map(|_| {
+        let kept = captured.on_drop();
+        let threads = move |body| {
+            _ = &kept;
+            thread_for(body)
+        };
+        let builder = ScheduledThreadPoolExecutor::builder().remove_on_cancel_policy(true);
+        builder.thread_factory(threads).build().unwrap()
+    });
+    let waiting = pools.each_ref().map(|pool| [0, 1, 2].map(|_| pool.schedule(HOUR, || ()).unwrap()));
+    for (of_first, left) in [(true, [2, 3]), (false, [2, 2]), (false, [2, 1]), (true, [1, 1])] {
+        let [first, second] = &waiting;
+        let next = if of_first { first } else { second }.iter().find(|task| !task.is_done());
+        assert!(next.unwrap().cancel(false));
+        assert_eq!(pools.each_ref().map(ScheduledThreadPoolExecutor::queued_count), left);
+    }
+    for pool in pools {
+        pool.shutdown_now();
+        end(&pool);
+    }
+    eventually(|| captured.get() == 2); // what the pools captured is gone
+    let late = waiting.iter().flatten().filter(|task| task.cancel(false)).count();
+    assert_eq!(late, 0, "what was handed back and dropped is abandoned");
 }
 
 /// STP-039.

@@ -144,6 +144,7 @@ impl fmt::Debug for Address {
 #[cfg(all(test, not(loom)))]
 mod tests {
     use super::*;
+    use crate::sync::{AtomicU64, Ordering};
 
     struct Pool(u64);
 
@@ -176,5 +177,53 @@ mod tests {
         assert!(watch.upgrade().is_none(), "to be found does not keep it");
         assert!(NUMBERS.iter().all(|number| find_home(*number).is_none()));
         assert_eq!(watch.weak_count(), 0, "and it is forgotten");
+    }
+
+    /// A pool with a waitlist.
+    struct Scheduled {
+        list: Arc<List>,
+        emptied: AtomicU64,
+    }
+
+    /// So many wait.
+    struct List(AtomicU64);
+
+    impl Waitlist for List {
+        fn strike(&self, _: TaskId, _: &Place) -> bool {
+            self.0.fetch_sub(1, Ordering::Relaxed) == 1
+        }
+    }
+
+    impl Home for Scheduled {
+        fn cancelled(&self, _: TaskId, _: &Place) {
+            unreachable!("the waitlist is told");
+        }
+        fn waitlist(&self) -> Option<Arc<dyn Waitlist>> {
+            Some(Arc::clone(&self.list) as Arc<dyn Waitlist>)
+        }
+        fn emptied(&self) {
+            self.emptied.fetch_add(1, Ordering::Relaxed);
+        }
+        fn is_waited_for(&self) {}
+        fn run_here(&self, _: TaskId, _: &Place) -> Help {
+            Help::Done
+        }
+    }
+
+    #[test]
+    fn a_pool_is_told_only_of_the_last_that_is_struck_off_its_waitlist() {
+        const NUMBER: u64 = u64::MAX - 2;
+        let list = Arc::new(List(AtomicU64::new(4)));
+        let pool = Arc::new(Scheduled { list: Arc::clone(&list), emptied: AtomicU64::new(0) });
+        let address = Address::new(NUMBER, Arc::downgrade(&pool) as Weak<dyn Home>);
+        let cancel_one = || tell_cancelled(NUMBER, TaskId::fresh(), &Place::new());
+        let told = || pool.emptied.load(Ordering::Relaxed);
+        (0..3).for_each(|_| cancel_one());
+        assert_eq!((list.0.load(Ordering::Relaxed), told()), (1, 0));
+        cancel_one();
+        assert_eq!((list.0.load(Ordering::Relaxed), told()), (0, 1));
+        drop((pool, address));
+        cancel_one();
+        assert_eq!(Arc::strong_count(&list), 1, "who finds the pool gone forgets its list");
     }
 }
