@@ -731,9 +731,9 @@ final class Versus {
         SplittableRandom random = new SplittableRandom(1);
         long before = total();
         // The threads start with the first timers.
-        inAndOut(pool, 2 * c.workers, random);
+        inAndOut(pool, Math.max(2 * c.workers, Math.min(c.size, 100_000)), random);
         // A few are done again and again, for a time that can be measured.
-        long times = Math.max(1, 10_000 / c.size);
+        long times = Math.max(1, 100_000 / c.size);
         double[] nanos = new double[2];
         for (long time = 0; time < times; time++) {
             long[] once = inAndOut(pool, c.size, random);

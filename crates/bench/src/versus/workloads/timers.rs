@@ -48,8 +48,8 @@ pub(super) fn hold<T: Timers>(case: &Case) -> Outcome {
     let timers = T::new(case.workers);
     let mut random = Random(1);
     let count = Count::begin();
-    // The threads start with the first timers.
-    in_and_out(&timers, 2 * case.workers as u64, &mut random);
+    // The threads start with the first timers, and the memory of a process that has just begun is the system's.
+    in_and_out(&timers, case.size.clamp(2 * case.workers as u64, ENOUGH), &mut random);
     // A few are done again and again, for a time that can be measured.
     let times = (ENOUGH / case.size).max(1);
     let (mut inserted, mut cancelled) = (Duration::ZERO, Duration::ZERO);
@@ -63,7 +63,7 @@ pub(super) fn hold<T: Timers>(case: &Case) -> Outcome {
     Ok(vec![nanos_each(inserted, times * case.size), nanos_each(cancelled, times * case.size)])
 }
 
-const ENOUGH: u64 = 10_000;
+const ENOUGH: u64 = 100_000;
 
 /// How long it takes to insert and to cancel so many.
 fn in_and_out<T: Timers>(timers: &T, size: u64, random: &mut Random) -> (Duration, Duration) {
