@@ -19,7 +19,7 @@ usage: versus [--quick] [--only WORKLOAD..] [--workers N,..] [--rounds] [--out F
   --workers N,..    numbers of workers; 2,4 if not given, 2 in a quick run
   --out FILE        writes the results into a page, between its marks, and charts to a directory beside it, with
                     its name; docs/performance.md of the repository, if not given and everything is measured,
-                    or docs/performance-mimalloc.md if built with --features mimalloc
+                    unless built with --features mimalloc
   --rounds          also tells every figure of every round, on stderr
   --list            the workloads and the contestants
 ";
@@ -47,12 +47,11 @@ pub(crate) struct Run {
 }
 
 impl Run {
-    /// Where the page goes. Only what was measured whole replaces the page of the repository unasked.
+    /// Where the page goes. Only what was measured whole, with what everybody has, replaces the page of the repository unasked.
     pub(crate) fn out(&self) -> Option<PathBuf> {
         let whole = !self.quick && self.only.is_empty() && self.workers.is_empty();
-        let page = if MIMALLOC { "performance-mimalloc.md" } else { "performance.md" };
-        let usual = || Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs").join(page);
-        self.out.clone().or(whole.then(usual))
+        let usual = || Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs/performance.md");
+        self.out.clone().or((whole && !MIMALLOC).then(usual))
     }
 
     pub(crate) fn plan(&self) -> Plan {
