@@ -66,13 +66,14 @@ pub(crate) struct BriefGuard<'a, T> {
 }
 
 impl<T> Brief<T> {
+    #[cfg(not(loom))]
+    pub(crate) const fn new(value: T) -> Self {
+        Brief { locked: AtomicBool::new(false), value: SharedCell::new(value) }
+    }
+
+    #[cfg(loom)]
     pub(crate) fn new(value: T) -> Self {
-        Brief {
-            locked: AtomicBool::new(false),
-            value: SharedCell::new(value),
-            #[cfg(loom)]
-            turn: Mutex::new(()),
-        }
+        Brief { locked: AtomicBool::new(false), value: SharedCell::new(value), turn: Mutex::new(()) }
     }
 
     #[cfg(loom)]

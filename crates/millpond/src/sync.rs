@@ -78,7 +78,7 @@ pub(crate) struct SharedCell<T>(std::cell::UnsafeCell<T>);
 
 #[cfg(not(loom))]
 impl<T> SharedCell<T> {
-    pub(crate) fn new(value: T) -> Self {
+    pub(crate) const fn new(value: T) -> Self {
         SharedCell(std::cell::UnsafeCell::new(value))
     }
 

@@ -3,7 +3,7 @@
 //! A task remembers the number of its pool and nothing more. Counting references to the pool would make everybody who
 //! submits and everybody who takes write to one place in memory, for the sake of the few who cancel.
 
-use std::cell::Cell;
+use std::cell::{Cell, RefCell};
 use std::collections::BTreeMap;
 use std::fmt;
 
@@ -31,8 +31,17 @@ pub(crate) trait Home: Send + Sync {
 
 /// The queue of a pool of which tasks are struck off without the pool. It may outlive the pool, and is empty then.
 pub(crate) trait Waitlist: Send + Sync {
-    /// As [`Home::cancelled`]. True: that was the last task.
-    fn strike(&self, id: TaskId, place: &Place) -> bool;
+    /// As [`Home::cancelled`]. `may_forget`: the caller can give up the reference to the task that the queue has.
+    fn strike(&self, id: TaskId, place: &Place, may_forget: bool) -> Struck;
+}
+
+/// What came of striking a task off.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub(crate) struct Struck {
+    /// No task is left.
+    pub(crate) was_last: bool,
+    /// The queue has forgotten its reference to the task: it is the caller's now.
+    pub(crate) forgotten: bool,
 }
 
 /// All pools that there are. Only those who cancel look here, and workers that join.
@@ -42,7 +51,7 @@ thread_local! {
     /// The number of the pool that this thread is a worker of; 0: of none.
     static WORKS_FOR: Cell<u64> = nobody();
     /// The pool that this thread has found last. Who cancels many finds the same one again and again, without the lock.
-    static LAST: Cell<Option<Box<Found>>> = none_yet();
+    static LAST: RefCell<Option<Found>> = none_yet();
 }
 
 /// What a thread remembers of a pool.
@@ -53,8 +62,8 @@ struct Found {
     waitlist: Option<Arc<dyn Waitlist>>,
 }
 
-fn none_yet() -> Cell<Option<Box<Found>>> {
-    Cell::new(None)
+fn none_yet() -> RefCell<Option<Found>> {
+    RefCell::new(None)
 }
 
 fn nobody() -> Cell<u64> {
@@ -76,40 +85,64 @@ pub(crate) fn find_home(number: u64) -> Option<Arc<dyn Home>> {
     with_found(number, |found| found.home.upgrade()).flatten()
 }
 
-/// Tells the pool with this number, if it is still there, that a task was cancelled while it waited.
+/// Tells the pool with this number, if it is still there, that a task was cancelled while it waited. True: `may_forget`, and its
+/// queue has forgotten its reference to the task, which is now the caller's to give up.
 #[inline]
-pub(crate) fn tell_cancelled(number: u64, id: TaskId, place: &Place) {
-    with_found(number, |found| match &found.waitlist {
-        Some(waitlist) => {
-            if waitlist.strike(id, place) {
-                found.home.upgrade().into_iter().for_each(|home| home.emptied());
-            }
+pub(crate) fn tell_cancelled(number: u64, id: TaskId, place: &Place, may_forget: bool) -> bool {
+    with_found(number, |found| {
+        let Some(waitlist) = &found.waitlist else {
+            found.home.upgrade().into_iter().for_each(|home| home.cancelled(id, place));
+            return false;
+        };
+        let struck = waitlist.strike(id, place, may_forget);
+        if struck.was_last {
+            found.home.upgrade().into_iter().for_each(|home| home.emptied());
         }
-        None => found.home.upgrade().into_iter().for_each(|home| home.cancelled(id, place)),
-    });
+        struck.forgotten
+    })
+    .unwrap_or(false)
 }
 
-/// Shows `look` what is known of a pool. It is not in its place meanwhile, for what is called may come here again.
+/// Shows `look` what is known of a pool. What is called may come here again: then it finds the same pool, or searches.
 #[inline]
 fn with_found<R>(number: u64, look: impl FnOnce(&Found) -> R) -> Option<R> {
     if number == 0 {
         return None;
     }
-    let last = LAST.try_with(Cell::take).ok().flatten();
-    let found = last.filter(|found| found.number == number).or_else(|| search(number))?;
-    let seen = look(&found);
-    // Of one that is gone nothing is kept.
-    if found.home.strong_count() > 0 {
-        let _ = LAST.try_with(|last| last.set(Some(found)));
+    let mut look = Some(look);
+    let mut seen = LAST.try_with(|last| {
+        let known = last.try_borrow().ok()?;
+        let found = known.as_ref().filter(|found| found.number == number)?;
+        let seen = look.take().map(|look| look(found));
+        let is_gone = found.home.strong_count() == 0;
+        drop(known);
+        if is_gone {
+            remember(last, None);
+        }
+        seen
+    });
+    if let Some(look) = look {
+        let found = search(number)?;
+        seen = Ok(Some(look(&found)));
+        if found.home.strong_count() > 0 {
+            let _ = LAST.try_with(|last| remember(last, Some(found)));
+        }
     }
-    Some(seen)
+    seen.ok().flatten()
+}
+
+/// Keeps what was found instead of what was before; of a pool that is gone nothing is kept.
+#[cold]
+fn remember(last: &RefCell<Option<Found>>, found: Option<Found>) {
+    let before = last.try_borrow_mut().map(|mut last| std::mem::replace(&mut *last, found));
+    drop(before);
 }
 
 #[cold]
-fn search(number: u64) -> Option<Box<Found>> {
+fn search(number: u64) -> Option<Found> {
     let home = HOMES.lock().get(&number).cloned()?;
     let waitlist = home.upgrade()?.waitlist();
-    Some(Box::new(Found { number, home, waitlist }))
+    Some(Found { number, home, waitlist })
 }
 
 /// A pool's entry in the list; it is there as long as this is.
@@ -189,8 +222,8 @@ mod tests {
     struct List(AtomicU64);
 
     impl Waitlist for List {
-        fn strike(&self, _: TaskId, _: &Place) -> bool {
-            self.0.fetch_sub(1, Ordering::Relaxed) == 1
+        fn strike(&self, _: TaskId, _: &Place, _: bool) -> Struck {
+            Struck { was_last: self.0.fetch_sub(1, Ordering::Relaxed) == 1, forgotten: false }
         }
     }
 
@@ -216,7 +249,7 @@ mod tests {
         let list = Arc::new(List(AtomicU64::new(4)));
         let pool = Arc::new(Scheduled { list: Arc::clone(&list), emptied: AtomicU64::new(0) });
         let address = Address::new(NUMBER, Arc::downgrade(&pool) as Weak<dyn Home>);
-        let cancel_one = || tell_cancelled(NUMBER, TaskId::fresh(), &Place::new());
+        let cancel_one = || assert!(!tell_cancelled(NUMBER, TaskId::fresh(), &Place::new(), false));
         let told = || pool.emptied.load(Ordering::Relaxed);
         (0..3).for_each(|_| cancel_one());
         assert_eq!((list.0.load(Ordering::Relaxed), told()), (1, 0));

@@ -7,6 +7,9 @@ mod error;
 mod home;
 #[expect(unsafe_code, reason = "counts references with fewer exchanges than an `Arc`")]
 mod shared;
+#[cfg(not(loom))]
+#[expect(unsafe_code, reason = "gives out places in memory of its own")]
+mod slab;
 #[expect(
     unsafe_code,
     reason = "a place for work and result that is given from thread to thread by one word, without a lock"
@@ -24,14 +27,14 @@ use std::time::{Duration, Instant};
 pub use error::{JoinError, Panic};
 #[cfg(feature = "futures")]
 pub(crate) use home::tell_cancelled;
-pub(crate) use home::{Address, Home, Waitlist, work_for};
+pub(crate) use home::{Address, Home, Struck, Waitlist, work_for};
 #[cfg(all(test, loom))]
 pub(crate) use shared::Owners;
-pub(crate) use shared::{Shared, halves};
+pub(crate) use shared::{Shared, halves, halves_of_timer};
 pub(crate) use slot::Claim;
 pub use state::TaskState;
 pub(crate) use state::drop_quietly;
-pub(crate) use state::{Core, Help, Joinable, Outcome, Payload, Place, Ran, Told, Tracked, Work};
+pub(crate) use state::{Cancelled, Core, Help, Joinable, Outcome, Payload, Place, Ran, Told, Tracked, Work};
 #[cfg(feature = "futures")]
 pub(crate) use state::{Waiter, quietly};
 

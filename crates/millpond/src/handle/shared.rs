@@ -10,11 +10,16 @@
 //!
 //! This file is one of the rooms with `unsafe`; its outside is safe.
 
+#[cfg(not(loom))]
+use std::alloc::Layout;
 use std::mem::ManuallyDrop;
+use std::num::NonZeroU32;
 use std::ops::Deref;
 use std::ptr::NonNull;
 
-use super::state::{Joinable, Tracked};
+#[cfg(not(loom))]
+use super::slab;
+use super::state::{Cancelled, Joinable, Tracked};
 use crate::sync::{Arc, AtomicU64, Ordering, fence, mutant};
 
 /// How many references there are.
@@ -22,27 +27,59 @@ use crate::sync::{Arc, AtomicU64, Ordering, fence, mutant};
 /// An owner gives its reference up with a Release, and the last comes to know that it is the last by an Acquire: so it
 /// sees what all others did before. An owner that reads "one" is alone and stays so, for a new reference is made of one that
 /// there is, and that is its own. Model: `loom_tests::handle::who_gives_up_the_last_reference_sees_what_all_did`.
+///
+/// The upper half of the word is a note that never changes: where the memory is from.
 pub(crate) struct Owners(AtomicU64);
 
 impl Owners {
-    pub(crate) fn two() -> Owners {
-        Owners(AtomicU64::new(2))
+    const NOTE: u32 = u32::BITS;
+    /// More than that nobody makes who does not mean to overflow the number, by forgetting references.
+    const MOST: u32 = u32::MAX / 2;
+
+    pub(crate) fn two(note: u32) -> Owners {
+        Owners(AtomicU64::new(u64::from(note) << Self::NOTE | 2))
+    }
+
+    #[expect(clippy::cast_possible_truncation, reason = "the lower half")]
+    fn number(word: u64) -> u32 {
+        word as u32
+    }
+
+    pub(crate) fn note(&self) -> u32 {
+        (self.0.load(Ordering::Relaxed) >> Self::NOTE) as u32
+    }
+
+    /// For who has two of the references: gives up one of them.
+    #[inline]
+    pub(crate) fn one_of_two_less(&self) {
+        // Acquire, as in `one_less`: should we be alone, the number that we then write ourselves tells nothing of the others.
+        let order = if mutant("give_up_two_without_acquire") { Ordering::Relaxed } else { Ordering::Acquire };
+        let word = self.0.load(order);
+        if Self::number(word) == 2 {
+            // There is no other owner, and so nobody who could change it meanwhile.
+            self.0.store(word - 1, Ordering::Relaxed);
+        } else {
+            self.0.fetch_sub(1, Ordering::Release);
+        }
     }
 
     pub(crate) fn one_more(&self) {
         // Relaxed: who makes a reference has one, and nothing depends on the order of the two.
-        self.0.fetch_add(1, Ordering::Relaxed);
+        let before = self.0.fetch_add(1, Ordering::Relaxed);
+        if Self::number(before) > Self::MOST {
+            std::process::abort(); // as with an `Arc`: there is nothing else that would be sound
+        }
     }
 
     /// True: there is none any more.
     #[inline]
     pub(crate) fn one_less(&self) -> bool {
         let order = if mutant("free_without_acquire") { Ordering::Relaxed } else { Ordering::Acquire };
-        if self.0.load(order) == 1 {
+        if Self::number(self.0.load(order)) == 1 {
             return true;
         }
         let order = if mutant("give_up_without_release") { Ordering::Relaxed } else { Ordering::Release };
-        let last = self.0.fetch_sub(1, order) == 1;
+        let last = Self::number(self.0.fetch_sub(1, order)) == 1;
         if last {
             fence(Ordering::Acquire);
         }
@@ -61,6 +98,8 @@ struct Counted<V: ?Sized> {
 const VALUE: usize = size_of::<Owners>();
 /// Set in the address of a value in a [`Counted`].
 const COUNTED: usize = 1;
+/// The note of a value that lies in a box. No spot has this number.
+const BOXED: u32 = 0;
 
 /// A reference that counts.
 pub(crate) struct Shared<V: ?Sized>(NonNull<V>);
@@ -85,14 +124,78 @@ where
             Shared::from(value as Arc<dyn Tracked>),
         );
     }
-    let counted = Box::into_raw(Box::new(Counted { owners: Owners::two(), value }));
+    let counted = Box::into_raw(Box::new(Counted { owners: Owners::two(BOXED), value }));
     // SAFETY: it has just been made, with two owners.
+    unsafe { owned_twice(counted) }
+}
+
+/// As [`halves`], for a task that is to wait for its time: in memory that is meant for many of those.
+#[inline]
+pub(crate) fn halves_of_timer<T, V>(value: V) -> (Shared<dyn Joinable<T>>, Shared<dyn Tracked>)
+where
+    V: Joinable<T> + 'static,
+{
+    #[cfg(not(loom))]
+    if align_of::<V>() <= align_of::<Owners>()
+        && let Some(spot) = slab::take(Layout::new::<Counted<V>>())
+    {
+        let counted: *mut Counted<V> = spot.address.as_ptr().cast();
+        // SAFETY: the spot is ours and large enough, and aligned to more than we need.
+        unsafe { counted.write(Counted { owners: Owners::two(spot.number.get()), value }) };
+        // SAFETY: it has just been made, with two owners.
+        return unsafe { owned_twice(counted) };
+    }
+    halves(value)
+}
+
+/// The two references that a new value has.
+///
+/// # Safety
+/// The value has just been made, with two owners, in a box or in the spot that its note tells.
+#[inline]
+unsafe fn owned_twice<T, V>(counted: *mut Counted<V>) -> (Shared<dyn Joinable<T>>, Shared<dyn Tracked>)
+where
+    V: Joinable<T> + 'static,
+{
+    // SAFETY: it is there.
     let value: *mut V = unsafe { &raw mut (*counted).value };
     debug_assert_eq!(value.addr() - counted.addr(), VALUE);
     let value = value.wrapping_byte_add(COUNTED); // the bit is free: a value behind a number is aligned as that
     // SAFETY: next to a value there is no null.
     let value = unsafe { NonNull::new_unchecked(value) };
     (Shared(value), Shared(value))
+}
+
+/// Drops a value and gives its memory back.
+///
+/// # Safety
+/// It has no owner any more.
+#[inline]
+unsafe fn dispose<V: ?Sized>(counted: *mut Counted<V>) {
+    // SAFETY: it is still there.
+    let note = unsafe { (*counted).owners.note() };
+    let Some(_number) = NonZeroU32::new(note) else {
+        // SAFETY: the note says that it came out of a box, and nobody else has the address.
+        return drop(unsafe { Box::from_raw(counted) });
+    };
+    #[cfg(not(loom))]
+    {
+        let _spot = GiveBack(_number);
+        // SAFETY: nobody else has the address, and we forget it.
+        unsafe { std::ptr::drop_in_place(counted) };
+    }
+}
+
+/// Gives a spot back, also if the destructor of what lay there panics.
+#[cfg(not(loom))]
+struct GiveBack(NonZeroU32);
+
+#[cfg(not(loom))]
+impl Drop for GiveBack {
+    fn drop(&mut self) {
+        // SAFETY: the number is that of a spot whose value has been dropped, and whose address nobody has.
+        unsafe { slab::give_back(self.0) };
+    }
 }
 
 impl<V: ?Sized> From<Arc<V>> for Shared<V> {
@@ -116,6 +219,36 @@ impl<V: ?Sized> Shared<V> {
     fn counted(&self) -> Option<*mut Counted<V>> {
         let is_counted = self.0.as_ptr().addr() & COUNTED != 0;
         is_counted.then(|| self.value().wrapping_byte_sub(VALUE) as *mut Counted<V>)
+    }
+}
+
+impl<V: Tracked + ?Sized> Shared<V> {
+    /// Cancels the task. True: this call did it.
+    #[inline]
+    pub(crate) fn cancel(&self, may_interrupt: bool) -> bool {
+        match self.try_cancel(may_interrupt) {
+            Cancelled::No => false,
+            Cancelled::Yes => true,
+            Cancelled::Forgotten => {
+                // SAFETY: the queue had a reference of its own, which it neither uses nor drops any more.
+                unsafe { self.give_up_another() };
+                true
+            }
+        }
+    }
+
+    /// Gives up a reference to the same value that somebody has forgotten.
+    ///
+    /// # Safety
+    /// There is such a reference, besides our own.
+    #[inline]
+    unsafe fn give_up_another(&self) {
+        match self.counted() {
+            // SAFETY: we are an owner, so the number is there. The other reference is ours too.
+            Some(counted) => unsafe { (*counted).owners.one_of_two_less() },
+            // SAFETY: the address is from `Arc::into_raw`, and so was that of the reference that was forgotten.
+            None => unsafe { Arc::decrement_strong_count(self.value()) },
+        }
     }
 }
 
@@ -146,10 +279,10 @@ impl<V: ?Sized> Drop for Shared<V> {
     fn drop(&mut self) {
         match self.counted() {
             // SAFETY: we are an owner, so the number is there until we have counted down. If that says that there is no other
-            // owner, nobody else has the address, and what came out of a box goes back into it.
+            // owner, nobody else has the address.
             Some(counted) => unsafe {
                 if (*counted).owners.one_less() {
-                    drop(Box::from_raw(counted));
+                    dispose(counted);
                 }
             },
             // SAFETY: the address is from `Arc::into_raw`, and the reference that it was made of is ours.
@@ -207,6 +340,37 @@ mod tests {
     #[test]
     fn the_last_owner_drops_the_value_and_no_other() {
         check(|seen| halves(Core::new(TaskId::fresh(), move || drop(seen))));
+    }
+
+    #[test]
+    fn the_last_owner_of_a_timer_drops_it_too() {
+        check(|seen| {
+            let (handle, task) = halves_of_timer(Core::new(TaskId::fresh(), move || drop(seen)));
+            // SAFETY: there are owners.
+            let note = handle.counted().map(|counted| unsafe { (*counted).owners.note() });
+            assert!(note.is_some_and(|note| note != BOXED), "it has a place of its own");
+            (handle, task)
+        });
+        check(|seen| halves_of_timer(Core::new(TaskId::fresh(), move || drop((seen, [0_u64; 40])))));
+        let wide = Wide(7);
+        check(|seen| halves_of_timer(Core::new(TaskId::fresh(), move || drop((seen, wide.0)))));
+    }
+
+    #[test]
+    fn a_place_is_given_back_also_if_the_destructor_panics() {
+        struct Loud(Seen);
+        impl Drop for Loud {
+            fn drop(&mut self) {
+                std::panic::resume_unwind(Box::new("loud"));
+            }
+        }
+        let drops = Arc::new(AtomicUsize::new(0));
+        let loud = Loud(Seen(Arc::clone(&drops)));
+        let halves = halves_of_timer(Core::new(TaskId::fresh(), move || drop(loud)));
+        let dropped = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| drop(halves)));
+        // Whether it is kept quiet on the way does not matter here, but that all of it is gone.
+        drop(dropped);
+        assert_eq!((drops.load(Ordering::Relaxed), Arc::strong_count(&drops)), (1, 1));
     }
 
     #[test]

@@ -129,6 +129,17 @@ impl<T, F: FnOnce() -> T + Send> Work<T> for F {
     }
 }
 
+/// What came of a cancel.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[must_use]
+pub(crate) enum Cancelled {
+    /// It was too late.
+    No,
+    Yes,
+    /// Yes, and the queue in which it waited has forgotten its reference, which is now the caller's to give up.
+    Forgotten,
+}
+
 /// The half of the shared state that an executor sees.
 pub(crate) trait Tracked: Send + Sync {
     /// Runs the closure, if it is still there, and keeps its panic. `settle` is told the outcome before any
@@ -137,7 +148,8 @@ pub(crate) trait Tracked: Send + Sync {
     /// Nobody will run it: resolves the handle, unless it is resolved.
     fn abandon(&self);
     fn state(&self) -> TaskState;
-    fn cancel(&self, may_interrupt: bool) -> bool;
+    /// See [`Shared::cancel`](super::Shared::cancel), which is the way to call it.
+    fn try_cancel(&self, may_interrupt: bool) -> Cancelled;
     /// The pool of this number is about to take the task.
     fn entered(&self, home: u64);
     /// The same, of a series that is in the pool's queue again. False: it has been cancelled meanwhile, and whoever
@@ -444,14 +456,16 @@ impl<T: Send + 'static, W: Work<T> + 'static> Tracked for Core<T, W> {
         }
     }
 
-    fn cancel(&self, may_interrupt: bool) -> bool {
+    fn try_cancel(&self, may_interrupt: bool) -> Cancelled {
+        let mut forgotten = false;
         let seen = match self.slot.cancel() {
-            Cancel::TooLate => return false,
+            Cancel::TooLate => return Cancelled::No,
             Cancel::Unstarted(work, seen) => {
                 drop_quietly(work); // its captures go at once, wherever the empty task still waits
                 fence_after_exchange(); // see `home`
                 // The queue may be the user's own. Whatever it does, whoever waits must be woken.
-                quietly(|| tell_cancelled(self.home.load(Ordering::Relaxed), self.id(), &self.place));
+                let home = self.home.load(Ordering::Relaxed);
+                quietly(|| forgotten = tell_cancelled(home, self.id(), &self.place, true));
                 seen
             }
             Cancel::Started(seen) => {
@@ -463,7 +477,7 @@ impl<T: Send + 'static, W: Work<T> + 'static> Tracked for Core<T, W> {
             }
         };
         self.wake(seen);
-        true
+        if forgotten { Cancelled::Forgotten } else { Cancelled::Yes }
     }
 
     fn state(&self) -> TaskState {

@@ -164,36 +164,61 @@ fn an_interrupt_in_time_ends_what_runs() {
     });
 }
 
+/// A value that three write to, and the last of its owners frees.
+struct Value {
+    owners: Owners,
+    /// Relaxed: it is the owners' number that puts these in order, and else an old value may be read.
+    written: [AtomicUsize; 3],
+    freed: AtomicUsize,
+}
+
+impl Value {
+    /// With three owners.
+    fn of_three() -> Arc<Value> {
+        let written = [AtomicUsize::new(0), AtomicUsize::new(0), AtomicUsize::new(0)];
+        let value = Value { owners: Owners::two(7), written, freed: AtomicUsize::new(0) };
+        value.owners.one_more();
+        Arc::new(value)
+    }
+
+    fn use_and_give_up(&self, mine: usize) {
+        self.written[mine].store(1, Ordering::Relaxed);
+        if self.owners.one_less() {
+            self.freed.fetch_add(1, Ordering::Relaxed);
+            assert!(self.written.iter().all(|written| written.load(Ordering::Relaxed) == 1));
+            assert_eq!(self.owners.note(), 7);
+        }
+    }
+}
+
 /// The last frees what others have written to: it must come after all of them, and be one.
 #[test]
 fn who_gives_up_the_last_reference_sees_what_all_did() {
-    struct Value {
-        owners: Owners,
-        /// Relaxed: it is the owners' number that puts these in order, and else an old value may be read.
-        written: [AtomicUsize; 3],
-        freed: AtomicUsize,
-    }
-
-    impl Value {
-        fn use_and_give_up(&self, mine: usize) {
-            self.written[mine].store(1, Ordering::Relaxed);
-            if self.owners.one_less() {
-                self.freed.fetch_add(1, Ordering::Relaxed);
-                assert!(self.written.iter().all(|written| written.load(Ordering::Relaxed) == 1));
-            }
-        }
-    }
-
     model(|| {
-        let written = [AtomicUsize::new(0), AtomicUsize::new(0), AtomicUsize::new(0)];
-        let value = Arc::new(Value { owners: Owners::two(), written, freed: AtomicUsize::new(0) });
-        value.owners.one_more();
+        let value = Value::of_three();
         let others = [1, 2].map(|mine| {
             let value = Arc::clone(&value);
             thread::spawn(move || value.use_and_give_up(mine))
         });
         value.use_and_give_up(0);
         others.into_iter().for_each(|other| other.join().unwrap());
+        assert_eq!(value.freed.load(Ordering::Relaxed), 1);
+    });
+}
+
+/// The same, if one of them has two references, as who cancels a timer: it may find that nobody else has any.
+#[test]
+fn who_has_two_references_sees_what_all_did_too() {
+    model(|| {
+        let value = Value::of_three();
+        value.written[2].store(1, Ordering::Relaxed);
+        let other = {
+            let value = Arc::clone(&value);
+            thread::spawn(move || value.use_and_give_up(1))
+        };
+        value.owners.one_of_two_less();
+        value.use_and_give_up(0);
+        other.join().unwrap();
         assert_eq!(value.freed.load(Ordering::Relaxed), 1);
     });
 }

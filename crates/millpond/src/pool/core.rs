@@ -406,7 +406,7 @@ impl Drop for PoolCore {
 impl Home for PoolCore {
     fn cancelled(&self, id: TaskId, place: &Place) {
         if let Feed::Timed(timed) = &self.feed {
-            if timed.strike(id, place) {
+            if timed.strike(id, place, false).was_last {
                 self.emptied();
             }
         } else if self.remove_on_cancel

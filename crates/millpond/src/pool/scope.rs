@@ -18,7 +18,7 @@ use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 use super::ThreadPoolExecutor;
 use super::worker;
 use crate::executor::RejectReason;
-use crate::handle::{JoinError, Outcome, Panic, Place, TaskState, Tracked};
+use crate::handle::{Cancelled, JoinError, Outcome, Panic, Place, TaskState, Tracked};
 use crate::interrupt::{Sleeper, Wake};
 use crate::sync::{Arc, AtomicU8, AtomicUsize, Mutex, Ordering, Weak};
 use crate::task::{Task, TaskId};
@@ -186,8 +186,8 @@ impl<T: Send, F: FnOnce() -> T + Send> Tracked for ScopedCore<F, T> {
     }
 
     /// Scoped tasks have no canceller: the scope waits for them anyway.
-    fn cancel(&self, _may_interrupt: bool) -> bool {
-        false
+    fn try_cancel(&self, _may_interrupt: bool) -> Cancelled {
+        Cancelled::No
     }
 
     fn entered(&self, home: u64) {

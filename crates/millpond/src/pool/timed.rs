@@ -32,7 +32,7 @@ use std::time::{Duration, Instant};
 
 use super::idle::{Idle, Nap, Rest, Seat};
 use crate::clock::{Clock, Tick};
-use crate::handle::{Help, Place, Told, Waitlist};
+use crate::handle::{Help, Place, Struck, Told, Waitlist};
 use crate::sync::{Arc, AtomicBool, AtomicUsize, Mutex, Ordering, Weak, deadline_after, mutant};
 use crate::task::{Held, Task, TaskId};
 use crate::timer_wheel::{Look, NOWHERE, TimerWheel};
@@ -425,18 +425,20 @@ impl Timed {
 }
 
 impl Waitlist for Timed {
-    fn strike(&self, id: TaskId, place: &Place) -> bool {
+    fn strike(&self, id: TaskId, place: &Place, may_forget: bool) -> Struck {
         if !self.remove_on_cancel.load(Ordering::Relaxed) {
-            return false;
+            return Struck::default();
         }
         let mut waiting = self.waiting.lock();
-        let was_there = waiting.entries.discard(place.get(), |held| held.id() == id);
-        if was_there {
-            place.set(NOWHERE);
-            waiting.struck += 1;
-            self.changed(&waiting);
+        // Only a half of a handle is told a place by which it can be forgotten; see `Held`.
+        let forgotten = may_forget && waiting.entries.forget(place.get());
+        if !forgotten && waiting.take_from(id, place).is_none() {
+            return Struck::default();
         }
-        was_there && waiting.entries.is_empty()
+        place.set(NOWHERE);
+        waiting.struck += 1;
+        self.changed(&waiting);
+        Struck { was_last: waiting.entries.is_empty(), forgotten }
     }
 }
 

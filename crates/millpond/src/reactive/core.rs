@@ -12,8 +12,8 @@ use std::time::Instant;
 
 use crate::executor::Executor;
 use crate::handle::{
-    Claim, Help, JoinError, Joinable, Outcome, Panic, Place, TaskState, Tracked, Waiter, drop_quietly,
-    quietly, tell_cancelled,
+    Cancelled, Claim, Help, JoinError, Joinable, Outcome, Panic, Place, TaskState, Tracked, Waiter,
+    drop_quietly, quietly, tell_cancelled,
 };
 use crate::interrupt::{self, Interrupter, Sleeper, Wake};
 use crate::sync::{Arc, AtomicBool, AtomicU8, AtomicU64, Mutex, Ordering, mutant};
@@ -276,10 +276,10 @@ where
         TaskState::from_u8(self.state.load(Ordering::Acquire))
     }
 
-    fn cancel(&self, may_interrupt: bool) -> bool {
+    fn try_cancel(&self, may_interrupt: bool) -> Cancelled {
         let mut cell = self.cell.lock();
         if cell.phase == Phase::Over {
-            return false;
+            return Cancelled::No;
         }
         self.set_state(TaskState::Cancelled);
         let mut remains = cell.end();
@@ -288,9 +288,10 @@ where
         if let (Some(runner), true) = (remains.runner.take(), may_interrupt) {
             runner.interrupt();
         }
-        quietly(|| tell_cancelled(remains.home, self.id, &self.place));
+        // What waits in a queue is a turn, and its references are not ours.
+        quietly(|| _ = tell_cancelled(remains.home, self.id, &self.place, false));
         remains.bury();
-        true
+        Cancelled::Yes
     }
 
     fn entered(&self, home: u64) {

@@ -14,7 +14,9 @@ use std::task::{self, Context, Poll, Waker};
 
 use super::core::{FutureCore, Losing, Pause};
 use crate::executor::{Executor, Rejected};
-use crate::handle::{Claim, Joinable, Outcome, Place, Shared, TaskHandle, TaskState, Tracked, drop_quietly};
+use crate::handle::{
+    Cancelled, Claim, Joinable, Outcome, Place, Shared, TaskHandle, TaskState, Tracked, drop_quietly,
+};
 use crate::interrupt::Sleeper;
 use crate::sync::{Arc, AtomicBool, Ordering, Weak, thread_local};
 use crate::task::{Task, TaskId};
@@ -231,8 +233,8 @@ where
         self.core().state()
     }
 
-    fn cancel(&self, may_interrupt: bool) -> bool {
-        self.core().cancel(may_interrupt)
+    fn try_cancel(&self, may_interrupt: bool) -> Cancelled {
+        self.core().try_cancel(may_interrupt)
     }
 
     fn entered(&self, home: u64) {

@@ -113,7 +113,7 @@ impl ScheduledThreadPoolExecutor {
         delay: Duration,
         f: impl FnOnce() -> T + Send + 'static,
     ) -> Result<ScheduledHandle<T>, Rejected> {
-        self.schedule_task(delay, TaskOf::new(f))
+        self.schedule_task(delay, TaskOf::new_timer(f))
     }
 
     /// As [`schedule`](Self::schedule), for a task that may have a name.

@@ -4,7 +4,7 @@ use super::{Task, TaskId, TaskOf, TrackedTask, Work};
 use crate::handle::TaskHandle;
 use crate::periodic::Timing;
 use crate::sync::Arc;
-use crate::timer_wheel::Placed;
+use crate::timer_wheel::{Placed, to_be_looked_at};
 
 /// A task that waits. One that has a handle and nothing else, as nearly all have, is that handle's other half; the rest
 /// are in a box.
@@ -86,7 +86,8 @@ impl Placed for Held {
     fn moved_to(&self, place: u64) {
         match self {
             Held::Tracked(core) => core.0.place().set(place),
-            Held::Other(task) => task.set_place(place),
+            // There is a box around it, which nobody has at hand: it must not be forgotten.
+            Held::Other(task) => task.set_place(to_be_looked_at(place)),
         }
     }
 }

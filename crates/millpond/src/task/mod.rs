@@ -18,7 +18,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
 use crate::handle::{
-    Claim, Core, Joinable, Outcome, Payload, Shared, TaskHandle, TaskState, Tracked, halves,
+    Claim, Core, Joinable, Outcome, Payload, Shared, TaskHandle, TaskState, Tracked, halves, halves_of_timer,
 };
 use crate::interrupt::Nested;
 use crate::periodic::{Body, Timing};
@@ -327,7 +327,7 @@ impl Task {
 
     /// Cancels a task that has a handle.
     pub(crate) fn cancel(&self) {
-        if let Some(core) = self.core() {
+        if let Some(core) = self.shared() {
             core.cancel(false);
         }
     }
@@ -412,9 +412,21 @@ impl<T: Send + 'static> TaskOf<T> {
     /// Makes a task from a closure that returns a value.
     pub fn new(f: impl FnOnce() -> T + Send + 'static) -> TaskOf<T> {
         let claim = Claim::fresh();
-        let id = claim.id();
-        let (core, task) = halves(Core::new(id, f));
-        TaskOf { info: TaskInfo { id, label: None }, task: TrackedTask(task), core, claim }
+        let halves = halves(Core::new(claim.id(), f));
+        TaskOf::of(claim, halves)
+    }
+
+    /// As `new`, for a task that is to wait for its time.
+    #[inline]
+    pub(crate) fn new_timer(f: impl FnOnce() -> T + Send + 'static) -> TaskOf<T> {
+        let claim = Claim::fresh();
+        let halves = halves_of_timer(Core::new(claim.id(), f));
+        TaskOf::of(claim, halves)
+    }
+
+    #[inline]
+    fn of(claim: Claim, (core, task): (Shared<dyn Joinable<T>>, Shared<dyn Tracked>)) -> TaskOf<T> {
+        TaskOf { info: TaskInfo { id: claim.id(), label: None }, task: TrackedTask(task), core, claim }
     }
 
     /// As `into_parts`, of a task that has no label. A [`Task`] is longer, and to move it costs as much as to queue it.

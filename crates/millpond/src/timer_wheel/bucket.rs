@@ -1,7 +1,9 @@
-//! A bucket of the wheel: entries in no order, the holes between them, and the dead.
+//! A bucket of the wheel: entries in no order, the holes between them, and what it has forgotten.
 //!
-//! It gives each entry its place, in memory of its own, and says which of them are dead: a bit for each, so that to cancel one
-//! of many does not touch it. Why that pays is told in the file above this one.
+//! It gives each entry its place, in memory of its own, and says which of them are forgotten: a bit for each, so that to cancel
+//! one of many does not touch it. Why that pays is told in the file above this one.
+
+use std::mem::ManuallyDrop;
 
 use super::{LEVEL_BITS, LEVELS, Placed};
 use crate::clock::Tick;
@@ -12,20 +14,32 @@ const MANY: usize = if cfg!(test) { 32 } else { 1024 };
 const OPENING: u64 = if cfg!(test) { 1 << 16 } else { 128 };
 /// A bucket with fewer holes than that is not worth squeezing.
 pub(super) const FEW: usize = 16;
+/// In a bucket with fewer places what is forgotten leaves a hole: a cache holds it, so to touch it costs nothing.
+const SMALL: usize = if cfg!(test) { 48 } else { 256 };
 
 /// Set in the place of an entry in a bucket, which says which wheel, which bucket and where in it. The place of a near one is
 /// its key, in which this bit is never set.
 pub(super) const FAR: u64 = 1 << 63;
 const AT_BITS: u32 = 32;
 const BUCKET_BITS: u32 = (LEVELS << LEVEL_BITS).next_power_of_two().ilog2();
+const WHEEL_BITS: u32 = u64::BITS - 1 - AT_BITS - BUCKET_BITS;
+/// Of all wheels without a number of their own, and of no place that is [`NOWHERE`](super::NOWHERE).
+const ANY_WHEEL: u64 = (1 << WHEEL_BITS) - 2;
 
-/// The part of a place that says which wheel.
+/// The part of a place that says which wheel. The first four million have one of their own.
 pub(super) const fn mark_of(wheel: u64) -> u64 {
-    FAR | (wheel << (AT_BITS + BUCKET_BITS) & !FAR)
+    FAR | (if wheel < ANY_WHEEL { wheel } else { ANY_WHEEL }) << (AT_BITS + BUCKET_BITS)
 }
 
+/// A place by which an item can be removed, after a look at it, but not forgotten.
+pub(crate) fn to_be_looked_at(place: u64) -> u64 {
+    let is_far = place & FAR != 0 && place != super::NOWHERE;
+    if is_far { mark_of(ANY_WHEEL) | place & ((1 << (AT_BITS + BUCKET_BITS)) - 1) } else { place }
+}
+
+/// The place is one in the wheel with this mark, which no other wheel has.
 pub(super) fn has_mark(place: u64, mark: u64) -> bool {
-    place >> (AT_BITS + BUCKET_BITS) == mark >> (AT_BITS + BUCKET_BITS)
+    mark != mark_of(ANY_WHEEL) && place >> (AT_BITS + BUCKET_BITS) == mark >> (AT_BITS + BUCKET_BITS)
 }
 
 /// Which bucket, and where in it.
@@ -38,27 +52,120 @@ pub(super) fn far(place: u64) -> (usize, usize) {
 pub(super) struct Entry<T> {
     pub(super) due: Tick,
     pub(super) number: u64,
-    pub(super) item: T,
+    /// Not dropped with the entry, for it may be forgotten: who takes an entry out takes the item too.
+    item: ManuallyDrop<T>,
+}
+
+impl<T> Entry<T> {
+    #[inline]
+    pub(super) fn new(due: Tick, number: u64, item: T) -> Self {
+        Entry { due, number, item: ManuallyDrop::new(item) }
+    }
+
+    pub(super) fn item(&self) -> &T {
+        &self.item
+    }
+
+    #[inline]
+    pub(super) fn into_parts(self) -> (Tick, u64, T) {
+        (self.due, self.number, ManuallyDrop::into_inner(self.item))
+    }
 }
 
 #[derive(Debug)]
 pub(super) struct Bucket<T> {
-    /// Entries in no order, and holes.
-    pub(super) entries: Vec<Option<Entry<T>>>,
-    /// So many are alive: neither holes nor dead.
+    /// Entries in no order, holes, and what is forgotten.
+    entries: Vec<Option<Entry<T>>>,
+    /// So many there are: neither holes nor forgotten.
     pub(super) len: usize,
-    pub(super) dead: Dead,
+    /// Which are forgotten: their items are others', and not to be touched any more.
+    forgotten: Bits,
     /// None of them is due before that.
     pub(super) earliest: Tick,
 }
 
 impl<T> Bucket<T> {
     pub(super) const EMPTY: Self =
-        Bucket { entries: Vec::new(), len: 0, dead: Dead::NONE, earliest: Tick::NEVER };
+        Bucket { entries: Vec::new(), len: 0, forgotten: Bits::NONE, earliest: Tick::NEVER };
 
-    /// The entry there, if it is alive.
-    pub(super) fn living(&mut self, at: usize) -> Option<&mut Option<Entry<T>>> {
-        if self.dead.has(at) { None } else { self.entries.get_mut(at) }
+    /// How many entries there is room for, and how many are, holes and all.
+    pub(super) fn room(&self) -> usize {
+        self.entries.capacity()
+    }
+    pub(super) fn places(&self) -> usize {
+        self.entries.len()
+    }
+
+    /// Makes use of this memory, if there is none yet.
+    pub(super) fn use_memory(&mut self, memory: impl FnOnce() -> Vec<Option<Entry<T>>>) {
+        if self.entries.capacity() == 0 {
+            self.entries = memory();
+        }
+    }
+
+    /// The memory of a bucket in which nothing is left.
+    pub(super) fn into_memory(mut self) -> Vec<Option<Entry<T>>> {
+        debug_assert_eq!(self.len, 0);
+        let mut memory = std::mem::take(&mut self.entries);
+        memory.clear();
+        memory
+    }
+
+    /// The entry there.
+    pub(super) fn get(&self, at: usize) -> Option<&Entry<T>> {
+        if self.forgotten.has(at) { None } else { self.entries.get(at)?.as_ref() }
+    }
+
+    #[cfg(all(test, not(loom)))]
+    pub(super) fn has_forgotten(&self) -> bool {
+        self.forgotten.words.iter().any(|word| *word != 0)
+    }
+
+    /// All entries.
+    pub(super) fn iter(&self) -> impl Iterator<Item = &Entry<T>> {
+        (0..self.entries.len()).filter_map(|at| self.get(at))
+    }
+
+    /// Takes the entry there out, if it is the right one.
+    pub(super) fn take_if(&mut self, at: usize, is_it: impl FnOnce(&T) -> bool) -> Option<Entry<T>> {
+        if self.forgotten.has(at) {
+            return None;
+        }
+        let entry = self.entries.get_mut(at)?.take_if(|entry| is_it(&entry.item))?;
+        self.len -= 1;
+        Some(entry)
+    }
+
+    /// Puts an entry back to where it has been.
+    pub(super) fn put_back(&mut self, at: usize, entry: Entry<T>) {
+        self.entries[at] = Some(entry);
+        self.len += 1;
+    }
+
+    /// Takes the last one out, if there are any: an entry, or nothing.
+    pub(super) fn pop(&mut self) -> Option<Option<Entry<T>>> {
+        let last = self.entries.pop()?;
+        if self.forgotten.remove(self.entries.len()) {
+            return Some(None);
+        }
+        self.len -= usize::from(last.is_some());
+        Some(last)
+    }
+
+    /// Forgets the entry there: its item is the caller's. False: there is none.
+    ///
+    /// Of a large bucket it is not even looked at, so that it must be known to be there, if it is not forgotten yet.
+    #[inline]
+    pub(super) fn forget(&mut self, at: usize) -> bool {
+        if self.entries.len() < SMALL {
+            return self.take_if(at, |_| true).is_some();
+        }
+        if at >= self.entries.len() || self.forgotten.has(at) {
+            return false;
+        }
+        self.forgotten.add(at, self.entries.len());
+        self.len -= 1;
+        true
     }
 
     /// When it is time to begin with the opening. It changes only when the number of entries has doubled: whoever sleeps
@@ -72,52 +179,47 @@ impl<T> Bucket<T> {
     }
 }
 
-/// Which entries of a bucket are dead.
-#[derive(Debug)]
-pub(super) struct Dead {
-    /// Bit n of word m is entry 64 * m + n. As many words as were needed.
-    pub(super) words: Vec<u64>,
-    pub(super) len: usize,
+impl<T> Drop for Bucket<T> {
+    fn drop(&mut self) {
+        let mut places = 0..self.entries.len();
+        while self.len > 0 {
+            let entry = places.next().and_then(|at| self.take_if(at, |_| true));
+            drop(entry.map(Entry::into_parts));
+        }
+    }
 }
 
-impl Dead {
-    pub(super) const NONE: Dead = Dead { words: Vec::new(), len: 0 };
+/// A set of places in a bucket.
+#[derive(Debug)]
+struct Bits {
+    /// Bit n of word m is place 64 * m + n. As many words as were needed.
+    words: Vec<u64>,
+}
+
+impl Bits {
+    const NONE: Bits = Bits { words: Vec::new() };
 
     #[inline]
-    pub(super) fn has(&self, at: usize) -> bool {
+    fn has(&self, at: usize) -> bool {
         self.words.get(at / 64).is_some_and(|word| word >> (at % 64) & 1 == 1)
     }
 
-    /// `entries`: how many there are in the bucket.
+    /// `places`: how many there are in the bucket.
     #[inline]
-    pub(super) fn add(&mut self, at: usize, entries: usize) {
+    fn add(&mut self, at: usize, places: usize) {
         if at / 64 >= self.words.len() {
-            self.words.resize(entries.div_ceil(64), 0);
+            self.words.resize(places.div_ceil(64), 0);
         }
         self.words[at / 64] |= 1 << (at % 64);
-        self.len += 1;
     }
 
-    /// True if it was dead.
-    pub(super) fn remove(&mut self, at: usize) -> bool {
-        let is_dead = self.has(at);
-        if is_dead {
+    /// True if it was there.
+    fn remove(&mut self, at: usize) -> bool {
+        let was_there = self.has(at);
+        if was_there {
             self.words[at / 64] &= !(1 << (at % 64));
-            self.len -= 1;
         }
-        is_dead
-    }
-
-    /// Takes all of a word out, and tells how many were there.
-    pub(super) fn take_word(&mut self, word: usize, mut take: impl FnMut(usize)) -> usize {
-        let mut bits = self.words.get_mut(word).map_or(0, std::mem::take);
-        let taken = bits.count_ones() as usize;
-        self.len -= taken;
-        while bits != 0 {
-            take(word * 64 + bits.trailing_zeros() as usize);
-            bits &= bits - 1;
-        }
-        taken
+        was_there
     }
 }
 
@@ -132,7 +234,7 @@ impl<T: Placed> Bucket<T> {
 
     #[inline]
     pub(super) fn squeeze_if_worth(&mut self, mark: u64, number: usize) {
-        if self.len + self.dead.len + FEW < self.entries.len() / 4 {
+        if self.len + FEW < self.entries.len() / 4 {
             self.squeeze(mark, number);
         }
     }
@@ -140,22 +242,18 @@ impl<T: Placed> Bucket<T> {
     /// Moves the entries together.
     #[cold]
     fn squeeze(&mut self, mark: u64, number: usize) {
-        let dead = std::mem::replace(&mut self.dead, Dead::NONE);
-        let left = self.len + dead.len;
-        let (mut from, mut at) = (0, 0);
+        let forgotten = std::mem::replace(&mut self.forgotten, Bits::NONE);
+        let (mut from, mut to) = (0, 0);
         self.entries.retain(|entry| {
-            if let Some(entry) = entry {
-                if dead.has(from) {
-                    self.dead.add(at, left);
-                } else {
-                    entry.item.moved_to(place_in(mark, number, at));
-                }
-                at += 1;
-            }
+            let entry = entry.as_ref().filter(|_| !forgotten.has(from));
             from += 1;
+            if let Some(entry) = entry {
+                entry.item.moved_to(place_in(mark, number, to));
+                to += 1;
+            }
             entry.is_some()
         });
-        self.entries.shrink_to(2 * left);
+        self.entries.shrink_to(2 * self.len);
     }
 }
 

@@ -16,10 +16,8 @@
 //! its bucket's own memory, and leaves a hole there. A bucket that is three quarters holes is squeezed, and an
 //! empty one has no memory. Entries are told when they have been moved; see [`Placed`].
 //!
-//! Of a large bucket what is cancelled is not even touched: there a bit says that it is dead. It counts no more and is
-//! not seen any more. What it held is gone, because it was cancelled; what is left of it is dropped when there are more of
-//! the dead than of the living, some at a time, and about in the order in which they came, for in that order they lie
-//! in memory. To find and to free a million of them in random order takes several times as long.
+//! Of a large bucket what is cancelled is not even touched: there a bit says that it is forgotten, which is as good as a hole.
+//! Who cancels has the item at hand anyway, and owns from then on what the wheel owned of it; see [`TimerWheel::forget`].
 //!
 //! A bucket knows the earliest time that was put into it. That is when its first entry is due, unless just that one
 //! has been taken out: then it is a time before that. So whoever sleeps until [`TimerWheel::look_by`] never sleeps
@@ -28,7 +26,9 @@
 
 mod bucket;
 
-use bucket::{Bucket, Entry, FAR, FEW, far, has_mark, mark_of, place_in};
+use bucket::{Bucket, Entry, FAR, far, has_mark, mark_of, place_in};
+
+pub(crate) use bucket::to_be_looked_at;
 
 use crate::clock::Tick;
 use crate::timer_queue::{Key, TimerQueue};
@@ -51,10 +51,6 @@ const STEP: usize = if cfg!(test) { 8 } else { 64 };
 /// The memory of so many buckets that have become empty is kept for others, if each has room for no more than that.
 const SPARE: usize = 8;
 const SPARE_ROOM: usize = 256;
-/// A bucket with fewer entries, holes and all, has no dead ones: a cache holds it, so they are taken out at once.
-const SMALL: usize = if cfg!(test) { 48 } else { 256 };
-/// So many of the dead are dropped in one step, or a few more.
-const SWEEP: usize = 16;
 
 /// What a look at the wheel has found.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -74,13 +70,7 @@ pub(crate) enum Look {
 pub(crate) struct TimerWheel<T> {
     /// The part of a place that says which wheel.
     mark: u64,
-    /// Of those that are alive.
     len: usize,
-    /// So many of the others have not been dropped yet: no more than are alive, and a few.
-    dead: usize,
-    /// Where the next of the dead are looked for: in which word, and in which bucket. Word by word through all buckets, for
-    /// what has come at about the same time is at about the same place in different buckets.
-    sweep_at: (usize, usize),
     /// The current slot. Entries up to it are near, all others are in buckets.
     current: u64,
     near: TimerQueue<T>,
@@ -113,8 +103,6 @@ impl<T: Placed> TimerWheel<T> {
         TimerWheel {
             mark: mark_of(number),
             len: 0,
-            dead: 0,
-            sweep_at: (0, 0),
             current: 0,
             near: TimerQueue::new(),
             occupied: [0; LEVELS as usize],
@@ -137,7 +125,7 @@ impl<T: Placed> TimerWheel<T> {
     #[inline]
     pub(crate) fn insert(&mut self, due: Tick, number: u64, item: T) {
         self.len += 1;
-        let by = self.place(Entry { due, number, item });
+        let by = self.place(Entry::new(due, number, item));
         self.look_by = self.look_by.min(by);
     }
 
@@ -148,9 +136,8 @@ impl<T: Placed> TimerWheel<T> {
             return self.near.get(key).is_some_and(is_it).then(|| self.near.due(key))?;
         }
         let (bucket, at) = far(place);
-        let bucket = self.buckets.get(bucket)?;
-        let entry = bucket.entries.get(at).filter(|_| !bucket.dead.has(at))?.as_ref()?;
-        is_it(&entry.item).then_some(entry.due)
+        let entry = self.buckets.get(bucket)?.get(at)?;
+        is_it(entry.item()).then_some(entry.due)
     }
 
     /// Takes out the item at `place`, if `is_it` knows it: there may be another by now.
@@ -160,40 +147,31 @@ impl<T: Placed> TimerWheel<T> {
             let item = self.near.get(key).is_some_and(is_it).then(|| self.near.remove(key))??;
             self.len -= 1;
             self.note_first();
-            self.bury();
             return Some(item);
         }
         let (bucket, at) = far(place);
-        let hole = self.buckets.get_mut(bucket)?.living(at)?;
-        let entry = hole.take_if(|entry| is_it(&entry.item))?;
-        entry.item.moved_to(NOWHERE);
+        let (_, _, item) = self.buckets.get_mut(bucket)?.take_if(at, is_it)?.into_parts();
+        item.moved_to(NOWHERE);
         self.len -= 1;
         self.made_hole(bucket);
-        self.bury();
-        Some(entry.item)
+        Some(item)
     }
 
-    /// As `remove`, for an item that holds nothing any more, and that nobody will ask for. It is dropped, but perhaps not yet.
-    /// True: it was there. Then the caller tells it that it is [`NOWHERE`].
+    /// Forgets the item that is told to be at `place`, without a look at it. True: it was there, and it is now the caller's, as if
+    /// `remove` had given it. Then the caller tells it that it is [`NOWHERE`].
     ///
-    /// The place alone says that it is there. So this is for items whose place cannot change meanwhile: those are told under
-    /// the lock of the wheel.
-    pub(crate) fn discard(&mut self, place: u64, is_it: impl FnOnce(&T) -> bool) -> bool {
+    /// False: it is near, or not here. A place in another wheel is not mistaken for one in this; but the caller must know that the
+    /// item was told this place last, and that it is not told another meanwhile. All are told under the lock of their wheel.
+    #[inline]
+    pub(crate) fn forget(&mut self, place: u64) -> bool {
         let (number, at) = far(place);
-        match self.buckets.get_mut(number) {
-            Some(bucket) if has_mark(place, self.mark) && bucket.entries.len() >= SMALL => {
-                if bucket.living(at).is_none() {
-                    return false;
-                }
-                bucket.dead.add(at, bucket.entries.len());
-                self.dead += 1;
-                self.len -= 1;
-                self.made_hole(number);
-                self.bury();
-                true
-            }
-            _ => self.remove(place, is_it).is_some(),
+        let bucket = self.buckets.get_mut(number).filter(|_| has_mark(place, self.mark));
+        let was_there = bucket.is_some_and(|bucket| bucket.forget(at));
+        if was_there {
+            self.len -= 1;
+            self.made_hole(number);
         }
+        was_there
     }
 
     /// When the first entry is due, or a time before that: nothing is due sooner. It is exact unless the first entry of
@@ -257,7 +235,6 @@ impl<T: Placed> TimerWheel<T> {
         let (due, _, item) = self.near.pop()?;
         self.len -= 1;
         self.note_first();
-        self.bury();
         Some((due, item))
     }
 
@@ -273,13 +250,12 @@ impl<T: Placed> TimerWheel<T> {
     /// others, in order.
     pub(crate) fn take_out<R>(&mut self, mut take: impl FnMut(T, Tick) -> Result<R, T>) -> Vec<R> {
         self.open_all();
-        self.sweep_all();
         // The near ones come before all others.
         let (mut taken, mut kept) = (Vec::new(), Vec::new());
         while let Some((due, number, item)) = self.near.pop() {
             match take(item, due) {
                 Ok(item) => taken.push(item),
-                Err(item) => kept.push(Entry { due, number, item }),
+                Err(item) => kept.push(Entry::new(due, number, item)),
             }
         }
         for entry in kept {
@@ -287,19 +263,19 @@ impl<T: Placed> TimerWheel<T> {
         }
         let mut far = Vec::new();
         for bucket in 0..self.buckets.len() {
-            let before = far.len();
-            for (at, hole) in self.buckets[bucket].entries.iter_mut().enumerate() {
-                let Some(Entry { due, number, item }) = hole.take() else { continue };
+            for at in 0..self.buckets[bucket].places() {
+                let Some(entry) = self.buckets[bucket].take_if(at, |_| true) else { continue };
+                let (due, number, item) = entry.into_parts();
                 item.moved_to(NOWHERE);
                 match take(item, due) {
                     Ok(item) => far.push((due, number, item)),
                     Err(item) => {
                         item.moved_to(place_in(self.mark, bucket, at));
-                        *hole = Some(Entry { due, number, item });
+                        self.buckets[bucket].put_back(at, Entry::new(due, number, item));
                     }
                 }
             }
-            (before..far.len()).for_each(|_| self.made_hole(bucket));
+            self.made_hole(bucket);
         }
         far.sort_unstable_by_key(|(due, number, _)| (*due, *number));
         taken.extend(far.into_iter().map(|(_, _, item)| item));
@@ -311,12 +287,10 @@ impl<T: Placed> TimerWheel<T> {
     /// Shows all entries, in order.
     pub(crate) fn for_each(&mut self, mut see: impl FnMut(&T)) {
         self.open_all();
-        self.sweep_all();
         self.near.for_each(|_, item| see(item));
-        let all = self.buckets.iter().flat_map(|bucket| bucket.entries.iter().flatten());
-        let mut all: Vec<&Entry<T>> = all.collect();
+        let mut all: Vec<&Entry<T>> = self.buckets.iter().flat_map(Bucket::iter).collect();
         all.sort_unstable_by_key(|entry| (entry.due, entry.number));
-        all.into_iter().for_each(|entry| see(&entry.item));
+        all.into_iter().for_each(|entry| see(entry.item()));
     }
 
     /// Puts an entry where it belongs as seen from the current slot. Returns when somebody has to look for its sake.
@@ -324,8 +298,8 @@ impl<T: Placed> TimerWheel<T> {
     fn place(&mut self, entry: Entry<T>) -> Tick {
         let slot = slot_of(entry.due);
         if slot <= self.current {
-            let due = entry.due;
-            let key = self.near.insert(due, entry.number, entry.item);
+            let (due, number, item) = entry.into_parts();
+            let key = self.near.insert(due, number, item);
             self.near.get(key).into_iter().for_each(|item| item.moved_to(key.to_bits()));
             return due;
         }
@@ -337,88 +311,31 @@ impl<T: Placed> TimerWheel<T> {
         }
         self.occupied[level as usize] |= 1 << digit;
         let bucket = &mut self.buckets[number];
-        if bucket.entries.capacity() == 0 {
-            bucket.entries = self.spare.pop().unwrap_or_default();
-        }
+        bucket.use_memory(|| self.spare.pop().unwrap_or_default());
         bucket.push(self.mark, number, entry);
         bucket.open_by()
     }
 
-    /// An entry has been taken out of a bucket, or is dead.
+    /// Entries may have left a bucket.
     #[inline]
     fn made_hole(&mut self, number: usize) {
         let bucket = &mut self.buckets[number];
-        bucket.len -= 1;
-        if bucket.len == 0 {
+        if bucket.len > 0 {
+            bucket.squeeze_if_worth(self.mark, number);
+        } else if bucket.places() > 0 {
             self.emptied(number);
             self.note_first();
-        } else {
-            bucket.squeeze_if_worth(self.mark, number);
         }
     }
 
-    /// Nothing alive is left in a bucket.
+    /// Nothing is left in a bucket.
     fn emptied(&mut self, number: usize) {
         let (level, digit) = level_of(number);
         self.occupied[level] &= !(1 << digit);
         self.opening.take_if(|opening| *opening == number);
-        self.buckets[number].earliest = Tick::NEVER;
-        self.give_back(number);
-    }
-
-    /// If nothing at all is left in a bucket its memory is not needed.
-    fn give_back(&mut self, number: usize) {
-        let bucket = &mut self.buckets[number];
-        if bucket.len == 0 && bucket.dead.len == 0 {
-            let bucket = std::mem::replace(bucket, Bucket::EMPTY);
-            self.keep(bucket.entries);
-        }
-    }
-
-    /// After every change by which there are fewer of the living, or more of the dead.
-    #[inline]
-    fn bury(&mut self) {
-        if self.dead > self.len + FEW {
-            self.sweep();
-        }
-        if self.len == 0 && self.dead > 0 {
-            self.sweep_all();
-        }
-    }
-
-    fn sweep_all(&mut self) {
-        while self.dead > 0 {
-            self.sweep();
-        }
-    }
-
-    /// Drops some of the dead.
-    #[inline(never)]
-    fn sweep(&mut self) {
-        let enough = self.dead.saturating_sub(SWEEP);
-        let (mut word, mut number) = self.sweep_at;
-        while self.dead > enough {
-            if number >= self.buckets.len() {
-                let words = self.buckets.iter().map(|bucket| bucket.dead.words.len()).max();
-                (word, number) = (if Some(word + 1) < words { word + 1 } else { 0 }, 0);
-            }
-            let Bucket { entries, dead, .. } = &mut self.buckets[number];
-            let dropped = dead.take_word(word, |at| entries[at] = None);
-            if dropped > 0 {
-                self.dead -= dropped;
-                self.buckets[number].squeeze_if_worth(self.mark, number);
-                self.give_back(number);
-            }
-            number += 1;
-        }
-        self.sweep_at = (word, number);
-    }
-
-    /// Keeps the memory of an empty bucket, or gives it back.
-    fn keep(&mut self, mut entries: Vec<Option<Entry<T>>>) {
-        if self.spare.len() < SPARE && entries.capacity() <= SPARE_ROOM {
-            entries.clear();
-            self.spare.push(entries);
+        let bucket = std::mem::replace(&mut self.buckets[number], Bucket::EMPTY);
+        if self.spare.len() < SPARE && bucket.room() <= SPARE_ROOM {
+            self.spare.push(bucket.into_memory());
         }
     }
 
@@ -472,16 +389,10 @@ impl<T: Placed> TimerWheel<T> {
     fn open_some(&mut self) {
         let Some(number) = self.opening else { return };
         for _ in 0..STEP {
-            let bucket = &mut self.buckets[number];
-            let Some(last) = bucket.entries.pop() else { break };
-            if bucket.dead.remove(bucket.entries.len()) {
-                self.dead -= 1;
-                continue;
-            }
-            if let Some(entry) = last {
-                bucket.len -= 1;
+            let Some(last) = self.buckets[number].pop() else { break };
+            last.into_iter().for_each(|entry| {
                 self.place(entry);
-            }
+            });
         }
         if self.buckets[number].len == 0 {
             self.emptied(number);

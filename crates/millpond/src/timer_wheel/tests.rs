@@ -30,12 +30,20 @@ fn remove(wheel: &mut Wheel, item: &Rc<Item>) -> bool {
 }
 
 /// As a pool does it with a task that was cancelled.
+#[expect(unsafe_code, reason = "what is forgotten is dropped by hand")]
 fn discard(wheel: &mut Wheel, item: &Rc<Item>) -> bool {
-    let there = wheel.discard(item.place.get(), |there| Rc::ptr_eq(there, item));
-    if there {
-        item.moved_to(NOWHERE);
+    if !wheel.forget(item.place.get()) {
+        return remove(wheel, item);
     }
-    there
+    item.moved_to(NOWHERE);
+    // SAFETY: the wheel had a reference of its own, which it has forgotten.
+    unsafe { Rc::decrement_strong_count(Rc::as_ptr(item)) };
+    true
+}
+
+/// Those of which the wheel has a reference.
+fn held(items: &[Rc<Item>]) -> usize {
+    items.iter().filter(|item| Rc::strong_count(item) > 1).count()
 }
 
 /// Looks until that tells.
@@ -60,7 +68,7 @@ const SLOT: u64 = 1 << SLOT_BITS;
 #[test]
 fn behaves_like_a_sorted_list() {
     let mut random = random(42);
-    let (mut opened_ahead, mut with_dead) = (0, 0);
+    let (mut opened_ahead, mut with_forgotten) = (0, 0);
     for round in 0..150 {
         let mut wheel = Wheel::new(7);
         let mut model: BTreeMap<(u64, u64), Rc<Item>> = BTreeMap::new();
@@ -99,12 +107,11 @@ fn behaves_like_a_sorted_list() {
             assert!(wheel.first_due() <= first, "nobody may sleep too long");
             assert!(wheel.look_by() <= wheel.first_due());
             opened_ahead += u32::from(wheel.opening.is_some());
-            with_dead += u32::from(wheel.dead > 0);
-            assert!(wheel.dead <= wheel.len() + FEW, "more dead than alive");
-            assert_eq!(wheel.dead, wheel.buckets.iter().map(|bucket| bucket.dead.len).sum());
+            with_forgotten += u32::from(wheel.buckets.iter().any(Bucket::has_forgotten));
         }
         assert!(!gone.iter().any(|item| remove(&mut wheel, item)), "a place serves once");
         assert!(!gone.iter().any(|item| discard(&mut wheel, item)), "a place serves once");
+        assert_eq!(held(&gone), 0, "what is gone is not kept");
         let mut seen = Vec::new();
         wheel.for_each(|item| seen.push(item.number));
         assert_eq!(seen, model.keys().map(|(_, number)| *number).collect::<Vec<_>>());
@@ -120,7 +127,7 @@ fn behaves_like_a_sorted_list() {
         assert!(wheel.is_empty() && wheel.first_due().is_none());
     }
     assert!(opened_ahead > 100, "only {opened_ahead} steps found a bucket half open");
-    assert!(with_dead > 1000, "only {with_dead} steps found any dead");
+    assert!(with_forgotten > 1000, "only {with_forgotten} steps found any forgotten");
 }
 
 /// Due at `begin` and then every slot or so, in a bucket of the third level.
@@ -232,7 +239,7 @@ fn never_is_after_everything() {
 }
 
 fn room(wheel: &Wheel) -> usize {
-    let room: usize = wheel.buckets.iter().map(|bucket| bucket.entries.capacity()).sum();
+    let room: usize = wheel.buckets.iter().map(Bucket::room).sum();
     room + wheel.spare.iter().map(Vec::capacity).sum::<usize>()
 }
 
@@ -248,9 +255,8 @@ fn memory_is_given_back(taken_out: bool) {
         let out = if taken_out { remove } else { discard };
         assert!(out(&mut wheel, &item));
         let buckets: u32 = wheel.occupied.iter().map(|level| level.count_ones()).sum();
-        let enough = 4 * (wheel.len() + wheel.dead + FEW * buckets as usize) + SPARE * SPARE_ROOM;
+        let enough = 4 * (wheel.len() + bucket::FEW * buckets as usize) + SPARE * SPARE_ROOM;
         assert!(room(&wheel) <= 2 * enough, "room for {} with {} left", room(&wheel), wheel.len());
-        assert!(wheel.dead <= wheel.len() + FEW && (wheel.dead == 0 || !taken_out));
     }
     assert!(room(&wheel) <= SPARE * SPARE_ROOM, "room for {}", room(&wheel));
 }
@@ -265,20 +271,52 @@ fn memory_is_given_back_while_they_are_discarded() {
     memory_is_given_back(false);
 }
 
-/// More of the dead than of the living may also come of the living being taken.
+/// In a large bucket, in a small one, and near: what the wheel forgets it does not drop, and what it does not forget it does.
 #[test]
-fn what_is_dead_is_dropped_when_few_are_alive() {
+fn a_wheel_that_is_dropped_drops_all_but_what_it_has_forgotten() {
+    let mut wheel = Wheel::new(7);
+    let due = |number: u64| [5000 * SLOT + number, 5200 * SLOT, 0][(number % 100 / 40) as usize];
+    let items: Vec<_> = (0..1000).map(|number| insert(&mut wheel, due(number), number)).collect();
+    let (gone, left) = items.split_at(450);
+    assert!(gone.iter().all(|item| discard(&mut wheel, item)));
+    assert!(wheel.buckets.iter().any(Bucket::has_forgotten));
+    assert_eq!((wheel.len(), held(gone), held(left)), (550, 0, 550));
+    drop(wheel);
+    assert_eq!(held(left), 0);
+}
+
+/// Forgotten ones at the end of a bucket that is opened, between others, and all that is left of it.
+#[test]
+fn what_is_forgotten_does_not_come_back_when_its_bucket_is_opened() {
     let mut wheel = Wheel::new(7);
     let items: Vec<_> = (0..1000).map(|number| insert(&mut wheel, 5000 * SLOT + number, number)).collect();
-    assert!(items[..400].iter().all(|item| discard(&mut wheel, item)));
-    let kept = || items.iter().filter(|item| Rc::strong_count(item) > 1).count();
-    assert_eq!((wheel.len(), kept()), (600, 1000), "not touched yet");
-    for left in (0..600).rev() {
-        assert!(pop_due(&mut wheel, tick(6000 * SLOT)).is_some());
-        assert_eq!(wheel.len(), left);
-        assert!(kept() <= 2 * left + FEW);
+    let is_gone = |number: u64| number < 100 || number % 3 == 0 || number > 900;
+    let gone = items.iter().filter(|item| is_gone(item.number));
+    gone.for_each(|item| assert!(discard(&mut wheel, item)));
+    let popped: Vec<_> = std::iter::from_fn(|| pop_due(&mut wheel, tick(6000 * SLOT))).collect();
+    let expected: Vec<_> = (0..1000).filter(|number| !is_gone(*number)).collect();
+    assert_eq!(popped.iter().map(|item| item.number).collect::<Vec<_>>(), expected);
+}
+
+/// There are more wheels than marks: then a place serves to remove, after a look, and not to forget.
+#[test]
+fn a_wheel_without_a_mark_of_its_own_forgets_nothing() {
+    let mut wheel = Wheel::new(u64::MAX);
+    let item = insert(&mut wheel, 5000 * SLOT, 1);
+    assert!(!wheel.forget(item.place.get()) && wheel.len() == 1);
+    assert!(remove(&mut wheel, &item));
+}
+
+#[test]
+fn an_item_that_is_to_be_looked_at_is_removed_and_never_forgotten() {
+    let mut wheel = Wheel::new(7);
+    let (far, near) = (insert(&mut wheel, 5000 * SLOT, 1), insert(&mut wheel, 0, 2));
+    for item in [&far, &near] {
+        item.place.set(to_be_looked_at(item.place.get()));
+        assert!(!wheel.forget(item.place.get()));
+        assert!(remove(&mut wheel, item));
     }
-    assert_eq!(kept(), 0);
+    assert_eq!(to_be_looked_at(NOWHERE), NOWHERE);
 }
 
 #[test]
