@@ -13,6 +13,8 @@ mod handle;
 pub mod interrupt;
 mod periodic;
 mod pool;
+#[expect(unsafe_code, reason = "asks the system to end a sleep in time")]
+mod punctual;
 pub mod queue;
 #[cfg(feature = "futures")]
 pub mod reactive;

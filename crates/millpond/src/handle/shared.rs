@@ -358,14 +358,16 @@ mod tests {
 
     #[test]
     fn a_place_is_given_back_also_if_the_destructor_panics() {
-        struct Loud(Seen);
+        struct Loud {
+            _seen: Seen,
+        }
         impl Drop for Loud {
             fn drop(&mut self) {
                 std::panic::resume_unwind(Box::new("loud"));
             }
         }
         let drops = Arc::new(AtomicUsize::new(0));
-        let loud = Loud(Seen(Arc::clone(&drops)));
+        let loud = Loud { _seen: Seen(Arc::clone(&drops)) };
         let halves = halves_of_timer(Core::new(TaskId::fresh(), move || drop(loud)));
         let dropped = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| drop(halves)));
         // Whether it is kept quiet on the way does not matter here, but that all of it is gone.

@@ -148,7 +148,7 @@ impl Idle {
         self.answer(seat)
     }
 
-    fn enlist(&self, seat: &Arc<Seat>, nap: Nap) {
+    pub(super) fn enlist(&self, seat: &Arc<Seat>, nap: Nap) {
         let mut list = self.list.lock();
         list.seats.push((Arc::clone(seat), nap));
         self.sleeping.store(list.seats.len(), Ordering::Relaxed);
@@ -308,7 +308,13 @@ impl Idle {
 
     #[inline]
     pub(super) fn someone_sleeps(&self) -> bool {
-        self.sleeping.load(Ordering::Relaxed) > 0
+        self.sleepers() > 0
+    }
+
+    /// So many sleep, or are about to.
+    #[inline]
+    pub(super) fn sleepers(&self) -> usize {
+        self.sleeping.load(Ordering::Relaxed)
     }
 
     /// Tasks handed over so far.

@@ -33,6 +33,7 @@ use std::time::{Duration, Instant};
 use super::idle::{Idle, Nap, Rest, Seat};
 use crate::clock::{Clock, Tick};
 use crate::handle::{Help, Place, Struck, Told, Waitlist};
+use crate::punctual::Punctual;
 use crate::sync::{Arc, AtomicBool, AtomicUsize, Mutex, Ordering, Weak, deadline_after, mutant};
 use crate::task::{Held, Task, TaskId};
 use crate::timer_wheel::{Look, NOWHERE, TimerWheel};
@@ -61,6 +62,10 @@ struct Waiting {
     pushed: u64,
     /// Entries that were struck off because they were cancelled.
     struck: u64,
+    /// A time that is over: the last that the clock told one who looked for a task.
+    seen: Tick,
+    /// When the task was due that was taken last.
+    last_due: Tick,
     leader: Option<Watcher>,
     second: Option<Watcher>,
     /// Workers that join a task whose time has not come by a manual clock.
@@ -71,6 +76,33 @@ struct Waiting {
 struct Watcher {
     seat: Arc<Seat>,
     until: Tick,
+}
+
+/// For one who watches.
+#[derive(Debug, Clone, Copy)]
+struct Watch {
+    until: Tick,
+    /// So long after the one before is the entry due that is waited for.
+    after: Duration,
+}
+
+impl Watch {
+    /// So far apart that each needs a wake-up of its own, however late that is.
+    const APART: Duration = Duration::from_micros(100);
+    const PUNCTUAL: Duration = Duration::from_micros(1);
+    /// What Linux does by itself.
+    const USUAL: Duration = Duration::from_micros(50);
+    const LEAST: Duration = Duration::from_micros(20);
+
+    /// How late one may wake. To wake for each of many timers that follow one another costs more than to run them, so there it
+    /// is better to be late and to find several; less so if there are others who have nothing to do.
+    fn slack(self, idle: &Idle) -> Duration {
+        if self.after > Self::APART {
+            return Self::PUNCTUAL;
+        }
+        let pairs = u32::try_from(idle.sleepers() / 2).unwrap_or(u32::MAX);
+        (Self::USUAL / pairs.saturating_add(1)).max(Self::LEAST)
+    }
 }
 
 impl Watcher {
@@ -139,6 +171,8 @@ impl Timed {
                 next_number: 0,
                 pushed: 0,
                 struck: 0,
+                seen: Tick::from_nanos(0),
+                last_due: Tick::from_nanos(0),
                 leader: None,
                 second: None,
                 joiners: Vec::new(),
@@ -208,15 +242,24 @@ impl Timed {
         if self.len() == 0 {
             return None;
         }
-        let now = self.clock.tick();
+        // To read the clock takes as long as to run a small task: what is due by an earlier look at it needs no other.
+        let mut now = None;
         loop {
             let mut waiting = self.waiting.lock();
-            match waiting.entries.look(now) {
+            waiting.seen = waiting.seen.max(now.unwrap_or(waiting.seen));
+            let seen = now.unwrap_or(waiting.seen);
+            match waiting.entries.look(seen) {
                 Look::Due => {}
                 Look::Again => continue, // and let others have the lock in between
-                Look::Later | Look::Ahead => return None,
+                Look::Later | Look::Ahead if now.is_some() => return None,
+                Look::Later | Look::Ahead => {
+                    drop(waiting);
+                    now = Some(self.clock.tick());
+                    continue;
+                }
             }
-            let (_, task) = waiting.entries.pop()?;
+            let (due, task) = waiting.entries.pop()?;
+            waiting.last_due = due;
             self.changed(&waiting);
             return Some(task.into_task());
         }
@@ -291,15 +334,17 @@ impl Timed {
         if keep.is_some_and(|keep| self.is_manual() && keep.until <= self.clock.tick()) {
             return Rest::TimedOut;
         }
-        let Some((leads, watch_until)) = self.watch(seat) else {
+        let Some((leads, watch)) = self.watch(seat) else {
             return Rest::Called; // there is something to do
         };
-        let due = watch_until.and_then(|until| self.clock.deadline(until));
+        let due = watch.and_then(|watch| self.clock.deadline(watch.until));
         let keep_alive = keep.and_then(|keep| keep.deadline);
         let due_first = due.is_some_and(|due| keep_alive.is_none_or(|end| due < end));
         let nap =
             Nap { deadline: if due_first { due } else { keep_alive }, timed: keep.is_some(), leads, stays };
+        let punctual = due.and(watch).map(|watch| Punctual::within(watch.slack(idle)));
         let rest = idle.rest(seat, nap, false, || look_again() || !self.is_watched());
+        drop(punctual);
         self.stop_watching(seat);
         match rest {
             Rest::TimedOut if due_first => Rest::Called,
@@ -309,7 +354,7 @@ impl Timed {
 
     /// T1. `None`: the first entry is due, or a look is needed before it is. Otherwise whether we lead, and until when we may
     /// sleep; without an end if others watch the time, or if there is nothing to watch.
-    fn watch(&self, seat: &Arc<Seat>) -> Option<(bool, Option<Tick>)> {
+    fn watch(&self, seat: &Arc<Seat>) -> Option<(bool, Option<Watch>)> {
         let mut waiting = self.waiting.lock();
         if waiting.entries.is_empty() {
             return Some((false, None));
@@ -325,7 +370,7 @@ impl Timed {
         let place = if leads { &mut waiting.leader } else { &mut waiting.second };
         *place = Some(Watcher { seat: Arc::clone(seat), until: by });
         self.note_watch(&waiting);
-        Some((leads, Some(by)))
+        Some((leads, Some(Watch { until: by, after: by.since(waiting.last_due) })))
     }
 
     /// T2. False: stay awake.
@@ -445,5 +490,31 @@ impl Waitlist for Timed {
 impl fmt::Debug for Timed {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Timed").field("len", &self.len()).field("clock", &self.clock).finish_non_exhaustive()
+    }
+}
+
+#[cfg(all(test, not(loom)))]
+mod tests {
+    use super::*;
+
+    fn slack(after: Duration, sleepers: usize) -> Duration {
+        let idle = Idle::default();
+        (0..sleepers).for_each(|_| idle.enlist(&Seat::for_this_thread(), Nap::default()));
+        Watch { until: Tick::NEVER, after }.slack(&idle)
+    }
+
+    #[test]
+    fn who_watches_for_a_timer_by_itself_is_punctual() {
+        for sleepers in [0, 1, 3, 9] {
+            assert_eq!(slack(Duration::from_millis(1), sleepers), Watch::PUNCTUAL);
+        }
+    }
+
+    #[test]
+    fn who_watches_for_many_is_as_late_as_usual_unless_others_are_idle() {
+        let close = Duration::from_micros(5);
+        assert_eq!([0, 1].map(|sleepers| slack(close, sleepers)), [Watch::USUAL; 2]);
+        assert_eq!([2, 3].map(|sleepers| slack(close, sleepers)), [Watch::USUAL / 2; 2]);
+        assert_eq!([4, 100].map(|sleepers| slack(close, sleepers)), [Watch::LEAST; 2]);
     }
 }

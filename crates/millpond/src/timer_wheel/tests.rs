@@ -290,7 +290,7 @@ fn a_wheel_that_is_dropped_drops_all_but_what_it_has_forgotten() {
 fn what_is_forgotten_does_not_come_back_when_its_bucket_is_opened() {
     let mut wheel = Wheel::new(7);
     let items: Vec<_> = (0..1000).map(|number| insert(&mut wheel, 5000 * SLOT + number, number)).collect();
-    let is_gone = |number: u64| number < 100 || number % 3 == 0 || number > 900;
+    let is_gone = |number: u64| number < 100 || number.is_multiple_of(3) || number > 900;
     let gone = items.iter().filter(|item| is_gone(item.number));
     gone.for_each(|item| assert!(discard(&mut wheel, item)));
     let popped: Vec<_> = std::iter::from_fn(|| pop_due(&mut wheel, tick(6000 * SLOT))).collect();
