@@ -29,4 +29,5 @@ threads=(seat::tests fifo::tests::put_take_remove fifo::tests::the_bound fifo::t
 MIRIFLAGS="$MIRIFLAGS -Zmiri-many-seeds=0..4" "${miri[@]}" --lib "$@" -- "${threads[@]}"
 
 # Where words have 32 bits a packed task has another shape.
-"${miri[@]}" --target i686-unknown-linux-gnu --lib "$@" -- small::tests packed::tests segments::tests shared::tests
+"${miri[@]}" --target i686-unknown-linux-gnu --lib "$@" -- small::tests packed::tests segments::tests shared::tests \
+    slab::tests

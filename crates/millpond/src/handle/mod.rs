@@ -1,7 +1,7 @@
 //! What `submit` returns: [`TaskHandle`], its [`Canceller`], and [`CancelOnDrop`].
 //!
 //! `state.rs` has the state that a handle shares with its task, `slot.rs` the word in it that decides who has the work and
-//! the result, `shared.rs` how both hold it, `home.rs` where a task waits, `error.rs` what a join can fail with.
+//! the result, `shared.rs` how both hold it, `slab.rs` where that of a timer lies in memory, `home.rs` where a task waits, `error.rs` what a join can fail with.
 
 mod error;
 mod home;
