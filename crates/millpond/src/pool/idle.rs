@@ -19,17 +19,11 @@
 //! calls it unless `calling` says that another one is on its way; that one lowers `calling` before its own
 //! turn and look (W4, W5 below), so by the same argument either it sees the task or we see `calling` lowered.
 //! Model: `loom_tests::pool::announce_idle_against_publish`.
-//!
-//! Who looks for work on the core of the one who brings it slows it down, and a task that is waited for costs two switches of
-//! threads, 3.8 µs instead of 0.4 to 1.5. As a rule the kernel does not part them: on a virtual machine it takes a processor
-//! that is halted for one that it does not have, and looks around only every few milliseconds. So who finds, again and again,
-//! that another thread runs on its core calls a sleeper in its place, which was last seen elsewhere, and is called last itself.
 
-use std::cell::Cell;
 use std::time::Instant;
 
 use crate::interrupt::Sleeper;
-use crate::sync::{Arc, AtomicBool, AtomicUsize, Mutex, Ordering, mutant, shares_a_core, spin_until};
+use crate::sync::{Arc, AtomicBool, AtomicUsize, Mutex, Ordering, mutant, spin_until};
 use crate::task::Task;
 
 /// A worker's chair: where it is called, and where a task is put for it.
@@ -100,34 +94,6 @@ impl Default for Idle {
     }
 }
 
-thread_local! {
-    static PUSHED: Pushed = const { Pushed { times: Cell::new(0), enough: Cell::new(Pushed::FIRST) } };
-}
-
-/// In how many looks a worker has found that it shares a core, and how many are enough.
-struct Pushed {
-    times: Cell<u32>,
-    enough: Cell<u32>,
-}
-
-impl Pushed {
-    const FIRST: u32 = 8;
-    /// A call costs some microseconds, and a task that comes meanwhile waits. Where all cores are shared it is made only now
-    /// and then.
-    const MOST: u32 = 1 << 14;
-
-    /// One time more. True: somebody else should look, and the next time it takes four times as many.
-    fn has_enough(&self) -> bool {
-        self.times.set(self.times.get() + 1);
-        let has_enough = self.times.get() >= self.enough.get();
-        if has_enough {
-            self.times.set(0);
-            self.enough.set((4 * self.enough.get()).min(Self::MOST));
-        }
-        has_enough
-    }
-}
-
 /// How a worker sleeps.
 #[derive(Debug, Clone, Copy, Default)]
 pub(super) struct Nap {
@@ -143,7 +109,7 @@ pub(super) struct Nap {
 
 #[derive(Debug, Default)]
 struct List {
-    /// The last to come is the first to be called, unless it shares its core: then it is the last.
+    /// The last to come is the first to be called.
     seats: Vec<(Arc<Seat>, Nap)>,
     /// Tasks handed over so far.
     handed: u64,
@@ -184,8 +150,7 @@ impl Idle {
 
     pub(super) fn enlist(&self, seat: &Arc<Seat>, nap: Nap) {
         let mut list = self.list.lock();
-        let at = if shares_a_core() { 0 } else { list.seats.len() };
-        list.seats.insert(at, (Arc::clone(seat), nap));
+        list.seats.push((Arc::clone(seat), nap));
         self.sleeping.store(list.seats.len(), Ordering::Relaxed);
     }
 
@@ -214,28 +179,14 @@ impl Idle {
     /// Looks for work for a short while, before we sleep. Whoever looks counts as called: a task that is put
     /// meanwhile wakes nobody. So as one who was called it lowers `calling` (W4), and the caller does the rest: W5, a last
     /// look, and if there is a task it passes the call on.
-    ///
-    /// Who shares its core leaves the looking to another one: it calls a sleeper, and has not found anything.
-    pub(super) fn look_for(&self, mut found: impl FnMut() -> bool) -> bool {
+    pub(super) fn look_for(&self, found: impl FnMut() -> bool) -> bool {
         // More than one that looks would only keep the processors from those who bring work.
         if self.calling.load(Ordering::Relaxed) > 0 {
             return false;
         }
         self.patience.store(PATIENCE, Ordering::Relaxed);
         self.calling.fetch_add(1, Ordering::Relaxed);
-        let (mut looks, mut gives_way) = (0, false);
-        let found = spin_until(|| {
-            looks += 1;
-            // Who shared its core before yields before the second look, and knows then whether it still does.
-            gives_way = (2..5).contains(&looks)
-                && shares_a_core()
-                && self.someone_sleeps()
-                && PUSHED.with(Pushed::has_enough);
-            gives_way || found()
-        }) && !gives_way;
-        if gives_way {
-            self.call_with(|| None);
-        }
+        let found = spin_until(found);
         self.patience.store(NOBODY, Ordering::Relaxed);
         self.calling.fetch_sub(1, Ordering::Relaxed); // W4
         found
@@ -402,15 +353,6 @@ mod tests {
     #[test]
     fn a_sleeper_is_called_if_who_looks_does_not_come_back() {
         assert_eq!(calls_between_two_looks(PATIENCE + 2)[PATIENCE..], [true, true]);
-    }
-
-    #[test]
-    fn who_shares_a_core_gives_way_less_and_less_often() {
-        let pushed = Pushed { times: Cell::new(0), enough: Cell::new(Pushed::FIRST) };
-        let gave: Vec<u32> = (1..=100_000).filter(|_| pushed.has_enough()).collect();
-        assert_eq!(gave[..3], [8, 8 + 32, 8 + 32 + 128]);
-        assert!(gave.windows(2).all(|pair| pair[1] - pair[0] <= Pushed::MOST));
-        assert!(gave.len() > 8, "it never gives up");
     }
 
     // Four workers that all came for tasks of nothing made bursts slower by a half.
