@@ -3,14 +3,15 @@
 mod support;
 
 use std::sync::{Arc, Mutex};
+use std::thread;
 use std::time::Duration;
 
 use millpond::{
     Canceller, Hooks, JoinError, ManualClock, Panic, RejectReason, ScheduledThreadPoolExecutor, Task,
-    TaskInfo, TaskState, executors, interrupt,
+    TaskInfo, TaskOf, TaskState, executors, interrupt,
 };
 use support::pools::thread_for;
-use support::{Counter, Gate, LONG, assert_balanced, await_end, die, end, eventually, soon};
+use support::{Counter, Gate, LONG, assert_balanced, await_end, die, end, eventually, rounds, soon};
 
 const SECOND: Duration = Duration::from_secs(1);
 const HOUR: Duration = Duration::from_secs(3600);
@@ -361,4 +362,59 @@ fn a_period_of_zero_is_refused_and_the_work_comes_back() {
     catch_up(&pool);
     assert_eq!((runs.get(), pool.queued_count()), (3, 0));
     end(&pool);
+}
+
+/// What a queue of many forgets is given up by who cancels, and by nobody else: timers of all kinds are cancelled by one thread
+/// while another drops their handles, some fall due meanwhile, some outlive the pool. Whatever comes first, each either runs
+/// or is cancelled or handed back, once, and what it captured is gone in the end.
+#[test]
+fn timers_cancelled_while_they_fall_due_and_their_handles_go_are_given_up_once() {
+    const EACH: usize = 3000;
+    for round in rounds(6) {
+        let pool = ScheduledThreadPoolExecutor::builder().core_pool_size(2).remove_on_cancel_policy(true);
+        let pool = pool.build().unwrap();
+        let (cargo, ran, cancelled) = (Arc::new(()), Counter::new(), Counter::new());
+        let schedule = |n: usize| {
+            let (cargo, ran) = (Arc::clone(&cargo), ran.clone());
+            let due = if n % 4 == 0 { Duration::from_micros(20 * n as u64) } else { HOUR };
+            let body = move || {
+                let _cargo = cargo;
+                ran.add();
+            };
+            match n % 3 {
+                0 => pool.schedule_task(due, TaskOf::new(body).named("with a name")).unwrap(),
+                1 => {
+                    let room = [n; 40]; // too large for a place of its own
+                    pool.schedule(due, move || body_and(body, room)).unwrap()
+                }
+                _ => pool.schedule(due, body).unwrap(),
+            }
+        };
+        let handles: Vec<_> = (0..EACH).map(schedule).collect();
+        let cancellers: Vec<Canceller> = handles.iter().map(|handle| handle.canceller()).collect();
+        let cancel = |which: usize| {
+            let chosen = cancellers.iter().enumerate().filter(|(n, _)| (n + round) % 5 != 0);
+            let chosen = chosen.filter(|(n, _)| n % 2 == which);
+            let done = chosen.filter(|(_, canceller)| canceller.cancel(false)).count();
+            (0..done).for_each(|_| cancelled.add());
+        };
+        thread::scope(|scope| {
+            scope.spawn(|| cancel(0));
+            scope.spawn(|| cancel(1));
+            scope.spawn(|| drop(handles));
+        });
+        let left = pool.shutdown_now();
+        await_end(&pool);
+        let stats = pool.stats();
+        assert_eq!((ran.get(), cancelled.get()), (stats.completed as usize, stats.cancelled as usize));
+        assert_eq!(ran.get() + cancelled.get() + left.len(), EACH);
+        assert_eq!(stats.queued_count, 0);
+        drop((left, cancellers, pool));
+        eventually(|| Arc::strong_count(&cargo) == 1);
+    }
+}
+
+fn body_and<const N: usize>(body: impl FnOnce(), room: [usize; N]) {
+    std::hint::black_box(room);
+    body();
 }
