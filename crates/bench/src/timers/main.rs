@@ -15,7 +15,7 @@ mod linked;
 #[allow(dead_code, reason = "the file is the library's, and the library uses all of it")]
 mod timer_queue;
 #[path = "../../../millpond/src/timer_wheel/mod.rs"]
-#[allow(dead_code, reason = "the file is the library's, and the library uses all of it")]
+#[allow(dead_code, unused_imports, reason = "the file is the library's, and the library uses all of it")]
 mod timer_wheel;
 mod whole;
 
