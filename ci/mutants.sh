@@ -16,7 +16,6 @@ mutants=(
     "end_without_release completion_against_join"
     "free_without_acquire who_gives_up_the_last_reference_sees_what_all_did"
     "give_up_without_release who_gives_up_the_last_reference_sees_what_all_did"
-    "give_up_two_without_acquire who_has_two_references_sees_what_all_did_too"
     "cancel_without_acquire decorating_against_cancel"
     "cancel_what_is_over completion_against_cancel_and_join"
     "say_too_late_too_early a_cancel_that_comes_too_late_finds_the_task_done"

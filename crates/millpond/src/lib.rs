@@ -13,7 +13,7 @@ mod handle;
 pub mod interrupt;
 mod periodic;
 mod pool;
-#[expect(unsafe_code, reason = "asks the system to end a sleep in time")]
+#[allow(unsafe_code, reason = "asks the system to end a sleep in time, on Linux")]
 mod punctual;
 pub mod queue;
 #[cfg(feature = "futures")]
