@@ -357,7 +357,7 @@ mod tests {
     }
 
     #[test]
-    fn a_place_is_given_back_also_if_the_destructor_panics() {
+    fn all_that_a_timer_captured_is_gone_also_if_a_destructor_panics() {
         struct Loud {
             _seen: Seen,
         }

@@ -97,8 +97,8 @@ fn level_of(bucket: usize) -> (usize, u32) {
 }
 
 impl<T: Placed> TimerWheel<T> {
-    /// `number` is another for each wheel. A place in another wheel is not taken for one of this, unless their numbers differ by a
-    /// multiple of 2^22.
+    /// `number` is another for each wheel. A place in another wheel is never taken for one of this: after four million wheels those
+    /// that come have no mark of their own, and forget nothing.
     pub(crate) fn new(number: u64) -> Self {
         TimerWheel {
             mark: mark_of(number),
