@@ -19,8 +19,9 @@ use std::ptr::NonNull;
 
 #[cfg(not(loom))]
 use super::slab;
-use super::state::{Cancelled, Joinable, Tracked};
+use super::state::{Cancelled, Core, Joinable, Tracked, Work};
 use crate::sync::{Arc, AtomicU64, Ordering, fence, mutant};
+use crate::task::TaskId;
 
 /// How many references there are.
 ///
@@ -129,23 +130,26 @@ where
     unsafe { owned_twice(counted) }
 }
 
-/// As [`halves`], for a task that is to wait for its time: in memory that is meant for many of those.
+/// As [`halves`], for a task that is to wait for its time: in memory that is meant for many of those, where the value is made
+/// right away. To make it first and to move it there takes twice as long: it is read again while it is still on its way to
+/// the cache.
 #[inline]
-pub(crate) fn halves_of_timer<T, V>(value: V) -> (Shared<dyn Joinable<T>>, Shared<dyn Tracked>)
+pub(crate) fn halves_of_timer<T, W>(id: TaskId, work: W) -> (Shared<dyn Joinable<T>>, Shared<dyn Tracked>)
 where
-    V: Joinable<T> + 'static,
+    T: Send + 'static,
+    W: Work<T> + 'static,
 {
     #[cfg(not(loom))]
-    if align_of::<V>() <= align_of::<Owners>()
-        && let Some(spot) = slab::take(Layout::new::<Counted<V>>())
+    if align_of::<Core<T, W>>() <= align_of::<Owners>()
+        && let Some(spot) = slab::take(Layout::new::<Counted<Core<T, W>>>())
     {
-        let counted: *mut Counted<V> = spot.address.as_ptr().cast();
+        let counted: *mut Counted<Core<T, W>> = spot.address.as_ptr().cast();
         // SAFETY: the spot is ours and large enough, and aligned to more than we need.
-        unsafe { counted.write(Counted { owners: Owners::two(spot.number.get()), value }) };
+        unsafe { counted.write(Counted { owners: Owners::two(spot.number.get()), value: Core::new(id, work) }) };
         // SAFETY: it has just been made, with two owners.
         return unsafe { owned_twice(counted) };
     }
-    halves(value)
+    halves(Core::new(id, work))
 }
 
 /// The two references that a new value has.
@@ -306,8 +310,7 @@ mod tests {
     use std::thread;
 
     use super::*;
-    use crate::handle::{Core, TaskState};
-    use crate::task::TaskId;
+    use crate::handle::TaskState;
 
     /// Counts the drops of what a closure captured.
     struct Seen(Arc<AtomicUsize>);
@@ -345,15 +348,15 @@ mod tests {
     #[test]
     fn the_last_owner_of_a_timer_drops_it_too() {
         check(|seen| {
-            let (handle, task) = halves_of_timer(Core::new(TaskId::fresh(), move || drop(seen)));
+            let (handle, task) = halves_of_timer(TaskId::fresh(), move || drop(seen));
             // SAFETY: there are owners.
             let note = handle.counted().map(|counted| unsafe { (*counted).owners.note() });
             assert!(note.is_some_and(|note| note != BOXED), "it has a place of its own");
             (handle, task)
         });
-        check(|seen| halves_of_timer(Core::new(TaskId::fresh(), move || drop((seen, [0_u64; 40])))));
+        check(|seen| halves_of_timer(TaskId::fresh(), move || drop((seen, [0_u64; 40]))));
         let wide = Wide(7);
-        check(|seen| halves_of_timer(Core::new(TaskId::fresh(), move || drop((seen, wide.0)))));
+        check(|seen| halves_of_timer(TaskId::fresh(), move || drop((seen, wide.0))));
     }
 
     #[test]
@@ -368,7 +371,7 @@ mod tests {
         }
         let drops = Arc::new(AtomicUsize::new(0));
         let loud = Loud { _seen: Seen(Arc::clone(&drops)) };
-        let halves = halves_of_timer(Core::new(TaskId::fresh(), move || drop(loud)));
+        let halves = halves_of_timer(TaskId::fresh(), move || drop(loud));
         let dropped = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| drop(halves)));
         // Whether it is kept quiet on the way does not matter here, but that all of it is gone.
         drop(dropped);

@@ -55,12 +55,14 @@ const BLOCK_BITS: u32 = u32::BITS - AT_BITS - SLAB_BITS - SIZE_BITS;
 const BLOCKS: usize = (1 << BLOCK_BITS) - 1;
 
 impl Number {
+    #[inline]
     fn to_bits(self) -> NonZeroU32 {
-        let parts = [(self.block + 1, SIZE_BITS), (self.size, SLAB_BITS), (self.slab, AT_BITS), (self.at, 0)];
-        let bits = parts.iter().fold(0, |bits, (part, room)| (bits | part) << room);
+        let bits = (self.block + 1) << SIZE_BITS | self.size;
+        let bits = (bits << SLAB_BITS | self.slab) << AT_BITS | self.at;
         u32::try_from(bits).ok().and_then(NonZeroU32::new).expect("each part fits, and the first is above 0")
     }
 
+    #[inline]
     fn from_bits(bits: NonZeroU32) -> Number {
         let mut bits = bits.get() as usize;
         let mut part = |room: u32| {

@@ -148,6 +148,7 @@ pub(super) enum Cancel<W> {
 }
 
 impl<W, R> Slot<W, R> {
+    #[inline(always)]
     pub(super) fn new(id: TaskId, work: W) -> Self {
         Slot { id, word: AtomicU8::new(PENDING), place: SharedCell::new(Holds::Work(work)) }
     }

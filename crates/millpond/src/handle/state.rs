@@ -341,6 +341,7 @@ impl Waiter {
 }
 
 impl<T: Send + 'static, W: Work<T> + 'static> Core<T, W> {
+    #[inline(always)]
     pub(crate) fn new(id: TaskId, work: W) -> Self {
         Core {
             slot: Slot::new(id, Form::Bare(work)),

@@ -163,7 +163,13 @@ impl PoolCore {
             // If it fails, `published` sees to it that there is one at least.
             let _ = self.add_worker(None, Limit::Core);
         }
-        self.published(id, self.around()).inspect_err(|refusal| refusal.task.left())
+        match self.published(id, self.around()) {
+            Ok(()) => Ok(()),
+            Err(refusal) => {
+                refusal.task.left();
+                Err(refusal)
+            }
+        }
     }
 
     fn admit_by(

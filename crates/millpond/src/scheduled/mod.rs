@@ -134,8 +134,11 @@ impl ScheduledThreadPoolExecutor {
             let (task, handle) = task.into_parts();
             (Held::new(self.decorated(task)?), handle)
         };
+        // Made before: who gets it reads it at once, in other pieces than it was written in, and would have to wait until what was
+        // just written has come to the cache.
+        let handle = ScheduledHandle::new(handle, When::Once(due, clock.clone()));
         self.pool.execute_at(held, due)?;
-        Ok(ScheduledHandle::new(handle, When::Once(due, clock.clone())))
+        Ok(handle)
     }
 
     /// Runs `task` once, `delay` from now, without a handle.

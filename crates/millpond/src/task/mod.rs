@@ -420,7 +420,7 @@ impl<T: Send + 'static> TaskOf<T> {
     #[inline]
     pub(crate) fn new_timer(f: impl FnOnce() -> T + Send + 'static) -> TaskOf<T> {
         let claim = Claim::fresh();
-        let halves = halves_of_timer(Core::new(claim.id(), f));
+        let halves = halves_of_timer(claim.id(), f);
         TaskOf::of(claim, halves)
     }
 

@@ -125,7 +125,7 @@ impl<T: Placed> TimerWheel<T> {
     #[inline]
     pub(crate) fn insert(&mut self, due: Tick, number: u64, item: T) {
         self.len += 1;
-        let by = self.place(Entry::new(due, number, item));
+        let by = self.place(due, number, item);
         self.look_by = self.look_by.min(by);
     }
 
@@ -255,11 +255,11 @@ impl<T: Placed> TimerWheel<T> {
         while let Some((due, number, item)) = self.near.pop() {
             match take(item, due) {
                 Ok(item) => taken.push(item),
-                Err(item) => kept.push(Entry::new(due, number, item)),
+                Err(item) => kept.push((due, number, item)),
             }
         }
-        for entry in kept {
-            self.place(entry);
+        for (due, number, item) in kept {
+            self.place(due, number, item);
         }
         let mut far = Vec::new();
         for bucket in 0..self.buckets.len() {
@@ -295,11 +295,10 @@ impl<T: Placed> TimerWheel<T> {
 
     /// Puts an entry where it belongs as seen from the current slot. Returns when somebody has to look for its sake.
     #[inline]
-    fn place(&mut self, entry: Entry<T>) -> Tick {
-        let slot = slot_of(entry.due);
+    fn place(&mut self, due: Tick, order: u64, item: T) -> Tick {
+        let slot = slot_of(due);
         if slot <= self.current {
-            let (due, number, item) = entry.into_parts();
-            let key = self.near.insert(due, number, item);
+            let key = self.near.insert(due, order, item);
             self.near.get(key).into_iter().for_each(|item| item.moved_to(key.to_bits()));
             return due;
         }
@@ -312,7 +311,7 @@ impl<T: Placed> TimerWheel<T> {
         self.occupied[level as usize] |= 1 << digit;
         let bucket = &mut self.buckets[number];
         bucket.use_memory(|| self.spare.pop().unwrap_or_default());
-        bucket.push(self.mark, number, entry);
+        bucket.push(self.mark, number, Entry::new(due, order, item));
         bucket.open_by()
     }
 
@@ -390,8 +389,8 @@ impl<T: Placed> TimerWheel<T> {
         let Some(number) = self.opening else { return };
         for _ in 0..STEP {
             let Some(last) = self.buckets[number].pop() else { break };
-            last.into_iter().for_each(|entry| {
-                self.place(entry);
+            last.into_iter().map(Entry::into_parts).for_each(|(due, order, item)| {
+                self.place(due, order, item);
             });
         }
         if self.buckets[number].len == 0 {
