@@ -9,6 +9,7 @@ use std::fmt;
 use std::io;
 use std::time::{Duration, Instant};
 
+use crate::monotonic;
 use crate::sync::{Arc, AtomicU64, Mutex, OnceLock, Ordering, Weak};
 use crate::timers::Timers;
 
@@ -50,9 +51,16 @@ pub struct Clock {
 }
 
 /// The beginning of time for the system's clock.
-fn beginning() -> Instant {
-    static BEGINNING: OnceLock<Instant> = OnceLock::new();
-    *BEGINNING.get_or_init(Instant::now)
+struct Beginning {
+    instant: Instant,
+    /// The same in nanoseconds, as [`monotonic`] counts.
+    nanos: u64,
+}
+
+#[inline]
+fn beginning() -> &'static Beginning {
+    static BEGINNING: OnceLock<Beginning> = OnceLock::new();
+    BEGINNING.get_or_init(|| Beginning { instant: Instant::now(), nanos: monotonic::nanos() })
 }
 
 impl Clock {
@@ -71,7 +79,10 @@ impl Clock {
 
     pub(crate) fn tick(&self) -> Tick {
         match &self.manual {
-            None => Tick(0).plus(beginning().elapsed()),
+            None => {
+                let beginning = beginning().nanos; // first: there is no time before it
+                Tick(monotonic::nanos() - beginning)
+            }
             Some(manual) => Tick(0).plus(manual.elapsed()),
         }
     }
@@ -89,7 +100,7 @@ impl Clock {
             return Some(Instant::now() + Duration::from_secs(3600)); // when the model says so
         }
         match self.manual {
-            None if due != Tick::NEVER => beginning().checked_add(Duration::from_nanos(due.0)),
+            None if due != Tick::NEVER => beginning().instant.checked_add(Duration::from_nanos(due.0)),
             _ => None,
         }
     }

@@ -11,6 +11,8 @@ mod executor;
 pub mod executors;
 mod handle;
 pub mod interrupt;
+#[allow(unsafe_code, reason = "asks the system for the time itself, on Linux")]
+mod monotonic;
 mod periodic;
 mod pool;
 #[allow(unsafe_code, reason = "asks the system to end a sleep in time, on Linux")]

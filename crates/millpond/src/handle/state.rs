@@ -577,7 +577,9 @@ impl<T: Send + 'static, W: Work<T> + 'static> Joinable<T> for Core<T, W> {
     }
 
     fn detach(&self, claim: &mut Claim) {
-        drop_quietly(self.slot.detach(claim));
+        if let Some(result) = self.slot.detach(claim) {
+            drop_quietly(result);
+        }
         if self.slot.look().is_waited_for() {
             let waiter = std::mem::replace(&mut *self.waiter.lock(), Waiter::Nobody);
             drop_quietly(waiter);
