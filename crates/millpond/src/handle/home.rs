@@ -7,7 +7,7 @@ use std::cell::{Cell, RefCell};
 use std::collections::BTreeMap;
 use std::fmt;
 
-use super::state::{Help, Place};
+use super::state::{Help, Place, quietly};
 use crate::sync::{Arc, Global, Weak, thread_local};
 use crate::task::TaskId;
 
@@ -87,16 +87,18 @@ pub(crate) fn find_home(number: u64) -> Option<Arc<dyn Home>> {
 
 /// Tells the pool with this number, if it is still there, that a task was cancelled while it waited. True: `may_forget`, and its
 /// queue has forgotten its reference to the task, which is now the caller's to give up.
+///
+/// The queue may be the user's own. Whatever it does, who cancels goes on.
 #[inline]
 pub(crate) fn tell_cancelled(number: u64, id: TaskId, place: &Place, may_forget: bool) -> bool {
     with_found(number, |found| {
         let Some(waitlist) = &found.waitlist else {
-            found.home.upgrade().into_iter().for_each(|home| home.cancelled(id, place));
+            quietly(|| found.home.upgrade().into_iter().for_each(|home| home.cancelled(id, place)));
             return false;
         };
         let struck = waitlist.strike(id, place, may_forget);
         if struck.was_last {
-            found.home.upgrade().into_iter().for_each(|home| home.emptied());
+            quietly(|| found.home.upgrade().into_iter().for_each(|home| home.emptied()));
         }
         struck.forgotten
     })

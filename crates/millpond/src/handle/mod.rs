@@ -21,6 +21,7 @@ use std::fmt;
 use std::future::Future;
 use std::ops::{Deref, DerefMut};
 use std::pin::Pin;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::task::{Context, Poll};
 use std::time::{Duration, Instant};
 
@@ -65,14 +66,15 @@ use crate::task::TaskId;
 pub struct TaskHandle<T> {
     core: Shared<dyn Joinable<T>>,
     claim: Claim,
-    /// The outcome has been handed out: nothing is left to detach from.
-    spent: bool,
+    /// The outcome has been handed out, or there is none: nothing is left to detach from. A note to ourselves, which orders
+    /// nothing, and so not one that models look at.
+    spent: AtomicBool,
 }
 
 impl<T> TaskHandle<T> {
     /// `claim` is the one that the task's number is from.
     pub(crate) fn new(core: Shared<dyn Joinable<T>>, claim: Claim) -> Self {
-        TaskHandle { core, claim, spent: false }
+        TaskHandle { core, claim, spent: AtomicBool::new(false) }
     }
 
     /// The task's number.
@@ -115,7 +117,7 @@ impl<T> TaskHandle<T> {
     /// The task's outcome if it is done, without waiting; otherwise as [`join_timeout`](Self::join_timeout).
     pub fn try_join(&mut self) -> Option<Result<T, JoinError>> {
         let result = self.core.take_result(&mut self.claim);
-        self.spent |= result.is_some();
+        *self.spent.get_mut() |= result.is_some();
         result
     }
 
@@ -125,7 +127,11 @@ impl<T> TaskHandle<T> {
     /// (unless the pool was built with `remove_on_cancel(false)`). A running task goes on to its end, and is
     /// interrupted if `may_interrupt`; what it returns is dropped. Whoever joins gets [`JoinError::Cancelled`].
     pub fn cancel(&self, may_interrupt: bool) -> bool {
-        self.core.cancel(may_interrupt)
+        let cancelled = self.core.cancel(may_interrupt);
+        if cancelled {
+            self.spent.store(true, Ordering::Relaxed);
+        }
+        cancelled
     }
 
     /// Tells whether the task has ended, in whatever way. It says so as soon as it is cancelled, though a
@@ -171,7 +177,7 @@ impl<T> TaskHandle<T> {
 
 impl<T> Drop for TaskHandle<T> {
     fn drop(&mut self) {
-        if !self.spent {
+        if !*self.spent.get_mut() {
             self.core.detach(&mut self.claim);
         }
     }

@@ -81,6 +81,8 @@ struct Block {
     memory: Option<NonNull<u8>>,
     /// Which places are free.
     free: u64,
+    /// So many are not.
+    used: usize,
     /// It is on the list of those with room, or has been when it was given up.
     listed: bool,
 }
@@ -123,6 +125,7 @@ impl Slab {
         let block = &mut self.blocks[self.current];
         let at = block.free.trailing_zeros() as usize;
         block.free &= block.free - 1;
+        block.used += 1;
         let memory = block.memory.expect("only a block with memory is the current one");
         // SAFETY: there are `PLACES` of this size in the block, and a bit of the word is below that.
         Some((unsafe { memory.byte_add(at * self.size) }, self.current, at))
@@ -145,7 +148,7 @@ impl Slab {
         let layout = self.layout();
         // SAFETY: the layout is not empty.
         let memory = NonNull::new(unsafe { alloc(layout) }).unwrap_or_else(|| handle_alloc_error(layout));
-        let block = Block { memory: Some(memory), free: ALL_FREE, listed: false };
+        let block = Block { memory: Some(memory), free: ALL_FREE, used: 0, listed: false };
         match self.blocks.get_mut(number) {
             None => self.blocks.push(block),
             // What is on the list with this number means the new block now: there is room in it too.
@@ -160,10 +163,11 @@ impl Slab {
         let block = &mut self.blocks[number];
         debug_assert!(block.free >> at & 1 == 0, "a place is given back once");
         block.free |= 1 << at;
-        if block.free == ALL_FREE {
+        block.used -= 1;
+        if block.used == 0 {
             return self.emptied(number);
         }
-        if number != self.current && !block.listed && block.free.count_ones() as usize >= PLACES / 2 {
+        if block.used <= PLACES / 2 && !block.listed && number != self.current {
             block.listed = true;
             self.with_room.push(number);
         }

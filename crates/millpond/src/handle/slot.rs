@@ -79,6 +79,12 @@ impl Word {
         self.0 & WAITED != 0
     }
 
+    /// It is over without a result, and nobody has waited for it.
+    #[inline]
+    pub(super) fn is_left_empty(self) -> bool {
+        self.is_done() && !self.has_result() && !self.is_waited_for()
+    }
+
     fn has_result(self) -> bool {
         matches!(self.state(), TaskState::Succeeded | TaskState::Failed)
     }

@@ -6,6 +6,7 @@
 //! runs (the closure, its destructor, a waker).
 
 use std::any::Any;
+use std::mem::ManuallyDrop;
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 use std::task::{Context, Poll, Waker};
 use std::time::Instant;
@@ -13,6 +14,7 @@ use std::time::Instant;
 use super::home::{find_home, tell_cancelled, works_for};
 use super::slot::{Cancel, Claim, Running, Slot, Word};
 use super::{JoinError, Panic};
+use crate::brief::Brief;
 use crate::interrupt::{Mark, Sleeper, Wake};
 use crate::periodic::Body;
 use crate::sync::{
@@ -233,8 +235,23 @@ pub(crate) struct Core<T, W> {
     slot: Slot<Form<T, W>, Result<T, Payload>>,
     runner: Runner,
     /// At most one: there is one handle, and waiting takes it by value or exclusively. To be looked for by whoever ends the
-    /// task if the word says so.
-    waiter: Mutex<Waiter>,
+    /// task if the word says so, and by whoever drops the state too: of many nobody has waited for, and to look here would touch
+    /// another line of the cache.
+    waiter: ManuallyDrop<Brief<Waiter>>,
+}
+
+impl<T, W> Drop for Core<T, W> {
+    fn drop(&mut self) {
+        if self.slot.look().is_waited_for() {
+            drop(self.take_waiter());
+        }
+    }
+}
+
+impl<T, W> Core<T, W> {
+    fn take_waiter(&self) -> Waiter {
+        std::mem::replace(&mut *self.waiter.lock(), Waiter::Nobody)
+    }
 }
 
 /// How to interrupt the task while it runs: a [`Mark`].
@@ -348,7 +365,7 @@ impl<T: Send + 'static, W: Work<T> + 'static> Core<T, W> {
             place: Place::new(),
             home: AtomicU64::new(0),
             runner: Runner::nobody(),
-            waiter: Mutex::new(Waiter::Nobody),
+            waiter: ManuallyDrop::new(Brief::new(Waiter::Nobody)),
         }
     }
 
@@ -393,8 +410,7 @@ impl<T: Send + 'static, W: Work<T> + 'static> Core<T, W> {
 
     #[cold]
     fn wake_waiter(&self) {
-        let waiter = std::mem::replace(&mut *self.waiter.lock(), Waiter::Nobody);
-        waiter.wake();
+        self.take_waiter().wake();
     }
 
     /// Sleeps until the task is done, or `told` is.
@@ -430,8 +446,11 @@ pub(crate) fn quietly(f: impl FnOnce()) {
     let _ = catch_unwind(AssertUnwindSafe(f));
 }
 
+#[inline]
 pub(crate) fn drop_quietly<V>(value: V) {
-    quietly(|| drop(value));
+    if std::mem::needs_drop::<V>() {
+        quietly(|| drop(value));
+    }
 }
 
 impl<T: Send + 'static, W: Work<T> + 'static> Tracked for Core<T, W> {
@@ -464,9 +483,7 @@ impl<T: Send + 'static, W: Work<T> + 'static> Tracked for Core<T, W> {
             Cancel::Unstarted(work, seen) => {
                 drop_quietly(work); // its captures go at once, wherever the empty task still waits
                 fence_after_exchange(); // see `home`
-                // The queue may be the user's own. Whatever it does, whoever waits must be woken.
-                let home = self.home.load(Ordering::Relaxed);
-                quietly(|| forgotten = tell_cancelled(home, self.id(), &self.place, true));
+                forgotten = tell_cancelled(self.home.load(Ordering::Relaxed), self.id(), &self.place, true);
                 seen
             }
             Cancel::Started(seen) => {
@@ -577,12 +594,14 @@ impl<T: Send + 'static, W: Work<T> + 'static> Joinable<T> for Core<T, W> {
     }
 
     fn detach(&self, claim: &mut Claim) {
+        if self.slot.look().is_left_empty() {
+            return; // cancelled, and nobody waits: as a rule, of many timers
+        }
         if let Some(result) = self.slot.detach(claim) {
             drop_quietly(result);
         }
         if self.slot.look().is_waited_for() {
-            let waiter = std::mem::replace(&mut *self.waiter.lock(), Waiter::Nobody);
-            drop_quietly(waiter);
+            drop_quietly(self.take_waiter());
         }
     }
 }

@@ -289,7 +289,7 @@ where
             runner.interrupt();
         }
         // What waits in a queue is a turn, and its references are not ours.
-        quietly(|| _ = tell_cancelled(remains.home, self.id, &self.place, false));
+        tell_cancelled(remains.home, self.id, &self.place, false);
         remains.bury();
         Cancelled::Yes
     }

@@ -14,8 +14,6 @@ const MANY: usize = if cfg!(test) { 32 } else { 1024 };
 const OPENING: u64 = if cfg!(test) { 1 << 16 } else { 128 };
 /// A bucket with fewer holes than that is not worth squeezing.
 pub(super) const FEW: usize = 16;
-/// In a bucket with fewer places what is forgotten leaves a hole: a cache holds it, so to touch it costs nothing.
-const SMALL: usize = if cfg!(test) { 48 } else { 256 };
 
 /// Set in the place of an entry in a bucket, which says which wheel, which bucket and where in it. The place of a near one is
 /// its key, in which this bit is never set.
@@ -118,7 +116,7 @@ impl<T> Bucket<T> {
 
     #[cfg(all(test, not(loom)))]
     pub(super) fn has_forgotten(&self) -> bool {
-        self.forgotten.words.iter().any(|word| *word != 0)
+        self.forgotten.first != 0 || self.forgotten.more.iter().any(|word| *word != 0)
     }
 
     /// All entries.
@@ -154,18 +152,12 @@ impl<T> Bucket<T> {
 
     /// Forgets the entry there: its item is the caller's. False: there is none.
     ///
-    /// Of a large bucket it is not even looked at, so that it must be known to be there, if it is not forgotten yet.
+    /// It is not even looked at, so that it must be known to be there, if it is not forgotten yet.
     #[inline]
     pub(super) fn forget(&mut self, at: usize) -> bool {
-        if self.entries.len() < SMALL {
-            return self.take_if(at, |_| true).is_some();
-        }
-        if at >= self.entries.len() || self.forgotten.has(at) {
-            return false;
-        }
-        self.forgotten.add(at, self.entries.len());
-        self.len -= 1;
-        true
+        let was_there = at < self.entries.len() && self.forgotten.add(at, self.entries.len());
+        self.len -= usize::from(was_there);
+        was_there
     }
 
     /// When it is time to begin with the opening. It changes only when the number of entries has doubled: whoever sleeps
@@ -192,32 +184,50 @@ impl<T> Drop for Bucket<T> {
 /// A set of places in a bucket.
 #[derive(Debug)]
 struct Bits {
-    /// Bit n of word m is place 64 * m + n. As many words as were needed.
-    words: Vec<u64>,
+    /// Bit n is place n. Most buckets need no more, and so no memory of their own.
+    first: u64,
+    /// Bit n of word m is place 64 * (m + 1) + n. As many words as were needed.
+    more: Vec<u64>,
 }
 
 impl Bits {
-    const NONE: Bits = Bits { words: Vec::new() };
+    const NONE: Bits = Bits { first: 0, more: Vec::new() };
+
+    #[inline]
+    fn word(&self, at: usize) -> u64 {
+        if at < 64 { self.first } else { self.more.get(at / 64 - 1).copied().unwrap_or(0) }
+    }
 
     #[inline]
     fn has(&self, at: usize) -> bool {
-        self.words.get(at / 64).is_some_and(|word| word >> (at % 64) & 1 == 1)
+        self.word(at) >> (at % 64) & 1 == 1
     }
 
-    /// `places`: how many there are in the bucket.
+    /// True: it was not there before. `places`: how many there are in the bucket.
     #[inline]
-    fn add(&mut self, at: usize, places: usize) {
-        if at / 64 >= self.words.len() {
-            self.words.resize(places.div_ceil(64), 0);
+    fn add(&mut self, at: usize, places: usize) -> bool {
+        let word = if at < 64 { &mut self.first } else { self.word_of_more(at, places) };
+        let bit = 1 << (at % 64);
+        let is_new = *word & bit == 0;
+        *word |= bit;
+        is_new
+    }
+
+    #[inline]
+    fn word_of_more(&mut self, at: usize, places: usize) -> &mut u64 {
+        let at = at / 64 - 1;
+        if at >= self.more.len() {
+            self.more.resize(places.div_ceil(64) - 1, 0);
         }
-        self.words[at / 64] |= 1 << (at % 64);
+        &mut self.more[at]
     }
 
     /// True if it was there.
     fn remove(&mut self, at: usize) -> bool {
         let was_there = self.has(at);
         if was_there {
-            self.words[at / 64] &= !(1 << (at % 64));
+            let word = if at < 64 { &mut self.first } else { &mut self.more[at / 64 - 1] };
+            *word &= !(1 << (at % 64));
         }
         was_there
     }
