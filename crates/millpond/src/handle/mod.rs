@@ -35,7 +35,7 @@ pub(crate) use shared::{Shared, halves, halves_of_timer};
 pub(crate) use slot::Claim;
 pub use state::TaskState;
 pub(crate) use state::drop_quietly;
-pub(crate) use state::{Cancelled, Core, Help, Joinable, Outcome, Payload, Place, Ran, Told, Tracked, Work};
+pub(crate) use state::{Cancelled, Help, Joinable, Outcome, Payload, Place, Ran, Told, Tracked, Work};
 #[cfg(feature = "futures")]
 pub(crate) use state::{Waiter, quietly};
 
@@ -73,6 +73,7 @@ pub struct TaskHandle<T> {
 
 impl<T> TaskHandle<T> {
     /// `claim` is the one that the task's number is from.
+    #[inline(always)]
     pub(crate) fn new(core: Shared<dyn Joinable<T>>, claim: Claim) -> Self {
         TaskHandle { core, claim, spent: AtomicBool::new(false) }
     }

@@ -111,28 +111,32 @@ unsafe impl<V: ?Sized + Send + Sync> Send for Shared<V> {}
 // SAFETY: as above; who has a reference to it can make another one.
 unsafe impl<V: ?Sized + Send + Sync> Sync for Shared<V> {}
 
-/// Two references to a new value: for the handle and for the task.
+/// Two references to the state of a new task: for the handle and for the task.
+///
+/// The state is made where it will lie. To make it first and to move it there would read it in other pieces than it was written
+/// in, while it is still on its way to the cache: that takes as long as all else here.
 #[inline]
-pub(crate) fn halves<T, V>(value: V) -> (Shared<dyn Joinable<T>>, Shared<dyn Tracked>)
+pub(crate) fn halves<T, W>(id: TaskId, work: W) -> (Shared<dyn Joinable<T>>, Shared<dyn Tracked>)
 where
-    V: Joinable<T> + 'static,
+    T: Send + 'static,
+    W: Work<T> + 'static,
 {
     // In models too: there each step of the number would be tried in all orders, in models that are about something else.
-    if cfg!(loom) || align_of::<V>() > align_of::<Owners>() {
-        let value = Arc::new(value);
+    if cfg!(loom) || align_of::<Core<T, W>>() > align_of::<Owners>() {
+        let value = Arc::new(Core::new(id, work));
         return (
             Shared::from(Arc::clone(&value) as Arc<dyn Joinable<T>>),
             Shared::from(value as Arc<dyn Tracked>),
         );
     }
-    let counted = Box::into_raw(Box::new(Counted { owners: Owners::two(BOXED), value }));
+    let mut place = Box::<Counted<Core<T, W>>>::new_uninit();
+    place.write(Counted { owners: Owners::two(BOXED), value: Core::new(id, work) });
+    let counted: *mut Counted<Core<T, W>> = Box::into_raw(place).cast();
     // SAFETY: it has just been made, with two owners.
     unsafe { owned_twice(counted) }
 }
 
-/// As [`halves`], for a task that is to wait for its time: in memory that is meant for many of those, where the value is made
-/// right away. To make it first and to move it there takes twice as long: it is read again while it is still on its way to
-/// the cache.
+/// As [`halves`], for a task that is to wait for its time: in memory that is meant for many of those.
 #[inline]
 pub(crate) fn halves_of_timer<T, W>(id: TaskId, work: W) -> (Shared<dyn Joinable<T>>, Shared<dyn Tracked>)
 where
@@ -149,7 +153,7 @@ where
         // SAFETY: it has just been made, with two owners.
         return unsafe { owned_twice(counted) };
     }
-    halves(Core::new(id, work))
+    halves(id, work)
 }
 
 /// The two references that a new value has.
@@ -342,7 +346,7 @@ mod tests {
 
     #[test]
     fn the_last_owner_drops_the_value_and_no_other() {
-        check(|seen| halves(Core::new(TaskId::fresh(), move || drop(seen))));
+        check(|seen| halves(TaskId::fresh(), move || drop(seen)));
     }
 
     #[test]
@@ -382,10 +386,10 @@ mod tests {
     fn a_value_that_is_aligned_to_more_than_a_number_is_held_as_well() {
         let wide = Wide(7);
         check(move |seen| {
-            let (handle, task) = halves(Core::new(TaskId::fresh(), move || {
+            let (handle, task) = halves(TaskId::fresh(), move || {
                 let _keep = (&wide, &seen);
                 wide.0
-            }));
+            });
             assert!(handle.counted().is_none() && handle.value().addr().is_multiple_of(64));
             (handle, task)
         });
@@ -411,7 +415,7 @@ mod tests {
         for _ in 0..if cfg!(miri) { 20 } else { 2000 } {
             let drops = Arc::new(AtomicUsize::new(0));
             let seen = Seen(Arc::clone(&drops));
-            let (handle, task) = halves(Core::new(TaskId::fresh(), move || drop(seen)));
+            let (handle, task) = halves(TaskId::fresh(), move || drop(seen));
             let third = handle.tracked();
             thread::scope(|scope| {
                 scope.spawn(move || drop(task));

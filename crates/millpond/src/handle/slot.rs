@@ -300,6 +300,16 @@ impl<W, R> Slot<W, R> {
         }
     }
 
+    /// As `swap`, but drops what was there: nothing.
+    ///
+    /// # Safety
+    /// The place is the caller's.
+    #[inline]
+    unsafe fn put(&self, holds: Holds<W, R>) {
+        // SAFETY: as in `swap`.
+        self.place.with_mut(|place| unsafe { *place = holds });
+    }
+
     /// # Safety
     /// The place is the caller's.
     #[inline]
@@ -318,7 +328,7 @@ impl<W, R> Held<'_, W, R> {
     pub(super) fn put_back(self, work: W) -> Option<W> {
         let Held(slot) = self;
         // SAFETY: who holds a task has its place.
-        unsafe { slot.swap(Holds::Work(work)) };
+        unsafe { slot.put(Holds::Work(work)) };
         let mut seen = Word(slot.word.load(Ordering::Relaxed));
         while seen.0 & STATE == HELD || mutant("put_back_regardless") {
             // Release: pairs with who takes the work.
@@ -357,7 +367,7 @@ impl<W, R> Finishing<'_, W, R> {
     pub(super) fn end(self, state: TaskState, result: R) -> (Option<R>, Word) {
         let Finishing(slot) = self;
         // SAFETY: who runs a task has its place.
-        unsafe { slot.swap(Holds::Result(result)) };
+        unsafe { slot.put(Holds::Result(result)) };
         // Release: pairs with `look`, after which the result is taken.
         let order = if mutant("end_without_release") { Ordering::Relaxed } else { Ordering::Release };
         let seen = slot.go_from_finishing(state as u8, order);
@@ -372,7 +382,7 @@ impl<W, R> Finishing<'_, W, R> {
     pub(super) fn put_back(self, work: W) {
         let Finishing(slot) = self;
         // SAFETY: who runs a task has its place.
-        unsafe { slot.swap(Holds::Work(work)) };
+        unsafe { slot.put(Holds::Work(work)) };
         // Release: pairs with who takes the work.
         slot.go_from_finishing(PENDING, Ordering::Release);
     }

@@ -194,13 +194,14 @@ pub(crate) trait Joinable<T>: Tracked {
 
     /// The result of a task that is done; `None` if it is not.
     fn take_result(&self, claim: &mut Claim) -> Option<Result<T, JoinError>> {
-        match self.state() {
-            TaskState::Pending | TaskState::Running => None,
+        let state = self.state();
+        if matches!(state, TaskState::Succeeded | TaskState::Failed) {
+            return self.take_left(claim).or(Some(Err(JoinError::Taken)));
+        }
+        match state {
             TaskState::Cancelled => Some(Err(JoinError::Cancelled)),
             TaskState::Abandoned => Some(Err(JoinError::Abandoned)),
-            TaskState::Succeeded | TaskState::Failed => {
-                Some(self.take_left(claim).unwrap_or(Err(JoinError::Taken)))
-            }
+            _ => None,
         }
     }
 

@@ -228,7 +228,7 @@ impl ThreadPoolExecutor {
         &self,
         f: impl FnOnce() -> T + Send + 'static,
     ) -> Result<TaskHandle<T>, Rejected> {
-        let (task, handle) = TaskOf::new(f).into_bare_parts();
+        let (task, handle) = TaskOf::bare(f);
         match self.core().queue_tracked(task) {
             Ok(Ok(())) => Ok(handle),
             Ok(Err(refusal)) => self.refuse(refusal).map(|()| handle),

@@ -364,9 +364,10 @@ fn run_counted(
     let running = task.as_mut()?;
     pool.cancel_if_too_late(running);
     let ended = running.run_settled(|outcome| settled(pool, worker, outcome));
-    match task.take() {
-        Some(series) if ended.again => pool.run_again(series, comes_back),
-        over => drop(over),
+    if ended.again {
+        task.take().into_iter().for_each(|series| pool.run_again(series, comes_back));
+    } else {
+        *task = None; // where it lies: to move it would cost as much as to run it
     }
     ended.panic
 }

@@ -41,6 +41,7 @@ pub(super) enum When {
 }
 
 impl<T> ScheduledHandle<T> {
+    #[inline(always)]
     pub(super) fn new(handle: TaskHandle<T>, when: When) -> Self {
         ScheduledHandle { handle, when }
     }

@@ -4,7 +4,7 @@ use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 
 use super::Decorate;
 use crate::clock::{Clock, Tick};
-use crate::handle::{Claim, Core, TaskHandle, halves};
+use crate::handle::{Claim, TaskHandle, halves};
 use crate::periodic::{Body, PeriodicTask, Rhythm, SeriesWork, Timing};
 use crate::sync::{Arc, Mutex};
 use crate::task::{Task, TaskInfo};
@@ -32,7 +32,7 @@ pub(super) fn series(
     if let Some(decorate) = decorate {
         (body, decorator_panicked) = decorated(&info, body, decorate);
     }
-    let (core, task) = halves(Core::new(info.id(), SeriesWork(body)));
+    let (core, task) = halves(info.id(), SeriesWork(body));
     let timing = Timing::new(rhythm, clock.clone(), first);
     Series {
         task: Task::series(info, task, Arc::clone(&timing)),

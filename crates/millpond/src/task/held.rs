@@ -77,8 +77,7 @@ impl<T: Send + 'static> TaskOf<T> {
             let (task, handle) = self.into_parts();
             return (Held::new(task), handle);
         }
-        let (task, handle) = self.into_bare_parts();
-        (Held::Tracked(task), handle)
+        (Held::Tracked(self.task), TaskHandle::new(self.core, self.claim))
     }
 }
 

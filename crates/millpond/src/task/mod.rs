@@ -18,7 +18,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
 use crate::handle::{
-    Claim, Core, Joinable, Outcome, Payload, Shared, TaskHandle, TaskState, Tracked, halves, halves_of_timer,
+    Claim, Joinable, Outcome, Payload, Shared, TaskHandle, TaskState, Tracked, halves, halves_of_timer,
 };
 use crate::interrupt::Nested;
 use crate::periodic::{Body, Timing};
@@ -412,7 +412,7 @@ impl<T: Send + 'static> TaskOf<T> {
     /// Makes a task from a closure that returns a value.
     pub fn new(f: impl FnOnce() -> T + Send + 'static) -> TaskOf<T> {
         let claim = Claim::fresh();
-        let halves = halves(Core::new(claim.id(), f));
+        let halves = halves(claim.id(), f);
         TaskOf::of(claim, halves)
     }
 
@@ -424,16 +424,17 @@ impl<T: Send + 'static> TaskOf<T> {
         TaskOf::of(claim, halves)
     }
 
+    /// The two halves of a task without a label. A [`Task`] is longer, and so is a `TaskOf`: to move one costs as much as to queue it.
+    #[inline(always)]
+    pub(crate) fn bare(f: impl FnOnce() -> T + Send + 'static) -> (TrackedTask, TaskHandle<T>) {
+        let claim = Claim::fresh();
+        let (core, task) = halves(claim.id(), f);
+        (TrackedTask(task), TaskHandle::new(core, claim))
+    }
+
     #[inline]
     fn of(claim: Claim, (core, task): (Shared<dyn Joinable<T>>, Shared<dyn Tracked>)) -> TaskOf<T> {
         TaskOf { info: TaskInfo { id: claim.id(), label: None }, task: TrackedTask(task), core, claim }
-    }
-
-    /// As `into_parts`, of a task that has no label. A [`Task`] is longer, and to move it costs as much as to queue it.
-    #[inline]
-    pub(crate) fn into_bare_parts(self) -> (TrackedTask, TaskHandle<T>) {
-        debug_assert!(self.info.label.is_none());
-        (self.task, TaskHandle::new(self.core, self.claim))
     }
 
     /// Gives the task a name, for hooks and error messages.

@@ -177,7 +177,7 @@ fn a_task_with_a_handle_is_still_its_half() {
 
 #[test]
 fn the_half_of_a_handle_comes_back_as_a_task() {
-    let (half, handle) = TaskOf::new(|| 7).into_bare_parts();
+    let (half, handle) = TaskOf::bare(|| 7);
     half.goes_to(41);
     let id = half.id();
     let (task, words) = there_and_back(half, id);
@@ -185,7 +185,7 @@ fn the_half_of_a_handle_comes_back_as_a_task() {
     task.run();
     assert_eq!(handle.join().unwrap(), 7);
 
-    let (half, handle) = TaskOf::new(|| 7).into_bare_parts();
+    let (half, handle) = TaskOf::bare(|| 7);
     let id = half.id();
     drop(there_and_back(half, id));
     assert_eq!(handle.state(), TaskState::Abandoned);
