@@ -32,6 +32,10 @@ impl Refusal {
     }
 }
 
+/// A task that was in the queue, and was taken back. In a box, for it is rare, and the answer of all others is moved about as
+/// well: as long as it is, that takes longer than to put a task into the queue.
+pub(super) type TooLate = Box<Refusal>;
+
 /// What a submitter sees after its task is in the queue (A3, S3).
 pub(super) struct Around {
     ctl: Snapshot,
@@ -66,7 +70,10 @@ impl PoolCore {
         let Some(fifo) = self.short_way() else { return self.admit_as(task, false) };
         task.entered(self.home.number());
         // If there is no room after all the long way finds out what to do.
-        self.queue(fifo, task.id(), task).unwrap_or_else(|task| self.admit_as(task, false))
+        match self.queue(fifo, task.id(), task) {
+            Ok(queued) => queued.map_err(|refusal| *refusal),
+            Err(task) => self.admit_as(task, false),
+        }
     }
 
     /// The rule sends a task to the queue, if that has room: in a pool of the usual kind, from core size on.
@@ -90,7 +97,7 @@ impl PoolCore {
     pub(super) fn queue_closure<F>(
         self: &Arc<Self>,
         f: F,
-    ) -> Result<Result<(), Refusal>, (F, Option<PoolFacts>)>
+    ) -> Result<Result<(), TooLate>, (F, Option<PoolFacts>)>
     where
         F: FnOnce() + Send + 'static,
     {
@@ -113,14 +120,14 @@ impl PoolCore {
     pub(super) fn queue_tracked(
         self: &Arc<Self>,
         task: TrackedTask,
-    ) -> Result<Result<(), Refusal>, TrackedTask> {
+    ) -> Result<Result<(), TooLate>, TrackedTask> {
         let Some(fifo) = self.short_way() else { return Err(task) };
         task.entered(self.home.number());
         self.queue(fifo, task.id(), task)
     }
 
     #[inline]
-    fn queue<T: Pack>(self: &Arc<Self>, fifo: &Fifo, id: TaskId, task: T) -> Result<Result<(), Refusal>, T> {
+    fn queue<T: Pack>(self: &Arc<Self>, fifo: &Fifo, id: TaskId, task: T) -> Result<Result<(), TooLate>, T> {
         let around = fifo.push_if_it_fits(task, || self.around())?;
         Ok(self.published(id, around))
     }
@@ -163,13 +170,10 @@ impl PoolCore {
             // If it fails, `published` sees to it that there is one at least.
             let _ = self.add_worker(None, Limit::Core);
         }
-        match self.published(id, self.around()) {
-            Ok(()) => Ok(()),
-            Err(refusal) => {
-                refusal.task.left();
-                Err(refusal)
-            }
-        }
+        self.published(id, self.around()).map_err(|refusal| {
+            refusal.task.left();
+            *refusal
+        })
     }
 
     fn admit_by(
@@ -214,7 +218,7 @@ impl PoolCore {
                 Admission::Queue => {
                     let id = task.id();
                     match self.feed.offer(task, &self.idle, || self.around()) {
-                        Ok(around) => return self.published(id, around),
+                        Ok(around) => return self.published(id, around).map_err(|refusal| *refusal),
                         Err(back) => {
                             task = back;
                             room = Some(false);
@@ -255,7 +259,7 @@ impl PoolCore {
             self.feed.offer(task, &self.idle, || self.around())
         };
         match offered {
-            Ok(around) => self.published(id, around),
+            Ok(around) => self.published(id, around).map_err(|refusal| *refusal),
             Err(task) => Err(Refusal { task, reason: RejectReason::SpawnFailed, source: Some(error) }),
         }
     }
@@ -273,7 +277,7 @@ impl PoolCore {
         if !matches!(self.feed, Feed::Timed(_)) {
             self.feed.order(); // A2, which for a queue in time was its lock
         }
-        self.published(id, self.around())
+        self.published(id, self.around()).map_err(|refusal| *refusal)
     }
 
     /// The task `id` is in the queue (A1), and then the submitter has looked around: makes sure that somebody will take it
@@ -289,7 +293,7 @@ impl PoolCore {
     ///
     /// Against a worker falling asleep: see `idle.rs`.
     #[inline]
-    fn published(self: &Arc<Self>, id: TaskId, around: Around) -> Result<(), Refusal> {
+    fn published(self: &Arc<Self>, id: TaskId, around: Around) -> Result<(), TooLate> {
         let Around { ctl, call } = around;
         if ctl.is_running() && ctl.workers() > 0 || mutant("publish_and_hope") {
             let call = match &self.feed {
@@ -301,7 +305,7 @@ impl PoolCore {
             }
             return Ok(());
         }
-        self.published_too_late(id, ctl)
+        self.published_too_late(id, ctl).map_err(Box::new)
     }
 
     /// The pool has been shut down, or has no worker.

@@ -188,7 +188,7 @@ impl ThreadPoolExecutor {
     pub fn execute(&self, f: impl FnOnce() + Send + 'static) -> Result<(), Rejected> {
         match self.core().queue_closure(f) {
             Ok(Ok(())) => Ok(()),
-            Ok(Err(refusal)) => self.refuse(refusal),
+            Ok(Err(refusal)) => self.refuse(*refusal),
             Err((f, None)) => self.execute_the_long_way(Task::new(f)),
             // An overloaded pool must say no quickly.
             Err((f, Some(facts))) => match self.core().usual_policy() {
@@ -231,7 +231,7 @@ impl ThreadPoolExecutor {
         let (task, handle) = TaskOf::bare(f);
         match self.core().queue_tracked(task) {
             Ok(Ok(())) => Ok(handle),
-            Ok(Err(refusal)) => self.refuse(refusal).map(|()| handle),
+            Ok(Err(refusal)) => self.refuse(*refusal).map(|()| handle),
             Err(task) => self.execute_the_long_way(task.into_task()).map(|()| handle),
         }
     }

@@ -317,7 +317,9 @@ impl Life<'_> {
         // All that is the user's is caught where it is called. Should anything get by, the worker must not be lost.
         let ran = catch_unwind(AssertUnwindSafe(|| run_task(self.pool, self.worker, task, false)));
         let unharmed = ran.unwrap_or(false);
-        task.take().into_iter().for_each(Task::drop_quietly); // there is none, unless something got by
+        if task.is_some() {
+            task.take().into_iter().for_each(Task::drop_quietly); // something got by
+        }
         self.worker.active.store(false, Ordering::Relaxed);
         self.me.next_epoch();
         unharmed
