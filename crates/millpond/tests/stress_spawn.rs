@@ -3,7 +3,7 @@
 mod support;
 
 use std::io;
-use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
 use std::thread::{self, JoinHandle};
 
@@ -52,6 +52,39 @@ fn a_task_queued_behind_a_thread_that_fails_to_start_still_runs() {
         }
     });
     end(&pool);
+}
+
+// As above, but no thread can be had for some time. Nobody submits any more: who joins is all that is left to try.
+#[test]
+fn who_joins_a_task_without_a_thread_tries_until_there_is_one() {
+    let (knock, gate) = (Gate::new(), Gate::new());
+    let (calls, enough) = (Arc::new(AtomicUsize::new(0)), Arc::new(AtomicBool::new(false)));
+    let factory = {
+        let (knock, gate, calls, enough) =
+            (knock.clone(), gate.clone(), Arc::clone(&calls), Arc::clone(&enough));
+        move |body| {
+            calls.fetch_add(1, Ordering::SeqCst);
+            knock.open();
+            gate.pass();
+            if enough.load(Ordering::SeqCst) { start(body) } else { Err(io::Error::other("out of threads")) }
+        }
+    };
+    let pool = pool(1, 1).thread_factory(factory).build().unwrap();
+    thread::scope(|s| {
+        let first = s.spawn(|| pool.submit(|| "first"));
+        knock.pass();
+        let second = pool.submit(|| "second").unwrap();
+        gate.open();
+        assert_eq!(first.join().unwrap().unwrap_err().reason(), RejectReason::SpawnFailed);
+        assert_eq!((pool.pool_size(), pool.queued_count()), (0, 1));
+        let in_vain = calls.load(Ordering::SeqCst);
+        let joiner = s.spawn(|| soon(second));
+        eventually(|| calls.load(Ordering::SeqCst) >= in_vain + 3);
+        enough.store(true, Ordering::SeqCst);
+        assert_eq!(joiner.join().unwrap().unwrap(), "second");
+    });
+    end(&pool);
+    assert_settled(&pool, 1);
 }
 
 #[test]

@@ -22,8 +22,9 @@ pub(crate) trait Home: Send + Sync {
     /// The last task has been struck off the waitlist.
     fn emptied(&self);
 
-    /// Somebody is about to sleep until a task that waits here has run: a processor is about to be free.
-    fn is_waited_for(&self);
+    /// Somebody is about to sleep until a task that waits here has run: a processor is about to be free. False: the pool has
+    /// nobody to run it, and could not get a thread. It is to be asked again after a while, for nobody else may.
+    fn is_waited_for(self: Arc<Self>) -> bool;
 
     /// Runs the task on the calling thread if that is a worker of this pool and the task still waits.
     fn run_here(&self, id: TaskId, place: &Place) -> Help;
@@ -189,7 +190,9 @@ mod tests {
             None
         }
         fn emptied(&self) {}
-        fn is_waited_for(&self) {}
+        fn is_waited_for(self: Arc<Self>) -> bool {
+            true
+        }
         fn run_here(&self, _: TaskId, _: &Place) -> Help {
             Help::NotBefore(std::time::Instant::now() + std::time::Duration::from_secs(self.0))
         }
@@ -239,7 +242,9 @@ mod tests {
         fn emptied(&self) {
             self.emptied.fetch_add(1, Ordering::Relaxed);
         }
-        fn is_waited_for(&self) {}
+        fn is_waited_for(self: Arc<Self>) -> bool {
+            true
+        }
         fn run_here(&self, _: TaskId, _: &Place) -> Help {
             Help::Done
         }

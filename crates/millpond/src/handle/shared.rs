@@ -149,7 +149,9 @@ where
     {
         let counted: *mut Counted<Core<T, W>> = spot.address.as_ptr().cast();
         // SAFETY: the spot is ours and large enough, and aligned to more than we need.
-        unsafe { counted.write(Counted { owners: Owners::two(spot.number.get()), value: Core::new(id, work) }) };
+        unsafe {
+            counted.write(Counted { owners: Owners::two(spot.number.get()), value: Core::new(id, work) })
+        };
         // SAFETY: it has just been made, with two owners.
         return unsafe { owned_twice(counted) };
     }

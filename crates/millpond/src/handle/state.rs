@@ -9,7 +9,7 @@ use std::any::Any;
 use std::mem::ManuallyDrop;
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 use std::task::{Context, Poll, Waker};
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use super::home::{find_home, tell_cancelled, works_for};
 use super::slot::{Cancel, Claim, Running, Slot, Word};
@@ -18,7 +18,8 @@ use crate::brief::Brief;
 use crate::interrupt::{Mark, Sleeper, Wake};
 use crate::periodic::Body;
 use crate::sync::{
-    Arc, AtomicBool, AtomicU64, Mutex, Ordering, fence, fence_after_exchange, mutant, spin_until,
+    Arc, AtomicBool, AtomicU64, Mutex, Ordering, deadline_after, fence, fence_after_exchange, mutant,
+    spin_until,
 };
 use crate::task::TaskId;
 
@@ -419,23 +420,29 @@ impl<T: Send + 'static, W: Work<T> + 'static> Core<T, W> {
         if spin_until(|| self.is_done()) {
             return Wake::Ready;
         }
-        // Nothing rests on it, and a model would try it in all orders.
-        if !cfg!(loom)
-            && let Some(home) = find_home(self.home.load(Ordering::Relaxed))
-        {
-            home.is_waited_for();
-        }
+        let try_again = self.announce();
         let me = Sleeper::current();
         if self.wait_as(Waiter::Thread(Arc::clone(&me))).is_err() {
             return Wake::Ready;
         }
         // No wake-up is lost: whoever makes the task done finds in the word that somebody waits, and wakes us.
         let is_told = || told.is_some_and(|told| told.told.load(Ordering::Acquire));
-        let wake = me.wait(deadline, || self.is_done() || is_told());
+        let first = deadline.into_iter().chain(try_again).min();
+        let wake = me.wait(first, || self.is_done() || is_told());
         if !self.is_done() {
             let _ = self.wait_as(Waiter::Nobody);
         }
-        wake
+        if wake == Wake::TimedOut && first != deadline { Wake::Ready } else { wake }
+    }
+
+    /// Tells the pool that somebody is about to sleep. Returns when it is to be told again, if that is of use.
+    fn announce(&self) -> Option<Instant> {
+        const AFTER_A_WHILE: Duration = Duration::from_millis(10);
+        if cfg!(loom) {
+            return None; // it would be tried in all orders
+        }
+        let home = find_home(self.home.load(Ordering::Relaxed))?;
+        if home.is_waited_for() { None } else { deadline_after(AFTER_A_WHILE) }
     }
 }
 

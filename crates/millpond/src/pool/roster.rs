@@ -319,12 +319,11 @@ impl PoolCore {
     ///
     /// While a thread is being started its worker is counted, and others leave their tasks in the queue to it. If
     /// the start then fails, we are to them what a last worker is that leaves (C1 was `remove_worker`). We try once
-    /// more; if that fails too, the tasks wait until a later submit or prestart has more luck. In shutdown there will be
-    /// none: they are given up, and their handles resolve as abandoned.
+    /// more; if that fails too, the tasks are stranded: they wait until a later submit or prestart has more luck, or who
+    /// joins one of them (`is_stranded`). In shutdown there will be none: they are given up, and their handles resolve as abandoned.
     pub(super) fn rescue_queue(self: &Arc<Self>) {
         self.feed.order(); // C2
-        let seen = self.ctl.load();
-        if seen.workers() > 0 || !self.may_have_worker(seen, false) || self.feed.is_empty() {
+        if !self.needs_rescue() {
             return;
         }
         let added = self.try_add_worker(None, None, Limit::Maximum);
@@ -335,6 +334,26 @@ impl PoolCore {
         if failed && now.workers() == 0 && now.state() == RunState::Shutdown {
             self.hand_back(self.feed.drain()).into_iter().for_each(Task::drop_quietly);
         }
+    }
+
+    /// Tasks wait, and there is no worker, though there may be one.
+    fn needs_rescue(&self) -> bool {
+        let seen = self.ctl.load();
+        seen.workers() == 0 && self.may_have_worker(seen, false) && !self.feed.is_empty()
+    }
+
+    /// For somebody who waits for a task: tries again to have a worker, if all who tried before have failed. True: tasks wait, and
+    /// no worker is there for them, or only such as may not come.
+    pub(super) fn is_stranded(self: &Arc<Self>) -> bool {
+        if self.feed.is_empty() {
+            return false;
+        }
+        if self.stranded.load(Ordering::SeqCst) {
+            self.rescue_queue();
+        }
+        let may_have_one = self.may_have_worker(self.ctl.load(), false);
+        let roster = self.roster.lock();
+        may_have_one && self.ctl.load().workers() <= roster.unconfirmed
     }
 
     /// Calls the thread factory. None of our locks is held, and its panic stays here.

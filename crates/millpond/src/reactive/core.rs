@@ -13,7 +13,7 @@ use std::time::Instant;
 use crate::executor::Executor;
 use crate::handle::{
     Cancelled, Claim, Help, JoinError, Joinable, Outcome, Panic, Place, TaskState, Tracked, Waiter,
-    drop_quietly, quietly, tell_cancelled,
+    drop_quietly, tell_cancelled,
 };
 use crate::interrupt::{self, Interrupter, Sleeper, Wake};
 use crate::sync::{Arc, AtomicBool, AtomicU8, AtomicU64, Mutex, Ordering, mutant};
