@@ -87,8 +87,7 @@ pub fn is_interrupted() -> bool {
 #[inline]
 pub fn interrupted() -> bool {
     // As a rule it is not, and blocking calls ask each time: a queue hands an item over in the time of three such looks.
-    let quick = CURRENT.try_with(|me| me.is_interrupted());
-    quick != Ok(false) && take_interrupt()
+    CURRENT.try_with(|me| me.is_interrupted()).unwrap_or(true) && take_interrupt()
 }
 
 #[cold]

@@ -20,6 +20,8 @@ mod punctual;
 pub mod queue;
 #[cfg(feature = "futures")]
 pub mod reactive;
+#[allow(unsafe_code, reason = "asks the system for another core, on Linux")]
+mod roam;
 mod scheduled;
 pub mod schedulers;
 pub mod sizing;

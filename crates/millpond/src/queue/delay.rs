@@ -52,11 +52,12 @@ impl<D: Delayed + ?Sized> Delayed for Arc<D> {
 ///
 /// let queue = DelayQueue::new();
 /// let start = Instant::now();
-/// queue.add(Reminder("tea", start + Duration::from_millis(20)))?;
+/// queue.add(Reminder("supper", start + Duration::from_secs(3600)))?;
 /// assert!(queue.poll().is_none()); // not yet
-/// assert_eq!(queue.len(), 1);
+/// queue.add(Reminder("tea", start + Duration::from_millis(20)))?;
 /// assert_eq!(queue.take()?.0, "tea");
 /// assert!(start.elapsed() >= Duration::from_millis(20));
+/// assert_eq!(queue.len(), 1);
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
 pub struct DelayQueue<T> {

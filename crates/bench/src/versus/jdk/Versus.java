@@ -726,14 +726,17 @@ final class Versus {
         return pool;
     }
 
+    /** So many timers are worth measuring. */
+    static final long ENOUGH = 400_000;
+
     static double[] timers(Case c) throws Exception {
         ScheduledThreadPoolExecutor pool = scheduled(c);
         SplittableRandom random = new SplittableRandom(1);
         long before = total();
         // The threads start with the first timers.
-        inAndOut(pool, Math.max(2 * c.workers, Math.min(c.size, 100_000)), random);
+        inAndOut(pool, Math.max(2 * c.workers, Math.min(c.size, ENOUGH)), random);
         // A few are done again and again, for a time that can be measured.
-        long times = Math.max(1, 100_000 / c.size);
+        long times = Math.max(1, ENOUGH / c.size);
         double[] nanos = new double[2];
         for (long time = 0; time < times; time++) {
             long[] once = inAndOut(pool, c.size, random);

@@ -63,7 +63,8 @@ pub(super) fn hold<T: Timers>(case: &Case) -> Outcome {
     Ok(vec![nanos_each(inserted, times * case.size), nanos_each(cancelled, times * case.size)])
 }
 
-const ENOUGH: u64 = 100_000;
+/// So many are worth measuring: with fewer most of the time goes into the first, and into what else the machine does.
+const ENOUGH: u64 = 400_000;
 
 /// How long it takes to insert and to cancel so many.
 fn in_and_out<T: Timers>(timers: &T, size: u64, random: &mut Random) -> (Duration, Duration) {
