@@ -51,7 +51,7 @@ use crate::executor::{
     Executor, ExecutorService, RejectReason, Rejected, close_and_wait, inherent_executor_methods,
 };
 use crate::handle::{TaskHandle, drop_quietly};
-use crate::interrupt::{Interrupted, Sleeper};
+use crate::interrupt::{Interrupted, Nested, Sleeper};
 use crate::sync::Arc;
 use crate::task::{Task, TaskId, TaskOf};
 use crate::threads::WorkerBody;
@@ -195,7 +195,8 @@ impl ThreadPoolExecutor {
                 Usual::Abort => Err(self.core().abort(f, facts)),
                 Usual::CallerRuns => {
                     self.core().counters.rejected();
-                    Task::new(f).run();
+                    let _frame = Nested::enter(); // as `Task::run`, without making a task of it first
+                    f();
                     Ok(())
                 }
                 Usual::Discard => {
