@@ -15,7 +15,7 @@ use std::cell::Cell;
 
 /// After so many tasks in a row the first try is made, and after twice as many each time that it was in vain.
 const FIRST: u32 = 8;
-const MOST: u32 = 1 << 20;
+const MOST: u32 = 1 << 14;
 
 thread_local! {
     static SHARING: Cell<Sharing> = const { Cell::new(Sharing::NONE) };
@@ -139,9 +139,9 @@ mod tests {
     #[test]
     fn who_shares_its_core_in_vain_tries_less_and_less_often() {
         let mut sharing = Sharing::NONE;
-        let tries: Vec<_> = (0..20).map(|_| tasks_until_it_moves(&mut sharing)).collect();
+        let tries: Vec<_> = (0..13).map(|_| tasks_until_it_moves(&mut sharing)).collect();
         assert_eq!(tries[..4], [FIRST, 2 * FIRST, 4 * FIRST, 8 * FIRST]);
-        assert_eq!(tries[18..], [MOST; 2]);
+        assert_eq!(tries[11..], [MOST; 2]);
     }
 
     #[test]
