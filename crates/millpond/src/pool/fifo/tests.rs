@@ -145,7 +145,7 @@ fn a_task_that_was_moved_is_found_by_its_old_place() {
 #[test]
 fn a_burst_is_given_back_by_trim() {
     let (fifo, tally) = (Fifo::new(usize::MAX), Tally::default());
-    let many = if cfg!(miri) { 150 } else { 20_000 };
+    let many = if cfg!(miri) { 450 } else { 20_000 };
     (0..many).for_each(|n| assert!(put(&fifo, task(n, n, &tally))));
     let most = fifo.segments.held();
     fifo.trim();
