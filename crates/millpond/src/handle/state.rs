@@ -245,7 +245,7 @@ pub(crate) struct Core<T, W> {
 impl<T, W> Drop for Core<T, W> {
     fn drop(&mut self) {
         if self.slot.look().is_waited_for() {
-            drop(self.take_waiter());
+            drop_quietly(self.take_waiter()); // a waker, perhaps, and that is the user's
         }
     }
 }
