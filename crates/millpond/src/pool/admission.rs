@@ -43,6 +43,14 @@ pub(super) struct Around {
     call: bool,
 }
 
+impl Around {
+    /// Somebody will take the task, and nobody is to be called.
+    #[inline]
+    fn is_fine(&self) -> bool {
+        self.ctl.is_running() && self.ctl.workers() > 0 && !self.call
+    }
+}
+
 /// Eager pools only: counts a task in, and out again if it is not accepted, also when a queue of the user's panics.
 struct Counted<'a>(&'a PoolCore);
 
@@ -129,7 +137,7 @@ impl PoolCore {
     #[inline]
     fn queue<T: Pack>(self: &Arc<Self>, fifo: &Fifo, id: TaskId, task: T) -> Result<Result<(), TooLate>, T> {
         let around = fifo.push_if_it_fits(task, || self.around())?;
-        Ok(self.published(id, around))
+        if around.is_fine() { Ok(Ok(())) } else { Ok(self.published(id, around)) }
     }
 
     /// The queue that a task goes to, if that is a common one and has room. A full queue is seen before anything is done
@@ -292,7 +300,6 @@ impl PoolCore {
     /// `loom_tests::pool::submit_against_last_worker_leaves`.
     ///
     /// Against a worker falling asleep: see `idle.rs`.
-    #[inline]
     fn published(self: &Arc<Self>, id: TaskId, around: Around) -> Result<(), TooLate> {
         let Around { ctl, call } = around;
         if ctl.is_running() && ctl.workers() > 0 || mutant("publish_and_hope") {

@@ -194,6 +194,7 @@ impl Idle {
 
     /// After a task was taken: if there is another, somebody should look at it. The one who put it there may have
     /// relied on us, whom it saw on the way.
+    #[inline]
     pub(super) fn pass_on(&self, another_waits: impl FnOnce() -> bool, take: impl FnOnce() -> Option<Task>) {
         if self.may_be_called() && another_waits() && !mutant("keep_the_call") {
             self.call_with(take);
@@ -226,8 +227,12 @@ impl Idle {
     /// called. Then a sleeper is called all the same. One call too many does no harm, so nothing rests on the count.
     #[inline]
     pub(super) fn may_be_called_for_another(&self) -> bool {
+        self.someone_sleeps() && self.may_be_called_if_late()
+    }
+
+    fn may_be_called_if_late(&self) -> bool {
         let may = self.may_be_called();
-        if !may && self.sleeping.load(Ordering::Relaxed) != 0 {
+        if !may {
             let patience = self.patience.load(Ordering::Relaxed);
             if (1..NOBODY).contains(&patience) {
                 self.patience.store(patience - 1, Ordering::Relaxed);
@@ -262,6 +267,7 @@ impl Idle {
         self.sleeping.load(Ordering::Relaxed) != 0 && self.call_with(take)
     }
 
+    #[inline(never)]
     fn call_with(&self, take: impl FnOnce() -> Option<Task>) -> bool {
         let mut list = self.list.lock();
         let Some(last) = list.seats.len().checked_sub(1) else {

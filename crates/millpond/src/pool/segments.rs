@@ -61,12 +61,18 @@ struct HeadSide {
 struct Tail {
     /// All segments, in order, from the oldest that has not been freed. Never empty.
     segments: VecDeque<NonNull<Segment>>,
-    /// Where the next task goes, in the last of them.
+    /// The last of them.
+    last: NonNull<Segment>,
+    /// The position of its first word.
+    base: u64,
+    /// Where in it the next task goes.
     at: usize,
 }
 
 struct Head {
     segment: NonNull<Segment>,
+    /// The position of its first word.
+    base: u64,
     at: usize,
     /// As far as `end` is known to be.
     known: u64,
@@ -85,6 +91,20 @@ struct Segment {
 unsafe impl Send for Tail {}
 // SAFETY: as for `Tail`.
 unsafe impl Send for Head {}
+
+impl Tail {
+    /// That of an empty queue, whose only segment has this position.
+    fn new(segment: NonNull<Segment>, base: u64) -> Tail {
+        Tail { segments: VecDeque::from([segment]), last: segment, base, at: 0 }
+    }
+}
+
+impl Head {
+    /// As [`Tail::new`].
+    fn new(segment: NonNull<Segment>, base: u64) -> Head {
+        Head { segment, base, at: 0, known: base, holes: 0 }
+    }
+}
 
 impl Segment {
     fn new(index: u64) -> NonNull<Segment> {
@@ -148,14 +168,14 @@ impl Segments {
         let first = Segment::new(0);
         Segments {
             tail: TailSide {
-                lock: Brief::new(Tail { segments: VecDeque::from([first]), at: 0 }),
+                lock: Brief::new(Tail::new(first, 0)),
                 put: AtomicU64::new(0),
                 end: AtomicU64::new(0),
                 limit: AtomicU64::new(limit),
                 held: AtomicUsize::new(1),
             },
             head: HeadSide {
-                lock: Brief::new(Head { segment: first, at: 0, known: 0, holes: 0 }),
+                lock: Brief::new(Head::new(first, 0)),
                 begin: AtomicU64::new(0),
                 gone: AtomicU64::new(0),
                 left: AtomicU64::new(0),
@@ -197,11 +217,13 @@ impl Segments {
     }
 
     /// The end where tasks are put.
+    #[inline]
     pub(super) fn tail(&self) -> Putting<'_> {
         Putting { tail: self.tail.lock.lock_in_turns(), all: self }
     }
 
     /// The end where tasks are taken.
+    #[inline]
     pub(super) fn head(&self) -> Taking<'_> {
         Taking { head: self.head.lock.lock_in_turns(), all: self }
     }
@@ -244,26 +266,19 @@ impl Putting<'_> {
         if self.tail.at + words > WORDS {
             self.next_segment();
         }
-        let last = self.last();
+        let Tail { last, base, at, .. } = *self.tail;
+        let end = base + at as u64;
+        task.goes_to(end);
         // SAFETY: `last` lives as long as it is in `segments`. From `at` on, which is `end`, its words are ours, and
         // there is room for as many as the task takes.
-        let end = unsafe {
-            let end = Segment::index(last) * WORDS as u64 + self.tail.at as u64;
-            task.goes_to(end);
-            task.pack(Segment::spot(last, self.tail.at));
-            end
-        };
-        self.tail.at += words;
+        unsafe { task.pack(Segment::spot(last, at)) };
+        self.tail.at = at + words;
         self.all.tail.end.store(end + words as u64, Ordering::Release);
-    }
-
-    fn last(&self) -> NonNull<Segment> {
-        *self.tail.segments.back().expect("there is always a segment")
     }
 
     #[cold]
     fn next_segment(&mut self) {
-        let last = self.last();
+        let last = self.tail.last;
         if self.tail.at < WORDS {
             // SAFETY: the words from `at` on are ours, and there is one left.
             unsafe { Segment::spot(last, self.tail.at).pack_end() };
@@ -284,6 +299,8 @@ impl Putting<'_> {
         // SAFETY: nobody reads the link before `end` is beyond this segment.
         unsafe { (*last.as_ptr()).next = Some(next) };
         self.tail.segments.push_back(next);
+        self.tail.last = next;
+        self.tail.base = index * WORDS as u64;
         self.tail.at = 0;
         self.all.tail.held.store(self.tail.segments.len(), Ordering::Relaxed);
     }
@@ -330,14 +347,12 @@ impl Taking<'_> {
         }
     }
 
-    #[inline]
+    #[inline(always)]
     fn next(&mut self, into: &mut Option<Task>) -> bool {
         let Some(spot) = self.skip_holes() else { return false };
-        // SAFETY: a task lies there. It is ours, for it is before `end` and we hold the lock.
-        unsafe {
-            self.head.at += spot.words();
-            spot.unpack(into);
-        }
+        // SAFETY: a task lies there. It is ours, for it is before `end` and we hold the lock. Nobody looks at what is before
+        // the head.
+        self.head.at += unsafe { spot.unpack(into) };
         if self.head.holes > 0 {
             self.skip_holes(); // what is left may be nothing else
         }
@@ -362,10 +377,9 @@ impl Taking<'_> {
     }
 
     /// Where the head is.
+    #[inline]
     fn position(&self) -> u64 {
-        // SAFETY: the head's segment is not below `left`, so it is there.
-        let index = unsafe { Segment::index(self.head.segment) };
-        index * WORDS as u64 + self.head.at as u64
+        self.head.base + self.head.at as u64
     }
 
     /// `tasks` have been taken out.
@@ -396,14 +410,23 @@ impl Taking<'_> {
                     return Some(spot);
                 }
             }
-            // SAFETY: `end` is beyond this segment, so its link was written before.
-            let next =
-                unsafe { (*segment.as_ptr()).next }.expect("there is more, so there is a next segment");
-            self.head.segment = next;
-            self.head.at = 0;
-            // SAFETY: `end` is in or beyond it. Release: our last look at the segment before was earlier.
-            self.all.head.left.store(unsafe { Segment::index(next) }, Ordering::Release);
+            self.next_segment();
         }
+    }
+
+    /// Goes on to the next segment. There is one: `end` is beyond this one.
+    #[cold]
+    fn next_segment(&mut self) {
+        // SAFETY: the head's segment is not below `left`, so it is there. `end` is beyond it, so its link was written before.
+        let next = unsafe { (*self.head.segment.as_ptr()).next };
+        let next = next.expect("there is more, so there is a next segment");
+        // SAFETY: `end` is in or beyond it.
+        let index = unsafe { Segment::index(next) };
+        self.head.segment = next;
+        self.head.base = index * WORDS as u64;
+        self.head.at = 0;
+        // Release: our last look at the segment before was earlier.
+        self.all.head.left.store(index, Ordering::Release);
     }
 }
 
@@ -521,7 +544,10 @@ impl Whole<'_> {
         self.head.count(1);
         let mut task = None;
         // SAFETY: the caller says so, and we hold both locks.
-        unsafe { spot.unpack(&mut task) };
+        unsafe {
+            spot.unpack(&mut task);
+            spot.leave_hole();
+        }
         self.head.head.holes += 1;
         self.head.skip_holes();
         task
@@ -559,10 +585,9 @@ impl Whole<'_> {
             return Unused(Vec::new());
         }
         let fresh = Segment::new(index);
-        let old = std::mem::replace(&mut self.tail.tail.segments, VecDeque::from([fresh]));
-        self.tail.tail.at = 0;
         let begin = index * WORDS as u64;
-        *self.head.head = Head { segment: fresh, at: 0, known: begin, holes: 0 };
+        let old = std::mem::replace(&mut *self.tail.tail, Tail::new(fresh, begin)).segments;
+        *self.head.head = Head::new(fresh, begin);
         let all = self.tail.all;
         all.tail.held.store(1, Ordering::Relaxed);
         all.head.left.store(index, Ordering::Release);

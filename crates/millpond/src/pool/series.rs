@@ -38,10 +38,16 @@ impl PoolCore {
 
     /// Before a run: the pool may have been shut down since the task was taken from the queue. One without a
     /// handle runs all the same, for nobody would learn that it did not.
+    #[inline]
     pub(super) fn cancel_if_too_late(&self, task: &Task) {
-        if let Some(timed) = self.timed()
-            && !self.may_run(timed, task.timing().is_some())
-        {
+        if let Some(timed) = self.timed() {
+            self.cancel_unless_it_may_run(timed, task);
+        }
+    }
+
+    #[inline(never)]
+    fn cancel_unless_it_may_run(&self, timed: &Timed, task: &Task) {
+        if !self.may_run(timed, task.timing().is_some()) {
             task.cancel();
         }
     }

@@ -40,15 +40,17 @@ pub(super) fn work(pool: &Arc<PoolCore>, worker: &Arc<Worker>) {
     me.next_epoch();
     pool.interrupt_if_stopping();
     let mut task = worker.take_first();
-    if task.is_none() {
-        life.next_task(&mut task);
-    }
-    while task.is_some() {
+    loop {
+        if task.is_none() {
+            life.next_task(&mut task);
+        }
+        if task.is_none() {
+            break;
+        }
         let unharmed = life.run(&mut task);
         if !unharmed && !life.replaced() {
             break;
         }
-        life.next_task(&mut task);
     }
     if let Some(hooks) = &pool.hooks {
         call_quietly(|| hooks.worker_stopped(&worker.info));
@@ -89,6 +91,7 @@ struct Life<'a> {
 
 impl Life<'_> {
     /// Waits for a task, and puts it there. If there is none: leave; we are not counted any more.
+    #[inline]
     fn next_task(&self, into: &mut Option<Task>) {
         let pool = self.pool;
         let seen = pool.ctl.load();
@@ -100,6 +103,7 @@ impl Life<'_> {
         }
     }
 
+    #[inline(never)]
     fn wait_for_task(&self) -> Option<Task> {
         let pool = self.pool;
         let mut timed_out = false;
@@ -143,6 +147,7 @@ impl Life<'_> {
     }
 
     /// A task, if one waits in the plain queue; and if there is another, somebody to look at it.
+    #[inline]
     fn fetch_quickly(&self, into: &mut Option<Task>) {
         let Feed::Fifo(fifo) = &self.pool.feed else { return };
         fifo.pop_into(into);
@@ -336,12 +341,13 @@ impl Life<'_> {
 }
 
 /// Runs a task between its hooks, and counts it; there is none afterwards. False: something unwound that nobody keeps.
+#[inline]
 fn run_task(pool: &Arc<PoolCore>, worker: &Worker, task: &mut Option<Task>, nested: bool) -> bool {
     let unharmed = match &pool.hooks {
         None => match run_counted(pool, worker, task, !nested) {
             None => true,
             Some(payload) => {
-                drop_panic(Some(Panic::new(payload)));
+                drop_payload(payload);
                 false
             }
         },
@@ -351,6 +357,7 @@ fn run_task(pool: &Arc<PoolCore>, worker: &Worker, task: &mut Option<Task>, nest
     unharmed
 }
 
+#[inline(never)]
 fn run_between(hooks: &dyn Hooks, pool: &Arc<PoolCore>, worker: &Worker, task: &mut Option<Task>) -> bool {
     let Some(info) = task.as_ref().map(|task| task.info().clone()) else { return true };
     if call_quietly(|| hooks.before_execute(&info)) {
@@ -366,6 +373,7 @@ fn run_between(hooks: &dyn Hooks, pool: &Arc<PoolCore>, worker: &Worker, task: &
 }
 
 /// `comes_back`: the worker looks at the queue as soon as we return.
+#[inline(always)]
 fn run_counted(
     pool: &Arc<PoolCore>,
     worker: &Worker,
@@ -376,16 +384,26 @@ fn run_counted(
     pool.cancel_if_too_late(running);
     let ended = running.run_settled(|outcome| settled(pool, worker, outcome));
     if ended.again {
-        task.take().into_iter().for_each(|series| pool.run_again(series, comes_back));
+        queue_again(pool, task, comes_back);
     } else {
-        *task = None; // where it lies: to move it would cost as much as to run it
+        Task::clear(task); // where it lies: to move it would cost as much as to run it
     }
     ended.panic
+}
+
+#[inline(never)]
+fn queue_again(pool: &Arc<PoolCore>, series: &mut Option<Task>, comes_back: bool) {
+    series.take().into_iter().for_each(|series| pool.run_again(series, comes_back));
 }
 
 fn settled(pool: &PoolCore, worker: &Worker, outcome: Outcome) {
     worker.counters.settled(outcome);
     pool.task_gone();
+}
+
+#[cold]
+fn drop_payload(payload: Payload) {
+    drop_panic(Some(Panic::new(payload)));
 }
 
 /// A panic's payload is the user's, and so is its destructor.

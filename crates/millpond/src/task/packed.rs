@@ -258,36 +258,72 @@ impl Spot {
         }
     }
 
-    /// Takes the task out and puts it `into` its place, where it will run; leaves a hole.
+    /// Makes a hole of a task that was moved out.
     ///
     /// # Safety
-    /// [`lies`](Self::lies) said that there is a task, and nobody else has touched it since, nor does now.
+    /// A task was packed here, and nobody else touches its words.
+    pub(crate) unsafe fn leave_hole(self) {
+        // SAFETY: the caller says so.
+        unsafe {
+            let first = self.first();
+            self.0.cast::<*const Verbs>().write(first.map_addr(|first| first | HOLE));
+        }
+    }
+
+    /// Moves the task out, `into` the place where it will run and where nothing is. Returns the words that it took.
+    ///
+    /// Nothing is written here: these words were written by who put the task, on another core as a rule, and to write them too would
+    /// fetch their cache line a second time.
+    ///
+    /// # Safety
+    /// [`lies`](Self::lies) said that there is a task, and nobody else has touched it since, nor does now. Nobody takes it
+    /// for a task afterwards.
     #[inline]
-    pub(crate) unsafe fn unpack(self, into: &mut Option<Task>) {
+    pub(crate) unsafe fn unpack(self, into: &mut Option<Task>) -> usize {
+        debug_assert!(into.is_none());
         let work_at = self.0.wrapping_add(HEAD);
-        // SAFETY: the caller says that a task lies here. Each kind is read as what `pack` wrote for it. The hole
-        // keeps anybody from reading it again.
+        // SAFETY: the caller says that a task lies here, and that nobody reads it again. Each kind is read as what `pack` wrote
+        // for it. What `write` does not drop is nothing.
         unsafe {
             let first = self.first();
             let id = self.0.add(1).cast::<TaskId>().read_unaligned();
             let info = TaskInfo { id, label: None };
-            self.0.cast::<*const Verbs>().write(first.map_addr(|first| first | HOLE));
-            match first.addr() & BITS {
+            HEAD + match first.addr() & BITS {
                 TRACKED => {
                     let work = Work::Tracked(work_at.cast::<TrackedTask>().read());
-                    *into = Some(Task { info, work });
+                    ptr::write(into, Some(Task { info, work }));
+                    TRACKED_WORDS
                 }
-                BOXED => *into = Some(*work_at.cast::<Box<Task>>().read()),
+                BOXED => {
+                    ptr::write(into, Some(*work_at.cast::<Box<Task>>().read()));
+                    1
+                }
                 _ => {
                     // The closure's words go straight to where they will be used. Nothing between the two steps can
                     // unwind, so nobody sees the verbs without their words.
                     let verbs = &*first;
                     let f = SmallFn { verbs, words: [Word::uninit(); WORDS] };
-                    if let Work::Plain(f) = &mut into.insert(Task { info, work: Work::Plain(f) }).work {
+                    ptr::write(into, Some(Task { info, work: Work::Plain(f) }));
+                    if let Some(Task { work: Work::Plain(f), .. }) = into {
                         copy_words(work_at, f.words.as_mut_ptr(), verbs.words);
                     }
+                    verbs.words
                 }
             }
+        }
+    }
+}
+
+impl Task {
+    /// As `*slot = None`, and in short for most of those that have run: nothing is left of them.
+    #[inline]
+    pub(crate) fn clear(slot: &mut Option<Task>) {
+        match slot {
+            Some(Task { info: TaskInfo { label: None, .. }, work: Work::Plain(f) }) if f.is_spent() => {
+                // SAFETY: what is not dropped holds nothing: it has no label, and its closure has been called.
+                unsafe { ptr::write(slot, None) }
+            }
+            _ => *slot = None,
         }
     }
 }

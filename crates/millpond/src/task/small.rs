@@ -72,7 +72,14 @@ impl SmallFn {
         SmallFn { verbs: Verbs::of::<F>(), words }
     }
 
+    /// It has been called: nothing is left of it.
+    #[inline]
+    pub(super) fn is_spent(&self) -> bool {
+        std::ptr::eq(self.verbs, &SPENT)
+    }
+
     /// Calls the closure, where it lies. A second call does nothing.
+    #[inline]
     pub(super) fn call(&mut self) {
         let verbs = std::mem::replace(&mut self.verbs, &SPENT);
         // SAFETY: the words hold the closure that `verbs` belongs to. It is used up only here, for from now on nobody
@@ -87,9 +94,13 @@ static SPENT: Verbs = Verbs { words: 0, call: nothing, drop: nothing };
 fn nothing(_: *mut Word) {}
 
 impl Drop for SmallFn {
+    #[inline]
     fn drop(&mut self) {
-        // SAFETY: the words hold the closure that `verbs` belongs to, and nobody uses it after this.
-        unsafe { (self.verbs.drop)(self.words.as_mut_ptr()) }
+        // Most have been called, and to look costs less than a call that does nothing.
+        if !self.is_spent() {
+            // SAFETY: the words hold the closure that `verbs` belongs to, and nobody uses it after this.
+            unsafe { (self.verbs.drop)(self.words.as_mut_ptr()) }
+        }
     }
 }
 

@@ -43,7 +43,8 @@ fn there_and_back(task: impl Pack, id: TaskId) -> (Task, usize) {
     unsafe {
         task.pack(spot);
         assert_eq!((spot.lies(), spot.words()), (Lies::Task(id), words));
-        spot.unpack(&mut back);
+        assert_eq!(spot.unpack(&mut back), words);
+        spot.leave_hole();
         assert_eq!((spot.lies(), spot.words()), (Lies::Hole, words));
     }
     assert!(room.is_whole());
