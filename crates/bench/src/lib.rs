@@ -1,5 +1,6 @@
 //! What the measurements share.
 
+pub mod distance;
 pub mod machine;
 
 /// Memory is given by mimalloc, and not by the system's allocator.

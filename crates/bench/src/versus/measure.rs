@@ -55,6 +55,8 @@ pub(crate) struct Measured {
     pub(crate) rounds: usize,
     /// The share of the machine that others used meanwhile.
     pub(crate) others: Option<f64>,
+    /// How far two cores were from each other before each contestant began, in nanoseconds.
+    pub(crate) distances: Vec<f64>,
 }
 
 pub(crate) struct Row {
@@ -134,6 +136,7 @@ pub(crate) fn measure(
     let before = load();
     let begin = Instant::now();
     let mut rounds = 0;
+    let mut distances = Vec::new();
     let least = workload.rounds(budget.least);
     while rounds < least || (rounds < budget.most && begin.elapsed() < budget.time) {
         let first = rounds % rows.len().max(1);
@@ -144,6 +147,7 @@ pub(crate) fn measure(
                 return true;
             }
             progress.begins(rounds + 1, contestant.name);
+            distances.extend(bench::distance::nanos());
             let outcome = contestant.run(&case);
             progress.ended(rounds + 1, contestant.name, &outcome);
             if workload.wants_new_process() {
@@ -155,5 +159,5 @@ pub(crate) fn measure(
         rounds += 1;
     }
     let others = before.zip(load()).and_then(|(before, now)| now.others_since(before));
-    Measured { workload, case, rows, rounds, others }
+    Measured { workload, case, rows, rounds, others, distances }
 }

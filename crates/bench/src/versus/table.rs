@@ -143,14 +143,24 @@ pub(crate) fn comparisons(all: &[Contestant], columns: &[Column]) -> Vec<Peers> 
     Peers::EACH.into_iter().filter(worth).collect()
 }
 
-/// How often, and how busy the machine was.
+/// How often, how busy the machine was, and how far its cores were from each other.
 pub(crate) fn circumstances(measured: &[Measured]) -> String {
     let rounds = measured.iter().map(|measured| measured.rounds);
     let others = measured.iter().filter_map(|measured| measured.others).reduce(f64::max);
     let others = others.map_or("unknown".into(), |others| format!("up to {:.0} %", 100.0 * others));
     let (least, most) = (rounds.clone().min().unwrap_or(0), rounds.max().unwrap_or(0));
     let rounds = if least == most { least.to_string() } else { format!("{least} to {most}") };
-    format!("{rounds} rounds; share of the machine that others used: {others}")
+    let distance = distance(measured).map_or(String::new(), |distance| format!("; {distance}"));
+    format!("{rounds} rounds; share of the machine that others used: {others}{distance}")
+}
+
+/// The quartiles of what was measured between the rounds.
+fn distance(measured: &[Measured]) -> Option<String> {
+    let mut all: Vec<f64> = measured.iter().flat_map(|one| one.distances.iter().copied()).collect();
+    all.sort_by(f64::total_cmp);
+    let quarter = all.len() / 4;
+    let (low, high) = (all.get(quarter)?, all.get(all.len().checked_sub(1 + quarter)?)?);
+    Some(format!("a cache line took {low:.0} to {high:.0} ns from core to core"))
 }
 
 /// What went wrong, by contestant and case.
