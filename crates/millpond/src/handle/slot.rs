@@ -33,11 +33,13 @@ pub(crate) struct Claim(TaskId);
 
 impl Claim {
     /// For a task that is to be made.
+    #[inline]
     pub(crate) fn fresh() -> Claim {
         Claim(TaskId::fresh())
     }
 
     /// The number of its task.
+    #[inline]
     pub(crate) fn id(&self) -> TaskId {
         self.0
     }

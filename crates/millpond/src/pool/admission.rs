@@ -17,7 +17,7 @@ use crate::clock::Tick;
 use crate::executor::{PoolFacts, RejectReason, Rejected};
 use crate::interrupt::{Sleeper, Wake};
 use crate::sync::{Arc, Ordering, deadline_after, fence, mutant, spin_until};
-use crate::task::{Bare, Held, Pack, Task, TaskId, TrackedTask};
+use crate::task::{Bare, Half, Held, Pack, Task, TaskId};
 
 /// A task that was not taken, and why.
 pub(super) struct Refusal {
@@ -125,10 +125,7 @@ impl PoolCore {
 
     /// The same for the task of a handle.
     #[inline]
-    pub(super) fn queue_tracked(
-        self: &Arc<Self>,
-        task: TrackedTask,
-    ) -> Result<Result<(), TooLate>, TrackedTask> {
+    pub(super) fn queue_tracked(self: &Arc<Self>, task: Half) -> Result<Result<(), TooLate>, Half> {
         let Some(fifo) = self.short_way() else { return Err(task) };
         task.entered(self.home.number());
         self.queue(fifo, task.id(), task)

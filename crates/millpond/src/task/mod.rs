@@ -26,7 +26,7 @@ use crate::queue::Delayed;
 use crate::sync::{Arc, Mutex, deadline_after};
 
 pub(crate) use held::Held;
-pub(crate) use packed::{Bare, LONGEST, Lies, Pack, Spot};
+pub(crate) use packed::{Bare, Half, LONGEST, Lies, Pack, Spot};
 use small::SmallFn;
 
 /// The number of a task, unique in the process.
@@ -153,6 +153,7 @@ pub(crate) struct Ended {
 pub(crate) struct TrackedTask(Shared<dyn Tracked>);
 
 impl TrackedTask {
+    #[inline]
     pub(crate) fn id(&self) -> TaskId {
         self.0.id()
     }
@@ -426,10 +427,11 @@ impl<T: Send + 'static> TaskOf<T> {
 
     /// The two halves of a task without a label. A [`Task`] is longer, and so is a `TaskOf`: to move one costs as much as to queue it.
     #[inline(always)]
-    pub(crate) fn bare(f: impl FnOnce() -> T + Send + 'static) -> (TrackedTask, TaskHandle<T>) {
+    pub(crate) fn bare(f: impl FnOnce() -> T + Send + 'static) -> (Half, TaskHandle<T>) {
         let claim = Claim::fresh();
-        let (core, task) = halves(claim.id(), f);
-        (TrackedTask(task), TaskHandle::new(core, claim))
+        let id = claim.id();
+        let (core, task) = halves(id, f);
+        (Half::new(id, TrackedTask(task)), TaskHandle::new(core, claim))
     }
 
     #[inline]

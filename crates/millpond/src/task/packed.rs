@@ -143,8 +143,43 @@ impl TrackedTask {
     }
 }
 
+/// The executing half of a task that has a handle and no label, on its shortest way into a queue.
+///
+/// It is packed or made a task of, and not dropped: the task would be lost. What need not be dropped stays in registers on that
+/// way. What must be, should anything unwind, is moved in memory from call to call, and each move waits for the one before.
+#[must_use]
+pub(crate) struct Half {
+    id: TaskId,
+    task: ManuallyDrop<TrackedTask>,
+}
+
+impl Half {
+    #[inline]
+    pub(super) fn new(id: TaskId, task: TrackedTask) -> Half {
+        Half { id, task: ManuallyDrop::new(task) }
+    }
+
+    #[inline]
+    pub(crate) fn id(&self) -> TaskId {
+        self.id
+    }
+
+    /// As [`Task::entered`].
+    #[inline]
+    pub(crate) fn entered(&self, home: u64) {
+        self.task.0.entered(home);
+    }
+
+    pub(crate) fn into_task(self) -> Task {
+        Task {
+            info: TaskInfo { id: self.id, label: None },
+            work: Work::Tracked(ManuallyDrop::into_inner(self.task)),
+        }
+    }
+}
+
 // SAFETY: it takes the words of a tracked task.
-unsafe impl Pack for TrackedTask {
+unsafe impl Pack for Half {
     #[inline]
     fn words(&self) -> usize {
         HEAD + TRACKED_WORDS
@@ -152,14 +187,13 @@ unsafe impl Pack for TrackedTask {
 
     #[inline]
     fn goes_to(&self, place: u64) {
-        self.0.place().set(place);
+        self.task.0.place().set(place);
     }
 
     #[inline]
     unsafe fn pack(self, to: Spot) {
-        let id = self.id();
         // SAFETY: the caller says so.
-        unsafe { self.pack_with(id, to) }
+        unsafe { ManuallyDrop::into_inner(self.task).pack_with(self.id, to) }
     }
 }
 
