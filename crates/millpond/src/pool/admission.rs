@@ -159,26 +159,40 @@ impl PoolCore {
         self.admit_by(task, |task| self.place(task, in_earnest))
     }
 
-    /// Takes `task` to be run when it is `due`, for a scheduled pool.
-    pub(super) fn admit_at(self: &Arc<Self>, task: Held, due: Tick) -> Result<(), Refusal> {
+    /// Takes `task` to be run when it is `due`, for a scheduled pool. The error is in a box, as one that is [`TooLate`].
+    #[inline]
+    pub(super) fn admit_at(self: &Arc<Self>, task: Held, due: Tick) -> Result<(), TooLate> {
         let seen = self.ctl.load();
         let Feed::Timed(timed) = &self.feed else {
-            return Err(Refusal::new(task.into_task(), RejectReason::Saturated)); // it could not wait for its time
+            // It could not wait for its time.
+            return Err(Self::refuse_held(task, RejectReason::Saturated));
         };
         if !seen.is_running() {
-            return Err(Refusal::new(task.into_task(), RejectReason::Shutdown));
+            return Err(Self::refuse_held(task, RejectReason::Shutdown));
         }
         let id = task.id();
         task.entered(self.home.number());
         timed.insert(task, due); // A1, and A2 is the queue's lock
+        let around = Around { ctl: self.ctl.load(), call: !timed.is_seen_to() };
+        if seen.workers() >= self.core_size() && around.is_fine() {
+            return Ok(());
+        }
+        self.published_at(id, seen)
+    }
+
+    #[cold]
+    fn refuse_held(task: Held, reason: RejectReason) -> TooLate {
+        Box::new(Refusal::new(task.into_task(), reason))
+    }
+
+    /// The rest of `admit_at`, after the task is in the queue.
+    #[inline(never)]
+    fn published_at(self: &Arc<Self>, id: TaskId, seen: Snapshot) -> Result<(), TooLate> {
         if seen.workers() < self.core_size() {
             // If it fails, `published` sees to it that there is one at least.
             let _ = self.add_worker(None, Limit::Core);
         }
-        self.published(id, self.around()).map_err(|refusal| {
-            refusal.task.left();
-            *refusal
-        })
+        self.published(id, self.around()).inspect_err(|refusal| refusal.task.left())
     }
 
     fn admit_by(

@@ -160,7 +160,7 @@ impl ThreadPoolExecutor {
     /// Takes `task` to be run when it is `due`. A refused series comes back as a task that runs once.
     #[inline]
     pub(crate) fn execute_at(&self, task: Held, due: Tick) -> Result<(), Rejected> {
-        self.core().admit_at(task, due).or_else(|refusal| self.refuse_at(refusal))
+        self.core().admit_at(task, due).or_else(|refusal| self.refuse_at(*refusal))
     }
 
     #[cold]
