@@ -31,12 +31,12 @@ pub fn nanos() -> Option<f64> {
                 }
             }
         });
-        let mut tries = (0..TRIES).map_while(|try_| {
+        let tries = (0..TRIES).map_while(|try_| {
             let begin = Instant::now();
             let (from, to) = (try_ * TRIPS, (try_ + 1) * TRIPS);
             (from..to).all(|call| line.pass(2 * call, deadline)).then(|| begin.elapsed())
         });
-        tries.by_ref().min()
+        tries.min()
     })?;
     let nanos = fastest.as_nanos() as f64 / f64::from(2 * TRIPS);
     (nanos < ONE_CORE).then_some(nanos)

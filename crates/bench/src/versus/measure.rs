@@ -80,17 +80,7 @@ impl Row {
 
     /// Median and spread of a metric. None if something went wrong, or the machine does not tell.
     pub(crate) fn figure(&self, metric: usize) -> Option<Figure> {
-        // What the machine does not tell is not a number.
-        let all = self.figures.as_ref().ok()?.get(metric)?;
-        let mut rounds: Vec<f64> = all.iter().copied().filter(|figure| figure.is_finite()).collect();
-        rounds.sort_by(f64::total_cmp);
-        if rounds.is_empty() {
-            return None;
-        }
-        // Of three rounds or fewer these are the extremes.
-        let quarter = (rounds.len() - 1) / 4;
-        let (low, high) = (rounds[quarter], rounds[rounds.len() - 1 - quarter]);
-        Some(Figure { median: median(&rounds), low, high })
+        Figure::of(self.figures.as_ref().ok()?.get(metric)?.iter().copied())
     }
 }
 
@@ -103,6 +93,17 @@ pub(crate) struct Figure {
 }
 
 impl Figure {
+    /// None: there are none, or the machine does not tell.
+    pub(crate) fn of(all: impl Iterator<Item = f64>) -> Option<Figure> {
+        // What the machine does not tell is not a number.
+        let mut sorted: Vec<f64> = all.filter(|figure| figure.is_finite()).collect();
+        sorted.sort_by(f64::total_cmp);
+        // Of three or fewer these are the extremes.
+        let quarter = sorted.len().checked_sub(1)? / 4;
+        let (low, high) = (sorted[quarter], sorted[sorted.len() - 1 - quarter]);
+        Some(Figure { median: median(&sorted), low, high })
+    }
+
     /// Half of the distance between the quartiles, as a share of the median.
     pub(crate) fn spread(self) -> f64 {
         if self.median > 0.0 { (self.high - self.low) / 2.0 / self.median } else { 0.0 }

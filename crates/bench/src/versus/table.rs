@@ -156,10 +156,7 @@ pub(crate) fn circumstances(measured: &[Measured]) -> String {
 
 /// The quartiles of what was measured between the rounds.
 fn distance(measured: &[Measured]) -> Option<String> {
-    let mut all: Vec<f64> = measured.iter().flat_map(|one| one.distances.iter().copied()).collect();
-    all.sort_by(f64::total_cmp);
-    let quarter = all.len() / 4;
-    let (low, high) = (all.get(quarter)?, all.get(all.len().checked_sub(1 + quarter)?)?);
+    let Figure { low, high, .. } = Figure::of(measured.iter().flat_map(|one| one.distances.iter().copied()))?;
     Some(format!("a cache line took {low:.0} to {high:.0} ns from core to core"))
 }
 

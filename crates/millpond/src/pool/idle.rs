@@ -230,6 +230,7 @@ impl Idle {
         self.someone_sleeps() && self.may_be_called_if_late()
     }
 
+    /// The rest of it, if somebody sleeps.
     fn may_be_called_if_late(&self) -> bool {
         let may = self.may_be_called();
         if !may {
