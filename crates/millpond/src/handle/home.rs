@@ -88,22 +88,43 @@ pub(crate) fn find_home(number: u64) -> Option<Arc<dyn Home>> {
 
 /// Tells the pool with this number, if it is still there, that a task was cancelled while it waited. True: `may_forget`, and its
 /// queue has forgotten its reference to the task, which is now the caller's to give up.
-///
-/// The queue may be the user's own. Whatever it does, who cancels goes on.
 #[inline]
 pub(crate) fn tell_cancelled(number: u64, id: TaskId, place: &Place, may_forget: bool) -> bool {
+    // The short way: the waitlist that this thread knows had the task, and others, so its pool is still there.
+    match strike_off_the_known(number, id, place, may_forget) {
+        Some(Struck { forgotten: true, was_last: false }) => true,
+        struck => tell_the_pool(number, id, place, may_forget, struck),
+    }
+}
+
+/// Strikes the task off the waitlist that this thread knows, if that is of the right pool.
+#[inline]
+fn strike_off_the_known(number: u64, id: TaskId, place: &Place, may_forget: bool) -> Option<Struck> {
+    let strike = |last: &RefCell<Option<Found>>| {
+        let known = last.try_borrow().ok()?;
+        let found = known.as_ref().filter(|found| found.number == number)?;
+        Some(found.waitlist.as_ref()?.strike(id, place, may_forget))
+    };
+    LAST.try_with(strike).ok().flatten()
+}
+
+/// As [`tell_cancelled`], on the long way. `struck`: the task has been struck off, with this result.
+///
+/// The queue may be the user's own. Whatever it does, who cancels goes on.
+#[inline(never)]
+fn tell_the_pool(number: u64, id: TaskId, place: &Place, may_forget: bool, struck: Option<Struck>) -> bool {
     with_found(number, |found| {
         let Some(waitlist) = &found.waitlist else {
             quietly(|| found.home.upgrade().into_iter().for_each(|home| home.cancelled(id, place)));
             return false;
         };
-        let struck = waitlist.strike(id, place, may_forget);
+        let struck = struck.unwrap_or_else(|| waitlist.strike(id, place, may_forget));
         if struck.was_last {
             quietly(|| found.home.upgrade().into_iter().for_each(|home| home.emptied()));
         }
         struck.forgotten
     })
-    .unwrap_or(false)
+    .unwrap_or(struck.is_some_and(|struck| struck.forgotten))
 }
 
 /// Shows `look` what is known of a pool. What is called may come here again: then it finds the same pool, or searches.

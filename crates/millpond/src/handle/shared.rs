@@ -46,6 +46,7 @@ impl Owners {
         word as u32
     }
 
+    #[inline]
     pub(crate) fn note(&self) -> u32 {
         (self.0.load(Ordering::Relaxed) >> Self::NOTE) as u32
     }
@@ -202,6 +203,7 @@ struct GiveBack(NonZeroU32);
 
 #[cfg(not(loom))]
 impl Drop for GiveBack {
+    #[inline]
     fn drop(&mut self) {
         // SAFETY: the number is that of a spot whose value has been dropped, and whose address nobody has.
         unsafe { slab::give_back(self.0) };

@@ -225,13 +225,18 @@ impl Timed {
 
     /// After every change of the entries.
     fn changed(&self, waiting: &Waiting) {
-        self.len.store(waiting.entries.len(), Ordering::Relaxed);
+        self.note_len(waiting);
         if !mutant("trust_an_old_watch") {
             self.note_watch(waiting);
         }
     }
 
-    /// After every change of the entries or of who watches.
+    #[inline]
+    fn note_len(&self, waiting: &Waiting) {
+        self.len.store(waiting.entries.len(), Ordering::Relaxed);
+    }
+
+    /// After every change of who watches, and of the entries if that changes when somebody has to look.
     fn note_watch(&self, waiting: &Waiting) {
         let watched = waiting.entries.look_by().is_none_or(|by| waiting.is_watched(by));
         self.watched.store(watched && !self.is_manual(), Ordering::Relaxed);
@@ -408,6 +413,7 @@ impl Timed {
     ///
     /// What is read was written with our entry or later. If it is true the first entry was watched then, and whoever
     /// changed that since, by T3 or by T4, does T5 after it.
+    #[inline]
     pub(super) fn is_seen_to(&self) -> bool {
         self.watched.load(Ordering::Relaxed)
     }
@@ -475,6 +481,7 @@ impl Waitlist for Timed {
             return Struck::default();
         }
         let mut waiting = self.waiting.lock();
+        let looked_at_by = waiting.entries.look_by();
         // Only a half of a handle is told a place by which it can be forgotten; see `Held`.
         let forgotten = may_forget && waiting.entries.forget(place.get());
         if !forgotten && waiting.take_from(id, place).is_none() {
@@ -482,7 +489,10 @@ impl Waitlist for Timed {
         }
         place.set(NOWHERE);
         waiting.struck += 1;
-        self.changed(&waiting);
+        self.note_len(&waiting);
+        if waiting.entries.look_by() != looked_at_by {
+            self.note_watch(&waiting);
+        }
         Struck { was_last: waiting.entries.is_empty(), forgotten }
     }
 }

@@ -83,6 +83,7 @@ impl ScheduledThreadPoolExecutor {
     }
 
     /// Where it takes the time from.
+    #[inline]
     pub(crate) fn clock(&self) -> &Clock {
         self.pool.clock()
     }

@@ -21,6 +21,7 @@ impl Held {
         }
     }
 
+    #[inline]
     pub(crate) fn into_task(self) -> Task {
         match self {
             Held::Tracked(core) => core.into_task(),
@@ -29,6 +30,7 @@ impl Held {
     }
 
     /// When the runs of a series are due.
+    #[inline]
     pub(crate) fn timing(&self) -> Option<&Arc<Timing>> {
         match self {
             Held::Tracked(_) => None,
@@ -37,6 +39,7 @@ impl Held {
     }
 
     /// As [`Task::entered`].
+    #[inline]
     pub(crate) fn entered(&self, home: u64) {
         match self {
             Held::Tracked(core) => core.entered(home),
@@ -44,6 +47,7 @@ impl Held {
         }
     }
 
+    #[inline]
     pub(crate) fn id(&self) -> TaskId {
         match self {
             Held::Tracked(core) => core.id(),
