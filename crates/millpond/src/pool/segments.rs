@@ -14,19 +14,20 @@
 //! - Who wants more holds both locks, the tail's first.
 
 use std::collections::VecDeque;
-use std::mem::MaybeUninit;
+use std::mem::{MaybeUninit, offset_of};
 use std::ptr::NonNull;
 
 use crate::brief::{Brief, BriefGuard};
+use crate::memory::{self, LEAF};
 use crate::sync::{AtomicU64, AtomicUsize, Ordering, mutant};
 use crate::task::{LONGEST, Lies, Pack, Spot, Task, TaskId};
 
-/// The words of a segment: 8 KiB, which is some 250 small tasks. In a model, and for Miri, few, so that they come to the end
-/// of one.
+/// The words of a segment: as many as fit into a leaf, which is some 250 small tasks. In a model, and for Miri, few, so that
+/// they come to the end of one.
 const WORDS: usize = match (cfg!(loom), cfg!(miri)) {
     (true, _) => LONGEST,
     (_, true) => 64,
-    _ => 1024,
+    _ => (LEAF - offset_of!(Segment, words)) / size_of::<usize>(),
 };
 
 pub(super) struct Segments {
@@ -80,10 +81,13 @@ struct Head {
     holes: u64,
 }
 
+/// A leaf of memory.
+#[repr(C)]
 struct Segment {
     index: u64,
     next: Option<NonNull<Segment>>,
-    words: [MaybeUninit<usize>; WORDS],
+    /// The first of [`WORDS`].
+    words: MaybeUninit<usize>,
 }
 
 // SAFETY: the pointers are to segments that `Segments` owns, with tasks in them, which are `Send`; who may follow them
@@ -108,22 +112,17 @@ impl Head {
 
 impl Segment {
     fn new(index: u64) -> NonNull<Segment> {
-        let mut segment = Box::<Segment>::new_uninit();
-        let fresh = segment.as_mut_ptr();
-        // SAFETY: the two fields are in the box, and the third may be left as it is: its words are `MaybeUninit`.
-        let segment = unsafe {
-            (&raw mut (*fresh).index).write(index);
-            (&raw mut (*fresh).next).write(None);
-            segment.assume_init()
-        };
-        NonNull::from(Box::leak(segment))
+        let segment = memory::take().cast::<Segment>();
+        // SAFETY: the leaf is ours, large enough and aligned to more than is needed. The words may be left as they are.
+        unsafe { segment.write(Segment { index, next: None, words: MaybeUninit::uninit() }) };
+        segment
     }
 
     /// # Safety
     /// It was made by `new`, and nobody uses it any more.
     unsafe fn free(segment: NonNull<Segment>) {
         // SAFETY: the caller says so.
-        drop(unsafe { Box::from_raw(segment.as_ptr()) });
+        unsafe { memory::give_back(segment.cast()) };
     }
 
     /// The place of the word `at`.
@@ -133,7 +132,7 @@ impl Segment {
     unsafe fn spot(segment: NonNull<Segment>, at: usize) -> Spot {
         debug_assert!(at < WORDS);
         // SAFETY: the caller says so. No reference to the words is made: others may be at work in other words.
-        unsafe { Spot::new((&raw mut (*segment.as_ptr()).words).cast::<MaybeUninit<usize>>().add(at)) }
+        unsafe { Spot::new((&raw mut (*segment.as_ptr()).words).add(at)) }
     }
 
     /// # Safety
@@ -577,8 +576,8 @@ impl Whole<'_> {
         self.tail.unused(SPARE)
     }
 
-    /// Begins anew in a fresh segment, if there is no task. The one in use was the last to be allocated in a burst: as long
-    /// as it lies above all others, the allocator cannot give their memory back to the system.
+    /// Begins anew in a fresh segment, if there is no task. The one in use was the last to be taken in a burst: as long as it
+    /// is in use, all of the field that it lies in has to be kept.
     pub(super) fn move_down(&mut self) -> Unused {
         let index = self.end().div_ceil(WORDS as u64);
         if self.head.position() != self.end() {
