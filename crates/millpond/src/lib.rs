@@ -11,9 +11,6 @@ mod executor;
 pub mod executors;
 mod handle;
 pub mod interrupt;
-#[expect(unsafe_code, reason = "cuts large pieces of memory into small ones")]
-#[cfg_attr(loom, expect(dead_code, reason = "in models each piece is by itself"))]
-mod memory;
 #[allow(unsafe_code, reason = "asks the system for the time itself, on Linux")]
 mod monotonic;
 mod periodic;

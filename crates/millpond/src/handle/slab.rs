@@ -1,30 +1,31 @@
-//! Memory for the states of timers: places of one size, up to 64 to a block.
+//! Memory for the states of timers: places of one size, 64 to a block.
 //!
 //! Timers are many, are put in by the thousand and mostly cancelled, in no order. To free a million of their states in random
 //! order takes the system's allocator 270 to 310 ns each, more than all else that a cancel does: it looks at the neighbours
 //! of what is freed, to join them. Here a bit is set, in a word that 64 states share, and a block whose places are all free
-//! goes back as a whole, as a leaf of `memory.rs`. A block that is half empty is filled up before a new one is taken.
+//! goes back to the allocator as a whole. A block that is half empty is filled up before a new one is made.
 //!
 //! A place has a number, by which it is given back. The slabs belong to the process and not to a pool, because a handle may
 //! outlive its pool; there are some of each size, so that threads do not all want the same lock.
 //!
 //! This file is one of the rooms with `unsafe`. What those who use it must keep to is said at [`give_back`].
 
-use std::alloc::Layout;
+use std::alloc::{Layout, alloc, dealloc, handle_alloc_error};
 use std::cell::Cell;
 use std::num::NonZeroU32;
 use std::ptr::NonNull;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 use crate::brief::Brief;
-use crate::memory::{self, LEAF};
 
 /// The sizes of places. A state with a closure of two words needs the first, with one of ten the second.
 const SIZES: [usize; 2] = [128, 192];
 /// So that a place of the first size lies in two lines of a cache, and not in three.
 const ALIGNMENT: usize = 64;
-/// A word has so many bits, and a block no more places.
+/// A word has so many bits.
 const PLACES: usize = u64::BITS as usize;
+/// Bit n: place n is free.
+const ALL_FREE: u64 = u64::MAX;
 /// So many slabs for each size.
 const SLABS: usize = 8;
 /// A list of blocks that is no longer than that is kept when all of them are empty.
@@ -76,9 +77,9 @@ impl Number {
 
 #[derive(Debug)]
 struct Block {
-    /// A leaf, unless it is vacant.
+    /// Room for [`PLACES`], unless it is vacant.
     memory: Option<NonNull<u8>>,
-    /// Bit n: place n is free.
+    /// Which places are free.
     free: u64,
     /// So many are not.
     used: usize,
@@ -108,13 +109,11 @@ impl Slab {
         Slab { size, blocks: Vec::new(), current: 0, with_room: Vec::new(), vacant: Vec::new() }
     }
 
-    /// So many places has a block.
-    const fn places(&self) -> usize {
-        if LEAF / self.size < PLACES { LEAF / self.size } else { PLACES }
-    }
-
-    const fn all_free(&self) -> u64 {
-        u64::MAX >> (PLACES - self.places())
+    const fn layout(&self) -> Layout {
+        match Layout::from_size_align(self.size * PLACES, ALIGNMENT) {
+            Ok(layout) => layout,
+            Err(_) => panic!("some kilobytes are not too much"),
+        }
     }
 
     /// A free place: its address, its block and where in it. `None`: there are no numbers left.
@@ -128,7 +127,7 @@ impl Slab {
         block.free &= block.free - 1;
         block.used += 1;
         let memory = block.memory.expect("only a block with memory is the current one");
-        // SAFETY: so many places of this size fit into a leaf, and no other bit of the word is set.
+        // SAFETY: there are `PLACES` of this size in the block, and a bit of the word is below that.
         Some((unsafe { memory.byte_add(at * self.size) }, self.current, at))
     }
 
@@ -146,7 +145,10 @@ impl Slab {
         if number >= BLOCKS {
             return None;
         }
-        let block = Block { memory: Some(memory::take()), free: self.all_free(), used: 0, listed: false };
+        let layout = self.layout();
+        // SAFETY: the layout is not empty.
+        let memory = NonNull::new(unsafe { alloc(layout) }).unwrap_or_else(|| handle_alloc_error(layout));
+        let block = Block { memory: Some(memory), free: ALL_FREE, used: 0, listed: false };
         match self.blocks.get_mut(number) {
             None => self.blocks.push(block),
             // What is on the list with this number means the new block now: there is room in it too.
@@ -182,21 +184,17 @@ impl Slab {
             self.vacant.push(number);
         }
         let all_others_are_vacant = self.vacant.len() + 1 == self.blocks.len();
-        if all_others_are_vacant && self.blocks.len() > KEPT && self.blocks[self.current].used == 0 {
+        if all_others_are_vacant && self.blocks.len() > KEPT && self.blocks[self.current].free == ALL_FREE {
             self.begin_anew();
         }
         memory
     }
 
-    /// No place is used, after many were: forgets the numbers of all blocks. The current one goes too, for it was taken when the
-    /// fields of memory that are kept were full.
+    /// No place is used: forgets the numbers of all blocks, and keeps the current one as the first.
     #[cold]
     fn begin_anew(&mut self) {
-        if let Some(leaf) = self.blocks[self.current].memory {
-            // SAFETY: all of its places are free, and we forget the address.
-            unsafe { memory::give_back(leaf) };
-        }
-        *self = Slab::new(self.size);
+        let current = self.blocks.swap_remove(self.current);
+        *self = Slab { blocks: vec![Block { listed: false, ..current }], ..Slab::new(self.size) };
     }
 }
 
@@ -234,10 +232,11 @@ pub(super) unsafe fn give_back(number: NonZeroU32) {
     let Number { size, slab, block, at } = Number::from_bits(number);
     let mut slab = SLAB[size][slab].lock();
     let unused = slab.give_back(block, at);
+    let layout = slab.layout();
     drop(slab);
-    if let Some(leaf) = unused {
-        // SAFETY: all of its places are free, and the slab has no longer the address.
-        unsafe { memory::give_back(leaf) };
+    if let Some(memory) = unused {
+        // SAFETY: it was allocated with this layout, all of its places are free, and the slab has no longer the address.
+        unsafe { dealloc(memory.as_ptr(), layout) };
     }
 }
 
@@ -249,7 +248,7 @@ mod tests {
     impl Slab {
         fn used(&self) -> usize {
             let with_memory = self.blocks.iter().filter(|block| block.memory.is_some());
-            with_memory.map(|block| block.used).sum()
+            with_memory.map(|block| block.free.count_zeros() as usize).sum()
         }
 
         fn with_memory(&self) -> usize {
@@ -257,18 +256,19 @@ mod tests {
         }
 
         fn put(&mut self, block: usize, at: usize) {
-            if let Some(leaf) = self.give_back(block, at) {
+            if let Some(memory) = self.give_back(block, at) {
                 // SAFETY: the slab does not need it any more.
-                unsafe { memory::give_back(leaf) };
+                unsafe { dealloc(memory.as_ptr(), self.layout()) };
             }
         }
 
         /// At the end of a test.
         fn end(mut self) {
             assert_eq!(self.used(), 0);
-            for leaf in self.blocks.iter_mut().filter_map(|block| block.memory.take()) {
+            let layout = self.layout();
+            for memory in self.blocks.iter_mut().filter_map(|block| block.memory.take()) {
                 // SAFETY: none of its places is used.
-                unsafe { memory::give_back(leaf) };
+                unsafe { dealloc(memory.as_ptr(), layout) };
             }
         }
     }
@@ -323,9 +323,8 @@ mod tests {
             // Each may be the last in its block; what is half empty or more is used again before a new one is made.
             assert!(slab.with_memory() <= used.len() + 1, "{} blocks for {}", slab.with_memory(), used.len());
         }
-        let many = slab.blocks.len() > KEPT;
         used.drain(..).for_each(|(block, at)| slab.put(block, at));
-        assert_eq!(slab.with_memory(), usize::from(!many), "the current one is kept, unless there were many");
+        assert_eq!(slab.with_memory(), 1, "the current one is kept");
         slab.end();
     }
 
@@ -352,7 +351,7 @@ mod tests {
                 all.reverse();
             }
             all.into_iter().for_each(|(_, block, at)| slab.put(block, at));
-            assert_eq!((slab.blocks.len(), slab.vacant.len(), slab.with_room.len()), (0, 0, 0));
+            assert_eq!((slab.blocks.len(), slab.vacant.len(), slab.with_room.len()), (1, 0, 0));
         }
         slab.end();
     }

@@ -17,8 +17,8 @@ use std::collections::VecDeque;
 use std::mem::{MaybeUninit, offset_of};
 use std::ptr::NonNull;
 
+use super::memory::{self, LEAF};
 use crate::brief::{Brief, BriefGuard};
-use crate::memory::{self, LEAF};
 use crate::sync::{AtomicU64, AtomicUsize, Ordering, mutant};
 use crate::task::{LONGEST, Lies, Pack, Spot, Task, TaskId};
 

@@ -1,15 +1,17 @@
-//! Memory for what comes in large numbers, the queue's segments and the states of timers: leaves of 8 KiB, cut from fields.
+//! Memory for the segments of queues: leaves of 8 KiB, cut from fields, for all pools of the process.
 //!
 //! Memory that is new to a process costs more than all that is done with it: the system clears and maps it when it is first
-//! written, page by page. On a virtual machine that is 2 to 3 µs for 4 KiB, or 20 ns for each task that waits and 80 for each
-//! timer; and to find it again among a million others takes a walk through the page tables. So a field has the size and the
-//! alignment of a huge page, and the system is asked to make it one: that is cleared in one go, at 0.35 µs for 4 KiB,
-//! and found at once. Where there are no huge pages a field is memory like any other.
+//! written, page by page. On a virtual machine that is 2 to 3 µs for 4 KiB, or 20 ns for each task that waits there. So a
+//! field has the size and the alignment of a huge page, and the system is asked to make it one: that is cleared in one go, at
+//! 0.35 µs for 4 KiB. Where there are no huge pages a field is memory like any other.
 //!
-//! The first field is half as large, of small pages, and kept: what a service needs day by day is there. All others go back to the
-//! allocator when they are empty; but while much is in use one empty field is kept, lest a queue whose length wavers around the
-//! end of a field ask the system again and again. Leaves are taken from the first field that has one, so that the later ones
-//! become empty.
+//! The first field is half as large, of small pages, and kept: it holds the queues of a day without a rush. All others go back
+//! to the allocator when they are empty; but while much is in use one empty field is kept, lest a queue whose length wavers
+//! around the end of a field ask the system again and again. Leaves are taken from the first field that has one, so that the
+//! later ones become empty.
+//!
+//! Timers have no part in it: in turns, a million of them were put in and cancelled no faster, and a hundred thousand were put
+//! in a tenth slower, for an allocator may keep what was freed where this file gives it back.
 //!
 //! This file is one of the rooms with `unsafe`. What those who use it must keep to is said at [`give_back`].
 
@@ -20,7 +22,7 @@ use std::ptr::NonNull;
 use crate::brief::Brief;
 
 /// The size of a leaf, in bytes, and its alignment.
-pub(crate) const LEAF: usize = 8192;
+pub(super) const LEAF: usize = 8192;
 
 /// So many leaves has a field, of which one is for the field itself.
 const LEAVES: usize = if cfg!(miri) { 8 } else { 256 };
@@ -188,7 +190,7 @@ static GROUND: Brief<Ground> = Brief::new(Ground::new());
 
 /// A leaf for whoever takes it alone. What lies there is not initialized.
 #[cfg(not(loom))]
-pub(crate) fn take() -> NonNull<u8> {
+pub(super) fn take() -> NonNull<u8> {
     loop {
         let mut ground = GROUND.lock();
         if let Some(leaf) = ground.take() {
@@ -206,7 +208,7 @@ pub(crate) fn take() -> NonNull<u8> {
 /// # Safety
 /// It was taken and has not been given back since, and nobody uses it any more.
 #[cfg(not(loom))]
-pub(crate) unsafe fn give_back(leaf: NonNull<u8>) {
+pub(super) unsafe fn give_back(leaf: NonNull<u8>) {
     let mut ground = GROUND.lock();
     // SAFETY: there is one ground, and the caller says the rest.
     unsafe { ground.put(leaf) };
@@ -220,7 +222,7 @@ pub(crate) unsafe fn give_back(leaf: NonNull<u8>) {
 
 /// In models each leaf is by itself: nothing must be left from one run to the next.
 #[cfg(loom)]
-pub(crate) fn take() -> NonNull<u8> {
+pub(super) fn take() -> NonNull<u8> {
     // SAFETY: the layout is not empty.
     NonNull::new(unsafe { alloc(LEAF_ALONE) }).unwrap_or_else(|| handle_alloc_error(LEAF_ALONE))
 }
@@ -228,7 +230,7 @@ pub(crate) fn take() -> NonNull<u8> {
 /// # Safety
 /// It was taken and has not been given back since, and nobody uses it any more.
 #[cfg(loom)]
-pub(crate) unsafe fn give_back(leaf: NonNull<u8>) {
+pub(super) unsafe fn give_back(leaf: NonNull<u8>) {
     // SAFETY: it was allocated so.
     unsafe { dealloc(leaf.as_ptr(), LEAF_ALONE) };
 }
