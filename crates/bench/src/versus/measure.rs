@@ -25,7 +25,8 @@ impl Schedule {
 
     /// For the next case.
     pub(crate) fn budget(&mut self) -> Budget {
-        let time = self.left() / self.cases.max(1) as u32;
+        // A part of its share is left to those that need more than theirs for the least number of rounds.
+        let time = self.left() / self.cases.max(1) as u32 / 2;
         self.cases = self.cases.saturating_sub(1);
         // On a machine that is slow or busy the last cases have few rounds rather than none.
         let least = if time.is_zero() { 2 } else { self.least };

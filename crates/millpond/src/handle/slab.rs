@@ -231,13 +231,11 @@ pub(super) fn take(layout: Layout) -> Option<Spot> {
 pub(super) unsafe fn give_back(number: NonZeroU32) {
     let Number { size, slab, block, at } = Number::from_bits(number);
     let mut slab = SLAB[size][slab].lock();
-    let unused = slab.give_back(block, at);
+    let Some(memory) = slab.give_back(block, at) else { return };
     let layout = slab.layout();
     drop(slab);
-    if let Some(memory) = unused {
-        // SAFETY: it was allocated with this layout, all of its places are free, and the slab has no longer the address.
-        unsafe { dealloc(memory.as_ptr(), layout) };
-    }
+    // SAFETY: it was allocated with this layout, all of its places are free, and the slab has no longer the address.
+    unsafe { dealloc(memory.as_ptr(), layout) };
 }
 
 #[cfg(test)]

@@ -21,7 +21,7 @@
 //! This file is one of the rooms with `unsafe`; its outside is safe.
 
 use std::fmt;
-use std::mem;
+use std::mem::{self, ManuallyDrop};
 
 use super::TaskState;
 use crate::sync::{AtomicU8, Ordering, SharedCell, mutant, nap, spin_until};
@@ -81,14 +81,23 @@ impl Word {
         self.0 & WAITED != 0
     }
 
+    /// It is over without a result: once nobody works on it any more, nothing is in the place.
+    #[inline]
+    fn has_nothing(self) -> bool {
+        self.is_done() && !self.has_result()
+    }
+
     /// It is over without a result, and nobody has waited for it.
     #[inline]
     pub(super) fn is_left_empty(self) -> bool {
-        self.is_done() && !self.has_result() && !self.is_waited_for()
+        self.has_nothing() && !self.is_waited_for()
     }
 
+    #[inline]
     fn has_result(self) -> bool {
-        matches!(self.state(), TaskState::Succeeded | TaskState::Failed)
+        const SUCCEEDED: u8 = TaskState::Succeeded as u8;
+        const FAILED: u8 = TaskState::Failed as u8;
+        matches!(self.0 & STATE, SUCCEEDED | FAILED)
     }
 
     fn is_finishing(self) -> bool {
@@ -132,7 +141,18 @@ pub(super) struct Slot<W, R> {
     /// Succeeded, Failed, Cancelled and Abandoned are final. The two bits on who waits and whether the handle is gone are
     /// set at any time, and never cleared.
     word: AtomicU8,
-    place: SharedCell<Holds<W, R>>,
+    /// Not dropped by itself: of what was cancelled nothing is left there, which the word says without a look.
+    place: ManuallyDrop<SharedCell<Holds<W, R>>>,
+}
+
+impl<W, R> Drop for Slot<W, R> {
+    #[inline]
+    fn drop(&mut self) {
+        if !self.look().has_nothing() {
+            // SAFETY: this is the end of the slot, and nothing else drops it.
+            unsafe { ManuallyDrop::drop(&mut self.place) };
+        }
+    }
 }
 
 enum Holds<W, R> {
@@ -158,7 +178,11 @@ pub(super) enum Cancel<W> {
 impl<W, R> Slot<W, R> {
     #[inline(always)]
     pub(super) fn new(id: TaskId, work: W) -> Self {
-        Slot { id, word: AtomicU8::new(PENDING), place: SharedCell::new(Holds::Work(work)) }
+        Slot {
+            id,
+            word: AtomicU8::new(PENDING),
+            place: ManuallyDrop::new(SharedCell::new(Holds::Work(work))),
+        }
     }
 
     #[inline]

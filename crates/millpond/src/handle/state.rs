@@ -243,14 +243,20 @@ pub(crate) struct Core<T, W> {
 }
 
 impl<T, W> Drop for Core<T, W> {
+    #[inline]
     fn drop(&mut self) {
         if self.slot.look().is_waited_for() {
-            drop_quietly(self.take_waiter()); // a waker, perhaps, and that is the user's
+            self.drop_waiter();
         }
     }
 }
 
 impl<T, W> Core<T, W> {
+    #[cold]
+    fn drop_waiter(&self) {
+        drop_quietly(self.take_waiter()); // a waker, perhaps, and that is the user's
+    }
+
     fn take_waiter(&self) -> Waiter {
         std::mem::replace(&mut *self.waiter.lock(), Waiter::Nobody)
     }
@@ -285,6 +291,17 @@ enum Form<T, W> {
     Bare(W),
     /// With a decorator around it.
     Wrapped(Box<dyn FnOnce() -> Ran<T, W> + Send>),
+}
+
+impl<T, W> Form<T, W> {
+    /// As [`drop_quietly`], which would have to be ready for the worst also for work that has nothing to drop.
+    #[inline]
+    fn drop_quietly(self) {
+        match self {
+            Form::Bare(work) => drop_quietly(work),
+            Form::Wrapped(work) => drop_quietly(work),
+        }
+    }
 }
 
 impl<T, W: Work<T>> Form<T, W> {
@@ -479,7 +496,7 @@ impl<T: Send + 'static, W: Work<T> + 'static> Tracked for Core<T, W> {
 
     fn abandon(&self) {
         if let Some((work, seen)) = self.slot.abandon() {
-            drop_quietly(work);
+            work.drop_quietly();
             self.wake(seen);
         }
     }
@@ -489,7 +506,7 @@ impl<T: Send + 'static, W: Work<T> + 'static> Tracked for Core<T, W> {
         let seen = match self.slot.cancel() {
             Cancel::TooLate => return Cancelled::No,
             Cancel::Unstarted(work, seen) => {
-                drop_quietly(work); // its captures go at once, wherever the empty task still waits
+                work.drop_quietly(); // its captures go at once, wherever the empty task still waits
                 fence_after_exchange(); // see `home`
                 forgotten = tell_cancelled(self.home.load(Ordering::Relaxed), self.id(), &self.place, true);
                 seen
@@ -609,7 +626,7 @@ impl<T: Send + 'static, W: Work<T> + 'static> Joinable<T> for Core<T, W> {
             drop_quietly(result);
         }
         if self.slot.look().is_waited_for() {
-            drop_quietly(self.take_waiter());
+            self.drop_waiter();
         }
     }
 }
