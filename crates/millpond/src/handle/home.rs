@@ -248,8 +248,10 @@ mod tests {
     struct List(AtomicU64);
 
     impl Waitlist for List {
-        fn strike(&self, _: TaskId, _: &Place, _: bool) -> Struck {
-            Struck { was_last: self.0.fetch_sub(1, Ordering::Relaxed) == 1, forgotten: false }
+        fn strike(&self, _: TaskId, _: &Place, may_forget: bool) -> Struck {
+            let left = self.0.load(Ordering::Relaxed);
+            self.0.store(left.saturating_sub(1), Ordering::Relaxed);
+            Struck { was_last: left == 1, forgotten: left > 0 && may_forget }
         }
     }
 
@@ -274,17 +276,25 @@ mod tests {
     #[test]
     fn a_pool_is_told_only_of_the_last_that_is_struck_off_its_waitlist() {
         const NUMBER: u64 = u64::MAX - 2;
-        let list = Arc::new(List(AtomicU64::new(4)));
-        let pool = Arc::new(Scheduled { list: Arc::clone(&list), emptied: AtomicU64::new(0) });
-        let address = Address::new(NUMBER, Arc::downgrade(&pool) as Weak<dyn Home>);
-        let cancel_one = || assert!(!tell_cancelled(NUMBER, TaskId::fresh(), &Place::new(), false));
-        let told = || pool.emptied.load(Ordering::Relaxed);
-        (0..3).for_each(|_| cancel_one());
-        assert_eq!((list.0.load(Ordering::Relaxed), told()), (1, 0));
-        cancel_one();
-        assert_eq!((list.0.load(Ordering::Relaxed), told()), (0, 1));
-        drop((pool, address));
-        cancel_one();
-        assert_eq!(Arc::strong_count(&list), 1, "who finds the pool gone forgets its list");
+        for may_forget in [false, true] {
+            let list = Arc::new(List(AtomicU64::new(4)));
+            let pool = Arc::new(Scheduled { list: Arc::clone(&list), emptied: AtomicU64::new(0) });
+            let address = Address::new(NUMBER, Arc::downgrade(&pool) as Weak<dyn Home>);
+            let cancel_one = || tell_cancelled(NUMBER, TaskId::fresh(), &Place::new(), may_forget);
+            let told = || pool.emptied.load(Ordering::Relaxed);
+            (0..3).for_each(|_| assert_eq!(cancel_one(), may_forget));
+            assert_eq!((list.0.load(Ordering::Relaxed), told()), (1, 0), "each is struck off once");
+            assert_eq!(cancel_one(), may_forget);
+            assert_eq!((list.0.load(Ordering::Relaxed), told()), (0, 1));
+            assert!(!cancel_one(), "it is not there");
+            assert_eq!(
+                (Arc::strong_count(&list), told()),
+                (3, 1),
+                "ours, the pool's, and what this thread knows"
+            );
+            drop((pool, address));
+            assert!(!cancel_one());
+            assert_eq!(Arc::strong_count(&list), 1, "who finds the pool gone forgets its list");
+        }
     }
 }
