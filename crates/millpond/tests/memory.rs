@@ -299,6 +299,37 @@ fn pools_that_have_ended_leave_nothing_behind() {
     });
 }
 
+/// The memory of the queue itself, which is given back while the pool goes on, also if another pool has tasks in its queue.
+#[test]
+fn a_million_tasks_that_have_run_give_their_memory_back() {
+    in_a_process_of_its_own("a_million_tasks_that_have_run_give_their_memory_back", || {
+        const TASKS: usize = 1_000_000;
+        let (pool, other) = (executors::fixed(2).unwrap(), executors::fixed(1).unwrap());
+        let others = Gate::new();
+        let busy = keep_busy(&other, &others);
+        (0..100).for_each(|_| other.execute(|| ()).unwrap());
+        fill_the_ring(&pool); // and start its threads
+        let level = live().1;
+        for _ in 0..2 {
+            let gate = Gate::new();
+            let held = [(); 2].map(|()| keep_busy(&pool, &gate));
+            for n in 0..TASKS {
+                let next = n + 1; // two words
+                pool.execute(move || assert!(n < next)).unwrap();
+            }
+            let most = live().1 - level;
+            assert!((TASKS as i64 * 24..TASKS as i64 * 40).contains(&most), "{most} bytes for {TASKS} tasks");
+            gate.open();
+            held.into_iter().for_each(|held| soon(held).unwrap());
+            eventually(|| pool.queued_count() == 0 && live().1 - level < 100_000);
+        }
+        others.open();
+        soon(busy).unwrap();
+        end(&pool);
+        end(&other);
+    });
+}
+
 #[test]
 fn workers_that_come_and_go_leave_nothing_behind() {
     in_a_process_of_its_own("workers_that_come_and_go_leave_nothing_behind", || {
