@@ -1,17 +1,16 @@
-//! Memory for the segments of queues: leaves of 8 KiB, cut from fields, for all pools of the process.
+//! Memory for the segments of queues: leaves of 8 KiB, cut from fields of a megabyte, for all pools of the process.
 //!
 //! Memory that is new to a process costs more than all that is done with it: the system clears and maps it when it is first
-//! written, page by page. On a virtual machine that is 2 to 3 µs for 4 KiB, or 20 ns for each task that waits there. So a
-//! field has the size and the alignment of a huge page, and the system is asked to make it one: that is cleared in one go, at
-//! 0.35 µs for 4 KiB. Where there are no huge pages a field is memory like any other.
+//! written, in 2 to 3 µs for 4 KiB on a virtual machine, and that is 20 ns for each task that waits there. So the first field is
+//! kept: it holds the queues of a day without a rush, thirty thousand tasks of two words. All others go back to the allocator
+//! when they are empty, each by itself, whatever else lies between them; but while much is in use one empty field is kept, lest
+//! a queue whose length wavers around the end of a field ask the system again and again. Leaves are taken from the first field
+//! that has one, so that the later ones become empty.
 //!
-//! The first field is half as large, of small pages, and kept: it holds the queues of a day without a rush. All others go back
-//! to the allocator when they are empty; but while much is in use one empty field is kept, lest a queue whose length wavers
-//! around the end of a field ask the system again and again. Leaves are taken from the first field that has one, so that the
-//! later ones become empty.
-//!
-//! Timers have no part in it: in turns, a million of them were put in and cancelled no faster, and a hundred thousand were put
-//! in a tenth slower, for an allocator may keep what was freed where this file gives it back.
+//! To ask Linux for huge pages was tried. A field that is one takes 0.35 µs for 4 KiB, and a task 8 to 13 ns instead of 25 to
+//! 35. But where the host of a virtual machine takes free memory away, and has to bring it back in small pages, it takes 7 ms
+//! at once, and a task 100 ns. Timers have no part in it: a hundred thousand of them were put in a tenth slower, for an
+//! allocator may keep what was freed where this file gives it back.
 //!
 //! This file is one of the rooms with `unsafe`. What those who use it must keep to is said at [`give_back`].
 
@@ -25,12 +24,10 @@ use crate::brief::Brief;
 pub(super) const LEAF: usize = 8192;
 
 /// So many leaves has a field, of which one is for the field itself.
-const LEAVES: usize = if cfg!(miri) { 8 } else { 256 };
+const LEAVES: usize = if cfg!(miri) { 8 } else { 128 };
 const FIELD: usize = LEAVES * LEAF;
-/// So many the first.
-const KEPT: usize = LEAVES / 2;
-/// With no more than so many leaves in use no empty field is kept.
-const CALM: usize = KEPT / 2;
+/// With no more than so many leaves in use no empty field is kept, but the first.
+const CALM: usize = LEAVES / 2;
 const WORD: usize = u64::BITS as usize;
 const WORDS: usize = LEAVES.div_ceil(WORD);
 
@@ -39,43 +36,35 @@ const WORDS: usize = LEAVES.div_ceil(WORD);
 struct Field {
     /// Bit n of word m: leaf 64 * m + n is free.
     free: [u64; WORDS],
-    /// So many leaves there are, with that of the field itself.
-    leaves: usize,
-    /// So many of them others have.
+    /// So many are not, besides that of the field itself.
     used: usize,
     /// Which field of the ground it is.
     index: usize,
 }
 
 impl Field {
-    const fn layout(leaves: usize) -> Layout {
-        match Layout::from_size_align(leaves * LEAF, FIELD) {
-            Ok(layout) => layout,
-            Err(_) => panic!("some megabytes are not too much"),
-        }
-    }
+    const LAYOUT: Layout = match Layout::from_size_align(FIELD, FIELD) {
+        Ok(layout) => layout,
+        Err(_) => panic!("a megabyte is not too much"),
+    };
 
-    /// A new field, all of whose leaves are free. It is touched here, which is when the system finds memory for it.
-    fn new(leaves: usize) -> NonNull<Field> {
-        let layout = Self::layout(leaves);
+    /// A new field, all of whose leaves are free.
+    fn new() -> NonNull<Field> {
         // SAFETY: the layout is not empty.
-        let memory = NonNull::new(unsafe { alloc(layout) }).unwrap_or_else(|| handle_alloc_error(layout));
-        if leaves == LEAVES {
-            system::prefer_a_huge_page(memory, FIELD);
-        }
+        let memory = NonNull::new(unsafe { alloc(Self::LAYOUT) });
+        let field = memory.unwrap_or_else(|| handle_alloc_error(Self::LAYOUT)).cast::<Field>();
         let mut free = [0; WORDS];
-        (1..leaves).for_each(|leaf| free[leaf / WORD] |= 1 << (leaf % WORD));
-        let field = memory.cast::<Field>();
+        (1..LEAVES).for_each(|leaf| free[leaf / WORD] |= 1 << (leaf % WORD));
         // SAFETY: the memory is ours, large enough, and aligned to more than is needed.
-        unsafe { field.write(Field { free, leaves, used: 0, index: 0 }) };
+        unsafe { field.write(Field { free, used: 0, index: 0 }) };
         field
     }
 
     /// # Safety
     /// It was made by `new`, and nobody has a leaf of it nor the field itself.
     unsafe fn free(field: NonNull<Field>) {
-        // SAFETY: it is still there, and was allocated with the layout for as many leaves.
-        unsafe { dealloc(field.cast().as_ptr(), Self::layout(field.as_ref().leaves)) };
+        // SAFETY: it was allocated so.
+        unsafe { dealloc(field.cast().as_ptr(), Self::LAYOUT) };
     }
 
     /// Takes the first free leaf, as a number.
@@ -114,11 +103,6 @@ unsafe impl Send for Ground {}
 impl Ground {
     const fn new() -> Ground {
         Ground { fields: Vec::new(), with_room: 0, used: 0, empty: 0 }
-    }
-
-    /// How many leaves the next field is to have.
-    fn next_size(&self) -> usize {
-        if self.fields.is_empty() { KEPT } else { LEAVES }
     }
 
     fn field(&mut self, index: usize) -> Option<&mut Field> {
@@ -192,13 +176,10 @@ static GROUND: Brief<Ground> = Brief::new(Ground::new());
 #[cfg(not(loom))]
 pub(super) fn take() -> NonNull<u8> {
     loop {
-        let mut ground = GROUND.lock();
-        if let Some(leaf) = ground.take() {
+        if let Some(leaf) = GROUND.lock().take() {
             return leaf;
         }
-        let size = ground.next_size();
-        drop(ground); // for the system may take its time
-        let field = Field::new(size);
+        let field = Field::new(); // without the lock, for the system may take its time
         GROUND.lock().add(field);
     }
 }
@@ -241,31 +222,6 @@ const LEAF_ALONE: Layout = match Layout::from_size_align(LEAF, LEAF) {
     Err(_) => panic!("some kilobytes are not too much"),
 };
 
-#[cfg(all(target_os = "linux", not(miri)))]
-mod system {
-    use std::ffi::{c_int, c_void};
-    use std::ptr::NonNull;
-
-    const MADV_HUGEPAGE: c_int = 14;
-
-    unsafe extern "C" {
-        fn madvise(address: *mut c_void, length: usize, advice: c_int) -> c_int;
-    }
-
-    /// A hint: a system without huge pages says no, and all is as it was.
-    pub(super) fn prefer_a_huge_page(memory: NonNull<u8>, size: usize) {
-        // SAFETY: it is the system's function of this name. The advice changes nothing of what lies there.
-        unsafe { madvise(memory.as_ptr().cast(), size, MADV_HUGEPAGE) };
-    }
-}
-
-#[cfg(not(all(target_os = "linux", not(miri))))]
-mod system {
-    use std::ptr::NonNull;
-
-    pub(super) fn prefer_a_huge_page(_memory: NonNull<u8>, _size: usize) {}
-}
-
 #[cfg(all(test, not(loom)))]
 mod tests {
     use super::*;
@@ -286,7 +242,7 @@ mod tests {
 
         fn take(&mut self) -> NonNull<u8> {
             self.ground.take().unwrap_or_else(|| {
-                self.ground.add(Field::new(self.ground.next_size()));
+                self.ground.add(Field::new());
                 self.made += 1;
                 self.ground.take().expect("a new field has leaves")
             })
@@ -307,7 +263,7 @@ mod tests {
 
         /// So many fields are needed for so many leaves, at the least.
         fn needed(leaves: usize) -> usize {
-            1 + leaves.saturating_sub(KEPT - 1).div_ceil(LEAVES - 1)
+            leaves.div_ceil(LEAVES - 1)
         }
     }
 
@@ -375,7 +331,8 @@ mod tests {
         for (gone, leaf) in leaves.iter().enumerate() {
             own.put(*leaf);
             let left = leaves.len() - gone - 1;
-            assert!(own.fields() <= Own::needed(left) + 2, "{} fields for {left} leaves", own.fields());
+            // The first is kept, and one more; and two may be in use in part, one at each end of the queue.
+            assert!(own.fields() <= Own::needed(left) + 3, "{} fields for {left} leaves", own.fields());
         }
         assert_eq!(own.fields(), 1);
     }
@@ -383,7 +340,7 @@ mod tests {
     #[test]
     fn who_wavers_around_the_end_of_a_field_does_not_ask_the_system_again_and_again() {
         let mut own = Own::new();
-        let mut leaves: Vec<_> = (0..KEPT - 1 + LEAVES - 1).map(|_| own.take()).collect();
+        let mut leaves: Vec<_> = (0..2 * (LEAVES - 1)).map(|_| own.take()).collect();
         assert_eq!((own.fields(), own.made), (2, 2), "both are full");
         for _ in 0..10 {
             (0..3).for_each(|_| leaves.push(own.take()));
