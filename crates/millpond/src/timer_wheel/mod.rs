@@ -16,7 +16,7 @@
 //! its bucket's own memory, and leaves a hole there. A bucket that is three quarters holes is squeezed, and an
 //! empty one has no memory. Entries are told when they have been moved; see [`Placed`].
 //!
-//! Of a large bucket what is cancelled is not even touched: there a bit says that it is forgotten, which is as good as a hole.
+//! What is cancelled by its handle is not even touched: a bit of its bucket says that it is forgotten, which is as good as a hole.
 //! Who cancels has the item at hand anyway, and owns from then on what the wheel owned of it; see [`TimerWheel::forget`].
 //!
 //! A bucket knows the earliest time that was put into it. That is when its first entry is due, unless just that one
