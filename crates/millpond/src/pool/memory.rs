@@ -157,8 +157,8 @@ impl Ground {
         if self.empty <= spare {
             return None;
         }
-        let last = (1..self.fields.len()).rev();
-        let index = last.into_iter().find(|index| self.field(*index).is_some_and(|field| field.used == 0))?;
+        let mut from_the_last = (1..self.fields.len()).rev();
+        let index = from_the_last.find(|index| self.field(*index).is_some_and(|field| field.used == 0))?;
         let field = self.fields.swap_remove(index);
         if let Some(moved) = self.field(index) {
             moved.index = index;
