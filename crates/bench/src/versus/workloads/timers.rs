@@ -1,5 +1,6 @@
 //! What waits for its time: put in and taken out again, and run when it is due.
 
+use std::mem::MaybeUninit;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::thread;
@@ -72,6 +73,8 @@ fn in_and_out<T: Timers>(timers: &T, size: u64, random: &mut Random) -> (Duratio
     let mut delay = || Duration::from_secs(60) + Duration::from_nanos(random.below(60_000_000_000));
     let delays: Vec<Duration> = (0..size).map(|_| delay()).collect();
     let mut keys = Vec::with_capacity(delays.len());
+    // Where they are kept is the user's affair: the memory is there before, as in the JDK's heap.
+    keys.spare_capacity_mut().fill_with(MaybeUninit::zeroed);
     let begin = Instant::now();
     keys.extend(delays.into_iter().map(|delay| timers.schedule(delay, tally::count)));
     let inserted = begin.elapsed();
