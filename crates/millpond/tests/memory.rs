@@ -245,6 +245,21 @@ fn a_million_timers_that_are_cancelled_give_their_memory_back() {
     });
 }
 
+/// A thread has some places for timers at hand, so that it needs no lock for them; not any more when it has ended.
+#[test]
+fn threads_that_set_timers_and_end_leave_nothing_behind() {
+    in_a_process_of_its_own("threads_that_set_timers_and_end_leave_nothing_behind", || {
+        let pool = ScheduledThreadPoolExecutor::builder().remove_on_cancel_policy(true).build().unwrap();
+        let hour = Duration::from_secs(3600);
+        stays_flat(200, || {
+            let set_in_one =
+                thread::scope(|s| s.spawn(|| pool.schedule(hour, || ()).unwrap()).join().unwrap());
+            thread::scope(|s| s.spawn(move || assert!(set_in_one.cancel(false))).join().unwrap());
+        });
+        end(&pool);
+    });
+}
+
 #[test]
 fn scheduled_work_leaves_nothing_behind() {
     in_a_process_of_its_own("scheduled_work_leaves_nothing_behind", || {

@@ -5,6 +5,10 @@
 //! of what is freed, to join them. Here a bit is set, in a word that 64 states share, and a block whose places are all free
 //! goes back to the allocator as a whole. A block that is half empty is filled up before a new one is made.
 //!
+//! A thread has the free places of one block in its hand, of each size: it takes them without a lock, and puts back into its hand
+//! what it gives back of that block. So a timer that is set and soon cancelled, again and again, costs no exchange here. What is
+//! in a hand counts as used for all others; a thread that ends gives it back.
+//!
 //! A place has a number, by which it is given back. The slabs belong to the process and not to a pool, because a handle may
 //! outlive its pool; there are some of each size, so that threads do not all want the same lock.
 //!
@@ -28,7 +32,7 @@ const PLACES: usize = u64::BITS as usize;
 const ALL_FREE: u64 = u64::MAX;
 /// So many slabs for each size.
 const SLABS: usize = 8;
-/// A list of blocks that is no longer than that is kept when all of them are empty.
+/// Lists that are no longer than that are not cut. A thread keeps an empty block at hand only if it is one of these.
 const KEPT: usize = 64;
 
 /// A place, and by which number it is given back.
@@ -79,25 +83,39 @@ impl Number {
 struct Block {
     /// Room for [`PLACES`], unless it is vacant.
     memory: Option<NonNull<u8>>,
-    /// Which places are free.
+    /// Which places are free. Those in a hand are not.
     free: u64,
     /// So many are not.
-    used: usize,
-    /// It is on the list of those with room, or has been when it was given up.
+    used: u32,
+    /// It is on the list of those with room.
     listed: bool,
+}
+
+impl Block {
+    const VACANT: Block = Block { memory: None, free: 0, used: 0, listed: false };
 }
 
 /// Places of one size.
 #[derive(Debug)]
 struct Slab {
     size: usize,
+    /// The last one is not vacant.
     blocks: Vec<Block>,
-    /// The block that places are taken from.
-    current: usize,
     /// Blocks that are half empty, and some that have been.
     with_room: Vec<usize>,
-    /// Numbers of blocks without memory.
+    /// Blocks that are vacant, and some that have been.
     vacant: Vec<usize>,
+}
+
+/// Free places of one block, which are ours alone.
+#[derive(Debug, Clone, Copy)]
+struct Handful {
+    /// Where the block begins. It is there as long as one of its places is not free, and these are not, for all others.
+    memory: NonNull<u8>,
+    /// The number of its first place.
+    first: NonZeroU32,
+    /// Bit n: place n is ours. There is at least one.
+    places: u64,
 }
 
 // SAFETY: what keeps it from being sent is the addresses of the blocks, which it alone has: those whom it gave a place have
@@ -106,7 +124,7 @@ unsafe impl Send for Slab {}
 
 impl Slab {
     const fn new(size: usize) -> Slab {
-        Slab { size, blocks: Vec::new(), current: 0, with_room: Vec::new(), vacant: Vec::new() }
+        Slab { size, blocks: Vec::new(), with_room: Vec::new(), vacant: Vec::new() }
     }
 
     const fn layout(&self) -> Layout {
@@ -116,32 +134,25 @@ impl Slab {
         }
     }
 
-    /// A free place: its address, its block and where in it. `None`: there are no numbers left.
-    #[inline]
-    fn take(&mut self) -> Option<(NonNull<u8>, usize, usize)> {
-        if self.blocks.get(self.current).is_none_or(|block| block.free == 0) {
-            self.current = self.next_block()?;
-        }
-        let block = &mut self.blocks[self.current];
-        let at = block.free.trailing_zeros() as usize;
-        block.free &= block.free - 1;
-        block.used += 1;
-        let memory = block.memory.expect("only a block with memory is the current one");
-        // SAFETY: there are `PLACES` of this size in the block, and a bit of the word is below that.
-        Some((unsafe { memory.byte_add(at * self.size) }, self.current, at))
+    /// All free places of a block that has some: which block, where it begins, and which places. `None`: there are no numbers
+    /// left.
+    fn take(&mut self) -> Option<(usize, NonNull<u8>, u64)> {
+        let number = self.next_block()?;
+        let block = &mut self.blocks[number];
+        let memory = block.memory.expect("only a block with memory has free places");
+        block.used = u64::BITS;
+        Some((number, memory, std::mem::take(&mut block.free)))
     }
 
     /// A block with a free place.
-    #[cold]
     fn next_block(&mut self) -> Option<usize> {
         while let Some(number) = self.with_room.pop() {
-            let block = &mut self.blocks[number];
-            block.listed = false;
-            if block.memory.is_some() && block.free != 0 {
+            let block = self.blocks.get_mut(number);
+            if block.is_some_and(|block| std::mem::take(&mut block.listed) && block.free != 0) {
                 return Some(number);
             }
         }
-        let number = self.vacant.pop().unwrap_or(self.blocks.len());
+        let number = self.vacant_number();
         if number >= BLOCKS {
             return None;
         }
@@ -151,64 +162,163 @@ impl Slab {
         let block = Block { memory: Some(memory), free: ALL_FREE, used: 0, listed: false };
         match self.blocks.get_mut(number) {
             None => self.blocks.push(block),
-            // What is on the list with this number means the new block now: there is room in it too.
-            Some(vacant) => *vacant = Block { listed: vacant.listed, ..block },
+            Some(vacant) => *vacant = block,
         }
         Some(number)
     }
 
-    /// The place is free again. Returns the memory of its block if that is not needed any more.
+    fn vacant_number(&mut self) -> usize {
+        let blocks = &self.blocks;
+        let mut listed = std::iter::from_fn(|| self.vacant.pop());
+        let vacant = listed.find(|number| blocks.get(*number).is_some_and(|block| block.memory.is_none()));
+        vacant.unwrap_or(blocks.len())
+    }
+
+    /// These places are free again, `count` of them. Returns the memory of their block if that is not needed any more.
     #[inline]
-    fn give_back(&mut self, number: usize, at: usize) -> Option<NonNull<u8>> {
+    fn give_back(&mut self, number: usize, places: u64, count: u32) -> Option<NonNull<u8>> {
         let block = &mut self.blocks[number];
-        debug_assert!(block.free >> at & 1 == 0, "a place is given back once");
-        block.free |= 1 << at;
-        block.used -= 1;
+        debug_assert!(block.free & places == 0, "a place is given back once");
+        block.free |= places;
+        block.used -= count;
         if block.used == 0 {
             return self.emptied(number);
         }
-        if block.used <= PLACES / 2 && !block.listed && number != self.current {
+        if block.used <= u64::BITS / 2 && !block.listed {
             block.listed = true;
             self.with_room.push(number);
         }
         None
     }
 
-    /// An empty block is not kept, other than the current one.
+    /// An empty block is not kept.
     #[inline(never)]
     fn emptied(&mut self, number: usize) -> Option<NonNull<u8>> {
-        let mut memory = None;
-        if number != self.current {
-            memory = self.blocks[number].memory.take();
-            self.blocks[number].free = 0;
-            self.vacant.push(number);
-        }
-        let all_others_are_vacant = self.vacant.len() + 1 == self.blocks.len();
-        if all_others_are_vacant && self.blocks.len() > KEPT && self.blocks[self.current].free == ALL_FREE {
-            self.begin_anew();
+        let memory = std::mem::replace(&mut self.blocks[number], Block::VACANT).memory;
+        self.vacant.push(number);
+        self.blocks.truncate(
+            self.blocks.iter().rposition(|block| block.memory.is_some()).map_or(0, |last| last + 1),
+        );
+        if self.blocks.len() + KEPT < self.blocks.capacity() / 4 {
+            self.cut();
         }
         memory
     }
 
-    /// No place is used: forgets the numbers of all blocks, and keeps the current one as the first.
+    /// Gives the memory of the lists back that is not needed any more.
     #[cold]
-    fn begin_anew(&mut self) {
-        let current = self.blocks.swap_remove(self.current);
-        *self = Slab { blocks: vec![Block { listed: false, ..current }], ..Slab::new(self.size) };
+    fn cut(&mut self) {
+        self.blocks.shrink_to(2 * self.blocks.len());
+        let of_those = |is_one: fn(&Block) -> bool| {
+            let blocks = self.blocks.iter().enumerate();
+            blocks.filter(|(_, block)| is_one(block)).map(|(number, _)| number).collect()
+        };
+        self.with_room = of_those(|block| block.listed);
+        self.vacant = of_those(|block| block.memory.is_none());
     }
 }
 
-type Row = [Brief<Slab>; SLABS];
+/// For each size some.
+type Slabs = [[Brief<Slab>; SLABS]; SIZES.len()];
 
-static SLAB: [Row; SIZES.len()] =
-    [[const { Brief::new(Slab::new(SIZES[0])) }; SLABS], [const { Brief::new(Slab::new(SIZES[1])) }; SLABS]];
+static ALL: Slabs = no_slabs();
+
+const fn no_slabs() -> Slabs {
+    [[const { Brief::new(Slab::new(SIZES[0])) }; SLABS], [const { Brief::new(Slab::new(SIZES[1])) }; SLABS]]
+}
+
+/// What a thread has in its hand: of each size a handful, or nothing.
+struct Hands {
+    /// Which of the slabs it takes from.
+    slab: Cell<Option<usize>>,
+    of_size: [Cell<Option<Handful>>; SIZES.len()],
+}
+
+/// The hands of a thread: when it ends they are opened.
+struct Mine(Hands);
 
 thread_local! {
-    /// Which of the slabs this thread takes from.
-    static MINE: Cell<usize> = {
-        static NEXT: AtomicUsize = AtomicUsize::new(0);
-        Cell::new(NEXT.fetch_add(1, Ordering::Relaxed) % SLABS) // only that they differ matters
-    };
+    static MINE: Mine = const { Mine(Hands::empty()) };
+}
+
+impl Hands {
+    const fn empty() -> Hands {
+        Hands { slab: Cell::new(None), of_size: [const { Cell::new(None) }; SIZES.len()] }
+    }
+
+    #[inline]
+    fn take(&self, slabs: &Slabs, size: usize) -> Option<Spot> {
+        let hand = &self.of_size[size];
+        let Handful { memory, first, places } = match hand.get() {
+            Some(handful) => handful,
+            None => self.fetch(slabs, size)?,
+        };
+        let at = places.trailing_zeros();
+        let left = places & (places - 1);
+        // Nothing is kept of a block of which nothing is left: it may be freed, and its number be that of another one.
+        hand.set((left != 0).then_some(Handful { memory, first, places: left }));
+        // SAFETY: there are `PLACES` of this size in the block, and a bit of the word is below that.
+        let address = unsafe { memory.byte_add(at as usize * SIZES[size]) };
+        Some(Spot { address, number: first | at })
+    }
+
+    #[cold]
+    fn fetch(&self, slabs: &Slabs, size: usize) -> Option<Handful> {
+        let slab = self.slab();
+        let (block, memory, places) = slabs[size][slab].lock().take()?;
+        Some(Handful { memory, first: Number { size, slab, block, at: 0 }.to_bits(), places })
+    }
+
+    /// # Safety
+    /// As for [`give_back`](self::give_back), and the place was taken from these slabs.
+    #[inline]
+    unsafe fn give_back(&self, slabs: &Slabs, number: NonZeroU32) {
+        let Number { size, slab, block, at } = Number::from_bits(number);
+        let hand = &self.of_size[size];
+        match hand.get() {
+            Some(Handful { memory, first, places }) if first | at as u32 == number => {
+                debug_assert!(places >> at & 1 == 0, "a place is given back once");
+                let places = places | 1 << at;
+                hand.set(Some(Handful { memory, first, places }));
+                if block >= KEPT && places == ALL_FREE {
+                    self.open(slabs); // lest the lists stay as long as they are for its sake
+                }
+            }
+            // SAFETY: the caller says so.
+            _ => unsafe { put(&slabs[size][slab], block, 1 << at, 1) },
+        }
+    }
+
+    /// Gives all back that is at hand.
+    fn open(&self, slabs: &Slabs) {
+        for Handful { first, places, .. } in self.of_size.iter().filter_map(Cell::take) {
+            let Number { size, slab, block, .. } = Number::from_bits(first);
+            // SAFETY: they are ours, from this slab, and nobody uses them.
+            unsafe { put(&slabs[size][slab], block, places, places.count_ones()) };
+        }
+    }
+
+    #[inline]
+    fn slab(&self) -> usize {
+        self.slab.get().unwrap_or_else(|| {
+            static NEXT: AtomicUsize = AtomicUsize::new(0);
+            let slab = NEXT.fetch_add(1, Ordering::Relaxed) % SLABS; // only that they differ matters
+            self.slab.set(Some(slab));
+            slab
+        })
+    }
+}
+
+impl Drop for Mine {
+    fn drop(&mut self) {
+        self.0.open(&ALL);
+    }
+}
+
+/// Calls `f` with the hands of this thread; if it has none any more, for it ends, with some for this once.
+#[inline]
+fn with_hands<R>(f: impl Fn(&Hands) -> R) -> R {
+    MINE.try_with(|mine| f(&mine.0)).unwrap_or_else(|_| f(&Mine(Hands::empty()).0))
 }
 
 /// A place for a value of this layout, for whoever takes it alone. `None`: there is none of that size.
@@ -218,9 +328,7 @@ pub(super) fn take(layout: Layout) -> Option<Spot> {
         return None;
     }
     let size = SIZES.iter().position(|size| layout.size() <= *size)?;
-    let slab = MINE.try_with(Cell::get).unwrap_or(0);
-    let (address, block, at) = SLAB[size][slab].lock().take()?;
-    Some(Spot { address, number: Number { size, slab, block, at }.to_bits() })
+    with_hands(|hands| hands.take(&ALL, size))
 }
 
 /// Gives a place back, for others.
@@ -229,9 +337,18 @@ pub(super) fn take(layout: Layout) -> Option<Spot> {
 /// The number is of a place that was taken and has not been given back since, and nobody uses its address any more.
 #[inline]
 pub(super) unsafe fn give_back(number: NonZeroU32) {
-    let Number { size, slab, block, at } = Number::from_bits(number);
-    let mut slab = SLAB[size][slab].lock();
-    let Some(memory) = slab.give_back(block, at) else { return };
+    // SAFETY: the caller says so, and there are no other slabs.
+    with_hands(|hands| unsafe { hands.give_back(&ALL, number) });
+}
+
+/// Gives places of a block back to their slab: so many.
+///
+/// # Safety
+/// They were taken from there and have not been given back since, and nobody uses their addresses any more.
+#[inline]
+unsafe fn put(slab: &Brief<Slab>, block: usize, places: u64, count: u32) {
+    let mut slab = slab.lock();
+    let Some(memory) = slab.give_back(block, places, count) else { return };
     let layout = slab.layout();
     drop(slab);
     // SAFETY: it was allocated with this layout, all of its places are free, and the slab has no longer the address.
@@ -242,31 +359,51 @@ pub(super) unsafe fn give_back(number: NonZeroU32) {
 mod tests {
     use super::*;
 
-    /// What tests do with a slab of their own: nobody else gets in between.
-    impl Slab {
-        fn used(&self) -> usize {
-            let with_memory = self.blocks.iter().filter(|block| block.memory.is_some());
-            with_memory.map(|block| block.free.count_zeros() as usize).sum()
+    use std::collections::HashSet;
+
+    /// Hands and slabs that nobody else has. All hands are in one slab, so that they meet.
+    struct Own {
+        slabs: Slabs,
+        hands: Vec<Hands>,
+    }
+
+    const SMALL: usize = 0;
+    const LARGE: usize = 1;
+
+    impl Own {
+        fn new(hands: usize) -> Own {
+            let hand = || Hands { slab: Cell::new(Some(3)), ..Hands::empty() };
+            Own { slabs: no_slabs(), hands: (0..hands).map(|_| hand()).collect() }
         }
 
-        fn with_memory(&self) -> usize {
-            self.blocks.iter().filter(|block| block.memory.is_some()).count()
+        fn take(&self, hand: usize, size: usize) -> Spot {
+            self.hands[hand].take(&self.slabs, size).expect("there are numbers enough")
         }
 
-        fn put(&mut self, block: usize, at: usize) {
-            if let Some(memory) = self.give_back(block, at) {
-                // SAFETY: the slab does not need it any more.
-                unsafe { dealloc(memory.as_ptr(), self.layout()) };
-            }
+        fn put(&self, hand: usize, spot: &Spot) {
+            // SAFETY: tests take from here, and give back once what they do not use any more.
+            unsafe { self.hands[hand].give_back(&self.slabs, spot.number) };
         }
 
-        /// At the end of a test.
-        fn end(mut self) {
-            assert_eq!(self.used(), 0);
-            let layout = self.layout();
-            for memory in self.blocks.iter_mut().filter_map(|block| block.memory.take()) {
-                // SAFETY: none of its places is used.
-                unsafe { dealloc(memory.as_ptr(), layout) };
+        fn slab(&self, size: usize) -> crate::brief::BriefGuard<'_, Slab> {
+            self.slabs[size][3].lock()
+        }
+
+        /// Blocks that have memory.
+        fn blocks(&self, size: usize) -> usize {
+            self.slab(size).blocks.iter().filter(|block| block.memory.is_some()).count()
+        }
+
+        /// Places that are not free, those in a hand included.
+        fn used(&self, size: usize) -> usize {
+            self.slab(size).blocks.iter().map(|block| block.used as usize).sum()
+        }
+
+        /// All hands are opened: nothing is left if nothing is used.
+        fn end(&self) {
+            self.hands.iter().for_each(|hands| hands.open(&self.slabs));
+            for size in [SMALL, LARGE] {
+                assert_eq!((self.used(size), self.blocks(size)), (0, 0));
             }
         }
     }
@@ -285,73 +422,111 @@ mod tests {
 
     #[test]
     fn places_do_not_overlap_and_are_aligned() {
-        let mut slab = Slab::new(SIZES[1]);
-        let places: Vec<_> = (0..3 * PLACES).map(|_| slab.take().unwrap()).collect();
-        let mut addresses: Vec<_> = places.iter().map(|(address, ..)| address.addr().get()).collect();
+        let own = Own::new(1);
+        let spots: Vec<_> = (0..3 * PLACES).map(|_| own.take(0, LARGE)).collect();
+        let mut addresses: Vec<_> = spots.iter().map(|spot| spot.address.addr().get()).collect();
         addresses.sort_unstable();
-        assert!(addresses.windows(2).all(|pair| pair[1] - pair[0] >= SIZES[1]));
+        assert!(addresses.windows(2).all(|pair| pair[1] - pair[0] >= SIZES[LARGE]));
         assert!(addresses.iter().all(|address| address.is_multiple_of(ALIGNMENT)));
-        for (address, ..) in &places {
+        for spot in &spots {
             // SAFETY: the place is ours, and has so many bytes.
-            unsafe { address.write_bytes(0xA5, SIZES[1]) };
+            unsafe { spot.address.write_bytes(0xA5, SIZES[LARGE]) };
         }
-        places.into_iter().for_each(|(_, block, at)| slab.put(block, at));
-        slab.end();
+        spots.iter().for_each(|spot| own.put(0, spot));
+        own.end();
     }
 
-    /// Waves in which places are taken and given back in no order: none is given out twice, and memory follows their number.
+    /// Waves in which places are taken and given back by several hands in no order: none is given out twice, and memory follows
+    /// their number.
     #[test]
     fn memory_follows_the_number_of_places_that_are_used() {
+        const HANDS: usize = 3;
         let (waves, most) = if cfg!(miri) { (3, 300) } else { (40, 20_000) };
         let mut random = crate::timer_queue::tests::random(5);
-        let mut slab = Slab::new(SIZES[0]);
-        let mut used: Vec<(usize, usize)> = Vec::new();
+        let own = Own::new(HANDS);
+        let mut used: Vec<Spot> = Vec::new();
         for _ in 0..waves {
             let (high, low) = (random(most) as usize, random(100) as usize);
             while used.len() < high {
-                let (_, block, at) = slab.take().unwrap();
-                used.push((block, at));
+                used.push(own.take(random(HANDS as u64) as usize, SMALL));
             }
-            assert_eq!(used.iter().collect::<std::collections::HashSet<_>>().len(), used.len());
+            let numbers: HashSet<_> = used.iter().map(|spot| spot.number).collect();
+            let addresses: HashSet<_> = used.iter().map(|spot| spot.address).collect();
+            assert_eq!((numbers.len(), addresses.len()), (used.len(), used.len()));
             while used.len() > low {
-                let (block, at) = used.swap_remove(random(used.len() as u64) as usize);
-                slab.put(block, at);
+                let spot = used.swap_remove(random(used.len() as u64) as usize);
+                own.put(random(HANDS as u64) as usize, &spot);
             }
-            assert_eq!(slab.used(), used.len());
+            let at_hand: u32 = own
+                .hands
+                .iter()
+                .filter_map(|hands| hands.of_size[SMALL].get())
+                .fold(0, |sum, hand| sum + hand.places.count_ones());
+            assert_eq!(own.used(SMALL), used.len() + at_hand as usize);
             // Each may be the last in its block; what is half empty or more is used again before a new one is made.
-            assert!(slab.with_memory() <= used.len() + 1, "{} blocks for {}", slab.with_memory(), used.len());
+            let blocks = own.blocks(SMALL);
+            assert!(blocks <= used.len() + HANDS, "{blocks} blocks for {}", used.len());
         }
-        used.drain(..).for_each(|(block, at)| slab.put(block, at));
-        assert_eq!(slab.with_memory(), 1, "the current one is kept");
-        slab.end();
+        used.iter().for_each(|spot| own.put(0, spot));
+        own.end();
+    }
+
+    #[test]
+    fn what_is_set_and_soon_cancelled_stays_at_hand() {
+        let own = Own::new(1);
+        let first = own.take(0, SMALL);
+        own.put(0, &first);
+        for _ in 0..1000 {
+            let guard = own.slab(SMALL); // who wanted the lock would wait for ever
+            let again = own.take(0, SMALL);
+            assert_eq!((again.address, again.number), (first.address, first.number));
+            own.put(0, &again);
+            drop(guard);
+        }
+        own.end();
+    }
+
+    /// A hand that remembered such a block would give out places in memory that is not there any more.
+    #[test]
+    fn a_hand_forgets_a_block_of_which_it_has_nothing_left() {
+        let own = Own::new(2);
+        let all: Vec<_> = (0..PLACES).map(|_| own.take(0, SMALL)).collect();
+        all.iter().for_each(|spot| own.put(1, spot));
+        assert_eq!(own.blocks(SMALL), 0, "it is freed");
+        let other = own.take(1, SMALL);
+        assert_eq!(other.number, all[0].number, "the number is used again");
+        own.put(0, &other);
+        assert!(own.hands[0].of_size[SMALL].get().is_none());
+        own.end();
     }
 
     #[test]
     fn blocks_that_are_half_empty_are_filled_before_a_new_one_is_made() {
-        let mut slab = Slab::new(SIZES[0]);
-        let all: Vec<_> = (0..10 * PLACES).map(|_| slab.take().unwrap()).collect();
-        let (gone, kept): (Vec<_>, Vec<_>) = all.into_iter().partition(|(_, _, at)| at % 2 == 0);
-        let places = gone.len();
-        gone.into_iter().for_each(|(_, block, at)| slab.put(block, at));
-        let again: Vec<_> = (0..places).map(|_| slab.take().unwrap()).collect();
-        assert_eq!(slab.with_memory(), 10);
-        kept.into_iter().chain(again).for_each(|(_, block, at)| slab.put(block, at));
-        slab.end();
+        let own = Own::new(1);
+        let all: Vec<_> = (0..10 * PLACES).map(|_| own.take(0, SMALL)).collect();
+        let at = |spot: &Spot| Number::from_bits(spot.number).at;
+        let (gone, kept): (Vec<_>, Vec<_>) = all.into_iter().partition(|spot| at(spot) % 2 == 0);
+        gone.iter().for_each(|spot| own.put(0, spot));
+        let again: Vec<_> = gone.iter().map(|_| own.take(0, SMALL)).collect();
+        assert_eq!(own.blocks(SMALL), 10);
+        kept.iter().chain(&again).for_each(|spot| own.put(0, spot));
+        own.end();
     }
 
     #[test]
     fn lists_of_many_blocks_are_forgotten_with_them() {
-        let blocks = KEPT + 36;
-        let mut slab = Slab::new(SIZES[0]);
-        for current_is_last in [true, false] {
-            let mut all: Vec<_> = (0..blocks * PLACES).map(|_| slab.take().unwrap()).collect();
-            if !current_is_last {
+        let own = Own::new(1);
+        for last_first in [true, false] {
+            let mut all: Vec<_> = (0..20 * KEPT * PLACES - 1).map(|_| own.take(0, SMALL)).collect();
+            if last_first {
                 all.reverse();
             }
-            all.into_iter().for_each(|(_, block, at)| slab.put(block, at));
-            assert_eq!((slab.blocks.len(), slab.vacant.len(), slab.with_room.len()), (1, 0, 0));
+            all.iter().for_each(|spot| own.put(0, spot));
+            let slab = own.slab(SMALL);
+            assert_eq!(slab.blocks.len(), 0);
+            assert!(slab.blocks.capacity() + slab.vacant.capacity() + slab.with_room.capacity() < 20 * KEPT);
         }
-        slab.end();
+        own.end();
     }
 
     #[test]
