@@ -33,7 +33,7 @@ const ALL_FREE: u64 = u64::MAX;
 /// So many slabs for each size.
 const SLABS: usize = 8;
 /// Lists that are no longer than that are not cut. A thread keeps an empty block at hand only if it is one of these.
-const KEPT: usize = 64;
+const KEPT: usize = if cfg!(miri) { 4 } else { 64 };
 
 /// A place, and by which number it is given back.
 #[derive(Debug)]
