@@ -139,6 +139,11 @@ impl Mark {
         CURRENT.try_with(of).unwrap_or(Mark { thread: 0, epoch: 0 })
     }
 
+    /// It is of the calling thread.
+    pub(crate) fn is_of_this_thread(self) -> bool {
+        self.thread == Mark::current().thread
+    }
+
     /// As [`Interrupter::interrupt`] of what was going on: does nothing if that has ended.
     pub(crate) fn interrupt(self) {
         let found = SLEEPERS.lock().get(&self.thread).and_then(Weak::upgrade);
@@ -171,11 +176,6 @@ impl Interrupter {
     /// Tells whether the flag of this task or thread is set. False once the task has ended.
     pub fn is_interrupted(&self) -> bool {
         self.sleeper.slow.lock().flag_of(self.epoch, self.sleeper.load()).unwrap_or(false)
-    }
-
-    /// It interrupts something on the calling thread.
-    pub(crate) fn is_of_this_thread(&self) -> bool {
-        Sleeper::with_current(|me| std::ptr::eq(me, Arc::as_ptr(&self.sleeper)))
     }
 
     /// Tells whether the thread sleeps in a blocking call of this crate: for tests that must not begin before it does.

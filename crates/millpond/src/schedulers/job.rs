@@ -10,9 +10,10 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::atomic::{AtomicU8, AtomicU32, AtomicU64};
 use std::time::Duration;
 
+use crate::brief::Brief;
 use crate::executor::{RejectReason, Rejected};
 use crate::handle::Outcome;
-use crate::interrupt::{self, Interrupted, Interrupter, Sleeper, Wake};
+use crate::interrupt::{Interrupted, Mark, Sleeper, Wake};
 use crate::periodic::{Body, PeriodicTask, Rhythm};
 use crate::sync::{Arc, AtomicBool, GivenAway, Mutex, Ordering, Weak, deadline_after};
 use crate::task::{Task, TaskInfo};
@@ -147,7 +148,7 @@ impl Outside {
 /// it, and how dear that is depends on its size, see [`SMALL`].
 pub(crate) struct Job {
     outside: Outside,
-    cell: Mutex<Cell>,
+    cell: Brief<Cell>,
 }
 
 /// Up to this size an allocator such as glibc's takes memory back from another thread without its lock. Above, whoever makes jobs
@@ -166,11 +167,11 @@ struct Cell {
 enum JobState {
     Waiting(Work),
     /// Its body runs there.
-    Running(Interrupter),
+    Running(Mark),
     /// It ran, and will not again.
     Over,
     /// No further run will start. Its body may still be running.
-    Cancelled(Option<Interrupter>),
+    Cancelled(Option<Mark>),
 }
 
 impl Cell {
@@ -249,7 +250,7 @@ impl Job {
                 awaited: AtomicBool::new(false),
                 series: rhythm.is_some(),
             },
-            cell: Mutex::new(Cell { state: JobState::Waiting(work), rare }),
+            cell: Brief::new(Cell { state: JobState::Waiting(work), rare }),
         })
     }
 
@@ -273,7 +274,7 @@ impl Job {
     /// Takes the work for running it on this thread, in the interrupt frame that is open now. `None`: cancelled.
     pub(crate) fn begin(&self) -> Option<Run> {
         let mut cell = self.cell.lock();
-        cell.take_work(JobState::Running(interrupt::current())).map(Run)
+        cell.take_work(JobState::Running(Mark::current())).map(Run)
     }
 
     /// After a run of a series: true if it is to run again; the body is then back in its place.
@@ -294,10 +295,9 @@ impl Job {
     pub(crate) fn over(&self, ended: Ended) {
         let mut cell = self.cell.lock();
         let next = if cell.is_cancelled() { JobState::Cancelled(None) } else { JobState::Over };
-        let before = std::mem::replace(&mut cell.state, next);
+        cell.state = next; // of what is in its place nothing is the user's
         let threads = cell.take_threads();
         drop(cell);
-        drop(before);
         quietly(|| drop(ended));
         Cell::wake(&threads);
     }
@@ -312,9 +312,8 @@ impl Job {
             Cell::wake(&threads);
             return Ending::OfOneThatWaited;
         }
-        let JobState::Running(runner) = &cell.state else { return Ending::Before };
-        let runner = runner.clone();
-        cell.state = JobState::Cancelled(Some(runner.clone()));
+        let JobState::Running(runner) = cell.state else { return Ending::Before };
+        cell.state = JobState::Cancelled(Some(runner));
         drop(cell);
         if interrupt && !runner.is_of_this_thread() {
             runner.interrupt();

@@ -197,7 +197,8 @@ impl LaneCell {
     }
 
     fn take_all(&mut self) -> Vec<Arc<Job>> {
-        let mut all: Vec<_> = self.ready.lock().line.take_all().collect();
+        let ready = self.ready.lock().line.take_all(); // and the lock is free again: they may be many
+        let mut all: Vec<_> = ready.collect();
         all.extend(std::iter::from_fn(|| self.later.pop().map(|(_, _, job)| job)));
         all
     }

@@ -9,18 +9,18 @@
 //! (in this order), until the runner takes it; and whoever wants exact counts has them settled first (`State::settle`).
 //! A run is counted here before those who wait for it are told.
 
-use std::time::{Duration, Instant};
-
 use super::lane::LaneRef;
 use super::line::Line;
 use super::slot::Handed;
+use crate::brief::{Brief, BriefGuard};
 use crate::handle::Outcome;
+use crate::monotonic;
 use crate::schedulers::job::{Job, Spot};
-use crate::sync::{Arc, Mutex, MutexGuard, mutant};
+use crate::sync::{Arc, mutant};
 
 /// What came to a lane without a delay, and what the lane runs.
 #[derive(Debug)]
-pub(super) struct Ready(Mutex<Jobs>);
+pub(super) struct Ready(Brief<Jobs>);
 
 #[derive(Debug)]
 pub(super) struct Jobs {
@@ -72,10 +72,10 @@ impl Ready {
     pub(super) fn new() -> Arc<Ready> {
         let line = Line::new();
         let uncounted = Uncounted::default();
-        Arc::new(Ready(Mutex::new(Jobs { line, running: None, last: 0, prepaid: 0, uncounted })))
+        Arc::new(Ready(Brief::new(Jobs { line, running: None, last: 0, prepaid: 0, uncounted })))
     }
 
-    pub(super) fn lock(&self) -> MutexGuard<'_, Jobs> {
+    pub(super) fn lock(&self) -> BriefGuard<'_, Jobs> {
         self.0.lock()
     }
 
@@ -134,24 +134,25 @@ impl Jobs {
 #[derive(Debug)]
 pub(super) struct Turn {
     lane: Option<Arc<Ready>>,
-    begin: Option<Instant>,
+    /// When it began, by [`monotonic`]. `None`: it has no end.
+    begin: Option<u64>,
 }
 
-/// As long as a wake-up takes: who waits for the lane's thread does not notice.
-const TIME: Duration = Duration::from_micros(50);
+/// In nanoseconds, as long as a wake-up takes: who waits for the lane's thread does not notice.
+const TIME: u64 = 50_000;
 
 impl Turn {
     pub(super) fn of(handed: &mut Handed) -> Turn {
         let lane = handed.more.take();
         // In a model time is not to be relied on.
-        let begin = lane.as_ref().filter(|_| !cfg!(loom)).map(|_| Instant::now());
+        let begin = lane.as_ref().filter(|_| !cfg!(loom)).map(|_| monotonic::nanos());
         Turn { lane, begin }
     }
 
     /// The lane's next job, if the turn is not over.
     pub(super) fn next(&self, outcome: Outcome) -> Option<Arc<Job>> {
         let lane = self.lane.as_ref()?;
-        if self.begin.is_some_and(|begin| begin.elapsed() > TIME) {
+        if self.begin.is_some_and(|begin| monotonic::nanos() - begin > TIME) {
             return None;
         }
         lane.next(outcome)
