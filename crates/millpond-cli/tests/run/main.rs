@@ -25,6 +25,8 @@ use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
 use std::process::{Child, Command, Stdio};
+use std::sync::atomic::AtomicBool;
+use std::sync::{Arc, Once};
 use std::thread;
 use std::time::{Duration, Instant};
 
@@ -49,12 +51,24 @@ fn run_raw(command: &mut Command, input: impl AsRef<[u8]>) -> std::process::Outp
 }
 
 fn spawn(command: &mut Command) -> Child {
+    heed_interrupts();
     command
         .stdin(Stdio::piped())
         .stdout(Stdio::piped())
         .stderr(Stdio::piped())
         .spawn()
         .expect("the binary runs")
+}
+
+/// A shell that starts these tests in the background has them ignore interrupts, and what they start would ignore them too. A
+/// signal that is handled, here as it is by default, is not ignored in a child.
+fn heed_interrupts() {
+    static ONCE: Once = Once::new();
+    ONCE.call_once(|| {
+        let always = Arc::new(AtomicBool::new(true));
+        signal_hook::flag::register_conditional_default(signal_hook::consts::SIGINT, always)
+            .expect("interrupts can be handled");
+    });
 }
 
 /// `millpond run` in `directory`, where jobs leave their files.
