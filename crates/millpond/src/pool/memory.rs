@@ -377,6 +377,51 @@ mod tests {
         first.into_iter().chain(later).for_each(|leaf| own.put(leaf));
     }
 
+    /// Page faults of the calling thread so far.
+    #[cfg(all(target_os = "linux", not(miri)))]
+    fn faults() -> u64 {
+        let stat = std::fs::read_to_string("/proc/thread-self/stat").expect("every Linux tells");
+        let after_the_name = stat.rsplit(')').next().expect("there is a last part");
+        after_the_name.split_whitespace().nth(7).and_then(|faults| faults.parse().ok()).expect("a number")
+    }
+
+    #[test]
+    #[cfg(all(target_os = "linux", not(miri)))]
+    fn what_was_asked_for_is_there_when_it_is_written() {
+        const PAGE: usize = 4096;
+        const LENGTH: usize = AT_ONCE * LEAF;
+        let release = std::fs::read_to_string("/proc/sys/kernel/osrelease").expect("every Linux tells");
+        let mut version = release.split(['.', '-']).map_while(|part| part.parse::<u32>().ok());
+        if (version.next(), version.next()) < (Some(5), Some(14)) {
+            return println!("SKIPPED: Linux {} cannot be asked", release.trim());
+        }
+        // So much is new to the process: no allocator has it in stock.
+        let layout = Layout::from_size_align(64 << 20, LEAF).unwrap();
+        // SAFETY: the layout is not empty.
+        let memory = NonNull::new(unsafe { alloc(layout) }).expect("there is memory");
+        let write_from = |at: usize| {
+            let before = faults();
+            for page in (at..at + LENGTH).step_by(PAGE) {
+                // SAFETY: it is ours, and there are more bytes than that.
+                unsafe { memory.byte_add(page).write_volatile(1) };
+            }
+            faults() - before
+        };
+        // SAFETY: as above.
+        unsafe { system::ask_for(memory, LENGTH) };
+        faults(); // the first look has faults of its own
+        let (asked_for, not_asked_for) = (write_from(0), write_from(32 << 20));
+        // SAFETY: it was allocated so, and nobody uses it.
+        unsafe { dealloc(memory.as_ptr(), layout) };
+        let pages = (LENGTH / PAGE) as u64;
+        if not_asked_for < pages {
+            return println!(
+                "SKIPPED: here memory comes in larger pages, {not_asked_for} for {LENGTH} bytes"
+            );
+        }
+        assert!(asked_for < pages / 2, "{asked_for} faults for {pages} pages");
+    }
+
     /// Waves in which leaves are taken and given back in no order: none is given out twice, and memory follows their number.
     #[test]
     fn memory_follows_the_number_of_leaves_in_use() {
