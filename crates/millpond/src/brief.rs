@@ -17,6 +17,7 @@
 //!
 //! This file is one of the rooms with `unsafe`; its outside is safe.
 
+mod patient;
 #[cfg(not(loom))]
 mod rivalry;
 
@@ -25,6 +26,8 @@ use std::marker::PhantomData;
 use std::ops::{Deref, DerefMut};
 #[cfg(not(loom))]
 use std::time::Duration;
+
+pub(crate) use patient::Patient;
 
 use crate::sync::{AtomicBool, Ordering, SharedCell, mutant};
 #[cfg(loom)]
@@ -124,6 +127,13 @@ impl<T> Brief<T> {
         }
     }
 
+    /// As `try_lock`, for who tries again and again: to look does not take the word away from who is about to free it; to try
+    /// does.
+    #[cfg(not(loom))]
+    fn lock_if_free(&self) -> Option<BriefGuard<'_, T>> {
+        if self.locked.load(Ordering::Relaxed) { None } else { self.try_lock() }
+    }
+
     #[cfg(not(loom))]
     #[cold]
     fn lock_next_turn(&self) -> BriefGuard<'_, T> {
@@ -137,10 +147,7 @@ impl<T> Brief<T> {
     #[cold]
     fn lock_later(&self) -> BriefGuard<'_, T> {
         for look in 0u64.. {
-            // To look does not take the word away from who is about to free it; to try does.
-            if !self.locked.load(Ordering::Relaxed)
-                && let Some(guard) = self.try_lock()
-            {
+            if let Some(guard) = self.lock_if_free() {
                 return guard;
             }
             match look {

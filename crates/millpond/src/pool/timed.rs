@@ -31,10 +31,11 @@ use std::sync::atomic::AtomicU64;
 use std::time::{Duration, Instant};
 
 use super::idle::{Idle, Nap, Rest, Seat};
+use crate::brief::Patient;
 use crate::clock::{Clock, Tick};
 use crate::handle::{Help, Place, Struck, Told, Waitlist};
 use crate::punctual::Punctual;
-use crate::sync::{Arc, AtomicBool, AtomicUsize, Mutex, Ordering, Weak, deadline_after, mutant};
+use crate::sync::{Arc, AtomicBool, AtomicUsize, Ordering, Weak, deadline_after, mutant};
 use crate::task::{Held, Task, TaskId};
 use crate::timer_wheel::{Look, NOWHERE, TimerWheel};
 
@@ -45,7 +46,7 @@ pub(super) struct Timed {
     /// The first entry is watched by a leader, or there is none; for a look without the lock. Written under the lock,
     /// after the change. Never true with a manual clock, whose time may move meanwhile.
     watched: AtomicBool,
-    waiting: Mutex<Waiting>,
+    waiting: Patient<Waiting>,
     /// Tasks that are cancelled leave at once.
     pub(super) remove_on_cancel: AtomicBool,
     /// What runs after a shutdown. SeqCst: a setter writes one and then looks at the run state, `shutdown`
@@ -166,7 +167,7 @@ impl Timed {
             clock,
             len: AtomicUsize::new(0),
             watched: AtomicBool::new(false),
-            waiting: Mutex::new(Waiting {
+            waiting: Patient::new(Waiting {
                 entries: TimerWheel::new(number),
                 next_number: 0,
                 pushed: 0,
