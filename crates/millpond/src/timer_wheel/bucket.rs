@@ -5,14 +5,14 @@
 
 use std::mem::ManuallyDrop;
 
-use super::{LEVEL_BITS, LEVELS, Placed};
+use super::{LEVEL_BITS, LEVELS, Placed, STEP};
 use crate::clock::Tick;
 
 /// A bucket with fewer entries is opened when its first one is due, a larger one before.
 const MANY: usize = if cfg!(test) { 32 } else { 1024 };
 /// To open a bucket takes no more than so long for each entry, in nanoseconds, unless the machine has other work.
 const OPENING: u64 = if cfg!(test) { 1 << 16 } else { 128 };
-/// A bucket with fewer holes than that is not worth squeezing.
+/// A bucket with fewer entries and holes than that is not worth squeezing.
 pub(super) const FEW: usize = 16;
 
 /// Set in the place of an entry in a bucket, which says which wheel, which bucket and where in it. The place of a near one is
@@ -80,11 +80,13 @@ pub(super) struct Bucket<T> {
     forgotten: Bits,
     /// None of them is due before that.
     pub(super) earliest: Tick,
+    /// So far has it been searched for holes.
+    searched: usize,
 }
 
 impl<T> Bucket<T> {
     pub(super) const EMPTY: Self =
-        Bucket { entries: Vec::new(), len: 0, forgotten: Bits::NONE, earliest: Tick::NEVER };
+        Bucket { entries: Vec::new(), len: 0, forgotten: Bits::NONE, earliest: Tick::NEVER, searched: 0 };
 
     /// How many entries there is room for, and how many are, holes and all.
     pub(super) fn room(&self) -> usize {
@@ -222,6 +224,12 @@ impl Bits {
         &mut self.more[at]
     }
 
+    /// There are only so many places any more.
+    fn cut(&mut self, places: usize) {
+        self.more.truncate(places / 64);
+        self.more.shrink_to_fit();
+    }
+
     /// True if it was there.
     fn remove(&mut self, at: usize) -> bool {
         let was_there = self.has(at);
@@ -243,27 +251,38 @@ impl<T: Placed> Bucket<T> {
     }
 
     #[inline]
-    pub(super) fn squeeze_if_worth(&mut self, mark: u64, number: usize) {
-        if self.len + FEW < self.entries.len() / 4 {
-            self.squeeze(mark, number);
+    pub(super) fn has_many_holes(&self) -> bool {
+        self.len + FEW < self.entries.len() / 4
+    }
+
+    /// Makes it smaller: some entries are moved from its end into holes.
+    #[cold]
+    pub(super) fn squeeze_some(&mut self, mark: u64, number: usize) {
+        for _ in 0..STEP {
+            let Some(last) = self.pop() else { break };
+            let Some(last) = last else { continue };
+            let Some(hole) = self.next_hole() else {
+                self.push(mark, number, last);
+                break;
+            };
+            self.forgotten.remove(hole);
+            last.item.moved_to(place_in(mark, number, hole));
+            self.put_back(hole, last);
+        }
+        let places = self.entries.len();
+        if places + FEW < self.entries.capacity() / 2 {
+            self.entries.shrink_to(places + places / 2);
+            self.forgotten.cut(places);
         }
     }
 
-    /// Moves the entries together.
-    #[cold]
-    fn squeeze(&mut self, mark: u64, number: usize) {
-        let forgotten = std::mem::replace(&mut self.forgotten, Bits::NONE);
-        let (mut from, mut to) = (0, 0);
-        self.entries.retain(|entry| {
-            let entry = entry.as_ref().filter(|_| !forgotten.has(from));
-            from += 1;
-            if let Some(entry) = entry {
-                entry.item.moved_to(place_in(mark, number, to));
-                to += 1;
-            }
-            entry.is_some()
-        });
-        self.entries.shrink_to(2 * self.len);
+    /// A hole, if it is soon found: the search goes on where the last one ended.
+    fn next_hole(&mut self) -> Option<usize> {
+        let begin = if self.searched < self.entries.len() { self.searched } else { 0 };
+        let end = self.entries.len().min(begin + STEP);
+        let hole = (begin..end).find(|at| self.get(*at).is_none());
+        self.searched = hole.map_or(end, |hole| hole + 1);
+        hole
     }
 }
 

@@ -13,8 +13,8 @@
 //!
 //! Taking out by place is what matters most, because most timers are cancelled, and among a million every step to another
 //! entry is a step to memory that no cache has. So it touches the entry and nothing else: an entry lies in
-//! its bucket's own memory, and leaves a hole there. A bucket that is three quarters holes is squeezed, and an
-//! empty one has no memory. Entries are told when they have been moved; see [`Placed`].
+//! its bucket's own memory, and leaves a hole there. A bucket that is three quarters holes is squeezed, a few
+//! entries at a time, and an empty one has no memory. Entries are told when they have been moved; see [`Placed`].
 //!
 //! What is cancelled by its handle is not even touched: a bit of its bucket says that it is forgotten, which is as good as a hole.
 //! Who cancels has the item at hand anyway, and owns from then on what the wheel owned of it; see [`TimerWheel::forget`].
@@ -275,7 +275,7 @@ impl<T: Placed> TimerWheel<T> {
                     }
                 }
             }
-            self.made_hole(bucket);
+            self.made_holes(bucket);
         }
         far.sort_unstable_by_key(|(due, number, _)| (*due, *number));
         taken.extend(far.into_iter().map(|(_, _, item)| item));
@@ -315,15 +315,26 @@ impl<T: Placed> TimerWheel<T> {
         bucket.open_by()
     }
 
-    /// Entries may have left a bucket.
+    /// An entry has left a bucket.
     #[inline]
     fn made_hole(&mut self, number: usize) {
         let bucket = &mut self.buckets[number];
-        if bucket.len > 0 {
-            bucket.squeeze_if_worth(self.mark, number);
-        } else if bucket.places() > 0 {
+        if bucket.len == 0 {
             self.emptied(number);
             self.note_first();
+        } else if bucket.has_many_holes() {
+            bucket.squeeze_some(self.mark, number);
+        }
+    }
+
+    /// Any number of entries may have left a bucket.
+    fn made_holes(&mut self, number: usize) {
+        let bucket = &mut self.buckets[number];
+        while bucket.has_many_holes() {
+            bucket.squeeze_some(self.mark, number);
+        }
+        if bucket.len == 0 && bucket.places() > 0 {
+            self.emptied(number);
         }
     }
 

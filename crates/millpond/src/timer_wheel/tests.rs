@@ -159,8 +159,8 @@ fn a_look_moves_few_entries_also_if_it_comes_late() {
     for looks in 1.. {
         let before = places();
         let look = wheel.look(tick(begin + SLOT / 2));
-        let moved = before.iter().zip(places()).filter(|(before, after)| *before != after).count();
-        assert!(moved <= STEP * 4, "{moved} were moved");
+        let moves = moved(&before, &places());
+        assert!(moves <= STEP * 4, "{moves} were moved");
         if look == Look::Due {
             assert!(looks >= 2000 / STEP, "it took {looks} looks");
             break;
@@ -168,6 +168,32 @@ fn a_look_moves_few_entries_also_if_it_comes_late() {
         assert_eq!(look, Look::Again, "something is due, and may not be missed");
     }
     assert_eq!(wheel.pop().unwrap().1.number, 0);
+}
+
+/// How many of these places are others than before.
+fn moved(before: &[u64], after: &[u64]) -> usize {
+    before.iter().zip(after).filter(|(before, after)| before != after).count()
+}
+
+#[test]
+fn who_takes_one_out_moves_few_others_and_all_are_found_again() {
+    for out in [remove, discard] {
+        let mut wheel = Wheel::new(7);
+        let mut random = random(11);
+        let mut items = large_bucket(&mut wheel, 3 * 64 * 64 * SLOT);
+        let mut all_moves = 0;
+        while !items.is_empty() {
+            let item = items.swap_remove(random(items.len() as u64) as usize);
+            let places = || items.iter().map(|item| item.place.get()).collect::<Vec<_>>();
+            let before = places();
+            assert!(out(&mut wheel, &item));
+            let moves = moved(&before, &places());
+            assert!(moves <= STEP, "{moves} were moved");
+            all_moves += moves;
+        }
+        assert!(wheel.is_empty());
+        assert!((1..1000).contains(&all_moves), "{all_moves} moves for 2000 that were taken out");
+    }
 }
 
 #[test]
