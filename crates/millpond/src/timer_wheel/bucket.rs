@@ -252,7 +252,7 @@ impl<T: Placed> Bucket<T> {
 
     #[inline]
     pub(super) fn has_many_holes(&self) -> bool {
-        self.len + FEW < self.entries.len() / 4
+        self.len + FEW < self.entries.len() / 8
     }
 
     /// Makes it smaller: some entries are moved from its end into holes.
