@@ -191,9 +191,10 @@ unsafe fn dispose<V: ?Sized>(counted: *mut Counted<V>) {
     };
     #[cfg(not(loom))]
     {
-        let _spot = GiveBack(_number);
+        let spot = GiveBack(_number);
         // SAFETY: nobody else has the address, and we forget it.
         unsafe { std::ptr::drop_in_place(counted) };
+        spot.now();
     }
 }
 
@@ -202,11 +203,21 @@ unsafe fn dispose<V: ?Sized>(counted: *mut Counted<V>) {
 struct GiveBack(NonZeroU32);
 
 #[cfg(not(loom))]
-impl Drop for GiveBack {
+impl GiveBack {
+    /// The usual way, on which nothing panics.
     #[inline]
-    fn drop(&mut self) {
+    fn now(self) {
+        let GiveBack(number) = *ManuallyDrop::new(self);
         // SAFETY: the number is that of a spot whose value has been dropped, and whose address nobody has.
-        unsafe { slab::give_back(self.0) };
+        unsafe { slab::give_back(number) };
+    }
+}
+
+#[cfg(not(loom))]
+impl Drop for GiveBack {
+    #[cold]
+    fn drop(&mut self) {
+        GiveBack(self.0).now();
     }
 }
 

@@ -81,16 +81,10 @@ impl Word {
         self.0 & WAITED != 0
     }
 
-    /// It is over without a result: once nobody works on it any more, nothing is in the place.
-    #[inline]
-    fn has_nothing(self) -> bool {
-        self.is_done() && !self.has_result()
-    }
-
-    /// It is over without a result, and nobody has waited for it.
+    /// It is over without a result, and nobody has waited for it: once nobody works on it any more, nothing is in the place.
     #[inline]
     pub(super) fn is_left_empty(self) -> bool {
-        self.has_nothing() && !self.is_waited_for()
+        self.is_done() && !self.has_result() && !self.is_waited_for()
     }
 
     #[inline]
@@ -141,18 +135,8 @@ pub(super) struct Slot<W, R> {
     /// Succeeded, Failed, Cancelled and Abandoned are final. The two bits on who waits and whether the handle is gone are
     /// set at any time, and never cleared.
     word: AtomicU8,
-    /// Not dropped by itself: of what was cancelled nothing is left there, which the word says without a look.
+    /// Not dropped by itself: of what was cancelled nothing is left there, which the word says without a look. See `clear`.
     place: ManuallyDrop<SharedCell<Holds<W, R>>>,
-}
-
-impl<W, R> Drop for Slot<W, R> {
-    #[inline]
-    fn drop(&mut self) {
-        if !self.look().has_nothing() {
-            // SAFETY: this is the end of the slot, and nothing else drops it.
-            unsafe { ManuallyDrop::drop(&mut self.place) };
-        }
-    }
 }
 
 enum Holds<W, R> {
@@ -188,6 +172,12 @@ impl<W, R> Slot<W, R> {
     #[inline]
     pub(super) fn id(&self) -> TaskId {
         self.id
+    }
+
+    /// Drops what is in the place. To be called before the slot is dropped, unless the word says that nothing is left there.
+    pub(super) fn clear(&mut self) {
+        // SAFETY: who has the slot exclusively has the place.
+        drop(unsafe { self.swap(Holds::Nothing) });
     }
 
     /// Who sees "done" sees what was written before.
@@ -433,9 +423,26 @@ mod tests {
     /// Counts how many there are, by its references.
     type Thing = Arc<()>;
 
-    fn slot(work: &Thing) -> (Slot<Thing, Thing>, Claim) {
+    /// A slot that is cleared at its end.
+    struct Cleared(Slot<Thing, Thing>);
+
+    impl std::ops::Deref for Cleared {
+        type Target = Slot<Thing, Thing>;
+
+        fn deref(&self) -> &Self::Target {
+            &self.0
+        }
+    }
+
+    impl Drop for Cleared {
+        fn drop(&mut self) {
+            self.0.clear();
+        }
+    }
+
+    fn slot(work: &Thing) -> (Cleared, Claim) {
         let claim = Claim::fresh();
-        (Slot::new(claim.id(), Arc::clone(work)), claim)
+        (Cleared(Slot::new(claim.id(), Arc::clone(work))), claim)
     }
 
     /// One round of everybody at once: who runs, who cancels, and who has the claim and looks for the result or gives it up.

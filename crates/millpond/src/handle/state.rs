@@ -245,13 +245,21 @@ pub(crate) struct Core<T, W> {
 impl<T, W> Drop for Core<T, W> {
     #[inline]
     fn drop(&mut self) {
-        if self.slot.look().is_waited_for() {
-            self.drop_waiter();
+        if !self.slot.look().is_left_empty() {
+            self.drop_rest();
         }
     }
 }
 
 impl<T, W> Core<T, W> {
+    #[inline(never)]
+    fn drop_rest(&mut self) {
+        if self.slot.look().is_waited_for() {
+            self.drop_waiter();
+        }
+        self.slot.clear();
+    }
+
     #[cold]
     fn drop_waiter(&self) {
         drop_quietly(self.take_waiter()); // a waker, perhaps, and that is the user's

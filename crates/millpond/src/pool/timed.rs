@@ -482,7 +482,7 @@ impl Waitlist for Timed {
             return Struck::default();
         }
         let mut waiting = self.waiting.lock();
-        let looked_at_by = waiting.entries.look_by();
+        let look_by = waiting.entries.look_by_or_never();
         // Only a half of a handle is told a place by which it can be forgotten; see `Held`.
         let forgotten = may_forget && waiting.entries.forget(place.get());
         if !forgotten && waiting.take_from(id, place).is_none() {
@@ -491,7 +491,7 @@ impl Waitlist for Timed {
         place.set(NOWHERE);
         waiting.struck += 1;
         self.note_len(&waiting);
-        if waiting.entries.look_by() != looked_at_by {
+        if waiting.entries.look_by_or_never() != look_by {
             self.note_watch(&waiting);
         }
         Struck { was_last: waiting.entries.is_empty(), forgotten }

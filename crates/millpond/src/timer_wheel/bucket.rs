@@ -1,7 +1,7 @@
-//! A bucket of the wheel: entries in no order, the holes between them, and what it has forgotten.
+//! A bucket of the wheel: entries in no order, and the holes between them.
 //!
-//! It gives each entry its place, in memory of its own, and says which of them are forgotten: a bit for each, so that to cancel
-//! one of many does not touch it. Why that pays is told in the file above this one.
+//! It gives each entry its place, in memory of its own, and says by a bit for each which are holes, so that to cancel one of many
+//! does not touch it. Why that pays is told in the file above this one.
 
 use std::mem::ManuallyDrop;
 
@@ -72,12 +72,13 @@ impl<T> Entry<T> {
 
 #[derive(Debug)]
 pub(super) struct Bucket<T> {
-    /// Entries in no order, holes, and what is forgotten.
+    /// Entries in no order, and holes. In a hole is nothing, or what is forgotten: its item is another's, and not to be touched
+    /// any more.
     entries: Vec<Option<Entry<T>>>,
-    /// So many there are: neither holes nor forgotten.
+    /// So many entries there are.
     pub(super) len: usize,
-    /// Which are forgotten: their items are others', and not to be touched any more.
-    forgotten: Bits,
+    /// Which places are holes.
+    holes: Bits,
     /// None of them is due before that.
     pub(super) earliest: Tick,
     /// So far has it been searched for holes.
@@ -86,7 +87,7 @@ pub(super) struct Bucket<T> {
 
 impl<T> Bucket<T> {
     pub(super) const EMPTY: Self =
-        Bucket { entries: Vec::new(), len: 0, forgotten: Bits::NONE, earliest: Tick::NEVER, searched: 0 };
+        Bucket { entries: Vec::new(), len: 0, holes: Bits::NONE, earliest: Tick::NEVER, searched: 0 };
 
     /// How many entries there is room for, and how many are, holes and all.
     pub(super) fn room(&self) -> usize {
@@ -113,12 +114,12 @@ impl<T> Bucket<T> {
 
     /// The entry there.
     pub(super) fn get(&self, at: usize) -> Option<&Entry<T>> {
-        if self.forgotten.has(at) { None } else { self.entries.get(at)?.as_ref() }
+        if self.holes.has(at) { None } else { self.entries.get(at)?.as_ref() }
     }
 
     #[cfg(all(test, not(loom)))]
     pub(super) fn has_forgotten(&self) -> bool {
-        self.forgotten.first != 0 || self.forgotten.more.iter().any(|word| *word != 0)
+        self.entries.iter().enumerate().any(|(at, entry)| entry.is_some() && self.holes.has(at))
     }
 
     /// All entries.
@@ -128,10 +129,11 @@ impl<T> Bucket<T> {
 
     /// Takes the entry there out, if it is the right one.
     pub(super) fn take_if(&mut self, at: usize, is_it: impl FnOnce(&T) -> bool) -> Option<Entry<T>> {
-        if self.forgotten.has(at) {
+        if self.holes.has(at) {
             return None;
         }
         let entry = self.entries.get_mut(at)?.take_if(|entry| is_it(&entry.item))?;
+        self.holes.add(at, self.entries.len());
         self.len -= 1;
         Some(entry)
     }
@@ -139,25 +141,24 @@ impl<T> Bucket<T> {
     /// Puts an entry back to where it has been.
     pub(super) fn put_back(&mut self, at: usize, entry: Entry<T>) {
         self.entries[at] = Some(entry);
+        self.holes.remove(at);
         self.len += 1;
     }
 
     /// Takes the last one out, if there are any: an entry, or nothing.
     pub(super) fn pop(&mut self) -> Option<Option<Entry<T>>> {
         let last = self.entries.pop()?;
-        if self.forgotten.remove(self.entries.len()) {
+        if self.holes.remove(self.entries.len()) {
             return Some(None);
         }
-        self.len -= usize::from(last.is_some());
+        self.len -= 1;
         Some(last)
     }
 
     /// Forgets the entry there: its item is the caller's. False: there is none.
-    ///
-    /// It is not even looked at, so that it must be known to be there, if it is not forgotten yet.
     #[inline]
     pub(super) fn forget(&mut self, at: usize) -> bool {
-        let was_there = at < self.entries.len() && self.forgotten.add(at, self.entries.len());
+        let was_there = at < self.entries.len() && self.holes.add(at, self.entries.len());
         self.len -= usize::from(was_there);
         was_there
     }
@@ -224,10 +225,42 @@ impl Bits {
         &mut self.more[at]
     }
 
+    /// Where the last of so many places is that is not in the set: one more than that.
+    fn end_of_others(&self, places: usize) -> usize {
+        let mut end = places;
+        while end > 0 {
+            let begin = (end - 1) / 64 * 64;
+            let others = !self.word(begin) & u64::MAX >> (64 - (end - begin));
+            if others != 0 {
+                return begin + 64 - others.leading_zeros() as usize;
+            }
+            end = begin;
+        }
+        0
+    }
+
+    /// The first from `begin` on that is in the set and before `end`.
+    fn first(&self, begin: usize, end: usize) -> Option<usize> {
+        let mut from = begin;
+        while from < end {
+            let word = self.word(from) >> (from % 64);
+            if word != 0 {
+                return Some(from + word.trailing_zeros() as usize).filter(|at| *at < end);
+            }
+            from = (from / 64 + 1) * 64;
+        }
+        None
+    }
+
     /// There are only so many places any more.
     fn cut(&mut self, places: usize) {
+        let kept = (1 << (places % 64)) - 1;
+        if places < 64 {
+            self.first &= kept;
+        } else if let Some(last) = self.more.get_mut(places / 64 - 1) {
+            *last &= kept;
+        }
         self.more.truncate(places / 64);
-        self.more.shrink_to_fit();
     }
 
     /// True if it was there.
@@ -258,29 +291,32 @@ impl<T: Placed> Bucket<T> {
     /// Makes it smaller: some entries are moved from its end into holes.
     #[cold]
     pub(super) fn squeeze_some(&mut self, mark: u64, number: usize) {
-        for _ in 0..STEP {
-            let Some(last) = self.pop() else { break };
-            let Some(last) = last else { continue };
-            let Some(hole) = self.next_hole() else {
-                self.push(mark, number, last);
-                break;
-            };
-            self.forgotten.remove(hole);
+        for _ in 0..STEP / 8 {
+            self.drop_holes_at_the_end();
+            let Some(hole) = self.next_hole() else { break };
+            let Some(last) = self.pop().flatten() else { break };
             last.item.moved_to(place_in(mark, number, hole));
             self.put_back(hole, last);
         }
+        self.drop_holes_at_the_end();
         let places = self.entries.len();
         if places + FEW < self.entries.capacity() / 2 {
             self.entries.shrink_to(places + places / 2);
-            self.forgotten.cut(places);
+            self.holes.more.shrink_to_fit();
         }
     }
 
-    /// A hole, if it is soon found: the search goes on where the last one ended.
+    fn drop_holes_at_the_end(&mut self) {
+        let places = self.holes.end_of_others(self.entries.len());
+        self.entries.truncate(places);
+        self.holes.cut(places);
+    }
+
+    /// A hole, if one is soon found: the search goes on where the last one ended.
     fn next_hole(&mut self) -> Option<usize> {
         let begin = if self.searched < self.entries.len() { self.searched } else { 0 };
-        let end = self.entries.len().min(begin + STEP);
-        let hole = (begin..end).find(|at| self.get(*at).is_none());
+        let end = self.entries.len().min(begin + 64 * STEP);
+        let hole = self.holes.first(begin, end);
         self.searched = hole.map_or(end, |hole| hole + 1);
         hole
     }

@@ -187,6 +187,12 @@ impl<T: Placed> TimerWheel<T> {
         (!self.is_empty()).then_some(self.look_by)
     }
 
+    /// The same, or that it is never.
+    #[inline]
+    pub(crate) fn look_by_or_never(&self) -> Tick {
+        self.look_by
+    }
+
     /// After a change by which somebody may have to look later than before.
     fn note_first(&mut self) {
         self.look_by = self.first_by(Bucket::open_by).unwrap_or(Tick::NEVER);
