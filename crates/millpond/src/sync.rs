@@ -71,6 +71,33 @@ impl<T> Mutex<T> {
     }
 }
 
+/// Where those sleep who wait for something that is guarded by a [`Mutex`].
+#[cfg(not(loom))]
+#[derive(Debug, Default)]
+pub(crate) struct Condvar(std::sync::Condvar);
+
+/// The same for models, in which time does not pass.
+#[cfg(loom)]
+#[derive(Debug, Default)]
+pub(crate) struct Condvar(loom::sync::Condvar);
+
+impl Condvar {
+    /// Sleeps until woken, or for so long, without the lock. It may also wake for no reason.
+    #[cfg(not(loom))]
+    pub(crate) fn wait_for<'a, T>(&self, guard: MutexGuard<'a, T>, time: Duration) -> MutexGuard<'a, T> {
+        self.0.wait_timeout(guard, time).unwrap_or_else(|poisoned| poisoned.into_inner()).0
+    }
+
+    #[cfg(loom)]
+    pub(crate) fn wait_for<'a, T>(&self, guard: MutexGuard<'a, T>, _: Duration) -> MutexGuard<'a, T> {
+        self.0.wait(guard).unwrap_or_else(|poisoned| poisoned.into_inner())
+    }
+
+    pub(crate) fn notify_one(&self) {
+        self.0.notify_one();
+    }
+}
+
 /// A value that several threads may reach, if they agree among themselves on who does when.
 #[cfg(not(loom))]
 #[derive(Debug)]

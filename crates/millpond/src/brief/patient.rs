@@ -16,32 +16,25 @@
 //! it ever take longer, the waiter still looks again after [`NAP`]: all that can be lost by this is that time. Nobody's
 //! right to the value rests on it, for that is had by the exchange of the `Brief` alone.
 //!
-//! In a model there is no sleeping here: there a `Brief` is a mutex.
+//! A model of what the lock guards is not about the lock: there it is a mutex. The model of this file, `loom_tests::queue`, has a
+//! fence in the place of the time that passes.
 
 use std::ops::{Deref, DerefMut};
-#[cfg(not(loom))]
-use std::sync::{Condvar, PoisonError};
-#[cfg(not(loom))]
 use std::time::Duration;
 
 use super::{Brief, BriefGuard};
-#[cfg(not(loom))]
-use crate::sync::{AtomicBool, Mutex, Ordering, fence};
+use crate::sync::{AtomicBool, Condvar, Mutex, Ordering, fence, mutant};
 
 /// So many looks, a pause of the processor between two, before it sleeps: some microseconds in all, in which a lock that is held
 /// for a moment becomes free.
-#[cfg(not(loom))]
-const LOOKS: u32 = 100;
+const LOOKS: u32 = if cfg!(loom) { 1 } else { 100 };
 /// So many pauses between S1 and S2.
-#[cfg(not(loom))]
-const SETTLE: u32 = 8;
-#[cfg(not(loom))]
+const SETTLE: u32 = if cfg!(loom) { 0 } else { 8 };
 const NAP: Duration = Duration::from_millis(1);
 
 #[derive(Debug)]
 pub(crate) struct Patient<T> {
     lock: Brief<T>,
-    #[cfg(not(loom))]
     sleepers: Sleepers,
 }
 
@@ -49,12 +42,11 @@ pub(crate) struct Patient<T> {
 pub(crate) struct PatientGuard<'a, T> {
     /// `None` when it has been freed.
     guard: Option<BriefGuard<'a, T>>,
-    #[cfg(not(loom))]
-    sleepers: &'a Sleepers,
+    /// `None`: in a model, it is the mutex that is locked.
+    sleepers: Option<&'a Sleepers>,
 }
 
 /// Those who wait for the lock for longer.
-#[cfg(not(loom))]
 #[derive(Debug)]
 struct Sleepers {
     /// One is to be woken when the lock is freed. Set by who is about to sleep, and unset by who wakes one.
@@ -68,26 +60,28 @@ struct Sleepers {
 
 impl<T> Patient<T> {
     pub(crate) fn new(value: T) -> Self {
-        Patient {
-            lock: Brief::new(value),
-            #[cfg(not(loom))]
-            sleepers: Sleepers::new(NAP),
-        }
+        Patient { lock: Brief::new(value), sleepers: Sleepers::new(NAP) }
     }
 
     #[cfg(loom)]
     pub(crate) fn lock(&self) -> PatientGuard<'_, T> {
-        PatientGuard { guard: Some(self.lock.lock()) }
+        PatientGuard { guard: Some(self.lock.lock()), sleepers: None }
+    }
+
+    /// In a model not to be mixed with the other.
+    #[cfg(loom)]
+    pub(crate) fn lock_as_it_is(&self) -> PatientGuard<'_, T> {
+        let guard = self.lock.try_lock().unwrap_or_else(|| self.lock_later());
+        PatientGuard { guard: Some(guard), sleepers: Some(&self.sleepers) }
     }
 
     #[cfg(not(loom))]
     #[inline]
     pub(crate) fn lock(&self) -> PatientGuard<'_, T> {
         let guard = self.lock.try_lock().unwrap_or_else(|| self.lock_later());
-        PatientGuard { guard: Some(guard), sleepers: &self.sleepers }
+        PatientGuard { guard: Some(guard), sleepers: Some(&self.sleepers) }
     }
 
-    #[cfg(not(loom))]
     #[cold]
     fn lock_later(&self) -> BriefGuard<'_, T> {
         loop {
@@ -104,10 +98,9 @@ impl<T> Patient<T> {
     }
 }
 
-#[cfg(not(loom))]
 impl Sleepers {
     fn new(nap: Duration) -> Self {
-        Sleepers { wanted: AtomicBool::new(false), asleep: Mutex::new(0), freed: Condvar::new(), nap }
+        Sleepers { wanted: AtomicBool::new(false), asleep: Mutex::new(0), freed: Condvar::default(), nap }
     }
 
     /// Sleeps, unless `take` says that one need not.
@@ -121,12 +114,13 @@ impl Sleepers {
         }
         let mut asleep = self.asleep.lock();
         // Who has unset it meanwhile may have found nobody to wake.
-        if self.wanted.load(Ordering::Relaxed) {
+        if self.wanted.load(Ordering::Relaxed) || mutant("sleep_though_it_was_freed") {
             *asleep += 1;
-            let woken = self.freed.wait_timeout(asleep, self.nap);
-            let (mut asleep, _) = woken.unwrap_or_else(PoisonError::into_inner);
+            asleep = self.freed.wait_for(asleep, self.nap);
             *asleep -= 1;
-            self.wanted.store(*asleep > 0, Ordering::Relaxed);
+            if !mutant("leave_the_others_asleep") {
+                self.wanted.store(*asleep > 0, Ordering::Relaxed);
+            }
         }
         None
     }
@@ -162,9 +156,13 @@ impl<T> Drop for PatientGuard<'_, T> {
     #[inline]
     fn drop(&mut self) {
         self.guard = None; // H1
-        #[cfg(not(loom))]
-        if self.sleepers.wanted.load(Ordering::Relaxed) {
-            self.sleepers.wake(); // H2
+        if cfg!(loom) && !mutant("free_without_looking") {
+            fence(Ordering::SeqCst);
+        }
+        if let Some(sleepers) = self.sleepers
+            && sleepers.wanted.load(Ordering::Relaxed)
+        {
+            sleepers.wake(); // H2
         }
     }
 }
