@@ -176,8 +176,8 @@ impl<W, R> Slot<W, R> {
 
     /// Drops what is in the place. To be called before the slot is dropped, unless the word says that nothing is left there.
     pub(super) fn clear(&mut self) {
-        // SAFETY: who has the slot exclusively has the place.
-        drop(unsafe { self.swap(Holds::Nothing) });
+        let empty = ManuallyDrop::new(SharedCell::new(Holds::Nothing));
+        drop(ManuallyDrop::into_inner(mem::replace(&mut self.place, empty)));
     }
 
     /// Who sees "done" sees what was written before.
