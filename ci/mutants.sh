@@ -49,7 +49,7 @@ mutants=(
     "trust_the_place removing_a_task_against_moving_it"
     "lock_without_acquire the_brief_lock_lets_in_one_at_a_time"
     "unlock_without_release the_brief_lock_lets_in_one_at_a_time"
-    "free_without_looking all_who_sleep_for_a_lock_get_it"
+    "look_before_it_is_free all_who_sleep_for_a_lock_get_it"
     "sleep_though_it_was_freed all_who_sleep_for_a_lock_get_it"
     "leave_the_others_asleep all_who_sleep_for_a_lock_get_it"
     "wait_for_room_that_is_there a_put_blocked_on_a_full_queue_goes_on_after_a_take"

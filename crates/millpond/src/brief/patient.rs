@@ -156,7 +156,7 @@ impl<T> Drop for PatientGuard<'_, T> {
     #[inline]
     fn drop(&mut self) {
         self.guard = None; // H1
-        if cfg!(loom) && !mutant("free_without_looking") {
+        if cfg!(loom) && !mutant("look_before_it_is_free") {
             fence(Ordering::SeqCst);
         }
         if let Some(sleepers) = self.sleepers
