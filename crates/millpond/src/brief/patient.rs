@@ -68,16 +68,15 @@ impl<T> Patient<T> {
         PatientGuard { guard: Some(self.lock.lock()), sleepers: None }
     }
 
-    /// In a model not to be mixed with the other.
-    #[cfg(loom)]
-    pub(crate) fn lock_as_it_is(&self) -> PatientGuard<'_, T> {
-        let guard = self.lock.try_lock().unwrap_or_else(|| self.lock_later());
-        PatientGuard { guard: Some(guard), sleepers: Some(&self.sleepers) }
-    }
-
     #[cfg(not(loom))]
     #[inline]
     pub(crate) fn lock(&self) -> PatientGuard<'_, T> {
+        self.lock_as_it_is()
+    }
+
+    /// What `lock` does outside of models. In a model not to be mixed with it.
+    #[inline]
+    pub(crate) fn lock_as_it_is(&self) -> PatientGuard<'_, T> {
         let guard = self.lock.try_lock().unwrap_or_else(|| self.lock_later());
         PatientGuard { guard: Some(guard), sleepers: Some(&self.sleepers) }
     }

@@ -12,7 +12,7 @@ use crate::clock::Tick;
 const MANY: usize = if cfg!(test) { 32 } else { 1024 };
 /// To open a bucket takes no more than so long for each entry, in nanoseconds, unless the machine has other work.
 const OPENING: u64 = if cfg!(test) { 1 << 16 } else { 128 };
-/// A bucket with fewer entries and holes than that is not worth squeezing.
+/// A bucket with fewer holes than that is not worth squeezing.
 pub(super) const FEW: usize = 16;
 
 /// Set in the place of an entry in a bucket, which says which wheel, which bucket and where in it. The place of a near one is
@@ -285,7 +285,7 @@ impl<T: Placed> Bucket<T> {
 
     #[inline]
     pub(super) fn has_many_holes(&self) -> bool {
-        self.len + FEW < self.entries.len() / 8
+        self.len + FEW < self.entries.len() / 4
     }
 
     /// Makes it smaller: some entries are moved from its end into holes.

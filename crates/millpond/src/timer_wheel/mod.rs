@@ -13,7 +13,7 @@
 //!
 //! Taking out by place is what matters most, because most timers are cancelled, and among a million every step to another
 //! entry is a step to memory that no cache has. So it touches the entry and nothing else: an entry lies in
-//! its bucket's own memory, and leaves a hole there. A bucket that is seven eighths holes is squeezed, a
+//! its bucket's own memory, and leaves a hole there. A bucket that is three quarters holes is squeezed, a
 //! few entries at a time, and an empty one has no memory. Entries are told when they have been moved; see [`Placed`].
 //!
 //! What is cancelled by its handle is not even touched: a bit of its bucket says that it is forgotten, which is as good as a hole.

@@ -281,7 +281,7 @@ fn memory_is_given_back(taken_out: bool) {
         let out = if taken_out { remove } else { discard };
         assert!(out(&mut wheel, &item));
         let buckets: u32 = wheel.occupied.iter().map(|level| level.count_ones()).sum();
-        let enough = 8 * (wheel.len() + bucket::FEW * buckets as usize) + SPARE * SPARE_ROOM;
+        let enough = 4 * (wheel.len() + bucket::FEW * buckets as usize) + SPARE * SPARE_ROOM;
         assert!(room(&wheel) <= 2 * enough, "room for {} with {} left", room(&wheel), wheel.len());
     }
     assert!(room(&wheel) <= SPARE * SPARE_ROOM, "room for {}", room(&wheel));
