@@ -16,6 +16,7 @@ mutants=(
     "end_without_release completion_against_join"
     "free_without_acquire who_gives_up_the_last_reference_sees_what_all_did"
     "give_up_without_release who_gives_up_the_last_reference_sees_what_all_did"
+    "forget_by_counting a_reference_is_made_while_another_is_given_up"
     "cancel_without_acquire decorating_against_cancel"
     "cancel_what_is_over completion_against_cancel_and_join"
     "say_too_late_too_early a_cancel_that_comes_too_late_finds_the_task_done"

@@ -15,14 +15,14 @@ pub(crate) use std::sync::{Arc, OnceLock, Weak};
 #[cfg(not(loom))]
 pub(crate) use std::{
     sync::MutexGuard,
-    sync::atomic::{AtomicBool, AtomicU8, AtomicU64, AtomicUsize, Ordering, fence},
+    sync::atomic::{AtomicBool, AtomicU8, AtomicU32, AtomicU64, AtomicUsize, Ordering, fence},
     thread_local,
 };
 
 #[cfg(loom)]
 pub(crate) use loom::{
     sync::MutexGuard,
-    sync::atomic::{AtomicBool, AtomicU8, AtomicU64, AtomicUsize, Ordering, fence},
+    sync::atomic::{AtomicBool, AtomicU8, AtomicU32, AtomicU64, AtomicUsize, Ordering, fence},
     thread_local,
 };
 

@@ -20,7 +20,7 @@ use std::ptr::NonNull;
 #[cfg(not(loom))]
 use super::slab;
 use super::state::{Cancelled, Core, Joinable, Tracked, Work};
-use crate::sync::{Arc, AtomicU64, Ordering, fence, mutant};
+use crate::sync::{Arc, AtomicU32, Ordering, fence, mutant};
 use crate::task::TaskId;
 
 /// How many references there are.
@@ -29,46 +29,49 @@ use crate::task::TaskId;
 /// sees what all others did before. An owner that reads "one" is alone and stays so, for a new reference is made of one that
 /// there is, and that is its own. Model: `loom_tests::handle::who_gives_up_the_last_reference_sees_what_all_did`.
 ///
-/// The upper half of the word is a note that never changes: where the memory is from.
-pub(crate) struct Owners(AtomicU64);
+/// One reference may be forgotten: who cancels a timer gets the one that the queue had. To count that down takes an exchange,
+/// for others may make references meanwhile, even of the very one by which it cancels, which may be shared. But only one
+/// gets it, so that one can say so in a word that nobody else writes to, and the number counts one more than there are from then
+/// on. Who reads "two" and is the last but for the one that is forgotten reads that too: whoever forgot it did so by a
+/// reference, which is the reader's own, or was given up by the step that left two. Models:
+/// `who_has_two_references_sees_what_all_did_too`, `a_reference_is_made_while_another_is_given_up`.
+#[repr(align(8))] // so that values that are aligned to a word can lie right behind it
+pub(crate) struct Owners {
+    /// References, the forgotten one included.
+    number: AtomicU32,
+    /// Where the memory is from, and whether a reference is forgotten.
+    note: AtomicU32,
+}
 
 impl Owners {
-    const NOTE: u32 = u32::BITS;
+    /// Set in `note` by the one who forgets a reference.
+    const FORGOTTEN: u32 = 1 << 31;
     /// More than that nobody makes who does not mean to overflow the number, by forgetting references.
     const MOST: u32 = u32::MAX / 2;
 
     pub(crate) fn two(note: u32) -> Owners {
-        Owners(AtomicU64::new(u64::from(note) << Self::NOTE | 2))
-    }
-
-    #[expect(clippy::cast_possible_truncation, reason = "the lower half")]
-    fn number(word: u64) -> u32 {
-        word as u32
+        debug_assert!(note & Self::FORGOTTEN == 0, "that bit is ours");
+        Owners { number: AtomicU32::new(2), note: AtomicU32::new(note) }
     }
 
     #[inline]
     pub(crate) fn note(&self) -> u32 {
-        (self.0.load(Ordering::Relaxed) >> Self::NOTE) as u32
+        self.note.load(Ordering::Relaxed) & !Self::FORGOTTEN
     }
 
-    /// For who has two of the references: gives up one of them.
+    /// For the one who has a reference besides its own, of which it is the only one to know: it is not there any more.
     #[inline]
-    pub(crate) fn one_of_two_less(&self) {
-        // Acquire, as in `one_less`: should we be alone, the number that we then write ourselves tells nothing of the others.
-        // (No seeded fault: the model does not notice if it is Relaxed, though the language allows an old value then.)
-        let word = self.0.load(Ordering::Acquire);
-        if Self::number(word) == 2 {
-            // There is no other owner, and so nobody who could change it meanwhile.
-            self.0.store(word - 1, Ordering::Relaxed);
-        } else {
-            self.0.fetch_sub(1, Ordering::Release);
+    pub(crate) fn forget_one(&self) {
+        if mutant("forget_by_counting") {
+            return self.number.store(self.number.load(Ordering::Acquire) - 1, Ordering::Relaxed);
         }
+        // Relaxed, and no exchange: as is told above.
+        self.note.store(self.note.load(Ordering::Relaxed) | Self::FORGOTTEN, Ordering::Relaxed);
     }
 
     pub(crate) fn one_more(&self) {
         // Relaxed: who makes a reference has one, and nothing depends on the order of the two.
-        let before = self.0.fetch_add(1, Ordering::Relaxed);
-        if Self::number(before) > Self::MOST {
+        if self.number.fetch_add(1, Ordering::Relaxed) > Self::MOST {
             std::process::abort(); // as with an `Arc`: there is nothing else that would be sound
         }
     }
@@ -77,15 +80,22 @@ impl Owners {
     #[inline]
     pub(crate) fn one_less(&self) -> bool {
         let order = if mutant("free_without_acquire") { Ordering::Relaxed } else { Ordering::Acquire };
-        if Self::number(self.0.load(order)) == 1 {
+        if self.is_last_of(self.number.load(order)) {
             return true;
         }
         let order = if mutant("give_up_without_release") { Ordering::Relaxed } else { Ordering::Release };
-        let last = Self::number(self.0.fetch_sub(1, order)) == 1;
-        if last {
-            fence(Ordering::Acquire);
+        let before = self.number.fetch_sub(1, order);
+        if before > 2 {
+            return false;
         }
-        last
+        fence(Ordering::Acquire);
+        self.is_last_of(before)
+    }
+
+    /// For an owner that has read this number, by an Acquire: there is no other.
+    #[inline]
+    fn is_last_of(&self, number: u32) -> bool {
+        number == 1 || number == 2 && self.note.load(Ordering::Relaxed) & Self::FORGOTTEN != 0
     }
 }
 
@@ -253,8 +263,9 @@ impl<V: Tracked + ?Sized> Shared<V> {
             Cancelled::No => false,
             Cancelled::Yes => true,
             Cancelled::Forgotten => {
-                // SAFETY: the queue had a reference of its own, which it neither uses nor drops any more.
-                unsafe { self.give_up_another() };
+                // SAFETY: the queue had a reference of its own, which it neither uses nor drops any more, and which it has forgotten
+                // once, under its lock.
+                unsafe { self.forget_another() };
                 true
             }
         }
@@ -263,12 +274,12 @@ impl<V: Tracked + ?Sized> Shared<V> {
     /// Gives up a reference to the same value that somebody has forgotten.
     ///
     /// # Safety
-    /// There is such a reference, besides our own.
+    /// There is such a reference, besides our own, and nobody does so again.
     #[inline]
-    unsafe fn give_up_another(&self) {
+    unsafe fn forget_another(&self) {
         match self.counted() {
-            // SAFETY: we are an owner, so the number is there. The other reference is ours too.
-            Some(counted) => unsafe { (*counted).owners.one_of_two_less() },
+            // SAFETY: we are an owner, so the number is there.
+            Some(counted) => unsafe { (*counted).owners.forget_one() },
             // SAFETY: the address is from `Arc::into_raw`, and so was that of the reference that was forgotten.
             None => unsafe { Arc::decrement_strong_count(self.value()) },
         }
@@ -395,6 +406,39 @@ mod tests {
         // Whether it is kept quiet on the way does not matter here, but that all of it is gone.
         drop(dropped);
         assert_eq!((drops.load(Ordering::Relaxed), Arc::strong_count(&drops)), (1, 1));
+    }
+
+    // A handle is shared: one thread makes references of it while another cancels by it. To count the queue's reference down by a
+    // plain store lost one that was made meanwhile, and the state was freed under it.
+    #[test]
+    fn references_that_are_made_of_a_handle_while_it_cancels_count() {
+        const MADE: usize = if cfg!(miri) { 3 } else { 100 };
+        for _ in 0..if cfg!(miri) { 20 } else { 500 } {
+            let drops = Arc::new(AtomicUsize::new(0));
+            let seen = Seen(Arc::clone(&drops));
+            let (handle, queued) = halves_of_timer::<(), _>(TaskId::fresh(), move || drop(seen));
+            let begun = AtomicUsize::new(0);
+            let make = || {
+                begun.store(1, Ordering::Relaxed);
+                handle.tracked()
+            };
+            let mut made = thread::scope(|scope| {
+                let made = scope.spawn(|| (0..MADE).map(|_| make()).collect::<Vec<_>>());
+                let _forgotten = ManuallyDrop::new(queued);
+                while begun.load(Ordering::Relaxed) == 0 {
+                    std::hint::spin_loop();
+                }
+                // SAFETY: the other one is never used or dropped, and this is done once.
+                unsafe { handle.forget_another() };
+                made.join().unwrap()
+            });
+            drop(handle);
+            let last = made.pop().expect("some were made");
+            drop(made);
+            assert_eq!((last.state(), drops.load(Ordering::Relaxed)), (TaskState::Pending, 0));
+            drop(last);
+            assert_eq!(drops.load(Ordering::Relaxed), 1);
+        }
     }
 
     #[test]

@@ -51,11 +51,13 @@ struct Number {
     at: usize,
 }
 
+/// The highest bit of a number is never set: where it is kept, that says something else.
+const NUMBER_BITS: u32 = u32::BITS - 1;
 const AT_BITS: u32 = PLACES.ilog2();
 const SLAB_BITS: u32 = SLABS.ilog2();
 const SIZE_BITS: u32 = SIZES.len().ilog2();
-const BLOCK_BITS: u32 = u32::BITS - AT_BITS - SLAB_BITS - SIZE_BITS;
-/// A slab has fewer blocks than that, and the first number is no block's, so that none is 0. That is 268 million places.
+const BLOCK_BITS: u32 = NUMBER_BITS - AT_BITS - SLAB_BITS - SIZE_BITS;
+/// A slab has fewer blocks than that, and the first number is no block's, so that none is 0. That is 134 million places.
 const BLOCKS: usize = (1 << BLOCK_BITS) - 1;
 
 impl Number {

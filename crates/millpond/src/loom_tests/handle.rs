@@ -173,10 +173,15 @@ struct Value {
 }
 
 impl Value {
+    /// With two owners.
+    fn of_two() -> Value {
+        let written = [AtomicUsize::new(0), AtomicUsize::new(0), AtomicUsize::new(0)];
+        Value { owners: Owners::two(7), written, freed: AtomicUsize::new(0) }
+    }
+
     /// With three owners.
     fn of_three() -> Arc<Value> {
-        let written = [AtomicUsize::new(0), AtomicUsize::new(0), AtomicUsize::new(0)];
-        let value = Value { owners: Owners::two(7), written, freed: AtomicUsize::new(0) };
+        let value = Value::of_two();
         value.owners.one_more();
         Arc::new(value)
     }
@@ -216,9 +221,31 @@ fn who_has_two_references_sees_what_all_did_too() {
             let value = Arc::clone(&value);
             thread::spawn(move || value.use_and_give_up(1))
         };
-        value.owners.one_of_two_less();
+        value.owners.forget_one();
         value.use_and_give_up(0);
         other.join().unwrap();
+        assert_eq!(value.freed.load(Ordering::Relaxed), 1);
+    });
+}
+
+/// A handle is shared: one thread cancels by it, and gives up the queue's reference, while another makes a reference of it.
+/// That one counts, and the handle's own too: neither is the last while the other is there.
+#[test]
+fn a_reference_is_made_while_another_is_given_up() {
+    model(|| {
+        let value = Arc::new(Value::of_two());
+        let other = {
+            let value = Arc::clone(&value);
+            thread::spawn(move || {
+                value.owners.one_more();
+                value.use_and_give_up(1);
+            })
+        };
+        value.owners.forget_one();
+        value.written[2].store(1, Ordering::Relaxed);
+        other.join().unwrap(); // the handle is still lent until then
+        assert_eq!(value.freed.load(Ordering::Relaxed), 0);
+        value.use_and_give_up(0);
         assert_eq!(value.freed.load(Ordering::Relaxed), 1);
     });
 }
