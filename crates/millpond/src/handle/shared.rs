@@ -20,7 +20,7 @@ use std::ptr::NonNull;
 #[cfg(not(loom))]
 use super::slab;
 use super::state::{Cancelled, Core, Joinable, Tracked, Work};
-use crate::sync::{Arc, AtomicU32, Ordering, fence, mutant};
+use crate::sync::{Arc, AtomicU32, Ordering, mutant};
 use crate::task::TaskId;
 
 /// How many references there are.
@@ -32,8 +32,9 @@ use crate::task::TaskId;
 /// One reference may be forgotten: who cancels a timer gets the one that the queue had. To count that down takes an exchange,
 /// for others may make references meanwhile, even of the very one by which it cancels, which may be shared. But only one
 /// gets it, so that one can say so in a word that nobody else writes to, and the number counts one more than there are from then
-/// on. Who reads "two" and is the last but for the one that is forgotten reads that too: whoever forgot it did so by a
-/// reference, which is the reader's own, or was given up by the step that left two. Models:
+/// on. An owner that reads "two" reads rightly whether one of these is forgotten: whoever forgot it did so by a reference, which
+/// is the reader's own, or was given up by the step that left two. And if the other one is still the queue's, then nobody forgets
+/// it while the reader gives up its own, for there is no reference to do so by: what the queue has is not copied. Models:
 /// `who_has_two_references_sees_what_all_did_too`, `a_reference_is_made_while_another_is_given_up`.
 #[repr(align(8))] // so that values that are aligned to a word can lie right behind it
 pub(crate) struct Owners {
@@ -80,16 +81,17 @@ impl Owners {
     #[inline]
     pub(crate) fn one_less(&self) -> bool {
         let order = if mutant("free_without_acquire") { Ordering::Relaxed } else { Ordering::Acquire };
-        if self.is_last_of(self.number.load(order)) {
-            return true;
+        let mut number = self.number.load(order);
+        // Whether it is the last is known before it is given up: afterwards the memory may be gone.
+        while !self.is_last_of(number) {
+            let release =
+                if mutant("give_up_without_release") { Ordering::Relaxed } else { Ordering::Release };
+            match self.number.compare_exchange(number, number - 1, release, order) {
+                Ok(_) => return false,
+                Err(now) => number = now,
+            }
         }
-        let order = if mutant("give_up_without_release") { Ordering::Relaxed } else { Ordering::Release };
-        let before = self.number.fetch_sub(1, order);
-        if before > 2 {
-            return false;
-        }
-        fence(Ordering::Acquire);
-        self.is_last_of(before)
+        true
     }
 
     /// For an owner that has read this number, by an Acquire: there is no other.
