@@ -17,7 +17,7 @@ use crate::executor::{Rejected, methods_of_its_pool, service_by_its_pool};
 use crate::handle::TaskHandle;
 use crate::interrupt::Interrupted;
 use crate::periodic::PeriodicTask;
-use crate::pool::{ThreadPoolExecutor, WorkQueue};
+use crate::pool::{PoolStats, ShutdownReport, ThreadPoolExecutor, WorkQueue};
 use crate::scheduled::{ScheduledHandle, ScheduledThreadPoolExecutor};
 use crate::task::Task;
 
@@ -146,6 +146,11 @@ impl SingleThreadExecutor {
         pub fn await_termination(&self, timeout: Duration) -> Result<bool, Interrupted>;
         /// Shuts down and waits for all tasks to end; see [`ExecutorService::close`](crate::ExecutorService::close).
         pub fn close(&self);
+        /// Shuts down, waits up to `grace`, then does what [`shutdown_now`](Self::shutdown_now) does and waits up to `force`; see
+        /// [`ThreadPoolExecutor::shutdown_gracefully`].
+        pub fn shutdown_gracefully(&self, grace: Duration, force: Duration) -> ShutdownReport;
+        /// What the executor does and has done, in one look.
+        pub fn stats(&self) -> PoolStats;
     }
 }
 
@@ -273,6 +278,11 @@ impl SingleScheduledExecutor {
         pub fn await_termination(&self, timeout: Duration) -> Result<bool, Interrupted>;
         /// Shuts down and waits for all tasks to end; see [`ExecutorService::close`](crate::ExecutorService::close).
         pub fn close(&self);
+        /// Shuts down, waits up to `grace`, then does what [`shutdown_now`](Self::shutdown_now) does and waits up to `force`; see
+        /// [`ThreadPoolExecutor::shutdown_gracefully`].
+        pub fn shutdown_gracefully(&self, grace: Duration, force: Duration) -> ShutdownReport;
+        /// What the executor does and has done, in one look.
+        pub fn stats(&self) -> PoolStats;
     }
 }
 

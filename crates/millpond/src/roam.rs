@@ -82,9 +82,18 @@ mod system {
 
         /// Those that the calling thread may run on.
         pub(super) fn allowed() -> Option<Cores> {
+            Cores::allowed_to(THIS_THREAD)
+        }
+
+        /// Those that the first thread of the process may run on.
+        pub(super) fn allowed_to_the_first() -> Option<Cores> {
+            Cores::allowed_to(c_int::try_from(std::process::id()).ok()?)
+        }
+
+        fn allowed_to(thread: c_int) -> Option<Cores> {
             let mut cores = Cores([0; 1024 / BITS]);
             // SAFETY: it is the system's function of this name, and writes no more than it is told there is room for.
-            let known = unsafe { sched_getaffinity(THIS_THREAD, size_of::<Cores>(), &raw mut cores) } == 0;
+            let known = unsafe { sched_getaffinity(thread, size_of::<Cores>(), &raw mut cores) } == 0;
             known.then_some(cores)
         }
 
@@ -111,8 +120,11 @@ mod system {
         let before = Cores::allowed()?;
         let others = before.without(this_core()?)?;
         // What a thread may use that was never told so follows what its container may use. It is to do so after this too: if it
-        // was not kept from any core before it is told "all", and not "these".
-        let whole = if Cores::ALL.allow() && Cores::allowed() == Some(before) { Cores::ALL } else { before };
+        // was not kept from any core before it is told "all", and not "these". One that may use other cores than the first thread of
+        // the process has been told, and is never allowed more, not for a moment.
+        let was_told = Cores::allowed_to_the_first() != Some(before);
+        let is_kept = was_told || !Cores::ALL.allow() || Cores::allowed() != Some(before);
+        let whole = if is_kept { before } else { Cores::ALL };
         if others.allow() {
             f();
         }

@@ -8,8 +8,8 @@ use std::thread;
 use std::time::Duration;
 
 use millpond::{
-    ConfigError, ExecutorExt, ExecutorService, Hooks, RejectReason, RunState, SingleThreadExecutor,
-    ThreadPoolExecutor, executors, interrupt,
+    ConfigError, ExecutorExt, ExecutorService, Hooks, RejectReason, RunState, ShutdownOutcome,
+    SingleThreadExecutor, ThreadPoolExecutor, executors, interrupt,
 };
 use support::{Gate, LONG, eventually};
 
@@ -163,6 +163,23 @@ fn exe_005_a_single_thread_executor_does_all_that_a_service_does() {
     service.close();
     assert!(format!("{single:?}").contains("Terminated"));
     assert!(single.to_string().contains("Terminated"));
+}
+
+#[test]
+fn executors_of_one_thread_end_in_two_steps_and_say_what_they_did() {
+    let single = executors::single();
+    single.submit(|| ()).unwrap().join().unwrap();
+    let report = single.shutdown_gracefully(LONG, LONG);
+    assert_eq!((report.outcome, report.never_run.len()), (ShutdownOutcome::Drained, 0));
+    assert_eq!((single.stats().completed, single.stats().state), (1, RunState::Terminated));
+
+    // A task that is due in an hour would keep it for as long.
+    let timer = executors::single_scheduled();
+    let far = timer.schedule(Duration::from_secs(3600), || ()).unwrap();
+    assert_eq!(timer.stats().queued_count, 1);
+    let report = timer.shutdown_gracefully(Duration::ZERO, LONG);
+    assert_eq!(report.never_run.iter().map(millpond::Task::id).collect::<Vec<_>>(), [far.id()]);
+    assert!(timer.is_terminated());
 }
 
 #[test]

@@ -11,7 +11,7 @@ use std::time::{Duration, Instant};
 use millpond::queue::LinkedBlockingQueue;
 use millpond::{Task, TaskOf, ThreadPoolExecutor, WorkQueue};
 use support::pools::{bounded_custom, sized, thread_for};
-use support::{Gate, SMALL, Wrapped, block_elsewhere, end, eventually, occupy};
+use support::{Gate, SMALL, Wrapped, await_end, block_elsewhere, die, end, eventually, occupy, soon};
 
 #[test]
 fn a_priority_queue_runs_the_most_urgent_first_and_equals_in_order() {
@@ -186,6 +186,53 @@ fn factory_handler_and_destructors_of_tasks_may_call_the_pool() {
     gate.open();
     end(&pool);
     slot.lock().unwrap().take();
+}
+
+/// A pool of one thread whose queue does not tell its length as long as `silent`, or as often as that, to anybody.
+fn with_a_silent_queue(silent: &Arc<AtomicUsize>) -> ThreadPoolExecutor {
+    let silent = Arc::clone(silent);
+    let on_call = move |called: &str| {
+        let less =
+            |times: usize| times.checked_sub(1).map(|less| if times == usize::MAX { times } else { less });
+        if called == "len" && silent.fetch_update(Ordering::SeqCst, Ordering::SeqCst, less).is_ok() {
+            die("no length");
+        }
+    };
+    let queue = Wrapped { on_call: Box::new(on_call), ..Wrapped::new(LinkedBlockingQueue::unbounded()) };
+    sized(1, 1).work_queue(WorkQueue::custom(queue)).build().unwrap()
+}
+
+// The worker that looked whether anything was left unwound, and stayed in the count: the pool never ended.
+#[test]
+fn a_queue_that_panics_when_asked_for_its_length_costs_no_worker_and_no_task() {
+    for times in [1, 2, 3] {
+        let silent = Arc::new(AtomicUsize::new(0));
+        let pool = with_a_silent_queue(&silent);
+        let gate = Gate::new();
+        occupy(&pool, &gate);
+        let queued = pool.submit(|| 7).unwrap();
+        silent.store(times, Ordering::SeqCst);
+        pool.shutdown();
+        gate.open();
+        await_end(&pool);
+        assert_eq!(soon(queued).unwrap(), 7);
+        assert_eq!(pool.completed_task_count(), 2);
+    }
+}
+
+#[test]
+fn a_queue_that_never_tells_its_length_is_waited_in_until_the_pool_is_stopped() {
+    let silent = Arc::new(AtomicUsize::new(0));
+    let pool = with_a_silent_queue(&silent);
+    let gate = Gate::new();
+    occupy(&pool, &gate);
+    let queued = pool.submit(|| 7).unwrap();
+    silent.store(usize::MAX, Ordering::SeqCst);
+    pool.shutdown();
+    gate.open();
+    assert_eq!(soon(queued).unwrap(), 7);
+    assert!(pool.shutdown_now().is_empty());
+    await_end(&pool);
 }
 
 #[test]

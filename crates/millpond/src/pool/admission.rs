@@ -454,7 +454,8 @@ impl PoolCore {
     }
 
     fn facts(&self) -> PoolFacts {
-        self.facts_of(self.ctl.load(), self.maximum(), self.feed.len())
+        // Whatever the queue does, the task is to be given back.
+        self.facts_of(self.ctl.load(), self.maximum(), self.feed.len_if_it_tells().unwrap_or(0))
     }
 
     #[inline]

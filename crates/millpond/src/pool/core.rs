@@ -433,7 +433,7 @@ impl Home for PoolCore {
     /// A worker that was called from another processor may have been put behind the one that called it, and stay there for a
     /// millisecond, while the one that becomes free here has nothing to do. So one more is called, from here.
     fn is_waited_for(self: Arc<Self>) -> bool {
-        if self.feed.len() > self.idle.called() {
+        if self.feed.len_if_it_tells().is_some_and(|len| len > self.idle.called()) {
             self.relieve_queue();
         }
         !self.is_stranded()

@@ -7,6 +7,7 @@
 
 use std::cmp::Ordering;
 use std::fmt;
+use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::time::Instant;
 
 use super::fifo::Fifo;
@@ -102,6 +103,9 @@ impl WorkQueue {
     /// at changed settings: those two must return [`Interrupted`](crate::interrupt::Interrupted) then, as
     /// they do if they wait by calling one of the queues of this crate. A task that is put into the queue
     /// behind the pool's back starts no thread: it waits until there is a worker.
+    ///
+    /// A worker survives a panic of the queue. As long as `len` panics the queue counts as not empty: after a `shutdown`
+    /// workers then look into it again and again, for tasks that may be there, until it tells or until `shutdown_now`.
     pub fn custom(queue: impl BlockingQueue<Task> + 'static) -> Self {
         WorkQueue { kind: Kind::Custom(CustomQueue(Arc::new(queue))) }
     }
@@ -248,11 +252,20 @@ impl Feed {
         }
     }
 
+    /// Does not panic, for workers depend on it: a queue of the user's own that cannot tell may have tasks.
     pub(super) fn is_empty(&self) -> bool {
         match self {
             Feed::Fifo(fifo) => fifo.is_empty(),
+            Feed::Blocking { .. } => self.len_if_it_tells() == Some(0),
             _ => self.len() == 0,
         }
+    }
+
+    /// Its length, for what the pool does by itself; `None` if it is a queue of the user's own that panics instead. Who asks for the
+    /// length has the panic.
+    #[inline]
+    pub(super) fn len_if_it_tells(&self) -> Option<usize> {
+        catch_unwind(AssertUnwindSafe(|| self.len())).ok()
     }
 
     pub(super) fn remaining_capacity(&self) -> usize {

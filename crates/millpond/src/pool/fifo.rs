@@ -121,7 +121,7 @@ impl Fifo {
     /// As `remove`, for a task that turned out not to be accepted.
     pub(super) fn unpush(&self, id: TaskId) -> Option<Task> {
         let task = self.remove(id, None)?;
-        self.taken_back.fetch_add(1, Ordering::Relaxed);
+        self.taken_back.fetch_add(1, Ordering::Release); // see `pushed`
         Some(task)
     }
 
@@ -152,8 +152,9 @@ impl Fifo {
 
     /// Tasks accepted so far.
     pub(super) fn pushed(&self) -> u64 {
-        // Relaxed: a statistic. Read first, so that the difference is not too small by much, nor below zero.
-        let taken_back = self.taken_back.load(Ordering::Relaxed);
+        // Read first, and by an Acquire: whoever sees that one was taken back sees that it had been put, and so the difference is
+        // not below zero.
+        let taken_back = self.taken_back.load(Ordering::Acquire);
         self.segments.put() - taken_back
     }
 

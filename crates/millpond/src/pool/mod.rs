@@ -289,7 +289,7 @@ impl ThreadPoolExecutor {
             core.look_around();
         } else if new.core > old.core {
             core.room.changed();
-            let mut wanted = (new.core - old.core).min(core.feed.len());
+            let mut wanted = (new.core - old.core).min(core.feed.len_if_it_tells().unwrap_or(usize::MAX));
             while wanted > 0 && core.add_worker(None, Limit::Core).is_ok() && !core.feed.is_empty() {
                 wanted -= 1;
             }

@@ -18,6 +18,9 @@ use crate::roam;
 use crate::sync::{Arc, Ordering, deadline_after, fence, mutant, shares_a_core, thread_local};
 use crate::task::{Task, TaskId};
 
+/// After so long a queue that did not tell how many tasks it has is asked again.
+const ASK_AGAIN: Duration = Duration::from_millis(10);
+
 thread_local! {
     /// The worker that this thread is, and its pool.
     static WORKER: RefCell<Option<(Arc<PoolCore>, Arc<Worker>)>> = no_worker();
@@ -248,12 +251,15 @@ impl Life<'_> {
         });
         fence(Ordering::SeqCst);
         let in_vain = self.nothing_more_will_come() || (stay_for_tasks && pool.feed.is_empty());
+        // In shutdown nobody calls us if the queue, which did not say so, is empty.
+        let is_silent = || !pool.ctl.load().is_running() && pool.feed.len_if_it_tells().is_none();
         let taken = if pool.generation() != generation || in_vain {
             Ok(None)
         } else {
             // A panic of a foreign queue is that queue's affair; we look around and come back.
             catch_unwind(AssertUnwindSafe(|| match keep_alive {
                 Some(keep_alive) if !stay_for_tasks => queue.poll_timeout(keep_alive),
+                _ if is_silent() => queue.poll_timeout(ASK_AGAIN),
                 _ => queue.take().map(Some),
             }))
             .unwrap_or(Err(interrupt::Interrupted))
