@@ -1,7 +1,8 @@
-//! The std/loom swap: the only file that names `std::sync` primitives or `loom`.
+//! The std/loom swap.
 //!
 //! Everything a protocol rests on (atomics, fences, locks, thread-locals, parking) comes from here, so
-//! that the models in `loom_tests` run the very code that ships. `Arc` is always std's: loom's has no
+//! that the models in `loom_tests` run the very code that ships. Others use `std`'s own for what no model asks about: numbers that
+//! belong to the whole process, and words that a lock guards anyway. `Arc` is always std's: loom's has no
 //! `Weak` and cannot hold a trait object, and no protocol of ours rests on its counts.
 //!
 //! The [`Mutex`] here has no poisoning. What it guards is whole at every point where user code

@@ -3,11 +3,13 @@
 //! A bare thread, which holds the same times in a sorted list and sleeps until the next, shows what the machine adds
 //! by itself: on a busy one that is most of it.
 
+use std::fs;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::thread;
 use std::time::{Duration, Instant};
 
+use bench::machine;
 use millpond::ScheduledThreadPoolExecutor;
 
 const WINDOWS: usize = 25;
@@ -42,9 +44,12 @@ fn percentile(sorted: &[u64], share: f64) -> u64 {
     sorted[((sorted.len() - 1) as f64 * share) as usize]
 }
 
+/// How late each was, in microseconds, and the nanoseconds that the threads that ran them were on a processor meanwhile.
+type Fired = (Vec<u64>, Option<u64>);
+
 /// The pool's timers, put in `before` the first of them is due. `age`: so long has the pool had one that is far.
-fn pool(n: usize, age: Duration, before: Duration) -> Vec<u64> {
-    let pool = ScheduledThreadPoolExecutor::new(2);
+fn pool(workers: usize, n: usize, age: Duration, before: Duration) -> Fired {
+    let pool = ScheduledThreadPoolExecutor::new(workers);
     let far = pool.schedule(Duration::from_secs(3600), || {}).expect("it is open");
     thread::sleep(age);
     let late = Late { first: Instant::now() + before, nanos: (0..n).map(|_| AtomicU64::new(0)).collect() };
@@ -55,16 +60,27 @@ fn pool(n: usize, age: Duration, before: Duration) -> Vec<u64> {
         drop(pool.schedule(delay, move || late.fired(index)).expect("it is open"));
     }
     assert!(Instant::now() < late.first, "the first was due before the last was in");
+    let mut workers = machine::threads();
+    workers.retain(|thread| *thread != std::process::id().to_string());
+    let begin = machine::cpu_time(&workers);
+    thread::sleep(late.due(n).saturating_duration_since(Instant::now()));
+    // Relaxed: only whether it is there matters.
+    while late.nanos.iter().any(|nanos| nanos.load(Ordering::Relaxed) == 0) {
+        thread::sleep(Duration::from_millis(1));
+    }
+    let used = machine::cpu_time(&workers).zip(begin).map(|(end, begin)| end - begin);
     far.cancel(false);
     pool.close();
-    late.micros()
+    (late.micros(), used)
 }
 
-fn bare_thread(n: usize) -> Vec<u64> {
+fn bare_thread(n: usize) -> Fired {
     let late = Late {
         first: Instant::now() + Duration::from_millis(50),
         nanos: (0..n).map(|_| AtomicU64::new(0)).collect(),
     };
+    let me = [std::process::id().to_string()];
+    let begin = machine::cpu_time(&me);
     for index in 0..n {
         let left = late.due(index).saturating_duration_since(Instant::now());
         if !left.is_zero() {
@@ -72,7 +88,8 @@ fn bare_thread(n: usize) -> Vec<u64> {
         }
         late.fired(index);
     }
-    late.micros()
+    let used = machine::cpu_time(&me).zip(begin).map(|(end, begin)| end - begin);
+    (late.micros(), used)
 }
 
 fn row(name: &str, late: &[u64]) {
@@ -94,12 +111,37 @@ fn table(name: &str, late: &[u64]) {
     row("all", late);
 }
 
+/// Lateness beside processor time per timer. A bare thread shows the least that it costs to be no later than so much: it falls
+/// asleep and wakes, and does nothing else. How late it may wake is set by /proc, and the usual where that cannot be had.
+fn costs(n: usize) {
+    const SLACK: &str = "/proc/self/timerslack_ns";
+    println!("lateness and processor time per timer, µs\n{:>30} {:>7} {:>7}", "", "p50", "CPU");
+    let row = |name: &str, (mut late, used): Fired| {
+        late.sort_unstable();
+        let each = used.map_or("?".into(), |used| format!("{:.2}", used as f64 / 1000.0 / n as f64));
+        println!("{name:>30} {:>7} {each:>7}", percentile(&late, 0.5));
+    };
+    for slack in [10, 20, 30, 40, 50, 100] {
+        if fs::write(SLACK, format!("{}", slack * 1000)).is_ok() {
+            row(&format!("a bare thread, slack {slack} µs"), bare_thread(n));
+        }
+    }
+    let _ = fs::write(SLACK, "0"); // the usual again
+    for workers in [2, 4] {
+        row(
+            &format!("the pool, {workers} workers"),
+            pool(workers, n, Duration::ZERO, Duration::from_millis(650)),
+        );
+    }
+}
+
 pub(crate) fn main() {
     let n = 200_000;
-    table("a bare thread", &bare_thread(n));
+    costs(n);
+    table("a bare thread", &bare_thread(n).0);
     let ms = Duration::from_millis;
     for (age, before) in [(0, 650), (3000, 650), (0, 5000)] {
         let name = format!("{n} timers, put in {before} ms before the first is due, pool {age} ms old");
-        table(&name, &pool(n, ms(age), ms(before)));
+        table(&name, &pool(2, n, ms(age), ms(before)).0);
     }
 }

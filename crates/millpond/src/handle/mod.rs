@@ -125,7 +125,8 @@ impl<T> TaskHandle<T> {
     /// Cancels the task. True: this call did it. False: the task was already done or cancelled.
     ///
     /// A waiting task will not run, its captures are dropped at once, and its place in the queue is free at once
-    /// (unless the pool was built with `remove_on_cancel(false)`). A running task goes on to its end, and is
+    /// (unless the pool was built with `remove_on_cancel(false)`, or is a scheduled one without
+    /// [`remove_on_cancel_policy`](crate::ScheduledBuilder::remove_on_cancel_policy)). A running task goes on to its end, and is
     /// interrupted if `may_interrupt`; what it returns is dropped. Whoever joins gets [`JoinError::Cancelled`].
     pub fn cancel(&self, may_interrupt: bool) -> bool {
         let cancelled = self.core.cancel(may_interrupt);
