@@ -27,10 +27,10 @@
 use std::collections::BTreeMap;
 use std::fmt;
 use std::io;
-use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::time::{Duration, Instant};
 
 use crate::brief::Brief;
+use crate::quiet::{drop_quietly, quietly};
 use crate::sync::{
     Arc, AtomicBool, AtomicU64, Global, Ordering, Parker, Weak, deadline_after, mutant, thread_local,
 };
@@ -222,7 +222,7 @@ impl Interrupter {
             }
         };
         match unused {
-            Some(f) if run_now => run_quietly(f),
+            Some(f) if run_now => _ = quietly(f),
             other => drop(other),
         }
         Registration { sleeper: Arc::clone(&self.sleeper), key }
@@ -260,11 +260,6 @@ impl fmt::Debug for Registration {
 }
 
 type Callback = Box<dyn FnOnce() + Send>;
-
-fn run_quietly(f: Callback) {
-    // The panic has been reported by the panic hook; whoever interrupts cannot do anything about it.
-    let _ = catch_unwind(AssertUnwindSafe(f));
-}
 
 /// How a wait ended.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -487,7 +482,7 @@ impl Sleeper {
         drop(slow);
         self.unpark();
         for (_, _, callback) in called {
-            run_quietly(callback);
+            quietly(callback);
         }
     }
 
@@ -523,7 +518,7 @@ impl Sleeper {
         slow.callbacks = kept;
         drop(slow);
         for callback in stale {
-            run_quietly(Box::new(move || drop(callback)));
+            drop_quietly(callback);
         }
     }
 }

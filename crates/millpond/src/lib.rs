@@ -18,6 +18,7 @@ mod pool;
 #[allow(unsafe_code, reason = "asks the system to end a sleep in time, on Linux")]
 mod punctual;
 pub mod queue;
+mod quiet;
 #[cfg(feature = "futures")]
 pub mod reactive;
 #[allow(unsafe_code, reason = "asks the system for another core, on Linux")]

@@ -6,7 +6,7 @@ mod support;
 use std::cmp::Ordering as Order;
 use std::error::Error;
 use std::io;
-use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::thread;
@@ -15,7 +15,7 @@ use std::time::{Duration, Instant};
 use millpond::queue::PriorityBlockingQueue;
 use millpond::{
     Builder, Hooks, JoinError, Panic, RejectReason, Rejected, Task, TaskInfo, TaskOf, ThreadPoolExecutor,
-    WorkQueue, WorkerBody, executors, interrupt, policy,
+    WorkQueue, WorkerBody, WorkerInfo, executors, interrupt, policy,
 };
 use support::{
     Gate, LONG, SHORT, SMALL, assert_settled, block, die, end, eventually, keep_busy, soon, threads_named,
@@ -505,6 +505,44 @@ fn a_destructor_that_panics_hurts_no_pool_and_the_task_is_accounted_for() {
     let stats = pool.stats();
     assert_eq!((stats.completed, stats.panicked, stats.cancelled, stats.handed_back), (2, 2, 1, 1));
     assert_settled(&pool, 6);
+}
+
+/// Hooks that all panic, with what panics when it is dropped.
+struct Hostile;
+
+impl Hooks for Hostile {
+    fn before_execute(&self, task: &TaskInfo) {
+        if task.name() == Some("refused") {
+            resume_unwind(Box::new(Bomb));
+        }
+    }
+    fn after_execute(&self, _: &TaskInfo, _: Option<&Panic>) {
+        resume_unwind(Box::new(Bomb));
+    }
+    fn worker_started(&self, _: &WorkerInfo) {
+        resume_unwind(Box::new(Bomb));
+    }
+    fn worker_stopped(&self, _: &WorkerInfo) {
+        resume_unwind(Box::new(Bomb));
+    }
+    fn terminated(&self) {
+        resume_unwind(Box::new(Bomb));
+    }
+}
+
+// Peer case 8: what a panic carries is the user's too.
+#[test]
+fn a_panic_that_carries_what_panics_when_it_is_dropped_hurts_no_pool() {
+    let pool = pool(2, 2).hooks(Hostile).build().unwrap();
+    for _ in 0..20 {
+        pool.execute(|| resume_unwind(Box::new(Bomb))).unwrap();
+        drop(pool.submit(|| resume_unwind(Box::new(Bomb))).unwrap());
+        pool.execute_task(Task::new(|| {}).named("refused")).unwrap();
+    }
+    assert_eq!(soon(pool.submit(|| "goes on").unwrap()).unwrap(), "goes on");
+    end(&pool);
+    assert_eq!(pool.completed_task_count(), 61);
+    assert_settled(&pool, 61);
 }
 
 /// Submits and joins a task that does the same, `depth` times.

@@ -7,7 +7,8 @@ use std::cell::{Cell, RefCell};
 use std::collections::BTreeMap;
 use std::fmt;
 
-use super::state::{Help, Place, quietly};
+use super::state::{Help, Place};
+use crate::quiet::quietly;
 use crate::sync::{Arc, Global, Weak, thread_local};
 use crate::task::TaskId;
 

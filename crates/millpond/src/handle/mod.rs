@@ -34,10 +34,9 @@ pub(crate) use shared::Owners;
 pub(crate) use shared::{Shared, halves, halves_of_timer};
 pub(crate) use slot::Claim;
 pub use state::TaskState;
-pub(crate) use state::drop_quietly;
-pub(crate) use state::{Cancelled, Help, Joinable, Outcome, Payload, Place, Ran, Told, Tracked, Work};
 #[cfg(feature = "futures")]
-pub(crate) use state::{Waiter, quietly};
+pub(crate) use state::Waiter;
+pub(crate) use state::{Cancelled, Help, Joinable, Outcome, Payload, Place, Ran, Told, Tracked, Work};
 
 use crate::interrupt::Wake;
 use crate::sync::deadline_after;

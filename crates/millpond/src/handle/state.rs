@@ -17,6 +17,7 @@ use super::{JoinError, Panic};
 use crate::brief::Brief;
 use crate::interrupt::{Mark, Sleeper, Wake};
 use crate::periodic::Body;
+use crate::quiet::{drop_quietly, quietly};
 use crate::sync::{
     Arc, AtomicBool, AtomicU64, Mutex, Ordering, deadline_after, fence, fence_after_exchange, mutant,
     spin_until,
@@ -378,8 +379,8 @@ impl Waiter {
         match self {
             Waiter::Nobody => {}
             Waiter::Thread(sleeper) => sleeper.unpark(),
-            Waiter::Task(waker) => quietly(|| waker.wake()),
-            Waiter::Callback(f) => quietly(f),
+            Waiter::Task(waker) => _ = quietly(|| waker.wake()),
+            Waiter::Callback(f) => _ = quietly(f),
         }
     }
 }
@@ -473,18 +474,6 @@ impl<T: Send + 'static, W: Work<T> + 'static> Core<T, W> {
 
 /// The right of whoever runs a task.
 type Run<'a, T, W> = Running<'a, Form<T, W>, Result<T, Payload>>;
-
-/// Calls what is the user's where a panic has nowhere to go.
-pub(crate) fn quietly(f: impl FnOnce()) {
-    let _ = catch_unwind(AssertUnwindSafe(f));
-}
-
-#[inline]
-pub(crate) fn drop_quietly<V>(value: V) {
-    if std::mem::needs_drop::<V>() {
-        quietly(|| drop(value));
-    }
-}
 
 impl<T: Send + 'static, W: Work<T> + 'static> Tracked for Core<T, W> {
     fn run(&self, settle: &mut dyn FnMut(Outcome)) -> bool {

@@ -8,7 +8,7 @@ use std::time::Duration;
 use super::ctl::{Ctl, MOST_WORKERS, RunState};
 use super::feed::Feed;
 use super::growth::GrowthRule;
-use super::hooks::{Hooks, call_quietly};
+use super::hooks::Hooks;
 use super::idle::Idle;
 use super::policy::{Handler, Usual};
 use super::room::Room;
@@ -18,6 +18,7 @@ use super::worker;
 use crate::ConfigError;
 use crate::handle::{Address, Help, Home, Place, Waitlist};
 use crate::interrupt::{Interrupted, Interrupter, Sleeper, Wake};
+use crate::quiet::quietly;
 use crate::sync::{
     Arc, AtomicBool, AtomicU8, AtomicU64, AtomicUsize, Mutex, Ordering, Weak, deadline_after, fence, mutant,
 };
@@ -364,7 +365,7 @@ impl PoolCore {
 
     fn terminate(&self) {
         if let Some(hooks) = &self.hooks {
-            call_quietly(|| hooks.terminated());
+            quietly(|| hooks.terminated());
         }
         self.ctl.advance_to(RunState::Terminated);
         // Whoever listed itself before this sees no state yet and is woken here; whoever lists itself after takes

@@ -1,7 +1,5 @@
 //! What users may watch: [`Hooks`].
 
-use std::panic::{AssertUnwindSafe, catch_unwind};
-
 use crate::executor::RejectReason;
 use crate::handle::Panic;
 use crate::sync::Arc;
@@ -98,9 +96,4 @@ impl<H: Hooks + ?Sized> Hooks for Arc<H> {
     fn worker_stopped(&self, worker: &WorkerInfo) {
         (**self).worker_stopped(worker);
     }
-}
-
-/// Calls a hook; its panic goes no further. True: it panicked.
-pub(super) fn call_quietly(hook: impl FnOnce()) -> bool {
-    catch_unwind(AssertUnwindSafe(hook)).is_err()
 }

@@ -46,15 +46,15 @@ use std::time::{Duration, Instant};
 
 use self::admission::Refusal;
 use self::core::{PoolCore, Settings};
-use self::hooks::call_quietly;
 use self::policy::{Handler, RejectedExecutionHandler, Usual};
 use self::roster::Limit;
 use crate::ConfigError;
 use crate::executor::{
     Executor, ExecutorService, RejectReason, Rejected, close_and_wait, inherent_executor_methods,
 };
-use crate::handle::{TaskHandle, drop_quietly};
+use crate::handle::TaskHandle;
 use crate::interrupt::{Interrupted, Nested, Sleeper};
+use crate::quiet::{drop_quietly, quietly};
 use crate::sync::Arc;
 use crate::task::{Task, TaskId, TaskOf};
 use crate::threads::WorkerBody;
@@ -160,7 +160,7 @@ impl ThreadPoolExecutor {
     fn count_rejected(&self, task: &Task, reason: RejectReason) {
         self.core().counters.rejected();
         if let Some(hooks) = &self.core().hooks {
-            call_quietly(|| hooks.rejected(task.info(), reason));
+            quietly(|| hooks.rejected(task.info(), reason));
         }
     }
 

@@ -20,6 +20,7 @@ use super::worker;
 use crate::executor::RejectReason;
 use crate::handle::{Cancelled, JoinError, Outcome, Panic, Place, TaskState, Tracked};
 use crate::interrupt::{Sleeper, Wake};
+use crate::quiet::drop_quietly;
 use crate::sync::{Arc, AtomicU8, AtomicUsize, Mutex, Ordering, Weak};
 use crate::task::{Task, TaskId};
 
@@ -151,7 +152,7 @@ impl<T: Send, F: FnOnce() -> T + Send> Tracked for ScopedCore<F, T> {
         let waiter = cell.waiter.take();
         cell.counted = false;
         drop(cell);
-        let _ = catch_unwind(AssertUnwindSafe(|| drop(result)));
+        drop_quietly(result);
         if let Some(waiter) = waiter {
             waiter.unpark();
         }
@@ -172,7 +173,7 @@ impl<T: Send, F: FnOnce() -> T + Send> Tracked for ScopedCore<F, T> {
             self.shared.raise_pending();
         }
         drop(cell);
-        let _ = catch_unwind(AssertUnwindSafe(|| drop(work)));
+        drop_quietly(work);
         if let Some(waiter) = waiter {
             waiter.unpark();
         }
@@ -247,7 +248,7 @@ impl<T: Send, F: FnOnce() -> T + Send> Scoped for ScopedCore<F, T> {
             self.set_state(TaskState::Abandoned);
         }
         drop(cell);
-        let _ = catch_unwind(AssertUnwindSafe(|| drop(work)));
+        drop_quietly(work);
         true
     }
 }
@@ -322,7 +323,7 @@ impl<'scope, 'env> Scope<'scope, 'env> {
         if stray {
             self.shared.strays.lock().push(Weak::clone(&core.me)); // the policy keeps it
         }
-        let _ = catch_unwind(AssertUnwindSafe(|| drop(unwanted)));
+        drop_quietly(unwanted);
         Ok(core)
     }
 }
@@ -475,7 +476,7 @@ impl<T: Send, F: FnOnce() -> T + Send> ScopedJoin<T> for ScopedCore<F, T> {
         cell.waiter = None;
         let result = cell.result.take();
         drop(cell);
-        let _ = catch_unwind(AssertUnwindSafe(|| drop(result)));
+        drop_quietly(result);
     }
 }
 

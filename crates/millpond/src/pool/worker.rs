@@ -7,13 +7,14 @@ use std::time::Duration;
 use super::core::{InQueue, PoolCore};
 use super::ctl::RunState;
 use super::feed::Feed;
-use super::hooks::{Hooks, call_quietly};
+use super::hooks::Hooks;
 use super::idle::{Nap, Rest, Seat};
 use super::roster::Worker;
 use super::timed::Keep;
 use crate::handle::{Help, Outcome, Panic, Payload, Place, work_for};
 use crate::interrupt::{self, Nested, Sleeper};
 use crate::queue::BlockingQueue;
+use crate::quiet::{drop_quietly, quietly};
 use crate::roam;
 use crate::sync::{Arc, Ordering, deadline_after, fence, mutant, shares_a_core, thread_local};
 use crate::task::{Task, TaskId};
@@ -37,7 +38,7 @@ pub(super) fn work(pool: &Arc<PoolCore>, worker: &Arc<Worker>) {
     work_for(pool.home.number());
     pool.confirm(worker);
     if let Some(hooks) = &pool.hooks {
-        call_quietly(|| hooks.worker_started(&worker.info));
+        quietly(|| hooks.worker_started(&worker.info));
     }
     let life = Life { pool, worker, me: &me, seat: Seat::for_this_thread() };
     me.next_epoch();
@@ -56,7 +57,7 @@ pub(super) fn work(pool: &Arc<PoolCore>, worker: &Arc<Worker>) {
         }
     }
     if let Some(hooks) = &pool.hooks {
-        call_quietly(|| hooks.worker_stopped(&worker.info));
+        quietly(|| hooks.worker_stopped(&worker.info));
     }
     work_for(0);
     WORKER.with(|slot| *slot.borrow_mut() = None);
@@ -366,13 +367,13 @@ fn run_task(pool: &Arc<PoolCore>, worker: &Worker, task: &mut Option<Task>, nest
 #[inline(never)]
 fn run_between(hooks: &dyn Hooks, pool: &Arc<PoolCore>, worker: &Worker, task: &mut Option<Task>) -> bool {
     let Some(info) = task.as_ref().map(|task| task.info().clone()) else { return true };
-    if call_quietly(|| hooks.before_execute(&info)) {
+    if !quietly(|| hooks.before_execute(&info)) {
         settled(pool, worker, Outcome::Panicked);
         task.take().into_iter().for_each(Task::drop_quietly);
         return false;
     }
     let panic = run_counted(pool, worker, task, false).map(Panic::new);
-    let harmed = call_quietly(|| hooks.after_execute(&info, panic.as_ref()));
+    let harmed = !quietly(|| hooks.after_execute(&info, panic.as_ref()));
     let unharmed = panic.is_none() && !harmed;
     drop_panic(panic);
     unharmed
@@ -414,7 +415,7 @@ fn drop_payload(payload: Payload) {
 
 /// A panic's payload is the user's, and so is its destructor.
 fn drop_panic(panic: Option<Panic>) {
-    call_quietly(|| drop(panic));
+    drop_quietly(panic);
 }
 
 /// Runs the waiting task `id` here, inside what runs now, if this thread is a worker of `pool`.

@@ -13,9 +13,10 @@ use std::time::Instant;
 use crate::executor::Executor;
 use crate::handle::{
     Cancelled, Claim, Help, JoinError, Joinable, Outcome, Panic, Place, TaskState, Tracked, Waiter,
-    drop_quietly, tell_cancelled,
+    tell_cancelled,
 };
 use crate::interrupt::{self, Interrupter, Sleeper, Wake};
+use crate::quiet::drop_quietly;
 use crate::sync::{Arc, AtomicBool, AtomicU8, AtomicU64, Mutex, Ordering, mutant};
 use crate::task::TaskId;
 

@@ -8,7 +8,7 @@ use std::collections::VecDeque;
 use std::mem;
 use std::task::{Context, Poll, Waker};
 
-use crate::handle::{drop_quietly, quietly};
+use crate::quiet::{drop_quietly, quietly};
 use crate::sync::{Arc, Mutex};
 
 /// A pipe for `capacity` items.

@@ -14,10 +14,9 @@ use std::task::{self, Context, Poll, Waker};
 
 use super::core::{FutureCore, Losing, Pause};
 use crate::executor::{Executor, Rejected};
-use crate::handle::{
-    Cancelled, Claim, Joinable, Outcome, Place, Shared, TaskHandle, TaskState, Tracked, drop_quietly,
-};
+use crate::handle::{Cancelled, Claim, Joinable, Outcome, Place, Shared, TaskHandle, TaskState, Tracked};
 use crate::interrupt::Sleeper;
+use crate::quiet::drop_quietly;
 use crate::sync::{Arc, AtomicBool, Ordering, Weak, thread_local};
 use crate::task::{Task, TaskId};
 

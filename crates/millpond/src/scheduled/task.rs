@@ -6,6 +6,7 @@ use super::Decorate;
 use crate::clock::{Clock, Tick};
 use crate::handle::{Claim, TaskHandle, halves};
 use crate::periodic::{Body, PeriodicTask, Rhythm, SeriesWork, Timing};
+use crate::quiet::drop_quietly;
 use crate::sync::{Arc, Mutex};
 use crate::task::{Task, TaskInfo};
 
@@ -50,7 +51,7 @@ fn decorated(info: &TaskInfo, body: Body, decorate: &Decorate) -> (Body, bool) {
     match catch_unwind(AssertUnwindSafe(|| decorate(info, given))) {
         Ok(body) => (body, false),
         Err(payload) => {
-            let _ = catch_unwind(AssertUnwindSafe(|| drop(payload)));
+            drop_quietly(payload);
             let body = inside.lock().take();
             (body.unwrap_or_else(|| Box::new(|| {})), true)
         }
@@ -68,7 +69,7 @@ fn run_inside(inside: &Arc<Mutex<Option<Body>>>) -> Body {
             Ok(()) => *inside.lock() = Some(body),
             Err(payload) => {
                 // Not while unwinding: its destructor may panic too.
-                let _ = catch_unwind(AssertUnwindSafe(|| drop(body)));
+                drop_quietly(body);
                 resume_unwind(payload);
             }
         }

@@ -14,6 +14,7 @@ use crate::executor::{RejectReason, Rejected};
 use crate::handle::{Outcome, Panic};
 use crate::interrupt::Nested;
 use crate::periodic::Body;
+use crate::quiet::{drop_quietly, quietly};
 use crate::sync::{Arc, AtomicBool, Global, Mutex, Ordering};
 use crate::task::{Task, TaskInfo};
 
@@ -159,11 +160,7 @@ pub(crate) fn report(info: &TaskInfo, payload: Box<dyn Any + Send>) {
     for hook in hooks {
         quietly(|| hook(info, &panic));
     }
-    quietly(move || drop(panic)); // the payload is the user's, and so is its destructor
-}
-
-fn quietly(f: impl FnOnce()) -> bool {
-    catch_unwind(AssertUnwindSafe(f)).is_ok()
+    drop_quietly(panic); // the payload is the user's, and so is its destructor
 }
 
 /// Passes `work` through the schedule hooks.

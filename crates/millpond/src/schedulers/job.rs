@@ -15,6 +15,7 @@ use crate::executor::{RejectReason, Rejected};
 use crate::handle::Outcome;
 use crate::interrupt::{Interrupted, Mark, Sleeper, Wake};
 use crate::periodic::{Body, PeriodicTask, Rhythm};
+use crate::quiet::{drop_quietly, quietly};
 use crate::sync::{Arc, AtomicBool, GivenAway, Mutex, Ordering, Weak, deadline_after};
 use crate::task::{Task, TaskInfo};
 use crate::timer_queue::Key;
@@ -52,7 +53,7 @@ impl Work {
             }
             Work::Hooked(info, mut body, panicked) => {
                 let payload = catch_unwind(AssertUnwindSafe(&mut body)).err();
-                quietly(|| drop(body));
+                drop_quietly(body);
                 let panicked = payload.is_some() || panicked.load(Ordering::Relaxed);
                 payload.into_iter().for_each(|payload| super::hooks::report(&info, payload));
                 Ended { panicked, series: None }
@@ -298,7 +299,7 @@ impl Job {
         cell.state = next; // of what is in its place nothing is the user's
         let threads = cell.take_threads();
         drop(cell);
-        quietly(|| drop(ended));
+        drop_quietly(ended);
         Cell::wake(&threads);
     }
 
@@ -308,7 +309,7 @@ impl Job {
         if let Some(work) = cell.take_work(JobState::Cancelled(None)) {
             let threads = cell.take_threads();
             drop(cell);
-            quietly(|| drop(work)); // its captures go at once
+            drop_quietly(work); // its captures go at once
             Cell::wake(&threads);
             return Ending::OfOneThatWaited;
         }
@@ -428,11 +429,6 @@ impl fmt::Debug for Job {
             .field("disposed", &self.is_disposed())
             .finish_non_exhaustive()
     }
-}
-
-fn quietly(f: impl FnOnce()) {
-    // A destructor that panics has been reported by the panic hook; nobody here can do anything about it.
-    let _ = catch_unwind(AssertUnwindSafe(f));
 }
 
 impl PeriodicTask {

@@ -2,7 +2,7 @@
 
 use std::fmt;
 use std::future::{self, Future};
-use std::panic::{AssertUnwindSafe, RefUnwindSafe, UnwindSafe, catch_unwind};
+use std::panic::{RefUnwindSafe, UnwindSafe};
 use std::pin::Pin;
 use std::time::Duration;
 
@@ -12,6 +12,7 @@ use super::{Disposable, PeriodicTask, Scheduler, SchedulerStats, Worker, default
 use crate::config::ConfigError;
 use crate::executor::Rejected;
 use crate::interrupt::Interrupted;
+use crate::quiet::quietly;
 use crate::sync::{Arc, Global, OnceLock};
 use crate::task::Task;
 
@@ -175,7 +176,7 @@ impl Instances {
     fn dispose(&self) {
         for shared in self.all() {
             // A factory may give a scheduler of the user's own: if its end panics the others still have theirs.
-            let _ = catch_unwind(AssertUnwindSafe(|| shared.scheduler().dispose()));
+            quietly(|| shared.scheduler().dispose());
         }
     }
 

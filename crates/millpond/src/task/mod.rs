@@ -23,6 +23,7 @@ use crate::handle::{
 use crate::interrupt::Nested;
 use crate::periodic::{Body, Timing};
 use crate::queue::Delayed;
+use crate::quiet::drop_quietly;
 use crate::sync::{Arc, Mutex, deadline_after};
 
 pub(crate) use held::Held;
@@ -296,7 +297,7 @@ impl Task {
                 let f = match wrapped {
                     Ok(body) => SmallFn::new(body),
                     Err(payload) => {
-                        let _ = catch_unwind(AssertUnwindSafe(|| drop(payload)));
+                        drop_quietly(payload);
                         inside.lock().take().unwrap_or_else(|| SmallFn::new(|| {}))
                     }
                 };
@@ -360,7 +361,7 @@ impl Task {
 
     /// Drops the task; a panic in the destructor of what it captured stays here.
     pub(crate) fn drop_quietly(self) {
-        let _ = catch_unwind(AssertUnwindSafe(|| drop(self)));
+        drop_quietly(self);
     }
 }
 
