@@ -148,11 +148,15 @@ fn summary(all: &[Contestant], measured: &[Vec<Measured>]) -> String {
     format!("{}.{disturbance}\n\n{}", table::verdict(all, &columns), markdown(&lines))
 }
 
-/// The ratio, and with whom and with which figure.
+/// The ratio, bold if we are level or ahead, and with whom and with which figure.
 fn summed_up(all: &[Contestant], column: &Column, peers: Peers) -> String {
     let Some(best) = column.best(all, peers) else { return "-".into() };
-    let ratio = best.ratio.map_or("-".into(), |ratio| format!("{ratio:.2}"));
-    format!("**{ratio}** ({} {})", all[best.index].name, number(best.median))
+    let ratio = match best.ratio {
+        None => "-".into(),
+        Some(ratio) if ratio >= 1.0 => format!("**{ratio:.2}**"),
+        Some(ratio) => format!("{ratio:.2}"),
+    };
+    format!("{ratio} ({} {})", all[best.index].name, number(best.median))
 }
 
 fn markdown(lines: &[Vec<String>]) -> String {
