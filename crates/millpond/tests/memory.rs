@@ -288,6 +288,22 @@ fn scheduled_work_leaves_nothing_behind() {
     });
 }
 
+// A scope on a worker has a list of what it may help with, and one of what somebody may have kept.
+#[test]
+fn a_long_scope_keeps_nothing_of_tasks_that_have_ended() {
+    in_a_process_of_its_own("a_long_scope_keeps_nothing_of_tasks_that_have_ended", || {
+        let pool = pool(2, 2).build().unwrap();
+        let inside = pool.clone();
+        let outer = pool.submit(move || {
+            inside.scope(|scope| {
+                stays_flat(100, || (0..50).for_each(|_| scope.submit(|| ()).unwrap().join().unwrap()));
+            });
+        });
+        outer.unwrap().join().unwrap();
+        end(&pool);
+    });
+}
+
 #[test]
 fn pools_that_have_ended_leave_nothing_behind() {
     in_a_process_of_its_own("pools_that_have_ended_leave_nothing_behind", || {

@@ -235,6 +235,34 @@ fn a_queue_that_never_tells_its_length_is_waited_in_until_the_pool_is_stopped() 
     await_end(&pool);
 }
 
+/// Panics when it is dropped.
+struct Bomb;
+
+impl Drop for Bomb {
+    fn drop(&mut self) {
+        die("payload");
+    }
+}
+
+// The panic was caught, and what it carried was dropped where nobody caught that.
+#[test]
+fn a_queue_that_panics_with_what_panics_when_it_is_dropped_costs_no_worker() {
+    let (asked, times) = (Gate::new(), AtomicUsize::new(0));
+    let tell = asked.clone();
+    let on_call = move |called: &str| {
+        if called == "take" && times.fetch_add(1, Ordering::SeqCst) == 0 {
+            tell.open();
+            std::panic::resume_unwind(Box::new(Bomb));
+        }
+    };
+    let queue = Wrapped { on_call: Box::new(on_call), ..Wrapped::new(LinkedBlockingQueue::unbounded()) };
+    let pool = sized(1, 1).work_queue(WorkQueue::custom(queue)).build().unwrap();
+    assert!(pool.prestart_core_thread());
+    asked.pass();
+    assert_eq!(soon(pool.submit(|| 7).unwrap()).unwrap(), 7);
+    end(&pool);
+}
+
 #[test]
 fn concurrent_submitters_make_exactly_as_many_threads_as_the_core_size() {
     let pool = sized(4, 16).build().unwrap();

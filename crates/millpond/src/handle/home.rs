@@ -6,10 +6,11 @@
 use std::cell::{Cell, RefCell};
 use std::collections::BTreeMap;
 use std::fmt;
+use std::time::{Duration, Instant};
 
 use super::state::{Help, Place};
 use crate::quiet::quietly;
-use crate::sync::{Arc, Global, Weak, thread_local};
+use crate::sync::{Arc, Global, Weak, deadline_after, thread_local};
 use crate::task::TaskId;
 
 /// The pool whose queue a task waits in, as far as its handle needs to know.
@@ -85,6 +86,27 @@ pub(crate) fn works_for(number: u64) -> bool {
 /// The pool with this number, if it is still there.
 pub(crate) fn find_home(number: u64) -> Option<Arc<dyn Home>> {
     with_found(number, |found| found.home.upgrade()).flatten()
+}
+
+/// Tells the pool with this number that somebody is about to sleep until a task that waits there has run. Returns when it is to be
+/// told again, if that is of use.
+pub(crate) fn announce_sleep(number: u64) -> Option<Instant> {
+    if cfg!(loom) {
+        return None; // it would be tried in all orders
+    }
+    if find_home(number)?.is_waited_for() { None } else { after_a_while() }
+}
+
+/// When a worker that wants a task of its own pool to be run should look again whether it can do that itself, if it did not find the
+/// task. Then a new thread is to begin with it; should that not come after all, the task is put into the queue, and perhaps nobody is
+/// there to take it but the one who waits.
+pub(crate) fn look_again(number: u64) -> Option<Instant> {
+    if !cfg!(loom) && works_for(number) { after_a_while() } else { None }
+}
+
+fn after_a_while() -> Option<Instant> {
+    const A_WHILE: Duration = Duration::from_millis(10);
+    deadline_after(A_WHILE)
 }
 
 /// Tells the pool with this number, if it is still there, that a task was cancelled while it waited. True: `may_forget`, and its

@@ -9,9 +9,9 @@ use std::any::Any;
 use std::mem::ManuallyDrop;
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 use std::task::{Context, Poll, Waker};
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
-use super::home::{find_home, tell_cancelled, works_for};
+use super::home::{announce_sleep, find_home, look_again, tell_cancelled, works_for};
 use super::slot::{Cancel, Claim, Running, Slot, Word};
 use super::{JoinError, Panic};
 use crate::brief::Brief;
@@ -19,8 +19,7 @@ use crate::interrupt::{Mark, Sleeper, Wake};
 use crate::periodic::Body;
 use crate::quiet::{drop_quietly, quietly};
 use crate::sync::{
-    Arc, AtomicBool, AtomicU64, Mutex, Ordering, deadline_after, fence, fence_after_exchange, mutant,
-    spin_until,
+    Arc, AtomicBool, AtomicU64, Mutex, Ordering, fence, fence_after_exchange, mutant, spin_until,
 };
 use crate::task::TaskId;
 
@@ -446,7 +445,7 @@ impl<T: Send + 'static, W: Work<T> + 'static> Core<T, W> {
         if spin_until(|| self.is_done()) {
             return Wake::Ready;
         }
-        let try_again = self.announce();
+        let try_again = announce_sleep(self.home.load(Ordering::Relaxed));
         let me = Sleeper::current();
         if self.wait_as(Waiter::Thread(Arc::clone(&me))).is_err() {
             return Wake::Ready;
@@ -459,16 +458,6 @@ impl<T: Send + 'static, W: Work<T> + 'static> Core<T, W> {
             let _ = self.wait_as(Waiter::Nobody);
         }
         if wake == Wake::TimedOut && first != deadline { Wake::Ready } else { wake }
-    }
-
-    /// Tells the pool that somebody is about to sleep. Returns when it is to be told again, if that is of use.
-    fn announce(&self) -> Option<Instant> {
-        const AFTER_A_WHILE: Duration = Duration::from_millis(10);
-        if cfg!(loom) {
-            return None; // it would be tried in all orders
-        }
-        let home = find_home(self.home.load(Ordering::Relaxed))?;
-        if home.is_waited_for() { None } else { deadline_after(AFTER_A_WHILE) }
     }
 }
 
@@ -584,9 +573,12 @@ impl<T: Send + 'static, W: Work<T> + 'static> Joinable<T> for Core<T, W> {
                 return Wake::Ready;
             }
             // Ours to run, but later: until then we wait like anybody else.
+            let earlier =
+                |again: Option<Instant>| again.filter(|again| deadline.is_none_or(|end| *again < end));
             let (try_again, told) = match self.help() {
                 Help::NotBefore(due) if deadline.is_none_or(|deadline| due < deadline) => (Some(due), None),
                 Help::WhenTold(told) => (None, Some(told)),
+                Help::Done => (earlier(look_again(self.home())), None),
                 _ => (None, None),
             };
             match self.sleep_until_done(try_again.or(deadline), told.as_deref()) {

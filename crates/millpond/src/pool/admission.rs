@@ -134,7 +134,12 @@ impl PoolCore {
     #[inline]
     fn queue<T: Pack>(self: &Arc<Self>, fifo: &Fifo, id: TaskId, task: T) -> Result<Result<(), TooLate>, T> {
         let around = fifo.push_if_it_fits(task, || self.around())?;
-        if around.is_fine() { Ok(Ok(())) } else { Ok(self.published(id, around)) }
+        if around.is_fine() { Ok(Ok(())) } else { Ok(self.published_or_left(id, around)) }
+    }
+
+    /// As `published`, for a task that was told that it has entered: if it is refused it is told that it has left.
+    fn published_or_left(self: &Arc<Self>, id: TaskId, around: Around) -> Result<(), TooLate> {
+        self.published(id, around).inspect_err(|refusal| refusal.task.left())
     }
 
     /// The queue that a task goes to, if that is a common one and has room. A full queue is seen before anything is done
@@ -192,7 +197,7 @@ impl PoolCore {
             // If it fails, `published` sees to it that there is one at least.
             let _ = self.add_worker(None, Limit::Core);
         }
-        self.published(id, self.around()).inspect_err(|refusal| refusal.task.left())
+        self.published_or_left(id, self.around())
     }
 
     fn admit_by(

@@ -7,7 +7,6 @@
 
 use std::cmp::Ordering;
 use std::fmt;
-use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::time::Instant;
 
 use super::fifo::Fifo;
@@ -16,6 +15,7 @@ use super::timed::Timed;
 use crate::clock::Clock;
 use crate::handle::{Help, Place};
 use crate::queue::{BlockingQueue, DelayQueue, Delayed, PriorityBlockingQueue};
+use crate::quiet::returned;
 use crate::sync::{Arc, AtomicU64, Ordering as Order, fence};
 use crate::task::{Held, Task, TaskId};
 use crate::{ConfigError, queue};
@@ -265,7 +265,7 @@ impl Feed {
     /// length has the panic.
     #[inline]
     pub(super) fn len_if_it_tells(&self) -> Option<usize> {
-        catch_unwind(AssertUnwindSafe(|| self.len())).ok()
+        returned(|| self.len())
     }
 
     pub(super) fn remaining_capacity(&self) -> usize {

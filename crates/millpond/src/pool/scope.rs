@@ -17,10 +17,12 @@ use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 
 use super::ThreadPoolExecutor;
 use super::worker;
-use crate::executor::RejectReason;
-use crate::handle::{Cancelled, JoinError, Outcome, Panic, Place, TaskState, Tracked};
+use crate::executor::{RejectReason, Rejected};
+use crate::handle::{
+    Cancelled, JoinError, Outcome, Panic, Place, TaskState, Tracked, announce_sleep, look_again,
+};
 use crate::interrupt::{Sleeper, Wake};
-use crate::quiet::drop_quietly;
+use crate::quiet::{drop_quietly, quietly};
 use crate::sync::{Arc, AtomicU8, AtomicUsize, Mutex, Ordering, Weak};
 use crate::task::{Task, TaskId};
 
@@ -40,11 +42,32 @@ struct Shared {
     /// The thread that called `scope`; woken when `pending` falls to zero, or something can be helped with.
     owner: Arc<Sleeper>,
     /// Tasks that were seen out of a pool.
-    strays: Mutex<Vec<Weak<dyn Scoped>>>,
+    strays: Mutex<Tasks>,
     /// If the owner is a worker of the pool: tasks it may run itself instead of waiting for them.
-    helpable: Option<Mutex<Vec<Weak<dyn Scoped>>>>,
+    helpable: Option<Mutex<Tasks>>,
+    /// The number of the pool.
+    pool: u64,
     /// Panics of tasks; those that no handle took away are raised again.
     panics: Mutex<Vec<PanicSlot>>,
+}
+
+/// Some of the scope's tasks. Those that are gone are forgotten now and then, so that it does not grow with all that ever were.
+#[derive(Default)]
+struct Tasks(Vec<Weak<dyn Scoped>>);
+
+impl Tasks {
+    fn push(&mut self, task: Weak<dyn Scoped>) {
+        let Tasks(tasks) = self;
+        if tasks.len() == tasks.capacity() {
+            tasks.retain(|task| task.strong_count() > 0);
+            tasks.reserve(tasks.len() + 1); // as many again are pushed before the next look
+        }
+        tasks.push(task);
+    }
+
+    fn is_empty(&self) -> bool {
+        self.0.is_empty()
+    }
 }
 
 type PanicSlot = Arc<Mutex<Option<Box<dyn Any + Send>>>>;
@@ -71,8 +94,8 @@ impl Shared {
 trait Scoped: Tracked {
     /// The scope ends: takes the closure away if the task is out. False: it runs, and must be waited for.
     fn revoke(&self) -> bool;
-    /// A pool has it, and it has not started.
-    fn waits_in_a_pool(&self) -> bool;
+    /// The pool of this number has it, and it has not started.
+    fn waits_in(&self, pool: u64) -> bool;
 }
 
 struct ScopedCore<F, T> {
@@ -110,6 +133,24 @@ impl<F, T> ScopedCore<F, T> {
 
     fn load_state(&self) -> TaskState {
         TaskState::from_u8(self.state.load(Ordering::Acquire))
+    }
+
+    /// The call that made the task is over. Takes the closure out if nobody can run it any more: the task was refused, or the
+    /// policy dropped it. If somebody has it the scope is told.
+    fn made(&self, refused: bool) -> Option<F> {
+        let mut cell = self.cell.lock();
+        cell.in_making = false;
+        let dropped = self.load_state() == TaskState::Abandoned;
+        let work = if dropped || (refused && !cell.counted) { cell.work.take() } else { None };
+        if work.is_some() {
+            self.set_state(TaskState::Abandoned);
+        }
+        let stray = !cell.counted && cell.work.is_some();
+        drop(cell);
+        if stray {
+            self.shared.strays.lock().push(Weak::clone(&self.me));
+        }
+        work
     }
 
     /// Not in a pool any more; the caller lowers `pending` if this says so, as its last act.
@@ -201,7 +242,7 @@ impl<T: Send, F: FnOnce() -> T + Send> Tracked for ScopedCore<F, T> {
             self.shared.raise_pending();
         }
         drop(cell);
-        if let Some(helpable) = &self.shared.helpable {
+        if let Some(helpable) = self.shared.helpable.as_ref().filter(|_| home == self.shared.pool) {
             helpable.lock().push(Weak::clone(&self.me));
             self.shared.owner.unpark();
         }
@@ -233,9 +274,9 @@ impl<T: Send, F: FnOnce() -> T + Send> Tracked for ScopedCore<F, T> {
 }
 
 impl<T: Send, F: FnOnce() -> T + Send> Scoped for ScopedCore<F, T> {
-    fn waits_in_a_pool(&self) -> bool {
+    fn waits_in(&self, pool: u64) -> bool {
         let cell = self.cell.lock();
-        cell.work.is_some() && cell.home != 0
+        cell.work.is_some() && cell.home == pool
     }
 
     fn revoke(&self) -> bool {
@@ -302,29 +343,32 @@ impl<'scope, 'env> Scope<'scope, 'env> {
             }),
         });
         let task = Task::tracked(id, forget_scope(Arc::clone(&core)).into());
+        let unwinds = Unwinds(&core);
         let outcome = self.pool.execute_task(task);
-        let reason = outcome.as_ref().err().map(|rejected| rejected.reason());
-        let mut cell = core.cell.lock();
-        cell.in_making = false;
-        let unwanted = match (reason, core.load_state()) {
-            // Refused, and not run all the same: the closure goes back.
-            (Some(reason), _) if !cell.counted && cell.work.is_some() => {
-                let work = cell.work.take().expect("just seen");
-                core.set_state(TaskState::Abandoned);
-                drop(cell);
-                drop(outcome);
-                return Err(ScopeRejected { work, reason });
+        mem::forget(unwinds);
+        let reason = outcome.as_ref().err().map(Rejected::reason);
+        match (reason, core.made(reason.is_some())) {
+            (Some(reason), Some(work)) => Err(ScopeRejected { work, reason }),
+            (_, discarded) => {
+                drop_quietly(discarded);
+                Ok(core)
             }
-            (_, TaskState::Abandoned) => cell.work.take(), // discarded by the policy
-            _ => None,
-        };
-        let stray = !cell.counted && cell.work.is_some();
-        drop(cell);
-        if stray {
-            self.shared.strays.lock().push(Weak::clone(&core.me)); // the policy keeps it
         }
-        drop_quietly(unwanted);
-        Ok(core)
+    }
+}
+
+/// The call that gives a task to the pool unwinds, for a policy may panic, and may keep the task nevertheless. Nobody will ask for
+/// its result then.
+struct Unwinds<'a, F, T>(&'a ScopedCore<F, T>);
+
+impl<F, T> Drop for Unwinds<'_, F, T> {
+    fn drop(&mut self) {
+        let Unwinds(core) = self;
+        let mut cell = core.cell.lock();
+        cell.detached = true;
+        let result = cell.result.take();
+        drop(cell);
+        drop_quietly((result, core.made(false)));
     }
 }
 
@@ -362,28 +406,51 @@ struct EndOfScope<'a> {
     shared: &'a Shared,
 }
 
+/// Nothing may unwind here: tasks that borrow would outlive what they borrow.
+struct NeverUnwinds;
+
+impl Drop for NeverUnwinds {
+    fn drop(&mut self) {
+        eprintln!("millpond: the end of a scope unwound, and its tasks still borrow from the stack");
+        std::process::abort();
+    }
+}
+
 impl Drop for EndOfScope<'_> {
     fn drop(&mut self) {
-        loop {
+        let never_unwinds = NeverUnwinds;
+        while !self.is_over() {
             self.help();
             let quiet = || self.shared.is_quiet() || self.can_help();
-            self.shared.owner.wait_through_interrupts(None, quiet);
-            if !self.shared.is_quiet() {
-                continue;
+            if !quiet() {
+                let try_again = announce_sleep(self.shared.pool);
+                self.shared.owner.wait_through_interrupts(try_again, quiet);
             }
-            // A stray that somebody runs right now raised `pending` before we could revoke it: once more.
-            let strays = mem::take(&mut *self.shared.strays.lock());
-            let mut running: Vec<_> =
-                strays.into_iter().filter(|s| s.upgrade().is_some_and(|s| !s.revoke())).collect();
-            if running.is_empty() && self.shared.is_quiet() {
-                return;
-            }
-            self.shared.strays.lock().append(&mut running);
         }
+        mem::forget(never_unwinds);
     }
 }
 
 impl EndOfScope<'_> {
+    /// No closure is in a pool or runs, and those that somebody has are taken away.
+    ///
+    /// To take one away drops what it captured, which may start another task; and one that somebody ran before we came to it
+    /// may have, too. Such a task is in a pool, or a stray that was not on the list when we took it: so we look at both
+    /// afterwards. Once there are no pending and no strays nobody is left who could start one.
+    fn is_over(&self) -> bool {
+        if !self.shared.is_quiet() {
+            return false;
+        }
+        let Tasks(strays) = mem::take(&mut *self.shared.strays.lock());
+        // One that somebody runs right now raised `pending` before we could revoke it: once more.
+        let running = strays.into_iter().filter(|stray| stray.upgrade().is_some_and(|stray| !stray.revoke()));
+        let running: Vec<_> = running.collect();
+        let none_runs = running.is_empty() && self.shared.is_quiet();
+        let mut strays = self.shared.strays.lock();
+        running.into_iter().for_each(|stray| strays.push(stray));
+        none_runs && strays.is_empty()
+    }
+
     fn can_help(&self) -> bool {
         self.shared.helpable.as_ref().is_some_and(|helpable| !helpable.lock().is_empty())
     }
@@ -391,16 +458,16 @@ impl EndOfScope<'_> {
     /// A worker that waits for its own pool runs the waiting tasks itself.
     fn help(&self) {
         let Some(helpable) = &self.shared.helpable else { return };
-        let mut waiting = mem::take(&mut *helpable.lock());
-        // One that still waits afterwards is just being put into the queue, or on its way to a worker: once more.
+        let Tasks(mut waiting) = mem::take(&mut *helpable.lock());
+        // One that still waits afterwards is just being put into the queue, or on its way to a worker: once more. One that a queue of
+        // the user's own does not give out, but panics, is left to the others.
         waiting.retain(|task| {
-            task.upgrade().is_some_and(|task| {
-                task.help();
-                task.waits_in_a_pool()
-            })
+            task.upgrade().is_some_and(|task| quietly(|| _ = task.help()) && task.waits_in(self.shared.pool))
         });
         if !waiting.is_empty() {
-            helpable.lock().append(&mut waiting);
+            let mut helpable = helpable.lock();
+            waiting.into_iter().for_each(|task| helpable.push(task));
+            drop(helpable);
             std::thread::yield_now();
         }
     }
@@ -416,8 +483,9 @@ pub(super) fn scope<'env, R>(
         shared: Arc::new(Shared {
             pending: AtomicUsize::new(0),
             owner: Sleeper::current(),
-            strays: Mutex::new(Vec::new()),
-            helpable: inside.then(|| Mutex::new(Vec::new())),
+            strays: Mutex::default(),
+            helpable: inside.then(Mutex::default),
+            pool: pool.core().home.number(),
             panics: Mutex::new(Vec::new()),
         }),
         scope: PhantomData,
@@ -443,17 +511,19 @@ trait ScopedJoin<T>: Send + Sync {
 
 impl<T: Send, F: FnOnce() -> T + Send> ScopedJoin<T> for ScopedCore<F, T> {
     fn join(&self) -> Result<T, JoinError> {
-        if !self.is_done() {
-            self.help();
-        }
         let me = Sleeper::current();
-        let mut cell = self.cell.lock();
-        if !self.is_done() {
-            cell.waiter = Some(Arc::clone(&me));
-        }
-        drop(cell);
-        if me.wait(None, || self.is_done()) == Wake::Interrupted {
-            return Err(JoinError::Interrupted);
+        while !self.is_done() {
+            self.help();
+            let mut cell = self.cell.lock();
+            if !self.is_done() {
+                cell.waiter = Some(Arc::clone(&me));
+            }
+            let home = cell.home;
+            drop(cell);
+            let try_again = look_again(home).or_else(|| announce_sleep(home)); // nowhere if it has begun
+            if me.wait(try_again, || self.is_done()) == Wake::Interrupted {
+                return Err(JoinError::Interrupted);
+            }
         }
         let result = self.cell.lock().result.take();
         match result {

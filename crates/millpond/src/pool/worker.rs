@@ -1,7 +1,6 @@
 //! The life of a worker: fetch a task, run it, rest, leave.
 
 use std::cell::RefCell;
-use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::time::Duration;
 
 use super::core::{InQueue, PoolCore};
@@ -14,7 +13,7 @@ use super::timed::Keep;
 use crate::handle::{Help, Outcome, Panic, Payload, Place, work_for};
 use crate::interrupt::{self, Nested, Sleeper};
 use crate::queue::BlockingQueue;
-use crate::quiet::{drop_quietly, quietly};
+use crate::quiet::{drop_quietly, quietly, returned};
 use crate::roam;
 use crate::sync::{Arc, Ordering, deadline_after, fence, mutant, shares_a_core, thread_local};
 use crate::task::{Task, TaskId};
@@ -258,11 +257,11 @@ impl Life<'_> {
             Ok(None)
         } else {
             // A panic of a foreign queue is that queue's affair; we look around and come back.
-            catch_unwind(AssertUnwindSafe(|| match keep_alive {
+            returned(|| match keep_alive {
                 Some(keep_alive) if !stay_for_tasks => queue.poll_timeout(keep_alive),
                 _ if is_silent() => queue.poll_timeout(ASK_AGAIN),
                 _ => queue.take().map(Some),
-            }))
+            })
             .unwrap_or(Err(interrupt::Interrupted))
         };
         self.me.next_epoch(); // an interrupt that comes now is late
@@ -336,8 +335,7 @@ impl Life<'_> {
         self.worker.active.store(true, Ordering::Relaxed);
         self.pool.interrupt_if_stopped(self.me);
         // All that is the user's is caught where it is called. Should anything get by, the worker must not be lost.
-        let ran = catch_unwind(AssertUnwindSafe(|| run_task(self.pool, self.worker, task, false)));
-        let unharmed = ran.unwrap_or(false);
+        let unharmed = returned(|| run_task(self.pool, self.worker, task, false)).unwrap_or(false);
         if task.is_some() {
             task.take().into_iter().for_each(Task::drop_quietly); // something got by
         }
