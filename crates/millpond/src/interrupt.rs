@@ -367,12 +367,12 @@ impl Sleeper {
     }
 
     /// Calls `f` with the calling thread's sleeper, without touching its reference count.
-    pub(crate) fn with_current<R>(f: impl FnOnce(&Sleeper) -> R) -> R {
+    pub(crate) fn with_current<R>(f: impl FnOnce(&Arc<Sleeper>) -> R) -> R {
         let mut f = Some(f);
-        let mut call = |me: &Sleeper| f.take().map(|f| f(me));
+        let mut call = |me: &Arc<Sleeper>| f.take().map(|f| f(me));
         CURRENT
             .try_with(|me| call(me))
-            .unwrap_or_else(|_| call(&Sleeper::new(0)))
+            .unwrap_or_else(|_| call(&Arc::new(Sleeper::new(0))))
             .expect("one of the two calls it, and only one")
     }
 

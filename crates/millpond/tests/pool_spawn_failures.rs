@@ -4,13 +4,14 @@ mod support;
 
 use std::error::Error;
 use std::io;
-use std::sync::atomic::{AtomicUsize, Ordering};
-use std::sync::{Arc, Mutex};
-use std::thread;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex, mpsc};
+use std::thread::{self, JoinHandle};
 
-use millpond::{Hooks, RejectReason, TaskInfo, ThreadPoolExecutor, WorkQueue, policy};
+use millpond::{Hooks, RejectReason, TaskInfo, ThreadPoolExecutor, WorkQueue, WorkerBody, interrupt, policy};
 use support::pools::{bounded_custom, counting, factory, sized, thread_for};
-use support::{Gate, LONG, die, end, eventually, occupy};
+use support::{Gate, LONG, die, end, eventually, occupy, rounds, soon};
 
 // TPE-044
 #[test]
@@ -268,6 +269,82 @@ fn two_spawns_that_fail_at_once_strand_no_task() {
         if let Ok(handle) = second {
             eventually(|| handle.is_done());
         }
+    });
+    end(&pool);
+}
+
+/// A factory whose first thread comes, whose second is promised, with its body left in `promised`, and that has no more.
+fn one_comes_and_one_is_promised(
+    promised: &Arc<Mutex<Option<WorkerBody>>>,
+) -> impl Fn(WorkerBody) -> io::Result<JoinHandle<()>> + Send + Sync + 'static {
+    let (promised, calls) = (Arc::clone(promised), AtomicUsize::new(0));
+    move |body| match calls.fetch_add(1, Ordering::SeqCst) {
+        0 => thread_for(body),
+        1 => {
+            *promised.lock().unwrap() = Some(body);
+            Ok(thread::spawn(|| {}))
+        }
+        _ => Err(io::Error::other("no more threads")),
+    }
+}
+
+// A worker that joined a task of its own pool did not find it in the queue, for a new thread was to begin with it, and slept. The
+// thread did not come, the task was queued, and the only worker slept on.
+#[test]
+fn a_worker_runs_what_it_joins_when_the_thread_that_was_to_do_it_does_not_come() {
+    let promised = Arc::new(Mutex::new(None));
+    let pool = sized(2, 2).thread_factory(one_comes_and_one_is_promised(&promised)).build().unwrap();
+    let (inside, worker) = (pool.clone(), Arc::new(Mutex::new(None)));
+    let me = Arc::clone(&worker);
+    let outer = pool.submit(move || {
+        *me.lock().unwrap() = Some(interrupt::current());
+        inside.submit(|| 7).unwrap().join().unwrap()
+    });
+    eventually(|| worker.lock().unwrap().as_ref().is_some_and(interrupt::Interrupter::is_parked));
+    drop(promised.lock().unwrap().take().expect("it was asked for a second thread"));
+    assert_eq!(soon(outer.unwrap()).unwrap(), 7);
+    end(&pool);
+}
+
+// A worker whose thread was promised, and whose body was dropped before whoever started it had noted the promise, was taken off the
+// number of those that are still to come twice.
+#[test]
+fn a_promise_that_is_broken_while_it_is_noted_is_counted_once() {
+    // So many that it takes a while to count them, while others wait for the lock.
+    const THERE: usize = 100;
+    let (give, take) = mpsc::channel::<WorkerBody>();
+    let (give, calls) = (Mutex::new(give), AtomicUsize::new(0));
+    let pool = sized(THERE + 1, THERE + 1)
+        .thread_factory(move |body| {
+            if calls.fetch_add(1, Ordering::SeqCst) < THERE {
+                return thread_for(body);
+            }
+            give.lock().unwrap().send(body).unwrap();
+            Ok(thread::spawn(|| {}))
+        })
+        .build()
+        .unwrap();
+    (0..THERE).for_each(|_| assert!(pool.prestart_core_thread()));
+    let over = &AtomicBool::new(false);
+    thread::scope(|threads| {
+        threads
+            .spawn(move || take.into_iter().map(drop).take_while(|()| !over.load(Ordering::SeqCst)).count());
+        for pool in [&pool; 2] {
+            threads.spawn(move || {
+                while !over.load(Ordering::SeqCst) {
+                    pool.active_count();
+                }
+            });
+        }
+        let broken = |_: &usize| {
+            let started = catch_unwind(AssertUnwindSafe(|| pool.prestart_core_thread()));
+            eventually(|| pool.pool_size() == THERE);
+            started.is_err() // numbers that overflow panic, in a test
+        };
+        let broken = rounds(300).find(broken);
+        over.store(true, Ordering::SeqCst);
+        pool.prestart_core_thread();
+        assert_eq!(broken, None);
     });
     end(&pool);
 }

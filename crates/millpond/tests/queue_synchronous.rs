@@ -2,13 +2,15 @@
 
 mod support;
 
-use std::sync::Arc;
+use std::cell::RefCell;
+use std::fs;
+use std::sync::{Arc, mpsc};
 use std::thread;
 use std::time::Duration;
 
 use millpond::interrupt::{self, Interrupted};
 use millpond::queue::{BlockingQueue, OfferError, QueueFull, SynchronousQueue};
-use support::{LONG, SHORT, block, interrupt_myself};
+use support::{LONG, SHORT, block, eventually, interrupt_myself};
 
 fn both<T: Send>(property: impl Fn(SynchronousQueue<T>)) {
     property(SynchronousQueue::new());
@@ -164,4 +166,41 @@ fn a_fair_queue_serves_in_order_of_arrival_and_the_other_the_last_first() {
             assert_eq!(takers.map(|taker| taker.join()), order([0, 1, 2]));
         });
     });
+}
+
+/// Where to put an item, and whom to tell.
+type Farewell = (Arc<SynchronousQueue<u8>>, mpsc::Sender<String>);
+
+/// Puts an item when its thread ends.
+struct Goodbye(RefCell<Option<Farewell>>);
+
+impl Drop for Goodbye {
+    fn drop(&mut self) {
+        let Some((queue, tell)) = self.0.take() else { return };
+        let me = fs::read_link("/proc/thread-self").unwrap_or_default();
+        tell.send(format!("/proc/{}/stat", me.display())).unwrap();
+        tell.send(format!("{:?}", queue.put(7))).unwrap();
+    }
+}
+
+thread_local! {
+    static GOODBYE: Goodbye = const { Goodbye(RefCell::new(None)) };
+}
+
+// A thread whose locals are being destroyed waits by a passing sleeper, and left another one to be woken: its item was taken, and it
+// slept on.
+#[test]
+fn a_thread_that_waits_while_its_locals_are_destroyed_is_woken() {
+    let (queue, (tell, told)) = (Arc::new(SynchronousQueue::new()), mpsc::channel());
+    let there = Arc::clone(&queue);
+    let thread = thread::spawn(move || {
+        GOODBYE.with(|goodbye| goodbye.0.replace(Some((there, tell)))); // before the library's own, so it goes after them
+        assert!(!interrupt::is_interrupted());
+    });
+    let status = told.recv_timeout(LONG).unwrap();
+    // Asleep, where the system tells; elsewhere it may be just about to be.
+    eventually(|| fs::read_to_string(&status).map_or(true, |status| status.contains(") S ")));
+    assert_eq!(queue.poll_timeout(LONG), Ok(Some(7)));
+    assert_eq!(told.recv_timeout(LONG).unwrap(), "Ok(())");
+    thread.join().unwrap();
 }

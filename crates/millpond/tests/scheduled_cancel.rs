@@ -421,3 +421,24 @@ fn body_and<const N: usize>(body: impl FnOnce(), room: [usize; N]) {
     std::hint::black_box(room);
     body();
 }
+
+// A cancel that came before its task was in the queue had nothing to take out, and the task was put in all the same: an empty entry,
+// there until its time.
+#[test]
+fn a_task_that_is_cancelled_before_it_is_in_the_queue_does_not_stay_there() {
+    let (_time, pool) = pool(1, true);
+    let (task, handle) = TaskOf::new(|| ()).into_parts();
+    assert!(handle.cancel(false));
+    pool.execute_task_after(HOUR, task).unwrap();
+    assert_eq!(pool.queued_count(), 0);
+    for _ in rounds(500) {
+        let (task, handle) = TaskOf::new(|| ()).into_parts();
+        thread::scope(|threads| {
+            threads.spawn(|| assert!(handle.cancel(false)));
+            pool.execute_task_after(HOUR, task).unwrap();
+        });
+        assert_eq!(pool.queued_count(), 0);
+    }
+    end(&pool);
+    assert_balanced(&pool.stats());
+}

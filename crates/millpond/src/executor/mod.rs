@@ -111,7 +111,7 @@ pub(crate) fn close_and_wait(service: &(impl ExecutorService + ?Sized)) {
         }
     }
     if interrupted {
-        Sleeper::with_current(Sleeper::restore_interrupt);
+        Sleeper::with_current(|me| me.restore_interrupt());
     }
 }
 

@@ -576,7 +576,7 @@ impl ThreadPoolExecutor {
             (if ended { ShutdownOutcome::Interrupted } else { ShutdownOutcome::StillRunning }, never_run)
         };
         if interrupted {
-            Sleeper::with_current(Sleeper::restore_interrupt);
+            Sleeper::with_current(|me| me.restore_interrupt());
         }
         ShutdownReport { outcome, elapsed: begin.elapsed(), never_run }
     }

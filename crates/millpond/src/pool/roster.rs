@@ -304,7 +304,8 @@ impl PoolCore {
         }
         let mut roster = self.roster.lock();
         roster.remove(worker);
-        if !worker.confirmed.load(Ordering::Relaxed) {
+        // Once: whoever started it may still be about to confirm it, if its thread was promised and then did not come.
+        if !worker.confirmed.swap(true, Ordering::Relaxed) {
             roster.unconfirmed -= 1;
         }
         self.ctl.remove_worker();
@@ -382,7 +383,7 @@ impl PoolCore {
     pub(super) fn interrupt_if_stopping(&self) {
         fence(Ordering::SeqCst);
         if self.ctl.load().state() >= RunState::Stop {
-            Sleeper::with_current(Sleeper::restore_interrupt);
+            Sleeper::with_current(|me| me.restore_interrupt());
         }
     }
 

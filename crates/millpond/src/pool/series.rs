@@ -15,8 +15,8 @@ use super::roster::Limit;
 use super::timed::Timed;
 use crate::clock::{Clock, Tick, TimeListener};
 use crate::executor::{RejectReason, Rejected};
-use crate::handle::{Home, TaskState};
-use crate::sync::{Arc, AtomicBool, Ordering, mutant};
+use crate::handle::{Home, Shared, TaskState, Tracked};
+use crate::sync::{Arc, AtomicBool, Ordering, fence, mutant};
 use crate::task::{Held, Task};
 
 impl PoolCore {
@@ -161,6 +161,16 @@ impl ThreadPoolExecutor {
     #[inline]
     pub(crate) fn execute_at(&self, task: Held, due: Tick) -> Result<(), Rejected> {
         self.core().admit_at(task, due).or_else(|refusal| self.refuse_at(*refusal))
+    }
+
+    /// After `execute_at` of a task whose handle was out before: a cancel that came too early found nothing in the queue to take out.
+    /// It wrote the state, fenced and looked for the pool, and then in the queue; we have named the pool, put the task into the queue,
+    /// and look at the state after a fence. So either it finds the task, or we find it cancelled.
+    pub(crate) fn see_to_early_cancel(&self, shared: &Shared<dyn Tracked>) {
+        fence(Ordering::SeqCst);
+        if shared.state() == TaskState::Cancelled {
+            self.core().cancelled(shared.id(), shared.place());
+        }
     }
 
     #[cold]

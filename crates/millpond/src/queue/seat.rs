@@ -54,8 +54,8 @@ pub(super) struct Seat<'a, T> {
     item: SharedCell<Option<T>>,
     /// The owner, once it is `ASLEEP`. The one who serves it takes it away: to wake somebody who may be gone.
     to_wake: SharedCell<Option<Arc<Sleeper>>>,
-    /// The owner, to see whether it is interrupted.
-    owner: &'a Sleeper,
+    /// The owner, to see whether it is interrupted, and to wake it.
+    owner: &'a Arc<Sleeper>,
 }
 
 impl<T> Seat<'_, T> {
@@ -70,7 +70,7 @@ impl<T> Seat<'_, T> {
     /// is out the owner takes the flag, unless it was served: then it is for the next call.
     fn sleep(&self, deadline: Option<Instant>) {
         // SAFETY: the seat is not ASLEEP, so the cell is the owner's.
-        self.to_wake.with_mut(|to_wake| unsafe { *to_wake = Some(Sleeper::current()) });
+        self.to_wake.with_mut(|to_wake| unsafe { *to_wake = Some(Arc::clone(self.owner)) });
         let release = if mutant("sleep_without_release") { Ordering::Relaxed } else { Ordering::Release };
         let asleep = self.state.compare_exchange(LOOKING, ASLEEP, release, Ordering::Acquire);
         if asleep.is_ok() {

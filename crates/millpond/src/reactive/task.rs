@@ -154,7 +154,7 @@ where
     }
 
     fn is_inside_the_call(&self) -> bool {
-        let here = |giver: &Arc<Sleeper>| Sleeper::with_current(|me| std::ptr::eq(&**giver, me));
+        let here = |giver: &Arc<Sleeper>| Sleeper::with_current(|me| Arc::ptr_eq(giver, me));
         self.giver.as_ref().is_some_and(here) && self.in_call.load(Ordering::Relaxed)
     }
 

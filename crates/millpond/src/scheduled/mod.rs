@@ -148,7 +148,12 @@ impl ScheduledThreadPoolExecutor {
     /// As [`schedule`](Self::schedule).
     pub fn execute_task_after(&self, delay: Duration, task: Task) -> Result<(), Rejected> {
         let due = self.clock().tick_after(delay);
-        self.pool.execute_at(Held::new(self.decorated(task.once())?), due)
+        let shared = task.shared().cloned();
+        self.pool.execute_at(Held::new(self.decorated(task.once())?), due)?;
+        if let Some(shared) = shared {
+            self.pool.see_to_early_cancel(&shared);
+        }
+        Ok(())
     }
 
     /// Runs `f` again and again: first after `initial`, then at `initial + period`, `initial + 2 * period`
