@@ -208,6 +208,41 @@ fn a_scheduled_pool_that_is_shut_down_from_outside_ends_its_scheduler() {
     assert_eq!(scheduler.schedule(|| {}).unwrap_err().reason(), RejectReason::Shutdown);
 }
 
+/// Of the threads that could not be started for tasks that rang together only the last was seen to: the others stayed with slots
+/// that nobody came to, and neither they nor the scheduler ever ended.
+#[test]
+fn of_delayed_tasks_that_ring_together_for_a_pool_that_refuses_each_is_cancelled() {
+    let (time, pool, scheduler) = scheduled();
+    let worker = scheduler.create_worker();
+    let mut tasks: Vec<Disposable> =
+        (0..3).map(|_| scheduler.schedule_after(SECOND, || {}).unwrap()).collect();
+    tasks.push(worker.schedule_after(SECOND, || {}).unwrap());
+    pool.shutdown();
+    time.advance(SECOND);
+    assert!(tasks.iter().all(Disposable::is_cancelled), "{tasks:?}");
+    assert_eq!(scheduler.dispose_gracefully(LONG), Ok(true));
+    let stats = scheduler.stats();
+    assert_eq!((stats.submitted, stats.cancelled, stats.slots), (4, 4, 0), "{stats:?}");
+}
+
+/// The same, where the executor refuses for another reason than its own end.
+#[test]
+fn of_delayed_tasks_that_ring_together_for_a_pool_without_threads_each_is_cancelled() {
+    let time = ManualClock::new();
+    let pool = ScheduledThreadPoolExecutor::builder()
+        .core_pool_size(1)
+        .clock(time.clock())
+        .thread_factory(|_| Err(std::io::Error::other("out of threads")))
+        .build()
+        .unwrap();
+    let scheduler = schedulers::from_scheduled_executor(pool);
+    let tasks: Vec<Disposable> = (0..3).map(|_| scheduler.schedule_after(SECOND, || {}).unwrap()).collect();
+    time.advance(SECOND);
+    assert!(tasks.iter().all(Disposable::is_cancelled), "{tasks:?}");
+    assert!(!scheduler.is_disposed());
+    assert_eq!(scheduler.dispose_gracefully(LONG), Ok(true));
+}
+
 /// RS-110: a worker keeps order and does not overlap, over any executor.
 #[test]
 fn a_worker_over_many_threads_keeps_order_and_never_overlaps() {

@@ -140,10 +140,13 @@ impl Engine {
     /// Does something under the lock, and afterwards what that left to be done.
     fn locked<R>(self: &Arc<Self>, f: impl FnOnce(&mut State, &mut After) -> R) -> R {
         let (result, after) = self.under_lock(f);
-        if let Err(failed) = self.perform(after) {
-            self.nobody_to_tell(&failed);
-        }
+        self.see_to(after);
         result
+    }
+
+    /// Does what is to be done without the lock, for work whose submitters are gone.
+    fn see_to(self: &Arc<Self>, after: After) {
+        self.perform(after, |failed| self.nobody_to_tell(&failed));
     }
 
     fn under_lock<R>(&self, f: impl FnOnce(&mut State, &mut After) -> R) -> (R, After) {
@@ -165,9 +168,9 @@ impl Engine {
         (result, after)
     }
 
-    /// Does what is to be done without the lock. Fails if a thread could not be started.
-    fn perform(self: &Arc<Self>, after: After) -> Result<(), NotCarried> {
-        let mut outcome = Ok(());
+    /// Does what is to be done without the lock. Tells `not_carried` of each thread that could not be started: timers that ring
+    /// together may need several.
+    fn perform(self: &Arc<Self>, after: After, mut not_carried: impl FnMut(NotCarried)) {
         if after.ring {
             self.ring();
         }
@@ -176,7 +179,7 @@ impl Engine {
         after.wake.iter().for_each(|sleeper| sleeper.unpark());
         for (slot, ticket) in after.carry {
             if let Err(failed) = self.carry(slot, ticket) {
-                outcome = Err(failed);
+                not_carried(failed);
             }
         }
         if !after.closed.is_empty() {
@@ -185,7 +188,6 @@ impl Engine {
         if after.ended {
             self.waiters.wake_all();
         }
-        outcome
     }
 
     /// Tells decorators of slots that are gone. A scheduler has not ended before they know.
@@ -207,7 +209,12 @@ impl Engine {
         if self.carrier.is_ours() {
             self.locked(|state, _| state.retry = Some(self.clock.tick_after(SOON)));
         } else {
-            self.locked(|state, after| state.abandon_slot(failed.slot, after));
+            self.locked(|state, after| {
+                if state.slot(failed.slot).is_some_and(|slot| slot.ticket == failed.ticket) {
+                    state.abandon_slot(failed.slot, after); // nobody has tried again since
+                }
+                state.end_if_done(after);
+            });
             self.dispose_if_shut_down(failed.reason);
         }
     }

@@ -43,6 +43,8 @@ pub(in crate::schedulers) struct Threads {
 /// A slot has not got its thread.
 pub(in crate::schedulers) struct NotCarried {
     pub(super) slot: SlotRef,
+    /// Which attempt it was.
+    pub(super) ticket: u64,
     pub(super) reason: RejectReason,
     pub(super) source: Option<io::Error>,
 }
@@ -186,7 +188,7 @@ impl Engine {
         });
         match failed {
             None => Ok(()),
-            Some((reason, source)) => Err(NotCarried { slot, reason, source }),
+            Some((reason, source)) => Err(NotCarried { slot, ticket, reason, source }),
         }
     }
 }
@@ -450,9 +452,7 @@ impl Living {
             job.over(ended);
         }
         drop(job);
-        if let Err(failed) = self.engine.perform(after) {
-            self.engine.nobody_to_tell(&failed);
-        }
+        self.engine.see_to(after);
         next
     }
 
