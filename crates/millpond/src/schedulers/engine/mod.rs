@@ -24,6 +24,7 @@ mod lines;
 mod ready;
 mod scheduler;
 mod slot;
+mod starts;
 mod state;
 mod thread;
 
@@ -145,7 +146,8 @@ impl Engine {
     }
 
     /// Does what is to be done without the lock, for work whose submitters are gone.
-    fn see_to(self: &Arc<Self>, after: After) {
+    fn see_to(self: &Arc<Self>, mut after: After) {
+        starts::put_off(self, &mut after.carry);
         self.perform(after, |failed| self.nobody_to_tell(&failed));
     }
 
@@ -170,18 +172,14 @@ impl Engine {
 
     /// Does what is to be done without the lock. Tells `not_carried` of each thread that could not be started: timers that ring
     /// together may need several.
-    fn perform(self: &Arc<Self>, after: After, mut not_carried: impl FnMut(NotCarried)) {
+    fn perform(self: &Arc<Self>, after: After, not_carried: impl FnMut(NotCarried)) {
         if after.ring {
             self.ring();
         }
         after.cancel.iter().for_each(|job| job.cancel_taken_out());
         after.end_series.iter().for_each(|job| job.end_series());
         after.wake.iter().for_each(|sleeper| sleeper.unpark());
-        for (slot, ticket) in after.carry {
-            if let Err(failed) = self.carry(slot, ticket) {
-                not_carried(failed);
-            }
-        }
+        self.start(after.carry, not_carried);
         if !after.closed.is_empty() {
             self.tell_closed(&after.closed);
         }
@@ -209,13 +207,13 @@ impl Engine {
         if self.carrier.is_ours() {
             self.locked(|state, _| state.retry = Some(self.clock.tick_after(SOON)));
         } else {
+            self.dispose_if_shut_down(failed.reason); // first: what else is in the lane need not be refused one by one
             self.locked(|state, after| {
                 if state.slot(failed.slot).is_some_and(|slot| slot.ticket == failed.ticket) {
                     state.abandon_slot(failed.slot, after); // nobody has tried again since
                 }
                 state.end_if_done(after);
             });
-            self.dispose_if_shut_down(failed.reason);
         }
     }
 

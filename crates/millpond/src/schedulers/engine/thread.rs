@@ -13,6 +13,7 @@ use super::ending::Done;
 use super::lane::LanePhase;
 use super::ready::Turn;
 use super::slot::{Handed, SlotRef, Thread};
+use super::starts::{self, InTask};
 use super::state::{After, State};
 use super::{Engine, Shape};
 use crate::executor::{Executor, ExecutorService, RejectReason};
@@ -230,6 +231,8 @@ struct Living {
     life: Box<SlotLife>,
     me: Arc<Sleeper>,
     info: SlotInfo,
+    /// Whoever starts this thread has it run in the midst of that.
+    in_place: bool,
     /// That of the slot.
     bell: OnceCell<Arc<AtomicBool>>,
     /// Those of the slot, once it has run something.
@@ -261,10 +264,12 @@ impl ThreadLife for SlotLife {
             NON_BLOCKING.with(|mark| mark.set(threads.non_blocking));
         }
         let info = self.engine.info(self.slot.index);
+        let in_place = starts::is_under_way(&self.engine);
         let me = Living {
             life: self,
             me: Sleeper::current(),
             info,
+            in_place,
             bell: OnceCell::new(),
             decorators: OnceCell::new(),
         };
@@ -398,6 +403,7 @@ impl Living {
 
     /// Runs a job. `None`: it was cancelled before.
     fn run_job(&self, job: &Job) -> Option<Ended> {
+        let _in_task = self.in_place.then(|| InTask::of(&self.engine));
         let decorators = self.decorators.get_or_init(|| self.announce());
         let ours = self.engine.carrier.is_ours();
         let nested = if ours { None } else { Some(Nested::enter()) };
