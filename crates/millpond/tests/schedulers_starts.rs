@@ -12,8 +12,9 @@ use std::time::Duration;
 use millpond::schedulers::{self, BoundedElasticScheduler, Disposable, Scheduler, SchedulerExt};
 use millpond::{ManualClock, RejectReason, executors};
 use scheduling::{builder, end, ended, failing, hold, start};
-use support::Counter;
+use support::{Counter, Gate};
 
+const SECOND: Duration = Duration::from_secs(1);
 const THREADS: usize = 3;
 
 #[test]
@@ -170,4 +171,58 @@ fn a_factory_that_keeps_the_body_for_later_and_drops_it_cancels_what_relied_on_i
     worker.dispose();
     end(&scheduler);
     scheduling::assert_settled(&scheduler, 4, 10);
+}
+
+/// Delayed work of both kinds that is due, in a scheduler whose threads do not start.
+fn due_without_a_thread(scheduler: &BoundedElasticScheduler, time: &ManualClock) -> [Disposable; 2] {
+    let worker = scheduler.create_worker();
+    let delayed =
+        [scheduler.schedule_after(SECOND, || {}).unwrap(), worker.schedule_after(SECOND, || {}).unwrap()];
+    time.advance(SECOND);
+    delayed
+}
+
+/// What was due and had no thread was cancelled, and stayed where it was: a thread for it was tried again every 50 ms for ever, and
+/// the scheduler did not end.
+#[test]
+fn a_scheduler_whose_threads_do_not_start_ends_when_it_is_disposed_of() {
+    for per_task in [false, true] {
+        let time = ManualClock::new();
+        let (calls, factory) = failing(|_| true);
+        let scheduler =
+            builder(2, 10, &time).thread_per_task(per_task).thread_factory(factory).build().unwrap();
+        let due = due_without_a_thread(&scheduler, &time);
+        assert!(!due.iter().any(Disposable::is_disposed), "they are tried again");
+        scheduler.dispose();
+        assert!(due.iter().all(Disposable::is_cancelled));
+        end(&scheduler);
+        scheduling::assert_settled(&scheduler, 2, 20);
+        let tried = calls.load(Ordering::SeqCst);
+        time.advance(SECOND);
+        assert_eq!(calls.load(Ordering::SeqCst), tried, "there is nothing to try again for");
+    }
+}
+
+/// The same, if the scheduler is disposed of while the factory is still at it.
+#[test]
+fn a_thread_that_does_not_start_for_what_was_cancelled_meanwhile_is_not_tried_again() {
+    let (time, asked, answer) = (ManualClock::new(), Gate::new(), Gate::new());
+    let (knock, pass) = (asked.clone(), answer.clone());
+    let (calls, factory) = failing(move |_| {
+        knock.open();
+        pass.pass();
+        true
+    });
+    let scheduler = builder(2, 10, &time).thread_factory(factory).build().unwrap();
+    thread::scope(|scope| {
+        let due = scope.spawn(|| due_without_a_thread(&scheduler, &time));
+        asked.pass();
+        scheduler.dispose();
+        answer.open();
+        assert!(due.join().unwrap().iter().all(Disposable::is_cancelled));
+    });
+    end(&scheduler);
+    scheduling::assert_settled(&scheduler, 2, 20);
+    time.advance(SECOND);
+    assert!(calls.load(Ordering::SeqCst) <= 2);
 }

@@ -2,7 +2,7 @@
 
 use super::lane::LaneRef;
 use super::ready::Runs;
-use super::slot::{Handed, Item, Permit, Slot, SlotRef};
+use super::slot::{Handed, Item, Permit, Slot, SlotRef, Thread};
 use super::state::{After, Phase, State, Timed};
 use crate::handle::Outcome;
 use crate::schedulers::job::{Job, Spot};
@@ -123,10 +123,16 @@ impl State {
             self.in_line -= line.len();
             after.cancel.extend(slot.handed.as_ref().map(|handed| Arc::clone(&handed.job)));
             after.cancel.extend(slot.running.clone());
+            // If the thread did not start nobody comes, and to try again for what is cancelled would be of no use.
+            let stuck = if matches!(slot.thread, Thread::None) { slot.handed.take() } else { None };
             for item in line {
                 if let Item::Job(job, permit) = item {
                     self.cancel_in_line(job, permit, after);
                 }
+            }
+            if let Some(handed) = stuck {
+                self.counted.cancelled += 1;
+                self.unhand(handed, after);
             }
         }
     }

@@ -201,20 +201,18 @@ impl Engine {
     }
 
     /// A thread could not be started for work whose submitter is gone. A thread of our own is tried again soon; if
-    /// somebody else's executor refuses, the work is cancelled.
+    /// somebody else's executor refuses, the work is cancelled, and so it is if it has been thrown away meanwhile.
     #[cold]
     fn nobody_to_tell(self: &Arc<Self>, failed: &NotCarried) {
-        if self.carrier.is_ours() {
-            self.locked(|state, _| state.retry = Some(self.clock.tick_after(SOON)));
-        } else {
-            self.dispose_if_shut_down(failed.reason); // first: what else is in the lane need not be refused one by one
-            self.locked(|state, after| {
-                if state.slot(failed.slot).is_some_and(|slot| slot.ticket == failed.ticket) {
-                    state.abandon_slot(failed.slot, after); // nobody has tried again since
-                }
-                state.end_if_done(after);
-            });
-        }
+        self.dispose_if_shut_down(failed.reason); // first: what else is in the lane need not be refused one by one
+        self.locked(|state, after| {
+            if self.carrier.is_ours() && state.phase != Phase::Disposed {
+                state.retry = Some(self.clock.tick_after(SOON));
+            } else if state.slot(failed.slot).is_some_and(|slot| slot.ticket == failed.ticket) {
+                state.abandon_slot(failed.slot, after); // nobody has tried again since
+            }
+            state.end_if_done(after);
+        });
     }
 
     fn dispose_if_shut_down(self: &Arc<Self>, reason: RejectReason) {
