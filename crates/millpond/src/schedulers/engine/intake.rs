@@ -133,6 +133,7 @@ impl Engine {
             }
             if self.carrier.is_ours() && state.is_stuck() {
                 state.retry = Some(self.clock.tick_after(SOON)); // others relied on that thread
+                state.relieve(after);
             }
             state.end_if_done(after);
             undone

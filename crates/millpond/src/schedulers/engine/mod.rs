@@ -208,6 +208,7 @@ impl Engine {
         self.locked(|state, after| {
             if self.carrier.is_ours() && state.phase != Phase::Disposed {
                 state.retry = Some(self.clock.tick_after(SOON));
+                state.relieve(after); // some thread may have become free since it was found to be busy
             } else if state.slot(failed.slot).is_some_and(|slot| slot.ticket == failed.ticket) {
                 state.abandon_slot(failed.slot, after); // nobody has tried again since
             }

@@ -568,12 +568,14 @@ impl State {
         }
     }
 
-    /// Takes a job that was handed to a thread which is not there yet. When it comes it finds nothing to do.
+    /// Takes a job that was handed to a thread which is not there yet, or could not be started. When it comes it finds nothing to do.
     fn claim_handed(&mut self, job: &Arc<Job>) -> Option<Handed> {
         self.slots
             .iter_mut()
             .flatten()
-            .filter(|slot| matches!(slot.thread, Thread::Coming | Thread::Promised | Thread::Owed(_)))
+            .filter(|slot| {
+                matches!(slot.thread, Thread::None | Thread::Coming | Thread::Promised | Thread::Owed(_))
+            })
             .find_map(|slot| slot.handed.take_if(|handed| Arc::ptr_eq(&handed.job, job)))
     }
 }
