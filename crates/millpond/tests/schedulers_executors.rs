@@ -1,5 +1,7 @@
 //! Schedulers over executors that are there already, and the one over none.
 
+#[path = "support/schedulers.rs"]
+mod scheduling;
 mod support;
 
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
@@ -12,6 +14,7 @@ use millpond::{
     Executor, ManualClock, RejectReason, Rejected, ScheduledThreadPoolExecutor, Task, ThreadPoolExecutor,
     WorkQueue, policy,
 };
+use scheduling::poll_once;
 use support::pools::fixed;
 use support::{
     Counter, Gate, LONG, Notes, SHORT, block, die, eventually, in_a_process_of_its_own, keep_busy,
@@ -610,6 +613,39 @@ fn disposing_of_a_scheduler_that_owns_its_service_shuts_the_service_down() {
     assert!(busy.join().is_ok());
     assert_eq!(scheduler.dispose_gracefully(LONG), Ok(true));
     assert!(pool.is_terminated());
+}
+
+/// RS-113. Only one who waited for the end told the service of it: where nobody did, its threads stayed for ever.
+#[test]
+fn the_end_of_a_scheduler_that_owns_its_service_ends_the_service_although_nobody_waits() {
+    let drops = |scheduler: Arc<dyn Scheduler>| drop(scheduler);
+    let begins = |scheduler: Arc<dyn Scheduler>| {
+        assert_eq!(scheduler.dispose_gracefully(Duration::ZERO), Ok(false));
+    };
+    let polls = |scheduler: Arc<dyn Scheduler>| assert!(!poll_once(&mut scheduler.disposal()));
+    for way in [drops, begins, polls] {
+        let (pool, gate) = (fixed(1), Gate::new());
+        let scheduler = schedulers::from_executor_service(pool.clone());
+        let pass = gate.clone();
+        let last = scheduler.schedule(move || pass.pass()).unwrap();
+        way(scheduler);
+        assert!(!pool.is_shutdown(), "there is work to do");
+        gate.open();
+        support::await_end(&pool);
+        assert!(last.is_disposed() && !last.is_cancelled());
+    }
+}
+
+#[test]
+fn dropping_an_idle_scheduler_that_owns_its_service_ends_the_service() {
+    let pool = fixed(1);
+    let scheduler = schedulers::from_executor_service(pool.clone());
+    assert_eq!(scheduler.schedule(|| {}).unwrap().wait(LONG), Ok(true));
+    let worker = scheduler.create_worker();
+    drop(scheduler);
+    assert!(!pool.is_shutdown(), "a worker keeps its scheduler");
+    drop(worker);
+    support::await_end(&pool);
 }
 
 /// RS-113

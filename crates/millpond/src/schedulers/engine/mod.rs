@@ -184,6 +184,7 @@ impl Engine {
             self.tell_closed(&after.closed);
         }
         if after.ended {
+            self.carrier.retire(false); // whether somebody waits for the end or not
             self.waiters.wake_all();
         }
     }

@@ -19,6 +19,7 @@ use super::{Engine, Shape};
 use crate::executor::{Executor, ExecutorService, RejectReason};
 use crate::handle::Outcome;
 use crate::interrupt::{Interrupted, Nested, Sleeper};
+use crate::quiet::quietly;
 use crate::schedulers::hooks::{Decorators, SlotInfo};
 use crate::schedulers::job::{Ended, Job, Run, Spot};
 use crate::sync::{Arc, AtomicBool, Ordering, more_than_one_core, mutant, thread_local};
@@ -93,15 +94,14 @@ impl Carrier {
         }
     }
 
-    /// The scheduler has ended: an executor that it owns ends too.
+    /// The scheduler has ended: an executor that it owns ends too. May be called again, and by whoever happens to be the last,
+    /// whom a panic of the executor would not concern.
     pub(super) fn retire(&self, by_force: bool) {
-        if let Carrier::Executor { owned: Some(service), .. } = self {
-            if by_force {
-                service.shutdown_now().into_iter().for_each(Task::drop_quietly);
-            } else {
-                service.shutdown();
-            }
-        }
+        let Carrier::Executor { owned: Some(service), .. } = self else { return };
+        quietly(|| match by_force {
+            true => service.shutdown_now().into_iter().for_each(Task::drop_quietly),
+            false => service.shutdown(),
+        });
     }
 
     pub(super) fn await_retirement(&self, timeout: Duration) -> Result<bool, Interrupted> {
