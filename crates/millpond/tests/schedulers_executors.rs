@@ -706,6 +706,44 @@ fn a_graceful_end_over_a_borrowed_executor_runs_what_waits_and_leaves_it_alone()
     pool.close();
 }
 
+/// Says when it is dropped, and takes until the gate opens for it.
+struct DropsSlowly {
+    begun: Gate,
+    gate: Gate,
+}
+
+impl Drop for DropsSlowly {
+    fn drop(&mut self) {
+        self.begun.open();
+        self.gate.pass();
+    }
+}
+
+/// The end was told when the last run was counted, and not when it was over: what a series had captured was still being dropped.
+#[test]
+fn a_graceful_end_over_an_executor_waits_until_the_last_run_is_over() {
+    let pool = fixed(1);
+    let scheduler = schedulers::from_executor(pool.clone());
+    let [running, last_run, begun, gate] = [(); 4].map(|()| Gate::new());
+    let (knock, pass) = (running.clone(), last_run.clone());
+    let captured = DropsSlowly { begun: begun.clone(), gate: gate.clone() };
+    let run = move || {
+        let _ = &captured;
+        knock.open();
+        pass.pass();
+    };
+    let series = scheduler.schedule_periodically(Duration::ZERO, Duration::ZERO, run).unwrap();
+    running.pass();
+    assert_eq!(scheduler.dispose_gracefully(Duration::ZERO), Ok(false));
+    last_run.open();
+    begun.pass();
+    assert_eq!(scheduler.dispose_gracefully(SHORT), Ok(false), "its closure is not dropped yet");
+    gate.open();
+    assert_eq!(scheduler.dispose_gracefully(LONG), Ok(true));
+    assert_eq!(series.wait(Duration::ZERO), Ok(true));
+    support::end(&pool);
+}
+
 #[test]
 fn immediate_runs_here_and_now_and_lets_panics_through() {
     let immediate = schedulers::immediate();

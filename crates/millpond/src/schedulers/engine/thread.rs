@@ -276,7 +276,7 @@ impl ThreadLife for SlotLife {
         let mut next = me.engine.locked(|state, after| me.arrive(state, after));
         loop {
             next = match next {
-                Next::Leave => return,
+                Next::Leave => break,
                 Next::Look => {
                     me.look();
                     me.engine.locked(|state, after| me.find(state, false, after))
@@ -290,6 +290,9 @@ impl ThreadLife for SlotLife {
                 }
                 Next::Run(handed) => me.run(handed),
             };
+        }
+        if !me.engine.carrier.is_ours() {
+            me.engine.locked(|state, after| state.leave(me.slot, after));
         }
     }
 
@@ -326,10 +329,7 @@ impl Living {
                 there.thread = Thread::Here;
                 let _ = self.bell.set(Arc::clone(&there.bell));
             }
-            None => {
-                state.leave(self.slot, after);
-                return Next::Leave;
-            }
+            None => return self.leave(state, after),
         }
         self.find(state, false, after)
     }
@@ -357,10 +357,7 @@ impl Living {
 
     /// Asks for work, and says that we look, sleep or leave if there is none. If we `ran` something we hold the slot.
     fn find(&self, state: &mut State, ran: bool, after: &mut After) -> Next {
-        let Some(there) = state.slot(self.slot) else {
-            state.leave(self.slot, after);
-            return Next::Leave;
-        };
+        let Some(there) = state.slot(self.slot) else { return self.leave(state, after) };
         let before = std::mem::replace(&mut there.thread, Thread::Here);
         let mut call = 1;
         match before {
@@ -397,7 +394,15 @@ impl Living {
             Some(there) => there.thread = Thread::None,
             None => {} // what was in its line was the last to hold it
         }
-        state.leave(self.slot, after);
+        self.leave(state, after)
+    }
+
+    /// Leaves. A thread of our own is joined at the end; of an executor's nobody hears any more, so it counts until
+    /// nothing is left for it to do: whoever waits for its last job has been told (`live`).
+    fn leave(&self, state: &mut State, after: &mut After) -> Next {
+        if self.engine.carrier.is_ours() {
+            state.leave(self.slot, after);
+        }
         Next::Leave
     }
 
@@ -482,8 +487,7 @@ impl Living {
         if !mutant("forget_the_line") {
             state.see_to_thread(self.slot.index, after);
         }
-        state.leave(self.slot, after);
-        Next::Leave
+        self.leave(state, after)
     }
 
     /// The slot came into being without a submission that could have told its decorators.
