@@ -36,6 +36,7 @@ mod models;
 mod tests;
 
 use std::fmt;
+use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
 use self::state::{After, Phase, State, Timed};
@@ -259,31 +260,66 @@ impl Engine {
 
     fn wait_for_end(self: &Arc<Self>, timeout: Duration) -> Result<bool, Interrupted> {
         let deadline = deadline_after(timeout);
-        if !self.waiters.wait(timeout, || self.has_ended())? {
+        let ended = match deadline {
+            Some(at) => self.waiters.wait(timeout, || self.is_done())? && self.join_until(at)?,
+            None => self.waiters.wait(timeout, || self.has_ended())?,
+        };
+        if !ended {
             return Ok(false);
         }
         let left = deadline.map_or(Duration::MAX, |at| at.saturating_duration_since(Instant::now()));
         self.carrier.await_retirement(left)
     }
 
-    /// All work is done and no thread looks for more. Waits for the operating system to be through with the threads too: one
-    /// of those who ask does it, and then the others look again.
-    fn join_threads(&self) {
-        let mut state = self.lock();
-        let exited = std::mem::take(&mut state.exited);
-        if exited.is_empty() {
-            return;
+    /// All work is done and no thread looks for more; an executor that is ours has been told.
+    fn is_done(&self) -> bool {
+        let done = self.lock().has_ended();
+        if done {
+            self.carrier.retire(false);
         }
-        state.joining += exited.len();
-        drop(state);
-        let joined = exited.len();
-        for thread in exited {
-            if thread.thread().id() != std::thread::current().id() {
-                let _ = thread.join(); // a panic of a thread that a factory wrapped around ours is not our affair
+        done
+    }
+
+    /// Joins the threads, at most until `at`. There is no join that time can end; so it looks again and again whether they have
+    /// finished, which is so at once unless whoever starts them goes on with them after their life.
+    fn join_until(&self, at: Instant) -> Result<bool, Interrupted> {
+        const SHORTEST: Duration = Duration::from_micros(50);
+        const LONGEST: Duration = Duration::from_millis(5);
+        let mut pause = SHORTEST;
+        loop {
+            let left = at.saturating_duration_since(Instant::now());
+            if self.waiters.wait(pause.min(left), || self.join_threads(JoinHandle::is_finished))? {
+                return Ok(true);
             }
+            if left.is_zero() {
+                return Ok(false);
+            }
+            pause = LONGEST.min(pause * 2);
         }
-        self.lock().joining -= joined;
+    }
+
+    /// Waits for the operating system to be through with those threads that have left and are `ripe`: one
+    /// of those who ask does it, and then the others look again. True: none is left.
+    fn join_threads(&self, ripe: impl Fn(&JoinHandle<()>) -> bool) -> bool {
+        let me = std::thread::current().id();
+        let is_me = |thread: &JoinHandle<()>| thread.thread().id() == me;
+        let mut state = self.lock();
+        let ripe: Vec<_> = state.exited.extract_if(.., |thread| is_me(thread) || ripe(thread)).collect();
+        state.joining += ripe.len();
+        if ripe.is_empty() {
+            return state.exited.is_empty() && state.joining == 0;
+        }
+        drop(state);
+        let joined = ripe.len();
+        for thread in ripe.into_iter().filter(|thread| !is_me(thread)) {
+            let _ = thread.join(); // a panic of a thread that a factory wrapped around ours is not our affair
+        }
+        let mut state = self.lock();
+        state.joining -= joined;
+        let all = state.exited.is_empty() && state.joining == 0;
+        drop(state);
         self.waiters.wake_all();
+        all
     }
 
     fn stats(&self) -> SchedulerStats {
@@ -369,14 +405,9 @@ impl Ends for Engine {
         }
     }
 
-    /// Also for the operating system, and an executor that is ours has been told.
+    /// Also for the operating system.
     fn has_ended(&self) -> bool {
-        if !self.lock().has_ended() {
-            return false;
-        }
-        self.join_threads();
-        self.carrier.retire(false);
-        self.lock().joining == 0
+        self.is_done() && self.join_threads(|_| true)
     }
 
     fn waiters(&self) -> &Waiters {
