@@ -7,7 +7,7 @@ mod support;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
 use std::thread;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use millpond::schedulers::{self, Disposable, Scheduler, SchedulerExt};
 use millpond::{
@@ -704,6 +704,25 @@ fn a_graceful_end_over_a_borrowed_executor_runs_what_waits_and_leaves_it_alone()
     assert_eq!((ran.get(), pool.is_shutdown()), (1, false));
     busy.join().unwrap();
     pool.close();
+}
+
+/// Whenever a task ended, all slots were looked at, of which each task over an executor has one: a second for ten thousand tasks, and
+/// a hundred times that for a hundred thousand, under the lock.
+#[test]
+fn ending_many_tasks_over_an_executor_takes_as_long_for_each_as_ending_few() {
+    let time_for = |tasks: usize| {
+        let shelf = Shelf::default();
+        let scheduler = schedulers::from_executor(shelf.clone());
+        (0..tasks).for_each(|_| drop(scheduler.schedule(|| {}).unwrap()));
+        scheduler.dispose();
+        let begin = Instant::now();
+        drop(shelf.take());
+        assert_eq!(scheduler.dispose_gracefully(LONG), Ok(true));
+        begin.elapsed()
+    };
+    let best = |tasks: usize| (0..3).map(|_| time_for(tasks)).min().unwrap();
+    let (few, many) = (best(MANY / 20), best(MANY));
+    assert!(many < 100 * few || many < SECOND, "20 times as many took {many:?} instead of {few:?}");
 }
 
 /// Says when it is dropped, and takes until the gate opens for it.

@@ -1,5 +1,6 @@
 //! How runs end, and how a scheduler ends.
 
+use super::Shape;
 use super::lane::LaneRef;
 use super::ready::Runs;
 use super::slot::{Handed, Item, Permit, Slot, SlotRef, Thread};
@@ -176,15 +177,27 @@ impl State {
         {
             return;
         }
-        for index in 0..self.slots.len() {
-            let done = |slot: &Slot| slot.is_free();
-            if self.slots[index].as_ref().is_some_and(done) {
-                self.remove_slot(index, after);
-            }
+        if !self.all_busy() {
+            self.remove_free_slots(after);
         }
         if self.has_ended() {
             after.kept = self.until_the_end.take();
             after.ended = true;
+        }
+    }
+
+    /// No slot over an executor is free. There is one for each task, and to look at all of them whenever one ends would take
+    /// long. Nothing is in line when this is asked, so each that is not free has something that runs. What runs in place has
+    /// no slot and counts too; then a slot that is free may be seen only when that has ended.
+    fn all_busy(&self) -> bool {
+        matches!(self.shape, Shape::Bursts) && self.count as u64 <= self.running
+    }
+
+    fn remove_free_slots(&mut self, after: &mut After) {
+        for index in 0..self.slots.len() {
+            if self.slots[index].as_ref().is_some_and(Slot::is_free) {
+                self.remove_slot(index, after);
+            }
         }
     }
 
