@@ -166,7 +166,7 @@ impl State {
     /// A thread could not be started. Hands what others may take to threads that are there and have nothing to do; those that
     /// have something take it when they are done (`take_stuck`), or when they wait for just this.
     pub(super) fn relieve(&mut self, after: &mut After) {
-        if matches!(self.shape, Shape::PerTask) {
+        if matches!(self.shape, Shape::PerTask) || mutant("leave_it_stuck") {
             return; // a thread that is there could only start another
         }
         while let Some(to) = self.free_thread()
