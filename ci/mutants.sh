@@ -30,6 +30,7 @@ mutants=(
     "forget_the_line a_fresh_thread_for_each_task"
     "call_nobody one_wake_up_at_a_time"
     "clear_the_bell_late one_wake_up_at_a_time"
+    "leave_it_stuck a_start_fails_while_another_thread_comes_to_rest"
     "call_whoever_looks the_newest_idle_slot_is_used_whoever_looks"
     "let_in_at_rest a_job_comes_when_its_lane_comes_to_rest"
     "run_on_uncounted running_on_in_a_lane_against_cancel"

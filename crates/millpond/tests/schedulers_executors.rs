@@ -1,16 +1,24 @@
 //! Schedulers over executors that are there already, and the one over none.
 
+#[path = "support/schedulers.rs"]
+mod scheduling;
 mod support;
 
-use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
 use std::thread;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use millpond::schedulers::{self, Disposable, Scheduler, SchedulerExt};
-use millpond::{Executor, ManualClock, RejectReason, Rejected, ScheduledThreadPoolExecutor, Task};
+use millpond::{
+    Executor, ManualClock, RejectReason, Rejected, ScheduledThreadPoolExecutor, Task, ThreadPoolExecutor,
+    WorkQueue, policy,
+};
+use scheduling::poll_once;
 use support::pools::fixed;
-use support::{Counter, Gate, LONG, Notes, SHORT, block, die, eventually, keep_busy};
+use support::{
+    Counter, Gate, LONG, Notes, SHORT, block, die, eventually, in_a_process_of_its_own, keep_busy,
+};
 
 const SECOND: Duration = Duration::from_secs(1);
 
@@ -208,6 +216,41 @@ fn a_scheduled_pool_that_is_shut_down_from_outside_ends_its_scheduler() {
     assert_eq!(scheduler.schedule(|| {}).unwrap_err().reason(), RejectReason::Shutdown);
 }
 
+/// Of the threads that could not be started for tasks that rang together only the last was seen to: the others stayed with slots
+/// that nobody came to, and neither they nor the scheduler ever ended.
+#[test]
+fn of_delayed_tasks_that_ring_together_for_a_pool_that_refuses_each_is_cancelled() {
+    let (time, pool, scheduler) = scheduled();
+    let worker = scheduler.create_worker();
+    let mut tasks: Vec<Disposable> =
+        (0..3).map(|_| scheduler.schedule_after(SECOND, || {}).unwrap()).collect();
+    tasks.push(worker.schedule_after(SECOND, || {}).unwrap());
+    pool.shutdown();
+    time.advance(SECOND);
+    assert!(tasks.iter().all(Disposable::is_cancelled), "{tasks:?}");
+    assert_eq!(scheduler.dispose_gracefully(LONG), Ok(true));
+    let stats = scheduler.stats();
+    assert_eq!((stats.submitted, stats.cancelled, stats.slots), (4, 4, 0), "{stats:?}");
+}
+
+/// The same, where the executor refuses for another reason than its own end.
+#[test]
+fn of_delayed_tasks_that_ring_together_for_a_pool_without_threads_each_is_cancelled() {
+    let time = ManualClock::new();
+    let pool = ScheduledThreadPoolExecutor::builder()
+        .core_pool_size(1)
+        .clock(time.clock())
+        .thread_factory(|_| Err(std::io::Error::other("out of threads")))
+        .build()
+        .unwrap();
+    let scheduler = schedulers::from_scheduled_executor(pool);
+    let tasks: Vec<Disposable> = (0..3).map(|_| scheduler.schedule_after(SECOND, || {}).unwrap()).collect();
+    time.advance(SECOND);
+    assert!(tasks.iter().all(Disposable::is_cancelled), "{tasks:?}");
+    assert!(!scheduler.is_disposed());
+    assert_eq!(scheduler.dispose_gracefully(LONG), Ok(true));
+}
+
 /// RS-110: a worker keeps order and does not overlap, over any executor.
 #[test]
 fn a_worker_over_many_threads_keeps_order_and_never_overlaps() {
@@ -293,6 +336,187 @@ fn a_task_that_the_executor_drops_is_cancelled_and_the_rest_of_its_lane_gets_ano
     let stats = scheduler.stats();
     assert_eq!((stats.submitted, stats.cancelled, stats.completed), (3, 2, 1));
     assert_eq!((stats.queued, stats.live_threads), (0, 0));
+}
+
+/// Keeps the first task, and leaves the others to a function.
+struct OnlyTheFirst<F> {
+    shelf: Shelf,
+    is_next: AtomicBool,
+    others: F,
+}
+
+impl<F: Fn(Task) -> Result<(), Rejected> + Send + Sync> OnlyTheFirst<F> {
+    fn new(shelf: &Shelf, others: F) -> Self {
+        OnlyTheFirst { shelf: shelf.clone(), is_next: AtomicBool::new(false), others }
+    }
+}
+
+impl<F: Fn(Task) -> Result<(), Rejected> + Send + Sync> Executor for OnlyTheFirst<F> {
+    fn execute_task(&self, task: Task) -> Result<(), Rejected> {
+        let is_next = self.is_next.swap(true, Ordering::SeqCst);
+        if is_next { (self.others)(task) } else { self.shelf.execute_task(task) }
+    }
+}
+
+/// More than fit on a stack, if each took a little of it.
+const MANY: usize = 20_000;
+
+/// Gives a worker many tasks, and has the executor drop the first.
+fn drop_the_first_of_many(others: impl Fn(Task) -> Result<(), Rejected> + Send + Sync + 'static) {
+    let shelf = Shelf::default();
+    let scheduler = schedulers::from_executor(OnlyTheFirst::new(&shelf, others));
+    let worker = scheduler.create_worker();
+    let tasks: Vec<Disposable> = (0..MANY).map(|_| worker.schedule(|| {}).unwrap()).collect();
+    drop(shelf.take());
+    assert!(tasks.iter().all(Disposable::is_cancelled));
+    assert_eq!(scheduler.stats().cancelled, MANY as u64);
+    worker.dispose();
+    assert_eq!(scheduler.dispose_gracefully(LONG), Ok(true));
+}
+
+/// The next task of the lane was started where the last was cancelled, inside the call that had refused it: one call inside the
+/// other for each task, until the stack was full and the process was aborted.
+#[test]
+fn an_executor_that_refuses_a_long_lane_cancels_its_tasks_on_a_short_stack() {
+    in_a_process_of_its_own(
+        "an_executor_that_refuses_a_long_lane_cancels_its_tasks_on_a_short_stack",
+        || {
+            for reason in [RejectReason::Saturated, RejectReason::Shutdown] {
+                drop_the_first_of_many(move |task| Err(Rejected::new(task, reason)));
+            }
+        },
+    );
+}
+
+#[test]
+fn an_executor_that_throws_a_long_lane_away_cancels_its_tasks_on_a_short_stack() {
+    in_a_process_of_its_own(
+        "an_executor_that_throws_a_long_lane_away_cancels_its_tasks_on_a_short_stack",
+        || {
+            drop_the_first_of_many(|task| {
+                drop(task);
+                Ok(())
+            });
+        },
+    );
+}
+
+/// Keeps the latest tasks, and throws older ones away.
+#[derive(Clone)]
+struct Latest {
+    shelf: Shelf,
+    capacity: Arc<AtomicUsize>,
+}
+
+impl Executor for Latest {
+    fn execute_task(&self, task: Task) -> Result<(), Rejected> {
+        let mut kept = self.shelf.0.lock().unwrap();
+        kept.push(task);
+        let too_many = kept.len().saturating_sub(self.capacity.load(Ordering::SeqCst));
+        let older: Vec<Task> = kept.drain(..too_many).collect();
+        drop(kept);
+        drop(older);
+        Ok(())
+    }
+}
+
+/// What one task pushed out was followed by the next of its lane, which pushed out another, each inside the other.
+#[test]
+fn lanes_that_push_each_other_out_of_an_executor_do_so_on_a_short_stack() {
+    in_a_process_of_its_own("lanes_that_push_each_other_out_of_an_executor_do_so_on_a_short_stack", || {
+        let latest = Latest { shelf: Shelf::default(), capacity: Arc::new(AtomicUsize::new(2)) };
+        let scheduler = schedulers::from_executor(latest.clone());
+        let lanes = [scheduler.create_worker(), scheduler.create_worker()];
+        for _ in 0..MANY {
+            lanes.iter().for_each(|lane| drop(lane.schedule(|| {}).unwrap()));
+        }
+        latest.capacity.store(1, Ordering::SeqCst);
+        scheduler.schedule(|| {}).unwrap();
+        let stats = scheduler.stats();
+        assert_eq!((stats.cancelled, stats.queued), (2 * MANY as u64, 0), "{stats:?}");
+        latest.shelf.run_all();
+        assert_eq!(scheduler.stats().completed, 1);
+    });
+}
+
+/// Runs what it is given at once.
+struct Inline;
+
+impl Executor for Inline {
+    fn execute_task(&self, task: Task) -> Result<(), Rejected> {
+        task.run();
+        Ok(())
+    }
+}
+
+/// RS-114. After each run the series is passed on to the executor, which ran it again inside of that call: one call inside the
+/// other for each run, until the stack was full and the process was aborted.
+#[test]
+fn a_series_without_a_period_runs_in_place_on_a_short_stack() {
+    in_a_process_of_its_own("a_series_without_a_period_runs_in_place_on_a_short_stack", || {
+        let scheduler = schedulers::from_executor(Inline);
+        let (worker, runs) = (scheduler.create_worker(), Counter::new());
+        let (ends, count) = (worker.clone(), runs.clone());
+        let run = move || {
+            count.add();
+            if count.get() == MANY {
+                ends.dispose();
+            }
+        };
+        let series = worker.schedule_periodically(Duration::ZERO, Duration::ZERO, run).unwrap();
+        assert_eq!((series.is_cancelled(), runs.get()), (true, MANY));
+        assert_eq!(scheduler.dispose_gracefully(LONG), Ok(true));
+    });
+}
+
+/// The same by a pool that is full, where the submitter runs what it submits.
+#[test]
+fn a_series_without_a_period_runs_on_the_caller_on_a_short_stack() {
+    in_a_process_of_its_own("a_series_without_a_period_runs_on_the_caller_on_a_short_stack", || {
+        let pool = ThreadPoolExecutor::builder()
+            .core_pool_size(1)
+            .maximum_pool_size(1)
+            .work_queue(WorkQueue::array(1))
+            .rejected_execution_handler(policy::CallerRuns)
+            .build()
+            .unwrap();
+        let (gate, runs) = (Gate::new(), Counter::new());
+        let busy = keep_busy(&pool, &gate);
+        pool.execute(|| {}).unwrap();
+        let scheduler = schedulers::from_executor(pool.clone());
+        let (opens, count) = (gate.clone(), runs.clone());
+        let run = move || {
+            count.add();
+            if count.get() == MANY {
+                opens.open(); // and now the pool has room
+            }
+        };
+        let series = scheduler.schedule_periodically(Duration::ZERO, Duration::ZERO, run).unwrap();
+        eventually(|| runs.get() > MANY);
+        assert!(series.dispose());
+        assert_eq!(scheduler.dispose_gracefully(LONG), Ok(true));
+        busy.join().unwrap();
+        pool.close();
+    });
+}
+
+/// A task that the executor runs in place may wait for what it starts, also for what it has nobody to ask for: nothing is put off
+/// until it has ended.
+#[test]
+fn a_task_that_runs_in_place_does_not_put_off_what_it_starts() {
+    let shelf = Shelf::default();
+    let scheduler = schedulers::from_executor(OnlyTheFirst::new(&shelf, |task| Inline.execute_task(task)));
+    let worker = scheduler.create_worker();
+    let [dropped, next] = [worker.schedule(|| {}).unwrap(), worker.schedule(|| {}).unwrap()];
+    let seen = Notes::new();
+    let (n, late) = (seen.clone(), next.clone());
+    let in_place = scheduler.schedule(move || {
+        drop(shelf.take());
+        n.add(late.is_disposed());
+    });
+    assert!(in_place.unwrap().is_disposed() && dropped.is_cancelled());
+    assert_eq!(seen.take(), [true], "it ran where the one before it was dropped");
+    assert!(!next.is_cancelled());
 }
 
 /// RS-113: the executor's reason passes through; if it has been shut down the scheduler is disposed too.
@@ -391,6 +615,39 @@ fn disposing_of_a_scheduler_that_owns_its_service_shuts_the_service_down() {
     assert!(pool.is_terminated());
 }
 
+/// RS-113. Only one who waited for the end told the service of it: where nobody did, its threads stayed for ever.
+#[test]
+fn the_end_of_a_scheduler_that_owns_its_service_ends_the_service_although_nobody_waits() {
+    let drops = |scheduler: Arc<dyn Scheduler>| drop(scheduler);
+    let begins = |scheduler: Arc<dyn Scheduler>| {
+        assert_eq!(scheduler.dispose_gracefully(Duration::ZERO), Ok(false));
+    };
+    let polls = |scheduler: Arc<dyn Scheduler>| assert!(!poll_once(&mut scheduler.disposal()));
+    for way in [drops, begins, polls] {
+        let (pool, gate) = (fixed(1), Gate::new());
+        let scheduler = schedulers::from_executor_service(pool.clone());
+        let pass = gate.clone();
+        let last = scheduler.schedule(move || pass.pass()).unwrap();
+        way(scheduler);
+        assert!(!pool.is_shutdown(), "there is work to do");
+        gate.open();
+        support::await_end(&pool);
+        assert!(last.is_disposed() && !last.is_cancelled());
+    }
+}
+
+#[test]
+fn dropping_an_idle_scheduler_that_owns_its_service_ends_the_service() {
+    let pool = fixed(1);
+    let scheduler = schedulers::from_executor_service(pool.clone());
+    assert_eq!(scheduler.schedule(|| {}).unwrap().wait(LONG), Ok(true));
+    let worker = scheduler.create_worker();
+    drop(scheduler);
+    assert!(!pool.is_shutdown(), "a worker keeps its scheduler");
+    drop(worker);
+    support::await_end(&pool);
+}
+
 /// RS-113
 #[test]
 fn a_service_that_is_shut_down_from_outside_ends_its_scheduler_at_the_next_submission() {
@@ -447,6 +704,63 @@ fn a_graceful_end_over_a_borrowed_executor_runs_what_waits_and_leaves_it_alone()
     assert_eq!((ran.get(), pool.is_shutdown()), (1, false));
     busy.join().unwrap();
     pool.close();
+}
+
+/// Whenever a task ended, all slots were looked at, of which each task over an executor has one: a second for ten thousand tasks, and
+/// a hundred times that for a hundred thousand, under the lock.
+#[test]
+fn ending_many_tasks_over_an_executor_takes_as_long_for_each_as_ending_few() {
+    let time_for = |tasks: usize| {
+        let shelf = Shelf::default();
+        let scheduler = schedulers::from_executor(shelf.clone());
+        (0..tasks).for_each(|_| drop(scheduler.schedule(|| {}).unwrap()));
+        scheduler.dispose();
+        let begin = Instant::now();
+        drop(shelf.take());
+        assert_eq!(scheduler.dispose_gracefully(LONG), Ok(true));
+        begin.elapsed()
+    };
+    let best = |tasks: usize| (0..3).map(|_| time_for(tasks)).min().unwrap();
+    let (few, many) = (best(MANY / 20), best(MANY));
+    assert!(many < 100 * few || many < SECOND, "20 times as many took {many:?} instead of {few:?}");
+}
+
+/// Says when it is dropped, and takes until the gate opens for it.
+struct DropsSlowly {
+    begun: Gate,
+    gate: Gate,
+}
+
+impl Drop for DropsSlowly {
+    fn drop(&mut self) {
+        self.begun.open();
+        self.gate.pass();
+    }
+}
+
+/// The end was told when the last run was counted, and not when it was over: what a series had captured was still being dropped.
+#[test]
+fn a_graceful_end_over_an_executor_waits_until_the_last_run_is_over() {
+    let pool = fixed(1);
+    let scheduler = schedulers::from_executor(pool.clone());
+    let [running, last_run, begun, gate] = [(); 4].map(|()| Gate::new());
+    let (knock, pass) = (running.clone(), last_run.clone());
+    let captured = DropsSlowly { begun: begun.clone(), gate: gate.clone() };
+    let run = move || {
+        let _ = &captured;
+        knock.open();
+        pass.pass();
+    };
+    let series = scheduler.schedule_periodically(Duration::ZERO, Duration::ZERO, run).unwrap();
+    running.pass();
+    assert_eq!(scheduler.dispose_gracefully(Duration::ZERO), Ok(false));
+    last_run.open();
+    begun.pass();
+    assert_eq!(scheduler.dispose_gracefully(SHORT), Ok(false), "its closure is not dropped yet");
+    gate.open();
+    assert_eq!(scheduler.dispose_gracefully(LONG), Ok(true));
+    assert_eq!(series.wait(Duration::ZERO), Ok(true));
+    support::end(&pool);
 }
 
 #[test]

@@ -10,7 +10,7 @@ use std::time::Duration;
 
 use millpond::interrupt::{self, Interrupted};
 use millpond::schedulers::{self, Disposable, Scheduler, SchedulerExt};
-use millpond::{JoinError, ManualClock, RejectReason, TaskOf, executors};
+use millpond::{JoinError, ManualClock, RejectReason, TaskOf, WorkerBody, executors};
 use scheduling::{
     Held, MINUTE, assert_settled, block_on, builder, elastic, end, ended, hold, hold_lane, per_task,
     poll_once, strict,
@@ -559,4 +559,31 @@ fn a_task_that_drops_the_last_handle_of_its_scheduler_ends_it() {
         assert_eq!(told.recv_timeout(LONG), Ok(()));
     }
     eventually(|| threads_named("self-drop").is_none_or(|left| left == 0));
+}
+
+/// A graceful end joined the threads however long that took: a timeout of 50 ms became two seconds if a factory had something to do
+/// after the life of a thread.
+#[test]
+fn a_graceful_end_does_not_wait_longer_than_asked_for_what_a_factory_does_after_the_life_of_a_thread() {
+    let gate = Gate::new();
+    let pass = gate.clone();
+    let factory = move |body: WorkerBody| {
+        let pass = pass.clone();
+        thread::Builder::new().spawn(move || {
+            body.run();
+            pass.pass();
+        })
+    };
+    let scheduler = builder(1, 10, &ManualClock::new()).thread_factory(factory).build().unwrap();
+    ended(&scheduler.schedule(|| {}).unwrap());
+    assert_eq!(scheduler.dispose_gracefully(SHORT), Ok(false), "a thread is left");
+    assert_eq!(scheduler.live_threads(), 0, "which has done all that it had to do here");
+    thread::scope(|scope| {
+        let waiting = block(scope, || scheduler.dispose_gracefully(LONG));
+        waiting.interrupt();
+        assert_eq!(waiting.join(), Err(Interrupted));
+    });
+    assert_eq!(scheduler.dispose_gracefully(Duration::ZERO), Ok(false));
+    gate.open();
+    end(&scheduler);
 }

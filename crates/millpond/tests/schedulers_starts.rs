@@ -5,15 +5,18 @@ mod scheduling;
 mod support;
 
 use std::sync::atomic::{AtomicUsize, Ordering};
-use std::sync::{Arc, Mutex};
+use std::sync::{Arc, Mutex, mpsc};
 use std::thread;
 use std::time::Duration;
 
-use millpond::schedulers::{self, BoundedElasticScheduler, Disposable, Scheduler, SchedulerExt};
-use millpond::{ManualClock, RejectReason, executors};
+use millpond::schedulers::{
+    self, Affinity, BoundedElasticBuilder, BoundedElasticScheduler, Disposable, Scheduler, SchedulerExt,
+};
+use millpond::{ManualClock, RejectReason, executors, interrupt};
 use scheduling::{builder, end, ended, failing, hold, start};
-use support::Counter;
+use support::{Counter, Gate, LONG, eventually};
 
+const SECOND: Duration = Duration::from_secs(1);
 const THREADS: usize = 3;
 
 #[test]
@@ -170,4 +173,136 @@ fn a_factory_that_keeps_the_body_for_later_and_drops_it_cancels_what_relied_on_i
     worker.dispose();
     end(&scheduler);
     scheduling::assert_settled(&scheduler, 4, 10);
+}
+
+/// Delayed work of both kinds that is due, in a scheduler whose threads do not start.
+fn due_without_a_thread(scheduler: &BoundedElasticScheduler, time: &ManualClock) -> [Disposable; 2] {
+    let worker = scheduler.create_worker();
+    let delayed =
+        [scheduler.schedule_after(SECOND, || {}).unwrap(), worker.schedule_after(SECOND, || {}).unwrap()];
+    time.advance(SECOND);
+    delayed
+}
+
+/// What was due and had no thread was cancelled, and stayed where it was: a thread for it was tried again every 50 ms for ever, and
+/// the scheduler did not end.
+#[test]
+fn a_scheduler_whose_threads_do_not_start_ends_when_it_is_disposed_of() {
+    for per_task in [false, true] {
+        let time = ManualClock::new();
+        let (calls, factory) = failing(|_| true);
+        let scheduler =
+            builder(2, 10, &time).thread_per_task(per_task).thread_factory(factory).build().unwrap();
+        let due = due_without_a_thread(&scheduler, &time);
+        assert!(!due.iter().any(Disposable::is_disposed), "they are tried again");
+        scheduler.dispose();
+        assert!(due.iter().all(Disposable::is_cancelled));
+        end(&scheduler);
+        scheduling::assert_settled(&scheduler, 2, 20);
+        let tried = calls.load(Ordering::SeqCst);
+        time.advance(SECOND);
+        assert_eq!(calls.load(Ordering::SeqCst), tried, "there is nothing to try again for");
+    }
+}
+
+/// The same, if the scheduler is disposed of while the factory is still at it.
+#[test]
+fn a_thread_that_does_not_start_for_what_was_cancelled_meanwhile_is_not_tried_again() {
+    let (time, asked, answer) = (ManualClock::new(), Gate::new(), Gate::new());
+    let (knock, pass) = (asked.clone(), answer.clone());
+    let (calls, factory) = failing(move |_| {
+        knock.open();
+        pass.pass();
+        true
+    });
+    let scheduler = builder(2, 10, &time).thread_factory(factory).build().unwrap();
+    thread::scope(|scope| {
+        let due = scope.spawn(|| due_without_a_thread(&scheduler, &time));
+        asked.pass();
+        scheduler.dispose();
+        answer.open();
+        assert!(due.join().unwrap().iter().all(Disposable::is_cancelled));
+    });
+    end(&scheduler);
+    scheduling::assert_settled(&scheduler, 2, 20);
+    time.advance(SECOND);
+    assert!(calls.load(Ordering::SeqCst) <= 2);
+}
+
+/// A scheduler on a clock that stands still, whose first thread is the only one that it gets.
+fn with_one_thread(time: &ManualClock) -> BoundedElasticBuilder {
+    let (_, factory) = failing(|call| call > 0);
+    builder(2, 10, time).thread_factory(factory)
+}
+
+/// Due work was handed to a slot whose thread could not be started, and waited for that thread alone: others came and went while
+/// the only thread was free.
+#[test]
+fn work_whose_thread_does_not_start_is_done_by_the_next_that_is_free() {
+    for affinity in [Affinity::Soft, Affinity::Strict] {
+        let time = ManualClock::new();
+        let scheduler = with_one_thread(&time).affinity(affinity).build().unwrap();
+        let held = hold(&scheduler);
+        let mut due = vec![scheduler.schedule_after(SECOND, || {}).unwrap()];
+        if affinity == Affinity::Soft {
+            due.push(scheduler.create_worker().schedule_after(SECOND, || {}).unwrap());
+        }
+        time.advance(SECOND);
+        assert!(!due.iter().any(Disposable::is_disposed));
+        held.let_go();
+        due.iter().for_each(ended);
+        assert!(!due.iter().any(Disposable::is_cancelled));
+        end(&scheduler);
+        scheduling::assert_settled(&scheduler, 1 + due.len(), 20);
+    }
+}
+
+/// The thread that was busy when another was asked for is free when that does not come.
+#[test]
+fn work_whose_thread_does_not_start_is_handed_to_one_that_became_free_meanwhile() {
+    let (time, asked, answer) = (ManualClock::new(), Gate::new(), Gate::new());
+    let (knock, pass) = (asked.clone(), answer.clone());
+    let (_, factory) = failing(move |call| {
+        if call > 0 {
+            knock.open();
+            pass.pass();
+        }
+        call > 0
+    });
+    let scheduler = builder(2, 10, &time).thread_factory(factory).build().unwrap();
+    let held = hold(&scheduler);
+    let due = scheduler.schedule_after(SECOND, || {}).unwrap();
+    thread::scope(|scope| {
+        scope.spawn(|| time.advance(SECOND));
+        asked.pass();
+        held.let_go();
+        eventually(|| scheduler.stats().idle == 1);
+        answer.open();
+        ended(&due);
+    });
+    end(&scheduler);
+    scheduling::assert_settled(&scheduler, 2, 20);
+}
+
+/// A task waits for delayed work on the only thread there is, and that work has a slot of its own without one.
+#[test]
+fn work_whose_thread_does_not_start_is_done_by_a_task_that_waits_for_it() {
+    let time = ManualClock::new();
+    let scheduler = with_one_thread(&time).build().unwrap();
+    let due = scheduler.schedule_after(SECOND, || {}).unwrap();
+    let (tell, told) = mpsc::channel();
+    let waits = due.clone();
+    let waiting = scheduler.schedule(move || {
+        tell.send(interrupt::current()).unwrap();
+        assert_eq!(waits.wait(LONG), Ok(true));
+    });
+    let waiting = waiting.unwrap();
+    let thread = told.recv().unwrap();
+    eventually(|| thread.is_parked());
+    time.advance(SECOND);
+    ended(&due);
+    ended(&waiting);
+    assert_eq!(scheduler.stats().panicked, 0);
+    end(&scheduler);
+    scheduling::assert_settled(&scheduler, 2, 20);
 }

@@ -12,11 +12,15 @@ use crate::executor::RejectReason;
 use crate::loom_tests::model;
 use crate::schedulers::{Disposable, Scheduler, SchedulerExt};
 use crate::sync::{Arc, AtomicBool, AtomicUsize, Mutex, Ordering};
-use crate::threads::plain_threads;
+use crate::threads::{ThreadFactory, WorkerBody, plain_threads};
 
 const TTL: Duration = Duration::from_secs(60);
 
 fn scheduler(shape: Shape, max: usize, time: &ManualClock) -> Slots {
+    with_threads(plain_threads(), shape, max, time)
+}
+
+fn with_threads(factory: Arc<ThreadFactory>, shape: Shape, max: usize, time: &ManualClock) -> Slots {
     static NUMBERS: std::sync::atomic::AtomicU64 = std::sync::atomic::AtomicU64::new(1);
     Slots::new(Plan {
         name: "model".to_owned(),
@@ -24,7 +28,7 @@ fn scheduler(shape: Shape, max: usize, time: &ManualClock) -> Slots {
         soft: true,
         max,
         cap: 4,
-        carrier: Carrier::threads(plain_threads(), "model", &NUMBERS, false),
+        carrier: Carrier::threads(factory, "model", &NUMBERS, false),
         clock: time.clock(),
         timing: true,
     })
@@ -192,6 +196,28 @@ fn one_wake_up_at_a_time() {
         task().unwrap();
         end(&scheduler);
         assert_eq!(count.load(Ordering::SeqCst), 4);
+    });
+}
+
+/// A thread does not start, and the only other one ends a run, looks or parks meanwhile: it does the work. No time passes in which
+/// the start could be tried again.
+#[test]
+fn a_start_fails_while_another_thread_comes_to_rest() {
+    model(|| {
+        let (threads, calls) = (plain_threads(), std::sync::atomic::AtomicUsize::new(0));
+        let factory = move |body: WorkerBody| match calls.fetch_add(1, Ordering::SeqCst) {
+            0 => threads(body),
+            _ => Err(std::io::Error::other("out of threads")),
+        };
+        let time = ManualClock::new();
+        let scheduler = with_threads(Arc::new(factory), Shape::Elastic { ttl: TTL }, 2, &time);
+        let runs = Arc::new(Runs::default());
+        let delayed = scheduler.schedule_after(TTL / 2, runs.task()).unwrap();
+        scheduler.schedule(|| {}).unwrap();
+        time.advance(TTL / 2);
+        end(&scheduler);
+        assert!(delayed.is_disposed() && !delayed.is_cancelled());
+        assert_eq!(runs.count(), 1);
     });
 }
 

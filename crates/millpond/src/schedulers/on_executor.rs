@@ -45,7 +45,10 @@ pub fn from_executor(executor: impl Executor + 'static) -> Arc<dyn Scheduler> {
 
 /// A scheduler that runs its work on `service` and owns it: disposing of the one shuts the other down.
 ///
-/// Otherwise as [`from_executor`].
+/// However the scheduler ends, also if it is only dropped, the service is shut down when the scheduler's last work is done; by
+/// [`dispose`](Scheduler::dispose) at once. [`dispose_gracefully`](Scheduler::dispose_gracefully) then waits until the service has terminated. The future of
+/// [`disposal`](Scheduler::disposal) does not: a service cannot be asked to tell of that, only be waited for, so what others gave it may
+/// still run when the future is ready; [`await_termination`](ExecutorService::await_termination) waits for that too. Otherwise as [`from_executor`].
 ///
 /// # Examples
 /// ```
@@ -67,7 +70,7 @@ pub fn from_executor_service(service: impl ExecutorService + 'static) -> Arc<dyn
 
 /// A scheduler that runs its work on `pool` and owns it: disposing of the one shuts the other down.
 ///
-/// It has timing, by the clock of the pool. Otherwise as [`from_executor`].
+/// It has timing, by the clock of the pool. Otherwise as [`from_executor_service`].
 ///
 /// # Examples
 /// ```

@@ -1,8 +1,9 @@
 //! How runs end, and how a scheduler ends.
 
+use super::Shape;
 use super::lane::LaneRef;
 use super::ready::Runs;
-use super::slot::{Handed, Item, Permit, Slot, SlotRef};
+use super::slot::{Handed, Item, Permit, Slot, SlotRef, Thread};
 use super::state::{After, Phase, State, Timed};
 use crate::handle::Outcome;
 use crate::schedulers::job::{Job, Spot};
@@ -123,10 +124,16 @@ impl State {
             self.in_line -= line.len();
             after.cancel.extend(slot.handed.as_ref().map(|handed| Arc::clone(&handed.job)));
             after.cancel.extend(slot.running.clone());
+            // If the thread did not start nobody comes, and to try again for what is cancelled would be of no use.
+            let stuck = if matches!(slot.thread, Thread::None) { slot.handed.take() } else { None };
             for item in line {
                 if let Item::Job(job, permit) = item {
                     self.cancel_in_line(job, permit, after);
                 }
+            }
+            if let Some(handed) = stuck {
+                self.counted.cancelled += 1;
+                self.unhand(handed, after);
             }
         }
     }
@@ -170,15 +177,27 @@ impl State {
         {
             return;
         }
-        for index in 0..self.slots.len() {
-            let done = |slot: &Slot| slot.is_free();
-            if self.slots[index].as_ref().is_some_and(done) {
-                self.remove_slot(index, after);
-            }
+        if !self.all_busy() {
+            self.remove_free_slots(after);
         }
         if self.has_ended() {
             after.kept = self.until_the_end.take();
             after.ended = true;
+        }
+    }
+
+    /// No slot over an executor is free. There is one for each task, and to look at all of them whenever one ends would take
+    /// long. Nothing is in line when this is asked, so each that is not free has something that runs. What runs in place has
+    /// no slot and counts too; then a slot that is free may be seen only when that has ended.
+    fn all_busy(&self) -> bool {
+        matches!(self.shape, Shape::Bursts) && self.count as u64 <= self.running
+    }
+
+    fn remove_free_slots(&mut self, after: &mut After) {
+        for index in 0..self.slots.len() {
+            if self.slots[index].as_ref().is_some_and(Slot::is_free) {
+                self.remove_slot(index, after);
+            }
         }
     }
 

@@ -99,9 +99,14 @@ impl Engine {
                 }
                 outcome
             });
-            let performed = self.perform(after);
+            let mut taken = Ok(());
+            self.perform(after, |failed| {
+                if let Err(refused) = self.take_back(&job, failed) {
+                    taken = Err(refused);
+                }
+            });
             match outcome {
-                Step::Taken => return self.taken(job, performed),
+                Step::Taken => return taken.map(|()| self.disposable(job)),
                 Step::Refused(reason, full) => return Err(self.rejected(&job, reason, full)),
                 Step::Announce(for_slot) => {
                     if !self.announce(for_slot.slot()) {
@@ -118,29 +123,27 @@ impl Engine {
         }
     }
 
-    /// The job is in. If the thread for it could not be started it is taken back, unless somebody else has it by now.
-    fn taken(
-        self: &Arc<Self>,
-        job: Arc<Job>,
-        performed: Result<(), NotCarried>,
-    ) -> Result<Disposable, Rejected> {
-        let Err(failed) = performed else { return Ok(self.disposable(job)) };
+    /// The thread for a job that is in could not be started: takes the job back, unless somebody else has it by now.
+    #[cold]
+    fn take_back(self: &Arc<Self>, job: &Arc<Job>, failed: NotCarried) -> Result<(), Rejected> {
         let undone = self.locked(|state, after| {
-            let undone = state.undo(&job, after);
+            let undone = state.undo(job, after);
             if undone {
                 state.counted.submitted -= 1;
             }
             if self.carrier.is_ours() && state.is_stuck() {
                 state.retry = Some(self.clock.tick_after(SOON)); // others relied on that thread
+                state.relieve(after);
             }
             state.end_if_done(after);
             undone
         });
-        self.dispose_if_shut_down(failed.reason);
         if !undone {
-            return Ok(self.disposable(job));
+            self.nobody_to_tell(&failed); // it may be that what came after the job has no thread now
+            return Ok(());
         }
-        let rejected = self.rejected(&job, failed.reason, None);
+        self.dispose_if_shut_down(failed.reason);
+        let rejected = self.rejected(job, failed.reason, None);
         Err(match failed.source {
             Some(source) => rejected.because(source),
             None => rejected,

@@ -139,12 +139,54 @@ impl State {
         if !self.may_take_over(taker, ran, from) {
             return None;
         }
+        self.take_over(taker, from, after)
+    }
+
+    /// What was handed to the slot `from`, for the slot `taker`.
+    fn take_over(&mut self, taker: usize, from: usize, after: &mut After) -> Option<Handed> {
         let mut handed = self.at(from).handed.take()?;
         let permit = self.hold(taker);
         if let Some(left) = handed.permit.replace(permit) {
             self.give_back_unused(left, after);
         }
         Some(handed)
+    }
+
+    /// Takes what was handed to a slot whose thread could not be started. As long as there is such a slot it is to be tried
+    /// again, or somebody is about to note that down and to look for a thread without work (`relieve`).
+    fn take_stuck(&mut self, taker: usize, after: &mut After) -> Option<Handed> {
+        self.retry?;
+        let handed_in_vain = |slot: &Slot| slot.is_stuck() && slot.handed.is_some();
+        let stuck = |index: &usize| self.slots[*index].as_ref().is_some_and(handed_in_vain);
+        let stuck: Vec<usize> = (0..self.slots.len()).filter(stuck).collect();
+        let from = stuck.into_iter().find(|index| self.others_may_take(*index))?;
+        self.take_over(taker, from, after)
+    }
+
+    /// A thread could not be started. Hands what others may take to threads that are there and have nothing to do; those that
+    /// have something take it when they are done (`take_stuck`), or when they wait for just this.
+    pub(super) fn relieve(&mut self, after: &mut After) {
+        if matches!(self.shape, Shape::PerTask) || mutant("leave_it_stuck") {
+            return; // a thread that is there could only start another
+        }
+        while let Some(to) = self.free_thread()
+            && let Some(handed) = self.take_stuck(to, after).or_else(|| self.take_in_line(to, after))
+        {
+            self.at(to).handed = Some(handed);
+            self.see_to_thread(to, after);
+        }
+        let stuck = self.slots.iter().flatten().filter(|slot| slot.is_stuck());
+        stuck
+            .filter_map(|slot| slot.handed.as_ref())
+            .for_each(|handed| handed.job.could_start(&mut after.wake));
+    }
+
+    /// A slot whose thread has nothing to do, the newest first.
+    fn free_thread(&self) -> Option<usize> {
+        let has_thread = |slot: &Slot| !matches!(slot.thread, Thread::None | Thread::Coming);
+        let is_free = |slot: &Slot| slot.is_free() && has_thread(slot);
+        let free = |index: &usize| self.slots[*index].as_ref().is_some_and(is_free);
+        self.idle.iter().rev().copied().find(free).or_else(|| (0..self.slots.len()).find(free))
     }
 
     pub(super) fn push_line(&mut self, index: usize, item: Item, after: &mut After) -> u64 {
@@ -199,12 +241,13 @@ impl State {
     }
 
     /// The next thing for the slot's thread: what was handed to it, then what is in line, then what was handed to others whose
-    /// threads sleep. The thread has just run something if `ran`, and holds its slot for that.
+    /// threads sleep or could not be started. The thread has just run something if `ran`, and holds its slot for that.
     pub(super) fn take_next(&mut self, index: usize, ran: bool, after: &mut After) -> Option<Handed> {
         let handed = self.at(index).handed.take();
         let next = handed
             .or_else(|| self.take_in_line(index, after))
-            .or_else(|| self.take_owed(index, ran, after))?;
+            .or_else(|| self.take_owed(index, ran, after))
+            .or_else(|| self.take_stuck(index, after))?;
         self.at(index).running = Some(Arc::clone(&next.job));
         Some(next)
     }

@@ -24,6 +24,7 @@ mod lines;
 mod ready;
 mod scheduler;
 mod slot;
+mod starts;
 mod state;
 mod thread;
 
@@ -35,6 +36,7 @@ mod models;
 mod tests;
 
 use std::fmt;
+use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
 use self::state::{After, Phase, State, Timed};
@@ -140,10 +142,14 @@ impl Engine {
     /// Does something under the lock, and afterwards what that left to be done.
     fn locked<R>(self: &Arc<Self>, f: impl FnOnce(&mut State, &mut After) -> R) -> R {
         let (result, after) = self.under_lock(f);
-        if let Err(failed) = self.perform(after) {
-            self.nobody_to_tell(&failed);
-        }
+        self.see_to(after);
         result
+    }
+
+    /// Does what is to be done without the lock, for work whose submitters are gone.
+    fn see_to(self: &Arc<Self>, mut after: After) {
+        starts::put_off(self, &mut after.carry);
+        self.perform(after, |failed| self.nobody_to_tell(&failed));
     }
 
     fn under_lock<R>(&self, f: impl FnOnce(&mut State, &mut After) -> R) -> (R, After) {
@@ -165,27 +171,23 @@ impl Engine {
         (result, after)
     }
 
-    /// Does what is to be done without the lock. Fails if a thread could not be started.
-    fn perform(self: &Arc<Self>, after: After) -> Result<(), NotCarried> {
-        let mut outcome = Ok(());
+    /// Does what is to be done without the lock. Tells `not_carried` of each thread that could not be started: timers that ring
+    /// together may need several.
+    fn perform(self: &Arc<Self>, after: After, not_carried: impl FnMut(NotCarried)) {
         if after.ring {
             self.ring();
         }
         after.cancel.iter().for_each(|job| job.cancel_taken_out());
         after.end_series.iter().for_each(|job| job.end_series());
         after.wake.iter().for_each(|sleeper| sleeper.unpark());
-        for (slot, ticket) in after.carry {
-            if let Err(failed) = self.carry(slot, ticket) {
-                outcome = Err(failed);
-            }
-        }
+        self.start(after.carry, not_carried);
         if !after.closed.is_empty() {
             self.tell_closed(&after.closed);
         }
         if after.ended {
+            self.carrier.retire(false); // whether somebody waits for the end or not
             self.waiters.wake_all();
         }
-        outcome
     }
 
     /// Tells decorators of slots that are gone. A scheduler has not ended before they know.
@@ -201,15 +203,19 @@ impl Engine {
     }
 
     /// A thread could not be started for work whose submitter is gone. A thread of our own is tried again soon; if
-    /// somebody else's executor refuses, the work is cancelled.
+    /// somebody else's executor refuses, the work is cancelled, and so it is if it has been thrown away meanwhile.
     #[cold]
     fn nobody_to_tell(self: &Arc<Self>, failed: &NotCarried) {
-        if self.carrier.is_ours() {
-            self.locked(|state, _| state.retry = Some(self.clock.tick_after(SOON)));
-        } else {
-            self.locked(|state, after| state.abandon_slot(failed.slot, after));
-            self.dispose_if_shut_down(failed.reason);
-        }
+        self.dispose_if_shut_down(failed.reason); // first: what else is in the lane need not be refused one by one
+        self.locked(|state, after| {
+            if self.carrier.is_ours() && state.phase != Phase::Disposed {
+                state.retry = Some(self.clock.tick_after(SOON));
+                state.relieve(after); // some thread may have become free since it was found to be busy
+            } else if state.slot(failed.slot).is_some_and(|slot| slot.ticket == failed.ticket) {
+                state.abandon_slot(failed.slot, after); // nobody has tried again since
+            }
+            state.end_if_done(after);
+        });
     }
 
     fn dispose_if_shut_down(self: &Arc<Self>, reason: RejectReason) {
@@ -254,31 +260,66 @@ impl Engine {
 
     fn wait_for_end(self: &Arc<Self>, timeout: Duration) -> Result<bool, Interrupted> {
         let deadline = deadline_after(timeout);
-        if !self.waiters.wait(timeout, || self.has_ended())? {
+        let ended = match deadline {
+            Some(at) => self.waiters.wait(timeout, || self.is_done())? && self.join_until(at)?,
+            None => self.waiters.wait(timeout, || self.has_ended())?,
+        };
+        if !ended {
             return Ok(false);
         }
         let left = deadline.map_or(Duration::MAX, |at| at.saturating_duration_since(Instant::now()));
         self.carrier.await_retirement(left)
     }
 
-    /// All work is done and no thread looks for more. Waits for the operating system to be through with the threads too: one
-    /// of those who ask does it, and then the others look again.
-    fn join_threads(&self) {
-        let mut state = self.lock();
-        let exited = std::mem::take(&mut state.exited);
-        if exited.is_empty() {
-            return;
+    /// All work is done and no thread looks for more; an executor that is ours has been told.
+    fn is_done(&self) -> bool {
+        let done = self.lock().has_ended();
+        if done {
+            self.carrier.retire(false);
         }
-        state.joining += exited.len();
-        drop(state);
-        let joined = exited.len();
-        for thread in exited {
-            if thread.thread().id() != std::thread::current().id() {
-                let _ = thread.join(); // a panic of a thread that a factory wrapped around ours is not our affair
+        done
+    }
+
+    /// Joins the threads, at most until `at`. There is no join that time can end; so it looks again and again whether they have
+    /// finished, which is so at once unless whoever starts them goes on with them after their life.
+    fn join_until(&self, at: Instant) -> Result<bool, Interrupted> {
+        const SHORTEST: Duration = Duration::from_micros(50);
+        const LONGEST: Duration = Duration::from_millis(5);
+        let mut pause = SHORTEST;
+        loop {
+            let left = at.saturating_duration_since(Instant::now());
+            if self.waiters.wait(pause.min(left), || self.join_threads(JoinHandle::is_finished))? {
+                return Ok(true);
             }
+            if left.is_zero() {
+                return Ok(false);
+            }
+            pause = LONGEST.min(pause * 2);
         }
-        self.lock().joining -= joined;
+    }
+
+    /// Waits for the operating system to be through with those threads that have left and are `ripe`: one
+    /// of those who ask does it, and then the others look again. True: none is left.
+    fn join_threads(&self, ripe: impl Fn(&JoinHandle<()>) -> bool) -> bool {
+        let me = std::thread::current().id();
+        let is_me = |thread: &JoinHandle<()>| thread.thread().id() == me;
+        let mut state = self.lock();
+        let ripe: Vec<_> = state.exited.extract_if(.., |thread| is_me(thread) || ripe(thread)).collect();
+        state.joining += ripe.len();
+        if ripe.is_empty() {
+            return state.exited.is_empty() && state.joining == 0;
+        }
+        drop(state);
+        let joined = ripe.len();
+        for thread in ripe.into_iter().filter(|thread| !is_me(thread)) {
+            let _ = thread.join(); // a panic of a thread that a factory wrapped around ours is not our affair
+        }
+        let mut state = self.lock();
+        state.joining -= joined;
+        let all = state.exited.is_empty() && state.joining == 0;
+        drop(state);
         self.waiters.wake_all();
+        all
     }
 
     fn stats(&self) -> SchedulerStats {
@@ -364,14 +405,9 @@ impl Ends for Engine {
         }
     }
 
-    /// Also for the operating system, and an executor that is ours has been told.
+    /// Also for the operating system.
     fn has_ended(&self) -> bool {
-        if !self.lock().has_ended() {
-            return false;
-        }
-        self.join_threads();
-        self.carrier.retire(false);
-        self.lock().joining == 0
+        self.is_done() && self.join_threads(|_| true)
     }
 
     fn waiters(&self) -> &Waiters {

@@ -21,6 +21,7 @@ use std::time::Duration;
 use super::lane::{LaneRef, Lanes};
 use super::ready::Runs;
 use super::slot::{Permit, Slot, SlotRef, Thread};
+use super::starts::Start;
 use super::{Engine, Shape};
 use crate::clock::{Clock, Tick};
 use crate::interrupt::Sleeper;
@@ -73,7 +74,7 @@ impl Counted {
 pub(super) struct After {
     pub(super) wake: Vec<Arc<Sleeper>>,
     /// Slots that need a thread.
-    pub(super) carry: Vec<(SlotRef, u64)>,
+    pub(super) carry: Vec<Start>,
     /// Jobs that are taken out of everything, to be marked as cancelled.
     pub(super) cancel: Vec<Arc<Job>>,
     /// Series whose run under way is the last.

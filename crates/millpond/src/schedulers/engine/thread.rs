@@ -13,11 +13,13 @@ use super::ending::Done;
 use super::lane::LanePhase;
 use super::ready::Turn;
 use super::slot::{Handed, SlotRef, Thread};
+use super::starts::{self, InTask};
 use super::state::{After, State};
 use super::{Engine, Shape};
 use crate::executor::{Executor, ExecutorService, RejectReason};
 use crate::handle::Outcome;
 use crate::interrupt::{Interrupted, Nested, Sleeper};
+use crate::quiet::quietly;
 use crate::schedulers::hooks::{Decorators, SlotInfo};
 use crate::schedulers::job::{Ended, Job, Run, Spot};
 use crate::sync::{Arc, AtomicBool, Ordering, more_than_one_core, mutant, thread_local};
@@ -43,6 +45,8 @@ pub(in crate::schedulers) struct Threads {
 /// A slot has not got its thread.
 pub(in crate::schedulers) struct NotCarried {
     pub(super) slot: SlotRef,
+    /// Which attempt it was.
+    pub(super) ticket: u64,
     pub(super) reason: RejectReason,
     pub(super) source: Option<io::Error>,
 }
@@ -90,15 +94,14 @@ impl Carrier {
         }
     }
 
-    /// The scheduler has ended: an executor that it owns ends too.
+    /// The scheduler has ended: an executor that it owns ends too. May be called again, and by whoever happens to be the last,
+    /// whom a panic of the executor would not concern.
     pub(super) fn retire(&self, by_force: bool) {
-        if let Carrier::Executor { owned: Some(service), .. } = self {
-            if by_force {
-                service.shutdown_now().into_iter().for_each(Task::drop_quietly);
-            } else {
-                service.shutdown();
-            }
-        }
+        let Carrier::Executor { owned: Some(service), .. } = self else { return };
+        quietly(|| match by_force {
+            true => service.shutdown_now().into_iter().for_each(Task::drop_quietly),
+            false => service.shutdown(),
+        });
     }
 
     pub(super) fn await_retirement(&self, timeout: Duration) -> Result<bool, Interrupted> {
@@ -186,7 +189,7 @@ impl Engine {
         });
         match failed {
             None => Ok(()),
-            Some((reason, source)) => Err(NotCarried { slot, reason, source }),
+            Some((reason, source)) => Err(NotCarried { slot, ticket, reason, source }),
         }
     }
 }
@@ -228,6 +231,8 @@ struct Living {
     life: Box<SlotLife>,
     me: Arc<Sleeper>,
     info: SlotInfo,
+    /// Whoever starts this thread has it run in the midst of that.
+    in_place: bool,
     /// That of the slot.
     bell: OnceCell<Arc<AtomicBool>>,
     /// Those of the slot, once it has run something.
@@ -259,17 +264,19 @@ impl ThreadLife for SlotLife {
             NON_BLOCKING.with(|mark| mark.set(threads.non_blocking));
         }
         let info = self.engine.info(self.slot.index);
+        let in_place = starts::is_under_way(&self.engine);
         let me = Living {
             life: self,
             me: Sleeper::current(),
             info,
+            in_place,
             bell: OnceCell::new(),
             decorators: OnceCell::new(),
         };
         let mut next = me.engine.locked(|state, after| me.arrive(state, after));
         loop {
             next = match next {
-                Next::Leave => return,
+                Next::Leave => break,
                 Next::Look => {
                     me.look();
                     me.engine.locked(|state, after| me.find(state, false, after))
@@ -283,6 +290,9 @@ impl ThreadLife for SlotLife {
                 }
                 Next::Run(handed) => me.run(handed),
             };
+        }
+        if !me.engine.carrier.is_ours() {
+            me.engine.locked(|state, after| state.leave(me.slot, after));
         }
     }
 
@@ -319,10 +329,7 @@ impl Living {
                 there.thread = Thread::Here;
                 let _ = self.bell.set(Arc::clone(&there.bell));
             }
-            None => {
-                state.leave(self.slot, after);
-                return Next::Leave;
-            }
+            None => return self.leave(state, after),
         }
         self.find(state, false, after)
     }
@@ -350,10 +357,7 @@ impl Living {
 
     /// Asks for work, and says that we look, sleep or leave if there is none. If we `ran` something we hold the slot.
     fn find(&self, state: &mut State, ran: bool, after: &mut After) -> Next {
-        let Some(there) = state.slot(self.slot) else {
-            state.leave(self.slot, after);
-            return Next::Leave;
-        };
+        let Some(there) = state.slot(self.slot) else { return self.leave(state, after) };
         let before = std::mem::replace(&mut there.thread, Thread::Here);
         let mut call = 1;
         match before {
@@ -390,12 +394,21 @@ impl Living {
             Some(there) => there.thread = Thread::None,
             None => {} // what was in its line was the last to hold it
         }
-        state.leave(self.slot, after);
+        self.leave(state, after)
+    }
+
+    /// Leaves. A thread of our own is joined at the end; of an executor's nobody hears any more, so it counts until
+    /// nothing is left for it to do: whoever waits for its last job has been told (`live`).
+    fn leave(&self, state: &mut State, after: &mut After) -> Next {
+        if self.engine.carrier.is_ours() {
+            state.leave(self.slot, after);
+        }
         Next::Leave
     }
 
     /// Runs a job. `None`: it was cancelled before.
     fn run_job(&self, job: &Job) -> Option<Ended> {
+        let _in_task = self.in_place.then(|| InTask::of(&self.engine));
         let decorators = self.decorators.get_or_init(|| self.announce());
         let ours = self.engine.carrier.is_ours();
         let nested = if ours { None } else { Some(Nested::enter()) };
@@ -450,9 +463,7 @@ impl Living {
             job.over(ended);
         }
         drop(job);
-        if let Err(failed) = self.engine.perform(after) {
-            self.engine.nobody_to_tell(&failed);
-        }
+        self.engine.see_to(after);
         next
     }
 
@@ -476,8 +487,7 @@ impl Living {
         if !mutant("forget_the_line") {
             state.see_to_thread(self.slot.index, after);
         }
-        state.leave(self.slot, after);
-        Next::Leave
+        self.leave(state, after)
     }
 
     /// The slot came into being without a submission that could have told its decorators.
@@ -562,12 +572,14 @@ impl State {
         }
     }
 
-    /// Takes a job that was handed to a thread which is not there yet. When it comes it finds nothing to do.
+    /// Takes a job that was handed to a thread which is not there yet, or could not be started. When it comes it finds nothing to do.
     fn claim_handed(&mut self, job: &Arc<Job>) -> Option<Handed> {
         self.slots
             .iter_mut()
             .flatten()
-            .filter(|slot| matches!(slot.thread, Thread::Coming | Thread::Promised | Thread::Owed(_)))
+            .filter(|slot| {
+                matches!(slot.thread, Thread::None | Thread::Coming | Thread::Promised | Thread::Owed(_))
+            })
             .find_map(|slot| slot.handed.take_if(|handed| Arc::ptr_eq(&handed.job, job)))
     }
 }
