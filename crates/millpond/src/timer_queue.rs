@@ -119,12 +119,6 @@ impl<T> TimerQueue<T> {
         Some(self.heap[self.slots[slot as usize].at as usize].rank.due)
     }
 
-    /// The first entry and when it is due.
-    pub(crate) fn first(&self) -> Option<(Tick, &T)> {
-        let node = self.heap.first()?;
-        Some((node.rank.due, self.slots[node.slot as usize].item.as_ref().expect("listed, so there")))
-    }
-
     pub(crate) fn first_due(&self) -> Option<Tick> {
         self.heap.first().map(|node| node.rank.due)
     }

@@ -2,12 +2,18 @@
 
 mod support;
 
-use millpond::TaskOf;
+#[path = "support/schedulers.rs"]
+mod fixture;
+
+use fixture::{builder, end, ended};
+use millpond::interrupt;
 use millpond::schedulers::{
     self, BoundedElasticScheduler, Decorator, Disposable, Scheduler, SchedulerExt, SlotInfo,
 };
-use std::sync::{Arc, OnceLock};
-use support::{Counter, LONG, SHORT, die};
+use millpond::{ManualClock, TaskOf};
+use std::sync::{Arc, OnceLock, mpsc};
+use std::time::Duration;
+use support::{Counter, Gate, LONG, SHORT, die, eventually};
 
 #[test]
 fn a_callback_of_a_disposable_may_look_at_it() {
@@ -61,4 +67,53 @@ fn immediate_counts_what_its_workers_run() {
     let before = schedulers::immediate().stats().completed;
     schedulers::immediate().create_worker().schedule(|| {}).unwrap();
     assert_eq!(schedulers::immediate().stats().completed, before + 1);
+}
+
+/// The lane went into line behind the very thread that waited, and only those who waited for its first job were told. When the second
+/// was due nothing happened: the lane was in line already.
+#[test]
+fn a_task_that_waits_for_the_second_job_of_a_worker_runs_both() {
+    const STEP: Duration = Duration::from_secs(10);
+    let time = ManualClock::new();
+    let scheduler = builder(1, 10, &time).build().unwrap();
+    let worker = scheduler.create_worker();
+    let first = worker.schedule_after(STEP, || {}).unwrap();
+    let second = worker.schedule_after(2 * STEP, || {}).unwrap();
+    let (tell, told) = mpsc::channel();
+    let waits = scheduler.schedule(move || {
+        tell.send(interrupt::current()).unwrap();
+        assert_eq!(second.wait(LONG), Ok(true));
+    });
+    let waiter = told.recv().unwrap();
+    eventually(|| waiter.is_parked());
+    time.advance(STEP);
+    ended(&first);
+    time.advance(STEP);
+    ended(&waits.unwrap());
+    assert_eq!(scheduler.stats().panicked, 0);
+    end(&scheduler);
+}
+
+/// The same with two threads: the lane ran on the other one, which then took what was in line before the lane, and waited too.
+#[test]
+fn a_task_that_waits_for_a_later_job_of_a_worker_is_told_when_the_worker_goes_into_line() {
+    let scheduler = builder(2, 10, &ManualClock::new()).build().unwrap();
+    let worker = scheduler.create_worker();
+    let (go, done) = (Gate::new(), Gate::new());
+    let (pass, open) = (go.clone(), done.clone());
+    worker.schedule(move || pass.pass()).unwrap();
+    worker.schedule(|| {}).unwrap();
+    let last = worker.schedule(move || open.open()).unwrap();
+    let (tell, told) = mpsc::channel();
+    let waits = scheduler.schedule(move || {
+        tell.send(interrupt::current()).unwrap();
+        assert_eq!(last.wait(LONG), Ok(true));
+    });
+    let waiter = told.recv().unwrap();
+    eventually(|| waiter.is_parked());
+    let in_line = scheduler.schedule(move || done.pass()).unwrap();
+    go.open();
+    [waits.unwrap(), in_line].iter().for_each(ended);
+    assert_eq!(scheduler.stats().panicked, 0);
+    end(&scheduler);
 }

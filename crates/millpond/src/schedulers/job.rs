@@ -376,13 +376,18 @@ impl Job {
     /// Relaxed: one that waits says so first and asks the home for help then, under the same lock. If it
     /// asks before us, we see what it said; if after us, it finds the job where it is now.
     pub(crate) fn could_start(&self, wake: &mut Vec<Arc<Sleeper>>) {
-        if !self.outside.awaited.load(Ordering::Relaxed) {
+        if !self.is_awaited() {
             return;
         }
         if let Some(rare) = &mut self.cell.lock().rare {
             rare.startable += 1;
             wake.extend(rare.threads.iter().cloned());
         }
+    }
+
+    /// Some thread waits for its end. For the home, under its lock; Relaxed as in [`could_start`](Self::could_start).
+    pub(crate) fn is_awaited(&self) -> bool {
+        self.outside.awaited.load(Ordering::Relaxed)
     }
 
     fn startable(&self) -> u64 {

@@ -1,7 +1,6 @@
 //! What waits for a thread: handing work to slots, lines, and taking work back.
 
 use super::Shape;
-use super::lane::LaneCell;
 use super::slot::{Handed, Item, Permit, Slot, SlotRef, Thread};
 use super::state::{After, Full, State};
 use crate::schedulers::job::{Job, Spot};
@@ -152,8 +151,8 @@ impl State {
         match &item {
             Item::Job(job, _) => job.could_start(&mut after.wake),
             Item::Lane(lane) => {
-                if let Some(job) = self.lanes.get(*lane).and_then(LaneCell::first) {
-                    job.could_start(&mut after.wake);
+                if let Some(cell) = self.lanes.get_mut(*lane) {
+                    cell.tell_awaiting(&mut after.wake);
                 }
             }
         }

@@ -548,6 +548,8 @@ impl State {
             }
             Spot::Ready(lane, _) | Spot::Later(lane, _) => {
                 let lane = self.lanes.at(lane)?;
+                // First of all: if the lane goes into a line once more before we are through, it is told.
+                self.lanes.get_mut(lane)?.note_awaited(job);
                 if self.lanes.get(lane)?.phase == LanePhase::Running {
                     return None;
                 }
