@@ -8,7 +8,13 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 /// True: it has returned. False: it panicked.
 #[inline]
 pub(crate) fn quietly(f: impl FnOnce()) -> bool {
-    catch_unwind(AssertUnwindSafe(f)).map_err(drop_payload).is_ok()
+    returned(f).is_some()
+}
+
+/// What it returned, unless it panicked.
+#[inline]
+pub(crate) fn returned<R>(f: impl FnOnce() -> R) -> Option<R> {
+    catch_unwind(AssertUnwindSafe(f)).map_err(drop_payload).ok()
 }
 
 /// Drops a value. One that has no destructor costs nothing.

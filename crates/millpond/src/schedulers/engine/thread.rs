@@ -4,7 +4,6 @@ use std::cell::{Cell, OnceCell, RefCell};
 use std::fmt;
 use std::io;
 use std::ops::Deref;
-use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::atomic::AtomicU64;
 use std::thread::JoinHandle;
 use std::time::Duration;
@@ -18,6 +17,7 @@ use super::{Engine, Shape};
 use crate::executor::{Executor, ExecutorService, RejectReason};
 use crate::handle::Outcome;
 use crate::interrupt::{Interrupted, Nested, Sleeper};
+use crate::quiet::{drop_quietly, returned};
 use crate::schedulers::hooks::{Decorators, SlotInfo};
 use crate::schedulers::job::{Ended, Job, Run, Spot};
 use crate::sync::{Arc, AtomicBool, Ordering, more_than_one_core, mutant, thread_local};
@@ -77,14 +77,14 @@ impl Carrier {
             }
             Carrier::Executor { executor, .. } => {
                 let task = Task::new(move || Box::new(life).live());
-                match catch_unwind(AssertUnwindSafe(|| executor.execute_task(task))) {
-                    Ok(Ok(())) => Ok(None),
-                    Ok(Err(rejected)) => {
+                match returned(|| executor.execute_task(task)) {
+                    Some(Ok(())) => Ok(None),
+                    Some(Err(rejected)) => {
                         let reason = rejected.reason();
-                        drop(rejected);
+                        drop_quietly(rejected); // its cause is the executor's
                         Err((reason, None))
                     }
-                    Err(_) => Err((RejectReason::CallbackPanicked, None)),
+                    None => Err((RejectReason::CallbackPanicked, None)),
                 }
             }
         }
