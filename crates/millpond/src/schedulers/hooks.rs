@@ -283,6 +283,10 @@ impl SlotInfo {
 /// ```
 pub trait Decorator: Send + Sync + 'static {
     /// A slot is used for the first time. On the submitting thread; a panic refuses that submission.
+    ///
+    /// Threads that use it for the first time at the same time may each call this. The slot has the decorators of one of them;
+    /// those of the others are told that it is [closed](Self::slot_closed), and so are all if it is gone by then. So there
+    /// is one such call for each of these.
     fn slot_created(&self, slot: &SlotInfo) {
         let _ = slot;
     }

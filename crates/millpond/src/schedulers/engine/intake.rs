@@ -154,13 +154,26 @@ impl Engine {
     /// Tells the decorators of a slot that is used for the first time. False: one of them panicked.
     fn announce(self: &Arc<Self>, slot: SlotRef) -> bool {
         let info = self.info(slot.index);
-        let Some(decorators) = Decorators::announce(&info) else { return false };
-        self.locked(|state, _| {
-            if let Some(there) = state.slot(slot) {
-                there.decorators.get_or_insert(decorators);
-            }
-        });
+        let Some(told) = Decorators::announce(&info) else { return false };
+        self.decorate(slot, told);
         true
+    }
+
+    /// Gives a slot its decorators, who have been told of it, and returns those that it has.
+    ///
+    /// Somebody else may have done the same meanwhile, or the slot is gone: then these are not its decorators, and are told of
+    /// its end at once, as nobody else will. So each who was told that a slot was created is told once that it was closed.
+    pub(super) fn decorate(self: &Arc<Self>, slot: SlotRef, told: Decorators) -> Decorators {
+        let mut told = Some(told); // those that are not taken are not dropped under the lock
+        let taken = self.locked(|state, _| {
+            let there = state.slot(slot)?;
+            let mine = || told.take().unwrap_or_else(Decorators::none);
+            Some(there.decorators.get_or_insert_with(mine).clone())
+        });
+        if let Some(not_taken) = told {
+            not_taken.closed(&self.info(slot.index));
+        }
+        taken.unwrap_or_else(Decorators::none)
     }
 
     pub(super) fn submit(self: &Arc<Self>, task: Task, delay: Duration) -> Result<Disposable, Rejected> {

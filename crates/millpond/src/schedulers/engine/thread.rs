@@ -482,11 +482,8 @@ impl Living {
 
     /// The slot came into being without a submission that could have told its decorators.
     fn announce(&self) -> Decorators {
-        let decorators = Decorators::announce(&self.info).unwrap_or_else(Decorators::none);
-        self.engine.locked(|state, _| match state.slot(self.slot) {
-            Some(there) => there.decorators.get_or_insert(decorators).clone(),
-            None => decorators,
-        })
+        let told = Decorators::announce(&self.info).unwrap_or_else(Decorators::none);
+        self.engine.decorate(self.slot, told)
     }
 }
 
