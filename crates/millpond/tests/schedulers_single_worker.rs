@@ -4,8 +4,8 @@ mod support;
 
 use std::future::Future;
 use std::pin::{Pin, pin};
-use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, OnceLock};
 use std::task::{Context, Poll, Wake, Waker};
 use std::thread;
 use std::time::Duration;
@@ -404,6 +404,44 @@ fn waiting_inside_the_original_for_the_lane_helps_it() {
     let task = original.schedule(move || n.add(mine.schedule(|| {}).unwrap().wait(LONG)));
     assert_eq!(task.unwrap().wait(LONG), Ok(true));
     assert_eq!(answers.take(), [Ok(true)]);
+}
+
+/// The destructor that is called first lets the lane go on, and returns when the other task has had its turn.
+struct Slow {
+    dropped: Counter,
+    lane: Gate,
+    both: Arc<OnceLock<[Disposable; 2]>>,
+}
+
+impl Drop for Slow {
+    fn drop(&mut self) {
+        let first = self.dropped.get() == 0;
+        self.dropped.add();
+        if first {
+            self.lane.open();
+            let both = self.both.get().unwrap();
+            eventually(|| both.iter().all(Disposable::is_disposed));
+        }
+    }
+}
+
+/// It had its turn when its worker was being disposed of, did not run, and said that it had.
+#[test]
+fn work_whose_turn_comes_while_its_worker_is_disposed_of_is_cancelled() {
+    let single = schedulers::single_worker(&schedulers::new_single("one").unwrap());
+    let (lane, both, dropped) = (Gate::new(), Arc::new(OnceLock::new()), Counter::new());
+    occupy(&*single, &lane);
+    let child = single.create_worker();
+    let tasks = [(); 2].map(|()| {
+        let slow = Slow { dropped: dropped.clone(), lane: lane.clone(), both: Arc::clone(&both) };
+        child.schedule(move || drop(slow)).unwrap()
+    });
+    both.set(tasks.clone()).unwrap();
+    child.dispose();
+    assert_eq!(tasks.map(|task| (task.is_disposed(), task.is_cancelled())), [(true, true); 2]);
+    assert_eq!(single.dispose_gracefully(LONG), Ok(true));
+    let stats = single.stats();
+    assert_eq!((stats.completed, stats.cancelled, dropped.get()), (1, 2, 2), "{stats:?}");
 }
 
 /// A scheduler whose lanes are slow to answer: what they are given has had its first run by then.
