@@ -10,7 +10,7 @@ use millpond::interrupt;
 use millpond::schedulers::{
     self, BoundedElasticScheduler, Decorator, Disposable, Scheduler, SchedulerExt, SlotInfo,
 };
-use millpond::{ManualClock, TaskOf};
+use millpond::{Executor, ManualClock, Rejected, Task, TaskOf};
 use std::sync::{Arc, OnceLock, mpsc};
 use std::time::Duration;
 use support::{Counter, Gate, LONG, SHORT, die, eventually};
@@ -116,4 +116,31 @@ fn a_task_that_waits_for_a_later_job_of_a_worker_is_told_when_the_worker_goes_in
     [waits.unwrap(), in_line].iter().for_each(ended);
     assert_eq!(scheduler.stats().panicked, 0);
     end(&scheduler);
+}
+
+/// A scheduler as an executor.
+struct On(Arc<dyn Scheduler>);
+
+impl Executor for On {
+    fn execute_task(&self, task: Task) -> Result<(), Rejected> {
+        self.0.schedule_task(task).map(drop)
+    }
+}
+
+/// Of two schedulers on one thread only the inner one was known there. A task of it that waited for work of the outer one, whose
+/// only thread it was on, waited for ever, and so did a graceful end.
+#[test]
+fn a_task_works_for_all_schedulers_on_whose_thread_it_runs() {
+    let outer = schedulers::new_single("outer").unwrap();
+    let inner = schedulers::from_executor(On(Arc::clone(&outer)));
+    let (tell, told) = mpsc::channel();
+    let below = Arc::clone(&outer);
+    let task = inner.schedule(move || {
+        let helped = below.schedule(|| {}).unwrap().wait(LONG);
+        let itself = below.dispose_gracefully(LONG);
+        tell.send((helped, itself)).unwrap();
+    });
+    ended(&task.unwrap());
+    assert_eq!(told.recv(), Ok((Ok(true), Ok(false))));
+    end(&*outer);
 }

@@ -6,6 +6,7 @@
 use std::cell::{Cell, RefCell};
 use std::collections::BTreeMap;
 use std::fmt;
+use std::marker::PhantomData;
 
 use super::state::{Help, Place};
 use crate::quiet::quietly;
@@ -52,6 +53,8 @@ static HOMES: Global<BTreeMap<u64, Weak<dyn Home>>> = Global::new(BTreeMap::new(
 thread_local! {
     /// The number of the pool that this thread is a worker of; 0: of none.
     static WORKS_FOR: Cell<u64> = nobody();
+    /// The schedulers that this thread works for, the innermost last: one may run on a thread of another, or of a pool.
+    static SCHEDULERS: RefCell<Vec<u64>> = no_scheduler();
     /// The pool that this thread has found last. Who cancels many finds the same one again and again, without the lock.
     static LAST: RefCell<Option<Found>> = none_yet();
 }
@@ -68,6 +71,10 @@ fn none_yet() -> RefCell<Option<Found>> {
     RefCell::new(None)
 }
 
+fn no_scheduler() -> RefCell<Vec<u64>> {
+    RefCell::new(Vec::new())
+}
+
 fn nobody() -> Cell<u64> {
     Cell::new(0)
 }
@@ -77,9 +84,31 @@ pub(crate) fn work_for(number: u64) {
     let _ = WORKS_FOR.try_with(|works_for| works_for.set(number));
 }
 
-/// Tells whether the calling thread is a worker of this pool.
+/// While it lives the calling thread works for a scheduler, besides all that it works for already.
+#[derive(Debug)]
+pub(crate) struct WorksForScheduler {
+    /// It stays on its thread.
+    _here: PhantomData<*const ()>,
+}
+
+impl WorksForScheduler {
+    pub(crate) fn new(number: u64) -> WorksForScheduler {
+        let _ = SCHEDULERS.try_with(|schedulers| schedulers.borrow_mut().push(number));
+        WorksForScheduler { _here: PhantomData }
+    }
+}
+
+impl Drop for WorksForScheduler {
+    fn drop(&mut self) {
+        let _ = SCHEDULERS.try_with(|schedulers| schedulers.borrow_mut().pop());
+    }
+}
+
+/// Tells whether the calling thread is a worker of this pool, or works for this scheduler.
 pub(crate) fn works_for(number: u64) -> bool {
-    number != 0 && WORKS_FOR.try_with(|works_for| works_for.get() == number).unwrap_or(false)
+    let of_pool = || WORKS_FOR.try_with(|works_for| works_for.get() == number);
+    let of_scheduler = || SCHEDULERS.try_with(|schedulers| schedulers.borrow().contains(&number));
+    number != 0 && (of_pool().unwrap_or(false) || of_scheduler().unwrap_or(false))
 }
 
 /// The pool with this number, if it is still there.

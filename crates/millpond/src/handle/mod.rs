@@ -28,7 +28,7 @@ use std::time::{Duration, Instant};
 pub use error::{JoinError, Panic};
 #[cfg(feature = "futures")]
 pub(crate) use home::tell_cancelled;
-pub(crate) use home::{Address, Home, Struck, Waitlist, work_for};
+pub(crate) use home::{Address, Home, Struck, Waitlist, WorksForScheduler, work_for, works_for};
 #[cfg(all(test, loom))]
 pub(crate) use shared::Owners;
 pub(crate) use shared::{Shared, halves, halves_of_timer};

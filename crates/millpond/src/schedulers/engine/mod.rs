@@ -35,6 +35,7 @@ mod models;
 mod tests;
 
 use std::fmt;
+use std::sync::atomic::AtomicU64;
 use std::time::{Duration, Instant};
 
 use self::state::{After, Phase, State, Timed};
@@ -81,6 +82,8 @@ pub(super) struct Plan {
 
 pub(crate) struct Engine {
     name: Arc<str>,
+    /// For its threads, to know whom they work for.
+    number: u64,
     shape: Shape,
     carrier: Carrier,
     clock: Clock,
@@ -108,12 +111,20 @@ impl Drop for Handle {
 
 /// After this time a thread that could not be started is tried again, if work relies on it whose submitter is gone.
 const SOON: Duration = Duration::from_millis(50);
+
+/// A number that no other scheduler has, and no pool: those count from 1.
+fn fresh_number() -> u64 {
+    static NEXT: AtomicU64 = AtomicU64::new(1 << 63);
+    NEXT.fetch_add(1, Ordering::Relaxed) // only uniqueness matters
+}
+
 impl Engine {
     fn new(plan: Plan) -> Arc<Engine> {
         let name: Arc<str> = plan.name.into();
         let cap = if plan.cap == usize::MAX { u64::MAX } else { plan.cap as u64 };
         Arc::new_cyclic(|me: &Weak<Engine>| Engine {
             name: Arc::clone(&name),
+            number: fresh_number(),
             shape: plan.shape,
             carrier: plan.carrier,
             alarm: Alarm::new(plan.clock.clone(), Weak::clone(me) as Weak<dyn Ring>),

@@ -1,6 +1,6 @@
 //! The life of a slot's thread, and what carries it: a thread of our own, or somebody's executor.
 
-use std::cell::{Cell, OnceCell, RefCell};
+use std::cell::{Cell, OnceCell};
 use std::fmt;
 use std::io;
 use std::ops::Deref;
@@ -15,7 +15,7 @@ use super::slot::{Handed, SlotRef, Thread};
 use super::state::{After, State};
 use super::{Engine, Shape};
 use crate::executor::{Executor, ExecutorService, RejectReason};
-use crate::handle::Outcome;
+use crate::handle::{Outcome, WorksForScheduler, works_for};
 use crate::interrupt::{Interrupted, Nested, Sleeper};
 use crate::quiet::{drop_quietly, returned};
 use crate::schedulers::hooks::{Decorators, SlotInfo};
@@ -119,13 +119,7 @@ impl fmt::Debug for Carrier {
 }
 
 thread_local! {
-    /// The scheduler and slot that this thread works for.
-    static CURRENT: RefCell<Option<(Arc<Engine>, SlotRef)>> = nobody();
     static NON_BLOCKING: Cell<bool> = not_marked();
-}
-
-fn nobody() -> RefCell<Option<(Arc<Engine>, SlotRef)>> {
-    RefCell::new(None)
 }
 
 fn not_marked() -> Cell<bool> {
@@ -137,27 +131,9 @@ pub(in crate::schedulers) fn in_non_blocking_thread() -> bool {
     NON_BLOCKING.try_with(Cell::get).unwrap_or(false)
 }
 
-/// The calling thread works for this scheduler.
-pub(super) fn is_current(engine: &Arc<Engine>) -> bool {
-    CURRENT
-        .try_with(|current| current.borrow().as_ref().is_some_and(|(mine, _)| Arc::ptr_eq(mine, engine)))
-        .unwrap_or(false)
-}
-
-/// While it lives the thread belongs to a slot; afterwards to what it belonged before.
-struct Belonging(Option<(Arc<Engine>, SlotRef)>);
-
-impl Belonging {
-    fn to(engine: &Arc<Engine>, slot: SlotRef) -> Belonging {
-        Belonging(CURRENT.with(|current| current.replace(Some((Arc::clone(engine), slot)))))
-    }
-}
-
-impl Drop for Belonging {
-    fn drop(&mut self) {
-        let before = self.0.take();
-        let _ = CURRENT.try_with(|current| current.replace(before));
-    }
+/// The calling thread works for this scheduler, if only as one that runs on a thread of another.
+pub(super) fn is_current(engine: &Engine) -> bool {
+    works_for(engine.number)
 }
 
 impl Engine {
@@ -254,7 +230,7 @@ enum Next {
 impl ThreadLife for SlotLife {
     fn live(mut self: Box<Self>) {
         self.lived = true;
-        let _belonging = Belonging::to(&self.engine, self.slot);
+        let _works = WorksForScheduler::new(self.engine.number);
         if let Carrier::Threads(threads) = &self.engine.carrier {
             NON_BLOCKING.with(|mark| mark.set(threads.non_blocking));
         }
