@@ -156,3 +156,25 @@ fn dispose_racing_wake_leaves_no_handle_pending() {
         assert!(scheduler.dispose_gracefully(LONG).unwrap());
     }
 }
+
+/// Only a worker of a pool took the turns of a future that it joined; on the only thread of a scheduler the join waited for ever.
+#[test]
+fn a_task_that_joins_a_future_of_its_own_scheduler_takes_the_turns() {
+    let elastic = schedulers::new_bounded_elastic(1, 10, "elastic", Duration::from_secs(60)).unwrap();
+    let on_pool = schedulers::from_executor_service(executors::fixed(1).unwrap());
+    for scheduler in [single(), elastic, on_pool] {
+        let (mine, signal, waits) = (Arc::clone(&scheduler), Signal::new(), Gate::new());
+        let (awaited, knock) = (signal.clone(), waits.clone());
+        let joins = scheduler.schedule(move || {
+            assert_eq!(soon(mine.spawn_future(yields(3)).unwrap()).unwrap(), 4);
+            knock.open();
+            soon(mine.spawn_future(awaited).unwrap()).unwrap();
+        });
+        waits.pass();
+        eventually(|| signal.is_awaited());
+        signal.set();
+        assert_eq!(joins.unwrap().wait(LONG), Ok(true));
+        assert_eq!(scheduler.dispose_gracefully(LONG), Ok(true));
+        assert_eq!(scheduler.stats().panicked, 0);
+    }
+}

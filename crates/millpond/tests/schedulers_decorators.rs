@@ -421,7 +421,9 @@ impl<F: Fn() + Send + Sync + 'static> Dawdles<F> {
 fn a_slot_that_several_use_first_at_once_is_closed_as_often_as_it_was_created() {
     let _alone = alone();
     let both = Barrier::new(2);
-    let decorator = Dawdles::new(move || drop(both.wait()));
+    let decorator = Dawdles::new(move || {
+        both.wait();
+    });
     let _decorated = Decorated::by("dawdles", Arc::clone(&decorator) as _);
     let scheduler = schedulers::new_single("d").unwrap();
     thread::scope(|s| {

@@ -10,10 +10,10 @@ use millpond::interrupt;
 use millpond::schedulers::{
     self, BoundedElasticScheduler, Decorator, Disposable, Scheduler, SchedulerExt, SlotInfo,
 };
-use millpond::{Executor, ManualClock, Rejected, Task, TaskOf};
+use millpond::{Executor, ManualClock, Rejected, Task, TaskHandle, TaskOf, executors};
 use std::sync::{Arc, OnceLock, mpsc};
 use std::time::Duration;
-use support::{Counter, Gate, LONG, SHORT, die, eventually};
+use support::{Counter, Gate, LONG, SHORT, die, eventually, soon};
 
 #[test]
 fn a_callback_of_a_disposable_may_look_at_it() {
@@ -143,4 +143,73 @@ fn a_task_works_for_all_schedulers_on_whose_thread_it_runs() {
     ended(&task.unwrap());
     assert_eq!(told.recv(), Ok((Ok(true), Ok(false))));
     end(&*outer);
+}
+
+/// A task with a handle, and the handle.
+fn with_handle(n: u32) -> (Task, TaskHandle<u32>) {
+    TaskOf::new(move || n).into_parts()
+}
+
+/// Only a worker of a pool helped the work that it joined: on the only thread of a scheduler a join waited for ever.
+#[test]
+fn a_task_that_joins_work_of_its_own_scheduler_runs_it() {
+    let per_task = builder(1, 10, &ManualClock::new()).thread_per_task(true);
+    let schedulers: [Arc<dyn Scheduler>; 4] = [
+        schedulers::new_single("one").unwrap(),
+        Arc::new(builder(1, 10, &ManualClock::new()).build().unwrap()),
+        Arc::new(per_task.build().unwrap()),
+        schedulers::from_executor_service(executors::fixed(1).unwrap()),
+    ];
+    for scheduler in schedulers {
+        let mine = Arc::clone(&scheduler);
+        let joins = scheduler.schedule(move || {
+            let (task, handle) = with_handle(1);
+            mine.schedule_task(task).unwrap();
+            assert_eq!(soon(handle).unwrap(), 1);
+            let worker = mine.create_worker();
+            let before = worker.schedule(|| {}).unwrap();
+            let (task, handle) = with_handle(2);
+            worker.schedule_task(task).unwrap();
+            assert_eq!(soon(handle).unwrap(), 2);
+            assert!(before.is_disposed(), "it is before the other in its lane");
+        });
+        ended(&joins.unwrap());
+        end(&*scheduler);
+        let stats = scheduler.stats();
+        assert_eq!((stats.completed, stats.panicked), (4, 0), "{stats:?}");
+    }
+}
+
+/// The same for work whose time has not come, and for a worker that has something to do before.
+#[test]
+fn a_task_that_joins_later_work_of_its_own_scheduler_is_told_when_it_is_due() {
+    const STEP: Duration = Duration::from_secs(10);
+    for by_worker in [false, true] {
+        let time = ManualClock::new();
+        let scheduler = builder(1, 10, &time).build().unwrap();
+        let worker = scheduler.create_worker();
+        let (task, handle) = with_handle(3);
+        let before = worker.schedule_after(STEP, || {}).unwrap();
+        if by_worker {
+            worker.schedule_task_after(2 * STEP, task).unwrap();
+        } else {
+            scheduler.schedule_task_after(2 * STEP, task).unwrap();
+        }
+        let (tell, told) = mpsc::channel();
+        let joins = scheduler.schedule(move || {
+            tell.send(interrupt::current()).unwrap();
+            assert_eq!(soon(handle).unwrap(), 3);
+        });
+        let joiner = told.recv().unwrap();
+        eventually(|| joiner.is_parked());
+        time.advance(STEP);
+        if by_worker {
+            ended(&before);
+        }
+        time.advance(STEP);
+        ended(&joins.unwrap());
+        ended(&before);
+        assert_eq!(scheduler.stats().panicked, 0);
+        end(&scheduler);
+    }
 }

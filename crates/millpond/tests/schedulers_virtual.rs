@@ -10,8 +10,8 @@ use std::thread;
 use std::time::Duration;
 
 use millpond::schedulers::{self, Disposable, Scheduler, SchedulerExt, VirtualTimeScheduler};
-use millpond::{RejectReason, Task, interrupt};
-use support::{Counter, Gate, LONG, Notes, SHORT, alone, block, die};
+use millpond::{RejectReason, Task, TaskOf, interrupt};
+use support::{Counter, Gate, LONG, Notes, SHORT, alone, block, die, soon};
 
 const fn s(seconds: u64) -> Duration {
     Duration::from_secs(seconds)
@@ -463,6 +463,24 @@ fn waiting_inside_a_task_runs_what_the_lane_has_to_do_before() {
     assert!(series.unwrap().dispose());
     assert_eq!(time.stats().panicked, 0);
     assert_settled(&time, 7);
+}
+
+/// The advancing thread is the only one that could run it.
+#[test]
+fn joining_inside_a_task_runs_what_is_due_in_place() {
+    let _alone = alone();
+    let time = VirtualTimeScheduler::new();
+    let t = time.clone();
+    time.schedule(move || {
+        let lane = t.create_worker();
+        lane.schedule(|| {}).unwrap();
+        let (task, handle) = TaskOf::new(|| 7).into_parts();
+        lane.schedule_task(task).unwrap();
+        assert_eq!(soon(handle).unwrap(), 7);
+    })
+    .unwrap();
+    time.advance_by(Duration::ZERO);
+    assert_eq!((time.stats().completed, time.stats().panicked), (3, 0));
 }
 
 #[test]

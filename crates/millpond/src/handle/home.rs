@@ -1,12 +1,13 @@
-//! Where a task waits: the pools, by number.
+//! Where a task waits: the pools and schedulers, by number.
 //!
-//! A task remembers the number of its pool and nothing more. Counting references to the pool would make everybody who
+//! A task remembers the number of its pool and nothing more. A scheduler is as good as a pool here. Counting references to the pool would make everybody who
 //! submits and everybody who takes write to one place in memory, for the sake of the few who cancel.
 
 use std::cell::{Cell, RefCell};
 use std::collections::BTreeMap;
 use std::fmt;
 use std::marker::PhantomData;
+use std::sync::atomic::{AtomicU64, Ordering};
 
 use super::state::{Help, Place};
 use crate::quiet::quietly;
@@ -47,7 +48,7 @@ pub(crate) struct Struck {
     pub(crate) forgotten: bool,
 }
 
-/// All pools that there are. Only those who cancel look here, and workers that join.
+/// All pools and schedulers that there are. Only those who cancel look here, and workers that join.
 static HOMES: Global<BTreeMap<u64, Weak<dyn Home>>> = Global::new(BTreeMap::new());
 
 thread_local! {
@@ -209,6 +210,12 @@ impl Address {
     pub(crate) fn new(number: u64, home: Weak<dyn Home>) -> Address {
         HOMES.lock().insert(number, home);
         Address { number }
+    }
+
+    /// Enters a scheduler, under a number that no pool has: those count from 1.
+    pub(crate) fn of_scheduler(home: Weak<dyn Home>) -> Address {
+        static NUMBERS: AtomicU64 = AtomicU64::new(1 << 63);
+        Address::new(NUMBERS.fetch_add(1, Ordering::Relaxed), home) // only uniqueness matters
     }
 
     pub(crate) fn number(&self) -> u64 {

@@ -80,6 +80,8 @@ pub trait SchedulerFutureExt: Scheduler {
     /// worker, which counts as one waiting task. A scheduler without timing refuses that; there a future that
     /// is idle notices the end with its next wake-up.
     ///
+    /// A task of the same scheduler that joins such a handle takes the turns that nobody else takes.
+    ///
     /// # Errors
     /// [`Rejected`] if the scheduler has ended or is full. The task in it polls the future.
     ///

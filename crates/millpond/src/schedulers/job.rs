@@ -12,12 +12,12 @@ use std::time::Duration;
 
 use crate::brief::Brief;
 use crate::executor::{RejectReason, Rejected};
-use crate::handle::Outcome;
+use crate::handle::{Outcome, Told};
 use crate::interrupt::{Interrupted, Mark, Sleeper, Wake};
 use crate::periodic::{Body, PeriodicTask, Rhythm};
 use crate::quiet::{drop_quietly, quietly};
 use crate::sync::{Arc, AtomicBool, GivenAway, Mutex, Ordering, Weak, deadline_after};
-use crate::task::{Task, TaskInfo};
+use crate::task::{Task, TaskId, TaskInfo};
 use crate::timer_queue::Key;
 
 /// What a job does.
@@ -34,6 +34,15 @@ impl Work {
         match self {
             Work::Once(task) => task.info(),
             Work::Hooked(info, ..) | Work::Series(info, _) => info,
+        }
+    }
+
+    /// The scheduler of this number is about to have it, in the lane of this index or, `u64::MAX`, in none: if the task has a handle,
+    /// whoever joins that can find it.
+    pub(crate) fn entered(&self, home: u64, lane: u64) {
+        if let Work::Once(task) = self {
+            task.set_place(lane);
+            task.entered(home);
         }
     }
 
@@ -69,7 +78,10 @@ impl Work {
 
     pub(crate) fn into_task(self) -> Task {
         match self {
-            Work::Once(task) => task,
+            Work::Once(task) => {
+                task.left();
+                task
+            }
             Work::Hooked(info, body, _) | Work::Series(info, body) => Task::known_as(info, body),
         }
     }
@@ -113,7 +125,7 @@ struct Outside {
     kind: AtomicU8,
     index: AtomicU32,
     place: AtomicU64,
-    /// Some thread waits for its end: there are `threads` in `Cell::rare`. Written under the lock of the cell.
+    /// Some thread waits for its end, or joins its task: see `Cell::rare`. Written under the lock of the cell.
     awaited: AtomicBool,
     /// It runs again and again.
     series: bool,
@@ -195,11 +207,6 @@ impl Cell {
         }
     }
 
-    /// Those who wait for the end, which has come.
-    fn take_threads(&mut self) -> Vec<Arc<Sleeper>> {
-        self.rare.as_mut().map_or_else(Vec::new, |rare| std::mem::take(&mut rare.threads))
-    }
-
     fn wake(threads: &[Arc<Sleeper>]) {
         threads.iter().for_each(|sleeper| sleeper.unpark());
     }
@@ -210,10 +217,18 @@ impl Cell {
 struct Rare {
     /// Those who wait for the end of the job.
     threads: Vec<Arc<Sleeper>>,
+    /// Those who join its task, and want to be told when it has come to wait for a thread.
+    joiners: Vec<Weak<Told>>,
     /// How often the job has come to wait for a thread since: one that waits for it may be able to run it.
     startable: u64,
     /// When a series runs.
     rhythm: Option<Rhythm>,
+}
+
+impl Rare {
+    fn is_awaited(&self) -> bool {
+        !self.threads.is_empty() || !self.joiners.is_empty()
+    }
 }
 
 /// A run under way.
@@ -292,12 +307,20 @@ impl Job {
         true
     }
 
+    /// Those who wait for the end, which has come. Who joins the task learns of it from the task.
+    fn take_threads(&self, cell: &mut Cell) -> Vec<Arc<Sleeper>> {
+        let Some(rare) = &mut cell.rare else { return Vec::new() };
+        rare.joiners = Vec::new();
+        self.outside.awaited.store(false, Ordering::Relaxed);
+        std::mem::take(&mut rare.threads)
+    }
+
     /// After a run that was the last.
     pub(crate) fn over(&self, ended: Ended) {
         let mut cell = self.cell.lock();
         let next = if cell.is_cancelled() { JobState::Cancelled(None) } else { JobState::Over };
         cell.state = next; // of what is in its place nothing is the user's
-        let threads = cell.take_threads();
+        let threads = self.take_threads(&mut cell);
         drop(cell);
         drop_quietly(ended);
         Cell::wake(&threads);
@@ -307,7 +330,7 @@ impl Job {
     fn end(&self, interrupt: bool) -> Ending {
         let mut cell = self.cell.lock();
         if let Some(work) = cell.take_work(JobState::Cancelled(None)) {
-            let threads = cell.take_threads();
+            let threads = self.take_threads(&mut cell);
             drop(cell);
             drop_quietly(work); // its captures go at once
             Cell::wake(&threads);
@@ -382,12 +405,27 @@ impl Job {
         if let Some(rare) = &mut self.cell.lock().rare {
             rare.startable += 1;
             wake.extend(rare.threads.iter().cloned());
+            wake.extend(rare.joiners.drain(..).filter_map(|joiner| Some(joiner.upgrade()?.note())));
+            self.outside.awaited.store(rare.is_awaited(), Ordering::Relaxed);
         }
     }
 
     /// Some thread waits for its end. For the home, under its lock; Relaxed as in [`could_start`](Self::could_start).
     pub(crate) fn is_awaited(&self) -> bool {
         self.outside.awaited.load(Ordering::Relaxed)
+    }
+
+    /// Whoever joins the job's task is told when it next comes to wait for a thread.
+    pub(crate) fn tell_when_startable(&self, joiner: &Arc<Told>) {
+        self.change_waiting(|rare| {
+            rare.joiners.retain(|known| known.strong_count() > 0);
+            rare.joiners.push(Arc::downgrade(joiner));
+        });
+    }
+
+    /// It is the job of this task, and has not begun.
+    pub(crate) fn is_of(&self, id: TaskId) -> bool {
+        matches!(&self.cell.lock().state, JobState::Waiting(work) if work.info().id() == id)
     }
 
     fn startable(&self) -> u64 {
@@ -398,7 +436,7 @@ impl Job {
         let deadline = deadline_after(timeout);
         let me = Sleeper::current();
         // Whoever brings the job to rest, or into a line, does so before it looks at this list and wakes all on it.
-        self.change_waiting(|waiting| waiting.push(Arc::clone(&me)));
+        self.change_waiting(|rare| rare.threads.push(Arc::clone(&me)));
         let mut wake;
         loop {
             let seen = self.startable();
@@ -410,7 +448,7 @@ impl Job {
                 break;
             }
         }
-        self.change_waiting(|waiting| waiting.retain(|sleeper| !Arc::ptr_eq(sleeper, &me)));
+        self.change_waiting(|rare| rare.threads.retain(|sleeper| !Arc::ptr_eq(sleeper, &me)));
         match wake {
             Wake::Ready => Ok(true),
             Wake::TimedOut => Ok(false),
@@ -418,12 +456,12 @@ impl Job {
         }
     }
 
-    fn change_waiting(&self, change: impl FnOnce(&mut Vec<Arc<Sleeper>>)) {
+    fn change_waiting(&self, change: impl FnOnce(&mut Rare)) {
         let mut cell = self.cell.lock();
         let mut rare = cell.rare.take().unwrap_or_default();
-        change(&mut rare.threads);
-        self.outside.awaited.store(!rare.threads.is_empty(), Ordering::Relaxed);
-        cell.rare = Some(rare).filter(|rare| !rare.threads.is_empty() || rare.rhythm.is_some());
+        change(&mut rare);
+        self.outside.awaited.store(rare.is_awaited(), Ordering::Relaxed);
+        cell.rare = Some(rare).filter(|rare| rare.is_awaited() || rare.rhythm.is_some());
     }
 }
 

@@ -21,6 +21,8 @@ pub(super) struct Order {
     pub(super) work: Work,
     pub(super) delay: Duration,
     pub(super) rhythm: Option<Rhythm>,
+    /// The index of its lane.
+    pub(super) lane: Option<u32>,
 }
 
 /// How a look under the lock ended.
@@ -50,7 +52,7 @@ impl Engine {
 
     /// Makes the job of an order, if nothing speaks against it before the lock is taken.
     fn make_job(&self, order: Order) -> Result<Arc<Job>, Rejected> {
-        let Order { work, delay, rhythm } = order;
+        let Order { work, delay, rhythm, lane } = order;
         if self.is_disposed() {
             let job = Job::new(work, rhythm);
             return Err(self.rejected(&job, RejectReason::Shutdown, None));
@@ -63,6 +65,7 @@ impl Engine {
                 None => rejected,
             });
         }
+        work.entered(self.address.number(), lane.map_or(u64::MAX, u64::from));
         match hooks::pass_schedule_hooks(work) {
             Ok(work) => Ok(Job::new(work, rhythm)),
             Err(rejected) => {
@@ -177,7 +180,7 @@ impl Engine {
     }
 
     pub(super) fn submit(self: &Arc<Self>, task: Task, delay: Duration) -> Result<Disposable, Rejected> {
-        let job = self.make_job(Order { work: Work::Once(task), delay, rhythm: None })?;
+        let job = self.make_job(Order { work: Work::Once(task), delay, rhythm: None, lane: None })?;
         if delay.is_zero() { self.submit_now(job) } else { self.submit_later(job, delay) }
     }
 
@@ -234,7 +237,7 @@ impl Engine {
         delay: Duration,
         rhythm: Option<Rhythm>,
     ) -> Result<Disposable, Rejected> {
-        let job = self.make_job(Order { work, delay, rhythm })?;
+        let job = self.make_job(Order { work, delay, rhythm, lane: Some(lane.index()) })?;
         if delay.is_zero() && !job.is_series() && ready.try_push(lane, &job) {
             return Ok(self.disposable(job));
         }

@@ -15,7 +15,7 @@ use crate::periodic::PeriodicTask;
 use crate::schedulers::Lane;
 use crate::schedulers::job::{Disposable, Job, Spot, Work};
 use crate::sync::{Arc, mutant};
-use crate::task::Task;
+use crate::task::{Task, TaskId};
 use crate::timer_queue::{Key, TimerQueue};
 
 /// What a lane does now.
@@ -174,6 +174,13 @@ impl LaneCell {
 
     fn len(&self) -> usize {
         self.ready.lock().line.len() + self.later.len()
+    }
+
+    /// The job of this task, if it waits in here.
+    pub(super) fn find_task(&self, id: TaskId) -> Option<Arc<Job>> {
+        let ready = self.ready.lock();
+        let found = ready.line.iter().rev().find(|(_, job)| job.is_of(id)).map(|(_, job)| job);
+        found.or_else(|| self.later.find(|job| job.is_of(id))).cloned()
     }
 
     /// Somebody waits for a job in here, and wants to know when the lane goes into a line.

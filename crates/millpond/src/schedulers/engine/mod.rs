@@ -35,7 +35,6 @@ mod models;
 mod tests;
 
 use std::fmt;
-use std::sync::atomic::AtomicU64;
 use std::time::{Duration, Instant};
 
 use self::state::{After, Phase, State, Timed};
@@ -45,8 +44,10 @@ use super::job::{Job, JobHome, Spot};
 use super::waiters::{Ends, Waiters};
 use crate::clock::Clock;
 use crate::executor::RejectReason;
+use crate::handle::{Address, Help, Home, Place, Waitlist};
 use crate::interrupt::Interrupted;
 use crate::sync::{Arc, AtomicBool, Mutex, MutexGuard, Ordering, Weak, deadline_after};
+use crate::task::TaskId;
 use crate::timers::{Alarm, Ring};
 
 pub(super) use self::scheduler::Slots;
@@ -82,8 +83,8 @@ pub(super) struct Plan {
 
 pub(crate) struct Engine {
     name: Arc<str>,
-    /// For its threads, to know whom they work for.
-    number: u64,
+    /// For its threads, to know whom they work for, and for the handles of its tasks, to find it.
+    address: Address,
     shape: Shape,
     carrier: Carrier,
     clock: Clock,
@@ -112,19 +113,13 @@ impl Drop for Handle {
 /// After this time a thread that could not be started is tried again, if work relies on it whose submitter is gone.
 const SOON: Duration = Duration::from_millis(50);
 
-/// A number that no other scheduler has, and no pool: those count from 1.
-fn fresh_number() -> u64 {
-    static NEXT: AtomicU64 = AtomicU64::new(1 << 63);
-    NEXT.fetch_add(1, Ordering::Relaxed) // only uniqueness matters
-}
-
 impl Engine {
     fn new(plan: Plan) -> Arc<Engine> {
         let name: Arc<str> = plan.name.into();
         let cap = if plan.cap == usize::MAX { u64::MAX } else { plan.cap as u64 };
         Arc::new_cyclic(|me: &Weak<Engine>| Engine {
             name: Arc::clone(&name),
-            number: fresh_number(),
+            address: Address::of_scheduler(Weak::clone(me) as Weak<dyn Home>),
             shape: plan.shape,
             carrier: plan.carrier,
             alarm: Alarm::new(plan.clock.clone(), Weak::clone(me) as Weak<dyn Ring>),
@@ -329,6 +324,25 @@ impl JobHome for Engine {
         if let Some(me) = self.me.upgrade() {
             thread::help(&me, job);
         }
+    }
+}
+
+/// For handles of tasks. To cancel one changes nothing here: the task keeps its place, and is found to be empty when its turn comes.
+impl Home for Engine {
+    fn cancelled(&self, _: TaskId, _: &Place) {}
+
+    fn waitlist(&self) -> Option<Arc<dyn Waitlist>> {
+        None
+    }
+
+    fn emptied(&self) {}
+
+    fn is_waited_for(self: Arc<Self>) -> bool {
+        true
+    }
+
+    fn run_here(&self, id: TaskId, place: &Place) -> Help {
+        self.me.upgrade().map_or(Help::Done, |me| thread::help_to_join(&me, id, place))
     }
 }
 

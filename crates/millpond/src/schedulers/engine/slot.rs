@@ -76,6 +76,15 @@ pub(super) enum Item {
     Lane(LaneRef),
 }
 
+impl Item {
+    pub(super) fn job(&self) -> Option<&Arc<Job>> {
+        match self {
+            Item::Job(job, _) => Some(job),
+            Item::Lane(_) => None,
+        }
+    }
+}
+
 #[derive(Debug)]
 pub(super) struct Slot {
     pub(super) id: u64,

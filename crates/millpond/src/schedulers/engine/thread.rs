@@ -9,19 +9,19 @@ use std::thread::JoinHandle;
 use std::time::Duration;
 
 use super::ending::Done;
-use super::lane::LanePhase;
+use super::lane::{LanePhase, LaneRef};
 use super::ready::Turn;
 use super::slot::{Handed, SlotRef, Thread};
 use super::state::{After, State};
 use super::{Engine, Shape};
 use crate::executor::{Executor, ExecutorService, RejectReason};
-use crate::handle::{Outcome, WorksForScheduler, works_for};
+use crate::handle::{Help, Outcome, Place, Told, WorksForScheduler, works_for};
 use crate::interrupt::{Interrupted, Nested, Sleeper};
 use crate::quiet::{drop_quietly, returned};
 use crate::schedulers::hooks::{Decorators, SlotInfo};
 use crate::schedulers::job::{Ended, Job, Run, Spot};
 use crate::sync::{Arc, AtomicBool, Ordering, more_than_one_core, mutant, thread_local};
-use crate::task::Task;
+use crate::task::{Task, TaskId};
 use crate::threads::{ThreadFactory, ThreadLife, WorkerBody, WorkerInfo, call_factory};
 
 /// Where the threads of a scheduler come from. A lighter kind of thread would be a third.
@@ -133,7 +133,7 @@ pub(in crate::schedulers) fn in_non_blocking_thread() -> bool {
 
 /// The calling thread works for this scheduler, if only as one that runs on a thread of another.
 pub(super) fn is_current(engine: &Engine) -> bool {
-    works_for(engine.number)
+    works_for(engine.address.number())
 }
 
 impl Engine {
@@ -230,7 +230,7 @@ enum Next {
 impl ThreadLife for SlotLife {
     fn live(mut self: Box<Self>) {
         self.lived = true;
-        let _works = WorksForScheduler::new(self.engine.number);
+        let _works = WorksForScheduler::new(self.engine.address.number());
         if let Carrier::Threads(threads) = &self.engine.carrier {
             NON_BLOCKING.with(|mark| mark.set(threads.non_blocking));
         }
@@ -486,6 +486,16 @@ pub(super) fn help(engine: &Arc<Engine>, job: &Arc<Job>) {
     }
 }
 
+/// The same for a task that somebody on this thread joins. If it cannot start now, whoever joins it is told when it can.
+pub(super) fn help_to_join(engine: &Arc<Engine>, id: TaskId, place: &Place) -> Help {
+    let found = engine.lock().find_task(id, place.get());
+    let Some(job) = found else { return Help::Done };
+    let told = Told::for_this_thread();
+    job.tell_when_startable(&told); // first this, then the look whether it can start: as in `Job::wait`
+    help(engine, &job);
+    Help::WhenTold(told)
+}
+
 fn run_in_place(engine: &Arc<Engine>, handed: Handed) {
     let Handed { job, lane, permit, .. } = handed;
     let nested = Nested::enter();
@@ -524,7 +534,7 @@ impl State {
                 // First of all: if the lane goes into a line once more before we are through, it is told.
                 self.lanes.get_mut(lane)?.note_awaited(job);
                 if self.lanes.get(lane)?.phase == LanePhase::Running {
-                    return None;
+                    return self.claim_handed_head(lane);
                 }
                 self.step_out_of_line(lane);
                 self.lanes.get_mut(lane)?.phase = LanePhase::InLine; // at the very head of it
@@ -535,6 +545,16 @@ impl State {
             Spot::Nowhere => self.claim_handed(job),
             Spot::Timers(_) => None,
         }
+    }
+
+    /// Takes the head of a lane that was handed to a thread which is not there yet, as in `claim_handed`: in an executor
+    /// whose only thread is ours it would never come.
+    fn claim_handed_head(&mut self, lane: LaneRef) -> Option<Handed> {
+        self.slots
+            .iter_mut()
+            .flatten()
+            .filter(|slot| matches!(slot.thread, Thread::Coming | Thread::Promised | Thread::Owed(_)))
+            .find_map(|slot| slot.handed.take_if(|handed| handed.lane == Some(lane)))
     }
 
     /// Takes a job that was handed to a thread which is not there yet. When it comes it finds nothing to do.

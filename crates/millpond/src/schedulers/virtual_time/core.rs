@@ -5,10 +5,12 @@ use std::thread::{self, ThreadId};
 use super::room::{Figures, Phase, Room};
 use crate::clock::Tick;
 use crate::executor::RejectReason;
+use crate::handle::{Address, Help, Home, Place, Waitlist, WorksForScheduler};
 use crate::interrupt::Nested;
 use crate::schedulers::job::{Job, JobHome, Run, Spot};
 use crate::schedulers::waiters::Waiters;
 use crate::sync::{Arc, Mutex, MutexGuard, Weak};
+use crate::task::TaskId;
 use crate::timer_queue::{Key, TimerQueue};
 
 pub(super) struct LaneCell {
@@ -45,6 +47,8 @@ impl Whose<'_> {
 pub(super) struct Core {
     state: Mutex<State>,
     pub(super) waiters: Waiters,
+    /// For handles of its tasks, to find it.
+    pub(super) address: Address,
     pub(super) me: Weak<Core>,
 }
 
@@ -201,7 +205,7 @@ impl State {
 impl Core {
     pub(super) fn new() -> Arc<Core> {
         let start = Tick::from_nanos(0);
-        Arc::new_cyclic(|me| Core {
+        Arc::new_cyclic(|me: &Weak<Core>| Core {
             state: Mutex::new(State {
                 now: start,
                 target: start,
@@ -214,6 +218,7 @@ impl Core {
                 figures: Figures::default(),
             }),
             waiters: Waiters::default(),
+            address: Address::of_scheduler(Weak::clone(me) as Weak<dyn Home>),
             me: Weak::clone(me),
         })
     }
@@ -231,6 +236,7 @@ impl Core {
         if state.advancing.is_some() {
             return;
         }
+        let _works = WorksForScheduler::new(self.address.number());
         state.advancing = Some(thread::current().id());
         state.wake_resting();
         while let Some((due, item)) = state.next() {
@@ -314,5 +320,28 @@ impl JobHome for Core {
             let Some((due, item)) = claimed else { return };
             self.run(due, item);
         }
+    }
+}
+
+/// For handles of tasks, as that of the engine.
+impl Home for Core {
+    fn cancelled(&self, _: TaskId, _: &Place) {}
+
+    fn waitlist(&self) -> Option<Arc<dyn Waitlist>> {
+        None
+    }
+
+    fn emptied(&self) {}
+
+    fn is_waited_for(self: Arc<Self>) -> bool {
+        true
+    }
+
+    fn run_here(&self, id: TaskId, _: &Place) -> Help {
+        let found = self.lock().queue.find(|item| item.job.is_of(id)).map(|item| Arc::clone(&item.job));
+        if let Some(job) = found {
+            JobHome::help(self, &job);
+        }
+        Help::Done
     }
 }
