@@ -10,10 +10,11 @@ use millpond::interrupt;
 use millpond::schedulers::{
     self, BoundedElasticScheduler, Decorator, Disposable, Scheduler, SchedulerExt, SlotInfo,
 };
-use millpond::{Executor, ManualClock, Rejected, Task, TaskHandle, TaskOf, executors};
+use millpond::{Executor, Interrupted, ManualClock, Rejected, Task, TaskHandle, TaskOf, executors};
 use std::sync::{Arc, OnceLock, mpsc};
+use std::thread;
 use std::time::Duration;
-use support::{Counter, Gate, LONG, SHORT, die, eventually, soon};
+use support::{Counter, Gate, LONG, SHORT, block, block_elsewhere, die, eventually, soon};
 
 #[test]
 fn a_callback_of_a_disposable_may_look_at_it() {
@@ -22,6 +23,33 @@ fn a_callback_of_a_disposable_may_look_at_it() {
     let handle = Disposable::from_fn(move || assert!(mine.get().unwrap().is_disposed()));
     cell.set(handle.clone()).unwrap();
     assert!(handle.dispose());
+}
+
+/// It did not wait, whatever the time-out: who asked again until it was true span.
+#[test]
+fn waiting_for_a_disposable_of_ones_own_ends_when_it_has_been_disposed_of() {
+    let (go, called) = (Gate::new(), Counter::new());
+    let (pass, count) = (go.clone(), called.clone());
+    let handle = Disposable::from_fn(move || {
+        pass.pass();
+        count.add();
+    });
+    assert_eq!(handle.wait(Duration::ZERO), Ok(false));
+    thread::scope(|s| {
+        let waits = block(s, || (handle.wait(LONG), called.get()));
+        let disposes = block_elsewhere(s, || handle.dispose());
+        assert!(!waits.is_finished(), "the callback is still running");
+        go.open();
+        assert!(disposes.join());
+        assert_eq!(waits.join(), (Ok(true), 1));
+    });
+    assert_eq!(handle.wait(Duration::ZERO), Ok(true));
+    thread::scope(|s| {
+        let never = Disposable::from_fn(|| {});
+        let waits = block(s, move || never.wait(LONG));
+        waits.interrupt();
+        assert_eq!(waits.join(), Err(Interrupted));
+    });
 }
 
 #[test]

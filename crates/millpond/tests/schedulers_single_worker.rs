@@ -445,15 +445,32 @@ fn work_whose_turn_comes_while_its_worker_is_disposed_of_is_cancelled() {
 }
 
 /// A scheduler whose lanes are slow to answer: what they are given has had its first run by then.
-struct Late(Arc<dyn Scheduler>);
+struct Late {
+    original: Arc<dyn Scheduler>,
+    /// They are not slow, and what they answer is a handle of their own.
+    only_callbacks: bool,
+}
 
-struct LateLane(Worker);
+fn late() -> Late {
+    Late { original: schedulers::new_single("one").unwrap(), only_callbacks: false }
+}
+
+struct LateLane(Worker, bool);
 
 impl LateLane {
     fn answer(&self, given: Result<Disposable, Rejected>) -> Result<Disposable, Rejected> {
+        if self.1 {
+            return given.map(only_callback);
+        }
         assert_eq!(self.0.schedule(|| {}).unwrap().wait(LONG), Ok(true));
         given
     }
+}
+
+fn only_callback(given: Disposable) -> Disposable {
+    Disposable::from_fn(move || {
+        given.dispose();
+    })
 }
 
 impl Lane for LateLane {
@@ -484,10 +501,10 @@ impl Lane for LateLane {
 
 impl Scheduler for Late {
     fn schedule_task(&self, task: Task) -> Result<Disposable, Rejected> {
-        self.0.schedule_task(task)
+        self.original.schedule_task(task)
     }
     fn schedule_task_after(&self, delay: Duration, task: Task) -> Result<Disposable, Rejected> {
-        self.0.schedule_task_after(delay, task)
+        self.original.schedule_task_after(delay, task)
     }
     fn schedule_periodically_task(
         &self,
@@ -495,31 +512,31 @@ impl Scheduler for Late {
         period: Duration,
         task: PeriodicTask,
     ) -> Result<Disposable, Rejected> {
-        self.0.schedule_periodically_task(initial, period, task)
+        self.original.schedule_periodically_task(initial, period, task)
     }
     fn create_worker(&self) -> Worker {
-        Worker::from_lane(Arc::new(LateLane(self.0.create_worker())))
+        Worker::from_lane(Arc::new(LateLane(self.original.create_worker(), self.only_callbacks)))
     }
     fn dispose(&self) {
-        self.0.dispose();
+        self.original.dispose();
     }
     fn dispose_gracefully(&self, timeout: Duration) -> Result<bool, Interrupted> {
-        self.0.dispose_gracefully(timeout)
+        self.original.dispose_gracefully(timeout)
     }
     fn disposal(&self) -> Pin<Box<dyn Future<Output = ()> + Send>> {
-        self.0.disposal()
+        self.original.disposal()
     }
     fn is_disposed(&self) -> bool {
-        self.0.is_disposed()
+        self.original.is_disposed()
     }
     fn stats(&self) -> SchedulerStats {
-        self.0.stats()
+        self.original.stats()
     }
 }
 
 #[test]
 fn a_series_that_ends_before_its_submission_has_returned_does_not_wait_for_its_next_time() {
-    let single = schedulers::single_worker(&Late(schedulers::new_single("one").unwrap()));
+    let single = schedulers::single_worker(&late());
     let mine = Arc::downgrade(&single);
     let series = single
         .schedule_periodically(Duration::ZERO, LONG, move || {
@@ -533,9 +550,22 @@ fn a_series_that_ends_before_its_submission_has_returned_does_not_wait_for_its_n
     assert_settled(&*single, 1);
 }
 
+/// A handle of the user's own that is only a callback knows of no run. It was asked for the end of the last one, and the graceful
+/// end was never true.
+#[test]
+fn a_graceful_end_does_not_wait_for_a_callback() {
+    let (original, gate) = (Late { only_callbacks: true, ..late() }, Gate::new());
+    let single = schedulers::single_worker(&original);
+    occupy(&original, &gate);
+    single.schedule(|| {}).unwrap();
+    gate.open();
+    assert_eq!(single.dispose_gracefully(LONG), Ok(true));
+    assert_eq!(single.stats().completed, 1);
+}
+
 #[test]
 fn a_task_that_ran_before_its_submission_has_returned_was_not_cancelled() {
-    let single = schedulers::single_worker(&Late(schedulers::new_single("one").unwrap()));
+    let single = schedulers::single_worker(&late());
     let mine = Arc::downgrade(&single);
     let task = single
         .schedule(move || mine.upgrade().unwrap().dispose_gracefully(Duration::ZERO).map(drop).unwrap());

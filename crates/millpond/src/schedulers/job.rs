@@ -10,6 +10,7 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::atomic::{AtomicU8, AtomicU32, AtomicU64};
 use std::time::Duration;
 
+use super::waiters::Waiters;
 use crate::brief::Brief;
 use crate::executor::{RejectReason, Rejected};
 use crate::handle::{Outcome, Told};
@@ -513,7 +514,27 @@ enum Kind {
 
 /// A disposable that is only a callback.
 struct Call {
+    /// There until it is disposed of.
     f: Mutex<Option<Callback>>,
+    /// The callback has returned.
+    over: AtomicBool,
+    waiters: Waiters,
+}
+
+impl Call {
+    fn dispose(&self) -> bool {
+        let f = self.f.lock().take(); // and the lock is free again: it is the user's
+        let Some(f) = f else { return false };
+        quietly(f.into_inner());
+        self.over.store(true, Ordering::Release);
+        self.waiters.wake_all();
+        true
+    }
+
+    fn wait(&self, timeout: Duration) -> Result<bool, Interrupted> {
+        // Acquire: who sees it over sees what the callback did.
+        self.waiters.wait(timeout, || self.over.load(Ordering::Acquire))
+    }
 }
 
 /// Given away when it is called.
@@ -530,6 +551,9 @@ impl Disposable {
 
     /// A disposable that calls `f` when it is disposed, once: for schedulers of your own.
     ///
+    /// It knows of no work: it is disposed when somebody has done that, and [`wait`](Self::wait) waits until then, and for `f` to
+    /// return.
+    ///
     /// # Examples
     /// ```
     /// use millpond::schedulers::Disposable;
@@ -539,7 +563,8 @@ impl Disposable {
     /// ```
     pub fn from_fn(f: impl FnOnce() + Send + 'static) -> Disposable {
         let f = Mutex::new(Some(GivenAway::new(Box::new(f) as Box<dyn FnOnce() + Send>)));
-        Disposable { kind: Kind::Call(Arc::new(Call { f })) }
+        let call = Call { f, over: AtomicBool::new(false), waiters: Waiters::default() };
+        Disposable { kind: Kind::Call(Arc::new(call)) }
     }
 
     /// Cancels the work. True: this call did it. False: it had been cancelled, or was done.
@@ -550,14 +575,7 @@ impl Disposable {
         match &self.kind {
             Kind::Job(job, home) => job.dispose(home),
             Kind::Over => false,
-            Kind::Call(call) => {
-                let f = call.f.lock().take(); // and the lock is free again: it is the user's
-                let first = f.is_some();
-                if let Some(f) = f {
-                    quietly(f.into_inner());
-                }
-                first
-            }
+            Kind::Call(call) => call.dispose(),
         }
     }
 
@@ -590,7 +608,15 @@ impl Disposable {
         match &self.kind {
             Kind::Job(job, home) => job.wait(home, timeout),
             Kind::Over => Ok(true),
-            Kind::Call(_) => Ok(self.is_disposed()),
+            Kind::Call(call) => call.wait(timeout),
+        }
+    }
+
+    /// Waits for the end of work that is known to have no further run. One that is only a callback knows of no runs.
+    pub(super) fn wait_for_last_run(&self, timeout: Duration) -> Result<bool, Interrupted> {
+        match &self.kind {
+            Kind::Call(_) => Ok(true),
+            _ => self.wait(timeout),
         }
     }
 }

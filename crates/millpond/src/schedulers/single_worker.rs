@@ -394,7 +394,7 @@ impl Core {
         }
         let last_run = self.register.lock().last_run.clone();
         let left = deadline.map_or(Duration::MAX, |at| at.saturating_duration_since(Instant::now()));
-        last_run.map_or(Ok(true), |run| run.wait(left))
+        last_run.map_or(Ok(true), |run| run.wait_for_last_run(left))
     }
 
     /// The calling thread is just running something of ours.
