@@ -34,6 +34,7 @@ mutants=(
     "call_whoever_looks the_newest_idle_slot_is_used_whoever_looks"
     "let_in_at_rest a_job_comes_when_its_lane_comes_to_rest"
     "run_on_uncounted running_on_in_a_lane_against_cancel"
+    "tell_nobody_in_a_lane a_wait_for_the_second_job_of_a_lane_is_helped"
     "leave_the_timer a_lane_is_run_in_place_when_its_alarm_rings"
     "trust_the_leader an_earlier_task_against_the_leaders_falling_asleep"
     "trust_an_old_watch an_earlier_task_against_the_leaders_falling_asleep"

@@ -2,9 +2,9 @@
 
 use std::fmt;
 use std::io;
-use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::thread::{self, JoinHandle};
 
+use crate::quiet::returned;
 use crate::sync::Arc;
 
 /// Which worker: what hooks are told about it.
@@ -42,8 +42,7 @@ pub(crate) fn plain_threads() -> Arc<ThreadFactory> {
 
 /// Calls the factory. None of our locks may be held; its panic stays here.
 pub(crate) fn call_factory(factory: &ThreadFactory, body: WorkerBody) -> io::Result<JoinHandle<()>> {
-    catch_unwind(AssertUnwindSafe(|| factory(body)))
-        .unwrap_or_else(|_| Err(io::Error::other("the thread factory panicked")))
+    returned(|| factory(body)).unwrap_or_else(|| Err(io::Error::other("the thread factory panicked")))
 }
 
 /// What a thread does.

@@ -119,10 +119,10 @@ impl<T> TimerQueue<T> {
         Some(self.heap[self.slots[slot as usize].at as usize].rank.due)
     }
 
-    /// The first entry and when it is due.
-    pub(crate) fn first(&self) -> Option<(Tick, &T)> {
-        let node = self.heap.first()?;
-        Some((node.rank.due, self.slots[node.slot as usize].item.as_ref().expect("listed, so there")))
+    /// Some entry for which this is so.
+    pub(crate) fn find(&self, mut is_it: impl FnMut(&T) -> bool) -> Option<&T> {
+        let mut items = self.heap.iter().filter_map(|node| self.slots[node.slot as usize].item.as_ref());
+        items.find(|item| is_it(item))
     }
 
     pub(crate) fn first_due(&self) -> Option<Tick> {

@@ -12,6 +12,7 @@ use std::io;
 
 use crate::clock::{Clock, Tick};
 use crate::interrupt::Sleeper;
+use crate::quiet::quietly;
 use crate::sync::{Arc, Global, Mutex, OnceLock, Weak};
 use crate::timer_queue::{Key, TimerQueue};
 
@@ -78,8 +79,10 @@ impl Timers {
         loop {
             let due = self.state.lock().queue.pop_due(now);
             let Some((_, _, who)) = due else { return };
+            // Ours all of it, but at the ends of what it calls are the user's destructors; and here, if it is the last reference.
+            // Should one of them slip through, that must not be the end of time for all others.
             if let Some(who) = who.upgrade() {
-                who.ring();
+                quietly(move || who.ring());
             }
         }
     }

@@ -4,16 +4,19 @@
 mod futures;
 mod support;
 
-use std::future::ready;
+use std::future::{Future, ready};
+use std::pin::Pin;
 use std::sync::Arc;
 use std::thread;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use futures::{Signal, yields};
 use millpond::reactive::SchedulerFutureExt;
-use millpond::schedulers::{self, Scheduler, SchedulerExt};
-use millpond::{JoinError, RejectReason, executors};
-use support::{Counter, Gate, LONG, end, eventually, rounds, soon, together};
+use millpond::schedulers::{
+    self, Disposable, Lane, PeriodicTask, Scheduler, SchedulerExt, SchedulerStats, Worker,
+};
+use millpond::{Interrupted, JoinError, RejectReason, Rejected, Task, executors};
+use support::{Counter, Gate, LONG, SMALL, end, eventually, rounds, soon, together};
 
 fn single() -> Arc<dyn Scheduler> {
     schedulers::new_single("one").unwrap()
@@ -155,4 +158,135 @@ fn dispose_racing_wake_leaves_no_handle_pending() {
         assert!(matches!(soon(handle), Ok(()) | Err(JoinError::Abandoned)));
         assert!(scheduler.dispose_gracefully(LONG).unwrap());
     }
+}
+
+/// Only a worker of a pool took the turns of a future that it joined; on the only thread of a scheduler the join waited for ever.
+#[test]
+fn a_task_that_joins_a_future_of_its_own_scheduler_takes_the_turns() {
+    let elastic = schedulers::new_bounded_elastic(1, 10, "elastic", Duration::from_secs(60)).unwrap();
+    let on_pool = schedulers::from_executor_service(executors::fixed(1).unwrap());
+    for scheduler in [single(), elastic, on_pool] {
+        let (mine, signal, waits) = (Arc::clone(&scheduler), Signal::new(), Gate::new());
+        let (awaited, knock) = (signal.clone(), waits.clone());
+        let joins = scheduler.schedule(move || {
+            assert_eq!(soon(mine.spawn_future(yields(3)).unwrap()).unwrap(), 4);
+            knock.open();
+            soon(mine.spawn_future(awaited).unwrap()).unwrap();
+        });
+        waits.pass();
+        eventually(|| signal.is_awaited());
+        signal.set();
+        assert_eq!(joins.unwrap().wait(LONG), Ok(true));
+        assert_eq!(scheduler.dispose_gracefully(LONG), Ok(true));
+        assert_eq!(scheduler.stats().panicked, 0);
+    }
+}
+
+/// Passes everything on, and is slow to say that it has taken a series.
+struct Slow {
+    inner: Arc<dyn Scheduler>,
+    taken: Gate,
+    refused: Gate,
+    ended: Counter,
+}
+
+struct SlowLane {
+    inner: Worker,
+    taken: Gate,
+    refused: Gate,
+    ended: Counter,
+}
+
+impl Lane for SlowLane {
+    fn schedule_task(&self, task: Task) -> Result<Disposable, Rejected> {
+        self.inner.schedule_task(task).inspect_err(|_| self.refused.open())
+    }
+    fn schedule_task_after(&self, delay: Duration, task: Task) -> Result<Disposable, Rejected> {
+        self.inner.schedule_task_after(delay, task)
+    }
+    fn schedule_periodically_task(
+        &self,
+        initial: Duration,
+        period: Duration,
+        task: PeriodicTask,
+    ) -> Result<Disposable, Rejected> {
+        let series = self.inner.schedule_periodically_task(initial, period, task);
+        self.taken.open();
+        self.refused.pass();
+        // The turn is on its way from the refusal to whatever comes of it. The test holds wherever it is then.
+        let begin = Instant::now();
+        while self.ended.get() == 0 && begin.elapsed() < SMALL {
+            thread::yield_now();
+        }
+        series
+    }
+    fn dispose(&self) {
+        self.inner.dispose();
+    }
+    fn is_disposed(&self) -> bool {
+        self.inner.is_disposed()
+    }
+    fn queued(&self) -> usize {
+        self.inner.queued()
+    }
+}
+
+impl Scheduler for Slow {
+    fn schedule_task(&self, task: Task) -> Result<Disposable, Rejected> {
+        self.inner.schedule_task(task)
+    }
+    fn schedule_task_after(&self, delay: Duration, task: Task) -> Result<Disposable, Rejected> {
+        self.inner.schedule_task_after(delay, task)
+    }
+    fn schedule_periodically_task(
+        &self,
+        initial: Duration,
+        period: Duration,
+        task: PeriodicTask,
+    ) -> Result<Disposable, Rejected> {
+        self.inner.schedule_periodically_task(initial, period, task)
+    }
+    fn create_worker(&self) -> Worker {
+        let (taken, refused) = (self.taken.clone(), self.refused.clone());
+        let inner = self.inner.create_worker();
+        Worker::from_lane(Arc::new(SlowLane { inner, taken, refused, ended: self.ended.clone() }))
+    }
+    fn dispose(&self) {
+        self.inner.dispose();
+    }
+    fn dispose_gracefully(&self, timeout: Duration) -> Result<bool, Interrupted> {
+        self.inner.dispose_gracefully(timeout)
+    }
+    fn disposal(&self) -> Pin<Box<dyn Future<Output = ()> + Send>> {
+        self.inner.disposal()
+    }
+    fn is_disposed(&self) -> bool {
+        self.inner.is_disposed()
+    }
+    fn stats(&self) -> SchedulerStats {
+        self.inner.stats()
+    }
+}
+
+/// The watch had the last place, and nobody knew yet that there was a watch who could give it up: the future was abandoned.
+#[test]
+fn a_turn_gets_the_place_of_a_watch_that_is_just_being_set() {
+    let inner = schedulers::new_bounded_elastic(1, 1, "elastic", Duration::from_secs(60)).unwrap();
+    let (taken, refused, ended) = (Gate::new(), Gate::new(), Counter::new());
+    let scheduler = Slow {
+        inner: Arc::clone(&inner),
+        taken: taken.clone(),
+        refused: refused.clone(),
+        ended: ended.clone(),
+    };
+    let captured = ended.on_drop();
+    let handle = scheduler.spawn_future(async move {
+        let _captured = captured;
+        taken.pass();
+        yields(1).await
+    });
+    assert_eq!(soon(handle.unwrap()).unwrap(), 2);
+    assert!(refused.is_open(), "the turn found the queue full");
+    eventually(|| inner.stats().busy == 0 && inner.stats().queued == 0);
+    assert_eq!(inner.dispose_gracefully(LONG), Ok(true));
 }

@@ -4,7 +4,7 @@
 mod scheduling;
 mod support;
 
-use std::sync::{Arc, Mutex};
+use std::sync::{Arc, Barrier, Mutex};
 use std::thread::{self, ThreadId};
 use std::time::Duration;
 
@@ -386,4 +386,77 @@ fn stats_show_threads_slots_and_the_end() {
     assert_eq!((parallel.max_threads, parallel.slots, parallel.live_threads), (3, 3, 0));
     let single = schedulers::new_single("s").unwrap().stats();
     assert_eq!((single.max_threads, single.slots, single.live_threads), (1, 1, 0));
+}
+
+/// Stands still in `slot_created`, and counts that and `slot_closed`.
+struct Dawdles<F> {
+    dawdle: F,
+    created: Counter,
+    closed: Counter,
+}
+
+impl<F: Fn() + Send + Sync + 'static> Decorator for Dawdles<F> {
+    fn slot_created(&self, _: &SlotInfo) {
+        self.created.add();
+        (self.dawdle)();
+    }
+
+    fn slot_closed(&self, _: &SlotInfo) {
+        self.closed.add();
+    }
+}
+
+impl<F: Fn() + Send + Sync + 'static> Dawdles<F> {
+    fn new(dawdle: F) -> Arc<Dawdles<F>> {
+        Arc::new(Dawdles { dawdle, created: Counter::new(), closed: Counter::new() })
+    }
+
+    fn counts(&self) -> (usize, usize) {
+        (self.created.get(), self.closed.get())
+    }
+}
+
+/// Each of the threads told its decorators of the slot, and the slot told only those that it had kept of its end.
+#[test]
+fn a_slot_that_several_use_first_at_once_is_closed_as_often_as_it_was_created() {
+    let _alone = alone();
+    let both = Barrier::new(2);
+    let decorator = Dawdles::new(move || {
+        both.wait();
+    });
+    let _decorated = Decorated::by("dawdles", Arc::clone(&decorator) as _);
+    let scheduler = schedulers::new_single("d").unwrap();
+    thread::scope(|s| {
+        for _ in 0..2 {
+            s.spawn(|| run(&*scheduler, || {}));
+        }
+    });
+    assert_eq!(decorator.counts(), (2, 1));
+    assert_eq!(scheduler.dispose_gracefully(LONG), Ok(true));
+    assert_eq!(decorator.counts(), (2, 2));
+}
+
+/// The slot was gone when its decorators knew of it, and they never learnt of its end.
+#[test]
+fn a_slot_that_goes_while_it_is_announced_is_closed() {
+    let _alone = alone();
+    let (there, go) = (Gate::new(), Gate::new());
+    let (knock, pass) = (there.clone(), go.clone());
+    let decorator = Dawdles::new(move || {
+        knock.open();
+        pass.pass();
+    });
+    let _decorated = Decorated::by("dawdles", Arc::clone(&decorator) as _);
+    let scheduler = schedulers::new_single("d").unwrap();
+    let refused = thread::scope(|s| {
+        let submits = s.spawn(|| scheduler.schedule(|| {}).map(drop));
+        there.pass();
+        scheduler.dispose();
+        go.open();
+        submits.join().unwrap()
+    });
+    assert_eq!(refused.unwrap_err().reason(), RejectReason::Shutdown);
+    assert_eq!(decorator.counts(), (1, 1));
+    assert_eq!(scheduler.dispose_gracefully(LONG), Ok(true));
+    assert_eq!(decorator.counts(), (1, 1));
 }

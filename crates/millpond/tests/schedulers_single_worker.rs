@@ -4,8 +4,8 @@ mod support;
 
 use std::future::Future;
 use std::pin::{Pin, pin};
-use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, OnceLock};
 use std::task::{Context, Poll, Wake, Waker};
 use std::thread;
 use std::time::Duration;
@@ -406,16 +406,71 @@ fn waiting_inside_the_original_for_the_lane_helps_it() {
     assert_eq!(answers.take(), [Ok(true)]);
 }
 
-/// A scheduler whose lanes are slow to answer: what they are given has had its first run by then.
-struct Late(Arc<dyn Scheduler>);
+/// The destructor that is called first lets the lane go on, and returns when the other task has had its turn.
+struct Slow {
+    dropped: Counter,
+    lane: Gate,
+    both: Arc<OnceLock<[Disposable; 2]>>,
+}
 
-struct LateLane(Worker);
+impl Drop for Slow {
+    fn drop(&mut self) {
+        let first = self.dropped.get() == 0;
+        self.dropped.add();
+        if first {
+            self.lane.open();
+            let both = self.both.get().unwrap();
+            eventually(|| both.iter().all(Disposable::is_disposed));
+        }
+    }
+}
+
+/// It had its turn when its worker was being disposed of, did not run, and said that it had.
+#[test]
+fn work_whose_turn_comes_while_its_worker_is_disposed_of_is_cancelled() {
+    let single = schedulers::single_worker(&schedulers::new_single("one").unwrap());
+    let (lane, both, dropped) = (Gate::new(), Arc::new(OnceLock::new()), Counter::new());
+    occupy(&*single, &lane);
+    let child = single.create_worker();
+    let tasks = [(); 2].map(|()| {
+        let slow = Slow { dropped: dropped.clone(), lane: lane.clone(), both: Arc::clone(&both) };
+        child.schedule(move || drop(slow)).unwrap()
+    });
+    both.set(tasks.clone()).unwrap();
+    child.dispose();
+    assert_eq!(tasks.map(|task| (task.is_disposed(), task.is_cancelled())), [(true, true); 2]);
+    assert_eq!(single.dispose_gracefully(LONG), Ok(true));
+    let stats = single.stats();
+    assert_eq!((stats.completed, stats.cancelled, dropped.get()), (1, 2, 2), "{stats:?}");
+}
+
+/// A scheduler whose lanes are slow to answer: what they are given has had its first run by then.
+struct Late {
+    original: Arc<dyn Scheduler>,
+    /// They are not slow, and what they answer is a handle of their own.
+    only_callbacks: bool,
+}
+
+fn late() -> Late {
+    Late { original: schedulers::new_single("one").unwrap(), only_callbacks: false }
+}
+
+struct LateLane(Worker, bool);
 
 impl LateLane {
     fn answer(&self, given: Result<Disposable, Rejected>) -> Result<Disposable, Rejected> {
+        if self.1 {
+            return given.map(only_callback);
+        }
         assert_eq!(self.0.schedule(|| {}).unwrap().wait(LONG), Ok(true));
         given
     }
+}
+
+fn only_callback(given: Disposable) -> Disposable {
+    Disposable::from_fn(move || {
+        given.dispose();
+    })
 }
 
 impl Lane for LateLane {
@@ -446,10 +501,10 @@ impl Lane for LateLane {
 
 impl Scheduler for Late {
     fn schedule_task(&self, task: Task) -> Result<Disposable, Rejected> {
-        self.0.schedule_task(task)
+        self.original.schedule_task(task)
     }
     fn schedule_task_after(&self, delay: Duration, task: Task) -> Result<Disposable, Rejected> {
-        self.0.schedule_task_after(delay, task)
+        self.original.schedule_task_after(delay, task)
     }
     fn schedule_periodically_task(
         &self,
@@ -457,31 +512,31 @@ impl Scheduler for Late {
         period: Duration,
         task: PeriodicTask,
     ) -> Result<Disposable, Rejected> {
-        self.0.schedule_periodically_task(initial, period, task)
+        self.original.schedule_periodically_task(initial, period, task)
     }
     fn create_worker(&self) -> Worker {
-        Worker::from_lane(Arc::new(LateLane(self.0.create_worker())))
+        Worker::from_lane(Arc::new(LateLane(self.original.create_worker(), self.only_callbacks)))
     }
     fn dispose(&self) {
-        self.0.dispose();
+        self.original.dispose();
     }
     fn dispose_gracefully(&self, timeout: Duration) -> Result<bool, Interrupted> {
-        self.0.dispose_gracefully(timeout)
+        self.original.dispose_gracefully(timeout)
     }
     fn disposal(&self) -> Pin<Box<dyn Future<Output = ()> + Send>> {
-        self.0.disposal()
+        self.original.disposal()
     }
     fn is_disposed(&self) -> bool {
-        self.0.is_disposed()
+        self.original.is_disposed()
     }
     fn stats(&self) -> SchedulerStats {
-        self.0.stats()
+        self.original.stats()
     }
 }
 
 #[test]
 fn a_series_that_ends_before_its_submission_has_returned_does_not_wait_for_its_next_time() {
-    let single = schedulers::single_worker(&Late(schedulers::new_single("one").unwrap()));
+    let single = schedulers::single_worker(&late());
     let mine = Arc::downgrade(&single);
     let series = single
         .schedule_periodically(Duration::ZERO, LONG, move || {
@@ -495,9 +550,22 @@ fn a_series_that_ends_before_its_submission_has_returned_does_not_wait_for_its_n
     assert_settled(&*single, 1);
 }
 
+/// A handle of the user's own that is only a callback knows of no run. It was asked for the end of the last one, and the graceful
+/// end was never true.
+#[test]
+fn a_graceful_end_does_not_wait_for_a_callback() {
+    let (original, gate) = (Late { only_callbacks: true, ..late() }, Gate::new());
+    let single = schedulers::single_worker(&original);
+    occupy(&original, &gate);
+    single.schedule(|| {}).unwrap();
+    gate.open();
+    assert_eq!(single.dispose_gracefully(LONG), Ok(true));
+    assert_eq!(single.stats().completed, 1);
+}
+
 #[test]
 fn a_task_that_ran_before_its_submission_has_returned_was_not_cancelled() {
-    let single = schedulers::single_worker(&Late(schedulers::new_single("one").unwrap()));
+    let single = schedulers::single_worker(&late());
     let mine = Arc::downgrade(&single);
     let task = single
         .schedule(move || mine.upgrade().unwrap().dispose_gracefully(Duration::ZERO).map(drop).unwrap());

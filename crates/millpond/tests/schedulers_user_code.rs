@@ -6,13 +6,16 @@
 mod scheduling;
 mod support;
 
+use std::panic::resume_unwind;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-use millpond::RejectReason;
-use millpond::schedulers::{self, Decorator, Scheduler, SchedulerExt, SlotInfo};
+use millpond::schedulers::{
+    self, BoundedElasticScheduler, Decorator, Factory, Scheduler, SchedulerExt, SlotInfo,
+};
+use millpond::{ConfigError, Executor, RejectReason, Rejected, Task};
 use scheduling::{MINUTE, assert_settled, elastic, end, ended, hold, per_task};
-use support::{Counter, die};
+use support::{Counter, PanicsOnDrop, SHORT, die, eventually};
 
 static ONE_AT_A_TIME: Mutex<()> = Mutex::new(());
 
@@ -127,4 +130,108 @@ fn a_decorator_that_panics_about_a_new_slot_takes_no_slot() {
     ended(&scheduler.schedule(|| {}).unwrap());
     end(&scheduler);
     assert_settled(&scheduler, 1, 2);
+}
+
+/// An error hook that had taken itself away was dropped where its panic ended the thread: the slot stayed busy for ever.
+#[test]
+fn an_error_hook_that_goes_with_a_panic_leaves_the_slot_free() {
+    let _alone = alone();
+    let dropped = Counter::new();
+    for scheduler in [elastic(1, 10), per_task(1, 10)] {
+        let bomb = PanicsOnDrop(dropped.on_drop());
+        schedulers::on_error("goes", move |_, _| {
+            let _mine = &bomb;
+            assert!(schedulers::reset_on_error("goes"));
+        });
+        ended(&scheduler.schedule(|| die("in the task")).unwrap());
+        ended(&scheduler.schedule(|| {}).unwrap());
+        end(&scheduler);
+        assert_settled(&scheduler, 2, 10);
+    }
+    assert_eq!(dropped.get(), 2);
+}
+
+/// Fails unless the thread that keeps the time of all schedulers still does.
+#[track_caller]
+fn assert_time_goes_on() {
+    ended(&schedulers::parallel().schedule_after(Duration::from_millis(1), || {}).unwrap());
+}
+
+struct Fragile(#[expect(dead_code, reason = "only its destructor matters")] PanicsOnDrop);
+
+impl Decorator for Fragile {}
+
+/// The last reference to a decorator went with a slot that was let go: on the thread of the alarms, which ended.
+#[test]
+fn a_decorator_that_goes_with_a_panic_does_not_stop_the_time() {
+    let _alone = alone();
+    let dropped = Counter::new();
+    for key in ["a", "b"] {
+        schedulers::set_decorator(key, Arc::new(Fragile(PanicsOnDrop(dropped.on_drop()))));
+    }
+    let scheduler = schedulers::new_bounded_elastic(1, 10, "e", SHORT).unwrap();
+    let series = scheduler.schedule_periodically(MINUTE, MINUTE, || {}).unwrap();
+    for key in ["a", "b"] {
+        drop(schedulers::remove_decorator(key));
+    }
+    assert!(series.dispose());
+    eventually(|| dropped.get() == 2);
+    assert_time_goes_on();
+    end(&*scheduler);
+}
+
+/// What a factory panicked with was dropped outside of what catches its panic.
+#[test]
+fn a_panic_of_a_thread_factory_that_carries_another_does_not_stop_the_time() {
+    let _alone = alone();
+    let dropped = Counter::new();
+    let count = dropped.clone();
+    let factory = move |_| resume_unwind(Box::new(PanicsOnDrop(count.on_drop())));
+    let scheduler = BoundedElasticScheduler::builder().thread_factory(factory).build().unwrap();
+    let refused = scheduler.schedule(|| {}).unwrap_err();
+    assert_eq!((refused.reason(), dropped.get()), (RejectReason::SpawnFailed, 1));
+    scheduler.schedule_after(Duration::from_millis(1), || {}).unwrap();
+    eventually(|| dropped.get() > 1);
+    assert_time_goes_on();
+    scheduler.dispose();
+}
+
+/// Panics with something that panics again.
+struct Explodes(Counter);
+
+impl Explodes {
+    fn explode(&self) -> ! {
+        resume_unwind(Box::new(PanicsOnDrop(self.0.on_drop())))
+    }
+}
+
+impl Executor for Explodes {
+    fn execute_task(&self, _: Task) -> Result<(), Rejected> {
+        self.explode()
+    }
+}
+
+impl Factory for Explodes {
+    fn new_single(&self, _: &str) -> Result<Arc<dyn Scheduler>, ConfigError> {
+        self.explode()
+    }
+}
+
+/// The same wherever else a panic of the user's becomes an answer.
+#[test]
+fn a_panic_that_carries_another_is_an_answer_like_any_other() {
+    let _alone = alone();
+    let dropped = Counter::new();
+    let refused = schedulers::from_executor(Explodes(dropped.clone())).schedule(|| {}).unwrap_err();
+    assert_eq!((refused.reason(), dropped.get()), (RejectReason::CallbackPanicked, 1));
+
+    let before = schedulers::set_factory_with_snapshot(Explodes(dropped.clone()));
+    assert_eq!(schedulers::new_single("one").unwrap_err(), ConfigError::FactoryPanicked);
+    schedulers::reset_from(before);
+
+    let explodes = Explodes(dropped.clone());
+    schedulers::register_non_blocking_predicate(move |_| explodes.explode());
+    assert!(!schedulers::is_in_non_blocking_thread());
+    schedulers::reset_non_blocking_predicates();
+    assert_eq!(dropped.get(), 3);
 }

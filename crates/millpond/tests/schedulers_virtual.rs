@@ -10,8 +10,8 @@ use std::thread;
 use std::time::Duration;
 
 use millpond::schedulers::{self, Disposable, Scheduler, SchedulerExt, VirtualTimeScheduler};
-use millpond::{RejectReason, Task, interrupt};
-use support::{Counter, Gate, LONG, Notes, SHORT, alone, block, die};
+use millpond::{RejectReason, Task, TaskOf, interrupt};
+use support::{Counter, Gate, LONG, Notes, SHORT, alone, block, die, soon};
 
 const fn s(seconds: u64) -> Duration {
     Duration::from_secs(seconds)
@@ -416,9 +416,8 @@ fn waiting_inside_a_task_neither_overtakes_in_a_lane_nor_overlaps_with_it() {
         let first = lane.schedule(move || m.add("first")).unwrap();
         let m = n.clone();
         let second = lane.schedule(move || m.add("second")).unwrap();
-        assert_eq!(second.wait(SHORT), Ok(false), "the first is before it");
-        assert_eq!(first.wait(LONG), Ok(true));
         assert_eq!(second.wait(LONG), Ok(true));
+        assert!(first.is_disposed() && !first.is_cancelled(), "it is before the second, and ran first");
         let m = n.clone();
         let inside = lane.clone();
         let third = lane.schedule(move || {
@@ -433,6 +432,55 @@ fn waiting_inside_a_task_neither_overtakes_in_a_lane_nor_overlaps_with_it() {
     assert_eq!(notes.take(), ["first", "second", "third"]);
     assert_eq!(time.stats().panicked, 0);
     assert_settled(&time, 5);
+}
+
+/// With a thread such a wait ran both; here it waited for the first, which only it could have run.
+#[test]
+fn waiting_inside_a_task_runs_what_the_lane_has_to_do_before() {
+    let _alone = alone();
+    let (time, notes) = (VirtualTimeScheduler::new(), Notes::new());
+    let (t, n) = (time.clone(), notes.clone());
+    let lane = time.create_worker();
+    let series = lane.schedule_periodically(s(1), s(1), {
+        let (time, notes) = (time.clone(), notes.clone());
+        move || notes.add(("series", time.now()))
+    });
+    time.schedule_after(s(1), move || {
+        let schedule = |delay, name| {
+            let (time, notes) = (t.clone(), n.clone());
+            lane.schedule_after(delay, move || notes.add((name, time.now()))).unwrap()
+        };
+        schedule(Duration::ZERO, "first");
+        let later = schedule(s(1), "later");
+        assert_eq!(schedule(Duration::ZERO, "second").wait(LONG), Ok(true));
+        n.add(("waited", t.now()));
+        assert_eq!(later.wait(SHORT), Ok(false), "its time has not come");
+    })
+    .unwrap();
+    time.advance_by(s(2));
+    let at_once = ["series", "first", "second", "waited"].map(|name| (name, s(1)));
+    assert_eq!(notes.take(), [&at_once[..], &[("series", s(2)), ("later", s(2))]].concat());
+    assert!(series.unwrap().dispose());
+    assert_eq!(time.stats().panicked, 0);
+    assert_settled(&time, 7);
+}
+
+/// The advancing thread is the only one that could run it.
+#[test]
+fn joining_inside_a_task_runs_what_is_due_in_place() {
+    let _alone = alone();
+    let time = VirtualTimeScheduler::new();
+    let t = time.clone();
+    time.schedule(move || {
+        let lane = t.create_worker();
+        lane.schedule(|| {}).unwrap();
+        let (task, handle) = TaskOf::new(|| 7).into_parts();
+        lane.schedule_task(task).unwrap();
+        assert_eq!(soon(handle).unwrap(), 7);
+    })
+    .unwrap();
+    time.advance_by(Duration::ZERO);
+    assert_eq!((time.stats().completed, time.stats().panicked), (3, 0));
 }
 
 #[test]

@@ -1,11 +1,13 @@
-//! Where a task waits: the pools, by number.
+//! Where a task waits: the pools and schedulers, by number.
 //!
-//! A task remembers the number of its pool and nothing more. Counting references to the pool would make everybody who
-//! submits and everybody who takes write to one place in memory, for the sake of the few who cancel.
+//! A task remembers the number of its pool and nothing more. A scheduler is as good as a pool here. Counting references to the
+//! pool would make everybody who submits and everybody who takes write to one place in memory, for the sake of the few who cancel.
 
 use std::cell::{Cell, RefCell};
 use std::collections::BTreeMap;
 use std::fmt;
+use std::marker::PhantomData;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
 use super::state::{Help, Place};
@@ -47,12 +49,14 @@ pub(crate) struct Struck {
     pub(crate) forgotten: bool,
 }
 
-/// All pools that there are. Only those who cancel look here, and workers that join.
+/// All pools and schedulers that there are. Only those who cancel look here, and workers that join.
 static HOMES: Global<BTreeMap<u64, Weak<dyn Home>>> = Global::new(BTreeMap::new());
 
 thread_local! {
     /// The number of the pool that this thread is a worker of; 0: of none.
     static WORKS_FOR: Cell<u64> = nobody();
+    /// The schedulers that this thread works for, the innermost last: one may run on a thread of another, or of a pool.
+    static SCHEDULERS: RefCell<Vec<u64>> = no_scheduler();
     /// The pool that this thread has found last. Who cancels many finds the same one again and again, without the lock.
     static LAST: RefCell<Option<Found>> = none_yet();
 }
@@ -69,6 +73,10 @@ fn none_yet() -> RefCell<Option<Found>> {
     RefCell::new(None)
 }
 
+fn no_scheduler() -> RefCell<Vec<u64>> {
+    RefCell::new(Vec::new())
+}
+
 fn nobody() -> Cell<u64> {
     Cell::new(0)
 }
@@ -78,9 +86,31 @@ pub(crate) fn work_for(number: u64) {
     let _ = WORKS_FOR.try_with(|works_for| works_for.set(number));
 }
 
-/// Tells whether the calling thread is a worker of this pool.
+/// While it lives the calling thread works for a scheduler, besides all that it works for already.
+#[derive(Debug)]
+pub(crate) struct WorksForScheduler {
+    /// It stays on its thread.
+    _here: PhantomData<*const ()>,
+}
+
+impl WorksForScheduler {
+    pub(crate) fn new(number: u64) -> WorksForScheduler {
+        let _ = SCHEDULERS.try_with(|schedulers| schedulers.borrow_mut().push(number));
+        WorksForScheduler { _here: PhantomData }
+    }
+}
+
+impl Drop for WorksForScheduler {
+    fn drop(&mut self) {
+        let _ = SCHEDULERS.try_with(|schedulers| schedulers.borrow_mut().pop());
+    }
+}
+
+/// Tells whether the calling thread is a worker of this pool, or works for this scheduler.
 pub(crate) fn works_for(number: u64) -> bool {
-    number != 0 && WORKS_FOR.try_with(|works_for| works_for.get() == number).unwrap_or(false)
+    let of_pool = || WORKS_FOR.try_with(|works_for| works_for.get() == number);
+    let of_scheduler = || SCHEDULERS.try_with(|schedulers| schedulers.borrow().contains(&number));
+    number != 0 && (of_pool().unwrap_or(false) || of_scheduler().unwrap_or(false))
 }
 
 /// The pool with this number, if it is still there.
@@ -202,6 +232,12 @@ impl Address {
     pub(crate) fn new(number: u64, home: Weak<dyn Home>) -> Address {
         HOMES.lock().insert(number, home);
         Address { number }
+    }
+
+    /// Enters a scheduler, under a number that no pool has: those count from 1.
+    pub(crate) fn of_scheduler(home: Weak<dyn Home>) -> Address {
+        static NUMBERS: AtomicU64 = AtomicU64::new(1 << 63);
+        Address::new(NUMBERS.fetch_add(1, Ordering::Relaxed), home) // only uniqueness matters
     }
 
     pub(crate) fn number(&self) -> u64 {

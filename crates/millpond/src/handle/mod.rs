@@ -28,7 +28,9 @@ use std::time::{Duration, Instant};
 pub use error::{JoinError, Panic};
 #[cfg(feature = "futures")]
 pub(crate) use home::tell_cancelled;
-pub(crate) use home::{Address, Home, Struck, Waitlist, announce_sleep, look_again, work_for};
+pub(crate) use home::{
+    Address, Home, Struck, Waitlist, WorksForScheduler, announce_sleep, look_again, work_for, works_for,
+};
 #[cfg(all(test, loom))]
 pub(crate) use shared::Owners;
 pub(crate) use shared::{Shared, halves, halves_of_timer};

@@ -88,8 +88,17 @@ impl Told {
     }
 
     pub(crate) fn tell(&self) {
+        self.note().unpark();
+    }
+
+    /// The same, but for waking the thread, which is the caller's to do.
+    pub(crate) fn note(&self) -> Arc<Sleeper> {
         self.told.store(true, Ordering::Release);
-        self.sleeper.unpark();
+        Arc::clone(&self.sleeper)
+    }
+
+    pub(crate) fn is_told(&self) -> bool {
+        self.told.load(Ordering::Acquire)
     }
 }
 
@@ -451,7 +460,7 @@ impl<T: Send + 'static, W: Work<T> + 'static> Core<T, W> {
             return Wake::Ready;
         }
         // No wake-up is lost: whoever makes the task done finds in the word that somebody waits, and wakes us.
-        let is_told = || told.is_some_and(|told| told.told.load(Ordering::Acquire));
+        let is_told = || told.is_some_and(Told::is_told);
         let first = deadline.into_iter().chain(try_again).min();
         let wake = me.wait(first, || self.is_done() || is_told());
         if !self.is_done() {
@@ -572,10 +581,11 @@ impl<T: Send + 'static, W: Work<T> + 'static> Joinable<T> for Core<T, W> {
             if self.is_done() {
                 return Wake::Ready;
             }
-            // Ours to run, but later: until then we wait like anybody else.
             let earlier =
                 |again: Option<Instant>| again.filter(|again| deadline.is_none_or(|end| *again < end));
-            let (try_again, told) = match self.help() {
+            // One that runs is in nobody's queue. Ours to run, but later: until then we wait like anybody else.
+            let waits = self.state() == TaskState::Pending;
+            let (try_again, told) = match if waits { self.help() } else { Help::Done } {
                 Help::NotBefore(due) if deadline.is_none_or(|deadline| due < deadline) => (Some(due), None),
                 Help::WhenTold(told) => (None, Some(told)),
                 Help::Done => (earlier(look_again(self.home())), None),

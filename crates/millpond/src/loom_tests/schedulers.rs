@@ -269,6 +269,25 @@ fn a_lane_is_run_in_place_when_its_alarm_rings() {
     });
 }
 
+/// Somebody waits on the only thread for the second job of a lane: it is told when the lane goes into line behind it.
+#[test]
+fn a_wait_for_the_second_job_of_a_lane_is_helped() {
+    model(|| {
+        let time = ManualClock::new();
+        let scheduler = elastic(1, &time);
+        let runs = Arc::new(Runs::default());
+        let lane = scheduler.create_worker();
+        lane.schedule_after(TTL / 4, runs.task()).unwrap();
+        let second = lane.schedule_after(TTL / 2, runs.task()).unwrap();
+        scheduler.schedule(move || assert!(second.wait(Duration::MAX).unwrap())).unwrap();
+        time.advance(TTL / 4);
+        time.advance(TTL / 4);
+        drop(lane);
+        end(&scheduler);
+        assert_eq!(runs.count(), 2);
+    });
+}
+
 /// A slot is given back while idle ones are let go: the next task finds a slot that lives.
 #[test]
 fn permit_release_against_eviction() {

@@ -333,11 +333,13 @@ where
             if self.wait_as(Waiter::Thread(Arc::clone(&me))).is_err() {
                 return Wake::Ready;
             }
-            let try_again = match self.help() {
-                Help::NotBefore(due) if deadline.is_none_or(|deadline| due < deadline) => Some(due),
-                _ => None,
+            let (try_again, told) = match self.help() {
+                Help::NotBefore(due) if deadline.is_none_or(|deadline| due < deadline) => (Some(due), None),
+                Help::WhenTold(told) => (None, Some(told)),
+                _ => (None, None),
             };
-            let called = || self.left_to_waiter.load(Ordering::Relaxed) != seen;
+            let is_told = || told.as_ref().is_some_and(|told| told.is_told());
+            let called = || self.left_to_waiter.load(Ordering::Relaxed) != seen || is_told();
             let wake = me.wait(try_again.or(deadline), || self.is_done() || called());
             match wake {
                 Wake::Ready if !self.is_done() => {}

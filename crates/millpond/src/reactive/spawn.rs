@@ -10,6 +10,7 @@ use super::task;
 use crate::executor::{Executor, RejectReason, Rejected};
 use crate::handle::TaskHandle;
 use crate::interrupt::{self, Interrupted, Sleeper};
+use crate::quiet::{drop_quietly, returned};
 use crate::schedulers::{Disposable, PeriodicTask, Scheduler, Worker};
 use crate::sync::{Arc, AtomicBool, Mutex, Ordering, Weak};
 use crate::task::Task;
@@ -80,6 +81,8 @@ pub trait SchedulerFutureExt: Scheduler {
     /// worker, which counts as one waiting task. A scheduler without timing refuses that; there a future that
     /// is idle notices the end with its next wake-up.
     ///
+    /// A task of the same scheduler that joins such a handle takes the turns that nobody else takes.
+    ///
     /// # Errors
     /// [`Rejected`] if the scheduler has ended or is full. The task in it polls the future.
     ///
@@ -131,6 +134,9 @@ enum Watch {
     /// Not yet, or not possible here.
     Not,
     Wanted(Weak<dyn Losing>),
+    /// Somebody is just asking the worker for it, and will settle what becomes of it. A turn that finds the queue full meanwhile is left
+    /// here: the watch may have the very place that it needs, and only who asks for the watch can give it up.
+    Coming(Option<Task>),
     On(Weak<dyn Losing>, Arc<AtomicBool>, Disposable),
 }
 
@@ -156,32 +162,41 @@ impl OnWorker {
         let mut watch = self.watch.lock();
         let losing = match &*watch {
             Watch::Wanted(losing) => Weak::clone(losing),
-            Watch::Not | Watch::On(..) => return,
+            Watch::Not | Watch::Coming(_) | Watch::On(..) => return,
         };
-        *watch = Watch::Not; // one at a time: hooks run in between, without the lock
+        *watch = Watch::Coming(None); // one at a time: hooks run in between, without the lock
         drop(watch);
         let on_duty = Arc::new(AtomicBool::new(false));
         let sentry = Sentry { losing: Weak::clone(&losing), on_duty: Arc::clone(&on_duty) };
         let series = PeriodicTask::new(move || {
             let _ = &sentry;
         });
-        let watch = match self.worker.schedule_periodically_task(Duration::MAX, Duration::MAX, series) {
-            Ok(series) => Watch::On(losing, on_duty, series),
-            Err(rejected) if rejected.reason() == RejectReason::Saturated => Watch::Wanted(losing),
-            Err(_) => return,
-        };
-        self.go_on_duty(watch);
+        // A lane may be the user's. If it panics there is no watch, and whoever wakes the future goes on.
+        let asked = returned(|| self.worker.schedule_periodically_task(Duration::MAX, Duration::MAX, series));
+        self.settle(match asked {
+            Some(Ok(series)) => Watch::On(losing, on_duty, series),
+            Some(Err(rejected)) if rejected.reason() == RejectReason::Saturated => Watch::Wanted(losing),
+            _ => Watch::Not,
+        });
     }
 
-    fn go_on_duty(&self, watch: Watch) {
-        let on = match &watch {
-            Watch::On(losing, on_duty, series) => {
+    /// The worker has answered. A turn that came meanwhile goes before the watch, which gives its place free and comes back with it.
+    fn settle(&self, answer: Watch) {
+        let mut watch = self.watch.lock();
+        let before = std::mem::replace(&mut *watch, answer);
+        let turn = if let Watch::Coming(turn) = before { turn } else { None };
+        let on = match &*watch {
+            Watch::On(losing, on_duty, series) if turn.is_none() => {
                 on_duty.store(true, Ordering::SeqCst);
                 Some((Weak::clone(losing), series.clone()))
             }
             _ => None,
         };
-        *self.watch.lock() = watch;
+        drop(watch);
+        if let Some(turn) = turn {
+            self.end_watch();
+            return drop_quietly(self.execute_task(turn)); // if it is refused that is its end
+        }
         // It may have been dropped before it was on duty. Twice does no harm.
         if let Some((losing, series)) = on
             && series.is_disposed()
@@ -199,7 +214,7 @@ impl OnWorker {
                 on_duty.store(false, Ordering::SeqCst);
                 (Weak::clone(losing), series.clone())
             }
-            Watch::Not | Watch::Wanted(_) => return false,
+            Watch::Not | Watch::Wanted(_) | Watch::Coming(_) => return false,
         };
         *watch = Watch::Wanted(losing);
         drop(watch);
@@ -211,14 +226,21 @@ impl OnWorker {
 impl Executor for OnWorker {
     /// In a full scheduler the watch gives its place to the turn, and comes back with the next.
     fn execute_task(&self, task: Task) -> Result<(), Rejected> {
-        match self.worker.schedule_task(task) {
-            Err(rejected) if rejected.reason() == RejectReason::Saturated && self.end_watch() => {
-                self.worker.schedule_task(rejected.into_task()).map(drop)
-            }
+        let rejected = match self.worker.schedule_task(task) {
+            Err(rejected) if rejected.reason() == RejectReason::Saturated => rejected,
             taken => {
                 self.keep_watch();
-                taken.map(drop)
+                return taken.map(drop);
             }
+        };
+        if let Watch::Coming(turn @ None) = &mut *self.watch.lock() {
+            *turn = Some(rejected.into_task());
+            return Ok(());
+        }
+        if self.end_watch() {
+            self.worker.schedule_task(rejected.into_task()).map(drop)
+        } else {
+            Err(rejected)
         }
     }
 }

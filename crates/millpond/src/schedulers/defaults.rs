@@ -7,6 +7,7 @@ use std::num::NonZero;
 use std::str::FromStr;
 use std::time::Duration;
 
+use super::fixed::MOST_THREADS;
 use crate::config::ConfigError;
 use crate::sync::OnceLock;
 
@@ -20,7 +21,7 @@ const VIRTUAL: &str = "MILLPOND_BOUNDED_ELASTIC_ON_VIRTUAL_THREADS";
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Defaults {
-    /// Threads of the parallel scheduler. `MILLPOND_DEFAULT_POOL_SIZE`; else the number of processors.
+    /// Threads of the parallel scheduler. `MILLPOND_DEFAULT_POOL_SIZE`, at most 65536; else the number of processors.
     pub pool_size: usize,
     /// Threads of the bounded-elastic scheduler. `MILLPOND_BOUNDED_ELASTIC_SIZE`; else ten for each processor.
     pub bounded_elastic_size: usize,
@@ -76,7 +77,7 @@ impl Defaults {
     fn read(cores: usize, lookup: impl Fn(&str) -> Option<String>) -> (Defaults, Vec<ConfigError>) {
         let mut reader = Reader { lookup, problems: Vec::new() };
         let defaults = Defaults {
-            pool_size: reader.number(POOL_SIZE, cores),
+            pool_size: reader.fixed_threads(POOL_SIZE, cores.min(MOST_THREADS)),
             bounded_elastic_size: reader.number(SIZE, cores.saturating_mul(10)),
             bounded_elastic_queue_size: reader.number(QUEUE_SIZE, 100_000),
             bounded_elastic_ttl: Duration::from_secs(reader.number(TTL, 60)),
@@ -104,6 +105,16 @@ impl<L: Fn(&str) -> Option<String>> Reader<L> {
         }
     }
 
+    /// A number of threads that a scheduler with so many may have. The others take any number: their threads come with demand.
+    fn fixed_threads(&mut self, variable: &'static str, default: usize) -> usize {
+        let threads = self.number(variable, default);
+        if threads > MOST_THREADS {
+            self.complain(variable, threads.to_string(), "a whole number above zero, and at most 65536");
+            return default;
+        }
+        threads
+    }
+
     fn yes_or_no(&mut self, variable: &'static str) -> bool {
         let Some(value) = (self.lookup)(variable) else { return false };
         let yes = value.eq_ignore_ascii_case("true");
@@ -122,6 +133,7 @@ impl<L: Fn(&str) -> Option<String>> Reader<L> {
 #[cfg(all(test, not(loom)))]
 mod tests {
     use super::*;
+    use crate::schedulers::{DefaultFactory, Factory, SchedulerExt};
 
     fn read(variables: &[(&str, &str)]) -> (Defaults, Vec<String>) {
         let lookup = |name: &str| {
@@ -197,6 +209,34 @@ mod tests {
                 assert_eq!(problems, [told]);
             }
         }
+    }
+
+    /// More threads than a parallel scheduler may have passed for a good value, and the first use of the shared one panicked.
+    #[test]
+    fn a_parallel_scheduler_can_be_made_whatever_the_variable_says() {
+        let (most, more) = (MOST_THREADS.to_string(), (MOST_THREADS + 1).to_string());
+        assert_eq!(read(&[(POOL_SIZE, &most)]).0.pool_size, MOST_THREADS);
+        let largest = usize::MAX.to_string();
+        for value in [&more, &largest] {
+            let (defaults, problems) = read(&[(POOL_SIZE, value)]);
+            assert_eq!(defaults, read(&[]).0);
+            let told = format!(
+                "{POOL_SIZE} is {value:?}, but it should be a whole number above zero, and at most {most}"
+            );
+            assert_eq!(problems, [told]);
+        }
+        let (defaults, problems) = read(&[(SIZE, &largest), (QUEUE_SIZE, &largest), (TTL, &largest)]);
+        assert_eq!(problems, [""; 0]);
+        let elastic = DefaultFactory.new_bounded_elastic(
+            defaults.bounded_elastic_size,
+            defaults.bounded_elastic_queue_size,
+            "large",
+            defaults.bounded_elastic_ttl,
+        );
+        let task = elastic.unwrap().schedule(|| {}).unwrap();
+        assert_eq!(task.wait(Duration::MAX), Ok(true), "the others have no bound");
+        let machine = Defaults::read(usize::MAX, |_| None).0.pool_size;
+        assert_eq!(machine, MOST_THREADS);
     }
 
     #[test]

@@ -4,12 +4,12 @@
 //! the test wants it to get, and a [`Snapshot`] puts everything back.
 
 use std::fmt;
-use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::time::Duration;
 
 use super::shared::{self, Instances};
 use super::{BoundedElasticScheduler, Scheduler, fixed};
 use crate::config::ConfigError;
+use crate::quiet::returned;
 use crate::sync::Arc;
 
 /// Makes the schedulers of [`new_single`], [`new_parallel`] and [`new_bounded_elastic`], and the shared ones.
@@ -90,7 +90,7 @@ impl Factory for DefaultFactory {}
 pub(super) fn call(
     make: impl FnOnce() -> Result<Arc<dyn Scheduler>, ConfigError>,
 ) -> Result<Arc<dyn Scheduler>, ConfigError> {
-    catch_unwind(AssertUnwindSafe(make)).unwrap_or(Err(ConfigError::FactoryPanicked))
+    returned(make).unwrap_or(Err(ConfigError::FactoryPanicked))
 }
 
 /// Makes a scheduler with one thread, started with its first task and called after `name`. The factory in force makes it.

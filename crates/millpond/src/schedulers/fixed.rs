@@ -10,7 +10,7 @@ use crate::sync::Arc;
 use crate::threads::plain_threads;
 
 /// More threads than this no system has, and each takes its place when the scheduler is made.
-const MOST_THREADS: usize = 1 << 16;
+pub(super) const MOST_THREADS: usize = 1 << 16;
 
 /// A scheduler with one thread, started with its first task and called after `name`.
 pub(super) fn single(name: &str) -> Result<Arc<dyn Scheduler>, ConfigError> {

@@ -6,6 +6,7 @@
 
 use std::any::Any;
 use std::fmt;
+use std::ops::Deref;
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 use std::sync::atomic::AtomicBool as Flag; // as `Global`: it belongs to the process
 
@@ -46,8 +47,26 @@ impl<T: ?Sized> Keyed<T> {
         self.0.iter().any(|(known, _)| known == key)
     }
 
-    fn all(&self) -> Vec<Arc<T>> {
-        self.0.iter().map(|(_, value)| Arc::clone(value)).collect()
+    fn all(&self) -> Vec<InUse<T>> {
+        self.0.iter().map(|(_, value)| InUse(Some(Arc::clone(value)))).collect()
+    }
+}
+
+/// A hook or decorator while somebody calls it, or a slot has it. If it has been taken out of the list meanwhile it is dropped with this,
+/// on whatever thread; then its destructor is one more call that must not panic there.
+struct InUse<T: ?Sized>(Option<Arc<T>>);
+
+impl<T: ?Sized> Deref for InUse<T> {
+    type Target = T;
+
+    fn deref(&self) -> &T {
+        self.0.as_ref().expect("there until it is dropped")
+    }
+}
+
+impl<T: ?Sized> Drop for InUse<T> {
+    fn drop(&mut self) {
+        drop_quietly(self.0.take());
     }
 }
 
@@ -76,7 +95,7 @@ impl<T: ?Sized> Registry<T> {
         !self.any.load(Ordering::Relaxed)
     }
 
-    fn all(&self) -> Vec<Arc<T>> {
+    fn all(&self) -> Vec<InUse<T>> {
         if self.is_empty() { Vec::new() } else { self.list.lock().all() }
     }
 }
@@ -264,6 +283,10 @@ impl SlotInfo {
 /// ```
 pub trait Decorator: Send + Sync + 'static {
     /// A slot is used for the first time. On the submitting thread; a panic refuses that submission.
+    ///
+    /// Threads that use it for the first time at the same time may each call this. The slot has the decorators of one of them;
+    /// those of the others are told that it is [closed](Self::slot_closed), and so are all if it is gone by then. So there
+    /// is one such call for each of these.
     fn slot_created(&self, slot: &SlotInfo) {
         let _ = slot;
     }
@@ -316,7 +339,7 @@ pub(crate) fn quietly_wake(waker: std::task::Waker) {
 
 /// The decorators of one slot.
 #[derive(Clone)]
-pub(crate) struct Decorators(Arc<[Arc<dyn Decorator>]>);
+pub(crate) struct Decorators(Arc<[InUse<dyn Decorator>]>);
 
 impl Decorators {
     /// Those that there are now, told that `slot` was created. `None`: one of them panicked.
@@ -364,7 +387,7 @@ impl Decorators {
     }
 }
 
-fn nest(decorators: &[Arc<dyn Decorator>], slot: &SlotInfo, run: &mut dyn FnMut()) {
+fn nest(decorators: &[InUse<dyn Decorator>], slot: &SlotInfo, run: &mut dyn FnMut()) {
     match decorators.split_first() {
         None => run(),
         Some((outer, inner)) => outer.around(slot, &mut || nest(inner, slot, run)),

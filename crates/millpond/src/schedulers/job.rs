@@ -10,14 +10,15 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::atomic::{AtomicU8, AtomicU32, AtomicU64};
 use std::time::Duration;
 
+use super::waiters::Waiters;
 use crate::brief::Brief;
 use crate::executor::{RejectReason, Rejected};
-use crate::handle::Outcome;
+use crate::handle::{Outcome, Told};
 use crate::interrupt::{Interrupted, Mark, Sleeper, Wake};
 use crate::periodic::{Body, PeriodicTask, Rhythm};
 use crate::quiet::{drop_quietly, quietly};
 use crate::sync::{Arc, AtomicBool, GivenAway, Mutex, Ordering, Weak, deadline_after};
-use crate::task::{Task, TaskInfo};
+use crate::task::{Task, TaskId, TaskInfo};
 use crate::timer_queue::Key;
 
 /// What a job does.
@@ -34,6 +35,15 @@ impl Work {
         match self {
             Work::Once(task) => task.info(),
             Work::Hooked(info, ..) | Work::Series(info, _) => info,
+        }
+    }
+
+    /// The scheduler of this number is about to have it, in the lane of this index or, `u64::MAX`, in none: if the task has a handle,
+    /// whoever joins that can find it.
+    pub(crate) fn entered(&self, home: u64, lane: u64) {
+        if let Work::Once(task) = self {
+            task.set_place(lane);
+            task.entered(home);
         }
     }
 
@@ -69,7 +79,10 @@ impl Work {
 
     pub(crate) fn into_task(self) -> Task {
         match self {
-            Work::Once(task) => task,
+            Work::Once(task) => {
+                task.left();
+                task
+            }
             Work::Hooked(info, body, _) | Work::Series(info, body) => Task::known_as(info, body),
         }
     }
@@ -113,7 +126,7 @@ struct Outside {
     kind: AtomicU8,
     index: AtomicU32,
     place: AtomicU64,
-    /// Some thread waits for its end: there are `threads` in `Cell::rare`. Written under the lock of the cell.
+    /// Some thread waits for its end, or joins its task: see `Cell::rare`. Written under the lock of the cell.
     awaited: AtomicBool,
     /// It runs again and again.
     series: bool,
@@ -195,11 +208,6 @@ impl Cell {
         }
     }
 
-    /// Those who wait for the end, which has come.
-    fn take_threads(&mut self) -> Vec<Arc<Sleeper>> {
-        self.rare.as_mut().map_or_else(Vec::new, |rare| std::mem::take(&mut rare.threads))
-    }
-
     fn wake(threads: &[Arc<Sleeper>]) {
         threads.iter().for_each(|sleeper| sleeper.unpark());
     }
@@ -210,10 +218,18 @@ impl Cell {
 struct Rare {
     /// Those who wait for the end of the job.
     threads: Vec<Arc<Sleeper>>,
+    /// Those who join its task, and want to be told when it has come to wait for a thread.
+    joiners: Vec<Weak<Told>>,
     /// How often the job has come to wait for a thread since: one that waits for it may be able to run it.
     startable: u64,
     /// When a series runs.
     rhythm: Option<Rhythm>,
+}
+
+impl Rare {
+    fn is_awaited(&self) -> bool {
+        !self.threads.is_empty() || !self.joiners.is_empty()
+    }
 }
 
 /// A run under way.
@@ -292,12 +308,20 @@ impl Job {
         true
     }
 
+    /// Those who wait for the end, which has come. Who joins the task learns of it from the task.
+    fn take_threads(&self, cell: &mut Cell) -> Vec<Arc<Sleeper>> {
+        let Some(rare) = &mut cell.rare else { return Vec::new() };
+        rare.joiners = Vec::new();
+        self.outside.awaited.store(false, Ordering::Relaxed);
+        std::mem::take(&mut rare.threads)
+    }
+
     /// After a run that was the last.
     pub(crate) fn over(&self, ended: Ended) {
         let mut cell = self.cell.lock();
         let next = if cell.is_cancelled() { JobState::Cancelled(None) } else { JobState::Over };
         cell.state = next; // of what is in its place nothing is the user's
-        let threads = cell.take_threads();
+        let threads = self.take_threads(&mut cell);
         drop(cell);
         drop_quietly(ended);
         Cell::wake(&threads);
@@ -307,7 +331,7 @@ impl Job {
     fn end(&self, interrupt: bool) -> Ending {
         let mut cell = self.cell.lock();
         if let Some(work) = cell.take_work(JobState::Cancelled(None)) {
-            let threads = cell.take_threads();
+            let threads = self.take_threads(&mut cell);
             drop(cell);
             drop_quietly(work); // its captures go at once
             Cell::wake(&threads);
@@ -376,13 +400,33 @@ impl Job {
     /// Relaxed: one that waits says so first and asks the home for help then, under the same lock. If it
     /// asks before us, we see what it said; if after us, it finds the job where it is now.
     pub(crate) fn could_start(&self, wake: &mut Vec<Arc<Sleeper>>) {
-        if !self.outside.awaited.load(Ordering::Relaxed) {
+        if !self.is_awaited() {
             return;
         }
         if let Some(rare) = &mut self.cell.lock().rare {
             rare.startable += 1;
             wake.extend(rare.threads.iter().cloned());
+            wake.extend(rare.joiners.drain(..).filter_map(|joiner| Some(joiner.upgrade()?.note())));
+            self.outside.awaited.store(rare.is_awaited(), Ordering::Relaxed);
         }
+    }
+
+    /// Some thread waits for its end. For the home, under its lock; Relaxed as in [`could_start`](Self::could_start).
+    pub(crate) fn is_awaited(&self) -> bool {
+        self.outside.awaited.load(Ordering::Relaxed)
+    }
+
+    /// Whoever joins the job's task is told when it next comes to wait for a thread.
+    pub(crate) fn tell_when_startable(&self, joiner: &Arc<Told>) {
+        self.change_waiting(|rare| {
+            rare.joiners.retain(|known| known.strong_count() > 0);
+            rare.joiners.push(Arc::downgrade(joiner));
+        });
+    }
+
+    /// It is the job of this task, and has not begun.
+    pub(crate) fn is_of(&self, id: TaskId) -> bool {
+        matches!(&self.cell.lock().state, JobState::Waiting(work) if work.info().id() == id)
     }
 
     fn startable(&self) -> u64 {
@@ -393,7 +437,7 @@ impl Job {
         let deadline = deadline_after(timeout);
         let me = Sleeper::current();
         // Whoever brings the job to rest, or into a line, does so before it looks at this list and wakes all on it.
-        self.change_waiting(|waiting| waiting.push(Arc::clone(&me)));
+        self.change_waiting(|rare| rare.threads.push(Arc::clone(&me)));
         let mut wake;
         loop {
             let seen = self.startable();
@@ -405,7 +449,7 @@ impl Job {
                 break;
             }
         }
-        self.change_waiting(|waiting| waiting.retain(|sleeper| !Arc::ptr_eq(sleeper, &me)));
+        self.change_waiting(|rare| rare.threads.retain(|sleeper| !Arc::ptr_eq(sleeper, &me)));
         match wake {
             Wake::Ready => Ok(true),
             Wake::TimedOut => Ok(false),
@@ -413,12 +457,12 @@ impl Job {
         }
     }
 
-    fn change_waiting(&self, change: impl FnOnce(&mut Vec<Arc<Sleeper>>)) {
+    fn change_waiting(&self, change: impl FnOnce(&mut Rare)) {
         let mut cell = self.cell.lock();
         let mut rare = cell.rare.take().unwrap_or_default();
-        change(&mut rare.threads);
-        self.outside.awaited.store(!rare.threads.is_empty(), Ordering::Relaxed);
-        cell.rare = Some(rare).filter(|rare| !rare.threads.is_empty() || rare.rhythm.is_some());
+        change(&mut rare);
+        self.outside.awaited.store(rare.is_awaited(), Ordering::Relaxed);
+        cell.rare = Some(rare).filter(|rare| rare.is_awaited() || rare.rhythm.is_some());
     }
 }
 
@@ -470,7 +514,27 @@ enum Kind {
 
 /// A disposable that is only a callback.
 struct Call {
+    /// There until it is disposed of.
     f: Mutex<Option<Callback>>,
+    /// The callback has returned.
+    over: AtomicBool,
+    waiters: Waiters,
+}
+
+impl Call {
+    fn dispose(&self) -> bool {
+        let f = self.f.lock().take(); // and the lock is free again: it is the user's
+        let Some(f) = f else { return false };
+        quietly(f.into_inner());
+        self.over.store(true, Ordering::Release);
+        self.waiters.wake_all();
+        true
+    }
+
+    fn wait(&self, timeout: Duration) -> Result<bool, Interrupted> {
+        // Acquire: who sees it over sees what the callback did.
+        self.waiters.wait(timeout, || self.over.load(Ordering::Acquire))
+    }
 }
 
 /// Given away when it is called.
@@ -487,6 +551,9 @@ impl Disposable {
 
     /// A disposable that calls `f` when it is disposed, once: for schedulers of your own.
     ///
+    /// It knows of no work: it is disposed when somebody has done that, and [`wait`](Self::wait) waits until then, and for `f` to
+    /// return.
+    ///
     /// # Examples
     /// ```
     /// use millpond::schedulers::Disposable;
@@ -496,7 +563,8 @@ impl Disposable {
     /// ```
     pub fn from_fn(f: impl FnOnce() + Send + 'static) -> Disposable {
         let f = Mutex::new(Some(GivenAway::new(Box::new(f) as Box<dyn FnOnce() + Send>)));
-        Disposable { kind: Kind::Call(Arc::new(Call { f })) }
+        let call = Call { f, over: AtomicBool::new(false), waiters: Waiters::default() };
+        Disposable { kind: Kind::Call(Arc::new(call)) }
     }
 
     /// Cancels the work. True: this call did it. False: it had been cancelled, or was done.
@@ -507,14 +575,7 @@ impl Disposable {
         match &self.kind {
             Kind::Job(job, home) => job.dispose(home),
             Kind::Over => false,
-            Kind::Call(call) => {
-                let f = call.f.lock().take(); // and the lock is free again: it is the user's
-                let first = f.is_some();
-                if let Some(f) = f {
-                    quietly(f.into_inner());
-                }
-                first
-            }
+            Kind::Call(call) => call.dispose(),
         }
     }
 
@@ -547,7 +608,15 @@ impl Disposable {
         match &self.kind {
             Kind::Job(job, home) => job.wait(home, timeout),
             Kind::Over => Ok(true),
-            Kind::Call(_) => Ok(self.is_disposed()),
+            Kind::Call(call) => call.wait(timeout),
+        }
+    }
+
+    /// Waits for the end of work that is known to have no further run. One that is only a callback knows of no runs.
+    pub(super) fn wait_for_last_run(&self, timeout: Duration) -> Result<bool, Interrupted> {
+        match &self.kind {
+            Kind::Call(_) => Ok(true),
+            _ => self.wait(timeout),
         }
     }
 }

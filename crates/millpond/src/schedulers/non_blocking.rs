@@ -3,10 +3,10 @@
 //! The library's own blocking calls work everywhere: each of them can be interrupted, and a join that refused to wait
 //! would only move the problem. The mark is for code that wants to know before it blocks.
 
-use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::thread::{self, Thread};
 
 use super::engine;
+use crate::quiet::returned;
 use crate::sync::{Arc, Global};
 
 type Predicate = dyn Fn(&Thread) -> bool + Send + Sync;
@@ -36,7 +36,7 @@ pub fn is_in_non_blocking_thread() -> bool {
     }
     let thread = thread::current();
     // One that panics does not know, and does not keep the others from being asked.
-    let says_so = |p: &Arc<Predicate>| catch_unwind(AssertUnwindSafe(|| p(&thread))).unwrap_or(false);
+    let says_so = |p: &Arc<Predicate>| returned(|| p(&thread)).unwrap_or(false);
     predicates.iter().any(says_so)
 }
 

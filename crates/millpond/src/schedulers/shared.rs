@@ -260,7 +260,9 @@ fn keep(kind: Kind, epoch: u64, made: Result<Shared, ConfigError>) -> Option<Sha
         Err(_) => {
             // The factory's failure is not the caller's: he gets one from us, the same as those who came before.
             let there = CURRENT.lock().instances.instead[kind as usize].clone();
-            there.unwrap_or_else(|| kind.make(&DefaultFactory).expect("defaults are never zero"))
+            there.unwrap_or_else(|| {
+                kind.make(&DefaultFactory).expect("the defaults are such that it can be made")
+            })
         }
     };
     let mut current = CURRENT.lock();

@@ -194,7 +194,8 @@ impl Ticket {
         drop(before);
     }
 
-    /// Takes a series that has ended out of the lane. It does so on its own thread, which is not interrupted by that.
+    /// Takes work that has ended out of the lane, or says at least that it was cancelled. It does so on its own thread, which is not
+    /// interrupted by that.
     fn leave_if_ended(&self) {
         let register = self.core.register.lock();
         let ended = register.entries.get(&self.number).filter(|entry| entry.ended);
@@ -216,7 +217,10 @@ impl Ticketed<Task> {
     fn run(self) {
         let Ticketed { work: task, ticket } = self;
         match ticket.begin() {
-            Turn::Leave => return task.drop_quietly(),
+            Turn::Leave => {
+                ticket.leave_if_ended(); // before whoever disposes of it comes to this one
+                return task.drop_quietly();
+            }
             Turn::Foreign => return task.run(),
             Turn::Run => {}
         }
@@ -390,7 +394,7 @@ impl Core {
         }
         let last_run = self.register.lock().last_run.clone();
         let left = deadline.map_or(Duration::MAX, |at| at.saturating_duration_since(Instant::now()));
-        last_run.map_or(Ok(true), |run| run.wait(left))
+        last_run.map_or(Ok(true), |run| run.wait_for_last_run(left))
     }
 
     /// The calling thread is just running something of ours.

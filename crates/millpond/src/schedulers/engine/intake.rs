@@ -21,6 +21,8 @@ pub(super) struct Order {
     pub(super) work: Work,
     pub(super) delay: Duration,
     pub(super) rhythm: Option<Rhythm>,
+    /// The index of its lane.
+    pub(super) lane: Option<u32>,
 }
 
 /// How a look under the lock ended.
@@ -50,7 +52,7 @@ impl Engine {
 
     /// Makes the job of an order, if nothing speaks against it before the lock is taken.
     fn make_job(&self, order: Order) -> Result<Arc<Job>, Rejected> {
-        let Order { work, delay, rhythm } = order;
+        let Order { work, delay, rhythm, lane } = order;
         if self.is_disposed() {
             let job = Job::new(work, rhythm);
             return Err(self.rejected(&job, RejectReason::Shutdown, None));
@@ -63,6 +65,7 @@ impl Engine {
                 None => rejected,
             });
         }
+        work.entered(self.address.number(), lane.map_or(u64::MAX, u64::from));
         match hooks::pass_schedule_hooks(work) {
             Ok(work) => Ok(Job::new(work, rhythm)),
             Err(rejected) => {
@@ -157,17 +160,30 @@ impl Engine {
     /// Tells the decorators of a slot that is used for the first time. False: one of them panicked.
     fn announce(self: &Arc<Self>, slot: SlotRef) -> bool {
         let info = self.info(slot.index);
-        let Some(decorators) = Decorators::announce(&info) else { return false };
-        self.locked(|state, _| {
-            if let Some(there) = state.slot(slot) {
-                there.decorators.get_or_insert(decorators);
-            }
-        });
+        let Some(told) = Decorators::announce(&info) else { return false };
+        self.decorate(slot, told);
         true
     }
 
+    /// Gives a slot its decorators, who have been told of it, and returns those that it has.
+    ///
+    /// Somebody else may have done the same meanwhile, or the slot is gone: then these are not its decorators, and are told of
+    /// its end at once, as nobody else will. So each who was told that a slot was created is told once that it was closed.
+    pub(super) fn decorate(self: &Arc<Self>, slot: SlotRef, told: Decorators) -> Decorators {
+        let mut told = Some(told); // those that are not taken are not dropped under the lock
+        let taken = self.locked(|state, _| {
+            let there = state.slot(slot)?;
+            let mine = || told.take().unwrap_or_else(Decorators::none);
+            Some(there.decorators.get_or_insert_with(mine).clone())
+        });
+        if let Some(not_taken) = told {
+            not_taken.closed(&self.info(slot.index));
+        }
+        taken.unwrap_or_else(Decorators::none)
+    }
+
     pub(super) fn submit(self: &Arc<Self>, task: Task, delay: Duration) -> Result<Disposable, Rejected> {
-        let job = self.make_job(Order { work: Work::Once(task), delay, rhythm: None })?;
+        let job = self.make_job(Order { work: Work::Once(task), delay, rhythm: None, lane: None })?;
         if delay.is_zero() { self.submit_now(job) } else { self.submit_later(job, delay) }
     }
 
@@ -224,7 +240,7 @@ impl Engine {
         delay: Duration,
         rhythm: Option<Rhythm>,
     ) -> Result<Disposable, Rejected> {
-        let job = self.make_job(Order { work, delay, rhythm })?;
+        let job = self.make_job(Order { work, delay, rhythm, lane: Some(lane.index()) })?;
         if delay.is_zero() && !job.is_series() && ready.try_push(lane, &job) {
             return Ok(self.disposable(job));
         }

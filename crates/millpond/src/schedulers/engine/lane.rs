@@ -10,11 +10,12 @@ use super::state::{After, State, Timed};
 use super::{Engine, Handle, Shape};
 use crate::clock::{Clock, Tick};
 use crate::executor::Rejected;
+use crate::interrupt::Sleeper;
 use crate::periodic::PeriodicTask;
 use crate::schedulers::Lane;
 use crate::schedulers::job::{Disposable, Job, Spot, Work};
 use crate::sync::{Arc, mutant};
-use crate::task::Task;
+use crate::task::{Task, TaskId};
 use crate::timer_queue::{Key, TimerQueue};
 
 /// What a lane does now.
@@ -147,6 +148,9 @@ pub(super) struct LaneCell {
     pub(super) closed: bool,
     /// Its place in [`Lanes::unsettled`].
     listed: Option<usize>,
+    /// Jobs that were in it when a thread of the scheduler came to wait for them. When the lane goes into a line that
+    /// thread may be the one it waits for, and is told, whichever job is first: it can run those before its own.
+    awaited: Vec<Arc<Job>>,
 }
 
 impl LaneCell {
@@ -164,6 +168,7 @@ impl LaneCell {
             finishing,
             closed: false,
             listed: None,
+            awaited: Vec::new(),
         }
     }
 
@@ -171,9 +176,26 @@ impl LaneCell {
         self.ready.lock().line.len() + self.later.len()
     }
 
-    pub(super) fn first(&self) -> Option<Arc<Job>> {
-        let ready = self.ready.lock().line.first().map(|(_, job)| Arc::clone(job));
-        ready.or_else(|| self.later.first().map(|(_, job)| Arc::clone(job)))
+    /// The job of this task, if it waits in here.
+    pub(super) fn find_task(&self, id: TaskId) -> Option<Arc<Job>> {
+        let ready = self.ready.lock();
+        let found = ready.line.iter().rev().find(|(_, job)| job.is_of(id)).map(|(_, job)| job);
+        found.or_else(|| self.later.find(|job| job.is_of(id))).cloned()
+    }
+
+    /// Somebody waits for a job in here, and wants to know when the lane goes into a line.
+    ///
+    /// Those that nobody waits for any more are forgotten meanwhile, so there are never more of them than threads that wait.
+    pub(super) fn note_awaited(&mut self, job: &Arc<Job>) {
+        self.awaited.retain(|known| known.is_awaited() && !Arc::ptr_eq(known, job));
+        self.awaited.push(Arc::clone(job));
+    }
+
+    /// The lane goes into a line. Whoever is told asks again, and is noted again if it has to wait further.
+    pub(super) fn tell_awaiting(&mut self, wake: &mut Vec<Arc<Sleeper>>) {
+        if !mutant("tell_nobody_in_a_lane") {
+            self.awaited.drain(..).for_each(|job| job.could_start(wake));
+        }
     }
 
     fn has_due(&self, clock: &Clock) -> bool {
@@ -468,6 +490,9 @@ impl State {
         let Some(cell) = self.lanes.get_mut(lane) else { return };
         self.waiting += 1;
         cell.by_time |= job.is_series();
+        if job.is_series() && job.is_awaited() {
+            cell.note_awaited(job); // since a run of it, when it was not in here
+        }
         if due.is_none() && cell.later.is_empty() && !cell.by_time {
             cell.ready.lock().push(lane, job);
         } else {

@@ -68,7 +68,7 @@ impl<T> Line<T> {
     }
 
     /// All with their places, from the front.
-    pub(super) fn iter(&self) -> impl Iterator<Item = (u64, &T)> {
+    pub(super) fn iter(&self) -> impl DoubleEndedIterator<Item = (u64, &T)> {
         self.entries.iter().filter_map(|(place, item)| Some((*place, item.as_ref()?)))
     }
 

@@ -1,11 +1,11 @@
 //! What waits for a thread: handing work to slots, lines, and taking work back.
 
 use super::Shape;
-use super::lane::LaneCell;
 use super::slot::{Handed, Item, Permit, Slot, SlotRef, Thread};
 use super::state::{After, Full, State};
 use crate::schedulers::job::{Job, Spot};
 use crate::sync::{Arc, Ordering, mutant};
+use crate::task::TaskId;
 
 impl State {
     /// Hands something to a slot that is free, and sees to its thread.
@@ -194,8 +194,8 @@ impl State {
         match &item {
             Item::Job(job, _) => job.could_start(&mut after.wake),
             Item::Lane(lane) => {
-                if let Some(job) = self.lanes.get(*lane).and_then(LaneCell::first) {
-                    job.could_start(&mut after.wake);
+                if let Some(cell) = self.lanes.get_mut(*lane) {
+                    cell.tell_awaiting(&mut after.wake);
                 }
             }
         }
@@ -348,6 +348,25 @@ impl State {
         let item = self.slots.get_mut(index)?.as_mut()?.line.remove(place)?;
         self.in_line -= 1;
         Some(item)
+    }
+
+    /// The job of a task that waits here, for a thread that joins it. `lane`: in the lane of this index, else without one.
+    ///
+    /// Those without a lane are looked at one by one, the newest first: as a rule who joins a task has submitted it a moment ago.
+    pub(super) fn find_task(&self, id: TaskId, lane: u64) -> Option<Arc<Job>> {
+        let is_it = |job: &&Arc<Job>| job.is_of(id);
+        let slots = || self.slots.iter().flatten();
+        let handed = slots().filter_map(|slot| Some(&slot.handed.as_ref()?.job)).find(is_it);
+        if handed.is_some() {
+            return handed.cloned();
+        }
+        if let Ok(lane) = u32::try_from(lane) {
+            return self.lanes.get(self.lanes.at(lane)?)?.find_task(id);
+        }
+        let in_line =
+            |slot: &'_ Slot| slot.line.iter().rev().filter_map(|(_, item)| item.job()).find(is_it).cloned();
+        let timed = || self.timers.find(|timed| timed.job().is_some_and(|job| job.is_of(id)))?.job().cloned();
+        slots().find_map(in_line).or_else(timed)
     }
 
     /// Takes a job out of wherever it waits. `None`: it does not wait.

@@ -46,8 +46,10 @@ use super::job::{Job, JobHome, Spot};
 use super::waiters::{Ends, Waiters};
 use crate::clock::Clock;
 use crate::executor::RejectReason;
+use crate::handle::{Address, Help, Home, Place, Waitlist};
 use crate::interrupt::Interrupted;
 use crate::sync::{Arc, AtomicBool, Mutex, MutexGuard, Ordering, Weak, deadline_after};
+use crate::task::TaskId;
 use crate::timers::{Alarm, Ring};
 
 pub(super) use self::scheduler::Slots;
@@ -83,6 +85,8 @@ pub(super) struct Plan {
 
 pub(crate) struct Engine {
     name: Arc<str>,
+    /// For its threads, to know whom they work for, and for the handles of its tasks, to find it.
+    address: Address,
     shape: Shape,
     carrier: Carrier,
     clock: Clock,
@@ -110,12 +114,14 @@ impl Drop for Handle {
 
 /// After this time a thread that could not be started is tried again, if work relies on it whose submitter is gone.
 const SOON: Duration = Duration::from_millis(50);
+
 impl Engine {
     fn new(plan: Plan) -> Arc<Engine> {
         let name: Arc<str> = plan.name.into();
         let cap = if plan.cap == usize::MAX { u64::MAX } else { plan.cap as u64 };
         Arc::new_cyclic(|me: &Weak<Engine>| Engine {
             name: Arc::clone(&name),
+            address: Address::of_scheduler(Weak::clone(me) as Weak<dyn Home>),
             shape: plan.shape,
             carrier: plan.carrier,
             alarm: Alarm::new(plan.clock.clone(), Weak::clone(me) as Weak<dyn Ring>),
@@ -359,6 +365,25 @@ impl JobHome for Engine {
         if let Some(me) = self.me.upgrade() {
             thread::help(&me, job);
         }
+    }
+}
+
+/// For handles of tasks. To cancel one changes nothing here: the task keeps its place, and is found to be empty when its turn comes.
+impl Home for Engine {
+    fn cancelled(&self, _: TaskId, _: &Place) {}
+
+    fn waitlist(&self) -> Option<Arc<dyn Waitlist>> {
+        None
+    }
+
+    fn emptied(&self) {}
+
+    fn is_waited_for(self: Arc<Self>) -> bool {
+        true
+    }
+
+    fn run_here(&self, id: TaskId, place: &Place) -> Help {
+        self.me.upgrade().map_or(Help::Done, |me| thread::help_to_join(&me, id, place))
     }
 }
 

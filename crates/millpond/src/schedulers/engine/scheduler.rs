@@ -49,7 +49,8 @@ impl Scheduler for Slots {
         task: PeriodicTask,
     ) -> Result<Disposable, Rejected> {
         let (info, body, rhythm) = task.into_series(period);
-        let order = Order { work: Work::Series(info, body), delay: initial, rhythm: Some(rhythm) };
+        let order =
+            Order { work: Work::Series(info, body), delay: initial, rhythm: Some(rhythm), lane: None };
         self.engine().submit_series(order)
     }
 

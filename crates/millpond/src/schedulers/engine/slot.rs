@@ -58,6 +58,13 @@ pub(super) enum Thread {
     Owed(Arc<Sleeper>),
 }
 
+impl Thread {
+    /// It has not come for what was handed to its slot, and nobody knows whether it will.
+    pub(super) fn is_absent(&self) -> bool {
+        matches!(self, Thread::None | Thread::Coming | Thread::Promised | Thread::Owed(_))
+    }
+}
+
 /// Something that is to run now; its job is nowhere else any more.
 #[derive(Debug)]
 pub(super) struct Handed {
@@ -74,6 +81,15 @@ pub(super) struct Handed {
 pub(super) enum Item {
     Job(Arc<Job>, Permit),
     Lane(LaneRef),
+}
+
+impl Item {
+    pub(super) fn job(&self) -> Option<&Arc<Job>> {
+        match self {
+            Item::Job(job, _) => Some(job),
+            Item::Lane(_) => None,
+        }
+    }
 }
 
 #[derive(Debug)]

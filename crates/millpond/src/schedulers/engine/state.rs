@@ -47,6 +47,15 @@ pub(super) enum Timed {
     Lane(LaneRef),
 }
 
+impl Timed {
+    pub(super) fn job(&self) -> Option<&Arc<Job>> {
+        match self {
+            Timed::Job(job) => Some(job),
+            Timed::Lane(_) => None,
+        }
+    }
+}
+
 #[derive(Debug, Default, Clone, Copy)]
 pub(super) struct Counted {
     pub(super) submitted: u64,

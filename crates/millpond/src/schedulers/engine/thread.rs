@@ -1,29 +1,28 @@
 //! The life of a slot's thread, and what carries it: a thread of our own, or somebody's executor.
 
-use std::cell::{Cell, OnceCell, RefCell};
+use std::cell::{Cell, OnceCell};
 use std::fmt;
 use std::io;
 use std::ops::Deref;
-use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::atomic::AtomicU64;
 use std::thread::JoinHandle;
 use std::time::Duration;
 
 use super::ending::Done;
-use super::lane::LanePhase;
+use super::lane::{LanePhase, LaneRef};
 use super::ready::Turn;
 use super::slot::{Handed, SlotRef, Thread};
 use super::starts::{self, InTask};
 use super::state::{After, State};
 use super::{Engine, Shape};
 use crate::executor::{Executor, ExecutorService, RejectReason};
-use crate::handle::Outcome;
+use crate::handle::{Help, Outcome, Place, Told, WorksForScheduler, works_for};
 use crate::interrupt::{Interrupted, Nested, Sleeper};
-use crate::quiet::quietly;
+use crate::quiet::{drop_quietly, quietly, returned};
 use crate::schedulers::hooks::{Decorators, SlotInfo};
 use crate::schedulers::job::{Ended, Job, Run, Spot};
 use crate::sync::{Arc, AtomicBool, Ordering, more_than_one_core, mutant, thread_local};
-use crate::task::Task;
+use crate::task::{Task, TaskId};
 use crate::threads::{ThreadFactory, ThreadLife, WorkerBody, WorkerInfo, call_factory};
 
 /// Where the threads of a scheduler come from. A lighter kind of thread would be a third.
@@ -81,14 +80,14 @@ impl Carrier {
             }
             Carrier::Executor { executor, .. } => {
                 let task = Task::new(move || Box::new(life).live());
-                match catch_unwind(AssertUnwindSafe(|| executor.execute_task(task))) {
-                    Ok(Ok(())) => Ok(None),
-                    Ok(Err(rejected)) => {
+                match returned(|| executor.execute_task(task)) {
+                    Some(Ok(())) => Ok(None),
+                    Some(Err(rejected)) => {
                         let reason = rejected.reason();
-                        drop(rejected);
+                        drop_quietly(rejected); // its cause is the executor's
                         Err((reason, None))
                     }
-                    Err(_) => Err((RejectReason::CallbackPanicked, None)),
+                    None => Err((RejectReason::CallbackPanicked, None)),
                 }
             }
         }
@@ -122,13 +121,7 @@ impl fmt::Debug for Carrier {
 }
 
 thread_local! {
-    /// The scheduler and slot that this thread works for.
-    static CURRENT: RefCell<Option<(Arc<Engine>, SlotRef)>> = nobody();
     static NON_BLOCKING: Cell<bool> = not_marked();
-}
-
-fn nobody() -> RefCell<Option<(Arc<Engine>, SlotRef)>> {
-    RefCell::new(None)
 }
 
 fn not_marked() -> Cell<bool> {
@@ -140,27 +133,9 @@ pub(in crate::schedulers) fn in_non_blocking_thread() -> bool {
     NON_BLOCKING.try_with(Cell::get).unwrap_or(false)
 }
 
-/// The calling thread works for this scheduler.
-pub(super) fn is_current(engine: &Arc<Engine>) -> bool {
-    CURRENT
-        .try_with(|current| current.borrow().as_ref().is_some_and(|(mine, _)| Arc::ptr_eq(mine, engine)))
-        .unwrap_or(false)
-}
-
-/// While it lives the thread belongs to a slot; afterwards to what it belonged before.
-struct Belonging(Option<(Arc<Engine>, SlotRef)>);
-
-impl Belonging {
-    fn to(engine: &Arc<Engine>, slot: SlotRef) -> Belonging {
-        Belonging(CURRENT.with(|current| current.replace(Some((Arc::clone(engine), slot)))))
-    }
-}
-
-impl Drop for Belonging {
-    fn drop(&mut self) {
-        let before = self.0.take();
-        let _ = CURRENT.try_with(|current| current.replace(before));
-    }
+/// The calling thread works for this scheduler, if only as one that runs on a thread of another.
+pub(super) fn is_current(engine: &Engine) -> bool {
+    works_for(engine.address.number())
 }
 
 impl Engine {
@@ -259,7 +234,7 @@ enum Next {
 impl ThreadLife for SlotLife {
     fn live(mut self: Box<Self>) {
         self.lived = true;
-        let _belonging = Belonging::to(&self.engine, self.slot);
+        let _works = WorksForScheduler::new(self.engine.address.number());
         if let Carrier::Threads(threads) = &self.engine.carrier {
             NON_BLOCKING.with(|mark| mark.set(threads.non_blocking));
         }
@@ -492,11 +467,8 @@ impl Living {
 
     /// The slot came into being without a submission that could have told its decorators.
     fn announce(&self) -> Decorators {
-        let decorators = Decorators::announce(&self.info).unwrap_or_else(Decorators::none);
-        self.engine.locked(|state, _| match state.slot(self.slot) {
-            Some(there) => there.decorators.get_or_insert(decorators).clone(),
-            None => decorators,
-        })
+        let told = Decorators::announce(&self.info).unwrap_or_else(Decorators::none);
+        self.engine.decorate(self.slot, told)
     }
 }
 
@@ -521,6 +493,16 @@ pub(super) fn help(engine: &Arc<Engine>, job: &Arc<Job>) {
             return;
         }
     }
+}
+
+/// The same for a task that somebody on this thread joins. If it cannot start now, whoever joins it is told when it can.
+pub(super) fn help_to_join(engine: &Arc<Engine>, id: TaskId, place: &Place) -> Help {
+    let found = engine.lock().find_task(id, place.get());
+    let Some(job) = found else { return Help::Done };
+    let told = Told::for_this_thread();
+    job.tell_when_startable(&told); // first this, then the look whether it can start: as in `Job::wait`
+    help(engine, &job);
+    Help::WhenTold(told)
 }
 
 fn run_in_place(engine: &Arc<Engine>, handed: Handed) {
@@ -558,8 +540,10 @@ impl State {
             }
             Spot::Ready(lane, _) | Spot::Later(lane, _) => {
                 let lane = self.lanes.at(lane)?;
+                // First of all: if the lane goes into a line once more before we are through, it is told.
+                self.lanes.get_mut(lane)?.note_awaited(job);
                 if self.lanes.get(lane)?.phase == LanePhase::Running {
-                    return None;
+                    return self.claim_handed_head(lane);
                 }
                 self.step_out_of_line(lane);
                 self.lanes.get_mut(lane)?.phase = LanePhase::InLine; // at the very head of it
@@ -572,14 +556,22 @@ impl State {
         }
     }
 
+    /// Takes the head of a lane that was handed to a thread which is not there yet, as in `claim_handed`: in an executor
+    /// whose only thread is ours it would never come.
+    fn claim_handed_head(&mut self, lane: LaneRef) -> Option<Handed> {
+        self.slots
+            .iter_mut()
+            .flatten()
+            .filter(|slot| slot.thread.is_absent())
+            .find_map(|slot| slot.handed.take_if(|handed| handed.lane == Some(lane)))
+    }
+
     /// Takes a job that was handed to a thread which is not there yet, or could not be started. When it comes it finds nothing to do.
     fn claim_handed(&mut self, job: &Arc<Job>) -> Option<Handed> {
         self.slots
             .iter_mut()
             .flatten()
-            .filter(|slot| {
-                matches!(slot.thread, Thread::None | Thread::Coming | Thread::Promised | Thread::Owed(_))
-            })
+            .filter(|slot| slot.thread.is_absent())
             .find_map(|slot| slot.handed.take_if(|handed| Arc::ptr_eq(&handed.job, job)))
     }
 }

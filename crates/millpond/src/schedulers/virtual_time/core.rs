@@ -5,11 +5,13 @@ use std::thread::{self, ThreadId};
 use super::room::{Figures, Phase, Room};
 use crate::clock::Tick;
 use crate::executor::RejectReason;
+use crate::handle::{Address, Help, Home, Place, Waitlist, WorksForScheduler};
 use crate::interrupt::Nested;
 use crate::schedulers::job::{Job, JobHome, Run, Spot};
 use crate::schedulers::waiters::Waiters;
 use crate::sync::{Arc, Mutex, MutexGuard, Weak};
-use crate::timer_queue::TimerQueue;
+use crate::task::TaskId;
+use crate::timer_queue::{Key, TimerQueue};
 
 pub(super) struct LaneCell {
     /// Takes nothing more.
@@ -45,6 +47,8 @@ impl Whose<'_> {
 pub(super) struct Core {
     state: Mutex<State>,
     pub(super) waiters: Waiters,
+    /// For handles of its tasks, to find it.
+    pub(super) address: Address,
     pub(super) me: Weak<Core>,
 }
 
@@ -165,37 +169,43 @@ impl State {
         self.running.iter().filter(|item| whose.has(item)).map(|item| Arc::clone(&item.job)).collect()
     }
 
-    /// Takes a job for running it inside the one that runs now, if it could run.
+    /// Takes what has to run, inside the one that runs now, for `job` to be done: the job, or the head of its lane. `None`: the job
+    /// could not run now.
     fn claim(&mut self, job: &Arc<Job>) -> Option<(Tick, Item)> {
-        let key = match job.spot() {
-            Spot::Timers(key) if !job.is_series() => key,
-            _ => return None,
-        };
-        let due = self.queue.due(key).filter(|due| *due <= self.now)?;
-        let item = self.queue.get(key).filter(|item| Arc::ptr_eq(&item.job, job))?.clone();
-        if let Some(lane) = &item.lane {
-            let whose = Whose::Lane(lane);
-            let mut first = None;
-            self.queue.for_each(|_, other| {
-                if first.is_none() && whose.has(other) {
-                    first = Some(Arc::clone(&other.job));
-                }
-            });
-            let its_turn = first.is_some_and(|first| Arc::ptr_eq(&first, job));
-            if !its_turn || !self.running_of(whose).is_empty() {
-                return None;
-            }
+        let Spot::Timers(key) = job.spot() else { return None };
+        let wanted = self.queue.get(key).filter(|item| Arc::ptr_eq(&item.job, job))?;
+        if job.is_series() || self.queue.due(key)? > self.now {
+            return None;
         }
-        self.queue.remove(key);
+        let first = match &wanted.lane {
+            Some(lane) if !self.running_of(Whose::Lane(lane)).is_empty() => return None,
+            Some(lane) => self.first_of(Whose::Lane(lane))?,
+            None => key,
+        };
+        let due = self.queue.due(first)?; // no later than that of the job
+        let item = self.queue.remove(first)?;
         self.starts(&item);
         Some((due, item))
+    }
+
+    fn first_of(&self, whose: Whose<'_>) -> Option<Key> {
+        let mut first = None;
+        self.queue.for_each(|_, item| {
+            if first.is_none() && whose.has(item) {
+                first = Some(item.job.spot());
+            }
+        });
+        match first? {
+            Spot::Timers(key) => Some(key),
+            _ => None,
+        }
     }
 }
 
 impl Core {
     pub(super) fn new() -> Arc<Core> {
         let start = Tick::from_nanos(0);
-        Arc::new_cyclic(|me| Core {
+        Arc::new_cyclic(|me: &Weak<Core>| Core {
             state: Mutex::new(State {
                 now: start,
                 target: start,
@@ -208,6 +218,7 @@ impl Core {
                 figures: Figures::default(),
             }),
             waiters: Waiters::default(),
+            address: Address::of_scheduler(Weak::clone(me) as Weak<dyn Home>),
             me: Weak::clone(me),
         })
     }
@@ -225,6 +236,7 @@ impl Core {
         if state.advancing.is_some() {
             return;
         }
+        let _works = WorksForScheduler::new(self.address.number());
         state.advancing = Some(thread::current().id());
         state.wake_resting();
         while let Some((due, item)) = state.next() {
@@ -300,14 +312,36 @@ impl JobHome for Core {
     }
 
     fn help(&self, job: &Arc<Job>) {
-        let mut state = self.lock();
-        if state.advancing != Some(thread::current().id()) {
+        if self.lock().advancing != Some(thread::current().id()) {
             return;
         }
-        let claimed = state.claim(job);
-        drop(state);
-        if let Some((due, item)) = claimed {
+        loop {
+            let claimed = self.lock().claim(job);
+            let Some((due, item)) = claimed else { return };
             self.run(due, item);
         }
+    }
+}
+
+/// For handles of tasks, as that of the engine.
+impl Home for Core {
+    fn cancelled(&self, _: TaskId, _: &Place) {}
+
+    fn waitlist(&self) -> Option<Arc<dyn Waitlist>> {
+        None
+    }
+
+    fn emptied(&self) {}
+
+    fn is_waited_for(self: Arc<Self>) -> bool {
+        true
+    }
+
+    fn run_here(&self, id: TaskId, _: &Place) -> Help {
+        let found = self.lock().queue.find(|item| item.job.is_of(id)).map(|item| Arc::clone(&item.job));
+        if let Some(job) = found {
+            JobHome::help(self, &job);
+        }
+        Help::Done
     }
 }

@@ -60,6 +60,7 @@ impl Room {
         if let Some(reason) = refusal {
             return Err(self.refused(Job::new(work, rhythm).refused(reason)));
         }
+        work.entered(core.address.number(), u64::MAX);
         let work = hooks::pass_schedule_hooks(work).map_err(|rejected| self.refused(rejected))?;
         let job = Job::new(work, rhythm);
         let mut state = core.lock();
