@@ -5,7 +5,7 @@ mod support;
 #[path = "support/schedulers.rs"]
 mod fixture;
 
-use fixture::{builder, end, ended};
+use fixture::{builder, end, ended, hold_lane};
 use millpond::interrupt;
 use millpond::schedulers::{
     self, BoundedElasticScheduler, Decorator, Disposable, Scheduler, SchedulerExt, SlotInfo,
@@ -127,9 +127,9 @@ fn a_task_that_waits_for_the_second_job_of_a_worker_runs_both() {
 fn a_task_that_waits_for_a_later_job_of_a_worker_is_told_when_the_worker_goes_into_line() {
     let scheduler = builder(2, 10, &ManualClock::new()).build().unwrap();
     let worker = scheduler.create_worker();
-    let (go, done) = (Gate::new(), Gate::new());
-    let (pass, open) = (go.clone(), done.clone());
-    worker.schedule(move || pass.pass()).unwrap();
+    let done = Gate::new();
+    let open = done.clone();
+    let held = hold_lane(&worker);
     worker.schedule(|| {}).unwrap();
     let last = worker.schedule(move || open.open()).unwrap();
     let (tell, told) = mpsc::channel();
@@ -140,7 +140,7 @@ fn a_task_that_waits_for_a_later_job_of_a_worker_is_told_when_the_worker_goes_in
     let waiter = told.recv().unwrap();
     eventually(|| waiter.is_parked());
     let in_line = scheduler.schedule(move || done.pass()).unwrap();
-    go.open();
+    held.let_go();
     [waits.unwrap(), in_line].iter().for_each(ended);
     assert_eq!(scheduler.stats().panicked, 0);
     end(&scheduler);
