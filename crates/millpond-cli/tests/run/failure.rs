@@ -64,6 +64,38 @@ fn what_a_job_has_started_is_ended_with_it() {
     eventually("the grandchild is gone", || is_gone(Pid::from_raw(pid).unwrap()));
 }
 
+/// The shell goes at the first word, and what it was running does not: nobody had told the grandchild twice.
+#[test]
+fn what_a_job_has_started_and_does_not_terminate_is_killed_after_the_grace() {
+    let directory = directory("run-stubborn-family");
+    let stubborn = "(trap '' TERM; exec sleep 1000) & echo $! > pid; wait; : {}";
+    let begin = Instant::now();
+    let ran = run_in(&directory, &["--timeout", "2s", "--grace", "300ms", stubborn], "a\n");
+    let took = begin.elapsed();
+    let pid = fs::read_to_string(directory.join("pid")).unwrap().trim().parse().unwrap();
+    let pid = Pid::from_raw(pid).unwrap();
+    let begin = Instant::now();
+    while !is_gone(pid) && begin.elapsed() < Duration::from_secs(10) {
+        thread::sleep(Duration::from_millis(5));
+    }
+    // Nothing is left behind, also if this fails.
+    let left = !is_gone(pid) && kill_process(pid, Signal::KILL).is_ok();
+    assert!(!left, "the grandchild still runs");
+    assert!(took >= Duration::from_millis(2300), "it had its grace: {took:?}");
+    assert_eq!((ran.status, ran.stderr.as_str()), (1, "millpond: 1 of 1 job failed: 1 (timeout)\n"));
+}
+
+/// It has a grace, but need not use it: neither does the run.
+#[test]
+fn a_family_that_terminates_is_not_waited_for_longer() {
+    let directory = directory("run-obedient-family");
+    let begin = Instant::now();
+    let obedient = "sleep 1000 | cat & wait; : {}";
+    let ran = run_in(&directory, &["--timeout", "100ms", "--grace", "100s", obedient], "a\n");
+    assert_eq!(ran.status, 1);
+    assert!(begin.elapsed() < Duration::from_secs(60), "{:?}", begin.elapsed());
+}
+
 /// Gone, or ended and only waiting to be noticed by whoever inherited it.
 fn is_gone(pid: Pid) -> bool {
     let stat = fs::read_to_string(format!("/proc/{}/stat", pid.as_raw_nonzero())).unwrap_or_default();

@@ -7,6 +7,8 @@
 #[cfg(unix)]
 mod engine;
 #[cfg(unix)]
+mod group;
+#[cfg(unix)]
 mod halt;
 #[cfg(unix)]
 mod input;

@@ -18,6 +18,7 @@ use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::io::{Errno, ioctl_fionread};
 use rustix::process::{Pid, Signal, WaitId, WaitIdOptions, kill_process_group, waitid};
 
+use super::group;
 use super::output::Output;
 use super::stop::Stop;
 
@@ -39,6 +40,9 @@ pub(super) enum Ended {
 
 /// A deadline must be a time that there is.
 const LONGEST_GRACE: Duration = Duration::from_secs(365 * 86400);
+
+/// Nobody tells of the end of a grandchild: we have to look.
+const BETWEEN_LOOKS: Duration = Duration::from_millis(20);
 
 /// How long a command may take.
 #[derive(Debug, Clone, Copy)]
@@ -131,6 +135,9 @@ impl Running {
             }
         }
         let status = self.child.wait();
+        if self.ending.is_some() {
+            self.end_the_rest(stop);
+        }
         match (self.ending, status) {
             (Some(ending), _) => ending,
             (None, Ok(status)) => natural_end(status),
@@ -180,7 +187,20 @@ impl Running {
         self.signal(Signal::KILL);
     }
 
-    /// The child is not yet waited for, so its number is still its own.
+    /// The command is gone because we have ended it. What it had started was told too, and has the same grace and no more.
+    fn end_the_rest(&self, stop: &Stop) {
+        let mut told_to_kill = false;
+        while group::is_alive(self.pid) {
+            if told_to_kill || self.deadline.is_none_or(|deadline| Instant::now() >= deadline) {
+                return self.signal(Signal::KILL);
+            }
+            let mut alarm = [readable(stop.kill_alarm().as_fd())];
+            let slept = poll_until(&mut alarm, Some(Instant::now() + BETWEEN_LOOKS));
+            told_to_kill = slept.is_err() || !alarm[0].revents().is_empty();
+        }
+    }
+
+    /// The number is still the group's own: the child is not yet waited for, or somebody else of the group is alive.
     fn signal(&self, signal: Signal) {
         // It fails if all of the group have ended: then that is what was wanted.
         let _ = kill_process_group(self.pid, signal);
