@@ -6,7 +6,6 @@
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
 use std::ffi::OsString;
-use std::io::ErrorKind;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant, SystemTime};
 
@@ -16,6 +15,7 @@ use signal_hook::consts::SIGPIPE;
 use super::halt::Halt;
 use super::input::{Input, Next};
 use super::joblog::{Entry, JobLog, Known, OK, Past};
+use super::no_program;
 use super::output::{Output, Spool};
 use super::printer::{self, Finished, Printer, Problem};
 use super::process::{self, Ended, Limits, Outputs};
@@ -247,22 +247,15 @@ impl Run {
         }
     }
 
-    /// The program is not there, and it is the same for every job.
+    /// The program is not there, or none that can run, and it is the same for every job.
     fn is_hopeless(&self, ended: &Ended) -> bool {
         let Ended::NotStarted(error) = ended else { return false };
-        self.order.template.program_is_fixed
-            && matches!(error.kind(), ErrorKind::NotFound | ErrorKind::PermissionDenied)
+        self.order.template.program_is_fixed && no_program::is_so(error)
     }
 
     #[cold]
     fn cannot_be_run(&self, program: &OsString, error: &std::io::Error) {
-        let program = program.to_string_lossy();
-        let (message, status) = match error.kind() {
-            ErrorKind::NotFound => {
-                (format!("no command '{program}' was found; is it installed?"), status::NOT_FOUND)
-            }
-            _ => (format!("cannot run '{program}': {error}; is it executable?"), status::NOT_EXECUTABLE),
-        };
+        let (message, status) = no_program::told(program, error);
         self.advance(Step::Finishing, Reason::Trouble { message, status });
     }
 

@@ -15,6 +15,8 @@ mod input;
 #[cfg(unix)]
 mod joblog;
 #[cfg(unix)]
+mod no_program;
+#[cfg(unix)]
 mod options;
 #[cfg(unix)]
 mod output;
