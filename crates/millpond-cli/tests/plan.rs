@@ -357,3 +357,18 @@ fn what_cannot_be_planned_is_one_line_on_stderr_that_says_what_to_do() {
         assert_eq!(ran.stderr.lines().count(), 1, "{}", ran.stderr);
     }
 }
+
+/// It was told after the search, however long that took.
+#[test]
+fn a_place_where_no_report_can_be_is_told_before_anything_is_simulated() {
+    let directory = directory("plan-no-place");
+    let here = directory.to_str().expect("UTF-8");
+    for (option, path, why) in [
+        ("--svg", here.to_owned(), "it is a directory"),
+        ("--html", format!("{here}/no/x"), "there is no directory"),
+    ] {
+        let ran = millpond(&[&["plan"], &STEADY[..], &["--count", "10", option, &path]].concat());
+        assert_eq!((ran.status, ran.stdout.as_str()), (2, ""));
+        assert!(ran.stderr.starts_with(&format!("millpond: cannot write {path}: {why}")), "{}", ran.stderr);
+    }
+}
