@@ -193,7 +193,15 @@ fn shares_and_rates_are_shown_with_three_digits() {
     {
         assert_eq!(percent(share), text);
     }
-    for (rate, text) in [(0.5, "0.5/s"), (199.84, "199.8/s"), (20_000.0, "20 000/s")] {
+    for (rate, text) in [
+        (0.0, "0/s"),
+        (1.0 / 3600.0, "1/h"),
+        (1e-6, "0.004/h"),
+        (0.05, "3/min"),
+        (0.5, "0.5/s"),
+        (199.84, "199.8/s"),
+        (20_000.0, "20 000/s"),
+    ] {
         assert_eq!(PerSecond(rate).to_string(), text);
     }
 }
