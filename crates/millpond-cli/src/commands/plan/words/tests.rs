@@ -88,6 +88,10 @@ fn lengths_are_read_alone_or_as_a_mixture() {
 
 #[test]
 fn lengths_that_make_no_sense_are_refused_with_what_would() {
+    refused(mix("50% 5ms, 50%"), "'50%' has no time; write 50% 20ms");
+    refused(mix("50% 5ms, 50% 6ms,"), "take the comma away");
+    refused(mix("log-normal 36500d sigma 5"), "a mean of more than a hundred years");
+    refused(mix("log-normal 1ns p99 36500d"), "a mean of more than a hundred years");
     refused(mix("long"), "'long' is not a duration");
     refused(mix(""), "is no duration");
     refused(mix("20"), "write 20ms or 20s");
