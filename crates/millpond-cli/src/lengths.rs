@@ -7,11 +7,14 @@ use crate::units;
 /// The 99th percentile of a standard normal distribution.
 pub(crate) const NORMAL_P99: f64 = 2.326_347_874_040_841;
 
+/// In nanoseconds. What is longer is a slip of the pen, and sums of it would not fit into a number.
+const HUNDRED_YEARS: Nanos = 3_153_600_000_000_000_000;
+
 /// A length of time that fits into our nanoseconds.
 pub(crate) fn nanos(text: &str) -> Result<Nanos, String> {
     let duration = units::duration(text)?;
     match Nanos::try_from(duration.as_nanos()) {
-        Ok(nanos) if nanos <= 3_153_600_000_000_000_000 => Ok(nanos),
+        Ok(nanos) if nanos <= HUNDRED_YEARS => Ok(nanos),
         _ => Err(format!("'{text}' is longer than a hundred years; give a shorter time")),
     }
 }
@@ -36,14 +39,14 @@ pub(crate) fn length(text: &str, words: &[&str]) -> Result<Length, String> {
             if p99 < median {
                 return Err(format!("'{text}' has its p99 below its median; the first time is the median"));
             }
-            Ok(Length::LogNormal(median, libm::log(p99 / median) / NORMAL_P99))
+            log_normal(text, median, libm::log(p99 / median) / NORMAL_P99)
         }
         ["log-normal", median, "sigma", sigma] => {
             let sigma = units::amount(sigma)?;
             if sigma > 5.0 {
                 return Err(format!("'{text}' is wider than anything real; sigma is at most 5"));
             }
-            Ok(Length::LogNormal(some_nanos(median)? as f64, sigma))
+            log_normal(text, some_nanos(median)? as f64, sigma)
         }
         ["log-normal", ..] => Err(format!(
             "'{text}' is not understood; write log-normal MEDIAN p99 TIME, such as log-normal 20ms p99 200ms"
@@ -53,6 +56,14 @@ pub(crate) fn length(text: &str, words: &[&str]) -> Result<Length, String> {
         _ => Err(format!(
             "'{text}' is no duration; there are 20ms, 10ms..30ms, exponential 20ms and log-normal 20ms p99 200ms"
         )),
+    }
+}
+
+/// A wide one has a mean far above its median, which has to be a time as any other.
+fn log_normal(text: &str, median: f64, sigma: f64) -> Result<Length, String> {
+    match Length::LogNormal(median, sigma) {
+        length if length.mean() <= HUNDRED_YEARS as f64 => Ok(length),
+        _ => Err(format!("'{text}' has a mean of more than a hundred years; give shorter times")),
     }
 }
 

@@ -357,3 +357,30 @@ fn what_cannot_be_planned_is_one_line_on_stderr_that_says_what_to_do() {
         assert_eq!(ran.stderr.lines().count(), 1, "{}", ran.stderr);
     }
 }
+
+/// It was told after the search, however long that took.
+#[test]
+fn a_place_where_no_report_can_be_is_told_before_anything_is_simulated() {
+    let directory = directory("plan-no-place");
+    let here = directory.to_str().expect("UTF-8");
+    for (option, path, why) in [
+        ("--svg", here.to_owned(), "it is a directory"),
+        ("--html", format!("{here}/no/x"), "there is no directory"),
+    ] {
+        let ran = millpond(&[&["plan"], &STEADY[..], &["--count", "10", option, &path]].concat());
+        assert_eq!((ran.status, ran.stdout.as_str()), (2, ""));
+        assert!(ran.stderr.starts_with(&format!("millpond: cannot write {path}: {why}")), "{}", ran.stderr);
+    }
+}
+
+/// The answer was that no pool can do it: one task in a hundred takes longer than the target, whatever the pool.
+#[test]
+#[cfg(unix)]
+fn the_example_in_the_readme_has_an_answer() {
+    let readme = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../README.md");
+    let readme = fs::read_to_string(readme).expect("it is there");
+    let example = readme.lines().find_map(|line| line.strip_prefix("millpond plan ")).expect("an example");
+    let script = format!("'{}' plan {example}", env!("CARGO_BIN_EXE_millpond"));
+    let ran = support::ran(std::process::Command::new("sh").args(["-c", &script]).output().expect("a shell"));
+    assert_eq!(ran.status, 0, "{example}: {}{}", ran.stdout, ran.stderr);
+}

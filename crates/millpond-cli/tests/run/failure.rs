@@ -27,6 +27,38 @@ fn a_command_that_is_not_there_is_tried_once() {
     assert_eq!(lines(&ran.stderr).len(), 1);
 }
 
+/// A script with `text` in it that may be executed, tried on three arguments.
+fn run_script(directory: &Path, text: &str) -> Ran {
+    fs::write(directory.join("script"), text).unwrap();
+    fs::set_permissions(directory.join("script"), PermissionsExt::from_mode(0o755)).unwrap();
+    run_in(directory, &["-j1", "--retries", "5", "./script", "{}"], "a\nb\nc\n")
+}
+
+/// Every job complained in a line of its own, and each was tried as often as allowed.
+#[test]
+fn a_script_that_the_system_cannot_run_is_tried_once_and_told_what_it_needs() {
+    let directory = directory("run-no-format");
+    let ran = run_script(&directory, "echo hello\n");
+    assert_eq!(ran.status, 126);
+    assert!(ran.stderr.starts_with("millpond: cannot run './script': "), "{}", ran.stderr);
+    assert!(ran.stderr.ends_with("; a script needs a first line such as #!/bin/sh\n"), "{}", ran.stderr);
+    assert_eq!(lines(&ran.stderr).len(), 1);
+    let ran = run_script(&directory, "#!/no/such/shell\necho hello\n");
+    let expected = "millpond: cannot run './script': what its first line names after #! was not found\n";
+    assert_eq!((ran.status, ran.stderr.as_str()), (126, expected));
+}
+
+#[test]
+fn a_command_that_cannot_be_found_comes_with_advice() {
+    let ran = run(&["date; cat", "-j4", ":::", "a"], "");
+    let expected = "millpond: no command 'date; cat' was found; options come before it, and if it is for a shell, add \
+                    --shell\n";
+    assert_eq!((ran.status, ran.stderr.as_str()), (127, expected));
+    let ran = run(&["/dev/null/tool", ":::", "a", "b"], "");
+    let expected = "millpond: no command '/dev/null/tool' was found; is it installed?\n";
+    assert_eq!((ran.status, ran.stderr.as_str()), (127, expected));
+}
+
 #[test]
 fn a_command_that_is_part_of_the_argument_fails_only_its_own_job() {
     let ran = run(&["-k", "-j1", "{}", "x"], "echo\nno-such-command\necho\n");
@@ -62,6 +94,38 @@ fn what_a_job_has_started_is_ended_with_it() {
     assert_eq!(ran.status, 1);
     let pid = fs::read_to_string(directory.join("pid")).unwrap().trim().parse().unwrap();
     eventually("the grandchild is gone", || is_gone(Pid::from_raw(pid).unwrap()));
+}
+
+/// The shell goes at the first word, and what it was running does not: nobody had told the grandchild twice.
+#[test]
+fn what_a_job_has_started_and_does_not_terminate_is_killed_after_the_grace() {
+    let directory = directory("run-stubborn-family");
+    let stubborn = "(trap '' TERM; exec sleep 1000) & echo $! > pid; wait; : {}";
+    let begin = Instant::now();
+    let ran = run_in(&directory, &["--timeout", "2s", "--grace", "300ms", stubborn], "a\n");
+    let took = begin.elapsed();
+    let pid = fs::read_to_string(directory.join("pid")).unwrap().trim().parse().unwrap();
+    let pid = Pid::from_raw(pid).unwrap();
+    let begin = Instant::now();
+    while !is_gone(pid) && begin.elapsed() < Duration::from_secs(10) {
+        thread::sleep(Duration::from_millis(5));
+    }
+    // Nothing is left behind, also if this fails.
+    let left = !is_gone(pid) && kill_process(pid, Signal::KILL).is_ok();
+    assert!(!left, "the grandchild still runs");
+    assert!(took >= Duration::from_millis(2300), "it had its grace: {took:?}");
+    assert_eq!((ran.status, ran.stderr.as_str()), (1, "millpond: 1 of 1 job failed: 1 (timeout)\n"));
+}
+
+/// It has a grace, but need not use it: neither does the run.
+#[test]
+fn a_family_that_terminates_is_not_waited_for_longer() {
+    let directory = directory("run-obedient-family");
+    let begin = Instant::now();
+    let obedient = "sleep 1000 | cat & wait; : {}";
+    let ran = run_in(&directory, &["--timeout", "100ms", "--grace", "100s", obedient], "a\n");
+    assert_eq!(ran.status, 1);
+    assert!(begin.elapsed() < Duration::from_secs(60), "{:?}", begin.elapsed());
 }
 
 /// Gone, or ended and only waiting to be noticed by whoever inherited it.

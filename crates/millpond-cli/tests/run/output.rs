@@ -73,15 +73,28 @@ fn what_a_job_leaves_in_the_background_is_not_waited_for() {
     kill_process(pid, Signal::KILL).expect("it still runs");
 }
 
-#[test]
-fn a_reader_that_has_seen_enough_ends_the_run() {
-    let mut child = spawn(command().args(["run", "-j2", "echo"]));
+/// A line is read of what `options` and much input give, and no more.
+fn read_one_line(options: &[&str]) -> Ran {
+    let mut child = spawn(command().arg("run").args(options));
     let mut stdin = child.stdin.take().expect("piped");
-    let writing = thread::spawn(move || while stdin.write_all(b"y\n").is_ok() {});
+    let writing = thread::spawn(move || (0..50_000).all(|_| stdin.write_all(b"y\n").is_ok()));
     let mut reader = BufReader::new(child.stdout.take().expect("piped"));
     reader.read_line(&mut String::new()).expect("a line");
     drop(reader);
     let ran = ended(child);
+    writing.join().expect("no panic");
+    ran
+}
+
+#[test]
+fn a_reader_that_has_seen_enough_ends_the_run() {
+    let ran = read_one_line(&["-j2", "echo"]);
     assert_eq!((ran.status, ran.stderr.as_str()), (0, ""));
-    writing.join().expect("it could not write on");
+}
+
+/// Jobs that write to our stdout themselves were ended by `SIGPIPE`, one after the other and for ever.
+#[test]
+fn a_reader_that_has_seen_enough_of_ungrouped_jobs_ends_the_run_too() {
+    let ran = read_one_line(&["-j2", "--ungroup", "--retries", "3", "echo"]);
+    assert_eq!((ran.status, ran.stderr.as_str()), (0, ""));
 }

@@ -42,3 +42,23 @@ fn many_jobs_at_a_time_get_the_open_files_that_they_need() {
     assert_eq!(ran.status, 2);
     assert!(ran.stderr.contains("the limit allows 10 jobs; raise it with `ulimit -n`"), "{}", ran.stderr);
 }
+
+/// Six times as many files as there are numbers: the product went round, in a release to a number that was allowed.
+#[test]
+fn a_number_of_jobs_that_no_system_has_files_for_is_refused() {
+    for jobs in ["18446744073709551615", "3074457345618258603"] {
+        let ran = run(&["-j", jobs, "true"], "a\n");
+        assert_eq!(ran.status, 2, "{}", ran.stderr);
+        let expected = format!("millpond: {jobs} jobs at a time need 18446744073709551615 open files, ");
+        assert!(ran.stderr.starts_with(&expected), "{}", ran.stderr);
+    }
+}
+
+#[test]
+fn a_limit_that_allows_no_job_at_all_is_told_as_such() {
+    let script = format!("ulimit -n 64 && {} run -j1 true ::: a", env!("CARGO_BIN_EXE_millpond"));
+    let ran = ran(Command::new("sh").args(["-c", &script]).output().unwrap());
+    let expected =
+        "millpond: even one job needs 70 open files, and the limit is 64; raise it with `ulimit -n`\n";
+    assert_eq!((ran.status, ran.stderr.as_str()), (2, expected));
+}

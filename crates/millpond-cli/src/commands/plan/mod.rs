@@ -251,6 +251,8 @@ impl Plan {
 }
 
 pub(crate) fn run(args: Args) -> Result<Outcome, Error> {
+    // A search may take minutes: a mistake should not cost them.
+    [&args.svg, &args.html].into_iter().flatten().try_for_each(|path| files::check_place(path))?;
     let workload = workload(&args)?;
     let target = target(&args)?;
     let factors = match (args.load.as_slice(), target) {

@@ -6,15 +6,16 @@
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
 use std::ffi::OsString;
-use std::io::ErrorKind;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant, SystemTime};
 
 use millpond::{RejectReason, ThreadPoolExecutor, WorkQueue, interrupt, policy};
+use signal_hook::consts::SIGPIPE;
 
 use super::halt::Halt;
 use super::input::{Input, Next};
 use super::joblog::{Entry, JobLog, Known, OK, Past};
+use super::no_program;
 use super::output::{Output, Spool};
 use super::printer::{self, Finished, Printer, Problem};
 use super::process::{self, Ended, Limits, Outputs};
@@ -192,7 +193,7 @@ impl Run {
 
     /// Does one job, on a worker.
     fn job(&self, number: u64, argument: &[u8]) {
-        if self.stop.step() >= Step::Finishing {
+        if self.stop.step() >= Step::Finishing || self.has_lost_its_reader() {
             return self.never_run(number);
         }
         let slot = self.order.template.uses_slot().then(|| self.slots.take());
@@ -214,6 +215,15 @@ impl Run {
         self.count(number, &verdict);
     }
 
+    /// Where jobs write straight to our stdout, no write of ours would tell; without this, endless input would go on for ever.
+    fn has_lost_its_reader(&self) -> bool {
+        let gone = self.order.ungroup && printer::reader_is_gone();
+        if gone {
+            self.advance(Step::Finishing, Reason::ReaderGone);
+        }
+        gone
+    }
+
     /// Runs the command until it succeeds, as often as it may.
     fn attempts(&self, job: &Job<'_>, outputs: &mut Option<Outputs>) -> (Ended, u32) {
         let words: Vec<OsString> = self.order.template.expand(job);
@@ -222,7 +232,8 @@ impl Run {
             let ended = process::run(&words, self.order.limits, &self.stop, outputs.as_mut());
             let fate = matches!(&ended, Ended::Exit(0) | Ended::Interrupted | Ended::OutputLost(_))
                 || self.is_hopeless(&ended);
-            if fate || attempts > self.order.retries || self.stop.step() >= Step::Finishing {
+            let in_vain = || self.stop.step() >= Step::Finishing || self.has_lost_its_reader();
+            if fate || attempts > self.order.retries || in_vain() {
                 if let (true, Ended::NotStarted(error)) = (self.is_hopeless(&ended), &ended) {
                     self.cannot_be_run(&words[0], error);
                 }
@@ -236,22 +247,15 @@ impl Run {
         }
     }
 
-    /// The program is not there, and it is the same for every job.
+    /// The program is not there, or none that can run, and it is the same for every job.
     fn is_hopeless(&self, ended: &Ended) -> bool {
         let Ended::NotStarted(error) = ended else { return false };
-        self.order.template.program_is_fixed
-            && matches!(error.kind(), ErrorKind::NotFound | ErrorKind::PermissionDenied)
+        self.order.template.program_is_fixed && no_program::is_so(error)
     }
 
     #[cold]
     fn cannot_be_run(&self, program: &OsString, error: &std::io::Error) {
-        let program = program.to_string_lossy();
-        let (message, status) = match error.kind() {
-            ErrorKind::NotFound => {
-                (format!("no command '{program}' was found; is it installed?"), status::NOT_FOUND)
-            }
-            _ => (format!("cannot run '{program}': {error}; is it executable?"), status::NOT_EXECUTABLE),
-        };
+        let (message, status) = no_program::told(program, error);
         self.advance(Step::Finishing, Reason::Trouble { message, status });
     }
 
@@ -260,6 +264,8 @@ impl Run {
         match ended {
             Ended::Exit(0) => Some(OK.to_owned()),
             Ended::Exit(code) => Some(format!("exit {code}")),
+            // It has not failed: what it had to say was not wanted any more.
+            Ended::Signal(SIGPIPE) if self.has_lost_its_reader() => None,
             Ended::Signal(signal) => Some(format!("signal {signal}")),
             Ended::TimedOut => Some("timeout".to_owned()),
             Ended::Interrupted => None,

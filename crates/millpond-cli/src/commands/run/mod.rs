@@ -7,11 +7,15 @@
 #[cfg(unix)]
 mod engine;
 #[cfg(unix)]
+mod group;
+#[cfg(unix)]
 mod halt;
 #[cfg(unix)]
 mod input;
 #[cfg(unix)]
 mod joblog;
+#[cfg(unix)]
+mod no_program;
 #[cfg(unix)]
 mod options;
 #[cfg(unix)]

@@ -228,19 +228,25 @@ fn cannot_read(path: &Path, error: &io::Error) -> Error {
 
 /// Three for each job that runs, three more while it is being started; and what is open anyway.
 fn allow_open_files(jobs: usize) -> Result<(), Error> {
-    let needed = jobs as u64 * 6 + 64;
+    let needed = (jobs as u64).saturating_mul(6).saturating_add(64);
     let limit = getrlimit(Resource::Nofile);
     if limit.current.is_none_or(|current| current >= needed) {
         return Ok(());
     }
-    let too_few = || {
-        let most = limit.maximum.unwrap_or(0).saturating_sub(64) / 6;
-        let message =
-            format!("{jobs} jobs at a time need {needed} open files, and the limit allows {most} jobs");
-        Error::new(format_args!("{message}; raise it with `ulimit -n`, or lower --max"))
-    };
+    // A limit without an end may be refused all the same; then what there is now is all that we know.
+    let too_few = || too_few_files(jobs, needed, limit.maximum.or(limit.current).unwrap_or(0));
     if limit.maximum.is_some_and(|maximum| maximum < needed) {
         return Err(too_few());
     }
     setrlimit(Resource::Nofile, Rlimit { current: Some(needed), ..limit }).map_err(|_| too_few())
+}
+
+fn too_few_files(jobs: usize, needed: u64, limit: u64) -> Error {
+    Error::new(match limit.saturating_sub(64) / 6 {
+        0 => format!("even one job needs 70 open files, and the limit is {limit}; raise it with `ulimit -n`"),
+        most => format!(
+            "{jobs} jobs at a time need {needed} open files, and the limit allows {most} jobs; raise it with \
+             `ulimit -n`, or lower --max"
+        ),
+    })
 }

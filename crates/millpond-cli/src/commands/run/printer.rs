@@ -10,7 +10,7 @@ use std::io::{self, ErrorKind, IsTerminal, Write};
 use std::os::fd::{AsFd, OwnedFd};
 use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
 
-use rustix::event::{PollFd, PollFlags, poll};
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
 
 use super::joblog::JobLog;
 use super::output::{Failure, Output};
@@ -229,6 +229,14 @@ pub(super) fn spool_message(error: &io::Error) -> String {
 
 fn spool(error: &io::Error) -> Problem {
     Problem::Message(spool_message(error))
+}
+
+/// Whether whoever read our stdout has left. Jobs that write there themselves learn it by `SIGPIPE`; we have to ask.
+pub(super) fn reader_is_gone() -> bool {
+    let stdout = io::stdout();
+    let mut fds = [PollFd::from_borrowed_fd(stdout.as_fd(), PollFlags::empty())];
+    let at_once = Timespec { tv_sec: 0, tv_nsec: 0 };
+    poll(&mut fds, Some(&at_once)).is_ok() && fds[0].revents().intersects(PollFlags::ERR | PollFlags::HUP)
 }
 
 /// Stdout or stderr without a buffer. Somebody else may have made it non-blocking: then it waits.

@@ -18,8 +18,9 @@ use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::io::{Errno, ioctl_fionread};
 use rustix::process::{Pid, Signal, WaitId, WaitIdOptions, kill_process_group, waitid};
 
+use super::group;
 use super::output::Output;
-use super::stop::Stop;
+use super::stop::{Step, Stop};
 
 /// How an attempt ended.
 #[derive(Debug)]
@@ -39,6 +40,12 @@ pub(super) enum Ended {
 
 /// A deadline must be a time that there is.
 const LONGEST_GRACE: Duration = Duration::from_secs(365 * 86400);
+
+/// Nobody tells of the end of a grandchild, nor of room for another process: we have to look.
+const BETWEEN_LOOKS: Duration = Duration::from_millis(20);
+
+/// How long a job waits for room to be started in.
+const ROOM_PATIENCE: Duration = Duration::from_secs(10);
 
 /// How long a command may take.
 #[derive(Debug, Clone, Copy)]
@@ -60,13 +67,32 @@ pub(super) fn run(words: &[OsString], limits: Limits, stop: &Stop, outputs: Opti
     let kept = || if outputs.is_some() { Stdio::piped() } else { Stdio::inherit() };
     let mut command = Command::new(&words[0]);
     command.args(&words[1..]).stdin(Stdio::null()).stdout(kept()).stderr(kept()).process_group(0);
-    let child = match command.spawn() {
+    let child = match patiently(stop, || command.spawn()) {
         Ok(child) => child,
+        Err(error) if is_momentary(&error) && stop.step() >= Step::Finishing => return Ended::Interrupted,
         Err(error) => return Ended::NotStarted(error),
     };
     match Running::new(child, limits) {
         Ok(running) => running.watch(stop, outputs),
         Err(error) => Ended::NotStarted(error),
+    }
+}
+
+/// There is no room for another process at the moment. That changes as soon as one ends, perhaps one of our own.
+fn is_momentary(error: &io::Error) -> bool {
+    error.kind() == io::ErrorKind::WouldBlock
+}
+
+/// Tries again for a while if there is no room: else all that is queued would fail within a moment, one after the other.
+fn patiently<T>(stop: &Stop, mut start: impl FnMut() -> io::Result<T>) -> io::Result<T> {
+    let begin = Instant::now();
+    loop {
+        let waits = || begin.elapsed() < ROOM_PATIENCE && stop.step() < Step::Finishing;
+        match start() {
+            Err(error) if is_momentary(&error) && waits() => {}
+            result => return result,
+        }
+        poll_until(&mut [readable(stop.terminate_alarm().as_fd())], Some(Instant::now() + BETWEEN_LOOKS))?;
     }
 }
 
@@ -131,6 +157,9 @@ impl Running {
             }
         }
         let status = self.child.wait();
+        if self.ending.is_some() {
+            self.end_the_rest(stop);
+        }
         match (self.ending, status) {
             (Some(ending), _) => ending,
             (None, Ok(status)) => natural_end(status),
@@ -180,7 +209,20 @@ impl Running {
         self.signal(Signal::KILL);
     }
 
-    /// The child is not yet waited for, so its number is still its own.
+    /// The command is gone because we have ended it. What it had started was told too, and has the same grace and no more.
+    fn end_the_rest(&self, stop: &Stop) {
+        let mut told_to_kill = false;
+        while group::is_alive(self.pid) {
+            if told_to_kill || self.deadline.is_none_or(|deadline| Instant::now() >= deadline) {
+                return self.signal(Signal::KILL);
+            }
+            let mut alarm = [readable(stop.kill_alarm().as_fd())];
+            let slept = poll_until(&mut alarm, Some(Instant::now() + BETWEEN_LOOKS));
+            told_to_kill = slept.is_err() || !alarm[0].revents().is_empty();
+        }
+    }
+
+    /// The number is still the group's own: the child is not yet waited for, or somebody else of the group is alive.
     fn signal(&self, signal: Signal) {
         // It fails if all of the group have ended: then that is what was wanted.
         let _ = kill_process_group(self.pid, signal);
@@ -301,6 +343,24 @@ pub(super) fn poll_until(fds: &mut [PollFd<'_>], deadline: Option<Instant>) -> i
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::commands::run::stop::Reason;
+
+    #[test]
+    fn a_process_for_which_there_is_no_room_is_tried_again() {
+        let stop = Stop::new().expect("pipes");
+        let full = || Err(io::Error::from(Errno::AGAIN));
+        let mut tries = 0;
+        let third_time = patiently(&stop, || {
+            tries += 1;
+            if tries < 3 { full() } else { Ok(tries) }
+        });
+        assert_eq!(third_time.expect("there is room now"), 3);
+        let missing = patiently(&stop, || Err::<(), _>(io::Error::from(Errno::NOENT)));
+        assert_eq!(missing.expect_err("told at once").kind(), io::ErrorKind::NotFound);
+        stop.advance(Step::Finishing, Reason::Halt);
+        assert!(patiently(&stop, full).is_err(), "nothing is started any more");
+        let _ = millpond::interrupt::interrupted();
+    }
 
     /// The other way to learn of a child's end must work too, though no test machine may need it.
     #[test]

@@ -21,6 +21,15 @@ use crate::error::Error;
 /// How long a shutdown waits where the file does not say.
 const PATIENCE: Duration = Duration::from_secs(3600);
 
+/// A task that joins another of its own pool may have to run it on its own stack. With a thousand, that is at its end.
+const DEEPEST: usize = 100;
+
+/// Each is remembered, with all that became of it.
+const MOST_TASKS: f64 = 1e6;
+
+/// These are real threads. A system that has no room for another may end the process instead of saying so.
+const MOST_THREADS: usize = 10_000;
+
 /// Where a workload comes from.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Origin<'a> {
@@ -138,6 +147,9 @@ fn pool(raw: &Spanned<RawPool>) -> Checked<PoolPlan> {
         false => Ok(()),
     };
     let need = |value: Option<usize>, what: &str| match value {
+        Some(value) if value > MOST_THREADS => {
+            wrong(at.clone(), format!("{value} threads are too many to start; at most {MOST_THREADS} fit"))
+        }
         Some(value) => Ok(value),
         None => wrong(at.clone(), what),
     };
@@ -325,6 +337,10 @@ fn submit(at: &Range<usize>, raw: &mut RawStep, pool: &PoolPlan, mix: &[TaskPlan
     if lane.is_some() && !is_scheduler {
         return wrong(at.clone(), "only a bounded-elastic pool has lanes");
     }
+    if let Some(task) = mix.iter().find(|task| task.nested > DEEPEST) {
+        let what = format!("nested = {} may be too deep for a stack; it is at most {DEEPEST}", task.nested);
+        return wrong(at.clone(), what);
+    }
     if is_scheduler && mix.iter().any(|task| task.nested > 0) {
         return wrong(at.clone(), "nested tasks are joined, and a scheduler gives no handle to join");
     }
@@ -354,7 +370,25 @@ fn arrivals(at: &Range<usize>, raw: &mut RawStep) -> Checked<(Arrivals, Limit)> 
         }
         _ => return wrong(at.clone(), "give one of rate, poisson and ramp"),
     };
+    let tasks = expected(&arrivals, limit);
+    if tasks > MOST_TASKS {
+        return wrong(at.clone(), format!("{tasks:.0} tasks are too many to play; at most {MOST_TASKS} fit"));
+    }
     Ok((arrivals, limit))
+}
+
+/// How many tasks that makes, roughly.
+fn expected(arrivals: &Arrivals, limit: Limit) -> f64 {
+    let rate = match arrivals {
+        Arrivals::Constant(rate) | Arrivals::Poisson(rate) => *rate,
+        Arrivals::Ramp { from, to, .. } => f64::midpoint(*from, *to),
+        Arrivals::Burst { .. } | Arrivals::Times(_) => 0.0,
+    };
+    match limit {
+        Limit::Count(count) => count as f64,
+        Limit::Until(end) => rate * end as f64 / 1e9,
+        Limit::None => 0.0,
+    }
 }
 
 /// A ramp is as long as the step: its last task arrives when it has reached its end.
@@ -507,6 +541,22 @@ mod tests {
             (
                 "[[scene]]\npool = { core = 1 }\nsteps = [\n  { submit = 1, takes = '1s' },\n  { submit = 2, takes = '5' },\n]\n",
                 "w.toml:5:25: '5' has no unit; write 5ms or 5s",
+            ),
+            (
+                "[[scene]]\npool = { core = 1 }\nsteps = [\n  { submit = 1, nested = 1000 },\n]\n",
+                "w.toml:4:3: nested = 1000 may be too deep for a stack; it is at most 100",
+            ),
+            (
+                "[[scene]]\npool = { core = 1 }\nsteps = [\n  { submit = 99999999999, takes = '1s' },\n]\n",
+                "w.toml:4:3: 99999999999 tasks are too many to play; at most 1000000 fit",
+            ),
+            (
+                "[[scene]]\npool = { core = 1 }\nsteps = [\n  { during = '2s', rate = '1G/s', takes = '1s' },\n]\n",
+                "w.toml:4:3: 2000000000 tasks are too many to play; at most 1000000 fit",
+            ),
+            (
+                "[[scene]]\npool = { core = 1000000 }\nsteps = [{ prestart = 'all' }]\n",
+                "w.toml:2:8: 1000000 threads are too many to start; at most 10000 fit",
             ),
             (
                 "[[scene]]\npool = { core = 1 }\nsteps = [\n  { submit = 1 },\n]\n",

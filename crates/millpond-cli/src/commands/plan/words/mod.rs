@@ -164,6 +164,7 @@ pub(super) fn mix(text: &str) -> Result<MixWords, String> {
                 return Err(format!("'{part}' never occurs; leave it out, or give it a share above 0%"));
             }
             (Some(weight), words) => kinds.push(kind(words, weight)?),
+            (None, "") => return Err(format!("a kind of task in '{text}' is empty; take the comma away")),
             (None, _) => {
                 return Err(format!("'{part}' does not say how many of the tasks; write 10% {part}"));
             }
@@ -180,6 +181,7 @@ pub(super) fn mix(text: &str) -> Result<MixWords, String> {
 fn split_weight(part: &str) -> Result<(Option<f64>, &str), String> {
     match part.split_once(char::is_whitespace) {
         Some((weight, rest)) if weight.ends_with('%') => Ok((Some(units::share(weight)?), rest)),
+        None if part.ends_with('%') => Err(format!("'{part}' has no time; write {part} 20ms")),
         _ => Ok((None, part)),
     }
 }

@@ -107,18 +107,21 @@ pub(crate) fn percent(share: f64) -> String {
     format!("{text}%")
 }
 
-/// A rate with three digits.
+/// A rate with three digits; in a minute or an hour, if in a second there is next to nothing.
 #[derive(Debug)]
 pub(crate) struct PerSecond(pub(crate) f64);
 
 impl fmt::Display for PerSecond {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self.0 {
-            rate if rate >= 1e4 => write!(f, "{}/s", units::show_count(rate.round() as u64)),
-            rate => {
-                let text = if rate >= 100.0 { format!("{rate:.1}") } else { format!("{rate:.3}") };
-                write!(f, "{}/s", text.trim_end_matches('0').trim_end_matches('.'))
-            }
+        let (rate, unit) = match self.0 {
+            rate if rate >= 0.1 || rate == 0.0 => (rate, "s"),
+            rate if rate * 60.0 >= 1.0 => (rate * 60.0, "min"),
+            rate => (rate * 3600.0, "h"),
+        };
+        if rate >= 1e4 {
+            return write!(f, "{}/{unit}", units::show_count(rate.round() as u64));
         }
+        let text = if rate >= 100.0 { format!("{rate:.1}") } else { format!("{rate:.3}") };
+        write!(f, "{}/{unit}", text.trim_end_matches('0').trim_end_matches('.'))
     }
 }

@@ -88,6 +88,10 @@ fn lengths_are_read_alone_or_as_a_mixture() {
 
 #[test]
 fn lengths_that_make_no_sense_are_refused_with_what_would() {
+    refused(mix("50% 5ms, 50%"), "'50%' has no time; write 50% 20ms");
+    refused(mix("50% 5ms, 50% 6ms,"), "take the comma away");
+    refused(mix("log-normal 36500d sigma 5"), "a mean of more than a hundred years");
+    refused(mix("log-normal 1ns p99 36500d"), "a mean of more than a hundred years");
     refused(mix("long"), "'long' is not a duration");
     refused(mix(""), "is no duration");
     refused(mix("20"), "write 20ms or 20s");
@@ -193,7 +197,15 @@ fn shares_and_rates_are_shown_with_three_digits() {
     {
         assert_eq!(percent(share), text);
     }
-    for (rate, text) in [(0.5, "0.5/s"), (199.84, "199.8/s"), (20_000.0, "20 000/s")] {
+    for (rate, text) in [
+        (0.0, "0/s"),
+        (1.0 / 3600.0, "1/h"),
+        (1e-6, "0.004/h"),
+        (0.05, "3/min"),
+        (0.5, "0.5/s"),
+        (199.84, "199.8/s"),
+        (20_000.0, "20 000/s"),
+    ] {
         assert_eq!(PerSecond(rate).to_string(), text);
     }
 }
