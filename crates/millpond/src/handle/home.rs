@@ -16,19 +16,28 @@ use crate::sync::{Arc, Global, Weak, deadline_after, thread_local};
 use crate::task::TaskId;
 
 /// The pool whose queue a task waits in, as far as its handle needs to know.
+///
+/// For a scheduler it is enough to run a task: one that is cancelled by its handle keeps its place there, and is found to be empty when
+/// its turn comes.
 pub(crate) trait Home: Send + Sync {
     /// The task was cancelled while it waited: gives its place free, if this pool does that at once.
-    fn cancelled(&self, id: TaskId, place: &Place);
+    fn cancelled(&self, id: TaskId, place: &Place) {
+        let _ = (id, place);
+    }
 
     /// Its waitlist, if it has one. Then this is where tasks that are cancelled are struck off.
-    fn waitlist(&self) -> Option<Arc<dyn Waitlist>>;
+    fn waitlist(&self) -> Option<Arc<dyn Waitlist>> {
+        None
+    }
 
     /// The last task has been struck off the waitlist.
-    fn emptied(&self);
+    fn emptied(&self) {}
 
     /// Somebody is about to sleep until a task that waits here has run: a processor is about to be free. False: the pool has
     /// nobody to run it, and could not get a thread. It is to be asked again after a while, for nobody else may.
-    fn is_waited_for(self: Arc<Self>) -> bool;
+    fn is_waited_for(self: Arc<Self>) -> bool {
+        true
+    }
 
     /// Runs the task on the calling thread if that is a worker of this pool and the task still waits.
     fn run_here(&self, id: TaskId, place: &Place) -> Help;
@@ -265,14 +274,6 @@ mod tests {
     struct Pool(u64);
 
     impl Home for Pool {
-        fn cancelled(&self, _: TaskId, _: &Place) {}
-        fn waitlist(&self) -> Option<Arc<dyn Waitlist>> {
-            None
-        }
-        fn emptied(&self) {}
-        fn is_waited_for(self: Arc<Self>) -> bool {
-            true
-        }
         fn run_here(&self, _: TaskId, _: &Place) -> Help {
             Help::NotBefore(std::time::Instant::now() + std::time::Duration::from_secs(self.0))
         }

@@ -46,7 +46,7 @@ use super::job::{Job, JobHome, Spot};
 use super::waiters::{Ends, Waiters};
 use crate::clock::Clock;
 use crate::executor::RejectReason;
-use crate::handle::{Address, Help, Home, Place, Waitlist};
+use crate::handle::{Address, Help, Home, Place};
 use crate::interrupt::Interrupted;
 use crate::sync::{Arc, AtomicBool, Mutex, MutexGuard, Ordering, Weak, deadline_after};
 use crate::task::TaskId;
@@ -368,20 +368,8 @@ impl JobHome for Engine {
     }
 }
 
-/// For handles of tasks. To cancel one changes nothing here: the task keeps its place, and is found to be empty when its turn comes.
+/// For handles of tasks.
 impl Home for Engine {
-    fn cancelled(&self, _: TaskId, _: &Place) {}
-
-    fn waitlist(&self) -> Option<Arc<dyn Waitlist>> {
-        None
-    }
-
-    fn emptied(&self) {}
-
-    fn is_waited_for(self: Arc<Self>) -> bool {
-        true
-    }
-
     fn run_here(&self, id: TaskId, place: &Place) -> Help {
         self.me.upgrade().map_or(Help::Done, |me| thread::help_to_join(&me, id, place))
     }

@@ -5,7 +5,7 @@ use std::thread::{self, ThreadId};
 use super::room::{Figures, Phase, Room};
 use crate::clock::Tick;
 use crate::executor::RejectReason;
-use crate::handle::{Address, Help, Home, Place, Waitlist, WorksForScheduler};
+use crate::handle::{Address, Help, Home, Place, WorksForScheduler};
 use crate::interrupt::Nested;
 use crate::schedulers::job::{Job, JobHome, Run, Spot};
 use crate::schedulers::waiters::Waiters;
@@ -325,18 +325,6 @@ impl JobHome for Core {
 
 /// For handles of tasks, as that of the engine.
 impl Home for Core {
-    fn cancelled(&self, _: TaskId, _: &Place) {}
-
-    fn waitlist(&self) -> Option<Arc<dyn Waitlist>> {
-        None
-    }
-
-    fn emptied(&self) {}
-
-    fn is_waited_for(self: Arc<Self>) -> bool {
-        true
-    }
-
     fn run_here(&self, id: TaskId, _: &Place) -> Help {
         let found = self.lock().queue.find(|item| item.job.is_of(id)).map(|item| Arc::clone(&item.job));
         if let Some(job) = found {
