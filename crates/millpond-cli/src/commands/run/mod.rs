@@ -1,7 +1,7 @@
 //! `millpond run`: shell commands through a pool.
 //!
-//! `input` gives arguments, `template` makes commands of them, `engine` puts them through a pool, `process` runs one,
-//! `output` keeps what it writes, `printer` hands that over and writes the `joblog`, `stop` and `signals` end it all early, `tally`
+//! `input` gives arguments, `template` makes commands of them, `engine` puts them through a pool, `process` runs one, `group` knows
+//! whether what it started is still there, `no_program` says why it cannot be run, `output` keeps what it writes, `printer` hands that over and writes the `joblog`, `stop` and `signals` end it all early, `tally`
 //! counts and tells how it ended.
 
 #[cfg(unix)]
