@@ -34,7 +34,8 @@ use crate::task::TaskId;
 /// gets it, so that one can say so in a word that nobody else writes to, and the number counts one more than there are from then
 /// on. An owner that reads "two" reads rightly whether one of these is forgotten: whoever forgot it did so by a reference, which
 /// is the reader's own, or was given up by the step that left two. And if the other one is still the queue's, then nobody forgets
-/// it while the reader gives up its own, for there is no reference to do so by: what the queue has is not copied. Models:
+/// it while the reader gives up its own, for there is no reference to do so by: to forget is for those who cancel by a handle or what
+/// was made of it, never for a copy of what the queue has. Models:
 /// `who_has_two_references_sees_what_all_did_too`, `a_reference_is_made_while_another_is_given_up`.
 #[repr(align(8))] // so that values that are aligned to a word can lie right behind it
 pub(crate) struct Owners {
