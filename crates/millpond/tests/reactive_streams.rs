@@ -5,6 +5,7 @@ mod support;
 use std::collections::VecDeque;
 use std::future::poll_fn;
 use std::num::NonZero;
+use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::pin::Pin;
 use std::sync::{Arc, Mutex, mpsc};
 use std::task::{Context, Poll, Waker};
@@ -17,7 +18,7 @@ use millpond::interrupt::{self, Interrupted};
 use millpond::reactive::{self, PREFETCH, StreamError, StreamOn};
 use millpond::schedulers::{self, Scheduler, SchedulerExt};
 use millpond::{JoinError, RejectReason};
-use support::{Counter, CountsDrop, Gate, LONG, die, eventually};
+use support::{Counter, CountsDrop, Gate, LONG, PanicsOnDrop, die, eventually};
 
 /// A stream that asks a closure for its next item.
 struct Source<F>(F);
@@ -133,6 +134,76 @@ fn hold(scheduler: &dyn Scheduler, gate: &Gate) {
         })
         .unwrap();
     running.pass();
+}
+
+/// A thousand numbers; `f` consumes them on a thread of its own, which is interrupted while it is at the tenth.
+/// Fails if `f` does not return within `LONG`.
+#[track_caller]
+fn interrupted_at_the_tenth<R: Send + 'static>(
+    f: impl FnOnce(Pin<Box<dyn Stream<Item = usize> + Send>>) -> R + Send + 'static,
+) -> R {
+    let (done, result) = mpsc::channel();
+    let thread = thread::spawn(move || {
+        let (mut numbers, me) = (0..1000, interrupt::current());
+        let source = Source(move || {
+            let next = numbers.next();
+            if next == Some(10) {
+                me.interrupt();
+            }
+            next
+        });
+        let _ = done.send((f(Box::pin(source)), interrupt::interrupted()));
+    });
+    let (result, still_interrupted) = result.recv_timeout(LONG).expect("it returns although interrupted");
+    thread.join().unwrap();
+    assert!(still_interrupted, "the flag is left to the caller");
+    result
+}
+
+/// Polls without waiting until the stream gives nothing more.
+fn poll_all<T>(mut stream: impl Stream<Item = Result<T, StreamError>> + Unpin) -> Vec<T> {
+    let mut context = Context::from_waker(Waker::noop());
+    let mut items = Vec::new();
+    while let Poll::Ready(Some(item)) = Pin::new(&mut stream).poll_next(&mut context) {
+        items.push(item.unwrap());
+    }
+    items
+}
+
+// ---- the immediate scheduler, whose caller is interrupted
+
+#[test]
+fn for_each_on_the_immediate_scheduler_ends_although_the_caller_is_interrupted() {
+    let outcome = interrupted_at_the_tenth(|source| {
+        let (count, immediate) = (Counter::new(), schedulers::immediate());
+        let add = count.clone();
+        let ended = source.publish_on_buffered(&immediate, up_to(16)).for_each(move |_| add.add()).unwrap();
+        (ended.is_done(), count.get())
+    });
+    assert_eq!(outcome, (true, 1000));
+}
+
+#[test]
+fn subscribe_on_the_immediate_scheduler_delivers_although_the_caller_is_interrupted() {
+    let items = interrupted_at_the_tenth(|source| {
+        poll_all(source.subscribe_on_buffered(&schedulers::immediate(), up_to(16)))
+    });
+    assert_eq!(items, (0..1000).collect::<Vec<_>>());
+}
+
+#[test]
+fn map_on_the_immediate_scheduler_delivers_although_the_caller_is_interrupted() {
+    let items = interrupted_at_the_tenth(|source| {
+        let me = interrupt::current();
+        let map = move |n| {
+            if n == 20 {
+                me.interrupt();
+            }
+            n + 1
+        };
+        poll_all(source.publish_on_buffered(&schedulers::immediate(), up_to(16)).map_on(map))
+    });
+    assert_eq!(items, (1..=1000).collect::<Vec<_>>());
 }
 
 // ---- subscribe_on
@@ -599,6 +670,31 @@ fn dropping_map_on_ends_the_turn_of_a_closure_that_blocks() {
     drop(stream);
     assert!(scheduler.dispose_gracefully(LONG).unwrap());
     assert_eq!(count.get(), 1);
+}
+
+#[test]
+fn a_source_whose_destructor_panics_does_not_keep_map_on_from_its_end() {
+    struct Fragile<S> {
+        source: S,
+        _bomb: PanicsOnDrop,
+    }
+    impl<S: Stream + Unpin> Stream for Fragile<S> {
+        type Item = S::Item;
+        fn poll_next(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Option<S::Item>> {
+            Pin::new(&mut self.source).poll_next(context)
+        }
+    }
+    let dropped = Counter::new();
+    let source = Fragile { source: numbers(3), _bomb: PanicsOnDrop(dropped.on_drop()) };
+    let mut mapped = source.publish_on(&single("map")).map_on(|n| n * 2);
+    // The source ends, and is dropped, inside the first poll: its panic is the poller's own.
+    let first = catch_unwind(AssertUnwindSafe(|| next(&mut mapped)));
+    assert_eq!(first.unwrap_err().downcast_ref(), Some(&"destructor"));
+    assert_eq!(dropped.get(), 1);
+    let (done, rest) = mpsc::channel();
+    let thread = thread::spawn(move || done.send(good(mapped)).unwrap());
+    assert_eq!(rest.recv_timeout(LONG), Ok(vec![0, 2, 4]));
+    thread.join().unwrap();
 }
 
 #[test]

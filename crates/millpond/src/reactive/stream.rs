@@ -304,11 +304,14 @@ impl<S: Stream> Future for Pump<S> {
     }
 }
 
-/// The items of one turn: at most `most`, so that others get their turn too, and none after an interrupt or
-/// when the turn is the last. Whoever cancels, or ends the scheduler, waits for one item and not for the
-/// rest.
+/// The items of one turn: at most `most`, so that other work gets its turn too. An interrupt ends the turn after
+/// the current item, and the last turn takes none, so a cancel or the end of a scheduler waits for one item
+/// and not for the rest.
+///
+/// A turn that is not the last always takes its first item. On an executor that polls on the caller's thread the
+/// flag stays set from one turn to the next, and a turn without an item would never get anywhere.
 fn turn_of(most: usize) -> impl Iterator<Item = usize> {
-    (0..most).take_while(|_| !in_last_turn() && !interrupt::is_interrupted())
+    (0..most).take_while(|taken| !in_last_turn() && (*taken == 0 || !interrupt::is_interrupted()))
 }
 
 /// Lets others have their turn, and asks for the next.
@@ -460,8 +463,9 @@ where
                     }
                 }
                 Poll::Ready(None) => {
-                    self.upstream = None;
+                    // The inlet first: if the destructor of the source panics the closure still learns of the end.
                     inlet.take().into_iter().for_each(Inlet::finish);
+                    self.upstream = None;
                 }
             }
         }
