@@ -24,6 +24,8 @@
 //! assert!(thread.join().unwrap().is_err());
 //! ```
 
+pub(crate) mod wait;
+
 use std::collections::BTreeMap;
 use std::fmt;
 use std::io;

@@ -15,6 +15,7 @@ use super::growth::{self, Admission, GrowthRule, Load};
 use super::roster::{Limit, NotAdded};
 use crate::clock::Tick;
 use crate::executor::{PoolFacts, RejectReason, Rejected};
+use crate::interrupt::wait::{OnInterrupt, WaitCell, Waiting};
 use crate::interrupt::{Sleeper, Wake};
 use crate::sync::{Arc, Ordering, deadline_after, fence, mutant, spin_until};
 use crate::task::{Bare, Half, Held, Pack, Task, TaskId};
@@ -379,9 +380,9 @@ impl PoolCore {
         if !timeout.is_zero() {
             self.look_for_room(&me, deadline);
         }
-        let ticket = self.room.take_ticket(&me);
+        let cell = Arc::new(WaitCell::of(Arc::clone(&me)));
+        let mut ticket = self.room.take_ticket(Waiting::Thread(Arc::clone(&cell)));
         loop {
-            ticket.about_to_try();
             fence(Ordering::SeqCst); // for room that is made by a worker's leaving; pairs with the end of `worker::work`
             if !mutant("guess_room") {
                 self.feed.order_takes();
@@ -390,14 +391,13 @@ impl PoolCore {
                 Err(refusal) if refusal.reason == RejectReason::Saturated => task = refusal.task,
                 decided => return decided,
             }
-            match me.wait(deadline, || ticket.is_called()) {
+            match cell.wait(deadline, OnInterrupt::Return) {
                 Wake::Ready => {}
                 Wake::TimedOut => return Err(Refusal::new(task, RejectReason::Saturated)),
-                Wake::Interrupted => {
-                    me.restore_interrupt();
-                    return Err(Refusal::new(task, RejectReason::Interrupted));
-                }
+                Wake::Interrupted => return Err(Refusal::new(task, RejectReason::Interrupted)),
             }
+            cell.reset(); // the ticket is off the list, so nobody can notify the cell now
+            ticket.rejoin(Waiting::Thread(Arc::clone(&cell)));
         }
     }
 

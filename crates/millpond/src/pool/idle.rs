@@ -22,37 +22,23 @@
 
 use std::time::Instant;
 
-use crate::interrupt::Sleeper;
-use crate::sync::{Arc, AtomicBool, AtomicUsize, Mutex, Ordering, mutant, spin_until};
+use crate::interrupt::Wake;
+use crate::interrupt::wait::{Key, OnInterrupt, WaitCell, WaitList};
+use crate::sync::{Arc, AtomicUsize, Mutex, Ordering, mutant, spin_until};
 use crate::task::Task;
 
-/// A worker's chair: where it is called, and where a task is put for it.
+/// The park slot of one worker. A waker stores a task here before it notifies the worker.
 #[derive(Debug)]
 pub(super) struct Seat {
-    sleeper: Arc<Sleeper>,
-    /// True from the moment when somebody took the seat off the list until its worker has noticed.
-    called: AtomicBool,
-    /// The task that came with the call, if one did. Filled before `called` is set.
+    cell: WaitCell,
+    /// The task that came with the wake-up, if one did. Filled before the cell is notified.
     handed: Mutex<Option<Task>>,
 }
 
 impl Seat {
     /// A seat for the calling thread.
     pub(super) fn for_this_thread() -> Arc<Seat> {
-        Arc::new(Seat {
-            sleeper: Sleeper::current(),
-            called: AtomicBool::new(false),
-            handed: Mutex::new(None),
-        })
-    }
-
-    fn call(&self) {
-        self.called.store(true, Ordering::Release);
-        self.sleeper.unpark();
-    }
-
-    fn is_called(&self) -> bool {
-        self.called.load(Ordering::Acquire)
+        Arc::new(Seat { cell: WaitCell::for_this_thread(), handed: Mutex::new(None) })
     }
 }
 
@@ -109,8 +95,8 @@ pub(super) struct Nap {
 
 #[derive(Debug, Default)]
 struct List {
-    /// The last to come is the first to be called.
-    seats: Vec<(Arc<Seat>, Nap)>,
+    /// The newest is woken first.
+    seats: WaitList<(Arc<Seat>, Nap)>,
     /// Tasks handed over so far.
     handed: u64,
 }
@@ -136,39 +122,37 @@ impl Idle {
         expect_task: bool,
         look_again: impl FnOnce() -> bool,
     ) -> Rest {
-        self.enlist(seat, nap); // W1
-        if !mutant("sleep_without_looking") && look_again() && self.withdraw(seat) {
+        let key = self.enlist(seat, nap); // W1
+        if !mutant("sleep_without_looking") && look_again() && self.withdraw(key) {
             return Rest::Called;
         }
-        let called = (expect_task && spin_until(|| seat.is_called()))
-            || seat.sleeper.wait_through_interrupts(nap.deadline, || seat.is_called());
-        if !called && (self.withdraw(seat) || mutant("time_out_regardless")) {
+        let called = (expect_task && spin_until(|| seat.cell.is_notified()))
+            || seat.cell.wait(nap.deadline, OnInterrupt::Keep) == Wake::Ready;
+        if !called && (self.withdraw(key) || mutant("time_out_regardless")) {
             return Rest::TimedOut;
         }
         self.answer(seat)
     }
 
-    pub(super) fn enlist(&self, seat: &Arc<Seat>, nap: Nap) {
+    pub(super) fn enlist(&self, seat: &Arc<Seat>, nap: Nap) -> Key {
         let mut list = self.list.lock();
-        list.seats.push((Arc::clone(seat), nap));
+        let key = list.seats.push((Arc::clone(seat), nap));
         self.sleeping.store(list.seats.len(), Ordering::Relaxed);
+        key
     }
 
-    /// Takes ourselves off the list. False: somebody was first, and calls us.
-    fn withdraw(&self, seat: &Arc<Seat>) -> bool {
+    /// Takes the calling worker off the list. False: it is not there, because it is being woken.
+    fn withdraw(&self, key: Key) -> bool {
         let mut list = self.list.lock();
-        let found = list.seats.iter().rposition(|(listed, _)| Arc::ptr_eq(listed, seat));
-        if let Some(at) = found {
-            list.seats.remove(at);
-            self.sleeping.store(list.seats.len(), Ordering::Relaxed);
-        }
-        found.is_some()
+        let found = list.seats.remove(key).is_some();
+        self.sleeping.store(list.seats.len(), Ordering::Relaxed);
+        found
     }
 
-    /// Answers the call that was, or is just being, made.
+    /// Answers the wake-up that was, or is just being, made.
     fn answer(&self, seat: &Seat) -> Rest {
-        seat.sleeper.wait_through_interrupts(None, || seat.is_called());
-        seat.called.store(false, Ordering::Relaxed);
+        seat.cell.wait(None, OnInterrupt::Keep);
+        seat.cell.reset();
         self.calling.fetch_sub(1, Ordering::Relaxed); // W4; W5 is up to the caller
         match seat.handed.lock().take() {
             Some(task) => Rest::Handed(task),
@@ -254,12 +238,12 @@ impl Idle {
 
     fn call_those(&self, wanted: impl Fn(&Arc<Seat>, &Nap) -> bool) {
         let mut list = self.list.lock();
-        let called: Vec<_> = list.seats.extract_if(.., |(seat, nap)| wanted(seat, nap)).collect();
+        let called = list.seats.take_all(|(seat, nap)| wanted(seat, nap));
         self.sleeping.store(list.seats.len(), Ordering::Relaxed);
         self.calling.fetch_add(called.len(), Ordering::Relaxed);
         drop(list);
         for (seat, _) in called {
-            seat.call();
+            seat.cell.notify();
         }
     }
 
@@ -271,11 +255,11 @@ impl Idle {
     #[inline(never)]
     fn call_with(&self, take: impl FnOnce() -> Option<Task>) -> bool {
         let mut list = self.list.lock();
-        let Some(last) = list.seats.len().checked_sub(1) else {
+        // At most two workers watch the time, so this looks at three entries at most.
+        let newest = list.seats.take_last(|(_, nap)| !nap.leads);
+        let Some((seat, _)) = newest.or_else(|| list.seats.pop_last()) else {
             return false;
         };
-        let at = list.seats.iter().rposition(|(_, nap)| !nap.leads).unwrap_or(last);
-        let (seat, _) = list.seats.remove(at);
         self.sleeping.store(list.seats.len(), Ordering::Relaxed);
         self.calling.fetch_add(1, Ordering::Relaxed);
         if self.patience.load(Ordering::Relaxed) == 0 {
@@ -283,7 +267,7 @@ impl Idle {
         }
         drop(list);
         *seat.handed.lock() = take();
-        seat.call();
+        seat.cell.notify();
         true
     }
 
@@ -296,7 +280,7 @@ impl Idle {
     /// Puts `task` into the hands of a sleeping worker; gives it back if there is none.
     pub(super) fn hand_over(&self, task: Task) -> Result<(), Task> {
         let mut list = self.list.lock();
-        let Some((seat, _)) = list.seats.pop() else {
+        let Some((seat, _)) = list.seats.pop_last() else {
             return Err(task);
         };
         self.sleeping.store(list.seats.len(), Ordering::Relaxed);
@@ -304,7 +288,7 @@ impl Idle {
         list.handed += 1;
         drop(list);
         *seat.handed.lock() = Some(task);
-        seat.call();
+        seat.cell.notify();
         Ok(())
     }
 
@@ -367,13 +351,13 @@ mod tests {
     fn the_next_sleeper_is_called_only_after_many_more_tasks() {
         let idle = Idle::default();
         let seats = [Seat::for_this_thread(), Seat::for_this_thread()];
-        seats.iter().for_each(|seat| idle.enlist(seat, Nap::default()));
+        seats.iter().for_each(|seat| _ = idle.enlist(seat, Nap::default()));
         let mut called = Vec::new();
         idle.look_for(|| {
             for task in 0..50 * PATIENCE {
                 if idle.may_be_called_for_another() {
                     idle.call_one(|| None);
-                    seats.iter().rev().filter(|seat| seat.is_called()).for_each(|seat| {
+                    seats.iter().rev().filter(|seat| seat.cell.is_notified()).for_each(|seat| {
                         idle.answer(seat);
                     });
                     called.push(task);

@@ -510,7 +510,7 @@ mod tests {
 
     fn slack(after: Duration, sleepers: usize) -> Duration {
         let idle = Idle::default();
-        (0..sleepers).for_each(|_| idle.enlist(&Seat::for_this_thread(), Nap::default()));
+        (0..sleepers).for_each(|_| _ = idle.enlist(&Seat::for_this_thread(), Nap::default()));
         Watch { until: Tick::NEVER, after }.slack(&idle)
     }
 

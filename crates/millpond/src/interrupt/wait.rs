@@ -1,0 +1,389 @@
+//! Waiting threads: [`WaitCell`] is one wait of one thread, [`WaitList`] a list of waits.
+//!
+//! A thread that has to wait puts an entry with its cell into a list, under the lock that guards the
+//! list, and waits on the cell. A thread that can end the wait takes the entry out under the same
+//! lock and notifies the cell. So an entry is in the list if and only if nobody has decided to
+//! notify it: a waiter that gives up removes its entry, and learns from the result whether it was
+//! notified meanwhile.
+
+#![allow(dead_code)] // until all waits are built on it
+
+use std::task::Waker;
+use std::time::Instant;
+
+use super::{Sleeper, Wake};
+use crate::quiet::quietly;
+use crate::sync::{Arc, AtomicU8, Ordering, mutant};
+
+/// Set by the notifier.
+const NOTIFIED: u8 = 1;
+/// Set by the owner before it parks.
+const PARKED: u8 = 2;
+
+/// What an interrupt does to a wait.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum OnInterrupt {
+    /// Ends the wait. The flag stays set until the caller takes it.
+    Return,
+    /// The wait goes on. The flag stays set.
+    Keep,
+}
+
+/// One wait of one thread, its owner. Can be used again after [`reset`](Self::reset).
+#[derive(Debug)]
+pub(crate) struct WaitCell {
+    thread: Arc<Sleeper>,
+    /// Two bits, [`NOTIFIED`] and [`PARKED`].
+    ///
+    /// Both are set by read-modify-writes, so one of the two comes second. If that is `NOTIFIED`, the
+    /// notifier sees `PARKED` and unparks the owner. If it is `PARKED`, the owner sees `NOTIFIED` and
+    /// does not park. So notifying an owner that still spins costs no unpark.
+    ///
+    /// `NOTIFIED` is set with Release and read with Acquire: the owner sees what the notifier wrote.
+    state: AtomicU8,
+}
+
+impl WaitCell {
+    /// A cell for the calling thread.
+    pub(crate) fn for_this_thread() -> WaitCell {
+        WaitCell::of(Sleeper::current())
+    }
+
+    /// A cell for `thread`, which must be the thread that waits on it.
+    pub(crate) fn of(thread: Arc<Sleeper>) -> WaitCell {
+        WaitCell { thread, state: AtomicU8::new(0) }
+    }
+
+    /// Ends the wait. At most one system call.
+    pub(crate) fn notify(&self) {
+        self.mark_notified();
+        self.unpark();
+    }
+
+    /// The first half of [`notify`](Self::notify), for a caller that holds a lock. Returns false if
+    /// the cell was notified before.
+    pub(crate) fn mark_notified(&self) -> bool {
+        self.state.fetch_or(NOTIFIED, Ordering::Release) & NOTIFIED == 0
+    }
+
+    /// The second half of [`notify`](Self::notify), after the lock is released.
+    ///
+    /// By now the owner may wait for something else: every wait checks its condition again.
+    pub(crate) fn unpark(&self) {
+        // Relaxed: the caller's `mark_notified` accessed the same word, so nothing older is read.
+        if self.state.load(Ordering::Relaxed) & PARKED != 0 {
+            self.thread.unpark();
+        }
+    }
+
+    pub(crate) fn is_notified(&self) -> bool {
+        self.state.load(Ordering::Acquire) & NOTIFIED != 0
+    }
+
+    /// Makes the cell ready for another wait. Owner only, at a time when no notifier can reach the
+    /// cell, or when a notification that is in flight is of no interest.
+    pub(crate) fn reset(&self) {
+        self.state.store(0, Ordering::Relaxed); // the list's lock orders it against the next notify
+    }
+
+    /// Parks until notified, interrupted (see [`OnInterrupt`]) or past `deadline`. Owner only.
+    pub(crate) fn wait(&self, deadline: Option<Instant>, on_interrupt: OnInterrupt) -> Wake {
+        if !mutant("sleep_in_secret") {
+            self.state.fetch_or(PARKED, Ordering::Relaxed); // the order of the two bits is all that counts
+        }
+        let interrupted = || on_interrupt == OnInterrupt::Return && self.thread.is_interrupted();
+        let ended = || self.is_notified() || interrupted();
+        self.thread.wait_through_interrupts(deadline, ended);
+        if self.is_notified() {
+            Wake::Ready
+        } else if interrupted() {
+            Wake::Interrupted
+        } else {
+            Wake::TimedOut
+        }
+    }
+
+    pub(crate) fn is_interrupted(&self) -> bool {
+        self.thread.is_interrupted()
+    }
+
+    /// Reads and clears the owner's interrupt flag. Owner only.
+    pub(crate) fn take_interrupt(&self) -> bool {
+        self.thread.take_interrupt()
+    }
+}
+
+/// A thread that is blocked, or an asynchronous task that is suspended.
+#[derive(Debug)]
+pub(crate) enum Waiting {
+    Thread(Arc<WaitCell>),
+    Task(Waker),
+}
+
+impl Waiting {
+    /// Ends the wait. A waker is user code, so no lock may be held; its panic is caught.
+    pub(crate) fn notify(self) {
+        match self {
+            Waiting::Thread(cell) => cell.notify(),
+            Waiting::Task(waker) => _ = quietly(|| waker.wake()),
+        }
+    }
+}
+
+/// Where an entry is in its [`WaitList`].
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Key {
+    slot: u32,
+    /// Unique within the list, in order of arrival.
+    number: u64,
+}
+
+/// Entries in order of arrival, guarded by a lock of the owner. Both ends are at hand, and an entry
+/// leaves from anywhere in constant time.
+///
+/// A doubly linked list inside a vector. [`END`] stands for the list itself: its `next` is the
+/// oldest entry and its `previous` the newest, which closes the links to a ring.
+#[derive(Debug)]
+pub(crate) struct WaitList<E> {
+    slots: Vec<Slot<E>>,
+    ends: Links,
+    /// The first unused slot; they are linked by `next`.
+    unused: u32,
+    len: usize,
+    last_number: u64,
+    /// How many links were followed or changed.
+    #[cfg(test)]
+    steps: usize,
+}
+
+#[derive(Debug)]
+struct Slot<E> {
+    /// `None`: unused.
+    entry: Option<E>,
+    number: u64,
+    links: Links,
+}
+
+#[derive(Debug, Clone, Copy)]
+struct Links {
+    previous: u32,
+    next: u32,
+}
+
+const END: u32 = u32::MAX;
+
+/// A list that becomes empty keeps the memory of this many entries.
+const KEEP: usize = 64;
+
+impl<E> Default for WaitList<E> {
+    fn default() -> Self {
+        WaitList::new()
+    }
+}
+
+impl<E> WaitList<E> {
+    pub(crate) const fn new() -> Self {
+        WaitList {
+            slots: Vec::new(),
+            ends: Links { previous: END, next: END },
+            unused: END,
+            len: 0,
+            last_number: 0,
+            #[cfg(test)]
+            steps: 0,
+        }
+    }
+
+    pub(crate) fn len(&self) -> usize {
+        self.len
+    }
+
+    pub(crate) fn is_empty(&self) -> bool {
+        self.len == 0
+    }
+
+    /// Adds an entry as the newest.
+    pub(crate) fn push(&mut self, entry: E) -> Key {
+        self.last_number += 1;
+        self.insert_before(END, self.last_number, entry)
+    }
+
+    /// Adds an entry that was in the list before, at its old place in the order of arrival. Takes a
+    /// step for each older entry.
+    pub(crate) fn rejoin(&mut self, key: Key, entry: E) -> Key {
+        let mut at = self.links(END).next;
+        while at != END && self.slots[at as usize].number < key.number {
+            at = self.links(at).next;
+        }
+        self.insert_before(at, key.number, entry)
+    }
+
+    /// Removes an entry, wherever it is; `None` if it is not in the list any more.
+    pub(crate) fn remove(&mut self, key: Key) -> Option<E> {
+        if self.contains(key) { self.unlink(key.slot) } else { None }
+    }
+
+    pub(crate) fn contains(&self, key: Key) -> bool {
+        let slot = self.slots.get(key.slot as usize);
+        slot.is_some_and(|slot| slot.entry.is_some() && slot.number == key.number)
+    }
+
+    /// The oldest entry.
+    pub(crate) fn first(&self) -> Option<&E> {
+        self.slots.get(self.ends.next as usize)?.entry.as_ref()
+    }
+
+    pub(crate) fn pop_first(&mut self) -> Option<E> {
+        self.unlink(self.ends.next)
+    }
+
+    pub(crate) fn pop_last(&mut self) -> Option<E> {
+        self.unlink(self.ends.previous)
+    }
+
+    /// Removes the oldest entry that is `wanted`.
+    pub(crate) fn take_first(&mut self, mut wanted: impl FnMut(&E) -> bool) -> Option<E> {
+        let mut at = self.links(END).next;
+        while !self.slots.get(at as usize)?.entry.as_ref().is_some_and(&mut wanted) {
+            at = self.links(at).next;
+        }
+        self.unlink(at)
+    }
+
+    /// Removes the newest entry that is `wanted`.
+    pub(crate) fn take_last(&mut self, mut wanted: impl FnMut(&E) -> bool) -> Option<E> {
+        let mut at = self.links(END).previous;
+        while !self.slots.get(at as usize)?.entry.as_ref().is_some_and(&mut wanted) {
+            at = self.links(at).previous;
+        }
+        self.unlink(at)
+    }
+
+    /// Removes all entries that are `wanted`; oldest first.
+    pub(crate) fn take_all(&mut self, mut wanted: impl FnMut(&E) -> bool) -> Vec<E> {
+        let mut taken = Vec::new();
+        let mut at = self.links(END).next;
+        while at != END {
+            let next = self.links(at).next;
+            if self.slots[at as usize].entry.as_ref().is_some_and(&mut wanted) {
+                taken.extend(self.unlink(at));
+            }
+            at = next;
+        }
+        taken
+    }
+
+    /// All entries, oldest first.
+    pub(crate) fn iter(&self) -> impl Iterator<Item = &E> {
+        let mut at = self.ends.next;
+        std::iter::from_fn(move || {
+            let slot = self.slots.get(at as usize)?;
+            at = slot.links.next;
+            slot.entry.as_ref()
+        })
+    }
+
+    fn links(&mut self, at: u32) -> &mut Links {
+        #[cfg(test)]
+        {
+            self.steps += 1;
+        }
+        if at == END { &mut self.ends } else { &mut self.slots[at as usize].links }
+    }
+
+    fn insert_before(&mut self, next: u32, number: u64, entry: E) -> Key {
+        let previous = self.links(next).previous;
+        let new = Slot { entry: Some(entry), number, links: Links { previous, next } };
+        let slot = self.unused;
+        let slot = if slot == END {
+            self.slots.push(new);
+            (self.slots.len() - 1) as u32
+        } else {
+            self.unused = self.links(slot).next;
+            self.slots[slot as usize] = new;
+            slot
+        };
+        self.links(previous).next = slot;
+        self.links(next).previous = slot;
+        self.len += 1;
+        Key { slot, number }
+    }
+
+    /// Removes the entry in a slot; `None` for [`END`].
+    fn unlink(&mut self, at: u32) -> Option<E> {
+        let slot = self.slots.get_mut(at as usize)?;
+        let entry = slot.entry.take()?;
+        let Links { previous, next } = slot.links;
+        self.links(previous).next = next;
+        self.links(next).previous = previous;
+        self.links(at).next = std::mem::replace(&mut self.unused, at);
+        self.len -= 1;
+        if self.len == 0 && self.slots.len() > KEEP {
+            self.slots = Vec::new();
+            self.unused = END;
+        }
+        Some(entry)
+    }
+}
+
+#[cfg(all(test, not(loom)))]
+mod tests {
+    use super::*;
+
+    fn all<E: Copy>(list: &WaitList<E>) -> Vec<E> {
+        list.iter().copied().collect()
+    }
+
+    #[test]
+    fn entries_leave_from_both_ends_and_from_the_middle() {
+        let mut list = WaitList::new();
+        let keys: Vec<Key> = (0..6).map(|n| list.push(n)).collect();
+        assert_eq!((list.pop_first(), list.pop_last()), (Some(0), Some(5)));
+        assert_eq!(list.remove(keys[2]), Some(2));
+        assert_eq!((list.first(), all(&list), list.len()), (Some(&1), vec![1, 3, 4], 3));
+        assert_eq!(list.take_first(|n| n % 2 == 0), Some(4));
+        assert_eq!(list.take_last(|n| *n < 3), Some(1));
+        assert_eq!(list.take_last(|n| *n < 3), None);
+        assert_eq!(list.take_all(|_| true), [3]);
+        assert!(list.is_empty() && list.pop_first().is_none() && list.pop_last().is_none());
+    }
+
+    #[test]
+    fn a_key_is_good_for_its_own_entry_only() {
+        let mut list = WaitList::new();
+        let old = list.push('a');
+        assert_eq!(list.pop_first(), Some('a'));
+        let new = list.push('b');
+        assert_eq!(old.slot, new.slot, "the memory is used again");
+        assert_eq!((list.remove(old), list.contains(old), list.contains(new)), (None, false, true));
+        assert_eq!(list.remove(new), Some('b'));
+    }
+
+    #[test]
+    fn an_entry_that_comes_back_is_where_it_was() {
+        let mut list = WaitList::new();
+        let keys: Vec<Key> = (0..4).map(|n| list.push(n)).collect();
+        assert_eq!((list.pop_first(), list.pop_first()), (Some(0), Some(1)));
+        let again = [list.rejoin(keys[1], 1), list.rejoin(keys[0], 0)];
+        assert_eq!(all(&list), [0, 1, 2, 3]);
+        list.push(4);
+        assert_eq!((list.remove(again[0]), list.remove(again[1])), (Some(1), Some(0)));
+        assert_eq!(all(&list), [2, 3, 4]);
+    }
+
+    #[test]
+    fn leaving_takes_the_same_number_of_steps_however_many_wait() {
+        let steps_of_leaving = |entries: usize| {
+            let mut list = WaitList::new();
+            let mut keys: Vec<Key> = (0..entries).map(|n| list.push(n)).collect();
+            let steps = list.steps;
+            // Every third first, then the others from the newest to the oldest.
+            keys.iter().step_by(3).for_each(|key| _ = list.remove(*key).expect("not removed yet"));
+            keys.retain(|key| list.contains(*key));
+            keys.into_iter().rev().for_each(|key| _ = list.remove(key).expect("not removed yet"));
+            assert!(list.is_empty() && list.slots.capacity() == 0, "the memory is given back");
+            list.steps - steps
+        };
+        assert_eq!(steps_of_leaving(12_000), 4 * steps_of_leaving(3_000));
+    }
+}
