@@ -13,7 +13,7 @@
 use std::time::Duration;
 
 use crate::ConfigError;
-use crate::executor::{Rejected, methods_of_its_pool, service_by_its_pool};
+use crate::executor::{Rejected, TrySubmitError, methods_of_its_pool, service_by_its_pool};
 use crate::handle::TaskHandle;
 use crate::interrupt::Interrupted;
 use crate::periodic::PeriodicTask;
@@ -123,6 +123,18 @@ impl SingleThreadExecutor {
         f: impl FnOnce() -> T + Send + 'static,
     ) -> Result<TaskHandle<T>, Rejected> {
         self.pool.submit(f)
+    }
+
+    /// Submits `f`, or gives `f` itself back; see [`ThreadPoolExecutor::try_submit`].
+    ///
+    /// # Errors
+    /// [`TrySubmitError`] with the closure, after a shutdown or if the thread could not be started.
+    pub fn try_submit<T, F>(&self, f: F) -> Result<TaskHandle<T>, TrySubmitError<F>>
+    where
+        T: Send + 'static,
+        F: FnOnce() -> T + Send + 'static,
+    {
+        self.pool.try_submit(f)
     }
 
     methods_of_its_pool! {

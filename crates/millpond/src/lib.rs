@@ -39,7 +39,9 @@ mod loom_tests;
 pub use clock::{Clock, ManualClock};
 pub use completion::ExecutorCompletionService;
 pub use config::ConfigError;
-pub use executor::{Executor, ExecutorExt, ExecutorService, InvokeError, RejectReason, Rejected};
+pub use executor::{
+    Executor, ExecutorExt, ExecutorService, InvokeError, RejectReason, Rejected, TrySubmitError,
+};
 pub use executors::{SingleScheduledExecutor, SingleThreadExecutor};
 pub use handle::{CancelOnDrop, Canceller, JoinError, Panic, TaskHandle, TaskState};
 pub use interrupt::Interrupted;

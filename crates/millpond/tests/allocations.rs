@@ -216,6 +216,30 @@ fn submit_with_a_dropped_handle_allocates_once() {
     });
 }
 
+/// An overloaded pool must say no cheaply. `submit` makes the state of the task first, and gives it back inside the error.
+#[test]
+fn a_refusal_by_a_full_pool_allocates_nothing() {
+    in_a_process_of_its_own("a_refusal_by_a_full_pool_allocates_nothing", || {
+        let pool = executors::bounded(1, 1, 1).unwrap();
+        let gate = Gate::new();
+        let busy = keep_busy(&pool, &gate);
+        let waiting = pool.submit(|| ()).unwrap();
+        let count = |refuse: &dyn Fn()| {
+            refuse();
+            let before = EVER.load(Ordering::Relaxed);
+            (0..BATCH).for_each(|_| refuse());
+            EVER.load(Ordering::Relaxed) - before
+        };
+        assert_eq!(count(&|| drop(pool.execute(closure::<5>()).unwrap_err())), 0, "execute");
+        assert_eq!(count(&|| drop(pool.try_submit(closure::<9>()).unwrap_err())), 0, "try_submit");
+        assert_eq!(count(&|| drop(pool.submit(closure::<5>()).unwrap_err())), BATCH, "submit");
+        gate.open();
+        soon(busy).unwrap();
+        soon(waiting).unwrap();
+        end(&pool);
+    });
+}
+
 /// Puts many tasks into the queue of a pool whose only worker is busy, and returns the bytes that are live before, while they
 /// wait, and when they have run and the worker sleeps.
 fn burst<R>(execute: impl Fn(&ThreadPoolExecutor) -> R) -> [i64; 3] {

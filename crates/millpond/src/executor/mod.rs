@@ -19,7 +19,7 @@ use crate::task::{Task, TaskOf};
 pub(crate) use self::forward::{inherent_executor_methods, methods_of_its_pool, service_by_its_pool};
 pub use self::invoke::InvokeError;
 pub(crate) use self::rejected::{PoolFacts, SchedulerFacts};
-pub use self::rejected::{RejectReason, Rejected};
+pub use self::rejected::{RejectReason, Rejected, TrySubmitError};
 
 /// Something that runs tasks.
 ///

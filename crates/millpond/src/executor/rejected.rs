@@ -1,8 +1,10 @@
-//! [`Rejected`], the error that hands a task back, and why: [`RejectReason`].
+//! The errors of a refused task: [`Rejected`] hands the task back, [`TrySubmitError`] the closure itself. Both say why:
+//! [`RejectReason`].
 
 use std::error::Error;
 use std::fmt;
 use std::io;
+use std::num::NonZeroU32;
 
 use crate::sync::Arc;
 use crate::task::Task;
@@ -30,6 +32,38 @@ pub enum RejectReason {
 }
 
 impl RejectReason {
+    /// Tells whether the executor is alive but has no room for the task now: the answer of a service is "busy, try
+    /// again later" (HTTP 503 with `Retry-After`).
+    ///
+    /// True for [`Saturated`](Self::Saturated) only. A thread that cannot be started
+    /// ([`SpawnFailed`](Self::SpawnFailed)) is a fault of the system or of the thread factory, not load.
+    ///
+    /// # Examples
+    /// ```
+    /// use millpond::{Rejected, executors};
+    ///
+    /// fn status(rejected: &Rejected) -> u16 {
+    ///     let reason = rejected.reason();
+    ///     if reason.is_overload() || reason.is_shutdown() { 503 } else { 500 }
+    /// }
+    ///
+    /// let pool = executors::fixed(1)?;
+    /// pool.shutdown();
+    /// let rejected = pool.submit(|| 42).unwrap_err();
+    /// assert!(rejected.reason().is_shutdown() && !rejected.reason().is_overload());
+    /// assert_eq!(status(&rejected), 503);
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    pub fn is_overload(self) -> bool {
+        matches!(self, Self::Saturated)
+    }
+
+    /// Tells whether the executor takes no more tasks for good: it has been shut down, or the scheduler's worker was
+    /// disposed. Trying again is pointless.
+    pub fn is_shutdown(self) -> bool {
+        matches!(self, Self::Shutdown | Self::WorkerDisposed)
+    }
+
     /// What is the matter, to be put after the name of whoever refused: "pool-1 is saturated".
     pub(crate) fn predicate(self) -> &'static str {
         match self {
@@ -67,17 +101,17 @@ impl fmt::Display for RejectReason {
 pub struct Rejected {
     task: Task,
     reason: RejectReason,
-    /// In a box: as a rule there is none, and then there is next to nothing to drop.
-    source: Option<Box<io::Error>>,
-    /// Who refused it: for the message.
-    by: Option<By>,
+    /// The pool that refused it, if one did: for the message.
+    pool: Option<PoolFacts>,
+    /// Boxed because it is rare: a saturated pool refuses without an allocation, and the error stays small.
+    details: Option<Box<Details>>,
 }
 
-/// Who refused a task.
-#[derive(Debug, Clone)]
-enum By {
-    Pool(PoolFacts),
-    Scheduler(Box<SchedulerFacts>),
+/// What only some rejections have.
+#[derive(Debug, Default)]
+struct Details {
+    source: Option<io::Error>,
+    scheduler: Option<SchedulerFacts>,
 }
 
 /// What a rejection remembers of the scheduler.
@@ -91,11 +125,13 @@ pub(crate) struct SchedulerFacts {
 /// What a rejection remembers of the pool: enough for a useful message, small enough to be handed around as a value.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct PoolFacts {
-    pub(crate) number: u64,
+    /// N in `pool-N`.
+    pub(crate) number: NonZeroU32,
     pub(crate) pool_size: u32,
     /// [`PoolFacts::NO_BOUND`]: there is none.
     pub(crate) maximum: u32,
-    pub(crate) queued: usize,
+    /// `u32::MAX` stands for that many or more.
+    pub(crate) queued: u32,
 }
 
 impl PoolFacts {
@@ -106,23 +142,37 @@ impl Rejected {
     /// Makes the error: for executors and policies of your own.
     #[inline]
     pub fn new(task: Task, reason: RejectReason) -> Rejected {
-        Rejected { task, reason, source: None, by: None }
+        Rejected { task, reason, pool: None, details: None }
     }
 
     /// The error of a pool. Made in one piece: an overloaded pool makes many, and each move costs as much as the rest.
     #[inline]
     pub(crate) fn by_pool(task: Task, reason: RejectReason, facts: PoolFacts) -> Rejected {
-        Rejected { task, reason, source: None, by: Some(By::Pool(facts)) }
+        Rejected { task, reason, pool: Some(facts), details: None }
     }
 
     pub(crate) fn by_scheduler(mut self, facts: SchedulerFacts) -> Rejected {
-        self.by = Some(By::Scheduler(Box::new(facts)));
+        self.pool = None;
+        self.details.get_or_insert_default().scheduler = Some(facts);
         self
     }
 
     pub(crate) fn because(mut self, source: io::Error) -> Rejected {
-        self.source = Some(Box::new(source));
+        self.details.get_or_insert_default().source = Some(source);
         self
+    }
+
+    /// The reason, and the cause if there is one; drops the task.
+    pub(crate) fn into_cause(self) -> (RejectReason, Option<io::Error>) {
+        (self.reason, self.details.and_then(|details| details.source))
+    }
+
+    fn source_error(&self) -> Option<&io::Error> {
+        self.details.as_ref()?.source.as_ref()
+    }
+
+    fn scheduler(&self) -> Option<&SchedulerFacts> {
+        self.details.as_ref()?.scheduler.as_ref()
     }
 
     /// Why the task was refused.
@@ -148,31 +198,25 @@ impl fmt::Display for Rejected {
             write!(f, " ({name})")?;
         }
         f.write_str(" rejected: ")?;
-        match &self.by {
-            Some(By::Pool(pool)) => write!(f, "pool-{} ", pool.number)?,
-            Some(By::Scheduler(scheduler)) => write!(f, "{} ", scheduler.name)?,
-            None => f.write_str("the executor ")?,
+        match (&self.pool, self.scheduler()) {
+            (Some(pool), _) => write!(f, "pool-{} ", pool.number)?,
+            (None, Some(scheduler)) => write!(f, "{} ", scheduler.name)?,
+            (None, None) => f.write_str("the executor ")?,
         }
         f.write_str(self.reason.predicate())?;
-        if let Some(source) = &self.source {
+        if let Some(source) = self.source_error() {
             write!(f, ": {source}")?;
         }
-        match &self.by {
-            Some(By::Pool(pool)) => {
-                write!(f, " (pool size = {}, ", pool.pool_size)?;
-                if pool.maximum != PoolFacts::NO_BOUND {
-                    write!(f, "maximum = {}, ", pool.maximum)?;
-                }
-                write!(f, "queued tasks = {})", pool.queued)
+        if let Some(pool) = &self.pool {
+            write!(f, " (pool size = {}, ", pool.pool_size)?;
+            if pool.maximum != PoolFacts::NO_BOUND {
+                write!(f, "maximum = {}, ", pool.maximum)?;
             }
-            Some(By::Scheduler(scheduler)) => match scheduler.full {
-                Some((would_be, cap)) => {
-                    write!(f, ": {would_be} tasks would wait, but at most {cap} may")
-                }
-                None => Ok(()),
-            },
-            None => Ok(()),
+            write!(f, "queued tasks = {})", pool.queued)?;
+        } else if let Some((would_be, cap)) = self.scheduler().and_then(|scheduler| scheduler.full) {
+            write!(f, ": {would_be} tasks would wait, but at most {cap} may")?;
         }
+        Ok(())
     }
 }
 
@@ -181,13 +225,76 @@ impl fmt::Debug for Rejected {
         f.debug_struct("Rejected")
             .field("task", &self.task)
             .field("reason", &self.reason)
-            .field("source", &self.source)
-            .field("by", &self.by)
+            .field("pool", &self.pool)
+            .field("details", &self.details)
             .finish()
     }
 }
 
 impl Error for Rejected {
+    fn source(&self) -> Option<&(dyn Error + 'static)> {
+        self.source_error().map(|source| source as &(dyn Error + 'static))
+    }
+}
+
+/// The error of a refused closure: of [`try_submit`](crate::ThreadPoolExecutor::try_submit), and of the methods of a
+/// [`Scope`](crate::Scope). It owns the closure, with its own type.
+///
+/// # Examples
+/// ```
+/// use millpond::executors;
+///
+/// let pool = executors::fixed(1)?;
+/// pool.shutdown();
+/// let refused = pool.try_submit(|| 6 * 7).unwrap_err();
+/// assert!(refused.reason().is_shutdown());
+/// let f = refused.into_inner();
+/// assert_eq!(f(), 42);
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
+pub struct TrySubmitError<F> {
+    work: F,
+    reason: RejectReason,
+    /// Boxed because only a failed thread start has one.
+    source: Option<Box<io::Error>>,
+}
+
+impl<F> TrySubmitError<F> {
+    pub(crate) fn new(work: F, reason: RejectReason, source: Option<io::Error>) -> Self {
+        TrySubmitError { work, reason, source: source.map(Box::new) }
+    }
+
+    /// Why the closure was refused.
+    pub fn reason(&self) -> RejectReason {
+        self.reason
+    }
+
+    /// The closure, to be run or tried again.
+    pub fn into_inner(self) -> F {
+        self.work
+    }
+}
+
+impl<F> fmt::Debug for TrySubmitError<F> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("TrySubmitError")
+            .field("reason", &self.reason)
+            .field("source", &self.source)
+            .finish_non_exhaustive()
+    }
+}
+
+impl<F> fmt::Display for TrySubmitError<F> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "task rejected: the pool {}", self.reason.predicate())?;
+        match &self.source {
+            Some(source) => write!(f, ": {source}"),
+            None => Ok(()),
+        }
+    }
+}
+
+impl<F> Error for TrySubmitError<F> {
     fn source(&self) -> Option<&(dyn Error + 'static)> {
         self.source.as_deref().map(|source| source as &(dyn Error + 'static))
     }

@@ -159,6 +159,11 @@ pub(crate) trait Tracked: Send + Sync {
     fn run(&self, settle: &mut dyn FnMut(Outcome)) -> bool;
     /// Nobody will run it: resolves the handle, unless it is resolved.
     fn abandon(&self);
+    /// As `abandon`, but keeps the work: moves it into `work`, which is an `Option` of its type. Does nothing if the
+    /// task has begun or ended, or if the work has another type.
+    fn take_work(&self, work: &mut dyn Any) {
+        let _ = work;
+    }
     fn state(&self) -> TaskState;
     /// See [`Shared::cancel`](super::Shared::cancel), which is the way to call it.
     fn try_cancel(&self, may_interrupt: bool) -> Cancelled;
@@ -492,6 +497,17 @@ impl<T: Send + 'static, W: Work<T> + 'static> Tracked for Core<T, W> {
     fn abandon(&self) {
         if let Some((work, seen)) = self.slot.abandon() {
             work.drop_quietly();
+            self.wake(seen);
+        }
+    }
+
+    fn take_work(&self, work: &mut dyn Any) {
+        let Some(into) = work.downcast_mut::<Option<W>>() else { return };
+        if let Some((form, seen)) = self.slot.abandon() {
+            match form {
+                Form::Bare(work) => *into = Some(work),
+                wrapped => wrapped.drop_quietly(),
+            }
             self.wake(seen);
         }
     }

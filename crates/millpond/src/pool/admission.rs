@@ -451,6 +451,12 @@ impl PoolCore {
         overloaded.then(|| self.facts_of(seen, maximum, full.capacity()))
     }
 
+    /// Tells quickly whether a task would be rejected, for a caller that wants no [`PoolFacts`]. False: not known.
+    #[inline]
+    pub(super) fn is_overloaded(&self) -> bool {
+        matches!(&self.feed, Feed::Fifo(fifo) if fifo.is_full() && self.overload(fifo).is_some())
+    }
+
     /// Gives `f` back, for an overloaded pool.
     #[inline]
     pub(super) fn abort(&self, f: impl FnOnce() + Send + 'static, facts: PoolFacts) -> Rejected {
@@ -472,7 +478,7 @@ impl PoolCore {
                 MOST_WORKERS => PoolFacts::NO_BOUND,
                 maximum => maximum as u32,
             },
-            queued,
+            queued: queued.min(u32::MAX as usize) as u32,
         }
     }
 

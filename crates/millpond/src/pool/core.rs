@@ -3,6 +3,7 @@
 //! The README beside this file tells the protocols; here each step carries the name it has there.
 
 use std::fmt;
+use std::num::NonZeroU32;
 use std::time::Duration;
 
 use super::ctl::{Ctl, MOST_WORKERS, RunState};
@@ -51,8 +52,8 @@ impl Settings {
 }
 
 pub(super) struct PoolCore {
-    /// N in `pool-N`.
-    pub(super) number: u64,
+    /// N in `pool-N`, for messages.
+    pub(super) number: NonZeroU32,
     pub(super) name_prefix: String,
     pub(super) ctl: Ctl,
     pub(super) feed: Feed,
@@ -113,7 +114,7 @@ pub(super) struct Plan {
 impl PoolCore {
     pub(super) fn new(plan: Plan) -> Arc<PoolCore> {
         let pool = Arc::new_cyclic(|me: &Weak<PoolCore>| PoolCore {
-            number: plan.number,
+            number: u32::try_from(plan.number).ok().and_then(NonZeroU32::new).unwrap_or(NonZeroU32::MAX),
             name_prefix: plan.name_prefix,
             ctl: Ctl::new(),
             feed: plan.feed,

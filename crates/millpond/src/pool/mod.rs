@@ -50,7 +50,8 @@ use self::policy::{Handler, RejectedExecutionHandler, Usual};
 use self::roster::Limit;
 use crate::ConfigError;
 use crate::executor::{
-    Executor, ExecutorService, RejectReason, Rejected, close_and_wait, inherent_executor_methods,
+    Executor, ExecutorService, RejectReason, Rejected, TrySubmitError, close_and_wait,
+    inherent_executor_methods,
 };
 use crate::handle::TaskHandle;
 use crate::interrupt::{Interrupted, Nested, Sleeper};
@@ -237,6 +238,57 @@ impl ThreadPoolExecutor {
             Ok(Ok(())) => Ok(handle),
             Ok(Err(refusal)) => self.refuse(*refusal).map(|()| handle),
             Err(task) => self.execute_the_long_way(task.into_task()).map(|()| handle),
+        }
+    }
+
+    /// Submits `f` if there is room for it now; otherwise gives `f` itself back.
+    ///
+    /// Never blocks, and the rejection policy is not asked: whatever it is, a closure that does not fit is neither run
+    /// by the caller nor dropped, and nothing is evicted for it. A refused closure counts as
+    /// [`rejected`](PoolStats::rejected) and is told to [`Hooks::rejected`], once for every attempt.
+    ///
+    /// # Errors
+    /// [`TrySubmitError`] with the closure: [`Saturated`](RejectReason::Saturated) if there is no room,
+    /// [`Shutdown`](RejectReason::Shutdown), or [`SpawnFailed`](RejectReason::SpawnFailed) if a needed thread could not
+    /// be started.
+    ///
+    /// # Examples
+    /// ```
+    /// use millpond::{ThreadPoolExecutor, WorkQueue};
+    ///
+    /// let pool = ThreadPoolExecutor::builder().work_queue(WorkQueue::array(10)).build()?;
+    /// let answer = match pool.try_submit(|| 6 * 7) {
+    ///     Ok(handle) => handle.join()?,
+    ///     Err(refused) => (refused.into_inner())(), // here and now
+    /// };
+    /// assert_eq!(answer, 42);
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    pub fn try_submit<T, F>(&self, f: F) -> Result<TaskHandle<T>, TrySubmitError<F>>
+    where
+        T: Send + 'static,
+        F: FnOnce() -> T + Send + 'static,
+    {
+        let core = self.core();
+        if core.is_overloaded() {
+            core.counters.rejected();
+            return Err(TrySubmitError::new(f, RejectReason::Saturated, None));
+        }
+        let (task, handle) = TaskOf::bare(f);
+        let admitted = match core.queue_tracked(task) {
+            Ok(queued) => queued.map_err(|refusal| *refusal),
+            Err(task) => core.admit_as(task.into_task(), false),
+        };
+        let Err(Refusal { task, reason, source }) = admitted else { return Ok(handle) };
+        self.count_rejected(&task, reason);
+        let work = if task.id() == handle.id() { task.take_work::<F>() } else { None };
+        match work {
+            Some(f) => Err(TrySubmitError::new(f, reason, source)),
+            None => {
+                // A custom queue took this task and gave another one back: that one is refused.
+                task.drop_quietly();
+                Ok(handle)
+            }
         }
     }
 

@@ -17,7 +17,7 @@ use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 
 use super::ThreadPoolExecutor;
 use super::worker;
-use crate::executor::{RejectReason, Rejected};
+use crate::executor::TrySubmitError;
 use crate::handle::{
     Cancelled, JoinError, Outcome, Panic, Place, TaskState, Tracked, announce_sleep, look_again,
 };
@@ -346,9 +346,12 @@ impl<'scope, 'env> Scope<'scope, 'env> {
         let unwinds = Unwinds(&core);
         let outcome = self.pool.execute_task(task);
         mem::forget(unwinds);
-        let reason = outcome.as_ref().err().map(Rejected::reason);
-        match (reason, core.made(reason.is_some())) {
-            (Some(reason), Some(work)) => Err(ScopeRejected { work, reason }),
+        let work = core.made(outcome.is_err());
+        match (outcome, work) {
+            (Err(rejected), Some(work)) => {
+                let (reason, source) = rejected.into_cause();
+                Err(TrySubmitError::new(work, reason, source))
+            }
             (_, discarded) => {
                 drop_quietly(discarded);
                 Ok(core)
@@ -597,33 +600,4 @@ impl fmt::Debug for Scope<'_, '_> {
 }
 
 /// The error of a scoped task that the pool refused; it owns the closure.
-pub struct ScopeRejected<F> {
-    work: F,
-    reason: RejectReason,
-}
-
-impl<F> ScopeRejected<F> {
-    /// Why the task was refused.
-    pub fn reason(&self) -> RejectReason {
-        self.reason
-    }
-
-    /// The closure, to be run or tried again.
-    pub fn into_inner(self) -> F {
-        self.work
-    }
-}
-
-impl<F> fmt::Debug for ScopeRejected<F> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("ScopeRejected").field("reason", &self.reason).finish_non_exhaustive()
-    }
-}
-
-impl<F> fmt::Display for ScopeRejected<F> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "scoped task rejected: the pool {}", self.reason.predicate())
-    }
-}
-
-impl<F> std::error::Error for ScopeRejected<F> {}
+pub type ScopeRejected<F> = TrySubmitError<F>;

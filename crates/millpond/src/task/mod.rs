@@ -327,6 +327,14 @@ impl Task {
         }
     }
 
+    /// Takes the work out of a task that has a handle and has not begun, if the work is an `F`. The handle resolves as
+    /// abandoned.
+    pub(crate) fn take_work<F: 'static>(&self) -> Option<F> {
+        let mut work = None::<F>;
+        self.core()?.take_work(&mut work);
+        work
+    }
+
     /// Cancels a task that has a handle.
     pub(crate) fn cancel(&self) {
         if let Some(core) = self.shared() {
