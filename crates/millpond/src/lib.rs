@@ -21,8 +21,6 @@ pub mod queue;
 mod quiet;
 #[cfg(feature = "futures")]
 pub mod reactive;
-#[allow(unsafe_code, reason = "asks the system for another core, on Linux")]
-mod roam;
 mod scheduled;
 pub mod schedulers;
 pub mod sizing;

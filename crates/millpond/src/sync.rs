@@ -316,11 +316,6 @@ pub(crate) fn spin_until(mut ready: impl FnMut() -> bool) -> bool {
     false
 }
 
-/// When the calling thread last let others run, one did.
-pub(crate) fn shares_a_core() -> bool {
-    SHARES_A_CORE.get()
-}
-
 std::thread_local! {
     /// When this thread last yielded, another one ran.
     static SHARES_A_CORE: Cell<bool> = const { Cell::new(false) };

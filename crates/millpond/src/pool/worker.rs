@@ -14,8 +14,7 @@ use crate::handle::{Help, Outcome, Panic, Payload, Place, work_for};
 use crate::interrupt::{self, Nested, Sleeper};
 use crate::queue::BlockingQueue;
 use crate::quiet::{drop_quietly, quietly, returned};
-use crate::roam;
-use crate::sync::{Arc, Ordering, deadline_after, fence, mutant, shares_a_core, thread_local};
+use crate::sync::{Arc, Ordering, deadline_after, fence, mutant, thread_local};
 use crate::task::{Task, TaskId};
 
 /// After so long a queue that did not tell how many tasks it has is asked again.
@@ -173,19 +172,11 @@ impl Life<'_> {
         if task.is_none() && !in_vain && !cfg!(loom) && pool.idle.look_for(|| !pool.feed.is_empty()) {
             pool.feed.order(); // W5
             task = pool.poll();
-            self.roam();
         }
         if task.is_some() {
             self.pass_on();
         }
         task
-    }
-
-    /// We have looked for a task and found one. If all others sleep, and who brings the tasks runs on our core, we are better
-    /// off on another one; if not, that is where the others are.
-    fn roam(&self) {
-        let all_others_sleep = self.pool.idle.sleepers() + 1 >= self.pool.ctl.load().workers();
-        roam::found_a_task(all_others_sleep && shares_a_core());
     }
 
     /// We have a task: if there is another, somebody should have it.
