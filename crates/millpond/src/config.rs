@@ -61,8 +61,25 @@ pub enum ConfigError {
         /// What it should have been.
         expected: &'static str,
     },
+    /// A name for threads contains a NUL byte, which no system accepts: no thread could be started.
+    NulInName {
+        /// The option that was given the name.
+        option: &'static str,
+        /// The position of the NUL, in bytes from the start of the name.
+        position: usize,
+    },
     /// The factory of [`set_factory`](crate::schedulers::set_factory) panicked.
     FactoryPanicked,
+}
+
+impl ConfigError {
+    /// Refuses a name that no thread can have; `option` says where it was given.
+    pub(crate) fn check_name(option: &'static str, name: &str) -> Result<(), ConfigError> {
+        match name.find('\0') {
+            Some(position) => Err(ConfigError::NulInName { option, position }),
+            None => Ok(()),
+        }
+    }
 }
 
 impl fmt::Display for ConfigError {
@@ -95,6 +112,9 @@ impl fmt::Display for ConfigError {
             }
             Self::BadVariable { variable, value, expected } => {
                 write!(f, "{variable} is {value:?}, but it should be {expected}")
+            }
+            Self::NulInName { option, position } => {
+                write!(f, "{option} has a NUL at byte {position}, but a thread name cannot contain one")
             }
             Self::FactoryPanicked => f.write_str("the factory of schedulers panicked"),
         }

@@ -8,8 +8,8 @@ use std::time::Duration;
 
 use millpond::queue::{BlockingQueue, LinkedBlockingQueue};
 use millpond::{
-    Builder, ConfigError, RejectReason, RunState, Task, ThreadPoolExecutor, WorkQueue, WorkerBody, executors,
-    policy,
+    Builder, ConfigError, RejectReason, RunState, ScheduledThreadPoolExecutor, Task, ThreadPoolExecutor,
+    WorkQueue, WorkerBody, executors, policy,
 };
 use support::pools::sized;
 use support::{Gate, end, eventually, occupy};
@@ -398,4 +398,17 @@ fn clones_are_handles_to_the_same_pool_that_can_be_sent_and_shared() {
     assert!(!pool.is_shutdown());
     assert_eq!(pool.submit(|| 7).unwrap().join().unwrap(), 7);
     end(&pool);
+}
+
+// A thread cannot be given a name with a NUL: each start would fail, long after the pool was built.
+#[test]
+fn a_thread_name_with_a_nul_is_refused_when_the_pool_is_built() {
+    let refused = sized(1, 1).thread_name_prefix("db\0-").build().unwrap_err();
+    assert_eq!(refused, ConfigError::NulInName { option: "thread_name_prefix", position: 2 });
+    assert_eq!(
+        refused.to_string(),
+        "thread_name_prefix has a NUL at byte 2, but a thread name cannot contain one"
+    );
+    let scheduled = ScheduledThreadPoolExecutor::builder().thread_name_prefix("\0").build().unwrap_err();
+    assert_eq!(scheduled, ConfigError::NulInName { option: "thread_name_prefix", position: 0 });
 }

@@ -187,3 +187,13 @@ fn threads_are_called_after_their_scheduler() {
         end(&scheduler);
     }
 }
+
+// A thread cannot be given a name with a NUL: no task would ever run.
+#[test]
+fn a_scheduler_name_with_a_nul_is_refused_when_it_is_made() {
+    let nul = |position| Some(ConfigError::NulInName { option: "name", position });
+    assert_eq!(schedulers::new_single("\0").err(), nul(0));
+    assert_eq!(schedulers::new_parallel(2, "sum\0").err(), nul(3));
+    assert_eq!(schedulers::new_bounded_elastic(2, 10, "a\0b", Duration::from_secs(1)).err(), nul(1));
+    assert_eq!(schedulers::BoundedElasticScheduler::builder().name("\0").build().err(), nul(0));
+}

@@ -108,6 +108,8 @@ impl Builder {
     }
 
     /// Sets what worker threads are called: this prefix, then a number from 1. Default: `pool-N-thread-`.
+    ///
+    /// A prefix with a NUL is refused by [`build`](Self::build).
     pub fn thread_name_prefix(mut self, prefix: impl Into<String>) -> Self {
         self.name_prefix = Some(prefix.into());
         self
@@ -163,6 +165,9 @@ impl Builder {
             core_times_out: self.core_times_out,
         };
         settings.check()?;
+        if let Some(prefix) = &self.name_prefix {
+            ConfigError::check_name("thread_name_prefix", prefix)?;
+        }
         let feed = self.queue.into_feed()?;
         // Relaxed: only uniqueness matters.
         let number = NUMBERS.fetch_add(1, Ordering::Relaxed);

@@ -196,7 +196,7 @@ impl BoundedElasticBuilder {
     /// Makes the scheduler. No thread is started yet.
     ///
     /// # Errors
-    /// [`ConfigError`] if the threads, the capacity or the time to live is zero.
+    /// [`ConfigError`] if the threads, the capacity or the time to live is zero, or the name has a NUL.
     pub fn build(self) -> Result<BoundedElasticScheduler, ConfigError> {
         static NUMBERS: AtomicU64 = AtomicU64::new(1);
         if self.max_threads == 0 {
@@ -210,6 +210,7 @@ impl BoundedElasticBuilder {
         if self.ttl.is_zero() {
             return Err(ConfigError::ZeroTtl);
         }
+        ConfigError::check_name("name", &self.name)?;
         let shape = if self.thread_per_task { Shape::PerTask } else { Shape::Elastic { ttl: self.ttl } };
         let name = self.display_name();
         Ok(BoundedElasticScheduler {

@@ -96,7 +96,7 @@ pub(super) fn call(
 /// Makes a scheduler with one thread, started with its first task and called after `name`. The factory in force makes it.
 ///
 /// # Errors
-/// What the factory says; nothing is wrong for the default one.
+/// [`ConfigError`] if `name` has a NUL, or what the factory says.
 ///
 /// # Examples
 /// ```
@@ -117,7 +117,7 @@ pub fn new_single(name: &str) -> Result<Arc<dyn Scheduler>, ConfigError> {
 /// with its thread. The factory in force makes it.
 ///
 /// # Errors
-/// [`ConfigError`] if `n` is zero, or what the factory says.
+/// [`ConfigError`] if `n` is zero or `name` has a NUL, or what the factory says.
 ///
 /// # Examples
 /// ```
@@ -136,7 +136,7 @@ pub fn new_parallel(n: usize, name: &str) -> Result<Arc<dyn Scheduler>, ConfigEr
 /// factory in force makes it.
 ///
 /// # Errors
-/// [`ConfigError`] if one of the figures is zero, or what the factory says.
+/// [`ConfigError`] if one of the figures is zero or `name` has a NUL, or what the factory says.
 ///
 /// # Examples
 /// ```

@@ -15,7 +15,7 @@ pub(super) const MOST_THREADS: usize = 1 << 16;
 /// A scheduler with one thread, started with its first task and called after `name`.
 pub(super) fn single(name: &str) -> Result<Arc<dyn Scheduler>, ConfigError> {
     static NUMBERS: AtomicU64 = AtomicU64::new(1);
-    Ok(fixed(1, name, format!("single({name:?})"), &NUMBERS))
+    fixed(1, name, format!("single({name:?})"), &NUMBERS)
 }
 
 /// A scheduler with `threads` threads, each with a line of its own; work is dealt out by turns, workers stay with their thread.
@@ -27,11 +27,17 @@ pub(super) fn parallel(threads: usize, name: &str) -> Result<Arc<dyn Scheduler>,
     if threads > MOST_THREADS {
         return Err(ConfigError::TooManyThreads { threads, most: MOST_THREADS });
     }
-    Ok(fixed(threads, name, format!("parallel({threads},{name:?})"), &NUMBERS))
+    fixed(threads, name, format!("parallel({threads},{name:?})"), &NUMBERS)
 }
 
-fn fixed(threads: usize, prefix: &str, name: String, numbers: &'static AtomicU64) -> Arc<dyn Scheduler> {
-    Arc::new(Slots::new(Plan {
+fn fixed(
+    threads: usize,
+    prefix: &str,
+    name: String,
+    numbers: &'static AtomicU64,
+) -> Result<Arc<dyn Scheduler>, ConfigError> {
+    ConfigError::check_name("name", prefix)?;
+    Ok(Arc::new(Slots::new(Plan {
         name,
         shape: Shape::Fixed,
         soft: false,
@@ -40,5 +46,5 @@ fn fixed(threads: usize, prefix: &str, name: String, numbers: &'static AtomicU64
         carrier: Carrier::threads(plain_threads(), prefix, numbers, true),
         clock: Clock::system(),
         timing: true,
-    }))
+    })))
 }
