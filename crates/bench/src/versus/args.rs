@@ -9,14 +9,17 @@ use crate::workloads::{Plan, Workload};
 pub(crate) const USAGE: &str = "\
 Measures millpond and its peers side by side.
 
-usage: versus [--quick] [--only WORKLOAD..] [--workers N,..] [--rounds] [--out FILE]
-       versus --growth [--quick] [--only WORKLOAD..] [--rounds] [--out FILE]
+usage: versus [--quick] [--only WORKLOAD..] [--workers N,..] [--cores N] [--rounds] [--out FILE]
+       versus --growth [--quick] [--only WORKLOAD..] [--cores N] [--rounds] [--out FILE]
+       versus --against PROGRAM [--quick] [--only WORKLOAD..] [--workers N,..] [--cores N] [--rounds]
        versus --list
 
   --growth          curves instead: the cost per task as sizes and numbers grow
   --quick           fewer rounds and smaller sizes: three minutes at most, instead of fifteen
   --only WORKLOAD.. only these workloads
   --workers N,..    numbers of workers; 2,4 if not given, 2 in a quick run
+  --cores N         runs everything on N processors, the JDK included
+  --against PROGRAM only millpond, in turn with another build of this program: ci/ab.sh makes one
   --out FILE        writes the results into a page, between its marks, and charts to a directory beside it, with
                     its name; docs/performance.md of the repository, if not given and everything is measured,
                     unless built with --features mimalloc
@@ -42,6 +45,10 @@ pub(crate) struct Run {
     pub(crate) only: Vec<String>,
     /// Empty: as many as is usual.
     pub(crate) workers: Vec<usize>,
+    /// None: all that there are.
+    pub(crate) cores: Option<usize>,
+    /// Another build of this program.
+    pub(crate) against: Option<PathBuf>,
     /// Asked for.
     out: Option<PathBuf>,
 }
@@ -49,7 +56,11 @@ pub(crate) struct Run {
 impl Run {
     /// Where the page goes. Only what was measured whole, with what everybody has, replaces the page of the repository unasked.
     pub(crate) fn out(&self) -> Option<PathBuf> {
-        let whole = !self.quick && self.only.is_empty() && self.workers.is_empty();
+        let whole = !self.quick
+            && self.only.is_empty()
+            && self.workers.is_empty()
+            && self.cores.is_none()
+            && self.against.is_none();
         let usual = || Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs/performance.md");
         self.out.clone().or((whole && !MIMALLOC).then(usual))
     }
@@ -96,8 +107,18 @@ pub(crate) fn parse(args: impl IntoIterator<Item = String>, known: &[&Workload])
                 run.workers =
                     numbers(&list).ok_or(format!("--workers needs numbers from 1 to 256, not {list:?}"))?;
             }
+            "--cores" => {
+                let cores = args.next().and_then(|cores| cores.parse().ok()).filter(|cores| *cores > 0);
+                run.cores = Some(cores.ok_or("--cores needs a number, such as 1")?);
+            }
+            "--against" => {
+                run.against = Some(args.next().ok_or("--against needs a program: ci/ab.sh makes one")?.into())
+            }
             _ => return Err(format!("unknown argument {arg:?}; --help tells them")),
         }
+    }
+    if run.against.is_some() && (run.growth || run.out.is_some()) {
+        return Err("--against goes neither with --growth nor with --out".into());
     }
     let curve = |key: &String| key.starts_with("growth-");
     match run.only.iter().find(|key| curve(key) != run.growth) {

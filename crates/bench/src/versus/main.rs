@@ -22,7 +22,7 @@ use std::io::{BufRead, Write};
 use std::path::Path;
 use std::process::{Command, ExitCode};
 
-use bench::{MIMALLOC, machine};
+use bench::{MIMALLOC, machine, processor};
 
 use args::{Args, Run};
 use contestants::field::{Contestant, Field};
@@ -81,6 +81,11 @@ fn serve(steps: u64) -> ExitCode {
 }
 
 fn run(options: &Run) -> ExitCode {
+    // Before any thread or process is started: all of them inherit it.
+    if let Some(Err(problem)) = options.cores.map(processor::restrict_to) {
+        eprintln!("versus: {problem}");
+        return ExitCode::from(2);
+    }
     // 1. What is to be measured, and who takes part.
     let plan = options.plan();
     let known = if options.growth { growth::all() } else { workloads::all().to_vec() };
@@ -89,7 +94,10 @@ fn run(options: &Run) -> ExitCode {
     let work: Vec<(&Workload, Vec<Case>)> =
         known.into_iter().filter(chosen).map(|workload| (workload, (workload.cases)(&plan))).collect();
     let cases = work.iter().map(|(_, cases)| cases.len()).sum::<usize>();
-    let Field { mut contestants, jdk } = Field::new(options.quick);
+    let Field { mut contestants, jdk } = match &options.against {
+        Some(program) => Field::against(program),
+        None => Field::new(options.quick),
+    };
     if options.growth {
         contestants.retain(|one| growth::CONTESTANTS.contains(&one.name));
     }
@@ -110,12 +118,16 @@ fn run(options: &Run) -> ExitCode {
         }
         contestants.iter().for_each(Contestant::rest);
         teller.clear();
-        print(&format!("{}\n", terminal::workload(&contestants, &these)));
+        if options.against.is_none() {
+            print(&format!("{}\n", terminal::workload(&contestants, &these)));
+        }
         measured.push(these);
     }
     // 3. All together.
     let all: Vec<&Measured> = measured.iter().flatten().collect();
-    if measured.len() > 1 && !options.growth {
+    if options.against.is_some() {
+        print(&terminal::against(&contestants, &measured));
+    } else if measured.len() > 1 && !options.growth {
         print(&terminal::summary(&contestants, &all));
     }
     if let Some(out) = options.out() {

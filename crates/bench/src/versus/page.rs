@@ -117,6 +117,11 @@ fn lines(all: &[Contestant], measured: &[Measured]) -> Vec<Vec<String>> {
     for peers in table::comparisons(all, &columns) {
         lines.push(line(format!("*{} / millpond*", peers.name()), &|column| comparison(all, column, peers)));
     }
+    for (name, ratios) in table::further_ratios(all, &columns) {
+        let cell = |ratio: Option<f64>| ratio.map_or("-".into(), |ratio| format!("*{ratio:.2}*"));
+        let name = format!("*{}*", name.replace("/ us", "/ millpond"));
+        lines.push(std::iter::once(name).chain(ratios.into_iter().map(cell)).collect());
+    }
     lines
 }
 

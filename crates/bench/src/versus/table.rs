@@ -88,9 +88,15 @@ impl Column<'_> {
         let peers = all.iter().enumerate().filter(|(_, one)| peers.contain(one, key));
         let figures = peers.filter_map(|(index, _)| Some((index, self.figure(index)?.median)));
         let (index, median) = figures.min_by(|one, other| one.1.total_cmp(&other.1))?;
+        let ratio = self.ours(all).and_then(|ours| self.ratio(median, ours.median));
+        Some(Best { index, median, ratio })
+    }
+
+    /// How many times our median theirs is. None: ours is zero.
+    fn ratio(&self, theirs: f64, ours: f64) -> Option<f64> {
         let grain = self.measured.workload.metrics[self.metric].grain;
-        let ours = self.ours(all).map(|ours| ours.median.max(grain)).filter(|ours| *ours > 0.0);
-        Some(Best { index, median, ratio: ours.map(|ours| median.max(grain) / ours) })
+        let ours = ours.max(grain);
+        (ours > 0.0).then(|| theirs.max(grain) / ours)
     }
 }
 
@@ -141,6 +147,31 @@ pub(crate) fn comparisons(all: &[Contestant], columns: &[Column]) -> Vec<Peers> 
         Peers::Jdk => best(Peers::Jdk).iter().any(Option::is_some),
     };
     Peers::EACH.into_iter().filter(worth).collect()
+}
+
+/// A name, and a ratio for each column.
+pub(crate) type Ratios = (String, Vec<Option<f64>>);
+
+/// Ratios besides those of [`comparisons`]: for our second and further contestants, and against the reference peer.
+pub(crate) fn further_ratios(all: &[Contestant], columns: &[Column]) -> Vec<Ratios> {
+    let name_of = |index: usize| all[index].name;
+    let rows = rows(all, columns);
+    let ours: Vec<usize> = rows.iter().copied().filter(|index| all[*index].home == Home::Us).collect();
+    let best = |index: usize| {
+        let one = |column: &Column| {
+            let best = column.best(all, Peers::All)?;
+            column.ratio(best.median, column.figure(index)?.median)
+        };
+        (format!("best peer / {}", name_of(index)), columns.iter().map(one).collect())
+    };
+    let mut ratios: Vec<Ratios> = ours.into_iter().skip(1).map(best).collect();
+    let reference = columns.first().and_then(|column| column.measured.workload.reference());
+    if let Some(reference) = reference.and_then(|name| rows.into_iter().find(|index| name_of(*index) == name))
+    {
+        let one = |column: &Column| column.ratio(column.figure(reference)?.median, column.ours(all)?.median);
+        ratios.push((format!("{} / us", name_of(reference)), columns.iter().map(one).collect()));
+    }
+    ratios
 }
 
 /// How often, how busy the machine was, and how far its cores were from each other.

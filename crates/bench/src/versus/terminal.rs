@@ -86,6 +86,10 @@ fn lines(all: &[Contestant], columns: &[Column]) -> Vec<Vec<String>> {
         };
         lines.push(line(format!("{} / us", peers.name()), &cell));
     }
+    for (name, ratios) in table::further_ratios(all, columns) {
+        let cell = |ratio: Option<f64>| ratio.map_or("-  ".into(), |ratio| format!("{ratio:.2}  "));
+        lines.push(std::iter::once(name).chain(ratios.into_iter().map(cell)).collect());
+    }
     lines
 }
 
@@ -102,6 +106,36 @@ fn aligned(lines: &[Vec<String>]) -> String {
         _ = writeln!(text, "{}", whole.trim_end());
     }
     text
+}
+
+/// Every figure of ours in this build beside that of another build of this program.
+pub(crate) fn against(all: &[Contestant], measured: &[Vec<Measured>]) -> String {
+    let heading = ["", "base", "now", "now / base"].map(str::to_owned);
+    let mut lines = vec![heading.to_vec()];
+    let mut failures = Vec::new();
+    for these in measured {
+        for column in table::columns(these) {
+            let workload = column.measured.workload;
+            // Each of ours is followed by its counterpart of the other build.
+            for index in (0..all.len()).step_by(2) {
+                let Some(now) = column.figure(index) else { continue };
+                let base = column.figure(index + 1);
+                let ratio = base.map(|base| now.median / base.median).filter(|ratio| ratio.is_finite());
+                lines.push(vec![
+                    format!("{} {} {}", workload.key, column.parts().join(" "), all[index].name),
+                    base.map_or("none".into(), |_| column.cell(index + 1)),
+                    format!("{} {}", column.cell(index), workload.metrics[column.metric].unit),
+                    ratio.map_or("-".into(), |ratio| format!("{ratio:.2}")),
+                ]);
+            }
+        }
+        failures.extend(table::failures(all, these).into_iter().map(|what| format!("failed: {what}\n")));
+    }
+    let disturbance = table::disturbance(measured.iter().flatten());
+    let disturbance = disturbance.map_or(String::new(), |what| wrapped(&what));
+    let about = "Medians of both builds, measured in turn; below 1 the new one is better. None: the base has no such \
+                 workload.";
+    format!("{}\n{}\n{}{disturbance}", wrapped(about), aligned(&lines), failures.concat())
 }
 
 /// All figures of ours beside the best of the others.

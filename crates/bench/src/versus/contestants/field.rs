@@ -1,6 +1,7 @@
 //! Who takes part, as seen from the process that measures: names, and the processes that do the work.
 
 use std::cell::RefCell;
+use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::rc::Rc;
 
@@ -17,15 +18,9 @@ pub(crate) struct Field {
 }
 
 impl Field {
+    /// Everybody.
     pub(crate) fn new(quick: bool) -> Field {
-        let mut contestants: Vec<Contestant> = Vec::new();
-        for super::Entry { name, promise, .. } in super::entries() {
-            // A name has several entries if it has pools and queues, or timers.
-            if !contestants.iter().any(|one| one.name == name) {
-                let home = if name.starts_with(super::US) { Home::Us } else { Home::Rust };
-                contestants.push(Contestant::new(name, home, promise, How::Rust));
-            }
-        }
+        let mut contestants = in_rust();
         let jdk = jdk::version().and_then(|version| Ok((version, Rc::new(Classes::compile(quick)?))));
         let jdk = jdk.map(|(version, classes)| {
             let one = |kind: &'static Kind| {
@@ -37,6 +32,30 @@ impl Field {
         });
         Field { contestants, jdk }
     }
+
+    /// Only ours, each followed by the same of another build of this program.
+    pub(crate) fn against(program: &Path) -> Field {
+        let pair = |ours: Contestant| {
+            let name = &*format!("{} (base)", ours.name).leak();
+            let how = How::Other(program.to_owned(), ours.name);
+            let base = Contestant::new(name, Home::Rust, ours.promise, how);
+            [ours, base]
+        };
+        let ours = in_rust().into_iter().filter(|one| one.home == Home::Us);
+        Field { contestants: ours.flat_map(pair).collect(), jdk: Err("does not take part".into()) }
+    }
+}
+
+fn in_rust() -> Vec<Contestant> {
+    let mut contestants: Vec<Contestant> = Vec::new();
+    for super::Entry { name, promise, .. } in super::entries() {
+        // A name has several entries if it has pools and queues, or timers.
+        if !contestants.iter().any(|one| one.name == name) {
+            let home = if name.starts_with(super::US) { Home::Us } else { Home::Rust };
+            contestants.push(Contestant::new(name, home, promise, How::Rust));
+        }
+    }
+    contestants
 }
 
 /// One row of a table.
@@ -51,6 +70,8 @@ pub(crate) struct Contestant {
 enum How {
     /// This program, once more.
     Rust,
+    /// Another build of it, and how the contestant is called there.
+    Other(PathBuf, &'static str),
     Jdk(&'static Kind, Rc<Classes>),
 }
 
@@ -76,6 +97,7 @@ impl Contestant {
         let name = match &self.how {
             How::Jdk(kind, _) if !kind.keys.contains(&case.key) => return Err(Failure::NotOffered),
             How::Jdk(kind, _) => kind.kind,
+            How::Other(_, name) => name,
             How::Rust => self.name,
         };
         self.ask(&format!("{name}\t{}", case.line()))
@@ -105,11 +127,13 @@ impl Contestant {
     }
 
     fn command(&self) -> Result<Command, String> {
-        if let How::Jdk(_, classes) = &self.how {
-            return Ok(classes.command());
-        }
-        let program =
-            std::env::current_exe().map_err(|error| format!("this program is not found: {error}"))?;
+        let program = match &self.how {
+            How::Jdk(_, classes) => return Ok(classes.command()),
+            How::Other(program, _) => program.clone(),
+            How::Rust => {
+                std::env::current_exe().map_err(|error| format!("this program is not found: {error}"))?
+            }
+        };
         let mut command = Command::new(program);
         // All have the same body, so they do not each find out how long a step takes.
         command.args(["--serve", &Body::Microsecond.spins().to_string()]);

@@ -4,6 +4,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use millpond::queue::{ArrayBlockingQueue, BlockingQueue, LinkedBlockingQueue, SynchronousQueue};
+use millpond::schedulers::{Disposable, Scheduler, SchedulerExt, new_parallel};
 use millpond::{
     ScheduledHandle, ScheduledThreadPoolExecutor, TaskHandle, ThreadPoolExecutor, WorkQueue, executors,
     policy,
@@ -133,6 +134,31 @@ impl Timers for Scheduled {
     fn close(self) {
         self.0.shutdown();
         let ended = self.0.await_termination(Duration::from_secs(60));
+        assert_eq!(ended, Ok(true), "nothing waits any more");
+    }
+}
+
+/// The parallel scheduler.
+pub(super) struct Parallel(Arc<dyn Scheduler>);
+
+impl Timers for Parallel {
+    const NAME: &'static str = "millpond parallel";
+    type Key = Disposable;
+
+    fn new(workers: usize) -> Self {
+        Parallel(new_parallel(workers, "versus").expect("the size is valid"))
+    }
+
+    fn schedule(&self, delay: Duration, f: impl FnOnce() + Send + 'static) -> Disposable {
+        self.0.schedule_after(delay, f).expect("it is open")
+    }
+
+    fn cancel(&self, key: Disposable) {
+        assert!(key.dispose(), "it was not due");
+    }
+
+    fn close(self) {
+        let ended = self.0.dispose_gracefully(Duration::from_secs(60));
         assert_eq!(ended, Ok(true), "nothing waits any more");
     }
 }

@@ -214,6 +214,7 @@ fn entries() -> Vec<Entry> {
         queue::<flume::Channel>(),
         queue::<std_channel::Channel>(),
         timers::<millpond::Scheduled>(),
+        timers::<millpond::Parallel>(),
         timers::<scheduled_thread_pool::Scheduled>(),
         timers::<tokio_time::Time>(),
         timers::<tokio_util::Delays>(),

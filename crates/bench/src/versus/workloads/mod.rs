@@ -15,6 +15,7 @@ mod nested;
 mod queues;
 mod rejection;
 mod round_trip;
+mod sparse;
 mod timers;
 mod wake;
 
@@ -47,15 +48,24 @@ impl Workload {
     /// At least so many rounds, if `usual` is how many the others have.
     pub(crate) fn rounds(&self, usual: usize) -> usize {
         // They take long, and have nothing that could be disturbed much.
-        let few = self.key == idle::IDLE.key || self.key == memory::MEMORY.key;
+        let few = self.key == idle::IDLE.key || self.wants_new_process();
         if few { usual.min(3) } else { usual }
     }
 
     /// Whether each measurement needs a process that has done nothing before.
     pub(crate) fn wants_new_process(&self) -> bool {
-        self.key == memory::MEMORY.key
+        let cold = [memory::MEMORY.key, timers::COLD.key, timers::HEAP.key];
+        cold.contains(&self.key)
+    }
+
+    /// A peer with which we are compared besides the best one.
+    pub(crate) fn reference(&self) -> Option<&'static str> {
+        [sparse::SPARSE.key, sparse::PULSE.key].contains(&self.key).then_some(LOOP)
     }
 }
+
+/// A loop over a crossbeam channel: the least that a pool can do for a task.
+const LOOP: &str = "crossbeam pool";
 
 pub(crate) struct Metric {
     /// Empty if there is only one.
@@ -221,7 +231,7 @@ pub(crate) enum Failure {
 /// One figure for each metric of the workload.
 pub(crate) type Outcome = Result<Vec<f64>, Failure>;
 
-pub(crate) fn all() -> [&'static Workload; 15] {
+pub(crate) fn all() -> [&'static Workload; 19] {
     [
         &fire::ONE,
         &fire::FOUR,
@@ -235,9 +245,13 @@ pub(crate) fn all() -> [&'static Workload; 15] {
         &queues::QUEUES,
         &timers::HOLD,
         &timers::FIRE,
+        &timers::COLD,
+        &timers::HEAP,
         &rejection::REJECTION,
         &idle::IDLE,
         &lanes::LANES,
+        &sparse::SPARSE,
+        &sparse::PULSE,
     ]
 }
 
@@ -274,6 +288,8 @@ pub(crate) fn run<P: Pool>(case: &Case) -> Outcome {
         "memory" => memory::run::<P>(case),
         "rejection" => rejection::run::<P>(case),
         "idle" => idle::run::<P>(case),
+        "sparse" => sparse::sparse::<P>(case),
+        "pulse" => sparse::pulse::<P>(case),
         _ => Err(Failure::NotOffered),
     }
 }
@@ -288,6 +304,8 @@ pub(crate) fn run_timers<T: Timers>(case: &Case) -> Outcome {
     match case.key {
         "timers" => timers::hold::<T>(case),
         "lateness" => timers::fire::<T>(case),
+        "timers-cold" => timers::cold::<T>(case),
+        "timers-heap" => timers::heap::<T>(case),
         _ => Err(Failure::NotOffered),
     }
 }

@@ -6,7 +6,9 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use super::{Body, Case, Failure, Metric, Outcome, Plan, Workload, nanos_each, percentile};
+use bench::counting;
+
+use super::{Body, Case, Failure, Metric, Outcome, Plan, Workload, nanos_each, percentile, task};
 use crate::contestants::Timers;
 use crate::machine;
 use crate::tally::{self, Count};
@@ -34,6 +36,36 @@ pub(crate) static FIRE: Workload = Workload {
     axis: None,
     cases: |plan: &Plan| plan.line("lateness", "", plan.size(200_000, 20_000)),
 };
+
+/// The contestants of the measurements from cold: each starts a process per round.
+const FROM_COLD: [&str; 4] =
+    ["millpond", "millpond parallel", "scheduled-thread-pool", "tokio-util DelayQueue"];
+
+pub(crate) static COLD: Workload = Workload {
+    key: "timers-cold",
+    title: "11c. Timers from cold",
+    about: "The first million timers of a process, a hundred thousand in a quick run: time per insert, and resident \
+            memory per timer with all of them pending. Their closures hold two words. A fresh process for each \
+            measurement, so that memory comes from the system.",
+    metrics: &[Metric::new("ns", "ns"), Metric::new("bytes", "bytes")],
+    axis: None,
+    cases: |plan: &Plan| vec![cold_case(plan, "timers-cold")],
+};
+
+pub(crate) static HEAP: Workload = Workload {
+    key: "timers-heap",
+    title: "11d. Timers: heap per timer",
+    about: "The same timers: bytes requested from the allocator and not freed, per pending timer. The allocator's own \
+            overhead and memory mapped past it are not counted.",
+    metrics: &[Metric::new("", "bytes")],
+    axis: None,
+    cases: |plan: &Plan| vec![cold_case(plan, "timers-heap")],
+};
+
+fn cold_case(plan: &Plan, key: &'static str) -> Case {
+    let size = plan.size(1_000_000, 100_000);
+    Case { key, variant: "", workers: 2, producers: 1, body: Body::Nothing, size }
+}
 
 /// A linear congruential generator: the same work for all.
 struct Random(u64);
@@ -69,12 +101,7 @@ const ENOUGH: u64 = 400_000;
 
 /// How long it takes to insert and to cancel so many.
 fn in_and_out<T: Timers>(timers: &T, size: u64, random: &mut Random) -> (Duration, Duration) {
-    // None falls due before it is cancelled.
-    let mut delay = || Duration::from_secs(60) + Duration::from_nanos(random.below(60_000_000_000));
-    let delays: Vec<Duration> = (0..size).map(|_| delay()).collect();
-    let mut keys = Vec::with_capacity(delays.len());
-    // Where they are kept is the user's affair: the memory is there before, as in the JDK's heap.
-    keys.spare_capacity_mut().fill_with(MaybeUninit::zeroed);
+    let (delays, mut keys) = prepared(size, random);
     let begin = Instant::now();
     keys.extend(delays.into_iter().map(|delay| timers.schedule(delay, tally::count)));
     let inserted = begin.elapsed();
@@ -84,6 +111,58 @@ fn in_and_out<T: Timers>(timers: &T, size: u64, random: &mut Random) -> (Duratio
     let begin = Instant::now();
     keys.into_iter().for_each(|key| timers.cancel(key));
     (inserted, begin.elapsed())
+}
+
+/// Random delays, and a place for the keys.
+fn prepared<K>(size: u64, random: &mut Random) -> (Vec<Duration>, Vec<K>) {
+    // None falls due before it is cancelled.
+    let mut delay = || Duration::from_secs(60) + Duration::from_nanos(random.below(60_000_000_000));
+    let delays: Vec<Duration> = (0..size).map(|_| delay()).collect();
+    let mut keys = Vec::with_capacity(delays.len());
+    // Where they are kept is the user's affair: the memory is there before, as in the JDK's heap.
+    keys.spare_capacity_mut().fill_with(MaybeUninit::zeroed);
+    (delays, keys)
+}
+
+/// Time and resident memory of the first timers of this process.
+pub(super) fn cold<T: Timers>(case: &Case) -> Outcome {
+    let resident = || machine::resident().ok_or(Failure::NotOffered);
+    first_timers::<T>(case, |insert| {
+        let before = resident()?;
+        let begin = Instant::now();
+        insert();
+        let elapsed = begin.elapsed();
+        let bytes = resident()?.saturating_sub(before);
+        Ok(vec![nanos_each(elapsed, case.size), bytes as f64 / case.size as f64])
+    })
+}
+
+/// Heap memory of the first timers of this process.
+pub(super) fn heap<T: Timers>(case: &Case) -> Outcome {
+    first_timers::<T>(case, |insert| {
+        counting::start();
+        insert();
+        Ok(vec![counting::live_bytes() as f64 / case.size as f64])
+    })
+}
+
+/// Lets `measure` insert all timers of a case, then cancels them.
+fn first_timers<T: Timers>(case: &Case, measure: impl FnOnce(&mut dyn FnMut()) -> Outcome) -> Outcome {
+    if !FROM_COLD.contains(&T::NAME) {
+        return Err(Failure::NotOffered);
+    }
+    let timers = T::new(case.workers);
+    let count = Count::begin();
+    let (delays, mut keys) = prepared(case.size, &mut Random(1));
+    let mut insert = || {
+        let each = delays.iter().zip(0..);
+        keys.extend(each.map(|(delay, number)| timers.schedule(*delay, task(0, number))));
+    };
+    let outcome = measure(&mut insert);
+    keys.into_iter().for_each(|key| timers.cancel(key));
+    timers.close();
+    count.check(0)?;
+    outcome
 }
 
 pub(super) fn fire<T: Timers>(case: &Case) -> Outcome {
