@@ -7,17 +7,18 @@
 use std::any::Any;
 use std::fmt;
 use std::future::Future;
-use std::pin::Pin;
 use std::time::Instant;
 
+use super::polled::{Decorated, Polled};
 use crate::executor::Executor;
 use crate::handle::{
     Cancelled, Claim, Help, JoinError, Joinable, Outcome, Panic, Place, TaskState, Tracked, Waiter,
     tell_cancelled,
 };
 use crate::interrupt::{self, Interrupter, Sleeper, Wake};
+use crate::periodic::Body;
 use crate::quiet::drop_quietly;
-use crate::sync::{Arc, AtomicBool, AtomicU8, AtomicU64, Mutex, Ordering, mutant};
+use crate::sync::{Arc, AtomicBool, AtomicU8, AtomicU64, Mutex, MutexGuard, Ordering, mutant};
 use crate::task::TaskId;
 
 /// Where a future is between two polls.
@@ -28,6 +29,10 @@ use crate::task::TaskId;
 /// Notified -> Queued          the same, and somebody woke it meanwhile: the next turn is handed in
 /// Idle -> Queued              woken: whoever did it hands the next turn in
 /// any -> Over                 ready, panicked, cancelled, abandoned
+///
+/// Whoever changes the phase to Over decides the outcome. It then drops the future, and after that changes the state, which
+/// is what resolves the handle: nothing that the future captured outlives it. Only a cancel that finds the future
+/// polled resolves the handle at once, as for a closure that runs; the turn drops the future afterwards.
 ///
 /// Why no wake-up is lost: a wake-up changes the phase under the lock, and so does the end of a poll. If the
 /// wake-up is first, the end of the poll finds Notified and hands in a turn. If the end of the poll is first,
@@ -47,9 +52,12 @@ enum Phase {
 
 pub(super) struct FutureCore<F: Future> {
     id: TaskId,
-    /// A [`TaskState`]: Pending until the first poll, then Running until the phase is Over. Written only
+    /// A [`TaskState`]: Pending until the first poll, then Running until the future is over and dropped. Written only
     /// under `cell`.
     state: AtomicU8,
+    /// As `state`, but changes with the phase: the state that the handle will have once the future is dropped. What turns
+    /// and queues go by.
+    decided: AtomicU8,
     /// Of the turn that is queued: there is at most one.
     place: Place,
     /// How often a turn was left in the queue of a pool while a thread waited for the future: the thread may
@@ -63,7 +71,7 @@ pub(super) struct FutureCore<F: Future> {
 struct Cell<F: Future> {
     phase: Phase,
     /// There while Idle or Queued.
-    future: Option<Pin<Box<F>>>,
+    future: Option<Polled<F>>,
     /// There until Over, so that a waker which outlives the future does not keep a pool or a worker.
     executor: Option<Arc<dyn Executor>>,
     /// There from the end until it is taken.
@@ -77,35 +85,12 @@ struct Cell<F: Future> {
     detached: bool,
 }
 
-/// What is left of a future that has ended: to be dropped or called without the lock.
+/// What is left of a future that is over: to be dropped or called without the lock.
 struct Remains<F: Future> {
-    future: Option<Pin<Box<F>>>,
+    future: Option<Polled<F>>,
     executor: Option<Arc<dyn Executor>>,
     home: u64,
     runner: Option<Interrupter>,
-    waiter: Waiter,
-}
-
-impl<F: Future> Cell<F> {
-    fn end(&mut self) -> Remains<F> {
-        self.phase = Phase::Over;
-        Remains {
-            future: self.future.take(),
-            executor: self.executor.take(),
-            home: std::mem::take(&mut self.home),
-            runner: self.runner.take(),
-            waiter: std::mem::replace(&mut self.waiter, Waiter::Nobody),
-        }
-    }
-}
-
-impl<F: Future> Remains<F> {
-    /// First the future goes, then whoever waits is told: who joins finds everything dropped.
-    fn bury(self) {
-        drop_quietly(self.future);
-        drop_quietly(self.executor);
-        self.waiter.wake();
-    }
 }
 
 /// What to do when a poll was pending.
@@ -123,12 +108,13 @@ where
         FutureCore {
             id,
             state: AtomicU8::new(TaskState::Pending as u8),
+            decided: AtomicU8::new(TaskState::Pending as u8),
             place: Place::new(),
             left_to_waiter: AtomicU64::new(0),
             lost: AtomicBool::new(false),
             cell: Mutex::new(Cell {
                 phase: Phase::Queued,
-                future: Some(Box::pin(future)),
+                future: Some(Polled::new(future)),
                 executor: Some(executor),
                 result: None,
                 runner: None,
@@ -148,19 +134,70 @@ where
         self.state.store(state as u8, Ordering::Release);
     }
 
+    /// Decides how the future ends. The caller resolves the handle when the future is dropped.
+    fn end(&self, mut cell: MutexGuard<'_, Cell<F>>, state: TaskState) -> Remains<F> {
+        cell.phase = Phase::Over;
+        self.decided.store(state as u8, Ordering::Release);
+        Remains {
+            future: cell.future.take(),
+            executor: cell.executor.take(),
+            home: std::mem::take(&mut cell.home),
+            runner: cell.runner.take(),
+        }
+    }
+
+    /// See `decided`.
+    pub(super) fn decided(&self) -> TaskState {
+        TaskState::from_u8(self.decided.load(Ordering::Acquire))
+    }
+
+    /// Resolves the handle of a future that is over, and wakes whoever waits for it.
+    fn resolve(&self, state: TaskState, result: Option<Result<F::Output, Panic>>) {
+        let mut cell = self.cell.lock();
+        let unwanted = if cell.detached { result } else { std::mem::replace(&mut cell.result, result) };
+        self.set_state(state);
+        let waiter = std::mem::replace(&mut cell.waiter, Waiter::Nobody);
+        drop(cell);
+        drop_quietly(unwanted);
+        waiter.wake();
+    }
+
+    /// First the future goes, then its handle resolves: whoever joins finds everything dropped.
+    fn bury(&self, remains: Remains<F>, state: TaskState) {
+        drop_quietly(remains.future);
+        drop_quietly(remains.executor);
+        self.resolve(state, None);
+    }
+
+    /// Lets a decorator wrap the polls of the future, unless it is over or one has done that. False: the decorator
+    /// panicked, and the future is as it was.
+    pub(super) fn decorate(&self, wrap: &mut dyn FnMut(Body) -> Body) -> bool {
+        if self.cell.lock().future.as_ref().is_none_or(Polled::is_decorated) {
+            return true;
+        }
+        let Some(decorated) = Decorated::by(wrap) else { return false };
+        let mut decorated = Some(decorated);
+        if let Some(future) = &mut self.cell.lock().future {
+            decorated.take().into_iter().for_each(|decorated| future.set_decorated(decorated));
+        }
+        drop_quietly(decorated); // cancelled meanwhile
+        true
+    }
+
     /// Takes the future for polling it here. `None`: it is over.
-    pub(super) fn begin(&self) -> Option<Pin<Box<F>>> {
+    pub(super) fn begin(&self) -> Option<Polled<F>> {
         let mut cell = self.cell.lock();
         let future = cell.future.take()?;
         cell.phase = Phase::Polling;
         cell.home = 0;
         cell.runner = Some(interrupt::current());
+        self.decided.store(TaskState::Running as u8, Ordering::Release);
         self.set_state(TaskState::Running);
         Some(future)
     }
 
     /// Puts the future back after a poll that was pending.
-    pub(super) fn pause(&self, future: Pin<Box<F>>) -> Pause {
+    pub(super) fn pause(&self, future: Polled<F>) -> Pause {
         let mut cell = self.cell.lock();
         cell.runner = None;
         let notified = match cell.phase {
@@ -178,10 +215,8 @@ where
         }
         cell.phase = Phase::Idle;
         if self.lost.load(Ordering::Relaxed) {
-            self.set_state(TaskState::Abandoned);
-            let remains = cell.end();
-            drop(cell);
-            remains.bury();
+            let remains = self.end(cell, TaskState::Abandoned);
+            self.bury(remains, TaskState::Abandoned);
         }
         Pause::Rest
     }
@@ -196,24 +231,17 @@ where
             Ok(_) => (TaskState::Succeeded, Outcome::Succeeded),
             Err(_) => (TaskState::Failed, Outcome::Panicked),
         };
-        let mut result = Some(result.map_err(Panic::new));
-        let mut cell = self.cell.lock();
-        let remains = if cell.phase == Phase::Over {
+        let result = result.map_err(Panic::new);
+        let cell = self.cell.lock();
+        if cell.phase == Phase::Over {
+            drop(cell);
             settle(Outcome::Cancelled);
-            None
-        } else {
-            if !cell.detached {
-                cell.result = result.take();
-            }
-            settle(outcome);
-            self.set_state(state);
-            Some(cell.end())
-        };
-        drop(cell);
-        drop_quietly(result);
-        if let Some(remains) = remains {
-            remains.bury();
+            return drop_quietly(result);
         }
+        let remains = self.end(cell, state);
+        settle(outcome);
+        drop_quietly(remains.executor);
+        self.resolve(state, Some(result));
     }
 
     /// Where its turns are handed in. `None`: it is over.
@@ -261,15 +289,13 @@ where
     }
 
     fn abandon(&self) {
-        let mut cell = self.cell.lock();
+        let cell = self.cell.lock();
         // Not while it is polled: then a turn is alive, and with it all who could abandon it.
         if !matches!(cell.phase, Phase::Idle | Phase::Queued) {
             return;
         }
-        self.set_state(TaskState::Abandoned);
-        let remains = cell.end();
-        drop(cell);
-        remains.bury();
+        let remains = self.end(cell, TaskState::Abandoned);
+        self.bury(remains, TaskState::Abandoned);
     }
 
     fn state(&self) -> TaskState {
@@ -278,20 +304,19 @@ where
     }
 
     fn try_cancel(&self, may_interrupt: bool) -> Cancelled {
-        let mut cell = self.cell.lock();
+        let cell = self.cell.lock();
         if cell.phase == Phase::Over {
             return Cancelled::No;
         }
-        self.set_state(TaskState::Cancelled);
-        let mut remains = cell.end();
-        drop(cell);
-        drop_quietly(remains.future.take()); // at once, unless it is polled: then the turn drops it
-        if let (Some(runner), true) = (remains.runner.take(), may_interrupt) {
-            runner.interrupt();
-        }
+        let remains = self.end(cell, TaskState::Cancelled);
+        drop_quietly(remains.future); // if it is polled now, the turn drops it
         // What waits in a queue is a turn, and its references are not ours.
         tell_cancelled(remains.home, self.id, &self.place, false);
-        remains.bury();
+        drop_quietly(remains.executor);
+        self.resolve(TaskState::Cancelled, None);
+        if let (Some(runner), true) = (remains.runner, may_interrupt) {
+            runner.interrupt();
+        }
         Cancelled::Yes
     }
 
@@ -406,7 +431,7 @@ where
     }
 
     fn is_ending(&self) -> bool {
-        self.is_done() || self.lost.load(Ordering::Relaxed)
+        self.decided().is_done() || self.lost.load(Ordering::Relaxed)
     }
 }
 

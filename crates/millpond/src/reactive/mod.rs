@@ -41,6 +41,7 @@
 
 mod core;
 mod pipe;
+mod polled;
 mod spawn;
 mod stream;
 mod task;

@@ -10,12 +10,13 @@ use std::any::Any;
 use std::cell::RefCell;
 use std::future::Future;
 use std::panic::{AssertUnwindSafe, catch_unwind};
-use std::task::{self, Context, Poll, Waker};
+use std::task::{self, Poll, Waker};
 
 use super::core::{FutureCore, Losing, Pause};
 use crate::executor::{Executor, Rejected};
 use crate::handle::{Cancelled, Claim, Joinable, Outcome, Place, Shared, TaskHandle, TaskState, Tracked};
 use crate::interrupt::Sleeper;
+use crate::periodic::Body;
 use crate::quiet::drop_quietly;
 use crate::sync::{Arc, AtomicBool, Ordering, Weak, thread_local};
 use crate::task::{Task, TaskId};
@@ -170,15 +171,11 @@ where
             }
         };
         loop {
-            let Some(mut future) = self.core().begin() else { return settle(Outcome::Cancelled) };
-            let poll = || future.as_mut().poll(&mut Context::from_waker(&waker));
-            let result = match catch_unwind(AssertUnwindSafe(poll)) {
-                Ok(Poll::Ready(output)) => Some(drop_before(future, output)),
-                Err(payload) => {
-                    drop_quietly(future);
-                    Some(Err(payload))
-                }
-                Ok(Poll::Pending) => {
+            let Some(future) = self.core().begin() else { return settle(Outcome::Cancelled) };
+            let result = match future.poll(&waker) {
+                Ok((future, Poll::Ready(output))) => Some(drop_before(future, output)),
+                Err(payload) => Some(Err(payload)),
+                Ok((future, Poll::Pending)) => {
                     settle(Outcome::Succeeded);
                     match self.core().pause(future) {
                         Pause::Again if self.poller.hand_in(true) => None,
@@ -229,7 +226,7 @@ where
     }
 
     fn state(&self) -> TaskState {
-        self.core().state()
+        self.core().decided()
     }
 
     fn try_cancel(&self, may_interrupt: bool) -> Cancelled {
@@ -250,6 +247,10 @@ where
 
     fn place(&self) -> &Place {
         self.core().place()
+    }
+
+    fn decorate(&self, wrap: &mut dyn FnMut(Body) -> Body) -> bool {
+        self.core().decorate(wrap)
     }
 
     fn id(&self) -> TaskId {

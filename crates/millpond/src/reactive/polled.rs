@@ -1,0 +1,127 @@
+//! [`Polled`]: a future as its turns poll it, inside the decorator of its executor if that has one.
+//!
+//! A decorator wraps a task once, before its first turn, and gets a [`Body`] that it may call again and again: each
+//! call polls the future once. The future itself is never handed out. A turn puts it into the [`Stage`] that it shares
+//! with the body, calls what the decorator made, and takes the future and the answer out again.
+
+use std::any::Any;
+use std::future::Future;
+use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
+use std::pin::Pin;
+use std::task::{Context, Poll, Waker};
+
+use crate::periodic::Body;
+use crate::quiet::drop_quietly;
+use crate::sync::{Arc, Mutex};
+
+/// A future between two polls.
+pub(super) struct Polled<F: Future> {
+    future: Pin<Box<F>>,
+    decorated: Option<Decorated<F>>,
+}
+
+/// What a decorator made, and where its body finds the future.
+pub(super) struct Decorated<F: Future> {
+    body: Body,
+    stage: Arc<Mutex<Stage<F>>>,
+}
+
+/// What a turn and the body inside a decorator share. Empty between turns.
+enum Stage<F: Future> {
+    Empty,
+    /// To be polled.
+    Before(Pin<Box<F>>, Waker),
+    After(Pin<Box<F>>, Poll<F::Output>),
+}
+
+impl<F> Polled<F>
+where
+    F: Future + Send + 'static,
+    F::Output: Send + 'static,
+{
+    pub(super) fn new(future: F) -> Self {
+        Polled { future: Box::pin(future), decorated: None }
+    }
+
+    pub(super) fn is_decorated(&self) -> bool {
+        self.decorated.is_some()
+    }
+
+    pub(super) fn set_decorated(&mut self, decorated: Decorated<F>) {
+        self.decorated = Some(decorated);
+    }
+
+    /// Polls once. The error is a panic, of the future or of its decorator; the future is dropped then.
+    pub(super) fn poll(self, waker: &Waker) -> Result<(Self, Poll<F::Output>), Box<dyn Any + Send>> {
+        let Polled { future, decorated } = self;
+        let Some(mut decorated) = decorated else {
+            let (future, answer) = poll_once(future, waker)?;
+            return Ok((Polled { future, decorated: None }, answer));
+        };
+        *decorated.stage.lock() = Stage::Before(future, waker.clone());
+        let called = catch_unwind(AssertUnwindSafe(&mut decorated.body));
+        let left = std::mem::replace(&mut *decorated.stage.lock(), Stage::Empty);
+        match (called, left) {
+            (Ok(()), Stage::After(future, answer)) => {
+                Ok((Polled { future, decorated: Some(decorated) }, answer))
+            }
+            (called, left) => {
+                drop_quietly(left);
+                drop_quietly(decorated);
+                called.and(Err(Box::new("the decorator kept the future from being polled")))
+            }
+        }
+    }
+}
+
+impl<F> Decorated<F>
+where
+    F: Future + Send + 'static,
+    F::Output: Send + 'static,
+{
+    /// What `wrap` makes of the polls of a future. `None`: it panicked.
+    pub(super) fn by(wrap: &mut dyn FnMut(Body) -> Body) -> Option<Self> {
+        let stage = Arc::new(Mutex::new(Stage::Empty));
+        let polls = {
+            let stage = Arc::clone(&stage);
+            Box::new(move || poll_staged(&stage))
+        };
+        match catch_unwind(AssertUnwindSafe(|| wrap(polls))) {
+            Ok(body) => Some(Decorated { body, stage }),
+            Err(payload) => {
+                drop_quietly(payload);
+                None
+            }
+        }
+    }
+}
+
+/// Polls the future that is on the stage, if there is one that this turn has not polled yet.
+fn poll_staged<F: Future>(stage: &Mutex<Stage<F>>) {
+    let mut staged = stage.lock();
+    let (future, waker) = match std::mem::replace(&mut *staged, Stage::Empty) {
+        Stage::Before(future, waker) => (future, waker),
+        other => return *staged = other,
+    };
+    drop(staged);
+    match poll_once(future, &waker) {
+        Ok((future, answer)) => *stage.lock() = Stage::After(future, answer),
+        Err(payload) => resume_unwind(payload),
+    }
+}
+
+/// Polls; a future that panics is dropped here.
+#[expect(clippy::type_complexity, reason = "the future and its answer, or a panic")]
+fn poll_once<F: Future>(
+    mut future: Pin<Box<F>>,
+    waker: &Waker,
+) -> Result<(Pin<Box<F>>, Poll<F::Output>), Box<dyn Any + Send>> {
+    let poll = || future.as_mut().poll(&mut Context::from_waker(waker));
+    match catch_unwind(AssertUnwindSafe(poll)) {
+        Ok(answer) => Ok((future, answer)),
+        Err(payload) => {
+            drop_quietly(future);
+            Err(payload)
+        }
+    }
+}
