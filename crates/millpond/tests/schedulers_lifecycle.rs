@@ -5,6 +5,7 @@ mod scheduling;
 mod support;
 
 use std::sync::{Arc, mpsc};
+use std::task::{Context, Wake, Waker};
 use std::thread;
 use std::time::Duration;
 
@@ -347,6 +348,54 @@ fn the_end_as_a_future_wakes_the_waker_it_was_polled_with_last() {
         held.let_go();
         waits.join();
     });
+}
+
+/// A waker that is known by the number of its clones.
+struct Silent;
+
+impl Wake for Silent {
+    fn wake(self: Arc<Self>) {}
+}
+
+#[test]
+fn the_end_as_a_future_keeps_no_waker_when_it_is_dropped_or_ready() {
+    for scheduler in kinds("wakers") {
+        let held = hold(&scheduler);
+        let [dropped, replaced, ready] = [(); 3].map(|()| Arc::new(Silent));
+        let wakers = [&dropped, &replaced, &ready].map(|waker| Waker::from(Arc::clone(waker)));
+        let [first, second, third] = &wakers;
+        let mut ends = scheduler.disposal();
+        assert!(ends.as_mut().poll(&mut Context::from_waker(first)).is_pending());
+        drop(ends);
+        assert_eq!(Arc::strong_count(&dropped), 2, "ours and that in `wakers`");
+        let mut ends = scheduler.disposal();
+        assert!(ends.as_mut().poll(&mut Context::from_waker(second)).is_pending());
+        assert!(ends.as_mut().poll(&mut Context::from_waker(third)).is_pending());
+        assert_eq!(Arc::strong_count(&replaced), 2, "a future waits with one waker");
+        held.let_go();
+        eventually(|| ends.as_mut().poll(&mut Context::from_waker(third)).is_ready());
+        assert_eq!(Arc::strong_count(&ready), 2, "one that is ready waits no more");
+    }
+}
+
+#[test]
+fn many_futures_of_the_end_come_and_go_without_a_search() {
+    const MANY: usize = 20_000;
+    let scheduler = elastic(1, 10);
+    let held = hold(&scheduler);
+    let wakers: Vec<_> = (0..MANY).map(|_| Arc::new(Silent)).collect();
+    let mut ends: Vec<_> = (0..MANY).map(|_| scheduler.disposal()).collect();
+    for _ in 0..2 {
+        for (ends, waker) in ends.iter_mut().zip(&wakers) {
+            let waker = Waker::from(Arc::clone(waker));
+            assert!(ends.as_mut().poll(&mut Context::from_waker(&waker)).is_pending());
+        }
+    }
+    ends.truncate(1);
+    let kept = wakers.iter().filter(|waker| Arc::strong_count(waker) > 1).count();
+    assert_eq!(kept, 1);
+    held.let_go();
+    block_on(ends.remove(0));
 }
 
 // RS-103

@@ -479,7 +479,7 @@ impl Scheduler for SingleWorker {
     }
 
     fn disposal(&self) -> Pin<Box<dyn Future<Output = ()> + Send>> {
-        Box::pin(Disposal(Arc::clone(&self.handle.core)))
+        Box::pin(Disposal::new(Arc::clone(&self.handle.core)))
     }
 
     fn is_disposed(&self) -> bool {

@@ -73,7 +73,7 @@ impl Scheduler for Slots {
     }
 
     fn disposal(&self) -> Pin<Box<dyn Future<Output = ()> + Send>> {
-        Box::pin(Disposal(Arc::clone(self.engine())))
+        Box::pin(Disposal::new(Arc::clone(self.engine())))
     }
 
     fn is_disposed(&self) -> bool {

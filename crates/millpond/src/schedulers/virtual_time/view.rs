@@ -83,7 +83,7 @@ impl Scheduler for View {
     }
 
     fn disposal(&self) -> Pin<Box<dyn Future<Output = ()> + Send>> {
-        Box::pin(Disposal(Arc::clone(&self.handle.room)))
+        Box::pin(Disposal::new(Arc::clone(&self.handle.room)))
     }
 
     fn is_disposed(&self) -> bool {
