@@ -4,6 +4,8 @@
 mod scheduling;
 mod support;
 
+use std::error::Error;
+use std::io;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
 use std::thread;
@@ -11,8 +13,8 @@ use std::time::{Duration, Instant};
 
 use millpond::schedulers::{self, Disposable, Scheduler, SchedulerExt};
 use millpond::{
-    Executor, ManualClock, RejectReason, Rejected, ScheduledThreadPoolExecutor, Task, ThreadPoolExecutor,
-    WorkQueue, policy,
+    Executor, ExecutorService, Interrupted, ManualClock, RejectReason, Rejected, ScheduledThreadPoolExecutor,
+    Task, ThreadPoolExecutor, WorkQueue, policy,
 };
 use scheduling::poll_once;
 use support::pools::fixed;
@@ -547,6 +549,107 @@ struct Panicking;
 impl Executor for Panicking {
     fn execute_task(&self, _task: Task) -> Result<(), Rejected> {
         die("the executor")
+    }
+}
+
+/// What the error hooks are told while it lives, as `name: message`.
+fn errors(key: &str) -> Notes<String> {
+    let notes = Notes::new();
+    let told = notes.clone();
+    schedulers::on_error(key, move |task, panic| {
+        if let Some(name) = task.name() {
+            told.add(format!("{name}: {}", panic.message().unwrap_or_default()));
+        }
+    });
+    notes
+}
+
+#[test]
+fn a_panic_of_an_executor_is_told_to_the_error_hooks() {
+    let told = errors("an executor panics");
+    let scheduler = schedulers::from_executor(Panicking);
+    let refused = scheduler.schedule_task(Task::new(|| {}).named("mine")).unwrap_err();
+    assert_eq!(refused.reason(), RejectReason::CallbackPanicked);
+    let worker = scheduler.create_worker();
+    assert!(worker.schedule_task(Task::new(|| {}).named("my lane's")).is_err());
+    assert!(schedulers::reset_on_error("an executor panics"));
+    let told = told.take();
+    let ours: Vec<_> =
+        told.iter().filter(|told| told.starts_with("my") || told.starts_with("mine")).collect();
+    assert_eq!(ours, ["mine: the executor", "my lane's: the executor"]);
+}
+
+/// An executor service that panics when it is shut down.
+struct PanicsAtTheEnd(ThreadPoolExecutor);
+
+impl Executor for PanicsAtTheEnd {
+    fn execute_task(&self, task: Task) -> Result<(), Rejected> {
+        self.0.execute_task(task)
+    }
+}
+
+impl ExecutorService for PanicsAtTheEnd {
+    fn shutdown(&self) {
+        self.0.shutdown();
+        die("the shutdown")
+    }
+    fn shutdown_now(&self) -> Vec<Task> {
+        self.0.shutdown_now();
+        die("the end")
+    }
+    fn is_shutdown(&self) -> bool {
+        self.0.is_shutdown()
+    }
+    fn is_terminated(&self) -> bool {
+        self.0.is_terminated()
+    }
+    fn await_termination(&self, timeout: Duration) -> Result<bool, Interrupted> {
+        self.0.await_termination(timeout)
+    }
+}
+
+#[test]
+fn a_panic_of_an_executor_at_its_end_is_told_to_the_error_hooks() {
+    let told = errors("an executor ends");
+    let scheduler = schedulers::from_executor_service(PanicsAtTheEnd(fixed(1)));
+    scheduler.dispose();
+    eventually(|| scheduler.dispose_gracefully(SHORT) == Ok(true));
+    assert!(schedulers::reset_on_error("an executor ends"));
+    let told = told.take();
+    assert!(told.iter().any(|told| told == "fromExecutorService: the end"), "{told:?}");
+}
+
+/// A pool that cannot start a thread, whose factory says why.
+fn no_threads(prefix: &str) -> ThreadPoolExecutor {
+    let builder = ThreadPoolExecutor::builder().core_pool_size(1).thread_name_prefix(prefix);
+    builder.thread_factory(|_| Err(io::Error::other("no more threads"))).build().unwrap()
+}
+
+#[test]
+fn a_failed_thread_start_keeps_its_cause_through_a_scheduler_over_an_executor() {
+    let scheduled = ScheduledThreadPoolExecutor::builder().core_pool_size(1);
+    let scheduled = scheduled.thread_factory(|_| Err(io::Error::other("no more threads"))).build().unwrap();
+    let elastic = schedulers::BoundedElasticScheduler::builder()
+        .max_threads(1)
+        .thread_factory(|_| Err(io::Error::other("no more threads")))
+        .build()
+        .unwrap();
+    let kinds: [Arc<dyn Scheduler>; 6] = [
+        schedulers::from_executor(no_threads("a")),
+        schedulers::from_executor_service(no_threads("b")),
+        schedulers::from_scheduled_executor(scheduled),
+        schedulers::single_worker(&schedulers::from_executor(no_threads("c"))),
+        schedulers::single_worker(&elastic),
+        Arc::new(elastic.clone()),
+    ];
+    for scheduler in kinds {
+        for refused in
+            [scheduler.schedule(|| {}).unwrap_err(), scheduler.create_worker().schedule(|| {}).unwrap_err()]
+        {
+            assert_eq!(refused.reason(), RejectReason::SpawnFailed, "{scheduler}");
+            let cause = refused.source().and_then(|source| source.downcast_ref::<io::Error>());
+            assert_eq!(cause.expect("it has a cause").to_string(), "no more threads", "{scheduler}");
+        }
     }
 }
 

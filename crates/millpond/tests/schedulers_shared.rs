@@ -7,7 +7,7 @@ use std::fmt::{Debug, Display};
 use std::future::Future;
 use std::pin::{Pin, pin};
 use std::process::Command;
-use std::sync::Arc;
+use std::sync::{Arc, Barrier};
 use std::task::{Context, Poll, Waker};
 use std::thread;
 use std::time::Duration;
@@ -351,7 +351,104 @@ fn what_a_factory_makes_that_is_no_longer_in_force_is_not_kept() {
         go_on.open();
         assert_eq!(late.join().unwrap(), schedulers::single());
     });
-    assert_eq!((count.get(), made.take().len()), (1, 1));
+    let made = made.take();
+    assert_eq!((count.get(), made.len()), (1, 1));
+    assert!(made[0].is_disposed(), "nobody else would end it");
+}
+
+const RACING: usize = 4;
+
+/// Makes an instance only when `RACING` callers want one: a new one for each, or one for all.
+struct Contended {
+    all_here: Barrier,
+    one: Option<Arc<dyn Scheduler>>,
+    made: Notes<Arc<dyn Scheduler>>,
+}
+
+impl Contended {
+    fn new(one: Option<Arc<dyn Scheduler>>, made: &Notes<Arc<dyn Scheduler>>) -> Contended {
+        Contended { all_here: Barrier::new(RACING), one, made: made.clone() }
+    }
+}
+
+impl Factory for Contended {
+    fn new_single(&self, name: &str) -> Result<Arc<dyn Scheduler>, ConfigError> {
+        self.all_here.wait();
+        let made = self.one.clone().map_or_else(|| DefaultFactory.new_single(name), Ok)?;
+        self.made.add(Arc::clone(&made));
+        Ok(made)
+    }
+}
+
+/// Has `RACING` threads ask for the shared single scheduler at once.
+fn race_for_single() -> Shared {
+    thread::scope(|scope| {
+        let racing: Vec<_> = (0..RACING).map(|_| scope.spawn(schedulers::single)).collect();
+        let mut shared: Vec<_> = racing.into_iter().map(|thread| thread.join().unwrap()).collect();
+        shared.dedup();
+        assert_eq!(shared.len(), 1);
+        shared.remove(0)
+    })
+}
+
+#[test]
+fn instances_that_lost_a_race_are_disposed() {
+    let (_alone, made) = (alone(), Notes::new());
+    schedulers::set_factory(Contended::new(None, &made));
+    let shared = race_for_single();
+    let disposed: Vec<_> = made.take().iter().map(|made| made.is_disposed()).collect();
+    assert_eq!(disposed.len(), RACING);
+    assert_eq!(disposed.iter().filter(|disposed| !**disposed).count(), 1, "{disposed:?}");
+    assert!(!shared.is_disposed());
+}
+
+#[test]
+fn an_instance_that_a_factory_gives_again_is_not_disposed() {
+    let (_alone, made) = (alone(), Notes::new());
+    let one = DefaultFactory.new_single("one").unwrap();
+    schedulers::set_factory(Contended::new(Some(Arc::clone(&one)), &made));
+    let shared = race_for_single();
+    assert_eq!(made.take().len(), RACING);
+    assert!(!one.is_disposed());
+    assert!(thread_of(&shared).starts_with("one-"));
+}
+
+/// Gives its only scheduler for both kinds; asked for the second it waits until somebody has set another factory.
+struct Miserly {
+    one: Arc<dyn Scheduler>,
+    asked: Gate,
+    go_on: Gate,
+}
+
+impl Factory for Miserly {
+    fn new_single(&self, _name: &str) -> Result<Arc<dyn Scheduler>, ConfigError> {
+        Ok(Arc::clone(&self.one))
+    }
+    fn new_parallel(&self, _n: usize, _name: &str) -> Result<Arc<dyn Scheduler>, ConfigError> {
+        self.asked.open();
+        self.go_on.pass();
+        Ok(Arc::clone(&self.one))
+    }
+}
+
+#[test]
+fn an_instance_that_a_snapshot_keeps_is_not_disposed_when_it_comes_too_late_once_more() {
+    let _alone = alone();
+    let (one, asked, go_on) = (DefaultFactory.new_single("one").unwrap(), Gate::new(), Gate::new());
+    let miserly = Miserly { one: Arc::clone(&one), asked: asked.clone(), go_on: go_on.clone() };
+    schedulers::set_factory(miserly);
+    let single = schedulers::single();
+    thread::scope(|scope| {
+        let late = scope.spawn(schedulers::parallel);
+        asked.pass();
+        let before = schedulers::set_factory_with_snapshot(DefaultFactory);
+        go_on.open();
+        assert!(!late.join().unwrap().is_disposed());
+        assert!(!one.is_disposed());
+        schedulers::reset_from(before);
+    });
+    assert_eq!(schedulers::single(), single);
+    assert!(thread_of(&single).starts_with("one-"));
 }
 
 /// A scheduler of the user's own whose end panics.

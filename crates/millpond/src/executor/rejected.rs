@@ -175,6 +175,11 @@ impl Rejected {
         self.details.as_ref()?.scheduler.as_ref()
     }
 
+    /// The task, and why a thread could not be started, if that is the reason.
+    pub(crate) fn into_parts(self) -> (Task, Option<io::Error>) {
+        (self.task, self.details.and_then(|details| details.source))
+    }
+
     /// Why the task was refused.
     pub fn reason(&self) -> RejectReason {
         self.reason

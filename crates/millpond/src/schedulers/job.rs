@@ -429,6 +429,14 @@ impl Job {
         matches!(&self.cell.lock().state, JobState::Waiting(work) if work.info().id() == id)
     }
 
+    /// Of the task that has not begun.
+    pub(crate) fn info(&self) -> Option<TaskInfo> {
+        match &self.cell.lock().state {
+            JobState::Waiting(work) => Some(work.info().clone()),
+            _ => None,
+        }
+    }
+
     fn startable(&self) -> u64 {
         self.cell.lock().rare.as_ref().map_or(0, |rare| rare.startable)
     }

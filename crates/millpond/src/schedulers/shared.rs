@@ -13,7 +13,7 @@ use crate::config::ConfigError;
 use crate::executor::Rejected;
 use crate::interrupt::Interrupted;
 use crate::quiet::quietly;
-use crate::sync::{Arc, Global, OnceLock};
+use crate::sync::{Arc, Global, OnceLock, Weak};
 use crate::task::Task;
 
 /// A scheduler that belongs to everybody: it cannot be disposed of through this handle.
@@ -211,12 +211,32 @@ struct Current {
     /// `None`: the default one.
     factory: Option<Arc<dyn Factory>>,
     instances: Instances,
+    /// Every scheduler that is or was a shared instance, as long as somebody has it. A factory may give one again,
+    /// for the same kind or another, and a snapshot may keep it.
+    known: Vec<Weak<dyn Scheduler>>,
     /// Grows with each replacement, so that an instance made meanwhile by the factory before is not kept.
     epoch: u64,
 }
 
 static CURRENT: Global<Current> =
-    Global::new(Current { factory: None, instances: Instances::NONE, epoch: 0 });
+    Global::new(Current { factory: None, instances: Instances::NONE, known: Vec::new(), epoch: 0 });
+
+impl Current {
+    fn knows(&self, shared: &Shared) -> bool {
+        let scheduler = Arc::as_ptr(&shared.instance.scheduler);
+        let alive = self.known.iter().filter(|known| known.strong_count() > 0);
+        alive.map(Weak::as_ptr).any(|known| std::ptr::addr_eq(known, scheduler))
+    }
+
+    /// Notes that `shared` is an instance now. Those that are gone are handed out, not to be dropped under the lock.
+    fn note(&mut self, shared: &Shared) -> Vec<Weak<dyn Scheduler>> {
+        let gone = self.known.extract_if(.., |known| known.strong_count() == 0).collect();
+        if !self.knows(shared) {
+            self.known.push(Arc::downgrade(&shared.instance.scheduler));
+        }
+        gone
+    }
+}
 
 /// Replaces the factory and the instances in one step, and returns what there was.
 pub(super) fn replace(factory: Option<Arc<dyn Factory>>, instances: Instances) -> Kept {
@@ -252,13 +272,13 @@ fn shared(kind: Kind) -> Shared {
 
 /// Keeps what was made, unless there is one by now: then that one counts. `None`: the factory has been replaced.
 ///
-/// What is not kept is dropped and not disposed of: nobody has used it, and a factory may give the same scheduler twice.
+/// What is not kept is disposed of, for nobody else would do that; unless it is, or was, a shared instance itself.
 fn keep(kind: Kind, epoch: u64, made: Result<Shared, ConfigError>) -> Option<Shared> {
     let failed = made.is_err();
     let made = match made {
         Ok(made) => made,
         Err(_) => {
-            // The factory's failure is not the caller's: he gets one from us, the same as those who came before.
+            // The factory's failure is not the caller's: it gets an instance from us, as earlier callers did.
             let there = CURRENT.lock().instances.instead[kind as usize].clone();
             there.unwrap_or_else(|| {
                 kind.make(&DefaultFactory).expect("the defaults are such that it can be made")
@@ -266,17 +286,21 @@ fn keep(kind: Kind, epoch: u64, made: Result<Shared, ConfigError>) -> Option<Sha
         }
     };
     let mut current = CURRENT.lock();
-    if current.epoch != epoch {
-        drop(current);
-        drop(made);
-        return None;
-    }
-    let instances = &mut current.instances;
-    let place = if failed { &mut instances.instead } else { &mut instances.made };
-    let kept = place[kind as usize].get_or_insert_with(|| made.clone()).clone();
+    let mut gone = Vec::new();
+    let kept = (current.epoch == epoch).then(|| {
+        let instances = &mut current.instances;
+        let place = if failed { &mut instances.instead } else { &mut instances.made };
+        let kept = place[kind as usize].get_or_insert_with(|| made.clone()).clone();
+        gone = current.note(&kept);
+        kept
+    });
+    let unwanted = !current.knows(&made);
     drop(current);
-    drop(made);
-    Some(kept)
+    drop(gone);
+    if unwanted {
+        quietly(|| made.scheduler().dispose()); // the factory may have given one of the user's own
+    }
+    kept
 }
 
 /// The scheduler that is none: work runs on the calling thread before the call returns, and its panic unwinds to the

@@ -191,7 +191,7 @@ impl Engine {
             self.tell_closed(&after.closed);
         }
         if after.ended {
-            self.carrier.retire(false); // whether somebody waits for the end or not
+            self.carrier.retire(false, &self.name); // whether somebody waits for the end or not
             self.waiters.wake_all();
         }
     }
@@ -260,7 +260,7 @@ impl Engine {
             first
         });
         if first {
-            self.carrier.retire(true);
+            self.carrier.retire(true, &self.name);
         }
     }
 
@@ -281,7 +281,7 @@ impl Engine {
     fn is_done(&self) -> bool {
         let done = self.lock().has_ended();
         if done {
-            self.carrier.retire(false);
+            self.carrier.retire(false, &self.name);
         }
         done
     }

@@ -4,6 +4,7 @@ use std::cell::{Cell, OnceCell};
 use std::fmt;
 use std::io;
 use std::ops::Deref;
+use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::atomic::AtomicU64;
 use std::thread::JoinHandle;
 use std::time::Duration;
@@ -16,13 +17,12 @@ use super::starts::{self, InTask};
 use super::state::{After, State};
 use super::{Engine, Shape};
 use crate::executor::{Executor, ExecutorService, RejectReason};
-use crate::handle::{Help, Outcome, Place, Told, WorksForScheduler, works_for};
+use crate::handle::{Help, Outcome, Payload, Place, Told, WorksForScheduler, works_for};
 use crate::interrupt::{Interrupted, Nested, Sleeper};
-use crate::quiet::{drop_quietly, quietly, returned};
-use crate::schedulers::hooks::{Decorators, SlotInfo};
+use crate::schedulers::hooks::{Decorators, SlotInfo, report};
 use crate::schedulers::job::{Ended, Job, Run, Spot};
 use crate::sync::{Arc, AtomicBool, Ordering, more_than_one_core, mutant, thread_local};
-use crate::task::{Task, TaskId};
+use crate::task::{Task, TaskId, TaskInfo};
 use crate::threads::{ThreadFactory, ThreadLife, WorkerBody, WorkerInfo, call_factory};
 
 /// Where the threads of a scheduler come from. A lighter kind of thread would be a third.
@@ -50,6 +50,20 @@ pub(in crate::schedulers) struct NotCarried {
     pub(super) source: Option<io::Error>,
 }
 
+/// Why a carrier has not taken a life.
+struct Refusal {
+    reason: RejectReason,
+    source: Option<io::Error>,
+    /// What the executor panicked with: for the error hooks.
+    panic: Option<Payload>,
+}
+
+impl Refusal {
+    fn spawn_failed(error: io::Error) -> Refusal {
+        Refusal { reason: RejectReason::SpawnFailed, source: Some(error), panic: None }
+    }
+}
+
 impl Carrier {
     /// Threads called `prefix-N`.
     pub(in crate::schedulers) fn threads(
@@ -66,7 +80,7 @@ impl Carrier {
     }
 
     /// Has `life` lived somewhere else, soon.
-    fn carry(&self, life: SlotLife) -> Result<Option<JoinHandle<()>>, (RejectReason, Option<io::Error>)> {
+    fn carry(&self, life: SlotLife) -> Result<Option<JoinHandle<()>>, Refusal> {
         match self {
             Carrier::Threads(threads) => {
                 // Relaxed: only uniqueness matters.
@@ -74,33 +88,40 @@ impl Carrier {
                 let name = format!("{}-{number}", threads.prefix).into();
                 let info = WorkerInfo { name, number: usize::try_from(number).unwrap_or(usize::MAX) };
                 let body = WorkerBody::new(info, life);
-                call_factory(&*threads.factory, body)
-                    .map(Some)
-                    .map_err(|error| (RejectReason::SpawnFailed, Some(error)))
+                call_factory(&*threads.factory, body).map(Some).map_err(Refusal::spawn_failed)
             }
             Carrier::Executor { executor, .. } => {
                 let task = Task::new(move || Box::new(life).live());
-                match returned(|| executor.execute_task(task)) {
-                    Some(Ok(())) => Ok(None),
-                    Some(Err(rejected)) => {
+                match catch_unwind(AssertUnwindSafe(|| executor.execute_task(task))) {
+                    Ok(Ok(())) => Ok(None),
+                    Ok(Err(rejected)) => {
                         let reason = rejected.reason();
-                        drop_quietly(rejected); // its cause is the executor's
-                        Err((reason, None))
+                        let (task, source) = rejected.into_parts();
+                        task.drop_quietly();
+                        Err(Refusal { reason, source, panic: None })
                     }
-                    None => Err((RejectReason::CallbackPanicked, None)),
+                    Err(payload) => {
+                        let reason = RejectReason::CallbackPanicked;
+                        Err(Refusal { reason, source: None, panic: Some(payload) })
+                    }
                 }
             }
         }
     }
 
-    /// The scheduler has ended: an executor that it owns ends too. May be called again, and by whoever happens to be the last,
-    /// whom a panic of the executor would not concern.
-    pub(super) fn retire(&self, by_force: bool) {
+    /// The scheduler, called `name`, has ended: an executor that it owns ends too. May be called again, and on any
+    /// thread: a panic of the executor goes to the error hooks.
+    pub(super) fn retire(&self, by_force: bool, name: &Arc<str>) {
         let Carrier::Executor { owned: Some(service), .. } = self else { return };
-        quietly(|| match by_force {
+        let retired = catch_unwind(AssertUnwindSafe(|| match by_force {
             true => service.shutdown_now().into_iter().for_each(Task::drop_quietly),
             false => service.shutdown(),
-        });
+        }));
+        if let Err(payload) = retired {
+            let mut info = TaskInfo::fresh();
+            info.set_name(name.to_string().into());
+            report(&info, payload);
+        }
     }
 
     pub(super) fn await_retirement(&self, timeout: Duration) -> Result<bool, Interrupted> {
@@ -148,12 +169,13 @@ impl Engine {
             Ok(join) => (join, None),
             Err(failed) => (None, Some(failed)),
         };
+        self.report_panic(slot, failed.as_mut().and_then(|failed| failed.panic.take()));
         self.locked(|state, after| {
             state.carrying -= 1;
             let dropped = state.slot(slot).is_some_and(|there| there.stillborn == ticket);
             if promised && dropped && self.carrier.is_ours() {
                 let why = io::Error::other("the thread factory dropped the worker body without running it");
-                failed = Some((RejectReason::SpawnFailed, Some(why)));
+                failed = Some(Refusal::spawn_failed(why));
             } else if promised && dropped {
                 state.abandon_slot(slot, after); // the executor has taken it, and thrown it away
             }
@@ -164,8 +186,15 @@ impl Engine {
         });
         match failed {
             None => Ok(()),
-            Some((reason, source)) => Err(NotCarried { slot, ticket, reason, source }),
+            Some(Refusal { reason, source, .. }) => Err(NotCarried { slot, ticket, reason, source }),
         }
+    }
+
+    /// The executor panicked when it was to carry a slot: tells the error hooks, with the task it was for.
+    fn report_panic(&self, slot: SlotRef, payload: Option<Payload>) {
+        let Some(payload) = payload else { return };
+        let info = self.lock().slot(slot).and_then(|there| there.handed.as_ref()?.job.info());
+        report(&info.unwrap_or_else(TaskInfo::fresh), payload);
     }
 }
 
