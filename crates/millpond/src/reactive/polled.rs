@@ -4,15 +4,18 @@
 //! call polls the future once. The future itself is never handed out. A turn puts it into the [`Stage`] that it shares
 //! with the body, calls what the decorator made, and takes the future and the answer out again.
 
-use std::any::Any;
 use std::future::Future;
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 use std::pin::Pin;
 use std::task::{Context, Poll, Waker};
 
+use crate::handle::Payload;
 use crate::periodic::Body;
 use crate::quiet::drop_quietly;
 use crate::sync::{Arc, Mutex};
+
+/// A future in the form that was polled, and its answer; or the panic by which it ended.
+type Answer<P, F> = Result<(P, Poll<<F as Future>::Output>), Payload>;
 
 /// A future between two polls.
 pub(super) struct Polled<F: Future> {
@@ -52,7 +55,7 @@ where
     }
 
     /// Polls once. The error is a panic, of the future or of its decorator; the future is dropped then.
-    pub(super) fn poll(self, waker: &Waker) -> Result<(Self, Poll<F::Output>), Box<dyn Any + Send>> {
+    pub(super) fn poll(self, waker: &Waker) -> Answer<Self, F> {
         let Polled { future, decorated } = self;
         let Some(mut decorated) = decorated else {
             let (future, answer) = poll_once(future, waker)?;
@@ -111,11 +114,7 @@ fn poll_staged<F: Future>(stage: &Mutex<Stage<F>>) {
 }
 
 /// Polls; a future that panics is dropped here.
-#[expect(clippy::type_complexity, reason = "the future and its answer, or a panic")]
-fn poll_once<F: Future>(
-    mut future: Pin<Box<F>>,
-    waker: &Waker,
-) -> Result<(Pin<Box<F>>, Poll<F::Output>), Box<dyn Any + Send>> {
+fn poll_once<F: Future>(mut future: Pin<Box<F>>, waker: &Waker) -> Answer<Pin<Box<F>>, F> {
     let poll = || future.as_mut().poll(&mut Context::from_waker(waker));
     match catch_unwind(AssertUnwindSafe(poll)) {
         Ok(answer) => Ok((future, answer)),
