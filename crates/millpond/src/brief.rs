@@ -29,7 +29,7 @@ use std::time::Duration;
 
 pub(crate) use patient::Patient;
 
-use crate::sync::{AtomicBool, Ordering, SharedCell, mutant};
+use crate::sync::{AtomicBool, Ordering, SharedCell};
 #[cfg(loom)]
 use crate::sync::{Mutex, MutexGuard};
 
@@ -112,8 +112,7 @@ impl<T> Brief<T> {
     /// The guard, unless somebody has it now. In a model not to be mixed with `lock`.
     #[inline]
     pub(crate) fn try_lock(&self) -> Option<BriefGuard<'_, T>> {
-        let order = if mutant("lock_without_acquire") { Ordering::Relaxed } else { Ordering::Acquire };
-        let taken = self.locked.compare_exchange(false, true, order, Ordering::Relaxed);
+        let taken = self.locked.compare_exchange(false, true, Ordering::Acquire, Ordering::Relaxed);
         taken.is_ok().then(|| self.guard()) // not made unless taken: its end unlocks
     }
 
@@ -185,8 +184,7 @@ impl<T> Drop for BriefGuard<'_, T> {
         if self.turn.is_some() {
             return;
         }
-        let order = if mutant("unlock_without_release") { Ordering::Relaxed } else { Ordering::Release };
-        self.lock.locked.store(false, order);
+        self.lock.locked.store(false, Ordering::Release);
     }
 }
 

@@ -33,9 +33,7 @@ use std::time::{Duration, Instant};
 
 use crate::brief::Brief;
 use crate::quiet::{drop_quietly, quietly};
-use crate::sync::{
-    Arc, AtomicBool, AtomicU64, Global, Ordering, Parker, Weak, deadline_after, mutant, thread_local,
-};
+use crate::sync::{Arc, AtomicBool, AtomicU64, Global, Ordering, Parker, Weak, deadline_after, thread_local};
 
 /// The error of a blocking call that ended because its thread was interrupted; the flag is clear again.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -171,8 +169,7 @@ impl Interrupter {
     /// Does nothing if the task has ended. Runs the callbacks of [`on_interrupt`](Self::on_interrupt) before it
     /// returns; a callback that panics does not keep the others from running.
     pub fn interrupt(&self) {
-        let epoch = if mutant("interrupt_whatever_runs") { None } else { Some(self.epoch) };
-        self.sleeper.interrupt(epoch);
+        self.sleeper.interrupt(Some(self.epoch));
     }
 
     /// Tells whether the flag of this task or thread is set. False once the task has ended.

@@ -32,21 +32,6 @@ use loom::sync::Mutex as RawMutex;
 #[cfg(not(loom))]
 use std::sync::Mutex as RawMutex;
 
-/// True if this fault is seeded: in a model, and if the environment variable `MILLPOND_MUTANT` names it. The models
-/// must fail then, which is how the proof itself is tested; see `ci/mutants.sh`.
-#[cfg(loom)]
-pub(crate) fn mutant(name: &str) -> bool {
-    static SEEDED: OnceLock<Option<String>> = OnceLock::new();
-    SEEDED.get_or_init(|| std::env::var("MILLPOND_MUTANT").ok()).as_deref() == Some(name)
-}
-
-/// No faults outside of models.
-#[cfg(not(loom))]
-#[inline(always)]
-pub(crate) const fn mutant(_name: &str) -> bool {
-    false
-}
-
 /// A fence, SeqCst, for who has just done an atomic exchange. On x86-64 that exchange has been a fence for the processor
 /// already, so that only the compiler must be told; another would cost as much as the exchange.
 #[inline(always)]

@@ -23,7 +23,7 @@ use std::ops::{Deref, DerefMut};
 use std::time::Duration;
 
 use super::{Brief, BriefGuard};
-use crate::sync::{AtomicBool, Condvar, Mutex, Ordering, fence, mutant};
+use crate::sync::{AtomicBool, Condvar, Mutex, Ordering, fence};
 
 /// So many looks, a pause of the processor between two, before it sleeps: some microseconds in all, in which a lock that is held
 /// for a moment becomes free.
@@ -113,13 +113,11 @@ impl Sleepers {
         }
         let mut asleep = self.asleep.lock();
         // Who has unset it meanwhile may have found nobody to wake.
-        if self.wanted.load(Ordering::Relaxed) || mutant("sleep_though_it_was_freed") {
+        if self.wanted.load(Ordering::Relaxed) {
             *asleep += 1;
             asleep = self.freed.wait_for(asleep, self.nap);
             *asleep -= 1;
-            if !mutant("leave_the_others_asleep") {
-                self.wanted.store(*asleep > 0, Ordering::Relaxed);
-            }
+            self.wanted.store(*asleep > 0, Ordering::Relaxed);
         }
         None
     }
@@ -155,7 +153,7 @@ impl<T> Drop for PatientGuard<'_, T> {
     #[inline]
     fn drop(&mut self) {
         self.guard = None; // H1
-        if cfg!(loom) && !mutant("look_before_it_is_free") {
+        if cfg!(loom) {
             fence(Ordering::SeqCst);
         }
         if let Some(sleepers) = self.sleepers

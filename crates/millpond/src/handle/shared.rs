@@ -20,7 +20,7 @@ use std::ptr::NonNull;
 #[cfg(not(loom))]
 use super::slab;
 use super::state::{Cancelled, Core, Joinable, Tracked, Work};
-use crate::sync::{Arc, AtomicU32, Ordering, mutant};
+use crate::sync::{Arc, AtomicU32, Ordering};
 use crate::task::TaskId;
 
 /// How many references there are.
@@ -64,9 +64,6 @@ impl Owners {
     /// For the one who has a reference besides its own, of which it is the only one to know: it is not there any more.
     #[inline]
     pub(crate) fn forget_one(&self) {
-        if mutant("forget_by_counting") {
-            return self.number.store(self.number.load(Ordering::Acquire) - 1, Ordering::Relaxed);
-        }
         // Relaxed, and no exchange: as is told above.
         self.note.store(self.note.load(Ordering::Relaxed) | Self::FORGOTTEN, Ordering::Relaxed);
     }
@@ -81,13 +78,10 @@ impl Owners {
     /// True: there is none any more.
     #[inline]
     pub(crate) fn one_less(&self) -> bool {
-        let order = if mutant("free_without_acquire") { Ordering::Relaxed } else { Ordering::Acquire };
-        let mut number = self.number.load(order);
+        let mut number = self.number.load(Ordering::Acquire);
         // Whether it is the last is known before it is given up: afterwards the memory may be gone.
         while !self.is_last_of(number) {
-            let release =
-                if mutant("give_up_without_release") { Ordering::Relaxed } else { Ordering::Release };
-            match self.number.compare_exchange(number, number - 1, release, order) {
+            match self.number.compare_exchange(number, number - 1, Ordering::Release, Ordering::Acquire) {
                 Ok(_) => return false,
                 Err(now) => number = now,
             }

@@ -24,7 +24,7 @@ use std::fmt;
 use std::mem::{self, ManuallyDrop};
 
 use super::TaskState;
-use crate::sync::{AtomicU8, Ordering, SharedCell, mutant, nap, spin_until};
+use crate::sync::{AtomicU8, Ordering, SharedCell, nap, spin_until};
 use crate::task::TaskId;
 
 /// The one right to the result of a task: the task's number, which no other has.
@@ -226,16 +226,13 @@ impl<W, R> Slot<W, R> {
             if seen.is_done() {
                 return Cancel::TooLate;
             }
-            if seen.is_finishing() && mutant("say_too_late_too_early") {
-                return Cancel::TooLate;
-            }
-            if seen.is_finishing() && !mutant("cancel_what_is_over") {
+            if seen.is_finishing() {
                 seen = self.look_when_said();
                 continue;
             }
             // As in `leave_pending`. The Acquire is also for what is known of the runner.
-            let order = if mutant("cancel_without_acquire") { Ordering::Release } else { Ordering::AcqRel };
-            match self.word.compare_exchange(seen.0, seen.with(CANCELLED), order, Ordering::Acquire) {
+            let to = seen.with(CANCELLED);
+            match self.word.compare_exchange(seen.0, to, Ordering::AcqRel, Ordering::Acquire) {
                 Ok(_) if seen.0 & STATE == PENDING => {
                     // SAFETY: it was pending, and we have made it something else.
                     return Cancel::Unstarted(unsafe { self.take_work() }, seen);
@@ -346,7 +343,7 @@ impl<W, R> Held<'_, W, R> {
         // SAFETY: who holds a task has its place.
         unsafe { slot.put(Holds::Work(work)) };
         let mut seen = Word(slot.word.load(Ordering::Relaxed));
-        while seen.0 & STATE == HELD || mutant("put_back_regardless") {
+        while seen.0 & STATE == HELD {
             // Release: pairs with who takes the work.
             let to = seen.with(PENDING);
             match slot.word.compare_exchange(seen.0, to, Ordering::Release, Ordering::Relaxed) {
@@ -385,9 +382,8 @@ impl<W, R> Finishing<'_, W, R> {
         // SAFETY: who runs a task has its place.
         unsafe { slot.put(Holds::Result(result)) };
         // Release: pairs with `look`, after which the result is taken.
-        let order = if mutant("end_without_release") { Ordering::Relaxed } else { Ordering::Release };
-        let seen = slot.go_from_finishing(state as u8, order);
-        if !seen.is_detached() || mutant("keep_it_for_nobody") {
+        let seen = slot.go_from_finishing(state as u8, Ordering::Release);
+        if !seen.is_detached() {
             return (None, seen);
         }
         // SAFETY: the handle has gone before, and has left the place to us.

@@ -18,9 +18,7 @@ use crate::brief::Brief;
 use crate::interrupt::{Mark, Sleeper, Wake};
 use crate::periodic::Body;
 use crate::quiet::{drop_quietly, quietly};
-use crate::sync::{
-    Arc, AtomicBool, AtomicU64, Mutex, Ordering, fence, fence_after_exchange, mutant, spin_until,
-};
+use crate::sync::{Arc, AtomicBool, AtomicU64, Mutex, Ordering, fence, fence_after_exchange, spin_until};
 use crate::task::TaskId;
 
 /// How far a task has come.
@@ -480,16 +478,11 @@ type Run<'a, T, W> = Running<'a, Form<T, W>, Result<T, Payload>>;
 
 impl<T: Send + 'static, W: Work<T> + 'static> Tracked for Core<T, W> {
     fn run(&self, settle: &mut dyn FnMut(Outcome)) -> bool {
-        if !mutant("name_the_runner_late") {
-            self.runner.set(Mark::current());
-        }
+        self.runner.set(Mark::current());
         let Some((work, running)) = self.slot.begin() else {
             settle(Outcome::Cancelled);
             return false;
         };
-        if mutant("name_the_runner_late") {
-            self.runner.set(Mark::current());
-        }
         self.home.store(0, Ordering::Relaxed);
         self.finish(running, work.run(), settle)
     }
@@ -616,10 +609,9 @@ impl<T: Send + 'static, W: Work<T> + 'static> Joinable<T> for Core<T, W> {
     }
 
     fn wait_as(&self, waiter: Waiter) -> Result<(), Waiter> {
-        let early = mutant("announce_without_the_lock") && self.slot.announce_waiter();
         let mut place = self.waiter.lock();
         // Under the lock: whoever finds that somebody waits takes the lock, and finds who.
-        if !early && !self.slot.announce_waiter() {
+        if !self.slot.announce_waiter() {
             return Err(waiter);
         }
         let old = std::mem::replace(&mut *place, waiter);

@@ -13,7 +13,7 @@ use std::time::Instant;
 
 use super::{Sleeper, Wake};
 use crate::quiet::quietly;
-use crate::sync::{Arc, AtomicU8, Ordering, mutant};
+use crate::sync::{Arc, AtomicU8, Ordering};
 
 /// Set by the notifier.
 const NOTIFIED: u8 = 1;
@@ -88,9 +88,7 @@ impl WaitCell {
 
     /// Parks until notified, interrupted (see [`OnInterrupt`]) or past `deadline`. Owner only.
     pub(crate) fn wait(&self, deadline: Option<Instant>, on_interrupt: OnInterrupt) -> Wake {
-        if !mutant("sleep_in_secret") {
-            self.state.fetch_or(PARKED, Ordering::Relaxed); // the order of the two bits is all that counts
-        }
+        self.state.fetch_or(PARKED, Ordering::Relaxed); // the order of the two bits is all that counts
         let interrupted = || on_interrupt == OnInterrupt::Return && self.thread.is_interrupted();
         let ended = || self.is_notified() || interrupted();
         self.thread.wait_through_interrupts(deadline, ended);

@@ -12,14 +12,12 @@ use super::{RunState, ThreadPoolExecutor, WorkQueue};
 use crate::executor::RejectReason;
 use crate::handle::{JoinError, TaskHandle};
 use crate::loom_tests::{model, model_bound, model_first};
-use crate::sync::{Arc, AtomicUsize, Ordering, mutant};
+use crate::sync::{Arc, AtomicUsize, Ordering};
 use crate::task::{Task, TaskOf};
 
 /// W2 and W3.
 fn look(fifo: &Fifo) -> bool {
-    if !mutant("sleep_without_fence") {
-        fifo.order();
-    }
+    fifo.order();
     !fifo.is_empty()
 }
 

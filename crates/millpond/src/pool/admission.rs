@@ -17,7 +17,7 @@ use crate::clock::Tick;
 use crate::executor::{PoolFacts, RejectReason, Rejected};
 use crate::interrupt::wait::{OnInterrupt, WaitCell, Waiting};
 use crate::interrupt::{Sleeper, Wake};
-use crate::sync::{Arc, Ordering, deadline_after, fence, mutant, spin_until};
+use crate::sync::{Arc, Ordering, deadline_after, fence, spin_until};
 use crate::task::{Bare, Half, Held, Pack, Task, TaskId};
 
 /// A task that was not taken, and why.
@@ -319,7 +319,7 @@ impl PoolCore {
     /// Against a worker falling asleep: see `idle.rs`.
     fn published(self: &Arc<Self>, id: TaskId, around: Around) -> Result<(), TooLate> {
         let Around { ctl, call } = around;
-        if ctl.is_running() && ctl.workers() > 0 || mutant("publish_and_hope") {
+        if ctl.is_running() && ctl.workers() > 0 {
             let call = match &self.feed {
                 Feed::Timed(timed) => !timed.is_seen_to(),
                 _ => call,
@@ -384,9 +384,7 @@ impl PoolCore {
         let mut ticket = self.room.take_ticket(Waiting::Thread(Arc::clone(&cell)));
         loop {
             fence(Ordering::SeqCst); // for room that is made by a worker's leaving; pairs with the end of `worker::work`
-            if !mutant("guess_room") {
-                self.feed.order_takes();
-            }
+            self.feed.order_takes();
             match self.admit_as(task, true) {
                 Err(refusal) if refusal.reason == RejectReason::Saturated => task = refusal.task,
                 decided => return decided,

@@ -21,7 +21,7 @@ use crate::handle::{Address, Help, Home, Place, Waitlist};
 use crate::interrupt::{Interrupted, Interrupter, Sleeper, Wake};
 use crate::quiet::quietly;
 use crate::sync::{
-    Arc, AtomicBool, AtomicU8, AtomicU64, AtomicUsize, Mutex, Ordering, Weak, deadline_after, fence, mutant,
+    Arc, AtomicBool, AtomicU8, AtomicU64, AtomicUsize, Mutex, Ordering, Weak, deadline_after, fence,
 };
 use crate::task::{Task, TaskId};
 use crate::threads::ThreadFactory;
@@ -350,7 +350,7 @@ impl PoolCore {
                     listed.interrupter.interrupt();
                 }
                 // Nor one that waits for a time which will not come. It leaves, and asks again for the next.
-                if matches!(self.feed, Feed::Timed(_)) && !mutant("end_alone") {
+                if matches!(self.feed, Feed::Timed(_)) {
                     self.idle.call_one(|| None);
                 }
                 return;

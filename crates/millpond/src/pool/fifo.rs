@@ -10,7 +10,7 @@
 use std::fmt;
 
 use super::segments::{Segments, Whole};
-use crate::sync::{AtomicU64, Ordering, mutant};
+use crate::sync::{AtomicU64, Ordering};
 use crate::task::{Pack, Task, TaskId};
 
 pub(super) struct Fifo {
@@ -39,9 +39,8 @@ impl Fifo {
     /// How many wait. Exact if nobody took one between the two looks; and never more than there may be.
     #[inline]
     pub(super) fn len(&self) -> usize {
-        let seen_too_early = mutant("look_at_put_first").then(|| self.segments.put());
         let gone = self.segments.gone();
-        let put = seen_too_early.unwrap_or_else(|| self.segments.put());
+        let put = self.segments.put();
         usize::try_from(put - gone).unwrap_or(usize::MAX).min(self.capacity)
     }
 
@@ -111,7 +110,7 @@ impl Fifo {
         let mut whole = self.segments.whole();
         let at_place = place.and_then(|place| whole.remove_at(id, place));
         // One that knows its place and is not there has been taken, unless all were moved meanwhile.
-        let moved = self.squeezed.load(Ordering::Relaxed) > 0 && !mutant("trust_the_place");
+        let moved = self.squeezed.load(Ordering::Relaxed) > 0;
         let search = place.is_none() || moved;
         let task = at_place.or_else(|| search.then(|| whole.remove(id)).flatten())?;
         self.squeeze(&mut whole);

@@ -24,7 +24,7 @@ use std::time::Instant;
 
 use crate::interrupt::Wake;
 use crate::interrupt::wait::{Key, OnInterrupt, WaitCell, WaitList};
-use crate::sync::{Arc, AtomicUsize, Mutex, Ordering, mutant, spin_until};
+use crate::sync::{Arc, AtomicUsize, Mutex, Ordering, spin_until};
 use crate::task::Task;
 
 /// The park slot of one worker. A waker stores a task here before it notifies the worker.
@@ -123,12 +123,12 @@ impl Idle {
         look_again: impl FnOnce() -> bool,
     ) -> Rest {
         let key = self.enlist(seat, nap); // W1
-        if !mutant("sleep_without_looking") && look_again() && self.withdraw(key) {
+        if look_again() && self.withdraw(key) {
             return Rest::Called;
         }
         let called = (expect_task && spin_until(|| seat.cell.is_notified()))
             || seat.cell.wait(nap.deadline, OnInterrupt::Keep) == Wake::Ready;
-        if !called && (self.withdraw(key) || mutant("time_out_regardless")) {
+        if !called && self.withdraw(key) {
             return Rest::TimedOut;
         }
         self.answer(seat)
@@ -180,7 +180,7 @@ impl Idle {
     /// relied on us, whom it saw on the way.
     #[inline]
     pub(super) fn pass_on(&self, another_waits: impl FnOnce() -> bool, take: impl FnOnce() -> Option<Task>) {
-        if self.may_be_called() && another_waits() && !mutant("keep_the_call") {
+        if self.may_be_called() && another_waits() {
             self.call_with(take);
         }
     }

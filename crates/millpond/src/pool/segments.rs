@@ -19,7 +19,7 @@ use std::ptr::NonNull;
 
 use super::memory::{self, LEAF};
 use crate::brief::{Brief, BriefGuard};
-use crate::sync::{AtomicU64, AtomicUsize, Ordering, mutant};
+use crate::sync::{AtomicU64, AtomicUsize, Ordering};
 use crate::task::{LONGEST, Lies, Pack, Spot, Task, TaskId};
 
 /// The words of a segment: as many as fit into a leaf, which is some 250 small tasks. In a model, and for Miri, few, so that
@@ -185,9 +185,8 @@ impl Segments {
     /// There is no task. Exact at the moment when `begin` was read: it was not behind `end` then, both only grow, and
     /// `end` is no more than that even now.
     pub(super) fn is_empty(&self) -> bool {
-        let seen_too_early = mutant("look_at_the_end_first").then(|| self.tail.end.load(Ordering::Acquire));
         let begin = self.head.begin.load(Ordering::Acquire);
-        seen_too_early.unwrap_or_else(|| self.tail.end.load(Ordering::Acquire)) == begin
+        self.tail.end.load(Ordering::Acquire) == begin
     }
 
     /// Tasks put so far.
@@ -309,7 +308,7 @@ impl Putting<'_> {
         let left = self.all.head.left.load(Ordering::Acquire);
         let first = *self.tail.segments.front()?;
         // SAFETY: it is in `segments`.
-        let unused = unsafe { Segment::index(first) } + keep < left + u64::from(mutant("use_it_too_early"));
+        let unused = unsafe { Segment::index(first) } + keep < left;
         if unused { self.tail.segments.pop_front() } else { None }
     }
 

@@ -16,7 +16,7 @@ use super::timed::Timed;
 use crate::clock::{Clock, Tick, TimeListener};
 use crate::executor::{RejectReason, Rejected};
 use crate::handle::{Home, Shared, TaskState, Tracked};
-use crate::sync::{Arc, AtomicBool, Ordering, fence, mutant};
+use crate::sync::{Arc, AtomicBool, Ordering, fence};
 use crate::task::{Held, Task};
 
 impl PoolCore {
@@ -71,13 +71,10 @@ impl PoolCore {
         timed.insert(Held::new(series), due); // A1, and A2 is the queue's lock
         // A cancel that came before this found no pool to tell, so it is for us to free the place. One that
         // comes after finds the pool, and reads under the queue's lock the place that `insert` wrote there.
-        if !shared.entered_again(self.home.number())
-            && shared.state() == TaskState::Cancelled
-            && !mutant("forget_the_place")
-        {
+        if !shared.entered_again(self.home.number()) && shared.state() == TaskState::Cancelled {
             self.cancelled(id, shared.place());
         }
-        if !self.may_run(timed, true) && !mutant("run_again_regardless") {
+        if !self.may_run(timed, true) {
             // A3. If it is not there any more, others act on it: a worker, or whoever threw it out.
             if let Some(series) = timed.take_back(id, Some(shared.place())) {
                 series.cancel();
@@ -97,7 +94,7 @@ impl PoolCore {
     /// In shutdown: cancels and takes out what the policies do not let run, and what is cancelled already.
     pub(super) fn throw_out(&self) {
         let Some(timed) = self.timed() else { return };
-        if self.ctl.load().is_running() || mutant("keep_what_waits") {
+        if self.ctl.load().is_running() {
             return;
         }
         let keep_periodic = timed.keep_periodic.load(Ordering::SeqCst);

@@ -35,7 +35,7 @@ use crate::brief::Patient;
 use crate::clock::{Clock, Tick};
 use crate::handle::{Help, Place, Struck, Told, Waitlist};
 use crate::punctual::Punctual;
-use crate::sync::{Arc, AtomicBool, AtomicUsize, Ordering, Weak, deadline_after, mutant};
+use crate::sync::{Arc, AtomicBool, AtomicUsize, Ordering, Weak, deadline_after};
 use crate::task::{Held, Task, TaskId};
 use crate::timer_wheel::{Look, NOWHERE, TimerWheel};
 
@@ -227,9 +227,7 @@ impl Timed {
     /// After every change of the entries.
     fn changed(&self, waiting: &Waiting) {
         self.note_len(waiting);
-        if !mutant("trust_an_old_watch") {
-            self.note_watch(waiting);
-        }
+        self.note_watch(waiting);
     }
 
     #[inline]
@@ -385,7 +383,7 @@ impl Timed {
         let Some(by) = waiting.entries.look_by() else {
             return true;
         };
-        (waiting.is_watched(by) || mutant("trust_the_leader")) && !self.is_overdue(by)
+        waiting.is_watched(by) && !self.is_overdue(by)
     }
 
     /// A manual clock may have been moved past `due` without anybody having been there to be told.
@@ -400,9 +398,6 @@ impl Timed {
     /// T3.
     fn stop_watching(&self, seat: &Arc<Seat>) {
         let mut waiting = self.waiting.lock();
-        if mutant("lead_for_ever") {
-            return;
-        }
         let led = waiting.leader.take_if(|leader| leader.is(seat));
         let was_second = waiting.second.take_if(|second| second.is(seat));
         if led.or(was_second).is_some() {
@@ -427,7 +422,6 @@ impl Timed {
         match self.need() {
             Need::Nothing => {}
             Need::Hand => idle.call_one(|| self.poll()),
-            Need::Watch if mutant("keep_the_lead") => {}
             Need::Watch => idle.call_one(|| None),
             Need::Earlier(seat) => idle.call_seat(&seat),
         }
@@ -445,7 +439,6 @@ impl Timed {
         self.note_watch(&waiting);
         // The look may have shown that it is due later than it seemed.
         match (&waiting.leader, waiting.entries.look_by()) {
-            (Some(_), _) if mutant("oversleep") => Need::Nothing,
             (Some(leader), Some(by)) if by < leader.until || look == Look::Ahead => {
                 Need::Earlier(Arc::clone(&leader.seat))
             }

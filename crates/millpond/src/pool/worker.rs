@@ -14,7 +14,7 @@ use crate::handle::{Help, Outcome, Panic, Payload, Place, work_for};
 use crate::interrupt::{self, Nested, Sleeper};
 use crate::queue::BlockingQueue;
 use crate::quiet::{drop_quietly, quietly, returned};
-use crate::sync::{Arc, Ordering, deadline_after, fence, mutant, thread_local};
+use crate::sync::{Arc, Ordering, deadline_after, fence, thread_local};
 use crate::task::{Task, TaskId};
 
 /// After so long a queue that did not tell how many tasks it has is asked again.
@@ -214,9 +214,7 @@ impl Life<'_> {
         let deadline = keep_alive.and_then(deadline_after);
         let nap = Nap { deadline, timed: deadline.is_some(), ..Nap::default() };
         pool.idle.rest(&self.seat, nap, by_hand, || {
-            if !mutant("sleep_without_fence") {
-                pool.feed.order(); // W2
-            }
+            pool.feed.order(); // W2
             if by_hand {
                 pool.room.made(); // we are a place for a task
             }
@@ -274,7 +272,7 @@ impl Life<'_> {
     /// In shutdown a worker must not wait for a task when there is none, for nobody will call it: the others leave, and
     /// the last task may have been taken after we looked at the queue and before we listed ourselves.
     fn nothing_more_will_come(&self) -> bool {
-        !mutant("sleep_through_shutdown") && !self.pool.ctl.load().is_running() && self.pool.feed.is_empty()
+        !self.pool.ctl.load().is_running() && self.pool.feed.is_empty()
     }
 
     /// After we took ourselves off the count (C1): true if we are needed after all, and counted again.
@@ -282,9 +280,6 @@ impl Life<'_> {
     /// C2 and C3 pair with `PoolCore::published`, as is told there.
     fn stays(&self) -> bool {
         let pool = self.pool;
-        if mutant("leave_without_looking") {
-            return false;
-        }
         pool.feed.order(); // C2
         loop {
             let seen = pool.ctl.load();

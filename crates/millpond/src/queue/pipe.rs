@@ -27,7 +27,7 @@ use super::ring::Ring;
 use super::wait::{Line, Patience, Waiter, is_past};
 use crate::brief::{Brief, BriefGuard};
 use crate::interrupt::{self, Interrupted};
-use crate::sync::{Arc, AtomicUsize, Mutex, Ordering, mutant};
+use crate::sync::{Arc, AtomicUsize, Mutex, Ordering};
 
 pub(super) struct Pipe<T> {
     front: End<Front<T>>,
@@ -176,7 +176,7 @@ impl<T> Pipe<T> {
             // 2. Wait in line, unless there is room. No item goes out while we hold the lock; so if the pipe is full now
             // it stays so until somebody who takes has the lock, and finds us.
             let mut front = self.front.lock();
-            if !self.is_full() && !mutant("wait_for_room_that_is_there") {
+            if !self.is_full() {
                 continue;
             }
             let me = Waiter::new(Some(item));
@@ -237,7 +237,7 @@ impl<T> Pipe<T> {
             // it stays so until somebody who puts has the lock, and finds us.
             let me = me.get_or_insert_with(|| Waiter::new(None));
             let mut back = self.back.lock();
-            if self.len() > 0 && !mutant("wait_for_an_item_that_is_there") {
+            if self.len() > 0 {
                 continue;
             }
             back.takers.join(me);
@@ -266,7 +266,7 @@ impl<T> Pipe<T> {
         if !back.takers.leave(me) {
             me.unsettle();
             back.called = false;
-            if self.len() > 0 && !mutant("leave_with_the_call") {
+            if self.len() > 0 {
                 next = back.call_taker();
             }
         }
@@ -280,7 +280,7 @@ impl<T> Pipe<T> {
         loop {
             let come = self.back.passed();
             let gone_by_now = self.front.passed();
-            if gone == gone_by_now || mutant("count_at_two_moments") {
+            if gone == gone_by_now {
                 return come.wrapping_sub(gone); // none went while we read what had come
             }
             gone = gone_by_now;
@@ -360,7 +360,7 @@ impl<T> Pipe<T> {
     /// their return instead.
     #[inline(never)]
     fn fetch<'a>(&'a self, mut front: BriefGuard<'a, Front<T>>) -> BriefGuard<'a, Front<T>> {
-        while front.lent && !mutant("fetch_what_comes_after_the_lent") {
+        while front.lent {
             drop(front);
             drop(self.borrowing.lock());
             front = self.front.lock();
@@ -381,7 +381,7 @@ impl<T> Pipe<T> {
     /// Gives free places to waiting putters, as many as there are of both, and wakes these once the lock is free.
     #[inline]
     fn refill_and_unlock(&self, front: BriefGuard<'_, Front<T>>) {
-        if front.putters.len() > 0 && !mutant("keep_the_room") {
+        if front.putters.len() > 0 {
             self.refill(front);
         }
     }

@@ -17,7 +17,7 @@ use std::time::Instant;
 
 use crate::brief::{Brief, BriefGuard};
 use crate::interrupt::Sleeper;
-use crate::sync::{Arc, AtomicU8, Ordering, SharedCell, mutant};
+use crate::sync::{Arc, AtomicU8, Ordering, SharedCell};
 
 /// What somebody has come for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -71,8 +71,7 @@ impl<T> Seat<'_, T> {
     fn sleep(&self, deadline: Option<Instant>) {
         // SAFETY: the seat is not ASLEEP, so the cell is the owner's.
         self.to_wake.with_mut(|to_wake| unsafe { *to_wake = Some(Arc::clone(self.owner)) });
-        let release = if mutant("sleep_without_release") { Ordering::Relaxed } else { Ordering::Release };
-        let asleep = self.state.compare_exchange(LOOKING, ASLEEP, release, Ordering::Acquire);
+        let asleep = self.state.compare_exchange(LOOKING, ASLEEP, Ordering::Release, Ordering::Acquire);
         if asleep.is_ok() {
             let over = || self.is_settled() || self.owner.is_interrupted();
             self.owner.wait_through_interrupts(deadline, over);
@@ -121,9 +120,8 @@ impl<T> Waiting<T> {
         // SAFETY: the seat was in the row, so it is there until it is settled, which is the last that is done to it here.
         // If it is ASLEEP then `to_wake` is ours.
         unsafe {
-            let release =
-                if mutant("settle_without_release") { Ordering::Relaxed } else { Ordering::Release };
-            let looking = (*seat).state.compare_exchange(LOOKING, SETTLED, release, Ordering::Acquire);
+            let looking =
+                (*seat).state.compare_exchange(LOOKING, SETTLED, Ordering::Release, Ordering::Acquire);
             if looking.is_ok() {
                 return None;
             }
@@ -234,11 +232,10 @@ pub(super) fn wait_in<T>(
         if !seat.is_settled() {
             seat.sleep(deadline);
         }
-        let served = seat.is_settled();
         drop(leaving);
         // SAFETY: the seat is out of the row, and who took it out has settled it, if it was not us: it is all ours.
         let item = seat.item.with_mut(|item| unsafe { (*item).take() });
-        (item, if mutant("leave_unserved_regardless") { served } else { seat.is_settled() })
+        (item, seat.is_settled())
     })
 }
 

@@ -10,7 +10,7 @@ use std::time::{Duration, Instant};
 
 use crate::brief::Brief;
 use crate::interrupt::Sleeper;
-use crate::sync::{Arc, AtomicU8, Ordering, deadline_after, mutant, spin_until};
+use crate::sync::{Arc, AtomicU8, Ordering, deadline_after, spin_until};
 
 /// How long a call is willing to wait.
 #[derive(Debug, Clone, Copy)]
@@ -115,9 +115,7 @@ impl<T> Waiter<T> {
 
     /// As `wait`, for who has looked long enough.
     pub(super) fn sleep(&self, deadline: Option<Instant>) -> bool {
-        if !mutant("sleep_in_secret") {
-            self.word.fetch_or(ASLEEP, Ordering::Relaxed); // what counts is which is first
-        }
+        self.word.fetch_or(ASLEEP, Ordering::Relaxed); // what counts is which is first
         let over = || self.is_settled() || self.sleeper.is_interrupted();
         self.sleeper.wait_through_interrupts(deadline, over)
     }

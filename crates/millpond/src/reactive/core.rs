@@ -18,7 +18,7 @@ use crate::handle::{
 use crate::interrupt::{self, Interrupter, Sleeper, Wake};
 use crate::periodic::Body;
 use crate::quiet::drop_quietly;
-use crate::sync::{Arc, AtomicBool, AtomicU8, AtomicU64, Mutex, MutexGuard, Ordering, mutant};
+use crate::sync::{Arc, AtomicBool, AtomicU8, AtomicU64, Mutex, MutexGuard, Ordering};
 use crate::task::TaskId;
 
 /// Where a future is between two polls.
@@ -206,7 +206,7 @@ where
                 drop_quietly(future); // cancelled while it was polled
                 return Pause::Rest;
             }
-            phase => phase == Phase::Notified && !mutant("forget_the_notice"),
+            phase => phase == Phase::Notified,
         };
         cell.future = Some(future);
         if notified {

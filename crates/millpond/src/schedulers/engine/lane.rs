@@ -14,7 +14,7 @@ use crate::interrupt::Sleeper;
 use crate::periodic::PeriodicTask;
 use crate::schedulers::Lane;
 use crate::schedulers::job::{Disposable, Job, Spot, Work};
-use crate::sync::{Arc, mutant};
+use crate::sync::Arc;
 use crate::task::{Task, TaskId};
 use crate::timer_queue::{Key, TimerQueue};
 
@@ -193,9 +193,7 @@ impl LaneCell {
 
     /// The lane goes into a line. Whoever is told asks again, and is noted again if it has to wait further.
     pub(super) fn tell_awaiting(&mut self, wake: &mut Vec<Arc<Sleeper>>) {
-        if !mutant("tell_nobody_in_a_lane") {
-            self.awaited.drain(..).for_each(|job| job.could_start(wake));
-        }
+        self.awaited.drain(..).for_each(|job| job.could_start(wake));
     }
 
     fn has_due(&self, clock: &Clock) -> bool {
@@ -323,7 +321,7 @@ impl State {
         cell.phase = LanePhase::Running;
         let more = (more && !matches!(self.shape, Shape::PerTask)).then(|| Arc::clone(&cell.ready));
         let (home, timer) = (cell.home, cell.timer.take());
-        if let Some(key) = timer.filter(|_| !mutant("leave_the_timer")) {
+        if let Some(key) = timer {
             self.timers.remove(key); // somebody was faster than the alarm
         }
         job.set_spot(Spot::Nowhere);
@@ -356,7 +354,7 @@ impl State {
         let Some(cell) = self.lanes.get(lane) else { return false };
         let (home, mut jobs) = (cell.home, cell.ready.lock());
         let empty = jobs.line.is_empty();
-        if empty && !mutant("let_in_at_rest") {
+        if empty {
             jobs.shut();
         }
         let gone_on = jobs.take_uncounted();
@@ -501,7 +499,7 @@ impl State {
             let key = cell.later.insert(due, number, Arc::clone(job));
             job.set_spot(Spot::Later(lane.index, key));
         }
-        if cell.phase == LanePhase::Idle || mutant("start_a_running_lane") {
+        if cell.phase == LanePhase::Idle {
             self.rest_lane(lane, after);
         }
     }

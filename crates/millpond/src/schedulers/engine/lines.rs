@@ -4,7 +4,7 @@ use super::Shape;
 use super::slot::{Handed, Item, Permit, Slot, SlotRef, Thread};
 use super::state::{After, Full, State};
 use crate::schedulers::job::{Job, Spot};
-use crate::sync::{Arc, Ordering, mutant};
+use crate::sync::{Arc, Ordering};
 use crate::task::TaskId;
 
 impl State {
@@ -70,9 +70,6 @@ impl State {
     /// been called. Who knows better has `called` on their way: who submits to a lane, and
     /// [`many_to_call`](State::many_to_call).
     pub(super) fn see_to_owed(&mut self, called: usize, after: &mut After) {
-        if mutant("call_nobody") {
-            return;
-        }
         while self.woken < called {
             let Some(index) = self.next_owed() else { return };
             // One who looks can come, but not for what it may not take.
@@ -129,7 +126,7 @@ impl State {
         let stays_held = holders > usize::from(ran);
         let there = self.at(from);
         let alone = there.holders == 1 && there.handed.as_ref().is_some_and(|handed| handed.permit.is_some());
-        (holders > 0 && stays_held != alone) || mutant("call_whoever_looks")
+        holders > 0 && stays_held != alone
     }
 
     /// Takes what was handed to a slot whose thread is still parked. To be asked only when nothing is in line: the
@@ -166,7 +163,7 @@ impl State {
     /// A thread could not be started. Hands what others may take to threads that are there and have nothing to do; those that
     /// have something take it when they are done (`take_stuck`), or when they wait for just this.
     pub(super) fn relieve(&mut self, after: &mut After) {
-        if matches!(self.shape, Shape::PerTask) || mutant("leave_it_stuck") {
+        if matches!(self.shape, Shape::PerTask) {
             return; // a thread that is there could only start another
         }
         while let Some(to) = self.free_thread()

@@ -16,7 +16,7 @@ use crate::brief::{Brief, BriefGuard};
 use crate::handle::Outcome;
 use crate::monotonic;
 use crate::schedulers::job::{Job, Spot};
-use crate::sync::{Arc, mutant};
+use crate::sync::Arc;
 
 /// What came to a lane without a delay, and what the lane runs.
 #[derive(Debug)]
@@ -95,9 +95,7 @@ impl Ready {
     fn next(&self, outcome: Outcome) -> Option<Arc<Job>> {
         let mut jobs = self.lock();
         let job = jobs.line.pop()?;
-        if !mutant("run_on_uncounted") {
-            jobs.uncounted.runs.count(outcome);
-        }
+        jobs.uncounted.runs.count(outcome);
         jobs.running = Some(Arc::clone(&job));
         job.set_spot(Spot::Nowhere);
         Some(job)

@@ -27,7 +27,7 @@ use crate::clock::{Clock, Tick};
 use crate::interrupt::Sleeper;
 use crate::schedulers::hooks::{Decorators, SlotInfo};
 use crate::schedulers::job::Job;
-use crate::sync::{Arc, Ordering, mutant};
+use crate::sync::{Arc, Ordering};
 use crate::timer_queue::TimerQueue;
 
 /// How far the scheduler's life has come. Only grows.
@@ -288,7 +288,6 @@ impl State {
         }
         let id = slot.id;
         if slot.holders == 1
-            && !mutant("stay_listed_as_idle")
             && let Some(at) = self.idle.iter().rposition(|idle| *idle == index)
         {
             self.idle.remove(at);
@@ -366,7 +365,7 @@ impl State {
     /// A slot that somebody holds and whose thread looks for work. One that looks in an idle slot is none of these: idle slots
     /// are used from the top of their stack, whatever their threads do.
     pub(super) fn held_looker(&self) -> Option<usize> {
-        let held = |slot: &Slot| slot.is_free() && (slot.holders > 0 || mutant("call_whoever_looks"));
+        let held = |slot: &Slot| slot.is_free() && slot.holders > 0;
         let is_held = |index: &usize| self.slots[*index].as_ref().is_some_and(held);
         self.lookers.iter().rev().copied().find(is_held)
     }

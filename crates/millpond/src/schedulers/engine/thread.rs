@@ -21,7 +21,7 @@ use crate::handle::{Help, Outcome, Payload, Place, Told, WorksForScheduler, work
 use crate::interrupt::{Interrupted, Nested, Sleeper};
 use crate::schedulers::hooks::{Decorators, SlotInfo, report};
 use crate::schedulers::job::{Ended, Job, Run, Spot};
-use crate::sync::{Arc, AtomicBool, Ordering, more_than_one_core, mutant, thread_local};
+use crate::sync::{Arc, AtomicBool, Ordering, more_than_one_core, thread_local};
 use crate::task::{Task, TaskId, TaskInfo};
 use crate::threads::{ThreadFactory, ThreadLife, WorkerBody, WorkerInfo, call_factory};
 
@@ -286,9 +286,6 @@ impl ThreadLife for SlotLife {
                     me.engine.locked(|state, after| me.find(state, false, after))
                 }
                 Next::Park => {
-                    if mutant("clear_the_bell_late") {
-                        me.bell.get().iter().for_each(|bell| bell.store(false, Ordering::Relaxed));
-                    }
                     me.me.wait_through_interrupts(None, || me.bell_rings());
                     me.engine.locked(|state, after| me.find(state, false, after))
                 }
@@ -372,8 +369,7 @@ impl Living {
             }
             _ => {}
         }
-        let looks = !mutant("park_without_looking");
-        let next = if looks { state.take_next(self.slot.index, ran, after) } else { None };
+        let next = state.take_next(self.slot.index, ran, after);
         state.see_to_owed(call, after);
         if let Some(handed) = next {
             if self.decorators.get().is_none()
@@ -488,9 +484,7 @@ impl Living {
         there.running = None;
         there.handed = Some(handed);
         there.thread = Thread::None;
-        if !mutant("forget_the_line") {
-            state.see_to_thread(self.slot.index, after);
-        }
+        state.see_to_thread(self.slot.index, after);
         self.leave(state, after)
     }
 
