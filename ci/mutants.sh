@@ -54,7 +54,7 @@ awk -v source="$tree/crates/millpond/src/" -v list="$tree/faults" '
         for (path in text) { printf "%s", text[path] > path; close(path) }
     }' ci/mutants.txt
 
-cat >>"$tree/crates/millpond/src/sync.rs" <<'RUST'
+cat >>"$tree/crates/millpond/src/sync/mod.rs" <<'RUST'
 
 /// True if the environment names this fault.
 pub(crate) fn seeded(name: &str) -> bool {

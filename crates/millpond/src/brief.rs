@@ -7,7 +7,7 @@
 //! that grows with what a queue holds except the memory that it is held in.
 //!
 //! Where several threads want the lock all the time, most of that time goes into moving it, and what it protects, from core
-//! to core. [`Brief::lock_in_turns`] is for that: who has found it taken several times in a row leaves it to the others for
+//! to core. [`Brief::lock_contended`] is for that: who has found it taken several times in a row leaves it to the others for
 //! some microseconds, and they have it again and again meanwhile, as cheaply as if they were alone. Empty tasks that spawn
 //! empty tasks, with two workers on two cores that share a cache, take 60 ns each with `lock`, 34 with turns, and 26 with one
 //! worker; on two that do not, 112 and 102.
@@ -24,25 +24,14 @@ mod rivalry;
 use std::fmt;
 use std::marker::PhantomData;
 use std::ops::{Deref, DerefMut};
-#[cfg(not(loom))]
-use std::time::Duration;
 
 pub(crate) use patient::Patient;
 
+#[cfg(not(loom))]
+use crate::sync::backoff::Backoff;
 use crate::sync::{AtomicBool, Ordering, SharedCell};
 #[cfg(loom)]
 use crate::sync::{Mutex, MutexGuard};
-
-/// So many looks, then others are let run between looks: the holder as a rule runs on another core, and frees the lock
-/// before a switch of threads would be over. The time between two looks doubles, up to some four microseconds in all: while
-/// nobody looks, the holder can have the lock again and again without fetching it from another core.
-#[cfg(not(loom))]
-const SPINS: u64 = 8;
-/// From so many looks on, naps.
-#[cfg(not(loom))]
-const NAPS: u64 = SPINS + 64;
-#[cfg(not(loom))]
-const NAP: Duration = Duration::from_micros(50);
 
 pub(crate) struct Brief<T> {
     /// True while there is a guard. Who makes it true is the only one who may make a guard, and the end of that guard
@@ -86,7 +75,7 @@ impl<T> Brief<T> {
     }
 
     #[cfg(loom)]
-    pub(crate) fn lock_in_turns(&self) -> BriefGuard<'_, T> {
+    pub(crate) fn lock_contended(&self) -> BriefGuard<'_, T> {
         self.lock()
     }
 
@@ -102,10 +91,10 @@ impl<T> Brief<T> {
     /// As `lock`, for a lock that several threads may want all the time. It may take some microseconds longer.
     #[cfg(not(loom))]
     #[inline]
-    pub(crate) fn lock_in_turns(&self) -> BriefGuard<'_, T> {
+    pub(crate) fn lock_contended(&self) -> BriefGuard<'_, T> {
         match self.try_lock() {
             Some(guard) => guard,
-            None => self.lock_next_turn(),
+            None => self.lock_after_pause(),
         }
     }
 
@@ -134,7 +123,7 @@ impl<T> Brief<T> {
 
     #[cfg(not(loom))]
     #[cold]
-    fn lock_next_turn(&self) -> BriefGuard<'_, T> {
+    fn lock_after_pause(&self) -> BriefGuard<'_, T> {
         let rivalry = rivalry::step_back();
         let guard = self.lock_later();
         rivalry.is_over();
@@ -144,17 +133,13 @@ impl<T> Brief<T> {
     #[cfg(not(loom))]
     #[cold]
     fn lock_later(&self) -> BriefGuard<'_, T> {
-        for look in 0u64.. {
+        let mut backoff = Backoff::default();
+        loop {
             if let Some(guard) = self.lock_if_free() {
                 return guard;
             }
-            match look {
-                0..SPINS => (0..1 << look).for_each(|_| std::hint::spin_loop()),
-                SPINS..NAPS => std::thread::yield_now(),
-                _ => std::thread::sleep(NAP),
-            }
+            backoff.spin();
         }
-        unreachable!("there is always one more look")
     }
 }
 
@@ -205,7 +190,7 @@ mod tests {
         std::thread::scope(|s| {
             s.spawn(|| (0..EACH).for_each(|_| *lock.lock() += 1));
             for _ in 0..2 {
-                s.spawn(|| (0..EACH).for_each(|_| *lock.lock_in_turns() += 1));
+                s.spawn(|| (0..EACH).for_each(|_| *lock.lock_contended() += 1));
             }
         });
         let panics = std::thread::scope(|s| {

@@ -3,6 +3,8 @@
 use std::cell::Cell;
 use std::time::{Duration, Instant};
 
+use crate::sync::backoff::yield_for;
+
 std::thread_local! {
     static MINE: Cell<Rivalry> = const { Cell::new(Rivalry::NONE) };
 }
@@ -20,8 +22,8 @@ pub(super) struct Rivalry {
 pub(super) fn step_back() -> Rivalry {
     let found = Instant::now();
     let (rivalry, pause) = MINE.get().found_taken(found);
-    while pause.is_some_and(|pause| found.elapsed() < pause) {
-        std::thread::yield_now(); // who has the lock may want this core
+    if let Some(pause) = pause {
+        yield_for(found, pause); // the holder of the lock may want this core
     }
     rivalry
 }

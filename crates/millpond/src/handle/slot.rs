@@ -24,7 +24,8 @@ use std::fmt;
 use std::mem::{self, ManuallyDrop};
 
 use super::TaskState;
-use crate::sync::{AtomicU8, Ordering, SharedCell, nap, spin_until};
+use crate::sync::backoff::Backoff;
+use crate::sync::{AtomicU8, Ordering, SharedCell};
 use crate::task::TaskId;
 
 /// The one right to the result of a task: the task's number, which no other has.
@@ -247,14 +248,14 @@ impl<W, R> Slot<W, R> {
     /// cancel can do nothing any more.
     #[cold]
     fn look_when_said(&self) -> Word {
-        let mut seen = self.look();
-        while !spin_until(|| {
-            seen = self.look();
-            !seen.is_finishing()
-        }) {
-            nap();
+        let mut backoff = Backoff::default();
+        loop {
+            let seen = self.look();
+            if !seen.is_finishing() {
+                return seen;
+            }
+            backoff.spin();
         }
-        seen
     }
 
     /// Somebody is about to wait, and holds the lock under which waiters are left. False: it is done, nobody will look there.

@@ -18,7 +18,8 @@ use crate::brief::Brief;
 use crate::interrupt::{Mark, Sleeper, Wake};
 use crate::periodic::Body;
 use crate::quiet::{drop_quietly, quietly};
-use crate::sync::{Arc, AtomicBool, AtomicU64, Mutex, Ordering, fence, fence_after_exchange, spin_until};
+use crate::sync::backoff::snooze;
+use crate::sync::{Arc, AtomicBool, AtomicU64, Mutex, Ordering, fence, fence_after_exchange};
 use crate::task::TaskId;
 
 /// How far a task has come.
@@ -454,7 +455,7 @@ impl<T: Send + 'static, W: Work<T> + 'static> Core<T, W> {
 
     /// Sleeps until the task is done, or `told` is.
     fn sleep_until_done(&self, deadline: Option<Instant>, told: Option<&Told>) -> Wake {
-        if spin_until(|| self.is_done()) {
+        if snooze(|| self.is_done()) {
             return Wake::Ready;
         }
         let try_again = announce_sleep(self.home.load(Ordering::Relaxed));

@@ -17,7 +17,8 @@ use crate::clock::Tick;
 use crate::executor::{PoolFacts, RejectReason, Rejected};
 use crate::interrupt::wait::{OnInterrupt, WaitCell, Waiting};
 use crate::interrupt::{Sleeper, Wake};
-use crate::sync::{Arc, Ordering, deadline_after, fence, spin_until};
+use crate::sync::backoff::snooze;
+use crate::sync::{Arc, Ordering, deadline_after, fence};
 use crate::task::{Bare, Half, Held, Pack, Task, TaskId};
 
 /// A task that was not taken, and why.
@@ -406,11 +407,11 @@ impl PoolCore {
     /// than an eighth of the queue, so they will not come to its end meanwhile.
     fn look_for_room(&self, me: &Sleeper, deadline: Option<Instant>) {
         let Feed::Fifo(fifo) = &self.feed else {
-            spin_until(|| self.feed.has_room(&self.idle) || me.is_interrupted());
+            snooze(|| self.feed.has_room(&self.idle) || me.is_interrupted());
             return;
         };
         let enough = (fifo.capacity() / 8).max(1);
-        spin_until(|| self.feed.remaining_capacity() >= enough || me.is_interrupted());
+        snooze(|| self.feed.remaining_capacity() >= enough || me.is_interrupted());
         if (1..enough).contains(&self.feed.remaining_capacity()) {
             let back = [deadline_after(MOMENT), deadline].into_iter().flatten().min();
             me.wait_through_interrupts(back, || me.is_interrupted());

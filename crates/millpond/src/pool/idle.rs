@@ -24,7 +24,8 @@ use std::time::Instant;
 
 use crate::interrupt::Wake;
 use crate::interrupt::wait::{Key, OnInterrupt, WaitCell, WaitList};
-use crate::sync::{Arc, AtomicUsize, Mutex, Ordering, spin_until};
+use crate::sync::backoff::snooze;
+use crate::sync::{Arc, AtomicUsize, Mutex, Ordering};
 use crate::task::Task;
 
 /// The park slot of one worker. A waker stores a task here before it notifies the worker.
@@ -126,7 +127,7 @@ impl Idle {
         if look_again() && self.withdraw(key) {
             return Rest::Called;
         }
-        let called = (expect_task && spin_until(|| seat.cell.is_notified()))
+        let called = (expect_task && snooze(|| seat.cell.is_notified()))
             || seat.cell.wait(nap.deadline, OnInterrupt::Keep) == Wake::Ready;
         if !called && self.withdraw(key) {
             return Rest::TimedOut;
@@ -170,7 +171,7 @@ impl Idle {
         }
         self.patience.store(PATIENCE, Ordering::Relaxed);
         self.calling.fetch_add(1, Ordering::Relaxed);
-        let found = spin_until(found);
+        let found = snooze(found);
         self.patience.store(NOBODY, Ordering::Relaxed);
         self.calling.fetch_sub(1, Ordering::Relaxed); // W4
         found

@@ -23,6 +23,7 @@ use crate::handle::{
 };
 use crate::interrupt::{Sleeper, Wake};
 use crate::quiet::{drop_quietly, quietly};
+use crate::sync::backoff::yield_now;
 use crate::sync::{Arc, AtomicU8, AtomicUsize, Mutex, Ordering, Weak};
 use crate::task::{Task, TaskId};
 
@@ -471,7 +472,7 @@ impl EndOfScope<'_> {
             let mut helpable = helpable.lock();
             waiting.into_iter().for_each(|task| helpable.push(task));
             drop(helpable);
-            std::thread::yield_now();
+            yield_now();
         }
     }
 }

@@ -217,13 +217,13 @@ impl Segments {
     /// The end where tasks are put.
     #[inline]
     pub(super) fn tail(&self) -> Putting<'_> {
-        Putting { tail: self.tail.lock.lock_in_turns(), all: self }
+        Putting { tail: self.tail.lock.lock_contended(), all: self }
     }
 
     /// The end where tasks are taken.
     #[inline]
     pub(super) fn head(&self) -> Taking<'_> {
-        Taking { head: self.head.lock.lock_in_turns(), all: self }
+        Taking { head: self.head.lock.lock_contended(), all: self }
     }
 
     /// All of it.

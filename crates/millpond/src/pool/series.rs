@@ -3,7 +3,6 @@
 //! The public face is `ScheduledThreadPoolExecutor`, which has a `ThreadPoolExecutor` with a `Timed` queue
 //! inside.
 
-use std::thread;
 use std::time::{Duration, Instant};
 
 use super::ThreadPoolExecutor;
@@ -16,6 +15,7 @@ use super::timed::Timed;
 use crate::clock::{Clock, Tick, TimeListener};
 use crate::executor::{RejectReason, Rejected};
 use crate::handle::{Home, Shared, TaskState, Tracked};
+use crate::sync::backoff::yield_now;
 use crate::sync::{Arc, AtomicBool, Ordering, fence};
 use crate::task::{Held, Task};
 
@@ -132,7 +132,7 @@ impl PoolCore {
             && self.has_worker_on_its_way()
             && begin.elapsed() < PATIENCE
         {
-            thread::yield_now();
+            yield_now();
         }
     }
 

@@ -11,7 +11,8 @@ use std::fmt::DebugStruct;
 use super::error::OfferError;
 use super::wait::{Line, Patience, Waiter, is_past};
 use crate::interrupt::{self, Interrupted};
-use crate::sync::{Arc, AtomicUsize, Mutex, MutexGuard, Ordering, spin_until};
+use crate::sync::backoff::snooze;
+use crate::sync::{Arc, AtomicUsize, Mutex, MutexGuard, Ordering};
 
 /// The methods of a `BlockingQueue<T>` that has an exchange, a pipe or a meeting in a field. A queue that never makes a
 /// putter wait leaves `put` out, and says itself how that goes.
@@ -182,7 +183,7 @@ impl<T, S: Store<T>> Exchange<T, S> {
             return Err(OfferError::TimedOut(item));
         }
         let deadline = patience.deadline();
-        spin_until(|| self.len() < self.capacity() || is_past(deadline));
+        snooze(|| self.len() < self.capacity() || is_past(deadline));
         let Err((item, mut state)) = self.try_put(item) else { return Ok(()) };
         let me = Waiter::new(Some(item));
         state.putters.join(&me);
@@ -211,7 +212,7 @@ impl<T, S: Store<T>> Exchange<T, S> {
             return Ok(None);
         }
         let deadline = patience.deadline();
-        spin_until(|| self.len() > 0 || is_past(deadline));
+        snooze(|| self.len() > 0 || is_past(deadline));
         let mut state = match self.try_take() {
             Ok(item) => return Ok(Some(item)),
             Err(state) => state,

@@ -4,25 +4,24 @@
 //! row, under a lock that is held for moments only; at any moment threads wait on one side at most, but for those that are
 //! interrupted and about to leave. A waiting thread is woken when its call is done, so nobody is woken in vain.
 //!
-//! What a meeting costs is how the threads wait: see `seat.rs` and `habit.rs`.
+//! What a meeting costs is how the threads wait: see `seat.rs` and `AdaptiveBackoff`.
 
 use std::fmt::DebugStruct;
 
 use super::error::OfferError;
-use super::habit::Habit;
 use super::seat::{Order, Row, Seat, Side, wait_in};
 use super::wait::{Patience, is_past};
 use crate::brief::{Brief, BriefGuard};
 use crate::interrupt::{self, Interrupted, Sleeper};
-use crate::sync::{Arc, AtomicUsize, Ordering};
+use crate::sync::{AdaptiveBackoff, Arc, AtomicUsize, Ordering};
 
 /// In cache lines of its own. All that is written at each meeting is in the first.
 #[repr(C, align(128))]
 pub(super) struct Meeting<T> {
     row: Brief<Row<T>>,
-    /// How many meetings there were. Written with the lock held. Relaxed: only the habit wants to know.
+    /// How many meetings there were. Written with the lock held. Relaxed: only the back-off reads it.
     met: AtomicUsize,
-    habit: Habit,
+    backoff: AdaptiveBackoff,
     order: Order,
 }
 
@@ -31,7 +30,7 @@ impl<T> Meeting<T> {
         Meeting {
             row: Brief::new(Row::new()),
             met: AtomicUsize::new(0),
-            habit: Habit::of_many_waits(),
+            backoff: AdaptiveBackoff::default(),
             order,
         }
     }
@@ -148,8 +147,7 @@ impl<T> Meeting<T> {
     ) -> (Option<T>, bool) {
         let deadline = patience.deadline();
         let look = |me: &Seat<'_, T>| {
-            self.habit
-                .look_until(|| me.is_settled() || is_past(deadline), || self.met.load(Ordering::Relaxed));
+            self.backoff.snooze(|| me.is_settled() || is_past(deadline), || self.met.load(Ordering::Relaxed));
         };
         wait_in((&self.row, self.order), row, hand, deadline, look)
     }
@@ -160,7 +158,7 @@ impl<T> Meeting<T> {
         drop(row);
         if let Some(sleeper) = to_wake {
             sleeper.unpark();
-            self.habit.expect_somebody();
+            self.backoff.expect_woken();
         }
     }
 }

@@ -28,7 +28,6 @@ mod array;
 mod delay;
 mod error;
 mod exchange;
-mod habit;
 mod heap;
 mod linked;
 mod meeting;

@@ -22,11 +22,11 @@ use std::mem;
 
 use super::error::OfferError;
 use super::exchange::Store;
-use super::habit::Habit;
 use super::ring::Ring;
 use super::wait::{Line, Patience, Waiter, is_past};
 use crate::brief::{Brief, BriefGuard};
 use crate::interrupt::{self, Interrupted};
+use crate::sync::backoff::snooze;
 use crate::sync::{Arc, AtomicUsize, Mutex, Ordering};
 
 pub(super) struct Pipe<T> {
@@ -37,8 +37,6 @@ pub(super) struct Pipe<T> {
     capacity: AtomicUsize,
     /// Held by who has borrowed the items. Taken before the other locks, or alone: to wait for their return.
     borrowing: Mutex<()>,
-    putting: Habit,
-    taking: Habit,
 }
 
 /// One end, in cache lines of its own: two, because they are fetched in pairs.
@@ -125,8 +123,6 @@ impl<T> Pipe<T> {
             back: End::new(back),
             capacity: AtomicUsize::new(capacity),
             borrowing: Mutex::new(()),
-            putting: Habit::of_few_waits(),
-            taking: Habit::of_few_waits(),
         }
     }
 
@@ -162,10 +158,7 @@ impl<T> Pipe<T> {
         let deadline = patience.deadline();
         loop {
             // 1. Look for room.
-            self.putting.look_until(
-                || !self.is_full() || interrupt::is_interrupted() || is_past(deadline),
-                || self.front.passed(),
-            );
+            snooze(|| !self.is_full() || interrupt::is_interrupted() || is_past(deadline));
             if interrupt::interrupted() {
                 return Err(OfferError::Interrupted(item));
             }
@@ -225,10 +218,7 @@ impl<T> Pipe<T> {
         let mut me = None;
         loop {
             // 1. Look for an item.
-            self.taking.look_until(
-                || self.len() > 0 || interrupt::is_interrupted() || is_past(deadline),
-                || self.back.passed(),
-            );
+            snooze(|| self.len() > 0 || interrupt::is_interrupted() || is_past(deadline));
             interrupt::check()?;
             if let Some(item) = self.poll() {
                 return Ok(Some(item));

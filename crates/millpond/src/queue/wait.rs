@@ -10,7 +10,8 @@ use std::time::{Duration, Instant};
 
 use crate::brief::Brief;
 use crate::interrupt::Sleeper;
-use crate::sync::{Arc, AtomicU8, Ordering, deadline_after, spin_until};
+use crate::sync::backoff::snooze;
+use crate::sync::{Arc, AtomicU8, Ordering, deadline_after};
 
 /// How long a call is willing to wait.
 #[derive(Debug, Clone, Copy)]
@@ -109,7 +110,7 @@ impl<T> Waiter<T> {
     /// Leaves the interrupt flag as it is: as long as the waiter stands in a line the flag tells others not to serve
     /// it. Once out of the line the owner takes the flag, unless it was served: then it is for the next call.
     pub(super) fn wait(&self, deadline: Option<Instant>) -> bool {
-        spin_until(|| self.is_settled() || is_past(deadline));
+        snooze(|| self.is_settled() || is_past(deadline));
         self.sleep(deadline)
     }
 

@@ -21,7 +21,8 @@ use crate::handle::{Help, Outcome, Payload, Place, Told, WorksForScheduler, work
 use crate::interrupt::{Interrupted, Nested, Sleeper};
 use crate::schedulers::hooks::{Decorators, SlotInfo, report};
 use crate::schedulers::job::{Ended, Job, Run, Spot};
-use crate::sync::{Arc, AtomicBool, Ordering, more_than_one_core, thread_local};
+use crate::sync::backoff::spin_briefly;
+use crate::sync::{Arc, AtomicBool, Ordering, thread_local};
 use crate::task::{Task, TaskId, TaskInfo};
 use crate::threads::{ThreadFactory, ThreadLife, WorkerBody, WorkerInfo, call_factory};
 
@@ -344,16 +345,8 @@ impl Living {
     /// It does not yield. Others count on a thread that looks, and give it work that they would else wake somebody for; on a
     /// machine with much to do, one that yields is behind everybody. In a model looking again is a wait without end.
     fn look(&self) {
-        const LOOKS: u32 = 64;
-        if cfg!(loom) || !more_than_one_core() {
-            return;
-        }
-        for _ in 0..LOOKS {
-            if self.bell_rings() {
-                return;
-            }
-            std::hint::spin_loop();
-        }
+        const PAUSES: u32 = 64;
+        spin_briefly(PAUSES, || self.bell_rings());
     }
 
     /// Asks for work, and says that we look, sleep or leave if there is none. If we `ran` something we hold the slot.

@@ -8,9 +8,12 @@
 //! The [`Mutex`] here has no poisoning. What it guards is whole at every point where user code
 //! could panic, so a panic elsewhere says nothing about our data.
 
-use std::cell::Cell;
+mod adaptive;
+pub(crate) mod backoff;
+
 use std::time::{Duration, Instant};
 
+pub(crate) use adaptive::AdaptiveBackoff;
 pub(crate) use std::sync::{Arc, OnceLock, Weak};
 
 #[cfg(not(loom))]
@@ -251,70 +254,4 @@ impl Parker {
         self.inner.lock().timer_fired_once = true;
         self.changed.notify_one();
     }
-}
-
-/// A short look-again before going to sleep: true as soon as `ready` is.
-///
-/// A sleep and a wake-up across cores cost as much as hundreds of small tasks, so a few looks and
-/// some yields pay for themselves when the other side is about to act. Each look takes the cache line from the other
-/// side, which slows down what we wait for, so the time between two looks doubles. On one core the other side cannot
-/// act while we look, and in a model looking again is a wait without end: both skip it.
-///
-/// On a busy machine a yield lasts as long as others have work, some milliseconds each. Then it is better to sleep, and to
-/// be woken: so the yields end after a time in which all of them would have been made on a machine that has nothing else to do.
-///
-/// Who shares its core with the thread that it waits for waits for nothing but itself, and does best to yield at once.
-pub(crate) fn spin_until(mut ready: impl FnMut() -> bool) -> bool {
-    const LOOKS: u32 = 4;
-    const YIELDS: u32 = 64;
-    const PATIENCE: Duration = Duration::from_micros(100);
-    /// A yield that lasts longer has let another thread run.
-    const SWITCH: Duration = Duration::from_nanos(800);
-    if cfg!(loom) || !more_than_one_core() {
-        return ready();
-    }
-    if ready() {
-        return true;
-    }
-    if !SHARES_A_CORE.get() {
-        for look in 0..LOOKS {
-            (0..1 << look).for_each(|_| std::hint::spin_loop());
-            if ready() {
-                return true;
-            }
-        }
-    }
-    let begin = Instant::now();
-    let mut before = begin;
-    for _ in 0..YIELDS {
-        std::thread::yield_now();
-        let now = Instant::now();
-        SHARES_A_CORE.set(now - before > SWITCH);
-        if ready() {
-            return true;
-        }
-        if now - begin > PATIENCE {
-            return false;
-        }
-        before = now;
-    }
-    false
-}
-
-std::thread_local! {
-    /// When this thread last yielded, another one ran.
-    static SHARES_A_CORE: Cell<bool> = const { Cell::new(false) };
-}
-
-/// Lets others run, for who has looked again in vain at what another thread is about to do.
-pub(crate) fn nap() {
-    #[cfg(not(loom))]
-    std::thread::sleep(Duration::from_micros(50));
-    #[cfg(loom)]
-    loom::thread::yield_now();
-}
-
-pub(crate) fn more_than_one_core() -> bool {
-    static MANY: OnceLock<bool> = OnceLock::new();
-    *MANY.get_or_init(|| std::thread::available_parallelism().is_ok_and(|cores| cores.get() > 1))
 }

@@ -1,0 +1,137 @@
+//! The back-off of a rendezvous, which learns from the last waits how to wait.
+//!
+//! At a rendezvous nearly every operation waits for the other side, and there are three cases:
+//!
+//! 1. The other side runs on another core. It comes within 1 µs, and spinning is best.
+//! 2. It has to run on the same core. Spinning only delays it, and yielding is best.
+//! 3. Unrelated threads want this core too. A yield lets them run first, for milliseconds, and
+//!    parking is best.
+//!
+//! The system does not tell which case it is, but the last waits are a good guess.
+
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::time::{Duration, Instant};
+
+use super::backoff::{pause, yield_now};
+
+/// What the last waits have taught.
+///
+/// All accesses are Relaxed, and concurrent updates may be lost: a wrong guess costs time and nothing
+/// else. In a loom model looking again is a wait without end, so [`snooze`](Self::snooze) does nothing.
+#[derive(Debug, Default)]
+pub(crate) struct AdaptiveBackoff {
+    /// The number of waits in a row that ended after a yield: case 2.
+    same_core: AtomicUsize,
+    /// Case 3 was seen: this many of the next waits do not yield.
+    crowded: AtomicUsize,
+    /// 1: a parked thread was woken and will arrive soon. The next wait is longer.
+    expects_woken: AtomicUsize,
+}
+
+/// Looks in case 1: about 1 µs. The other side takes a quarter of that.
+const LOOKS: usize = 8;
+/// Pauses between two looks. Each look takes the cache line from the other side.
+const PAUSES: u32 = 8;
+/// After this many waits of case 2 in a row, one look is enough before yielding.
+const FEW: usize = 4;
+/// After this many, park once. A woken thread may be given an idle core, whereas threads that only
+/// yield to each other stay on one core beside an idle one.
+const MANY: usize = 256;
+/// Yields before parking: about 15 µs if no other thread wants the core.
+const YIELDS: usize = 64;
+/// The same while a woken thread is on its way, which takes tens of microseconds. If this side parked
+/// meanwhile, both sides would park at every rendezvous from then on.
+const YIELDS_FOR_WOKEN: usize = 4 * YIELDS;
+/// A yield that takes longer may have let unrelated threads run.
+const LONG: Duration = Duration::from_micros(100);
+/// It did, if fewer items than one in this time passed meanwhile.
+const BUSY: Duration = Duration::from_micros(2);
+/// Waits without a yield after case 3 was seen. The turn of an unrelated thread takes milliseconds,
+/// as long as a thousand parks.
+const CROWDED: usize = 1000;
+/// The clock is read at one of this many waits.
+const TIMED: usize = 4;
+
+impl AdaptiveBackoff {
+    /// A parked thread was woken: the next wait expects it.
+    pub(crate) fn expect_woken(&self) {
+        self.expects_woken.store(1, Ordering::Relaxed);
+    }
+
+    /// Looks until `ready`, or until it is time to park; the caller looks again. `passed` counts the
+    /// items that have passed so far.
+    #[inline]
+    pub(crate) fn snooze(&self, ready: impl Fn() -> bool, passed: impl Fn() -> usize) {
+        if cfg!(loom) {
+            return;
+        }
+        // Case 1.
+        let same_core = self.same_core.load(Ordering::Relaxed);
+        let looks = if same_core < FEW { LOOKS } else { 1 };
+        for look in 1..=looks {
+            if ready() {
+                if same_core > 0 {
+                    self.same_core.store(0, Ordering::Relaxed);
+                }
+                return;
+            }
+            if look < looks {
+                pause(PAUSES);
+            }
+        }
+        if !self.parks_at_once(same_core) {
+            self.yield_until(same_core, ready, passed);
+        }
+    }
+
+    /// True in case 3, and once in a while in case 2.
+    fn parks_at_once(&self, same_core: usize) -> bool {
+        let crowded = self.crowded.load(Ordering::Relaxed);
+        if crowded > 0 {
+            self.crowded.store(crowded - 1, Ordering::Relaxed);
+            // Afterwards the first yield is timed again.
+            self.same_core.store(if crowded > 1 { FEW } else { 0 }, Ordering::Relaxed);
+        } else if same_core >= MANY {
+            self.same_core.store(FEW - 2, Ordering::Relaxed);
+        } else {
+            return false;
+        }
+        true
+    }
+
+    /// Case 2, or the other side has yet to be woken.
+    fn yield_until(&self, same_core: usize, ready: impl Fn() -> bool, passed: impl Fn() -> usize) {
+        let mut yields = YIELDS;
+        if self.expects_woken.load(Ordering::Relaxed) != 0 {
+            self.expects_woken.store(0, Ordering::Relaxed);
+            yields = YIELDS_FOR_WOKEN;
+        }
+        let mut left = same_core.is_multiple_of(TIMED).then(|| (Instant::now(), passed()));
+        for _ in 0..yields {
+            yield_now();
+            let is_ready = ready();
+            if let Some(left) = &mut left
+                && self.was_crowded(left, passed())
+            {
+                return;
+            }
+            if is_ready {
+                self.same_core.store(same_core + 1, Ordering::Relaxed);
+                return;
+            }
+        }
+    }
+
+    /// Given the time and the number of items before a yield: notes whether it was case 3.
+    fn was_crowded(&self, left: &mut (Instant, usize), passed: usize) -> bool {
+        let back = (Instant::now(), passed);
+        let (away, passed) = (back.0 - left.0, back.1.wrapping_sub(left.1));
+        let crowded = away > LONG && (passed as u128) < away.as_nanos() / BUSY.as_nanos();
+        if crowded {
+            self.crowded.store(CROWDED, Ordering::Relaxed);
+            self.same_core.store(0, Ordering::Relaxed);
+        }
+        *left = back;
+        crowded
+    }
+}
