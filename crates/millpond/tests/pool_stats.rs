@@ -30,8 +30,8 @@ fn waiting_queues() -> [WorkQueue; 5] {
 #[track_caller]
 fn accounted(stats: &PoolStats) {
     let settled = stats.completed + stats.panicked + stats.cancelled + stats.handed_back;
-    let open = stats.queued_count as u64 + stats.active_count as u64;
-    assert_eq!(stats.submitted, settled + open, "{stats:?}");
+    let open = stats.queued_count + stats.active_count + stats.in_place_count;
+    assert_eq!(stats.submitted, settled + open as u64, "{stats:?}");
 }
 
 // TPE-121
@@ -52,6 +52,24 @@ fn the_active_count_is_the_number_of_running_tasks() {
     gate.open();
     end(&pool);
     assert_eq!(pool.active_count(), 0);
+}
+
+#[test]
+fn a_task_that_a_join_runs_in_place_is_counted_beside_the_task_that_joins_it() {
+    let pool = executors::fixed(1).unwrap();
+    let inner = pool.clone();
+    let join_inner = move || {
+        let look = inner.clone();
+        let seen = inner.submit(move || (look.stats(), look.task_count())).unwrap();
+        assert_eq!((inner.stats().queued_count, inner.stats().in_place_count), (1, 0));
+        seen.join().unwrap()
+    };
+    let (stats, tasks) = pool.submit(join_inner).unwrap().join().unwrap();
+    accounted(&stats);
+    assert_eq!((stats.pool_size, stats.active_count, stats.in_place_count), (1, 1, 1));
+    assert_eq!(tasks, 2);
+    end(&pool);
+    assert_eq!(pool.stats().in_place_count, 0);
 }
 
 // TPE-122

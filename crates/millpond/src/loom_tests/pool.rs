@@ -174,6 +174,29 @@ fn submit_against_last_worker_leaves() {
     });
 }
 
+/// Laws 1 and 2 of `census.rs`, for a task that comes with a new thread and one that is queued.
+#[test]
+fn a_look_at_the_counts_against_tasks_that_come_and_end() {
+    model(|| {
+        let pool = pool(1, 1, Duration::from_secs(3600), WorkQueue::priority());
+        let observer = thread::spawn({
+            let pool = pool.clone();
+            move || {
+                let stats = pool.stats();
+                assert!(stats.completed <= stats.submitted, "{stats:?}");
+            }
+        });
+        for accepted in 1..=2 {
+            pool.execute(|| {}).unwrap();
+            let stats = pool.stats();
+            let inside = stats.queued_count + stats.active_count;
+            assert!(stats.completed + inside as u64 >= accepted, "{stats:?}");
+        }
+        observer.join().unwrap();
+        end(&pool);
+    });
+}
+
 /// What was accepted runs; what was not comes back. No handle is pending once the pool has terminated.
 fn check_submit(submitted: Result<TaskHandle<u32>, crate::Rejected>, drained: bool) {
     match submitted {

@@ -172,6 +172,30 @@ impl fmt::Debug for Feed {
     }
 }
 
+/// Counts a task before the queue has it, so that it is not settled before it is counted. Counts it
+/// out again if the queue does not take it, or panics.
+struct CountedPush<'a>(&'a AtomicU64);
+
+impl<'a> CountedPush<'a> {
+    fn new(pushed: &'a AtomicU64) -> Self {
+        pushed.fetch_add(1, Order::Relaxed); // published with the task, by the queue's own lock
+        CountedPush(pushed)
+    }
+
+    fn done(self, offered: Result<(), Task>) -> Result<(), Task> {
+        if offered.is_ok() {
+            std::mem::forget(self);
+        }
+        offered
+    }
+}
+
+impl Drop for CountedPush<'_> {
+    fn drop(&mut self) {
+        self.0.fetch_sub(1, Order::Relaxed);
+    }
+}
+
 impl Feed {
     /// Puts `task` where a worker will find it (A1, S1), and then looks around by `look` (A3, S3); or gives it back when
     /// there is no room.
@@ -179,15 +203,8 @@ impl Feed {
         match self {
             Feed::Fifo(fifo) => return fifo.push(task, look),
             Feed::HandOver => idle.hand_over(task)?,
-            Feed::Priority(queue, pushed) => {
-                queue.offer(task)?;
-                pushed.fetch_add(1, Order::Relaxed);
-            }
-            // A queue of the user's own may panic: what it did not accept is not counted.
-            Feed::Blocking { queue, pushed, .. } => {
-                queue.offer(task)?;
-                pushed.fetch_add(1, Order::Relaxed);
-            }
+            Feed::Priority(queue, pushed) => CountedPush::new(pushed).done(queue.offer(task))?,
+            Feed::Blocking { queue, pushed, .. } => CountedPush::new(pushed).done(queue.offer(task))?,
             Feed::Timed(timed) => {
                 timed.insert(Held::new(task), timed.clock().tick());
                 return Ok(look()); // its lock orders them
@@ -219,6 +236,11 @@ impl Feed {
     /// Every task must go through the queue, also one for which a thread is started.
     pub(super) fn takes_all(&self) -> bool {
         matches!(self, Feed::Blocking { always: true, .. } | Feed::Timed(_))
+    }
+
+    /// A queue of the user's own, which the user may fill and empty without the pool.
+    pub(super) fn is_custom(&self) -> bool {
+        matches!(self, Feed::Blocking { always: false, .. })
     }
 
     /// A guess, for the growth rule; `offer` knows.

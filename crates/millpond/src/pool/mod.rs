@@ -1,13 +1,14 @@
 //! [`ThreadPoolExecutor`]: the public methods, mostly a few lines each.
 //!
 //! `README.md` beside this file tells the protocols in prose. The rooms: `core` (what all share; settings, shutdown),
-//! `admission` (what becomes of a task), `growth` (the rule), `ctl` (the control word), `feed`, `fifo` and `segments` (work queues),
+//! `admission` (what becomes of a task), `census` (where all tasks are), `growth` (the rule), `ctl` (the control word), `feed`, `fifo` and `segments` (work queues),
 //! `timed` and `series` (a scheduled pool's queue, and what runs again), `idle` (sleeping workers), `roster` (adding
 //! workers), `worker` (a worker's life), `room` (blocked submitters), `policy`, `hooks`, `stats`, `report`, `builder`,
 //! `scope`.
 
 mod admission;
 mod builder;
+mod census;
 mod core;
 mod ctl;
 mod feed;
@@ -438,9 +439,10 @@ impl ThreadPoolExecutor {
         self.core().ctl.load().workers()
     }
 
-    /// The number of threads that run a task now.
+    /// The number of threads that run a task now, or have one put into their hands: a task that was
+    /// accepted and does not wait in the queue counts, also before its thread has begun.
     pub fn active_count(&self) -> usize {
-        self.core().roster.lock().active_count()
+        self.core().census().active
     }
 
     /// The most threads that there ever were.
@@ -451,9 +453,13 @@ impl ThreadPoolExecutor {
     /// The number of tasks that were ever scheduled: finished, running and waiting. As in the JDK, tasks that are
     /// taken out of the queue leave it again; see [`PoolStats::submitted`] for a count that only grows.
     pub fn task_count(&self) -> u64 {
-        let queued = self.core().feed.len(); // perhaps the user's code: not under our lock
-        let roster = self.core().roster.lock();
-        roster.totals().finished + roster.active_count() as u64 + queued as u64
+        let census = self.core().census();
+        if !self.core().feed.is_custom() {
+            return census.submitted - census.removed();
+        }
+        // The queue may hold tasks that were never submitted here.
+        let inside = census.queued + census.active + census.in_place;
+        census.totals.finished + inside as u64
     }
 
     /// The number of tasks that workers are through with: also those that panicked or that a hook refused, but not
@@ -486,30 +492,24 @@ impl ThreadPoolExecutor {
     pub fn stats(&self) -> PoolStats {
         let core = self.core();
         let settings = core.settings();
-        let counted = core.counters.read();
-        let roster = core.roster.lock();
-        let totals = roster.totals();
-        let (active_count, largest_pool_size) = (roster.active_count(), roster.largest);
-        drop(roster);
-        let seen = core.ctl.load();
-        // A worker may have ended its task and left between the two looks.
-        let active_count = active_count.min(seen.workers());
+        let census = core.census();
         PoolStats {
-            state: seen.state(),
+            state: census.control.state(),
             core_pool_size: settings.core,
             maximum_pool_size: settings.maximum,
             keep_alive_time: settings.keep_alive,
-            pool_size: seen.workers(),
-            active_count,
-            largest_pool_size,
-            queued_count: core.feed.len(),
+            pool_size: census.control.workers(),
+            active_count: census.active,
+            in_place_count: census.in_place,
+            largest_pool_size: census.largest,
+            queued_count: census.queued,
             remaining_queue_capacity: core.feed.remaining_capacity(),
-            submitted: core.feed.pushed() + core.idle.handed() + counted.first_tasks,
-            completed: totals.succeeded,
-            panicked: totals.panicked,
-            cancelled: totals.cancelled + counted.cancelled + core.feed.struck(),
-            rejected: counted.rejected,
-            handed_back: counted.handed_back,
+            submitted: census.submitted,
+            completed: census.totals.succeeded,
+            panicked: census.totals.panicked,
+            cancelled: census.totals.cancelled + census.counted.cancelled + census.struck,
+            rejected: census.counted.rejected,
+            handed_back: census.counted.handed_back,
         }
     }
 

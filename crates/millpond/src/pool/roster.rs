@@ -20,7 +20,7 @@ use crate::threads::{ThreadLife, WorkerBody, WorkerInfo, call_factory};
 pub(super) struct Worker {
     pub(super) info: WorkerInfo,
     pub(super) counters: WorkerCounters,
-    /// Runs a task, hooks included. Written by the worker only.
+    /// Runs a task, hooks included, or has a first task to run. Written by the worker only.
     pub(super) active: AtomicBool,
     /// Its thread is known to come. Touched under the roster's lock.
     confirmed: AtomicBool,
@@ -53,7 +53,7 @@ impl Worker {
         Arc::new(Worker {
             info,
             counters: WorkerCounters::default(),
-            active: AtomicBool::new(false),
+            active: AtomicBool::new(first.is_some()),
             confirmed: AtomicBool::new(false),
             start: Mutex::new(Start { phase: Phase::Spawning, first, thread: None }),
         })
@@ -133,6 +133,11 @@ impl Roster {
 
     pub(super) fn active_count(&self) -> usize {
         self.workers.iter().filter(|worker| worker.is_active()).count()
+    }
+
+    /// Tasks that run in place.
+    pub(super) fn in_place(&self) -> usize {
+        self.workers.iter().map(|worker| worker.counters.in_place()).sum()
     }
 
     pub(super) fn totals(&self) -> Totals {
@@ -223,9 +228,6 @@ impl PoolCore {
         // 1. Reserve.
         let with_task = first.is_some();
         let worker = self.enlist(only_if, first, limit)?;
-        if with_task {
-            self.counters.first_task();
-        }
         // 2. The state may have advanced meanwhile. `shutdown_now` interrupts those on the roster after it
         // advanced the state: either it sees this worker there, or we see the state.
         fence(Ordering::SeqCst);
@@ -243,7 +245,11 @@ impl PoolCore {
             Some(Err(error)) => Some(error),
             None => None,
         };
-        Err(NotAdded { first: self.unenlist(&worker, with_task), cause })
+        let first = self.unenlist(&worker);
+        if first.is_some() {
+            self.counters.no_first_task();
+        }
+        Err(NotAdded { first, cause })
     }
 
     /// Counts a worker and puts it on the roster, both under the roster's lock, so that `note_size` can tell how many
@@ -271,6 +277,9 @@ impl PoolCore {
     }
 
     fn register(&self, roster: &mut Roster, first: Option<Task>) -> Arc<Worker> {
+        if first.is_some() {
+            self.counters.first_task(); // before the worker can be seen, or can run it
+        }
         roster.unconfirmed += 1;
         roster.last_number += 1;
         let number = roster.last_number;
@@ -296,12 +305,9 @@ impl PoolCore {
         roster.largest = roster.largest.max(size);
     }
 
-    /// Undoes `enlist`.
-    fn unenlist(&self, worker: &Arc<Worker>, with_task: bool) -> Option<Task> {
+    /// Undoes `enlist`, except that the first task still counts as accepted.
+    fn unenlist(&self, worker: &Arc<Worker>) -> Option<Task> {
         let first = worker.take_first();
-        if with_task {
-            self.counters.no_first_task();
-        }
         let mut roster = self.roster.lock();
         roster.remove(worker);
         // Once: whoever started it may still be about to confirm it, if its thread was promised and then did not come.
@@ -367,11 +373,11 @@ impl PoolCore {
 
     /// The factory promised a thread, and later dropped its body: the first task must not be lost.
     fn spawn_failed_late(self: &Arc<Self>, worker: &Arc<Worker>) {
-        let with_task = worker.start.lock().first.is_some();
-        let first = self.unenlist(worker, with_task);
-        if let Some(task) = first {
+        if let Some(task) = self.unenlist(worker) {
             self.task_gone();
-            if let Err(refusal) = self.admit(task) {
+            let admitted = self.admit(task);
+            self.counters.no_first_task(); // not before it is counted again
+            if let Err(refusal) = admitted {
                 refusal.task.drop_quietly(); // its handle resolves as abandoned
             }
         }

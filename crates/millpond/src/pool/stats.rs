@@ -12,6 +12,9 @@ use crate::handle::Outcome;
 use crate::sync::{AtomicU64, Ordering};
 
 /// A worker's counters. Only the worker writes: plain loads and stores are enough, and each is exact.
+///
+/// Release, and Acquire in `totals`: a thread that reads a count of settled tasks also sees that
+/// they were accepted; see `census.rs`.
 #[derive(Debug, Default)]
 #[repr(align(128))]
 pub(super) struct WorkerCounters {
@@ -19,12 +22,14 @@ pub(super) struct WorkerCounters {
     succeeded: AtomicU64,
     panicked: AtomicU64,
     cancelled: AtomicU64,
+    /// Tasks that run in place now, inside the worker's own.
+    in_place: AtomicU64,
 }
 
-/// Relaxed: a statistic, with one writer.
+/// For a counter with one writer at a time.
 #[inline]
 fn bump(counter: &AtomicU64) {
-    counter.store(counter.load(Ordering::Relaxed) + 1, Ordering::Relaxed);
+    counter.store(counter.load(Ordering::Relaxed) + 1, Ordering::Release);
 }
 
 impl WorkerCounters {
@@ -42,8 +47,23 @@ impl WorkerCounters {
         });
     }
 
+    /// A task begins to run in place.
+    pub(super) fn begin_in_place(&self) {
+        bump(&self.in_place);
+    }
+
+    /// The innermost task that ran in place has ended, and is counted as settled.
+    pub(super) fn end_in_place(&self) {
+        let running = self.in_place.load(Ordering::Relaxed);
+        self.in_place.store(running - 1, Ordering::Release);
+    }
+
+    pub(super) fn in_place(&self) -> usize {
+        self.in_place.load(Ordering::Acquire) as usize
+    }
+
     pub(super) fn totals(&self) -> Totals {
-        let read = |counter: &AtomicU64| counter.load(Ordering::Relaxed);
+        let read = |counter: &AtomicU64| counter.load(Ordering::Acquire);
         Totals {
             finished: read(&self.finished),
             succeeded: read(&self.succeeded),
@@ -60,6 +80,13 @@ pub(super) struct Totals {
     pub(super) succeeded: u64,
     pub(super) panicked: u64,
     pub(super) cancelled: u64,
+}
+
+impl Totals {
+    /// Tasks that came to a worker and ended there.
+    pub(super) fn settled(&self) -> u64 {
+        self.succeeded + self.panicked + self.cancelled
+    }
 }
 
 impl std::ops::AddAssign for Totals {
@@ -100,7 +127,7 @@ fn thread_number() -> u64 {
 /// A count that many threads raise. The first who come have a cell each, which nobody else writes: an addition that nobody
 /// can get between takes as long as all the rest of a refusal, and a tenth of a cancel.
 ///
-/// Relaxed: a statistic. It is exact, for no two threads ever have the same number.
+/// Release and Acquire as for [`WorkerCounters`]. It is exact: no two threads ever have the same number.
 #[derive(Debug, Default)]
 struct Tally {
     cells: [OwnCell; 4],
@@ -133,17 +160,17 @@ impl Tally {
         if cell.owner.compare_exchange(0, me, Ordering::Relaxed, Ordering::Relaxed).is_ok() {
             bump(&cell.count);
         } else {
-            self.others.fetch_add(1, Ordering::Relaxed);
+            self.others.fetch_add(1, Ordering::Release);
         }
     }
 
     fn sum(&self) -> u64 {
-        let own = self.cells.iter().map(|cell| cell.count.load(Ordering::Relaxed)).sum::<u64>();
-        own + self.others.load(Ordering::Relaxed)
+        let own = self.cells.iter().map(|cell| cell.count.load(Ordering::Acquire)).sum::<u64>();
+        own + self.others.load(Ordering::Acquire)
     }
 }
 
-/// What no worker can count. Relaxed throughout: statistics.
+/// What no worker can count.
 #[derive(Debug, Default)]
 pub(super) struct Counters {
     /// Tasks that came with a new thread.
@@ -176,22 +203,23 @@ impl Counters {
     }
 
     pub(super) fn handed_back(&self, tasks: usize) {
-        self.handed_back.fetch_add(tasks as u64, Ordering::Relaxed);
+        self.handed_back.fetch_add(tasks as u64, Ordering::Release); // as in `WorkerCounters`
+    }
+
+    pub(super) fn first_tasks(&self) -> u64 {
+        self.first_tasks.load(Ordering::Relaxed)
     }
 
     pub(super) fn read(&self) -> CountersRead {
-        let read = |counter: &AtomicU64| counter.load(Ordering::Relaxed);
         CountersRead {
-            first_tasks: read(&self.first_tasks),
             rejected: self.rejected.sum(),
             cancelled: self.cancelled.sum(),
-            handed_back: read(&self.handed_back),
+            handed_back: self.handed_back.load(Ordering::Acquire),
         }
     }
 }
 
 pub(super) struct CountersRead {
-    pub(super) first_tasks: u64,
     pub(super) rejected: u64,
     pub(super) cancelled: u64,
     pub(super) handed_back: u64,
@@ -199,10 +227,16 @@ pub(super) struct CountersRead {
 
 /// One look at a pool.
 ///
-/// Exact when nothing moves; while tasks come and go, the figures may be some tasks apart from each other.
-/// When nothing moves, `submitted` = `completed` + `panicked` + `cancelled` + `handed_back` + `queued_count` +
-/// `active_count`; a task that a join runs in place is not in `active_count`, for its worker is there already. What came
-/// of a task that ran is counted before its handle resolves.
+/// A task counts from the moment it is accepted until it is settled. When nothing moves, `submitted`
+/// = `completed` + `panicked` + `cancelled` + `handed_back` + `queued_count` + `active_count` +
+/// `in_place_count`. While tasks come and go two things hold at every moment. The settled tasks
+/// (`completed`, `panicked`, `cancelled`, `handed_back`) are never more than `submitted`. And every
+/// task that was accepted before the look is in one of the counts, in two at most for the moment in
+/// which it moves from one to the next. The outcome of a task is counted before its handle resolves.
+///
+/// The counts of a pool with a custom queue are those of the queue: a task that its owner puts in
+/// counts as submitted when it is settled, and for an instant a task that a worker has taken out
+/// is in no count.
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct PoolStats {
@@ -216,8 +250,11 @@ pub struct PoolStats {
     pub keep_alive_time: Duration,
     /// Workers now.
     pub pool_size: usize,
-    /// Workers that run a task now.
+    /// Workers that run a task now, or have one put into their hands. Never more than `pool_size`.
     pub active_count: usize,
+    /// Tasks that run inside other tasks, which wait for them: see
+    /// [`TaskHandle::join`](crate::TaskHandle::join). Their workers are in `active_count` already.
+    pub in_place_count: usize,
     /// The most workers there ever were.
     pub largest_pool_size: usize,
     /// Tasks that wait in the queue.

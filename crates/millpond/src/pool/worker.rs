@@ -257,6 +257,7 @@ impl Life<'_> {
         pool.in_queue.lock().retain(|listed| !Arc::ptr_eq(&listed.sleeper, self.me));
         match taken {
             Ok(Some(task)) => {
+                self.worker.active.store(true, Ordering::Relaxed);
                 pool.room.made();
                 Rest::Handed(task)
             }
@@ -418,7 +419,9 @@ pub(super) fn run_here(pool: &PoolCore, id: TaskId, place: &Place) -> Help {
     my_pool.room.made();
     let _frame = Nested::enter();
     my_pool.interrupt_if_stopping();
+    worker.counters.begin_in_place();
     run_task(&my_pool, &worker, &mut task, true);
+    worker.counters.end_in_place();
     Help::Done
 }
 

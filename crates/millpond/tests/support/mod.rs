@@ -346,9 +346,13 @@ pub(crate) fn assert_settled(pool: &ThreadPoolExecutor, accepted: usize) {
 /// The same when it is not known how much was accepted, as with series.
 #[track_caller]
 pub(crate) fn assert_balanced(stats: &PoolStats) {
-    let ended = stats.completed + stats.panicked + stats.cancelled + stats.handed_back;
-    assert_eq!(stats.submitted, ended, "{stats:?}");
+    assert_eq!(stats.submitted, settled(stats), "{stats:?}");
     assert_eq!((stats.queued_count, stats.active_count), (0, 0), "{stats:?}");
+}
+
+/// Tasks that have come to an end, with or without a run.
+pub(crate) fn settled(stats: &PoolStats) -> u64 {
+    stats.completed + stats.panicked + stats.cancelled + stats.handed_back
 }
 
 /// How many threads of this process the operating system knows whose names begin with `prefix`, of which it
