@@ -24,15 +24,17 @@
 //! assert!(thread.join().unwrap().is_err());
 //! ```
 
+mod callbacks;
 pub(crate) mod wait;
 
 use std::collections::BTreeMap;
 use std::fmt;
 use std::io;
+use std::ops::Deref;
 use std::time::{Duration, Instant};
 
+use self::callbacks::{Callback, Callbacks};
 use crate::brief::Brief;
-use crate::quiet::{drop_quietly, quietly};
 use crate::sync::{Arc, AtomicBool, AtomicU64, Global, Ordering, Parker, Weak, deadline_after, thread_local};
 
 /// The error of a blocking call that ended because its thread was interrupted; the flag is clear again.
@@ -117,8 +119,17 @@ pub fn sleep(duration: Duration) -> Result<(), Interrupted> {
 
 /// The interrupter of the current task, or of the current thread when it runs no task.
 pub fn current() -> Interrupter {
+    let interrupter = current_without_callbacks();
+    interrupter.sleeper.has_interrupters.store(true, Ordering::Relaxed);
+    interrupter
+}
+
+/// As [`current`], for an interrupter that stays inside the crate and on which nobody calls
+/// `on_interrupt`: spares the end of the task a lock.
+pub(crate) fn current_without_callbacks() -> Interrupter {
     let sleeper = Sleeper::current();
-    let epoch = Word(sleeper.word.load(Ordering::Relaxed)).epoch();
+    // A thread whose locals are destroyed has no sleeper that others could reach.
+    let epoch = if sleeper.number == 0 { Word::NEVER } else { sleeper.load().epoch() };
     Interrupter { sleeper, epoch }
 }
 
@@ -136,7 +147,7 @@ impl Mark {
     #[inline]
     pub(crate) fn current() -> Mark {
         let of = |me: &Arc<Sleeper>| Mark { thread: me.number, epoch: me.load().epoch() };
-        CURRENT.try_with(of).unwrap_or(Mark { thread: 0, epoch: 0 })
+        CURRENT.try_with(|me| of(me)).unwrap_or(Mark { thread: 0, epoch: 0 })
     }
 
     /// It is of the calling thread.
@@ -183,10 +194,19 @@ impl Interrupter {
         self.sleeper.parked.load(Ordering::Relaxed)
     }
 
-    /// Calls `f` when this task or thread is interrupted, on the interrupting thread; at once if it already is.
+    /// Calls `f` when this task or thread is interrupted, on the interrupting thread; at once, on this
+    /// thread, if it already is. Does nothing, and drops `f`, if the task or thread has ended.
     ///
     /// Keep the [`Registration`]: dropping it takes the callback back. A callback that was not called is
-    /// dropped with the registration, or when its task ends.
+    /// dropped with the registration, or when its task ends. Dropping the registration waits for a
+    /// callback that is running, and so does the end of the task or thread: a callback never reaches
+    /// what its thread does next, such as the next query on the same connection. The thread that runs
+    /// the callback does not wait for it.
+    ///
+    /// The callback must be short and must not block: the interrupting thread may be a thread of an
+    /// async runtime (see [`cancel_on_drop`](crate::TaskHandle::cancel_on_drop)). To avoid a deadlock it
+    /// must not wait for the task that it interrupts, nor for a lock that the task holds while it drops
+    /// the registration.
     ///
     /// # Examples
     /// For a task that blocks outside of this crate: the callback closes the socket, kills the child, or, here, drops the
@@ -207,24 +227,23 @@ impl Interrupter {
     /// ```
     pub fn on_interrupt(&self, f: impl FnOnce() + Send + 'static) -> Registration {
         let f: Callback = Box::new(f);
-        let (unused, run_now, key) = {
-            let mut slow = self.sleeper.slow.lock();
-            match slow.flag_of(self.epoch, self.sleeper.load()) {
-                Some(false) => {
-                    slow.next_key += 1;
-                    let key = slow.next_key;
-                    slow.callbacks.push((self.epoch, key, f));
-                    self.sleeper.has_callbacks.store(true, Ordering::Relaxed);
-                    (None, false, key)
-                }
-                flag => (Some(f), flag == Some(true), 0),
+        let sleeper = &self.sleeper;
+        let mut slow = sleeper.slow.lock();
+        let key = match slow.flag_of(self.epoch, sleeper.load()) {
+            Some(false) => slow.callbacks.add(self.epoch, f),
+            Some(true) => {
+                let key = slow.callbacks.begin(self.epoch);
+                drop(slow);
+                sleeper.run_callback(key, f);
+                0
+            }
+            None => {
+                drop(slow);
+                drop(f); // its captures are the user's: not under our lock
+                0
             }
         };
-        match unused {
-            Some(f) if run_now => _ = quietly(f),
-            other => drop(other),
-        }
-        Registration { sleeper: Arc::clone(&self.sleeper), key }
+        Registration { sleeper: Arc::clone(sleeper), key }
     }
 }
 
@@ -235,6 +254,9 @@ impl fmt::Debug for Interrupter {
 }
 
 /// Keeps a callback of [`Interrupter::on_interrupt`] in place; dropping it takes the callback back.
+///
+/// Dropping it blocks while the callback runs on another thread, whether the dropping thread is
+/// interrupted or not. Afterwards the callback has ended or never begins.
 #[must_use = "dropping the registration takes the callback back"]
 pub struct Registration {
     sleeper: Arc<Sleeper>,
@@ -244,11 +266,9 @@ pub struct Registration {
 
 impl Drop for Registration {
     fn drop(&mut self) {
-        let mut slow = self.sleeper.slow.lock();
-        let found = slow.callbacks.iter().position(|(_, key, _)| *key == self.key);
-        let callback = found.map(|at| slow.callbacks.swap_remove(at));
-        drop(slow);
-        drop(callback); // its captures are the user's: dropped outside our lock
+        if self.key != 0 {
+            self.sleeper.remove_callback(self.key);
+        }
     }
 }
 
@@ -257,8 +277,6 @@ impl fmt::Debug for Registration {
         f.debug_struct("Registration").finish_non_exhaustive()
     }
 }
-
-type Callback = Box<dyn FnOnce() + Send>;
 
 /// How a wait ended.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -273,6 +291,9 @@ pub(crate) enum Wake {
 struct Word(u64);
 
 impl Word {
+    /// An epoch that never comes.
+    const NEVER: u64 = u64::MAX >> 1;
+
     fn clear(epoch: u64) -> Word {
         Word(epoch << 1)
     }
@@ -302,18 +323,25 @@ pub(crate) struct Sleeper {
     word: AtomicU64,
     /// The last epoch given out. Only the owner touches it.
     last_epoch: AtomicU64,
-    /// True if `slow.callbacks` may hold something: spares the end of a task the lock.
-    has_callbacks: AtomicBool,
+    /// True if an [`Interrupter`] was handed out in this epoch, so that there may be callbacks: spares
+    /// the end of most tasks the lock. Only the owner touches it.
+    has_interrupters: AtomicBool,
     slow: Brief<Slow>,
 }
 
 #[derive(Default)]
 struct Slow {
-    /// What the thread was doing when a nested task began: outermost first, each with its flag.
-    outer: Vec<(u64, bool)>,
-    /// Epoch, key, callback.
-    callbacks: Vec<(u64, u64, Callback)>,
-    next_key: u64,
+    /// What the thread was doing when a nested task began: outermost first.
+    outer: Vec<Outer>,
+    callbacks: Callbacks,
+}
+
+/// An epoch that goes on after the nested task.
+struct Outer {
+    epoch: u64,
+    flag: bool,
+    /// What `has_interrupters` was.
+    has_interrupters: bool,
 }
 
 impl Slow {
@@ -322,7 +350,7 @@ impl Slow {
         if now.epoch() == epoch {
             return Some(now.flag());
         }
-        self.outer.iter().find(|(outer, _)| *outer == epoch).map(|(_, flag)| *flag)
+        self.outer.iter().find(|outer| outer.epoch == epoch).map(|outer| outer.flag)
     }
 }
 
@@ -333,7 +361,24 @@ impl fmt::Debug for Sleeper {
 }
 
 thread_local! {
-    static CURRENT: Arc<Sleeper> = Sleeper::listed();
+    static CURRENT: Owner = Owner(Sleeper::listed());
+}
+
+/// The thread that a sleeper belongs to. Dropping it ends the thread's last epoch.
+struct Owner(Arc<Sleeper>);
+
+impl Deref for Owner {
+    type Target = Arc<Sleeper>;
+
+    fn deref(&self) -> &Arc<Sleeper> {
+        &self.0
+    }
+}
+
+impl Drop for Owner {
+    fn drop(&mut self) {
+        self.0.next_epoch();
+    }
 }
 
 impl Sleeper {
@@ -344,7 +389,7 @@ impl Sleeper {
             parked: AtomicBool::new(false),
             word: AtomicU64::new(0),
             last_epoch: AtomicU64::new(0),
-            has_callbacks: AtomicBool::new(false),
+            has_interrupters: AtomicBool::new(false),
             slow: Brief::new(Slow::default()),
         }
     }
@@ -362,7 +407,7 @@ impl Sleeper {
     /// The calling thread's sleeper. While the thread's locals are being destroyed it is a passing one,
     /// which can wait but which nobody can interrupt.
     pub(crate) fn current() -> Arc<Sleeper> {
-        CURRENT.try_with(Arc::clone).unwrap_or_else(|_| Arc::new(Sleeper::new(0)))
+        CURRENT.try_with(|me| Arc::clone(me)).unwrap_or_else(|_| Arc::new(Sleeper::new(0)))
     }
 
     /// Calls `f` with the calling thread's sleeper, without touching its reference count.
@@ -454,7 +499,7 @@ impl Sleeper {
         let now = self.load();
         let from = match epoch {
             None => 0,
-            Some(epoch) => match slow.outer.iter().position(|(outer, _)| *outer == epoch) {
+            Some(epoch) => match slow.outer.iter().position(|outer| outer.epoch == epoch) {
                 Some(at) => at,
                 None if now.epoch() == epoch => slow.outer.len(),
                 None => return, // that task has ended
@@ -470,19 +515,20 @@ impl Sleeper {
                 Err(seen) => current = Word(seen),
             }
         }
-        for (_, flag) in &mut slow.outer[from..] {
-            *flag = true;
+        for outer in &mut slow.outer[from..] {
+            outer.flag = true;
         }
-        let reached: Vec<u64> = slow.outer[from..].iter().map(|(e, _)| *e).chain([now.epoch()]).collect();
-        let (called, kept) = std::mem::take(&mut slow.callbacks)
-            .into_iter()
-            .partition::<Vec<_>, _>(|(epoch, ..)| reached.contains(epoch));
-        slow.callbacks = kept;
+        if slow.callbacks.is_empty() {
+            drop(slow);
+            return self.unpark();
+        }
+        let reached = slow.outer[from..].iter().map(|outer| outer.epoch);
+        let reached: Vec<u64> =
+            reached.chain((current.epoch() == now.epoch()).then_some(now.epoch())).collect();
+        let last_key = slow.callbacks.last_key();
         drop(slow);
         self.unpark();
-        for (_, _, callback) in called {
-            quietly(callback);
-        }
+        self.run_callbacks(&reached, last_key);
     }
 
     /// Interrupts whatever the thread does now.
@@ -500,25 +546,18 @@ impl Sleeper {
     /// Begins a new epoch in the place of the one before: a worker's next task, or its time between tasks.
     /// Owner only, and not inside a [`Nested`].
     pub(crate) fn next_epoch(&self) {
-        self.begin_epoch();
-        if self.has_callbacks.load(Ordering::Relaxed) {
-            self.drop_stale_callbacks();
+        if self.has_interrupters.load(Ordering::Relaxed) {
+            return self.next_epoch_without_callbacks();
         }
+        self.begin_epoch();
     }
 
     #[cold]
-    fn drop_stale_callbacks(&self) {
-        let mut slow = self.slow.lock();
-        let now = self.load();
-        let all = std::mem::take(&mut slow.callbacks);
-        let (kept, stale) =
-            all.into_iter().partition::<Vec<_>, _>(|(epoch, ..)| slow.flag_of(*epoch, now).is_some());
-        self.has_callbacks.store(!kept.is_empty(), Ordering::Relaxed);
-        slow.callbacks = kept;
-        drop(slow);
-        for callback in stale {
-            drop_quietly(callback);
-        }
+    fn next_epoch_without_callbacks(&self) {
+        let ended = self.load().epoch();
+        self.has_interrupters.store(false, Ordering::Relaxed);
+        self.begin_epoch();
+        self.end_callbacks(ended);
     }
 }
 
@@ -566,19 +605,27 @@ impl Sleeper {
     fn nest(&self) {
         let mut slow = self.slow.lock();
         let outer = self.load();
-        slow.outer.push((outer.epoch(), outer.flag()));
+        slow.outer.push(Outer {
+            epoch: outer.epoch(),
+            flag: outer.flag(),
+            has_interrupters: self.has_interrupters.load(Ordering::Relaxed),
+        });
+        self.has_interrupters.store(false, Ordering::Relaxed);
         self.begin_epoch();
         // An interrupt is set under the lock, or by the owner: none can fall between load and begin.
     }
 
     /// It has ended. Owner only.
     fn unnest(&self) {
+        let had_interrupters = self.has_interrupters.load(Ordering::Relaxed);
         let mut slow = self.slow.lock();
-        let (epoch, flag) = slow.outer.pop().expect("pushed when the task began");
-        self.word.store(Word::clear(epoch).0 | u64::from(flag), Ordering::Release);
+        let ended = self.load().epoch();
+        let outer = slow.outer.pop().expect("pushed when the task began");
+        self.word.store(Word::clear(outer.epoch).0 | u64::from(outer.flag), Ordering::Release);
         drop(slow);
-        if self.has_callbacks.load(Ordering::Relaxed) {
-            self.drop_stale_callbacks();
+        self.has_interrupters.store(outer.has_interrupters, Ordering::Relaxed);
+        if had_interrupters {
+            self.end_callbacks(ended);
         }
     }
 }

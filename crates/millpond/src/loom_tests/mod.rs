@@ -6,6 +6,7 @@
 //! look inside it.
 
 mod handle;
+mod interrupt;
 mod queue;
 #[cfg(feature = "futures")]
 mod reactive;

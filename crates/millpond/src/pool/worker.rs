@@ -235,7 +235,7 @@ impl Life<'_> {
         // that then leaves, calls those on the list (`taken_out`): either it finds us there, or we find the queue empty.
         pool.in_queue.lock().push(InQueue {
             sleeper: Arc::clone(self.me),
-            interrupter: interrupt::current(),
+            interrupter: interrupt::current_without_callbacks(),
             for_tasks: stay_for_tasks,
         });
         fence(Ordering::SeqCst);

@@ -190,7 +190,7 @@ where
         let future = cell.future.take()?;
         cell.phase = Phase::Polling;
         cell.home = 0;
-        cell.runner = Some(interrupt::current());
+        cell.runner = Some(interrupt::current_without_callbacks());
         self.decided.store(TaskState::Running as u8, Ordering::Release);
         self.set_state(TaskState::Running);
         Some(future)

@@ -504,6 +504,13 @@ impl<T> Notes<T> {
         self.0.lock().unwrap().push(note);
     }
 
+    pub(crate) fn contains(&self, note: &T) -> bool
+    where
+        T: PartialEq,
+    {
+        self.0.lock().unwrap().contains(note)
+    }
+
     /// What was noted since the last call.
     pub(crate) fn take(&self) -> Vec<T> {
         std::mem::take(&mut self.0.lock().unwrap())
