@@ -17,15 +17,12 @@
 //!
 //! This file is one of the rooms with `unsafe`; its outside is safe.
 
-mod patient;
 #[cfg(not(loom))]
 mod rivalry;
 
 use std::fmt;
 use std::marker::PhantomData;
 use std::ops::{Deref, DerefMut};
-
-pub(crate) use patient::Patient;
 
 #[cfg(not(loom))]
 use crate::sync::backoff::Backoff;

@@ -11,12 +11,8 @@ mod executor;
 pub mod executors;
 mod handle;
 pub mod interrupt;
-#[allow(unsafe_code, reason = "asks the system for the time itself, on Linux")]
-mod monotonic;
 mod periodic;
 mod pool;
-#[allow(unsafe_code, reason = "asks the system to end a sleep in time, on Linux")]
-mod punctual;
 pub mod queue;
 mod quiet;
 #[cfg(feature = "futures")]
@@ -25,6 +21,8 @@ mod scheduled;
 pub mod schedulers;
 pub mod sizing;
 mod sync;
+#[allow(unsafe_code, reason = "system calls")]
+mod sys;
 mod task;
 mod threads;
 mod timer_queue;

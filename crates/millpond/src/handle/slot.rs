@@ -231,9 +231,9 @@ impl<W, R> Slot<W, R> {
                 seen = self.look_when_said();
                 continue;
             }
-            // As in `leave_pending`. The Acquire is also for what is known of the runner.
+            // As in `leave_pending`. Acquire also makes the runner's mark visible. SeqCst: C1 of `Core::home`.
             let to = seen.with(CANCELLED);
-            match self.word.compare_exchange(seen.0, to, Ordering::AcqRel, Ordering::Acquire) {
+            match self.word.compare_exchange(seen.0, to, Ordering::SeqCst, Ordering::Acquire) {
                 Ok(_) if seen.0 & STATE == PENDING => {
                     // SAFETY: it was pending, and we have made it something else.
                     return Cancel::Unstarted(unsafe { self.take_work() }, seen);

@@ -19,7 +19,7 @@ use crate::interrupt::{Mark, Sleeper, Wake};
 use crate::periodic::Body;
 use crate::quiet::{drop_quietly, quietly};
 use crate::sync::backoff::snooze;
-use crate::sync::{Arc, AtomicBool, AtomicU64, Mutex, Ordering, fence, fence_after_exchange};
+use crate::sync::{Arc, AtomicBool, AtomicU64, Mutex, Ordering, fence, fence_in_models};
 use crate::task::TaskId;
 
 /// How far a task has come.
@@ -241,9 +241,20 @@ pub(crate) trait Joinable<T>: Tracked {
 pub(crate) struct Core<T, W> {
     /// The number of the pool that has it; 0: none.
     ///
-    /// A task that enters a pool writes `home`, fences and looks at the state; `cancel` writes the state, fences and
-    /// looks at `home`. One fence is first: either the cancel finds the pool, or whoever put the task there finds it
-    /// cancelled (and if that does not matter to it, so will the worker that takes it).
+    /// A periodic task enters its pool again while another thread cancels it:
+    ///
+    /// ```text
+    /// entered_again                   try_cancel
+    /// E1 store `home`                 C1 exchange the state (SeqCst, in `Slot::cancel`)
+    /// E2 fence (SeqCst)               C2 load `home` (SeqCst)
+    /// E3 load the state
+    /// ```
+    ///
+    /// E3 sees the cancel, or C2 sees the pool. E2, C1 and C2 have one total order, in which C1 comes
+    /// before C2. If E3 misses C1 then E2 is before C1; if C2 misses E1 then C2 is before E2. Both
+    /// would make a circle. Model: `loom_tests::timed::cancel_against_queueing_a_series_again`.
+    ///
+    /// `entered` needs no fence: the worker that takes the task finds it cancelled.
     home: AtomicU64,
     place: Place,
     /// The work, then the result, and how far the task has come.
@@ -512,8 +523,9 @@ impl<T: Send + 'static, W: Work<T> + 'static> Tracked for Core<T, W> {
             Cancel::TooLate => return Cancelled::No,
             Cancel::Unstarted(work, seen) => {
                 work.drop_quietly(); // its captures go at once, wherever the empty task still waits
-                fence_after_exchange(); // see `home`
-                forgotten = tell_cancelled(self.home.load(Ordering::Relaxed), self.id(), &self.place, true);
+                fence_in_models(); // between C1 and C2 of `home`
+                let home = self.home.load(Ordering::SeqCst); // C2
+                forgotten = tell_cancelled(home, self.id(), &self.place, true);
                 seen
             }
             Cancel::Started(seen) => {
@@ -538,7 +550,7 @@ impl<T: Send + 'static, W: Work<T> + 'static> Tracked for Core<T, W> {
 
     fn entered_again(&self, home: u64) -> bool {
         self.home.store(home, Ordering::Relaxed);
-        fence(Ordering::SeqCst); // see `home`
+        fence(Ordering::SeqCst); // E2 of `home`
         self.state() == TaskState::Pending
     }
 

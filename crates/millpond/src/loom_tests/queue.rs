@@ -5,7 +5,7 @@ use std::time::{Duration, Instant};
 use super::model;
 use loom::thread::spawn;
 
-use crate::brief::{Brief, Patient};
+use crate::brief::Brief;
 use crate::interrupt::{self, Interrupted, Sleeper};
 use crate::queue::{
     ArrayBlockingQueue, BlockingQueue, DelayQueue, Delayed, LinkedBlockingQueue, OfferError,
@@ -50,21 +50,6 @@ fn the_brief_lock_lets_in_one_at_a_time() {
         let added = mine + others.into_iter().map(|other| other.join().unwrap()).sum::<u32>();
         assert!(added >= 1);
         assert_eq!(*lock.try_lock().expect("all have left"), added);
-    });
-}
-
-/// Were one left asleep the model would not end.
-#[test]
-fn all_who_sleep_for_a_lock_get_it() {
-    model(|| {
-        let lock = Arc::new(Patient::new(0));
-        let others = [(); 2].map(|()| {
-            let lock = Arc::clone(&lock);
-            spawn(move || *lock.lock_as_it_is() += 1)
-        });
-        *lock.lock_as_it_is() += 1;
-        others.into_iter().for_each(|other| other.join().unwrap());
-        assert_eq!(*lock.lock_as_it_is(), 3);
     });
 }
 

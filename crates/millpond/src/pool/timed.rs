@@ -31,11 +31,10 @@ use std::sync::atomic::AtomicU64;
 use std::time::{Duration, Instant};
 
 use super::idle::{Idle, Nap, Rest, Seat};
-use crate::brief::Patient;
 use crate::clock::{Clock, Tick};
 use crate::handle::{Help, Place, Struck, Told, Waitlist};
-use crate::punctual::Punctual;
-use crate::sync::{Arc, AtomicBool, AtomicUsize, Ordering, Weak, deadline_after};
+use crate::sync::{Arc, AtomicBool, AtomicUsize, Mutex, Ordering, Weak, deadline_after};
+use crate::sys::TimerSlack;
 use crate::task::{Held, Task, TaskId};
 use crate::timer_wheel::{Look, NOWHERE, TimerWheel};
 
@@ -46,7 +45,7 @@ pub(super) struct Timed {
     /// The first entry is watched by a leader, or there is none; for a look without the lock. Written under the lock,
     /// after the change. Never true with a manual clock, whose time may move meanwhile.
     watched: AtomicBool,
-    waiting: Patient<Waiting>,
+    waiting: Mutex<Waiting>,
     /// Tasks that are cancelled leave at once.
     pub(super) remove_on_cancel: AtomicBool,
     /// What runs after a shutdown. SeqCst: a setter writes one and then looks at the run state, `shutdown`
@@ -167,7 +166,7 @@ impl Timed {
             clock,
             len: AtomicUsize::new(0),
             watched: AtomicBool::new(false),
-            waiting: Patient::new(Waiting {
+            waiting: Mutex::new(Waiting {
                 entries: TimerWheel::new(number),
                 next_number: 0,
                 pushed: 0,
@@ -346,9 +345,9 @@ impl Timed {
         let due_first = due.is_some_and(|due| keep_alive.is_none_or(|end| due < end));
         let nap =
             Nap { deadline: if due_first { due } else { keep_alive }, timed: keep.is_some(), leads, stays };
-        let punctual = due.and(watch).map(|watch| Punctual::within(watch.slack(idle)));
+        let slack = due.and(watch).map(|watch| TimerSlack::at_most(watch.slack(idle)));
         let rest = idle.rest(seat, nap, false, || look_again() || !self.is_watched());
-        drop(punctual);
+        drop(slack);
         self.stop_watching(seat);
         match rest {
             Rest::TimedOut if due_first => Rest::Called,

@@ -35,15 +35,12 @@ use loom::sync::Mutex as RawMutex;
 #[cfg(not(loom))]
 use std::sync::Mutex as RawMutex;
 
-/// A fence, SeqCst, for who has just done an atomic exchange. On x86-64 that exchange has been a fence for the processor
-/// already, so that only the compiler must be told; another would cost as much as the exchange.
+/// In a model, a fence between two `SeqCst` accesses: loom gives those no more than acquire and
+/// release. Outside of models the accesses are enough.
 #[inline(always)]
-pub(crate) fn fence_after_exchange() {
-    if cfg!(all(target_arch = "x86_64", not(loom), not(miri))) {
-        std::sync::atomic::compiler_fence(Ordering::SeqCst);
-    } else {
-        fence(Ordering::SeqCst);
-    }
+pub(crate) fn fence_in_models() {
+    #[cfg(loom)]
+    fence(Ordering::SeqCst);
 }
 
 /// A mutual-exclusion lock whose `lock` returns the guard.
@@ -57,33 +54,6 @@ impl<T> Mutex<T> {
 
     pub(crate) fn lock(&self) -> MutexGuard<'_, T> {
         self.0.lock().unwrap_or_else(|poisoned| poisoned.into_inner())
-    }
-}
-
-/// Where those sleep who wait for something that is guarded by a [`Mutex`].
-#[cfg(not(loom))]
-#[derive(Debug, Default)]
-pub(crate) struct Condvar(std::sync::Condvar);
-
-/// The same for models, in which time does not pass.
-#[cfg(loom)]
-#[derive(Debug, Default)]
-pub(crate) struct Condvar(loom::sync::Condvar);
-
-impl Condvar {
-    /// Sleeps until woken, or for so long, without the lock. It may also wake for no reason.
-    #[cfg(not(loom))]
-    pub(crate) fn wait_for<'a, T>(&self, guard: MutexGuard<'a, T>, time: Duration) -> MutexGuard<'a, T> {
-        self.0.wait_timeout(guard, time).unwrap_or_else(|poisoned| poisoned.into_inner()).0
-    }
-
-    #[cfg(loom)]
-    pub(crate) fn wait_for<'a, T>(&self, guard: MutexGuard<'a, T>, _: Duration) -> MutexGuard<'a, T> {
-        self.0.wait(guard).unwrap_or_else(|poisoned| poisoned.into_inner())
-    }
-
-    pub(crate) fn notify_one(&self) {
-        self.0.notify_one();
     }
 }
 

@@ -9,12 +9,13 @@
 //! (in this order), until the runner takes it; and whoever wants exact counts has them settled first (`State::settle`).
 //! A run is counted here before those who wait for it are told.
 
+use std::time::{Duration, Instant};
+
 use super::lane::LaneRef;
 use super::line::Line;
 use super::slot::Handed;
 use crate::brief::{Brief, BriefGuard};
 use crate::handle::Outcome;
-use crate::monotonic;
 use crate::schedulers::job::{Job, Spot};
 use crate::sync::Arc;
 
@@ -132,25 +133,25 @@ impl Jobs {
 #[derive(Debug)]
 pub(super) struct Turn {
     lane: Option<Arc<Ready>>,
-    /// When it began, by [`monotonic`]. `None`: it has no end.
-    begin: Option<u64>,
+    /// When it began. `None`: it has no end.
+    begin: Option<Instant>,
 }
 
-/// In nanoseconds, as long as a wake-up takes: who waits for the lane's thread does not notice.
-const TIME: u64 = 50_000;
+/// As long as a wake-up takes: work that waits for the lane's thread does not notice.
+const TIME: Duration = Duration::from_micros(50);
 
 impl Turn {
     pub(super) fn of(handed: &mut Handed) -> Turn {
         let lane = handed.more.take();
         // In a model time is not to be relied on.
-        let begin = lane.as_ref().filter(|_| !cfg!(loom)).map(|_| monotonic::nanos());
+        let begin = lane.as_ref().filter(|_| !cfg!(loom)).map(|_| Instant::now());
         Turn { lane, begin }
     }
 
     /// The lane's next job, if the turn is not over.
     pub(super) fn next(&self, outcome: Outcome) -> Option<Arc<Job>> {
         let lane = self.lane.as_ref()?;
-        if self.begin.is_some_and(|begin| monotonic::nanos() - begin > TIME) {
+        if self.begin.is_some_and(|begin| begin.elapsed() > TIME) {
             return None;
         }
         lane.next(outcome)

@@ -1,39 +1,40 @@
-//! A thread that asks the system to be woken in time.
+//! System calls beyond the standard library: the only file that declares any.
 //!
-//! Linux ends a sleep up to 50 µs late, so that it can end several at once. To a pool that has one timer now and then that is
-//! half of its lateness, and for nothing: the thread is woken once for each timer in either case. So who watches the time asks
-//! for less, for as long as it sleeps: what it runs, and the threads that are started there, have the setting that they had.
-//! Elsewhere, and where the system does not want to, nothing is asked.
+//! Linux ends a sleep up to 50 µs late, so that it can end several sleeps at once. For a pool with
+//! one timer now and then that is half of its lateness, and saves nothing: the thread is woken once
+//! per timer either way. So a worker that waits for a timer asks for less slack while it sleeps.
+//! Tasks, and threads that tasks start, run with the setting that the thread had before.
 //!
-//! This file is one of the rooms with `unsafe`; its outside is safe.
+//! Other systems are not asked, and a refusal is harmless: timers then fire up to 50 µs later.
 
 use std::ffi::c_ulong;
+use std::marker::PhantomData;
 use std::time::Duration;
 
-/// As long as it is there, the sleeps of the calling thread end at most so much later than they should, as far as that is up to
-/// the system.
+/// Lowers the timer slack of the calling thread until it is dropped.
 #[must_use]
 #[derive(Debug)]
-pub(crate) struct Punctual {
-    /// What it was before, if it is another now.
+pub(crate) struct TimerSlack {
+    /// The slack to restore; `None` if it was not changed.
     before: Option<c_ulong>,
-    /// It is the setting of one thread.
-    _of_this_thread: std::marker::PhantomData<*const ()>,
+    /// The setting belongs to one thread, so the guard stays there.
+    _not_send: PhantomData<*const ()>,
 }
 
-impl Punctual {
-    pub(crate) fn within(slack: Duration) -> Punctual {
+impl TimerSlack {
+    /// Lowers the slack to `slack`, unless it is lower already or the system refuses.
+    pub(crate) fn at_most(slack: Duration) -> TimerSlack {
         let nanos = c_ulong::try_from(slack.as_nanos()).unwrap_or(c_ulong::MAX).max(1);
         let before = system::slack().filter(|before| *before > nanos && system::set_slack(nanos));
-        Punctual { before, _of_this_thread: std::marker::PhantomData }
+        TimerSlack { before, _not_send: PhantomData }
     }
 }
 
-impl Drop for Punctual {
+impl Drop for TimerSlack {
     fn drop(&mut self) {
-        self.before.into_iter().for_each(|before| {
+        if let Some(before) = self.before {
             system::set_slack(before);
-        });
+        }
     }
 }
 
@@ -48,15 +49,17 @@ mod system {
         fn prctl(option: c_int, ...) -> c_int;
     }
 
-    /// By how many nanoseconds the sleeps of this thread may be too long.
+    /// The slack of the calling thread in nanoseconds; `None` if the system does not tell.
     pub(super) fn slack() -> Option<c_ulong> {
-        // SAFETY: it is the system's function of this name, and this option has no arguments and writes nowhere.
+        // SAFETY: `prctl` has this signature on Linux. The option takes no further arguments and
+        // writes to no memory.
         c_ulong::try_from(unsafe { prctl(PR_GET_TIMERSLACK) }).ok()
     }
 
-    /// True: it is so now. `nanos` is above 0, which would mean another thing.
+    /// Sets the slack of the calling thread. `nanos` is not zero, which would mean the default.
     pub(super) fn set_slack(nanos: c_ulong) -> bool {
-        // SAFETY: as above; the argument is a number, of the type that the system expects.
+        // SAFETY: `prctl` has this signature on Linux. The option takes one `unsigned long` and
+        // writes to no memory.
         unsafe { prctl(PR_SET_TIMERSLACK, nanos) == 0 }
     }
 }
@@ -80,17 +83,16 @@ mod tests {
     const MICRO: Duration = Duration::from_micros(1);
 
     #[test]
-    fn a_thread_is_punctual_for_as_long_as_it_asked_for_it() {
+    fn slack_is_lowered_while_the_guard_lives() {
         let Some(usual) = system::slack() else {
-            return println!("skipped: this system does not tell how late a sleep may end");
+            return println!("SKIPPED: this system does not tell its timer slack");
         };
         {
-            let _punctual = Punctual::within(MICRO);
+            let _slack = TimerSlack::at_most(MICRO);
             assert_eq!(system::slack(), Some(1000));
-            // Who asks for more than there is gets what there is.
-            let _less = Punctual::within(20 * MICRO);
-            assert_eq!(system::slack(), Some(1000));
-            let _none = Punctual::within(Duration::ZERO);
+            let _higher = TimerSlack::at_most(20 * MICRO);
+            assert_eq!(system::slack(), Some(1000), "a guard never raises it");
+            let _none = TimerSlack::at_most(Duration::ZERO);
             assert_eq!(system::slack(), Some(1));
         }
         assert_eq!(system::slack(), Some(usual));
@@ -98,7 +100,7 @@ mod tests {
 
     /// The setting is inherited by threads that a task starts, and is the task's own if it sleeps.
     #[test]
-    fn what_a_pool_runs_is_as_it_would_be_without() {
+    fn tasks_and_their_threads_have_the_usual_slack() {
         let usual = system::slack();
         let pool = crate::executors::scheduled(2);
         for delay in [Duration::ZERO, MICRO, 5000 * MICRO] {
