@@ -28,4 +28,4 @@ MIRIFLAGS="$MIRIFLAGS -Zmiri-many-seeds=0..4" "${miri[@]}" --lib "$@" -- "${thre
 
 # Where words have 32 bits a packed task has another shape.
 "${miri[@]}" --target i686-unknown-linux-gnu --lib "$@" -- small::tests packed::tests segments::tests shared::tests \
-    slab::tests memory::tests
+    slab::tests

@@ -157,16 +157,11 @@ impl Fifo {
         self.segments.put() - taken_back
     }
 
-    /// Gives memory back that a burst took. For a worker that has nothing better to do.
+    /// Frees the memory that a burst took. Called by a worker that is about to park.
     pub(super) fn trim(&self) {
-        const BURST: usize = 16;
         if self.segments.has_surplus() {
             let unused = self.segments.whole().trim();
-            let was_a_burst = unused.len() > BURST;
-            drop(unused); // without the locks
-            if was_a_burst {
-                drop(self.segments.whole().move_down());
-            }
+            drop(unused); // after the locks
         }
     }
 }

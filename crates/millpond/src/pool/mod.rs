@@ -16,9 +16,6 @@ mod fifo;
 pub mod growth;
 mod hooks;
 mod idle;
-#[expect(unsafe_code, reason = "cuts large pieces of memory into small ones")]
-#[cfg_attr(loom, expect(dead_code, reason = "in models each piece is by itself"))]
-mod memory;
 pub mod policy;
 mod report;
 mod room;

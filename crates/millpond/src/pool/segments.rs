@@ -14,21 +14,25 @@
 //! - Who wants more holds both locks, the tail's first.
 
 use std::collections::VecDeque;
-use std::mem::{MaybeUninit, offset_of};
+use std::mem::MaybeUninit;
 use std::ptr::NonNull;
 
-use super::memory::{self, LEAF};
 use crate::brief::{Brief, BriefGuard};
 use crate::sync::{AtomicU64, AtomicUsize, Ordering};
 use crate::task::{LONGEST, Lies, Pack, Spot, Task, TaskId};
 
-/// The words of a segment: as many as fit into a leaf, which is some 250 small tasks. In a model, and for Miri, few, so that
-/// they come to the end of one.
+/// The words of a segment: 8 KiB with its header, some 250 small tasks. Few in models and under
+/// Miri, so that they reach the end of a segment.
 const WORDS: usize = match (cfg!(loom), cfg!(miri)) {
     (true, _) => LONGEST,
     (_, true) => 64,
-    _ => (LEAF - offset_of!(Segment, words)) / size_of::<usize>(),
+    _ => (8192 - size_of::<(u64, usize)>()) / size_of::<usize>(),
 };
+
+/// Segments behind the head that are kept for the tail, so that a queue which is never long needs no
+/// allocator: bursts of a thousand small tasks. None under Miri, which sees a use after free only if
+/// the memory goes back to the allocator.
+const SPARE: u64 = if cfg!(miri) { 0 } else { 4 };
 
 pub(super) struct Segments {
     tail: TailSide,
@@ -81,14 +85,14 @@ struct Head {
     holes: u64,
 }
 
-/// A leaf of memory.
-#[repr(C)]
 struct Segment {
     index: u64,
     next: Option<NonNull<Segment>>,
-    /// The first of [`WORDS`].
-    words: MaybeUninit<usize>,
+    words: [MaybeUninit<usize>; WORDS],
 }
+
+#[cfg(not(any(loom, miri)))]
+const _: () = assert!(size_of::<Segment>() <= 8192);
 
 // SAFETY: the pointers are to segments that `Segments` owns, with tasks in them, which are `Send`; who may follow them
 // is told at the top of this file, and each change of hands goes by a lock or by a pair of Release and Acquire.
@@ -96,33 +100,23 @@ unsafe impl Send for Tail {}
 // SAFETY: as for `Tail`.
 unsafe impl Send for Head {}
 
-impl Tail {
-    /// That of an empty queue, whose only segment has this position.
-    fn new(segment: NonNull<Segment>, base: u64) -> Tail {
-        Tail { segments: VecDeque::from([segment]), last: segment, base, at: 0 }
-    }
-}
-
-impl Head {
-    /// As [`Tail::new`].
-    fn new(segment: NonNull<Segment>, base: u64) -> Head {
-        Head { segment, base, at: 0, known: base, holes: 0 }
-    }
-}
-
 impl Segment {
     fn new(index: u64) -> NonNull<Segment> {
-        let segment = memory::take().cast::<Segment>();
-        // SAFETY: the leaf is ours, large enough and aligned to more than is needed. The words may be left as they are.
-        unsafe { segment.write(Segment { index, next: None, words: MaybeUninit::uninit() }) };
-        segment
+        let segment: *mut Segment = Box::into_raw(Box::<Segment>::new_uninit()).cast();
+        // SAFETY: the memory is ours, for a segment. The words need no value. A box is not null.
+        unsafe {
+            (&raw mut (*segment).index).write(index);
+            (&raw mut (*segment).next).write(None);
+            NonNull::new_unchecked(segment)
+        }
     }
 
     /// # Safety
     /// It was made by `new`, and nobody uses it any more.
     unsafe fn free(segment: NonNull<Segment>) {
-        // SAFETY: the caller says so.
-        unsafe { memory::give_back(segment.cast()) };
+        // SAFETY: `new` got it from a box, and by the contract of this function it is ours alone. Its
+        // fields have no destructors.
+        drop(unsafe { Box::from_raw(segment.as_ptr()) });
     }
 
     /// The place of the word `at`.
@@ -132,7 +126,7 @@ impl Segment {
     unsafe fn spot(segment: NonNull<Segment>, at: usize) -> Spot {
         debug_assert!(at < WORDS);
         // SAFETY: the caller says so. No reference to the words is made: others may be at work in other words.
-        unsafe { Spot::new((&raw mut (*segment.as_ptr()).words).add(at)) }
+        unsafe { Spot::new((&raw mut (*segment.as_ptr()).words).cast::<MaybeUninit<usize>>().add(at)) }
     }
 
     /// # Safety
@@ -145,12 +139,6 @@ impl Segment {
 
 /// Segments that nobody uses any more; dropping it frees them, which is best done without a lock.
 pub(super) struct Unused(Vec<NonNull<Segment>>);
-
-impl Unused {
-    pub(super) fn len(&self) -> usize {
-        self.0.len()
-    }
-}
 
 impl Drop for Unused {
     fn drop(&mut self) {
@@ -165,16 +153,18 @@ impl Segments {
     /// An empty queue whose `limit` is at first this.
     pub(super) fn new(limit: u64) -> Self {
         let first = Segment::new(0);
+        let tail = Tail { segments: VecDeque::from([first]), last: first, base: 0, at: 0 };
+        let head = Head { segment: first, base: 0, at: 0, known: 0, holes: 0 };
         Segments {
             tail: TailSide {
-                lock: Brief::new(Tail::new(first, 0)),
+                lock: Brief::new(tail),
                 put: AtomicU64::new(0),
                 end: AtomicU64::new(0),
                 limit: AtomicU64::new(limit),
                 held: AtomicUsize::new(1),
             },
             head: HeadSide {
-                lock: Brief::new(Head::new(first, 0)),
+                lock: Brief::new(head),
                 begin: AtomicU64::new(0),
                 gone: AtomicU64::new(0),
                 left: AtomicU64::new(0),
@@ -233,10 +223,6 @@ impl Segments {
         Whole { tail, head: Taking { head: self.head.lock.lock(), all: self } }
     }
 }
-
-/// Segments behind the head that are kept for the tail, so that a queue which is never long needs no allocator: bursts of a
-/// thousand tasks. An allocator that gets a segment back, or is asked for one, may tidy up all that is small first.
-const SPARE: u64 = 4;
 
 /// The tail, locked.
 pub(super) struct Putting<'a> {
@@ -325,6 +311,8 @@ impl Putting<'_> {
     /// Takes the segments that the head has left out of the chain, all but `keep`.
     fn unused(&mut self, keep: u64) -> Unused {
         let unused = std::iter::from_fn(|| self.pop_left(keep)).collect();
+        let segments = &mut self.tail.segments;
+        segments.shrink_to(2 * segments.len());
         self.all.tail.held.store(self.tail.segments.len(), Ordering::Relaxed);
         Unused(unused)
     }
@@ -573,24 +561,6 @@ impl Whole<'_> {
     /// Takes the segments out of the chain that are of no use.
     pub(super) fn trim(&mut self) -> Unused {
         self.tail.unused(SPARE)
-    }
-
-    /// Begins anew in a fresh segment, if there is no task. The one in use was the last to be taken in a burst: as long as it
-    /// is in use, all of the field that it lies in has to be kept.
-    pub(super) fn move_down(&mut self) -> Unused {
-        let index = self.end().div_ceil(WORDS as u64);
-        if self.head.position() != self.end() {
-            return Unused(Vec::new());
-        }
-        let fresh = Segment::new(index);
-        let begin = index * WORDS as u64;
-        let old = std::mem::replace(&mut *self.tail.tail, Tail::new(fresh, begin)).segments;
-        *self.head.head = Head::new(fresh, begin);
-        let all = self.tail.all;
-        all.tail.held.store(1, Ordering::Relaxed);
-        all.head.left.store(index, Ordering::Release);
-        all.tail.end.store(begin, Ordering::Release);
-        Unused(old.into())
     }
 }
 
