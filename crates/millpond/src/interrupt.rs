@@ -452,12 +452,12 @@ impl Sleeper {
         in_time
     }
 
-    #[cfg(loom)]
+    #[cfg(all(loom, test))]
     pub(crate) fn fire_timer(&self) {
         self.parker.fire_timer();
     }
 
-    #[cfg(loom)]
+    #[cfg(all(loom, test))]
     pub(crate) fn fire_timer_once(&self) {
         self.parker.fire_timer_once();
     }

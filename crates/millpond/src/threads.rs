@@ -31,12 +31,12 @@ pub(crate) type ThreadFactory = dyn Fn(WorkerBody) -> io::Result<JoinHandle<()>>
 
 /// The factory of those that were given none.
 pub(crate) fn plain_threads() -> Arc<ThreadFactory> {
-    #[cfg(loom)]
+    #[cfg(all(loom, test))]
     return Arc::new(|body: WorkerBody| {
         loom::thread::spawn(move || body.run());
         Ok(thread::spawn(|| {}))
     });
-    #[cfg(not(loom))]
+    #[cfg(not(all(loom, test)))]
     Arc::new(|body: WorkerBody| thread::Builder::new().name(body.name().to_owned()).spawn(move || body.run()))
 }
 

@@ -142,9 +142,9 @@ pub(crate) fn yield_for(begin: Instant, time: Duration) {
 
 /// Lets other threads run.
 pub(crate) fn yield_now() {
-    #[cfg(not(loom))]
+    #[cfg(not(all(loom, test)))]
     std::thread::yield_now();
-    #[cfg(loom)]
+    #[cfg(all(loom, test))]
     loom::thread::yield_now();
 }
 

@@ -5,6 +5,9 @@
 //! belong to the whole process, and words that a lock guards anyway. `Arc` is always std's: loom's has no
 //! `Weak` and cannot hold a trait object, and no protocol of ours rests on its counts.
 //!
+//! `cfg(loom)` without `cfg(test)` means std: it is how others model their own code, and loom is
+//! only a dev-dependency here.
+//!
 //! The [`Mutex`] here has no poisoning. What it guards is whole at every point where user code
 //! could panic, so a panic elsewhere says nothing about our data.
 
@@ -16,30 +19,30 @@ use std::time::{Duration, Instant};
 pub(crate) use adaptive::AdaptiveBackoff;
 pub(crate) use std::sync::{Arc, OnceLock, Weak};
 
-#[cfg(not(loom))]
+#[cfg(not(all(loom, test)))]
 pub(crate) use std::{
     sync::MutexGuard,
     sync::atomic::{AtomicBool, AtomicU8, AtomicU32, AtomicU64, AtomicUsize, Ordering, fence},
     thread_local,
 };
 
-#[cfg(loom)]
+#[cfg(all(loom, test))]
 pub(crate) use loom::{
     sync::MutexGuard,
     sync::atomic::{AtomicBool, AtomicU8, AtomicU32, AtomicU64, AtomicUsize, Ordering, fence},
     thread_local,
 };
 
-#[cfg(loom)]
+#[cfg(all(loom, test))]
 use loom::sync::Mutex as RawMutex;
-#[cfg(not(loom))]
+#[cfg(not(all(loom, test)))]
 use std::sync::Mutex as RawMutex;
 
 /// In a model, a fence between two `SeqCst` accesses: loom gives those no more than acquire and
 /// release. Outside of models the accesses are enough.
 #[inline(always)]
 pub(crate) fn fence_in_models() {
-    #[cfg(loom)]
+    #[cfg(all(loom, test))]
     fence(Ordering::SeqCst);
 }
 
@@ -58,11 +61,11 @@ impl<T> Mutex<T> {
 }
 
 /// A value that several threads may reach, if they agree among themselves on who does when.
-#[cfg(not(loom))]
+#[cfg(not(all(loom, test)))]
 #[derive(Debug)]
 pub(crate) struct SharedCell<T>(std::cell::UnsafeCell<T>);
 
-#[cfg(not(loom))]
+#[cfg(not(all(loom, test)))]
 impl<T> SharedCell<T> {
     pub(crate) const fn new(value: T) -> Self {
         SharedCell(std::cell::UnsafeCell::new(value))
@@ -80,7 +83,7 @@ impl<T> SharedCell<T> {
 }
 
 /// The same for models, which notice if they do not agree.
-#[cfg(loom)]
+#[cfg(all(loom, test))]
 pub(crate) use loom::cell::UnsafeCell as SharedCell;
 
 /// A lock for the few things that belong to the whole process. Always std's: no protocol rests on it, and a model must not
@@ -127,7 +130,7 @@ pub(crate) fn deadline_after(timeout: Duration) -> Option<Instant> {
 ///
 /// The token is binary and stays until it is consumed, so an `unpark` that comes before the `park` is not
 /// lost. What was written before `unpark` is visible after the `park` that consumed its token.
-#[cfg(not(loom))]
+#[cfg(not(all(loom, test)))]
 #[derive(Debug)]
 pub(crate) struct Parker {
     /// True: a token waits. Set by anyone, consumed by the owner.
@@ -138,7 +141,7 @@ pub(crate) struct Parker {
     owner: std::thread::Thread,
 }
 
-#[cfg(not(loom))]
+#[cfg(not(all(loom, test)))]
 impl Parker {
     /// A parker for the calling thread.
     pub(crate) fn for_this_thread() -> Self {
@@ -171,14 +174,14 @@ impl Parker {
 
 /// The same contract for models. Time does not pass in a model: a deadline is met if it was when `park` was called
 /// (as that of a zero time-out is), or when [`fire_timer`](Parker::fire_timer) says so.
-#[cfg(loom)]
+#[cfg(all(loom, test))]
 #[derive(Debug)]
 pub(crate) struct Parker {
     inner: Mutex<ParkerState>,
     changed: loom::sync::Condvar,
 }
 
-#[cfg(loom)]
+#[cfg(all(loom, test))]
 #[derive(Debug, Default)]
 struct ParkerState {
     token: bool,
@@ -186,7 +189,7 @@ struct ParkerState {
     timer_fired_once: bool,
 }
 
-#[cfg(loom)]
+#[cfg(all(loom, test))]
 impl Parker {
     pub(crate) fn for_this_thread() -> Self {
         Parker { inner: Mutex::new(ParkerState::default()), changed: loom::sync::Condvar::new() }
