@@ -25,7 +25,18 @@ pub enum MissedTicks {
     Skip,
 }
 
-/// The work of a series, with its name and what it does about missed runs.
+/// What becomes of a series when a run panics.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum OnPanic {
+    /// The series ends, and its handle resolves with the panic. The default on executors, as in the JDK.
+    End,
+    /// The series goes on with the next run, and its handle stays pending. The default on schedulers. The
+    /// panic is told to [`Hooks::panicked`](crate::Hooks::panicked) of an executor, or to the error hooks of
+    /// [`schedulers::on_error`](crate::schedulers::on_error).
+    Continue,
+}
+
+/// The work of a series, with its name and what it does about missed runs and panics.
 ///
 /// # Examples
 /// ```
@@ -44,6 +55,8 @@ pub struct PeriodicTask {
     /// Given away when it is scheduled, so that the task can be shared until then.
     pub(crate) body: GivenAway<Body>,
     pub(crate) missed: MissedTicks,
+    /// `None`: the default of whatever runs it.
+    pub(crate) on_panic: Option<OnPanic>,
 }
 
 impl PeriodicTask {
@@ -53,6 +66,7 @@ impl PeriodicTask {
             info: TaskInfo::fresh(),
             body: GivenAway::new(Box::new(f)),
             missed: MissedTicks::default(),
+            on_panic: None,
         }
     }
 
@@ -67,6 +81,35 @@ impl PeriodicTask {
         self.missed = missed;
         self
     }
+
+    /// Sets whether the series goes on after a run that panics. Default: [`OnPanic::End`] on an executor,
+    /// [`OnPanic::Continue`] on a scheduler.
+    ///
+    /// # Examples
+    /// ```
+    /// use millpond::{OnPanic, PeriodicTask, executors};
+    /// use std::sync::mpsc;
+    /// use std::time::Duration;
+    ///
+    /// let pool = executors::scheduled(1);
+    /// let (send, runs) = mpsc::channel();
+    /// let flush = PeriodicTask::new(move || {
+    ///     let _ = send.send(());
+    ///     std::panic::resume_unwind(Box::new("the disk is full"));
+    /// });
+    /// let series = pool.schedule_with_fixed_delay_task(
+    ///     Duration::ZERO,
+    ///     Duration::from_millis(1),
+    ///     flush.on_panic(OnPanic::Continue),
+    /// )?;
+    /// assert_eq!(runs.iter().take(3).count(), 3);
+    /// assert!(!series.is_done());
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    pub fn on_panic(mut self, on_panic: OnPanic) -> PeriodicTask {
+        self.on_panic = Some(on_panic);
+        self
+    }
 }
 
 impl fmt::Debug for PeriodicTask {
@@ -74,6 +117,7 @@ impl fmt::Debug for PeriodicTask {
         f.debug_struct("PeriodicTask")
             .field("info", &self.info)
             .field("missed", &self.missed)
+            .field("on_panic", &self.on_panic)
             .finish_non_exhaustive()
     }
 }
@@ -155,13 +199,17 @@ impl Timing {
     }
 }
 
-/// The work of a series. A run that panics is its last.
-pub(crate) struct SeriesWork(pub(crate) Body);
+/// The work of a series on an executor.
+pub(crate) struct SeriesWork {
+    pub(crate) body: Body,
+    pub(crate) on_panic: OnPanic,
+}
 
 impl Work<()> for SeriesWork {
     fn run(mut self) -> Ran<(), SeriesWork> {
-        match catch_unwind(AssertUnwindSafe(&mut self.0)) {
+        match catch_unwind(AssertUnwindSafe(&mut self.body)) {
             Ok(()) => Ran::Again(self),
+            Err(payload) if self.on_panic == OnPanic::Continue => Ran::AgainAfterPanic(self, payload),
             Err(payload) => Ran::Over(Err(payload), Some(self)),
         }
     }

@@ -38,7 +38,9 @@ pub(crate) use slot::Claim;
 pub use state::TaskState;
 #[cfg(feature = "futures")]
 pub(crate) use state::Waiter;
-pub(crate) use state::{Cancelled, Help, Joinable, Outcome, Payload, Place, Ran, Told, Tracked, Work};
+pub(crate) use state::{
+    Cancelled, Help, Joinable, Outcome, Payload, Place, Ran, RunEvent, Told, Tracked, Work, report_panic,
+};
 
 use crate::interrupt::Wake;
 use crate::sync::deadline_after;

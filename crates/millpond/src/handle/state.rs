@@ -62,6 +62,25 @@ pub(crate) enum Outcome {
     Cancelled,
 }
 
+/// What a run tells whoever runs the task. No lock of ours is held, and no cancel waits.
+#[derive(Debug, Clone, Copy)]
+pub(crate) enum RunEvent<'a> {
+    /// The work has panicked. Comes before the outcome, while the task still counts as running.
+    Panicked(&'a Panic),
+    /// A series will not run again, because this run panicked. Comes before the outcome.
+    SeriesEnded,
+    /// The outcome: once for each run, before any other thread can see it.
+    Settled(Outcome),
+}
+
+/// Tells of a panic.
+#[cold]
+pub(crate) fn report_panic(payload: Payload, report: &mut dyn FnMut(RunEvent<'_>)) -> Payload {
+    let panic = Panic::new(payload);
+    report(RunEvent::Panicked(&panic));
+    panic.into_payload()
+}
+
 /// What came of running a task in place.
 #[derive(Debug, Clone)]
 pub(crate) enum Help {
@@ -129,6 +148,20 @@ pub(crate) enum Ran<T, W> {
     Over(Result<T, Payload>, Option<W>),
     /// It is to run again.
     Again(W),
+    /// It is to run again, though this run panicked.
+    AgainAfterPanic(W, Payload),
+}
+
+impl<T, W> Ran<T, W> {
+    /// Tells of the panic, if it was one.
+    #[inline]
+    fn reported(self, report: &mut dyn FnMut(RunEvent<'_>)) -> Ran<T, W> {
+        match self {
+            Ran::Over(Err(payload), left) => Ran::Over(Err(report_panic(payload, report)), left),
+            Ran::AgainAfterPanic(work, payload) => Ran::AgainAfterPanic(work, report_panic(payload, report)),
+            unharmed => unharmed,
+        }
+    }
 }
 
 /// What a panic carries.
@@ -153,9 +186,9 @@ pub(crate) enum Cancelled {
 
 /// The half of the shared state that an executor sees.
 pub(crate) trait Tracked: Send + Sync {
-    /// Runs the closure, if it is still there, and keeps its panic. `settle` is told the outcome before any
-    /// other thread can see it. True: it is a series, and waits for its next run.
-    fn run(&self, settle: &mut dyn FnMut(Outcome)) -> bool;
+    /// Runs the closure, if it is still there, and keeps its panic. True: it is a series, and waits for its
+    /// next run.
+    fn run(&self, report: &mut dyn FnMut(RunEvent<'_>)) -> bool;
     /// Nobody will run it: resolves the handle, unless it is resolved.
     fn abandon(&self);
     /// As `abandon`, but keeps the work: moves it into `work`, which is an `Option` of its type. Does nothing if the
@@ -425,16 +458,22 @@ impl<T: Send + 'static, W: Work<T> + 'static> Core<T, W> {
     }
 
     /// Records what came of a run. True: the next one is to come.
-    fn finish(&self, running: Run<'_, T, W>, ran: Ran<T, W>, settle: &mut dyn FnMut(Outcome)) -> bool {
+    fn finish(&self, running: Run<'_, T, W>, ran: Ran<T, W>, report: &mut dyn FnMut(RunEvent<'_>)) -> bool {
         let Some(finishing) = running.finish() else {
-            settle(Outcome::Cancelled);
+            report(RunEvent::Settled(Outcome::Cancelled));
             drop_quietly(ran);
             return false;
         };
         match ran {
             Ran::Again(work) => {
-                settle(Outcome::Succeeded);
+                report(RunEvent::Settled(Outcome::Succeeded));
                 finishing.put_back(Form::Bare(work));
+                true
+            }
+            Ran::AgainAfterPanic(work, payload) => {
+                report(RunEvent::Settled(Outcome::Panicked));
+                finishing.put_back(Form::Bare(work));
+                drop_quietly(payload);
                 true
             }
             Ran::Over(result, left) => {
@@ -442,7 +481,10 @@ impl<T: Send + 'static, W: Work<T> + 'static> Core<T, W> {
                     Ok(_) => (TaskState::Succeeded, Outcome::Succeeded),
                     Err(_) => (TaskState::Failed, Outcome::Panicked),
                 };
-                settle(outcome);
+                if result.is_err() && left.is_some() {
+                    report(RunEvent::SeriesEnded);
+                }
+                report(RunEvent::Settled(outcome));
                 let (unwanted, seen) = finishing.end(state, result);
                 drop_quietly(unwanted);
                 self.wake(seen);
@@ -489,14 +531,15 @@ impl<T: Send + 'static, W: Work<T> + 'static> Core<T, W> {
 type Run<'a, T, W> = Running<'a, Form<T, W>, Result<T, Payload>>;
 
 impl<T: Send + 'static, W: Work<T> + 'static> Tracked for Core<T, W> {
-    fn run(&self, settle: &mut dyn FnMut(Outcome)) -> bool {
+    fn run(&self, report: &mut dyn FnMut(RunEvent<'_>)) -> bool {
         self.runner.set(Mark::current());
         let Some((work, running)) = self.slot.begin() else {
-            settle(Outcome::Cancelled);
+            report(RunEvent::Settled(Outcome::Cancelled));
             return false;
         };
         self.home.store(0, Ordering::Relaxed);
-        self.finish(running, work.run(), settle)
+        let ran = work.run().reported(report); // not later: the hook may try to cancel it
+        self.finish(running, ran, report)
     }
 
     fn abandon(&self) {

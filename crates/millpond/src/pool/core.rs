@@ -17,13 +17,13 @@ use super::roster::Roster;
 use super::stats::Counters;
 use super::worker;
 use crate::ConfigError;
-use crate::handle::{Address, Help, Home, Place, Waitlist};
+use crate::handle::{Address, Help, Home, Panic, Place, Waitlist};
 use crate::interrupt::{Interrupted, Interrupter, Sleeper, Wake};
 use crate::quiet::quietly;
 use crate::sync::{
     Arc, AtomicBool, AtomicU8, AtomicU64, AtomicUsize, Mutex, Ordering, Weak, deadline_after, fence,
 };
-use crate::task::{Task, TaskId};
+use crate::task::{Task, TaskId, TaskInfo};
 use crate::threads::ThreadFactory;
 
 /// The settings that can change while the pool runs. `core <= maximum`, `maximum > 0`, and core threads time out
@@ -246,6 +246,13 @@ impl PoolCore {
         let mut handler = self.handler.lock();
         self.usual_policy.store(new.usual as u8, Ordering::Relaxed); // under the lock, as all changes of it
         std::mem::replace(&mut *handler, new)
+    }
+
+    /// Tells the hooks that a task panicked that no worker runs.
+    pub(super) fn tell_panicked(&self, info: &TaskInfo, panic: &Panic) {
+        if let Some(hooks) = &self.hooks {
+            quietly(|| hooks.panicked(info, panic));
+        }
     }
 
     // ---- taking tasks out

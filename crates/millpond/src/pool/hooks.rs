@@ -47,8 +47,38 @@ pub trait Hooks: Send + Sync + 'static {
     }
 
     /// After a task ran, on its worker thread. `panic` is what it panicked with; always `None` for a task that
-    /// has a handle, because the handle keeps the panic.
+    /// has a handle, because the handle keeps the panic. As in the JDK; see [`panicked`](Self::panicked) for all
+    /// panics.
     fn after_execute(&self, task: &TaskInfo, panic: Option<&Panic>) {
+        let _ = (task, panic);
+    }
+
+    /// When a task panics, on the thread that ran it, before its handle resolves and before `after_execute`.
+    ///
+    /// Called for every task that this pool runs or lets its caller run: with or without a handle, whether
+    /// somebody has kept the handle or not; each run of a series, whether the series goes on
+    /// ([`OnPanic::Continue`](crate::OnPanic)) or not; tasks of a scope; polls of a future. Also for a task that
+    /// was cancelled while it ran, whose handle has resolved already. Not called for tasks that left the pool
+    /// and that somebody else runs.
+    ///
+    /// # Examples
+    /// ```
+    /// use millpond::{Hooks, Panic, TaskInfo, ThreadPoolExecutor};
+    /// use std::sync::mpsc;
+    ///
+    /// struct Report(mpsc::Sender<String>);
+    /// impl Hooks for Report {
+    ///     fn panicked(&self, task: &TaskInfo, panic: &Panic) {
+    ///         let _ = self.0.send(format!("{}: {panic}", task.name().unwrap_or("unnamed")));
+    ///     }
+    /// }
+    /// let (send, reports) = mpsc::channel();
+    /// let pool = ThreadPoolExecutor::builder().hooks(Report(send)).build()?;
+    /// drop(pool.submit(|| std::panic::resume_unwind(Box::new("broken")))?); // nobody will join it
+    /// assert_eq!(reports.recv()?, "unnamed: broken");
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    fn panicked(&self, task: &TaskInfo, panic: &Panic) {
         let _ = (task, panic);
     }
 
@@ -79,6 +109,10 @@ impl<H: Hooks + ?Sized> Hooks for Arc<H> {
 
     fn after_execute(&self, task: &TaskInfo, panic: Option<&Panic>) {
         (**self).after_execute(task, panic);
+    }
+
+    fn panicked(&self, task: &TaskInfo, panic: &Panic) {
+        (**self).panicked(task, panic);
     }
 
     fn terminated(&self) {

@@ -507,6 +507,7 @@ impl ThreadPoolExecutor {
             cancelled: census.totals.cancelled + census.counted.cancelled + census.struck,
             rejected: census.counted.rejected,
             handed_back: census.counted.handed_back,
+            periodic_ended_by_panic: census.counted.series_ended_by_panic,
         }
     }
 

@@ -72,7 +72,8 @@ impl RejectedExecutionHandler for Abort {
 
 /// Runs the task on the submitting thread, which slows the submitter down. After a shutdown the task is dropped.
 ///
-/// Hooks are not called for it, and it is not counted as completed.
+/// It is not counted as completed, and of the hooks only [`Hooks::panicked`](crate::Hooks::panicked) is
+/// called for it, if it panics. The panic of a task without a handle unwinds to the submitter.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct CallerRuns;
 
@@ -81,7 +82,7 @@ impl RejectedExecutionHandler for CallerRuns {
         if pool.is_shutdown() {
             task.drop_quietly();
         } else {
-            task.run();
+            task.run_reporting_panics(|info, panic| pool.core().tell_panicked(info, panic));
         }
         Ok(())
     }

@@ -19,7 +19,8 @@ use super::ThreadPoolExecutor;
 use super::worker;
 use crate::executor::TrySubmitError;
 use crate::handle::{
-    Cancelled, JoinError, Outcome, Panic, Place, TaskState, Tracked, announce_sleep, look_again,
+    Cancelled, JoinError, Outcome, Panic, Place, RunEvent, TaskState, Tracked, announce_sleep, look_again,
+    report_panic,
 };
 use crate::interrupt::{Sleeper, Wake};
 use crate::quiet::{drop_quietly, quietly};
@@ -161,11 +162,11 @@ impl<F, T> ScopedCore<F, T> {
 }
 
 impl<T: Send, F: FnOnce() -> T + Send> Tracked for ScopedCore<F, T> {
-    fn run(&self, settle: &mut dyn FnMut(Outcome)) -> bool {
+    fn run(&self, report: &mut dyn FnMut(RunEvent<'_>)) -> bool {
         let mut cell = self.cell.lock();
         let Some(work) = cell.work.take() else {
             drop(cell);
-            settle(Outcome::Cancelled); // revoked
+            report(RunEvent::Settled(Outcome::Cancelled)); // revoked
             return false;
         };
         if !mem::replace(&mut cell.counted, true) {
@@ -176,6 +177,7 @@ impl<T: Send, F: FnOnce() -> T + Send> Tracked for ScopedCore<F, T> {
         drop(cell);
 
         let result = catch_unwind(AssertUnwindSafe(work)).map_err(|payload| {
+            let payload = report_panic(payload, report);
             let slot: PanicSlot = Arc::new(Mutex::new(Some(payload)));
             self.shared.panics.lock().push(Arc::clone(&slot));
             slot
@@ -189,7 +191,7 @@ impl<T: Send, F: FnOnce() -> T + Send> Tracked for ScopedCore<F, T> {
         if !cell.detached {
             cell.result = result.take();
         }
-        settle(outcome);
+        report(RunEvent::Settled(outcome));
         self.set_state(state);
         let waiter = cell.waiter.take();
         cell.counted = false;

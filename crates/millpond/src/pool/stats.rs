@@ -180,6 +180,7 @@ pub(super) struct Counters {
     cancelled: Tally,
     /// Removed, drained or evicted.
     handed_back: AtomicU64,
+    series_ended_by_panic: AtomicU64,
 }
 
 impl Counters {
@@ -206,6 +207,11 @@ impl Counters {
         self.handed_back.fetch_add(tasks as u64, Ordering::Release); // as in `WorkerCounters`
     }
 
+    #[cold]
+    pub(super) fn series_ended_by_panic(&self) {
+        self.series_ended_by_panic.fetch_add(1, Ordering::Relaxed);
+    }
+
     pub(super) fn first_tasks(&self) -> u64 {
         self.first_tasks.load(Ordering::Relaxed)
     }
@@ -215,6 +221,7 @@ impl Counters {
             rejected: self.rejected.sum(),
             cancelled: self.cancelled.sum(),
             handed_back: self.handed_back.load(Ordering::Acquire),
+            series_ended_by_panic: self.series_ended_by_panic.load(Ordering::Relaxed),
         }
     }
 }
@@ -223,6 +230,7 @@ pub(super) struct CountersRead {
     pub(super) rejected: u64,
     pub(super) cancelled: u64,
     pub(super) handed_back: u64,
+    pub(super) series_ended_by_panic: u64,
 }
 
 /// One look at a pool.
@@ -275,6 +283,9 @@ pub struct PoolStats {
     /// Tasks that were accepted and left without having run: removed, drained by `shutdown_now`, or
     /// evicted by `DiscardOldest`.
     pub handed_back: u64,
+    /// Series of a scheduled pool that ended because a run panicked. If it grows, something that should
+    /// happen periodically no longer does.
+    pub periodic_ended_by_panic: u64,
 }
 
 #[cfg(all(test, not(loom)))]

@@ -10,12 +10,12 @@ use super::hooks::Hooks;
 use super::idle::{Nap, Rest, Seat};
 use super::roster::Worker;
 use super::timed::Keep;
-use crate::handle::{Help, Outcome, Panic, Payload, Place, work_for};
+use crate::handle::{Help, Outcome, Panic, Payload, Place, RunEvent, work_for};
 use crate::interrupt::{self, Nested, Sleeper};
 use crate::queue::BlockingQueue;
 use crate::quiet::{drop_quietly, quietly, returned};
 use crate::sync::{Arc, Ordering, deadline_after, fence, thread_local};
-use crate::task::{Task, TaskId};
+use crate::task::{Task, TaskId, TaskInfo};
 
 /// After so long a queue that did not tell how many tasks it has is asked again.
 const ASK_AGAIN: Duration = Duration::from_millis(10);
@@ -336,7 +336,7 @@ impl Life<'_> {
 #[inline]
 fn run_task(pool: &Arc<PoolCore>, worker: &Worker, task: &mut Option<Task>, nested: bool) -> bool {
     let unharmed = match &pool.hooks {
-        None => match run_counted(pool, worker, task, !nested) {
+        None => match run_counted(pool, worker, task, None, !nested) {
             None => true,
             Some(payload) => {
                 drop_payload(payload);
@@ -357,7 +357,7 @@ fn run_between(hooks: &dyn Hooks, pool: &Arc<PoolCore>, worker: &Worker, task: &
         task.take().into_iter().for_each(Task::drop_quietly);
         return false;
     }
-    let panic = run_counted(pool, worker, task, false).map(Panic::new);
+    let panic = run_counted(pool, worker, task, Some((hooks, &info)), false).map(Panic::new);
     let harmed = !quietly(|| hooks.after_execute(&info, panic.as_ref()));
     let unharmed = panic.is_none() && !harmed;
     drop_panic(panic);
@@ -370,11 +370,20 @@ fn run_counted(
     pool: &Arc<PoolCore>,
     worker: &Worker,
     task: &mut Option<Task>,
+    hooks: Option<(&dyn Hooks, &TaskInfo)>,
     comes_back: bool,
 ) -> Option<Payload> {
     let running = task.as_mut()?;
     pool.cancel_if_too_late(running);
-    let ended = running.run_settled(|outcome| settled(pool, worker, outcome));
+    let ended = running.run_reporting(|event| match event {
+        RunEvent::Settled(outcome) => settled(pool, worker, outcome),
+        RunEvent::SeriesEnded => pool.counters.series_ended_by_panic(),
+        RunEvent::Panicked(panic) => {
+            if let Some((hooks, info)) = hooks {
+                quietly(|| hooks.panicked(info, panic));
+            }
+        }
+    });
     if ended.again {
         queue_again(pool, task, comes_back);
     } else {

@@ -12,7 +12,7 @@ use std::time::Instant;
 use super::polled::{Decorated, Polled};
 use crate::executor::Executor;
 use crate::handle::{
-    Cancelled, Claim, Help, JoinError, Joinable, Outcome, Panic, Place, TaskState, Tracked, Waiter,
+    Cancelled, Claim, Help, JoinError, Joinable, Outcome, Panic, Place, RunEvent, TaskState, Tracked, Waiter,
     tell_cancelled,
 };
 use crate::interrupt::{self, Interrupter, Sleeper, Wake};
@@ -225,21 +225,24 @@ where
     pub(super) fn finish(
         &self,
         result: Result<F::Output, Box<dyn Any + Send>>,
-        settle: &mut dyn FnMut(Outcome),
+        report: &mut dyn FnMut(RunEvent<'_>),
     ) {
         let (state, outcome) = match &result {
             Ok(_) => (TaskState::Succeeded, Outcome::Succeeded),
             Err(_) => (TaskState::Failed, Outcome::Panicked),
         };
         let result = result.map_err(Panic::new);
+        if let Err(panic) = &result {
+            report(RunEvent::Panicked(panic));
+        }
         let cell = self.cell.lock();
         if cell.phase == Phase::Over {
             drop(cell);
-            settle(Outcome::Cancelled);
+            report(RunEvent::Settled(Outcome::Cancelled));
             return drop_quietly(result);
         }
         let remains = self.end(cell, state);
-        settle(outcome);
+        report(RunEvent::Settled(outcome));
         drop_quietly(remains.executor);
         self.resolve(state, Some(result));
     }
@@ -283,8 +286,8 @@ where
     F::Output: Send + 'static,
 {
     /// Only its turns are run.
-    fn run(&self, settle: &mut dyn FnMut(Outcome)) -> bool {
-        settle(Outcome::Cancelled);
+    fn run(&self, report: &mut dyn FnMut(RunEvent<'_>)) -> bool {
+        report(RunEvent::Settled(Outcome::Cancelled));
         false
     }
 

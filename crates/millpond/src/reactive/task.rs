@@ -14,7 +14,9 @@ use std::task::{self, Poll, Waker};
 
 use super::core::{FutureCore, Losing, Pause};
 use crate::executor::{Executor, Rejected};
-use crate::handle::{Cancelled, Claim, Joinable, Outcome, Place, Shared, TaskHandle, TaskState, Tracked};
+use crate::handle::{
+    Cancelled, Claim, Joinable, Outcome, Place, RunEvent, Shared, TaskHandle, TaskState, Tracked,
+};
 use crate::interrupt::Sleeper;
 use crate::periodic::Body;
 use crate::quiet::drop_quietly;
@@ -159,24 +161,26 @@ where
         self.giver.as_ref().is_some_and(here) && self.in_call.load(Ordering::Relaxed)
     }
 
-    /// Polls once, and again as long as the executor gives the turn back to us. `settle` is told about the
-    /// first poll.
-    fn poll(&self, settle: &mut dyn FnMut(Outcome)) {
+    /// Polls once, and again as long as the executor gives the turn back to us. `report` is told the
+    /// outcome of the first poll.
+    fn poll(&self, report: &mut dyn FnMut(RunEvent<'_>)) {
         let waker = Waker::from(Arc::clone(&self.poller));
         let _polling = Polling::of(Arc::clone(&self.poller.core) as Arc<dyn Losing>);
         let mut told = false;
-        let mut settle = |outcome| {
-            if !std::mem::replace(&mut told, true) {
-                settle(outcome);
+        let mut report = |event: RunEvent<'_>| {
+            if matches!(event, RunEvent::Panicked(_)) || !std::mem::replace(&mut told, true) {
+                report(event);
             }
         };
         loop {
-            let Some(future) = self.core().begin() else { return settle(Outcome::Cancelled) };
+            let Some(future) = self.core().begin() else {
+                return report(RunEvent::Settled(Outcome::Cancelled));
+            };
             let result = match future.poll(&waker) {
                 Ok((future, Poll::Ready(output))) => Some(drop_before(future, output)),
                 Err(payload) => Some(Err(payload)),
                 Ok((future, Poll::Pending)) => {
-                    settle(Outcome::Succeeded);
+                    report(RunEvent::Settled(Outcome::Succeeded));
                     match self.core().pause(future) {
                         Pause::Again if self.poller.hand_in(true) => None,
                         Pause::Again | Pause::Rest => return,
@@ -184,7 +188,7 @@ where
                 }
             };
             if let Some(result) = result {
-                return self.core().finish(result, &mut settle);
+                return self.core().finish(result, &mut report);
             }
         }
     }
@@ -207,14 +211,14 @@ where
     F: Future + Send + 'static,
     F::Output: Send + 'static,
 {
-    fn run(&self, settle: &mut dyn FnMut(Outcome)) -> bool {
+    fn run(&self, report: &mut dyn FnMut(RunEvent<'_>)) -> bool {
         // Relaxed: whoever drops the task has it from whoever ran it.
         self.used.store(true, Ordering::Relaxed);
         if self.is_inside_the_call() {
             self.deferred.store(true, Ordering::Relaxed);
-            settle(Outcome::Succeeded);
+            report(RunEvent::Settled(Outcome::Succeeded));
         } else {
-            self.poll(settle);
+            self.poll(report);
         }
         false
     }

@@ -5,7 +5,7 @@ use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 use super::Decorate;
 use crate::clock::{Clock, Tick};
 use crate::handle::{Claim, TaskHandle, halves};
-use crate::periodic::{Body, PeriodicTask, Rhythm, SeriesWork, Timing};
+use crate::periodic::{Body, OnPanic, PeriodicTask, Rhythm, SeriesWork, Timing};
 use crate::quiet::drop_quietly;
 use crate::sync::{Arc, Mutex};
 use crate::task::{Task, TaskInfo};
@@ -25,7 +25,8 @@ pub(super) fn series(
     first: Tick,
     decorate: Option<&Decorate>,
 ) -> Series {
-    let PeriodicTask { mut info, body, .. } = task;
+    let PeriodicTask { mut info, body, on_panic, .. } = task;
+    let on_panic = on_panic.unwrap_or(OnPanic::End);
     let claim = Claim::fresh();
     info.set_id(claim.id());
     let mut body = body.into_inner();
@@ -33,7 +34,7 @@ pub(super) fn series(
     if let Some(decorate) = decorate {
         (body, decorator_panicked) = decorated(&info, body, decorate);
     }
-    let (core, task) = halves(info.id(), SeriesWork(body));
+    let (core, task) = halves(info.id(), SeriesWork { body, on_panic });
     let timing = Timing::new(rhythm, clock.clone(), first);
     Series {
         task: Task::series(info, task, Arc::clone(&timing)),
@@ -58,20 +59,16 @@ fn decorated(info: &TaskInfo, body: Body, decorate: &Decorate) -> (Body, bool) {
     }
 }
 
-/// Runs the body inside. It is taken out meanwhile, for no lock of ours is held while it runs; if it panics,
-/// it is gone.
+/// Runs the body inside. It is taken out meanwhile, for no lock of ours is held while it runs.
 fn run_inside(inside: &Arc<Mutex<Option<Body>>>) -> Body {
     let inside = Arc::clone(inside);
     Box::new(move || {
         let body = inside.lock().take();
         let Some(mut body) = body else { return };
-        match catch_unwind(AssertUnwindSafe(&mut body)) {
-            Ok(()) => *inside.lock() = Some(body),
-            Err(payload) => {
-                // Not while unwinding: its destructor may panic too.
-                drop_quietly(body);
-                resume_unwind(payload);
-            }
+        let ran = catch_unwind(AssertUnwindSafe(&mut body));
+        *inside.lock() = Some(body); // the series may go on after a panic
+        if let Err(payload) = ran {
+            resume_unwind(payload);
         }
     })
 }

@@ -302,11 +302,12 @@ impl Core {
             Ok(entered) => entered,
             Err(reason) => return Err(self.refused(task.into_task(), reason)),
         };
-        let PeriodicTask { info, body, missed } = task;
+        let PeriodicTask { info, body, missed, on_panic } = task;
         let ticket = Ticket { core: Arc::clone(self), number };
         let mut ticketed = Ticketed { work: body.into_inner(), ticket };
         let body = GivenAway::new(Box::new(move || ticketed.run()) as Body);
-        let given = worker.schedule_periodically_task(initial, period, PeriodicTask { info, body, missed });
+        let given =
+            worker.schedule_periodically_task(initial, period, PeriodicTask { info, body, missed, on_panic });
         self.settle(number, given)
     }
 

@@ -13,12 +13,13 @@ mod small;
 use std::borrow::Cow;
 use std::cell::Cell;
 use std::fmt;
-use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
 use crate::handle::{
-    Claim, Joinable, Outcome, Payload, Shared, TaskHandle, TaskState, Tracked, halves, halves_of_timer,
+    Claim, Joinable, Outcome, Panic, Payload, RunEvent, Shared, TaskHandle, TaskState, Tracked, halves,
+    halves_of_timer, report_panic,
 };
 use crate::interrupt::Nested;
 use crate::periodic::{Body, Timing};
@@ -233,11 +234,26 @@ impl Task {
     /// # Panics
     /// A panic of the closure unwinds to the caller, unless the task has a handle: then only the handle gets it.
     pub fn run(self) {
+        self.run_reporting_panics(|_, _| {});
+    }
+
+    /// As [`run`](Self::run), and tells of a panic.
+    pub(crate) fn run_reporting_panics(self, panicked: impl Fn(&TaskInfo, &Panic)) {
         let _frame = Nested::enter();
-        match self.work {
-            Work::Plain(mut f) => f.call(),
+        let Task { info, work } = self;
+        let mut report = |event: RunEvent<'_>| {
+            if let RunEvent::Panicked(panic) = event {
+                panicked(&info, panic);
+            }
+        };
+        match work {
+            Work::Plain(mut f) => {
+                if let Err(payload) = catch_unwind(AssertUnwindSafe(|| f.call())) {
+                    resume_unwind(report_panic(payload, &mut report));
+                }
+            }
             Work::Tracked(core) | Work::Series(core, _) => {
-                core.0.run(&mut |_| {}); // a series has run once; dropping it here is its end
+                core.0.run(&mut report); // a series has run once; dropping it here is its end
             }
         }
     }
@@ -246,20 +262,32 @@ impl Task {
         &self.info
     }
 
-    /// Runs the task for a worker, where it lies: moving it would cost as much as running it. `settle` is told the
-    /// outcome once, before anybody else can see it. What is left is to be dropped, or queued again.
+    /// As [`run_reporting`](Self::run_reporting), for a caller that only wants the outcome.
     pub(crate) fn run_settled(&mut self, mut settle: impl FnMut(Outcome)) -> Ended {
+        self.run_reporting(|event| {
+            if let RunEvent::Settled(outcome) = event {
+                settle(outcome);
+            }
+        })
+    }
+
+    /// Runs the task for a worker, where it lies: moving it would cost as much as running it. What is left
+    /// is to be dropped, or queued again.
+    #[inline]
+    pub(crate) fn run_reporting(&mut self, mut report: impl FnMut(RunEvent<'_>)) -> Ended {
         match &mut self.work {
             Work::Plain(f) => {
                 let panic = catch_unwind(AssertUnwindSafe(|| f.call())).err();
-                settle(if panic.is_some() { Outcome::Panicked } else { Outcome::Succeeded });
+                let panic = panic.map(|payload| report_panic(payload, &mut report));
+                let outcome = if panic.is_some() { Outcome::Panicked } else { Outcome::Succeeded };
+                report(RunEvent::Settled(outcome));
                 Ended { panic, again: false }
             }
             Work::Tracked(core) => {
-                core.0.run(&mut settle);
+                core.0.run(&mut report);
                 Ended { panic: None, again: false }
             }
-            Work::Series(core, _) => Ended { panic: None, again: core.0.run(&mut settle) },
+            Work::Series(core, _) => Ended { panic: None, again: core.0.run(&mut report) },
         }
     }
 
