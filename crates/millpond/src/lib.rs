@@ -10,6 +10,7 @@ mod config;
 mod executor;
 pub mod executors;
 mod handle;
+mod inline;
 pub mod interrupt;
 mod periodic;
 mod pool;

@@ -360,3 +360,115 @@ fn a_task_run_in_place_during_shutdown_now_is_interrupted() {
     pool.close();
     assert!(interrupted, "neither handed back nor interrupted");
 }
+
+/// More levels than fit on the stack of a worker.
+const DEEP: usize = 20_000;
+
+#[test]
+fn a_long_chain_of_joins_does_not_overflow_the_stack_nor_make_the_pool_grow() {
+    let hooked = Arc::new(Hooked::default());
+    let pool = ThreadPoolExecutor::builder().core_pool_size(1).hooks(SharedHooks(Arc::clone(&hooked)));
+    let pool = pool.build().unwrap();
+    assert_eq!(descend(&pool, DEEP), DEEP);
+    assert_eq!((pool.pool_size(), pool.largest_pool_size()), (1, 1));
+    pool.close();
+    assert_eq!((hooked.before.get(), hooked.after.get()), (DEEP, DEEP));
+    assert_eq!(pool.stats().completed, DEEP as u64);
+}
+
+#[derive(Default)]
+struct Hooked {
+    before: Counter,
+    after: Counter,
+}
+
+struct SharedHooks(Arc<Hooked>);
+
+impl Hooks for SharedHooks {
+    fn before_execute(&self, _: &TaskInfo) {
+        self.0.before.add();
+    }
+    fn after_execute(&self, _: &TaskInfo, _: Option<&Panic>) {
+        self.0.after.add();
+    }
+}
+
+/// Calls `bottom` in a task that is so deep inside others that it runs on a temporary thread.
+fn far_below<T: Send + 'static>(
+    pool: &ThreadPoolExecutor,
+    depth: usize,
+    bottom: impl FnOnce() -> T + Send + 'static,
+) -> T {
+    if depth == 0 {
+        return bottom();
+    }
+    let inner = pool.clone();
+    let joined = pool.submit(move || {
+        let bottom: Box<dyn FnOnce() -> T + Send> = Box::new(bottom);
+        far_below(&inner, depth - 1, bottom)
+    });
+    joined.unwrap().join().unwrap()
+}
+
+#[test]
+fn an_interrupt_of_the_outermost_task_reaches_one_on_a_temporary_thread() {
+    let pool = fixed(1);
+    let (begun, (woken, slept)) = (Gate::new(), mpsc::channel());
+    let (tell, inner) = (begun.clone(), pool.clone());
+    let outermost = pool
+        .submit(move || {
+            far_below(&inner, 300, move || {
+                tell.open();
+                woken.send(interrupt::sleep(LONG)).unwrap();
+            });
+        })
+        .unwrap();
+    begun.pass();
+    assert!(outermost.cancel(true));
+    assert_eq!(slept.recv_timeout(LONG).unwrap(), Err(Interrupted));
+    pool.close();
+}
+
+#[test]
+fn a_task_on_a_temporary_thread_is_inside_the_pool_and_has_an_interrupt_flag_of_its_own() {
+    let pool = fixed(1);
+    let inner = pool.clone();
+    let worker = pool.submit(|| thread::current().id()).unwrap().join().unwrap();
+    let seen = far_below(&pool, 300, move || {
+        assert_ne!(thread::current().id(), worker);
+        let cancelled = inner.submit(|| ()).unwrap();
+        assert!(cancelled.cancel(true), "it waits: the only worker is busy");
+        interrupt::current().interrupt();
+        let own = interrupt::interrupted();
+        let below = inner.submit(interrupt::is_interrupted).unwrap().join().unwrap();
+        inner.close(); // does not wait: this is one of its tasks
+        (own, below)
+    });
+    assert_eq!(seen, (true, false));
+    pool.close();
+    assert_eq!(pool.largest_pool_size(), 1);
+}
+
+#[test]
+fn scopes_and_batches_inside_one_another_do_not_overflow_the_stack() {
+    fn scopes(pool: &ThreadPoolExecutor, depth: usize) -> usize {
+        let mut below = 0;
+        if depth > 0 {
+            pool.scope(|scope| scope.execute(|| below = 1 + scopes(pool, depth - 1)).unwrap());
+        }
+        below
+    }
+    fn batches(pool: &ThreadPoolExecutor, depth: usize) -> usize {
+        if depth == 0 {
+            return 0;
+        }
+        let inner = pool.clone();
+        let below = move || Ok::<_, String>(batches(&inner, depth - 1));
+        1 + pool.invoke_any([below]).unwrap()
+    }
+    let pool = fixed(1);
+    assert_eq!(scopes(&pool, 3000), 3000);
+    assert_eq!(batches(&pool, 3000), 3000);
+    assert_eq!(pool.largest_pool_size(), 1);
+    pool.close();
+}

@@ -9,6 +9,7 @@ use fixture::{builder, end, ended, hold_lane};
 use millpond::interrupt;
 use millpond::schedulers::{
     self, BoundedElasticScheduler, Decorator, Disposable, Scheduler, SchedulerExt, SlotInfo,
+    VirtualTimeScheduler,
 };
 use millpond::{Executor, Interrupted, ManualClock, Rejected, Task, TaskHandle, TaskOf, executors};
 use std::sync::{Arc, OnceLock, mpsc};
@@ -239,5 +240,30 @@ fn a_task_that_joins_later_work_of_its_own_scheduler_is_told_when_it_is_due() {
         ended(&before);
         assert_eq!(scheduler.stats().panicked, 0);
         end(&scheduler);
+    }
+}
+
+/// It overflowed the stack, and the process was aborted.
+#[test]
+fn a_long_chain_of_waits_for_tasks_of_the_own_scheduler_does_not_overflow_the_stack() {
+    fn descend(scheduler: &Arc<dyn Scheduler>, depth: usize, deepest: &Counter) -> Disposable {
+        let (inner, deepest) = (Arc::clone(scheduler), deepest.clone());
+        scheduler
+            .schedule(move || match depth {
+                0 => deepest.add(),
+                _ => assert_eq!(descend(&inner, depth - 1, &deepest).wait(LONG), Ok(true)),
+            })
+            .unwrap()
+    }
+    let elastic = schedulers::new_bounded_elastic(1, 10, "deep", LONG).unwrap();
+    let over_a_pool = schedulers::from_executor(executors::fixed(1).unwrap());
+    let virtual_time = VirtualTimeScheduler::new();
+    let schedulers: [Arc<dyn Scheduler>; 3] = [elastic, over_a_pool, Arc::new(virtual_time.clone())];
+    for scheduler in schedulers {
+        let deepest = Counter::new();
+        let first = descend(&scheduler, 3000, &deepest);
+        virtual_time.advance_by(Duration::ZERO);
+        assert_eq!(first.wait(LONG), Ok(true), "{scheduler}");
+        assert_eq!(deepest.get(), 1, "{scheduler}");
     }
 }

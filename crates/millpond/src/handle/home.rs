@@ -3,6 +3,7 @@
 //! A task remembers the number of its pool and nothing more. A scheduler is as good as a pool here. Counting references to the
 //! pool would make everybody who submits and everybody who takes write to one place in memory, for the sake of the few who cancel.
 
+use std::any::Any;
 use std::cell::{Cell, RefCell};
 use std::collections::BTreeMap;
 use std::fmt;
@@ -64,6 +65,8 @@ static HOMES: Global<BTreeMap<u64, Weak<dyn Home>>> = Global::new(BTreeMap::new(
 thread_local! {
     /// The number of the pool that this thread is a worker of; 0: of none.
     static WORKS_FOR: Cell<u64> = nobody();
+    /// What that pool knows this worker by.
+    static WORKER: RefCell<Option<Identity>> = no_identity();
     /// The schedulers that this thread works for, the innermost last: one may run on a thread of another, or of a pool.
     static SCHEDULERS: RefCell<Vec<u64>> = no_scheduler();
     /// The pool that this thread has found last. Who cancels many finds the same one again and again, without the lock.
@@ -90,9 +93,47 @@ fn nobody() -> Cell<u64> {
     Cell::new(0)
 }
 
-/// The calling thread is a worker of this pool from now on; 0: of none.
-pub(crate) fn work_for(number: u64) {
+fn no_identity() -> RefCell<Option<Identity>> {
+    RefCell::new(None)
+}
+
+/// A worker of a pool, in a type that only the pool knows.
+pub(crate) type Identity = Arc<dyn Any + Send + Sync>;
+
+/// The calling thread is a worker of this pool from now on, known to it as `worker`; 0: of none.
+pub(crate) fn work_for(number: u64, worker: Option<Identity>) {
     let _ = WORKS_FOR.try_with(|works_for| works_for.set(number));
+    let before = WORKER.try_with(|mine| mine.replace(worker));
+    drop(before); // the last reference to the pool, perhaps: not while it is borrowed
+}
+
+/// What the pool that this thread is a worker of knows it by.
+pub(crate) fn current_worker() -> Option<Identity> {
+    WORKER.try_with(|worker| worker.borrow().clone()).ok().flatten()
+}
+
+/// All that a thread works for, for a temporary thread that runs a task in its stead.
+pub(crate) struct WorksFor {
+    pool: u64,
+    worker: Option<Identity>,
+    schedulers: Vec<u64>,
+}
+
+impl WorksFor {
+    /// What the calling thread works for.
+    pub(crate) fn current() -> WorksFor {
+        WorksFor {
+            pool: WORKS_FOR.try_with(Cell::get).unwrap_or(0),
+            worker: current_worker(),
+            schedulers: SCHEDULERS.try_with(|schedulers| schedulers.borrow().clone()).unwrap_or_default(),
+        }
+    }
+
+    /// From now on the calling thread, which works for nobody, works for the same.
+    pub(crate) fn adopt(&self) {
+        work_for(self.pool, self.worker.clone());
+        let _ = SCHEDULERS.try_with(|schedulers| schedulers.replace(self.schedulers.clone()));
+    }
 }
 
 /// While it lives the calling thread works for a scheduler, besides all that it works for already.

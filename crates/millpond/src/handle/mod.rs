@@ -29,7 +29,8 @@ pub use error::{JoinError, Panic};
 #[cfg(feature = "futures")]
 pub(crate) use home::tell_cancelled;
 pub(crate) use home::{
-    Address, Home, Struck, Waitlist, WorksForScheduler, announce_sleep, look_again, work_for, works_for,
+    Address, Home, Struck, Waitlist, WorksFor, WorksForScheduler, announce_sleep, current_worker, look_again,
+    work_for, works_for,
 };
 #[cfg(all(test, loom))]
 pub(crate) use shared::Owners;
@@ -89,7 +90,13 @@ impl<T> TaskHandle<T> {
     /// Waits for the task and returns what it returned.
     ///
     /// Called by a worker for a task that still waits in the queue of the worker's own pool, it runs that task in
-    /// place instead of sleeping: submit-and-join inside a task cannot deadlock a full pool.
+    /// place instead of sleeping: submit-and-join inside a task cannot deadlock a full pool. More than 256 tasks
+    /// inside one another do not overflow the stack: the next one runs on a temporary thread that the pool does not
+    /// count, or in place if none can be started.
+    ///
+    /// A task that runs in place shares the thread, and so the thread-locals, with the task that joins it. Do not join
+    /// while a thread-local `RefCell` is borrowed: the joined task, if it borrows the same one, panics. That happens
+    /// only when the task has not been started elsewhere, so tests may miss it.
     ///
     /// # Errors
     /// [`JoinError`] says why there is no value. [`JoinError::Interrupted`] if the calling thread was interrupted

@@ -1,6 +1,5 @@
 //! The life of a worker: fetch a task, run it, rest, leave.
 
-use std::cell::RefCell;
 use std::time::Duration;
 
 use super::core::{InQueue, PoolCore};
@@ -10,30 +9,28 @@ use super::hooks::Hooks;
 use super::idle::{Nap, Rest, Seat};
 use super::roster::Worker;
 use super::timed::Keep;
-use crate::handle::{Help, Outcome, Panic, Payload, Place, RunEvent, work_for};
+use crate::handle::{Help, Outcome, Panic, Payload, Place, RunEvent, current_worker, work_for, works_for};
+use crate::inline::run_inline;
 use crate::interrupt::{self, Nested, Sleeper};
 use crate::queue::BlockingQueue;
 use crate::quiet::{drop_quietly, quietly, returned};
-use crate::sync::{Arc, Ordering, deadline_after, fence, thread_local};
+use crate::sync::{Arc, Ordering, deadline_after, fence};
 use crate::task::{Task, TaskId, TaskInfo};
 
 /// After so long a queue that did not tell how many tasks it has is asked again.
 const ASK_AGAIN: Duration = Duration::from_millis(10);
 
-thread_local! {
-    /// The worker that this thread is, and its pool.
-    static WORKER: RefCell<Option<(Arc<PoolCore>, Arc<Worker>)>> = no_worker();
-}
-
-fn no_worker() -> RefCell<Option<(Arc<PoolCore>, Arc<Worker>)>> {
-    RefCell::new(None)
+/// What a worker's thread is known by, and a temporary thread that runs a task in its stead.
+struct Identity {
+    pool: Arc<PoolCore>,
+    worker: Arc<Worker>,
 }
 
 /// The life of a worker thread.
 pub(super) fn work(pool: &Arc<PoolCore>, worker: &Arc<Worker>) {
     let me = Sleeper::current();
-    WORKER.with(|slot| *slot.borrow_mut() = Some((Arc::clone(pool), Arc::clone(worker))));
-    work_for(pool.home.number());
+    let identity = Identity { pool: Arc::clone(pool), worker: Arc::clone(worker) };
+    work_for(pool.home.number(), Some(Arc::new(identity)));
     pool.confirm(worker);
     if let Some(hooks) = &pool.hooks {
         quietly(|| hooks.worker_started(&worker.info));
@@ -57,8 +54,7 @@ pub(super) fn work(pool: &Arc<PoolCore>, worker: &Arc<Worker>) {
     if let Some(hooks) = &pool.hooks {
         quietly(|| hooks.worker_stopped(&worker.info));
     }
-    work_for(0);
-    WORKER.with(|slot| *slot.borrow_mut() = None);
+    work_for(0, None);
     pool.roster.lock().remove(worker);
     // We may have been called for a task that we leave to others: W5 of `idle.rs`. And we make room for another thread:
     // the fence pairs with the one in `admit_when_room`.
@@ -414,29 +410,33 @@ fn drop_panic(panic: Option<Panic>) {
 
 /// Runs the waiting task `id` here, inside what runs now, if this thread is a worker of `pool`.
 pub(super) fn run_here(pool: &PoolCore, id: TaskId, place: &Place) -> Help {
-    let me = WORKER.try_with(|slot| slot.borrow().clone()).ok().flatten();
-    let Some((my_pool, worker)) = me.filter(|(mine, _)| std::ptr::eq(&**mine, pool)) else {
+    let me = current_worker().and_then(|worker| worker.downcast::<Identity>().ok());
+    let Some(me) = me.filter(|me| std::ptr::eq(&*me.pool, pool)) else {
         return Help::Done;
     };
-    if let Some(later) = my_pool.feed.not_yet(id, place) {
+    if let Some(later) = pool.feed.not_yet(id, place) {
         return later;
     }
-    let mut task = my_pool.feed.remove(id, Some(place));
-    if task.is_none() {
-        return Help::Done;
+    if let Some(task) = pool.feed.remove(id, Some(place)) {
+        pool.room.made();
+        run_inline(|| run_nested(&me, task));
     }
-    my_pool.room.made();
-    let _frame = Nested::enter();
-    my_pool.interrupt_if_stopping();
-    worker.counters.begin_in_place();
-    run_task(&my_pool, &worker, &mut task, true);
-    worker.counters.end_in_place();
     Help::Done
+}
+
+/// Runs a task in a frame of its own, with its own interrupt flag.
+///
+/// On the worker's thread, or on a temporary one while the worker waits for it: either way nobody
+/// else writes the worker's counters.
+fn run_nested(me: &Identity, task: Task) {
+    let _frame = Nested::enter();
+    me.pool.interrupt_if_stopping();
+    me.worker.counters.begin_in_place();
+    run_task(&me.pool, &me.worker, &mut Some(task), true);
+    me.worker.counters.end_in_place();
 }
 
 /// Tells whether the calling thread is a worker of `pool`.
 pub(super) fn is_worker_of(pool: &PoolCore) -> bool {
-    WORKER
-        .try_with(|slot| slot.borrow().as_ref().is_some_and(|(mine, _)| std::ptr::eq(&**mine, pool)))
-        .unwrap_or(false)
+    works_for(pool.home.number())
 }

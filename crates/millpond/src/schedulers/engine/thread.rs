@@ -18,6 +18,7 @@ use super::state::{After, State};
 use super::{Engine, Shape};
 use crate::executor::{Executor, ExecutorService, RejectReason};
 use crate::handle::{Help, Outcome, Payload, Place, Told, WorksForScheduler, works_for};
+use crate::inline::run_inline;
 use crate::interrupt::{Interrupted, Nested, Sleeper};
 use crate::schedulers::hooks::{Decorators, SlotInfo, report};
 use crate::schedulers::job::{Ended, Job, Run, Spot};
@@ -522,6 +523,10 @@ pub(super) fn help_to_join(engine: &Arc<Engine>, id: TaskId, place: &Place) -> H
 }
 
 fn run_in_place(engine: &Arc<Engine>, handed: Handed) {
+    run_inline(|| run_nested(engine, handed));
+}
+
+fn run_nested(engine: &Arc<Engine>, handed: Handed) {
     let Handed { job, lane, permit, .. } = handed;
     let nested = Nested::enter();
     let mut ended = job.begin().map(Run::run);

@@ -6,6 +6,7 @@ use super::room::{Figures, Phase, Room};
 use crate::clock::Tick;
 use crate::executor::RejectReason;
 use crate::handle::{Address, Help, Home, Place, WorksForScheduler};
+use crate::inline::run_inline;
 use crate::interrupt::Nested;
 use crate::schedulers::job::{Job, JobHome, Run, Spot};
 use crate::schedulers::waiters::Waiters;
@@ -281,6 +282,13 @@ impl Core {
         self.waiters.wake_all();
     }
 
+    /// As `run`, on the thread that advances the time or on a temporary one that stands in for it.
+    fn run_nested(&self, due: Tick, item: Item) {
+        let before = self.lock().advancing.replace(thread::current().id());
+        self.run(due, item);
+        self.lock().advancing = before;
+    }
+
     /// Throws out all that is meant, and interrupts what runs of it.
     pub(super) fn throw_out(&self, mut state: MutexGuard<'_, State>, whose: Whose<'_>) {
         let mut jobs = state.take_out(whose, false);
@@ -318,7 +326,7 @@ impl JobHome for Core {
         loop {
             let claimed = self.lock().claim(job);
             let Some((due, item)) = claimed else { return };
-            self.run(due, item);
+            run_inline(|| self.run_nested(due, item));
         }
     }
 }
