@@ -4,6 +4,8 @@
 //! The alarms of the machine's clock share one thread for the whole process, which is started with the first of them
 //! and sleeps until the next is due. Those of a manual clock have no thread: `advance` fires them.
 //!
+//! The thread calls no user code, which could delay the alarms of all others: who is told sees to that ([`RingsOn`]).
+//!
 //! No alarm is missed. The thread announces until when it sleeps under the lock of the queue, and whoever sets an
 //! earlier alarm sees that under the same lock and wakes it.
 
@@ -16,10 +18,19 @@ use crate::quiet::quietly;
 use crate::sync::{Arc, Global, Mutex, OnceLock, Weak};
 use crate::timer_queue::{Key, TimerQueue};
 
+/// The thread on which an alarm rings.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum RingsOn {
+    /// The one that keeps the time for the whole process: no user code may run there.
+    TimerThread,
+    /// One that has advanced a manual clock.
+    AdvancingThread,
+}
+
 /// Somebody who wants to be told.
 pub(crate) trait Ring: Send + Sync {
-    /// It is time. Called with none of our locks held.
-    fn ring(&self);
+    /// It is time. Called with none of our locks held. What is told may be gone with `self`.
+    fn ring(self: Arc<Self>, on: RingsOn);
 }
 
 pub(crate) struct Timers {
@@ -61,7 +72,7 @@ impl Timers {
         let clock = Clock::system();
         let me = Sleeper::current();
         loop {
-            self.fire(clock.tick());
+            self.fire(clock.tick(), RingsOn::TimerThread);
             let mut state = self.state.lock();
             let until = state.queue.first_due().unwrap_or(Tick::NEVER);
             if until <= clock.tick() {
@@ -75,14 +86,12 @@ impl Timers {
     }
 
     /// Tells everybody whose time has come by `now`.
-    pub(crate) fn fire(&self, now: Tick) {
+    pub(crate) fn fire(&self, now: Tick, on: RingsOn) {
         loop {
             let due = self.state.lock().queue.pop_due(now);
             let Some((_, _, who)) = due else { return };
-            // Ours all of it, but at the ends of what it calls are the user's destructors; and here, if it is the last reference.
-            // Should one of them slip through, that must not be the end of time for all others.
             if let Some(who) = who.upgrade() {
-                quietly(move || who.ring());
+                quietly(move || who.ring(on)); // a panic there must not be the end of time for all others
             }
         }
     }

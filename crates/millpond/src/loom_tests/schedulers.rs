@@ -6,6 +6,7 @@
 use loom::thread;
 use std::time::Duration;
 
+use super::courier::{Courier, Errand};
 use super::{Carrier, Plan, Shape, Slots};
 use crate::clock::ManualClock;
 use crate::executor::RejectReason;
@@ -357,5 +358,25 @@ fn a_fresh_thread_for_each_task() {
         scheduler.schedule(runs.task()).unwrap();
         end(&scheduler);
         assert_eq!(runs.count(), 2);
+    });
+}
+
+/// Two errands, of which the second comes while the courier is busy, about to leave, or gone: each is run once.
+#[test]
+fn errand_against_the_courier_leaving() {
+    struct Counted(Arc<AtomicUsize>);
+    impl Errand for Counted {
+        fn run(self) {
+            self.0.fetch_add(1, Ordering::SeqCst);
+        }
+    }
+    model(|| {
+        let (courier, run) = (Courier::new(), Arc::new(AtomicUsize::new(0)));
+        courier.dismiss(); // it does not linger
+        courier.send(Counted(Arc::clone(&run))).unwrap();
+        courier.send(Counted(Arc::clone(&run))).unwrap();
+        while run.load(Ordering::SeqCst) < 2 {
+            thread::yield_now();
+        }
     });
 }

@@ -19,7 +19,8 @@
 //!
 //! A [`Factory`] makes the shared instances and what the `new_` functions give; tests replace it, or install virtual time.
 //!
-//! Waiting work holds no thread: all schedulers share one timer thread. A panic in a task goes to the hooks of
+//! Waiting work holds no thread: all schedulers share one timer thread. It runs none of your code: where a due timer needs a
+//! new thread, an executor or a decorator, a helper thread of that scheduler (`millpond-courier`) calls it. A panic in a task goes to the hooks of
 //! [`on_error`] and hurts nobody; a series goes on after it.
 //!
 //! # Examples

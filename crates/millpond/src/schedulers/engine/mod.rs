@@ -16,6 +16,7 @@
 //! who has been woken and has not come yet. Dispose and submit
 //! meet under the lock too: either the submission sees the phase, or the dispose sees the task.
 
+mod courier;
 mod ending;
 mod intake;
 mod lane;
@@ -39,6 +40,7 @@ use std::fmt;
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
+use self::courier::{Courier, Perform, drop_elsewhere};
 use self::state::{After, Phase, State, Timed};
 use super::SchedulerStats;
 use super::hooks::{Decorators, SlotInfo};
@@ -50,7 +52,7 @@ use crate::handle::{Address, Help, Home, Place};
 use crate::interrupt::Interrupted;
 use crate::sync::{Arc, AtomicBool, Mutex, MutexGuard, Ordering, Weak, deadline_after};
 use crate::task::TaskId;
-use crate::timers::{Alarm, Ring};
+use crate::timers::{Alarm, Ring, RingsOn};
 
 pub(super) use self::scheduler::Slots;
 pub(super) use self::thread::{Carrier, NotCarried, in_non_blocking_thread};
@@ -93,6 +95,8 @@ pub(crate) struct Engine {
     timing: bool,
     max: usize,
     alarm: Alarm,
+    /// Does what the timer thread must not do.
+    courier: Courier<Perform>,
     /// Those who wait for the end.
     waiters: Waiters,
     /// An end has begun: a copy of the phase, written under the lock, so that a look does not need it.
@@ -128,6 +132,7 @@ impl Engine {
             clock: plan.clock.clone(),
             timing: plan.timing,
             max: plan.max,
+            courier: Courier::new(),
             waiters: Waiters::default(),
             disposed: AtomicBool::new(false),
             state: Mutex::new(State::new(plan.clock, name, plan.shape, plan.soft, plan.max, cap)),
@@ -162,6 +167,7 @@ impl Engine {
         let mut after = After::default();
         let mut state = self.lock();
         let result = f(&mut state, &mut after);
+        after.gone.append(&mut state.gone);
         // Only ever moved forward here: an alarm that rings too early finds nothing to do.
         let next = state.next_time();
         if let Some(next) = next
@@ -181,7 +187,7 @@ impl Engine {
     /// together may need several.
     fn perform(self: &Arc<Self>, after: After, not_carried: impl FnMut(NotCarried)) {
         if after.ring {
-            self.ring();
+            Arc::clone(self).ring(RingsOn::AdvancingThread);
         }
         after.cancel.iter().for_each(|job| job.cancel_taken_out());
         after.end_series.iter().for_each(|job| job.end_series());
@@ -191,7 +197,7 @@ impl Engine {
             self.tell_closed(&after.closed);
         }
         if after.ended {
-            self.carrier.retire(false, &self.name); // whether somebody waits for the end or not
+            self.see_off(); // whether somebody waits for the end or not
             self.waiters.wake_all();
         }
     }
@@ -281,9 +287,17 @@ impl Engine {
     fn is_done(&self) -> bool {
         let done = self.lock().has_ended();
         if done {
-            self.carrier.retire(false, &self.name);
+            self.see_off();
         }
         done
+    }
+
+    /// The scheduler has ended: so does an executor that it owns, and its courier.
+    fn see_off(&self) {
+        self.carrier.retire(false, &self.name);
+        if let Some(courier) = self.courier.dismiss() {
+            self.lock().exited.push(courier);
+        }
     }
 
     /// Joins the threads, at most until `at`. There is no join that time can end; so it looks again and again whether they have
@@ -376,38 +390,64 @@ impl Home for Engine {
 }
 
 impl Ring for Engine {
-    fn ring(&self) {
-        let Some(me) = self.me.upgrade() else { return };
-        me.alarm.rang();
-        me.locked(|state, after| {
-            state.alarm = None;
-            let now = me.clock.tick();
-            if state.retry.is_some_and(|retry| retry <= now) {
-                state.retry = None;
-                state.retry_threads(after);
-            }
-            while let Some((_, _, timed)) = state.timers.pop_due(now) {
-                match timed {
-                    Timed::Lane(lane) => {
-                        if let Some(cell) = state.lanes.get_mut(lane) {
-                            cell.timer = None;
-                        }
-                        state.start_lane(lane, after);
+    fn ring(self: Arc<Self>, on: RingsOn) {
+        self.alarm.rang();
+        let (retries, after) = self.under_lock(|state, after| self.move_due(state, after));
+        match on {
+            RingsOn::AdvancingThread => self.see_to(after),
+            RingsOn::TimerThread => self.leave_to_courier(after, retries),
+        }
+    }
+}
+
+impl Engine {
+    /// Moves what is due to where it waits for a thread. True: something is tried again that failed before.
+    fn move_due(&self, state: &mut State, after: &mut After) -> bool {
+        state.alarm = None;
+        let now = self.clock.tick();
+        let retries = state.retry.is_some_and(|retry| retry <= now);
+        if retries {
+            state.retry = None;
+            state.retry_threads(after);
+        }
+        while let Some((_, _, timed)) = state.timers.pop_due(now) {
+            match timed {
+                Timed::Lane(lane) => {
+                    if let Some(cell) = state.lanes.get_mut(lane) {
+                        cell.timer = None;
                     }
-                    Timed::Job(job) => {
-                        job.set_spot(Spot::Nowhere);
-                        let index = state.pick();
-                        let permit = state.hold(index);
-                        let put = state.put(&job, permit, true, after);
-                        debug_assert!(put.is_ok(), "it had a place");
-                    }
+                    state.start_lane(lane, after);
+                }
+                Timed::Job(job) => {
+                    job.set_spot(Spot::Nowhere);
+                    let index = state.pick();
+                    let permit = state.hold(index);
+                    let put = state.put(&job, permit, true, after);
+                    debug_assert!(put.is_ok(), "it had a place");
                 }
             }
-            if let Shape::Elastic { ttl } = me.shape {
-                state.evict(now, ttl, after);
-            }
-            state.end_if_done(after);
-        });
+        }
+        if let Shape::Elastic { ttl } = self.shape {
+            state.evict(now, ttl, after);
+        }
+        state.end_if_done(after);
+        retries
+    }
+
+    /// On the timer thread: wakes threads, and leaves everything else to the courier.
+    fn leave_to_courier(self: Arc<Self>, mut after: After, retries: bool) {
+        after.wake.drain(..).for_each(|sleeper| sleeper.unpark());
+        let mut sent = if retries { self.courier.start() } else { Ok(()) };
+        if after.is_for_courier() {
+            sent = self.courier.send(Perform { engine: Arc::clone(&self), after });
+        }
+        if sent.is_err() {
+            self.under_lock(|state, _| state.retry = Some(self.clock.tick_after(SOON)));
+        }
+        // Whoever had the other references may have dropped them meanwhile: then the rest of the engine is dropped here.
+        if let Some(engine) = Arc::into_inner(self) {
+            drop_elsewhere(engine);
+        }
     }
 }
 

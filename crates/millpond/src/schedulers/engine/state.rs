@@ -95,6 +95,21 @@ pub(super) struct After {
     pub(super) ended: bool,
     /// Not dropped under its own lock.
     pub(super) kept: Option<Arc<Engine>>,
+    /// Threads that are gone. What they ended with may be the user's: not dropped under the lock.
+    pub(super) gone: Vec<JoinHandle<()>>,
+}
+
+impl After {
+    /// Something of it may call the user.
+    pub(super) fn is_for_courier(&self) -> bool {
+        let nothing = self.carry.is_empty()
+            && self.cancel.is_empty()
+            && self.end_series.is_empty()
+            && self.closed.is_empty()
+            && self.gone.is_empty()
+            && self.kept.is_none();
+        !nothing || self.ended || self.ring
+    }
 }
 
 /// Why something was not taken.
@@ -155,6 +170,8 @@ pub(super) struct State {
     pub(super) retry: Option<Tick>,
     /// Threads that have left and are not known to be gone.
     pub(super) exited: Vec<JoinHandle<()>>,
+    /// Those of them that are gone: on their way into an [`After`].
+    pub(super) gone: Vec<JoinHandle<()>>,
     /// Threads that somebody waits for just now.
     pub(super) joining: usize,
     /// The scheduler itself, from the beginning of its end until it has ended: what waits for its time is then all that
@@ -195,6 +212,7 @@ impl State {
             alarm: None,
             retry: None,
             exited: Vec::new(),
+            gone: Vec::new(),
             joining: 0,
             until_the_end: None,
         };
@@ -266,7 +284,7 @@ impl State {
 
     /// Remembers the thread of a slot until it is gone: at the end somebody wants to know.
     pub(super) fn left(&mut self, thread: Option<JoinHandle<()>>) {
-        self.exited.retain(|thread| !thread.is_finished());
+        self.gone.extend(self.exited.extract_if(.., |thread| thread.is_finished()));
         self.exited.extend(thread);
     }
 
