@@ -11,6 +11,7 @@ use std::marker::PhantomData;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
+use super::shared::{LeakedRef, Removal};
 use super::state::{Help, Place};
 use crate::quiet::quietly;
 use crate::sync::{Arc, Global, Weak, deadline_after, thread_local};
@@ -46,17 +47,17 @@ pub(crate) trait Home: Send + Sync {
 
 /// The queue of a pool of which tasks are struck off without the pool. It may outlive the pool, and is empty then.
 pub(crate) trait Waitlist: Send + Sync {
-    /// As [`Home::cancelled`]. `may_forget`: the caller can give up the reference to the task that the queue has.
-    fn strike(&self, id: TaskId, place: &Place, may_forget: bool) -> Struck;
+    /// As [`Home::cancelled`].
+    fn strike(&self, removal: Removal<'_>) -> Struck;
 }
 
 /// What came of striking a task off.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+#[derive(Debug, Default, PartialEq, Eq)]
 pub(crate) struct Struck {
     /// No task is left.
     pub(crate) was_last: bool,
-    /// The queue has forgotten its reference to the task: it is the caller's now.
-    pub(crate) forgotten: bool,
+    /// The queue has leaked its reference to the task, for the caller to give up.
+    pub(crate) leaked: Option<LeakedRef>,
 }
 
 /// All pools and schedulers that there are. Only those who cancel look here, and workers that join.
@@ -189,45 +190,44 @@ fn after_a_while() -> Option<Instant> {
     deadline_after(A_WHILE)
 }
 
-/// Tells the pool with this number, if it is still there, that a task was cancelled while it waited. True: `may_forget`, and its
-/// queue has forgotten its reference to the task, which is now the caller's to give up.
+/// Tells the pool with this number, if it is still there, that a task was cancelled while it waited.
+/// Returns the reference that the pool's queue has leaked, if it has.
 #[inline]
-pub(crate) fn tell_cancelled(number: u64, id: TaskId, place: &Place, may_forget: bool) -> bool {
+pub(crate) fn tell_cancelled(number: u64, removal: Removal<'_>) -> Option<LeakedRef> {
     // The short way: the waitlist that this thread knows had the task, and others, so its pool is still there.
-    match strike_off_the_known(number, id, place, may_forget) {
-        Some(Struck { forgotten: true, was_last: false }) => true,
-        struck => tell_the_pool(number, id, place, may_forget, struck),
+    match strike_off_the_known(number, removal) {
+        Some(Struck { leaked: Some(leaked), was_last: false }) => Some(leaked),
+        struck => tell_the_pool(number, removal, struck),
     }
 }
 
 /// Strikes the task off the waitlist that this thread knows, if that is of the right pool.
 #[inline]
-fn strike_off_the_known(number: u64, id: TaskId, place: &Place, may_forget: bool) -> Option<Struck> {
+fn strike_off_the_known(number: u64, removal: Removal<'_>) -> Option<Struck> {
     let strike = |last: &RefCell<Option<Found>>| {
         let known = last.try_borrow().ok()?;
         let found = known.as_ref().filter(|found| found.number == number)?;
-        Some(found.waitlist.as_ref()?.strike(id, place, may_forget))
+        Some(found.waitlist.as_ref()?.strike(removal))
     };
     LAST.try_with(strike).ok().flatten()
 }
 
 /// As [`tell_cancelled`], on the long way. `struck`: the task has been struck off, with this result.
 ///
-/// The queue may be the user's own. Whatever it does, who cancels goes on.
+/// The queue may be the user's own. Whatever it does, the canceller goes on.
 #[inline(never)]
-fn tell_the_pool(number: u64, id: TaskId, place: &Place, may_forget: bool, struck: Option<Struck>) -> bool {
+fn tell_the_pool(number: u64, removal: Removal<'_>, mut struck: Option<Struck>) -> Option<LeakedRef> {
     with_found(number, |found| {
         let Some(waitlist) = &found.waitlist else {
-            quietly(|| found.home.upgrade().into_iter().for_each(|home| home.cancelled(id, place)));
-            return false;
+            let cancelled = |home: Arc<dyn Home>| home.cancelled(removal.id(), removal.place());
+            quietly(|| found.home.upgrade().into_iter().for_each(cancelled));
+            return;
         };
-        let struck = struck.unwrap_or_else(|| waitlist.strike(id, place, may_forget));
-        if struck.was_last {
+        if struck.get_or_insert_with(|| waitlist.strike(removal)).was_last {
             quietly(|| found.home.upgrade().into_iter().for_each(|home| home.emptied()));
         }
-        struck.forgotten
-    })
-    .unwrap_or(struck.is_some_and(|struck| struck.forgotten))
+    });
+    struck?.leaked
 }
 
 /// Shows `look` what is known of a pool. What is called may come here again: then it finds the same pool, or searches.
@@ -349,10 +349,10 @@ mod tests {
     struct List(AtomicU64);
 
     impl Waitlist for List {
-        fn strike(&self, _: TaskId, _: &Place, may_forget: bool) -> Struck {
+        fn strike(&self, _: Removal<'_>) -> Struck {
             let left = self.0.load(Ordering::Relaxed);
             self.0.store(left.saturating_sub(1), Ordering::Relaxed);
-            Struck { was_last: left == 1, forgotten: left > 0 && may_forget }
+            Struck { was_last: left == 1, leaked: None }
         }
     }
 
@@ -377,25 +377,26 @@ mod tests {
     #[test]
     fn a_pool_is_told_only_of_the_last_that_is_struck_off_its_waitlist() {
         const NUMBER: u64 = u64::MAX - 2;
-        for may_forget in [false, true] {
-            let list = Arc::new(List(AtomicU64::new(4)));
-            let pool = Arc::new(Scheduled { list: Arc::clone(&list), emptied: AtomicU64::new(0) });
-            let address = Address::new(NUMBER, Arc::downgrade(&pool) as Weak<dyn Home>);
-            let cancel_one = || tell_cancelled(NUMBER, TaskId::fresh(), &Place::new(), may_forget);
-            let told = || pool.emptied.load(Ordering::Relaxed);
-            (0..3).for_each(|_| assert_eq!(cancel_one(), may_forget));
-            assert_eq!((list.0.load(Ordering::Relaxed), told()), (1, 0), "each is struck off once");
-            assert_eq!(cancel_one(), may_forget);
-            assert_eq!((list.0.load(Ordering::Relaxed), told()), (0, 1));
-            assert!(!cancel_one(), "it is not there");
-            assert_eq!(
-                (Arc::strong_count(&list), told()),
-                (3, 1),
-                "ours, the pool's, and what this thread knows"
-            );
-            drop((pool, address));
-            assert!(!cancel_one());
-            assert_eq!(Arc::strong_count(&list), 1, "who finds the pool gone forgets its list");
-        }
+        let list = Arc::new(List(AtomicU64::new(4)));
+        let pool = Arc::new(Scheduled { list: Arc::clone(&list), emptied: AtomicU64::new(0) });
+        let address = Address::new(NUMBER, Arc::downgrade(&pool) as Weak<dyn Home>);
+        let cancel_one = || {
+            let leaked = tell_cancelled(NUMBER, Removal::new(TaskId::fresh(), &Place::new()));
+            assert_eq!(leaked, None);
+        };
+        let told = || pool.emptied.load(Ordering::Relaxed);
+        (0..3).for_each(|_| cancel_one());
+        assert_eq!((list.0.load(Ordering::Relaxed), told()), (1, 0), "each is struck off once");
+        cancel_one();
+        assert_eq!((list.0.load(Ordering::Relaxed), told()), (0, 1));
+        cancel_one();
+        assert_eq!(
+            (Arc::strong_count(&list), told()),
+            (3, 1),
+            "ours, the pool's, and what this thread knows"
+        );
+        drop((pool, address));
+        cancel_one();
+        assert_eq!(Arc::strong_count(&list), 1, "the thread forgets the list of a pool that is gone");
     }
 }

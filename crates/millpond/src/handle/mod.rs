@@ -15,6 +15,7 @@ mod slab;
     reason = "a place for work and result that is given from thread to thread by one word, without a lock"
 )]
 mod slot;
+#[expect(unsafe_code, reason = "lets a queue leak its reference to a cancelled timer")]
 mod state;
 
 use std::fmt;
@@ -34,7 +35,7 @@ pub(crate) use home::{
 };
 #[cfg(all(test, loom))]
 pub(crate) use shared::Owners;
-pub(crate) use shared::{Shared, halves, halves_of_timer};
+pub(crate) use shared::{LeakedRef, Removal, Shared, halves, halves_of_timer};
 pub(crate) use slot::Claim;
 pub use state::TaskState;
 #[cfg(feature = "futures")]

@@ -19,80 +19,62 @@ use std::ptr::NonNull;
 
 #[cfg(not(loom))]
 use super::slab;
-use super::state::{Cancelled, Core, Joinable, Tracked, Work};
-use crate::sync::{Arc, AtomicU32, Ordering};
+use super::state::{Cancelled, Core, Joinable, Place, Tracked, Work};
+use crate::sync::{Arc, AtomicU32, Ordering, fence};
 use crate::task::TaskId;
 
 /// How many references there are.
 ///
-/// An owner gives its reference up with a Release, and the last comes to know that it is the last by an Acquire: so it
-/// sees what all others did before. An owner that reads "one" is alone and stays so, for a new reference is made of one that
-/// there is, and that is its own. Model: `loom_tests::handle::who_gives_up_the_last_reference_sees_what_all_did`.
-///
-/// One reference may be forgotten: who cancels a timer gets the one that the queue had. To count that down takes an exchange,
-/// for others may make references meanwhile, even of the very one by which it cancels, which may be shared. But only one
-/// gets it, so that one can say so in a word that nobody else writes to, and the number counts one more than there are from then
-/// on. An owner that reads "two" reads rightly whether one of these is forgotten: whoever forgot it did so by a reference, which
-/// is the reader's own, or was given up by the step that left two. And if the other one is still the queue's, then nobody forgets
-/// it while the reader gives up its own, for there is no reference to do so by: to forget is for those who cancel by a handle or what
-/// was made of it, never for a copy of what the queue has. Models:
-/// `who_has_two_references_sees_what_all_did_too`, `a_reference_is_made_while_another_is_given_up`.
+/// An owner gives its reference up with a Release, and the last one learns that it is the last by an
+/// Acquire, so it sees what all others did before. An owner that reads "one" is alone and stays so:
+/// a new reference is made of an existing one, and that is its own. Model:
+/// `loom_tests::handle::who_gives_up_the_last_reference_sees_what_all_did`.
 #[repr(align(8))] // so that values that are aligned to a word can lie right behind it
 pub(crate) struct Owners {
-    /// References, the forgotten one included.
     number: AtomicU32,
-    /// Where the memory is from, and whether a reference is forgotten.
-    note: AtomicU32,
+    /// Where the memory is from.
+    note: u32,
 }
 
 impl Owners {
-    /// Set in `note` by the one who forgets a reference.
-    const FORGOTTEN: u32 = 1 << 31;
-    /// More than that nobody makes who does not mean to overflow the number, by forgetting references.
+    /// Far below the overflow, so that threads that pass it at the same time still abort.
     const MOST: u32 = u32::MAX / 2;
 
     pub(crate) fn two(note: u32) -> Owners {
-        debug_assert!(note & Self::FORGOTTEN == 0, "that bit is ours");
-        Owners { number: AtomicU32::new(2), note: AtomicU32::new(note) }
+        Owners { number: AtomicU32::new(2), note }
     }
 
     #[inline]
     pub(crate) fn note(&self) -> u32 {
-        self.note.load(Ordering::Relaxed) & !Self::FORGOTTEN
-    }
-
-    /// For the one who has a reference besides its own, of which it is the only one to know: it is not there any more.
-    #[inline]
-    pub(crate) fn forget_one(&self) {
-        // Relaxed, and no exchange: as is told above.
-        self.note.store(self.note.load(Ordering::Relaxed) | Self::FORGOTTEN, Ordering::Relaxed);
+        self.note
     }
 
     pub(crate) fn one_more(&self) {
-        // Relaxed: who makes a reference has one, and nothing depends on the order of the two.
+        // Relaxed: the caller has a reference, and nothing depends on the order of the two.
         if self.number.fetch_add(1, Ordering::Relaxed) > Self::MOST {
             std::process::abort(); // as with an `Arc`: there is nothing else that would be sound
         }
     }
 
+    /// Gives up one of at least two references that the caller owns.
+    #[inline]
+    pub(crate) fn one_less_of_two(&self) {
+        let before = self.number.fetch_sub(1, Ordering::Release);
+        debug_assert!(before >= 2, "the caller keeps another one");
+    }
+
     /// True: there is none any more.
     #[inline]
     pub(crate) fn one_less(&self) -> bool {
-        let mut number = self.number.load(Ordering::Acquire);
-        // Whether it is the last is known before it is given up: afterwards the memory may be gone.
-        while !self.is_last_of(number) {
-            match self.number.compare_exchange(number, number - 1, Ordering::Release, Ordering::Acquire) {
-                Ok(_) => return false,
-                Err(now) => number = now,
-            }
+        // The last owner need not say so to anybody, which saves an exchange.
+        if self.number.load(Ordering::Acquire) == 1 {
+            return true;
         }
+        if self.number.fetch_sub(1, Ordering::Release) != 1 {
+            return false;
+        }
+        fence(Ordering::Acquire); // the others gave up theirs between the two steps
         true
-    }
-
-    /// For an owner that has read this number, by an Acquire: there is no other.
-    #[inline]
-    fn is_last_of(&self, number: u32) -> bool {
-        number == 1 || number == 2 && self.note.load(Ordering::Relaxed) & Self::FORGOTTEN != 0
     }
 }
 
@@ -252,6 +234,64 @@ impl<V: ?Sized> Shared<V> {
     }
 }
 
+/// A reference to the state of a task that the task's queue has leaked.
+///
+/// A queue that holds many timers takes one out without touching it, and so cannot drop its
+/// reference. It hands out this instead, and `Shared::cancel` gives the reference up.
+#[derive(Debug, PartialEq, Eq)]
+#[must_use = "the reference that it stands for is never given up without it"]
+pub(crate) struct LeakedRef(TaskId);
+
+impl LeakedRef {
+    /// # Safety
+    /// 1. A [`Shared`] to the state of the task `id` has been leaked: it is never used or dropped.
+    /// 2. No other `LeakedRef` stands for it.
+    pub(crate) unsafe fn new(id: TaskId) -> LeakedRef {
+        LeakedRef(id)
+    }
+}
+
+/// A task that was cancelled while it waited, for the queue that is to remove it.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Removal<'a> {
+    id: TaskId,
+    place: &'a Place,
+    may_leak: bool,
+}
+
+impl<'a> Removal<'a> {
+    /// The queue takes its entry out and drops it.
+    pub(crate) fn new(id: TaskId, place: &'a Place) -> Self {
+        Removal { id, place, may_leak: false }
+    }
+
+    /// The queue may leak its entry instead, and hand out a [`LeakedRef`].
+    ///
+    /// # Safety
+    /// `id` and `place` belong to one state. A queue sets `place` only for an entry that holds a
+    /// [`Shared`] to this state.
+    #[inline]
+    pub(crate) unsafe fn may_leak(id: TaskId, place: &'a Place) -> Self {
+        Removal { id, place, may_leak: true }
+    }
+
+    #[inline]
+    pub(crate) fn id(self) -> TaskId {
+        self.id
+    }
+
+    #[inline]
+    pub(crate) fn place(self) -> &'a Place {
+        self.place
+    }
+
+    /// Tells whether a reference to the state may be leaked, as is told at [`may_leak`](Self::may_leak).
+    #[inline]
+    pub(crate) fn is_leakable(self) -> bool {
+        self.may_leak
+    }
+}
+
 impl<V: Tracked + ?Sized> Shared<V> {
     /// Cancels the task. True: this call did it.
     #[inline]
@@ -259,25 +299,22 @@ impl<V: Tracked + ?Sized> Shared<V> {
         match self.try_cancel(may_interrupt) {
             Cancelled::No => false,
             Cancelled::Yes => true,
-            Cancelled::Forgotten => {
-                // SAFETY: the queue had a reference of its own, which it neither uses nor drops any more, and which it has forgotten
-                // once, under its lock.
-                unsafe { self.forget_another() };
+            Cancelled::Leaked(leaked) => {
+                self.give_up_leaked(leaked);
                 true
             }
         }
     }
 
-    /// Gives up a reference to the same value that somebody has forgotten.
-    ///
-    /// # Safety
-    /// There is such a reference, besides our own, and nobody does so again.
     #[inline]
-    unsafe fn forget_another(&self) {
+    fn give_up_leaked(&self, leaked: LeakedRef) {
+        assert!(leaked.0 == self.id(), "a reference to another task");
         match self.counted() {
-            // SAFETY: we are an owner, so the number is there.
-            Some(counted) => unsafe { (*counted).owners.forget_one() },
-            // SAFETY: the address is from `Arc::into_raw`, and so was that of the reference that was forgotten.
+            // SAFETY: we are an owner, so the number is there. Ids are unique, so the leaked reference
+            // is one to this state, and by the contract of `LeakedRef::new` it is counted and nobody
+            // else gives it up. Ours stays, so at least one is left.
+            Some(counted) => unsafe { (*counted).owners.one_less_of_two() },
+            // SAFETY: as above; both references are from `Arc::into_raw`.
             None => unsafe { Arc::decrement_strong_count(self.value()) },
         }
     }
@@ -405,8 +442,7 @@ mod tests {
         assert_eq!((drops.load(Ordering::Relaxed), Arc::strong_count(&drops)), (1, 1));
     }
 
-    // A handle is shared: one thread makes references of it while another cancels by it. To count the queue's reference down by a
-    // plain store lost one that was made meanwhile, and the state was freed under it.
+    // A handle is shared: one thread makes references of it while another cancels by it.
     #[test]
     fn references_that_are_made_of_a_handle_while_it_cancels_count() {
         const MADE: usize = if cfg!(miri) { 3 } else { 100 };
@@ -421,12 +457,12 @@ mod tests {
             };
             let mut made = thread::scope(|scope| {
                 let made = scope.spawn(|| (0..MADE).map(|_| make()).collect::<Vec<_>>());
-                let _forgotten = ManuallyDrop::new(queued);
+                let queued = ManuallyDrop::new(queued);
                 while begun.load(Ordering::Relaxed) == 0 {
                     std::hint::spin_loop();
                 }
-                // SAFETY: the other one is never used or dropped, and this is done once.
-                unsafe { handle.forget_another() };
+                // SAFETY: 1. `queued` is never dropped, nor used after this. 2. This is done once.
+                handle.give_up_leaked(unsafe { LeakedRef::new(queued.id()) });
                 made.join().unwrap()
             });
             drop(handle);
@@ -436,6 +472,16 @@ mod tests {
             drop(last);
             assert_eq!(drops.load(Ordering::Relaxed), 1);
         }
+    }
+
+    #[test]
+    #[should_panic(expected = "a reference to another task")]
+    fn a_leaked_reference_to_another_task_is_refused() {
+        let (handle, _task) = halves_of_timer::<(), _>(TaskId::fresh(), || ());
+        let (_other, leaked) = halves_of_timer::<(), _>(TaskId::fresh(), || ());
+        let leaked = ManuallyDrop::new(leaked);
+        // SAFETY: 1. `leaked` is never dropped, nor used after this. 2. This is done once.
+        handle.give_up_leaked(unsafe { LeakedRef::new(leaked.id()) });
     }
 
     #[test]

@@ -12,6 +12,7 @@ use std::task::{Context, Poll, Waker};
 use std::time::Instant;
 
 use super::home::{announce_sleep, find_home, look_again, tell_cancelled, works_for};
+use super::shared::{LeakedRef, Removal};
 use super::slot::{Cancel, Claim, Running, Slot, Word};
 use super::{JoinError, Panic};
 use crate::brief::Brief;
@@ -174,14 +175,14 @@ impl<T, F: FnOnce() -> T + Send> Work<T> for F {
 }
 
 /// What came of a cancel.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, PartialEq, Eq)]
 #[must_use]
 pub(crate) enum Cancelled {
     /// It was too late.
     No,
     Yes,
-    /// Yes, and the queue in which it waited has forgotten its reference, which is now the caller's to give up.
-    Forgotten,
+    /// Yes, and the queue in which it waited has leaked its reference, which the caller gives up.
+    Leaked(LeakedRef),
 }
 
 /// The half of the shared state that an executor sees.
@@ -561,14 +562,17 @@ impl<T: Send + 'static, W: Work<T> + 'static> Tracked for Core<T, W> {
     }
 
     fn try_cancel(&self, may_interrupt: bool) -> Cancelled {
-        let mut forgotten = false;
+        let mut leaked = None;
         let seen = match self.slot.cancel() {
             Cancel::TooLate => return Cancelled::No,
             Cancel::Unstarted(work, seen) => {
                 work.drop_quietly(); // its captures go at once, wherever the empty task still waits
                 fence_in_models(); // between C1 and C2 of `home`
                 let home = self.home.load(Ordering::SeqCst); // C2
-                forgotten = tell_cancelled(home, self.id(), &self.place, true);
+                // SAFETY: both are of this state. A task of it is a `Shared` to it, and the queue that sets
+                // its place (`Held::moved_to`) has it inside of a box, and no place to leak it by, or as it is.
+                let removal = unsafe { Removal::may_leak(self.id(), &self.place) };
+                leaked = tell_cancelled(home, removal);
                 seen
             }
             Cancel::Started(seen) => {
@@ -580,7 +584,7 @@ impl<T: Send + 'static, W: Work<T> + 'static> Tracked for Core<T, W> {
             }
         };
         self.wake(seen);
-        if forgotten { Cancelled::Forgotten } else { Cancelled::Yes }
+        leaked.map_or(Cancelled::Yes, Cancelled::Leaked)
     }
 
     fn state(&self) -> TaskState {

@@ -17,7 +17,7 @@ use super::roster::Roster;
 use super::stats::Counters;
 use super::worker;
 use crate::ConfigError;
-use crate::handle::{Address, Help, Home, Panic, Place, Waitlist};
+use crate::handle::{Address, Help, Home, Panic, Place, Removal, Waitlist};
 use crate::interrupt::{Interrupted, Interrupter, Sleeper, Wake};
 use crate::quiet::quietly;
 use crate::sync::{
@@ -415,7 +415,7 @@ impl Drop for PoolCore {
 impl Home for PoolCore {
     fn cancelled(&self, id: TaskId, place: &Place) {
         if let Feed::Timed(timed) = &self.feed {
-            if timed.strike(id, place, false).was_last {
+            if timed.strike(Removal::new(id, place)).was_last {
                 self.emptied();
             }
         } else if self.remove_on_cancel

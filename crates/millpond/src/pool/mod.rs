@@ -26,6 +26,7 @@ mod scope;
 mod segments;
 mod series;
 mod stats;
+#[expect(unsafe_code, reason = "leaks the reference to a cancelled timer")]
 mod timed;
 mod worker;
 

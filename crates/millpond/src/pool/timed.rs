@@ -32,7 +32,7 @@ use std::time::{Duration, Instant};
 
 use super::idle::{Idle, Nap, Rest, Seat};
 use crate::clock::{Clock, Tick};
-use crate::handle::{Help, Place, Struck, Told, Waitlist};
+use crate::handle::{Help, LeakedRef, Place, Removal, Struck, Told, Waitlist};
 use crate::sync::{Arc, AtomicBool, AtomicUsize, Mutex, Ordering, Weak, deadline_after};
 use crate::sys::TimerSlack;
 use crate::task::{Held, Task, TaskId};
@@ -469,24 +469,30 @@ impl Timed {
 }
 
 impl Waitlist for Timed {
-    fn strike(&self, id: TaskId, place: &Place, may_forget: bool) -> Struck {
+    fn strike(&self, removal: Removal<'_>) -> Struck {
         if !self.remove_on_cancel.load(Ordering::Relaxed) {
             return Struck::default();
         }
         let mut waiting = self.waiting.lock();
         let look_by = waiting.entries.look_by_or_never();
-        // Only a half of a handle is told a place by which it can be forgotten; see `Held`.
-        let forgotten = may_forget && waiting.entries.forget(place.get());
-        if !forgotten && waiting.take_from(id, place).is_none() {
+        let (id, place) = (removal.id(), removal.place());
+        let leaked = removal.is_leakable() && waiting.entries.forget(place.get());
+        if !leaked && waiting.take_from(id, place).is_none() {
             return Struck::default();
         }
+        // SAFETY: 1. The entry at `place` is never used or dropped any more: `forget` was true. It held a
+        // `Shared` to the state that `place` belongs to, by the contract of `Removal::may_leak`: the
+        // wheel sets the place of each entry under this lock whenever the entry is moved or leaves, and
+        // `Held` gives no place that `forget` accepts to entries that hold anything else. 2. `forget` is
+        // true once for an entry, and this is the only caller.
+        let leaked = leaked.then(|| unsafe { LeakedRef::new(id) });
         place.set(NOWHERE);
         waiting.struck += 1;
         self.note_len(&waiting);
         if waiting.entries.look_by_or_never() != look_by {
             self.note_watch(&waiting);
         }
-        Struck { was_last: waiting.entries.is_empty(), forgotten }
+        Struck { was_last: waiting.entries.is_empty(), leaked }
     }
 }
 

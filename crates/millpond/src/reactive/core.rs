@@ -12,8 +12,8 @@ use std::time::Instant;
 use super::polled::{Decorated, Polled};
 use crate::executor::Executor;
 use crate::handle::{
-    Cancelled, Claim, Help, JoinError, Joinable, Outcome, Panic, Place, RunEvent, TaskState, Tracked, Waiter,
-    tell_cancelled,
+    Cancelled, Claim, Help, JoinError, Joinable, Outcome, Panic, Place, Removal, RunEvent, TaskState,
+    Tracked, Waiter, tell_cancelled,
 };
 use crate::interrupt::{self, Interrupter, Sleeper, Wake};
 use crate::periodic::Body;
@@ -314,7 +314,7 @@ where
         let remains = self.end(cell, TaskState::Cancelled);
         drop_quietly(remains.future); // if it is polled now, the turn drops it
         // What waits in a queue is a turn, and its references are not ours.
-        tell_cancelled(remains.home, self.id, &self.place, false);
+        let _none = tell_cancelled(remains.home, Removal::new(self.id, &self.place));
         drop_quietly(remains.executor);
         self.resolve(TaskState::Cancelled, None);
         if let (Some(runner), true) = (remains.runner, may_interrupt) {
