@@ -22,7 +22,7 @@ miri=(cargo +nightly miri test -p millpond --all-features --target-dir target/mi
 "${miri[@]}" --lib "$@" -- --skip ring::tests
 
 # A race is found only if it happens: where threads meet in memory that no lock guards alone, other schedules too.
-threads=(seat::tests fifo::tests::put_take_remove fifo::tests::the_bound fifo::tests::exactly brief::tests slot::tests
+threads=(synchronous::tests fifo::tests::put_take_remove fifo::tests::the_bound fifo::tests::exactly brief::tests slot::tests
     shared::tests)
 MIRIFLAGS="$MIRIFLAGS -Zmiri-many-seeds=0..4" "${miri[@]}" --lib "$@" -- "${threads[@]}"
 

@@ -6,8 +6,6 @@
 //! notify it: a waiter that gives up removes its entry, and learns from the result whether it was
 //! notified meanwhile.
 
-#![allow(dead_code)] // until all waits are built on it
-
 use std::task::Waker;
 use std::time::Instant;
 
@@ -68,12 +66,15 @@ impl WaitCell {
 
     /// The second half of [`notify`](Self::notify), after the lock is released.
     ///
-    /// By now the owner may wait for something else: every wait checks its condition again.
-    pub(crate) fn unpark(&self) {
+    /// By now the owner may wait for something else: every wait checks its condition again. Returns
+    /// false if the owner has not parked.
+    pub(crate) fn unpark(&self) -> bool {
         // Relaxed: the caller's `mark_notified` accessed the same word, so nothing older is read.
-        if self.state.load(Ordering::Relaxed) & PARKED != 0 {
+        let parked = self.state.load(Ordering::Relaxed) & PARKED != 0;
+        if parked {
             self.thread.unpark();
         }
+        parked
     }
 
     pub(crate) fn is_notified(&self) -> bool {
@@ -88,6 +89,9 @@ impl WaitCell {
 
     /// Parks until notified, interrupted (see [`OnInterrupt`]) or past `deadline`. Owner only.
     pub(crate) fn wait(&self, deadline: Option<Instant>, on_interrupt: OnInterrupt) -> Wake {
+        if self.is_notified() {
+            return Wake::Ready;
+        }
         self.state.fetch_or(PARKED, Ordering::Relaxed); // the order of the two bits is all that counts
         let interrupted = || on_interrupt == OnInterrupt::Return && self.thread.is_interrupted();
         let ended = || self.is_notified() || interrupted();
@@ -115,6 +119,7 @@ impl WaitCell {
 #[derive(Debug)]
 pub(crate) enum Waiting {
     Thread(Arc<WaitCell>),
+    #[allow(dead_code)] // for asynchronous submitters
     Task(Waker),
 }
 
@@ -229,6 +234,12 @@ impl<E> WaitList<E> {
     /// The oldest entry.
     pub(crate) fn first(&self) -> Option<&E> {
         self.slots.get(self.ends.next as usize)?.entry.as_ref()
+    }
+
+    /// The key of the oldest entry.
+    pub(crate) fn first_key(&self) -> Option<Key> {
+        let slot = self.ends.next;
+        Some(Key { slot, number: self.slots.get(slot as usize)?.number })
     }
 
     pub(crate) fn pop_first(&mut self) -> Option<E> {

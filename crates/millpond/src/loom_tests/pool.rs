@@ -8,9 +8,12 @@ use std::time::{Duration, Instant};
 
 use super::fifo::Fifo;
 use super::idle::{Idle, Nap, Rest, Seat};
+use super::room::Room;
 use super::{RunState, ThreadPoolExecutor, WorkQueue};
 use crate::executor::RejectReason;
 use crate::handle::{JoinError, TaskHandle};
+use crate::interrupt::Wake;
+use crate::interrupt::wait::{OnInterrupt, WaitCell, Waiting};
 use crate::loom_tests::{model, model_bound, model_first};
 use crate::sync::{Arc, AtomicUsize, Ordering};
 use crate::task::{Task, TaskOf};
@@ -309,6 +312,24 @@ fn waiting_for_room_against_making_it() {
             assert_eq!(handle.join().unwrap(), n);
         }
         end(&pool);
+    });
+}
+
+/// One ticket is given up while room is made for one: the other one is told of it.
+#[test]
+fn waiting_for_room_against_giving_up() {
+    model(|| {
+        let room: &'static Room = Box::leak(Box::default());
+        let ticket = || {
+            let cell = Arc::new(WaitCell::for_this_thread());
+            (room.take_ticket(Waiting::Thread(Arc::clone(&cell))), cell)
+        };
+        let (older, newer) = (ticket(), ticket());
+        let gives_up = thread::spawn(move || drop(older));
+        let makes_room = thread::spawn(|| room.made());
+        assert_eq!(newer.1.wait(None, OnInterrupt::Keep), Wake::Ready);
+        gives_up.join().unwrap();
+        makes_room.join().unwrap();
     });
 }
 

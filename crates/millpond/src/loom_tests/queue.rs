@@ -6,12 +6,13 @@ use super::model;
 use loom::thread::spawn;
 
 use crate::brief::Brief;
-use crate::interrupt::{self, Interrupted, Sleeper};
+use crate::interrupt::wait::{OnInterrupt, WaitCell};
+use crate::interrupt::{self, Interrupted, Sleeper, Wake};
 use crate::queue::{
     ArrayBlockingQueue, BlockingQueue, DelayQueue, Delayed, LinkedBlockingQueue, OfferError,
     PriorityBlockingQueue, PutError, SynchronousQueue,
 };
-use crate::sync::Arc;
+use crate::sync::{Arc, AtomicUsize, Ordering};
 
 /// Ends when the timer is fired.
 const A_WHILE: Duration = Duration::from_secs(3600);
@@ -50,6 +51,24 @@ fn the_brief_lock_lets_in_one_at_a_time() {
         let added = mine + others.into_iter().map(|other| other.join().unwrap()).sum::<u32>();
         assert!(added >= 1);
         assert_eq!(*lock.try_lock().expect("all have left"), added);
+    });
+}
+
+#[test]
+fn a_notified_thread_sees_what_was_written_before() {
+    model(|| {
+        let cell = Arc::new(WaitCell::for_this_thread());
+        let written = Arc::new(AtomicUsize::new(0));
+        let notifier = spawn({
+            let (cell, written) = (Arc::clone(&cell), Arc::clone(&written));
+            move || {
+                written.store(1, Ordering::Relaxed);
+                cell.notify();
+            }
+        });
+        assert_eq!(cell.wait(None, OnInterrupt::Keep), Wake::Ready);
+        assert_eq!(written.load(Ordering::Relaxed), 1);
+        notifier.join().unwrap();
     });
 }
 

@@ -8,8 +8,9 @@ use std::fmt;
 use std::time::{Duration, Instant};
 
 use super::heap::Heap;
-use super::wait::{Line, Patience, Waiter};
+use super::wait::{Patience, Waiter, Waiters};
 use super::{BlockingQueue, OfferError, PutError};
+use crate::interrupt::wait::Key;
 use crate::interrupt::{self, Interrupted};
 use crate::sync::{Arc, AtomicUsize, Mutex, MutexGuard, Ordering};
 
@@ -71,7 +72,7 @@ pub struct DelayQueue<T> {
 struct State<T> {
     heap: Heap<Entry<T>>,
     /// Everyone who waits, the leader at the front. They stay in the line until they leave it themselves.
-    takers: Line<()>,
+    takers: Waiters<()>,
     /// Grows with every insertion, so that items due at the same instant keep their order of arrival.
     next_number: u64,
 }
@@ -100,26 +101,26 @@ impl<T> State<T> {
     }
 
     /// How long the leader may sleep; all others sleep until called.
-    fn time_to_lead(&self, me: &Arc<Waiter<()>>) -> Option<Instant> {
+    fn time_to_lead(&self, me: Key) -> Option<Instant> {
         self.leads(me).then(|| self.heap.first().map(|head| head.due))?
     }
 
-    fn leads(&self, me: &Arc<Waiter<()>>) -> bool {
-        self.takers.first().is_some_and(|leader| Arc::ptr_eq(leader, me))
+    fn leads(&self, me: Key) -> bool {
+        self.takers.first_key() == Some(me)
     }
 
     /// Tells the leader to look at the head again; it is to be woken, unless it has been called already or
     /// there is nothing to look at.
     fn call_leader(&self) -> Option<Arc<Waiter<()>>> {
         let leader = self.takers.first()?;
-        (self.heap.len() > 0 && leader.settle()).then(|| Arc::clone(leader))
+        (self.heap.len() > 0 && leader.mark_notified()).then(|| Arc::clone(leader))
     }
 
     /// Takes `me` out of the line. If that was the leader the next one leads, and has to know: a call that `me`
     /// was given and did not answer is thereby passed on.
-    fn leave(&mut self, me: &Arc<Waiter<()>>) -> Option<Arc<Waiter<()>>> {
+    fn leave(&mut self, me: Key) -> Option<Arc<Waiter<()>>> {
         let led = self.leads(me);
-        self.takers.leave(me);
+        self.takers.remove(me);
         if led { self.call_leader() } else { None }
     }
 }
@@ -127,7 +128,7 @@ impl<T> State<T> {
 impl<T> DelayQueue<T> {
     /// Makes an empty queue.
     pub fn new() -> Self {
-        let state = State { heap: Heap::new(), takers: Line::new(), next_number: 0 };
+        let state = State { heap: Heap::new(), takers: Waiters::new(), next_number: 0 };
         DelayQueue { state: Mutex::new(state), len: AtomicUsize::new(0) }
     }
 
@@ -142,18 +143,18 @@ impl<T> DelayQueue<T> {
         }
         let deadline = patience.deadline();
         let me = Waiter::new(None);
-        state.takers.join(&me);
+        let key = state.takers.push(Arc::clone(&me));
         loop {
-            let until = earliest(deadline, state.time_to_lead(&me));
+            let until = earliest(deadline, state.time_to_lead(key));
             drop(state);
-            let in_time = me.wait(until);
+            let in_time = me.snooze_and_park(until);
             state = self.state.lock();
-            me.unsettle(); // whatever the call was about, we look at it now
+            me.reset(); // whatever the call was about, we look at it now
             let interrupted = me.take_interrupt();
             let item = if interrupted { None } else { state.pop_due() };
             let too_late = !in_time && until == deadline;
             if interrupted || item.is_some() || too_late {
-                let next = state.leave(&me);
+                let next = state.leave(key);
                 self.unlock(state, next);
                 return if interrupted { Err(Interrupted) } else { Ok(item) };
             }
@@ -165,7 +166,7 @@ impl<T> DelayQueue<T> {
         self.len.store(state.heap.len(), Ordering::Relaxed);
         drop(state);
         if let Some(called) = called {
-            called.wake();
+            called.unpark();
         }
     }
 }

@@ -9,9 +9,8 @@
 use std::fmt::DebugStruct;
 
 use super::error::OfferError;
-use super::wait::{Line, Patience, Waiter, is_past};
+use super::wait::{Patience, Waiter, Waiters, next_waiter};
 use crate::interrupt::{self, Interrupted};
-use crate::sync::backoff::snooze;
 use crate::sync::{Arc, AtomicUsize, Mutex, MutexGuard, Ordering};
 
 /// The methods of a `BlockingQueue<T>` that has an exchange, a pipe or a meeting in a field. A queue that never makes a
@@ -124,11 +123,11 @@ pub(super) struct Exchange<T, S> {
 /// 1. A taker waits only if the store is empty, or it is interrupted and about to leave.
 /// 2. A putter waits only if the store holds at least `capacity` items, or it is interrupted and about to leave.
 /// 3. The store grows only while it holds fewer than `capacity` items.
-/// 4. A waiter stands in its line if and only if it is not settled.
+/// 4. A waiter is in its list if and only if it is not notified.
 struct State<T, S> {
     store: S,
-    takers: Line<T>,
-    putters: Line<T>,
+    takers: Waiters<T>,
+    putters: Waiters<T>,
 }
 
 /// How an item can get in.
@@ -140,7 +139,7 @@ enum Room<T, P> {
 impl<T, S: Store<T>> State<T, S> {
     /// What can be done with `item`. A taker returned has left its line and must be given the item.
     fn room_for(&mut self, item: &T, capacity: usize) -> Option<Room<T, S::Place>> {
-        if let Some(taker) = self.takers.next() {
+        if let Some(taker) = next_waiter(&mut self.takers) {
             return Some(Room::ToTaker(taker));
         }
         (self.store.len() < capacity).then(|| Room::InStore(self.store.place_for(item)))
@@ -151,7 +150,7 @@ impl<T, S: Store<T>> State<T, S> {
         if self.store.len() >= capacity {
             return None;
         }
-        let putter = self.putters.next()?;
+        let putter = next_waiter(&mut self.putters)?;
         let item = putter.relieve();
         let place = self.store.place_for(&item);
         self.store.insert(place, item);
@@ -163,7 +162,7 @@ impl<T, S: Store<T>> Exchange<T, S> {
     /// An exchange that serves who waits longest. The capacity is not zero.
     pub(super) fn new(store: S, capacity: usize) -> Self {
         let len = AtomicUsize::new(store.len());
-        let (takers, putters) = (Line::new(), Line::new());
+        let (takers, putters) = (Waiters::new(), Waiters::new());
         Exchange { state: Mutex::new(State { store, takers, putters }), len, capacity }
     }
 
@@ -177,23 +176,21 @@ impl<T, S: Store<T>> Exchange<T, S> {
         if interrupt::interrupted() {
             return Err(OfferError::Interrupted(item));
         }
-        let Err((item, state)) = self.try_put(item) else { return Ok(()) };
-        drop(state);
+        let Err((item, mut state)) = self.try_put(item) else { return Ok(()) };
         if patience.is_none() {
+            drop(state);
             return Err(OfferError::TimedOut(item));
         }
-        let deadline = patience.deadline();
-        snooze(|| self.len() < self.capacity() || is_past(deadline));
-        let Err((item, mut state)) = self.try_put(item) else { return Ok(()) };
+        // In the list before the first look: a call that comes later must not overtake.
         let me = Waiter::new(Some(item));
-        state.putters.join(&me);
+        let key = state.putters.push(Arc::clone(&me));
         drop(state);
 
-        me.wait(deadline);
-        if me.is_settled() || !self.state.lock().putters.leave(&me) {
+        me.snooze_and_park(patience.deadline());
+        if me.is_notified() || self.state.lock().putters.remove(key).is_none() {
             return Ok(());
         }
-        let item = me.take_hand().expect("a putter that was not served holds its item");
+        let item = me.take_item().expect("a putter that was not served holds its item");
         Err(if me.take_interrupt() { OfferError::Interrupted(item) } else { OfferError::TimedOut(item) })
     }
 
@@ -205,25 +202,20 @@ impl<T, S: Store<T>> Exchange<T, S> {
     #[inline(never)] // as `put`
     pub(super) fn take(&self, patience: Patience) -> Result<Option<T>, Interrupted> {
         interrupt::check()?;
-        if let Ok(item) = self.try_take() {
-            return Ok(Some(item));
-        }
-        if patience.is_none() {
-            return Ok(None);
-        }
-        let deadline = patience.deadline();
-        snooze(|| self.len() > 0 || is_past(deadline));
         let mut state = match self.try_take() {
             Ok(item) => return Ok(Some(item)),
             Err(state) => state,
         };
+        if patience.is_none() {
+            return Ok(None);
+        }
         let me = Waiter::new(None);
-        state.takers.join(&me);
+        let key = state.takers.push(Arc::clone(&me));
         drop(state);
 
-        me.wait(deadline);
-        if me.is_settled() || !self.state.lock().takers.leave(&me) {
-            return Ok(Some(me.take_hand().expect("a taker that was served holds its item")));
+        me.snooze_and_park(patience.deadline());
+        if me.is_notified() || self.state.lock().takers.remove(key).is_none() {
+            return Ok(Some(me.take_item().expect("a taker that was served holds its item")));
         }
         if me.take_interrupt() { Err(Interrupted) } else { Ok(None) }
     }
@@ -296,7 +288,7 @@ impl<T, S: Store<T>> Exchange<T, S> {
             Some(Room::ToTaker(taker)) => {
                 taker.give(item);
                 drop(state);
-                taker.wake();
+                taker.unpark();
                 Ok(())
             }
             Some(Room::InStore(place)) => {
@@ -316,7 +308,7 @@ impl<T, S: Store<T>> Exchange<T, S> {
         self.note_len(&state);
         drop(state);
         if let Some(putter) = relieved {
-            putter.wake();
+            putter.unpark();
         }
         Ok(item)
     }
@@ -329,10 +321,99 @@ impl<T, S: Store<T>> Exchange<T, S> {
         }
         self.note_len(&state);
         drop(state);
-        relieved.iter().for_each(|putter| putter.wake());
+        relieved.iter().for_each(|putter| _ = putter.unpark());
     }
 
     fn note_len(&self, state: &State<T, S>) {
         self.len.store(state.store.len(), Ordering::Relaxed);
+    }
+}
+
+#[cfg(all(test, not(loom)))]
+mod tests {
+    use std::time::Duration;
+
+    use crate::interrupt::{self, Interrupted};
+    use crate::queue::{ArrayBlockingQueue, BlockingQueue, OfferError, PriorityBlockingQueue, PutError};
+    use crate::sync::Arc;
+    use crate::sync::backoff::in_next_snooze;
+
+    const A_WHILE: Duration = Duration::from_secs(60);
+
+    fn fair<T>(capacity: usize) -> Arc<ArrayBlockingQueue<T>> {
+        Arc::new(ArrayBlockingQueue::fair(capacity).unwrap())
+    }
+
+    #[test]
+    fn a_later_poll_does_not_overtake_a_taker_that_spins() {
+        let queue = fair(1);
+        in_next_snooze::call({
+            let queue = Arc::clone(&queue);
+            move || {
+                queue.offer(1).unwrap();
+                assert_eq!(queue.poll(), None, "the item belongs to the taker that came first");
+                queue.offer(2).unwrap();
+            }
+        });
+        assert_eq!((queue.take(), queue.poll()), (Ok(1), Some(2)));
+    }
+
+    #[test]
+    fn a_later_offer_does_not_overtake_a_putter_that_spins() {
+        let queue = fair(1);
+        queue.offer(1).unwrap();
+        in_next_snooze::call({
+            let queue = Arc::clone(&queue);
+            move || {
+                assert_eq!(queue.poll(), Some(1));
+                assert_eq!(queue.offer(3), Err(3), "the place belongs to the putter that came first");
+            }
+        });
+        assert_eq!((queue.put(2), queue.poll(), queue.poll()), (Ok(()), Some(2), None));
+    }
+
+    /// Takes in four ways from a queue whose taker is interrupted, and then an item comes.
+    fn interrupt_ends_takes<Q: BlockingQueue<u32> + 'static>(queue: Arc<Q>) {
+        for timed in [false, true] {
+            in_next_snooze::call({
+                let (queue, me) = (Arc::clone(&queue), interrupt::current());
+                move || {
+                    me.interrupt();
+                    queue.offer(1).unwrap();
+                }
+            });
+            let taken = if timed { queue.poll_timeout(A_WHILE) } else { queue.take().map(Some) };
+            assert_eq!(taken, Err(Interrupted));
+            assert_eq!((queue.poll(), interrupt::interrupted()), (Some(1), false));
+        }
+    }
+
+    #[test]
+    fn an_interrupt_ends_a_take_that_spins() {
+        interrupt_ends_takes(fair(1));
+        interrupt_ends_takes(Arc::new(PriorityBlockingQueue::new()));
+        interrupt_ends_takes(Arc::new(ArrayBlockingQueue::new(1).unwrap()));
+    }
+
+    #[test]
+    fn an_interrupt_ends_a_put_that_spins() {
+        for queue in [fair(1), Arc::new(ArrayBlockingQueue::new(1).unwrap())] {
+            for timed in [false, true] {
+                queue.offer(1).unwrap();
+                in_next_snooze::call({
+                    let (queue, me) = (Arc::clone(&queue), interrupt::current());
+                    move || {
+                        me.interrupt();
+                        assert_eq!(queue.poll(), Some(1));
+                    }
+                });
+                if timed {
+                    assert_eq!(queue.offer_timeout(2, A_WHILE), Err(OfferError::Interrupted(2)));
+                } else {
+                    assert_eq!(queue.put(2), Err(PutError::Interrupted(2)));
+                }
+                assert_eq!((queue.poll(), interrupt::interrupted()), (None, false));
+            }
+        }
     }
 }

@@ -30,12 +30,9 @@ mod error;
 mod exchange;
 mod heap;
 mod linked;
-mod meeting;
 mod pipe;
 mod priority;
 mod ring;
-#[expect(unsafe_code, reason = "threads wait on their stacks, where others hand items over")]
-mod seat;
 mod synchronous;
 mod wait;
 

@@ -23,8 +23,9 @@ use std::mem;
 use super::error::OfferError;
 use super::exchange::Store;
 use super::ring::Ring;
-use super::wait::{Line, Patience, Waiter, is_past};
+use super::wait::{Patience, Waiter, Waiters, is_past, next_waiter};
 use crate::brief::{Brief, BriefGuard};
+use crate::interrupt::wait::Key;
 use crate::interrupt::{self, Interrupted};
 use crate::sync::backoff::snooze;
 use crate::sync::{Arc, AtomicUsize, Mutex, Ordering};
@@ -82,7 +83,7 @@ struct Front<T> {
     /// The items have been borrowed. All that would take, move or show items waits.
     lent: bool,
     /// Those who wait for room.
-    putters: Line<T>,
+    putters: Waiters<T>,
 }
 
 /// Invariant, whenever both locks are free: if there are items, and a taker waits that is not interrupted, then one
@@ -93,7 +94,7 @@ struct Back<T> {
     /// How many items had gone out when last looked: there is at least the room that they left.
     gone: usize,
     /// Those who wait for items.
-    takers: Line<()>,
+    takers: Waiters<()>,
     /// Somebody was taken out of the line and called, and has not answered yet.
     called: bool,
 }
@@ -102,11 +103,11 @@ impl<T> Back<T> {
     /// Chooses a taker to be woken, unless one is on its way. For whoever knows that there are items.
     #[inline]
     fn call_taker(&mut self) -> Option<Arc<Waiter<()>>> {
-        if self.called || self.takers.len() == 0 {
+        if self.called || self.takers.is_empty() {
             return None;
         }
-        let taker = self.takers.next()?;
-        taker.settle();
+        let taker = next_waiter(&mut self.takers)?;
+        taker.mark_notified();
         self.called = true;
         Some(taker)
     }
@@ -116,8 +117,8 @@ impl<T> Pipe<T> {
     /// An empty pipe. Memory for `slots` items is made at once.
     pub(super) fn new(slots: usize, capacity: usize) -> Self {
         let items = Ring::with_slots(slots);
-        let front = Front { items: items.another(), lent: false, putters: Line::new() };
-        let back = Back { items, gone: 0, takers: Line::new(), called: false };
+        let front = Front { items: items.another(), lent: false, putters: Waiters::new() };
+        let back = Back { items, gone: 0, takers: Waiters::new(), called: false };
         Pipe {
             front: End::new(front),
             back: End::new(back),
@@ -173,14 +174,14 @@ impl<T> Pipe<T> {
                 continue;
             }
             let me = Waiter::new(Some(item));
-            front.putters.join(&me);
+            let key = front.putters.push(Arc::clone(&me));
             drop(front);
-            me.sleep(deadline);
+            me.park(deadline);
             // 3. Out of the line means that somebody has moved the item in.
-            if me.is_settled() || !self.front.lock().putters.leave(&me) {
+            if me.is_notified() || self.front.lock().putters.remove(key).is_none() {
                 return Ok(());
             }
-            let item = me.take_hand().expect("a putter that was not served holds its item");
+            let item = me.take_item().expect("a putter that was not served holds its item");
             let interrupted = me.take_interrupt();
             return Err(if interrupted { OfferError::Interrupted(item) } else { OfferError::TimedOut(item) });
         }
@@ -230,12 +231,12 @@ impl<T> Pipe<T> {
             if self.len() > 0 {
                 continue;
             }
-            back.takers.join(me);
+            let key = back.takers.push(Arc::clone(me));
             drop(back);
-            let in_time = me.sleep(deadline);
+            let in_time = me.park(deadline);
             // 3. Look, unless interrupted: what comes after an interrupt is not for the interrupted. Only then answer.
             let item = if me.is_interrupted() { None } else { self.poll() };
-            self.answer(me);
+            self.answer(me, key);
             if item.is_some() {
                 return Ok(item);
             }
@@ -250,11 +251,11 @@ impl<T> Pipe<T> {
 
     /// Ends a taker's wait. It leaves the line; or if it was called, another one may be called from now on, and has to be
     /// if there are items: they may have come while nobody else was called.
-    fn answer(&self, me: &Arc<Waiter<()>>) {
+    fn answer(&self, me: &Waiter<()>, key: Key) {
         let mut back = self.back.lock();
         let mut next = None;
-        if !back.takers.leave(me) {
-            me.unsettle();
+        if back.takers.remove(key).is_none() {
+            me.reset();
             back.called = false;
             if self.len() > 0 {
                 next = back.call_taker();
@@ -371,7 +372,7 @@ impl<T> Pipe<T> {
     /// Gives free places to waiting putters, as many as there are of both, and wakes these once the lock is free.
     #[inline]
     fn refill_and_unlock(&self, front: BriefGuard<'_, Front<T>>) {
-        if front.putters.len() > 0 {
+        if !front.putters.is_empty() {
             self.refill(front);
         }
     }
@@ -381,7 +382,7 @@ impl<T> Pipe<T> {
         let mut relieved = Vec::new();
         let mut back = self.back.lock();
         while self.has_room(&mut back)
-            && let Some(putter) = front.putters.next()
+            && let Some(putter) = next_waiter(&mut front.putters)
         {
             back.items.push(putter.relieve());
             self.back.pass(1);
@@ -389,7 +390,7 @@ impl<T> Pipe<T> {
         }
         let called = if relieved.is_empty() { None } else { back.call_taker() };
         drop((back, front));
-        relieved.iter().for_each(|putter| putter.wake());
+        relieved.iter().for_each(|putter| _ = putter.unpark());
         wake(called);
     }
 }
@@ -437,6 +438,6 @@ impl<T> Drop for Borrowed<'_, T> {
 #[inline]
 fn wake(called: Option<Arc<Waiter<()>>>) {
     if let Some(taker) = called {
-        taker.wake();
+        taker.unpark();
     }
 }

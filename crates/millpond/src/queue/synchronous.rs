@@ -1,14 +1,19 @@
-//! The queue without room: every item goes from hand to hand.
+//! The queue without capacity: every item goes directly from a putter to a taker.
+//!
+//! A call serves a thread that waits on the other side, or waits itself. Both lists of waiters are
+//! under one spin lock. At any moment threads wait on one side at most, apart from interrupted ones
+//! that are about to leave. A waiting thread is notified when its call is done, so none wakes in vain.
 
 use std::fmt;
 use std::time::Duration;
 
 use super::exchange::by_field;
-use super::meeting::Meeting;
-use super::seat::Order;
-use super::wait::Patience;
+use super::wait::{Patience, Waiter, Waiters, is_past};
 use super::{BlockingQueue, OfferError, PutError};
-use crate::interrupt::Interrupted;
+use crate::brief::{Brief, BriefGuard};
+use crate::interrupt::wait::Key;
+use crate::interrupt::{self, Interrupted};
+use crate::sync::{AdaptiveBackoff, Arc, AtomicUsize, Ordering};
 
 /// A queue that holds nothing: a `put` waits for a `take` and a `take` for a `put`.
 ///
@@ -29,24 +34,23 @@ use crate::interrupt::Interrupted;
 /// });
 /// ```
 pub struct SynchronousQueue<T> {
-    meeting: Meeting<T>,
-    fair: bool,
+    rendezvous: Rendezvous<T>,
 }
 
 impl<T> SynchronousQueue<T> {
     /// Makes a queue that serves who came last: a thread that has just begun to wait is still warm.
     pub fn new() -> Self {
-        SynchronousQueue { meeting: Meeting::new(Order::LastFirst), fair: false }
+        SynchronousQueue { rendezvous: Rendezvous::new(false) }
     }
 
     /// Makes a queue that serves waiting threads in order of arrival.
     pub fn fair() -> Self {
-        SynchronousQueue { meeting: Meeting::new(Order::FirstFirst), fair: true }
+        SynchronousQueue { rendezvous: Rendezvous::new(true) }
     }
 
     /// Tells whether waiting threads are served in order of arrival.
     pub fn is_fair(&self) -> bool {
-        self.fair
+        self.rendezvous.fair
     }
 }
 
@@ -58,13 +62,218 @@ impl<T> Default for SynchronousQueue<T> {
 }
 
 impl<T: Send> BlockingQueue<T> for SynchronousQueue<T> {
-    by_field!(T, meeting: put and the rest);
+    by_field!(T, rendezvous: put and the rest);
 }
 
 impl<T> fmt::Debug for SynchronousQueue<T> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let mut description = f.debug_struct("SynchronousQueue");
-        self.meeting.describe(&mut description);
-        description.field("fair", &self.fair).finish()
+        self.rendezvous.describe(&mut description);
+        description.field("fair", &self.is_fair()).finish()
+    }
+}
+
+/// In cache lines of its own. All that is written at each exchange is in the first.
+#[repr(C, align(128))]
+struct Rendezvous<T> {
+    waiting: Brief<Waiting<T>>,
+    /// The number of exchanges so far. Written with the lock held. Relaxed: only the back-off reads it.
+    exchanged: AtomicUsize,
+    backoff: AdaptiveBackoff,
+    fair: bool,
+}
+
+struct Waiting<T> {
+    takers: Waiters<T>,
+    putters: Waiters<T>,
+}
+
+type Guard<'a, T> = BriefGuard<'a, Waiting<T>>;
+
+impl<T> Rendezvous<T> {
+    fn new(fair: bool) -> Self {
+        let waiting = Waiting { takers: Waiters::new(), putters: Waiters::new() };
+        Rendezvous {
+            waiting: Brief::new(waiting),
+            exchanged: AtomicUsize::new(0),
+            backoff: AdaptiveBackoff::default(),
+            fair,
+        }
+    }
+
+    fn offer(&self, item: T) -> Result<(), T> {
+        self.give(item).map_err(|(item, _)| item)
+    }
+
+    /// Hands `item` to a taker, waiting for one as long as there is patience.
+    fn put(&self, item: T, patience: Patience) -> Result<(), OfferError<T>> {
+        if interrupt::interrupted() {
+            return Err(OfferError::Interrupted(item));
+        }
+        let Err((item, mut waiting)) = self.give(item) else { return Ok(()) };
+        if patience.is_none() {
+            drop(waiting);
+            return Err(OfferError::TimedOut(item));
+        }
+        let me = Waiter::new(Some(item));
+        let key = waiting.putters.push(Arc::clone(&me));
+        drop(waiting);
+        if self.is_served(&me, key, patience, |waiting| &mut waiting.putters) {
+            return Ok(());
+        }
+        let item = me.take_item().expect("a putter that was not served holds its item");
+        Err(if me.take_interrupt() { OfferError::Interrupted(item) } else { OfferError::TimedOut(item) })
+    }
+
+    fn poll(&self) -> Option<T> {
+        self.receive().ok()
+    }
+
+    /// Takes an item from a putter, waiting for one as long as there is patience.
+    fn take(&self, patience: Patience) -> Result<Option<T>, Interrupted> {
+        interrupt::check()?;
+        let mut waiting = match self.receive() {
+            Ok(item) => return Ok(Some(item)),
+            Err(waiting) => waiting,
+        };
+        if patience.is_none() {
+            return Ok(None);
+        }
+        let me = Waiter::new(None);
+        let key = waiting.takers.push(Arc::clone(&me));
+        drop(waiting);
+        if self.is_served(&me, key, patience, |waiting| &mut waiting.takers) {
+            return Ok(Some(me.take_item().expect("a taker that was served holds its item")));
+        }
+        if me.take_interrupt() { Err(Interrupted) } else { Ok(None) }
+    }
+
+    fn len(&self) -> usize {
+        0
+    }
+
+    fn remaining_capacity(&self) -> usize {
+        0
+    }
+
+    /// Takes the items of waiting putters, up to `max`, and no more than wait now: others may come as
+    /// fast as these go.
+    fn drain_to(&self, into: &mut Vec<T>, max: usize) -> usize {
+        let before = into.len();
+        let waiting = self.waiting.lock().putters.len();
+        into.extend((0..max.min(waiting)).map_while(|_| self.poll()));
+        into.len() - before
+    }
+
+    fn remove_if(&self, _matches: &mut dyn FnMut(&T) -> bool) -> Vec<T> {
+        Vec::new()
+    }
+
+    fn clear(&self) {}
+
+    fn for_each(&self, _see: &mut dyn FnMut(&T)) {}
+
+    fn peek(&self) -> Option<T> {
+        None
+    }
+
+    /// Adds what is going on to a description: that there are no items, and how many threads wait.
+    fn describe(&self, f: &mut fmt::DebugStruct<'_, '_>) {
+        let waiting = self.waiting.lock();
+        let (takers, putters) = (waiting.takers.len(), waiting.putters.len());
+        drop(waiting);
+        f.field("len", &self.len()).field("waiting_takers", &takers).field("waiting_putters", &putters);
+    }
+
+    /// Hands `item` to a waiting taker, or back with the lock still held, so that the caller can wait.
+    #[inline]
+    fn give(&self, item: T) -> Result<(), (T, Guard<'_, T>)> {
+        let mut waiting = self.waiting.lock();
+        let Some(taker) = self.next(&mut waiting.takers) else { return Err((item, waiting)) };
+        taker.give(item);
+        self.exchange(waiting, &taker);
+        Ok(())
+    }
+
+    /// Takes the item of a waiting putter, or returns the lock still held, so that the caller can wait.
+    #[inline]
+    fn receive(&self) -> Result<T, Guard<'_, T>> {
+        let mut waiting = self.waiting.lock();
+        let Some(putter) = self.next(&mut waiting.putters) else { return Err(waiting) };
+        let item = putter.relieve();
+        self.exchange(waiting, &putter);
+        Ok(item)
+    }
+
+    /// Removes the waiter to be served next. An interrupted one is about to leave, and is not served.
+    #[inline]
+    fn next(&self, waiters: &mut Waiters<T>) -> Option<Arc<Waiter<T>>> {
+        let is_served = |waiter: &Arc<Waiter<T>>| !waiter.is_interrupted();
+        if self.fair { waiters.take_first(is_served) } else { waiters.take_last(is_served) }
+    }
+
+    /// Blocks until served, interrupted or out of patience; true if served. The caller is in one of the
+    /// lists, which it leaves.
+    fn is_served(
+        &self,
+        me: &Waiter<T>,
+        key: Key,
+        patience: Patience,
+        list: impl FnOnce(&mut Waiting<T>) -> &mut Waiters<T>,
+    ) -> bool {
+        let deadline = patience.deadline();
+        self.backoff
+            .snooze(|| me.is_notified() || is_past(deadline), || self.exchanged.load(Ordering::Relaxed));
+        me.park(deadline);
+        me.is_notified() || list(&mut self.waiting.lock()).remove(key).is_none()
+    }
+
+    /// An item has changed hands: counts it, and wakes the thread that was served.
+    #[inline]
+    fn exchange(&self, waiting: Guard<'_, T>, served: &Waiter<T>) {
+        self.exchanged.store(self.exchanged.load(Ordering::Relaxed).wrapping_add(1), Ordering::Relaxed);
+        drop(waiting);
+        if served.unpark() {
+            self.backoff.expect_woken();
+        }
+    }
+}
+
+#[cfg(all(test, not(loom)))]
+mod tests {
+    use std::time::Duration;
+
+    use crate::queue::{BlockingQueue, SynchronousQueue};
+    use crate::sync::{AtomicUsize, Ordering};
+
+    #[test]
+    fn items_change_hands_and_a_putter_that_leaves_keeps_its_own() {
+        const EACH: usize = if cfg!(miri) { 8 } else { 1000 };
+        const A_MOMENT: Duration = Duration::from_micros(20);
+        for queue in [SynchronousQueue::new(), SynchronousQueue::fair()] {
+            let (taken, sum) = (AtomicUsize::new(0), AtomicUsize::new(0));
+            std::thread::scope(|s| {
+                for _ in 0..2 {
+                    s.spawn(|| {
+                        for n in 1..=EACH {
+                            let mut item = Box::new(n); // on the heap: to be lost or dropped twice is an error
+                            while let Err(error) = queue.offer_timeout(item, A_MOMENT) {
+                                item = error.into_inner();
+                            }
+                        }
+                    });
+                    s.spawn(|| {
+                        while taken.load(Ordering::Relaxed) < 2 * EACH {
+                            if let Ok(Some(item)) = queue.poll_timeout(A_MOMENT) {
+                                sum.fetch_add(*item, Ordering::Relaxed);
+                                taken.fetch_add(1, Ordering::Relaxed);
+                            }
+                        }
+                    });
+                }
+            });
+            assert_eq!(sum.into_inner(), EACH * (EACH + 1));
+            assert_eq!(queue.poll(), None);
+        }
     }
 }

@@ -59,6 +59,8 @@ pub(crate) fn snooze(mut ready: impl FnMut() -> bool) -> bool {
     const PAUSES: u32 = 4;
     const YIELDS: u32 = 64;
     const LIMIT: Duration = Duration::from_micros(100);
+    #[cfg(all(test, not(loom)))]
+    in_next_snooze::happen();
     if ready() {
         return true;
     }
@@ -97,6 +99,27 @@ pub(crate) fn snooze(mut ready: impl FnMut() -> bool) -> bool {
     }
     refresh_core_count(before);
     false
+}
+
+/// For tests of what happens while a thread is between its first try and its park.
+#[cfg(all(test, not(loom)))]
+pub(crate) mod in_next_snooze {
+    use std::cell::RefCell;
+
+    std::thread_local! {
+        static EVENT: RefCell<Option<Box<dyn FnOnce()>>> = const { RefCell::new(None) };
+    }
+
+    /// Calls `event` when the calling thread next snoozes.
+    pub(crate) fn call(event: impl FnOnce() + 'static) {
+        EVENT.set(Some(Box::new(event)));
+    }
+
+    pub(super) fn happen() {
+        if let Some(event) = EVENT.take() {
+            event();
+        }
+    }
 }
 
 /// Yields made on a single core before parking. Each gives the other side a chance to run. Three save
