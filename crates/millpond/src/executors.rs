@@ -137,6 +137,11 @@ impl SingleThreadExecutor {
         self.pool.try_submit(f)
     }
 
+    /// A future that is ready when the executor has terminated; see [`ThreadPoolExecutor::terminated`].
+    pub fn terminated(&self) -> impl Future<Output = ()> + Send + Sync + Unpin + 'static + use<> {
+        self.pool.terminated()
+    }
+
     methods_of_its_pool! {
         /// Runs `task` after all that was given before.
         ///
@@ -156,6 +161,12 @@ impl SingleThreadExecutor {
         /// # Errors
         /// [`Interrupted`] if the calling thread is interrupted while it has to wait.
         pub fn await_termination(&self, timeout: Duration) -> Result<bool, Interrupted>;
+        /// Waits until no task is running and none is waiting, at most `timeout`; see
+        /// [`ThreadPoolExecutor::wait_idle`].
+        ///
+        /// # Errors
+        /// [`Interrupted`] if the calling thread is interrupted while it has to wait.
+        pub fn wait_idle(&self, timeout: Duration) -> Result<bool, Interrupted>;
         /// Shuts down and waits for all tasks to end; see [`ExecutorService::close`](crate::ExecutorService::close).
         pub fn close(&self);
         /// Shuts down, waits up to `grace`, then does what [`shutdown_now`](Self::shutdown_now) does and waits up to `force`; see
@@ -255,6 +266,11 @@ impl SingleScheduledExecutor {
         self.pool.submit(f)
     }
 
+    /// A future that is ready when the executor has terminated; see [`ThreadPoolExecutor::terminated`].
+    pub fn terminated(&self) -> impl Future<Output = ()> + Send + Sync + Unpin + 'static + use<> {
+        self.pool.terminated()
+    }
+
     methods_of_its_pool! {
         /// As [`ScheduledThreadPoolExecutor::schedule_at_fixed_rate_task`].
         ///
@@ -288,6 +304,12 @@ impl SingleScheduledExecutor {
         /// # Errors
         /// [`Interrupted`] if the calling thread is interrupted while it has to wait.
         pub fn await_termination(&self, timeout: Duration) -> Result<bool, Interrupted>;
+        /// Waits until no task is running and none is due, at most `timeout`; see
+        /// [`ThreadPoolExecutor::wait_idle`].
+        ///
+        /// # Errors
+        /// [`Interrupted`] if the calling thread is interrupted while it has to wait.
+        pub fn wait_idle(&self, timeout: Duration) -> Result<bool, Interrupted>;
         /// Shuts down and waits for all tasks to end; see [`ExecutorService::close`](crate::ExecutorService::close).
         pub fn close(&self);
         /// Shuts down, waits up to `grace`, then does what [`shutdown_now`](Self::shutdown_now) does and waits up to `force`; see

@@ -29,6 +29,7 @@ mod threads;
 mod timer_queue;
 mod timer_wheel;
 mod timers;
+mod unwind;
 
 #[cfg(all(test, loom))]
 mod loom_tests;
@@ -45,10 +46,10 @@ pub use interrupt::Interrupted;
 pub use periodic::{Body, MissedTicks, OnPanic, PeriodicTask};
 pub use pool::policy::RejectedExecutionHandler;
 pub use pool::{
-    Builder, Hooks, ParkedWorkers, PoolStats, RunState, Scope, ScopeRejected, ScopedTaskHandle,
+    Builder, Hooks, ParkedWorkers, PoolRef, PoolStats, RunState, Scope, ScopeRejected, ScopedTaskHandle,
     ShutdownOutcome, ShutdownReport, ThreadPoolExecutor, WorkQueue,
 };
 pub use pool::{growth, policy};
-pub use scheduled::{ScheduledBuilder, ScheduledHandle, ScheduledThreadPoolExecutor};
+pub use scheduled::{ScheduledBuilder, ScheduledHandle, ScheduledPoolRef, ScheduledThreadPoolExecutor};
 pub use task::{Task, TaskId, TaskInfo, TaskOf};
 pub use threads::{WorkerBody, WorkerInfo};

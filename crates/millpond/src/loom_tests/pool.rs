@@ -283,6 +283,20 @@ fn the_last_task_taken_against_falling_asleep_in_shutdown() {
     });
 }
 
+/// I1 to I3 against J1 to J3.
+#[test]
+fn the_last_task_ends_against_a_wait_for_idle() {
+    model(|| {
+        let pool = pool(1, 1, Duration::from_secs(3600), WorkQueue::linked());
+        let ran = Arc::new(AtomicUsize::new(0));
+        let count = Arc::clone(&ran);
+        pool.execute(move || drop(count.fetch_add(1, Ordering::Relaxed))).unwrap();
+        assert_eq!(pool.wait_idle(Duration::MAX), Ok(true));
+        assert_eq!(ran.load(Ordering::Relaxed), 1);
+        end(&pool);
+    });
+}
+
 /// Two submitters, a queue of one, a pool of one: whoever is refused was refused rightly, and the bound holds.
 #[test]
 fn a_bounded_queue_never_exceeds_its_capacity() {

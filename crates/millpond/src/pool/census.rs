@@ -19,6 +19,7 @@
 
 use super::core::PoolCore;
 use super::ctl::Snapshot;
+use super::feed::Feed;
 use super::stats::{CountersRead, Totals};
 
 /// The counts of one look.
@@ -83,6 +84,32 @@ impl PoolCore {
             census.add_tasks_on_their_way(accepted);
         }
         census
+    }
+
+    /// Nothing waits and nothing runs. In a scheduled pool tasks that are not due may wait.
+    pub(super) fn is_idle(&self) -> bool {
+        let Feed::Timed(timed) = &self.feed else {
+            let census = self.census();
+            return census.queued + census.active + census.in_place == 0;
+        };
+        loop {
+            // If no task is settled meanwhile, a task that ran when nothing was due still runs when
+            // the workers are looked at.
+            let settled = self.settled();
+            if timed.first_is_due() {
+                return false;
+            }
+            let census = self.census();
+            if census.settled() == settled {
+                return census.active + census.in_place == 0;
+            }
+        }
+    }
+
+    fn settled(&self) -> u64 {
+        let totals = self.roster.lock().totals();
+        let counted = self.counters.read();
+        totals.settled() + counted.cancelled + counted.handed_back + self.feed.struck()
     }
 
     /// Tasks accepted so far.

@@ -15,14 +15,13 @@ use super::policy::{Handler, Usual};
 use super::room::Room;
 use super::roster::Roster;
 use super::stats::Counters;
+use super::watch::Watchers;
 use super::worker;
 use crate::ConfigError;
 use crate::handle::{Address, Help, Home, Panic, Place, Removal, Waitlist};
-use crate::interrupt::{Interrupted, Interrupter, Sleeper, Wake};
+use crate::interrupt::{Interrupter, Sleeper};
 use crate::quiet::quietly;
-use crate::sync::{
-    Arc, AtomicBool, AtomicU8, AtomicU64, AtomicUsize, Mutex, Ordering, Weak, deadline_after, fence,
-};
+use crate::sync::{Arc, AtomicBool, AtomicU8, AtomicU64, AtomicUsize, Mutex, Ordering, Weak, fence};
 use crate::task::{Task, TaskId, TaskInfo};
 use crate::threads::ThreadFactory;
 
@@ -84,8 +83,8 @@ pub(super) struct PoolCore {
     pub(super) outstanding: AtomicUsize,
     /// Tasks were left in the queue to a thread that then could not be started.
     pub(super) stranded: AtomicBool,
-    /// Threads in `await_termination`.
-    waiting_for_end: Mutex<Vec<Arc<Sleeper>>>,
+    pub(super) end_watchers: Watchers,
+    pub(super) idle_watchers: Watchers,
     /// Where tasks that wait here can find us.
     pub(super) home: Address,
 }
@@ -136,7 +135,8 @@ impl PoolCore {
             counters: Counters::default(),
             outstanding: AtomicUsize::new(0),
             stranded: AtomicBool::new(false),
-            waiting_for_end: Mutex::new(Vec::new()),
+            end_watchers: Watchers::default(),
+            idle_watchers: Watchers::default(),
             home: Address::new(plan.number, Weak::clone(me) as Weak<dyn Home>),
         });
         if let Feed::Timed(timed) = &pool.feed {
@@ -216,6 +216,7 @@ impl PoolCore {
             Feed::Timed(_) if self.feed.is_empty() => self.idle.call_if(|nap| nap.stays),
             _ => {}
         }
+        self.tell_if_idle();
         self.try_terminate();
     }
 
@@ -376,30 +377,11 @@ impl PoolCore {
             quietly(|| hooks.terminated());
         }
         self.ctl.advance_to(RunState::Terminated);
-        // Whoever listed itself before this sees no state yet and is woken here; whoever lists itself after takes
-        // the lock after us, and sees the state.
-        for waiting in std::mem::take(&mut *self.waiting_for_end.lock()) {
-            waiting.unpark();
-        }
+        self.end_watchers.notify_all();
     }
 
     pub(super) fn is_terminated(&self) -> bool {
         self.ctl.load().state() == RunState::Terminated
-    }
-
-    pub(super) fn await_termination(&self, timeout: Duration) -> Result<bool, Interrupted> {
-        if self.is_terminated() || timeout.is_zero() {
-            return Ok(self.is_terminated());
-        }
-        let me = Sleeper::current();
-        self.waiting_for_end.lock().push(Arc::clone(&me));
-        let wake = me.wait(deadline_after(timeout), || self.is_terminated());
-        self.waiting_for_end.lock().retain(|waiting| !Arc::ptr_eq(waiting, &me));
-        match wake {
-            Wake::Ready => Ok(true),
-            Wake::TimedOut => Ok(false),
-            Wake::Interrupted => Err(Interrupted),
-        }
     }
 }
 

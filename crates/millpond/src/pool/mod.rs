@@ -28,6 +28,7 @@ mod series;
 mod stats;
 #[expect(unsafe_code, reason = "leaks the reference to a cancelled timer")]
 mod timed;
+mod watch;
 mod worker;
 
 #[cfg(all(test, loom))]
@@ -55,7 +56,7 @@ use crate::executor::{
 use crate::handle::TaskHandle;
 use crate::interrupt::{Interrupted, Nested, Sleeper};
 use crate::quiet::{drop_quietly, quietly};
-use crate::sync::Arc;
+use crate::sync::{Arc, Weak};
 use crate::task::{Task, TaskId, TaskOf};
 use crate::threads::WorkerBody;
 
@@ -102,6 +103,42 @@ pub struct ThreadPoolExecutor {
     handle: Arc<Handle>,
 }
 
+/// A reference to a pool that does not keep it running. Made by
+/// [`ThreadPoolExecutor::downgrade`].
+///
+/// For a task, a cache or a registry that may use the pool as long as somebody else wants it: the pool
+/// shuts down when the last [`ThreadPoolExecutor`] is dropped, whatever references of this kind there are.
+///
+/// # Examples
+/// ```
+/// let pool = millpond::executors::fixed(1)?;
+/// let weak = pool.downgrade();
+/// assert_eq!(weak.upgrade().unwrap().submit(|| 7)?.join()?, 7);
+/// drop(pool);
+/// assert!(weak.upgrade().is_none());
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
+#[derive(Clone)]
+pub struct PoolRef {
+    handle: Weak<Handle>,
+}
+
+impl PoolRef {
+    /// The pool, unless its last handle was dropped. Does not block.
+    ///
+    /// From the moment in which the last handle is dropped it is `None`, also while workers still run what
+    /// was accepted. A pool that was shut down by a call, and of which there are handles, is still there.
+    pub fn upgrade(&self) -> Option<ThreadPoolExecutor> {
+        self.handle.upgrade().map(|handle| ThreadPoolExecutor { handle })
+    }
+}
+
+impl fmt::Debug for PoolRef {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("PoolRef").field("handles", &self.handle.strong_count()).finish()
+    }
+}
+
 /// Shared by the users' clones and not by the workers: when it is dropped, nobody can submit any more.
 struct Handle {
     core: Arc<PoolCore>,
@@ -125,6 +162,11 @@ impl ThreadPoolExecutor {
 
     fn core(&self) -> &Arc<PoolCore> {
         &self.handle.core
+    }
+
+    /// A reference that does not keep the pool running.
+    pub fn downgrade(&self) -> PoolRef {
+        PoolRef { handle: Arc::downgrade(&self.handle) }
     }
 
     // ---- giving it work
@@ -575,6 +617,71 @@ impl ThreadPoolExecutor {
     /// [`Interrupted`] if the calling thread is interrupted while it has to wait.
     pub fn await_termination(&self, timeout: Duration) -> Result<bool, Interrupted> {
         self.core().await_termination(timeout)
+    }
+
+    /// A future that is ready when the pool has terminated: [`await_termination`](Self::await_termination)
+    /// for async code, on any runtime.
+    ///
+    /// It does not shut the pool down, and it is no handle: it does not keep the pool from shutting down when
+    /// the last clone is dropped. There may be many, and one that is dropped leaves nothing behind.
+    ///
+    /// # Examples
+    /// ```
+    /// # fn block_on<F: Future>(future: F) -> F::Output {
+    /// #     let mut future = std::pin::pin!(future);
+    /// #     struct Unpark(std::thread::Thread);
+    /// #     impl std::task::Wake for Unpark {
+    /// #         fn wake(self: std::sync::Arc<Self>) { self.0.unpark() }
+    /// #     }
+    /// #     let waker = std::sync::Arc::new(Unpark(std::thread::current())).into();
+    /// #     loop {
+    /// #         match future.as_mut().poll(&mut std::task::Context::from_waker(&waker)) {
+    /// #             std::task::Poll::Ready(output) => return output,
+    /// #             std::task::Poll::Pending => std::thread::park(),
+    /// #         }
+    /// #     }
+    /// # }
+    /// let pool = millpond::executors::fixed(2)?;
+    /// pool.execute(|| println!("the last words"))?;
+    /// block_on(async {
+    ///     pool.shutdown();
+    ///     pool.terminated().await; // in a `timeout` of your runtime, and then `shutdown_now`
+    /// });
+    /// assert!(pool.is_terminated());
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    pub fn terminated(&self) -> impl Future<Output = ()> + Send + Sync + Unpin + 'static + use<> {
+        watch::Terminated::of(self.core())
+    }
+
+    /// Waits until no task waits or runs, at most `timeout`; true if there was such a moment. Does not shut
+    /// down, and says nothing about tasks that are submitted meanwhile.
+    ///
+    /// A worker counts as running until it has dropped what is left of its task, and until `after_execute`
+    /// has returned. In a scheduled pool tasks that are not due do not count, nor does a series between its
+    /// runs. Called by a task of this pool it returns false at once, for it would wait for itself. A pool with
+    /// a custom queue may seem idle while a worker takes a task out of the queue.
+    ///
+    /// # Errors
+    /// [`Interrupted`] if the calling thread is interrupted while it has to wait.
+    ///
+    /// # Examples
+    /// ```
+    /// use std::time::Duration;
+    ///
+    /// let pool = millpond::executors::fixed(2)?;
+    /// for part in 0..10 {
+    ///     pool.execute(move || println!("part {part}"))?;
+    /// }
+    /// assert!(pool.wait_idle(Duration::MAX)?);
+    /// assert_eq!(pool.stats().completed, 10);
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    pub fn wait_idle(&self, timeout: Duration) -> Result<bool, Interrupted> {
+        if worker::is_worker_of(self.core()) {
+            return Ok(false);
+        }
+        self.core().wait_idle(timeout)
     }
 
     /// Shuts down and waits for all tasks to end; see [`ExecutorService::close`].

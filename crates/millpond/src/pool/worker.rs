@@ -131,6 +131,7 @@ impl Life<'_> {
             // Timed out, and not to leave, because there are tasks that nobody can have yet: wait for those.
             let stay_for_tasks =
                 timed && timed_out && matches!(pool.feed, Feed::Blocking { .. } | Feed::Timed(_));
+            pool.tell_if_idle();
             let rest = self.rest(timed, stay_for_tasks, generation, &mut keep);
             pool.feed.order(); // W5
             match rest {

@@ -7,6 +7,7 @@ mod builder;
 mod handle;
 mod task;
 
+use std::fmt;
 use std::io;
 use std::thread::JoinHandle;
 use std::time::Duration;
@@ -19,8 +20,8 @@ use crate::executor::{
 };
 use crate::interrupt::Interrupted;
 use crate::periodic::{Body, PeriodicTask, Rhythm};
-use crate::pool::{ParkedWorkers, PoolStats, RunState, Scope, ShutdownReport, ThreadPoolExecutor};
-use crate::sync::Arc;
+use crate::pool::{ParkedWorkers, PoolRef, PoolStats, RunState, Scope, ShutdownReport, ThreadPoolExecutor};
+use crate::sync::{Arc, Weak};
 use crate::task::{Held, Task, TaskId, TaskInfo, TaskOf};
 use crate::threads::WorkerBody;
 
@@ -68,6 +69,44 @@ type Decorate = dyn Fn(&TaskInfo, Body) -> Body + Send + Sync;
 pub struct ScheduledThreadPoolExecutor {
     pool: ThreadPoolExecutor,
     decorate: Option<Arc<Decorate>>,
+}
+
+/// A reference to a scheduled pool that does not keep it running, as [`PoolRef`] is to a plain one. Made by
+/// [`ScheduledThreadPoolExecutor::downgrade`].
+///
+/// # Examples
+/// ```
+/// use std::time::Duration;
+///
+/// let pool = millpond::executors::scheduled(1);
+/// let weak = pool.downgrade();
+/// assert_eq!(weak.upgrade().unwrap().schedule(Duration::ZERO, || 7)?.join()?, 7);
+/// drop(pool);
+/// assert!(weak.upgrade().is_none());
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
+#[derive(Clone)]
+pub struct ScheduledPoolRef {
+    pool: PoolRef,
+    decorate: Option<Weak<Decorate>>,
+}
+
+impl ScheduledPoolRef {
+    /// The pool, unless its last handle was dropped; see [`PoolRef::upgrade`].
+    pub fn upgrade(&self) -> Option<ScheduledThreadPoolExecutor> {
+        let pool = self.pool.upgrade()?;
+        let decorate = match &self.decorate {
+            Some(decorate) => Some(decorate.upgrade()?),
+            None => None,
+        };
+        Some(ScheduledThreadPoolExecutor { pool, decorate })
+    }
+}
+
+impl fmt::Debug for ScheduledPoolRef {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_tuple("ScheduledPoolRef").field(&self.pool).finish()
+    }
 }
 
 impl ScheduledThreadPoolExecutor {
@@ -308,6 +347,16 @@ impl ScheduledThreadPoolExecutor {
         self.pool.set_thread_factory(factory);
     }
 
+    /// A reference that does not keep the pool running.
+    pub fn downgrade(&self) -> ScheduledPoolRef {
+        ScheduledPoolRef { pool: self.pool.downgrade(), decorate: self.decorate.as_ref().map(Arc::downgrade) }
+    }
+
+    /// A future that is ready when the pool has terminated; see [`ThreadPoolExecutor::terminated`].
+    pub fn terminated(&self) -> impl Future<Output = ()> + Send + Sync + Unpin + 'static + use<> {
+        self.pool.terminated()
+    }
+
     methods_of_its_pool! {
         // ---- settings
 
@@ -395,6 +444,12 @@ impl ScheduledThreadPoolExecutor {
         /// # Errors
         /// [`Interrupted`] if the calling thread is interrupted while it has to wait.
         pub fn await_termination(&self, timeout: Duration) -> Result<bool, Interrupted>;
+        /// Waits until no task is running and none is due, at most `timeout`; see
+        /// [`ThreadPoolExecutor::wait_idle`].
+        ///
+        /// # Errors
+        /// [`Interrupted`] if the calling thread is interrupted while it has to wait.
+        pub fn wait_idle(&self, timeout: Duration) -> Result<bool, Interrupted>;
         /// Shuts down and waits for all tasks to end, also delayed ones that are still to run; see
         /// [`ExecutorService::close`](crate::ExecutorService::close).
         ///
