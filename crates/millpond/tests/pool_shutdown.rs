@@ -356,15 +356,14 @@ fn await_termination_can_be_interrupted_and_leaves_the_pool_alone() {
 
 // TPE-095
 #[test]
-fn a_task_waits_in_vain_for_the_end_of_its_own_pool() {
+fn a_task_does_not_wait_for_the_end_of_its_own_pool() {
     let pool = executors::fixed(1).unwrap();
     let inner = pool.clone();
     let seen = pool.submit(move || {
         inner.shutdown();
-        let begin = Instant::now();
-        (inner.await_termination(SHORT), begin.elapsed() >= SHORT)
+        inner.await_termination(Duration::MAX)
     });
-    assert_eq!(seen.unwrap().join().unwrap(), (Ok(false), true));
+    assert_eq!(seen.unwrap().join().unwrap(), Ok(false));
     assert_eq!(pool.await_termination(LONG), Ok(true));
 }
 

@@ -2,7 +2,7 @@
 
 use std::error::Error;
 use std::fmt;
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
 use super::{Executor, Rejected};
 use crate::completion;
@@ -93,7 +93,7 @@ where
         }
         // 2. Somebody at the finish? Only when all have started is there reason to wait for one.
         let finished =
-            if all_started { Some(first_finished(&finish, &started.0, deadline)?) } else { finish.poll() };
+            if all_started { Some(wait_for_next(&finish, &started.0, deadline)?) } else { finish.poll() };
         let Some(mut handle) = finished else { continue };
         // 3. The first success wins.
         open -= 1;
@@ -105,21 +105,12 @@ where
     }
 }
 
-/// Waits for the next task at the finish. A worker runs the waiting ones of its own pool meanwhile, so that a
-/// full pool cannot wait for itself.
-fn first_finished<T: Send>(
+fn wait_for_next<T: Send>(
     finish: &LinkedBlockingQueue<TaskHandle<T>>,
     started: &[Canceller],
     deadline: Option<Instant>,
 ) -> Result<TaskHandle<T>, InvokeError> {
-    for canceller in started {
-        if let Some(handle) = finish.poll() {
-            return Ok(handle);
-        }
-        canceller.help();
-    }
-    let left = deadline.map_or(Duration::MAX, |at| at.saturating_duration_since(Instant::now()));
-    match finish.poll_timeout(left) {
+    match completion::next_finished(finish, || started.to_vec(), deadline) {
         Ok(Some(handle)) => Ok(handle),
         Ok(None) => Err(InvokeError::TimedOut),
         Err(Interrupted) => Err(InvokeError::Interrupted),

@@ -8,7 +8,7 @@ mod invoke;
 mod rejected;
 
 use std::error::Error;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use self::invoke::{invoke_all_until, invoke_any_until};
 use crate::handle::TaskHandle;
@@ -100,8 +100,11 @@ pub(crate) fn close_and_wait(service: &(impl ExecutorService + ?Sized)) {
     let mut interrupted = false;
     service.shutdown();
     loop {
+        let begin = Instant::now();
         match service.await_termination(patience) {
             Ok(true) => break,
+            // It did not wait: the caller is a task of the executor, which would wait for itself.
+            Ok(false) if begin.elapsed() < patience => break,
             Err(Interrupted) if interrupted => {} // once is enough
             outcome => {
                 interrupted |= outcome.is_err();

@@ -21,6 +21,9 @@ pub enum JoinError {
     Interrupted,
     /// The result was already handed out.
     Taken,
+    /// The task is joined by itself, or by a task that it runs in place and waits for: it could never end. This is
+    /// not its outcome; another thread can still join it.
+    WouldDeadlock,
 }
 
 impl fmt::Display for JoinError {
@@ -31,6 +34,9 @@ impl fmt::Display for JoinError {
             Self::Abandoned => f.write_str("the task was dropped without having run"),
             Self::Interrupted => f.write_str("interrupted while waiting for the task, which goes on"),
             Self::Taken => f.write_str("the task's result was already taken"),
+            Self::WouldDeadlock => f.write_str(
+                "the task would wait for itself: it is joined by itself or by a task that it waits for",
+            ),
         }
     }
 }

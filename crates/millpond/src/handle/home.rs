@@ -13,6 +13,7 @@ use std::time::{Duration, Instant};
 
 use super::shared::{LeakedRef, Removal};
 use super::state::{Help, Place};
+use crate::interrupt::Mark;
 use crate::quiet::quietly;
 use crate::sync::{Arc, Global, Weak, deadline_after, thread_local};
 use crate::task::TaskId;
@@ -66,6 +67,8 @@ static HOMES: Global<BTreeMap<u64, Weak<dyn Home>>> = Global::new(BTreeMap::new(
 thread_local! {
     /// The number of the pool that this thread is a worker of; 0: of none.
     static WORKS_FOR: Cell<u64> = nobody();
+    /// The numbers of the threads that wait until this one, which is a temporary one, has run a task for them.
+    static WAITING: RefCell<Vec<u64>> = none_waits();
     /// What that pool knows this worker by.
     static WORKER: RefCell<Option<Identity>> = no_identity();
     /// The schedulers that this thread works for, the innermost last: one may run on a thread of another, or of a pool.
@@ -94,6 +97,10 @@ fn nobody() -> Cell<u64> {
     Cell::new(0)
 }
 
+fn none_waits() -> RefCell<Vec<u64>> {
+    RefCell::new(Vec::new())
+}
+
 fn no_identity() -> RefCell<Option<Identity>> {
     RefCell::new(None)
 }
@@ -118,12 +125,17 @@ pub(crate) struct WorksFor {
     pool: u64,
     worker: Option<Identity>,
     schedulers: Vec<u64>,
+    /// The thread itself, and those that wait for it.
+    waiting: Vec<u64>,
 }
 
 impl WorksFor {
     /// What the calling thread works for.
     pub(crate) fn current() -> WorksFor {
+        let mut waiting = WAITING.try_with(|waiting| waiting.borrow().clone()).unwrap_or_default();
+        waiting.push(Mark::current().thread);
         WorksFor {
+            waiting,
             pool: WORKS_FOR.try_with(Cell::get).unwrap_or(0),
             worker: current_worker(),
             schedulers: SCHEDULERS.try_with(|schedulers| schedulers.borrow().clone()).unwrap_or_default(),
@@ -134,7 +146,21 @@ impl WorksFor {
     pub(crate) fn adopt(&self) {
         work_for(self.pool, self.worker.clone());
         let _ = SCHEDULERS.try_with(|schedulers| schedulers.replace(self.schedulers.clone()));
+        let _ = WAITING.try_with(|waiting| waiting.replace(self.waiting.clone()));
     }
+}
+
+/// Tells whether `run` goes on on the calling thread, or on a thread that waits until this one has run a task for it.
+pub(crate) fn waits_for_this_thread(run: Mark) -> bool {
+    let waits = || WAITING.try_with(|waiting| waiting.borrow().contains(&run.thread));
+    run.thread != 0 && (run.is_of_this_thread() || waits().unwrap_or(false))
+}
+
+/// Tells whether the calling thread works for any pool or scheduler.
+pub(crate) fn works_for_any() -> bool {
+    let of_pool = || WORKS_FOR.try_with(|works_for| works_for.get() != 0);
+    let of_scheduler = || SCHEDULERS.try_with(|schedulers| !schedulers.borrow().is_empty());
+    of_pool().unwrap_or(false) || of_scheduler().unwrap_or(false)
 }
 
 /// While it lives the calling thread works for a scheduler, besides all that it works for already.
@@ -185,7 +211,7 @@ pub(crate) fn look_again(number: u64) -> Option<Instant> {
     if !cfg!(loom) && works_for(number) { after_a_while() } else { None }
 }
 
-fn after_a_while() -> Option<Instant> {
+pub(crate) fn after_a_while() -> Option<Instant> {
     const A_WHILE: Duration = Duration::from_millis(10);
     deadline_after(A_WHILE)
 }

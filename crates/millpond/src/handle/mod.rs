@@ -31,7 +31,7 @@ pub use error::{JoinError, Panic};
 pub(crate) use home::tell_cancelled;
 pub(crate) use home::{
     Address, Home, Struck, Waitlist, WorksFor, WorksForScheduler, announce_sleep, current_worker, look_again,
-    work_for, works_for,
+    work_for, works_for, works_for_any,
 };
 #[cfg(all(test, loom))]
 pub(crate) use shared::Owners;
@@ -102,6 +102,7 @@ impl<T> TaskHandle<T> {
     /// # Errors
     /// [`JoinError`] says why there is no value. [`JoinError::Interrupted`] if the calling thread was interrupted
     /// before the task was done; the task goes on, detached. Completion wins over a pending interrupt.
+    /// [`JoinError::WouldDeadlock`] if the calling thread runs the task itself, now or further out.
     pub fn join(mut self) -> Result<T, JoinError> {
         self.join_until(None).expect("without a deadline the wait ends only when it has an answer")
     }
@@ -109,7 +110,7 @@ impl<T> TaskHandle<T> {
     /// Waits for the task, but not longer than `timeout`. `None`: it is not done yet, ask again later.
     ///
     /// `Some(Err(JoinError::Interrupted))` is not the task's outcome either: the wait was interrupted, and a later
-    /// call gets the outcome. Any other `Some` hands the outcome out; calls after it get
+    /// call gets the outcome. Nor is [`JoinError::WouldDeadlock`]. Any other `Some` hands the outcome out; calls after it get
     /// [`JoinError::Taken`] in the place of a value.
     pub fn join_timeout(&mut self, timeout: Duration) -> Option<Result<T, JoinError>> {
         self.join_until(deadline_after(timeout))
@@ -118,6 +119,9 @@ impl<T> TaskHandle<T> {
     fn join_until(&mut self, deadline: Option<Instant>) -> Option<Result<T, JoinError>> {
         if let Some(result) = self.try_join() {
             return Some(result); // as a rule, of many tasks
+        }
+        if self.core.is_waiting_for_this_thread() {
+            return Some(Err(JoinError::WouldDeadlock));
         }
         match self.core.wait_done(deadline) {
             Wake::Ready => self.try_join(),
@@ -244,8 +248,15 @@ impl Canceller {
         self.core.state()
     }
 
-    pub(crate) fn help(&self) {
-        self.core.help();
+    /// Runs the task here, if it waits for a pool or scheduler that the calling thread works for. Returns when to try
+    /// again, if it could not be run yet.
+    pub(crate) fn help(&self) -> Option<Instant> {
+        match self.core.help() {
+            Help::NotBefore(due) => Some(due),
+            Help::WhenTold(_) if !self.is_done() => home::after_a_while(),
+            _ if self.state() == TaskState::Pending => look_again(self.core.home()),
+            _ => None,
+        }
     }
 }
 

@@ -11,7 +11,7 @@ use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 use std::task::{Context, Poll, Waker};
 use std::time::Instant;
 
-use super::home::{announce_sleep, find_home, look_again, tell_cancelled, works_for};
+use super::home::{announce_sleep, find_home, look_again, tell_cancelled, waits_for_this_thread, works_for};
 use super::shared::{LeakedRef, Removal};
 use super::slot::{Cancel, Claim, Running, Slot, Word};
 use super::{JoinError, Panic};
@@ -212,6 +212,10 @@ pub(crate) trait Tracked: Send + Sync {
     fn left(&self);
     /// The number of the pool that has it; 0: none.
     fn home(&self) -> u64;
+    /// It runs on the calling thread, or on one that waits for this one: to wait for it would be in vain.
+    fn is_waiting_for_this_thread(&self) -> bool {
+        false
+    }
     /// If the task waits in the queue of a pool that the calling thread works for, runs it here.
     fn help(&self) -> Help {
         let home = self.home();
@@ -589,6 +593,11 @@ impl<T: Send + 'static, W: Work<T> + 'static> Tracked for Core<T, W> {
 
     fn state(&self) -> TaskState {
         self.slot.look().state()
+    }
+
+    /// While it runs its runner does not change, so this thread reads what it wrote itself, or finds another one.
+    fn is_waiting_for_this_thread(&self) -> bool {
+        self.state() == TaskState::Running && waits_for_this_thread(self.runner.get())
     }
 
     fn entered(&self, home: u64) {

@@ -18,7 +18,7 @@ use super::stats::Counters;
 use super::watch::Watchers;
 use super::worker;
 use crate::ConfigError;
-use crate::handle::{Address, Help, Home, Panic, Place, Removal, Waitlist};
+use crate::handle::{Address, Help, Home, Panic, Place, Removal, Waitlist, WorksForScheduler};
 use crate::interrupt::{Interrupter, Sleeper};
 use crate::quiet::quietly;
 use crate::sync::{Arc, AtomicBool, AtomicU8, AtomicU64, AtomicUsize, Mutex, Ordering, Weak, fence};
@@ -374,6 +374,8 @@ impl PoolCore {
 
     fn terminate(&self) {
         if let Some(hooks) = &self.hooks {
+            // Inside the hook the pool is not waited for, as inside a task.
+            let _inside = WorksForScheduler::new(self.home.number());
             quietly(|| hooks.terminated());
         }
         self.ctl.advance_to(RunState::Terminated);

@@ -213,6 +213,8 @@ impl ThreadPoolExecutor {
     }
 
     fn admit_when_room(&self, task: Task, timeout: Duration) -> Result<(), Rejected> {
+        // Its own workers do not wait: if all of them did, none would be left to make room.
+        let timeout = if worker::is_worker_of(self.core()) { Duration::ZERO } else { timeout };
         self.core().admit_when_room(task, timeout).map_err(|refusal| self.core().rejected(refusal))
     }
 
@@ -611,11 +613,14 @@ impl ThreadPoolExecutor {
 
     /// Waits until terminated, at most `timeout`; true if it is. Completion wins over a pending interrupt.
     ///
-    /// A task that waits for its own pool waits in vain.
+    /// Inside a task or a hook of this pool it returns `Ok(false)` at once: the pool does not end before they do.
     ///
     /// # Errors
     /// [`Interrupted`] if the calling thread is interrupted while it has to wait.
     pub fn await_termination(&self, timeout: Duration) -> Result<bool, Interrupted> {
+        if worker::is_worker_of(self.core()) {
+            return Ok(self.is_terminated());
+        }
         self.core().await_termination(timeout)
     }
 
@@ -686,7 +691,7 @@ impl ThreadPoolExecutor {
 
     /// Shuts down and waits for all tasks to end; see [`ExecutorService::close`].
     ///
-    /// Called by a task of this pool it does not wait, for it would wait for itself.
+    /// Called inside a task or a hook of this pool it does not wait: it would wait for itself.
     pub fn close(&self) {
         if worker::is_worker_of(self.core()) {
             self.shutdown();
@@ -719,7 +724,8 @@ impl ThreadPoolExecutor {
         let begin = Instant::now();
         self.shutdown();
         let mut interrupted = false;
-        let mut ended = |timeout| match self.await_termination(timeout) {
+        // Also inside a task of the pool: the others have their grace.
+        let mut ended = |timeout| match self.core().await_termination(timeout) {
             Ok(ended) => ended,
             Err(Interrupted) => {
                 interrupted = true;

@@ -124,8 +124,9 @@ impl RejectedExecutionHandler for DiscardOldest {
 ///
 /// The wait ends with an error when the pool is shut down, when the time is over
 /// ([`Saturated`](crate::RejectReason::Saturated)), or when the waiting thread is interrupted
-/// ([`Interrupted`](crate::RejectReason::Interrupted); its flag stays set). A task of the pool that submits to its
-/// own pool and waits can only be helped by another worker: prefer [`CallerRuns`] for that.
+/// ([`Interrupted`](crate::RejectReason::Interrupted); its flag stays set). A task that submits to its own pool does not
+/// wait: if the pool is full it is refused as `Saturated` at once, whatever the time-out, because when all workers wait
+/// none is left to make room. Prefer [`CallerRuns`] for such tasks.
 #[derive(Debug, Clone, Copy)]
 pub struct Block {
     timeout: Duration,
