@@ -4,13 +4,16 @@
 mod scheduling;
 mod support;
 
-use std::sync::mpsc;
+use std::sync::{Arc, mpsc};
 use std::time::{Duration, Instant};
 
-use millpond::schedulers::{self, Disposable, MissedTicks, PeriodicTask, Scheduler, SchedulerExt};
+use millpond::schedulers::{
+    self, BoundedElasticScheduler, Disposable, MissedTicks, OnPanic, PeriodicTask, Scheduler, SchedulerExt,
+    VirtualTimeScheduler,
+};
 use millpond::{ManualClock, RejectReason, executors};
 use scheduling::{MINUTE, assert_settled, builder, elastic, end, ended, hold};
-use support::{Counter, Gate, LONG, Rng, die, eventually, rounds};
+use support::{Counter, Gate, LONG, Notes, Rng, die, eventually, rounds};
 
 const SECOND: Duration = Duration::from_secs(1);
 
@@ -97,6 +100,94 @@ fn a_series_goes_on_after_a_run_that_panics() {
     worker.dispose();
     end(&scheduler);
     assert_eq!((scheduler.stats().completed, scheduler.stats().panicked), (20, 22));
+}
+
+/// A series that panics in its third run and ends then, and how often it ran.
+fn dies_at_the_third(name: &'static str) -> (PeriodicTask, Counter) {
+    let runs = Counter::new();
+    let count = runs.clone();
+    let task = PeriodicTask::new(move || {
+        count.add();
+        if count.get() == 3 {
+            die("the third");
+        }
+    });
+    (task.named(name).on_panic(OnPanic::End), runs)
+}
+
+#[track_caller]
+fn ended_by_its_panic(series: &Disposable, runs: &Counter) {
+    ended(series);
+    assert!(series.is_disposed() && !series.is_cancelled() && !series.dispose());
+    assert_eq!(runs.get(), 3);
+}
+
+#[test]
+fn a_series_that_is_to_end_after_a_panic_ends_on_every_scheduler() {
+    const STEP: Duration = Duration::from_millis(1);
+    let told = Notes::new();
+    let notes = told.clone();
+    schedulers::on_error("series end", move |task, panic| {
+        if task.name() == Some("ends") {
+            notes.add(panic.message().unwrap_or_default().to_owned());
+        }
+    });
+    let kinds: Vec<Arc<dyn Scheduler>> = vec![
+        schedulers::new_single("ends").unwrap(),
+        schedulers::single_worker(&schedulers::new_parallel(2, "original").unwrap()),
+        schedulers::new_parallel(2, "ends").unwrap(),
+        schedulers::new_bounded_elastic(2, 10, "ends", MINUTE).unwrap(),
+        Arc::new(BoundedElasticScheduler::builder().max_threads(2).thread_per_task(true).build().unwrap()),
+        schedulers::from_scheduled_executor(executors::scheduled(1)),
+    ];
+    let many = kinds.len() * 4;
+    for scheduler in kinds {
+        for period in [STEP, Duration::ZERO] {
+            let (task, runs) = dies_at_the_third("ends");
+            let series = scheduler.schedule_periodically_task(Duration::ZERO, period, task).unwrap();
+            ended_by_its_panic(&series, &runs);
+            let (worker, (task, runs)) = (scheduler.create_worker(), dies_at_the_third("ends"));
+            let series = worker.schedule_periodically_task(Duration::ZERO, period, task).unwrap();
+            ended_by_its_panic(&series, &runs);
+            ended(&worker.schedule(|| {}).unwrap());
+            assert_eq!(worker.queued(), 0);
+        }
+        end(&scheduler);
+        let stats = scheduler.stats();
+        assert_eq!((stats.panicked, stats.cancelled, stats.queued), (4, 0, 0), "{stats:?}");
+        assert_eq!(stats.submitted, stats.completed + stats.panicked, "{stats:?}");
+    }
+    assert!(schedulers::reset_on_error("series end"));
+    assert_eq!(told.take(), vec!["the third"; many]);
+}
+
+#[test]
+fn a_series_that_is_to_end_after_a_panic_ends_in_virtual_time_and_without_timing() {
+    let time = VirtualTimeScheduler::new();
+    let (task, runs) = dies_at_the_third("virtual");
+    let series = time.schedule_periodically_task(SECOND, SECOND, task).unwrap();
+    time.advance_by(MINUTE);
+    ended_by_its_panic(&series, &runs);
+    assert_eq!((time.stats().panicked, time.stats().queued), (1, 0));
+
+    let scheduler = schedulers::from_executor_service(executors::fixed(1).unwrap());
+    let (task, runs) = dies_at_the_third("executor");
+    let zero = Duration::ZERO;
+    let series = scheduler.schedule_periodically_task(zero, zero, task).unwrap();
+    ended_by_its_panic(&series, &runs);
+    end(&scheduler);
+}
+
+#[test]
+fn a_series_that_is_to_end_after_a_panic_ends_although_a_hook_wraps_it() {
+    const STEP: Duration = Duration::from_millis(1);
+    schedulers::on_schedule("series end", |body| body);
+    let scheduler = schedulers::new_single("hooked").unwrap();
+    let (task, runs) = dies_at_the_third("hooked");
+    let series = scheduler.schedule_periodically_task(STEP, STEP, task).unwrap();
+    assert!(schedulers::reset_on_schedule("series end"));
+    ended_by_its_panic(&series, &runs);
+    end(&scheduler);
 }
 
 // RS-084

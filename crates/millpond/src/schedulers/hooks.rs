@@ -194,7 +194,7 @@ pub(crate) fn pass_schedule_hooks(work: Work) -> Result<Work, Rejected> {
     if hooks.is_empty() {
         return Ok(work);
     }
-    let series = matches!(work, Work::Series(..));
+    let series = if let Work::Series(_, _, on_panic) = &work { Some(*on_panic) } else { None };
     let info = work.info().clone();
     let cell = Arc::new(Mutex::new(Some(work)));
     let panicked = Arc::new(AtomicBool::new(false));
@@ -205,8 +205,10 @@ pub(crate) fn pass_schedule_hooks(work: Work) -> Result<Work, Rejected> {
         body = Some(hooks.iter().fold(first, |body, hook| hook(body)));
     });
     match body {
-        Some(body) if passed && series => Ok(Work::Series(info, body)),
-        Some(body) if passed => Ok(Work::Hooked(info, body, panicked)),
+        Some(body) if passed => Ok(match series {
+            Some(on_panic) => Work::Series(info, body, on_panic),
+            None => Work::Hooked(info, body, panicked),
+        }),
         _ => {
             let work = cell.lock().take();
             let task = match work {
@@ -229,9 +231,9 @@ fn run_in(cell: &Mutex<Option<Work>>, panicked: &AtomicBool) {
             task.once().run_settled(&mut settle).panic
         }
         Some(Work::Hooked(_, mut body, _)) => catch_unwind(AssertUnwindSafe(&mut body)).err(),
-        Some(Work::Series(info, mut body)) => {
+        Some(Work::Series(info, mut body, on_panic)) => {
             let ran = catch_unwind(AssertUnwindSafe(&mut body));
-            *cell.lock() = Some(Work::Series(info, body));
+            *cell.lock() = Some(Work::Series(info, body, on_panic));
             ran.err()
         }
     };

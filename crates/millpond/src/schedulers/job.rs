@@ -15,7 +15,7 @@ use crate::brief::Brief;
 use crate::executor::{RejectReason, Rejected};
 use crate::handle::{Outcome, Told};
 use crate::interrupt::{Interrupted, Mark, Sleeper, Wake};
-use crate::periodic::{Body, PeriodicTask, Rhythm};
+use crate::periodic::{Body, OnPanic, PeriodicTask, Rhythm};
 use crate::quiet::{drop_quietly, quietly};
 use crate::sync::{Arc, AtomicBool, GivenAway, Mutex, Ordering, Weak, deadline_after};
 use crate::task::{Task, TaskId, TaskInfo};
@@ -26,15 +26,15 @@ pub(crate) enum Work {
     Once(Task),
     /// A task that went through the schedule hooks; true once it has panicked, wherever the panic went.
     Hooked(TaskInfo, Body, Arc<AtomicBool>),
-    /// The body of a series.
-    Series(TaskInfo, Body),
+    /// The body of a series, and whether that goes on after a panic.
+    Series(TaskInfo, Body, OnPanic),
 }
 
 impl Work {
     pub(crate) fn info(&self) -> &TaskInfo {
         match self {
             Work::Once(task) => task.info(),
-            Work::Hooked(info, ..) | Work::Series(info, _) => info,
+            Work::Hooked(info, ..) | Work::Series(info, ..) => info,
         }
     }
 
@@ -68,11 +68,15 @@ impl Work {
                 payload.into_iter().for_each(|payload| super::hooks::report(&info, payload));
                 Ended { panicked, series: None }
             }
-            Work::Series(info, mut body) => {
+            Work::Series(info, mut body, on_panic) => {
                 let payload = catch_unwind(AssertUnwindSafe(&mut body)).err();
                 let panicked = payload.is_some();
                 payload.into_iter().for_each(|payload| super::hooks::report(&info, payload));
-                Ended { panicked, series: Some((info, body)) }
+                if panicked && on_panic == OnPanic::End {
+                    drop_quietly(body);
+                    return Ended { panicked, series: None };
+                }
+                Ended { panicked, series: Some(Work::Series(info, body, on_panic)) }
             }
         }
     }
@@ -83,7 +87,7 @@ impl Work {
                 task.left();
                 task
             }
-            Work::Hooked(info, body, _) | Work::Series(info, body) => Task::known_as(info, body),
+            Work::Hooked(info, body, _) | Work::Series(info, body, _) => Task::known_as(info, body),
         }
     }
 }
@@ -252,8 +256,8 @@ enum Ending {
 /// How a run ended.
 pub(crate) struct Ended {
     pub(crate) panicked: bool,
-    /// The work of a series, which needs it again.
-    series: Option<(TaskInfo, Body)>,
+    /// The work of a series that is to run again.
+    series: Option<Work>,
 }
 
 impl Job {
@@ -303,8 +307,8 @@ impl Job {
         if !matches!(cell.state, JobState::Running(_)) {
             return false;
         }
-        let Some((info, body)) = ended.series.take() else { return false };
-        cell.state = JobState::Waiting(Work::Series(info, body));
+        let Some(work) = ended.series.take() else { return false };
+        cell.state = JobState::Waiting(work);
         true
     }
 
@@ -485,8 +489,10 @@ impl fmt::Debug for Job {
 
 impl PeriodicTask {
     /// Its parts, for a series with `period`.
-    pub(crate) fn into_series(self, period: Duration) -> (TaskInfo, Body, Rhythm) {
-        (self.info, self.body.into_inner(), Rhythm::Rate(period, self.missed))
+    pub(crate) fn into_series(self, period: Duration) -> (Work, Rhythm) {
+        let on_panic = self.on_panic.unwrap_or(OnPanic::Continue);
+        let work = Work::Series(self.info, self.body.into_inner(), on_panic);
+        (work, Rhythm::Rate(period, self.missed))
     }
 
     /// A refused series, as a task that runs its body once.

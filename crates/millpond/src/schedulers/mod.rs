@@ -21,7 +21,7 @@
 //!
 //! Waiting work holds no thread: all schedulers share one timer thread. It runs none of your code: where a due timer needs a
 //! new thread, an executor or a decorator, a helper thread of that scheduler (`millpond-courier`) calls it. A panic in a task goes to the hooks of
-//! [`on_error`] and hurts nobody; a series goes on after it.
+//! [`on_error`] and hurts nobody; a series goes on after it, unless it is to end [`on_panic`](PeriodicTask::on_panic).
 //!
 //! # Examples
 //! ```
@@ -168,7 +168,8 @@ pub trait Scheduler: Send + Sync {
     /// Runs `task` when `initial` is over, and then with a fixed rate: each run is due one `period` after the one before was
     /// due. Runs never overlap. A period of zero means again at once, with others in between.
     ///
-    /// A run that panics goes to the error hooks, and the series goes on.
+    /// A run that panics goes to the error hooks, and the series goes on, unless the task is one that ends
+    /// [`on_panic`](PeriodicTask::on_panic).
     ///
     /// # Errors
     /// As [`schedule_task_after`](Self::schedule_task_after); the task that comes back runs the body once.

@@ -17,7 +17,7 @@ use super::{Disposable, Lane, PeriodicTask, Scheduler, SchedulerStats, Worker};
 use crate::executor::{RejectReason, Rejected, SchedulerFacts};
 use crate::handle::Outcome;
 use crate::interrupt::Interrupted;
-use crate::periodic::Body;
+use crate::periodic::{Body, OnPanic};
 use crate::sync::{Arc, AtomicBool, GivenAway, Mutex, MutexGuard, Ordering, deadline_after};
 use crate::task::Task;
 
@@ -171,12 +171,12 @@ impl Ticket {
         Turn::Run
     }
 
-    /// A run has ended. A series counts as waiting again, until its ticket goes.
-    fn end(&self, outcome: Outcome) {
+    /// A run has ended, the last one unless it goes on `again`. A series counts as waiting then, until its ticket goes.
+    fn end(&self, outcome: Outcome, again: bool) {
         let mut register = self.core.register.lock();
         let phase = register.phase;
         let Some(entry) = register.entries.get_mut(&self.number) else { return };
-        entry.ended |= !entry.series || phase != Phase::Live;
+        entry.ended |= !again || phase != Phase::Live;
         entry.state = if entry.ended { State::Done } else { State::Waiting };
         let (again, handle) = (!entry.ended, entry.handle.clone());
         let counted = &mut register.counted;
@@ -226,7 +226,7 @@ impl Ticketed<Task> {
         }
         let mut outcome = Outcome::Succeeded;
         let payload = task.once().run_settled(&mut |settled| outcome = settled).panic;
-        ticket.end(outcome);
+        ticket.end(outcome, false);
         if let Some(payload) = payload {
             resume_unwind(payload); // the original tells the error hooks
         }
@@ -234,15 +234,18 @@ impl Ticketed<Task> {
 }
 
 impl Ticketed<Body> {
-    fn run(&mut self) {
+    fn run(&mut self, on_panic: OnPanic) {
         match self.ticket.begin() {
             Turn::Leave => return self.ticket.leave_if_ended(),
             Turn::Foreign => return (self.work)(),
             Turn::Run => {}
         }
         let ran = catch_unwind(AssertUnwindSafe(&mut self.work));
-        self.ticket.end(if ran.is_ok() { Outcome::Succeeded } else { Outcome::Panicked });
-        self.ticket.leave_if_ended();
+        let again = ran.is_ok() || on_panic == OnPanic::Continue;
+        self.ticket.end(if ran.is_ok() { Outcome::Succeeded } else { Outcome::Panicked }, again);
+        if again {
+            self.ticket.leave_if_ended(); // otherwise the original ends the series by itself
+        }
         if let Err(payload) = ran {
             resume_unwind(payload);
         }
@@ -305,7 +308,8 @@ impl Core {
         let PeriodicTask { info, body, missed, on_panic } = task;
         let ticket = Ticket { core: Arc::clone(self), number };
         let mut ticketed = Ticketed { work: body.into_inner(), ticket };
-        let body = GivenAway::new(Box::new(move || ticketed.run()) as Body);
+        let after_panic = on_panic.unwrap_or(OnPanic::Continue);
+        let body = GivenAway::new(Box::new(move || ticketed.run(after_panic)) as Body);
         let given =
             worker.schedule_periodically_task(initial, period, PeriodicTask { info, body, missed, on_panic });
         self.settle(number, given)

@@ -264,8 +264,7 @@ impl Lane for LaneHandle {
         period: Duration,
         task: PeriodicTask,
     ) -> Result<Disposable, Rejected> {
-        let (info, body, rhythm) = task.into_series(period);
-        let work = Work::Series(info, body);
+        let (work, rhythm) = task.into_series(period);
         self.engine().submit_to_lane(self.lane, &self.ready, work, initial, Some(rhythm))
     }
 

@@ -11,7 +11,7 @@ use super::{Engine, Handle, Plan, thread};
 use crate::executor::Rejected;
 use crate::interrupt::Interrupted;
 use crate::periodic::PeriodicTask;
-use crate::schedulers::job::{Disposable, Work};
+use crate::schedulers::job::Disposable;
 use crate::schedulers::waiters::Disposal;
 use crate::schedulers::{Scheduler, SchedulerStats, Worker};
 use crate::sync::Arc;
@@ -48,9 +48,8 @@ impl Scheduler for Slots {
         period: Duration,
         task: PeriodicTask,
     ) -> Result<Disposable, Rejected> {
-        let (info, body, rhythm) = task.into_series(period);
-        let order =
-            Order { work: Work::Series(info, body), delay: initial, rhythm: Some(rhythm), lane: None };
+        let (work, rhythm) = task.into_series(period);
+        let order = Order { work, delay: initial, rhythm: Some(rhythm), lane: None };
         self.engine().submit_series(order)
     }
 

@@ -58,8 +58,8 @@ impl Scheduler for View {
         period: Duration,
         task: PeriodicTask,
     ) -> Result<Disposable, Rejected> {
-        let (info, body, rhythm) = task.into_series(period);
-        self.handle.room.submit(None, Work::Series(info, body), initial, Some(rhythm))
+        let (work, rhythm) = task.into_series(period);
+        self.handle.room.submit(None, work, initial, Some(rhythm))
     }
 
     fn create_worker(&self) -> Worker {
@@ -133,8 +133,8 @@ impl Lane for VirtualLane {
         period: Duration,
         task: PeriodicTask,
     ) -> Result<Disposable, Rejected> {
-        let (info, body, rhythm) = task.into_series(period);
-        self.room.submit(Some(&self.cell), Work::Series(info, body), initial, Some(rhythm))
+        let (work, rhythm) = task.into_series(period);
+        self.room.submit(Some(&self.cell), work, initial, Some(rhythm))
     }
 
     fn dispose(&self) {
