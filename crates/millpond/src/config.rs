@@ -51,6 +51,15 @@ pub enum ConfigError {
         /// Which queue was to be made or changed.
         queue: &'static str,
     },
+    /// There is no memory for the slots of a bounded queue.
+    NoMemory {
+        /// Which queue was to be made.
+        queue: &'static str,
+        /// The capacity asked for.
+        capacity: usize,
+        /// The size of one item, in bytes.
+        item_size: usize,
+    },
     /// A variable of the environment has a value that cannot be used; see
     /// [`config_problems`](crate::schedulers::config_problems).
     BadVariable {
@@ -107,6 +116,9 @@ impl fmt::Display for ConfigError {
                 write!(f, "parallelism is {threads}, but a scheduler may have at most {most} threads")
             }
             Self::ZeroTtl => f.write_str("ttl is 0s, but idle threads need more than zero"),
+            Self::NoMemory { queue, capacity, item_size } => {
+                write!(f, "no memory for an {queue} of {capacity} items of {item_size} bytes")
+            }
             Self::ZeroCapacity { queue } => {
                 write!(f, "the capacity of the {queue} is 0, but it needs room for at least one item")
             }

@@ -4,8 +4,8 @@ mod support;
 
 use std::thread;
 
-use millpond::ConfigError;
-use millpond::queue::{ArrayBlockingQueue, BlockingQueue, QueueFull};
+use millpond::queue::{ArrayBlockingQueue, BlockingQueue, LinkedBlockingQueue, QueueFull};
+use millpond::{ConfigError, ThreadPoolExecutor, WorkQueue};
 use support::block;
 
 #[test]
@@ -151,4 +151,33 @@ fn debug_tells_who_waits() {
         queue.put(1).unwrap();
         assert_eq!(taker.join(), Ok(1));
     });
+}
+
+/// Four of these are more than a process can address.
+type Large = [u8; 1 << 46];
+
+#[test]
+fn a_queue_for_which_there_is_no_memory_is_refused() {
+    for capacity in [4096, 1 << 20] {
+        for queue in [ArrayBlockingQueue::<Large>::new(capacity), ArrayBlockingQueue::fair(capacity)] {
+            let error = queue.err().expect("there is no memory for it");
+            assert_eq!(
+                error,
+                ConfigError::NoMemory { queue: "ArrayBlockingQueue", capacity, item_size: 1 << 46 }
+            );
+            assert_eq!(
+                error.to_string(),
+                format!("no memory for an ArrayBlockingQueue of {capacity} items of 70368744177664 bytes")
+            );
+        }
+    }
+}
+
+#[test]
+fn a_large_bound_of_a_linked_queue_or_a_pool_takes_no_memory() {
+    let linked = LinkedBlockingQueue::<Large>::bounded(usize::MAX - 1).unwrap();
+    assert_eq!(linked.remaining_capacity(), usize::MAX - 1);
+    let pool = ThreadPoolExecutor::builder().work_queue(WorkQueue::array(usize::MAX / 2)).build().unwrap();
+    assert_eq!(pool.submit(|| 1).unwrap().join().unwrap(), 1);
+    pool.close();
 }

@@ -41,7 +41,8 @@ impl<T> ArrayBlockingQueue<T> {
     /// is served first.
     ///
     /// # Errors
-    /// [`ConfigError::ZeroCapacity`] if `capacity` is 0.
+    /// [`ConfigError::ZeroCapacity`] if `capacity` is 0; [`ConfigError::NoMemory`] if there is no memory for the
+    /// slots, which are allocated at once up to 65,536.
     pub fn new(capacity: usize) -> Result<Self, ConfigError> {
         Self::with_fairness(capacity, false)
     }
@@ -50,7 +51,8 @@ impl<T> ArrayBlockingQueue<T> {
     /// not even a call that does not wait, gets an item or a place before those who already wait for one.
     ///
     /// # Errors
-    /// [`ConfigError::ZeroCapacity`] if `capacity` is 0.
+    /// [`ConfigError::ZeroCapacity`] if `capacity` is 0; [`ConfigError::NoMemory`] if there is no memory for the
+    /// slots, which are allocated at once up to 65,536.
     pub fn fair(capacity: usize) -> Result<Self, ConfigError> {
         Self::with_fairness(capacity, true)
     }
@@ -59,9 +61,13 @@ impl<T> ArrayBlockingQueue<T> {
         if capacity == 0 {
             return Err(ConfigError::ZeroCapacity { queue: "ArrayBlockingQueue" });
         }
-        let slots = capacity.min(UP_FRONT);
+        let slots = Ring::with_slots(capacity.min(UP_FRONT)).map_err(|_| ConfigError::NoMemory {
+            queue: "ArrayBlockingQueue",
+            capacity,
+            item_size: size_of::<T>(),
+        })?;
         let inner = if fair {
-            Inner::Fair(Exchange::new(Ring::with_slots(slots), capacity))
+            Inner::Fair(Exchange::new(slots, capacity))
         } else {
             Inner::Unfair(Pipe::new(slots, capacity))
         };

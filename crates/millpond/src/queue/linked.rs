@@ -5,6 +5,7 @@ use std::time::Duration;
 
 use super::exchange::by_field;
 use super::pipe::Pipe;
+use super::ring::Ring;
 use super::wait::Patience;
 use super::{BlockingQueue, OfferError, PutError};
 use crate::config::ConfigError;
@@ -35,7 +36,7 @@ pub struct LinkedBlockingQueue<T> {
 impl<T> LinkedBlockingQueue<T> {
     /// Makes an empty queue without a bound.
     pub fn unbounded() -> Self {
-        LinkedBlockingQueue { pipe: Pipe::new(0, usize::MAX) }
+        LinkedBlockingQueue { pipe: Pipe::new(Ring::new(), usize::MAX) }
     }
 
     /// Makes an empty queue with room for `capacity` items; `usize::MAX` means no bound.

@@ -114,9 +114,8 @@ impl<T> Back<T> {
 }
 
 impl<T> Pipe<T> {
-    /// An empty pipe. Memory for `slots` items is made at once.
-    pub(super) fn new(slots: usize, capacity: usize) -> Self {
-        let items = Ring::with_slots(slots);
+    /// An empty pipe whose items go into `items`, which is empty too.
+    pub(super) fn new(items: Ring<T>, capacity: usize) -> Self {
         let front = Front { items: items.another(), lent: false, putters: Waiters::new() };
         let back = Back { items, gone: 0, takers: Waiters::new(), called: false };
         Pipe {

@@ -1,6 +1,6 @@
 //! First in, first out: the store of the array and linked queues.
 
-use std::collections::VecDeque;
+use std::collections::{TryReserveError, VecDeque};
 
 use super::exchange::Store;
 
@@ -16,8 +16,16 @@ pub(super) struct Ring<T> {
 }
 
 impl<T> Ring<T> {
-    pub(super) fn with_slots(slots: usize) -> Self {
-        Ring { items: VecDeque::with_capacity(slots), keep: slots.max(SMALL) }
+    /// An empty ring without memory so far.
+    pub(super) fn new() -> Self {
+        Ring { items: VecDeque::new(), keep: SMALL }
+    }
+
+    /// An empty ring with memory for `slots` items.
+    pub(super) fn with_slots(slots: usize) -> Result<Self, TryReserveError> {
+        let mut items = VecDeque::new();
+        items.try_reserve_exact(slots)?;
+        Ok(Ring { items, keep: slots.max(SMALL) })
     }
 
     pub(super) fn push(&mut self, item: T) {
@@ -104,7 +112,7 @@ mod tests {
     #[test]
     fn an_emptied_ring_gives_its_memory_back_and_keeps_what_it_was_made_for() {
         for keep in [0, 4 * SMALL] {
-            let mut ring = Ring::with_slots(keep);
+            let mut ring = Ring::with_slots(keep).unwrap();
             for all_at_once in [true, false] {
                 (0..100 * SMALL).for_each(|n| ring.insert((), n));
                 if all_at_once {
