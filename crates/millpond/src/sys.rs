@@ -5,9 +5,14 @@
 //! per timer either way. So a worker that waits for a timer asks for less slack while it sleeps.
 //! Tasks, and threads that tasks start, run with the setting that the thread had before.
 //!
-//! Other systems are not asked, and a refusal is harmless: timers then fire up to 50 µs later.
+//! Linux keeps 15 bytes of a thread's name. The standard library gives it the first 15, so that
+//! `top -H` shows all workers of `image-resizer-thread-` as `image-resizer-t`. So the beginning of a
+//! long name is cut instead, and the number stays. The name that Rust knows is the whole one.
+//!
+//! Other systems are not asked, and a refusal is harmless: timers then fire up to 50 µs later, and
+//! names are cut at the end.
 
-use std::ffi::c_ulong;
+use std::ffi::{CString, c_ulong};
 use std::marker::PhantomData;
 use std::time::Duration;
 
@@ -38,9 +43,35 @@ impl Drop for TimerSlack {
     }
 }
 
+/// Shows the calling thread, whose name is `name`, under a shorter name if the system would cut off
+/// the number at its end.
+pub(crate) fn show_thread_number(name: &str) {
+    if let Some(shown) = short_name(name).and_then(|short| CString::new(short).ok()) {
+        system::set_name(&shown);
+    }
+}
+
+/// `name` in 15 bytes, with the number at its end and the character before that. `None` if it fits as
+/// it is, or does not end with a number.
+fn short_name(name: &str) -> Option<String> {
+    const SHOWN: usize = 15;
+    if name.len() <= SHOWN {
+        return None;
+    }
+    let before_number = name.trim_end_matches(|c: char| c.is_ascii_digit());
+    let prefix = before_number.strip_suffix(|c: char| c.is_ascii_punctuation() || c == ' ');
+    let prefix = prefix.unwrap_or(before_number);
+    let end = &name[prefix.len()..];
+    let room = SHOWN.checked_sub(end.len()).filter(|_| before_number.len() < name.len())?;
+    let cut = (0..=room).rev().find(|at| prefix.is_char_boundary(*at))?;
+    Some(format!("{}{end}", &prefix[..cut]))
+}
+
 #[cfg(all(target_os = "linux", not(loom), not(miri)))]
 mod system {
-    use std::ffi::{c_int, c_ulong};
+    use std::ffi::{CStr, c_int, c_ulong};
+
+    const PR_SET_NAME: c_int = 15;
 
     const PR_SET_TIMERSLACK: c_int = 29;
     const PR_GET_TIMERSLACK: c_int = 30;
@@ -62,15 +93,24 @@ mod system {
         // writes to no memory.
         unsafe { prctl(PR_SET_TIMERSLACK, nanos) == 0 }
     }
+
+    /// Sets the name of the calling thread, of which the system keeps 15 bytes.
+    pub(super) fn set_name(name: &CStr) {
+        // SAFETY: `prctl` has this signature on Linux. The option takes a pointer to a string that ends
+        // with a NUL, which `name` is, reads at most 16 bytes of it up to the NUL, and writes to no
+        // memory.
+        unsafe { prctl(PR_SET_NAME, name.as_ptr()) };
+    }
 }
 
 #[cfg(not(all(target_os = "linux", not(loom), not(miri))))]
 mod system {
-    use std::ffi::c_ulong;
+    use std::ffi::{CStr, c_ulong};
 
     pub(super) fn slack() -> Option<c_ulong> {
         None
     }
+    pub(super) fn set_name(_name: &CStr) {}
     pub(super) fn set_slack(_nanos: c_ulong) -> bool {
         false
     }

@@ -6,6 +6,8 @@ use std::thread::{self, JoinHandle};
 
 use crate::quiet::returned;
 use crate::sync::Arc;
+#[cfg(not(all(loom, test)))]
+use crate::sys::show_thread_number;
 
 /// Which worker: what hooks are told about it.
 #[derive(Debug, Clone)]
@@ -37,7 +39,12 @@ pub(crate) fn plain_threads() -> Arc<ThreadFactory> {
         Ok(thread::spawn(|| {}))
     });
     #[cfg(not(all(loom, test)))]
-    Arc::new(|body: WorkerBody| thread::Builder::new().name(body.name().to_owned()).spawn(move || body.run()))
+    Arc::new(|body: WorkerBody| {
+        thread::Builder::new().name(body.name().to_owned()).spawn(move || {
+            show_thread_number(body.name());
+            body.run();
+        })
+    })
 }
 
 /// Calls the factory. None of our locks may be held; its panic stays here.

@@ -412,3 +412,28 @@ fn a_thread_name_with_a_nul_is_refused_when_the_pool_is_built() {
     let scheduled = ScheduledThreadPoolExecutor::builder().thread_name_prefix("\0").build().unwrap_err();
     assert_eq!(scheduled, ConfigError::NulInName { option: "thread_name_prefix", position: 0 });
 }
+
+/// The name under which the operating system shows the calling thread.
+#[cfg(target_os = "linux")]
+fn shown_name() -> String {
+    std::fs::read_to_string("/proc/thread-self/comm").unwrap().trim_end().to_owned()
+}
+
+// Linux keeps 15 bytes of a name, and std gives it the first 15.
+#[cfg(target_os = "linux")]
+#[test]
+fn the_number_of_a_worker_is_seen_in_top_however_long_the_prefix_is() {
+    let name = || (thread::current().name().unwrap().to_owned(), shown_name());
+    for (prefix, shown) in [
+        ("image-resizer-thread-", "image-resizer-1"),
+        ("image resizer no. ", "image resizer 1"),
+        ("größenordnungen#", "größenordnu#1"),
+        ("éééééééééé-", "éééééé-1"),
+        ("fifteen-letter", "fifteen-letter1"),
+        ("short-", "short-1"),
+    ] {
+        let pool = sized(1, 1).thread_name_prefix(prefix).build().unwrap();
+        assert_eq!(pool.submit(name).unwrap().join().unwrap(), (format!("{prefix}1"), shown.to_owned()));
+        end(&pool);
+    }
+}

@@ -109,7 +109,9 @@ impl Builder {
 
     /// Sets what worker threads are called: this prefix, then a number from 1. Default: `pool-N-thread-`.
     ///
-    /// A prefix with a NUL is refused by [`build`](Self::build).
+    /// A prefix with a NUL is refused by [`build`](Self::build). Linux shows 15 bytes of a thread's name in `top -H` and
+    /// the like. There the beginning of a longer name is cut, so that the number stays:
+    /// `image-resizer-thread-12` is shown as `image-resize-12`. The name that Rust knows is the whole one.
     pub fn thread_name_prefix(mut self, prefix: impl Into<String>) -> Self {
         self.name_prefix = Some(prefix.into());
         self
