@@ -47,7 +47,7 @@ pub use periodic::{Body, MissedTicks, OnPanic, PeriodicTask};
 pub use pool::policy::RejectedExecutionHandler;
 pub use pool::{
     Builder, Hooks, ParkedWorkers, PoolRef, PoolStats, RunState, Scope, ScopeRejected, ScopedTaskHandle,
-    ShutdownOutcome, ShutdownReport, ThreadPoolExecutor, WorkQueue,
+    ShutdownOutcome, ShutdownReport, SubmitAsync, ThreadPoolExecutor, WorkQueue,
 };
 pub use pool::{growth, policy};
 pub use scheduled::{ScheduledBuilder, ScheduledHandle, ScheduledPoolRef, ScheduledThreadPoolExecutor};

@@ -231,6 +231,11 @@ impl<E> WaitList<E> {
         slot.is_some_and(|slot| slot.entry.is_some() && slot.number == key.number)
     }
 
+    pub(crate) fn get_mut(&mut self, key: Key) -> Option<&mut E> {
+        let slot = self.slots.get_mut(key.slot as usize).filter(|slot| slot.number == key.number)?;
+        slot.entry.as_mut()
+    }
+
     /// The oldest entry.
     pub(crate) fn first(&self) -> Option<&E> {
         self.slots.get(self.ends.next as usize)?.entry.as_ref()
@@ -365,6 +370,8 @@ mod tests {
         let new = list.push('b');
         assert_eq!(old.slot, new.slot, "the memory is used again");
         assert_eq!((list.remove(old), list.contains(old), list.contains(new)), (None, false, true));
+        assert_eq!(list.get_mut(old), None);
+        assert_eq!(list.get_mut(new), Some(&mut 'b'));
         assert_eq!(list.remove(new), Some('b'));
     }
 

@@ -4,11 +4,14 @@
 //! many to walk through. A task that is stranded, or a wake-up that is lost, shows as a deadlock.
 
 use loom::thread;
+use std::future::Future;
+use std::pin::Pin;
+use std::task::{Context, Poll, Waker};
 use std::time::{Duration, Instant};
 
 use super::fifo::Fifo;
 use super::idle::{Idle, Nap, Rest, Seat};
-use super::room::Room;
+use super::room::Ticket;
 use super::{RunState, ThreadPoolExecutor, WorkQueue};
 use crate::executor::RejectReason;
 use crate::handle::{JoinError, TaskHandle};
@@ -336,21 +339,111 @@ fn waiting_for_room_against_making_it() {
     });
 }
 
+/// A waker for a thread of the model.
+struct WakesThread(WaitCell);
+
+impl std::task::Wake for WakesThread {
+    fn wake(self: std::sync::Arc<Self>) {
+        self.0.notify();
+    }
+}
+
+/// Polls until the future is ready. A wake-up that is lost shows as a deadlock.
+fn block_on<F: Future + Unpin>(mut future: F) -> F::Output {
+    let thread = std::sync::Arc::new(WakesThread(WaitCell::for_this_thread()));
+    let waker = Waker::from(std::sync::Arc::clone(&thread));
+    loop {
+        thread.0.reset();
+        match Pin::new(&mut future).poll(&mut Context::from_waker(&waker)) {
+            Poll::Ready(output) => return output,
+            Poll::Pending => _ = thread.0.wait(None, OnInterrupt::Keep),
+        }
+    }
+}
+
+/// A pool with a full queue and one worker that is counted but does not exist: room is made by hand, and models of waiting
+/// for room stay short.
+fn full_without_worker(capacity: usize) -> ThreadPoolExecutor {
+    let pool = pool(1, 1, Duration::from_secs(3600), WorkQueue::array(capacity));
+    let core = pool.core();
+    assert!(core.ctl.try_add_worker(core.ctl.load()));
+    (0..capacity).for_each(|_| pool.execute(|| {}).unwrap());
+    pool
+}
+
+/// Takes tasks as the worker would that does not exist.
+fn make_room(pool: &ThreadPoolExecutor, tasks: usize) -> thread::JoinHandle<()> {
+    let pool = pool.clone();
+    thread::spawn(move || (0..tasks).for_each(|_| pool.core().poll().unwrap().drop_quietly()))
+}
+
 /// One ticket is given up while room is made for one: the other one is told of it.
 #[test]
 fn waiting_for_room_against_giving_up() {
     model(|| {
-        let room: &'static Room = Box::leak(Box::default());
+        let pool = full_without_worker(1);
         let ticket = || {
             let cell = Arc::new(WaitCell::for_this_thread());
-            (room.take_ticket(Waiting::Thread(Arc::clone(&cell))), cell)
+            (Ticket::take(pool.core(), Waiting::Thread(Arc::clone(&cell))), cell)
         };
         let (older, newer) = (ticket(), ticket());
         let gives_up = thread::spawn(move || drop(older));
-        let makes_room = thread::spawn(|| room.made());
+        let worker = make_room(&pool, 1);
         assert_eq!(newer.1.wait(None, OnInterrupt::Keep), Wake::Ready);
         gives_up.join().unwrap();
-        makes_room.join().unwrap();
+        worker.join().unwrap();
+    });
+}
+
+/// The first in line is dropped while its room may be on the way: then the second must get it.
+#[test]
+fn a_dropped_async_submitter_passes_its_room_on() {
+    model(|| {
+        let pool = full_without_worker(1);
+        let mut context = Context::from_waker(Waker::noop());
+        let mut submissions = [pool.submit_async(|| {}), pool.submit_async(|| {})];
+        for submission in &mut submissions {
+            assert!(Pin::new(submission).poll(&mut context).is_pending());
+        }
+        let worker = make_room(&pool, 1);
+        let [first, second] = submissions;
+        drop(first);
+        drop(block_on(second).unwrap());
+        worker.join().unwrap();
+        assert_eq!((pool.queued_count(), pool.core().room.is_waited_for()), (1, false));
+    });
+}
+
+/// Room for two is made while one waits and another comes: both get in, though the newcomer may line up without a try.
+#[test]
+fn async_submitters_behind_each_other_all_get_room() {
+    model(|| {
+        let pool = full_without_worker(2);
+        let worker = make_room(&pool, 2);
+        let submission = pool.submit_async(|| {});
+        let other = thread::spawn(move || drop(block_on(submission).unwrap()));
+        drop(block_on(pool.submit_async(|| {})).unwrap());
+        other.join().unwrap();
+        worker.join().unwrap();
+        assert_eq!((pool.queued_count(), pool.core().room.is_waited_for()), (2, false));
+    });
+}
+
+/// The same with a thread as one of the two.
+#[test]
+fn a_blocked_and_an_async_submitter_both_get_room() {
+    model(|| {
+        let pool = full_without_worker(2);
+        pool.set_rejected_execution_handler(crate::policy::Block::forever());
+        let worker = make_room(&pool, 2);
+        let blocked = thread::spawn({
+            let pool = pool.clone();
+            move || pool.execute(|| {}).unwrap()
+        });
+        drop(block_on(pool.submit_async(|| {})).unwrap());
+        blocked.join().unwrap();
+        worker.join().unwrap();
+        assert_eq!((pool.queued_count(), pool.core().room.is_waited_for()), (2, false));
     });
 }
 

@@ -5,6 +5,7 @@
 //! there, or takes it back.
 
 use std::io;
+use std::task::Waker;
 use std::time::{Duration, Instant};
 
 use super::core::PoolCore;
@@ -12,6 +13,7 @@ use super::ctl::{MOST_WORKERS, Snapshot};
 use super::feed::Feed;
 use super::fifo::Fifo;
 use super::growth::{self, Admission, GrowthRule, Load};
+use super::room::Ticket;
 use super::roster::{Limit, NotAdded};
 use crate::clock::Tick;
 use crate::executor::{PoolFacts, RejectReason, Rejected};
@@ -382,11 +384,9 @@ impl PoolCore {
             self.look_for_room(&me, deadline);
         }
         let cell = Arc::new(WaitCell::of(Arc::clone(&me)));
-        let mut ticket = self.room.take_ticket(Waiting::Thread(Arc::clone(&cell)));
+        let mut ticket = Ticket::take(self, Waiting::Thread(Arc::clone(&cell)));
         loop {
-            fence(Ordering::SeqCst); // for room that is made by a worker's leaving; pairs with the end of `worker::work`
-            self.feed.order_takes();
-            match self.admit_as(task, true) {
+            match self.admit_with_ticket(task) {
                 Err(refusal) if refusal.reason == RejectReason::Saturated => task = refusal.task,
                 decided => return decided,
             }
@@ -398,6 +398,56 @@ impl PoolCore {
             cell.reset(); // the ticket is off the list, so nobody can notify the cell now
             ticket.rejoin(Waiting::Thread(Arc::clone(&cell)));
         }
+    }
+
+    /// As [`admit_when_room`](Self::admit_when_room) for an asynchronous submitter, whose `waker` is called when it should
+    /// ask again. `Err`: not yet; here is the task again. The ticket is kept by the caller in between, and given back when
+    /// all is decided.
+    pub(super) fn poll_admission(
+        self: &Arc<Self>,
+        mut task: Task,
+        ticket: &mut Option<Ticket>,
+        waker: &Waker,
+    ) -> Result<Result<(), Refusal>, Task> {
+        if let Some(held) = ticket {
+            match held.set_waker(waker.clone()) {
+                Ok(()) => return Err(task), // nobody has made room for it
+                Err(waker) => held.rejoin(Waiting::Task(waker)),
+            }
+        } else {
+            if !self.room.is_waited_for() {
+                match self.admit(task) {
+                    Err(refusal) if refusal.reason == RejectReason::Saturated => task = refusal.task,
+                    decided => return Ok(decided),
+                }
+            }
+            let new = ticket.insert(Ticket::take(self, Waiting::Task(waker.clone())));
+            // A shutdown advances the state and then notifies all in the list, by the list's lock: either it finds this
+            // ticket, or the state is seen here.
+            if !new.was_first && self.ctl.load().is_running() {
+                return Err(task);
+            }
+        }
+        match self.admit_with_ticket(task) {
+            Err(refusal) if refusal.reason == RejectReason::Saturated => Err(refusal.task),
+            decided => {
+                *ticket = None;
+                Ok(decided)
+            }
+        }
+    }
+
+    /// One try of a submitter whose ticket is in the list.
+    fn admit_with_ticket(self: &Arc<Self>, task: Task) -> Result<(), Refusal> {
+        fence(Ordering::SeqCst); // for room that is made by a worker's leaving; pairs with the end of `worker::work`
+        self.feed.order_takes();
+        self.admit_as(task, true)
+    }
+
+    /// A submitter that waits should try again. It may fail: this only looks from outside.
+    pub(super) fn may_have_room(&self) -> bool {
+        let seen = self.ctl.load();
+        !seen.is_running() || seen.workers() < self.maximum() || self.feed.has_room(&self.idle)
     }
 
     /// Where tasks are short there is room in a moment, and to sleep for each single place would cost more than they.

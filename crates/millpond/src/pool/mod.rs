@@ -3,7 +3,7 @@
 //! `README.md` beside this file tells the protocols in prose. The rooms: `core` (what all share; settings, shutdown),
 //! `admission` (what becomes of a task), `census` (where all tasks are), `growth` (the rule), `ctl` (the control word), `feed`, `fifo` and `segments` (work queues),
 //! `timed` and `series` (a scheduled pool's queue, and what runs again), `idle` (sleeping workers), `roster` (adding
-//! workers), `worker` (a worker's life), `room` (blocked submitters), `policy`, `hooks`, `stats`, `report`, `builder`,
+//! workers), `worker` (a worker's life), `room` (submitters that wait), `submit_async`, `policy`, `hooks`, `stats`, `report`, `builder`,
 //! `scope`.
 
 mod admission;
@@ -26,6 +26,7 @@ mod scope;
 mod segments;
 mod series;
 mod stats;
+mod submit_async;
 #[expect(unsafe_code, reason = "leaks the reference to a cancelled timer")]
 mod timed;
 mod watch;
@@ -68,6 +69,7 @@ pub use self::idle::ParkedWorkers;
 pub use self::report::{ShutdownOutcome, ShutdownReport};
 pub use self::scope::{Scope, ScopeRejected, ScopedTaskHandle};
 pub use self::stats::PoolStats;
+pub use self::submit_async::SubmitAsync;
 
 /// A pool of threads with a core size, a queue, a maximum size and a rejection policy.
 ///
@@ -333,6 +335,50 @@ impl ThreadPoolExecutor {
                 Ok(handle)
             }
         }
+    }
+
+    /// Submits `f` as soon as there is room for it: the future waits, and no thread does.
+    ///
+    /// The rejection policy is not asked: whatever it is, the future waits until the queue or a thread has room. Room is
+    /// offered in the order in which submitters began to wait, futures and threads blocked by
+    /// [`policy::Block`](crate::policy::Block) alike. Any runtime will do, also a `block_on` of your own; but a task of this
+    /// pool that blocks its worker until such a future resolves may wait for itself.
+    ///
+    /// Dropping the future before it resolves is safe: `f` is dropped without having run, its place in line is free, and
+    /// room that it was told of goes to the next in line. Once it has resolved the task belongs to the pool, and
+    /// [`cancel_on_drop`](TaskHandle::cancel_on_drop) may be what you want.
+    ///
+    /// The future owns a clone of the pool, so it can be spawned, and a pool with a submitter that waits is not shut down
+    /// by the drop of its last other clone.
+    ///
+    /// # Errors
+    /// [`Rejected`] with the task, only if the pool is shut down ([`Shutdown`](RejectReason::Shutdown)) or a needed thread
+    /// could not be started ([`SpawnFailed`](RejectReason::SpawnFailed)). Only these count as
+    /// [`rejected`](PoolStats::rejected).
+    ///
+    /// # Examples
+    /// ```
+    /// # #[cfg(feature = "futures")] {
+    /// use millpond::{executors, reactive::block_on};
+    ///
+    /// let pool = executors::bounded(2, 2, 8)?;
+    /// let sum = block_on(async {
+    ///     let mut handles = Vec::new();
+    ///     for n in 0..100_u32 {
+    ///         handles.push(pool.submit_async(move || n).await?); // waits while ten are inside
+    ///     }
+    ///     let mut sum = 0;
+    ///     for handle in handles {
+    ///         sum += handle.await?;
+    ///     }
+    ///     Ok::<_, Box<dyn std::error::Error>>(sum)
+    /// })??;
+    /// assert_eq!(sum, 4950);
+    /// # }
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    pub fn submit_async<T: Send + 'static>(&self, f: impl FnOnce() -> T + Send + 'static) -> SubmitAsync<T> {
+        SubmitAsync::new(self, f)
     }
 
     #[cold]

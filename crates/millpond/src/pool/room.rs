@@ -1,4 +1,4 @@
-//! Submitters that wait for room in a full pool, in order of arrival.
+//! Submitters that wait for room in a full pool, in order of arrival: blocked threads and suspended tasks.
 //!
 //! A submitter takes a ticket, tries again to hand its task in, and waits if that fails. A thread
 //! that makes room afterwards notifies the holder of the oldest ticket. Both go through the lock of
@@ -8,9 +8,20 @@
 //!
 //! A notified ticket leaves the list, and returns to its old place before its holder tries again. So
 //! each unit of room goes to one ticket, and one that gives up a notified ticket passes it on.
+//! Model: `loom_tests::pool::a_dropped_async_submitter_passes_its_room_on`.
+//!
+//! An asynchronous submitter that finds others waiting lines up behind them without a try. Room that
+//! was made while all tickets were notified is then known to their holders only, so each of them
+//! offers what is left to the next ticket when it leaves ([`Ticket`]'s destructor). The newcomer saw
+//! one of them in the list, so its own ticket is there when that one leaves.
+//! Model: `loom_tests::pool::async_submitters_behind_each_other_all_get_room`.
 
+use std::task::Waker;
+
+use super::core::PoolCore;
 use crate::interrupt::wait::{Key, WaitList, Waiting};
-use crate::sync::{AtomicUsize, Mutex, Ordering};
+use crate::quiet::drop_quietly;
+use crate::sync::{Arc, AtomicUsize, Mutex, Ordering};
 
 #[derive(Debug, Default)]
 pub(super) struct Room {
@@ -19,25 +30,17 @@ pub(super) struct Room {
     tickets: Mutex<WaitList<Waiting>>,
 }
 
-/// The right to be told about room; given back when dropped.
-#[derive(Debug)]
-pub(super) struct Ticket<'a> {
-    room: &'a Room,
-    key: Key,
-}
-
 impl Room {
-    /// Adds a waiting thread or task as the last in line.
-    pub(super) fn take_ticket(&self, who: Waiting) -> Ticket<'_> {
-        let key = self.change(|tickets| tickets.push(who));
-        Ticket { room: self, key }
-    }
-
     /// There is room for one more task: notifies the oldest ticket.
     pub(super) fn made(&self) {
-        if self.waiting.load(Ordering::Relaxed) != 0 {
+        if self.is_waited_for() {
             self.notify_next();
         }
+    }
+
+    /// Somebody waits for room and has not been notified.
+    pub(super) fn is_waited_for(&self) -> bool {
+        self.waiting.load(Ordering::Relaxed) != 0
     }
 
     #[cold]
@@ -62,18 +65,47 @@ impl Room {
     }
 }
 
-impl Ticket<'_> {
+/// The right to be told about room; given back when dropped.
+#[derive(Debug)]
+pub(super) struct Ticket {
+    pool: Arc<PoolCore>,
+    key: Key,
+    /// No other ticket was in the list when this one was taken.
+    pub(super) was_first: bool,
+}
+
+impl Ticket {
+    /// Adds a waiting thread or task as the last in line.
+    pub(super) fn take(pool: &Arc<PoolCore>, who: Waiting) -> Ticket {
+        let (was_first, key) = pool.room.change(|tickets| (tickets.is_empty(), tickets.push(who)));
+        Ticket { pool: Arc::clone(pool), key, was_first }
+    }
+
     /// Before another try, after the ticket was notified: room made from now on notifies it again.
     pub(super) fn rejoin(&mut self, who: Waiting) {
-        self.key = self.room.change(|tickets| tickets.rejoin(self.key, who));
+        self.key = self.pool.room.change(|tickets| tickets.rejoin(self.key, who));
+    }
+
+    /// Replaces the waker of a ticket that has not been notified. Gives it back if it has been.
+    pub(super) fn set_waker(&self, waker: Waker) -> Result<(), Waker> {
+        let mut new = Some(waker);
+        let old = self.pool.room.change(|tickets| {
+            let entry = tickets.get_mut(self.key)?;
+            new.take().map(|waker| std::mem::replace(entry, Waiting::Task(waker)))
+        });
+        drop_quietly(old); // user code, so not under the lock
+        new.map_or(Ok(()), Err)
     }
 }
 
-impl Drop for Ticket<'_> {
+impl Drop for Ticket {
     fn drop(&mut self) {
-        let removed = self.room.change(|tickets| tickets.remove(self.key));
-        if removed.is_none() {
-            self.room.made(); // notified, and not used: it is for the next
+        let room = &self.pool.room;
+        let removed = room.change(|tickets| tickets.remove(self.key));
+        // Room that this ticket was told of and did not use, or that nobody was told of, is for the next.
+        if room.is_waited_for() && self.pool.may_have_room() {
+            room.made();
         }
+        drop_quietly(removed);
     }
 }
