@@ -86,6 +86,12 @@ impl Clock {
         }
     }
 
+    /// The tick of `moment`, or the present one if it is in the past. Never early.
+    pub(crate) fn tick_at(&self, moment: Instant) -> Tick {
+        let now = self.now(); // read before the tick
+        self.tick_after(moment.saturating_duration_since(now))
+    }
+
     /// When it will be `delay` from now.
     pub(crate) fn tick_after(&self, delay: Duration) -> Tick {
         self.tick().plus(delay)

@@ -16,7 +16,7 @@ use crate::ConfigError;
 use crate::executor::{Rejected, TrySubmitError, methods_of_its_pool, service_by_its_pool};
 use crate::handle::TaskHandle;
 use crate::interrupt::Interrupted;
-use crate::periodic::PeriodicTask;
+use crate::periodic::{Next, PeriodicTask};
 use crate::pool::{PoolStats, ShutdownReport, ThreadPoolExecutor, WorkQueue};
 use crate::scheduled::{ScheduledHandle, ScheduledThreadPoolExecutor};
 use crate::task::Task;
@@ -245,6 +245,19 @@ impl SingleScheduledExecutor {
         f: impl FnMut() + Send + 'static,
     ) -> Result<ScheduledHandle<()>, Rejected> {
         self.pool.schedule_with_fixed_delay(initial, delay, f)
+    }
+
+    /// Runs `f` again and again, whenever the run before has answered; see
+    /// [`ScheduledThreadPoolExecutor::schedule_repeating`].
+    ///
+    /// # Errors
+    /// As [`ScheduledThreadPoolExecutor::schedule_repeating`].
+    pub fn schedule_repeating(
+        &self,
+        initial: Duration,
+        f: impl FnMut() -> Next + Send + 'static,
+    ) -> Result<ScheduledHandle<()>, Rejected> {
+        self.pool.schedule_repeating(initial, f)
     }
 
     /// Runs `f` as soon as the thread is free.

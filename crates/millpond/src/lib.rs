@@ -43,7 +43,7 @@ pub use executor::{
 pub use executors::{SingleScheduledExecutor, SingleThreadExecutor};
 pub use handle::{CancelOnDrop, Canceller, JoinError, Panic, TaskHandle, TaskState};
 pub use interrupt::Interrupted;
-pub use periodic::{Body, MissedTicks, OnPanic, PeriodicTask};
+pub use periodic::{Body, MissedTicks, Next, OnPanic, PeriodicTask};
 pub use pool::policy::RejectedExecutionHandler;
 pub use pool::{
     Builder, Hooks, ParkedWorkers, PoolRef, PoolStats, RunState, Scope, ScopeRejected, ScopedTaskHandle,

@@ -3,11 +3,11 @@
 use std::borrow::Cow;
 use std::fmt;
 use std::panic::{AssertUnwindSafe, catch_unwind};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use crate::clock::{Clock, Tick};
 use crate::handle::{Ran, Work};
-use crate::sync::{Arc, AtomicU64, GivenAway, Ordering};
+use crate::sync::{Arc, AtomicU64, GivenAway, Mutex, Ordering};
 use crate::task::TaskInfo;
 
 /// What runs, boxed: the form in which hooks and decorators see work.
@@ -155,10 +155,60 @@ impl Rhythm {
     }
 }
 
+/// What a run of [`schedule_repeating`](crate::ScheduledThreadPoolExecutor::schedule_repeating) answers: when
+/// the next run is due.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Next {
+    /// So long after this run has ended. `Duration::ZERO`: again at once, after all that is due by then.
+    After(Duration),
+    /// At this moment by the pool's clock ([`Clock::now`](crate::Clock::now)); at once if it is in the past.
+    At(Instant),
+    /// Never: the handle resolves with `Ok(())`.
+    Stop,
+}
+
+/// Where a run leaves its answer for the pool, which reads it on the same thread when the run has ended.
+#[derive(Debug)]
+pub(crate) struct Answer(Mutex<Next>);
+
+impl Answer {
+    pub(crate) fn new() -> Arc<Answer> {
+        Arc::new(Answer(Mutex::new(Next::Stop)))
+    }
+
+    pub(crate) fn set(&self, next: Next) {
+        *self.0.lock() = next;
+    }
+
+    fn get(&self) -> Next {
+        *self.0.lock()
+    }
+}
+
+/// What decides when the next run of a series is due.
+#[derive(Debug)]
+pub(crate) enum Plan {
+    Fixed(Rhythm),
+    Answered(Arc<Answer>),
+}
+
+impl Plan {
+    fn next(&self, due: Tick, clock: &Clock) -> Tick {
+        match self {
+            Plan::Fixed(rhythm) => rhythm.next(due, clock.tick()),
+            Plan::Answered(answer) => match answer.get() {
+                Next::After(delay) => clock.tick_after(delay),
+                Next::At(moment) => clock.tick_at(moment),
+                Next::Stop => Tick::NEVER,
+            },
+        }
+    }
+}
+
 /// When the runs of one series are due: shared by the pool that runs it and the handle that asks.
 #[derive(Debug)]
 pub(crate) struct Timing {
-    rhythm: Rhythm,
+    plan: Plan,
     clock: Clock,
     /// When the next run is due, or the one that goes on was. Written by the pool between two runs.
     due: AtomicU64,
@@ -168,9 +218,9 @@ pub(crate) struct Timing {
 }
 
 impl Timing {
-    pub(crate) fn new(rhythm: Rhythm, clock: Clock, first: Tick) -> Arc<Timing> {
+    pub(crate) fn new(plan: Plan, clock: Clock, first: Tick) -> Arc<Timing> {
         let number = AtomicU64::new(u64::MAX);
-        Arc::new(Timing { rhythm, clock, due: AtomicU64::new(first.nanos()), number })
+        Arc::new(Timing { plan, clock, due: AtomicU64::new(first.nanos()), number })
     }
 
     pub(crate) fn due(&self) -> Tick {
@@ -183,7 +233,7 @@ impl Timing {
 
     /// A run has ended: when is the next one due?
     pub(crate) fn ended(&self) -> Tick {
-        let next = self.rhythm.next(self.due(), self.clock.tick());
+        let next = self.plan.next(self.due(), &self.clock);
         self.due.store(next.nanos(), Ordering::Relaxed);
         next
     }
@@ -203,11 +253,23 @@ impl Timing {
 pub(crate) struct SeriesWork {
     pub(crate) body: Body,
     pub(crate) on_panic: OnPanic,
+    /// `None`: the series goes on until it is ended.
+    pub(crate) answer: Option<Arc<Answer>>,
+}
+
+impl SeriesWork {
+    fn is_stopped(&self) -> bool {
+        self.answer.as_ref().is_some_and(|answer| answer.get() == Next::Stop)
+    }
 }
 
 impl Work<()> for SeriesWork {
     fn run(mut self) -> Ran<(), SeriesWork> {
+        if let Some(answer) = &self.answer {
+            answer.set(Next::Stop); // unless the run says otherwise
+        }
         match catch_unwind(AssertUnwindSafe(&mut self.body)) {
+            Ok(()) if self.is_stopped() => Ran::Over(Ok(()), Some(self)),
             Ok(()) => Ran::Again(self),
             Err(payload) if self.on_panic == OnPanic::Continue => Ran::AgainAfterPanic(self, payload),
             Err(payload) => Ran::Over(Err(payload), Some(self)),

@@ -14,8 +14,9 @@ use crate::sync::Arc;
 
 /// The claim to a scheduled task's result, or the reins of a series. All of [`TaskHandle`], and when it is due.
 ///
-/// Dropping it detaches: the task or series goes on. A series never returns a value: its handle ends with
+/// Dropping it detaches: the task or series goes on. A series returns no value: its handle ends with
 /// [`JoinError::Cancelled`], [`JoinError::Panicked`] or [`JoinError::Abandoned`], and until then joining it waits.
+/// Only a run that answers [`Next::Stop`](crate::Next::Stop) ends its series with `Ok(())`.
 ///
 /// # Examples
 /// ```

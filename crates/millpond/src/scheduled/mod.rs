@@ -19,7 +19,7 @@ use crate::executor::{
     RejectReason, Rejected, inherent_executor_methods, methods_of_its_pool, service_by_its_pool,
 };
 use crate::interrupt::Interrupted;
-use crate::periodic::{Body, PeriodicTask, Rhythm};
+use crate::periodic::{Answer, Body, Next, PeriodicTask, Plan, Rhythm};
 use crate::pool::{ParkedWorkers, PoolRef, PoolStats, RunState, Scope, ShutdownReport, ThreadPoolExecutor};
 use crate::sync::{Arc, Weak};
 use crate::task::{Held, Task, TaskId, TaskInfo, TaskOf};
@@ -226,7 +226,7 @@ impl ScheduledThreadPoolExecutor {
         task: PeriodicTask,
     ) -> Result<ScheduledHandle<()>, Rejected> {
         let rhythm = Rhythm::Rate(period, task.missed);
-        self.schedule_series(initial, rhythm, period.is_zero(), task)
+        self.schedule_series(initial, Plan::Fixed(rhythm), period.is_zero(), task)
     }
 
     /// Runs `f` again and again: first after `initial`, then each time `delay` after the run before has ended.
@@ -252,20 +252,61 @@ impl ScheduledThreadPoolExecutor {
         delay: Duration,
         task: PeriodicTask,
     ) -> Result<ScheduledHandle<()>, Rejected> {
-        self.schedule_series(initial, Rhythm::Delay(delay), delay.is_zero(), task)
+        self.schedule_series(initial, Plan::Fixed(Rhythm::Delay(delay)), delay.is_zero(), task)
+    }
+
+    /// Runs `f` again and again: first after `initial`, then whenever the run before has answered. For delays
+    /// that change: back-off, jitter, calendars; see the recipes in `docs/service.md`.
+    ///
+    /// Does not block. Runs never overlap. The handle resolves with `Ok(())` after [`Next::Stop`], with the
+    /// panic of a run, which ends the series, or as that of any series: it can be cancelled, and ends at a
+    /// shutdown unless
+    /// [`set_continue_existing_periodic_tasks_after_shutdown_policy`](Self::set_continue_existing_periodic_tasks_after_shutdown_policy)
+    /// says otherwise. A decorator that does not call the body of a run stops the series.
+    ///
+    /// # Errors
+    /// [`Rejected`] as for [`schedule`](Self::schedule). [`Rejected::into_task`] gives a task that runs `f` once.
+    ///
+    /// # Examples
+    /// ```
+    /// use millpond::{Next, executors};
+    /// use std::time::Duration;
+    ///
+    /// let pool = executors::scheduled(1);
+    /// let mut failures = 0;
+    /// let connected = pool.schedule_repeating(Duration::ZERO, move || {
+    ///     if failures == 3 {
+    ///         return Next::Stop; // connected
+    ///     }
+    ///     failures += 1;
+    ///     Next::After(Duration::from_millis(1 << failures)) // 2, 4, 8 ms
+    /// })?;
+    /// connected.join()?;
+    /// assert_eq!(pool.stats().completed, 4);
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    pub fn schedule_repeating(
+        &self,
+        initial: Duration,
+        mut f: impl FnMut() -> Next + Send + 'static,
+    ) -> Result<ScheduledHandle<()>, Rejected> {
+        let answer = Answer::new();
+        let plan = Plan::Answered(Arc::clone(&answer));
+        let task = PeriodicTask::new(move || answer.set(f()));
+        self.schedule_series(initial, plan, false, task)
     }
 
     fn schedule_series(
         &self,
         initial: Duration,
-        rhythm: Rhythm,
+        plan: Plan,
         endless: bool,
         task: PeriodicTask,
     ) -> Result<ScheduledHandle<()>, Rejected> {
         let decorate = self.decorate.as_deref().filter(|_| !endless);
         let clock = self.clock();
         let due = clock.tick_after(initial);
-        let series = task::series(task, rhythm, clock, due, decorate);
+        let series = task::series(task, plan, clock, due, decorate);
         if endless {
             return Err(self.pool.reject(series.task, RejectReason::ZeroPeriod));
         }

@@ -5,7 +5,7 @@ use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 use super::Decorate;
 use crate::clock::{Clock, Tick};
 use crate::handle::{Claim, TaskHandle, halves};
-use crate::periodic::{Body, OnPanic, PeriodicTask, Rhythm, SeriesWork, Timing};
+use crate::periodic::{Body, OnPanic, PeriodicTask, Plan, SeriesWork, Timing};
 use crate::quiet::drop_quietly;
 use crate::sync::{Arc, Mutex};
 use crate::task::{Task, TaskInfo};
@@ -20,7 +20,7 @@ pub(super) struct Series {
 
 pub(super) fn series(
     task: PeriodicTask,
-    rhythm: Rhythm,
+    plan: Plan,
     clock: &Clock,
     first: Tick,
     decorate: Option<&Decorate>,
@@ -34,8 +34,12 @@ pub(super) fn series(
     if let Some(decorate) = decorate {
         (body, decorator_panicked) = decorated(&info, body, decorate);
     }
-    let (core, task) = halves(info.id(), SeriesWork { body, on_panic });
-    let timing = Timing::new(rhythm, clock.clone(), first);
+    let answer = match &plan {
+        Plan::Answered(answer) => Some(Arc::clone(answer)),
+        Plan::Fixed(_) => None,
+    };
+    let (core, task) = halves(info.id(), SeriesWork { body, on_panic, answer });
+    let timing = Timing::new(plan, clock.clone(), first);
     Series {
         task: Task::series(info, task, Arc::clone(&timing)),
         handle: TaskHandle::new(core, claim),

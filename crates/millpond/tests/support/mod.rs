@@ -504,6 +504,10 @@ impl<T> Notes<T> {
         self.0.lock().unwrap().push(note);
     }
 
+    pub(crate) fn len(&self) -> usize {
+        self.0.lock().unwrap().len()
+    }
+
     pub(crate) fn contains(&self, note: &T) -> bool
     where
         T: PartialEq,
