@@ -213,3 +213,21 @@ fn a_decorator_is_around_each_run() {
     assert_eq!(pool.wait_idle(LONG), Ok(true));
     end(&pool);
 }
+
+#[test]
+fn the_shutdown_policies_can_be_set_on_the_builder() {
+    let policies = |pool: &ScheduledThreadPoolExecutor| {
+        (
+            pool.continue_existing_periodic_tasks_after_shutdown_policy(),
+            pool.execute_existing_delayed_tasks_after_shutdown_policy(),
+        )
+    };
+    let builder = ScheduledThreadPoolExecutor::builder;
+    assert_eq!(policies(&builder().build().unwrap()), (false, true));
+    let pool = builder()
+        .continue_existing_periodic_tasks_after_shutdown_policy(true)
+        .execute_existing_delayed_tasks_after_shutdown_policy(false)
+        .build()
+        .unwrap();
+    assert_eq!(policies(&pool), (true, false));
+}

@@ -22,6 +22,8 @@ pub struct ScheduledBuilder {
     pool: Builder,
     clock: Clock,
     decorate: Option<Arc<Decorate>>,
+    keeps_periodic: bool,
+    keeps_delayed: bool,
 }
 
 impl ScheduledBuilder {
@@ -30,7 +32,13 @@ impl ScheduledBuilder {
             .maximum_pool_size(usize::MAX)
             .keep_alive_time(Duration::from_millis(10))
             .remove_on_cancel(false);
-        ScheduledBuilder { pool, clock: Clock::system(), decorate: None }
+        ScheduledBuilder {
+            pool,
+            clock: Clock::system(),
+            decorate: None,
+            keeps_periodic: false,
+            keeps_delayed: true,
+        }
     }
 
     /// Sets how many threads there are; more are never started. Default: 1. With 0 there is one while tasks
@@ -91,6 +99,35 @@ impl ScheduledBuilder {
         self
     }
 
+    /// Sets whether series go on after a shutdown. Default: false. See
+    /// [`set_continue_existing_periodic_tasks_after_shutdown_policy`](ScheduledThreadPoolExecutor::set_continue_existing_periodic_tasks_after_shutdown_policy).
+    pub fn continue_existing_periodic_tasks_after_shutdown_policy(mut self, go_on: bool) -> Self {
+        self.keeps_periodic = go_on;
+        self
+    }
+
+    /// Sets whether delayed tasks still run after a shutdown, when they are due. Default: true, as in the JDK,
+    /// so that a graceful end waits for them. False: those that are not due are cancelled then. See
+    /// [`set_execute_existing_delayed_tasks_after_shutdown_policy`](ScheduledThreadPoolExecutor::set_execute_existing_delayed_tasks_after_shutdown_policy).
+    ///
+    /// # Examples
+    /// ```
+    /// use millpond::{JoinError, ScheduledThreadPoolExecutor};
+    /// use std::time::Duration;
+    ///
+    /// let pool = ScheduledThreadPoolExecutor::builder()
+    ///     .execute_existing_delayed_tasks_after_shutdown_policy(false)
+    ///     .build()?;
+    /// let retry = pool.schedule(Duration::from_secs(3600), || println!("once more"))?;
+    /// pool.close(); // does not take an hour
+    /// assert!(matches!(retry.join(), Err(JoinError::Cancelled)));
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    pub fn execute_existing_delayed_tasks_after_shutdown_policy(mut self, run: bool) -> Self {
+        self.keeps_delayed = run;
+        self
+    }
+
     /// Sets what is put around each task that is handed in, and around each series, once. Default: nothing.
     ///
     /// The decorator gets a [`Body`] that runs the work and returns one that calls it: for logging, context,
@@ -125,6 +162,8 @@ impl ScheduledBuilder {
     /// [`ConfigError`] if core threads are to time out with a keep-alive time of zero.
     pub fn build(self) -> Result<ScheduledThreadPoolExecutor, ConfigError> {
         let pool = self.pool.work_queue(WorkQueue::timed(self.clock)).build()?;
+        pool.set_keeps_periodic(self.keeps_periodic);
+        pool.set_keeps_delayed(self.keeps_delayed);
         Ok(ScheduledThreadPoolExecutor { pool, decorate: self.decorate })
     }
 }
