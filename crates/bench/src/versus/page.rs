@@ -5,7 +5,7 @@ use std::fmt::Write as _;
 use crate::contestants::Home;
 use crate::contestants::field::Contestant;
 use crate::measure::{Figure, Measured};
-use crate::svg::{self, Bar, Curve};
+use crate::svg::{self, Bar, Curve, Group};
 use crate::table::{self, Column, Peers, number};
 use crate::versions;
 
@@ -107,8 +107,8 @@ fn lines(all: &[Contestant], measured: &[Measured]) -> Vec<Vec<String>> {
     let line = |head: String, cell: &dyn Fn(&Column) -> String| {
         std::iter::once(head).chain(columns.iter().map(cell)).collect::<Vec<_>>()
     };
-    let unit = measured.first().map_or("", |first| first.workload.metrics[0].unit);
-    let mut lines = vec![line(unit.to_owned(), &|column| column.heading())];
+    let units = measured.first().map_or(String::new(), |first| first.workload.units());
+    let mut lines = vec![line(units, &|column| column.heading())];
     for index in table::rows(all, &columns) {
         let ours = all[index].home == Home::Us;
         let strong = |text: String| if ours { format!("**{text}**") } else { text };
@@ -187,9 +187,10 @@ fn chart(all: &[Contestant], measured: &[Measured]) -> String {
             let Figure { median, low, high } = column.figure(index)?;
             Some(Bar { name: one.name, home: one.home, median, low, high })
         });
-        groups.push((column.heading(), bars.collect()));
+        let (heading, unit) = (column.heading(), workload.metrics[column.metric].unit);
+        groups.push(Group { heading, unit, bars: bars.collect() });
     }
-    svg::bars(workload.title, workload.metrics[0].unit, groups)
+    svg::bars(workload.title, groups)
 }
 
 /// One line for each contestant and metric.

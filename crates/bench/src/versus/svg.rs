@@ -52,6 +52,13 @@ pub(crate) struct Bar {
     pub(crate) high: f64,
 }
 
+/// Bars with a scale of their own.
+pub(crate) struct Group {
+    pub(crate) heading: String,
+    pub(crate) unit: &'static str,
+    pub(crate) bars: Vec<Bar>,
+}
+
 /// Two groups side by side.
 const GROUP: f64 = 480.0;
 /// Where the bars of a group begin and end.
@@ -63,17 +70,17 @@ const ABOVE: f64 = 24.0;
 const BELOW: f64 = 44.0;
 
 /// A chart with groups of bars, each with its own scale and the shortest bar on top.
-pub(crate) fn bars(title: &str, unit: &str, mut groups: Vec<(String, Vec<Bar>)>) -> String {
+pub(crate) fn bars(title: &str, mut groups: Vec<Group>) -> String {
     let mut body = String::new();
     let width = if groups.len() > 1 { 2.0 * GROUP } else { GROUP };
     text(&mut body, "t", 8.0, 24.0, "start", title);
     legend(&mut body, 46.0);
     let mut top = 60.0;
     for pair in groups.chunks_mut(2) {
-        let most = pair.iter().map(|(_, bars)| bars.len()).max().unwrap_or(0);
-        for (column, (heading, bars)) in pair.iter_mut().enumerate() {
-            bars.sort_by(|one, other| one.median.total_cmp(&other.median));
-            group(&mut body, (column as f64 * GROUP, top), heading, unit, bars);
+        let most = pair.iter().map(|group| group.bars.len()).max().unwrap_or(0);
+        for (column, one) in pair.iter_mut().enumerate() {
+            one.bars.sort_by(|one, other| one.median.total_cmp(&other.median));
+            group(&mut body, (column as f64 * GROUP, top), one);
         }
         top += ABOVE + ROW * most as f64 + BELOW;
     }
@@ -88,7 +95,7 @@ fn legend(body: &mut String, y: f64) {
     }
 }
 
-fn group(body: &mut String, (left, top): (f64, f64), heading: &str, unit: &str, bars: &[Bar]) {
+fn group(body: &mut String, (left, top): (f64, f64), Group { heading, unit, bars }: &Group) {
     let (top, bottom) = (top + ABOVE, top + ABOVE + ROW * bars.len() as f64);
     text(body, "h", left + 8.0, top - 8.0, "start", heading);
     let (from, to) = (left + LEFT, left + RIGHT);

@@ -11,7 +11,7 @@ const WIDTH: usize = 80;
 /// The cases of one workload.
 pub(crate) fn workload(all: &[Contestant], measured: &[Measured]) -> String {
     let Some(first) = measured.first() else { return String::new() };
-    let mut text = format!("{} ({}, less is better)\n", first.workload.title, first.workload.metrics[0].unit);
+    let mut text = format!("{} ({}, less is better)\n", first.workload.title, first.workload.units());
     text.push_str(&wrapped(first.workload.about));
     let marks = if first.workload.axis.is_some() {
         for metric in 0..first.workload.metrics.len() {

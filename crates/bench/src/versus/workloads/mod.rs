@@ -45,6 +45,13 @@ impl Workload {
         self.axis.map_or_else(|| case.label(), |axis| axis(case).to_string())
     }
 
+    /// The units of its metrics: one, or several with commas.
+    pub(crate) fn units(&self) -> String {
+        let mut units: Vec<&str> = self.metrics.iter().map(|metric| metric.unit).collect();
+        units.dedup();
+        units.join(", ")
+    }
+
     /// At least so many rounds, if `usual` is how many the others have.
     pub(crate) fn rounds(&self, usual: usize) -> usize {
         // They take long, and have nothing that could be disturbed much.
