@@ -19,7 +19,7 @@ use crate::brief::Brief;
 use crate::interrupt::{Mark, Sleeper, Wake};
 use crate::periodic::Body;
 use crate::quiet::{drop_quietly, quietly};
-use crate::sync::backoff::snooze;
+use crate::sync::backoff::snooze_as_it_paid;
 use crate::sync::{Arc, AtomicBool, AtomicU64, Mutex, Ordering, fence, fence_in_models};
 use crate::task::TaskId;
 
@@ -513,7 +513,7 @@ impl<T: Send + 'static, W: Work<T> + 'static> Core<T, W> {
 
     /// Sleeps until the task is done, or `told` is.
     fn sleep_until_done(&self, deadline: Option<Instant>, told: Option<&Told>) -> Wake {
-        if snooze(|| self.is_done()) {
+        if snooze_as_it_paid(|| self.is_done()) {
             return Wake::Ready;
         }
         let try_again = announce_sleep(self.home.load(Ordering::Relaxed));

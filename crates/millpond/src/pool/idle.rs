@@ -24,7 +24,7 @@ use std::time::Instant;
 
 use crate::interrupt::Wake;
 use crate::interrupt::wait::{Key, OnInterrupt, WaitCell, WaitList};
-use crate::sync::backoff::snooze;
+use crate::sync::backoff::SearchBudget;
 use crate::sync::{Arc, AtomicUsize, Mutex, Ordering};
 use crate::task::Task;
 
@@ -63,6 +63,8 @@ pub(super) struct Idle {
     calling: AtomicUsize,
     /// If one looks for work: how many tasks may be put before it counts as late. Otherwise `NOBODY`, or old.
     patience: AtomicUsize,
+    /// How long a worker looks for work before it parks.
+    search: SearchBudget,
 }
 
 /// For [`Idle::patience`]: nobody looks for work.
@@ -77,6 +79,7 @@ impl Default for Idle {
             sleeping: AtomicUsize::new(0),
             calling: AtomicUsize::new(0),
             patience: AtomicUsize::new(NOBODY),
+            search: SearchBudget::default(),
         }
     }
 }
@@ -127,7 +130,7 @@ impl Idle {
         if look_again() && self.withdraw(key) {
             return Rest::Called;
         }
-        let called = (expect_task && snooze(|| seat.cell.is_notified()))
+        let called = (expect_task && self.search.search(|| seat.cell.is_notified()))
             || seat.cell.wait(nap.deadline, OnInterrupt::Keep) == Wake::Ready;
         if !called && self.withdraw(key) {
             return Rest::TimedOut;
@@ -171,7 +174,7 @@ impl Idle {
         }
         self.patience.store(PATIENCE, Ordering::Relaxed);
         self.calling.fetch_add(1, Ordering::Relaxed);
-        let found = snooze(found);
+        let found = self.search.search(found);
         self.patience.store(NOBODY, Ordering::Relaxed);
         self.calling.fetch_sub(1, Ordering::Relaxed); // W4
         found

@@ -5,11 +5,12 @@
 //!
 //! - [`Backoff`] waits for the holder of a spin lock.
 //! - [`snooze`] waits for an event for up to 100 µs, before its caller parks.
+//! - [`SearchBudget`] does the same for as long as that has paid lately.
 //!
 //! `AdaptiveBackoff`, beside this file, is built from the same steps.
 
 use std::cell::Cell;
-use std::sync::atomic::{AtomicU8, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicI32, AtomicU8, AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
 use super::OnceLock;
@@ -45,27 +46,55 @@ impl Backoff {
 }
 
 /// Looks again and again, for up to 100 µs, before the caller parks: true as soon as `ready` is.
+pub(crate) fn snooze(ready: impl FnMut() -> bool) -> bool {
+    search(Length::Long, ready) != Found::No
+}
+
+/// How long a search is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Length {
+    /// About 2 µs: less than parking and being woken costs.
+    Short,
+    /// Up to 100 µs: longer than another thread needs to wake up.
+    Long,
+}
+
+/// How a search ended.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Found {
+    /// At the first look: there was nothing to wait for.
+    AtOnce,
+    /// In less time than parking and being woken costs.
+    Soon,
+    /// Later than that.
+    Late,
+    No,
+}
+
+/// Looks again and again, before the caller parks.
 ///
 /// Parking and being woken on another core cost as much as hundreds of small tasks, so a few pauses
 /// and some yields pay if the other side is about to act. Each look takes the cache line from the
 /// other side, so the time between two looks doubles.
 ///
 /// A yield lasts as long as other threads want the core: milliseconds on a busy machine. It is better
-/// to be woken then, so the time is bounded as well as the number of yields.
+/// to be woken then. So a short search ends with the first yield that let another thread run, and a
+/// long one is bounded in time as well as in yields.
 ///
 /// On a single core the other side can run only while this thread does not: there are no pauses, and
 /// only [`YIELDS_ON_ONE_CORE`].
-pub(crate) fn snooze(mut ready: impl FnMut() -> bool) -> bool {
+fn search(length: Length, mut ready: impl FnMut() -> bool) -> Found {
     const PAUSES: u32 = 4;
-    const YIELDS: u32 = 64;
     const LIMIT: Duration = Duration::from_micros(100);
+    /// What parking and being woken cost, roughly, both sides together.
+    const COST_OF_PARKING: Duration = Duration::from_micros(10);
     #[cfg(all(test, not(loom)))]
     in_next_snooze::happen();
     if ready() {
-        return true;
+        return Found::AtOnce;
     }
     if cfg!(loom) {
-        return false;
+        return Found::No;
     }
     if !has_other_core() {
         let found = (0..YIELDS_ON_ONE_CORE).any(|_| {
@@ -75,30 +104,95 @@ pub(crate) fn snooze(mut ready: impl FnMut() -> bool) -> bool {
         if !found {
             refresh_core_count(Instant::now());
         }
-        return found;
+        return if found { Found::Soon } else { Found::No };
     }
     if !SHARES_CORE.get() {
         for step in 0..PAUSES {
             pause(1 << step);
             if ready() {
-                return true;
+                return Found::Soon;
             }
         }
     }
     let begin = Instant::now();
     let mut before = begin;
-    for _ in 0..YIELDS {
+    let yields = if length == Length::Long { 64 } else { 4 };
+    for _ in 0..yields {
         let now = yield_and_note_switch(before);
         if ready() {
-            return true;
+            return if now - begin < COST_OF_PARKING { Found::Soon } else { Found::Late };
         }
-        if now - begin > LIMIT {
+        if now - begin > LIMIT || (length == Length::Short && SHARES_CORE.get()) {
             break;
         }
         before = now;
     }
     refresh_core_count(before);
-    false
+    Found::No
+}
+
+/// Decides how long to search before parking, by whether searches have paid lately.
+///
+/// A search pays if it finds something in less time than parking and being woken would have cost. What
+/// is remembered is one number from -64 to 8. Above zero searches are long, otherwise short. A search
+/// that pays raises it by one, one that does not lowers it by two; so searches are long as long as two
+/// of three pay. After 32 short searches in vain, one is long, as a probe: only that notices when two
+/// threads wait for each other and both park each time, because it lasts longer than a wake-up.
+///
+/// Relaxed: concurrent updates may be lost, which costs time and nothing else.
+#[derive(Debug)]
+pub(crate) struct SearchBudget(AtomicI32);
+
+impl Default for SearchBudget {
+    fn default() -> Self {
+        SearchBudget::new()
+    }
+}
+
+impl SearchBudget {
+    const MOST: i32 = 8;
+    const LEAST: i32 = -64;
+    /// A search that pays counts from here at least, so that five of them suffice for a long one.
+    const NEAR: i32 = -4;
+
+    /// Searches are long at first.
+    pub(crate) const fn new() -> Self {
+        SearchBudget(AtomicI32::new(Self::MOST))
+    }
+
+    /// Looks again and again until `ready`; false if it is time to park.
+    pub(crate) fn search(&self, ready: impl FnMut() -> bool) -> bool {
+        let number = self.0.load(Ordering::Relaxed);
+        let found = search(Self::length(number), ready);
+        let next = Self::after(number, found);
+        if next != number {
+            self.0.store(next, Ordering::Relaxed);
+        }
+        found != Found::No
+    }
+
+    fn length(number: i32) -> Length {
+        if number > 0 || number == Self::LEAST { Length::Long } else { Length::Short }
+    }
+
+    fn after(number: i32, found: Found) -> i32 {
+        match found {
+            Found::AtOnce => number,
+            Found::Soon => (number.max(Self::NEAR) + 1).min(Self::MOST),
+            // After a probe the count of short searches begins again.
+            Found::Late | Found::No if number == Self::LEAST => 0,
+            Found::Late | Found::No => (number - 2).max(Self::LEAST),
+        }
+    }
+}
+
+std::thread_local! {
+    static OF_THREAD: SearchBudget = const { SearchBudget::new() };
+}
+
+/// As [`snooze`], with a [`SearchBudget`] of the calling thread: for a thread that waits for results.
+pub(crate) fn snooze_as_it_paid(mut ready: impl FnMut() -> bool) -> bool {
+    OF_THREAD.try_with(|budget| budget.search(&mut ready)).unwrap_or_else(|_| ready())
 }
 
 /// For tests of what happens while a thread is between its first try and its park.
@@ -264,6 +358,50 @@ mod tests {
         let answers = [(3, true), (6, false), (12, false), (13, false), (15, true), (18, false)];
         let believed = answers.map(|(second, several)| refresh.combine(second, several));
         assert_eq!(believed, [true, true, true, false, true, true]);
+    }
+
+    /// The lengths of the next searches if they end like this, and the number afterwards.
+    fn lengths(mut number: i32, found: &[Found]) -> (Vec<Length>, i32) {
+        let step = |found: &Found| {
+            let length = SearchBudget::length(number);
+            number = SearchBudget::after(number, *found);
+            length
+        };
+        (found.iter().map(step).collect(), number)
+    }
+
+    #[test]
+    fn searches_are_short_after_four_in_vain() {
+        let (lengths, number) = lengths(SearchBudget::MOST, &[Found::No; 6]);
+        assert_eq!(lengths, [[Length::Long; 4].as_slice(), &[Length::Short; 2]].concat());
+        assert_eq!(number, -4);
+    }
+
+    #[test]
+    fn one_search_in_thirty_three_is_long_when_none_pays() {
+        for found in [Found::No, Found::Late] {
+            let (lengths, _) = lengths(0, &[found; 330]);
+            assert_eq!(lengths.iter().filter(|length| **length == Length::Long).count(), 10);
+            assert_eq!(lengths[32], Length::Long);
+        }
+    }
+
+    #[test]
+    fn searches_are_long_again_after_five_that_paid() {
+        for number in SearchBudget::LEAST..=0 {
+            assert!(lengths(number, &[Found::Soon; 5]).1 > 0, "from {number}");
+        }
+    }
+
+    #[test]
+    fn searches_stay_short_when_every_second_one_pays_and_long_when_three_of_four_do() {
+        let half = [Found::Soon, Found::No].repeat(100);
+        let (of_half, _) = lengths(0, &half);
+        assert!(of_half[4..].iter().all(|length| *length == Length::Short));
+        let most = [Found::Soon, Found::Soon, Found::Soon, Found::No].repeat(100);
+        let (of_most, _) = lengths(0, &most);
+        assert!(of_most[100..].iter().all(|length| *length == Length::Long));
+        assert_eq!(lengths(3, &[Found::AtOnce; 9]).1, 3, "no search, no lesson");
     }
 
     #[test]
