@@ -46,6 +46,8 @@ pub enum ConfigError {
     },
     /// Idle threads need a time to live.
     ZeroTtl,
+    /// A limit on the time in the queue must be above zero.
+    ZeroQueueTime,
     /// A bounded queue must have room for at least one item.
     ZeroCapacity {
         /// Which queue was to be made or changed.
@@ -115,6 +117,7 @@ impl fmt::Display for ConfigError {
             Self::TooManyThreads { threads, most } => {
                 write!(f, "parallelism is {threads}, but a scheduler may have at most {most} threads")
             }
+            Self::ZeroQueueTime => f.write_str("max_queue_time is 0s, so every task that waits would expire"),
             Self::ZeroTtl => f.write_str("ttl is 0s, but idle threads need more than zero"),
             Self::NoMemory { queue, capacity, item_size } => {
                 write!(f, "no memory for an {queue} of {capacity} items of {item_size} bytes")

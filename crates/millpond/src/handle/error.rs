@@ -17,6 +17,9 @@ pub enum JoinError {
     Panicked(Panic),
     /// The task was discarded, removed or drained, and dropped without having run.
     Abandoned,
+    /// The task waited for longer than its pool allows ([`Builder::max_queue_time`](crate::Builder::max_queue_time)), and
+    /// was dropped without having run.
+    Expired,
     /// The waiting thread was interrupted. The task goes on: this is not its outcome.
     Interrupted,
     /// The result was already handed out.
@@ -32,6 +35,7 @@ impl fmt::Display for JoinError {
             Self::Cancelled => f.write_str("the task was cancelled"),
             Self::Panicked(panic) => write!(f, "the task panicked: {panic}"),
             Self::Abandoned => f.write_str("the task was dropped without having run"),
+            Self::Expired => f.write_str("the task waited in the queue for too long and did not run"),
             Self::Interrupted => f.write_str("interrupted while waiting for the task, which goes on"),
             Self::Taken => f.write_str("the task's result was already taken"),
             Self::WouldDeadlock => f.write_str(

@@ -41,7 +41,8 @@ pub use state::TaskState;
 #[cfg(feature = "futures")]
 pub(crate) use state::Waiter;
 pub(crate) use state::{
-    Cancelled, Help, Joinable, Outcome, Payload, Place, Ran, RunEvent, Told, Tracked, Work, report_panic,
+    Cancelled, Help, Joinable, Outcome, Payload, Place, Ran, RunEvent, Shed, Told, Tracked, Work,
+    report_panic,
 };
 
 use crate::interrupt::Wake;

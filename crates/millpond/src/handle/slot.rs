@@ -51,7 +51,9 @@ const RUNNING: u8 = TaskState::Running as u8;
 const CANCELLED: u8 = TaskState::Cancelled as u8;
 /// Pending, but the work is elsewhere: it is being decorated.
 const HELD: u8 = 6;
-/// The bits of a state: a [`TaskState`], or `HELD`.
+/// Abandoned, because it had waited for too long.
+const EXPIRED: u8 = 7;
+/// The bits of a state: a [`TaskState`], `HELD` or `EXPIRED`.
 const STATE: u8 = 7;
 /// Running, and too late to be cancelled: how it ends is decided, and about to be said. If cancelled it means nothing.
 const FINISHING: u8 = 8;
@@ -68,6 +70,7 @@ impl Word {
     pub(super) fn state(self) -> TaskState {
         match self.0 & STATE {
             HELD => TaskState::Pending,
+            EXPIRED => TaskState::Abandoned,
             state => TaskState::from_u8(state),
         }
     }
@@ -75,6 +78,10 @@ impl Word {
     #[inline]
     pub(super) fn is_done(self) -> bool {
         !matches!(self.0 & STATE, PENDING | RUNNING | HELD)
+    }
+
+    pub(super) fn is_expired(self) -> bool {
+        self.0 & STATE == EXPIRED
     }
 
     /// Whoever ends the task has somebody to wake, perhaps.
@@ -131,9 +138,10 @@ pub(super) struct Slot<W, R> {
     /// Held, Running -> Cancelled          `cancel`
     /// Running -> finishing                `Running::finish`; from here on it cannot be cancelled
     /// finishing -> Succeeded, Failed      `Finishing::end`
+    /// finishing -> Expired                `Finishing::expire`: its work was dropped, not run
     /// finishing -> Pending                `Finishing::put_back`: a series waits for its next run
     ///
-    /// Succeeded, Failed, Cancelled and Abandoned are final. The two bits on who waits and whether the handle is gone are
+    /// Succeeded, Failed, Cancelled, Abandoned and Expired are final. The two bits on who waits and whether the handle is gone are
     /// set at any time, and never cleared.
     word: AtomicU8,
     /// Not dropped by itself: of what was cancelled nothing is left there, which the word says without a look. See `clear`.
@@ -389,6 +397,13 @@ impl<W, R> Finishing<'_, W, R> {
         }
         // SAFETY: the handle has gone before, and has left the place to us.
         (unsafe { slot.take_result() }, seen)
+    }
+
+    /// Says that the task has ended without a run: the place is empty, and nobody looks there.
+    pub(super) fn expire(self) -> Word {
+        let Finishing(slot) = self;
+        // Release: as in `end`, so that who sees the end sees what was done before.
+        slot.go_from_finishing(EXPIRED, Ordering::Release)
     }
 
     /// Makes a series pending again, with this work.

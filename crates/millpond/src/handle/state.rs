@@ -36,7 +36,7 @@ pub enum TaskState {
     Failed,
     /// It was cancelled, before or while it ran.
     Cancelled,
-    /// It was dropped without having run.
+    /// It was dropped without having run; also one that waited for too long ([`JoinError::Expired`]).
     Abandoned,
 }
 
@@ -60,6 +60,14 @@ pub(crate) enum Outcome {
     Succeeded,
     Panicked,
     /// Cancelled before it ran, or while it ran.
+    Cancelled,
+}
+
+/// What came of a task that was shed.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Shed {
+    Expired,
+    /// It was cancelled in the same moment.
     Cancelled,
 }
 
@@ -197,6 +205,16 @@ pub(crate) trait Tracked: Send + Sync {
     fn take_work(&self, work: &mut dyn Any) {
         let _ = work;
     }
+    /// Ends a pending task without a run, because it has waited for too long: drops its work, tells `settle` before any other
+    /// thread can see it, and resolves the handle. False: it is not pending, or it is not to be shed.
+    fn expire(&self, settle: &mut dyn FnMut(Shed)) -> bool {
+        let _ = settle;
+        false
+    }
+    /// It was abandoned because it had waited for too long.
+    fn is_expired(&self) -> bool {
+        false
+    }
     fn state(&self) -> TaskState;
     /// See [`Shared::cancel`](super::Shared::cancel), which is the way to call it.
     fn try_cancel(&self, may_interrupt: bool) -> Cancelled;
@@ -252,6 +270,7 @@ pub(crate) trait Joinable<T>: Tracked {
         }
         match state {
             TaskState::Cancelled => Some(Err(JoinError::Cancelled)),
+            TaskState::Abandoned if self.is_expired() => Some(Err(JoinError::Expired)),
             TaskState::Abandoned => Some(Err(JoinError::Abandoned)),
             _ => None,
         }
@@ -552,6 +571,25 @@ impl<T: Send + 'static, W: Work<T> + 'static> Tracked for Core<T, W> {
             work.drop_quietly();
             self.wake(seen);
         }
+    }
+
+    fn expire(&self, settle: &mut dyn FnMut(Shed)) -> bool {
+        self.runner.set(Mark::current()); // as in `run`
+        let Some((work, running)) = self.slot.begin() else { return false };
+        self.home.store(0, Ordering::Relaxed);
+        work.drop_quietly();
+        match running.finish() {
+            Some(finishing) => {
+                settle(Shed::Expired);
+                self.wake(finishing.expire());
+            }
+            None => settle(Shed::Cancelled),
+        }
+        true
+    }
+
+    fn is_expired(&self) -> bool {
+        self.slot.look().is_expired()
     }
 
     fn take_work(&self, work: &mut dyn Any) {

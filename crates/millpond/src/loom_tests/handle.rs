@@ -3,7 +3,7 @@
 use loom::thread;
 
 use super::model;
-use crate::handle::{JoinError, Owners, TaskState};
+use crate::handle::{JoinError, Owners, Shed, TaskState};
 use crate::sync::{Arc, AtomicUsize, Ordering};
 use crate::task::TaskOf;
 
@@ -47,6 +47,38 @@ fn completion_against_cancel_and_join() {
             Ok(_) => assert!(!cancelled),
             Err(JoinError::Cancelled) => assert!(cancelled),
             Err(error) => panic!("{error}"),
+        }
+    });
+}
+
+/// Exactly one of them decides, the joiner learns which, and it was counted before.
+#[test]
+fn expiry_against_cancel_and_join() {
+    model(|| {
+        let expired = Arc::new(AtomicUsize::new(0));
+        let (task, handle) = TaskOf::new(|| unreachable!("it is not run")).into_parts();
+        let canceller = handle.canceller();
+        let worker = thread::spawn({
+            let expired = Arc::clone(&expired);
+            move || {
+                let mut outcome = None;
+                let is_shed = task.expire(&mut |shed| {
+                    expired.fetch_add(usize::from(shed == Shed::Expired), Ordering::Relaxed);
+                    assert!(outcome.replace(shed).is_none());
+                });
+                assert_eq!(is_shed, outcome.is_some());
+                outcome == Some(Shed::Expired)
+            }
+        });
+        let other = thread::spawn(move || canceller.cancel(true));
+        let joined: Result<(), JoinError> = handle.join();
+        let counted = expired.load(Ordering::Relaxed);
+        let is_expired = worker.join().unwrap();
+        assert!(is_expired ^ other.join().unwrap());
+        match joined {
+            Err(JoinError::Expired) => assert!(is_expired && counted == 1),
+            Err(JoinError::Cancelled) => assert!(!is_expired),
+            other => panic!("{other:?}"),
         }
     });
 }

@@ -98,9 +98,7 @@ impl PoolCore {
             queue_has_room: true,
             worker_is_free: false,
         };
-        seen.is_running()
-            && growth::admit(self.rule, load) == Admission::Queue
-            && self.rule != GrowthRule::Eager
+        seen.is_running() && growth::admit(self.rule, load) == Admission::Queue && self.has_short_way
     }
 
     /// As `admit`, for a closure, which is not made a task before it is in the queue. Gives it back if it is not for the
@@ -206,10 +204,11 @@ impl PoolCore {
 
     fn admit_by(
         self: &Arc<Self>,
-        task: Task,
+        mut task: Task,
         place: impl FnOnce(Task) -> Result<(), Refusal>,
     ) -> Result<(), Refusal> {
         let counted = Counted::new(self);
+        self.stamp(&mut task);
         task.entered(self.home.number());
         let placed = place(task);
         match &placed {
@@ -229,7 +228,8 @@ impl PoolCore {
             if self.feed.takes_all() {
                 return self.enqueue(task, seen);
             }
-            let queue_has_room = room.unwrap_or_else(|| self.feed.has_room(&self.idle));
+            let queue_has_room =
+                room.unwrap_or_else(|| self.feed.has_room(&self.idle)) && !self.queue_is_overdue();
             if !queue_has_room && self.relieve_queue() {
                 room = in_earnest.then_some(true);
                 continue;
@@ -447,7 +447,9 @@ impl PoolCore {
     /// A submitter that waits should try again. It may fail: this only looks from outside.
     pub(super) fn may_have_room(&self) -> bool {
         let seen = self.ctl.load();
-        !seen.is_running() || seen.workers() < self.maximum() || self.feed.has_room(&self.idle)
+        !seen.is_running()
+            || seen.workers() < self.maximum()
+            || self.feed.has_room(&self.idle) && !self.queue_is_overdue()
     }
 
     /// Where tasks are short there is room in a moment, and to sleep for each single place would cost more than they.

@@ -12,7 +12,9 @@ use super::feed::WorkQueue;
 use super::growth::GrowthRule;
 use super::hooks::Hooks;
 use super::policy::{self, Handler, RejectedExecutionHandler};
+use super::queue_time::QueueTime;
 use crate::ConfigError;
+use crate::clock::Clock;
 use crate::sync::Arc;
 use crate::threads::{ThreadFactory, WorkerBody, plain_threads};
 
@@ -33,6 +35,8 @@ pub struct Builder {
     hooks: Option<HooksOption>,
     remove_on_cancel: bool,
     rule: GrowthRule,
+    max_queue_time: Option<Duration>,
+    clock: Clock,
 }
 
 struct Factory(Arc<ThreadFactory>);
@@ -64,6 +68,8 @@ impl Builder {
             hooks: None,
             remove_on_cancel: true,
             rule: GrowthRule::QueueFirst,
+            max_queue_time: None,
+            clock: Clock::system(),
         }
     }
 
@@ -154,6 +160,65 @@ impl Builder {
         self
     }
 
+    /// Limits how long a task waits in the queue. Default: no limit.
+    ///
+    /// Under overload a long queue makes every task late: each one that starts has waited for most of the time that its
+    /// caller is willing to wait. A limit well below that time keeps the pool useful, whatever the length of the queue.
+    ///
+    /// - A task that has waited for longer when a worker is about to start it does not run. It is dropped, its
+    ///   handle resolves as [`JoinError::Expired`](crate::JoinError::Expired), and it counts as
+    ///   [`expired`](crate::PoolStats::expired). No hook is called for it. The same holds while a `shutdown` drains the
+    ///   queue, and for a task that a worker of the same pool joins.
+    /// - While the oldest task in the queue has waited for longer, the queue counts as full: the pool starts threads up to
+    ///   its maximum, and then the rejection policy has its say. [`Abort`](crate::policy::Abort) refuses the task as
+    ///   [`Saturated`](crate::RejectReason::Saturated) at once, [`CallerRuns`](crate::policy::CallerRuns) runs it,
+    ///   [`Discard`](crate::policy::Discard) drops it, [`Block`](crate::policy::Block) and
+    ///   [`submit_async`](ThreadPoolExecutor::submit_async) wait until the old tasks have been taken, and
+    ///   [`DiscardOldest`](crate::policy::DiscardOldest) makes the old tasks expire and queues the new one. This part is for
+    ///   array and linked queues only: the head of any other queue is not its oldest task.
+    ///
+    /// Time counts from the moment when the pool accepts the task, in a delay queue from its due time; waiting for room
+    /// does not count. Tasks of a [`scope`](ThreadPoolExecutor::scope) and of `spawn_future` are never dropped: the scope, or
+    /// the future that has begun, goes on. The limit costs each task two small allocations and a look at the clock; pools
+    /// without it pay nothing. Scheduled pools have no such limit.
+    ///
+    /// [`build`](Self::build) refuses a limit of zero.
+    ///
+    /// # Examples
+    /// ```
+    /// use millpond::{JoinError, ManualClock, ThreadPoolExecutor, WorkQueue};
+    /// use std::{sync::mpsc, time::Duration};
+    ///
+    /// let clock = ManualClock::new();
+    /// let pool = ThreadPoolExecutor::builder()
+    ///     .work_queue(WorkQueue::array(1000))
+    ///     .max_queue_time(Duration::from_millis(100))
+    ///     .clock(clock.clock()) // for this example: the default is the machine's
+    ///     .build()?;
+    /// let (go_on, wait) = mpsc::channel::<()>();
+    /// let busy = pool.submit(move || wait.recv().is_ok())?;
+    /// let waits = pool.submit(|| "too late")?;
+    /// clock.advance(Duration::from_millis(101));
+    /// assert!(pool.submit(|| "refused").is_err_and(|rejected| rejected.reason().is_overload()));
+    ///
+    /// go_on.send(())?;
+    /// assert!(busy.join()?);
+    /// assert!(matches!(waits.join(), Err(JoinError::Expired)));
+    /// assert_eq!(pool.stats().expired, 1);
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    pub fn max_queue_time(mut self, limit: Duration) -> Self {
+        self.max_queue_time = Some(limit);
+        self
+    }
+
+    /// Sets the clock that [`max_queue_time`](Self::max_queue_time) goes by: a [`ManualClock`](crate::ManualClock) makes
+    /// tests of it independent of real time. Default: the machine's. Keep-alive times do not go by it.
+    pub fn clock(mut self, clock: Clock) -> Self {
+        self.clock = clock;
+        self
+    }
+
     /// Makes the pool. No thread is started yet.
     ///
     /// # Errors
@@ -170,6 +235,9 @@ impl Builder {
         if let Some(prefix) = &self.name_prefix {
             ConfigError::check_name("thread_name_prefix", prefix)?;
         }
+        if self.max_queue_time.is_some_and(|limit| limit.is_zero()) {
+            return Err(ConfigError::ZeroQueueTime);
+        }
         let feed = self.queue.into_feed()?;
         // Relaxed: only uniqueness matters.
         let number = NUMBERS.fetch_add(1, Ordering::Relaxed);
@@ -179,6 +247,7 @@ impl Builder {
             settings,
             feed,
             rule: self.rule,
+            queue_time: self.max_queue_time.map(|limit| QueueTime::new(limit, self.clock)),
             remove_on_cancel: self.remove_on_cancel,
             hooks: self.hooks.map(|HooksOption(hooks)| hooks),
             handler: self.handler,

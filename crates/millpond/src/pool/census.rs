@@ -42,9 +42,9 @@ impl Census {
         self.totals.settled() + self.removed()
     }
 
-    /// Tasks that left the queue without having come to a worker.
+    /// Tasks that left the queue and were not run.
     pub(super) fn removed(&self) -> u64 {
-        self.counted.cancelled + self.counted.handed_back + self.struck
+        self.counted.cancelled + self.counted.handed_back + self.counted.expired + self.struck
     }
 
     /// Counts the tasks that are on their way, of `accepted` that were accepted before the look. A

@@ -12,6 +12,7 @@ use super::growth::GrowthRule;
 use super::hooks::Hooks;
 use super::idle::Idle;
 use super::policy::{Handler, Usual};
+use super::queue_time::QueueTime;
 use super::room::Room;
 use super::roster::Roster;
 use super::stats::Counters;
@@ -59,6 +60,10 @@ pub(super) struct PoolCore {
     pub(super) idle: Idle,
     pub(super) room: Room,
     pub(super) rule: GrowthRule,
+    /// A task that goes to the queue may go there straight: the rule is the usual one, and no time limit is to be kept.
+    pub(super) has_short_way: bool,
+    /// The limit of `max_queue_time`, if there is one.
+    pub(super) queue_time: Option<QueueTime>,
     /// Tasks that are cancelled leave the queue at once. Of a scheduled pool the queue itself knows that.
     remove_on_cancel: bool,
     pub(super) hooks: Option<Arc<dyn Hooks>>,
@@ -104,6 +109,7 @@ pub(super) struct Plan {
     pub(super) settings: Settings,
     pub(super) feed: Feed,
     pub(super) rule: GrowthRule,
+    pub(super) queue_time: Option<QueueTime>,
     pub(super) remove_on_cancel: bool,
     pub(super) hooks: Option<Arc<dyn Hooks>>,
     pub(super) handler: Handler,
@@ -120,6 +126,8 @@ impl PoolCore {
             idle: Idle::default(),
             room: Room::default(),
             rule: plan.rule,
+            has_short_way: plan.rule != GrowthRule::Eager && plan.queue_time.is_none(),
+            queue_time: plan.queue_time,
             remove_on_cancel: plan.remove_on_cancel,
             hooks: plan.hooks,
             usual_policy: AtomicU8::new(plan.handler.usual as u8),

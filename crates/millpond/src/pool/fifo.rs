@@ -92,6 +92,11 @@ impl Fifo {
         drop(self.segments.head());
     }
 
+    /// Calls `look` with the oldest task, if there is one and it has a label, with the head locked.
+    pub(super) fn with_first<R>(&self, look: impl FnOnce(Option<&Task>) -> R) -> R {
+        self.segments.head().with_first(look)
+    }
+
     /// Takes the oldest task.
     pub(super) fn pop(&self) -> Option<Task> {
         let mut task = None;

@@ -17,6 +17,7 @@ pub mod growth;
 mod hooks;
 mod idle;
 pub mod policy;
+mod queue_time;
 mod report;
 mod room;
 mod roster;
@@ -598,6 +599,7 @@ impl ThreadPoolExecutor {
             cancelled: census.totals.cancelled + census.counted.cancelled + census.struck,
             rejected: census.counted.rejected,
             handed_back: census.counted.handed_back,
+            expired: census.counted.expired,
             periodic_ended_by_panic: census.counted.series_ended_by_panic,
         }
     }

@@ -101,6 +101,9 @@ impl RejectedExecutionHandler for Discard {
 
 /// Drops the head of the queue and submits the task again. After a shutdown the task itself is dropped.
 ///
+/// In a pool with [`max_queue_time`](crate::Builder::max_queue_time) tasks at the head that are too old make room first: these
+/// expire, and no other task is dropped.
+///
 /// The head of a priority queue is its most urgent task. If there is nothing to evict, as with a
 /// synchronous queue, the task is given back as an error.
 #[derive(Debug, Clone, Copy, Default)]
@@ -112,9 +115,11 @@ impl RejectedExecutionHandler for DiscardOldest {
             task.drop_quietly();
             return Ok(());
         }
-        match pool.core().evict() {
-            Some(oldest) => oldest.drop_quietly(),
-            None => return Err(pool.refusal(task)),
+        if !pool.core().shed_overdue() {
+            match pool.core().evict() {
+                Some(oldest) => oldest.drop_quietly(),
+                None => return Err(pool.refusal(task)),
+            }
         }
         pool.execute_task(task)
     }

@@ -333,6 +333,14 @@ impl Taking<'_> {
         }
     }
 
+    /// Calls `look` with the first task, if there is one and it lies in a box.
+    pub(super) fn with_first<R>(&mut self, look: impl FnOnce(Option<&Task>) -> R) -> R {
+        let spot = self.skip_holes();
+        // SAFETY: a task lies there. It is ours as long as we hold the lock, which is longer than `look` takes, and
+        // nothing moves it meanwhile.
+        look(spot.and_then(|spot| unsafe { spot.boxed() }))
+    }
+
     #[inline(always)]
     fn next(&mut self, into: &mut Option<Task>) -> bool {
         let Some(spot) = self.skip_holes() else { return false };

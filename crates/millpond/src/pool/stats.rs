@@ -180,6 +180,8 @@ pub(super) struct Counters {
     cancelled: Tally,
     /// Removed, drained or evicted.
     handed_back: AtomicU64,
+    /// Shed, because they waited for too long.
+    expired: AtomicU64,
     series_ended_by_panic: AtomicU64,
 }
 
@@ -207,6 +209,10 @@ impl Counters {
         self.handed_back.fetch_add(tasks as u64, Ordering::Release); // as in `WorkerCounters`
     }
 
+    pub(super) fn expired(&self) {
+        self.expired.fetch_add(1, Ordering::Release); // as in `WorkerCounters`
+    }
+
     #[cold]
     pub(super) fn series_ended_by_panic(&self) {
         self.series_ended_by_panic.fetch_add(1, Ordering::Relaxed);
@@ -221,6 +227,7 @@ impl Counters {
             rejected: self.rejected.sum(),
             cancelled: self.cancelled.sum(),
             handed_back: self.handed_back.load(Ordering::Acquire),
+            expired: self.expired.load(Ordering::Acquire),
             series_ended_by_panic: self.series_ended_by_panic.load(Ordering::Relaxed),
         }
     }
@@ -230,15 +237,16 @@ pub(super) struct CountersRead {
     pub(super) rejected: u64,
     pub(super) cancelled: u64,
     pub(super) handed_back: u64,
+    pub(super) expired: u64,
     pub(super) series_ended_by_panic: u64,
 }
 
 /// One look at a pool.
 ///
 /// A task counts from the moment it is accepted until it is settled. When nothing moves, `submitted`
-/// = `completed` + `panicked` + `cancelled` + `handed_back` + `queued_count` + `active_count` +
-/// `in_place_count`. While tasks come and go two things hold at every moment. The settled tasks
-/// (`completed`, `panicked`, `cancelled`, `handed_back`) are never more than `submitted`. And every
+/// = `completed` + `panicked` + `cancelled` + `handed_back` + `expired` + `queued_count` +
+/// `active_count` + `in_place_count`. While tasks come and go two things hold at every moment. The settled tasks
+/// (`completed`, `panicked`, `cancelled`, `handed_back`, `expired`) are never more than `submitted`. And every
 /// task that was accepted before the look is in one of the counts, in two at most for the moment in
 /// which it moves from one to the next. The outcome of a task is counted before its handle resolves.
 ///
@@ -283,6 +291,9 @@ pub struct PoolStats {
     /// Tasks that were accepted and left without having run: removed, drained by `shutdown_now`, or
     /// evicted by `DiscardOldest`.
     pub handed_back: u64,
+    /// Tasks that were accepted and not run because they had waited for longer than
+    /// [`max_queue_time`](crate::Builder::max_queue_time).
+    pub expired: u64,
     /// Series of a scheduled pool that ended because a run panicked. If it grows, something that should
     /// happen periodically no longer does.
     pub periodic_ended_by_panic: u64,

@@ -332,6 +332,9 @@ impl Life<'_> {
 /// Runs a task between its hooks, and counts it; there is none afterwards. False: something unwound that nobody keeps.
 #[inline]
 fn run_task(pool: &Arc<PoolCore>, worker: &Worker, task: &mut Option<Task>, nested: bool) -> bool {
+    if pool.shed(task) {
+        return true;
+    }
     let unharmed = match &pool.hooks {
         None => match run_counted(pool, worker, task, None, !nested) {
             None => true,

@@ -17,8 +17,9 @@ use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
+use crate::clock::Tick;
 use crate::handle::{
-    Claim, Joinable, Outcome, Panic, Payload, RunEvent, Shared, TaskHandle, TaskState, Tracked, halves,
+    Claim, Joinable, Outcome, Panic, Payload, RunEvent, Shared, Shed, TaskHandle, TaskState, Tracked, halves,
     halves_of_timer, report_panic,
 };
 use crate::interrupt::Nested;
@@ -70,6 +71,8 @@ struct Label {
     name: Option<Cow<'static, str>>,
     priority: i32,
     due: Option<Instant>,
+    /// When a pool with a limit on the time in its queue has taken the task.
+    queued_at: Option<Tick>,
 }
 
 /// What hooks are told about a task.
@@ -392,6 +395,27 @@ impl Task {
     pub(crate) fn set_place(&self, place: u64) {
         if let Some(core) = self.core() {
             core.place().set(place);
+        }
+    }
+
+    pub(crate) fn set_queued_at(&mut self, now: Tick) {
+        self.info.label_mut().queued_at = Some(now);
+    }
+
+    pub(crate) fn queued_at(&self) -> Option<Tick> {
+        self.info.label.as_ref()?.queued_at
+    }
+
+    /// The task has waited for too long and will not run: tells `settle`, and then the handle, if there is one. False: it is
+    /// not to be shed, because it has been cancelled or is of a kind that always runs. Whoever has it drops it.
+    pub(crate) fn expire(&self, settle: &mut dyn FnMut(Shed)) -> bool {
+        match &self.work {
+            Work::Plain(_) => {
+                settle(Shed::Expired);
+                true
+            }
+            Work::Tracked(core) => core.0.expire(settle),
+            Work::Series(..) => false,
         }
     }
 

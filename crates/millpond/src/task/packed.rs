@@ -304,6 +304,18 @@ impl Spot {
         }
     }
 
+    /// The task that lies here, if it lies in a box: one with a label does.
+    ///
+    /// # Safety
+    /// [`lies`](Self::lies) said that there is a task. Nobody moves it, or writes to it, as long as the reference lives.
+    pub(crate) unsafe fn boxed<'a>(self) -> Option<&'a Task> {
+        // SAFETY: the caller says so. A first word of this kind was written by `pack`, after the box behind the head.
+        unsafe {
+            let is_boxed = self.first().addr() & BITS == BOXED;
+            is_boxed.then(|| &**self.0.add(HEAD).cast::<Box<Task>>())
+        }
+    }
+
     /// Moves the task out, `into` the place where it will run and where nothing is. Returns the words that it took.
     ///
     /// Nothing is written here: these words were written by who put the task, on another core as a rule, and to write them too would

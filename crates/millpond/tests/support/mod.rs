@@ -352,7 +352,7 @@ pub(crate) fn assert_balanced(stats: &PoolStats) {
 
 /// Tasks that have come to an end, with or without a run.
 pub(crate) fn settled(stats: &PoolStats) -> u64 {
-    stats.completed + stats.panicked + stats.cancelled + stats.handed_back
+    stats.completed + stats.panicked + stats.cancelled + stats.handed_back + stats.expired
 }
 
 /// How many threads of this process the operating system knows whose names begin with `prefix`, of which it

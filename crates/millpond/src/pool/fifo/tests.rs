@@ -14,6 +14,24 @@ fn put(fifo: &Fifo, task: Task) -> bool {
 }
 
 #[test]
+fn the_first_task_can_be_looked_at_where_it_lies() {
+    let fifo = Fifo::new(8);
+    let name = |fifo: &Fifo| fifo.with_first(|first| first.map(|task| task.name().unwrap().to_owned()));
+    assert_eq!(name(&fifo), None);
+    let named = ["a", "b", "c"].map(|name| Task::new(|| {}).named(name));
+    let second = named[1].id();
+    assert!(named.into_iter().all(|task| put(&fifo, task)));
+    assert!(put(&fifo, Task::new(|| {})));
+    assert_eq!(name(&fifo).as_deref(), Some("a"));
+    assert!(fifo.remove(second, None).is_some()); // a hole behind the head
+    assert_eq!((name(&fifo).as_deref(), fifo.len()), (Some("a"), 3));
+    drop(fifo.pop());
+    assert_eq!(name(&fifo).as_deref(), Some("c"));
+    drop(fifo.pop());
+    assert_eq!((name(&fifo), fifo.len()), (None, 1), "one without a label lies in the queue itself");
+}
+
+#[test]
 fn random_steps_give_what_a_simple_queue_gives() {
     let seeds = if cfg!(miri) { 4 } else { 20 };
     for seed in 0..seeds {
