@@ -543,3 +543,54 @@ fn a_ready_future_wins_over_a_pending_interrupt() {
     assert_eq!(reactive::block_on(ready(1)), Ok(1));
     assert!(interrupt::interrupted());
 }
+
+#[test]
+fn a_worker_that_blocks_on_tasks_of_its_own_full_pool_runs_them_itself() {
+    let pool = fixed(1);
+    let inner = pool.clone();
+    let outer = pool.submit(move || {
+        let (six, seven) = (inner.submit(|| 6).unwrap(), inner.submit(|| 7).unwrap());
+        reactive::block_on(async { six.await.unwrap() * seven.await.unwrap() }).unwrap()
+    });
+    assert_eq!(soon(outer.unwrap()).unwrap(), 42);
+    end(&pool);
+}
+
+#[test]
+fn a_worker_that_blocks_on_a_future_of_its_own_pool_polls_it_also_when_it_is_woken_from_outside() {
+    let pool = fixed(1);
+    let signal = Signal::new();
+    let (inner, waits) = (pool.clone(), signal.clone());
+    let outer = pool.submit(move || {
+        let waiting = inner.spawn_future(async move {
+            waits.await;
+            7
+        });
+        reactive::block_on(waiting.unwrap()).unwrap().unwrap()
+    });
+    eventually(|| signal.is_awaited());
+    signal.set();
+    assert_eq!(soon(outer.unwrap()).unwrap(), 7);
+    end(&pool);
+}
+
+#[test]
+fn block_on_does_not_run_a_task_in_place_when_the_future_is_ready_without_it() {
+    let pool = fixed(1);
+    let ran = Counter::new();
+    let (inner, count) = (pool.clone(), ran.clone());
+    let outer = pool.submit(move || {
+        let add = count.clone();
+        let mut task = inner.submit(move || add.add()).unwrap();
+        let mut polled = false;
+        let either = poll_fn(|context| {
+            polled |= Pin::new(&mut task).poll(context).is_pending();
+            Poll::Ready(())
+        });
+        reactive::block_on(either).unwrap();
+        (polled, count.get())
+    });
+    assert_eq!(soon(outer.unwrap()).unwrap(), (true, 0));
+    end(&pool);
+    assert_eq!(ran.get(), 1);
+}

@@ -11,11 +11,11 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use futures::{Signal, yields};
-use millpond::reactive::SchedulerFutureExt;
+use millpond::reactive::{self, SchedulerFutureExt};
 use millpond::schedulers::{
     self, Disposable, Lane, PeriodicTask, Scheduler, SchedulerExt, SchedulerStats, Worker,
 };
-use millpond::{Interrupted, JoinError, RejectReason, Rejected, Task, executors};
+use millpond::{Interrupted, JoinError, RejectReason, Rejected, Task, TaskOf, executors};
 use support::{Counter, Gate, LONG, SMALL, end, eventually, rounds, soon, together};
 
 fn single() -> Arc<dyn Scheduler> {
@@ -289,4 +289,21 @@ fn a_turn_gets_the_place_of_a_watch_that_is_just_being_set() {
     assert!(refused.is_open(), "the turn found the queue full");
     eventually(|| inner.stats().busy == 0 && inner.stats().queued == 0);
     assert_eq!(inner.dispose_gracefully(LONG), Ok(true));
+}
+
+#[test]
+fn a_task_that_blocks_on_a_task_of_its_own_scheduler_runs_it_itself() {
+    let scheduler = single();
+    let (inner, (done, result)) = (Arc::clone(&scheduler), std::sync::mpsc::channel());
+    scheduler
+        .schedule(move || {
+            let (task, handle) = TaskOf::new(|| 42).into_parts();
+            inner.schedule_task(task).unwrap();
+            let future = inner.spawn_future(async { yields(2).await }).unwrap();
+            let both = async { (handle.await.unwrap(), future.await.unwrap()) };
+            done.send(reactive::block_on(both)).unwrap();
+        })
+        .unwrap();
+    assert_eq!(result.recv_timeout(LONG), Ok(Ok((42, 3))));
+    assert!(scheduler.dispose_gracefully(LONG).unwrap());
 }

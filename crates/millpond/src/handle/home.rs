@@ -190,6 +190,14 @@ pub(crate) fn works_for(number: u64) -> bool {
     number != 0 && (of_pool().unwrap_or(false) || of_scheduler().unwrap_or(false))
 }
 
+/// Tells whether the calling thread works for any pool or scheduler.
+#[cfg(feature = "futures")]
+pub(crate) fn is_worker() -> bool {
+    let of_pool = || WORKS_FOR.try_with(|works_for| works_for.get() != 0);
+    let of_scheduler = || SCHEDULERS.try_with(|schedulers| !schedulers.borrow().is_empty());
+    of_pool().unwrap_or(false) || of_scheduler().unwrap_or(false)
+}
+
 /// The pool with this number, if it is still there.
 pub(crate) fn find_home(number: u64) -> Option<Arc<dyn Home>> {
     with_found(number, |found| found.home.upgrade()).flatten()

@@ -3,6 +3,7 @@
 //! `state.rs` has the state that a handle shares with its task, `slot.rs` the word in it that decides who has the work and
 //! the result, `shared.rs` how both hold it, `slab.rs` where that of a timer lies in memory, `home.rs` where a task waits, `error.rs` what a join can fail with.
 
+mod awaited;
 mod error;
 mod home;
 #[expect(unsafe_code, reason = "counts references with fewer exchanges than an `Arc`")]
@@ -26,13 +27,15 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::task::{Context, Poll};
 use std::time::{Duration, Instant};
 
-pub use error::{JoinError, Panic};
 #[cfg(feature = "futures")]
-pub(crate) use home::tell_cancelled;
+pub(crate) use awaited::awaited_in;
+pub use error::{JoinError, Panic};
 pub(crate) use home::{
     Address, Home, Struck, Waitlist, WorksFor, WorksForScheduler, announce_sleep, current_worker, look_again,
     work_for, works_for, works_for_any,
 };
+#[cfg(feature = "futures")]
+pub(crate) use home::{is_worker, tell_cancelled};
 #[cfg(all(test, loom))]
 pub(crate) use shared::Owners;
 pub(crate) use shared::{LeakedRef, Removal, Shared, halves, halves_of_timer};
@@ -207,7 +210,11 @@ impl<T> Future for TaskHandle<T> {
     /// Ready when the task is done. Polled again after that, it is ready with [`JoinError::Taken`].
     fn poll(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Self::Output> {
         let this = &mut *self;
-        this.core.poll_result(&mut this.claim, context)
+        let answer = this.core.poll_result(&mut this.claim, context);
+        if answer.is_pending() {
+            awaited::note(|| this.canceller());
+        }
+        answer
     }
 }
 

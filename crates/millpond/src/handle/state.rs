@@ -14,7 +14,7 @@ use std::time::Instant;
 use super::home::{announce_sleep, find_home, look_again, tell_cancelled, waits_for_this_thread, works_for};
 use super::shared::{LeakedRef, Removal};
 use super::slot::{Cancel, Claim, Running, Slot, Word};
-use super::{JoinError, Panic};
+use super::{JoinError, Panic, awaited};
 use crate::brief::Brief;
 use crate::interrupt::{Mark, Sleeper, Wake};
 use crate::periodic::Body;
@@ -278,7 +278,11 @@ pub(crate) trait Joinable<T>: Tracked {
 
     /// As `take_result`; if not done, `context`'s waker is called when it is.
     fn poll_result(&self, claim: &mut Claim, context: &mut Context<'_>) -> Poll<Result<T, JoinError>> {
-        if !self.state().is_done() && self.wait_as(Waiter::Task(context.waker().clone())).is_ok() {
+        let waiter = || {
+            let waker = context.waker().clone();
+            if awaited::is_asked_for() { Waiter::Worker(Arc::new(waker)) } else { Waiter::Task(waker) }
+        };
+        if !self.state().is_done() && self.wait_as(waiter()).is_ok() {
             return Poll::Pending;
         }
         Poll::Ready(self.take_result(claim).expect("done, and done is final"))
@@ -450,6 +454,9 @@ pub(crate) enum Waiter {
     Nobody,
     Thread(Arc<Sleeper>),
     Task(Waker),
+    /// A worker that blocks on a future: also called when the task comes into a queue, where it may have to run it itself.
+    /// Shared, because a waker is not cloned under a lock.
+    Worker(Arc<Waker>),
     Callback(Box<dyn FnOnce() + Send>),
 }
 
@@ -460,6 +467,7 @@ impl Waiter {
             Waiter::Nobody => {}
             Waiter::Thread(sleeper) => sleeper.unpark(),
             Waiter::Task(waker) => _ = quietly(|| waker.wake()),
+            Waiter::Worker(waker) => _ = quietly(|| waker.wake_by_ref()),
             Waiter::Callback(f) => _ = quietly(f),
         }
     }

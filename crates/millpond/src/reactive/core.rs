@@ -17,7 +17,7 @@ use crate::handle::{
 };
 use crate::interrupt::{self, Interrupter, Sleeper, Wake};
 use crate::periodic::Body;
-use crate::quiet::drop_quietly;
+use crate::quiet::{drop_quietly, quietly};
 use crate::sync::{Arc, AtomicBool, AtomicU8, AtomicU64, Mutex, MutexGuard, Ordering};
 use crate::task::TaskId;
 
@@ -272,10 +272,18 @@ where
     /// only one who can run it.
     pub(super) fn call_waiter(&self) {
         let cell = self.cell.lock();
-        if let (true, Waiter::Thread(sleeper)) = (cell.home != 0, &cell.waiter) {
-            // Relaxed: the token of the parker carries it.
-            self.left_to_waiter.fetch_add(1, Ordering::Relaxed);
-            sleeper.unpark();
+        match (cell.home != 0, &cell.waiter) {
+            (true, Waiter::Thread(sleeper)) => {
+                // Relaxed: the token of the parker carries it.
+                self.left_to_waiter.fetch_add(1, Ordering::Relaxed);
+                sleeper.unpark();
+            }
+            (true, Waiter::Worker(waker)) => {
+                let waker = Arc::clone(waker);
+                drop(cell);
+                quietly(move || waker.wake_by_ref());
+            }
+            _ => {}
         }
     }
 }

@@ -8,7 +8,7 @@ use std::time::Duration;
 use super::core::Losing;
 use super::task;
 use crate::executor::{Executor, RejectReason, Rejected};
-use crate::handle::TaskHandle;
+use crate::handle::{Canceller, TaskHandle, awaited_in, is_worker};
 use crate::interrupt::{self, Interrupted, Sleeper};
 use crate::quiet::{drop_quietly, returned};
 use crate::schedulers::{Disposable, PeriodicTask, Scheduler, Worker};
@@ -254,6 +254,10 @@ impl Drop for OnWorker {
 /// Runs `future` on the calling thread until it is ready. Blocks, and can be interrupted; a future that is
 /// ready wins over a pending interrupt.
 ///
+/// Called by a worker, it does not park before it has run those tasks in place that the future waits for and that
+/// still wait in a queue of the worker's own pool or scheduler, as [`TaskHandle::join`] does: so it cannot deadlock a
+/// full pool. Only handles that are polled by this thread count, not those that wait inside another future.
+///
 /// # Errors
 /// [`Interrupted`] if the calling thread is interrupted while it has to wait; the future is dropped.
 ///
@@ -270,12 +274,17 @@ pub fn block_on<F: Future>(future: F) -> Result<F::Output, Interrupted> {
     let alarm = Arc::new(Alarm { sleeper: Arc::clone(&me), rung: AtomicBool::new(false) });
     let waker = Waker::from(Arc::clone(&alarm));
     let mut future = pin!(future);
+    let is_worker = is_worker();
     loop {
-        if let Poll::Ready(output) = future.as_mut().poll(&mut Context::from_waker(&waker)) {
+        let mut poll = || future.as_mut().poll(&mut Context::from_waker(&waker));
+        let (answer, awaited) = if is_worker { awaited_in(poll) } else { (poll(), Vec::new()) };
+        if let Poll::Ready(output) = answer {
             return Ok(output);
         }
+        // The poll has left its wakers first: what comes into a queue after this look wakes us.
+        let look_again = awaited.iter().filter_map(Canceller::help).min();
         // Acquire: what was done before the wake-up is visible to the poll.
-        match me.wait(None, || alarm.rung.swap(false, Ordering::Acquire)) {
+        match me.wait(look_again, || alarm.rung.swap(false, Ordering::Acquire)) {
             interrupt::Wake::Interrupted => return Err(Interrupted),
             interrupt::Wake::Ready | interrupt::Wake::TimedOut => {}
         }
