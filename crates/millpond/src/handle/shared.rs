@@ -29,25 +29,35 @@ use crate::task::TaskId;
 /// Acquire, so it sees what all others did before. An owner that reads "one" is alone and stays so:
 /// a new reference is made of an existing one, and that is its own. Model:
 /// `loom_tests::handle::who_gives_up_the_last_reference_sees_what_all_did`.
+pub(crate) struct RefCount {
+    number: AtomicU32,
+}
+
+/// Before a counted value.
 #[repr(align(8))] // so that values that are aligned to a word can lie right behind it
 pub(crate) struct Owners {
-    number: AtomicU32,
+    pub(crate) count: RefCount,
     /// Where the memory is from.
     note: u32,
 }
 
 impl Owners {
-    /// Far below the overflow, so that threads that pass it at the same time still abort.
-    const MOST: u32 = u32::MAX / 2;
-
     pub(crate) fn two(note: u32) -> Owners {
-        Owners { number: AtomicU32::new(2), note }
+        Owners { count: RefCount { number: AtomicU32::new(2) }, note }
     }
 
     #[inline]
     pub(crate) fn note(&self) -> u32 {
         self.note
     }
+}
+
+/// The last owner may free the memory while another one is still in a method here, behind its last
+/// access. That is allowed because a reference to a `RefCount` covers nothing but an atomic; a
+/// reference to the whole `Owners` would promise that the memory stays until the method returns.
+impl RefCount {
+    /// Far below the overflow, so that threads that pass it at the same time still abort.
+    const MOST: u32 = u32::MAX / 2;
 
     pub(crate) fn one_more(&self) {
         // Relaxed: the caller has a reference, and nothing depends on the order of the two.
@@ -313,7 +323,7 @@ impl<V: Tracked + ?Sized> Shared<V> {
             // SAFETY: we are an owner, so the number is there. Ids are unique, so the leaked reference
             // is one to this state, and by the contract of `LeakedRef::new` it is counted and nobody
             // else gives it up. Ours stays, so at least one is left.
-            Some(counted) => unsafe { (*counted).owners.one_less_of_two() },
+            Some(counted) => unsafe { (*counted).owners.count.one_less_of_two() },
             // SAFETY: as above; both references are from `Arc::into_raw`.
             None => unsafe { Arc::decrement_strong_count(self.value()) },
         }
@@ -334,7 +344,7 @@ impl<V: ?Sized> Clone for Shared<V> {
     fn clone(&self) -> Self {
         match self.counted() {
             // SAFETY: we are an owner, so the number is there.
-            Some(counted) => unsafe { (*counted).owners.one_more() },
+            Some(counted) => unsafe { (*counted).owners.count.one_more() },
             // SAFETY: the address is from `Arc::into_raw`, and the reference that it was made of is ours.
             None => unsafe { Arc::increment_strong_count(self.value()) },
         }
@@ -349,7 +359,7 @@ impl<V: ?Sized> Drop for Shared<V> {
             // SAFETY: we are an owner, so the number is there until we have counted down. If that says that there is no other
             // owner, nobody else has the address.
             Some(counted) => unsafe {
-                if (*counted).owners.one_less() {
+                if (*counted).owners.count.one_less() {
                     dispose(counted);
                 }
             },

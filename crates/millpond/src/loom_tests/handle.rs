@@ -214,13 +214,13 @@ impl Value {
     /// With three owners.
     fn of_three() -> Arc<Value> {
         let value = Value::of_two();
-        value.owners.one_more();
+        value.owners.count.one_more();
         Arc::new(value)
     }
 
     fn use_and_give_up(&self, mine: usize) {
         self.written[mine].store(1, Ordering::Relaxed);
-        if self.owners.one_less() {
+        if self.owners.count.one_less() {
             self.freed.fetch_add(1, Ordering::Relaxed);
             assert!(self.written.iter().all(|written| written.load(Ordering::Relaxed) == 1));
             assert_eq!(self.owners.note(), 7);
@@ -252,11 +252,11 @@ fn a_reference_is_made_while_another_is_given_up() {
         let other = {
             let value = Arc::clone(&value);
             thread::spawn(move || {
-                value.owners.one_more();
+                value.owners.count.one_more();
                 value.use_and_give_up(1);
             })
         };
-        value.owners.one_less_of_two();
+        value.owners.count.one_less_of_two();
         value.written[2].store(1, Ordering::Relaxed);
         other.join().unwrap(); // the handle is still lent until then
         assert_eq!(value.freed.load(Ordering::Relaxed), 0);
