@@ -1,31 +1,84 @@
 #!/usr/bin/env bash
-# Runs what Miri can do in some minutes: the documentation examples, which use most of the library, the tests of `scope`, and
-# the unit tests, which are where the other rooms with `unsafe` are. Miri finds undefined behaviour and data races.
+# Runs Miri, which finds undefined behaviour and data races, on every module with `unsafe`.
 #
-# Needs a nightly toolchain with the component; without them it says so and does nothing.
+#   ci/miri.sh            all of it, many schedules per test: at most fifteen minutes on two idle cores
+#   ci/miri.sh --short    the same modules, a few schedules: two to three minutes
+#   ci/miri.sh --install  first gets Miri for the nightly toolchain, if it is missing; goes with --short
+#
+# Without Miri it says so and does nothing. Slabs and spare segments are off under Miri, so that a use after free is one.
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
 
-if ! cargo +nightly miri --version >/dev/null 2>&1; then
-    echo "miri: SKIPPED, because there is no Miri on this machine. To get it:"
+short=false install=false
+for option in "$@"; do
+    case $option in
+    --short) short=true ;;
+    --install) install=true ;;
+    *) echo "miri: unknown option $option" >&2 && exit 2 ;;
+    esac
+done
+
+has_miri() { cargo +nightly miri --version >/dev/null 2>&1; }
+if ! has_miri && $install; then
+    rustup toolchain install nightly --profile minimal --component miri,rust-src || true
+fi
+if ! has_miri; then
+    echo "miri: SKIPPED, because there is no nightly toolchain with Miri. To get it:"
     echo "    rustup toolchain install nightly --component miri,rust-src"
     exit 0
 fi
 
+# Each file with unsafe code, and the tests that run it: unit tests, or an integration test. `-` is for what Miri cannot
+# run. `threads` marks the tests in which threads meet: these are run with many seeds.
+modules="
+    brief.rs                brief::tests            threads
+    handle/shared.rs        handle::shared::tests   threads
+    handle/slab.rs          handle::slab::tests
+    handle/slot.rs          handle::slot::tests     threads
+    handle/state.rs         handle::shared::tests
+    pool/scope.rs           --test=scope
+    pool/segments.rs        pool::segments::tests
+    pool/segments.rs        pool::fifo::tests       threads
+    pool/timed.rs           pool::timed::tests
+    sys.rs                  -
+    task/packed.rs          task::packed::tests
+    task/small.rs           task::small::tests
+"
+
+missing=false
+for file in $(cd crates/millpond/src && grep -rlE '\bunsafe (\{|fn|impl|extern|trait)' . | grep -v tests.rs | sort); do
+    grep -qE "^ +${file#./} " <<<"$modules" || { echo "miri: no test is named for ${file#./}" && missing=true; }
+done
+$missing && exit 1
+
 # Leaks: a pool that is dropped ends without being waited for, so its threads may outlive `main`.
-export MIRIFLAGS="${MIRIFLAGS:-} -Zmiri-ignore-leaks -Zmiri-disable-isolation"
-miri=(cargo +nightly miri test -p millpond --all-features --target-dir target/miri)
+flags="-Zmiri-strict-provenance -Zmiri-ignore-leaks -Zmiri-disable-isolation ${MIRIFLAGS:-}"
 
-"${miri[@]}" --doc "$@"
-"${miri[@]}" --test scope --test scope_hostile "$@"
-# The ring's own test fills it with more items than Miri has patience for, and has no threads.
-"${miri[@]}" --lib "$@" -- --skip ring::tests
+# miri NAME SEEDS ARGUMENT...: one run, with its time.
+miri() {
+    local name="$1" seeds="$2" begin=$SECONDS
+    shift 2
+    echo "--> $name, seeds $seeds"
+    MIRIFLAGS="$flags -Zmiri-many-seeds=$seeds" \
+        cargo +nightly miri test -q -p millpond --all-features --target-dir target/miri "$@"
+    echo "--> $name: $((SECONDS - begin)) s"
+}
 
-# A race is found only if it happens: where threads meet in memory that no lock guards alone, other schedules too.
-threads=(synchronous::tests fifo::tests::put_take_remove fifo::tests::the_bound fifo::tests::exactly brief::tests slot::tests
-    shared::tests)
-MIRIFLAGS="$MIRIFLAGS -Zmiri-many-seeds=0..4" "${miri[@]}" --lib "$@" -- "${threads[@]}"
+mapfile -t units < <(awk '$2 ~ /::/ { print $2 }' <<<"$modules" | sort -u)
+mapfile -t threads < <(awk '$3 == "threads" { print $2 }' <<<"$modules" | sort -u)
 
+if $short; then
+    miri "unit tests" 0..1 --lib -- "${units[@]}"
+    miri "tests with threads" 1..3 --lib -- "${threads[@]}"
+    miri "scope" 0..1 --test scope
+    echo "miri: all passed in $SECONDS s"
+    exit 0
+fi
+
+miri "unit tests" 0..4 --lib -- "${units[@]}"
+miri "tests with threads" 4..32 --lib -- "${threads[@]}"
+miri "scope" 0..8 --test scope --test scope_hostile
+miri "documentation examples" 0..1 --doc
 # Where words have 32 bits a packed task has another shape.
-"${miri[@]}" --target i686-unknown-linux-gnu --lib "$@" -- small::tests packed::tests segments::tests shared::tests \
-    slab::tests
+miri "32 bits" 0..1 --target i686-unknown-linux-gnu --lib -- "${units[@]}"
+echo "miri: all passed in $SECONDS s"

@@ -190,7 +190,7 @@ unsafe fn dispose<V: ?Sized>(counted: *mut Counted<V>) {
     };
     #[cfg(not(loom))]
     {
-        let spot = GiveBack(_number);
+        let spot = GiveBack(_number, counted.cast());
         // SAFETY: nobody else has the address, and we forget it.
         unsafe { std::ptr::drop_in_place(counted) };
         spot.now();
@@ -199,16 +199,16 @@ unsafe fn dispose<V: ?Sized>(counted: *mut Counted<V>) {
 
 /// Gives a spot back, also if the destructor of what lay there panics.
 #[cfg(not(loom))]
-struct GiveBack(NonZeroU32);
+struct GiveBack(NonZeroU32, *mut u8);
 
 #[cfg(not(loom))]
 impl GiveBack {
     /// The usual way, on which nothing panics.
     #[inline]
     fn now(self) {
-        let GiveBack(number) = *ManuallyDrop::new(self);
+        let GiveBack(number, address) = *ManuallyDrop::new(self);
         // SAFETY: the number is that of a spot whose value has been dropped, and whose address nobody has.
-        unsafe { slab::give_back(number) };
+        unsafe { slab::give_back(number, address) };
     }
 }
 
@@ -216,7 +216,7 @@ impl GiveBack {
 impl Drop for GiveBack {
     #[cold]
     fn drop(&mut self) {
-        GiveBack(self.0).now();
+        GiveBack(self.0, self.1).now();
     }
 }
 

@@ -12,6 +12,9 @@
 //! A place has a number, by which it is given back. The slabs belong to the process and not to a pool, because a handle may
 //! outlive its pool; there are some of each size, so that threads do not all want the same lock.
 //!
+//! With [`PLAIN_ALLOC`], under Miri and sanitizers, each place is an allocation of its own: a use after
+//! it was given back is then a use after free.
+//!
 //! This file is one of the rooms with `unsafe`. What those who use it must keep to is said at [`give_back`].
 
 use std::alloc::{Layout, alloc, dealloc, handle_alloc_error};
@@ -20,6 +23,7 @@ use std::num::NonZeroU32;
 use std::ptr::NonNull;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
+use crate::PLAIN_ALLOC;
 use crate::brief::Brief;
 
 /// The sizes of places. A state with a closure of two words needs the first, with one of ten the second.
@@ -33,7 +37,7 @@ const ALL_FREE: u64 = u64::MAX;
 /// So many slabs for each size.
 const SLABS: usize = 8;
 /// Lists that are no longer than that are not cut. A thread keeps an empty block at hand only if it is one of these.
-const KEPT: usize = if cfg!(miri) { 4 } else { 64 };
+const KEPT: usize = if cfg!(miri) { 1 } else { 64 };
 
 /// A place, and by which number it is given back.
 #[derive(Debug)]
@@ -330,17 +334,48 @@ pub(super) fn take(layout: Layout) -> Option<Spot> {
         return None;
     }
     let size = SIZES.iter().position(|size| layout.size() <= *size)?;
+    if PLAIN_ALLOC {
+        return Some(take_plain(size));
+    }
     with_hands(|hands| hands.take(&ALL, size))
 }
 
 /// Gives a place back, for others.
 ///
 /// # Safety
-/// The number is of a place that was taken and has not been given back since, and nobody uses its address any more.
+/// Number and address are of a place that was taken and has not been given back since, and nobody uses the address any more.
 #[inline]
-pub(super) unsafe fn give_back(number: NonZeroU32) {
+pub(super) unsafe fn give_back(number: NonZeroU32, address: *mut u8) {
+    if PLAIN_ALLOC {
+        // SAFETY: the caller says so, and `take` makes no other places.
+        return unsafe { give_back_plain(number, address) };
+    }
     // SAFETY: the caller says so, and there are no other slabs.
     with_hands(|hands| unsafe { hands.give_back(&ALL, number) });
+}
+
+/// A place that is an allocation of its own. Its number tells its size.
+#[cold]
+fn take_plain(size: usize) -> Spot {
+    let layout = plain_layout(size);
+    // SAFETY: the layout is not empty.
+    let address = NonNull::new(unsafe { alloc(layout) }).unwrap_or_else(|| handle_alloc_error(layout));
+    Spot { address, number: Number { size, slab: 0, block: 0, at: 0 }.to_bits() }
+}
+
+/// # Safety
+/// As for [`give_back`], and the place was made by [`take_plain`].
+#[cold]
+unsafe fn give_back_plain(number: NonZeroU32, address: *mut u8) {
+    // SAFETY: it was allocated with this layout, and nobody uses it any more.
+    unsafe { dealloc(address, plain_layout(Number::from_bits(number).size)) };
+}
+
+const fn plain_layout(size: usize) -> Layout {
+    match Layout::from_size_align(SIZES[size], ALIGNMENT) {
+        Ok(layout) => layout,
+        Err(_) => panic!("a place is small"),
+    }
 }
 
 /// Gives places of a block back to their slab: so many.

@@ -30,9 +30,8 @@ const WORDS: usize = match (cfg!(loom), cfg!(miri)) {
 };
 
 /// Segments behind the head that are kept for the tail, so that a queue which is never long needs no
-/// allocator: bursts of a thousand small tasks. None under Miri, which sees a use after free only if
-/// the memory goes back to the allocator.
-const SPARE: u64 = if cfg!(miri) { 0 } else { 4 };
+/// allocator: bursts of a thousand small tasks. None with [`PLAIN_ALLOC`](crate::PLAIN_ALLOC).
+const SPARE: u64 = if crate::PLAIN_ALLOC { 0 } else { 4 };
 
 pub(super) struct Segments {
     tail: TailSide,

@@ -5,7 +5,7 @@ use std::collections::{TryReserveError, VecDeque};
 use super::exchange::Store;
 
 /// Rings up to this many slots never give memory back: it is not worth the work.
-const SMALL: usize = 1024;
+const SMALL: usize = if cfg!(miri) { 32 } else { 1024 };
 
 /// A ring of items that grows as needed, and shrinks again to no less than it was made for.
 #[derive(Debug)]

@@ -140,6 +140,9 @@ fn put_all(segments: &Segments, many: usize, tally: &Tally) -> Vec<TaskId> {
 /// Enough tasks for some segments: they take a little above four words each.
 const MANY: usize = if cfg!(miri) { 120 } else { 6000 };
 
+/// As many segments as a short queue may hold: that of the head, and the spare ones or that of the tail.
+const MOST_HELD: u64 = if SPARE == 0 { 2 } else { 1 + SPARE };
+
 #[test]
 fn tasks_of_all_sizes_come_out_in_order_over_many_segments() {
     let (segments, tally) = (Segments::new(u64::MAX), Tally::default());
@@ -342,7 +345,7 @@ fn removing_the_last_task_leaves_an_empty_queue() {
         let place = segments.place_of(id).expect("it waits");
         segments.remove_at(id, place).expect("it is there").run();
         assert!(segments.is_empty(), "its hole does not count");
-        assert!(segments.held() as u64 <= 1 + SPARE);
+        assert!(segments.held() as u64 <= MOST_HELD);
     }
     assert!(segments.pop().is_none());
     tally.assert_dropped(MANY);
@@ -490,7 +493,7 @@ fn segments_are_given_back_by_the_tail_too() {
         put(&segments, Task::new(|| {}));
         drop(segments.pop());
     }
-    assert!(segments.held() as u64 <= 1 + SPARE, "{} segments", segments.held());
+    assert!(segments.held() as u64 <= MOST_HELD, "{} segments", segments.held());
     tally.assert_dropped(MANY);
 }
 
