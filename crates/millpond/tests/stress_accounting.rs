@@ -30,10 +30,15 @@ fn pools() -> Vec<(&'static str, Builder)> {
         ("kept threads, synchronous", sized(2, 4, WorkQueue::synchronous())),
         ("priority", sized(1, 1, WorkQueue::priority())),
         ("delay", sized(2, 2, WorkQueue::delay())),
+        ("block", sized(1, 2, WorkQueue::array(2)).rejected_execution_handler(a_moment())),
         ("eager", sized(1, 3, WorkQueue::array(4)).eager().keep_alive_time(Duration::ZERO)),
         ("tombstones", sized(1, 2, WorkQueue::array(8)).remove_on_cancel(false)),
         ("custom", sized(1, 2, WorkQueue::custom(LinkedBlockingQueue::unbounded()))),
     ]
+}
+
+fn a_moment() -> policy::Block {
+    policy::Block::timeout(Duration::from_millis(1))
 }
 
 /// Every task that was accepted before the look is somewhere.
@@ -50,8 +55,14 @@ fn assert_possible(stats: &PoolStats, name: &str) {
     assert!(stats.active_count <= stats.pool_size, "{name}: {stats:?}");
 }
 
-/// Submits one task of a random kind, and may take it back.
+/// Submits one task of a random kind, and may take it back. With some policies not all of them are accepted.
 fn submit_one(pool: &ThreadPoolExecutor, rng: &mut Rng, accepted: &Arc<AtomicU64>) {
+    if rng.below(3) == 0 {
+        if pool.execute(|| {}).is_ok() {
+            accepted.fetch_add(1, Ordering::SeqCst);
+        }
+        return;
+    }
     let submitted: Result<TaskHandle<()>, _> = match rng.below(6) {
         0 => pool.submit(|| die("on purpose")),
         1 => pool.submit(thread::yield_now),
@@ -72,6 +83,7 @@ fn submit_one(pool: &ThreadPoolExecutor, rng: &mut Rng, accepted: &Arc<AtomicU64
         0 => _ = handle.cancel(true),
         1 => _ = pool.remove(handle.id()),
         2 => _ = handle.join(),
+        3 => _ = pool.purge(),
         _ => {}
     }
 }
@@ -98,14 +110,19 @@ fn at_every_instant_each_accepted_task_is_counted_and_none_is_settled_before_it_
             let submitters: Vec<_> = (0..SUBMITTERS)
                 .map(|_| {
                     let (mut rng, pool, accepted) = (rng.fork(), &pool, &accepted);
-                    scope.spawn(move || rounds(2000).for_each(|_| submit_one(pool, &mut rng, accepted)))
+                    scope.spawn(move || rounds(800).for_each(|_| submit_one(pool, &mut rng, accepted)))
                 })
                 .collect();
+            // The observer looks on while what waits is handed back and the workers leave.
+            if rng.below(2) == 0 {
+                thread::yield_now();
+                drop(pool.shutdown_now());
+            }
             submitters.into_iter().for_each(|submitter| submitter.join().unwrap());
+            end(&pool);
             done.store(true, Ordering::SeqCst);
             observer.join().unwrap();
         });
-        end(&pool);
         assert_settled(&pool, accepted.load(Ordering::SeqCst) as usize);
         assert_eq!(pool.task_count(), pool.completed_task_count(), "{name}");
     }
@@ -146,7 +163,7 @@ fn refused_tasks_are_never_counted_as_settled_whatever_the_policy_does_with_them
         ("caller runs", full().rejected_execution_handler(policy::CallerRuns)),
         ("discard", full().rejected_execution_handler(policy::Discard)),
         ("discard oldest", full().rejected_execution_handler(policy::DiscardOldest)),
-        ("block", full().rejected_execution_handler(policy::Block::timeout(Duration::from_millis(1)))),
+        ("block", full().rejected_execution_handler(a_moment())),
     ];
     for (name, builder) in pools {
         let pool = builder.build().unwrap();

@@ -347,7 +347,8 @@ pub(crate) fn assert_settled(pool: &ThreadPoolExecutor, accepted: usize) {
 #[track_caller]
 pub(crate) fn assert_balanced(stats: &PoolStats) {
     assert_eq!(stats.submitted, settled(stats), "{stats:?}");
-    assert_eq!((stats.queued_count, stats.active_count), (0, 0), "{stats:?}");
+    let inside = (stats.queued_count, stats.active_count, stats.in_place_count);
+    assert_eq!(inside, (0, 0, 0), "{stats:?}");
 }
 
 /// Tasks that have come to an end, with or without a run.
