@@ -26,6 +26,20 @@ pub enum JoinError {
     Taken,
     /// The task is joined by itself, or by a task that it runs in place and waits for: it could never end. This is
     /// not its outcome; another thread can still join it.
+    ///
+    /// # Examples
+    /// ```
+    /// use millpond::{JoinError, TaskHandle, executors};
+    /// use std::sync::mpsc;
+    ///
+    /// let pool = executors::fixed(1)?;
+    /// let (give, given) = mpsc::channel::<TaskHandle<()>>();
+    /// let (tell, told) = mpsc::channel();
+    /// let task = pool.submit(move || tell.send(given.recv().unwrap().join()).unwrap())?;
+    /// give.send(task).unwrap();
+    /// assert!(matches!(told.recv()?, Err(JoinError::WouldDeadlock)));
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
     WouldDeadlock,
 }
 
