@@ -11,7 +11,7 @@ use std::time::Duration;
 
 use millpond::interrupt::{self, Interrupted};
 use millpond::schedulers::{self, Disposable, Scheduler, SchedulerExt, Worker};
-use millpond::{ManualClock, RejectReason};
+use millpond::{JoinError, ManualClock, RejectReason, TaskOf, executors};
 use scheduling::{MINUTE, assert_settled, builder, elastic, end, ended, hold, hold_lane, per_task, strict};
 use support::{Counter, Gate, LONG, Rng, SHORT, die, eventually, rounds, together};
 
@@ -562,4 +562,77 @@ fn a_worker_outlives_the_handle_of_its_scheduler() {
     let task = worker.schedule(move || tell.send(()).unwrap()).unwrap();
     assert_eq!(told.recv_timeout(LONG), Ok(()));
     ended(&task);
+}
+
+/// Runs `f` in a task of `worker`, and returns what it returns; fails if that takes longer than `LONG`.
+#[track_caller]
+fn inside<R: Send + 'static>(worker: &Worker, f: impl FnOnce(&Worker) -> R + Send + 'static) -> R {
+    let (done, result) = mpsc::channel();
+    let own = worker.clone();
+    worker.schedule(move || done.send(f(&own)).unwrap()).unwrap();
+    result.recv_timeout(LONG).expect("it returns at once")
+}
+
+/// One scheduler of each kind whose lanes are the engine's, and one that is a lane.
+fn with_lanes() -> Vec<Arc<dyn Scheduler>> {
+    vec![
+        schedulers::new_single("own").unwrap(),
+        schedulers::new_parallel(2, "own").unwrap(),
+        schedulers::new_bounded_elastic(2, 100, "own", Duration::from_secs(60)).unwrap(),
+        schedulers::from_executor_service(executors::fixed(2).unwrap()),
+        schedulers::single_worker(&schedulers::new_parallel(2, "own").unwrap()),
+    ]
+}
+
+#[test]
+fn a_wait_for_a_later_task_of_the_own_lane_is_false_at_once() {
+    for scheduler in with_lanes() {
+        let worker = scheduler.create_worker();
+        let later = inside(&worker, |worker| {
+            let later = worker.schedule(|| {}).unwrap();
+            assert_eq!(later.wait(Duration::MAX), Ok(false));
+            later
+        });
+        assert_eq!(later.wait(LONG), Ok(true), "{scheduler}");
+        assert!(!later.is_cancelled());
+    }
+}
+
+#[test]
+fn a_wait_for_a_delayed_task_of_the_own_lane_is_false_at_once() {
+    let scheduler = schedulers::new_parallel(2, "own-later").unwrap();
+    let worker = scheduler.create_worker();
+    let later = inside(&worker, |worker| {
+        let later = worker.schedule_after(Duration::from_millis(1), || {}).unwrap();
+        assert_eq!(later.wait(Duration::MAX), Ok(false));
+        later
+    });
+    assert_eq!(later.wait(LONG), Ok(true));
+}
+
+#[test]
+fn a_join_of_a_later_task_of_the_own_lane_would_deadlock() {
+    for scheduler in with_lanes().into_iter().take(4) {
+        let worker = scheduler.create_worker();
+        let mut handle = inside(&worker, |worker| {
+            let (task, mut handle) = TaskOf::new(|| 42).into_parts();
+            worker.schedule_task(task).unwrap();
+            let joined = handle.join_timeout(Duration::MAX);
+            assert!(matches!(joined, Some(Err(JoinError::WouldDeadlock))), "{joined:?}");
+            handle
+        });
+        assert!(matches!(handle.join_timeout(LONG), Some(Ok(42))), "{scheduler}");
+    }
+}
+
+#[test]
+fn a_task_that_waits_for_itself_is_told_at_once_that_this_is_in_vain() {
+    let scheduler = schedulers::new_single("itself").unwrap();
+    let (give, take) = mpsc::channel::<Disposable>();
+    let (done, waited) = mpsc::channel();
+    let task = scheduler.schedule(move || done.send(take.recv().unwrap().wait(Duration::MAX)).unwrap());
+    let task = task.unwrap();
+    give.send(task.clone()).unwrap();
+    assert_eq!(waited.recv_timeout(LONG), Ok(Ok(false)));
+    assert_eq!(task.wait(LONG), Ok(true));
 }

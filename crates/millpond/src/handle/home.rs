@@ -42,6 +42,12 @@ pub(crate) trait Home: Send + Sync {
         true
     }
 
+    /// The task cannot start before the calling thread returns from what it runs now.
+    fn is_behind_this_thread(&self, id: TaskId, place: &Place) -> bool {
+        let _ = (id, place);
+        false
+    }
+
     /// Runs the task on the calling thread if that is a worker of this pool and the task still waits.
     fn run_here(&self, id: TaskId, place: &Place) -> Help;
 }
@@ -190,12 +196,12 @@ pub(crate) fn works_for(number: u64) -> bool {
     number != 0 && (of_pool().unwrap_or(false) || of_scheduler().unwrap_or(false))
 }
 
-/// Tells whether the calling thread works for any pool or scheduler.
-#[cfg(feature = "futures")]
-pub(crate) fn is_worker() -> bool {
-    let of_pool = || WORKS_FOR.try_with(|works_for| works_for.get() != 0);
-    let of_scheduler = || SCHEDULERS.try_with(|schedulers| !schedulers.borrow().is_empty());
-    of_pool().unwrap_or(false) || of_scheduler().unwrap_or(false)
+/// Tells whether a task that waits in the scheduler with this number cannot start before the calling thread returns from
+/// the task that it runs now. Pools have no such order.
+pub(crate) fn is_behind_this_thread(number: u64, id: TaskId, place: &Place) -> bool {
+    number >= FIRST_SCHEDULER
+        && works_for(number)
+        && find_home(number).is_some_and(|home| home.is_behind_this_thread(id, place))
 }
 
 /// The pool with this number, if it is still there.
@@ -306,6 +312,9 @@ fn search(number: u64) -> Option<Found> {
     Some(Found { number, home, waitlist })
 }
 
+/// Schedulers are numbered from here on, pools from 1.
+const FIRST_SCHEDULER: u64 = 1 << 63;
+
 /// A pool's entry in the list; it is there as long as this is.
 pub(crate) struct Address {
     number: u64,
@@ -320,7 +329,7 @@ impl Address {
 
     /// Enters a scheduler, under a number that no pool has: those count from 1.
     pub(crate) fn of_scheduler(home: Weak<dyn Home>) -> Address {
-        static NUMBERS: AtomicU64 = AtomicU64::new(1 << 63);
+        static NUMBERS: AtomicU64 = AtomicU64::new(FIRST_SCHEDULER);
         Address::new(NUMBERS.fetch_add(1, Ordering::Relaxed), home) // only uniqueness matters
     }
 

@@ -30,12 +30,12 @@ use std::time::{Duration, Instant};
 #[cfg(feature = "futures")]
 pub(crate) use awaited::awaited_in;
 pub use error::{JoinError, Panic};
+#[cfg(feature = "futures")]
+pub(crate) use home::tell_cancelled;
 pub(crate) use home::{
     Address, Home, Struck, Waitlist, WorksFor, WorksForScheduler, announce_sleep, current_worker, look_again,
-    work_for, works_for, works_for_any,
+    waits_for_this_thread, work_for, works_for, works_for_any,
 };
-#[cfg(feature = "futures")]
-pub(crate) use home::{is_worker, tell_cancelled};
 #[cfg(all(test, loom))]
 pub(crate) use shared::Owners;
 pub(crate) use shared::{LeakedRef, Removal, Shared, halves, halves_of_timer};

@@ -11,7 +11,10 @@ use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 use std::task::{Context, Poll, Waker};
 use std::time::Instant;
 
-use super::home::{announce_sleep, find_home, look_again, tell_cancelled, waits_for_this_thread, works_for};
+use super::home::{
+    announce_sleep, find_home, is_behind_this_thread, look_again, tell_cancelled, waits_for_this_thread,
+    works_for,
+};
 use super::shared::{LeakedRef, Removal};
 use super::slot::{Cancel, Claim, Running, Slot, Word};
 use super::{JoinError, Panic, awaited};
@@ -643,7 +646,11 @@ impl<T: Send + 'static, W: Work<T> + 'static> Tracked for Core<T, W> {
 
     /// While it runs its runner does not change, so this thread reads what it wrote itself, or finds another one.
     fn is_waiting_for_this_thread(&self) -> bool {
-        self.state() == TaskState::Running && waits_for_this_thread(self.runner.get())
+        match self.state() {
+            TaskState::Running => waits_for_this_thread(self.runner.get()),
+            TaskState::Pending => is_behind_this_thread(self.home(), self.id(), &self.place),
+            _ => false,
+        }
     }
 
     fn entered(&self, home: u64) {

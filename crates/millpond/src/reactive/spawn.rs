@@ -8,7 +8,7 @@ use std::time::Duration;
 use super::core::Losing;
 use super::task;
 use crate::executor::{Executor, RejectReason, Rejected};
-use crate::handle::{Canceller, TaskHandle, awaited_in, is_worker};
+use crate::handle::{Canceller, TaskHandle, awaited_in, works_for_any};
 use crate::interrupt::{self, Interrupted, Sleeper};
 use crate::quiet::{drop_quietly, returned};
 use crate::schedulers::{Disposable, PeriodicTask, Scheduler, Worker};
@@ -274,7 +274,7 @@ pub fn block_on<F: Future>(future: F) -> Result<F::Output, Interrupted> {
     let alarm = Arc::new(Alarm { sleeper: Arc::clone(&me), rung: AtomicBool::new(false) });
     let waker = Waker::from(Arc::clone(&alarm));
     let mut future = pin!(future);
-    let is_worker = is_worker();
+    let is_worker = works_for_any();
     loop {
         let mut poll = || future.as_mut().poll(&mut Context::from_waker(&waker));
         let (answer, awaited) = if is_worker { awaited_in(poll) } else { (poll(), Vec::new()) };

@@ -13,7 +13,7 @@ use std::time::Duration;
 use super::waiters::Waiters;
 use crate::brief::Brief;
 use crate::executor::{RejectReason, Rejected};
-use crate::handle::{Outcome, Told};
+use crate::handle::{Outcome, Told, waits_for_this_thread};
 use crate::interrupt::{Interrupted, Mark, Sleeper, Wake};
 use crate::periodic::{Body, OnPanic, PeriodicTask, Rhythm};
 use crate::quiet::{drop_quietly, quietly};
@@ -101,6 +101,12 @@ pub(crate) trait JobHome: Send + Sync {
     /// and the job could start now.
     fn help(&self, job: &Arc<Job>) {
         let _ = job;
+    }
+
+    /// The job waits in a lane whose running job is the calling thread's: it cannot start before that returns.
+    fn is_behind_this_thread(&self, job: &Arc<Job>) -> bool {
+        let _ = job;
+        false
     }
 }
 
@@ -433,6 +439,14 @@ impl Job {
         matches!(&self.cell.lock().state, JobState::Waiting(work) if work.info().id() == id)
     }
 
+    /// A run is under way, on the calling thread or on one that waits for it.
+    pub(crate) fn runs_on_this_thread(&self) -> bool {
+        match self.cell.lock().state {
+            JobState::Running(run) | JobState::Cancelled(Some(run)) => waits_for_this_thread(run),
+            _ => false,
+        }
+    }
+
     /// Of the task that has not begun.
     pub(crate) fn info(&self) -> Option<TaskInfo> {
         match &self.cell.lock().state {
@@ -455,6 +469,10 @@ impl Job {
             let seen = self.startable();
             if let Some(home) = home.upgrade() {
                 home.help(self);
+                if self.runs_on_this_thread() || home.is_behind_this_thread(self) {
+                    wake = Wake::TimedOut; // however long it waits
+                    break;
+                }
             }
             wake = me.wait(deadline, || self.is_at_rest() || self.startable() != seen);
             if wake != Wake::Ready || self.is_at_rest() {
@@ -614,7 +632,8 @@ impl Disposable {
     /// Waits until no run is under way and none will start, at most `timeout`; true if that is so.
     ///
     /// Called by a task of the same scheduler for work that could start now, it runs that work in place, so that waiting for
-    /// one's own scheduler does not block it.
+    /// one's own scheduler does not block it. For work that can only start, or end, after the calling task has returned (the
+    /// task itself, and what comes later in its own lane) it returns `Ok(false)` at once.
     ///
     /// # Errors
     /// [`Interrupted`] if the calling thread is interrupted while it has to wait.

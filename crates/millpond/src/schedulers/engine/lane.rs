@@ -301,6 +301,14 @@ impl Drop for LaneHandle {
 
 /// What a lane does under the lock of its scheduler.
 impl State {
+    /// What is at `spot` waits in a lane whose running job is the calling thread's.
+    pub(super) fn lane_runs_on_this_thread(&self, spot: Spot) -> bool {
+        let (Spot::Ready(lane, _) | Spot::Later(lane, _)) = spot else { return false };
+        let cell = self.lanes.at(lane).and_then(|lane| self.lanes.get(lane));
+        let running = cell.and_then(|cell| cell.ready.lock().running.clone());
+        running.is_some_and(|job| job.runs_on_this_thread())
+    }
+
     /// A lane with its home where `permit` says.
     pub(super) fn new_lane(&mut self, permit: Permit, finishing: bool) -> LaneRef {
         self.lanes.insert(LaneCell::new(permit, finishing))

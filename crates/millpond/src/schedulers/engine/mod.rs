@@ -380,10 +380,20 @@ impl JobHome for Engine {
             thread::help(&me, job);
         }
     }
+
+    fn is_behind_this_thread(&self, job: &Arc<Job>) -> bool {
+        self.lock().lane_runs_on_this_thread(job.spot())
+    }
 }
 
 /// For handles of tasks.
 impl Home for Engine {
+    fn is_behind_this_thread(&self, id: TaskId, place: &Place) -> bool {
+        let state = self.lock();
+        let job = state.find_task(id, place.get());
+        job.is_some_and(|job| state.lane_runs_on_this_thread(job.spot()))
+    }
+
     fn run_here(&self, id: TaskId, place: &Place) -> Help {
         self.me.upgrade().map_or(Help::Done, |me| thread::help_to_join(&me, id, place))
     }
