@@ -95,21 +95,15 @@ impl PoolCore {
         loop {
             // If no task is settled meanwhile, a task that ran when nothing was due still runs when
             // the workers are looked at.
-            let settled = self.settled();
+            let before = self.census();
             if timed.first_is_due() {
                 return false;
             }
             let census = self.census();
-            if census.settled() == settled {
+            if census.settled() == before.settled() {
                 return census.active + census.in_place == 0;
             }
         }
-    }
-
-    fn settled(&self) -> u64 {
-        let totals = self.roster.lock().totals();
-        let counted = self.counters.read();
-        totals.settled() + counted.cancelled + counted.handed_back + self.feed.struck()
     }
 
     /// Tasks accepted so far.
