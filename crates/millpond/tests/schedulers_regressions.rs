@@ -267,3 +267,25 @@ fn a_long_chain_of_waits_for_tasks_of_the_own_scheduler_does_not_overflow_the_st
         assert_eq!(deepest.get(), 1, "{scheduler}");
     }
 }
+
+/// A task that is so deep inside others that it runs on a temporary thread.
+#[test]
+fn a_task_far_inside_others_is_still_told_that_it_should_not_block() {
+    fn descend(scheduler: &Arc<dyn Scheduler>, depth: usize, tell: &mpsc::Sender<bool>) -> Disposable {
+        let (inner, tell) = (Arc::clone(scheduler), tell.clone());
+        scheduler
+            .schedule(move || match depth {
+                0 => tell.send(schedulers::is_in_non_blocking_thread()).unwrap(),
+                _ => assert_eq!(descend(&inner, depth - 1, &tell).wait(LONG), Ok(true)),
+            })
+            .unwrap()
+    }
+    let (tell, told) = mpsc::channel();
+    let marked = schedulers::new_single("deep").unwrap();
+    let unmarked = schedulers::new_bounded_elastic(1, 10, "deep", LONG).unwrap();
+    for (scheduler, should_not_block) in [(marked, true), (unmarked, false)] {
+        assert_eq!(descend(&scheduler, 300, &tell).wait(LONG), Ok(true));
+        assert_eq!(told.recv(), Ok(should_not_block));
+        end(&scheduler);
+    }
+}

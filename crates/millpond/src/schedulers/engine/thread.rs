@@ -523,7 +523,11 @@ pub(super) fn help_to_join(engine: &Arc<Engine>, id: TaskId, place: &Place) -> H
 }
 
 fn run_in_place(engine: &Arc<Engine>, handed: Handed) {
-    run_inline(|| run_nested(engine, handed));
+    let non_blocking = in_non_blocking_thread();
+    run_inline(|| {
+        NON_BLOCKING.with(|mark| mark.set(non_blocking)); // it may be another thread
+        run_nested(engine, handed);
+    });
 }
 
 fn run_nested(engine: &Arc<Engine>, handed: Handed) {
