@@ -20,7 +20,8 @@ use super::watch::Watchers;
 use super::worker;
 use crate::ConfigError;
 use crate::handle::{Address, Help, Home, Panic, Place, Removal, Waitlist, WorksForScheduler};
-use crate::interrupt::{Interrupter, Sleeper};
+use crate::interrupt::Interrupter;
+use crate::interrupt::wait::WaitList;
 use crate::quiet::quietly;
 use crate::sync::{Arc, AtomicBool, AtomicU8, AtomicU64, AtomicUsize, Mutex, Ordering, Weak, fence};
 use crate::task::{Task, TaskId, TaskInfo};
@@ -81,7 +82,7 @@ pub(super) struct PoolCore {
     generation: AtomicU64,
     pub(super) roster: Mutex<Roster>,
     /// The workers that block in a queue of the `Blocking` kind, so that they can be made to look around.
-    pub(super) in_queue: Mutex<Vec<InQueue>>,
+    pub(super) in_queue: Mutex<WaitList<InQueue>>,
     pub(super) counters: Counters,
     /// Eager pools only: tasks accepted and not settled. Lowered before a handle resolves, so that a
     /// submit after a join finds the worker free.
@@ -96,7 +97,6 @@ pub(super) struct PoolCore {
 
 /// A worker that blocks in its queue.
 pub(super) struct InQueue {
-    pub(super) sleeper: Arc<Sleeper>,
     pub(super) interrupter: Interrupter,
     /// It is past its keep-alive time, and stays only because the queue is not empty.
     pub(super) for_tasks: bool,
@@ -139,7 +139,7 @@ impl PoolCore {
             settings: Mutex::new(plan.settings),
             generation: AtomicU64::new(0),
             roster: Mutex::new(Roster::default()),
-            in_queue: Mutex::new(Vec::new()),
+            in_queue: Mutex::default(),
             counters: Counters::default(),
             outstanding: AtomicUsize::new(0),
             stranded: AtomicBool::new(false),
@@ -205,7 +205,7 @@ impl PoolCore {
     }
 
     fn call_all_in_queue(&self) {
-        let in_queue = std::mem::take(&mut *self.in_queue.lock());
+        let in_queue = self.in_queue.lock().take_all(|_| true);
         for listed in in_queue {
             listed.interrupter.interrupt();
         }
@@ -361,8 +361,8 @@ impl PoolCore {
             }
             if seen.workers() > 0 {
                 // One that blocks in its queue may not know that nothing will come any more.
-                let sleeper = self.in_queue.lock().pop();
-                if let Some(listed) = sleeper {
+                let newest = self.in_queue.lock().pop_last();
+                if let Some(listed) = newest {
                     listed.interrupter.interrupt();
                 }
                 // Nor one that waits for a time which will not come. It leaves, and asks again for the next.

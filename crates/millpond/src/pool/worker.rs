@@ -230,11 +230,10 @@ impl Life<'_> {
         let pool = self.pool;
         // Listed before the second look: as in `look_around`. Whoever takes the last task out, by hand or as a worker
         // that then leaves, calls those on the list (`taken_out`): either it finds us there, or we find the queue empty.
-        pool.in_queue.lock().push(InQueue {
-            sleeper: Arc::clone(self.me),
-            interrupter: interrupt::current_without_callbacks(),
-            for_tasks: stay_for_tasks,
-        });
+        let key = pool
+            .in_queue
+            .lock()
+            .push(InQueue { interrupter: interrupt::current_without_callbacks(), for_tasks: stay_for_tasks });
         fence(Ordering::SeqCst);
         let in_vain = self.nothing_more_will_come() || (stay_for_tasks && pool.feed.is_empty());
         // In shutdown nobody calls us if the queue, which did not say so, is empty.
@@ -251,7 +250,7 @@ impl Life<'_> {
             .unwrap_or(Err(interrupt::Interrupted))
         };
         self.me.next_epoch(); // an interrupt that comes now is late
-        pool.in_queue.lock().retain(|listed| !Arc::ptr_eq(&listed.sleeper, self.me));
+        drop(pool.in_queue.lock().remove(key));
         match taken {
             Ok(Some(task)) => {
                 self.worker.active.store(true, Ordering::Relaxed);

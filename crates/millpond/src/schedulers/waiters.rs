@@ -1,36 +1,27 @@
 //! Threads and futures that wait for the end of a scheduler.
 
-use std::collections::HashMap;
 use std::future::Future;
 use std::pin::Pin;
 use std::task::{Context, Poll, Waker};
 use std::time::Duration;
 
 use super::hooks;
+use crate::interrupt::wait::{Key, WaitList};
 use crate::interrupt::{Interrupted, Sleeper, Wake};
 use crate::quiet::drop_quietly;
 use crate::sync::{Arc, Mutex, deadline_after};
 
 /// The threads and futures that wait. Each enters itself before it looks, and whoever makes the condition true calls
-/// [`wake_all`](Self::wake_all) afterwards: so no wake-up is missed. Each has a number of its own, by which it is
-/// found again: to enter and to leave takes the same time however many wait.
+/// [`wake_all`](Self::wake_all) afterwards: so no wake-up is missed.
 #[derive(Debug, Default)]
 pub(super) struct Waiters(Mutex<Waiting>);
 
 #[derive(Debug, Default)]
 struct Waiting {
     /// They leave by themselves.
-    threads: HashMap<u64, Arc<Sleeper>>,
+    threads: WaitList<Arc<Sleeper>>,
     /// They are taken out when they are woken, and leave when they are dropped.
-    futures: HashMap<u64, Waker>,
-    last_number: u64,
-}
-
-impl Waiting {
-    fn next_number(&mut self) -> u64 {
-        self.last_number += 1;
-        self.last_number
-    }
+    futures: WaitList<Waker>,
 }
 
 impl Waiters {
@@ -38,12 +29,9 @@ impl Waiters {
     pub(super) fn wait(&self, timeout: Duration, ready: impl FnMut() -> bool) -> Result<bool, Interrupted> {
         let deadline = deadline_after(timeout);
         let me = Sleeper::current();
-        let mut waiting = self.0.lock();
-        let number = waiting.next_number();
-        waiting.threads.insert(number, Arc::clone(&me));
-        drop(waiting);
+        let key = self.0.lock().threads.push(Arc::clone(&me));
         let wake = me.wait(deadline, ready);
-        self.0.lock().threads.remove(&number);
+        self.0.lock().threads.remove(key);
         match wake {
             Wake::Ready => Ok(true),
             Wake::TimedOut => Ok(false),
@@ -51,30 +39,30 @@ impl Waiters {
         }
     }
 
-    /// A future waits, with `waker` in the place of the one it had. `number` is its own, once it has one.
-    fn enter(&self, number: &mut Option<u64>, waker: &Waker) {
+    /// A future waits, with `waker` in the place of the one it had under `key`.
+    fn enter(&self, key: &mut Option<Key>, waker: &Waker) {
         let mine = waker.clone();
         let mut waiting = self.0.lock();
-        let number = *number.get_or_insert_with(|| waiting.next_number());
-        let before = waiting.futures.insert(number, mine);
+        let before = key.take().and_then(|key| waiting.futures.remove(key));
+        *key = Some(waiting.futures.push(mine));
         drop(waiting);
         drop_quietly(before);
     }
 
     /// A future waits no more.
-    fn leave(&self, number: Option<u64>) {
-        let waker = number.and_then(|number| self.0.lock().futures.remove(&number));
+    fn leave(&self, key: Option<Key>) {
+        let waker = key.and_then(|key| self.0.lock().futures.remove(key));
         drop_quietly(waker);
     }
 
     /// Everybody looks again.
     pub(super) fn wake_all(&self) {
         let mut waiting = self.0.lock();
-        let threads: Vec<_> = waiting.threads.values().cloned().collect();
-        let futures = std::mem::take(&mut waiting.futures);
+        let threads: Vec<_> = waiting.threads.iter().cloned().collect();
+        let futures = waiting.futures.take_all(|_| true);
         drop(waiting);
         threads.iter().for_each(|sleeper| sleeper.unpark());
-        futures.into_values().for_each(hooks::quietly_wake);
+        futures.into_iter().for_each(hooks::quietly_wake);
     }
 }
 
@@ -89,13 +77,13 @@ pub(super) trait Ends: Send + Sync {
 /// The graceful end as a future.
 pub(super) struct Disposal<E: Ends> {
     of: Arc<E>,
-    /// Its number among the waiters, from the first poll on.
-    number: Option<u64>,
+    /// Where it is among the waiters, from the first poll on.
+    key: Option<Key>,
 }
 
 impl<E: Ends> Disposal<E> {
     pub(super) fn new(of: Arc<E>) -> Disposal<E> {
-        Disposal { of, number: None }
+        Disposal { of, key: None }
     }
 }
 
@@ -103,19 +91,19 @@ impl<E: Ends> Future for Disposal<E> {
     type Output = ();
 
     fn poll(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<()> {
-        let Disposal { of, number } = &mut *self;
+        let Disposal { of, key } = &mut *self;
         of.begin_drain();
-        of.waiters().enter(number, context.waker());
+        of.waiters().enter(key, context.waker());
         if !of.has_ended() {
             return Poll::Pending;
         }
-        of.waiters().leave(*number);
+        of.waiters().leave(*key);
         Poll::Ready(())
     }
 }
 
 impl<E: Ends> Drop for Disposal<E> {
     fn drop(&mut self) {
-        self.of.waiters().leave(self.number);
+        self.of.waiters().leave(self.key);
     }
 }
