@@ -129,6 +129,11 @@ impl<T> TimerQueue<T> {
         self.heap.first().map(|node| node.rank.due)
     }
 
+    /// When the first entry is due, and its number.
+    pub(crate) fn first(&self) -> Option<(Tick, u64)> {
+        self.heap.first().map(|node| (node.rank.due, node.rank.number))
+    }
+
     /// Takes the first entry out: when it was due, its number and the item.
     pub(crate) fn pop(&mut self) -> Option<(Tick, u64, T)> {
         if self.heap.is_empty() { None } else { Some(self.take_at(0)) }

@@ -20,6 +20,7 @@ use crate::quiet::{drop_quietly, quietly};
 use crate::sync::{Arc, AtomicBool, GivenAway, Mutex, Ordering, Weak, deadline_after};
 use crate::task::{Task, TaskId, TaskInfo};
 use crate::timer_queue::Key;
+use crate::timer_wheel::{NOWHERE, Placed};
 
 /// What a job does.
 pub(crate) enum Work {
@@ -116,7 +117,7 @@ pub(crate) enum Spot {
     /// Nowhere: it runs, or is about to, or is done with.
     #[default]
     Nowhere,
-    /// Among those whose time has not come.
+    /// Among those whose time has not come. The key of a wheel is the place there.
     Timers(Key),
     /// In a lane, among what can run as soon as it is its turn: the place in line. A lane is there as long as it has jobs, so
     /// its index is enough.
@@ -264,6 +265,14 @@ pub(crate) struct Ended {
     pub(crate) panicked: bool,
     /// The work of a series that is to run again.
     series: Option<Work>,
+}
+
+/// Told by the wheel of a scheduler, under the scheduler's lock.
+impl Placed for Arc<Job> {
+    #[inline]
+    fn moved_to(&self, place: u64) {
+        self.set_spot(if place == NOWHERE { Spot::Nowhere } else { Spot::Timers(Key::from_bits(place)) });
+    }
 }
 
 impl Job {

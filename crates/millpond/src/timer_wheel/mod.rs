@@ -236,6 +236,17 @@ impl<T: Placed> TimerWheel<T> {
         }
     }
 
+    /// When the first entry is due, and its number. Only after a look that found it due.
+    pub(crate) fn first(&self) -> Option<(Tick, u64)> {
+        self.near.first()
+    }
+
+    /// Some item for which this is so.
+    pub(crate) fn find(&self, mut is_it: impl FnMut(&T) -> bool) -> Option<&T> {
+        let far = || self.buckets.iter().flat_map(Bucket::iter).map(Entry::item);
+        self.near.find(&mut is_it).or_else(|| far().find(|item| is_it(item)))
+    }
+
     /// Takes the first entry out, with when it was due. Only after a look that found it so.
     pub(crate) fn pop(&mut self) -> Option<(Tick, T)> {
         let (due, _, item) = self.near.pop()?;

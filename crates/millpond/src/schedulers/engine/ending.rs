@@ -4,7 +4,7 @@ use super::Shape;
 use super::lane::LaneRef;
 use super::ready::Runs;
 use super::slot::{Handed, Item, Permit, Slot, SlotRef, Thread};
-use super::state::{After, Phase, State, Timed};
+use super::state::{After, Phase, State};
 use crate::handle::Outcome;
 use crate::schedulers::job::{Job, Spot};
 use crate::sync::Arc;
@@ -111,12 +111,12 @@ impl State {
         for lane in self.lanes.all() {
             self.close_lane(lane, after);
         }
-        while let Some((_, _, timed)) = self.timers.pop() {
-            if let Timed::Job(job) = timed {
-                job.set_spot(Spot::Nowhere);
-                self.free_place_anywhere();
-                self.cancel_waiting(job, after);
-            }
+        while self.timers.pop().is_some() {}
+        self.look_ahead = None;
+        for job in self.delayed.take_out(|job, _| Ok(job)) {
+            job.set_spot(Spot::Nowhere);
+            self.free_place_anywhere();
+            self.cancel_waiting(job, after);
         }
         for index in 0..self.slots.len() {
             let Some(slot) = self.slots[index].as_mut() else { continue };

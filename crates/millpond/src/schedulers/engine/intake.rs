@@ -6,13 +6,13 @@ use std::time::Duration;
 use super::lane::LaneRef;
 use super::ready::Ready;
 use super::slot::{Permit, SlotRef};
-use super::state::{After, Full, Phase, State, Timed};
+use super::state::{After, Full, Phase, State};
 use super::thread::NotCarried;
 use super::{Engine, SOON};
 use crate::executor::{RejectReason, Rejected, SchedulerFacts};
 use crate::periodic::Rhythm;
 use crate::schedulers::hooks::{self, Decorators};
-use crate::schedulers::job::{Disposable, Job, JobHome, Spot, Work};
+use crate::schedulers::job::{Disposable, Job, JobHome, Work};
 use crate::sync::{Arc, Weak};
 use crate::task::Task;
 
@@ -205,10 +205,8 @@ impl Engine {
             if let Err(full) = state.take_place_anywhere() {
                 return Step::Refused(RejectReason::Saturated, Some(full));
             }
-            let number = state.next();
             state.waiting += 1;
-            let key = state.timers.insert(self.clock.tick_after(delay), number, Timed::Job(Arc::clone(job)));
-            job.set_spot(Spot::Timers(key));
+            state.delay(job, self.clock.tick_after(delay));
             Step::Taken
         })
     }

@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use super::ready::{Ready, Uncounted};
 use super::slot::{Handed, Item, Permit, Slot, SlotRef, Thread};
-use super::state::{After, State, Timed};
+use super::state::{After, State};
 use super::{Engine, Handle, Shape};
 use crate::clock::{Clock, Tick};
 use crate::executor::Rejected;
@@ -467,7 +467,7 @@ impl State {
         match cell.later.first_due() {
             Some(due) => {
                 let number = self.next();
-                let timer = self.timers.insert(due, number, Timed::Lane(lane));
+                let timer = self.timers.insert(due, number, lane);
                 if let Some(cell) = self.lanes.get_mut(lane) {
                     cell.timer = Some(timer);
                 }

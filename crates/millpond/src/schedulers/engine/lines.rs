@@ -362,8 +362,8 @@ impl State {
         }
         let in_line =
             |slot: &'_ Slot| slot.line.iter().rev().filter_map(|(_, item)| item.job()).find(is_it).cloned();
-        let timed = || self.timers.find(|timed| timed.job().is_some_and(|job| job.is_of(id)))?.job().cloned();
-        slots().find_map(in_line).or_else(timed)
+        let delayed = || self.delayed.find(|job| job.is_of(id)).cloned();
+        slots().find_map(in_line).or_else(delayed)
     }
 
     /// Takes a job out of wherever it waits. `None`: it does not wait.
@@ -373,7 +373,7 @@ impl State {
         match spot {
             Spot::Nowhere => return None,
             Spot::Timers(key) => {
-                self.timers.remove(key)?;
+                self.delayed.remove(key.to_bits(), |other| Arc::ptr_eq(job, other))?;
                 self.free_place_anywhere();
             }
             Spot::Slot(index, place) => {

@@ -41,7 +41,7 @@ use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
 use self::courier::{Courier, Perform, drop_elsewhere};
-use self::state::{After, Phase, State, Timed};
+use self::state::{After, Due, Phase, State};
 use super::SchedulerStats;
 use super::hooks::{Decorators, SlotInfo};
 use super::job::{Job, JobHome, Spot};
@@ -420,15 +420,15 @@ impl Engine {
             state.retry = None;
             state.retry_threads(after);
         }
-        while let Some((_, _, timed)) = state.timers.pop_due(now) {
-            match timed {
-                Timed::Lane(lane) => {
+        while let Some(due) = state.pop_due(now) {
+            match due {
+                Due::Lane(lane) => {
                     if let Some(cell) = state.lanes.get_mut(lane) {
                         cell.timer = None;
                     }
                     state.start_lane(lane, after);
                 }
-                Timed::Job(job) => {
+                Due::Job(job) => {
                     job.set_spot(Spot::Nowhere);
                     let index = state.pick();
                     let permit = state.hold(index);

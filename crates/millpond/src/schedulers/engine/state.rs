@@ -29,6 +29,7 @@ use crate::schedulers::hooks::{Decorators, SlotInfo};
 use crate::schedulers::job::Job;
 use crate::sync::{Arc, Ordering};
 use crate::timer_queue::TimerQueue;
+use crate::timer_wheel::{Look, TimerWheel};
 
 /// How far the scheduler's life has come. Only grows.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
@@ -40,20 +41,11 @@ pub(super) enum Phase {
     Disposed,
 }
 
-/// What waits for its time.
+/// What has fallen due.
 #[derive(Debug)]
-pub(super) enum Timed {
+pub(super) enum Due {
     Job(Arc<Job>),
     Lane(LaneRef),
-}
-
-impl Timed {
-    pub(super) fn job(&self) -> Option<&Arc<Job>> {
-        match self {
-            Timed::Job(job) => Some(job),
-            Timed::Lane(_) => None,
-        }
-    }
 }
 
 #[derive(Debug, Default, Clone, Copy)]
@@ -148,7 +140,12 @@ pub(super) struct State {
     pub(super) woken: usize,
     /// Slots that have work and whose threads are parked: see `owe`. Some may have been seen to since.
     pub(super) owed: VecDeque<usize>,
-    pub(super) timers: TimerQueue<Timed>,
+    /// Jobs whose time has not come, and that belong to no lane.
+    pub(super) delayed: TimerWheel<Arc<Job>>,
+    /// The wheel has a bucket to open before its entries are due: look again by then, which is now.
+    pub(super) look_ahead: Option<Tick>,
+    /// Lanes that wait for the time of their next job.
+    pub(super) timers: TimerQueue<LaneRef>,
     /// Places taken by tasks that wait for their time and have no slot yet.
     pub(super) unplaced: u64,
     /// All places taken.
@@ -199,6 +196,8 @@ impl State {
             lookers: Vec::new(),
             woken: 0,
             owed: VecDeque::new(),
+            delayed: TimerWheel::new(u64::MAX),
+            look_ahead: None,
             timers: TimerQueue::new(),
             unplaced: 0,
             places: 0,
@@ -490,7 +489,34 @@ impl State {
             }
             _ => None,
         };
-        self.timers.first_due().into_iter().chain(evict).chain(self.retry).min()
+        let timed = self.timers.first_due().into_iter().chain(self.delayed.look_by());
+        timed.chain(self.look_ahead).chain(evict).chain(self.retry).min()
+    }
+
+    /// Puts a job in that is to be handed to a slot when it is `due`.
+    pub(super) fn delay(&mut self, job: &Arc<Job>, due: Tick) {
+        if self.delayed.is_empty() {
+            self.delayed.begin_at(self.clock.tick());
+        }
+        let number = self.next();
+        self.delayed.insert(due, number, Arc::clone(job));
+    }
+
+    /// Takes out what is due by `now`, in order of time and then of arrival.
+    pub(super) fn pop_due(&mut self, now: Tick) -> Option<Due> {
+        let mut look = self.delayed.look(now);
+        // A manual clock is not late, and its alarm rings on the thread that moves it.
+        while look == Look::Again || (look == Look::Ahead && self.clock.tells()) {
+            look = self.delayed.look(now);
+        }
+        self.look_ahead = (look == Look::Ahead).then_some(now);
+        let job = if look == Look::Due { self.delayed.first() } else { None };
+        let lane = self.timers.first().filter(|(due, _)| *due <= now);
+        if job.is_some() && lane.is_none_or(|lane| job < Some(lane)) {
+            return self.delayed.pop().map(|(_, job)| Due::Job(job));
+        }
+        lane?;
+        self.timers.pop().map(|(_, _, lane)| Due::Lane(lane))
     }
 
     /// Lets idle slots go whose time is over.
