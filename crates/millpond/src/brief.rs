@@ -114,6 +114,7 @@ impl<T> Brief<T> {
 
     /// As `try_lock`, for who tries again and again: to look does not take the word away from who is about to free it; to try
     /// does.
+    #[cfg(not(loom))]
     fn lock_if_free(&self) -> Option<BriefGuard<'_, T>> {
         if self.locked.load(Ordering::Relaxed) { None } else { self.try_lock() }
     }

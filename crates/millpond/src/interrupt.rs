@@ -354,6 +354,17 @@ impl Slow {
     }
 }
 
+/// For those who wake whatever waits: a task of an async runtime, or a thread.
+impl std::task::Wake for Sleeper {
+    fn wake(self: Arc<Self>) {
+        self.unpark();
+    }
+
+    fn wake_by_ref(self: &Arc<Self>) {
+        self.unpark();
+    }
+}
+
 impl fmt::Debug for Sleeper {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Sleeper").field("interrupted", &self.is_interrupted()).finish_non_exhaustive()

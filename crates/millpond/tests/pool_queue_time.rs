@@ -140,7 +140,7 @@ fn an_overdue_queue_makes_the_pool_grow() {
 fn every_policy_has_its_say_when_the_queue_is_overdue() {
     let (pool, _clock, old, gate) = overdue(policy::CallerRuns);
     let me = thread::current().id();
-    assert_eq!(soon(pool.submit(move || thread::current().id() == me).unwrap()).unwrap(), true);
+    assert!(soon(pool.submit(move || thread::current().id() == me).unwrap()).unwrap());
     gate.open();
     assert_expired(old);
     end(&pool);

@@ -9,7 +9,7 @@ use std::time::Duration;
 use millpond::schedulers::{
     self, BoundedElasticScheduler, Decorator, Disposable, Scheduler, SchedulerExt, SlotInfo,
 };
-use millpond::{Executor, ScheduledThreadPoolExecutor, WorkerBody};
+use millpond::{ScheduledThreadPoolExecutor, WorkerBody};
 use support::{Gate, LONG, Notes, eventually, threads_named};
 
 const SOON: Duration = Duration::from_millis(1);

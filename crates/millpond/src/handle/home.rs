@@ -8,7 +8,7 @@ use std::cell::{Cell, RefCell};
 use std::collections::BTreeMap;
 use std::fmt;
 use std::marker::PhantomData;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::{Duration, Instant};
 
 use super::shared::{LeakedRef, Removal};
@@ -313,7 +313,7 @@ fn search(number: u64) -> Option<Found> {
 }
 
 /// Schedulers are numbered from here on, pools from 1.
-const FIRST_SCHEDULER: u64 = 1 << 63;
+const FIRST_SCHEDULER: u64 = 1 << 31;
 
 /// A pool's entry in the list; it is there as long as this is.
 pub(crate) struct Address {
@@ -321,16 +321,30 @@ pub(crate) struct Address {
 }
 
 impl Address {
-    /// Enters a pool. `number` is above 0, and no other pool's.
-    pub(crate) fn new(number: u64, home: Weak<dyn Home>) -> Address {
-        HOMES.lock().insert(number, home);
-        Address { number }
+    /// Enters a pool.
+    pub(crate) fn new(home: Weak<dyn Home>) -> Address {
+        static NEXT: AtomicU32 = AtomicU32::new(1);
+        Address::enter(&NEXT, 0, home)
     }
 
-    /// Enters a scheduler, under a number that no pool has: those count from 1.
+    /// Enters a scheduler, under a number that no pool has.
     pub(crate) fn of_scheduler(home: Weak<dyn Home>) -> Address {
-        static NUMBERS: AtomicU64 = AtomicU64::new(FIRST_SCHEDULER);
-        Address::new(NUMBERS.fetch_add(1, Ordering::Relaxed), home) // only uniqueness matters
+        static NEXT: AtomicU32 = AtomicU32::new(0);
+        Address::enter(&NEXT, FIRST_SCHEDULER, home)
+    }
+
+    /// Numbers have 32 bits, because every task keeps one. They start again when all have been used,
+    /// without those that are taken.
+    fn enter(next: &AtomicU32, first: u64, home: Weak<dyn Home>) -> Address {
+        let mut homes = HOMES.lock();
+        loop {
+            let next = u64::from(next.fetch_add(1, Ordering::Relaxed)); // changed under the lock only
+            let number = first + next % FIRST_SCHEDULER;
+            if number != 0 && !homes.contains_key(&number) {
+                homes.insert(number, home);
+                return Address { number };
+            }
+        }
     }
 
     pub(crate) fn number(&self) -> u64 {
@@ -365,20 +379,20 @@ mod tests {
 
     #[test]
     fn a_pool_is_found_until_it_is_gone_also_by_who_has_just_found_it() {
-        const NUMBERS: [u64; 2] = [u64::MAX - 1, u64::MAX];
-        let pools = NUMBERS.map(|number| Arc::new(Pool(number)));
+        let pools = [1, 2].map(|seconds| Arc::new(Pool(seconds)));
         let weak = |pool: &Arc<Pool>| Arc::downgrade(pool) as Weak<dyn Home>;
-        let addresses = pools.each_ref().map(|pool| Address::new(pool.0, weak(pool)));
+        let addresses = pools.each_ref().map(|pool| Address::new(weak(pool)));
+        let numbers = addresses.each_ref().map(Address::number);
         let is =
             |found: &Arc<dyn Home>, pool: &Arc<Pool>| Arc::as_ptr(found).addr() == Arc::as_ptr(pool).addr();
         for at in [0, 0, 1, 0, 1, 1] {
-            let found = find_home(NUMBERS[at]).expect("it is there");
+            let found = find_home(numbers[at]).expect("it is there");
             assert!(is(&found, &pools[at]) && !is(&found, &pools[1 - at]));
         }
         let watch = weak(&pools[1]);
         drop((pools, addresses));
         assert!(watch.upgrade().is_none(), "to be found does not keep it");
-        assert!(NUMBERS.iter().all(|number| find_home(*number).is_none()));
+        assert!(numbers.iter().all(|number| find_home(*number).is_none()));
         assert_eq!(watch.weak_count(), 0, "and it is forgotten");
     }
 
@@ -419,12 +433,12 @@ mod tests {
 
     #[test]
     fn a_pool_is_told_only_of_the_last_that_is_struck_off_its_waitlist() {
-        const NUMBER: u64 = u64::MAX - 2;
         let list = Arc::new(List(AtomicU64::new(4)));
         let pool = Arc::new(Scheduled { list: Arc::clone(&list), emptied: AtomicU64::new(0) });
-        let address = Address::new(NUMBER, Arc::downgrade(&pool) as Weak<dyn Home>);
+        let address = Address::new(Arc::downgrade(&pool) as Weak<dyn Home>);
+        let number = address.number();
         let cancel_one = || {
-            let leaked = tell_cancelled(NUMBER, Removal::new(TaskId::fresh(), &Place::new()));
+            let leaked = tell_cancelled(number, Removal::new(TaskId::fresh(), &Place::new()));
             assert_eq!(leaked, None);
         };
         let told = || pool.emptied.load(Ordering::Relaxed);

@@ -26,10 +26,15 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use crate::PLAIN_ALLOC;
 use crate::brief::Brief;
 
-/// The sizes of places. A state with a closure of two words needs the first, with one of ten the second.
-const SIZES: [usize; 2] = [128, 192];
-/// So that a place of the first size lies in two lines of a cache, and not in three.
-const ALIGNMENT: usize = 64;
+/// The sizes of places. A cell with a closure of one word needs the first, of two words the second,
+/// of four the third, of twelve the last. The first two are exact, because timers are many.
+const SIZES: [usize; 4] = [96, 104, 128, 192];
+/// Of a block: a cache line, so that as few cells as possible lie in three lines.
+const BLOCK_ALIGNMENT: usize = 64;
+/// Of a place.
+const ALIGNMENT: usize = 8;
+const _: () = assert!(SIZES[0].is_multiple_of(ALIGNMENT) && SIZES[1].is_multiple_of(ALIGNMENT));
+const _: () = assert!(SIZES[2].is_multiple_of(ALIGNMENT) && SIZES[3].is_multiple_of(ALIGNMENT));
 /// A word has so many bits.
 const PLACES: usize = u64::BITS as usize;
 /// Bit n: place n is free.
@@ -55,12 +60,10 @@ struct Number {
     at: usize,
 }
 
-/// The highest bit of a number is never set: where it is kept, that says something else.
-const NUMBER_BITS: u32 = u32::BITS - 1;
 const AT_BITS: u32 = PLACES.ilog2();
 const SLAB_BITS: u32 = SLABS.ilog2();
 const SIZE_BITS: u32 = SIZES.len().ilog2();
-const BLOCK_BITS: u32 = NUMBER_BITS - AT_BITS - SLAB_BITS - SIZE_BITS;
+const BLOCK_BITS: u32 = u32::BITS - AT_BITS - SLAB_BITS - SIZE_BITS;
 /// A slab has fewer blocks than that, and the first number is no block's, so that none is 0. That is 134 million places.
 const BLOCKS: usize = (1 << BLOCK_BITS) - 1;
 
@@ -134,7 +137,7 @@ impl Slab {
     }
 
     const fn layout(&self) -> Layout {
-        match Layout::from_size_align(self.size * PLACES, ALIGNMENT) {
+        match Layout::from_size_align(self.size * PLACES, BLOCK_ALIGNMENT) {
             Ok(layout) => layout,
             Err(_) => panic!("some kilobytes are not too much"),
         }
@@ -230,7 +233,12 @@ type Slabs = [[Brief<Slab>; SLABS]; SIZES.len()];
 static ALL: Slabs = no_slabs();
 
 const fn no_slabs() -> Slabs {
-    [[const { Brief::new(Slab::new(SIZES[0])) }; SLABS], [const { Brief::new(Slab::new(SIZES[1])) }; SLABS]]
+    [
+        [const { Brief::new(Slab::new(SIZES[0])) }; SLABS],
+        [const { Brief::new(Slab::new(SIZES[1])) }; SLABS],
+        [const { Brief::new(Slab::new(SIZES[2])) }; SLABS],
+        [const { Brief::new(Slab::new(SIZES[3])) }; SLABS],
+    ]
 }
 
 /// What a thread has in its hand: of each size a handful, or nothing.
@@ -405,7 +413,7 @@ mod tests {
     }
 
     const SMALL: usize = 0;
-    const LARGE: usize = 1;
+    const LARGE: usize = SIZES.len() - 1;
 
     impl Own {
         fn new(hands: usize) -> Own {
@@ -439,7 +447,7 @@ mod tests {
         /// All hands are opened: nothing is left if nothing is used.
         fn end(&self) {
             self.hands.iter().for_each(|hands| hands.open(&self.slabs));
-            for size in [SMALL, LARGE] {
+            for size in 0..SIZES.len() {
                 assert_eq!((self.used(size), self.blocks(size)), (0, 0));
             }
         }
@@ -460,16 +468,18 @@ mod tests {
     #[test]
     fn places_do_not_overlap_and_are_aligned() {
         let own = Own::new(1);
-        let spots: Vec<_> = (0..3 * PLACES).map(|_| own.take(0, LARGE)).collect();
-        let mut addresses: Vec<_> = spots.iter().map(|spot| spot.address.addr().get()).collect();
-        addresses.sort_unstable();
-        assert!(addresses.windows(2).all(|pair| pair[1] - pair[0] >= SIZES[LARGE]));
-        assert!(addresses.iter().all(|address| address.is_multiple_of(ALIGNMENT)));
-        for spot in &spots {
-            // SAFETY: the place is ours, and has so many bytes.
-            unsafe { spot.address.write_bytes(0xA5, SIZES[LARGE]) };
+        for (size, bytes) in SIZES.into_iter().enumerate() {
+            let spots: Vec<_> = (0..3 * PLACES).map(|_| own.take(0, size)).collect();
+            let mut addresses: Vec<_> = spots.iter().map(|spot| spot.address.addr().get()).collect();
+            addresses.sort_unstable();
+            assert!(addresses.windows(2).all(|pair| pair[1] - pair[0] >= bytes));
+            assert!(addresses.iter().all(|address| address.is_multiple_of(ALIGNMENT)));
+            for spot in &spots {
+                // SAFETY: the place is ours, and has this many bytes.
+                unsafe { spot.address.write_bytes(0xA5, bytes) };
+            }
+            spots.iter().for_each(|spot| own.put(0, spot));
         }
-        spots.iter().for_each(|spot| own.put(0, spot));
         own.end();
     }
 
@@ -568,7 +578,7 @@ mod tests {
 
     #[test]
     fn what_is_too_large_or_too_much_aligned_has_no_place() {
-        assert!(take(Layout::from_size_align(SIZES[1] + 1, 8).unwrap()).is_none());
+        assert!(take(Layout::from_size_align(SIZES[LARGE] + 1, 8).unwrap()).is_none());
         assert!(take(Layout::from_size_align(8, 2 * ALIGNMENT).unwrap()).is_none());
     }
 }

@@ -25,7 +25,7 @@ use std::mem::{self, ManuallyDrop};
 
 use super::TaskState;
 use crate::sync::backoff::Backoff;
-use crate::sync::{AtomicU8, Ordering, SharedCell};
+use crate::sync::{AtomicU8, AtomicU32, Ordering, SharedCell};
 use crate::task::TaskId;
 
 /// The one right to the result of a task: the task's number, which no other has.
@@ -144,6 +144,25 @@ pub(super) struct Slot<W, R> {
     /// Succeeded, Failed, Cancelled, Abandoned and Expired are final. The two bits on who waits and whether the handle is gone are
     /// set at any time, and never cleared.
     word: AtomicU8,
+    /// The number of the pool that has it; 0: none.
+    ///
+    /// A periodic task enters its pool again while another thread cancels it:
+    ///
+    /// ```text
+    /// entered_again                   try_cancel
+    /// E1 store `home`                 C1 exchange the state (SeqCst, in `Slot::cancel`)
+    /// E2 fence (SeqCst)               C2 load `home` (SeqCst)
+    /// E3 load the state
+    /// ```
+    ///
+    /// E3 sees the cancel, or C2 sees the pool. E2, C1 and C2 have one total order, in which C1 comes
+    /// before C2. If E3 misses C1 then E2 is before C1; if C2 misses E1 then C2 is before E2. Both
+    /// would make a circle. Model: `loom_tests::timed::cancel_against_queueing_a_series_again`.
+    ///
+    /// `entered` needs no fence: the worker that takes the task finds it cancelled.
+    ///
+    /// Here and not in `Core`, because there is room beside the word.
+    home: AtomicU32,
     /// Not dropped by itself: of what was cancelled nothing is left there, which the word says without a look. See `clear`.
     place: ManuallyDrop<SharedCell<Holds<W, R>>>,
 }
@@ -174,6 +193,7 @@ impl<W, R> Slot<W, R> {
         Slot {
             id,
             word: AtomicU8::new(PENDING),
+            home: AtomicU32::new(0),
             place: ManuallyDrop::new(SharedCell::new(Holds::Work(work))),
         }
     }
@@ -181,6 +201,18 @@ impl<W, R> Slot<W, R> {
     #[inline]
     pub(super) fn id(&self) -> TaskId {
         self.id
+    }
+
+    /// The number of the pool that has the task; 0: none.
+    #[inline]
+    pub(super) fn home(&self, order: Ordering) -> u64 {
+        u64::from(self.home.load(order))
+    }
+
+    #[inline]
+    pub(super) fn set_home(&self, home: u64) {
+        let home = u32::try_from(home).expect("an `Address` has 32 bits");
+        self.home.store(home, Ordering::Relaxed);
     }
 
     /// Drops what is in the place. To be called before the slot is dropped, unless the word says that nothing is left there.
@@ -239,7 +271,7 @@ impl<W, R> Slot<W, R> {
                 seen = self.look_when_said();
                 continue;
             }
-            // As in `leave_pending`. Acquire also makes the runner's mark visible. SeqCst: C1 of `Core::home`.
+            // As in `leave_pending`. Acquire also makes the runner's mark visible. SeqCst: C1 of `home`.
             let to = seen.with(CANCELLED);
             match self.word.compare_exchange(seen.0, to, Ordering::SeqCst, Ordering::Acquire) {
                 Ok(_) if seen.0 & STATE == PENDING => {

@@ -23,7 +23,7 @@ use crate::interrupt::{Mark, Sleeper, Wake};
 use crate::periodic::Body;
 use crate::quiet::{drop_quietly, quietly};
 use crate::sync::backoff::snooze_as_it_paid;
-use crate::sync::{Arc, AtomicBool, AtomicU64, Mutex, Ordering, fence, fence_in_models};
+use crate::sync::{Arc, AtomicBool, AtomicU64, Global, Mutex, Ordering, fence, fence_in_models};
 use crate::task::TaskId;
 
 /// How far a task has come.
@@ -303,23 +303,6 @@ pub(crate) trait Joinable<T>: Tracked {
 /// each line of a cache that another thread has written costs as much as the rest of the way.
 #[repr(C)]
 pub(crate) struct Core<T, W> {
-    /// The number of the pool that has it; 0: none.
-    ///
-    /// A periodic task enters its pool again while another thread cancels it:
-    ///
-    /// ```text
-    /// entered_again                   try_cancel
-    /// E1 store `home`                 C1 exchange the state (SeqCst, in `Slot::cancel`)
-    /// E2 fence (SeqCst)               C2 load `home` (SeqCst)
-    /// E3 load the state
-    /// ```
-    ///
-    /// E3 sees the cancel, or C2 sees the pool. E2, C1 and C2 have one total order, in which C1 comes
-    /// before C2. If E3 misses C1 then E2 is before C1; if C2 misses E1 then C2 is before E2. Both
-    /// would make a circle. Model: `loom_tests::timed::cancel_against_queueing_a_series_again`.
-    ///
-    /// `entered` needs no fence: the worker that takes the task finds it cancelled.
-    home: AtomicU64,
     place: Place,
     /// The work, then the result, and how far the task has come.
     slot: Slot<Form<T, W>, Result<T, Payload>>,
@@ -327,7 +310,9 @@ pub(crate) struct Core<T, W> {
     /// At most one: there is one handle, and waiting takes it by value or exclusively. To be looked for by whoever ends the
     /// task if the word says so, and by whoever drops the state too: of many nobody has waited for, and to look here would touch
     /// another line of the cache.
-    waiter: ManuallyDrop<Brief<Waiter>>,
+    ///
+    /// A waker and not a [`Waiter`], which would take another word in each of many cells.
+    waiter: ManuallyDrop<Brief<Option<Waker>>>,
 }
 
 impl<T, W> Drop for Core<T, W> {
@@ -353,8 +338,8 @@ impl<T, W> Core<T, W> {
         drop_quietly(self.take_waiter()); // a waker, perhaps, and that is the user's
     }
 
-    fn take_waiter(&self) -> Waiter {
-        std::mem::replace(&mut *self.waiter.lock(), Waiter::Nobody)
+    fn take_waiter(&self) -> Option<Waker> {
+        self.waiter.lock().take()
     }
 }
 
@@ -476,15 +461,39 @@ impl Waiter {
     }
 }
 
+impl From<Waiter> for Option<Waker> {
+    fn from(waiter: Waiter) -> Self {
+        match waiter {
+            Waiter::Nobody => None,
+            Waiter::Thread(sleeper) => Some(sleeper.into()),
+            Waiter::Task(waker) => Some(waker),
+            // Only a future tells its waiter when it comes into a queue.
+            Waiter::Worker(waker) => Some(Arc::unwrap_or_clone(waker)),
+            Waiter::Callback(f) => Some(Arc::new(Callback(Global::new(Some(f)))).into()),
+        }
+    }
+}
+
+/// A callback as a waker: called when it is first woken.
+struct Callback(Global<Option<Box<dyn FnOnce() + Send>>>);
+
+impl std::task::Wake for Callback {
+    fn wake(self: Arc<Self>) {
+        let f = self.0.lock().take();
+        if let Some(f) = f {
+            f();
+        }
+    }
+}
+
 impl<T: Send + 'static, W: Work<T> + 'static> Core<T, W> {
     #[inline(always)]
     pub(crate) fn new(id: TaskId, work: W) -> Self {
         Core {
             slot: Slot::new(id, Form::Bare(work)),
             place: Place::new(),
-            home: AtomicU64::new(0),
             runner: Runner::nobody(),
-            waiter: ManuallyDrop::new(Brief::new(Waiter::Nobody)),
+            waiter: ManuallyDrop::new(Brief::new(None)),
         }
     }
 
@@ -538,7 +547,9 @@ impl<T: Send + 'static, W: Work<T> + 'static> Core<T, W> {
 
     #[cold]
     fn wake_waiter(&self) {
-        self.take_waiter().wake();
+        if let Some(waker) = self.take_waiter() {
+            Waiter::Task(waker).wake();
+        }
     }
 
     /// Sleeps until the task is done, or `told` is.
@@ -546,7 +557,7 @@ impl<T: Send + 'static, W: Work<T> + 'static> Core<T, W> {
         if snooze_as_it_paid(|| self.is_done()) {
             return Wake::Ready;
         }
-        let try_again = announce_sleep(self.home.load(Ordering::Relaxed));
+        let try_again = announce_sleep(self.slot.home(Ordering::Relaxed));
         let me = Sleeper::current();
         if self.wait_as(Waiter::Thread(Arc::clone(&me))).is_err() {
             return Wake::Ready;
@@ -572,7 +583,7 @@ impl<T: Send + 'static, W: Work<T> + 'static> Tracked for Core<T, W> {
             report(RunEvent::Settled(Outcome::Cancelled));
             return false;
         };
-        self.home.store(0, Ordering::Relaxed);
+        self.slot.set_home(0);
         let ran = work.run().reported(report); // not later: the hook may try to cancel it
         self.finish(running, ran, report)
     }
@@ -587,7 +598,7 @@ impl<T: Send + 'static, W: Work<T> + 'static> Tracked for Core<T, W> {
     fn expire(&self, settle: &mut dyn FnMut(Shed)) -> bool {
         self.runner.set(Mark::current()); // as in `run`
         let Some((work, running)) = self.slot.begin() else { return false };
-        self.home.store(0, Ordering::Relaxed);
+        self.slot.set_home(0);
         work.drop_quietly();
         match running.finish() {
             Some(finishing) => {
@@ -620,8 +631,8 @@ impl<T: Send + 'static, W: Work<T> + 'static> Tracked for Core<T, W> {
             Cancel::TooLate => return Cancelled::No,
             Cancel::Unstarted(work, seen) => {
                 work.drop_quietly(); // its captures go at once, wherever the empty task still waits
-                fence_in_models(); // between C1 and C2 of `home`
-                let home = self.home.load(Ordering::SeqCst); // C2
+                fence_in_models(); // between C1 and C2 of `Slot::home`
+                let home = self.slot.home(Ordering::SeqCst); // C2
                 // SAFETY: both are of this state. A task of it is a `Shared` to it, and the queue that sets
                 // its place (`Held::moved_to`) has it inside of a box, and no place to leak it by, or as it is.
                 let removal = unsafe { Removal::may_leak(self.id(), &self.place) };
@@ -654,21 +665,21 @@ impl<T: Send + 'static, W: Work<T> + 'static> Tracked for Core<T, W> {
     }
 
     fn entered(&self, home: u64) {
-        self.home.store(home, Ordering::Relaxed);
+        self.slot.set_home(home);
     }
 
     fn entered_again(&self, home: u64) -> bool {
-        self.home.store(home, Ordering::Relaxed);
-        fence(Ordering::SeqCst); // E2 of `home`
+        self.slot.set_home(home);
+        fence(Ordering::SeqCst); // E2 of `Slot::home`
         self.state() == TaskState::Pending
     }
 
     fn left(&self) {
-        self.home.store(0, Ordering::Relaxed);
+        self.slot.set_home(0);
     }
 
     fn home(&self) -> u64 {
-        self.home.load(Ordering::Relaxed)
+        self.slot.home(Ordering::Relaxed)
     }
 
     fn place(&self) -> &Place {
@@ -731,12 +742,13 @@ impl<T: Send + 'static, W: Work<T> + 'static> Joinable<T> for Core<T, W> {
     }
 
     fn wait_as(&self, waiter: Waiter) -> Result<(), Waiter> {
+        let waker: Option<Waker> = waiter.into(); // before the lock: it may allocate
         let mut place = self.waiter.lock();
         // Under the lock: whoever finds that somebody waits takes the lock, and finds who.
         if !self.slot.announce_waiter() {
-            return Err(waiter);
+            return Err(waker.map_or(Waiter::Nobody, Waiter::Task));
         }
-        let old = std::mem::replace(&mut *place, waiter);
+        let old = std::mem::replace(&mut *place, waker);
         drop(place);
         drop_quietly(old); // a waker, perhaps: not under the lock
         Ok(())

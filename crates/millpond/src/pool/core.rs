@@ -145,7 +145,7 @@ impl PoolCore {
             stranded: AtomicBool::new(false),
             end_watchers: Watchers::default(),
             idle_watchers: Watchers::default(),
-            home: Address::new(plan.number, Weak::clone(me) as Weak<dyn Home>),
+            home: Address::new(Weak::clone(me) as Weak<dyn Home>),
         });
         if let Feed::Timed(timed) = &pool.feed {
             let weak = Arc::downgrade(&pool);

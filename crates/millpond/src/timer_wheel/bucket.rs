@@ -4,6 +4,7 @@
 //! does not touch it. Why that pays is told in the file above this one.
 
 use std::mem::ManuallyDrop;
+use std::num::NonZeroU64;
 
 use super::{LEVEL_BITS, LEVELS, Placed, STEP};
 use crate::clock::Tick;
@@ -49,7 +50,8 @@ pub(super) fn far(place: u64) -> (usize, usize) {
 #[derive(Debug)]
 pub(super) struct Entry<T> {
     pub(super) due: Tick,
-    pub(super) number: u64,
+    /// One more than the number: an entry that is not zero leaves room for "none" in its place.
+    number: NonZeroU64,
     /// Not dropped with the entry, for it may be forgotten: who takes an entry out takes the item too.
     item: ManuallyDrop<T>,
 }
@@ -57,7 +59,12 @@ pub(super) struct Entry<T> {
 impl<T> Entry<T> {
     #[inline]
     pub(super) fn new(due: Tick, number: u64, item: T) -> Self {
+        let number = NonZeroU64::MIN.saturating_add(number);
         Entry { due, number, item: ManuallyDrop::new(item) }
+    }
+
+    pub(super) fn number(&self) -> u64 {
+        self.number.get() - 1
     }
 
     pub(super) fn item(&self) -> &T {
@@ -66,7 +73,7 @@ impl<T> Entry<T> {
 
     #[inline]
     pub(super) fn into_parts(self) -> (Tick, u64, T) {
-        (self.due, self.number, ManuallyDrop::into_inner(self.item))
+        (self.due, self.number(), ManuallyDrop::into_inner(self.item))
     }
 }
 
@@ -280,7 +287,19 @@ impl<T: Placed> Bucket<T> {
         entry.item.moved_to(place_in(mark, number, self.entries.len()));
         self.earliest = self.earliest.min(entry.due);
         self.len += 1;
+        if self.entries.len() == self.entries.capacity() {
+            self.grow();
+        }
         self.entries.push(Some(entry));
+    }
+
+    /// Doubles while it is small, and grows by an eighth from there on: a vector that doubles keeps
+    /// up to as much memory as is in use. Allocators move what is large without copying it.
+    #[cold]
+    fn grow(&mut self) {
+        const SMALL: usize = 256;
+        let places = self.entries.len();
+        self.entries.reserve_exact(if places < SMALL { places.max(4) } else { places / 8 });
     }
 
     #[inline]

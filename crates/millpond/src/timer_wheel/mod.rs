@@ -306,7 +306,7 @@ impl<T: Placed> TimerWheel<T> {
         self.open_all();
         self.near.for_each(|_, item| see(item));
         let mut all: Vec<&Entry<T>> = self.buckets.iter().flat_map(Bucket::iter).collect();
-        all.sort_unstable_by_key(|entry| (entry.due, entry.number));
+        all.sort_unstable_by_key(|entry| (entry.due, entry.number()));
         all.into_iter().for_each(|entry| see(entry.item()));
     }
 
