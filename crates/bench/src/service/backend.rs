@@ -2,9 +2,9 @@
 //! a careful form.
 
 use std::sync::{Arc, Mutex};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
-use millpond::{Rejected, ShutdownReport, ThreadPoolExecutor, executors, interrupt};
+use millpond::{JoinError, Rejected, ShutdownReport, ThreadPoolExecutor, WorkQueue, interrupt};
 use tokio::sync::Semaphore;
 use tokio::task::spawn_blocking;
 use tokio::time::timeout;
@@ -31,7 +31,7 @@ pub(crate) enum Answer {
 #[derive(Clone)]
 pub(crate) enum Backend {
     /// A bounded pool. Dropping the handle of a query cancels it.
-    Millpond { pool: ThreadPoolExecutor, max_wait: Option<Duration> },
+    Millpond(ThreadPoolExecutor),
     /// As most people write it: a semaphore around `spawn_blocking`. After the deadline the query goes on.
     Plain { running: Arc<Semaphore> },
     /// The same with a bound on the number of requests inside, and queries cancelled by hand.
@@ -39,13 +39,21 @@ pub(crate) enum Backend {
 }
 
 impl Backend {
-    /// `queue`: how many may wait. `max_wait`: for how long. None: there is no such variant.
-    pub(crate) fn new(variant: &str, queue: usize, max_wait: Option<Duration>) -> Option<Backend> {
+    /// `queue`: how many may wait. `max_queue_time`: for how long; only millpond has such a limit. None: there is no
+    /// such variant.
+    pub(crate) fn new(variant: &str, queue: usize, max_queue_time: Option<Duration>) -> Option<Backend> {
         let semaphore = |permits| Arc::new(Semaphore::new(permits));
         match variant {
             "millpond" => {
-                let pool = executors::bounded(THREADS, THREADS, queue).expect("the sizes are valid");
-                Some(Backend::Millpond { pool, max_wait })
+                let pool = ThreadPoolExecutor::builder()
+                    .core_pool_size(THREADS)
+                    .maximum_pool_size(THREADS)
+                    .work_queue(WorkQueue::array(queue));
+                let pool = match max_queue_time {
+                    Some(limit) => pool.max_queue_time(limit),
+                    None => pool,
+                };
+                Some(Backend::Millpond(pool.build().expect("the sizes are valid")))
             }
             "plain" => Some(Backend::Plain { running: semaphore(THREADS) }),
             "careful" => {
@@ -58,7 +66,7 @@ impl Backend {
     /// Answers a request.
     pub(crate) async fn answer(&self, query: Query, id: u32) -> Answer {
         match self {
-            Backend::Millpond { pool, max_wait } => millpond(pool, *max_wait, query, id).await,
+            Backend::Millpond(pool) => millpond(pool, query, id).await,
             Backend::Plain { running } => plain(running, query, id).await,
             Backend::Careful { running, inside } => careful(running, inside, query, id).await,
         }
@@ -66,13 +74,15 @@ impl Backend {
 
     /// Ends the threads, and says how that went. Those of tokio end with its runtime.
     pub(crate) fn shut_down(&self) -> String {
-        let Backend::Millpond { pool, .. } = self else { return "ended with the runtime".into() };
+        let Backend::Millpond(pool) = self else { return "ended with the runtime".into() };
         let ShutdownReport { outcome, never_run, .. } = pool.shutdown_gracefully(GRACE, FORCE);
         let stats = pool.stats();
-        let (completed, cancelled, rejected) = (stats.completed, stats.cancelled, stats.rejected);
+        let (completed, cancelled) = (stats.completed, stats.cancelled);
+        let (rejected, expired) = (stats.rejected, stats.expired);
         let never_run = never_run.len();
         format!(
-            "{outcome}; {completed} completed, {cancelled} cancelled, {rejected} rejected, {never_run} never run"
+            "{outcome}; {completed} completed, {cancelled} cancelled, {rejected} rejected, {expired} expired, \
+             {never_run} never run"
         )
     }
 }
@@ -81,12 +91,8 @@ fn refused(rejected: &Rejected) -> Answer {
     if rejected.reason().is_overload() { Answer::Busy } else { Answer::Failed(rejected.to_string()) }
 }
 
-async fn millpond(pool: &ThreadPoolExecutor, max_wait: Option<Duration>, query: Query, id: u32) -> Answer {
-    let received = Instant::now();
+async fn millpond(pool: &ThreadPoolExecutor, query: Query, id: u32) -> Answer {
     let work = move || {
-        if max_wait.is_some_and(|limit| received.elapsed() > limit) {
-            return Answer::Busy;
-        }
         let interrupted =
             |handle: InterruptHandle| interrupt::current().on_interrupt(move || handle.interrupt());
         found(database::run(query, id, interrupted))
@@ -97,6 +103,7 @@ async fn millpond(pool: &ThreadPoolExecutor, max_wait: Option<Duration>, query: 
     };
     match timeout(DEADLINE, handle).await {
         Ok(Ok(answer)) => answer,
+        Ok(Err(JoinError::Expired)) => Answer::Busy,
         Ok(Err(error)) => Answer::Failed(error.to_string()),
         Err(_) => Answer::TooLate,
     }

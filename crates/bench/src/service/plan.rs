@@ -23,11 +23,11 @@ pub(crate) struct Variant {
     pub(crate) label: &'static str,
     pub(crate) backend: &'static str,
     pub(crate) queue: usize,
-    pub(crate) max_wait: Duration,
+    pub(crate) max_queue_time: Duration,
 }
 
-const fn variant(label: &'static str, backend: &'static str, queue: usize, max_wait_millis: u64) -> Variant {
-    Variant { label, backend, queue, max_wait: Duration::from_millis(max_wait_millis) }
+const fn variant(label: &'static str, backend: &'static str, queue: usize, max_queue_millis: u64) -> Variant {
+    Variant { label, backend, queue, max_queue_time: Duration::from_millis(max_queue_millis) }
 }
 
 const USUAL: [Variant; 3] = [
@@ -40,7 +40,7 @@ const LONG_QUEUE: [Variant; 4] = [
     variant("millpond, queue 32", "millpond", 32, 0),
     variant("millpond, queue 1000", "millpond", 1000, 0),
     variant("careful, queue 1000", "careful", 1000, 0),
-    variant("millpond, queue 1000, max wait 100 ms", "millpond", 1000, 100),
+    variant("millpond, queue 1000, max_queue_time 100 ms", "millpond", 1000, 100),
 ];
 
 pub(crate) const KEYS: [&str; 4] = ["overload", "fast", "long-queue", "point"];

@@ -109,7 +109,7 @@ impl Server {
     fn start(variant: &Variant, database: &Database) -> Result<Server, Box<dyn Error>> {
         let mut command = this_program()?;
         command.args(["--serve", variant.backend]).arg(database.file());
-        command.args([variant.queue.to_string(), variant.max_wait.as_millis().to_string()]);
+        command.args([variant.queue.to_string(), variant.max_queue_time.as_millis().to_string()]);
         let mut child = command.stdout(Stdio::piped()).spawn()?;
         let lines = BufReader::new(child.stdout.take().expect("it is piped")).lines();
         let mut server = Server { child, lines, port: 0 };

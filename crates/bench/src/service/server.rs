@@ -23,10 +23,13 @@ const RUNTIME_THREADS: usize = 2;
 
 /// Arguments: variant, database file, queue length, limit on the time in the queue in milliseconds (0: none).
 pub(crate) fn main(args: &[String]) -> Result<(), Box<dyn Error>> {
-    let [variant, file, queue, max_wait] = args else { return Err("--serve needs four arguments".into()) };
+    let [variant, file, queue, max_queue_time] = args else {
+        return Err("--serve needs four arguments".into());
+    };
     database::set_file(PathBuf::from(file));
-    let max_wait = Some(Duration::from_millis(max_wait.parse()?)).filter(|limit| !limit.is_zero());
-    let backend = Backend::new(variant, queue.parse()?, max_wait).ok_or("no such variant")?;
+    let max_queue_time =
+        Some(Duration::from_millis(max_queue_time.parse()?)).filter(|limit| !limit.is_zero());
+    let backend = Backend::new(variant, queue.parse()?, max_queue_time).ok_or("no such variant")?;
 
     let runtime =
         tokio::runtime::Builder::new_multi_thread().worker_threads(RUNTIME_THREADS).enable_all().build()?;
