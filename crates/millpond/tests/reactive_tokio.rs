@@ -6,12 +6,13 @@ mod support;
 use std::future::poll_fn;
 use std::pin::Pin;
 use std::sync::Arc;
+use std::thread;
 use std::time::Instant;
 
 use futures_core::Stream;
 use millpond::reactive::{ExecutorFutureExt, SchedulerFutureExt, StreamError, StreamOn};
 use millpond::schedulers::{self, Scheduler};
-use millpond::{JoinError, executors};
+use millpond::{JoinError, ThreadPoolExecutor, executors, interrupt};
 use support::{Counter, LONG, SHORT, die, eventually, soon};
 use tokio::runtime::{Builder, Runtime};
 use tokio::sync::{mpsc, oneshot};
@@ -187,4 +188,42 @@ fn for_each_is_awaited_in_the_runtime() {
         tokio::time::timeout(LONG, done).await.unwrap().unwrap();
     });
     assert_eq!(count.get(), 50);
+}
+
+/// The recipe of `docs/service.md`.
+#[test]
+fn a_thread_factory_gives_workers_the_context_of_a_runtime_and_keeps_their_names() {
+    let runtime = runtime();
+    let context = runtime.handle().clone();
+    let pool = ThreadPoolExecutor::builder()
+        .thread_name_prefix("db-")
+        .thread_factory(move |body| {
+            let context = context.clone();
+            thread::Builder::new().name(body.name().to_owned()).spawn(move || {
+                let _context = context.enter();
+                body.run()
+            })
+        })
+        .build()
+        .unwrap();
+    let inside = pool.submit(|| {
+        let name = thread::current().name().unwrap().to_owned();
+        (name, tokio::runtime::Handle::current().block_on(tokio::spawn(async { 7 })).unwrap())
+    });
+    assert_eq!(soon(inside.unwrap()).unwrap(), ("db-1".to_owned(), 7));
+    pool.close();
+}
+
+/// The recipe of `docs/service.md`.
+#[test]
+fn the_end_of_a_pool_is_awaited_within_a_time_limit_of_the_runtime() {
+    let (runtime, pool) = (runtime(), executors::fixed(1).unwrap());
+    pool.execute(|| _ = interrupt::sleep(LONG)).unwrap();
+    runtime.block_on(async {
+        pool.shutdown();
+        assert!(tokio::time::timeout(SHORT, pool.terminated()).await.is_err(), "it ignores the shutdown");
+        pool.shutdown_now();
+        tokio::time::timeout(LONG, pool.terminated()).await.unwrap();
+    });
+    assert!(pool.is_terminated());
 }
