@@ -10,7 +10,7 @@ use std::io;
 use std::time::{Duration, Instant};
 
 use crate::sync::{Arc, AtomicU64, Mutex, OnceLock, Ordering, Weak};
-use crate::timers::{RingsOn, Timers};
+use crate::timers::Timers;
 
 /// A moment of a clock: nanoseconds since it began.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
@@ -237,7 +237,7 @@ impl ManualClock {
         // Five centuries are enough, and an `Instant` can hold them.
         let moved = |now: u64| Some(now.saturating_add(nanos).min(u64::MAX - 1));
         let _ = self.manual.elapsed.fetch_update(Ordering::SeqCst, Ordering::SeqCst, moved);
-        self.manual.timers.fire(self.clock().tick(), RingsOn::AdvancingThread);
+        self.manual.timers.fire(self.clock().tick());
         let listeners = self.manual.listeners.lock().clone();
         for listener in listeners.iter().filter_map(Weak::upgrade) {
             listener.time_moved();

@@ -151,4 +151,20 @@ mod tests {
         }
         pool.close();
     }
+
+    /// A delayed task of a scheduler is the first to need its thread: the timer thread asks for it.
+    #[test]
+    fn threads_of_a_scheduler_keep_the_usual_slack() {
+        use crate::schedulers::SchedulerExt;
+        let usual = system::slack();
+        let scheduler = crate::schedulers::new_single("slack").expect("the name is valid");
+        let (give, seen) = std::sync::mpsc::channel();
+        for delay in [MICRO, 5000 * MICRO] {
+            let give = give.clone();
+            scheduler
+                .schedule_after(delay, move || give.send(system::slack()).expect("we wait"))
+                .expect("it is open");
+            assert_eq!(seen.recv().expect("it runs"), usual);
+        }
+    }
 }

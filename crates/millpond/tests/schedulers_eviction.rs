@@ -172,15 +172,15 @@ fn timers_hold_no_thread_and_no_slot_of_a_direct_task() {
 // RS-067: the operating system agrees.
 #[test]
 fn threads_are_gone_when_the_end_in_good_order_says_so() {
-    let scheduler = schedulers::new_bounded_elastic(3, 10, "gone-graceful", MINUTE).unwrap();
+    let scheduler = schedulers::new_bounded_elastic(3, 10, "gone-good", MINUTE).unwrap();
     let held: Vec<Held> = (0..3).map(|_| hold(&scheduler)).collect();
-    if let Some(there) = threads_named("gone-graceful") {
+    if let Some(there) = threads_named("gone-good") {
         assert_eq!(there, 3);
     }
     held.into_iter().for_each(Held::let_go);
     end(&scheduler);
     assert_eq!(scheduler.stats().live_threads, 0);
-    eventually(|| threads_named("gone-graceful").is_none_or(|left| left == 0));
+    eventually(|| threads_named("gone-good").is_none_or(|left| left == 0));
 }
 
 /// A factory whose threads take their time to leave, and count themselves out when they have.
