@@ -160,7 +160,7 @@ type Large = [u8; 1 << 46];
 fn a_queue_for_which_there_is_no_memory_is_refused() {
     for capacity in [4096, 1 << 20] {
         for queue in [ArrayBlockingQueue::<Large>::new(capacity), ArrayBlockingQueue::fair(capacity)] {
-            let error = queue.err().expect("there is no memory for it");
+            let error = queue.expect_err("there is no memory for it");
             assert_eq!(
                 error,
                 ConfigError::NoMemory { queue: "ArrayBlockingQueue", capacity, item_size: 1 << 46 }

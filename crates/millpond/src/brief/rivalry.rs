@@ -3,7 +3,7 @@
 use std::cell::Cell;
 use std::time::{Duration, Instant};
 
-use crate::sync::backoff::yield_for;
+use crate::sync::backoff::yield_while;
 
 std::thread_local! {
     static MINE: Cell<Rivalry> = const { Cell::new(Rivalry::NONE) };
@@ -23,7 +23,7 @@ pub(super) fn step_back() -> Rivalry {
     let found = Instant::now();
     let (rivalry, pause) = MINE.get().found_taken(found);
     if let Some(pause) = pause {
-        yield_for(found, pause); // the holder of the lock may want this core
+        yield_while(pause, || true); // the holder of the lock may want this core
     }
     rivalry
 }

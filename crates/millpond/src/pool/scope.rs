@@ -24,7 +24,7 @@ use crate::handle::{
 };
 use crate::interrupt::{Sleeper, Wake};
 use crate::quiet::{drop_quietly, quietly};
-use crate::sync::backoff::yield_now;
+use crate::sync::backoff::Backoff;
 use crate::sync::{Arc, AtomicU8, AtomicUsize, Mutex, Ordering, Weak};
 use crate::task::{Task, TaskId};
 
@@ -425,8 +425,9 @@ impl Drop for NeverUnwinds {
 impl Drop for EndOfScope<'_> {
     fn drop(&mut self) {
         let never_unwinds = NeverUnwinds;
+        let mut backoff = Backoff::default();
         while !self.is_over() {
-            self.help();
+            self.help(&mut backoff);
             let quiet = || self.shared.is_quiet() || self.can_help();
             if !quiet() {
                 let try_again = announce_sleep(self.shared.pool);
@@ -462,7 +463,7 @@ impl EndOfScope<'_> {
     }
 
     /// A worker that waits for its own pool runs the waiting tasks itself.
-    fn help(&self) {
+    fn help(&self, backoff: &mut Backoff) {
         let Some(helpable) = &self.shared.helpable else { return };
         let Tasks(mut waiting) = mem::take(&mut *helpable.lock());
         // One that still waits afterwards is just being put into the queue, or on its way to a worker: once more. One that a queue of
@@ -474,7 +475,7 @@ impl EndOfScope<'_> {
             let mut helpable = helpable.lock();
             waiting.into_iter().for_each(|task| helpable.push(task));
             drop(helpable);
-            yield_now();
+            backoff.spin();
         }
     }
 }

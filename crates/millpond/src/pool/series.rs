@@ -3,7 +3,7 @@
 //! The public face is `ScheduledThreadPoolExecutor`, which has a `ThreadPoolExecutor` with a `Timed` queue
 //! inside.
 
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use super::ThreadPoolExecutor;
 use super::admission::Refusal;
@@ -15,7 +15,7 @@ use super::timed::Timed;
 use crate::clock::{Clock, Tick, TimeListener};
 use crate::executor::{RejectReason, Rejected};
 use crate::handle::{Home, Shared, TaskState, Tracked};
-use crate::sync::backoff::yield_now;
+use crate::sync::backoff::yield_while;
 use crate::sync::{Arc, AtomicBool, Ordering, fence};
 use crate::task::{Held, Task};
 
@@ -126,13 +126,8 @@ impl PoolCore {
     /// are enough, and a thread that does not come at all is not waited for long.
     fn wait_for_workers_on_their_way(&self, timed: &Timed) {
         const PATIENCE: Duration = Duration::from_secs(1);
-        let begin = Instant::now();
-        while !cfg!(loom)
-            && timed.first_is_due()
-            && self.has_worker_on_its_way()
-            && begin.elapsed() < PATIENCE
-        {
-            yield_now();
+        if !cfg!(loom) {
+            yield_while(PATIENCE, || timed.first_is_due() && self.has_worker_on_its_way());
         }
     }
 

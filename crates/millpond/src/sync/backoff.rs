@@ -250,15 +250,16 @@ pub(crate) fn spin_briefly(pauses: u32, mut ready: impl FnMut() -> bool) {
     }
 }
 
-/// Leaves the core to others until `time` has passed since `begin`.
-pub(crate) fn yield_for(begin: Instant, time: Duration) {
-    while begin.elapsed() < time {
+/// Leaves the core to others while `waits`, for at most `limit`.
+pub(crate) fn yield_while(limit: Duration, mut waits: impl FnMut() -> bool) {
+    let begin = Instant::now();
+    while waits() && begin.elapsed() < limit {
         yield_now();
     }
 }
 
 /// Lets other threads run.
-pub(crate) fn yield_now() {
+pub(super) fn yield_now() {
     #[cfg(not(all(loom, test)))]
     std::thread::yield_now();
     #[cfg(all(loom, test))]
