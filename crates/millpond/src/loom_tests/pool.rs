@@ -385,7 +385,7 @@ fn waiting_for_room_against_giving_up() {
         let pool = full_without_worker(1);
         let ticket = || {
             let cell = Arc::new(WaitCell::for_this_thread());
-            (Ticket::take(pool.core(), Waiting::Thread(Arc::clone(&cell))), cell)
+            (Ticket::take(Arc::clone(pool.core()), Waiting::Thread(Arc::clone(&cell))), cell)
         };
         let (older, newer) = (ticket(), ticket());
         let gives_up = thread::spawn(move || drop(older));

@@ -384,7 +384,7 @@ impl PoolCore {
             self.look_for_room(&me, deadline);
         }
         let cell = Arc::new(WaitCell::of(Arc::clone(&me)));
-        let mut ticket = Ticket::take(self, Waiting::Thread(Arc::clone(&cell)));
+        let mut ticket = Ticket::take(&**self, Waiting::Thread(Arc::clone(&cell)));
         loop {
             match self.admit_with_ticket(task) {
                 Err(refusal) if refusal.reason == RejectReason::Saturated => task = refusal.task,
@@ -406,7 +406,7 @@ impl PoolCore {
     pub(super) fn poll_admission(
         self: &Arc<Self>,
         mut task: Task,
-        ticket: &mut Option<Ticket>,
+        ticket: &mut Option<Ticket<Arc<PoolCore>>>,
         waker: &Waker,
     ) -> Result<Result<(), Refusal>, Task> {
         if let Some(held) = ticket {
@@ -421,7 +421,7 @@ impl PoolCore {
                     decided => return Ok(decided),
                 }
             }
-            let new = ticket.insert(Ticket::take(self, Waiting::Task(waker.clone())));
+            let new = ticket.insert(Ticket::take(Arc::clone(self), Waiting::Task(waker.clone())));
             // A shutdown advances the state and then notifies all in the list, by the list's lock: either it finds this
             // ticket, or the state is seen here.
             if !new.was_first && self.ctl.load().is_running() {

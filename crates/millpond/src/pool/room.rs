@@ -16,12 +16,13 @@
 //! one of them in the list, so its own ticket is there when that one leaves.
 //! Model: `loom_tests::pool::async_submitters_behind_each_other_all_get_room`.
 
+use std::ops::Deref;
 use std::task::Waker;
 
 use super::core::PoolCore;
 use crate::interrupt::wait::{Key, WaitList, Waiting};
 use crate::quiet::drop_quietly;
-use crate::sync::{Arc, AtomicUsize, Mutex, Ordering};
+use crate::sync::{AtomicUsize, Mutex, Ordering};
 
 #[derive(Debug, Default)]
 pub(super) struct Room {
@@ -65,20 +66,20 @@ impl Room {
     }
 }
 
-/// The right to be told about room; given back when dropped.
+/// The right to be told about room; given back when dropped. A blocked thread borrows the pool, a future owns a share of it.
 #[derive(Debug)]
-pub(super) struct Ticket {
-    pool: Arc<PoolCore>,
+pub(super) struct Ticket<P: Deref<Target = PoolCore>> {
+    pool: P,
     key: Key,
     /// No other ticket was in the list when this one was taken.
     pub(super) was_first: bool,
 }
 
-impl Ticket {
+impl<P: Deref<Target = PoolCore>> Ticket<P> {
     /// Adds a waiting thread or task as the last in line.
-    pub(super) fn take(pool: &Arc<PoolCore>, who: Waiting) -> Ticket {
+    pub(super) fn take(pool: P, who: Waiting) -> Self {
         let (was_first, key) = pool.room.change(|tickets| (tickets.is_empty(), tickets.push(who)));
-        Ticket { pool: Arc::clone(pool), key, was_first }
+        Ticket { pool, key, was_first }
     }
 
     /// Before another try, after the ticket was notified: room made from now on notifies it again.
@@ -98,7 +99,7 @@ impl Ticket {
     }
 }
 
-impl Drop for Ticket {
+impl<P: Deref<Target = PoolCore>> Drop for Ticket<P> {
     fn drop(&mut self) {
         let room = &self.pool.room;
         let removed = room.change(|tickets| tickets.remove(self.key));
