@@ -165,8 +165,12 @@ pub(crate) enum Ran<T, W> {
 }
 
 impl<T, W> Ran<T, W> {
+    fn has_panicked(&self) -> bool {
+        matches!(self, Ran::Over(Err(_), _) | Ran::AgainAfterPanic(..))
+    }
+
     /// Tells of the panic, if it was one.
-    #[inline]
+    #[cold]
     fn reported(self, report: &mut dyn FnMut(RunEvent<'_>)) -> Ran<T, W> {
         match self {
             Ran::Over(Err(payload), left) => Ran::Over(Err(report_panic(payload, report)), left),
@@ -523,11 +527,13 @@ impl<T: Send + 'static, W: Work<T> + 'static> Core<T, W> {
             Ran::Over(result, left) => {
                 let (state, outcome) = match &result {
                     Ok(_) => (TaskState::Succeeded, Outcome::Succeeded),
-                    Err(_) => (TaskState::Failed, Outcome::Panicked),
+                    Err(_) => {
+                        if left.is_some() {
+                            report(RunEvent::SeriesEnded);
+                        }
+                        (TaskState::Failed, Outcome::Panicked)
+                    }
                 };
-                if result.is_err() && left.is_some() {
-                    report(RunEvent::SeriesEnded);
-                }
                 report(RunEvent::Settled(outcome));
                 let (unwanted, seen) = finishing.end(state, result);
                 drop_quietly(unwanted);
@@ -584,7 +590,10 @@ impl<T: Send + 'static, W: Work<T> + 'static> Tracked for Core<T, W> {
             return false;
         };
         self.slot.set_home(0);
-        let ran = work.run().reported(report); // not later: the hook may try to cancel it
+        let mut ran = work.run();
+        if ran.has_panicked() {
+            ran = ran.reported(report); // not later: the hook may try to cancel it
+        }
         self.finish(running, ran, report)
     }
 
