@@ -11,7 +11,7 @@ use millpond::{
     ThreadPoolExecutor, WorkQueue, WorkerInfo, executors, policy,
 };
 use support::pools::{fixed, sized};
-use support::{Gate, LONG, await_end, end, occupied, soon};
+use support::{Gate, LONG, SHORT, await_end, end, occupied, soon};
 
 fn deadlocks<T>(result: Result<T, JoinError>) -> bool {
     matches!(result, Err(JoinError::WouldDeadlock))
@@ -75,7 +75,10 @@ fn joins_itself<T: Send + 'static>(
 fn a_task_that_joins_itself_is_told_so_at_once() {
     let pool = fixed(1);
     assert!(joins_itself(&pool, |handle| deadlocks(handle.join())));
-    assert!(joins_itself(&pool, |mut handle| deadlocks(handle.join_timeout(LONG).expect("at once"))));
+    assert!(joins_itself(&pool, |mut handle| deadlocks(
+        handle.join_timeout(Duration::MAX).expect("at once")
+    )));
+    assert!(joins_itself(&pool, |mut handle| handle.join_timeout(SHORT).is_none()), "as in the JDK");
     assert!(joins_itself(&pool, |handle| deadlocks(handle.cancel_on_drop().join())));
     let message = joins_itself(&pool, |handle| handle.join().unwrap_err().to_string());
     assert_eq!(

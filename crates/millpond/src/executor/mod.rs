@@ -11,7 +11,7 @@ use std::error::Error;
 use std::time::{Duration, Instant};
 
 use self::invoke::{invoke_all_until, invoke_any_until};
-use crate::handle::TaskHandle;
+use crate::handle::{TaskHandle, works_for_any};
 use crate::interrupt::{Interrupted, Sleeper};
 use crate::sync::{Arc, deadline_after};
 use crate::task::{Task, TaskOf};
@@ -103,8 +103,11 @@ pub(crate) fn close_and_wait(service: &(impl ExecutorService + ?Sized)) {
         let begin = Instant::now();
         match service.await_termination(patience) {
             Ok(true) => break,
-            // It did not wait: the caller is a task of the executor, which would wait for itself.
-            Ok(false) if begin.elapsed() < patience => break,
+            // The wait ended before its time: it was refused, because the caller is a task or a hook of
+            // the executor and would wait for itself.
+            Ok(false) if patience == Duration::MAX || (works_for_any() && begin.elapsed() < patience) => {
+                break;
+            }
             Err(Interrupted) if interrupted => {} // once is enough
             outcome => {
                 interrupted |= outcome.is_err();

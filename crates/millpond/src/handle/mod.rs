@@ -114,8 +114,9 @@ impl<T> TaskHandle<T> {
     /// Waits for the task, but not longer than `timeout`. `None`: it is not done yet, ask again later.
     ///
     /// `Some(Err(JoinError::Interrupted))` is not the task's outcome either: the wait was interrupted, and a later
-    /// call gets the outcome. Nor is [`JoinError::WouldDeadlock`]. Any other `Some` hands the outcome out; calls after it get
-    /// [`JoinError::Taken`] in the place of a value.
+    /// call gets the outcome. Nor is [`JoinError::WouldDeadlock`], which only a wait without a limit (`Duration::MAX`) can
+    /// return; a task that joins itself with a limit times out, as in the JDK. Any other `Some` hands the outcome out; calls
+    /// after it get [`JoinError::Taken`] in place of a value.
     pub fn join_timeout(&mut self, timeout: Duration) -> Option<Result<T, JoinError>> {
         self.join_until(deadline_after(timeout))
     }
@@ -124,7 +125,7 @@ impl<T> TaskHandle<T> {
         if let Some(result) = self.try_join() {
             return Some(result); // as a rule, of many tasks
         }
-        if self.core.is_waiting_for_this_thread() {
+        if deadline.is_none() && self.core.is_waiting_for_this_thread() {
             return Some(Err(JoinError::WouldDeadlock));
         }
         match self.core.wait_done(deadline) {
