@@ -177,8 +177,8 @@ impl Builder {
     ///   [`DiscardOldest`](crate::policy::DiscardOldest) makes the old tasks expire and queues the new one. This part is for
     ///   array and linked queues only: the head of any other queue is not its oldest task.
     ///
-    /// Time counts from the moment when the pool accepts the task, in a delay queue from its due time; waiting for room
-    /// does not count. Tasks of a [`scope`](ThreadPoolExecutor::scope) and of `spawn_future` are never dropped: the scope, or
+    /// Time counts from the moment when the pool accepts the task until its thread begins it, in a delay queue from its due
+    /// time; waiting for room does not count. Tasks of a [`scope`](ThreadPoolExecutor::scope) and of `spawn_future` are never dropped: the scope, or
     /// the future that has begun, goes on. The limit costs each task two small allocations and a look at the clock; pools
     /// without it pay nothing. Scheduled pools have no such limit.
     ///
@@ -195,8 +195,10 @@ impl Builder {
     ///     .max_queue_time(Duration::from_millis(100))
     ///     .clock(clock.clock()) // for this example: the default is the machine's
     ///     .build()?;
+    /// let (begin, begun) = mpsc::channel();
     /// let (go_on, wait) = mpsc::channel::<()>();
-    /// let busy = pool.submit(move || wait.recv().is_ok())?;
+    /// let busy = pool.submit(move || begin.send(()).is_ok() && wait.recv().is_ok())?;
+    /// begun.recv()?;
     /// let waits = pool.submit(|| "too late")?;
     /// clock.advance(Duration::from_millis(101));
     /// assert!(pool.submit(|| "refused").is_err_and(|rejected| rejected.reason().is_overload()));
