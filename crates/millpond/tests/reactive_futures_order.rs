@@ -21,12 +21,14 @@ use support::{Counter, Gate, LONG, end, eventually, occupy, soon};
 #[derive(Default)]
 struct Witness {
     task: Arc<OnceLock<Canceller>>,
-    seen: Arc<Mutex<Vec<TaskState>>>,
+    seen: States,
 }
+
+type States = Arc<Mutex<Vec<TaskState>>>;
 
 impl Witness {
     /// A witness to be captured, the place for its task, and what it has seen.
-    fn new() -> (Witness, Arc<OnceLock<Canceller>>, Arc<Mutex<Vec<TaskState>>>) {
+    fn new() -> (Witness, Arc<OnceLock<Canceller>>, States) {
         let witness = Witness::default();
         let (task, seen) = (Arc::clone(&witness.task), Arc::clone(&witness.seen));
         (witness, task, seen)
@@ -52,8 +54,7 @@ fn seen_when_dropped(
     }));
     task.set(handle.canceller()).unwrap();
     ends(&signal, handle);
-    let seen = seen.lock().unwrap().clone();
-    seen
+    std::mem::take(&mut seen.lock().unwrap())
 }
 
 #[test]
