@@ -248,7 +248,7 @@ fn a_series_told_to_continue_goes_on_after_a_panic_and_its_handle_stays_pending(
             .clock(clock.clock())
             .hooks(heard.clone());
         if decorated {
-            builder = builder.decorate(|_, mut body| Box::new(move || body()));
+            builder = builder.decorate(|_, body| Box::new(body));
         }
         let pool = builder.build().unwrap();
         let runs = support::Counter::new();

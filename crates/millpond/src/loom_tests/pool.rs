@@ -326,20 +326,6 @@ fn a_bounded_queue_never_exceeds_its_capacity() {
     });
 }
 
-/// The blocking policy: a submitter that waits for room, against the worker that makes it.
-#[test]
-fn waiting_for_room_against_making_it() {
-    model(|| {
-        let pool = pool(1, 1, Duration::from_secs(3600), WorkQueue::array(1));
-        pool.set_rejected_execution_handler(crate::policy::Block::forever());
-        let handles: Vec<_> = (0..3).map(|n| pool.submit(move || n).unwrap()).collect();
-        for (n, handle) in handles.into_iter().enumerate() {
-            assert_eq!(handle.join().unwrap(), n);
-        }
-        end(&pool);
-    });
-}
-
 /// A waker for a thread of the model.
 struct WakesThread(WaitCell);
 
@@ -393,6 +379,19 @@ fn waiting_for_room_against_giving_up() {
         assert_eq!(newer.1.wait(None, OnInterrupt::Keep), Wake::Ready);
         gives_up.join().unwrap();
         worker.join().unwrap();
+    });
+}
+
+/// The blocking policy: a submitter that waits for room, against a worker that makes it.
+#[test]
+fn waiting_for_room_against_making_it() {
+    model(|| {
+        let pool = full_without_worker(1);
+        pool.set_rejected_execution_handler(crate::policy::Block::forever());
+        let worker = make_room(&pool, 1);
+        pool.execute(|| {}).unwrap();
+        worker.join().unwrap();
+        assert_eq!((pool.queued_count(), pool.core().room.is_waited_for()), (1, false));
     });
 }
 
