@@ -9,6 +9,7 @@ mod support;
 use std::alloc::{GlobalAlloc, Layout, System};
 use std::hint::black_box;
 use std::sync::atomic::{AtomicI64, AtomicUsize, Ordering};
+use std::time::Instant;
 
 use millpond::{TaskHandle, ThreadPoolExecutor, executors, interrupt};
 use support::{Gate, end, eventually, in_a_process_of_its_own, keep_busy, soon};
@@ -79,25 +80,49 @@ fn quiet(pool: &ThreadPoolExecutor) {
     eventually(|| pool.queued_count() == 0 && pool.parked_workers().all == pool.pool_size());
 }
 
+/// Allocations, of which some may not be the tasks': a thread that is about to park asks the system for the number of
+/// processors, if nobody has for three seconds, and std allocates for the answer.
+#[derive(Debug)]
+struct Counted {
+    all: usize,
+    by_each_question: usize,
+    most_questions: usize,
+}
+
+/// Equal if what is left over is a whole number of questions, and not too many of them.
+impl PartialEq<usize> for Counted {
+    fn eq(&self, expected: &usize) -> bool {
+        let questions = (0..=self.most_questions).map(|questions| questions * self.by_each_question);
+        questions.map(|by_questions| expected + by_questions).any(|all| all == self.all)
+    }
+}
+
+fn allocations_of_a_question() -> usize {
+    let before = EVER.load(Ordering::Relaxed);
+    let _ = black_box(std::thread::available_parallelism());
+    EVER.load(Ordering::Relaxed) - before
+}
+
 /// What `batch` allocates when it is called again and again, by all threads until they sleep.
 #[track_caller]
-fn allocations(pool: &ThreadPoolExecutor, mut batch: impl FnMut()) -> usize {
+fn allocations(pool: &ThreadPoolExecutor, mut batch: impl FnMut()) -> Counted {
     // A thread gets its interrupt flag when it first needs it: this one perhaps not before it sleeps for the first time.
     assert!(!interrupt::is_interrupted());
     // Enough to have used every word of the queue's segments twice, and every list of the pool.
     (0..BATCHES).for_each(|_| batch());
     quiet(pool);
-    let before = EVER.load(Ordering::Relaxed);
+    let by_each_question = allocations_of_a_question();
+    let (before, begin) = (EVER.load(Ordering::Relaxed), Instant::now());
     (0..BATCHES).for_each(|_| batch());
     quiet(pool);
-    let many = EVER.load(Ordering::Relaxed) - before;
-    println!("{many} allocations, the last of {SIZES:?} bytes, in some order");
-    many
+    let all = EVER.load(Ordering::Relaxed) - before;
+    println!("{all} allocations, the last of {SIZES:?} bytes, in some order");
+    Counted { all, by_each_question, most_questions: 1 + begin.elapsed().as_secs() as usize / 3 }
 }
 
 /// What `execute` allocates for as many closures as `TASKS` says.
 #[track_caller]
-fn allocations_of<F: FnOnce() + Send + 'static>(make: impl Fn() -> F) -> usize {
+fn allocations_of<F: FnOnce() + Send + 'static>(make: impl Fn() -> F) -> Counted {
     let pool = pool();
     let many = allocations(&pool, || {
         let before = ran();
