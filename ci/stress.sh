@@ -35,7 +35,7 @@ done
 
 for ((run = 1; run <= runs; run++)); do
     begin=$SECONDS
-    if ! cargo test --workspace --all-features >"$log" 2>&1; then
+    if ! cargo test --workspace --all-features --no-fail-fast >"$log" 2>&1; then
         cat "$log"
         echo "stress: run $run of $runs FAILED after $((SECONDS - begin)) s, with $busy busy loops" >&2
         exit 1
