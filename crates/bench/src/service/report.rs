@@ -15,7 +15,7 @@ const COLUMNS: [Column; 11] = [
     ("503 %", |run, _| percent(run.busy, run), 1, false),
     ("504 %", |run, _| percent(run.too_late, run), 1, false),
     ("p50 ms", |run, _| run.p50, 1, false),
-    ("p99 ms", |run, _| run.p99, 0, true),
+    ("p99 ms", |run, _| run.p99, 1, true),
     ("503 p50 ms", |run, _| run.busy_p50, 1, false),
     ("CPU µs / request", |run, _| run.cpu_micros / run.requests, 0, true),
     ("CPU µs / 200", |run, _| run.cpu_micros / run.found, 0, false),
