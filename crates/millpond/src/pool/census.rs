@@ -87,23 +87,30 @@ impl PoolCore {
     }
 
     /// Nothing waits and nothing runs. In a scheduled pool tasks that are not due may wait.
+    ///
+    /// One look is not enough. A worker may begin and settle its task between the look at the workers
+    /// and the look at what is settled, and then call hooks: it was seen neither waiting nor running. If
+    /// nothing is settled between two looks, the second one sees such a worker, because a worker is
+    /// active before it settles its task.
     pub(super) fn is_idle(&self) -> bool {
-        let Feed::Timed(timed) = &self.feed else {
-            let census = self.census();
-            return census.queued + census.active + census.in_place == 0;
-        };
         loop {
-            // If no task is settled meanwhile, a task that ran when nothing was due still runs when
-            // the workers are looked at.
-            let before = self.census();
-            if timed.first_is_due() {
+            let first = self.census();
+            if self.is_busy(&first) {
                 return false;
             }
-            let census = self.census();
-            if census.settled() == before.settled() {
-                return census.active + census.in_place == 0;
+            let second = self.census();
+            if second.settled() == first.settled() {
+                return !self.is_busy(&second);
             }
         }
+    }
+
+    fn is_busy(&self, census: &Census) -> bool {
+        let waits = match &self.feed {
+            Feed::Timed(timed) => timed.first_is_due(),
+            _ => census.queued > 0,
+        };
+        waits || census.active + census.in_place > 0
     }
 
     /// Tasks accepted so far.
