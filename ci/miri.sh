@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # Runs Miri, which finds undefined behaviour and data races, on every module with `unsafe`.
 #
-#   ci/miri.sh            all of it, many schedules per test: at most fifteen minutes on two idle cores
+#   ci/miri.sh            all of it, many schedules per test; meant to take at most fifteen minutes
 #   ci/miri.sh --short    the same modules, a few schedules: two to three minutes
 #   ci/miri.sh --install  first gets Miri for the nightly toolchain, if it is missing; goes with --short
 #

@@ -162,11 +162,6 @@ impl Rejected {
         self
     }
 
-    /// The reason, and the cause if there is one; drops the task.
-    pub(crate) fn into_cause(self) -> (RejectReason, Option<io::Error>) {
-        (self.reason, self.details.and_then(|details| details.source))
-    }
-
     fn source_error(&self) -> Option<&io::Error> {
         self.details.as_ref()?.source.as_ref()
     }

@@ -119,7 +119,6 @@ impl WaitCell {
 #[derive(Debug)]
 pub(crate) enum Waiting {
     Thread(Arc<WaitCell>),
-    #[allow(dead_code)] // for asynchronous submitters
     Task(Waker),
 }
 

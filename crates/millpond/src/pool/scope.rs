@@ -352,7 +352,8 @@ impl<'scope, 'env> Scope<'scope, 'env> {
         let work = core.made(outcome.is_err());
         match (outcome, work) {
             (Err(rejected), Some(work)) => {
-                let (reason, source) = rejected.into_cause();
+                let reason = rejected.reason();
+                let (_, source) = rejected.into_parts();
                 Err(TrySubmitError::new(work, reason, source))
             }
             (_, discarded) => {
