@@ -9,6 +9,9 @@ cd "$(dirname "${BASH_SOURCE[0]}")/.."
 export LOOM_MAX_PREEMPTIONS="${LOOM_MAX_PREEMPTIONS:-2}"
 export RUSTFLAGS="--cfg loom ${RUSTFLAGS:-}"
 
+# A crate with models of its own builds ours under this flag too, without loom.
+cargo check -q -p millpond --all-features --lib --target-dir target/loom
+
 # `loom_tests` and, for the pool, `models` are the modules they are in.
 [ "$#" -gt 0 ] || set -- loom_tests models
 exec cargo test -p millpond --all-features --lib --release --target-dir target/loom -- "$@"

@@ -155,12 +155,12 @@ impl<E: Errand> Desk<E> {
     }
 }
 
-#[cfg(not(loom))]
+#[cfg(not(all(loom, test)))]
 fn spawn(work: impl FnOnce() + Send + 'static) -> io::Result<JoinHandle<()>> {
     std::thread::Builder::new().name("millpond-courier".to_owned()).spawn(work)
 }
 
-#[cfg(loom)]
+#[cfg(all(loom, test))]
 fn spawn(work: impl FnOnce() + Send + 'static) -> io::Result<JoinHandle<()>> {
     loom::thread::spawn(work);
     Ok(std::thread::spawn(|| {}))
