@@ -31,18 +31,18 @@ fi
 # Each file with unsafe code, and the tests that run it: unit tests, or an integration test. `-` is for what Miri cannot
 # run. `threads` marks the tests in which threads meet: these are run with many seeds.
 modules="
-    brief.rs                brief::tests            threads
-    handle/shared.rs        handle::shared::tests   threads
-    handle/slab.rs          handle::slab::tests
-    handle/slot.rs          handle::slot::tests     threads
-    handle/state.rs         handle::shared::tests
+    sync/spin_lock.rs                sync::spin_lock::tests            threads
+    task/shared.rs        task::shared::tests   threads
+    task/slab.rs          task::slab::tests
+    task/slot.rs          task::slot::tests     threads
+    task/cell.rs         task::shared::tests
     pool/scope.rs           --test=scope
-    pool/segments.rs        pool::segments::tests
-    pool/segments.rs        pool::fifo::tests       threads
-    pool/timed.rs           pool::timed::tests
+    pool/queue/segments.rs        pool::queue::segments::tests
+    pool/queue/segments.rs        pool::queue::fifo::tests       threads
+    pool/queue/delayed.rs           pool::queue::delayed::tests
     sys.rs                  -
     task/packed.rs          task::packed::tests
-    task/small.rs           task::small::tests
+    task/closure.rs           task::closure::tests
 "
 
 missing=false

@@ -44,7 +44,7 @@ pub enum ConfigError {
         /// How many there may be.
         most: usize,
     },
-    /// Idle threads need a time to live.
+    /// IdleWorkers threads need a time to live.
     ZeroTtl,
     /// A limit on the time in the queue must be above zero.
     ZeroQueueTime,

@@ -14,12 +14,12 @@ use std::time::Duration;
 
 use crate::ConfigError;
 use crate::executor::{Rejected, TrySubmitError, methods_of_its_pool, service_by_its_pool};
-use crate::handle::TaskHandle;
 use crate::interrupt::Interrupted;
-use crate::periodic::{Next, PeriodicTask};
 use crate::pool::{PoolStats, ShutdownReport, ThreadPoolExecutor, WorkQueue};
 use crate::scheduled::{ScheduledHandle, ScheduledThreadPoolExecutor};
 use crate::task::Task;
+use crate::task::TaskHandle;
+use crate::task::periodic::{Next, PeriodicTask};
 
 /// A pool of `threads` threads with an unbounded queue: it never rejects while it runs, and its queue can grow
 /// without end.

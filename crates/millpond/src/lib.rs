@@ -2,20 +2,13 @@
 // Models are tests: what only they use is not missed elsewhere.
 #![cfg_attr(all(loom, not(test)), allow(dead_code))]
 
-#[expect(unsafe_code, reason = "a lock that is freed by a plain store")]
-mod brief;
-mod clock;
-mod completion;
 mod config;
 mod executor;
 pub mod executors;
-mod handle;
-mod inline;
 pub mod interrupt;
-mod periodic;
+mod panic;
 mod pool;
 pub mod queue;
-mod quiet;
 #[cfg(feature = "futures")]
 pub mod reactive;
 mod scheduled;
@@ -26,9 +19,7 @@ mod sync;
 mod sys;
 mod task;
 mod threads;
-mod timer_queue;
-mod timer_wheel;
-mod timers;
+mod time;
 mod unwind;
 
 #[cfg(all(test, loom))]
@@ -38,16 +29,13 @@ mod loom_tests;
 /// free. For a sanitizer: `RUSTFLAGS="--cfg millpond_plain_alloc"`.
 pub(crate) const PLAIN_ALLOC: bool = cfg!(any(miri, millpond_plain_alloc));
 
-pub use clock::{Clock, ManualClock};
-pub use completion::ExecutorCompletionService;
 pub use config::ConfigError;
 pub use executor::{
-    Executor, ExecutorExt, ExecutorService, InvokeError, RejectReason, Rejected, TrySubmitError,
+    Executor, ExecutorCompletionService, ExecutorExt, ExecutorService, InvokeError, RejectReason, Rejected,
+    TrySubmitError,
 };
 pub use executors::{SingleScheduledExecutor, SingleThreadExecutor};
-pub use handle::{CancelOnDrop, Canceller, JoinError, Panic, TaskHandle, TaskState};
 pub use interrupt::Interrupted;
-pub use periodic::{Body, MissedTicks, Next, OnPanic, PeriodicTask};
 pub use pool::policy::RejectedExecutionHandler;
 pub use pool::{
     Builder, Hooks, ParkedWorkers, PoolRef, PoolStats, RunState, Scope, ScopeRejected, ScopedTaskHandle,
@@ -55,5 +43,9 @@ pub use pool::{
 };
 pub use pool::{growth, policy};
 pub use scheduled::{ScheduledBuilder, ScheduledHandle, ScheduledPoolRef, ScheduledThreadPoolExecutor};
-pub use task::{Task, TaskId, TaskInfo, TaskOf};
+pub use task::{
+    Body, CancelOnDrop, Canceller, JoinError, MissedTicks, Next, OnPanic, Panic, PeriodicTask, Task,
+    TaskHandle, TaskId, TaskInfo, TaskOf, TaskState,
+};
 pub use threads::{WorkerBody, WorkerInfo};
+pub use time::{Clock, ManualClock};

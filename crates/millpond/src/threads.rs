@@ -4,7 +4,7 @@ use std::fmt;
 use std::io;
 use std::thread::{self, JoinHandle};
 
-use crate::quiet::returned;
+use crate::panic::catch_value;
 use crate::sync::Arc;
 #[cfg(not(all(loom, test)))]
 use crate::sys::show_thread_number;
@@ -49,15 +49,15 @@ pub(crate) fn plain_threads() -> Arc<ThreadFactory> {
 
 /// Calls the factory. None of our locks may be held; its panic stays here.
 pub(crate) fn call_factory(factory: &ThreadFactory, body: WorkerBody) -> io::Result<JoinHandle<()>> {
-    returned(|| factory(body)).unwrap_or_else(|| Err(io::Error::other("the thread factory panicked")))
+    catch_value(|| factory(body)).unwrap_or_else(|| Err(io::Error::other("the thread factory panicked")))
 }
 
 /// What a thread does.
-pub(crate) trait ThreadLife: Send + Sync {
+pub(crate) trait ThreadBody: Send + Sync {
     /// On the new thread: works until there is no more use for it.
     fn live(self: Box<Self>);
     /// In its stead: there will be no thread.
-    fn stillborn(self: Box<Self>);
+    fn never_started(self: Box<Self>);
 }
 
 /// What a new thread has to do: the thread factory passes it to the thread and calls [`run`] there.
@@ -68,11 +68,11 @@ pub(crate) trait ThreadLife: Send + Sync {
 #[must_use = "a worker body that is dropped counts as a failed spawn"]
 pub struct WorkerBody {
     info: WorkerInfo,
-    life: Option<Box<dyn ThreadLife>>,
+    life: Option<Box<dyn ThreadBody>>,
 }
 
 impl WorkerBody {
-    pub(crate) fn new(info: WorkerInfo, life: impl ThreadLife + 'static) -> WorkerBody {
+    pub(crate) fn new(info: WorkerInfo, life: impl ThreadBody + 'static) -> WorkerBody {
         WorkerBody { info, life: Some(Box::new(life)) }
     }
 
@@ -97,7 +97,7 @@ impl WorkerBody {
 impl Drop for WorkerBody {
     fn drop(&mut self) {
         if let Some(life) = self.life.take() {
-            life.stillborn();
+            life.never_started();
         }
     }
 }

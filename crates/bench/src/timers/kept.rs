@@ -3,8 +3,8 @@
 use std::rc::Rc;
 
 use crate::clock::Tick;
-use crate::timer_queue::{Key, TimerQueue};
-use crate::timer_wheel::{Look, Placed, TimerWheel};
+use crate::time::heap::{Key, TimerQueue};
+use crate::time::wheel::{Look, Placed, TimerWheel};
 use crate::{Item, Timers};
 
 impl Placed for Item {

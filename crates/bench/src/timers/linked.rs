@@ -2,7 +2,7 @@
 //! neighbours too. It keeps its memory, and does not know when the first entry of a bucket is due.
 
 use crate::clock::Tick;
-use crate::timer_queue::{Key, TimerQueue};
+use crate::time::heap::{Key, TimerQueue};
 use crate::{Item, Timers};
 
 const LEVELS: usize = 8;

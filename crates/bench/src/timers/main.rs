@@ -11,12 +11,13 @@ mod kept;
 mod lateness;
 mod lazy;
 mod linked;
-#[path = "../../../millpond/src/timer_queue.rs"]
-#[allow(dead_code, reason = "the file is the library's, and the library uses all of it")]
-mod timer_queue;
-#[path = "../../../millpond/src/timer_wheel/mod.rs"]
-#[allow(dead_code, unused_imports, reason = "the file is the library's, and the library uses all of it")]
-mod timer_wheel;
+#[path = "../../../millpond/src/time"]
+#[allow(dead_code, unused_imports, reason = "the files are the library's, and the library uses all of them")]
+mod time {
+    pub(crate) use crate::clock;
+    pub(crate) mod heap;
+    pub(crate) mod wheel;
+}
 mod whole;
 
 use std::cell::Cell;
@@ -26,8 +27,8 @@ use std::sync::Mutex;
 use std::time::Instant;
 
 use clock::Tick;
-use timer_queue::TimerQueue;
-use timer_wheel::TimerWheel;
+use time::heap::TimerQueue;
+use time::wheel::TimerWheel;
 
 /// What waits: a task of 128 bytes, which knows where it is. Whoever cancels it has it at hand.
 struct Timer {

@@ -5,12 +5,12 @@ use std::fmt;
 use std::time::Instant;
 
 use super::{Executor, Rejected};
-use crate::completion;
-use crate::handle::{Canceller, TaskHandle, TaskState};
+use crate::executor::completion;
 use crate::interrupt::{Interrupted, Wake};
 use crate::queue::{BlockingQueue, LinkedBlockingQueue};
 use crate::sync::Arc;
 use crate::task::TaskOf;
+use crate::task::{Canceller, TaskHandle, TaskState};
 
 /// The tasks of a batch; what is not done when it goes out of scope is cancelled.
 struct Batch(Vec<Canceller>);

@@ -3,6 +3,7 @@
 //! [`Executor`] takes work, [`ExecutorService`] can also be shut down, and [`ExecutorExt`] adds everything
 //! that can be had from `execute_task` alone, for every executor, also one of your own.
 
+mod completion;
 mod forward;
 mod invoke;
 mod rejected;
@@ -11,11 +12,12 @@ use std::error::Error;
 use std::time::{Duration, Instant};
 
 use self::invoke::{invoke_all_until, invoke_any_until};
-use crate::handle::{TaskHandle, works_for_any};
-use crate::interrupt::{Interrupted, Sleeper};
+use crate::interrupt::{Interrupted, ThreadContext};
 use crate::sync::{Arc, deadline_after};
 use crate::task::{Task, TaskOf};
+use crate::task::{TaskHandle, works_for_any};
 
+pub use self::completion::ExecutorCompletionService;
 pub(crate) use self::forward::{inherent_executor_methods, methods_of_its_pool, service_by_its_pool};
 pub use self::invoke::InvokeError;
 pub(crate) use self::rejected::{PoolFacts, SchedulerFacts};
@@ -112,12 +114,12 @@ pub(crate) fn close_and_wait(service: &(impl ExecutorService + ?Sized)) {
             outcome => {
                 interrupted |= outcome.is_err();
                 patience = Duration::MAX;
-                service.shutdown_now().into_iter().for_each(Task::drop_quietly);
+                service.shutdown_now().into_iter().for_each(Task::drop_caught);
             }
         }
     }
     if interrupted {
-        Sleeper::with_current(|me| me.restore_interrupt());
+        ThreadContext::with_current(|me| me.restore_interrupt());
     }
 }
 

@@ -1,7 +1,7 @@
 //! The callbacks of one thread: those that wait for an interrupt, and those that run.
 //!
 //! A callback is in `waiting`, in `running`, or gone, and changes place only under the lock of its
-//! [`Sleeper`]. Whoever wants it gone takes it out of `waiting`, or waits until it has left
+//! [`ThreadContext`]. Whoever wants it gone takes it out of `waiting`, or waits until it has left
 //! `running`. The thread that runs a callback never waits for it: a callback may drop its own
 //! registration.
 //!
@@ -13,13 +13,13 @@
 use std::mem;
 
 use super::wait::{OnInterrupt, WaitCell};
-use super::{Mark, Sleeper};
-use crate::quiet::{drop_quietly, quietly};
+use super::{RunId, ThreadContext};
+use crate::panic::{catch, drop_caught};
 use crate::sync::Arc;
 
 pub(super) type Callback = Box<dyn FnOnce() + Send>;
 
-/// Guarded by `Sleeper::slow`.
+/// Guarded by `ThreadContext::slow`.
 #[derive(Default)]
 pub(super) struct Callbacks {
     waiting: Vec<Waiting>,
@@ -67,7 +67,7 @@ impl Callbacks {
     }
 
     fn note_running(&mut self, epoch: u64, key: u64) {
-        let thread = Mark::current().thread;
+        let thread = RunId::current().thread;
         self.running.push(Running { epoch, key, thread, waiters: Vec::new() });
     }
 
@@ -82,7 +82,7 @@ impl Callbacks {
     }
 }
 
-impl Sleeper {
+impl ThreadContext {
     /// Runs all callbacks that wait for one of `epochs` and were registered no later than `last_key`.
     pub(super) fn run_callbacks(&self, epochs: &[u64], last_key: u64) {
         let next = || self.slow.lock().callbacks.begin_next(epochs, last_key);
@@ -93,7 +93,7 @@ impl Sleeper {
 
     /// Runs a callback that is in `running`.
     pub(super) fn run_callback(&self, key: u64, f: Callback) {
-        quietly(f);
+        catch(f);
         let mut slow = self.slow.lock();
         let running = &mut slow.callbacks.running;
         let at = running.iter().position(|running| running.key == key);
@@ -125,12 +125,12 @@ impl Sleeper {
         let (unused, kept) = all.into_iter().partition::<Vec<_>, _>(|waiting| waiting.epoch == epoch);
         slow.callbacks.waiting = kept;
         drop(slow);
-        unused.into_iter().for_each(drop_quietly);
+        unused.into_iter().for_each(drop_caught);
         self.wait_for_callbacks(|running| running.epoch == epoch);
     }
 
     fn wait_for_callbacks(&self, is_meant: impl Fn(&Running) -> bool) {
-        let this_thread = Mark::current().thread;
+        let this_thread = RunId::current().thread;
         loop {
             let mut slow = self.slow.lock();
             let mut running = slow.callbacks.running.iter_mut();

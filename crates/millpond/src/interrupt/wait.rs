@@ -9,8 +9,8 @@
 use std::task::Waker;
 use std::time::Instant;
 
-use super::{Sleeper, Wake};
-use crate::quiet::quietly;
+use super::{ThreadContext, Wake};
+use crate::panic::catch;
 use crate::sync::{Arc, AtomicU8, Ordering};
 
 /// Set by the notifier.
@@ -30,7 +30,7 @@ pub(crate) enum OnInterrupt {
 /// One wait of one thread, its owner. Can be used again after [`reset`](Self::reset).
 #[derive(Debug)]
 pub(crate) struct WaitCell {
-    thread: Arc<Sleeper>,
+    thread: Arc<ThreadContext>,
     /// Two bits, [`NOTIFIED`] and [`PARKED`].
     ///
     /// Both are set by read-modify-writes, so one of the two comes second. If that is `NOTIFIED`, the
@@ -44,11 +44,11 @@ pub(crate) struct WaitCell {
 impl WaitCell {
     /// A cell for the calling thread.
     pub(crate) fn for_this_thread() -> WaitCell {
-        WaitCell::of(Sleeper::current())
+        WaitCell::of(ThreadContext::current())
     }
 
     /// A cell for `thread`, which must be the thread that waits on it.
-    pub(crate) fn of(thread: Arc<Sleeper>) -> WaitCell {
+    pub(crate) fn of(thread: Arc<ThreadContext>) -> WaitCell {
         WaitCell { thread, state: AtomicU8::new(0) }
     }
 
@@ -127,7 +127,7 @@ impl Waiting {
     pub(crate) fn notify(self) {
         match self {
             Waiting::Thread(cell) => cell.notify(),
-            Waiting::Task(waker) => _ = quietly(|| waker.wake()),
+            Waiting::Task(waker) => _ = catch(|| waker.wake()),
         }
     }
 }

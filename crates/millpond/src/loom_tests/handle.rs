@@ -3,9 +3,9 @@
 use loom::thread;
 
 use super::model;
-use crate::handle::{JoinError, Owners, Shed, TaskState};
 use crate::sync::{Arc, AtomicUsize, Ordering};
 use crate::task::TaskOf;
+use crate::task::{CellHeader, JoinError, Shed, TaskState};
 
 #[test]
 fn completion_against_join() {
@@ -129,9 +129,9 @@ fn completion_against_a_callback() {
     });
 }
 
-struct Counted(Arc<AtomicUsize>);
+struct CountedCell(Arc<AtomicUsize>);
 
-impl Drop for Counted {
+impl Drop for CountedCell {
     fn drop(&mut self) {
         self.0.fetch_add(1, Ordering::Relaxed);
     }
@@ -142,7 +142,7 @@ impl Drop for Counted {
 fn decorating_against_cancel() {
     model(|| {
         let dropped = Arc::new(AtomicUsize::new(0));
-        let counted = Counted(Arc::clone(&dropped));
+        let counted = CountedCell(Arc::clone(&dropped));
         let (task, handle) = TaskOf::new(move || drop(counted)).into_parts();
         let worker = thread::spawn(move || {
             task.decorate(&mut |body| body).unwrap().run();
@@ -159,7 +159,7 @@ fn decorating_against_cancel() {
 fn completion_against_drop_of_the_handle() {
     model(|| {
         let dropped = Arc::new(AtomicUsize::new(0));
-        let counted = Counted(Arc::clone(&dropped));
+        let counted = CountedCell(Arc::clone(&dropped));
         let (task, handle) = TaskOf::new(move || counted).into_parts();
         let canceller = handle.canceller();
         let runner = thread::spawn(move || task.run());
@@ -198,7 +198,7 @@ fn an_interrupt_in_time_ends_what_runs() {
 
 /// A value that three write to, and the last of its owners frees.
 struct Value {
-    owners: Owners,
+    owners: CellHeader,
     /// Relaxed: it is the owners' number that puts these in order, and else an old value may be read.
     written: [AtomicUsize; 3],
     freed: AtomicUsize,
@@ -208,7 +208,7 @@ impl Value {
     /// With two owners.
     fn of_two() -> Value {
         let written = [AtomicUsize::new(0), AtomicUsize::new(0), AtomicUsize::new(0)];
-        Value { owners: Owners::two(7), written, freed: AtomicUsize::new(0) }
+        Value { owners: CellHeader::two(7), written, freed: AtomicUsize::new(0) }
     }
 
     /// With three owners.

@@ -68,7 +68,7 @@ fn the_next_epoch_begins_against_an_interrupt() {
         let (progress, me) = (Progress::new(), interrupt::current());
         std::mem::forget(me.on_interrupt(progress.callback()));
         let interrupting = thread::spawn(move || me.interrupt());
-        interrupt::Sleeper::with_current(|me| me.next_epoch());
+        interrupt::ThreadContext::with_current(|me| me.next_epoch());
         progress.assert_over(interrupting);
     });
 }
@@ -79,7 +79,7 @@ fn a_callback_registered_against_the_end_of_its_task_does_not_stay() {
         let captured = Arc::new(());
         let (inside, me) = (Arc::clone(&captured), interrupt::current());
         let registering = thread::spawn(move || std::mem::forget(me.on_interrupt(move || drop(inside))));
-        interrupt::Sleeper::with_current(|me| me.next_epoch());
+        interrupt::ThreadContext::with_current(|me| me.next_epoch());
         registering.join().unwrap();
         assert_eq!(Arc::strong_count(&captured), 1);
     });

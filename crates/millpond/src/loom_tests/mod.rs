@@ -2,7 +2,7 @@
 //! `RUSTFLAGS="--cfg loom" cargo test -p millpond --lib --release`.
 //!
 //! They run the shipping code, not a copy of it. Time does not pass in a model: a time-out is the explicit step
-//! `Sleeper::fire_timer`. The models of the pool are in `pool.rs`, which is a module of the pool, for they
+//! `ThreadContext::fire_timer`. The models of the pool are in `pool.rs`, which is a module of the pool, for they
 //! look inside it.
 
 mod handle;

@@ -9,16 +9,16 @@ use std::pin::Pin;
 use std::task::{Context, Poll, Waker};
 use std::time::{Duration, Instant};
 
-use super::fifo::Fifo;
-use super::idle::{Idle, Nap, Rest, Seat};
-use super::room::Ticket;
+use super::idle::{IdleWorkers, ParkOptions, ParkSlot, WakeReason};
+use super::queue::fifo::Fifo;
+use super::submitters::BlockedSubmitter;
 use super::{RunState, ThreadPoolExecutor, WorkQueue};
 use crate::executor::RejectReason;
-use crate::handle::{JoinError, TaskHandle};
 use crate::interrupt::Wake;
 use crate::interrupt::wait::{OnInterrupt, WaitCell, Waiting};
 use crate::loom_tests::{model, model_bound, model_first};
 use crate::sync::{Arc, AtomicUsize, Ordering};
+use crate::task::{JoinError, TaskHandle};
 use crate::task::{Task, TaskOf};
 
 /// W2 and W3.
@@ -28,27 +28,27 @@ fn look(fifo: &Fifo) -> bool {
 }
 
 /// Takes one task as a worker does: look, look for a while if it `looks`, rest, look again.
-fn take_one(fifo: &Fifo, idle: &Idle, looks: bool) -> Task {
-    let seat = Seat::for_this_thread();
+fn take_one(fifo: &Fifo, idle: &IdleWorkers, looks: bool) -> Task {
+    let slot = ParkSlot::for_this_thread();
     loop {
         let task = match fifo.pop() {
             Some(task) => Some(task),
-            None if looks && idle.look_for(|| !fifo.is_empty()) => None,
-            None => match idle.rest(&seat, Nap::default(), false, || look(fifo)) {
-                Rest::Handed(task) => Some(task),
-                Rest::Called | Rest::TimedOut => None,
+            None if looks && idle.search(|| !fifo.is_empty()) => None,
+            None => match idle.rest(&slot, ParkOptions::default(), false, || look(fifo)) {
+                WakeReason::Assigned(task) => Some(task),
+                WakeReason::Called | WakeReason::TimedOut => None,
             },
         };
         fifo.order(); // W5
         if let Some(task) = task {
-            idle.pass_on(|| !fifo.is_empty(), || fifo.pop());
+            idle.wake_another(|| !fifo.is_empty(), || fifo.pop());
             return task;
         }
     }
 }
 
 /// Publishes one task as a submit does.
-fn publish(fifo: &Fifo, idle: &Idle, task: Task) {
+fn publish(fifo: &Fifo, idle: &IdleWorkers, task: Task) {
     let call = fifo.push(task, || idle.may_be_called_for_another()).expect("there is room");
     if call {
         idle.call_one(|| fifo.pop());
@@ -58,7 +58,7 @@ fn publish(fifo: &Fifo, idle: &Idle, task: Task) {
 #[test]
 fn announce_idle_against_publish() {
     model(|| {
-        let shared = Arc::new((Fifo::new(4), Idle::default()));
+        let shared = Arc::new((Fifo::new(4), IdleWorkers::default()));
         let worker = thread::spawn({
             let shared = Arc::clone(&shared);
             move || take_one(&shared.0, &shared.1, false).run()
@@ -72,7 +72,7 @@ fn announce_idle_against_publish() {
 #[test]
 fn a_worker_that_looks_for_work_against_publish() {
     model(|| {
-        let shared = Arc::new((Fifo::new(4), Idle::default()));
+        let shared = Arc::new((Fifo::new(4), IdleWorkers::default()));
         let worker = thread::spawn({
             let shared = Arc::clone(&shared);
             move || {
@@ -91,7 +91,7 @@ fn a_worker_that_looks_for_work_against_publish() {
 #[test]
 fn a_called_worker_calls_the_next() {
     model(|| {
-        let shared = Arc::new((Fifo::new(4), Idle::default()));
+        let shared = Arc::new((Fifo::new(4), IdleWorkers::default()));
         let workers: Vec<_> = (0..2)
             .map(|_| {
                 let shared = Arc::clone(&shared);
@@ -110,22 +110,22 @@ fn a_called_worker_calls_the_next() {
 #[test]
 fn hand_over_against_time_out() {
     model(|| {
-        let idle = Arc::new(Idle::default());
+        let idle = Arc::new(IdleWorkers::default());
         let ran = Arc::new(AtomicUsize::new(0));
         let (send, receive) = std::sync::mpsc::channel();
         let worker = thread::spawn({
             let idle = Arc::clone(&idle);
             move || {
-                send.send(crate::interrupt::Sleeper::current()).unwrap();
+                send.send(crate::interrupt::ThreadContext::current()).unwrap();
                 let far = Some(Instant::now() + Duration::from_secs(3600));
-                let nap = Nap { deadline: far, ..Nap::default() };
-                match idle.rest(&Seat::for_this_thread(), nap, true, || false) {
-                    Rest::Handed(task) => {
+                let options = ParkOptions { deadline: far, ..ParkOptions::default() };
+                match idle.rest(&ParkSlot::for_this_thread(), options, true, || false) {
+                    WakeReason::Assigned(task) => {
                         task.run();
                         true
                     }
-                    Rest::TimedOut => false,
-                    Rest::Called => panic!("nobody called"),
+                    WakeReason::TimedOut => false,
+                    WakeReason::Called => panic!("nobody called"),
                 }
             }
         });
@@ -137,7 +137,7 @@ fn hand_over_against_time_out() {
         });
         let timer = loop {
             match receive.try_recv() {
-                Ok(sleeper) => break sleeper,
+                Ok(thread) => break thread,
                 Err(_) => thread::yield_now(),
             }
         };
@@ -353,7 +353,7 @@ fn block_on<F: Future + Unpin>(mut future: F) -> F::Output {
 fn full_without_worker(capacity: usize) -> ThreadPoolExecutor {
     let pool = pool(1, 1, Duration::from_secs(3600), WorkQueue::array(capacity));
     let core = pool.core();
-    assert!(core.ctl.try_add_worker(core.ctl.load()));
+    assert!(core.control.try_add_worker(core.control.load()));
     (0..capacity).for_each(|_| pool.execute(|| {}).unwrap());
     pool
 }
@@ -361,7 +361,7 @@ fn full_without_worker(capacity: usize) -> ThreadPoolExecutor {
 /// Takes tasks as the worker would that does not exist.
 fn make_room(pool: &ThreadPoolExecutor, tasks: usize) -> thread::JoinHandle<()> {
     let pool = pool.clone();
-    thread::spawn(move || (0..tasks).for_each(|_| pool.core().poll().unwrap().drop_quietly()))
+    thread::spawn(move || (0..tasks).for_each(|_| pool.core().poll().unwrap().drop_caught()))
 }
 
 /// One ticket is given up while room is made for one: the other one is told of it.
@@ -371,7 +371,7 @@ fn waiting_for_room_against_giving_up() {
         let pool = full_without_worker(1);
         let ticket = || {
             let cell = Arc::new(WaitCell::for_this_thread());
-            (Ticket::take(Arc::clone(pool.core()), Waiting::Thread(Arc::clone(&cell))), cell)
+            (BlockedSubmitter::take(Arc::clone(pool.core()), Waiting::Thread(Arc::clone(&cell))), cell)
         };
         let (older, newer) = (ticket(), ticket());
         let gives_up = thread::spawn(move || drop(older));

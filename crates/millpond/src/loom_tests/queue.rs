@@ -5,13 +5,13 @@ use std::time::{Duration, Instant};
 use super::model;
 use loom::thread::spawn;
 
-use crate::brief::Brief;
 use crate::interrupt::wait::{OnInterrupt, WaitCell};
-use crate::interrupt::{self, Interrupted, Sleeper, Wake};
+use crate::interrupt::{self, Interrupted, ThreadContext, Wake};
 use crate::queue::{
     ArrayBlockingQueue, BlockingQueue, DelayQueue, Delayed, LinkedBlockingQueue, OfferError,
     PriorityBlockingQueue, PutError, SynchronousQueue,
 };
+use crate::sync::SpinLock;
 use crate::sync::{Arc, AtomicUsize, Ordering};
 
 /// Ends when the timer is fired.
@@ -23,7 +23,7 @@ fn array<T>(capacity: usize) -> Arc<ArrayBlockingQueue<T>> {
 
 /// Fires the timer of the calling thread from another one.
 fn timer_for_me() -> loom::thread::JoinHandle<()> {
-    let me = Sleeper::current();
+    let me = ThreadContext::current();
     spawn(move || me.fire_timer())
 }
 
@@ -36,8 +36,8 @@ fn interrupt_for_me() -> loom::thread::JoinHandle<()> {
 #[test]
 fn the_brief_lock_lets_in_one_at_a_time() {
     model(|| {
-        let lock = Arc::new(Brief::new(0));
-        let try_to_add = |lock: &Brief<u32>| {
+        let lock = Arc::new(SpinLock::new(0));
+        let try_to_add = |lock: &SpinLock<u32>| {
             lock.try_lock().map_or(0, |mut value| {
                 *value += 1;
                 1
@@ -244,7 +244,7 @@ fn a_waiting_take_gets_what_is_put_while_somebody_removes() {
 fn a_taker_out_of_time_takes_no_call_with_it() {
     model(|| {
         let queue = array(1);
-        let me = Sleeper::current();
+        let me = ThreadContext::current();
         let other = spawn({
             let queue = Arc::clone(&queue);
             move || queue.take().unwrap()
@@ -493,7 +493,7 @@ fn an_interrupted_leader_passes_the_call_on() {
 fn a_leader_out_of_time_passes_the_call_on() {
     leader_leaves(
         || {
-            let me = Sleeper::current();
+            let me = ThreadContext::current();
             Box::new(move || me.fire_timer())
         },
         |queue| queue.poll_timeout(A_WHILE).expect("nobody interrupts"),

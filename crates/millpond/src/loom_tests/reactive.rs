@@ -10,9 +10,9 @@ use loom::thread;
 
 use super::model;
 use crate::executor::{Executor, Rejected};
-use crate::handle::JoinError;
 use crate::reactive::ExecutorFutureExt;
 use crate::sync::{Arc, AtomicUsize, Mutex, Ordering};
+use crate::task::JoinError;
 use crate::task::Task;
 
 #[derive(Clone)]

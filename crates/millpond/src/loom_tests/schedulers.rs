@@ -7,13 +7,13 @@ use loom::thread;
 use std::time::Duration;
 
 use super::courier::{Courier, Errand};
-use super::{Carrier, Plan, Shape, Slots};
-use crate::clock::ManualClock;
+use super::{Plan, Shape, Slots, ThreadSource};
 use crate::executor::RejectReason;
 use crate::loom_tests::model;
 use crate::schedulers::{Disposable, Scheduler, SchedulerExt};
 use crate::sync::{Arc, AtomicBool, AtomicUsize, Mutex, Ordering};
 use crate::threads::{ThreadFactory, WorkerBody, plain_threads};
+use crate::time::clock::ManualClock;
 
 const TTL: Duration = Duration::from_secs(60);
 
@@ -29,7 +29,7 @@ fn with_threads(factory: Arc<ThreadFactory>, shape: Shape, max: usize, time: &Ma
         soft: true,
         max,
         cap: 4,
-        carrier: Carrier::threads(factory, "model", &NUMBERS, false),
+        carrier: ThreadSource::threads(factory, "model", &NUMBERS, false),
         clock: time.clock(),
         timing: true,
     })
@@ -364,8 +364,8 @@ fn a_fresh_thread_for_each_task() {
 /// Two errands, of which the second comes while the courier is busy, about to leave, or gone: each is run once.
 #[test]
 fn errand_against_the_courier_leaving() {
-    struct Counted(Arc<AtomicUsize>);
-    impl Errand for Counted {
+    struct CountedCell(Arc<AtomicUsize>);
+    impl Errand for CountedCell {
         fn run(self) {
             self.0.fetch_add(1, Ordering::SeqCst);
         }
@@ -373,8 +373,8 @@ fn errand_against_the_courier_leaving() {
     model(|| {
         let (courier, run) = (Courier::new(), Arc::new(AtomicUsize::new(0)));
         courier.dismiss(); // it does not linger
-        courier.send(Counted(Arc::clone(&run))).unwrap();
-        courier.send(Counted(Arc::clone(&run))).unwrap();
+        courier.send(CountedCell(Arc::clone(&run))).unwrap();
+        courier.send(CountedCell(Arc::clone(&run))).unwrap();
         while run.load(Ordering::SeqCst) < 2 {
             thread::yield_now();
         }

@@ -1,27 +1,27 @@
 //! Admission: what becomes of a task that is handed in.
 //!
 //! The growth rule decides on a snapshot; what it decided is then tried, and if things have changed meanwhile it is asked
-//! again. A task that was put into the queue is not yet safe: `published` sees to it that somebody will take it from
+//! again. A task that was put into the queue is not yet safe: `confirm_admitted` sees to it that somebody will take it from
 //! there, or takes it back.
 
 use std::io;
 use std::task::Waker;
 use std::time::{Duration, Instant};
 
-use super::core::PoolCore;
-use super::ctl::{MOST_WORKERS, Snapshot};
-use super::feed::Feed;
-use super::fifo::Fifo;
+use super::control::{MOST_WORKERS, Snapshot};
 use super::growth::{self, Admission, GrowthRule, Load};
-use super::room::Ticket;
-use super::roster::{Limit, NotAdded};
-use crate::clock::Tick;
+use super::inner::PoolInner;
+use super::queue::TaskQueue;
+use super::queue::fifo::Fifo;
+use super::submitters::BlockedSubmitter;
+use super::workers::{Limit, NotAdded};
 use crate::executor::{PoolFacts, RejectReason, Rejected};
 use crate::interrupt::wait::{OnInterrupt, WaitCell, Waiting};
-use crate::interrupt::{Sleeper, Wake};
+use crate::interrupt::{ThreadContext, Wake};
 use crate::sync::backoff::snooze;
 use crate::sync::{Arc, Ordering, deadline_after, fence};
-use crate::task::{Bare, Half, Held, Pack, Task, TaskId};
+use crate::task::{Bare, Half, Pack, Task, TaskId, TimerTask};
+use crate::time::clock::Tick;
 
 /// A task that was not taken, and why.
 pub(super) struct Refusal {
@@ -41,33 +41,33 @@ impl Refusal {
 pub(super) type TooLate = Box<Refusal>;
 
 /// What a submitter sees after its task is in the queue (A3, S3).
-pub(super) struct Around {
-    ctl: Snapshot,
+pub(super) struct Observed {
+    control: Snapshot,
     /// Somebody sleeps, and nobody is on the way.
     call: bool,
 }
 
-impl Around {
+impl Observed {
     /// Somebody will take the task, and nobody is to be called.
     #[inline]
     fn is_fine(&self) -> bool {
-        self.ctl.is_running() && self.ctl.workers() > 0 && !self.call
+        self.control.is_running() && self.control.workers() > 0 && !self.call
     }
 }
 
 /// Eager pools only: counts a task in, and out again if it is not accepted, also when a queue of the user's panics.
-struct Counted<'a>(&'a PoolCore);
+struct CountedCell<'a>(&'a PoolInner);
 
-impl<'a> Counted<'a> {
-    fn new(pool: &'a PoolCore) -> Self {
+impl<'a> CountedCell<'a> {
+    fn new(pool: &'a PoolInner) -> Self {
         if pool.rule == GrowthRule::Eager {
             pool.outstanding.fetch_add(1, Ordering::SeqCst);
         }
-        Counted(pool)
+        CountedCell(pool)
     }
 }
 
-impl Drop for Counted<'_> {
+impl Drop for CountedCell<'_> {
     fn drop(&mut self) {
         self.0.task_gone();
     }
@@ -76,7 +76,7 @@ impl Drop for Counted<'_> {
 /// How long a submitter leaves the processor to the workers.
 const MOMENT: Duration = Duration::from_micros(50);
 
-impl PoolCore {
+impl PoolInner {
     /// Takes `task` by the growth rule, or says why not.
     pub(super) fn admit(self: &Arc<Self>, task: Task) -> Result<(), Refusal> {
         let Some(fifo) = self.short_way() else { return self.admit_as(task, false) };
@@ -111,11 +111,11 @@ impl PoolCore {
     where
         F: FnOnce() + Send + 'static,
     {
-        let Feed::Fifo(fifo) = &self.feed else { return Err((f, None)) };
+        let TaskQueue::Fifo(fifo) = &self.queue else { return Err((f, None)) };
         if fifo.is_full() {
             return Err((f, self.overload(fifo)));
         }
-        if !self.goes_to_the_queue(self.ctl.load()) {
+        if !self.goes_to_the_queue(self.control.load()) {
             return Err((f, None));
         }
         let queued = Bare::new(f).and_then(|bare| {
@@ -139,25 +139,27 @@ impl PoolCore {
         if around.is_fine() { Ok(Ok(())) } else { Ok(self.published_or_left(id, around)) }
     }
 
-    /// As `published`, for a task that was told that it has entered: if it is refused it is told that it has left.
-    fn published_or_left(self: &Arc<Self>, id: TaskId, around: Around) -> Result<(), TooLate> {
-        self.published(id, around).inspect_err(|refusal| refusal.task.left())
+    /// As `confirm_admitted`, for a task that was told that it has entered: if it is refused it is told that it has left.
+    fn published_or_left(self: &Arc<Self>, id: TaskId, around: Observed) -> Result<(), TooLate> {
+        self.confirm_admitted(id, around).inspect_err(|refusal| refusal.task.left())
     }
 
     /// The queue that a task goes to, if that is a common one and has room. A full queue is seen before anything is done
     /// for the task: an overloaded pool must say no quickly.
     #[inline]
     fn short_way(&self) -> Option<&Fifo> {
-        match &self.feed {
-            Feed::Fifo(fifo) if !fifo.is_full() && self.goes_to_the_queue(self.ctl.load()) => Some(fifo),
+        match &self.queue {
+            TaskQueue::Fifo(fifo) if !fifo.is_full() && self.goes_to_the_queue(self.control.load()) => {
+                Some(fifo)
+            }
             _ => None,
         }
     }
 
     /// For the look after a task was put into the queue.
     #[inline]
-    fn around(&self) -> Around {
-        Around { ctl: self.ctl.load(), call: self.idle.may_be_called_for_another() }
+    fn around(&self) -> Observed {
+        Observed { control: self.control.load(), call: self.idle.may_be_called_for_another() }
     }
 
     /// As `admit`. `in_earnest`: asks the queue itself for room, under its lock, and does not trust the look
@@ -168,9 +170,9 @@ impl PoolCore {
 
     /// Takes `task` to be run when it is `due`, for a scheduled pool. The error is in a box, as one that is [`TooLate`].
     #[inline]
-    pub(super) fn admit_at(self: &Arc<Self>, task: Held, due: Tick) -> Result<(), TooLate> {
-        let seen = self.ctl.load();
-        let Feed::Timed(timed) = &self.feed else {
+    pub(super) fn admit_at(self: &Arc<Self>, task: TimerTask, due: Tick) -> Result<(), TooLate> {
+        let seen = self.control.load();
+        let TaskQueue::Delayed(delayed) = &self.queue else {
             // It could not wait for its time.
             return Err(Self::refuse_held(task, RejectReason::Saturated));
         };
@@ -179,8 +181,8 @@ impl PoolCore {
         }
         let id = task.id();
         task.entered(self.home.number());
-        timed.insert(task, due); // A1, and A2 is the queue's lock
-        let around = Around { ctl: self.ctl.load(), call: !timed.is_seen_to() };
+        delayed.insert(task, due); // A1, and A2 is the queue's lock
+        let around = Observed { control: self.control.load(), call: !delayed.is_seen_to() };
         if seen.workers() >= self.core_size() && around.is_fine() {
             return Ok(());
         }
@@ -188,7 +190,7 @@ impl PoolCore {
     }
 
     #[cold]
-    fn refuse_held(task: Held, reason: RejectReason) -> TooLate {
+    fn refuse_held(task: TimerTask, reason: RejectReason) -> TooLate {
         Box::new(Refusal::new(task.into_task(), reason))
     }
 
@@ -196,7 +198,7 @@ impl PoolCore {
     #[inline(never)]
     fn published_at(self: &Arc<Self>, id: TaskId, seen: Snapshot) -> Result<(), TooLate> {
         if seen.workers() < self.core_size() {
-            // If it fails, `published` sees to it that there is one at least.
+            // If it fails, `confirm_admitted` sees to it that there is one at least.
             let _ = self.add_worker(None, Limit::Core);
         }
         self.published_or_left(id, self.around())
@@ -207,7 +209,7 @@ impl PoolCore {
         mut task: Task,
         place: impl FnOnce(Task) -> Result<(), Refusal>,
     ) -> Result<(), Refusal> {
-        let counted = Counted::new(self);
+        let counted = CountedCell::new(self);
         self.stamp(&mut task);
         task.entered(self.home.number());
         let placed = place(task);
@@ -221,15 +223,15 @@ impl PoolCore {
     fn place(self: &Arc<Self>, mut task: Task, in_earnest: bool) -> Result<(), Refusal> {
         let mut room = in_earnest.then_some(true);
         loop {
-            let seen = self.ctl.load();
+            let seen = self.control.load();
             if !seen.is_running() {
                 return Err(Refusal::new(task, RejectReason::Shutdown));
             }
-            if self.feed.takes_all() {
+            if self.queue.takes_all() {
                 return self.enqueue(task, seen);
             }
             let queue_has_room =
-                room.unwrap_or_else(|| self.feed.has_room(&self.idle)) && !self.queue_is_overdue();
+                room.unwrap_or_else(|| self.queue.has_room(&self.idle)) && !self.queue_is_overdue();
             if !queue_has_room && self.relieve_queue() {
                 room = in_earnest.then_some(true);
                 continue;
@@ -245,8 +247,8 @@ impl PoolCore {
                 Admission::Reject => return Err(Refusal::new(task, RejectReason::Saturated)),
                 Admission::Queue => {
                     let id = task.id();
-                    match self.feed.offer(task, &self.idle, || self.around()) {
-                        Ok(around) => return self.published(id, around).map_err(|refusal| *refusal),
+                    match self.queue.offer(task, &self.idle, || self.around()) {
+                        Ok(around) => return self.confirm_admitted(id, around).map_err(|refusal| *refusal),
                         Err(back) => {
                             task = back;
                             room = Some(false);
@@ -274,20 +276,20 @@ impl PoolCore {
 
     /// Tasks wait, and a worker sleeps or is just falling asleep: it can have the next one.
     pub(super) fn relieve_queue(&self) -> bool {
-        matches!(self.feed, Feed::Fifo(_)) && self.idle.relieve(|| self.poll())
+        matches!(self.queue, TaskQueue::Fifo(_)) && self.idle.hand_head_to_idle(|| self.poll())
     }
 
     /// A thread for `task` could not be started: if others live they may have it, else it goes back.
     #[cold]
     fn queue_instead(self: &Arc<Self>, task: Task, error: io::Error) -> Result<(), Refusal> {
         let id = task.id();
-        let offered = if self.ctl.load().workers() == 0 {
+        let offered = if self.control.load().workers() == 0 {
             Err(task)
         } else {
-            self.feed.offer(task, &self.idle, || self.around())
+            self.queue.offer(task, &self.idle, || self.around())
         };
         match offered {
-            Ok(around) => self.published(id, around).map_err(|refusal| *refusal),
+            Ok(around) => self.confirm_admitted(id, around).map_err(|refusal| *refusal),
             Err(task) => Err(Refusal { task, reason: RejectReason::SpawnFailed, source: Some(error) }),
         }
     }
@@ -295,17 +297,17 @@ impl PoolCore {
     /// For a queue that every task passes through: puts it there, and starts threads for it as if it had not.
     fn enqueue(self: &Arc<Self>, task: Task, seen: Snapshot) -> Result<(), Refusal> {
         let id = task.id();
-        if let Err(task) = self.feed.offer(task, &self.idle, || ()) {
+        if let Err(task) = self.queue.offer(task, &self.idle, || ()) {
             return Err(Refusal::new(task, RejectReason::Saturated));
         }
         if seen.workers() < self.core_size() {
-            // If it fails, `published` sees to it that there is one at least.
+            // If it fails, `confirm_admitted` sees to it that there is one at least.
             let _ = self.add_worker(None, Limit::Core);
         }
-        if !matches!(self.feed, Feed::Timed(_)) {
-            self.feed.order(); // A2, which for a queue in time was its lock
+        if !matches!(self.queue, TaskQueue::Delayed(_)) {
+            self.queue.order(); // A2, which for a queue in time was its lock
         }
-        self.published(id, self.around()).map_err(|refusal| *refusal)
+        self.confirm_admitted(id, self.around()).map_err(|refusal| *refusal)
     }
 
     /// The task `id` is in the queue (A1), and then the submitter has looked around: makes sure that somebody will take it
@@ -320,19 +322,19 @@ impl PoolCore {
     /// `loom_tests::pool::submit_against_last_worker_leaves`.
     ///
     /// Against a worker falling asleep: see `idle.rs`.
-    fn published(self: &Arc<Self>, id: TaskId, around: Around) -> Result<(), TooLate> {
-        let Around { ctl, call } = around;
-        if ctl.is_running() && ctl.workers() > 0 {
-            let call = match &self.feed {
-                Feed::Timed(timed) => !timed.is_seen_to(),
+    fn confirm_admitted(self: &Arc<Self>, id: TaskId, around: Observed) -> Result<(), TooLate> {
+        let Observed { control, call } = around;
+        if control.is_running() && control.workers() > 0 {
+            let call = match &self.queue {
+                TaskQueue::Delayed(delayed) => !delayed.is_seen_to(),
                 _ => call,
             };
             if call {
-                self.call_somebody();
+                self.wake_one();
             }
             return Ok(());
         }
-        self.published_too_late(id, ctl).map_err(Box::new)
+        self.published_too_late(id, control).map_err(Box::new)
     }
 
     /// The pool has been shut down, or has no worker.
@@ -342,13 +344,13 @@ impl PoolCore {
             return self.take_back_at_shutdown(id);
         }
         self.revive(id)?;
-        self.call_somebody();
+        self.wake_one();
         Ok(())
     }
 
     #[cold]
     fn take_back_at_shutdown(&self, id: TaskId) -> Result<(), Refusal> {
-        match self.feed.take_back(id) {
+        match self.queue.take_back(id) {
             Some(task) => {
                 self.try_terminate(); // it may have been the last thing to wait for
                 Err(Refusal::new(task, RejectReason::Shutdown))
@@ -363,10 +365,10 @@ impl PoolCore {
         let Err(NotAdded { cause: Some(error), .. }) = self.add_worker(None, Limit::Maximum) else {
             return Ok(()); // there is one now, ours or somebody else's, or the pool is being shut down
         };
-        if self.ctl.load().workers() > 0 {
+        if self.control.load().workers() > 0 {
             return Ok(()); // the second try was more lucky
         }
-        match self.feed.take_back(id) {
+        match self.queue.take_back(id) {
             Some(task) => Err(Refusal { task, reason: RejectReason::SpawnFailed, source: Some(error) }),
             None => Ok(()),
         }
@@ -378,13 +380,13 @@ impl PoolCore {
         mut task: Task,
         timeout: Duration,
     ) -> Result<(), Refusal> {
-        let me = Sleeper::current();
+        let me = ThreadContext::current();
         let deadline = deadline_after(timeout);
         if !timeout.is_zero() {
             self.look_for_room(&me, deadline);
         }
         let cell = Arc::new(WaitCell::of(Arc::clone(&me)));
-        let mut ticket = Ticket::take(&**self, Waiting::Thread(Arc::clone(&cell)));
+        let mut ticket = BlockedSubmitter::take(&**self, Waiting::Thread(Arc::clone(&cell)));
         loop {
             match self.admit_with_ticket(task) {
                 Err(refusal) if refusal.reason == RejectReason::Saturated => task = refusal.task,
@@ -406,7 +408,7 @@ impl PoolCore {
     pub(super) fn poll_admission(
         self: &Arc<Self>,
         mut task: Task,
-        ticket: &mut Option<Ticket<Arc<PoolCore>>>,
+        ticket: &mut Option<BlockedSubmitter<Arc<PoolInner>>>,
         waker: &Waker,
     ) -> Result<Result<(), Refusal>, Task> {
         if let Some(held) = ticket {
@@ -421,10 +423,10 @@ impl PoolCore {
                     decided => return Ok(decided),
                 }
             }
-            let new = ticket.insert(Ticket::take(Arc::clone(self), Waiting::Task(waker.clone())));
+            let new = ticket.insert(BlockedSubmitter::take(Arc::clone(self), Waiting::Task(waker.clone())));
             // A shutdown advances the state and then notifies all in the list, by the list's lock: either it finds this
             // ticket, or the state is seen here.
-            if !new.was_first && self.ctl.load().is_running() {
+            if !new.was_first && self.control.load().is_running() {
                 return Err(task);
             }
         }
@@ -440,16 +442,16 @@ impl PoolCore {
     /// One try of a submitter whose ticket is in the list.
     fn admit_with_ticket(self: &Arc<Self>, task: Task) -> Result<(), Refusal> {
         fence(Ordering::SeqCst); // for room that is made by a worker's leaving; pairs with the end of `worker::work`
-        self.feed.order_takes();
+        self.queue.order_takes();
         self.admit_as(task, true)
     }
 
     /// A submitter that waits should try again. It may fail: this only looks from outside.
     pub(super) fn may_have_room(&self) -> bool {
-        let seen = self.ctl.load();
+        let seen = self.control.load();
         !seen.is_running()
             || seen.workers() < self.maximum()
-            || self.feed.has_room(&self.idle) && !self.queue_is_overdue()
+            || self.queue.has_room(&self.idle) && !self.queue_is_overdue()
     }
 
     /// Where tasks are short there is room in a moment, and to sleep for each single place would cost more than they.
@@ -457,14 +459,14 @@ impl PoolCore {
     /// Who has waited for one place will soon wait for another, so a submitter to a large queue looks for room for many. If
     /// there is some, but not so much yet, it leaves the processor to the workers for a moment: while it looked they took less
     /// than an eighth of the queue, so they will not come to its end meanwhile.
-    fn look_for_room(&self, me: &Sleeper, deadline: Option<Instant>) {
-        let Feed::Fifo(fifo) = &self.feed else {
-            snooze(|| self.feed.has_room(&self.idle) || me.is_interrupted());
+    fn look_for_room(&self, me: &ThreadContext, deadline: Option<Instant>) {
+        let TaskQueue::Fifo(fifo) = &self.queue else {
+            snooze(|| self.queue.has_room(&self.idle) || me.is_interrupted());
             return;
         };
         let enough = (fifo.capacity() / 8).max(1);
-        snooze(|| self.feed.remaining_capacity() >= enough || me.is_interrupted());
-        if (1..enough).contains(&self.feed.remaining_capacity()) {
+        snooze(|| self.queue.remaining_capacity() >= enough || me.is_interrupted());
+        if (1..enough).contains(&self.queue.remaining_capacity()) {
             let back = [deadline_after(MOMENT), deadline].into_iter().flatten().min();
             me.wait_through_interrupts(back, || me.is_interrupted());
         }
@@ -487,7 +489,7 @@ impl PoolCore {
     /// policy, then what an error message wants to know. All is looked at once, for an overloaded pool does little else.
     #[inline]
     fn overload(&self, full: &Fifo) -> Option<PoolFacts> {
-        let (seen, maximum) = (self.ctl.load(), self.maximum());
+        let (seen, maximum) = (self.control.load(), self.maximum());
         let load = Load {
             workers: seen.workers(),
             core: self.core_size(),
@@ -505,7 +507,7 @@ impl PoolCore {
     /// Tells quickly whether a task would be rejected, for a caller that wants no [`PoolFacts`]. False: not known.
     #[inline]
     pub(super) fn is_overloaded(&self) -> bool {
-        matches!(&self.feed, Feed::Fifo(fifo) if fifo.is_full() && self.overload(fifo).is_some())
+        matches!(&self.queue, TaskQueue::Fifo(fifo) if fifo.is_full() && self.overload(fifo).is_some())
     }
 
     /// Gives `f` back, for an overloaded pool.
@@ -517,7 +519,7 @@ impl PoolCore {
 
     fn facts(&self) -> PoolFacts {
         // Whatever the queue does, the task is to be given back.
-        self.facts_of(self.ctl.load(), self.maximum(), self.feed.len_if_it_tells().unwrap_or(0))
+        self.facts_of(self.control.load(), self.maximum(), self.queue.len_if_it_tells().unwrap_or(0))
     }
 
     #[inline]

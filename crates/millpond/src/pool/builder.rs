@@ -7,16 +7,16 @@ use std::thread::JoinHandle;
 use std::time::Duration;
 
 use super::ThreadPoolExecutor;
-use super::core::{Plan, PoolCore, Settings};
-use super::feed::WorkQueue;
 use super::growth::GrowthRule;
 use super::hooks::Hooks;
+use super::inner::{Plan, PoolInner, Settings};
 use super::policy::{self, Handler, RejectedExecutionHandler};
+use super::queue::WorkQueue;
 use super::queue_time::QueueTime;
 use crate::ConfigError;
-use crate::clock::Clock;
 use crate::sync::Arc;
 use crate::threads::{ThreadFactory, WorkerBody, plain_threads};
+use crate::time::clock::Clock;
 
 /// Gathers the options of a [`ThreadPoolExecutor`].
 ///
@@ -240,14 +240,14 @@ impl Builder {
         if self.max_queue_time.is_some_and(|limit| limit.is_zero()) {
             return Err(ConfigError::ZeroQueueTime);
         }
-        let feed = self.queue.into_feed()?;
+        let queue = self.queue.into_task_queue()?;
         // Relaxed: only uniqueness matters.
         let number = NUMBERS.fetch_add(1, Ordering::Relaxed);
-        Ok(ThreadPoolExecutor::from_core(PoolCore::new(Plan {
+        Ok(ThreadPoolExecutor::from_core(PoolInner::new(Plan {
             number,
             name_prefix: self.name_prefix.unwrap_or_else(|| format!("pool-{number}-thread-")),
             settings,
-            feed,
+            queue,
             rule: self.rule,
             queue_time: self.max_queue_time.map(|limit| QueueTime::new(limit, self.clock)),
             remove_on_cancel: self.remove_on_cancel,

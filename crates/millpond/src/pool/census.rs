@@ -17,9 +17,9 @@
 //! While tasks move, a look may count one twice: as waiting and then, later in the same look, as
 //! running or settled. When nothing moves the counts are exact.
 
-use super::core::PoolCore;
-use super::ctl::Snapshot;
-use super::feed::Feed;
+use super::control::Snapshot;
+use super::inner::PoolInner;
+use super::queue::TaskQueue;
 use super::stats::{CountersRead, Totals};
 
 /// The counts of one look.
@@ -59,24 +59,24 @@ impl Census {
     }
 }
 
-impl PoolCore {
+impl PoolInner {
     /// Takes one look. Panics only if a custom queue does.
     pub(super) fn census(&self) -> Census {
         let accepted = self.submitted();
         // In the order in which a task moves, and what is accepted last: see the head of the file.
-        let queued = self.feed.len();
-        let roster = self.roster.lock();
-        let (active, in_place) = (roster.active_count(), roster.in_place());
-        let (totals, largest) = (roster.totals(), roster.largest);
-        drop(roster);
-        let (counted, struck) = (self.counters.read(), self.feed.struck());
+        let queued = self.queue.len();
+        let workers = self.workers.lock();
+        let (active, in_place) = (workers.active_count(), workers.in_place());
+        let (totals, largest) = (workers.totals(), workers.largest);
+        drop(workers);
+        let (counted, struck) = (self.counters.read(), self.queue.struck());
         let submitted = self.submitted();
-        let control = self.ctl.load();
+        let control = self.control.load();
         // A worker may have ended its task and left since it was seen.
         let active = active.min(control.workers());
         let mut census =
             Census { control, queued, active, in_place, largest, totals, counted, struck, submitted };
-        if self.feed.is_custom() {
+        if self.queue.is_custom() {
             // Its owner may put tasks in and take them out: accepted tasks that are not seen here
             // may be gone, and more may be settled than were accepted.
             census.submitted = submitted.max(census.settled());
@@ -106,8 +106,8 @@ impl PoolCore {
     }
 
     fn is_busy(&self, census: &Census) -> bool {
-        let waits = match &self.feed {
-            Feed::Timed(timed) => timed.first_is_due(),
+        let waits = match &self.queue {
+            TaskQueue::Delayed(delayed) => delayed.first_is_due(),
             _ => census.queued > 0,
         };
         waits || census.active + census.in_place > 0
@@ -115,6 +115,6 @@ impl PoolCore {
 
     /// Tasks accepted so far.
     fn submitted(&self) -> u64 {
-        self.feed.pushed() + self.idle.handed() + self.counters.first_tasks()
+        self.queue.pushed() + self.idle.handed() + self.counters.first_tasks()
     }
 }

@@ -1,8 +1,8 @@
 //! What users may watch: [`Hooks`].
 
 use crate::executor::RejectReason;
-use crate::handle::Panic;
 use crate::sync::Arc;
+use crate::task::Panic;
 use crate::task::TaskInfo;
 use crate::threads::WorkerInfo;
 

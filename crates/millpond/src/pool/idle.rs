@@ -11,13 +11,13 @@
 //! submit                               worker
 //! S1 put the task into the queue       W1 list myself, raise `sleeping`
 //! S2 order                             W2 order
-//! S3 look at `sleeping`, `calling`     W3 look at the queue; sleep only if it is empty
+//! S3 look at `sleeping`, `waking`     W3 look at the queue; sleep only if it is empty
 //! ```
 //!
 //! To order is to take one's turn with the lock of the queue's tail, under which S1 to S3 happen, or to fence (see
-//! `Feed::order`). One of the two turns comes first. If S2 does, W3 sees the task. If W2 does, S3 sees the sleeper, and
-//! calls it unless `calling` says that another one is on its way; that one lowers `calling` before its own
-//! turn and look (W4, W5 below), so by the same argument either it sees the task or we see `calling` lowered.
+//! `TaskQueue::order`). One of the two turns comes first. If S2 does, W3 sees the task. If W2 does, S3 sees the sleeper, and
+//! calls it unless `waking` says that another one is on its way; that one lowers `waking` before its own
+//! turn and look (W4, W5 below), so by the same argument either it sees the task or we see `waking` lowered.
 //! Model: `loom_tests::pool::announce_idle_against_publish`.
 
 use std::time::Instant;
@@ -30,55 +30,55 @@ use crate::task::Task;
 
 /// The park slot of one worker. A waker stores a task here before it notifies the worker.
 #[derive(Debug)]
-pub(super) struct Seat {
+pub(super) struct ParkSlot {
     cell: WaitCell,
     /// The task that came with the wake-up, if one did. Filled before the cell is notified.
     handed: Mutex<Option<Task>>,
 }
 
-impl Seat {
+impl ParkSlot {
     /// A seat for the calling thread.
-    pub(super) fn for_this_thread() -> Arc<Seat> {
-        Arc::new(Seat { cell: WaitCell::for_this_thread(), handed: Mutex::new(None) })
+    pub(super) fn for_this_thread() -> Arc<ParkSlot> {
+        Arc::new(ParkSlot { cell: WaitCell::for_this_thread(), handed: Mutex::new(None) })
     }
 }
 
 /// How a sleep ended.
-pub(super) enum Rest {
+pub(super) enum WakeReason {
     /// Somebody wants us to look around.
     Called,
     /// A task was put into our hands. There may be more in the queue.
-    Handed(Task),
+    Assigned(Task),
     /// The time is over.
     TimedOut,
 }
 
 /// The list of sleeping workers.
 #[derive(Debug)]
-pub(super) struct Idle {
+pub(super) struct IdleWorkers {
     list: Mutex<List>,
     /// The length of the list, for a look without the lock. Written under the lock.
     sleeping: AtomicUsize,
     /// Workers that were called and have not looked at the queue yet, and the one that looks for work.
-    calling: AtomicUsize,
+    waking: AtomicUsize,
     /// If one looks for work: how many tasks may be put before it counts as late. Otherwise `NOBODY`, or old.
-    patience: AtomicUsize,
+    search_budget: AtomicUsize,
     /// How long a worker looks for work before it parks.
     search: SearchBudget,
 }
 
-/// For [`Idle::patience`]: nobody looks for work.
+/// For [`IdleWorkers::search_budget`]: nobody looks for work.
 const NOBODY: usize = usize::MAX;
 /// A worker that looks finds a task sooner than so many others are put, unless it had to leave its processor to others.
-const PATIENCE: usize = if cfg!(loom) { 1 } else { 16 };
+const SEARCH_BUDGET: usize = if cfg!(loom) { 1 } else { 16 };
 
-impl Default for Idle {
+impl Default for IdleWorkers {
     fn default() -> Self {
-        Idle {
+        IdleWorkers {
             list: Mutex::new(List::default()),
             sleeping: AtomicUsize::new(0),
-            calling: AtomicUsize::new(0),
-            patience: AtomicUsize::new(NOBODY),
+            waking: AtomicUsize::new(0),
+            search_budget: AtomicUsize::new(NOBODY),
             search: SearchBudget::default(),
         }
     }
@@ -86,12 +86,12 @@ impl Default for Idle {
 
 /// How a worker sleeps.
 #[derive(Debug, Clone, Copy, Default)]
-pub(super) struct Nap {
+pub(super) struct ParkOptions {
     /// When it wakes by itself.
     pub(super) deadline: Option<Instant>,
     /// It waits for the end of the keep-alive time.
     pub(super) timed: bool,
-    /// It watches the time for others, and is called last; see `timed.rs`.
+    /// It watches the time for others, and is called last; see `delayed.rs`.
     pub(super) leads: bool,
     /// It is past its keep-alive time, and stays only because the queue is not empty.
     pub(super) stays: bool,
@@ -100,7 +100,7 @@ pub(super) struct Nap {
 #[derive(Debug, Default)]
 struct List {
     /// The newest is woken first.
-    seats: WaitList<(Arc<Seat>, Nap)>,
+    slots: WaitList<(Arc<ParkSlot>, ParkOptions)>,
     /// Tasks handed over so far.
     handed: u64,
 }
@@ -115,75 +115,79 @@ pub struct ParkedWorkers {
     pub timed: usize,
 }
 
-impl Idle {
-    /// Sleeps until called, or until `nap.deadline`. `look_again` is asked after we are on the list (W2, W3), and true keeps
+impl IdleWorkers {
+    /// Sleeps until called, or until `options.deadline`. `look_again` is asked after we are on the list (W2, W3), and true keeps
     /// us awake: it must see everything for which somebody would call us. `expect_task`: tasks come by hand, so it is
     /// here, on the list, that a short wait before the sleep pays.
     pub(super) fn rest(
         &self,
-        seat: &Arc<Seat>,
-        nap: Nap,
+        slot: &Arc<ParkSlot>,
+        options: ParkOptions,
         expect_task: bool,
         look_again: impl FnOnce() -> bool,
-    ) -> Rest {
-        let key = self.enlist(seat, nap); // W1
+    ) -> WakeReason {
+        let key = self.enlist(slot, options); // W1
         if look_again() && self.withdraw(key) {
-            return Rest::Called;
+            return WakeReason::Called;
         }
-        let called = (expect_task && self.search.search(|| seat.cell.is_notified()))
-            || seat.cell.wait(nap.deadline, OnInterrupt::Keep) == Wake::Ready;
+        let called = (expect_task && self.search.search(|| slot.cell.is_notified()))
+            || slot.cell.wait(options.deadline, OnInterrupt::Keep) == Wake::Ready;
         if !called && self.withdraw(key) {
-            return Rest::TimedOut;
+            return WakeReason::TimedOut;
         }
-        self.answer(seat)
+        self.answer(slot)
     }
 
-    pub(super) fn enlist(&self, seat: &Arc<Seat>, nap: Nap) -> Key {
+    pub(super) fn enlist(&self, slot: &Arc<ParkSlot>, options: ParkOptions) -> Key {
         let mut list = self.list.lock();
-        let key = list.seats.push((Arc::clone(seat), nap));
-        self.sleeping.store(list.seats.len(), Ordering::Relaxed);
+        let key = list.slots.push((Arc::clone(slot), options));
+        self.sleeping.store(list.slots.len(), Ordering::Relaxed);
         key
     }
 
     /// Takes the calling worker off the list. False: it is not there, because it is being woken.
     fn withdraw(&self, key: Key) -> bool {
         let mut list = self.list.lock();
-        let found = list.seats.remove(key).is_some();
-        self.sleeping.store(list.seats.len(), Ordering::Relaxed);
+        let found = list.slots.remove(key).is_some();
+        self.sleeping.store(list.slots.len(), Ordering::Relaxed);
         found
     }
 
     /// Answers the wake-up that was, or is just being, made.
-    fn answer(&self, seat: &Seat) -> Rest {
-        seat.cell.wait(None, OnInterrupt::Keep);
-        seat.cell.reset();
-        self.calling.fetch_sub(1, Ordering::Relaxed); // W4; W5 is up to the caller
-        match seat.handed.lock().take() {
-            Some(task) => Rest::Handed(task),
-            None => Rest::Called,
+    fn answer(&self, slot: &ParkSlot) -> WakeReason {
+        slot.cell.wait(None, OnInterrupt::Keep);
+        slot.cell.reset();
+        self.waking.fetch_sub(1, Ordering::Relaxed); // W4; W5 is up to the caller
+        match slot.handed.lock().take() {
+            Some(task) => WakeReason::Assigned(task),
+            None => WakeReason::Called,
         }
     }
 
     /// Looks for work for a short while, before we sleep. Whoever looks counts as called: a task that is put
-    /// meanwhile wakes nobody. So as one who was called it lowers `calling` (W4), and the caller does the rest: W5, a last
+    /// meanwhile wakes nobody. So as one who was called it lowers `waking` (W4), and the caller does the rest: W5, a last
     /// look, and if there is a task it passes the call on.
-    pub(super) fn look_for(&self, found: impl FnMut() -> bool) -> bool {
+    pub(super) fn search(&self, found: impl FnMut() -> bool) -> bool {
         // More than one that looks would only keep the processors from those who bring work.
-        if self.calling.load(Ordering::Relaxed) > 0 {
+        if self.waking.load(Ordering::Relaxed) > 0 {
             return false;
         }
-        self.patience.store(PATIENCE, Ordering::Relaxed);
-        self.calling.fetch_add(1, Ordering::Relaxed);
+        self.search_budget.store(SEARCH_BUDGET, Ordering::Relaxed);
+        self.waking.fetch_add(1, Ordering::Relaxed);
         let found = self.search.search(found);
-        self.patience.store(NOBODY, Ordering::Relaxed);
-        self.calling.fetch_sub(1, Ordering::Relaxed); // W4
+        self.search_budget.store(NOBODY, Ordering::Relaxed);
+        self.waking.fetch_sub(1, Ordering::Relaxed); // W4
         found
     }
 
     /// After a task was taken: if there is another, somebody should look at it. The one who put it there may have
     /// relied on us, whom it saw on the way.
     #[inline]
-    pub(super) fn pass_on(&self, another_waits: impl FnOnce() -> bool, take: impl FnOnce() -> Option<Task>) {
+    pub(super) fn wake_another(
+        &self,
+        another_waits: impl FnOnce() -> bool,
+        take: impl FnOnce() -> Option<Task>,
+    ) {
         if self.may_be_called() && another_waits() {
             self.call_with(take);
         }
@@ -202,9 +206,9 @@ impl Idle {
     #[inline]
     pub(super) fn may_be_called(&self) -> bool {
         self.sleeping.load(Ordering::Relaxed) != 0
-            && match self.calling.load(Ordering::Relaxed) {
+            && match self.waking.load(Ordering::Relaxed) {
                 0 => true,
-                1 => self.patience.load(Ordering::Relaxed) == 0,
+                1 => self.search_budget.load(Ordering::Relaxed) == 0,
                 _ => false,
             }
     }
@@ -222,37 +226,37 @@ impl Idle {
     fn may_be_called_if_late(&self) -> bool {
         let may = self.may_be_called();
         if !may {
-            let patience = self.patience.load(Ordering::Relaxed);
-            if (1..NOBODY).contains(&patience) {
-                self.patience.store(patience - 1, Ordering::Relaxed);
+            let search_budget = self.search_budget.load(Ordering::Relaxed);
+            if (1..NOBODY).contains(&search_budget) {
+                self.search_budget.store(search_budget - 1, Ordering::Relaxed);
             }
         }
         may
     }
 
     /// Calls this worker, if it sleeps.
-    pub(super) fn call_seat(&self, seat: &Arc<Seat>) {
-        self.call_those(|listed, _| Arc::ptr_eq(listed, seat));
+    pub(super) fn call_seat(&self, slot: &Arc<ParkSlot>) {
+        self.call_those(|listed, _| Arc::ptr_eq(listed, slot));
     }
 
     /// Calls all that sleep in this way.
-    pub(super) fn call_if(&self, wanted: impl Fn(&Nap) -> bool) {
-        self.call_those(|_, nap| wanted(nap));
+    pub(super) fn call_if(&self, wanted: impl Fn(&ParkOptions) -> bool) {
+        self.call_those(|_, options| wanted(options));
     }
 
-    fn call_those(&self, wanted: impl Fn(&Arc<Seat>, &Nap) -> bool) {
+    fn call_those(&self, wanted: impl Fn(&Arc<ParkSlot>, &ParkOptions) -> bool) {
         let mut list = self.list.lock();
-        let called = list.seats.take_all(|(seat, nap)| wanted(seat, nap));
-        self.sleeping.store(list.seats.len(), Ordering::Relaxed);
-        self.calling.fetch_add(called.len(), Ordering::Relaxed);
+        let called = list.slots.take_all(|(slot, options)| wanted(slot, options));
+        self.sleeping.store(list.slots.len(), Ordering::Relaxed);
+        self.waking.fetch_add(called.len(), Ordering::Relaxed);
         drop(list);
-        for (seat, _) in called {
-            seat.cell.notify();
+        for (slot, _) in called {
+            slot.cell.notify();
         }
     }
 
     /// When the queue is full: relieves it of its next task, if somebody sleeps who can have it.
-    pub(super) fn relieve(&self, take: impl FnOnce() -> Option<Task>) -> bool {
+    pub(super) fn hand_head_to_idle(&self, take: impl FnOnce() -> Option<Task>) -> bool {
         self.sleeping.load(Ordering::Relaxed) != 0 && self.call_with(take)
     }
 
@@ -260,18 +264,18 @@ impl Idle {
     fn call_with(&self, take: impl FnOnce() -> Option<Task>) -> bool {
         let mut list = self.list.lock();
         // At most two workers watch the time, so this looks at three entries at most.
-        let newest = list.seats.take_last(|(_, nap)| !nap.leads);
-        let Some((seat, _)) = newest.or_else(|| list.seats.pop_last()) else {
+        let newest = list.slots.take_last(|(_, options)| !options.leads);
+        let Some((slot, _)) = newest.or_else(|| list.slots.pop_last()) else {
             return false;
         };
-        self.sleeping.store(list.seats.len(), Ordering::Relaxed);
-        self.calling.fetch_add(1, Ordering::Relaxed);
-        if self.patience.load(Ordering::Relaxed) == 0 {
-            self.patience.store(16 * PATIENCE, Ordering::Relaxed); // one is enough, as a rule
+        self.sleeping.store(list.slots.len(), Ordering::Relaxed);
+        self.waking.fetch_add(1, Ordering::Relaxed);
+        if self.search_budget.load(Ordering::Relaxed) == 0 {
+            self.search_budget.store(16 * SEARCH_BUDGET, Ordering::Relaxed); // one is enough, as a rule
         }
         drop(list);
-        *seat.handed.lock() = take();
-        seat.cell.notify();
+        *slot.handed.lock() = take();
+        slot.cell.notify();
         true
     }
 
@@ -284,31 +288,31 @@ impl Idle {
     /// Puts `task` into the hands of a sleeping worker; gives it back if there is none.
     pub(super) fn hand_over(&self, task: Task) -> Result<(), Task> {
         let mut list = self.list.lock();
-        let Some((seat, _)) = list.seats.pop_last() else {
+        let Some((slot, _)) = list.slots.pop_last() else {
             return Err(task);
         };
-        self.sleeping.store(list.seats.len(), Ordering::Relaxed);
-        self.calling.fetch_add(1, Ordering::Relaxed);
+        self.sleeping.store(list.slots.len(), Ordering::Relaxed);
+        self.waking.fetch_add(1, Ordering::Relaxed);
         list.handed += 1;
         drop(list);
-        *seat.handed.lock() = Some(task);
-        seat.cell.notify();
+        *slot.handed.lock() = Some(task);
+        slot.cell.notify();
         Ok(())
     }
 
     /// So many are on their way to the queue.
     pub(super) fn called(&self) -> usize {
-        self.calling.load(Ordering::Relaxed)
+        self.waking.load(Ordering::Relaxed)
     }
 
     #[inline]
     pub(super) fn someone_sleeps(&self) -> bool {
-        self.sleepers() > 0
+        self.threads() > 0
     }
 
     /// So many sleep, or are about to.
     #[inline]
-    pub(super) fn sleepers(&self) -> usize {
+    pub(super) fn threads(&self) -> usize {
         self.sleeping.load(Ordering::Relaxed)
     }
 
@@ -319,7 +323,10 @@ impl Idle {
 
     pub(super) fn parked(&self) -> ParkedWorkers {
         let list = self.list.lock();
-        ParkedWorkers { all: list.seats.len(), timed: list.seats.iter().filter(|(_, nap)| nap.timed).count() }
+        ParkedWorkers {
+            all: list.slots.len(),
+            timed: list.slots.iter().filter(|(_, options)| options.timed).count(),
+        }
     }
 }
 
@@ -329,10 +336,10 @@ mod tests {
 
     /// Whether a submitter calls after each of so many tasks, all put between two looks of one who looks.
     fn calls_between_two_looks(tasks: usize) -> Vec<bool> {
-        let (idle, sleeper) = (Idle::default(), Seat::for_this_thread());
-        idle.enlist(&sleeper, Nap::default());
+        let (idle, thread) = (IdleWorkers::default(), ParkSlot::for_this_thread());
+        idle.enlist(&thread, ParkOptions::default());
         let mut calls = Vec::new();
-        let found = idle.look_for(|| {
+        let found = idle.search(|| {
             calls = (0..tasks).map(|_| idle.may_be_called_for_another()).collect();
             true
         });
@@ -342,33 +349,33 @@ mod tests {
 
     #[test]
     fn nobody_is_called_while_one_looks() {
-        assert_eq!(calls_between_two_looks(PATIENCE), [false; PATIENCE]);
+        assert_eq!(calls_between_two_looks(SEARCH_BUDGET), [false; SEARCH_BUDGET]);
     }
 
     #[test]
     fn a_sleeper_is_called_if_who_looks_does_not_come_back() {
-        assert_eq!(calls_between_two_looks(PATIENCE + 2)[PATIENCE..], [true, true]);
+        assert_eq!(calls_between_two_looks(SEARCH_BUDGET + 2)[SEARCH_BUDGET..], [true, true]);
     }
 
     // Four workers that all came for tasks of nothing made bursts slower by a half.
     #[test]
     fn the_next_sleeper_is_called_only_after_many_more_tasks() {
-        let idle = Idle::default();
-        let seats = [Seat::for_this_thread(), Seat::for_this_thread()];
-        seats.iter().for_each(|seat| _ = idle.enlist(seat, Nap::default()));
+        let idle = IdleWorkers::default();
+        let slots = [ParkSlot::for_this_thread(), ParkSlot::for_this_thread()];
+        slots.iter().for_each(|slot| _ = idle.enlist(slot, ParkOptions::default()));
         let mut called = Vec::new();
-        idle.look_for(|| {
-            for task in 0..50 * PATIENCE {
+        idle.search(|| {
+            for task in 0..50 * SEARCH_BUDGET {
                 if idle.may_be_called_for_another() {
                     idle.call_one(|| None);
-                    seats.iter().rev().filter(|seat| seat.cell.is_notified()).for_each(|seat| {
-                        idle.answer(seat);
+                    slots.iter().rev().filter(|slot| slot.cell.is_notified()).for_each(|slot| {
+                        idle.answer(slot);
                     });
                     called.push(task);
                 }
             }
             true
         });
-        assert_eq!(called, [PATIENCE, 17 * PATIENCE + 1]);
+        assert_eq!(called, [SEARCH_BUDGET, 17 * SEARCH_BUDGET + 1]);
     }
 }

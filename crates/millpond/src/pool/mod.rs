@@ -1,45 +1,40 @@
 //! [`ThreadPoolExecutor`]: the public methods, mostly a few lines each.
 //!
 //! `README.md` beside this file tells the protocols in prose. The rooms: `core` (what all share; settings, shutdown),
-//! `admission` (what becomes of a task), `census` (where all tasks are), `growth` (the rule), `ctl` (the control word), `feed`, `fifo` and `segments` (work queues),
-//! `timed` and `series` (a scheduled pool's queue, and what runs again), `idle` (sleeping workers), `roster` (adding
+//! `admission` (what becomes of a task), `census` (where all tasks are), `growth` (the rule), `control` (the control word), `feed`, `fifo` and `segments` (work queues),
+//! `delayed` and `series` (a scheduled pool's queue, and what runs again), `idle` (sleeping workers), `workers` (adding
 //! workers), `worker` (a worker's life), `room` (submitters that wait), `submit_async`, `policy`, `hooks`, `stats`, `report`, `builder`,
 //! `scope`.
 
 mod admission;
 mod builder;
 mod census;
-mod core;
-mod ctl;
-mod feed;
-mod fifo;
+mod control;
 pub mod growth;
 mod hooks;
 mod idle;
+mod inner;
+mod periodic;
 pub mod policy;
+mod queue;
 mod queue_time;
 mod report;
-mod room;
-mod roster;
 #[expect(unsafe_code, reason = "erases the lifetime of tasks that borrow from the caller")]
 mod scope;
-#[expect(unsafe_code, reason = "shares memory between those who put tasks and those who take them")]
-mod segments;
-mod series;
 mod stats;
 mod submit_async;
-#[expect(unsafe_code, reason = "leaks the reference to a cancelled timer")]
-mod timed;
+mod submitters;
 mod watch;
 mod worker;
+mod workers;
 
 #[cfg(all(test, loom))]
 #[path = "../loom_tests/pool.rs"]
 mod models;
 
 #[cfg(all(test, loom))]
-#[path = "../loom_tests/timed.rs"]
-mod timed_models;
+#[path = "../loom_tests/delayed.rs"]
+mod delayed_models;
 
 use std::fmt;
 use std::io;
@@ -47,26 +42,26 @@ use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
 use self::admission::Refusal;
-use self::core::{PoolCore, Settings};
-use self::policy::{Handler, RejectedExecutionHandler, Usual};
-use self::roster::Limit;
+use self::inner::{PoolInner, Settings};
+use self::policy::{BuiltinPolicy, Handler, RejectedExecutionHandler};
+use self::workers::Limit;
 use crate::ConfigError;
 use crate::executor::{
     Executor, ExecutorService, RejectReason, Rejected, TrySubmitError, close_and_wait,
     inherent_executor_methods,
 };
-use crate::handle::TaskHandle;
-use crate::interrupt::{Interrupted, Nested, Sleeper};
-use crate::quiet::{drop_quietly, quietly};
+use crate::interrupt::{Interrupted, TaskFrame, ThreadContext};
+use crate::panic::{catch, drop_caught};
 use crate::sync::{Arc, Weak};
+use crate::task::TaskHandle;
 use crate::task::{Task, TaskId, TaskOf};
 use crate::threads::WorkerBody;
 
 pub use self::builder::Builder;
-pub use self::ctl::RunState;
-pub use self::feed::WorkQueue;
+pub use self::control::RunState;
 pub use self::hooks::Hooks;
 pub use self::idle::ParkedWorkers;
+pub use self::queue::WorkQueue;
 pub use self::report::{ShutdownOutcome, ShutdownReport};
 pub use self::scope::{Scope, ScopeRejected, ScopedTaskHandle};
 pub use self::stats::PoolStats;
@@ -144,7 +139,7 @@ impl fmt::Debug for PoolRef {
 
 /// Shared by the users' clones and not by the workers: when it is dropped, nobody can submit any more.
 struct Handle {
-    core: Arc<PoolCore>,
+    core: Arc<PoolInner>,
 }
 
 impl Drop for Handle {
@@ -159,11 +154,11 @@ impl ThreadPoolExecutor {
         Builder::new()
     }
 
-    fn from_core(core: Arc<PoolCore>) -> Self {
+    fn from_core(core: Arc<PoolInner>) -> Self {
         ThreadPoolExecutor { handle: Arc::new(Handle { core }) }
     }
 
-    fn core(&self) -> &Arc<PoolCore> {
+    fn core(&self) -> &Arc<PoolInner> {
         &self.handle.core
     }
 
@@ -188,7 +183,7 @@ impl ThreadPoolExecutor {
     fn refuse(&self, refusal: Refusal) -> Result<(), Rejected> {
         let core = self.core();
         // An overloaded pool must refuse quickly: the usual policy is known without the lock.
-        if core.usual_policy() == Usual::Abort || refusal.reason == RejectReason::SpawnFailed {
+        if core.usual_policy() == BuiltinPolicy::Abort || refusal.reason == RejectReason::SpawnFailed {
             self.count_rejected(&refusal.task, refusal.reason);
             return Err(core.rejected(refusal));
         }
@@ -205,7 +200,7 @@ impl ThreadPoolExecutor {
     fn count_rejected(&self, task: &Task, reason: RejectReason) {
         self.core().counters.rejected();
         if let Some(hooks) = &self.core().hooks {
-            quietly(|| hooks.rejected(task.info(), reason));
+            catch(|| hooks.rejected(task.info(), reason));
         }
     }
 
@@ -242,19 +237,19 @@ impl ThreadPoolExecutor {
             Err((f, None)) => self.execute_the_long_way(Task::new(f)),
             // An overloaded pool must say no quickly.
             Err((f, Some(facts))) => match self.core().usual_policy() {
-                Usual::Abort => Err(self.core().abort(f, facts)),
-                Usual::CallerRuns => {
+                BuiltinPolicy::Abort => Err(self.core().abort(f, facts)),
+                BuiltinPolicy::CallerRuns => {
                     self.core().counters.rejected();
-                    let _frame = Nested::enter(); // as `Task::run`, without making a task of it first
+                    let _frame = TaskFrame::enter(); // as `Task::run`, without making a task of it first
                     f();
                     Ok(())
                 }
-                Usual::Discard => {
+                BuiltinPolicy::Discard => {
                     self.core().counters.rejected();
-                    drop_quietly(f);
+                    drop_caught(f);
                     Ok(())
                 }
-                Usual::No => self.execute_the_long_way(Task::new(f)),
+                BuiltinPolicy::No => self.execute_the_long_way(Task::new(f)),
             },
         }
     }
@@ -332,7 +327,7 @@ impl ThreadPoolExecutor {
             Some(f) => Err(TrySubmitError::new(f, reason, source)),
             None => {
                 // A custom queue took this task and gave another one back: that one is refused.
-                task.drop_quietly();
+                task.drop_caught();
                 Ok(handle)
             }
         }
@@ -340,7 +335,7 @@ impl ThreadPoolExecutor {
 
     /// Submits `f` as soon as there is room for it: the future waits, and no thread does.
     ///
-    /// The rejection policy is not asked: whatever it is, the future waits until the queue or a thread has room. Room is
+    /// The rejection policy is not asked: whatever it is, the future waits until the queue or a thread has room. BlockedSubmitters is
     /// offered in the order in which submitters began to wait, futures and threads blocked by
     /// [`policy::Block`](crate::policy::Block) alike. Any runtime will do, also a `block_on` of your own; but a task of this
     /// pool that blocks its worker until such a future resolves may wait for itself.
@@ -427,12 +422,12 @@ impl ThreadPoolExecutor {
     pub fn set_core_pool_size(&self, threads: usize) -> Result<(), ConfigError> {
         let core = self.core();
         let (old, new) = core.change_settings(|settings| settings.core = threads)?;
-        if core.ctl.load().workers() > new.core {
-            core.look_around();
+        if core.control.load().workers() > new.core {
+            core.recheck_all();
         } else if new.core > old.core {
             core.room.changed();
-            let mut wanted = (new.core - old.core).min(core.feed.len_if_it_tells().unwrap_or(usize::MAX));
-            while wanted > 0 && core.add_worker(None, Limit::Core).is_ok() && !core.feed.is_empty() {
+            let mut wanted = (new.core - old.core).min(core.queue.len_if_it_tells().unwrap_or(usize::MAX));
+            while wanted > 0 && core.add_worker(None, Limit::Core).is_ok() && !core.queue.is_empty() {
                 wanted -= 1;
             }
         }
@@ -444,7 +439,7 @@ impl ThreadPoolExecutor {
         self.core().settings().maximum
     }
 
-    /// Sets the maximum size. Idle threads beyond it leave at once, busy ones after their task.
+    /// Sets the maximum size. IdleWorkers threads beyond it leave at once, busy ones after their task.
     ///
     /// # Errors
     /// [`ConfigError`] if it is 0 or below the core size; nothing changes then.
@@ -478,16 +473,16 @@ impl ThreadPoolExecutor {
         self.change(|settings| settings.core_times_out = allow)
     }
 
-    /// Changes a setting. Idle workers look around if they would now leave earlier, and blocked submitters if
+    /// Changes a setting. IdleWorkers workers look around if they would now leave earlier, and blocked submitters if
     /// there may be room for another thread.
     fn change(&self, change: impl FnOnce(&mut Settings)) -> Result<(), ConfigError> {
         let core = self.core();
         let (old, new) = core.change_settings(change)?;
-        if core.ctl.load().workers() > new.maximum
+        if core.control.load().workers() > new.maximum
             || new.keep_alive != old.keep_alive
             || (new.core_times_out && !old.core_times_out)
         {
-            core.look_around();
+            core.recheck_all();
         } else {
             core.room.changed();
         }
@@ -525,7 +520,7 @@ impl ThreadPoolExecutor {
 
     /// The number of threads now.
     pub fn pool_size(&self) -> usize {
-        self.core().ctl.load().workers()
+        self.core().control.load().workers()
     }
 
     /// The number of threads that run a task now, or have one put into their hands: a task that was
@@ -536,14 +531,14 @@ impl ThreadPoolExecutor {
 
     /// The most threads that there ever were.
     pub fn largest_pool_size(&self) -> usize {
-        self.core().roster.lock().largest
+        self.core().workers.lock().largest
     }
 
     /// The number of tasks that were ever scheduled: finished, running and waiting. As in the JDK, tasks that are
     /// taken out of the queue leave it again; see [`PoolStats::submitted`] for a count that only grows.
     pub fn task_count(&self) -> u64 {
         let census = self.core().census();
-        if !self.core().feed.is_custom() {
+        if !self.core().queue.is_custom() {
             return census.submitted - census.removed();
         }
         // The queue may hold tasks that were never submitted here.
@@ -554,27 +549,27 @@ impl ThreadPoolExecutor {
     /// The number of tasks that workers are through with: also those that panicked or that a hook refused, but not
     /// those that were cancelled out of the queue.
     pub fn completed_task_count(&self) -> u64 {
-        self.core().roster.lock().totals().finished
+        self.core().workers.lock().totals().finished
     }
 
     /// The number of tasks that wait in the queue.
     pub fn queued_count(&self) -> usize {
-        self.core().feed.len()
+        self.core().queue.len()
     }
 
     /// The ids of the tasks that wait, in queue order.
     pub fn queued_tasks(&self) -> Vec<TaskId> {
-        self.core().feed.ids()
+        self.core().queue.ids()
     }
 
     /// How many more tasks the queue would take; `usize::MAX` if it has no bound.
     pub fn remaining_queue_capacity(&self) -> usize {
-        self.core().feed.remaining_capacity()
+        self.core().queue.remaining_capacity()
     }
 
     /// How far the pool's life has come.
     pub fn state(&self) -> RunState {
-        self.core().ctl.load().state()
+        self.core().control.load().state()
     }
 
     /// One look at all figures.
@@ -592,7 +587,7 @@ impl ThreadPoolExecutor {
             in_place_count: census.in_place,
             largest_pool_size: census.largest,
             queued_count: census.queued,
-            remaining_queue_capacity: core.feed.remaining_capacity(),
+            remaining_queue_capacity: core.queue.remaining_capacity(),
             submitted: census.submitted,
             completed: census.totals.succeeded,
             panicked: census.totals.panicked,
@@ -616,7 +611,7 @@ impl ThreadPoolExecutor {
     pub fn remove(&self, id: TaskId) -> bool {
         match self.core().remove(id) {
             Some(task) => {
-                task.drop_quietly();
+                task.drop_caught();
                 true
             }
             None => false,
@@ -788,7 +783,7 @@ impl ThreadPoolExecutor {
             (if ended { ShutdownOutcome::Interrupted } else { ShutdownOutcome::StillRunning }, never_run)
         };
         if interrupted {
-            Sleeper::with_current(|me| me.restore_interrupt());
+            ThreadContext::with_current(|me| me.restore_interrupt());
         }
         ShutdownReport { outcome, elapsed: begin.elapsed(), never_run }
     }

@@ -80,7 +80,7 @@ pub struct CallerRuns;
 impl RejectedExecutionHandler for CallerRuns {
     fn rejected_execution(&self, task: Task, pool: &ThreadPoolExecutor) -> Result<(), Rejected> {
         if pool.is_shutdown() {
-            task.drop_quietly();
+            task.drop_caught();
         } else {
             task.run_reporting_panics(|info, panic| pool.core().tell_panicked(info, panic));
         }
@@ -94,7 +94,7 @@ pub struct Discard;
 
 impl RejectedExecutionHandler for Discard {
     fn rejected_execution(&self, task: Task, _pool: &ThreadPoolExecutor) -> Result<(), Rejected> {
-        task.drop_quietly();
+        task.drop_caught();
         Ok(())
     }
 }
@@ -112,12 +112,12 @@ pub struct DiscardOldest;
 impl RejectedExecutionHandler for DiscardOldest {
     fn rejected_execution(&self, task: Task, pool: &ThreadPoolExecutor) -> Result<(), Rejected> {
         if pool.is_shutdown() {
-            task.drop_quietly();
+            task.drop_caught();
             return Ok(());
         }
         if !pool.core().shed_overdue() {
             match pool.core().evict() {
-                Some(oldest) => oldest.drop_quietly(),
+                Some(oldest) => oldest.drop_caught(),
                 None => return Err(pool.refusal(task)),
             }
         }
@@ -161,12 +161,12 @@ pub(super) struct Handler {
     policy: Arc<dyn RejectedExecutionHandler>,
     /// The policy waits for room: only if it finds none is the task refused.
     pub(super) waits: bool,
-    pub(super) usual: Usual,
+    pub(super) usual: BuiltinPolicy,
 }
 
 /// The policies that are followed without a look at the handler, because they are followed often.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Usual {
+pub(super) enum BuiltinPolicy {
     /// None of those.
     No,
     Abort,
@@ -174,10 +174,10 @@ pub(super) enum Usual {
     Discard,
 }
 
-impl Usual {
+impl BuiltinPolicy {
     /// The one that `as u8` made this of.
     #[inline]
-    pub(super) fn from_u8(bits: u8) -> Usual {
+    pub(super) fn from_u8(bits: u8) -> BuiltinPolicy {
         let others = [Self::Abort, Self::CallerRuns, Self::Discard];
         others.into_iter().find(|usual| *usual as u8 == bits).unwrap_or(Self::No)
     }
@@ -190,10 +190,10 @@ impl Handler {
             policy: Arc::new(policy),
             waits: is(TypeId::of::<Block>()),
             usual: match () {
-                () if is(TypeId::of::<Abort>()) => Usual::Abort,
-                () if is(TypeId::of::<CallerRuns>()) => Usual::CallerRuns,
-                () if is(TypeId::of::<Discard>()) => Usual::Discard,
-                () => Usual::No,
+                () if is(TypeId::of::<Abort>()) => BuiltinPolicy::Abort,
+                () if is(TypeId::of::<CallerRuns>()) => BuiltinPolicy::CallerRuns,
+                () if is(TypeId::of::<Discard>()) => BuiltinPolicy::Discard,
+                () => BuiltinPolicy::No,
             },
         }
     }

@@ -7,13 +7,13 @@
 
 use std::time::Duration;
 
-use super::core::PoolCore;
-use super::feed::Feed;
-use crate::clock::Clock;
-use crate::handle::Shed;
+use super::inner::PoolInner;
+use super::queue::TaskQueue;
 use crate::queue::Delayed;
 use crate::sync::{AtomicU64, Ordering};
+use crate::task::Shed;
 use crate::task::Task;
+use crate::time::clock::Clock;
 
 pub(super) struct QueueTime {
     limit: Duration,
@@ -32,9 +32,9 @@ impl QueueTime {
     }
 
     /// Notes that `task` waits from now on; in a queue that may hold it back, from its due time on.
-    fn stamp(&self, task: &mut Task, feed: &Feed) {
-        let held_back = match feed {
-            Feed::Blocking { .. } => task.due().saturating_duration_since(std::time::Instant::now()),
+    fn stamp(&self, task: &mut Task, queue: &TaskQueue) {
+        let held_back = match queue {
+            TaskQueue::Blocking { .. } => task.due().saturating_duration_since(std::time::Instant::now()),
             _ => Duration::ZERO,
         };
         task.set_queued_at(self.clock.tick_after(held_back));
@@ -45,8 +45,8 @@ impl QueueTime {
     }
 
     /// The oldest task in the queue is too old.
-    fn is_exceeded_in(&self, feed: &Feed) -> bool {
-        let Feed::Fifo(fifo) = feed else { return false };
+    fn is_exceeded_in(&self, queue: &TaskQueue) -> bool {
+        let TaskQueue::Fifo(fifo) = queue else { return false };
         let now = self.clock.tick();
         if now.nanos() <= self.fresh_until.load(Ordering::Relaxed) {
             return false;
@@ -58,18 +58,18 @@ impl QueueTime {
     }
 }
 
-impl PoolCore {
+impl PoolInner {
     /// Before a task is placed.
     pub(super) fn stamp(&self, task: &mut Task) {
         if let Some(queue_time) = &self.queue_time {
-            queue_time.stamp(task, &self.feed);
+            queue_time.stamp(task, &self.queue);
         }
     }
 
     /// The queue counts as full because its oldest task is too old.
     #[inline]
     pub(super) fn queue_is_overdue(&self) -> bool {
-        self.queue_time.as_ref().is_some_and(|queue_time| queue_time.is_exceeded_in(&self.feed))
+        self.queue_time.as_ref().is_some_and(|queue_time| queue_time.is_exceeded_in(&self.queue))
     }
 
     /// Sheds a task that has left the queue, if it has waited for too long. True: it is counted and gone.
@@ -90,7 +90,7 @@ impl PoolCore {
                 self.task_gone();
             });
         if is_shed {
-            task.take().into_iter().for_each(Task::drop_quietly);
+            task.take().into_iter().for_each(Task::drop_caught);
         }
         is_shed
     }
@@ -104,11 +104,11 @@ impl PoolCore {
             // Somebody else may have taken the old one in between, or it cannot be shed: then it is evicted.
             if !self.shed(&mut task) {
                 let evicted = self.hand_back(Vec::from_iter(task));
-                evicted.into_iter().for_each(Task::drop_quietly);
+                evicted.into_iter().for_each(Task::drop_caught);
             }
         }
         if shed_some {
-            self.taken_out();
+            self.after_removal();
         }
         shed_some
     }

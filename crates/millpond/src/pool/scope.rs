@@ -18,14 +18,14 @@ use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 use super::ThreadPoolExecutor;
 use super::worker;
 use crate::executor::TrySubmitError;
-use crate::handle::{
+use crate::interrupt::{ThreadContext, Wake};
+use crate::panic::{catch, drop_caught};
+use crate::sync::backoff::Backoff;
+use crate::sync::{Arc, AtomicU8, AtomicUsize, Mutex, Ordering, Weak};
+use crate::task::{
     Cancelled, JoinError, Outcome, Panic, Place, RunEvent, TaskState, Tracked, announce_sleep, look_again,
     report_panic,
 };
-use crate::interrupt::{Sleeper, Wake};
-use crate::quiet::{drop_quietly, quietly};
-use crate::sync::backoff::Backoff;
-use crate::sync::{Arc, AtomicU8, AtomicUsize, Mutex, Ordering, Weak};
 use crate::task::{Task, TaskId};
 
 /// A place from which tasks that borrow can be started; see [`ThreadPoolExecutor::scope`].
@@ -42,7 +42,7 @@ struct Shared {
     /// Closures that are in a pool or run. A task lowers it only when its closure and result are gone.
     pending: AtomicUsize,
     /// The thread that called `scope`; woken when `pending` falls to zero, or something can be helped with.
-    owner: Arc<Sleeper>,
+    owner: Arc<ThreadContext>,
     /// Tasks that were seen out of a pool.
     strays: Mutex<Tasks>,
     /// If the owner is a worker of the pool: tasks it may run itself instead of waiting for them.
@@ -121,7 +121,7 @@ struct Cell<F, T> {
     result: Option<Result<T, PanicSlot>>,
     /// Nobody will ask for the result.
     detached: bool,
-    waiter: Option<Arc<Sleeper>>,
+    waiter: Option<Arc<ThreadContext>>,
 }
 
 impl<F, T> ScopedCore<F, T> {
@@ -196,7 +196,7 @@ impl<T: Send, F: FnOnce() -> T + Send> Tracked for ScopedCore<F, T> {
         let waiter = cell.waiter.take();
         cell.counted = false;
         drop(cell);
-        drop_quietly(result);
+        drop_caught(result);
         if let Some(waiter) = waiter {
             waiter.unpark();
         }
@@ -217,7 +217,7 @@ impl<T: Send, F: FnOnce() -> T + Send> Tracked for ScopedCore<F, T> {
             self.shared.raise_pending();
         }
         drop(cell);
-        drop_quietly(work);
+        drop_caught(work);
         if let Some(waiter) = waiter {
             waiter.unpark();
         }
@@ -292,7 +292,7 @@ impl<T: Send, F: FnOnce() -> T + Send> Scoped for ScopedCore<F, T> {
             self.set_state(TaskState::Abandoned);
         }
         drop(cell);
-        drop_quietly(work);
+        drop_caught(work);
         true
     }
 }
@@ -357,7 +357,7 @@ impl<'scope, 'env> Scope<'scope, 'env> {
                 Err(TrySubmitError::new(work, reason, source))
             }
             (_, discarded) => {
-                drop_quietly(discarded);
+                drop_caught(discarded);
                 Ok(core)
             }
         }
@@ -375,7 +375,7 @@ impl<F, T> Drop for Unwinds<'_, F, T> {
         cell.detached = true;
         let result = cell.result.take();
         drop(cell);
-        drop_quietly((result, core.made(false)));
+        drop_caught((result, core.made(false)));
     }
 }
 
@@ -470,7 +470,7 @@ impl EndOfScope<'_> {
         // One that still waits afterwards is just being put into the queue, or on its way to a worker: once more. One that a queue of
         // the user's own does not give out, but panics, is left to the others.
         waiting.retain(|task| {
-            task.upgrade().is_some_and(|task| quietly(|| _ = task.help()) && task.waits_in(self.shared.pool))
+            task.upgrade().is_some_and(|task| catch(|| _ = task.help()) && task.waits_in(self.shared.pool))
         });
         if !waiting.is_empty() {
             let mut helpable = helpable.lock();
@@ -490,7 +490,7 @@ pub(super) fn scope<'env, R>(
         pool: pool.clone(),
         shared: Arc::new(Shared {
             pending: AtomicUsize::new(0),
-            owner: Sleeper::current(),
+            owner: ThreadContext::current(),
             strays: Mutex::default(),
             helpable: inside.then(Mutex::default),
             pool: pool.core().home.number(),
@@ -519,7 +519,7 @@ trait ScopedJoin<T>: Send + Sync {
 
 impl<T: Send, F: FnOnce() -> T + Send> ScopedJoin<T> for ScopedCore<F, T> {
     fn join(&self) -> Result<T, JoinError> {
-        let me = Sleeper::current();
+        let me = ThreadContext::current();
         while !self.is_done() {
             self.help();
             let mut cell = self.cell.lock();
@@ -554,7 +554,7 @@ impl<T: Send, F: FnOnce() -> T + Send> ScopedJoin<T> for ScopedCore<F, T> {
         cell.waiter = None;
         let result = cell.result.take();
         drop(cell);
-        drop_quietly(result);
+        drop_caught(result);
     }
 }
 

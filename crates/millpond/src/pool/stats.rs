@@ -7,9 +7,9 @@
 use std::cell::Cell;
 use std::time::Duration;
 
-use super::ctl::RunState;
-use crate::handle::Outcome;
+use super::control::RunState;
 use crate::sync::{AtomicU64, Ordering};
+use crate::task::Outcome;
 
 /// A worker's counters. Only the worker writes: plain loads and stores are enough, and each is exact.
 ///
@@ -121,7 +121,7 @@ fn thread_number() -> u64 {
 /// In a model all threads are one to the system.
 #[cfg(loom)]
 fn thread_number() -> u64 {
-    crate::interrupt::Mark::current().thread
+    crate::interrupt::RunId::current().thread
 }
 
 /// A count that many threads raise. The first who come have a cell each, which nobody else writes: an addition that nobody

@@ -6,11 +6,11 @@ use std::pin::Pin;
 use std::task::{Context, Poll};
 
 use super::ThreadPoolExecutor;
-use super::core::PoolCore;
-use super::room::Ticket;
+use super::inner::PoolInner;
+use super::submitters::BlockedSubmitter;
 use crate::executor::Rejected;
-use crate::handle::TaskHandle;
 use crate::sync::Arc;
+use crate::task::TaskHandle;
 use crate::task::{Task, TaskOf};
 
 /// The future of [`ThreadPoolExecutor::submit_async`]: resolves when the pool has accepted the task, or never will.
@@ -23,7 +23,7 @@ pub struct SubmitAsync<T> {
     /// `None` once the task has been accepted or refused.
     parts: Option<(Task, TaskHandle<T>)>,
     /// The place in line, once it had to wait.
-    ticket: Option<Ticket<Arc<PoolCore>>>,
+    ticket: Option<BlockedSubmitter<Arc<PoolInner>>>,
 }
 
 impl<T: Send + 'static> SubmitAsync<T> {

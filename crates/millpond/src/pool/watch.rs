@@ -4,7 +4,7 @@
 //! then takes the list's lock. If the waiter took the lock first it is notified, otherwise it sees the
 //! state.
 //!
-//! *Idle.* A waiter adds itself (I1), fences (I2) and looks at the pool (I3). A thread that may have made
+//! *IdleWorkers.* A waiter adds itself (I1), fences (I2) and looks at the pool (I3). A thread that may have made
 //! the pool idle has written so (J1: a worker is no longer active, a task is out of the queue), fences
 //! (J2) and looks whether somebody waits (J3); if so it looks at the pool. One of the fences is first:
 //! either I3 sees the last J1, or J3 sees the waiter. Of several threads that do J1 at the same time, the
@@ -17,11 +17,11 @@ use std::pin::Pin;
 use std::task::{Context, Poll};
 use std::time::{Duration, Instant};
 
-use super::core::PoolCore;
+use super::inner::PoolInner;
 use crate::interrupt::Interrupted;
 use crate::interrupt::Wake;
 use crate::interrupt::wait::{Key, OnInterrupt, WaitCell, WaitList, Waiting};
-use crate::quiet::{drop_quietly, returned};
+use crate::panic::{catch_value, drop_caught};
 use crate::sync::{Arc, AtomicUsize, Mutex, Ordering, deadline_after, fence};
 
 /// Those who wait for one thing.
@@ -46,7 +46,7 @@ impl Watchers {
 
     fn remove(&self, key: Key) {
         let removed = self.change(|list| list.remove(key));
-        drop_quietly(removed); // a waker is the user's: not under the lock
+        drop_caught(removed); // a waker is the user's: not under the lock
     }
 
     fn exist(&self) -> bool {
@@ -77,7 +77,7 @@ impl Watchers {
     }
 }
 
-impl PoolCore {
+impl PoolInner {
     pub(super) fn await_termination(&self, timeout: Duration) -> Result<bool, Interrupted> {
         if self.is_terminated() || timeout.is_zero() {
             return Ok(self.is_terminated());
@@ -107,7 +107,7 @@ impl PoolCore {
     #[cold]
     fn tell_idle_watchers(&self) {
         // A custom queue may panic when it is asked for its length.
-        if returned(|| self.is_idle()) == Some(true) {
+        if catch_value(|| self.is_idle()) == Some(true) {
             self.idle_watchers.notify_all();
         }
     }
@@ -116,12 +116,12 @@ impl PoolCore {
 /// Ready when the pool has terminated. Has the pool's core, which is no user's handle: it does not keep the
 /// pool from shutting down.
 pub(super) struct Terminated {
-    pool: Arc<PoolCore>,
+    pool: Arc<PoolInner>,
     key: Option<Key>,
 }
 
 impl Terminated {
-    pub(super) fn of(pool: &Arc<PoolCore>) -> Terminated {
+    pub(super) fn of(pool: &Arc<PoolInner>) -> Terminated {
         Terminated { pool: Arc::clone(pool), key: None }
     }
 

@@ -3,10 +3,10 @@
 use std::fmt;
 use std::time::Duration;
 
-use super::exchange::{Exchange, by_field};
-use super::pipe::Pipe;
+use super::one_lock::{OneLockQueue, by_field};
 use super::ring::Ring;
-use super::wait::Patience;
+use super::two_lock::Pipe;
+use super::wait::Timeout;
 use super::{BlockingQueue, OfferError, PutError};
 use crate::config::ConfigError;
 use crate::interrupt::Interrupted;
@@ -67,7 +67,7 @@ impl<T> ArrayBlockingQueue<T> {
             item_size: size_of::<T>(),
         })?;
         let inner = if fair {
-            Inner::Fair(Exchange::new(slots, capacity))
+            Inner::Fair(OneLockQueue::new(slots, capacity))
         } else {
             Inner::Unfair(Pipe::new(slots, capacity))
         };
@@ -91,7 +91,7 @@ impl<T> ArrayBlockingQueue<T> {
     reason = "a pipe keeps its ends apart, and a box would be one more step to each"
 )]
 enum Inner<T> {
-    Fair(Exchange<T, Ring<T>>),
+    Fair(OneLockQueue<T, Ring<T>>),
     Unfair(Pipe<T>),
 }
 
@@ -111,9 +111,9 @@ macro_rules! hand_on {
 impl<T> Inner<T> {
     hand_on! {
         fn offer(item: T) -> Result<(), T>;
-        fn put(item: T, patience: Patience) -> Result<(), OfferError<T>>;
+        fn put(item: T, timeout: Timeout) -> Result<(), OfferError<T>>;
         fn poll() -> Option<T>;
-        fn take(patience: Patience) -> Result<Option<T>, Interrupted>;
+        fn take(timeout: Timeout) -> Result<Option<T>, Interrupted>;
         fn len() -> usize;
         fn capacity() -> usize;
         fn remaining_capacity() -> usize;

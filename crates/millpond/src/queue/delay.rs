@@ -8,7 +8,7 @@ use std::fmt;
 use std::time::{Duration, Instant};
 
 use super::heap::Heap;
-use super::wait::{Patience, Waiter, Waiters};
+use super::wait::{Timeout, Waiter, Waiters};
 use super::{BlockingQueue, OfferError, PutError};
 use crate::interrupt::wait::Key;
 use crate::interrupt::{self, Interrupted};
@@ -133,15 +133,15 @@ impl<T> DelayQueue<T> {
     }
 
     /// Removes the head once it is due, waiting as long as there is patience.
-    fn take_within(&self, patience: Patience) -> Result<Option<T>, Interrupted> {
+    fn take_within(&self, timeout: Timeout) -> Result<Option<T>, Interrupted> {
         interrupt::check()?;
         let mut state = self.state.lock();
         let item = state.pop_due();
-        if item.is_some() || patience.is_none() {
+        if item.is_some() || timeout.is_none() {
             self.unlock(state, None);
             return Ok(item);
         }
-        let deadline = patience.deadline();
+        let deadline = timeout.deadline();
         let me = Waiter::new(None);
         let key = state.takers.push(Arc::clone(&me));
         loop {
@@ -242,11 +242,11 @@ impl<T: Delayed + Send> BlockingQueue<T> for DelayQueue<T> {
     }
 
     fn take(&self) -> Result<T, Interrupted> {
-        self.take_within(Patience::Forever).map(|item| item.expect("patience for ever does not end"))
+        self.take_within(Timeout::Forever).map(|item| item.expect("timeout for ever does not end"))
     }
 
     fn poll_timeout(&self, timeout: Duration) -> Result<Option<T>, Interrupted> {
-        self.take_within(Patience::For(timeout))
+        self.take_within(Timeout::For(timeout))
     }
 
     fn len(&self) -> usize {

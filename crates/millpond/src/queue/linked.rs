@@ -3,10 +3,10 @@
 use std::fmt;
 use std::time::Duration;
 
-use super::exchange::by_field;
-use super::pipe::Pipe;
+use super::one_lock::by_field;
 use super::ring::Ring;
-use super::wait::Patience;
+use super::two_lock::Pipe;
+use super::wait::Timeout;
 use super::{BlockingQueue, OfferError, PutError};
 use crate::config::ConfigError;
 use crate::interrupt::Interrupted;

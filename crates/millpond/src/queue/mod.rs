@@ -27,13 +27,13 @@
 mod array;
 mod delay;
 mod error;
-mod exchange;
 mod heap;
 mod linked;
-mod pipe;
+mod one_lock;
 mod priority;
 mod ring;
 mod synchronous;
+mod two_lock;
 mod wait;
 
 use std::time::Duration;

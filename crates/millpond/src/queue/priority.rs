@@ -4,9 +4,9 @@ use std::cmp::Ordering;
 use std::fmt;
 use std::time::Duration;
 
-use super::exchange::{Exchange, Store, by_field};
 use super::heap::Heap;
-use super::wait::Patience;
+use super::one_lock::{OneLockQueue, Store, by_field};
+use super::wait::Timeout;
 use super::{BlockingQueue, OfferError, PutError};
 use crate::interrupt::Interrupted;
 
@@ -32,7 +32,7 @@ use crate::interrupt::Interrupted;
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
 pub struct PriorityBlockingQueue<T> {
-    exchange: Exchange<T, Sorted<T>>,
+    exchange: OneLockQueue<T, Sorted<T>>,
 }
 
 impl<T> PriorityBlockingQueue<T> {
@@ -54,7 +54,7 @@ impl<T> PriorityBlockingQueue<T> {
 
     fn with(compare: Compare<T>) -> Self {
         let store = Sorted { heap: Heap::new(), compare, next_number: 0 };
-        PriorityBlockingQueue { exchange: Exchange::new(store, usize::MAX) }
+        PriorityBlockingQueue { exchange: OneLockQueue::new(store, usize::MAX) }
     }
 }
 

@@ -2,7 +2,7 @@
 
 use std::collections::{TryReserveError, VecDeque};
 
-use super::exchange::Store;
+use super::one_lock::Store;
 
 /// Rings up to this many slots never give memory back: it is not worth the work.
 const SMALL: usize = if cfg!(miri) { 32 } else { 1024 };

@@ -7,13 +7,13 @@
 use std::fmt;
 use std::time::Duration;
 
-use super::exchange::by_field;
-use super::wait::{Patience, Waiter, Waiters, is_past};
+use super::one_lock::by_field;
+use super::wait::{Timeout, Waiter, Waiters, is_past};
 use super::{BlockingQueue, OfferError, PutError};
-use crate::brief::{Brief, BriefGuard};
 use crate::interrupt::wait::Key;
 use crate::interrupt::{self, Interrupted};
 use crate::sync::{AdaptiveBackoff, Arc, AtomicUsize, Ordering};
+use crate::sync::{SpinLock, SpinLockGuard};
 
 /// A queue that holds nothing: a `put` waits for a `take` and a `take` for a `put`.
 ///
@@ -76,7 +76,7 @@ impl<T> fmt::Debug for SynchronousQueue<T> {
 /// In cache lines of its own. All that is written at each exchange is in the first.
 #[repr(C, align(128))]
 struct Rendezvous<T> {
-    waiting: Brief<Waiting<T>>,
+    waiting: SpinLock<Waiting<T>>,
     /// The number of exchanges so far. Written with the lock held. Relaxed: only the back-off reads it.
     exchanged: AtomicUsize,
     backoff: AdaptiveBackoff,
@@ -88,13 +88,13 @@ struct Waiting<T> {
     putters: Waiters<T>,
 }
 
-type Guard<'a, T> = BriefGuard<'a, Waiting<T>>;
+type Guard<'a, T> = SpinLockGuard<'a, Waiting<T>>;
 
 impl<T> Rendezvous<T> {
     fn new(fair: bool) -> Self {
         let waiting = Waiting { takers: Waiters::new(), putters: Waiters::new() };
         Rendezvous {
-            waiting: Brief::new(waiting),
+            waiting: SpinLock::new(waiting),
             exchanged: AtomicUsize::new(0),
             backoff: AdaptiveBackoff::default(),
             fair,
@@ -106,19 +106,19 @@ impl<T> Rendezvous<T> {
     }
 
     /// Hands `item` to a taker, waiting for one as long as there is patience.
-    fn put(&self, item: T, patience: Patience) -> Result<(), OfferError<T>> {
+    fn put(&self, item: T, timeout: Timeout) -> Result<(), OfferError<T>> {
         if interrupt::interrupted() {
             return Err(OfferError::Interrupted(item));
         }
         let Err((item, mut waiting)) = self.give(item) else { return Ok(()) };
-        if patience.is_none() {
+        if timeout.is_none() {
             drop(waiting);
             return Err(OfferError::TimedOut(item));
         }
         let me = Waiter::new(Some(item));
         let key = waiting.putters.push(Arc::clone(&me));
         drop(waiting);
-        if self.is_served(&me, key, patience, |waiting| &mut waiting.putters) {
+        if self.is_served(&me, key, timeout, |waiting| &mut waiting.putters) {
             return Ok(());
         }
         let item = me.take_item().expect("a putter that was not served holds its item");
@@ -130,19 +130,19 @@ impl<T> Rendezvous<T> {
     }
 
     /// Takes an item from a putter, waiting for one as long as there is patience.
-    fn take(&self, patience: Patience) -> Result<Option<T>, Interrupted> {
+    fn take(&self, timeout: Timeout) -> Result<Option<T>, Interrupted> {
         interrupt::check()?;
         let mut waiting = match self.receive() {
             Ok(item) => return Ok(Some(item)),
             Err(waiting) => waiting,
         };
-        if patience.is_none() {
+        if timeout.is_none() {
             return Ok(None);
         }
         let me = Waiter::new(None);
         let key = waiting.takers.push(Arc::clone(&me));
         drop(waiting);
-        if self.is_served(&me, key, patience, |waiting| &mut waiting.takers) {
+        if self.is_served(&me, key, timeout, |waiting| &mut waiting.takers) {
             return Ok(Some(me.take_item().expect("a taker that was served holds its item")));
         }
         if me.take_interrupt() { Err(Interrupted) } else { Ok(None) }
@@ -200,7 +200,7 @@ impl<T> Rendezvous<T> {
     fn receive(&self) -> Result<T, Guard<'_, T>> {
         let mut waiting = self.waiting.lock();
         let Some(putter) = self.next(&mut waiting.putters) else { return Err(waiting) };
-        let item = putter.relieve();
+        let item = putter.hand_head_to_idle();
         self.exchange(waiting, &putter);
         Ok(item)
     }
@@ -218,10 +218,10 @@ impl<T> Rendezvous<T> {
         &self,
         me: &Waiter<T>,
         key: Key,
-        patience: Patience,
+        timeout: Timeout,
         list: impl FnOnce(&mut Waiting<T>) -> &mut Waiters<T>,
     ) -> bool {
-        let deadline = patience.deadline();
+        let deadline = timeout.deadline();
         self.backoff
             .snooze(|| me.is_notified() || is_past(deadline), || self.exchanged.load(Ordering::Relaxed));
         me.park(deadline);

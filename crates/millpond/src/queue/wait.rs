@@ -8,29 +8,29 @@
 use std::ops::Deref;
 use std::time::{Duration, Instant};
 
-use crate::brief::Brief;
 use crate::interrupt::Wake;
 use crate::interrupt::wait::{OnInterrupt, WaitCell, WaitList};
+use crate::sync::SpinLock;
 use crate::sync::backoff::snooze;
 use crate::sync::{Arc, deadline_after};
 
 /// How long a call is willing to wait.
 #[derive(Debug, Clone, Copy)]
-pub(super) enum Patience {
+pub(super) enum Timeout {
     Forever,
     For(Duration),
 }
 
-impl Patience {
+impl Timeout {
     pub(super) fn is_none(self) -> bool {
-        matches!(self, Patience::For(timeout) if timeout.is_zero())
+        matches!(self, Timeout::For(timeout) if timeout.is_zero())
     }
 
     /// When patience ends; `None`: never.
     pub(super) fn deadline(self) -> Option<Instant> {
         match self {
-            Patience::Forever => None,
-            Patience::For(timeout) => deadline_after(timeout),
+            Timeout::Forever => None,
+            Timeout::For(timeout) => deadline_after(timeout),
         }
     }
 }
@@ -45,7 +45,7 @@ pub(super) fn is_past(deadline: Option<Instant>) -> bool {
 pub(super) struct Waiter<T> {
     cell: WaitCell,
     /// Of a putter: the item, until it is served. Of a taker: the item, once it is served.
-    item: Brief<Option<T>>,
+    item: SpinLock<Option<T>>,
 }
 
 /// The waiters of one side, in order of arrival. Guarded by the queue's lock.
@@ -62,7 +62,7 @@ impl<T> Deref for Waiter<T> {
 impl<T> Waiter<T> {
     /// The calling thread, with the item it wants to put, if any.
     pub(super) fn new(item: Option<T>) -> Arc<Self> {
-        Arc::new(Waiter { cell: WaitCell::for_this_thread(), item: Brief::new(item) })
+        Arc::new(Waiter { cell: WaitCell::for_this_thread(), item: SpinLock::new(item) })
     }
 
     /// Serves a taker. The caller holds the queue's lock and has removed the waiter from its list.
@@ -73,7 +73,7 @@ impl<T> Waiter<T> {
 
     /// Serves a putter: takes its item. The caller holds the queue's lock and has removed the waiter
     /// from its list.
-    pub(super) fn relieve(&self) -> T {
+    pub(super) fn hand_head_to_idle(&self) -> T {
         let item = self.item.lock().take().expect("a putter in the list holds its item");
         self.mark_notified();
         item

@@ -11,23 +11,23 @@ use std::time::Instant;
 
 use super::polled::{Decorated, Polled};
 use crate::executor::Executor;
-use crate::handle::{
-    Cancelled, Claim, Help, JoinError, Joinable, Outcome, Panic, Place, Removal, RunEvent, TaskState,
-    Tracked, Waiter, tell_cancelled,
-};
-use crate::interrupt::{self, Interrupter, Sleeper, Wake};
-use crate::periodic::Body;
-use crate::quiet::{drop_quietly, quietly};
+use crate::interrupt::{self, Interrupter, ThreadContext, Wake};
+use crate::panic::{catch, drop_caught};
 use crate::sync::{Arc, AtomicBool, AtomicU8, AtomicU64, Mutex, MutexGuard, Ordering};
 use crate::task::TaskId;
+use crate::task::periodic::Body;
+use crate::task::{
+    Cancelled, Help, JoinError, Joinable, Outcome, Panic, Place, Removal, ResultToken, RunEvent, TaskState,
+    Tracked, Waiter, tell_cancelled,
+};
 
 /// Where a future is between two polls.
 ///
 /// Queued -> Polling           a turn has come, and takes the future out
 /// Polling -> Notified         woken while it was polled
-/// Polling -> Idle             the poll was pending; the future is back
+/// Polling -> IdleWorkers             the poll was pending; the future is back
 /// Notified -> Queued          the same, and somebody woke it meanwhile: the next turn is handed in
-/// Idle -> Queued              woken: whoever did it hands the next turn in
+/// IdleWorkers -> Queued              woken: whoever did it hands the next turn in
 /// any -> Over                 ready, panicked, cancelled, abandoned
 ///
 /// Whoever changes the phase to Over decides the outcome. It then drops the future, and after that changes the state, which
@@ -36,14 +36,14 @@ use crate::task::TaskId;
 ///
 /// Why no wake-up is lost: a wake-up changes the phase under the lock, and so does the end of a poll. If the
 /// wake-up is first, the end of the poll finds Notified and hands in a turn. If the end of the poll is first,
-/// the wake-up finds Idle and hands one in itself. In Queued a turn is still to come, and its poll begins
+/// the wake-up finds IdleWorkers and hands one in itself. In Queued a turn is still to come, and its poll begins
 /// after the wake-up.
 ///
 /// Why it is never polled by two: a turn is handed in only by whoever changed the phase to Queued, and there
 /// is one way out of Queued for a turn, under the lock. Model: `loom_tests::reactive`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Phase {
-    Idle,
+    IdleWorkers,
     Queued,
     Polling,
     Notified,
@@ -70,7 +70,7 @@ pub(super) struct FutureCore<F: Future> {
 
 struct Cell<F: Future> {
     phase: Phase,
-    /// There while Idle or Queued.
+    /// There while IdleWorkers or Queued.
     future: Option<Polled<F>>,
     /// There until Over, so that a waker which outlives the future does not keep a pool or a worker.
     executor: Option<Arc<dyn Executor>>,
@@ -95,7 +95,7 @@ struct Remains<F: Future> {
 
 /// What to do when a poll was pending.
 pub(super) enum Pause {
-    Rest,
+    WakeReason,
     Again,
 }
 
@@ -158,14 +158,14 @@ where
         self.set_state(state);
         let waiter = std::mem::replace(&mut cell.waiter, Waiter::Nobody);
         drop(cell);
-        drop_quietly(unwanted);
+        drop_caught(unwanted);
         waiter.wake();
     }
 
     /// First the future goes, then its handle resolves: whoever joins finds everything dropped.
     fn bury(&self, remains: Remains<F>, state: TaskState) {
-        drop_quietly(remains.future);
-        drop_quietly(remains.executor);
+        drop_caught(remains.future);
+        drop_caught(remains.executor);
         self.resolve(state, None);
     }
 
@@ -180,7 +180,7 @@ where
         if let Some(future) = &mut self.cell.lock().future {
             decorated.take().into_iter().for_each(|decorated| future.set_decorated(decorated));
         }
-        drop_quietly(decorated); // cancelled meanwhile
+        drop_caught(decorated); // cancelled meanwhile
         true
     }
 
@@ -203,8 +203,8 @@ where
         let notified = match cell.phase {
             Phase::Over => {
                 drop(cell);
-                drop_quietly(future); // cancelled while it was polled
-                return Pause::Rest;
+                drop_caught(future); // cancelled while it was polled
+                return Pause::WakeReason;
             }
             phase => phase == Phase::Notified,
         };
@@ -213,12 +213,12 @@ where
             cell.phase = Phase::Queued;
             return Pause::Again;
         }
-        cell.phase = Phase::Idle;
+        cell.phase = Phase::IdleWorkers;
         if self.lost.load(Ordering::Relaxed) {
             let remains = self.end(cell, TaskState::Abandoned);
             self.bury(remains, TaskState::Abandoned);
         }
-        Pause::Rest
+        Pause::WakeReason
     }
 
     /// Records what came of it, unless it was cancelled meanwhile.
@@ -239,11 +239,11 @@ where
         if cell.phase == Phase::Over {
             drop(cell);
             report(RunEvent::Settled(Outcome::Cancelled));
-            return drop_quietly(result);
+            return drop_caught(result);
         }
         let remains = self.end(cell, state);
         report(RunEvent::Settled(outcome));
-        drop_quietly(remains.executor);
+        drop_caught(remains.executor);
         self.resolve(state, Some(result));
     }
 
@@ -256,7 +256,7 @@ where
     pub(super) fn notify(&self) -> bool {
         let mut cell = self.cell.lock();
         match cell.phase {
-            Phase::Idle => {
+            Phase::IdleWorkers => {
                 cell.phase = Phase::Queued;
                 true
             }
@@ -273,15 +273,15 @@ where
     pub(super) fn call_waiter(&self) {
         let cell = self.cell.lock();
         match (cell.home != 0, &cell.waiter) {
-            (true, Waiter::Thread(sleeper)) => {
+            (true, Waiter::Thread(thread)) => {
                 // Relaxed: the token of the parker carries it.
                 self.left_to_waiter.fetch_add(1, Ordering::Relaxed);
-                sleeper.unpark();
+                thread.unpark();
             }
             (true, Waiter::Worker(waker)) => {
                 let waker = Arc::clone(waker);
                 drop(cell);
-                quietly(move || waker.wake_by_ref());
+                catch(move || waker.wake_by_ref());
             }
             _ => {}
         }
@@ -302,7 +302,7 @@ where
     fn abandon(&self) {
         let cell = self.cell.lock();
         // Not while it is polled: then a turn is alive, and with it all who could abandon it.
-        if !matches!(cell.phase, Phase::Idle | Phase::Queued) {
+        if !matches!(cell.phase, Phase::IdleWorkers | Phase::Queued) {
             return;
         }
         let remains = self.end(cell, TaskState::Abandoned);
@@ -320,10 +320,10 @@ where
             return Cancelled::No;
         }
         let remains = self.end(cell, TaskState::Cancelled);
-        drop_quietly(remains.future); // if it is polled now, the turn drops it
+        drop_caught(remains.future); // if it is polled now, the turn drops it
         // What waits in a queue is a turn, and its references are not ours.
         let _none = tell_cancelled(remains.home, Removal::new(self.id, &self.place));
-        drop_quietly(remains.executor);
+        drop_caught(remains.executor);
         self.resolve(TaskState::Cancelled, None);
         if let (Some(runner), true) = (remains.runner, may_interrupt) {
             runner.interrupt();
@@ -362,7 +362,7 @@ where
 {
     /// A worker that waits for a future of its own pool takes the turns itself that nobody else takes.
     fn wait_done(&self, deadline: Option<Instant>) -> Wake {
-        let me = Sleeper::current();
+        let me = ThreadContext::current();
         loop {
             // First who waits, then a look at the queue: a turn that is handed in later finds us.
             let seen = self.left_to_waiter.load(Ordering::Relaxed);
@@ -396,23 +396,23 @@ where
         }
         let old = std::mem::replace(&mut cell.waiter, waiter);
         drop(cell);
-        drop_quietly(old);
+        drop_caught(old);
         Ok(())
     }
 
-    fn take_left(&self, _claim: &mut Claim) -> Option<Result<F::Output, JoinError>> {
+    fn take_left(&self, _claim: &mut ResultToken) -> Option<Result<F::Output, JoinError>> {
         let result = self.cell.lock().result.take()?;
         Some(result.map_err(JoinError::Panicked))
     }
 
-    fn detach(&self, _claim: &mut Claim) {
+    fn detach(&self, _claim: &mut ResultToken) {
         let mut cell = self.cell.lock();
         cell.detached = true;
         let waiter = std::mem::replace(&mut cell.waiter, Waiter::Nobody);
         let result = cell.result.take();
         drop(cell);
-        drop_quietly(waiter);
-        drop_quietly(result);
+        drop_caught(waiter);
+        drop_caught(result);
     }
 }
 
@@ -434,7 +434,7 @@ where
         let cell = self.cell.lock();
         // Relaxed: whoever reads it takes it for a hint, or has the lock.
         self.lost.store(true, Ordering::Relaxed);
-        let idle = cell.phase == Phase::Idle;
+        let idle = cell.phase == Phase::IdleWorkers;
         drop(cell);
         if idle {
             self.abandon();

@@ -8,7 +8,7 @@ use std::collections::VecDeque;
 use std::mem;
 use std::task::{Context, Poll, Waker};
 
-use crate::quiet::{drop_quietly, quietly};
+use crate::panic::{catch, drop_caught};
 use crate::sync::{Arc, Mutex};
 
 /// A pipe for `capacity` items.
@@ -42,7 +42,7 @@ impl<T> Pipe<T> {
             mem::swap(place(&mut state), &mut waker);
         }
         drop(state);
-        drop_quietly(waker);
+        drop_caught(waker);
         answer
     }
 }
@@ -105,7 +105,7 @@ impl<T> Inlet<T> {
         let mut state = self.0.state.lock();
         if state.unwanted {
             drop(state);
-            return drop_quietly(item);
+            return drop_caught(item);
         }
         state.items.push_back(item);
         let draining = state.draining.take();
@@ -125,7 +125,7 @@ impl<T> Inlet<T> {
         }
         let (filling, draining) = (state.filling.take(), state.draining.take());
         drop(state);
-        drop_quietly(filling);
+        drop_caught(filling);
         wake(draining);
     }
 }
@@ -177,8 +177,8 @@ impl<T> Drop for Outlet<T> {
         let items = mem::take(&mut state.items);
         let (filling, draining) = (state.filling.take(), state.draining.take());
         drop(state);
-        drop_quietly(draining);
-        items.into_iter().for_each(drop_quietly);
+        drop_caught(draining);
+        items.into_iter().for_each(drop_caught);
         wake(filling);
     }
 }
@@ -186,6 +186,6 @@ impl<T> Drop for Outlet<T> {
 /// A waker is not ours: what it panics with has nowhere to go.
 fn wake(waker: Option<Waker>) {
     if let Some(waker) = waker {
-        quietly(|| waker.wake());
+        catch(|| waker.wake());
     }
 }

@@ -9,10 +9,10 @@ use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 use std::pin::Pin;
 use std::task::{Context, Poll, Waker};
 
-use crate::handle::Payload;
-use crate::periodic::Body;
-use crate::quiet::drop_quietly;
+use crate::panic::drop_caught;
 use crate::sync::{Arc, Mutex};
+use crate::task::Payload;
+use crate::task::periodic::Body;
 
 /// A future in the form that was polled, and its answer; or the panic by which it ended.
 type Answer<P, F> = Result<(P, Poll<<F as Future>::Output>), Payload>;
@@ -69,8 +69,8 @@ where
                 Ok((Polled { future, decorated: Some(decorated) }, answer))
             }
             (called, left) => {
-                drop_quietly(left);
-                drop_quietly(decorated);
+                drop_caught(left);
+                drop_caught(decorated);
                 called.and(Err(Box::new("the decorator kept the future from being polled")))
             }
         }
@@ -92,7 +92,7 @@ where
         match catch_unwind(AssertUnwindSafe(|| wrap(polls))) {
             Ok(body) => Some(Decorated { body, stage }),
             Err(payload) => {
-                drop_quietly(payload);
+                drop_caught(payload);
                 None
             }
         }
@@ -119,7 +119,7 @@ fn poll_once<F: Future>(mut future: Pin<Box<F>>, waker: &Waker) -> Answer<Pin<Bo
     match catch_unwind(AssertUnwindSafe(poll)) {
         Ok(answer) => Ok((future, answer)),
         Err(payload) => {
-            drop_quietly(future);
+            drop_caught(future);
             Err(payload)
         }
     }

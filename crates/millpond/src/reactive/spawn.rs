@@ -8,12 +8,12 @@ use std::time::Duration;
 use super::core::Losing;
 use super::task;
 use crate::executor::{Executor, RejectReason, Rejected};
-use crate::handle::{Canceller, TaskHandle, awaited_in, works_for_any};
-use crate::interrupt::{self, Interrupted, Sleeper};
-use crate::quiet::{drop_quietly, returned};
+use crate::interrupt::{self, Interrupted, ThreadContext};
+use crate::panic::{catch_value, drop_caught};
 use crate::schedulers::{Disposable, PeriodicTask, Scheduler, Worker};
 use crate::sync::{Arc, AtomicBool, Mutex, Ordering, Weak};
 use crate::task::Task;
+use crate::task::{Canceller, TaskHandle, awaited_in, works_for_any};
 
 /// Runs futures on executors; for every executor that can be cloned.
 ///
@@ -172,7 +172,8 @@ impl OnWorker {
             let _ = &sentry;
         });
         // A lane may be the user's. If it panics there is no watch, and whoever wakes the future goes on.
-        let asked = returned(|| self.worker.schedule_periodically_task(Duration::MAX, Duration::MAX, series));
+        let asked =
+            catch_value(|| self.worker.schedule_periodically_task(Duration::MAX, Duration::MAX, series));
         self.settle(match asked {
             Some(Ok(series)) => Watch::On(losing, on_duty, series),
             Some(Err(rejected)) if rejected.reason() == RejectReason::Saturated => Watch::Wanted(losing),
@@ -195,7 +196,7 @@ impl OnWorker {
         drop(watch);
         if let Some(turn) = turn {
             self.end_watch();
-            return drop_quietly(self.execute_task(turn)); // if it is refused that is its end
+            return drop_caught(self.execute_task(turn)); // if it is refused that is its end
         }
         // It may have been dropped before it was on duty. Twice does no harm.
         if let Some((losing, series)) = on
@@ -270,8 +271,8 @@ impl Drop for OnWorker {
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
 pub fn block_on<F: Future>(future: F) -> Result<F::Output, Interrupted> {
-    let me = Sleeper::current();
-    let alarm = Arc::new(Alarm { sleeper: Arc::clone(&me), rung: AtomicBool::new(false) });
+    let me = ThreadContext::current();
+    let alarm = Arc::new(Alarm { thread: Arc::clone(&me), rung: AtomicBool::new(false) });
     let waker = Waker::from(Arc::clone(&alarm));
     let mut future = pin!(future);
     let is_worker = works_for_any();
@@ -292,13 +293,13 @@ pub fn block_on<F: Future>(future: F) -> Result<F::Output, Interrupted> {
 }
 
 struct Alarm {
-    sleeper: Arc<Sleeper>,
+    thread: Arc<ThreadContext>,
     rung: AtomicBool,
 }
 
 impl Wake for Alarm {
     fn wake(self: Arc<Self>) {
         self.rung.store(true, Ordering::Release);
-        self.sleeper.unpark();
+        self.thread.unpark();
     }
 }

@@ -13,9 +13,9 @@ use super::pipe::{Inlet, Out, Outlet, pipe};
 use super::spawn::spawn_on_worker;
 use super::task::in_last_turn;
 use crate::executor::{RejectReason, Rejected};
-use crate::handle::{CancelOnDrop, JoinError, Panic, TaskHandle};
 use crate::interrupt;
 use crate::schedulers::{Scheduler, Worker};
+use crate::task::{CancelOnDrop, JoinError, Panic, TaskHandle};
 
 /// How many items may be under way if nothing else is said: Reactor's default.
 pub const PREFETCH: NonZero<usize> = NonZero::new(256).expect("not zero");

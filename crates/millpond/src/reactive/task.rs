@@ -1,7 +1,7 @@
 //! A future as a task: polled in turns on an executor, and seen from outside as a [`TaskHandle`].
 //!
 //! Three parts. The [`FutureCore`] (`core.rs`) has the future, then its result, and whoever waits; the handle holds it.
-//! The [`Poller`] is what wakers are made of, and what a turn under way holds. A [`Turn`] is one submission
+//! The [`Poller`] is what wakers are made of, and what a turn under way holds. A [`PollTask`] is one submission
 //! to the executor: one poll. So the executor and the wakers keep the poller, the poller keeps the core, and
 //! nothing that the core holds keeps the poller: when nobody is left who could wake the future, the poller
 //! goes, and resolves the handle as abandoned. A handle never waits for a future that nobody will poll.
@@ -14,13 +14,13 @@ use std::task::{self, Poll, Waker};
 
 use super::core::{FutureCore, Losing, Pause};
 use crate::executor::{Executor, Rejected};
-use crate::handle::{
-    Cancelled, Claim, Joinable, Outcome, Place, RunEvent, Shared, TaskHandle, TaskState, Tracked,
-};
-use crate::interrupt::Sleeper;
-use crate::periodic::Body;
-use crate::quiet::drop_quietly;
+use crate::interrupt::ThreadContext;
+use crate::panic::drop_caught;
 use crate::sync::{Arc, AtomicBool, Ordering, Weak, thread_local};
+use crate::task::periodic::Body;
+use crate::task::{
+    Cancelled, Joinable, Outcome, Place, ResultToken, RunEvent, Shared, TaskHandle, TaskState, Tracked,
+};
 use crate::task::{Task, TaskId};
 
 thread_local! {
@@ -81,10 +81,10 @@ where
     /// that runs its tasks on the caller's thread.
     fn hand_in(self: &Arc<Self>, in_a_turn: bool) -> bool {
         let Some(executor) = self.core.executor() else { return false };
-        let turn = Turn::new(self, in_a_turn.then(Sleeper::current));
-        let task = Turn::task(&turn);
-        drop_quietly(catch_unwind(AssertUnwindSafe(|| executor.execute_task(task))));
-        drop_quietly(executor);
+        let turn = PollTask::new(self, in_a_turn.then(ThreadContext::current));
+        let task = PollTask::task(&turn);
+        drop_caught(catch_unwind(AssertUnwindSafe(|| executor.execute_task(task))));
+        drop_caught(executor);
         turn.in_call.store(false, Ordering::Relaxed);
         self.core.call_waiter();
         turn.deferred.load(Ordering::Relaxed)
@@ -118,7 +118,7 @@ where
 }
 
 /// One submission to the executor.
-struct Turn<F>
+struct PollTask<F>
 where
     F: Future + Send + 'static,
     F::Output: Send + 'static,
@@ -128,18 +128,18 @@ where
     used: AtomicBool,
     /// The thread that hands it in at the end of a turn, and polls on by itself if the executor runs the task
     /// inside that very call. The two flags are touched by that thread only.
-    giver: Option<Arc<Sleeper>>,
+    giver: Option<Arc<ThreadContext>>,
     in_call: AtomicBool,
     deferred: AtomicBool,
 }
 
-impl<F> Turn<F>
+impl<F> PollTask<F>
 where
     F: Future + Send + 'static,
     F::Output: Send + 'static,
 {
-    fn new(poller: &Arc<Poller<F>>, giver: Option<Arc<Sleeper>>) -> Arc<Self> {
-        Arc::new(Turn {
+    fn new(poller: &Arc<Poller<F>>, giver: Option<Arc<ThreadContext>>) -> Arc<Self> {
+        Arc::new(PollTask {
             poller: Arc::clone(poller),
             used: AtomicBool::new(false),
             in_call: AtomicBool::new(giver.is_some()),
@@ -157,7 +157,7 @@ where
     }
 
     fn is_inside_the_call(&self) -> bool {
-        let here = |giver: &Arc<Sleeper>| Sleeper::with_current(|me| Arc::ptr_eq(giver, me));
+        let here = |giver: &Arc<ThreadContext>| ThreadContext::with_current(|me| Arc::ptr_eq(giver, me));
         self.giver.as_ref().is_some_and(here) && self.in_call.load(Ordering::Relaxed)
     }
 
@@ -183,7 +183,7 @@ where
                     report(RunEvent::Settled(Outcome::Succeeded));
                     match self.core().pause(future) {
                         Pause::Again if self.poller.hand_in(true) => None,
-                        Pause::Again | Pause::Rest => return,
+                        Pause::Again | Pause::WakeReason => return,
                     }
                 }
             };
@@ -200,13 +200,13 @@ fn drop_before<F, T>(future: F, output: T) -> Result<T, Box<dyn Any + Send>> {
     match catch_unwind(AssertUnwindSafe(|| drop(future))) {
         Ok(()) => Ok(output),
         Err(payload) => {
-            drop_quietly(output);
+            drop_caught(output);
             Err(payload)
         }
     }
 }
 
-impl<F> Tracked for Turn<F>
+impl<F> Tracked for PollTask<F>
 where
     F: Future + Send + 'static,
     F::Output: Send + 'static,
@@ -272,11 +272,11 @@ where
     F: Future + Send + 'static,
     F::Output: Send + 'static,
 {
-    let claim = Claim::fresh();
+    let claim = ResultToken::fresh();
     let core = Arc::new(FutureCore::new(claim.id(), Arc::clone(&executor), future));
     let handle = TaskHandle::new(Shared::from(Arc::clone(&core) as Arc<dyn Joinable<F::Output>>), claim);
     let losing = Arc::downgrade(&core) as Weak<dyn Losing>;
-    let task = Turn::task(&Turn::new(&Arc::new(Poller { core }), None));
+    let task = PollTask::task(&PollTask::new(&Arc::new(Poller { core }), None));
     executor.execute_task(task)?;
     made(losing);
     Ok(handle)

@@ -7,12 +7,12 @@ use std::time::Duration;
 
 use super::{Decorate, ScheduledThreadPoolExecutor};
 use crate::ConfigError;
-use crate::clock::Clock;
-use crate::periodic::Body;
 use crate::pool::{Builder, Hooks, ThreadPoolExecutor, WorkQueue};
 use crate::sync::Arc;
 use crate::task::TaskInfo;
+use crate::task::periodic::Body;
 use crate::threads::WorkerBody;
+use crate::time::clock::Clock;
 
 /// Gathers the options of a [`ScheduledThreadPoolExecutor`].
 ///
@@ -161,7 +161,7 @@ impl ScheduledBuilder {
     /// # Errors
     /// [`ConfigError`] if core threads are to time out with a keep-alive time of zero.
     pub fn build(self) -> Result<ScheduledThreadPoolExecutor, ConfigError> {
-        let pool = self.pool.work_queue(WorkQueue::timed(self.clock)).build()?;
+        let pool = self.pool.work_queue(WorkQueue::delayed(self.clock)).build()?;
         pool.set_keeps_periodic(self.keeps_periodic);
         pool.set_keeps_delayed(self.keeps_delayed);
         Ok(ScheduledThreadPoolExecutor { pool, decorate: self.decorate })

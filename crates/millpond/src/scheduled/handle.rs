@@ -7,10 +7,10 @@ use std::pin::Pin;
 use std::task::{Context, Poll};
 use std::time::Duration;
 
-use crate::clock::{Clock, Tick};
-use crate::handle::{CancelOnDrop, JoinError, TaskHandle};
-use crate::periodic::Timing;
 use crate::sync::Arc;
+use crate::task::periodic::Timing;
+use crate::task::{CancelOnDrop, JoinError, TaskHandle};
+use crate::time::clock::{Clock, Tick};
 
 /// The claim to a scheduled task's result, or the reins of a series. All of [`TaskHandle`], and when it is due.
 ///

@@ -14,16 +14,16 @@ use std::time::Duration;
 
 use self::handle::When;
 use crate::ConfigError;
-use crate::clock::Clock;
 use crate::executor::{
     RejectReason, Rejected, inherent_executor_methods, methods_of_its_pool, service_by_its_pool,
 };
 use crate::interrupt::Interrupted;
-use crate::periodic::{Answer, Body, Next, PeriodicTask, Plan, Rhythm};
 use crate::pool::{ParkedWorkers, PoolRef, PoolStats, RunState, Scope, ShutdownReport, ThreadPoolExecutor};
 use crate::sync::{Arc, Weak};
-use crate::task::{Held, Task, TaskId, TaskInfo, TaskOf};
+use crate::task::periodic::{Answer, Body, Next, PeriodicTask, Plan, Schedule};
+use crate::task::{Task, TaskId, TaskInfo, TaskOf, TimerTask};
 use crate::threads::WorkerBody;
+use crate::time::clock::Clock;
 
 pub use self::builder::ScheduledBuilder;
 pub use self::handle::ScheduledHandle;
@@ -172,7 +172,7 @@ impl ScheduledThreadPoolExecutor {
             task.into_held()
         } else {
             let (task, handle) = task.into_parts();
-            (Held::new(self.decorated(task)?), handle)
+            (TimerTask::new(self.decorated(task)?), handle)
         };
         // Made before: who gets it reads it at once, in other pieces than it was written in, and would have to wait until what was
         // just written has come to the cache.
@@ -188,7 +188,7 @@ impl ScheduledThreadPoolExecutor {
     pub fn execute_task_after(&self, delay: Duration, task: Task) -> Result<(), Rejected> {
         let due = self.clock().tick_after(delay);
         let shared = task.shared().cloned();
-        self.pool.execute_at(Held::new(self.decorated(task.once())?), due)?;
+        self.pool.execute_at(TimerTask::new(self.decorated(task.once())?), due)?;
         if let Some(shared) = shared {
             self.pool.see_to_early_cancel(&shared);
         }
@@ -225,7 +225,7 @@ impl ScheduledThreadPoolExecutor {
         period: Duration,
         task: PeriodicTask,
     ) -> Result<ScheduledHandle<()>, Rejected> {
-        let rhythm = Rhythm::Rate(period, task.missed);
+        let rhythm = Schedule::Rate(period, task.missed);
         self.schedule_series(initial, Plan::Fixed(rhythm), period.is_zero(), task)
     }
 
@@ -252,7 +252,7 @@ impl ScheduledThreadPoolExecutor {
         delay: Duration,
         task: PeriodicTask,
     ) -> Result<ScheduledHandle<()>, Rejected> {
-        self.schedule_series(initial, Plan::Fixed(Rhythm::Delay(delay)), delay.is_zero(), task)
+        self.schedule_series(initial, Plan::Fixed(Schedule::Delay(delay)), delay.is_zero(), task)
     }
 
     /// Runs `f` again and again: first after `initial`, then whenever the run before has answered. For delays
@@ -313,7 +313,7 @@ impl ScheduledThreadPoolExecutor {
         if series.decorator_panicked {
             return Err(self.pool.reject(series.task, RejectReason::CallbackPanicked));
         }
-        self.pool.execute_at(Held::new(series.task), due)?;
+        self.pool.execute_at(TimerTask::new(series.task), due)?;
         Ok(ScheduledHandle::new(series.handle, When::Series(series.timing)))
     }
 

@@ -3,12 +3,12 @@
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 
 use super::Decorate;
-use crate::clock::{Clock, Tick};
-use crate::handle::{Claim, TaskHandle, halves};
-use crate::periodic::{Body, OnPanic, PeriodicTask, Plan, SeriesWork, Timing};
-use crate::quiet::drop_quietly;
+use crate::panic::drop_caught;
 use crate::sync::{Arc, Mutex};
+use crate::task::periodic::{Body, OnPanic, PeriodicTask, Plan, SeriesWork, Timing};
+use crate::task::{ResultToken, TaskHandle, halves};
 use crate::task::{Task, TaskInfo};
+use crate::time::clock::{Clock, Tick};
 
 pub(super) struct Series {
     pub(super) task: Task,
@@ -27,7 +27,7 @@ pub(super) fn series(
 ) -> Series {
     let PeriodicTask { mut info, body, on_panic, .. } = task;
     let on_panic = on_panic.unwrap_or(OnPanic::End);
-    let claim = Claim::fresh();
+    let claim = ResultToken::fresh();
     info.set_id(claim.id());
     let mut body = body.into_inner();
     let mut decorator_panicked = false;
@@ -56,7 +56,7 @@ fn decorated(info: &TaskInfo, body: Body, decorate: &Decorate) -> (Body, bool) {
     match catch_unwind(AssertUnwindSafe(|| decorate(info, given))) {
         Ok(body) => (body, false),
         Err(payload) => {
-            drop_quietly(payload);
+            drop_caught(payload);
             let body = inside.lock().take();
             (body.unwrap_or_else(|| Box::new(|| {})), true)
         }

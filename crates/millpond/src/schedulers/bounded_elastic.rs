@@ -8,15 +8,15 @@ use std::sync::atomic::AtomicU64;
 use std::thread::JoinHandle;
 use std::time::Duration;
 
-use super::engine::{Carrier, Plan, Shape, Slots};
+use super::engine::{Plan, Shape, Slots, ThreadSource};
 use super::{Disposable, PeriodicTask, Scheduler, SchedulerStats, Worker};
-use crate::clock::Clock;
 use crate::config::ConfigError;
 use crate::executor::Rejected;
 use crate::interrupt::Interrupted;
 use crate::sync::Arc;
 use crate::task::Task;
 use crate::threads::{ThreadFactory, WorkerBody, plain_threads};
+use crate::time::clock::Clock;
 
 /// Whether the work of a worker may move to another thread.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
@@ -220,7 +220,7 @@ impl BoundedElasticBuilder {
                 soft: self.affinity == Affinity::Soft,
                 max: self.max_threads,
                 cap: self.capacity,
-                carrier: Carrier::threads(self.factory, &self.name, &NUMBERS, false),
+                carrier: ThreadSource::threads(self.factory, &self.name, &NUMBERS, false),
                 clock: self.clock,
                 timing: true,
             }),

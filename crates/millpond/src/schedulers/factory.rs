@@ -9,7 +9,7 @@ use std::time::Duration;
 use super::shared::{self, Instances};
 use super::{BoundedElasticScheduler, Scheduler, fixed};
 use crate::config::ConfigError;
-use crate::quiet::returned;
+use crate::panic::catch_value;
 use crate::sync::Arc;
 
 /// Makes the schedulers of [`new_single`], [`new_parallel`] and [`new_bounded_elastic`], and the shared ones.
@@ -90,7 +90,7 @@ impl Factory for DefaultFactory {}
 pub(super) fn call(
     make: impl FnOnce() -> Result<Arc<dyn Scheduler>, ConfigError>,
 ) -> Result<Arc<dyn Scheduler>, ConfigError> {
-    returned(make).unwrap_or(Err(ConfigError::FactoryPanicked))
+    catch_value(make).unwrap_or(Err(ConfigError::FactoryPanicked))
 }
 
 /// Makes a scheduler with one thread, started with its first task and called after `name`. The factory in force makes it.

@@ -3,11 +3,11 @@
 use std::sync::atomic::AtomicU64;
 
 use super::Scheduler;
-use super::engine::{Carrier, Plan, Shape, Slots};
-use crate::clock::Clock;
+use super::engine::{Plan, Shape, Slots, ThreadSource};
 use crate::config::ConfigError;
 use crate::sync::Arc;
 use crate::threads::plain_threads;
+use crate::time::clock::Clock;
 
 /// More threads than this no system has, and each takes its place when the scheduler is made.
 pub(super) const MOST_THREADS: usize = 1 << 16;
@@ -43,7 +43,7 @@ fn fixed(
         soft: false,
         max: threads,
         cap: usize::MAX,
-        carrier: Carrier::threads(plain_threads(), prefix, numbers, true),
+        carrier: ThreadSource::threads(plain_threads(), prefix, numbers, true),
         clock: Clock::system(),
         timing: true,
     })))

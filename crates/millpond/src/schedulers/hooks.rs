@@ -12,11 +12,11 @@ use std::sync::atomic::AtomicBool as Flag; // as `Global`: it belongs to the pro
 
 use super::job::Work;
 use crate::executor::{RejectReason, Rejected};
-use crate::handle::{Outcome, Panic};
-use crate::interrupt::Nested;
-use crate::periodic::Body;
-use crate::quiet::{drop_quietly, quietly};
+use crate::interrupt::TaskFrame;
+use crate::panic::{catch, drop_caught};
 use crate::sync::{Arc, AtomicBool, Global, Mutex, Ordering};
+use crate::task::periodic::Body;
+use crate::task::{Outcome, Panic};
 use crate::task::{Task, TaskInfo};
 
 /// Things with keys, in order of their first coming.
@@ -66,7 +66,7 @@ impl<T: ?Sized> Deref for InUse<T> {
 
 impl<T: ?Sized> Drop for InUse<T> {
     fn drop(&mut self) {
-        drop_quietly(self.0.take());
+        drop_caught(self.0.take());
     }
 }
 
@@ -177,9 +177,9 @@ pub(crate) fn report(info: &TaskInfo, payload: Box<dyn Any + Send>) {
     let hooks = ON_ERROR.all();
     let panic = Panic::new(payload);
     for hook in hooks {
-        quietly(|| hook(info, &panic));
+        catch(|| hook(info, &panic));
     }
-    drop_quietly(panic); // the payload is the user's, and so is its destructor
+    drop_caught(panic); // the payload is the user's, and so is its destructor
 }
 
 /// Passes `work` through the schedule hooks.
@@ -200,7 +200,7 @@ pub(crate) fn pass_schedule_hooks(work: Work) -> Result<Work, Rejected> {
     let panicked = Arc::new(AtomicBool::new(false));
     let (inner, has_panicked) = (Arc::clone(&cell), Arc::clone(&panicked));
     let mut body: Option<Body> = None;
-    let passed = quietly(|| {
+    let passed = catch(|| {
         let first: Body = Box::new(move || run_in(&inner, &has_panicked));
         body = Some(hooks.iter().fold(first, |body, hook| hook(body)));
     });
@@ -226,7 +226,7 @@ fn run_in(cell: &Mutex<Option<Work>>, panicked: &AtomicBool) {
     let payload = match work {
         None => None,
         Some(Work::Once(task)) => {
-            let _frame = Nested::enter();
+            let _frame = TaskFrame::enter();
             let mut settle = |outcome| panicked.store(outcome == Outcome::Panicked, Ordering::Relaxed);
             task.once().run_settled(&mut settle).panic
         }
@@ -271,16 +271,16 @@ impl SlotInfo {
 /// use std::sync::Arc;
 /// use std::time::Instant;
 ///
-/// struct Timed;
-/// impl Decorator for Timed {
+/// struct DelayedQueue;
+/// impl Decorator for DelayedQueue {
 ///     fn around(&self, slot: &SlotInfo, run: &mut dyn FnMut()) {
 ///         let begin = Instant::now();
 ///         run();
 ///         println!("{}/{}: {:?}", slot.scheduler(), slot.index(), begin.elapsed());
 ///     }
 /// }
-/// assert!(schedulers::add_decorator("time", Arc::new(Timed)));
-/// assert!(!schedulers::add_decorator("time", Arc::new(Timed)), "the first one stays");
+/// assert!(schedulers::add_decorator("time", Arc::new(DelayedQueue)));
+/// assert!(!schedulers::add_decorator("time", Arc::new(DelayedQueue)), "the first one stays");
 /// assert!(schedulers::remove_decorator("time").is_some());
 /// ```
 pub trait Decorator: Send + Sync + 'static {
@@ -336,7 +336,7 @@ pub(crate) fn there_are_decorators() -> bool {
 
 /// Wakes a task of some async runtime; its waker is not ours.
 pub(crate) fn quietly_wake(waker: std::task::Waker) {
-    quietly(|| waker.wake());
+    catch(|| waker.wake());
 }
 
 /// The decorators of one slot.
@@ -348,10 +348,10 @@ impl Decorators {
     pub(crate) fn announce(slot: &SlotInfo) -> Option<Decorators> {
         let all = DECORATORS.all();
         for (told, decorator) in all.iter().enumerate() {
-            if !quietly(|| decorator.slot_created(slot)) {
+            if !catch(|| decorator.slot_created(slot)) {
                 // Those who were told of it are told of its end.
                 for decorator in &all[..told] {
-                    quietly(|| decorator.slot_closed(slot));
+                    catch(|| decorator.slot_closed(slot));
                 }
                 return None;
             }
@@ -378,13 +378,13 @@ impl Decorators {
                 run();
             }
         };
-        quietly(|| nest(&self.0, slot, &mut once));
+        catch(|| nest(&self.0, slot, &mut once));
         once();
     }
 
     pub(crate) fn closed(&self, slot: &SlotInfo) {
         for decorator in self.0.iter() {
-            quietly(|| decorator.slot_closed(slot));
+            catch(|| decorator.slot_closed(slot));
         }
     }
 }

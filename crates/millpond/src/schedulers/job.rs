@@ -11,16 +11,16 @@ use std::sync::atomic::{AtomicU8, AtomicU32, AtomicU64};
 use std::time::Duration;
 
 use super::waiters::Waiters;
-use crate::brief::Brief;
 use crate::executor::{RejectReason, Rejected};
-use crate::handle::{Outcome, Told, waits_for_this_thread};
-use crate::interrupt::{Interrupted, Mark, Sleeper, Wake};
-use crate::periodic::{Body, OnPanic, PeriodicTask, Rhythm};
-use crate::quiet::{drop_quietly, quietly};
-use crate::sync::{Arc, AtomicBool, GivenAway, Mutex, Ordering, Weak, deadline_after};
+use crate::interrupt::{Interrupted, RunId, ThreadContext, Wake};
+use crate::panic::{catch, drop_caught};
+use crate::sync::SpinLock;
+use crate::sync::{Arc, AtomicBool, Exclusive, Mutex, Ordering, Weak, deadline_after};
+use crate::task::periodic::{Body, OnPanic, PeriodicTask, Schedule};
+use crate::task::{Outcome, Told, waits_for_this_thread};
 use crate::task::{Task, TaskId, TaskInfo};
-use crate::timer_queue::Key;
-use crate::timer_wheel::{NOWHERE, Placed};
+use crate::time::heap::Key;
+use crate::time::wheel::{NOWHERE, Placed};
 
 /// What a job does.
 pub(crate) enum Work {
@@ -64,7 +64,7 @@ impl Work {
             }
             Work::Hooked(info, mut body, panicked) => {
                 let payload = catch_unwind(AssertUnwindSafe(&mut body)).err();
-                drop_quietly(body);
+                drop_caught(body);
                 let panicked = payload.is_some() || panicked.load(Ordering::Relaxed);
                 payload.into_iter().for_each(|payload| super::hooks::report(&info, payload));
                 Ended { panicked, series: None }
@@ -74,7 +74,7 @@ impl Work {
                 let panicked = payload.is_some();
                 payload.into_iter().for_each(|payload| super::hooks::report(&info, payload));
                 if panicked && on_panic == OnPanic::End {
-                    drop_quietly(body);
+                    drop_caught(body);
                     return Ended { panicked, series: None };
                 }
                 Ended { panicked, series: Some(Work::Series(info, body, on_panic)) }
@@ -94,7 +94,7 @@ impl Work {
 }
 
 /// The scheduler that has a job.
-pub(crate) trait JobHome: Send + Sync {
+pub(crate) trait JobOwner: Send + Sync {
     /// The job was cancelled before it ran: takes it out of wherever it waits.
     fn cancelled(&self, job: &Arc<Job>);
 
@@ -113,7 +113,7 @@ pub(crate) trait JobHome: Send + Sync {
 
 /// Where a job waits. Belongs to the home, and is touched under its lock.
 #[derive(Debug, Default, Clone, Copy)]
-pub(crate) enum Spot {
+pub(crate) enum Location {
     /// Nowhere: it runs, or is about to, or is done with.
     #[default]
     Nowhere,
@@ -130,7 +130,7 @@ pub(crate) enum Spot {
 
 /// What is known of a job without its lock.
 ///
-/// The first three are a [`Spot`]. All who change it have the lock of the home, or that of the lane which the job is taken
+/// The first three are a [`Location`]. All who change it have the lock of the home, or that of the lane which the job is taken
 /// from; and who reads it meanwhile asks for the job there, and finds that it is gone. So Relaxed will do. Always std's, as no
 /// protocol rests on it.
 #[repr(C)] // for its size, see `SMALL`
@@ -145,24 +145,24 @@ struct Outside {
 }
 
 impl Outside {
-    fn spot(&self) -> Spot {
+    fn spot(&self) -> Location {
         let (index, place) = (self.index.load(Ordering::Relaxed), self.place.load(Ordering::Relaxed));
         match self.kind.load(Ordering::Relaxed) {
-            1 => Spot::Timers(Key::from_bits(place)),
-            2 => Spot::Ready(index, place),
-            3 => Spot::Later(index, Key::from_bits(place)),
-            4 => Spot::Slot(index, place),
-            _ => Spot::Nowhere,
+            1 => Location::Timers(Key::from_bits(place)),
+            2 => Location::Ready(index, place),
+            3 => Location::Later(index, Key::from_bits(place)),
+            4 => Location::Slot(index, place),
+            _ => Location::Nowhere,
         }
     }
 
-    fn set_spot(&self, spot: Spot) {
+    fn set_spot(&self, spot: Location) {
         let (kind, index, place) = match spot {
-            Spot::Nowhere => return self.kind.store(0, Ordering::Relaxed),
-            Spot::Timers(key) => (1, 0, key.to_bits()),
-            Spot::Ready(lane, place) => (2, lane, place),
-            Spot::Later(lane, key) => (3, lane, key.to_bits()),
-            Spot::Slot(index, place) => (4, index, place),
+            Location::Nowhere => return self.kind.store(0, Ordering::Relaxed),
+            Location::Timers(key) => (1, 0, key.to_bits()),
+            Location::Ready(lane, place) => (2, lane, place),
+            Location::Later(lane, key) => (3, lane, key.to_bits()),
+            Location::Slot(index, place) => (4, index, place),
         };
         self.kind.store(kind, Ordering::Relaxed);
         self.index.store(index, Ordering::Relaxed);
@@ -174,7 +174,7 @@ impl Outside {
 /// it, and how dear that is depends on its size, see [`SMALL`].
 pub(crate) struct Job {
     outside: Outside,
-    cell: Brief<Cell>,
+    cell: SpinLock<Cell>,
 }
 
 /// Up to this size an allocator such as glibc's takes memory back from another thread without its lock. Above, whoever makes jobs
@@ -192,11 +192,11 @@ struct Cell {
 enum JobState {
     Waiting(Work),
     /// Its body runs there.
-    Running(Mark),
+    Running(RunId),
     /// It ran, and will not again.
     Over,
     /// No further run will start. Its body may still be running.
-    Cancelled(Option<Mark>),
+    Cancelled(Option<RunId>),
 }
 
 impl Cell {
@@ -219,8 +219,8 @@ impl Cell {
         }
     }
 
-    fn wake(threads: &[Arc<Sleeper>]) {
-        threads.iter().for_each(|sleeper| sleeper.unpark());
+    fn wake(threads: &[Arc<ThreadContext>]) {
+        threads.iter().for_each(|thread| thread.unpark());
     }
 }
 
@@ -228,13 +228,13 @@ impl Cell {
 #[derive(Default)]
 struct Rare {
     /// Those who wait for the end of the job.
-    threads: Vec<Arc<Sleeper>>,
+    threads: Vec<Arc<ThreadContext>>,
     /// Those who join its task, and want to be told when it has come to wait for a thread.
     joiners: Vec<Weak<Told>>,
     /// How often the job has come to wait for a thread since: one that waits for it may be able to run it.
     startable: u64,
     /// When a series runs.
-    rhythm: Option<Rhythm>,
+    rhythm: Option<Schedule>,
 }
 
 impl Rare {
@@ -271,12 +271,16 @@ pub(crate) struct Ended {
 impl Placed for Arc<Job> {
     #[inline]
     fn moved_to(&self, place: u64) {
-        self.set_spot(if place == NOWHERE { Spot::Nowhere } else { Spot::Timers(Key::from_bits(place)) });
+        self.set_spot(if place == NOWHERE {
+            Location::Nowhere
+        } else {
+            Location::Timers(Key::from_bits(place))
+        });
     }
 }
 
 impl Job {
-    pub(crate) fn new(work: Work, rhythm: Option<Rhythm>) -> Arc<Job> {
+    pub(crate) fn new(work: Work, rhythm: Option<Schedule>) -> Arc<Job> {
         let rare = rhythm.map(|rhythm| Box::new(Rare { rhythm: Some(rhythm), ..Rare::default() }));
         Arc::new(Job {
             outside: Outside {
@@ -286,15 +290,15 @@ impl Job {
                 awaited: AtomicBool::new(false),
                 series: rhythm.is_some(),
             },
-            cell: Brief::new(Cell { state: JobState::Waiting(work), rare }),
+            cell: SpinLock::new(Cell { state: JobState::Waiting(work), rare }),
         })
     }
 
-    pub(crate) fn spot(&self) -> Spot {
+    pub(crate) fn spot(&self) -> Location {
         self.outside.spot()
     }
 
-    pub(crate) fn set_spot(&self, spot: Spot) {
+    pub(crate) fn set_spot(&self, spot: Location) {
         self.outside.set_spot(spot);
     }
 
@@ -303,14 +307,14 @@ impl Job {
     }
 
     /// That of a series.
-    pub(crate) fn rhythm(&self) -> Option<Rhythm> {
+    pub(crate) fn rhythm(&self) -> Option<Schedule> {
         if self.is_series() { self.cell.lock().rare.as_ref()?.rhythm } else { None }
     }
 
     /// Takes the work for running it on this thread, in the interrupt frame that is open now. `None`: cancelled.
     pub(crate) fn begin(&self) -> Option<Run> {
         let mut cell = self.cell.lock();
-        cell.take_work(JobState::Running(Mark::current())).map(Run)
+        cell.take_work(JobState::Running(RunId::current())).map(Run)
     }
 
     /// After a run of a series: true if it is to run again; the body is then back in its place.
@@ -328,7 +332,7 @@ impl Job {
     }
 
     /// Those who wait for the end, which has come. Who joins the task learns of it from the task.
-    fn take_threads(&self, cell: &mut Cell) -> Vec<Arc<Sleeper>> {
+    fn take_threads(&self, cell: &mut Cell) -> Vec<Arc<ThreadContext>> {
         let Some(rare) = &mut cell.rare else { return Vec::new() };
         rare.joiners = Vec::new();
         self.outside.awaited.store(false, Ordering::Relaxed);
@@ -342,7 +346,7 @@ impl Job {
         cell.state = next; // of what is in its place nothing is the user's
         let threads = self.take_threads(&mut cell);
         drop(cell);
-        drop_quietly(ended);
+        drop_caught(ended);
         Cell::wake(&threads);
     }
 
@@ -352,7 +356,7 @@ impl Job {
         if let Some(work) = cell.take_work(JobState::Cancelled(None)) {
             let threads = self.take_threads(&mut cell);
             drop(cell);
-            drop_quietly(work); // its captures go at once
+            drop_caught(work); // its captures go at once
             Cell::wake(&threads);
             return Ending::OfOneThatWaited;
         }
@@ -387,7 +391,7 @@ impl Job {
         Rejected::new(task, reason)
     }
 
-    fn dispose(self: &Arc<Self>, home: &Weak<dyn JobHome>) -> bool {
+    fn dispose(self: &Arc<Self>, home: &Weak<dyn JobOwner>) -> bool {
         match self.end(true) {
             Ending::Before => false,
             Ending::OfOneThatWaited => {
@@ -418,7 +422,7 @@ impl Job {
     ///
     /// Relaxed: one that waits says so first and asks the home for help then, under the same lock. If it
     /// asks before us, we see what it said; if after us, it finds the job where it is now.
-    pub(crate) fn could_start(&self, wake: &mut Vec<Arc<Sleeper>>) {
+    pub(crate) fn could_start(&self, wake: &mut Vec<Arc<ThreadContext>>) {
         if !self.is_awaited() {
             return;
         }
@@ -468,9 +472,9 @@ impl Job {
         self.cell.lock().rare.as_ref().map_or(0, |rare| rare.startable)
     }
 
-    fn wait(self: &Arc<Self>, home: &Weak<dyn JobHome>, timeout: Duration) -> Result<bool, Interrupted> {
+    fn wait(self: &Arc<Self>, home: &Weak<dyn JobOwner>, timeout: Duration) -> Result<bool, Interrupted> {
         let deadline = deadline_after(timeout);
-        let me = Sleeper::current();
+        let me = ThreadContext::current();
         // Whoever brings the job to rest, or into a line, does so before it looks at this list and wakes all on it.
         self.change_waiting(|rare| rare.threads.push(Arc::clone(&me)));
         let mut wake;
@@ -488,7 +492,7 @@ impl Job {
                 break;
             }
         }
-        self.change_waiting(|rare| rare.threads.retain(|sleeper| !Arc::ptr_eq(sleeper, &me)));
+        self.change_waiting(|rare| rare.threads.retain(|thread| !Arc::ptr_eq(thread, &me)));
         match wake {
             Wake::Ready => Ok(true),
             Wake::TimedOut => Ok(false),
@@ -516,10 +520,10 @@ impl fmt::Debug for Job {
 
 impl PeriodicTask {
     /// Its parts, for a series with `period`.
-    pub(crate) fn into_series(self, period: Duration) -> (Work, Rhythm) {
+    pub(crate) fn into_series(self, period: Duration) -> (Work, Schedule) {
         let on_panic = self.on_panic.unwrap_or(OnPanic::Continue);
         let work = Work::Series(self.info, self.body.into_inner(), on_panic);
-        (work, Rhythm::Rate(period, self.missed))
+        (work, Schedule::Rate(period, self.missed))
     }
 
     /// A refused series, as a task that runs its body once.
@@ -547,14 +551,14 @@ pub struct Disposable {
 
 #[derive(Clone)]
 enum Kind {
-    Job(Arc<Job>, Weak<dyn JobHome>),
-    Call(Arc<Call>),
+    Job(Arc<Job>, Weak<dyn JobOwner>),
+    DisposeCallback(Arc<DisposeCallback>),
     /// It ran before anybody could cancel it.
     Over,
 }
 
 /// A disposable that is only a callback.
-struct Call {
+struct DisposeCallback {
     /// There until it is disposed of.
     f: Mutex<Option<Callback>>,
     /// The callback has returned.
@@ -562,11 +566,11 @@ struct Call {
     waiters: Waiters,
 }
 
-impl Call {
+impl DisposeCallback {
     fn dispose(&self) -> bool {
         let f = self.f.lock().take(); // and the lock is free again: it is the user's
         let Some(f) = f else { return false };
-        quietly(f.into_inner());
+        catch(f.into_inner());
         self.over.store(true, Ordering::Release);
         self.waiters.wake_all();
         true
@@ -579,10 +583,10 @@ impl Call {
 }
 
 /// Given away when it is called.
-type Callback = GivenAway<Box<dyn FnOnce() + Send>>;
+type Callback = Exclusive<Box<dyn FnOnce() + Send>>;
 
 impl Disposable {
-    pub(crate) fn of(job: Arc<Job>, home: Weak<dyn JobHome>) -> Disposable {
+    pub(crate) fn of(job: Arc<Job>, home: Weak<dyn JobOwner>) -> Disposable {
         Disposable { kind: Kind::Job(job, home) }
     }
 
@@ -603,9 +607,9 @@ impl Disposable {
     /// assert!(goodbye.dispose() && !goodbye.dispose());
     /// ```
     pub fn from_fn(f: impl FnOnce() + Send + 'static) -> Disposable {
-        let f = Mutex::new(Some(GivenAway::new(Box::new(f) as Box<dyn FnOnce() + Send>)));
-        let call = Call { f, over: AtomicBool::new(false), waiters: Waiters::default() };
-        Disposable { kind: Kind::Call(Arc::new(call)) }
+        let f = Mutex::new(Some(Exclusive::new(Box::new(f) as Box<dyn FnOnce() + Send>)));
+        let call = DisposeCallback { f, over: AtomicBool::new(false), waiters: Waiters::default() };
+        Disposable { kind: Kind::DisposeCallback(Arc::new(call)) }
     }
 
     /// Cancels the work. True: this call did it. False: it had been cancelled, or was done.
@@ -616,7 +620,7 @@ impl Disposable {
         match &self.kind {
             Kind::Job(job, home) => job.dispose(home),
             Kind::Over => false,
-            Kind::Call(call) => call.dispose(),
+            Kind::DisposeCallback(call) => call.dispose(),
         }
     }
 
@@ -625,7 +629,7 @@ impl Disposable {
         match &self.kind {
             Kind::Job(job, _) => job.is_disposed(),
             Kind::Over => true,
-            Kind::Call(call) => call.f.lock().is_none(),
+            Kind::DisposeCallback(call) => call.f.lock().is_none(),
         }
     }
 
@@ -634,7 +638,7 @@ impl Disposable {
         match &self.kind {
             Kind::Job(job, _) => job.is_cancelled(),
             Kind::Over => false,
-            Kind::Call(call) => call.f.lock().is_none(),
+            Kind::DisposeCallback(call) => call.f.lock().is_none(),
         }
     }
 
@@ -650,14 +654,14 @@ impl Disposable {
         match &self.kind {
             Kind::Job(job, home) => job.wait(home, timeout),
             Kind::Over => Ok(true),
-            Kind::Call(call) => call.wait(timeout),
+            Kind::DisposeCallback(call) => call.wait(timeout),
         }
     }
 
     /// Waits for the end of work that is known to have no further run. One that is only a callback knows of no runs.
     pub(super) fn wait_for_last_run(&self, timeout: Duration) -> Result<bool, Interrupted> {
         match &self.kind {
-            Kind::Call(_) => Ok(true),
+            Kind::DisposeCallback(_) => Ok(true),
             _ => self.wait(timeout),
         }
     }

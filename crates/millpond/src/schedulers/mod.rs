@@ -135,7 +135,7 @@ pub use self::on_executor::{from_executor, from_executor_service, from_scheduled
 pub use self::shared::{Shared, bounded_elastic, immediate, parallel, shutdown_now, single};
 pub use self::single_worker::single_worker;
 pub use self::virtual_time::VirtualTimeScheduler;
-pub use crate::periodic::{MissedTicks, OnPanic, PeriodicTask};
+pub use crate::task::periodic::{MissedTicks, OnPanic, PeriodicTask};
 
 /// Runs work now, later or periodically, on threads of its own or of others.
 ///

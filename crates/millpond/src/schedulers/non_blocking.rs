@@ -6,7 +6,7 @@
 use std::thread::{self, Thread};
 
 use super::engine;
-use crate::quiet::returned;
+use crate::panic::catch_value;
 use crate::sync::{Arc, Global};
 
 type Predicate = dyn Fn(&Thread) -> bool + Send + Sync;
@@ -36,7 +36,7 @@ pub fn is_in_non_blocking_thread() -> bool {
     }
     let thread = thread::current();
     // One that panics does not know, and does not keep the others from being asked.
-    let says_so = |p: &Arc<Predicate>| returned(|| p(&thread)).unwrap_or(false);
+    let says_so = |p: &Arc<Predicate>| catch_value(|| p(&thread)).unwrap_or(false);
     predicates.iter().any(says_so)
 }
 

@@ -1,11 +1,11 @@
 //! Schedulers over executors that are there already.
 
 use super::Scheduler;
-use super::engine::{Carrier, Plan, Shape, Slots};
-use crate::clock::Clock;
+use super::engine::{Plan, Shape, Slots, ThreadSource};
 use crate::executor::{Executor, ExecutorService};
 use crate::scheduled::ScheduledThreadPoolExecutor;
 use crate::sync::Arc;
+use crate::time::clock::Clock;
 
 fn plan(name: &str, executor: Arc<dyn Executor>, owned: Option<Arc<dyn ExecutorService>>) -> Plan {
     Plan {
@@ -14,7 +14,7 @@ fn plan(name: &str, executor: Arc<dyn Executor>, owned: Option<Arc<dyn ExecutorS
         soft: false,
         max: usize::MAX,
         cap: usize::MAX,
-        carrier: Carrier::Executor { executor, owned },
+        carrier: ThreadSource::Executor { executor, owned },
         clock: Clock::system(),
         timing: false,
     }

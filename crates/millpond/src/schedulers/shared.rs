@@ -12,7 +12,7 @@ use super::{Disposable, PeriodicTask, Scheduler, SchedulerStats, Worker, default
 use crate::config::ConfigError;
 use crate::executor::Rejected;
 use crate::interrupt::Interrupted;
-use crate::quiet::quietly;
+use crate::panic::catch;
 use crate::sync::{Arc, Global, OnceLock, Weak};
 use crate::task::Task;
 
@@ -176,7 +176,7 @@ impl Instances {
     fn dispose(&self) {
         for shared in self.all() {
             // A factory may give a scheduler of the user's own: if its end panics the others still have theirs.
-            quietly(|| shared.scheduler().dispose());
+            catch(|| shared.scheduler().dispose());
         }
     }
 
@@ -298,7 +298,7 @@ fn keep(kind: Kind, epoch: u64, made: Result<Shared, ConfigError>) -> Option<Sha
     drop(current);
     drop(gone);
     if unwanted {
-        quietly(|| made.scheduler().dispose()); // the factory may have given one of the user's own
+        catch(|| made.scheduler().dispose()); // the factory may have given one of the user's own
     }
     kept
 }

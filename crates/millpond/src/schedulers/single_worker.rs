@@ -2,7 +2,7 @@
 //!
 //! Everything goes into one lane of the original, so order and non-overlap come from there. What is kept here is a register of
 //! what was given to whom, so that a worker can dispose of its own work only, and a graceful end knows when all is
-//! done. Each piece of work carries its [`Ticket`]; the ticket goes when the work has run or was thrown away, whoever
+//! done. Each piece of work carries its [`WorkToken`]; the ticket goes when the work has run or was thrown away, whoever
 //! did that, and strikes the entry out.
 
 use std::collections::HashMap;
@@ -15,11 +15,11 @@ use std::time::{Duration, Instant};
 use super::waiters::{Disposal, Ends, Waiters};
 use super::{Disposable, Lane, PeriodicTask, Scheduler, SchedulerStats, Worker};
 use crate::executor::{RejectReason, Rejected, SchedulerFacts};
-use crate::handle::Outcome;
 use crate::interrupt::Interrupted;
-use crate::periodic::{Body, OnPanic};
-use crate::sync::{Arc, AtomicBool, GivenAway, Mutex, MutexGuard, Ordering, deadline_after};
+use crate::sync::{Arc, AtomicBool, Exclusive, Mutex, MutexGuard, Ordering, deadline_after};
+use crate::task::Outcome;
 use crate::task::Task;
+use crate::task::periodic::{Body, OnPanic};
 
 /// One worker of `original`, as a scheduler: everything given to it, and to its workers, runs one at a time in one lane, by due
 /// time and then by submission.
@@ -82,7 +82,7 @@ struct Register {
     last_number: u64,
     /// What ran last: for the original its run is over a moment later than for us.
     last_run: Option<Disposable>,
-    counted: Counted,
+    counted: CountedCell,
 }
 
 #[derive(Debug, Default, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
@@ -111,16 +111,16 @@ struct Entry {
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum State {
-    /// Counted as queued.
+    /// CountedCell as queued.
     Waiting,
-    /// Counted as running.
+    /// CountedCell as running.
     Running(ThreadId),
-    /// Counted by its outcome.
+    /// CountedCell by its outcome.
     Done,
 }
 
 #[derive(Default)]
-struct Counted {
+struct CountedCell {
     submitted: u64,
     completed: u64,
     panicked: u64,
@@ -130,7 +130,7 @@ struct Counted {
     running: u64,
 }
 
-impl Counted {
+impl CountedCell {
     fn accept(&mut self) {
         self.submitted += 1;
         self.queued += 1;
@@ -138,19 +138,19 @@ impl Counted {
 }
 
 /// Belongs to a piece of work. When it goes the work is done with.
-struct Ticket {
+struct WorkToken {
     core: Arc<Core>,
     number: u64,
 }
 
-impl Drop for Ticket {
+impl Drop for WorkToken {
     fn drop(&mut self) {
         self.core.strike_out(self.number);
     }
 }
 
 /// How a piece of work finds things when its turn has come.
-enum Turn {
+enum Start {
     Run,
     /// It was disposed of.
     Leave,
@@ -158,17 +158,17 @@ enum Turn {
     Foreign,
 }
 
-impl Ticket {
-    fn begin(&self) -> Turn {
+impl WorkToken {
+    fn begin(&self) -> Start {
         let mut register = self.core.register.lock();
-        let Some(entry) = register.entries.get_mut(&self.number) else { return Turn::Foreign };
+        let Some(entry) = register.entries.get_mut(&self.number) else { return Start::Foreign };
         if entry.ended {
-            return Turn::Leave;
+            return Start::Leave;
         }
         entry.state = State::Running(thread::current().id());
         register.counted.queued -= 1;
         register.counted.running += 1;
-        Turn::Run
+        Start::Run
     }
 
     /// A run has ended, the last one unless it goes on `again`. A series counts as waiting then, until its ticket goes.
@@ -208,21 +208,21 @@ impl Ticket {
 }
 
 /// Work with its ticket. The work is dropped first.
-struct Ticketed<W> {
+struct TokenedTask<W> {
     work: W,
-    ticket: Ticket,
+    ticket: WorkToken,
 }
 
-impl Ticketed<Task> {
+impl TokenedTask<Task> {
     fn run(self) {
-        let Ticketed { work: task, ticket } = self;
+        let TokenedTask { work: task, ticket } = self;
         match ticket.begin() {
-            Turn::Leave => {
+            Start::Leave => {
                 ticket.leave_if_ended(); // before whoever disposes of it comes to this one
-                return task.drop_quietly();
+                return task.drop_caught();
             }
-            Turn::Foreign => return task.run(),
-            Turn::Run => {}
+            Start::Foreign => return task.run(),
+            Start::Run => {}
         }
         let mut outcome = Outcome::Succeeded;
         let payload = task.once().run_settled(&mut |settled| outcome = settled).panic;
@@ -233,12 +233,12 @@ impl Ticketed<Task> {
     }
 }
 
-impl Ticketed<Body> {
+impl TokenedTask<Body> {
     fn run(&mut self, on_panic: OnPanic) {
         match self.ticket.begin() {
-            Turn::Leave => return self.ticket.leave_if_ended(),
-            Turn::Foreign => return (self.work)(),
-            Turn::Run => {}
+            Start::Leave => return self.ticket.leave_if_ended(),
+            Start::Foreign => return (self.work)(),
+            Start::Run => {}
         }
         let ran = catch_unwind(AssertUnwindSafe(&mut self.work));
         let again = ran.is_ok() || on_panic == OnPanic::Continue;
@@ -290,7 +290,7 @@ impl Core {
             Err(reason) => return Err(self.refused(task, reason)),
         };
         let info = task.info().clone();
-        let ticketed = Ticketed { work: task, ticket: Ticket { core: Arc::clone(self), number } };
+        let ticketed = TokenedTask { work: task, ticket: WorkToken { core: Arc::clone(self), number } };
         let given = worker.schedule_task_after(delay, Task::known_as(info, move || ticketed.run()));
         self.settle(number, given)
     }
@@ -306,10 +306,10 @@ impl Core {
             Err(reason) => return Err(self.refused(task.into_task(), reason)),
         };
         let PeriodicTask { info, body, missed, on_panic } = task;
-        let ticket = Ticket { core: Arc::clone(self), number };
-        let mut ticketed = Ticketed { work: body.into_inner(), ticket };
+        let ticket = WorkToken { core: Arc::clone(self), number };
+        let mut ticketed = TokenedTask { work: body.into_inner(), ticket };
         let after_panic = on_panic.unwrap_or(OnPanic::Continue);
-        let body = GivenAway::new(Box::new(move || ticketed.run(after_panic)) as Body);
+        let body = Exclusive::new(Box::new(move || ticketed.run(after_panic)) as Body);
         let given =
             worker.schedule_periodically_task(initial, period, PeriodicTask { info, body, missed, on_panic });
         self.settle(number, given)

@@ -7,8 +7,8 @@ use std::time::Duration;
 
 use super::hooks;
 use crate::interrupt::wait::{Key, WaitList};
-use crate::interrupt::{Interrupted, Sleeper, Wake};
-use crate::quiet::drop_quietly;
+use crate::interrupt::{Interrupted, ThreadContext, Wake};
+use crate::panic::drop_caught;
 use crate::sync::{Arc, Mutex, deadline_after};
 
 /// The threads and futures that wait. Each enters itself before it looks, and whoever makes the condition true calls
@@ -19,7 +19,7 @@ pub(super) struct Waiters(Mutex<Waiting>);
 #[derive(Debug, Default)]
 struct Waiting {
     /// They leave by themselves.
-    threads: WaitList<Arc<Sleeper>>,
+    threads: WaitList<Arc<ThreadContext>>,
     /// They are taken out when they are woken, and leave when they are dropped.
     futures: WaitList<Waker>,
 }
@@ -28,7 +28,7 @@ impl Waiters {
     /// Waits until `ready`, at most `timeout`.
     pub(super) fn wait(&self, timeout: Duration, ready: impl FnMut() -> bool) -> Result<bool, Interrupted> {
         let deadline = deadline_after(timeout);
-        let me = Sleeper::current();
+        let me = ThreadContext::current();
         let key = self.0.lock().threads.push(Arc::clone(&me));
         let wake = me.wait(deadline, ready);
         self.0.lock().threads.remove(key);
@@ -46,13 +46,13 @@ impl Waiters {
         let before = key.take().and_then(|key| waiting.futures.remove(key));
         *key = Some(waiting.futures.push(mine));
         drop(waiting);
-        drop_quietly(before);
+        drop_caught(before);
     }
 
     /// A future waits no more.
     fn leave(&self, key: Option<Key>) {
         let waker = key.and_then(|key| self.0.lock().futures.remove(key));
-        drop_quietly(waker);
+        drop_caught(waker);
     }
 
     /// Everybody looks again.
@@ -61,7 +61,7 @@ impl Waiters {
         let threads: Vec<_> = waiting.threads.iter().cloned().collect();
         let futures = waiting.futures.take_all(|_| true);
         drop(waiting);
-        threads.iter().for_each(|sleeper| sleeper.unpark());
+        threads.iter().for_each(|thread| thread.unpark());
         futures.into_iter().for_each(hooks::quietly_wake);
     }
 }

@@ -13,10 +13,15 @@
 
 mod adaptive;
 pub(crate) mod backoff;
+#[cfg(not(loom))]
+mod contention;
+#[expect(unsafe_code, reason = "a lock that is freed by a plain store")]
+mod spin_lock;
 
 use std::time::{Duration, Instant};
 
 pub(crate) use adaptive::AdaptiveBackoff;
+pub(crate) use spin_lock::{SpinLock, SpinLockGuard};
 pub(crate) use std::sync::{Arc, OnceLock, Weak};
 
 #[cfg(not(all(loom, test)))]
@@ -63,12 +68,12 @@ impl<T> Mutex<T> {
 /// A value that several threads may reach, if they agree among themselves on who does when.
 #[cfg(not(all(loom, test)))]
 #[derive(Debug)]
-pub(crate) struct SharedCell<T>(std::cell::UnsafeCell<T>);
+pub(crate) struct UnsafeCell<T>(std::cell::UnsafeCell<T>);
 
 #[cfg(not(all(loom, test)))]
-impl<T> SharedCell<T> {
+impl<T> UnsafeCell<T> {
     pub(crate) const fn new(value: T) -> Self {
-        SharedCell(std::cell::UnsafeCell::new(value))
+        UnsafeCell(std::cell::UnsafeCell::new(value))
     }
 
     #[inline(always)]
@@ -84,7 +89,7 @@ impl<T> SharedCell<T> {
 
 /// The same for models, which notice if they do not agree.
 #[cfg(all(loom, test))]
-pub(crate) use loom::cell::UnsafeCell as SharedCell;
+pub(crate) use loom::cell::UnsafeCell;
 
 /// A lock for the few things that belong to the whole process. Always std's: no protocol rests on it, and a model must not
 /// carry state from one run to the next.
@@ -103,11 +108,11 @@ impl<T> Global<T> {
 
 /// Something that can be shared because it can only be given away: all access is by value.
 #[derive(Debug)]
-pub(crate) struct GivenAway<T>(std::sync::Mutex<T>);
+pub(crate) struct Exclusive<T>(std::sync::Mutex<T>);
 
-impl<T> GivenAway<T> {
+impl<T> Exclusive<T> {
     pub(crate) fn new(value: T) -> Self {
-        GivenAway(std::sync::Mutex::new(value))
+        Exclusive(std::sync::Mutex::new(value))
     }
 
     pub(crate) fn into_inner(self) -> T {

@@ -4,11 +4,29 @@
 //! [`TaskHandle`]. A task runs at most once. Dropping one that did not run resolves its handle as abandoned,
 //! so a handle never waits for something that no longer exists.
 
-mod held;
+mod awaited;
+#[expect(unsafe_code, reason = "lets a queue leak its reference to a cancelled timer")]
+mod cell;
+#[expect(unsafe_code, reason = "keeps closures of any type without a box")]
+mod closure;
+mod error;
+mod handle;
+pub(crate) mod inline;
+mod owner;
 #[expect(unsafe_code, reason = "moves tasks into the queue's memory and out of it")]
 mod packed;
-#[expect(unsafe_code, reason = "keeps closures of any type without a box")]
-mod small;
+pub(crate) mod periodic;
+#[expect(unsafe_code, reason = "counts references with fewer exchanges than an `Arc`")]
+mod shared;
+#[cfg(not(loom))]
+#[expect(unsafe_code, reason = "gives out places in memory of its own")]
+mod slab;
+#[expect(
+    unsafe_code,
+    reason = "a place for work and result that is given from thread to thread by one word, without a lock"
+)]
+mod slot;
+mod timer_task;
 
 use std::borrow::Cow;
 use std::cell::Cell;
@@ -17,20 +35,38 @@ use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
-use crate::clock::Tick;
-use crate::handle::{
-    Claim, Joinable, Outcome, Panic, Payload, RunEvent, Shared, Shed, TaskHandle, TaskState, Tracked, halves,
-    halves_of_timer, report_panic,
-};
-use crate::interrupt::Nested;
-use crate::periodic::{Body, Timing};
+use self::periodic::Timing;
+use crate::interrupt::TaskFrame;
+use crate::panic::drop_caught;
 use crate::queue::Delayed;
-use crate::quiet::drop_quietly;
 use crate::sync::{Arc, Mutex, deadline_after};
+use crate::time::clock::Tick;
 
-pub(crate) use held::Held;
-pub(crate) use packed::{Bare, Half, LONGEST, Lies, Pack, Spot};
-use small::SmallFn;
+#[cfg(feature = "futures")]
+pub(crate) use awaited::awaited_in;
+pub use cell::TaskState;
+#[cfg(feature = "futures")]
+pub(crate) use cell::Waiter;
+pub(crate) use cell::{
+    Cancelled, Help, Joinable, Outcome, Payload, Place, Ran, RunEvent, Shed, Told, Tracked, Work,
+    report_panic,
+};
+use closure::Closure;
+pub use error::{JoinError, Panic};
+pub use handle::{CancelOnDrop, Canceller, TaskHandle};
+#[cfg(feature = "futures")]
+pub(crate) use owner::tell_cancelled;
+pub(crate) use owner::{
+    CancelQueue, OwnerEntry, Removed, TaskOwner, WorksFor, WorksForScheduler, announce_sleep, current_worker,
+    look_again, waits_for_this_thread, work_for, works_for, works_for_any,
+};
+pub(crate) use packed::{Bare, Entry, Half, LONGEST, Pack, PackedTask};
+pub use periodic::{Body, MissedTicks, Next, OnPanic, PeriodicTask};
+#[cfg(all(test, loom))]
+pub(crate) use shared::CellHeader;
+pub(crate) use shared::{LeakedRef, Removal, Shared, halves, halves_of_timer};
+pub(crate) use slot::ResultToken;
+pub(crate) use timer_task::TimerTask;
 
 /// The number of a task, unique in the process.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
@@ -136,11 +172,11 @@ impl TaskInfo {
 #[must_use = "a task that is dropped does not run"]
 pub struct Task {
     info: TaskInfo,
-    work: Work,
+    work: TaskWork,
 }
 
-enum Work {
-    Plain(SmallFn),
+enum TaskWork {
+    Plain(Closure),
     Tracked(TrackedTask),
     /// One run of a series that a scheduled pool will queue again afterwards.
     Series(TrackedTask, Arc<Timing>),
@@ -169,7 +205,7 @@ impl TrackedTask {
     }
 
     pub(crate) fn into_task(self) -> Task {
-        Task { info: TaskInfo { id: self.id(), label: None }, work: Work::Tracked(self) }
+        Task { info: TaskInfo { id: self.id(), label: None }, work: TaskWork::Tracked(self) }
     }
 }
 
@@ -182,20 +218,20 @@ impl Drop for TrackedTask {
 impl Task {
     /// Makes a task from a closure.
     pub fn new(f: impl FnOnce() + Send + 'static) -> Task {
-        Task { info: TaskInfo::fresh(), work: Work::Plain(SmallFn::new(f)) }
+        Task { info: TaskInfo::fresh(), work: TaskWork::Plain(Closure::new(f)) }
     }
 
     /// A task that is known as `info` says.
     pub(crate) fn known_as(info: TaskInfo, f: impl FnOnce() + Send + 'static) -> Task {
-        Task { info, work: Work::Plain(SmallFn::new(f)) }
+        Task { info, work: TaskWork::Plain(Closure::new(f)) }
     }
 
     pub(crate) fn series(info: TaskInfo, core: Shared<dyn Tracked>, timing: Arc<Timing>) -> Task {
-        Task { info, work: Work::Series(TrackedTask(core), timing) }
+        Task { info, work: TaskWork::Series(TrackedTask(core), timing) }
     }
 
     pub(crate) fn tracked(id: TaskId, core: Shared<dyn Tracked>) -> Task {
-        Task { info: TaskInfo { id, label: None }, work: Work::Tracked(TrackedTask(core)) }
+        Task { info: TaskInfo { id, label: None }, work: TaskWork::Tracked(TrackedTask(core)) }
     }
 
     /// Gives the task a name, for hooks and error messages.
@@ -242,7 +278,7 @@ impl Task {
 
     /// As [`run`](Self::run), and tells of a panic.
     pub(crate) fn run_reporting_panics(self, panicked: impl Fn(&TaskInfo, &Panic)) {
-        let _frame = Nested::enter();
+        let _frame = TaskFrame::enter();
         let Task { info, work } = self;
         let mut report = |event: RunEvent<'_>| {
             if let RunEvent::Panicked(panic) = event {
@@ -250,12 +286,12 @@ impl Task {
             }
         };
         match work {
-            Work::Plain(mut f) => {
+            TaskWork::Plain(mut f) => {
                 if let Err(payload) = catch_unwind(AssertUnwindSafe(|| f.call())) {
                     resume_unwind(report_panic(payload, &mut report));
                 }
             }
-            Work::Tracked(core) | Work::Series(core, _) => {
+            TaskWork::Tracked(core) | TaskWork::Series(core, _) => {
                 core.0.run(&mut report); // a series has run once; dropping it here is its end
             }
         }
@@ -279,25 +315,25 @@ impl Task {
     #[inline]
     pub(crate) fn run_reporting(&mut self, mut report: impl FnMut(RunEvent<'_>)) -> Ended {
         match &mut self.work {
-            Work::Plain(f) => {
+            TaskWork::Plain(f) => {
                 let panic = catch_unwind(AssertUnwindSafe(|| f.call())).err();
                 let panic = panic.map(|payload| report_panic(payload, &mut report));
                 let outcome = if panic.is_some() { Outcome::Panicked } else { Outcome::Succeeded };
                 report(RunEvent::Settled(outcome));
                 Ended { panic, again: false }
             }
-            Work::Tracked(core) => {
+            TaskWork::Tracked(core) => {
                 core.0.run(&mut report);
                 Ended { panic: None, again: false }
             }
-            Work::Series(core, _) => Ended { panic: None, again: core.0.run(&mut report) },
+            TaskWork::Series(core, _) => Ended { panic: None, again: core.0.run(&mut report) },
         }
     }
 
     /// The task as one that is nobody's series any more: it runs once, and then its handle resolves as abandoned.
     pub(crate) fn once(self) -> Task {
         match self.work {
-            Work::Series(core, _) => Task { info: self.info, work: Work::Tracked(core) },
+            TaskWork::Series(core, _) => Task { info: self.info, work: TaskWork::Tracked(core) },
             _ => self,
         }
     }
@@ -305,7 +341,7 @@ impl Task {
     /// When the runs of a series are due.
     pub(crate) fn timing(&self) -> Option<&Arc<Timing>> {
         match &self.work {
-            Work::Series(_, timing) => Some(timing),
+            TaskWork::Series(_, timing) => Some(timing),
             _ => None,
         }
     }
@@ -313,7 +349,7 @@ impl Task {
     /// Puts what `wrap` makes of the work into its place. The error: `wrap` panicked, and the task is as it was.
     pub(crate) fn decorate(self, wrap: &mut dyn FnMut(Body) -> Body) -> Result<Task, Task> {
         match self.work {
-            Work::Plain(f) => {
+            TaskWork::Plain(f) => {
                 // While the decorator has the body, the closure is here too: if it panics, nothing is lost.
                 let inside = Arc::new(Mutex::new(Some(f)));
                 let body = {
@@ -324,25 +360,25 @@ impl Task {
                     })
                 };
                 let wrapped = catch_unwind(AssertUnwindSafe(|| wrap(body)));
-                let unharmed = wrapped.is_ok();
+                let ok = wrapped.is_ok();
                 let f = match wrapped {
-                    Ok(body) => SmallFn::new(body),
+                    Ok(body) => Closure::new(body),
                     Err(payload) => {
-                        drop_quietly(payload);
-                        inside.lock().take().unwrap_or_else(|| SmallFn::new(|| {}))
+                        drop_caught(payload);
+                        inside.lock().take().unwrap_or_else(|| Closure::new(|| {}))
                     }
                 };
-                let task = Task { info: self.info, work: Work::Plain(f) };
-                if unharmed { Ok(task) } else { Err(task) }
+                let task = Task { info: self.info, work: TaskWork::Plain(f) };
+                if ok { Ok(task) } else { Err(task) }
             }
-            Work::Tracked(ref core) => {
+            TaskWork::Tracked(ref core) => {
                 if core.0.decorate(wrap) {
                     Ok(self)
                 } else {
                     Err(self)
                 }
             }
-            Work::Series(..) => Ok(self),
+            TaskWork::Series(..) => Ok(self),
         }
     }
 
@@ -353,8 +389,8 @@ impl Task {
     /// The state that the task shares with its handle, if it has one.
     pub(crate) fn shared(&self) -> Option<&Shared<dyn Tracked>> {
         match &self.work {
-            Work::Plain(_) => None,
-            Work::Tracked(core) | Work::Series(core, _) => Some(&core.0),
+            TaskWork::Plain(_) => None,
+            TaskWork::Tracked(core) | TaskWork::Series(core, _) => Some(&core.0),
         }
     }
 
@@ -410,18 +446,18 @@ impl Task {
     /// not to be shed, because it has been cancelled or is of a kind that always runs. Whoever has it drops it.
     pub(crate) fn expire(&self, settle: &mut dyn FnMut(Shed)) -> bool {
         match &self.work {
-            Work::Plain(_) => {
+            TaskWork::Plain(_) => {
                 settle(Shed::Expired);
                 true
             }
-            Work::Tracked(core) => core.0.expire(settle),
-            Work::Series(..) => false,
+            TaskWork::Tracked(core) => core.0.expire(settle),
+            TaskWork::Series(..) => false,
         }
     }
 
     /// Drops the task; a panic in the destructor of what it captured stays here.
-    pub(crate) fn drop_quietly(self) {
-        drop_quietly(self);
+    pub(crate) fn drop_caught(self) {
+        drop_caught(self);
     }
 }
 
@@ -467,13 +503,13 @@ pub struct TaskOf<T> {
     info: TaskInfo,
     task: TrackedTask,
     core: Shared<dyn Joinable<T>>,
-    claim: Claim,
+    claim: ResultToken,
 }
 
 impl<T: Send + 'static> TaskOf<T> {
     /// Makes a task from a closure that returns a value.
     pub fn new(f: impl FnOnce() -> T + Send + 'static) -> TaskOf<T> {
-        let claim = Claim::fresh();
+        let claim = ResultToken::fresh();
         let halves = halves(claim.id(), f);
         TaskOf::of(claim, halves)
     }
@@ -481,7 +517,7 @@ impl<T: Send + 'static> TaskOf<T> {
     /// As `new`, for a task that is to wait for its time.
     #[inline]
     pub(crate) fn new_timer(f: impl FnOnce() -> T + Send + 'static) -> TaskOf<T> {
-        let claim = Claim::fresh();
+        let claim = ResultToken::fresh();
         let halves = halves_of_timer(claim.id(), f);
         TaskOf::of(claim, halves)
     }
@@ -489,14 +525,14 @@ impl<T: Send + 'static> TaskOf<T> {
     /// The two halves of a task without a label. A [`Task`] is longer, and so is a `TaskOf`: to move one costs as much as to queue it.
     #[inline(always)]
     pub(crate) fn bare(f: impl FnOnce() -> T + Send + 'static) -> (Half, TaskHandle<T>) {
-        let claim = Claim::fresh();
+        let claim = ResultToken::fresh();
         let id = claim.id();
         let (core, task) = halves(id, f);
         (Half::new(id, TrackedTask(task)), TaskHandle::new(core, claim))
     }
 
     #[inline]
-    fn of(claim: Claim, (core, task): (Shared<dyn Joinable<T>>, Shared<dyn Tracked>)) -> TaskOf<T> {
+    fn of(claim: ResultToken, (core, task): (Shared<dyn Joinable<T>>, Shared<dyn Tracked>)) -> TaskOf<T> {
         TaskOf { info: TaskInfo { id: claim.id(), label: None }, task: TrackedTask(task), core, claim }
     }
 
@@ -541,7 +577,7 @@ impl<T: Send + 'static> TaskOf<T> {
     /// # Ok::<(), Box<dyn std::error::Error>>(())
     /// ```
     pub fn into_parts(self) -> (Task, TaskHandle<T>) {
-        (Task { info: self.info, work: Work::Tracked(self.task) }, TaskHandle::new(self.core, self.claim))
+        (Task { info: self.info, work: TaskWork::Tracked(self.task) }, TaskHandle::new(self.core, self.claim))
     }
 }
 

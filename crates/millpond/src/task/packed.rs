@@ -18,9 +18,9 @@
 use std::mem::ManuallyDrop;
 use std::ptr;
 
-use super::small::{SmallFn, Verbs, WORDS, Word, fits};
-use super::{Task, TaskId, TaskInfo, TrackedTask, Work};
-use crate::handle::{Shared, Tracked};
+use super::closure::{Closure, VTable, WORDS, Word, fits};
+use super::{Task, TaskId, TaskInfo, TaskWork, TrackedTask};
+use crate::task::{Shared, Tracked};
 
 const HOLE: usize = 1;
 const TRACKED: usize = 2;
@@ -37,11 +37,11 @@ pub(crate) const LONGEST: usize = HEAD + WORDS;
 
 /// Memory for packed tasks: a place in a run of words. Copying it copies the address.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) struct Spot(*mut Word);
+pub(crate) struct PackedTask(*mut Word);
 
-/// What lies at a [`Spot`].
+/// What lies at a [`PackedTask`].
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Lies {
+pub(crate) enum Entry {
     Task(TaskId),
     Hole,
     End,
@@ -62,7 +62,7 @@ pub(crate) unsafe trait Pack {
     ///
     /// # Safety
     /// `words()` words from there on are valid for writes, and nobody else touches them.
-    unsafe fn pack(self, to: Spot);
+    unsafe fn pack(self, to: PackedTask);
 }
 
 // SAFETY: the three kinds take what `words` says.
@@ -70,9 +70,9 @@ unsafe impl Pack for Task {
     fn words(&self) -> usize {
         HEAD + match &self.work {
             _ if self.info.label.is_some() => 1,
-            Work::Plain(f) => f.verbs.words,
-            Work::Tracked(_) => TRACKED_WORDS,
-            Work::Series(..) => 1,
+            TaskWork::Plain(f) => f.verbs.words,
+            TaskWork::Tracked(_) => TRACKED_WORDS,
+            TaskWork::Series(..) => 1,
         }
     }
 
@@ -80,7 +80,7 @@ unsafe impl Pack for Task {
         self.set_place(place);
     }
 
-    unsafe fn pack(self, to: Spot) {
+    unsafe fn pack(self, to: PackedTask) {
         // SAFETY: the caller says so.
         unsafe { to.pack(self) }
     }
@@ -112,18 +112,18 @@ impl<F: FnOnce() + Send + 'static> Bare<F> {
 unsafe impl<F: FnOnce() + Send + 'static> Pack for Bare<F> {
     #[inline]
     fn words(&self) -> usize {
-        HEAD + Verbs::of::<F>().words
+        HEAD + VTable::of::<F>().words
     }
 
     #[inline]
     fn goes_to(&self, _: u64) {}
 
     #[inline]
-    unsafe fn pack(self, to: Spot) {
+    unsafe fn pack(self, to: PackedTask) {
         // SAFETY: the caller says that there is room, and `new` has seen that F is aligned to a word.
         unsafe {
             to.0.add(HEAD).cast::<F>().write(self.f);
-            to.pack_head(Verbs::of::<F>(), self.id);
+            to.pack_head(VTable::of::<F>(), self.id);
         }
     }
 }
@@ -134,7 +134,7 @@ impl TrackedTask {
     /// # Safety
     /// As [`Pack::pack`].
     #[inline]
-    unsafe fn pack_with(self, id: TaskId, to: Spot) {
+    unsafe fn pack_with(self, id: TaskId, to: PackedTask) {
         // SAFETY: the caller says that there is room; a `TrackedTask` is aligned to a word.
         unsafe {
             to.0.add(HEAD).cast::<TrackedTask>().write(self);
@@ -173,7 +173,7 @@ impl Half {
     pub(crate) fn into_task(self) -> Task {
         Task {
             info: TaskInfo { id: self.id, label: None },
-            work: Work::Tracked(ManuallyDrop::into_inner(self.task)),
+            work: TaskWork::Tracked(ManuallyDrop::into_inner(self.task)),
         }
     }
 }
@@ -191,15 +191,15 @@ unsafe impl Pack for Half {
     }
 
     #[inline]
-    unsafe fn pack(self, to: Spot) {
+    unsafe fn pack(self, to: PackedTask) {
         // SAFETY: the caller says so.
         unsafe { ManuallyDrop::into_inner(self.task).pack_with(self.id, to) }
     }
 }
 
-impl Spot {
+impl PackedTask {
     pub(crate) fn new(words: *mut Word) -> Self {
-        Spot(words)
+        PackedTask(words)
     }
 
     /// # Safety
@@ -209,14 +209,14 @@ impl Spot {
         let id = info.id;
         let work_at = self.0.wrapping_add(HEAD);
         let first = match work {
-            Work::Plain(f) if info.label.is_none() => {
+            TaskWork::Plain(f) if info.label.is_none() => {
                 let f = ManuallyDrop::new(f);
                 // SAFETY: the closure lies in the first `verbs.words` words of `f`, which is not dropped: it is
                 // moved. The caller says that there is room for as many.
                 unsafe { copy_words(f.words.as_ptr(), work_at, f.verbs.words) };
                 ptr::from_ref(f.verbs)
             }
-            Work::Tracked(task) if info.label.is_none() => {
+            TaskWork::Tracked(task) if info.label.is_none() => {
                 // SAFETY: the caller says so.
                 return unsafe { task.pack_with(id, self) };
             }
@@ -234,10 +234,10 @@ impl Spot {
     /// # Safety
     /// The words of the head are valid for writes, and nobody else touches them.
     #[inline]
-    unsafe fn pack_head(self, first: *const Verbs, id: TaskId) {
+    unsafe fn pack_head(self, first: *const VTable, id: TaskId) {
         // SAFETY: the caller says so.
         unsafe {
-            self.0.cast::<*const Verbs>().write(first);
+            self.0.cast::<*const VTable>().write(first);
             self.0.add(1).cast::<TaskId>().write_unaligned(id); // it may be aligned to more than a word
         }
     }
@@ -248,30 +248,30 @@ impl Spot {
     /// One word here is valid for writes, and nobody else touches it.
     pub(crate) unsafe fn pack_end(self) {
         // SAFETY: the caller says so.
-        unsafe { self.0.cast::<*const Verbs>().write(ptr::without_provenance(END)) }
+        unsafe { self.0.cast::<*const VTable>().write(ptr::without_provenance(END)) }
     }
 
     /// The first word.
     ///
     /// # Safety
     /// Something was packed here, and nobody writes to it meanwhile.
-    unsafe fn first(self) -> *const Verbs {
+    unsafe fn first(self) -> *const VTable {
         // SAFETY: the caller says that `pack` or `pack_end` has written a first word here.
-        unsafe { self.0.cast::<*const Verbs>().read() }
+        unsafe { self.0.cast::<*const VTable>().read() }
     }
 
     /// What lies here.
     ///
     /// # Safety
     /// Something was packed here, and nobody writes to it meanwhile.
-    pub(crate) unsafe fn lies(self) -> Lies {
+    pub(crate) unsafe fn lies(self) -> Entry {
         // SAFETY: the caller says so. What is neither an end nor a hole has a second word, its id.
         unsafe {
             let first = self.first().addr();
             match first {
-                END => Lies::End,
-                _ if first & HOLE != 0 => Lies::Hole,
-                _ => Lies::Task(self.0.add(1).cast::<TaskId>().read_unaligned()),
+                END => Entry::End,
+                _ if first & HOLE != 0 => Entry::Hole,
+                _ => Entry::Task(self.0.add(1).cast::<TaskId>().read_unaligned()),
             }
         }
     }
@@ -300,7 +300,7 @@ impl Spot {
         // SAFETY: the caller says so.
         unsafe {
             let first = self.first();
-            self.0.cast::<*const Verbs>().write(first.map_addr(|first| first | HOLE));
+            self.0.cast::<*const VTable>().write(first.map_addr(|first| first | HOLE));
         }
     }
 
@@ -336,7 +336,7 @@ impl Spot {
             let info = TaskInfo { id, label: None };
             HEAD + match first.addr() & BITS {
                 TRACKED => {
-                    let work = Work::Tracked(work_at.cast::<TrackedTask>().read());
+                    let work = TaskWork::Tracked(work_at.cast::<TrackedTask>().read());
                     ptr::write(into, Some(Task { info, work }));
                     TRACKED_WORDS
                 }
@@ -348,9 +348,9 @@ impl Spot {
                     // The closure's words go straight to where they will be used. Nothing between the two steps can
                     // unwind, so nobody sees the verbs without their words.
                     let verbs = &*first;
-                    let f = SmallFn { verbs, words: [Word::uninit(); WORDS] };
-                    ptr::write(into, Some(Task { info, work: Work::Plain(f) }));
-                    if let Some(Task { work: Work::Plain(f), .. }) = into {
+                    let f = Closure { verbs, words: [Word::uninit(); WORDS] };
+                    ptr::write(into, Some(Task { info, work: TaskWork::Plain(f) }));
+                    if let Some(Task { work: TaskWork::Plain(f), .. }) = into {
                         copy_words(work_at, f.words.as_mut_ptr(), verbs.words);
                     }
                     verbs.words
@@ -365,7 +365,7 @@ impl Task {
     #[inline]
     pub(crate) fn clear(slot: &mut Option<Task>) {
         match slot {
-            Some(Task { info: TaskInfo { label: None, .. }, work: Work::Plain(f) }) if f.is_spent() => {
+            Some(Task { info: TaskInfo { label: None, .. }, work: TaskWork::Plain(f) }) if f.is_spent() => {
                 // SAFETY: what is not dropped holds nothing: it has no label, and its closure has been called.
                 unsafe { ptr::write(slot, None) }
             }

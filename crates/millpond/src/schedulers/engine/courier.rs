@@ -17,9 +17,9 @@ use std::thread::JoinHandle;
 use std::time::Duration;
 
 use super::Engine;
-use super::state::After;
-use crate::interrupt::Sleeper;
-use crate::quiet::quietly;
+use super::state::Deferred;
+use crate::interrupt::ThreadContext;
+use crate::panic::catch;
 use crate::sync::{Arc, Mutex, deadline_after};
 
 /// How long a courier without an errand stays.
@@ -33,7 +33,7 @@ pub(super) trait Errand: Send + 'static {
 /// What is to be done for an engine without its lock.
 pub(super) struct Perform {
     pub(super) engine: Arc<Engine>,
-    pub(super) after: After,
+    pub(super) after: Deferred,
 }
 
 impl Errand for Perform {
@@ -55,7 +55,7 @@ struct State<E> {
     /// A thread is there, or is being started, and will look at `errands` before it leaves.
     present: bool,
     /// That thread, once it has come.
-    thread: Option<Arc<Sleeper>>,
+    thread: Option<Arc<ThreadContext>>,
     /// For whoever waits until it is gone.
     join: Option<JoinHandle<()>>,
     /// It does not linger.
@@ -130,7 +130,7 @@ impl<E: Errand> Drop for Courier<E> {
 impl<E: Errand> Desk<E> {
     /// The life of the thread.
     fn work(&self) {
-        let me = Sleeper::current();
+        let me = ThreadContext::current();
         self.state.lock().thread = Some(Arc::clone(&me));
         let mut waited = false;
         loop {
@@ -138,7 +138,7 @@ impl<E: Errand> Desk<E> {
             if let Some(errand) = state.errands.pop_front() {
                 drop(state);
                 waited = false;
-                quietly(|| errand.run()); // destructors of the user's may be at the ends of it
+                catch(|| errand.run()); // destructors of the user's may be at the ends of it
                 continue;
             }
             if waited || state.dismissed {
@@ -170,5 +170,5 @@ fn spawn(work: impl FnOnce() + Send + 'static) -> io::Result<JoinHandle<()>> {
 ///
 /// Only if the system cannot start a thread it is dropped here.
 pub(super) fn drop_elsewhere(value: impl Send + 'static) {
-    drop(spawn(move || crate::quiet::drop_quietly(value)));
+    drop(spawn(move || crate::panic::drop_caught(value)));
 }

@@ -2,12 +2,12 @@
 
 use super::Shape;
 use super::lane::LaneRef;
-use super::ready::Runs;
-use super::slot::{Handed, Item, Permit, Slot, SlotRef, Thread};
-use super::state::{After, Phase, State};
-use crate::handle::Outcome;
-use crate::schedulers::job::{Job, Spot};
+use super::lane_queue::Runs;
+use super::slot::{Assigned, Item, Permit, Slot, SlotRef, Thread};
+use super::state::{Deferred, Phase, State};
+use crate::schedulers::job::{Job, Location};
 use crate::sync::Arc;
+use crate::task::Outcome;
 
 /// What a thread has to tell about a run.
 pub(super) struct Done<'a> {
@@ -22,7 +22,7 @@ pub(super) struct Done<'a> {
 
 impl State {
     /// A run has ended, of a job that is not in any line.
-    pub(super) fn finish(&mut self, done: Done<'_>, after: &mut After) {
+    pub(super) fn finish(&mut self, done: Done<'_>, after: &mut Deferred) {
         self.running -= 1;
         let mut run = Runs::default();
         run.count(done.outcome);
@@ -59,7 +59,7 @@ impl State {
     }
 
     /// Takes back a job that was accepted a moment ago. False: somebody has it already.
-    pub(super) fn undo(&mut self, job: &Arc<Job>, after: &mut After) -> bool {
+    pub(super) fn undo(&mut self, job: &Arc<Job>, after: &mut Deferred) -> bool {
         let has_it = |slot: &Slot| slot.handed.as_ref().is_some_and(|handed| Arc::ptr_eq(&handed.job, job));
         let at = self.slots.iter().position(|slot| slot.as_ref().is_some_and(has_it));
         let Some(index) = at else { return self.take_out(job, after).is_some() };
@@ -69,7 +69,7 @@ impl State {
     }
 
     /// Something that was handed to a thread will not run there.
-    pub(super) fn unhand(&mut self, handed: Handed, after: &mut After) {
+    pub(super) fn unhand(&mut self, handed: Assigned, after: &mut Deferred) {
         self.running -= 1;
         if let Some(lane) = handed.lane
             && let Some(cell) = self.lanes.get_mut(lane)
@@ -87,7 +87,7 @@ impl State {
     }
 
     /// There will be no thread for this slot, and nobody who could be told: cancels what relied on it.
-    pub(super) fn abandon_slot(&mut self, slot: SlotRef, after: &mut After) {
+    pub(super) fn abandon_slot(&mut self, slot: SlotRef, after: &mut Deferred) {
         let Some(there) = self.slot(slot) else { return };
         let handed = there.handed.take();
         let line: Vec<_> = there.line.take_all().collect();
@@ -107,14 +107,14 @@ impl State {
     }
 
     /// Throws away all that waits; what runs is to be interrupted.
-    pub(super) fn throw_out_all(&mut self, after: &mut After) {
+    pub(super) fn throw_out_all(&mut self, after: &mut Deferred) {
         for lane in self.lanes.all() {
             self.close_lane(lane, after);
         }
         while self.timers.pop().is_some() {}
         self.look_ahead = None;
         for job in self.delayed.take_out(|job, _| Ok(job)) {
-            job.set_spot(Spot::Nowhere);
+            job.set_spot(Location::Nowhere);
             self.free_place_anywhere();
             self.cancel_waiting(job, after);
         }
@@ -139,28 +139,28 @@ impl State {
     }
 
     /// A task was in a line, and is thrown away.
-    fn cancel_in_line(&mut self, job: Arc<Job>, permit: Permit, after: &mut After) {
-        job.set_spot(Spot::Nowhere);
+    fn cancel_in_line(&mut self, job: Arc<Job>, permit: Permit, after: &mut Deferred) {
+        job.set_spot(Location::Nowhere);
         self.free_place(permit.slot());
         self.give_back(permit, after);
         self.cancel_waiting(job, after);
     }
 
-    pub(super) fn cancel_waiting(&mut self, job: Arc<Job>, after: &mut After) {
+    pub(super) fn cancel_waiting(&mut self, job: Arc<Job>, after: &mut Deferred) {
         self.waiting -= 1;
         self.counted.cancelled += 1;
         after.cancel.push(job);
     }
 
     /// Ends all series, and lets lanes close as soon as they are empty.
-    pub(super) fn drain(&mut self, after: &mut After) {
+    pub(super) fn drain(&mut self, after: &mut Deferred) {
         for lane in self.lanes.all() {
             let Some(cell) = self.lanes.get_mut(lane) else { continue };
             cell.finishing = true;
             let (home, series) = (cell.home, cell.take_series());
             after.end_series.extend(cell.ready.lock().running.clone().filter(|job| job.is_series()));
             for job in series {
-                job.set_spot(Spot::Nowhere);
+                job.set_spot(Location::Nowhere);
                 self.free_place(home);
                 self.cancel_waiting(job, after);
             }
@@ -170,7 +170,7 @@ impl State {
 
     /// If nothing is left to do in a scheduler that ends: sends the threads home, and once they are gone tells
     /// everybody.
-    pub(super) fn end_if_done(&mut self, after: &mut After) {
+    pub(super) fn end_if_done(&mut self, after: &mut Deferred) {
         if self.phase == Phase::Live
             || self.waiting > 0
             || (self.phase == Phase::Draining && self.running > 0)
@@ -193,7 +193,7 @@ impl State {
         matches!(self.shape, Shape::Bursts) && self.count as u64 <= self.running
     }
 
-    fn remove_free_slots(&mut self, after: &mut After) {
+    fn remove_free_slots(&mut self, after: &mut Deferred) {
         for index in 0..self.slots.len() {
             if self.slots[index].as_ref().is_some_and(Slot::is_free) {
                 self.remove_slot(index, after);

@@ -4,29 +4,29 @@
 
 use std::time::Duration;
 
-use super::ready::{Ready, Uncounted};
-use super::slot::{Handed, Item, Permit, Slot, SlotRef, Thread};
-use super::state::{After, State};
+use super::lane_queue::{LaneQueue, Uncounted};
+use super::slot::{Assigned, Item, Permit, Slot, SlotRef, Thread};
+use super::state::{Deferred, State};
 use super::{Engine, Handle, Shape};
-use crate::clock::{Clock, Tick};
 use crate::executor::Rejected;
-use crate::interrupt::Sleeper;
-use crate::periodic::PeriodicTask;
+use crate::interrupt::ThreadContext;
 use crate::schedulers::Lane;
-use crate::schedulers::job::{Disposable, Job, Spot, Work};
+use crate::schedulers::job::{Disposable, Job, Location, Work};
 use crate::sync::Arc;
+use crate::task::periodic::PeriodicTask;
 use crate::task::{Task, TaskId};
-use crate::timer_queue::{Key, TimerQueue};
+use crate::time::clock::{Clock, Tick};
+use crate::time::heap::{Key, TimerQueue};
 
 /// What a lane does now.
 ///
-/// Idle -> InLine       a job is due
+/// IdleWorkers -> InLine       a job is due
 /// InLine -> Running    a thread has taken the job at the head
-/// InLine -> Idle       the jobs that were due have been cancelled
-/// Running -> Idle      the job has ended; from there on to the next
+/// InLine -> IdleWorkers       the jobs that were due have been cancelled
+/// Running -> IdleWorkers      the job has ended; from there on to the next
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum LanePhase {
-    Idle,
+    IdleWorkers,
     InLine,
     Running,
 }
@@ -131,7 +131,7 @@ pub(super) struct LaneCell {
     pub(super) place: Option<u64>,
     /// What came without a delay, and before all that is in `later`: so no clock is needed to know that it is due, and
     /// that it is first. And what runs.
-    pub(super) ready: Arc<Ready>,
+    pub(super) ready: Arc<LaneQueue>,
     /// What else waits, due or not.
     later: TimerQueue<Arc<Job>>,
     /// It has, or had, a series, whose next run may be due before something that came meanwhile: all goes to `later`.
@@ -157,9 +157,9 @@ impl LaneCell {
     fn new(permit: Permit, finishing: bool) -> LaneCell {
         LaneCell {
             home: permit.slot(),
-            phase: LanePhase::Idle,
+            phase: LanePhase::IdleWorkers,
             place: None,
-            ready: Ready::new(),
+            ready: LaneQueue::new(),
             later: TimerQueue::new(),
             by_time: false,
             due: Tick::from_nanos(0),
@@ -192,7 +192,7 @@ impl LaneCell {
     }
 
     /// The lane goes into a line. Whoever is told asks again, and is noted again if it has to wait further.
-    pub(super) fn tell_awaiting(&mut self, wake: &mut Vec<Arc<Sleeper>>) {
+    pub(super) fn tell_awaiting(&mut self, wake: &mut Vec<Arc<ThreadContext>>) {
         self.awaited.drain(..).for_each(|job| job.could_start(wake));
     }
 
@@ -226,7 +226,7 @@ impl LaneCell {
     /// Its run has ended.
     pub(super) fn come_to_rest(&mut self) {
         self.ready.lock().running = None;
-        self.phase = LanePhase::Idle;
+        self.phase = LanePhase::IdleWorkers;
     }
 
     /// Takes the series out that it has.
@@ -240,7 +240,7 @@ pub(super) struct LaneHandle {
     pub(super) handle: Arc<Handle>,
     pub(super) lane: LaneRef,
     /// That of the lane.
-    pub(super) ready: Arc<Ready>,
+    pub(super) ready: Arc<LaneQueue>,
 }
 
 impl LaneHandle {
@@ -290,7 +290,7 @@ impl Drop for LaneHandle {
         self.engine().locked(|state, after| {
             if let Some(cell) = state.lanes.get_mut(self.lane) {
                 cell.finishing = true;
-                if cell.phase == LanePhase::Idle && !cell.closed {
+                if cell.phase == LanePhase::IdleWorkers && !cell.closed {
                     state.rest_lane(self.lane, after);
                 }
             }
@@ -302,8 +302,8 @@ impl Drop for LaneHandle {
 /// What a lane does under the lock of its scheduler.
 impl State {
     /// What is at `spot` waits in a lane whose running job is the calling thread's.
-    pub(super) fn lane_runs_on_this_thread(&self, spot: Spot) -> bool {
-        let (Spot::Ready(lane, _) | Spot::Later(lane, _)) = spot else { return false };
+    pub(super) fn lane_runs_on_this_thread(&self, spot: Location) -> bool {
+        let (Location::Ready(lane, _) | Location::Later(lane, _)) = spot else { return false };
         let cell = self.lanes.at(lane).and_then(|lane| self.lanes.get(lane));
         let running = cell.and_then(|cell| cell.ready.lock().running.clone());
         running.is_some_and(|job| job.runs_on_this_thread())
@@ -315,13 +315,13 @@ impl State {
     }
 
     /// The lane's next job, if it is the lane's turn and the job is due; the lane is then running.
-    pub(super) fn claim_head(&mut self, lane: LaneRef, after: &mut After) -> Option<Handed> {
+    pub(super) fn claim_head(&mut self, lane: LaneRef, after: &mut Deferred) -> Option<Assigned> {
         let cell = self.lanes.get_mut(lane)?;
         if cell.phase != LanePhase::InLine {
             return None; // somebody else has it
         }
         let Some((job, more)) = cell.pop_due(&self.clock) else {
-            cell.phase = LanePhase::Idle;
+            cell.phase = LanePhase::IdleWorkers;
             self.rest_lane(lane, after);
             return None;
         };
@@ -331,7 +331,7 @@ impl State {
         if let Some(key) = timer {
             self.timers.remove(key); // somebody was faster than the alarm
         }
-        job.set_spot(Spot::Nowhere);
+        job.set_spot(Location::Nowhere);
         self.waiting -= 1;
         if !job.is_series() {
             self.free_place(home);
@@ -341,7 +341,7 @@ impl State {
         if more.is_some() {
             self.lanes.list(lane);
         }
-        Some(Handed { job, lane: Some(lane), permit: None, more })
+        Some(Assigned { job, lane: Some(lane), permit: None, more })
     }
 
     /// Counts what went on in a lane without the lock. For each run that ended the next job was taken from the lane.
@@ -401,7 +401,7 @@ impl State {
         let (cap, total, places) = (self.cap, self.total_capacity(), self.places);
         let Some(cell) = self.lanes.get(lane) else { return };
         let by_time = cell.by_time || !cell.later.is_empty();
-        if cell.phase == LanePhase::Idle || by_time || cell.closed || cell.finishing {
+        if cell.phase == LanePhase::IdleWorkers || by_time || cell.closed || cell.finishing {
             return;
         }
         let (home, ready) = (cell.home, Arc::clone(&cell.ready));
@@ -411,16 +411,16 @@ impl State {
             return;
         }
         let left = cap.saturating_sub(slot.places).min(total.saturating_sub(places));
-        let prepaid = AT_A_TIME.min(left / 2);
-        slot.places += prepaid;
-        self.places += prepaid;
-        jobs.open(prepaid);
+        let reserved = AT_A_TIME.min(left / 2);
+        slot.places += reserved;
+        self.places += reserved;
+        jobs.open(reserved);
         drop(jobs);
         self.lanes.list(lane);
     }
 
     /// The lane has a job that is due, and is idle: finds a thread for it.
-    pub(super) fn start_lane(&mut self, lane: LaneRef, after: &mut After) {
+    pub(super) fn start_lane(&mut self, lane: LaneRef, after: &mut Deferred) {
         let Some(cell) = self.lanes.get_mut(lane) else { return };
         cell.phase = LanePhase::InLine;
         let home = cell.home;
@@ -455,7 +455,7 @@ impl State {
     }
 
     /// The lane does not run and is in no line: waits for its next job's time, or starts it, or closes.
-    pub(super) fn rest_lane(&mut self, lane: LaneRef, after: &mut After) {
+    pub(super) fn rest_lane(&mut self, lane: LaneRef, after: &mut Deferred) {
         let is_ready = self.settle_lane(lane);
         let Some(cell) = self.lanes.get_mut(lane) else { return };
         if let Some(key) = cell.timer.take() {
@@ -489,7 +489,7 @@ impl State {
         lane: LaneRef,
         job: &Arc<Job>,
         due: Option<Tick>,
-        after: &mut After,
+        after: &mut Deferred,
     ) {
         let number = self.next();
         let Some(cell) = self.lanes.get_mut(lane) else { return };
@@ -504,19 +504,24 @@ impl State {
             cell.ready.lock().shut();
             let due = due.unwrap_or_else(|| self.clock.tick());
             let key = cell.later.insert(due, number, Arc::clone(job));
-            job.set_spot(Spot::Later(lane.index, key));
+            job.set_spot(Location::Later(lane.index, key));
         }
-        if cell.phase == LanePhase::Idle {
+        if cell.phase == LanePhase::IdleWorkers {
             self.rest_lane(lane, after);
         }
     }
 
     /// Takes a job out of its lane that waits there.
-    pub(super) fn take_out_of_lane(&mut self, lane: LaneRef, spot: Spot, after: &mut After) -> Option<()> {
+    pub(super) fn take_out_of_lane(
+        &mut self,
+        lane: LaneRef,
+        spot: Location,
+        after: &mut Deferred,
+    ) -> Option<()> {
         let cell = self.lanes.get_mut(lane)?;
         match spot {
-            Spot::Ready(_, place) => cell.ready.lock().line.remove(place)?,
-            Spot::Later(_, key) => cell.later.remove(key)?,
+            Location::Ready(_, place) => cell.ready.lock().line.remove(place)?,
+            Location::Later(_, key) => cell.later.remove(key)?,
             _ => return None,
         };
         let home = cell.home;
@@ -526,7 +531,7 @@ impl State {
     }
 
     /// Throws away all that the lane has, and takes nothing more.
-    pub(super) fn close_lane(&mut self, lane: LaneRef, after: &mut After) {
+    pub(super) fn close_lane(&mut self, lane: LaneRef, after: &mut Deferred) {
         let Some(cell) = self.lanes.get_mut(lane) else { return };
         if std::mem::replace(&mut cell.closed, true) {
             return;
@@ -536,7 +541,7 @@ impl State {
         let (home, thrown_out, running) = (cell.home, cell.take_all(), cell.ready.lock().running.clone());
         let at_rest = cell.phase != LanePhase::Running;
         for job in thrown_out {
-            job.set_spot(Spot::Nowhere);
+            job.set_spot(Location::Nowhere);
             self.free_place(home);
             self.cancel_waiting(job, after);
         }
@@ -552,7 +557,7 @@ impl State {
         let Some(cell) = self.lanes.get_mut(lane).filter(|cell| cell.phase == LanePhase::InLine) else {
             return;
         };
-        cell.phase = LanePhase::Idle;
+        cell.phase = LanePhase::IdleWorkers;
         let home = cell.home;
         if let Some(place) = cell.place.take() {
             self.take_item_out_of_line(home.index, place);
@@ -560,13 +565,13 @@ impl State {
     }
 
     /// Jobs were taken out of the lane: if nothing in it is due any more it has no business in a line.
-    pub(super) fn look_at_lane_again(&mut self, lane: LaneRef, after: &mut After) {
+    pub(super) fn look_at_lane_again(&mut self, lane: LaneRef, after: &mut Deferred) {
         self.shut_lane(lane);
         let Some(cell) = self.lanes.get(lane) else { return };
         match cell.phase {
             LanePhase::Running => {}
             LanePhase::InLine if cell.has_due(&self.clock) => {}
-            LanePhase::InLine | LanePhase::Idle => {
+            LanePhase::InLine | LanePhase::IdleWorkers => {
                 self.step_out_of_line(lane);
                 self.rest_lane(lane, after);
             }
@@ -576,7 +581,7 @@ impl State {
     /// A lane could start something that is due now at once.
     pub(super) fn could_start_now(&self, lane: LaneRef) -> bool {
         let Some(cell) = self.lanes.get(lane) else { return false };
-        if cell.phase != LanePhase::Idle || cell.has_due(&self.clock) {
+        if cell.phase != LanePhase::IdleWorkers || cell.has_due(&self.clock) {
             return false;
         }
         let home = self.slots.get(cell.home.index).and_then(Option::as_ref);

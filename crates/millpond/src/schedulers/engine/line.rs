@@ -7,7 +7,7 @@ use std::collections::VecDeque;
 /// An entry that is taken out of the middle leaves a gap. The first one is never a gap, and if there are many of them
 /// they are closed. What a large burst needed is given back when the last of it has left.
 #[derive(Debug)]
-pub(super) struct Line<T> {
+pub(super) struct SlotQueue<T> {
     entries: VecDeque<(u64, Option<T>)>,
     /// Entries that are no gaps.
     count: usize,
@@ -16,9 +16,9 @@ pub(super) struct Line<T> {
 /// Room for so many is kept when the line is empty.
 const KEPT: usize = 1024;
 
-impl<T> Line<T> {
+impl<T> SlotQueue<T> {
     pub(super) fn new() -> Self {
-        Line { entries: VecDeque::new(), count: 0 }
+        SlotQueue { entries: VecDeque::new(), count: 0 }
     }
 
     pub(super) fn len(&self) -> usize {
@@ -81,11 +81,11 @@ impl<T> Line<T> {
 
 #[cfg(all(test, not(loom)))]
 mod tests {
-    use super::Line;
+    use super::SlotQueue;
 
     #[test]
     fn gaps_are_skipped_and_closed() {
-        let mut line = Line::new();
+        let mut line = SlotQueue::new();
         (0..100).for_each(|place| line.push(place, place));
         assert_eq!((line.remove(0), line.remove(0), line.remove(1000)), (Some(0), None, None));
         assert_eq!(line.first(), Some((1, &1)));

@@ -17,17 +17,17 @@
 //! meet under the lock too: either the submission sees the phase, or the dispose sees the task.
 
 mod courier;
+mod dispatch;
 mod ending;
-mod intake;
 mod lane;
+mod lane_queue;
 mod line;
-mod lines;
-mod ready;
 mod scheduler;
 mod slot;
-mod starts;
+mod start;
 mod state;
-mod thread;
+mod submit;
+mod threads;
 
 #[cfg(all(test, loom))]
 #[path = "../../loom_tests/schedulers.rs"]
@@ -41,21 +41,21 @@ use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
 use self::courier::{Courier, Perform, drop_elsewhere};
-use self::state::{After, Due, Phase, State};
+use self::state::{Deferred, Due, Phase, State};
 use super::SchedulerStats;
 use super::hooks::{Decorators, SlotInfo};
-use super::job::{Job, JobHome, Spot};
+use super::job::{Job, JobOwner, Location};
 use super::waiters::{Ends, Waiters};
-use crate::clock::Clock;
 use crate::executor::RejectReason;
-use crate::handle::{Address, Help, Home, Place};
 use crate::interrupt::Interrupted;
 use crate::sync::{Arc, AtomicBool, Mutex, MutexGuard, Ordering, Weak, deadline_after};
 use crate::task::TaskId;
-use crate::timers::{Alarm, Ring, RingsOn};
+use crate::task::{Help, OwnerEntry, Place, TaskOwner};
+use crate::time::alarm::{Alarm, Ring, RingsOn};
+use crate::time::clock::Clock;
 
 pub(super) use self::scheduler::Slots;
-pub(super) use self::thread::{Carrier, NotCarried, in_non_blocking_thread};
+pub(super) use self::threads::{NotCarried, ThreadSource, in_non_blocking_thread};
 
 /// How slots come and go.
 #[derive(Debug, Clone, Copy)]
@@ -80,7 +80,7 @@ pub(super) struct Plan {
     pub(super) max: usize,
     /// How many tasks may wait for each slot; `usize::MAX`: no bound.
     pub(super) cap: usize,
-    pub(super) carrier: Carrier,
+    pub(super) carrier: ThreadSource,
     pub(super) clock: Clock,
     pub(super) timing: bool,
 }
@@ -88,9 +88,9 @@ pub(super) struct Plan {
 pub(crate) struct Engine {
     name: Arc<str>,
     /// For its threads, to know whom they work for, and for the handles of its tasks, to find it.
-    address: Address,
+    address: OwnerEntry,
     shape: Shape,
-    carrier: Carrier,
+    carrier: ThreadSource,
     clock: Clock,
     timing: bool,
     max: usize,
@@ -116,7 +116,7 @@ impl Drop for Handle {
     }
 }
 
-/// After this time a thread that could not be started is tried again, if work relies on it whose submitter is gone.
+/// Deferred this time a thread that could not be started is tried again, if work relies on it whose submitter is gone.
 const SOON: Duration = Duration::from_millis(50);
 
 impl Engine {
@@ -125,7 +125,7 @@ impl Engine {
         let cap = if plan.cap == usize::MAX { u64::MAX } else { plan.cap as u64 };
         Arc::new_cyclic(|me: &Weak<Engine>| Engine {
             name: Arc::clone(&name),
-            address: Address::of_scheduler(Weak::clone(me) as Weak<dyn Home>),
+            address: OwnerEntry::of_scheduler(Weak::clone(me) as Weak<dyn TaskOwner>),
             shape: plan.shape,
             carrier: plan.carrier,
             alarm: Alarm::new(plan.clock.clone(), Weak::clone(me) as Weak<dyn Ring>),
@@ -151,20 +151,20 @@ impl Engine {
     }
 
     /// Does something under the lock, and afterwards what that left to be done.
-    fn locked<R>(self: &Arc<Self>, f: impl FnOnce(&mut State, &mut After) -> R) -> R {
+    fn locked<R>(self: &Arc<Self>, f: impl FnOnce(&mut State, &mut Deferred) -> R) -> R {
         let (result, after) = self.under_lock(f);
         self.see_to(after);
         result
     }
 
     /// Does what is to be done without the lock, for work whose submitters are gone.
-    fn see_to(self: &Arc<Self>, mut after: After) {
-        starts::put_off(self, &mut after.carry);
+    fn see_to(self: &Arc<Self>, mut after: Deferred) {
+        start::put_off(self, &mut after.carry);
         self.perform(after, |failed| self.nobody_to_tell(&failed));
     }
 
-    fn under_lock<R>(&self, f: impl FnOnce(&mut State, &mut After) -> R) -> (R, After) {
-        let mut after = After::default();
+    fn under_lock<R>(&self, f: impl FnOnce(&mut State, &mut Deferred) -> R) -> (R, Deferred) {
+        let mut after = Deferred::default();
         let mut state = self.lock();
         let result = f(&mut state, &mut after);
         after.gone.append(&mut state.gone);
@@ -185,13 +185,13 @@ impl Engine {
 
     /// Does what is to be done without the lock. Tells `not_carried` of each thread that could not be started: timers that ring
     /// together may need several.
-    fn perform(self: &Arc<Self>, after: After, not_carried: impl FnMut(NotCarried)) {
+    fn perform(self: &Arc<Self>, after: Deferred, not_carried: impl FnMut(NotCarried)) {
         if after.ring {
             Arc::clone(self).ring(RingsOn::AdvancingThread);
         }
         after.cancel.iter().for_each(|job| job.cancel_taken_out());
         after.end_series.iter().for_each(|job| job.end_series());
-        after.wake.iter().for_each(|sleeper| sleeper.unpark());
+        after.wake.iter().for_each(|thread| thread.unpark());
         self.start(after.carry, not_carried);
         if !after.closed.is_empty() {
             self.tell_closed(&after.closed);
@@ -222,7 +222,7 @@ impl Engine {
         self.locked(|state, after| {
             if self.carrier.is_ours() && state.phase != Phase::Disposed {
                 state.retry = Some(self.clock.tick_after(SOON));
-                state.relieve(after); // some thread may have become free since it was found to be busy
+                state.hand_head_to_idle(after); // some thread may have become free since it was found to be busy
             } else if state.slot(failed.slot).is_some_and(|slot| slot.ticket == failed.ticket) {
                 state.abandon_slot(failed.slot, after); // nobody has tried again since
             }
@@ -364,7 +364,7 @@ impl Engine {
         }
     }
 }
-impl JobHome for Engine {
+impl JobOwner for Engine {
     fn cancelled(&self, job: &Arc<Job>) {
         let Some(me) = self.me.upgrade() else { return };
         me.locked(|state, after| {
@@ -377,7 +377,7 @@ impl JobHome for Engine {
 
     fn help(&self, job: &Arc<Job>) {
         if let Some(me) = self.me.upgrade() {
-            thread::help(&me, job);
+            threads::help(&me, job);
         }
     }
 
@@ -387,15 +387,15 @@ impl JobHome for Engine {
 }
 
 /// For handles of tasks.
-impl Home for Engine {
+impl TaskOwner for Engine {
     fn is_behind_this_thread(&self, id: TaskId, place: &Place) -> bool {
         let state = self.lock();
         let job = state.find_task(id, place.get());
         job.is_some_and(|job| state.lane_runs_on_this_thread(job.spot()))
     }
 
-    fn run_here(&self, id: TaskId, place: &Place) -> Help {
-        self.me.upgrade().map_or(Help::Done, |me| thread::help_to_join(&me, id, place))
+    fn run_inline(&self, id: TaskId, place: &Place) -> Help {
+        self.me.upgrade().map_or(Help::Done, |me| threads::help_to_join(&me, id, place))
     }
 }
 
@@ -412,7 +412,7 @@ impl Ring for Engine {
 
 impl Engine {
     /// Moves what is due to where it waits for a thread. True: something is tried again that failed before.
-    fn move_due(&self, state: &mut State, after: &mut After) -> bool {
+    fn move_due(&self, state: &mut State, after: &mut Deferred) -> bool {
         state.alarm = None;
         let now = self.clock.tick();
         let retries = state.retry.is_some_and(|retry| retry <= now);
@@ -429,7 +429,7 @@ impl Engine {
                     state.start_lane(lane, after);
                 }
                 Due::Job(job) => {
-                    job.set_spot(Spot::Nowhere);
+                    job.set_spot(Location::Nowhere);
                     let index = state.pick();
                     let permit = state.hold(index);
                     let put = state.put(&job, permit, true, after);
@@ -445,8 +445,8 @@ impl Engine {
     }
 
     /// On the timer thread: wakes threads, and leaves everything else to the courier.
-    fn leave_to_courier(self: Arc<Self>, mut after: After, retries: bool) {
-        after.wake.drain(..).for_each(|sleeper| sleeper.unpark());
+    fn leave_to_courier(self: Arc<Self>, mut after: Deferred, retries: bool) {
+        after.wake.drain(..).for_each(|thread| thread.unpark());
         let mut sent = if retries { self.courier.start() } else { Ok(()) };
         if after.is_for_courier() {
             sent = self.courier.send(Perform { engine: Arc::clone(&self), after });

@@ -5,17 +5,17 @@ use std::future::Future;
 use std::pin::Pin;
 use std::time::Duration;
 
-use super::intake::Order;
 use super::lane::LaneHandle;
-use super::{Engine, Handle, Plan, thread};
+use super::submit::Order;
+use super::{Engine, Handle, Plan, threads};
 use crate::executor::Rejected;
 use crate::interrupt::Interrupted;
-use crate::periodic::PeriodicTask;
 use crate::schedulers::job::Disposable;
 use crate::schedulers::waiters::Disposal;
 use crate::schedulers::{Scheduler, SchedulerStats, Worker};
 use crate::sync::Arc;
 use crate::task::Task;
+use crate::task::periodic::PeriodicTask;
 
 /// A scheduler on the engine. A cheap handle.
 #[derive(Clone)]
@@ -65,7 +65,7 @@ impl Scheduler for Slots {
     fn dispose_gracefully(&self, timeout: Duration) -> Result<bool, Interrupted> {
         let engine = self.engine();
         engine.begin_drain();
-        if thread::is_current(engine) {
+        if threads::is_current(engine) {
             return Ok(false); // it would wait for itself
         }
         engine.wait_for_end(timeout)

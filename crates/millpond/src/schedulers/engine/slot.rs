@@ -3,13 +3,13 @@
 use std::thread::JoinHandle;
 
 use super::lane::LaneRef;
-use super::line::Line;
-use super::ready::Ready;
-use crate::clock::Tick;
-use crate::interrupt::Sleeper;
+use super::lane_queue::LaneQueue;
+use super::line::SlotQueue;
+use crate::interrupt::ThreadContext;
 use crate::schedulers::hooks::Decorators;
 use crate::schedulers::job::Job;
 use crate::sync::{Arc, AtomicBool};
+use crate::time::clock::Tick;
 
 /// Which slot: an index is used again, an id is not.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -28,7 +28,7 @@ pub(super) struct Permit {
 }
 
 impl Permit {
-    /// Counted by [`State::hold`](super::state::State::hold).
+    /// CountedCell by [`State::hold`](super::state::State::hold).
     pub(super) fn new(slot: SlotRef) -> Permit {
         Permit { slot }
     }
@@ -48,14 +48,14 @@ pub(super) enum Thread {
     Promised,
     /// It is there and awake.
     Here,
-    /// It has found nothing, and looks at the bell for a moment before it parks. In `State::lookers`.
+    /// It has found nothing, and looks at the bell for a moment before it parks. In `State::searching`.
     Looking,
-    /// Its bell has been rung, and it has not asked for work since. Counted in `State::woken`; with how many runs had ended
+    /// Its bell has been rung, and it has not asked for work since. CountedCell in `State::woken`; with how many runs had ended
     /// when it was called.
     Woken(u64),
-    Parked(Arc<Sleeper>),
-    /// It is parked and has work; somebody who is awake will see to that. In `State::owed`.
-    Owed(Arc<Sleeper>),
+    Parked(Arc<ThreadContext>),
+    /// It is parked and has work; somebody who is awake will see to that. In `State::pending_wake`.
+    Owed(Arc<ThreadContext>),
 }
 
 impl Thread {
@@ -67,13 +67,13 @@ impl Thread {
 
 /// Something that is to run now; its job is nowhere else any more.
 #[derive(Debug)]
-pub(super) struct Handed {
+pub(super) struct Assigned {
     pub(super) job: Arc<Job>,
     pub(super) lane: Option<LaneRef>,
     /// For a lane that runs in its own slot the lane's permit is enough.
     pub(super) permit: Option<Permit>,
     /// The lane has more that is ready, and whoever runs it may go on.
-    pub(super) more: Option<Arc<Ready>>,
+    pub(super) more: Option<Arc<LaneQueue>>,
 }
 
 /// Something that waits for a thread.
@@ -104,18 +104,18 @@ pub(super) struct Slot {
     /// Grows with every change from busy to idle: which of the idle slots is the newest?
     pub(super) idle_turn: u64,
     /// What waits for this slot's thread.
-    pub(super) line: Line<Item>,
+    pub(super) line: SlotQueue<Item>,
     /// Of the slot's queue capacity, how much is taken.
     pub(super) places: u64,
     pub(super) thread: Thread,
     /// Rung under the lock: its thread, if it looks or is parked, should ask for work.
-    pub(super) bell: Arc<AtomicBool>,
+    pub(super) wait_cell: Arc<AtomicBool>,
     /// Which attempt to start a thread is the one that counts.
     pub(super) ticket: u64,
     /// Goes to the thread before the line.
-    pub(super) handed: Option<Handed>,
+    pub(super) handed: Option<Assigned>,
     /// The attempt to start a thread of which nothing came.
-    pub(super) stillborn: u64,
+    pub(super) never_started: u64,
     /// What its thread runs.
     pub(super) running: Option<Arc<Job>>,
     /// `None`: `slot_created` is still to be called.
@@ -131,13 +131,13 @@ impl Slot {
             busy_since: 0,
             idle_since: now,
             idle_turn: 0,
-            line: Line::new(),
+            line: SlotQueue::new(),
             places: 0,
             thread: Thread::None,
-            bell: Arc::new(AtomicBool::new(false)),
+            wait_cell: Arc::new(AtomicBool::new(false)),
             ticket: 0,
             handed: None,
-            stillborn: 0,
+            never_started: 0,
             running: None,
             decorators: None,
             join: None,

@@ -1,17 +1,17 @@
 //! What a scheduler knows, under its one lock: slots, lines, lanes, timers and counts.
 //!
 //! Everything here is called with the lock held and does nothing that could block or call a user: what has to be done
-//! outside is noted in [`After`].
+//! outside is noted in [`Deferred`].
 //!
 //! Invariants, whenever the lock is free:
 //! 1. A slot is in `idle` exactly if nobody holds it (schedulers that let idle slots go).
 //! 2. Something waits in a line only if the slot's thread is busy or on its way; and, if work may move between slots, only
 //!    if no slot is free and no new one may be made. This is what "work conserving" means.
 //! 3. `places` is the sum of the slots' `places` and of `unplaced`, and counts waiting tasks, and series for life. What went on in
-//!    lanes without the lock has to be settled first, and what is set aside for them be given back ([`ready`](super::ready)); so
+//!    lanes without the lock has to be settled first, and what is set aside for them be given back ([`ready`](super::lane_queue)); so
 //!    it is for `waiting` and the counts of tasks.
 //! 4. A lane is in at most one of: a timer, a line, a run.
-//! 5. A slot with work whose thread is parked is in `owed`, and then some thread is woken and has not come yet.
+//! 5. A slot with work whose thread is parked is in `pending_wake`, and then some thread is woken and has not come yet.
 
 use std::cmp::Reverse;
 use std::collections::{BinaryHeap, VecDeque};
@@ -19,17 +19,17 @@ use std::thread::JoinHandle;
 use std::time::Duration;
 
 use super::lane::{LaneRef, Lanes};
-use super::ready::Runs;
+use super::lane_queue::Runs;
 use super::slot::{Permit, Slot, SlotRef, Thread};
-use super::starts::Start;
+use super::start::Start;
 use super::{Engine, Shape};
-use crate::clock::{Clock, Tick};
-use crate::interrupt::Sleeper;
+use crate::interrupt::ThreadContext;
 use crate::schedulers::hooks::{Decorators, SlotInfo};
 use crate::schedulers::job::Job;
 use crate::sync::{Arc, Ordering};
-use crate::timer_queue::TimerQueue;
-use crate::timer_wheel::{Look, TimerWheel};
+use crate::time::clock::{Clock, Tick};
+use crate::time::heap::TimerQueue;
+use crate::time::wheel::{Look, TimerWheel};
 
 /// How far the scheduler's life has come. Only grows.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
@@ -49,7 +49,7 @@ pub(super) enum Due {
 }
 
 #[derive(Debug, Default, Clone, Copy)]
-pub(super) struct Counted {
+pub(super) struct CountedCell {
     pub(super) submitted: u64,
     pub(super) completed: u64,
     pub(super) panicked: u64,
@@ -57,7 +57,7 @@ pub(super) struct Counted {
     pub(super) rejected: u64,
 }
 
-impl Counted {
+impl CountedCell {
     pub(super) fn add(&mut self, runs: Runs) {
         self.completed += runs.succeeded;
         self.panicked += runs.panicked;
@@ -72,8 +72,8 @@ impl Counted {
 
 /// What is to be done when the lock is free again.
 #[derive(Debug, Default)]
-pub(super) struct After {
-    pub(super) wake: Vec<Arc<Sleeper>>,
+pub(super) struct Deferred {
+    pub(super) wake: Vec<Arc<ThreadContext>>,
     /// Slots that need a thread.
     pub(super) carry: Vec<Start>,
     /// Jobs that are taken out of everything, to be marked as cancelled.
@@ -91,7 +91,7 @@ pub(super) struct After {
     pub(super) gone: Vec<JoinHandle<()>>,
 }
 
-impl After {
+impl Deferred {
     /// Something of it may call the user.
     pub(super) fn is_for_courier(&self) -> bool {
         let nothing = self.carry.is_empty()
@@ -135,11 +135,11 @@ pub(super) struct State {
     /// Entries in all lines.
     pub(super) in_line: usize,
     /// Slots whose threads look.
-    pub(super) lookers: Vec<usize>,
+    pub(super) searching: Vec<usize>,
     /// Threads whose bell has been rung, and who have not come yet.
     pub(super) woken: usize,
     /// Slots that have work and whose threads are parked: see `owe`. Some may have been seen to since.
-    pub(super) owed: VecDeque<usize>,
+    pub(super) pending_wake: VecDeque<usize>,
     /// Jobs whose time has not come, and that belong to no lane.
     pub(super) delayed: TimerWheel<Arc<Job>>,
     /// The wheel has a bucket to open before its entries are due: look again by then, which is now.
@@ -160,14 +160,14 @@ pub(super) struct State {
     pub(super) carrying: usize,
     /// Slots that are gone, and whose decorators are just being told.
     pub(super) closing: usize,
-    pub(super) counted: Counted,
+    pub(super) counted: CountedCell,
     /// What the alarm is set to; it may ring earlier than needed, and then does nothing.
     pub(super) alarm: Option<Tick>,
     /// A thread could not be started and nobody could be told: when to try again.
     pub(super) retry: Option<Tick>,
     /// Threads that have left and are not known to be gone.
     pub(super) exited: Vec<JoinHandle<()>>,
-    /// Those of them that are gone: on their way into an [`After`].
+    /// Those of them that are gone: on their way into an [`Deferred`].
     pub(super) gone: Vec<JoinHandle<()>>,
     /// Threads that somebody waits for just now.
     pub(super) joining: usize,
@@ -193,9 +193,9 @@ impl State {
             next_id: 0,
             prefer: None,
             in_line: 0,
-            lookers: Vec::new(),
+            searching: Vec::new(),
             woken: 0,
-            owed: VecDeque::new(),
+            pending_wake: VecDeque::new(),
             delayed: TimerWheel::new(u64::MAX),
             look_ahead: None,
             timers: TimerQueue::new(),
@@ -207,7 +207,7 @@ impl State {
             live_threads: 0,
             carrying: 0,
             closing: 0,
-            counted: Counted::default(),
+            counted: CountedCell::default(),
             alarm: None,
             retry: None,
             exited: Vec::new(),
@@ -260,19 +260,19 @@ impl State {
     }
 
     /// Forgets a slot. Its thread, if it sleeps, is woken and finds that it has none.
-    pub(super) fn remove_slot(&mut self, index: usize, after: &mut After) {
+    pub(super) fn remove_slot(&mut self, index: usize, after: &mut Deferred) {
         self.idle.retain(|idle| *idle != index);
         let Some(slot) = self.slots[index].take() else { return };
         self.free.push(Reverse(index));
         self.count -= 1;
         self.places -= slot.places; // of series that run; nothing else is left here
         match slot.thread {
-            Thread::Looking => self.lookers.retain(|looker| *looker != index),
+            Thread::Looking => self.searching.retain(|looker| *looker != index),
             Thread::Woken(_) => self.woken -= 1,
-            Thread::Parked(sleeper) | Thread::Owed(sleeper) => after.wake.push(sleeper),
+            Thread::Parked(thread) | Thread::Owed(thread) => after.wake.push(thread),
             Thread::None | Thread::Coming | Thread::Promised | Thread::Here => {}
         }
-        slot.bell.store(true, Ordering::Release);
+        slot.wait_cell.store(true, Ordering::Release);
         self.see_to_owed(1, after);
         self.left(slot.join);
         if let Some(decorators) = slot.decorators.filter(|decorators| !decorators.is_empty()) {
@@ -288,7 +288,7 @@ impl State {
     }
 
     /// Forgets a slot whose decorators refused it, if nobody else has begun to use it.
-    pub(super) fn remove_if_unused(&mut self, slot: SlotRef, after: &mut After) {
+    pub(super) fn remove_if_unused(&mut self, slot: SlotRef, after: &mut Deferred) {
         let unused = |there: &mut Slot| there.holders == 0 && there.decorators.is_none();
         if !matches!(self.shape, Shape::Fixed) && self.slot(slot).is_some_and(unused) {
             self.remove_slot(slot.index, after);
@@ -313,7 +313,7 @@ impl State {
     }
 
     /// Gives a permit back.
-    pub(super) fn give_back(&mut self, permit: Permit, after: &mut After) {
+    pub(super) fn give_back(&mut self, permit: Permit, after: &mut Deferred) {
         if let Some(index) = self.take_back(permit, after) {
             let (now, turn) = (self.now(), self.next());
             let slot = self.at(index);
@@ -324,7 +324,7 @@ impl State {
 
     /// Gives a permit back for work that another slot's thread has taken over. This one has not been used: it is as old as
     /// before, and where it was among the idle ones.
-    pub(super) fn give_back_unused(&mut self, permit: Permit, after: &mut After) {
+    pub(super) fn give_back_unused(&mut self, permit: Permit, after: &mut Deferred) {
         if let Some(index) = self.take_back(permit, after) {
             let turn = self.at(index).idle_turn;
             let older = |idle: &usize| self.slots[*idle].as_ref().is_some_and(|slot| slot.idle_turn < turn);
@@ -334,7 +334,7 @@ impl State {
     }
 
     /// The slot that `permit` was for, if it is idle now.
-    fn take_back(&mut self, permit: Permit, after: &mut After) -> Option<usize> {
+    fn take_back(&mut self, permit: Permit, after: &mut Deferred) -> Option<usize> {
         let slot = permit.slot();
         let there = self.slot(slot)?;
         there.holders -= 1;
@@ -384,7 +384,7 @@ impl State {
     pub(super) fn held_looker(&self) -> Option<usize> {
         let held = |slot: &Slot| slot.is_free() && slot.holders > 0;
         let is_held = |index: &usize| self.slots[*index].as_ref().is_some_and(held);
-        self.lookers.iter().rev().copied().find(is_held)
+        self.searching.iter().rev().copied().find(is_held)
     }
 
     /// A slot whose thread could begin now, for work whose own slot is busy.
@@ -520,7 +520,7 @@ impl State {
     }
 
     /// Lets idle slots go whose time is over.
-    pub(super) fn evict(&mut self, now: Tick, ttl: Duration, after: &mut After) {
+    pub(super) fn evict(&mut self, now: Tick, ttl: Duration, after: &mut Deferred) {
         while let Some(index) = self.idle.first().copied() {
             let slot = self.at(index);
             if slot.idle_since.plus(ttl) > now {
@@ -535,7 +535,7 @@ impl State {
         self.slots.iter().flatten().any(Slot::is_stuck)
     }
 
-    pub(super) fn retry_threads(&mut self, after: &mut After) {
+    pub(super) fn retry_threads(&mut self, after: &mut Deferred) {
         for index in 0..self.slots.len() {
             if self.slots[index].as_ref().is_some_and(Slot::is_stuck) {
                 self.see_to_thread(index, after);

@@ -6,20 +6,20 @@
 use std::time::Duration;
 
 use super::Shape;
-use super::slot::{Handed, Permit, Thread};
-use super::state::{After, State};
-use crate::clock::ManualClock;
-use crate::interrupt::Sleeper;
+use super::slot::{Assigned, Permit, Thread};
+use super::state::{Deferred, State};
+use crate::interrupt::ThreadContext;
 use crate::schedulers::job::{Job, Work};
 use crate::sync::Arc;
 use crate::task::Task;
+use crate::time::clock::ManualClock;
 
 const TTL: Duration = Duration::from_secs(60);
 
 /// A bounded-elastic scheduler's state, its clock, and what it leaves to be done.
 struct Scene {
     state: State,
-    after: After,
+    after: Deferred,
     time: ManualClock,
 }
 
@@ -27,7 +27,7 @@ impl Scene {
     fn new(max: usize) -> Scene {
         let time = ManualClock::new();
         let state = State::new(time.clock(), "test".into(), Shape::Elastic { ttl: TTL }, true, max, 10);
-        Scene { state, after: After::default(), time }
+        Scene { state, after: Deferred::default(), time }
     }
 
     /// `n` slots that are idle, the last the newest, and whose threads sleep.
@@ -36,7 +36,7 @@ impl Scene {
         let slots = [(); N].map(|()| self.state.new_slot(now));
         for index in slots {
             let permit = self.state.hold(index);
-            self.state.at(index).thread = Thread::Parked(Sleeper::current());
+            self.state.at(index).thread = Thread::Parked(ThreadContext::current());
             self.state.give_back(permit, &mut self.after);
         }
         slots
@@ -45,7 +45,7 @@ impl Scene {
     /// The slot's thread has found nothing, and is still awake.
     fn looks(&mut self, index: usize) {
         self.state.at(index).thread = Thread::Looking;
-        self.state.lookers.push(index);
+        self.state.searching.push(index);
     }
 
     /// Somebody schedules a task.
@@ -59,10 +59,10 @@ impl Scene {
     }
 
     /// The slot's thread, which was called or has looked long enough, asks for work.
-    fn comes(&mut self, index: usize) -> Option<Handed> {
+    fn comes(&mut self, index: usize) -> Option<Assigned> {
         let mut call = 1;
         match std::mem::replace(&mut self.state.at(index).thread, Thread::Here) {
-            Thread::Looking => self.state.lookers.retain(|looker| *looker != index),
+            Thread::Looking => self.state.searching.retain(|looker| *looker != index),
             Thread::Woken(ended) => {
                 self.state.woken -= 1;
                 call = self.state.many_to_call(ended);
@@ -75,7 +75,7 @@ impl Scene {
     }
 
     /// The slot's thread has run something, and asks for more.
-    fn ends(&mut self, index: usize, ran: Handed) -> Option<Handed> {
+    fn ends(&mut self, index: usize, ran: Assigned) -> Option<Assigned> {
         let looking = self.state.hold(index);
         self.state.running -= 1;
         self.state.counted.completed += 1;
@@ -105,7 +105,7 @@ impl Scene {
     }
 }
 
-fn is(handed: Option<&Handed>, job: &Arc<Job>) -> bool {
+fn is(handed: Option<&Assigned>, job: &Arc<Job>) -> bool {
     handed.is_some_and(|handed| Arc::ptr_eq(&handed.job, job))
 }
 
@@ -166,28 +166,28 @@ fn a_slot_whose_work_another_took_over_has_not_been_used() {
 #[test]
 fn work_is_not_taken_over_as_long_as_something_is_in_line() {
     let mut scene = Scene::new(3);
-    let [owed, called, works] = scene.asleep();
+    let [pending_wake, called, works] = scene.asleep();
     scene.looks(works);
     scene.submit();
     let first = scene.comes(works).expect("it was handed to it");
     let jobs = [scene.submit(), scene.submit(), scene.submit()];
-    assert!(scene.is_called(called) && scene.is_owed(owed));
+    assert!(scene.is_called(called) && scene.is_owed(pending_wake));
     assert_eq!(scene.state.in_line, 1);
     assert!(is(scene.ends(works, first).as_ref(), &jobs[2]), "what is in line");
     assert!(is(scene.comes(called).as_ref(), &jobs[0]));
-    assert!(scene.is_called(owed));
-    assert!(is(scene.comes(owed).as_ref(), &jobs[1]));
+    assert!(scene.is_called(pending_wake));
+    assert!(is(scene.comes(pending_wake).as_ref(), &jobs[1]));
 }
 
 #[test]
 fn as_many_slots_are_busy_when_work_is_taken_over_as_when_it_is_not() {
     let mut scene = Scene::new(4);
-    let [owed, called, works] = scene.asleep();
+    let [pending_wake, called, works] = scene.asleep();
     let home = scene.state.hold(works); // as a lane does
     scene.looks(works);
     scene.submit();
     scene.submit();
-    assert!(scene.is_called(called) && scene.is_owed(owed));
+    assert!(scene.is_called(called) && scene.is_owed(pending_wake));
     assert_eq!(scene.state.busy(), 3);
     assert!(scene.comes(works).is_none(), "its slot would be busy for two, and the other one idle");
     assert_eq!(scene.state.busy(), 3);
@@ -225,7 +225,7 @@ fn whoever_comes_to_a_wave_of_long_tasks_calls_two_as_long_as_many_are_left() {
 fn whoever_comes_calls_no_second_one_if_a_run_has_ended_since_it_was_called() {
     let (mut scene, called, [a, b, c, ..]) = wave();
     let first = scene.comes(a).expect("it was handed to it");
-    assert!(scene.ends(a, first).is_some(), "it takes over what another is owed");
+    assert!(scene.ends(a, first).is_some(), "it takes over what another is pending_wake");
     assert!(scene.comes(b).is_some());
     assert_eq!(called(&mut scene), [0, 0, 1, 0, 0, 0, 0, 0]);
     assert!(scene.comes(c).is_some());

@@ -2,17 +2,17 @@
 
 use std::thread::{self, ThreadId};
 
-use super::room::{Figures, Phase, Room};
-use crate::clock::Tick;
+use super::instance::{Figures, Phase, VirtualInstance};
 use crate::executor::RejectReason;
-use crate::handle::{Address, Help, Home, Place, WorksForScheduler};
-use crate::inline::run_inline;
-use crate::interrupt::Nested;
-use crate::schedulers::job::{Job, JobHome, Run, Spot};
+use crate::interrupt::TaskFrame;
+use crate::schedulers::job::{Job, JobOwner, Location, Run};
 use crate::schedulers::waiters::Waiters;
 use crate::sync::{Arc, Mutex, MutexGuard, Weak};
 use crate::task::TaskId;
-use crate::timer_queue::{Key, TimerQueue};
+use crate::task::inline::run_inline;
+use crate::task::{Help, OwnerEntry, Place, TaskOwner, WorksForScheduler};
+use crate::time::clock::Tick;
+use crate::time::heap::{Key, TimerQueue};
 
 pub(super) struct LaneCell {
     /// Takes nothing more.
@@ -24,7 +24,7 @@ pub(super) struct LaneCell {
 #[derive(Clone)]
 pub(super) struct Item {
     pub(super) job: Arc<Job>,
-    pub(super) room: Arc<Room>,
+    pub(super) room: Arc<VirtualInstance>,
     /// Locked only under the lock of the core.
     pub(super) lane: Option<Arc<Mutex<LaneCell>>>,
 }
@@ -32,14 +32,14 @@ pub(super) struct Item {
 /// Which items are meant.
 #[derive(Clone, Copy)]
 pub(super) enum Whose<'a> {
-    Room(&'a Room),
+    VirtualInstance(&'a VirtualInstance),
     Lane(&'a Arc<Mutex<LaneCell>>),
 }
 
 impl Whose<'_> {
     fn has(self, item: &Item) -> bool {
         match self {
-            Whose::Room(room) => room.whole || std::ptr::eq(room, &*item.room),
+            Whose::VirtualInstance(room) => room.whole || std::ptr::eq(room, &*item.room),
             Whose::Lane(lane) => item.lane.as_ref().is_some_and(|mine| Arc::ptr_eq(mine, lane)),
         }
     }
@@ -49,7 +49,7 @@ pub(super) struct Core {
     state: Mutex<State>,
     pub(super) waiters: Waiters,
     /// For handles of its tasks, to find it.
-    pub(super) address: Address,
+    pub(super) address: OwnerEntry,
     pub(super) me: Weak<Core>,
 }
 
@@ -72,21 +72,25 @@ pub(super) struct State {
 }
 
 impl State {
-    pub(super) fn count(&mut self, room: &Room, change: impl Fn(&mut Figures)) {
+    pub(super) fn count(&mut self, room: &VirtualInstance, change: impl Fn(&mut Figures)) {
         change(&mut self.figures);
         change(&mut room.cell.lock().figures);
     }
 
-    pub(super) fn phase_of(&self, room: &Room) -> Phase {
+    pub(super) fn phase_of(&self, room: &VirtualInstance) -> Phase {
         self.phase.max(room.cell.lock().phase)
     }
 
-    pub(super) fn figures_of(&self, room: &Room) -> Figures {
+    pub(super) fn figures_of(&self, room: &VirtualInstance) -> Figures {
         if room.whole { self.figures } else { room.cell.lock().figures }
     }
 
     /// Why nothing more is taken; `None` if it is.
-    pub(super) fn refusal(&self, room: &Room, lane: Option<&Arc<Mutex<LaneCell>>>) -> Option<RejectReason> {
+    pub(super) fn refusal(
+        &self,
+        room: &VirtualInstance,
+        lane: Option<&Arc<Mutex<LaneCell>>>,
+    ) -> Option<RejectReason> {
         match lane {
             _ if self.phase_of(room) != Phase::Live => Some(RejectReason::Shutdown),
             Some(lane) if lane.lock().closed => Some(RejectReason::WorkerDisposed),
@@ -113,12 +117,12 @@ impl State {
             Some(due) => self.queue.insert(due, number, item),
             None => self.resting.insert(self.now, number, item),
         };
-        job.set_spot(Spot::Timers(key));
+        job.set_spot(Location::Timers(key));
     }
 
     /// An item has left the queues.
     fn leaves(&mut self, item: &Item) {
-        item.job.set_spot(Spot::Nowhere);
+        item.job.set_spot(Location::Nowhere);
         self.count(&item.room, |figures| figures.queued -= 1);
         if let Some(lane) = &item.lane {
             lane.lock().queued -= 1;
@@ -173,7 +177,7 @@ impl State {
     /// Takes what has to run, inside the one that runs now, for `job` to be done: the job, or the head of its lane. `None`: the job
     /// could not run now.
     fn claim(&mut self, job: &Arc<Job>) -> Option<(Tick, Item)> {
-        let Spot::Timers(key) = job.spot() else { return None };
+        let Location::Timers(key) = job.spot() else { return None };
         let wanted = self.queue.get(key).filter(|item| Arc::ptr_eq(&item.job, job))?;
         if job.is_series() || self.queue.due(key)? > self.now {
             return None;
@@ -197,7 +201,7 @@ impl State {
             }
         });
         match first? {
-            Spot::Timers(key) => Some(key),
+            Location::Timers(key) => Some(key),
             _ => None,
         }
     }
@@ -219,7 +223,7 @@ impl Core {
                 figures: Figures::default(),
             }),
             waiters: Waiters::default(),
-            address: Address::of_scheduler(Weak::clone(me) as Weak<dyn Home>),
+            address: OwnerEntry::of_scheduler(Weak::clone(me) as Weak<dyn TaskOwner>),
             me: Weak::clone(me),
         })
     }
@@ -251,7 +255,7 @@ impl Core {
     /// Runs something that has been taken out of the queue.
     fn run(&self, due: Tick, item: Item) {
         let job = &item.job;
-        let frame = Nested::enter();
+        let frame = TaskFrame::enter();
         let mut ended = job.begin().map(Run::run);
         drop(frame);
         let again = ended.as_mut().is_some_and(|ended| job.rearm(ended));
@@ -299,10 +303,10 @@ impl Core {
     }
 }
 
-impl JobHome for Core {
+impl JobOwner for Core {
     fn cancelled(&self, job: &Arc<Job>) {
         let mut state = self.lock();
-        let Spot::Timers(key) = job.spot() else { return };
+        let Location::Timers(key) = job.spot() else { return };
         // A key of one queue may look like one of the other.
         let is_it = |item: Option<&Item>| item.is_some_and(|item| Arc::ptr_eq(&item.job, job));
         let found = if is_it(state.queue.get(key)) {
@@ -332,11 +336,11 @@ impl JobHome for Core {
 }
 
 /// For handles of tasks, as that of the engine.
-impl Home for Core {
-    fn run_here(&self, id: TaskId, _: &Place) -> Help {
+impl TaskOwner for Core {
+    fn run_inline(&self, id: TaskId, _: &Place) -> Help {
         let found = self.lock().queue.find(|item| item.job.is_of(id)).map(|item| Arc::clone(&item.job));
         if let Some(job) = found {
-            JobHome::help(self, &job);
+            JobOwner::help(self, &job);
         }
         Help::Done
     }

@@ -5,7 +5,7 @@
 //! that code under test has made while it is installed. They share queue and time, and each has its own end and figures.
 
 mod core;
-mod room;
+mod instance;
 mod view;
 
 use std::fmt;
@@ -17,12 +17,12 @@ use self::core::Core;
 use self::view::View;
 use super::factory::{Factory, Snapshot, set_factory_with_snapshot};
 use super::{Disposable, PeriodicTask, Scheduler, SchedulerStats, Worker};
-use crate::clock::Tick;
 use crate::config::ConfigError;
 use crate::executor::Rejected;
 use crate::interrupt::Interrupted;
 use crate::sync::Arc;
 use crate::task::Task;
+use crate::time::clock::Tick;
 
 /// A scheduler whose time stands still until it is advanced; what falls due runs on the advancing thread, before the
 /// call returns.

@@ -6,7 +6,7 @@ use std::thread;
 use std::time::Duration;
 
 use super::core::{Core, LaneCell, Whose};
-use super::room::{Phase, Room};
+use super::instance::{Phase, VirtualInstance};
 use crate::executor::Rejected;
 use crate::interrupt::Interrupted;
 use crate::schedulers::job::{Disposable, Work};
@@ -23,14 +23,14 @@ pub(super) struct View {
 
 impl View {
     pub(super) fn new(name: Arc<str>, core: Arc<Core>, whole: bool) -> View {
-        let room = Arc::new(Room { name, core, whole, cell: Mutex::default() });
+        let room = Arc::new(VirtualInstance { name, core, whole, cell: Mutex::default() });
         View { handle: Arc::new(Handle { room }) }
     }
 }
 
 /// When it goes nobody can submit to the room any more. That of the whole has the time with it.
 pub(super) struct Handle {
-    pub(super) room: Arc<Room>,
+    pub(super) room: Arc<VirtualInstance>,
 }
 
 impl Drop for Handle {
@@ -112,7 +112,7 @@ impl Scheduler for View {
 
 /// What a worker holds.
 struct VirtualLane {
-    room: Arc<Room>,
+    room: Arc<VirtualInstance>,
     cell: Arc<Mutex<LaneCell>>,
     /// A room lives as long as its workers; the whole as long as somebody can advance it.
     _keeps: Option<Arc<Handle>>,

@@ -4,8 +4,8 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 use super::*;
-use crate::handle::TaskState;
 use crate::task::TaskOf;
+use crate::task::TaskState;
 
 /// Memory for one task, and what it may not touch behind it.
 struct Room {
@@ -22,8 +22,8 @@ impl Room {
         room
     }
 
-    fn spot(&mut self) -> Spot {
-        Spot::new(self.words.as_mut_ptr())
+    fn spot(&mut self) -> PackedTask {
+        PackedTask::new(self.words.as_mut_ptr())
     }
 
     fn is_whole(&self) -> bool {
@@ -42,10 +42,10 @@ fn there_and_back(task: impl Pack, id: TaskId) -> (Task, usize) {
     // SAFETY: there is room for as many words as it takes, and nobody else knows of it.
     unsafe {
         task.pack(spot);
-        assert_eq!((spot.lies(), spot.words()), (Lies::Task(id), words));
+        assert_eq!((spot.lies(), spot.words()), (Entry::Task(id), words));
         assert_eq!(spot.unpack(&mut back), words);
         spot.leave_hole();
-        assert_eq!((spot.lies(), spot.words()), (Lies::Hole, words));
+        assert_eq!((spot.lies(), spot.words()), (Entry::Hole, words));
     }
     assert!(room.is_whole());
     let back = back.expect("it was there");
@@ -241,7 +241,7 @@ fn the_end_is_one_word() {
         spot.pack_end();
         spot.lies()
     };
-    assert_eq!(lies, Lies::End);
+    assert_eq!(lies, Entry::End);
     assert!(room.is_whole());
 }
 

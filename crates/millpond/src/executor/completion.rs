@@ -1,0 +1,152 @@
+//! [`ExecutorCompletionService`]: results in the order in which they become ready.
+
+use std::fmt;
+use std::time::{Duration, Instant};
+
+use crate::executor::{Executor, Rejected};
+use crate::interrupt::Interrupted;
+use crate::queue::{BlockingQueue, LinkedBlockingQueue};
+use crate::sync::{Arc, Mutex, deadline_after};
+use crate::task::TaskOf;
+use crate::task::{Canceller, TaskHandle, works_for_any};
+
+/// Submits `f` to `executor`; its handle goes to `finish` as soon as the task has ended, in whatever way.
+pub(crate) fn start<T: Send + 'static>(
+    executor: &(impl Executor + ?Sized),
+    f: impl FnOnce() -> T + Send + 'static,
+    finish: &Arc<LinkedBlockingQueue<TaskHandle<T>>>,
+) -> Result<Canceller, Rejected> {
+    let (task, handle) = TaskOf::new(f).into_parts();
+    executor.execute_task(task)?;
+    let canceller = handle.canceller();
+    let finish = Arc::clone(finish);
+    handle.when_done(move |handle| {
+        // Without a bound, there is always room.
+        let _ = finish.offer(handle);
+    });
+    Ok(canceller)
+}
+
+/// Waits for the next handle at `finish`, until `deadline`. A worker runs the `pending` tasks that wait for its own pool
+/// meanwhile, so that a full pool cannot wait for itself.
+pub(crate) fn next_finished<T: Send>(
+    finish: &LinkedBlockingQueue<TaskHandle<T>>,
+    pending: impl Fn() -> Vec<Canceller>,
+    deadline: Option<Instant>,
+) -> Result<Option<TaskHandle<T>>, Interrupted> {
+    loop {
+        let mut again: Option<Instant> = None;
+        if works_for_any() {
+            for task in pending() {
+                if let Some(handle) = finish.poll() {
+                    return Ok(Some(handle));
+                }
+                again = again.into_iter().chain(task.help()).min();
+            }
+        }
+        let until = deadline.into_iter().chain(again).min();
+        let left = until.map_or(Duration::MAX, |at| at.saturating_duration_since(Instant::now()));
+        let finished = finish.poll_timeout(left)?;
+        if finished.is_some() || until == deadline {
+            return Ok(finished);
+        }
+    }
+}
+
+/// The tasks that may not have ended. Those that have are forgotten now and then, so that it does not grow for ever.
+#[derive(Default)]
+struct Pending(Vec<Canceller>);
+
+impl Pending {
+    /// Returns those that are forgotten, to be dropped without the lock.
+    fn push(&mut self, task: Canceller) -> Vec<Canceller> {
+        let Pending(tasks) = self;
+        let mut ended = Vec::new();
+        if tasks.len() == tasks.capacity() {
+            ended = tasks.extract_if(.., |task| task.is_done()).collect();
+            tasks.reserve(tasks.len() + 1); // as many again are pushed before the next look
+        }
+        tasks.push(task);
+        ended
+    }
+}
+
+/// Hands tasks to an executor and their handles back in the order in which they end.
+///
+/// Every task that was accepted arrives exactly once: also one that panicked, was cancelled, or was dropped
+/// without having run.
+///
+/// A task may take from a service that runs on its own pool: while it waits it runs the service's waiting tasks itself, as
+/// [`TaskHandle::join`] does.
+///
+/// # Examples
+/// ```
+/// use millpond::{ExecutorCompletionService, executors};
+///
+/// let service = ExecutorCompletionService::new(executors::fixed(2)?);
+/// for n in 1..=3 {
+///     service.submit(move || n * n)?;
+/// }
+/// let mut squares: Vec<u32> = Vec::new();
+/// for _ in 1..=3 {
+///     squares.push(service.take()?.join()?);
+/// }
+/// squares.sort();
+/// assert_eq!(squares, [1, 4, 9]);
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
+pub struct ExecutorCompletionService<T> {
+    executor: Box<dyn Executor>,
+    finish: Arc<LinkedBlockingQueue<TaskHandle<T>>>,
+    pending: Mutex<Pending>,
+}
+
+impl<T: Send + 'static> ExecutorCompletionService<T> {
+    /// Makes a service that runs its tasks on `executor`.
+    pub fn new(executor: impl Executor + 'static) -> Self {
+        Self {
+            executor: Box::new(executor),
+            finish: Arc::new(LinkedBlockingQueue::unbounded()),
+            pending: Mutex::new(Pending::default()),
+        }
+    }
+
+    /// Submits `f`; its handle arrives when it has ended. The returned [`Canceller`] has the same id.
+    ///
+    /// # Errors
+    /// [`Rejected`] gives the work back; nothing arrives for it.
+    pub fn submit(&self, f: impl FnOnce() -> T + Send + 'static) -> Result<Canceller, Rejected> {
+        let canceller = start(&*self.executor, f, &self.finish)?;
+        let ended = self.pending.lock().push(canceller.clone());
+        drop(ended);
+        Ok(canceller)
+    }
+
+    /// The handle of the next task to end, waiting for it if need be. It is done: `join` does not wait.
+    ///
+    /// # Errors
+    /// [`Interrupted`] if the calling thread is interrupted.
+    pub fn take(&self) -> Result<TaskHandle<T>, Interrupted> {
+        let next = next_finished(&self.finish, || self.pending.lock().0.clone(), None)?;
+        Ok(next.expect("without a deadline the wait ends only when there is one"))
+    }
+
+    /// The handle of a task that has ended, if there is one.
+    pub fn poll(&self) -> Option<TaskHandle<T>> {
+        self.finish.poll()
+    }
+
+    /// The handle of the next task to end, waiting at most `timeout`.
+    ///
+    /// # Errors
+    /// [`Interrupted`] if the calling thread is interrupted.
+    pub fn poll_timeout(&self, timeout: Duration) -> Result<Option<TaskHandle<T>>, Interrupted> {
+        next_finished(&self.finish, || self.pending.lock().0.clone(), deadline_after(timeout))
+    }
+}
+
+impl<T> fmt::Debug for ExecutorCompletionService<T> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("ExecutorCompletionService").finish_non_exhaustive()
+    }
+}

@@ -1,0 +1,257 @@
+//! The protocols of a scheduled pool: who watches the time, and what a shutdown or a cancel does to a series.
+//!
+//! Models of the watch use a silent clock, which is to the workers as the machine's is: the model moves the
+//! time and then fires the timers of those who sleep with a deadline. Whoever was left without one sleeps on,
+//! and the model fails.
+
+use loom::thread;
+use std::time::Duration;
+
+use super::idle::{IdleWorkers, ParkSlot, WakeReason};
+use super::queue::delayed::DelayedQueue;
+use super::{ThreadPoolExecutor, WorkQueue};
+use crate::executor::RejectReason;
+use crate::interrupt::ThreadContext;
+use crate::loom_tests::{model, model_bound};
+use crate::sync::{Arc, Mutex};
+use crate::task::JoinError;
+use crate::task::{Task, TimerTask};
+use crate::time::clock::{Clock, ManualClock, Tick};
+use crate::{PeriodicTask, RunState, ScheduledThreadPoolExecutor};
+
+const SECOND: Duration = Duration::from_secs(1);
+const HOUR: Duration = Duration::from_secs(3600);
+
+/// A queue in time and those who wait for it.
+struct Watch {
+    delayed: DelayedQueue,
+    idle: IdleWorkers,
+    time: ManualClock,
+    /// Loom's lock: a worker that comes late, and whose timer is not fired, sees the time as it was then.
+    threads: Mutex<Vec<Arc<ThreadContext>>>,
+}
+
+impl Watch {
+    fn new() -> Arc<Watch> {
+        let time = ManualClock::silent();
+        let (delayed, idle) = (DelayedQueue::new(time.clock()), IdleWorkers::default());
+        Arc::new(Watch { delayed, idle, time, threads: Mutex::new(Vec::new()) })
+    }
+
+    /// Puts a task in as a submit does.
+    fn put(&self, due: Tick, task: Task) {
+        self.delayed.insert(TimerTask::new(task), due);
+        if !self.delayed.is_seen_to() {
+            self.delayed.ensure_watched(&self.idle);
+        }
+    }
+
+    /// Takes one task as a worker does, and runs it.
+    fn work(&self) {
+        self.threads.lock().push(ThreadContext::current());
+        let slot = ParkSlot::for_this_thread();
+        loop {
+            let task = self.delayed.poll().or_else(|| {
+                let rest = self.delayed.rest(&self.idle, &slot, None, false, || false);
+                self.delayed.order();
+                match rest {
+                    WakeReason::Assigned(task) => Some(task),
+                    WakeReason::Called | WakeReason::TimedOut => None,
+                }
+            });
+            if let Some(task) = task {
+                self.delayed.ensure_watched(&self.idle);
+                return task.run();
+            }
+        }
+    }
+
+    fn later(&self) {
+        self.time.advance(SECOND);
+        for thread in self.threads.lock().iter() {
+            thread.fire_timer_once();
+        }
+    }
+}
+
+fn worker(watch: &Arc<Watch>) -> thread::JoinHandle<()> {
+    let watch = Arc::clone(watch);
+    thread::spawn(move || watch.work())
+}
+
+fn second(n: u64) -> Tick {
+    Tick::from_nanos(n * 1_000_000_000)
+}
+
+/// One of two workers takes the first task; the time of the second comes only when that one runs: so it runs
+/// only if somebody else watches the time.
+#[test]
+fn the_leader_hands_the_watch_over_before_it_runs_its_task() {
+    model(|| {
+        let watch = Watch::new();
+        let at_first = Arc::clone(&watch);
+        watch.put(second(1), Task::new(move || at_first.later()));
+        watch.put(second(2), Task::new(|| {}));
+        let workers = [worker(&watch), worker(&watch)];
+        watch.later();
+        workers.into_iter().for_each(|worker| worker.join().unwrap());
+    });
+}
+
+/// Both sleep until a time that never comes, or are about to, when two tasks are put in. The leader is called for the first;
+/// the time of the other comes only when that one runs: so it runs only if the second is called too.
+#[test]
+fn the_leader_hands_the_watch_over_to_one_that_would_sleep_too_long() {
+    model(|| {
+        let watch = Watch::new();
+        watch.delayed.insert(TimerTask::new(Task::new(|| {})), Tick::NEVER);
+        let workers = [worker(&watch), worker(&watch)];
+        let at_first = Arc::clone(&watch);
+        watch.put(second(1), Task::new(move || at_first.later()));
+        watch.put(second(2), Task::new(|| {}));
+        watch.later();
+        workers.into_iter().for_each(|worker| worker.join().unwrap());
+    });
+}
+
+/// The worker sleeps until a time that never comes, or is about to, when a task is put in that is due before
+/// that.
+#[test]
+fn an_earlier_task_against_the_leaders_falling_asleep() {
+    model(|| {
+        let watch = Watch::new();
+        watch.delayed.insert(TimerTask::new(Task::new(|| {})), Tick::NEVER);
+        let worker = worker(&watch);
+        watch.put(second(1), Task::new(|| {}));
+        watch.later();
+        worker.join().unwrap();
+    });
+}
+
+#[test]
+fn two_workers_get_two_tasks_that_are_due() {
+    model(|| {
+        let watch = Watch::new();
+        let workers = [worker(&watch), worker(&watch)];
+        watch.put(second(0), Task::new(|| {}));
+        watch.put(second(0), Task::new(|| {}));
+        workers.into_iter().for_each(|worker| worker.join().unwrap());
+    });
+}
+
+fn pool(core: usize, clock: Clock) -> ScheduledThreadPoolExecutor {
+    let built = ScheduledThreadPoolExecutor::builder()
+        .core_pool_size(core)
+        .remove_on_cancel_policy(true)
+        .clock(clock)
+        .build();
+    built.expect("these options fit together")
+}
+
+fn end(pool: &ScheduledThreadPoolExecutor) {
+    pool.shutdown(); // which makes everybody look around
+    wait_for_end(pool);
+}
+
+fn wait_for_end(pool: &ScheduledThreadPoolExecutor) {
+    assert!(pool.await_termination(Duration::MAX).unwrap());
+    assert_eq!(pool.state(), RunState::Terminated);
+    assert_eq!((pool.pool_size(), pool.queued_count()), (0, 0));
+}
+
+/// What was accepted runs or is cancelled, what was not comes back: no handle is pending once the pool has
+/// terminated.
+#[test]
+fn schedule_against_shutdown_that_keeps_nothing() {
+    model(|| {
+        let pool = pool(0, ManualClock::new().clock());
+        pool.set_execute_existing_delayed_tasks_after_shutdown_policy(false);
+        let submitter = thread::spawn({
+            let pool = pool.clone();
+            move || pool.schedule(HOUR, || 7)
+        });
+        pool.shutdown();
+        let scheduled = submitter.join().unwrap();
+        end(&pool);
+        match scheduled {
+            Ok(mut handle) => assert!(matches!(handle.try_join(), Some(Err(JoinError::Cancelled)))),
+            Err(rejected) => assert_eq!(rejected.reason(), RejectReason::Shutdown),
+        }
+    });
+}
+
+/// The time comes as the worker falls asleep, is asleep, or has not begun.
+#[test]
+fn moving_the_time_against_falling_asleep() {
+    model(|| {
+        let time = ManualClock::new();
+        let pool = pool(1, time.clock());
+        let handle = pool.schedule(SECOND, || 7).unwrap();
+        time.advance(SECOND);
+        assert_eq!(handle.join().unwrap(), 7);
+        end(&pool);
+    });
+}
+
+fn series(pool: &ScheduledThreadPoolExecutor) -> crate::ScheduledHandle<()> {
+    pool.schedule_at_fixed_rate_task(Duration::ZERO, HOUR, PeriodicTask::new(|| {})).unwrap()
+}
+
+/// A series ends with the pool, also if it is just being queued again.
+#[test]
+fn shutdown_against_queueing_a_series_again() {
+    model(|| {
+        let pool = pool(1, ManualClock::new().clock());
+        let mut series = series(&pool);
+        end(&pool);
+        assert!(matches!(series.try_join(), Some(Err(JoinError::Cancelled))));
+    });
+}
+
+/// A cancelled series leaves nothing in the queue, also if it was cancelled as it was queued again. Two
+/// preemptions do not reach a cancel that finds it running and then waiting.
+#[test]
+fn cancel_against_queueing_a_series_again() {
+    model_bound(3, || {
+        let pool = pool(1, ManualClock::new().clock());
+        let series = series(&pool);
+        assert!(series.cancel(false));
+        while pool.parked_workers().all == 0 {
+            thread::yield_now();
+        }
+        assert_eq!(pool.queued_count(), 0);
+        end(&pool);
+    });
+}
+
+/// A worker sleeps in shutdown, or is about to, for a task that is taken away: it must leave. Two workers
+/// would be too many schedules; the second is called by the first, by the same step.
+#[test]
+fn the_last_task_removed_in_shutdown_ends_the_worker() {
+    model(|| {
+        let pool = pool(1, ManualClock::new().clock());
+        let task = pool.schedule(HOUR, || {}).unwrap();
+        pool.shutdown();
+        assert!(pool.remove(task.id()));
+        wait_for_end(&pool);
+    });
+}
+
+/// A plain pool knows nothing of all this: its workers do not lead, and nothing is thrown out.
+#[test]
+fn a_series_that_another_pool_runs_is_over_after_one_run() {
+    model(|| {
+        let scheduled = pool(0, ManualClock::new().clock());
+        let mut series = series_in_an_hour(&scheduled);
+        let mut waiting = scheduled.shutdown_now();
+        let other = ThreadPoolExecutor::builder().work_queue(WorkQueue::linked()).build().unwrap();
+        other.execute_task(waiting.pop().expect("the series")).unwrap();
+        other.shutdown();
+        assert!(other.await_termination(Duration::MAX).unwrap());
+        assert!(matches!(series.try_join(), Some(Err(JoinError::Abandoned))));
+    });
+}
+
+fn series_in_an_hour(pool: &ScheduledThreadPoolExecutor) -> crate::ScheduledHandle<()> {
+    pool.schedule_at_fixed_rate_task(HOUR, HOUR, PeriodicTask::new(|| {})).unwrap()
+}

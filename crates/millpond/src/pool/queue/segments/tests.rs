@@ -1,0 +1,609 @@
+//! The segments by themselves: order, places, holes, memory, and that every task is dropped once. Small enough for Miri,
+//! which sees what no assertion does.
+
+use std::collections::VecDeque;
+use std::sync::{Arc, Mutex};
+
+use super::{LONGEST, SPARE, Segments, WORDS};
+use crate::task::{Bare, Task, TaskId, TaskOf};
+use crate::task::{TaskHandle, TaskState};
+
+impl Segments {
+    /// Segments that there are.
+    pub(in crate::pool) fn held(&self) -> usize {
+        let tail = self.tail();
+        assert_eq!(tail.tail.segments.len(), self.tail.held.load(super::Ordering::Relaxed));
+        tail.tail.segments.len()
+    }
+
+    /// Where the task `id` is.
+    pub(in crate::pool) fn place_of(&self, id: TaskId) -> Option<u64> {
+        let mut place = None;
+        self.whole().walk(|position, _, other| {
+            place = (other == id).then_some(position);
+            place.is_some()
+        });
+        place
+    }
+
+    /// The position behind the last task.
+    fn end(&self) -> u64 {
+        self.whole().end()
+    }
+
+    fn pop(&self) -> Option<Task> {
+        let mut task = None;
+        self.head().pop(&mut task);
+        task
+    }
+
+    fn remove_at(&self, id: TaskId, place: u64) -> Option<Task> {
+        self.whole().remove_at(id, place)
+    }
+}
+
+/// What became of the captures of tasks, by their numbers.
+#[derive(Debug, Clone, Default)]
+pub(in crate::pool) struct Tally(Arc<Mutex<[Vec<usize>; 2]>>);
+
+impl Tally {
+    /// The numbers of the tasks that have run, in order, since the last call.
+    pub(in crate::pool) fn ran(&self) -> Vec<usize> {
+        std::mem::take(&mut self.0.lock().unwrap()[0])
+    }
+
+    /// Fails unless the captures of the tasks `0..many`, and no others, have been dropped, each once.
+    #[track_caller]
+    pub(in crate::pool) fn assert_dropped(&self, many: usize) {
+        let mut dropped = self.0.lock().unwrap()[1].clone();
+        dropped.sort_unstable();
+        assert!(dropped.iter().copied().eq(0..many), "of {many} were dropped {dropped:?}");
+    }
+}
+
+/// What a task captures: two words.
+struct Token(Tally, usize);
+
+impl Token {
+    fn run(self) {
+        self.0.0.lock().unwrap()[0].push(self.1);
+    }
+}
+
+impl Drop for Token {
+    fn drop(&mut self) {
+        self.0.0.lock().unwrap()[1].push(self.1);
+    }
+}
+
+#[repr(align(64))]
+struct Line(Token);
+
+/// The words of a segment, and the most that a task takes.
+pub(in crate::pool) const SEGMENT: (usize, usize) = (WORDS, LONGEST);
+
+/// The kinds of task that [`task`] makes.
+pub(in crate::pool) const KINDS: usize = 10;
+
+/// The task `n`, of one of the `KINDS`: each size, each way of being packed.
+pub(in crate::pool) fn task(kind: usize, n: usize, tally: &Tally) -> Task {
+    let token = Token(tally.clone(), n);
+    match kind % KINDS {
+        0 => {
+            let one_word = Box::new(token);
+            Task::new(move || one_word.run())
+        }
+        1 => Task::new(move || token.run()),
+        2 => with_words::<1>(token),
+        3 => with_words::<2>(token),
+        4 => with_words::<3>(token),
+        5 => with_words::<40>(token),
+        6 => Task::new(move || token.run()).named("named"),
+        7 => {
+            let line = Line(token);
+            Task::new(move || {
+                let line = line; // all of it, with its alignment
+                assert_eq!(std::ptr::from_ref(&line).addr() % 64, 0);
+                line.0.run();
+            })
+        }
+        8 => TaskOf::new(move || token.run()).into_parts().0,
+        _ => TaskOf::new(move || token.run()).with_priority(3).into_parts().0,
+    }
+}
+
+fn with_words<const N: usize>(token: Token) -> Task {
+    let words: [usize; N] = std::array::from_fn(|i| i * token.1);
+    Task::new(move || {
+        assert!(words.iter().enumerate().all(|(i, word)| *word == i * token.1), "its words are as they were");
+        token.run();
+    })
+}
+
+/// A task with a handle: four words when packed.
+fn tracked(n: usize, tally: &Tally) -> (Task, TaskHandle<()>) {
+    let token = Token(tally.clone(), n);
+    TaskOf::new(move || token.run()).into_parts()
+}
+
+fn put(segments: &Segments, task: Task) -> TaskId {
+    let id = task.id();
+    segments.tail().push(task);
+    id
+}
+
+/// Puts so many tasks, of all kinds in turn, with numbers from `0` on.
+fn put_all(segments: &Segments, many: usize, tally: &Tally) -> Vec<TaskId> {
+    (0..many).map(|n| put(segments, task(n, n, tally))).collect()
+}
+
+/// Enough tasks for some segments: they take a little above four words each.
+const MANY: usize = if cfg!(miri) { 120 } else { 6000 };
+
+/// As many segments as a short queue may hold: that of the head, and the spare ones or that of the tail.
+const MOST_HELD: u64 = if SPARE == 0 { 2 } else { 1 + SPARE };
+
+#[test]
+fn tasks_of_all_sizes_come_out_in_order_over_many_segments() {
+    let (segments, tally) = (Segments::new(u64::MAX), Tally::default());
+    let ids = put_all(&segments, MANY, &tally);
+    assert!(segments.held() > 2, "{} segments", segments.held());
+    assert_eq!(segments.whole().ids(), ids);
+    assert!(!segments.is_empty());
+    for id in ids {
+        let task = segments.pop().expect("there are as many as were put");
+        assert_eq!(task.id(), id);
+        task.run();
+    }
+    assert!(segments.pop().is_none());
+    assert!(segments.is_empty());
+    assert!(tally.ran().into_iter().eq(0..MANY));
+    tally.assert_dropped(MANY);
+}
+
+/// In turns, so that the head follows the tail from segment to segment and these are used again.
+#[test]
+fn a_short_queue_keeps_its_segments_and_uses_them_again() {
+    let (segments, tally) = (Segments::new(u64::MAX), Tally::default());
+    for n in 0..MANY {
+        put(&segments, task(n, n, &tally));
+        put(&segments, Task::new(|| {}));
+        segments.pop().expect("it was put").run();
+        segments.pop().expect("it was put").run();
+        assert!(segments.is_empty());
+        assert!(segments.held() <= 2, "{} segments", segments.held());
+    }
+    assert!(segments.end() > 2 * WORDS as u64, "several times around");
+    assert!(tally.ran().into_iter().eq(0..MANY));
+    tally.assert_dropped(MANY);
+}
+
+/// A packed task may end at the last word of a segment, or leave a rest that is too short for the next.
+#[test]
+fn every_rest_at_the_end_of_a_segment_is_skipped() {
+    for rest in 0..LONGEST {
+        let (segments, tally) = (Segments::new(u64::MAX), Tally::default());
+        let mut put_so_far = 0;
+        // Tasks without captures, and at first some with one word more, until so many words are left.
+        while segments.end() < (WORDS - rest) as u64 {
+            let left = (WORDS - rest) as u64 - segments.end();
+            if left.is_multiple_of(HEAD) {
+                put(&segments, Task::new(|| {}));
+            } else {
+                let word = Box::new(put_so_far);
+                put(&segments, Task::new(move || drop(word)));
+            }
+            put_so_far += 1;
+        }
+        assert_eq!((segments.end(), segments.held()), ((WORDS - rest) as u64, 1));
+        let longest = put(&segments, task(4, 0, &tally));
+        assert_eq!(segments.held(), 2);
+        assert_eq!(segments.place_of(longest), Some(WORDS as u64));
+        assert_eq!(segments.whole().ids().len(), put_so_far + 1);
+        (0..put_so_far).for_each(|_| segments.pop().expect("it was put").run());
+        assert!(tally.ran().is_empty() && !segments.is_empty());
+        segments.pop().expect("it was put").run();
+        assert!(segments.is_empty());
+        assert_eq!(tally.ran(), [0]);
+    }
+}
+
+/// The words of a closure without captures, when packed.
+const HEAD: u64 = (LONGEST - 5) as u64;
+
+#[test]
+fn a_task_is_removed_from_any_place_and_the_others_stay_in_order() {
+    let many = MANY / 2;
+    let everywhere = [0, 1, 2, many / 3, many / 2, many - 2, many - 1];
+    for n in everywhere {
+        let (segments, tally) = (Segments::new(u64::MAX), Tally::default());
+        let mut ids = put_all(&segments, many, &tally);
+        let removed = ids.remove(n);
+        let place = segments.place_of(removed).expect("it waits");
+        let task = segments.remove_at(removed, place).expect("it is at its place");
+        assert_eq!(task.id(), removed);
+        task.run();
+        assert_eq!(tally.ran(), [n]);
+        assert!(segments.remove_at(removed, place).is_none(), "it is there no more");
+        assert!(segments.whole().remove(removed).is_none());
+        assert_eq!(segments.whole().ids(), ids);
+        assert_eq!(segments.put() - segments.gone(), ids.len() as u64);
+        let rest = std::iter::from_fn(|| segments.pop()).map(|task| task.id());
+        assert!(rest.eq(ids));
+        tally.assert_dropped(many);
+    }
+}
+
+/// At the beginning and at the end of each segment, where the one before or after it is another.
+#[test]
+fn tasks_at_the_ends_of_segments_are_removed() {
+    let (segments, tally) = (Segments::new(u64::MAX), Tally::default());
+    let mut ids = put_all(&segments, MANY, &tally);
+    let places: Vec<u64> = ids.iter().map_while(|id| segments.place_of(*id)).collect();
+    let segment = |place: u64| place / WORDS as u64;
+    let last_of = |n: usize| places.get(n + 1).is_none_or(|next| segment(*next) > segment(places[n]));
+    let first_of = |n: usize| n == 0 || last_of(n - 1);
+    let ends: Vec<usize> = (0..MANY).filter(|n| first_of(*n) || last_of(*n)).collect();
+    assert!(ends.len() >= 6);
+    for n in ends.iter().rev() {
+        assert_eq!(segments.remove_at(ids[*n], places[*n]).expect("it is there").id(), ids[*n]);
+        ids.remove(*n);
+        assert_eq!(segments.whole().ids(), ids);
+    }
+    let rest = std::iter::from_fn(|| segments.pop()).map(|task| task.id());
+    assert!(rest.eq(ids));
+    tally.assert_dropped(MANY);
+}
+
+#[test]
+fn a_place_where_the_task_is_not_is_refused() {
+    let (segments, tally) = (Segments::new(u64::MAX), Tally::default());
+    let ids = put_all(&segments, KINDS, &tally);
+    let end = segments.end();
+    for id in &ids {
+        let own = segments.place_of(*id).expect("it waits");
+        // Before the head, inside of tasks, where others are, behind the end, and what a task has that was never put.
+        for place in (0..end + 2 * WORDS as u64).chain([u64::MAX - 1, u64::MAX]).filter(|place| *place != own)
+        {
+            assert!(segments.remove_at(*id, place).is_none(), "{place}");
+        }
+    }
+    assert_eq!(segments.whole().ids(), ids);
+    assert_eq!(segments.end(), end);
+}
+
+/// The place that a task had in another queue: here it may be inside of the last task.
+#[test]
+fn a_place_inside_of_the_last_task_is_refused() {
+    let (segments, tally) = (Segments::new(u64::MAX), Tally::default());
+    let stranger = Task::new(|| {}).id();
+    let last = put(&segments, task(4, 0, &tally));
+    for place in 0..=segments.end() {
+        assert!(segments.remove_at(stranger, place).is_none());
+        assert_eq!(segments.remove_at(last, place.max(1)).map(|task| task.id()), None);
+    }
+    // The same at the very end of a segment: behind it is none.
+    let segments = Segments::new(u64::MAX);
+    while segments.end() < WORDS as u64 {
+        let left = WORDS as u64 - segments.end();
+        match left % HEAD {
+            0 => put(&segments, Task::new(|| {})),
+            _ => put(&segments, task(0, 1, &Tally::default())),
+        };
+    }
+    assert_eq!((segments.end(), segments.held()), (WORDS as u64, 1));
+    for place in WORDS as u64 - 4..=WORDS as u64 {
+        assert!(segments.remove_at(stranger, place).is_none());
+    }
+}
+
+/// A place before the head, in a segment that has been left and is used again.
+#[test]
+fn a_place_that_the_head_has_passed_is_refused() {
+    let (segments, tally) = (Segments::new(u64::MAX), Tally::default());
+    let first = put(&segments, task(1, 0, &tally));
+    let place = segments.place_of(first).expect("it waits");
+    let passed = segments.pop().expect("it was put");
+    for n in 1..WORDS {
+        put(&segments, task(1, n, &tally));
+        if n > 2 {
+            drop(segments.pop());
+        }
+    }
+    assert!(segments.end() > 3 * WORDS as u64 && segments.held() == 2);
+    assert!(segments.remove_at(first, place).is_none());
+    assert!(segments.whole().remove(first).is_none());
+    drop(passed);
+    drop(segments);
+    tally.assert_dropped(WORDS);
+}
+
+#[test]
+fn holes_are_skipped_wherever_they_are() {
+    let (segments, tally) = (Segments::new(u64::MAX), Tally::default());
+    let ids = put_all(&segments, MANY, &tally);
+    // BothGuard segments become holes, and single places too.
+    let stays = |n: usize| (n % 7 == 3 && n < MANY / 4) || n == MANY / 2;
+    for (n, id) in ids.iter().enumerate().filter(|(n, _)| !stays(*n)) {
+        let place = segments.place_of(*id).expect("it waits");
+        assert_eq!(segments.remove_at(*id, place).expect("it is there").id(), *id, "{n}");
+        assert!(!segments.is_empty() || n > MANY / 2);
+    }
+    let left: Vec<TaskId> = (0..MANY).filter(|n| stays(*n)).map(|n| ids[n]).collect();
+    assert_eq!(segments.whole().ids(), left);
+    let rest = std::iter::from_fn(|| segments.pop()).map(|task| task.id());
+    assert!(rest.eq(left));
+    assert!(segments.is_empty());
+    tally.assert_dropped(MANY);
+}
+
+#[test]
+fn removing_the_last_task_leaves_an_empty_queue() {
+    let (segments, tally) = (Segments::new(u64::MAX), Tally::default());
+    for n in 0..MANY {
+        let id = put(&segments, task(n, n, &tally));
+        let place = segments.place_of(id).expect("it waits");
+        segments.remove_at(id, place).expect("it is there").run();
+        assert!(segments.is_empty(), "its hole does not count");
+        assert!(segments.held() as u64 <= MOST_HELD);
+    }
+    assert!(segments.pop().is_none());
+    tally.assert_dropped(MANY);
+}
+
+#[test]
+fn remove_if_takes_out_what_is_unwanted_and_keeps_the_order_of_the_rest() {
+    let (segments, tally) = (Segments::new(u64::MAX), Tally::default());
+    let mut ids = put_all(&segments, MANY, &tally);
+    drop(segments.pop());
+    drop(segments.whole().remove(ids[1]));
+    drop(segments.whole().remove(ids[MANY / 2]));
+    for at in [MANY / 2, 1, 0] {
+        ids.remove(at);
+    }
+    let unwanted: Vec<TaskId> = ids.iter().copied().step_by(3).collect();
+    let removed = segments.whole().remove_if(|task| unwanted.contains(&task.id()));
+    assert!(removed.iter().map(Task::id).eq(unwanted.iter().copied()));
+    ids.retain(|id| !unwanted.contains(id));
+    assert_eq!(segments.whole().ids(), ids);
+    assert_eq!(segments.put() - segments.gone(), ids.len() as u64);
+    // They lie close together, from now on at new places.
+    for id in ids.iter().step_by(MANY / 20) {
+        let place = segments.place_of(*id).expect("it waits");
+        let back = segments.remove_at(*id, place).expect("it is there");
+        assert_eq!(back.id(), *id);
+    }
+    drop(removed);
+    drop(segments);
+    tally.assert_dropped(MANY);
+}
+
+#[test]
+fn a_tracked_task_knows_its_place_also_when_it_was_moved() {
+    let (segments, tally) = (Segments::new(u64::MAX), Tally::default());
+    let (moved, handle) = tracked(0, &tally);
+    let shared = moved.shared().expect("it has a handle").clone();
+    let (id, other) = (put(&segments, moved), put(&segments, task(1, 1, &tally)));
+    assert_eq!(Some(shared.place().get()), segments.place_of(id));
+    assert!(segments.whole().remove_if(|_| false).is_empty());
+    assert_eq!(Some(shared.place().get()), segments.place_of(id));
+    assert!(shared.place().get() > segments.place_of(id).unwrap() - 1);
+    segments.remove_at(id, shared.place().get()).expect("it is at its place").run();
+    assert_eq!(tally.ran(), [0]);
+    assert_eq!(segments.whole().ids(), [other]);
+    handle.join().unwrap();
+}
+
+#[test]
+fn dropping_a_queue_drops_its_tasks_and_tells_their_handles() {
+    let (segments, tally) = (Segments::new(u64::MAX), Tally::default());
+    put_all(&segments, MANY, &tally);
+    let (last, handle) = tracked(MANY, &tally);
+    put(&segments, last);
+    (0..MANY / 3).for_each(|_| segments.pop().expect("it was put").run());
+    let ids = segments.whole().ids();
+    drop(segments.whole().remove(ids[ids.len() / 2]));
+    drop(segments);
+    assert_eq!(handle.state(), TaskState::Abandoned);
+    assert!(tally.ran().into_iter().eq(0..MANY / 3));
+    tally.assert_dropped(MANY + 1);
+}
+
+/// A destructor that panics is the affair of one task. The rest of the queue is dropped.
+#[test]
+fn dropping_a_queue_survives_a_destructor_that_panics() {
+    struct Bomb;
+    impl Drop for Bomb {
+        fn drop(&mut self) {
+            std::panic::resume_unwind(Box::new("as asked"));
+        }
+    }
+    let (segments, tally) = (Segments::new(u64::MAX), Tally::default());
+    put(&segments, task(1, 0, &tally));
+    let bomb = Bomb;
+    put(&segments, Task::new(move || drop(bomb)));
+    put(&segments, task(1, 1, &tally));
+    drop(segments);
+    tally.assert_dropped(2);
+}
+
+#[test]
+fn a_closure_that_was_not_made_a_task_before_comes_out_as_one() {
+    let (segments, tally) = (Segments::new(u64::MAX), Tally::default());
+    let mut ids = Vec::new();
+    for n in 0..MANY {
+        let token = Token(tally.clone(), n);
+        let words = [n; 3];
+        let bare = Bare::new(move || {
+            assert_eq!(words, [token.1; 3]);
+            token.run();
+        });
+        let Ok(bare) = bare else { panic!("five words fit") };
+        ids.push(bare.id());
+        segments.tail().push(bare);
+    }
+    assert_eq!(segments.whole().ids(), ids);
+    let removed = ids.remove(MANY / 2);
+    drop(segments.whole().remove(removed).expect("it waits"));
+    for id in &ids[..MANY / 2] {
+        let task = segments.pop().expect("it was put");
+        assert_eq!(task.id(), *id);
+        task.run();
+    }
+    drop(segments);
+    assert!(tally.ran().into_iter().eq(0..MANY / 2));
+    tally.assert_dropped(MANY);
+}
+
+#[test]
+fn segments_are_given_back_after_a_burst() {
+    let (segments, tally) = (Segments::new(u64::MAX), Tally::default());
+    put_all(&segments, MANY, &tally);
+    let most = segments.held();
+    assert!(most as u64 > 1 + SPARE && !segments.has_surplus(), "{most} segments, all in use");
+    (0..MANY / 2).for_each(|_| drop(segments.pop()));
+    assert_eq!(segments.held(), most, "taking tasks frees nothing");
+    if segments.has_surplus() {
+        drop(segments.whole().trim());
+        assert!(segments.held() < most);
+    }
+    assert!(!segments.has_surplus());
+    while let Some(task) = segments.pop() {
+        drop(task);
+    }
+    if segments.has_surplus() {
+        drop(segments.whole().trim());
+    }
+    assert!(segments.held() as u64 <= 1 + SPARE, "{} segments", segments.held());
+    put(&segments, task(0, MANY, &tally));
+    segments.pop().expect("it goes on").run();
+    tally.assert_dropped(MANY + 1);
+}
+
+/// The tail uses one of the segments that the head has left, and does not keep the others for ever either.
+#[test]
+fn segments_are_given_back_by_the_tail_too() {
+    let (segments, tally) = (Segments::new(u64::MAX), Tally::default());
+    put_all(&segments, MANY, &tally);
+    assert!(segments.held() as u64 > 1 + SPARE);
+    while let Some(task) = segments.pop() {
+        drop(task);
+    }
+    for _ in 0..WORDS {
+        put(&segments, Task::new(|| {}));
+        drop(segments.pop());
+    }
+    assert!(segments.held() as u64 <= MOST_HELD, "{} segments", segments.held());
+    tally.assert_dropped(MANY);
+}
+
+/// Random numbers that are the same every time.
+pub(in crate::pool) struct Rng(pub(in crate::pool) u64);
+
+impl Rng {
+    pub(in crate::pool) fn below(&mut self, bound: usize) -> usize {
+        // The constants are those of a linear congruential generator with a full period; the upper bits are used.
+        self.0 = self.0.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+        ((self.0 >> 33) % bound as u64) as usize
+    }
+}
+
+/// The most tasks that are put or taken in one step of a model: several segments full.
+const MOST_AT_ONCE: usize = if cfg!(miri) { 20 } else { 700 };
+
+/// A queue and what should be in it.
+struct Modelled {
+    segments: Segments,
+    model: VecDeque<(TaskId, usize)>,
+    tally: Tally,
+    made: usize,
+}
+
+impl Modelled {
+    fn put(&mut self, kind: usize) {
+        let task = task(kind, self.made, &self.tally);
+        self.model.push_back((task.id(), self.made));
+        self.segments.tail().push(task);
+        self.made += 1;
+    }
+
+    fn check(&self, task: Option<Task>, expected: Option<(TaskId, usize)>) {
+        assert_eq!(task.as_ref().map(Task::id), expected.map(|(id, _)| id));
+        if let (Some(task), Some((_, n))) = (task, expected)
+            && n % 2 == 0
+        {
+            task.run();
+            assert_eq!(self.tally.ran(), [n]);
+        }
+    }
+
+    fn step(&mut self, rng: &mut Rng) {
+        match rng.below(100) {
+            0..40 => self.put(rng.below(KINDS)),
+            40..44 => (0..rng.below(MOST_AT_ONCE)).for_each(|_| self.put(rng.below(KINDS))),
+            44..76 => {
+                let popped = self.segments.pop();
+                let expected = self.model.pop_front();
+                self.check(popped, expected);
+            }
+            76..78 => {
+                for _ in 0..rng.below(MOST_AT_ONCE) {
+                    let popped = self.segments.pop();
+                    let expected = self.model.pop_front();
+                    self.check(popped, expected);
+                }
+            }
+            78..88 if !self.model.is_empty() => {
+                let at = rng.below(self.model.len());
+                let (id, n) = self.model[at];
+                let place = self.segments.place_of(id).expect("it waits");
+                let other = self.model[rng.below(self.model.len())].0;
+                assert!(other == id || self.segments.remove_at(other, place).is_none());
+                assert!(self.segments.remove_at(id, place + 1 + rng.below(WORDS) as u64).is_none());
+                let removed = self.segments.remove_at(id, place);
+                self.model.remove(at);
+                self.check(removed, Some((id, n)));
+            }
+            88..94 if !self.model.is_empty() => {
+                let at = rng.below(self.model.len());
+                let expected = self.model.remove(at);
+                let removed = self.segments.whole().remove(expected.expect("it is in the model").0);
+                self.check(removed, expected);
+            }
+            94 => {
+                let one_in = 2 + rng.below(20);
+                let unwanted: Vec<_> = self.model.iter().copied().filter(|(_, n)| n % one_in == 0).collect();
+                let removed =
+                    self.segments.whole().remove_if(|task| unwanted.iter().any(|(id, _)| *id == task.id()));
+                self.model.retain(|(_, n)| n % one_in != 0);
+                assert_eq!(removed.len(), unwanted.len());
+                removed.into_iter().zip(unwanted).for_each(|(task, what)| self.check(Some(task), Some(what)));
+            }
+            _ if self.segments.has_surplus() => drop(self.segments.whole().trim()),
+            _ => {}
+        }
+        assert_eq!(self.segments.put() - self.segments.gone(), self.model.len() as u64);
+        assert!(!self.segments.is_empty() || self.model.is_empty());
+    }
+}
+
+#[test]
+fn random_steps_give_what_a_simple_queue_gives() {
+    let seeds = if cfg!(miri) { 2 } else { 8 };
+    for seed in 0..seeds {
+        let mut rng = Rng(seed);
+        let (segments, tally) = (Segments::new(u64::MAX), Tally::default());
+        let mut modelled = Modelled { segments, model: VecDeque::new(), tally, made: 0 };
+        for step in 0..if cfg!(miri) { 100 } else { 3000 } {
+            modelled.step(&mut rng);
+            if step % 64 == 0 {
+                assert!(
+                    modelled.segments.whole().ids().into_iter().eq(modelled.model.iter().map(|(id, _)| *id))
+                );
+            }
+        }
+        let Modelled { segments, tally, made, .. } = modelled;
+        drop(segments);
+        tally.assert_dropped(made);
+    }
+}

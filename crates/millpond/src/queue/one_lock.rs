@@ -1,0 +1,419 @@
+//! The exchange: a store of items with a line of waiting threads on either side.
+//!
+//! The fair array queue is an exchange with a ring, the priority queue one with a heap and without a bound. One lock
+//! guards the store and both lines. Whoever comes serves those who wait: a putter hands its item to the first waiting
+//! taker, a taker that frees a place moves the item of the first waiting putter into the store. A waiting thread is
+//! thus woken when its call is done, not to try again: nobody is woken in vain, nobody who comes later can overtake, and
+//! nothing needs to be passed on by a thread that gives up.
+
+use std::fmt::DebugStruct;
+
+use super::error::OfferError;
+use super::wait::{Timeout, Waiter, Waiters, next_waiter};
+use crate::interrupt::{self, Interrupted};
+use crate::sync::{Arc, AtomicUsize, Mutex, MutexGuard, Ordering};
+
+/// The methods of a `BlockingQueue<T>` that has an exchange, a pipe or a meeting in a field. A queue that never makes a
+/// putter wait leaves `put` out, and says itself how that goes.
+macro_rules! by_field {
+    ($t:ident, $field:ident: put and the rest) => {
+        by_field!($t, $field: the rest);
+
+        #[inline]
+        fn put(&self, item: $t) -> Result<(), PutError<$t>> {
+            self.$field.put(item, Timeout::Forever).map_err(|error| PutError::Interrupted(error.into_inner()))
+        }
+
+        fn offer_timeout(&self, item: $t, timeout: Duration) -> Result<(), OfferError<$t>> {
+            self.$field.put(item, Timeout::For(timeout))
+        }
+    };
+    ($t:ident, $field:ident: the rest) => {
+        fn offer(&self, item: $t) -> Result<(), $t> {
+            self.$field.offer(item)
+        }
+
+        fn poll(&self) -> Option<$t> {
+            self.$field.poll()
+        }
+
+        #[inline]
+        fn take(&self) -> Result<$t, Interrupted> {
+            self.$field.take(Timeout::Forever).map(|item| item.expect("timeout for ever does not end"))
+        }
+
+        fn poll_timeout(&self, timeout: Duration) -> Result<Option<$t>, Interrupted> {
+            self.$field.take(Timeout::For(timeout))
+        }
+
+        fn len(&self) -> usize {
+            self.$field.len()
+        }
+
+        fn remaining_capacity(&self) -> usize {
+            self.$field.remaining_capacity()
+        }
+
+        fn drain_to(&self, into: &mut Vec<$t>, max: usize) -> usize {
+            self.$field.drain_to(into, max)
+        }
+
+        fn remove_if(&self, matches: &mut dyn FnMut(&$t) -> bool) -> Vec<$t> {
+            self.$field.remove_if(matches)
+        }
+
+        fn for_each(&self, see: &mut dyn FnMut(&$t)) {
+            self.$field.for_each(see);
+        }
+
+        fn clear(&self) {
+            self.$field.clear();
+        }
+
+        fn peek(&self) -> Option<$t>
+        where
+            $t: Clone,
+        {
+            self.$field.peek()
+        }
+    };
+}
+pub(super) use by_field;
+
+/// Where an exchange keeps its items, in queue order.
+///
+/// User code (comparisons, closures) runs only where it says so, and may panic: the store must be whole then.
+pub(super) trait Store<T> {
+    /// Where a new item belongs.
+    type Place;
+
+    /// Finds the place of an item, for an `insert` right after. May run user code if the store has no bound.
+    fn place_for(&self, item: &T) -> Self::Place;
+
+    fn insert(&mut self, place: Self::Place, item: T);
+
+    /// Removes the head. May run user code; nothing is removed if that panics.
+    fn pop(&mut self) -> Option<T>;
+
+    fn len(&self) -> usize;
+
+    fn first(&self) -> Option<&T>;
+
+    /// Shows all items in queue order. Runs user code.
+    fn for_each(&self, see: &mut dyn FnMut(&T));
+
+    /// Removes all matches and returns them in queue order. Runs user code; nothing is removed if that panics.
+    fn remove_if(&mut self, matches: &mut dyn FnMut(&T) -> bool) -> Vec<T>;
+
+    /// Empties the store, in any order.
+    fn take_all(&mut self) -> Vec<T>;
+}
+
+pub(super) struct OneLockQueue<T, S> {
+    state: Mutex<State<T, S>>,
+    /// Copy of `store.len()`, for those who only want to know. Written with the lock held.
+    ///
+    /// Relaxed: a hint as soon as it is read; whoever acts on it looks again under the lock.
+    len: AtomicUsize,
+    /// The most items the store may hold; `usize::MAX`: no bound.
+    capacity: usize,
+}
+
+/// Invariants, whenever the lock is free and whenever user code runs under it:
+/// 1. A taker waits only if the store is empty, or it is interrupted and about to leave.
+/// 2. A putter waits only if the store holds at least `capacity` items, or it is interrupted and about to leave.
+/// 3. The store grows only while it holds fewer than `capacity` items.
+/// 4. A waiter is in its list if and only if it is not notified.
+struct State<T, S> {
+    store: S,
+    takers: Waiters<T>,
+    putters: Waiters<T>,
+}
+
+/// How an item can get in.
+enum Accepted<T, P> {
+    ToTaker(Arc<Waiter<T>>),
+    InStore(P),
+}
+
+impl<T, S: Store<T>> State<T, S> {
+    /// What can be done with `item`. A taker returned has left its line and must be given the item.
+    fn room_for(&mut self, item: &T, capacity: usize) -> Option<Accepted<T, S::Place>> {
+        if let Some(taker) = next_waiter(&mut self.takers) {
+            return Some(Accepted::ToTaker(taker));
+        }
+        (self.store.len() < capacity).then(|| Accepted::InStore(self.store.place_for(item)))
+    }
+
+    /// Moves the item of the next waiting putter into the store if there is a place; the putter is to be woken.
+    fn refill(&mut self, capacity: usize) -> Option<Arc<Waiter<T>>> {
+        if self.store.len() >= capacity {
+            return None;
+        }
+        let putter = next_waiter(&mut self.putters)?;
+        let item = putter.hand_head_to_idle();
+        let place = self.store.place_for(&item);
+        self.store.insert(place, item);
+        Some(putter)
+    }
+}
+
+impl<T, S: Store<T>> OneLockQueue<T, S> {
+    /// An exchange that serves who waits longest. The capacity is not zero.
+    pub(super) fn new(store: S, capacity: usize) -> Self {
+        let len = AtomicUsize::new(store.len());
+        let (takers, putters) = (Waiters::new(), Waiters::new());
+        OneLockQueue { state: Mutex::new(State { store, takers, putters }), len, capacity }
+    }
+
+    pub(super) fn offer(&self, item: T) -> Result<(), T> {
+        self.try_put(item).map_err(|(item, _)| item)
+    }
+
+    /// Inserts `item`, waiting for as long as there is patience.
+    #[inline(never)] // it would make the pipe's way longer, in a queue that can be either
+    pub(super) fn put(&self, item: T, timeout: Timeout) -> Result<(), OfferError<T>> {
+        if interrupt::interrupted() {
+            return Err(OfferError::Interrupted(item));
+        }
+        let Err((item, mut state)) = self.try_put(item) else { return Ok(()) };
+        if timeout.is_none() {
+            drop(state);
+            return Err(OfferError::TimedOut(item));
+        }
+        // In the list before the first look: a call that comes later must not overtake.
+        let me = Waiter::new(Some(item));
+        let key = state.putters.push(Arc::clone(&me));
+        drop(state);
+
+        me.snooze_and_park(timeout.deadline());
+        if me.is_notified() || self.state.lock().putters.remove(key).is_none() {
+            return Ok(());
+        }
+        let item = me.take_item().expect("a putter that was not served holds its item");
+        Err(if me.take_interrupt() { OfferError::Interrupted(item) } else { OfferError::TimedOut(item) })
+    }
+
+    pub(super) fn poll(&self) -> Option<T> {
+        self.try_take().ok()
+    }
+
+    /// Removes the head, waiting for one as long as there is patience.
+    #[inline(never)] // as `put`
+    pub(super) fn take(&self, timeout: Timeout) -> Result<Option<T>, Interrupted> {
+        interrupt::check()?;
+        let mut state = match self.try_take() {
+            Ok(item) => return Ok(Some(item)),
+            Err(state) => state,
+        };
+        if timeout.is_none() {
+            return Ok(None);
+        }
+        let me = Waiter::new(None);
+        let key = state.takers.push(Arc::clone(&me));
+        drop(state);
+
+        me.snooze_and_park(timeout.deadline());
+        if me.is_notified() || self.state.lock().takers.remove(key).is_none() {
+            return Ok(Some(me.take_item().expect("a taker that was served holds its item")));
+        }
+        if me.take_interrupt() { Err(Interrupted) } else { Ok(None) }
+    }
+
+    pub(super) fn len(&self) -> usize {
+        self.len.load(Ordering::Relaxed)
+    }
+
+    pub(super) fn capacity(&self) -> usize {
+        self.capacity
+    }
+
+    pub(super) fn remaining_capacity(&self) -> usize {
+        match self.capacity() {
+            usize::MAX => usize::MAX,
+            capacity => capacity.saturating_sub(self.len()),
+        }
+    }
+
+    pub(super) fn drain_to(&self, into: &mut Vec<T>, max: usize) -> usize {
+        let before = into.len();
+        let mut state = self.state.lock();
+        for _ in 0..max.min(state.store.len()) {
+            into.extend(state.store.pop());
+            self.note_len(&state); // now: the next comparison may panic
+        }
+        self.refill_and_unlock(state);
+        into.len() - before
+    }
+
+    pub(super) fn remove_if(&self, matches: &mut dyn FnMut(&T) -> bool) -> Vec<T> {
+        let mut state = self.state.lock();
+        let removed = state.store.remove_if(matches);
+        self.refill_and_unlock(state);
+        removed
+    }
+
+    pub(super) fn clear(&self) {
+        let mut state = self.state.lock();
+        let all = state.store.take_all();
+        self.refill_and_unlock(state);
+        drop(all);
+    }
+
+    pub(super) fn for_each(&self, see: &mut dyn FnMut(&T)) {
+        self.state.lock().store.for_each(see);
+    }
+
+    pub(super) fn peek(&self) -> Option<T>
+    where
+        T: Clone,
+    {
+        self.state.lock().store.first().cloned()
+    }
+
+    /// Adds what is going on to a description: how many items, how many threads waiting.
+    pub(super) fn describe(&self, f: &mut DebugStruct<'_, '_>) {
+        let state = self.state.lock();
+        let (takers, putters) = (state.takers.len(), state.putters.len());
+        drop(state);
+        f.field("len", &self.len()).field("waiting_takers", &takers).field("waiting_putters", &putters);
+    }
+
+    /// Inserts `item` or hands it back with the lock still held, so that the caller can join the line.
+    ///
+    /// If a comparison panics, `item` is dropped after the guard: parameters outlive locals.
+    fn try_put(&self, item: T) -> Result<(), (T, MutexGuard<'_, State<T, S>>)> {
+        let mut state = self.state.lock();
+        match state.room_for(&item, self.capacity()) {
+            Some(Accepted::ToTaker(taker)) => {
+                taker.give(item);
+                drop(state);
+                taker.unpark();
+                Ok(())
+            }
+            Some(Accepted::InStore(place)) => {
+                state.store.insert(place, item);
+                self.note_len(&state);
+                Ok(())
+            }
+            None => Err((item, state)),
+        }
+    }
+
+    /// Removes the head, or returns the lock still held, so that the caller can join the line.
+    fn try_take(&self) -> Result<T, MutexGuard<'_, State<T, S>>> {
+        let mut state = self.state.lock();
+        let Some(item) = state.store.pop() else { return Err(state) };
+        let relieved = state.refill(self.capacity());
+        self.note_len(&state);
+        drop(state);
+        if let Some(putter) = relieved {
+            putter.unpark();
+        }
+        Ok(item)
+    }
+
+    /// Gives free places to waiting putters, as many as there are of both.
+    fn refill_and_unlock(&self, mut state: MutexGuard<'_, State<T, S>>) {
+        let mut relieved = Vec::new();
+        while let Some(putter) = state.refill(self.capacity()) {
+            relieved.push(putter);
+        }
+        self.note_len(&state);
+        drop(state);
+        relieved.iter().for_each(|putter| _ = putter.unpark());
+    }
+
+    fn note_len(&self, state: &State<T, S>) {
+        self.len.store(state.store.len(), Ordering::Relaxed);
+    }
+}
+
+#[cfg(all(test, not(loom)))]
+mod tests {
+    use std::time::Duration;
+
+    use crate::interrupt::{self, Interrupted};
+    use crate::queue::{ArrayBlockingQueue, BlockingQueue, OfferError, PriorityBlockingQueue, PutError};
+    use crate::sync::Arc;
+    use crate::sync::backoff::in_next_snooze;
+
+    const A_WHILE: Duration = Duration::from_secs(60);
+
+    fn fair<T>(capacity: usize) -> Arc<ArrayBlockingQueue<T>> {
+        Arc::new(ArrayBlockingQueue::fair(capacity).unwrap())
+    }
+
+    #[test]
+    fn a_later_poll_does_not_overtake_a_taker_that_spins() {
+        let queue = fair(1);
+        in_next_snooze::call({
+            let queue = Arc::clone(&queue);
+            move || {
+                queue.offer(1).unwrap();
+                assert_eq!(queue.poll(), None, "the item belongs to the taker that came first");
+                queue.offer(2).unwrap();
+            }
+        });
+        assert_eq!((queue.take(), queue.poll()), (Ok(1), Some(2)));
+    }
+
+    #[test]
+    fn a_later_offer_does_not_overtake_a_putter_that_spins() {
+        let queue = fair(1);
+        queue.offer(1).unwrap();
+        in_next_snooze::call({
+            let queue = Arc::clone(&queue);
+            move || {
+                assert_eq!(queue.poll(), Some(1));
+                assert_eq!(queue.offer(3), Err(3), "the place belongs to the putter that came first");
+            }
+        });
+        assert_eq!((queue.put(2), queue.poll(), queue.poll()), (Ok(()), Some(2), None));
+    }
+
+    /// Takes in four ways from a queue whose taker is interrupted, and then an item comes.
+    fn interrupt_ends_takes<Q: BlockingQueue<u32> + 'static>(queue: Arc<Q>) {
+        for timed in [false, true] {
+            in_next_snooze::call({
+                let (queue, me) = (Arc::clone(&queue), interrupt::current());
+                move || {
+                    me.interrupt();
+                    queue.offer(1).unwrap();
+                }
+            });
+            let taken = if timed { queue.poll_timeout(A_WHILE) } else { queue.take().map(Some) };
+            assert_eq!(taken, Err(Interrupted));
+            assert_eq!((queue.poll(), interrupt::interrupted()), (Some(1), false));
+        }
+    }
+
+    #[test]
+    fn an_interrupt_ends_a_take_that_spins() {
+        interrupt_ends_takes(fair(1));
+        interrupt_ends_takes(Arc::new(PriorityBlockingQueue::new()));
+        interrupt_ends_takes(Arc::new(ArrayBlockingQueue::new(1).unwrap()));
+    }
+
+    #[test]
+    fn an_interrupt_ends_a_put_that_spins() {
+        for queue in [fair(1), Arc::new(ArrayBlockingQueue::new(1).unwrap())] {
+            for timed in [false, true] {
+                queue.offer(1).unwrap();
+                in_next_snooze::call({
+                    let (queue, me) = (Arc::clone(&queue), interrupt::current());
+                    move || {
+                        me.interrupt();
+                        assert_eq!(queue.poll(), Some(1));
+                    }
+                });
+                if timed {
+                    assert_eq!(queue.offer_timeout(2, A_WHILE), Err(OfferError::Interrupted(2)));
+                } else {
+                    assert_eq!(queue.put(2), Err(PutError::Interrupted(2)));
+                }
+                assert_eq!((queue.poll(), interrupt::interrupted()), (None, false));
+            }
+        }
+    }
+}

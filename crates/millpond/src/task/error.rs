@@ -1,0 +1,117 @@
+//! Why a join gave no value: [`JoinError`], and the caught [`Panic`] it may carry.
+
+use std::any::Any;
+use std::error::Error;
+use std::fmt;
+
+use crate::interrupt::Interrupted;
+use crate::sync::Exclusive;
+
+/// Why a task's handle has no value to give.
+#[derive(Debug)]
+#[non_exhaustive]
+pub enum JoinError {
+    /// The task was cancelled.
+    Cancelled,
+    /// The task panicked.
+    Panicked(Panic),
+    /// The task was discarded, removed or drained, and dropped without having run.
+    Abandoned,
+    /// The task waited for longer than its pool allows ([`Builder::max_queue_time`](crate::Builder::max_queue_time)), and
+    /// was dropped without having run.
+    Expired,
+    /// The waiting thread was interrupted. The task goes on: this is not its outcome.
+    Interrupted,
+    /// The result was already handed out.
+    Taken,
+    /// The task is joined by itself, or by a task that it runs in place and waits for: it could never end. This is
+    /// not its outcome; another thread can still join it.
+    ///
+    /// # Examples
+    /// ```
+    /// use millpond::{JoinError, TaskHandle, executors};
+    /// use std::sync::mpsc;
+    ///
+    /// let pool = executors::fixed(1)?;
+    /// let (give, given) = mpsc::channel::<TaskHandle<()>>();
+    /// let (tell, told) = mpsc::channel();
+    /// let task = pool.submit(move || tell.send(given.recv().unwrap().join()).unwrap())?;
+    /// give.send(task).unwrap();
+    /// assert!(matches!(told.recv()?, Err(JoinError::WouldDeadlock)));
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    WouldDeadlock,
+}
+
+impl fmt::Display for JoinError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Cancelled => f.write_str("the task was cancelled"),
+            Self::Panicked(panic) => write!(f, "the task panicked: {panic}"),
+            Self::Abandoned => f.write_str("the task was dropped without having run"),
+            Self::Expired => f.write_str("the task waited in the queue for too long and did not run"),
+            Self::Interrupted => f.write_str("interrupted while waiting for the task, which goes on"),
+            Self::Taken => f.write_str("the task's result was already taken"),
+            Self::WouldDeadlock => f.write_str(
+                "the task would wait for itself: it is joined by itself or by a task that it waits for",
+            ),
+        }
+    }
+}
+
+impl Error for JoinError {
+    fn source(&self) -> Option<&(dyn Error + 'static)> {
+        match self {
+            Self::Panicked(panic) => Some(panic),
+            _ => None,
+        }
+    }
+}
+
+impl From<Interrupted> for JoinError {
+    fn from(_: Interrupted) -> Self {
+        Self::Interrupted
+    }
+}
+
+/// A caught panic: its message, and the payload unchanged.
+pub struct Panic {
+    message: Option<String>,
+    /// A payload need not be `Sync`, but an error should be.
+    payload: Exclusive<Box<dyn Any + Send>>,
+}
+
+impl Panic {
+    pub(crate) fn new(payload: Box<dyn Any + Send>) -> Self {
+        let message = if let Some(text) = payload.downcast_ref::<&'static str>() {
+            Some((*text).to_owned())
+        } else {
+            payload.downcast_ref::<String>().cloned()
+        };
+        Panic { message, payload: Exclusive::new(payload) }
+    }
+
+    /// The panic message, if the payload is a string, as that of `panic!` is.
+    pub fn message(&self) -> Option<&str> {
+        self.message.as_deref()
+    }
+
+    /// The payload, for [`std::panic::resume_unwind`] or a downcast.
+    pub fn into_payload(self) -> Box<dyn Any + Send> {
+        self.payload.into_inner()
+    }
+}
+
+impl fmt::Debug for Panic {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Panic").field("message", &self.message).finish_non_exhaustive()
+    }
+}
+
+impl fmt::Display for Panic {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.message().unwrap_or("a payload that is not a string"))
+    }
+}
+
+impl Error for Panic {}

@@ -1,0 +1,308 @@
+//! What `submit` returns: [`TaskHandle`], its [`Canceller`], and [`CancelOnDrop`].
+//!
+//! `state.rs` has the state that a handle shares with its task, `slot.rs` the word in it that decides who has the work and
+//! the result, `shared.rs` how both hold it, `slab.rs` where that of a timer lies in memory, `home.rs` where a task waits, `error.rs` what a join can fail with.
+
+use std::fmt;
+use std::future::Future;
+use std::ops::{Deref, DerefMut};
+use std::pin::Pin;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::task::{Context, Poll};
+use std::time::{Duration, Instant};
+
+use super::awaited;
+use super::cell::{Help, Joinable, Tracked};
+use super::error::JoinError;
+use super::owner::{self, look_again};
+use super::shared::Shared;
+use super::slot::ResultToken;
+use super::{TaskId, TaskState};
+use crate::interrupt::Wake;
+use crate::sync::deadline_after;
+
+/// The claim to a submitted task's result: joined, awaited, or used to cancel it.
+///
+/// Dropping the handle detaches the task: it runs all the same, and its result is dropped. For the other
+/// way see [`cancel_on_drop`](Self::cancel_on_drop).
+///
+/// A handle always resolves. If the task is thrown away before it ran (discarded by a policy, removed, drained
+/// by `shutdown_now` and dropped), joining gives [`JoinError::Abandoned`].
+///
+/// # Examples
+/// ```
+/// use millpond::{JoinError, executors};
+///
+/// let pool = executors::fixed(2)?;
+/// let good = pool.submit(|| "ready")?;
+/// let bad = pool.submit(|| -> u32 { std::panic::resume_unwind(Box::new("broken")) })?;
+/// assert_eq!(good.join()?, "ready");
+/// assert!(matches!(bad.join(), Err(JoinError::Panicked(panic)) if panic.message() == Some("broken")));
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
+#[must_use = "dropping a handle detaches the task; use `execute` if no result is wanted"]
+pub struct TaskHandle<T> {
+    core: Shared<dyn Joinable<T>>,
+    claim: ResultToken,
+    /// The outcome has been handed out, or there is none: nothing is left to detach from. A note to ourselves, which orders
+    /// nothing, and so not one that models look at.
+    spent: AtomicBool,
+}
+
+impl<T> TaskHandle<T> {
+    /// `claim` is the one that the task's number is from.
+    #[inline(always)]
+    pub(crate) fn new(core: Shared<dyn Joinable<T>>, claim: ResultToken) -> Self {
+        TaskHandle { core, claim, spent: AtomicBool::new(false) }
+    }
+
+    /// The task's number.
+    pub fn id(&self) -> TaskId {
+        self.claim.id()
+    }
+
+    /// Waits for the task and returns what it returned.
+    ///
+    /// Called by a worker for a task that still waits in the queue of the worker's own pool, it runs that task in
+    /// place instead of sleeping: submit-and-join inside a task cannot deadlock a full pool. More than 256 tasks
+    /// inside one another do not overflow the stack: the next one runs on a temporary thread that the pool does not
+    /// count, or in place if none can be started.
+    ///
+    /// A task that runs in place shares the thread, and so the thread-locals, with the task that joins it. Do not join
+    /// while a thread-local `RefCell` is borrowed: the joined task, if it borrows the same one, panics. That happens
+    /// only when the task has not been started elsewhere, so tests may miss it.
+    ///
+    /// # Errors
+    /// [`JoinError`] says why there is no value. [`JoinError::Interrupted`] if the calling thread was interrupted
+    /// before the task was done; the task goes on, detached. Completion wins over a pending interrupt.
+    /// [`JoinError::WouldDeadlock`] if the calling thread runs the task itself, now or further out.
+    pub fn join(mut self) -> Result<T, JoinError> {
+        self.join_until(None).expect("without a deadline the wait ends only when it has an answer")
+    }
+
+    /// Waits for the task, but not longer than `timeout`. `None`: it is not done yet, ask again later.
+    ///
+    /// `Some(Err(JoinError::Interrupted))` is not the task's outcome either: the wait was interrupted, and a later
+    /// call gets the outcome. Nor is [`JoinError::WouldDeadlock`], which only a wait without a limit (`Duration::MAX`) can
+    /// return; a task that joins itself with a limit times out, as in the JDK. Any other `Some` hands the outcome out; calls
+    /// after it get [`JoinError::Taken`] in place of a value.
+    pub fn join_timeout(&mut self, timeout: Duration) -> Option<Result<T, JoinError>> {
+        self.join_until(deadline_after(timeout))
+    }
+
+    fn join_until(&mut self, deadline: Option<Instant>) -> Option<Result<T, JoinError>> {
+        if let Some(result) = self.try_join() {
+            return Some(result); // as a rule, of many tasks
+        }
+        if deadline.is_none() && self.core.is_waiting_for_this_thread() {
+            return Some(Err(JoinError::WouldDeadlock));
+        }
+        match self.core.wait_done(deadline) {
+            Wake::Ready => self.try_join(),
+            Wake::TimedOut => None,
+            Wake::Interrupted => Some(Err(JoinError::Interrupted)),
+        }
+    }
+
+    /// The task's outcome if it is done, without waiting; otherwise as [`join_timeout`](Self::join_timeout).
+    pub fn try_join(&mut self) -> Option<Result<T, JoinError>> {
+        let result = self.core.take_result(&mut self.claim);
+        *self.spent.get_mut() |= result.is_some();
+        result
+    }
+
+    /// Cancels the task. True: this call did it. False: the task was already done or cancelled.
+    ///
+    /// A waiting task will not run, its captures are dropped at once, and its place in the queue is free at once
+    /// (unless the pool was built with `remove_on_cancel(false)`, or is a scheduled one without
+    /// [`remove_on_cancel_policy`](crate::ScheduledBuilder::remove_on_cancel_policy)). A running task goes on to its end, and is
+    /// interrupted if `may_interrupt`; what it returns is dropped. Whoever joins gets [`JoinError::Cancelled`].
+    pub fn cancel(&self, may_interrupt: bool) -> bool {
+        let cancelled = self.core.cancel(may_interrupt);
+        if cancelled {
+            self.spent.store(true, Ordering::Relaxed);
+        }
+        cancelled
+    }
+
+    /// Tells whether the task has ended, in whatever way. It says so as soon as it is cancelled, though a
+    /// closure that already ran may still be running.
+    pub fn is_done(&self) -> bool {
+        self.state().is_done()
+    }
+
+    /// Tells whether the task was cancelled.
+    pub fn is_cancelled(&self) -> bool {
+        self.state() == TaskState::Cancelled
+    }
+
+    /// How far the task has come.
+    pub fn state(&self) -> TaskState {
+        self.core.state()
+    }
+
+    /// A separate right to cancel the task, so that one who joins it can be freed by another.
+    pub fn canceller(&self) -> Canceller {
+        Canceller { core: self.core.tracked() }
+    }
+
+    /// Turns the handle into one that cancels the task when it is dropped, interrupting it if it runs.
+    pub fn cancel_on_drop(self) -> CancelOnDrop<T> {
+        CancelOnDrop { handle: Some(self) }
+    }
+
+    /// Waits until the task is done, and leaves its result where it is.
+    pub(crate) fn wait_done(&self, deadline: Option<Instant>) -> Wake {
+        self.core.wait_done(deadline)
+    }
+
+    /// Gives the handle to `f` when the task is done: on the thread that makes it so, or here if it is.
+    pub(crate) fn when_done(self, f: impl FnOnce(TaskHandle<T>) + Send + 'static)
+    where
+        T: Send + 'static,
+    {
+        let core = self.core.clone();
+        core.when_done(Box::new(move || f(self)));
+    }
+}
+
+impl<T> Drop for TaskHandle<T> {
+    fn drop(&mut self) {
+        if !*self.spent.get_mut() {
+            self.core.detach(&mut self.claim);
+        }
+    }
+}
+
+impl<T> Future for TaskHandle<T> {
+    type Output = Result<T, JoinError>;
+
+    /// Ready when the task is done. Polled again after that, it is ready with [`JoinError::Taken`].
+    fn poll(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Self::Output> {
+        let this = &mut *self;
+        let answer = this.core.poll_result(&mut this.claim, context);
+        if answer.is_pending() {
+            awaited::note(|| this.canceller());
+        }
+        answer
+    }
+}
+
+impl<T> fmt::Debug for TaskHandle<T> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("TaskHandle").field("id", &self.id()).field("state", &self.state()).finish()
+    }
+}
+
+/// The right to cancel one task. Cloned and shared freely; does not keep the task's result alive.
+#[derive(Clone)]
+pub struct Canceller {
+    core: Shared<dyn Tracked>,
+}
+
+impl Canceller {
+    /// The task's number.
+    pub fn id(&self) -> TaskId {
+        self.core.id()
+    }
+
+    /// Cancels the task, as [`TaskHandle::cancel`] does.
+    pub fn cancel(&self, may_interrupt: bool) -> bool {
+        self.core.cancel(may_interrupt)
+    }
+
+    /// Tells whether the task has ended, in whatever way.
+    pub fn is_done(&self) -> bool {
+        self.state().is_done()
+    }
+
+    /// Tells whether the task was cancelled.
+    pub fn is_cancelled(&self) -> bool {
+        self.state() == TaskState::Cancelled
+    }
+
+    /// How far the task has come.
+    pub fn state(&self) -> TaskState {
+        self.core.state()
+    }
+
+    /// Runs the task here, if it waits for a pool or scheduler that the calling thread works for. Returns when to try
+    /// again, if it could not be run yet.
+    pub(crate) fn help(&self) -> Option<Instant> {
+        match self.core.help() {
+            Help::NotBefore(due) => Some(due),
+            Help::WhenTold(_) if !self.is_done() => owner::after_a_while(),
+            _ if self.state() == TaskState::Pending => look_again(self.core.home()),
+            _ => None,
+        }
+    }
+}
+
+impl fmt::Debug for Canceller {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Canceller").field("id", &self.id()).field("state", &self.state()).finish()
+    }
+}
+
+/// A [`TaskHandle`] that cancels its task when dropped. Everything a handle does, it does too.
+#[must_use = "dropping it cancels the task"]
+pub struct CancelOnDrop<T> {
+    /// `None` only after `join` or `keep`.
+    handle: Option<TaskHandle<T>>,
+}
+
+impl<T> CancelOnDrop<T> {
+    /// Waits for the task, as [`TaskHandle::join`] does. An interrupted wait cancels the task.
+    ///
+    /// # Errors
+    /// As [`TaskHandle::join`].
+    pub fn join(mut self) -> Result<T, JoinError> {
+        let result =
+            self.join_until(None).expect("without a deadline the wait ends only when it has an answer");
+        if !matches!(result, Err(JoinError::Interrupted)) {
+            self.handle = None;
+        }
+        result
+    }
+
+    /// The handle back: dropping it will only detach.
+    pub fn keep(mut self) -> TaskHandle<T> {
+        self.handle.take().expect("there until here")
+    }
+}
+
+impl<T> Deref for CancelOnDrop<T> {
+    type Target = TaskHandle<T>;
+
+    fn deref(&self) -> &TaskHandle<T> {
+        self.handle.as_ref().expect("taken only when self is consumed")
+    }
+}
+
+impl<T> DerefMut for CancelOnDrop<T> {
+    fn deref_mut(&mut self) -> &mut TaskHandle<T> {
+        self.handle.as_mut().expect("taken only when self is consumed")
+    }
+}
+
+impl<T> Drop for CancelOnDrop<T> {
+    fn drop(&mut self) {
+        if let Some(handle) = &self.handle {
+            handle.cancel(true);
+        }
+    }
+}
+
+impl<T> Future for CancelOnDrop<T> {
+    type Output = Result<T, JoinError>;
+
+    fn poll(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Self::Output> {
+        Pin::new(&mut **self).poll(context)
+    }
+}
+
+impl<T> fmt::Debug for CancelOnDrop<T> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_tuple("CancelOnDrop").field(&self.handle).finish()
+    }
+}

@@ -1,0 +1,96 @@
+//! A task in two words: how it waits for its time.
+
+use super::{Task, TaskId, TaskOf, TaskWork, TrackedTask};
+use crate::sync::Arc;
+use crate::task::TaskHandle;
+use crate::task::periodic::Timing;
+use crate::time::wheel::{Placed, to_be_looked_at};
+
+/// A task that waits. One that has a handle and nothing else, as nearly all have, is that handle's other half; the rest
+/// are in a box.
+pub(crate) enum TimerTask {
+    Tracked(TrackedTask),
+    Other(Box<Task>),
+}
+
+impl TimerTask {
+    pub(crate) fn new(task: Task) -> TimerTask {
+        match task {
+            Task { work: TaskWork::Tracked(core), info } if info.label.is_none() => TimerTask::Tracked(core),
+            task => TimerTask::Other(Box::new(task)),
+        }
+    }
+
+    #[inline]
+    pub(crate) fn into_task(self) -> Task {
+        match self {
+            TimerTask::Tracked(core) => core.into_task(),
+            TimerTask::Other(task) => *task,
+        }
+    }
+
+    /// When the runs of a series are due.
+    #[inline]
+    pub(crate) fn timing(&self) -> Option<&Arc<Timing>> {
+        match self {
+            TimerTask::Tracked(_) => None,
+            TimerTask::Other(task) => task.timing(),
+        }
+    }
+
+    /// As [`Task::entered`].
+    #[inline]
+    pub(crate) fn entered(&self, home: u64) {
+        match self {
+            TimerTask::Tracked(core) => core.entered(home),
+            TimerTask::Other(task) => task.entered(home),
+        }
+    }
+
+    #[inline]
+    pub(crate) fn id(&self) -> TaskId {
+        match self {
+            TimerTask::Tracked(core) => core.id(),
+            TimerTask::Other(task) => task.id(),
+        }
+    }
+
+    /// The task, if it is `wanted`.
+    pub(crate) fn into_task_if(self, wanted: impl FnOnce(&Task) -> bool) -> Result<Task, TimerTask> {
+        match self {
+            TimerTask::Other(task) => {
+                if wanted(&task) {
+                    Ok(*task)
+                } else {
+                    Err(TimerTask::Other(task))
+                }
+            }
+            TimerTask::Tracked(core) => {
+                let task = core.into_task();
+                if wanted(&task) { Ok(task) } else { Err(TimerTask::new(task)) }
+            }
+        }
+    }
+}
+
+impl<T: Send + 'static> TaskOf<T> {
+    /// As `into_parts`, for a task that is to wait for its time.
+    #[inline]
+    pub(crate) fn into_held(self) -> (TimerTask, TaskHandle<T>) {
+        if self.info.label.is_some() {
+            let (task, handle) = self.into_parts();
+            return (TimerTask::new(task), handle);
+        }
+        (TimerTask::Tracked(self.task), TaskHandle::new(self.core, self.claim))
+    }
+}
+
+impl Placed for TimerTask {
+    fn moved_to(&self, place: u64) {
+        match self {
+            TimerTask::Tracked(core) => core.0.place().set(place),
+            // There is a box around it, which nobody has at hand: it must not be forgotten.
+            TimerTask::Other(task) => task.set_place(to_be_looked_at(place)),
+        }
+    }
+}
