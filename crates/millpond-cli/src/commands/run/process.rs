@@ -8,7 +8,7 @@
 
 use std::ffi::OsString;
 use std::io::{self, PipeReader, Read};
-use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::os::fd::{AsFd, BorrowedFd};
 use std::os::unix::process::{CommandExt, ExitStatusExt};
 use std::process::{Child, ChildStderr, ChildStdout, Command, ExitStatus, Stdio};
 use std::thread;
@@ -287,7 +287,7 @@ fn read_what_is_left<R: Read + AsFd>(reader: &mut R, output: &mut Output) -> io:
 /// Something to poll that becomes readable at the end of a child, without waiting for it.
 enum End {
     #[cfg(target_os = "linux")]
-    Pidfd(OwnedFd),
+    Pidfd(std::os::fd::OwnedFd),
     Watched(PipeReader),
 }
 
