@@ -2,6 +2,11 @@
 // Models are tests: what only they use is not missed elsewhere.
 #![cfg_attr(all(loom, not(test)), allow(dead_code))]
 
+#[cfg(target_family = "wasm")]
+compile_error!("millpond does not support WebAssembly: its pools need threads of the operating system");
+#[cfg(not(target_has_atomic = "64"))]
+compile_error!("millpond needs 64-bit atomic operations, which this target does not have");
+
 mod config;
 mod executor;
 pub mod executors;

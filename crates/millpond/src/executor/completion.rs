@@ -113,6 +113,9 @@ impl<T: Send + 'static> ExecutorCompletionService<T> {
 
     /// Submits `f`; its handle arrives when it has ended. The returned [`Canceller`] has the same id.
     ///
+    /// To tell results apart, let the closure return its key: `submit(move || (path.clone(), read(&path)))`. A
+    /// task that panics has no result: keep a map from [`Canceller::id`] to the key if that matters.
+    ///
     /// # Errors
     /// [`Rejected`] gives the work back; nothing arrives for it.
     pub fn submit(&self, f: impl FnOnce() -> T + Send + 'static) -> Result<Canceller, Rejected> {

@@ -100,7 +100,11 @@ impl Builder {
         self
     }
 
-    /// Sets the queue for tasks that no thread can take yet. Default: [`WorkQueue::linked`], without a bound.
+    /// Sets the queue for tasks that no thread can take yet. Default: [`WorkQueue::linked`], without a bound,
+    /// as in the JDK's factories.
+    ///
+    /// A service needs a bound, such as `WorkQueue::array(100)`: without one the pool never refuses a task,
+    /// never grows beyond its core size, and under overload the queue takes all memory.
     pub fn work_queue(mut self, queue: WorkQueue) -> Self {
         self.queue = queue;
         self

@@ -195,12 +195,14 @@ impl ScheduledThreadPoolExecutor {
         Ok(())
     }
 
-    /// Runs `f` again and again: first after `initial`, then at `initial + period`, `initial + 2 * period`
-    /// and so on.
+    /// Runs `f` at `initial`, `initial + period`, `initial + 2 * period` and so on, and makes up for missed
+    /// runs by running them at once.
     ///
-    /// Runs never overlap. One that takes longer than the period delays the next; what was missed is made up
-    /// for, unless [`schedule_at_fixed_rate_task`](Self::schedule_at_fixed_rate_task) says otherwise. The
-    /// series ends when its handle is cancelled, when a run panics, or with the pool.
+    /// Runs never overlap. One that takes longer than the period delays the next. As in the JDK, every missed
+    /// run happens later; cron and most other timers leave them out. For that use
+    /// [`schedule_at_fixed_rate_task`](Self::schedule_at_fixed_rate_task) with
+    /// [`MissedTicks::Skip`](crate::MissedTicks::Skip). The series ends when its handle is cancelled, when a
+    /// run panics, or with the pool.
     ///
     /// # Errors
     /// [`Rejected`] as for [`schedule`](Self::schedule), and with [`RejectReason::ZeroPeriod`] if the period is zero.

@@ -394,6 +394,9 @@ pub trait Lane: Send + Sync {
 
 /// A lane of a scheduler: what is given to it runs one at a time, by due time and then by submission.
 ///
+/// The name is Reactor's. It is not a thread: the worker threads of a pool are described by
+/// [`WorkerInfo`](crate::WorkerInfo).
+///
 /// A cheap handle. When the last clone is dropped the lane takes nothing more, finishes what it has, and then gives its
 /// slot free; series that are not disposed go on.
 ///
@@ -485,6 +488,8 @@ impl Worker {
 
     /// Cancels all that was given to this worker, interrupts what runs, and takes nothing more. Its slot is free once the
     /// body that runs has returned.
+    ///
+    /// A body that disposes its own worker is not interrupted: it knows, and runs to its end.
     pub fn dispose(&self) {
         self.lane.dispose();
     }

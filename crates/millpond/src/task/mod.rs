@@ -576,6 +576,8 @@ impl<T: Send + 'static> TaskOf<T> {
     /// assert_eq!(answer.join()?, 42);
     /// # Ok::<(), Box<dyn std::error::Error>>(())
     /// ```
+    #[doc(alias = "retry")]
+    #[doc(alias = "FutureTask")]
     pub fn into_parts(self) -> (Task, TaskHandle<T>) {
         (Task { info: self.info, work: TaskWork::Tracked(self.task) }, TaskHandle::new(self.core, self.claim))
     }
