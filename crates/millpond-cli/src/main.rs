@@ -1,32 +1,7 @@
-//! The `millpond` command: `lab` shows what a pool does, `plan` answers how to size one, `run` runs commands through one.
-//!
-//! Results go to stdout, errors to stderr in one line. Exit status: 0; 1 if it ran and the answer is no; 2 if it could
-//! not run. A reader that closes the pipe early has seen enough: that is success.
+//! The `millpond` command. Everything is in the library of this crate.
 
-mod cli;
-mod commands;
-mod error;
-mod files;
-mod html;
-mod lengths;
-mod picture;
-mod svg;
-mod term;
-mod units;
-
-use std::io::{self, Write};
 use std::process::ExitCode;
 
-use error::{Error, Outcome};
-
 fn main() -> ExitCode {
-    match cli::run(std::env::args_os()) {
-        Ok(Outcome::Yes) | Err(Error::ReaderGone) => ExitCode::SUCCESS,
-        Ok(Outcome::No) => ExitCode::from(1),
-        Ok(Outcome::Status(status)) => ExitCode::from(status),
-        Err(Error::Message(message)) => {
-            let _ = writeln!(io::stderr(), "millpond: {message}");
-            ExitCode::from(2)
-        }
-    }
+    millpond_cli::main()
 }
