@@ -36,7 +36,7 @@ modules="
     task/slab.rs          task::slab::tests
     task/slot.rs          task::slot::tests     threads
     task/cell.rs         task::shared::tests
-    pool/scope.rs           --test=scope
+    pool/scope.rs           --test=task
     pool/queue/segments.rs        pool::queue::segments::tests
     pool/queue/segments.rs        pool::queue::fifo::tests       threads
     pool/queue/delayed.rs           pool::queue::delayed::tests
@@ -70,14 +70,14 @@ mapfile -t threads < <(awk '$3 == "threads" { print $2 }' <<<"$modules" | sort -
 if $short; then
     miri "unit tests" 0..1 --lib -- "${units[@]}"
     miri "tests with threads" 1..3 --lib -- "${threads[@]}"
-    miri "scope" 0..1 --test scope
+    miri "scope" 0..1 --test task -- scope::
     echo "miri: all passed in $SECONDS s"
     exit 0
 fi
 
 miri "unit tests" 0..4 --lib -- "${units[@]}"
 miri "tests with threads" 4..32 --lib -- "${threads[@]}"
-miri "scope" 0..8 --test scope --test scope_hostile
+miri "scope" 0..8 --test task -- scope
 miri "documentation examples" 0..1 --doc
 # Where words have 32 bits a packed task has another shape.
 miri "32 bits" 0..1 --target i686-unknown-linux-gnu --lib -- "${units[@]}"

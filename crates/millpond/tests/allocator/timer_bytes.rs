@@ -1,0 +1,60 @@
+//! How much memory a pending timer takes, counted in the allocator.
+//!
+//! A counting allocator sees the whole process, so each test runs in a process of its own.
+use std::time::Duration;
+
+use crate::counting::live_bytes;
+use crate::support::in_a_process_of_its_own;
+use millpond::executors;
+use millpond::schedulers::{self, Scheduler, SchedulerExt};
+
+/// The bytes per timer, with a closure of two words, of `timers` that `insert` puts in, without the vector of their handles.
+fn bytes_per_timer<H>(timers: usize, mut insert: impl FnMut(Duration) -> H) -> f64 {
+    let mut handles = Vec::with_capacity(timers);
+    drop(insert(Duration::from_secs(3600))); // threads, and all else that is made once
+    let before = live_bytes();
+    for n in 0..timers {
+        // From an hour to two, in no order.
+        let millis = n.wrapping_mul(2_654_435_761) % 3_600_000;
+        handles.push(insert(Duration::from_secs(3600) + Duration::from_millis(millis as u64)));
+    }
+    let bytes = live_bytes() - before;
+    bytes as f64 / timers as f64
+}
+
+/// Numbers of timers for which a vector that doubles is nearly full, half full, and in between.
+const MANY: [usize; 3] = [130_000, 135_000, 200_000];
+
+#[test]
+fn a_timer_of_a_scheduled_pool_takes_at_most_136_bytes() {
+    in_a_process_of_its_own("timer_bytes::a_timer_of_a_scheduled_pool_takes_at_most_136_bytes", || {
+        for timers in MANY {
+            let pool = executors::scheduled(2);
+            let bytes = bytes_per_timer(timers, |delay| {
+                let words = (timers, delay.as_millis() as usize);
+                pool.schedule(delay, move || assert!(words.0 < words.1)).unwrap()
+            });
+            println!("{timers} timers of a scheduled pool: {bytes:.1} bytes each");
+            assert!(bytes <= 136.0, "{bytes:.1} bytes for each of {timers} timers");
+            pool.shutdown_now();
+            pool.close();
+        }
+    });
+}
+
+#[test]
+fn a_timer_of_the_parallel_scheduler_takes_at_most_150_bytes() {
+    in_a_process_of_its_own("timer_bytes::a_timer_of_the_parallel_scheduler_takes_at_most_150_bytes", || {
+        for timers in MANY {
+            let scheduler = schedulers::parallel();
+            let bytes = bytes_per_timer(timers, |delay| {
+                let words = (timers, delay.as_millis() as usize);
+                scheduler.schedule_after(delay, move || assert!(words.0 < words.1)).unwrap()
+            });
+            println!("{timers} timers of the parallel scheduler: {bytes:.1} bytes each");
+            assert!(bytes <= 150.0, "{bytes:.1} bytes for each of {timers} timers");
+            scheduler.dispose();
+            schedulers::shutdown_now();
+        }
+    });
+}

@@ -1,0 +1,10 @@
+//! Executors, completion services and factories.
+
+#[path = "../support/mod.rs"]
+mod support;
+
+mod completion;
+mod factories;
+mod invoke;
+mod service;
+mod sizing;

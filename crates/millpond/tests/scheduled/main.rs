@@ -1,0 +1,11 @@
+//! Scheduled pools: delayed and periodic tasks.
+
+#[path = "../support/mod.rs"]
+mod support;
+
+mod cancel;
+mod pool;
+mod repeating;
+mod shutdown;
+mod stress;
+mod timing;

@@ -1,0 +1,888 @@
+//! Schedulers over executors that are there already, and the one over none.
+
+use std::error::Error;
+use std::io;
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex};
+use std::thread;
+use std::time::{Duration, Instant};
+
+use crate::scheduling::poll_once;
+use crate::support::pools::fixed;
+use crate::support::{
+    Counter, Gate, LONG, Notes, SHORT, block, die, eventually, in_a_process_of_its_own, keep_busy,
+};
+use millpond::schedulers::{self, Disposable, Scheduler, SchedulerExt};
+use millpond::{
+    Executor, ExecutorService, Interrupted, ManualClock, RejectReason, Rejected, ScheduledThreadPoolExecutor,
+    Task, ThreadPoolExecutor, WorkQueue, policy,
+};
+
+const SECOND: Duration = Duration::from_secs(1);
+
+/// Keeps what it is given until somebody runs it.
+#[derive(Clone, Default)]
+struct Shelf(Arc<Mutex<Vec<Task>>>);
+
+impl Shelf {
+    fn len(&self) -> usize {
+        self.0.lock().unwrap().len()
+    }
+
+    /// Takes all, for running or dropping.
+    fn take(&self) -> Vec<Task> {
+        std::mem::take(&mut self.0.lock().unwrap())
+    }
+
+    fn run_all(&self) {
+        self.take().into_iter().for_each(Task::run);
+    }
+}
+
+impl Executor for Shelf {
+    fn execute_task(&self, task: Task) -> Result<(), Rejected> {
+        self.0.lock().unwrap().push(task);
+        Ok(())
+    }
+}
+
+/// Refuses everything, for a reason.
+struct Refusing(RejectReason);
+
+impl Executor for Refusing {
+    fn execute_task(&self, task: Task) -> Result<(), Rejected> {
+        Err(Rejected::new(task, self.0))
+    }
+}
+
+/// RS-086
+#[test]
+fn without_timing_delays_and_periods_are_refused_and_the_work_comes_back() {
+    let kinds: [Arc<dyn Scheduler>; 3] = [
+        Arc::new(schedulers::immediate()),
+        schedulers::from_executor(fixed(1)),
+        schedulers::from_executor_service(fixed(1)),
+    ];
+    for scheduler in kinds {
+        let (ran, worker) = (Counter::new(), scheduler.create_worker());
+        let count = || {
+            let ran = ran.clone();
+            move || ran.add()
+        };
+        let zero = Duration::ZERO;
+        let refusals = [
+            scheduler.schedule_after(SECOND, count()),
+            worker.schedule_after(SECOND, count()),
+            scheduler.schedule_periodically(SECOND, SECOND, count()),
+            worker.schedule_periodically(SECOND, SECOND, count()),
+            scheduler.schedule_periodically(zero, SECOND, count()),
+            worker.schedule_periodically(SECOND, zero, count()),
+        ];
+        for refusal in refusals {
+            let refused = refusal.unwrap_err();
+            assert_eq!(refused.reason(), RejectReason::NotTimeCapable, "{scheduler}");
+            refused.into_task().run();
+        }
+        assert_eq!(ran.get(), 6, "{scheduler}: each came back whole");
+        assert_eq!(scheduler.schedule_after(zero, count()).unwrap().wait(LONG), Ok(true));
+        assert_eq!(worker.schedule_after(zero, count()).unwrap().wait(LONG), Ok(true));
+        assert_eq!(ran.get(), 8, "{scheduler}: no delay is no timing");
+    }
+}
+
+/// RS-114
+#[test]
+fn without_timing_a_series_without_delay_and_period_runs_again_at_once() {
+    for scheduler in [schedulers::from_executor(fixed(1)), schedulers::from_executor_service(fixed(1))] {
+        let (three, runs) = (Gate::new(), Counter::new());
+        let (open, count) = (three.clone(), runs.clone());
+        let series = scheduler.schedule_periodically(Duration::ZERO, Duration::ZERO, move || {
+            count.add();
+            if count.get() == 3 {
+                open.open();
+            }
+        });
+        three.pass();
+        assert!(series.unwrap().dispose());
+        assert_eq!(scheduler.dispose_gracefully(LONG), Ok(true));
+        assert!(runs.get() >= 3);
+    }
+}
+
+/// RS-114: a series without a period runs again at once, with others in between.
+#[test]
+fn others_get_the_one_thread_between_the_runs_of_a_series_without_a_period() {
+    let pool = fixed(1);
+    for scheduler in [schedulers::from_executor(pool.clone()), schedulers::from_executor_service(pool)] {
+        let (began, runs) = (Gate::new(), Counter::new());
+        let (open, count) = (began.clone(), runs.clone());
+        let series = scheduler
+            .schedule_periodically(Duration::ZERO, Duration::ZERO, move || {
+                open.open();
+                count.add();
+            })
+            .unwrap();
+        began.pass();
+        let (direct, in_lane) =
+            (scheduler.schedule(|| {}).unwrap(), scheduler.create_worker().schedule(|| {}).unwrap());
+        assert_eq!(direct.wait(LONG), Ok(true), "the series keeps the thread for itself");
+        assert_eq!(in_lane.wait(LONG), Ok(true));
+        let before = runs.get();
+        eventually(|| runs.get() > before);
+        assert!(series.dispose());
+    }
+}
+
+/// A pool of one thread whose time stands still.
+fn scheduled() -> (ManualClock, ScheduledThreadPoolExecutor, Arc<dyn Scheduler>) {
+    let time = ManualClock::new();
+    let pool = ScheduledThreadPoolExecutor::builder().core_pool_size(1).clock(time.clock()).build().unwrap();
+    let scheduler = schedulers::from_scheduled_executor(pool.clone());
+    (time, pool, scheduler)
+}
+
+/// RS-110, RS-114
+#[test]
+fn over_a_scheduled_pool_there_is_timing_by_the_clock_of_the_pool() {
+    let (time, _pool, scheduler) = scheduled();
+    let (notes, worker) = (Notes::new(), scheduler.create_worker());
+    let n = notes.clone();
+    let direct = scheduler.schedule_after(2 * SECOND, move || n.add("direct")).unwrap();
+    let n = notes.clone();
+    let in_lane = worker.schedule_after(SECOND, move || n.add("lane")).unwrap();
+    let n = notes.clone();
+    let series = worker.schedule_periodically(SECOND, SECOND, move || n.add("series")).unwrap();
+    assert_eq!(scheduler.schedule(|| {}).unwrap().wait(LONG), Ok(true));
+    assert!(!direct.is_disposed() && !in_lane.is_disposed());
+    assert_eq!(scheduler.stats().queued, 3);
+    time.advance(SECOND);
+    assert_eq!(in_lane.wait(LONG), Ok(true));
+    time.advance(SECOND);
+    assert_eq!(direct.wait(LONG), Ok(true));
+    let mut seen = Vec::new();
+    eventually(|| {
+        seen.extend(notes.take());
+        seen.len() == 4
+    });
+    assert_eq!(seen.iter().filter(|note| **note == "series").count(), 2);
+    assert_eq!(seen[0], "lane");
+    assert!(series.dispose());
+    assert_eq!(scheduler.to_string(), "fromScheduledExecutor");
+}
+
+/// RS-113
+#[test]
+fn disposing_of_a_scheduler_over_a_scheduled_pool_shuts_the_pool_down() {
+    let (_time, pool, scheduler) = scheduled();
+    let waits = scheduler.schedule_after(SECOND, || {}).unwrap();
+    let of_pool = pool.schedule(SECOND, || {}).unwrap();
+    scheduler.dispose();
+    assert!(waits.is_cancelled() && pool.is_shutdown());
+    assert!(of_pool.join().is_err(), "what others gave it went with it");
+    assert_eq!(scheduler.dispose_gracefully(LONG), Ok(true));
+    assert!(pool.is_terminated());
+}
+
+/// RS-104
+#[test]
+fn a_graceful_end_over_a_scheduled_pool_runs_delayed_work_in_its_time() {
+    let (time, pool, scheduler) = scheduled();
+    let ran = Counter::new();
+    let count = ran.clone();
+    scheduler.schedule_after(SECOND, move || count.add()).unwrap();
+    let series = scheduler.schedule_periodically(SECOND, SECOND, || {}).unwrap();
+    assert_eq!(scheduler.dispose_gracefully(SHORT), Ok(false));
+    assert!(series.is_cancelled() && !pool.is_shutdown());
+    thread::scope(|scope| {
+        let waiting = block(scope, || scheduler.dispose_gracefully(LONG));
+        time.advance(SECOND);
+        assert_eq!(waiting.join(), Ok(true));
+    });
+    assert_eq!((ran.get(), pool.is_terminated()), (1, true));
+}
+
+#[test]
+fn a_scheduled_pool_that_is_shut_down_from_outside_ends_its_scheduler() {
+    let (time, pool, scheduler) = scheduled();
+    let waits = scheduler.schedule_after(SECOND, || {}).unwrap();
+    pool.shutdown();
+    assert!(!scheduler.is_disposed(), "nobody has told it yet");
+    time.advance(SECOND);
+    assert_eq!(waits.wait(LONG), Ok(true));
+    assert!(waits.is_cancelled(), "there was no thread for it");
+    eventually(|| scheduler.is_disposed());
+    assert_eq!(scheduler.schedule(|| {}).unwrap_err().reason(), RejectReason::Shutdown);
+}
+
+/// Of the threads that could not be started for tasks that rang together only the last was seen to: the others stayed with slots
+/// that nobody came to, and neither they nor the scheduler ever ended.
+#[test]
+fn of_delayed_tasks_that_ring_together_for_a_pool_that_refuses_each_is_cancelled() {
+    let (time, pool, scheduler) = scheduled();
+    let worker = scheduler.create_worker();
+    let mut tasks: Vec<Disposable> =
+        (0..3).map(|_| scheduler.schedule_after(SECOND, || {}).unwrap()).collect();
+    tasks.push(worker.schedule_after(SECOND, || {}).unwrap());
+    pool.shutdown();
+    time.advance(SECOND);
+    assert!(tasks.iter().all(Disposable::is_cancelled), "{tasks:?}");
+    assert_eq!(scheduler.dispose_gracefully(LONG), Ok(true));
+    let stats = scheduler.stats();
+    assert_eq!((stats.submitted, stats.cancelled, stats.slots), (4, 4, 0), "{stats:?}");
+}
+
+/// The same, where the executor refuses for another reason than its own end.
+#[test]
+fn of_delayed_tasks_that_ring_together_for_a_pool_without_threads_each_is_cancelled() {
+    let time = ManualClock::new();
+    let pool = ScheduledThreadPoolExecutor::builder()
+        .core_pool_size(1)
+        .clock(time.clock())
+        .thread_factory(|_| Err(std::io::Error::other("out of threads")))
+        .build()
+        .unwrap();
+    let scheduler = schedulers::from_scheduled_executor(pool);
+    let tasks: Vec<Disposable> = (0..3).map(|_| scheduler.schedule_after(SECOND, || {}).unwrap()).collect();
+    time.advance(SECOND);
+    assert!(tasks.iter().all(Disposable::is_cancelled), "{tasks:?}");
+    assert!(!scheduler.is_disposed());
+    assert_eq!(scheduler.dispose_gracefully(LONG), Ok(true));
+}
+
+/// RS-110: a worker keeps order and does not overlap, over any executor.
+#[test]
+fn a_worker_over_many_threads_keeps_order_and_never_overlaps() {
+    for scheduler in [schedulers::from_executor(fixed(3)), schedulers::from_executor_service(fixed(3))] {
+        let (order, inside) = (Notes::new(), Arc::new(AtomicUsize::new(0)));
+        let worker = scheduler.create_worker();
+        let give = |number: usize| {
+            let (order, inside) = (order.clone(), Arc::clone(&inside));
+            worker
+                .schedule(move || {
+                    assert_eq!(inside.fetch_add(1, Ordering::SeqCst), 0, "two at a time");
+                    order.add(number);
+                    thread::yield_now();
+                    inside.fetch_sub(1, Ordering::SeqCst);
+                })
+                .unwrap()
+        };
+        let tasks: Vec<Disposable> = (0..200).map(give).collect();
+        tasks.iter().for_each(|task| assert_eq!(task.wait(LONG), Ok(true)));
+        assert_eq!(order.take(), (0..200).collect::<Vec<_>>());
+        assert_eq!(scheduler.stats().panicked, 0);
+    }
+}
+
+/// RS-110
+#[test]
+fn direct_tasks_use_all_threads_of_the_executor() {
+    for scheduler in [schedulers::from_executor(fixed(3)), schedulers::from_executor_service(fixed(3))] {
+        let all_here = Arc::new(std::sync::Barrier::new(3));
+        let meet = |_| {
+            let all_here = Arc::clone(&all_here);
+            scheduler
+                .schedule(move || {
+                    all_here.wait();
+                })
+                .unwrap()
+        };
+        let tasks: Vec<Disposable> = (0..3).map(meet).collect();
+        tasks.iter().for_each(|task| assert_eq!(task.wait(LONG), Ok(true)));
+    }
+}
+
+/// RS-115
+#[test]
+fn what_a_worker_has_is_one_submission_to_the_executor() {
+    let (shelf, notes) = (Shelf::default(), Notes::new());
+    let scheduler = schedulers::from_executor(shelf.clone());
+    let worker = scheduler.create_worker();
+    for number in 0..3 {
+        let (n, mine) = (notes.clone(), worker.clone());
+        worker.schedule(move || n.add((number, mine.queued()))).unwrap();
+    }
+    assert_eq!((shelf.len(), worker.queued()), (1, 2), "the first has its thread, as far as we know");
+    assert_eq!(scheduler.stats().queued, 2);
+    shelf.run_all();
+    assert_eq!(notes.take(), [(0, 2), (1, 1), (2, 0)]);
+    assert_eq!(shelf.len(), 0);
+    worker.schedule(|| {}).unwrap();
+    assert_eq!(shelf.len(), 1, "the next burst is the next submission");
+    worker.schedule(|| {}).unwrap();
+    worker.dispose();
+    assert_eq!(worker.queued(), 0);
+    shelf.run_all();
+    let stats = scheduler.stats();
+    assert_eq!((stats.completed, stats.cancelled, stats.queued), (3, 2, 0));
+}
+
+#[test]
+fn a_task_that_the_executor_drops_is_cancelled_and_the_rest_of_its_lane_gets_another_chance() {
+    let shelf = Shelf::default();
+    let scheduler = schedulers::from_executor(shelf.clone());
+    let worker = scheduler.create_worker();
+    let dropped = [scheduler.schedule(|| {}).unwrap(), worker.schedule(|| {}).unwrap()];
+    let next = worker.schedule(|| {}).unwrap();
+    drop(shelf.take());
+    for task in &dropped {
+        assert_eq!(task.wait(LONG), Ok(true));
+        assert!(task.is_cancelled());
+    }
+    assert_eq!((shelf.len(), next.is_disposed()), (1, false), "a submission of its own");
+    shelf.run_all();
+    assert!(next.is_disposed() && !next.is_cancelled());
+    let stats = scheduler.stats();
+    assert_eq!((stats.submitted, stats.cancelled, stats.completed), (3, 2, 1));
+    assert_eq!((stats.queued, stats.live_threads), (0, 0));
+}
+
+/// Keeps the first task, and leaves the others to a function.
+struct OnlyTheFirst<F> {
+    shelf: Shelf,
+    is_next: AtomicBool,
+    others: F,
+}
+
+impl<F: Fn(Task) -> Result<(), Rejected> + Send + Sync> OnlyTheFirst<F> {
+    fn new(shelf: &Shelf, others: F) -> Self {
+        OnlyTheFirst { shelf: shelf.clone(), is_next: AtomicBool::new(false), others }
+    }
+}
+
+impl<F: Fn(Task) -> Result<(), Rejected> + Send + Sync> Executor for OnlyTheFirst<F> {
+    fn execute_task(&self, task: Task) -> Result<(), Rejected> {
+        let is_next = self.is_next.swap(true, Ordering::SeqCst);
+        if is_next { (self.others)(task) } else { self.shelf.execute_task(task) }
+    }
+}
+
+/// More than fit on a stack, if each took a little of it.
+const MANY: usize = 20_000;
+
+/// Gives a worker many tasks, and has the executor drop the first.
+fn drop_the_first_of_many(others: impl Fn(Task) -> Result<(), Rejected> + Send + Sync + 'static) {
+    let shelf = Shelf::default();
+    let scheduler = schedulers::from_executor(OnlyTheFirst::new(&shelf, others));
+    let worker = scheduler.create_worker();
+    let tasks: Vec<Disposable> = (0..MANY).map(|_| worker.schedule(|| {}).unwrap()).collect();
+    drop(shelf.take());
+    assert!(tasks.iter().all(Disposable::is_cancelled));
+    assert_eq!(scheduler.stats().cancelled, MANY as u64);
+    worker.dispose();
+    assert_eq!(scheduler.dispose_gracefully(LONG), Ok(true));
+}
+
+/// The next task of the lane was started where the last was cancelled, inside the call that had refused it: one call inside the
+/// other for each task, until the stack was full and the process was aborted.
+#[test]
+fn an_executor_that_refuses_a_long_lane_cancels_its_tasks_on_a_short_stack() {
+    in_a_process_of_its_own(
+        "executors::an_executor_that_refuses_a_long_lane_cancels_its_tasks_on_a_short_stack",
+        || {
+            for reason in [RejectReason::Saturated, RejectReason::Shutdown] {
+                drop_the_first_of_many(move |task| Err(Rejected::new(task, reason)));
+            }
+        },
+    );
+}
+
+#[test]
+fn an_executor_that_throws_a_long_lane_away_cancels_its_tasks_on_a_short_stack() {
+    in_a_process_of_its_own(
+        "executors::an_executor_that_throws_a_long_lane_away_cancels_its_tasks_on_a_short_stack",
+        || {
+            drop_the_first_of_many(|task| {
+                drop(task);
+                Ok(())
+            });
+        },
+    );
+}
+
+/// Keeps the latest tasks, and throws older ones away.
+#[derive(Clone)]
+struct Latest {
+    shelf: Shelf,
+    capacity: Arc<AtomicUsize>,
+}
+
+impl Executor for Latest {
+    fn execute_task(&self, task: Task) -> Result<(), Rejected> {
+        let mut kept = self.shelf.0.lock().unwrap();
+        kept.push(task);
+        let too_many = kept.len().saturating_sub(self.capacity.load(Ordering::SeqCst));
+        let older: Vec<Task> = kept.drain(..too_many).collect();
+        drop(kept);
+        drop(older);
+        Ok(())
+    }
+}
+
+/// What one task pushed out was followed by the next of its lane, which pushed out another, each inside the other.
+#[test]
+fn lanes_that_push_each_other_out_of_an_executor_do_so_on_a_short_stack() {
+    in_a_process_of_its_own(
+        "executors::lanes_that_push_each_other_out_of_an_executor_do_so_on_a_short_stack",
+        || {
+            let latest = Latest { shelf: Shelf::default(), capacity: Arc::new(AtomicUsize::new(2)) };
+            let scheduler = schedulers::from_executor(latest.clone());
+            let lanes = [scheduler.create_worker(), scheduler.create_worker()];
+            for _ in 0..MANY {
+                lanes.iter().for_each(|lane| drop(lane.schedule(|| {}).unwrap()));
+            }
+            latest.capacity.store(1, Ordering::SeqCst);
+            scheduler.schedule(|| {}).unwrap();
+            let stats = scheduler.stats();
+            assert_eq!((stats.cancelled, stats.queued), (2 * MANY as u64, 0), "{stats:?}");
+            latest.shelf.run_all();
+            assert_eq!(scheduler.stats().completed, 1);
+        },
+    );
+}
+
+/// Runs what it is given at once.
+struct Inline;
+
+impl Executor for Inline {
+    fn execute_task(&self, task: Task) -> Result<(), Rejected> {
+        task.run();
+        Ok(())
+    }
+}
+
+/// RS-114. After each run the series is passed on to the executor, which ran it again inside of that call: one call inside the
+/// other for each run, until the stack was full and the process was aborted.
+#[test]
+fn a_series_without_a_period_runs_in_place_on_a_short_stack() {
+    in_a_process_of_its_own("executors::a_series_without_a_period_runs_in_place_on_a_short_stack", || {
+        let scheduler = schedulers::from_executor(Inline);
+        let (worker, runs) = (scheduler.create_worker(), Counter::new());
+        let (ends, count) = (worker.clone(), runs.clone());
+        let run = move || {
+            count.add();
+            if count.get() == MANY {
+                ends.dispose();
+            }
+        };
+        let series = worker.schedule_periodically(Duration::ZERO, Duration::ZERO, run).unwrap();
+        assert_eq!((series.is_cancelled(), runs.get()), (true, MANY));
+        assert_eq!(scheduler.dispose_gracefully(LONG), Ok(true));
+    });
+}
+
+/// The same by a pool that is full, where the submitter runs what it submits.
+#[test]
+fn a_series_without_a_period_runs_on_the_caller_on_a_short_stack() {
+    in_a_process_of_its_own(
+        "executors::a_series_without_a_period_runs_on_the_caller_on_a_short_stack",
+        || {
+            let pool = ThreadPoolExecutor::builder()
+                .core_pool_size(1)
+                .maximum_pool_size(1)
+                .work_queue(WorkQueue::array(1))
+                .rejected_execution_handler(policy::CallerRuns)
+                .build()
+                .unwrap();
+            let (gate, runs) = (Gate::new(), Counter::new());
+            let busy = keep_busy(&pool, &gate);
+            pool.execute(|| {}).unwrap();
+            let scheduler = schedulers::from_executor(pool.clone());
+            let (opens, count) = (gate.clone(), runs.clone());
+            let run = move || {
+                count.add();
+                if count.get() == MANY {
+                    opens.open(); // and now the pool has room
+                }
+            };
+            let series = scheduler.schedule_periodically(Duration::ZERO, Duration::ZERO, run).unwrap();
+            eventually(|| runs.get() > MANY);
+            assert!(series.dispose());
+            assert_eq!(scheduler.dispose_gracefully(LONG), Ok(true));
+            busy.join().unwrap();
+            pool.close();
+        },
+    );
+}
+
+/// A task that the executor runs in place may wait for what it starts, also for what it has nobody to ask for: nothing is put off
+/// until it has ended.
+#[test]
+fn a_task_that_runs_in_place_does_not_put_off_what_it_starts() {
+    let shelf = Shelf::default();
+    let scheduler = schedulers::from_executor(OnlyTheFirst::new(&shelf, |task| Inline.execute_task(task)));
+    let worker = scheduler.create_worker();
+    let [dropped, next] = [worker.schedule(|| {}).unwrap(), worker.schedule(|| {}).unwrap()];
+    let seen = Notes::new();
+    let (n, late) = (seen.clone(), next.clone());
+    let in_place = scheduler.schedule(move || {
+        drop(shelf.take());
+        n.add(late.is_disposed());
+    });
+    assert!(in_place.unwrap().is_disposed() && dropped.is_cancelled());
+    assert_eq!(seen.take(), [true], "it ran where the one before it was dropped");
+    assert!(!next.is_cancelled());
+}
+
+/// RS-113: the executor's reason passes through; if it has been shut down the scheduler is disposed too.
+#[test]
+fn what_the_executor_refuses_comes_back_with_its_reason() {
+    for (reason, ends) in [(RejectReason::Saturated, false), (RejectReason::Shutdown, true)] {
+        let scheduler = schedulers::from_executor(Refusing(reason));
+        let (ran, worker) = (Counter::new(), scheduler.create_worker());
+        let count = ran.clone();
+        let refused = worker.schedule(move || count.add()).unwrap_err();
+        assert_eq!(refused.reason(), reason);
+        refused.into_task().run();
+        assert_eq!(ran.get(), 1);
+        assert_eq!((scheduler.is_disposed(), worker.is_disposed()), (ends, ends));
+        let count = ran.clone();
+        let refused = scheduler.schedule(move || count.add()).unwrap_err();
+        assert_eq!(refused.reason(), reason);
+        refused.into_task().run();
+        assert_eq!(ran.get(), 2);
+        let stats = scheduler.stats();
+        assert_eq!((stats.rejected, stats.submitted, stats.queued, stats.live_threads), (2, 0, 0, 0));
+    }
+}
+
+/// Panics whenever it is asked.
+struct Panicking;
+
+impl Executor for Panicking {
+    fn execute_task(&self, _task: Task) -> Result<(), Rejected> {
+        die("the executor")
+    }
+}
+
+/// What the error hooks are told while it lives, as `name: message`.
+fn errors(key: &str) -> Notes<String> {
+    let notes = Notes::new();
+    let told = notes.clone();
+    schedulers::on_error(key, move |task, panic| {
+        if let Some(name) = task.name() {
+            told.add(format!("{name}: {}", panic.message().unwrap_or_default()));
+        }
+    });
+    notes
+}
+
+#[test]
+fn a_panic_of_an_executor_is_told_to_the_error_hooks() {
+    let told = errors("an executor panics");
+    let scheduler = schedulers::from_executor(Panicking);
+    let refused = scheduler.schedule_task(Task::new(|| {}).named("mine")).unwrap_err();
+    assert_eq!(refused.reason(), RejectReason::CallbackPanicked);
+    let worker = scheduler.create_worker();
+    assert!(worker.schedule_task(Task::new(|| {}).named("my lane's")).is_err());
+    assert!(schedulers::reset_on_error("an executor panics"));
+    let told = told.take();
+    let ours: Vec<_> =
+        told.iter().filter(|told| told.starts_with("my") || told.starts_with("mine")).collect();
+    assert_eq!(ours, ["mine: the executor", "my lane's: the executor"]);
+}
+
+/// An executor service that panics when it is shut down.
+struct PanicsAtTheEnd(ThreadPoolExecutor);
+
+impl Executor for PanicsAtTheEnd {
+    fn execute_task(&self, task: Task) -> Result<(), Rejected> {
+        self.0.execute_task(task)
+    }
+}
+
+impl ExecutorService for PanicsAtTheEnd {
+    fn shutdown(&self) {
+        self.0.shutdown();
+        die("the shutdown")
+    }
+    fn shutdown_now(&self) -> Vec<Task> {
+        self.0.shutdown_now();
+        die("the end")
+    }
+    fn is_shutdown(&self) -> bool {
+        self.0.is_shutdown()
+    }
+    fn is_terminated(&self) -> bool {
+        self.0.is_terminated()
+    }
+    fn await_termination(&self, timeout: Duration) -> Result<bool, Interrupted> {
+        self.0.await_termination(timeout)
+    }
+}
+
+#[test]
+fn a_panic_of_an_executor_at_its_end_is_told_to_the_error_hooks() {
+    let told = errors("an executor ends");
+    let scheduler = schedulers::from_executor_service(PanicsAtTheEnd(fixed(1)));
+    scheduler.dispose();
+    eventually(|| scheduler.dispose_gracefully(SHORT) == Ok(true));
+    assert!(schedulers::reset_on_error("an executor ends"));
+    let told = told.take();
+    assert!(told.iter().any(|told| told == "fromExecutorService: the end"), "{told:?}");
+}
+
+/// A pool that cannot start a thread, whose factory says why.
+fn no_threads(prefix: &str) -> ThreadPoolExecutor {
+    let builder = ThreadPoolExecutor::builder().core_pool_size(1).thread_name_prefix(prefix);
+    builder.thread_factory(|_| Err(io::Error::other("no more threads"))).build().unwrap()
+}
+
+#[test]
+fn a_failed_thread_start_keeps_its_cause_through_a_scheduler_over_an_executor() {
+    let scheduled = ScheduledThreadPoolExecutor::builder().core_pool_size(1);
+    let scheduled = scheduled.thread_factory(|_| Err(io::Error::other("no more threads"))).build().unwrap();
+    let elastic = schedulers::BoundedElasticScheduler::builder()
+        .max_threads(1)
+        .thread_factory(|_| Err(io::Error::other("no more threads")))
+        .build()
+        .unwrap();
+    let kinds: [Arc<dyn Scheduler>; 6] = [
+        schedulers::from_executor(no_threads("a")),
+        schedulers::from_executor_service(no_threads("b")),
+        schedulers::from_scheduled_executor(scheduled),
+        schedulers::single_worker(&schedulers::from_executor(no_threads("c"))),
+        schedulers::single_worker(&elastic),
+        Arc::new(elastic.clone()),
+    ];
+    for scheduler in kinds {
+        for refused in
+            [scheduler.schedule(|| {}).unwrap_err(), scheduler.create_worker().schedule(|| {}).unwrap_err()]
+        {
+            assert_eq!(refused.reason(), RejectReason::SpawnFailed, "{scheduler}");
+            let cause = refused.source().and_then(|source| source.downcast_ref::<io::Error>());
+            assert_eq!(cause.expect("it has a cause").to_string(), "no more threads", "{scheduler}");
+        }
+    }
+}
+
+#[test]
+fn an_executor_that_panics_refuses() {
+    let scheduler = schedulers::from_executor(Panicking);
+    let ran = Counter::new();
+    let count = ran.clone();
+    let refused = scheduler.schedule(move || count.add()).unwrap_err();
+    assert_eq!(refused.reason(), RejectReason::CallbackPanicked);
+    refused.into_task().run();
+    assert_eq!(ran.get(), 1);
+    assert!(!scheduler.is_disposed());
+}
+
+/// RS-112: workers refuse too, and the executor is left alone.
+#[test]
+fn disposing_of_a_scheduler_over_an_executor_leaves_the_executor_alone() {
+    let pool = fixed(1);
+    let scheduler = schedulers::from_executor(pool.clone());
+    let (worker, gate) = (scheduler.create_worker(), Gate::new());
+    let busy = keep_busy(&pool, &gate);
+    let waits = [scheduler.schedule(|| {}).unwrap(), worker.schedule(|| {}).unwrap()];
+    scheduler.dispose();
+    scheduler.dispose();
+    assert!(waits.iter().all(Disposable::is_cancelled));
+    assert_eq!(scheduler.schedule(|| {}).unwrap_err().reason(), RejectReason::Shutdown);
+    assert_eq!(worker.schedule(|| {}).unwrap_err().reason(), RejectReason::Shutdown);
+    assert!(worker.is_disposed() && scheduler.create_worker().is_disposed());
+    gate.open();
+    busy.join().unwrap();
+    assert!(!pool.is_shutdown());
+    assert_eq!(pool.submit(|| 7).unwrap().join().unwrap(), 7);
+    pool.close();
+}
+
+/// RS-112
+#[test]
+fn dropping_a_scheduler_over_an_executor_runs_what_it_has_and_leaves_the_executor_alone() {
+    let (pool, gate, ran) = (fixed(1), Gate::new(), Counter::new());
+    let busy = keep_busy(&pool, &gate);
+    let scheduler = schedulers::from_executor(pool.clone());
+    let count = ran.clone();
+    let task = scheduler.schedule(move || count.add()).unwrap();
+    drop(scheduler);
+    gate.open();
+    busy.join().unwrap();
+    assert_eq!(task.wait(LONG), Ok(true));
+    assert_eq!((ran.get(), pool.is_shutdown()), (1, false));
+    pool.close();
+}
+
+/// RS-113
+#[test]
+fn disposing_of_a_scheduler_that_owns_its_service_shuts_the_service_down() {
+    let (pool, gate) = (fixed(1), Gate::new());
+    let scheduler = schedulers::from_executor_service(pool.clone());
+    let busy = keep_busy(&pool, &gate);
+    let (of_scheduler, of_pool) = (scheduler.schedule(|| {}).unwrap(), pool.submit(|| {}).unwrap());
+    scheduler.dispose();
+    assert!(pool.is_shutdown() && of_scheduler.is_cancelled());
+    assert!(of_pool.join().is_err(), "what others gave it went with it");
+    gate.open();
+    assert!(busy.join().is_ok());
+    assert_eq!(scheduler.dispose_gracefully(LONG), Ok(true));
+    assert!(pool.is_terminated());
+}
+
+/// RS-113. Only one who waited for the end told the service of it: where nobody did, its threads stayed for ever.
+#[test]
+fn the_end_of_a_scheduler_that_owns_its_service_ends_the_service_although_nobody_waits() {
+    let drops = |scheduler: Arc<dyn Scheduler>| drop(scheduler);
+    let begins = |scheduler: Arc<dyn Scheduler>| {
+        assert_eq!(scheduler.dispose_gracefully(Duration::ZERO), Ok(false));
+    };
+    let polls = |scheduler: Arc<dyn Scheduler>| assert!(!poll_once(&mut scheduler.disposal()));
+    for way in [drops, begins, polls] {
+        let (pool, gate) = (fixed(1), Gate::new());
+        let scheduler = schedulers::from_executor_service(pool.clone());
+        let pass = gate.clone();
+        let last = scheduler.schedule(move || pass.pass()).unwrap();
+        way(scheduler);
+        assert!(!pool.is_shutdown(), "there is work to do");
+        gate.open();
+        crate::support::await_end(&pool);
+        assert!(last.is_disposed() && !last.is_cancelled());
+    }
+}
+
+#[test]
+fn dropping_an_idle_scheduler_that_owns_its_service_ends_the_service() {
+    let pool = fixed(1);
+    let scheduler = schedulers::from_executor_service(pool.clone());
+    assert_eq!(scheduler.schedule(|| {}).unwrap().wait(LONG), Ok(true));
+    let worker = scheduler.create_worker();
+    drop(scheduler);
+    assert!(!pool.is_shutdown(), "a worker keeps its scheduler");
+    drop(worker);
+    crate::support::await_end(&pool);
+}
+
+/// RS-113
+#[test]
+fn a_service_that_is_shut_down_from_outside_ends_its_scheduler_at_the_next_submission() {
+    for owned in [true, false] {
+        let pool = fixed(1);
+        let scheduler = if owned {
+            schedulers::from_executor_service(pool.clone())
+        } else {
+            schedulers::from_executor(pool.clone())
+        };
+        let worker = scheduler.create_worker();
+        pool.shutdown();
+        assert!(!scheduler.is_disposed(), "nobody has told it yet");
+        assert_eq!(worker.schedule(|| {}).unwrap_err().reason(), RejectReason::Shutdown);
+        assert!(scheduler.is_disposed() && worker.is_disposed());
+        assert_eq!(scheduler.dispose_gracefully(LONG), Ok(true));
+    }
+}
+
+/// RS-104: delegated to the service instead of a forceful end.
+#[test]
+fn a_graceful_end_runs_what_waits_and_then_ends_an_owned_service() {
+    let (pool, gate, ran) = (fixed(1), Gate::new(), Notes::new());
+    let scheduler = schedulers::from_executor_service(pool.clone());
+    let busy = keep_busy(&pool, &gate);
+    let n = ran.clone();
+    scheduler.schedule(move || n.add("direct")).unwrap();
+    let n = ran.clone();
+    scheduler.create_worker().schedule(move || n.add("worker")).unwrap();
+    assert_eq!(scheduler.dispose_gracefully(SHORT), Ok(false));
+    assert!(scheduler.is_disposed());
+    assert_eq!(scheduler.schedule(|| {}).unwrap_err().reason(), RejectReason::Shutdown);
+    thread::scope(|scope| {
+        let waiting = block(scope, || scheduler.dispose_gracefully(LONG));
+        gate.open();
+        assert_eq!(waiting.join(), Ok(true));
+    });
+    busy.join().unwrap();
+    assert_eq!(ran.take(), ["direct", "worker"]);
+    assert!(pool.is_terminated());
+}
+
+/// RS-104
+#[test]
+fn a_graceful_end_over_a_borrowed_executor_runs_what_waits_and_leaves_it_alone() {
+    let (pool, gate, ran) = (fixed(1), Gate::new(), Counter::new());
+    let scheduler = schedulers::from_executor(pool.clone());
+    let busy = keep_busy(&pool, &gate);
+    let count = ran.clone();
+    scheduler.schedule(move || count.add()).unwrap();
+    assert_eq!(scheduler.dispose_gracefully(SHORT), Ok(false));
+    gate.open();
+    assert_eq!(scheduler.dispose_gracefully(LONG), Ok(true));
+    assert_eq!((ran.get(), pool.is_shutdown()), (1, false));
+    busy.join().unwrap();
+    pool.close();
+}
+
+/// Whenever a task ended, all slots were looked at, of which each task over an executor has one: a second for ten thousand tasks, and
+/// a hundred times that for a hundred thousand, under the lock.
+#[test]
+fn ending_many_tasks_over_an_executor_takes_as_long_for_each_as_ending_few() {
+    let time_for = |tasks: usize| {
+        let shelf = Shelf::default();
+        let scheduler = schedulers::from_executor(shelf.clone());
+        (0..tasks).for_each(|_| drop(scheduler.schedule(|| {}).unwrap()));
+        scheduler.dispose();
+        let begin = Instant::now();
+        drop(shelf.take());
+        assert_eq!(scheduler.dispose_gracefully(LONG), Ok(true));
+        begin.elapsed()
+    };
+    let best = |tasks: usize| (0..3).map(|_| time_for(tasks)).min().unwrap();
+    let (few, many) = (best(MANY / 20), best(MANY));
+    assert!(many < 100 * few || many < SECOND, "20 times as many took {many:?} instead of {few:?}");
+}
+
+/// Says when it is dropped, and takes until the gate opens for it.
+struct DropsSlowly {
+    begun: Gate,
+    gate: Gate,
+}
+
+impl Drop for DropsSlowly {
+    fn drop(&mut self) {
+        self.begun.open();
+        self.gate.pass();
+    }
+}
+
+/// The end was told when the last run was counted, and not when it was over: what a series had captured was still being dropped.
+#[test]
+fn a_graceful_end_over_an_executor_waits_until_the_last_run_is_over() {
+    let pool = fixed(1);
+    let scheduler = schedulers::from_executor(pool.clone());
+    let [running, last_run, begun, gate] = [(); 4].map(|()| Gate::new());
+    let (knock, pass) = (running.clone(), last_run.clone());
+    let captured = DropsSlowly { begun: begun.clone(), gate: gate.clone() };
+    let run = move || {
+        let _ = &captured;
+        knock.open();
+        pass.pass();
+    };
+    let series = scheduler.schedule_periodically(Duration::ZERO, Duration::ZERO, run).unwrap();
+    running.pass();
+    assert_eq!(scheduler.dispose_gracefully(Duration::ZERO), Ok(false));
+    last_run.open();
+    begun.pass();
+    assert_eq!(scheduler.dispose_gracefully(SHORT), Ok(false), "its closure is not dropped yet");
+    gate.open();
+    assert_eq!(scheduler.dispose_gracefully(LONG), Ok(true));
+    assert_eq!(series.wait(Duration::ZERO), Ok(true));
+    crate::support::end(&pool);
+}
+
+#[test]
+fn immediate_runs_here_and_now_and_lets_panics_through() {
+    let immediate = schedulers::immediate();
+    let (here, worker) = (thread::current().id(), immediate.create_worker());
+    let seen = Notes::new();
+    let n = seen.clone();
+    let done = immediate.schedule(move || n.add(thread::current().id())).unwrap();
+    let n = seen.clone();
+    worker.schedule(move || n.add(thread::current().id())).unwrap();
+    assert_eq!(seen.take(), [here; 2]);
+    assert!(done.is_disposed() && !done.is_cancelled() && !done.dispose());
+    assert_eq!(done.wait(Duration::ZERO), Ok(true));
+    let panic = std::panic::catch_unwind(|| immediate.schedule(|| die("mine"))).unwrap_err();
+    assert_eq!(panic.downcast_ref::<&str>(), Some(&"mine"));
+    worker.dispose();
+    assert_eq!(worker.schedule(|| {}).unwrap_err().reason(), RejectReason::WorkerDisposed);
+    assert!(immediate.schedule(|| {}).is_ok(), "that was the worker's end only");
+}

@@ -1,0 +1,15 @@
+//! Schedulers with state of the whole process: factories, shared instances, hooks, decorators, the
+//! timer thread. Tests that change it take the lock of `support::alone`.
+
+#[path = "../support/schedulers.rs"]
+mod scheduling;
+#[path = "../support/mod.rs"]
+mod support;
+
+mod decorators;
+mod hooks;
+mod regressions;
+mod shared;
+mod timer_thread;
+mod user_code;
+mod virtual_time;

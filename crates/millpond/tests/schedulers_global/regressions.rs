@@ -1,0 +1,287 @@
+//! Faults that schedulers had, one test each.
+
+use crate::scheduling::{builder, end, ended, hold_lane};
+use crate::support::{Counter, Gate, LONG, SHORT, alone, block, block_elsewhere, die, eventually, soon};
+use millpond::interrupt;
+use millpond::schedulers::{
+    self, BoundedElasticScheduler, Decorator, Disposable, Scheduler, SchedulerExt, SlotInfo,
+    VirtualTimeScheduler,
+};
+use millpond::{Executor, Interrupted, ManualClock, Rejected, Task, TaskHandle, TaskOf, executors};
+use std::sync::{Arc, OnceLock, mpsc};
+use std::thread;
+use std::time::Duration;
+
+#[test]
+fn a_callback_of_a_disposable_may_look_at_it() {
+    let cell = Arc::new(OnceLock::<Disposable>::new());
+    let mine = Arc::clone(&cell);
+    let handle = Disposable::from_fn(move || assert!(mine.get().unwrap().is_disposed()));
+    cell.set(handle.clone()).unwrap();
+    assert!(handle.dispose());
+}
+
+/// It did not wait, whatever the time-out: who asked again until it was true span.
+#[test]
+fn waiting_for_a_disposable_of_ones_own_ends_when_it_has_been_disposed_of() {
+    let (go, called) = (Gate::new(), Counter::new());
+    let (pass, count) = (go.clone(), called.clone());
+    let handle = Disposable::from_fn(move || {
+        pass.pass();
+        count.add();
+    });
+    assert_eq!(handle.wait(Duration::ZERO), Ok(false));
+    thread::scope(|s| {
+        let waits = block(s, || (handle.wait(LONG), called.get()));
+        let disposes = block_elsewhere(s, || handle.dispose());
+        assert!(!waits.is_finished(), "the callback is still running");
+        go.open();
+        assert!(disposes.join());
+        assert_eq!(waits.join(), (Ok(true), 1));
+    });
+    assert_eq!(handle.wait(Duration::ZERO), Ok(true));
+    thread::scope(|s| {
+        let never = Disposable::from_fn(|| {});
+        let waits = block(s, move || never.wait(LONG));
+        waits.interrupt();
+        assert_eq!(waits.join(), Err(Interrupted));
+    });
+}
+
+#[test]
+fn a_panic_that_a_handle_keeps_counts_as_a_panic() {
+    let scheduler = schedulers::new_single("one").unwrap();
+    let (task, handle) = TaskOf::new(|| -> u32 { die("boom") }).into_parts();
+    scheduler.schedule_task(task).unwrap().wait(LONG).unwrap();
+    assert!(handle.join().is_err());
+    assert_eq!((scheduler.stats().completed, scheduler.stats().panicked), (0, 1));
+}
+
+/// Takes its time when a slot is closed.
+struct Slow(Counter);
+impl Decorator for Slow {
+    fn slot_closed(&self, slot: &SlotInfo) {
+        if slot.scheduler().contains("slow") {
+            std::thread::sleep(SHORT);
+            self.0.add();
+        }
+    }
+}
+
+#[test]
+fn after_a_graceful_end_no_thread_is_left_also_with_a_thread_per_task() {
+    let closed = Counter::new();
+    assert!(schedulers::add_decorator("slow", Arc::new(Slow(closed.clone()))));
+    let scheduler =
+        BoundedElasticScheduler::builder().max_threads(1).thread_per_task(true).name("slow").build().unwrap();
+    scheduler.schedule(|| {}).unwrap().wait(LONG).unwrap();
+    assert_eq!(scheduler.dispose_gracefully(LONG), Ok(true));
+    schedulers::remove_decorator("slow");
+    assert_eq!(closed.get(), 1, "the thread is still calling slot_closed");
+}
+
+#[test]
+fn more_threads_than_a_system_has_are_refused() {
+    let error = schedulers::new_parallel(usize::MAX, "many").unwrap_err();
+    assert!(error.to_string().contains(&usize::MAX.to_string()), "{error}");
+}
+
+#[test]
+fn immediate_counts_what_its_workers_run() {
+    let _alone = alone();
+    let before = schedulers::immediate().stats().completed;
+    schedulers::immediate().create_worker().schedule(|| {}).unwrap();
+    assert_eq!(schedulers::immediate().stats().completed, before + 1);
+}
+
+/// The lane went into line behind the very thread that waited, and only those who waited for its first job were told. When the second
+/// was due nothing happened: the lane was in line already.
+#[test]
+fn a_task_that_waits_for_the_second_job_of_a_worker_runs_both() {
+    const STEP: Duration = Duration::from_secs(10);
+    let time = ManualClock::new();
+    let scheduler = builder(1, 10, &time).build().unwrap();
+    let worker = scheduler.create_worker();
+    let first = worker.schedule_after(STEP, || {}).unwrap();
+    let second = worker.schedule_after(2 * STEP, || {}).unwrap();
+    let (tell, told) = mpsc::channel();
+    let waits = scheduler.schedule(move || {
+        tell.send(interrupt::current()).unwrap();
+        assert_eq!(second.wait(LONG), Ok(true));
+    });
+    let waiter = told.recv().unwrap();
+    eventually(|| waiter.is_parked());
+    time.advance(STEP);
+    ended(&first);
+    time.advance(STEP);
+    ended(&waits.unwrap());
+    assert_eq!(scheduler.stats().panicked, 0);
+    end(&scheduler);
+}
+
+/// The same with two threads: the lane ran on the other one, which then took what was in line before the lane, and waited too.
+#[test]
+fn a_task_that_waits_for_a_later_job_of_a_worker_is_told_when_the_worker_goes_into_line() {
+    let scheduler = builder(2, 10, &ManualClock::new()).build().unwrap();
+    let worker = scheduler.create_worker();
+    let done = Gate::new();
+    let open = done.clone();
+    let held = hold_lane(&worker);
+    worker.schedule(|| {}).unwrap();
+    let last = worker.schedule(move || open.open()).unwrap();
+    let (tell, told) = mpsc::channel();
+    let waits = scheduler.schedule(move || {
+        tell.send(interrupt::current()).unwrap();
+        assert_eq!(last.wait(LONG), Ok(true));
+    });
+    let waiter = told.recv().unwrap();
+    eventually(|| waiter.is_parked());
+    let in_line = scheduler.schedule(move || done.pass()).unwrap();
+    held.let_go();
+    [waits.unwrap(), in_line].iter().for_each(ended);
+    assert_eq!(scheduler.stats().panicked, 0);
+    end(&scheduler);
+}
+
+/// A scheduler as an executor.
+struct On(Arc<dyn Scheduler>);
+
+impl Executor for On {
+    fn execute_task(&self, task: Task) -> Result<(), Rejected> {
+        self.0.schedule_task(task).map(drop)
+    }
+}
+
+/// Of two schedulers on one thread only the inner one was known there. A task of it that waited for work of the outer one, whose
+/// only thread it was on, waited for ever, and so did a graceful end.
+#[test]
+fn a_task_works_for_all_schedulers_on_whose_thread_it_runs() {
+    let outer = schedulers::new_single("outer").unwrap();
+    let inner = schedulers::from_executor(On(Arc::clone(&outer)));
+    let (tell, told) = mpsc::channel();
+    let below = Arc::clone(&outer);
+    let task = inner.schedule(move || {
+        let helped = below.schedule(|| {}).unwrap().wait(LONG);
+        let itself = below.dispose_gracefully(LONG);
+        tell.send((helped, itself)).unwrap();
+    });
+    ended(&task.unwrap());
+    assert_eq!(told.recv(), Ok((Ok(true), Ok(false))));
+    end(&*outer);
+}
+
+/// A task with a handle, and the handle.
+fn with_handle(n: u32) -> (Task, TaskHandle<u32>) {
+    TaskOf::new(move || n).into_parts()
+}
+
+/// Only a worker of a pool helped the work that it joined: on the only thread of a scheduler a join waited for ever.
+#[test]
+fn a_task_that_joins_work_of_its_own_scheduler_runs_it() {
+    let per_task = builder(1, 10, &ManualClock::new()).thread_per_task(true);
+    let schedulers: [Arc<dyn Scheduler>; 4] = [
+        schedulers::new_single("one").unwrap(),
+        Arc::new(builder(1, 10, &ManualClock::new()).build().unwrap()),
+        Arc::new(per_task.build().unwrap()),
+        schedulers::from_executor_service(executors::fixed(1).unwrap()),
+    ];
+    for scheduler in schedulers {
+        let mine = Arc::clone(&scheduler);
+        let joins = scheduler.schedule(move || {
+            let (task, handle) = with_handle(1);
+            mine.schedule_task(task).unwrap();
+            assert_eq!(soon(handle).unwrap(), 1);
+            let worker = mine.create_worker();
+            let before = worker.schedule(|| {}).unwrap();
+            let (task, handle) = with_handle(2);
+            worker.schedule_task(task).unwrap();
+            assert_eq!(soon(handle).unwrap(), 2);
+            assert!(before.is_disposed(), "it is before the other in its lane");
+        });
+        ended(&joins.unwrap());
+        end(&*scheduler);
+        let stats = scheduler.stats();
+        assert_eq!((stats.completed, stats.panicked), (4, 0), "{stats:?}");
+    }
+}
+
+/// The same for work whose time has not come, and for a worker that has something to do before.
+#[test]
+fn a_task_that_joins_later_work_of_its_own_scheduler_is_told_when_it_is_due() {
+    const STEP: Duration = Duration::from_secs(10);
+    for by_worker in [false, true] {
+        let time = ManualClock::new();
+        let scheduler = builder(1, 10, &time).build().unwrap();
+        let worker = scheduler.create_worker();
+        let (task, handle) = with_handle(3);
+        let before = worker.schedule_after(STEP, || {}).unwrap();
+        if by_worker {
+            worker.schedule_task_after(2 * STEP, task).unwrap();
+        } else {
+            scheduler.schedule_task_after(2 * STEP, task).unwrap();
+        }
+        let (tell, told) = mpsc::channel();
+        let joins = scheduler.schedule(move || {
+            tell.send(interrupt::current()).unwrap();
+            assert_eq!(soon(handle).unwrap(), 3);
+        });
+        let joiner = told.recv().unwrap();
+        eventually(|| joiner.is_parked());
+        time.advance(STEP);
+        if by_worker {
+            ended(&before);
+        }
+        time.advance(STEP);
+        ended(&joins.unwrap());
+        ended(&before);
+        assert_eq!(scheduler.stats().panicked, 0);
+        end(&scheduler);
+    }
+}
+
+/// It overflowed the stack, and the process was aborted.
+#[test]
+fn a_long_chain_of_waits_for_tasks_of_the_own_scheduler_does_not_overflow_the_stack() {
+    fn descend(scheduler: &Arc<dyn Scheduler>, depth: usize, deepest: &Counter) -> Disposable {
+        let (inner, deepest) = (Arc::clone(scheduler), deepest.clone());
+        scheduler
+            .schedule(move || match depth {
+                0 => deepest.add(),
+                _ => assert_eq!(descend(&inner, depth - 1, &deepest).wait(LONG), Ok(true)),
+            })
+            .unwrap()
+    }
+    let elastic = schedulers::new_bounded_elastic(1, 10, "deep", LONG).unwrap();
+    let over_a_pool = schedulers::from_executor(executors::fixed(1).unwrap());
+    let virtual_time = VirtualTimeScheduler::new();
+    let schedulers: [Arc<dyn Scheduler>; 3] = [elastic, over_a_pool, Arc::new(virtual_time.clone())];
+    for scheduler in schedulers {
+        let deepest = Counter::new();
+        let first = descend(&scheduler, 3000, &deepest);
+        virtual_time.advance_by(Duration::ZERO);
+        assert_eq!(first.wait(LONG), Ok(true), "{scheduler}");
+        assert_eq!(deepest.get(), 1, "{scheduler}");
+    }
+}
+
+/// A task that is so deep inside others that it runs on a temporary thread.
+#[test]
+fn a_task_far_inside_others_is_still_told_that_it_should_not_block() {
+    fn descend(scheduler: &Arc<dyn Scheduler>, depth: usize, tell: &mpsc::Sender<bool>) -> Disposable {
+        let (inner, tell) = (Arc::clone(scheduler), tell.clone());
+        scheduler
+            .schedule(move || match depth {
+                0 => tell.send(schedulers::is_in_non_blocking_thread()).unwrap(),
+                _ => assert_eq!(descend(&inner, depth - 1, &tell).wait(LONG), Ok(true)),
+            })
+            .unwrap()
+    }
+    let (tell, told) = mpsc::channel();
+    let marked = schedulers::new_single("deep").unwrap();
+    let unmarked = schedulers::new_bounded_elastic(1, 10, "deep", LONG).unwrap();
+    for (scheduler, should_not_block) in [(marked, true), (unmarked, false)] {
+        assert_eq!(descend(&scheduler, 300, &tell).wait(LONG), Ok(true));
+        assert_eq!(told.recv(), Ok(should_not_block));
+        end(&scheduler);
+    }
+}

@@ -1,0 +1,12 @@
+//! Races too large for a model, with exact accounting.
+
+#[path = "../support/mod.rs"]
+mod support;
+
+mod accounting;
+mod growth;
+mod handles;
+mod panics;
+mod policy;
+mod shutdown;
+mod spawn;

@@ -1,0 +1,245 @@
+//! Scopes beside policies, queues and destructors that do the worst they can: nothing that borrows may outlive its scope.
+
+use std::io;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex};
+use std::thread;
+
+use crate::support::pools::{saturated, sized, thread_for};
+use crate::support::{Gate, Wrapped, await_end, block, die, end, eventually, occupy, rounds};
+use millpond::queue::LinkedBlockingQueue;
+use millpond::{
+    RejectReason, Rejected, RejectedExecutionHandler, Task, ThreadPoolExecutor, WorkQueue, WorkerBody,
+    executors, interrupt,
+};
+
+type Stash = Arc<Mutex<Vec<Task>>>;
+
+/// A policy that keeps the tasks and then does as `end` does, and where it keeps them.
+fn keeping(end: fn() -> Result<(), Rejected>) -> (Stash, impl RejectedExecutionHandler) {
+    let stash = Stash::default();
+    let kept = Arc::clone(&stash);
+    (stash, move |task: Task, _: &ThreadPoolExecutor| {
+        kept.lock().unwrap().push(task);
+        end()
+    })
+}
+
+fn take(stash: &Stash) -> Vec<Task> {
+    std::mem::take(&mut *stash.lock().unwrap())
+}
+
+/// Calls a closure when it is dropped.
+struct OnDrop<F: FnMut()>(F);
+
+impl<F: FnMut()> Drop for OnDrop<F> {
+    fn drop(&mut self) {
+        (self.0)();
+    }
+}
+
+// The scope had taken the list of kept tasks, and dropped what the first had captured. That started another, which the policy kept
+// too: the scope returned without a look at it, and its closure could be run afterwards.
+#[test]
+fn a_kept_task_that_a_destructor_started_at_the_end_of_the_scope_is_inert_too() {
+    let (stash, policy) = keeping(|| Ok(()));
+    let (pool, gate) = saturated(policy);
+    let ran = Arc::new(AtomicUsize::new(0));
+    pool.scope(|scope| {
+        let ran = &ran;
+        let again = OnDrop(move || {
+            let ran = Arc::clone(ran);
+            scope.execute(move || _ = ran.fetch_add(1, Ordering::SeqCst)).unwrap();
+        });
+        scope.execute(move || drop(again)).unwrap();
+    });
+    let kept = take(&stash);
+    assert_eq!(kept.len(), 2);
+    kept.into_iter().for_each(Task::run);
+    assert_eq!(ran.load(Ordering::SeqCst), 0, "they do nothing any more");
+    gate.open();
+    end(&pool);
+}
+
+// A worker that ends a scope helps with its tasks, and asks the queue for them. The panic of a user's queue went through the scope,
+// while its task was still there to be run.
+#[test]
+fn a_queue_that_panics_when_it_is_searched_does_not_end_the_scope() {
+    let gate = Gate::new();
+    let searched = gate.clone();
+    let on_call = move |called: &str| {
+        if called == "remove_if" {
+            searched.open();
+            die("not supported");
+        }
+    };
+    let queue = Wrapped { on_call: Box::new(on_call), ..Wrapped::new(LinkedBlockingQueue::unbounded()) };
+    let pool = sized(2, 2).work_queue(WorkQueue::custom(queue)).build().unwrap();
+    // The other worker is free as soon as the queue has been searched.
+    occupy(&pool, &gate);
+    let inside = pool.clone();
+    let ran = pool.submit(move || {
+        let ran = AtomicBool::new(false);
+        inside.scope(|scope| scope.execute(|| ran.store(true, Ordering::SeqCst)).unwrap());
+        ran.load(Ordering::SeqCst)
+    });
+    assert!(ran.unwrap().join().unwrap());
+    end(&pool);
+}
+
+// The call that made the task never learned that the policy had kept it: the closure was dropped by whoever dropped the task, while
+// the scope did not count it.
+#[test]
+fn the_scope_waits_for_a_task_that_is_dropped_after_its_policy_kept_it_and_panicked() {
+    let (stash, policy) = keeping(|| die("policy"));
+    let (pool, gate) = saturated(policy);
+    let (dropping, go_on) = (Gate::new(), Gate::new());
+    let over = AtomicBool::new(false);
+    thread::scope(|threads| {
+        let ender = block(threads, || {
+            pool.scope(|scope| {
+                let (begun, pass, over) = (dropping.clone(), go_on.clone(), &over);
+                let slow = OnDrop(move || {
+                    begun.open();
+                    pass.pass();
+                    assert!(!over.load(Ordering::SeqCst), "what it borrows is gone");
+                });
+                let given = catch_unwind(AssertUnwindSafe(|| scope.execute(move || drop(slow))));
+                assert!(given.is_err(), "the policy's panic is the submitter's");
+                let task = take(&stash).pop().unwrap();
+                threads.spawn(move || drop(task));
+                dropping.pass();
+            });
+            over.store(true, Ordering::SeqCst);
+        });
+        assert!(!ender.is_finished());
+        go_on.open();
+        ender.join();
+    });
+    gate.open();
+    end(&pool);
+}
+
+// Nobody has a handle to a task whose submission unwound, but its result was kept for one, and dropped with the task: after the scope.
+#[test]
+fn the_result_of_a_task_whose_policy_kept_it_and_panicked_goes_before_the_scope_ends() {
+    let (stash, policy) = keeping(|| die("policy"));
+    let (pool, gate) = saturated(policy);
+    let other = executors::fixed(1).unwrap();
+    let (dropping, go_on) = (Gate::new(), Gate::new());
+    thread::scope(|threads| {
+        let ender = block(threads, || {
+            pool.scope(|scope| {
+                let (begun, pass) = (&dropping, &go_on);
+                let slow = move || {
+                    begun.open();
+                    pass.pass();
+                };
+                let result = move || OnDrop(slow);
+                assert!(catch_unwind(AssertUnwindSafe(|| scope.submit(result))).is_err());
+                other.execute_task(take(&stash).pop().unwrap()).unwrap();
+                dropping.pass();
+            });
+        });
+        assert!(!ender.is_finished(), "what the result borrows may be gone");
+        go_on.open();
+        ender.join();
+    });
+    gate.open();
+    end(&pool);
+    end(&other);
+}
+
+// A task that went into the queue, and was taken out again because no thread could be had, was not told that it had left: the scope
+// took that for accepted, and its closure was dropped unrun.
+#[test]
+fn a_scoped_task_that_was_queued_and_taken_back_gives_its_closure_back() {
+    let no_threads = |_: WorkerBody| Err(io::Error::other("no threads today"));
+    let pool = sized(0, 1).thread_factory(no_threads).build().unwrap();
+    let mut ran = false;
+    pool.scope(|scope| {
+        let refused = scope.execute(|| ran = true).unwrap_err();
+        assert_eq!(refused.reason(), RejectReason::SpawnFailed);
+        refused.into_inner()();
+    });
+    assert!(ran);
+    end(&pool);
+}
+
+#[test]
+fn scoped_tasks_racing_shutdown_run_or_come_back() {
+    for _ in rounds(300) {
+        let pool = executors::fixed(1).unwrap();
+        pool.prestart_all_core_threads();
+        let (ran, mut accepted) = (AtomicUsize::new(0), 0);
+        thread::scope(|threads| {
+            threads.spawn(|| pool.shutdown());
+            pool.scope(|scope| {
+                let run = || _ = ran.fetch_add(1, Ordering::SeqCst);
+                while scope.execute(run).is_ok() {
+                    accepted += 1;
+                }
+            });
+        });
+        assert_eq!(ran.load(Ordering::SeqCst), accepted);
+        await_end(&pool);
+    }
+}
+
+// A thread that could not be started leaves what was left to it in the queue. Whoever joins tries again; a scope waited for ever.
+#[test]
+fn a_scope_and_its_handles_get_a_thread_for_tasks_that_were_left_without_one() {
+    for by_handle in [false, true] {
+        let (asked, gate, works) = (Gate::new(), Gate::new(), Arc::new(AtomicBool::new(false)));
+        let (tell, wait, now) = (asked.clone(), gate.clone(), Arc::clone(&works));
+        let factory = move |body: WorkerBody| {
+            if now.load(Ordering::SeqCst) {
+                return thread_for(body);
+            }
+            tell.open();
+            wait.pass();
+            Err(io::Error::other("no threads now"))
+        };
+        let pool = sized(1, 1).thread_factory(factory).build().unwrap();
+        thread::scope(|threads| {
+            let first = threads.spawn(|| pool.prestart_core_thread());
+            asked.pass(); // the worker is counted, and its thread will not come
+            let ended = threads.spawn(|| {
+                pool.scope(|scope| {
+                    let handle = scope.submit(|| 7).unwrap();
+                    gate.open();
+                    if by_handle { handle.join().unwrap() } else { 7 }
+                })
+            });
+            assert!(!first.join().unwrap());
+            works.store(true, Ordering::SeqCst);
+            assert_eq!(ended.join().unwrap(), 7);
+        });
+        end(&pool);
+    }
+}
+
+// The owner looked again and again for a task of its own pool that it might run itself, though the task was in another one.
+#[test]
+fn a_worker_whose_scoped_task_is_in_another_pool_sleeps_until_it_has_run() {
+    let other = executors::fixed(1).unwrap();
+    let gate = Gate::new();
+    occupy(&other, &gate);
+    let second = other.clone();
+    let pass_on = move |task: Task, _: &ThreadPoolExecutor| second.execute_task(task);
+    let pool =
+        sized(1, 1).work_queue(WorkQueue::synchronous()).rejected_execution_handler(pass_on).build().unwrap();
+    let inside = pool.clone();
+    let worker = Arc::new(Mutex::new(None));
+    let me = Arc::clone(&worker);
+    let outer = pool.submit(move || {
+        *me.lock().unwrap() = Some(interrupt::current());
+        inside.scope(|scope| scope.execute(|| ()).unwrap());
+    });
+    eventually(|| worker.lock().unwrap().as_ref().is_some_and(interrupt::Interrupter::is_parked));
+    gate.open();
+    outer.unwrap().join().unwrap();
+    end(&pool);
+    end(&other);
+}
