@@ -47,6 +47,12 @@ impl WaitCell {
         WaitCell::of(ThreadContext::current())
     }
 
+    /// A cell for the calling thread, which does not wait on the cell alone: it checks
+    /// [`is_notified`](Self::is_notified) beside other conditions. A notifier always unparks it.
+    pub(crate) fn among_other_conditions() -> Arc<WaitCell> {
+        Arc::new(WaitCell { thread: ThreadContext::current(), state: AtomicU8::new(PARKED) })
+    }
+
     /// A cell for `thread`, which must be the thread that waits on it.
     pub(crate) fn of(thread: Arc<ThreadContext>) -> WaitCell {
         WaitCell { thread, state: AtomicU8::new(0) }
@@ -103,6 +109,11 @@ impl WaitCell {
         } else {
             Wake::TimedOut
         }
+    }
+
+    /// The owner.
+    pub(crate) fn thread(&self) -> &ThreadContext {
+        &self.thread
     }
 
     pub(crate) fn is_interrupted(&self) -> bool {

@@ -369,13 +369,13 @@ where
             if self.wait_as(Waiter::Thread(Arc::clone(&me))).is_err() {
                 return Wake::Ready;
             }
-            let (try_again, told) = match self.help() {
+            let (try_again, retry) = match self.help() {
                 Help::NotBefore(due) if deadline.is_none_or(|deadline| due < deadline) => (Some(due), None),
-                Help::WhenTold(told) => (None, Some(told)),
+                Help::WhenNotified(cell) => (None, Some(cell)),
                 _ => (None, None),
             };
-            let is_told = || told.as_ref().is_some_and(|told| told.is_told());
-            let called = || self.left_to_waiter.load(Ordering::Relaxed) != seen || is_told();
+            let may_retry = || retry.as_ref().is_some_and(|cell| cell.is_notified());
+            let called = || self.left_to_waiter.load(Ordering::Relaxed) != seen || may_retry();
             let wake = me.wait(try_again.or(deadline), || self.is_done() || called());
             match wake {
                 Wake::Ready if !self.is_done() => {}

@@ -12,12 +12,13 @@ use std::time::Duration;
 
 use super::waiters::Waiters;
 use crate::executor::{RejectReason, Rejected};
-use crate::interrupt::{Interrupted, RunId, ThreadContext, Wake};
+use crate::interrupt::wait::{OnInterrupt, WaitCell};
+use crate::interrupt::{Interrupted, RunId, Wake};
 use crate::panic::{catch, drop_caught};
 use crate::sync::SpinLock;
 use crate::sync::{Arc, AtomicBool, Exclusive, Mutex, Ordering, Weak, deadline_after};
 use crate::task::periodic::{Body, OnPanic, PeriodicTask, Schedule};
-use crate::task::{Outcome, Told, waits_for_this_thread};
+use crate::task::{Outcome, waits_for_this_thread};
 use crate::task::{Task, TaskId, TaskInfo};
 use crate::time::heap::Key;
 use crate::time::wheel::{NOWHERE, Placed};
@@ -219,27 +220,25 @@ impl Cell {
         }
     }
 
-    fn wake(threads: &[Arc<ThreadContext>]) {
-        threads.iter().for_each(|thread| thread.unpark());
+    /// Notifies threads that wait for the end of the job.
+    fn wake(waiters: Vec<Weak<WaitCell>>) {
+        waiters.iter().filter_map(Weak::upgrade).for_each(|waiter| waiter.notify());
     }
 }
 
 /// What few jobs have.
 #[derive(Default)]
 struct Rare {
-    /// Those who wait for the end of the job.
-    threads: Vec<Arc<ThreadContext>>,
-    /// Those who join its task, and want to be told when it has come to wait for a thread.
-    joiners: Vec<Weak<Told>>,
-    /// How often the job has come to wait for a thread since: one that waits for it may be able to run it.
-    startable: u64,
+    /// Threads that wait for the end of the job, or join its task. Each is notified once, when the
+    /// job ends or when it comes to wait for a thread, and registers again if it waits on.
+    waiters: Vec<Weak<WaitCell>>,
     /// When a series runs.
     rhythm: Option<Schedule>,
 }
 
 impl Rare {
     fn is_awaited(&self) -> bool {
-        !self.threads.is_empty() || !self.joiners.is_empty()
+        !self.waiters.is_empty()
     }
 }
 
@@ -331,12 +330,11 @@ impl Job {
         true
     }
 
-    /// Those who wait for the end, which has come. Who joins the task learns of it from the task.
-    fn take_threads(&self, cell: &mut Cell) -> Vec<Arc<ThreadContext>> {
+    /// Takes the waiters out, to be notified.
+    fn take_waiters(&self, cell: &mut Cell) -> Vec<Weak<WaitCell>> {
         let Some(rare) = &mut cell.rare else { return Vec::new() };
-        rare.joiners = Vec::new();
         self.outside.awaited.store(false, Ordering::Relaxed);
-        std::mem::take(&mut rare.threads)
+        std::mem::take(&mut rare.waiters)
     }
 
     /// After a run that was the last.
@@ -344,20 +342,20 @@ impl Job {
         let mut cell = self.cell.lock();
         let next = if cell.is_cancelled() { JobState::Cancelled(None) } else { JobState::Over };
         cell.state = next; // of what is in its place nothing is the user's
-        let threads = self.take_threads(&mut cell);
+        let waiters = self.take_waiters(&mut cell);
         drop(cell);
         drop_caught(ended);
-        Cell::wake(&threads);
+        Cell::wake(waiters);
     }
 
     /// Sees to it that no further run starts. Interrupts one that is under way, if asked and if it is not our own.
     fn end(&self, interrupt: bool) -> Ending {
         let mut cell = self.cell.lock();
         if let Some(work) = cell.take_work(JobState::Cancelled(None)) {
-            let threads = self.take_threads(&mut cell);
+            let waiters = self.take_waiters(&mut cell);
             drop(cell);
             drop_caught(work); // its captures go at once
-            Cell::wake(&threads);
+            Cell::wake(waiters);
             return Ending::OfOneThatWaited;
         }
         let JobState::Running(runner) = cell.state else { return Ending::Before };
@@ -422,16 +420,12 @@ impl Job {
     ///
     /// Relaxed: one that waits says so first and asks the home for help then, under the same lock. If it
     /// asks before us, we see what it said; if after us, it finds the job where it is now.
-    pub(crate) fn could_start(&self, wake: &mut Vec<Arc<ThreadContext>>) {
+    pub(crate) fn could_start(&self, wake: &mut Vec<Arc<WaitCell>>) {
         if !self.is_awaited() {
             return;
         }
-        if let Some(rare) = &mut self.cell.lock().rare {
-            rare.startable += 1;
-            wake.extend(rare.threads.iter().cloned());
-            wake.extend(rare.joiners.drain(..).filter_map(|joiner| Some(joiner.upgrade()?.note())));
-            self.outside.awaited.store(rare.is_awaited(), Ordering::Relaxed);
-        }
+        let waiters = self.take_waiters(&mut self.cell.lock());
+        wake.extend(waiters.iter().filter_map(Weak::upgrade).filter(|waiter| waiter.mark_notified()));
     }
 
     /// Some thread waits for its end. For the home, under its lock; Relaxed as in [`could_start`](Self::could_start).
@@ -439,11 +433,11 @@ impl Job {
         self.outside.awaited.load(Ordering::Relaxed)
     }
 
-    /// Whoever joins the job's task is told when it next comes to wait for a thread.
-    pub(crate) fn tell_when_startable(&self, joiner: &Arc<Told>) {
-        self.change_waiting(|rare| {
-            rare.joiners.retain(|known| known.strong_count() > 0);
-            rare.joiners.push(Arc::downgrade(joiner));
+    /// Notifies `waiter` when the job ends or comes to wait for a thread, whichever is first.
+    pub(crate) fn add_waiter(&self, waiter: &Arc<WaitCell>) {
+        self.change_waiting(|waiters| {
+            waiters.retain(|known| known.strong_count() > 0);
+            waiters.push(Arc::downgrade(waiter));
         });
     }
 
@@ -468,42 +462,39 @@ impl Job {
         }
     }
 
-    fn startable(&self) -> u64 {
-        self.cell.lock().rare.as_ref().map_or(0, |rare| rare.startable)
-    }
-
     fn wait(self: &Arc<Self>, home: &Weak<dyn JobOwner>, timeout: Duration) -> Result<bool, Interrupted> {
         let deadline = deadline_after(timeout);
-        let me = ThreadContext::current();
-        // Whoever brings the job to rest, or into a line, does so before it looks at this list and wakes all on it.
-        self.change_waiting(|rare| rare.threads.push(Arc::clone(&me)));
-        let mut wake;
-        loop {
-            let seen = self.startable();
+        let me = Arc::new(WaitCell::for_this_thread());
+        let wake = loop {
+            // First register, then look: a job that ends or becomes startable after the look notifies us.
+            me.reset();
+            self.add_waiter(&me);
+            if self.is_at_rest() {
+                break Wake::Ready;
+            }
             if let Some(home) = home.upgrade() {
                 home.help(self);
                 if self.runs_on_this_thread() || home.is_behind_this_thread(self) {
-                    wake = Wake::TimedOut; // however long it waits
-                    break;
+                    break Wake::TimedOut; // however long it waits
                 }
             }
-            wake = me.wait(deadline, || self.is_at_rest() || self.startable() != seen);
+            let wake = me.wait(deadline, OnInterrupt::Return);
             if wake != Wake::Ready || self.is_at_rest() {
-                break;
+                break wake;
             }
-        }
-        self.change_waiting(|rare| rare.threads.retain(|thread| !Arc::ptr_eq(thread, &me)));
+        };
+        let mine = Arc::downgrade(&me);
+        self.change_waiting(|waiters| waiters.retain(|waiter| !Weak::ptr_eq(waiter, &mine)));
         match wake {
-            Wake::Ready => Ok(true),
-            Wake::TimedOut => Ok(false),
-            Wake::Interrupted => Err(Interrupted),
+            Wake::Interrupted if me.take_interrupt() => Err(Interrupted),
+            _ => Ok(self.is_at_rest()),
         }
     }
 
-    fn change_waiting(&self, change: impl FnOnce(&mut Rare)) {
+    fn change_waiting(&self, change: impl FnOnce(&mut Vec<Weak<WaitCell>>)) {
         let mut cell = self.cell.lock();
         let mut rare = cell.rare.take().unwrap_or_default();
-        change(&mut rare);
+        change(&mut rare.waiters);
         self.outside.awaited.store(rare.is_awaited(), Ordering::Relaxed);
         cell.rare = Some(rare).filter(|rare| rare.is_awaited() || rare.rhythm.is_some());
     }

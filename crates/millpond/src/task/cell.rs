@@ -18,11 +18,12 @@ use super::owner::{
 use super::shared::{LeakedRef, Removal};
 use super::slot::{Cancel, ResultToken, Running, Slot, Word};
 use super::{JoinError, Panic, awaited};
+use crate::interrupt::wait::WaitCell;
 use crate::interrupt::{RunId, ThreadContext, Wake};
 use crate::panic::{catch, drop_caught};
 use crate::sync::SpinLock;
 use crate::sync::backoff::snooze_as_it_paid;
-use crate::sync::{Arc, AtomicBool, AtomicU64, Global, Mutex, Ordering, fence, fence_in_models};
+use crate::sync::{Arc, AtomicU64, Global, Mutex, Ordering, fence, fence_in_models};
 use crate::task::TaskId;
 use crate::task::periodic::Body;
 
@@ -100,36 +101,8 @@ pub(crate) enum Help {
     Done,
     /// It may not start before that: come back then.
     NotBefore(Instant),
-    /// It may not start yet, and only others know when: come back when told.
-    WhenTold(Arc<Told>),
-}
-
-/// A thread that waits to be told to try again.
-#[derive(Debug)]
-pub(crate) struct Told {
-    thread: Arc<ThreadContext>,
-    told: AtomicBool,
-}
-
-impl Told {
-    /// For the calling thread.
-    pub(crate) fn for_this_thread() -> Arc<Told> {
-        Arc::new(Told { thread: ThreadContext::current(), told: AtomicBool::new(false) })
-    }
-
-    pub(crate) fn tell(&self) {
-        self.note().unpark();
-    }
-
-    /// The same, but for waking the thread, which is the caller's to do.
-    pub(crate) fn note(&self) -> Arc<ThreadContext> {
-        self.told.store(true, Ordering::Release);
-        Arc::clone(&self.thread)
-    }
-
-    pub(crate) fn is_told(&self) -> bool {
-        self.told.load(Ordering::Acquire)
-    }
+    /// It may not start yet, and only its owner knows when: come back when the cell is notified.
+    WhenNotified(Arc<WaitCell>),
 }
 
 /// Where in its queue a task is. A hint, which the queue checks against the task's id.
@@ -558,8 +531,8 @@ impl<T: Send + 'static, W: Work<T> + 'static> Core<T, W> {
         }
     }
 
-    /// Sleeps until the task is done, or `told` is.
-    fn sleep_until_done(&self, deadline: Option<Instant>, told: Option<&Told>) -> Wake {
+    /// Sleeps until the task is done or `retry` is notified.
+    fn sleep_until_done(&self, deadline: Option<Instant>, retry: Option<&WaitCell>) -> Wake {
         if snooze_as_it_paid(|| self.is_done()) {
             return Wake::Ready;
         }
@@ -569,9 +542,9 @@ impl<T: Send + 'static, W: Work<T> + 'static> Core<T, W> {
             return Wake::Ready;
         }
         // No wake-up is lost: whoever makes the task done finds in the word that somebody waits, and wakes us.
-        let is_told = || told.is_some_and(Told::is_told);
+        let may_retry = || retry.is_some_and(WaitCell::is_notified);
         let first = deadline.into_iter().chain(try_again).min();
-        let wake = me.wait(first, || self.is_done() || is_told());
+        let wake = me.wait(first, || self.is_done() || may_retry());
         if !self.is_done() {
             let _ = self.wait_as(Waiter::Nobody);
         }
@@ -736,13 +709,13 @@ impl<T: Send + 'static, W: Work<T> + 'static> Joinable<T> for Core<T, W> {
                 |again: Option<Instant>| again.filter(|again| deadline.is_none_or(|end| *again < end));
             // One that runs is in nobody's queue. Ours to run, but later: until then we wait like anybody else.
             let waits = self.state() == TaskState::Pending;
-            let (try_again, told) = match if waits { self.help() } else { Help::Done } {
+            let (try_again, retry) = match if waits { self.help() } else { Help::Done } {
                 Help::NotBefore(due) if deadline.is_none_or(|deadline| due < deadline) => (Some(due), None),
-                Help::WhenTold(told) => (None, Some(told)),
+                Help::WhenNotified(cell) => (None, Some(cell)),
                 Help::Done => (earlier(look_again(self.home())), None),
                 _ => (None, None),
             };
-            match self.sleep_until_done(try_again.or(deadline), told.as_deref()) {
+            match self.sleep_until_done(try_again.or(deadline), retry.as_deref()) {
                 Wake::TimedOut if try_again.is_some() => {}
                 Wake::Ready if !self.is_done() => {}
                 wake => return wake,

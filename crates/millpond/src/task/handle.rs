@@ -231,7 +231,7 @@ impl Canceller {
     pub(crate) fn help(&self) -> Option<Instant> {
         match self.core.help() {
             Help::NotBefore(due) => Some(due),
-            Help::WhenTold(_) if !self.is_done() => owner::after_a_while(),
+            Help::WhenNotified(_) if !self.is_done() => owner::after_a_while(),
             _ if self.state() == TaskState::Pending => look_again(self.core.home()),
             _ => None,
         }

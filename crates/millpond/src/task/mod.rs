@@ -48,8 +48,7 @@ pub use cell::TaskState;
 #[cfg(feature = "futures")]
 pub(crate) use cell::Waiter;
 pub(crate) use cell::{
-    Cancelled, Help, Joinable, Outcome, Payload, Place, Ran, RunEvent, Shed, Told, Tracked, Work,
-    report_panic,
+    Cancelled, Help, Joinable, Outcome, Payload, Place, Ran, RunEvent, Shed, Tracked, Work, report_panic,
 };
 use closure::Closure;
 pub use error::{JoinError, Panic};

@@ -31,9 +31,10 @@ use std::sync::atomic::AtomicU64;
 use std::time::{Duration, Instant};
 
 use super::super::idle::{IdleWorkers, ParkOptions, ParkSlot, WakeReason};
+use crate::interrupt::wait::WaitCell;
 use crate::sync::{Arc, AtomicBool, AtomicUsize, Mutex, Ordering, Weak, deadline_after};
 use crate::sys::TimerSlack;
-use crate::task::{CancelQueue, Help, LeakedRef, Place, Removal, Removed, Told};
+use crate::task::{CancelQueue, Help, LeakedRef, Place, Removal, Removed};
 use crate::task::{Task, TaskId, TimerTask};
 use crate::time::clock::{Clock, Tick};
 use crate::time::wheel::{Look, NOWHERE, TimerWheel};
@@ -69,7 +70,7 @@ struct Waiting {
     leader: Option<Watcher>,
     second: Option<Watcher>,
     /// Workers that join a task whose time has not come by a manual clock.
-    joiners: Vec<Weak<Told>>,
+    joiners: Vec<Weak<WaitCell>>,
 }
 
 /// A worker that sleeps, or is about to, and will look at the queue at the latest when it is `until`.
@@ -278,10 +279,10 @@ impl DelayedQueue {
         if !self.is_manual() {
             return Some(self.clock.deadline(due).map_or(Help::Done, Help::NotBefore));
         }
-        let told = Told::for_this_thread();
+        let cell = WaitCell::among_other_conditions();
         waiting.joiners.retain(|joiner| joiner.strong_count() > 0);
-        waiting.joiners.push(Arc::downgrade(&told));
-        Some(Help::WhenTold(told))
+        waiting.joiners.push(Arc::downgrade(&cell));
+        Some(Help::WhenNotified(cell))
     }
 
     pub(in crate::pool) fn remove(&self, id: TaskId, place: Option<&Place>) -> Option<Task> {
@@ -454,7 +455,7 @@ impl DelayedQueue {
     /// keep-alive time may be over.
     pub(in crate::pool) fn time_moved(&self, idle: &IdleWorkers) {
         let joiners = std::mem::take(&mut self.waiting.lock().joiners);
-        joiners.iter().filter_map(Weak::upgrade).for_each(|joiner| joiner.tell());
+        joiners.iter().filter_map(Weak::upgrade).for_each(|joiner| joiner.notify());
         while self.first_is_due() && idle.hand_head_to_idle(|| self.poll()) {}
         idle.call_if(|options| options.timed);
         self.ensure_watched(idle);

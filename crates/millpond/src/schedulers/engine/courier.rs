@@ -18,7 +18,8 @@ use std::time::Duration;
 
 use super::Engine;
 use super::state::Deferred;
-use crate::interrupt::ThreadContext;
+use crate::interrupt::Wake;
+use crate::interrupt::wait::{OnInterrupt, WaitCell};
 use crate::panic::catch;
 use crate::sync::{Arc, Mutex, deadline_after};
 
@@ -55,7 +56,7 @@ struct State<E> {
     /// A thread is there, or is being started, and will look at `errands` before it leaves.
     present: bool,
     /// That thread, once it has come.
-    thread: Option<Arc<ThreadContext>>,
+    thread: Option<Arc<WaitCell>>,
     /// For whoever waits until it is gone.
     join: Option<JoinHandle<()>>,
     /// It does not linger.
@@ -79,7 +80,7 @@ impl<E: Errand> Courier<E> {
         if state.present {
             let thread = state.thread.clone();
             drop(state);
-            thread.into_iter().for_each(|thread| thread.unpark());
+            thread.into_iter().for_each(|thread| thread.notify());
             return Ok(());
         }
         drop(state);
@@ -116,7 +117,7 @@ impl<E: Errand> Courier<E> {
         state.dismissed = true;
         let (thread, join) = (state.thread.clone(), state.join.take());
         drop(state);
-        thread.into_iter().for_each(|thread| thread.unpark());
+        thread.into_iter().for_each(|thread| thread.notify());
         join
     }
 }
@@ -130,7 +131,7 @@ impl<E: Errand> Drop for Courier<E> {
 impl<E: Errand> Desk<E> {
     /// The life of the thread.
     fn work(&self) {
-        let me = ThreadContext::current();
+        let me = Arc::new(WaitCell::for_this_thread());
         self.state.lock().thread = Some(Arc::clone(&me));
         let mut waited = false;
         loop {
@@ -145,12 +146,9 @@ impl<E: Errand> Desk<E> {
                 (state.present, state.thread) = (false, None);
                 return;
             }
+            me.reset(); // under the lock: what is sent after this look notifies us
             drop(state);
-            let called = || {
-                let state = self.state.lock();
-                !state.errands.is_empty() || state.dismissed
-            };
-            waited = !me.wait_through_interrupts(deadline_after(LINGER), called);
+            waited = me.wait(deadline_after(LINGER), OnInterrupt::Keep) == Wake::TimedOut;
         }
     }
 }

@@ -4,7 +4,7 @@ use super::Shape;
 use super::slot::{Assigned, Item, Permit, Slot, SlotRef, Thread};
 use super::state::{Deferred, Full, State};
 use crate::schedulers::job::{Job, Location};
-use crate::sync::{Arc, Ordering};
+use crate::sync::Arc;
 use crate::task::TaskId;
 
 impl State {
@@ -24,16 +24,13 @@ impl State {
         // put behind the first on that one's core.
         let of_lane = slot.handed.as_ref().is_some_and(|handed| handed.lane.is_some());
         match &slot.thread {
-            Thread::Looking => self.ring(index),
-            Thread::Parked(thread) if others_may => {
-                slot.thread = Thread::Owed(Arc::clone(thread));
+            Thread::Looking => self.ring(index, after),
+            Thread::Parked if others_may => {
+                slot.thread = Thread::Owed;
                 self.pending_wake.push_back(index);
                 self.see_to_owed(if of_lane { 2 } else { 1 }, after);
             }
-            Thread::Parked(thread) => {
-                after.wake.push(Arc::clone(thread));
-                self.ring(index);
-            }
+            Thread::Parked => self.ring(index, after),
             Thread::None => {
                 slot.thread = Thread::Coming;
                 slot.ticket += 1;
@@ -42,7 +39,7 @@ impl State {
                 self.carrying += 1;
                 after.carry.push((SlotRef { index, id }, ticket));
             }
-            Thread::Coming | Thread::Promised | Thread::Here | Thread::Woken(_) | Thread::Owed(_) => {}
+            Thread::Coming | Thread::Promised | Thread::Here | Thread::Woken(_) | Thread::Owed => {}
         }
     }
 
@@ -54,13 +51,13 @@ impl State {
     }
 
     /// Tells a thread that looks, or that is being woken, to ask for work.
-    fn ring(&mut self, index: usize) {
+    fn ring(&mut self, index: usize, after: &mut Deferred) {
         self.searching.retain(|looker| *looker != index);
         self.woken += 1;
         let ended = self.counted.ended();
         let slot = self.at(index);
         slot.thread = Thread::Woken(ended);
-        slot.wait_cell.store(true, Ordering::Release);
+        after.wake.extend(slot.cell.clone().filter(|cell| cell.mark_notified()));
     }
 
     /// Sees to it that somebody comes for the slots that have work and whose threads are parked.
@@ -76,13 +73,10 @@ impl State {
             if let Some(looker) = self.held_looker()
                 && self.may_take_over(looker, false, index)
             {
-                return self.ring(looker);
+                return self.ring(looker, after);
             }
             self.pending_wake.pop_front();
-            if let Thread::Owed(thread) = &self.at(index).thread {
-                after.wake.push(Arc::clone(thread));
-            }
-            self.ring(index);
+            self.ring(index, after);
         }
     }
 
@@ -100,12 +94,12 @@ impl State {
     fn next_owed(&mut self) -> Option<usize> {
         while let Some(index) = self.pending_wake.front().copied() {
             if let Some(slot) = self.slots[index].as_mut()
-                && let Thread::Owed(thread) = &slot.thread
+                && matches!(slot.thread, Thread::Owed)
             {
                 if !slot.is_free() {
                     return Some(index);
                 }
-                slot.thread = Thread::Parked(Arc::clone(thread)); // somebody else did it
+                slot.thread = Thread::Parked; // somebody else did it
             }
             self.pending_wake.pop_front();
         }

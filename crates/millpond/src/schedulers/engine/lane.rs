@@ -9,7 +9,7 @@ use super::slot::{Assigned, Item, Permit, Slot, SlotRef, Thread};
 use super::state::{Deferred, State};
 use super::{Engine, Handle, Shape};
 use crate::executor::Rejected;
-use crate::interrupt::ThreadContext;
+use crate::interrupt::wait::WaitCell;
 use crate::schedulers::Lane;
 use crate::schedulers::job::{Disposable, Job, Location, Work};
 use crate::sync::Arc;
@@ -192,7 +192,7 @@ impl LaneCell {
     }
 
     /// The lane goes into a line. Whoever is told asks again, and is noted again if it has to wait further.
-    pub(super) fn tell_awaiting(&mut self, wake: &mut Vec<Arc<ThreadContext>>) {
+    pub(super) fn tell_awaiting(&mut self, wake: &mut Vec<Arc<WaitCell>>) {
         self.awaited.drain(..).for_each(|job| job.could_start(wake));
     }
 
@@ -448,7 +448,7 @@ impl State {
         }
         let at_home = self.slot(home).filter(|slot| slot.is_free());
         let Some(slot) = at_home else { return self.pick_free() };
-        let sleeps = matches!(slot.thread, Thread::Parked(_));
+        let sleeps = matches!(slot.thread, Thread::Parked);
         // Somebody who looks for work is there sooner than one who sleeps.
         let looker = if sleeps && self.soft { self.held_looker() } else { None };
         looker.or(Some(home.index))

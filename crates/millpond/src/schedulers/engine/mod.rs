@@ -191,7 +191,7 @@ impl Engine {
         }
         after.cancel.iter().for_each(|job| job.cancel_taken_out());
         after.end_series.iter().for_each(|job| job.end_series());
-        after.wake.iter().for_each(|thread| thread.unpark());
+        after.wake.iter().for_each(|cell| _ = cell.unpark());
         self.start(after.carry, not_carried);
         if !after.closed.is_empty() {
             self.tell_closed(&after.closed);
@@ -446,7 +446,7 @@ impl Engine {
 
     /// On the timer thread: wakes threads, and leaves everything else to the courier.
     fn leave_to_courier(self: Arc<Self>, mut after: Deferred, retries: bool) {
-        after.wake.drain(..).for_each(|thread| thread.unpark());
+        after.wake.drain(..).for_each(|cell| _ = cell.unpark());
         let mut sent = if retries { self.courier.start() } else { Ok(()) };
         if after.is_for_courier() {
             sent = self.courier.send(Perform { engine: Arc::clone(&self), after });

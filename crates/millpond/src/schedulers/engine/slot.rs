@@ -5,10 +5,10 @@ use std::thread::JoinHandle;
 use super::lane::LaneRef;
 use super::lane_queue::LaneQueue;
 use super::line::SlotQueue;
-use crate::interrupt::ThreadContext;
+use crate::interrupt::wait::WaitCell;
 use crate::schedulers::hooks::Decorators;
 use crate::schedulers::job::Job;
-use crate::sync::{Arc, AtomicBool};
+use crate::sync::Arc;
 use crate::time::clock::Tick;
 
 /// Which slot: an index is used again, an id is not.
@@ -53,15 +53,15 @@ pub(super) enum Thread {
     /// Its bell has been rung, and it has not asked for work since. CountedCell in `State::woken`; with how many runs had ended
     /// when it was called.
     Woken(u64),
-    Parked(Arc<ThreadContext>),
+    Parked,
     /// It is parked and has work; somebody who is awake will see to that. In `State::pending_wake`.
-    Owed(Arc<ThreadContext>),
+    Owed,
 }
 
 impl Thread {
     /// It has not come for what was handed to its slot, and nobody knows whether it will.
     pub(super) fn is_absent(&self) -> bool {
-        matches!(self, Thread::None | Thread::Coming | Thread::Promised | Thread::Owed(_))
+        matches!(self, Thread::None | Thread::Coming | Thread::Promised | Thread::Owed)
     }
 }
 
@@ -108,8 +108,8 @@ pub(super) struct Slot {
     /// Of the slot's queue capacity, how much is taken.
     pub(super) places: u64,
     pub(super) thread: Thread,
-    /// Rung under the lock: its thread, if it looks or is parked, should ask for work.
-    pub(super) wait_cell: Arc<AtomicBool>,
+    /// That of its thread. Notified under the lock: the thread, if it looks or is parked, asks for work.
+    pub(super) cell: Option<Arc<WaitCell>>,
     /// Which attempt to start a thread is the one that counts.
     pub(super) ticket: u64,
     /// Goes to the thread before the line.
@@ -134,7 +134,7 @@ impl Slot {
             line: SlotQueue::new(),
             places: 0,
             thread: Thread::None,
-            wait_cell: Arc::new(AtomicBool::new(false)),
+            cell: None,
             ticket: 0,
             handed: None,
             never_started: 0,

@@ -23,10 +23,10 @@ use super::lane_queue::Runs;
 use super::slot::{Permit, Slot, SlotRef, Thread};
 use super::start::Start;
 use super::{Engine, Shape};
-use crate::interrupt::ThreadContext;
+use crate::interrupt::wait::WaitCell;
 use crate::schedulers::hooks::{Decorators, SlotInfo};
 use crate::schedulers::job::Job;
-use crate::sync::{Arc, Ordering};
+use crate::sync::Arc;
 use crate::time::clock::{Clock, Tick};
 use crate::time::heap::TimerQueue;
 use crate::time::wheel::{Look, TimerWheel};
@@ -73,7 +73,7 @@ impl CountedCell {
 /// What is to be done when the lock is free again.
 #[derive(Debug, Default)]
 pub(super) struct Deferred {
-    pub(super) wake: Vec<Arc<ThreadContext>>,
+    pub(super) wake: Vec<Arc<WaitCell>>,
     /// Slots that need a thread.
     pub(super) carry: Vec<Start>,
     /// Jobs that are taken out of everything, to be marked as cancelled.
@@ -269,10 +269,14 @@ impl State {
         match slot.thread {
             Thread::Looking => self.searching.retain(|looker| *looker != index),
             Thread::Woken(_) => self.woken -= 1,
-            Thread::Parked(thread) | Thread::Owed(thread) => after.wake.push(thread),
-            Thread::None | Thread::Coming | Thread::Promised | Thread::Here => {}
+            Thread::None
+            | Thread::Coming
+            | Thread::Promised
+            | Thread::Here
+            | Thread::Parked
+            | Thread::Owed => {}
         }
-        slot.wait_cell.store(true, Ordering::Release);
+        after.wake.extend(slot.cell.filter(|cell| cell.mark_notified()));
         self.see_to_owed(1, after);
         self.left(slot.join);
         if let Some(decorators) = slot.decorators.filter(|decorators| !decorators.is_empty()) {

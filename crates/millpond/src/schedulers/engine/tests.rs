@@ -8,7 +8,7 @@ use std::time::Duration;
 use super::Shape;
 use super::slot::{Assigned, Permit, Thread};
 use super::state::{Deferred, State};
-use crate::interrupt::ThreadContext;
+use crate::interrupt::wait::WaitCell;
 use crate::schedulers::job::{Job, Work};
 use crate::sync::Arc;
 use crate::task::Task;
@@ -36,7 +36,8 @@ impl Scene {
         let slots = [(); N].map(|()| self.state.new_slot(now));
         for index in slots {
             let permit = self.state.hold(index);
-            self.state.at(index).thread = Thread::Parked(ThreadContext::current());
+            self.state.at(index).thread = Thread::Parked;
+            self.state.at(index).cell = Some(Arc::new(WaitCell::for_this_thread()));
             self.state.give_back(permit, &mut self.after);
         }
         slots
@@ -44,7 +45,9 @@ impl Scene {
 
     /// The slot's thread has found nothing, and is still awake.
     fn looks(&mut self, index: usize) {
-        self.state.at(index).thread = Thread::Looking;
+        let slot = self.state.at(index);
+        slot.thread = Thread::Looking;
+        slot.cell.as_ref().expect("its thread is there").reset();
         self.state.searching.push(index);
     }
 
@@ -101,7 +104,7 @@ impl Scene {
     }
 
     fn is_owed(&mut self, index: usize) -> bool {
-        matches!(self.state.at(index).thread, Thread::Owed(_))
+        matches!(self.state.at(index).thread, Thread::Owed)
     }
 }
 

@@ -17,13 +17,14 @@ use super::start::{self, InTask};
 use super::state::{Deferred, State};
 use super::{Engine, Shape};
 use crate::executor::{Executor, ExecutorService, RejectReason};
-use crate::interrupt::{Interrupted, TaskFrame, ThreadContext};
+use crate::interrupt::wait::{OnInterrupt, WaitCell};
+use crate::interrupt::{Interrupted, TaskFrame};
 use crate::schedulers::hooks::{Decorators, SlotInfo, report};
 use crate::schedulers::job::{Ended, Job, Location, Run};
 use crate::sync::backoff::spin_briefly;
-use crate::sync::{Arc, AtomicBool, Ordering, thread_local};
+use crate::sync::{Arc, Ordering, thread_local};
 use crate::task::inline::run_inline;
-use crate::task::{Help, Outcome, Payload, Place, Told, WorksForScheduler, works_for};
+use crate::task::{Help, Outcome, Payload, Place, WorksForScheduler, works_for};
 use crate::task::{Task, TaskId, TaskInfo};
 use crate::threads::{ThreadBody, ThreadFactory, WorkerBody, WorkerInfo, call_factory};
 
@@ -235,12 +236,11 @@ struct SlotThread {
 /// What a slot's thread has at hand.
 struct Living {
     life: Box<SlotThread>,
-    me: Arc<ThreadContext>,
+    /// That of the slot, as long as this thread is the slot's.
+    cell: Arc<WaitCell>,
     info: SlotInfo,
     /// Whoever starts this thread has it run in the midst of that.
     in_place: bool,
-    /// That of the slot.
-    wait_cell: OnceCell<Arc<AtomicBool>>,
     /// Those of the slot, once it has run something.
     decorators: OnceCell<Decorators>,
 }
@@ -273,10 +273,9 @@ impl ThreadBody for SlotThread {
         let in_place = start::is_under_way(&self.engine);
         let me = Living {
             life: self,
-            me: ThreadContext::current(),
+            cell: Arc::new(WaitCell::for_this_thread()),
             info,
             in_place,
-            wait_cell: OnceCell::new(),
             decorators: OnceCell::new(),
         };
         let mut next = me.engine.locked(|state, after| me.arrive(state, after));
@@ -288,7 +287,7 @@ impl ThreadBody for SlotThread {
                     me.engine.locked(|state, after| me.find(state, false, after))
                 }
                 Next::Park => {
-                    me.me.wait_through_interrupts(None, || me.bell_rings());
+                    me.cell.wait(None, OnInterrupt::Keep);
                     me.engine.locked(|state, after| me.find(state, false, after))
                 }
                 Next::Run(handed) => me.run(handed),
@@ -330,15 +329,11 @@ impl Living {
         match state.slot(self.slot).filter(|there| there.ticket == self.ticket) {
             Some(there) => {
                 there.thread = Thread::Here;
-                let _ = self.wait_cell.set(Arc::clone(&there.wait_cell));
+                there.cell = Some(Arc::clone(&self.cell));
             }
             None => return self.leave(state, after),
         }
         self.find(state, false, after)
-    }
-
-    fn bell_rings(&self) -> bool {
-        self.wait_cell.get().is_some_and(|wait_cell| wait_cell.load(Ordering::Acquire))
     }
 
     /// Waits a moment for the bell: less time than a sleep and a wake-up cost.
@@ -347,7 +342,7 @@ impl Living {
     /// machine with much to do, one that yields is behind everybody. In a model looking again is a wait without end.
     fn look(&self) {
         const PAUSES: u32 = 64;
-        spin_briefly(PAUSES, || self.bell_rings());
+        spin_briefly(PAUSES, || self.cell.is_notified());
     }
 
     /// Asks for work, and says that we look, sleep or leave if there is none. If we `ran` something we hold the slot.
@@ -376,9 +371,9 @@ impl Living {
         let parks = matches!(self.engine.shape, Shape::Fixed | Shape::Elastic { .. });
         match state.slot(self.slot) {
             Some(there) if parks => {
-                there.wait_cell.store(false, Ordering::Relaxed); // it is rung under the lock
+                self.cell.reset(); // it is notified under the lock
                 if matches!(before, Thread::Looking) {
-                    there.thread = Thread::Parked(Arc::clone(&self.me));
+                    there.thread = Thread::Parked;
                     return Next::Park;
                 }
                 there.thread = Thread::Looking;
@@ -407,14 +402,14 @@ impl Living {
         let ours = self.engine.carrier.is_ours();
         let nested = if ours { None } else { Some(TaskFrame::enter()) };
         if ours {
-            self.me.next_epoch();
+            self.cell.thread().next_epoch();
         }
         let mut ended = None;
         if let Some(run) = job.begin() {
             decorators.around(&self.info, || ended = Some(run.run()));
         }
         if ours {
-            self.me.next_epoch(); // an interrupt that comes now is late
+            self.cell.thread().next_epoch(); // an interrupt that comes now is late
         }
         drop(nested);
         ended
@@ -516,10 +511,10 @@ pub(super) fn help(engine: &Arc<Engine>, job: &Arc<Job>) {
 pub(super) fn help_to_join(engine: &Arc<Engine>, id: TaskId, place: &Place) -> Help {
     let found = engine.lock().find_task(id, place.get());
     let Some(job) = found else { return Help::Done };
-    let told = Told::for_this_thread();
-    job.tell_when_startable(&told); // first this, then the look whether it can start: as in `Job::wait`
+    let cell = WaitCell::among_other_conditions();
+    job.add_waiter(&cell); // first this, then the look whether it can start: as in `Job::wait`
     help(engine, &job);
-    Help::WhenTold(told)
+    Help::WhenNotified(cell)
 }
 
 fn run_in_place(engine: &Arc<Engine>, handed: Assigned) {
