@@ -57,12 +57,3 @@ impl fmt::Display for PlayError {
 }
 
 impl std::error::Error for PlayError {}
-
-/// The pages of the repository that have code in them: no published crate can test those, since it does not have them.
-#[cfg(doctest)]
-mod pages {
-    #[doc = include_str!("../../../README.md")]
-    mod readme {}
-    #[doc = include_str!("../../../docs/service.md")]
-    mod service {}
-}
