@@ -35,7 +35,9 @@ use std::time::{Duration, Instant};
 
 use self::callbacks::{Callback, Callbacks};
 use crate::sync::SpinLock;
-use crate::sync::{Arc, AtomicBool, AtomicU64, Global, Ordering, Parker, Weak, deadline_after, thread_local};
+use crate::sync::{
+    Arc, AtomicBool, AtomicU64, Ordering, Parker, Weak, deadline_after, lock_global, thread_local,
+};
 
 /// The error of a blocking call that ended because its thread was interrupted; the flag is clear again.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -157,7 +159,7 @@ impl RunId {
 
     /// As [`Interrupter::interrupt`] of what was going on: does nothing if that has ended.
     pub(crate) fn interrupt(self) {
-        let found = THREADS.lock().get(&self.thread).and_then(Weak::upgrade);
+        let found = lock_global(&THREADS).get(&self.thread).and_then(Weak::upgrade);
         if let Some(thread) = found {
             Interrupter { thread, epoch: self.epoch }.interrupt();
         }
@@ -165,7 +167,7 @@ impl RunId {
 }
 
 /// All threads that have an interrupt flag, by number. Only those who interrupt a task look here.
-static THREADS: Global<BTreeMap<u64, Weak<ThreadContext>>> = Global::new(BTreeMap::new());
+static THREADS: std::sync::Mutex<BTreeMap<u64, Weak<ThreadContext>>> = std::sync::Mutex::new(BTreeMap::new());
 
 /// Interrupts one task or thread, from anywhere. Made by [`current`].
 #[derive(Clone)]
@@ -411,7 +413,7 @@ impl ThreadContext {
         static NEXT: std::sync::atomic::AtomicU64 = std::sync::atomic::AtomicU64::new(1);
         let number = NEXT.fetch_add(1, std::sync::atomic::Ordering::Relaxed);
         let thread = Arc::new(ThreadContext::new(number));
-        THREADS.lock().insert(number, Arc::downgrade(&thread));
+        lock_global(&THREADS).insert(number, Arc::downgrade(&thread));
         thread
     }
 
@@ -575,7 +577,7 @@ impl ThreadContext {
 impl Drop for ThreadContext {
     fn drop(&mut self) {
         if self.number != 0 {
-            THREADS.lock().remove(&self.number);
+            lock_global(&THREADS).remove(&self.number);
         }
     }
 }

@@ -34,7 +34,7 @@ fn interrupt_for_me() -> loom::thread::JoinHandle<()> {
 }
 
 #[test]
-fn the_brief_lock_lets_in_one_at_a_time() {
+fn spin_lock_admits_one_thread_at_a_time() {
     model(|| {
         let lock = Arc::new(SpinLock::new(0));
         let try_to_add = |lock: &SpinLock<u32>| {

@@ -8,13 +8,13 @@ use std::any::Any;
 use std::fmt;
 use std::ops::Deref;
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
-use std::sync::atomic::AtomicBool as Flag; // as `Global`: it belongs to the process
+use std::sync::atomic::AtomicBool as Flag; // always std's: it belongs to the process
 
 use super::job::Work;
 use crate::executor::{RejectReason, Rejected};
 use crate::interrupt::TaskFrame;
 use crate::panic::{catch, drop_caught};
-use crate::sync::{Arc, AtomicBool, Global, Mutex, Ordering};
+use crate::sync::{Arc, AtomicBool, Mutex, Ordering, lock_global};
 use crate::task::periodic::Body;
 use crate::task::{Outcome, Panic};
 use crate::task::{Task, TaskInfo};
@@ -72,7 +72,7 @@ impl<T: ?Sized> Drop for InUse<T> {
 
 /// One of the lists of the process.
 struct Registry<T: ?Sized> {
-    list: Global<Keyed<T>>,
+    list: std::sync::Mutex<Keyed<T>>,
     /// The list is not empty: most programs have no hooks, and spare the lock. Written under it.
     ///
     /// Relaxed: whoever knows that something was set knows it from somebody who came after the store.
@@ -81,11 +81,11 @@ struct Registry<T: ?Sized> {
 
 impl<T: ?Sized> Registry<T> {
     const fn new() -> Self {
-        Registry { list: Global::new(Keyed::new()), any: Flag::new(false) }
+        Registry { list: std::sync::Mutex::new(Keyed::new()), any: Flag::new(false) }
     }
 
     fn change<R>(&self, f: impl FnOnce(&mut Keyed<T>) -> R) -> R {
-        let mut list = self.list.lock();
+        let mut list = lock_global(&self.list);
         let result = f(&mut list);
         self.any.store(!list.0.is_empty(), Ordering::Relaxed);
         result
@@ -96,7 +96,7 @@ impl<T: ?Sized> Registry<T> {
     }
 
     fn all(&self) -> Vec<InUse<T>> {
-        if self.is_empty() { Vec::new() } else { self.list.lock().all() }
+        if self.is_empty() { Vec::new() } else { lock_global(&self.list).all() }
     }
 }
 

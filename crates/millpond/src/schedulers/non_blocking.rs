@@ -7,11 +7,11 @@ use std::thread::{self, Thread};
 
 use super::engine;
 use crate::panic::catch_value;
-use crate::sync::{Arc, Global};
+use crate::sync::{Arc, lock_global};
 
 type Predicate = dyn Fn(&Thread) -> bool + Send + Sync;
 
-static PREDICATES: Global<Vec<Arc<Predicate>>> = Global::new(Vec::new());
+static PREDICATES: std::sync::Mutex<Vec<Arc<Predicate>>> = std::sync::Mutex::new(Vec::new());
 
 /// Tells whether the calling thread should not block: it belongs to a single or parallel scheduler, or a predicate of
 /// [`register_non_blocking_predicate`] says so.
@@ -30,7 +30,7 @@ pub fn is_in_non_blocking_thread() -> bool {
     if engine::in_non_blocking_thread() {
         return true;
     }
-    let predicates = PREDICATES.lock().clone();
+    let predicates = lock_global(&PREDICATES).clone();
     if predicates.is_empty() {
         return false;
     }
@@ -54,7 +54,7 @@ pub fn is_in_non_blocking_thread() -> bool {
 /// # Ok::<(), std::io::Error>(())
 /// ```
 pub fn register_non_blocking_predicate(predicate: impl Fn(&Thread) -> bool + Send + Sync + 'static) {
-    PREDICATES.lock().push(Arc::new(predicate));
+    lock_global(&PREDICATES).push(Arc::new(predicate));
 }
 
 /// Takes all predicates away. Threads of single and parallel schedulers stay marked.
@@ -62,6 +62,6 @@ pub fn register_non_blocking_predicate(predicate: impl Fn(&Thread) -> bool + Sen
 /// # Examples
 /// See [`register_non_blocking_predicate`].
 pub fn reset_non_blocking_predicates() {
-    let old = std::mem::take(&mut *PREDICATES.lock());
+    let old = std::mem::take(&mut *lock_global(&PREDICATES));
     drop(old); // not under the lock: they are the user's
 }

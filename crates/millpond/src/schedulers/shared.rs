@@ -13,7 +13,7 @@ use crate::config::ConfigError;
 use crate::executor::Rejected;
 use crate::interrupt::Interrupted;
 use crate::panic::catch;
-use crate::sync::{Arc, Global, OnceLock, Weak};
+use crate::sync::{Arc, OnceLock, Weak, lock_global};
 use crate::task::Task;
 
 /// A scheduler that belongs to everybody: it cannot be disposed of through this handle.
@@ -218,8 +218,8 @@ struct Current {
     epoch: u64,
 }
 
-static CURRENT: Global<Current> =
-    Global::new(Current { factory: None, instances: Instances::NONE, known: Vec::new(), epoch: 0 });
+static CURRENT: std::sync::Mutex<Current> =
+    std::sync::Mutex::new(Current { factory: None, instances: Instances::NONE, known: Vec::new(), epoch: 0 });
 
 impl Current {
     fn knows(&self, shared: &Shared) -> bool {
@@ -240,7 +240,7 @@ impl Current {
 
 /// Replaces the factory and the instances in one step, and returns what there was.
 pub(super) fn replace(factory: Option<Arc<dyn Factory>>, instances: Instances) -> Kept {
-    let mut current = CURRENT.lock();
+    let mut current = lock_global(&CURRENT);
     current.epoch += 1;
     Kept {
         factory: std::mem::replace(&mut current.factory, factory),
@@ -250,14 +250,14 @@ pub(super) fn replace(factory: Option<Arc<dyn Factory>>, instances: Instances) -
 
 /// The factory in force.
 pub(super) fn factory() -> Arc<dyn Factory> {
-    let set = CURRENT.lock().factory.clone();
+    let set = lock_global(&CURRENT).factory.clone();
     set.unwrap_or_else(|| Arc::new(DefaultFactory))
 }
 
 /// The shared instance of a kind; made if there is none.
 fn shared(kind: Kind) -> Shared {
     loop {
-        let current = CURRENT.lock();
+        let current = lock_global(&CURRENT);
         if let Some(shared) = &current.instances.made[kind as usize] {
             return shared.clone();
         }
@@ -279,13 +279,13 @@ fn keep(kind: Kind, epoch: u64, made: Result<Shared, ConfigError>) -> Option<Sha
         Ok(made) => made,
         Err(_) => {
             // The factory's failure is not the caller's: it gets an instance from us, as earlier callers did.
-            let there = CURRENT.lock().instances.instead[kind as usize].clone();
+            let there = lock_global(&CURRENT).instances.instead[kind as usize].clone();
             there.unwrap_or_else(|| {
                 kind.make(&DefaultFactory).expect("the defaults are such that it can be made")
             })
         }
     };
-    let mut current = CURRENT.lock();
+    let mut current = lock_global(&CURRENT);
     let mut gone = Vec::new();
     let kept = (current.epoch == epoch).then(|| {
         let instances = &mut current.instances;
@@ -374,7 +374,7 @@ pub fn bounded_elastic() -> Shared {
 /// assert!(!schedulers::parallel().is_disposed());
 /// ```
 pub fn shutdown_now() {
-    let mut current = CURRENT.lock();
+    let mut current = lock_global(&CURRENT);
     current.epoch += 1;
     let instances = std::mem::take(&mut current.instances);
     drop(current);

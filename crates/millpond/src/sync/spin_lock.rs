@@ -1,91 +1,72 @@
-//! A lock for a moment: one word, taken by one atomic exchange and freed by a plain store.
+//! A spin lock for critical sections of a few instructions.
 //!
-//! A lock that can put threads to sleep needs a second exchange to free it, for it has to learn whether somebody sleeps.
-//! Where a few words are changed under the lock that is half of the time. Here nobody sleeps until woken: who finds the
-//! lock taken lets others run, which is soon enough if it is held for a moment, and if the machine is so busy that the
-//! holder does not get to run it naps. So whatever is done under this lock must be short: no user code, no waiting, nothing
-//! that grows with what a queue holds except the memory that it is held in.
+//! Locking is one atomic exchange, unlocking a plain store. A lock with parked waiters needs a
+//! second exchange to unlock, which for a few words of data is half of the total time. On
+//! contention a thread pauses, yields and finally sleeps (see [`Backoff`]). So a critical section
+//! must be short: no user code, no blocking, no work that grows with the length of a queue, except
+//! to grow its memory.
 //!
-//! Where several threads want the lock all the time, most of that time goes into moving it, and what it protects, from core
-//! to core. [`SpinLock::lock_contended`] is for that: who has found it taken several times in a row leaves it to the others for
-//! some microseconds, and they have it again and again meanwhile, as cheaply as if they were alone. Empty tasks that spawn
-//! empty tasks, with two workers on two cores that share a cache, take 60 ns each with `lock`, 34 with turns, and 26 with one
-//! worker; on two that do not, 112 and 102.
+//! [`SpinLock::lock_contended`] is for a lock that several threads want all the time. Moving the
+//! lock and its data between cores then takes most of the time, so a thread that repeatedly finds
+//! it taken pauses for some microseconds. `docs/performance-lessons.md` has the figures.
 //!
-//! To a model, looking again and again is a wait without end. There those who wait sleep on a mutex, and the word is
-//! modelled by `try_lock`.
+//! Invariants
+//! 1. `locked` is true while a guard exists. The thread that changes it from false to true makes
+//!    the guard, and only dropping the guard changes it back. So at most one guard exists.
+//! 2. The value is accessed only through the guard.
 //!
-//! This file is one of the rooms with `unsafe`; its outside is safe.
+//! In a model waiting threads block on a mutex, because polling would never end there. `try_lock`
+//! models the word itself.
 
 use std::fmt;
 use std::marker::PhantomData;
 use std::ops::{Deref, DerefMut};
 
-#[cfg(not(loom))]
-use super::backoff::Backoff;
-#[cfg(not(loom))]
-use super::contention;
-use crate::sync::{AtomicBool, Ordering, UnsafeCell};
-#[cfg(loom)]
-use crate::sync::{Mutex, MutexGuard};
+#[cfg(not(all(loom, test)))]
+use super::backoff::{Backoff, Contention};
+use super::{AtomicBool, Ordering, UnsafeCell};
+#[cfg(all(loom, test))]
+use super::{Mutex, MutexGuard};
 
 pub(crate) struct SpinLock<T> {
-    /// True while there is a guard. Who makes it true is the only one who may make a guard, and the end of that guard
-    /// is all that makes it false.
-    ///
-    /// Release when freed, Acquire when taken: who holds the lock sees what was written under it before.
+    /// Invariant 1. Set with Acquire in `try_lock`, cleared with Release by the guard: a holder sees
+    /// all that earlier holders wrote.
     locked: AtomicBool,
     value: UnsafeCell<T>,
-    #[cfg(loom)]
+    #[cfg(all(loom, test))]
     turn: Mutex<()>,
 }
 
-// SAFETY: a shared `SpinLock` gives access to its value by its guards only, of which there is one at a time: so what threads
-// share is the right to have the value in turn, which asks for `T: Send`, as for a mutex.
+// SAFETY: by (2) and (1) threads that share a `SpinLock` access the value one at a time, which is
+// sound for `T: Send`, as for a mutex.
 unsafe impl<T: Send> Sync for SpinLock<T> {}
 
-/// The right to the value, until it is dropped.
+/// Exclusive access to the value, until dropped.
 pub(crate) struct SpinLockGuard<'a, T> {
     lock: &'a SpinLock<T>,
-    /// It is as good as a `&mut T`, and may be sent and shared as that.
+    /// The guard is `Send` and `Sync` if a `&mut T` is.
     value: PhantomData<&'a mut T>,
-    /// `None`: it is the word that is locked.
-    #[cfg(loom)]
+    /// `None`: the guard comes from `try_lock`.
+    #[cfg(all(loom, test))]
     turn: Option<MutexGuard<'a, ()>>,
 }
 
+#[cfg(not(all(loom, test)))]
 impl<T> SpinLock<T> {
-    #[cfg(not(loom))]
     pub(crate) const fn new(value: T) -> Self {
         SpinLock { locked: AtomicBool::new(false), value: UnsafeCell::new(value) }
     }
 
-    #[cfg(loom)]
-    pub(crate) fn new(value: T) -> Self {
-        SpinLock { locked: AtomicBool::new(false), value: UnsafeCell::new(value), turn: Mutex::new(()) }
-    }
-
-    #[cfg(loom)]
-    pub(crate) fn lock(&self) -> SpinLockGuard<'_, T> {
-        SpinLockGuard { turn: Some(self.turn.lock()), ..self.guard() }
-    }
-
-    #[cfg(loom)]
-    pub(crate) fn lock_contended(&self) -> SpinLockGuard<'_, T> {
-        self.lock()
-    }
-
-    #[cfg(not(loom))]
     #[inline]
     pub(crate) fn lock(&self) -> SpinLockGuard<'_, T> {
         match self.try_lock() {
             Some(guard) => guard,
-            None => self.lock_later(),
+            None => self.lock_with_backoff(),
         }
     }
 
-    /// As `lock`, for a lock that several threads may want all the time. It may take some microseconds longer.
-    #[cfg(not(loom))]
+    /// As `lock`, for a lock that several threads may want all the time. May take some microseconds
+    /// longer.
     #[inline]
     pub(crate) fn lock_contended(&self) -> SpinLockGuard<'_, T> {
         match self.try_lock() {
@@ -94,11 +75,50 @@ impl<T> SpinLock<T> {
         }
     }
 
-    /// The guard, unless somebody has it now. In a model not to be mixed with `lock`.
+    #[cold]
+    fn lock_after_pause(&self) -> SpinLockGuard<'_, T> {
+        let contention = Contention::back_off();
+        let guard = self.lock_with_backoff();
+        contention.acquired();
+        guard
+    }
+
+    #[cold]
+    fn lock_with_backoff(&self) -> SpinLockGuard<'_, T> {
+        let mut backoff = Backoff::default();
+        loop {
+            // Read before trying: a failed exchange takes the cache line from the holder.
+            if !self.locked.load(Ordering::Relaxed)
+                && let Some(guard) = self.try_lock()
+            {
+                return guard;
+            }
+            backoff.spin();
+        }
+    }
+}
+
+#[cfg(all(loom, test))]
+impl<T> SpinLock<T> {
+    pub(crate) fn new(value: T) -> Self {
+        SpinLock { locked: AtomicBool::new(false), value: UnsafeCell::new(value), turn: Mutex::new(()) }
+    }
+
+    pub(crate) fn lock(&self) -> SpinLockGuard<'_, T> {
+        SpinLockGuard { turn: Some(self.turn.lock()), ..self.guard() }
+    }
+
+    pub(crate) fn lock_contended(&self) -> SpinLockGuard<'_, T> {
+        self.lock()
+    }
+}
+
+impl<T> SpinLock<T> {
+    /// Returns the guard unless another thread has it. In a model not to be mixed with `lock`.
     #[inline]
     pub(crate) fn try_lock(&self) -> Option<SpinLockGuard<'_, T>> {
         let taken = self.locked.compare_exchange(false, true, Ordering::Acquire, Ordering::Relaxed);
-        taken.is_ok().then(|| self.guard()) // not made unless taken: its end unlocks
+        taken.is_ok().then(|| self.guard()) // only if taken: dropping a guard unlocks
     }
 
     #[inline]
@@ -106,36 +126,8 @@ impl<T> SpinLock<T> {
         SpinLockGuard {
             lock: self,
             value: PhantomData,
-            #[cfg(loom)]
+            #[cfg(all(loom, test))]
             turn: None,
-        }
-    }
-
-    /// As `try_lock`, for who tries again and again: to look does not take the word away from who is about to free it; to try
-    /// does.
-    #[cfg(not(loom))]
-    fn lock_if_free(&self) -> Option<SpinLockGuard<'_, T>> {
-        if self.locked.load(Ordering::Relaxed) { None } else { self.try_lock() }
-    }
-
-    #[cfg(not(loom))]
-    #[cold]
-    fn lock_after_pause(&self) -> SpinLockGuard<'_, T> {
-        let contention = contention::step_back();
-        let guard = self.lock_later();
-        contention.is_over();
-        guard
-    }
-
-    #[cfg(not(loom))]
-    #[cold]
-    fn lock_later(&self) -> SpinLockGuard<'_, T> {
-        let mut backoff = Backoff::default();
-        loop {
-            if let Some(guard) = self.lock_if_free() {
-                return guard;
-            }
-            backoff.spin();
         }
     }
 }
@@ -145,8 +137,8 @@ impl<T> Deref for SpinLockGuard<'_, T> {
 
     #[inline]
     fn deref(&self) -> &T {
-        // SAFETY: the value is there as long as the lock, which outlives `self`. This is the only guard, so nobody has a
-        // `&mut T` but by borrowing `self` mutably, which excludes the borrow here.
+        // SAFETY: the value lives as long as the lock, which outlives `self`. By (1) this is the only
+        // guard, and by (2) a `&mut T` borrows it mutably, which excludes the borrow here.
         self.lock.value.with(|value| unsafe { &*value })
     }
 }
@@ -154,7 +146,8 @@ impl<T> Deref for SpinLockGuard<'_, T> {
 impl<T> DerefMut for SpinLockGuard<'_, T> {
     #[inline]
     fn deref_mut(&mut self) -> &mut T {
-        // SAFETY: as in `deref`; `self` is borrowed mutably, so there is no other reference to the value.
+        // SAFETY: the value lives as long as the lock, which outlives `self`. By (1) this is the only
+        // guard; it is borrowed mutably, so by (2) no other reference to the value exists.
         self.lock.value.with_mut(|value| unsafe { &mut *value })
     }
 }
@@ -162,7 +155,7 @@ impl<T> DerefMut for SpinLockGuard<'_, T> {
 impl<T> Drop for SpinLockGuard<'_, T> {
     #[inline]
     fn drop(&mut self) {
-        #[cfg(loom)]
+        #[cfg(all(loom, test))]
         if self.turn.is_some() {
             return;
         }
@@ -172,7 +165,7 @@ impl<T> Drop for SpinLockGuard<'_, T> {
 
 impl<T> fmt::Debug for SpinLock<T> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("SpinLock").finish_non_exhaustive() // a look inside would have to wait
+        f.debug_struct("SpinLock").finish_non_exhaustive() // reading the value could block
     }
 }
 
@@ -181,7 +174,7 @@ mod tests {
     use super::SpinLock;
 
     #[test]
-    fn the_lock_lets_in_one_at_a_time_and_a_panic_frees_it() {
+    fn the_lock_admits_one_thread_at_a_time_and_a_panic_frees_it() {
         const EACH: usize = if cfg!(miri) { 30 } else { 10_000 };
         let lock = SpinLock::new(0);
         std::thread::scope(|s| {

@@ -23,7 +23,7 @@ use crate::interrupt::{RunId, ThreadContext, Wake};
 use crate::panic::{catch, drop_caught};
 use crate::sync::SpinLock;
 use crate::sync::backoff::snooze_as_it_paid;
-use crate::sync::{Arc, AtomicU64, Global, Mutex, Ordering, fence, fence_in_models};
+use crate::sync::{Arc, AtomicU64, Mutex, Ordering, fence, fence_in_models, lock_global};
 use crate::task::TaskId;
 use crate::task::periodic::Body;
 
@@ -446,17 +446,17 @@ impl From<Waiter> for Option<Waker> {
             Waiter::Task(waker) => Some(waker),
             // Only a future tells its waiter when it comes into a queue.
             Waiter::Worker(waker) => Some(Arc::unwrap_or_clone(waker)),
-            Waiter::Callback(f) => Some(Arc::new(Callback(Global::new(Some(f)))).into()),
+            Waiter::Callback(f) => Some(Arc::new(Callback(std::sync::Mutex::new(Some(f)))).into()),
         }
     }
 }
 
 /// A callback as a waker: called when it is first woken.
-struct Callback(Global<Option<Box<dyn FnOnce() + Send>>>);
+struct Callback(std::sync::Mutex<Option<Box<dyn FnOnce() + Send>>>);
 
 impl std::task::Wake for Callback {
     fn wake(self: Arc<Self>) {
-        let f = self.0.lock().take();
+        let f = lock_global(&self.0).take();
         if let Some(f) = f {
             f();
         }

@@ -15,7 +15,7 @@ use super::cell::{Help, Place};
 use super::shared::{LeakedRef, Removal};
 use crate::interrupt::RunId;
 use crate::panic::catch;
-use crate::sync::{Arc, Global, Weak, deadline_after, thread_local};
+use crate::sync::{Arc, Weak, deadline_after, lock_global, thread_local};
 use crate::task::TaskId;
 
 /// The pool whose queue a task waits in, as far as its handle needs to know.
@@ -68,7 +68,7 @@ pub(crate) struct Removed {
 }
 
 /// All pools and schedulers that there are. Only those who cancel look here, and workers that join.
-static HOMES: Global<BTreeMap<u64, Weak<dyn TaskOwner>>> = Global::new(BTreeMap::new());
+static HOMES: std::sync::Mutex<BTreeMap<u64, Weak<dyn TaskOwner>>> = std::sync::Mutex::new(BTreeMap::new());
 
 thread_local! {
     /// The number of the pool that this thread is a worker of; 0: of none.
@@ -307,7 +307,7 @@ fn remember(last: &RefCell<Option<Found>>, found: Option<Found>) {
 
 #[cold]
 fn search(number: u64) -> Option<Found> {
-    let home = HOMES.lock().get(&number).cloned()?;
+    let home = lock_global(&HOMES).get(&number).cloned()?;
     let cancel_queue = home.upgrade()?.cancel_queue();
     Some(Found { number, home, cancel_queue })
 }
@@ -336,7 +336,7 @@ impl OwnerEntry {
     /// Numbers have 32 bits, because every task keeps one. They start again when all have been used,
     /// without those that are taken.
     fn enter(next: &AtomicU32, first: u64, home: Weak<dyn TaskOwner>) -> OwnerEntry {
-        let mut homes = HOMES.lock();
+        let mut homes = lock_global(&HOMES);
         loop {
             let next = u64::from(next.fetch_add(1, Ordering::Relaxed)); // changed under the lock only
             let number = first + next % FIRST_SCHEDULER;
@@ -354,7 +354,7 @@ impl OwnerEntry {
 
 impl Drop for OwnerEntry {
     fn drop(&mut self) {
-        HOMES.lock().remove(&self.number);
+        lock_global(&HOMES).remove(&self.number);
     }
 }
 

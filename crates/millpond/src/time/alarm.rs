@@ -15,7 +15,7 @@ use std::time::Duration;
 
 use crate::interrupt::wait::{OnInterrupt, WaitCell};
 use crate::panic::catch;
-use crate::sync::{Arc, Global, Mutex, OnceLock, Weak};
+use crate::sync::{Arc, Mutex, OnceLock, Weak, lock_global};
 use crate::sys::TimerSlack;
 use crate::time::clock::{Clock, Tick};
 use crate::time::heap::{Key, TimerQueue};
@@ -55,11 +55,11 @@ impl Timers {
     /// The alarms of the machine's clock, with their thread.
     pub(crate) fn of_the_machine() -> io::Result<Arc<Timers>> {
         static SHARED: OnceLock<Arc<Timers>> = OnceLock::new();
-        static STARTING: Global<()> = Global::new(());
+        static STARTING: std::sync::Mutex<()> = std::sync::Mutex::new(());
         if let Some(timers) = SHARED.get() {
             return Ok(Arc::clone(timers));
         }
-        let _one_at_a_time = STARTING.lock();
+        let _one_at_a_time = lock_global(&STARTING);
         if let Some(timers) = SHARED.get() {
             return Ok(Arc::clone(timers));
         }

@@ -1,26 +1,26 @@
 //! The back-off of a rendezvous, which learns from the last waits how to wait.
 //!
-//! At a rendezvous nearly every operation waits for the other side, and there are three cases:
+//! At a rendezvous nearly every operation waits for the other side. There are three cases:
 //!
-//! 1. The other side runs on another core. It comes within 1 µs, and spinning is best.
+//! 1. The other side runs on another core. It arrives within 1 µs, and spinning is best.
 //! 2. It has to run on the same core. Spinning only delays it, and yielding is best.
 //! 3. Unrelated threads want this core too. A yield lets them run first, for milliseconds, and
 //!    parking is best.
 //!
-//! The system does not tell which case it is, but the last waits are a good guess.
+//! The system does not say which case applies, but the last waits are a good guess.
 
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
 
-use super::backoff::{pause, yield_now};
+use super::{pause_until, yield_until};
+use crate::sync::IN_MODEL;
 
-/// What the last waits have taught.
+/// What the last waits have shown.
 ///
-/// All accesses are Relaxed, and concurrent updates may be lost: a wrong guess costs time and nothing
-/// else. In a loom model looking again is a wait without end, so [`snooze`](Self::snooze) does nothing.
+/// All accesses are Relaxed, and concurrent updates may be lost: a wrong guess only costs time.
 #[derive(Debug, Default)]
 pub(crate) struct AdaptiveBackoff {
-    /// The number of waits in a row that ended after a yield: case 2.
+    /// Waits in a row that ended after a yield: case 2.
     same_core: AtomicUsize,
     /// Case 3 was seen: this many of the next waits do not yield.
     crowded: AtomicUsize,
@@ -28,58 +28,51 @@ pub(crate) struct AdaptiveBackoff {
     expects_woken: AtomicUsize,
 }
 
-/// Looks in case 1: about 1 µs. The other side takes a quarter of that.
-const LOOKS: usize = 8;
-/// Pauses between two looks. Each look takes the cache line from the other side.
+/// Polls in case 1: about 1 µs. The other side takes a quarter of that.
+const POLLS: usize = 8;
+/// Pauses between two polls. Each poll takes the cache line from the other side.
 const PAUSES: u32 = 8;
-/// After this many waits of case 2 in a row, one look is enough before yielding.
+/// After this many waits of case 2 in a row, one poll is enough before yielding.
 const FEW: usize = 4;
 /// After this many, park once. A woken thread may be given an idle core, whereas threads that only
 /// yield to each other stay on one core beside an idle one.
 const MANY: usize = 256;
 /// Yields before parking: about 15 µs if no other thread wants the core.
-const YIELDS: usize = 64;
-/// The same while a woken thread is on its way, which takes tens of microseconds. If this side parked
+const YIELDS: u32 = 64;
+/// Yields while a woken thread is on its way, which takes tens of microseconds. If this side parked
 /// meanwhile, both sides would park at every rendezvous from then on.
-const YIELDS_FOR_WOKEN: usize = 4 * YIELDS;
-/// A yield that takes longer may have let unrelated threads run.
+const YIELDS_FOR_WOKEN: u32 = 4 * YIELDS;
+/// A longer yield may have let unrelated threads run.
 const LONG: Duration = Duration::from_micros(100);
 /// It did, if fewer items than one in this time passed meanwhile.
 const BUSY: Duration = Duration::from_micros(2);
-/// Waits without a yield after case 3 was seen. The turn of an unrelated thread takes milliseconds,
-/// as long as a thousand parks.
+/// Waits without a yield after case 3 was seen. The time slice of an unrelated thread takes
+/// milliseconds, as long as a thousand parks.
 const CROWDED: usize = 1000;
 /// The clock is read at one of this many waits.
 const TIMED: usize = 4;
 
 impl AdaptiveBackoff {
-    /// A parked thread was woken: the next wait expects it.
+    /// Called after a parked thread was woken. The next wait expects that thread.
     pub(crate) fn expect_woken(&self) {
         self.expects_woken.store(1, Ordering::Relaxed);
     }
 
-    /// Looks until `ready`, or until it is time to park; the caller looks again. `passed` counts the
-    /// items that have passed so far.
+    /// Polls `ready` until it returns true or it is time to park. The caller checks again. `passed`
+    /// counts the items that have passed so far.
     #[inline]
     pub(crate) fn snooze(&self, ready: impl Fn() -> bool, passed: impl Fn() -> usize) {
-        if cfg!(loom) {
+        if IN_MODEL {
             return;
         }
         // Case 1.
         let same_core = self.same_core.load(Ordering::Relaxed);
-        let looks = if same_core < FEW { LOOKS } else { 1 };
-        for look in 1..=looks {
-            if ready() {
-                if same_core > 0 {
-                    self.same_core.store(0, Ordering::Relaxed);
-                }
-                return;
+        let polls = if same_core < FEW { POLLS } else { 1 };
+        if ready() || pause_until(std::iter::repeat_n(PAUSES, polls - 1), &ready) {
+            if same_core > 0 {
+                self.same_core.store(0, Ordering::Relaxed);
             }
-            if look < looks {
-                pause(PAUSES);
-            }
-        }
-        if !self.parks_at_once(same_core) {
+        } else if !self.parks_at_once(same_core) {
             self.yield_until(same_core, ready, passed);
         }
     }
@@ -107,22 +100,17 @@ impl AdaptiveBackoff {
             yields = YIELDS_FOR_WOKEN;
         }
         let mut left = same_core.is_multiple_of(TIMED).then(|| (Instant::now(), passed()));
-        for _ in 0..yields {
-            yield_now();
+        yield_until(yields, || {
             let is_ready = ready();
-            if let Some(left) = &mut left
-                && self.was_crowded(left, passed())
-            {
-                return;
-            }
-            if is_ready {
+            let crowded = left.as_mut().is_some_and(|left| self.was_crowded(left, passed()));
+            if is_ready && !crowded {
                 self.same_core.store(same_core + 1, Ordering::Relaxed);
-                return;
             }
-        }
+            is_ready || crowded
+        });
     }
 
-    /// Given the time and the number of items before a yield: notes whether it was case 3.
+    /// Records whether a yield was case 3, given the time and the number of items before it.
     fn was_crowded(&self, left: &mut (Instant, usize), passed: usize) -> bool {
         let back = (Instant::now(), passed);
         let (away, passed) = (back.0 - left.0, back.1.wrapping_sub(left.1));

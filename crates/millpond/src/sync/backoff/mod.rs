@@ -1,0 +1,357 @@
+//! Backing off: how a thread waits for something that another thread is about to do.
+//!
+//! This is the only file of the library that pauses, yields or sleeps.
+//!
+//! - [`Backoff`] waits for the holder of a spin lock.
+//! - [`snooze`] polls a condition for up to 100 µs, before its caller parks.
+//! - [`SearchBudget`] does the same, for as long as that has paid lately.
+//! - [`AdaptiveBackoff`] waits for the other side of a rendezvous.
+//! - [`Contention`] makes a thread pause that finds a lock taken again and again.
+//!
+//! A loom model explores polling as an endless wait, so in a model every function polls once.
+
+mod adaptive;
+#[cfg_attr(all(loom, test), allow(dead_code, reason = "a model locks a mutex instead"))]
+mod contention;
+mod cores;
+
+use std::cell::Cell;
+use std::sync::atomic::{AtomicI32, Ordering};
+use std::time::{Duration, Instant};
+
+pub(crate) use adaptive::AdaptiveBackoff;
+pub(super) use contention::Contention;
+use cores::{has_other_core, refresh_core_count};
+
+use super::IN_MODEL;
+
+/// Waits for a spin lock, or for another thread that is between two instructions.
+#[derive(Debug, Default)]
+pub(crate) struct Backoff {
+    step: u32,
+}
+
+impl Backoff {
+    /// Steps that pause, each twice as long as the one before: about 4 µs in total.
+    ///
+    /// The lock holder usually runs on another core and finishes before a context switch would.
+    /// While no other thread polls, it can lock again without fetching the cache line.
+    const PAUSES: u32 = 8;
+    /// Steps that yield: the holder may have been preempted.
+    const YIELDS: u32 = 64;
+    /// The length of all later steps: the machine is so busy that yielding does not help.
+    const SLEEP: Duration = Duration::from_micros(50);
+
+    /// Takes one step.
+    pub(crate) fn spin(&mut self) {
+        let step = if IN_MODEL { Self::PAUSES } else { self.step }; // a model only yields
+        match step {
+            step if step < Self::PAUSES => pause(1 << step),
+            step if step < Self::PAUSES + Self::YIELDS => yield_now(),
+            _ => return std::thread::sleep(Self::SLEEP),
+        }
+        self.step += 1;
+    }
+}
+
+/// Polls `ready` for up to 100 µs, before the caller parks. Returns true as soon as `ready` does.
+pub(crate) fn snooze(ready: impl FnMut() -> bool) -> bool {
+    search(Length::Long, ready) != Found::No
+}
+
+/// As [`snooze`], with the [`SearchBudget`] of the calling thread. For a thread that waits for
+/// results.
+pub(crate) fn snooze_as_it_paid(ready: impl FnMut() -> bool) -> bool {
+    THREAD.with(|thread| thread.budget.search(ready))
+}
+
+/// Polls `ready` for at most `pauses` pauses, without yielding.
+///
+/// For a thread that other threads rely on to take work at once. On a busy machine a thread that
+/// yields runs again only after all others.
+pub(crate) fn spin_briefly(pauses: u32, mut ready: impl FnMut() -> bool) {
+    if !IN_MODEL && has_other_core() {
+        let _ = pause_until(std::iter::repeat_n(1, pauses as usize), || ready());
+    }
+}
+
+/// Yields while `waits` returns true, for at most `limit`.
+pub(crate) fn yield_while(limit: Duration, mut waits: impl FnMut() -> bool) {
+    let begin = Instant::now();
+    let mut is_over = || !waits() || begin.elapsed() >= limit;
+    if !is_over() {
+        yield_until(u32::MAX, is_over);
+    }
+}
+
+/// How long a search is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Length {
+    /// About 2 µs: less than a park and a wake-up cost.
+    Short,
+    /// Up to 100 µs: longer than another thread needs to wake up.
+    Long,
+}
+
+/// How a search ended.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Found {
+    /// At the first poll: there was nothing to wait for.
+    AtOnce,
+    /// In less time than a park and a wake-up cost.
+    Soon,
+    /// Later than that.
+    Late,
+    No,
+}
+
+/// Polls `ready` before the caller parks.
+///
+/// A park and a wake-up on another core cost as much as hundreds of small tasks, so a few pauses
+/// and some yields pay if the other side is about to act. Each poll takes the cache line from the
+/// other side, so the time between two polls doubles.
+fn search(length: Length, mut ready: impl FnMut() -> bool) -> Found {
+    #[cfg(all(test, not(loom)))]
+    in_next_snooze::happen();
+    if ready() {
+        return Found::AtOnce;
+    }
+    if IN_MODEL {
+        return Found::No;
+    }
+    let found = if has_other_core() { search_beside(length, ready) } else { search_on_one_core(ready) };
+    if found == Found::No {
+        refresh_core_count(Instant::now());
+    }
+    found
+}
+
+/// A search on a machine with several cores.
+///
+/// A yield lasts as long as other threads want the core, which on a busy machine is milliseconds.
+/// Parking is better then. So a short search ends with the first yield that let another thread
+/// run, and a long one is bounded in time as well as in yields.
+fn search_beside(length: Length, mut ready: impl FnMut() -> bool) -> Found {
+    const PAUSES: u32 = 4;
+    const LIMIT: Duration = Duration::from_micros(100);
+    /// What a park and a wake-up cost, both sides together, roughly.
+    const COST_OF_PARKING: Duration = Duration::from_micros(10);
+    /// A longer yield has switched to another thread.
+    const SWITCH: Duration = Duration::from_nanos(800);
+    THREAD.with(|thread| {
+        if !thread.shares_core.get() && pause_until((0..PAUSES).map(|step| 1 << step), &mut ready) {
+            return Found::Soon;
+        }
+        let (begin, mut found) = (Instant::now(), Found::No);
+        let mut before = begin;
+        yield_until(if length == Length::Long { 64 } else { 4 }, || {
+            let now = Instant::now();
+            thread.shares_core.set(now - before > SWITCH);
+            before = now;
+            if ready() {
+                found = if now - begin < COST_OF_PARKING { Found::Soon } else { Found::Late };
+                return true;
+            }
+            now - begin > LIMIT || (length == Length::Short && thread.shares_core.get())
+        });
+        found
+    })
+}
+
+/// A search on a single core: the other side can run only while this thread does not.
+fn search_on_one_core(ready: impl FnMut() -> bool) -> Found {
+    /// Each yield gives the other side a chance to run. Three save nine of ten futex calls when
+    /// items of 1 µs pass through a queue.
+    const YIELDS: u32 = 3;
+    if yield_until(YIELDS, ready) { Found::Soon } else { Found::No }
+}
+
+/// Decides how long to search before parking, by whether searches have paid lately.
+///
+/// A search pays if it finds something in less time than a park and a wake-up would have cost. The
+/// state is one number from -64 to 8. Above zero searches are long, otherwise short. A search that
+/// pays raises it by one, one that does not lowers it by two, so searches stay long while two of
+/// three pay. After 32 short searches that found nothing, one is long, as a probe: only a search
+/// that lasts longer than a wake-up notices that two threads park for each other every time.
+///
+/// Relaxed: a lost update only costs time.
+#[derive(Debug)]
+pub(crate) struct SearchBudget(AtomicI32);
+
+impl Default for SearchBudget {
+    fn default() -> Self {
+        SearchBudget::new()
+    }
+}
+
+impl SearchBudget {
+    const MOST: i32 = 8;
+    const LEAST: i32 = -64;
+    /// A search that pays counts from here at least, so that five of them suffice for a long one.
+    const NEAR: i32 = -4;
+
+    /// Searches are long at first.
+    pub(crate) const fn new() -> Self {
+        SearchBudget(AtomicI32::new(Self::MOST))
+    }
+
+    /// Polls `ready`. Returns false if it is time to park.
+    pub(crate) fn search(&self, ready: impl FnMut() -> bool) -> bool {
+        let number = self.0.load(Ordering::Relaxed);
+        let found = search(Self::length(number), ready);
+        let next = Self::after(number, found);
+        if next != number {
+            self.0.store(next, Ordering::Relaxed);
+        }
+        found != Found::No
+    }
+
+    fn length(number: i32) -> Length {
+        if number > 0 || number == Self::LEAST { Length::Long } else { Length::Short }
+    }
+
+    fn after(number: i32, found: Found) -> i32 {
+        match found {
+            Found::AtOnce => number,
+            Found::Soon => (number.max(Self::NEAR) + 1).min(Self::MOST),
+            // After a probe the count of short searches starts over.
+            Found::Late | Found::No if number == Self::LEAST => 0,
+            Found::Late | Found::No => (number - 2).max(Self::LEAST),
+        }
+    }
+}
+
+std::thread_local! {
+    static THREAD: ThreadHistory = const { ThreadHistory::NEW };
+}
+
+/// What the earlier waits of one thread have shown. Needs no destructor, so it can always be read.
+#[derive(Debug)]
+struct ThreadHistory {
+    /// The last yield let another thread run. The thread that this one waits for may be on the same
+    /// core, and pausing would only delay it.
+    shares_core: Cell<bool>,
+    budget: SearchBudget,
+    contention: Cell<Contention>,
+}
+
+impl ThreadHistory {
+    const NEW: ThreadHistory = ThreadHistory {
+        shares_core: Cell::new(false),
+        budget: SearchBudget::new(),
+        contention: Cell::new(Contention::NONE),
+    };
+}
+
+/// Pauses for each of `lengths` and polls `ready` after each pause. Returns true as soon as `ready`
+/// does.
+fn pause_until(lengths: impl Iterator<Item = u32>, mut ready: impl FnMut() -> bool) -> bool {
+    for length in lengths {
+        pause(length);
+        if ready() {
+            return true;
+        }
+    }
+    false
+}
+
+/// Yields at most `yields` times and calls `ends` after each. Returns true as soon as `ends` does.
+fn yield_until(yields: u32, mut ends: impl FnMut() -> bool) -> bool {
+    (0..yields).any(|_| {
+        yield_now();
+        ends()
+    })
+}
+
+fn yield_now() {
+    #[cfg(not(all(loom, test)))]
+    std::thread::yield_now();
+    #[cfg(all(loom, test))]
+    loom::thread::yield_now();
+}
+
+fn pause(times: u32) {
+    (0..times).for_each(|_| std::hint::spin_loop());
+}
+
+/// For tests of what happens between the first try of a thread and its park.
+#[cfg(all(test, not(loom)))]
+pub(crate) mod in_next_snooze {
+    use std::cell::RefCell;
+
+    std::thread_local! {
+        static EVENT: RefCell<Option<Box<dyn FnOnce()>>> = const { RefCell::new(None) };
+    }
+
+    /// Calls `event` when the calling thread next snoozes.
+    pub(crate) fn call(event: impl FnOnce() + 'static) {
+        EVENT.set(Some(Box::new(event)));
+    }
+
+    pub(super) fn happen() {
+        if let Some(event) = EVENT.take() {
+            event();
+        }
+    }
+}
+
+#[cfg(all(test, not(loom)))]
+mod tests {
+    use super::*;
+
+    /// The lengths of the next searches if they end as `found` says, and the number afterwards.
+    fn lengths(mut number: i32, found: &[Found]) -> (Vec<Length>, i32) {
+        let step = |found: &Found| {
+            let length = SearchBudget::length(number);
+            number = SearchBudget::after(number, *found);
+            length
+        };
+        (found.iter().map(step).collect(), number)
+    }
+
+    #[test]
+    fn searches_are_short_after_four_that_found_nothing() {
+        let (lengths, number) = lengths(SearchBudget::MOST, &[Found::No; 6]);
+        assert_eq!(lengths, [[Length::Long; 4].as_slice(), &[Length::Short; 2]].concat());
+        assert_eq!(number, -4);
+    }
+
+    #[test]
+    fn one_search_in_thirty_three_is_long_when_none_pays() {
+        for found in [Found::No, Found::Late] {
+            let (lengths, _) = lengths(0, &[found; 330]);
+            assert_eq!(lengths.iter().filter(|length| **length == Length::Long).count(), 10);
+            assert_eq!(lengths[32], Length::Long);
+        }
+    }
+
+    #[test]
+    fn searches_are_long_again_after_five_that_paid() {
+        for number in SearchBudget::LEAST..=0 {
+            assert!(lengths(number, &[Found::Soon; 5]).1 > 0, "from {number}");
+        }
+    }
+
+    #[test]
+    fn searches_stay_short_when_every_second_one_pays_and_long_when_three_of_four_do() {
+        let half = [Found::Soon, Found::No].repeat(100);
+        let (of_half, _) = lengths(0, &half);
+        assert!(of_half[4..].iter().all(|length| *length == Length::Short));
+        let most = [Found::Soon, Found::Soon, Found::Soon, Found::No].repeat(100);
+        let (of_most, _) = lengths(0, &most);
+        assert!(of_most[100..].iter().all(|length| *length == Length::Long));
+        assert_eq!(lengths(3, &[Found::AtOnce; 9]).1, 3, "no search, no lesson");
+    }
+
+    #[test]
+    fn snooze_returns_as_soon_as_it_is_ready() {
+        let mut polls = 0;
+        let mut third = || {
+            polls += 1;
+            polls == 3
+        };
+        assert!(snooze(&mut third));
+        assert_eq!(polls, 3);
+        assert!(!snooze(|| false));
+    }
+}
