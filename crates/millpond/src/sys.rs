@@ -67,7 +67,7 @@ fn short_name(name: &str) -> Option<String> {
     Some(format!("{}{end}", &prefix[..cut]))
 }
 
-#[cfg(all(target_os = "linux", not(loom), not(miri)))]
+#[cfg(all(target_os = "linux", not(miri)))]
 mod system {
     use std::ffi::{CStr, c_int, c_ulong};
 
@@ -103,7 +103,7 @@ mod system {
     }
 }
 
-#[cfg(not(all(target_os = "linux", not(loom), not(miri))))]
+#[cfg(not(all(target_os = "linux", not(miri))))]
 mod system {
     use std::ffi::{CStr, c_ulong};
 

@@ -1,17 +1,20 @@
 //! Waiting threads: [`WaitCell`] is one wait of one thread, [`WaitList`] a list of waits.
 //!
 //! A thread that has to wait puts an entry with its cell into a list, under the lock that guards the
-//! list, and waits on the cell. A thread that can end the wait takes the entry out under the same
-//! lock and notifies the cell. So an entry is in the list if and only if nobody has decided to
-//! notify it: a waiter that gives up removes its entry, and learns from the result whether it was
-//! notified meanwhile.
+//! list, and waits on the cell. A thread that can end the wait removes the entry under the same lock
+//! and notifies the cell. So an entry is in the list if and only if no thread has decided to notify
+//! it. A waiter that gives up removes its entry, and learns from the result whether it was notified.
 
+use std::ops::Deref;
 use std::task::Waker;
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
-use super::{ThreadContext, Wake};
+use super::context::{ThreadContext, Wake};
 use crate::panic::catch;
-use crate::sync::{Arc, AtomicU8, Ordering};
+use crate::sync::backoff::snooze;
+use crate::sync::{Arc, AtomicU8, Ordering, SpinLock, deadline_after};
+
+pub(crate) use super::wait_list::{Key, WaitList};
 
 /// Set by the notifier.
 const NOTIFIED: u8 = 1;
@@ -37,7 +40,8 @@ pub(crate) struct WaitCell {
     /// notifier sees `PARKED` and unparks the owner. If it is `PARKED`, the owner sees `NOTIFIED` and
     /// does not park. So notifying an owner that still spins costs no unpark.
     ///
-    /// `NOTIFIED` is set with Release and read with Acquire: the owner sees what the notifier wrote.
+    /// `NOTIFIED` is set with Release in `mark_notified` and read with Acquire in `is_notified`: the
+    /// owner sees what the notifier wrote.
     state: AtomicU8,
 }
 
@@ -70,10 +74,11 @@ impl WaitCell {
         self.state.fetch_or(NOTIFIED, Ordering::Release) & NOTIFIED == 0
     }
 
-    /// The second half of [`notify`](Self::notify), after the lock is released.
+    /// The second half of [`notify`](Self::notify), after the lock is released. Returns false if the
+    /// owner has not parked.
     ///
-    /// By now the owner may wait for something else: every wait checks its condition again. Returns
-    /// false if the owner has not parked.
+    /// By now the owner may wait for something else, which is harmless: every wait checks its
+    /// condition again.
     pub(crate) fn unpark(&self) -> bool {
         // Relaxed: the caller's `mark_notified` accessed the same word, so nothing older is read.
         let parked = self.state.load(Ordering::Relaxed) & PARKED != 0;
@@ -87,10 +92,11 @@ impl WaitCell {
         self.state.load(Ordering::Acquire) & NOTIFIED != 0
     }
 
-    /// Makes the cell ready for another wait. Owner only, at a time when no notifier can reach the
-    /// cell, or when a notification that is in flight is of no interest.
+    /// Makes the cell ready for another wait. A notification that comes before this call ends no wait,
+    /// so the owner checks its condition afterwards. Owner only.
     pub(crate) fn reset(&self) {
-        self.state.store(0, Ordering::Relaxed); // the list's lock orders it against the next notify
+        // Acquire; pairs with the Release in `mark_notified`: that check sees what the notifier wrote.
+        self.state.swap(0, Ordering::Acquire);
     }
 
     /// Parks until notified, interrupted (see [`OnInterrupt`]) or past `deadline`. Owner only.
@@ -98,7 +104,7 @@ impl WaitCell {
         if self.is_notified() {
             return Wake::Ready;
         }
-        self.state.fetch_or(PARKED, Ordering::Relaxed); // the order of the two bits is all that counts
+        self.state.fetch_or(PARKED, Ordering::Relaxed); // only the order of the two bits matters
         let interrupted = || on_interrupt == OnInterrupt::Return && self.thread.is_interrupted();
         let ended = || self.is_notified() || interrupted();
         self.thread.wait_through_interrupts(deadline, ended);
@@ -126,6 +132,17 @@ impl WaitCell {
     }
 }
 
+/// Wakes a thread that polls a future.
+impl std::task::Wake for WaitCell {
+    fn wake(self: Arc<Self>) {
+        self.notify();
+    }
+
+    fn wake_by_ref(self: &Arc<Self>) {
+        self.notify();
+    }
+}
+
 /// A thread that is blocked, or an asynchronous task that is suspended.
 #[derive(Debug)]
 pub(crate) enum Waiting {
@@ -143,273 +160,100 @@ impl Waiting {
     }
 }
 
-/// Where an entry is in its [`WaitList`].
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) struct Key {
-    slot: u32,
-    /// Unique within the list, in order of arrival.
-    number: u64,
-}
-
-/// Entries in order of arrival, guarded by a lock of the owner. Both ends are at hand, and an entry
-/// leaves from anywhere in constant time.
-///
-/// A doubly linked list inside a vector. [`END`] stands for the list itself: its `next` is the
-/// oldest entry and its `previous` the newest, which closes the links to a ring.
-#[derive(Debug)]
-pub(crate) struct WaitList<E> {
-    slots: Vec<Slot<E>>,
-    ends: Links,
-    /// The first unused slot; they are linked by `next`.
-    unused: u32,
-    len: usize,
-    last_number: u64,
-    /// How many links were followed or changed.
-    #[cfg(test)]
-    steps: usize,
-}
-
-#[derive(Debug)]
-struct Slot<E> {
-    /// `None`: unused.
-    entry: Option<E>,
-    number: u64,
-    links: Links,
-}
-
+/// How long a call may wait.
 #[derive(Debug, Clone, Copy)]
-struct Links {
-    previous: u32,
-    next: u32,
+pub(crate) enum Timeout {
+    Forever,
+    For(Duration),
 }
 
-const END: u32 = u32::MAX;
-
-/// A list that becomes empty keeps the memory of this many entries.
-const KEEP: usize = 64;
-
-impl<E> Default for WaitList<E> {
-    fn default() -> Self {
-        WaitList::new()
+impl Timeout {
+    /// True if the call may not wait at all.
+    pub(crate) fn is_zero(self) -> bool {
+        matches!(self, Timeout::For(timeout) if timeout.is_zero())
     }
-}
 
-impl<E> WaitList<E> {
-    pub(crate) const fn new() -> Self {
-        WaitList {
-            slots: Vec::new(),
-            ends: Links { previous: END, next: END },
-            unused: END,
-            len: 0,
-            last_number: 0,
-            #[cfg(test)]
-            steps: 0,
+    /// The end of the wait. `None` means never.
+    pub(crate) fn deadline(self) -> Option<Instant> {
+        match self {
+            Timeout::Forever => None,
+            Timeout::For(timeout) => deadline_after(timeout),
         }
-    }
-
-    pub(crate) fn len(&self) -> usize {
-        self.len
-    }
-
-    pub(crate) fn is_empty(&self) -> bool {
-        self.len == 0
-    }
-
-    /// Adds an entry as the newest.
-    pub(crate) fn push(&mut self, entry: E) -> Key {
-        self.last_number += 1;
-        self.insert_before(END, self.last_number, entry)
-    }
-
-    /// Adds an entry that was in the list before, at its old place in the order of arrival. Takes a
-    /// step for each older entry.
-    pub(crate) fn rejoin(&mut self, key: Key, entry: E) -> Key {
-        let mut at = self.links(END).next;
-        while at != END && self.slots[at as usize].number < key.number {
-            at = self.links(at).next;
-        }
-        self.insert_before(at, key.number, entry)
-    }
-
-    /// Removes an entry, wherever it is; `None` if it is not in the list any more.
-    pub(crate) fn remove(&mut self, key: Key) -> Option<E> {
-        if self.contains(key) { self.unlink(key.slot) } else { None }
-    }
-
-    pub(crate) fn contains(&self, key: Key) -> bool {
-        let slot = self.slots.get(key.slot as usize);
-        slot.is_some_and(|slot| slot.entry.is_some() && slot.number == key.number)
-    }
-
-    pub(crate) fn get_mut(&mut self, key: Key) -> Option<&mut E> {
-        let slot = self.slots.get_mut(key.slot as usize).filter(|slot| slot.number == key.number)?;
-        slot.entry.as_mut()
-    }
-
-    /// The oldest entry.
-    pub(crate) fn first(&self) -> Option<&E> {
-        self.slots.get(self.ends.next as usize)?.entry.as_ref()
-    }
-
-    /// The key of the oldest entry.
-    pub(crate) fn first_key(&self) -> Option<Key> {
-        let slot = self.ends.next;
-        Some(Key { slot, number: self.slots.get(slot as usize)?.number })
-    }
-
-    pub(crate) fn pop_first(&mut self) -> Option<E> {
-        self.unlink(self.ends.next)
-    }
-
-    pub(crate) fn pop_last(&mut self) -> Option<E> {
-        self.unlink(self.ends.previous)
-    }
-
-    /// Removes the oldest entry that is `wanted`.
-    pub(crate) fn take_first(&mut self, mut wanted: impl FnMut(&E) -> bool) -> Option<E> {
-        let mut at = self.links(END).next;
-        while !self.slots.get(at as usize)?.entry.as_ref().is_some_and(&mut wanted) {
-            at = self.links(at).next;
-        }
-        self.unlink(at)
-    }
-
-    /// Removes the newest entry that is `wanted`.
-    pub(crate) fn take_last(&mut self, mut wanted: impl FnMut(&E) -> bool) -> Option<E> {
-        let mut at = self.links(END).previous;
-        while !self.slots.get(at as usize)?.entry.as_ref().is_some_and(&mut wanted) {
-            at = self.links(at).previous;
-        }
-        self.unlink(at)
-    }
-
-    /// Removes all entries that are `wanted`; oldest first.
-    pub(crate) fn take_all(&mut self, mut wanted: impl FnMut(&E) -> bool) -> Vec<E> {
-        let mut taken = Vec::new();
-        let mut at = self.links(END).next;
-        while at != END {
-            let next = self.links(at).next;
-            if self.slots[at as usize].entry.as_ref().is_some_and(&mut wanted) {
-                taken.extend(self.unlink(at));
-            }
-            at = next;
-        }
-        taken
-    }
-
-    /// All entries, oldest first.
-    pub(crate) fn iter(&self) -> impl Iterator<Item = &E> {
-        let mut at = self.ends.next;
-        std::iter::from_fn(move || {
-            let slot = self.slots.get(at as usize)?;
-            at = slot.links.next;
-            slot.entry.as_ref()
-        })
-    }
-
-    fn links(&mut self, at: u32) -> &mut Links {
-        #[cfg(test)]
-        {
-            self.steps += 1;
-        }
-        if at == END { &mut self.ends } else { &mut self.slots[at as usize].links }
-    }
-
-    fn insert_before(&mut self, next: u32, number: u64, entry: E) -> Key {
-        let previous = self.links(next).previous;
-        let new = Slot { entry: Some(entry), number, links: Links { previous, next } };
-        let slot = self.unused;
-        let slot = if slot == END {
-            self.slots.push(new);
-            (self.slots.len() - 1) as u32
-        } else {
-            self.unused = self.links(slot).next;
-            self.slots[slot as usize] = new;
-            slot
-        };
-        self.links(previous).next = slot;
-        self.links(next).previous = slot;
-        self.len += 1;
-        Key { slot, number }
-    }
-
-    /// Removes the entry in a slot; `None` for [`END`].
-    fn unlink(&mut self, at: u32) -> Option<E> {
-        let slot = self.slots.get_mut(at as usize)?;
-        let entry = slot.entry.take()?;
-        let Links { previous, next } = slot.links;
-        self.links(previous).next = next;
-        self.links(next).previous = previous;
-        self.links(at).next = std::mem::replace(&mut self.unused, at);
-        self.len -= 1;
-        if self.len == 0 && self.slots.len() > KEEP {
-            self.slots = Vec::new();
-            self.unused = END;
-        }
-        Some(entry)
     }
 }
 
-#[cfg(all(test, not(loom)))]
-mod tests {
-    use super::*;
+/// True if `deadline` has passed. A thread that backs off checks this too: on a busy machine each
+/// yield may take milliseconds.
+pub(crate) fn is_past(deadline: Option<Instant>) -> bool {
+    deadline.is_some_and(|deadline| deadline <= Instant::now())
+}
 
-    fn all<E: Copy>(list: &WaitList<E>) -> Vec<E> {
-        list.iter().copied().collect()
+/// A thread that waits at a queue, and the item that passes between it and the thread that serves
+/// it.
+pub(crate) struct Waiter<T> {
+    cell: WaitCell,
+    /// Of a putter: the item, until the putter is served. Of a taker: the item, once the taker is
+    /// served.
+    item: SpinLock<Option<T>>,
+}
+
+/// The waiters of one side of a queue, in order of arrival. Guarded by the queue's lock.
+pub(crate) type Waiters<T> = WaitList<Arc<Waiter<T>>>;
+
+impl<T> Deref for Waiter<T> {
+    type Target = WaitCell;
+
+    fn deref(&self) -> &WaitCell {
+        &self.cell
+    }
+}
+
+impl<T> Waiter<T> {
+    /// A waiter for the calling thread, with the item it puts, if any.
+    pub(crate) fn new(item: Option<T>) -> Arc<Self> {
+        Arc::new(Waiter { cell: WaitCell::for_this_thread(), item: SpinLock::new(item) })
     }
 
-    #[test]
-    fn entries_leave_from_both_ends_and_from_the_middle() {
-        let mut list = WaitList::new();
-        let keys: Vec<Key> = (0..6).map(|n| list.push(n)).collect();
-        assert_eq!((list.pop_first(), list.pop_last()), (Some(0), Some(5)));
-        assert_eq!(list.remove(keys[2]), Some(2));
-        assert_eq!((list.first(), all(&list), list.len()), (Some(&1), vec![1, 3, 4], 3));
-        assert_eq!(list.take_first(|n| n % 2 == 0), Some(4));
-        assert_eq!(list.take_last(|n| *n < 3), Some(1));
-        assert_eq!(list.take_last(|n| *n < 3), None);
-        assert_eq!(list.take_all(|_| true), [3]);
-        assert!(list.is_empty() && list.pop_first().is_none() && list.pop_last().is_none());
+    /// Serves a taker. The caller holds the queue's lock and has removed the waiter from its list.
+    pub(crate) fn give(&self, item: T) {
+        *self.item.lock() = Some(item);
+        self.mark_notified();
     }
 
-    #[test]
-    fn a_key_is_good_for_its_own_entry_only() {
-        let mut list = WaitList::new();
-        let old = list.push('a');
-        assert_eq!(list.pop_first(), Some('a'));
-        let new = list.push('b');
-        assert_eq!(old.slot, new.slot, "the memory is used again");
-        assert_eq!((list.remove(old), list.contains(old), list.contains(new)), (None, false, true));
-        assert_eq!(list.get_mut(old), None);
-        assert_eq!(list.get_mut(new), Some(&mut 'b'));
-        assert_eq!(list.remove(new), Some('b'));
+    /// Serves a putter: takes its item. The caller holds the queue's lock and has removed the waiter
+    /// from its list.
+    pub(crate) fn receive(&self) -> T {
+        let item = self.take_item().expect("a putter in the list holds its item");
+        self.mark_notified();
+        item
     }
 
-    #[test]
-    fn an_entry_that_comes_back_is_where_it_was() {
-        let mut list = WaitList::new();
-        let keys: Vec<Key> = (0..4).map(|n| list.push(n)).collect();
-        assert_eq!((list.pop_first(), list.pop_first()), (Some(0), Some(1)));
-        let again = [list.rejoin(keys[1], 1), list.rejoin(keys[0], 0)];
-        assert_eq!(all(&list), [0, 1, 2, 3]);
-        list.push(4);
-        assert_eq!((list.remove(again[0]), list.remove(again[1])), (Some(1), Some(0)));
-        assert_eq!(all(&list), [2, 3, 4]);
+    /// Blocks until notified, interrupted or past `deadline`. Returns false in the last case. Owner
+    /// only.
+    ///
+    /// Leaves the interrupt flag set: while the waiter is in a list, the flag tells other threads not
+    /// to serve it. After leaving the list the owner takes the flag, unless it was served: then the
+    /// flag is for its next call.
+    pub(crate) fn snooze_and_park(&self, deadline: Option<Instant>) -> bool {
+        snooze(|| self.is_notified() || self.is_interrupted() || is_past(deadline));
+        self.park(deadline)
     }
 
-    #[test]
-    fn leaving_takes_the_same_number_of_steps_however_many_wait() {
-        let steps_of_leaving = |entries: usize| {
-            let mut list = WaitList::new();
-            let mut keys: Vec<Key> = (0..entries).map(|n| list.push(n)).collect();
-            let steps = list.steps;
-            // Every third first, then the others from the newest to the oldest.
-            keys.iter().step_by(3).for_each(|key| _ = list.remove(*key).expect("not removed yet"));
-            keys.retain(|key| list.contains(*key));
-            keys.into_iter().rev().for_each(|key| _ = list.remove(key).expect("not removed yet"));
-            assert!(list.is_empty() && list.slots.capacity() == 0, "the memory is given back");
-            list.steps - steps
-        };
-        assert_eq!(steps_of_leaving(12_000), 4 * steps_of_leaving(3_000));
+    /// As `snooze_and_park`, without the back-off.
+    pub(crate) fn park(&self, deadline: Option<Instant>) -> bool {
+        self.cell.wait(deadline, OnInterrupt::Return) != Wake::TimedOut
+    }
+
+    /// Takes the item. Owner only, and not while the waiter is in a list.
+    pub(crate) fn take_item(&self) -> Option<T> {
+        self.item.lock().take()
+    }
+}
+
+impl<T> Waiters<T> {
+    /// Removes the waiter to be served next: the oldest that is not interrupted. An interrupted one is
+    /// about to leave with an error, as a call does that finds the flag set.
+    pub(crate) fn next(&mut self) -> Option<Arc<Waiter<T>>> {
+        self.take_first(|waiter| !waiter.is_interrupted())
     }
 }

@@ -10,6 +10,7 @@ mod interrupt;
 mod queue;
 #[cfg(feature = "futures")]
 mod reactive;
+mod rendezvous;
 
 /// Walks through the schedules of `f` with at most two preemptions, or as many as `LOOM_MAX_PREEMPTIONS` says.
 pub(crate) fn model(f: impl Fn() + Send + Sync + 'static) {

@@ -5,11 +5,11 @@ use std::time::Duration;
 
 use super::one_lock::{OneLockQueue, by_field};
 use super::ring::Ring;
-use super::two_lock::Pipe;
-use super::wait::Timeout;
+use super::two_lock::TwoLockQueue;
 use super::{BlockingQueue, OfferError, PutError};
 use crate::config::ConfigError;
 use crate::interrupt::Interrupted;
+use crate::interrupt::wait::Timeout;
 
 /// Rings up to this many slots are made at once; larger ones grow as they fill.
 const UP_FRONT: usize = 1 << 16;
@@ -69,7 +69,7 @@ impl<T> ArrayBlockingQueue<T> {
         let inner = if fair {
             Inner::Fair(OneLockQueue::new(slots, capacity))
         } else {
-            Inner::Unfair(Pipe::new(slots, capacity))
+            Inner::Unfair(TwoLockQueue::new(slots, capacity))
         };
         Ok(ArrayBlockingQueue { inner })
     }
@@ -92,24 +92,24 @@ impl<T> ArrayBlockingQueue<T> {
 )]
 enum Inner<T> {
     Fair(OneLockQueue<T, Ring<T>>),
-    Unfair(Pipe<T>),
+    Unfair(TwoLockQueue<T>),
 }
 
 /// Hands calls on to whichever of the two it is.
-macro_rules! hand_on {
+macro_rules! forward {
     ($(fn $name:ident($($arg:ident: $type:ty),*) $(-> $result:ty)?;)*) => {$(
         #[inline]
         fn $name(&self $(, $arg: $type)*) $(-> $result)? {
             match self {
-                Inner::Fair(exchange) => exchange.$name($($arg),*),
-                Inner::Unfair(pipe) => pipe.$name($($arg),*),
+                Inner::Fair(queue) => queue.$name($($arg),*),
+                Inner::Unfair(queue) => queue.$name($($arg),*),
             }
         }
     )*};
 }
 
 impl<T> Inner<T> {
-    hand_on! {
+    forward! {
         fn offer(item: T) -> Result<(), T>;
         fn put(item: T, timeout: Timeout) -> Result<(), OfferError<T>>;
         fn poll() -> Option<T>;
@@ -129,8 +129,8 @@ impl<T> Inner<T> {
         T: Clone,
     {
         match self {
-            Inner::Fair(exchange) => exchange.peek(),
-            Inner::Unfair(pipe) => pipe.peek(),
+            Inner::Fair(queue) => queue.peek(),
+            Inner::Unfair(queue) => queue.peek(),
         }
     }
 }

@@ -1,22 +1,21 @@
-//! The queue in time: unbounded; an item can be taken once it is due, earliest first.
+//! [`DelayQueue`]: unbounded; an item can be taken once it is due, earliest first.
 //!
-//! Nobody polls the clock. Of the threads that wait the one at the front of the line leads: it sleeps until the
-//! earliest item is due. All others sleep until they are called. The leader is called when an earlier item
-//! comes in; whoever leaves the front of the line, served or not, calls the one behind, which leads from then on.
+//! No thread polls the clock. The first waiting thread is the leader: it waits until the earliest
+//! item is due. All others wait until notified. An earlier item notifies the leader. A leader that
+//! stops waiting, with an item or without, notifies the next thread, which becomes the leader.
 
 use std::fmt;
 use std::time::{Duration, Instant};
 
-use super::heap::Heap;
-use super::wait::{Timeout, Waiter, Waiters};
 use super::{BlockingQueue, OfferError, PutError};
-use crate::interrupt::wait::Key;
+use crate::interrupt::wait::{Key, Timeout, Waiter, Waiters};
 use crate::interrupt::{self, Interrupted};
 use crate::sync::{Arc, AtomicUsize, Mutex, MutexGuard, Ordering};
+use crate::time::heap::TimerQueue;
 
-/// Something that a [`DelayQueue`] holds back until its time.
+/// An item of a [`DelayQueue`], with the time from which it can be taken.
 pub trait Delayed {
-    /// When the item may be taken. Asked once, when the item goes into a queue.
+    /// Returns when the item may be taken. Called once, when the item is inserted into a queue.
     fn due(&self) -> Instant;
 }
 
@@ -34,10 +33,11 @@ impl<D: Delayed + ?Sized> Delayed for Arc<D> {
 
 /// An unbounded queue whose items can be taken only once they are due.
 ///
-/// The head is the item that is due first, whether its time has come or not; of items due at the same instant the one
-/// that came first. `poll`, `take`, `remove_head` and `drain_to` deliver due items only, all that looks at the
-/// queue or removes by choice sees the others too. `put` and `offer_timeout` never wait and never fail, also
-/// when the thread is interrupted.
+/// The head is the item with the earliest due time, whether that has come or not. Among items due at
+/// the same instant the head is the one inserted first. `poll`, `take`, `remove_head` and `drain_to`
+/// return due items only. All methods that inspect the queue, or remove chosen items, include items
+/// that are not due yet. `put` and `offer_timeout` never wait and never fail, even if the thread is
+/// interrupted.
 ///
 /// # Examples
 /// ```
@@ -63,81 +63,64 @@ impl<D: Delayed + ?Sized> Delayed for Arc<D> {
 /// ```
 pub struct DelayQueue<T> {
     state: Mutex<State<T>>,
-    /// Copy of `heap.len()`. Written with the lock held. Relaxed: a hint as soon as it is read.
+    /// Copy of `items.len()`. Written with the lock held. Relaxed: outdated as soon as it is read.
     len: AtomicUsize,
 }
 
-/// Invariant, whenever the lock is free: if there are items and threads that wait, the thread at the front of the line
-/// sleeps no longer than until the head is due, or it has been called and not looked yet.
+/// Invariant while the lock is free: if items and waiting threads exist, the first thread waits no
+/// longer than until the head is due, or it is notified and has not checked the head yet.
 struct State<T> {
-    heap: Heap<Entry<T>>,
-    /// Everyone who waits, the leader at the front. They stay in the line until they leave it themselves.
+    items: TimerQueue<T, Instant>,
+    /// All waiting threads, the leader first. A thread removes itself.
     takers: Waiters<()>,
-    /// Grows with every insertion, so that items due at the same instant keep their order of arrival.
+    /// Grows with every insertion, so that items due at the same instant keep their order.
     next_number: u64,
 }
 
-struct Entry<T> {
-    due: Instant,
-    number: u64,
-    item: T,
-}
-
-impl<T> Entry<T> {
-    fn before(&self, other: &Self) -> bool {
-        (self.due, self.number) < (other.due, other.number)
-    }
-}
-
 impl<T> State<T> {
-    fn pop(&mut self) -> Option<T> {
-        self.heap.pop(Entry::before).map(|entry| entry.item)
-    }
-
     /// Removes the head if it is due.
     fn pop_due(&mut self) -> Option<T> {
-        let due = self.heap.first()?.due;
-        if due <= Instant::now() { self.pop() } else { None }
+        self.items.pop_due(Instant::now()).map(|(_, _, item)| item)
     }
 
-    /// How long the leader may sleep; all others sleep until called.
+    /// Until when the leader may wait. `None` for all others: they wait until notified.
     fn time_to_lead(&self, me: Key) -> Option<Instant> {
-        self.leads(me).then(|| self.heap.first().map(|head| head.due))?
+        self.leads(me).then(|| self.items.first_due())?
     }
 
     fn leads(&self, me: Key) -> bool {
         self.takers.first_key() == Some(me)
     }
 
-    /// Tells the leader to look at the head again; it is to be woken, unless it has been called already or
-    /// there is nothing to look at.
-    fn call_leader(&self) -> Option<Arc<Waiter<()>>> {
+    /// Notifies the leader to check the head again. Returns the leader if the caller has to unpark it:
+    /// not if it was notified before, or there is no item.
+    fn notify_leader(&self) -> Option<Arc<Waiter<()>>> {
         let leader = self.takers.first()?;
-        (self.heap.len() > 0 && leader.mark_notified()).then(|| Arc::clone(leader))
+        (!self.items.is_empty() && leader.mark_notified()).then(|| Arc::clone(leader))
     }
 
-    /// Takes `me` out of the line. If that was the leader the next one leads, and has to know: a call that `me`
-    /// was given and did not answer is thereby passed on.
+    /// Removes `me` from the waiting threads. If it was the leader, notifies the next one: this also
+    /// passes on a notification that `me` has not acted on.
     fn leave(&mut self, me: Key) -> Option<Arc<Waiter<()>>> {
         let led = self.leads(me);
         self.takers.remove(me);
-        if led { self.call_leader() } else { None }
+        if led { self.notify_leader() } else { None }
     }
 }
 
 impl<T> DelayQueue<T> {
     /// Makes an empty queue.
     pub fn new() -> Self {
-        let state = State { heap: Heap::new(), takers: Waiters::new(), next_number: 0 };
+        let state = State { items: TimerQueue::new(), takers: Waiters::new(), next_number: 0 };
         DelayQueue { state: Mutex::new(state), len: AtomicUsize::new(0) }
     }
 
-    /// Removes the head once it is due, waiting as long as there is patience.
+    /// Removes the head once it is due, waiting for at most `timeout`.
     fn take_within(&self, timeout: Timeout) -> Result<Option<T>, Interrupted> {
         interrupt::check()?;
         let mut state = self.state.lock();
         let item = state.pop_due();
-        if item.is_some() || timeout.is_none() {
+        if item.is_some() || timeout.is_zero() {
             self.unlock(state, None);
             return Ok(item);
         }
@@ -149,7 +132,7 @@ impl<T> DelayQueue<T> {
             drop(state);
             let in_time = me.snooze_and_park(until);
             state = self.state.lock();
-            me.reset(); // whatever the call was about, we look at it now
+            me.reset(); // the head is checked now, which is all that a notification asks for
             let interrupted = me.take_interrupt();
             let item = if interrupted { None } else { state.pop_due() };
             let too_late = !in_time && until == deadline;
@@ -161,12 +144,12 @@ impl<T> DelayQueue<T> {
         }
     }
 
-    /// Ends a change: publishes the length, frees the lock, and only then wakes who was called.
-    fn unlock(&self, state: MutexGuard<'_, State<T>>, called: Option<Arc<Waiter<()>>>) {
-        self.len.store(state.heap.len(), Ordering::Relaxed);
+    /// Ends a change: publishes the length, releases the lock, and then unparks the notified thread.
+    fn unlock(&self, state: MutexGuard<'_, State<T>>, notified: Option<Arc<Waiter<()>>>) {
+        self.len.store(state.items.len(), Ordering::Relaxed);
         drop(state);
-        if let Some(called) = called {
-            called.unpark();
+        if let Some(notified) = notified {
+            notified.unpark();
         }
     }
 }
@@ -175,16 +158,16 @@ impl<T: Delayed> DelayQueue<T> {
     fn insert(&self, item: T) {
         let due = item.due(); // user code: before the lock
         let mut state = self.state.lock();
-        let entry = Entry { due, number: state.next_number, item };
+        let number = state.next_number;
         state.next_number += 1;
-        let place = state.heap.place_for(|other| entry.before(other));
-        state.heap.insert(place, entry);
-        let called = if place == 0 { state.call_leader() } else { None };
-        self.unlock(state, called);
+        state.items.insert(due, number, item);
+        let is_head = state.items.first() == Some((due, number));
+        let notified = if is_head { state.notify_leader() } else { None };
+        self.unlock(state, notified);
     }
 }
 
-/// The earlier of two instants, where `None` is never.
+/// The earlier of two instants. `None` means never.
 fn earliest(a: Option<Instant>, b: Option<Instant>) -> Option<Instant> {
     a.into_iter().chain(b).min()
 }
@@ -242,7 +225,8 @@ impl<T: Delayed + Send> BlockingQueue<T> for DelayQueue<T> {
     }
 
     fn take(&self) -> Result<T, Interrupted> {
-        self.take_within(Timeout::Forever).map(|item| item.expect("timeout for ever does not end"))
+        self.take_within(Timeout::Forever)
+            .map(|item| item.expect("a wait without a timeout ends with an item"))
     }
 
     fn poll_timeout(&self, timeout: Duration) -> Result<Option<T>, Interrupted> {
@@ -267,18 +251,18 @@ impl<T: Delayed + Send> BlockingQueue<T> for DelayQueue<T> {
 
     fn remove_if(&self, matches: &mut dyn FnMut(&T) -> bool) -> Vec<T> {
         let mut state = self.state.lock();
-        let removed = state.heap.remove_if(Entry::before, |entry| matches(&entry.item));
+        let removed = state.items.remove_if(matches);
         self.unlock(state, None);
-        removed.into_iter().map(|entry| entry.item).collect()
+        removed
     }
 
     fn for_each(&self, see: &mut dyn FnMut(&T)) {
-        self.state.lock().heap.for_each(Entry::before, |entry| see(&entry.item));
+        self.state.lock().items.for_each(|_, item| see(item));
     }
 
     fn clear(&self) {
         let mut state = self.state.lock();
-        let all = state.heap.take_all();
+        let all = std::mem::replace(&mut state.items, TimerQueue::new());
         self.unlock(state, None);
         drop(all);
     }
@@ -287,14 +271,14 @@ impl<T: Delayed + Send> BlockingQueue<T> for DelayQueue<T> {
     where
         T: Clone,
     {
-        self.state.lock().heap.first().map(|entry| entry.item.clone())
+        self.state.lock().items.first_item().cloned()
     }
 }
 
 impl<T> fmt::Debug for DelayQueue<T> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let state = self.state.lock();
-        let (len, takers) = (state.heap.len(), state.takers.len());
+        let (len, takers) = (state.items.len(), state.takers.len());
         drop(state);
         f.debug_struct("DelayQueue").field("len", &len).field("waiting_takers", &takers).finish()
     }

@@ -5,11 +5,11 @@ use std::time::Duration;
 
 use super::one_lock::by_field;
 use super::ring::Ring;
-use super::two_lock::Pipe;
-use super::wait::Timeout;
+use super::two_lock::TwoLockQueue;
 use super::{BlockingQueue, OfferError, PutError};
 use crate::config::ConfigError;
 use crate::interrupt::Interrupted;
+use crate::interrupt::wait::Timeout;
 
 /// A first-in, first-out queue without a bound, or with one that [`set_capacity`](Self::set_capacity) changes while
 /// the queue is in use.
@@ -30,13 +30,13 @@ use crate::interrupt::Interrupted;
 /// # Ok::<(), millpond::ConfigError>(())
 /// ```
 pub struct LinkedBlockingQueue<T> {
-    pipe: Pipe<T>,
+    inner: TwoLockQueue<T>,
 }
 
 impl<T> LinkedBlockingQueue<T> {
     /// Makes an empty queue without a bound.
     pub fn unbounded() -> Self {
-        LinkedBlockingQueue { pipe: Pipe::new(Ring::new(), usize::MAX) }
+        LinkedBlockingQueue { inner: TwoLockQueue::new(Ring::new(), usize::MAX) }
     }
 
     /// Makes an empty queue with room for `capacity` items; `usize::MAX` means no bound.
@@ -51,7 +51,7 @@ impl<T> LinkedBlockingQueue<T> {
 
     /// The most items that the queue can hold; `usize::MAX`: no bound.
     pub fn capacity(&self) -> usize {
-        self.pipe.capacity()
+        self.inner.capacity()
     }
 
     /// Changes the bound; `usize::MAX` takes it away.
@@ -65,7 +65,7 @@ impl<T> LinkedBlockingQueue<T> {
         if capacity == 0 {
             return Err(ConfigError::ZeroCapacity { queue: "LinkedBlockingQueue" });
         }
-        self.pipe.set_capacity(capacity);
+        self.inner.set_capacity(capacity);
         Ok(())
     }
 }
@@ -82,7 +82,7 @@ impl<T> FromIterator<T> for LinkedBlockingQueue<T> {
     fn from_iter<I: IntoIterator<Item = T>>(items: I) -> Self {
         let queue = Self::unbounded();
         for item in items {
-            if queue.pipe.offer(item).is_err() {
+            if queue.inner.offer(item).is_err() {
                 unreachable!("a queue without a bound has room");
             }
         }
@@ -91,13 +91,13 @@ impl<T> FromIterator<T> for LinkedBlockingQueue<T> {
 }
 
 impl<T: Send> BlockingQueue<T> for LinkedBlockingQueue<T> {
-    by_field!(T, pipe: put and the rest);
+    by_field!(T, inner: put and the rest);
 }
 
 impl<T> fmt::Debug for LinkedBlockingQueue<T> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let mut description = f.debug_struct("LinkedBlockingQueue");
-        self.pipe.describe(&mut description);
+        self.inner.describe(&mut description);
         description.field("capacity", &self.capacity()).finish()
     }
 }

@@ -34,7 +34,6 @@ mod priority;
 mod ring;
 mod synchronous;
 mod two_lock;
-mod wait;
 
 use std::time::Duration;
 

@@ -9,7 +9,7 @@
 use std::fmt::DebugStruct;
 
 use super::error::OfferError;
-use super::wait::{Timeout, Waiter, Waiters, next_waiter};
+use crate::interrupt::wait::{Timeout, Waiter, Waiters};
 use crate::interrupt::{self, Interrupted};
 use crate::sync::{Arc, AtomicUsize, Mutex, MutexGuard, Ordering};
 
@@ -39,7 +39,7 @@ macro_rules! by_field {
 
         #[inline]
         fn take(&self) -> Result<$t, Interrupted> {
-            self.$field.take(Timeout::Forever).map(|item| item.expect("timeout for ever does not end"))
+            self.$field.take(Timeout::Forever).map(|item| item.expect("a wait without a timeout ends with an item"))
         }
 
         fn poll_timeout(&self, timeout: Duration) -> Result<Option<$t>, Interrupted> {
@@ -139,7 +139,7 @@ enum Accepted<T, P> {
 impl<T, S: Store<T>> State<T, S> {
     /// What can be done with `item`. A taker returned has left its line and must be given the item.
     fn room_for(&mut self, item: &T, capacity: usize) -> Option<Accepted<T, S::Place>> {
-        if let Some(taker) = next_waiter(&mut self.takers) {
+        if let Some(taker) = self.takers.next() {
             return Some(Accepted::ToTaker(taker));
         }
         (self.store.len() < capacity).then(|| Accepted::InStore(self.store.place_for(item)))
@@ -150,8 +150,8 @@ impl<T, S: Store<T>> State<T, S> {
         if self.store.len() >= capacity {
             return None;
         }
-        let putter = next_waiter(&mut self.putters)?;
-        let item = putter.hand_head_to_idle();
+        let putter = self.putters.next()?;
+        let item = putter.receive();
         let place = self.store.place_for(&item);
         self.store.insert(place, item);
         Some(putter)
@@ -177,7 +177,7 @@ impl<T, S: Store<T>> OneLockQueue<T, S> {
             return Err(OfferError::Interrupted(item));
         }
         let Err((item, mut state)) = self.try_put(item) else { return Ok(()) };
-        if timeout.is_none() {
+        if timeout.is_zero() {
             drop(state);
             return Err(OfferError::TimedOut(item));
         }
@@ -206,7 +206,7 @@ impl<T, S: Store<T>> OneLockQueue<T, S> {
             Ok(item) => return Ok(Some(item)),
             Err(state) => state,
         };
-        if timeout.is_none() {
+        if timeout.is_zero() {
             return Ok(None);
         }
         let me = Waiter::new(None);
@@ -304,10 +304,10 @@ impl<T, S: Store<T>> OneLockQueue<T, S> {
     fn try_take(&self) -> Result<T, MutexGuard<'_, State<T, S>>> {
         let mut state = self.state.lock();
         let Some(item) = state.store.pop() else { return Err(state) };
-        let relieved = state.refill(self.capacity());
+        let served = state.refill(self.capacity());
         self.note_len(&state);
         drop(state);
-        if let Some(putter) = relieved {
+        if let Some(putter) = served {
             putter.unpark();
         }
         Ok(item)
@@ -315,13 +315,13 @@ impl<T, S: Store<T>> OneLockQueue<T, S> {
 
     /// Gives free places to waiting putters, as many as there are of both.
     fn refill_and_unlock(&self, mut state: MutexGuard<'_, State<T, S>>) {
-        let mut relieved = Vec::new();
+        let mut served = Vec::new();
         while let Some(putter) = state.refill(self.capacity()) {
-            relieved.push(putter);
+            served.push(putter);
         }
         self.note_len(&state);
         drop(state);
-        relieved.iter().for_each(|putter| _ = putter.unpark());
+        served.iter().for_each(|putter| _ = putter.unpark());
     }
 
     fn note_len(&self, state: &State<T, S>) {

@@ -6,9 +6,9 @@ use std::time::Duration;
 
 use super::heap::Heap;
 use super::one_lock::{OneLockQueue, Store, by_field};
-use super::wait::Timeout;
 use super::{BlockingQueue, OfferError, PutError};
 use crate::interrupt::Interrupted;
+use crate::interrupt::wait::Timeout;
 
 /// An unbounded queue whose head is its least item, as `Ord` or a comparison of your own says.
 ///
@@ -32,7 +32,7 @@ use crate::interrupt::Interrupted;
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
 pub struct PriorityBlockingQueue<T> {
-    exchange: OneLockQueue<T, Sorted<T>>,
+    inner: OneLockQueue<T, Sorted<T>>,
 }
 
 impl<T> PriorityBlockingQueue<T> {
@@ -54,13 +54,13 @@ impl<T> PriorityBlockingQueue<T> {
 
     fn with(compare: Compare<T>) -> Self {
         let store = Sorted { heap: Heap::new(), compare, next_number: 0 };
-        PriorityBlockingQueue { exchange: OneLockQueue::new(store, usize::MAX) }
+        PriorityBlockingQueue { inner: OneLockQueue::new(store, usize::MAX) }
     }
 }
 
 impl<T: Send> PriorityBlockingQueue<T> {
     fn insert(&self, item: T) {
-        if self.exchange.offer(item).is_err() {
+        if self.inner.offer(item).is_err() {
             unreachable!("a queue without a bound has room");
         }
     }
@@ -170,7 +170,7 @@ impl<T> Store<T> for Sorted<T> {
 }
 
 impl<T: Send> BlockingQueue<T> for PriorityBlockingQueue<T> {
-    by_field!(T, exchange: the rest);
+    by_field!(T, inner: the rest);
 
     /// Inserts `item`. Never waits, never fails.
     fn put(&self, item: T) -> Result<(), PutError<T>> {
@@ -188,7 +188,7 @@ impl<T: Send> BlockingQueue<T> for PriorityBlockingQueue<T> {
 impl<T> fmt::Debug for PriorityBlockingQueue<T> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let mut description = f.debug_struct("PriorityBlockingQueue");
-        self.exchange.describe(&mut description);
+        self.inner.describe(&mut description);
         description.finish_non_exhaustive() // the comparison has nothing to show
     }
 }

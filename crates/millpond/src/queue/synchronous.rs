@@ -8,9 +8,8 @@ use std::fmt;
 use std::time::Duration;
 
 use super::one_lock::by_field;
-use super::wait::{Timeout, Waiter, Waiters, is_past};
 use super::{BlockingQueue, OfferError, PutError};
-use crate::interrupt::wait::Key;
+use crate::interrupt::wait::{Key, Timeout, Waiter, Waiters, is_past};
 use crate::interrupt::{self, Interrupted};
 use crate::sync::{AdaptiveBackoff, Arc, AtomicUsize, Ordering};
 use crate::sync::{SpinLock, SpinLockGuard};
@@ -111,7 +110,7 @@ impl<T> Rendezvous<T> {
             return Err(OfferError::Interrupted(item));
         }
         let Err((item, mut waiting)) = self.give(item) else { return Ok(()) };
-        if timeout.is_none() {
+        if timeout.is_zero() {
             drop(waiting);
             return Err(OfferError::TimedOut(item));
         }
@@ -136,7 +135,7 @@ impl<T> Rendezvous<T> {
             Ok(item) => return Ok(Some(item)),
             Err(waiting) => waiting,
         };
-        if timeout.is_none() {
+        if timeout.is_zero() {
             return Ok(None);
         }
         let me = Waiter::new(None);
@@ -200,7 +199,7 @@ impl<T> Rendezvous<T> {
     fn receive(&self) -> Result<T, Guard<'_, T>> {
         let mut waiting = self.waiting.lock();
         let Some(putter) = self.next(&mut waiting.putters) else { return Err(waiting) };
-        let item = putter.hand_head_to_idle();
+        let item = putter.receive();
         self.exchange(waiting, &putter);
         Ok(item)
     }

@@ -23,14 +23,13 @@ use std::mem;
 use super::error::OfferError;
 use super::one_lock::Store;
 use super::ring::Ring;
-use super::wait::{Timeout, Waiter, Waiters, is_past, next_waiter};
-use crate::interrupt::wait::Key;
+use crate::interrupt::wait::{Key, Timeout, Waiter, Waiters, is_past};
 use crate::interrupt::{self, Interrupted};
 use crate::sync::backoff::snooze;
 use crate::sync::{Arc, AtomicUsize, Mutex, Ordering};
 use crate::sync::{SpinLock, SpinLockGuard};
 
-pub(super) struct Pipe<T> {
+pub(super) struct TwoLockQueue<T> {
     front: End<Front<T>>,
     back: End<Back<T>>,
     /// The most items the pipe may hold; `usize::MAX`: no bound. Written with both locks held, so it stands still
@@ -55,11 +54,6 @@ struct End<S> {
 impl<S> End<S> {
     fn new(state: S) -> Self {
         End { state: SpinLock::new(state), passed: AtomicUsize::new(0) }
-    }
-
-    #[inline]
-    fn lock(&self) -> SpinLockGuard<'_, S> {
-        self.state.lock()
     }
 
     #[inline]
@@ -96,29 +90,29 @@ struct Back<T> {
     /// Those who wait for items.
     takers: Waiters<()>,
     /// Somebody was taken out of the line and called, and has not answered yet.
-    called: bool,
+    notified: bool,
 }
 
 impl<T> Back<T> {
     /// Chooses a taker to be woken, unless one is on its way. For whoever knows that there are items.
     #[inline]
-    fn call_taker(&mut self) -> Option<Arc<Waiter<()>>> {
-        if self.called || self.takers.is_empty() {
+    fn notify_taker(&mut self) -> Option<Arc<Waiter<()>>> {
+        if self.notified || self.takers.is_empty() {
             return None;
         }
-        let taker = next_waiter(&mut self.takers)?;
+        let taker = self.takers.next()?;
         taker.mark_notified();
-        self.called = true;
+        self.notified = true;
         Some(taker)
     }
 }
 
-impl<T> Pipe<T> {
+impl<T> TwoLockQueue<T> {
     /// An empty pipe whose items go into `items`, which is empty too.
     pub(super) fn new(items: Ring<T>, capacity: usize) -> Self {
         let front = Front { items: items.another(), lent: false, putters: Waiters::new() };
-        let back = Back { items, gone: 0, takers: Waiters::new(), called: false };
-        Pipe {
+        let back = Back { items, gone: 0, takers: Waiters::new(), notified: false };
+        TwoLockQueue {
             front: End::new(front),
             back: End::new(back),
             capacity: AtomicUsize::new(capacity),
@@ -128,15 +122,15 @@ impl<T> Pipe<T> {
 
     #[inline]
     pub(super) fn offer(&self, item: T) -> Result<(), T> {
-        let mut back = self.back.lock();
+        let mut back = self.back.state.lock();
         if !self.has_room(&mut back) {
             return Err(item);
         }
         back.items.push(item);
         self.back.pass(1);
-        let called = back.call_taker();
+        let notified = back.notify_taker();
         drop(back);
-        wake(called);
+        unpark(notified);
         Ok(())
     }
 
@@ -148,7 +142,7 @@ impl<T> Pipe<T> {
         }
         match self.offer(item) {
             Ok(()) => Ok(()),
-            Err(item) if timeout.is_none() => Err(OfferError::TimedOut(item)),
+            Err(item) if timeout.is_zero() => Err(OfferError::TimedOut(item)),
             Err(item) => self.put_later(item, timeout),
         }
     }
@@ -168,7 +162,7 @@ impl<T> Pipe<T> {
             }
             // 2. Wait in line, unless there is room. No item goes out while we hold the lock; so if the pipe is full now
             // it stays so until somebody who takes has the lock, and finds us.
-            let mut front = self.front.lock();
+            let mut front = self.front.state.lock();
             if !self.is_full() {
                 continue;
             }
@@ -177,7 +171,7 @@ impl<T> Pipe<T> {
             drop(front);
             me.park(deadline);
             // 3. Out of the line means that somebody has moved the item in.
-            if me.is_notified() || self.front.lock().putters.remove(key).is_none() {
+            if me.is_notified() || self.front.state.lock().putters.remove(key).is_none() {
                 return Ok(());
             }
             let item = me.take_item().expect("a putter that was not served holds its item");
@@ -188,7 +182,7 @@ impl<T> Pipe<T> {
 
     #[inline]
     pub(super) fn poll(&self) -> Option<T> {
-        let mut front = self.front.lock();
+        let mut front = self.front.state.lock();
         let item = match front.items.pop() {
             Some(item) => item,
             None => {
@@ -207,7 +201,7 @@ impl<T> Pipe<T> {
         interrupt::check()?;
         match self.poll() {
             Some(item) => Ok(Some(item)),
-            None if timeout.is_none() => Ok(None),
+            None if timeout.is_zero() => Ok(None),
             None => self.take_later(timeout),
         }
     }
@@ -226,7 +220,7 @@ impl<T> Pipe<T> {
             // 2. Wait in line, unless there is an item. None comes in while we hold the lock; so if the pipe is empty now
             // it stays so until somebody who puts has the lock, and finds us.
             let me = me.get_or_insert_with(|| Waiter::new(None));
-            let mut back = self.back.lock();
+            let mut back = self.back.state.lock();
             if self.len() > 0 {
                 continue;
             }
@@ -251,17 +245,17 @@ impl<T> Pipe<T> {
     /// Ends a taker's wait. It leaves the line; or if it was called, another one may be called from now on, and has to be
     /// if there are items: they may have come while nobody else was called.
     fn answer(&self, me: &Waiter<()>, key: Key) {
-        let mut back = self.back.lock();
+        let mut back = self.back.state.lock();
         let mut next = None;
         if back.takers.remove(key).is_none() {
             me.reset();
-            back.called = false;
+            back.notified = false;
             if self.len() > 0 {
-                next = back.call_taker();
+                next = back.notify_taker();
             }
         }
         drop(back);
-        wake(next);
+        unpark(next);
     }
 
     /// The number of items, as it was at some moment of the call.
@@ -294,8 +288,8 @@ impl<T> Pipe<T> {
 
     /// Changes the bound. Items beyond a lower one stay; nothing gets in until they have gone.
     pub(super) fn set_capacity(&self, capacity: usize) {
-        let front = self.front.lock();
-        let back = self.back.lock();
+        let front = self.front.state.lock();
+        let back = self.back.state.lock();
         self.capacity.store(capacity, Ordering::Relaxed);
         drop(back);
         self.refill_and_unlock(front);
@@ -330,8 +324,8 @@ impl<T> Pipe<T> {
 
     /// Adds what is going on to a description: how many items, how many threads waiting.
     pub(super) fn describe(&self, f: &mut DebugStruct<'_, '_>) {
-        let putters = self.front.lock().putters.len();
-        let takers = self.back.lock().takers.len();
+        let putters = self.front.state.lock().putters.len();
+        let takers = self.back.state.lock().takers.len();
         f.field("len", &self.len()).field("waiting_takers", &takers).field("waiting_putters", &putters);
     }
 
@@ -353,11 +347,11 @@ impl<T> Pipe<T> {
         while front.lent {
             drop(front);
             drop(self.borrowing.lock());
-            front = self.front.lock();
+            front = self.front.state.lock();
         }
         if front.items.len() == 0 && self.back.passed() != self.front.passed() {
             front.items.rewind();
-            mem::swap(&mut front.items, &mut self.back.lock().items);
+            mem::swap(&mut front.items, &mut self.back.state.lock().items);
         }
         front
     }
@@ -378,34 +372,34 @@ impl<T> Pipe<T> {
 
     #[cold]
     fn refill(&self, mut front: SpinLockGuard<'_, Front<T>>) {
-        let mut relieved = Vec::new();
-        let mut back = self.back.lock();
+        let mut served = Vec::new();
+        let mut back = self.back.state.lock();
         while self.has_room(&mut back)
-            && let Some(putter) = next_waiter(&mut front.putters)
+            && let Some(putter) = front.putters.next()
         {
-            back.items.push(putter.hand_head_to_idle());
+            back.items.push(putter.receive());
             self.back.pass(1);
-            relieved.push(putter);
+            served.push(putter);
         }
-        let called = if relieved.is_empty() { None } else { back.call_taker() };
+        let notified = if served.is_empty() { None } else { back.notify_taker() };
         drop((back, front));
-        relieved.iter().for_each(|putter| _ = putter.unpark());
-        wake(called);
+        served.iter().for_each(|putter| _ = putter.unpark());
+        unpark(notified);
     }
 }
 
 /// All items of a pipe, outside of it until this is dropped. Its maker holds `borrowing`.
 struct Borrowed<'a, T> {
-    pipe: &'a Pipe<T>,
+    queue: &'a TwoLockQueue<T>,
     items: Ring<T>,
     /// How many there were.
     lent: usize,
 }
 
 impl<'a, T> Borrowed<'a, T> {
-    fn new(pipe: &'a Pipe<T>) -> Self {
-        let mut front = pipe.front.lock();
-        let mut back = pipe.back.lock();
+    fn new(queue: &'a TwoLockQueue<T>) -> Self {
+        let mut front = queue.front.state.lock();
+        let mut back = queue.back.state.lock();
         front.lent = true;
         let nothing = front.items.another();
         let mut older = mem::replace(&mut front.items, nothing);
@@ -418,25 +412,25 @@ impl<'a, T> Borrowed<'a, T> {
         }
         drop((back, front));
         older.append(&mut newer); // may move much: without the locks
-        Borrowed { pipe, lent: older.len(), items: older }
+        Borrowed { queue, lent: older.len(), items: older }
     }
 }
 
 impl<T> Drop for Borrowed<'_, T> {
     fn drop(&mut self) {
         let removed = self.lent - self.items.len();
-        let mut front = self.pipe.front.lock();
+        let mut front = self.queue.front.state.lock();
         mem::swap(&mut front.items, &mut self.items);
         front.lent = false;
-        self.pipe.front.pass(removed);
-        self.pipe.refill_and_unlock(front);
+        self.queue.front.pass(removed);
+        self.queue.refill_and_unlock(front);
     }
 }
 
 /// Wakes who was called. No lock is held any more.
 #[inline]
-fn wake(called: Option<Arc<Waiter<()>>>) {
-    if let Some(taker) = called {
+fn unpark(notified: Option<Arc<Waiter<()>>>) {
+    if let Some(taker) = notified {
         taker.unpark();
     }
 }

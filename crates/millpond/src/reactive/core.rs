@@ -43,7 +43,7 @@ use crate::task::{
 /// is one way out of Queued for a turn, under the lock. Model: `loom_tests::reactive`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Phase {
-    IdleWorkers,
+    Idle,
     Queued,
     Polling,
     Notified,
@@ -95,7 +95,7 @@ struct Remains<F: Future> {
 
 /// What to do when a poll was pending.
 pub(super) enum Pause {
-    WakeReason,
+    Idle,
     Again,
 }
 
@@ -204,7 +204,7 @@ where
             Phase::Over => {
                 drop(cell);
                 drop_caught(future); // cancelled while it was polled
-                return Pause::WakeReason;
+                return Pause::Idle;
             }
             phase => phase == Phase::Notified,
         };
@@ -213,12 +213,12 @@ where
             cell.phase = Phase::Queued;
             return Pause::Again;
         }
-        cell.phase = Phase::IdleWorkers;
+        cell.phase = Phase::Idle;
         if self.lost.load(Ordering::Relaxed) {
             let remains = self.end(cell, TaskState::Abandoned);
             self.bury(remains, TaskState::Abandoned);
         }
-        Pause::WakeReason
+        Pause::Idle
     }
 
     /// Records what came of it, unless it was cancelled meanwhile.
@@ -256,7 +256,7 @@ where
     pub(super) fn notify(&self) -> bool {
         let mut cell = self.cell.lock();
         match cell.phase {
-            Phase::IdleWorkers => {
+            Phase::Idle => {
                 cell.phase = Phase::Queued;
                 true
             }
@@ -302,7 +302,7 @@ where
     fn abandon(&self) {
         let cell = self.cell.lock();
         // Not while it is polled: then a turn is alive, and with it all who could abandon it.
-        if !matches!(cell.phase, Phase::IdleWorkers | Phase::Queued) {
+        if !matches!(cell.phase, Phase::Idle | Phase::Queued) {
             return;
         }
         let remains = self.end(cell, TaskState::Abandoned);
@@ -434,7 +434,7 @@ where
         let cell = self.cell.lock();
         // Relaxed: whoever reads it takes it for a hint, or has the lock.
         self.lost.store(true, Ordering::Relaxed);
-        let idle = cell.phase == Phase::IdleWorkers;
+        let idle = cell.phase == Phase::Idle;
         drop(cell);
         if idle {
             self.abandon();

@@ -40,11 +40,17 @@
 //!   interrupted.
 
 mod core;
+mod delivery;
 mod pipe;
 mod polled;
+mod publish_on;
 mod spawn;
 mod stream;
+mod subscribe_on;
 mod task;
 
+pub use self::delivery::StreamError;
+pub use self::publish_on::{MapOn, PublishOn};
 pub use self::spawn::{ExecutorFutureExt, SchedulerFutureExt, block_on};
-pub use self::stream::{MapOn, PREFETCH, PublishOn, StreamError, StreamOn, SubscribeOn};
+pub use self::stream::{PREFETCH, StreamOn};
+pub use self::subscribe_on::SubscribeOn;

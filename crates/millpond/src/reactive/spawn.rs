@@ -2,13 +2,14 @@
 
 use std::future::Future;
 use std::pin::pin;
-use std::task::{Context, Poll, Wake, Waker};
+use std::task::{Context, Poll, Waker};
 use std::time::Duration;
 
 use super::core::Losing;
 use super::task;
 use crate::executor::{Executor, RejectReason, Rejected};
-use crate::interrupt::{self, Interrupted, ThreadContext};
+use crate::interrupt::wait::{OnInterrupt, WaitCell};
+use crate::interrupt::{Interrupted, Wake};
 use crate::panic::{catch_value, drop_caught};
 use crate::schedulers::{Disposable, PeriodicTask, Scheduler, Worker};
 use crate::sync::{Arc, AtomicBool, Mutex, Ordering, Weak};
@@ -271,9 +272,8 @@ impl Drop for OnWorker {
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
 pub fn block_on<F: Future>(future: F) -> Result<F::Output, Interrupted> {
-    let me = ThreadContext::current();
-    let alarm = Arc::new(Alarm { thread: Arc::clone(&me), rung: AtomicBool::new(false) });
-    let waker = Waker::from(Arc::clone(&alarm));
+    let me = Arc::new(WaitCell::for_this_thread());
+    let waker = Waker::from(Arc::clone(&me));
     let mut future = pin!(future);
     let is_worker = works_for_any();
     loop {
@@ -282,24 +282,12 @@ pub fn block_on<F: Future>(future: F) -> Result<F::Output, Interrupted> {
         if let Poll::Ready(output) = answer {
             return Ok(output);
         }
-        // The poll has left its wakers first: what comes into a queue after this look wakes us.
-        let look_again = awaited.iter().filter_map(Canceller::help).min();
-        // Acquire: what was done before the wake-up is visible to the poll.
-        match me.wait(look_again, || alarm.rung.swap(false, Ordering::Acquire)) {
-            interrupt::Wake::Interrupted => return Err(Interrupted),
-            interrupt::Wake::Ready | interrupt::Wake::TimedOut => {}
+        // The poll has registered its wakers, so a task queued after this check wakes the thread.
+        let check_again = awaited.iter().filter_map(Canceller::help).min();
+        if me.wait(check_again, OnInterrupt::Return) == Wake::Interrupted {
+            me.take_interrupt();
+            return Err(Interrupted);
         }
-    }
-}
-
-struct Alarm {
-    thread: Arc<ThreadContext>,
-    rung: AtomicBool,
-}
-
-impl Wake for Alarm {
-    fn wake(self: Arc<Self>) {
-        self.rung.store(true, Ordering::Release);
-        self.thread.unpark();
+        me.reset(); // before the next poll
     }
 }

@@ -14,7 +14,7 @@ use std::task::{self, Poll, Waker};
 
 use super::core::{FutureCore, Losing, Pause};
 use crate::executor::{Executor, Rejected};
-use crate::interrupt::ThreadContext;
+use crate::interrupt::RunId;
 use crate::panic::drop_caught;
 use crate::sync::{Arc, AtomicBool, Ordering, Weak, thread_local};
 use crate::task::periodic::Body;
@@ -81,7 +81,7 @@ where
     /// that runs its tasks on the caller's thread.
     fn hand_in(self: &Arc<Self>, in_a_turn: bool) -> bool {
         let Some(executor) = self.core.executor() else { return false };
-        let turn = PollTask::new(self, in_a_turn.then(ThreadContext::current));
+        let turn = PollTask::new(self, in_a_turn.then(|| RunId::current().thread));
         let task = PollTask::task(&turn);
         drop_caught(catch_unwind(AssertUnwindSafe(|| executor.execute_task(task))));
         drop_caught(executor);
@@ -128,7 +128,7 @@ where
     used: AtomicBool,
     /// The thread that hands it in at the end of a turn, and polls on by itself if the executor runs the task
     /// inside that very call. The two flags are touched by that thread only.
-    giver: Option<Arc<ThreadContext>>,
+    giver: Option<u64>,
     in_call: AtomicBool,
     deferred: AtomicBool,
 }
@@ -138,7 +138,7 @@ where
     F: Future + Send + 'static,
     F::Output: Send + 'static,
 {
-    fn new(poller: &Arc<Poller<F>>, giver: Option<Arc<ThreadContext>>) -> Arc<Self> {
+    fn new(poller: &Arc<Poller<F>>, giver: Option<u64>) -> Arc<Self> {
         Arc::new(PollTask {
             poller: Arc::clone(poller),
             used: AtomicBool::new(false),
@@ -157,8 +157,8 @@ where
     }
 
     fn is_inside_the_call(&self) -> bool {
-        let here = |giver: &Arc<ThreadContext>| ThreadContext::with_current(|me| Arc::ptr_eq(giver, me));
-        self.giver.as_ref().is_some_and(here) && self.in_call.load(Ordering::Relaxed)
+        let here = |giver: u64| giver != 0 && giver == RunId::current().thread;
+        self.giver.is_some_and(here) && self.in_call.load(Ordering::Relaxed)
     }
 
     /// Polls once, and again as long as the executor gives the turn back to us. `report` is told the
@@ -183,7 +183,7 @@ where
                     report(RunEvent::Settled(Outcome::Succeeded));
                     match self.core().pause(future) {
                         Pause::Again if self.poller.hand_in(true) => None,
-                        Pause::Again | Pause::WakeReason => return,
+                        Pause::Again | Pause::Idle => return,
                     }
                 }
             };

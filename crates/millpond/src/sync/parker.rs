@@ -1,5 +1,6 @@
 //! [`Parker`] blocks one thread until another thread unparks it.
 
+#[cfg(not(all(loom, test)))]
 use std::time::Instant;
 
 #[cfg(not(all(loom, test)))]

@@ -1,60 +1,31 @@
-//! What time it is, and how a test can decide that: [`Clock`] and [`ManualClock`].
+//! [`Clock`], the source of time of pools and schedulers, and [`ManualClock`], its version for tests.
 //!
-//! Everything that waits for a time of day in this crate (scheduled pools, schedulers) asks a [`Clock`]. Inside, a
-//! time is a [`Tick`]: nanoseconds since the clock's own beginning, one word, which saturates in the far future
-//! and there means never. Waiting on a manual clock is waiting to be told: whoever waits registers as a
-//! [`TimeListener`], and [`ManualClock::advance`] tells all of them before it returns.
+//! Pools and schedulers represent a time as a [`Tick`], one word. A thread that waits on the system
+//! clock wakes up by itself. A thread that waits on a manual clock is notified: the pool registers
+//! as a [`TimeListener`] and a scheduler sets an alarm, and [`ManualClock::advance`] serves all of
+//! them before it returns.
 
 use std::fmt;
-use std::io;
 use std::time::{Duration, Instant};
 
+use super::timers::{RingsOn, Timers};
 use crate::sync::{Arc, AtomicU64, Mutex, OnceLock, Ordering, Weak};
-use crate::time::alarm::Timers;
 
-/// A moment of a clock: nanoseconds since it began.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-pub(crate) struct Tick(u64);
+pub(crate) use super::tick::Tick;
 
-impl Tick {
-    /// Five centuries on.
-    pub(crate) const NEVER: Tick = Tick(u64::MAX);
-
-    #[inline]
-    pub(crate) fn plus(self, duration: Duration) -> Tick {
-        // In 64 bits: `as_nanos` has 128, which takes longer than the rest of an insert's arithmetic.
-        let nanos = duration.as_secs().saturating_mul(1_000_000_000);
-        let nanos = nanos.saturating_add(u64::from(duration.subsec_nanos()));
-        Tick(self.0.saturating_add(nanos))
-    }
-
-    /// How long from `now` until then: zero if that is past, `Duration::MAX` if it never comes.
-    pub(crate) fn since(self, now: Tick) -> Duration {
-        if self == Tick::NEVER { Duration::MAX } else { Duration::from_nanos(self.0.saturating_sub(now.0)) }
-    }
-
-    pub(crate) fn nanos(self) -> u64 {
-        self.0
-    }
-
-    pub(crate) fn from_nanos(nanos: u64) -> Tick {
-        Tick(nanos)
-    }
-}
-
-/// Where a scheduled pool or a scheduler takes the time from. A cheap handle.
+/// The source of time of a scheduled pool or a scheduler. Cheap to clone.
 ///
-/// [`system`](Self::system) is the monotonic clock of the machine and the default everywhere. Tests use the clock
-/// of a [`ManualClock`].
+/// [`system`](Self::system) is the monotonic clock of the machine and the default everywhere. Tests
+/// use the clock of a [`ManualClock`].
 #[derive(Clone)]
 pub struct Clock {
     manual: Option<Arc<Manual>>,
 }
 
-/// Tick 0 of the system's clock.
+/// Tick 0 of the system clock.
 ///
-/// One reading serves both directions: `tick` counts from it, and `deadline` adds a tick to it. So a
-/// deadline is exact whatever happens between two readings of the clock.
+/// `tick` counts from it and `deadline` adds a tick to it, so a deadline is exact regardless of when
+/// the clock is read.
 #[inline]
 fn origin() -> Instant {
     static ORIGIN: OnceLock<Instant> = OnceLock::new();
@@ -62,12 +33,12 @@ fn origin() -> Instant {
 }
 
 impl Clock {
-    /// The machine's monotonic clock.
+    /// Returns the monotonic clock of the machine.
     pub fn system() -> Clock {
         Clock { manual: None }
     }
 
-    /// What time it is by this clock.
+    /// Returns the current time of this clock.
     pub fn now(&self) -> Instant {
         match &self.manual {
             None => Instant::now(),
@@ -79,38 +50,38 @@ impl Clock {
     pub(crate) fn tick(&self) -> Tick {
         match &self.manual {
             None => {
-                let origin = origin(); // read before `now`, so that no tick is negative
-                Tick(0).plus(Instant::now().saturating_duration_since(origin))
+                let origin = origin(); // before `now`: no tick is negative
+                Tick::ORIGIN.plus(Instant::now().saturating_duration_since(origin))
             }
-            Some(manual) => Tick(0).plus(manual.elapsed()),
+            Some(manual) => Tick::ORIGIN.plus(manual.elapsed()),
         }
     }
 
-    /// The tick of `moment`, or the present one if it is in the past. Never early.
+    /// The tick of `moment`, or the current tick if that is in the past. Never early.
     pub(crate) fn tick_at(&self, moment: Instant) -> Tick {
-        let now = self.now(); // read before the tick
+        let now = self.now(); // before the tick is read, which makes the result late, not early
         self.tick_after(moment.saturating_duration_since(now))
     }
 
-    /// When it will be `delay` from now.
+    /// The tick `delay` from now.
     pub(crate) fn tick_after(&self, delay: Duration) -> Tick {
         self.tick().plus(delay)
     }
 
-    /// Until when a thread that waits for `due` may sleep by itself. `None`: until it is told, because that is
-    /// never, or because it is a manual clock.
+    /// The deadline of a thread that waits for `due`. `None`: the thread waits until notified, because
+    /// `due` is never or this is a manual clock.
     pub(crate) fn deadline(&self, due: Tick) -> Option<Instant> {
-        #[cfg(loom)]
+        #[cfg(all(loom, test))]
         if self.manual.is_some() && !self.tells() && due != Tick::NEVER {
-            return Some(Instant::now() + Duration::from_secs(3600)); // when the model says so
+            return Some(Instant::now() + Duration::from_secs(3600)); // over when the model says so
         }
         match self.manual {
-            None if due != Tick::NEVER => origin().checked_add(Duration::from_nanos(due.0)),
+            None if due != Tick::NEVER => origin().checked_add(Duration::from_nanos(due.nanos())),
             _ => None,
         }
     }
 
-    /// Has `listener` told when a manual clock is advanced. The machine's clock tells nobody.
+    /// Registers `listener` for the advances of a manual clock. Does nothing for the system clock.
     pub(crate) fn tell(&self, listener: Weak<dyn TimeListener>) {
         if let Some(manual) = self.manual.as_ref().filter(|_| self.tells()) {
             let mut listeners = manual.listeners.lock();
@@ -119,17 +90,14 @@ impl Clock {
         }
     }
 
-    /// The alarms that go by this clock. Those of the machine's clock have a thread, which is started if need be.
-    pub(crate) fn timers(&self) -> io::Result<Arc<Timers>> {
-        match &self.manual {
-            None => Timers::of_the_machine(),
-            Some(manual) => Ok(Arc::clone(&manual.timers)),
-        }
+    /// The alarms of a manual clock.
+    pub(super) fn manual_timers(&self) -> Option<Arc<Timers>> {
+        self.manual.as_ref().map(|manual| Arc::clone(&manual.timers))
     }
 
-    /// It is a manual clock, which tells those who wait. With the machine's clock they wake by themselves.
+    /// True for a manual clock, which notifies waiting threads.
     pub(crate) fn tells(&self) -> bool {
-        #[cfg(loom)]
+        #[cfg(all(loom, test))]
         if self.manual.as_ref().is_some_and(|manual| manual.silent) {
             return false;
         }
@@ -152,22 +120,24 @@ impl fmt::Debug for Clock {
     }
 }
 
-/// Somebody who waits for a manual clock.
+/// A pool that waits on a manual clock.
 pub(crate) trait TimeListener: Send + Sync {
-    /// It is later now: hands out all that fell due.
+    /// Called after an advance: hands out all tasks that are due.
     fn time_moved(&self);
 }
 
-pub(crate) struct Manual {
+struct Manual {
     begin: Instant,
-    /// Nanoseconds since `begin`. SeqCst: who adds to what waits and then reads the time, and who moves the time and then
-    /// looks at what waits, must not both miss the other.
+    /// Nanoseconds since `begin`.
+    ///
+    /// SeqCst: one thread adds a task and then reads the time, another one moves the time and then
+    /// reads the tasks. At least one of the two must see the other's write.
     elapsed: AtomicU64,
     listeners: Mutex<Vec<Weak<dyn TimeListener>>>,
     /// The alarms of schedulers with this clock.
     timers: Arc<Timers>,
-    /// It tells nobody: whoever waits does so with a deadline, as with the machine's clock.
-    #[cfg(loom)]
+    /// In a model: notifies no thread. Threads wait with a deadline, as with the system clock.
+    #[cfg(all(loom, test))]
     silent: bool,
 }
 
@@ -177,7 +147,7 @@ impl Manual {
     }
 }
 
-/// A clock that stands still until it is advanced: for tests that do not sleep.
+/// A clock that stands still until it is advanced, for tests without sleeps.
 ///
 /// # Examples
 /// ```
@@ -198,7 +168,7 @@ pub struct ManualClock {
 }
 
 impl ManualClock {
-    /// A clock that has just begun.
+    /// Makes a clock with no time elapsed.
     pub fn new() -> ManualClock {
         ManualClock {
             manual: Arc::new(Manual {
@@ -206,38 +176,40 @@ impl ManualClock {
                 elapsed: AtomicU64::new(0),
                 listeners: Mutex::new(Vec::new()),
                 timers: Arc::new(Timers::new()),
-                #[cfg(loom)]
+                #[cfg(all(loom, test))]
                 silent: false,
             }),
         }
     }
 
-    /// In a model, the machine's clock: deadlines end by `ThreadContext::fire_timer_once`.
-    #[cfg(loom)]
+    /// In a model, the system clock: deadlines end by `ThreadContext::fire_timer_once`.
+    #[cfg(all(loom, test))]
     pub(crate) fn silent() -> ManualClock {
         let mut clock = ManualClock::new();
         Arc::get_mut(&mut clock.manual).expect("not shared yet").silent = true;
         clock
     }
 
-    /// The clock, for a pool or a scheduler.
+    /// Returns the clock, to be given to a pool or a scheduler.
     pub fn clock(&self) -> Clock {
         Clock { manual: Some(Arc::clone(&self.manual)) }
     }
 
-    /// How far it has been advanced.
+    /// Returns how far the clock has been advanced.
     pub fn elapsed(&self) -> Duration {
         self.manual.elapsed()
     }
 
-    /// Moves the time forward by `duration`. On return all that fell due has been handed to its threads; it may still
-    /// be running, or wait for one that is busy.
+    /// Moves the time forward by `duration`.
+    ///
+    /// On return all tasks that are due have been handed to their threads. They may still be running,
+    /// or waiting for a busy thread.
     pub fn advance(&self, duration: Duration) {
         let nanos = u64::try_from(duration.as_nanos()).unwrap_or(u64::MAX);
-        // Five centuries are enough, and an `Instant` can hold them.
+        // The limit is five centuries, which an `Instant` can hold.
         let moved = |now: u64| Some(now.saturating_add(nanos).min(u64::MAX - 1));
         let _ = self.manual.elapsed.fetch_update(Ordering::SeqCst, Ordering::SeqCst, moved);
-        self.manual.timers.fire(self.clock().tick());
+        self.manual.timers.ring_due(self.clock().tick(), RingsOn::AdvancingThread);
         let listeners = self.manual.listeners.lock().clone();
         for listener in listeners.iter().filter_map(Weak::upgrade) {
             listener.time_moved();
@@ -261,7 +233,7 @@ impl fmt::Debug for ManualClock {
 mod tests {
     use super::*;
 
-    /// The deadline of a delay, by `Instant`, is never before the delay is over.
+    /// The deadline of a delay is never before the end of the delay by `Instant`.
     #[test]
     fn a_deadline_is_never_early() {
         let clock = Clock::system();

@@ -1,17 +1,17 @@
-//! What waits for its time: ordered by due time, then by number, with removal by key.
+//! [`TimerQueue`]: entries ordered by due time and number, with removal by key.
 //!
-//! An indexed four-ary heap. The heap holds only what is compared and the index of the entry; entries stay where
-//! they are, in a slab, and know their place in the heap, so that a timer that is cancelled, as most are, is taken
-//! out without a search. `docs/timers.md` has the measurements, also of what was not taken.
+//! An indexed four-ary heap. The heap holds only what is compared and the index of the entry. The
+//! entries stay in place in a slab and know their position in the heap, so a cancelled timer, as
+//! most are, is removed without a search. `docs/timers.md` has measurements, also of alternatives.
 //!
-//! Memory follows the number of entries down as well as up. The heap shrinks like any vector. Entries of the slab
-//! cannot be moved, so a slab that is nearly empty first closes its upper half to new entries, and is cut when the
-//! last old one has left there.
+//! Memory shrinks with the number of entries. The heap shrinks like any vector. Entries of the slab
+//! cannot move, so a nearly empty slab first closes its upper half to new entries, and is truncated
+//! when the last old entry there has left.
 
-use crate::time::clock::Tick;
+use super::tick::Tick;
 
-/// Where an entry is. Stays valid until the entry leaves, and is not mistaken for a later one's, unless that comes
-/// exactly 2^31 insertions later, or a multiple of that, to the same place. The highest bit is never set.
+/// The place of an entry. Valid until the entry leaves. A later entry at the same place has another
+/// key, unless exactly a multiple of 2^31 insertions came in between. The highest bit is never set.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Key(u64);
 
@@ -33,47 +33,47 @@ impl Key {
 
 /// What decides the order.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-struct Rank {
-    due: Tick,
+struct Rank<D> {
+    due: D,
     number: u64,
 }
 
 #[derive(Debug, Clone, Copy)]
-struct Node {
-    rank: Rank,
+struct Node<D> {
+    rank: Rank<D>,
     slot: u32,
 }
 
 #[derive(Debug)]
 struct Slot<T> {
-    /// Of the entry that is there, or was last.
+    /// The generation of the current entry, or of the last one.
     generation: u32,
-    /// Its place in the heap; if the slot is free and open, the next such.
+    /// The entry's position in the heap. In a free open slot: the next free open slot.
     at: u32,
     item: Option<T>,
 }
 
-/// A queue in time.
+/// A queue ordered by due time. `D` is a [`Tick`] or an `Instant`.
 #[derive(Debug)]
-pub(crate) struct TimerQueue<T> {
-    heap: Vec<Node>,
+pub(crate) struct TimerQueue<T, D = Tick> {
+    heap: Vec<Node<D>>,
     slots: Vec<Slot<T>>,
-    /// The first free slot of the open ones.
+    /// The first free open slot.
     free: u32,
-    /// So many slots are open to new entries: all, or the lower half if the slab is to be cut.
+    /// The number of slots open to new entries: all, or the lower half before a truncation.
     open: usize,
-    /// So many entries are in slots that are closed. Zero if and only if all are open.
+    /// The number of entries in closed slots. Zero if and only if all slots are open.
     in_closed: usize,
-    /// Of the next entry.
+    /// The generation of the next entry.
     generation: u32,
 }
 
 const ARITY: usize = 4;
 const NONE: u32 = u32::MAX;
-/// Fewer slots than that are not worth cutting.
+/// This many slots are never given back.
 const KEPT: usize = 64;
 
-impl<T> TimerQueue<T> {
+impl<T, D: Ord + Copy> TimerQueue<T, D> {
     pub(crate) fn new() -> Self {
         TimerQueue { heap: Vec::new(), slots: Vec::new(), free: NONE, open: 0, in_closed: 0, generation: 0 }
     }
@@ -86,8 +86,9 @@ impl<T> TimerQueue<T> {
         self.heap.is_empty()
     }
 
-    /// Puts `item` in. Among equal due times the lower `number` comes first; no two may have both equal.
-    pub(crate) fn insert(&mut self, due: Tick, number: u64, item: T) -> Key {
+    /// Inserts `item`. Among equal due times the lowest `number` comes first. No two entries may have
+    /// both equal.
+    pub(crate) fn insert(&mut self, due: D, number: u64, item: T) -> Key {
         let (slot, generation) = self.take_slot(item);
         let at = self.heap.len();
         self.heap.push(Node { rank: Rank { due, number }, slot });
@@ -95,7 +96,7 @@ impl<T> TimerQueue<T> {
         Key::new(slot, generation)
     }
 
-    /// Takes the entry of `key` out, if it is still there.
+    /// Removes the entry of `key`, if it is still present.
     pub(crate) fn remove(&mut self, key: Key) -> Option<T> {
         let (slot, generation) = key.parts();
         let entry = self.slots.get(slot as usize)?;
@@ -105,7 +106,7 @@ impl<T> TimerQueue<T> {
         Some(self.take_at(entry.at as usize).2)
     }
 
-    /// The item of `key`, if it is still there.
+    /// The item of `key`, if it is still present.
     pub(crate) fn get(&self, key: Key) -> Option<&T> {
         let (slot, generation) = key.parts();
         let entry = self.slots.get(slot as usize)?;
@@ -113,60 +114,67 @@ impl<T> TimerQueue<T> {
     }
 
     /// When the entry of `key` is due.
-    pub(crate) fn due(&self, key: Key) -> Option<Tick> {
+    pub(crate) fn due(&self, key: Key) -> Option<D> {
         self.get(key)?;
         let (slot, _) = key.parts();
         Some(self.heap[self.slots[slot as usize].at as usize].rank.due)
     }
 
-    /// Some entry for which this is so.
+    /// Any item for which `is_it` returns true.
     pub(crate) fn find(&self, mut is_it: impl FnMut(&T) -> bool) -> Option<&T> {
-        let mut items = self.heap.iter().filter_map(|node| self.slots[node.slot as usize].item.as_ref());
-        items.find(|item| is_it(item))
+        self.heap.iter().map(|node| self.item(node)).find(|item| is_it(item))
     }
 
-    pub(crate) fn first_due(&self) -> Option<Tick> {
+    pub(crate) fn first_due(&self) -> Option<D> {
         self.heap.first().map(|node| node.rank.due)
     }
 
     /// When the first entry is due, and its number.
-    pub(crate) fn first(&self) -> Option<(Tick, u64)> {
+    pub(crate) fn first(&self) -> Option<(D, u64)> {
         self.heap.first().map(|node| (node.rank.due, node.rank.number))
     }
 
-    /// Takes the first entry out: when it was due, its number and the item.
-    pub(crate) fn pop(&mut self) -> Option<(Tick, u64, T)> {
+    pub(crate) fn first_item(&self) -> Option<&T> {
+        self.heap.first().map(|node| self.item(node))
+    }
+
+    /// Removes the first entry. Returns its due time, number and item.
+    pub(crate) fn pop(&mut self) -> Option<(D, u64, T)> {
         if self.heap.is_empty() { None } else { Some(self.take_at(0)) }
     }
 
-    /// Takes the first entry out if it is due.
-    pub(crate) fn pop_due(&mut self, now: Tick) -> Option<(Tick, u64, T)> {
+    /// Removes the first entry if it is due.
+    pub(crate) fn pop_due(&mut self, now: D) -> Option<(D, u64, T)> {
         if self.first_due()? <= now { self.pop() } else { None }
     }
 
-    /// Takes out all that `unwanted` accepts, in order.
+    /// Removes and returns all items that `unwanted` accepts. Asks and returns in order. If `unwanted`
+    /// panics, nothing is removed.
     pub(crate) fn remove_if(&mut self, mut unwanted: impl FnMut(&T) -> bool) -> Vec<T> {
-        let mut chosen: Vec<Node> = Vec::new();
-        for node in &self.heap {
-            if unwanted(self.slots[node.slot as usize].item.as_ref().expect("listed, so there")) {
-                chosen.push(*node);
-            }
-        }
-        chosen.sort_unstable_by_key(|node| node.rank);
-        let take = |node: Node| self.take_at(self.slots[node.slot as usize].at as usize).2;
+        let mut chosen = self.in_order();
+        chosen.retain(|node| unwanted(self.item(node)));
+        let take = |node: Node<D>| self.take_at(self.slots[node.slot as usize].at as usize).2;
         chosen.into_iter().map(take).collect()
     }
 
-    /// Shows all entries, in order.
-    pub(crate) fn for_each(&self, mut see: impl FnMut(Tick, &T)) {
-        let mut all = self.heap.clone();
-        all.sort_unstable_by_key(|node| node.rank);
-        for node in all {
-            see(node.rank.due, self.slots[node.slot as usize].item.as_ref().expect("listed, so there"));
+    /// Calls `see` with all entries, in order.
+    pub(crate) fn for_each(&self, mut see: impl FnMut(D, &T)) {
+        for node in self.in_order() {
+            see(node.rank.due, self.item(&node));
         }
     }
 
-    /// Finds a slot for `item`: which, and the generation there.
+    fn in_order(&self) -> Vec<Node<D>> {
+        let mut nodes = self.heap.clone();
+        nodes.sort_unstable_by_key(|node| node.rank);
+        nodes
+    }
+
+    fn item(&self, node: &Node<D>) -> &T {
+        self.slots[node.slot as usize].item.as_ref().expect("a node in the heap has an item")
+    }
+
+    /// Finds a slot for `item`. Returns the slot and its generation.
     fn take_slot(&mut self, item: T) -> (u32, u32) {
         if self.free == NONE && self.in_closed > 0 {
             self.open_up_to(self.slots.len());
@@ -178,7 +186,7 @@ impl<T> TimerQueue<T> {
             let slot = u32::try_from(self.slots.len()).ok().filter(|slot| *slot != NONE);
             self.slots.push(Slot { generation, at: 0, item: Some(item) });
             self.open += 1;
-            return (slot.expect("four thousand million entries do not fit into memory"), generation);
+            return (slot.expect("2^32 entries do not fit into memory"), generation);
         }
         let entry = &mut self.slots[slot as usize];
         self.free = entry.at;
@@ -189,7 +197,7 @@ impl<T> TimerQueue<T> {
     /// Empties a slot.
     fn leave_slot(&mut self, slot: u32) -> T {
         let entry = &mut self.slots[slot as usize];
-        let item = entry.item.take().expect("listed, so there");
+        let item = entry.item.take().expect("a node in the heap has an item");
         if (slot as usize) < self.open {
             entry.at = self.free;
             self.free = slot;
@@ -203,13 +211,13 @@ impl<T> TimerQueue<T> {
         item
     }
 
-    /// Gives memory back where three quarters are unused. Half of it, so that the work is paid for by the removals
-    /// before, and is not due again after the next few.
+    /// Gives memory back if three quarters are unused. Halves it, so the work is amortised over the
+    /// removals before, and is not due again after the next few.
     #[cold]
     fn shrink(&mut self) {
-        let room = self.heap.capacity();
-        if room > KEPT && self.heap.len() < room / 4 {
-            self.heap.shrink_to(room / 2);
+        let capacity = self.heap.capacity();
+        if capacity > KEPT && self.heap.len() < capacity / 4 {
+            self.heap.shrink_to(capacity / 2);
         }
         while self.in_closed == 0 {
             if self.open < self.slots.len() {
@@ -223,19 +231,19 @@ impl<T> TimerQueue<T> {
         }
     }
 
-    /// Closes the slots from `open` on, and lists the free ones before it, lowest first.
+    /// Closes the slots from `open` on, and links the free ones before it, lowest first.
     fn open_up_to(&mut self, open: usize) {
         (self.open, self.free) = (open, NONE);
         let free = self.slots[..open].iter_mut().enumerate().rev().filter(|(_, entry)| entry.item.is_none());
         for (slot, entry) in free {
             entry.at = self.free;
-            self.free = u32::try_from(slot).expect("as many as slots");
+            self.free = u32::try_from(slot).expect("fewer than 2^32 slots");
         }
         self.in_closed = self.slots[open..].iter().filter(|slot| slot.item.is_some()).count();
     }
 
-    /// Takes out what is at `at` in the heap.
-    fn take_at(&mut self, at: usize) -> (Tick, u64, T) {
+    /// Removes the entry at position `at` of the heap.
+    fn take_at(&mut self, at: usize) -> (D, u64, T) {
         let node = self.heap.swap_remove(at);
         if at < self.heap.len() {
             let parent_is_later = at > 0 && self.heap[(at - 1) / ARITY].rank > self.heap[at].rank;
@@ -244,9 +252,9 @@ impl<T> TimerQueue<T> {
         (node.rank.due, node.rank.number, self.leave_slot(node.slot))
     }
 
-    fn settle(&mut self, at: usize, node: Node) {
+    fn settle(&mut self, at: usize, node: Node<D>) {
         self.heap[at] = node;
-        self.slots[node.slot as usize].at = u32::try_from(at).expect("as many as slots");
+        self.slots[node.slot as usize].at = u32::try_from(at).expect("fewer than 2^32 slots");
     }
 
     fn rise(&mut self, mut at: usize) {
@@ -288,7 +296,7 @@ pub(crate) mod tests {
         Tick::from_nanos(nanos)
     }
 
-    /// Numbers below what it is asked for, the same for the same seed.
+    /// A generator of numbers below its argument. The seed decides the sequence.
     pub(crate) fn random(mut seed: u64) -> impl FnMut(u64) -> u64 {
         move |below| {
             seed = seed.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
@@ -296,12 +304,12 @@ pub(crate) mod tests {
         }
     }
 
-    /// Against a sorted list: every mixture of insertions, removals and pops gives the same.
+    /// Compared with a sorted list under a random mixture of insertions, removals and pops.
     #[test]
     fn behaves_like_a_sorted_list() {
         let mut random = random(42);
         for _ in 0..50 {
-            let mut queue = TimerQueue::new();
+            let mut queue = TimerQueue::<_, Tick>::new();
             let mut model: Vec<(u64, u64, Key)> = Vec::new();
             for number in 0..400 {
                 match random(4) {
@@ -315,7 +323,7 @@ pub(crate) mod tests {
                         let (due, number, key) = model.remove(random(model.len() as u64) as usize);
                         assert_eq!(queue.due(key), Some(tick(due)));
                         assert_eq!(queue.remove(key), Some(number));
-                        assert_eq!(queue.remove(key), None, "a key serves once");
+                        assert_eq!(queue.remove(key), None, "a key is valid once");
                     }
                     _ => {
                         let now = random(50);
@@ -339,11 +347,11 @@ pub(crate) mod tests {
         }
     }
 
-    /// Waves of a few hundred: entries go from the middle of the slab, it is closed, opened again and cut.
+    /// Waves of up to 1,500 entries: slots are closed, opened again and truncated.
     #[test]
     fn behaves_like_a_sorted_list_while_it_grows_and_shrinks() {
         let mut random = random(7);
-        let mut queue = TimerQueue::new();
+        let mut queue = TimerQueue::<_, Tick>::new();
         let mut model: BTreeMap<(u64, u64), Key> = BTreeMap::new();
         let mut gone: Vec<Key> = Vec::new();
         let (mut number, mut cuts, mut reopened) = (0, 0, 0);
@@ -378,12 +386,12 @@ pub(crate) mod tests {
             assert!(gone.iter().all(|key| queue.get(*key).is_none()), "a key outlives its entry");
             assert_eq!(queue.in_closed == 0, queue.open == queue.slots.len());
         }
-        assert!(cuts > 10 && reopened > 0, "cut {cuts} times, opened again {reopened} times");
+        assert!(cuts > 10 && reopened > 0, "truncated {cuts} times, opened again {reopened} times");
     }
 
     #[test]
     fn memory_is_given_back_when_all_are_cancelled() {
-        let mut queue = TimerQueue::new();
+        let mut queue = TimerQueue::<_, Tick>::new();
         let mut keys: Vec<Key> = (0..100_000).map(|number| queue.insert(tick(number), number, ())).collect();
         let mut random = random(3);
         for last in (1..keys.len()).rev() {
@@ -392,24 +400,24 @@ pub(crate) mod tests {
         for key in keys {
             queue.remove(key).unwrap();
         }
-        assert!(queue.heap.capacity() <= 2 * KEPT, "the heap has room for {}", queue.heap.capacity());
-        assert!(queue.slots.capacity() <= 2 * KEPT, "the slab has room for {}", queue.slots.capacity());
+        assert!(queue.heap.capacity() <= 2 * KEPT, "the capacity of the heap is {}", queue.heap.capacity());
+        assert!(queue.slots.capacity() <= 2 * KEPT, "the capacity of the slab is {}", queue.slots.capacity());
     }
 
-    /// A series leaves and comes back with each of its runs. It must not come back to where it holds the memory.
+    /// A periodic task leaves and comes back with each run. It must move to the lower half of the slab.
     #[test]
-    fn memory_is_given_back_although_a_series_came_last() {
-        let mut queue = TimerQueue::new();
+    fn memory_is_given_back_although_a_periodic_task_came_last() {
+        let mut queue = TimerQueue::<_, Tick>::new();
         let keys: Vec<Key> = (0..100_000).map(|number| queue.insert(tick(1), number, ())).collect();
         queue.insert(tick(0), 100_000, ());
         for key in keys {
             queue.remove(key).unwrap();
         }
-        assert_eq!(queue.slots.len(), 100_001, "its slot cannot be cut");
+        assert_eq!(queue.slots.len(), 100_001, "its slot cannot be truncated");
         for run in 0..2 {
             queue.pop().unwrap();
             queue.insert(tick(run), 100_000, ());
         }
-        assert!(queue.slots.capacity() <= 2 * KEPT, "the slab has room for {}", queue.slots.capacity());
+        assert!(queue.slots.capacity() <= 2 * KEPT, "the capacity of the slab is {}", queue.slots.capacity());
     }
 }

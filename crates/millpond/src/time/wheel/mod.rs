@@ -30,6 +30,7 @@ use bucket::{Bucket, Entry, FAR, far, has_mark, mark_of, place_in};
 
 pub(crate) use bucket::to_be_looked_at;
 
+use crate::sync::IN_MODEL;
 use crate::time::clock::Tick;
 use crate::time::heap::{Key, TimerQueue};
 
@@ -375,8 +376,8 @@ impl<T: Placed> TimerWheel<T> {
     /// Moves the current slot up to the one before `now`, or before the first bucket: then all entries are still where
     /// they belong. Not into that of `now`, for what is due at once would then all be in the heap.
     fn follow(&mut self, now: Tick) {
-        if cfg!(loom) {
-            return; // the machine's clock is real in a model too, and what is moved must not depend on it
+        if IN_MODEL {
+            return; // a model must not depend on the real time
         }
         let slot = slot_of(now).saturating_sub(1);
         if slot > self.current {

@@ -1,0 +1,254 @@
+//! [`PublishOn`] and [`MapOn`]: consumers of a stream that run on a scheduler.
+
+use std::fmt;
+use std::future::Future;
+use std::pin::Pin;
+use std::task::{Context, Poll};
+
+use futures_core::stream::{FusedStream, Stream};
+
+use super::delivery::{Delivery, StreamError, again, turn_of};
+use super::pipe::{Inlet, Out, Outlet, pipe};
+use super::spawn::spawn_on_worker;
+use crate::executor::Rejected;
+use crate::schedulers::Worker;
+use crate::task::TaskHandle;
+
+/// A stream and the worker on which it goes on: say with what. Made by [`StreamOn::publish_on`].
+///
+/// It is not a stream itself: a stream runs where it is polled, so what is to run elsewhere must be told.
+#[must_use = "nothing runs on the scheduler before `for_each` or `map_on`"]
+pub struct PublishOn<S> {
+    upstream: Pin<Box<S>>,
+    worker: Worker,
+    prefetch: usize,
+}
+
+impl<S> PublishOn<S>
+where
+    S: Stream + Send + 'static,
+    S::Item: Send + 'static,
+{
+    pub(super) fn new(upstream: Pin<Box<S>>, worker: Worker, prefetch: usize) -> Self {
+        PublishOn { upstream, worker, prefetch }
+    }
+
+    /// Consumes the stream on the scheduler: calls `f` with every item, one after the other, beginning now.
+    ///
+    /// The handle is done when the stream is. A panic of `f` or of the stream goes to it; cancelling it drops
+    /// both. If the scheduler ends first it is abandoned. Since there is nobody else to poll it, the stream
+    /// is polled on the worker too; put a [`subscribe_on`](StreamOn::subscribe_on) before it if its source
+    /// has to run elsewhere. After as many items as may be under way others on the same thread have their
+    /// turn. A cancel takes effect after the item that `f` is at.
+    ///
+    /// # Errors
+    /// [`Rejected`] if the scheduler has ended or is full.
+    pub fn for_each<F>(self, f: F) -> Result<TaskHandle<()>, Rejected>
+    where
+        F: FnMut(S::Item) + Send + 'static,
+    {
+        spawn_on_worker(self.worker, ForEach { upstream: self.upstream, f, at_once: self.prefetch })
+    }
+
+    /// A stream of what `f` makes of the items. `f` runs on the scheduler, one item at a time, in order.
+    ///
+    /// This stream is polled where the result is polled, as upstream of Reactor's `publishOn` stays where it
+    /// was; its items go to the worker and come back. At most as many as `prefetch` says are under way:
+    /// waiting for `f`, in it, or waiting to be taken.
+    pub fn map_on<U, F>(self, f: F) -> MapOn<S, U, F>
+    where
+        F: FnMut(S::Item) -> U + Send + 'static,
+        U: Send + 'static,
+    {
+        let PublishOn { upstream, worker, prefetch } = self;
+        MapOn { upstream: Some(upstream), prefetch, under_way: 0, mapping: Mapping::Ahead(worker, f) }
+    }
+}
+
+impl<S> fmt::Debug for PublishOn<S> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("PublishOn").field("prefetch", &self.prefetch).finish_non_exhaustive()
+    }
+}
+
+struct ForEach<S, F> {
+    upstream: Pin<Box<S>>,
+    f: F,
+    at_once: usize,
+}
+
+impl<S: Stream, F: FnMut(S::Item)> Future for ForEach<S, F> {
+    type Output = ();
+
+    fn poll(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<()> {
+        let me = &mut *self;
+        for _ in turn_of(me.at_once) {
+            match me.upstream.as_mut().poll_next(context) {
+                Poll::Pending => return Poll::Pending,
+                Poll::Ready(Some(item)) => (me.f)(item),
+                Poll::Ready(None) => return Poll::Ready(()),
+            }
+        }
+        again(context)
+    }
+}
+
+/// Nothing in it is pinned in place.
+impl<S, F> Unpin for ForEach<S, F> {}
+
+/// A stream of what a closure on a scheduler makes of the items of another. Made by [`PublishOn::map_on`].
+///
+/// Its items are `Ok`, in order. If the closure panics, or the scheduler refuses it or ends, there is one
+/// [`StreamError`] after what was made before; items that were under way are lost with it. Then the stream is
+/// over. A panic of the source is the poller's own.
+#[must_use = "streams do nothing unless they are polled"]
+pub struct MapOn<S: Stream, U, F> {
+    /// There until it has ended.
+    upstream: Option<Pin<Box<S>>>,
+    prefetch: usize,
+    /// Given to the closure, and what it made not yet taken. At most `prefetch`, so neither pipe overflows.
+    under_way: usize,
+    mapping: Mapping<S::Item, U, F>,
+}
+
+enum Mapping<T, U, F> {
+    /// Not yet polled.
+    Ahead(Worker, F),
+    Going {
+        delivery: Delivery<U>,
+        /// There until the source has ended.
+        inlet: Option<Inlet<T>>,
+    },
+    Over,
+}
+
+impl<S, U, F> MapOn<S, U, F>
+where
+    S: Stream + Send + 'static,
+    S::Item: Send + 'static,
+    U: Send + 'static,
+    F: FnMut(S::Item) -> U + Send + 'static,
+{
+    fn start(&mut self) -> Result<(), StreamError> {
+        match std::mem::replace(&mut self.mapping, Mapping::Over) {
+            Mapping::Ahead(worker, f) => {
+                let (inlet, items) = pipe(self.prefetch);
+                let (made, outlet) = pipe(self.prefetch);
+                let mapper = Mapper { items, f, made: Some(made), at_once: self.prefetch };
+                let delivery = Delivery::start(worker, mapper, outlet)?;
+                self.mapping = Mapping::Going { delivery, inlet: Some(inlet) };
+            }
+            mapping => self.mapping = mapping,
+        }
+        Ok(())
+    }
+
+    /// Gives the closure as many items as there are and may be under way.
+    fn feed(&mut self, context: &mut Context<'_>) {
+        let Mapping::Going { inlet, .. } = &mut self.mapping else { return };
+        while self.under_way < self.prefetch
+            && let Some(upstream) = &mut self.upstream
+        {
+            match upstream.as_mut().poll_next(context) {
+                Poll::Pending => return,
+                Poll::Ready(Some(item)) => {
+                    self.under_way += 1;
+                    if let Some(inlet) = inlet {
+                        inlet.push(item);
+                    }
+                }
+                Poll::Ready(None) => {
+                    // The inlet first: if the destructor of the source panics the closure still learns of the end.
+                    inlet.take().into_iter().for_each(Inlet::finish);
+                    self.upstream = None;
+                }
+            }
+        }
+    }
+
+    fn end(&mut self) {
+        self.mapping = Mapping::Over;
+        self.upstream = None;
+    }
+}
+
+impl<S, U, F> Stream for MapOn<S, U, F>
+where
+    S: Stream + Send + 'static,
+    S::Item: Send + 'static,
+    U: Send + 'static,
+    F: FnMut(S::Item) -> U + Send + 'static,
+{
+    type Item = Result<U, StreamError>;
+
+    fn poll_next(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Option<Self::Item>> {
+        let me = &mut *self;
+        if let Err(error) = me.start() {
+            me.end();
+            return Poll::Ready(Some(Err(error)));
+        }
+        me.feed(context);
+        let Mapping::Going { delivery, .. } = &mut me.mapping else { return Poll::Ready(None) };
+        let next = delivery.poll_next(context);
+        match &next {
+            Poll::Ready(Some(Ok(_))) => me.under_way -= 1,
+            Poll::Ready(None | Some(Err(_))) => me.end(),
+            Poll::Pending => {}
+        }
+        next
+    }
+}
+
+impl<S, U, F> FusedStream for MapOn<S, U, F>
+where
+    S: Stream + Send + 'static,
+    S::Item: Send + 'static,
+    U: Send + 'static,
+    F: FnMut(S::Item) -> U + Send + 'static,
+{
+    fn is_terminated(&self) -> bool {
+        matches!(self.mapping, Mapping::Over)
+    }
+}
+
+/// Nothing in it is pinned in place: the source has a box of its own, and the closure is only called.
+impl<S: Stream, U, F> Unpin for MapOn<S, U, F> {}
+
+impl<S: Stream, U, F> fmt::Debug for MapOn<S, U, F> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("MapOn")
+            .field("prefetch", &self.prefetch)
+            .field("under_way", &self.under_way)
+            .finish_non_exhaustive()
+    }
+}
+
+/// Calls the closure of a [`MapOn`], on its worker.
+struct Mapper<T, U, F> {
+    items: Outlet<T>,
+    f: F,
+    /// There until the end.
+    made: Option<Inlet<U>>,
+    at_once: usize,
+}
+
+impl<T, U, F: FnMut(T) -> U> Future for Mapper<T, U, F> {
+    type Output = ();
+
+    fn poll(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<()> {
+        let me = &mut *self;
+        for _ in turn_of(me.at_once) {
+            let Some(made) = &me.made else { return Poll::Ready(()) };
+            match me.items.poll_out(context) {
+                Poll::Pending => return Poll::Pending,
+                Poll::Ready(Out::Item(item)) => made.push((me.f)(item)),
+                Poll::Ready(Out::End) => me.made.take().into_iter().for_each(Inlet::finish),
+                Poll::Ready(Out::Cut) => return Poll::Ready(()), // nobody polls the stream any more
+            }
+        }
+        again(context)
+    }
+}
+
+/// Nothing in it is pinned in place.
+impl<T, U, F> Unpin for Mapper<T, U, F> {}
