@@ -30,8 +30,8 @@ mod unwind;
 #[cfg(all(test, loom))]
 mod loom_tests;
 
-/// True: what is freed goes back to the allocator at once, so that Miri and sanitizers see a use after
-/// free. For a sanitizer: `RUSTFLAGS="--cfg millpond_plain_alloc"`.
+/// True: what is freed goes back to the allocator at once, so that Miri and sanitizers see a use
+/// after free. For a sanitizer: `RUSTFLAGS="--cfg millpond_plain_alloc"`.
 pub(crate) const PLAIN_ALLOC: bool = cfg!(any(miri, millpond_plain_alloc));
 
 pub use config::ConfigError;

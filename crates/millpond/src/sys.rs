@@ -6,8 +6,8 @@
 //! Tasks, and threads that tasks start, run with the setting that the thread had before.
 //!
 //! Linux keeps 15 bytes of a thread's name. The standard library gives it the first 15, so that
-//! `top -H` shows all workers of `image-resizer-thread-` as `image-resizer-t`. So the beginning of a
-//! long name is cut instead, and the number stays. The name that Rust knows is the whole one.
+//! `top -H` shows all workers of `image-resizer-thread-` as `image-resizer-t`. So the beginning of
+//! a long name is cut instead, and the number stays. The name that Rust knows is the whole one.
 //!
 //! Other systems are not asked, and a refusal is harmless: timers then fire up to 50 µs later, and
 //! names are cut at the end.
@@ -51,8 +51,8 @@ pub(crate) fn show_thread_number(name: &str) {
     }
 }
 
-/// `name` in 15 bytes, with the number at its end and the character before that. `None` if it fits as
-/// it is, or does not end with a number.
+/// `name` in 15 bytes, with the number at its end and the character before that. `None` if it fits
+/// as it is, or does not end with a number.
 fn short_name(name: &str) -> Option<String> {
     const SHOWN: usize = 15;
     if name.len() <= SHOWN {
@@ -96,9 +96,9 @@ mod system {
 
     /// Sets the name of the calling thread, of which the system keeps 15 bytes.
     pub(super) fn set_name(name: &CStr) {
-        // SAFETY: `prctl` has this signature on Linux. The option takes a pointer to a string that ends
-        // with a NUL, which `name` is, reads at most 16 bytes of it up to the NUL, and writes to no
-        // memory.
+        // SAFETY: `prctl` has this signature on Linux. The option takes a pointer to a string that
+        // ends with a NUL, which `name` is, reads at most 16 bytes of it up to the NUL, and writes
+        // to no memory.
         unsafe { prctl(PR_SET_NAME, name.as_ptr()) };
     }
 }

@@ -98,8 +98,8 @@ impl Callbacks {
         removed.into_iter().map(|waiting| waiting.f).collect()
     }
 
-    /// Registers `waiter` for the end of one of `which` that a thread other than `this_thread` runs.
-    /// Returns false if there is none.
+    /// Registers `waiter` for the end of one of `which` that a thread other than `this_thread`
+    /// runs. Returns false if there is none.
     pub(super) fn wake_at_end(&mut self, which: Which, this_thread: u64, waiter: &Waker) -> bool {
         let is_meant = |running: &Running| match which {
             Which::Key(key) => running.key == key,

@@ -9,8 +9,8 @@
 //!    the flag, by a read-modify-write. Other threads set the flag under the lock of `slow`, by a
 //!    compare-exchange from the epoch they mean. So a late interrupt does not reach the next task.
 //! 2. The owner ends an epoch before it takes the lock to remove the callbacks of that epoch. A
-//!    thread that has the lock earlier leaves its callback to the owner; one that has it later finds
-//!    that the epoch has ended. Models: `loom_tests::interrupt`.
+//!    thread that has the lock earlier leaves its callback to the owner; one that has it later
+//!    finds that the epoch has ended. Models: `loom_tests::interrupt`.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -67,8 +67,8 @@ static THREADS: std::sync::Mutex<BTreeMap<u64, Weak<ThreadContext>>> = std::sync
 
 /// A thread that can be parked, woken and interrupted.
 ///
-/// Every blocking call of the crate waits on the parker of its own thread's context. So one `unpark`
-/// ends any wait, and an interrupt does not need to know what the thread waits for.
+/// Every blocking call of the crate waits on the parker of its own thread's context. So one
+/// `unpark` ends any wait, and an interrupt does not need to know what the thread waits for.
 pub(crate) struct ThreadContext {
     /// The key in [`THREADS`]; 0: not registered.
     number: u64,
@@ -80,8 +80,8 @@ pub(crate) struct ThreadContext {
     word: AtomicU64,
     /// The last epoch given out. Accessed by the owner only.
     last_epoch: AtomicU64,
-    /// True if an [`Interrupter`](super::Interrupter) was handed out in this epoch, so callbacks may
-    /// exist. Saves the end of most tasks the lock. Accessed by the owner only.
+    /// True if an [`Interrupter`](super::Interrupter) was handed out in this epoch, so callbacks
+    /// may exist. Saves the end of most tasks the lock. Accessed by the owner only.
     has_interrupters: AtomicBool,
     slow: SpinLock<Slow>,
 }
@@ -199,8 +199,8 @@ impl ThreadContext {
         Word::from_bits(self.word.load(Ordering::Acquire))
     }
 
-    /// The current epoch. A temporary context cannot be reached by other threads, so its epoch never
-    /// begins.
+    /// The current epoch. A temporary context cannot be reached by other threads, so its epoch
+    /// never begins.
     pub(super) fn epoch(&self) -> u64 {
         if self.number == 0 { Word::NEVER } else { self.load().epoch() }
     }
@@ -313,8 +313,8 @@ impl ThreadContext {
         self.run_callbacks(&reached, last_key);
     }
 
-    /// Sets the flag if the epoch is still that of `now`. Returns false if it has ended: a worker goes
-    /// from epoch to epoch without the lock.
+    /// Sets the flag if the epoch is still that of `now`. Returns false if it has ended: a worker
+    /// goes from epoch to epoch without the lock.
     fn set_flag(&self, now: Word) -> bool {
         let mut current = now;
         while current.epoch() == now.epoch() && !current.flag() {
@@ -389,8 +389,8 @@ impl ThreadContext {
         }
     }
 
-    /// Registers `f` for an interrupt of `epoch` and returns its key. If the flag is already set, runs
-    /// `f` at once and returns 0. If the epoch has ended, drops `f` and returns 0.
+    /// Registers `f` for an interrupt of `epoch` and returns its key. If the flag is already set,
+    /// runs `f` at once and returns 0. If the epoch has ended, drops `f` and returns 0.
     pub(super) fn add_callback(&self, epoch: u64, f: Callback) -> u64 {
         let mut slow = self.slow.lock();
         match slow.flag_of(epoch, self.load()) {
@@ -434,8 +434,8 @@ impl ThreadContext {
         }
     }
 
-    /// Called after the owner has ended `epoch`. On return the callbacks of that epoch have ended or
-    /// are gone, except those that the owner itself runs.
+    /// Called after the owner has ended `epoch`. On return the callbacks of that epoch have ended
+    /// or are gone, except those that the owner itself runs.
     #[cold]
     fn end_callbacks(&self, epoch: u64) {
         let unused = self.slow.lock().callbacks.remove_all(epoch);
@@ -447,7 +447,8 @@ impl ThreadContext {
         let this_thread = RunId::current().thread;
         let me = ThreadContext::current();
         let waker = Waker::from(Arc::clone(&me));
-        // Each check registers for the end of one of them, so the thread is woken for the next check.
+        // Each check registers for the end of one of them, so the thread is woken for the next
+        // check.
         let all_ended = || !self.slow.lock().callbacks.wake_at_end(which, this_thread, &waker);
         me.wait_through_interrupts(None, all_ended);
     }
@@ -464,7 +465,8 @@ impl Drop for ThreadContext {
 /// A nested epoch on the calling thread, for a task that runs inside something else. Dropping it
 /// ends the epoch.
 pub(crate) struct TaskFrame {
-    /// False while the thread-locals are destroyed: there is no context that others could interrupt.
+    /// False while the thread-locals are destroyed: there is no context that others could
+    /// interrupt.
     nested: bool,
 }
 

@@ -4,8 +4,8 @@
 //! Setting the flag ends every blocking call of this crate on that thread ([`sleep`], queue `take`
 //! and `put`, `join`, `await_termination`, …) with an error. Code that computes checks the flag
 //! itself with [`check`]. Blocking calls of the operating system (a socket read, a file lock) are
-//! not ended: register a callback with [`Interrupter::on_interrupt`] that closes the socket or kills
-//! the child process.
+//! not ended: register a callback with [`Interrupter::on_interrupt`] that closes the socket or
+//! kills the child process.
 //!
 //! A task has a flag of its own. While it runs, [`current`] belongs to it. Once it has ended, its
 //! [`Interrupter`]s do nothing, and its flag is discarded. A task that runs inside another one (a
@@ -55,7 +55,8 @@ impl std::error::Error for Interrupted {}
 /// Allows `interrupt::check()?` in functions that return an [`io::Error`].
 ///
 /// The kind is [`Other`](io::ErrorKind::Other), with the `Interrupted` as source. The kind is not
-/// [`io::ErrorKind::Interrupted`], which means "try again": `read_exact` and `write_all` would retry.
+/// [`io::ErrorKind::Interrupted`], which means "try again": `read_exact` and `write_all` would
+/// retry.
 ///
 /// # Examples
 /// ```
@@ -147,8 +148,8 @@ impl Interrupter {
     /// Sets the flag, and wakes the task or thread if it is blocked in a call of this crate.
     ///
     /// Does nothing if the task has ended. Runs the callbacks of
-    /// [`on_interrupt`](Self::on_interrupt) before it returns. A callback that panics does not prevent
-    /// the others from running.
+    /// [`on_interrupt`](Self::on_interrupt) before it returns. A callback that panics does not
+    /// prevent the others from running.
     pub fn interrupt(&self) {
         self.thread.interrupt(Some(self.epoch));
     }
@@ -158,27 +159,27 @@ impl Interrupter {
         self.thread.flag_of(self.epoch).unwrap_or(false)
     }
 
-    /// Returns true if the thread is parked in a blocking call of this crate. For tests that wait for
-    /// that.
+    /// Returns true if the thread is parked in a blocking call of this crate. For tests that wait
+    /// for that.
     #[doc(hidden)]
     pub fn is_parked(&self) -> bool {
         self.thread.is_parked()
     }
 
     /// Calls `f` when this task or thread is interrupted, on the interrupting thread. If it is
-    /// interrupted already, calls `f` at once on this thread. If the task or thread has ended, drops
-    /// `f`.
+    /// interrupted already, calls `f` at once on this thread. If the task or thread has ended,
+    /// drops `f`.
     ///
-    /// Keep the [`Registration`]: dropping it removes the callback. A callback that was not called is
-    /// dropped with the registration, or when its task ends. Dropping the registration waits for a
-    /// callback that is running, and so does the end of the task or thread. So a callback never
+    /// Keep the [`Registration`]: dropping it removes the callback. A callback that was not called
+    /// is dropped with the registration, or when its task ends. Dropping the registration waits for
+    /// a callback that is running, and so does the end of the task or thread. So a callback never
     /// affects what its thread does next, such as the next query on the same connection. The thread
     /// that runs the callback does not wait for it.
     ///
-    /// The callback must be short and must not block: the interrupting thread may belong to an async
-    /// runtime (see [`cancel_on_drop`](crate::TaskHandle::cancel_on_drop)). To avoid a deadlock it must
-    /// not wait for the task that it interrupts, nor for a lock that the task holds while it drops the
-    /// registration.
+    /// The callback must be short and must not block: the interrupting thread may belong to an
+    /// async runtime (see [`cancel_on_drop`](crate::TaskHandle::cancel_on_drop)). To avoid a
+    /// deadlock it must not wait for the task that it interrupts, nor for a lock that the task
+    /// holds while it drops the registration.
     ///
     /// # Examples
     /// A task that blocks outside of this crate. The callback closes the socket, kills the child

@@ -1,9 +1,10 @@
 //! Waiting threads: [`WaitCell`] is one wait of one thread, [`WaitList`] a list of waits.
 //!
-//! A thread that has to wait puts an entry with its cell into a list, under the lock that guards the
-//! list, and waits on the cell. A thread that can end the wait removes the entry under the same lock
-//! and notifies the cell. So an entry is in the list if and only if no thread has decided to notify
-//! it. A waiter that gives up removes its entry, and learns from the result whether it was notified.
+//! A thread that has to wait puts an entry with its cell into a list, under the lock that guards
+//! the list, and waits on the cell. A thread that can end the wait removes the entry under the same
+//! lock and notifies the cell. So an entry is in the list if and only if no thread has decided to
+//! notify it. A waiter that gives up removes its entry, and learns from the result whether it was
+//! notified.
 
 use std::ops::Deref;
 use std::task::Waker;
@@ -36,12 +37,12 @@ pub(crate) struct WaitCell {
     thread: Arc<ThreadContext>,
     /// Two bits, [`NOTIFIED`] and [`PARKED`].
     ///
-    /// Both are set by read-modify-writes, so one of the two comes second. If that is `NOTIFIED`, the
-    /// notifier sees `PARKED` and unparks the owner. If it is `PARKED`, the owner sees `NOTIFIED` and
-    /// does not park. So notifying an owner that still spins costs no unpark.
+    /// Both are set by read-modify-writes, so one of the two comes second. If that is `NOTIFIED`,
+    /// the notifier sees `PARKED` and unparks the owner. If it is `PARKED`, the owner sees
+    /// `NOTIFIED` and does not park. So notifying an owner that still spins costs no unpark.
     ///
-    /// `NOTIFIED` is set with Release in `mark_notified` and read with Acquire in `is_notified`: the
-    /// owner sees what the notifier wrote.
+    /// `NOTIFIED` is set with Release in `mark_notified` and read with Acquire in `is_notified`:
+    /// the owner sees what the notifier wrote.
     state: AtomicU8,
 }
 
@@ -74,8 +75,8 @@ impl WaitCell {
         self.state.fetch_or(NOTIFIED, Ordering::Release) & NOTIFIED == 0
     }
 
-    /// The second half of [`notify`](Self::notify), after the lock is released. Returns false if the
-    /// owner has not parked.
+    /// The second half of [`notify`](Self::notify), after the lock is released. Returns false if
+    /// the owner has not parked.
     ///
     /// By now the owner may wait for something else, which is harmless: every wait checks its
     /// condition again.
@@ -92,10 +93,11 @@ impl WaitCell {
         self.state.load(Ordering::Acquire) & NOTIFIED != 0
     }
 
-    /// Makes the cell ready for another wait. A notification that comes before this call ends no wait,
-    /// so the owner checks its condition afterwards. Owner only.
+    /// Makes the cell ready for another wait. A notification that comes before this call ends no
+    /// wait, so the owner checks its condition afterwards. Owner only.
     pub(crate) fn reset(&self) {
-        // Acquire; pairs with the Release in `mark_notified`: that check sees what the notifier wrote.
+        // Acquire; pairs with the Release in `mark_notified`: that check sees what the notifier
+        // wrote.
         self.state.swap(0, Ordering::Acquire);
     }
 
@@ -220,8 +222,8 @@ impl<T> Waiter<T> {
         self.mark_notified();
     }
 
-    /// Serves a putter: takes its item. The caller holds the queue's lock and has removed the waiter
-    /// from its list.
+    /// Serves a putter: takes its item. The caller holds the queue's lock and has removed the
+    /// waiter from its list.
     pub(crate) fn receive(&self) -> T {
         let item = self.take_item().expect("a putter in the list holds its item");
         self.mark_notified();
@@ -231,9 +233,9 @@ impl<T> Waiter<T> {
     /// Blocks until notified, interrupted or past `deadline`. Returns false in the last case. Owner
     /// only.
     ///
-    /// Leaves the interrupt flag set: while the waiter is in a list, the flag tells other threads not
-    /// to serve it. After leaving the list the owner takes the flag, unless it was served: then the
-    /// flag is for its next call.
+    /// Leaves the interrupt flag set: while the waiter is in a list, the flag tells other threads
+    /// not to serve it. After leaving the list the owner takes the flag, unless it was served: then
+    /// the flag is for its next call.
     pub(crate) fn snooze_and_park(&self, deadline: Option<Instant>) -> bool {
         snooze(|| self.is_notified() || self.is_interrupted() || is_past(deadline));
         self.park(deadline)
@@ -251,8 +253,8 @@ impl<T> Waiter<T> {
 }
 
 impl<T> Waiters<T> {
-    /// Removes the waiter to be served next: the oldest that is not interrupted. An interrupted one is
-    /// about to leave with an error, as a call does that finds the flag set.
+    /// Removes the waiter to be served next: the oldest that is not interrupted. An interrupted one
+    /// is about to leave with an error, as a call does that finds the flag set.
     pub(crate) fn next(&mut self) -> Option<Arc<Waiter<T>>> {
         self.take_first(|waiter| !waiter.is_interrupted())
     }

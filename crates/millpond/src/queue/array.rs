@@ -1,4 +1,4 @@
-//! The bounded queue: first in, first out, in a ring whose size never changes.
+//! [`ArrayBlockingQueue`]: first in, first out, with a fixed capacity.
 
 use std::fmt;
 use std::time::Duration;
@@ -11,14 +11,14 @@ use crate::config::ConfigError;
 use crate::interrupt::Interrupted;
 use crate::interrupt::wait::Timeout;
 
-/// Rings up to this many slots are made at once; larger ones grow as they fill.
+/// Up to this many slots are allocated at construction. Larger rings grow as they fill.
 const UP_FRONT: usize = 1 << 16;
 
-/// A first-in, first-out queue with a fixed bound.
+/// A first-in, first-out queue with a fixed capacity.
 ///
-/// A full queue makes those who put wait, an empty one those who take: memory stays bounded, and a fast producer is
-/// slowed down to its consumer. [`fair`](Self::fair) promises that waiting threads are served in the order in
-/// which they came.
+/// `put` waits while the queue is full, `take` while it is empty. So memory stays bounded, and a
+/// fast producer slows down to the speed of its consumer. A [`fair`](Self::fair) queue serves
+/// waiting threads in order of arrival.
 ///
 /// # Examples
 /// ```
@@ -37,22 +37,23 @@ pub struct ArrayBlockingQueue<T> {
 }
 
 impl<T> ArrayBlockingQueue<T> {
-    /// Makes an empty queue with room for `capacity` items. Makes no promise about who of several waiting threads
-    /// is served first.
+    /// Makes an empty queue for `capacity` items. The order in which waiting threads are served is
+    /// unspecified.
     ///
     /// # Errors
-    /// [`ConfigError::ZeroCapacity`] if `capacity` is 0; [`ConfigError::NoMemory`] if there is no memory for the
-    /// slots, which are allocated at once up to 65,536.
+    /// [`ConfigError::ZeroCapacity`] if `capacity` is 0; [`ConfigError::NoMemory`] if there is no
+    /// memory for the slots, which are allocated at once up to 65,536.
     pub fn new(capacity: usize) -> Result<Self, ConfigError> {
         Self::with_fairness(capacity, false)
     }
 
-    /// Makes an empty queue with room for `capacity` items that serves waiting threads in order of arrival: nobody,
-    /// not even a call that does not wait, gets an item or a place before those who already wait for one.
+    /// Makes an empty queue for `capacity` items that serves waiting threads in order of arrival.
+    /// No call, not even one that does not wait, gets an item or a slot before a thread that
+    /// already waits for one.
     ///
     /// # Errors
-    /// [`ConfigError::ZeroCapacity`] if `capacity` is 0; [`ConfigError::NoMemory`] if there is no memory for the
-    /// slots, which are allocated at once up to 65,536.
+    /// [`ConfigError::ZeroCapacity`] if `capacity` is 0; [`ConfigError::NoMemory`] if there is no
+    /// memory for the slots, which are allocated at once up to 65,536.
     pub fn fair(capacity: usize) -> Result<Self, ConfigError> {
         Self::with_fairness(capacity, true)
     }
@@ -74,18 +75,18 @@ impl<T> ArrayBlockingQueue<T> {
         Ok(ArrayBlockingQueue { inner })
     }
 
-    /// The most items that the queue can hold.
+    /// Returns the largest number of items that the queue can hold.
     pub fn capacity(&self) -> usize {
         self.inner.capacity()
     }
 
-    /// Tells whether waiting threads are served in order of arrival.
+    /// Returns true if waiting threads are served in order of arrival.
     pub fn is_fair(&self) -> bool {
         matches!(self.inner, Inner::Fair(_))
     }
 }
 
-/// A pipe is faster; an exchange lets nobody overtake.
+/// Two locks are faster. One lock lets no thread overtake.
 #[expect(
     clippy::large_enum_variant,
     reason = "a pipe keeps its ends apart, and a box would be one more step to each"
@@ -95,7 +96,7 @@ enum Inner<T> {
     Unfair(TwoLockQueue<T>),
 }
 
-/// Hands calls on to whichever of the two it is.
+/// Forwards calls to the variant.
 macro_rules! forward {
     ($(fn $name:ident($($arg:ident: $type:ty),*) $(-> $result:ty)?;)*) => {$(
         #[inline]

@@ -33,11 +33,11 @@ impl<D: Delayed + ?Sized> Delayed for Arc<D> {
 
 /// An unbounded queue whose items can be taken only once they are due.
 ///
-/// The head is the item with the earliest due time, whether that has come or not. Among items due at
-/// the same instant the head is the one inserted first. `poll`, `take`, `remove_head` and `drain_to`
-/// return due items only. All methods that inspect the queue, or remove chosen items, include items
-/// that are not due yet. `put` and `offer_timeout` never wait and never fail, even if the thread is
-/// interrupted.
+/// The head is the item with the earliest due time, whether that has come or not. Among items due
+/// at the same instant the head is the one inserted first. `poll`, `take`, `remove_head` and
+/// `drain_to` return due items only. All methods that inspect the queue, or remove chosen items,
+/// include items that are not due yet. `put` and `offer_timeout` never wait and never fail, even if
+/// the thread is interrupted.
 ///
 /// # Examples
 /// ```
@@ -92,15 +92,15 @@ impl<T> State<T> {
         self.takers.first_key() == Some(me)
     }
 
-    /// Notifies the leader to check the head again. Returns the leader if the caller has to unpark it:
-    /// not if it was notified before, or there is no item.
+    /// Notifies the leader to check the head again. Returns the leader if the caller has to unpark
+    /// it: not if it was notified before, or there is no item.
     fn notify_leader(&self) -> Option<Arc<Waiter<()>>> {
         let leader = self.takers.first()?;
         (!self.items.is_empty() && leader.mark_notified()).then(|| Arc::clone(leader))
     }
 
-    /// Removes `me` from the waiting threads. If it was the leader, notifies the next one: this also
-    /// passes on a notification that `me` has not acted on.
+    /// Removes `me` from the waiting threads. If it was the leader, notifies the next one: this
+    /// also passes on a notification that `me` has not acted on.
     fn leave(&mut self, me: Key) -> Option<Arc<Waiter<()>>> {
         let led = self.leads(me);
         self.takers.remove(me);
@@ -144,7 +144,8 @@ impl<T> DelayQueue<T> {
         }
     }
 
-    /// Ends a change: publishes the length, releases the lock, and then unparks the notified thread.
+    /// Ends a change: publishes the length, releases the lock, and then unparks the notified
+    /// thread.
     fn unlock(&self, state: MutexGuard<'_, State<T>>, notified: Option<Arc<Waiter<()>>>) {
         self.len.store(state.items.len(), Ordering::Relaxed);
         drop(state);

@@ -1,10 +1,10 @@
-//! What goes wrong at a queue. Errors of a call that was given an item hand it back.
+//! Errors of queues. An error of a call that was given an item returns the item.
 //!
-//! Their `Debug` and `Display` leave the item out, so that they are errors for items of any type.
+//! `Debug` and `Display` omit the item, so they work for items of any type.
 
 use std::fmt;
 
-/// There was no room: the queue holds as many items as its capacity allows. The item comes back.
+/// The queue holds as many items as its capacity allows. Contains the item.
 ///
 /// # Examples
 /// ```
@@ -20,7 +20,7 @@ use std::fmt;
 pub struct QueueFull<T>(pub T);
 
 impl<T> QueueFull<T> {
-    /// The item that did not fit.
+    /// Returns the item that did not fit.
     pub fn into_inner(self) -> T {
         self.0
     }
@@ -40,7 +40,7 @@ impl<T> fmt::Display for QueueFull<T> {
 
 impl<T> std::error::Error for QueueFull<T> {}
 
-/// There was nothing to take.
+/// The queue had no item to take.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct QueueEmpty;
 
@@ -52,15 +52,15 @@ impl fmt::Display for QueueEmpty {
 
 impl std::error::Error for QueueEmpty {}
 
-/// A [`put`](super::BlockingQueue::put) that did not insert its item, which comes back.
+/// A [`put`](super::BlockingQueue::put) did not insert its item. Contains the item.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub enum PutError<T> {
-    /// The thread was interrupted; its flag is clear again.
+    /// The thread was interrupted. Its flag is clear again.
     Interrupted(T),
 }
 
 impl<T> PutError<T> {
-    /// The item that was to be put.
+    /// Returns the item that was not inserted.
     pub fn into_inner(self) -> T {
         let PutError::Interrupted(item) = self;
         item
@@ -81,17 +81,18 @@ impl<T> fmt::Display for PutError<T> {
 
 impl<T> std::error::Error for PutError<T> {}
 
-/// An [`offer_timeout`](super::BlockingQueue::offer_timeout) that did not insert its item, which comes back.
+/// An [`offer_timeout`](super::BlockingQueue::offer_timeout) did not insert its item. Contains the
+/// item.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub enum OfferError<T> {
-    /// There was no room in all that time.
+    /// The queue was full for the whole time.
     TimedOut(T),
-    /// The thread was interrupted; its flag is clear again.
+    /// The thread was interrupted. Its flag is clear again.
     Interrupted(T),
 }
 
 impl<T> OfferError<T> {
-    /// The item that was offered.
+    /// Returns the item that was not inserted.
     pub fn into_inner(self) -> T {
         match self {
             OfferError::TimedOut(item) | OfferError::Interrupted(item) => item,

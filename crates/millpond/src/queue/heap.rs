@@ -1,15 +1,16 @@
-//! A binary heap that survives a panicking comparison: the store of the priority and delay queues.
+//! A binary heap that survives a comparison that panics: the store of the priority queue.
 //!
-//! Every operation first finds out what goes where, which is when comparisons run, and then moves, which cannot
-//! fail. The order is given to each operation as `before`, which says whether one entry comes out before another; a
-//! `before` that contradicts itself gives some order, never a panic of ours.
+//! Every operation first runs all comparisons to find out what goes where, and then moves entries,
+//! which cannot fail. Each operation takes the order as a function `before`, which returns true if
+//! one entry leaves before another. An inconsistent `before` gives an unspecified order, but never
+//! a panic of the heap.
 
-/// Heaps up to this many slots never give memory back.
+/// Heaps up to this capacity never give memory back.
 const SMALL: usize = 1024;
 
 #[derive(Debug)]
 pub(super) struct Heap<E> {
-    /// No entry comes before its parent: that of `at` is `(at - 1) / 2`.
+    /// No entry comes before its parent. The parent of `at` is `(at - 1) / 2`.
     entries: Vec<E>,
 }
 
@@ -30,7 +31,8 @@ impl<E> Heap<E> {
         self.entries.first()
     }
 
-    /// The place of a new entry, which comes `before` some of those here. Place 0 is the head.
+    /// Finds the position of a new entry, which comes before those for which `before` returns true.
+    /// Position 0 is the head.
     pub(super) fn place_for(&self, mut before: impl FnMut(&E) -> bool) -> usize {
         let mut place = self.entries.len();
         while place > 0 && before(&self.entries[parent(place)]) {
@@ -39,7 +41,7 @@ impl<E> Heap<E> {
         place
     }
 
-    /// Puts an entry to its place, found by `place_for` since the last change.
+    /// Inserts an entry at the position that `place_for` found. No change may come between the two.
     pub(super) fn insert(&mut self, place: usize, entry: E) {
         let mut at = self.entries.len();
         self.entries.push(entry);
@@ -55,7 +57,8 @@ impl<E> Heap<E> {
         if self.entries.is_empty() {
             return Some(moved);
         }
-        // The last entry goes to its new place, and what is there and above moves up by one: out comes the head.
+        // The last entry moves to its new position, and the entries on the path above it move up by
+        // one, until the head drops out.
         loop {
             std::mem::swap(&mut self.entries[at], &mut moved);
             if at == 0 {
@@ -66,7 +69,7 @@ impl<E> Heap<E> {
         }
     }
 
-    /// Where the last entry belongs once the head is gone.
+    /// The position of the last entry after the head is removed.
     fn place_of_last(&self, mut before: impl FnMut(&E, &E) -> bool) -> usize {
         let Some((last, rest)) = self.entries.split_last() else { return 0 };
         let mut hole = 0;
@@ -85,7 +88,7 @@ impl<E> Heap<E> {
 
     /// The positions of all entries, in the order in which they would be popped.
     ///
-    /// What comes next is always a child of what came before, so a heap of candidates is enough.
+    /// The next entry is always a child of an earlier one, so a heap of candidates is enough.
     fn order(&self, mut before: impl FnMut(&E, &E) -> bool) -> Vec<usize> {
         let mut order = Vec::with_capacity(self.len());
         let mut candidates = Heap::with_capacity(self.len());
@@ -103,12 +106,13 @@ impl<E> Heap<E> {
         order
     }
 
-    /// Shows all entries in the order in which they would be popped.
+    /// Calls `see` with all entries in the order in which they would be popped.
     pub(super) fn for_each(&self, before: impl FnMut(&E, &E) -> bool, mut see: impl FnMut(&E)) {
         self.order(before).into_iter().for_each(|at| see(&self.entries[at]));
     }
 
-    /// Removes all matches, asked for and returned in the order in which they would be popped.
+    /// Removes and returns all matches. Asks and returns in the order in which entries would be
+    /// popped.
     pub(super) fn remove_if(
         &mut self,
         before: impl FnMut(&E, &E) -> bool,
@@ -119,7 +123,7 @@ impl<E> Heap<E> {
         if !doomed.contains(&true) {
             return Vec::new();
         }
-        // From here on only moves. What is sorted is a heap.
+        // From here on entries only move. A sorted vector is a heap.
         let mut slots: Vec<Option<E>> = self.entries.drain(..).map(Some).collect();
         let mut removed = Vec::new();
         for (at, doomed) in order.into_iter().zip(doomed) {

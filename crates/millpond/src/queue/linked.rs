@@ -1,4 +1,4 @@
-//! The queue that grows: first in, first out, unbounded or with a bound that can change.
+//! [`LinkedBlockingQueue`]: first in, first out, unbounded or with a capacity that can change.
 
 use std::fmt;
 use std::time::Duration;
@@ -11,11 +11,11 @@ use crate::config::ConfigError;
 use crate::interrupt::Interrupted;
 use crate::interrupt::wait::Timeout;
 
-/// A first-in, first-out queue without a bound, or with one that [`set_capacity`](Self::set_capacity) changes while
-/// the queue is in use.
+/// A first-in, first-out queue, unbounded or with a capacity that
+/// [`set_capacity`](Self::set_capacity) changes while the queue is in use.
 ///
-/// Takes memory as it fills and gives it back as it empties. The name is the JDK's; the items are in fact kept
-/// side by side, so nothing is allocated for each of them.
+/// Its memory grows and shrinks with the number of items. The name is the JDK's. The items are
+/// stored in a ring, so no memory is allocated per item.
 ///
 /// # Examples
 /// ```
@@ -34,12 +34,12 @@ pub struct LinkedBlockingQueue<T> {
 }
 
 impl<T> LinkedBlockingQueue<T> {
-    /// Makes an empty queue without a bound.
+    /// Makes an empty, unbounded queue.
     pub fn unbounded() -> Self {
         LinkedBlockingQueue { inner: TwoLockQueue::new(Ring::new(), usize::MAX) }
     }
 
-    /// Makes an empty queue with room for `capacity` items; `usize::MAX` means no bound.
+    /// Makes an empty queue for `capacity` items. `usize::MAX` means unbounded.
     ///
     /// # Errors
     /// [`ConfigError::ZeroCapacity`] if `capacity` is 0.
@@ -49,18 +49,18 @@ impl<T> LinkedBlockingQueue<T> {
         Ok(queue)
     }
 
-    /// The most items that the queue can hold; `usize::MAX`: no bound.
+    /// Returns the largest number of items that the queue can hold. `usize::MAX` means unbounded.
     pub fn capacity(&self) -> usize {
         self.inner.capacity()
     }
 
-    /// Changes the bound; `usize::MAX` takes it away.
+    /// Changes the capacity. `usize::MAX` means unbounded.
     ///
-    /// A larger bound lets as many waiting putters in as now fit. A smaller one than there are items keeps the items,
-    /// and lets nothing in until enough of them have gone.
+    /// A larger capacity admits as many waiting putters as fit. A capacity below the current length
+    /// keeps the items and admits none until enough of them are gone.
     ///
     /// # Errors
-    /// [`ConfigError::ZeroCapacity`] if `capacity` is 0; the bound stays as it is then.
+    /// [`ConfigError::ZeroCapacity`] if `capacity` is 0. The capacity is unchanged then.
     pub fn set_capacity(&self, capacity: usize) -> Result<(), ConfigError> {
         if capacity == 0 {
             return Err(ConfigError::ZeroCapacity { queue: "LinkedBlockingQueue" });
@@ -71,14 +71,14 @@ impl<T> LinkedBlockingQueue<T> {
 }
 
 impl<T> Default for LinkedBlockingQueue<T> {
-    /// A queue without a bound.
+    /// Makes an empty, unbounded queue.
     fn default() -> Self {
         Self::unbounded()
     }
 }
 
 impl<T> FromIterator<T> for LinkedBlockingQueue<T> {
-    /// A queue without a bound that holds the items in their order.
+    /// Makes an unbounded queue that holds the items in their order.
     fn from_iter<I: IntoIterator<Item = T>>(items: I) -> Self {
         let queue = Self::unbounded();
         for item in items {

@@ -1,14 +1,15 @@
 //! Blocking queues: the trait, its errors, and the five kinds.
 //!
-//! - [`ArrayBlockingQueue`]: first in, first out, with a bound fixed for life; optionally fair.
-//! - [`LinkedBlockingQueue`]: first in, first out, unbounded or with a bound that can change.
-//! - [`SynchronousQueue`]: holds nothing; every `put` meets a `take`.
-//! - [`PriorityBlockingQueue`]: unbounded, least first; equal items in arrival order.
+//! - [`ArrayBlockingQueue`]: first in, first out, with a fixed capacity; optionally fair.
+//! - [`LinkedBlockingQueue`]: first in, first out, unbounded or with a capacity that can change.
+//! - [`SynchronousQueue`]: without capacity; every `put` meets a `take`.
+//! - [`PriorityBlockingQueue`]: unbounded, least item first; equal items in order of arrival.
 //! - [`DelayQueue`]: unbounded; an item can be taken once it is due, earliest first.
 //!
-//! Every blocking call can be ended by an interrupt (see [`interrupt`](crate::interrupt)) and has a timed form. A call
-//! that fails hands its item back. `&Q`, `Box<Q>` and `Arc<Q>` of a queue are queues, so a clone of the `Arc` given
-//! to a pool can be kept and looked at.
+//! An interrupt ends every blocking call (see [`interrupt`](crate::interrupt)), and every blocking
+//! call has a timed form. A call that fails returns its item. `&Q`, `Box<Q>` and `Arc<Q>` of a
+//! queue are queues, too. So a caller can keep a clone of the `Arc` that it gives to a pool, and
+//! inspect the queue.
 //!
 //! # Examples
 //! ```
@@ -17,7 +18,7 @@
 //!
 //! let queue = ArrayBlockingQueue::new(2)?;
 //! thread::scope(|s| {
-//!     s.spawn(|| (1..=100).for_each(|n| queue.put(n).unwrap())); // waits for room when two are in
+//!     s.spawn(|| (1..=100).for_each(|n| queue.put(n).unwrap())); // waits while the queue is full
 //!     let sum: i32 = (1..=100).map(|_| queue.take().unwrap()).sum();
 //!     assert_eq!(sum, 5050);
 //! });
@@ -47,20 +48,33 @@ pub use linked::LinkedBlockingQueue;
 pub use priority::PriorityBlockingQueue;
 pub use synchronous::SynchronousQueue;
 
-/// A queue that many threads put items into and take items out of, and that can make them wait.
+/// A queue for many threads, with blocking insertion and removal.
 ///
 /// | | fails at once | waits | waits for a time |
 /// |---|---|---|---|
-/// | in | [`offer`](Self::offer), [`add`](Self::add) | [`put`](Self::put) | [`offer_timeout`](Self::offer_timeout) |
-/// | out | [`poll`](Self::poll), [`remove_head`](Self::remove_head) | [`take`](Self::take) | [`poll_timeout`](Self::poll_timeout) |
-/// | look | [`peek`](Self::peek), [`element`](Self::element) | | |
+/// | insert | [`offer`], [`add`] | [`put`] | [`offer_timeout`] |
+/// | remove | [`poll`], [`remove_head`] | [`take`] | [`poll_timeout`] |
+/// | inspect | [`peek`], [`element`] | | |
 ///
-/// A call that may wait fails if the thread is interrupted, also when it would not have had to wait. The
-/// exceptions are `put` and `offer_timeout` of the unbounded priority and delay queues: they never wait.
+/// A call that may wait fails if the thread is interrupted, even if it would not have to wait. The
+/// exceptions are `put` and `offer_timeout` of the unbounded priority and delay queues, which never
+/// wait.
 ///
-/// The closures given to [`remove_if`](Self::remove_if), [`retain`](Self::retain) and [`for_each`](Self::for_each),
-/// comparison functions, and the `Clone` and `PartialEq` of items may run while the queue is locked: they must
-/// not call the queue again. Destructors of items run outside the lock. If one of these panics the queue stays whole.
+/// The closures given to [`remove_if`](Self::remove_if), [`retain`](Self::retain) and
+/// [`for_each`](Self::for_each), comparison functions, and the `Clone` and `PartialEq` of items may
+/// run while the queue is locked. They must not call the queue. Destructors of items run outside
+/// the lock. If one of these panics, the queue stays consistent.
+///
+/// [`offer`]: Self::offer
+/// [`add`]: Self::add
+/// [`put`]: Self::put
+/// [`offer_timeout`]: Self::offer_timeout
+/// [`poll`]: Self::poll
+/// [`remove_head`]: Self::remove_head
+/// [`take`]: Self::take
+/// [`poll_timeout`]: Self::poll_timeout
+/// [`peek`]: Self::peek
+/// [`element`]: Self::element
 ///
 /// # Examples
 /// The trait is object-safe:
@@ -75,70 +89,76 @@ pub trait BlockingQueue<T: Send>: Send + Sync {
     /// Inserts `item` if that is possible at once.
     ///
     /// # Errors
-    /// Hands the item back if there is no room.
+    /// Returns the item if the queue is full.
     fn offer(&self, item: T) -> Result<(), T>;
 
-    /// Inserts `item`, waiting for room if need be.
+    /// Inserts `item`. Waits while the queue is full.
     ///
     /// # Errors
-    /// [`PutError::Interrupted`] with the item, if the thread is interrupted before or while it waits.
+    /// [`PutError::Interrupted`] with the item, if the thread is interrupted before or while it
+    /// waits.
     fn put(&self, item: T) -> Result<(), PutError<T>>;
 
-    /// Inserts `item`, waiting up to `timeout` for room. Zero does not wait; `Duration::MAX` waits for ever.
+    /// Inserts `item`. Waits up to `timeout` while the queue is full. Zero does not wait;
+    /// `Duration::MAX` waits without limit.
     ///
     /// # Errors
-    /// [`OfferError`] with the item, if time ran out or the thread was interrupted.
+    /// [`OfferError`] with the item, if the time is up or the thread is interrupted.
     fn offer_timeout(&self, item: T, timeout: Duration) -> Result<(), OfferError<T>>;
 
-    /// Removes the head of the queue; `None` if there is nothing to take now.
+    /// Removes the head of the queue. `None` if there is no item to take now.
     fn poll(&self) -> Option<T>;
 
-    /// Removes the head of the queue, waiting for one if need be.
+    /// Removes the head of the queue. Waits while there is none.
     ///
     /// # Errors
-    /// [`Interrupted`] if the thread is interrupted before or while it waits; nothing is removed then.
+    /// [`Interrupted`] if the thread is interrupted before or while it waits. Nothing is removed
+    /// then.
     fn take(&self) -> Result<T, Interrupted>;
 
-    /// Removes the head of the queue, waiting up to `timeout` for one; `None` if time ran out.
+    /// Removes the head of the queue. Waits up to `timeout` while there is none. `None` if the time
+    /// is up.
     ///
-    /// Zero does not wait; `Duration::MAX` waits for ever.
+    /// Zero does not wait; `Duration::MAX` waits without limit.
     ///
     /// # Errors
-    /// [`Interrupted`] if the thread is interrupted before or while it waits; nothing is removed then.
+    /// [`Interrupted`] if the thread is interrupted before or while it waits. Nothing is removed
+    /// then.
     fn poll_timeout(&self, timeout: Duration) -> Result<Option<T>, Interrupted>;
 
-    /// The number of items in the queue.
+    /// Returns the number of items in the queue.
     fn len(&self) -> usize;
 
-    /// How many more items fit now; `usize::MAX` if the queue has no bound.
+    /// Returns how many more items fit now. `usize::MAX` if the queue is unbounded.
     fn remaining_capacity(&self) -> usize;
 
-    /// Moves up to `max` items, in queue order, to the end of `into` and returns how many.
+    /// Moves up to `max` items, in queue order, to the end of `into` and returns their number.
     ///
-    /// Never waits. Takes what [`poll`](Self::poll) would; the places freed go to threads that wait for them.
+    /// Never waits. Takes the items that [`poll`](Self::poll) would take. The freed slots go to
+    /// waiting putters.
     fn drain_to(&self, into: &mut Vec<T>, max: usize) -> usize;
 
-    /// Removes all items that `matches` says true for and returns them in queue order.
+    /// Removes all items for which `matches` returns true, and returns them in queue order.
     ///
-    /// Calls `matches` once for every item, in queue order. If it panics nothing is removed.
+    /// Calls `matches` once for every item, in queue order. If it panics, nothing is removed.
     fn remove_if(&self, matches: &mut dyn FnMut(&T) -> bool) -> Vec<T>;
 
     /// Calls `see` with every item, in queue order.
     fn for_each(&self, see: &mut dyn FnMut(&T));
 
-    /// Inserts `item` if that is possible at once, with an error to pass on if it is not.
+    /// Inserts `item` if that is possible at once. As [`offer`](Self::offer), with a proper error.
     ///
     /// # Errors
-    /// [`QueueFull`] with the item if there is no room.
+    /// [`QueueFull`] with the item if the queue is full.
     fn add(&self, item: T) -> Result<(), QueueFull<T>> {
         self.offer(item).map_err(QueueFull)
     }
 
-    /// Inserts the items in order until one does not fit; returns how many went in.
+    /// Inserts the items in order until one does not fit. Returns the number of inserted items.
     ///
     /// # Errors
-    /// [`QueueFull`] with the first item that did not fit. Those before it are in the queue, those after it are
-    /// still in the iterator.
+    /// [`QueueFull`] with the first item that did not fit. Those before it are in the queue, those
+    /// after it are still in the iterator.
     ///
     /// # Examples
     /// ```
@@ -159,15 +179,15 @@ pub trait BlockingQueue<T: Send>: Send + Sync {
         Ok(added)
     }
 
-    /// Removes the head of the queue, with an error to pass on if there is none.
+    /// Removes the head of the queue. As [`poll`](Self::poll), with a proper error.
     ///
     /// # Errors
-    /// [`QueueEmpty`] if there is nothing to take now.
+    /// [`QueueEmpty`] if there is no item to take now.
     fn remove_head(&self) -> Result<T, QueueEmpty> {
         self.poll().ok_or(QueueEmpty)
     }
 
-    /// Tells whether the queue has no items.
+    /// Returns true if the queue has no items.
     fn is_empty(&self) -> bool {
         self.len() == 0
     }
@@ -177,14 +197,14 @@ pub trait BlockingQueue<T: Send>: Send + Sync {
         drop(self.remove_if(&mut |_| true));
     }
 
-    /// Removes and drops all items but those that `keep` says true for.
+    /// Removes and drops all items for which `keep` returns false.
     ///
-    /// Calls `keep` once for every item, in queue order. If it panics nothing is removed.
+    /// Calls `keep` once for every item, in queue order. If it panics, nothing is removed.
     fn retain(&self, keep: &mut dyn FnMut(&T) -> bool) {
         drop(self.remove_if(&mut |item| !keep(item)));
     }
 
-    /// A copy of the head of the queue, if there is one.
+    /// Returns a copy of the head of the queue, if there is one.
     fn peek(&self) -> Option<T>
     where
         T: Clone,
@@ -196,7 +216,7 @@ pub trait BlockingQueue<T: Send>: Send + Sync {
         head
     }
 
-    /// A copy of the head of the queue, with an error to pass on if there is none.
+    /// Returns a copy of the head of the queue. As [`peek`](Self::peek), with a proper error.
     ///
     /// # Errors
     /// [`QueueEmpty`] if the queue has no items.
@@ -207,7 +227,7 @@ pub trait BlockingQueue<T: Send>: Send + Sync {
         self.peek().ok_or(QueueEmpty)
     }
 
-    /// Copies of all items, in queue order.
+    /// Returns copies of all items, in queue order.
     fn to_vec(&self) -> Vec<T>
     where
         T: Clone,
@@ -217,7 +237,7 @@ pub trait BlockingQueue<T: Send>: Send + Sync {
         items
     }
 
-    /// Tells whether an item equal to `item` is in the queue.
+    /// Returns true if an item equal to `item` is in the queue.
     fn contains(&self, item: &T) -> bool
     where
         T: PartialEq,
@@ -227,7 +247,7 @@ pub trait BlockingQueue<T: Send>: Send + Sync {
         found
     }
 
-    /// Removes the first item equal to `item`; false if there is none.
+    /// Removes the first item equal to `item`. Returns false if there is none.
     fn remove(&self, item: &T) -> bool
     where
         T: PartialEq,
@@ -242,8 +262,8 @@ pub trait BlockingQueue<T: Send>: Send + Sync {
     }
 }
 
-/// Implements the trait for pointers to queues; all methods go to the queue, which may have better than the
-/// provided ones.
+/// Implements the trait for pointers to queues. Forwards the provided methods, too, because a queue
+/// may override them.
 macro_rules! forward {
     ($($pointer:ty),*) => {$(
         impl<T: Send, Q: BlockingQueue<T> + ?Sized> BlockingQueue<T> for $pointer {

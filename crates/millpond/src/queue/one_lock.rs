@@ -1,10 +1,10 @@
-//! The exchange: a store of items with a line of waiting threads on either side.
+//! [`OneLockQueue`]: a store of items with a list of waiting threads on either side.
 //!
-//! The fair array queue is an exchange with a ring, the priority queue one with a heap and without a bound. One lock
-//! guards the store and both lines. Whoever comes serves those who wait: a putter hands its item to the first waiting
-//! taker, a taker that frees a place moves the item of the first waiting putter into the store. A waiting thread is
-//! thus woken when its call is done, not to try again: nobody is woken in vain, nobody who comes later can overtake, and
-//! nothing needs to be passed on by a thread that gives up.
+//! The fair array queue and the priority queue are built on it, with a ring and with a heap. One
+//! lock guards the store and both lists. A call serves waiting threads directly: a putter hands its
+//! item to the first waiting taker, and a taker that frees a slot moves the item of the first
+//! waiting putter into the store. So a thread is woken when its call is done, not to try again: no
+//! wake-up is wasted, no later call overtakes, and a thread that gives up has nothing to pass on.
 
 use std::fmt::DebugStruct;
 
@@ -13,8 +13,8 @@ use crate::interrupt::wait::{Timeout, Waiter, Waiters};
 use crate::interrupt::{self, Interrupted};
 use crate::sync::{Arc, AtomicUsize, Mutex, MutexGuard, Ordering};
 
-/// The methods of a `BlockingQueue<T>` that has an exchange, a pipe or a meeting in a field. A queue that never makes a
-/// putter wait leaves `put` out, and says itself how that goes.
+/// The methods of a `BlockingQueue<T>` that forwards to a field. A queue whose putters never wait
+/// omits `put` and defines it itself.
 macro_rules! by_field {
     ($t:ident, $field:ident: put and the rest) => {
         by_field!($t, $field: the rest);
@@ -80,29 +80,32 @@ macro_rules! by_field {
 }
 pub(super) use by_field;
 
-/// Where an exchange keeps its items, in queue order.
+/// The items of a queue, in queue order.
 ///
-/// User code (comparisons, closures) runs only where it says so, and may panic: the store must be whole then.
+/// User code (comparisons, closures) runs only where a method says so. It may panic, and the store
+/// must stay consistent then.
 pub(super) trait Store<T> {
-    /// Where a new item belongs.
+    /// The position of a new item.
     type Place;
 
-    /// Finds the place of an item, for an `insert` right after. May run user code if the store has no bound.
+    /// Finds the position of an item, for an `insert` right after. May run user code if the store
+    /// is unbounded.
     fn place_for(&self, item: &T) -> Self::Place;
 
     fn insert(&mut self, place: Self::Place, item: T);
 
-    /// Removes the head. May run user code; nothing is removed if that panics.
+    /// Removes the head. May run user code. Nothing is removed if that panics.
     fn pop(&mut self) -> Option<T>;
 
     fn len(&self) -> usize;
 
     fn first(&self) -> Option<&T>;
 
-    /// Shows all items in queue order. Runs user code.
+    /// Calls `see` with all items in queue order. Runs user code.
     fn for_each(&self, see: &mut dyn FnMut(&T));
 
-    /// Removes all matches and returns them in queue order. Runs user code; nothing is removed if that panics.
+    /// Removes all matches and returns them in queue order. Runs user code. Nothing is removed if
+    /// that panics.
     fn remove_if(&mut self, matches: &mut dyn FnMut(&T) -> bool) -> Vec<T>;
 
     /// Empties the store, in any order.
@@ -111,17 +114,19 @@ pub(super) trait Store<T> {
 
 pub(super) struct OneLockQueue<T, S> {
     state: Mutex<State<T, S>>,
-    /// Copy of `store.len()`, for those who only want to know. Written with the lock held.
+    /// Copy of `store.len()`, for readers without the lock. Written with the lock held.
     ///
-    /// Relaxed: a hint as soon as it is read; whoever acts on it looks again under the lock.
+    /// Relaxed: the value may be outdated at once. A caller that acts on it checks again under the
+    /// lock.
     len: AtomicUsize,
-    /// The most items the store may hold; `usize::MAX`: no bound.
+    /// The largest number of items in the store. `usize::MAX` means unbounded.
     capacity: usize,
 }
 
-/// Invariants, whenever the lock is free and whenever user code runs under it:
+/// Invariants while the lock is free, and while user code runs under it:
 /// 1. A taker waits only if the store is empty, or it is interrupted and about to leave.
-/// 2. A putter waits only if the store holds at least `capacity` items, or it is interrupted and about to leave.
+/// 2. A putter waits only if the store holds at least `capacity` items, or it is interrupted and
+///    about to leave.
 /// 3. The store grows only while it holds fewer than `capacity` items.
 /// 4. A waiter is in its list if and only if it is not notified.
 struct State<T, S> {
@@ -130,14 +135,14 @@ struct State<T, S> {
     putters: Waiters<T>,
 }
 
-/// How an item can get in.
+/// Where an accepted item goes.
 enum Accepted<T, P> {
     ToTaker(Arc<Waiter<T>>),
     InStore(P),
 }
 
 impl<T, S: Store<T>> State<T, S> {
-    /// What can be done with `item`. A taker returned has left its line and must be given the item.
+    /// Decides where `item` goes. A returned taker has left its list and must be given the item.
     fn room_for(&mut self, item: &T, capacity: usize) -> Option<Accepted<T, S::Place>> {
         if let Some(taker) = self.takers.next() {
             return Some(Accepted::ToTaker(taker));
@@ -145,7 +150,8 @@ impl<T, S: Store<T>> State<T, S> {
         (self.store.len() < capacity).then(|| Accepted::InStore(self.store.place_for(item)))
     }
 
-    /// Moves the item of the next waiting putter into the store if there is a place; the putter is to be woken.
+    /// Moves the item of the next waiting putter into the store if a slot is free. The caller
+    /// unparks the returned putter.
     fn refill(&mut self, capacity: usize) -> Option<Arc<Waiter<T>>> {
         if self.store.len() >= capacity {
             return None;
@@ -159,7 +165,7 @@ impl<T, S: Store<T>> State<T, S> {
 }
 
 impl<T, S: Store<T>> OneLockQueue<T, S> {
-    /// An exchange that serves who waits longest. The capacity is not zero.
+    /// Makes a queue that serves waiting threads in order of arrival. `capacity` is not zero.
     pub(super) fn new(store: S, capacity: usize) -> Self {
         let len = AtomicUsize::new(store.len());
         let (takers, putters) = (Waiters::new(), Waiters::new());
@@ -170,8 +176,8 @@ impl<T, S: Store<T>> OneLockQueue<T, S> {
         self.try_put(item).map_err(|(item, _)| item)
     }
 
-    /// Inserts `item`, waiting for as long as there is patience.
-    #[inline(never)] // it would make the pipe's way longer, in a queue that can be either
+    /// Inserts `item`, waiting for at most `timeout`.
+    #[inline(never)] // keeps the two-lock path of an array queue short
     pub(super) fn put(&self, item: T, timeout: Timeout) -> Result<(), OfferError<T>> {
         if interrupt::interrupted() {
             return Err(OfferError::Interrupted(item));
@@ -181,7 +187,7 @@ impl<T, S: Store<T>> OneLockQueue<T, S> {
             drop(state);
             return Err(OfferError::TimedOut(item));
         }
-        // In the list before the first look: a call that comes later must not overtake.
+        // Join the list before backing off: a later call must not overtake.
         let me = Waiter::new(Some(item));
         let key = state.putters.push(Arc::clone(&me));
         drop(state);
@@ -198,7 +204,7 @@ impl<T, S: Store<T>> OneLockQueue<T, S> {
         self.try_take().ok()
     }
 
-    /// Removes the head, waiting for one as long as there is patience.
+    /// Removes the head, waiting for at most `timeout`.
     #[inline(never)] // as `put`
     pub(super) fn take(&self, timeout: Timeout) -> Result<Option<T>, Interrupted> {
         interrupt::check()?;
@@ -240,7 +246,7 @@ impl<T, S: Store<T>> OneLockQueue<T, S> {
         let mut state = self.state.lock();
         for _ in 0..max.min(state.store.len()) {
             into.extend(state.store.pop());
-            self.note_len(&state); // now: the next comparison may panic
+            self.note_len(&state); // before the next comparison, which may panic
         }
         self.refill_and_unlock(state);
         into.len() - before
@@ -271,7 +277,7 @@ impl<T, S: Store<T>> OneLockQueue<T, S> {
         self.state.lock().store.first().cloned()
     }
 
-    /// Adds what is going on to a description: how many items, how many threads waiting.
+    /// Adds the length and the numbers of waiting threads to a description.
     pub(super) fn describe(&self, f: &mut DebugStruct<'_, '_>) {
         let state = self.state.lock();
         let (takers, putters) = (state.takers.len(), state.putters.len());
@@ -279,9 +285,10 @@ impl<T, S: Store<T>> OneLockQueue<T, S> {
         f.field("len", &self.len()).field("waiting_takers", &takers).field("waiting_putters", &putters);
     }
 
-    /// Inserts `item` or hands it back with the lock still held, so that the caller can join the line.
+    /// Inserts `item`, or returns it with the lock held, so that the caller can start to wait.
     ///
-    /// If a comparison panics, `item` is dropped after the guard: parameters outlive locals.
+    /// If a comparison panics, `item` is dropped after the guard, because parameters outlive
+    /// locals.
     fn try_put(&self, item: T) -> Result<(), (T, MutexGuard<'_, State<T, S>>)> {
         let mut state = self.state.lock();
         match state.room_for(&item, self.capacity()) {
@@ -300,7 +307,7 @@ impl<T, S: Store<T>> OneLockQueue<T, S> {
         }
     }
 
-    /// Removes the head, or returns the lock still held, so that the caller can join the line.
+    /// Removes the head, or returns the lock, so that the caller can start to wait.
     fn try_take(&self) -> Result<T, MutexGuard<'_, State<T, S>>> {
         let mut state = self.state.lock();
         let Some(item) = state.store.pop() else { return Err(state) };
@@ -313,7 +320,7 @@ impl<T, S: Store<T>> OneLockQueue<T, S> {
         Ok(item)
     }
 
-    /// Gives free places to waiting putters, as many as there are of both.
+    /// Gives all free slots to waiting putters, and unlocks.
     fn refill_and_unlock(&self, mut state: MutexGuard<'_, State<T, S>>) {
         let mut served = Vec::new();
         while let Some(putter) = state.refill(self.capacity()) {
@@ -372,7 +379,7 @@ mod tests {
         assert_eq!((queue.put(2), queue.poll(), queue.poll()), (Ok(()), Some(2), None));
     }
 
-    /// Takes in four ways from a queue whose taker is interrupted, and then an item comes.
+    /// An interrupt and then an item reach a taker that spins: the call fails and the item stays.
     fn interrupt_ends_takes<Q: BlockingQueue<u32> + 'static>(queue: Arc<Q>) {
         for timed in [false, true] {
             in_next_snooze::call({

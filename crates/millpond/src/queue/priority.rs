@@ -1,4 +1,4 @@
-//! The queue in order: unbounded, least first, equal items in arrival order.
+//! [`PriorityBlockingQueue`]: unbounded, least item first, equal items in order of arrival.
 
 use std::cmp::Ordering;
 use std::fmt;
@@ -10,14 +10,14 @@ use super::{BlockingQueue, OfferError, PutError};
 use crate::interrupt::Interrupted;
 use crate::interrupt::wait::Timeout;
 
-/// An unbounded queue whose head is its least item, as `Ord` or a comparison of your own says.
+/// An unbounded queue whose head is its least item, by `Ord` or by a comparison function.
 ///
-/// Items that compare equal come out in the order in which they went in; the JDK's queue makes no such promise.
-/// Looking at the queue, draining it and removing from it are in the same order as taking. `put` and `offer_timeout`
-/// never wait and never fail, also when the thread is interrupted.
+/// Items that compare equal leave in order of arrival; the JDK's queue makes no such promise.
+/// Inspecting, draining and removing use the same order as taking. `put` and `offer_timeout` never
+/// wait and never fail, even if the thread is interrupted.
 ///
-/// An item handed to a thread that already waits for one is compared with nothing. A comparison that panics does
-/// so in the call that compares; the queue keeps all its items and their order.
+/// An item that is handed to a waiting thread is not compared. If a comparison panics, the panic
+/// reaches the caller whose call compares, and the queue keeps all items and their order.
 ///
 /// # Examples
 /// ```
@@ -36,7 +36,7 @@ pub struct PriorityBlockingQueue<T> {
 }
 
 impl<T> PriorityBlockingQueue<T> {
-    /// Makes an empty queue; the least item, as `Ord` says, comes out first.
+    /// Makes an empty queue. The least item by `Ord` is the head.
     pub fn new() -> Self
     where
         T: Ord,
@@ -44,10 +44,10 @@ impl<T> PriorityBlockingQueue<T> {
         Self::with(Compare::Natural(T::cmp))
     }
 
-    /// Makes an empty queue; the item that `compare` calls `Less` comes out first.
+    /// Makes an empty queue. The item for which `compare` returns `Less` comes first.
     ///
-    /// `compare` runs while the queue is locked and must not call it. If it contradicts itself the order is
-    /// unspecified, but no item is lost.
+    /// `compare` runs while the queue is locked and must not call the queue. If it is inconsistent,
+    /// the order is unspecified, but no item is lost.
     pub fn by(compare: impl Fn(&T, &T) -> Ordering + Send + Sync + 'static) -> Self {
         Self::with(Compare::By(Box::new(compare)))
     }
@@ -93,7 +93,7 @@ impl<T: Send> Extend<T> for &PriorityBlockingQueue<T> {
     }
 }
 
-/// How items compare. A function pointer for `Ord`: a box would ask for `T: 'static`.
+/// How items compare. `Ord` is a function pointer, because a box would require `T: 'static`.
 enum Compare<T> {
     Natural(fn(&T, &T) -> Ordering),
     By(Box<Comparison<T>>),
@@ -132,7 +132,7 @@ impl<T> Store<T> for Sorted<T> {
     type Place = usize;
 
     fn place_for(&self, item: &T) -> usize {
-        // Strictly less: the newcomer stays behind those it is equal to.
+        // Strictly less: a new item stays behind its equals.
         self.heap.place_for(|other| self.compare.compare(item, &other.item).is_lt())
     }
 
@@ -189,6 +189,6 @@ impl<T> fmt::Debug for PriorityBlockingQueue<T> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let mut description = f.debug_struct("PriorityBlockingQueue");
         self.inner.describe(&mut description);
-        description.finish_non_exhaustive() // the comparison has nothing to show
+        description.finish_non_exhaustive() // a comparison function cannot be shown
     }
 }

@@ -1,22 +1,22 @@
-//! First in, first out: the store of the array and linked queues.
+//! [`Ring`]: the first-in, first-out store of the array and linked queues.
 
 use std::collections::{TryReserveError, VecDeque};
 
 use super::one_lock::Store;
 
-/// Rings up to this many slots never give memory back: it is not worth the work.
+/// Rings up to this capacity never give memory back.
 const SMALL: usize = if cfg!(miri) { 32 } else { 1024 };
 
-/// A ring of items that grows as needed, and shrinks again to no less than it was made for.
+/// A ring of items that grows as needed, and shrinks to no less than its initial capacity.
 #[derive(Debug)]
 pub(super) struct Ring<T> {
     items: VecDeque<T>,
-    /// Slots not to give back.
+    /// The capacity that is never given back.
     keep: usize,
 }
 
 impl<T> Ring<T> {
-    /// An empty ring without memory so far.
+    /// An empty ring without memory.
     pub(super) fn new() -> Self {
         Ring { items: VecDeque::new(), keep: SMALL }
     }
@@ -32,23 +32,23 @@ impl<T> Ring<T> {
         self.items.push_back(item);
     }
 
-    /// An empty one of the same kind, without memory so far.
+    /// An empty ring with the same `keep`, without memory.
     pub(super) fn another(&self) -> Self {
         Ring { items: VecDeque::new(), keep: self.keep }
     }
 
-    /// Moves all of `other` to the end.
+    /// Moves all items of `other` to the end.
     pub(super) fn append(&mut self, other: &mut Self) {
         self.items.append(&mut other.items);
     }
 
-    /// Lets an empty ring begin at its first slot: what is used again and again is at hand.
+    /// Makes an empty ring start at its first slot again, whose memory is likely in the cache.
     pub(super) fn rewind(&mut self) {
         self.items.clear();
     }
 
-    /// Gives memory back when seven eighths are unused. From one time to the next at least as many items come or
-    /// go as were moved, so this is constant work per item.
+    /// Gives memory back when seven eighths are unused. Between two such moves at least as many
+    /// items come or go as were moved, so the cost per item is constant.
     fn give_back(&mut self) {
         let slots = self.items.capacity();
         if slots > self.keep && self.items.len() < slots / 8 {
@@ -85,7 +85,7 @@ impl<T> Store<T> for Ring<T> {
     }
 
     fn remove_if(&mut self, matches: &mut dyn FnMut(&T) -> bool) -> Vec<T> {
-        // All questions first, then all moves: a panic finds nothing moved.
+        // Ask about all items before moving any: after a panic nothing has moved.
         let doomed: Vec<bool> = self.items.iter().map(matches).collect();
         let mut removed = Vec::new();
         if doomed.contains(&true) {

@@ -1,8 +1,9 @@
-//! The queue without capacity: every item goes directly from a putter to a taker.
+//! [`SynchronousQueue`]: without capacity; every item goes directly from a putter to a taker.
 //!
-//! A call serves a thread that waits on the other side, or waits itself. Both lists of waiters are
-//! under one spin lock. At any moment threads wait on one side at most, apart from interrupted ones
-//! that are about to leave. A waiting thread is notified when its call is done, so none wakes in vain.
+//! A call serves a thread that waits on the other side, or waits itself. One spin lock guards both
+//! lists of waiters. At any moment threads wait on one side at most, apart from interrupted ones
+//! that are about to leave. A waiting thread is notified when its call is done, so no wake-up is
+//! wasted.
 
 use std::fmt;
 use std::time::Duration;
@@ -14,11 +15,12 @@ use crate::interrupt::{self, Interrupted};
 use crate::sync::{AdaptiveBackoff, Arc, AtomicUsize, Ordering};
 use crate::sync::{SpinLock, SpinLockGuard};
 
-/// A queue that holds nothing: a `put` waits for a `take` and a `take` for a `put`.
+/// A queue without capacity: a `put` waits for a `take`, and a `take` for a `put`.
 ///
-/// `offer` succeeds only if somebody waits in `take` or `poll_timeout`, and `poll` only if somebody waits in `put` or
-/// `offer_timeout`. To all who look it is empty and full; [`drain_to`](BlockingQueue::drain_to) takes the items of
-/// those who wait in `put`. A `put` that fails was not taken, one that succeeds was: there is no third way.
+/// `offer` succeeds only if a thread waits in `take` or `poll_timeout`. `poll` succeeds only if a
+/// thread waits in `put` or `offer_timeout`. The queue always reports that it is empty and full.
+/// [`drain_to`](BlockingQueue::drain_to) takes the items of threads that wait in `put`. A `put`
+/// succeeds if and only if its item was taken.
 ///
 /// # Examples
 /// ```
@@ -37,7 +39,7 @@ pub struct SynchronousQueue<T> {
 }
 
 impl<T> SynchronousQueue<T> {
-    /// Makes a queue that serves who came last: a thread that has just begun to wait is still warm.
+    /// Makes a queue that serves the thread that came last, whose data is likely in the cache.
     pub fn new() -> Self {
         SynchronousQueue { rendezvous: Rendezvous::new(false) }
     }
@@ -47,7 +49,7 @@ impl<T> SynchronousQueue<T> {
         SynchronousQueue { rendezvous: Rendezvous::new(true) }
     }
 
-    /// Tells whether waiting threads are served in order of arrival.
+    /// Returns true if waiting threads are served in order of arrival.
     pub fn is_fair(&self) -> bool {
         self.rendezvous.fair
     }
@@ -72,11 +74,12 @@ impl<T> fmt::Debug for SynchronousQueue<T> {
     }
 }
 
-/// In cache lines of its own. All that is written at each exchange is in the first.
+/// Aligned to two cache lines. All fields that every exchange writes are in the first line.
 #[repr(C, align(128))]
 struct Rendezvous<T> {
     waiting: SpinLock<Waiting<T>>,
-    /// The number of exchanges so far. Written with the lock held. Relaxed: only the back-off reads it.
+    /// The number of exchanges so far. Written with the lock held. Relaxed: only the back-off reads
+    /// it.
     exchanged: AtomicUsize,
     backoff: AdaptiveBackoff,
     fair: bool,
@@ -104,7 +107,7 @@ impl<T> Rendezvous<T> {
         self.give(item).map_err(|(item, _)| item)
     }
 
-    /// Hands `item` to a taker, waiting for one as long as there is patience.
+    /// Hands `item` to a taker, waiting for one for at most `timeout`.
     fn put(&self, item: T, timeout: Timeout) -> Result<(), OfferError<T>> {
         if interrupt::interrupted() {
             return Err(OfferError::Interrupted(item));
@@ -128,7 +131,7 @@ impl<T> Rendezvous<T> {
         self.receive().ok()
     }
 
-    /// Takes an item from a putter, waiting for one as long as there is patience.
+    /// Takes an item from a putter, waiting for one for at most `timeout`.
     fn take(&self, timeout: Timeout) -> Result<Option<T>, Interrupted> {
         interrupt::check()?;
         let mut waiting = match self.receive() {
@@ -155,8 +158,8 @@ impl<T> Rendezvous<T> {
         0
     }
 
-    /// Takes the items of waiting putters, up to `max`, and no more than wait now: others may come as
-    /// fast as these go.
+    /// Takes the items of waiting putters, up to `max`, and no more than are waiting at the call:
+    /// new putters may arrive as fast as these leave.
     fn drain_to(&self, into: &mut Vec<T>, max: usize) -> usize {
         let before = into.len();
         let waiting = self.waiting.lock().putters.len();
@@ -176,7 +179,7 @@ impl<T> Rendezvous<T> {
         None
     }
 
-    /// Adds what is going on to a description: that there are no items, and how many threads wait.
+    /// Adds the length and the numbers of waiting threads to a description.
     fn describe(&self, f: &mut fmt::DebugStruct<'_, '_>) {
         let waiting = self.waiting.lock();
         let (takers, putters) = (waiting.takers.len(), waiting.putters.len());
@@ -184,7 +187,8 @@ impl<T> Rendezvous<T> {
         f.field("len", &self.len()).field("waiting_takers", &takers).field("waiting_putters", &putters);
     }
 
-    /// Hands `item` to a waiting taker, or back with the lock still held, so that the caller can wait.
+    /// Hands `item` to a waiting taker. If there is none, returns the item and the lock, so that
+    /// the caller can start to wait.
     #[inline]
     fn give(&self, item: T) -> Result<(), (T, Guard<'_, T>)> {
         let mut waiting = self.waiting.lock();
@@ -194,7 +198,8 @@ impl<T> Rendezvous<T> {
         Ok(())
     }
 
-    /// Takes the item of a waiting putter, or returns the lock still held, so that the caller can wait.
+    /// Takes the item of a waiting putter. If there is none, returns the lock, so that the caller
+    /// can start to wait.
     #[inline]
     fn receive(&self) -> Result<T, Guard<'_, T>> {
         let mut waiting = self.waiting.lock();
@@ -204,15 +209,16 @@ impl<T> Rendezvous<T> {
         Ok(item)
     }
 
-    /// Removes the waiter to be served next. An interrupted one is about to leave, and is not served.
+    /// Removes the waiter to be served next. An interrupted one is about to leave, and is not
+    /// served.
     #[inline]
     fn next(&self, waiters: &mut Waiters<T>) -> Option<Arc<Waiter<T>>> {
         let is_served = |waiter: &Arc<Waiter<T>>| !waiter.is_interrupted();
         if self.fair { waiters.take_first(is_served) } else { waiters.take_last(is_served) }
     }
 
-    /// Blocks until served, interrupted or out of patience; true if served. The caller is in one of the
-    /// lists, which it leaves.
+    /// Blocks until served, interrupted or past the timeout. Returns true if served. Removes the
+    /// caller from its list.
     fn is_served(
         &self,
         me: &Waiter<T>,
@@ -227,7 +233,7 @@ impl<T> Rendezvous<T> {
         me.is_notified() || list(&mut self.waiting.lock()).remove(key).is_none()
     }
 
-    /// An item has changed hands: counts it, and wakes the thread that was served.
+    /// Counts an exchange, and wakes the thread that was served.
     #[inline]
     fn exchange(&self, waiting: Guard<'_, T>, served: &Waiter<T>) {
         self.exchanged.store(self.exchanged.load(Ordering::Relaxed).wrapping_add(1), Ordering::Relaxed);
@@ -255,7 +261,7 @@ mod tests {
                 for _ in 0..2 {
                     s.spawn(|| {
                         for n in 1..=EACH {
-                            let mut item = Box::new(n); // on the heap: to be lost or dropped twice is an error
+                            let mut item = Box::new(n); // boxed, so that Miri and the allocator notice a lost or doubled item
                             while let Err(error) = queue.offer_timeout(item, A_MOMENT) {
                                 item = error.into_inner();
                             }

@@ -1,21 +1,26 @@
-//! The pipe: first in, first out, with a lock of its own at each end.
+//! [`TwoLockQueue`]: first in, first out, with a lock at each end.
 //!
-//! The unfair array queue and the linked queue are pipes. Those who put meet at the back, those who take at the front,
-//! and as a rule neither sees the other: what is put gathers at the back, and a taker that finds nothing at the front
-//! fetches all of it at once, by exchanging two rings. Two counters tell how many items have come in and how many have
-//! gone out. Each is written at its own end, and read at the other only when there seems to be no room, or no item.
+//! The unfair array queue and the linked queue are built on it. Putters lock the back, takers lock
+//! the front, and usually neither touches the other's end. New items collect at the back. A taker
+//! that finds the front empty fetches all of them at once, by swapping two rings. Two counters hold
+//! how many items have entered and left. Each is written at its own end, and read at the other end
+//! only when the queue seems full or empty.
 //!
-//! A thread that cannot go on looks again for a while, and then waits in a line. The line stands at the *other* end, under
-//! the lock of those who can end the wait: takers wait at the back, putters at the front. So to look for somebody who waits
-//! is to look at a field under a lock that is held anyway, and needs no fence.
+//! A thread that cannot go on backs off, and then waits in a list. The list is at the *other* end,
+//! under the lock of the threads that can end the wait: takers wait at the back, putters at the
+//! front. So checking for waiters is reading a field under a lock that is held anyway, and needs no
+//! fence.
 //!
-//! - A putter waits with its item in its hand. Who makes room moves the item in and wakes the putter, whose call is done.
-//! - A taker is only called to look. As long as one was called and has not looked nobody else is called, however many
-//!   items come in: to wake a thread costs as much as to move hundreds of items. Who was called calls the next one if
-//!   items are left when it goes, with an item or without.
+//! - A putter waits with its item. A taker that makes room moves the item in and wakes the putter,
+//!   whose call is done.
+//! - A taker is only notified to check again. While one is notified and has not checked, no other
+//!   is notified, however many items arrive: a wake-up costs as much as moving hundreds of items. A
+//!   notified taker notifies the next one if items are left when it leaves, with an item or
+//!   without.
 //!
-//! Both locks are held for moments only. Who wants to show the items to user code borrows them: until they are
-//! returned items can still come in at the back, and takers wait. If both locks are needed the front's is taken first.
+//! Both locks are held for a few instructions only. A call that shows the items to user code
+//! borrows them. Until it returns them, putters go on at the back and takers wait. A thread that
+//! needs both locks takes the front's first.
 
 use std::fmt::DebugStruct;
 use std::mem;
@@ -32,22 +37,23 @@ use crate::sync::{SpinLock, SpinLockGuard};
 pub(super) struct TwoLockQueue<T> {
     front: End<Front<T>>,
     back: End<Back<T>>,
-    /// The most items the pipe may hold; `usize::MAX`: no bound. Written with both locks held, so it stands still
-    /// under either. Relaxed: to those who hold none it is a hint.
+    /// The largest number of items. `usize::MAX` means unbounded. Written with both locks held, so
+    /// it does not change under either. Relaxed: without a lock it is only a hint.
     capacity: AtomicUsize,
-    /// TimerTask by who has borrowed the items. Taken before the other locks, or alone: to wait for their return.
+    /// Held by the call that has borrowed the items. Taken before the other locks, or alone to wait
+    /// for the return of the items.
     borrowing: Mutex<()>,
 }
 
-/// One end, in cache lines of its own: two, because they are fetched in pairs.
+/// One end of the queue. Aligned to two cache lines, because processors prefetch lines in pairs.
 #[repr(align(128))]
 struct End<S> {
     state: SpinLock<S>,
-    /// How many items have passed here, in or out, modulo the size of the word. Written with the lock held.
+    /// The number of items that have passed this end, modulo 2^64. Written with the lock held.
     ///
-    /// Release when written, Acquire when read: who reads what has come in, and then what has gone out, finds at most the
-    /// capacity between the two, because who put an item in had seen the room for it; who reads them the other way
-    /// round finds no less than zero.
+    /// Release when written, Acquire when read. A thread that reads "entered" and then "left" finds
+    /// a difference of at most the capacity, because the putter had seen the free slot. A thread
+    /// that reads them in the other order finds a difference of at least zero.
     passed: AtomicUsize,
 }
 
@@ -61,40 +67,41 @@ impl<S> End<S> {
         self.passed.load(Ordering::Acquire)
     }
 
-    /// Counts `n` more. The caller holds the lock.
+    /// Counts `n` more items. The caller holds the lock.
     #[inline]
     fn pass(&self, n: usize) {
-        let passed = self.passed.load(Ordering::Relaxed); // nobody else writes it now
+        let passed = self.passed.load(Ordering::Relaxed); // only a holder of the lock writes it
         self.passed.store(passed.wrapping_add(n), Ordering::Release);
     }
 }
 
-/// Invariant, whenever both locks are free: a putter waits only if the pipe is full, or it is interrupted and
-/// about to leave.
+/// Invariant while both locks are free: a putter waits only if the queue is full, or the putter is
+/// interrupted and about to leave.
 struct Front<T> {
-    /// The oldest items; none while they are lent.
+    /// The oldest items. Empty while they are lent.
     items: Ring<T>,
-    /// The items have been borrowed. All that would take, move or show items waits.
+    /// The items are borrowed. Every call that takes, moves or shows items waits.
     lent: bool,
-    /// Those who wait for room.
+    /// Waiting for a free slot.
     putters: Waiters<T>,
 }
 
-/// Invariant, whenever both locks are free: if there are items, and a taker waits that is not interrupted, then one
-/// has been called.
+/// Invariant while both locks are free: if items exist, and a taker waits that is not interrupted,
+/// then a taker is notified.
 struct Back<T> {
     /// The items that came after those at the front.
     items: Ring<T>,
-    /// How many items had gone out when last looked: there is at least the room that they left.
+    /// The number of items that had left at the last check. At least their slots are free.
     gone: usize,
-    /// Those who wait for items.
+    /// Waiting for items.
     takers: Waiters<()>,
-    /// Somebody was taken out of the line and called, and has not answered yet.
+    /// A taker was removed from the list and notified, and has not answered yet.
     notified: bool,
 }
 
 impl<T> Back<T> {
-    /// Chooses a taker to be woken, unless one is on its way. For whoever knows that there are items.
+    /// Notifies a taker, unless one is notified already. The caller knows that items exist, and
+    /// unparks the returned taker.
     #[inline]
     fn notify_taker(&mut self) -> Option<Arc<Waiter<()>>> {
         if self.notified || self.takers.is_empty() {
@@ -108,7 +115,7 @@ impl<T> Back<T> {
 }
 
 impl<T> TwoLockQueue<T> {
-    /// An empty pipe whose items go into `items`, which is empty too.
+    /// Makes an empty queue that uses the memory of `items`, which is empty.
     pub(super) fn new(items: Ring<T>, capacity: usize) -> Self {
         let front = Front { items: items.another(), lent: false, putters: Waiters::new() };
         let back = Back { items, gone: 0, takers: Waiters::new(), notified: false };
@@ -134,7 +141,7 @@ impl<T> TwoLockQueue<T> {
         Ok(())
     }
 
-    /// Inserts `item`, waiting for as long as there is patience.
+    /// Inserts `item`, waiting for at most `timeout`.
     #[inline]
     pub(super) fn put(&self, item: T, timeout: Timeout) -> Result<(), OfferError<T>> {
         if interrupt::interrupted() {
@@ -151,7 +158,7 @@ impl<T> TwoLockQueue<T> {
     fn put_later(&self, mut item: T, timeout: Timeout) -> Result<(), OfferError<T>> {
         let deadline = timeout.deadline();
         loop {
-            // 1. Look for room.
+            // 1. Back off until a slot is free.
             snooze(|| !self.is_full() || interrupt::is_interrupted() || is_past(deadline));
             if interrupt::interrupted() {
                 return Err(OfferError::Interrupted(item));
@@ -160,8 +167,9 @@ impl<T> TwoLockQueue<T> {
                 Ok(()) => return Ok(()),
                 Err(refused) => item = refused,
             }
-            // 2. Wait in line, unless there is room. No item goes out while we hold the lock; so if the pipe is full now
-            // it stays so until somebody who takes has the lock, and finds us.
+            // 2. Wait in the list, unless a slot is free. No item leaves while this thread holds
+            //    the lock. So if the queue is full now, it stays full until a taker gets the lock
+            //    and finds this waiter.
             let mut front = self.front.state.lock();
             if !self.is_full() {
                 continue;
@@ -170,7 +178,7 @@ impl<T> TwoLockQueue<T> {
             let key = front.putters.push(Arc::clone(&me));
             drop(front);
             me.park(deadline);
-            // 3. Out of the line means that somebody has moved the item in.
+            // 3. A waiter that is no longer in the list was served.
             if me.is_notified() || self.front.state.lock().putters.remove(key).is_none() {
                 return Ok(());
             }
@@ -195,7 +203,7 @@ impl<T> TwoLockQueue<T> {
         Some(item)
     }
 
-    /// Removes the head, waiting for one as long as there is patience.
+    /// Removes the head, waiting for at most `timeout`.
     #[inline]
     pub(super) fn take(&self, timeout: Timeout) -> Result<Option<T>, Interrupted> {
         interrupt::check()?;
@@ -211,14 +219,15 @@ impl<T> TwoLockQueue<T> {
         let deadline = timeout.deadline();
         let mut me = None;
         loop {
-            // 1. Look for an item.
+            // 1. Back off until there is an item.
             snooze(|| self.len() > 0 || interrupt::is_interrupted() || is_past(deadline));
             interrupt::check()?;
             if let Some(item) = self.poll() {
                 return Ok(Some(item));
             }
-            // 2. Wait in line, unless there is an item. None comes in while we hold the lock; so if the pipe is empty now
-            // it stays so until somebody who puts has the lock, and finds us.
+            // 2. Wait in the list, unless there is an item. None enters while this thread holds the
+            //    lock. So if the queue is empty now, it stays empty until a putter gets the lock
+            //    and finds this waiter.
             let me = me.get_or_insert_with(|| Waiter::new(None));
             let mut back = self.back.state.lock();
             if self.len() > 0 {
@@ -227,7 +236,8 @@ impl<T> TwoLockQueue<T> {
             let key = back.takers.push(Arc::clone(me));
             drop(back);
             let in_time = me.park(deadline);
-            // 3. Look, unless interrupted: what comes after an interrupt is not for the interrupted. Only then answer.
+            // 3. Check for an item before answering, unless interrupted: an interrupted taker gets
+            //    no item that came after the interrupt.
             let item = if me.is_interrupted() { None } else { self.poll() };
             self.answer(me, key);
             if item.is_some() {
@@ -242,8 +252,8 @@ impl<T> TwoLockQueue<T> {
         }
     }
 
-    /// Ends a taker's wait. It leaves the line; or if it was called, another one may be called from now on, and has to be
-    /// if there are items: they may have come while nobody else was called.
+    /// Ends a taker's wait: removes it from the list. If it was notified, another taker may be
+    /// notified from now on. One is notified here if items exist, which may have arrived meanwhile.
     fn answer(&self, me: &Waiter<()>, key: Key) {
         let mut back = self.back.state.lock();
         let mut next = None;
@@ -258,14 +268,14 @@ impl<T> TwoLockQueue<T> {
         unpark(next);
     }
 
-    /// The number of items, as it was at some moment of the call.
+    /// The number of items at some moment during the call.
     pub(super) fn len(&self) -> usize {
         let mut gone = self.front.passed();
         loop {
             let come = self.back.passed();
             let gone_by_now = self.front.passed();
             if gone == gone_by_now {
-                return come.wrapping_sub(gone); // none went while we read what had come
+                return come.wrapping_sub(gone); // none left while `come` was read
             }
             gone = gone_by_now;
         }
@@ -286,7 +296,7 @@ impl<T> TwoLockQueue<T> {
         }
     }
 
-    /// Changes the bound. Items beyond a lower one stay; nothing gets in until they have gone.
+    /// Changes the capacity. Items beyond a lower one stay, and none enters until they are gone.
     pub(super) fn set_capacity(&self, capacity: usize) {
         let front = self.front.state.lock();
         let back = self.back.state.lock();
@@ -322,14 +332,15 @@ impl<T> TwoLockQueue<T> {
         self.borrow(|items| items.first().cloned())
     }
 
-    /// Adds what is going on to a description: how many items, how many threads waiting.
+    /// Adds the length and the numbers of waiting threads to a description.
     pub(super) fn describe(&self, f: &mut DebugStruct<'_, '_>) {
         let putters = self.front.state.lock().putters.len();
         let takers = self.back.state.lock().takers.len();
         f.field("len", &self.len()).field("waiting_takers", &takers).field("waiting_putters", &putters);
     }
 
-    /// Tells whether one more item fits. Looks at the other end only if none did when last looked.
+    /// True if one more item fits. Reads the other end only if the queue was full at the last
+    /// check.
     #[inline]
     fn has_room(&self, back: &mut Back<T>) -> bool {
         let (come, capacity) = (self.back.passed(), self.capacity());
@@ -340,8 +351,8 @@ impl<T> TwoLockQueue<T> {
         come.wrapping_sub(back.gone) < capacity
     }
 
-    /// Brings all items from the back to the front, where there are none. If that is because they are lent, waits for
-    /// their return instead.
+    /// Moves all items from the back to an empty front. If the front is empty because its items are
+    /// lent, waits for their return first.
     #[inline(never)]
     fn fetch<'a>(&'a self, mut front: SpinLockGuard<'a, Front<T>>) -> SpinLockGuard<'a, Front<T>> {
         while front.lent {
@@ -356,13 +367,14 @@ impl<T> TwoLockQueue<T> {
         front
     }
 
-    /// Calls `f` with all items, which may take some out; what is left goes back, also if `f` panics.
+    /// Calls `f` with all items, which may remove some. The others return to the queue, even if `f`
+    /// panics.
     fn borrow<R>(&self, f: impl FnOnce(&mut Ring<T>) -> R) -> R {
         let _turn = self.borrowing.lock();
         f(&mut Borrowed::new(self).items)
     }
 
-    /// Gives free places to waiting putters, as many as there are of both, and wakes these once the lock is free.
+    /// Gives all free slots to waiting putters, unlocks, and unparks these putters.
     #[inline]
     fn refill_and_unlock(&self, front: SpinLockGuard<'_, Front<T>>) {
         if !front.putters.is_empty() {
@@ -388,11 +400,11 @@ impl<T> TwoLockQueue<T> {
     }
 }
 
-/// All items of a pipe, outside of it until this is dropped. Its maker holds `borrowing`.
+/// All items of a queue, outside of it until this is dropped. The creator holds `borrowing`.
 struct Borrowed<'a, T> {
     queue: &'a TwoLockQueue<T>,
     items: Ring<T>,
-    /// How many there were.
+    /// The number of items that were lent.
     lent: usize,
 }
 
@@ -411,7 +423,7 @@ impl<'a, T> Borrowed<'a, T> {
             mem::swap(&mut newer, &mut back.items);
         }
         drop((back, front));
-        older.append(&mut newer); // may move much: without the locks
+        older.append(&mut newer); // may move many items: without the locks
         Borrowed { queue, lent: older.len(), items: older }
     }
 }
@@ -427,7 +439,7 @@ impl<T> Drop for Borrowed<'_, T> {
     }
 }
 
-/// Wakes who was called. No lock is held any more.
+/// Unparks a notified taker. The caller holds no lock.
 #[inline]
 fn unpark(notified: Option<Arc<Waiter<()>>>) {
     if let Some(taker) = notified {

@@ -29,8 +29,8 @@ use super::{AtomicBool, Ordering, UnsafeCell};
 use super::{Mutex, MutexGuard};
 
 pub(crate) struct SpinLock<T> {
-    /// Invariant 1. Set with Acquire in `try_lock`, cleared with Release by the guard: a holder sees
-    /// all that earlier holders wrote.
+    /// Invariant 1. Set with Acquire in `try_lock`, cleared with Release by the guard: a holder
+    /// sees all that earlier holders wrote.
     locked: AtomicBool,
     value: UnsafeCell<T>,
     #[cfg(all(loom, test))]
@@ -137,8 +137,8 @@ impl<T> Deref for SpinLockGuard<'_, T> {
 
     #[inline]
     fn deref(&self) -> &T {
-        // SAFETY: the value lives as long as the lock, which outlives `self`. By (1) this is the only
-        // guard, and by (2) a `&mut T` borrows it mutably, which excludes the borrow here.
+        // SAFETY: the value lives as long as the lock, which outlives `self`. By (1) this is the
+        // only guard, and by (2) a `&mut T` borrows it mutably, which excludes the borrow here.
         self.lock.value.with(|value| unsafe { &*value })
     }
 }
@@ -146,8 +146,8 @@ impl<T> Deref for SpinLockGuard<'_, T> {
 impl<T> DerefMut for SpinLockGuard<'_, T> {
     #[inline]
     fn deref_mut(&mut self) -> &mut T {
-        // SAFETY: the value lives as long as the lock, which outlives `self`. By (1) this is the only
-        // guard; it is borrowed mutably, so by (2) no other reference to the value exists.
+        // SAFETY: the value lives as long as the lock, which outlives `self`. By (1) this is the
+        // only guard; it is borrowed mutably, so by (2) no other reference to the value exists.
         self.lock.value.with_mut(|value| unsafe { &mut *value })
     }
 }

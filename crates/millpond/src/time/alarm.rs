@@ -46,8 +46,8 @@ impl Alarm {
         Ok(())
     }
 
-    /// Sets the alarm to `due` instead of its previous time. It may ring once for the previous time,
-    /// too. Returns false if it cannot be set because `prepare` has not succeeded yet.
+    /// Sets the alarm to `due` instead of its previous time. It may ring once for the previous
+    /// time, too. Returns false if it cannot be set because `prepare` has not succeeded yet.
     pub(crate) fn set(&self, due: Option<Tick>) -> bool {
         let due = due.filter(|due| *due != Tick::NEVER);
         let mut set_to = self.set_to.lock();

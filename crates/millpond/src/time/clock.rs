@@ -1,4 +1,5 @@
-//! [`Clock`], the source of time of pools and schedulers, and [`ManualClock`], its version for tests.
+//! [`Clock`], the source of time of pools and schedulers, and [`ManualClock`], its version for
+//! tests.
 //!
 //! Pools and schedulers represent a time as a [`Tick`], one word. A thread that waits on the system
 //! clock wakes up by itself. A thread that waits on a manual clock is notified: the pool registers
@@ -24,8 +25,8 @@ pub struct Clock {
 
 /// Tick 0 of the system clock.
 ///
-/// `tick` counts from it and `deadline` adds a tick to it, so a deadline is exact regardless of when
-/// the clock is read.
+/// `tick` counts from it and `deadline` adds a tick to it, so a deadline is exact regardless of
+/// when the clock is read.
 #[inline]
 fn origin() -> Instant {
     static ORIGIN: OnceLock<Instant> = OnceLock::new();
@@ -68,8 +69,8 @@ impl Clock {
         self.tick().plus(delay)
     }
 
-    /// The deadline of a thread that waits for `due`. `None`: the thread waits until notified, because
-    /// `due` is never or this is a manual clock.
+    /// The deadline of a thread that waits for `due`. `None`: the thread waits until notified,
+    /// because `due` is never or this is a manual clock.
     pub(crate) fn deadline(&self, due: Tick) -> Option<Instant> {
         #[cfg(all(loom, test))]
         if self.manual.is_some() && !self.tells() && due != Tick::NEVER {
@@ -202,8 +203,8 @@ impl ManualClock {
 
     /// Moves the time forward by `duration`.
     ///
-    /// On return all tasks that are due have been handed to their threads. They may still be running,
-    /// or waiting for a busy thread.
+    /// On return all tasks that are due have been handed to their threads. They may still be
+    /// running, or waiting for a busy thread.
     pub fn advance(&self, duration: Duration) {
         let nanos = u64::try_from(duration.as_nanos()).unwrap_or(u64::MAX);
         // The limit is five centuries, which an `Instant` can hold.

@@ -86,8 +86,8 @@ impl<T, D: Ord + Copy> TimerQueue<T, D> {
         self.heap.is_empty()
     }
 
-    /// Inserts `item`. Among equal due times the lowest `number` comes first. No two entries may have
-    /// both equal.
+    /// Inserts `item`. Among equal due times the lowest `number` comes first. No two entries may
+    /// have both equal.
     pub(crate) fn insert(&mut self, due: D, number: u64, item: T) -> Key {
         let (slot, generation) = self.take_slot(item);
         let at = self.heap.len();
@@ -148,8 +148,8 @@ impl<T, D: Ord + Copy> TimerQueue<T, D> {
         if self.first_due()? <= now { self.pop() } else { None }
     }
 
-    /// Removes and returns all items that `unwanted` accepts. Asks and returns in order. If `unwanted`
-    /// panics, nothing is removed.
+    /// Removes and returns all items that `unwanted` accepts. Asks and returns in order. If
+    /// `unwanted` panics, nothing is removed.
     pub(crate) fn remove_if(&mut self, mut unwanted: impl FnMut(&T) -> bool) -> Vec<T> {
         let mut chosen = self.in_order();
         chosen.retain(|node| unwanted(self.item(node)));
@@ -404,7 +404,8 @@ pub(crate) mod tests {
         assert!(queue.slots.capacity() <= 2 * KEPT, "the capacity of the slab is {}", queue.slots.capacity());
     }
 
-    /// A periodic task leaves and comes back with each run. It must move to the lower half of the slab.
+    /// A periodic task leaves and comes back with each run. It must move to the lower half of the
+    /// slab.
     #[test]
     fn memory_is_given_back_although_a_periodic_task_came_last() {
         let mut queue = TimerQueue::<_, Tick>::new();
