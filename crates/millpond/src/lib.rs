@@ -1,5 +1,5 @@
 #![doc = include_str!("../README.md")]
-// Models are tests: what only they use is not missed elsewhere.
+// Models are tests: code that only models use counts as dead without them.
 #![cfg_attr(all(loom, not(test)), allow(dead_code))]
 
 #[cfg(target_family = "wasm")]
@@ -30,8 +30,8 @@ mod unwind;
 #[cfg(all(test, loom))]
 mod loom_tests;
 
-/// True: what is freed goes back to the allocator at once, so that Miri and sanitizers see a use
-/// after free. For a sanitizer: `RUSTFLAGS="--cfg millpond_plain_alloc"`.
+/// True if freed memory goes back to the allocator at once, so that Miri and sanitizers notice a
+/// use after free. For a sanitizer: `RUSTFLAGS="--cfg millpond_plain_alloc"`.
 pub(crate) const PLAIN_ALLOC: bool = cfg!(any(miri, millpond_plain_alloc));
 
 pub use config::ConfigError;

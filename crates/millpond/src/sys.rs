@@ -1,28 +1,29 @@
-//! System calls beyond the standard library: the only file that declares any.
+//! System calls beyond the standard library. No other file declares any.
 //!
 //! Linux ends a sleep up to 50 µs late, so that it can end several sleeps at once. For a pool with
-//! one timer now and then that is half of its lateness, and saves nothing: the thread is woken once
-//! per timer either way. So a worker that waits for a timer asks for less slack while it sleeps.
-//! Tasks, and threads that tasks start, run with the setting that the thread had before.
+//! an occasional timer that is half of the timer's lateness, and saves nothing, because each timer
+//! needs a wake-up of its own. So a worker that waits for a timer asks for less slack while it
+//! sleeps. Tasks, and threads that tasks start, run with the previous setting.
 //!
-//! Linux keeps 15 bytes of a thread's name. The standard library gives it the first 15, so that
-//! `top -H` shows all workers of `image-resizer-thread-` as `image-resizer-t`. So the beginning of
-//! a long name is cut instead, and the number stays. The name that Rust knows is the whole one.
+//! Linux keeps 15 bytes of a thread's name. The standard library passes the first 15, so `top -H`
+//! shows all workers of `image-resizer-thread-` as `image-resizer-t`. This file shortens the
+//! beginning of a long name instead, so that the number stays visible. The name known to Rust is
+//! unchanged.
 //!
-//! Other systems are not asked, and a refusal is harmless: timers then fire up to 50 µs later, and
-//! names are cut at the end.
+//! Other systems are not called. A refusal is harmless: timers fire up to 50 µs later, and names
+//! are cut at the end.
 
 use std::ffi::{CString, c_ulong};
 use std::marker::PhantomData;
 use std::time::Duration;
 
-/// Lowers the timer slack of the calling thread until it is dropped.
+/// Lowers the timer slack of the calling thread until dropped.
 #[must_use]
 #[derive(Debug)]
 pub(crate) struct TimerSlack {
     /// The slack to restore; `None` if it was not changed.
     before: Option<c_ulong>,
-    /// The setting belongs to one thread, so the guard stays there.
+    /// The setting belongs to one thread, so the guard must stay there.
     _not_send: PhantomData<*const ()>,
 }
 
@@ -43,16 +44,16 @@ impl Drop for TimerSlack {
     }
 }
 
-/// Shows the calling thread, whose name is `name`, under a shorter name if the system would cut off
-/// the number at its end.
+/// Gives the calling thread a shorter name for the system, if the system would cut off the number
+/// at the end of `name`.
 pub(crate) fn show_thread_number(name: &str) {
     if let Some(shown) = short_name(name).and_then(|short| CString::new(short).ok()) {
         system::set_name(&shown);
     }
 }
 
-/// `name` in 15 bytes, with the number at its end and the character before that. `None` if it fits
-/// as it is, or does not end with a number.
+/// Shortens `name` to 15 bytes. Keeps the number at its end and the character before that. `None`
+/// if the name fits, or does not end with a number.
 fn short_name(name: &str) -> Option<String> {
     const SHOWN: usize = 15;
     if name.len() <= SHOWN {
@@ -80,7 +81,7 @@ mod system {
         fn prctl(option: c_int, ...) -> c_int;
     }
 
-    /// The slack of the calling thread in nanoseconds; `None` if the system does not tell.
+    /// The slack of the calling thread in nanoseconds. `None` if the system refuses.
     pub(super) fn slack() -> Option<c_ulong> {
         // SAFETY: `prctl` has this signature on Linux. The option takes no further arguments and
         // writes to no memory.
@@ -94,7 +95,7 @@ mod system {
         unsafe { prctl(PR_SET_TIMERSLACK, nanos) == 0 }
     }
 
-    /// Sets the name of the calling thread, of which the system keeps 15 bytes.
+    /// Sets the name of the calling thread. The system keeps 15 bytes.
     pub(super) fn set_name(name: &CStr) {
         // SAFETY: `prctl` has this signature on Linux. The option takes a pointer to a string that
         // ends with a NUL, which `name` is, reads at most 16 bytes of it up to the NUL, and writes
@@ -138,7 +139,7 @@ mod tests {
         assert_eq!(system::slack(), Some(usual));
     }
 
-    /// The setting is inherited by threads that a task starts, and is the task's own if it sleeps.
+    /// Threads that a task starts inherit the setting, and the task itself may sleep.
     #[test]
     fn tasks_and_their_threads_have_the_usual_slack() {
         let usual = system::slack();
@@ -152,7 +153,7 @@ mod tests {
         pool.close();
     }
 
-    /// A delayed task of a scheduler is the first to need its thread: the timer thread asks for it.
+    /// The first task of a scheduler is delayed, so the timer thread asks for its thread.
     #[test]
     fn threads_of_a_scheduler_keep_the_usual_slack() {
         use crate::schedulers::SchedulerExt;

@@ -156,7 +156,8 @@ impl Manual {
 /// use std::time::Duration;
 ///
 /// let time = ManualClock::new();
-/// let pool = ScheduledThreadPoolExecutor::builder().core_pool_size(1).clock(time.clock()).build()?;
+/// let builder = ScheduledThreadPoolExecutor::builder().core_pool_size(1);
+/// let pool = builder.clock(time.clock()).build()?;
 /// let tomorrow = pool.schedule(Duration::from_secs(24 * 3600), || "good morning")?;
 /// assert!(!tomorrow.is_done());
 /// time.advance(Duration::from_secs(24 * 3600));

@@ -1,7 +1,10 @@
-//! A bucket of the wheel: entries in no order, and the holes between them.
+//! A bucket of the timer wheel: unordered entries, with tombstones between them.
 //!
-//! It gives each entry its place, in memory of its own, and says by a bit for each which are holes, so that to cancel one of many
-//! does not touch it. Why that pays is told in the file above this one.
+//! A bit for each position marks the tombstones, so a cancel does not touch the entry. See the
+//! parent module for the reason.
+//!
+//! Invariant 1. A position whose bit is set in `tombstones` is a tombstone: it is empty, or its item
+//! belongs to a canceller and must not be touched. The number of other positions is `len`.
 
 use std::mem::ManuallyDrop;
 use std::num::NonZeroU64;
@@ -9,39 +12,39 @@ use std::num::NonZeroU64;
 use super::{LEVEL_BITS, LEVELS, Placed, STEP};
 use crate::time::clock::Tick;
 
-/// A bucket with fewer entries is opened when its first one is due, a larger one before.
+/// A bucket with fewer entries is opened when its first entry is due, a larger one earlier.
 const MANY: usize = if cfg!(test) { 32 } else { 1024 };
-/// To open a bucket takes no more than so long for each entry, in nanoseconds, unless the machine has other work.
+/// An upper bound for the time to open a bucket on an idle machine, in nanoseconds per entry.
 const OPENING: u64 = if cfg!(test) { 1 << 16 } else { 128 };
-/// A bucket with fewer holes than that is not worth squeezing.
+/// A bucket with fewer tombstones is not compacted.
 pub(super) const FEW: usize = 16;
 
-/// Set in the place of an entry in a bucket, which says which wheel, which bucket and where in it. The place of a near one is
-/// its key, in which this bit is never set.
+/// Set in the place of an entry in a bucket. Such a place identifies the wheel, the bucket and the
+/// position. The place of a near entry is its key, in which this bit is never set.
 pub(super) const FAR: u64 = 1 << 63;
 const AT_BITS: u32 = 32;
 const BUCKET_BITS: u32 = (LEVELS << LEVEL_BITS).next_power_of_two().ilog2();
 const WHEEL_BITS: u32 = u64::BITS - 1 - AT_BITS - BUCKET_BITS;
-/// Of all wheels without a number of their own, and of no place that is [`NOWHERE`](super::NOWHERE).
+/// The number of all wheels without a number of their own. Not part of [`NOWHERE`](super::NOWHERE).
 const ANY_WHEEL: u64 = (1 << WHEEL_BITS) - 2;
 
-/// The part of a place that says which wheel. The first four million have one of their own.
+/// The part of a place that identifies the wheel.
 pub(super) const fn mark_of(wheel: u64) -> u64 {
     FAR | (if wheel < ANY_WHEEL { wheel } else { ANY_WHEEL }) << (AT_BITS + BUCKET_BITS)
 }
 
-/// A place by which an item can be removed, after a look at it, but not forgotten.
+/// The same place in a form that allows `remove`, which checks the item, but not `forget`.
 pub(crate) fn to_be_looked_at(place: u64) -> u64 {
     let is_far = place & FAR != 0 && place != super::NOWHERE;
     if is_far { mark_of(ANY_WHEEL) | place & ((1 << (AT_BITS + BUCKET_BITS)) - 1) } else { place }
 }
 
-/// The place is one in the wheel with this mark, which no other wheel has.
+/// True if `place` is in the wheel with this mark, and no other wheel has the mark.
 pub(super) fn has_mark(place: u64, mark: u64) -> bool {
     mark != mark_of(ANY_WHEEL) && place >> (AT_BITS + BUCKET_BITS) == mark >> (AT_BITS + BUCKET_BITS)
 }
 
-/// Which bucket, and where in it.
+/// The bucket of a place, and the position in it.
 #[expect(clippy::cast_possible_truncation, reason = "the two halves")]
 pub(super) fn far(place: u64) -> (usize, usize) {
     ((place >> AT_BITS) as usize & ((1 << BUCKET_BITS) - 1), place as u32 as usize)
@@ -49,10 +52,10 @@ pub(super) fn far(place: u64) -> (usize, usize) {
 
 #[derive(Debug)]
 pub(super) struct Entry<T> {
-    pub(super) due: Tick,
-    /// One more than the number: an entry that is not zero leaves room for "none" in its place.
+    due: Tick,
+    /// The number plus one. A non-zero field makes `Option<Entry>` as small as `Entry`.
     number: NonZeroU64,
-    /// Not dropped with the entry, for it may be forgotten: who takes an entry out takes the item too.
+    /// Not dropped with the entry, because it may be forgotten. `into_parts` returns it.
     item: ManuallyDrop<T>,
 }
 
@@ -61,6 +64,10 @@ impl<T> Entry<T> {
     pub(super) fn new(due: Tick, number: u64, item: T) -> Self {
         let number = NonZeroU64::MIN.saturating_add(number);
         Entry { due, number, item: ManuallyDrop::new(item) }
+    }
+
+    pub(super) fn due(&self) -> Tick {
+        self.due
     }
 
     pub(super) fn number(&self) -> u64 {
@@ -79,39 +86,50 @@ impl<T> Entry<T> {
 
 #[derive(Debug)]
 pub(super) struct Bucket<T> {
-    /// Entries in no order, and holes. In a hole is nothing, or what is forgotten: its item is another's, and not to be touched
-    /// any more.
+    /// Entries and tombstones. Invariant 1.
     entries: Vec<Option<Entry<T>>>,
-    /// So many entries there are.
-    pub(super) len: usize,
-    /// Which places are holes.
-    holes: Bits,
-    /// None of them is due before that.
-    pub(super) earliest: Tick,
-    /// So far has it been searched for holes.
+    /// The number of entries.
+    len: usize,
+    /// The positions of tombstones.
+    tombstones: Bits,
+    /// No entry is due before this time.
+    earliest: Tick,
+    /// Where the next search for a tombstone begins.
     searched: usize,
 }
 
 impl<T> Bucket<T> {
     pub(super) const EMPTY: Self =
-        Bucket { entries: Vec::new(), len: 0, holes: Bits::NONE, earliest: Tick::NEVER, searched: 0 };
+        Bucket { entries: Vec::new(), len: 0, tombstones: Bits::NONE, earliest: Tick::NEVER, searched: 0 };
 
-    /// How many entries there is room for, and how many are, holes and all.
-    pub(super) fn room(&self) -> usize {
-        self.entries.capacity()
+    /// The number of entries.
+    #[inline]
+    pub(super) fn len(&self) -> usize {
+        self.len
     }
+
+    /// The number of positions, tombstones included.
     pub(super) fn places(&self) -> usize {
         self.entries.len()
     }
 
-    /// Makes use of this memory, if there is none yet.
+    pub(super) fn capacity(&self) -> usize {
+        self.entries.capacity()
+    }
+
+    /// No entry is due before this time.
+    pub(super) fn earliest(&self) -> Tick {
+        self.earliest
+    }
+
+    /// Uses `memory` if the bucket has none.
     pub(super) fn use_memory(&mut self, memory: impl FnOnce() -> Vec<Option<Entry<T>>>) {
         if self.entries.capacity() == 0 {
             self.entries = memory();
         }
     }
 
-    /// The memory of a bucket in which nothing is left.
+    /// The memory of an empty bucket.
     pub(super) fn into_memory(mut self) -> Vec<Option<Entry<T>>> {
         debug_assert_eq!(self.len, 0);
         let mut memory = std::mem::take(&mut self.entries);
@@ -119,14 +137,14 @@ impl<T> Bucket<T> {
         memory
     }
 
-    /// The entry there.
+    /// The entry at a position.
     pub(super) fn get(&self, at: usize) -> Option<&Entry<T>> {
-        if self.holes.has(at) { None } else { self.entries.get(at)?.as_ref() }
+        if self.tombstones.has(at) { None } else { self.entries.get(at)?.as_ref() }
     }
 
     #[cfg(all(test, not(loom)))]
     pub(super) fn has_forgotten(&self) -> bool {
-        self.entries.iter().enumerate().any(|(at, entry)| entry.is_some() && self.holes.has(at))
+        self.entries.iter().enumerate().any(|(at, entry)| entry.is_some() && self.tombstones.has(at))
     }
 
     /// All entries.
@@ -134,44 +152,45 @@ impl<T> Bucket<T> {
         (0..self.entries.len()).filter_map(|at| self.get(at))
     }
 
-    /// Takes the entry there out, if it is the right one.
+    /// Removes the entry at a position, if `is_it` recognises its item.
     pub(super) fn take_if(&mut self, at: usize, is_it: impl FnOnce(&T) -> bool) -> Option<Entry<T>> {
-        if self.holes.has(at) {
+        if self.tombstones.has(at) {
             return None;
         }
         let entry = self.entries.get_mut(at)?.take_if(|entry| is_it(&entry.item))?;
-        self.holes.add(at, self.entries.len());
+        self.tombstones.add(at, self.entries.len());
         self.len -= 1;
         Some(entry)
     }
 
-    /// Puts an entry back to where it has been.
+    /// Puts an entry back to its old position.
     pub(super) fn put_back(&mut self, at: usize, entry: Entry<T>) {
         self.entries[at] = Some(entry);
-        self.holes.remove(at);
+        self.tombstones.remove(at);
         self.len += 1;
     }
 
-    /// Takes the last one out, if there are any: an entry, or nothing.
+    /// Removes the last position. Returns its entry, or `Some(None)` for a tombstone.
     pub(super) fn pop(&mut self) -> Option<Option<Entry<T>>> {
         let last = self.entries.pop()?;
-        if self.holes.remove(self.entries.len()) {
+        if self.tombstones.remove(self.entries.len()) {
             return Some(None);
         }
         self.len -= 1;
         Some(last)
     }
 
-    /// Forgets the entry there: its item is the caller's. False: there is none.
+    /// Forgets the entry at a position: its item belongs to the caller. Returns false if there is
+    /// none.
     #[inline]
     pub(super) fn forget(&mut self, at: usize) -> bool {
-        let was_there = at < self.entries.len() && self.holes.add(at, self.entries.len());
+        let was_there = at < self.entries.len() && self.tombstones.add(at, self.entries.len());
         self.len -= usize::from(was_there);
         was_there
     }
 
-    /// When it is time to begin with the opening. It changes only when the number of entries has doubled: whoever sleeps
-    /// until then is not to be woken for every entry that comes.
+    /// When to begin with the opening. Changes only when the number of entries has doubled, so that
+    /// a waiting thread is not woken for every new entry.
     pub(super) fn open_by(&self) -> Tick {
         if self.len < MANY {
             return self.earliest;
@@ -191,12 +210,12 @@ impl<T> Drop for Bucket<T> {
     }
 }
 
-/// A set of places in a bucket.
+/// A set of positions.
 #[derive(Debug)]
 struct Bits {
-    /// Bit n is place n. Most buckets need no more, and so no memory of their own.
+    /// Bit n is position n. Most buckets need no more, and so no allocation.
     first: u64,
-    /// Bit n of word m is place 64 * (m + 1) + n. As many words as were needed.
+    /// Bit n of word m is position 64 * (m + 1) + n. Grows as needed.
     more: Vec<u64>,
 }
 
@@ -213,7 +232,8 @@ impl Bits {
         self.word(at) >> (at % 64) & 1 == 1
     }
 
-    /// True: it was not there before. `places`: how many there are in the bucket.
+    /// Adds a position. Returns true if it is new. `places` is the number of positions in the
+    /// bucket.
     #[inline]
     fn add(&mut self, at: usize, places: usize) -> bool {
         let word = if at < 64 { &mut self.first } else { self.word_of_more(at, places) };
@@ -232,7 +252,8 @@ impl Bits {
         &mut self.more[at]
     }
 
-    /// Where the last of so many places is that is not in the set: one more than that.
+    /// One more than the last of the first `places` positions that is not in the set. Zero if all
+    /// are.
     fn end_of_others(&self, places: usize) -> usize {
         let mut end = places;
         while end > 0 {
@@ -246,7 +267,7 @@ impl Bits {
         0
     }
 
-    /// The first from `begin` on that is in the set and before `end`.
+    /// The first position of the set from `begin` on and before `end`.
     fn first(&self, begin: usize, end: usize) -> Option<usize> {
         let mut from = begin;
         while from < end {
@@ -259,7 +280,7 @@ impl Bits {
         None
     }
 
-    /// There are only so many places any more.
+    /// Removes all positions from `places` on.
     fn cut(&mut self, places: usize) {
         let kept = (1 << (places % 64)) - 1;
         if places < 64 {
@@ -270,7 +291,7 @@ impl Bits {
         self.more.truncate(places / 64);
     }
 
-    /// True if it was there.
+    /// Removes a position. Returns true if it was in the set.
     fn remove(&mut self, at: usize) -> bool {
         let was_there = self.has(at);
         if was_there {
@@ -293,8 +314,8 @@ impl<T: Placed> Bucket<T> {
         self.entries.push(Some(entry));
     }
 
-    /// Doubles while it is small, and grows by an eighth from there on: a vector that doubles keeps
-    /// up to as much memory as is in use. Allocators move what is large without copying it.
+    /// Doubles a small bucket, and grows a large one by an eighth: doubling leaves up to half of
+    /// the memory unused. Allocators move large blocks without copying.
     #[cold]
     fn grow(&mut self) {
         const SMALL: usize = 256;
@@ -303,41 +324,41 @@ impl<T: Placed> Bucket<T> {
     }
 
     #[inline]
-    pub(super) fn has_many_holes(&self) -> bool {
+    pub(super) fn has_many_tombstones(&self) -> bool {
         self.len + FEW < self.entries.len() / 4
     }
 
-    /// Makes it smaller: some entries are moved from its end into holes.
+    /// Moves some entries from the end into tombstones, and gives memory back.
     #[cold]
-    pub(super) fn squeeze_some(&mut self, mark: u64, number: usize) {
+    pub(super) fn compact_some(&mut self, mark: u64, number: usize) {
         for _ in 0..STEP / 8 {
-            self.drop_holes_at_the_end();
-            let Some(hole) = self.next_hole() else { break };
+            self.drop_tombstones_at_the_end();
+            let Some(tombstone) = self.next_tombstone() else { break };
             let Some(last) = self.pop().flatten() else { break };
-            last.item.moved_to(place_in(mark, number, hole));
-            self.put_back(hole, last);
+            last.item.moved_to(place_in(mark, number, tombstone));
+            self.put_back(tombstone, last);
         }
-        self.drop_holes_at_the_end();
+        self.drop_tombstones_at_the_end();
         let places = self.entries.len();
         if places + FEW < self.entries.capacity() / 2 {
             self.entries.shrink_to(places + places / 2);
-            self.holes.more.shrink_to_fit();
+            self.tombstones.more.shrink_to_fit();
         }
     }
 
-    fn drop_holes_at_the_end(&mut self) {
-        let places = self.holes.end_of_others(self.entries.len());
+    fn drop_tombstones_at_the_end(&mut self) {
+        let places = self.tombstones.end_of_others(self.entries.len());
         self.entries.truncate(places);
-        self.holes.cut(places);
+        self.tombstones.cut(places);
     }
 
-    /// A hole, if one is soon found: the search goes on where the last one ended.
-    fn next_hole(&mut self) -> Option<usize> {
+    /// Finds a tombstone within a bounded search, which continues where the last one ended.
+    fn next_tombstone(&mut self) -> Option<usize> {
         let begin = if self.searched < self.entries.len() { self.searched } else { 0 };
         let end = self.entries.len().min(begin + 64 * STEP);
-        let hole = self.holes.first(begin, end);
-        self.searched = hole.map_or(end, |hole| hole + 1);
-        hole
+        let tombstone = self.tombstones.first(begin, end);
+        self.searched = tombstone.map_or(end, |tombstone| tombstone + 1);
+        tombstone
     }
 }
 

@@ -1,28 +1,31 @@
-//! What waits for its time, for many: a hierarchical wheel, with a heap for what comes next.
+//! [`TimerWheel`]: a hierarchical timer wheel for many entries, with a heap for the next ones.
 //!
-//! Time is cut into slots of a millisecond. Entries of the current slot and before are near: they are in a
-//! [`TimerQueue`], and so in exact order. All others are in buckets, in no order. A bucket of the finest level is one slot
-//! wide, one of the next level 64 slots, and so on; an entry is in the finest level in which its bucket is not the
-//! current one. When something in the first bucket falls due the bucket is opened: its entries go to finer levels or
-//! become near. So an entry is touched when it is put in, when it leaves, and at most once per level in between, of
-//! which there are few: four for a delay of a few hours.
+//! Time is divided into slots of about 1 ms. Entries of the current slot and earlier ones are
+//! *near*: they are in a [`TimerQueue`], in exact order. All others are in buckets, unordered. A
+//! bucket of the finest level is one slot wide, a bucket of the next level 64 slots, and so on. An
+//! entry is in the finest level in which its bucket is not the current one. When the first entry of
+//! the first bucket is due, the bucket is *opened*: its entries move to finer levels or become
+//! near. So an entry is touched when it is inserted, when it leaves, and at most once per level in
+//! between: four times for a delay of a few hours.
 //!
-//! A bucket may have a million entries, and they must not all be touched at the moment when the first of them is due, nor
-//! while others wait for the lock. So a bucket is opened in steps, one with every look at the wheel, and a large one is
-//! begun some time before, which is what [`TimerWheel::look_by`] is for.
+//! A bucket may hold a million entries. They must not all be touched when the first of them is due,
+//! nor while other threads wait for the lock. So a bucket is opened in steps, one with every
+//! [`look`](TimerWheel::look), and a large one is begun early; see [`TimerWheel::look_by`].
 //!
-//! HeadGuard out by place is what matters most, because most timers are cancelled, and among a million every step to another
-//! entry is a step to memory that no cache has. So it touches the entry and nothing else: an entry lies in
-//! its bucket's own memory, and leaves a hole there. A bucket that is three quarters holes is squeezed, a
-//! few entries at a time, and an empty one has no memory. Entries are told when they have been moved; see [`Placed`].
+//! Most timers are cancelled, so removal matters most. Among a million entries every access to
+//! another entry is a cache miss, so removal touches the removed entry only. An entry is stored in
+//! the memory of its bucket, and its removal leaves a tombstone there. A bucket of which three
+//! quarters are tombstones is compacted, a few entries at a time. An empty bucket has no memory.
+//! Items are notified when they move; see [`Placed`].
 //!
-//! What is cancelled by its handle is not even touched: a bit of its bucket says that it is forgotten, which is as good as a hole.
-//! Who cancels has the item at hand anyway, and owns from then on what the wheel owned of it; see [`TimerWheel::forget`].
+//! A cancel through a handle does not touch the entry at all: a bit of the bucket marks it as
+//! forgotten, which counts as a tombstone. The canceller owns from then on what the wheel owned of
+//! the item; see [`TimerWheel::forget`].
 //!
-//! A bucket knows the earliest time that was put into it. That is when its first entry is due, unless just that one
-//! has been taken out: then it is a time before that. So whoever sleeps until [`TimerWheel::look_by`] never sleeps
-//! too long, and wakes in vain only if the entry that it waits for is taken out meanwhile, which is the same with a heap, or
-//! if there is a large bucket to open. `docs/timers.md` has the measurements.
+//! A bucket knows the earliest due time ever inserted into it. That is when its first entry is due,
+//! or earlier if that entry was removed. So a thread that waits until [`TimerWheel::look_by`] never
+//! waits too long. It wakes up too early only if the first entry was removed meanwhile, which is
+//! the same with a heap, or if a large bucket is to be opened. `docs/timers.md` has measurements.
 
 mod bucket;
 
@@ -34,57 +37,60 @@ use crate::sync::IN_MODEL;
 use crate::time::clock::Tick;
 use crate::time::heap::{Key, TimerQueue};
 
-/// An item that is told where it is, and when it is [`NOWHERE`] any more.
+/// An item that is notified of its place in the wheel.
 pub(crate) trait Placed {
     fn moved_to(&self, place: u64);
 }
 
-/// The place of what is in no bucket.
+/// The place of an item that is not in the wheel.
 pub(crate) const NOWHERE: u64 = u64::MAX;
 
 /// The width of a slot: 2^20 nanoseconds.
 const SLOT_BITS: u32 = 20;
-/// So many buckets does a level have: 2^6, a bit of a word for each.
+/// The number of buckets of a level: 2^6, one bit of a word for each.
 const LEVEL_BITS: u32 = 6;
 const LEVELS: u32 = (u64::BITS - SLOT_BITS).div_ceil(LEVEL_BITS);
-/// So many entries of a bucket are touched in one step.
+/// The number of entries of a bucket that one step touches.
 const STEP: usize = if cfg!(test) { 8 } else { 64 };
-/// The memory of so many buckets that have become empty is kept for others, if each has room for no more than that.
+/// The wheel keeps the memory of up to `SPARE` empty buckets with a capacity of at most
+/// `SPARE_CAPACITY`.
 const SPARE: usize = 8;
-const SPARE_ROOM: usize = 256;
+const SPARE_CAPACITY: usize = 256;
 
-/// What a look at the wheel has found.
+/// The result of a look at the wheel.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Look {
-    /// The first entry is due, and can be had.
+    /// The first entry is due and can be popped.
     Due,
-    /// Nothing is due.
+    /// No entry is due.
     Later,
-    /// Nothing is due, but there is something to do before it is: look again rather than sleep.
+    /// No entry is due, but a bucket is being opened: look again instead of waiting.
     Ahead,
-    /// Something may be due, which only another look can tell.
+    /// An entry may be due. Another look will tell.
     Again,
 }
 
-/// A queue in time.
+/// A queue ordered by due time.
 #[derive(Debug)]
 pub(crate) struct TimerWheel<T> {
-    /// The part of a place that says which wheel.
+    /// The part of a place that identifies the wheel.
     mark: u64,
     len: usize,
-    /// The current slot. Entries up to it are near, all others are in buckets.
+    /// The current slot. Entries up to this slot are near, all others are in buckets.
     current: u64,
     near: TimerQueue<T>,
     /// One word per level. Bit n: bucket n of that level is not empty.
     occupied: [u64; LEVELS as usize],
-    /// Level by level, as many levels as have been needed.
+    /// Level by level. Levels are added as needed.
     buckets: Vec<Bucket<T>>,
-    /// The bucket that is being opened: the current slot is one of it, the finer levels were empty when that was begun, and
-    /// some of its entries are already where they belong. Its bit in `occupied` is not set.
+    /// The bucket that is being opened. The current slot lies in it, the finer levels were empty
+    /// when the opening began, and some of its entries have moved already. Its bit in `occupied` is
+    /// not set.
     opening: Option<usize>,
-    /// When somebody has to look at the wheel. Exact after every look; an entry that is taken out may leave it too early.
+    /// When a thread has to look at the wheel. Exact after every look. A removal may leave it too
+    /// early.
     look_by: Tick,
-    /// Memory for buckets.
+    /// Memory of empty buckets, to be used again.
     spare: Vec<Vec<Option<Entry<T>>>>,
 }
 
@@ -92,14 +98,15 @@ fn slot_of(due: Tick) -> u64 {
     due.nanos() >> SLOT_BITS
 }
 
-/// The level of a bucket, and which of that level it is.
+/// The level of a bucket, and its index in that level.
 fn level_of(bucket: usize) -> (usize, u32) {
     (bucket >> LEVEL_BITS, bucket as u32 & ((1 << LEVEL_BITS) - 1))
 }
 
 impl<T: Placed> TimerWheel<T> {
-    /// `number` is another for each wheel. A place in another wheel is never taken for one of this: after four million wheels those
-    /// that come have no mark of their own, and forget nothing.
+    /// `number` is unique for each wheel. The first four million wheels have a mark of their own.
+    /// Later ones share a mark and forget no entries, so no place is mistaken for one in another
+    /// wheel.
     pub(crate) fn new(number: u64) -> Self {
         TimerWheel {
             mark: mark_of(number),
@@ -122,7 +129,8 @@ impl<T: Placed> TimerWheel<T> {
         self.len == 0
     }
 
-    /// Puts `item` in. Among equal due times the lower `number` comes first; no two may have both equal.
+    /// Inserts `item`. Among equal due times the lowest `number` comes first. No two entries may
+    /// have both equal.
     #[inline]
     pub(crate) fn insert(&mut self, due: Tick, number: u64, item: T) {
         self.len += 1;
@@ -130,7 +138,7 @@ impl<T: Placed> TimerWheel<T> {
         self.look_by = self.look_by.min(by);
     }
 
-    /// When the item at `place` is due, if `is_it` knows it.
+    /// When the item at `place` is due, if `is_it` recognises the item.
     pub(crate) fn due(&self, place: u64, is_it: impl FnOnce(&T) -> bool) -> Option<Tick> {
         if place & FAR == 0 {
             let key = Key::from_bits(place);
@@ -138,10 +146,11 @@ impl<T: Placed> TimerWheel<T> {
         }
         let (bucket, at) = far(place);
         let entry = self.buckets.get(bucket)?.get(at)?;
-        is_it(entry.item()).then_some(entry.due)
+        is_it(entry.item()).then_some(entry.due())
     }
 
-    /// Takes out the item at `place`, if `is_it` knows it: there may be another by now.
+    /// Removes the item at `place`, if `is_it` recognises it: the place may belong to another item
+    /// by now.
     pub(crate) fn remove(&mut self, place: u64, is_it: impl FnOnce(&T) -> bool) -> Option<T> {
         if place & FAR == 0 {
             let key = Key::from_bits(place);
@@ -154,15 +163,17 @@ impl<T: Placed> TimerWheel<T> {
         let (_, _, item) = self.buckets.get_mut(bucket)?.take_if(at, is_it)?.into_parts();
         item.moved_to(NOWHERE);
         self.len -= 1;
-        self.made_hole(bucket);
+        self.after_removal(bucket);
         Some(item)
     }
 
-    /// Forgets the item that is told to be at `place`, without a look at it. True: it was there, and it is now the caller's, as if
-    /// `remove` had given it. Then the caller tells it that it is [`NOWHERE`].
+    /// Forgets the item at `place` without touching it. Returns true if it was there. The item then
+    /// belongs to the caller, as if `remove` had returned it, and the caller sets its place to
+    /// [`NOWHERE`].
     ///
-    /// False: it is near, or not here. A place in another wheel is not mistaken for one in this; but the caller must know that the
-    /// item was told this place last, and that it is not told another meanwhile. All are told under the lock of their wheel.
+    /// Returns false if the item is near, or in another wheel. The caller must know that the item
+    /// was last notified of this place, and that it is not moved meanwhile. Items are moved only
+    /// under the lock of their wheel.
     #[inline]
     pub(crate) fn forget(&mut self, place: u64) -> bool {
         let (number, at) = far(place);
@@ -170,31 +181,30 @@ impl<T: Placed> TimerWheel<T> {
         let was_there = bucket.is_some_and(|bucket| bucket.forget(at));
         if was_there {
             self.len -= 1;
-            self.made_hole(number);
+            self.after_removal(number);
         }
         was_there
     }
 
-    /// When the first entry is due, or a time before that: nothing is due sooner. It is exact unless the first entry of
-    /// a bucket has been taken out since.
+    /// When the first entry is due, or an earlier time if the first entry of a bucket was removed.
     #[cfg(all(test, not(loom)))]
     fn first_due(&self) -> Option<Tick> {
-        self.first_by(|bucket| bucket.earliest)
+        self.first_by(|bucket| bucket.earliest())
     }
 
-    /// When somebody has to look, for nothing to be late: when the first entry is due, or some time before that.
+    /// When a thread has to look for no entry to be late: when the first entry is due, or earlier.
     #[inline]
     pub(crate) fn look_by(&self) -> Option<Tick> {
         (!self.is_empty()).then_some(self.look_by)
     }
 
-    /// The same, or that it is never.
+    /// As `look_by`, with [`Tick::NEVER`] for an empty wheel.
     #[inline]
     pub(crate) fn look_by_or_never(&self) -> Tick {
         self.look_by
     }
 
-    /// After a change by which somebody may have to look later than before.
+    /// Called after a change that may postpone the next look.
     fn note_first(&mut self) {
         self.look_by = self.first_by(Bucket::open_by).unwrap_or(Tick::NEVER);
     }
@@ -202,14 +212,15 @@ impl<T: Placed> TimerWheel<T> {
     fn first_by(&self, time: impl FnOnce(&Bucket<T>) -> Tick) -> Option<Tick> {
         let near = self.near.first_due();
         match self.opening {
-            // What it has left may be due before what has become near of it. All else comes later.
-            Some(opening) => near.into_iter().chain([self.buckets[opening].earliest]).min(),
+            // Its remaining entries may be due before those that have become near. All other
+            // entries come later.
+            Some(opening) => near.into_iter().chain([self.buckets[opening].earliest()]).min(),
             None => near.or_else(|| Some(time(&self.buckets[self.first_bucket()?]))),
         }
     }
 
-    /// Looks whether something is due, and opens a part of what is to be opened. It takes a short time, whatever there is
-    /// to do.
+    /// Checks whether an entry is due, and takes one step of opening a bucket. The time it takes is
+    /// bounded.
     pub(crate) fn look(&mut self, now: Tick) -> Look {
         let look = self.look_and_open(now);
         self.note_first();
@@ -229,7 +240,7 @@ impl<T: Placed> TimerWheel<T> {
         let Some(opening) = self.opening else {
             return if self.near.first_due().is_some_and(is_due) { Look::Due } else { Look::Later };
         };
-        let earliest = self.buckets[opening].earliest;
+        let earliest = self.buckets[opening].earliest();
         match self.near.first_due() {
             Some(due) if is_due(due) && due < earliest => Look::Due,
             _ if is_due(earliest) => Look::Again,
@@ -237,18 +248,18 @@ impl<T: Placed> TimerWheel<T> {
         }
     }
 
-    /// When the first entry is due, and its number. Only after a look that found it due.
+    /// When the first entry is due, and its number. Valid only after [`Look::Due`].
     pub(crate) fn first(&self) -> Option<(Tick, u64)> {
         self.near.first()
     }
 
-    /// Some item for which this is so.
+    /// Any item for which `is_it` returns true.
     pub(crate) fn find(&self, mut is_it: impl FnMut(&T) -> bool) -> Option<&T> {
         let far = || self.buckets.iter().flat_map(Bucket::iter).map(Entry::item);
         self.near.find(&mut is_it).or_else(|| far().find(|item| is_it(item)))
     }
 
-    /// Takes the first entry out, with when it was due. Only after a look that found it so.
+    /// Removes the first entry. Returns its due time and item. Valid only after [`Look::Due`].
     pub(crate) fn pop(&mut self) -> Option<(Tick, T)> {
         let (due, _, item) = self.near.pop()?;
         self.len -= 1;
@@ -256,19 +267,19 @@ impl<T: Placed> TimerWheel<T> {
         Some((due, item))
     }
 
-    /// It is `now`, if nothing is in the wheel yet: else entries would be put where they belong as seen from the
-    /// beginning of time, which is in few buckets.
+    /// Moves an empty wheel to `now`. Otherwise entries would be placed relative to the origin of
+    /// time, which puts them into few buckets.
     pub(crate) fn begin_at(&mut self, now: Tick) {
         if self.is_empty() {
             self.follow(now);
         }
     }
 
-    /// Gives all items to `take`, with when they are due. Those that it gives back stay; returns what it made of the
-    /// others, in order.
+    /// Passes all items with their due times to `take`. Items that it returns as an error stay.
+    /// Returns the other results in order.
     pub(crate) fn take_out<R>(&mut self, mut take: impl FnMut(T, Tick) -> Result<R, T>) -> Vec<R> {
         self.open_all();
-        // The near ones come before all others.
+        // Near entries come before all others.
         let (mut taken, mut kept) = (Vec::new(), Vec::new());
         while let Some((due, number, item)) = self.near.pop() {
             match take(item, due) {
@@ -293,7 +304,7 @@ impl<T: Placed> TimerWheel<T> {
                     }
                 }
             }
-            self.made_holes(bucket);
+            self.after_removals(bucket);
         }
         far.sort_unstable_by_key(|(due, number, _)| (*due, *number));
         taken.extend(far.into_iter().map(|(_, _, item)| item));
@@ -302,16 +313,17 @@ impl<T: Placed> TimerWheel<T> {
         taken
     }
 
-    /// Shows all entries, in order.
+    /// Calls `see` with all items, in order.
     pub(crate) fn for_each(&mut self, mut see: impl FnMut(&T)) {
         self.open_all();
         self.near.for_each(|_, item| see(item));
         let mut all: Vec<&Entry<T>> = self.buckets.iter().flat_map(Bucket::iter).collect();
-        all.sort_unstable_by_key(|entry| (entry.due, entry.number()));
+        all.sort_unstable_by_key(|entry| (entry.due(), entry.number()));
         all.into_iter().for_each(|entry| see(entry.item()));
     }
 
-    /// Puts an entry where it belongs as seen from the current slot. Returns when somebody has to look for its sake.
+    /// Puts an entry into the heap or bucket that belongs to it, relative to the current slot.
+    /// Returns when a thread has to look for its sake.
     #[inline]
     fn place(&mut self, due: Tick, order: u64, item: T) -> Tick {
         let slot = slot_of(due);
@@ -333,48 +345,49 @@ impl<T: Placed> TimerWheel<T> {
         bucket.open_by()
     }
 
-    /// An entry has left a bucket.
+    /// Called after one entry has left a bucket.
     #[inline]
-    fn made_hole(&mut self, number: usize) {
+    fn after_removal(&mut self, number: usize) {
         let bucket = &mut self.buckets[number];
-        if bucket.len == 0 {
+        if bucket.len() == 0 {
             self.emptied(number);
             self.note_first();
-        } else if bucket.has_many_holes() {
-            bucket.squeeze_some(self.mark, number);
+        } else if bucket.has_many_tombstones() {
+            bucket.compact_some(self.mark, number);
         }
     }
 
-    /// Any number of entries may have left a bucket.
-    fn made_holes(&mut self, number: usize) {
+    /// Called after any number of entries have left a bucket.
+    fn after_removals(&mut self, number: usize) {
         let bucket = &mut self.buckets[number];
-        while bucket.has_many_holes() {
-            bucket.squeeze_some(self.mark, number);
+        while bucket.has_many_tombstones() {
+            bucket.compact_some(self.mark, number);
         }
-        if bucket.len == 0 && bucket.places() > 0 {
+        if bucket.len() == 0 && bucket.places() > 0 {
             self.emptied(number);
         }
     }
 
-    /// Nothing is left in a bucket.
+    /// Called when a bucket has become empty.
     fn emptied(&mut self, number: usize) {
         let (level, digit) = level_of(number);
         self.occupied[level] &= !(1 << digit);
         self.opening.take_if(|opening| *opening == number);
         let bucket = std::mem::replace(&mut self.buckets[number], Bucket::EMPTY);
-        if self.spare.len() < SPARE && bucket.room() <= SPARE_ROOM {
+        if self.spare.len() < SPARE && bucket.capacity() <= SPARE_CAPACITY {
             self.spare.push(bucket.into_memory());
         }
     }
 
-    /// The bucket with the first entries that are not near. Those of a finer level come before all of a coarser one.
+    /// The bucket with the first entries that are not near. Those of a finer level come first.
     fn first_bucket(&self) -> Option<usize> {
         let level = self.occupied.iter().position(|level| *level != 0)?;
         Some(level << LEVEL_BITS | self.occupied[level].trailing_zeros() as usize)
     }
 
-    /// Moves the current slot up to the one before `now`, or before the first bucket: then all entries are still where
-    /// they belong. Not into that of `now`, for what is due at once would then all be in the heap.
+    /// Moves the current slot up to the one before `now`, or before the first bucket, so that no
+    /// entry has to move. It does not reach the slot of `now`, because all entries due at once
+    /// would then be in the heap.
     fn follow(&mut self, now: Tick) {
         if IN_MODEL {
             return; // a model must not depend on the real time
@@ -394,7 +407,7 @@ impl<T: Placed> TimerWheel<T> {
         (above << LEVEL_BITS | u64::from(digit)) << shift
     }
 
-    /// If it is time to open the first bucket, begins with it.
+    /// Begins to open the first bucket if it is time for that.
     fn begin_opening(&mut self, now: Tick) -> bool {
         let Some(number) = self.first_bucket() else { return false };
         let bucket = &self.buckets[number];
@@ -402,18 +415,18 @@ impl<T: Placed> TimerWheel<T> {
             return false;
         }
         let (level, digit) = level_of(number);
-        // What is near is in a heap, and that is to stay small, also if it is late: one slot at a time.
+        // One slot at a time, even if it is late, to keep the heap of near entries small.
         if level == 0 && !self.near.is_empty() {
             return false;
         }
-        // The slot is one of this bucket, so all others are still where they belong.
-        self.current = slot_of(bucket.earliest);
+        // The new current slot lies in this bucket, so no other entry has to move.
+        self.current = slot_of(bucket.earliest());
         self.occupied[level] &= !(1 << digit);
         self.opening = Some(number);
         true
     }
 
-    /// Puts some entries of the bucket that is being opened where they belong by now.
+    /// Moves some entries of the bucket that is being opened to their new places.
     fn open_some(&mut self) {
         let Some(number) = self.opening else { return };
         for _ in 0..STEP {
@@ -422,7 +435,7 @@ impl<T: Placed> TimerWheel<T> {
                 self.place(due, order, item);
             });
         }
-        if self.buckets[number].len == 0 {
+        if self.buckets[number].len() == 0 {
             self.emptied(number);
         }
     }

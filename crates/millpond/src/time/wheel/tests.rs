@@ -29,24 +29,24 @@ fn remove(wheel: &mut Wheel, item: &Rc<Item>) -> bool {
     wheel.remove(item.place.get(), |there| Rc::ptr_eq(there, item)).is_some()
 }
 
-/// As a pool does it with a task that was cancelled.
+/// Cancels an item as a pool does.
 #[expect(unsafe_code, reason = "what is forgotten is dropped by hand")]
 fn discard(wheel: &mut Wheel, item: &Rc<Item>) -> bool {
     if !wheel.forget(item.place.get()) {
         return remove(wheel, item);
     }
     item.moved_to(NOWHERE);
-    // SAFETY: the wheel had a reference of its own, which it has forgotten.
+    // SAFETY: the wheel held a reference of its own, which it has forgotten.
     unsafe { Rc::decrement_strong_count(Rc::as_ptr(item)) };
     true
 }
 
-/// Those of which the wheel has a reference.
+/// The number of items that the wheel holds a reference to.
 fn held(items: &[Rc<Item>]) -> usize {
     items.iter().filter(|item| Rc::strong_count(item) > 1).count()
 }
 
-/// Looks until that tells.
+/// Looks until the answer is clear.
 fn has_due(wheel: &mut Wheel, now: Tick) -> bool {
     loop {
         match wheel.look(now) {
@@ -63,8 +63,8 @@ fn pop_due(wheel: &mut Wheel, now: Tick) -> Option<Rc<Item>> {
 
 const SLOT: u64 = 1 << SLOT_BITS;
 
-/// Against a sorted list: every mixture of insertions, removals and pops gives the same, also when time runs
-/// ahead or back, and for delays of all levels.
+/// Compared with a sorted list under a random mixture of insertions, removals and pops, with time
+/// going forwards and backwards, and with delays of all levels.
 #[test]
 fn behaves_like_a_sorted_list() {
     let mut random = random(42);
@@ -104,14 +104,14 @@ fn behaves_like_a_sorted_list() {
             assert_eq!((wheel.len(), wheel.is_empty()), (model.len(), model.is_empty()));
             let first = model.first_key_value().map(|((due, _), _)| tick(*due));
             assert_eq!(wheel.first_due().is_some(), first.is_some());
-            assert!(wheel.first_due() <= first, "nobody may sleep too long");
+            assert!(wheel.first_due() <= first, "no thread may wait too long");
             assert!(wheel.look_by() <= wheel.first_due());
             opened_ahead += u32::from(wheel.opening.is_some());
             with_forgotten += u32::from(wheel.buckets.iter().any(Bucket::has_forgotten));
         }
-        assert!(!gone.iter().any(|item| remove(&mut wheel, item)), "a place serves once");
-        assert!(!gone.iter().any(|item| discard(&mut wheel, item)), "a place serves once");
-        assert_eq!(held(&gone), 0, "what is gone is not kept");
+        assert!(!gone.iter().any(|item| remove(&mut wheel, item)), "a place is valid once");
+        assert!(!gone.iter().any(|item| discard(&mut wheel, item)), "a place is valid once");
+        assert_eq!(held(&gone), 0, "removed items are not kept");
         let mut seen = Vec::new();
         wheel.for_each(|item| seen.push(item.number));
         assert_eq!(seen, model.keys().map(|(_, number)| *number).collect::<Vec<_>>());
@@ -130,7 +130,7 @@ fn behaves_like_a_sorted_list() {
     assert!(with_forgotten > 1000, "only {with_forgotten} steps found any forgotten");
 }
 
-/// Due at `begin` and then every slot or so, in a bucket of the third level.
+/// Entries due at `begin` and about one per slot afterwards, in a bucket of the third level.
 fn large_bucket(wheel: &mut Wheel, begin: u64) -> Vec<Rc<Item>> {
     (0..2000).map(|number| insert(wheel, begin + number * SLOT, number)).collect()
 }
@@ -170,13 +170,13 @@ fn a_look_moves_few_entries_also_if_it_comes_late() {
     assert_eq!(wheel.pop().unwrap().1.number, 0);
 }
 
-/// How many of these places are others than before.
+/// The number of places that have changed.
 fn moved(before: &[u64], after: &[u64]) -> usize {
     before.iter().zip(after).filter(|(before, after)| before != after).count()
 }
 
 #[test]
-fn who_takes_one_out_moves_few_others_and_all_are_found_again() {
+fn a_removal_moves_few_others_and_all_are_found_again() {
     for out in [remove, discard] {
         let mut wheel = Wheel::new(7);
         let mut random = random(11);
@@ -208,10 +208,10 @@ fn what_is_due_before_does_not_wait_for_a_large_bucket_and_all_can_be_taken_out_
     assert_eq!(wheel.pop().unwrap().1.number, 5000);
     assert!(items.iter().all(|item| remove(&mut wheel, item)), "they are where they say");
     assert!(wheel.is_empty() && wheel.opening.is_none() && wheel.look_by().is_none());
-    assert!(room(&wheel) <= SPARE * SPARE_ROOM, "room for {}", room(&wheel));
+    assert!(capacity(&wheel) <= SPARE * SPARE_CAPACITY, "capacity of {}", capacity(&wheel));
 }
 
-/// Without that one level would have them all.
+/// Without `begin_at` one level would hold all entries.
 #[test]
 fn an_empty_wheel_follows_the_time() {
     let mut wheel = Wheel::new(7);
@@ -238,7 +238,8 @@ fn knows_when_the_first_is_due_while_nothing_is_taken_out() {
     }
 }
 
-/// Whoever sleeps until then wakes once in vain, and then knows.
+/// A thread that waits for the removed entry wakes up once too early, and then knows the right
+/// time.
 #[test]
 fn knows_again_after_the_time_of_one_that_was_taken_out() {
     let mut wheel = Wheel::new(7);
@@ -264,8 +265,8 @@ fn never_is_after_everything() {
     assert!(!has_due(&mut wheel, tick(u64::MAX - 1)));
 }
 
-fn room(wheel: &Wheel) -> usize {
-    let room: usize = wheel.buckets.iter().map(Bucket::room).sum();
+fn capacity(wheel: &Wheel) -> usize {
+    let room: usize = wheel.buckets.iter().map(Bucket::capacity).sum();
     room + wheel.spare.iter().map(Vec::capacity).sum::<usize>()
 }
 
@@ -281,10 +282,10 @@ fn memory_is_given_back(after_removal: bool) {
         let out = if after_removal { remove } else { discard };
         assert!(out(&mut wheel, &item));
         let buckets: u32 = wheel.occupied.iter().map(|level| level.count_ones()).sum();
-        let enough = 4 * (wheel.len() + bucket::FEW * buckets as usize) + SPARE * SPARE_ROOM;
-        assert!(room(&wheel) <= 2 * enough, "room for {} with {} left", room(&wheel), wheel.len());
+        let enough = 4 * (wheel.len() + bucket::FEW * buckets as usize) + SPARE * SPARE_CAPACITY;
+        assert!(capacity(&wheel) <= 2 * enough, "room for {} with {} left", capacity(&wheel), wheel.len());
     }
-    assert!(room(&wheel) <= SPARE * SPARE_ROOM, "room for {}", room(&wheel));
+    assert!(capacity(&wheel) <= SPARE * SPARE_CAPACITY, "capacity of {}", capacity(&wheel));
 }
 
 #[test]
@@ -297,7 +298,8 @@ fn memory_is_given_back_while_they_are_discarded() {
     memory_is_given_back(false);
 }
 
-/// In a large bucket, in a small one, and near: what the wheel forgets it does not drop, and what it does not forget it does.
+/// In a large bucket, in a small one, and near: the wheel does not drop what it forgets, and drops
+/// everything else.
 #[test]
 fn a_wheel_that_is_dropped_drops_all_but_what_it_has_forgotten() {
     let mut wheel = Wheel::new(7);
@@ -311,7 +313,8 @@ fn a_wheel_that_is_dropped_drops_all_but_what_it_has_forgotten() {
     assert_eq!(held(left), 0);
 }
 
-/// Forgotten ones at the end of a bucket that is opened, between others, and all that is left of it.
+/// Forgotten entries at the end of a bucket that is opened, between others, and as its only
+/// entries.
 #[test]
 fn what_is_forgotten_does_not_come_back_when_its_bucket_is_opened() {
     let mut wheel = Wheel::new(7);
@@ -324,7 +327,7 @@ fn what_is_forgotten_does_not_come_back_when_its_bucket_is_opened() {
     assert_eq!(popped.iter().map(|item| item.number).collect::<Vec<_>>(), expected);
 }
 
-/// There are more wheels than marks: then a place serves to remove, after a look, and not to forget.
+/// With more wheels than marks, a place allows `remove`, but not `forget`.
 #[test]
 fn a_wheel_without_a_mark_of_its_own_forgets_nothing() {
     let mut wheel = Wheel::new(u64::MAX);
