@@ -1,4 +1,4 @@
-//! Callbacks of `on_interrupt` against the end of what they belong to.
+//! Models of `on_interrupt` callbacks against the end of their task, thread or registration.
 
 use loom::thread;
 
@@ -7,7 +7,7 @@ use crate::interrupt;
 use crate::sync::{Arc, AtomicUsize, Ordering};
 use crate::task::Task;
 
-/// How far a callback has come: 0 not begun, 1 running, 2 ended.
+/// The progress of a callback: 0 not begun, 1 running, 2 ended.
 #[derive(Clone)]
 struct Progress(Arc<AtomicUsize>);
 
@@ -24,7 +24,7 @@ impl Progress {
         }
     }
 
-    /// Called when the callback must have ended or can no longer begin; `others` could run it.
+    /// Called when the callback must have ended or can no longer begin. `others` could run it.
     fn assert_over(&self, others: thread::JoinHandle<()>) {
         let seen = self.0.load(Ordering::Relaxed);
         assert_ne!(seen, 1, "the callback is running");
@@ -61,7 +61,7 @@ fn a_task_ends_against_an_interrupt() {
     });
 }
 
-/// The same for a worker's way from one task to the next, which takes no lock if it can.
+/// The same for a worker that goes from one task to the next without the lock.
 #[test]
 fn the_next_epoch_begins_against_an_interrupt() {
     model(|| {

@@ -1,9 +1,9 @@
-//! Models of the protocols, checked over all interleavings: `ci/loom.sh`, or
-//! `RUSTFLAGS="--cfg loom" cargo test -p millpond --lib --release`.
+//! Models of the protocols, checked over all interleavings by `ci/loom.sh`, or by `RUSTFLAGS="--cfg
+//! loom" cargo test -p millpond --lib --release`.
 //!
-//! They run the shipping code, not a copy of it. Time does not pass in a model: a time-out is the explicit step
-//! `ThreadContext::fire_timer`. The models of the pool are in `pool.rs`, which is a module of the pool, for they
-//! look inside it.
+//! They run the shipping code, not a copy. Time does not pass in a model: a timeout is the explicit
+//! step `ThreadContext::fire_timer`. The models of the pool are in `pool.rs`, which is declared as
+//! a module of the pool because it uses private items.
 
 mod handle;
 mod interrupt;
@@ -12,12 +12,12 @@ mod queue;
 mod reactive;
 mod rendezvous;
 
-/// Walks through the schedules of `f` with at most two preemptions, or as many as `LOOM_MAX_PREEMPTIONS` says.
+/// Explores the schedules of `f` with at most two preemptions, or `LOOM_MAX_PREEMPTIONS`.
 pub(crate) fn model(f: impl Fn() + Send + Sync + 'static) {
     model_bound(2, f);
 }
 
-/// As `model`, for one with more schedules than anybody can wait for: walks through the first so many of them.
+/// As `model`, for a model with too many schedules: explores the first `schedules` of them.
 pub(crate) fn model_first(schedules: usize, f: impl Fn() + Send + Sync + 'static) {
     let mut builder = loom::model::Builder::new();
     builder.preemption_bound = Some(builder.preemption_bound.unwrap_or(2));

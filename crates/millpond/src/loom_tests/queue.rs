@@ -1,4 +1,5 @@
-//! Models of the queues and their lock: no lost wake-up, no lost or doubled item, never above the bound.
+//! Models of the queues and their lock: no lost wake-up, no lost or doubled item, never above the
+//! capacity.
 
 use std::time::Duration;
 
@@ -11,7 +12,7 @@ use crate::queue::{ArrayBlockingQueue, BlockingQueue, LinkedBlockingQueue, Prior
 use crate::sync::SpinLock;
 use crate::sync::{Arc, AtomicUsize, Ordering};
 
-/// Ends when the timer is fired.
+/// Over when the timer fires.
 pub(super) const A_WHILE: Duration = Duration::from_secs(3600);
 
 fn array<T>(capacity: usize) -> Arc<ArrayBlockingQueue<T>> {
@@ -186,7 +187,7 @@ fn two_waiting_takes_get_one_item_each() {
     });
 }
 
-/// Somebody takes and puts between two looks at the counters.
+/// Another thread takes and puts between the two reads of the counters.
 #[test]
 fn the_length_is_never_above_the_bound() {
     model(|| {
@@ -217,7 +218,7 @@ fn nothing_overtakes_the_items_that_somebody_looks_at() {
     });
 }
 
-/// Both the put and the return of the items may have to wake the one who waits.
+/// Both the put and the return of the items may have to wake the waiting taker.
 #[test]
 fn a_waiting_take_gets_what_is_put_while_somebody_removes() {
     model(|| {
@@ -236,7 +237,7 @@ fn a_waiting_take_gets_what_is_put_while_somebody_removes() {
     });
 }
 
-/// Called and out of time: the call goes to the next one.
+/// Notified and out of time: the notification goes to the next taker.
 #[test]
 fn a_taker_out_of_time_takes_no_call_with_it() {
     model(|| {
@@ -254,14 +255,14 @@ fn a_taker_out_of_time_takes_no_call_with_it() {
             }
         });
         if let Some(item) = queue.poll_timeout(A_WHILE).expect("nobody interrupts") {
-            queue.offer(item).unwrap(); // for the other one
+            queue.offer(item).unwrap(); // for the other taker
         }
         assert_eq!(other.join().unwrap(), 1);
         giver.join().unwrap();
     });
 }
 
-/// One waiter is interrupted as items come: the other one must get one, and none may be lost.
+/// One waiter is interrupted while items arrive: the other must get one, and none may be lost.
 #[test]
 fn an_interrupted_taker_takes_no_item_with_it() {
     model(|| {
@@ -283,11 +284,12 @@ fn an_interrupted_taker_takes_no_item_with_it() {
         let sum = mine + other.join().unwrap();
         giver.join().unwrap();
         assert_eq!(sum + queue.poll().unwrap_or(0), 3);
-        assert_eq!(interrupt::interrupted(), mine != 0); // it either ended the call or is still there
+        assert_eq!(interrupt::interrupted(), mine != 0); // the interrupt either ended the call or is still set
     });
 }
 
-/// Whether it has noticed or not, a waiting thread that is interrupted gets nothing that comes after.
+/// A waiting thread that is interrupted gets no item that arrives later, even if it has not noticed
+/// the interrupt.
 #[test]
 fn an_item_that_comes_after_the_interrupt_is_not_given_to_the_interrupted() {
     model(|| {

@@ -1,6 +1,7 @@
-//! Wake-ups of a future against the end of a poll, a cancel, and each other.
+//! Models of wake-ups of a future against the end of a poll, a cancel, and each other.
 //!
-//! The executor runs a turn inside the call that hands it in, so the threads of a model are those that wake.
+//! The executor runs a turn inside the call that submits it, so a model needs only the threads that
+//! wake.
 
 use std::future::Future;
 use std::pin::Pin;
@@ -34,7 +35,7 @@ struct Shared {
 }
 
 impl Shared {
-    /// One of those who set it, and wakes whoever waits.
+    /// Adds one to `set` and wakes the waiting future.
     fn add(&self) {
         self.set.fetch_add(1, Ordering::SeqCst);
         let waker = self.waker.lock().clone();
@@ -42,7 +43,7 @@ impl Shared {
     }
 }
 
-/// Ready when `wanted` have set it.
+/// Ready when `set` has reached `wanted`.
 struct Waits {
     shared: Arc<Shared>,
     wanted: usize,
@@ -66,7 +67,7 @@ impl Drop for Waits {
     }
 }
 
-/// The wake-up comes before, in or after the first poll: the future becomes ready in each case.
+/// The wake-up comes before, during or after the first poll. The future becomes ready in each case.
 #[test]
 fn wake_against_the_end_of_a_poll() {
     model(|| {
@@ -82,7 +83,7 @@ fn wake_against_the_end_of_a_poll() {
     });
 }
 
-/// Two wake-ups at once: one or two polls, never at the same time, and the last sees both.
+/// Two concurrent wake-ups: one or two polls, never at the same time, and the last one sees both.
 #[test]
 fn two_wakes_against_each_other() {
     model(|| {
@@ -98,7 +99,7 @@ fn two_wakes_against_each_other() {
     });
 }
 
-/// Exactly one of them decides, the future is dropped once, and whoever joins is woken.
+/// Exactly one side decides, the future is dropped once, and the joiner is woken.
 #[test]
 fn wake_against_cancel_and_join() {
     model(|| {
@@ -120,7 +121,7 @@ fn wake_against_cancel_and_join() {
     });
 }
 
-/// Nobody is left who could wake it: it is abandoned, not waited for.
+/// The last waker is dropped: the future is abandoned, and the join ends.
 #[test]
 fn the_last_waker_goes_against_join() {
     model(|| {

@@ -103,7 +103,7 @@ fn a_hand_over_against_the_takers_interrupt_does_one_or_the_other() {
     });
 }
 
-/// Has always been due.
+/// An item that is always due.
 #[derive(Debug, PartialEq)]
 struct Due(u32, Instant);
 
@@ -135,7 +135,8 @@ fn the_leader_of_a_delay_queue_hands_the_lead_on() {
     });
 }
 
-/// A leader that is called and interrupted, or called and out of time, passes the call on.
+/// A leader that is notified and interrupted, or notified and out of time, passes the notification
+/// on.
 fn leader_leaves(leave: fn() -> Box<dyn FnOnce() + Send>, take: fn(&DelayQueue<Due>) -> Option<Due>) {
     let past = Instant::now();
     model(move || {
@@ -153,7 +154,7 @@ fn leader_leaves(leave: fn() -> Box<dyn FnOnce() + Send>, take: fn(&DelayQueue<D
             }
         });
         if let Some(item) = take(&queue) {
-            queue.put(item).unwrap(); // for the other one
+            queue.put(item).unwrap(); // for the other taker
         }
         assert_eq!(other.join().unwrap(), 1);
         giver.join().unwrap();

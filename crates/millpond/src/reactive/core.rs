@@ -1,8 +1,8 @@
-//! [`FutureCore`]: a future, then its result, and whoever waits for it. The handle holds it; `task.rs` has the turns that
-//! poll it.
+//! [`FutureCore`]: a future, then its result, and the thread or task that waits for it.
 //!
-//! All changes happen under one small lock, held for a few instructions and never while user code runs: the
-//! future, its destructor, its result's, a waker, the executor.
+//! The handle holds the core. `task.rs` has the turns that poll the future. One lock guards all
+//! changes. It is held for a few instructions and never while user code runs: the future, its
+//! destructor, the destructor of its result, a waker, the executor.
 
 use std::any::Any;
 use std::fmt;
@@ -23,24 +23,27 @@ use crate::task::{
 
 /// Where a future is between two polls.
 ///
-/// Queued -> Polling           a turn has come, and takes the future out
-/// Polling -> Notified         woken while it was polled
-/// Polling -> IdleWorkers             the poll was pending; the future is back
-/// Notified -> Queued          the same, and somebody woke it meanwhile: the next turn is handed in
-/// IdleWorkers -> Queued              woken: whoever did it hands the next turn in
-/// any -> Over                 ready, panicked, cancelled, abandoned
+/// ```text
+/// Queued -> Polling     a turn takes the future
+/// Polling -> Notified   woken during the poll
+/// Polling -> Idle       the poll was pending; the future is back
+/// Notified -> Queued    the same after a wake-up: the turn submits the next one
+/// Idle -> Queued        woken: the waking thread submits a turn
+/// any -> Over           ready, panicked, cancelled, abandoned
+/// ```
 ///
-/// Whoever changes the phase to Over decides the outcome. It then drops the future, and after that changes the state, which
-/// is what resolves the handle: nothing that the future captured outlives it. Only a cancel that finds the future
-/// polled resolves the handle at once, as for a closure that runs; the turn drops the future afterwards.
+/// The thread that changes the phase to Over decides the outcome. It drops the future and then
+/// changes the state, which resolves the handle: captures of the future are dropped before the
+/// handle resolves. Only a cancel during a poll resolves the handle at once, as for a running
+/// closure; the turn drops the future afterwards.
 ///
-/// Why no wake-up is lost: a wake-up changes the phase under the lock, and so does the end of a poll. If the
-/// wake-up is first, the end of the poll finds Notified and hands in a turn. If the end of the poll is first,
-/// the wake-up finds IdleWorkers and hands one in itself. In Queued a turn is still to come, and its poll begins
-/// after the wake-up.
+/// No wake-up is lost. A wake-up and the end of a poll both change the phase under the lock. If the
+/// wake-up is first, the end of the poll finds Notified and submits a turn. If the end of the poll
+/// is first, the wake-up finds Idle and submits one itself. In Queued a turn is still to come, and
+/// its poll begins after the wake-up.
 ///
-/// Why it is never polled by two: a turn is handed in only by whoever changed the phase to Queued, and there
-/// is one way out of Queued for a turn, under the lock. Model: `loom_tests::reactive`.
+/// Two threads never poll at the same time. Only the thread that changed the phase to Queued
+/// submits a turn, and a turn leaves Queued under the lock. Model: `loom_tests::reactive`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Phase {
     Idle,
@@ -52,36 +55,37 @@ enum Phase {
 
 pub(super) struct FutureCore<F: Future> {
     id: TaskId,
-    /// A [`TaskState`]: Pending until the first poll, then Running until the future is over and dropped. Written only
-    /// under `cell`.
+    /// A [`TaskState`]: Pending until the first poll, then Running until the future is over and
+    /// dropped. Written under `cell`.
     state: AtomicU8,
-    /// As `state`, but changes with the phase: the state that the handle will have once the future is dropped. What turns
-    /// and queues go by.
+    /// As `state`, but changes with the phase: the state of the handle once the future is dropped.
+    /// Turns and queues use it.
     decided: AtomicU8,
-    /// Of the turn that is queued: there is at most one.
+    /// The place of the queued turn. There is at most one.
     place: Place,
-    /// How often a turn was left in the queue of a pool while a thread waited for the future: the thread may
-    /// have to run it itself.
+    /// How often a turn was left in the queue of a pool while a thread waited for the future. The
+    /// waiting thread may have to run the turn itself.
     left_to_waiter: AtomicU64,
-    /// No turn will be taken after the one that is queued or under way. Written only under `cell`.
+    /// The executor accepts no turn after the one that is queued or running. Written under `cell`.
     lost: AtomicBool,
     cell: Mutex<Cell<F>>,
 }
 
 struct Cell<F: Future> {
     phase: Phase,
-    /// There while IdleWorkers or Queued.
+    /// Present while Idle or Queued.
     future: Option<Polled<F>>,
-    /// There until Over, so that a waker which outlives the future does not keep a pool or a worker.
+    /// Present until Over, so that a waker which outlives the future does not keep a pool or a
+    /// worker alive.
     executor: Option<Arc<dyn Executor>>,
-    /// There from the end until it is taken.
+    /// Present from the end until it is taken.
     result: Option<Result<F::Output, Panic>>,
-    /// There while Polling or Notified: how to interrupt it.
+    /// Present while Polling or Notified, to interrupt the poll.
     runner: Option<Interrupter>,
     /// The pool that has the queued turn.
     home: u64,
     waiter: Waiter,
-    /// The handle is gone: a result is dropped at once.
+    /// The handle is dropped: a result is dropped at once.
     detached: bool,
 }
 
@@ -93,7 +97,7 @@ struct Remains<F: Future> {
     runner: Option<Interrupter>,
 }
 
-/// What to do when a poll was pending.
+/// What to do after a poll that was pending.
 pub(super) enum Pause {
     Idle,
     Again,
@@ -129,12 +133,12 @@ where
         self.state().is_done()
     }
 
-    /// Pairs with the Acquire in `state`: whoever sees "done" sees the result.
+    /// Release; pairs with the Acquire in `state`: a thread that sees "done" sees the result.
     fn set_state(&self, state: TaskState) {
         self.state.store(state as u8, Ordering::Release);
     }
 
-    /// Decides how the future ends. The caller resolves the handle when the future is dropped.
+    /// Decides how the future ends. The caller resolves the handle after dropping the future.
     fn end(&self, mut cell: MutexGuard<'_, Cell<F>>, state: TaskState) -> Remains<F> {
         cell.phase = Phase::Over;
         self.decided.store(state as u8, Ordering::Release);
@@ -146,12 +150,12 @@ where
         }
     }
 
-    /// See `decided`.
+    /// The outcome that is decided, even if the future is not dropped yet.
     pub(super) fn decided(&self) -> TaskState {
         TaskState::from_u8(self.decided.load(Ordering::Acquire))
     }
 
-    /// Resolves the handle of a future that is over, and wakes whoever waits for it.
+    /// Resolves the handle of a future that is over, and wakes the waiter.
     fn resolve(&self, state: TaskState, result: Option<Result<F::Output, Panic>>) {
         let mut cell = self.cell.lock();
         let unwanted = if cell.detached { result } else { std::mem::replace(&mut cell.result, result) };
@@ -162,15 +166,15 @@ where
         waiter.wake();
     }
 
-    /// First the future goes, then its handle resolves: whoever joins finds everything dropped.
+    /// Drops the future and then resolves its handle: a joiner finds everything dropped.
     fn bury(&self, remains: Remains<F>, state: TaskState) {
         drop_caught(remains.future);
         drop_caught(remains.executor);
         self.resolve(state, None);
     }
 
-    /// Lets a decorator wrap the polls of the future, unless it is over or one has done that. False: the decorator
-    /// panicked, and the future is as it was.
+    /// Lets a decorator wrap the polls of the future, unless the future is over or decorated.
+    /// Returns false if the decorator panicked; the future is unchanged then.
     pub(super) fn decorate(&self, wrap: &mut dyn FnMut(Body) -> Body) -> bool {
         if self.cell.lock().future.as_ref().is_none_or(Polled::is_decorated) {
             return true;
@@ -180,11 +184,11 @@ where
         if let Some(future) = &mut self.cell.lock().future {
             decorated.take().into_iter().for_each(|decorated| future.set_decorated(decorated));
         }
-        drop_caught(decorated); // cancelled meanwhile
+        drop_caught(decorated); // the future was cancelled meanwhile
         true
     }
 
-    /// Takes the future for polling it here. `None`: it is over.
+    /// Takes the future out to poll it. `None` if it is over.
     pub(super) fn begin(&self) -> Option<Polled<F>> {
         let mut cell = self.cell.lock();
         let future = cell.future.take()?;
@@ -203,7 +207,7 @@ where
         let notified = match cell.phase {
             Phase::Over => {
                 drop(cell);
-                drop_caught(future); // cancelled while it was polled
+                drop_caught(future); // cancelled during the poll
                 return Pause::Idle;
             }
             phase => phase == Phase::Notified,
@@ -221,7 +225,7 @@ where
         Pause::Idle
     }
 
-    /// Records what came of it, unless it was cancelled meanwhile.
+    /// Records the result, unless the future was cancelled meanwhile.
     pub(super) fn finish(
         &self,
         result: Result<F::Output, Box<dyn Any + Send>>,
@@ -247,12 +251,12 @@ where
         self.resolve(state, Some(result));
     }
 
-    /// Where its turns are handed in. `None`: it is over.
+    /// The executor for its turns. `None` if the future is over.
     pub(super) fn executor(&self) -> Option<Arc<dyn Executor>> {
         self.cell.lock().executor.clone()
     }
 
-    /// Somebody woke it. True: the caller hands in a turn.
+    /// Called by a waker. Returns true if the caller has to submit a turn.
     pub(super) fn notify(&self) -> bool {
         let mut cell = self.cell.lock();
         match cell.phase {
@@ -268,13 +272,13 @@ where
         }
     }
 
-    /// A turn was handed in. If it waits in a pool, and a thread waits for the future, that thread may be the
-    /// only one who can run it.
+    /// Called after a turn was submitted. If the turn waits in a pool and a thread waits for the
+    /// future, wakes that thread: it may be the only one that can run the turn.
     pub(super) fn call_waiter(&self) {
         let cell = self.cell.lock();
         match (cell.home != 0, &cell.waiter) {
             (true, Waiter::Thread(thread)) => {
-                // Relaxed: the token of the parker carries it.
+                // Relaxed: the parker's token makes it visible.
                 self.left_to_waiter.fetch_add(1, Ordering::Relaxed);
                 thread.unpark();
             }
@@ -293,7 +297,7 @@ where
     F: Future + Send + 'static,
     F::Output: Send + 'static,
 {
-    /// Only its turns are run.
+    /// Only its turns run, as tasks of their own.
     fn run(&self, report: &mut dyn FnMut(RunEvent<'_>)) -> bool {
         report(RunEvent::Settled(Outcome::Cancelled));
         false
@@ -301,7 +305,7 @@ where
 
     fn abandon(&self) {
         let cell = self.cell.lock();
-        // Not while it is polled: then a turn is alive, and with it all who could abandon it.
+        // During a poll a turn is alive, and the turn abandons the future if necessary.
         if !matches!(cell.phase, Phase::Idle | Phase::Queued) {
             return;
         }
@@ -310,7 +314,7 @@ where
     }
 
     fn state(&self) -> TaskState {
-        // Pairs with the Release in `set_state`.
+        // Acquire; pairs with the Release in `set_state`.
         TaskState::from_u8(self.state.load(Ordering::Acquire))
     }
 
@@ -320,8 +324,8 @@ where
             return Cancelled::No;
         }
         let remains = self.end(cell, TaskState::Cancelled);
-        drop_caught(remains.future); // if it is polled now, the turn drops it
-        // What waits in a queue is a turn, and its references are not ours.
+        drop_caught(remains.future); // during a poll it is absent, and the turn drops it
+        // The queue holds a turn, whose references belong to the turn.
         let _none = tell_cancelled(remains.home, Removal::new(self.id, &self.place));
         drop_caught(remains.executor);
         self.resolve(TaskState::Cancelled, None);
@@ -360,11 +364,12 @@ where
     F: Future + Send + 'static,
     F::Output: Send + 'static,
 {
-    /// A worker that waits for a future of its own pool takes the turns itself that nobody else takes.
+    /// A worker that waits for a future of its own pool runs the turns that no other worker takes.
     fn wait_done(&self, deadline: Option<Instant>) -> Wake {
         let me = ThreadContext::current();
         loop {
-            // First who waits, then a look at the queue: a turn that is handed in later finds us.
+            // Register first, then check the queue: a turn that is submitted later finds the
+            // waiter.
             let seen = self.left_to_waiter.load(Ordering::Relaxed);
             if self.wait_as(Waiter::Thread(Arc::clone(&me))).is_err() {
                 return Wake::Ready;
@@ -416,12 +421,12 @@ where
     }
 }
 
-/// Told that an executor will take no further turn, though it cannot say so to anybody who waits.
+/// Notified when an executor accepts no further turn.
 pub(super) trait Losing: Send + Sync {
-    /// The turn that is queued or under way may still end the future; if there is none, it is abandoned.
+    /// The turn that is queued or running may still finish the future. Without one it is abandoned.
     fn no_more_turns(&self);
 
-    /// It is over, or will be after this turn: what a turn does from here on is for nothing.
+    /// True if the future is over, or will be after this turn.
     fn is_ending(&self) -> bool;
 }
 
@@ -432,7 +437,7 @@ where
 {
     fn no_more_turns(&self) {
         let cell = self.cell.lock();
-        // Relaxed: whoever reads it takes it for a hint, or has the lock.
+        // Relaxed: readers take it for a hint, or hold the lock.
         self.lost.store(true, Ordering::Relaxed);
         let idle = cell.phase == Phase::Idle;
         drop(cell);

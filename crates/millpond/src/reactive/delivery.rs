@@ -15,15 +15,15 @@ use crate::interrupt;
 use crate::schedulers::Worker;
 use crate::task::{CancelOnDrop, JoinError, Panic};
 
-/// Why a stream on a scheduler ended before its end. It is the last item.
+/// Why a stream on a scheduler ended early. It is the last item of the stream.
 #[derive(Debug)]
 #[non_exhaustive]
 pub enum StreamError {
-    /// What ran on the scheduler panicked.
+    /// Code on the scheduler panicked.
     Panicked(Panic),
-    /// The scheduler did not take the work when the stream was first polled.
+    /// The scheduler rejected the work at the first poll of the stream.
     Refused(RejectReason),
-    /// The scheduler ended, or did not take the work any more.
+    /// The scheduler ended, or rejected a later turn.
     CutOff,
 }
 
@@ -50,7 +50,7 @@ impl Error for StreamError {
 
 /// Items that a future on a scheduler puts into a pipe.
 pub(super) struct Delivery<T> {
-    /// Dropped first: the future is told to stop before its items go.
+    /// First field, so dropped first: the future is cancelled before its items are dropped.
     future: CancelOnDrop<()>,
     outlet: Outlet<T>,
 }
@@ -66,13 +66,14 @@ impl<T> Delivery<T> {
         Ok(Delivery { future, outlet })
     }
 
-    /// `None` is the end, as is an error.
+    /// Returns the next item. `None` and an error are the end.
     pub(super) fn poll_next(&mut self, context: &mut Context<'_>) -> Poll<Option<Result<T, StreamError>>> {
         match self.outlet.poll_out(context) {
             Poll::Pending => Poll::Pending,
             Poll::Ready(Out::Item(item)) => Poll::Ready(Some(Ok(item))),
             Poll::Ready(Out::End) => Poll::Ready(None),
-            // The future was dropped before it was through; its handle knows why, or will in a moment.
+            // The future was dropped before it was finished. Its handle has the reason, now or
+            // soon.
             Poll::Ready(Out::Cut) => Pin::new(&mut self.future).poll(context).map(|outcome| {
                 Some(Err(match outcome {
                     Err(JoinError::Panicked(panic)) => StreamError::Panicked(panic),
@@ -83,17 +84,18 @@ impl<T> Delivery<T> {
     }
 }
 
-/// The items of one turn: at most `most`, so that other work gets its turn too. An interrupt ends the turn after
-/// the current item, and the last turn takes none, so a cancel or the end of a scheduler waits for one item
-/// and not for the rest.
+/// The items of one turn: at most `most`, so that other work gets its turn too. An interrupt ends
+/// the turn after the current item, and the last turn takes none. So a cancel or the end of a
+/// scheduler waits for one item only.
 ///
-/// A turn that is not the last always takes its first item. On an executor that polls on the caller's thread the
-/// flag stays set from one turn to the next, and a turn without an item would never get anywhere.
+/// A turn that is not the last always takes its first item. On an executor that polls on the
+/// caller's thread the flag stays set from one turn to the next, and turns without an item would
+/// make no progress.
 pub(super) fn turn_of(most: usize) -> impl Iterator<Item = usize> {
     (0..most).take_while(|taken| !in_last_turn() && (*taken == 0 || !interrupt::is_interrupted()))
 }
 
-/// Lets others have their turn, and asks for the next.
+/// Ends the turn and requests the next one.
 pub(super) fn again(context: &Context<'_>) -> Poll<()> {
     context.waker().wake_by_ref();
     Poll::Pending

@@ -1,8 +1,9 @@
-//! A bounded pipe between two tasks: one puts items in, the other takes them out, both without blocking.
+//! A bounded pipe between two tasks: one puts items in, the other takes them out, both without
+//! blocking.
 //!
-//! All is under one lock, never held while user code runs: wakers are cloned before it is taken, called and
-//! dropped after it is given back, and so are items. A side that finds nothing to do leaves its waker under
-//! the same lock hold, so whoever changes that finds it there.
+//! One lock guards everything. It is never held while user code runs: wakers are cloned before, and
+//! called and dropped after, and so are items. A side that has nothing to do stores its waker in
+//! the same critical section, so the other side finds it there.
 
 use std::collections::VecDeque;
 use std::mem;
@@ -11,7 +12,7 @@ use std::task::{Context, Poll, Waker};
 use crate::panic::{catch, drop_caught};
 use crate::sync::{Arc, Mutex};
 
-/// A pipe for `capacity` items.
+/// Makes a pipe for `capacity` items.
 pub(super) fn pipe<T>(capacity: usize) -> (Inlet<T>, Outlet<T>) {
     let pipe = Arc::new(Pipe { capacity, state: Mutex::new(State::default()) });
     (Inlet(Arc::clone(&pipe)), Outlet(pipe))
@@ -23,8 +24,8 @@ struct Pipe<T> {
 }
 
 impl<T> Pipe<T> {
-    /// Looks whether there is something to do. If there is not, looks again with a waker at hand, which is
-    /// then left in `place` under the same hold of the lock.
+    /// Calls `look`. If that is pending, calls it again with a waker at hand, and stores the waker
+    /// in `place` in the same critical section.
     fn look_or_wait<R>(
         &self,
         context: &Context<'_>,
@@ -48,24 +49,24 @@ impl<T> Pipe<T> {
 }
 
 struct State<T> {
-    /// At most `capacity`: the inlet asks for room first, and nobody else puts anything in.
+    /// At most `capacity`: only the inlet adds items, and it checks for space first.
     items: VecDeque<T>,
     source: Source,
-    /// The outlet is gone.
+    /// The outlet is dropped.
     unwanted: bool,
-    /// The inlet waits for room.
+    /// Set while the inlet waits for space.
     filling: Option<Waker>,
-    /// The outlet waits for an item, or for the end.
+    /// Set while the outlet waits for an item or the end.
     draining: Option<Waker>,
 }
 
-/// What may still come in.
+/// Whether more items can come.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Source {
     Open,
-    /// That was all.
+    /// The source has ended.
     Finished,
-    /// The inlet went without a word.
+    /// The inlet was dropped before the source ended.
     Gone,
 }
 
@@ -75,18 +76,18 @@ impl<T> Default for State<T> {
     }
 }
 
-/// Where items go in.
+/// The end that items enter.
 pub(super) struct Inlet<T>(Arc<Pipe<T>>);
 
-/// There is no use in putting anything in: the outlet is gone.
+/// The outlet is dropped, so items are no longer needed.
 #[derive(Debug)]
 pub(super) struct Unwanted;
 
 impl<T> Inlet<T> {
-    /// Ready when there is room for an item.
+    /// Ready when there is space for an item.
     ///
-    /// Who waits here is called when three quarters of the pipe are empty, not for every item: a turn for
-    /// each would cost more than most items do.
+    /// A waiting inlet is woken when three quarters of the pipe are empty, not for every item: a
+    /// turn for each item would cost more than most items do.
     pub(super) fn poll_room(&self, context: &Context<'_>) -> Poll<Result<(), Unwanted>> {
         let look = |state: &mut State<T>| {
             if state.unwanted {
@@ -100,7 +101,7 @@ impl<T> Inlet<T> {
         self.0.look_or_wait(context, look, |state| &mut state.filling)
     }
 
-    /// Puts an item in, after `poll_room` said that there is room. Dropped if nobody wants it.
+    /// Adds an item, after `poll_room` was ready. Drops it if the outlet is dropped.
     pub(super) fn push(&self, item: T) {
         let mut state = self.0.state.lock();
         if state.unwanted {
@@ -113,7 +114,7 @@ impl<T> Inlet<T> {
         wake(draining);
     }
 
-    /// Says that nothing more comes.
+    /// Marks the end of the source.
     pub(super) fn finish(self) {
         self.close(Source::Finished);
     }
@@ -136,21 +137,21 @@ impl<T> Drop for Inlet<T> {
     }
 }
 
-/// Where items come out.
+/// The end that items leave.
 pub(super) struct Outlet<T>(Arc<Pipe<T>>);
 
-/// What comes out.
+/// The result of [`Outlet::poll_out`].
 #[derive(Debug, PartialEq, Eq)]
 pub(super) enum Out<T> {
     Item(T),
-    /// That was all.
+    /// The source has ended.
     End,
-    /// All that was put in is out, but the inlet went without saying that this was all.
+    /// All items are taken, and the inlet was dropped before the source ended.
     Cut,
 }
 
 impl<T> Outlet<T> {
-    /// The next item; those that are in the pipe come out before the end does.
+    /// Returns the next item. All items come before the end.
     pub(super) fn poll_out(&self, context: &Context<'_>) -> Poll<Out<T>> {
         let mut filling = None;
         let look = |state: &mut State<T>| match (state.items.pop_front(), state.source) {
@@ -183,7 +184,7 @@ impl<T> Drop for Outlet<T> {
     }
 }
 
-/// A waker is not ours: what it panics with has nowhere to go.
+/// Calls a waker. It is user code: a panic is caught.
 fn wake(waker: Option<Waker>) {
     if let Some(waker) = waker {
         catch(|| waker.wake());

@@ -1,8 +1,9 @@
-//! [`Polled`]: a future as its turns poll it, inside the decorator of its executor if that has one.
+//! [`Polled`]: a future as its turns poll it, inside the decorator of its executor if there is one.
 //!
-//! A decorator wraps a task once, before its first turn, and gets a [`Body`] that it may call again and again: each
-//! call polls the future once. The future itself is never handed out. A turn puts it into the [`Stage`] that it shares
-//! with the body, calls what the decorator made, and takes the future and the answer out again.
+//! A decorator wraps a task once, before its first turn, and gets a [`Body`] that it may call many
+//! times. Each call polls the future once. The future itself is never handed out. A turn puts it
+//! into the [`Stage`] that it shares with the body, calls the decorated body, and takes the future
+//! and the answer out again.
 
 use std::future::Future;
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
@@ -14,7 +15,7 @@ use crate::sync::{Arc, Mutex};
 use crate::task::Payload;
 use crate::task::periodic::Body;
 
-/// A future in the form that was polled, and its answer; or the panic by which it ended.
+/// A polled future and its answer, or the panic that ended it.
 type Answer<P, F> = Result<(P, Poll<<F as Future>::Output>), Payload>;
 
 /// A future between two polls.
@@ -23,13 +24,13 @@ pub(super) struct Polled<F: Future> {
     decorated: Option<Decorated<F>>,
 }
 
-/// What a decorator made, and where its body finds the future.
+/// The body made by a decorator, and where it finds the future.
 pub(super) struct Decorated<F: Future> {
     body: Body,
     stage: Arc<Mutex<Stage<F>>>,
 }
 
-/// What a turn and the body inside a decorator share. Empty between turns.
+/// What a turn and the decorated body share. Empty between turns.
 enum Stage<F: Future> {
     Empty,
     /// To be polled.
@@ -54,7 +55,8 @@ where
         self.decorated = Some(decorated);
     }
 
-    /// Polls once. The error is a panic, of the future or of its decorator; the future is dropped then.
+    /// Polls once. The error is a panic of the future or of its decorator. The future is dropped
+    /// then.
     pub(super) fn poll(self, waker: &Waker) -> Answer<Self, F> {
         let Polled { future, decorated } = self;
         let Some(mut decorated) = decorated else {
@@ -82,7 +84,7 @@ where
     F: Future + Send + 'static,
     F::Output: Send + 'static,
 {
-    /// What `wrap` makes of the polls of a future. `None`: it panicked.
+    /// Lets `wrap` decorate the polls of a future. `None` if it panicked.
     pub(super) fn by(wrap: &mut dyn FnMut(Body) -> Body) -> Option<Self> {
         let stage = Arc::new(Mutex::new(Stage::Empty));
         let polls = {
@@ -99,7 +101,7 @@ where
     }
 }
 
-/// Polls the future that is on the stage, if there is one that this turn has not polled yet.
+/// Polls the staged future, unless this turn has polled it.
 fn poll_staged<F: Future>(stage: &Mutex<Stage<F>>) {
     let mut staged = stage.lock();
     let (future, waker) = match std::mem::replace(&mut *staged, Stage::Empty) {
@@ -113,7 +115,7 @@ fn poll_staged<F: Future>(stage: &Mutex<Stage<F>>) {
     }
 }
 
-/// Polls; a future that panics is dropped here.
+/// Polls once. Drops a future that panics.
 fn poll_once<F: Future>(mut future: Pin<Box<F>>, waker: &Waker) -> Answer<Pin<Box<F>>, F> {
     let poll = || future.as_mut().poll(&mut Context::from_waker(waker));
     match catch_unwind(AssertUnwindSafe(poll)) {

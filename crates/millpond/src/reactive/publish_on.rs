@@ -14,9 +14,11 @@ use crate::executor::Rejected;
 use crate::schedulers::Worker;
 use crate::task::TaskHandle;
 
-/// A stream and the worker on which it goes on: say with what. Made by [`StreamOn::publish_on`].
+/// A stream that continues on a worker of a scheduler. Made by
+/// [`StreamOn::publish_on`](super::StreamOn::publish_on).
 ///
-/// It is not a stream itself: a stream runs where it is polled, so what is to run elsewhere must be told.
+/// It is not a stream itself: a stream runs where it is polled. [`for_each`](Self::for_each) or
+/// [`map_on`](Self::map_on) say what runs on the worker.
 #[must_use = "nothing runs on the scheduler before `for_each` or `map_on`"]
 pub struct PublishOn<S> {
     upstream: Pin<Box<S>>,
@@ -33,13 +35,14 @@ where
         PublishOn { upstream, worker, prefetch }
     }
 
-    /// Consumes the stream on the scheduler: calls `f` with every item, one after the other, beginning now.
+    /// Consumes the stream on the scheduler: calls `f` with every item, one after the other,
+    /// starting now.
     ///
-    /// The handle is done when the stream is. A panic of `f` or of the stream goes to it; cancelling it drops
-    /// both. If the scheduler ends first it is abandoned. Since there is nobody else to poll it, the stream
-    /// is polled on the worker too; put a [`subscribe_on`](StreamOn::subscribe_on) before it if its source
-    /// has to run elsewhere. After as many items as may be under way others on the same thread have their
-    /// turn. A cancel takes effect after the item that `f` is at.
+    /// The handle is done when the stream has ended. It receives a panic of `f` or of the stream.
+    /// Cancelling it drops both. If the scheduler ends first, the handle is abandoned. The stream
+    /// is polled on the worker, too; put a [`subscribe_on`](super::StreamOn::subscribe_on) before
+    /// it if its source has to run elsewhere. After a number of items (the prefetch) other work on
+    /// the same thread gets its turn. A cancel takes effect after the current item.
     ///
     /// # Errors
     /// [`Rejected`] if the scheduler has ended or is full.
@@ -50,11 +53,12 @@ where
         spawn_on_worker(self.worker, ForEach { upstream: self.upstream, f, at_once: self.prefetch })
     }
 
-    /// A stream of what `f` makes of the items. `f` runs on the scheduler, one item at a time, in order.
+    /// Returns a stream of the results of `f`. `f` runs on the scheduler, one item at a time, in
+    /// order.
     ///
-    /// This stream is polled where the result is polled, as upstream of Reactor's `publishOn` stays where it
-    /// was; its items go to the worker and come back. At most as many as `prefetch` says are under way:
-    /// waiting for `f`, in it, or waiting to be taken.
+    /// The source is polled where the result is polled, like the part before `publishOn` in
+    /// Reactor. Its items go to the worker and come back. At most `prefetch` items are waiting for
+    /// `f`, in `f`, or waiting to be taken.
     pub fn map_on<U, F>(self, f: F) -> MapOn<S, U, F>
     where
         F: FnMut(S::Item) -> U + Send + 'static,
@@ -93,20 +97,21 @@ impl<S: Stream, F: FnMut(S::Item)> Future for ForEach<S, F> {
     }
 }
 
-/// Nothing in it is pinned in place.
+/// No field is structurally pinned.
 impl<S, F> Unpin for ForEach<S, F> {}
 
-/// A stream of what a closure on a scheduler makes of the items of another. Made by [`PublishOn::map_on`].
+/// A stream of the results of a closure that runs on a scheduler. Made by [`PublishOn::map_on`].
 ///
-/// Its items are `Ok`, in order. If the closure panics, or the scheduler refuses it or ends, there is one
-/// [`StreamError`] after what was made before; items that were under way are lost with it. Then the stream is
-/// over. A panic of the source is the poller's own.
+/// Its items are `Ok`, in order. If the closure panics, or the scheduler rejects it or ends, one
+/// [`StreamError`] follows the finished items and the stream ends. Items in progress are lost then.
+/// A panic of the source reaches the thread that polls.
 #[must_use = "streams do nothing unless they are polled"]
 pub struct MapOn<S: Stream, U, F> {
-    /// There until it has ended.
+    /// Present until the source has ended.
     upstream: Option<Pin<Box<S>>>,
     prefetch: usize,
-    /// Given to the closure, and what it made not yet taken. At most `prefetch`, so neither pipe overflows.
+    /// Items given to the closure whose results are not taken yet. At most `prefetch`, so neither
+    /// pipe overflows.
     under_way: usize,
     mapping: Mapping<S::Item, U, F>,
 }
@@ -116,7 +121,7 @@ enum Mapping<T, U, F> {
     Ahead(Worker, F),
     Going {
         delivery: Delivery<U>,
-        /// There until the source has ended.
+        /// Present until the source has ended.
         inlet: Option<Inlet<T>>,
     },
     Over,
@@ -143,7 +148,7 @@ where
         Ok(())
     }
 
-    /// Gives the closure as many items as there are and may be under way.
+    /// Gives the closure as many items as are ready and allowed.
     fn feed(&mut self, context: &mut Context<'_>) {
         let Mapping::Going { inlet, .. } = &mut self.mapping else { return };
         while self.under_way < self.prefetch
@@ -158,7 +163,8 @@ where
                     }
                 }
                 Poll::Ready(None) => {
-                    // The inlet first: if the destructor of the source panics the closure still learns of the end.
+                    // The inlet first: if the destructor of the source panics, the closure still
+                    // learns of the end.
                     inlet.take().into_iter().for_each(Inlet::finish);
                     self.upstream = None;
                 }
@@ -211,7 +217,7 @@ where
     }
 }
 
-/// Nothing in it is pinned in place: the source has a box of its own, and the closure is only called.
+/// No field is structurally pinned: the source is boxed, and the closure is only called.
 impl<S: Stream, U, F> Unpin for MapOn<S, U, F> {}
 
 impl<S: Stream, U, F> fmt::Debug for MapOn<S, U, F> {
@@ -227,7 +233,7 @@ impl<S: Stream, U, F> fmt::Debug for MapOn<S, U, F> {
 struct Mapper<T, U, F> {
     items: Outlet<T>,
     f: F,
-    /// There until the end.
+    /// Present until the end.
     made: Option<Inlet<U>>,
     at_once: usize,
 }
@@ -243,12 +249,12 @@ impl<T, U, F: FnMut(T) -> U> Future for Mapper<T, U, F> {
                 Poll::Pending => return Poll::Pending,
                 Poll::Ready(Out::Item(item)) => made.push((me.f)(item)),
                 Poll::Ready(Out::End) => me.made.take().into_iter().for_each(Inlet::finish),
-                Poll::Ready(Out::Cut) => return Poll::Ready(()), // nobody polls the stream any more
+                Poll::Ready(Out::Cut) => return Poll::Ready(()), // the stream is dropped
             }
         }
         again(context)
     }
 }
 
-/// Nothing in it is pinned in place.
+/// No field is structurally pinned.
 impl<T, U, F> Unpin for Mapper<T, U, F> {}

@@ -16,29 +16,29 @@ use crate::sync::{Arc, AtomicBool, Mutex, Ordering, Weak};
 use crate::task::Task;
 use crate::task::{Canceller, TaskHandle, awaited_in, works_for_any};
 
-/// Runs futures on executors; for every executor that can be cloned.
-///
-/// That is every pool, for a pool is a cheap handle, and everything in an `Arc`.
+/// Runs futures on executors. Implemented for every executor that can be cloned: every pool, which
+/// is a cheap handle, and every executor in an `Arc`.
 pub trait ExecutorFutureExt: Executor + Clone + Send + Sync + 'static {
     /// Runs `future` on this executor and returns a handle to its output.
     ///
-    /// Every wake-up is one submission: a task with the id of the handle that polls the future once. It is
-    /// never polled by two threads at a time. Wake-ups while it waits for its turn or is polled are one
-    /// wake-up. Between its turns it holds no thread and no place in the queue, but a clone of the executor,
-    /// which therefore lives until the future has ended.
+    /// Every wake-up is one submission: a task with the id of the handle that polls the future
+    /// once. Two threads never poll it at the same time. Several wake-ups before or during a poll
+    /// count as one. Between turns the future occupies no thread and no place in the queue. It
+    /// holds a clone of the executor, which therefore lives until the future has ended.
     ///
-    /// The handle has the rules of every [`TaskHandle`]. Cancelling drops the future: at once, or after the
-    /// poll that is under way, which is interrupted if asked for. Its panic goes to the handle. The handle is
-    /// abandoned, and the future dropped, as soon as it is sure that it will not be polled again: the
-    /// executor refuses a turn or drops it, or nobody has a waker any more. A pool that is shut down while
-    /// the future waits for something outside says so with the next wake-up; cancel it if you cannot wait for
-    /// that.
+    /// The handle follows the rules of every [`TaskHandle`]. Cancelling drops the future: at once,
+    /// or after the current poll, which is interrupted if requested. A panic goes to the handle.
+    /// The handle is abandoned, and the future dropped, as soon as no further poll can come: the
+    /// executor rejects or drops a turn, or all wakers are dropped. A pool that shuts down while
+    /// the future waits for an outside event rejects the next wake-up; cancel the handle to end it
+    /// earlier.
     ///
-    /// The first turn is handed in by this call, the others by whoever wakes the future, its own poll among
-    /// them. A rejection policy that blocks, or runs the task on the caller's thread, does that to them; for
-    /// futures a policy that refuses is the better choice.
+    /// This call submits the first turn. The threads that wake the future submit the others, and
+    /// its own poll may be one of them. A rejection policy that blocks, or runs the task on the
+    /// caller's thread, affects these threads. For futures a policy that rejects is the better
+    /// choice.
     ///
-    /// A worker that joins such a handle takes the turns in its own pool that nobody else takes.
+    /// A worker that joins such a handle runs the turns in its own pool that no other worker takes.
     ///
     /// # Errors
     /// [`Rejected`] if the executor does not take the first turn. The task in it polls the future.
@@ -69,20 +69,22 @@ pub trait ExecutorFutureExt: Executor + Clone + Send + Sync + 'static {
 
 impl<E: Executor + Clone + 'static> ExecutorFutureExt for E {}
 
-/// Runs futures on schedulers; for every scheduler.
+/// Runs futures on schedulers. Implemented for every scheduler.
 pub trait SchedulerFutureExt: Scheduler {
     /// Runs `future` on one worker of this scheduler and returns a handle to its output.
     ///
-    /// As [`ExecutorFutureExt::spawn_future`], with a worker in the place of the executor: the future holds
-    /// it from this call on until it has ended, and with it the scheduler.
+    /// As [`ExecutorFutureExt::spawn_future`], with a worker instead of the executor. The future
+    /// holds the worker, and with it the scheduler, from this call until it has ended.
     ///
-    /// When the scheduler ends, by force or gracefully, the future ends too: a turn that waits or is under
-    /// way may still finish it after a graceful end began; otherwise it is dropped and its handle is
-    /// abandoned. To learn of the end while the future is idle, it keeps a series that never runs in its
-    /// worker, which counts as one waiting task. A scheduler without timing refuses that; there a future that
-    /// is idle notices the end with its next wake-up.
+    /// When the scheduler ends, by force or gracefully, the future ends, too. After a graceful end
+    /// has begun, a turn that is queued or running may still finish the future. Otherwise it is
+    /// dropped and its handle is abandoned. To learn of the end while it is idle, the future keeps
+    /// a periodic task that never runs in its worker, which counts as one waiting task. A scheduler
+    /// without timers rejects that task. There an idle future learns of the end with its next
+    /// wake-up.
     ///
-    /// A task of the same scheduler that joins such a handle takes the turns that nobody else takes.
+    /// A task of the same scheduler that joins such a handle runs the turns that no other thread
+    /// takes.
     ///
     /// # Errors
     /// [`Rejected`] if the scheduler has ended or is full. The task in it polls the future.
@@ -122,26 +124,27 @@ where
     })
 }
 
-/// A worker as an executor for one future, which is told when the worker ends.
+/// A worker as an executor for one future, which is notified when the worker ends.
 ///
-/// The watch is a series in the worker whose body does nothing and never runs: what counts is that the
-/// scheduler drops it when it ends, or when the worker does.
+/// The watch is a periodic task in the worker that never runs. The scheduler drops it when the
+/// scheduler or the worker ends.
 struct OnWorker {
     worker: Worker,
     watch: Mutex<Watch>,
 }
 
 enum Watch {
-    /// Not yet, or not possible here.
+    /// Not started, or not possible.
     Not,
     Wanted(Weak<dyn Losing>),
-    /// Somebody is just asking the worker for it, and will settle what becomes of it. A turn that finds the queue full meanwhile is left
-    /// here: the watch may have the very place that it needs, and only who asks for the watch can give it up.
+    /// A thread is submitting the watch and will decide what becomes of it. A turn that finds the
+    /// queue full meanwhile is left here: the watch may occupy the place that the turn needs, and
+    /// only that thread can give it up.
     Coming(Option<Task>),
     On(Weak<dyn Losing>, Arc<AtomicBool>, Disposable),
 }
 
-/// In the body of the series: tells the future when it is dropped, if it is on duty.
+/// Captured by the body of the periodic task. When dropped on duty, notifies the future.
 struct Sentry {
     losing: Weak<dyn Losing>,
     on_duty: Arc<AtomicBool>,
@@ -158,7 +161,7 @@ impl Drop for Sentry {
 }
 
 impl OnWorker {
-    /// Begins to watch, if that is wanted and not yet so.
+    /// Starts the watch, if it is wanted and not started.
     fn keep_watch(&self) {
         let mut watch = self.watch.lock();
         let losing = match &*watch {
@@ -172,7 +175,8 @@ impl OnWorker {
         let series = PeriodicTask::new(move || {
             let _ = &sentry;
         });
-        // A lane may be the user's. If it panics there is no watch, and whoever wakes the future goes on.
+        // The worker may be user code. If it panics there is no watch, and the waking thread goes
+        // on.
         let asked =
             catch_value(|| self.worker.schedule_periodically_task(Duration::MAX, Duration::MAX, series));
         self.settle(match asked {
@@ -182,7 +186,8 @@ impl OnWorker {
         });
     }
 
-    /// The worker has answered. A turn that came meanwhile goes before the watch, which gives its place free and comes back with it.
+    /// Called with the worker's answer. A turn that arrived meanwhile takes precedence: the watch
+    /// gives its place up and comes back with the turn.
     fn settle(&self, answer: Watch) {
         let mut watch = self.watch.lock();
         let before = std::mem::replace(&mut *watch, answer);
@@ -197,9 +202,9 @@ impl OnWorker {
         drop(watch);
         if let Some(turn) = turn {
             self.end_watch();
-            return drop_caught(self.execute_task(turn)); // if it is refused that is its end
+            return drop_caught(self.execute_task(turn)); // a rejection ends the future
         }
-        // It may have been dropped before it was on duty. Twice does no harm.
+        // The watch may have been dropped before it was on duty. Notifying twice is harmless.
         if let Some((losing, series)) = on
             && series.is_disposed()
             && let Some(future) = losing.upgrade()
@@ -208,7 +213,7 @@ impl OnWorker {
         }
     }
 
-    /// Ends the watch, and gives its place in the queue free. False: there was none.
+    /// Ends the watch, which frees its place in the queue. Returns false if there was none.
     fn end_watch(&self) -> bool {
         let mut watch = self.watch.lock();
         let (losing, series) = match &*watch {
@@ -226,7 +231,7 @@ impl OnWorker {
 }
 
 impl Executor for OnWorker {
-    /// In a full scheduler the watch gives its place to the turn, and comes back with the next.
+    /// In a full scheduler the watch gives its place to the turn, and comes back with the next one.
     fn execute_task(&self, task: Task) -> Result<(), Rejected> {
         let rejected = match self.worker.schedule_task(task) {
             Err(rejected) if rejected.reason() == RejectReason::Saturated => rejected,
@@ -253,15 +258,17 @@ impl Drop for OnWorker {
     }
 }
 
-/// Runs `future` on the calling thread until it is ready. Blocks, and can be interrupted; a future that is
-/// ready wins over a pending interrupt.
+/// Runs `future` on the calling thread until it is ready. Blocks, and can be interrupted. A future
+/// that is ready takes precedence over a pending interrupt.
 ///
-/// Called by a worker, it does not park before it has run those tasks in place that the future waits for and that
-/// still wait in a queue of the worker's own pool or scheduler, as [`TaskHandle::join`] does: so it cannot deadlock a
-/// full pool. Only handles that are polled by this thread count, not those that wait inside another future.
+/// Called by a worker, it first runs in place those tasks that the future waits for and that are
+/// still queued in the worker's own pool or scheduler, as [`TaskHandle::join`] does. So it cannot
+/// deadlock a full pool. This includes only handles that this thread polls, not those inside
+/// another future.
 ///
 /// # Errors
-/// [`Interrupted`] if the calling thread is interrupted while it has to wait; the future is dropped.
+/// [`Interrupted`] if the calling thread is interrupted while it has to wait; the future is
+/// dropped.
 ///
 /// # Examples
 /// ```
@@ -282,7 +289,8 @@ pub fn block_on<F: Future>(future: F) -> Result<F::Output, Interrupted> {
         if let Poll::Ready(output) = answer {
             return Ok(output);
         }
-        // The poll has registered its wakers, so a task queued after this check wakes the thread.
+        // The poll has registered its wakers, so a task that is queued after this check wakes the
+        // thread.
         let check_again = awaited.iter().filter_map(Canceller::help).min();
         if me.wait(check_again, OnInterrupt::Return) == Wake::Interrupted {
             me.take_interrupt();

@@ -8,22 +8,23 @@ use super::publish_on::PublishOn;
 use super::subscribe_on::SubscribeOn;
 use crate::schedulers::Scheduler;
 
-/// How many items may be under way if nothing else is said: Reactor's default.
+/// The default limit for items in progress, the same as in Reactor.
 pub const PREFETCH: NonZero<usize> = NonZero::new(256).expect("not zero");
 
-/// Lets parts of a stream run on a scheduler; for every stream that can be sent there.
+/// Runs parts of a stream on a scheduler. Implemented for every stream that is `Send`.
 ///
-/// The [module](super) tells how the two fit together.
+/// The [module documentation](super) describes how the methods fit together.
 pub trait StreamOn: Stream<Item: Send + 'static> + Sized + Send + 'static {
-    /// What came before runs on `scheduler`: this stream is polled on one of its workers, and its items are
-    /// delivered to whoever polls the result.
+    /// Polls this stream on `scheduler`, on one of its workers, and delivers its items to the
+    /// thread that polls the result.
     ///
-    /// So a source that blocks, or computes, never does it on the consumer's thread. At most [`PREFETCH`]
-    /// items are fetched ahead; then the source is not polled until three quarters of them have been taken.
+    /// So a source that blocks or computes never does so on the consumer's thread. At most
+    /// [`PREFETCH`] items are fetched ahead. Then the source is not polled until three quarters of
+    /// them are taken.
     ///
-    /// Nothing is polled before the result is. The worker is held from this call on, until the stream has
-    /// ended or is dropped. Dropping it drops this stream: at once, or, if it is being polled, after that
-    /// poll, which is interrupted.
+    /// The source is not polled before the first poll of the result. The worker is held from this
+    /// call until the stream has ended or is dropped. Dropping the result drops the source: at once
+    /// or, during a poll, after that poll, which is interrupted.
     ///
     /// # Examples
     /// ```
@@ -47,7 +48,9 @@ pub trait StreamOn: Stream<Item: Send + 'static> + Sized + Send + 'static {
     /// let mut lines = lines_of_a_file().subscribe_on(&blocking); // read there, not here
     ///
     /// let mut sum = 0;
-    /// while let Some(line) = reactive::block_on(std::future::poll_fn(|cx| Pin::new(&mut lines).poll_next(cx)))? {
+    /// let next = std::future::poll_fn(|cx| Pin::new(&mut lines).poll_next(cx));
+    /// let mut next = std::pin::pin!(next);
+    /// while let Some(line) = reactive::block_on(next.as_mut())? {
     ///     sum += line?;
     /// }
     /// assert_eq!(sum, 6);
@@ -68,8 +71,8 @@ pub trait StreamOn: Stream<Item: Send + 'static> + Sized + Send + 'static {
         SubscribeOn::new(upstream, worker, prefetch.get())
     }
 
-    /// What follows runs on `scheduler`: [`for_each`](PublishOn::for_each) or [`map_on`](PublishOn::map_on),
-    /// on one of its workers, item by item and in order.
+    /// Runs the consumer on `scheduler`: [`for_each`](PublishOn::for_each) or
+    /// [`map_on`](PublishOn::map_on), on one of its workers, item by item and in order.
     ///
     /// # Examples
     /// ```
@@ -97,7 +100,7 @@ pub trait StreamOn: Stream<Item: Send + 'static> + Sized + Send + 'static {
         self.publish_on_buffered(scheduler, PREFETCH)
     }
 
-    /// As [`publish_on`](Self::publish_on), with at most `prefetch` items under way.
+    /// As [`publish_on`](Self::publish_on), with at most `prefetch` items in progress.
     fn publish_on_buffered(
         self,
         scheduler: &(impl Scheduler + ?Sized),

@@ -11,10 +11,11 @@ use super::delivery::{Delivery, StreamError, again, turn_of};
 use super::pipe::{Inlet, pipe};
 use crate::schedulers::Worker;
 
-/// A stream whose source is polled on a scheduler. Made by [`StreamOn::subscribe_on`].
+/// A stream whose source is polled on a scheduler. Made by
+/// [`StreamOn::subscribe_on`](super::StreamOn::subscribe_on).
 ///
-/// Its items are `Ok`, in order. If the source panics, or the scheduler refuses it or ends, there is one
-/// [`StreamError`] after the items fetched before; then the stream is over.
+/// Its items are `Ok`, in order. If the source panics, or the scheduler rejects it or ends, one
+/// [`StreamError`] follows the items fetched before, and the stream ends.
 #[must_use = "streams do nothing unless they are polled"]
 pub struct SubscribeOn<S: Stream> {
     stage: Stage<S>,
@@ -83,7 +84,7 @@ where
     }
 }
 
-/// Nothing in it is pinned in place: the source has a box of its own.
+/// No field is structurally pinned: the source is boxed.
 impl<S: Stream> Unpin for SubscribeOn<S> {}
 
 impl<S: Stream> fmt::Debug for SubscribeOn<S> {
@@ -97,12 +98,12 @@ impl<S: Stream> fmt::Debug for SubscribeOn<S> {
     }
 }
 
-/// Polls a source as long as there is room for what it gives.
+/// Polls a source while the pipe has space for its items.
 struct Pump<S: Stream> {
-    /// There until it has ended.
+    /// Present until the source has ended.
     upstream: Option<Pin<Box<S>>>,
     inlet: Option<Inlet<S::Item>>,
-    /// Also how many items it fetches in one turn.
+    /// Also the number of items of one turn.
     prefetch: usize,
 }
 
@@ -133,5 +134,5 @@ impl<S: Stream> Future for Pump<S> {
     }
 }
 
-/// Nothing in it is pinned in place.
+/// No field is structurally pinned.
 impl<S: Stream> Unpin for Pump<S> {}

@@ -1,10 +1,13 @@
 //! A future as a task: polled in turns on an executor, and seen from outside as a [`TaskHandle`].
 //!
-//! Three parts. The [`FutureCore`] (`core.rs`) has the future, then its result, and whoever waits; the handle holds it.
-//! The [`Poller`] is what wakers are made of, and what a turn under way holds. A [`PollTask`] is one submission
-//! to the executor: one poll. So the executor and the wakers keep the poller, the poller keeps the core, and
-//! nothing that the core holds keeps the poller: when nobody is left who could wake the future, the poller
-//! goes, and resolves the handle as abandoned. A handle never waits for a future that nobody will poll.
+//! Three parts. The [`FutureCore`] (`core.rs`) has the future, then its result, and the waiter. The
+//! handle holds it. The [`Poller`] is the state of the wakers; a running turn holds it, too. A
+//! [`PollTask`] is one submission to the executor: one poll.
+//!
+//! The executor and the wakers keep the poller alive, the poller keeps the core alive, and the core
+//! does not keep the poller alive. When nothing is left that could wake the future, the poller is
+//! dropped and resolves the handle as abandoned. So a handle never waits for a future that no
+//! thread will poll.
 
 use std::any::Any;
 use std::cell::RefCell;
@@ -24,7 +27,7 @@ use crate::task::{
 use crate::task::{Task, TaskId};
 
 thread_local! {
-    /// The future that this thread polls now.
+    /// The future that this thread polls.
     static POLLED: RefCell<Option<Arc<dyn Losing>>> = nothing();
 }
 
@@ -32,9 +35,9 @@ fn nothing() -> RefCell<Option<Arc<dyn Losing>>> {
     RefCell::new(None)
 }
 
-/// The turn under way on this thread is the last: the future was cancelled, or its executor has ended. For
-/// futures of ours that do many things in one turn. Whoever cancels says so before the interrupt, so code
-/// that swallows the interrupt is not called again.
+/// True if the running turn of this thread is the last: the future was cancelled, or its executor
+/// has ended. For futures of this crate that handle many items in one turn. A canceller decides
+/// this before it interrupts, so code that swallows the interrupt is not called again.
 pub(super) fn in_last_turn() -> bool {
     let ending = |polled: &RefCell<Option<Arc<dyn Losing>>>| {
         polled.borrow().as_ref().is_some_and(|future| future.is_ending())
@@ -42,7 +45,7 @@ pub(super) fn in_last_turn() -> bool {
     POLLED.try_with(ending).unwrap_or(false)
 }
 
-/// While it lives this thread polls a future; afterwards what it polled before.
+/// While it lives this thread polls a future. Restores the previous value when dropped.
 struct Polling(Option<Arc<dyn Losing>>);
 
 impl Polling {
@@ -54,12 +57,12 @@ impl Polling {
 impl Drop for Polling {
     fn drop(&mut self) {
         let before = self.0.take();
-        // The last one to hold the future drops it without the borrow.
+        // The future may be dropped here: outside of the borrow.
         drop(POLLED.try_with(|polled| polled.replace(before)));
     }
 }
 
-/// What wakers are made of. When the last is gone nobody can wake the future any more.
+/// The state of the wakers. When the last one is gone, nothing can wake the future.
 struct Poller<F>
 where
     F: Future + Send + 'static,
@@ -73,12 +76,12 @@ where
     F: Future + Send + 'static,
     F::Output: Send + 'static,
 {
-    /// Hands in the next turn, for whoever has changed the phase to Queued. If the executor refuses it or
-    /// panics the turn is dropped, and with it the future.
+    /// Submits the next turn. Called by the thread that changed the phase to Queued. If the
+    /// executor rejects it or panics, the turn is dropped, and with it the future.
     ///
-    /// True: the executor wanted to run it here and now, inside this call, and `in_a_turn` says that the
-    /// caller can do that itself. Otherwise a future that wakes itself would fill the stack of an executor
-    /// that runs its tasks on the caller's thread.
+    /// Returns true if the executor tried to run the turn inside this call and `in_a_turn` says
+    /// that the caller can run it instead. Otherwise a future that wakes itself would overflow the
+    /// stack on an executor that runs tasks on the caller's thread.
     fn hand_in(self: &Arc<Self>, in_a_turn: bool) -> bool {
         let Some(executor) = self.core.executor() else { return false };
         let turn = PollTask::new(self, in_a_turn.then(|| RunId::current().thread));
@@ -124,10 +127,10 @@ where
     F::Output: Send + 'static,
 {
     poller: Arc<Poller<F>>,
-    /// It was run, or dropped, or there was never a task for it.
+    /// The turn was run or dropped.
     used: AtomicBool,
-    /// The thread that hands it in at the end of a turn, and polls on by itself if the executor runs the task
-    /// inside that very call. The two flags are touched by that thread only.
+    /// The number of the thread that submits this turn at the end of a turn, and polls again itself
+    /// if the executor runs the task inside that call. Only that thread accesses the two flags.
     giver: Option<u64>,
     in_call: AtomicBool,
     deferred: AtomicBool,
@@ -161,8 +164,8 @@ where
         self.giver.is_some_and(here) && self.in_call.load(Ordering::Relaxed)
     }
 
-    /// Polls once, and again as long as the executor gives the turn back to us. `report` is told the
-    /// outcome of the first poll.
+    /// Polls once, and again while the executor runs the next turn inside the submission. `report`
+    /// receives the outcome of the first poll.
     fn poll(&self, report: &mut dyn FnMut(RunEvent<'_>)) {
         let waker = Waker::from(Arc::clone(&self.poller));
         let _polling = Polling::of(Arc::clone(&self.poller.core) as Arc<dyn Losing>);
@@ -194,8 +197,8 @@ where
     }
 }
 
-/// Drops a future that is ready before its output is handed out, as what a closure captured is gone when it
-/// returns. A panic there is the task's.
+/// Drops a future that is ready before its output is handed out, as the captures of a closure are
+/// dropped when it returns. A panic of the destructor is the task's panic.
 fn drop_before<F, T>(future: F, output: T) -> Result<T, Box<dyn Any + Send>> {
     match catch_unwind(AssertUnwindSafe(|| drop(future))) {
         Ok(()) => Ok(output),
@@ -212,7 +215,7 @@ where
     F::Output: Send + 'static,
 {
     fn run(&self, report: &mut dyn FnMut(RunEvent<'_>)) -> bool {
-        // Relaxed: whoever drops the task has it from whoever ran it.
+        // Relaxed: the thread that drops the task synchronises with the one that ran it.
         self.used.store(true, Ordering::Relaxed);
         if self.is_inside_the_call() {
             self.deferred.store(true, Ordering::Relaxed);
@@ -262,7 +265,8 @@ where
     }
 }
 
-/// Hands `future` to `executor`. `made` gets a way to say that there will be no further turns.
+/// Submits the first turn of `future` to `executor`. Passes `made` a reference that ends the future
+/// when the executor accepts no further turn.
 pub(super) fn spawn<F>(
     executor: Arc<dyn Executor>,
     future: F,

@@ -3,8 +3,8 @@
 //! A bit for each position marks the tombstones, so a cancel does not touch the entry. See the
 //! parent module for the reason.
 //!
-//! Invariant 1. A position whose bit is set in `tombstones` is a tombstone: it is empty, or its item
-//! belongs to a canceller and must not be touched. The number of other positions is `len`.
+//! Invariant 1. A position whose bit is set in `tombstones` is a tombstone: it is empty, or its
+//! item belongs to a canceller and must not be touched. The number of other positions is `len`.
 
 use std::mem::ManuallyDrop;
 use std::num::NonZeroU64;

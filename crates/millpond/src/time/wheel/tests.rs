@@ -75,7 +75,8 @@ fn behaves_like_a_sorted_list() {
         let mut gone: Vec<Rc<Item>> = Vec::new();
         let (mut now, most) = (0, 1 + random(400));
         for number in 0..1500 {
-            // From a few nanoseconds to five centuries; coarse, so that some are due at the same time.
+            // From a few nanoseconds to five centuries; coarse, so that some are due at the same
+            // time.
             let step = 1 << random(if round % 3 == 0 { 62 } else { 34 });
             match random(if model.len() as u64 > most { 10 } else { 5 }) {
                 0..=2 => {
