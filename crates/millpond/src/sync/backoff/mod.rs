@@ -69,9 +69,9 @@ pub(crate) fn snooze_as_it_paid(ready: impl FnMut() -> bool) -> bool {
 ///
 /// For a thread that other threads rely on to take work at once. On a busy machine a thread that
 /// yields runs again only after all others.
-pub(crate) fn spin_briefly(pauses: u32, mut ready: impl FnMut() -> bool) {
+pub(crate) fn spin_briefly(pauses: u32, ready: impl FnMut() -> bool) {
     if !IN_MODEL && has_other_core() {
-        let _ = pause_until(std::iter::repeat_n(1, pauses as usize), || ready());
+        let _ = pause_until(std::iter::repeat_n(1, pauses as usize), ready);
     }
 }
 
@@ -222,7 +222,7 @@ impl SearchBudget {
 }
 
 std::thread_local! {
-    static THREAD: ThreadHistory = const { ThreadHistory::NEW };
+    static THREAD: ThreadHistory = const { ThreadHistory::new() };
 }
 
 /// What the earlier waits of one thread have shown. Needs no destructor, so it can always be read.
@@ -236,11 +236,13 @@ struct ThreadHistory {
 }
 
 impl ThreadHistory {
-    const NEW: ThreadHistory = ThreadHistory {
-        shares_core: Cell::new(false),
-        budget: SearchBudget::new(),
-        contention: Cell::new(Contention::NONE),
-    };
+    const fn new() -> ThreadHistory {
+        ThreadHistory {
+            shares_core: Cell::new(false),
+            budget: SearchBudget::new(),
+            contention: Cell::new(Contention::NONE),
+        }
+    }
 }
 
 /// Pauses for each of `lengths` and polls `ready` after each pause. Returns true as soon as `ready`
