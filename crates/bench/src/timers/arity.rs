@@ -1,6 +1,6 @@
 //! The library's heap with another number of children. It keeps its memory.
 
-use crate::clock::Tick;
+use crate::time::tick::Tick;
 use crate::{Item, Timers};
 
 #[derive(Clone, Copy)]

@@ -2,8 +2,8 @@
 
 use std::rc::Rc;
 
-use crate::clock::Tick;
 use crate::time::heap::{Key, TimerQueue};
+use crate::time::tick::Tick;
 use crate::time::wheel::{Look, Placed, TimerWheel};
 use crate::{Item, Timers};
 

@@ -1,7 +1,7 @@
 //! A heap that does not know where its entries are: a cancelled one is marked, and goes when it reaches the top or
 //! when more than half are dead and the heap is made anew.
 
-use crate::clock::Tick;
+use crate::time::tick::Tick;
 use crate::{Item, Timers};
 
 const ARITY: usize = 4;

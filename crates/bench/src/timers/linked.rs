@@ -1,8 +1,8 @@
 //! The wheel as it usually is: the entries of a bucket are a linked list in one slab. Taking one out touches its
 //! neighbours too. It keeps its memory, and does not know when the first entry of a bucket is due.
 
-use crate::clock::Tick;
 use crate::time::heap::{Key, TimerQueue};
+use crate::time::tick::Tick;
 use crate::{Item, Timers};
 
 const LEVELS: usize = 8;

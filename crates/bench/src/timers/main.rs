@@ -6,7 +6,6 @@
 //! costs to put N into a whole pool and to cancel them.
 
 mod arity;
-mod clock;
 mod kept;
 mod lateness;
 mod lazy;
@@ -14,9 +13,16 @@ mod linked;
 #[path = "../../../millpond/src/time"]
 #[allow(dead_code, unused_imports, reason = "the files are the library's, and the library uses all of them")]
 mod time {
-    pub(crate) use crate::clock;
     pub(crate) mod heap;
+    pub(crate) mod tick;
     pub(crate) mod wheel;
+    pub(crate) mod clock {
+        pub(crate) use super::tick::Tick;
+    }
+}
+/// The parts of the library's `sync` that these files use.
+mod sync {
+    pub(crate) const IN_MODEL: bool = false;
 }
 mod whole;
 
@@ -26,8 +32,8 @@ use std::rc::Rc;
 use std::sync::Mutex;
 use std::time::Instant;
 
-use clock::Tick;
 use time::heap::TimerQueue;
+use time::tick::Tick;
 use time::wheel::TimerWheel;
 
 /// What waits: a task of 128 bytes, which knows where it is. Whoever cancels it has it at hand.
