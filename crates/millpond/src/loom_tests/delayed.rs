@@ -41,7 +41,7 @@ impl Watch {
     /// Puts a task in as a submit does.
     fn put(&self, due: Tick, task: Task) {
         self.delayed.insert(TimerTask::new(task), due);
-        if !self.delayed.is_seen_to() {
+        if !self.delayed.is_watched_hint() {
             self.delayed.ensure_watched(&self.idle);
         }
     }
@@ -52,11 +52,11 @@ impl Watch {
         let slot = ParkSlot::for_this_thread();
         loop {
             let task = self.delayed.poll().or_else(|| {
-                let rest = self.delayed.rest(&self.idle, &slot, None, false, || false);
+                let rest = self.delayed.park(&self.idle, &slot, None, false, || false);
                 self.delayed.order();
                 match rest {
                     WakeReason::Assigned(task) => Some(task),
-                    WakeReason::Called | WakeReason::TimedOut => None,
+                    WakeReason::Woken | WakeReason::TimedOut => None,
                 }
             });
             if let Some(task) = task {

@@ -1,4 +1,4 @@
-//! [`Builder`]: a pool's options and their defaults, checked once in `build`.
+//! [`Builder`]: the options of a pool and their defaults. `build` checks them.
 
 use std::fmt;
 use std::io;
@@ -9,18 +9,20 @@ use std::time::Duration;
 use super::ThreadPoolExecutor;
 use super::growth::GrowthRule;
 use super::hooks::Hooks;
-use super::inner::{Plan, PoolInner, Settings};
+use super::inner::{PoolInner, PoolOptions};
 use super::policy::{self, Handler, RejectedExecutionHandler};
 use super::queue::WorkQueue;
-use super::queue_time::QueueTime;
+use super::queue::time_limit::QueueTimeLimit;
+use super::settings::Settings;
 use crate::ConfigError;
 use crate::sync::Arc;
 use crate::threads::{ThreadFactory, WorkerBody, plain_threads};
 use crate::time::clock::Clock;
 
-/// Gathers the options of a [`ThreadPoolExecutor`].
+/// The options of a new [`ThreadPoolExecutor`].
 ///
-/// Without any, a pool has one thread, an unbounded queue and the aborting policy.
+/// By default a pool has one thread, an unbounded queue and the policy
+/// [`Abort`](crate::policy::Abort).
 #[derive(Debug)]
 #[must_use = "a builder does nothing until `build`"]
 pub struct Builder {
@@ -73,66 +75,71 @@ impl Builder {
         }
     }
 
-    /// Sets how many threads are started before the queue is used, and kept when there is no work. Default: 1.
+    /// Sets how many threads are started before the queue is used, and kept when idle. Default: 1.
     pub fn core_pool_size(mut self, threads: usize) -> Self {
         self.core = threads;
         self
     }
 
-    /// Sets how many threads there may be when the queue is full. Default: the core size, and at least 1. With the
-    /// default queue, which has no bound, it is never reached: see [`work_queue`](Self::work_queue).
+    /// Sets the maximum number of threads, used when the queue is full. Default: the core size, at
+    /// least 1.
+    ///
+    /// With the default queue, which is unbounded, the pool never exceeds its core size: see
+    /// [`work_queue`](Self::work_queue).
     pub fn maximum_pool_size(mut self, threads: usize) -> Self {
         self.maximum = Some(threads);
         self
     }
 
-    /// Sets how long a thread above the core size waits for work before it leaves. Default: 60 seconds.
-    /// `Duration::MAX` keeps it for ever, zero lets it go at once.
+    /// Sets how long an idle thread above the core size waits for work before it exits. Default: 60
+    /// seconds. `Duration::MAX` keeps it for ever; with zero it exits at once.
     pub fn keep_alive_time(mut self, time: Duration) -> Self {
         self.keep_alive = time;
         self
     }
 
-    /// Lets idle core threads leave too: an idle pool then shrinks to nothing. Needs a keep-alive time above zero.
-    /// Default: false.
+    /// Sets whether idle core threads exit too, so that an idle pool shrinks to no threads. Needs a
+    /// keep-alive time above zero. Default: false.
     pub fn allow_core_thread_time_out(mut self, allow: bool) -> Self {
         self.core_times_out = allow;
         self
     }
 
-    /// Sets the queue for tasks that no thread can take yet. Default: [`WorkQueue::linked`], without a bound,
+    /// Sets the queue for tasks that no thread can take yet. Default: [`WorkQueue::linked`], unbounded,
     /// as in the JDK's factories.
     ///
-    /// A service needs a bound, such as `WorkQueue::array(100)`: without one the pool never refuses a task,
-    /// never grows beyond its core size, and under overload the queue takes all memory.
+    /// A service needs a bound, such as `WorkQueue::array(100)`. Without one the pool never refuses a
+    /// task and never exceeds its core size, and under overload the queue uses up all memory.
     pub fn work_queue(mut self, queue: WorkQueue) -> Self {
         self.queue = queue;
         self
     }
 
-    /// Sets what happens to a task that does not fit: one of [`policy`](crate::policy), or a closure
-    /// `|task: Task, pool: &ThreadPoolExecutor| -> Result<(), Rejected>`. Default: [`Abort`](crate::policy::Abort).
+    /// Sets what happens to a refused task: one of [`policy`](crate::policy), or a closure
+    /// `|task: Task, pool: &ThreadPoolExecutor| -> Result<(), Rejected>`. Default:
+    /// [`Abort`](crate::policy::Abort).
     pub fn rejected_execution_handler(mut self, handler: impl RejectedExecutionHandler) -> Self {
         self.handler = Handler::new(handler);
         self
     }
 
-    /// Sets what worker threads are called: this prefix, then a number from 1. Default: `pool-N-thread-`.
+    /// Sets the names of worker threads: this prefix and a number from 1. Default: `pool-N-thread-`.
     ///
-    /// A prefix with a NUL is refused by [`build`](Self::build). Linux shows 15 bytes of a thread's name in `top -H` and
-    /// the like. There the beginning of a longer name is cut, so that the number stays:
-    /// `image-resizer-thread-12` is shown as `image-resize-12`. The name that Rust knows is the whole one.
+    /// [`build`](Self::build) refuses a prefix with a NUL byte. Tools on Linux such as `top -H` show 15
+    /// bytes of a thread's name. A longer name is shortened there so that the number stays:
+    /// `image-resizer-thread-12` becomes `image-resize-12`. Rust's name of the thread is complete.
     pub fn thread_name_prefix(mut self, prefix: impl Into<String>) -> Self {
         self.name_prefix = Some(prefix.into());
         self
     }
 
-    /// Sets how threads are made: for stack sizes, priorities, affinity. Default: a plain named thread.
+    /// Sets how threads are created: for stack sizes, priorities, affinity. Default: a plain named
+    /// thread.
     ///
-    /// The factory gets the body of the worker, starts a thread that calls [`WorkerBody::run`] and returns its
-    /// handle. An error, a panic, or a body that is dropped unrun counts as a failed spawn: the task goes to
-    /// the queue if another worker lives, and else back to its submitter with
-    /// [`SpawnFailed`](crate::RejectReason::SpawnFailed).
+    /// The factory receives the body of the worker, starts a thread that calls [`WorkerBody::run`] and
+    /// returns its handle. An error, a panic, or a body that is dropped without running counts as a
+    /// failed spawn. Then the task goes to the queue if the pool has another worker, and otherwise back to its
+    /// submitter with [`SpawnFailed`](crate::RejectReason::SpawnFailed).
     pub fn thread_factory(
         mut self,
         factory: impl Fn(WorkerBody) -> io::Result<JoinHandle<()>> + Send + Sync + 'static,
@@ -147,18 +154,19 @@ impl Builder {
         self
     }
 
-    /// Chooses what cancelling a waiting task does to the queue. Default: true, its place is free at once. False, as
-    /// in the JDK: it stays until a worker reaches it, which then calls the hooks and counts it, or until
-    /// [`purge`](ThreadPoolExecutor::purge).
+    /// Sets whether cancelling a queued task removes it from the queue at once. Default: true.
+    ///
+    /// With false, as in the JDK, it stays until a worker dequeues it, which calls the hooks and counts
+    /// it, or until [`purge`](ThreadPoolExecutor::purge).
     pub fn remove_on_cancel(mut self, remove: bool) -> Self {
         self.remove_on_cancel = remove;
         self
     }
 
-    /// Uses threads up to the maximum before the queue. Default: the JDK's order, core, queue, maximum.
+    /// Uses threads up to the maximum before the queue. Default: the JDK's order (core, queue, maximum).
     ///
-    /// A thread is started when a task arrives and no worker is free, also below the core size: there
-    /// are never more threads than there were tasks at once.
+    /// A task starts a thread only if no worker is free, even below the core size. So there are never
+    /// more threads than there were tasks at the same time.
     pub fn eager(mut self) -> Self {
         self.rule = GrowthRule::Eager;
         self
@@ -166,25 +174,28 @@ impl Builder {
 
     /// Limits how long a task waits in the queue. Default: no limit.
     ///
-    /// Under overload a long queue makes every task late: each one that starts has waited for most of the time that its
-    /// caller is willing to wait. A limit well below that time keeps the pool useful, whatever the length of the queue.
+    /// Under overload a long queue makes every task late: a task that starts has used up most of the
+    /// time that its caller is willing to wait. A limit well below that time keeps the pool useful,
+    /// whatever the length of the queue.
     ///
-    /// - A task that has waited for longer when a worker is about to start it does not run. It is dropped, its
-    ///   handle resolves as [`JoinError::Expired`](crate::JoinError::Expired), and it counts as
-    ///   [`expired`](crate::PoolStats::expired). No hook is called for it. The same holds while a `shutdown` drains the
-    ///   queue, and for a task that a worker of the same pool joins.
-    /// - While the oldest task in the queue has waited for longer, the queue counts as full: the pool starts threads up to
-    ///   its maximum, and then the rejection policy has its say. [`Abort`](crate::policy::Abort) refuses the task as
-    ///   [`Saturated`](crate::RejectReason::Saturated) at once, [`CallerRuns`](crate::policy::CallerRuns) runs it,
-    ///   [`Discard`](crate::policy::Discard) drops it, [`Block`](crate::policy::Block) and
-    ///   [`submit_async`](ThreadPoolExecutor::submit_async) wait until the old tasks have been taken, and
-    ///   [`DiscardOldest`](crate::policy::DiscardOldest) makes the old tasks expire and queues the new one. This part is for
-    ///   array and linked queues only: the head of any other queue is not its oldest task.
+    /// - A task that has waited longer when a worker is about to start it expires. It is dropped without
+    ///   running, its handle resolves as [`JoinError::Expired`](crate::JoinError::Expired), and it counts
+    ///   as [`expired`](crate::PoolStats::expired). No hook is called. The same applies while `shutdown`
+    ///   drains the queue, and to a task that a worker of the same pool joins.
+    /// - While the oldest queued task has waited longer, the queue counts as full. The pool starts
+    ///   threads up to its maximum, and then the rejection policy decides.
+    ///   [`Abort`](crate::policy::Abort) refuses the task as
+    ///   [`Saturated`](crate::RejectReason::Saturated), [`CallerRuns`](crate::policy::CallerRuns) runs it,
+    ///   and [`Discard`](crate::policy::Discard) drops it. [`Block`](crate::policy::Block) and
+    ///   [`submit_async`](ThreadPoolExecutor::submit_async) wait until the old tasks are gone.
+    ///   [`DiscardOldest`](crate::policy::DiscardOldest) expires the old tasks and queues the new one.
+    ///   This part applies to array and linked queues only: the head of another queue is not its oldest
+    ///   task.
     ///
-    /// Time counts from the moment when the pool accepts the task until its thread begins it, in a delay queue from its due
-    /// time; waiting for room does not count. Tasks of a [`scope`](ThreadPoolExecutor::scope) and of `spawn_future` are never dropped: the scope, or
-    /// the future that has begun, goes on. The limit costs each task two small allocations and a look at the clock; pools
-    /// without it pay nothing. Scheduled pools have no such limit.
+    /// The time runs from the acceptance of the task, or in a delay queue from its due time, until its
+    /// thread starts it. Waiting for room does not count. Tasks of a
+    /// [`scope`](ThreadPoolExecutor::scope) and of `spawn_future` never expire. The limit costs each task
+    /// two small allocations and a reading of the clock. Scheduled pools have no such limit.
     ///
     /// [`build`](Self::build) refuses a limit of zero.
     ///
@@ -197,7 +208,7 @@ impl Builder {
     /// let pool = ThreadPoolExecutor::builder()
     ///     .work_queue(WorkQueue::array(1000))
     ///     .max_queue_time(Duration::from_millis(100))
-    ///     .clock(clock.clock()) // for this example: the default is the machine's
+    ///     .clock(clock.clock()) // for this example: the default is the system clock
     ///     .build()?;
     /// let (begin, begun) = mpsc::channel();
     /// let (go_on, wait) = mpsc::channel::<()>();
@@ -218,17 +229,19 @@ impl Builder {
         self
     }
 
-    /// Sets the clock that [`max_queue_time`](Self::max_queue_time) goes by: a [`ManualClock`](crate::ManualClock) makes
-    /// tests of it independent of real time. Default: the machine's. Keep-alive times do not go by it.
+    /// Sets the clock for [`max_queue_time`](Self::max_queue_time). Default: the system clock.
+    ///
+    /// A [`ManualClock`](crate::ManualClock) makes tests independent of real time. Keep-alive times
+    /// always use the system clock.
     pub fn clock(mut self, clock: Clock) -> Self {
         self.clock = clock;
         self
     }
 
-    /// Makes the pool. No thread is started yet.
+    /// Builds the pool. No thread is started yet.
     ///
     /// # Errors
-    /// [`ConfigError`] if the options contradict each other; it names the values.
+    /// [`ConfigError`] with the offending values, if the options contradict each other.
     pub fn build(self) -> Result<ThreadPoolExecutor, ConfigError> {
         static NUMBERS: AtomicU64 = AtomicU64::new(1);
         let settings = Settings {
@@ -247,13 +260,13 @@ impl Builder {
         let queue = self.queue.into_task_queue()?;
         // Relaxed: only uniqueness matters.
         let number = NUMBERS.fetch_add(1, Ordering::Relaxed);
-        Ok(ThreadPoolExecutor::from_core(PoolInner::new(Plan {
+        Ok(ThreadPoolExecutor::from_inner(PoolInner::new(PoolOptions {
             number,
             name_prefix: self.name_prefix.unwrap_or_else(|| format!("pool-{number}-thread-")),
             settings,
             queue,
             rule: self.rule,
-            queue_time: self.max_queue_time.map(|limit| QueueTime::new(limit, self.clock)),
+            time_limit: self.max_queue_time.map(|limit| QueueTimeLimit::new(limit, self.clock)),
             remove_on_cancel: self.remove_on_cancel,
             hooks: self.hooks.map(|HooksOption(hooks)| hooks),
             handler: self.handler,

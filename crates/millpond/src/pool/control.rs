@@ -1,24 +1,24 @@
-//! The control word: how many workers the pool has, and how far its shutdown has gone.
+//! The control word: the pool's run state and its number of workers, in one atomic.
 //!
-//! Both live in one atomic, so that "may I add a worker?" and "are we done?" are each a single
-//! compare-exchange. No other file sees the bits: they see [`Snapshot`] and the transitions below.
+//! "May I add a worker?" and "is the pool done?" each are one compare-exchange on this word. Only
+//! this file sees the bits. Other modules use [`Snapshot`] and the named transitions of [`Ctl`].
 
 use std::fmt;
 
 use crate::sync::{AtomicU64, Ordering};
 
-/// How far a pool's life has come.
+/// The phases in the life of a pool, in order. A pool never returns to an earlier one.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub enum RunState {
-    /// Takes tasks.
+    /// Accepts tasks and runs them.
     Running,
-    /// Takes no more; what was taken still runs.
+    /// Rejects new tasks; queued and running tasks still complete.
     Shutdown,
-    /// Takes no more, runs no more from the queue; what runs was interrupted.
+    /// Rejects new tasks; the queue has been drained and running tasks have been interrupted.
     Stop,
-    /// All workers are gone; the `terminated` hook runs.
+    /// All workers have exited; the `terminated` hook runs.
     Tidying,
-    /// All over.
+    /// The `terminated` hook has returned.
     Terminated,
 }
 
@@ -29,27 +29,29 @@ impl RunState {
 const COUNT_BITS: u32 = 32;
 const COUNT_MASK: u64 = (1 << COUNT_BITS) - 1;
 
-/// More workers than this cannot be, whatever the settings say.
-pub(super) const MOST_WORKERS: usize = (1 << 29) - 1;
+/// The largest number of workers, whatever `maximum_pool_size` says.
+pub(super) const MAX_WORKERS: usize = (1 << 29) - 1;
 
 #[derive(Debug)]
 pub(super) struct Ctl {
-    /// Bits 0..32: workers allowed to start and not yet told to stop. Bits 32..: [`RunState`].
+    /// Bits 0..32: number of worker permits. Bits 32..: [`RunState`].
     ///
     /// Invariants
     /// 1. The run state only grows: Running < Shutdown < Stop < Tidying < Terminated.
     /// 2. From Tidying on, the worker count is zero.
-    /// 3. The count is of permissions, not of threads: it includes a worker whose thread is still being spawned,
-    ///    and leaves out one whose thread is on its way to exit.
+    /// 3. The count includes workers whose thread is still being spawned and excludes workers that
+    ///    are exiting. So it counts every worker that may still take a task.
     ///
-    /// Running -> Shutdown            `shutdown`
-    /// Running | Shutdown -> Stop     `shutdown_now`
-    /// Shutdown -> Tidying            queue empty and no workers
-    /// Stop -> Tidying                no workers
-    /// Tidying -> Terminated          the `terminated` hook has returned
+    /// ```text
+    /// Running            -> Shutdown     `shutdown`
+    /// Running | Shutdown -> Stop         `shutdown_now`
+    /// Shutdown           -> Tidying      queue empty and no workers
+    /// Stop               -> Tidying      no workers
+    /// Tidying            -> Terminated   the `terminated` hook has returned
+    /// ```
     ///
-    /// Every access is SeqCst: on the machines we care about a load costs no more for it, changes are rare,
-    /// and the two places that need store-before-load order (see the pool's README) use fences anyway.
+    /// Every access is SeqCst. Changes are rare and an x86-64 load costs the same. The races in
+    /// `README.md` do not rely on it: they go through `TaskQueue::order`.
     word: AtomicU64,
 }
 
@@ -98,23 +100,23 @@ impl Ctl {
         self.word.compare_exchange(seen.0, new.0, Ordering::SeqCst, Ordering::SeqCst).is_ok()
     }
 
-    /// Counts one more worker, if nothing has changed since `seen`.
+    /// Adds a worker permit, unless the word has changed since `seen`.
     pub(super) fn try_add_worker(&self, seen: Snapshot) -> bool {
         self.exchange(seen, Snapshot(seen.0 + 1))
     }
 
-    /// Counts one worker less, if nothing has changed since `seen`.
+    /// Removes a worker permit, unless the word has changed since `seen`.
     pub(super) fn try_remove_worker(&self, seen: Snapshot) -> bool {
         debug_assert!(seen.workers() > 0);
         self.exchange(seen, Snapshot(seen.0 - 1))
     }
 
-    /// Counts one worker less.
+    /// Removes a worker permit.
     pub(super) fn remove_worker(&self) {
         self.word.fetch_sub(1, Ordering::SeqCst);
     }
 
-    /// Goes to `state`, unless already there or further; true if this call did it.
+    /// Advances to `state`. Returns false if the pool is already there or further.
     pub(super) fn advance_to(&self, state: RunState) -> bool {
         loop {
             let seen = self.load();
@@ -127,7 +129,7 @@ impl Ctl {
         }
     }
 
-    /// Goes to Tidying if nothing has changed since `seen`, in which there were no workers.
+    /// Advances to Tidying, unless the word has changed since `seen`, which has no workers.
     pub(super) fn try_tidy(&self, seen: Snapshot) -> bool {
         debug_assert_eq!(seen.workers(), 0);
         self.exchange(seen, seen.with_state(RunState::Tidying))

@@ -1,47 +1,47 @@
-//! The growth rule: new core thread, queue, extra thread or rejection, as one pure function.
+//! The growth rule: core thread, queue, extra thread or rejection, as one pure function.
 //!
-//! The pool calls it for every task it is given, so whoever else calls it with the same numbers (a simulator,
-//! a test that walks through all of them) gets the answer that the pool would give.
+//! The pool calls [`admit`] for every task. A simulator or a test that calls it with the same
+//! numbers gets the pool's answer.
 
-/// In which order a pool uses its threads and its queue.
+/// The order in which a pool uses its threads and its queue.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum GrowthRule {
-    /// The JDK's: threads up to core, then the queue, then threads up to the maximum, then rejection.
+    /// The JDK's order: threads up to the core size, the queue, threads up to the maximum, rejection.
     #[default]
     QueueFirst,
-    /// Threads up to the maximum as long as no worker is free, then the queue, then rejection.
+    /// Threads up to the maximum while no worker is free, then the queue, then rejection.
     Eager,
 }
 
-/// What the rule looks at: the pool, at the moment when a task arrives.
+/// The state of the pool when a task arrives: the input of the rule.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Load {
-    /// Workers the pool has.
+    /// Number of workers.
     pub workers: usize,
-    /// The core size.
+    /// Core size.
     pub core: usize,
-    /// The maximum size.
+    /// Maximum size.
     pub maximum: usize,
-    /// The queue would take the task. For a synchronous queue: a worker waits for one.
+    /// True if the queue would accept the task. For a synchronous queue: a worker waits for a task.
     pub queue_has_room: bool,
-    /// Some worker has nothing to do. Only [`GrowthRule::Eager`] asks.
+    /// True if some worker has no task. Only [`GrowthRule::Eager`] reads it.
     pub worker_is_free: bool,
 }
 
-/// What becomes of an arriving task.
+/// The decision about an arriving task.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Admission {
-    /// A new thread below the core size runs it first.
+    /// Start a thread below the core size with this task.
     CoreThread,
-    /// It goes to the queue, or straight to a worker that waits.
+    /// Put the task into the queue, or hand it to a waiting worker.
     Queue,
-    /// A new thread above the core size runs it first.
+    /// Start a thread above the core size with this task.
     ExtraThread,
-    /// The rejection policy gets it.
+    /// Give the task to the rejection policy.
     Reject,
 }
 
-/// Decides what becomes of a task that arrives at a running pool.
+/// Decides about a task that arrives at a running pool.
 ///
 /// # Examples
 /// ```

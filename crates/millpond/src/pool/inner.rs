@@ -1,115 +1,87 @@
-//! What the users' handles and the workers share: settings, shutdown and termination.
+//! [`PoolInner`]: the data that users' handles and workers share, and access to it.
 //!
-//! The README beside this file tells the protocols; here each step carries the name it has there.
+//! This file holds data and settings only. The modules above it implement the protocols, each as an
+//! `impl PoolInner`: `removal` and `lifecycle` (how tasks and the pool end), `spawn` (adds workers),
+//! `admission` and `backpressure` (how tasks enter), `periodic`, `run` and `worker`.
 
 use std::fmt;
 use std::num::NonZeroU32;
-use std::time::Duration;
 
-use super::control::{Ctl, MOST_WORKERS, RunState};
+use super::control::{Ctl, MAX_WORKERS, Snapshot};
+use super::counters::Counters;
 use super::growth::GrowthRule;
 use super::hooks::Hooks;
 use super::idle::IdleWorkers;
-use super::policy::{BuiltinPolicy, Handler};
+use super::policy::{CurrentPolicy, Handler};
 use super::queue::TaskQueue;
-use super::queue_time::QueueTime;
-use super::stats::Counters;
-use super::submitters::BlockedSubmitters;
-use super::watch::Watchers;
-use super::worker;
+use super::queue::fifo::Fifo;
+use super::queue::time_limit::QueueTimeLimit;
+use super::settings::{LiveSettings, Settings};
+use super::waiters::Waiters;
 use super::workers::Workers;
-use crate::ConfigError;
+use crate::executor::PoolFacts;
 use crate::interrupt::Interrupter;
-use crate::interrupt::wait::WaitList;
+use crate::interrupt::wait::{Key, WaitList};
 use crate::panic::catch;
-use crate::sync::{Arc, AtomicBool, AtomicU8, AtomicU64, AtomicUsize, Mutex, Ordering, Weak, fence};
-use crate::task::{CancelQueue, Help, OwnerEntry, Panic, Place, Removal, TaskOwner, WorksForScheduler};
-use crate::task::{Task, TaskId, TaskInfo};
+use crate::sync::{Arc, AtomicBool, AtomicU64, AtomicUsize, Mutex, MutexGuard, Ordering, Weak, fence};
+use crate::task::{OwnerEntry, Panic, Task, TaskInfo, TaskOwner};
 use crate::threads::ThreadFactory;
 
-/// The settings that can change while the pool runs. `core <= maximum`, `maximum > 0`, and core threads time out
-/// only with a keep-alive above zero.
-#[derive(Debug, Clone, Copy)]
-pub(super) struct Settings {
-    pub(super) core: usize,
-    pub(super) maximum: usize,
-    pub(super) keep_alive: Duration,
-    pub(super) core_times_out: bool,
-}
-
-impl Settings {
-    pub(super) fn check(&self) -> Result<(), ConfigError> {
-        if self.maximum == 0 {
-            return Err(ConfigError::ZeroMaximum { core: self.core });
-        }
-        if self.core > self.maximum {
-            return Err(ConfigError::CoreExceedsMaximum { core: self.core, maximum: self.maximum });
-        }
-        if self.core_times_out && self.keep_alive.is_zero() {
-            return Err(ConfigError::ZeroKeepAlive { keep_alive: self.keep_alive });
-        }
-        Ok(())
-    }
-}
-
 pub(super) struct PoolInner {
-    /// N in `pool-N`, for messages.
-    pub(super) number: NonZeroU32,
-    pub(super) name_prefix: String,
-    pub(super) control: Ctl,
-    pub(super) queue: TaskQueue,
-    pub(super) idle: IdleWorkers,
-    pub(super) room: BlockedSubmitters,
-    pub(super) rule: GrowthRule,
-    /// A task that goes to the queue may go there straight: the rule is the usual one, and no time limit is to be kept.
-    pub(super) has_short_way: bool,
-    /// The limit of `max_queue_time`, if there is one.
-    pub(super) queue_time: Option<QueueTime>,
-    /// Tasks that are cancelled leave the queue at once. Of a scheduled pool the queue itself knows that.
-    remove_on_cancel: bool,
-    pub(super) hooks: Option<Arc<dyn Hooks>>,
-    pub(super) handler: Mutex<Handler>,
-    /// A copy of the handler's mark, a [`BuiltinPolicy`], for a look without the lock.
-    usual_policy: AtomicU8,
-    pub(super) factory: Mutex<Arc<ThreadFactory>>,
-    /// The truth about the settings; changes are made under this lock, so that each sees the others whole.
-    settings: Mutex<Settings>,
-    /// Copies of core, maximum and core time-out, for a look without the lock.
-    core: AtomicUsize,
-    maximum: AtomicUsize,
-    core_times_out: AtomicBool,
-    /// Grows with every change that an idle worker must react to: settings, run state.
+    config: Config,
+    control: Ctl,
+    queue: TaskQueue,
+    idle: IdleWorkers,
+    settings: LiveSettings,
+    policy: CurrentPolicy,
+    factory: Mutex<Arc<ThreadFactory>>,
+    workers: Mutex<Workers>,
+    counters: Counters,
+    /// Increases with every change that an idle worker must react to: settings and run state.
     generation: AtomicU64,
-    pub(super) workers: Mutex<Workers>,
-    /// The workers that block in a queue of the `Blocking` kind, so that they can be made to look around.
-    pub(super) in_queue: Mutex<WaitList<InQueue>>,
-    pub(super) counters: Counters,
-    /// Eager pools only: tasks accepted and not settled. Lowered before a handle resolves, so that a
-    /// submit after a join finds the worker free.
-    pub(super) outstanding: AtomicUsize,
-    /// Tasks were left in the queue to a thread that then could not be started.
-    pub(super) stranded: AtomicBool,
-    pub(super) end_watchers: Watchers,
-    pub(super) idle_watchers: Watchers,
-    /// Where tasks that wait here can find us.
-    pub(super) home: OwnerEntry,
+    /// The workers that block inside a `Blocking` queue, so that they can be interrupted.
+    in_queue: Mutex<WaitList<InQueue>>,
+    /// Eager pools only: tasks accepted, or about to be, and not settled. Decreased before a handle
+    /// resolves, so a submit after a join finds the worker free.
+    outstanding: AtomicUsize,
+    /// True if tasks are queued for a thread that then could not be started.
+    stranded: AtomicBool,
+    submitters: Waiters,
+    termination_waiters: Waiters,
+    idle_waiters: Waiters,
+    /// The entry by which handles of queued tasks find the pool.
+    owner: OwnerEntry,
 }
 
-/// A worker that blocks in its queue.
-pub(super) struct InQueue {
-    pub(super) interrupter: Interrupter,
-    /// It is past its keep-alive time, and stays only because the queue is not empty.
-    pub(super) for_tasks: bool,
+/// The options that never change.
+struct Config {
+    /// N in `pool-N`, for messages.
+    number: NonZeroU32,
+    name_prefix: String,
+    rule: GrowthRule,
+    /// True if [`PoolInner::plain_queue`] applies.
+    is_plain: bool,
+    time_limit: Option<QueueTimeLimit>,
+    /// Cancelled tasks leave the queue at once. A scheduled pool keeps this flag in its queue.
+    remove_on_cancel: bool,
+    hooks: Option<Arc<dyn Hooks>>,
 }
 
-/// What a builder has gathered.
-pub(super) struct Plan {
+/// A worker that blocks inside its queue.
+struct InQueue {
+    interrupter: Interrupter,
+    /// The keep-alive time is over, and the worker stays only because the queue is not empty.
+    for_tasks: bool,
+}
+
+/// The options of a new pool.
+pub(super) struct PoolOptions {
     pub(super) number: u64,
     pub(super) name_prefix: String,
     pub(super) settings: Settings,
     pub(super) queue: TaskQueue,
     pub(super) rule: GrowthRule,
-    pub(super) queue_time: Option<QueueTime>,
+    pub(super) time_limit: Option<QueueTimeLimit>,
     pub(super) remove_on_cancel: bool,
     pub(super) hooks: Option<Arc<dyn Hooks>>,
     pub(super) handler: Handler,
@@ -117,285 +89,282 @@ pub(super) struct Plan {
 }
 
 impl PoolInner {
-    pub(super) fn new(plan: Plan) -> Arc<PoolInner> {
+    pub(super) fn new(options: PoolOptions) -> Arc<PoolInner> {
+        let number = u32::try_from(options.number).ok().and_then(NonZeroU32::new);
+        let is_plain = matches!(options.queue, TaskQueue::Fifo(_))
+            && options.rule == GrowthRule::QueueFirst
+            && options.time_limit.is_none();
+        let config = Config {
+            number: number.unwrap_or(NonZeroU32::MAX),
+            name_prefix: options.name_prefix,
+            rule: options.rule,
+            is_plain,
+            time_limit: options.time_limit,
+            remove_on_cancel: options.remove_on_cancel,
+            hooks: options.hooks,
+        };
+        if let TaskQueue::Delayed(delayed) = &options.queue {
+            delayed.set_remove_on_cancel(options.remove_on_cancel);
+        }
         let pool = Arc::new_cyclic(|me: &Weak<PoolInner>| PoolInner {
-            number: u32::try_from(plan.number).ok().and_then(NonZeroU32::new).unwrap_or(NonZeroU32::MAX),
-            name_prefix: plan.name_prefix,
+            config,
             control: Ctl::new(),
-            queue: plan.queue,
+            queue: options.queue,
             idle: IdleWorkers::default(),
-            room: BlockedSubmitters::default(),
-            rule: plan.rule,
-            has_short_way: plan.rule != GrowthRule::Eager && plan.queue_time.is_none(),
-            queue_time: plan.queue_time,
-            remove_on_cancel: plan.remove_on_cancel,
-            hooks: plan.hooks,
-            usual_policy: AtomicU8::new(plan.handler.usual as u8),
-            handler: Mutex::new(plan.handler),
-            factory: Mutex::new(plan.factory),
-            core: AtomicUsize::new(plan.settings.core),
-            maximum: AtomicUsize::new(plan.settings.maximum),
-            core_times_out: AtomicBool::new(plan.settings.core_times_out),
-            settings: Mutex::new(plan.settings),
-            generation: AtomicU64::new(0),
-            workers: Mutex::new(Workers::default()),
-            in_queue: Mutex::default(),
+            settings: LiveSettings::new(options.settings),
+            policy: CurrentPolicy::new(options.handler),
+            factory: Mutex::new(options.factory),
+            workers: Mutex::default(),
             counters: Counters::default(),
+            generation: AtomicU64::new(0),
+            in_queue: Mutex::default(),
             outstanding: AtomicUsize::new(0),
             stranded: AtomicBool::new(false),
-            end_watchers: Watchers::default(),
-            idle_watchers: Watchers::default(),
-            home: OwnerEntry::new(Weak::clone(me) as Weak<dyn TaskOwner>),
+            submitters: Waiters::default(),
+            termination_waiters: Waiters::default(),
+            idle_waiters: Waiters::default(),
+            owner: OwnerEntry::new(Weak::clone(me) as Weak<dyn TaskOwner>),
         });
         if let TaskQueue::Delayed(delayed) = &pool.queue {
             let weak = Arc::downgrade(&pool);
             delayed.clock().tell(weak);
-            delayed.remove_on_cancel.store(plan.remove_on_cancel, Ordering::Relaxed);
         }
         pool
     }
+}
 
-    // ---- settings
-
-    pub(super) fn settings(&self) -> Settings {
-        *self.settings.lock()
+/// The parts.
+impl PoolInner {
+    #[inline]
+    pub(super) fn control(&self) -> &Ctl {
+        &self.control
     }
 
     #[inline]
-    pub(super) fn core_size(&self) -> usize {
-        self.core.load(Ordering::Relaxed)
+    pub(super) fn queue(&self) -> &TaskQueue {
+        &self.queue
     }
 
     #[inline]
-    pub(super) fn maximum(&self) -> usize {
-        self.maximum.load(Ordering::Relaxed).min(MOST_WORKERS)
+    pub(super) fn idle(&self) -> &IdleWorkers {
+        &self.idle
     }
 
-    pub(super) fn core_times_out(&self) -> bool {
-        self.core_times_out.load(Ordering::Relaxed)
+    #[inline]
+    pub(super) fn settings(&self) -> &LiveSettings {
+        &self.settings
     }
 
-    /// Changes the settings by `change`, if what comes out of it can be; returns them as they were and are.
-    pub(super) fn change_settings(
-        &self,
-        change: impl FnOnce(&mut Settings),
-    ) -> Result<(Settings, Settings), ConfigError> {
-        let mut settings = self.settings.lock();
-        let old = *settings;
-        let mut new = old;
-        change(&mut new);
-        new.check()?;
-        *settings = new;
-        self.core.store(new.core, Ordering::Relaxed);
-        self.maximum.store(new.maximum, Ordering::Relaxed);
-        self.core_times_out.store(new.core_times_out, Ordering::Relaxed);
-        Ok((old, new))
+    #[inline]
+    pub(super) fn policy(&self) -> &CurrentPolicy {
+        &self.policy
     }
 
-    /// Makes every idle worker look around: after a change of settings or run state.
-    ///
-    /// A worker reads the generation, then the settings, lists itself as idle, and reads the generation again. If
-    /// it listed itself before our `call_all`, that finds it; if after, it took the list's lock after us and sees
-    /// the new generation. Either way no worker sleeps on what it read before.
-    pub(super) fn recheck_all(&self) {
-        self.generation.fetch_add(1, Ordering::SeqCst);
-        self.idle.call_all();
-        self.call_all_in_queue();
-        self.room.changed();
+    #[inline]
+    pub(super) fn counters(&self) -> &Counters {
+        &self.counters
     }
 
-    fn call_all_in_queue(&self) {
-        let in_queue = self.in_queue.lock().take_all(|_| true);
-        for listed in in_queue {
-            listed.interrupter.interrupt();
-        }
+    /// Locks the list of workers. No other lock of the pool is taken under it.
+    pub(super) fn workers(&self) -> MutexGuard<'_, Workers> {
+        self.workers.lock()
     }
 
-    /// Tasks were taken out of the queue by somebody who does not come back for more. A worker that blocks in the queue
-    /// may have stayed only for them.
-    pub(super) fn after_removal(&self) {
-        fence(Ordering::SeqCst); // pairs with the one in `Life::rest_in`
+    /// Submitters that wait for room.
+    #[inline]
+    pub(super) fn submitters(&self) -> &Waiters {
+        &self.submitters
+    }
+
+    pub(super) fn termination_waiters(&self) -> &Waiters {
+        &self.termination_waiters
+    }
+
+    pub(super) fn idle_waiters(&self) -> &Waiters {
+        &self.idle_waiters
+    }
+
+    #[inline]
+    pub(super) fn hooks(&self) -> Option<&Arc<dyn Hooks>> {
+        self.config.hooks.as_ref()
+    }
+
+    pub(super) fn rule(&self) -> GrowthRule {
+        self.config.rule
+    }
+
+    pub(super) fn name_prefix(&self) -> &str {
+        &self.config.name_prefix
+    }
+
+    pub(super) fn number(&self) -> NonZeroU32 {
+        self.config.number
+    }
+
+    #[inline]
+    pub(super) fn time_limit(&self) -> Option<&QueueTimeLimit> {
+        self.config.time_limit.as_ref()
+    }
+
+    pub(super) fn removes_on_cancel(&self) -> bool {
+        self.config.remove_on_cancel
+    }
+
+    /// The number by which tasks know this pool.
+    #[inline]
+    pub(super) fn owner_number(&self) -> u64 {
+        self.owner.number()
+    }
+
+    pub(super) fn factory(&self) -> Arc<ThreadFactory> {
+        Arc::clone(&self.factory.lock())
+    }
+
+    /// Returns the previous factory, to be dropped outside of the lock.
+    pub(super) fn replace_factory(&self, new: Arc<ThreadFactory>) -> Arc<ThreadFactory> {
+        std::mem::replace(&mut *self.factory.lock(), new)
+    }
+
+    /// The queue, if every admission may follow the fast path: first-in-first-out, the JDK's growth
+    /// rule and no time limit.
+    #[inline]
+    pub(super) fn plain_queue(&self) -> Option<&Fifo> {
         match &self.queue {
-            TaskQueue::Blocking { .. } if self.queue.is_empty() => {
-                let stay = |listed: &InQueue| listed.for_tasks.then(|| listed.interrupter.clone());
-                let staying: Vec<_> = self.in_queue.lock().iter().filter_map(stay).collect();
-                staying.iter().for_each(Interrupter::interrupt);
-            }
-            TaskQueue::Delayed(_) if self.queue.is_empty() => self.idle.call_if(|options| options.stays),
-            _ => {}
+            TaskQueue::Fifo(fifo) if self.config.is_plain => Some(fifo),
+            _ => None,
         }
-        self.tell_if_idle();
-        self.try_terminate();
+    }
+}
+
+/// Small operations on several parts.
+impl PoolInner {
+    /// Dequeues a task. Tells a waiting submitter that there is room.
+    pub(super) fn poll(&self) -> Option<Task> {
+        let task = self.queue.poll();
+        if task.is_some() {
+            self.submitters.notify_first();
+        }
+        task
     }
 
-    /// Tasks may wait: makes sure that somebody who is awake will look at them. The caller has done S2.
+    /// Wakes an idle worker if queued tasks need one. The caller has ordered itself after its change.
     pub(super) fn wake_one(&self) {
         match &self.queue {
             TaskQueue::Delayed(delayed) => delayed.ensure_watched(&self.idle),
             TaskQueue::Fifo(_) | TaskQueue::Priority(..) => {
                 self.idle.wake_another(|| !self.queue.is_empty(), || self.poll());
             }
-            _ => {} // nobody sleeps for what is in a queue
+            _ => {} // no worker parks for tasks in these queues
         }
+    }
+
+    /// Gives the head of the queue to a parked worker, or to one that is about to park. Returns false
+    /// if there is none.
+    pub(super) fn hand_head_to_idle(&self) -> bool {
+        matches!(self.queue, TaskQueue::Fifo(_)) && self.idle.hand_head_to_idle(|| self.poll())
     }
 
     pub(super) fn generation(&self) -> u64 {
         self.generation.load(Ordering::SeqCst)
     }
 
-    // ---- the policy
+    /// Makes every idle worker and every waiting submitter check again, after a change of settings or
+    /// run state.
+    ///
+    /// Race "change / park": a worker reads the generation, then settings and state, enlists, and
+    /// reads the generation again. If it enlisted before `wake_all`, that wakes it. If after, it took
+    /// the list's lock later and sees the new generation.
+    pub(super) fn recheck_all(&self) {
+        self.generation.fetch_add(1, Ordering::SeqCst);
+        self.idle.wake_all();
+        let in_queue = self.in_queue.lock().take_all(|_| true);
+        in_queue.iter().for_each(|worker| worker.interrupter.interrupt());
+        self.submitters.notify_all();
+    }
 
+    /// Lists the calling worker before it blocks inside the queue.
+    pub(super) fn enter_queue(&self, interrupter: Interrupter, for_tasks: bool) -> Key {
+        let key = self.in_queue.lock().push(InQueue { interrupter, for_tasks });
+        fence(Ordering::SeqCst); // pairs with the fence in `after_removal`
+        key
+    }
+
+    pub(super) fn leave_queue(&self, key: Key) {
+        let removed = self.in_queue.lock().remove(key);
+        drop(removed);
+    }
+
+    /// Interrupts the worker that entered the queue last.
+    pub(super) fn interrupt_newest_in_queue(&self) {
+        let newest = self.in_queue.lock().pop_last();
+        newest.iter().for_each(|worker| worker.interrupter.interrupt());
+    }
+
+    /// Interrupts the workers that block inside the queue only because it was not empty.
+    pub(super) fn interrupt_those_in_queue_for_tasks(&self) {
+        let for_tasks = |worker: &InQueue| worker.for_tasks.then(|| worker.interrupter.clone());
+        let staying: Vec<_> = self.in_queue.lock().iter().filter_map(for_tasks).collect();
+        staying.iter().for_each(Interrupter::interrupt);
+    }
+
+    /// Counts a task in before its admission is decided. Eager pools only.
+    pub(super) fn add_outstanding(&self) {
+        if self.config.rule == GrowthRule::Eager {
+            self.outstanding.fetch_add(1, Ordering::SeqCst);
+        }
+    }
+
+    /// A task that was counted in is settled, or leaves without having run.
+    pub(super) fn remove_outstanding(&self) {
+        if self.config.rule == GrowthRule::Eager {
+            self.outstanding.fetch_sub(1, Ordering::SeqCst);
+        }
+    }
+
+    /// Eager pools only: true if there is a worker for every outstanding task, the caller's included.
     #[inline]
-    pub(super) fn usual_policy(&self) -> BuiltinPolicy {
-        BuiltinPolicy::from_u8(self.usual_policy.load(Ordering::Relaxed))
+    pub(super) fn has_free_worker(&self, seen: Snapshot) -> bool {
+        self.config.rule == GrowthRule::Eager && self.outstanding.load(Ordering::SeqCst) <= seen.workers()
     }
 
-    /// Puts `new` in force, and returns the policy that was.
-    pub(super) fn set_policy(&self, new: Handler) -> Handler {
-        let mut handler = self.handler.lock();
-        self.usual_policy.store(new.usual as u8, Ordering::Relaxed); // under the lock, as all changes of it
-        std::mem::replace(&mut *handler, new)
+    pub(super) fn is_stranded(&self) -> bool {
+        self.stranded.load(Ordering::SeqCst)
     }
 
-    /// Tells the hooks that a task panicked that no worker runs.
-    pub(super) fn tell_panicked(&self, info: &TaskInfo, panic: &Panic) {
-        if let Some(hooks) = &self.hooks {
+    pub(super) fn set_stranded(&self, stranded: bool) {
+        self.stranded.store(stranded, Ordering::SeqCst);
+    }
+
+    /// Reports a panic of a task that no worker runs.
+    pub(super) fn report_panic(&self, info: &TaskInfo, panic: &Panic) {
+        if let Some(hooks) = self.hooks() {
             catch(|| hooks.panicked(info, panic));
         }
     }
 
-    // ---- taking tasks out
+    /// The facts for an error message.
+    pub(super) fn facts(&self) -> PoolFacts {
+        // The task must be returned even if a custom queue panics.
+        let queued = self.queue.try_len().unwrap_or(0);
+        self.facts_of(self.control.load(), self.settings.maximum(), queued)
+    }
 
-    /// The next task for a worker; tells who waits for room.
-    pub(super) fn poll(&self) -> Option<Task> {
-        let task = self.queue.poll();
-        if task.is_some() {
-            self.room.made();
+    #[inline]
+    pub(super) fn facts_of(&self, seen: Snapshot, maximum: usize, queued: usize) -> PoolFacts {
+        PoolFacts {
+            number: self.config.number,
+            pool_size: seen.workers() as u32, // at most `MAX_WORKERS`, which fits
+            maximum: match maximum {
+                MAX_WORKERS => PoolFacts::NO_BOUND,
+                maximum => maximum as u32,
+            },
+            queued: queued.min(u32::MAX as usize) as u32,
         }
-        task
-    }
-
-    /// A task that was accepted leaves the pool without having run, to whoever asked for it.
-    pub(super) fn hand_back(&self, mut tasks: Vec<Task>) -> Vec<Task> {
-        if matches!(self.queue, TaskQueue::Delayed(_)) {
-            tasks = tasks.into_iter().map(Task::once).collect();
-        }
-        for task in &tasks {
-            task.left();
-            self.task_gone();
-            self.room.made();
-        }
-        self.counters.handed_back(tasks.len());
-        self.after_removal();
-        tasks
-    }
-
-    pub(super) fn remove(&self, id: TaskId) -> Option<Task> {
-        let task = self.queue.remove(id, None)?;
-        self.hand_back(vec![task]).pop()
-    }
-
-    /// The policy's victim: the head of the queue.
-    pub(super) fn evict(&self) -> Option<Task> {
-        let task = self.queue.poll()?;
-        self.hand_back(vec![task]).pop()
-    }
-
-    /// Takes out all cancelled tasks.
-    pub(super) fn purge(&self) -> usize {
-        let purged = self.queue.remove_if(Task::is_cancelled);
-        let count = purged.len();
-        for task in purged {
-            self.forget_cancelled(task);
-        }
-        self.after_removal();
-        count
-    }
-
-    /// A cancelled task has been taken out of the queue.
-    pub(super) fn forget_cancelled(&self, task: Task) {
-        self.counters.cancelled_in_queue();
-        self.task_gone();
-        self.room.made();
-        task.drop_caught();
-    }
-
-    // ---- shutdown
-
-    pub(super) fn shutdown(self: &Arc<Self>) {
-        self.control.advance_to(RunState::Shutdown); // B1
-        self.queue.order(); // B2, before `try_terminate` looks at the queue (B3)
-        self.throw_out();
-        self.recheck_all();
-        if self.stranded.load(Ordering::SeqCst) {
-            self.rescue_queue();
-        }
-        self.try_terminate();
-    }
-
-    pub(super) fn shutdown_now(&self) -> Vec<Task> {
-        self.control.advance_to(RunState::Stop);
-        self.queue.order(); // B2
-        fence(Ordering::SeqCst); // pairs with the one in `interrupt_if_stopping`
-        self.recheck_all();
-        self.queue.order_takes(); // see `interrupt_if_stopped`
-        self.interrupt_workers();
-        // A submit that put its task in before it saw the state takes it back, or finds that we have it.
-        self.hand_back(self.queue.drain())
-    }
-
-    /// Goes on to Terminated if nothing is left to wait for.
-    ///
-    /// Called after every step that may have been the last: a worker left, a task was taken out, a spawn failed,
-    /// the state advanced.
-    pub(super) fn try_terminate(&self) {
-        loop {
-            let seen = self.control.load();
-            let may_end = match seen.state() {
-                RunState::Running | RunState::Tidying | RunState::Terminated => false,
-                RunState::Shutdown => self.queue.is_empty(), // B3
-                RunState::Stop => true,
-            };
-            if !may_end {
-                return;
-            }
-            if seen.workers() > 0 {
-                // One that blocks in its queue may not know that nothing will come any more.
-                let newest = self.in_queue.lock().pop_last();
-                if let Some(listed) = newest {
-                    listed.interrupter.interrupt();
-                }
-                // Nor one that waits for a time which will not come. It leaves, and asks again for the next.
-                if matches!(self.queue, TaskQueue::Delayed(_)) {
-                    self.idle.call_one(|| None);
-                }
-                return;
-            }
-            if self.workers.lock().has_leavers() {
-                return; // the last of them will ask again
-            }
-            if self.control.try_tidy(seen) {
-                return self.terminate();
-            }
-        }
-    }
-
-    fn terminate(&self) {
-        if let Some(hooks) = &self.hooks {
-            // Inside the hook the pool is not waited for, as inside a task.
-            let _inside = WorksForScheduler::new(self.home.number());
-            catch(|| hooks.terminated());
-        }
-        self.control.advance_to(RunState::Terminated);
-        self.end_watchers.notify_all();
-    }
-
-    pub(super) fn is_terminated(&self) -> bool {
-        self.control.load().state() == RunState::Terminated
     }
 }
 
-/// A scheduled pool's queue may outlive it, in the memory of who has cancelled there; what waits in it must not.
+/// The queue of a scheduled pool may outlive it, because threads that cancel remember it. Its tasks
+/// must not.
 impl Drop for PoolInner {
     fn drop(&mut self) {
         if let TaskQueue::Delayed(delayed) = &self.queue {
@@ -404,51 +373,10 @@ impl Drop for PoolInner {
     }
 }
 
-impl TaskOwner for PoolInner {
-    fn cancelled(&self, id: TaskId, place: &Place) {
-        if let TaskQueue::Delayed(delayed) = &self.queue {
-            if delayed.remove_cancelled(Removal::new(id, place)).was_last {
-                self.emptied();
-            }
-        } else if self.remove_on_cancel
-            && let Some(task) = self.queue.remove(id, Some(place))
-        {
-            self.forget_cancelled(task);
-            self.after_removal();
-        }
-    }
-
-    fn cancel_queue(&self) -> Option<Arc<dyn CancelQueue>> {
-        match &self.queue {
-            TaskQueue::Delayed(delayed) => Some(Arc::clone(delayed) as Arc<dyn CancelQueue>),
-            _ => None,
-        }
-    }
-
-    /// One entry is always the last that goes, and whoever takes that one out tells. The rest of `forget_cancelled` is for
-    /// pools that are eager or have bounds.
-    fn emptied(&self) {
-        self.after_removal();
-    }
-
-    /// A worker that was called from another processor may have been put behind the one that called it, and stay there for a
-    /// millisecond, while the one that becomes free here has nothing to do. So one more is called, from here.
-    fn is_waited_for(self: Arc<Self>) -> bool {
-        if self.queue.len_if_it_tells().is_some_and(|len| len > self.idle.called()) {
-            self.relieve_queue();
-        }
-        !self.is_stranded()
-    }
-
-    fn run_inline(&self, id: TaskId, place: &Place) -> Help {
-        worker::run_inline(self, id, place)
-    }
-}
-
 impl fmt::Debug for PoolInner {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("PoolInner")
-            .field("number", &self.number)
+            .field("number", &self.config.number)
             .field("control", &self.control.load())
             .field("queue", &self.queue)
             .finish_non_exhaustive()

@@ -1,7 +1,7 @@
-//! What only a scheduled pool does: runs that come again, and what a shutdown throws out.
+//! What only a scheduled pool does: admission at a due time, periodic runs, and its shutdown policies.
 //!
-//! The public face is `ScheduledThreadPoolExecutor`, which has a `ThreadPoolExecutor` with a `DelayedQueue` queue
-//! inside.
+//! `ScheduledThreadPoolExecutor` is a `ThreadPoolExecutor` whose queue is a
+//! [`DelayedQueue`](super::queue::delayed::DelayedQueue).
 
 use std::time::Duration;
 
@@ -10,37 +10,36 @@ use super::admission::Refusal;
 use super::control::RunState;
 use super::inner::PoolInner;
 use super::queue::TaskQueue;
-use super::queue::delayed::DelayedQueue;
-use super::workers::Limit;
+use super::queue::delayed::{DelayedQueue, ShutdownPolicy};
+use super::spawn::Limit;
 use crate::executor::{RejectReason, Rejected};
 use crate::sync::backoff::yield_while;
-use crate::sync::{Arc, AtomicBool, Ordering, fence};
-use crate::task::{Shared, TaskOwner, TaskState, Tracked};
-use crate::task::{Task, TimerTask};
+use crate::sync::{Arc, Ordering, fence};
+use crate::task::{Shared, Task, TaskOwner, TaskState, TimerTask, Tracked};
 use crate::time::clock::{Clock, Tick, TimeListener};
 
 impl PoolInner {
-    fn delayed(&self) -> Option<&DelayedQueue> {
-        match &self.queue {
+    fn delayed_queue(&self) -> Option<&DelayedQueue> {
+        match self.queue() {
             TaskQueue::Delayed(delayed) => Some(delayed),
             _ => None,
         }
     }
 
-    /// A task that has come to its time may run in the state that the pool is in.
-    fn may_run(&self, delayed: &DelayedQueue, periodic: bool) -> bool {
-        match self.control.load().state() {
+    /// Returns true if the run state and the policies let a due task run.
+    fn may_run(&self, delayed: &DelayedQueue, is_periodic: bool) -> bool {
+        match self.control().load().state() {
             RunState::Running => true,
-            RunState::Shutdown => !periodic || delayed.keep_periodic.load(Ordering::SeqCst),
+            RunState::Shutdown => !is_periodic || delayed.keeps(ShutdownPolicy::Periodic),
             _ => false,
         }
     }
 
-    /// Before a run: the pool may have been shut down since the task was taken from the queue. One without a
-    /// handle runs all the same, for nobody would learn that it did not.
+    /// Called before a run: the pool may have been shut down since the task was dequeued. A task
+    /// without a handle runs anyway, because its owner could not learn that it did not.
     #[inline]
-    pub(super) fn cancel_if_too_late(&self, task: &Task) {
-        if let Some(delayed) = self.delayed() {
+    pub(super) fn cancel_if_shut_down(&self, task: &Task) {
+        if let Some(delayed) = self.delayed_queue() {
             self.cancel_unless_it_may_run(delayed, task);
         }
     }
@@ -52,162 +51,150 @@ impl PoolInner {
         }
     }
 
-    /// Queues a series for its next run. `comes_back`: the calling worker looks at the queue as soon as we
-    /// return, so it need not call another.
+    /// Queues a periodic task for its next run. `returns_to_queue`: the calling worker checks the
+    /// queue next, so it need not wake another one.
     ///
-    /// As with a submit (A1 to A3): against `shutdown`, which sets the run state and then throws out what
-    /// must not run (B1 to B3), and against a policy that is changed after a shutdown, which does the same.
-    /// Either they find the series in the queue, or we see what they wrote.
-    pub(super) fn run_again(self: &Arc<Self>, series: Task, comes_back: bool) {
-        let (Some(delayed), Some(shared), Some(timing)) = (self.delayed(), series.shared(), series.timing())
+    /// Race "requeue / shutdown": insert, then read state and policy again. `shutdown` and the setters
+    /// of the policies write, then remove what must not run. All of them take the queue's lock in
+    /// between, so either they find the task, or their change is seen here.
+    pub(super) fn requeue(self: &Arc<Self>, task: Task, returns_to_queue: bool) {
+        let (Some(delayed), Some(shared), Some(timing)) =
+            (self.delayed_queue(), task.shared(), task.timing())
         else {
-            return; // of another pool: it has run once, and dropping it is its end
+            return; // a task of another pool: it has run once, and its drop ends it
         };
         if !self.may_run(delayed, true) {
-            return series.cancel();
+            return task.cancel();
         }
-        let (id, shared) = (series.id(), shared.clone());
+        let (id, shared) = (task.id(), shared.clone());
         let due = timing.ended();
-        delayed.insert(TimerTask::new(series), due); // A1, and A2 is the queue's lock
-        // A cancel that came before this found no pool to tell, so it is for us to free the place. One that
-        // comes after finds the pool, and reads under the queue's lock the place that `insert` wrote there.
-        if !shared.entered_again(self.home.number()) && shared.state() == TaskState::Cancelled {
+        delayed.insert(TimerTask::new(task), due);
+        // Race "requeue / cancel": an earlier cancel found no pool to notify, so the entry is removed
+        // here. A later one finds the pool, and reads the entry's place under the queue's lock.
+        if !shared.entered_again(self.owner_number()) && shared.state() == TaskState::Cancelled {
             self.cancelled(id, shared.place());
         }
         if !self.may_run(delayed, true) {
-            // A3. If it is not there any more, others act on it: a worker, or whoever threw it out.
-            if let Some(series) = delayed.take_back(id, Some(shared.place())) {
-                series.cancel();
-                series.drop_caught();
+            // If it is gone, a worker or the thread that removed it acts on it.
+            if let Some(task) = delayed.take_back(id, Some(shared.place())) {
+                task.cancel();
+                task.drop_caught();
                 self.after_removal();
             }
             return;
         }
-        if self.control.load().workers() < self.core_size() {
-            let _ = self.add_worker(None, Limit::Core); // there is one at least, this one
+        if self.control().load().workers() < self.settings().core() {
+            let _ = self.add_worker(None, Limit::Core); // this worker is enough if it fails
         }
-        if !comes_back {
-            delayed.ensure_watched(&self.idle);
+        if !returns_to_queue {
+            delayed.ensure_watched(self.idle());
         }
     }
 
-    /// In shutdown: cancels and takes out what the policies do not let run, and what is cancelled already.
-    pub(super) fn throw_out(&self) {
-        let Some(delayed) = self.delayed() else { return };
-        if self.control.load().is_running() {
+    /// After a shutdown, cancels and removes the tasks that the policies do not let run.
+    pub(super) fn cancel_unwanted_after_shutdown(&self) {
+        let Some(delayed) = self.delayed_queue() else { return };
+        if self.control().load().is_running() {
             return;
         }
-        let keep_periodic = delayed.keep_periodic.load(Ordering::SeqCst);
-        let keep_delayed = delayed.keep_delayed.load(Ordering::SeqCst);
+        let keeps_periodic = delayed.keeps(ShutdownPolicy::Periodic);
+        let keeps_delayed = delayed.keeps(ShutdownPolicy::Delayed);
         let now = delayed.clock().tick();
-        let thrown_out = delayed.remove_if(|task, due| {
-            let keep = if task.timing().is_some() { keep_periodic } else { keep_delayed || due <= now };
+        let removed = delayed.remove_if(|task, due| {
+            let keep = if task.timing().is_some() { keeps_periodic } else { keeps_delayed || due <= now };
             !keep || task.is_cancelled()
         });
-        for task in thrown_out {
+        for task in removed {
             task.cancel();
-            self.forget_cancelled(task);
+            self.drop_cancelled(task);
         }
     }
 }
 
 impl TimeListener for PoolInner {
     fn time_moved(&self) {
-        if let Some(delayed) = self.delayed() {
-            delayed.time_moved(&self.idle);
-            self.wait_for_workers_on_their_way(delayed);
+        if let Some(delayed) = self.delayed_queue() {
+            delayed.time_moved(self.idle());
+            self.wait_for_busy_workers(delayed);
         }
     }
 }
 
 impl PoolInner {
-    /// Those who slept have what is due. A worker that is awake and has no task is about to look, and takes what is due
-    /// by itself; whoever moved the time may rely on that it has. Only for manual clocks, so for tests: a few yields
-    /// are enough, and a thread that does not come at all is not waited for long.
-    fn wait_for_workers_on_their_way(&self, delayed: &DelayedQueue) {
-        const SEARCH_BUDGET: Duration = Duration::from_secs(1);
+    /// Parked workers have been given what is due. A worker that is awake and has no task takes what
+    /// is due by itself, and the caller of a manual clock may rely on that. Only tests use manual
+    /// clocks, so yielding for at most a second is acceptable.
+    fn wait_for_busy_workers(&self, delayed: &DelayedQueue) {
+        const LIMIT: Duration = Duration::from_secs(1);
         if !cfg!(loom) {
-            yield_while(SEARCH_BUDGET, || delayed.first_is_due() && self.has_worker_on_its_way());
+            yield_while(LIMIT, || delayed.first_is_due() && self.has_searching_worker());
         }
     }
 
-    /// Some worker neither runs a task nor sleeps.
-    fn has_worker_on_its_way(&self) -> bool {
-        let active = self.workers.lock().active_count();
-        self.control.load().workers() > active + self.idle.parked().all
+    /// Returns true if some worker neither runs a task nor is parked.
+    fn has_searching_worker(&self) -> bool {
+        let active = self.workers().active_count();
+        self.control().load().workers() > active + self.idle().parked_workers().all
     }
 }
 
-/// For the scheduled pool that has this one inside.
+/// For the scheduled pool around this one.
 impl ThreadPoolExecutor {
-    fn delayed(&self) -> &DelayedQueue {
-        self.core().delayed().expect("made with a delayed queue")
+    fn delayed_queue(&self) -> &DelayedQueue {
+        self.inner().delayed_queue().expect("a scheduled pool has a delayed queue")
     }
 
-    /// The clock of a scheduled pool.
     pub(crate) fn clock(&self) -> &Clock {
-        self.delayed().clock()
+        self.delayed_queue().clock()
     }
 
-    /// Takes `task` to be run when it is `due`. A refused series comes back as a task that runs once.
+    /// Admits `task`, to run when it is `due`. A refused periodic task becomes one that runs once.
     #[inline]
     pub(crate) fn execute_at(&self, task: TimerTask, due: Tick) -> Result<(), Rejected> {
-        self.core().admit_at(task, due).or_else(|refusal| self.refuse_at(*refusal))
+        let pool = self.inner();
+        let seen = pool.control().load();
+        if !seen.is_running() {
+            return self.refuse_task(Refusal::new(task.into_task(), RejectReason::Shutdown));
+        }
+        let (id, delayed) = (task.id(), self.delayed_queue());
+        task.entered(pool.owner_number());
+        delayed.insert(task, due);
+        let observed = pool.observe_delayed(delayed);
+        if seen.workers() >= pool.settings().core() && observed.needs_nothing() {
+            return Ok(());
+        }
+        let confirmed = pool.confirm_admitted(id, pool.grow_to_core(seen, observed));
+        confirmed.or_else(|refusal| self.refuse_task(*refusal))
     }
 
-    /// After `execute_at` of a task whose handle was out before: a cancel that came too early found nothing in the queue to take out.
-    /// It wrote the state, fenced and looked for the pool, and then in the queue; we have named the pool, put the task into the queue,
-    /// and look at the state after a fence. So either it finds the task, or we find it cancelled.
-    pub(crate) fn see_to_early_cancel(&self, shared: &Shared<dyn Tracked>) {
+    /// Called after `execute_at` for a task whose handle existed before: an earlier cancel found no
+    /// queue entry to remove. The cancel wrote the state, fenced, and searched pool and queue. This
+    /// thread has entered the task and reads the state after a fence. So one of them sees the other.
+    pub(crate) fn remove_if_cancelled_early(&self, shared: &Shared<dyn Tracked>) {
         fence(Ordering::SeqCst);
         if shared.state() == TaskState::Cancelled {
-            self.core().cancelled(shared.id(), shared.place());
+            self.inner().cancelled(shared.id(), shared.place());
         }
     }
 
-    #[cold]
-    fn refuse_at(&self, refusal: Refusal) -> Result<(), Rejected> {
-        let Refusal { task, reason, source } = refusal;
-        self.refuse(Refusal { task: task.once(), reason, source })
-    }
-
-    /// The error for a task that is refused for a reason of its own.
-    pub(crate) fn reject(&self, task: Task, reason: RejectReason) -> Rejected {
-        let task = task.once();
-        self.count_rejected(&task, reason);
-        self.core().rejected(Refusal::new(task, reason))
-    }
-
     pub(crate) fn removes_on_cancel(&self) -> bool {
-        self.delayed().remove_on_cancel.load(Ordering::Relaxed)
+        self.delayed_queue().removes_on_cancel()
     }
 
     pub(crate) fn set_removes_on_cancel(&self, remove: bool) {
-        self.delayed().remove_on_cancel.store(remove, Ordering::Relaxed);
+        self.delayed_queue().set_remove_on_cancel(remove);
     }
 
-    pub(crate) fn keeps_periodic(&self) -> bool {
-        self.delayed().keep_periodic.load(Ordering::SeqCst)
+    pub(crate) fn keeps_after_shutdown(&self, policy: ShutdownPolicy) -> bool {
+        self.delayed_queue().keeps(policy)
     }
 
-    pub(crate) fn set_keeps_periodic(&self, keep: bool) {
-        self.set_policy(&self.delayed().keep_periodic, keep);
-    }
-
-    pub(crate) fn keeps_delayed(&self) -> bool {
-        self.delayed().keep_delayed.load(Ordering::SeqCst)
-    }
-
-    pub(crate) fn set_keeps_delayed(&self, keep: bool) {
-        self.set_policy(&self.delayed().keep_delayed, keep);
-    }
-
-    fn set_policy(&self, policy: &AtomicBool, keep: bool) {
-        policy.store(keep, Ordering::SeqCst);
-        self.core().queue.order(); // as B2: then the look at the run state and the queue
+    pub(crate) fn set_keeps_after_shutdown(&self, policy: ShutdownPolicy, keep: bool) {
+        self.delayed_queue().set_keeps(policy, keep);
+        self.inner().queue().order(); // race "requeue / shutdown": before the state and queue are read
         if !keep {
-            self.core().throw_out();
-            self.core().after_removal();
+            self.inner().cancel_unwanted_after_shutdown();
+            self.inner().after_removal();
         }
     }
 }

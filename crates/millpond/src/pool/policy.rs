@@ -1,32 +1,32 @@
-//! What happens to a task that does not fit: the rejection policies.
+//! Rejection policies: what happens to a task that the pool refuses.
 //!
-//! | policy | the task | after a shutdown |
+//! | policy | a refused task | after a shutdown |
 //! |---|---|---|
-//! | [`Abort`], the default | comes back in the error | the same |
-//! | [`CallerRuns`] | is run by the submitter | is dropped |
-//! | [`Block`] | waits for room, and the submitter with it | comes back in the error |
+//! | [`Abort`], the default | is returned in the error | is returned in the error |
+//! | [`CallerRuns`] | runs on the submitting thread | is dropped |
+//! | [`Block`] | waits for room; the submitter blocks | is returned in the error |
 //! | [`Discard`] | is dropped | is dropped |
-//! | [`DiscardOldest`] | takes the place of the head of the queue, which is dropped | is dropped |
-//! | a closure | as you write it | is asked too |
+//! | [`DiscardOldest`] | replaces the head of the queue, which is dropped | is dropped |
+//! | a closure | is passed to the closure | is passed to the closure |
 //!
-//! The handle of a task that is dropped resolves as abandoned. With every policy a refused task is counted
-//! ([`PoolStats::rejected`](crate::PoolStats::rejected)) and told to [`Hooks::rejected`](crate::Hooks::rejected); one for
-//! which [`Block`] found room was not refused.
+//! The handle of a dropped task resolves as abandoned. Every policy counts a refused task
+//! ([`PoolStats::rejected`](crate::PoolStats::rejected)) and reports it to
+//! [`Hooks::rejected`](crate::Hooks::rejected). A task for which [`Block`] finds room is not refused.
 
 use std::any::TypeId;
 use std::fmt;
 use std::time::Duration;
 
 use super::ThreadPoolExecutor;
-use crate::executor::Rejected;
-use crate::sync::Arc;
+use crate::executor::{RejectReason, Rejected};
+use crate::sync::{Arc, AtomicU8, Mutex, Ordering};
 use crate::task::Task;
 
-/// Decides what becomes of a task that the pool refused, because it is saturated or shut down.
+/// Decides what happens to a task that a saturated or shut-down pool refuses.
 ///
-/// Called on the submitting thread, with none of the pool's locks held, once for each time that a task is refused. `Ok` means
-/// that the task is taken care of; `Err` goes to whoever submitted it. Any closure of this shape is a
-/// policy. A task that is dropped resolves its handle as abandoned.
+/// The pool calls it on the submitting thread, without holding any lock, once per refusal. `Ok` means
+/// that the policy has dealt with the task. `Err` is returned to the submitter. Any closure with this
+/// signature is a policy. The handle of a task that the policy drops resolves as abandoned.
 ///
 /// # Examples
 /// ```
@@ -44,10 +44,10 @@ use crate::task::Task;
 /// # Ok::<(), millpond::ConfigError>(())
 /// ```
 pub trait RejectedExecutionHandler: Send + Sync + 'static {
-    /// Takes care of `task`, or gives it back.
+    /// Deals with `task`, or returns it.
     ///
     /// # Errors
-    /// [`Rejected`], with the task, if the submitter should have it.
+    /// [`Rejected`] with the task, for the submitter.
     fn rejected_execution(&self, task: Task, pool: &ThreadPoolExecutor) -> Result<(), Rejected>;
 }
 
@@ -60,20 +60,21 @@ where
     }
 }
 
-/// Gives the task back to the submitter, as an error. The default.
+/// Returns the task to the submitter as an error. The default.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct Abort;
 
 impl RejectedExecutionHandler for Abort {
     fn rejected_execution(&self, task: Task, pool: &ThreadPoolExecutor) -> Result<(), Rejected> {
-        Err(pool.refusal(task))
+        let reason = if pool.is_shutdown() { RejectReason::Shutdown } else { RejectReason::Saturated };
+        Err(Rejected::by_pool(task, reason, pool.inner().facts()))
     }
 }
 
-/// Runs the task on the submitting thread, which slows the submitter down. After a shutdown the task is dropped.
+/// Runs the task on the submitting thread, which slows the submitter down. Drops it after a shutdown.
 ///
-/// It is not counted as completed, and of the hooks only [`Hooks::panicked`](crate::Hooks::panicked) is
-/// called for it, if it panics. The panic of a task without a handle unwinds to the submitter.
+/// The task does not count as completed. If it panics, [`Hooks::panicked`](crate::Hooks::panicked) is
+/// called; no other hook is. The panic of a task without a handle unwinds to the submitter.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct CallerRuns;
 
@@ -82,13 +83,13 @@ impl RejectedExecutionHandler for CallerRuns {
         if pool.is_shutdown() {
             task.drop_caught();
         } else {
-            task.run_reporting_panics(|info, panic| pool.core().tell_panicked(info, panic));
+            task.run_reporting_panics(|info, panic| pool.inner().report_panic(info, panic));
         }
         Ok(())
     }
 }
 
-/// Drops the task. If it has a handle, that resolves as abandoned.
+/// Drops the task. Its handle, if it has one, resolves as abandoned.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct Discard;
 
@@ -99,13 +100,13 @@ impl RejectedExecutionHandler for Discard {
     }
 }
 
-/// Drops the head of the queue and submits the task again. After a shutdown the task itself is dropped.
+/// Drops the head of the queue and submits the task again. After a shutdown, drops the task itself.
 ///
-/// In a pool with [`max_queue_time`](crate::Builder::max_queue_time) tasks at the head that are too old make room first: these
-/// expire, and no other task is dropped.
+/// In a pool with [`max_queue_time`](crate::Builder::max_queue_time), tasks at the head that have
+/// waited too long expire first. If any did, no other task is dropped.
 ///
-/// The head of a priority queue is its most urgent task. If there is nothing to evict, as with a
-/// synchronous queue, the task is given back as an error.
+/// The head of a priority queue is its most urgent task. If the queue holds nothing, as a synchronous
+/// queue never does, the task is returned as an error.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct DiscardOldest;
 
@@ -115,30 +116,31 @@ impl RejectedExecutionHandler for DiscardOldest {
             task.drop_caught();
             return Ok(());
         }
-        if !pool.core().shed_overdue() {
-            match pool.core().evict() {
+        if !pool.inner().expire_overdue() {
+            match pool.inner().evict_head() {
                 Some(oldest) => oldest.drop_caught(),
-                None => return Err(pool.refusal(task)),
+                None => return Abort.rejected_execution(task, pool),
             }
         }
         pool.execute_task(task)
     }
 }
 
-/// Makes the submitter wait until there is room: back-pressure.
+/// Blocks the submitter until the pool has room: backpressure.
 ///
-/// The wait ends with an error when the pool is shut down, when the time is over
+/// The wait ends with an error when the pool is shut down, when the timeout passes
 /// ([`Saturated`](crate::RejectReason::Saturated)), or when the waiting thread is interrupted
-/// ([`Interrupted`](crate::RejectReason::Interrupted); its flag stays set). A task that submits to its own pool does not
-/// wait: if the pool is full it is refused as `Saturated` at once, whatever the time-out, because when all workers wait
-/// none is left to make room. Prefer [`CallerRuns`] for such tasks.
+/// ([`Interrupted`](crate::RejectReason::Interrupted); the interrupt flag stays set).
+///
+/// A task that submits to its own full pool does not wait. It is refused as `Saturated` at once,
+/// whatever the timeout: if all workers waited, none would make room. Prefer [`CallerRuns`] there.
 #[derive(Debug, Clone, Copy)]
 pub struct Block {
     timeout: Duration,
 }
 
 impl Block {
-    /// Waits as long as it takes.
+    /// Waits without a time limit.
     pub fn forever() -> Block {
         Block { timeout: Duration::MAX }
     }
@@ -155,56 +157,87 @@ impl RejectedExecutionHandler for Block {
     }
 }
 
-/// A policy in force.
-#[derive(Clone)]
-pub(super) struct Handler {
-    policy: Arc<dyn RejectedExecutionHandler>,
-    /// The policy waits for room: only if it finds none is the task refused.
-    pub(super) waits: bool,
-    pub(super) usual: BuiltinPolicy,
-}
-
-/// The policies that are followed without a look at the handler, because they are followed often.
+/// The policies that the pool recognises and applies without a virtual call.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum BuiltinPolicy {
-    /// None of those.
-    No,
+pub(super) enum PolicyKind {
     Abort,
     CallerRuns,
     Discard,
+    /// A task is refused only if this policy finds no room for it.
+    Block,
+    /// Any other policy.
+    Other,
 }
 
-impl BuiltinPolicy {
-    /// The one that `as u8` made this of.
-    #[inline]
-    pub(super) fn from_u8(bits: u8) -> BuiltinPolicy {
-        let others = [Self::Abort, Self::CallerRuns, Self::Discard];
-        others.into_iter().find(|usual| *usual as u8 == bits).unwrap_or(Self::No)
+impl PolicyKind {
+    const KNOWN: [PolicyKind; 4] = [Self::Abort, Self::CallerRuns, Self::Discard, Self::Block];
+
+    fn of<H: 'static>() -> PolicyKind {
+        let kinds = [
+            TypeId::of::<Abort>(),
+            TypeId::of::<CallerRuns>(),
+            TypeId::of::<Discard>(),
+            TypeId::of::<Block>(),
+        ];
+        let position = kinds.iter().position(|kind| *kind == TypeId::of::<H>());
+        position.map_or(Self::Other, |position| Self::KNOWN[position])
     }
+
+    /// The inverse of `as u8`.
+    #[inline]
+    fn from_u8(bits: u8) -> PolicyKind {
+        Self::KNOWN.into_iter().find(|kind| *kind as u8 == bits).unwrap_or(Self::Other)
+    }
+}
+
+/// A policy of any type.
+#[derive(Clone)]
+pub(super) struct Handler {
+    policy: Arc<dyn RejectedExecutionHandler>,
+    kind: PolicyKind,
 }
 
 impl Handler {
     pub(super) fn new<H: RejectedExecutionHandler>(policy: H) -> Self {
-        let is = |kind| TypeId::of::<H>() == kind;
-        Handler {
-            policy: Arc::new(policy),
-            waits: is(TypeId::of::<Block>()),
-            usual: match () {
-                () if is(TypeId::of::<Abort>()) => BuiltinPolicy::Abort,
-                () if is(TypeId::of::<CallerRuns>()) => BuiltinPolicy::CallerRuns,
-                () if is(TypeId::of::<Discard>()) => BuiltinPolicy::Discard,
-                () => BuiltinPolicy::No,
-            },
-        }
-    }
-
-    pub(super) fn call(&self, task: Task, pool: &ThreadPoolExecutor) -> Result<(), Rejected> {
-        self.policy.rejected_execution(task, pool)
+        Handler { policy: Arc::new(policy), kind: PolicyKind::of::<H>() }
     }
 }
 
 impl fmt::Debug for Handler {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Handler").field("waits", &self.waits).finish_non_exhaustive()
+        f.debug_struct("Handler").field("kind", &self.kind).finish_non_exhaustive()
+    }
+}
+
+/// The policy in force.
+#[derive(Debug)]
+pub(super) struct CurrentPolicy {
+    handler: Mutex<Handler>,
+    /// The kind of `handler`, for reads without the lock. Written under the lock.
+    kind: AtomicU8,
+}
+
+impl CurrentPolicy {
+    pub(super) fn new(handler: Handler) -> Self {
+        CurrentPolicy { kind: AtomicU8::new(handler.kind as u8), handler: Mutex::new(handler) }
+    }
+
+    /// Relaxed: a rejection that races with a change of the policy may follow either.
+    #[inline]
+    pub(super) fn kind(&self) -> PolicyKind {
+        PolicyKind::from_u8(self.kind.load(Ordering::Relaxed))
+    }
+
+    /// The policy and its kind, which may differ from what [`kind`](Self::kind) has just returned.
+    pub(super) fn get(&self) -> (Arc<dyn RejectedExecutionHandler>, PolicyKind) {
+        let handler = self.handler.lock();
+        (Arc::clone(&handler.policy), handler.kind)
+    }
+
+    /// Installs `new` and returns the previous policy, to be dropped outside of the lock.
+    pub(super) fn replace(&self, new: Handler) -> Handler {
+        let mut handler = self.handler.lock();
+        self.kind.store(new.kind as u8, Ordering::Relaxed);
+        std::mem::replace(&mut *handler, new)
     }
 }

@@ -16,7 +16,6 @@ use std::mem;
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 
 use super::ThreadPoolExecutor;
-use super::worker;
 use crate::executor::TrySubmitError;
 use crate::interrupt::{ThreadContext, Wake};
 use crate::panic::{catch, drop_caught};
@@ -485,7 +484,7 @@ pub(super) fn scope<'env, R>(
     pool: &ThreadPoolExecutor,
     f: impl for<'scope> FnOnce(&'scope Scope<'scope, 'env>) -> R,
 ) -> R {
-    let inside = worker::is_worker_of(pool.core());
+    let inside = pool.inner().is_current();
     let scope = Scope {
         pool: pool.clone(),
         shared: Arc::new(Shared {
@@ -493,7 +492,7 @@ pub(super) fn scope<'env, R>(
             owner: ThreadContext::current(),
             strays: Mutex::default(),
             helpable: inside.then(Mutex::default),
-            pool: pool.core().home.number(),
+            pool: pool.inner().owner_number(),
             panics: Mutex::new(Vec::new()),
         }),
         scope: PhantomData,

@@ -1,319 +1,286 @@
-//! What a pool counts, and [`PoolStats`], one look at all of it.
+//! [`PoolStats`], and how a reader adds up counters while tasks move.
 //!
-//! Each worker counts for itself, in cache lines of its own; the reader adds up. What workers cannot count
-//! (tasks that never reach one) is counted here, on paths that are not hot.
+//! A task counts from its acceptance until it is settled. In between it is queued, or held by a
+//! worker, or runs inline inside another task. No lock covers all of these, so [`Counts`] reads them
+//! one after the other, in an order that keeps two invariants at every moment:
+//!
+//! 1. Every task accepted before the read is in at least one count. A task between two places (given
+//!    to a new thread that has not begun, handed to a parked worker, just dequeued) has no counter.
+//!    It follows from the others: accepted before the read, not settled at its end, and seen neither
+//!    queued nor running in between. So a task on its way needs no further atomic operation.
+//! 2. Settled tasks never exceed accepted tasks. A task is counted as accepted before another thread
+//!    can take it, and as settled by a Release store after that. The read loads settled counts first,
+//!    with Acquire, and accepted counts last.
+//!
+//! While tasks move, a read may count a task twice: as queued, and later as running or settled. The
+//! counts are exact while no task moves. Models: `loom_tests::pool::a_look_at_the_counts_*`.
 
-#[cfg(not(loom))]
-use std::cell::Cell;
 use std::time::Duration;
 
-use super::control::RunState;
-use crate::sync::{AtomicU64, Ordering};
-use crate::task::Outcome;
+use super::ThreadPoolExecutor;
+use super::control::{RunState, Snapshot};
+use super::counters::{Event, Totals};
+use super::idle::ParkedWorkers;
+use super::inner::PoolInner;
+use super::queue::TaskQueue;
+use crate::task::{Outcome, TaskId};
 
-/// A worker's counters. Only the worker writes: plain loads and stores are enough, and each is exact.
-///
-/// Release, and Acquire in `totals`: a thread that reads a count of settled tasks also sees that
-/// they were accepted; see `census.rs`.
-#[derive(Debug, Default)]
-#[repr(align(128))]
-pub(super) struct WorkerCounters {
-    finished: AtomicU64,
-    succeeded: AtomicU64,
-    panicked: AtomicU64,
-    cancelled: AtomicU64,
-    /// Tasks that run in place now, inside the worker's own.
-    in_place: AtomicU64,
+/// The counts of one read.
+pub(super) struct Counts {
+    control: Snapshot,
+    queued: usize,
+    active: usize,
+    inline: usize,
+    largest: usize,
+    totals: Totals,
+    cancelled_in_queue: u64,
+    handed_back: u64,
+    expired: u64,
+    submitted: u64,
 }
 
-/// For a counter with one writer at a time.
-#[inline]
-fn bump(counter: &AtomicU64) {
-    counter.store(counter.load(Ordering::Relaxed) + 1, Ordering::Release);
-}
-
-impl WorkerCounters {
-    /// The worker is through with a task.
-    pub(super) fn finished(&self) {
-        bump(&self.finished);
+impl Counts {
+    /// Tasks that ended, or left without having run.
+    fn settled(&self) -> u64 {
+        self.totals.settled() + self.removed()
     }
 
-    /// What came of a task; counted before its handle can tell.
-    pub(super) fn settled(&self, outcome: Outcome) {
-        bump(match outcome {
-            Outcome::Succeeded => &self.succeeded,
-            Outcome::Panicked => &self.panicked,
-            Outcome::Cancelled => &self.cancelled,
-        });
+    /// Tasks that left the queue and did not run.
+    fn removed(&self) -> u64 {
+        self.cancelled_in_queue + self.handed_back + self.expired
     }
 
-    /// A task begins to run in place.
-    pub(super) fn begin_in_place(&self) {
-        bump(&self.in_place);
-    }
-
-    /// The innermost task that ran in place has ended, and is counted as settled.
-    pub(super) fn end_in_place(&self) {
-        let running = self.in_place.load(Ordering::Relaxed);
-        self.in_place.store(running - 1, Ordering::Release);
-    }
-
-    pub(super) fn in_place(&self) -> usize {
-        self.in_place.load(Ordering::Acquire) as usize
-    }
-
-    pub(super) fn totals(&self) -> Totals {
-        let read = |counter: &AtomicU64| counter.load(Ordering::Acquire);
-        Totals {
-            finished: read(&self.finished),
-            succeeded: read(&self.succeeded),
-            panicked: read(&self.panicked),
-            cancelled: read(&self.cancelled),
-        }
+    /// Adds the tasks that are between two places, see invariant 1: `accepted` were accepted before
+    /// the read. A worker that runs nothing holds at most one of them. The others left the queue to be
+    /// settled without a run and still count as queued.
+    fn add_moving_tasks(&mut self, accepted: u64) {
+        let seen = self.settled() + (self.queued + self.active + self.inline) as u64;
+        let unseen = usize::try_from(accepted.saturating_sub(seen)).unwrap_or(usize::MAX);
+        let with_workers = unseen.min(self.control.workers().saturating_sub(self.active));
+        self.active += with_workers;
+        self.queued += unseen - with_workers;
     }
 }
 
-/// The sum of several workers' counters.
-#[derive(Debug, Default, Clone, Copy)]
-pub(super) struct Totals {
-    pub(super) finished: u64,
-    pub(super) succeeded: u64,
-    pub(super) panicked: u64,
-    pub(super) cancelled: u64,
-}
-
-impl Totals {
-    /// Tasks that came to a worker and ended there.
-    pub(super) fn settled(&self) -> u64 {
-        self.succeeded + self.panicked + self.cancelled
-    }
-}
-
-impl std::ops::AddAssign for Totals {
-    fn add_assign(&mut self, other: Totals) {
-        self.finished += other.finished;
-        self.succeeded += other.succeeded;
-        self.panicked += other.panicked;
-        self.cancelled += other.cancelled;
-    }
-}
-
-/// The calling thread's number, from 1. No other thread ever has the same.
-#[cfg(not(loom))]
-#[inline]
-fn thread_number() -> u64 {
-    std::thread_local! {
-        /// 0: it has none so far.
-        static NUMBER: Cell<u64> = const { Cell::new(0) };
-    }
-    #[cold]
-    fn first_time() -> u64 {
-        static NEXT: AtomicU64 = AtomicU64::new(1);
-        NUMBER.set(NEXT.fetch_add(1, Ordering::Relaxed)); // only uniqueness matters
-        NUMBER.get()
-    }
-    match NUMBER.get() {
-        0 => first_time(),
-        number => number,
-    }
-}
-
-/// In a model all threads are one to the system.
-#[cfg(loom)]
-fn thread_number() -> u64 {
-    crate::interrupt::RunId::current().thread
-}
-
-/// A count that many threads raise. The first who come have a cell each, which nobody else writes: an addition that nobody
-/// can get between takes as long as all the rest of a refusal, and a tenth of a cancel.
-///
-/// Release and Acquire as for [`WorkerCounters`]. It is exact: no two threads ever have the same number.
-#[derive(Debug, Default)]
-struct Tally {
-    cells: [OwnCell; 4],
-    /// What all others have counted.
-    others: AtomicU64,
-}
-
-#[derive(Debug, Default)]
-#[repr(align(64))]
-struct OwnCell {
-    /// The number of the thread that it belongs to, for good; 0: to nobody so far.
-    owner: AtomicU64,
-    count: AtomicU64,
-}
-
-impl Tally {
-    #[inline]
-    fn add_one(&self) {
-        let me = thread_number();
-        let cell = &self.cells[me as usize % self.cells.len()];
-        if cell.owner.load(Ordering::Relaxed) == me {
-            bump(&cell.count);
+impl PoolInner {
+    /// Reads all counts. Panics only if a custom queue does.
+    pub(super) fn counts(&self) -> Counts {
+        let accepted = self.submitted();
+        // The order matters, see the file header: a task moves from queue to worker to settled.
+        let queued = self.queue().len();
+        let workers = self.workers();
+        let (active, inline) = (workers.active_count(), workers.inline_count());
+        let (totals, largest) = (workers.totals(), workers.largest());
+        drop(workers);
+        let counters = self.counters();
+        let cancelled_in_queue = counters.count(Event::CancelledInQueue) + self.queue().removed_on_cancel();
+        let (handed_back, expired) = (counters.count(Event::HandedBack), counters.count(Event::Expired));
+        let submitted = self.submitted();
+        let control = self.control().load();
+        let mut counts = Counts {
+            control,
+            queued,
+            active: active.min(control.workers()), // an active worker may have exited since
+            inline,
+            largest,
+            totals,
+            cancelled_in_queue,
+            handed_back,
+            expired,
+            submitted,
+        };
+        if self.queue().is_custom() {
+            // Its owner may add and remove tasks without the pool. So accepted tasks may be missing,
+            // and more tasks may be settled than were accepted.
+            counts.submitted = counts.submitted.max(counts.settled());
         } else {
-            self.add_elsewhere(me, cell);
+            counts.add_moving_tasks(accepted);
+        }
+        counts
+    }
+
+    /// Returns true if no task is queued or running. A scheduled pool may hold tasks that are not due.
+    ///
+    /// Two reads are needed. A worker may begin and settle its task between the read of the workers
+    /// and the read of settled tasks, and then call hooks: the first read misses it. A worker is
+    /// active before it settles a task, so if nothing is settled between two reads, the second sees it.
+    pub(super) fn is_idle(&self) -> bool {
+        loop {
+            let first = self.counts();
+            if self.is_busy(&first) {
+                return false;
+            }
+            let second = self.counts();
+            if second.settled() == first.settled() {
+                return !self.is_busy(&second);
+            }
         }
     }
 
-    #[cold]
-    fn add_elsewhere(&self, me: u64, cell: &OwnCell) {
-        if cell.owner.compare_exchange(0, me, Ordering::Relaxed, Ordering::Relaxed).is_ok() {
-            bump(&cell.count);
-        } else {
-            self.others.fetch_add(1, Ordering::Release);
+    fn is_busy(&self, counts: &Counts) -> bool {
+        let has_work = match self.queue() {
+            TaskQueue::Delayed(delayed) => delayed.first_is_due(),
+            _ => counts.queued > 0,
+        };
+        has_work || counts.active + counts.inline > 0
+    }
+
+    /// Tasks accepted so far.
+    fn submitted(&self) -> u64 {
+        self.queue().pushed() + self.idle().handed_off() + self.counters().first_tasks()
+    }
+}
+
+/// Getters.
+impl ThreadPoolExecutor {
+    /// Returns the number of threads.
+    pub fn pool_size(&self) -> usize {
+        self.inner().control().load().workers()
+    }
+
+    /// Returns the number of threads that run a task or have been given one.
+    ///
+    /// An accepted task that is not in the queue counts, even if its thread has not begun.
+    pub fn active_count(&self) -> usize {
+        self.inner().counts().active
+    }
+
+    /// Returns the largest number of threads the pool has had.
+    pub fn largest_pool_size(&self) -> usize {
+        self.inner().workers().largest()
+    }
+
+    /// Returns the number of finished, running and queued tasks.
+    ///
+    /// As in the JDK, a task that is removed from the queue is subtracted again. See
+    /// [`PoolStats::submitted`] for a count that only grows.
+    pub fn task_count(&self) -> u64 {
+        let counts = self.inner().counts();
+        if !self.inner().queue().is_custom() {
+            return counts.submitted - counts.removed();
+        }
+        // The queue may hold tasks that were never submitted here.
+        let inside = counts.queued + counts.active + counts.inline;
+        counts.totals.finished() + inside as u64
+    }
+
+    /// Returns the number of tasks that workers have finished.
+    ///
+    /// Includes tasks that panicked and tasks that a hook refused. Excludes tasks that were cancelled
+    /// while queued and removed.
+    pub fn completed_task_count(&self) -> u64 {
+        self.inner().workers().totals().finished()
+    }
+
+    /// Returns the number of queued tasks.
+    pub fn queued_count(&self) -> usize {
+        self.inner().queue().len()
+    }
+
+    /// Returns the ids of the queued tasks, in queue order.
+    pub fn queued_tasks(&self) -> Vec<TaskId> {
+        self.inner().queue().ids()
+    }
+
+    /// Returns how many more tasks the queue accepts; `usize::MAX` if it is unbounded.
+    pub fn remaining_queue_capacity(&self) -> usize {
+        self.inner().queue().remaining_capacity()
+    }
+
+    /// Returns the run state.
+    pub fn state(&self) -> RunState {
+        self.inner().control().load().state()
+    }
+
+    /// Returns all figures at once.
+    pub fn stats(&self) -> PoolStats {
+        let pool = self.inner();
+        let settings = pool.settings().get();
+        let counts = pool.counts();
+        let (totals, counters) = (counts.totals, pool.counters());
+        PoolStats {
+            state: counts.control.state(),
+            core_pool_size: settings.core,
+            maximum_pool_size: settings.maximum,
+            keep_alive_time: settings.keep_alive,
+            pool_size: counts.control.workers(),
+            active_count: counts.active,
+            in_place_count: counts.inline,
+            largest_pool_size: counts.largest,
+            queued_count: counts.queued,
+            remaining_queue_capacity: pool.queue().remaining_capacity(),
+            submitted: counts.submitted,
+            completed: totals.count(Outcome::Succeeded),
+            panicked: totals.count(Outcome::Panicked),
+            cancelled: totals.count(Outcome::Cancelled) + counts.cancelled_in_queue,
+            rejected: counters.count(Event::Rejected),
+            handed_back: counts.handed_back,
+            expired: counts.expired,
+            periodic_ended_by_panic: counters.count(Event::PeriodicEndedByPanic),
         }
     }
 
-    fn sum(&self) -> u64 {
-        let own = self.cells.iter().map(|cell| cell.count.load(Ordering::Acquire)).sum::<u64>();
-        own + self.others.load(Ordering::Acquire)
+    /// The parked workers, for drivers of deterministic tests.
+    #[doc(hidden)]
+    pub fn parked_workers(&self) -> ParkedWorkers {
+        self.inner().idle().parked_workers()
     }
 }
 
-/// What no worker can count.
-#[derive(Debug, Default)]
-pub(super) struct Counters {
-    /// Tasks that came with a new thread.
-    first_tasks: AtomicU64,
-    rejected: Tally,
-    /// Cancelled and taken out of the queue.
-    cancelled: Tally,
-    /// Removed, drained or evicted.
-    handed_back: AtomicU64,
-    /// Shed, because they waited for too long.
-    expired: AtomicU64,
-    series_ended_by_panic: AtomicU64,
-}
-
-impl Counters {
-    pub(super) fn first_task(&self) {
-        self.first_tasks.fetch_add(1, Ordering::Relaxed);
-    }
-
-    /// The thread did not start after all.
-    pub(super) fn no_first_task(&self) {
-        self.first_tasks.fetch_sub(1, Ordering::Relaxed);
-    }
-
-    #[inline]
-    pub(super) fn rejected(&self) {
-        self.rejected.add_one();
-    }
-
-    #[inline]
-    pub(super) fn cancelled_in_queue(&self) {
-        self.cancelled.add_one();
-    }
-
-    pub(super) fn handed_back(&self, tasks: usize) {
-        self.handed_back.fetch_add(tasks as u64, Ordering::Release); // as in `WorkerCounters`
-    }
-
-    pub(super) fn expired(&self) {
-        self.expired.fetch_add(1, Ordering::Release); // as in `WorkerCounters`
-    }
-
-    #[cold]
-    pub(super) fn series_ended_by_panic(&self) {
-        self.series_ended_by_panic.fetch_add(1, Ordering::Relaxed);
-    }
-
-    pub(super) fn first_tasks(&self) -> u64 {
-        self.first_tasks.load(Ordering::Relaxed)
-    }
-
-    pub(super) fn read(&self) -> CountersRead {
-        CountersRead {
-            rejected: self.rejected.sum(),
-            cancelled: self.cancelled.sum(),
-            handed_back: self.handed_back.load(Ordering::Acquire),
-            expired: self.expired.load(Ordering::Acquire),
-            series_ended_by_panic: self.series_ended_by_panic.load(Ordering::Relaxed),
-        }
-    }
-}
-
-pub(super) struct CountersRead {
-    pub(super) rejected: u64,
-    pub(super) cancelled: u64,
-    pub(super) handed_back: u64,
-    pub(super) expired: u64,
-    pub(super) series_ended_by_panic: u64,
-}
-
-/// One look at a pool.
+/// The figures of a pool at one moment.
 ///
-/// A task counts from the moment it is accepted until it is settled. When nothing moves, `submitted`
-/// = `completed` + `panicked` + `cancelled` + `handed_back` + `expired` + `queued_count` +
-/// `active_count` + `in_place_count`. While tasks come and go two things hold at every moment. The settled tasks
-/// (`completed`, `panicked`, `cancelled`, `handed_back`, `expired`) are never more than `submitted`. And every
-/// task that was accepted before the look is in one of the counts, in two at most for the moment in
-/// which it moves from one to the next. The outcome of a task is counted before its handle resolves.
+/// A task counts from its acceptance until it is settled. While no task moves, `submitted` =
+/// `completed` + `panicked` + `cancelled` + `handed_back` + `expired` + `queued_count` +
+/// `active_count` + `in_place_count`. While tasks move, two things still hold. The settled tasks
+/// (`completed`, `panicked`, `cancelled`, `handed_back`, `expired`) never exceed `submitted`. Every
+/// task accepted before the call is in one of the counts, or in two while it moves from one to the
+/// next. The outcome of a task is counted before its handle resolves.
 ///
-/// The counts of a pool with a custom queue are those of the queue: a task that its owner puts in
-/// counts as submitted when it is settled, and for an instant a task that a worker has taken out
-/// is in no count.
+/// A pool with a custom queue counts what the queue holds. A task that the owner of the queue adds
+/// counts as submitted when it is settled. A task that a worker has just dequeued is in no count for
+/// a moment.
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct PoolStats {
-    /// How far the pool's life has come.
+    /// The run state.
     pub state: RunState,
     /// The core size in force.
     pub core_pool_size: usize,
     /// The maximum size in force.
     pub maximum_pool_size: usize,
-    /// How long a surplus worker waits for work before it leaves.
+    /// How long an idle worker above the core size waits for work before it exits.
     pub keep_alive_time: Duration,
-    /// Workers now.
+    /// Number of workers.
     pub pool_size: usize,
-    /// Workers that run a task now, or have one put into their hands. Never more than `pool_size`.
+    /// Workers that run a task or have been given one. Never more than `pool_size`.
     pub active_count: usize,
-    /// Tasks that run inside other tasks, which wait for them: see
+    /// Tasks that run inside another task that joins them, see
     /// [`TaskHandle::join`](crate::TaskHandle::join). Their workers are in `active_count` already.
     pub in_place_count: usize,
-    /// The most workers there ever were.
+    /// The largest number of workers so far.
     pub largest_pool_size: usize,
-    /// Tasks that wait in the queue.
+    /// Queued tasks.
     pub queued_count: usize,
-    /// Tasks that the queue would still take; `usize::MAX` if it has no bound.
+    /// How many more tasks the queue accepts; `usize::MAX` if it is unbounded.
     pub remaining_queue_capacity: usize,
     /// Tasks accepted so far.
     pub submitted: u64,
     /// Tasks that ran and returned.
     pub completed: u64,
-    /// Tasks that panicked, and those that a panicking `before_execute` kept from running.
+    /// Tasks that panicked, and tasks that did not run because `before_execute` panicked.
     pub panicked: u64,
     /// Tasks that were cancelled, before or while they ran.
     pub cancelled: u64,
-    /// Tasks that were refused, whatever the policy then did with them; those for which the blocking policy
-    /// found room are not among them.
+    /// Tasks that were refused, whatever the policy did with them. Tasks for which the blocking policy
+    /// found room are not included.
     pub rejected: u64,
-    /// Tasks that were accepted and left without having run: removed, drained by `shutdown_now`, or
-    /// evicted by `DiscardOldest`.
+    /// Accepted tasks that left without having run: removed, drained by `shutdown_now`, or evicted by
+    /// `DiscardOldest`.
     pub handed_back: u64,
-    /// Tasks that were accepted and not run because they had waited for longer than
+    /// Accepted tasks that did not run because they waited longer than
     /// [`max_queue_time`](crate::Builder::max_queue_time).
     pub expired: u64,
-    /// Series of a scheduled pool that ended because a run panicked. If it grows, something that should
-    /// happen periodically no longer does.
+    /// Periodic tasks of a scheduled pool that ended because a run panicked. If this grows, something
+    /// that should happen periodically no longer does.
     pub periodic_ended_by_panic: u64,
-}
-
-#[cfg(all(test, not(loom)))]
-mod tests {
-    use super::Tally;
-
-    #[test]
-    fn a_tally_of_more_threads_than_cells_is_exact() {
-        const EACH: u64 = if cfg!(miri) { 20 } else { 1000 };
-        let tally = Tally::default();
-        let threads = 3 * tally.cells.len() as u64;
-        std::thread::scope(|s| {
-            for _ in 0..threads {
-                s.spawn(|| (0..EACH).for_each(|_| tally.add_one()));
-            }
-        });
-        assert_eq!(tally.sum(), threads * EACH);
-        assert!(tally.cells.iter().all(|cell| cell.count.load(super::Ordering::Relaxed) > 0));
-    }
 }

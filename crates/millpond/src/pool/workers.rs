@@ -1,96 +1,110 @@
-//! The roster: which workers there are, and how one is added.
+//! The list of workers, and the start of one worker's thread.
 //!
-//! Adding a worker reserves its place, calls the user's thread factory, and undoes the reservation if there will be no
-//! thread. What a worker then does is in `worker.rs`.
+//! A worker is listed from the reservation of its permit in the control word until its thread has
+//! wholly exited. `spawn` adds workers, `worker` is what their threads do.
 
 use std::io;
 
-use super::control::{RunState, Snapshot};
-use super::inner::PoolInner;
-use super::queue::TaskQueue;
-use super::stats::{Totals, WorkerCounters};
-use super::worker;
+use super::counters::{Totals, WorkerCounters};
 use crate::interrupt::ThreadContext;
-use crate::sync::{Arc, AtomicBool, Mutex, Ordering, fence};
+use crate::sync::{Arc, AtomicBool, Mutex, Ordering};
 use crate::task::Task;
-use crate::threads::{ThreadBody, WorkerBody, WorkerInfo, call_factory};
+use crate::threads::WorkerInfo;
 
-/// One worker, from the decision to have it until it has left.
+/// One worker.
 #[derive(Debug)]
 pub(super) struct Worker {
-    pub(super) info: WorkerInfo,
-    pub(super) counters: WorkerCounters,
-    /// Runs a task, hooks included, or has a first task to run. Written by the worker only.
-    pub(super) active: AtomicBool,
-    /// Its thread is known to come. Touched under the roster's lock.
+    info: WorkerInfo,
+    counters: WorkerCounters,
+    /// True while the worker runs a task, hooks included, or has a first task. Written by the worker
+    /// only, once its thread runs.
+    active: AtomicBool,
+    /// True once the thread is known to exist or to come. Guarded by the lock of the list.
     confirmed: AtomicBool,
     start: Mutex<Start>,
 }
 
-/// How far the start of a worker's thread has come, and the task that waits for it.
+/// How far the start of a worker's thread has come.
 #[derive(Debug)]
 struct Start {
-    phase: Phase,
+    state: StartState,
+    /// The task that the thread runs first.
     first: Option<Task>,
-    /// The thread, once it is there: for interrupts.
+    /// The thread, once it runs: the target of interrupts.
     thread: Option<Arc<ThreadContext>>,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Phase {
-    /// The factory is at work.
+enum StartState {
+    /// The thread factory has been called and has not returned.
     Spawning,
-    /// The factory has promised that the thread will come.
+    /// The factory has returned a thread, which has not begun.
     Promised,
-    /// The thread is there, and the body belongs to it.
+    /// The thread runs the worker body.
     Running,
-    /// There will be no thread.
+    /// No thread will come.
     Failed,
 }
 
 impl Worker {
-    fn new(info: WorkerInfo, first: Option<Task>) -> Arc<Worker> {
-        Arc::new(Worker {
-            info,
-            counters: WorkerCounters::default(),
-            active: AtomicBool::new(first.is_some()),
-            confirmed: AtomicBool::new(false),
-            start: Mutex::new(Start { phase: Phase::Spawning, first, thread: None }),
-        })
+    pub(super) fn info(&self) -> &WorkerInfo {
+        &self.info
     }
 
-    /// The thread is there. False: too late, the spawn has been declared failed.
-    fn start(&self) -> bool {
+    pub(super) fn counters(&self) -> &WorkerCounters {
+        &self.counters
+    }
+
+    pub(super) fn set_active(&self, active: bool) {
+        self.active.store(active, Ordering::Relaxed); // ordered by the counters, see `stats`
+    }
+
+    /// Sets the first task, before the thread is spawned.
+    pub(super) fn set_first(&self, first: Option<Task>) {
+        self.start.lock().first = first;
+    }
+
+    pub(super) fn has_first(&self) -> bool {
+        self.start.lock().first.is_some()
+    }
+
+    pub(super) fn take_first(&self) -> Option<Task> {
+        self.start.lock().first.take()
+    }
+
+    /// Called on the new thread. Returns false if the start has already been declared failed.
+    pub(super) fn begin(&self) -> bool {
         let mut start = self.start.lock();
-        let in_time = matches!(start.phase, Phase::Spawning | Phase::Promised);
+        let in_time = matches!(start.state, StartState::Spawning | StartState::Promised);
         if in_time {
-            start.phase = Phase::Running;
+            start.state = StartState::Running;
             start.thread = Some(ThreadContext::current());
         }
         in_time
     }
 
-    /// The body was dropped. True: nobody else will clear up after it.
-    fn dropped_unrun(&self) -> bool {
+    /// The body was dropped without running. Returns true if the caller must undo the reservation:
+    /// before the factory has returned, its caller does that.
+    pub(super) fn body_dropped(&self) -> bool {
         let mut start = self.start.lock();
-        let was = start.phase;
-        if matches!(was, Phase::Spawning | Phase::Promised) {
-            start.phase = Phase::Failed;
+        let before = start.state;
+        if matches!(before, StartState::Spawning | StartState::Promised) {
+            start.state = StartState::Failed;
         }
-        was == Phase::Promised
+        before == StartState::Promised
     }
 
     /// The factory has returned. Fails if there is no thread and none will come.
-    fn promised(&self, returned: io::Result<()>) -> io::Result<()> {
+    pub(super) fn factory_returned(&self, returned: io::Result<()>) -> io::Result<()> {
         let mut start = self.start.lock();
-        match (start.phase, returned) {
-            (Phase::Running, _) => Ok(()),
-            (Phase::Spawning, Ok(())) => {
-                start.phase = Phase::Promised;
+        match (start.state, returned) {
+            (StartState::Running, _) => Ok(()),
+            (StartState::Spawning, Ok(())) => {
+                start.state = StartState::Promised;
                 Ok(())
             }
             (_, Err(error)) => {
-                start.phase = Phase::Failed;
+                start.state = StartState::Failed;
                 Err(error)
             }
             (_, Ok(())) => {
@@ -99,324 +113,92 @@ impl Worker {
         }
     }
 
-    pub(super) fn take_first(&self) -> Option<Task> {
-        self.start.lock().first.take()
-    }
-
-    pub(super) fn is_active(&self) -> bool {
-        self.active.load(Ordering::Relaxed)
+    fn thread(&self) -> Option<Arc<ThreadContext>> {
+        self.start.lock().thread.clone()
     }
 }
 
-/// All workers that have not wholly left.
+/// The workers that have not wholly exited. Guarded by one mutex in `PoolInner`.
 #[derive(Debug, Default)]
 pub(super) struct Workers {
-    workers: Vec<Arc<Worker>>,
-    /// Workers on the roster that are counted and not confirmed.
+    list: Vec<Arc<Worker>>,
+    /// Listed workers that hold a permit and are not confirmed.
     unconfirmed: usize,
     last_number: usize,
-    pub(super) largest: usize,
-    /// What workers counted that have left.
+    /// The largest pool size so far.
+    largest: usize,
+    /// The counts of workers that have exited.
     retired: Totals,
 }
 
 impl Workers {
+    /// Lists a new worker. The caller has reserved its permit, under the same lock.
+    pub(super) fn add(&mut self, name_prefix: &str, has_first: bool) -> Arc<Worker> {
+        self.unconfirmed += 1;
+        self.last_number += 1;
+        let number = self.last_number;
+        let worker = Arc::new(Worker {
+            info: WorkerInfo { name: format!("{name_prefix}{number}").into(), number },
+            counters: WorkerCounters::default(),
+            active: AtomicBool::new(has_first),
+            confirmed: AtomicBool::new(false),
+            start: Mutex::new(Start { state: StartState::Spawning, first: None, thread: None }),
+        });
+        self.list.push(Arc::clone(&worker));
+        worker
+    }
+
     pub(super) fn remove(&mut self, worker: &Arc<Worker>) {
-        self.workers.retain(|listed| !Arc::ptr_eq(listed, worker));
+        self.list.retain(|listed| !Arc::ptr_eq(listed, worker));
         self.retired += worker.counters.totals();
     }
 
-    /// Some worker is on its way out, though it is not counted any more.
-    pub(super) fn has_leavers(&self) -> bool {
-        !self.workers.is_empty()
+    /// Notes that the thread of `worker` will come, or that its start was undone. Returns false if
+    /// that was known: the factory and the thread both confirm.
+    pub(super) fn confirm(&mut self, worker: &Worker) -> bool {
+        let is_new = !worker.confirmed.swap(true, Ordering::Relaxed);
+        if is_new {
+            self.unconfirmed -= 1;
+        }
+        is_new
+    }
+
+    /// Updates the largest size from the permits in use, without workers that may never start.
+    pub(super) fn note_size(&mut self, permits: usize) {
+        self.largest = self.largest.max(permits.saturating_sub(self.unconfirmed));
+    }
+
+    pub(super) fn is_empty(&self) -> bool {
+        self.list.is_empty()
+    }
+
+    pub(super) fn unconfirmed(&self) -> usize {
+        self.unconfirmed
+    }
+
+    pub(super) fn largest(&self) -> usize {
+        self.largest
     }
 
     pub(super) fn active_count(&self) -> usize {
-        self.workers.iter().filter(|worker| worker.is_active()).count()
+        self.list.iter().filter(|worker| worker.active.load(Ordering::Relaxed)).count()
     }
 
-    /// Tasks that run in place.
-    pub(super) fn in_place(&self) -> usize {
-        self.workers.iter().map(|worker| worker.counters.in_place()).sum()
+    /// Tasks that run inline inside another task.
+    pub(super) fn inline_count(&self) -> usize {
+        self.list.iter().map(|worker| worker.counters.inline()).sum()
     }
 
     pub(super) fn totals(&self) -> Totals {
         let mut totals = self.retired;
-        for worker in &self.workers {
+        for worker in &self.list {
             totals += worker.counters.totals();
         }
         totals
     }
-}
 
-/// What a worker's thread does.
-struct WorkerLife {
-    pool: Arc<PoolInner>,
-    worker: Arc<Worker>,
-}
-
-impl ThreadBody for WorkerLife {
-    fn live(self: Box<Self>) {
-        if self.worker.start() {
-            worker::work(&self.pool, &self.worker);
-        }
-    }
-
-    fn never_started(self: Box<Self>) {
-        if self.worker.dropped_unrun() {
-            self.pool.spawn_failed_late(&self.worker);
-        }
-    }
-}
-
-/// Up to which size a worker may be added.
-#[derive(Debug, Clone, Copy)]
-pub(super) enum Limit {
-    Core,
-    Maximum,
-}
-
-/// A worker was not added. No cause: the limit or the run state forbids it.
-#[derive(Debug)]
-pub(super) struct NotAdded {
-    pub(super) first: Option<Task>,
-    pub(super) cause: Option<io::Error>,
-}
-
-impl PoolInner {
-    fn limit(&self, limit: Limit) -> usize {
-        match limit {
-            Limit::Core => self.core_size().min(self.maximum()),
-            Limit::Maximum => self.maximum(),
-        }
-    }
-
-    /// A running pool may have a new worker; one in shutdown only to empty its queue.
-    pub(super) fn may_have_worker(&self, seen: Snapshot, with_task: bool) -> bool {
-        match seen.state() {
-            RunState::Running => true,
-            RunState::Shutdown => !with_task && !self.queue.is_empty(),
-            _ => false,
-        }
-    }
-
-    /// Adds a worker that begins with `first`. Whatever fails leaves no trace, and `first` comes back.
-    pub(super) fn add_worker(self: &Arc<Self>, first: Option<Task>, limit: Limit) -> Result<(), NotAdded> {
-        self.add_worker_if(None, first, limit)
-    }
-
-    /// As `add_worker`, but only if the control word is still `seen`.
-    pub(super) fn add_worker_if(
-        self: &Arc<Self>,
-        seen: Option<Snapshot>,
-        first: Option<Task>,
-        limit: Limit,
-    ) -> Result<(), NotAdded> {
-        let added = self.try_add_worker(seen, first, limit);
-        if added.is_err() {
-            self.rescue_queue();
-        }
-        added
-    }
-
-    fn try_add_worker(
-        self: &Arc<Self>,
-        only_if: Option<Snapshot>,
-        first: Option<Task>,
-        limit: Limit,
-    ) -> Result<(), NotAdded> {
-        // 1. Reserve.
-        let with_task = first.is_some();
-        let worker = self.enlist(only_if, first, limit)?;
-        // 2. The state may have advanced meanwhile. `shutdown_now` interrupts those on the roster after it
-        // advanced the state: either it sees this worker there, or we see the state.
-        fence(Ordering::SeqCst);
-        let spawned = match self.control.load().state() {
-            RunState::Running => Some(self.spawn(&worker)),
-            RunState::Shutdown if !with_task => Some(self.spawn(&worker)),
-            _ => None,
-        };
-        // 3. Undo, or done.
-        let cause = match spawned {
-            Some(Ok(())) => {
-                self.confirm(&worker);
-                return Ok(());
-            }
-            Some(Err(error)) => Some(error),
-            None => None,
-        };
-        let first = self.unenlist(&worker);
-        if first.is_some() {
-            self.counters.no_first_task();
-        }
-        Err(NotAdded { first, cause })
-    }
-
-    /// Counts a worker and puts it on the roster, both under the roster's lock, so that `note_size` can tell how many
-    /// of those counted are there in truth.
-    fn enlist(
-        &self,
-        only_if: Option<Snapshot>,
-        first: Option<Task>,
-        limit: Limit,
-    ) -> Result<Arc<Worker>, NotAdded> {
-        loop {
-            let seen = self.control.load();
-            // The queue may be the user's: it is asked before we take a lock.
-            if only_if.is_some_and(|expected| expected != seen)
-                || !self.may_have_worker(seen, first.is_some())
-                || seen.workers() >= self.limit(limit)
-            {
-                return Err(NotAdded { first, cause: None });
-            }
-            let mut workers = self.workers.lock();
-            if self.control.try_add_worker(seen) {
-                return Ok(self.register(&mut workers, first));
-            }
-        }
-    }
-
-    fn register(&self, workers: &mut Workers, first: Option<Task>) -> Arc<Worker> {
-        if first.is_some() {
-            self.counters.first_task(); // before the worker can be seen, or can run it
-        }
-        workers.unconfirmed += 1;
-        workers.last_number += 1;
-        let number = workers.last_number;
-        let name = format!("{}{number}", self.name_prefix).into();
-        let worker = Worker::new(WorkerInfo { name, number }, first);
-        workers.workers.push(Arc::clone(&worker));
-        worker
-    }
-
-    /// The worker's thread is known to come: when the factory says so, or when it is there before that.
-    pub(super) fn confirm(&self, worker: &Worker) {
-        let mut workers = self.workers.lock();
-        if worker.confirmed.swap(true, Ordering::Relaxed) {
-            return;
-        }
-        workers.unconfirmed -= 1;
-        self.note_size(&mut workers);
-    }
-
-    /// Remembers the largest size, threads that are still to come left out.
-    pub(super) fn note_size(&self, workers: &mut Workers) {
-        let size = self.control.load().workers().saturating_sub(workers.unconfirmed);
-        workers.largest = workers.largest.max(size);
-    }
-
-    /// Undoes `enlist`, except that the first task still counts as accepted.
-    fn unenlist(&self, worker: &Arc<Worker>) -> Option<Task> {
-        let first = worker.take_first();
-        let mut workers = self.workers.lock();
-        workers.remove(worker);
-        // Once: whoever started it may still be about to confirm it, if its thread was promised and then did not come.
-        if !worker.confirmed.swap(true, Ordering::Relaxed) {
-            workers.unconfirmed -= 1;
-        }
-        self.control.remove_worker();
-        drop(workers);
-        fence(Ordering::SeqCst); // pairs with the one in `admit_when_room`
-        self.room.made();
-        self.try_terminate();
-        first
-    }
-
-    /// Tries to have a worker for a queue that has none.
-    ///
-    /// While a thread is being started its worker is counted, and others leave their tasks in the queue to it. If
-    /// the start then fails, we are to them what a last worker is that leaves (C1 was `remove_worker`). We try once
-    /// more; if that fails too, the tasks are stranded: they wait until a later submit or prestart has more luck, or who
-    /// joins one of them (`is_stranded`). In shutdown there will be none: they are given up, and their handles resolve as abandoned.
-    pub(super) fn rescue_queue(self: &Arc<Self>) {
-        self.queue.order(); // C2
-        if !self.needs_rescue() {
-            return;
-        }
-        let added = self.try_add_worker(None, None, Limit::Maximum);
-        let failed = matches!(added, Err(NotAdded { cause: Some(_), .. }));
-        // Before the look at the state; `shutdown` advances that before it looks here.
-        self.stranded.store(failed, Ordering::SeqCst);
-        let now = self.control.load();
-        if failed && now.workers() == 0 && now.state() == RunState::Shutdown {
-            self.hand_back(self.queue.drain()).into_iter().for_each(Task::drop_caught);
-        }
-    }
-
-    /// Tasks wait, and there is no worker, though there may be one.
-    fn needs_rescue(&self) -> bool {
-        let seen = self.control.load();
-        seen.workers() == 0 && self.may_have_worker(seen, false) && !self.queue.is_empty()
-    }
-
-    /// For somebody who waits for a task: tries again to have a worker, if all who tried before have failed. True: tasks wait, and
-    /// no worker is there for them, or only such as may not come.
-    pub(super) fn is_stranded(self: &Arc<Self>) -> bool {
-        if self.queue.is_empty() {
-            return false;
-        }
-        if self.stranded.load(Ordering::SeqCst) {
-            self.rescue_queue();
-        }
-        let may_have_one = self.may_have_worker(self.control.load(), false);
-        let workers = self.workers.lock();
-        may_have_one && self.control.load().workers() <= workers.unconfirmed
-    }
-
-    /// Calls the thread factory. None of our locks is held, and its panic stays here.
-    fn spawn(self: &Arc<Self>, worker: &Arc<Worker>) -> io::Result<()> {
-        let factory = Arc::clone(&self.factory.lock());
-        let life = WorkerLife { pool: Arc::clone(self), worker: Arc::clone(worker) };
-        let returned = call_factory(&*factory, WorkerBody::new(worker.info.clone(), life));
-        worker.promised(returned.map(drop))
-    }
-
-    /// The factory promised a thread, and later dropped its body: the first task must not be lost.
-    fn spawn_failed_late(self: &Arc<Self>, worker: &Arc<Worker>) {
-        if let Some(task) = self.unenlist(worker) {
-            self.task_gone();
-            let admitted = self.admit(task);
-            self.counters.no_first_task(); // not before it is counted again
-            if let Err(refusal) = admitted {
-                refusal.task.drop_caught(); // its handle resolves as abandoned
-            }
-        }
-        self.rescue_queue();
-    }
-
-    /// At the beginning of a task's epoch, on its thread. `shutdown_now` advances the state, fences, and interrupts
-    /// what it finds running: either it finds this epoch, or we find the state.
-    pub(super) fn interrupt_if_stopping(&self) {
-        fence(Ordering::SeqCst);
-        if self.control.load().state() >= RunState::Stop {
-            ThreadContext::with_current(|me| me.restore_interrupt());
-        }
-    }
-
-    /// The same for a worker that was given a task after its epoch began, without the fence if that can be spared.
-    ///
-    /// From the plain queue a task is taken with the queue's head locked, by us or by whoever called us, and our epoch
-    /// began before. `shutdown_now` takes its turn with that lock between advancing the state and interrupting. If the task was taken before, the interrupt finds our epoch; if after, we find the state.
-    pub(super) fn interrupt_if_stopped(&self, me: &ThreadContext) {
-        if !matches!(self.queue, TaskQueue::Fifo(_)) {
-            fence(Ordering::SeqCst);
-        }
-        if self.control.load().state() >= RunState::Stop {
-            me.restore_interrupt();
-        }
-    }
-
-    /// Interrupts what runs. A thread that is not there yet finds the run state when it begins its first task.
-    pub(super) fn interrupt_workers(&self) {
-        let threads: Vec<_> = self
-            .workers
-            .lock()
-            .workers
-            .iter()
-            .filter_map(|worker| worker.start.lock().thread.clone())
-            .collect();
-        for thread in threads {
-            thread.interrupt_all();
-        }
+    /// The threads that run now.
+    pub(super) fn threads(&self) -> Vec<Arc<ThreadContext>> {
+        self.list.iter().filter_map(|worker| worker.thread()).collect()
     }
 }

@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use super::{Decorate, ScheduledThreadPoolExecutor};
 use crate::ConfigError;
-use crate::pool::{Builder, Hooks, ThreadPoolExecutor, WorkQueue};
+use crate::pool::{Builder, Hooks, ShutdownPolicy, ThreadPoolExecutor, WorkQueue};
 use crate::sync::Arc;
 use crate::task::TaskInfo;
 use crate::task::periodic::Body;
@@ -162,8 +162,8 @@ impl ScheduledBuilder {
     /// [`ConfigError`] if core threads are to time out with a keep-alive time of zero.
     pub fn build(self) -> Result<ScheduledThreadPoolExecutor, ConfigError> {
         let pool = self.pool.work_queue(WorkQueue::delayed(self.clock)).build()?;
-        pool.set_keeps_periodic(self.keeps_periodic);
-        pool.set_keeps_delayed(self.keeps_delayed);
+        pool.set_keeps_after_shutdown(ShutdownPolicy::Periodic, self.keeps_periodic);
+        pool.set_keeps_after_shutdown(ShutdownPolicy::Delayed, self.keeps_delayed);
         Ok(ScheduledThreadPoolExecutor { pool, decorate: self.decorate })
     }
 }

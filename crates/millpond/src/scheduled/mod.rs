@@ -18,7 +18,10 @@ use crate::executor::{
     RejectReason, Rejected, inherent_executor_methods, methods_of_its_pool, service_by_its_pool,
 };
 use crate::interrupt::Interrupted;
-use crate::pool::{ParkedWorkers, PoolRef, PoolStats, RunState, Scope, ShutdownReport, ThreadPoolExecutor};
+use crate::pool::{
+    ParkedWorkers, PoolRef, PoolStats, Refusal, RunState, Scope, ShutdownPolicy, ShutdownReport,
+    ThreadPoolExecutor,
+};
 use crate::sync::{Arc, Weak};
 use crate::task::periodic::{Answer, Body, Next, PeriodicTask, Plan, Schedule};
 use crate::task::{Task, TaskId, TaskInfo, TaskOf, TimerTask};
@@ -190,7 +193,7 @@ impl ScheduledThreadPoolExecutor {
         let shared = task.shared().cloned();
         self.pool.execute_at(TimerTask::new(self.decorated(task.once())?), due)?;
         if let Some(shared) = shared {
-            self.pool.see_to_early_cancel(&shared);
+            self.pool.remove_if_cancelled_early(&shared);
         }
         Ok(())
     }
@@ -310,10 +313,10 @@ impl ScheduledThreadPoolExecutor {
         let due = clock.tick_after(initial);
         let series = task::series(task, plan, clock, due, decorate);
         if endless {
-            return Err(self.pool.reject(series.task, RejectReason::ZeroPeriod));
+            return Err(self.reject(series.task, RejectReason::ZeroPeriod));
         }
         if series.decorator_panicked {
-            return Err(self.pool.reject(series.task, RejectReason::CallbackPanicked));
+            return Err(self.reject(series.task, RejectReason::CallbackPanicked));
         }
         self.pool.execute_at(TimerTask::new(series.task), due)?;
         Ok(ScheduledHandle::new(series.handle, When::Series(series.timing)))
@@ -326,7 +329,11 @@ impl ScheduledThreadPoolExecutor {
         };
         let info = task.info().clone();
         let decorated = task.decorate(&mut |body| decorate(&info, body));
-        decorated.map_err(|task| self.pool.reject(task, RejectReason::CallbackPanicked))
+        decorated.map_err(|task| self.reject(task, RejectReason::CallbackPanicked))
+    }
+
+    fn reject(&self, task: Task, reason: RejectReason) -> Rejected {
+        self.pool.reject(Refusal::new(task.once(), reason))
     }
 
     /// Runs `task` as soon as a thread is free. Does not block.
@@ -360,26 +367,26 @@ impl ScheduledThreadPoolExecutor {
 
     /// Tells whether series go on after a shutdown. Default: false.
     pub fn continue_existing_periodic_tasks_after_shutdown_policy(&self) -> bool {
-        self.pool.keeps_periodic()
+        self.pool.keeps_after_shutdown(ShutdownPolicy::Periodic)
     }
 
     /// Sets whether series go on after a [`shutdown`](Self::shutdown), until they are cancelled or the pool
     /// is stopped by
     /// [`shutdown_now`](Self::shutdown_now). Setting it to false after a shutdown ends them.
     pub fn set_continue_existing_periodic_tasks_after_shutdown_policy(&self, go_on: bool) {
-        self.pool.set_keeps_periodic(go_on);
+        self.pool.set_keeps_after_shutdown(ShutdownPolicy::Periodic, go_on);
     }
 
     /// Tells whether delayed tasks still run after a shutdown. Default: true.
     pub fn execute_existing_delayed_tasks_after_shutdown_policy(&self) -> bool {
-        self.pool.keeps_delayed()
+        self.pool.keeps_after_shutdown(ShutdownPolicy::Delayed)
     }
 
     /// Sets whether delayed tasks still run after a [`shutdown`](Self::shutdown), when they are due. If not,
     /// those that are not due are cancelled. Setting it to false after a shutdown cancels what is not due
     /// then.
     pub fn set_execute_existing_delayed_tasks_after_shutdown_policy(&self, run: bool) {
-        self.pool.set_keeps_delayed(run);
+        self.pool.set_keeps_after_shutdown(ShutdownPolicy::Delayed, run);
     }
 
     /// Replaces the thread factory, for threads started from now on; see [`ScheduledBuilder::thread_factory`].

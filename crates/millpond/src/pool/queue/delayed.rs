@@ -1,36 +1,42 @@
-//! The queue of a scheduled pool: tasks that wait for their time, and who watches the time for all of them.
+//! The queue of a scheduled pool: tasks ordered by due time, and the workers that watch the time.
 //!
-//! Of the workers that have nothing to do, two, the leader and its second, sleep until the first entry is due; the others
-//! sleep until they are called. When the leader wakes and takes its task, the second is about to wake too, and sees to
-//! what comes next. Without it the leader would have to call somebody before it runs its task, which costs as much
-//! as to wake, and makes the task late. The steps:
+//! Two idle workers, the *leader* and the *standby*, park until the first entry is due. The others park
+//! without a deadline. When the leader wakes and takes its task, the standby is about to wake too and
+//! handles what comes next. Without a standby the leader would have to wake another worker before it
+//! runs its task, which takes as long as waking up, and would make the task late.
+//!
+//! Race "insert / leader parks". All steps hold the queue's lock:
 //!
 //! ```text
-//! worker                                         whoever puts an entry in (or moves a manual clock)
-//! T1 lock; nobody leads, or not until so early   T4 lock; put the entry in
-//!    as the first entry is due? then I lead;     T5 lock; is the first entry watched by one of the two? then that is all;
-//!    has the leader no second? then I am that       is it due? call a sleeper and give it the task;
-//! W1 list myself as idle                            does nobody lead? call a sleeper;
-//! T2 lock; is the first entry watched by            does the leader sleep too long? call the leader
-//!    one of the two? else stay awake
-//!    ... sleep ...
-//! T3 lock; I watch no more
+//! worker                                      inserting thread (or one that moves a manual clock)
+//! watch:   become leader, if there is none    insert:  add the entry
+//!          or it wakes too late; else         ensure_watched:
+//!          standby, if there is none             watched in time by leader or standby? done
+//! enlist in `idle`                               due? wake a worker and give it the task
+//! recheck: entry not watched? stay awake         no leader? wake a worker
+//! ... parked ...                                 leader wakes too late? wake the leader
+//! stop_watching
 //! ```
 //!
-//! All of it happens under one lock, so for every entry either T4 came before T2, and the worker stays awake
-//! and begins anew; or T2 came before T5, and T5 sees who watches until when, and finds that one on the list,
-//! or woken and on its way to T3. After T3 a worker always does one of three things: it takes a task, and
-//! then makes sure that what it leaves behind is watched (T5); it rests again (T1); or it leaves the pool,
-//! which ends with T5 too. So there is always somebody on the way for the first entry, or asleep until it is
-//! due. `IdleWorkers::calling` may keep T5 from calling: then a worker that was called has not come to its own look
-//! yet, and looks after us. The same lock orders what else a submitter and others must see of each other, where
-//! the README beside this file speaks of fences: T4 is A2 and S2, and the others take a turn with it (`order`).
+//! If the insertion comes before the recheck, the worker stays awake and starts over. If the recheck
+//! comes before `ensure_watched`, the latter sees who watches and until when. That worker is listed in
+//! `idle`, or has been woken and is on its way to `stop_watching`. After `stop_watching` a worker takes
+//! a task and then calls `ensure_watched` for the rest, or parks again, or exits, which ends with
+//! `ensure_watched` too. So for the first entry there is always a worker that is awake and will check
+//! the queue, or one that wakes in time. If `idle` reports a waking worker, `ensure_watched` may do
+//! nothing: that worker has not checked the queue yet, and checks it later than this thread.
+//!
+//! The lock also orders a submitter's insertion against the other races of `README.md`.
+//!
+//! "Due" stands for "must be looked at": entries that are due soon need sorting first, so the wheel's
+//! `look_by` is somewhat earlier than the first due time. It is never later.
 
 use std::fmt;
 use std::sync::atomic::AtomicU64;
 use std::time::{Duration, Instant};
 
 use super::super::idle::{IdleWorkers, ParkOptions, ParkSlot, WakeReason};
+use super::watch::{Watch, Watcher, Watchers};
 use crate::interrupt::wait::WaitCell;
 use crate::sync::{Arc, AtomicBool, AtomicUsize, Mutex, Ordering, Weak, deadline_after};
 use crate::sys::TimerSlack;
@@ -39,123 +45,80 @@ use crate::task::{Task, TaskId, TimerTask};
 use crate::time::clock::{Clock, Tick};
 use crate::time::wheel::{Look, NOWHERE, TimerWheel};
 
-pub(in crate::pool) struct DelayedQueue {
-    clock: Clock,
-    /// Entries, for a look without the lock. Written under the lock, after the change.
-    len: AtomicUsize,
-    /// The first entry is watched by a leader, or there is none; for a look without the lock. Written under the lock,
-    /// after the change. Never true with a manual clock, whose time may move meanwhile.
-    watched: AtomicBool,
-    waiting: Mutex<Waiting>,
-    /// Tasks that are cancelled leave at once.
-    pub(in crate::pool) remove_on_cancel: AtomicBool,
-    /// What runs after a shutdown. SeqCst: a setter writes one and then looks at the run state, `shutdown`
-    /// does it the other way round.
-    pub(in crate::pool) keep_periodic: AtomicBool,
-    pub(in crate::pool) keep_delayed: AtomicBool,
+/// What still runs after a shutdown.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum ShutdownPolicy {
+    Periodic,
+    Delayed,
 }
 
-struct Waiting {
-    entries: TimerWheel<TimerTask>,
-    /// The number of the next entry that has none: order of arrival among those that are due at the same time.
+pub(in crate::pool) struct DelayedQueue {
+    clock: Clock,
+    /// Number of entries, for reads without the lock. Written under the lock, after the change.
+    len: AtomicUsize,
+    /// The first entry is watched, or there is none; for reads without the lock. Written under the
+    /// lock, after the change. Always false with a manual clock, whose time may move at any moment.
+    watched: AtomicBool,
+    entries: Mutex<Entries>,
+    /// Cancelled tasks leave the queue at once.
+    remove_on_cancel: AtomicBool,
+    /// What runs after a shutdown. SeqCst: a setter writes one and then reads the run state,
+    /// `shutdown` does the reverse.
+    keep_periodic: AtomicBool,
+    keep_delayed: AtomicBool,
+}
+
+struct Entries {
+    wheel: TimerWheel<TimerTask>,
+    /// The number of the next new entry: the order of arrival among entries with equal due times.
     next_number: u64,
     /// Entries accepted so far and not taken back.
     pushed: u64,
-    /// Entries that were struck off because they were cancelled.
-    struck: u64,
-    /// A time that is over: the last that the clock told one who looked for a task.
+    /// Entries removed because they were cancelled.
+    cancelled: u64,
+    /// A time that has passed: the latest reading of the clock by a polling worker.
     seen: Tick,
-    /// When the task was due that was taken last.
+    /// The due time of the task that was taken last.
     last_due: Tick,
-    leader: Option<Watcher>,
-    second: Option<Watcher>,
-    /// Workers that join a task whose time has not come by a manual clock.
+    watchers: Watchers,
+    /// Workers that join a task which is not due by a manual clock.
     joiners: Vec<Weak<WaitCell>>,
 }
 
-/// A worker that sleeps, or is about to, and will look at the queue at the latest when it is `until`.
-struct Watcher {
-    slot: Arc<ParkSlot>,
-    until: Tick,
-}
-
-/// For one who watches.
+/// The end of a worker's keep-alive time. With a manual clock it is over when either clock says so,
+/// because threads are real.
 #[derive(Debug, Clone, Copy)]
-struct Watch {
-    until: Tick,
-    /// So long after the one before is the entry due that is waited for.
-    after: Duration,
-}
-
-impl Watch {
-    /// So far apart that each needs a wake-up of its own, however late that is.
-    const APART: Duration = Duration::from_micros(100);
-    const PUNCTUAL: Duration = Duration::from_micros(1);
-    /// What Linux does by itself.
-    const USUAL: Duration = Duration::from_micros(50);
-    const LEAST: Duration = Duration::from_micros(20);
-
-    /// How late one may wake. To wake for each of many timers that follow one another costs more than to run them, so there it
-    /// is better to be late and to find several; less so if there are others who have nothing to do.
-    fn slack(self, idle: &IdleWorkers) -> Duration {
-        if self.after > Self::APART {
-            return Self::PUNCTUAL;
-        }
-        let pairs = u32::try_from(idle.threads() / 2).unwrap_or(u32::MAX);
-        (Self::USUAL / pairs.saturating_add(1)).max(Self::LEAST)
-    }
-}
-
-impl Watcher {
-    fn is(&self, slot: &Arc<ParkSlot>) -> bool {
-        Arc::ptr_eq(&self.slot, slot)
-    }
-}
-
-/// When a worker's keep-alive time is over. Threads are real: with a manual clock that is when either clock
-/// says so.
-#[derive(Debug, Clone, Copy)]
-pub(in crate::pool) struct Keep {
+pub(in crate::pool) struct KeepAliveEnd {
     until: Tick,
     deadline: Option<Instant>,
 }
 
-/// What the first entry needs of those who sleep.
+/// What the first entry needs.
 enum Need {
     Nothing,
-    /// It is due.
-    Hand,
-    /// Nobody watches the time.
+    /// It is due: a worker should run it.
+    Run,
+    /// A worker should watch the time.
     Watch,
-    /// The leader would sleep too long.
+    /// The leader wakes too late.
     Earlier(Arc<ParkSlot>),
 }
 
-impl Waiting {
-    /// Somebody leads, and looks at the queue when it is `due`, or before.
-    fn is_led(&self, due: Tick) -> bool {
-        self.leader.as_ref().is_some_and(|leader| leader.until <= due)
-    }
-
-    /// Somebody, the leader or its second, looks at the queue when it is `due`, or before.
-    fn is_watched(&self, due: Tick) -> bool {
-        self.is_led(due) || self.second.as_ref().is_some_and(|second| second.until <= due)
-    }
-
-    /// Finds the task `id` and takes it out. `place` says where it is, if it has one.
+impl Entries {
+    /// Removes the task `id`. `place` is its position, if known.
     fn take(&mut self, id: TaskId, place: Option<&Place>) -> Option<Task> {
         match place {
-            Some(place) => self.take_from(id, place).map(TimerTask::into_task),
+            Some(place) => self.take_at(id, place).map(TimerTask::into_task),
             None => self.take_if(|task, _| task.id() == id).pop(),
         }
     }
 
-    fn take_from(&mut self, id: TaskId, place: &Place) -> Option<TimerTask> {
-        self.entries.remove(place.get(), |held| held.id() == id)
+    fn take_at(&mut self, id: TaskId, place: &Place) -> Option<TimerTask> {
+        self.wheel.remove(place.get(), |entry| entry.id() == id)
     }
 
     fn take_if(&mut self, unwanted: impl Fn(&Task, Tick) -> bool) -> Vec<Task> {
-        self.entries.take_out(|held, due| held.into_task_if(|task| unwanted(task, due)))
+        self.wheel.take_out(|entry, due| entry.into_task_if(|task| unwanted(task, due)))
     }
 }
 
@@ -167,15 +130,14 @@ impl DelayedQueue {
             clock,
             len: AtomicUsize::new(0),
             watched: AtomicBool::new(false),
-            waiting: Mutex::new(Waiting {
-                entries: TimerWheel::new(number),
+            entries: Mutex::new(Entries {
+                wheel: TimerWheel::new(number),
                 next_number: 0,
                 pushed: 0,
-                struck: 0,
+                cancelled: 0,
                 seen: Tick::from_nanos(0),
                 last_due: Tick::from_nanos(0),
-                leader: None,
-                second: None,
+                watchers: Watchers::default(),
                 joiners: Vec::new(),
             }),
             remove_on_cancel: AtomicBool::new(false),
@@ -193,51 +155,75 @@ impl DelayedQueue {
     }
 
     pub(in crate::pool) fn pushed(&self) -> u64 {
-        self.waiting.lock().pushed
+        self.entries.lock().pushed
     }
 
-    /// So many tasks have been struck off.
-    pub(in crate::pool) fn struck(&self) -> u64 {
-        self.waiting.lock().struck
+    /// Entries removed so far because they were cancelled.
+    pub(in crate::pool) fn removed_on_cancel(&self) -> u64 {
+        self.entries.lock().cancelled
     }
 
-    // ---- entries
+    pub(in crate::pool) fn removes_on_cancel(&self) -> bool {
+        self.remove_on_cancel.load(Ordering::Relaxed)
+    }
 
-    /// Puts `task` in, to be had when it is `due` (T4). A series keeps the number that it was given first.
+    pub(in crate::pool) fn set_remove_on_cancel(&self, remove: bool) {
+        self.remove_on_cancel.store(remove, Ordering::Relaxed);
+    }
+
+    fn policy(&self, policy: ShutdownPolicy) -> &AtomicBool {
+        match policy {
+            ShutdownPolicy::Periodic => &self.keep_periodic,
+            ShutdownPolicy::Delayed => &self.keep_delayed,
+        }
+    }
+
+    pub(in crate::pool) fn keeps(&self, policy: ShutdownPolicy) -> bool {
+        self.policy(policy).load(Ordering::SeqCst)
+    }
+
+    pub(in crate::pool) fn set_keeps(&self, policy: ShutdownPolicy, keep: bool) {
+        self.policy(policy).store(keep, Ordering::SeqCst);
+    }
+}
+
+/// Entries.
+impl DelayedQueue {
+    /// Adds `task`, to be taken when it is `due`. A periodic task keeps the number of its first run.
     pub(in crate::pool) fn insert(&self, task: TimerTask, due: Tick) {
-        let mut waiting = self.waiting.lock();
-        let fresh = waiting.next_number;
-        if waiting.entries.is_empty() {
-            waiting.entries.begin_at(self.clock.tick());
+        let mut entries = self.entries.lock();
+        let fresh = entries.next_number;
+        if entries.wheel.is_empty() {
+            entries.wheel.begin_at(self.clock.tick());
         }
         let number = task.timing().map_or(fresh, |timing| timing.number_or(fresh));
         if number == fresh {
-            waiting.next_number += 1;
+            entries.next_number += 1;
         }
-        waiting.entries.insert(due, number, task);
-        waiting.pushed += 1;
-        self.changed(&waiting);
+        entries.wheel.insert(due, number, task);
+        entries.pushed += 1;
+        self.changed(&entries);
     }
 
-    /// Between a change that a submitter looks for after T4, and a look at the queue; see `TaskQueue::order`.
+    /// Separates a change from a read of the queue, see `TaskQueue::order`.
     pub(in crate::pool) fn order(&self) {
-        drop(self.waiting.lock());
+        drop(self.entries.lock());
     }
 
-    /// After every change of the entries.
-    fn changed(&self, waiting: &Waiting) {
-        self.note_len(waiting);
-        self.note_watch(waiting);
+    /// Called after every change of the entries.
+    fn changed(&self, entries: &Entries) {
+        self.note_len(entries);
+        self.note_watched(entries);
     }
 
     #[inline]
-    fn note_len(&self, waiting: &Waiting) {
-        self.len.store(waiting.entries.len(), Ordering::Relaxed);
+    fn note_len(&self, entries: &Entries) {
+        self.len.store(entries.wheel.len(), Ordering::Relaxed);
     }
 
-    /// After every change of who watches, and of the entries if that changes when somebody has to look.
-    fn note_watch(&self, waiting: &Waiting) {
-        let watched = waiting.entries.look_by().is_none_or(|by| waiting.is_watched(by));
+    /// Called after every change of the watchers, and of the entries if `look_by` may have changed.
+    fn note_watched(&self, entries: &Entries) {
+        let watched = entries.wheel.look_by().is_none_or(|by| entries.watchers.are_in_time(by));
         self.watched.store(watched && !self.is_manual(), Ordering::Relaxed);
     }
 
@@ -246,33 +232,34 @@ impl DelayedQueue {
         if self.len() == 0 {
             return None;
         }
-        // To read the clock takes as long as to run a small task: what is due by an earlier look at it needs no other.
+        // Reading the clock takes as long as running a small task. A task that was due at an earlier
+        // reading does not need a new one.
         let mut now = None;
         loop {
-            let mut waiting = self.waiting.lock();
-            waiting.seen = waiting.seen.max(now.unwrap_or(waiting.seen));
-            let seen = now.unwrap_or(waiting.seen);
-            match waiting.entries.look(seen) {
+            let mut entries = self.entries.lock();
+            entries.seen = entries.seen.max(now.unwrap_or(entries.seen));
+            let seen = now.unwrap_or(entries.seen);
+            match entries.wheel.look(seen) {
                 Look::Due => {}
-                Look::Again => continue, // and let others have the lock in between
+                Look::Again => continue, // releases the lock in between
                 Look::Later | Look::Ahead if now.is_some() => return None,
                 Look::Later | Look::Ahead => {
-                    drop(waiting);
+                    drop(entries);
                     now = Some(self.clock.tick());
                     continue;
                 }
             }
-            let (due, task) = waiting.entries.pop()?;
-            waiting.last_due = due;
-            self.changed(&waiting);
+            let (due, task) = entries.wheel.pop()?;
+            entries.last_due = due;
+            self.changed(&entries);
             return Some(task.into_task());
         }
     }
 
-    /// If the task `id` waits for its time: when a worker that joins it should come back to run it.
-    pub(in crate::pool) fn not_yet(&self, id: TaskId, place: &Place) -> Option<Help> {
-        let mut waiting = self.waiting.lock();
-        let due = waiting.entries.due(place.get(), |held| held.id() == id)?;
+    /// If the task `id` is not due: when a worker that joins it should try to run it again.
+    pub(in crate::pool) fn not_due(&self, id: TaskId, place: &Place) -> Option<Help> {
+        let mut entries = self.entries.lock();
+        let due = entries.wheel.due(place.get(), |entry| entry.id() == id)?;
         if due <= self.clock.tick() {
             return None;
         }
@@ -280,117 +267,117 @@ impl DelayedQueue {
             return Some(self.clock.deadline(due).map_or(Help::Done, Help::NotBefore));
         }
         let cell = WaitCell::among_other_conditions();
-        waiting.joiners.retain(|joiner| joiner.strong_count() > 0);
-        waiting.joiners.push(Arc::downgrade(&cell));
+        entries.joiners.retain(|joiner| joiner.strong_count() > 0);
+        entries.joiners.push(Arc::downgrade(&cell));
         Some(Help::WhenNotified(cell))
     }
 
     pub(in crate::pool) fn remove(&self, id: TaskId, place: Option<&Place>) -> Option<Task> {
-        let mut waiting = self.waiting.lock();
-        let task = waiting.take(id, place)?;
-        self.changed(&waiting);
+        let mut entries = self.entries.lock();
+        let task = entries.take(id, place)?;
+        self.changed(&entries);
         Some(task)
     }
 
-    /// As `remove`, for a task that turned out not to be accepted.
+    /// As `remove`, for a task that was not admitted: it does not count as pushed.
     pub(in crate::pool) fn take_back(&self, id: TaskId, place: Option<&Place>) -> Option<Task> {
-        let mut waiting = self.waiting.lock();
-        let task = waiting.take(id, place)?;
-        waiting.pushed -= 1;
-        self.changed(&waiting);
+        let mut entries = self.entries.lock();
+        let task = entries.take(id, place)?;
+        entries.pushed -= 1;
+        self.changed(&entries);
         Some(task)
     }
 
-    /// Takes out all tasks that `unwanted` accepts, in order; it is told when they are due.
+    /// Removes all tasks for which `unwanted` returns true, in order. It receives their due times.
     pub(in crate::pool) fn remove_if(&self, unwanted: impl Fn(&Task, Tick) -> bool) -> Vec<Task> {
-        let mut waiting = self.waiting.lock();
-        let removed = waiting.take_if(unwanted);
-        self.changed(&waiting);
+        let mut entries = self.entries.lock();
+        let removed = entries.take_if(unwanted);
+        self.changed(&entries);
         removed
     }
 
     /// The ids of all tasks, in order.
     pub(in crate::pool) fn ids(&self) -> Vec<TaskId> {
         let mut ids = Vec::new();
-        self.waiting.lock().entries.for_each(|held| ids.push(held.id()));
+        self.entries.lock().wheel.for_each(|entry| ids.push(entry.id()));
         ids
     }
+}
 
-    // ---- who watches the time
-
+/// Watching the time.
+impl DelayedQueue {
     /// The end of a keep-alive time that begins now.
-    pub(in crate::pool) fn keep_for(&self, time: Duration) -> Keep {
+    pub(in crate::pool) fn keep_alive_end(&self, time: Duration) -> KeepAliveEnd {
         let until = self.clock.tick_after(time);
         let deadline = if self.is_manual() { deadline_after(time) } else { self.clock.deadline(until) };
-        Keep { until, deadline }
+        KeepAliveEnd { until, deadline }
     }
 
-    /// Rests until called, until the first entry is due if we are to lead, or until the keep-alive time is
-    /// over. `stays`: the entries are all that keeps us. `look_again` is as for [`IdleWorkers::rest`].
-    pub(in crate::pool) fn rest(
+    /// Parks until woken, until the first entry is due if this worker watches the time, or until
+    /// `keep_alive` is over. `stays`: only the entries keep this worker. `recheck` is as for
+    /// [`IdleWorkers::park`].
+    pub(in crate::pool) fn park(
         &self,
         idle: &IdleWorkers,
         slot: &Arc<ParkSlot>,
-        keep: Option<Keep>,
+        keep_alive: Option<KeepAliveEnd>,
         stays: bool,
-        look_again: impl FnOnce() -> bool,
+        recheck: impl FnOnce() -> bool,
     ) -> WakeReason {
-        if keep.is_some_and(|keep| self.is_manual() && keep.until <= self.clock.tick()) {
+        if keep_alive.is_some_and(|end| self.is_manual() && end.until <= self.clock.tick()) {
             return WakeReason::TimedOut;
         }
         let Some((leads, watch)) = self.watch(slot) else {
-            return WakeReason::Called; // there is something to do
+            return WakeReason::Woken; // an entry is due
         };
         let due = watch.and_then(|watch| self.clock.deadline(watch.until));
-        let keep_alive = keep.and_then(|keep| keep.deadline);
-        let due_first = due.is_some_and(|due| keep_alive.is_none_or(|end| due < end));
+        let end = keep_alive.and_then(|end| end.deadline);
+        let due_first = due.is_some_and(|due| end.is_none_or(|end| due < end));
         let options = ParkOptions {
-            deadline: if due_first { due } else { keep_alive },
-            timed: keep.is_some(),
+            deadline: if due_first { due } else { end },
+            timed: keep_alive.is_some(),
             leads,
             stays,
         };
-        let slack = due.and(watch).map(|watch| TimerSlack::at_most(watch.slack(idle)));
-        let rest = idle.rest(slot, options, false, || look_again() || !self.is_watched());
+        let slack = due.and(watch).map(|watch| TimerSlack::at_most(watch.slack(idle.parked_count())));
+        let wake = idle.park(slot, options, false, || recheck() || !self.is_watched());
         drop(slack);
         self.stop_watching(slot);
-        match rest {
-            WakeReason::TimedOut if due_first => WakeReason::Called,
-            rest => rest,
+        match wake {
+            WakeReason::TimedOut if due_first => WakeReason::Woken,
+            wake => wake,
         }
     }
 
-    /// T1. `None`: the first entry is due, or a look is needed before it is. Otherwise whether we lead, and until when we may
-    /// sleep; without an end if others watch the time, or if there is nothing to watch.
+    /// Makes the calling worker leader or standby, if it is needed. `None`: an entry is due. Otherwise
+    /// whether it leads and until when it may park; without an end, others watch the time or there is
+    /// nothing to watch.
     fn watch(&self, slot: &Arc<ParkSlot>) -> Option<(bool, Option<Watch>)> {
-        let mut waiting = self.waiting.lock();
-        if waiting.entries.is_empty() {
+        let mut entries = self.entries.lock();
+        if entries.wheel.is_empty() {
             return Some((false, None));
         }
-        if waiting.entries.look(self.clock.tick()) != Look::Later {
+        if entries.wheel.look(self.clock.tick()) != Look::Later {
             return None;
         }
-        let by = waiting.entries.look_by()?;
-        let leads = !waiting.is_led(by);
-        if !leads && waiting.second.is_some() {
+        let by = entries.wheel.look_by()?;
+        let Some(leads) = entries.watchers.join(Watcher::new(slot, by)) else {
             return Some((false, None));
-        }
-        let place = if leads { &mut waiting.leader } else { &mut waiting.second };
-        *place = Some(Watcher { slot: Arc::clone(slot), until: by });
-        self.note_watch(&waiting);
-        Some((leads, Some(Watch { until: by, after: by.since(waiting.last_due) })))
+        };
+        self.note_watched(&entries);
+        Some((leads, Some(Watch { until: by, after: by.since(entries.last_due) })))
     }
 
-    /// T2. False: stay awake.
+    /// The recheck of a worker that has enlisted.
     fn is_watched(&self) -> bool {
-        let waiting = self.waiting.lock();
-        let Some(by) = waiting.entries.look_by() else {
+        let entries = self.entries.lock();
+        let Some(by) = entries.wheel.look_by() else {
             return true;
         };
-        waiting.is_watched(by) && !self.is_overdue(by)
+        entries.watchers.are_in_time(by) && !self.is_overdue(by)
     }
 
-    /// A manual clock may have been moved past `due` without anybody having been there to be told.
+    /// A manual clock may have been moved past `due` before this worker enlisted.
     fn is_overdue(&self, due: Tick) -> bool {
         self.is_manual() && due <= self.clock.tick()
     }
@@ -399,72 +386,69 @@ impl DelayedQueue {
         self.clock.tells()
     }
 
-    /// T3.
     fn stop_watching(&self, slot: &Arc<ParkSlot>) {
-        let mut waiting = self.waiting.lock();
-        let led = waiting.leader.take_if(|leader| leader.is(slot));
-        let was_second = waiting.second.take_if(|second| second.is(slot));
-        if led.or(was_second).is_some() {
-            self.note_watch(&waiting);
+        let mut entries = self.entries.lock();
+        if entries.watchers.leave(slot) {
+            self.note_watched(&entries);
         }
     }
 
-    /// T5 for one who has just put an entry in: true if nothing is to be done.
+    /// Returns true if a thread that has just inserted an entry need not call `ensure_watched`.
     ///
-    /// What is read was written with our entry or later. If it is true the first entry was watched then, and whoever
-    /// changed that since, by T3 or by T4, does T5 after it.
+    /// The value was written with that entry or later. If it is true, the first entry was watched then,
+    /// and a thread that has changed that since calls `ensure_watched` itself.
     #[inline]
-    pub(in crate::pool) fn is_seen_to(&self) -> bool {
+    pub(in crate::pool) fn is_watched_hint(&self) -> bool {
         self.watched.load(Ordering::Relaxed)
     }
 
-    /// T5: makes sure that somebody is on the way for the first entry, or asleep until it is due.
+    /// Makes sure that a worker is awake for the first entry or wakes in time.
     pub(in crate::pool) fn ensure_watched(&self, idle: &IdleWorkers) {
-        if !idle.may_be_called() {
+        if !idle.should_wake() {
             return;
         }
         match self.need() {
             Need::Nothing => {}
-            Need::Hand => idle.call_one(|| self.poll()),
-            Need::Watch => idle.call_one(|| None),
-            Need::Earlier(slot) => idle.call_seat(&slot),
+            Need::Run => idle.wake_one(|| self.poll()),
+            Need::Watch => idle.wake_one(|| None),
+            Need::Earlier(slot) => idle.wake_slot(&slot),
         }
     }
 
     fn need(&self) -> Need {
-        let mut waiting = self.waiting.lock();
-        if waiting.entries.look_by().is_none_or(|by| waiting.is_watched(by) && !self.is_overdue(by)) {
-            return Need::Nothing; // or who watches wakes in time, if it has not already
+        let mut entries = self.entries.lock();
+        if entries.wheel.look_by().is_none_or(|by| entries.watchers.are_in_time(by) && !self.is_overdue(by)) {
+            return Need::Nothing;
         }
-        let look = waiting.entries.look(self.clock.tick());
+        let look = entries.wheel.look(self.clock.tick());
         if matches!(look, Look::Due | Look::Again) {
-            return Need::Hand;
+            return Need::Run;
         }
-        self.note_watch(&waiting);
-        // The look may have shown that it is due later than it seemed.
-        match (&waiting.leader, waiting.entries.look_by()) {
-            (Some(leader), Some(by)) if by < leader.until || look == Look::Ahead => {
-                Need::Earlier(Arc::clone(&leader.slot))
+        self.note_watched(&entries);
+        // `look` may have found that the first entry is due later than `look_by` said.
+        match (entries.watchers.leader(), entries.wheel.look_by()) {
+            (Some(leader), Some(by)) if !leader.is_in_time(by) || look == Look::Ahead => {
+                Need::Earlier(leader.slot())
             }
             (None, Some(_)) => Need::Watch,
             _ => Need::Nothing,
         }
     }
 
-    /// A manual clock was moved: gives what is due to those who sleep, and has those look around whose
-    /// keep-alive time may be over.
+    /// A manual clock was moved: gives due tasks to parked workers, and wakes workers whose keep-alive
+    /// time may be over.
     pub(in crate::pool) fn time_moved(&self, idle: &IdleWorkers) {
-        let joiners = std::mem::take(&mut self.waiting.lock().joiners);
+        let joiners = std::mem::take(&mut self.entries.lock().joiners);
         joiners.iter().filter_map(Weak::upgrade).for_each(|joiner| joiner.notify());
         while self.first_is_due() && idle.hand_head_to_idle(|| self.poll()) {}
-        idle.call_if(|options| options.timed);
+        idle.wake_if(|options| options.timed);
         self.ensure_watched(idle);
     }
 
     pub(in crate::pool) fn first_is_due(&self) -> bool {
         let now = self.clock.tick();
         loop {
-            match self.waiting.lock().entries.look(now) {
+            match self.entries.lock().wheel.look(now) {
                 Look::Due => return true,
                 Look::Again => {}
                 Look::Later | Look::Ahead => return false,
@@ -475,29 +459,29 @@ impl DelayedQueue {
 
 impl CancelQueue for DelayedQueue {
     fn remove_cancelled(&self, removal: Removal<'_>) -> Removed {
-        if !self.remove_on_cancel.load(Ordering::Relaxed) {
+        if !self.removes_on_cancel() {
             return Removed::default();
         }
-        let mut waiting = self.waiting.lock();
-        let look_by = waiting.entries.look_by_or_never();
+        let mut entries = self.entries.lock();
+        let look_by = entries.wheel.look_by_or_never();
         let (id, place) = (removal.id(), removal.place());
-        let leaked = removal.is_leakable() && waiting.entries.forget(place.get());
-        if !leaked && waiting.take_from(id, place).is_none() {
+        let leaked = removal.is_leakable() && entries.wheel.forget(place.get());
+        if !leaked && entries.take_at(id, place).is_none() {
             return Removed::default();
         }
-        // SAFETY: 1. The entry at `place` is never used or dropped any more: `forget` was true. It held a
-        // `Shared` to the state that `place` belongs to, by the contract of `Removal::may_leak`: the
-        // wheel sets the place of each entry under this lock whenever the entry is moved or leaves, and
-        // `TimerTask` gives no place that `forget` accepts to entries that hold anything else. 2. `forget` is
-        // true once for an entry, and this is the only caller.
+        // SAFETY: 1. The entry at `place` is never used or dropped again: `forget` returned true. It
+        // held a `Shared` to the state that `place` belongs to, by the contract of `Removal::may_leak`:
+        // the wheel sets the place of each entry under this lock whenever the entry is moved or leaves,
+        // and `TimerTask` gives no place that `forget` accepts to entries that hold anything else.
+        // 2. `forget` returns true once per entry, and this is the only caller.
         let leaked = leaked.then(|| unsafe { LeakedRef::new(id) });
         place.set(NOWHERE);
-        waiting.struck += 1;
-        self.note_len(&waiting);
-        if waiting.entries.look_by_or_never() != look_by {
-            self.note_watch(&waiting);
+        entries.cancelled += 1;
+        self.note_len(&entries);
+        if entries.wheel.look_by_or_never() != look_by {
+            self.note_watched(&entries);
         }
-        Removed { was_last: waiting.entries.is_empty(), leaked }
+        Removed { was_last: entries.wheel.is_empty(), leaked }
     }
 }
 
@@ -507,31 +491,5 @@ impl fmt::Debug for DelayedQueue {
             .field("len", &self.len())
             .field("clock", &self.clock)
             .finish_non_exhaustive()
-    }
-}
-
-#[cfg(all(test, not(loom)))]
-mod tests {
-    use super::*;
-
-    fn slack(after: Duration, threads: usize) -> Duration {
-        let idle = IdleWorkers::default();
-        (0..threads).for_each(|_| _ = idle.enlist(&ParkSlot::for_this_thread(), ParkOptions::default()));
-        Watch { until: Tick::NEVER, after }.slack(&idle)
-    }
-
-    #[test]
-    fn who_watches_for_a_timer_by_itself_is_punctual() {
-        for threads in [0, 1, 3, 9] {
-            assert_eq!(slack(Duration::from_millis(1), threads), Watch::PUNCTUAL);
-        }
-    }
-
-    #[test]
-    fn who_watches_for_many_is_as_late_as_usual_unless_others_are_idle() {
-        let close = Duration::from_micros(5);
-        assert_eq!([0, 1].map(|threads| slack(close, threads)), [Watch::USUAL; 2]);
-        assert_eq!([2, 3].map(|threads| slack(close, threads)), [Watch::USUAL / 2; 2]);
-        assert_eq!([4, 100].map(|threads| slack(close, threads)), [Watch::LEAST; 2]);
     }
 }

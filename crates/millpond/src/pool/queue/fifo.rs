@@ -1,11 +1,11 @@
-//! The pool's own first-in-first-out queue of tasks: array and linked, bounded and not.
+//! The first-in-first-out queue behind the array and linked work queues, bounded and unbounded.
 //!
-//! Tasks lie packed in segments, see `segments.rs`. A task that has a handle knows its place there, so that cancelling it
-//! or running it in place takes it out in constant time and leaves a hole. Holes are skipped, and squeezed out when
-//! they outnumber the tasks.
+//! Tasks are packed into segments, see `segments.rs`. A task with a handle knows its position there,
+//! so cancelling it or running it inline removes it in constant time and leaves a tombstone.
+//! Tombstones are skipped, and compacted away when they outnumber the tasks.
 //!
-//! How many tasks there are follows from two numbers that only grow, one for each end: how many were put, and how many
-//! are gone. Whoever looks from outside reads `gone` first.
+//! The length is the difference of two counts that only grow, one for each end: tasks pushed and
+//! tasks gone. A reader without the locks loads `gone` first.
 
 use std::fmt;
 
@@ -16,10 +16,10 @@ use crate::task::{Pack, Task, TaskId};
 pub(in crate::pool) struct Fifo {
     capacity: usize,
     segments: Segments,
-    /// Tasks that turned out not to be accepted.
+    /// Pushed tasks that were not admitted after all.
     taken_back: AtomicU64,
-    /// Tasks have been moved, so that a place may be out of date. Touched with both ends locked.
-    squeezed: AtomicU64,
+    /// Nonzero once tasks have been moved, so that positions may be stale. Guarded by both locks.
+    compacted: AtomicU64,
 }
 
 impl Fifo {
@@ -28,7 +28,7 @@ impl Fifo {
             capacity,
             segments: Segments::new(limit(0, capacity)),
             taken_back: AtomicU64::new(0),
-            squeezed: AtomicU64::new(0),
+            compacted: AtomicU64::new(0),
         }
     }
 
@@ -36,7 +36,7 @@ impl Fifo {
         self.capacity
     }
 
-    /// How many wait. Exact if nobody took one between the two looks; and never more than there may be.
+    /// Exact unless a task is popped between the two loads. Never above the capacity.
     #[inline]
     pub(in crate::pool) fn len(&self) -> usize {
         let gone = self.segments.gone();
@@ -48,31 +48,18 @@ impl Fifo {
         self.segments.is_empty()
     }
 
-    /// A look from outside. While there is room it does not touch what those who take tasks write.
+    /// A hint. While there is room it does not load the cache line that popping threads write.
     #[inline]
     pub(in crate::pool) fn is_full(&self) -> bool {
         self.segments.put() >= self.segments.limit() && self.len() >= self.capacity
     }
 
-    /// Appends `task` and then looks around by `look`; or gives it back when full.
+    /// Appends `task` and then calls `observe`, both with the tail locked. Returns the task if full.
     ///
-    /// The look is taken with the tail locked, and so is the turn of everybody who calls [`order`](Self::order) after
-    /// a change. If their turn comes first, `look` sees the change; if ours, they see the task.
+    /// Every thread that calls [`order`](Self::order) after a change takes the same lock. If it does so
+    /// first, `observe` sees the change. Otherwise that thread sees the task.
     #[inline]
-    pub(in crate::pool) fn push<T: Pack, L>(&self, task: T, look: impl FnOnce() -> L) -> Result<L, T> {
-        if self.is_full() {
-            return Err(task);
-        }
-        self.push_if_it_fits(task, look)
-    }
-
-    /// As `push`, for who has looked from outside whether there is room.
-    #[inline]
-    pub(in crate::pool) fn push_if_it_fits<T: Pack, L>(
-        &self,
-        task: T,
-        look: impl FnOnce() -> L,
-    ) -> Result<L, T> {
+    pub(in crate::pool) fn push<T: Pack, L>(&self, task: T, observe: impl FnOnce() -> L) -> Result<L, T> {
         let mut tail = self.segments.tail();
         if self.segments.put() >= self.segments.limit() {
             tail.set_limit(limit(self.segments.gone(), self.capacity));
@@ -81,92 +68,93 @@ impl Fifo {
             }
         }
         tail.push(task);
-        Ok(look())
+        Ok(observe())
     }
 
-    /// Between a change and a look at the queue: who puts a task from now on sees the change, and we see all tasks
-    /// that were put before.
+    /// Separates a change from a read of the queue: later pushes see the change, and the caller sees
+    /// all earlier ones.
     pub(in crate::pool) fn order(&self) {
         drop(self.segments.tail());
     }
 
-    /// Between a change and a look at what was taken: who takes a task from now on sees the change, and we see what
-    /// others did before they took theirs.
+    /// Separates a change from a read: later pops see the change, and the caller sees what other
+    /// threads wrote before their pops.
     pub(in crate::pool) fn order_takes(&self) {
         drop(self.segments.head());
     }
 
-    /// Calls `look` with the oldest task, if there is one and it has a label, with the head locked.
-    pub(in crate::pool) fn with_first<R>(&self, look: impl FnOnce(Option<&Task>) -> R) -> R {
-        self.segments.head().with_first(look)
+    /// Calls `inspect` with the oldest task if it is stored in a box, with the head locked. A task with
+    /// a time stamp is.
+    pub(in crate::pool) fn with_first<R>(&self, inspect: impl FnOnce(Option<&Task>) -> R) -> R {
+        self.segments.head().with_first(inspect)
     }
 
-    /// Takes the oldest task.
+    /// Pops the oldest task.
     pub(in crate::pool) fn pop(&self) -> Option<Task> {
         let mut task = None;
         self.pop_into(&mut task);
         task
     }
 
-    /// As `pop`, and puts it `into` the place where it will run: moving a task costs as much as taking it.
+    /// As `pop`, into the place where the task will run: a move costs as much as the pop itself.
     #[inline]
     pub(in crate::pool) fn pop_into(&self, into: &mut Option<Task>) {
         self.segments.head().pop(into);
     }
 
-    /// Takes the task `id` out. `place` is where it was put, if that is known.
+    /// Removes the task `id`. `place` is the position of its push, if known.
     pub(in crate::pool) fn remove(&self, id: TaskId, place: Option<u64>) -> Option<Task> {
         let mut whole = self.segments.whole();
         let at_place = place.and_then(|place| whole.remove_at(id, place));
-        // One that knows its place and is not there has been taken, unless all were moved meanwhile.
-        let moved = self.squeezed.load(Ordering::Relaxed) > 0;
+        // A task that is not at its position has been popped, unless tasks have been moved.
+        let moved = self.compacted.load(Ordering::Relaxed) > 0;
         let search = place.is_none() || moved;
         let task = at_place.or_else(|| search.then(|| whole.remove(id)).flatten())?;
-        self.squeeze(&mut whole);
+        self.compact(&mut whole);
         Some(task)
     }
 
-    /// As `remove`, for a task that turned out not to be accepted.
+    /// As `remove`, for a task that was not admitted: it does not count as pushed.
     pub(in crate::pool) fn unpush(&self, id: TaskId) -> Option<Task> {
         let task = self.remove(id, None)?;
         self.taken_back.fetch_add(1, Ordering::Release); // see `pushed`
         Some(task)
     }
 
-    /// Takes out all tasks that `unwanted` accepts.
+    /// Removes all tasks for which `unwanted` returns true.
     pub(in crate::pool) fn remove_if(&self, unwanted: impl Fn(&Task) -> bool) -> Vec<Task> {
         let mut whole = self.segments.whole();
         self.move_all(&mut whole, unwanted)
     }
 
     fn move_all(&self, whole: &mut BothGuard<'_>, unwanted: impl Fn(&Task) -> bool) -> Vec<Task> {
-        self.squeezed.store(1, Ordering::Relaxed);
+        self.compacted.store(1, Ordering::Relaxed);
         whole.remove_if(unwanted)
     }
 
-    /// Moves the tasks together when most of what waits are holes, so that a queue of few tasks stays small: each
-    /// removal pays for one hole, so this costs constant time per removal.
-    fn squeeze(&self, whole: &mut BothGuard<'_>) {
+    /// Moves the tasks together when most entries are tombstones, so a queue of few tasks stays small.
+    /// Every removal pays for one tombstone, so the cost per removal is constant.
+    fn compact(&self, whole: &mut BothGuard<'_>) {
         const FEW: u64 = 16;
         if whole.holes() > 2 * self.len() as u64 + FEW {
             self.move_all(whole, |_| false);
         }
     }
 
-    /// The ids of the waiting tasks, oldest first.
+    /// The ids of the queued tasks, oldest first.
     pub(in crate::pool) fn ids(&self) -> Vec<TaskId> {
         self.segments.whole().ids()
     }
 
     /// Tasks accepted so far.
     pub(in crate::pool) fn pushed(&self) -> u64 {
-        // Read first, and by an Acquire: whoever sees that one was taken back sees that it had been put, and so the difference is
-        // not below zero.
+        // Loaded first, with Acquire: a thread that sees a task taken back also sees its push, so the
+        // difference is never negative.
         let taken_back = self.taken_back.load(Ordering::Acquire);
         self.segments.put() - taken_back
     }
 
-    /// Frees the memory that a burst took. Called by a worker that is about to park.
+    /// Frees memory that a burst has left unused. Called by a worker that is about to park.
     pub(in crate::pool) fn trim(&self) {
         if self.segments.has_surplus() {
             let unused = self.segments.whole().trim();
@@ -175,7 +163,7 @@ impl Fifo {
     }
 }
 
-/// How many tasks may be put in all when so many are gone.
+/// The number of pushes allowed in total after `gone` tasks have left.
 fn limit(gone: u64, capacity: usize) -> u64 {
     gone.saturating_add(capacity as u64)
 }

@@ -1,15 +1,17 @@
-//! Where workers get their tasks from: one face for the kinds of work queue.
+//! The work queue of a pool: [`WorkQueue`] is the user's choice, [`TaskQueue`] the queue in use.
 //!
-//! Four kinds are ours through and through (first-in-first-out, hand-over, priority, and that of a scheduled pool): a
-//! worker that finds nothing sleeps in `idle`, where waking is accounted for. In the fifth, which has the delay queue and
-//! queues of the user's own, only the queue knows when a task may be had, so workers block inside it and are
-//! interrupted when they should look around.
+//! With four kinds (first-in-first-out, handoff, priority, and the delayed queue of a scheduled pool) an
+//! idle worker parks in `idle`, and submitters wake it. With the fifth kind, a delay queue or a custom
+//! queue, only the queue knows when a task is available. Workers block inside it, and are interrupted
+//! when they must check settings or run state.
 
 #[expect(unsafe_code, reason = "leaks the reference to a cancelled timer")]
 pub(super) mod delayed;
 pub(super) mod fifo;
 #[expect(unsafe_code, reason = "shares memory between submitters and workers")]
 mod segments;
+pub(super) mod time_limit;
+mod watch;
 
 use std::cmp::Ordering;
 use std::fmt;
@@ -26,11 +28,11 @@ use crate::task::{Task, TaskId, TimerTask};
 use crate::time::clock::Clock;
 use crate::{ConfigError, queue};
 
-/// The kind of queue in which a pool keeps the tasks that no thread can take yet.
+/// The kind of queue that holds tasks until a thread takes them.
 ///
-/// It decides how the pool grows: a pool exceeds its core size only when its queue refuses a task. So with
-/// an unbounded queue it never does, with a bounded one it does when the queue is full, and with a synchronous
-/// one as soon as no worker is idle.
+/// The queue decides how the pool grows: a pool exceeds its core size only when its queue refuses a
+/// task. With an unbounded queue that never happens. With a bounded one it happens when the queue is
+/// full, and with a synchronous one when no worker is idle.
 ///
 /// # Examples
 /// ```
@@ -68,50 +70,51 @@ impl fmt::Debug for CustomQueue {
 }
 
 impl WorkQueue {
-    /// First in first out, at most `capacity` tasks. A capacity of 0 is refused when the pool is built.
+    /// First in, first out, at most `capacity` tasks. Building a pool with a capacity of 0 fails.
     pub fn array(capacity: usize) -> Self {
         WorkQueue { kind: Kind::Array(capacity) }
     }
 
-    /// First in first out, without a bound: the pool never exceeds its core size and never rejects while it runs.
+    /// First in, first out, unbounded: the pool never exceeds its core size and never rejects a task
+    /// while it runs.
     pub fn linked() -> Self {
         WorkQueue { kind: Kind::Linked(usize::MAX) }
     }
 
-    /// First in first out, at most `capacity` tasks. A capacity of 0 is refused when the pool is built.
+    /// First in, first out, at most `capacity` tasks. Building a pool with a capacity of 0 fails.
     pub fn linked_bounded(capacity: usize) -> Self {
         WorkQueue { kind: Kind::Linked(capacity) }
     }
 
-    /// Keeps no task: one is handed to a worker that waits for it, or gets a new thread, or is rejected.
+    /// Holds no tasks: a task is handed to a waiting worker, starts a new thread, or is rejected.
     pub fn synchronous() -> Self {
         WorkQueue { kind: Kind::Synchronous }
     }
 
-    /// The largest priority first, equal ones in order of arrival. Without a bound.
+    /// The largest priority first, equal priorities in order of arrival. Unbounded.
     ///
-    /// A task that gets a new thread starts at once, whatever its priority.
+    /// A task for which a thread is started runs at once, whatever its priority.
     pub fn priority() -> Self {
         WorkQueue { kind: Kind::Priority }
     }
 
-    /// Gives out tasks when they are due (see [`Task::with_delay`]), the earliest first. Without a bound.
+    /// Releases tasks when they are due (see [`Task::with_delay`]), the earliest first. Unbounded.
     ///
-    /// Every task passes through the queue, so that none starts before it is due; threads are started
-    /// for it up to the core size, and at least one.
+    /// Every task passes through the queue, so none starts before it is due. A submission starts a
+    /// thread while there are fewer than the core size, and always if there is none.
     pub fn delay() -> Self {
         WorkQueue { kind: Kind::Delay }
     }
 
-    /// A queue of your own. Keep a clone of an `Arc` to look into it.
+    /// A custom queue. Keep a clone of an `Arc` to inspect it.
     ///
-    /// Workers block in its `take` and `poll_timeout`, and the pool interrupts them to make them leave or look
-    /// at changed settings: those two must return [`Interrupted`](crate::interrupt::Interrupted) then, as
-    /// they do if they wait by calling one of the queues of this crate. A task that is put into the queue
-    /// behind the pool's back starts no thread: it waits until there is a worker.
+    /// Workers block in its `take` and `poll_timeout`. The pool interrupts them so that they exit or read
+    /// changed settings. Both methods must then return
+    /// [`Interrupted`](crate::interrupt::Interrupted), as the queues of this crate do. A task that is
+    /// added without the pool starts no thread: it waits until there is a worker.
     ///
-    /// A worker survives a panic of the queue. As long as `len` panics the queue counts as not empty: after a `shutdown`
-    /// workers then look into it again and again, for tasks that may be there, until it tells or until `shutdown_now`.
+    /// A worker survives a panic of the queue. While `len` panics, the queue counts as not empty: after a
+    /// `shutdown`, workers poll it every 10 ms until `len` returns or `shutdown_now` is called.
     pub fn custom(queue: impl BlockingQueue<Task> + 'static) -> Self {
         WorkQueue { kind: Kind::Custom(CustomQueue(Arc::new(queue))) }
     }
@@ -151,21 +154,21 @@ fn most_urgent_first(a: &Task, b: &Task) -> Ordering {
 /// A work queue in use.
 #[allow(
     clippy::large_enum_variant,
-    reason = "there is one per pool, and a box would cost every submit a hop"
+    reason = "there is one per pool, and a box would cost every submit an indirection"
 )]
 pub(super) enum TaskQueue {
     Fifo(Fifo),
-    /// No queue: tasks go from hand to hand, through `idle`.
+    /// No queue: submitters hand tasks to parked workers, see `idle`.
     Handoff,
     /// With the number of tasks accepted so far.
     Priority(PriorityBlockingQueue<Task>, AtomicU64),
-    /// Workers block in it. `always`: every task must go through it, also one that gets a new thread.
+    /// Workers block inside it. `always`: every task passes through it, even if a thread is started.
     Blocking {
         queue: Arc<dyn queue::BlockingQueue<Task>>,
         always: bool,
         pushed: AtomicU64,
     },
-    /// That of a scheduled pool.
+    /// The queue of a scheduled pool.
     Delayed(Arc<DelayedQueue>),
 }
 
@@ -182,13 +185,13 @@ impl fmt::Debug for TaskQueue {
     }
 }
 
-/// Counts a task before the queue has it, so that it is not settled before it is counted. Counts it
-/// out again if the queue does not take it, or panics.
+/// Counts a task before the queue has it, so that it is counted before it is settled. Undoes that if
+/// the queue refuses the task or panics.
 struct CountedPush<'a>(&'a AtomicU64);
 
 impl<'a> CountedPush<'a> {
     fn new(pushed: &'a AtomicU64) -> Self {
-        pushed.fetch_add(1, Order::Relaxed); // published with the task, by the queue's own lock
+        pushed.fetch_add(1, Order::Relaxed); // published with the task by the queue's own lock
         CountedPush(pushed)
     }
 
@@ -207,31 +210,33 @@ impl Drop for CountedPush<'_> {
 }
 
 impl TaskQueue {
-    /// Puts `task` where a worker will find it (A1, S1), and then looks around by `look` (A3, S3); or gives it back when
-    /// there is no room.
+    /// Pushes `task` and then calls `observe`, ordered as the races with a submitter need it. Returns
+    /// the task if there is no room.
     pub(super) fn offer<L>(
         &self,
         task: Task,
         idle: &IdleWorkers,
-        look: impl FnOnce() -> L,
+        observe: impl FnOnce() -> L,
     ) -> Result<L, Task> {
         match self {
-            TaskQueue::Fifo(fifo) => return fifo.push(task, look),
-            TaskQueue::Handoff => idle.hand_over(task)?,
+            TaskQueue::Fifo(fifo) => return fifo.push(task, observe),
+            TaskQueue::Handoff => idle.hand_off(task)?,
             TaskQueue::Priority(queue, pushed) => CountedPush::new(pushed).done(queue.offer(task))?,
             TaskQueue::Blocking { queue, pushed, .. } => CountedPush::new(pushed).done(queue.offer(task))?,
             TaskQueue::Delayed(delayed) => {
                 delayed.insert(TimerTask::new(task), delayed.clock().tick());
-                return Ok(look()); // its lock orders them
+                return Ok(observe()); // ordered by the queue's lock
             }
         }
-        fence(Order::SeqCst); // A2, S2
-        Ok(look())
+        fence(Order::SeqCst);
+        Ok(observe())
     }
 
-    /// Between a change that a submitter must see (`offer` looks for it) and a look at the queue: B2, C2, W2, W5. Either we
-    /// see the task, or its submitter sees the change. The submitter's part is a fence, and for the plain queue and the
-    /// one in time, where that would be felt, the queue's lock.
+    /// Separates a change that submitters observe from a read of the queue that follows: either the
+    /// caller sees a task, or its submitter sees the change.
+    ///
+    /// The submitter's counterpart is in [`offer`](Self::offer): a fence, or the lock of the queue's
+    /// tail for the two kinds where a fence (about 5 ns) would be noticeable.
     pub(super) fn order(&self) {
         match self {
             TaskQueue::Fifo(fifo) => fifo.order(),
@@ -240,34 +245,33 @@ impl TaskQueue {
         }
     }
 
-    /// The same, for a change that those must see who take tasks. Of use for the plain queue only; see `room.rs` and
-    /// `interrupt_if_stopped`.
+    /// As [`order`](Self::order), against threads that dequeue. First-in-first-out queues only.
     pub(super) fn order_takes(&self) {
         if let TaskQueue::Fifo(fifo) = self {
             fifo.order_takes();
         }
     }
 
-    /// Every task must go through the queue, also one for which a thread is started.
+    /// Every task must pass through the queue, even if a thread is started for it.
     pub(super) fn takes_all(&self) -> bool {
         matches!(self, TaskQueue::Blocking { always: true, .. } | TaskQueue::Delayed(_))
     }
 
-    /// A queue of the user's own, which the user may fill and empty without the pool.
+    /// A custom queue, which its owner may fill and empty without the pool.
     pub(super) fn is_custom(&self) -> bool {
         matches!(self, TaskQueue::Blocking { always: false, .. })
     }
 
-    /// A guess, for the growth rule; `offer` knows.
+    /// A hint for the growth rule. Only `offer` knows.
     pub(super) fn has_room(&self, idle: &IdleWorkers) -> bool {
         match self {
             TaskQueue::Fifo(fifo) => !fifo.is_full(),
-            TaskQueue::Handoff => idle.someone_sleeps(),
+            TaskQueue::Handoff => idle.has_parked(),
             TaskQueue::Priority(..) | TaskQueue::Blocking { .. } | TaskQueue::Delayed(_) => true,
         }
     }
 
-    /// Takes the next task, if there is one to be had.
+    /// Dequeues the next task, if one is available.
     pub(super) fn poll(&self) -> Option<Task> {
         match self {
             TaskQueue::Fifo(fifo) => fifo.pop(),
@@ -289,19 +293,18 @@ impl TaskQueue {
         }
     }
 
-    /// Does not panic, for workers depend on it: a queue of the user's own that cannot tell may have tasks.
+    /// Does not panic: workers depend on it. A custom queue whose `len` panics counts as not empty.
     pub(super) fn is_empty(&self) -> bool {
         match self {
             TaskQueue::Fifo(fifo) => fifo.is_empty(),
-            TaskQueue::Blocking { .. } => self.len_if_it_tells() == Some(0),
+            TaskQueue::Blocking { .. } => self.try_len() == Some(0),
             _ => self.len() == 0,
         }
     }
 
-    /// Its length, for what the pool does by itself; `None` if it is a queue of the user's own that panics instead. Who asks for the
-    /// length has the panic.
+    /// The length, or `None` if the `len` of a custom queue panics.
     #[inline]
-    pub(super) fn len_if_it_tells(&self) -> Option<usize> {
+    pub(super) fn try_len(&self) -> Option<usize> {
         catch_value(|| self.len())
     }
 
@@ -315,8 +318,8 @@ impl TaskQueue {
         }
     }
 
-    /// If the task `id` waits for its time: when somebody who wants to run it should come back.
-    pub(super) fn not_yet(&self, id: TaskId, place: &Place) -> Option<Help> {
+    /// If the task `id` is not due: when a thread that wants to run it should try again.
+    pub(super) fn not_due(&self, id: TaskId, place: &Place) -> Option<Help> {
         match self {
             TaskQueue::Blocking { queue, always: true, .. } => {
                 let mut due = None;
@@ -327,12 +330,12 @@ impl TaskQueue {
                 });
                 due.filter(|due| *due > Instant::now()).map(Help::NotBefore)
             }
-            TaskQueue::Delayed(delayed) => delayed.not_yet(id, place),
+            TaskQueue::Delayed(delayed) => delayed.not_due(id, place),
             _ => None,
         }
     }
 
-    /// Takes the task `id` out of the queue.
+    /// Removes the task `id`.
     pub(super) fn remove(&self, id: TaskId, place: Option<&Place>) -> Option<Task> {
         match self {
             TaskQueue::Fifo(fifo) => fifo.remove(id, place.map(Place::get)),
@@ -341,7 +344,7 @@ impl TaskQueue {
         }
     }
 
-    /// As `remove`, for a task that turned out not to be accepted.
+    /// As `remove`, for a task that was not admitted: it does not count as accepted.
     pub(super) fn take_back(&self, id: TaskId) -> Option<Task> {
         match self {
             TaskQueue::Fifo(fifo) => fifo.unpush(id),
@@ -355,7 +358,7 @@ impl TaskQueue {
         }
     }
 
-    /// Takes out all tasks that `unwanted` accepts, in queue order.
+    /// Removes all tasks for which `unwanted` returns true, in queue order.
     pub(super) fn remove_if(&self, unwanted: impl Fn(&Task) -> bool) -> Vec<Task> {
         match self {
             TaskQueue::Fifo(fifo) => fifo.remove_if(unwanted),
@@ -366,7 +369,7 @@ impl TaskQueue {
         }
     }
 
-    /// Takes out all tasks, in queue order.
+    /// Removes all tasks, in queue order.
     pub(super) fn drain(&self) -> Vec<Task> {
         if let TaskQueue::Priority(queue, _) = self {
             let mut drained = Vec::new();
@@ -376,7 +379,7 @@ impl TaskQueue {
         self.remove_if(|_| true)
     }
 
-    /// The ids of the waiting tasks, in queue order.
+    /// The ids of the queued tasks, in queue order.
     pub(super) fn ids(&self) -> Vec<TaskId> {
         let mut ids = Vec::new();
         match self {
@@ -401,8 +404,8 @@ impl TaskQueue {
         }
     }
 
-    /// Tasks that were struck off because they were cancelled. With other queues the pool counts them.
-    pub(super) fn struck(&self) -> u64 {
-        if let TaskQueue::Delayed(delayed) = self { delayed.struck() } else { 0 }
+    /// Cancelled tasks that the queue itself has removed and counted: delayed queues only.
+    pub(super) fn removed_on_cancel(&self) -> u64 {
+        if let TaskQueue::Delayed(delayed) = self { delayed.removed_on_cancel() } else { 0 }
     }
 }

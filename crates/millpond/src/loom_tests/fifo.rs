@@ -1,0 +1,130 @@
+//! Models of the first-in-first-out queue on its own.
+//!
+//! A lost task or a torn read fails an assertion; a lost wake-up shows as a deadlock.
+
+use loom::thread;
+
+use super::queue::fifo::Fifo;
+use crate::loom_tests::model;
+use crate::sync::Arc;
+use crate::task::{Task, TaskOf};
+
+/// Two pushes against a capacity of one: a refusal is justified, and the bound holds.
+#[test]
+fn a_bounded_queue_never_exceeds_its_capacity() {
+    model(|| {
+        let fifo = Arc::new(Fifo::new(1));
+        let other = thread::spawn({
+            let fifo = Arc::clone(&fifo);
+            move || fifo.push(Task::new(|| {}), || ()).is_ok()
+        });
+        let mine = fifo.push(Task::new(|| {}), || ()).is_ok();
+        assert!(fifo.len() <= 1);
+        let popped = usize::from(fifo.pop().is_some());
+        let pushed = usize::from(mine) + usize::from(other.join().unwrap());
+        assert_eq!(fifo.len() + popped, pushed);
+        assert!(pushed >= 1);
+    });
+}
+
+/// A task that fills a segment and adds its number to `ran` when it runs.
+fn long_task(number: usize, ran: &Arc<std::sync::Mutex<Vec<usize>>>) -> Task {
+    let (ran, words) = (Arc::clone(ran), [number; 3]);
+    Task::new(move || {
+        assert_eq!(words, [words[0]; 3]);
+        ran.lock().unwrap().push(words[0]);
+    })
+}
+
+/// The head leaves a segment and the tail reuses it. It must not do so early and overwrite a task, and
+/// neither side may read the other's link or index. Loom does not track plain memory, so the
+/// visibility of the words is checked by Miri, in `pool/queue/fifo/tests.rs`.
+#[test]
+fn leaving_a_segment_against_using_it_again() {
+    model(|| {
+        let fifo = Arc::new(Fifo::new(8));
+        let ran = Arc::default();
+        let put = |fifo: &Fifo, number, ran: &_| assert!(fifo.push(long_task(number, ran), || ()).is_ok());
+        put(&fifo, 0, &ran);
+        let other = thread::spawn({
+            let (fifo, ran) = (Arc::clone(&fifo), Arc::clone(&ran));
+            move || (1..4).for_each(|number| put(&fifo, number, &ran))
+        });
+        (0..3).filter_map(|_| fifo.pop()).for_each(Task::run);
+        other.join().unwrap();
+        while let Some(task) = fifo.pop() {
+            task.run();
+        }
+        assert!(fifo.is_empty());
+        assert_eq!(*ran.lock().unwrap(), [0, 1, 2, 3]);
+    });
+}
+
+/// A second task is pushed before the first is popped. A reader without the locks always sees one or
+/// two tasks, although both ends move between its loads.
+#[test]
+fn a_look_from_outside_against_put_and_take() {
+    model(|| {
+        let fifo = Arc::new(Fifo::new(8));
+        let ran = Arc::default();
+        assert!(fifo.push(long_task(0, &ran), || ()).is_ok());
+        let other = thread::spawn({
+            let (fifo, ran) = (Arc::clone(&fifo), Arc::clone(&ran));
+            move || {
+                assert!(fifo.push(long_task(1, &ran), || ()).is_ok());
+                fifo.pop().expect("there are two").run();
+            }
+        });
+        assert!(!fifo.is_empty());
+        assert!((1..=2).contains(&fifo.len()));
+        other.join().unwrap();
+        assert_eq!((fifo.len(), fifo.is_empty()), (1, false));
+        fifo.pop().expect("there is one").run();
+        assert_eq!((fifo.len(), fifo.is_empty()), (0, true));
+        assert_eq!(*ran.lock().unwrap(), [0, 1]);
+    });
+}
+
+/// A cancel, or a join that runs the task inline, against the worker that pops it: one of them gets it.
+/// The only fault that could be seeded is to omit a lock.
+#[test]
+fn removing_a_task_against_taking_it() {
+    model(|| {
+        let fifo = Arc::new(Fifo::new(2));
+        let (first, _handle) = TaskOf::new(|| ()).into_parts();
+        let (second, _handle) = TaskOf::new(|| ()).into_parts();
+        let ids = [first.id(), second.id()];
+        let shared = first.shared().expect("it has a handle").clone();
+        assert!(fifo.push(first, || ()).is_ok() && fifo.push(second, || ()).is_ok());
+        let other = thread::spawn({
+            let fifo = Arc::clone(&fifo);
+            move || fifo.pop().expect("only one is removed").id()
+        });
+        let removed = fifo.remove(ids[0], Some(shared.place().get()));
+        let taken = other.join().unwrap();
+        assert_eq!(taken == ids[0], removed.is_none());
+        assert_eq!(fifo.len(), usize::from(removed.is_none()));
+        assert!(fifo.push(Task::new(|| {}), || ()).is_ok(), "there is room again");
+        let rest = std::iter::from_fn(|| fifo.pop()).count();
+        assert_eq!(rest, 1 + usize::from(removed.is_none()));
+    });
+}
+
+/// All tasks are moved, by a `purge` that finds nothing or by a compaction. A task that is cancelled at
+/// the same time is found although its position is stale.
+#[test]
+fn removing_a_task_against_moving_it() {
+    model(|| {
+        let fifo = Arc::new(Fifo::new(2));
+        let (task, _handle) = TaskOf::new(|| ()).into_parts();
+        let (id, shared) = (task.id(), task.shared().expect("it has a handle").clone());
+        assert!(fifo.push(task, || ()).is_ok());
+        let other = thread::spawn({
+            let fifo = Arc::clone(&fifo);
+            move || assert!(fifo.remove_if(|_| false).is_empty())
+        });
+        assert!(fifo.remove(id, Some(shared.place().get())).is_some());
+        other.join().unwrap();
+        assert_eq!((fifo.len(), fifo.is_empty()), (0, true));
+    });
+}

@@ -1,0 +1,405 @@
+//! The end of a pool: shutdown, termination, and waiting for it or for an idle pool.
+//!
+//! The run state advances from Running to Terminated, see [`Ctl`](super::control::Ctl). `shutdown`
+//! lets workers drain the queue. `shutdown_now` drains it itself and interrupts running tasks.
+//! [`try_terminate`](PoolInner::try_terminate) follows every step that may have been the last one: a
+//! worker exited, a task left the queue, a spawn failed, the state advanced.
+
+use std::fmt;
+use std::future::Future;
+use std::pin::Pin;
+use std::task::{Context, Poll};
+use std::time::{Duration, Instant};
+
+use super::ThreadPoolExecutor;
+use super::control::RunState;
+use super::inner::PoolInner;
+use super::queue::TaskQueue;
+use crate::executor::close_and_wait;
+use crate::interrupt::wait::{Key, Waiting};
+use crate::interrupt::{Interrupted, ThreadContext};
+use crate::panic::{catch, catch_value};
+use crate::sync::{Arc, Ordering, deadline_after, fence};
+use crate::task::{Task, WorksForScheduler, works_for};
+
+impl PoolInner {
+    /// Returns true if the calling thread runs a task or a hook of this pool.
+    pub(super) fn is_current(&self) -> bool {
+        works_for(self.owner_number())
+    }
+
+    pub(super) fn is_terminated(&self) -> bool {
+        self.control().load().state() == RunState::Terminated
+    }
+
+    /// Race "enqueue / shutdown": the state advances, then `order`, then `try_terminate` reads the
+    /// queue.
+    pub(super) fn shutdown(self: &Arc<Self>) {
+        self.control().advance_to(RunState::Shutdown);
+        self.queue().order();
+        self.cancel_unwanted_after_shutdown();
+        self.recheck_all();
+        if self.is_stranded() {
+            self.rescue_queue();
+        }
+        self.try_terminate();
+    }
+
+    /// Returns the drained tasks. A submitter that enqueues concurrently takes its task back, or finds
+    /// that it has been drained.
+    pub(super) fn shutdown_now(&self) -> Vec<Task> {
+        self.control().advance_to(RunState::Stop);
+        self.queue().order(); // race "enqueue / shutdown"
+        fence(Ordering::SeqCst); // race "task start / stop": pairs with `interrupt_if_stopping`
+        self.recheck_all();
+        self.queue().order_takes(); // race "task start / stop": pairs with `interrupt_if_stopped`
+        let threads = self.workers().threads();
+        threads.iter().for_each(|thread| thread.interrupt_all());
+        self.hand_back(self.queue().drain())
+    }
+
+    /// Race "task start / stop": called by a task's thread when its interrupt epoch begins.
+    /// `shutdown_now` advances the state, fences and interrupts all epochs. Either it finds this
+    /// epoch, or this thread finds the state.
+    pub(super) fn interrupt_if_stopping(&self) {
+        fence(Ordering::SeqCst);
+        if self.control().load().state() >= RunState::Stop {
+            ThreadContext::with_current(|me| me.restore_interrupt());
+        }
+    }
+
+    /// As [`interrupt_if_stopping`](Self::interrupt_if_stopping), for a worker that was given a task
+    /// after its epoch began. Avoids the fence for first-in-first-out queues.
+    ///
+    /// Such a task was dequeued under the head lock, by this worker or its waker. `shutdown_now` takes
+    /// that lock between advancing the state and interrupting. If the task was dequeued before, the
+    /// interrupt finds this epoch. If after, this thread finds the state.
+    pub(super) fn interrupt_if_stopped(&self, me: &ThreadContext) {
+        if !matches!(self.queue(), TaskQueue::Fifo(_)) {
+            fence(Ordering::SeqCst);
+        }
+        if self.control().load().state() >= RunState::Stop {
+            me.restore_interrupt();
+        }
+    }
+
+    /// Advances to Terminated if the pool has nothing left to wait for.
+    pub(super) fn try_terminate(&self) {
+        loop {
+            let seen = self.control().load();
+            let may_end = match seen.state() {
+                RunState::Running | RunState::Tidying | RunState::Terminated => false,
+                RunState::Shutdown => self.queue().is_empty(), // race "enqueue / shutdown"
+                RunState::Stop => true,
+            };
+            if !may_end {
+                return;
+            }
+            if seen.workers() > 0 {
+                return self.wake_worker_to_exit();
+            }
+            if !self.workers().is_empty() {
+                return; // workers are exiting, and the last one calls this again
+            }
+            if self.control().try_tidy(seen) {
+                return self.terminate();
+            }
+        }
+    }
+
+    /// Wakes one worker that waits for a task or a due time that will not come. It exits and calls
+    /// `try_terminate`, which wakes the next.
+    fn wake_worker_to_exit(&self) {
+        self.interrupt_newest_in_queue();
+        if matches!(self.queue(), TaskQueue::Delayed(_)) {
+            self.idle().wake_one(|| None);
+        }
+    }
+
+    fn terminate(&self) {
+        if let Some(hooks) = self.hooks() {
+            // The hook counts as a task of the pool: it must not wait for the termination.
+            let _inside = WorksForScheduler::new(self.owner_number());
+            catch(|| hooks.terminated());
+        }
+        self.control().advance_to(RunState::Terminated);
+        self.termination_waiters().notify_all();
+    }
+
+    /// A waiter lists itself and then reads the state. `terminate` advances the state and then takes
+    /// the lock of the list. If the waiter took it first it is notified, otherwise it sees the state.
+    fn await_termination(&self, timeout: Duration) -> Result<bool, Interrupted> {
+        if self.is_terminated() || timeout.is_zero() {
+            return Ok(self.is_terminated());
+        }
+        self.termination_waiters().wait(deadline_after(timeout), || self.is_terminated())
+    }
+
+    /// Race "wait idle / last task ends", this side: list, fence, read the counts.
+    fn wait_idle(&self, timeout: Duration) -> Result<bool, Interrupted> {
+        if self.is_idle() || timeout.is_zero() {
+            return Ok(self.is_idle());
+        }
+        self.idle_waiters().wait(deadline_after(timeout), || {
+            fence(Ordering::SeqCst); // pairs with `notify_if_idle`
+            self.is_idle()
+        })
+    }
+
+    /// Race "wait idle / last task ends", other side: the caller has ended or removed a task; fence,
+    /// read the list of waiters. A worker calls this only when it found the queue empty and is about
+    /// to park, so a busy pool does not pay for it.
+    #[inline]
+    pub(super) fn notify_if_idle(&self) {
+        fence(Ordering::SeqCst); // pairs with `wait_idle`
+        if !self.idle_waiters().is_empty() {
+            self.notify_idle_waiters();
+        }
+    }
+
+    #[cold]
+    fn notify_idle_waiters(&self) {
+        // A custom queue may panic when it is asked for its length.
+        if catch_value(|| self.is_idle()) == Some(true) {
+            self.idle_waiters().notify_all();
+        }
+    }
+}
+
+/// Ready when the pool has terminated. Does not keep the pool from shutting down.
+struct Terminated {
+    pool: Arc<PoolInner>,
+    key: Option<Key>,
+}
+
+impl Terminated {
+    fn unlist(&mut self) {
+        if let Some(key) = self.key.take() {
+            self.pool.termination_waiters().remove(key);
+        }
+    }
+}
+
+impl Future for Terminated {
+    type Output = ();
+
+    fn poll(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<()> {
+        self.unlist();
+        if !self.pool.is_terminated() {
+            let (key, _) = self.pool.termination_waiters().push(Waiting::Task(context.waker().clone()));
+            self.key = Some(key);
+            if !self.pool.is_terminated() {
+                return Poll::Pending;
+            }
+            self.unlist();
+        }
+        Poll::Ready(())
+    }
+}
+
+impl Drop for Terminated {
+    fn drop(&mut self) {
+        self.unlist();
+    }
+}
+
+/// The result of [`shutdown_gracefully`](crate::ThreadPoolExecutor::shutdown_gracefully).
+#[derive(Debug)]
+pub struct ShutdownReport {
+    /// How the work ended.
+    pub outcome: ShutdownOutcome,
+    /// How long the shutdown took.
+    pub elapsed: Duration,
+    /// The tasks that never ran, in queue order.
+    pub never_run: Vec<Task>,
+}
+
+/// How the work of a pool ended.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum ShutdownOutcome {
+    /// All accepted tasks completed in time.
+    Drained,
+    /// Running tasks were interrupted and then ended in time.
+    Interrupted,
+    /// A task ignores its interrupt and still runs.
+    StillRunning,
+}
+
+impl fmt::Display for ShutdownOutcome {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::Drained => "all work ended by itself",
+            Self::Interrupted => "the work ended after an interrupt",
+            Self::StillRunning => "some work still runs",
+        })
+    }
+}
+
+/// Shutdown and waiting.
+impl ThreadPoolExecutor {
+    /// Rejects new tasks; queued and running tasks complete. Does not block.
+    pub fn shutdown(&self) {
+        self.inner().shutdown();
+    }
+
+    /// Rejects new tasks, interrupts running tasks and returns the queued ones, in queue order.
+    ///
+    /// Does not block. A task that ignores interrupts keeps running. The returned tasks can be run or
+    /// submitted elsewhere. Dropping one resolves its handle as abandoned.
+    pub fn shutdown_now(&self) -> Vec<Task> {
+        self.inner().shutdown_now()
+    }
+
+    /// Returns true once a shutdown has begun.
+    pub fn is_shutdown(&self) -> bool {
+        self.state() != RunState::Running
+    }
+
+    /// Returns true while a shutdown has begun and the pool has not terminated.
+    pub fn is_terminating(&self) -> bool {
+        self.is_shutdown() && !self.is_terminated()
+    }
+
+    /// Returns true once all tasks and workers have ended after a shutdown.
+    pub fn is_terminated(&self) -> bool {
+        self.inner().is_terminated()
+    }
+
+    /// Blocks until the pool has terminated, at most `timeout`. Returns false on timeout.
+    ///
+    /// Termination wins over a pending interrupt. Inside a task or a hook of this pool the call returns
+    /// `Ok(false)` at once, because the pool cannot terminate before they return.
+    ///
+    /// # Errors
+    /// [`Interrupted`] if the calling thread is interrupted while it waits.
+    pub fn await_termination(&self, timeout: Duration) -> Result<bool, Interrupted> {
+        if self.inner().is_current() {
+            return Ok(self.is_terminated());
+        }
+        self.inner().await_termination(timeout)
+    }
+
+    /// Returns a future that is ready when the pool has terminated.
+    ///
+    /// The asynchronous form of [`await_termination`](Self::await_termination), for any runtime. It
+    /// does not shut the pool down, and it does not keep the pool from shutting down when the last
+    /// clone is dropped.
+    ///
+    /// # Examples
+    /// ```
+    /// # fn block_on<F: Future>(future: F) -> F::Output {
+    /// #     let mut future = std::pin::pin!(future);
+    /// #     struct Unpark(std::thread::Thread);
+    /// #     impl std::task::Wake for Unpark {
+    /// #         fn wake(self: std::sync::Arc<Self>) { self.0.unpark() }
+    /// #     }
+    /// #     let waker = std::sync::Arc::new(Unpark(std::thread::current())).into();
+    /// #     loop {
+    /// #         match future.as_mut().poll(&mut std::task::Context::from_waker(&waker)) {
+    /// #             std::task::Poll::Ready(output) => return output,
+    /// #             std::task::Poll::Pending => std::thread::park(),
+    /// #         }
+    /// #     }
+    /// # }
+    /// let pool = millpond::executors::fixed(2)?;
+    /// pool.execute(|| println!("the last words"))?;
+    /// block_on(async {
+    ///     pool.shutdown();
+    ///     pool.terminated().await; // in a `timeout` of your runtime, and then `shutdown_now`
+    /// });
+    /// assert!(pool.is_terminated());
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    pub fn terminated(&self) -> impl Future<Output = ()> + Send + Sync + Unpin + 'static + use<> {
+        Terminated { pool: Arc::clone(self.inner()), key: None }
+    }
+
+    /// Blocks until no task is queued or running, at most `timeout`. Returns false on timeout.
+    ///
+    /// Does not shut the pool down. Tasks submitted during the call may start afterwards. A worker
+    /// counts as running until it has dropped what is left of its task and `after_execute` has
+    /// returned. In a scheduled pool, tasks that are not due do not count, nor does a periodic task
+    /// between two runs. Inside a task of this pool the call returns false at once. A pool with a
+    /// custom queue may seem idle while a worker dequeues a task.
+    ///
+    /// # Errors
+    /// [`Interrupted`] if the calling thread is interrupted while it waits.
+    ///
+    /// # Examples
+    /// ```
+    /// use std::time::Duration;
+    ///
+    /// let pool = millpond::executors::fixed(2)?;
+    /// for part in 0..10 {
+    ///     pool.execute(move || println!("part {part}"))?;
+    /// }
+    /// assert!(pool.wait_idle(Duration::MAX)?);
+    /// assert_eq!(pool.stats().completed, 10);
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    pub fn wait_idle(&self, timeout: Duration) -> Result<bool, Interrupted> {
+        if self.inner().is_current() {
+            return Ok(false);
+        }
+        self.inner().wait_idle(timeout)
+    }
+
+    /// Shuts down and blocks until all tasks have ended; see
+    /// [`ExecutorService::close`](crate::ExecutorService::close).
+    ///
+    /// Inside a task or a hook of this pool the call does not wait.
+    pub fn close(&self) {
+        if self.inner().is_current() {
+            self.shutdown();
+        } else {
+            close_and_wait(self);
+        }
+    }
+
+    /// Shuts down in two steps.
+    ///
+    /// First blocks up to `grace` until the work has ended by itself. Then interrupts running tasks,
+    /// takes the queued ones back, and blocks up to `force` for the rest.
+    ///
+    /// An interrupt of the calling thread ends the current wait: during `grace` the second step begins
+    /// at once, during `force` the call returns. The interrupt flag is set again afterwards.
+    ///
+    /// # Examples
+    /// ```
+    /// use millpond::{ShutdownOutcome, executors, interrupt};
+    /// use std::time::Duration;
+    ///
+    /// let pool = executors::fixed(1)?;
+    /// pool.execute(|| while interrupt::check().is_ok() { std::thread::yield_now() })?;
+    /// pool.execute(|| println!("never runs"))?;
+    ///
+    /// let report = pool.shutdown_gracefully(Duration::from_millis(10), Duration::from_secs(60));
+    /// assert_eq!(report.outcome, ShutdownOutcome::Interrupted);
+    /// assert_eq!(report.never_run.len(), 1);
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    pub fn shutdown_gracefully(&self, grace: Duration, force: Duration) -> ShutdownReport {
+        let begin = Instant::now();
+        self.shutdown();
+        let mut interrupted = false;
+        // Inside a task of the pool this waits too: the other tasks get their grace.
+        let mut ended = |timeout| match self.inner().await_termination(timeout) {
+            Ok(ended) => ended,
+            Err(Interrupted) => {
+                interrupted = true;
+                self.is_terminated()
+            }
+        };
+        let (outcome, never_run) = if ended(grace) {
+            (ShutdownOutcome::Drained, Vec::new())
+        } else {
+            let never_run = self.shutdown_now();
+            let ended = ended(force);
+            (if ended { ShutdownOutcome::Interrupted } else { ShutdownOutcome::StillRunning }, never_run)
+        };
+        if interrupted {
+            ThreadContext::with_current(|me| me.restore_interrupt());
+        }
+        ShutdownReport { outcome, elapsed: begin.elapsed(), never_run }
+    }
+}

@@ -1,0 +1,134 @@
+//! How tasks leave the queue without running: removed, evicted, cancelled or expired.
+
+use super::ThreadPoolExecutor;
+use super::counters::Event;
+use super::inner::PoolInner;
+use super::queue::TaskQueue;
+use crate::sync::{Ordering, fence};
+use crate::task::{Shed, Task, TaskId};
+
+impl PoolInner {
+    /// Passes accepted tasks that will not run here to the caller.
+    pub(super) fn hand_back(&self, mut tasks: Vec<Task>) -> Vec<Task> {
+        if matches!(self.queue(), TaskQueue::Delayed(_)) {
+            tasks = tasks.into_iter().map(Task::once).collect();
+        }
+        for task in &tasks {
+            task.left();
+            self.remove_outstanding();
+            self.submitters().notify_first();
+            self.counters().add(Event::HandedBack);
+        }
+        self.after_removal();
+        tasks
+    }
+
+    fn remove(&self, id: TaskId) -> Option<Task> {
+        let task = self.queue().remove(id, None)?;
+        self.hand_back(vec![task]).pop()
+    }
+
+    /// Takes the head of the queue, for the policy `DiscardOldest`.
+    pub(super) fn evict_head(&self) -> Option<Task> {
+        let task = self.queue().poll()?;
+        self.hand_back(vec![task]).pop()
+    }
+
+    /// Removes all cancelled tasks. Returns how many.
+    fn purge(&self) -> usize {
+        let purged = self.queue().remove_if(Task::is_cancelled);
+        let count = purged.len();
+        purged.into_iter().for_each(|task| self.drop_cancelled(task));
+        self.after_removal();
+        count
+    }
+
+    /// Counts and drops a cancelled task that has been taken out of the queue.
+    pub(super) fn drop_cancelled(&self, task: Task) {
+        self.counters().add(Event::CancelledInQueue);
+        self.remove_outstanding();
+        self.submitters().notify_first();
+        task.drop_caught();
+    }
+
+    /// Follows every removal by a thread that does not return to the queue for more. A worker may
+    /// have stayed, or the pool may not have terminated, only because of the removed tasks.
+    pub(super) fn after_removal(&self) {
+        fence(Ordering::SeqCst); // pairs with the fence in `enter_queue`
+        match self.queue() {
+            TaskQueue::Blocking { .. } if self.queue().is_empty() => {
+                self.interrupt_those_in_queue_for_tasks();
+            }
+            TaskQueue::Delayed(_) if self.queue().is_empty() => self.idle().wake_if(|options| options.stays),
+            _ => {}
+        }
+        self.notify_if_idle();
+        self.try_terminate();
+    }
+
+    /// Returns true if the queue counts as full because its head has waited too long.
+    #[inline]
+    pub(super) fn queue_is_overdue(&self) -> bool {
+        self.time_limit().is_some_and(|limit| limit.is_exceeded_in(self.queue()))
+    }
+
+    /// Settles a dequeued task that has waited too long. Returns true if it did, and `task` is empty.
+    #[inline]
+    pub(super) fn expire(&self, task: &mut Option<Task>) -> bool {
+        self.time_limit().is_some() && self.expire_if_too_old(task)
+    }
+
+    #[inline(never)]
+    fn expire_if_too_old(&self, task: &mut Option<Task>) -> bool {
+        let (Some(limit), Some(waited)) = (self.time_limit(), task.as_ref()) else { return false };
+        let expired = limit.is_exceeded_by(waited)
+            && waited.expire(&mut |shed| {
+                self.counters().add(match shed {
+                    Shed::Expired => Event::Expired,
+                    Shed::Cancelled => Event::CancelledInQueue,
+                });
+                self.remove_outstanding();
+            });
+        if expired {
+            task.take().into_iter().for_each(Task::drop_caught);
+        }
+        expired
+    }
+
+    /// Expires the tasks at the head of the queue that are too old. Returns false if there are none.
+    pub(super) fn expire_overdue(&self) -> bool {
+        let mut any = false;
+        while self.queue_is_overdue() {
+            let mut task = self.poll();
+            any |= task.is_some();
+            // A worker may have taken the old task in between, or it is of a kind that never expires.
+            // Then this one is evicted.
+            if !self.expire(&mut task) {
+                let evicted = self.hand_back(Vec::from_iter(task));
+                evicted.into_iter().for_each(Task::drop_caught);
+            }
+        }
+        if any {
+            self.after_removal();
+        }
+        any
+    }
+}
+
+/// Taking tasks back.
+impl ThreadPoolExecutor {
+    /// Removes a queued task; its handle resolves as abandoned. Returns false if it is not queued.
+    pub fn remove(&self, id: TaskId) -> bool {
+        let removed = self.inner().remove(id);
+        let found = removed.is_some();
+        removed.into_iter().for_each(Task::drop_caught);
+        found
+    }
+
+    /// Removes all cancelled tasks from the queue and returns how many there were.
+    ///
+    /// Only a pool with `remove_on_cancel(false)` keeps cancelled tasks in its queue.
+    pub fn purge(&self) -> usize {
+        self.inner().purge()
+    }
+}

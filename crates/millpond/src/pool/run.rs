@@ -1,0 +1,176 @@
+//! How a worker runs one task: hooks, counters, panics, periodic tasks, and tasks run inline.
+
+use super::counters::Event;
+use super::hooks::Hooks;
+use super::inner::PoolInner;
+use super::queue::TaskQueue;
+use super::workers::Worker;
+use crate::interrupt::TaskFrame;
+use crate::panic::{catch, drop_caught};
+use crate::sync::Arc;
+use crate::task::inline;
+use crate::task::{
+    CancelQueue, Help, Outcome, Panic, Payload, Place, Removal, RunEvent, Task, TaskId, TaskInfo, TaskOwner,
+    current_worker,
+};
+
+/// What a worker's thread is known by, and a temporary thread that runs a task in its stead.
+pub(super) struct WorkerIdentity {
+    pub(super) pool: Arc<PoolInner>,
+    pub(super) worker: Arc<Worker>,
+}
+
+/// Runs a task between its hooks and counts it. Leaves `task` empty. Returns false if a panic unwound
+/// that no handle keeps.
+#[inline]
+pub(super) fn run_task(
+    pool: &Arc<PoolInner>,
+    worker: &Worker,
+    task: &mut Option<Task>,
+    is_inline: bool,
+) -> bool {
+    if pool.expire(task) {
+        return true;
+    }
+    let ok = match pool.hooks() {
+        None => match run_counted(pool, worker, task, None, !is_inline) {
+            None => true,
+            Some(payload) => {
+                drop_payload(payload);
+                false
+            }
+        },
+        Some(hooks) => run_between_hooks(&**hooks, pool, worker, task),
+    };
+    worker.counters().finished();
+    ok
+}
+
+#[inline(never)]
+fn run_between_hooks(
+    hooks: &dyn Hooks,
+    pool: &Arc<PoolInner>,
+    worker: &Worker,
+    task: &mut Option<Task>,
+) -> bool {
+    let Some(info) = task.as_ref().map(|task| task.info().clone()) else { return true };
+    if !catch(|| hooks.before_execute(&info)) {
+        settled(pool, worker, Outcome::Panicked);
+        task.take().into_iter().for_each(Task::drop_caught);
+        return false;
+    }
+    let panic = run_counted(pool, worker, task, Some((hooks, &info)), false).map(Panic::new);
+    let hook_panicked = !catch(|| hooks.after_execute(&info, panic.as_ref()));
+    let ok = panic.is_none() && !hook_panicked;
+    drop_caught(panic); // the payload's destructor is user code
+    ok
+}
+
+/// `returns_to_queue`: the worker checks the queue as soon as this returns.
+#[inline(always)]
+fn run_counted(
+    pool: &Arc<PoolInner>,
+    worker: &Worker,
+    task: &mut Option<Task>,
+    hooks: Option<(&dyn Hooks, &TaskInfo)>,
+    returns_to_queue: bool,
+) -> Option<Payload> {
+    let running = task.as_mut()?;
+    pool.cancel_if_shut_down(running);
+    let ended = running.run_reporting(|event| match event {
+        RunEvent::Settled(outcome) => settled(pool, worker, outcome),
+        RunEvent::SeriesEnded => pool.counters().add(Event::PeriodicEndedByPanic),
+        RunEvent::Panicked(panic) => {
+            if let Some((hooks, info)) = hooks {
+                catch(|| hooks.panicked(info, panic));
+            }
+        }
+    });
+    if ended.again {
+        requeue(pool, task, returns_to_queue);
+    } else {
+        Task::clear(task); // in place: moving the task costs as much as running a small one
+    }
+    ended.panic
+}
+
+#[inline(never)]
+fn requeue(pool: &Arc<PoolInner>, task: &mut Option<Task>, returns_to_queue: bool) {
+    task.take().into_iter().for_each(|task| pool.requeue(task, returns_to_queue));
+}
+
+fn settled(pool: &PoolInner, worker: &Worker, outcome: Outcome) {
+    worker.counters().settled(outcome);
+    pool.remove_outstanding();
+}
+
+#[cold]
+fn drop_payload(payload: Payload) {
+    drop_caught(Panic::new(payload));
+}
+
+/// Runs a task inside the task that joins it, with its own interrupt flag.
+///
+/// On the worker's thread, or on a temporary one while the worker waits for it. Either way no other
+/// thread writes the worker's counters.
+fn run_inline(me: &WorkerIdentity, task: Task) {
+    let _frame = TaskFrame::enter();
+    me.pool.interrupt_if_stopping();
+    me.worker.counters().begin_inline();
+    run_task(&me.pool, &me.worker, &mut Some(task), true);
+    me.worker.counters().end_inline();
+}
+
+/// What handles of queued tasks need from their pool.
+impl TaskOwner for PoolInner {
+    fn cancelled(&self, id: TaskId, place: &Place) {
+        if let TaskQueue::Delayed(delayed) = self.queue() {
+            if delayed.remove_cancelled(Removal::new(id, place)).was_last {
+                self.emptied();
+            }
+        } else if self.removes_on_cancel()
+            && let Some(task) = self.queue().remove(id, Some(place))
+        {
+            self.drop_cancelled(task);
+            self.after_removal();
+        }
+    }
+
+    fn cancel_queue(&self) -> Option<Arc<dyn CancelQueue>> {
+        match self.queue() {
+            TaskQueue::Delayed(delayed) => Some(Arc::clone(delayed) as Arc<dyn CancelQueue>),
+            _ => None,
+        }
+    }
+
+    /// Called for the removal of the last entry only, which is enough: a delayed queue is unbounded
+    /// and never belongs to an eager pool.
+    fn emptied(&self) {
+        self.after_removal();
+    }
+
+    /// The calling thread is about to block, so its core becomes free, while a worker that was woken
+    /// from another core may be scheduled behind its waker for a millisecond. So one more is woken.
+    fn is_waited_for(self: Arc<Self>) -> bool {
+        if self.queue().try_len().is_some_and(|len| len > self.idle().waking_count()) {
+            self.hand_head_to_idle();
+        }
+        self.retry_stranded()
+    }
+
+    /// Runs the queued task `id` on the calling thread, if that is a worker of this pool.
+    fn run_inline(&self, id: TaskId, place: &Place) -> Help {
+        let me = current_worker().and_then(|worker| worker.downcast::<WorkerIdentity>().ok());
+        let Some(me) = me.filter(|me| std::ptr::eq(&*me.pool, self)) else {
+            return Help::Done;
+        };
+        if let Some(later) = self.queue().not_due(id, place) {
+            return later;
+        }
+        if let Some(task) = self.queue().remove(id, Some(place)) {
+            self.submitters().notify_first();
+            inline::run_inline(|| run_inline(&me, task));
+        }
+        Help::Done
+    }
+}

@@ -1,0 +1,185 @@
+//! Adds workers: reserves a permit, calls the thread factory, and undoes the reservation on failure.
+//!
+//! A failed start leaves no trace: the first task comes back, and list and control word are as before.
+//! While a start is in progress its worker holds a permit, so other threads may leave their tasks in
+//! the queue to it. If the start then fails, [`rescue_queue`](PoolInner::rescue_queue) plays the part
+//! of the last worker in the race "enqueue / last worker exits".
+
+use std::io;
+
+use super::control::{RunState, Snapshot};
+use super::inner::PoolInner;
+use super::workers::Worker;
+use crate::sync::{Arc, Ordering, fence};
+use crate::task::Task;
+use crate::threads::{WorkerBody, call_factory};
+
+/// Up to which size a worker may be added.
+#[derive(Debug, Clone, Copy)]
+pub(super) enum Limit {
+    Core,
+    Maximum,
+    /// Up to the maximum, and only if the control word has not changed since this snapshot.
+    Unchanged(Snapshot),
+}
+
+/// A worker was not added. Without a cause, the limit or the run state forbids it.
+#[derive(Debug)]
+pub(super) struct NotAdded {
+    pub(super) first: Option<Task>,
+    pub(super) cause: Option<io::Error>,
+}
+
+/// What the thread factory receives: the body of a worker's thread. `worker` implements it.
+pub(super) struct WorkerThread {
+    pub(super) pool: Arc<PoolInner>,
+    pub(super) worker: Arc<Worker>,
+}
+
+impl PoolInner {
+    /// Adds a worker that begins with `first`. On failure `first` comes back.
+    pub(super) fn add_worker(self: &Arc<Self>, first: Option<Task>, limit: Limit) -> Result<(), NotAdded> {
+        let added = match self.reserve_worker(limit, first.is_some()) {
+            Some(worker) => {
+                worker.set_first(first);
+                self.start_worker(&worker)
+            }
+            None => Err(NotAdded { first, cause: None }),
+        };
+        if added.is_err() {
+            self.rescue_queue();
+        }
+        added
+    }
+
+    /// Returns true if the run state permits a new worker: in Running, and in Shutdown only to drain
+    /// the queue.
+    pub(super) fn may_add_worker(&self, seen: Snapshot, with_task: bool) -> bool {
+        match seen.state() {
+            RunState::Running => true,
+            RunState::Shutdown => !with_task && !self.queue().is_empty(),
+            _ => false,
+        }
+    }
+
+    fn is_below(&self, limit: Limit, seen: Snapshot) -> bool {
+        match limit {
+            Limit::Core => seen.workers() < self.settings().core().min(self.settings().maximum()),
+            Limit::Maximum => seen.workers() < self.settings().maximum(),
+            Limit::Unchanged(expected) => seen == expected && seen.workers() < self.settings().maximum(),
+        }
+    }
+
+    /// Takes a permit and lists the worker, both under the lock of the list, so that `note_size` knows
+    /// which permits belong to confirmed workers.
+    fn reserve_worker(&self, limit: Limit, with_task: bool) -> Option<Arc<Worker>> {
+        loop {
+            let seen = self.control().load();
+            // A custom queue is asked for its length before the lock is taken.
+            if !self.may_add_worker(seen, with_task) || !self.is_below(limit, seen) {
+                return None;
+            }
+            let mut workers = self.workers();
+            if self.control().try_add_worker(seen) {
+                if with_task {
+                    self.counters().add_first_task(); // before a reader can see the worker, see `stats`
+                }
+                return Some(workers.add(self.name_prefix(), with_task));
+            }
+        }
+    }
+
+    /// Spawns the thread of a reserved worker, or undoes the reservation.
+    fn start_worker(self: &Arc<Self>, worker: &Arc<Worker>) -> Result<(), NotAdded> {
+        // Race "spawn / stop": `shutdown_now` advances the state and then interrupts the listed
+        // workers. Either it finds this worker in the list, or the state is seen here.
+        fence(Ordering::SeqCst);
+        let may_spawn = match self.control().load().state() {
+            RunState::Running => true,
+            RunState::Shutdown => !worker.has_first(),
+            _ => false,
+        };
+        let cause = match may_spawn.then(|| self.spawn(worker)) {
+            Some(Ok(())) => {
+                self.confirm_worker(worker);
+                return Ok(());
+            }
+            Some(Err(error)) => Some(error),
+            None => None,
+        };
+        let first = self.undo_reservation(worker);
+        if first.is_some() {
+            self.counters().undo_first_task();
+        }
+        Err(NotAdded { first, cause })
+    }
+
+    /// Calls the thread factory, which is user code, without holding a lock.
+    fn spawn(self: &Arc<Self>, worker: &Arc<Worker>) -> io::Result<()> {
+        let factory = self.factory();
+        let body = WorkerThread { pool: Arc::clone(self), worker: Arc::clone(worker) };
+        let returned = call_factory(&*factory, WorkerBody::new(worker.info().clone(), body));
+        worker.factory_returned(returned.map(drop))
+    }
+
+    /// The thread of `worker` runs, or the factory has promised it.
+    pub(super) fn confirm_worker(&self, worker: &Worker) {
+        let mut workers = self.workers();
+        if workers.confirm(worker) {
+            workers.note_size(self.control().load().workers());
+        }
+    }
+
+    /// Undoes `reserve_worker`, except that a first task still counts as accepted.
+    pub(super) fn undo_reservation(&self, worker: &Arc<Worker>) -> Option<Task> {
+        let first = worker.take_first();
+        let mut workers = self.workers();
+        workers.remove(worker);
+        // The thread that called the factory may still be about to confirm a promised worker.
+        workers.confirm(worker);
+        self.control().remove_worker();
+        drop(workers);
+        fence(Ordering::SeqCst); // race "wait for room / make room": pairs with `admit_task`
+        self.submitters().notify_first();
+        self.try_terminate();
+        first
+    }
+
+    /// Starts a worker for queued tasks that have none.
+    ///
+    /// If that fails too, the tasks are stranded: they wait until a later submit, prestart or join
+    /// succeeds (`retry_stranded`). In Shutdown they are dropped and their handles resolve as
+    /// abandoned.
+    pub(super) fn rescue_queue(self: &Arc<Self>) {
+        self.queue().order(); // race "enqueue / last worker exits"
+        let seen = self.control().load();
+        if seen.workers() > 0 || !self.may_add_worker(seen, false) || self.queue().is_empty() {
+            return;
+        }
+        let started = match self.reserve_worker(Limit::Maximum, false) {
+            Some(worker) => self.start_worker(&worker),
+            None => Ok(()),
+        };
+        let failed = matches!(started, Err(NotAdded { cause: Some(_), .. }));
+        // Before the read of the state: `shutdown` advances the state and then reads this flag.
+        self.set_stranded(failed);
+        let now = self.control().load();
+        if failed && now.workers() == 0 && now.state() == RunState::Shutdown {
+            self.hand_back(self.queue().drain()).into_iter().for_each(Task::drop_caught);
+        }
+    }
+
+    /// Called for a thread that waits for a queued task. Tries again to start a worker if all earlier
+    /// attempts failed. Returns false if tasks are queued and no worker is certain to come.
+    pub(super) fn retry_stranded(self: &Arc<Self>) -> bool {
+        if self.queue().is_empty() {
+            return true;
+        }
+        if self.is_stranded() {
+            self.rescue_queue();
+        }
+        let may_add = self.may_add_worker(self.control().load(), false);
+        let workers = self.workers();
+        !may_add || self.control().load().workers() > workers.unconfirmed()
+    }
+}

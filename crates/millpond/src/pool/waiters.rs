@@ -1,0 +1,110 @@
+//! [`Waiters`]: blocked threads and suspended asynchronous tasks, in order of arrival.
+//!
+//! A pool has three such lists: submitters that wait for room (`backpressure`), and threads and
+//! tasks that wait for termination or until the pool is idle (`lifecycle`).
+//!
+//! Every user follows one pattern. The waiter adds itself and then checks its condition. The
+//! notifier makes the condition true and then checks [`is_empty`](Waiters::is_empty). Both sides put
+//! the lock or fence that their race in `README.md` names between the two steps.
+
+use std::task::Waker;
+use std::time::Instant;
+
+use crate::interrupt::wait::{Key, OnInterrupt, WaitCell, WaitList, Waiting};
+use crate::interrupt::{Interrupted, Wake};
+use crate::panic::drop_caught;
+use crate::sync::{Arc, AtomicUsize, Mutex, Ordering};
+
+#[derive(Debug, Default)]
+pub(super) struct Waiters {
+    /// Length of `list`, for reads without the lock. Written under the lock.
+    len: AtomicUsize,
+    list: Mutex<WaitList<Waiting>>,
+}
+
+impl Waiters {
+    /// Relaxed: the caller orders this read, see above.
+    #[inline]
+    pub(super) fn is_empty(&self) -> bool {
+        self.len.load(Ordering::Relaxed) == 0
+    }
+
+    fn locked<R>(&self, f: impl FnOnce(&mut WaitList<Waiting>) -> R) -> R {
+        let mut list = self.list.lock();
+        let result = f(&mut list);
+        self.len.store(list.len(), Ordering::Relaxed);
+        result
+    }
+
+    /// Adds a waiter at the end. The second value is true if the list was empty.
+    pub(super) fn push(&self, waiter: Waiting) -> (Key, bool) {
+        self.locked(|list| {
+            let was_empty = list.is_empty();
+            (list.push(waiter), was_empty)
+        })
+    }
+
+    /// Adds a notified waiter again, at its old position in the order of arrival.
+    pub(super) fn rejoin(&self, key: Key, waiter: Waiting) -> Key {
+        self.locked(|list| list.rejoin(key, waiter))
+    }
+
+    /// Removes a waiter. Returns false if it is not listed, because it has been notified.
+    pub(super) fn remove(&self, key: Key) -> bool {
+        let removed = self.locked(|list| list.remove(key));
+        let was_listed = removed.is_some();
+        drop_caught(removed); // wakers are user code, so they are dropped outside of the lock
+        was_listed
+    }
+
+    /// Replaces the waker of a listed waiter. Returns the waker if the waiter has been notified.
+    pub(super) fn set_waker(&self, key: Key, waker: Waker) -> Result<(), Waker> {
+        let mut new = Some(waker);
+        let old = self.locked(|list| {
+            let entry = list.get_mut(key)?;
+            new.take().map(|waker| std::mem::replace(entry, Waiting::Task(waker)))
+        });
+        drop_caught(old); // user code, see `remove`
+        new.map_or(Ok(()), Err)
+    }
+
+    /// Notifies the waiter that came first.
+    #[inline]
+    pub(super) fn notify_first(&self) {
+        if !self.is_empty() {
+            self.pop_and_notify();
+        }
+    }
+
+    #[cold]
+    fn pop_and_notify(&self) {
+        let first = self.locked(WaitList::pop_first);
+        first.into_iter().for_each(Waiting::notify);
+    }
+
+    pub(super) fn notify_all(&self) {
+        let all = self.locked(|list| list.take_all(|_| true));
+        all.into_iter().for_each(Waiting::notify);
+    }
+
+    /// Blocks until notified or until `is_over`, which is checked after the thread is listed.
+    /// Returns false on timeout. An interrupt ends the wait and is consumed.
+    pub(super) fn wait(
+        &self,
+        deadline: Option<Instant>,
+        is_over: impl Fn() -> bool,
+    ) -> Result<bool, Interrupted> {
+        let cell = Arc::new(WaitCell::for_this_thread());
+        let (key, _) = self.push(Waiting::Thread(Arc::clone(&cell)));
+        let wake = if is_over() { Wake::Ready } else { cell.wait(deadline, OnInterrupt::Return) };
+        self.remove(key);
+        match wake {
+            Wake::Ready => Ok(true),
+            Wake::TimedOut => Ok(is_over()),
+            Wake::Interrupted => {
+                cell.take_interrupt();
+                Err(Interrupted)
+            }
+        }
+    }
+}
