@@ -33,9 +33,15 @@ enum Command {
 
 /// Parses `arguments` (the first is the program's name) and runs the command.
 pub(crate) fn run(arguments: impl IntoIterator<Item = OsString>) -> Result<Outcome, Error> {
-    let cli = match Cli::try_parse_from(arguments) {
+    let arguments: Vec<OsString> = arguments.into_iter().collect();
+    let cli = match Cli::try_parse_from(&arguments) {
         Ok(cli) => cli,
-        Err(error) => return not_parsed(&error),
+        Err(error) => {
+            return match run::explain(&arguments, &error) {
+                Some(message) => Err(Error::new(message)),
+                None => not_parsed(&error),
+            };
+        }
     };
     match cli.command {
         None => lab::run(lab::Args::when_nothing_is_asked()),

@@ -1,4 +1,4 @@
-//! Where arguments come from, and what a command becomes with one.
+//! Where arguments come from, and what a command becomes with them.
 
 use super::*;
 
@@ -43,15 +43,14 @@ fn arguments_may_come_from_a_file() {
     fs::write(directory.join("list"), "a\nb\n").unwrap();
     assert_eq!(run_in(&directory, &["-k", "-a", "list", "echo"], "not read").stdout, "a\nb\n");
     let missing = run_in(&directory, &["-a", "nowhere", "echo"], "");
+    assert_eq!(run_in(&directory, &["-k", "-a", "-", "echo"], "c\n").stdout, "c\n", "- is stdin");
     assert_eq!(missing.status, 2);
     assert!(missing.stderr.starts_with("millpond: cannot read nowhere: "), "{}", missing.stderr);
 }
 
-/// A word with a space is for the shell, several words are not.
 #[test]
 fn a_shell_sees_the_command_only_if_it_is_one_word_with_spaces_or_if_asked() {
     assert_eq!(run(&["echo {} | tr a-z A-Z"], "a\n").stdout, "A\n");
-    assert_eq!(run(&["echo", "{}", "|", "cat"], "a\n").stdout, "a | cat\n");
     assert_eq!(run(&["--shell", "echo", "{}", "|", "tr", "a-z", "A-Z"], "a\n").stdout, "A\n");
 }
 
@@ -86,4 +85,32 @@ fn jobs_at_the_same_time_have_different_slots_and_slots_are_used_again() {
     let ran = run_in(&directory, &["-j2", &command], "a\nb\n");
     assert_eq!(sorted(&ran.stdout), ["1", "2"]);
     assert_eq!(run(&["-j1", "echo", "{%}"], "a\nb\nc\n").stdout, "1\n1\n1\n");
+}
+
+#[test]
+fn a_job_gets_as_many_arguments_as_asked() {
+    assert_eq!(run(&["-k", "-n2", "printf", "<%s>", "x"], "a b\nc\nd\n").stdout, "<x><a b><c><x><d>");
+    assert_eq!(
+        run(&["-k", "-n", "3", "echo {#}: {} {/.}"], "a/b.c\nd\ne\nf\n").stdout,
+        "1: a/b.c d e b d e\n2: f f\n"
+    );
+    assert_eq!(run(&["-n2", "--dry-run", "echo"], "a b\nc\n").stdout, "echo 'a b' c\n");
+    let ran = run(&["-n2", "false"], "a b\nc\n");
+    assert_eq!(ran.stderr, "millpond: failed: 'a b' c (exit 1)\nmillpond: 1 of 1 job failed\n");
+}
+
+#[test]
+fn another_byte_may_separate_arguments() {
+    assert_eq!(run(&["-k", "-d", ",", "printf", "<%s>"], "a b,,c").stdout, "<a b><><c>");
+    assert_eq!(run(&["-k", "-d", "\\t", "printf", "<%s>"], "a\tb").stdout, "<a><b>");
+    let ran = run(&["-d", "ab", "echo"], "");
+    assert_eq!(ran.status, 2);
+    assert!(ran.stderr.contains("'ab' is not one byte"), "{}", ran.stderr);
+}
+
+#[test]
+fn verbose_prints_each_command_before_it_starts() {
+    let ran = run(&["-t", "-j1", "cat", "{}"], "/dev/null\nit's\n");
+    let told = lines(&ran.stderr);
+    assert_eq!(told[..2], ["cat /dev/null", r"cat 'it'\''s'"], "{}", ran.stderr);
 }

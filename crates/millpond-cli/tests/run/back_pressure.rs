@@ -2,7 +2,7 @@
 
 use super::*;
 
-/// Lines of a kilobyte, without end. What was read when the second job failed is what pipe, buffer and queue hold.
+/// The input is endless. Pipe, buffer and queue hold all that was read when the job failed.
 #[test]
 fn endless_input_is_read_no_further_than_the_queue_has_room() {
     let directory = directory("run-endless");
@@ -36,7 +36,8 @@ fn endless_input_is_read_no_further_than_the_queue_has_room() {
     assert!(written < 300, "{written} kB were taken");
 }
 
-/// A hundred megabytes of arguments go through a queue of ten; each job looks how much memory its parent has needed.
+/// A hundred megabytes of arguments go through a queue of ten. Each job prints the peak memory of its
+/// parent.
 #[test]
 #[cfg(target_os = "linux")]
 fn memory_does_not_grow_with_the_input() {

@@ -1,13 +1,16 @@
-//! Jobs that fail, take too long, are tried again or end the run; and mistakes in the call.
+//! Failed jobs, timeouts, further attempts, `--halt`, and mistakes on the command line.
 
 use super::*;
 
 #[test]
-fn the_status_is_the_number_of_failed_jobs_and_a_line_names_them() {
+fn the_status_is_the_number_of_failed_jobs_and_each_is_named_by_its_argument() {
     let ran = run(&["-j1", "exit {}"], "0\n3\n0\n7\n9\n");
     assert_eq!(ran.status, 3);
-    assert_eq!(ran.stderr, "millpond: 3 of 5 jobs failed: 2 (exit 3), 4 (exit 7), 5 (exit 9)\n");
-    assert_eq!(run(&["kill -9 $$; : {}"], "a\n").stderr, "millpond: 1 of 1 job failed: 1 (signal 9)\n");
+    let expected = "millpond: failed: 3 (exit 3)\nmillpond: failed: 7 (exit 7)\nmillpond: failed: 9 (exit 9)\n\
+                    millpond: 3 of 5 jobs failed\n";
+    assert_eq!(ran.stderr, expected);
+    let expected = "millpond: failed: 'a\\t b' (signal 9)\nmillpond: 1 of 1 job failed\n";
+    assert_eq!(run(&["kill -9 $$; : {}"], "a\t b\n").stderr, expected);
     let many: String = (0..130).map(|n| format!("{n}\n")).collect();
     assert_eq!(run(&["false"], &many).status, 100);
     assert_eq!(run(&["true"], "").status, 0, "nothing to do is done");
@@ -15,7 +18,7 @@ fn the_status_is_the_number_of_failed_jobs_and_a_line_names_them() {
 
 #[test]
 fn a_command_that_is_not_there_is_tried_once() {
-    let ran = run(&["-j1", "--retries", "5", "no-such-command", "{}"], "a\nb\n");
+    let ran = run(&["-j1", "--attempts", "5", "no-such-command", "{}"], "a\nb\n");
     assert_eq!(ran.status, 127);
     assert_eq!(ran.stderr, "millpond: no command 'no-such-command' was found; is it installed?\n");
     let directory = directory("run-not-executable");
@@ -27,14 +30,13 @@ fn a_command_that_is_not_there_is_tried_once() {
     assert_eq!(lines(&ran.stderr).len(), 1);
 }
 
-/// A script with `text` in it that may be executed, tried on three arguments.
+/// Runs an executable script with this text for three arguments.
 fn run_script(directory: &Path, text: &str) -> Ran {
     fs::write(directory.join("script"), text).unwrap();
     fs::set_permissions(directory.join("script"), PermissionsExt::from_mode(0o755)).unwrap();
-    run_in(directory, &["-j1", "--retries", "5", "./script", "{}"], "a\nb\nc\n")
+    run_in(directory, &["-j1", "--attempts", "5", "./script", "{}"], "a\nb\nc\n")
 }
 
-/// Every job complained in a line of its own, and each was tried as often as allowed.
 #[test]
 fn a_script_that_the_system_cannot_run_is_tried_once_and_told_what_it_needs() {
     let directory = directory("run-no-format");
@@ -51,8 +53,8 @@ fn a_script_that_the_system_cannot_run_is_tried_once_and_told_what_it_needs() {
 #[test]
 fn a_command_that_cannot_be_found_comes_with_advice() {
     let ran = run(&["date; cat", "-j4", ":::", "a"], "");
-    let expected = "millpond: no command 'date; cat' was found; options come before it, and if it is for a shell, add \
-                    --shell\n";
+    let expected = "millpond: no command 'date; cat' was found; options come before the command, and a shell \
+                    command of several words needs --shell\n";
     assert_eq!((ran.status, ran.stderr.as_str()), (127, expected));
     let ran = run(&["/dev/null/tool", ":::", "a", "b"], "");
     let expected = "millpond: no command '/dev/null/tool' was found; is it installed?\n";
@@ -64,8 +66,21 @@ fn a_command_that_is_part_of_the_argument_fails_only_its_own_job() {
     let ran = run(&["-k", "-j1", "{}", "x"], "echo\nno-such-command\necho\n");
     assert_eq!((ran.status, ran.stdout.as_str()), (1, "x\nx\n"));
     let told = lines(&ran.stderr);
-    assert!(told[0].starts_with("millpond: job 2 cannot be started: No such file"), "{told:?}");
-    assert_eq!(told[1], "millpond: 1 of 3 jobs failed: 2 (not started)");
+    assert!(
+        told[0].starts_with("millpond: job 2 cannot be started: 'no-such-command': No such file"),
+        "{told:?}"
+    );
+    assert_eq!(
+        told[1..],
+        ["millpond: failed: no-such-command (not started)", "millpond: 1 of 3 jobs failed"]
+    );
+    let ran = run(&["{}"], "echo a\n");
+    assert!(ran.stderr.contains("'echo a': No such file"), "{}", ran.stderr);
+    assert!(
+        ran.stderr.contains("to run a whole line as a command, write `millpond run sh -c`"),
+        "{}",
+        ran.stderr
+    );
 }
 
 #[test]
@@ -74,7 +89,7 @@ fn a_job_that_takes_too_long_is_terminated_and_keeps_its_output() {
     let ran = run(&["--timeout", "300ms", "echo begun; sleep 1000; echo {}"], "a\n");
     assert!(begin.elapsed() >= Duration::from_millis(300));
     assert_eq!((ran.status, ran.stdout.as_str()), (1, "begun\n"));
-    assert_eq!(ran.stderr, "millpond: 1 of 1 job failed: 1 (timeout)\n");
+    assert_eq!(ran.stderr, "millpond: failed: a (timeout)\nmillpond: 1 of 1 job failed\n");
 }
 
 #[test]
@@ -86,9 +101,9 @@ fn a_job_that_does_not_terminate_is_killed_after_the_grace() {
     assert_eq!((ran.status, ran.stdout.as_str()), (1, "no\n"));
 }
 
-/// The shell waits for a child of its own, which would outlive it.
+/// The shell waits for its child, which would outlive it.
 #[test]
-fn what_a_job_has_started_is_ended_with_it() {
+fn the_children_of_a_job_end_with_it() {
     let directory = directory("run-family");
     let ran = run_in(&directory, &["--timeout", "1s", "sleep 1000 & echo $! > pid; wait; : {}"], "a\n");
     assert_eq!(ran.status, 1);
@@ -96,9 +111,9 @@ fn what_a_job_has_started_is_ended_with_it() {
     eventually("the grandchild is gone", || is_gone(Pid::from_raw(pid).unwrap()));
 }
 
-/// The shell goes at the first word, and what it was running does not: nobody had told the grandchild twice.
+/// The shell exits on SIGTERM and its child does not.
 #[test]
-fn what_a_job_has_started_and_does_not_terminate_is_killed_after_the_grace() {
+fn the_stubborn_children_of_a_job_are_killed_after_the_grace() {
     let directory = directory("run-stubborn-family");
     let stubborn = "(trap '' TERM; exec sleep 1000) & echo $! > pid; wait; : {}";
     let begin = Instant::now();
@@ -110,16 +125,19 @@ fn what_a_job_has_started_and_does_not_terminate_is_killed_after_the_grace() {
     while !is_gone(pid) && begin.elapsed() < Duration::from_secs(10) {
         thread::sleep(Duration::from_millis(5));
     }
-    // Nothing is left behind, also if this fails.
+    // Nothing is left behind, even if this fails.
     let left = !is_gone(pid) && kill_process(pid, Signal::KILL).is_ok();
     assert!(!left, "the grandchild still runs");
     assert!(took >= Duration::from_millis(2300), "it had its grace: {took:?}");
-    assert_eq!((ran.status, ran.stderr.as_str()), (1, "millpond: 1 of 1 job failed: 1 (timeout)\n"));
+    assert_eq!(
+        (ran.status, ran.stderr.as_str()),
+        (1, "millpond: failed: a (timeout)\nmillpond: 1 of 1 job failed\n")
+    );
 }
 
-/// It has a grace, but need not use it: neither does the run.
+/// The grace period is a limit, not a wait.
 #[test]
-fn a_family_that_terminates_is_not_waited_for_longer() {
+fn children_that_terminate_end_the_wait() {
     let directory = directory("run-obedient-family");
     let begin = Instant::now();
     let obedient = "sleep 1000 | cat & wait; : {}";
@@ -128,7 +146,7 @@ fn a_family_that_terminates_is_not_waited_for_longer() {
     assert!(begin.elapsed() < Duration::from_secs(60), "{:?}", begin.elapsed());
 }
 
-/// Gone, or ended and only waiting to be noticed by whoever inherited it.
+/// Gone, or a zombie that its new parent has not reaped.
 fn is_gone(pid: Pid) -> bool {
     let stat = fs::read_to_string(format!("/proc/{}/stat", pid.as_raw_nonzero())).unwrap_or_default();
     test_kill_process(pid).is_err() || stat.contains(") Z ")
@@ -139,14 +157,14 @@ fn a_failed_job_is_run_again_as_often_as_asked_and_only_the_last_output_is_print
     let directory = directory("run-retries");
     let third_time = "echo x >> tries; n=$(wc -l < tries); echo try $n; [ $n -ge {} ]";
     let log = ["--joblog", "log"];
-    let ran = run_in(&directory, &[&log[..], &["--retries", "5", third_time, ":::", "3"]].concat(), "");
+    let ran = run_in(&directory, &[&log[..], &["--attempts", "6", third_time, ":::", "3"]].concat(), "");
     assert_eq!((ran.status, ran.stdout.trim()), (0, "try 3"), "{}", ran.stderr);
     let line = fs::read_to_string(directory.join("log")).unwrap().lines().nth(1).unwrap().to_owned();
     let fields: Vec<&str> = line.split('\t').collect();
     assert_eq!((fields[0], fields[3], fields[4]), ("1", "3", "ok"));
 
     fs::remove_file(directory.join("tries")).unwrap();
-    let ran = run_in(&directory, &["--retries", "2", third_time, ":::", "9"], "");
+    let ran = run_in(&directory, &["--attempts", "3", third_time, ":::", "9"], "");
     assert_eq!((ran.status, ran.stdout.trim()), (1, "try 3"));
 }
 
@@ -154,7 +172,7 @@ fn a_failed_job_is_run_again_as_often_as_asked_and_only_the_last_output_is_print
 fn an_attempt_that_takes_too_long_is_tried_again() {
     let directory = directory("run-slow-once");
     let slow_once = "[ -e {} ] || { touch {}; sleep 1000; }; echo fine";
-    let ran = run_in(&directory, &["--timeout", "1s", "--retries", "1", slow_once, ":::", "file"], "");
+    let ran = run_in(&directory, &["--timeout", "1s", "--attempts", "2", slow_once, ":::", "file"], "");
     assert_eq!((ran.status, ran.stdout.as_str()), (0, "fine\n"));
 }
 
@@ -162,7 +180,7 @@ fn an_attempt_that_takes_too_long_is_tried_again() {
 fn halt_soon_starts_no_job_after_so_many_failures() {
     let ran = run(&["-j1", "--halt", "soon,2", "echo {}; exit 1"], "1\n2\n3\n4\n");
     assert_eq!((ran.status, ran.stdout.as_str()), (101, "1\n2\n"));
-    assert!(ran.stderr.contains("millpond: ended by --halt: 2 finished, "), "{}", ran.stderr);
+    assert!(ran.stderr.contains("millpond: ended by --halt: 2 jobs finished, "), "{}", ran.stderr);
 }
 
 #[test]
@@ -193,7 +211,7 @@ fn halt_now_ends_running_jobs() {
     assert!(directory.join("told").exists());
     let log = fs::read_to_string(directory.join("log")).unwrap();
     assert_eq!(lines(&log).len(), 2, "a job that was ended has not finished: {log}");
-    assert!(ran.stderr.contains("1 finished, "), "{}", ran.stderr);
+    assert!(ran.stderr.contains("1 job finished, "), "{}", ran.stderr);
 }
 
 #[test]
@@ -208,7 +226,7 @@ fn a_share_of_failures_is_judged_from_the_tenth_job_on() {
 #[test]
 fn mistakes_are_told_in_one_line_and_no_job_is_run() {
     for (arguments, complaint) in [
-        (&["--halt", "later", "echo"][..], "'later' is no rule such as never, soon,3, now,1 or soon,20%"),
+        (&["--halt", "later", "echo"][..], "'later' is not a rule such as never, soon,3, now,1 or soon,20%"),
         (&["--timeout", "5", "echo"], "'5' has no unit"),
         (&["--timeout", "0", "echo"], "a command needs more time than none"),
         (&["--core", "4", "--max", "2", "echo"], "--core 4 is more than --max 2"),
@@ -217,11 +235,10 @@ fn mistakes_are_told_in_one_line_and_no_job_is_run() {
         (&["-k", "-u", "echo"], "cannot be used with"),
         (&["--resume", "echo"], "--joblog <FILE>"),
         (&["--tiemout", "5s", "echo"], "a similar argument exists: '--timeout'"),
-        (&[":::", "a"], "no command; write it before :::"),
-        (&["echo", ":::", "a", ":::", "b"], "more than one :::"),
-        (&["-0", "echo", ":::", "a"], "leave out --arg-file and -0"),
+        (&["-0", "echo", ":::", "a"], "leave out --arg-file, -0 and -d"),
+        (&["-0", "-d,", "echo"], "cannot be used with"),
+        (&["-u", "--tag", "echo"], "cannot be used with"),
         (&["echo '{}"], "single quote that is not closed"),
-        (&[], "COMMAND"),
     ] {
         let ran = run(arguments, "a\n");
         assert_eq!((ran.status, ran.stdout.as_str()), (2, ""), "{arguments:?}");
@@ -231,7 +248,7 @@ fn mistakes_are_told_in_one_line_and_no_job_is_run() {
 }
 
 #[test]
-fn input_that_makes_no_sense_ends_the_run_after_what_was_sound() {
+fn bad_input_ends_the_run_after_the_good_part() {
     let ran = run(&["echo"], "a\nb\0c\n");
     assert_eq!((ran.status, ran.stdout.as_str()), (102, "a\n"));
     assert_eq!(
@@ -241,7 +258,7 @@ fn input_that_makes_no_sense_ends_the_run_after_what_was_sound() {
 }
 
 #[test]
-fn outputs_that_have_no_place_end_the_run_with_advice() {
+fn outputs_that_cannot_be_kept_end_the_run_with_advice() {
     let output =
         run_raw(command().env("TMPDIR", "/nowhere").args(["run", "-j1", "seq 100000; : {}"]), "a\nb\n");
     let ran = ran(output);

@@ -1,4 +1,4 @@
-//! The log, and what can be resumed from it.
+//! The job log, and resuming from it.
 
 use super::*;
 
@@ -14,12 +14,12 @@ pub(super) fn logged(path: &Path) -> Vec<(u64, String)> {
         .collect()
 }
 
-/// Killed in the middle, a line torn, resumed: every job's output is there, and no job of the log was run again.
+/// Kills a run, tears a line of its log, resumes it: all output is there, and no logged job ran twice.
 fn survives_a_kill(options: &[&str], name: &str) {
     let directory = directory(name);
     let log = directory.join("log");
     let input: String = (1..=40).map(|n| format!("{n}\n")).collect();
-    // The tenth job stays until it is told, so that the kill finds the run in its middle.
+    // The tenth job waits, so that the kill finds the run in its middle.
     let command = format!("echo {{}} >> started; if [ {{}} = 10 ]; then {}; fi; echo {{}}", until("go"));
     let arguments = [options, &["-j2", "--joblog", "log", &command]].concat();
     let mut child = spawn(in_directory(&directory).args(&arguments));
@@ -58,12 +58,12 @@ fn survives_a_kill(options: &[&str], name: &str) {
 }
 
 #[test]
-fn a_run_that_was_killed_can_be_resumed_and_nothing_is_lost() {
+fn a_killed_run_can_be_resumed_without_loss() {
     survives_a_kill(&[], "run-kill");
 }
 
 #[test]
-fn a_run_in_order_that_was_killed_can_be_resumed_and_nothing_is_lost() {
+fn a_killed_run_in_order_can_be_resumed_without_loss() {
     survives_a_kill(&["--keep-order"], "run-kill-in-order");
 }
 
@@ -83,16 +83,17 @@ fn resume_skips_failures_and_resume_failed_runs_them_again() {
 }
 
 #[test]
-fn a_job_whose_command_has_changed_is_run() {
+fn resume_matches_jobs_by_their_command() {
     let directory = directory("run-changed");
     let log = ["--joblog", "log", "-k", "echo"];
     run_in(&directory, &log, "a\nb\nc\n");
     let ran = run_in(&directory, &[&["--resume"], &log[..]].concat(), "a\nX\nc\n");
     assert_eq!(ran.stdout, "X\n");
-    assert_eq!(
-        ran.stderr,
-        "millpond: 1 job had another command in the job log, so it was run; has the input changed?\n"
-    );
+    let again = |input| run_in(&directory, &[&["--resume"], &log[..]].concat(), input);
+    assert_eq!(again("new\nc\nX\nb\na\n").stdout, "new\n", "the order and the numbers do not matter");
+    assert_eq!(again("a\na\nb\n").stdout, "a\n", "a command that occurs twice is a second job");
+    assert_eq!(again("a\na\nb\n").stdout, "");
+    assert_eq!(ran.stderr, "");
 }
 
 #[test]
@@ -111,4 +112,37 @@ fn a_log_that_cannot_be_written_is_told_before_any_job() {
     let ran = run(&["-j1", "--joblog", "/dev/full", "echo"], "a\nb\n");
     assert_eq!((ran.status, ran.stdout.as_str()), (2, ""));
     assert!(ran.stderr.contains("cannot write the job log /dev/full"), "{}", ran.stderr);
+}
+
+#[test]
+fn a_log_of_another_command_is_pointed_out() {
+    let directory = directory("run-log-other");
+    run_in(&directory, &["--joblog", "log", "echo"], "a\n");
+    let ran = run_in(&directory, &["--joblog", "log", "--resume", "printf", "%s"], "a\n");
+    assert_eq!((ran.status, ran.stdout.as_str()), (0, "a"));
+    assert_eq!(ran.stderr, "millpond: the job log has other commands than this run; nothing was skipped\n");
+}
+
+/// Opening it for reading would wait for a writer that never comes.
+#[test]
+#[cfg(target_os = "linux")]
+fn a_fifo_is_refused_at_once_as_a_log_to_resume_from() {
+    let directory = directory("run-log-fifo");
+    assert!(Command::new("mkfifo").arg(directory.join("log")).status().expect("mkfifo").success());
+    let child = spawn(in_directory(&directory).args(["--joblog", "log", "--resume", "echo", ":::", "a"]));
+    let ran = ended_within(child, Duration::from_secs(60));
+    assert_eq!((ran.status, ran.stdout.as_str()), (2, ""));
+    let expected = "millpond: cannot resume from log: it is not a regular file; give a file to --joblog\n";
+    assert_eq!(ran.stderr, expected);
+}
+
+#[test]
+#[cfg(target_os = "linux")]
+fn a_log_may_be_a_pipe_that_somebody_reads() {
+    let directory = directory("run-log-pipe");
+    assert!(Command::new("mkfifo").arg(directory.join("log")).status().expect("mkfifo").success());
+    let child = spawn(in_directory(&directory).args(["--joblog", "log", "echo", ":::", "a"]));
+    let text = fs::read_to_string(directory.join("log")).expect("it ends with the run");
+    assert_eq!(ended(child).status, 0);
+    assert!(text.starts_with("job\tstarted") && text.ends_with("\tok\techo a\n"), "{text}");
 }

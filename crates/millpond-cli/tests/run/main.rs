@@ -1,9 +1,9 @@
 //! Real processes through `millpond run`: what they print, in which order, how the run ends.
 //!
-//! Jobs wait for each other by files that they make, never by time. Where a job would wait for ever if we were wrong, the test has
-//! a limit, so that it fails instead.
+//! Jobs wait for each other by files, never by time. Where a bug would make a job wait for ever, the
+//! test has a limit, so that it fails.
 //!
-//! Elsewhere than on Unix the command says that it cannot run, and there is nothing to test.
+//! On other systems than Unix the command does not run, and there is nothing to test.
 
 #![cfg(unix)]
 
@@ -13,6 +13,7 @@ mod support;
 mod arguments;
 mod back_pressure;
 mod failure;
+mod habits;
 mod joblog;
 mod output;
 mod pool;
@@ -51,7 +52,7 @@ fn run_raw(command: &mut Command, input: impl AsRef<[u8]>) -> std::process::Outp
 }
 
 fn spawn(command: &mut Command) -> Child {
-    heed_interrupts();
+    handle_interrupts();
     command
         .stdin(Stdio::piped())
         .stdout(Stdio::piped())
@@ -60,9 +61,9 @@ fn spawn(command: &mut Command) -> Child {
         .expect("the binary runs")
 }
 
-/// A shell that starts these tests in the background has them ignore interrupts, and what they start would ignore them too. A
-/// signal that is handled, here as it is by default, is not ignored in a child.
-fn heed_interrupts() {
+/// A shell that starts these tests in the background makes them, and their children, ignore
+/// interrupts. A handled signal is not ignored in a child.
+fn handle_interrupts() {
     static ONCE: Once = Once::new();
     ONCE.call_once(|| {
         let always = Arc::new(AtomicBool::new(true));
@@ -71,7 +72,7 @@ fn heed_interrupts() {
     });
 }
 
-/// `millpond run` in `directory`, where jobs leave their files.
+/// `millpond run` in `directory`, where jobs create their files.
 fn in_directory(directory: &Path) -> Command {
     let mut command = command();
     command.arg("run").current_dir(directory);
@@ -82,7 +83,7 @@ fn run_in(directory: &Path, arguments: &[&str], input: &str) -> Ran {
     ran(run_raw(in_directory(directory).args(arguments), input))
 }
 
-/// A shell's way to wait for a file.
+/// Shell code that waits for a file.
 fn until(file: &str) -> String {
     format!("until [ -e {file} ]; do sleep 0.02; done")
 }
@@ -117,7 +118,20 @@ fn ended(child: Child) -> Ran {
     ran(child.wait_with_output().expect("it ends"))
 }
 
-/// What `VmHWM:  1234 kB` says.
+/// The end of a child that could hang. Kills it after the limit.
+fn ended_within(mut child: Child, limit: Duration) -> Ran {
+    let begin = Instant::now();
+    while child.try_wait().expect("a child").is_none() {
+        if begin.elapsed() > limit {
+            child.kill().expect("it runs");
+            panic!("it did not end within {limit:?}");
+        }
+        thread::sleep(Duration::from_millis(5));
+    }
+    ended(child)
+}
+
+/// The number in `VmHWM:  1234 kB`.
 #[cfg(target_os = "linux")]
 fn kilobytes(line: &str) -> u64 {
     line.split_whitespace().nth(1).and_then(|number| number.parse().ok()).unwrap_or_else(|| panic!("{line}"))

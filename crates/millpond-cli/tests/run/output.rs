@@ -1,4 +1,4 @@
-//! What jobs write, and in which order it comes out.
+//! The output of jobs and its order.
 
 use super::*;
 
@@ -36,7 +36,7 @@ fn outputs_come_in_the_order_of_the_arguments_if_asked() {
     assert_eq!(run_in(&directory, &["-j2", "--keep-order", &first_waits], &input).stdout, input);
 }
 
-/// Eighty megabytes wait for the first job, and it looks how much memory they take.
+/// Eighty megabytes wait for the first job, which reads how much memory they take.
 #[test]
 #[cfg(target_os = "linux")]
 fn outputs_that_wait_for_their_turn_take_little_memory() {
@@ -64,7 +64,7 @@ fn a_large_output_comes_out_as_it_went_in() {
 }
 
 #[test]
-fn what_a_job_leaves_in_the_background_is_not_waited_for() {
+fn background_processes_of_a_job_are_not_waited_for() {
     let directory = directory("run-background");
     let ran = run_in(&directory, &["sleep 1000 & echo $! > pid; echo {}", ":::", "done"], "");
     assert_eq!((ran.status, ran.stdout.as_str()), (0, "done\n"));
@@ -73,7 +73,7 @@ fn what_a_job_leaves_in_the_background_is_not_waited_for() {
     kill_process(pid, Signal::KILL).expect("it still runs");
 }
 
-/// A line is read of what `options` and much input give, and no more.
+/// Reads one line of the output, then closes the pipe.
 fn read_one_line(options: &[&str]) -> Ran {
     let mut child = spawn(command().arg("run").args(options));
     let mut stdin = child.stdin.take().expect("piped");
@@ -92,9 +92,49 @@ fn a_reader_that_has_seen_enough_ends_the_run() {
     assert_eq!((ran.status, ran.stderr.as_str()), (0, ""));
 }
 
-/// Jobs that write to our stdout themselves were ended by `SIGPIPE`, one after the other and for ever.
+/// Each job gets `SIGPIPE`, and the next one would too.
 #[test]
 fn a_reader_that_has_seen_enough_of_ungrouped_jobs_ends_the_run_too() {
-    let ran = read_one_line(&["-j2", "--ungroup", "--retries", "3", "echo"]);
+    let ran = read_one_line(&["-j2", "--ungroup", "--attempts", "3", "echo"]);
     assert_eq!((ran.status, ran.stderr.as_str()), (0, ""));
+}
+
+#[test]
+fn a_reader_that_has_seen_enough_of_line_buffered_jobs_ends_the_run() {
+    let ran = read_one_line(&["-j2", "--line-buffer", "echo"]);
+    assert_eq!((ran.status, ran.stderr.as_str()), (0, ""));
+}
+
+/// A job that writes for ever must end when nobody reads.
+#[test]
+fn a_line_buffered_job_ends_with_its_reader() {
+    let mut child = spawn(command().args(["run", "--line-buffer", "yes", ":::", "a"]));
+    let mut reader = BufReader::new(child.stdout.take().expect("piped"));
+    reader.read_line(&mut String::new()).expect("a line");
+    drop(reader);
+    assert_eq!(ended_within(child, Duration::from_secs(60)).status, 0);
+}
+
+#[test]
+fn line_buffered_jobs_print_whole_lines_at_once() {
+    let ran = interleaved(&["--lb"], "run-lines");
+    let lines = lines(&ran.stdout);
+    assert!(lines[..2].iter().all(|line| line.ends_with('1')), "{lines:?}");
+    assert!(lines[2..].iter().all(|line| line.ends_with('2')), "{lines:?}");
+    let ran = run(&["-j2", "--line-buffer", "printf {}; sleep 0.1; echo {}; printf end"], "a\nb\n");
+    for line in ["aa", "bb"] {
+        assert!(ran.stdout.contains(&format!("{line}\n")), "a line stays whole: {:?}", ran.stdout);
+    }
+    let long = run(&["--line-buffer", "head -c 300000 /dev/zero | tr '\\0' x; : {}"], "a\n");
+    assert_eq!(long.stdout.len(), 300_000);
+}
+
+#[test]
+fn tags_name_the_job_of_each_line() {
+    let command = "printf '1\\n2\\n'; echo {} >&2";
+    for mode in [&["-k"][..], &["--line-buffer", "-j1"]] {
+        let ran = run(&[mode, &["--tag", command]].concat(), "a b\nc\n");
+        assert_eq!(ran.stdout, "a b\t1\na b\t2\nc\t1\nc\t2\n", "{mode:?}");
+        assert_eq!(ran.stderr, "a b\ta b\nc\tc\n", "{mode:?}");
+    }
 }

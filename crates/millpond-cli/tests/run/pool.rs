@@ -1,8 +1,8 @@
-//! How many jobs run at a time.
+//! The number of concurrent jobs.
 
 use super::*;
 
-/// Core 1, queue 2: the second and third wait, the fourth and fifth find the queue full and get threads.
+/// Core 1, queue 2: jobs 2 and 3 wait, jobs 4 and 5 find the queue full and get threads.
 #[test]
 fn more_threads_than_core_come_when_the_queue_is_full() {
     let directory = directory("run-growth");
@@ -43,7 +43,7 @@ fn many_jobs_at_a_time_get_the_open_files_that_they_need() {
     assert!(ran.stderr.contains("the limit allows 10 jobs; raise it with `ulimit -n`"), "{}", ran.stderr);
 }
 
-/// Six times as many files as there are numbers: the product went round, in a release to a number that was allowed.
+/// Six files per job: the product must not overflow to a small number.
 #[test]
 fn a_number_of_jobs_that_no_system_has_files_for_is_refused() {
     for jobs in ["18446744073709551615", "3074457345618258603"] {
@@ -61,4 +61,13 @@ fn a_limit_that_allows_no_job_at_all_is_told_as_such() {
     let expected =
         "millpond: even one job needs 70 open files, and the limit is 64; raise it with `ulimit -n`\n";
     assert_eq!((ran.status, ran.stderr.as_str()), (2, expected));
+}
+
+/// Four jobs have three delays between their starts.
+#[test]
+fn starts_keep_the_delay_between_them() {
+    let begin = Instant::now();
+    let ran = run(&["-j4", "--delay", "200ms", "true"], "1\n2\n3\n4\n");
+    assert_eq!(ran.status, 0, "{}", ran.stderr);
+    assert!(begin.elapsed() >= Duration::from_millis(600), "{:?}", begin.elapsed());
 }

@@ -1,9 +1,9 @@
-//! One, two or three times Ctrl-C, and other signals.
+//! Ctrl-C once, twice and three times, and other signals.
 
 use super::joblog::logged;
 use super::*;
 
-/// Jobs that wait for `go` in the directory, as many as arguments were given, and all of those taken in.
+/// Starts a run whose input stays open, and returns when all arguments were read.
 fn waiting_jobs(
     directory: &Path,
     options: &[&str],
@@ -14,8 +14,8 @@ fn waiting_jobs(
     let mut stdin = child.stdin.take().expect("piped");
     let input: String = (1..=jobs).map(|n| format!("{n}\n")).collect();
     stdin.write_all(input.as_bytes()).unwrap();
-    // Blank lines mean nothing. So many do not fit into the pipe and the buffer: once they are written, what came before
-    // has been taken in.
+    // Blank lines are skipped. These do not fit into pipe and buffer: once they are written, all
+    // lines before them were read.
     stdin.write_all(&[b'\n'; 300_000]).unwrap();
     (child, stdin)
 }
@@ -26,9 +26,8 @@ fn next_line(stderr: &mut impl BufRead) -> String {
     line
 }
 
-/// Its input stays open: only the signal ends the intake.
 #[test]
-fn the_first_interrupt_stops_reading_and_finishes_what_was_read() {
+fn the_first_interrupt_starts_nothing_new_and_finishes_running_jobs() {
     let directory = directory("run-first");
     let command = format!("touch at-{{}}; {}; echo {{}}", until("go"));
     let (mut child, stdin) = waiting_jobs(&directory, &["-j2", "-k"], &command, 5);
@@ -38,17 +37,22 @@ fn the_first_interrupt_stops_reading_and_finishes_what_was_read() {
     let mut stderr = BufReader::new(child.stderr.take().expect("piped"));
     assert_eq!(
         next_line(&mut stderr),
-        "millpond: reading no more; 2 running and 3 waiting jobs are finished first; Ctrl-C again ends them\n"
+        "millpond: starting no more jobs; waiting for 2 running; Ctrl-C again ends them\n"
     );
     File::create(directory.join("go")).unwrap();
     let ran = ended(child);
-    assert_eq!((ran.status, ran.stdout.as_str()), (130, "1\n2\n3\n4\n5\n"));
-    assert_eq!(next_line(&mut stderr), "millpond: ended by a signal: 5 finished, 0 not\n");
+    assert_eq!((ran.status, ran.stdout.as_str()), (130, "1\n2\n"));
+    let rest = "and the rest of the input was not read";
+    assert_eq!(
+        next_line(&mut stderr),
+        format!("millpond: ended by SIGINT: 2 jobs finished, 3 did not, {rest}\n")
+    );
+    assert!(!directory.join("at-3").exists());
     drop(stdin);
 }
 
 #[test]
-fn an_interrupt_after_all_was_read_and_done_changes_nothing_in_the_status() {
+fn an_interrupt_decides_the_status_even_if_all_jobs_finish() {
     let directory = directory("run-late");
     let command = format!("touch at-{{}}; {}; exit {{}}", until("go"));
     let mut child = spawn(in_directory(&directory).args(["-j2", &command, ":::", "0", "1"]));
@@ -57,7 +61,7 @@ fn an_interrupt_after_all_was_read_and_done_changes_nothing_in_the_status() {
     signal(&child, Signal::INT);
     next_line(&mut BufReader::new(child.stderr.take().expect("piped")));
     File::create(directory.join("go")).unwrap();
-    assert_eq!(ended(child).status, 1);
+    assert_eq!(ended(child).status, 130);
 }
 
 #[test]
@@ -73,12 +77,7 @@ fn the_intake_is_stopped_while_it_waits_for_room() {
     File::create(directory.join("go")).unwrap();
     let ran = ended(child);
     assert_eq!(ran.status, 130);
-    assert!(
-        lines(&ran.stdout).len() <= 3,
-        "one ran, one waited, one was at the door at most: {}",
-        ran.stdout
-    );
-    assert!(ran.stdout.starts_with("1\n"));
+    assert_eq!(ran.stdout, "1\n", "only the running job finishes");
 }
 
 #[test]
@@ -95,11 +94,12 @@ fn the_second_interrupt_terminates_jobs_and_they_do_not_count_as_done() {
     assert_eq!(next_line(&mut stderr), "millpond: ending the jobs; Ctrl-C again kills them\n");
     assert_eq!(ended(child).status, 130);
     assert!(directory.join("told-1").exists() && directory.join("told-2").exists());
-    assert!(!directory.join("at-3").exists(), "no job is begun any more");
+    assert!(!directory.join("at-3").exists(), "no more jobs start");
     assert_eq!(logged(&directory.join("log")), []);
     assert_eq!(
         next_line(&mut stderr),
-        "millpond: ended by a signal: 0 finished, 5 not; --resume runs the rest\n"
+        "millpond: ended by SIGINT: 0 jobs finished, 5 did not, and the rest of the input was not read; \
+         --resume runs the rest\n"
     );
     drop(stdin);
 }
@@ -144,4 +144,73 @@ fn a_signal_that_was_ignored_at_the_start_stays_ignored() {
     File::create(directory.join("go")).unwrap();
     let ran = ended(child);
     assert_eq!((ran.status, ran.stdout.as_str(), ran.stderr.as_str()), (0, "a\n", ""));
+}
+
+/// A run with one job that writes its process id, and would run for ever.
+fn one_endless_job(directory: &Path, options: &[&str]) -> (Child, Pid) {
+    let command = "trap '' TERM; echo $$ > new; mv new pid; while :; do sleep 0.02; done; : {}";
+    let child = spawn(in_directory(directory).args(options).args([command, ":::", "a"]));
+    wait_for_file(&directory.join("pid"));
+    let pid = fs::read_to_string(directory.join("pid")).unwrap().trim().parse().unwrap();
+    (child, Pid::from_raw(pid).unwrap())
+}
+
+/// Jobs have process groups of their own, so the terminal does not end them.
+#[test]
+fn a_quit_signal_leaves_no_job_behind() {
+    let directory = directory("run-quit");
+    let (child, job) = one_endless_job(&directory, &["--grace", "1h"]);
+    signal(&child, Signal::QUIT);
+    let ran = ended_within(child, Duration::from_secs(60));
+    let is_left = test_kill_process(job).is_ok() && kill_process(job, Signal::KILL).is_ok();
+    assert!(!is_left, "the job still runs");
+    assert_eq!(ran.status, 131);
+    let expected = "millpond: killing the jobs\nmillpond: ended by SIGQUIT: 0 jobs finished, 1 did not\n";
+    assert_eq!(ran.stderr, expected);
+}
+
+#[test]
+fn a_user_signal_prints_progress_and_changes_nothing() {
+    let directory = directory("run-usr1");
+    let command = format!("touch at-{{}}; {}; echo {{}}", until("go"));
+    let (mut child, stdin) = waiting_jobs(&directory, &["-j2", "-k"], &command, 5);
+    wait_for_file(&directory.join("at-1"));
+    wait_for_file(&directory.join("at-2"));
+    let mut stderr = BufReader::new(child.stderr.take().expect("piped"));
+    signal(&child, Signal::USR1);
+    let line = next_line(&mut stderr);
+    assert!(line.starts_with("millpond: 0 finished, 0 failed, 2 running, 3 waiting, after "), "{line}");
+    File::create(directory.join("go")).unwrap();
+    drop(stdin);
+    let ran = ended(child);
+    assert_eq!((ran.status, ran.stdout.as_str()), (0, "1\n2\n3\n4\n5\n"));
+}
+
+/// A stopped process acts on `SIGTERM` only when it continues.
+#[test]
+#[cfg(target_os = "linux")]
+fn a_stopped_job_ends_without_waiting_for_the_grace() {
+    let directory = directory("run-stopped");
+    let command = "trap 'touch told; exit 0' TERM; echo $$ > new; mv new pid; kill -STOP $$; : {}";
+    let child = spawn(in_directory(&directory).args(["--grace", "1h", command, ":::", "a"]));
+    wait_for_file(&directory.join("pid"));
+    let pid = fs::read_to_string(directory.join("pid")).unwrap();
+    eventually("the job is stopped", || {
+        fs::read_to_string(format!("/proc/{}/stat", pid.trim())).is_ok_and(|stat| stat.contains(") T "))
+    });
+    signal(&child, Signal::TERM);
+    assert_eq!(ended_within(child, Duration::from_secs(60)).status, 143);
+    assert!(directory.join("told").exists());
+}
+
+#[test]
+fn an_interrupt_ends_the_wait_for_the_next_start() {
+    let directory = directory("run-delay");
+    let (mut child, stdin) = waiting_jobs(&directory, &["-j2", "--delay", "1h"], "touch at-{}", 3);
+    wait_for_file(&directory.join("at-1"));
+    signal(&child, Signal::INT);
+    next_line(&mut BufReader::new(child.stderr.take().expect("piped")));
+    assert_eq!(ended_within(child, Duration::from_secs(60)).status, 130);
+    assert!(!directory.join("at-2").exists());
+    drop(stdin);
 }

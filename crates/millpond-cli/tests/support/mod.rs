@@ -8,14 +8,14 @@ pub(crate) mod terminal;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
 
-/// The command, ready to be given arguments. Nothing from the environment that changes what it prints.
+/// The command without arguments. The environment does not change what it prints.
 pub(crate) fn command() -> Command {
     let mut command = Command::new(env!("CARGO_BIN_EXE_millpond"));
     command.env_remove("COLUMNS").env_remove("NO_COLOR");
     command
 }
 
-/// What became of a run.
+/// The result of a run.
 #[derive(Debug)]
 pub(crate) struct Ran {
     pub(crate) status: i32,
@@ -28,7 +28,7 @@ pub(crate) fn millpond(arguments: &[&str]) -> Ran {
     ran(command().args(arguments).output().expect("the binary runs"))
 }
 
-/// What `output` says, as text.
+/// The output as text.
 pub(crate) fn ran(output: Output) -> Ran {
     let text = |bytes| String::from_utf8(bytes).expect("output is UTF-8");
     Ran {
@@ -38,14 +38,14 @@ pub(crate) fn ran(output: Output) -> Ran {
     }
 }
 
-/// Runs `millpond`, which must succeed, and gives its stdout.
+/// Runs `millpond`, which must succeed, and returns its stdout.
 pub(crate) fn printed(arguments: &[&str]) -> String {
     let ran = millpond(arguments);
     assert_eq!(ran.status, 0, "{arguments:?}: {}", ran.stderr);
     ran.stdout
 }
 
-/// Checks what every picture must be: at most 80 columns, no control codes, no spaces at the ends of lines.
+/// Checks that no line has more than 80 columns, control codes or trailing spaces.
 pub(crate) fn assert_fits_80_columns(printed: &str) {
     for line in printed.lines() {
         assert!(line.chars().count() <= 80, "{} columns: {line}", line.chars().count());
@@ -54,7 +54,7 @@ pub(crate) fn assert_fits_80_columns(printed: &str) {
     }
 }
 
-/// Compares `actual` with the file `tests/NAME`. With `MILLPOND_BLESS=1` the file is written instead.
+/// Compares `actual` with the file `tests/NAME`, or writes the file if `MILLPOND_BLESS` is set.
 pub(crate) fn assert_is_file(actual: &str, name: &str) {
     let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests").join(name);
     if std::env::var_os("MILLPOND_BLESS").is_some() {
@@ -77,7 +77,7 @@ pub(crate) fn directory(name: &str) -> PathBuf {
     path
 }
 
-/// Checks that every tag of `xml` is closed by its own, in the right order.
+/// Checks that the tags of `xml` are closed in the right order.
 pub(crate) fn assert_well_formed(xml: &str) {
     let mut open: Vec<&str> = Vec::new();
     for piece in xml.split('<').skip(1) {

@@ -1,4 +1,4 @@
-//! A terminal of our own, for what is different there.
+//! Runs the command on a pseudo-terminal.
 
 use std::ffi::OsStr;
 use std::fs::File;
@@ -9,9 +9,17 @@ use std::process::{Child, Command, Stdio};
 
 use rustix::pty::{OpenptFlags, grantpt, openpt, ptsname, unlockpt};
 
-/// `millpond` with `arguments` on a terminal of 80 columns, and the side of the terminal that a person sits at. None, with a
-/// word, where `setsid` is not.
+/// Starts `millpond` on a terminal, and returns the user's side of it. None where `setsid` is missing.
 pub(crate) fn on_a_terminal(directory: &Path, arguments: &[&str], no_color: bool) -> Option<(Child, File)> {
+    start(directory, &[&[env!("CARGO_BIN_EXE_millpond")], arguments].concat(), no_color)
+}
+
+/// Runs a script with `millpond` as its `$0`.
+pub(crate) fn shell_on_a_terminal(directory: &Path, script: &str) -> Option<(Child, File)> {
+    start(directory, &["sh", "-c", script, env!("CARGO_BIN_EXE_millpond")], false)
+}
+
+fn start(directory: &Path, words: &[&str], no_color: bool) -> Option<(Child, File)> {
     let terminal = openpt(OpenptFlags::RDWR | OpenptFlags::NOCTTY).expect("a terminal");
     grantpt(&terminal).expect("ours");
     unlockpt(&terminal).expect("ours");
@@ -21,7 +29,7 @@ pub(crate) fn on_a_terminal(directory: &Path, arguments: &[&str], no_color: bool
         Stdio::from(File::options().read(true).write(true).open(path).expect("the other side"))
     };
     let mut command = Command::new("setsid");
-    command.args(["--ctty", "--wait", env!("CARGO_BIN_EXE_millpond")]).args(arguments);
+    command.args(["--ctty", "--wait"]).args(words);
     command.current_dir(directory).env("TERM", "xterm").env_remove("COLUMNS").env_remove("NO_COLOR");
     if no_color {
         command.env("NO_COLOR", "1");
@@ -35,7 +43,7 @@ pub(crate) fn on_a_terminal(directory: &Path, arguments: &[&str], no_color: bool
     }
 }
 
-/// All that is written to the terminal until everybody has left it.
+/// Everything written to the terminal until all processes have closed it.
 pub(crate) fn seen(mut terminal: File) -> String {
     let mut bytes = Vec::new();
     let mut buffer = [0; 4096];

@@ -1,23 +1,23 @@
-//! When failures end the run: `never`, `soon,3`, `now,20%`.
+//! The rules of `--halt`: `never`, `soon,3`, `now,20%`.
 
-/// A share of failures is judged from this many finished jobs on: before, it says little.
+/// A share of failures counts from this many finished jobs on; before, it says little.
 pub(super) const JUDGED_FROM: u64 = 10;
 
-/// A rule as `--halt` has it.
+/// When failures end the run.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(super) enum Halt {
     Never,
-    /// No job is started any more; those that run may end.
+    /// No job is started any more; running jobs may finish.
     Soon(Failures),
-    /// Those that run are ended too.
+    /// Running jobs are terminated too.
     Now(Failures),
 }
 
-/// How many are too many.
+/// How many failures are too many.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(super) enum Failures {
     Count(u64),
-    /// Of the jobs that have finished.
+    /// Of the finished jobs.
     Percent(f64),
 }
 
@@ -32,9 +32,15 @@ impl Failures {
     }
 }
 
-/// Reads a rule, for the argument parser.
+/// Parses a rule.
 pub(super) fn parse(text: &str) -> Result<Halt, String> {
-    let wanted = || format!("'{text}' is no rule such as never, soon,3, now,1 or soon,20%");
+    let wanted = || format!("'{text}' is not a rule such as never, soon,3, now,1 or soon,20%");
+    if let Some((when, percent)) = text.split_once(",fail=").filter(|(_, count)| count.ends_with('%')) {
+        return Err(format!(
+            "fail={percent} is a share of all jobs in GNU parallel, but their number is not known here; \
+             write {when},{percent} for a share of the finished jobs"
+        ));
+    }
     let (when, how_many) = match text.split_once([',', '=', ' ']) {
         Some((when, how_many)) => (when, how_many.trim()),
         None => (text, "1"),
@@ -66,14 +72,19 @@ mod tests {
         assert_eq!(parse("now,fail=1"), Ok(Halt::Now(Failures::Count(1))));
         assert_eq!(parse("soon,2.5%"), Ok(Halt::Soon(Failures::Percent(2.5))));
         for text in
-            ["", "later", "soon,", "soon,0", "now,0%", "now,101%", "soon,-1", "never,1", "now,success=1"]
+            ["", "later", "soon,", "soon,0", "now,0%", "now,101%", "soon,-1", "never,1", "now,success=1", "2"]
         {
             assert!(parse(text).expect_err(text).contains(&format!("'{text}'")));
         }
     }
 
     #[test]
-    fn a_share_is_judged_from_the_tenth_job_on_and_needs_a_failure() {
+    fn a_share_of_all_jobs_is_refused_with_the_replacement() {
+        assert!(parse("soon,fail=20%").expect_err("a share of all jobs").contains("write soon,20% "));
+    }
+
+    #[test]
+    fn a_share_counts_from_the_tenth_job_on_and_needs_a_failure() {
         let half = Failures::Percent(50.0);
         assert!(!half.reached(9, 9));
         assert!(!half.reached(4, 10));

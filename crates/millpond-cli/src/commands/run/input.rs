@@ -1,7 +1,8 @@
-//! Where arguments come from: the command line after `:::`, or a stream of lines or of NUL-separated pieces.
+//! Reads arguments: from the command line after `:::`, or from a stream of lines or of pieces that end
+//! with another byte.
 //!
-//! A stream is read only as far as arguments are wanted, a buffer at a time, and an argument has a largest size: so
-//! endless input needs no more memory than short input.
+//! A stream is read only as far as arguments are needed, one buffer at a time, and an argument has a
+//! maximum length. So endless input needs no more memory than short input.
 
 use std::ffi::OsString;
 use std::fs::File;
@@ -9,94 +10,148 @@ use std::io::{self, Read};
 use std::os::fd::{AsFd, OwnedFd};
 use std::os::unix::ffi::OsStringExt;
 
-use super::process::{poll_until, readable};
 use super::stop::Alarm;
+use super::template::Arguments;
+use super::wait::{poll_until, readable};
 
-/// What Linux lets one argument of a command be, with the NUL at its end.
+/// Linux allows one argument of a command to be this long, plus the NUL at its end.
 const LONGEST: usize = 128 * 1024 - 1;
+
+/// A job with several arguments gets no more bytes than this, the default of xargs. A single longer
+/// argument is passed alone.
+const LONGEST_BATCH: usize = 128 * 1024;
 
 const BUFFER: usize = 64 * 1024;
 
-/// A source of arguments.
+/// A source of arguments, handed out in batches.
 #[derive(Debug)]
-pub(super) enum Input {
+pub(super) struct Input {
+    source: Source,
+    /// Arguments per job.
+    batch: u32,
+    /// Read already, but too long for the last batch.
+    left_over: Option<Vec<u8>>,
+    /// An error that came after the arguments of the last batch.
+    error: Option<String>,
+}
+
+#[derive(Debug)]
+enum Source {
     Listed(std::vec::IntoIter<OsString>),
     Stream(Stream),
 }
 
-/// Bytes, cut into arguments.
+/// Bytes, split into arguments.
 #[derive(Debug)]
-pub(super) struct Stream {
+struct Stream {
     file: File,
     separator: u8,
     buffer: Box<[u8]>,
-    /// What is in the buffer and not yet handed out.
+    /// `buffer[from..to]` is not yet handed out.
     from: usize,
     to: usize,
-    /// How many arguments were handed out.
+    /// Number of arguments handed out, for messages.
     count: u64,
     name: String,
 }
 
-/// What comes next.
+/// The next element of the input.
 #[derive(Debug, PartialEq, Eq)]
-pub(super) enum Next {
-    Argument(Vec<u8>),
+pub(super) enum Next<T> {
+    Some(T),
     End,
     /// The alarm rang.
     Stopped,
 }
 
 impl Input {
-    pub(super) fn stream(fd: OwnedFd, separator: u8, name: String) -> Input {
+    pub(super) fn stream(fd: OwnedFd, separator: u8, name: String, batch: u32) -> Input {
         let buffer = vec![0; BUFFER].into_boxed_slice();
-        Input::Stream(Stream { file: File::from(fd), separator, buffer, from: 0, to: 0, count: 0, name })
+        let stream = Stream { file: File::from(fd), separator, buffer, from: 0, to: 0, count: 0, name };
+        Input { source: Source::Stream(stream), batch, left_over: None, error: None }
     }
 
-    /// How many there will be, if that is known.
+    pub(super) fn listed(arguments: Vec<OsString>, batch: u32) -> Input {
+        let source = Source::Listed(arguments.into_iter());
+        Input { source, batch, left_over: None, error: None }
+    }
+
+    /// The number of jobs, if it is known. Long arguments may make a few more.
     pub(super) fn total(&self) -> Option<u64> {
-        match self {
-            Input::Listed(arguments) => Some(arguments.len() as u64),
-            Input::Stream(_) => None,
+        match &self.source {
+            Source::Listed(arguments) => Some((arguments.len() as u64).div_ceil(u64::from(self.batch))),
+            Source::Stream(_) => None,
         }
     }
 
-    /// Waits for the next argument, or for the alarm.
+    /// Waits for the arguments of the next job, or for the alarm.
     ///
     /// # Errors
-    /// One line on what is wrong with the input.
-    pub(super) fn next(&mut self, alarm: &Alarm) -> Result<Next, String> {
-        match self {
-            Input::Listed(arguments) => {
-                Ok(arguments.next().map_or(Next::End, |argument| Next::Argument(argument.into_vec())))
+    /// One line that says what is wrong with the input.
+    pub(super) fn next(&mut self, alarm: &Alarm) -> Result<Next<Arguments>, String> {
+        if let Some(error) = self.error.take() {
+            return Err(error);
+        }
+        let mut arguments = match self.next_argument(alarm)? {
+            Next::Some(argument) => Arguments::one(argument),
+            Next::End => return Ok(Next::End),
+            Next::Stopped => return Ok(Next::Stopped),
+        };
+        for _ in 1..self.batch {
+            match self.next_argument(alarm) {
+                Ok(Next::Some(argument)) if arguments.len() + argument.len() < LONGEST_BATCH => {
+                    arguments.push(&argument);
+                }
+                Ok(Next::Some(argument)) => {
+                    self.left_over = Some(argument);
+                    break;
+                }
+                Ok(Next::End) => break,
+                Ok(Next::Stopped) => return Ok(Next::Stopped),
+                Err(error) => {
+                    self.error = Some(error);
+                    break;
+                }
             }
-            Input::Stream(stream) => stream.next(alarm),
+        }
+        Ok(Next::Some(arguments))
+    }
+
+    fn next_argument(&mut self, alarm: &Alarm) -> Result<Next<Vec<u8>>, String> {
+        if let Some(argument) = self.left_over.take() {
+            return Ok(Next::Some(argument));
+        }
+        match &mut self.source {
+            Source::Listed(arguments) => {
+                Ok(arguments.next().map_or(Next::End, |argument| Next::Some(argument.into_vec())))
+            }
+            Source::Stream(stream) => stream.next(alarm),
         }
     }
 }
 
 impl Stream {
-    fn next(&mut self, alarm: &Alarm) -> Result<Next, String> {
+    fn next(&mut self, alarm: &Alarm) -> Result<Next<Vec<u8>>, String> {
         loop {
             match self.piece(alarm)? {
-                // A blank line at the end of a list means nothing. With NULs every piece was meant.
-                Next::Argument(line) if line.is_empty() && self.separator == b'\n' => {}
-                Next::Argument(argument) => {
+                // Empty lines are usually not meant. Empty pieces between other bytes are.
+                Next::Some(line) if line.is_empty() && self.separator == b'\n' => {}
+                Next::Some(argument) => {
                     self.count += 1;
                     if argument.contains(&0) {
                         return Err(
                             self.complain("contains a NUL byte; if NULs separate the arguments, add -0")
                         );
                     }
-                    return Ok(Next::Argument(argument));
+                    return Ok(Next::Some(argument));
                 }
                 other => return Ok(other),
             }
         }
     }
 
-    /// What is before the next separator or before the end, without the separator.
-    fn piece(&mut self, alarm: &Alarm) -> Result<Next, String> {
+    /// The bytes before the next separator or the end, without the separator.
+    fn piece(&mut self, alarm: &Alarm) -> Result<Next<Vec<u8>>, String> {
         let mut piece = Vec::new();
         let mut began = false;
         loop {
@@ -106,22 +161,21 @@ impl Stream {
             began |= !taken.is_empty();
             if piece.len() + taken.len() > LONGEST {
                 self.count += 1;
-                let hint = if self.separator == 0 {
-                    "if lines separate the arguments, leave out -0"
-                } else {
-                    "no command takes that"
+                let hint = match self.separator {
+                    b'\n' => "no command takes that",
+                    _ => "if lines separate the arguments, leave out -0 or -d",
                 };
                 return Err(self.complain(&format!("is longer than {LONGEST} bytes; {hint}")));
             }
             piece.extend_from_slice(taken);
             if let Some(end) = end {
                 self.from += end + 1;
-                return Ok(Next::Argument(piece));
+                return Ok(Next::Some(piece));
             }
             match self.fill(alarm)? {
                 Filled::More => {}
                 Filled::Stopped => return Ok(Next::Stopped),
-                Filled::End if began => return Ok(Next::Argument(piece)),
+                Filled::End if began => return Ok(Next::Some(piece)),
                 Filled::End => return Ok(Next::End),
             }
         }
@@ -170,22 +224,26 @@ mod tests {
     use super::*;
     use crate::commands::run::stop::{Reason, Step, Stop};
 
-    /// All arguments in `bytes`, and how it ended.
-    fn arguments(bytes: Vec<u8>, separator: u8) -> (Vec<String>, Result<Next, String>) {
+    /// All batches in `bytes`, and how the input ended.
+    fn batches(bytes: Vec<u8>, separator: u8, batch: u32) -> (Vec<String>, Result<Next<Arguments>, String>) {
         let stop = Stop::new().expect("pipes");
         let (reader, mut writer) = io::pipe().expect("a pipe");
         let writing = std::thread::spawn(move || writer.write_all(&bytes));
-        let mut input = Input::stream(reader.into(), separator, "the test".to_owned());
-        let mut arguments = Vec::new();
+        let mut input = Input::stream(reader.into(), separator, "the test".to_owned(), batch);
+        let mut batches = Vec::new();
         let end = loop {
             match input.next(stop.intake_alarm()) {
-                Ok(Next::Argument(argument)) => arguments.push(String::from_utf8(argument).expect("UTF-8")),
+                Ok(Next::Some(batch)) => batches.push(String::from_utf8(batch.joined()).expect("UTF-8")),
                 end => break end,
             }
         };
         drop(input);
-        let _ = writing.join().expect("no panic"); // a broken pipe, if we did not read on
-        (arguments, end)
+        let _ = writing.join().expect("no panic"); // a broken pipe, if the input was not read to its end
+        (batches, end)
+    }
+
+    fn arguments(bytes: Vec<u8>, separator: u8) -> (Vec<String>, Result<Next<Arguments>, String>) {
+        batches(bytes, separator, 1)
     }
 
     #[test]
@@ -197,8 +255,29 @@ mod tests {
     }
 
     #[test]
-    fn nuls_separate_anything_else() {
+    fn other_separators_keep_empty_pieces() {
         assert_eq!(arguments(b"a\nb\0\0c\0".to_vec(), 0).0, ["a\nb", "", "c"]);
+        assert_eq!(arguments(b"a,,b\n".to_vec(), b',').0, ["a", "", "b\n"]);
+    }
+
+    #[test]
+    fn batches_are_full_but_for_the_last() {
+        let (found, end) = batches(b"a\nb\nc\nd\ne\n".to_vec(), b'\n', 2);
+        assert_eq!((found, end), (vec!["a b".to_owned(), "c d".to_owned(), "e".to_owned()], Ok(Next::End)));
+    }
+
+    #[test]
+    fn a_batch_is_never_too_long_for_a_command_line() {
+        let long = "x".repeat(50_000);
+        let (found, _) = batches(format!("{long}\n").repeat(5).into_bytes(), b'\n', 10);
+        assert_eq!(found.iter().map(String::len).collect::<Vec<_>>(), [100_001, 100_001, 50_000]);
+    }
+
+    #[test]
+    fn arguments_before_a_bad_one_are_handed_out_first() {
+        let (found, end) = batches(b"a\nb\nc\0d\n".to_vec(), b'\n', 10);
+        assert_eq!(found, ["a b"]);
+        assert!(end.expect_err("a NUL").starts_with("argument 3 of the test contains a NUL byte"));
     }
 
     #[test]
@@ -213,7 +292,7 @@ mod tests {
     }
 
     #[test]
-    fn a_forgotten_zero_is_noticed() {
+    fn a_missing_null_option_is_noticed() {
         let (_, end) = arguments(b"a\0b\0".to_vec(), b'\n');
         assert!(end.expect_err("a NUL").ends_with("add -0"));
     }
@@ -222,7 +301,7 @@ mod tests {
     fn the_alarm_ends_the_wait_for_input() {
         let stop = Stop::new().expect("pipes");
         let (reader, _writer) = io::pipe().expect("a pipe");
-        let mut input = Input::stream(reader.into(), b'\n', "the test".to_owned());
+        let mut input = Input::stream(reader.into(), b'\n', "the test".to_owned(), 1);
         stop.advance(Step::Draining, Reason::Halt);
         assert_eq!(input.next(stop.intake_alarm()), Ok(Next::Stopped));
         let _ = millpond::interrupt::interrupted();

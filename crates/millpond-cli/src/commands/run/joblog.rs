@@ -1,13 +1,10 @@
-//! The log of finished jobs: a line for each, written at once, so that a run can be resumed whatever has ended it.
+//! The log of finished jobs, one line each, from which a run can be resumed however it ended.
 //!
-//! A line is one `write` to a file that is only appended to, made after the job's output has been handed over. So after a
-//! `kill -9` the log has no job whose output was lost; at worst a job is missing that was done, and is run again.
-//! A line that a full disk or a crash has cut short does not count, and is taken away before the next is written.
+//! Each line is one `write` in append mode, after the job's output was written. So after `kill -9`
+//! the log has no job whose output was lost; at worst a finished job is missing and runs again.
+//! A line that a full disk or a crash cut short does not count and is removed before the next write.
 
-use std::collections::HashMap;
-use std::collections::hash_map::DefaultHasher;
 use std::fs::{File, OpenOptions};
-use std::hash::{Hash, Hasher};
 use std::io::{self, BufRead, BufReader, Write};
 use std::path::{Path, PathBuf};
 use std::thread;
@@ -16,21 +13,22 @@ use std::time::{Duration, Instant, SystemTime};
 use rustix::fs::{FlockOperation, flock};
 use rustix::io::Errno;
 
+use super::past::Past;
 use crate::error::Error;
 
 const HEADER: &str = "job\tstarted\tseconds\tattempts\toutcome\tcommand\n";
 
-/// How long another run may take to let go of the log.
+/// How long to wait for another run that holds the lock.
 const LOCK_PATIENCE: Duration = Duration::from_secs(1);
 
-/// One job, as the log has it.
+/// One line of the log.
 #[derive(Debug)]
 pub(super) struct Entry<'a> {
     pub(super) number: u64,
     pub(super) started: SystemTime,
     pub(super) took: Duration,
     pub(super) attempts: u32,
-    /// `ok` or what went wrong.
+    /// `ok`, or the kind of failure.
     pub(super) outcome: &'a str,
     pub(super) command: &'a [u8],
 }
@@ -52,7 +50,7 @@ impl Entry<'_> {
     }
 }
 
-/// A log that is open for writing. Nobody else has it open.
+/// A log that is open for writing, under an exclusive lock.
 #[derive(Debug)]
 pub(super) struct JobLog {
     file: File,
@@ -60,7 +58,7 @@ pub(super) struct JobLog {
 }
 
 impl JobLog {
-    /// Begins a new log. One that is there must not be overwritten by mistake, but one without a job may.
+    /// Begins a new log. An existing one with jobs in it is never overwritten.
     pub(super) fn create(path: &Path) -> Result<JobLog, Error> {
         let log = JobLog::open(path)?;
         match log.length()? {
@@ -73,8 +71,14 @@ impl JobLog {
         }
     }
 
-    /// Opens a log to go on with it, and tells what is in it. One that is not there is begun.
+    /// Opens a log to continue it, and reads it. A missing log is created.
     pub(super) fn resume(path: &Path) -> Result<(JobLog, Past), Error> {
+        if path.metadata().is_ok_and(|metadata| !metadata.is_file()) {
+            return Err(Error::new(format_args!(
+                "cannot resume from {}: it is not a regular file; give a file to --joblog",
+                path.display()
+            )));
+        }
         JobLog::open(path)?.go_on()
     }
 
@@ -89,15 +93,18 @@ impl JobLog {
         let cannot = |error: &dyn std::fmt::Display| {
             Error::new(format_args!("cannot open the job log {}: {error}", path.display()))
         };
+        // A pipe is opened only for writing: reading from it, even to check it, could block.
+        let is_regular = path.metadata().map_or(true, |metadata| metadata.is_file());
         let mut options = OpenOptions::new();
-        let file = options.read(true).append(true).create(true).open(path).map_err(|error| cannot(&error))?;
+        options.append(true).create(true).read(is_regular);
+        let file = options.open(path).map_err(|error| cannot(&error))?;
         if !lock(&file, patience()) {
             return Err(cannot(&"another run is writing to it"));
         }
         Ok(JobLog { file, path: path.to_owned() })
     }
 
-    /// What is in the file, and how many bytes of it are whole lines.
+    /// The jobs in the file, and how many bytes of it are complete lines.
     fn read(&self) -> Result<(Past, u64), Error> {
         let mut reader = BufReader::new(&self.file);
         let mut past = Past::default();
@@ -152,17 +159,18 @@ impl JobLog {
     }
 }
 
-/// The lock belongs to all copies of the file, and a child has one until it has become its command. Let it not keep the log.
+/// The lock belongs to all copies of the descriptor, and a child holds one until it executes its
+/// command. Unlocking explicitly frees the log for the next run.
 impl Drop for JobLog {
     fn drop(&mut self) {
         let _ = flock(&self.file, FlockOperation::Unlock);
     }
 }
 
-/// Whether nobody else has it. Where files cannot be locked, we go without.
+/// Locks the file; false if another process holds it. File systems without locks are accepted.
 ///
-/// A run that was killed has left its lock to a child that it was just starting, for as long as that takes. So it is tried
-/// again for as long as `wait` says so.
+/// A run that was killed leaves its lock to a child that it was just starting, for a moment. So this
+/// tries again while `wait` returns true.
 fn lock(file: &File, mut wait: impl FnMut() -> bool) -> bool {
     while let Err(Errno::WOULDBLOCK) = flock(file, FlockOperation::NonBlockingLockExclusive) {
         if !wait() {
@@ -172,7 +180,7 @@ fn lock(file: &File, mut wait: impl FnMut() -> bool) -> bool {
     true
 }
 
-/// Lets a moment pass, until there were enough of them.
+/// Sleeps for a moment; false when [`LOCK_PATIENCE`] is over.
 fn patience() -> impl FnMut() -> bool {
     let begin = Instant::now();
     move || {
@@ -181,64 +189,8 @@ fn patience() -> impl FnMut() -> bool {
     }
 }
 
-/// What an earlier run has done. A few bytes for each job.
-#[derive(Debug, Default)]
-pub(super) struct Past {
-    jobs: HashMap<u64, Done>,
-}
-
-#[derive(Debug, Clone, Copy)]
-struct Done {
-    /// Of the command, escaped as in the log. Another command under the same number is another job.
-    command: u64,
-    ok: bool,
-}
-
-/// What the log knows of a job.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Known {
-    Succeeded,
-    Failed,
-    /// Its number has another command in the log: the input has changed.
-    Different,
-    Unknown,
-}
-
-impl Past {
-    /// The last line of a job counts. A line that cannot be read is no reason to skip a job.
-    fn add(&mut self, line: &[u8]) {
-        let Ok(line) = str::from_utf8(line) else { return };
-        let mut fields = line.splitn(6, '\t');
-        let (Some(number), Some(outcome), Some(command)) =
-            (fields.next().and_then(|number| number.parse().ok()), fields.nth(3), fields.next())
-        else {
-            return;
-        };
-        self.jobs.insert(number, Done { command: hash(command), ok: outcome == OK });
-    }
-
-    pub(super) fn is_empty(&self) -> bool {
-        self.jobs.is_empty()
-    }
-
-    pub(super) fn knows(&self, number: u64, command: &[u8]) -> Known {
-        match self.jobs.get(&number) {
-            None => Known::Unknown,
-            Some(done) if done.command != hash(&escape(command)) => Known::Different,
-            Some(Done { ok: true, .. }) => Known::Succeeded,
-            Some(Done { ok: false, .. }) => Known::Failed,
-        }
-    }
-}
-
-fn hash(text: &str) -> u64 {
-    let mut hasher = DefaultHasher::new();
-    text.hash(&mut hasher);
-    hasher.finish()
-}
-
-/// The command in one line and in UTF-8, whatever is in it, and never the same for two commands.
-fn escape(command: &[u8]) -> String {
+/// The command as one line of UTF-8. Different commands give different lines.
+pub(super) fn escape(command: &[u8]) -> String {
     let mut escaped = String::with_capacity(command.len());
     for chunk in command.utf8_chunks() {
         for character in chunk.valid().chars() {
@@ -277,7 +229,7 @@ mod tests {
         assert_eq!(line.split('\t').count(), HEADER.split('\t').count());
     }
 
-    /// The log is cut after each of its bytes in turn: whole lines count, the rest is as if it had never been written.
+    /// The log is cut after each of its bytes in turn: complete lines count, the rest does not.
     #[test]
     fn a_torn_line_never_counts_and_what_follows_it_is_sound() {
         let path = file("torn");
@@ -287,31 +239,28 @@ mod tests {
         let whole = format!("{HEADER}{}", lines.concat());
         for cut in 0..=whole.len() {
             std::fs::write(&path, &whole.as_bytes()[..cut]).unwrap();
-            let (mut log, past) = JobLog::resume(&path).unwrap_or_else(|error| panic!("at {cut}: {error:?}"));
+            let (mut log, mut past) =
+                JobLog::resume(&path).unwrap_or_else(|error| panic!("at {cut}: {error:?}"));
             let mut end = HEADER.len();
             for at in 0..3 {
                 end += lines[at].len();
-                let expected = match (cut >= end, outcomes[at]) {
-                    (false, _) => Known::Unknown,
-                    (true, OK) => Known::Succeeded,
-                    (true, _) => Known::Failed,
-                };
-                assert_eq!(past.knows(at as u64 + 1, commands[at]), expected, "cut at {cut}, job {}", at + 1);
+                let is_complete = cut >= end;
+                let succeeded = is_complete && outcomes[at] == OK;
+                assert_eq!(past.take(commands[at], true), succeeded, "cut at {cut}, job {}", at + 1);
             }
             log.append(&line(9, OK, b"true")).unwrap();
             drop(log);
             let text = std::fs::read_to_string(&path).unwrap();
             assert!(text.starts_with(HEADER) && text.ends_with("true\n"), "cut at {cut}: {text}");
-            let (_, past) = JobLog::resume(&path).unwrap();
-            assert_eq!(past.knows(9, b"true"), Known::Succeeded, "cut at {cut}");
+            let (_, mut past) = JobLog::resume(&path).unwrap();
+            assert!(past.take(b"true", true), "cut at {cut}");
         }
         std::fs::remove_file(&path).unwrap();
     }
 
-    /// The story of a test that failed once in a while: a child that another thread was starting had the file too, and with
-    /// it the lock.
+    /// A child that another thread is starting has a copy of the descriptor, and with it the lock.
     #[test]
-    fn a_log_that_is_closed_is_free_whoever_has_a_copy_of_the_file() {
+    fn a_closed_log_is_unlocked_even_if_a_copy_of_the_file_is_open() {
         let path = file("copied");
         let log = JobLog::create(&path).unwrap();
         let copy = log.file.try_clone().unwrap();
@@ -322,9 +271,9 @@ mod tests {
         std::fs::remove_file(&path).unwrap();
     }
 
-    /// As after `kill -9`, which unlocks nothing: the last copy of the file does.
+    /// As after `kill -9`: the lock goes with the last copy of the descriptor.
     #[test]
-    fn a_log_that_somebody_lets_go_of_is_waited_for() {
+    fn a_lock_that_is_about_to_be_released_is_waited_for() {
         let path = file("left");
         drop(JobLog::create(&path).unwrap());
         let (mine, other) = (File::open(&path).unwrap(), File::open(&path).unwrap());
@@ -334,22 +283,6 @@ mod tests {
         assert!(lock(&mine, || other.take().is_some()), "it was tried again");
         assert!(other.is_none());
         std::fs::remove_file(&path).unwrap();
-    }
-
-    #[test]
-    fn another_command_under_a_number_is_another_job() {
-        let mut past = Past::default();
-        past.add(line(1, OK, b"echo a").trim_end().as_bytes());
-        assert_eq!(past.knows(1, b"echo b"), Known::Different);
-        assert_eq!(past.knows(2, b"echo a"), Known::Unknown);
-    }
-
-    #[test]
-    fn the_last_line_of_a_job_counts() {
-        let mut past = Past::default();
-        past.add(line(1, "exit 1", b"true").trim_end().as_bytes());
-        past.add(line(1, OK, b"true").trim_end().as_bytes());
-        assert_eq!(past.knows(1, b"true"), Known::Succeeded);
     }
 
     #[test]

@@ -1,25 +1,42 @@
-//! `millpond run`: shell commands through a pool.
+//! `millpond run`: runs a command for each argument, through a pool.
 //!
-//! `input` gives arguments, `template` makes commands of them, `engine` puts them through a pool, `process` runs one, `group` knows
-//! whether what it started is still there, `no_program` says why it cannot be run, `output` keeps what it writes, `printer` hands that over and writes the `joblog`, `stop` and `signals` end it all early, `tally`
-//! counts and tells how it ended.
+//! | module | task |
+//! |---|---|
+//! | `options`, `habits`, `start` | the command line, hints for users of other tools, the setup |
+//! | `input`, `template` | reads arguments, builds commands |
+//! | `engine`, `job`, `process`, `group` | the pool, one job, one attempt, its process group |
+//! | `slots`, `pace` | numbers for `{%}`, the `--delay` between starts |
+//! | `output`, `lines`, `printer` | collects output and writes it |
+//! | `joblog`, `past` | the log, and what a resumed run skips |
+//! | `stop`, `signals`, `halt` | ends a run early |
+//! | `tally`, `progress`, `no_program` | counts, progress, messages |
 
 #[cfg(unix)]
 mod engine;
 #[cfg(unix)]
 mod group;
 #[cfg(unix)]
+mod habits;
+#[cfg(unix)]
 mod halt;
 #[cfg(unix)]
 mod input;
 #[cfg(unix)]
+mod job;
+#[cfg(unix)]
 mod joblog;
+#[cfg(unix)]
+mod lines;
 #[cfg(unix)]
 mod no_program;
 #[cfg(unix)]
 mod options;
 #[cfg(unix)]
 mod output;
+#[cfg(unix)]
+mod pace;
+#[cfg(unix)]
+mod past;
 #[cfg(unix)]
 mod printer;
 #[cfg(unix)]
@@ -29,30 +46,42 @@ mod progress;
 #[cfg(unix)]
 mod signals;
 #[cfg(unix)]
+mod slots;
+#[cfg(unix)]
+mod start;
+#[cfg(unix)]
 mod stop;
 #[cfg(unix)]
 mod tally;
 #[cfg(unix)]
 mod template;
+#[cfg(unix)]
+mod wait;
 
 #[cfg(unix)]
-pub(crate) use self::options::{Args, run};
+pub(crate) use self::{habits::explain, options::Args, start::run};
 
 #[cfg(not(unix))]
-pub(crate) use self::elsewhere::{Args, run};
+pub(crate) use self::elsewhere::{Args, explain, run};
 
 #[cfg(not(unix))]
 mod elsewhere {
+    use std::ffi::OsString;
+
     use crate::error::{Error, Outcome};
 
     /// Run shell commands through a pool (on Unix only).
     #[derive(Debug, clap::Args)]
     pub(crate) struct Args {
         #[arg(trailing_var_arg = true, allow_hyphen_values = true, hide = true)]
-        _command: Vec<std::ffi::OsString>,
+        _command: Vec<OsString>,
     }
 
     pub(crate) fn run(_args: Args) -> Result<Outcome, Error> {
         Err(Error::new("run needs a Unix system: signals and process groups; try `millpond lab`"))
+    }
+
+    pub(crate) fn explain(_arguments: &[OsString], _error: &clap::Error) -> Option<String> {
+        None
     }
 }

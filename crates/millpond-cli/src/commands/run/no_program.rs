@@ -1,4 +1,4 @@
-//! A command that can never be run, and what to do about it.
+//! Messages for a command that cannot be started, with advice.
 
 use std::ffi::OsStr;
 use std::io::{self, ErrorKind};
@@ -9,19 +9,19 @@ use rustix::io::Errno;
 
 use super::tally::status;
 
-/// Whether the next job would fare no better: it is about the program, not about its argument or about the moment.
-pub(super) fn is_so(error: &io::Error) -> bool {
+/// Whether the error is about the program, so that the next job would fail in the same way.
+pub(super) fn is_permanent(error: &io::Error) -> bool {
     let kinds = [ErrorKind::NotFound, ErrorKind::NotADirectory, ErrorKind::PermissionDenied];
     kinds.contains(&error.kind()) || has_no_format(error)
 }
 
-/// A text, most likely: a shell would run it as a script of its own, the system does not.
+/// Probably a script without a `#!` line: a shell would run it, the system does not.
 fn has_no_format(error: &io::Error) -> bool {
     error.raw_os_error() == Some(Errno::NOEXEC.raw_os_error())
 }
 
-/// One line, and the exit status.
-pub(super) fn told(program: &OsStr, error: &io::Error) -> (String, u8) {
+/// The message for a program that no job can run, and the exit status.
+pub(super) fn explain(program: &OsStr, error: &io::Error) -> (String, u8) {
     let name = program.to_string_lossy();
     match error.kind() {
         ErrorKind::NotFound if is_a_file(program) => {
@@ -40,15 +40,36 @@ pub(super) fn told(program: &OsStr, error: &io::Error) -> (String, u8) {
     }
 }
 
-/// Only with a slash in it is the name that of a file; else it was looked for in `PATH`.
+/// A name without a slash was looked up in `PATH` and is not a file here.
 fn is_a_file(program: &OsStr) -> bool {
     program.as_bytes().contains(&b'/') && Path::new(program).is_file()
 }
 
-fn advice(program: &OsStr) -> &'static str {
+fn advice(program: &OsStr) -> String {
+    let name = program.to_string_lossy();
+    if is_exported_function(&name) {
+        return format!("bash functions are run with `bash -c '{name} \"$1\"' bash {{}}`");
+    }
     match program.as_bytes() {
         // As in `run 'date; cat' -j4`.
-        name if name.contains(&b' ') => "options come before it, and if it is for a shell, add --shell",
-        _ => "is it installed?",
+        name if name.contains(&b' ') => {
+            "options come before the command, and a shell command of several words needs --shell".to_owned()
+        }
+        _ => "is it installed?".to_owned(),
     }
+}
+
+/// Whether `export -f` put a function of this name into the environment.
+fn is_exported_function(name: &str) -> bool {
+    !name.is_empty() && std::env::var_os(format!("BASH_FUNC_{name}%%")).is_some()
+}
+
+/// The message for one job whose program depends on the argument.
+pub(super) fn explain_one(number: u64, program: &OsStr, error: &io::Error) -> String {
+    let name = program.to_string_lossy();
+    let hint = match program.as_bytes().contains(&b' ') {
+        true => "; to run a whole line as a command, write `millpond run sh -c`",
+        false => "",
+    };
+    format!("job {number} cannot be started: '{name}': {error}{hint}")
 }

@@ -1,117 +1,180 @@
-//! The command line of `run`, and what is made of it before the first job.
+//! The command line of `run`.
 
-use std::ffi::{OsStr, OsString};
-use std::fs::File;
-use std::io::{self, IsTerminal, Write};
-use std::os::fd::AsFd;
-use std::path::{Path, PathBuf};
-use std::thread;
+use std::ffi::OsString;
+use std::path::PathBuf;
 use std::time::Duration;
 
-use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
-
-use super::engine::{self, Order, PoolSize};
 use super::halt::{self, Halt};
-use super::input::Input;
-use super::joblog::{JobLog, Past};
-use super::process::Limits;
-use super::template::Template;
-use crate::error::{Error, Outcome};
 use crate::units;
 
-/// What is between the command and its arguments.
-const ARGUMENTS_FOLLOW: &str = ":::";
-
-/// Run commands through a pool, one for each argument.
+/// Run a command for each argument, several at a time.
 ///
-/// Arguments are the lines of stdin, or what follows `:::`. In the command {} stands for the argument, {.} for it without
-/// its extension, {/} without its directories, {//} for its directory, {/.} without directories and extension, {#} for
-/// the number of the job, {%} for its slot. Without any of these the argument is appended.
+/// Arguments are the lines of stdin, or the words after `:::`. In the command, {} stands for the
+/// argument, {.} for it without its extension, {/} without its directories, {//} for its directory,
+/// {/.} without directories and extension, {#} for the number of the job, {%} for its slot.
+/// Without a placeholder the argument is appended.
 ///
-/// Several words are started directly, without a shell. A single word with spaces in it is for `sh -c`; no argument is ever
-/// read as shell code.
+/// Several words are started directly, without a shell. A single word that contains a space runs in
+/// `sh -c`; arguments reach it as parameters, never as shell code.
 ///
-/// The first Ctrl-C stops reading and finishes what was read, the second terminates the jobs, the third kills them.
+/// The first Ctrl-C starts no more jobs and waits for the running ones. The second terminates them,
+/// the third kills them. SIGUSR1 prints a line of progress.
 #[derive(Debug, clap::Args)]
 #[command(
     override_usage = "millpond run [OPTIONS] [--] COMMAND... [::: ARGUMENT...]",
     after_help = "Examples:
   find . -name '*.png' | millpond run --core 2 --max 8 -- optipng {}
   find . -print0 | millpond run -0 -k 'wc -c < {} | tr -d \" \"'
-  millpond run -j4 --timeout 30s --retries 2 ping -c1 {} ::: 10.0.0.1 10.0.0.2
+  millpond run -j4 --timeout 30s --attempts 3 ping -c1 {} ::: 10.0.0.1 10.0.0.2
+  millpond run sh -c < commands.txt      one shell command per line
 
-Exit status: 0 if all jobs succeeded; 1 to 99: so many failed; 100: 100 or more
-failed; 101: a --halt rule ended it; 102: it could not go on; 126, 127: the
-command cannot be run, or found; 128 + N: ended by signal N (130: Ctrl-C); and 2
-if it was called wrongly: then no job has run."
+Exit status: 0 if all jobs succeeded; 1 to 99: the number of failed jobs; 100:
+100 or more failed; 101: ended by --halt; 102: could not continue; 126, 127: the
+command cannot be run, or was not found; 128 + N: ended by signal N (130:
+Ctrl-C); 2: wrong usage, no job has run.
+
+docs/coming-from-parallel.md compares it with GNU parallel and xargs."
 )]
 pub(crate) struct Args {
-    /// The command, with places for the argument
-    #[arg(value_name = "COMMAND", required = true, trailing_var_arg = true)]
-    words: Vec<OsString>,
+    /// The command, with placeholders for the argument
+    #[arg(value_name = "COMMAND", trailing_var_arg = true)]
+    pub(super) words: Vec<OsString>,
 
-    /// So many jobs at a time; the same as --core N --max N
-    #[arg(short, long, value_name = "N", conflicts_with_all = ["core", "max"], help_heading = "Pool")]
-    jobs: Option<usize>,
-    /// Jobs at a time as long as the queue has room [default: one for each CPU]
+    /// Maximum number of concurrent jobs: 4, +1 or -1 (CPUs plus or minus one), 200% (of the CPUs).
+    /// Same as --core N --max N
+    #[arg(short, long, visible_short_alias = 'P', visible_alias = "max-procs", value_name = "N",
+          value_parser = jobs, allow_negative_numbers = true, conflicts_with_all = ["core", "max"],
+          help_heading = "Pool")]
+    pub(super) jobs: Option<Jobs>,
+    /// Concurrent jobs while the queue has room [default: one per CPU]
     #[arg(long, value_name = "N", help_heading = "Pool")]
-    core: Option<usize>,
-    /// Jobs at a time when the queue is full [default: as --core]
+    pub(super) core: Option<usize>,
+    /// Concurrent jobs while the queue is full [default: as --core]
     #[arg(long, value_name = "N", help_heading = "Pool")]
-    max: Option<usize>,
-    /// Read so many arguments ahead; 0: none
+    pub(super) max: Option<usize>,
+    /// Number of jobs to read ahead. 0 disables reading ahead
     #[arg(long, value_name = "N", default_value = "1000", value_parser = queue, help_heading = "Pool")]
-    queue: usize,
-    /// Go up to --max before the queue is used
+    pub(super) queue: usize,
+    /// Start up to --max jobs before the queue is used
     #[arg(long, help_heading = "Pool")]
-    eager: bool,
+    pub(super) eager: bool,
+    /// Minimum time between the starts of two jobs
+    #[arg(long, value_name = "TIME", value_parser = units::duration, help_heading = "Pool")]
+    pub(super) delay: Option<Duration>,
 
     /// Arguments end with a NUL byte, as from find -print0
-    #[arg(short = '0', long, help_heading = "Input")]
-    null: bool,
+    #[arg(short = '0', long, conflicts_with = "delimiter", help_heading = "Input")]
+    pub(super) null: bool,
+    /// Arguments end with this byte: a character, \t, \n, \0 or \x2c
+    #[arg(short, long, value_name = "C", value_parser = delimiter, help_heading = "Input")]
+    pub(super) delimiter: Option<u8>,
     /// Read arguments from this file instead of stdin
     #[arg(short, long, value_name = "FILE", help_heading = "Input")]
-    arg_file: Option<PathBuf>,
-    /// Give the command to sh -c, also if it is several words
+    pub(super) arg_file: Option<PathBuf>,
+    /// Give up to N arguments to each job
+    #[arg(short = 'n', long, value_name = "N", default_value = "1", value_parser = at_least_one,
+          help_heading = "Input")]
+    pub(super) max_args: u32,
+    /// Run the command with sh -c, also if it has several words
     #[arg(long, help_heading = "Input")]
-    shell: bool,
+    pub(super) shell: bool,
     /// Print the commands instead of running them
     #[arg(long, help_heading = "Input")]
-    dry_run: bool,
+    pub(super) dry_run: bool,
 
     /// Print outputs in the order of the arguments
     #[arg(short, long, help_heading = "Output")]
-    keep_order: bool,
-    /// Do not collect outputs: jobs write whenever they like
-    #[arg(short, long, conflicts_with = "keep_order", help_heading = "Output")]
-    ungroup: bool,
-    /// No progress, not even on a terminal
+    pub(super) keep_order: bool,
+    /// Print each line as soon as it is complete, not the whole output at the end of the job
+    #[arg(long, visible_alias = "lb", conflicts_with = "keep_order", help_heading = "Output")]
+    pub(super) line_buffer: bool,
+    /// Do not collect output: jobs write directly to stdout and stderr
+    #[arg(short, long, conflicts_with_all = ["keep_order", "line_buffer", "tag"], help_heading = "Output")]
+    pub(super) ungroup: bool,
+    /// Begin each line with the argument and a tab
     #[arg(long, help_heading = "Output")]
-    no_progress: bool,
+    pub(super) tag: bool,
+    /// Print each command to stderr before it starts
+    #[arg(short = 't', long, help_heading = "Output")]
+    pub(super) verbose: bool,
+    /// Show no progress, not even on a terminal
+    #[arg(long, help_heading = "Output")]
+    pub(super) no_progress: bool,
 
     /// Terminate an attempt that takes longer; it has failed
     #[arg(long, value_name = "TIME", value_parser = timeout, help_heading = "Failure")]
-    timeout: Option<Duration>,
-    /// Kill what is not gone so long after it was told to terminate
-    #[arg(long, value_name = "TIME", default_value = "5s", value_parser = units::duration, help_heading = "Failure")]
-    grace: Duration,
-    /// Run a job that failed again, up to so many times
-    #[arg(long, value_name = "N", default_value = "0", help_heading = "Failure")]
-    retries: u32,
-    /// never; soon,N or soon,N%: start no more after so many failures (or so many of all that have finished); now,N or
-    /// now,N%: also end those that run
-    #[arg(long, value_name = "RULE", default_value = "never", value_parser = halt::parse, help_heading = "Failure")]
-    halt: Halt,
+    pub(super) timeout: Option<Duration>,
+    /// Time between SIGTERM and SIGKILL
+    #[arg(long, value_name = "TIME", default_value = "5s", value_parser = units::duration,
+          help_heading = "Failure")]
+    pub(super) grace: Duration,
+    /// Run a job up to N times, until it succeeds [default: 1]
+    #[arg(long, visible_alias = "retries", value_name = "N", value_parser = at_least_one,
+          help_heading = "Failure")]
+    pub(super) attempts: Option<u32>,
+    /// never; soon,N: start no more jobs after N failures; soon,N%: after N% of the finished jobs
+    /// failed (from the tenth on); now,N and now,N%: also end the running jobs
+    #[arg(long, value_name = "RULE", default_value = "never", value_parser = halt::parse,
+          help_heading = "Failure")]
+    pub(super) halt: Halt,
 
     /// Write a line about each finished job to this file
     #[arg(long, value_name = "FILE", help_heading = "Log")]
-    joblog: Option<PathBuf>,
-    /// Skip the jobs that the log has as finished
+    pub(super) joblog: Option<PathBuf>,
+    /// Skip jobs whose command the log has as finished
     #[arg(long, requires = "joblog", help_heading = "Log")]
-    resume: bool,
-    /// Skip only those that succeeded: what failed is run again
+    pub(super) resume: bool,
+    /// Skip only jobs that succeeded; failed ones run again
     #[arg(long, requires = "joblog", help_heading = "Log")]
-    resume_failed: bool,
+    pub(super) resume_failed: bool,
+
+    /// Already the default, as in `xargs -r`
+    #[arg(short = 'r', long, hide = true)]
+    no_run_if_empty: bool,
+    /// No effect: there is nothing to cite
+    #[arg(long, hide = true)]
+    will_cite: bool,
+    /// No effect: there is only one compatibility mode
+    #[arg(long, hide = true)]
+    gnu: bool,
+}
+
+/// The number of concurrent jobs, absolute or relative to the number of CPUs.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub(super) enum Jobs {
+    Exactly(usize),
+    More(usize),
+    Fewer(usize),
+    Percent(f64),
+}
+
+impl Jobs {
+    /// At least 1, unless 0 was asked for.
+    pub(super) fn on(self, cpus: usize) -> usize {
+        match self {
+            Jobs::Exactly(jobs) => jobs,
+            Jobs::More(more) => cpus.saturating_add(more),
+            Jobs::Fewer(fewer) => cpus.saturating_sub(fewer).max(1),
+            Jobs::Percent(percent) => ((cpus as f64 * percent / 100.0) as usize).max(1),
+        }
+    }
+}
+
+fn jobs(text: &str) -> Result<Jobs, String> {
+    let wanted = || format!("'{text}' is not a number of jobs such as 4, +1, -1 or 200%");
+    let whole = |digits: &str| match digits.bytes().all(|byte| byte.is_ascii_digit()) {
+        true => digits.parse().map_err(|_| wanted()),
+        false => Err(wanted()),
+    };
+    if let Some(percent) = text.strip_suffix('%') {
+        let percent = percent.parse().ok().filter(|percent: &f64| percent.is_finite() && *percent > 0.0);
+        return percent.map(Jobs::Percent).ok_or_else(wanted);
+    }
+    match text.as_bytes() {
+        [b'+', ..] => whole(&text[1..]).map(Jobs::More),
+        [b'-', ..] => whole(&text[1..]).map(Jobs::Fewer),
+        _ => whole(text).map(Jobs::Exactly),
+    }
 }
 
 fn queue(text: &str) -> Result<usize, String> {
@@ -119,134 +182,63 @@ fn queue(text: &str) -> Result<usize, String> {
 }
 
 fn timeout(text: &str) -> Result<Duration, String> {
+    if text.ends_with('%') {
+        return Err("a share of the usual time is not supported; give a time such as 30s".to_owned());
+    }
     match units::duration(text)? {
         Duration::ZERO => Err("a command needs more time than none".to_owned()),
         timeout => Ok(timeout),
     }
 }
 
-pub(crate) fn run(args: Args) -> Result<Outcome, Error> {
-    let (words, listed) = split(&args.words)?;
-    let template = Template::new(&words, args.shell).map_err(Error::new)?;
-    if args.dry_run {
-        return engine::dry_run(&template, args.input(listed)?);
-    }
-    let size = args.pool_size()?;
-    allow_open_files(size.max)?;
-    let input = args.input(listed)?;
-    let (log, past) = args.log()?;
-    engine::run(
-        Order {
-            template,
-            size,
-            limits: Limits { timeout: args.timeout, grace: args.grace },
-            retries: args.retries,
-            halt: args.halt,
-            keep_order: args.keep_order,
-            ungroup: args.ungroup,
-            // With --ungroup the jobs write to the terminal too, and nobody could take the line away in time.
-            progress: !args.no_progress && !args.ungroup,
-            resume_failed: args.resume_failed,
-        },
-        input,
-        log,
-        past,
-    )
-}
-
-/// The command, and the arguments if they are on the command line.
-fn split(words: &[OsString]) -> Result<(Vec<OsString>, Option<Vec<OsString>>), Error> {
-    let is_mark = |word: &OsString| word == OsStr::new(ARGUMENTS_FOLLOW);
-    let Some(at) = words.iter().position(is_mark) else { return Ok((words.to_vec(), None)) };
-    let (command, arguments) = (&words[..at], &words[at + 1..]);
-    if command.is_empty() {
-        return Err(Error::new("no command; write it before :::"));
-    }
-    if arguments.iter().any(is_mark) {
-        return Err(Error::new("there is more than one :::; write all arguments after the first"));
-    }
-    Ok((command.to_vec(), Some(arguments.to_vec())))
-}
-
-impl Args {
-    fn input(&self, listed: Option<Vec<OsString>>) -> Result<Input, Error> {
-        let separator = if self.null { 0 } else { b'\n' };
-        if let Some(arguments) = listed {
-            if self.arg_file.is_some() || self.null {
-                return Err(Error::new(
-                    "arguments after ::: leave nothing to read; leave out --arg-file and -0",
-                ));
-            }
-            return Ok(Input::Listed(arguments.into_iter()));
-        }
-        if let Some(path) = &self.arg_file {
-            let file = File::open(path).map_err(|error| cannot_read(path, &error))?;
-            return Ok(Input::stream(file.into(), separator, path.display().to_string()));
-        }
-        let stdin = io::stdin();
-        if stdin.is_terminal() {
-            let _ = writeln!(io::stderr(), "millpond: one argument in a line; Ctrl-D ends them");
-        }
-        let fd = stdin.as_fd().try_clone_to_owned();
-        let fd = fd.map_err(|error| {
-            Error::new(format_args!("cannot read stdin: {error}; give arguments after :::"))
-        })?;
-        Ok(Input::stream(fd, separator, "stdin".to_owned()))
-    }
-
-    fn pool_size(&self) -> Result<PoolSize, Error> {
-        let cpus = thread::available_parallelism().map_or(1, usize::from);
-        let (core, max) = match (self.jobs, self.core, self.max) {
-            (Some(jobs), _, _) => (jobs, jobs),
-            (None, Some(core), Some(max)) if core > max => {
-                return Err(Error::new(format_args!("--core {core} is more than --max {max}; swap them")));
-            }
-            (None, Some(core), max) => (core, max.unwrap_or(core)),
-            (None, None, Some(max)) => (cpus.min(max), max),
-            (None, None, None) => (cpus, cpus),
-        };
-        if max == 0 {
-            return Err(Error::new("no job can run with 0 at a time; give --jobs or --max at least 1"));
-        }
-        Ok(PoolSize { core, max, queue: self.queue, eager: self.eager })
-    }
-
-    fn log(&self) -> Result<(Option<JobLog>, Past), Error> {
-        match &self.joblog {
-            None => Ok((None, Past::default())),
-            Some(path) if self.resume || self.resume_failed => {
-                JobLog::resume(path).map(|(log, past)| (Some(log), past))
-            }
-            Some(path) => Ok((Some(JobLog::create(path)?), Past::default())),
-        }
+fn at_least_one(text: &str) -> Result<u32, String> {
+    match text.parse() {
+        Ok(0) => Err("the smallest number is 1".to_owned()),
+        Ok(number) => Ok(number),
+        Err(_) => Err(format!("'{text}' is not a whole number from 1 to {}", u32::MAX)),
     }
 }
 
-fn cannot_read(path: &Path, error: &io::Error) -> Error {
-    Error::new(format_args!("cannot read {}: {error}", path.display()))
+/// One byte: itself, or an escape.
+fn delimiter(text: &str) -> Result<u8, String> {
+    let byte = match text.as_bytes() {
+        [byte] => Some(*byte),
+        br"\n" => Some(b'\n'),
+        br"\t" => Some(b'\t'),
+        br"\0" => Some(0),
+        br"\\" => Some(b'\\'),
+        [b'\\', b'x', digits @ ..] => {
+            str::from_utf8(digits).ok().and_then(|digits| u8::from_str_radix(digits, 16).ok())
+        }
+        _ => None,
+    };
+    byte.ok_or_else(|| format!(r"'{text}' is not one byte, such as , or \t or \x2c"))
 }
 
-/// Three for each job that runs, three more while it is being started; and what is open anyway.
-fn allow_open_files(jobs: usize) -> Result<(), Error> {
-    let needed = (jobs as u64).saturating_mul(6).saturating_add(64);
-    let limit = getrlimit(Resource::Nofile);
-    if limit.current.is_none_or(|current| current >= needed) {
-        return Ok(());
-    }
-    // A limit without an end may be refused all the same; then what there is now is all that we know.
-    let too_few = || too_few_files(jobs, needed, limit.maximum.or(limit.current).unwrap_or(0));
-    if limit.maximum.is_some_and(|maximum| maximum < needed) {
-        return Err(too_few());
-    }
-    setrlimit(Resource::Nofile, Rlimit { current: Some(needed), ..limit }).map_err(|_| too_few())
-}
+#[cfg(test)]
+mod tests {
+    use super::*;
 
-fn too_few_files(jobs: usize, needed: u64, limit: u64) -> Error {
-    Error::new(match limit.saturating_sub(64) / 6 {
-        0 => format!("even one job needs 70 open files, and the limit is {limit}; raise it with `ulimit -n`"),
-        most => format!(
-            "{jobs} jobs at a time need {needed} open files, and the limit allows {most} jobs; raise it with \
-             `ulimit -n`, or lower --max"
-        ),
-    })
+    #[test]
+    fn numbers_of_jobs_may_depend_on_the_cpus() {
+        for (text, on_four) in [("3", 3), ("0", 0), ("+1", 5), ("+0", 4), ("-1", 3), ("-9", 1)] {
+            assert_eq!(jobs(text).expect(text).on(4), on_four, "{text}");
+        }
+        for (text, on_four) in [("100%", 4), ("50%", 2), ("200%", 8), ("1%", 1), ("37.5%", 1)] {
+            assert_eq!(jobs(text).expect(text).on(4), on_four, "{text}");
+        }
+        for text in ["", "x", "+", "-", "+-1", "%", "0%", "-50%", "NaN%", "inf%", "1.5", "--1"] {
+            assert!(jobs(text).expect_err(text).contains("such as 4, +1, -1 or 200%"), "{text}");
+        }
+    }
+
+    #[test]
+    fn a_delimiter_is_one_byte() {
+        for (text, byte) in [(",", b','), (r"\n", b'\n'), (r"\t", b'\t'), (r"\0", 0), (r"\x2c", b',')] {
+            assert_eq!(delimiter(text), Ok(byte), "{text}");
+        }
+        for text in ["", "ab", "é", r"\q", r"\x", r"\x123"] {
+            assert!(delimiter(text).is_err(), "{text}");
+        }
+    }
 }

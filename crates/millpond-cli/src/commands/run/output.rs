@@ -1,7 +1,7 @@
-//! What a job has written: in memory as long as it is little, then block by block in one temporary file.
+//! Keeps the output of a job: in memory while it is small, then in blocks of one temporary file.
 //!
-//! The file is shared by all jobs, has no name any more, and its blocks are used again. So a run needs one open file and a few
-//! bytes of memory for each block, however many large outputs wait for their turn.
+//! All jobs share the file. It has no name, and its blocks are reused. So a run needs one open file
+//! and a few bytes of memory per block, however many large outputs wait for their turn.
 
 use std::fs::{self, File, OpenOptions};
 use std::io::{self, Write};
@@ -9,10 +9,10 @@ use std::os::unix::fs::{FileExt, OpenOptionsExt};
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 use std::time::SystemTime;
 
-/// What is kept in memory of one output, and the size of a block in the file.
+/// The part of one output that is kept in memory, and the size of a block in the file.
 const BLOCK: usize = 64 * 1024;
 
-/// The file for what does not fit into memory. It is made when it is first needed.
+/// The temporary file. It is created when it is first needed.
 #[derive(Debug, Default)]
 pub(super) struct Spool {
     file: OnceLock<File>,
@@ -21,9 +21,9 @@ pub(super) struct Spool {
 
 #[derive(Debug, Default)]
 struct Blocks {
-    /// Blocks that were used and are free again.
+    /// Blocks that can be reused.
     free: Vec<u32>,
-    /// How many blocks the file has.
+    /// Number of blocks in the file.
     count: u32,
 }
 
@@ -32,7 +32,7 @@ impl Spool {
         if let Some(file) = self.file.get() {
             return Ok(file);
         }
-        // Two workers may get here at once: the file of the second is closed again, and gone.
+        // If two workers get here at once, the file of the second is closed and thereby deleted.
         let file = nameless_file()?;
         Ok(self.file.get_or_init(|| file))
     }
@@ -64,7 +64,7 @@ fn offset(block: u32) -> u64 {
     u64::from(block) * BLOCK as u64
 }
 
-/// A file that only we can see, and that is gone with us, also after `kill -9`.
+/// A file without a name: nobody else sees it, and it disappears with this process.
 fn nameless_file() -> io::Result<File> {
     let directory = std::env::temp_dir();
     let process = std::process::id();
@@ -82,14 +82,14 @@ fn nameless_file() -> io::Result<File> {
     }
 }
 
-/// One stream of one job, whole.
+/// One stream of one job, complete.
 #[derive(Debug)]
 pub(super) struct Output {
     spool: Arc<Spool>,
-    /// Full blocks in the spool, but for the last, which has `last_length` bytes.
+    /// Full blocks in the spool; the last one has `last_length` bytes.
     blocks: Vec<u32>,
     last_length: usize,
-    /// What comes after the blocks; less than a block.
+    /// The bytes after the blocks; fewer than a block.
     tail: Vec<u8>,
 }
 
@@ -114,19 +114,19 @@ impl Output {
         Ok(())
     }
 
-    /// Forgets all of it: the job is run again.
+    /// Drops the contents: the job runs again.
     pub(super) fn clear(&mut self) {
         self.spool.release(&self.blocks);
         self.blocks.clear();
         self.tail.clear();
     }
 
-    /// How much memory it holds.
+    /// Bytes of memory in use.
     pub(super) fn in_memory(&self) -> usize {
         self.tail.capacity()
     }
 
-    /// Moves all of it into the file. Nothing may be added afterwards.
+    /// Moves the contents into the file. Nothing may be added afterwards.
     pub(super) fn put_aside(&mut self) -> io::Result<()> {
         if !self.tail.is_empty() {
             self.blocks.push(self.spool.store(&self.tail)?);
@@ -136,7 +136,7 @@ impl Output {
         Ok(())
     }
 
-    /// Writes all of it. The two kinds of failure are told apart: reading the file back, and writing.
+    /// Writes the contents. Errors of reading the file back and of writing are distinct.
     pub(super) fn write_to(&self, sink: &mut impl Write) -> Result<(), Failure> {
         let mut buffer = Vec::new();
         for (index, block) in self.blocks.iter().enumerate() {
@@ -159,7 +159,7 @@ impl Drop for Output {
     }
 }
 
-/// What went wrong in [`Output::write_to`].
+/// The error of [`Output::write_to`].
 #[derive(Debug)]
 pub(super) enum Failure {
     Spool(io::Error),
@@ -181,7 +181,7 @@ mod tests {
     }
 
     #[test]
-    fn what_goes_in_comes_out_however_it_is_cut() {
+    fn output_is_unchanged_however_it_is_cut() {
         let spool = Arc::new(Spool::default());
         for length in [0, 1, BLOCK - 1, BLOCK, BLOCK + 1, 5 * BLOCK + 7] {
             for cut in [1000, BLOCK - 1, BLOCK, 3 * BLOCK] {
@@ -199,7 +199,7 @@ mod tests {
     }
 
     #[test]
-    fn blocks_are_used_again() {
+    fn blocks_are_reused() {
         let spool = Arc::new(Spool::default());
         for seed in 0..20 {
             let mut one = Output::new(&spool);
@@ -213,7 +213,7 @@ mod tests {
     }
 
     #[test]
-    fn little_output_needs_no_file() {
+    fn small_output_needs_no_file() {
         let spool = Arc::new(Spool::default());
         Output::new(&spool).push(b"hello").expect("memory is enough");
         assert!(spool.file.get().is_none());

@@ -1,8 +1,8 @@
-//! Hands over what jobs have written: each job's output in one piece, in the order of the input if that is asked for.
+//! Writes what jobs have printed: each job's output in one piece, in the order of the input if asked.
 //!
-//! In order, a job that is done before an earlier one waits here. So that a slow job among many quick ones does not fill the
-//! memory, the intake goes at most [`WINDOW`] jobs ahead of the next to be printed, and what waits is put aside into a
-//! file once it is more than [`IN_MEMORY`].
+//! In order, a job that finishes before an earlier one waits here. To bound the memory, the intake
+//! goes at most [`WINDOW`] jobs ahead of the next one to print, and waiting outputs move to a file
+//! once they exceed [`IN_MEMORY`].
 
 use std::collections::VecDeque;
 use std::fs::File;
@@ -13,21 +13,24 @@ use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 
 use super::joblog::JobLog;
+use super::lines::Tagged;
 use super::output::{Failure, Output};
-use super::process::Outputs;
+use super::process::{Outputs, Which};
 use super::progress::Progress;
 
-/// How many jobs may be between the next to be printed and the next to be taken in.
+/// Maximum number of jobs between the next one to print and the next one to read.
 const WINDOW: u64 = 10_000;
 
-/// How many bytes of waiting outputs are kept in memory.
+/// Maximum number of bytes of waiting outputs in memory.
 const IN_MEMORY: usize = 8 * 1024 * 1024;
 
-/// What is left of a job when it has ended.
+/// The remains of a finished job.
 #[derive(Debug, Default)]
 pub(super) struct Finished {
     pub(super) outputs: Option<Outputs>,
-    /// Its line in the job log.
+    /// The argument, if it begins each line.
+    pub(super) tag: Option<Vec<u8>>,
+    /// The line for the job log.
     pub(super) log_line: Option<String>,
 }
 
@@ -36,7 +39,7 @@ impl Finished {
         self.outputs.is_none() && self.log_line.is_none()
     }
 
-    /// As many bytes as it takes, roughly.
+    /// Approximate number of bytes in memory.
     fn in_memory(&self) -> usize {
         let outputs =
             self.outputs.as_ref().map_or(0, |both| both.stdout.in_memory() + both.stderr.in_memory());
@@ -44,23 +47,24 @@ impl Finished {
     }
 }
 
-/// Why something could not be handed over.
+/// Why something could not be written.
 #[derive(Debug)]
 pub(super) enum Problem {
-    /// Whoever read our stdout has left.
+    /// The reader of stdout closed the pipe.
     ReaderGone,
-    /// One line on what is wrong.
+    /// One line that says what is wrong.
     Message(String),
 }
 
 /// The way out for all jobs.
 #[derive(Debug)]
 pub(super) struct Printer {
-    /// Held while something is written, which lasts as long as the reader likes.
+    /// Held during writes, for as long as the reader takes.
     queue: Mutex<Queue>,
-    /// Never held for long, so that whoever ends the run need not wait for the reader. Taken after `queue`, if both are.
+    /// Never held during a write, so that a stop need not wait for the reader. Lock order: `queue`,
+    /// then `window`.
     window: Mutex<Window>,
-    /// Told when the window has changed.
+    /// Notified when the window has changed.
     moved: Condvar,
     keep_order: bool,
     progress: Progress,
@@ -70,23 +74,23 @@ pub(super) struct Printer {
 struct Queue {
     stdout: Stream,
     stderr: Stream,
-    /// None: not wanted, or it has failed once. A line after a torn one could not be trusted.
+    /// None: not wanted, or a write failed. A line after a torn one could not be trusted.
     log: Option<JobLog>,
-    /// In order: the number of the next job to be printed.
+    /// In order: the number of the next job to print.
     next: u64,
-    /// In order: what became of job `next`, `next + 1`, ... None: not done yet.
+    /// In order: job `next`, `next + 1`, ... None: not finished yet.
     waiting: VecDeque<Option<Finished>>,
-    /// Of those in `waiting`.
+    /// Bytes of memory used by `waiting`.
     bytes: usize,
 }
 
-/// How far the intake may go.
+/// Limits how far ahead the intake may read.
 #[derive(Debug)]
 struct Window {
-    /// As in [`Queue`].
+    /// A copy of the fields of [`Queue`].
     next: u64,
     bytes: usize,
-    /// The intake has nothing to wait for any more.
+    /// The run ends: the intake must not wait.
     closed: bool,
 }
 
@@ -126,28 +130,41 @@ impl Printer {
         drop(self.moved.wait_while(self.lock_window(), too_far).unwrap_or_else(PoisonError::into_inner));
     }
 
-    /// The intake has nothing to wait for any more. Does not block.
+    /// Ends every wait of the intake. Does not block.
     pub(super) fn close(&self) {
         self.lock_window().closed = true;
         self.moved.notify_all();
     }
 
-    /// Prints what job `number` has left, now or in its turn. In order, every number must be told of exactly once.
+    /// Prints the remains of job `number`, now or in its turn. In order, every number must be printed
+    /// exactly once.
     pub(super) fn print(&self, number: u64, finished: Finished) -> Result<(), Problem> {
         if !self.keep_order && finished.is_nothing() {
             return Ok(());
         }
         let mut queue = self.queue.lock().unwrap_or_else(PoisonError::into_inner);
         if !self.keep_order {
-            return queue.hand_over(finished, &self.progress);
+            return queue.print_one(finished, &self.progress);
         }
         let enqueued = queue.enqueue(number, finished);
-        let handed_over = queue.hand_over_all(&self.progress);
+        let printed = queue.print_all(&self.progress);
         let mut window = self.lock_window();
         (window.next, window.bytes) = (queue.next, queue.bytes);
         drop(window);
         self.moved.notify_all();
-        enqueued.and(handed_over)
+        enqueued.and(printed)
+    }
+
+    /// Prints complete lines at once (`--line-buffer`). An error of stderr is ignored.
+    pub(super) fn print_now(&self, which: Which, bytes: &[u8]) -> io::Result<()> {
+        let mut queue = self.queue.lock().unwrap_or_else(PoisonError::into_inner);
+        match which {
+            Which::Stdout => queue.stdout.aside(&self.progress, |stream| stream.write_all(bytes)),
+            Which::Stderr => {
+                let _ = queue.stderr.aside(&self.progress, |stream| stream.write_all(bytes));
+                Ok(())
+            }
+        }
     }
 
     pub(super) fn progress(&self) -> &Progress {
@@ -163,7 +180,7 @@ impl Finished {
 }
 
 impl Queue {
-    /// If it cannot be put aside, it waits in memory all the same.
+    /// If it cannot be moved to the file, it waits in memory.
     fn enqueue(&mut self, number: u64, mut finished: Finished) -> Result<(), Problem> {
         let must_wait = number != self.next;
         let result = match must_wait && self.bytes + finished.in_memory() > IN_MEMORY {
@@ -179,22 +196,22 @@ impl Queue {
         result
     }
 
-    /// Hands over all whose turn has come. A problem with one does not keep the others.
-    fn hand_over_all(&mut self, progress: &Progress) -> Result<(), Problem> {
+    /// Prints all jobs whose turn has come. A problem with one does not stop the others.
+    fn print_all(&mut self, progress: &Progress) -> Result<(), Problem> {
         let mut result = Ok(());
         while let Some(Some(_)) = self.waiting.front() {
             let finished = self.waiting.pop_front().flatten().expect("it was there a moment ago");
             self.bytes -= finished.in_memory();
             self.next += 1;
-            result = self.hand_over(finished, progress).and(result);
+            result = self.print_one(finished, progress).and(result);
         }
         result
     }
 
-    /// The output first: a job in the log has lost nothing.
-    fn hand_over(&mut self, finished: Finished, progress: &Progress) -> Result<(), Problem> {
+    /// The output first: a job in the log has lost none of it.
+    fn print_one(&mut self, finished: Finished, progress: &Progress) -> Result<(), Problem> {
         if let Some(outputs) = &finished.outputs {
-            self.write(outputs, progress)?;
+            self.write(outputs, finished.tag.as_deref(), progress)?;
         }
         let (Some(log), Some(line)) = (&mut self.log, &finished.log_line) else { return Ok(()) };
         let Err(error) = log.append(line) else { return Ok(()) };
@@ -203,22 +220,26 @@ impl Queue {
         Err(Problem::Message(message))
     }
 
-    fn write(&mut self, outputs: &Outputs, progress: &Progress) -> Result<(), Problem> {
-        let stdout = self.stdout.print(&outputs.stdout, progress);
-        // Without a stderr there is nobody to complain to.
-        let stderr = match self.stderr.print(&outputs.stderr, progress) {
+    fn write(&mut self, outputs: &Outputs, tag: Option<&[u8]>, progress: &Progress) -> Result<(), Problem> {
+        let stdout = self.stdout.print(&outputs.stdout, tag, progress);
+        // If stderr is closed, its output is not wanted.
+        let stderr = match self.stderr.print(&outputs.stderr, tag, progress) {
             Err(Failure::Sink(_)) => Ok(()),
             other => other,
         };
         stdout.and(stderr).map_err(|failure| match failure {
             Failure::Sink(error) if error.kind() == ErrorKind::BrokenPipe => Problem::ReaderGone,
-            Failure::Sink(error) => Problem::Message(format!("cannot write to stdout: {error}")),
+            Failure::Sink(error) => Problem::Message(stdout_message(&error)),
             Failure::Spool(error) => spool(&error),
         })
     }
 }
 
-/// What to say if the temporary file fails.
+pub(super) fn stdout_message(error: &io::Error) -> String {
+    format!("cannot write to stdout: {error}")
+}
+
+/// The message for an error of the temporary file.
 pub(super) fn spool_message(error: &io::Error) -> String {
     let directory = std::env::temp_dir();
     format!(
@@ -231,7 +252,8 @@ fn spool(error: &io::Error) -> Problem {
     Problem::Message(spool_message(error))
 }
 
-/// Whether whoever read our stdout has left. Jobs that write there themselves learn it by `SIGPIPE`; we have to ask.
+/// Whether the reader of stdout has closed the pipe. Jobs that write there get `SIGPIPE`; this
+/// process has to ask.
 pub(super) fn reader_is_gone() -> bool {
     let stdout = io::stdout();
     let mut fds = [PollFd::from_borrowed_fd(stdout.as_fd(), PollFlags::empty())];
@@ -239,7 +261,7 @@ pub(super) fn reader_is_gone() -> bool {
     poll(&mut fds, Some(&at_once)).is_ok() && fds[0].revents().intersects(PollFlags::ERR | PollFlags::HUP)
 }
 
-/// Stdout or stderr without a buffer. Somebody else may have made it non-blocking: then it waits.
+/// Stdout or stderr without a buffer. Another process may have made it non-blocking: then it polls.
 #[derive(Debug)]
 struct Stream {
     file: File,
@@ -252,13 +274,19 @@ impl Stream {
         Stream { file: File::from(fd), is_terminal }
     }
 
-    /// Only on a terminal is the progress in the way. Elsewhere its lock is not taken: a pipe may be full for long.
-    fn print(&mut self, output: &Output, progress: &Progress) -> Result<(), Failure> {
-        match (output.is_empty(), self.is_terminal) {
-            (true, _) => Ok(()),
-            (false, true) => progress.aside(|| output.write_to(self)),
-            (false, false) => output.write_to(self),
+    fn print(&mut self, output: &Output, tag: Option<&[u8]>, progress: &Progress) -> Result<(), Failure> {
+        if output.is_empty() {
+            return Ok(());
         }
+        self.aside(progress, |stream| match tag {
+            Some(tag) => output.write_to(&mut Tagged::new(stream, tag)),
+            None => output.write_to(stream),
+        })
+    }
+
+    /// Only a terminal shows progress. Elsewhere its lock is not taken: a pipe may be full for long.
+    fn aside<R>(&mut self, progress: &Progress, write: impl FnOnce(&mut Stream) -> R) -> R {
+        if self.is_terminal { progress.aside(|| write(self)) } else { write(self) }
     }
 }
 

@@ -1,4 +1,4 @@
-//! Live progress on stderr, if that is a terminal: how many are done, how fast, how long it will take.
+//! Live progress on stderr, if it is a terminal: jobs done, rate, time left.
 
 use std::fmt;
 use std::io::{self, Write};
@@ -8,18 +8,18 @@ use indicatif::{HumanDuration, ProgressBar, ProgressState, ProgressStyle};
 
 use crate::term;
 
-/// How many there are is only known once the input has ended: until then there is no bar and no end in sight.
-const OPEN: &str = "{spinner} {pos} done, {rate}, {elapsed}{msg}";
-const KNOWN: &str = "{wide_bar} {pos}/{len}, {rate}{left}{msg}";
+/// The number of jobs is known when the input has ended. Until then there is no bar.
+const OPEN: &str = "{spinner} {pos} done{rate}{since}{msg}";
+const KNOWN: &str = "{wide_bar} {pos}/{len}{rate}{left}{msg}";
 
-/// A line that goes away at the end; or nothing.
+/// A line that disappears at the end, or nothing.
 #[derive(Debug)]
 pub(super) struct Progress {
     bar: Option<ProgressBar>,
 }
 
 impl Progress {
-    /// `wanted`, and on a terminal.
+    /// Shows progress if it is `wanted` and stderr is a terminal.
     pub(super) fn begin(wanted: bool) -> Progress {
         let screen = term::stderr();
         if !wanted || !screen.is_terminal {
@@ -31,7 +31,7 @@ impl Progress {
         Progress { bar: Some(bar) }
     }
 
-    /// All of the input is known: `total` jobs.
+    /// The input has ended: there are `total` jobs.
     pub(super) fn set_total(&self, total: u64) {
         if let Some(bar) = &self.bar {
             bar.set_length(total);
@@ -39,7 +39,7 @@ impl Progress {
         }
     }
 
-    /// One more job has ended; `failed` of all have failed.
+    /// One more job has finished; `failed` of all failed.
     pub(super) fn job_ended(&self, failed: u64) {
         if let Some(bar) = &self.bar {
             if failed > 0 {
@@ -49,7 +49,7 @@ impl Progress {
         }
     }
 
-    /// Calls `write`, with the line out of the way.
+    /// Calls `write` while the line is hidden.
     pub(super) fn aside<R>(&self, write: impl FnOnce() -> R) -> R {
         match &self.bar {
             Some(bar) => bar.suspend(write),
@@ -57,10 +57,15 @@ impl Progress {
         }
     }
 
-    /// One line for people, on stderr.
+    /// Prints one line for people to stderr.
     pub(super) fn note(&self, line: &str) {
-        // Without a stderr there is nobody to tell.
-        let _ = self.aside(|| writeln!(io::stderr(), "millpond: {line}"));
+        self.line(format!("millpond: {line}").as_bytes());
+    }
+
+    /// Prints bytes as one line to stderr.
+    pub(super) fn line(&self, line: &[u8]) {
+        // If stderr is closed, there is nobody to tell.
+        let _ = self.aside(|| io::stderr().write_all(&[line, b"\n"].concat()));
     }
 
     pub(super) fn end(&self) {
@@ -70,21 +75,38 @@ impl Progress {
     }
 }
 
-fn style(template: &str) -> ProgressStyle {
-    let style = ProgressStyle::with_template(template).expect("the template is sound");
-    style.with_key("rate", show_rate).with_key("left", show_time_left)
+/// Below this many columns only the counts are shown, so that the line does not wrap.
+const NARROW: usize = 60;
+
+fn is_narrow() -> bool {
+    term::stderr().width < NARROW
 }
 
-// What cannot be written is not seen.
+fn style(template: &str) -> ProgressStyle {
+    let style = ProgressStyle::with_template(template).expect("the template is valid");
+    style.with_key("rate", show_rate).with_key("left", show_time_left).with_key("since", show_time_since)
+}
+
+// Errors are ignored: they cannot happen, since the text goes into a String.
 
 fn show_rate(state: &ProgressState, out: &mut dyn fmt::Write) {
     let rate = state.per_sec();
-    let _ = if rate < 10.0 { write!(out, "{rate:.1}/s") } else { write!(out, "{rate:.0}/s") };
+    let _ = match rate {
+        _ if is_narrow() => Ok(()),
+        rate if rate < 10.0 => write!(out, ", {rate:.1}/s"),
+        rate => write!(out, ", {rate:.0}/s"),
+    };
 }
 
-/// Nothing, as long as no job has shown how long it takes.
+/// Empty until a job has shown how long it takes.
 fn show_time_left(state: &ProgressState, out: &mut dyn fmt::Write) {
-    if state.pos() > 0 && state.per_sec() > 0.0 {
+    if state.pos() > 0 && state.per_sec() > 0.0 && !is_narrow() {
         let _ = write!(out, ", {:#} left", HumanDuration(state.eta()));
+    }
+}
+
+fn show_time_since(state: &ProgressState, out: &mut dyn fmt::Write) {
+    if !is_narrow() {
+        let _ = write!(out, ", {:#}", HumanDuration(state.elapsed()));
     }
 }

@@ -1,16 +1,27 @@
-//! Signals that arrive: the first Ctrl-C drains, the second terminates, the third kills.
+//! Signals that arrive: the first Ctrl-C starts no more jobs, the second terminates, the third kills.
 //!
-//! `SIGTERM` and `SIGHUP` mean that somebody else wants the end: they begin with the second step. A signal that was ignored
-//! when we were started stays ignored, so that `nohup` and a shell's background jobs work as they should.
+//! `SIGTERM` and `SIGHUP` begin with the second step and `SIGQUIT` with the third, because jobs have
+//! process groups of their own and would outlive this process. `SIGUSR1` asks for a progress report.
+//! A signal that was ignored at the start stays ignored, so that `nohup` and background jobs of a
+//! shell work.
 
 use std::io;
 use std::sync::Arc;
 use std::thread::{self, JoinHandle};
 
-use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
+use signal_hook::consts::{SIGHUP, SIGINT, SIGQUIT, SIGTERM, SIGUSR1};
 use signal_hook::iterator::{Handle, Signals};
 
 use super::stop::{Reason, Step, Stop};
+
+/// The meaning of a signal.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Heard {
+    /// The run ends; it has reached this step.
+    Stop(Step),
+    /// The user asks how far it is.
+    Report,
+}
 
 /// Listens until it is dropped.
 #[derive(Debug)]
@@ -20,17 +31,22 @@ pub(super) struct Listener {
 }
 
 impl Listener {
-    /// `tell` is called after each step, with what was reached.
-    pub(super) fn start(stop: Arc<Stop>, tell: impl Fn(Step) + Send + 'static) -> io::Result<Listener> {
+    /// `tell` is called for each signal, after the run was told to stop.
+    pub(super) fn start(stop: Arc<Stop>, tell: impl Fn(Heard) + Send + 'static) -> io::Result<Listener> {
         let ignored = ignored();
-        let wanted = [SIGINT, SIGTERM, SIGHUP].into_iter().filter(|signal| ignored >> (signal - 1) & 1 == 0);
-        let mut signals = Signals::new(wanted)?;
+        let handled = [SIGINT, SIGTERM, SIGHUP, SIGQUIT, SIGUSR1];
+        let mut signals =
+            Signals::new(handled.into_iter().filter(|signal| ignored >> (signal - 1) & 1 == 0))?;
         let handle = signals.handle();
         let thread = thread::Builder::new().name("signals".to_owned()).spawn(move || {
             for signal in signals.forever() {
+                if signal == SIGUSR1 {
+                    tell(Heard::Report);
+                    continue;
+                }
                 let step = next(stop.step(), signal);
                 stop.advance(step, Reason::Signal(signal));
-                tell(step);
+                tell(Heard::Stop(step));
             }
         })?;
         Ok(Listener { handle, thread: Some(thread) })
@@ -38,14 +54,14 @@ impl Listener {
 }
 
 fn next(step: Step, signal: i32) -> Step {
-    match step {
-        Step::Going if signal == SIGINT => Step::Draining,
-        Step::Going | Step::Draining | Step::Finishing => Step::Terminating,
-        Step::Terminating | Step::Killing => Step::Killing,
+    match (step, signal) {
+        (_, SIGQUIT) | (Step::Terminating | Step::Killing, _) => Step::Killing,
+        (Step::Going | Step::Draining, SIGINT) => Step::Finishing,
+        (Step::Going | Step::Draining | Step::Finishing, _) => Step::Terminating,
     }
 }
 
-/// The signals that we were started without, as a set of bits. Only Linux tells.
+/// The signals that are ignored, as a set of bits. Only Linux tells.
 fn ignored() -> u64 {
     let status = std::fs::read_to_string("/proc/self/status").unwrap_or_default();
     let line = status.lines().find_map(|line| line.strip_prefix("SigIgn:"));
@@ -57,6 +73,26 @@ impl Drop for Listener {
         self.handle.close();
         if let Some(thread) = self.thread.take() {
             let _ = thread.join();
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_signal_goes_one_step_further() {
+        for (step, signal, expected) in [
+            (Step::Going, SIGINT, Step::Finishing),
+            (Step::Draining, SIGINT, Step::Finishing),
+            (Step::Finishing, SIGINT, Step::Terminating),
+            (Step::Terminating, SIGINT, Step::Killing),
+            (Step::Going, SIGTERM, Step::Terminating),
+            (Step::Terminating, SIGHUP, Step::Killing),
+            (Step::Going, SIGQUIT, Step::Killing),
+        ] {
+            assert_eq!(next(step, signal), expected, "{step:?}, signal {signal}");
         }
     }
 }

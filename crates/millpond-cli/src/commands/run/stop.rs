@@ -1,8 +1,8 @@
-//! How a run ends before its time: in steps, each of which only goes further than the one before.
+//! Ends a run early, in steps that only go forward.
 //!
-//! Whoever sleeps in the operating system (the intake at its input, a worker beside its child) sleeps at an [`Alarm`] too: a
-//! pipe whose writing end is closed. That wakes any number of sleepers, stays so for those who come later, and needs no
-//! turn of a clock.
+//! Threads that block in the operating system (the intake reading input, a worker waiting for its
+//! child) also poll an [`Alarm`]: a pipe whose writing end gets closed. That wakes any number of
+//! threads at once, stays readable for latecomers, and needs no timeout.
 
 use std::io::{self, PipeReader, PipeWriter};
 use std::os::fd::{AsFd, BorrowedFd};
@@ -15,29 +15,28 @@ use millpond::interrupt::Interrupter;
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 #[repr(u8)]
 pub(super) enum Step {
-    /// All is well.
     Going,
-    /// No more input is taken; what was taken is run.
+    /// The input is bad: no more is read, but queued jobs still run.
     Draining,
-    /// No job is started any more; those that run may end.
+    /// No job is started any more; running jobs may finish.
     Finishing,
-    /// Jobs that run are terminated, and killed after the grace.
+    /// Running jobs are terminated, and killed after the grace period.
     Terminating,
-    /// Jobs that run are killed.
+    /// Running jobs are killed.
     Killing,
 }
 
 const STEPS: [Step; 5] = [Step::Going, Step::Draining, Step::Finishing, Step::Terminating, Step::Killing];
 
-/// Why a run ends before its time.
+/// Why a run ends early.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) enum Reason {
     Signal(i32),
     /// A `--halt` rule.
     Halt,
-    /// Nobody reads our output any more.
+    /// The reader of stdout closed the pipe.
     ReaderGone,
-    /// It cannot go on: the message, and the exit status that tells.
+    /// The run cannot continue: the message and the exit status.
     Trouble {
         message: String,
         status: u8,
@@ -45,7 +44,7 @@ pub(super) enum Reason {
 }
 
 impl Reason {
-    /// If there are several reasons, the greatest decides how the run is said to have ended.
+    /// Of several reasons, the one with the highest rank decides the exit status.
     fn rank(&self) -> u8 {
         match self {
             Reason::ReaderGone => 0,
@@ -59,35 +58,37 @@ impl Reason {
 /// The brake of one run.
 #[derive(Debug)]
 pub(super) struct Stop {
-    /// A [`Step`]; it only grows.
+    /// A [`Step`]. It only grows.
     step: AtomicU8,
     reason: Mutex<Option<Reason>>,
-    /// The thread that takes the input: it may wait for room in the pool.
+    /// The thread that reads the input: it may also wait for room in the pool.
     intake_thread: Interrupter,
     intake: Alarm,
+    start: Alarm,
     terminate: Alarm,
     kill: Alarm,
 }
 
 impl Stop {
-    /// To be called by the thread that will take the input.
+    /// Must be called on the thread that reads the input.
     pub(super) fn new() -> io::Result<Stop> {
         Ok(Stop {
             step: AtomicU8::new(Step::Going as u8),
             reason: Mutex::new(None),
             intake_thread: millpond::interrupt::current(),
             intake: Alarm::new()?,
+            start: Alarm::new()?,
             terminate: Alarm::new()?,
             kill: Alarm::new()?,
         })
     }
 
     pub(super) fn step(&self) -> Step {
-        // SeqCst: rare, and then nobody has to think.
+        // SeqCst: not on a hot path, so the simplest ordering is used.
         STEPS[usize::from(self.step.load(Ordering::SeqCst))]
     }
 
-    /// Goes to `step`, unless it has gone further already.
+    /// Goes to `step`, unless the run has gone further already.
     pub(super) fn advance(&self, step: Step, reason: Reason) {
         let mut kept = self.reason.lock().unwrap_or_else(PoisonError::into_inner);
         if kept.as_ref().is_none_or(|kept| kept.rank() < reason.rank()) {
@@ -95,15 +96,18 @@ impl Stop {
         }
         drop(kept);
         self.step.fetch_max(step as u8, Ordering::SeqCst);
+        for (at, alarm) in [
+            (Step::Draining, &self.intake),
+            (Step::Finishing, &self.start),
+            (Step::Terminating, &self.terminate),
+            (Step::Killing, &self.kill),
+        ] {
+            if step >= at {
+                alarm.ring();
+            }
+        }
         if step >= Step::Draining {
-            self.intake.ring();
             self.intake_thread.interrupt();
-        }
-        if step >= Step::Terminating {
-            self.terminate.ring();
-        }
-        if step >= Step::Killing {
-            self.kill.ring();
         }
     }
 
@@ -111,27 +115,32 @@ impl Stop {
         self.reason.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }
 
-    /// Rings when no more input is to be taken.
+    /// Rings when no more input is to be read.
     pub(super) fn intake_alarm(&self) -> &Alarm {
         &self.intake
     }
 
-    /// Rings when jobs that run are to be terminated.
+    /// Rings when no more jobs are to be started.
+    pub(super) fn start_alarm(&self) -> &Alarm {
+        &self.start
+    }
+
+    /// Rings when running jobs are to be terminated.
     pub(super) fn terminate_alarm(&self) -> &Alarm {
         &self.terminate
     }
 
-    /// Rings when jobs that run are to be killed.
+    /// Rings when running jobs are to be killed.
     pub(super) fn kill_alarm(&self) -> &Alarm {
         &self.kill
     }
 }
 
-/// Rings once, for everybody and for ever: from then on it is readable.
+/// Rings once and stays readable from then on.
 #[derive(Debug)]
 pub(super) struct Alarm {
     reader: PipeReader,
-    /// None: it has rung.
+    /// None after it rang.
     writer: Mutex<Option<PipeWriter>>,
 }
 

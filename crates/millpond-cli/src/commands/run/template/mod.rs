@@ -1,18 +1,25 @@
-//! What a command line becomes for one argument: `convert {} {.}.jpg` and `a b.png` make `convert 'a b.png' 'a b.jpg'`.
+//! Builds the command line of a job: `convert {} {.}.jpg` with the argument `a b.png` becomes
+//! `convert 'a b.png' 'a b.jpg'`.
 //!
-//! A template of several words is started directly, word by word, and no shell sees the argument. A template for the shell
-//! is one text; see [`script`] for how the argument gets into it without ever being read as shell code.
+//! A template of several words is started directly, word by word, without a shell. A template for
+//! the shell is one text; [`script`] passes the arguments beside the text, never inside it.
+//! [`code`] refuses templates that would paste an argument into the code of another interpreter.
 
+mod code;
+mod foreign;
 mod path;
 mod quote;
 mod script;
+#[cfg(test)]
+mod tests;
 
 use std::ffi::{OsStr, OsString};
 use std::os::unix::ffi::{OsStrExt, OsStringExt};
 
+pub(super) use self::quote::quote;
 use self::script::Script;
 
-/// What stands in for the argument, or for something made from it.
+/// Stands for the argument, or for a value derived from it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Placeholder {
     /// `{}`: the argument.
@@ -43,45 +50,83 @@ const PLACEHOLDERS: [(&str, Placeholder); 7] = [
 
 impl Placeholder {
     /// The placeholder that `text` begins with, and its length.
-    fn at_the_beginning_of(text: &[u8]) -> Option<(Placeholder, usize)> {
+    fn at_start(text: &[u8]) -> Option<(Placeholder, usize)> {
         let found = PLACEHOLDERS.into_iter().find(|(token, _)| text.starts_with(token.as_bytes()));
         found.map(|(token, placeholder)| (placeholder, token.len()))
     }
 
-    /// Nothing but digits, whatever the argument is.
+    /// The value consists of digits only, whatever the argument is.
     fn is_number(self) -> bool {
         matches!(self, Placeholder::Number | Placeholder::Slot)
     }
 
-    fn value(self, job: &Job<'_>) -> Vec<u8> {
+    /// One value per argument of the job, or a single number.
+    fn values(self, job: &Job<'_>) -> Vec<Vec<u8>> {
         match self {
-            Placeholder::Whole => job.argument.to_vec(),
-            Placeholder::Stem => path::stem(job.argument).to_vec(),
-            Placeholder::Name => path::name(job.argument).to_vec(),
-            Placeholder::Directory => path::directory(job.argument).to_vec(),
-            Placeholder::NameStem => path::stem(path::name(job.argument)).to_vec(),
-            Placeholder::Number => job.number.to_string().into_bytes(),
-            Placeholder::Slot => job.slot.to_string().into_bytes(),
+            Placeholder::Number => vec![job.number.to_string().into_bytes()],
+            Placeholder::Slot => vec![job.slot.to_string().into_bytes()],
+            _ => job.arguments.iter().map(|argument| self.part_of(argument).to_vec()).collect(),
+        }
+    }
+
+    fn part_of(self, argument: &[u8]) -> &[u8] {
+        match self {
+            Placeholder::Stem => path::stem(argument),
+            Placeholder::Name => path::name(argument),
+            Placeholder::Directory => path::directory(argument),
+            Placeholder::NameStem => path::stem(path::name(argument)),
+            Placeholder::Whole | Placeholder::Number | Placeholder::Slot => argument,
         }
     }
 }
 
-/// One job, as far as placeholders can tell it.
+/// The arguments of one job: at least one, usually exactly one.
+///
+/// Invariant: joined by NUL bytes. No argument contains one, since no command line can.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) struct Arguments(Vec<u8>);
+
+impl Arguments {
+    pub(super) fn one(argument: Vec<u8>) -> Arguments {
+        Arguments(argument)
+    }
+
+    pub(super) fn push(&mut self, argument: &[u8]) {
+        self.0.push(0);
+        self.0.extend_from_slice(argument);
+    }
+
+    pub(super) fn iter(&self) -> impl Iterator<Item = &[u8]> {
+        self.0.split(|byte| *byte == 0)
+    }
+
+    /// Total length, with one separator between two arguments.
+    pub(super) fn len(&self) -> usize {
+        self.0.len()
+    }
+
+    /// All arguments with spaces between, to be shown to people.
+    pub(super) fn joined(&self) -> Vec<u8> {
+        self.0.iter().map(|byte| if *byte == 0 { b' ' } else { *byte }).collect()
+    }
+}
+
+/// The values that placeholders can stand for in one job.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Job<'a> {
-    pub(super) argument: &'a [u8],
+    pub(super) arguments: &'a Arguments,
     /// From 1, in the order of the input.
     pub(super) number: u64,
-    /// From 1 to the largest number of jobs at a time; no two jobs have the same at the same time.
+    /// From 1 to the number of concurrent jobs. No two running jobs have the same slot.
     pub(super) slot: usize,
 }
 
-/// A command with places for the argument.
+/// A command with placeholders.
 #[derive(Debug)]
 pub(super) struct Template {
     form: Form,
     uses_slot: bool,
-    /// No placeholder in the name of the program: if it cannot be found once, it never can.
+    /// The program's name has no placeholder: if it cannot be started once, it never can.
     pub(super) program_is_fixed: bool,
 }
 
@@ -104,11 +149,12 @@ enum Piece {
 }
 
 impl Template {
-    /// Reads the words of a command line. A single word with a space in it is for the shell, and so is all if `shell`.
+    /// Parses the words of a command line. A single word that contains a space is for the shell,
+    /// and so is every command if `shell` is set. `batched`: a job may have several arguments.
     ///
     /// # Errors
-    /// One line, if a shell would not know where a quotation ends.
-    pub(super) fn new(words: &[OsString], shell: bool) -> Result<Template, String> {
+    /// One line that says what is wrong and what to write instead.
+    pub(super) fn new(words: &[OsString], shell: bool, batched: bool) -> Result<Template, String> {
         let is_script = |word: &OsString| word.as_bytes().iter().any(u8::is_ascii_whitespace);
         if shell || (words.len() == 1 && is_script(&words[0])) {
             let text = words.join(OsStr::new(" "));
@@ -116,16 +162,21 @@ impl Template {
             let uses_slot = script.placeholders().contains(&Placeholder::Slot);
             return Ok(Template { form: Form::Shell(script), uses_slot, program_is_fixed: true });
         }
-        let mut words: Vec<Word> = words.iter().map(|word| Word::new(word.as_bytes())).collect();
+        let texts: Vec<&[u8]> = words.iter().map(|word| word.as_bytes()).collect();
+        code::check_words(&texts)?;
+        let mut words: Vec<Word> = texts.into_iter().map(Word::new).collect::<Result<_, _>>()?;
         if words.iter().all(|word| word.placeholders().next().is_none()) {
             words.push(Word { pieces: vec![Piece::Place(Placeholder::Whole)] });
+        }
+        if batched {
+            words.iter().try_for_each(Word::check_batched)?;
         }
         let uses_slot = words.iter().any(|word| word.placeholders().any(|place| place == Placeholder::Slot));
         let program_is_fixed = words[0].placeholders().next().is_none();
         Ok(Template { form: Form::Words(words), uses_slot, program_is_fixed })
     }
 
-    /// Whether `{%}` is in it, so that somebody has to give out slots.
+    /// Whether the template contains `{%}`, so that jobs need slots.
     pub(super) fn uses_slot(&self) -> bool {
         self.uses_slot
     }
@@ -133,20 +184,20 @@ impl Template {
     /// The program and its arguments. Never empty.
     pub(super) fn expand(&self, job: &Job<'_>) -> Vec<OsString> {
         let words: Vec<Vec<u8>> = match &self.form {
-            Form::Words(words) => words.iter().map(|word| word.expand(job)).collect(),
+            Form::Words(words) => {
+                words.iter().flat_map(|word| word.expand_with(|place| place.values(job))).collect()
+            }
             Form::Shell(script) => script.expand(job),
         };
         words.into_iter().map(OsString::from_vec).collect()
     }
 
-    /// The command as one could type it into a shell. Without the slot, which differs from run to run.
+    /// The command as a user could type it into a shell. `{%}` stays: it differs between runs.
     pub(super) fn show(&self, job: &Job<'_>) -> Vec<u8> {
-        let job = &Job { slot: 0, ..*job };
         match &self.form {
             Form::Words(words) => {
-                let quoted: Vec<Vec<u8>> =
-                    words.iter().map(|word| quote::quote(&word.expand_shown(job))).collect();
-                quoted.join(&b' ')
+                let shown = words.iter().flat_map(|word| word.expand_with(|place| shown(place, job)));
+                shown.map(|word| quote(&word)).collect::<Vec<_>>().join(&b' ')
             }
             Form::Shell(script) => script.show(job),
         }
@@ -154,21 +205,23 @@ impl Template {
 }
 
 impl Word {
-    fn new(mut text: &[u8]) -> Word {
+    fn new(text: &[u8]) -> Result<Word, String> {
         let mut word = Word::default();
         let mut plain = Vec::new();
-        while let [first, rest @ ..] = text {
-            if let Some((place, length)) = Placeholder::at_the_beginning_of(text) {
+        let mut at = 0;
+        while at < text.len() {
+            if let Some((place, length)) = Placeholder::at_start(&text[at..]) {
                 word.push_text(&mut plain);
                 word.pieces.push(Piece::Place(place));
-                text = &text[length..];
+                at += length;
             } else {
-                plain.push(*first);
-                text = rest;
+                foreign::check(text, at)?;
+                plain.push(text[at]);
+                at += 1;
             }
         }
         word.push_text(&mut plain);
-        word
+        Ok(word)
     }
 
     fn push_text(&mut self, text: &mut Vec<u8>) {
@@ -184,79 +237,36 @@ impl Word {
         })
     }
 
-    fn expand(&self, job: &Job<'_>) -> Vec<u8> {
-        self.expand_with(|place| place.value(job))
+    /// Several arguments become several words, which text around the placeholder cannot follow.
+    fn check_batched(&self) -> Result<(), String> {
+        if self.pieces.len() > 1 && self.placeholders().any(|place| !place.is_number()) {
+            return Err("with -n a placeholder must be a word of its own; \
+                        use a shell command, or leave out -n"
+                .to_owned());
+        }
+        Ok(())
     }
 
-    fn expand_shown(&self, job: &Job<'_>) -> Vec<u8> {
-        self.expand_with(|place| shown(place, job))
-    }
-
-    fn expand_with(&self, value: impl Fn(Placeholder) -> Vec<u8>) -> Vec<u8> {
+    /// A lone placeholder becomes one word per value.
+    fn expand_with(&self, values: impl Fn(Placeholder) -> Vec<Vec<u8>>) -> Vec<Vec<u8>> {
+        if let [Piece::Place(place)] = self.pieces[..] {
+            return values(place);
+        }
         let mut expanded = Vec::new();
         for piece in &self.pieces {
             match piece {
                 Piece::Text(text) => expanded.extend_from_slice(text),
-                Piece::Place(place) => expanded.extend_from_slice(&value(*place)),
+                Piece::Place(place) => expanded.extend_from_slice(&values(*place).join(&b' ')),
             }
         }
-        expanded
+        vec![expanded]
     }
 }
 
-/// What the log shows for `place`: the value, but the slot stays a placeholder.
-fn shown(place: Placeholder, job: &Job<'_>) -> Vec<u8> {
+/// The values as the log shows them: a slot stays a placeholder.
+fn shown(place: Placeholder, job: &Job<'_>) -> Vec<Vec<u8>> {
     match place {
-        Placeholder::Slot => b"{%}".to_vec(),
-        _ => place.value(job),
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    fn expanded(words: &[&str], argument: &str) -> Vec<String> {
-        let words: Vec<OsString> = words.iter().map(OsString::from).collect();
-        let template = Template::new(&words, false).expect("a sound template");
-        let job = Job { argument: argument.as_bytes(), number: 7, slot: 3 };
-        template.expand(&job).into_iter().map(|word| word.into_string().expect("UTF-8")).collect()
-    }
-
-    #[test]
-    fn every_placeholder_gives_its_part_of_the_argument() {
-        let words = ["run", "{}", "{.}", "{/}", "{//}", "{/.}", "{#}", "{%}"];
-        assert_eq!(
-            expanded(&words, "in/a b.tar.gz"),
-            ["run", "in/a b.tar.gz", "in/a b.tar", "a b.tar.gz", "in", "a b.tar", "7", "3"]
-        );
-    }
-
-    #[test]
-    fn a_placeholder_may_stand_anywhere_in_a_word_and_more_than_once() {
-        assert_eq!(expanded(&["{}", "x{}y{#}", "{{}}"], "a"), ["a", "xay7", "{a}"]);
-    }
-
-    #[test]
-    fn braces_that_are_no_placeholder_stay() {
-        assert_eq!(
-            expanded(&["awk", "{print}", "{}", "{x}", "{", "}"], "a"),
-            ["awk", "{print}", "a", "{x}", "{", "}"]
-        );
-    }
-
-    #[test]
-    fn without_a_placeholder_the_argument_comes_last() {
-        assert_eq!(expanded(&["echo", "-n"], "a b"), ["echo", "-n", "a b"]);
-        assert_eq!(expanded(&["echo", "{#}"], "a b"), ["echo", "7"]);
-        assert_eq!(expanded(&["echo"], ""), ["echo", ""]);
-    }
-
-    #[test]
-    fn what_is_shown_can_be_typed_and_does_not_depend_on_the_slot() {
-        let words: Vec<OsString> = ["echo", "{}", "it's", "{%}", ""].iter().map(OsString::from).collect();
-        let template = Template::new(&words, false).expect("a sound template");
-        let shown = template.show(&Job { argument: b"a b", number: 1, slot: 4 });
-        assert_eq!(String::from_utf8(shown).unwrap(), r"echo 'a b' 'it'\''s' '{%}' ''");
+        Placeholder::Slot => vec![b"{%}".to_vec()],
+        _ => place.values(job),
     }
 }

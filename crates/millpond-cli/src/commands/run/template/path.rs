@@ -1,6 +1,6 @@
-//! The parts of a path, on bytes: an argument need not be UTF-8, nor the name of a file that exists.
+//! The parts of a path, on bytes: an argument need not be UTF-8 or name an existing file.
 
-/// Without its extension. A name that begins with its only dot has none: `.profile` stays.
+/// The path without its extension. `.profile` has none.
 pub(super) fn stem(path: &[u8]) -> &[u8] {
     let name_begins = path.iter().rposition(|byte| *byte == b'/').map_or(0, |slash| slash + 1);
     match path.iter().rposition(|byte| *byte == b'.') {
@@ -9,26 +9,26 @@ pub(super) fn stem(path: &[u8]) -> &[u8] {
     }
 }
 
-/// Without its directories; slashes at the end do not count. Of `/` it is `/`.
+/// The path without its directories and trailing slashes. For `/` it is `/`.
 pub(super) fn name(path: &[u8]) -> &[u8] {
-    let path = without_slashes_at_the_end(path);
+    let path = trim_slashes(path);
     match path.iter().rposition(|byte| *byte == b'/') {
         Some(slash) if slash + 1 < path.len() => &path[slash + 1..],
         _ => path,
     }
 }
 
-/// The directory that it is in: `.` if it names none.
+/// The directory part, or `.` if there is none.
 pub(super) fn directory(path: &[u8]) -> &[u8] {
-    let path = without_slashes_at_the_end(path);
+    let path = trim_slashes(path);
     match path.iter().rposition(|byte| *byte == b'/') {
-        Some(slash) => without_slashes_at_the_end(&path[..slash + 1]),
+        Some(slash) => trim_slashes(&path[..slash + 1]),
         None => b".",
     }
 }
 
-/// The root keeps its slash.
-fn without_slashes_at_the_end(path: &[u8]) -> &[u8] {
+/// The path without trailing slashes. The root keeps one.
+fn trim_slashes(path: &[u8]) -> &[u8] {
     match path.iter().rposition(|byte| *byte != b'/') {
         Some(last) => &path[..=last],
         None => &path[..path.len().min(1)],
@@ -40,7 +40,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_path_comes_apart_as_basename_and_dirname_would_have_it() {
+    fn names_and_directories_are_those_of_basename_and_dirname() {
         for (path, expected_name, expected_directory) in [
             ("a/b/c.png", "c.png", "a/b"),
             ("c.png", "c.png", "."),
@@ -57,7 +57,7 @@ mod tests {
     }
 
     #[test]
-    fn only_the_last_extension_goes_and_only_that_of_the_name() {
+    fn stem_drops_only_the_last_extension_of_the_name() {
         for (path, expected) in [
             ("a.png", "a"),
             ("a.tar.gz", "a.tar"),

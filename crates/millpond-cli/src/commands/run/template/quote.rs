@@ -1,7 +1,7 @@
-//! Quoting for a shell, for people to read and to paste.
+//! Quotes words for a shell, for people to read and to paste.
 
-/// `word` so that a shell reads it as one word, unchanged.
-pub(super) fn quote(word: &[u8]) -> Vec<u8> {
+/// Quotes `word` so that a shell reads it as one word, unchanged.
+pub(crate) fn quote(word: &[u8]) -> Vec<u8> {
     let is_plain = |byte: &u8| byte.is_ascii_alphanumeric() || b"_@%+=:,./-".contains(byte);
     if !word.is_empty() && word.iter().all(is_plain) {
         return word.to_vec();

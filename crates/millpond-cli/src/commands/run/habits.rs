@@ -1,0 +1,127 @@
+//! Hints for users of GNU parallel and xargs: habits that mean something else here.
+//!
+//! Everything that those tools would treat specially, and that would be plain text here, is refused
+//! with its replacement. docs/coming-from-parallel.md has the complete table.
+
+use std::ffi::{OsStr, OsString};
+use std::os::unix::ffi::OsStrExt;
+
+use clap::error::{ContextKind, ContextValue, ErrorKind};
+
+pub(super) const NO_COMMAND: &str = "no command; write one, such as `millpond run echo {} ::: a b`; to run \
+                                     each line of a file as a command, write `millpond run sh -c < FILE`";
+
+/// Options of GNU parallel and xargs, with the answer to each.
+const OPTIONS: [(&[&str], &str); 19] = [
+    (&["--bar", "--eta", "--progress"], "progress is shown on a terminal without an option"),
+    (&["--group"], "output is grouped by default"),
+    (&["-I", "-i", "--replace"], "the placeholder is {} and cannot be changed"),
+    (&["-L", "-l", "-N", "--max-lines", "--max-replace-args"], "use -n N for N arguments per job"),
+    (&["-X", "-m", "-x", "--xargs", "--exit", "-s", "--max-chars"], "use -n N; a job gets at most 128 KiB"),
+    (&["-q", "--quote"], "not needed: several words are started without a shell"),
+    (&["--tagstring"], "use --tag, which begins each line with the argument"),
+    (&["--line-buffered", "--linebuffer"], "use --line-buffer"),
+    (&["--retry-failed"], "use --joblog FILE --resume-failed"),
+    (
+        &["--results", "--files", "--outputasfiles", "--res"],
+        "redirect in the command: 'cmd {} > out/{/}.txt'",
+    ),
+    (&["--process-slot-var"], "use {%}, the number of the slot"),
+    (&["--seqreplace"], "use {#}, the number of the job"),
+    (&["--null-input", "-E", "-e", "--eof"], "input ends at the end of the file"),
+    (
+        &["--nice", "--load", "--memfree", "--noswap"],
+        "start it with `nice millpond run`, and limit jobs with -j",
+    ),
+    (
+        &["--termseq", "-p", "--interactive", "-o", "--open-tty", "--tty"],
+        "jobs have no terminal and no stdin",
+    ),
+    (
+        &["--pipe", "--pipepart", "--pipe-part", "--spreadstdin", "--block", "--tee", "--cat", "--fifo"],
+        "jobs have no stdin; split the input into files with `split` and pass their names",
+    ),
+    (
+        &["--colsep", "-C", "--header", "--link", "--shuf", "--trim", "--plus", "--rpl", "--arg-sep"],
+        "prepare the arguments with another tool, such as cut, paste or shuf, before the pipe",
+    ),
+    (
+        &["-S", "--sshlogin", "--sshloginfile", "--slf", "--transfer", "--transferfile", "--return"],
+        "jobs run on this machine; start `ssh HOST` in the command",
+    ),
+    (
+        &["--semaphore", "--sem", "--fg", "--bg", "--env", "--wd", "--workdir", "--basefile", "--tmux"],
+        "set it in the command, such as 'cd DIR && cmd {}'",
+    ),
+];
+
+/// Explains an error of the argument parser if it is about an option of another tool.
+pub(crate) fn explain(arguments: &[OsString], error: &clap::Error) -> Option<String> {
+    if arguments.get(1).is_none_or(|command| command != "run") || error.kind() != ErrorKind::UnknownArgument {
+        return None;
+    }
+    let Some(ContextValue::String(option)) = error.get(ContextKind::InvalidArg) else { return None };
+    let (_, hint) = OPTIONS.into_iter().find(|(names, _)| names.contains(&option.as_str()))?;
+    Some(format!("{option} is not supported: {hint}"))
+}
+
+/// Explains a word that would name another source of arguments in GNU parallel.
+pub(super) fn other_source(word: &OsStr) -> Option<String> {
+    match word.as_bytes() {
+        b"::::" => Some(":::: is not supported; use -a FILE before the command".to_owned()),
+        b":::+" | b"::::+" => Some(format!(
+            "{} is not supported: a job has one list of arguments; combine the lists before, such as \
+             `paste LIST1 LIST2 | millpond run ...`",
+            word.to_string_lossy()
+        )),
+        _ => None,
+    }
+}
+
+/// Checks a command for words that only a shell, or only GNU parallel, would understand.
+pub(super) fn check_words(words: &[OsString], shell: bool) -> Result<(), String> {
+    for (variable, placeholder) in [("PARALLEL_SEQ", "{#}"), ("PARALLEL_JOBSLOT", "{%}")] {
+        if words.iter().any(|word| contains(word.as_bytes(), variable.as_bytes())) {
+            return Err(format!("{variable} is not set here; write {placeholder}"));
+        }
+    }
+    if shell || words.len() == 1 {
+        return Ok(());
+    }
+    match words.iter().find(|word| is_shell_operator(word.as_bytes())) {
+        Some(word) => Err(format!(
+            "'{}' would be passed to the program as text; quote the whole command, or add --shell",
+            word.to_string_lossy()
+        )),
+        None => Ok(()),
+    }
+}
+
+fn contains(text: &[u8], part: &[u8]) -> bool {
+    text.windows(part.len()).any(|window| window == part)
+}
+
+/// A word that a shell reads as an operator. `>text` is a word that a search may be for, unless it
+/// names a file after the argument; `2>text` is not.
+fn is_shell_operator(word: &[u8]) -> bool {
+    const LONE: [&[u8]; 12] =
+        [b"|", b"||", b"&", b"&&", b";", b";;", b"|&", b">", b">>", b"<", b"<<", b"<<<"];
+    let redirects_stream = matches!(word, [b'1' | b'2' | b'&', b'>', ..]) || word.starts_with(b">&");
+    let redirects_to_argument = word.starts_with(b">") && contains(word, b"{") && contains(word, b"}");
+    LONE.contains(&word) || redirects_stream || redirects_to_argument
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn operators_of_a_shell_are_told_from_text() {
+        for word in ["|", "||", "&&", ";", ">", ">>", "<", "2>&1", "2>/dev/null", "&>log", ">&2", ">{}.out"] {
+            assert!(is_shell_operator(word.as_bytes()), "{word}");
+        }
+        for word in ["", "a|b", ">chr1", "<br>", "=", "-", "->", "2", "a>b", "\\;", "{}", "+"] {
+            assert!(!is_shell_operator(word.as_bytes()), "{word}");
+        }
+    }
+}
