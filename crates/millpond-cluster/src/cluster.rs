@@ -1,0 +1,460 @@
+//! The cluster: a connection to an engine and the name of a queue.
+
+use std::fmt;
+use std::sync::{Arc, Mutex, PoisonError, Weak};
+use std::thread::JoinHandle;
+use std::time::{Duration, Instant};
+
+use millpond::interrupt;
+use serde::Serialize;
+use serde::de::DeserializeOwned;
+
+use crate::admin::{Admin, Dead};
+use crate::builder::{ClusterBuilder, OnFull};
+use crate::engine::{
+    BATCH_LIMIT, CancelAnswer, Engine, Mode, NewTask, PeriodicSpec, QueueChange, QueueStats, Submitted,
+};
+use crate::error::{EngineError, OpenError, RemoteError, SubmitError, SubmitReason};
+use crate::handle::RemoteHandle;
+use crate::hub::{Hub, Slot};
+use crate::id::{SubmitterId, TaskId};
+use crate::periodic::{Every, MissedRuns};
+use crate::submit::Combiner;
+use crate::task_type::{RemoteTask, TaskType};
+use crate::worker::{Shared, WorkerBuilder};
+
+/// What all clones of a cluster, its handles and its workers share.
+pub(crate) struct Core {
+    pub(crate) engine: Arc<dyn Engine>,
+    pub(crate) submitter: SubmitterId,
+    pub(crate) hub: Arc<Hub>,
+    combiner: Combiner,
+    on_full: OnFull,
+    pub(crate) lease: Duration,
+    /// Workers of this process, for cancels and for running in the caller.
+    pub(crate) workers: Mutex<Vec<Weak<Shared>>>,
+    notices: Mutex<Option<JoinHandle<()>>>,
+}
+
+impl Core {
+    pub(crate) fn start(
+        engine: Arc<dyn Engine>,
+        on_full: OnFull,
+        lease: Duration,
+    ) -> Result<Arc<Core>, OpenError> {
+        let hub = Arc::new(Hub::new(Arc::clone(&engine)));
+        let notices = hub.start().map_err(OpenError::Thread)?;
+        Ok(Arc::new(Core {
+            combiner: Combiner::new(Arc::clone(&engine)),
+            engine,
+            submitter: SubmitterId::fresh(),
+            hub,
+            on_full,
+            lease,
+            workers: Mutex::default(),
+            notices: Mutex::new(Some(notices)),
+        }))
+    }
+
+    pub(crate) fn cancel(&self, id: TaskId) -> Result<CancelAnswer, EngineError> {
+        let answer = self.engine.cancel(&[id])?[0];
+        match answer {
+            CancelAnswer::Cancelled => self.hub.look_up(&[id])?,
+            // A worker of this process need not wait for its next renewal.
+            CancelAnswer::Requested => self.local_workers().iter().for_each(|worker| worker.cancel(id)),
+            CancelAnswer::AlreadyDone | CancelAnswer::Unknown => {}
+        }
+        Ok(answer)
+    }
+
+    pub(crate) fn local_workers(&self) -> Vec<Arc<Shared>> {
+        let workers = self.workers.lock().unwrap_or_else(PoisonError::into_inner);
+        workers.iter().filter_map(Weak::upgrade).collect()
+    }
+}
+
+impl Drop for Core {
+    fn drop(&mut self) {
+        self.hub.close();
+        let notices = self.notices.lock().unwrap_or_else(PoisonError::into_inner).take();
+        if let Some(notices) = notices.filter(|thread| thread.thread().id() != std::thread::current().id()) {
+            let _ = notices.join();
+        }
+    }
+}
+
+impl fmt::Debug for Core {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Core").field("engine", &self.engine).finish_non_exhaustive()
+    }
+}
+
+/// A connection to an engine and the name of a queue. Cheap to clone.
+///
+/// See the [crate](crate) for what it promises.
+#[derive(Clone)]
+pub struct Cluster {
+    pub(crate) core: Arc<Core>,
+    pub(crate) queue: Arc<str>,
+}
+
+impl Cluster {
+    /// Opens the engine at an address: `sqlite:jobs.db`, `sqlite:jobs.db?durability=relaxed` or `memory:`.
+    ///
+    /// # Errors
+    /// An [`OpenError`] if the address is not understood or the engine refuses.
+    pub fn open(address: &str) -> Result<Cluster, OpenError> {
+        ClusterBuilder::default().open(address)
+    }
+
+    /// Sets the queue, its capacity and what happens when it is full.
+    pub fn builder() -> ClusterBuilder {
+        ClusterBuilder::default()
+    }
+
+    /// The same connection with another queue.
+    pub fn queue(&self, name: &str) -> Cluster {
+        Cluster { core: Arc::clone(&self.core), queue: name.into() }
+    }
+
+    /// The name of the queue.
+    pub fn queue_name(&self) -> &str {
+        &self.queue
+    }
+
+    /// The engine.
+    pub fn engine(&self) -> &Arc<dyn Engine> {
+        &self.core.engine
+    }
+
+    /// Begins a worker: give it handlers and start it.
+    pub fn worker(&self) -> WorkerBuilder {
+        WorkerBuilder::new(self.clone())
+    }
+
+    /// Submits a task. When this returns `Ok`, the engine has it.
+    ///
+    /// Blocks for one round trip to the engine, which all threads that submit at this moment share.
+    ///
+    /// # Errors
+    /// A [`SubmitError`], which hands the task back.
+    pub fn submit<A, R>(
+        &self,
+        task_type: &TaskType<A, R>,
+        args: &A,
+    ) -> Result<RemoteHandle<R>, SubmitError<Box<RemoteTask<R>>>>
+    where
+        A: Serialize,
+        R: DeserializeOwned,
+    {
+        self.submit_task(task_type.task(args))
+    }
+
+    /// Submits a task that has options.
+    ///
+    /// # Errors
+    /// A [`SubmitError`], which hands the task back: submitting it again is safe, because it keeps its id.
+    pub fn submit_task<R: DeserializeOwned>(
+        &self,
+        task: RemoteTask<R>,
+    ) -> Result<RemoteHandle<R>, SubmitError<Box<RemoteTask<R>>>> {
+        let new = match task.encode(&self.queue, self.core.submitter) {
+            Ok(new) => new,
+            Err(reason) => return Err(SubmitError { reason, task: Box::new(task) }),
+        };
+        let slot = self.core.hub.register(new.id, false);
+        let (id, result) = (new.id, self.submit_one(new, task.name()));
+        match result {
+            Ok(other) if other == id => Ok(self.accepted(id, slot)),
+            Ok(other) => {
+                self.core.hub.unregister(id, &slot);
+                let slot = self.core.hub.register(other, true);
+                let handle = self.accepted(other, slot);
+                // It may have ended already: the first look need not wait for the next poll.
+                let _ = self.core.hub.look_up(&[other]);
+                Ok(handle)
+            }
+            Err(reason) => {
+                self.core.hub.unregister(id, &slot);
+                Err(SubmitError { reason, task: Box::new(task) })
+            }
+        }
+    }
+
+    fn accepted<R>(&self, id: TaskId, slot: Arc<Slot>) -> RemoteHandle<R> {
+        slot.accept();
+        RemoteHandle::new(id, slot, Arc::clone(&self.core))
+    }
+
+    /// Returns the id of the task that is there now: this one, or the one that has its unique key.
+    fn submit_one(&self, mut new: NewTask, name: &str) -> Result<TaskId, SubmitReason> {
+        let id = new.id;
+        let begin = Instant::now();
+        let mut pause = Duration::from_millis(1);
+        loop {
+            let (mut tasks, answers) = self.core.combiner.submit(vec![new]);
+            let answer = answers.map_err(SubmitReason::Engine)?[0];
+            new = tasks.pop().expect("the task comes back");
+            let (waiting, capacity) = match answer {
+                Submitted::New => return Ok(id),
+                Submitted::Known(state) => {
+                    if state.is_end() {
+                        let _ = self.core.hub.look_up(&[id]);
+                    }
+                    return Ok(id);
+                }
+                Submitted::Duplicate(other) => return Ok(other),
+                Submitted::Closed => return Err(SubmitReason::Shutdown),
+                Submitted::Full { waiting, capacity } => (waiting, capacity),
+            };
+            let full = SubmitReason::Saturated { waiting, capacity };
+            match self.core.on_full {
+                OnFull::Abort => return Err(full),
+                OnFull::Block(limit) => {
+                    if limit.is_some_and(|limit| begin.elapsed() >= limit) {
+                        return Err(full);
+                    }
+                    interrupt::sleep(pause).map_err(|_| SubmitReason::Interrupted)?;
+                    pause = (pause * 2).min(Duration::from_millis(50));
+                }
+                OnFull::CallerRuns => {
+                    let worker = self
+                        .core
+                        .local_workers()
+                        .into_iter()
+                        .find(|worker| worker.can_run(&self.queue, name));
+                    let Some(worker) = worker else { return Err(full) };
+                    new.over_capacity = true;
+                    let (_, answers) = self.core.combiner.submit(vec![new]);
+                    answers.map_err(SubmitReason::Engine)?;
+                    worker.run_here(id);
+                    return Ok(id);
+                }
+            }
+        }
+    }
+
+    /// Submits many tasks, 500 in one round trip.
+    ///
+    /// # Errors
+    /// The handles of those that were accepted, and the others to submit again. The policy for a full queue does not
+    /// apply: tasks that find no room come back.
+    #[allow(clippy::type_complexity, reason = "handles and refused tasks, both with their type")]
+    pub fn submit_all<A, R>(
+        &self,
+        task_type: &TaskType<A, R>,
+        batch: impl IntoIterator<Item = A>,
+    ) -> Result<Vec<RemoteHandle<R>>, (Vec<RemoteHandle<R>>, SubmitError<Vec<RemoteTask<R>>>)>
+    where
+        A: Serialize,
+        R: DeserializeOwned,
+    {
+        self.submit_tasks(batch.into_iter().map(|args| task_type.task(&args)))
+    }
+
+    /// Submits many tasks that have options, 500 in one round trip.
+    ///
+    /// # Errors
+    /// As [`submit_all`](Self::submit_all).
+    #[allow(clippy::type_complexity, reason = "handles and refused tasks, both with their type")]
+    pub fn submit_tasks<R: DeserializeOwned>(
+        &self,
+        tasks: impl IntoIterator<Item = RemoteTask<R>>,
+    ) -> Result<Vec<RemoteHandle<R>>, (Vec<RemoteHandle<R>>, SubmitError<Vec<RemoteTask<R>>>)> {
+        let tasks: Vec<RemoteTask<R>> = tasks.into_iter().collect();
+        let mut handles = Vec::with_capacity(tasks.len());
+        let mut refused = Vec::new();
+        let mut why = None;
+        for chunk in tasks.chunks(BATCH_LIMIT) {
+            let mut batch = Vec::with_capacity(chunk.len());
+            for task in chunk {
+                match task.encode(&self.queue, self.core.submitter) {
+                    Ok(new) => batch.push((task, self.core.hub.register(new.id, false), new)),
+                    Err(reason) => {
+                        why.get_or_insert(reason);
+                        refused.push(task.clone());
+                    }
+                }
+            }
+            let (tasks, new): (Vec<_>, Vec<_>) =
+                batch.into_iter().map(|(task, slot, new)| ((task, slot), new)).unzip();
+            let (_, answers) = self.core.combiner.submit(new);
+            let answers = answers
+                .map_or_else(|error| vec![Err(error); tasks.len()], |all| all.into_iter().map(Ok).collect());
+            for ((task, slot), answer) in tasks.into_iter().zip(answers) {
+                match self.settle_submit(task.task_id(), slot, answer) {
+                    Ok(handle) => handles.push(handle),
+                    Err(reason) => {
+                        why.get_or_insert(reason);
+                        refused.push(task.clone());
+                    }
+                }
+            }
+        }
+        match why {
+            None => Ok(handles),
+            Some(reason) => Err((handles, SubmitError { reason, task: refused })),
+        }
+    }
+
+    fn settle_submit<R>(
+        &self,
+        id: TaskId,
+        slot: Arc<Slot>,
+        answer: Result<Submitted, EngineError>,
+    ) -> Result<RemoteHandle<R>, SubmitReason> {
+        let reason = match answer {
+            Ok(Submitted::New) => return Ok(self.accepted(id, slot)),
+            Ok(Submitted::Known(_)) => {
+                let handle = self.accepted(id, slot);
+                let _ = self.core.hub.look_up(&[id]);
+                return Ok(handle);
+            }
+            Ok(Submitted::Duplicate(other)) => {
+                self.core.hub.unregister(id, &slot);
+                return Ok(self.accepted(other, self.core.hub.register(other, true)));
+            }
+            Ok(Submitted::Full { waiting, capacity }) => SubmitReason::Saturated { waiting, capacity },
+            Ok(Submitted::Closed) => SubmitReason::Shutdown,
+            Err(error) => SubmitReason::Engine(error),
+        };
+        self.core.hub.unregister(id, &slot);
+        Err(reason)
+    }
+
+    /// Finds a task by its id: after a restart, or from another process.
+    ///
+    /// # Errors
+    /// [`RemoteError::ResultGone`] if there is no record of it, [`RemoteError::Engine`] if the engine cannot be asked.
+    pub fn find<A, R: DeserializeOwned>(
+        &self,
+        _task_type: &TaskType<A, R>,
+        id: TaskId,
+    ) -> Result<RemoteHandle<R>, RemoteError> {
+        let slot = self.core.hub.register(id, true);
+        let handle = self.accepted(id, slot);
+        self.core.hub.look_up(&[id])?;
+        if handle.slot_is_gone() { Err(RemoteError::ResultGone(id)) } else { Ok(handle) }
+    }
+
+    /// Submits a task again and again, from any worker, without a leader. The first run is one period from now. The
+    /// same call after a restart changes nothing. Returns whether the schedule is new or changed.
+    ///
+    /// # Errors
+    /// An [`EngineError`] if the period is zero, the arguments cannot be encoded or the engine fails.
+    pub fn periodic<A: Serialize, R>(
+        &self,
+        name: &str,
+        every: Every,
+        task_type: &TaskType<A, R>,
+        args: &A,
+    ) -> Result<bool, EngineError> {
+        self.periodic_with(name, every, MissedRuns::One, task_type.task(args))
+    }
+
+    /// As [`periodic`](Self::periodic), with options, and with a choice for runs that were missed.
+    ///
+    /// # Errors
+    /// As [`periodic`](Self::periodic).
+    pub fn periodic_with<R>(
+        &self,
+        name: &str,
+        every: Every,
+        missed: MissedRuns,
+        task: RemoteTask<R>,
+    ) -> Result<bool, EngineError> {
+        let refuse = |what: String| EngineError::new(crate::error::Certainty::Permanent, what);
+        if every.period_ms() == 0 {
+            return Err(refuse(format!("the period of '{name}' is less than a millisecond")));
+        }
+        let new = task.encode(&self.queue, self.core.submitter);
+        let new = new.map_err(|reason| refuse(SubmitError { reason, task: () }.to_string()))?;
+        let spec = PeriodicSpec {
+            every,
+            missed,
+            task: new.name,
+            args: new.args,
+            class: new.class,
+            options: new.options,
+        };
+        self.core.engine.set_periodic(&self.queue, name, Some(&spec))
+    }
+
+    /// Ends a schedule. Runs that were submitted stay. Returns whether there was one.
+    ///
+    /// # Errors
+    /// An [`EngineError`] if the engine fails.
+    pub fn remove_periodic(&self, name: &str) -> Result<bool, EngineError> {
+        self.core.engine.set_periodic(&self.queue, name, None)
+    }
+
+    /// Hands out nothing more until [`resume`](Self::resume); tasks are still accepted.
+    ///
+    /// # Errors
+    /// An [`EngineError`] if the engine fails.
+    pub fn pause(&self) -> Result<QueueStats, EngineError> {
+        self.set_mode(Mode::Paused)
+    }
+
+    /// Accepts and hands out tasks again.
+    ///
+    /// # Errors
+    /// An [`EngineError`] if the engine fails.
+    pub fn resume(&self) -> Result<QueueStats, EngineError> {
+        self.set_mode(Mode::Open)
+    }
+
+    /// Accepts nothing more; what is there still runs.
+    ///
+    /// # Errors
+    /// An [`EngineError`] if the engine fails.
+    pub fn close(&self) -> Result<QueueStats, EngineError> {
+        self.set_mode(Mode::Closed)
+    }
+
+    fn set_mode(&self, mode: Mode) -> Result<QueueStats, EngineError> {
+        self.core.engine.queue(&self.queue, &QueueChange { mode: Some(mode), ..QueueChange::default() })
+    }
+
+    /// What the queue holds and has done.
+    ///
+    /// # Errors
+    /// An [`EngineError`] if the engine fails.
+    pub fn stats(&self) -> Result<QueueStats, EngineError> {
+        self.core.engine.queue(&self.queue, &QueueChange::default())
+    }
+
+    /// Waits until nothing is ready, delayed or running. False: the time was over first.
+    ///
+    /// # Errors
+    /// [`RemoteError::Interrupted`] or [`RemoteError::Engine`].
+    pub fn await_drained(&self, timeout: Duration) -> Result<bool, RemoteError> {
+        let deadline = Instant::now().checked_add(timeout);
+        loop {
+            let stats = self.stats()?;
+            if stats.ready + stats.delayed + stats.running == 0 {
+                return Ok(true);
+            }
+            if deadline.is_some_and(|deadline| Instant::now() >= deadline) {
+                return Ok(false);
+            }
+            interrupt::sleep(Duration::from_millis(20)).map_err(|_| RemoteError::Interrupted)?;
+        }
+    }
+
+    /// The dead letters of the queue.
+    pub fn dead(&self) -> Dead {
+        Dead::new(self.clone())
+    }
+
+    /// Everything that an administrator needs: queues, tasks, workers, checks.
+    pub fn admin(&self) -> Admin {
+        Admin::new(self.clone())
+    }
+}
+
+impl fmt::Debug for Cluster {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Cluster").field("queue", &self.queue).field("engine", &self.core.engine).finish()
+    }
+}

@@ -1,0 +1,230 @@
+//! Handles on tasks: join, await, cancel, and find again after a restart.
+
+use std::fmt;
+use std::future::Future;
+use std::marker::PhantomData;
+use std::pin::Pin;
+use std::sync::Arc;
+use std::task::{Context, Poll};
+use std::time::{Duration, Instant};
+
+use serde::de::DeserializeOwned;
+
+use crate::cluster::Core;
+use crate::engine::CancelAnswer;
+use crate::error::{EngineError, RemoteError};
+use crate::hub::{Outcome, Slot};
+use crate::id::TaskId;
+use crate::state::State;
+
+/// What a handle can say about its task without waiting.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum RemoteState {
+    /// The task is in this state.
+    Known(State),
+    /// There is no record of the task.
+    Gone,
+    /// The engine does not answer since that time.
+    Unreachable {
+        /// Since when.
+        since: Instant,
+    },
+}
+
+/// A handle on a task in a cluster. Dropping it detaches; the task goes on.
+///
+/// It is also a future, for any runtime: one thread per cluster wakes all of them.
+#[must_use = "dropping the handle detaches the task; use `detach` to say so"]
+pub struct RemoteHandle<R> {
+    id: TaskId,
+    slot: Arc<Slot>,
+    core: Arc<Core>,
+    is_taken: bool,
+    cancel_on_drop: bool,
+    result: PhantomData<fn() -> R>,
+}
+
+impl<R> RemoteHandle<R> {
+    pub(crate) fn new(id: TaskId, slot: Arc<Slot>, core: Arc<Core>) -> RemoteHandle<R> {
+        RemoteHandle { id, slot, core, is_taken: false, cancel_on_drop: false, result: PhantomData }
+    }
+
+    /// The id of the task: store it to [`find`](crate::Cluster::find) the task after a restart.
+    pub fn id(&self) -> TaskId {
+        self.id
+    }
+
+    pub(crate) fn slot_is_gone(&self) -> bool {
+        matches!(self.slot.outcome(), Some(Outcome::Gone))
+    }
+
+    /// Tells whether the outcome has arrived here. Does not ask the engine.
+    pub fn is_done(&self) -> bool {
+        self.slot.is_done()
+    }
+
+    /// Asks the engine where the task is in its life.
+    pub fn state(&self) -> RemoteState {
+        match self.core.engine.fetch(&[self.id]) {
+            Ok(mut records) => match records.pop().flatten() {
+                Some(record) => RemoteState::Known(record.state),
+                None => RemoteState::Gone,
+            },
+            Err(_) => {
+                let since = self.core.hub.unreachable_since().unwrap_or_else(Instant::now);
+                RemoteState::Unreachable { since }
+            }
+        }
+    }
+
+    /// Cancels the task. One that waits will not run; one that runs is asked to stop, by the interrupt flag of
+    /// its thread.
+    ///
+    /// # Errors
+    /// An [`EngineError`] if the engine could not be asked.
+    pub fn cancel(&self) -> Result<CancelAnswer, EngineError> {
+        self.core.cancel(self.id)
+    }
+
+    /// A way to cancel the task while another thread joins it.
+    pub fn canceller(&self) -> RemoteCanceller {
+        RemoteCanceller { id: self.id, core: Arc::clone(&self.core) }
+    }
+
+    /// Cancels the task when this handle is dropped before the outcome has arrived.
+    pub fn cancel_on_drop(mut self) -> RemoteHandle<R> {
+        self.cancel_on_drop = true;
+        self
+    }
+
+    /// Drops the handle; the task goes on.
+    pub fn detach(self) {}
+
+    /// What the handler reported last with [`TaskContext::progress`](crate::TaskContext::progress).
+    ///
+    /// # Errors
+    /// [`RemoteError::Engine`] or [`RemoteError::Decode`].
+    pub fn progress<T: DeserializeOwned>(&self) -> Result<Option<T>, RemoteError> {
+        let record = self.core.engine.fetch(&[self.id])?.pop().flatten();
+        let Some(progress) = record.and_then(|record| record.progress) else { return Ok(None) };
+        serde_json::from_slice(&progress).map(Some).map_err(|error| RemoteError::Decode(error.to_string()))
+    }
+}
+
+impl<R: DeserializeOwned> RemoteHandle<R> {
+    /// Waits for the outcome. If the engine cannot be reached, it keeps trying.
+    ///
+    /// In a handler, a task that no worker has begun runs here and now instead, if this worker has a handler for it.
+    ///
+    /// # Errors
+    /// A [`RemoteError`] if there is no result. After [`RemoteError::Interrupted`] the task goes on.
+    pub fn join(mut self) -> Result<R, RemoteError> {
+        self.wait(None).expect("a wait without a deadline ends with an outcome")
+    }
+
+    /// Waits for the outcome for that long. `None`: not done yet.
+    pub fn join_timeout(&mut self, timeout: Duration) -> Option<Result<R, RemoteError>> {
+        // A timeout that the clock cannot count is for ever.
+        self.wait(Instant::now().checked_add(timeout))
+    }
+
+    /// The outcome, if it has arrived. Never blocks.
+    pub fn try_join(&mut self) -> Option<Result<R, RemoteError>> {
+        if self.is_taken {
+            return Some(Err(RemoteError::Taken));
+        }
+        self.slot.outcome().map(|outcome| self.take(outcome))
+    }
+
+    fn wait(&mut self, deadline: Option<Instant>) -> Option<Result<R, RemoteError>> {
+        if self.is_taken {
+            return Some(Err(RemoteError::Taken));
+        }
+        if !self.slot.is_done() {
+            crate::worker::run_in_place(&self.core, self.id);
+        }
+        match self.slot.wait(deadline) {
+            Err(_) => Some(Err(RemoteError::Interrupted)),
+            Ok(None) => None,
+            Ok(Some(outcome)) => Some(self.take(outcome)),
+        }
+    }
+
+    fn take(&mut self, outcome: Outcome) -> Result<R, RemoteError> {
+        self.is_taken = true;
+        match outcome {
+            Outcome::Succeeded(result) => {
+                serde_json::from_slice(&result).map_err(|error| RemoteError::Decode(error.to_string()))
+            }
+            Outcome::Cancelled => Err(RemoteError::Cancelled),
+            Outcome::Dead(letter) => Err(RemoteError::Dead(letter)),
+            Outcome::Gone => Err(RemoteError::ResultGone(self.id)),
+        }
+    }
+}
+
+impl<R: DeserializeOwned> Future for RemoteHandle<R> {
+    type Output = Result<R, RemoteError>;
+
+    fn poll(self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Self::Output> {
+        let this = self.get_mut();
+        if this.is_taken {
+            return Poll::Ready(Err(RemoteError::Taken));
+        }
+        match this.slot.poll(context.waker()) {
+            Some(outcome) => Poll::Ready(this.take(outcome)),
+            None => Poll::Pending,
+        }
+    }
+}
+
+impl<R> Drop for RemoteHandle<R> {
+    fn drop(&mut self) {
+        if self.slot.is_done() {
+            return;
+        }
+        self.core.hub.unregister(self.id, &self.slot);
+        if self.cancel_on_drop {
+            // Nobody is there to hear of a failure.
+            let _ = self.core.cancel(self.id);
+        }
+    }
+}
+
+impl<R> fmt::Debug for RemoteHandle<R> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("RemoteHandle")
+            .field("id", &self.id)
+            .field("is_done", &self.is_done())
+            .finish_non_exhaustive()
+    }
+}
+
+/// Cancels a task, from anywhere.
+#[derive(Clone)]
+pub struct RemoteCanceller {
+    id: TaskId,
+    core: Arc<Core>,
+}
+
+impl RemoteCanceller {
+    /// The id of the task.
+    pub fn id(&self) -> TaskId {
+        self.id
+    }
+
+    /// As [`RemoteHandle::cancel`].
+    ///
+    /// # Errors
+    /// An [`EngineError`] if the engine could not be asked.
+    pub fn cancel(&self) -> Result<CancelAnswer, EngineError> {
+        self.core.cancel(self.id)
+    }
+}
+
+impl fmt::Debug for RemoteCanceller {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("RemoteCanceller").field("id", &self.id).finish_non_exhaustive()
+    }
+}

@@ -1,0 +1,345 @@
+//! Brings the news of a task's end to the handles that wait for it.
+//!
+//! A worker of the same cluster object tells the hub directly. Everything else arrives through one thread, which
+//! reads the engine's notices and, because notices are hints, looks up what is outstanding once a second.
+
+use std::collections::BTreeMap;
+use std::ops::Bound;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+use std::task::Waker;
+use std::thread::JoinHandle;
+use std::time::{Duration, Instant};
+
+use millpond::interrupt::{self, Interrupted};
+
+use crate::engine::{BATCH_LIMIT, Cursor, Engine};
+use crate::error::DeadLetter;
+use crate::id::TaskId;
+use crate::state::{DeadReason, Record, State};
+
+/// Outstanding ids are looked up this often, whether or not there was a notice.
+const SAFETY_POLL: Duration = Duration::from_secs(1);
+/// A task that another process submitted and ended leaves no notice: handles on such tasks look more often.
+const FOREIGN_POLL: Duration = Duration::from_millis(50);
+/// Ids that one safety poll looks up; the next one goes on behind them.
+const POLL_LIMIT: usize = 10 * BATCH_LIMIT;
+
+/// How a task ended, as its handle sees it.
+#[derive(Debug, Clone)]
+pub(crate) enum Outcome {
+    Succeeded(Vec<u8>),
+    Cancelled,
+    Dead(DeadLetter),
+    Gone,
+}
+
+impl Outcome {
+    /// The outcome of a record, if it has ended.
+    pub(crate) fn of(record: Record) -> Option<Outcome> {
+        match record.state {
+            State::Succeeded => Some(Outcome::Succeeded(record.result.unwrap_or_default())),
+            State::Cancelled => Some(Outcome::Cancelled),
+            State::Dead => Some(Outcome::Dead(dead_letter(record))),
+            State::Ready | State::Delayed | State::Running => None,
+        }
+    }
+}
+
+pub(crate) fn dead_letter(record: Record) -> DeadLetter {
+    DeadLetter {
+        id: record.id,
+        name: record.name,
+        reason: record.reason.unwrap_or(DeadReason::Permanent),
+        attempts: record.attempt,
+        error: record.error,
+    }
+}
+
+/// Where one handle waits.
+#[derive(Debug, Default)]
+pub(crate) struct Slot {
+    state: Mutex<SlotState>,
+    changed: Condvar,
+}
+
+#[derive(Debug, Default)]
+struct SlotState {
+    outcome: Option<Outcome>,
+    waker: Option<Waker>,
+    /// Threads in `wait`: without one, nothing needs to be notified.
+    waiters: usize,
+    /// The engine has the task, so a missing record means that it is gone.
+    is_accepted: bool,
+    /// The task was submitted elsewhere.
+    is_foreign: bool,
+}
+
+impl Slot {
+    fn lock(&self) -> MutexGuard<'_, SlotState> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    pub(crate) fn accept(&self) {
+        self.lock().is_accepted = true;
+    }
+
+    pub(crate) fn is_done(&self) -> bool {
+        self.lock().outcome.is_some()
+    }
+
+    pub(crate) fn outcome(&self) -> Option<Outcome> {
+        self.lock().outcome.clone()
+    }
+
+    fn deliver(&self, outcome: Outcome) {
+        let mut state = self.lock();
+        // The first counts. A second can only be the same end, told twice.
+        state.outcome.get_or_insert(outcome);
+        let (waker, waiters) = (state.waker.take(), state.waiters);
+        drop(state);
+        if waiters > 0 {
+            self.changed.notify_all();
+        }
+        if let Some(waker) = waker {
+            waker.wake();
+        }
+    }
+
+    /// The outcome, or `waker` is woken when there is one.
+    pub(crate) fn poll(&self, waker: &Waker) -> Option<Outcome> {
+        let mut state = self.lock();
+        if state.outcome.is_none() {
+            state.waker = Some(waker.clone());
+        }
+        state.outcome.clone()
+    }
+
+    /// Waits for the outcome, until `deadline`.
+    pub(crate) fn wait(self: &Arc<Slot>, deadline: Option<Instant>) -> Result<Option<Outcome>, Interrupted> {
+        if let Some(outcome) = self.outcome() {
+            return Ok(Some(outcome));
+        }
+        interrupt::check()?;
+        let slot = Arc::clone(self);
+        // The lock makes sure that the waiter is either before its check or in its wait.
+        let registration = interrupt::current().on_interrupt(move || {
+            drop(slot.lock());
+            slot.changed.notify_all();
+        });
+        let result = self.wait_registered(deadline);
+        drop(registration);
+        result
+    }
+
+    fn wait_registered(&self, deadline: Option<Instant>) -> Result<Option<Outcome>, Interrupted> {
+        let mut state = self.lock();
+        loop {
+            if let Some(outcome) = &state.outcome {
+                return Ok(Some(outcome.clone()));
+            }
+            interrupt::check()?;
+            let left = deadline.map(|deadline| deadline.saturating_duration_since(Instant::now()));
+            if left == Some(Duration::ZERO) {
+                return Ok(None);
+            }
+            state.waiters += 1;
+            state = match left {
+                None => self.changed.wait(state).unwrap_or_else(PoisonError::into_inner),
+                Some(left) => {
+                    self.changed.wait_timeout(state, left).unwrap_or_else(PoisonError::into_inner).0
+                }
+            };
+            state.waiters -= 1;
+        }
+    }
+}
+
+/// All handles of one cluster object that wait for an end.
+#[derive(Debug)]
+pub(crate) struct Hub {
+    engine: Arc<dyn Engine>,
+    waiting: Mutex<Waiting>,
+    /// The thread sleeps here while nothing is outstanding.
+    begun: Condvar,
+    /// Slots whose task was submitted elsewhere.
+    foreign: AtomicUsize,
+}
+
+#[derive(Debug, Default)]
+struct Waiting {
+    slots: BTreeMap<TaskId, Vec<Arc<Slot>>>,
+    is_closed: bool,
+    /// The thread sleeps in `begun`.
+    is_idle: bool,
+    /// Since when the engine does not answer.
+    unreachable_since: Option<Instant>,
+    /// The safety poll goes on behind this id.
+    polled: Option<TaskId>,
+}
+
+impl Hub {
+    pub(crate) fn new(engine: Arc<dyn Engine>) -> Hub {
+        Hub { engine, waiting: Mutex::default(), begun: Condvar::new(), foreign: AtomicUsize::new(0) }
+    }
+
+    fn lock(&self) -> MutexGuard<'_, Waiting> {
+        self.waiting.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// A place to wait for that task. Taken before the task is submitted, so that no end is missed.
+    pub(crate) fn register(&self, id: TaskId, is_foreign: bool) -> Arc<Slot> {
+        let slot = Arc::new(Slot::default());
+        slot.lock().is_foreign = is_foreign;
+        self.foreign.fetch_add(usize::from(is_foreign), Ordering::Relaxed);
+        let mut waiting = self.lock();
+        waiting.slots.entry(id).or_default().push(Arc::clone(&slot));
+        if waiting.is_idle {
+            self.begun.notify_all();
+        }
+        slot
+    }
+
+    /// The handle is gone.
+    pub(crate) fn unregister(&self, id: TaskId, slot: &Arc<Slot>) {
+        let mut waiting = self.lock();
+        let Some(slots) = waiting.slots.get_mut(&id) else { return };
+        let before = slots.len();
+        slots.retain(|other| !Arc::ptr_eq(other, slot));
+        let removed = before - slots.len();
+        if slots.is_empty() {
+            waiting.slots.remove(&id);
+        }
+        drop(waiting);
+        if removed > 0 && slot.lock().is_foreign {
+            self.foreign.fetch_sub(removed, Ordering::Relaxed);
+        }
+    }
+
+    /// Tells whether a handle waits for that task.
+    pub(crate) fn has_handle(&self, id: TaskId) -> bool {
+        self.lock().slots.contains_key(&id)
+    }
+
+    /// Hands an end to all handles of that task.
+    pub(crate) fn deliver(&self, id: TaskId, outcome: &Outcome) {
+        let slots = self.lock().slots.remove(&id);
+        for slot in slots.into_iter().flatten() {
+            if slot.lock().is_foreign {
+                self.foreign.fetch_sub(1, Ordering::Relaxed);
+            }
+            slot.deliver(outcome.clone());
+        }
+    }
+
+    pub(crate) fn unreachable_since(&self) -> Option<Instant> {
+        self.lock().unreachable_since
+    }
+
+    /// Starts the thread.
+    pub(crate) fn start(self: &Arc<Hub>) -> std::io::Result<JoinHandle<()>> {
+        let hub = Arc::clone(self);
+        std::thread::Builder::new().name("cluster-notices".to_owned()).spawn(move || hub.run())
+    }
+
+    pub(crate) fn close(&self) {
+        self.lock().is_closed = true;
+        self.begun.notify_all();
+        self.engine.wake();
+    }
+
+    fn run(&self) {
+        let mut cursor = Cursor::default();
+        let mut last_poll = Instant::now();
+        let mut backoff = Duration::from_millis(50);
+        while self.wait_until_needed() {
+            let interval = self.poll_interval();
+            let result = self.step(&mut cursor, &mut last_poll, interval);
+            self.lock().unreachable_since =
+                if result.is_ok() { None } else { self.unreachable_since().or(Some(Instant::now())) };
+            backoff = match result {
+                Ok(()) => Duration::from_millis(50),
+                Err(_) => {
+                    self.pause(backoff);
+                    (backoff * 2).min(Duration::from_secs(5))
+                }
+            };
+        }
+    }
+
+    fn poll_interval(&self) -> Duration {
+        if self.foreign.load(Ordering::Relaxed) > 0 { FOREIGN_POLL } else { SAFETY_POLL }
+    }
+
+    fn step(
+        &self,
+        cursor: &mut Cursor,
+        last_poll: &mut Instant,
+        interval: Duration,
+    ) -> Result<(), crate::error::EngineError> {
+        let timeout = interval.saturating_sub(last_poll.elapsed());
+        let mut ids = self.engine.wait_notices(cursor, timeout)?;
+        {
+            let waiting = self.lock();
+            ids.retain(|id| waiting.slots.contains_key(id));
+        }
+        self.look_up(&ids)?;
+        if last_poll.elapsed() >= interval {
+            *last_poll = Instant::now();
+            let outstanding = self.outstanding();
+            outstanding.chunks(BATCH_LIMIT).try_for_each(|ids| self.look_up(ids))?;
+        }
+        Ok(())
+    }
+
+    /// Reads records and delivers those that have ended. A record that is not there is gone.
+    pub(crate) fn look_up(&self, ids: &[TaskId]) -> Result<(), crate::error::EngineError> {
+        if ids.is_empty() {
+            return Ok(());
+        }
+        let records = self.engine.fetch(ids)?;
+        for (id, record) in ids.iter().zip(records) {
+            let outcome = match record {
+                Some(record) => Outcome::of(record),
+                None => self.is_accepted(*id).then_some(Outcome::Gone),
+            };
+            if let Some(outcome) = outcome {
+                self.deliver(*id, &outcome);
+            }
+        }
+        Ok(())
+    }
+
+    fn is_accepted(&self, id: TaskId) -> bool {
+        let waiting = self.lock();
+        waiting.slots.get(&id).is_some_and(|slots| slots.iter().all(|slot| slot.lock().is_accepted))
+    }
+
+    /// The next ids for the safety poll, in turn. Only those that the engine is known to have.
+    fn outstanding(&self) -> Vec<TaskId> {
+        let mut waiting = self.lock();
+        let from = waiting.polled.map_or(Bound::Unbounded, Bound::Excluded);
+        let is_accepted = |slots: &Vec<Arc<Slot>>| slots.iter().all(|slot| slot.lock().is_accepted);
+        let ids = waiting.slots.range((from, Bound::Unbounded)).take(POLL_LIMIT);
+        let ids: Vec<TaskId> = ids.filter(|(_, slots)| is_accepted(slots)).map(|(id, _)| *id).collect();
+        waiting.polled = ids.last().filter(|_| ids.len() == POLL_LIMIT).copied();
+        ids
+    }
+
+    /// Sleeps while nothing is outstanding. False: the hub is closed.
+    fn wait_until_needed(&self) -> bool {
+        let mut waiting = self.lock();
+        while waiting.slots.is_empty() && !waiting.is_closed {
+            waiting.is_idle = true;
+            waiting = self.begun.wait(waiting).unwrap_or_else(PoisonError::into_inner);
+        }
+        waiting.is_idle = false;
+        !waiting.is_closed
+    }
+
+    fn pause(&self, time: Duration) {
+        let waiting = self.lock();
+        let closed = |waiting: &mut Waiting| !waiting.is_closed;
+        drop(self.begun.wait_timeout_while(waiting, time, closed));
+    }
+}

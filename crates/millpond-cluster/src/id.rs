@@ -1,0 +1,167 @@
+//! Names of things: tasks, workers and submitters.
+
+use std::fmt;
+use std::str::FromStr;
+use std::sync::Arc;
+
+use serde::{Deserialize, Deserializer, Serialize, Serializer};
+use uuid::Uuid;
+
+/// The id of a task: a UUID that the submitter chooses, so that submitting twice is submitting once.
+///
+/// # Examples
+/// ```
+/// use millpond_cluster::TaskId;
+///
+/// let order = TaskId::from_name("order:42");
+/// assert_eq!(order, TaskId::from_name("order:42")); // the same task, however often it is submitted
+/// assert_eq!(order, order.to_string().parse().unwrap());
+/// ```
+#[derive(Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct TaskId(Uuid);
+
+impl TaskId {
+    /// Makes a fresh id: a UUID of version 7, which sorts by time.
+    pub fn fresh() -> TaskId {
+        TaskId(Uuid::now_v7())
+    }
+
+    /// Makes the id that belongs to a name of your own, such as an order number: a UUID of version 5.
+    pub fn from_name(name: &str) -> TaskId {
+        TaskId(Uuid::new_v5(&Uuid::NAMESPACE_OID, name.as_bytes()))
+    }
+
+    /// The id as 16 bytes.
+    pub fn as_bytes(&self) -> &[u8; 16] {
+        self.0.as_bytes()
+    }
+
+    /// The id of these 16 bytes.
+    pub fn from_bytes(bytes: [u8; 16]) -> TaskId {
+        TaskId(Uuid::from_bytes(bytes))
+    }
+}
+
+impl fmt::Display for TaskId {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        fmt::Display::fmt(&self.0, f)
+    }
+}
+
+impl fmt::Debug for TaskId {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        fmt::Display::fmt(&self.0, f)
+    }
+}
+
+impl From<Uuid> for TaskId {
+    fn from(id: Uuid) -> TaskId {
+        TaskId(id)
+    }
+}
+
+impl From<u128> for TaskId {
+    fn from(id: u128) -> TaskId {
+        TaskId(Uuid::from_u128(id))
+    }
+}
+
+impl From<TaskId> for Uuid {
+    fn from(id: TaskId) -> Uuid {
+        id.0
+    }
+}
+
+/// The error of a text that is no task id.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct ParseIdError(String);
+
+impl fmt::Display for ParseIdError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "'{}' is not a task id: a task id is a UUID", self.0)
+    }
+}
+
+impl std::error::Error for ParseIdError {}
+
+impl FromStr for TaskId {
+    type Err = ParseIdError;
+
+    fn from_str(text: &str) -> Result<TaskId, ParseIdError> {
+        Uuid::parse_str(text).map(TaskId).map_err(|_| ParseIdError(text.to_owned()))
+    }
+}
+
+impl Serialize for TaskId {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.collect_str(self)
+    }
+}
+
+impl<'de> Deserialize<'de> for TaskId {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<TaskId, D::Error> {
+        String::deserialize(deserializer)?.parse().map_err(serde::de::Error::custom)
+    }
+}
+
+/// The identity of a worker, made fresh at each start: host, process id and a random part.
+///
+/// It cannot be configured. Two workers that share a name would hide each other's death.
+#[derive(Clone, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct WorkerId(Arc<str>);
+
+impl WorkerId {
+    pub(crate) fn fresh() -> WorkerId {
+        let host = std::fs::read_to_string("/proc/sys/kernel/hostname").unwrap_or_default();
+        let host: String =
+            host.trim().chars().filter(|c| c.is_ascii_alphanumeric() || *c == '-').take(16).collect();
+        let host = if host.is_empty() { "host" } else { &host };
+        WorkerId(format!("{host}-{}-{:06x}", std::process::id(), fastrand::u32(..1 << 24)).into())
+    }
+
+    /// The worker of this name, as listed by the administration.
+    pub fn from_name(name: &str) -> WorkerId {
+        WorkerId(name.into())
+    }
+
+    /// The name.
+    pub fn as_str(&self) -> &str {
+        &self.0
+    }
+}
+
+impl fmt::Display for WorkerId {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.pad(&self.0)
+    }
+}
+
+impl fmt::Debug for WorkerId {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.0)
+    }
+}
+
+impl Serialize for WorkerId {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.serialize_str(&self.0)
+    }
+}
+
+impl<'de> Deserialize<'de> for WorkerId {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<WorkerId, D::Error> {
+        String::deserialize(deserializer).map(|name| WorkerId(name.into()))
+    }
+}
+
+/// Which connection submitted a task, so that news of its end reach the process that waits for it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub struct SubmitterId(pub u64);
+
+impl SubmitterId {
+    pub(crate) fn fresh() -> SubmitterId {
+        // 48 bits: SQLite stores it in six bytes, and two submitters hardly ever collide. A collision
+        // costs one of them latency, because it then learns of an end by the safety poll.
+        SubmitterId(fastrand::u64(1..1 << 47))
+    }
+}

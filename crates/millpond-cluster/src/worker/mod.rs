@@ -1,0 +1,319 @@
+//! Workers: threads that claim tasks for an ordinary pool and report what became of them.
+//!
+//! The feeder claims what the pool has room for, the reporter settles, the renewer extends leases, and a fourth
+//! thread ticks. What they decide is in the [`ledger`], which is a pure value.
+
+mod feeder;
+pub(crate) mod ledger;
+mod renewer;
+mod reporter;
+mod run;
+mod shared;
+
+use std::collections::HashMap;
+use std::fmt;
+use std::sync::atomic::Ordering;
+use std::sync::{Arc, PoisonError, Weak};
+use std::thread::JoinHandle;
+use std::time::{Duration, Instant};
+
+use millpond::{ThreadPoolExecutor, executors, sizing};
+use serde::Serialize;
+use serde::de::DeserializeOwned;
+
+pub(crate) use self::run::run_in_place;
+pub(crate) use self::shared::Shared;
+use self::shared::{Handler, Parts, Redact, interrupt_all, lock};
+use crate::cluster::Cluster;
+use crate::context::{TaskContext, TaskError};
+use crate::engine::{Report, Verdict};
+use crate::error::OpenError;
+use crate::id::WorkerId;
+use crate::task_type::TaskType;
+
+/// Settings of a worker. Made by [`Cluster::worker`].
+pub struct WorkerBuilder {
+    cluster: Cluster,
+    handlers: HashMap<String, Handler>,
+    last: Option<String>,
+    pool: Option<ThreadPoolExecutor>,
+    grace: Duration,
+    redact: Option<Redact>,
+}
+
+impl WorkerBuilder {
+    pub(crate) fn new(cluster: Cluster) -> WorkerBuilder {
+        let grace = Duration::from_secs(30);
+        WorkerBuilder { cluster, handlers: HashMap::new(), last: None, pool: None, grace, redact: None }
+    }
+
+    /// Registers the function for a task type. It runs on the pool, and may block: `interrupt::check` and the blocking
+    /// calls of millpond end early when the task is cancelled, times out or loses its lease.
+    pub fn handle<A, R, F>(mut self, task_type: &TaskType<A, R>, handler: F) -> Self
+    where
+        A: DeserializeOwned,
+        R: Serialize,
+        F: Fn(&TaskContext, A) -> Result<R, TaskError> + Send + Sync + 'static,
+    {
+        let handler: Handler = Arc::new(move |context, args| {
+            let args = serde_json::from_slice(args).map_err(TaskError::undecodable)?;
+            let result = handler(context, args)?;
+            serde_json::to_vec(&result).map_err(TaskError::permanent)
+        });
+        self.handlers.insert(task_type.name().to_owned(), handler);
+        self.last = Some(task_type.name().to_owned());
+        self
+    }
+
+    /// Lets the handler that was registered last serve another name too: the old one of a task type that was renamed.
+    pub fn also(mut self, name: &str) -> Self {
+        if let Some(handler) = self.last.as_ref().and_then(|last| self.handlers.get(last)).cloned() {
+            self.handlers.insert(name.to_owned(), handler);
+        }
+        self
+    }
+
+    /// Sets the pool; by default one with a thread per core. Others may use it too.
+    pub fn pool(mut self, pool: ThreadPoolExecutor) -> Self {
+        self.pool = Some(pool);
+        self
+    }
+
+    /// Sets how long dropping the worker waits for running tasks; default 30 seconds.
+    pub fn grace(mut self, grace: Duration) -> Self {
+        self.grace = grace;
+        self
+    }
+
+    /// Changes error texts before they are stored, because they may carry secrets. To store none, return an empty text.
+    pub fn redact_errors(mut self, redact: impl Fn(&str) -> String + Send + Sync + 'static) -> Self {
+        self.redact = Some(Arc::new(redact));
+        self
+    }
+
+    /// Starts the worker.
+    ///
+    /// # Errors
+    /// An [`OpenError`] if there is no handler, or a thread cannot be started.
+    pub fn start(self) -> Result<Worker, OpenError> {
+        if self.handlers.is_empty() {
+            return Err(OpenError::Setting(
+                "a worker without a handler could only give tasks back".to_owned(),
+            ));
+        }
+        let make = || executors::fixed(sizing::cpu_bound().max(1));
+        let pool = self.pool.map_or_else(make, Ok).map_err(|error| OpenError::Setting(error.to_string()))?;
+        let core = &self.cluster.core;
+        let shared = Arc::new(Shared::new(Parts {
+            engine: Arc::clone(&core.engine),
+            hub: Arc::clone(&core.hub),
+            submitter: core.submitter,
+            queue: Arc::clone(&self.cluster.queue),
+            lease: core.lease,
+            handlers: self.handlers,
+            redact: self.redact,
+            pool,
+        }));
+        {
+            let mut workers = lock(&core.workers);
+            workers.retain(|worker| worker.strong_count() > 0);
+            workers.push(Arc::downgrade(&shared));
+        }
+        let mut worker = Worker { cluster: self.cluster, shared, threads: Vec::new(), grace: self.grace };
+        type Body = fn(&Arc<Shared>);
+        let bodies: [(&str, Body); 4] = [
+            ("reporter", reporter::report),
+            ("renewer", renewer::renew),
+            ("ticker", renewer::tick),
+            ("feeder", feeder::feed),
+        ];
+        for (name, body) in bodies {
+            let shared = Arc::clone(&worker.shared);
+            let builder = std::thread::Builder::new().name(format!("cluster-{name}"));
+            // If this fails, dropping the worker ends the threads that are there.
+            worker.threads.push(builder.spawn(move || body(&shared)).map_err(OpenError::Thread)?);
+        }
+        Ok(worker)
+    }
+}
+
+impl fmt::Debug for WorkerBuilder {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let mut names: Vec<&String> = self.handlers.keys().collect();
+        names.sort();
+        f.debug_struct("WorkerBuilder").field("handlers", &names).finish_non_exhaustive()
+    }
+}
+
+/// What a drain did.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct DrainReport {
+    /// Tasks that this worker finished in its life.
+    pub finished: u64,
+    /// Tasks that this worker gave back in its life.
+    pub given_back: u64,
+    /// Reports that were refused in its life, because the lease had been lost.
+    pub refused: u64,
+    /// Handlers that did not react to the interrupt. Their tasks were given back; what they still do does not count.
+    pub still_running: usize,
+}
+
+/// What a worker has done.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize)]
+#[non_exhaustive]
+pub struct WorkerStats {
+    /// Tasks that it holds.
+    pub held: usize,
+    /// Tasks that it has claimed.
+    pub claimed: u64,
+    /// Attempts that ended with a result.
+    pub finished: u64,
+    /// Attempts that failed.
+    pub failed: u64,
+    /// Tasks that it gave back.
+    pub given_back: u64,
+    /// Reports that were refused, because the lease had been lost. Something is wrong if this grows.
+    pub fence_refused: u64,
+    /// Leases that were lost. Something is wrong if this grows.
+    pub lease_lost: u64,
+    /// Tasks that it had no handler for.
+    pub no_handler: u64,
+    /// Work that was found although no hint came. Something is wrong if this grows.
+    pub safety_poll_found_work: u64,
+    /// Calls of the engine that failed.
+    pub engine_errors: u64,
+}
+
+/// Serves the tasks of one queue on a local pool. Dropping it drains it.
+#[must_use = "dropping the worker drains it"]
+pub struct Worker {
+    cluster: Cluster,
+    shared: Arc<Shared>,
+    threads: Vec<JoinHandle<()>>,
+    grace: Duration,
+}
+
+impl Worker {
+    /// Its identity, made fresh at this start.
+    pub fn id(&self) -> &WorkerId {
+        &self.shared.id
+    }
+
+    /// What it has done.
+    pub fn stats(&self) -> WorkerStats {
+        let counts = &self.shared.counts;
+        let ledger = self.shared.ledger();
+        WorkerStats {
+            held: ledger.held(),
+            claimed: counts.claimed.load(Ordering::Relaxed),
+            finished: counts.finished.load(Ordering::Relaxed),
+            failed: counts.failed.load(Ordering::Relaxed),
+            given_back: counts.given_back.load(Ordering::Relaxed),
+            fence_refused: counts.refused.load(Ordering::Relaxed),
+            lease_lost: ledger.lease_lost,
+            no_handler: counts.no_handler.load(Ordering::Relaxed),
+            safety_poll_found_work: counts.safety_poll.load(Ordering::Relaxed),
+            engine_errors: counts.engine_errors.load(Ordering::Relaxed),
+        }
+    }
+
+    /// Tells whether it takes tasks: it is not draining, and the engine has answered within two thirds of a lease.
+    pub fn is_healthy(&self) -> bool {
+        let now = self.shared.now();
+        let since = Duration::from_millis(self.shared.counts.last_success.load(Ordering::Relaxed));
+        let ledger = self.shared.ledger();
+        let is_busy = ledger.unfinished() > 0;
+        !ledger.is_draining()
+            && !ledger.is_cut_off(now)
+            && (is_busy || now.saturating_sub(since) < self.shared.lease * 2 / 3)
+    }
+
+    /// Tells whether it drains, because of [`drain`](Self::drain) or because an administrator asked.
+    pub fn is_draining(&self) -> bool {
+        self.shared.ledger().is_draining()
+    }
+
+    /// Claims nothing more, gives back what has not begun, and waits `grace` for what runs. Then it interrupts the
+    /// rest and gives it back too. No attempt is used up by any of this.
+    pub fn drain(mut self, grace: Duration) -> DrainReport {
+        self.end(grace)
+    }
+
+    fn end(&mut self, grace: Duration) -> DrainReport {
+        if self.threads.is_empty() {
+            return DrainReport::default();
+        }
+        let shared = Arc::clone(&self.shared);
+        shared.begin_drain();
+        let mut still_running = 0;
+        if !wait_unfinished(&shared, grace) {
+            let interrupts = shared.ledger().stop();
+            interrupt_all(interrupts);
+            // Time to return from a blocking call, not to finish the work.
+            if !wait_unfinished(&shared, grace.clamp(Duration::from_millis(100), Duration::from_secs(2))) {
+                let fences = shared.ledger().abandon();
+                still_running = fences.len();
+                shared::Counts::add(&shared.counts.given_back, fences.len());
+                for fence in fences {
+                    shared.report(Report { fence, verdict: Verdict::GivenBack }, false);
+                }
+            }
+        }
+        // If the engine is away, leases heal what is not reported.
+        shared.flush(shared.lease);
+        self.stop_threads();
+        let _ = shared.engine.remove_worker(&shared.id);
+        let stats = self.stats();
+        DrainReport {
+            finished: stats.finished,
+            given_back: stats.given_back,
+            refused: stats.fence_refused,
+            still_running,
+        }
+    }
+
+    fn stop_threads(&mut self) {
+        *lock(&self.shared.stop) = true;
+        self.shared.stopped.notify_all();
+        drop(lock(&self.shared.reports));
+        self.shared.reported.notify_all();
+        drop(self.shared.ledger());
+        self.shared.room.notify_all();
+        self.shared.attention.notify_all();
+        self.shared.engine.wake();
+        for thread in self.threads.drain(..) {
+            let _ = thread.join();
+        }
+        lock(&self.cluster.core.workers)
+            .retain(|worker| !Weak::ptr_eq(worker, &Arc::downgrade(&self.shared)));
+    }
+}
+
+/// Waits until nothing waits or runs. False: the time was over first.
+fn wait_unfinished(shared: &Shared, time: Duration) -> bool {
+    let deadline = Instant::now().checked_add(time);
+    let mut ledger = shared.ledger();
+    while ledger.unfinished() > 0 {
+        let left = deadline
+            .map_or(Duration::from_secs(1), |deadline| deadline.saturating_duration_since(Instant::now()));
+        if left.is_zero() {
+            return false;
+        }
+        // Settling notifies; a lost lease does not, so look again now and then.
+        let wait = left.min(Duration::from_millis(100));
+        ledger = shared.room.wait_timeout(ledger, wait).unwrap_or_else(PoisonError::into_inner).0;
+    }
+    true
+}
+
+impl Drop for Worker {
+    fn drop(&mut self) {
+        self.end(self.grace);
+    }
+}
+
+impl fmt::Debug for Worker {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.shared.fmt(f)
+    }
+}

@@ -1,0 +1,106 @@
+//! Keeps leases alive and interrupts what must stop, on a thread that no handler can block. A second thread does what
+//! time demands of the whole queue.
+
+use std::sync::{Arc, PoisonError};
+use std::time::Duration;
+
+use super::shared::{Shared, interrupt_all};
+use crate::engine::{BATCH_LIMIT, Fence, Verdict};
+
+/// News of handlers are sent at most this often.
+const SHORTEST_BEAT: Duration = Duration::from_millis(100);
+/// Promotion, expiry, periodic tasks, purging and orders, about this often.
+const TICK: Duration = Duration::from_secs(1);
+
+pub(super) fn renew(shared: &Arc<Shared>) {
+    loop {
+        let now = shared.now();
+        let (due, interrupts) = {
+            let mut ledger = shared.ledger();
+            let interrupts = ledger.pass_time(now);
+            (ledger.renewals(now), interrupts)
+        };
+        interrupt_all(interrupts);
+        if !due.is_empty() {
+            send(shared, &due, now);
+        }
+        if shared.pause(SHORTEST_BEAT) {
+            return;
+        }
+        let ledger = shared.ledger();
+        let wait = ledger.next_wake(shared.now()).saturating_sub(shared.now());
+        let wait = wait.min(Duration::from_secs(1));
+        drop(shared.attention.wait_timeout(ledger, wait).unwrap_or_else(PoisonError::into_inner));
+    }
+}
+
+fn send(shared: &Shared, due: &[(Fence, Option<Vec<u8>>)], asked: Duration) {
+    let result = shared.engine.renew(&shared.id, shared.lease, due);
+    let fences: Vec<Fence> = due.iter().map(|(fence, _)| *fence).collect();
+    let interrupts = {
+        let mut ledger = shared.ledger();
+        match result {
+            Ok(answers) => ledger.renewed(&fences, &answers, asked),
+            Err(_) => {
+                ledger.renew_failed(asked);
+                shared.failed();
+                ledger.pass_time(shared.now())
+            }
+        }
+    };
+    interrupt_all(interrupts);
+}
+
+/// Ticks, beats and orders. Any worker may tick; a tick that finds nothing to do is cheap.
+pub(super) fn tick(shared: &Arc<Shared>) {
+    let mut next_beat = Duration::ZERO;
+    loop {
+        while !shared.is_stopped() {
+            match shared.engine.tick(&shared.queue, BATCH_LIMIT) {
+                Ok(tick) if tick.is_full => {}
+                Ok(_) => break,
+                Err(_) => {
+                    shared.failed();
+                    break;
+                }
+            }
+        }
+        if shared.now() >= next_beat {
+            let beat = shared.engine.beat(&shared.row());
+            next_beat = if beat.is_ok() { shared.now() + shared.lease / 6 } else { next_beat };
+        }
+        if let Ok(orders) = shared.engine.orders(&shared.id) {
+            let interrupts = {
+                let mut ledger = shared.ledger();
+                orders.cancel.iter().filter_map(|fence| ledger.cancel(*fence)).collect()
+            };
+            interrupt_all(interrupts);
+            if orders.drain {
+                shared.begin_drain();
+            }
+        }
+        if shared.pause(TICK.mul_f64(0.9 + fastrand::f64() / 5.0)) {
+            return;
+        }
+    }
+}
+
+impl Shared {
+    /// Claims nothing more, and gives back what has not begun. Returns how many.
+    pub(super) fn begin_drain(&self) -> usize {
+        let fences = {
+            let mut ledger = self.ledger();
+            if ledger.is_draining() {
+                return 0;
+            }
+            ledger.drain()
+        };
+        self.room.notify_all();
+        self.engine.wake();
+        for fence in &fences {
+            self.report(crate::engine::Report { fence: *fence, verdict: Verdict::GivenBack }, false);
+        }
+        super::shared::Counts::add(&self.counts.given_back, fences.len());
+        fences.len()
+    }
+}

@@ -1,0 +1,122 @@
+//! Brings reports to the engine, many at a time.
+//!
+//! A pool thread with nothing else to do settles its own report, which saves a change of threads. Otherwise the
+//! reporter takes everything that has gathered.
+
+use std::sync::{Arc, PoisonError};
+use std::time::Duration;
+
+use super::feeder::Backoff;
+use super::shared::{Counts, Shared, lock};
+use crate::engine::{BATCH_LIMIT, Report, Settle, Verdict};
+use crate::hub::Outcome;
+
+impl Shared {
+    /// Passes a report on. `is_last`: the calling thread has nothing better to do than to settle it.
+    pub(super) fn report(&self, report: Report, is_last: bool) {
+        let mut reports = lock(&self.reports);
+        if is_last && !reports.is_settling && reports.list.is_empty() {
+            reports.is_settling = true;
+            drop(reports);
+            let left = self.settle(vec![report]).err().unwrap_or_default();
+            return self.end_settling(left);
+        }
+        reports.list.push(report);
+        if !reports.is_settling {
+            self.reported.notify_one();
+        }
+    }
+
+    fn end_settling(&self, mut left: Vec<Report>) {
+        let mut reports = lock(&self.reports);
+        left.append(&mut reports.list);
+        reports.list = left;
+        reports.is_settling = false;
+        drop(reports);
+        self.reported.notify_all();
+    }
+
+    /// Settles one batch. Gives the reports back if the engine could not be asked.
+    fn settle(&self, mut batch: Vec<Report>) -> Result<(), Vec<Report>> {
+        {
+            let ledger = self.ledger();
+            // A lost lease: the engine would refuse, and the task is somebody else's now.
+            batch.retain(|report| ledger.holds(report.fence));
+        }
+        if batch.is_empty() {
+            return Ok(());
+        }
+        let settle = Settle { worker: &self.id, local: Some(self.submitter), reports: &batch };
+        let Ok(accepted) = self.engine.settle(&settle) else {
+            self.failed();
+            return Err(batch);
+        };
+        {
+            let mut ledger = self.ledger();
+            batch.iter().for_each(|report| ledger.settled(report.fence));
+            drop(ledger);
+            self.room.notify_all();
+        }
+        self.tell_handles(batch, &accepted);
+        Ok(())
+    }
+
+    /// Tells the handles of this process: the engine leaves no notice for them.
+    fn tell_handles(&self, batch: Vec<Report>, accepted: &[bool]) {
+        let mut unsure = Vec::new();
+        for (report, is_accepted) in batch.into_iter().zip(accepted) {
+            let id = report.fence.id;
+            match report.verdict {
+                _ if !is_accepted => Counts::add(&self.counts.refused, 1),
+                Verdict::Succeeded(result) => self.hub.deliver(id, &Outcome::Succeeded(result)),
+                Verdict::Cancelled => self.hub.deliver(id, &Outcome::Cancelled),
+                // Whether the task ended by this is the engine's decision.
+                _ if self.hub.has_handle(id) => unsure.push(id),
+                _ => {}
+            }
+        }
+        // If it fails, the safety poll finds them.
+        let _ = self.hub.look_up(&unsure);
+    }
+
+    /// Waits until all reports are answered. False: the time was over first.
+    pub(super) fn flush(&self, timeout: Duration) -> bool {
+        let reports = lock(&self.reports);
+        let (reports, _) = self
+            .reported
+            .wait_timeout_while(reports, timeout, |reports| reports.is_settling || !reports.list.is_empty())
+            .unwrap_or_else(PoisonError::into_inner);
+        !reports.is_settling && reports.list.is_empty()
+    }
+}
+
+pub(super) fn report(shared: &Arc<Shared>) {
+    let mut backoff = Backoff::default();
+    while let Some(batch) = next_batch(shared) {
+        let result = shared.settle(batch);
+        let is_away = result.is_err();
+        shared.end_settling(result.err().unwrap_or_default());
+        if is_away {
+            shared.pause(backoff.next());
+        } else {
+            backoff = Backoff::default();
+        }
+    }
+}
+
+/// Waits for reports. `None`: the worker is stopped.
+fn next_batch(shared: &Shared) -> Option<Vec<Report>> {
+    let mut reports = lock(&shared.reports);
+    loop {
+        if shared.is_stopped() {
+            return None;
+        }
+        if !reports.is_settling && !reports.list.is_empty() {
+            reports.is_settling = true;
+            let len = reports.list.len().min(BATCH_LIMIT);
+            let rest = reports.list.split_off(len);
+            return Some(std::mem::replace(&mut reports.list, rest));
+        }
+        reports = shared.reported.wait(reports).unwrap_or_else(PoisonError::into_inner);
+    }
+}

@@ -1,0 +1,196 @@
+//! What the threads of one worker share.
+
+use std::collections::HashMap;
+use std::fmt;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+use std::time::{Duration, Instant};
+
+use millpond::ThreadPoolExecutor;
+
+use super::ledger::{Interrupts, Ledger};
+use crate::context::{TaskContext, TaskError};
+use crate::engine::{Engine, Fence, Report, Verdict, WorkerRow};
+use crate::hub::Hub;
+use crate::id::{SubmitterId, TaskId, WorkerId};
+
+/// A registered function: arguments in, result out, both encoded.
+pub(crate) type Handler = Arc<dyn Fn(&TaskContext, &[u8]) -> Result<Vec<u8>, TaskError> + Send + Sync>;
+
+/// Changes error texts before they are stored.
+pub(crate) type Redact = Arc<dyn Fn(&str) -> String + Send + Sync>;
+
+/// See the [module](self). Locks are taken in the order `ledger`, `reports` and never held during an engine call, a
+/// handler or an interrupt.
+pub(crate) struct Shared {
+    pub(crate) engine: Arc<dyn Engine>,
+    pub(crate) hub: Arc<Hub>,
+    pub(crate) submitter: SubmitterId,
+    pub(crate) id: WorkerId,
+    pub(crate) queue: Arc<str>,
+    pub(crate) lease: Duration,
+    pub(crate) handlers: HashMap<String, Handler>,
+    pub(crate) redact: Option<Redact>,
+    pub(crate) pool: ThreadPoolExecutor,
+    started: Instant,
+    pub(super) ledger: Mutex<Ledger>,
+    /// A task finished, or the worker drains: the feeder looks again. Guarded by `ledger`.
+    pub(super) room: Condvar,
+    /// Something needs the renewer before its time. Guarded by `ledger`.
+    pub(super) attention: Condvar,
+    pub(super) reports: Mutex<Reports>,
+    pub(super) reported: Condvar,
+    pub(super) stop: Mutex<bool>,
+    pub(super) stopped: Condvar,
+    pub(super) counts: Counts,
+}
+
+/// Reports that the engine has not answered.
+#[derive(Debug, Default)]
+pub(super) struct Reports {
+    pub(super) list: Vec<Report>,
+    /// A thread is settling.
+    pub(super) is_settling: bool,
+}
+
+/// Statistics. All relaxed.
+#[derive(Debug, Default)]
+pub(super) struct Counts {
+    pub(super) claimed: AtomicU64,
+    pub(super) finished: AtomicU64,
+    pub(super) failed: AtomicU64,
+    pub(super) given_back: AtomicU64,
+    pub(super) refused: AtomicU64,
+    pub(super) no_handler: AtomicU64,
+    pub(super) safety_poll: AtomicU64,
+    pub(super) engine_errors: AtomicU64,
+    /// The last engine call of the feeder or the renewer succeeded at this time, in milliseconds since the start.
+    pub(super) last_success: AtomicU64,
+}
+
+impl Counts {
+    pub(super) fn add(counter: &AtomicU64, n: usize) {
+        counter.fetch_add(n as u64, Ordering::Relaxed);
+    }
+}
+
+pub(super) fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// Everything that a worker is made of.
+pub(super) struct Parts {
+    pub(super) engine: Arc<dyn Engine>,
+    pub(super) hub: Arc<Hub>,
+    pub(super) submitter: SubmitterId,
+    pub(super) queue: Arc<str>,
+    pub(super) lease: Duration,
+    pub(super) handlers: HashMap<String, Handler>,
+    pub(super) redact: Option<Redact>,
+    pub(super) pool: ThreadPoolExecutor,
+}
+
+/// A pool without a useful maximum is fed this many tasks at a time.
+const MOST_THREADS: usize = 512;
+
+impl Shared {
+    pub(super) fn new(parts: Parts) -> Shared {
+        let id = WorkerId::fresh();
+        let threads = parts.pool.maximum_pool_size().clamp(1, MOST_THREADS);
+        Shared {
+            ledger: Mutex::new(Ledger::new(id.clone(), &parts.queue, parts.lease, threads)),
+            engine: parts.engine,
+            hub: parts.hub,
+            submitter: parts.submitter,
+            id,
+            queue: parts.queue,
+            lease: parts.lease,
+            handlers: parts.handlers,
+            redact: parts.redact,
+            pool: parts.pool,
+            started: Instant::now(),
+            room: Condvar::new(),
+            attention: Condvar::new(),
+            reports: Mutex::default(),
+            reported: Condvar::new(),
+            stop: Mutex::new(false),
+            stopped: Condvar::new(),
+            counts: Counts::default(),
+        }
+    }
+
+    /// The worker's monotonic clock.
+    pub(super) fn now(&self) -> Duration {
+        self.started.elapsed()
+    }
+
+    pub(super) fn ledger(&self) -> MutexGuard<'_, Ledger> {
+        lock(&self.ledger)
+    }
+
+    /// A thread of the worker should end.
+    pub(super) fn is_stopped(&self) -> bool {
+        *lock(&self.stop)
+    }
+
+    /// Sleeps, unless the worker is stopped. True: it is.
+    pub(super) fn pause(&self, time: Duration) -> bool {
+        let stop = lock(&self.stop);
+        let running = |stop: &mut bool| !*stop;
+        *self.stopped.wait_timeout_while(stop, time, running).unwrap_or_else(PoisonError::into_inner).0
+    }
+
+    pub(super) fn succeeded(&self) {
+        let now = u64::try_from(self.now().as_millis()).unwrap_or(u64::MAX);
+        self.counts.last_success.store(now, Ordering::Relaxed);
+    }
+
+    pub(super) fn failed(&self) {
+        Counts::add(&self.counts.engine_errors, 1);
+    }
+
+    pub(crate) fn can_run(&self, queue: &str, name: &str) -> bool {
+        *self.queue == *queue && self.handlers.contains_key(name) && !self.ledger().is_draining()
+    }
+
+    /// A cancel by this process: the task need not wait for the next renewal.
+    pub(crate) fn cancel(&self, id: TaskId) {
+        let interrupter = {
+            let mut ledger = self.ledger();
+            ledger.fence_of(id).and_then(|fence| ledger.cancel(fence))
+        };
+        interrupt_all(interrupter.into_iter().collect());
+    }
+
+    /// Reports a task whose handler never ran, if it is still held.
+    pub(super) fn return_task(&self, fence: Fence, verdict: Verdict) {
+        if self.ledger().skip(fence) {
+            self.report(Report { fence, verdict }, false);
+        }
+    }
+
+    pub(super) fn row(&self) -> WorkerRow {
+        let ledger = self.ledger();
+        WorkerRow {
+            worker: self.id.clone(),
+            queue: self.queue.to_string(),
+            started: 0,
+            seen: 0,
+            threads: self.pool.maximum_pool_size().min(MOST_THREADS) as u64,
+            held: ledger.held() as u64,
+            finished: self.counts.finished.load(Ordering::Relaxed),
+            draining: ledger.is_draining(),
+        }
+    }
+}
+
+/// Interrupts tasks, without any lock of the worker: callbacks of users run here.
+pub(super) fn interrupt_all(interrupts: Interrupts) {
+    interrupts.iter().for_each(millpond::interrupt::Interrupter::interrupt);
+}
+
+impl fmt::Debug for Shared {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Worker").field("id", &self.id).field("queue", &self.queue).finish_non_exhaustive()
+    }
+}
