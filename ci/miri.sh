@@ -32,10 +32,8 @@ fi
 # run. `threads` marks the tests in which threads meet: these are run with many seeds.
 modules="
     sync/spin_lock.rs                sync::spin_lock::tests            threads
-    task/shared.rs        task::shared::tests   threads
-    task/slab.rs          task::slab::tests
-    task/slot.rs          task::slot::tests     threads
-    task/cell.rs         task::shared::tests
+    task/raw.rs             task::raw::tests        threads
+    task/slab.rs            task::slab::tests
     pool/scope.rs           --test=task
     pool/queue/segments.rs        pool::queue::segments::tests
     pool/queue/segments.rs        pool::queue::fifo::tests       threads

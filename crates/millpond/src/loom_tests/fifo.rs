@@ -94,7 +94,7 @@ fn removing_a_task_against_taking_it() {
         let (first, _handle) = TaskOf::new(|| ()).into_parts();
         let (second, _handle) = TaskOf::new(|| ()).into_parts();
         let ids = [first.id(), second.id()];
-        let shared = first.shared().expect("it has a handle").clone();
+        let shared = first.cell().expect("it has a handle").clone();
         assert!(fifo.push(first, || ()).is_ok() && fifo.push(second, || ()).is_ok());
         let other = thread::spawn({
             let fifo = Arc::clone(&fifo);
@@ -117,7 +117,7 @@ fn removing_a_task_against_moving_it() {
     model(|| {
         let fifo = Arc::new(Fifo::new(2));
         let (task, _handle) = TaskOf::new(|| ()).into_parts();
-        let (id, shared) = (task.id(), task.shared().expect("it has a handle").clone());
+        let (id, shared) = (task.id(), task.cell().expect("it has a handle").clone());
         assert!(fifo.push(task, || ()).is_ok());
         let other = thread::spawn({
             let fifo = Arc::clone(&fifo);

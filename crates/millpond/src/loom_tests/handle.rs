@@ -4,8 +4,7 @@ use loom::thread;
 
 use super::model;
 use crate::sync::{Arc, AtomicUsize, Ordering};
-use crate::task::TaskOf;
-use crate::task::{CellHeader, JoinError, Shed, TaskState};
+use crate::task::{JoinError, RefCount, Shed, TaskOf, TaskState};
 
 #[test]
 fn completion_against_join() {
@@ -129,9 +128,9 @@ fn completion_against_a_callback() {
     });
 }
 
-struct CountedCell(Arc<AtomicUsize>);
+struct Counted(Arc<AtomicUsize>);
 
-impl Drop for CountedCell {
+impl Drop for Counted {
     fn drop(&mut self) {
         self.0.fetch_add(1, Ordering::Relaxed);
     }
@@ -142,7 +141,7 @@ impl Drop for CountedCell {
 fn decorating_against_cancel() {
     model(|| {
         let dropped = Arc::new(AtomicUsize::new(0));
-        let counted = CountedCell(Arc::clone(&dropped));
+        let counted = Counted(Arc::clone(&dropped));
         let (task, handle) = TaskOf::new(move || drop(counted)).into_parts();
         let worker = thread::spawn(move || {
             task.decorate(&mut |body| body).unwrap().run();
@@ -159,7 +158,7 @@ fn decorating_against_cancel() {
 fn completion_against_drop_of_the_handle() {
     model(|| {
         let dropped = Arc::new(AtomicUsize::new(0));
-        let counted = CountedCell(Arc::clone(&dropped));
+        let counted = Counted(Arc::clone(&dropped));
         let (task, handle) = TaskOf::new(move || counted).into_parts();
         let canceller = handle.canceller();
         let runner = thread::spawn(move || task.run());
@@ -196,71 +195,63 @@ fn an_interrupt_in_time_ends_what_runs() {
     });
 }
 
-/// A value that three write to, and the last of its owners frees.
+/// A value that three threads write to, and that the last owner frees.
 struct Value {
-    owners: CellHeader,
-    /// Relaxed: it is the owners' number that puts these in order, and else an old value may be read.
+    count: RefCount,
+    /// Relaxed: only the count orders these accesses. Without it an old value may be read.
     written: [AtomicUsize; 3],
     freed: AtomicUsize,
 }
 
 impl Value {
-    /// With two owners.
-    fn of_two() -> Value {
+    fn with_owners(owners: u32) -> Arc<Value> {
         let written = [AtomicUsize::new(0), AtomicUsize::new(0), AtomicUsize::new(0)];
-        Value { owners: CellHeader::two(7), written, freed: AtomicUsize::new(0) }
+        Arc::new(Value { count: RefCount::new(owners), written, freed: AtomicUsize::new(0) })
     }
 
-    /// With three owners.
-    fn of_three() -> Arc<Value> {
-        let value = Value::of_two();
-        value.owners.count.one_more();
-        Arc::new(value)
-    }
-
-    fn use_and_give_up(&self, mine: usize) {
+    fn use_and_release(&self, mine: usize) {
         self.written[mine].store(1, Ordering::Relaxed);
-        if self.owners.count.one_less() {
+        if self.count.release() {
             self.freed.fetch_add(1, Ordering::Relaxed);
             assert!(self.written.iter().all(|written| written.load(Ordering::Relaxed) == 1));
-            assert_eq!(self.owners.note(), 7);
         }
     }
 }
 
-/// The last frees what others have written to: it must come after all of them, and be one.
+/// The last owner frees what others have written to: it must come after all of them, and be one.
 #[test]
-fn who_gives_up_the_last_reference_sees_what_all_did() {
+fn the_last_owner_sees_what_all_others_did() {
     model(|| {
-        let value = Value::of_three();
+        let value = Value::with_owners(2);
+        value.count.add();
         let others = [1, 2].map(|mine| {
             let value = Arc::clone(&value);
-            thread::spawn(move || value.use_and_give_up(mine))
+            thread::spawn(move || value.use_and_release(mine))
         });
-        value.use_and_give_up(0);
+        value.use_and_release(0);
         others.into_iter().for_each(|other| other.join().unwrap());
         assert_eq!(value.freed.load(Ordering::Relaxed), 1);
     });
 }
 
-/// A handle is shared: one thread cancels by it, and gives up the queue's reference, while another
-/// makes a reference of it. Each counts, so none of them is the last while another is there.
+/// A handle is shared: one thread cancels by it and releases the reference of the queue, while
+/// another makes a reference from it. Each counts, so none of them is the last while another exists.
 #[test]
-fn a_reference_is_made_while_another_is_given_up() {
+fn a_reference_is_made_while_another_is_released() {
     model(|| {
-        let value = Arc::new(Value::of_two());
+        let value = Value::with_owners(2);
         let other = {
             let value = Arc::clone(&value);
             thread::spawn(move || {
-                value.owners.count.one_more();
-                value.use_and_give_up(1);
+                value.count.add();
+                value.use_and_release(1);
             })
         };
-        value.owners.count.one_less_of_two();
+        value.count.release_shared();
         value.written[2].store(1, Ordering::Relaxed);
-        other.join().unwrap(); // the handle is still lent until then
+        other.join().unwrap(); // the handle is lent to the other thread until here
         assert_eq!(value.freed.load(Ordering::Relaxed), 0);
-        value.use_and_give_up(0);
+        value.use_and_release(0);
         assert_eq!(value.freed.load(Ordering::Relaxed), 1);
     });
 }

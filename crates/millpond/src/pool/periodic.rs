@@ -15,7 +15,7 @@ use super::spawn::Limit;
 use crate::executor::{RejectReason, Rejected};
 use crate::sync::backoff::yield_while;
 use crate::sync::{Arc, Ordering, fence};
-use crate::task::{Shared, Task, TaskOwner, TaskState, TimerTask, Tracked};
+use crate::task::{CellRef, Task, TaskOwner, TaskState, TimerTask, Tracked};
 use crate::time::clock::{Clock, Tick, TimeListener};
 
 impl PoolInner {
@@ -58,8 +58,7 @@ impl PoolInner {
     /// of the policies write, then remove what must not run. All of them take the queue's lock in
     /// between, so either they find the task, or their change is seen here.
     pub(super) fn requeue(self: &Arc<Self>, task: Task, returns_to_queue: bool) {
-        let (Some(delayed), Some(shared), Some(timing)) =
-            (self.delayed_queue(), task.shared(), task.timing())
+        let (Some(delayed), Some(shared), Some(timing)) = (self.delayed_queue(), task.cell(), task.timing())
         else {
             return; // a task of another pool: it has run once, and its drop ends it
         };
@@ -170,7 +169,7 @@ impl ThreadPoolExecutor {
     /// Called after `execute_at` for a task whose handle existed before: an earlier cancel found no
     /// queue entry to remove. The cancel wrote the state, fenced, and searched pool and queue. This
     /// thread has entered the task and reads the state after a fence. So one of them sees the other.
-    pub(crate) fn remove_if_cancelled_early(&self, shared: &Shared<dyn Tracked>) {
+    pub(crate) fn remove_if_cancelled_early(&self, shared: &CellRef<dyn Tracked>) {
         fence(Ordering::SeqCst);
         if shared.state() == TaskState::Cancelled {
             self.inner().cancelled(shared.id(), shared.place());

@@ -10,8 +10,8 @@ use crate::panic::{catch, drop_caught};
 use crate::sync::Arc;
 use crate::task::inline;
 use crate::task::{
-    CancelQueue, Help, Outcome, Panic, Payload, Place, Removal, RunEvent, Task, TaskId, TaskInfo, TaskOwner,
-    current_worker,
+    CancelQueue, Help, Outcome, Panic, Payload, Place, Removal, Removed, RunEvent, Task, TaskId, TaskInfo,
+    TaskOwner, current_worker,
 };
 
 /// What a worker's thread is known by, and a temporary thread that runs a task in its stead.
@@ -125,7 +125,7 @@ fn run_inline(me: &WorkerIdentity, task: Task) {
 impl TaskOwner for PoolInner {
     fn cancelled(&self, id: TaskId, place: &Place) {
         if let TaskQueue::Delayed(delayed) = self.queue() {
-            if delayed.remove_cancelled(Removal::new(id, place)).was_last {
+            if delayed.remove_cancelled(Removal::new(id, place)) == Removed::Last {
                 self.emptied();
             }
         } else if self.removes_on_cancel()

@@ -1,315 +1,265 @@
 //! Tasks that borrow from the caller's stack: [`ThreadPoolExecutor::scope`].
 //!
-//! A task of the pool must live for ever, a scoped one only as long as its scope. The scope makes up for the
-//! difference: it does not end before every closure of its tasks has been run or dropped. What the
-//! pool handles beyond that time is the empty shell of a task.
+//! A pool may hold a task for any length of time, but a scoped closure only lives as long as its
+//! scope. So the scope does not end before every closure has been run or dropped. After that a pool
+//! may still hold the cell of a task, which is empty.
 //!
-//! Where a scoped task can be, and what the scope does about it at its end:
-//! - in a pool (waiting or running): the scope waits for it;
-//! - out, in somebody's hands (a policy kept it, `shutdown_now` returned it): whoever has it may run it as long as
-//!   the scope lasts; at the end the scope takes the closure away, and the shell does nothing when run.
+//! A scoped task is a [`TaskCell`] with another vtable, [`ScopedCell`], which counts the task in
+//! `pending` while a pool has it, and while a thread runs or drops it. A task can also be a *stray*:
+//! a policy kept it, or `shutdown_now` returned it. Whoever has a stray may run it while the scope
+//! lasts. At the end the scope takes the closure away, and the task does nothing when it is run.
+//!
+//! # Invariants
+//!
+//! 1. A thread that takes the closure out of a cell is counted in `pending` before it does so, and
+//!    until the closure and an unwanted result have been dropped. Two threads need no count because
+//!    the scope outlives what they do: the one that ends the scope, and the one that makes the task.
+//! 2. Every task is in `tasks` until it is done.
+//! 3. The scope ends only after it has seen `pending` at zero, then every task done, then `pending`
+//!    at zero again. A task that is not done by then was pending and has been revoked. A thread that
+//!    began or dropped one in between raised `pending` before it changed the state (1), so the last
+//!    look sees it.
+//! 4. A result is dropped by (1), unless a handle wants it. A handle cannot outlive `'scope`, and
+//!    takes the result out when it is dropped. A leaked handle keeps its cell alive forever, so that
+//!    the result is never dropped.
 
-use std::any::Any;
 use std::fmt;
 use std::marker::PhantomData;
 use std::mem;
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
+use std::time::Instant;
 
 use super::ThreadPoolExecutor;
 use crate::executor::TrySubmitError;
 use crate::interrupt::{ThreadContext, Wake};
 use crate::panic::{catch, drop_caught};
 use crate::sync::backoff::Backoff;
-use crate::sync::{Arc, AtomicU8, AtomicUsize, Mutex, Ordering, Weak};
+use crate::sync::{Arc, AtomicBool, AtomicU8, AtomicUsize, Mutex, Ordering};
 use crate::task::{
-    Cancelled, JoinError, Outcome, Panic, Place, RunEvent, TaskState, Tracked, announce_sleep, look_again,
-    report_panic,
+    CellRef, JoinError, Joinable, Panic, Payload, Place, RemoveCancelled, ResultToken, RunEvent, Task,
+    TaskCell, TaskId, TaskState, Tracked, Waiter, announce_sleep, help_to_run,
 };
-use crate::task::{Task, TaskId};
 
 /// A place from which tasks that borrow can be started; see [`ThreadPoolExecutor::scope`].
 pub struct Scope<'scope, 'env: 'scope> {
     pool: ThreadPoolExecutor,
-    shared: Arc<Shared>,
-    /// Both lifetimes are invariant: `'scope` must not shrink to a part of the scope, nor `'env` to less than it.
+    state: Arc<ScopeState>,
+    /// Both lifetimes are invariant: `'scope` must not shrink to a part of the scope, nor `'env` to
+    /// less than the scope.
     scope: PhantomData<&'scope mut &'scope ()>,
     env: PhantomData<&'env mut &'env ()>,
 }
 
 /// What a scope and its tasks share. Outlives the scope.
-struct Shared {
-    /// Closures that are in a pool or run. A task lowers it only when its closure and result are gone.
+struct ScopeState {
+    /// Tasks that a pool has, and threads that run or drop a task.
     pending: AtomicUsize,
-    /// The thread that called `scope`; woken when `pending` falls to zero, or something can be helped with.
+    /// The thread that called `scope`. Woken when `pending` falls to zero, and when `has_new` is set.
     owner: Arc<ThreadContext>,
-    /// Tasks that were seen out of a pool.
-    strays: Mutex<Tasks>,
-    /// If the owner is a worker of the pool: tasks it may run itself instead of waiting for them.
-    helpable: Option<Mutex<Tasks>>,
+    /// The tasks that are not done, and some that are. Emptied at the end of the scope, because the
+    /// tasks refer to this state.
+    tasks: Mutex<Vec<CellRef<dyn Tracked>>>,
+    /// True if the owner is a worker of the pool, so it may run tasks instead of waiting for them.
+    owner_helps: bool,
+    /// A task has entered the pool since the owner last looked for tasks to run.
+    has_new: AtomicBool,
     /// The number of the pool.
     pool: u64,
-    /// Panics of tasks; those that no handle took away are raised again.
+    /// Panics of tasks. Those that no handle took are raised again at the end.
     panics: Mutex<Vec<PanicSlot>>,
 }
 
-/// Some of the scope's tasks. Those that are gone are forgotten now and then, so that it does not grow with all that ever were.
-#[derive(Default)]
-struct Tasks(Vec<Weak<dyn Scoped>>);
+type PanicSlot = Arc<Mutex<Option<Payload>>>;
 
-impl Tasks {
-    fn push(&mut self, task: Weak<dyn Scoped>) {
-        let Tasks(tasks) = self;
+impl ScopeState {
+    fn is_quiet(&self) -> bool {
+        // Acquire: the owner sees what the tasks did before they lowered the count.
+        self.pending.load(Ordering::Acquire) == 0
+    }
+
+    /// Adds a task. Forgets those that are done when the list is full, so that it does not grow with
+    /// all tasks that ever were.
+    fn push(&self, task: CellRef<dyn Tracked>) {
+        let mut tasks = self.tasks.lock();
         if tasks.len() == tasks.capacity() {
-            tasks.retain(|task| task.strong_count() > 0);
-            tasks.reserve(tasks.len() + 1); // as many again are pushed before the next look
+            tasks.retain(|task| !task.state().is_done());
+            let live = tasks.len();
+            tasks.reserve(live + 1);
         }
         tasks.push(task);
     }
 
-    fn is_empty(&self) -> bool {
-        self.0.is_empty()
+    fn put_back(&self, left: Vec<CellRef<dyn Tracked>>) {
+        self.tasks.lock().extend(left);
+    }
+
+    /// Keeps the payload for the scope. Returns a payload that leads a handle to it.
+    fn keep_panic(&self, payload: Payload) -> Payload {
+        let slot: PanicSlot = Arc::new(Mutex::new(Some(payload)));
+        self.panics.lock().push(Arc::clone(&slot));
+        Box::new(slot)
     }
 }
 
-type PanicSlot = Arc<Mutex<Option<Box<dyn Any + Send>>>>;
+/// One unit of `pending`.
+struct Pending<'a>(&'a ScopeState);
 
-impl Shared {
-    fn raise_pending(&self) {
-        self.pending.fetch_add(1, Ordering::Relaxed);
+impl<'a> Pending<'a> {
+    fn raise(state: &'a ScopeState) -> Pending<'a> {
+        // Relaxed: the exchange on the state of a task that follows publishes it (3).
+        state.pending.fetch_add(1, Ordering::Relaxed);
+        Pending(state)
     }
+}
 
-    /// Release: what the task did is visible to the owner, which reads zero with Acquire. After this the task must
-    /// not touch anything that it borrowed.
-    fn lower_pending(&self) {
-        if self.pending.fetch_sub(1, Ordering::AcqRel) == 1 {
-            self.owner.unpark();
+impl Drop for Pending<'_> {
+    fn drop(&mut self) {
+        // Release: pairs with `is_quiet`. From here on the task touches nothing that it borrowed.
+        if self.0.pending.fetch_sub(1, Ordering::AcqRel) == 1 {
+            self.0.owner.unpark();
+        }
+    }
+}
+
+/// A task of a scope.
+struct ScopedCell<T, F> {
+    cell: TaskCell<T, F>,
+    scope: Arc<ScopeState>,
+    /// The task is in a pool, and has a unit of `pending`, which belongs to whoever clears this.
+    is_counted: AtomicBool,
+    /// `MAKING`, `DROPPED` or `MADE`.
+    making: AtomicU8,
+}
+
+/// The call that makes the task has not returned. It wants the closure back if the task is refused.
+const MAKING: u8 = 0;
+/// The task was dropped meanwhile, and its closure left to that call.
+const DROPPED: u8 = 1;
+const MADE: u8 = 2;
+
+impl<T: Send, F: FnOnce() -> T + Send> ScopedCell<T, F> {
+    /// Takes the unit that the task has in a pool, or raises one. See (1).
+    fn pending(&self) -> Pending<'_> {
+        if self.is_counted.swap(false, Ordering::AcqRel) {
+            Pending(&self.scope)
+        } else {
+            Pending::raise(&self.scope)
         }
     }
 
-    fn is_quiet(&self) -> bool {
-        self.pending.load(Ordering::Acquire) == 0
-    }
-}
-
-/// A task of a scope, whatever its closure.
-trait Scoped: Tracked {
-    /// The scope ends: takes the closure away if the task is out. False: it runs, and must be waited for.
-    fn revoke(&self) -> bool;
-    /// The pool of this number has it, and it has not started.
-    fn waits_in(&self, pool: u64) -> bool;
-}
-
-struct ScopedCore<F, T> {
-    id: TaskId,
-    /// A [`TaskState`]. Written under `cell`.
-    state: AtomicU8,
-    place: Place,
-    shared: Arc<Shared>,
-    me: Weak<dyn Scoped>,
-    cell: Mutex<Cell<F, T>>,
-}
-
-struct Cell<F, T> {
-    work: Option<F>,
-    /// In a pool, or running: counted in `pending`.
-    counted: bool,
-    /// The number of the pool that has it; 0: none.
-    home: u64,
-    /// The call that made the task has not returned: it wants the closure back if the task is refused.
-    in_making: bool,
-    result: Option<Result<T, PanicSlot>>,
-    /// Nobody will ask for the result.
-    detached: bool,
-    waiter: Option<Arc<ThreadContext>>,
-}
-
-impl<F, T> ScopedCore<F, T> {
-    fn set_state(&self, state: TaskState) {
-        self.state.store(state as u8, Ordering::Release);
+    /// The task has left its pool without a run.
+    fn uncount(&self) {
+        self.cell.set_owner(0);
+        if self.is_counted.load(Ordering::Relaxed) {
+            drop(self.pending());
+        }
     }
 
-    fn is_done(&self) -> bool {
-        self.load_state().is_done()
-    }
-
-    fn load_state(&self) -> TaskState {
-        TaskState::from_u8(self.state.load(Ordering::Acquire))
-    }
-
-    /// The call that made the task is over. Takes the closure out if nobody can run it any more: the task was refused, or the
-    /// policy dropped it. If somebody has it the scope is told.
+    /// The call that made the task is over. Takes the closure out if nobody can run it any more: the
+    /// task was refused, or the policy dropped it.
     fn made(&self, refused: bool) -> Option<F> {
-        let mut cell = self.cell.lock();
-        cell.in_making = false;
-        let dropped = self.load_state() == TaskState::Abandoned;
-        let work = if dropped || (refused && !cell.counted) { cell.work.take() } else { None };
-        if work.is_some() {
-            self.set_state(TaskState::Abandoned);
-        }
-        let stray = !cell.counted && cell.work.is_some();
-        drop(cell);
-        if stray {
-            self.shared.strays.lock().push(Weak::clone(&self.me));
-        }
-        work
-    }
-
-    /// Not in a pool any more; the caller lowers `pending` if this says so, as its last act.
-    fn uncount(cell: &mut Cell<F, T>) -> bool {
-        mem::replace(&mut cell.counted, false)
+        let dropped = self.making.swap(MADE, Ordering::AcqRel) == DROPPED;
+        let refused = refused && !self.is_counted.load(Ordering::Relaxed);
+        if dropped || refused { self.cell.take_plain_work() } else { None }
     }
 }
 
-impl<T: Send, F: FnOnce() -> T + Send> Tracked for ScopedCore<F, T> {
+impl<T: Send, F: FnOnce() -> T + Send> Tracked for ScopedCell<T, F> {
     fn run(&self, report: &mut dyn FnMut(RunEvent<'_>)) -> bool {
-        let mut cell = self.cell.lock();
-        let Some(work) = cell.work.take() else {
-            drop(cell);
-            report(RunEvent::Settled(Outcome::Cancelled)); // revoked
-            return false;
-        };
-        if !mem::replace(&mut cell.counted, true) {
-            self.shared.raise_pending(); // run by hand, outside a pool
-        }
-        cell.home = 0;
-        self.set_state(TaskState::Running);
-        drop(cell);
-
-        let result = catch_unwind(AssertUnwindSafe(work)).map_err(|payload| {
-            let payload = report_panic(payload, report);
-            let slot: PanicSlot = Arc::new(Mutex::new(Some(payload)));
-            self.shared.panics.lock().push(Arc::clone(&slot));
-            slot
-        });
-        let (state, outcome) = match &result {
-            Ok(_) => (TaskState::Succeeded, Outcome::Succeeded),
-            Err(_) => (TaskState::Failed, Outcome::Panicked),
-        };
-        let mut result = Some(result);
-        let mut cell = self.cell.lock();
-        if !cell.detached {
-            cell.result = result.take();
-        }
-        report(RunEvent::Settled(outcome));
-        self.set_state(state);
-        let waiter = cell.waiter.take();
-        cell.counted = false;
-        drop(cell);
-        drop_caught(result);
-        if let Some(waiter) = waiter {
-            waiter.unpark();
-        }
-        self.shared.lower_pending();
-        false
+        let _pending = self.pending();
+        self.cell.run(report, |payload| self.scope.keep_panic(payload))
     }
 
     fn abandon(&self) {
-        let mut cell = self.cell.lock();
-        if self.load_state() != TaskState::Pending {
-            return;
+        let making = &self.making;
+        if making.compare_exchange(MAKING, DROPPED, Ordering::AcqRel, Ordering::Relaxed).is_ok()
+            || self.cell.state() != TaskState::Pending
+        {
+            return self.uncount();
         }
-        self.set_state(TaskState::Abandoned);
-        let work = if cell.in_making { None } else { cell.work.take() };
-        let waiter = cell.waiter.take();
-        // A stray is not counted: while its closure is being dropped it is, so that the scope waits for that.
-        if work.is_some() && !mem::replace(&mut cell.counted, true) {
-            self.shared.raise_pending();
-        }
-        drop(cell);
-        drop_caught(work);
-        if let Some(waiter) = waiter {
-            waiter.unpark();
-        }
-        if Self::uncount(&mut self.cell.lock()) {
-            self.shared.lower_pending();
-        }
+        let _pending = self.pending();
+        self.cell.abandon();
     }
 
     fn state(&self) -> TaskState {
-        self.load_state()
+        self.cell.state()
     }
 
     /// Scoped tasks have no canceller: the scope waits for them anyway.
-    fn try_cancel(&self, _may_interrupt: bool) -> Cancelled {
-        Cancelled::No
+    fn try_cancel(&self, _: bool, _: RemoveCancelled<'_>) -> bool {
+        false
     }
 
-    fn entered(&self, home: u64) {
-        let mut cell = self.cell.lock();
-        if cell.work.is_none() {
-            return; // revoked
+    fn entered(&self, owner: u64) {
+        let pending = Pending::raise(&self.scope);
+        // AcqRel, here and in `pending`: a unit is raised before another thread can take it over.
+        if !self.is_counted.swap(true, Ordering::AcqRel) {
+            mem::forget(pending); // the task has it now
         }
-        cell.home = home;
-        if !mem::replace(&mut cell.counted, true) {
-            self.shared.raise_pending();
+        self.cell.set_owner(owner);
+        if self.cell.state() != TaskState::Pending {
+            return self.uncount(); // revoked
         }
-        drop(cell);
-        if let Some(helpable) = self.shared.helpable.as_ref().filter(|_| home == self.shared.pool) {
-            helpable.lock().push(Weak::clone(&self.me));
-            self.shared.owner.unpark();
+        if self.scope.owner_helps && owner == self.scope.pool {
+            self.scope.has_new.store(true, Ordering::Release);
+            self.scope.owner.unpark();
         }
     }
 
     fn left(&self) {
-        let mut cell = self.cell.lock();
-        cell.home = 0;
-        let counted = Self::uncount(&mut cell);
-        drop(cell);
-        if counted {
-            // First on the list, then off the count: a scope that sees zero finds it there.
-            self.shared.strays.lock().push(Weak::clone(&self.me));
-            self.shared.lower_pending();
-        }
+        self.uncount();
     }
 
-    fn home(&self) -> u64 {
-        self.cell.lock().home
+    fn owner(&self) -> u64 {
+        self.cell.owner()
     }
 
     fn place(&self) -> &Place {
-        &self.place
+        self.cell.place()
     }
 
     fn id(&self) -> TaskId {
-        self.id
+        self.cell.id()
     }
 }
 
-impl<T: Send, F: FnOnce() -> T + Send> Scoped for ScopedCore<F, T> {
-    fn waits_in(&self, pool: u64) -> bool {
-        let cell = self.cell.lock();
-        cell.work.is_some() && cell.home == pool
+impl<T: Send, F: FnOnce() -> T + Send> Joinable<T> for ScopedCell<T, F> {
+    fn wait_done(&self, deadline: Option<Instant>) -> Wake {
+        self.cell.wait_done(deadline)
     }
 
-    fn revoke(&self) -> bool {
-        let mut cell = self.cell.lock();
-        if cell.counted {
-            return false;
-        }
-        let work = cell.work.take();
-        if work.is_some() {
-            self.set_state(TaskState::Abandoned);
-        }
-        drop(cell);
-        drop_caught(work);
-        true
+    fn wait_as(&self, waiter: Option<Waiter>) -> Result<(), Option<Waiter>> {
+        self.cell.wait_as(waiter)
+    }
+
+    fn take_left(&self, token: &mut ResultToken) -> Option<Result<T, JoinError>> {
+        let result = self.cell.take_left(token)?;
+        Some(result.map_err(|kept| {
+            let kept = kept.downcast::<PanicSlot>().ok().and_then(|slot| slot.lock().take());
+            kept.map_or(JoinError::Taken, |payload| JoinError::Panicked(Panic::new(payload)))
+        }))
+    }
+
+    fn detach(&self, token: &mut ResultToken) {
+        self.cell.detach(token);
     }
 }
 
 impl<'scope, 'env> Scope<'scope, 'env> {
-    /// Runs `f` in the pool; the scope does not end before it has.
+    /// Runs `f` in the pool. The scope does not end before `f` has returned.
     ///
     /// If `f` panics, the scope panics with the same payload when all its tasks have ended.
     ///
     /// # Errors
     /// [`ScopeRejected`] gives the closure back if the pool refuses the task.
     pub fn execute<F: FnOnce() + Send + 'scope>(&'scope self, f: F) -> Result<(), ScopeRejected<F>> {
-        self.start(f, true).map(drop)
+        self.start(&mut ResultToken::fresh(), f, true).map(drop)
     }
 
     /// Runs `f` in the pool and returns a handle to its result.
     ///
-    /// A panic goes to the handle; if that is not joined, the scope panics as for [`execute`](Self::execute).
+    /// A panic goes to the handle. If that is not joined, the scope panics as for
+    /// [`execute`](Self::execute).
     ///
     /// # Errors
     /// [`ScopeRejected`] gives the closure back if the pool refuses the task.
@@ -318,163 +268,144 @@ impl<'scope, 'env> Scope<'scope, 'env> {
         T: Send + 'scope,
         F: FnOnce() -> T + Send + 'scope,
     {
-        let core: Arc<dyn ScopedJoin<T> + 'scope> = self.start(f, false)?;
-        Ok(ScopedTaskHandle { core, scope: PhantomData })
+        let mut token = ResultToken::fresh();
+        let cell = self.start(&mut token, f, false)?.into_joinable();
+        Ok(ScopedTaskHandle { cell, token })
     }
 
-    fn start<T, F>(&'scope self, f: F, detached: bool) -> Result<Arc<ScopedCore<F, T>>, ScopeRejected<F>>
+    fn start<T, F>(
+        &'scope self,
+        token: &mut ResultToken,
+        f: F,
+        detached: bool,
+    ) -> Result<CellRef<ScopedCell<T, F>>, ScopeRejected<F>>
     where
         T: Send + 'scope,
         F: FnOnce() -> T + Send + 'scope,
     {
-        let id = TaskId::fresh();
-        let core = Arc::new_cyclic(|me: &Weak<ScopedCore<F, T>>| ScopedCore {
-            id,
-            state: AtomicU8::new(TaskState::Pending as u8),
-            place: Place::new(),
-            shared: Arc::clone(&self.shared),
-            me: forget_scope_weak(Weak::clone(me)),
-            cell: Mutex::new(Cell {
-                work: Some(f),
-                counted: false,
-                home: 0,
-                in_making: true,
-                result: None,
-                detached,
-                waiter: None,
-            }),
+        let cell = CellRef::new(ScopedCell {
+            cell: TaskCell::new(token.id(), f, detached),
+            scope: Arc::clone(&self.state),
+            is_counted: AtomicBool::new(false),
+            making: AtomicU8::new(MAKING),
         });
-        let task = Task::tracked(id, forget_scope(Arc::clone(&core)).into());
-        let unwinds = Unwinds(&core);
+        let task = forget_scope(cell.clone().into_tracked());
+        self.state.push(task.clone());
+        let task = Task::tracked(token.id(), task);
+        let unwinding = Unwinding(&*cell, token);
         let outcome = self.pool.execute_task(task);
-        mem::forget(unwinds);
-        let work = core.made(outcome.is_err());
-        match (outcome, work) {
-            (Err(rejected), Some(work)) => {
+        mem::forget(unwinding);
+        match (cell.made(outcome.is_err()), outcome) {
+            (Some(f), Err(rejected)) => {
                 let reason = rejected.reason();
                 let (_, source) = rejected.into_parts();
-                Err(TrySubmitError::new(work, reason, source))
+                Err(TrySubmitError::new(f, reason, source))
             }
-            (_, discarded) => {
+            (discarded, _) => {
                 drop_caught(discarded);
-                Ok(core)
+                Ok(cell)
             }
         }
     }
 }
 
-/// The call that gives a task to the pool unwinds, for a policy may panic, and may keep the task nevertheless. Nobody will ask for
-/// its result then.
-struct Unwinds<'a, F, T>(&'a ScopedCore<F, T>);
+/// Acts if the call that gives a task to the pool unwinds: a policy may panic, and may keep the task
+/// nevertheless. No handle will take its result.
+struct Unwinding<'a, T: Send, F: FnOnce() -> T + Send>(&'a ScopedCell<T, F>, &'a mut ResultToken);
 
-impl<F, T> Drop for Unwinds<'_, F, T> {
+impl<T: Send, F: FnOnce() -> T + Send> Drop for Unwinding<'_, T, F> {
     fn drop(&mut self) {
-        let Unwinds(core) = self;
-        let mut cell = core.cell.lock();
-        cell.detached = true;
-        let result = cell.result.take();
-        drop(cell);
-        drop_caught((result, core.made(false)));
+        let Unwinding(cell, token) = self;
+        cell.detach(token);
+        drop_caught(cell.made(false));
     }
 }
 
 /// Lets a pool have a task that borrows.
-fn forget_scope<'scope, F, T>(core: Arc<ScopedCore<F, T>>) -> Arc<dyn Tracked>
-where
-    T: Send + 'scope,
-    F: FnOnce() -> T + Send + 'scope,
-{
-    let core: Arc<dyn Tracked + 'scope> = core;
-    // SAFETY: only the lifetime changes. What has that lifetime is the closure and the result in the core's cell,
-    // and neither is touched after the scope ended:
-    // 1. `ThreadPoolExecutor::scope` neither returns nor unwinds before `pending` is zero and every stray is revoked.
-    // 2. A closure that is in a pool or runs is counted in `pending` (`entered`, `run`), and the count is lowered
-    //    only after the closure was called or dropped (`run`, `abandon`), or once it is a stray (`left`).
-    // 3. A stray's closure is taken out and dropped by `revoke`; `run` and `entered` find nothing afterwards.
-    // 4. A result is dropped in `run`, before the count is lowered, unless a handle still wants it. A handle can't
-    //    outlive 'scope, and dropping it takes the result out; one that was leaked keeps the core alive
-    //    for ever, so that the result is never dropped at all.
-    unsafe { mem::transmute::<Arc<dyn Tracked + 'scope>, Arc<dyn Tracked + 'static>>(core) }
-}
-
-fn forget_scope_weak<'scope, F, T>(core: Weak<ScopedCore<F, T>>) -> Weak<dyn Scoped>
-where
-    T: Send + 'scope,
-    F: FnOnce() -> T + Send + 'scope,
-{
-    let core: Weak<dyn Scoped + 'scope> = core;
-    // SAFETY: as in `forget_scope`; these are used by the scope itself, before it ends.
-    unsafe { mem::transmute::<Weak<dyn Scoped + 'scope>, Weak<dyn Scoped + 'static>>(core) }
+fn forget_scope<'scope>(task: CellRef<dyn Tracked + 'scope>) -> CellRef<dyn Tracked> {
+    // SAFETY: only the lifetime changes. Nothing that borrows is used after the scope ended:
+    // - The closure is taken out by a thread that (1) counts, or by the end of the scope itself, and
+    //   by (3) neither is left when the scope returns or unwinds.
+    // - The result is covered by (4).
+    // - The cell itself, which a pool may keep for longer, is then empty: dropping it drops neither a
+    //   closure nor a result.
+    unsafe { mem::transmute::<CellRef<dyn Tracked + 'scope>, CellRef<dyn Tracked + 'static>>(task) }
 }
 
 /// What `scope` does at the end, whether its closure returned or unwound.
 struct EndOfScope<'a> {
-    shared: &'a Shared,
+    state: &'a ScopeState,
 }
 
-/// Nothing may unwind here: tasks that borrow would outlive what they borrow.
-struct NeverUnwinds;
+/// Aborts on unwinding: tasks that borrow would outlive what they borrow.
+struct AbortOnUnwind;
 
-impl Drop for NeverUnwinds {
+impl Drop for AbortOnUnwind {
     fn drop(&mut self) {
-        eprintln!("millpond: the end of a scope unwound, and its tasks still borrow from the stack");
+        eprintln!("millpond: the end of a scope panicked while its tasks still borrow from the stack");
         std::process::abort();
     }
 }
 
 impl Drop for EndOfScope<'_> {
     fn drop(&mut self) {
-        let never_unwinds = NeverUnwinds;
+        let abort = AbortOnUnwind;
         let mut backoff = Backoff::default();
         while !self.is_over() {
             self.help(&mut backoff);
-            let quiet = || self.shared.is_quiet() || self.can_help();
-            if !quiet() {
-                let try_again = announce_sleep(self.shared.pool);
-                self.shared.owner.wait_through_interrupts(try_again, quiet);
+            let can_go_on = || self.state.is_quiet() || self.can_help();
+            if !can_go_on() {
+                let announce_again = announce_sleep(self.state.pool);
+                self.state.owner.wait_through_interrupts(announce_again, can_go_on);
             }
         }
-        mem::forget(never_unwinds);
+        mem::forget(abort);
     }
 }
 
 impl EndOfScope<'_> {
-    /// No closure is in a pool or runs, and those that somebody has are taken away.
+    /// Revokes strays, and returns true if the scope may end: see (3).
     ///
-    /// To take one away drops what it captured, which may start another task; and one that somebody ran before we came to it
-    /// may have, too. Such a task is in a pool, or a stray that was not on the list when we took it: so we look at both
-    /// afterwards. Once there are no pending and no strays nobody is left who could start one.
+    /// Revoking a task drops what it captured, which may start another task. That one is in `tasks`
+    /// or in `pending`, so both are checked afterwards.
     fn is_over(&self) -> bool {
-        if !self.shared.is_quiet() {
+        if !self.state.is_quiet() {
             return false;
         }
-        let Tasks(strays) = mem::take(&mut *self.shared.strays.lock());
-        // One that somebody runs right now raised `pending` before we could revoke it: once more.
-        let running = strays.into_iter().filter(|stray| stray.upgrade().is_some_and(|stray| !stray.revoke()));
-        let running: Vec<_> = running.collect();
-        let none_runs = running.is_empty() && self.shared.is_quiet();
-        let mut strays = self.shared.strays.lock();
-        running.into_iter().for_each(|stray| strays.push(stray));
-        none_runs && strays.is_empty()
+        let mut tasks = mem::take(&mut *self.state.tasks.lock());
+        tasks.retain(|task| {
+            if task.state() == TaskState::Pending && task.owner() == 0 {
+                task.abandon(); // a stray
+            }
+            !task.state().is_done()
+        });
+        let is_quiet = self.state.is_quiet();
+        self.state.put_back(tasks);
+        is_quiet && self.state.tasks.lock().is_empty()
     }
 
     fn can_help(&self) -> bool {
-        self.shared.helpable.as_ref().is_some_and(|helpable| !helpable.lock().is_empty())
+        self.state.has_new.load(Ordering::Acquire)
     }
 
     /// A worker that waits for its own pool runs the waiting tasks itself.
     fn help(&self, backoff: &mut Backoff) {
-        let Some(helpable) = &self.shared.helpable else { return };
-        let Tasks(mut waiting) = mem::take(&mut *helpable.lock());
-        // One that still waits afterwards is just being put into the queue, or on its way to a worker: once more. One that a queue of
-        // the user's own does not give out, but panics, is left to the others.
-        waiting.retain(|task| {
-            task.upgrade().is_some_and(|task| catch(|| _ = task.help()) && task.waits_in(self.shared.pool))
+        if !self.state.has_new.swap(false, Ordering::Acquire) {
+            return;
+        }
+        let pool = self.state.pool;
+        let waits = |task: &CellRef<dyn Tracked>| task.state() == TaskState::Pending && task.owner() == pool;
+        let mut tasks = mem::take(&mut *self.state.tasks.lock());
+        let mut once_more = false;
+        tasks.retain(|task| {
+            // A custom queue that panics is left to the other workers. A task that still waits after
+            // this is about to be queued, or on its way to a worker.
+            once_more |= waits(task) && catch(|| _ = help_to_run(&**task)) && waits(task);
+            !task.state().is_done()
         });
-        if !waiting.is_empty() {
-            let mut helpable = helpable.lock();
-            waiting.into_iter().for_each(|task| helpable.push(task));
-            drop(helpable);
+        self.state.put_back(tasks);
+        if once_more {
+            self.state.has_new.store(true, Ordering::Relaxed); // for this thread
             backoff.spin();
         }
     }
@@ -484,24 +415,24 @@ pub(super) fn scope<'env, R>(
     pool: &ThreadPoolExecutor,
     f: impl for<'scope> FnOnce(&'scope Scope<'scope, 'env>) -> R,
 ) -> R {
-    let inside = pool.inner().is_current();
     let scope = Scope {
         pool: pool.clone(),
-        shared: Arc::new(Shared {
+        state: Arc::new(ScopeState {
             pending: AtomicUsize::new(0),
             owner: ThreadContext::current(),
-            strays: Mutex::default(),
-            helpable: inside.then(Mutex::default),
+            tasks: Mutex::default(),
+            owner_helps: pool.inner().is_current(),
+            has_new: AtomicBool::new(false),
             pool: pool.inner().owner_number(),
-            panics: Mutex::new(Vec::new()),
+            panics: Mutex::default(),
         }),
         scope: PhantomData,
         env: PhantomData,
     };
-    let end = EndOfScope { shared: &scope.shared };
+    let end = EndOfScope { state: &scope.state };
     let result = catch_unwind(AssertUnwindSafe(|| f(&scope)));
     drop(end);
-    let panics = mem::take(&mut *scope.shared.panics.lock());
+    let panics = mem::take(&mut *scope.state.panics.lock());
     let task_panic = panics.iter().find_map(|slot| slot.lock().take());
     match (result, task_panic) {
         (Err(payload), _) | (Ok(_), Some(payload)) => resume_unwind(payload),
@@ -509,76 +440,32 @@ pub(super) fn scope<'env, R>(
     }
 }
 
-/// The half of a scoped task that its handle sees.
-trait ScopedJoin<T>: Send + Sync {
-    fn join(&self) -> Result<T, JoinError>;
-    fn task_state(&self) -> TaskState;
-    fn detach(&self);
-}
-
-impl<T: Send, F: FnOnce() -> T + Send> ScopedJoin<T> for ScopedCore<F, T> {
-    fn join(&self) -> Result<T, JoinError> {
-        let me = ThreadContext::current();
-        while !self.is_done() {
-            self.help();
-            let mut cell = self.cell.lock();
-            if !self.is_done() {
-                cell.waiter = Some(Arc::clone(&me));
-            }
-            let home = cell.home;
-            drop(cell);
-            let try_again = look_again(home).or_else(|| announce_sleep(home)); // nowhere if it has begun
-            if me.wait(try_again, || self.is_done()) == Wake::Interrupted {
-                return Err(JoinError::Interrupted);
-            }
-        }
-        let result = self.cell.lock().result.take();
-        match result {
-            Some(Ok(value)) => Ok(value),
-            Some(Err(slot)) => {
-                let payload = slot.lock().take();
-                Err(payload.map_or(JoinError::Taken, |payload| JoinError::Panicked(Panic::new(payload))))
-            }
-            None => Err(JoinError::Abandoned),
-        }
-    }
-
-    fn task_state(&self) -> TaskState {
-        self.load_state()
-    }
-
-    fn detach(&self) {
-        let mut cell = self.cell.lock();
-        cell.detached = true;
-        cell.waiter = None;
-        let result = cell.result.take();
-        drop(cell);
-        drop_caught(result);
-    }
-}
-
 /// The claim to the result of a scoped task; see [`Scope::submit`].
 #[must_use = "dropping a handle detaches the task; use `execute` if no result is wanted"]
 pub struct ScopedTaskHandle<'scope, T> {
-    core: Arc<dyn ScopedJoin<T> + 'scope>,
-    scope: PhantomData<&'scope ()>,
+    cell: CellRef<dyn Joinable<T> + 'scope>,
+    token: ResultToken,
 }
 
 impl<T> ScopedTaskHandle<'_, T> {
-    /// Waits for the task and returns what it returned. Runs it here if this is a worker of its pool and it waits.
+    /// Waits for the task and returns what it returned. A worker of the task's pool runs a task that
+    /// still waits on its own thread.
     ///
     /// # Errors
     /// As [`TaskHandle::join`](crate::TaskHandle::join).
-    pub fn join(self) -> Result<T, JoinError> {
-        self.core.join()
+    pub fn join(mut self) -> Result<T, JoinError> {
+        match self.cell.wait_done(None) {
+            Wake::Interrupted => Err(JoinError::Interrupted),
+            _ => self.cell.take_result(&mut self.token).expect("the task is done"),
+        }
     }
 
-    /// How far the task has come.
+    /// Returns the stage of the task.
     pub fn state(&self) -> TaskState {
-        self.core.task_state()
+        self.cell.state()
     }
 
-    /// Tells whether the task has ended.
+    /// Returns true once the task has ended.
     pub fn is_done(&self) -> bool {
         self.state().is_done()
     }
@@ -586,7 +473,7 @@ impl<T> ScopedTaskHandle<'_, T> {
 
 impl<T> Drop for ScopedTaskHandle<'_, T> {
     fn drop(&mut self) {
-        self.core.detach();
+        self.cell.detach(&mut self.token);
     }
 }
 
@@ -598,7 +485,7 @@ impl<T> fmt::Debug for ScopedTaskHandle<'_, T> {
 
 impl fmt::Debug for Scope<'_, '_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let pending = self.shared.pending.load(Ordering::Relaxed);
+        let pending = self.state.pending.load(Ordering::Relaxed);
         f.debug_struct("Scope").field("pool", &self.pool).field("pending", &pending).finish_non_exhaustive()
     }
 }

@@ -7,6 +7,7 @@
 use std::any::Any;
 use std::fmt;
 use std::future::Future;
+use std::task::Waker;
 use std::time::Instant;
 
 use super::polled::{Decorated, Polled};
@@ -17,8 +18,8 @@ use crate::sync::{Arc, AtomicBool, AtomicU8, AtomicU64, Mutex, MutexGuard, Order
 use crate::task::TaskId;
 use crate::task::periodic::Body;
 use crate::task::{
-    Cancelled, Help, JoinError, Joinable, Outcome, Panic, Place, Removal, ResultToken, RunEvent, TaskState,
-    Tracked, Waiter, tell_cancelled,
+    Help, JoinError, Joinable, Outcome, Panic, Place, RemoveCancelled, ResultToken, RunEvent, TaskState,
+    Tracked, Waiter, help_to_run,
 };
 
 /// Where a future is between two polls.
@@ -84,9 +85,42 @@ struct Cell<F: Future> {
     runner: Option<Interrupter>,
     /// The pool that has the queued turn.
     home: u64,
-    waiter: Waiter,
+    waiter: Option<FutureWaiter>,
     /// The handle is dropped: a result is dropped at once.
     detached: bool,
+}
+
+/// Who is woken when the future is done.
+enum FutureWaiter {
+    AtTheEnd(Waker),
+    /// Also woken when a turn is queued, which the waiter may have to run itself. Shared, because a
+    /// waker is user code and must not be cloned under the lock.
+    EachTurn(Arc<Waker>),
+}
+
+impl FutureWaiter {
+    fn new(waiter: Waiter) -> FutureWaiter {
+        if waiter.runs_in_place() {
+            FutureWaiter::EachTurn(Arc::new(waiter.into_waker()))
+        } else {
+            FutureWaiter::AtTheEnd(waiter.into_waker())
+        }
+    }
+
+    fn into_waker(self) -> Waker {
+        match self {
+            FutureWaiter::AtTheEnd(waker) => waker,
+            FutureWaiter::EachTurn(waker) => Arc::unwrap_or_clone(waker),
+        }
+    }
+
+    fn into_waiter(self) -> Waiter {
+        Waiter::new(self.into_waker())
+    }
+
+    fn wake(self) {
+        catch(|| self.into_waker().wake());
+    }
 }
 
 /// What is left of a future that is over: to be dropped or called without the lock.
@@ -123,7 +157,7 @@ where
                 result: None,
                 runner: None,
                 home: 0,
-                waiter: Waiter::Nobody,
+                waiter: None,
                 detached: false,
             }),
         }
@@ -160,10 +194,10 @@ where
         let mut cell = self.cell.lock();
         let unwanted = if cell.detached { result } else { std::mem::replace(&mut cell.result, result) };
         self.set_state(state);
-        let waiter = std::mem::replace(&mut cell.waiter, Waiter::Nobody);
+        let waiter = cell.waiter.take();
         drop(cell);
         drop_caught(unwanted);
-        waiter.wake();
+        waiter.into_iter().for_each(FutureWaiter::wake);
     }
 
     /// Drops the future and then resolves its handle: a joiner finds everything dropped.
@@ -276,18 +310,12 @@ where
     /// future, wakes that thread: it may be the only one that can run the turn.
     pub(super) fn call_waiter(&self) {
         let cell = self.cell.lock();
-        match (cell.home != 0, &cell.waiter) {
-            (true, Waiter::Thread(thread)) => {
-                // Relaxed: the parker's token makes it visible.
-                self.left_to_waiter.fetch_add(1, Ordering::Relaxed);
-                thread.unpark();
-            }
-            (true, Waiter::Worker(waker)) => {
-                let waker = Arc::clone(waker);
-                drop(cell);
-                catch(move || waker.wake_by_ref());
-            }
-            _ => {}
+        if let (true, Some(FutureWaiter::EachTurn(waker))) = (cell.home != 0, &cell.waiter) {
+            let waker = Arc::clone(waker);
+            drop(cell);
+            // Relaxed: the parker's token makes it visible.
+            self.left_to_waiter.fetch_add(1, Ordering::Relaxed);
+            catch(move || waker.wake_by_ref());
         }
     }
 }
@@ -318,21 +346,20 @@ where
         TaskState::from_u8(self.state.load(Ordering::Acquire))
     }
 
-    fn try_cancel(&self, may_interrupt: bool) -> Cancelled {
+    fn try_cancel(&self, may_interrupt: bool, remove: RemoveCancelled<'_>) -> bool {
         let cell = self.cell.lock();
         if cell.phase == Phase::Over {
-            return Cancelled::No;
+            return false;
         }
         let remains = self.end(cell, TaskState::Cancelled);
         drop_caught(remains.future); // during a poll it is absent, and the turn drops it
-        // The queue holds a turn, whose references belong to the turn.
-        let _none = tell_cancelled(remains.home, Removal::new(self.id, &self.place));
+        remove(remains.home, self.id, &self.place);
         drop_caught(remains.executor);
         self.resolve(TaskState::Cancelled, None);
         if let (Some(runner), true) = (remains.runner, may_interrupt) {
             runner.interrupt();
         }
-        Cancelled::Yes
+        true
     }
 
     fn entered(&self, home: u64) {
@@ -346,7 +373,7 @@ where
         self.cell.lock().home = 0;
     }
 
-    fn home(&self) -> u64 {
+    fn owner(&self) -> u64 {
         self.cell.lock().home
     }
 
@@ -371,10 +398,11 @@ where
             // Register first, then check the queue: a turn that is submitted later finds the
             // waiter.
             let seen = self.left_to_waiter.load(Ordering::Relaxed);
-            if self.wait_as(Waiter::Thread(Arc::clone(&me))).is_err() {
+            let waiter = Waiter::running_in_place(Waker::from(Arc::clone(&me)));
+            if self.wait_as(Some(waiter)).is_err() {
                 return Wake::Ready;
             }
-            let (try_again, retry) = match self.help() {
+            let (try_again, retry) = match help_to_run(self) {
                 Help::NotBefore(due) if deadline.is_none_or(|deadline| due < deadline) => (Some(due), None),
                 Help::WhenNotified(cell) => (None, Some(cell)),
                 _ => (None, None),
@@ -387,17 +415,22 @@ where
                 Wake::TimedOut if try_again.is_some() => {}
                 Wake::Ready => return wake,
                 Wake::TimedOut | Wake::Interrupted => {
-                    let _ = self.wait_as(Waiter::Nobody);
+                    let _ = self.wait_as(None);
                     return wake;
                 }
             }
         }
     }
 
-    fn wait_as(&self, waiter: Waiter) -> Result<(), Waiter> {
-        let mut cell = self.cell.lock();
+    fn wait_as(&self, waiter: Option<Waiter>) -> Result<(), Option<Waiter>> {
         if self.is_done() {
             return Err(waiter);
+        }
+        let waiter = waiter.map(FutureWaiter::new); // allocates: not under the lock
+        let mut cell = self.cell.lock();
+        if self.is_done() {
+            drop(cell);
+            return Err(waiter.map(FutureWaiter::into_waiter));
         }
         let old = std::mem::replace(&mut cell.waiter, waiter);
         drop(cell);
@@ -413,7 +446,7 @@ where
     fn detach(&self, _claim: &mut ResultToken) {
         let mut cell = self.cell.lock();
         cell.detached = true;
-        let waiter = std::mem::replace(&mut cell.waiter, Waiter::Nobody);
+        let waiter = cell.waiter.take();
         let result = cell.result.take();
         drop(cell);
         drop_caught(waiter);

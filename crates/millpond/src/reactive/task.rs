@@ -22,7 +22,7 @@ use crate::panic::drop_caught;
 use crate::sync::{Arc, AtomicBool, Ordering, Weak, thread_local};
 use crate::task::periodic::Body;
 use crate::task::{
-    Cancelled, Joinable, Outcome, Place, ResultToken, RunEvent, Shared, TaskHandle, TaskState, Tracked,
+    CellRef, Outcome, Place, RemoveCancelled, ResultToken, RunEvent, TaskHandle, TaskState, Tracked,
 };
 use crate::task::{Task, TaskId};
 
@@ -68,7 +68,7 @@ where
     F: Future + Send + 'static,
     F::Output: Send + 'static,
 {
-    core: Arc<FutureCore<F>>,
+    core: CellRef<FutureCore<F>>,
 }
 
 impl<F> Poller<F>
@@ -91,6 +91,20 @@ where
         turn.in_call.store(false, Ordering::Relaxed);
         self.core.call_waiter();
         turn.deferred.load(Ordering::Relaxed)
+    }
+}
+
+impl<F> Losing for Poller<F>
+where
+    F: Future + Send + 'static,
+    F::Output: Send + 'static,
+{
+    fn no_more_turns(&self) {
+        self.core.no_more_turns();
+    }
+
+    fn is_ending(&self) -> bool {
+        self.core.is_ending()
     }
 }
 
@@ -141,8 +155,8 @@ where
     F: Future + Send + 'static,
     F::Output: Send + 'static,
 {
-    fn new(poller: &Arc<Poller<F>>, giver: Option<u64>) -> Arc<Self> {
-        Arc::new(PollTask {
+    fn new(poller: &Arc<Poller<F>>, giver: Option<u64>) -> CellRef<Self> {
+        CellRef::new(PollTask {
             poller: Arc::clone(poller),
             used: AtomicBool::new(false),
             in_call: AtomicBool::new(giver.is_some()),
@@ -151,8 +165,8 @@ where
         })
     }
 
-    fn task(turn: &Arc<Self>) -> Task {
-        Task::tracked(turn.core().id(), Shared::from(Arc::clone(turn) as Arc<dyn Tracked>))
+    fn task(turn: &CellRef<Self>) -> Task {
+        Task::tracked(turn.core().id(), turn.clone().into_tracked())
     }
 
     fn core(&self) -> &FutureCore<F> {
@@ -168,7 +182,7 @@ where
     /// receives the outcome of the first poll.
     fn poll(&self, report: &mut dyn FnMut(RunEvent<'_>)) {
         let waker = Waker::from(Arc::clone(&self.poller));
-        let _polling = Polling::of(Arc::clone(&self.poller.core) as Arc<dyn Losing>);
+        let _polling = Polling::of(Arc::clone(&self.poller) as Arc<dyn Losing>);
         let mut told = false;
         let mut report = |event: RunEvent<'_>| {
             if matches!(event, RunEvent::Panicked(_)) || !std::mem::replace(&mut told, true) {
@@ -236,8 +250,8 @@ where
         self.core().decided()
     }
 
-    fn try_cancel(&self, may_interrupt: bool) -> Cancelled {
-        self.core().try_cancel(may_interrupt)
+    fn try_cancel(&self, may_interrupt: bool, remove: RemoveCancelled<'_>) -> bool {
+        self.core().try_cancel(may_interrupt, remove)
     }
 
     fn entered(&self, home: u64) {
@@ -248,8 +262,8 @@ where
         self.core().left();
     }
 
-    fn home(&self) -> u64 {
-        self.core().home()
+    fn owner(&self) -> u64 {
+        self.core().owner()
     }
 
     fn place(&self) -> &Place {
@@ -277,10 +291,13 @@ where
     F::Output: Send + 'static,
 {
     let claim = ResultToken::fresh();
-    let core = Arc::new(FutureCore::new(claim.id(), Arc::clone(&executor), future));
-    let handle = TaskHandle::new(Shared::from(Arc::clone(&core) as Arc<dyn Joinable<F::Output>>), claim);
-    let losing = Arc::downgrade(&core) as Weak<dyn Losing>;
-    let task = PollTask::task(&PollTask::new(&Arc::new(Poller { core }), None));
+    let core = CellRef::new(FutureCore::new(claim.id(), Arc::clone(&executor), future));
+    let handle = TaskHandle::new(core.clone().into_joinable(), claim);
+    let poller = Arc::new(Poller { core });
+    // Without a poller the future is over, or was abandoned when the last poller was dropped.
+    let losing = Arc::downgrade(&poller) as Weak<dyn Losing>;
+    let task = PollTask::task(&PollTask::new(&poller, None));
+    drop(poller);
     executor.execute_task(task)?;
     made(losing);
     Ok(handle)

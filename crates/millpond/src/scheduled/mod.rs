@@ -190,7 +190,7 @@ impl ScheduledThreadPoolExecutor {
     /// As [`schedule`](Self::schedule).
     pub fn execute_task_after(&self, delay: Duration, task: Task) -> Result<(), Rejected> {
         let due = self.clock().tick_after(delay);
-        let shared = task.shared().cloned();
+        let shared = task.cell().cloned();
         self.pool.execute_at(TimerTask::new(self.decorated(task.once())?), due)?;
         if let Some(shared) = shared {
             self.pool.remove_if_cancelled_early(&shared);
@@ -261,7 +261,7 @@ impl ScheduledThreadPoolExecutor {
     }
 
     /// Runs `f` again and again: first after `initial`, then whenever the run before has answered. For delays
-    /// that change: back-off, jitter, calendars; see the recipes in the guide `service`.
+    /// that change: back-off, jitter, calendars; see the recipes in `docs/service.md`.
     ///
     /// Does not block. Runs never overlap. The handle resolves with `Ok(())` after [`Next::Stop`], with the
     /// panic of a run, which ends the series, or as that of any series: it can be cancelled, and ends at a

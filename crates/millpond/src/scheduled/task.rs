@@ -6,7 +6,7 @@ use super::Decorate;
 use crate::panic::drop_caught;
 use crate::sync::{Arc, Mutex};
 use crate::task::periodic::{Body, OnPanic, PeriodicTask, Plan, SeriesWork, Timing};
-use crate::task::{ResultToken, TaskHandle, halves};
+use crate::task::{ResultToken, TaskHandle, new_cell};
 use crate::task::{Task, TaskInfo};
 use crate::time::clock::{Clock, Tick};
 
@@ -38,7 +38,7 @@ pub(super) fn series(
         Plan::Answered(answer) => Some(Arc::clone(answer)),
         Plan::Fixed(_) => None,
     };
-    let (core, task) = halves(info.id(), SeriesWork { body, on_panic, answer });
+    let (core, task) = new_cell(info.id(), SeriesWork { body, on_panic, answer });
     let timing = Timing::new(plan, clock.clone(), first);
     Series {
         task: Task::series(info, task, Arc::clone(&timing)),

@@ -74,15 +74,18 @@ impl From<Interrupted> for JoinError {
     }
 }
 
+/// The payload of a panic.
+pub(crate) type Payload = Box<dyn Any + Send>;
+
 /// A caught panic: its message, and the payload unchanged.
 pub struct Panic {
     message: Option<String>,
     /// A payload need not be `Sync`, but an error should be.
-    payload: Exclusive<Box<dyn Any + Send>>,
+    payload: Exclusive<Payload>,
 }
 
 impl Panic {
-    pub(crate) fn new(payload: Box<dyn Any + Send>) -> Self {
+    pub(crate) fn new(payload: Payload) -> Self {
         let message = if let Some(text) = payload.downcast_ref::<&'static str>() {
             Some((*text).to_owned())
         } else {

@@ -11,13 +11,14 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::task::{Context, Poll};
 use std::time::{Duration, Instant};
 
-use super::awaited;
-use super::cell::{Help, Joinable, Tracked};
+use super::cell;
+use super::context;
 use super::error::JoinError;
-use super::owner::{self, look_again};
-use super::shared::Shared;
-use super::slot::ResultToken;
-use super::{TaskId, TaskState};
+use super::id::{ResultToken, TaskId};
+use super::owner::{Help, retry_deadline, retry_inline};
+use super::raw::CellRef;
+use super::state::TaskState;
+use super::tracked::{Joinable, Tracked, Waiter};
 use crate::interrupt::Wake;
 use crate::sync::deadline_after;
 
@@ -42,8 +43,8 @@ use crate::sync::deadline_after;
 /// ```
 #[must_use = "dropping a handle detaches the task; use `execute` if no result is wanted"]
 pub struct TaskHandle<T> {
-    core: Shared<dyn Joinable<T>>,
-    claim: ResultToken,
+    cell: CellRef<dyn Joinable<T>>,
+    token: ResultToken,
     /// The outcome has been handed out, or there is none: nothing is left to detach from. A note to ourselves, which orders
     /// nothing, and so not one that models look at.
     spent: AtomicBool,
@@ -52,13 +53,13 @@ pub struct TaskHandle<T> {
 impl<T> TaskHandle<T> {
     /// `claim` is the one that the task's number is from.
     #[inline(always)]
-    pub(crate) fn new(core: Shared<dyn Joinable<T>>, claim: ResultToken) -> Self {
-        TaskHandle { core, claim, spent: AtomicBool::new(false) }
+    pub(crate) fn new(cell: CellRef<dyn Joinable<T>>, token: ResultToken) -> Self {
+        TaskHandle { cell, token, spent: AtomicBool::new(false) }
     }
 
     /// The task's number.
     pub fn id(&self) -> TaskId {
-        self.claim.id()
+        self.token.id()
     }
 
     /// Waits for the task and returns what it returned.
@@ -94,10 +95,10 @@ impl<T> TaskHandle<T> {
         if let Some(result) = self.try_join() {
             return Some(result); // as a rule, of many tasks
         }
-        if deadline.is_none() && self.core.is_waiting_for_this_thread() {
+        if deadline.is_none() && self.cell.is_waiting_for_this_thread() {
             return Some(Err(JoinError::WouldDeadlock));
         }
-        match self.core.wait_done(deadline) {
+        match self.cell.wait_done(deadline) {
             Wake::Ready => self.try_join(),
             Wake::TimedOut => None,
             Wake::Interrupted => Some(Err(JoinError::Interrupted)),
@@ -106,7 +107,7 @@ impl<T> TaskHandle<T> {
 
     /// The task's outcome if it is done, without waiting; otherwise as [`join_timeout`](Self::join_timeout).
     pub fn try_join(&mut self) -> Option<Result<T, JoinError>> {
-        let result = self.core.take_result(&mut self.claim);
+        let result = self.cell.take_result(&mut self.token);
         *self.spent.get_mut() |= result.is_some();
         result
     }
@@ -118,7 +119,7 @@ impl<T> TaskHandle<T> {
     /// [`remove_on_cancel_policy`](crate::ScheduledBuilder::remove_on_cancel_policy)). A running task goes on to its end, and is
     /// interrupted if `may_interrupt`; what it returns is dropped. Whoever joins gets [`JoinError::Cancelled`].
     pub fn cancel(&self, may_interrupt: bool) -> bool {
-        let cancelled = self.core.cancel(may_interrupt);
+        let cancelled = self.cell.cancel(may_interrupt);
         if cancelled {
             self.spent.store(true, Ordering::Relaxed);
         }
@@ -138,12 +139,12 @@ impl<T> TaskHandle<T> {
 
     /// How far the task has come.
     pub fn state(&self) -> TaskState {
-        self.core.state()
+        self.cell.state()
     }
 
     /// A separate right to cancel the task, so that one who joins it can be freed by another.
     pub fn canceller(&self) -> Canceller {
-        Canceller { core: self.core.tracked() }
+        Canceller { cell: self.cell.tracked() }
     }
 
     /// Turns the handle into one that cancels the task when it is dropped, interrupting it if it runs.
@@ -153,7 +154,7 @@ impl<T> TaskHandle<T> {
 
     /// Waits until the task is done, and leaves its result where it is.
     pub(crate) fn wait_done(&self, deadline: Option<Instant>) -> Wake {
-        self.core.wait_done(deadline)
+        self.cell.wait_done(deadline)
     }
 
     /// Gives the handle to `f` when the task is done: on the thread that makes it so, or here if it is.
@@ -161,15 +162,15 @@ impl<T> TaskHandle<T> {
     where
         T: Send + 'static,
     {
-        let core = self.core.clone();
-        core.when_done(Box::new(move || f(self)));
+        let cell = self.cell.clone();
+        cell::when_done(&*cell, move || f(self));
     }
 }
 
 impl<T> Drop for TaskHandle<T> {
     fn drop(&mut self) {
         if !*self.spent.get_mut() {
-            self.core.detach(&mut self.claim);
+            self.cell.detach(&mut self.token);
         }
     }
 }
@@ -180,12 +181,17 @@ impl<T> Future for TaskHandle<T> {
     /// Ready when the task is done. Polled again after that, it is ready with [`JoinError::Taken`].
     fn poll(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Self::Output> {
         let this = &mut *self;
-        let answer = this.core.poll_result(&mut this.claim, context);
-        if answer.is_pending() {
-            awaited::note(|| this.canceller());
+        if !this.is_done() && this.cell.wait_as(Some(waiter_of(context))).is_ok() {
+            context::note_awaited(|| this.cell.tracked());
+            return Poll::Pending;
         }
-        answer
+        Poll::Ready(this.cell.take_result(&mut this.token).expect("done, and done is final"))
     }
+}
+
+fn waiter_of(context: &mut Context<'_>) -> Waiter {
+    let waker = context.waker().clone();
+    if context::is_collecting_awaited() { Waiter::running_in_place(waker) } else { Waiter::new(waker) }
 }
 
 impl<T> fmt::Debug for TaskHandle<T> {
@@ -197,18 +203,18 @@ impl<T> fmt::Debug for TaskHandle<T> {
 /// The right to cancel one task. Cloned and shared freely; does not keep the task's result alive.
 #[derive(Clone)]
 pub struct Canceller {
-    core: Shared<dyn Tracked>,
+    cell: CellRef<dyn Tracked>,
 }
 
 impl Canceller {
     /// The task's number.
     pub fn id(&self) -> TaskId {
-        self.core.id()
+        self.cell.id()
     }
 
     /// Cancels the task, as [`TaskHandle::cancel`] does.
     pub fn cancel(&self, may_interrupt: bool) -> bool {
-        self.core.cancel(may_interrupt)
+        self.cell.cancel(may_interrupt)
     }
 
     /// Tells whether the task has ended, in whatever way.
@@ -223,16 +229,16 @@ impl Canceller {
 
     /// How far the task has come.
     pub fn state(&self) -> TaskState {
-        self.core.state()
+        self.cell.state()
     }
 
     /// Runs the task here, if it waits for a pool or scheduler that the calling thread works for. Returns when to try
     /// again, if it could not be run yet.
     pub(crate) fn help(&self) -> Option<Instant> {
-        match self.core.help() {
+        match cell::help_to_run(&*self.cell) {
             Help::NotBefore(due) => Some(due),
-            Help::WhenNotified(_) if !self.is_done() => owner::after_a_while(),
-            _ if self.state() == TaskState::Pending => look_again(self.core.home()),
+            Help::WhenNotified(_) if !self.is_done() => retry_deadline(),
+            _ if self.state() == TaskState::Pending => retry_inline(self.cell.owner()),
             _ => None,
         }
     }
@@ -242,6 +248,13 @@ impl fmt::Debug for Canceller {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Canceller").field("id", &self.id()).field("state", &self.state()).finish()
     }
+}
+
+/// Calls `poll`, and also returns the tasks that it waits for.
+#[cfg(feature = "futures")]
+pub(crate) fn awaited_in<R>(poll: impl FnOnce() -> R) -> (R, Vec<Canceller>) {
+    let (answer, awaited) = context::collect_awaited(poll);
+    (answer, awaited.into_iter().map(|cell| Canceller { cell }).collect())
 }
 
 /// A [`TaskHandle`] that cancels its task when dropped. Everything a handle does, it does too.

@@ -7,55 +7,26 @@
 //! schedulers as the joining thread, so that joins on it are run in place too, and interrupts of
 //! the waiting tasks reach it. If no thread can be started, the task runs in place after all.
 
-use std::cell::Cell;
 use std::panic::resume_unwind;
 use std::thread;
 
+use super::context::{Level, WorksFor};
 use crate::interrupt::{self, TaskFrame, ThreadContext};
-use crate::sync::{Mutex, thread_local};
-use crate::task::WorksFor;
+use crate::sync::Mutex;
 
 /// Levels of tasks inside tasks on one thread.
 const MAX_DEPTH: usize = 256;
 
-thread_local! {
-    /// Tasks that run in place on this thread, one inside the other.
-    static DEPTH: Cell<usize> = no_depth();
-}
-
-fn no_depth() -> Cell<usize> {
-    Cell::new(0)
-}
-
-/// One level; dropping it goes back to the one below.
-struct Level {
-    below: usize,
-}
-
-impl Level {
-    fn above(below: usize) -> Level {
-        let _ = DEPTH.try_with(|depth| depth.set(below + 1));
-        Level { below }
-    }
-}
-
-impl Drop for Level {
-    fn drop(&mut self) {
-        let _ = DEPTH.try_with(|depth| depth.set(self.below));
-    }
-}
-
-/// Calls `run`, which runs a task inside what the calling thread runs. Returns when it has.
+/// Calls `run`, which runs a task inside the current one, and returns when it has run.
 pub(crate) fn run_inline(run: impl FnOnce() + Send) {
-    let depth = DEPTH.try_with(Cell::get).unwrap_or(0);
-    let run = if depth < MAX_DEPTH { Some(run) } else { run_on_temporary_thread(run) };
+    let run = if Level::current() < MAX_DEPTH { Some(run) } else { run_on_temporary_thread(run) };
     if let Some(run) = run {
-        let _level = Level::above(depth);
+        let _level = Level::enter();
         run();
     }
 }
 
-/// Calls `run` on a new thread and waits for it. Gives `run` back if no thread can be started.
+/// Calls `run` on a new thread and waits for it. Returns `run` if no thread can be started.
 #[cold]
 fn run_on_temporary_thread<F: FnOnce() + Send>(run: F) -> Option<F> {
     let run = Mutex::new(Some(run));

@@ -4,159 +4,72 @@
 //! [`TaskHandle`]. A task runs at most once. Dropping one that did not run resolves its handle as abandoned,
 //! so a handle never waits for something that no longer exists.
 
-mod awaited;
-#[expect(unsafe_code, reason = "lets a queue leak its reference to a cancelled timer")]
 mod cell;
 #[expect(unsafe_code, reason = "keeps closures of any type without a box")]
 mod closure;
+mod context;
+pub(crate) mod decorate;
 mod error;
 mod handle;
+mod id;
+mod info;
 pub(crate) mod inline;
 mod owner;
-#[expect(unsafe_code, reason = "moves tasks into the queue's memory and out of it")]
+#[expect(unsafe_code, reason = "moves tasks into the memory of a queue and out of it")]
 mod packed;
 pub(crate) mod periodic;
-#[expect(unsafe_code, reason = "counts references with fewer exchanges than an `Arc`")]
-mod shared;
+mod place;
+#[expect(unsafe_code, reason = "the counted cell, and a slot that one word passes between threads")]
+mod raw;
 #[cfg(not(loom))]
-#[expect(unsafe_code, reason = "gives out places in memory of its own")]
+#[expect(unsafe_code, reason = "hands out slots in memory of its own")]
 mod slab;
-#[expect(
-    unsafe_code,
-    reason = "a place for work and result that is given from thread to thread by one word, without a lock"
-)]
-mod slot;
+mod state;
 mod timer_task;
+mod tracked;
+mod word;
+mod work;
 
 use std::borrow::Cow;
-use std::cell::Cell;
 use std::fmt;
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
-use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
 use self::periodic::Timing;
 use crate::interrupt::TaskFrame;
 use crate::panic::drop_caught;
 use crate::queue::Delayed;
-use crate::sync::{Arc, Mutex, deadline_after};
+use crate::sync::Arc;
 use crate::time::clock::Tick;
 
-#[cfg(feature = "futures")]
-pub(crate) use awaited::awaited_in;
-pub use cell::TaskState;
-#[cfg(feature = "futures")]
-pub(crate) use cell::Waiter;
-pub(crate) use cell::{
-    Cancelled, Help, Joinable, Outcome, Payload, Place, Ran, RunEvent, Shed, Tracked, Work, report_panic,
-};
+use cell::new_timer_cell;
+pub(crate) use cell::{TaskCell, help_to_run, new_cell};
 use closure::Closure;
-pub use error::{JoinError, Panic};
-pub use handle::{CancelOnDrop, Canceller, TaskHandle};
-#[cfg(feature = "futures")]
-pub(crate) use owner::tell_cancelled;
-pub(crate) use owner::{
-    CancelQueue, OwnerEntry, Removed, TaskOwner, WorksFor, WorksForScheduler, announce_sleep, current_worker,
-    look_again, waits_for_this_thread, work_for, works_for, works_for_any,
+pub(crate) use context::{
+    WorksForScheduler, current_worker, waits_for_this_thread, work_for, works_for, works_for_any,
 };
+pub use decorate::Body;
+pub(crate) use error::Payload;
+pub use error::{JoinError, Panic};
+#[cfg(feature = "futures")]
+pub(crate) use handle::awaited_in;
+pub use handle::{CancelOnDrop, Canceller, TaskHandle};
+pub(crate) use id::ResultToken;
+pub use id::TaskId;
+pub use info::TaskInfo;
+pub(crate) use owner::{CancelQueue, Help, OwnerEntry, Removed, TaskOwner, announce_sleep};
 pub(crate) use packed::{Bare, Entry, Half, LONGEST, Pack, PackedTask};
-pub use periodic::{Body, MissedTicks, Next, OnPanic, PeriodicTask};
+pub use periodic::{MissedTicks, Next, OnPanic, PeriodicTask};
+pub(crate) use place::Place;
 #[cfg(all(test, loom))]
-pub(crate) use shared::CellHeader;
-pub(crate) use shared::{LeakedRef, Removal, Shared, halves, halves_of_timer};
-pub(crate) use slot::ResultToken;
+pub(crate) use place::RefCount;
+pub(crate) use raw::{CellRef, Removal};
+pub use state::TaskState;
+pub(crate) use state::{Outcome, Shed};
 pub(crate) use timer_task::TimerTask;
-
-/// The number of a task, unique in the process.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
-pub struct TaskId(u64);
-
-impl TaskId {
-    /// Takes a fresh number. Threads take them in blocks, so that no counter is shared on the hot path;
-    /// therefore the order of ids says nothing about the order of tasks.
-    #[inline]
-    pub(crate) fn fresh() -> TaskId {
-        const BLOCK: u64 = 1024;
-        static NEXT_BLOCK: AtomicU64 = AtomicU64::new(1);
-        std::thread_local! {
-            static BLOCK_LEFT: Cell<(u64, u64)> = const { Cell::new((0, 0)) };
-        }
-        BLOCK_LEFT.with(|left| {
-            let (mut next, mut end) = left.get();
-            if next == end {
-                // Relaxed: only uniqueness matters.
-                next = NEXT_BLOCK.fetch_add(BLOCK, Ordering::Relaxed);
-                end = next + BLOCK;
-            }
-            left.set((next + 1, end));
-            TaskId(next)
-        })
-    }
-}
-
-impl fmt::Display for TaskId {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{}", self.0)
-    }
-}
-
-/// What a task is called and when it should run; most tasks have none of it.
-#[derive(Debug, Clone, Default)]
-struct Label {
-    name: Option<Cow<'static, str>>,
-    priority: i32,
-    due: Option<Instant>,
-    /// When a pool with a limit on the time in its queue has taken the task.
-    queued_at: Option<Tick>,
-}
-
-/// What hooks are told about a task.
-#[derive(Debug, Clone)]
-pub struct TaskInfo {
-    id: TaskId,
-    label: Option<Arc<Label>>,
-}
-
-impl TaskInfo {
-    /// The task's number.
-    pub fn id(&self) -> TaskId {
-        self.id
-    }
-
-    /// The task's name, if it was given one.
-    pub fn name(&self) -> Option<&str> {
-        self.label.as_ref()?.name.as_deref()
-    }
-
-    /// The task's priority; 0 unless it was given one.
-    pub fn priority(&self) -> i32 {
-        self.label.as_ref().map_or(0, |label| label.priority)
-    }
-
-    #[inline]
-    pub(crate) fn fresh() -> TaskInfo {
-        TaskInfo { id: TaskId::fresh(), label: None }
-    }
-
-    /// Makes it that of the task with this number.
-    pub(crate) fn set_id(&mut self, id: TaskId) {
-        self.id = id;
-    }
-
-    pub(crate) fn set_name(&mut self, name: Cow<'static, str>) {
-        self.label_mut().name = Some(name);
-    }
-
-    fn label_mut(&mut self) -> &mut Label {
-        Arc::make_mut(self.label.get_or_insert_default())
-    }
-
-    /// The due time of a task made now with `delay`: the far future if the clock cannot hold it.
-    fn due_after(delay: Duration) -> Instant {
-        const FAR: Duration = Duration::from_secs(100 * 365 * 24 * 3600);
-        deadline_after(delay).or_else(|| deadline_after(FAR)).unwrap_or_else(Instant::now)
-    }
-}
+pub(crate) use tracked::{Joinable, RemoveCancelled, Tracked, Waiter};
+pub(crate) use work::RunEvent;
+use work::report_panic;
 
 /// One unit of work, type-erased: runs at most once.
 ///
@@ -190,7 +103,7 @@ pub(crate) struct Ended {
 }
 
 /// The executing half of a tracked task. Dropping it tells the other half that nobody will run it.
-pub(crate) struct TrackedTask(Shared<dyn Tracked>);
+pub(crate) struct TrackedTask(CellRef<dyn Tracked>);
 
 impl TrackedTask {
     #[inline]
@@ -204,7 +117,7 @@ impl TrackedTask {
     }
 
     pub(crate) fn into_task(self) -> Task {
-        Task { info: TaskInfo { id: self.id(), label: None }, work: TaskWork::Tracked(self) }
+        Task { info: TaskInfo::of(self.id()), work: TaskWork::Tracked(self) }
     }
 }
 
@@ -225,12 +138,12 @@ impl Task {
         Task { info, work: TaskWork::Plain(Closure::new(f)) }
     }
 
-    pub(crate) fn series(info: TaskInfo, core: Shared<dyn Tracked>, timing: Arc<Timing>) -> Task {
-        Task { info, work: TaskWork::Series(TrackedTask(core), timing) }
+    pub(crate) fn series(info: TaskInfo, cell: CellRef<dyn Tracked>, timing: Arc<Timing>) -> Task {
+        Task { info, work: TaskWork::Series(TrackedTask(cell), timing) }
     }
 
-    pub(crate) fn tracked(id: TaskId, core: Shared<dyn Tracked>) -> Task {
-        Task { info: TaskInfo { id, label: None }, work: TaskWork::Tracked(TrackedTask(core)) }
+    pub(crate) fn tracked(id: TaskId, cell: CellRef<dyn Tracked>) -> Task {
+        Task { info: TaskInfo::of(id), work: TaskWork::Tracked(TrackedTask(cell)) }
     }
 
     /// Gives the task a name, for hooks and error messages.
@@ -241,20 +154,20 @@ impl Task {
 
     /// Sets the priority: in a priority queue, larger runs first. Default: 0.
     pub fn with_priority(mut self, priority: i32) -> Task {
-        self.info.label_mut().priority = priority;
+        self.info.set_priority(priority);
         self
     }
 
     /// Makes the task due `delay` from this call on: for [`WorkQueue::delay`](crate::WorkQueue::delay), which does
     /// not give it to a worker before. Other queues ignore it.
     pub fn with_delay(mut self, delay: Duration) -> Task {
-        self.info.label_mut().due = Some(TaskInfo::due_after(delay));
+        self.info.set_delay(delay);
         self
     }
 
     /// The task's number, unique in the process.
     pub fn id(&self) -> TaskId {
-        self.info.id
+        self.info.id()
     }
 
     /// The task's name, if it was given one.
@@ -349,26 +262,12 @@ impl Task {
     pub(crate) fn decorate(self, wrap: &mut dyn FnMut(Body) -> Body) -> Result<Task, Task> {
         match self.work {
             TaskWork::Plain(f) => {
-                // While the decorator has the body, the closure is here too: if it panics, nothing is lost.
-                let inside = Arc::new(Mutex::new(Some(f)));
-                let body = {
-                    let inside = Arc::clone(&inside);
-                    Box::new(move || {
-                        let f = inside.lock().take();
-                        f.into_iter().for_each(|mut f| f.call());
-                    })
-                };
-                let wrapped = catch_unwind(AssertUnwindSafe(|| wrap(body)));
-                let ok = wrapped.is_ok();
-                let f = match wrapped {
-                    Ok(body) => Closure::new(body),
-                    Err(payload) => {
-                        drop_caught(payload);
-                        inside.lock().take().unwrap_or_else(|| Closure::new(|| {}))
-                    }
-                };
-                let task = Task { info: self.info, work: TaskWork::Plain(f) };
-                if ok { Ok(task) } else { Err(task) }
+                let run = |mut f: Closure| (None, catch_unwind(AssertUnwindSafe(|| f.call())));
+                let plain = |f| Task { info: self.info, work: TaskWork::Plain(f) };
+                match decorate::decorate(f, run, wrap) {
+                    Ok(body) => Ok(plain(Closure::new(body))),
+                    Err(f) => Err(plain(f.unwrap_or_else(|| Closure::new(|| {})))),
+                }
             }
             TaskWork::Tracked(ref core) => {
                 if core.0.decorate(wrap) {
@@ -382,11 +281,11 @@ impl Task {
     }
 
     fn core(&self) -> Option<&dyn Tracked> {
-        self.shared().map(|core| &**core)
+        self.cell().map(|core| &**core)
     }
 
     /// The state that the task shares with its handle, if it has one.
-    pub(crate) fn shared(&self) -> Option<&Shared<dyn Tracked>> {
+    pub(crate) fn cell(&self) -> Option<&CellRef<dyn Tracked>> {
         match &self.work {
             TaskWork::Plain(_) => None,
             TaskWork::Tracked(core) | TaskWork::Series(core, _) => Some(&core.0),
@@ -403,7 +302,7 @@ impl Task {
 
     /// Cancels a task that has a handle.
     pub(crate) fn cancel(&self) {
-        if let Some(core) = self.shared() {
+        if let Some(core) = self.cell() {
             core.cancel(false);
         }
     }
@@ -434,11 +333,11 @@ impl Task {
     }
 
     pub(crate) fn set_queued_at(&mut self, now: Tick) {
-        self.info.label_mut().queued_at = Some(now);
+        self.info.set_queued_at(now);
     }
 
     pub(crate) fn queued_at(&self) -> Option<Tick> {
-        self.info.label.as_ref()?.queued_at
+        self.info.queued_at()
     }
 
     /// The task has waited for too long and will not run: tells `settle`, and then the handle, if there is one. False: it is
@@ -463,16 +362,16 @@ impl Task {
 impl Delayed for Task {
     /// When the task is due: at once, unless [`with_delay`](Task::with_delay) said later.
     fn due(&self) -> Instant {
-        self.info.label.as_ref().and_then(|label| label.due).unwrap_or_else(Instant::now)
+        self.info.due().unwrap_or_else(Instant::now)
     }
 }
 
 impl fmt::Debug for Task {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let mut s = f.debug_struct("Task");
-        s.field("id", &self.info.id);
-        if let Some(label) = &self.info.label {
-            s.field("name", &label.name).field("priority", &label.priority);
+        s.field("id", &self.info.id());
+        if self.info.has_label() {
+            s.field("name", &self.name()).field("priority", &self.priority());
         }
         if let Some(core) = self.core() {
             s.field("state", &core.state());
@@ -501,38 +400,39 @@ impl fmt::Debug for Task {
 pub struct TaskOf<T> {
     info: TaskInfo,
     task: TrackedTask,
-    core: Shared<dyn Joinable<T>>,
-    claim: ResultToken,
+    cell: CellRef<dyn Joinable<T>>,
+    token: ResultToken,
 }
 
 impl<T: Send + 'static> TaskOf<T> {
     /// Makes a task from a closure that returns a value.
     pub fn new(f: impl FnOnce() -> T + Send + 'static) -> TaskOf<T> {
-        let claim = ResultToken::fresh();
-        let halves = halves(claim.id(), f);
-        TaskOf::of(claim, halves)
+        let token = ResultToken::fresh();
+        let cells = new_cell(token.id(), f);
+        TaskOf::of(token, cells)
     }
 
-    /// As `new`, for a task that is to wait for its time.
+    /// As `new`, for a task that waits for its time.
     #[inline]
     pub(crate) fn new_timer(f: impl FnOnce() -> T + Send + 'static) -> TaskOf<T> {
-        let claim = ResultToken::fresh();
-        let halves = halves_of_timer(claim.id(), f);
-        TaskOf::of(claim, halves)
+        let token = ResultToken::fresh();
+        let cells = new_timer_cell(token.id(), f);
+        TaskOf::of(token, cells)
     }
 
-    /// The two halves of a task without a label. A [`Task`] is longer, and so is a `TaskOf`: to move one costs as much as to queue it.
+    /// The two halves of a task without a label. A [`Task`] is longer, and so is a `TaskOf`: moving
+    /// one costs as much as queueing it.
     #[inline(always)]
     pub(crate) fn bare(f: impl FnOnce() -> T + Send + 'static) -> (Half, TaskHandle<T>) {
-        let claim = ResultToken::fresh();
-        let id = claim.id();
-        let (core, task) = halves(id, f);
-        (Half::new(id, TrackedTask(task)), TaskHandle::new(core, claim))
+        let token = ResultToken::fresh();
+        let id = token.id();
+        let (cell, task) = new_cell(id, f);
+        (Half::new(id, TrackedTask(task)), TaskHandle::new(cell, token))
     }
 
     #[inline]
-    fn of(claim: ResultToken, (core, task): (Shared<dyn Joinable<T>>, Shared<dyn Tracked>)) -> TaskOf<T> {
-        TaskOf { info: TaskInfo { id: claim.id(), label: None }, task: TrackedTask(task), core, claim }
+    fn of(token: ResultToken, (cell, task): cell::Pair<T>) -> TaskOf<T> {
+        TaskOf { info: TaskInfo::of(token.id()), task: TrackedTask(task), cell, token }
     }
 
     /// Gives the task a name, for hooks and error messages.
@@ -543,19 +443,19 @@ impl<T: Send + 'static> TaskOf<T> {
 
     /// Sets the priority: in a priority queue, larger runs first. Default: 0.
     pub fn with_priority(mut self, priority: i32) -> Self {
-        self.info.label_mut().priority = priority;
+        self.info.set_priority(priority);
         self
     }
 
     /// Makes the task due `delay` from this call on; see [`Task::with_delay`].
     pub fn with_delay(mut self, delay: Duration) -> Self {
-        self.info.label_mut().due = Some(TaskInfo::due_after(delay));
+        self.info.set_delay(delay);
         self
     }
 
     /// The task's number, unique in the process; its handle has the same.
     pub fn id(&self) -> TaskId {
-        self.info.id
+        self.info.id()
     }
 
     /// The two halves: the task for an executor, and the handle for whoever wants its result.
@@ -578,7 +478,7 @@ impl<T: Send + 'static> TaskOf<T> {
     #[doc(alias = "retry")]
     #[doc(alias = "FutureTask")]
     pub fn into_parts(self) -> (Task, TaskHandle<T>) {
-        (Task { info: self.info, work: TaskWork::Tracked(self.task) }, TaskHandle::new(self.core, self.claim))
+        (Task { info: self.info, work: TaskWork::Tracked(self.task) }, TaskHandle::new(self.cell, self.token))
     }
 }
 

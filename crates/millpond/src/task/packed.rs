@@ -19,8 +19,7 @@ use std::mem::ManuallyDrop;
 use std::ptr;
 
 use super::closure::{Closure, VTable, WORDS, Word, fits};
-use super::{Task, TaskId, TaskInfo, TaskWork, TrackedTask};
-use crate::task::{Shared, Tracked};
+use super::{CellRef, Task, TaskId, TaskInfo, TaskWork, Tracked, TrackedTask};
 
 const HOLE: usize = 1;
 const TRACKED: usize = 2;
@@ -69,7 +68,7 @@ pub(crate) unsafe trait Pack {
 unsafe impl Pack for Task {
     fn words(&self) -> usize {
         HEAD + match &self.work {
-            _ if self.info.label.is_some() => 1,
+            _ if self.info.has_label() => 1,
             TaskWork::Plain(f) => f.verbs.words,
             TaskWork::Tracked(_) => TRACKED_WORDS,
             TaskWork::Series(..) => 1,
@@ -171,10 +170,7 @@ impl Half {
     }
 
     pub(crate) fn into_task(self) -> Task {
-        Task {
-            info: TaskInfo { id: self.id, label: None },
-            work: TaskWork::Tracked(ManuallyDrop::into_inner(self.task)),
-        }
+        Task { info: TaskInfo::of(self.id), work: TaskWork::Tracked(ManuallyDrop::into_inner(self.task)) }
     }
 }
 
@@ -206,17 +202,17 @@ impl PackedTask {
     /// As [`Pack::pack`].
     unsafe fn pack(self, task: Task) {
         let Task { info, work } = task;
-        let id = info.id;
+        let id = info.id();
         let work_at = self.0.wrapping_add(HEAD);
         let first = match work {
-            TaskWork::Plain(f) if info.label.is_none() => {
+            TaskWork::Plain(f) if !info.has_label() => {
                 let f = ManuallyDrop::new(f);
                 // SAFETY: the closure lies in the first `verbs.words` words of `f`, which is not dropped: it is
                 // moved. The caller says that there is room for as many.
                 unsafe { copy_words(f.words.as_ptr(), work_at, f.verbs.words) };
                 ptr::from_ref(f.verbs)
             }
-            TaskWork::Tracked(task) if info.label.is_none() => {
+            TaskWork::Tracked(task) if !info.has_label() => {
                 // SAFETY: the caller says so.
                 return unsafe { task.pack_with(id, self) };
             }
@@ -333,7 +329,7 @@ impl PackedTask {
         unsafe {
             let first = self.first();
             let id = self.0.add(1).cast::<TaskId>().read_unaligned();
-            let info = TaskInfo { id, label: None };
+            let info = TaskInfo::of(id);
             HEAD + match first.addr() & BITS {
                 TRACKED => {
                     let work = TaskWork::Tracked(work_at.cast::<TrackedTask>().read());
@@ -365,7 +361,7 @@ impl Task {
     #[inline]
     pub(crate) fn clear(slot: &mut Option<Task>) {
         match slot {
-            Some(Task { info: TaskInfo { label: None, .. }, work: TaskWork::Plain(f) }) if f.is_spent() => {
+            Some(Task { info, work: TaskWork::Plain(f) }) if !info.has_label() && f.is_spent() => {
                 // SAFETY: what is not dropped holds nothing: it has no label, and its closure has been called.
                 unsafe { ptr::write(slot, None) }
             }
@@ -399,7 +395,7 @@ unsafe fn copy_words(from: *const Word, to: *mut Word, words: usize) {
     }
 }
 
-const _: () = assert!(size_of::<TrackedTask>() == size_of::<Shared<dyn Tracked>>());
+const _: () = assert!(size_of::<TrackedTask>() == size_of::<CellRef<dyn Tracked>>());
 const _: () = assert!(TRACKED_WORDS <= WORDS && align_of::<TrackedTask>() == align_of::<Word>());
 
 #[cfg(all(test, not(loom)))]

@@ -5,13 +5,11 @@ use std::fmt;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::time::{Duration, Instant};
 
+pub(crate) use super::decorate::Body;
+use super::info::TaskInfo;
+use super::work::{Ran, Work};
 use crate::sync::{Arc, AtomicU64, Exclusive, Mutex, Ordering};
-use crate::task::TaskInfo;
-use crate::task::{Ran, Work};
 use crate::time::clock::{Clock, Tick};
-
-/// What runs, boxed: the form in which hooks and decorators see work.
-pub type Body = Box<dyn FnMut() + Send>;
 
 /// What a fixed-rate series does about runs whose time passed while it was busy.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]

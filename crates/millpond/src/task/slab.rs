@@ -47,8 +47,25 @@ const KEPT: usize = if cfg!(miri) { 1 } else { 64 };
 /// A place, and by which number it is given back.
 #[derive(Debug)]
 pub(super) struct SlabSlot {
-    pub(super) address: NonNull<u8>,
-    pub(super) number: NonZeroU32,
+    address: NonNull<u8>,
+    number: NonZeroU32,
+}
+
+impl SlabSlot {
+    pub(super) fn address(&self) -> NonNull<u8> {
+        self.address
+    }
+
+    pub(super) fn into_number(self) -> NonZeroU32 {
+        self.number
+    }
+
+    /// # Safety
+    /// A slot with this number and this address was taken, and turned into its number by `into_number`.
+    pub(super) unsafe fn from_number(number: NonZeroU32, address: *mut u8) -> SlabSlot {
+        // SAFETY: the address of a slot is not null.
+        SlabSlot { address: unsafe { NonNull::new_unchecked(address) }, number }
+    }
 }
 
 /// Which place: of which size, in which slab, which block of it and where in that.
@@ -350,13 +367,12 @@ pub(super) fn take(layout: Layout) -> Option<SlabSlot> {
 
 /// Gives a place back, for others.
 ///
-/// # Safety
-/// Number and address are of a place that was taken and has not been given back since, and nobody uses the address any more.
 #[inline]
-pub(super) unsafe fn give_back(number: NonZeroU32, address: *mut u8) {
+pub(super) fn give_back(slot: SlabSlot) {
+    let SlabSlot { address, number } = slot;
     if PLAIN_ALLOC {
         // SAFETY: the caller says so, and `take` makes no other places.
-        return unsafe { give_back_plain(number, address) };
+        return unsafe { give_back_plain(number, address.as_ptr()) };
     }
     // SAFETY: the caller says so, and there are no other slabs.
     with_hands(|hands| unsafe { hands.give_back(&ALL, number) });

@@ -1,9 +1,8 @@
 //! A task in two words: how it waits for its time.
 
-use super::{Task, TaskId, TaskOf, TaskWork, TrackedTask};
+use super::periodic::Timing;
+use super::{Task, TaskHandle, TaskId, TaskOf, TaskWork, TrackedTask};
 use crate::sync::Arc;
-use crate::task::TaskHandle;
-use crate::task::periodic::Timing;
 use crate::time::wheel::{Placed, to_be_looked_at};
 
 /// A task that waits. One that has a handle and nothing else, as nearly all have, is that handle's other half; the rest
@@ -16,7 +15,7 @@ pub(crate) enum TimerTask {
 impl TimerTask {
     pub(crate) fn new(task: Task) -> TimerTask {
         match task {
-            Task { work: TaskWork::Tracked(core), info } if info.label.is_none() => TimerTask::Tracked(core),
+            Task { work: TaskWork::Tracked(core), info } if !info.has_label() => TimerTask::Tracked(core),
             task => TimerTask::Other(Box::new(task)),
         }
     }
@@ -77,19 +76,21 @@ impl<T: Send + 'static> TaskOf<T> {
     /// As `into_parts`, for a task that is to wait for its time.
     #[inline]
     pub(crate) fn into_held(self) -> (TimerTask, TaskHandle<T>) {
-        if self.info.label.is_some() {
+        if self.info.has_label() {
             let (task, handle) = self.into_parts();
             return (TimerTask::new(task), handle);
         }
-        (TimerTask::Tracked(self.task), TaskHandle::new(self.core, self.claim))
+        (TimerTask::Tracked(self.task), TaskHandle::new(self.cell, self.token))
     }
 }
 
 impl Placed for TimerTask {
+    /// A wheel may forget an entry, and the canceller then releases its reference by the place alone.
+    /// So only a place inside the cell that the entry refers to may be one that can be forgotten.
     fn moved_to(&self, place: u64) {
         match self {
-            TimerTask::Tracked(core) => core.0.place().set(place),
-            // There is a box around it, which nobody has at hand: it must not be forgotten.
+            TimerTask::Tracked(TrackedTask(cell)) if cell.contains(cell.place()) => cell.place().set(place),
+            TimerTask::Tracked(TrackedTask(cell)) => cell.place().set(to_be_looked_at(place)),
             TimerTask::Other(task) => task.set_place(to_be_looked_at(place)),
         }
     }

@@ -40,7 +40,7 @@ use super::watch::{Watch, Watcher, Watchers};
 use crate::interrupt::wait::WaitCell;
 use crate::sync::{Arc, AtomicBool, AtomicUsize, Mutex, Ordering, Weak, deadline_after};
 use crate::sys::TimerSlack;
-use crate::task::{CancelQueue, Help, LeakedRef, Place, Removal, Removed};
+use crate::task::{CancelQueue, Help, Place, Removal, Removed};
 use crate::task::{Task, TaskId, TimerTask};
 use crate::time::clock::{Clock, Tick};
 use crate::time::wheel::{Look, NOWHERE, TimerWheel};
@@ -460,28 +460,27 @@ impl DelayedQueue {
 impl CancelQueue for DelayedQueue {
     fn remove_cancelled(&self, removal: Removal<'_>) -> Removed {
         if !self.removes_on_cancel() {
-            return Removed::default();
+            return Removed::No;
         }
         let mut entries = self.entries.lock();
         let look_by = entries.wheel.look_by_or_never();
         let (id, place) = (removal.id(), removal.place());
-        let leaked = removal.is_leakable() && entries.wheel.forget(place.get());
-        if !leaked && entries.take_at(id, place).is_none() {
-            return Removed::default();
+        if removal.may_forget() && entries.wheel.forget(place.get()) {
+            // SAFETY: 1. The entry was a `TimerTask`, which gives a place that `forget` accepts only to
+            // a `Place` inside the cell that it refers to. `place` is that one: the wheel changes it
+            // under this lock whenever the entry moves or leaves, and no two entries have one place.
+            // 2. `forget` is true once for an entry, and nothing reads or drops the entry after it.
+            unsafe { removal.release_forgotten() };
+        } else if entries.take_at(id, place).is_none() {
+            return Removed::No;
         }
-        // SAFETY: 1. The entry at `place` is never used or dropped again: `forget` returned true. It
-        // held a `Shared` to the state that `place` belongs to, by the contract of `Removal::may_leak`:
-        // the wheel sets the place of each entry under this lock whenever the entry is moved or leaves,
-        // and `TimerTask` gives no place that `forget` accepts to entries that hold anything else.
-        // 2. `forget` returns true once per entry, and this is the only caller.
-        let leaked = leaked.then(|| unsafe { LeakedRef::new(id) });
         place.set(NOWHERE);
         entries.cancelled += 1;
         self.note_len(&entries);
         if entries.wheel.look_by_or_never() != look_by {
             self.note_watched(&entries);
         }
-        Removed { was_last: entries.wheel.is_empty(), leaked }
+        if entries.wheel.is_empty() { Removed::Last } else { Removed::Yes }
     }
 }
 

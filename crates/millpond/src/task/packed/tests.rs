@@ -163,7 +163,7 @@ fn a_label_is_kept_with_its_task() {
 fn a_task_with_a_handle_is_still_its_half() {
     let (task, handle) = TaskOf::new(|| 7).into_parts();
     task.goes_to(41);
-    assert_eq!(task.shared().expect("it has a handle").place().get(), 41);
+    assert_eq!(task.cell().expect("it has a handle").place().get(), 41);
     let (task, words) = task_there_and_back(task);
     assert_eq!(words, HEAD + 2);
     assert_eq!(handle.state(), TaskState::Pending, "being moved is not being dropped");
@@ -182,7 +182,7 @@ fn the_half_of_a_handle_comes_back_as_a_task() {
     half.goes_to(41);
     let id = half.id();
     let (task, words) = there_and_back(half, id);
-    assert_eq!((task.shared().expect("it has a handle").place().get(), words), (41, HEAD + 2));
+    assert_eq!((task.cell().expect("it has a handle").place().get(), words), (41, HEAD + 2));
     task.run();
     assert_eq!(handle.join().unwrap(), 7);
 

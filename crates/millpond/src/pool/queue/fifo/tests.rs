@@ -306,7 +306,7 @@ fn put_take_remove_and_trim_at_the_same_time() {
             for n in 0..each {
                 let token = task(n, me * each + n, &tally);
                 let (task, _handle) = TaskOf::new(move || token.run()).into_parts();
-                let shared = task.shared().expect("it has a handle").clone();
+                let shared = task.cell().expect("it has a handle").clone();
                 assert!(put(&fifo, task));
                 if rng.below(3) > 0 {
                     let removed = fifo.remove(shared.id(), Some(shared.place().get()));

@@ -382,7 +382,7 @@ fn remove_if_takes_out_what_is_unwanted_and_keeps_the_order_of_the_rest() {
 fn a_tracked_task_knows_its_place_also_when_it_was_moved() {
     let (segments, tally) = (Segments::new(u64::MAX), Tally::default());
     let (moved, handle) = tracked(0, &tally);
-    let shared = moved.shared().expect("it has a handle").clone();
+    let shared = moved.cell().expect("it has a handle").clone();
     let (id, other) = (put(&segments, moved), put(&segments, task(1, 1, &tally)));
     assert_eq!(Some(shared.place().get()), segments.place_of(id));
     assert!(segments.whole().remove_if(|_| false).is_empty());

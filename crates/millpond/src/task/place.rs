@@ -1,0 +1,73 @@
+//! [`Place`] and [`RefCount`]: the two plain words of a task cell that others than the cell use.
+
+use crate::sync::{AtomicU32, AtomicU64, Ordering, fence};
+
+/// Where in its queue a task is. A hint, which the queue checks against the id of the task.
+#[derive(Debug)]
+pub(crate) struct Place(AtomicU64);
+
+impl Place {
+    pub(crate) fn new() -> Self {
+        Place(AtomicU64::new(u64::MAX))
+    }
+
+    // Relaxed: written and read under the lock of the queue, or as a hint that is checked there.
+    pub(crate) fn set(&self, place: u64) {
+        self.0.store(place, Ordering::Relaxed);
+    }
+
+    pub(crate) fn get(&self) -> u64 {
+        self.0.load(Ordering::Relaxed)
+    }
+}
+
+/// The number of references to a cell.
+///
+/// Invariants
+/// 1. A new reference is made from an existing one, through that reference.
+/// 2. An owner that reads 1 is alone and stays alone, because of (1): the reference is its own.
+/// 3. Each owner releases with Release; the last one sees that by an Acquire. So the last owner sees
+///    what all others did before. Model: `loom_tests::handle::the_last_owner_sees_what_all_others_did`.
+///
+/// The last owner may free the memory while another owner is still inside a method here, after its
+/// last access. That is sound because `&RefCount` covers nothing but one atomic.
+pub(crate) struct RefCount(AtomicU32);
+
+impl RefCount {
+    /// Half of the range, so that threads that pass it at the same time still abort in time.
+    const MOST: u32 = u32::MAX / 2;
+
+    pub(crate) fn new(references: u32) -> RefCount {
+        RefCount(AtomicU32::new(references))
+    }
+
+    /// Counts one more reference, made from one that the caller has.
+    pub(crate) fn add(&self) {
+        // Relaxed: the caller's own reference keeps the cell alive, and nothing else is ordered.
+        if self.0.fetch_add(1, Ordering::Relaxed) > Self::MOST {
+            std::process::abort(); // as with an `Arc`: an overflow would be unsound
+        }
+    }
+
+    /// Releases one of at least two references that exist.
+    #[inline]
+    pub(crate) fn release_shared(&self) {
+        // Release: invariant 3.
+        let before = self.0.fetch_sub(1, Ordering::Release);
+        debug_assert!(before >= 2, "the caller keeps another reference");
+    }
+
+    /// Releases the caller's reference. Returns true if it was the last.
+    #[inline]
+    pub(crate) fn release(&self) -> bool {
+        // Invariant 2: the last owner need not count down, which saves an exchange.
+        if self.0.load(Ordering::Acquire) == 1 {
+            return true;
+        }
+        if self.0.fetch_sub(1, Ordering::Release) != 1 {
+            return false;
+        }
+        fence(Ordering::Acquire); // pairs with the Release of owners that left since the load
+        true
+    }
+}

@@ -1,0 +1,146 @@
+//! The two faces of a task cell: [`Tracked`] for executors, [`Joinable`] for handles.
+//!
+//! They are the vtables of the cell. Ordinary, periodic and scoped tasks and futures implement them.
+
+use std::any::Any;
+use std::task::Waker;
+use std::time::Instant;
+
+use super::decorate::Body;
+use super::error::JoinError;
+use super::id::{ResultToken, TaskId};
+use super::place::Place;
+use super::state::{Shed, TaskState};
+use super::work::RunEvent;
+use crate::interrupt::Wake;
+
+/// Called for a task that was cancelled while it waited: the number of its owner (0: none), its id
+/// and its place. Removes the task from the queue of that owner.
+pub(crate) type RemoveCancelled<'a> = &'a mut dyn FnMut(u64, TaskId, &Place);
+
+/// What an executor does with a task.
+pub(crate) trait Tracked: Send + Sync {
+    /// Runs the work, if it is still there, and catches its panic. Returns true if the task is
+    /// periodic and waits for its next run.
+    fn run(&self, report: &mut dyn FnMut(RunEvent<'_>)) -> bool;
+
+    /// Resolves the handle of a task that nobody will run, unless it is resolved.
+    fn abandon(&self);
+
+    /// As `abandon`, but moves the work into `work`, which is an `Option` of the work's type. Does
+    /// nothing if the task has begun or ended, or if the work has another type.
+    fn take_work(&self, work: &mut dyn Any) {
+        let _ = work;
+    }
+
+    /// Ends a pending task that has waited for too long: drops its work, calls `settle` before any
+    /// other thread can see the end, and resolves the handle. Returns false if the task is not
+    /// pending, or is of a kind that is never shed.
+    fn expire(&self, settle: &mut dyn FnMut(Shed)) -> bool {
+        let _ = settle;
+        false
+    }
+
+    /// Returns true if the task was abandoned because it had waited for too long.
+    fn is_expired(&self) -> bool {
+        false
+    }
+
+    fn state(&self) -> TaskState;
+
+    /// Cancels the task and returns true, or returns false if it is done. Calls `remove` if the task
+    /// had not started, before it wakes the joiner. [`CellRef::cancel`] is the way to call this.
+    ///
+    /// [`CellRef::cancel`]: super::CellRef::cancel
+    fn try_cancel(&self, may_interrupt: bool, remove: RemoveCancelled<'_>) -> bool;
+
+    /// The owner with this number is about to accept the task.
+    fn entered(&self, owner: u64);
+
+    /// As `entered`, for a periodic task that is queued again. Returns false if it was cancelled
+    /// meanwhile, by a thread that may not have found the owner.
+    fn entered_again(&self, owner: u64) -> bool {
+        self.entered(owner);
+        true
+    }
+
+    /// The owner has given the task away without running it.
+    fn left(&self);
+
+    /// The number of the owner; 0 if there is none.
+    fn owner(&self) -> u64;
+
+    /// Returns true if the task runs on the calling thread, or on one that waits for the calling
+    /// thread. To wait for such a task would be a deadlock.
+    fn is_waiting_for_this_thread(&self) -> bool {
+        false
+    }
+
+    fn place(&self) -> &Place;
+
+    fn id(&self) -> TaskId;
+
+    /// Replaces the work by what `wrap` makes of it. Returns false if `wrap` panicked; the work is
+    /// then unchanged.
+    fn decorate(&self, wrap: &mut dyn FnMut(Body) -> Body) -> bool {
+        let _ = wrap;
+        true
+    }
+}
+
+/// Who is woken when a task is done.
+pub(crate) struct Waiter {
+    waker: Waker,
+    runs_in_place: bool,
+}
+
+impl Waiter {
+    pub(crate) fn new(waker: Waker) -> Waiter {
+        Waiter { waker, runs_in_place: false }
+    }
+
+    /// A waiter that may have to run the task itself, so it is also woken when a future that it
+    /// waits for is queued.
+    pub(crate) fn running_in_place(waker: Waker) -> Waiter {
+        Waiter { waker, runs_in_place: true }
+    }
+
+    #[cfg(feature = "futures")]
+    pub(crate) fn runs_in_place(&self) -> bool {
+        self.runs_in_place
+    }
+
+    pub(crate) fn into_waker(self) -> Waker {
+        self.waker
+    }
+}
+
+/// What a handle does with a task.
+pub(crate) trait Joinable<T>: Tracked {
+    /// Blocks until the task is done. Runs it on the calling thread if it waits in the queue of an
+    /// owner that the thread works for.
+    fn wait_done(&self, deadline: Option<Instant>) -> Wake;
+
+    /// Installs a waiter, or removes it. Returns it as an error if the task is done.
+    fn wait_as(&self, waiter: Option<Waiter>) -> Result<(), Option<Waiter>>;
+
+    /// Takes the result of a task that has run, if it is still there.
+    fn take_left(&self, token: &mut ResultToken) -> Option<Result<T, JoinError>>;
+
+    /// Gives up the result.
+    fn detach(&self, token: &mut ResultToken);
+
+    /// Takes the result of a task that is done; `None` if it is not.
+    fn take_result(&self, token: &mut ResultToken) -> Option<Result<T, JoinError>> {
+        let state = self.state();
+        if matches!(state, TaskState::Succeeded | TaskState::Failed) {
+            return self.take_left(token).or(Some(Err(JoinError::Taken)));
+        }
+        match state {
+            TaskState::Cancelled => Some(Err(JoinError::Cancelled)),
+            TaskState::Abandoned if self.is_expired() => Some(Err(JoinError::Expired)),
+            TaskState::Abandoned => Some(Err(JoinError::Abandoned)),
+            _ => None,
+        }
+    }
+}

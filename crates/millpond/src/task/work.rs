@@ -1,0 +1,137 @@
+//! [`Work`]: what a task cell runs, and what a run reports.
+
+use std::panic::{AssertUnwindSafe, catch_unwind};
+
+use super::decorate::{Body, decorate};
+use super::error::{Panic, Payload};
+use super::state::Outcome;
+use crate::panic::drop_caught;
+use crate::sync::{Arc, Mutex};
+
+/// What a run tells the executor. The task holds no lock meanwhile, and no cancel waits for it.
+#[derive(Debug, Clone, Copy)]
+pub(crate) enum RunEvent<'a> {
+    /// The work panicked. Comes before the outcome, while the task still counts as running.
+    Panicked(&'a Panic),
+    /// A periodic task will not run again, because this run panicked. Comes before the outcome.
+    SeriesEnded,
+    /// The outcome: once per run, before any other thread can see it.
+    Settled(Outcome),
+}
+
+/// Reports a panic and returns its payload.
+#[cold]
+pub(crate) fn report_panic(payload: Payload, report: &mut dyn FnMut(RunEvent<'_>)) -> Payload {
+    let panic = Panic::new(payload);
+    report(RunEvent::Panicked(&panic));
+    panic.into_payload()
+}
+
+/// Work that a cell can run: a closure once, or a periodic body again and again.
+pub(crate) trait Work<T>: Send + Sized {
+    fn run(self) -> Ran<T, Self>;
+}
+
+/// The result of one run.
+pub(crate) enum Ran<T, W> {
+    /// The last run, with what is left of the work, if anything.
+    Over(Result<T, Payload>, Option<W>),
+    /// The work runs again.
+    Again(W),
+    /// The work runs again, although this run panicked.
+    AgainAfterPanic(W, Payload),
+}
+
+impl<T, W> Ran<T, W> {
+    pub(super) fn has_panicked(&self) -> bool {
+        matches!(self, Ran::Over(Err(_), _) | Ran::AgainAfterPanic(..))
+    }
+
+    /// Passes the payload of a panic, if there is one, through `change`.
+    #[cold]
+    pub(super) fn map_payload(self, change: impl FnOnce(Payload) -> Payload) -> Ran<T, W> {
+        match self {
+            Ran::Over(Err(payload), left) => Ran::Over(Err(change(payload)), left),
+            Ran::AgainAfterPanic(work, payload) => Ran::AgainAfterPanic(work, change(payload)),
+            ok => ok,
+        }
+    }
+}
+
+impl<T, F: FnOnce() -> T + Send> Work<T> for F {
+    fn run(self) -> Ran<T, F> {
+        Ran::Over(catch_unwind(AssertUnwindSafe(self)), None)
+    }
+}
+
+/// The work of a cell.
+pub(super) enum CellWork<T, W> {
+    Plain(W),
+    /// With a decorator around it.
+    Decorated(Box<dyn FnOnce() -> Ran<T, W> + Send>),
+}
+
+impl<T, W> CellWork<T, W> {
+    /// As [`drop_caught`], which is free for work that has no destructor.
+    #[inline]
+    pub(super) fn drop_caught(self) {
+        match self {
+            CellWork::Plain(work) => drop_caught(work),
+            CellWork::Decorated(work) => drop_caught(work),
+        }
+    }
+}
+
+impl<T, W: Work<T>> CellWork<T, W> {
+    pub(super) fn run(self) -> Ran<T, W> {
+        match self {
+            CellWork::Plain(work) => work.run(),
+            CellWork::Decorated(work) => work(),
+        }
+    }
+}
+
+impl<T: Send + 'static, W: Work<T> + 'static> CellWork<T, W> {
+    /// Passes plain work through `wrap`. Also returns false if `wrap` panicked.
+    pub(super) fn decorated(work: W, wrap: &mut dyn FnMut(Body) -> Body) -> (CellWork<T, W>, bool) {
+        let ran: Arc<Mutex<Option<Ran<T, W>>>> = Arc::new(Mutex::new(None));
+        let run = {
+            let ran = Arc::clone(&ran);
+            move |work: W| match work.run() {
+                Ran::Over(Err(payload), left) => {
+                    drop_caught(left);
+                    (None, Err(payload))
+                }
+                other => {
+                    *ran.lock() = Some(other);
+                    (None, Ok(()))
+                }
+            }
+        };
+        match decorate(work, run, wrap) {
+            Ok(body) => (CellWork::around(body, ran), true),
+            Err(Some(work)) => (CellWork::Plain(work), false),
+            // The decorator has run the work. The outcome is for the thread that runs the task.
+            Err(None) => (CellWork::around(Box::new(|| {}), ran), false),
+        }
+    }
+
+    /// Work that calls `body` and returns what the work inside has left in `ran`.
+    fn around(mut body: Body, ran: Arc<Mutex<Option<Ran<T, W>>>>) -> CellWork<T, W> {
+        CellWork::Decorated(Box::new(move || {
+            let called = catch_unwind(AssertUnwindSafe(&mut body));
+            drop_caught(body);
+            let ran = ran.lock().take();
+            match (called, ran) {
+                (Err(payload), left) => {
+                    drop_caught(left);
+                    Ran::Over(Err(payload), None)
+                }
+                (Ok(()), Some(ran)) => ran,
+                (Ok(()), None) => {
+                    Ran::Over(Err(Box::new("the decorator kept the task from returning a value")), None)
+                }
+            }
+        }))
+    }
+}
