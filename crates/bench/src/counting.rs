@@ -1,6 +1,7 @@
 //! A global allocator that counts live heap bytes on request.
 //!
-//! Counting is off by default, so that measurements of time pay for one relaxed load and a branch per call and nothing else.
+//! Counting is off by default, so timing measurements only pay for one relaxed load and a branch
+//! per call.
 
 use std::alloc::{GlobalAlloc, Layout};
 use std::sync::atomic::{AtomicBool, AtomicI64, Ordering};
@@ -8,13 +9,13 @@ use std::sync::atomic::{AtomicBool, AtomicI64, Ordering};
 static IS_ON: AtomicBool = AtomicBool::new(false);
 static LIVE: AtomicI64 = AtomicI64::new(0);
 
-/// Counts from now on.
+/// Starts counting.
 pub fn start() {
     LIVE.store(0, Ordering::Relaxed);
     IS_ON.store(true, Ordering::Relaxed);
 }
 
-/// Bytes requested minus bytes freed since [`start`]. What the allocator itself adds is not in it.
+/// Bytes requested minus bytes freed since [`start`]. Excludes the overhead of the allocator.
 pub fn live_bytes() -> i64 {
     LIVE.load(Ordering::Relaxed)
 }
@@ -30,8 +31,8 @@ fn add(bytes: i64) {
 #[derive(Debug)]
 pub struct Counting<A>(pub A);
 
-// SAFETY: every call is forwarded to `A` with the same arguments, and the result is returned unchanged. The counters
-// allocate nothing.
+// SAFETY: every call is forwarded to `A` with the same arguments, and the result is returned
+// unchanged. The counters allocate nothing.
 unsafe impl<A: GlobalAlloc> GlobalAlloc for Counting<A> {
     unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
         add(layout.size() as i64);

@@ -1,22 +1,22 @@
-//! How far two cores are from each other: the time that a cache line takes from one to the other.
+//! The distance between two cores: the time that a cache line takes from one to the other.
 //!
-//! What threads cost each other is a multiple of it. On a virtual machine it may change from one moment to the next, when the
-//! host moves one of the two cores.
+//! The costs that threads impose on each other are a multiple of it. On a virtual machine it may
+//! change at any moment, when the host moves one of the two cores.
 
 use std::hint::spin_loop;
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::{Duration, Instant};
 
-/// Round trips of a line in each of the tries. The fastest of these counts: the others were disturbed, or both threads
-/// were still on one core.
+/// Round trips of a cache line per try. The fastest try counts: the others were disturbed, or both
+/// threads were still on one core.
 const TRIPS: u32 = 200;
 const TRIES: u32 = 12;
-/// What takes so many nanoseconds is a switch of threads, and not the way from one core to another.
+/// A longer trip, in nanoseconds, is a context switch on one core.
 const ONE_CORE: f64 = 2000.0;
-/// For two threads on one core.
+/// The time limit for two threads on one core.
 const PATIENCE: Duration = Duration::from_millis(20);
 
-/// Nanoseconds, one way. None: there is one core, or both threads were on the same one all the time.
+/// Nanoseconds, one way. `None` if there is only one core, or both threads stayed on the same one.
 pub fn nanos() -> Option<f64> {
     if std::thread::available_parallelism().map_or(1, usize::from) < 2 {
         return None;
@@ -46,7 +46,7 @@ pub fn nanos() -> Option<f64> {
 struct Line(AtomicU32);
 
 impl Line {
-    /// Waits for its turn, and gives the other thread its own. False: it did not come in time.
+    /// Waits for its turn and passes the turn on. Returns false if the turn did not come in time.
     fn pass(&self, turn: u32, deadline: Instant) -> bool {
         for look in 1u32.. {
             if self.0.load(Ordering::Acquire) == turn {

@@ -1,10 +1,11 @@
-//! What the parts of a task with a handle cost, each by itself: submit, run, join, and the allocation that it needs.
+//! The costs of each part of a task with a handle: submit, run, join, and its allocation.
 //!
 //! `cargo run --release -p bench --bin handles [-- ROUNDS]`
 //!
-//! A thousand tasks at a time, on one worker that is held until all are submitted, and joined when all have run. So no part waits
-//! for another, and the worker finds memory that the submitter has just written. `taskset -c 0` before the command puts both on one
-//! core. A figure is the median of the rounds. What follows from them: docs/performance.md.
+//! A round has 1,000 tasks on one worker. The worker is held until all are submitted, and the tasks
+//! are joined when all have run. So no part waits for another, and the worker reads memory that the
+//! submitter has just written. `taskset -c 0` before the command puts both on one core. A figure is
+//! the median of the rounds. Conclusions: docs/performance-lessons.md.
 
 use std::hint::black_box;
 use std::sync::mpsc;
@@ -12,9 +13,9 @@ use std::time::Instant;
 
 use millpond::{TaskHandle, ThreadPoolExecutor, executors};
 
-/// So many tasks at a time.
+/// Tasks per round.
 const TASKS: u64 = 1000;
-/// As large as what a handle shares with its task, if the closure has no more than two words.
+/// The size of the state that a handle shares with its task, for a closure of up to two words.
 type AsLarge = [u64; 14];
 
 fn main() -> Result<(), Box<dyn std::error::Error>> {
@@ -35,7 +36,7 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
     Ok(())
 }
 
-/// How long it takes to submit, to run and to join the tasks, in nanoseconds.
+/// The times to submit, to run and to join the tasks, in nanoseconds.
 fn round(pool: &ThreadPoolExecutor) -> Result<[u128; 3], Box<dyn std::error::Error>> {
     let (held, wait) = mpsc::channel::<()>();
     let (ready, is_ready) = mpsc::channel();

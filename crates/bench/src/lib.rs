@@ -1,4 +1,4 @@
-//! What the measurements share.
+//! Shared parts of the measurements.
 
 // Implements `GlobalAlloc`, an unsafe trait.
 #[allow(unsafe_code)]
@@ -7,7 +7,7 @@ pub mod distance;
 pub mod machine;
 pub mod processor;
 
-/// Memory is given by mimalloc, and not by the system's allocator.
+/// True if mimalloc replaces the system's allocator.
 pub const MIMALLOC: bool = cfg!(feature = "mimalloc");
 
 #[cfg(feature = "mimalloc")]

@@ -1,23 +1,25 @@
-//! What the machine is, and how busy it was with other things: read from /proc, and unknown where there is none.
+//! The machine, and how busy it was with other work. Read from /proc; unknown where there is none.
 
 use std::fs;
 
-/// Ticks of all processors since the start of the machine.
+/// Ticks of all processors since the machine started.
 #[derive(Debug, Clone, Copy)]
 pub struct Load {
     all: u64,
     busy: u64,
-    /// Of `busy`, what was ours.
+    /// The part of `busy` used by this process and its children.
     own: u64,
 }
 
 impl Load {
-    /// As it is now. `children` work for us. Those that have ended need not be named.
+    /// The current load. `children` are running child processes; those that have ended are
+    /// included.
     pub fn now(children: impl Iterator<Item = u32>) -> Option<Load> {
         let stat = fs::read_to_string("/proc/stat").ok()?;
         let ticks: Vec<u64> =
             stat.lines().next()?.split_whitespace().skip(1).map_while(|field| field.parse().ok()).collect();
-        // user nice system idle iowait irq softirq steal; what follows is contained in user and nice.
+        // user nice system idle iowait irq softirq steal; the later fields are contained in user
+        // and nice.
         let all: u64 = ticks.iter().take(8).sum();
         let idle = ticks.get(3)? + ticks.get(4)?;
         let of_children: u64 = children.filter_map(|id| own_ticks(&id.to_string())).sum();
@@ -25,7 +27,8 @@ impl Load {
         Some(Load { all, busy: all - idle, own })
     }
 
-    /// The share of the machine that others used since `before`, from 0 to 1. Steal counts as others.
+    /// The share of the machine that other processes used since `before`, from 0 to 1. Includes
+    /// steal.
     pub fn others_since(self, before: Load) -> Option<f64> {
         let all = self.all - before.all;
         let own = self.own.saturating_sub(before.own);
@@ -34,10 +37,11 @@ impl Load {
     }
 }
 
-/// User and system time of a process, with those of its children that have ended.
+/// User and system time of a process, including its children that have ended.
 fn own_ticks(process: &str) -> Option<u64> {
     let stat = fs::read_to_string(format!("/proc/{process}/stat")).ok()?;
-    // The name is in parentheses and may contain anything; the state is the first field after it.
+    // The name is in parentheses and may contain any character. The state is the first field after
+    // it.
     let fields: Vec<&str> = stat[stat.rfind(')')? + 1..].split_whitespace().collect();
     fields.get(11..15)?.iter().map(|field| field.parse::<u64>().ok()).sum()
 }
@@ -48,7 +52,7 @@ pub fn threads() -> Vec<String> {
     entries.flatten().filter_map(|entry| entry.file_name().into_string().ok()).collect()
 }
 
-/// Nanoseconds that these threads have been on a processor. None: the machine does not tell.
+/// Nanoseconds that these threads have run. `None` if the system does not report it.
 pub fn cpu_time(threads: &[String]) -> Option<u64> {
     let of = |thread: &String| {
         let stat = fs::read_to_string(format!("/proc/self/task/{thread}/schedstat")).ok()?;
@@ -57,7 +61,7 @@ pub fn cpu_time(threads: &[String]) -> Option<u64> {
     threads.iter().map(of).sum()
 }
 
-/// Bytes of this process that are in memory.
+/// The resident bytes of this process.
 pub fn resident() -> Option<u64> {
     let status = fs::read_to_string("/proc/self/status").ok()?;
     let line = status.lines().find_map(|line| line.strip_prefix("VmRSS:"))?;
@@ -80,7 +84,7 @@ pub fn description() -> String {
     format!("{processor}, {cores} cores{memory}, {} {}", std::env::consts::OS, system.trim())
 }
 
-/// Today, in Greenwich: 2031-05-17.
+/// Today's date in UTC, for example 2031-05-17.
 pub fn date() -> String {
     let now = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH).unwrap_or_default();
     let (mut year, mut day) = (1970, now.as_secs() / 86_400);

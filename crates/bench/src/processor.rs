@@ -1,23 +1,24 @@
-//! Processor time, affinity and timer slack of this process. Linux only; elsewhere nothing is known and nothing is set.
+//! Processor time, affinity and timer slack of this process. Linux only: elsewhere nothing is known
+//! and nothing is set.
 
 use std::time::Duration;
 
 /// Processor time used so far.
 #[derive(Debug, Clone, Copy)]
 pub struct CpuTime {
-    /// By all threads of this process, those that have ended included.
+    /// Of all threads of this process, including those that have ended.
     pub process: Duration,
-    /// By the calling thread.
+    /// Of the calling thread.
     pub thread: Duration,
 }
 
 impl CpuTime {
-    /// Used since `before`. Both must be taken on the same thread.
+    /// The time used since `before`. Both must be taken on the same thread.
     pub fn since(self, before: CpuTime) -> CpuTime {
         CpuTime { process: self.process - before.process, thread: self.thread - before.thread }
     }
 
-    /// Used by all threads but the calling one.
+    /// The time used by all threads but the calling one.
     pub fn of_others(self) -> Duration {
         self.process.saturating_sub(self.thread)
     }
@@ -36,7 +37,7 @@ mod imp {
 
     use super::CpuTime;
 
-    /// None: the system does not tell.
+    /// `None` if the system does not report it.
     pub fn cpu_time() -> Option<CpuTime> {
         let of = |clock| clock_gettime(clock).ok().map(Duration::from);
         Some(CpuTime {
@@ -45,8 +46,8 @@ mod imp {
         })
     }
 
-    /// Restricts the calling thread, and all threads and processes it starts later, to the first `cores` of the
-    /// processors that it may use.
+    /// Restricts the calling thread, and all threads and processes it starts later, to the first
+    /// `cores` of the processors that it may use.
     ///
     /// # Errors
     /// There are not that many, or the system refuses.
@@ -64,7 +65,8 @@ mod imp {
         sched_setaffinity(this, &set).map_err(problem)
     }
 
-    /// Sleeps of the calling thread end on time while this value lives, instead of up to 50 µs late.
+    /// Sleeps of the calling thread end on time while this value lives, instead of up to 50 µs
+    /// late.
     #[derive(Debug)]
     pub struct FineTimers(());
 

@@ -1,7 +1,7 @@
 //! The diary of a scheduled run: which tasks ran when, and whether that was in time.
 //!
-//! Tasks write into it as they run, the driver reads it. A run that began or ended late spoils the scenario: then
-//! the machine was too slow, and what the trace says would not be determined.
+//! Tasks write into it as they run, the driver reads it. A run that began or ended late spoils the
+//! scenario: then the machine was too slow, and what the trace says would not be determined.
 
 use std::collections::BTreeMap;
 use std::panic::resume_unwind;
@@ -102,8 +102,8 @@ impl Diary {
 
     /// Hooks before and after tasks, at the beginning and at the end of threads, so far.
     pub fn hooks(&self) -> [usize; 4] {
-        // Those at the end first: so that what began and ended meanwhile makes the looks differ, and not less than
-        // nothing seems to be going on.
+        // Those at the end first: so that what began and ended meanwhile makes the looks differ,
+        // and not less than nothing seems to be going on.
         let [stopped, after] = [3, 1].map(|n| self.hooks[n].load(Ordering::Acquire));
         let [started, before] = [2, 0].map(|n| self.hooks[n].load(Ordering::Acquire));
         [before, after, started, stopped]
@@ -130,8 +130,8 @@ impl Diary {
             pages.spoiled = Some("a run began late in its half slot");
         }
         let expected = pages.expected.get(&t).copied().unwrap_or(now);
-        // There is one busy run at most, so it can only hold up its own task, or all if there is no second worker. If it
-        // seems to hold up others, that is the machine's doing.
+        // There is one busy run at most, so it can only hold up its own task, or all if there is no
+        // second worker. If it seems to hold up others, that is the machine's doing.
         let holds_up = |(busy, ended): (i64, Duration)| {
             Some(ended).filter(|ended| *ended >= expected && (self.one_worker || busy == t))
         };

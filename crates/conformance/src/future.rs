@@ -1,7 +1,8 @@
 //! A handle of ours, told as the reference would tell of its future.
 //!
-//! Our handles resolve as abandoned when their task can never run. The reference's stay pending for ever, and can
-//! still be cancelled. And ours give their result once, the reference's as often as they are asked.
+//! Our handles resolve as abandoned when their task can never run. The reference's stay pending for
+//! ever, and can still be cancelled. And ours give their result once, the reference's as often as
+//! they are asked.
 
 use std::fmt;
 use std::time::Duration;

@@ -1,8 +1,8 @@
 //! The gate of a task: where its body blocks until the scenario lets it go or an interrupt arrives.
 //!
-//! The gate also tells whether its task is at rest there. For that it must know of an interrupt before the
-//! task does: the callback that the body registers runs inside the call that interrupts, so when that call
-//! has returned, the gate no longer counts as a place of rest.
+//! The gate also tells whether its task is at rest there. For that it must know of an interrupt
+//! before the task does: the callback that the body registers runs inside the call that interrupts,
+//! so when that call has returned, the gate no longer counts as a place of rest.
 
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 
@@ -60,10 +60,12 @@ impl Gate {
         inner.blocked && inner.state == GateState::Closed && !inner.interrupt_pending
     }
 
-    /// Blocks the body until the gate is not closed, or an interrupt arrives. Belongs on a worker thread.
+    /// Blocks the body until the gate is not closed, or an interrupt arrives. Belongs on a worker
+    /// thread.
     pub fn pass(self: &Arc<Self>) -> Passage {
         let gate = Arc::clone(self);
-        // Registered before the lock is taken: if the flag is set already, the callback runs here and now.
+        // Registered before the lock is taken: if the flag is set already, the callback runs here
+        // and now.
         let registration = interrupt::current().on_interrupt(move || gate.note_interrupt());
         let passage = self.wait();
         drop(registration);

@@ -1,8 +1,8 @@
 //! How many scenarios are played by the clock at once: as many as the machine bears.
 //!
-//! Their steps have windows of some milliseconds, and a run that misses one is thrown away. So they start a little
-//! apart, none starts while quick scenarios keep the machine busy, and whenever one is thrown away there are
-//! fewer of them for a while.
+//! Their steps have windows of some milliseconds, and a run that misses one is thrown away. So they
+//! start a little apart, none starts while quick scenarios keep the machine busy, and whenever one
+//! is thrown away there are fewer of them for a while.
 
 use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
 use std::thread;

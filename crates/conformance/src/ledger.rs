@@ -26,7 +26,8 @@ struct Events {
 }
 
 impl Ledger {
-    /// Gives the task with this id its name in the scenario. Belongs before the pool is given the task.
+    /// Gives the task with this id its name in the scenario. Belongs before the pool is given the
+    /// task.
     pub fn name(&self, id: TaskId, t: i64) {
         lock(&self.names).insert(id, t);
     }

@@ -1,15 +1,21 @@
-//! Plays scenarios on `millpond` and writes traces, to be compared with those of `java.util.concurrent`.
+//! Plays scenarios on `millpond` and writes traces, to be compared with those of
+//! `java.util.concurrent`.
 //!
-//! A scenario is a small deterministic program for a pool, a queue or a scheduled pool; its trace says what came back from every
-//! step, what happened meanwhile, and what the pool looked like when it had come to rest. The crate's README
-//! describes both, how traces are recorded, and how to run a campaign.
+//! A scenario is a small deterministic program for a pool, a queue or a scheduled pool; its trace
+//! says what came back from every step, what happened meanwhile, and what the pool looked like when
+//! it had come to rest. The crate's README describes both, how traces are recorded, and how to run
+//! a campaign.
 //!
-//! - [`scenario`], [`trace`]: what is read and what is written; [`difference`] tells two traces apart.
-//! - [`pool_player`], [`queue_player`], [`scheduled_player`]: play one scenario. [`gate`] blocks tasks, [`ledger`]
-//!   and [`diary`] collect events, [`settle`] knows when a pool has come to rest, [`time`] is the clock or stands in for it,
-//!   [`future`] tells of our handles as the reference does of its futures.
-//! - [`runner`]: plays many scenarios at once, traces in order; [`lanes`] keeps those by the clock apart.
-//! - [`model`], [`generator`], [`rng`]: random scenarios that keep to what the reference determines.
+//! - [`scenario`], [`trace`]: what is read and what is written; [`difference`] tells two traces
+//!   apart.
+//! - [`pool_player`], [`queue_player`], [`scheduled_player`]: play one scenario. [`gate`] blocks
+//!   tasks, [`ledger`] and [`diary`] collect events, [`settle`] knows when a pool has come to rest,
+//!   [`time`] is the clock or stands in for it, [`future`] tells of our handles as the reference
+//!   does of its futures.
+//! - [`runner`]: plays many scenarios at once, traces in order; [`lanes`] keeps those by the clock
+//!   apart.
+//! - [`model`], [`generator`], [`rng`]: random scenarios that keep to what the reference
+//!   determines.
 
 pub mod diary;
 pub mod difference;

@@ -1,11 +1,12 @@
-//! A model of the pool at rest, after the rules that the JDK documents: no threads, no time, only what is so
-//! when everything has come to rest after a step.
+//! A model of the pool at rest, after the rules that the JDK documents: no threads, no time, only
+//! what is so when everything has come to rest after a step.
 //!
-//! The generator needs it to stay within what is determined (which tasks run, who waits, what a handle would
-//! say), and it serves as a second opinion: its observables are compared with recorded traces.
+//! The generator needs it to stay within what is determined (which tasks run, who waits, what a
+//! handle would say), and it serves as a second opinion: its observables are compared with recorded
+//! traces.
 //!
-//! A worker is *busy* (at the closed gate of its task) or *idle*; while it moves it is neither, and is counted
-//! by hand. Only one worker moves at a time: that is the domain of the scenarios.
+//! A worker is *busy* (at the closed gate of its task) or *idle*; while it moves it is neither, and
+//! is counted by hand. Only one worker moves at a time: that is the domain of the scenarios.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -209,7 +210,8 @@ impl Model {
         }
     }
 
-    /// The reference's `discard_oldest` recurses without end when a pool with a synchronous queue is full.
+    /// The reference's `discard_oldest` recurses without end when a pool with a synchronous queue
+    /// is full.
     fn would_recurse(&self) -> bool {
         self.policy == Policy::DiscardOldest
             && self.queue_spec == QueueSpec::Synchronous
@@ -327,7 +329,8 @@ impl Model {
         self.work(first);
     }
 
-    /// Moves one worker, counted neither as busy nor as idle, until it is again one of both or has left.
+    /// Moves one worker, counted neither as busy nor as idle, until it is again one of both or has
+    /// left.
     fn work(&mut self, first: Option<i64>) {
         let mut next = first;
         loop {

@@ -1,4 +1,5 @@
-//! Plays a scenario of kind pool: one driver thread, one record per step, each taken when the pool is at rest.
+//! Plays a scenario of kind pool: one driver thread, one record per step, each taken when the pool
+//! is at rest.
 
 use std::collections::BTreeMap;
 use std::panic::resume_unwind;
@@ -22,7 +23,8 @@ use crate::trace::{Construct, End, Event, Observed, PoolTrace, Record, sort_by_t
 /// Plays `steps` on a pool built after `config`.
 ///
 /// # Errors
-/// If the scenario cannot be played, if the pool does not come to rest, or if the clock spoiled the run.
+/// If the scenario cannot be played, if the pool does not come to rest, or if the clock spoiled the
+/// run.
 pub fn play(id: &Value, config: &PoolConfig, steps: &[PoolStep]) -> Result<PoolTrace, PlayError> {
     let trace = |construct, steps| PoolTrace { id: id.clone(), kind: "pool", construct, steps };
     let tasks = announce(steps)?;
@@ -396,7 +398,8 @@ impl Player {
         drop(self.pool.shutdown_now());
     }
 
-    /// With all gates open and everything interrupted the pool must end, whatever was done to it before.
+    /// With all gates open and everything interrupted the pool must end, whatever was done to it
+    /// before.
     fn await_end(&self) -> Result<(), PlayError> {
         match self.pool.await_termination(Duration::from_secs(20)) {
             Ok(true) => Ok(()),

@@ -1,4 +1,5 @@
-//! A small random number generator, so that a seed gives the same scenarios on every machine and in every year.
+//! A small random number generator, so that a seed gives the same scenarios on every machine and in
+//! every year.
 
 /// SplitMix64: one word of state, good enough to choose steps.
 #[derive(Debug, Clone)]

@@ -1,8 +1,8 @@
 //! Plays many scenarios at once and hands out their traces in order.
 //!
-//! Quick scenarios are played by a few threads. Those that sleep mostly wait, so many of them are played at
-//! the same time. Those by the clock have [`Lanes`]. A scenario that cannot be read or played gives a trace that says
-//! why; nothing in it can end the run.
+//! Quick scenarios are played by a few threads. Those that sleep mostly wait, so many of them are
+//! played at the same time. Those by the clock have [`Lanes`]. A scenario that cannot be read or
+//! played gives a trace that says why; nothing in it can end the run.
 
 use std::collections::BTreeMap;
 use std::io::{self, BufRead, Write};
@@ -79,8 +79,8 @@ fn play_once(scenario: &Scenario, time: TimeKind) -> Result<Trace, PlayError> {
 /// A scenario and its place in the input.
 type Job = (usize, Scenario);
 
-/// Plays the scenarios of `input`, one per line, and writes one trace per line to `output`, in order. Scheduled
-/// pools are played by that `time`.
+/// Plays the scenarios of `input`, one per line, and writes one trace per line to `output`, in
+/// order. Scheduled pools are played by that `time`.
 ///
 /// # Errors
 /// What reading or writing gave.

@@ -1,7 +1,8 @@
 //! What a scenario says: one JSON object per line, read and written with serde.
 //!
-//! Numbers are `i64` even where only sizes make sense, because a scenario may ask for a core size of -1 to see
-//! it refused. Fields that are not known here are ignored; operations that are not known are an error.
+//! Numbers are `i64` even where only sizes make sense, because a scenario may ask for a core size
+//! of -1 to see it refused. Fields that are not known here are ignored; operations that are not
+//! known are an error.
 
 use serde::{Deserialize, Serialize};
 use serde_json::Value;

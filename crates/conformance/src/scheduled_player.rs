@@ -1,7 +1,8 @@
-//! Plays a scenario of kind scheduled: steps at the beginning of slots, runs of tasks in the middle.
+//! Plays a scenario of kind scheduled: steps at the beginning of slots, runs of tasks in the
+//! middle.
 //!
-//! A slot has 100 ms. In the machine's time everything has to happen within its window, some tens of milliseconds;
-//! if anything is late the run is thrown away.
+//! A slot has 100 ms. In the machine's time everything has to happen within its window, some tens
+//! of milliseconds; if anything is late the run is thrown away.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -23,7 +24,8 @@ const SLOT: Duration = Duration::from_millis(100);
 const STEP_WINDOW: Duration = Duration::from_millis(25);
 /// Ten minutes.
 const MAX_SLOTS: u64 = 6000;
-/// Where the machine cannot be too slow, a pool that takes longer than this to come to rest never does.
+/// Where the machine cannot be too slow, a pool that takes longer than this to come to rest never
+/// does.
 const LIMIT: Duration = Duration::from_secs(20);
 
 /// Plays `steps` on a pool built after `config`.
@@ -264,7 +266,8 @@ impl Player {
         Ok(halves.into_iter().map(|(half, names)| json!([half, names])).collect())
     }
 
-    /// Waits until every worker is idle or in its busy run, in two consecutive looks with nothing in between.
+    /// Waits until every worker is idle or in its busy run, in two consecutive looks with nothing
+    /// in between.
     fn settle(&self) -> Result<(), PlayError> {
         let begun = Instant::now();
         let mut before = None;

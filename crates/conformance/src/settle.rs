@@ -1,11 +1,12 @@
-//! Knows when a pool has come to rest: nothing can happen any more without a new step or the passing of a
-//! long time.
+//! Knows when a pool has come to rest: nothing can happen any more without a new step or the
+//! passing of a long time.
 //!
-//! A worker is at rest in one of two places: at the closed gate of its task, which the driver's own [`Gate`]s
-//! tell, or in the pool's list of idle workers, which the pool's probe tells. Whoever is in neither (starting,
-//! in a hook, between two tasks, woken but not yet running) makes the sum smaller than the pool's size. A worker
-//! that is leaving may no longer count, but its thread has not said yet that it stops. So no pause and no look
-//! at the operating system is needed, and a loaded machine only makes it slower.
+//! A worker is at rest in one of two places: at the closed gate of its task, which the driver's own
+//! [`Gate`]s tell, or in the pool's list of idle workers, which the pool's probe tells. Whoever is
+//! in neither (starting, in a hook, between two tasks, woken but not yet running) makes the sum
+//! smaller than the pool's size. A worker that is leaving may no longer count, but its thread has
+//! not said yet that it stops. So no pause and no look at the operating system is needed, and a
+//! loaded machine only makes it slower.
 //!
 //! [`Gate`]: crate::gate::Gate
 
@@ -45,9 +46,9 @@ struct Look {
 
 impl Look {
     fn at(pool: &ThreadPoolExecutor, witness: &impl Witness) -> Look {
-        // Only the driver, which is here, opens gates and interrupts: so while we look, a worker can arrive at
-        // a gate but not leave one. Idle workers may come and expire; a worker that does either while we
-        // look makes the sums differ, or the two looks.
+        // Only the driver, which is here, opens gates and interrupts: so while we look, a worker
+        // can arrive at a gate but not leave one. Idle workers may come and expire; a worker that
+        // does either while we look makes the sums differ, or the two looks.
         let busy = witness.busy();
         let (active, size) = (pool.active_count(), pool.pool_size());
         let (queued, terminated) = (pool.queued_count(), pool.is_terminated());

@@ -1,7 +1,8 @@
-//! The time that a scheduled scenario is played by: the machine's, or one that the driver moves by hand.
+//! The time that a scheduled scenario is played by: the machine's, or one that the driver moves by
+//! hand.
 //!
-//! By hand nothing is ever late, so a scenario takes no time, is never spoiled and says the same. But the waiting
-//! that users rely on, the one with a timeout, is only there in the machine's time.
+//! By hand nothing is ever late, so a scenario takes no time, is never spoiled and says the same.
+//! But the waiting that users rely on, the one with a timeout, is only there in the machine's time.
 
 use std::thread;
 use std::time::{Duration, Instant};
@@ -55,7 +56,8 @@ impl Time {
         }
     }
 
-    /// Lets the time pass until `then`; a time that is moved by hand, by half a slot at most. True: it is `then`.
+    /// Lets the time pass until `then`; a time that is moved by hand, by half a slot at most. True:
+    /// it is `then`.
     pub fn pass(&self, then: Duration) -> bool {
         let left = then.saturating_sub(self.now());
         match self {

@@ -122,8 +122,8 @@ impl Serialize for Event {
     }
 }
 
-/// Sorts the events of a step in which several workers moved: by task, each task's in their real order, the
-/// end of the pool last.
+/// Sorts the events of a step in which several workers moved: by task, each task's in their real
+/// order, the end of the pool last.
 pub fn sort_by_task(events: &mut [Event]) {
     events.sort_by_key(|event| event.task().unwrap_or(i64::MAX));
 }

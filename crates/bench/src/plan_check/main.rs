@@ -1,11 +1,13 @@
-//! How fast `millpond plan` simulates, and how well it agrees with real pools. The figures: docs/plan.md.
+//! Measures how fast `millpond plan` simulates, and how well it agrees with real pools. Figures:
+//! docs/plan.md.
 //!
-//! `cargo run --release -p bench --bin plan-check [-- --quick]`. The same tasks, with the same arrivals and lengths, go
-//! through the simulator and through a real pool. A round of real runs takes half a minute; there are three, and a figure
-//! is the median of them.
+//! `cargo run --release -p bench --bin plan-check [-- --quick]`. The same tasks, with the same
+//! arrivals and lengths, go through the simulator and through a real pool. A round of real runs
+//! takes half a minute. There are three, and a figure is their median.
 //!
-//! On a machine that has other things to do a task takes longer than it should, and is handed in late. So the simulator also
-//! gets the tasks as they were in the real run: what then differs is the pool, and not the machine.
+//! On a busy machine a task takes longer than planned and is submitted late. So the simulator also
+//! gets the tasks as they were in the real run. The remaining difference is due to the pool, not
+//! the machine.
 
 mod real;
 
@@ -113,7 +115,7 @@ fn main() -> ExitCode {
     ExitCode::SUCCESS
 }
 
-/// Arrivals that are simulated in a second, drawing their lots included.
+/// Simulated arrivals per second, including the generation of random numbers.
 fn speed(tasks: u64) {
     println!("\nArrivals simulated per second:\n");
     let exponential = |cpu| Mix::new(vec![Kind { weight: 1.0, length: Length::Exponential(20e6), cpu }]);
@@ -134,7 +136,7 @@ fn speed(tasks: u64) {
     }
 }
 
-/// What is compared.
+/// The compared figures.
 #[derive(Debug, Clone, Copy)]
 struct Seen {
     throughput: f64,
@@ -161,7 +163,7 @@ impl Seen {
         }
     }
 
-    /// As a row of the table.
+    /// Prints a row of the table.
     fn print(&self, name: &str, kind: &str) {
         println!(
             "| {name} | {kind} | {:.1} | {:.2} | {:.2} | {:.2} | {:.2} | {:.2} % | {} |",
@@ -175,7 +177,7 @@ impl Seen {
         );
     }
 
-    /// The median of each.
+    /// The median of each figure.
     fn median(rounds: impl Iterator<Item = Seen>) -> Seen {
         let rounds: Vec<Seen> = rounds.collect();
         let of = |of: fn(&Seen) -> f64| {
@@ -195,8 +197,8 @@ impl Seen {
     }
 }
 
-/// The largest differences that were seen: of the mean and the p99 of the total time in percent, of those refused in
-/// percentage points.
+/// The largest differences: of the mean and the p99 of the total time in percent, of the rejected
+/// tasks in percentage points.
 #[derive(Debug, Default)]
 struct Largest {
     mean: f64,
@@ -213,7 +215,7 @@ impl Largest {
         );
     }
 
-    /// Prints how far `real` is from `simulated`.
+    /// Prints the difference between `real` and `simulated`.
     fn compare(&mut self, simulated: &Seen, real: &Seen) {
         let off = |real: f64, simulated: f64| (real / simulated - 1.0) * 100.0;
         let mean = off(real.total_mean, simulated.total_mean);

@@ -1,4 +1,4 @@
-//! The tasks of a plan on a real pool, in real time.
+//! Runs the tasks of a plan on a real pool, in real time.
 
 use std::hint::black_box;
 use std::sync::Arc;
@@ -12,7 +12,8 @@ use millpond_sim::{Histogram, Nanos, Policy, Pool, Task};
 
 use crate::{MS, Seen};
 
-/// How much this machine computes in a nanosecond, so that computing costs time on a core and not only time.
+/// How much this machine computes per nanosecond, so that a computing task uses processor time and
+/// not only wall time.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Work {
     steps_per_nano: f64,
@@ -23,7 +24,7 @@ fn compute(steps: u64) -> u64 {
 }
 
 impl Work {
-    /// The fastest of many short runs: others can only make one slower.
+    /// Calibrates with the fastest of many short runs: other work can only slow a run down.
     pub(crate) fn calibrated() -> Work {
         const STEPS: u64 = 200_000;
         let fastest = (0..200)
@@ -67,7 +68,7 @@ fn build(pool: &Pool) -> ThreadPoolExecutor {
     builder.build().expect("a sound pool")
 }
 
-/// When a task began and ended, since the beginning; 0 if it never did.
+/// When a task began and ended, since the start of the run; 0 if it never did.
 #[derive(Debug, Default)]
 struct Stamp {
     began: AtomicU64,
@@ -83,20 +84,20 @@ fn get(stamp: &AtomicU64) -> Nanos {
     stamp.load(Ordering::Relaxed)
 }
 
-/// What came out of a run.
+/// The result of a run.
 #[derive(Debug)]
 pub(crate) struct Ran {
-    /// Times count from when a task was due.
+    /// Times since a task was due.
     pub(crate) seen: Seen,
-    /// Times count from the arrival in `tasks`.
+    /// Times since the arrival in `tasks`.
     pub(crate) seen_by_pool: Seen,
-    /// The tasks as they were on this machine: how long they took, and when they came, if the system woke the caller too
-    /// late. If the caller itself was held up by the pool, they came when they were due: that is for the simulator to
-    /// find out. A task that was refused keeps the length that it should have had.
+    /// The tasks as they were on this machine: their actual lengths, and their actual arrivals if
+    /// the system woke the caller late. If the pool held up the caller, the arrival is the planned
+    /// one: the simulator has to reproduce that delay. A rejected task keeps its planned length.
     pub(crate) tasks: Vec<Task>,
 }
 
-/// Hands the tasks in, each at its time, and waits until all are done.
+/// Submits each task at its time, and waits until all are done.
 pub(crate) fn run(pool: &Pool, tasks: &[Task], work: Work) -> Ran {
     let executor = build(pool);
     let stamps: Arc<Vec<Stamp>> = Arc::new(tasks.iter().map(|_| Stamp::default()).collect());

@@ -13,13 +13,13 @@ usage: service [--quick] [--only TABLE..] [--rounds N] [--seconds N]
 
 #[derive(Debug, Default)]
 pub(crate) struct Options {
-    /// Keys of tables. Empty: all.
+    /// Keys of tables. Empty means all.
     pub(crate) only: Vec<String>,
     pub(crate) rounds: Option<usize>,
     pub(crate) seconds: Option<f64>,
 }
 
-/// Reads the arguments. None: help is asked for.
+/// Reads the arguments. `None` if help is requested.
 pub(crate) fn parse(args: &[String]) -> Result<Option<Options>, String> {
     let mut options = Options::default();
     let mut args = args.iter().map(String::as_str).peekable();

@@ -1,5 +1,5 @@
-//! The three ways to run a blocking query for an async handler: millpond, and tokio's `spawn_blocking` in the usual and in
-//! a careful form.
+//! Three ways to run a blocking query for an async handler: millpond, and tokio's `spawn_blocking`
+//! in its usual and in a careful form.
 
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
@@ -11,18 +11,18 @@ use tokio::time::timeout;
 
 use crate::database::{self, InterruptHandle, Query};
 
-/// Queries that run at a time.
+/// Concurrent queries.
 const THREADS: usize = 4;
-/// A request that takes longer is answered with 504.
+/// A slower request is answered with status 504.
 const DEADLINE: Duration = Duration::from_millis(250);
-/// For the pool's shutdown: to drain, and then to stop what is left.
+/// The time that the pool's shutdown has to drain, and then to stop the remaining tasks.
 const GRACE: Duration = Duration::from_secs(5);
 const FORCE: Duration = Duration::from_secs(2);
 
-/// What a request ends with.
+/// The answer to a request.
 pub(crate) enum Answer {
     Found(i64),
-    /// Refused at once, or after the limit on the time in the queue.
+    /// Rejected at once, or after the limit on the time in the queue.
     Busy,
     TooLate,
     Failed(String),
@@ -32,15 +32,16 @@ pub(crate) enum Answer {
 pub(crate) enum Backend {
     /// A bounded pool. Dropping the handle of a query cancels it.
     Millpond(ThreadPoolExecutor),
-    /// As most people write it: a semaphore around `spawn_blocking`. After the deadline the query goes on.
+    /// The usual form: a semaphore around `spawn_blocking`. After the deadline the query goes on.
     Plain { running: Arc<Semaphore> },
-    /// The same with a bound on the number of requests inside, and queries cancelled by hand.
+    /// The same with a bound on the number of admitted requests, and with explicit cancellation of
+    /// queries.
     Careful { running: Arc<Semaphore>, inside: Arc<Semaphore> },
 }
 
 impl Backend {
-    /// `queue`: how many may wait. `max_queue_time`: for how long; only millpond has such a limit. None: there is no
-    /// such variant.
+    /// `queue` is the number of requests that may wait, `max_queue_time` the time limit for that,
+    /// which only millpond has. `None` if the variant is unknown.
     pub(crate) fn new(variant: &str, queue: usize, max_queue_time: Option<Duration>) -> Option<Backend> {
         let semaphore = |permits| Arc::new(Semaphore::new(permits));
         match variant {
@@ -72,7 +73,7 @@ impl Backend {
         }
     }
 
-    /// Ends the threads, and says how that went. Those of tokio end with its runtime.
+    /// Ends the threads and reports the result. Those of tokio end with its runtime.
     pub(crate) fn shut_down(&self) -> String {
         let Backend::Millpond(pool) = self else { return "ended with the runtime".into() };
         let ShutdownReport { outcome, never_run, .. } = pool.shutdown_gracefully(GRACE, FORCE);
@@ -144,11 +145,11 @@ async fn careful(running: &Arc<Semaphore>, inside: &Arc<Semaphore>, query: Query
 #[derive(Default)]
 struct Cancellable {
     is_cancelled: bool,
-    /// While the query runs.
+    /// Present while the query runs.
     handle: Option<InterruptHandle>,
 }
 
-/// In the handler: interrupts the query, or keeps it from starting.
+/// Held by the handler: interrupts the query, or prevents its start.
 struct CancelOnDrop(Arc<Mutex<Cancellable>>);
 
 impl Drop for CancelOnDrop {
@@ -161,7 +162,7 @@ impl Drop for CancelOnDrop {
     }
 }
 
-/// On the blocking thread: the query can be interrupted while this value lives.
+/// Held by the blocking thread: the query can be interrupted while this value lives.
 struct Armed<'a>(&'a Mutex<Cancellable>);
 
 impl<'a> Armed<'a> {

@@ -11,12 +11,12 @@ use rusqlite::{Connection, OpenFlags, Result};
 pub(crate) use rusqlite::InterruptHandle;
 
 const ROWS: u32 = 100_000;
-/// Queries read up to this many rows from a random one on.
+/// A query reads up to this many rows, starting at a random one.
 const LONGEST: u32 = 125;
 /// Random ids are below this number, so that every query finds all of its rows.
 pub(crate) const IDS: u32 = ROWS - LONGEST;
 
-/// A sort of query.
+/// A kind of query.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Query {
     /// 9 ms: a wait of 8 ms for a disk or a network, and 101 rows.
@@ -30,7 +30,7 @@ pub(crate) enum Query {
 impl Query {
     pub(crate) const ALL: [Query; 3] = [Query::Fast, Query::Slow, Query::Point];
 
-    /// As it is called in a URL.
+    /// The name in a URL.
     pub(crate) fn name(self) -> &'static str {
         match self {
             Query::Fast => "fast",
@@ -86,8 +86,8 @@ thread_local! {
     static CONNECTION: Result<Connection> = connect();
 }
 
-/// Runs a query on the connection of this thread. `watch` gets the handle that interrupts it, and what it returns is
-/// dropped when the query has ended.
+/// Runs a query on the connection of this thread. `watch` gets the handle that interrupts it, and
+/// what it returns is dropped when the query has ended.
 ///
 /// # Errors
 /// A message: the query failed or was interrupted.

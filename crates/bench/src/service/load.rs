@@ -1,7 +1,8 @@
-//! The load generator, a process with one thread: open loop, Poisson arrivals, keep-alive connections.
+//! The load generator: a process with one thread, open loop, Poisson arrivals, keep-alive
+//! connections.
 //!
-//! A request is sent at its due time on an idle connection, whatever became of those before. Its latency counts from the
-//! due time, so a server that stalls cannot hide it.
+//! A request is sent at its due time on an idle connection, regardless of the earlier ones. Its
+//! latency counts from the due time, so a server that stalls cannot hide it.
 
 use std::collections::VecDeque;
 use std::error::Error;
@@ -15,13 +16,13 @@ use nix::sys::timerfd::{ClockId, Expiration, TimerFd, TimerFlags, TimerSetTimeFl
 
 use crate::database::{IDS, Query};
 
-/// Before the requests that count.
+/// The time before the requests that count.
 const WARM_UP: Duration = Duration::from_secs(1);
 const WARM_UP_RATE: f64 = 100.0;
-/// For the last answers. A server answers within its deadline, even if late.
+/// The time limit for the last answers. A server answers within its deadline, even if late.
 const PATIENCE: Duration = Duration::from_secs(3);
 
-/// What one run is about.
+/// The parameters of a run.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Load {
     pub(crate) connections: usize,
@@ -35,7 +36,7 @@ pub(crate) struct Load {
 }
 
 impl Load {
-    /// As the generator reads it.
+    /// The arguments that the generator parses.
     pub(crate) fn args(&self, port: u16) -> Vec<String> {
         let Load { connections, rate, query, slow, seconds, seed } = self;
         let query = query.name();
@@ -61,22 +62,22 @@ impl Load {
     }
 }
 
-/// What came of it. Times are in milliseconds, other figures as their names say.
+/// The results of a run. Times are in milliseconds.
 #[derive(Debug, Clone, Copy, Default)]
 pub(crate) struct Figures {
-    /// Sent or due: requests that found no idle connection are counted in `unsent`, too.
+    /// Sent or due. Requests that found no idle connection are counted in `unsent`, too.
     pub(crate) requests: f64,
     pub(crate) unsent: f64,
     pub(crate) found: f64,
     pub(crate) busy: f64,
     pub(crate) too_late: f64,
-    /// Any other status, a broken connection, or no answer at all.
+    /// Any other status, a broken connection, or no answer.
     pub(crate) failed: f64,
-    /// Of the answers 200, and of the refusals.
+    /// Latencies of the answers with status 200, and of the rejections.
     pub(crate) p50: f64,
     pub(crate) p99: f64,
     pub(crate) busy_p50: f64,
-    /// Of the server.
+    /// Processor time of the server.
     pub(crate) cpu_micros: f64,
     pub(crate) switches: f64,
     pub(crate) resident: f64,
@@ -182,7 +183,7 @@ fn summary(answers: &mut Answers, before: [f64; 4], after: [f64; 4]) -> Figures 
     }
 }
 
-/// SplitMix64: the same requests for every variant.
+/// SplitMix64: every variant gets the same requests.
 struct Random(u64);
 
 impl Random {
@@ -194,7 +195,7 @@ impl Random {
         value ^ (value >> 31)
     }
 
-    /// From 0 to below 1.
+    /// A random number from 0 to below 1.
     fn share(&mut self) -> f64 {
         (self.next() >> 11) as f64 / (1_u64 << 53) as f64
     }
@@ -218,7 +219,7 @@ struct Generator {
     port: u16,
 }
 
-/// Marks the timer among the events. The others have the index of a connection.
+/// Marks the timer among the events. Other events have the index of a connection.
 const TIMER: u64 = u64::MAX;
 
 impl Generator {
@@ -251,7 +252,7 @@ impl Generator {
         Ok(Connection { stream, due: None, input: Vec::new() })
     }
 
-    /// Sends requests for that long, and waits for their answers.
+    /// Sends requests for `length`, and waits for their answers.
     fn phase(&mut self, rate: f64, length: Duration) -> Result<Answers, Box<dyn Error>> {
         let mut answers = Answers::default();
         let begin = Instant::now();
@@ -291,7 +292,8 @@ impl Generator {
     }
 
     fn send(&mut self, due: Instant, answers: &mut Answers) -> Result<(), Box<dyn Error>> {
-        // The choice does not depend on whether there is a connection, so every variant gets the same requests.
+        // The choice does not depend on whether there is a connection, so every variant gets the
+        // same requests.
         let query = if self.random.share() < self.slow { Query::Slow } else { self.query };
         let id = 1 + self.random.next() % u64::from(IDS);
         let Some(index) = self.idle.pop_front() else {
@@ -301,7 +303,8 @@ impl Generator {
         let connection = &mut self.connections[index];
         let request = format!("GET /{}/{id} HTTP/1.1\r\nhost: x\r\n\r\n", query.name());
         connection.due = Some(due);
-        // The socket's buffer is empty, so the request fits. An error shows when the answer is read.
+        // The socket's buffer is empty, so the request fits. An error shows when the answer is
+        // read.
         _ = connection.stream.write_all(request.as_bytes());
         Ok(())
     }
@@ -325,10 +328,10 @@ impl Generator {
         Ok(())
     }
 
-    /// Replaces a connection. What was awaited on it has failed.
+    /// Replaces a connection. The awaited answer counts as failed.
     fn broken(&mut self, index: usize, answers: &mut Answers) -> Result<(), Box<dyn Error>> {
         let awaited = self.connections[index].due.take();
-        // The old one leaves the list of events with its file descriptor.
+        // The old connection leaves the list of events with its file descriptor.
         self.connections[index] = self.connect(index)?;
         if let Some(due) = awaited {
             answers.all.push((0, due.elapsed()));
@@ -337,13 +340,13 @@ impl Generator {
         Ok(())
     }
 
-    /// Ends waiting on a connection.
+    /// Stops waiting on a connection.
     fn give_up(&mut self, index: usize, answers: &mut Answers) -> Result<(), Box<dyn Error>> {
         if self.connections[index].due.is_some() { self.broken(index, answers) } else { Ok(()) }
     }
 }
 
-/// The status of an answer that is there to its last byte.
+/// The status of an answer that has arrived completely.
 fn whole_answer(input: &[u8]) -> Option<u16> {
     let text = std::str::from_utf8(input).ok()?;
     let (head, body) = text.split_once("\r\n\r\n")?;

@@ -1,8 +1,8 @@
-//! A web service over SQLite under overload: millpond beside `spawn_blocking`, as most people write it and with care.
-//! `cargo run --release -p bench --features service --bin service`.
+//! A web service over SQLite under overload: millpond compared with `spawn_blocking`, in its usual
+//! and in a careful form. `cargo run --release -p bench --features service --bin service`.
 //!
-//! This process measures nothing itself. For every run it starts a fresh server and a load generator, both this program
-//! again. Results go to stdout, progress to stderr.
+//! This process measures nothing itself. For every run it starts a fresh server and a load
+//! generator, both of them this program. Results go to stdout, progress to stderr.
 
 mod args;
 mod backend;

@@ -1,7 +1,8 @@
-//! What is measured: tables of loads and variants.
+//! The measurements: tables of loads and variants.
 //!
-//! Four threads, a deadline of 250 ms and 2 % slow queries give a capacity of 4 / (0.98 × 9 ms + 0.02 × 250 ms) = 290
-//! requests per second, if slow queries are cancelled at the deadline. Without slow queries it is 4 / 9 ms = 440.
+//! Four threads, a deadline of 250 ms and 2 % slow queries give a capacity of 4 / (0.98 × 9 ms +
+//! 0.02 × 250 ms) = 290 requests per second, if slow queries are cancelled at the deadline. Without
+//! slow queries the capacity is 4 / 9 ms = 440.
 
 use std::time::Duration;
 
@@ -45,7 +46,7 @@ const LONG_QUEUE: [Variant; 4] = [
 
 pub(crate) const KEYS: [&str; 4] = ["overload", "fast", "long-queue", "point"];
 
-/// The tables that are asked for.
+/// The requested tables.
 pub(crate) fn tables(options: &Options) -> Vec<Table> {
     let is_chosen = |key: &&str| options.only.is_empty() || options.only.iter().any(|only| only == key);
     KEYS.into_iter().filter(is_chosen).map(|key| table(key, options)).collect()

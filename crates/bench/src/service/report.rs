@@ -51,7 +51,7 @@ pub(crate) fn table(table: &Table, measured: &Measured) -> String {
     )
 }
 
-/// What should not have happened, and the server's last report.
+/// Unexpected results, and the server's last report.
 fn note(load: &str, variant: &str, cell: &Cell) -> String {
     let sum = |of: fn(&Figures) -> f64| cell.runs.iter().map(of).sum::<f64>();
     let mut text = String::new();
@@ -77,7 +77,7 @@ fn figure(column: &Column, cell: &Cell, load: &Load) -> String {
     one(middle) + &range
 }
 
-/// The median, the least and the most. None: there are no figures.
+/// The median, the minimum and the maximum. `None` without figures.
 fn median(mut all: Vec<f64>) -> Option<(f64, f64, f64)> {
     all.retain(|figure| figure.is_finite());
     all.sort_by(f64::total_cmp);

@@ -14,10 +14,10 @@ use crate::database;
 use crate::load::{Figures, Load};
 use crate::plan::{Table, Variant};
 
-/// For a server to end after SIGTERM: its graceful shutdown takes 7 s at most.
+/// The time limit for a server to end after SIGTERM. Its graceful shutdown takes 7 s at most.
 const PATIENCE: Duration = Duration::from_secs(15);
 
-/// The file of the database, in a directory that is removed at the end.
+/// The database file, in a directory that is removed at the end.
 pub(crate) struct Database {
     directory: PathBuf,
 }
@@ -38,7 +38,7 @@ impl Database {
 
 impl Drop for Database {
     fn drop(&mut self) {
-        // What cannot be removed stays in the directory for temporary files.
+        // If it cannot be removed, it stays in the directory for temporary files.
         _ = std::fs::remove_dir_all(&self.directory);
     }
 }
@@ -52,10 +52,10 @@ pub(crate) struct Cell {
     pub(crate) report: String,
 }
 
-/// What came of a table: for each load a cell for each variant.
+/// The results of a table: for each load a cell for each variant.
 pub(crate) struct Measured {
     pub(crate) cells: Vec<Vec<Cell>>,
-    /// The share of the machine that others used.
+    /// The share of the machine that other processes used.
     pub(crate) others: Option<f64>,
 }
 
@@ -63,12 +63,12 @@ pub(crate) fn table(table: &Table, database: &Database) -> Result<Measured, Box<
     let empty = |_: &Variant| Cell { runs: Vec::new(), shutdowns: Vec::new(), report: String::new() };
     let mut cells: Vec<Vec<Cell>> =
         table.loads.iter().map(|_| table.variants.iter().map(empty).collect()).collect();
-    // All children have been waited for by then, so their time counts as ours.
+    // All children have been waited for by then, so their time counts as own time.
     let load = || machine::Load::now(std::iter::empty());
     let before = load();
     for round in 0..table.rounds {
         for (row, (label, load)) in cells.iter_mut().zip(&table.loads) {
-            // The same requests for all variants, others in each round.
+            // The same requests for all variants, and different ones in each round.
             let load = Load { seed: load.seed + round as u64, ..*load };
             // Every round begins with another variant.
             let count = table.variants.len();
@@ -147,7 +147,7 @@ impl Server {
 
 impl Drop for Server {
     fn drop(&mut self) {
-        // After an error. One that has ended is not there any more.
+        // Only after an error. A process that has ended ignores it.
         _ = self.child.kill();
         _ = self.child.wait();
     }

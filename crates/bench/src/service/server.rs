@@ -1,4 +1,4 @@
-//! The server process: answers queries until SIGTERM, then says how it ended.
+//! The server process: answers queries until SIGTERM, then reports how it ended.
 
 use std::error::Error;
 use std::io::Write;
@@ -21,7 +21,8 @@ use crate::database::{self, Query};
 
 const RUNTIME_THREADS: usize = 2;
 
-/// Arguments: variant, database file, queue length, limit on the time in the queue in milliseconds (0: none).
+/// Arguments: variant, database file, queue length, limit on the time in the queue in milliseconds
+/// (0: none).
 pub(crate) fn main(args: &[String]) -> Result<(), Box<dyn Error>> {
     let [variant, file, queue, max_queue_time] = args else {
         return Err("--serve needs four arguments".into());
@@ -34,13 +35,13 @@ pub(crate) fn main(args: &[String]) -> Result<(), Box<dyn Error>> {
     let runtime =
         tokio::runtime::Builder::new_multi_thread().worker_threads(RUNTIME_THREADS).enable_all().build()?;
     let told = runtime.block_on(serve(backend.clone()))?;
-    // Handlers have ended. Now what they left behind: queries that nobody waits for.
+    // All handlers have ended. This ends the queries that they left behind.
     let report = backend.shut_down();
     drop(runtime);
     say(&format!("ended {} {report}", told.elapsed().as_millis()))
 }
 
-/// Returns when the signal came.
+/// Returns the time of the signal.
 async fn serve(backend: Backend) -> Result<Instant, Box<dyn Error>> {
     let listener = TcpListener::bind("127.0.0.1:0").await?;
     let mut terminate = signal(SignalKind::terminate())?;
@@ -57,7 +58,7 @@ async fn serve(backend: Backend) -> Result<Instant, Box<dyn Error>> {
     Ok(told.await?)
 }
 
-/// A line for the parent process.
+/// Prints a line for the parent process.
 fn say(line: &str) -> Result<(), Box<dyn Error>> {
     let mut out = std::io::stdout().lock();
     writeln!(out, "{line}")?;

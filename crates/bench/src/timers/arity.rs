@@ -1,4 +1,4 @@
-//! The library's heap with another number of children. It keeps its memory.
+//! The library's heap with a different number of children. It never gives memory back.
 
 use crate::time::tick::Tick;
 use crate::{Item, Timers};
@@ -11,7 +11,7 @@ struct Node {
 
 struct Slot {
     generation: u32,
-    /// Its place in the heap; if the slot is free, the next free one.
+    /// The position in the heap. In a free slot: the next free slot.
     at: u32,
     item: Option<Item>,
 }

@@ -1,7 +1,8 @@
-//! How late timers fire, over time: where in a second the late ones are tells more than how late they are.
+//! Shows how late timers fire over time. The times of the late ones are more informative than a
+//! percentile.
 //!
-//! A bare thread, which holds the same times in a sorted list and sleeps until the next, shows what the machine adds
-//! by itself: on a busy one that is most of it.
+//! A bare thread, which sleeps from one time of a sorted list to the next, shows the lateness of
+//! the machine itself. On a busy machine that is most of the total.
 
 use std::fs;
 use std::sync::Arc;
@@ -13,9 +14,9 @@ use bench::machine;
 use millpond::ScheduledThreadPoolExecutor;
 
 const WINDOWS: usize = 25;
-/// Between two timers: 200,000 a second.
+/// The time between two timers: 200,000 per second.
 const STEP: Duration = Duration::from_micros(5);
-/// Above those, how many there are is shown.
+/// The output shows the number of timers later than each limit, in microseconds.
 const LIMITS: [u64; 4] = [100, 300, 1000, 3000];
 
 /// When a timer was due, and how late it was.
@@ -31,7 +32,7 @@ impl Late {
 
     fn fired(&self, index: usize) {
         let nanos = Instant::now().saturating_duration_since(self.due(index)).as_nanos() as u64;
-        // Relaxed: those who fire are waited for.
+        // Relaxed: read after all timers have fired.
         self.nanos[index].store(nanos.max(1), Ordering::Relaxed);
     }
 
@@ -44,10 +45,12 @@ fn percentile(sorted: &[u64], share: f64) -> u64 {
     sorted[((sorted.len() - 1) as f64 * share) as usize]
 }
 
-/// How late each was, in microseconds, and the nanoseconds that the threads that ran them were on a processor meanwhile.
+/// The lateness of each timer in microseconds, and the processor time in nanoseconds of the threads
+/// that ran them.
 type Fired = (Vec<u64>, Option<u64>);
 
-/// The pool's timers, put in `before` the first of them is due. `age`: so long has the pool had one that is far.
+/// Timers of a pool, inserted `before` the first of them is due. For `age` before that the pool
+/// holds one far timer.
 fn pool(workers: usize, n: usize, age: Duration, before: Duration) -> Fired {
     let pool = ScheduledThreadPoolExecutor::new(workers);
     let far = pool.schedule(Duration::from_secs(3600), || {}).expect("it is open");
@@ -64,7 +67,7 @@ fn pool(workers: usize, n: usize, age: Duration, before: Duration) -> Fired {
     workers.retain(|thread| *thread != std::process::id().to_string());
     let begin = machine::cpu_time(&workers);
     thread::sleep(late.due(n).saturating_duration_since(Instant::now()));
-    // Relaxed: only whether it is there matters.
+    // Relaxed: only whether it is set matters.
     while late.nanos.iter().any(|nanos| nanos.load(Ordering::Relaxed) == 0) {
         thread::sleep(Duration::from_millis(1));
     }
@@ -111,8 +114,9 @@ fn table(name: &str, late: &[u64]) {
     row("all", late);
 }
 
-/// Lateness beside processor time per timer. A bare thread shows the least that it costs to be no later than so much: it falls
-/// asleep and wakes, and does nothing else. How late it may wake is set by /proc, and the usual where that cannot be had.
+/// Lateness and processor time per timer. A bare thread that only sleeps and wakes shows the
+/// minimum cost of a given lateness. Its timer slack is set by /proc, or the default where that is
+/// not possible.
 fn costs(n: usize) {
     const SLACK: &str = "/proc/self/timerslack_ns";
     println!("lateness and processor time per timer, µs\n{:>30} {:>7} {:>7}", "", "p50", "CPU");
@@ -126,7 +130,7 @@ fn costs(n: usize) {
             row(&format!("a bare thread, slack {slack} µs"), bare_thread(n));
         }
     }
-    let _ = fs::write(SLACK, "0"); // the usual again
+    let _ = fs::write(SLACK, "0"); // the default again
     for workers in [2, 4] {
         row(
             &format!("the pool, {workers} workers"),

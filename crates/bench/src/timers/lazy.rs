@@ -1,5 +1,5 @@
-//! A heap that does not know where its entries are: a cancelled one is marked, and goes when it reaches the top or
-//! when more than half are dead and the heap is made anew.
+//! A heap without positions: a cancelled entry is marked. It leaves when it reaches the top, or
+//! when the heap is rebuilt because more than half of the entries are dead.
 
 use crate::time::tick::Tick;
 use crate::{Item, Timers};
@@ -16,7 +16,7 @@ struct Node {
 struct Slot {
     generation: u32,
     next_free: u32,
-    /// None: cancelled, or free.
+    /// `None` if cancelled or free.
     item: Option<Item>,
 }
 

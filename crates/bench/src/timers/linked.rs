@@ -1,5 +1,6 @@
-//! The wheel as it usually is: the entries of a bucket are a linked list in one slab. Taking one out touches its
-//! neighbours too. It keeps its memory, and does not know when the first entry of a bucket is due.
+//! The usual timer wheel: the entries of a bucket are a linked list in one slab. Removing an entry
+//! touches its neighbours, too. It never gives memory back, and does not know when the first entry
+//! of a bucket is due.
 
 use crate::time::heap::{Key, TimerQueue};
 use crate::time::tick::Tick;
@@ -12,9 +13,9 @@ const NEAR: u32 = u32::MAX - 1;
 
 struct Entry {
     generation: u32,
-    /// Which list: level * 64 + slot, or near.
+    /// The list: level * 64 + slot, or near.
     list: u32,
-    /// Neighbours in the list; the next free entry; the key in the heap, in two halves.
+    /// Neighbours in the list; the next free entry; or the two halves of the key in the heap.
     previous: u32,
     next: u32,
     due: Tick,
@@ -23,7 +24,7 @@ struct Entry {
 }
 
 pub(crate) struct Wheel {
-    /// In units of the finest slots. All entries up to it are near, all others are in the wheel.
+    /// In units of the finest slots. Entries up to it are near, all others are in the wheel.
     current: u64,
     near: TimerQueue<u32>,
     /// Bit n: slot n of that level is not empty.
@@ -39,7 +40,7 @@ fn slot_of(due: Tick) -> u64 {
 }
 
 impl Wheel {
-    /// Puts entry `index` where it belongs at the current time.
+    /// Puts entry `index` into the list that belongs to it at the current time.
     fn place(&mut self, index: u32) {
         let entry = &mut self.entries[index as usize];
         let slot = slot_of(entry.due);

@@ -1,9 +1,10 @@
-//! Measures structures for what waits for its time. The figures and what follows from them: docs/timers.md.
+//! Measures timer structures. Figures and conclusions: docs/timers.md.
 //!
-//! `cargo run --release -p bench --bin timers [-- LARGEST]`; the largest number of pending entries is a million if it is
-//! not given. One thread; the structures take turns in every round, and a figure is the median of the rounds.
-//! `-- lateness` shows instead how late the timers of a whole pool fire, over time, and `-- whole [N [ROUNDS]]` what it
-//! costs to put N into a whole pool and to cancel them.
+//! `cargo run --release -p bench --bin timers [-- LARGEST]`. The largest number of pending entries
+//! is a million by default. One thread; the structures take turns in every round, and a figure is
+//! the median of the rounds. `-- lateness` shows instead how late the timers of a whole pool fire,
+//! over time. `-- whole [N [ROUNDS]]` shows the cost of inserting N timers into a whole pool and
+//! cancelling them.
 
 mod arity;
 mod kept;
@@ -36,10 +37,10 @@ use time::heap::TimerQueue;
 use time::tick::Tick;
 use time::wheel::TimerWheel;
 
-/// What waits: a task of 128 bytes, which knows where it is. Whoever cancels it has it at hand.
+/// A timer: a task of 128 bytes that knows its place. A canceller holds a reference to it.
 struct Timer {
     index: usize,
-    /// Where it is, as its structure says.
+    /// The place, as reported by its structure.
     place: Cell<u64>,
     _closure_and_result: [u64; 12],
 }
@@ -61,7 +62,7 @@ impl Timer {
     }
 }
 
-/// What all structures can do.
+/// The operations of all structures.
 trait Timers {
     fn new() -> Self;
     fn len(&self) -> usize;
@@ -72,7 +73,7 @@ trait Timers {
 
 const MINUTE: u64 = 60_000_000_000;
 
-/// A linear congruential generator: the same work for all.
+/// A linear congruential generator: all structures do the same work.
 struct Random(u64);
 
 impl Random {
@@ -96,7 +97,7 @@ fn items(n: usize) -> Vec<Item> {
     (0..n).map(Timer::new).collect()
 }
 
-/// `n` entries due at random within a minute, and what waits.
+/// `n` entries due at random within a minute, and their items.
 fn filled<Q: Timers>(n: usize, random: &mut Random) -> (Q, Vec<Item>) {
     let (mut queue, items) = (Q::new(), items(n));
     for (index, item) in items.iter().enumerate() {
@@ -159,8 +160,8 @@ fn round<Q: Timers>(n: usize, seed: u64) -> [f64; COLUMNS.len()] {
     [insert_random, insert_ascending, cancel, cancel_whole, pop, steady, whole]
 }
 
-/// Cancels all as a pool does: what waits is freed with its last owner, and the queue is locked for each. At a lock the
-/// processor waits until all that it has begun before is done, so it cannot do one cancel while another waits for memory.
+/// Cancels all entries as a pool does: each item is freed with its last reference, and the queue is
+/// locked for each. A lock waits for all earlier memory accesses, so cancels cannot overlap.
 fn cancel_whole<Q: Timers>(n: usize, random: &mut Random) -> f64 {
     let (queue, mut items) = filled::<Q>(n, random);
     shuffle(&mut items, random);
@@ -178,8 +179,8 @@ fn shuffle<T>(items: &mut [T], random: &mut Random) {
     }
 }
 
-/// `n` are pending. In each of `n` steps one leaves and one comes, due within a minute: of ten that leave nine are
-/// cancelled, and one falls due.
+/// `n` entries are pending. In each of `n` steps one leaves and one is inserted, due within a
+/// minute. Of ten that leave, nine are cancelled and one is due.
 fn steady<Q: Timers>(n: usize, random: &mut Random) -> f64 {
     let (mut queue, items) = filled::<Q>(n, random);
     let mut now = 0;
@@ -193,7 +194,7 @@ fn steady<Q: Timers>(n: usize, random: &mut Random) -> f64 {
     time(n, work).0
 }
 
-/// The same, with what a pool does besides: it locks for each change, and what waits is allocated and freed.
+/// The same with the other work of a pool: a lock for each change, and allocation of the items.
 fn steady_whole<Q: Timers>(n: usize, random: &mut Random) -> f64 {
     let (queue, mut items) = filled::<Q>(n, random);
     let queue = Mutex::new(queue);
@@ -212,7 +213,7 @@ fn steady_whole<Q: Timers>(n: usize, random: &mut Random) -> f64 {
     time(n, work).0
 }
 
-/// One leaves.
+/// One entry leaves.
 fn leave<Q: Timers>(queue: &mut Q, items: &[Item], now: &mut u64, random: &mut Random) -> Item {
     if random.below(10) > 0 {
         let item = &items[random.below(items.len() as u64) as usize];

@@ -1,4 +1,5 @@
-//! What it costs to put timers into a whole pool and to cancel them, without the peers: for a profiler.
+//! The cost of inserting timers into a whole pool and of cancelling them, without peers. For a
+//! profiler.
 
 use std::time::{Duration, Instant};
 

@@ -31,7 +31,8 @@ usage: versus [--quick] [--only WORKLOAD..] [--workers N,..] [--cores N] [--roun
 pub(crate) enum Args {
     Help,
     List,
-    /// For its own child processes: does the cases that are read. A microsecond takes so many steps.
+    /// For its own child processes: does the cases that are read. A microsecond takes so many
+    /// steps.
     Serve(u64),
     Run(Run),
 }
@@ -54,7 +55,8 @@ pub(crate) struct Run {
 }
 
 impl Run {
-    /// Where the page goes. Only what was measured whole, with what everybody has, replaces the page of the repository unasked.
+    /// Where the page goes. Only what was measured whole, with what everybody has, replaces the
+    /// page of the repository unasked.
     pub(crate) fn out(&self) -> Option<PathBuf> {
         let whole = !self.quick
             && self.only.is_empty()

@@ -1,9 +1,10 @@
 //! Us and the peers, side by side in one run: `cargo run --release -p bench --bin versus`.
 //!
-//! Results go to stdout, progress to stderr. Only ratios within one run count: the figures are those of a machine.
+//! Results go to stdout, progress to stderr. Only ratios within one run count: the figures are
+//! those of a machine.
 //!
-//! This process measures nothing itself. Every contestant has a process of its own for each workload, which is this
-//! program again or a JVM, and does one case per line that it reads.
+//! This process measures nothing itself. Every contestant has a process of its own for each
+//! workload, which is this program again or a JVM, and does one case per line that it reads.
 
 mod args;
 mod contestants;
@@ -139,7 +140,8 @@ fn run(options: &Run) -> ExitCode {
             }
         }
     }
-    // What peers do wrong is told in the tables; that a run of ours went wrong is for scripts to see too.
+    // What peers do wrong is told in the tables; that a run of ours went wrong is for scripts to
+    // see too.
     let us = |row: &measure::Row| row.figures.is_err() && contestants[row.index].home == Home::Us;
     if all.iter().any(|one| one.rows.iter().any(us)) { ExitCode::FAILURE } else { ExitCode::SUCCESS }
 }
@@ -161,8 +163,8 @@ fn setting(jdk: String) -> Setting {
     Setting { command, machine: machine::description(), date: machine::date(), rust, allocator, jdk }
 }
 
-/// Writes the results into the page `out` and the charts to a directory beside it, with the name of the page.
-/// Returns how many charts.
+/// Writes the results into the page `out` and the charts to a directory beside it, with the name of
+/// the page. Returns how many charts.
 fn write(
     out: &Path,
     growth: bool,

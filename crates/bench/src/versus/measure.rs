@@ -1,4 +1,5 @@
-//! Rounds: in each, every contestant does the work of the case once, and every round begins with another one.
+//! Rounds: in each, every contestant does the work of the case once, and every round begins with
+//! another one.
 
 use std::time::{Duration, Instant};
 
@@ -16,8 +17,8 @@ pub(crate) struct Schedule {
 }
 
 impl Schedule {
-    /// A quick run is to end within three minutes, a whole one within fifteen: some of that is for what the last
-    /// rounds take beyond their time.
+    /// A quick run is to end within three minutes, a whole one within fifteen: some of that is for
+    /// what the last rounds take beyond their time.
     pub(crate) fn new(quick: bool, cases: usize) -> Schedule {
         let (seconds, least, most) = if quick { (120, 3, 7) } else { (720, 5, 21) };
         Schedule { begin: Instant::now(), whole: Duration::from_secs(seconds), cases, least, most }
@@ -25,7 +26,8 @@ impl Schedule {
 
     /// For the next case.
     pub(crate) fn budget(&mut self) -> Budget {
-        // A part of its share is left to those that need more than theirs for the least number of rounds.
+        // A part of its share is left to those that need more than theirs for the least number of
+        // rounds.
         let time = self.left() / self.cases.max(1) as u32 / 2;
         self.cases = self.cases.saturating_sub(1);
         // On a machine that is slow or busy the last cases have few rounds rather than none.
@@ -88,7 +90,8 @@ impl Row {
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Figure {
     pub(crate) median: f64,
-    /// The quartiles: the extremes would tell more about the machine, and the more rounds, the more so.
+    /// The quartiles: the extremes would tell more about the machine, and the more rounds, the more
+    /// so.
     pub(crate) low: f64,
     pub(crate) high: f64,
 }

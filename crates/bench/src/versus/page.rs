@@ -1,4 +1,5 @@
-//! Results as a part of a page of documentation, between marks, with charts. What people wrote around it stays.
+//! Results as a part of a page of documentation, between marks, with charts. What people wrote
+//! around it stays.
 
 use std::fmt::Write as _;
 

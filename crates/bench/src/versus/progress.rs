@@ -1,4 +1,5 @@
-//! Tells on stderr how far a run has got: on a terminal in one line that changes, else in a line per case.
+//! Tells on stderr how far a run has got: on a terminal in one line that changes, else in a line
+//! per case.
 
 use std::io::IsTerminal;
 use std::time::Duration;

@@ -1,5 +1,5 @@
-//! Small charts, written by hand: groups of bars, and curves. They follow the reader's light or dark scheme, and bring
-//! their own background, so that they can be read on either.
+//! Small charts, written by hand: groups of bars, and curves. They follow the reader's light or
+//! dark scheme, and bring their own background, so that they can be read on either.
 
 use std::fmt::Write as _;
 

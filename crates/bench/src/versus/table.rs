@@ -46,7 +46,8 @@ pub(crate) struct Best {
     /// Which contestant.
     pub(crate) index: usize,
     pub(crate) median: f64,
-    /// How many times our figure theirs is: above 1 we are ahead. None if we have no figure, or it is zero.
+    /// How many times our figure theirs is: above 1 we are ahead. None if we have no figure, or it
+    /// is zero.
     pub(crate) ratio: Option<f64>,
 }
 
@@ -152,7 +153,8 @@ pub(crate) fn comparisons(all: &[Contestant], columns: &[Column]) -> Vec<Peers> 
 /// A name, and a ratio for each column.
 pub(crate) type Ratios = (String, Vec<Option<f64>>);
 
-/// Ratios besides those of [`comparisons`]: for our second and further contestants, and against the reference peer.
+/// Ratios besides those of [`comparisons`]: for our second and further contestants, and against the
+/// reference peer.
 pub(crate) fn further_ratios(all: &[Contestant], columns: &[Column]) -> Vec<Ratios> {
     let name_of = |index: usize| all[index].name;
     let rows = rows(all, columns);

@@ -1,5 +1,6 @@
-//! Counts the tasks that ran, without making the workers meet: one counter per thread, each on its own cache lines,
-//! and plain writes, because an atomic addition would take as long as what is measured.
+//! Counts the tasks that ran, without making the workers meet: one counter per thread, each on its
+//! own cache lines, and plain writes, because an atomic addition would take as long as what is
+//! measured.
 
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
@@ -47,8 +48,8 @@ thread_local! {
 pub(crate) fn count() {
     MINE.with(|mine| {
         let slot = &TALLY[mine.0].0;
-        // Release: whoever sees the sum sees what the tasks did. The lock of `FREE` orders the threads that have the
-        // slot one after the other.
+        // Release: whoever sees the sum sees what the tasks did. The lock of `FREE` orders the
+        // threads that have the slot one after the other.
         slot.store(slot.load(Ordering::Relaxed) + 1, Ordering::Release);
     });
 }
@@ -65,7 +66,8 @@ pub(crate) struct Count {
 
 /// A task that has not run by then is lost.
 const PATIENCE: Duration = Duration::from_secs(20);
-/// For so long the end is looked for with short steps, so that a short case does not pay for a long one.
+/// For so long the end is looked for with short steps, so that a short case does not pay for a long
+/// one.
 const EAGER: Duration = Duration::from_micros(100);
 
 impl Count {
@@ -73,7 +75,8 @@ impl Count {
         Count { before: total() }
     }
 
-    /// Waits until `tasks` have run. It looks rarely: each look takes the counters' lines away from the workers.
+    /// Waits until `tasks` have run. It looks rarely: each look takes the counters' lines away from
+    /// the workers.
     pub(crate) fn wait_for(&self, tasks: u64) -> Result<(), Failure> {
         let begin = Instant::now();
         while total() - self.before < tasks {

@@ -1,7 +1,7 @@
 //! `scenarios`: writes random scenarios to standard output, the same ones for the same seed.
 //!
-//! `scenarios --seed S --count N [--kind pool|queue|scheduled]`; without a kind, three of four are for pools and the
-//! others for queues.
+//! `scenarios --seed S --count N [--kind pool|queue|scheduled]`; without a kind, three of four are
+//! for pools and the others for queues.
 
 use std::io::{self, BufWriter, ErrorKind, Write};
 use std::process::ExitCode;

@@ -1,8 +1,8 @@
 //! Random scenarios that keep to what the reference determines.
 //!
-//! Each scenario belongs to a *tag*, a family that aims at one corner: growing, shrinking, expiry, draining and
-//! so on. Steps are drawn at random with the tag's weights; a step whose outcome would not be determined in the
-//! state that the [`model`](crate::model) has reached is drawn again.
+//! Each scenario belongs to a *tag*, a family that aims at one corner: growing, shrinking, expiry,
+//! draining and so on. Steps are drawn at random with the tag's weights; a step whose outcome would
+//! not be determined in the state that the [`model`](crate::model) has reached is drawn again.
 
 mod pool;
 mod queue;

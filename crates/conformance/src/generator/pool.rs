@@ -177,7 +177,8 @@ fn config(rng: &mut Rng, tag: Tag) -> PoolConfig {
             ]);
         }
         Tag::ShrinkMax => {
-            // Little room in the queue, so that the pool grows; idle workers that stay until told to go.
+            // Little room in the queue, so that the pool grows; idle workers that stay until told
+            // to go.
             (config.core, config.max) = (rng.range(0, 2), rng.range(2, 6));
             config.keep_alive_ms = rng.weighted(&[(4, 60_000), (1, 2)]);
             config.queue = rng.pick(&[

@@ -1,10 +1,11 @@
 //! Random scenarios of kind scheduled.
 //!
-//! Steps begin slots, tasks run in the middle of them, so hardly anything can happen at the same time. Two things are
-//! left, both with the one run of a scenario that takes time. In a pool of one, if it begins when others are due, which
-//! comes first is not told, but what the pool looks like meanwhile depends on it: so none is due then. And in a larger
-//! pool, an orderly shutdown before it ends may leave others waiting for it, which the reference's player does not
-//! count as rest: so shutdown comes after it.
+//! Steps begin slots, tasks run in the middle of them, so hardly anything can happen at the same
+//! time. Two things are left, both with the one run of a scenario that takes time. In a pool of
+//! one, if it begins when others are due, which comes first is not told, but what the pool looks
+//! like meanwhile depends on it: so none is due then. And in a larger pool, an orderly shutdown
+//! before it ends may leave others waiting for it, which the reference's player does not count as
+//! rest: so shutdown comes after it.
 
 use crate::rng::Rng;
 use crate::scenario::{ScheduledConfig, ScheduledStep, TimedSpec};

@@ -1,4 +1,5 @@
-//! Our bounded-elastic scheduler, with lanes that move and with lanes that stay where they were put, as Reactor's.
+//! Our bounded-elastic scheduler, with lanes that move and with lanes that stay where they were
+//! put, as Reactor's.
 
 use std::time::Duration;
 

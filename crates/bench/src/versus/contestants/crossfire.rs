@@ -1,4 +1,5 @@
-//! The channel, and a hand-made pool: threads that receive boxed closures from it. It has no rendezvous.
+//! The channel, and a hand-made pool: threads that receive boxed closures from it. It has no
+//! rendezvous.
 
 use std::thread::{self, JoinHandle};
 

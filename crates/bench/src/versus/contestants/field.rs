@@ -1,4 +1,5 @@
-//! Who takes part, as seen from the process that measures: names, and the processes that do the work.
+//! Who takes part, as seen from the process that measures: names, and the processes that do the
+//! work.
 
 use std::cell::RefCell;
 use std::path::{Path, PathBuf};

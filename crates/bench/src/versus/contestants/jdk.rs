@@ -8,8 +8,8 @@ use super::Promise;
 
 const SOURCE: &str = include_str!("../jdk/Versus.java");
 
-/// One row of the tables. Each has a virtual machine of its own: in one that had seen other queues too, calls to them
-/// would no longer be inlined.
+/// One row of the tables. Each has a virtual machine of its own: in one that had seen other queues
+/// too, calls to them would no longer be inlined.
 pub(super) struct Kind {
     /// How it is called in the table.
     pub(super) name: &'static str,

@@ -1,4 +1,5 @@
-//! The contestants: one file each, behind one small trait for pools, queues, timers and elastic schedulers each.
+//! The contestants: one file each, behind one small trait for pools, queues, timers and elastic
+//! schedulers each.
 
 mod bounded_elastic;
 mod crossbeam;
@@ -32,8 +33,8 @@ use crate::workloads::{self, Case, Failure, Outcome};
 /// What a workload asks of a pool.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub(crate) enum Shape {
-    /// So many threads, and a queue without a bound. No more than `most` tasks wait at a time, for those that need
-    /// to know.
+    /// So many threads, and a queue without a bound. No more than `most` tasks wait at a time, for
+    /// those that need to know.
     Fixed { workers: usize, most: usize },
     /// Whoever executes waits while the queue is full.
     Blocking { workers: usize, capacity: usize },
@@ -83,8 +84,8 @@ pub(crate) trait Pool: Send + Sync + Sized + 'static {
 /// What users may rely on. What promises less can be faster.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Promise {
-    /// What we promise: tasks begin in the order in which they came; a timer is taken out when it is cancelled, and
-    /// is due to the microsecond.
+    /// What we promise: tasks begin in the order in which they came; a timer is taken out when it
+    /// is cancelled, and is due to the microsecond.
     Same,
     /// A cancelled timer stays until it is due.
     LazyCancel,
@@ -233,7 +234,8 @@ pub(crate) fn run_here(name: &str, case: &Case) -> Outcome {
         .unwrap_or(Err(Failure::NotOffered))
 }
 
-/// For pools without handles: what their users do, a channel for the result. Gives the closure to execute.
+/// For pools without handles: what their users do, a channel for the result. Gives the closure to
+/// execute.
 fn with_channel(f: impl FnOnce() + Send + 'static) -> (impl FnOnce() + Send + 'static, Done) {
     let (sender, done) = mpsc::sync_channel(1);
     let f = move || {

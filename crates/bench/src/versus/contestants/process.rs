@@ -1,7 +1,7 @@
 //! A process that does cases for us: a line tells it which, and it answers with a line.
 //!
-//! Every contestant has one of its own, so that none inherits the memory or the threads of another, and one that
-//! hangs can be ended.
+//! Every contestant has one of its own, so that none inherits the memory or the threads of another,
+//! and one that hangs can be ended.
 
 use std::io::{BufRead, BufReader, Write};
 use std::process::{Child, ChildStdin, Command, Stdio};

@@ -1,4 +1,5 @@
-//! A bounded number of threads for work that blocks: sleepers in waves, and lanes of which one is held up.
+//! A bounded number of threads for work that blocks: sleepers in waves, and lanes of which one is
+//! held up.
 
 use std::thread;
 use std::time::{Duration, Instant};

@@ -1,5 +1,5 @@
-//! What a queued closure takes. Each measurement has a new process, because one that has worked before has free
-//! memory that nobody sees from outside.
+//! What a queued closure takes. Each measurement has a new process, because one that has worked
+//! before has free memory that nobody sees from outside.
 
 use std::thread;
 use std::time::Duration;
@@ -36,7 +36,8 @@ pub(super) fn run<P: Pool>(case: &Case) -> Outcome {
     let full = resident()?;
     gate.open();
     count.wait_for(case.size)?;
-    // What is given back is given back by threads that have nothing better to do: they need a moment.
+    // What is given back is given back by threads that have nothing better to do: they need a
+    // moment.
     thread::sleep(A_MOMENT);
     let drained = resident()?;
     pool.close();

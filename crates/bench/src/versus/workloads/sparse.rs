@@ -77,7 +77,8 @@ pub(super) fn pulse<P: Pool>(case: &Case) -> Outcome {
     Ok(vec![share(used.of_others()), share(used.process)])
 }
 
-/// Executes the tasks of a case at a fixed rate. Returns the processor time and the time that this took.
+/// Executes the tasks of a case at a fixed rate. Returns the processor time and the time that this
+/// took.
 fn paced<P: Pool, F: FnOnce() + Send + 'static>(
     case: &Case,
     rate: u64,

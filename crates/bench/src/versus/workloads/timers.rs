@@ -81,7 +81,8 @@ pub(super) fn hold<T: Timers>(case: &Case) -> Outcome {
     let timers = T::new(case.workers);
     let mut random = Random(1);
     let count = Count::begin();
-    // The threads start with the first timers, and the memory of a process that has just begun is the system's.
+    // The threads start with the first timers, and the memory of a process that has just begun is
+    // the system's.
     in_and_out(&timers, case.size.clamp(2 * case.workers as u64, ENOUGH), &mut random);
     // A few are done again and again, for a time that can be measured.
     let times = (ENOUGH / case.size).max(1);
@@ -96,7 +97,8 @@ pub(super) fn hold<T: Timers>(case: &Case) -> Outcome {
     Ok(vec![nanos_each(inserted, times * case.size), nanos_each(cancelled, times * case.size)])
 }
 
-/// So many are worth measuring: with fewer most of the time goes into the first, and into what else the machine does.
+/// So many are worth measuring: with fewer most of the time goes into the first, and into what else
+/// the machine does.
 const ENOUGH: u64 = 400_000;
 
 /// How long it takes to insert and to cancel so many.
