@@ -31,8 +31,8 @@ usage: versus [--quick] [--only WORKLOAD..] [--workers N,..] [--cores N] [--roun
 pub(crate) enum Args {
     Help,
     List,
-    /// For its own child processes: does the cases that are read. A microsecond takes so many
-    /// steps.
+    /// For its own child processes: does the cases that it reads. The number is the steps per
+    /// microsecond.
     Serve(u64),
     Run(Run),
 }
@@ -42,21 +42,21 @@ pub(crate) struct Run {
     pub(crate) growth: bool,
     pub(crate) quick: bool,
     pub(crate) rounds: bool,
-    /// Keys of workloads. Empty: all.
+    /// Keys of workloads. Empty means all.
     pub(crate) only: Vec<String>,
-    /// Empty: as many as is usual.
+    /// Empty means the default.
     pub(crate) workers: Vec<usize>,
-    /// None: all that there are.
+    /// `None` means all.
     pub(crate) cores: Option<usize>,
     /// Another build of this program.
     pub(crate) against: Option<PathBuf>,
-    /// Asked for.
+    /// The requested page.
     out: Option<PathBuf>,
 }
 
 impl Run {
-    /// Where the page goes. Only what was measured whole, with what everybody has, replaces the
-    /// page of the repository unasked.
+    /// The page to write. By default only a complete run with the default allocator replaces the
+    /// page of the repository.
     pub(crate) fn out(&self) -> Option<PathBuf> {
         let whole = !self.quick
             && self.only.is_empty()
@@ -74,7 +74,7 @@ impl Run {
     }
 }
 
-/// Reads the arguments; an error is one line.
+/// Parses the arguments. An error is one line.
 pub(crate) fn parse(args: impl IntoIterator<Item = String>, known: &[&Workload]) -> Result<Args, String> {
     let mut args = args.into_iter().peekable();
     let mut run = Run::default();

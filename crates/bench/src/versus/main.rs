@@ -1,10 +1,10 @@
-//! Us and the peers, side by side in one run: `cargo run --release -p bench --bin versus`.
+//! Measures millpond and its peers side by side: `cargo run --release -p bench --bin versus`.
 //!
-//! Results go to stdout, progress to stderr. Only ratios within one run count: the figures are
-//! those of a machine.
+//! Results go to stdout, progress to stderr. Only ratios within one run are meaningful: absolute
+//! figures depend on the machine.
 //!
 //! This process measures nothing itself. Every contestant has a process of its own for each
-//! workload, which is this program again or a JVM, and does one case per line that it reads.
+//! workload, which is this program or a JVM, and does one case per line of input.
 
 mod args;
 mod contestants;
@@ -48,7 +48,7 @@ fn main() -> ExitCode {
 }
 
 fn print(text: &str) -> ExitCode {
-    // A closed pipe: whoever read has seen enough.
+    // A closed pipe is not an error.
     _ = std::io::stdout().write_all(text.as_bytes());
     ExitCode::SUCCESS
 }
@@ -70,7 +70,7 @@ fn list() -> String {
     text + &format!("JDK: {}\n", field.jdk.unwrap_or_else(|why| why))
 }
 
-/// Does what it reads: the name of a contestant and a case per line. Ends with its input.
+/// Runs the cases that it reads: a contestant's name and a case per line. Ends with its input.
 fn serve(steps: u64) -> ExitCode {
     workloads::calibrated(steps);
     for line in std::io::stdin().lock().lines().map_while(Result::ok) {
@@ -87,7 +87,7 @@ fn run(options: &Run) -> ExitCode {
         eprintln!("versus: {problem}");
         return ExitCode::from(2);
     }
-    // 1. What is to be measured, and who takes part.
+    // 1. Choose the workloads and the contestants.
     let plan = options.plan();
     let known = if options.growth { growth::all() } else { workloads::all().to_vec() };
     let chosen =
@@ -107,7 +107,7 @@ fn run(options: &Run) -> ExitCode {
         "machine: {}\nRust: {}, with {}\nJDK: {}\n\n",
         setting.machine, setting.rust, setting.allocator, setting.jdk
     ));
-    // 2. One workload after the other.
+    // 2. Measure one workload after the other.
     let mut schedule = Schedule::new(options.quick, cases);
     let mut teller = Teller::new(cases, options.rounds);
     let mut measured: Vec<Vec<Measured>> = Vec::new();
@@ -124,7 +124,7 @@ fn run(options: &Run) -> ExitCode {
         }
         measured.push(these);
     }
-    // 3. All together.
+    // 3. Report.
     let all: Vec<&Measured> = measured.iter().flatten().collect();
     if options.against.is_some() {
         print(&terminal::against(&contestants, &measured));
@@ -140,15 +140,14 @@ fn run(options: &Run) -> ExitCode {
             }
         }
     }
-    // What peers do wrong is told in the tables; that a run of ours went wrong is for scripts to
-    // see too.
+    // The tables show failures of peers. A failure of millpond also sets the exit status.
     let us = |row: &measure::Row| row.figures.is_err() && contestants[row.index].home == Home::Us;
     if all.iter().any(|one| one.rows.iter().any(us)) { ExitCode::FAILURE } else { ExitCode::SUCCESS }
 }
 
 fn setting(jdk: String) -> Setting {
     let mut arguments: Vec<String> = std::env::args().skip(1).collect();
-    // Where somebody put the page is nobody else's concern.
+    // The path of the page is not part of the command that the page shows.
     if let Some(out) = arguments.iter().position(|argument| argument == "--out") {
         arguments.drain(out..arguments.len().min(out + 2));
     }
@@ -163,8 +162,8 @@ fn setting(jdk: String) -> Setting {
     Setting { command, machine: machine::description(), date: machine::date(), rust, allocator, jdk }
 }
 
-/// Writes the results into the page `out` and the charts to a directory beside it, with the name of
-/// the page. Returns how many charts.
+/// Writes the results into the page `out` and the charts into a directory beside it with the same
+/// name. Returns the number of charts.
 fn write(
     out: &Path,
     growth: bool,
@@ -183,7 +182,7 @@ fn write(
     for (name, chart) in &page.charts {
         fs::write(directory.join(name), chart)?;
     }
-    // A page that is not there yet begins empty.
+    // A page that does not exist yet starts empty.
     let before = if out.exists() { fs::read_to_string(out)? } else { "# Performance\n".into() };
     let mark = if growth { "growth" } else { "versus" };
     fs::write(out, page::between_marks(&before, mark, &page.text))?;

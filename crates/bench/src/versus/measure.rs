@@ -1,5 +1,5 @@
-//! Rounds: in each, every contestant does the work of the case once, and every round begins with
-//! another one.
+//! Rounds: in each, every contestant does the work of the case once. Every round begins with
+//! another contestant.
 
 use std::time::{Duration, Instant};
 
@@ -7,7 +7,7 @@ use crate::contestants::field::Contestant;
 use crate::machine::Load;
 use crate::workloads::{Case, Failure, Outcome, Workload};
 
-/// The time that is left, divided among the cases that are left.
+/// The remaining time, divided among the remaining cases.
 pub(crate) struct Schedule {
     begin: Instant,
     whole: Duration,
@@ -17,20 +17,19 @@ pub(crate) struct Schedule {
 }
 
 impl Schedule {
-    /// A quick run is to end within three minutes, a whole one within fifteen: some of that is for
-    /// what the last rounds take beyond their time.
+    /// A quick run ends within three minutes, a whole one within fifteen. A part of that is
+    /// reserved for rounds that exceed their time.
     pub(crate) fn new(quick: bool, cases: usize) -> Schedule {
         let (seconds, least, most) = if quick { (120, 3, 7) } else { (720, 5, 21) };
         Schedule { begin: Instant::now(), whole: Duration::from_secs(seconds), cases, least, most }
     }
 
-    /// For the next case.
+    /// The budget of the next case.
     pub(crate) fn budget(&mut self) -> Budget {
-        // A part of its share is left to those that need more than theirs for the least number of
-        // rounds.
+        // A part of the share is left to cases that need more for the minimum number of rounds.
         let time = self.left() / self.cases.max(1) as u32 / 2;
         self.cases = self.cases.saturating_sub(1);
-        // On a machine that is slow or busy the last cases have few rounds rather than none.
+        // On a slow or busy machine the last cases get few rounds instead of none.
         let least = if time.is_zero() { 2 } else { self.least };
         Budget { least, most: self.most, time }
     }
@@ -40,37 +39,37 @@ impl Schedule {
     }
 }
 
-/// How long a case may take.
+/// The budget of a case.
 pub(crate) struct Budget {
-    /// So many rounds, however long they take.
+    /// The minimum number of rounds, regardless of time.
     pub(crate) least: usize,
     pub(crate) most: usize,
-    /// After that no further round begins.
+    /// The time after which no further round begins.
     pub(crate) time: Duration,
 }
 
-/// What came out of a case.
+/// The results of a case.
 pub(crate) struct Measured {
     pub(crate) workload: &'static Workload,
     pub(crate) case: Case,
-    /// In the order of the contestants; those that have nothing of this kind are not in it.
+    /// In the order of the contestants, without those that do not support the case.
     pub(crate) rows: Vec<Row>,
     pub(crate) rounds: usize,
-    /// The share of the machine that others used meanwhile.
+    /// The share of the machine that other processes used.
     pub(crate) others: Option<f64>,
-    /// How far two cores were from each other before each contestant began, in nanoseconds.
+    /// The distance between two cores before each contestant began, in nanoseconds.
     pub(crate) distances: Vec<f64>,
 }
 
 pub(crate) struct Row {
-    /// Which contestant.
+    /// The index of the contestant.
     pub(crate) index: usize,
-    /// For each metric the figures of all rounds, or what went wrong.
+    /// For each metric the figures of all rounds, or the failure.
     pub(crate) figures: Result<Vec<Vec<f64>>, String>,
 }
 
 impl Row {
-    /// False: the contestant has nothing of this kind.
+    /// Returns false if the contestant does not support the case.
     fn take(&mut self, outcome: Outcome) -> bool {
         let Ok(all) = &mut self.figures else { return true };
         match outcome {
@@ -81,7 +80,7 @@ impl Row {
         true
     }
 
-    /// Median and spread of a metric. None if something went wrong, or the machine does not tell.
+    /// Median and spread of a metric. `None` after a failure, or if the system does not report it.
     pub(crate) fn figure(&self, metric: usize) -> Option<Figure> {
         Figure::of(self.figures.as_ref().ok()?.get(metric)?.iter().copied())
     }
@@ -90,25 +89,24 @@ impl Row {
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Figure {
     pub(crate) median: f64,
-    /// The quartiles: the extremes would tell more about the machine, and the more rounds, the more
-    /// so.
+    /// The quartiles. The extremes would describe the machine rather than the contestant.
     pub(crate) low: f64,
     pub(crate) high: f64,
 }
 
 impl Figure {
-    /// None: there are none, or the machine does not tell.
+    /// `None` without figures.
     pub(crate) fn of(all: impl Iterator<Item = f64>) -> Option<Figure> {
-        // What the machine does not tell is not a number.
+        // A figure that the system does not report is NaN.
         let mut sorted: Vec<f64> = all.filter(|figure| figure.is_finite()).collect();
         sorted.sort_by(f64::total_cmp);
-        // Of three or fewer these are the extremes.
+        // With three or fewer figures these are the extremes.
         let quarter = sorted.len().checked_sub(1)? / 4;
         let (low, high) = (sorted[quarter], sorted[sorted.len() - 1 - quarter]);
         Some(Figure { median: median(&sorted), low, high })
     }
 
-    /// Half of the distance between the quartiles, as a share of the median.
+    /// Half of the distance between the quartiles, relative to the median.
     pub(crate) fn spread(self) -> f64 {
         if self.median > 0.0 { (self.high - self.low) / 2.0 / self.median } else { 0.0 }
     }
@@ -119,11 +117,11 @@ fn median(sorted: &[f64]) -> f64 {
     if sorted.len() % 2 == 1 { sorted[middle] } else { (sorted[middle - 1] + sorted[middle]) / 2.0 }
 }
 
-/// Who is told how it goes.
+/// Receives the progress of a measurement.
 pub(crate) trait Progress {
-    /// A contestant begins.
+    /// Called when a contestant begins.
     fn begins(&mut self, round: usize, name: &str);
-    /// It has ended.
+    /// Called when it has ended.
     fn ended(&mut self, round: usize, name: &str, outcome: &Outcome);
 }
 

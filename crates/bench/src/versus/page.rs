@@ -1,5 +1,5 @@
-//! Results as a part of a page of documentation, between marks, with charts. What people wrote
-//! around it stays.
+//! Writes results into a documentation page, between marks, with charts. Other text of the page
+//! stays.
 
 use std::fmt::Write as _;
 
@@ -10,24 +10,24 @@ use crate::svg::{self, Bar, Curve, Group};
 use crate::table::{self, Column, Peers, number};
 use crate::versions;
 
-/// Under which circumstances it was measured.
+/// The circumstances of a measurement.
 pub(crate) struct Setting {
     pub(crate) command: String,
     pub(crate) machine: String,
     pub(crate) date: String,
     pub(crate) rust: String,
     pub(crate) allocator: &'static str,
-    /// Which JDK, or why there is none.
+    /// The version of the JDK, or why it is missing.
     pub(crate) jdk: String,
 }
 
-/// What goes between the marks, and the charts it shows: names and contents.
+/// The text between the marks, and the names and contents of its charts.
 pub(crate) struct Page {
     pub(crate) text: String,
     pub(crate) charts: Vec<(String, String)>,
 }
 
-/// Puts `text` between the marks of that name. A page that has none gets them at its end.
+/// Puts `text` between the marks of that name. Appends the marks to a page without them.
 pub(crate) fn between_marks(page: &str, mark: &str, text: &str) -> String {
     let (begin, end) = (format!("<!-- {mark}: begin -->\n"), format!("<!-- {mark}: end -->"));
     let places = page.find(&begin).and_then(|from| Some((from + begin.len(), page.find(&end)?)));
@@ -82,7 +82,7 @@ fn introduction(setting: &Setting) -> String {
     )
 }
 
-/// One workload: what is done, table, chart.
+/// One workload: description, table, chart.
 fn section(page: &mut Page, all: &[Contestant], measured: &[Measured], charts: &str) {
     let Some(first) = measured.first() else { return };
     let workload = first.workload;
@@ -126,7 +126,7 @@ fn lines(all: &[Contestant], measured: &[Measured]) -> Vec<Vec<String>> {
     lines
 }
 
-/// The ratio, and with whom.
+/// The ratio, and the peer that it refers to.
 fn comparison(all: &[Contestant], column: &Column, peers: Peers) -> String {
     let Some(best) = column.best(all, peers) else { return "-".into() };
     let ratio = best.ratio.map_or("-".into(), |ratio| format!("{ratio:.2}"));
@@ -154,7 +154,7 @@ fn summary(all: &[Contestant], measured: &[Vec<Measured>]) -> String {
     format!("{}.{disturbance}\n\n{}", table::verdict(all, &columns), markdown(&lines))
 }
 
-/// The ratio, bold if we are level or ahead, and with whom and with which figure.
+/// The ratio, bold if millpond is level or ahead, with the peer and its figure.
 fn summed_up(all: &[Contestant], column: &Column, peers: Peers) -> String {
     let Some(best) = column.best(all, peers) else { return "-".into() };
     let ratio = match best.ratio {

@@ -1,5 +1,4 @@
-//! Tells on stderr how far a run has got: on a terminal in one line that changes, else in a line
-//! per case.
+//! Reports progress on stderr: in one changing line on a terminal, otherwise in a line per case.
 
 use std::io::IsTerminal;
 use std::time::Duration;
@@ -9,12 +8,12 @@ use crate::workloads::{Case, Failure, Outcome, Workload};
 
 pub(crate) struct Teller {
     cases: usize,
-    /// Which case, from 1.
+    /// The number of the case, from 1.
     case: usize,
     label: String,
     left: String,
     terminal: bool,
-    /// Whether every figure is told.
+    /// Whether every figure is reported.
     figures: bool,
 }
 
@@ -24,7 +23,7 @@ impl Teller {
         Teller { cases, case: 0, label, left, terminal: std::io::stderr().is_terminal(), figures }
     }
 
-    /// A case begins; `left` is what remains for it and all that follow.
+    /// Called when a case begins. `left` is the time for it and all later ones.
     pub(crate) fn next(&mut self, workload: &Workload, case: &Case, left: Duration) {
         self.case += 1;
         self.label = format!("{} {}", workload.key, workload.heading(case));
@@ -35,7 +34,7 @@ impl Teller {
         }
     }
 
-    /// Makes room for what is printed next.
+    /// Clears the line before other output.
     pub(crate) fn clear(&self) {
         if self.terminal {
             eprint!("\r\x1b[K");

@@ -1,5 +1,5 @@
-//! Small charts, written by hand: groups of bars, and curves. They follow the reader's light or
-//! dark scheme, and bring their own background, so that they can be read on either.
+//! Small SVG charts: groups of bars, and curves. They follow the reader's light or dark scheme and
+//! have a background of their own.
 
 use std::fmt::Write as _;
 
@@ -43,7 +43,7 @@ fn escape(text: &str) -> String {
     text.replace('&', "&amp;").replace('<', "&lt;").replace('>', "&gt;")
 }
 
-/// One bar: to the median, with a line from quartile to quartile.
+/// One bar up to the median, with a line from quartile to quartile.
 pub(crate) struct Bar {
     pub(crate) name: &'static str,
     pub(crate) home: Home,
@@ -135,7 +135,7 @@ fn one(body: &mut String, bar: &Bar, left: f64, y: f64, axis: &Axis) {
 /// A line through points, from left to right.
 pub(crate) struct Curve {
     pub(crate) name: String,
-    /// Curves of the same one have the same colour.
+    /// Curves with the same number have the same colour.
     pub(crate) who: usize,
     pub(crate) ours: bool,
     /// All but the first are dashed.
@@ -146,7 +146,7 @@ pub(crate) struct Curve {
 const PLOT: (f64, f64) = (70.0, 530.0);
 const HEIGHT: (f64, f64) = (330.0, 50.0);
 
-/// Curves over logarithmic axes. `title` is what grows.
+/// Curves over logarithmic axes. `title` names the horizontal axis.
 pub(crate) fn curves(title: &str, unit: &str, curves: &[Curve]) -> String {
     let points = || curves.iter().flat_map(|curve| &curve.points);
     let mut places: Vec<f64> = points().map(|point| point.0).collect();
@@ -169,7 +169,7 @@ pub(crate) fn curves(title: &str, unit: &str, curves: &[Curve]) -> String {
     let below = format!("{} (both scales logarithmic)", title.to_lowercase());
     text(&mut body, "a", (PLOT.0 + PLOT.1) / 2.0, HEIGHT.0 + 38.0, "middle", &below);
     text(&mut body, "a", 8.0, HEIGHT.1 - 8.0, "start", &format!("{unit} each, less is better"));
-    // Ours on top of the others.
+    // Millpond's curves are drawn on top.
     let names = curves.iter().filter(|curve| !curve.ours).chain(curves.iter().filter(|curve| curve.ours));
     names.for_each(|curve| draw(&mut body, curve, curves, &x, &y));
     for (index, curve) in curves.iter().enumerate() {
@@ -181,7 +181,7 @@ pub(crate) fn curves(title: &str, unit: &str, curves: &[Curve]) -> String {
     document(PLOT.1 + 270.0, HEIGHT.0 + 50.0, &body)
 }
 
-/// Ours is the first; the others in the order in which they come.
+/// Millpond has the first colour, the others follow in order.
 fn color(curve: &Curve, curves: &[Curve]) -> String {
     let mut others: Vec<usize> = curves.iter().filter(|one| !one.ours).map(|one| one.who).collect();
     others.dedup();
@@ -203,7 +203,7 @@ fn draw(body: &mut String, curve: &Curve, curves: &[Curve], x: &Axis, y: &Axis) 
     _ = writeln!(body, r#"<path class="dot {color}" d="{dots}"/>"#);
 }
 
-/// From values to places.
+/// Maps values to positions.
 struct Axis {
     logarithmic: bool,
     least: f64,
@@ -212,11 +212,11 @@ struct Axis {
     to: f64,
 }
 
-/// A bar that is so many times as long as another hides that one.
+/// With a larger ratio between two bars the shorter one is invisible.
 const TOO_LONG: f64 = 25.0;
 
 impl Axis {
-    /// From zero, if all bars can be seen then.
+    /// Starts at zero if all bars are visible then.
     fn for_bars(values: impl Iterator<Item = f64>, from: f64, to: f64) -> Axis {
         let values: Vec<f64> = values.collect();
         let most = values.iter().copied().fold(0.0, f64::max).max(1e-3);
@@ -224,7 +224,7 @@ impl Axis {
         if most / least < TOO_LONG {
             return Axis { logarithmic: false, least: 0.0, most, from, to };
         }
-        // The shortest bar has a length too.
+        // The shortest bar has a length, too.
         Axis { logarithmic: true, least: below(least / 1.5), most, from, to }
     }
 
@@ -252,7 +252,7 @@ impl Axis {
         } else {
             (value - self.least) / (self.most - self.least)
         };
-        // What does not fit is cut, with a little room for the range of the longest bar.
+        // Values that do not fit are cut, with some space for the range of the longest bar.
         self.from + (self.to - self.from) * share.clamp(0.0, 1.04)
     }
 
@@ -268,14 +268,14 @@ impl Axis {
     }
 }
 
-/// 1, 2, 5, 10, 20 and so on, from that value or just below it.
+/// 1, 2, 5, 10, 20 and so on, starting at or just below `from`.
 fn steps(from: f64) -> impl Iterator<Item = f64> {
     let power = from.log10().floor() as i32;
     let all = (power..power + 20).flat_map(|power| [1.0, 2.0, 5.0].map(|digit| digit * 10_f64.powi(power)));
     all.skip_while(move |step| *step < from * 0.999)
 }
 
-/// The step at or below that value.
+/// The step at or below `value`.
 fn below(value: f64) -> f64 {
     steps(value / 10.0).take_while(|step| *step <= value * 1.001).last().unwrap_or(value)
 }

@@ -1,4 +1,4 @@
-//! What was measured, as the tables show it: columns of figures, and who is ahead.
+//! The contents of the tables: columns of figures, and which contestant is ahead.
 
 use crate::contestants::Home;
 use crate::contestants::field::Contestant;
@@ -11,11 +11,11 @@ pub(crate) struct Column<'a> {
     pub(crate) metric: usize,
 }
 
-/// With whom we are compared.
+/// The peers of a comparison.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Peers {
     All,
-    /// Those that promise what we promise.
+    /// Peers with the same guarantees.
     Alike,
     Jdk,
 }
@@ -43,16 +43,16 @@ impl Peers {
 
 /// The best of some peers.
 pub(crate) struct Best {
-    /// Which contestant.
+    /// The index of the contestant.
     pub(crate) index: usize,
     pub(crate) median: f64,
-    /// How many times our figure theirs is: above 1 we are ahead. None if we have no figure, or it
-    /// is zero.
+    /// Their figure divided by millpond's: above 1 millpond is ahead. `None` if millpond has no
+    /// figure, or it is zero.
     pub(crate) ratio: Option<f64>,
 }
 
 impl Column<'_> {
-    /// What distinguishes it from the others, from the largest to the smallest.
+    /// What distinguishes the column from the others, from the largest to the smallest.
     pub(crate) fn parts(&self) -> Vec<String> {
         let (workload, metric) = (self.measured.workload, &self.measured.workload.metrics[self.metric]);
         let heading = workload.heading(&self.measured.case);
@@ -93,7 +93,7 @@ impl Column<'_> {
         Some(Best { index, median, ratio })
     }
 
-    /// How many times our median theirs is. None: ours is zero.
+    /// Their median divided by millpond's. `None` if that is zero.
     fn ratio(&self, theirs: f64, ours: f64) -> Option<f64> {
         let grain = self.measured.workload.metrics[self.metric].grain;
         let ours = ours.max(grain);
@@ -101,7 +101,7 @@ impl Column<'_> {
     }
 }
 
-/// Three digits that matter.
+/// Three significant digits.
 pub(crate) fn number(value: f64) -> String {
     match value {
         value if value < 10.0 => format!("{value:.2}"),
@@ -115,14 +115,14 @@ pub(crate) fn columns(measured: &[Measured]) -> Vec<Column<'_>> {
     measured.iter().flat_map(|one| (0..one.workload.metrics.len()).map(of(one))).collect()
 }
 
-/// The contestants that have a row in a table of these.
+/// The contestants with a row in a table of these columns.
 pub(crate) fn rows(all: &[Contestant], columns: &[Column]) -> Vec<usize> {
     let has = |column: &Column, index| column.measured.rows.iter().any(|row| row.index == index);
     let takes_part = |index: &usize| columns.iter().any(|column| has(column, *index));
     (0..all.len()).filter(takes_part).collect()
 }
 
-/// A table of curves: a line for each point, a column for each contestant. The heading comes first.
+/// A table of curves: a line for each point, a column for each contestant, headings first.
 pub(crate) fn points(all: &[Contestant], measured: &[Measured], metric: usize) -> Vec<Vec<String>> {
     let Some(workload) = measured.first().map(|first| first.workload) else { return Vec::new() };
     let rows = rows(all, &columns(measured));
@@ -136,7 +136,7 @@ pub(crate) fn points(all: &[Contestant], measured: &[Measured], metric: usize) -
     lines
 }
 
-/// With whom it is worth comparing: what says the same as another is left out.
+/// The useful comparisons: one with the same result as another is omitted.
 pub(crate) fn comparisons(all: &[Contestant], columns: &[Column]) -> Vec<Peers> {
     let best = |peers| {
         let one = |column: &Column| column.best(all, peers).map(|best| best.index);
@@ -153,7 +153,7 @@ pub(crate) fn comparisons(all: &[Contestant], columns: &[Column]) -> Vec<Peers> 
 /// A name, and a ratio for each column.
 pub(crate) type Ratios = (String, Vec<Option<f64>>);
 
-/// Ratios besides those of [`comparisons`]: for our second and further contestants, and against the
+/// Ratios in addition to [`comparisons`]: for millpond's further contestants, and against the
 /// reference peer.
 pub(crate) fn further_ratios(all: &[Contestant], columns: &[Column]) -> Vec<Ratios> {
     let name_of = |index: usize| all[index].name;
@@ -176,7 +176,7 @@ pub(crate) fn further_ratios(all: &[Contestant], columns: &[Column]) -> Vec<Rati
     ratios
 }
 
-/// How often, how busy the machine was, and how far its cores were from each other.
+/// The number of rounds, how busy the machine was, and the distance of its cores.
 pub(crate) fn circumstances(measured: &[Measured]) -> String {
     let rounds = measured.iter().map(|measured| measured.rounds);
     let others = measured.iter().filter_map(|measured| measured.others).reduce(f64::max);
@@ -187,13 +187,13 @@ pub(crate) fn circumstances(measured: &[Measured]) -> String {
     format!("{rounds} rounds; share of the machine that others used: {others}{distance}")
 }
 
-/// The quartiles of what was measured between the rounds.
+/// The quartiles of the distances measured between the rounds.
 fn distance(measured: &[Measured]) -> Option<String> {
     let Figure { low, high, .. } = Figure::of(measured.iter().flat_map(|one| one.distances.iter().copied()))?;
     Some(format!("a cache line took {low:.0} to {high:.0} ns from core to core"))
 }
 
-/// What went wrong, by contestant and case.
+/// Failures by contestant and case.
 pub(crate) fn failures(all: &[Contestant], measured: &[Measured]) -> Vec<String> {
     let mut failures = Vec::new();
     for measured in measured {
@@ -207,7 +207,7 @@ pub(crate) fn failures(all: &[Contestant], measured: &[Measured]) -> Vec<String>
     failures
 }
 
-/// The largest share of the machine that others used, if that was enough to spoil figures.
+/// The largest share of the machine that other processes used, if that can distort figures.
 pub(crate) fn disturbance<'a>(measured: impl Iterator<Item = &'a Measured>) -> Option<String> {
     let most = measured.filter_map(|one| one.others).fold(0.0, f64::max);
     (most > 0.1).then(|| {
@@ -216,7 +216,7 @@ pub(crate) fn disturbance<'a>(measured: impl Iterator<Item = &'a Measured>) -> O
     })
 }
 
-/// In how many figures we are at least level with the best of each.
+/// The number of figures in which millpond is at least level with the best peer.
 pub(crate) fn verdict(all: &[Contestant], columns: &[Column]) -> String {
     let count = |peers: Peers| {
         let ratios = || columns.iter().filter_map(|column| column.best(all, peers)?.ratio);

@@ -1,6 +1,6 @@
-//! Counts the tasks that ran, without making the workers meet: one counter per thread, each on its
-//! own cache lines, and plain writes, because an atomic addition would take as long as what is
-//! measured.
+//! Counts the tasks that ran, without contention between workers: one counter per thread, each on
+//! its own cache lines, with plain writes. An atomic addition would take as long as the measured
+//! work.
 
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
@@ -9,25 +9,25 @@ use std::time::{Duration, Instant};
 
 use crate::workloads::Failure;
 
-/// Two lines, because processors fetch lines in pairs.
+/// Two cache lines, because processors prefetch lines in pairs.
 #[repr(align(128))]
 struct Slot(AtomicU64);
 
-/// More than the threads that count at a time.
+/// More than the number of threads that count at a time.
 const SLOTS: usize = 1024;
 static TALLY: [Slot; SLOTS] = [const { Slot(AtomicU64::new(0)) }; SLOTS];
-/// How many slots have ever been in use: the first ones. Grows under the lock of `FREE`.
+/// The number of slots ever used. Grows under the lock of `FREE`.
 static USED: AtomicUsize = AtomicUsize::new(0);
-/// Slots of threads that have ended. What they counted stays.
+/// Slots of threads that have ended. Their counts stay.
 static FREE: Mutex<Vec<usize>> = Mutex::new(Vec::new());
 
-/// The slot of a thread, which nobody else writes to until the thread has ended.
+/// The slot of a thread. No other thread writes to it while the thread lives.
 struct Mine(usize);
 
 impl Mine {
     fn take() -> Mine {
         let mut free = FREE.lock().expect("nobody panics with it");
-        // Release: pairs with `total`, which must not read a slot whose number it has not seen.
+        // Release; pairs with the Acquire in `total`, which must not read a slot before its number.
         let slot = free.pop().unwrap_or_else(|| USED.fetch_add(1, Ordering::Release));
         assert!(slot < SLOTS, "more threads than slots");
         Mine(slot)
@@ -48,8 +48,8 @@ thread_local! {
 pub(crate) fn count() {
     MINE.with(|mine| {
         let slot = &TALLY[mine.0].0;
-        // Release: whoever sees the sum sees what the tasks did. The lock of `FREE` orders the
-        // threads that have the slot one after the other.
+        // Release; pairs with the Acquire in `total`: a reader of the sum sees the effects of the
+        // tasks. The lock of `FREE` orders successive owners of the slot.
         slot.store(slot.load(Ordering::Relaxed) + 1, Ordering::Release);
     });
 }
@@ -59,14 +59,14 @@ fn total() -> u64 {
     TALLY[..used].iter().map(|slot| slot.0.load(Ordering::Acquire)).sum()
 }
 
-/// What has been counted since it was made.
+/// The tasks counted since it was created.
 pub(crate) struct Count {
     before: u64,
 }
 
-/// A task that has not run by then is lost.
+/// A task that has not run by then counts as lost.
 const PATIENCE: Duration = Duration::from_secs(20);
-/// For so long the end is looked for with short steps, so that a short case does not pay for a long
+/// During this time the end is polled in short steps, so that a short case does not pay for a long
 /// one.
 const EAGER: Duration = Duration::from_micros(100);
 
@@ -75,7 +75,7 @@ impl Count {
         Count { before: total() }
     }
 
-    /// Waits until `tasks` have run. It looks rarely: each look takes the counters' lines away from
+    /// Waits until `tasks` have run. Polls rarely: each poll takes the counters' cache lines from
     /// the workers.
     pub(crate) fn wait_for(&self, tasks: u64) -> Result<(), Failure> {
         let begin = Instant::now();
@@ -89,7 +89,7 @@ impl Count {
         Ok(())
     }
 
-    /// That `tasks` ran, and not one more.
+    /// Checks that exactly `tasks` have run.
     pub(crate) fn check(&self, tasks: u64) -> Result<(), Failure> {
         match total() - self.before {
             ran if ran == tasks => Ok(()),

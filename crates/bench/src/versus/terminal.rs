@@ -1,4 +1,4 @@
-//! Results for the terminal: tables that fit into 80 columns, or are divided until they do.
+//! Results for the terminal: tables that fit into 80 columns, or are split until they do.
 
 use std::fmt::Write as _;
 
@@ -28,7 +28,7 @@ pub(crate) fn workload(all: &[Contestant], measured: &[Measured]) -> String {
     text
 }
 
-/// Returns what the marks in them mean.
+/// Returns the legend of the marks in the tables.
 fn tables(text: &mut String, all: &[Contestant], columns: &[Column]) -> String {
     for part in divided(all, columns) {
         _ = write!(text, "\n{}", aligned(&lines(all, &part)));
@@ -38,7 +38,7 @@ fn tables(text: &mut String, all: &[Contestant], columns: &[Column]) -> String {
     format!("{marks}\n")
 }
 
-/// Columns that fit beside each other. What belongs together stays together if it can.
+/// Groups columns that fit beside each other. Related columns stay together if possible.
 fn divided<'a>(all: &[Contestant], columns: &[Column<'a>]) -> Vec<Vec<Column<'a>>> {
     let fits = |columns: &[Column]| {
         let text = aligned(&lines(all, columns));
@@ -108,7 +108,7 @@ fn aligned(lines: &[Vec<String>]) -> String {
     text
 }
 
-/// Every figure of ours in this build beside that of another build of this program.
+/// Every figure of millpond in this build beside that of another build.
 pub(crate) fn against(all: &[Contestant], measured: &[Vec<Measured>]) -> String {
     let heading = ["", "base", "now", "now / base"].map(str::to_owned);
     let mut lines = vec![heading.to_vec()];
@@ -116,7 +116,7 @@ pub(crate) fn against(all: &[Contestant], measured: &[Vec<Measured>]) -> String 
     for these in measured {
         for column in table::columns(these) {
             let workload = column.measured.workload;
-            // Each of ours is followed by its counterpart of the other build.
+            // Each entry is followed by its counterpart of the other build.
             for index in (0..all.len()).step_by(2) {
                 let Some(now) = column.figure(index) else { continue };
                 let base = column.figure(index + 1);
@@ -138,7 +138,7 @@ pub(crate) fn against(all: &[Contestant], measured: &[Vec<Measured>]) -> String 
     format!("{}\n{}\n{}{disturbance}", wrapped(about), aligned(&lines), failures.concat())
 }
 
-/// All figures of ours beside the best of the others.
+/// All figures of millpond beside the best of the others.
 pub(crate) fn summary(all: &[Contestant], measured: &[&Measured]) -> String {
     let each = |measured| {
         let of = move |metric| Column { measured, metric };
@@ -175,7 +175,7 @@ pub(crate) fn summary(all: &[Contestant], measured: &[&Measured]) -> String {
     format!("Summary\n{}\n{}\n{}{disturbance}", wrapped(about), table.concat(), wrapped(&verdict))
 }
 
-/// Words in lines that fit.
+/// Wraps words into lines.
 fn wrapped(words: &str) -> String {
     let mut text = String::new();
     let mut width = 0;

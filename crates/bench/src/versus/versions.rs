@@ -1,4 +1,4 @@
-//! Which versions of the peers were measured: read from the lock file when this is compiled.
+//! The versions of the peers, read from the lock file at compile time.
 
 const LOCK: &str = include_str!("../../../../Cargo.lock");
 

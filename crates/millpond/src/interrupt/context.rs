@@ -174,6 +174,7 @@ impl ThreadContext {
 
     /// The context of the calling thread. While the thread-locals are destroyed this is a temporary
     /// one, which can wait but cannot be interrupted.
+    #[inline]
     pub(crate) fn current() -> Arc<ThreadContext> {
         CURRENT.try_with(|me| Arc::clone(me)).unwrap_or_else(|_| Arc::new(ThreadContext::new(0)))
     }
@@ -220,6 +221,7 @@ impl ThreadContext {
         self.word.fetch_or(Word::FLAG, Ordering::AcqRel);
     }
 
+    #[inline]
     pub(crate) fn unpark(&self) {
         self.parker.unpark();
     }

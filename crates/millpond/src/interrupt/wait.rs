@@ -48,6 +48,7 @@ pub(crate) struct WaitCell {
 
 impl WaitCell {
     /// A cell for the calling thread.
+    #[inline]
     pub(crate) fn for_this_thread() -> WaitCell {
         WaitCell::of(ThreadContext::current())
     }
@@ -59,6 +60,7 @@ impl WaitCell {
     }
 
     /// A cell for `thread`, which must be the thread that waits on it.
+    #[inline]
     pub(crate) fn of(thread: Arc<ThreadContext>) -> WaitCell {
         WaitCell { thread, state: AtomicU8::new(0) }
     }
@@ -71,6 +73,7 @@ impl WaitCell {
 
     /// The first half of [`notify`](Self::notify), for a caller that holds a lock. Returns false if
     /// the cell was notified before.
+    #[inline]
     pub(crate) fn mark_notified(&self) -> bool {
         self.state.fetch_or(NOTIFIED, Ordering::Release) & NOTIFIED == 0
     }
@@ -80,6 +83,7 @@ impl WaitCell {
     ///
     /// By now the owner may wait for something else, which is harmless: every wait checks its
     /// condition again.
+    #[inline]
     pub(crate) fn unpark(&self) -> bool {
         // Relaxed: the caller's `mark_notified` accessed the same word, so nothing older is read.
         let parked = self.state.load(Ordering::Relaxed) & PARKED != 0;
@@ -89,6 +93,7 @@ impl WaitCell {
         parked
     }
 
+    #[inline]
     pub(crate) fn is_notified(&self) -> bool {
         self.state.load(Ordering::Acquire) & NOTIFIED != 0
     }
@@ -124,11 +129,13 @@ impl WaitCell {
         &self.thread
     }
 
+    #[inline]
     pub(crate) fn is_interrupted(&self) -> bool {
         self.thread.is_interrupted()
     }
 
     /// Reads and clears the owner's interrupt flag. Owner only.
+    #[inline]
     pub(crate) fn take_interrupt(&self) -> bool {
         self.thread.take_interrupt()
     }
@@ -186,6 +193,7 @@ impl Timeout {
 
 /// True if `deadline` has passed. A thread that backs off checks this too: on a busy machine each
 /// yield may take milliseconds.
+#[inline]
 pub(crate) fn is_past(deadline: Option<Instant>) -> bool {
     deadline.is_some_and(|deadline| deadline <= Instant::now())
 }
@@ -205,6 +213,7 @@ pub(crate) type Waiters<T> = WaitList<Arc<Waiter<T>>>;
 impl<T> Deref for Waiter<T> {
     type Target = WaitCell;
 
+    #[inline]
     fn deref(&self) -> &WaitCell {
         &self.cell
     }

@@ -1,5 +1,5 @@
-//! Our bounded-elastic scheduler, with lanes that move and with lanes that stay where they were
-//! put, as Reactor's.
+//! The bounded-elastic scheduler, with lanes that move between threads, and with lanes that stay on
+//! one thread as in Reactor.
 
 use std::time::Duration;
 

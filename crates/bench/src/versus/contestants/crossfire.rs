@@ -1,5 +1,4 @@
-//! The channel, and a hand-made pool: threads that receive boxed closures from it. It has no
-//! rendezvous.
+//! The channel, and a pool built on it: threads that receive boxed closures. It has no rendezvous.
 
 use std::thread::{self, JoinHandle};
 
@@ -30,7 +29,7 @@ impl<T: Send + Unpin> AnySender<T> {
         assert!(sent.is_ok(), "the others listen");
     }
 
-    /// The item, if there is no room.
+    /// Returns the item if the channel is full.
     fn try_send(&self, item: T) -> Result<(), T> {
         let sent = match self {
             AnySender::Bounded(sender) => sender.try_send(item),
@@ -40,7 +39,7 @@ impl<T: Send + Unpin> AnySender<T> {
     }
 }
 
-/// So many of both ends. No capacity: no bound.
+/// `each` senders and receivers. No capacity means unbounded.
 fn ends<T: Send + Unpin>(capacity: Option<usize>, each: usize) -> (Vec<AnySender<T>>, Vec<AnyReceiver<T>>) {
     let all = 0..each;
     if let Some(capacity) = capacity {
@@ -54,7 +53,7 @@ fn ends<T: Send + Unpin>(capacity: Option<usize>, each: usize) -> (Vec<AnySender
 }
 
 fn work(jobs: AnyReceiver<Job>) {
-    // The kind is told apart once, not for each task.
+    // The kind is decided once, not for each task.
     match jobs {
         AnyReceiver::Bounded(jobs) => std::iter::from_fn(|| jobs.recv().ok()).for_each(|job| job()),
         AnyReceiver::Unbounded(jobs) => std::iter::from_fn(|| jobs.recv().ok()).for_each(|job| job()),

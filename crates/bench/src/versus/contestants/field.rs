@@ -1,5 +1,5 @@
-//! Who takes part, as seen from the process that measures: names, and the processes that do the
-//! work.
+//! The contestants as seen from the process that measures: their names, and the processes that do
+//! the work.
 
 use std::cell::RefCell;
 use std::path::{Path, PathBuf};
@@ -12,14 +12,14 @@ use super::{Home, Promise};
 use crate::workloads::{self, Body, Case, Failure, Outcome};
 
 pub(crate) struct Field {
-    /// We first.
+    /// Millpond is first.
     pub(crate) contestants: Vec<Contestant>,
-    /// Which JDK, or why there is none.
+    /// The version of the JDK, or why it is missing.
     pub(crate) jdk: Result<String, String>,
 }
 
 impl Field {
-    /// Everybody.
+    /// All contestants.
     pub(crate) fn new(quick: bool) -> Field {
         let mut contestants = in_rust();
         let jdk = jdk::version().and_then(|version| Ok((version, Rc::new(Classes::compile(quick)?))));
@@ -34,7 +34,7 @@ impl Field {
         Field { contestants, jdk }
     }
 
-    /// Only ours, each followed by the same of another build of this program.
+    /// Millpond only, each entry followed by the same one of another build of this program.
     pub(crate) fn against(program: &Path) -> Field {
         let pair = |ours: Contestant| {
             let name = &*format!("{} (base)", ours.name).leak();
@@ -69,9 +69,9 @@ pub(crate) struct Contestant {
 }
 
 enum How {
-    /// This program, once more.
+    /// Another process of this program.
     Rust,
-    /// Another build of it, and how the contestant is called there.
+    /// Another build of this program, and the contestant's name there.
     Other(PathBuf, &'static str),
     Jdk(&'static Kind, Rc<Classes>),
 }
@@ -79,7 +79,7 @@ enum How {
 enum State {
     Resting,
     Working(Process),
-    /// It hung or broke down, and is not asked again before it has rested.
+    /// It hung or crashed, and is skipped until `rest`.
     Out(String),
 }
 
@@ -88,7 +88,7 @@ impl Contestant {
         Contestant { name, home, promise, how, state: RefCell::new(State::Resting) }
     }
 
-    /// Its process, while it has one.
+    /// Its process id, while it runs.
     pub(crate) fn process(&self) -> Option<u32> {
         if let State::Working(process) = &*self.state.borrow() { Some(process.id()) } else { None }
     }
@@ -106,7 +106,7 @@ impl Contestant {
             .and_then(|line| workloads::answer(&line))
     }
 
-    /// Ends its process; the next case has a new one.
+    /// Ends its process. The next case starts a new one.
     pub(crate) fn rest(&self) {
         *self.state.borrow_mut() = State::Resting;
     }
@@ -136,7 +136,7 @@ impl Contestant {
             }
         };
         let mut command = Command::new(program);
-        // All have the same body, so they do not each find out how long a step takes.
+        // All contestants use the same calibration of the task body.
         command.args(["--serve", &Body::Microsecond.spins().to_string()]);
         Ok(command)
     }

@@ -1,4 +1,4 @@
-//! The JDK's executors, in processes that do the same workloads: jdk/Versus.java.
+//! The JDK's executors, in processes that run the same workloads: jdk/Versus.java.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -8,15 +8,15 @@ use super::Promise;
 
 const SOURCE: &str = include_str!("../jdk/Versus.java");
 
-/// One row of the tables. Each has a virtual machine of its own: in one that had seen other queues
-/// too, calls to them would no longer be inlined.
+/// One row of the tables. Each has a virtual machine of its own: after the use of several queue
+/// classes the JIT compiler no longer inlines calls to them.
 pub(super) struct Kind {
-    /// How it is called in the table.
+    /// The name in the table.
     pub(super) name: &'static str,
-    /// How there.
+    /// The name in jdk/Versus.java.
     pub(super) kind: &'static str,
     pub(super) promise: Promise,
-    /// The keys of the cases that it can do: to ask would take a virtual machine.
+    /// The keys of the supported cases. Asking would require a virtual machine.
     pub(super) keys: &'static [&'static str],
 }
 
@@ -70,12 +70,12 @@ pub(super) static KINDS: [Kind; 9] = [
 /// The compiled source, beside this program.
 pub(super) struct Classes {
     directory: PathBuf,
-    /// For how long the first case of a process is done before it counts, in milliseconds.
+    /// The warm-up time of the first case of a process, in milliseconds.
     warm_up: u32,
 }
 
 impl Classes {
-    /// An error tells why there is no JDK.
+    /// An error says why there is no JDK.
     pub(super) fn compile(quick: bool) -> Result<Classes, String> {
         let program =
             std::env::current_exe().map_err(|error| format!("no directory for the classes: {error}"))?;
@@ -105,7 +105,7 @@ fn compile(directory: &Path) -> Result<(), String> {
     Ok(())
 }
 
-/// Which JDK it is, or that there is none.
+/// The version of the JDK, or that there is none.
 pub(super) fn version() -> Result<String, String> {
     let output = Command::new("java").arg("-version").output();
     let output = output.map_err(|error| format!("no JDK is present (java: {error})"))?;

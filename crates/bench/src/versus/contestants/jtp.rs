@@ -1,4 +1,4 @@
-//! The crate `jtp`. Its queue always has a bound.
+//! The crate `jtp`. Its queue is always bounded.
 
 use jtp::{RejectedTaskHandler, ThreadPool, ThreadPoolBuilder};
 

@@ -1,4 +1,4 @@
-//! The channel, and a hand-made pool: threads that receive boxed closures from it.
+//! The channel, and a pool built on it: threads that receive boxed closures.
 
 use std::thread::{self, JoinHandle};
 

@@ -1,4 +1,4 @@
-//! Us.
+//! Millpond.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -65,7 +65,7 @@ impl Pool for Millpond {
     }
 }
 
-/// The queues by themselves.
+/// The queues alone.
 pub(super) struct Queues;
 
 #[derive(Clone)]
@@ -110,7 +110,7 @@ impl Queue for Queues {
     }
 }
 
-/// The scheduled pool, which takes out what is cancelled.
+/// The scheduled pool, with removal of cancelled tasks.
 pub(super) struct Scheduled(ScheduledThreadPoolExecutor);
 
 impl Timers for Scheduled {

@@ -1,5 +1,5 @@
-//! The contestants: one file each, behind one small trait for pools, queues, timers and elastic
-//! schedulers each.
+//! The contestants: one file each, behind a small trait for each of pools, queues, timers and
+//! elastic schedulers.
 
 mod bounded_elastic;
 mod crossbeam;
@@ -30,19 +30,19 @@ use std::time::Duration;
 use self::millpond::Millpond;
 use crate::workloads::{self, Case, Failure, Outcome};
 
-/// What a workload asks of a pool.
+/// The kind of pool that a workload needs.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub(crate) enum Shape {
-    /// So many threads, and a queue without a bound. No more than `most` tasks wait at a time, for
-    /// those that need to know.
+    /// `workers` threads and an unbounded queue. At most `most` tasks wait at a time, for pools
+    /// that need to know.
     Fixed { workers: usize, most: usize },
-    /// Whoever executes waits while the queue is full.
+    /// `execute` waits while the queue is full.
     Blocking { workers: usize, capacity: usize },
-    /// Whoever executes runs the task while the queue is full.
+    /// `execute` runs the task on the caller's thread while the queue is full.
     CallerRuns { workers: usize, capacity: usize },
-    /// A task is refused while the queue is full.
+    /// A task is rejected while the queue is full.
     Rejecting { workers: usize, capacity: usize },
-    /// A task is dropped while the queue is full, and nobody is told.
+    /// A task is dropped silently while the queue is full.
     Discarding { workers: usize, capacity: usize },
     /// As many threads as there are tasks, up to `most`.
     Elastic { most: usize },
@@ -61,41 +61,41 @@ impl Shape {
     }
 }
 
-/// A pool of threads, as the workloads use it. All calls are to what its users would call.
+/// A thread pool, as the workloads use it. Every method calls the API that users would call.
 pub(crate) trait Pool: Send + Sync + Sized + 'static {
     const NAME: &'static str;
     const PROMISE: Promise = Promise::Same;
     type Handle: Send + 'static;
 
-    /// None: it has no such shape.
+    /// `None` if it does not support the shape.
     fn new(shape: Shape) -> Option<Self>;
     fn execute(&self, f: impl FnOnce() + Send + 'static);
     fn submit(&self, f: impl FnOnce() + Send + 'static) -> Self::Handle;
     fn join(handle: Self::Handle);
-    /// True: accepted, or dropped. Only for the shapes that refuse and drop.
+    /// Returns true if the task was accepted or dropped. Only for the shapes that reject and drop.
     fn try_execute(&self, f: impl FnOnce() + Send + 'static) -> bool {
         self.execute(f);
         true
     }
-    /// Ends its threads. All tasks have run.
+    /// Ends its threads, after all tasks have run.
     fn close(self);
 }
 
-/// What users may rely on. What promises less can be faster.
+/// The guarantees that users rely on. Weaker guarantees can be faster.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Promise {
-    /// What we promise: tasks begin in the order in which they came; a timer is taken out when it
-    /// is cancelled, and is due to the microsecond.
+    /// The same guarantees as millpond: tasks begin in order of submission; a cancelled timer is
+    /// removed; timers are accurate to the microsecond.
     Same,
     /// A cancelled timer stays until it is due.
     LazyCancel,
-    /// Timers are due to the millisecond.
+    /// Timers are accurate to the millisecond.
     Coarse,
     Other,
 }
 
 impl Promise {
-    /// Whether it is ours, as far as a workload is about it.
+    /// True if the guarantees are the same as millpond's, as far as they matter for a workload.
     pub(crate) fn is_ours(self, workload: &str) -> bool {
         match self {
             Promise::Same => true,
@@ -106,7 +106,7 @@ impl Promise {
     }
 }
 
-/// Where a contestant comes from.
+/// The origin of a contestant.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Home {
     Us,
@@ -117,14 +117,14 @@ pub(crate) enum Home {
 /// A kind of queue.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Line {
-    /// Whoever puts waits while it is full.
+    /// A putter waits while it is full.
     Bounded(usize),
     Unbounded,
-    /// Whoever puts waits for one who takes.
+    /// A putter waits for a taker.
     Rendezvous,
 }
 
-/// Those who put, and those who take.
+/// The senders and the receivers.
 type Ends<S, R> = (Vec<S>, Vec<R>);
 
 /// A blocking queue, as the workloads use it.
@@ -133,13 +133,13 @@ pub(crate) trait Queue: 'static {
     type Sender: Send + 'static;
     type Receiver: Send + 'static;
 
-    /// So many of both ends. None: it has no such kind, or cannot have so many.
+    /// `each` senders and receivers. `None` if it does not support the kind, or that many.
     fn ends(line: Line, each: usize) -> Option<Ends<Self::Sender, Self::Receiver>>;
     fn put(sender: &Self::Sender, item: u64);
     fn take(receiver: &Self::Receiver) -> u64;
 }
 
-/// What runs tasks later, as the workloads use it.
+/// A timer service, as the workloads use it.
 pub(crate) trait Timers: Sized + 'static {
     const NAME: &'static str;
     const PROMISE: Promise = Promise::Same;
@@ -148,25 +148,25 @@ pub(crate) trait Timers: Sized + 'static {
     fn new(workers: usize) -> Self;
     fn schedule(&self, delay: Duration, f: impl FnOnce() + Send + 'static) -> Self::Key;
     fn cancel(&self, key: Self::Key);
-    /// Ends its threads. Nothing waits any more.
+    /// Ends its threads, after all timers have fired or are cancelled.
     fn close(self);
 }
 
-/// Threads that come when they are needed, and lanes whose tasks run one after the other.
+/// Threads that are started on demand, and lanes whose tasks run one after the other.
 pub(crate) trait Elastic: Sized + 'static {
     const NAME: &'static str;
     type Lane;
 
-    /// At most so many threads.
+    /// At most `threads` threads.
     fn new(threads: usize) -> Self;
     fn execute(&self, f: impl FnOnce() + Send + 'static);
     fn lane(&self) -> Self::Lane;
     fn on(&self, lane: &Self::Lane, f: impl FnOnce() + Send + 'static);
-    /// Ends its threads. All tasks have run.
+    /// Ends its threads, after all tasks have run.
     fn close(self);
 }
 
-/// What can be measured in this process under a name.
+/// What this process can measure under a name.
 struct Entry {
     name: &'static str,
     promise: Promise,
@@ -189,10 +189,10 @@ fn elastic<E: Elastic>() -> Entry {
     Entry { name: E::NAME, promise: Promise::Same, run: workloads::run_elastic::<E> }
 }
 
-/// How all names of ours begin.
+/// The prefix of all names of millpond.
 const US: &str = Millpond::NAME;
 
-/// We first. A name may come several times, with something of another kind.
+/// Millpond is first. A name may have several entries of different kinds.
 fn entries() -> Vec<Entry> {
     vec![
         pool::<Millpond>(),
@@ -234,13 +234,13 @@ pub(crate) fn run_here(name: &str, case: &Case) -> Outcome {
         .unwrap_or(Err(Failure::NotOffered))
 }
 
-/// For pools without handles: what their users do, a channel for the result. Gives the closure to
-/// execute.
+/// For pools without handles: uses a channel for the result, as their users do. Returns the closure
+/// to execute.
 fn with_channel(f: impl FnOnce() + Send + 'static) -> (impl FnOnce() + Send + 'static, Done) {
     let (sender, done) = mpsc::sync_channel(1);
     let f = move || {
         f();
-        // Nobody listens if the handle has been dropped.
+        // The receiver is gone if the handle was dropped.
         _ = sender.send(());
     };
     (f, done)

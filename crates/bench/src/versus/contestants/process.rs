@@ -1,7 +1,7 @@
-//! A process that does cases for us: a line tells it which, and it answers with a line.
+//! A process that runs cases: it reads a case per line, and answers each with a line.
 //!
-//! Every contestant has one of its own, so that none inherits the memory or the threads of another,
-//! and one that hangs can be ended.
+//! Every contestant has a process of its own, so that none inherits the memory or the threads of
+//! another, and one that hangs can be killed.
 
 use std::io::{BufRead, BufReader, Write};
 use std::process::{Child, ChildStdin, Command, Stdio};
@@ -9,7 +9,7 @@ use std::sync::mpsc::{self, Receiver, RecvTimeoutError};
 use std::thread;
 use std::time::Duration;
 
-/// A case takes a few seconds at most, with warming up; lost tasks are noticed after twenty.
+/// A case takes a few seconds at most, including the warm-up. Lost tasks are noticed after 20 s.
 const LIMIT: Duration = Duration::from_secs(40);
 
 pub(super) struct Process {
@@ -26,7 +26,7 @@ impl Process {
         let input = child.stdin.take().expect("it is piped");
         let output = BufReader::new(child.stdout.take().expect("it is piped"));
         let (sender, answers) = mpsc::channel();
-        // A thread, because reading has no time limit. It ends with the output.
+        // A thread, because reading has no timeout. It ends with the output.
         thread::spawn(move || output.lines().map_while(Result::ok).try_for_each(|line| sender.send(line)));
         Ok(Process { child, input, answers })
     }
@@ -35,7 +35,7 @@ impl Process {
         self.child.id()
     }
 
-    /// After an error it is of no more use.
+    /// After an error the process is unusable.
     pub(super) fn ask(&mut self, line: &str) -> Result<String, String> {
         writeln!(self.input, "{line}").map_err(|_| self.end())?;
         self.answers.recv_timeout(LIMIT).map_err(|error| match error {
@@ -51,7 +51,7 @@ impl Process {
 
 impl Drop for Process {
     fn drop(&mut self) {
-        // Neither failure would change a result that has been told already.
+        // A failure here would not change a result that was already reported.
         _ = self.child.kill();
         _ = self.child.wait();
     }

@@ -1,4 +1,4 @@
-//! The crate `qubit-thread-pool`: its fixed pool, which promises no order.
+//! The crate `qubit-thread-pool`: its fixed pool, which does not guarantee an order.
 
 use std::convert::Infallible;
 
@@ -10,7 +10,7 @@ use super::{Pool, Promise, Shape};
 
 pub(super) struct Qubit(FixedThreadPool);
 
-/// It asks for what can be called again and may fail.
+/// It requires a closure that can be called again and may fail.
 fn again(f: impl FnOnce() + Send + 'static) -> impl FnMut() -> Result<(), Infallible> + Send + 'static {
     let mut f = Some(f);
     move || {

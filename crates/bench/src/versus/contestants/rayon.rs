@@ -1,4 +1,4 @@
-//! The crate `rayon`: `spawn`, which keeps no order.
+//! The crate `rayon`: `spawn`, which does not keep the order.
 
 use rayon::{ThreadPool, ThreadPoolBuilder};
 

@@ -1,4 +1,4 @@
-//! The crate `scheduled-thread-pool`. What is cancelled stays until it is due.
+//! The crate `scheduled-thread-pool`. A cancelled task stays until it is due.
 
 use std::time::Duration;
 

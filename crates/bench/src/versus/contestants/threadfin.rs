@@ -1,4 +1,4 @@
-//! The crate `threadfin`. Its `execute` always makes a handle.
+//! The crate `threadfin`. Its `execute` always creates a handle.
 
 use threadfin::{Task, ThreadPool};
 

@@ -1,4 +1,4 @@
-//! The crate `threadpool-executor`. Its `execute` always makes a handle.
+//! The crate `threadpool-executor`. Its `execute` always creates a handle.
 
 use std::panic::AssertUnwindSafe;
 
@@ -12,7 +12,7 @@ impl ThreadpoolExecutor {
     fn start(&self, f: impl FnOnce() + Send + 'static) -> Expectation<()> {
         let f = AssertUnwindSafe(f);
         let f = move || {
-            // The whole wrapper is captured, not the field in it.
+            // Capture the whole wrapper, not its field.
             let f = f;
             (f.0)();
         };

@@ -1,4 +1,4 @@
-//! The crate `tokio`: `spawn_blocking`, and lanes made by hand on it.
+//! The crate `tokio`: `spawn_blocking`, and lanes built on it.
 
 use std::collections::VecDeque;
 use std::sync::{Arc, Mutex};
@@ -21,7 +21,7 @@ impl Pool for Tokio {
             Shape::Elastic { most } => most,
             _ => return None,
         };
-        // The worker of the runtime itself is also a thread of the blocking pool, besides those.
+        // The runtime's own worker is an additional thread of the blocking pool.
         let runtime = Builder::new_multi_thread().worker_threads(1).max_blocking_threads(threads).build();
         Some(Tokio(runtime.expect("threads start")))
     }
@@ -45,7 +45,7 @@ impl Pool for Tokio {
 
 type Job = Box<dyn FnOnce() + Send>;
 
-/// What waits in a lane. None: no thread works on it.
+/// The queued jobs of a lane. `None` if no thread runs it.
 pub(super) type Lane = Arc<Mutex<Option<VecDeque<Job>>>>;
 
 fn work(lane: &Lane) {

@@ -1,4 +1,4 @@
-//! The crate `tokio`: a task for each timer, which sleeps until it is due, to the millisecond.
+//! The crate `tokio`: a task for each timer, which sleeps until it is due, accurate to 1 ms.
 
 use std::time::Duration;
 

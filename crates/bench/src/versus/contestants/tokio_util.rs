@@ -1,4 +1,4 @@
-//! The crate `tokio-util`: `DelayQueue`, under a lock, with a task that runs what is due.
+//! The crate `tokio-util`: `DelayQueue` in a mutex, with a task that runs the due entries.
 
 use std::future::poll_fn;
 use std::sync::{Arc, Mutex};
@@ -23,7 +23,7 @@ async fn pump(queue: Arc<Mutex<Queue>>) {
         let next =
             poll_fn(|context| match queue.lock().expect("nobody panics with it").poll_expired(context) {
                 Poll::Ready(Some(expired)) => Poll::Ready(expired.into_inner()),
-                // When it is empty, it wakes whoever polled it last with the next insertion.
+                // When it is empty, the next insertion wakes the task that polled it last.
                 Poll::Ready(None) | Poll::Pending => Poll::Pending,
             });
         (next.await)();

@@ -1,4 +1,4 @@
-//! What it costs to execute when many wait already.
+//! The cost of `execute` when many tasks are queued already.
 
 use std::time::Instant;
 
@@ -7,7 +7,7 @@ use super::{Case, Outcome, nanos_each, pool, task};
 use crate::contestants::{Pool, Shape};
 use crate::tally::Count;
 
-/// So many are executed with as many queued as the case says.
+/// The number of tasks executed beyond the backlog.
 const MORE: u64 = 10_000;
 
 pub(super) fn run<P: Pool>(case: &Case) -> Outcome {

@@ -1,4 +1,4 @@
-//! Waves of tasks that sleep, on a pool that has a thread for each.
+//! Waves of sleeping tasks on a pool that has a thread for each.
 
 use std::thread;
 use std::time::{Duration, Instant};

@@ -1,4 +1,4 @@
-//! Fire and forget into a queue without a bound.
+//! Fire and forget into an unbounded queue.
 
 use std::sync::Barrier;
 use std::thread;
@@ -39,7 +39,7 @@ pub(super) fn run<P: Pool>(case: &Case) -> Outcome {
 /// Runs all tasks of a case on a pool of that shape.
 pub(super) fn fire<P: Pool>(case: &Case, shape: Shape) -> Outcome {
     let pool: P = pool(shape)?;
-    // A few tasks are done again and again, for a time that can be measured.
+    // A small number of tasks is repeated, until the time is long enough to be measured.
     let times = (ENOUGH / case.size).max(1);
     let count = Count::begin();
     let mut elapsed = Duration::ZERO;
@@ -53,7 +53,7 @@ pub(super) fn fire<P: Pool>(case: &Case, shape: Shape) -> Outcome {
     Ok(vec![nanos_each(elapsed, times * case.size)])
 }
 
-/// Submits all tasks and returns when that began.
+/// Submits all tasks. Returns the start time.
 fn produce<P: Pool>(pool: &P, case: &Case) -> Instant {
     let spins = case.body.spins();
     if case.producers == 1 {
@@ -72,7 +72,7 @@ fn produce<P: Pool>(pool: &P, case: &Case) -> Instant {
     thread::scope(|scope| {
         let produce = &produce;
         let all: Vec<_> = (0..case.producers as u64).map(|one| scope.spawn(move || produce(one))).collect();
-        // The first to begin: this thread might be told late.
+        // The first producer to start counts: this thread may be woken late.
         let begins = all.into_iter().map(|one| one.join().expect("nobody panics"));
         begins.min().expect("there are producers")
     })

@@ -2,7 +2,7 @@
 
 use super::{Body, Case, Metric, Workload};
 
-/// Who takes part: one of each sort, because the largest points take long.
+/// The contestants: one of each kind, because the largest points take long.
 pub(crate) const CONTESTANTS: [&str; 6] =
     ["millpond", "crossbeam pool", "rayon", "JDK linked", "JDK scheduled", "tokio-util DelayQueue"];
 

@@ -1,4 +1,4 @@
-//! What a pool costs that has nothing to do.
+//! The processor time of an idle pool.
 
 use std::thread;
 use std::time::Duration;

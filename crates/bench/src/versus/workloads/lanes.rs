@@ -1,5 +1,5 @@
-//! A bounded number of threads for work that blocks: sleepers in waves, and lanes of which one is
-//! held up.
+//! A bounded number of threads for blocking work: waves of sleeping tasks, and lanes of which one
+//! is held up.
 
 use std::thread;
 use std::time::{Duration, Instant};
@@ -68,14 +68,14 @@ fn lanes<E: Elastic>(scheduler: &E, spins: u64) -> Result<Duration, super::Failu
     let held = scheduler.lane();
     let lanes: Vec<E::Lane> = (0..OTHERS).map(|_| scheduler.lane()).collect();
     let begin = Instant::now();
-    // It is not counted, so that it is not waited for.
+    // Not counted, so that the end does not wait for it.
     scheduler.on(&held, || thread::sleep(Duration::from_millis(20)));
     for number in 0..TASKS {
         lanes.iter().for_each(|lane| scheduler.on(lane, task(spins, number)));
     }
     count.wait_for(OTHERS * TASKS)?;
     let elapsed = begin.elapsed();
-    // The next time begins with all threads free.
+    // The next repetition begins with all threads free.
     let count = Count::begin();
     scheduler.on(&held, tally::count);
     count.wait_for(1)?;

@@ -1,5 +1,5 @@
-//! What a queued closure takes. Each measurement has a new process, because one that has worked
-//! before has free memory that nobody sees from outside.
+//! The memory per queued closure. Each measurement has a new process, because a used one has free
+//! memory that is invisible from outside.
 
 use std::thread;
 use std::time::Duration;
@@ -36,8 +36,7 @@ pub(super) fn run<P: Pool>(case: &Case) -> Outcome {
     let full = resident()?;
     gate.open();
     count.wait_for(case.size)?;
-    // What is given back is given back by threads that have nothing better to do: they need a
-    // moment.
+    // Idle threads give memory back after a moment.
     thread::sleep(A_MOMENT);
     let drained = resident()?;
     pool.close();

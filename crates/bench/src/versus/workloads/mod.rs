@@ -1,6 +1,6 @@
 //! The workloads: one file each, the same work for every contestant.
 //!
-//! A figure is always a cost, so that less is better.
+//! Every figure is a cost: less is better.
 
 mod backlog;
 mod bounded;
@@ -26,15 +26,15 @@ use std::time::{Duration, Instant};
 use crate::contestants::{Elastic, Pool, Queue, Shape, Timers};
 use crate::tally::{self, Count};
 
-/// One thing to measure, in several cases.
+/// A workload, with several cases.
 pub(crate) struct Workload {
-    /// How it is called on the command line.
+    /// The name on the command line.
     pub(crate) key: &'static str,
     pub(crate) title: &'static str,
-    /// What is done and what is counted.
+    /// The work, and what is counted.
     pub(crate) about: &'static str,
     pub(crate) metrics: &'static [Metric],
-    /// If the cases are the points of a curve: where each is.
+    /// For the points of a curve: the position of each case.
     pub(crate) axis: Option<fn(&Case) -> u64>,
     pub(crate) cases: fn(&Plan) -> Vec<Case>,
 }
@@ -52,33 +52,33 @@ impl Workload {
         units.join(", ")
     }
 
-    /// At least so many rounds, if `usual` is how many the others have.
+    /// The minimum number of rounds, if `usual` is the minimum of the others.
     pub(crate) fn rounds(&self, usual: usize) -> usize {
-        // They take long, and have nothing that could be disturbed much.
+        // They take long, and vary little.
         let few = self.key == idle::IDLE.key || self.wants_new_process();
         if few { usual.min(3) } else { usual }
     }
 
-    /// Whether each measurement needs a process that has done nothing before.
+    /// True if each measurement needs a fresh process.
     pub(crate) fn wants_new_process(&self) -> bool {
         let cold = [memory::MEMORY.key, timers::COLD.key, timers::HEAP.key];
         cold.contains(&self.key)
     }
 
-    /// A peer with which we are compared besides the best one.
+    /// A peer to compare with besides the best one.
     pub(crate) fn reference(&self) -> Option<&'static str> {
         [sparse::SPARSE.key, sparse::PULSE.key].contains(&self.key).then_some(LOOP)
     }
 }
 
-/// A loop over a crossbeam channel: the least that a pool can do for a task.
+/// A loop over a crossbeam channel: the minimum work of a pool for a task.
 const LOOP: &str = "crossbeam pool";
 
 pub(crate) struct Metric {
     /// Empty if there is only one.
     pub(crate) name: &'static str,
     pub(crate) unit: &'static str,
-    /// Figures below that count as equal to it in comparisons.
+    /// Figures below this count as equal to it in comparisons.
     pub(crate) grain: f64,
 }
 
@@ -92,7 +92,7 @@ impl Metric {
     }
 }
 
-/// How much is to be done.
+/// The extent of a run.
 pub(crate) struct Plan {
     pub(crate) quick: bool,
     pub(crate) workers: Vec<usize>,
@@ -111,14 +111,14 @@ impl Plan {
         self.workers.iter().flat_map(|workers| bodies.map(|body| case(*workers, body))).collect()
     }
 
-    /// The same with a quarter of the tasks where the body takes longer than the pool.
+    /// The same with a quarter of the tasks for bodies that take longer than the pool.
     fn fair_grid(&self, key: &'static str, variant: &'static str, size: u64) -> Vec<Case> {
         let mut cases = self.grid(key, variant, size);
         cases.iter_mut().filter(|case| case.body != Body::Nothing).for_each(|case| case.size /= 4);
         cases
     }
 
-    /// A case for each number of workers, with bodies of nothing.
+    /// A case for each number of workers, with empty bodies.
     fn line(&self, key: &'static str, variant: &'static str, size: u64) -> Vec<Case> {
         self.grid(key, variant, size).into_iter().filter(|case| case.body == Body::Nothing).collect()
     }
@@ -127,29 +127,29 @@ impl Plan {
 /// One column of a table.
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) struct Case {
-    /// That of the workload.
+    /// The key of the workload.
     pub(crate) key: &'static str,
-    /// What distinguishes it besides the numbers; empty if nothing does.
+    /// What distinguishes the case besides the numbers. May be empty.
     pub(crate) variant: &'static str,
     pub(crate) workers: usize,
     pub(crate) producers: usize,
     pub(crate) body: Body,
-    /// How many tasks, round trips, waves..
+    /// The number of tasks, round trips or waves.
     pub(crate) size: u64,
 }
 
 impl Case {
-    /// As another process reads it.
+    /// The form that another process reads.
     pub(crate) fn line(&self) -> String {
         let Case { key, variant, workers, producers, body, size } = self;
         let micros = u32::from(*body == Body::Microsecond);
         format!("{key}\t{variant}\t{workers}\t{producers}\t{micros}\t{size}")
     }
 
-    /// Reads such a line.
+    /// Parses such a line.
     pub(crate) fn parse(line: &str) -> Option<Case> {
         let mut fields = line.split('\t');
-        // A few words, kept until the process ends.
+        // A few words, leaked until the process ends.
         let mut word = || Some(&*fields.next()?.to_owned().leak());
         let (key, variant) = (word()?, word()?);
         let mut number = || fields.next()?.parse::<u64>().ok();
@@ -169,7 +169,7 @@ impl Case {
     }
 }
 
-/// What a task does.
+/// The body of a task.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Body {
     Nothing,
@@ -180,7 +180,7 @@ pub(crate) enum Body {
 static MICROSECOND: OnceLock<u64> = OnceLock::new();
 
 impl Body {
-    /// How many steps of [`spin`] that is on this machine.
+    /// The number of steps of [`spin`] on this machine.
     pub(crate) fn spins(self) -> u64 {
         match self {
             Body::Nothing => 0,
@@ -189,7 +189,7 @@ impl Body {
     }
 }
 
-/// Tells how many steps a microsecond takes, before anybody has found out.
+/// Sets the steps per microsecond, before they are measured.
 pub(crate) fn calibrated(steps: u64) {
     MICROSECOND.get_or_init(|| steps);
 }
@@ -215,7 +215,7 @@ fn spin(steps: u64) {
     black_box(value);
 }
 
-/// The body of a task: two words, as a small closure has.
+/// The body of a task: two words, like a small closure.
 fn task(spins: u64, number: u64) -> impl FnOnce() + Send + 'static {
     move || {
         black_box(number);
@@ -229,9 +229,9 @@ fn task(spins: u64, number: u64) -> impl FnOnce() + Send + 'static {
 /// Why there is no figure.
 #[derive(Debug)]
 pub(crate) enum Failure {
-    /// The contestant has nothing of this kind.
+    /// The contestant does not support the case.
     NotOffered,
-    /// It did the wrong thing.
+    /// The result was wrong.
     Wrong(String),
 }
 
@@ -262,7 +262,7 @@ pub(crate) fn all() -> [&'static Workload; 19] {
     ]
 }
 
-/// Reads what another process tells: "ok" and the figures, "none", or "wrong" and what went wrong.
+/// Parses the answer of another process: "ok" and the figures, "none", or "wrong" and the reason.
 pub(crate) fn answer(line: &str) -> Outcome {
     let wrong = || Failure::Wrong(line.trim_start_matches("wrong ").to_owned());
     match line.split_once(' ').unwrap_or((line, "")) {
@@ -272,7 +272,7 @@ pub(crate) fn answer(line: &str) -> Outcome {
     }
 }
 
-/// The same, written.
+/// Formats such an answer.
 pub(crate) fn to_line(outcome: &Outcome) -> String {
     match outcome {
         Ok(figures) => figures.iter().fold("ok".into(), |line, figure| format!("{line} {figure}")),
@@ -322,7 +322,7 @@ pub(crate) fn run_elastic<E: Elastic>(case: &Case) -> Outcome {
     if case.key == lanes::LANES.key { lanes::run::<E>(case) } else { Err(Failure::NotOffered) }
 }
 
-/// A pool whose threads have all been started.
+/// A pool with all threads started.
 fn pool<P: Pool>(shape: Shape) -> Result<P, Failure> {
     let pool = P::new(shape).ok_or(Failure::NotOffered)?;
     let tasks = 4 * shape.workers() as u64;
@@ -336,7 +336,7 @@ fn nanos_each(elapsed: Duration, size: u64) -> f64 {
     elapsed.as_nanos() as f64 / size as f64
 }
 
-/// The value below which a share of the samples lies, in microseconds.
+/// The percentile of the samples, in microseconds.
 fn percentile(samples: &mut [Duration], share: f64) -> f64 {
     samples.sort_unstable();
     let index = (samples.len() as f64 * share) as usize;

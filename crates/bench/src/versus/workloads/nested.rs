@@ -1,4 +1,4 @@
-//! Tasks that spawn tasks: a binary tree, whose leaves are the work.
+//! Tasks that spawn tasks: a binary tree whose leaves are the work.
 
 use std::any::{Any, TypeId};
 use std::collections::HashMap;
@@ -42,8 +42,8 @@ fn grow<P: Pool>(pool: &'static P, depth: u32, spins: u64) {
     tally::count();
 }
 
-/// A pool that stays until the process ends, so that tasks can name it without counting references:
-/// that would cost as much as what is measured. The rounds share it.
+/// A pool that lives until the process ends, so that tasks can refer to it without counting
+/// references, which would cost as much as the measured work. The rounds share it.
 fn lasting<P: Pool>(shape: Shape) -> Result<&'static P, Failure> {
     type Kept = HashMap<(TypeId, Shape), &'static (dyn Any + Send + Sync)>;
     static POOLS: Mutex<Option<Kept>> = Mutex::new(None);

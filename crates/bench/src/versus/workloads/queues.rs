@@ -1,4 +1,4 @@
-//! Queues by themselves: as many threads that put as threads that take.
+//! Queues alone: as many putting threads as taking threads.
 
 use std::sync::Barrier;
 use std::thread;
@@ -33,7 +33,7 @@ pub(super) fn run<Q: Queue>(case: &Case) -> Outcome {
     let (senders, receivers) = Q::ends(line, case.producers).ok_or(Failure::NotOffered)?;
     let each = case.size / case.producers as u64;
     let start = Barrier::new(2 * case.producers);
-    // Each tells when it began and when it was done: who starts and joins them might notice late.
+    // Each thread records its start and end: the thread that starts and joins them might be late.
     let act = |work: &dyn Fn() -> u64| {
         start.wait();
         let begin = Instant::now();

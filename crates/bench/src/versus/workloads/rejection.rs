@@ -1,4 +1,4 @@
-//! What it costs to say no.
+//! The cost of a rejection.
 
 use std::sync::{Arc, Condvar, Mutex};
 use std::time::Instant;
@@ -18,7 +18,7 @@ pub(crate) static REJECTION: Workload = Workload {
     metrics: &[Metric::new("", "ns")],
     axis: None,
     cases: |plan: &Plan| {
-        // Exceptions take long.
+        // Exceptions are slow, so there are fewer.
         let sizes = [("told", plan.size(300_000, 50_000)), ("dropped", plan.size(1_000_000, 200_000))];
         sizes.into_iter().flat_map(|(variant, size)| plan.line("rejection", variant, size)).collect()
     },
@@ -65,7 +65,7 @@ pub(super) fn run<P: Pool>(case: &Case) -> Outcome {
     hold(&pool, case.workers, &gate)?;
     let count = Count::begin();
     let hand_in = |tasks: u64| (0..tasks).filter(|number| pool.try_execute(task(0, *number))).count() as u64;
-    // Who is not told has to know how many there is room for.
+    // A pool that drops tasks silently does not report how many it accepted.
     let accepted = hand_in(if is_told { 10 * CAPACITY as u64 } else { CAPACITY as u64 });
     let begin = Instant::now();
     let taken_or_dropped = hand_in(case.size);

@@ -1,4 +1,4 @@
-//! Submit, then join, on a pool that has nothing else to do.
+//! Submit and join on an idle pool.
 
 use std::time::Instant;
 

@@ -13,7 +13,7 @@ use super::{Body, Case, Failure, Metric, Outcome, Plan, Workload, percentile, po
 use crate::contestants::{Pool, Shape};
 use crate::tally::{self, Count};
 
-/// The contestants: a case takes a second for each, however fast it is.
+/// The contestants. A case takes a second for each, regardless of speed.
 const CONTESTANTS: [&str; 5] = ["millpond", super::LOOP, "tokio blocking", "rayon", "threadpool"];
 
 const TASK: Duration = Duration::from_micros(20);
@@ -45,7 +45,7 @@ pub(crate) static PULSE: Workload = Workload {
 };
 
 fn case(plan: &Plan, key: &'static str, variant: &'static str, rate: u64) -> Case {
-    // The first number of workers: others change little, since one is enough for the load.
+    // The first number of workers: others change little, because one is enough for the load.
     let workers = plan.workers.first().copied().unwrap_or(2);
     Case { key, variant, workers, producers: 1, body: Body::Nothing, size: plan.size(rate, rate / 4) }
 }
@@ -77,8 +77,7 @@ pub(super) fn pulse<P: Pool>(case: &Case) -> Outcome {
     Ok(vec![share(used.of_others()), share(used.process)])
 }
 
-/// Executes the tasks of a case at a fixed rate. Returns the processor time and the time that this
-/// took.
+/// Executes the tasks of a case at a fixed rate. Returns the processor time and the wall time.
 fn paced<P: Pool, F: FnOnce() + Send + 'static>(
     case: &Case,
     rate: u64,
@@ -88,20 +87,20 @@ fn paced<P: Pool, F: FnOnce() + Send + 'static>(
         return Err(Failure::NotOffered);
     }
     let pool: P = pool(Shape::Fixed { workers: case.workers, most: case.size as usize })?;
-    // Only this thread: those of the pool have been started.
+    // Only for this thread: the threads of the pool have been started.
     let fine = FineTimers::set();
     let period = Duration::from_secs(1) / rate as u32;
     let count = Count::begin();
     let before = cpu_time().ok_or(Failure::NotOffered)?;
     let begin = Instant::now();
     for number in 0..case.size {
-        // Due times do not depend on what was late before, so the rate holds.
+        // Due times do not depend on earlier delays, so the rate holds.
         let due = begin + period * number as u32;
         thread::sleep(due.saturating_duration_since(Instant::now()));
         pool.execute(task(number));
     }
     count.wait_for(case.size)?;
-    // The last task counts like the others, with what its worker does before it parks.
+    // The last task counts like the others, including what its worker does before it parks.
     thread::sleep(period);
     let used = cpu_time().ok_or(Failure::NotOffered)?.since(before);
     let elapsed = begin.elapsed();

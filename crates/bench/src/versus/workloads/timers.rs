@@ -1,4 +1,4 @@
-//! What waits for its time: put in and taken out again, and run when it is due.
+//! Timers: inserted and cancelled, and run when due.
 
 use std::mem::MaybeUninit;
 use std::sync::Arc;
@@ -81,10 +81,10 @@ pub(super) fn hold<T: Timers>(case: &Case) -> Outcome {
     let timers = T::new(case.workers);
     let mut random = Random(1);
     let count = Count::begin();
-    // The threads start with the first timers, and the memory of a process that has just begun is
-    // the system's.
+    // The threads start with the first timers, and the memory of a new process comes from the
+    // system.
     in_and_out(&timers, case.size.clamp(2 * case.workers as u64, ENOUGH), &mut random);
-    // A few are done again and again, for a time that can be measured.
+    // A small number of timers is repeated, until the time is long enough to be measured.
     let times = (ENOUGH / case.size).max(1);
     let (mut inserted, mut cancelled) = (Duration::ZERO, Duration::ZERO);
     for _ in 0..times {
@@ -97,11 +97,10 @@ pub(super) fn hold<T: Timers>(case: &Case) -> Outcome {
     Ok(vec![nanos_each(inserted, times * case.size), nanos_each(cancelled, times * case.size)])
 }
 
-/// So many are worth measuring: with fewer most of the time goes into the first, and into what else
-/// the machine does.
+/// The minimum number of timers. With fewer, the first ones and other work of the machine dominate.
 const ENOUGH: u64 = 400_000;
 
-/// How long it takes to insert and to cancel so many.
+/// The times to insert and to cancel `size` timers.
 fn in_and_out<T: Timers>(timers: &T, size: u64, random: &mut Random) -> (Duration, Duration) {
     let (delays, mut keys) = prepared(size, random);
     let begin = Instant::now();
@@ -115,13 +114,13 @@ fn in_and_out<T: Timers>(timers: &T, size: u64, random: &mut Random) -> (Duratio
     (inserted, begin.elapsed())
 }
 
-/// Random delays, and a place for the keys.
+/// Random delays, and memory for the keys.
 fn prepared<K>(size: u64, random: &mut Random) -> (Vec<Duration>, Vec<K>) {
-    // None falls due before it is cancelled.
+    // None is due before it is cancelled.
     let mut delay = || Duration::from_secs(60) + Duration::from_nanos(random.below(60_000_000_000));
     let delays: Vec<Duration> = (0..size).map(|_| delay()).collect();
     let mut keys = Vec::with_capacity(delays.len());
-    // Where they are kept is the user's affair: the memory is there before, as in the JDK's heap.
+    // Touch the memory for the keys before the measurement, as in the JDK's heap.
     keys.spare_capacity_mut().fill_with(MaybeUninit::zeroed);
     (delays, keys)
 }
@@ -171,7 +170,7 @@ pub(super) fn fire<T: Timers>(case: &Case) -> Outcome {
     let before = machine::threads();
     let timers = T::new(case.workers);
     let late: Arc<Vec<AtomicU64>> = Arc::new((0..case.size).map(|_| AtomicU64::new(0)).collect());
-    // All are in before the first is due.
+    // All are inserted before the first is due.
     let first = Instant::now() + Duration::from_millis(250) + Duration::from_micros(2 * case.size);
     let count = Count::begin();
     for index in 0..case.size {
@@ -187,7 +186,7 @@ pub(super) fn fire<T: Timers>(case: &Case) -> Outcome {
     let in_time = Instant::now() < first;
     let threads: Vec<_> = machine::threads().into_iter().filter(|id| !before.contains(id)).collect();
     let begin = machine::cpu_time(&threads);
-    // It looks for the end only when that is near, not to disturb what is measured.
+    // Polls for the end only when it is near, so that it does not disturb the measurement.
     let last = first + Duration::from_micros(5 * case.size);
     thread::sleep(last.saturating_duration_since(Instant::now()));
     count.wait_for(case.size)?;

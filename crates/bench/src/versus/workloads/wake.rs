@@ -1,4 +1,4 @@
-//! How long a task waits for a pool whose threads all sleep.
+//! How long a task waits for a pool whose threads are all parked.
 
 use std::sync::mpsc;
 use std::thread;
@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 use super::{Case, Failure, Metric, Outcome, Plan, Workload, percentile, pool};
 use crate::contestants::{Pool, Shape};
 
-/// Longer than any of the pools looks around before it sleeps.
+/// Longer than any of the pools spins before it parks.
 const PAUSE: Duration = Duration::from_millis(1);
 
 pub(crate) static WAKE: Workload = Workload {
