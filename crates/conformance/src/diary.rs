@@ -1,7 +1,7 @@
-//! The diary of a scheduled run: which tasks ran when, and whether that was in time.
+//! The diary of a scheduled run: which tasks ran when, and whether they were on time.
 //!
 //! Tasks write into it as they run, the driver reads it. A run that began or ended late spoils the
-//! scenario: then the machine was too slow, and what the trace says would not be determined.
+//! scenario: the machine was too slow, and the trace would not be deterministic.
 
 use std::collections::BTreeMap;
 use std::panic::resume_unwind;
@@ -14,24 +14,24 @@ use millpond::{Hooks, Panic, TaskInfo, WorkerInfo};
 use crate::scenario::TimedSpec;
 use crate::time::{HALF_SLOT, Time};
 
-/// So far into a half slot a run may begin.
+/// The part of a half slot in which a run may begin.
 const RUN_WINDOW: Duration = Duration::from_millis(40);
-/// So much later than expected a run may begin.
+/// The largest delay of the beginning of a run.
 const RUN_LATE: Duration = Duration::from_millis(30);
-/// So much later than planned a busy run may end.
+/// The largest delay of the end of a busy run.
 const BUSY_LATE: Duration = Duration::from_millis(25);
 
-/// What happened in one run of a scenario.
+/// The events of one run of a scenario.
 #[derive(Debug)]
 pub struct Diary {
-    /// The time that all entries are in.
+    /// The time of all entries.
     pub time: Time,
     /// There is never more than one worker.
     one_worker: bool,
     pages: Mutex<Pages>,
-    /// Told when the time has moved by hand, and at the end.
+    /// Notified when the time has moved, and at the end.
     moved: Condvar,
-    /// Hooks that were entered, and hooks that came after: of tasks and of threads.
+    /// Hooks entered and left, of tasks and of threads.
     hooks: [AtomicUsize; 4],
 }
 
@@ -41,24 +41,23 @@ struct Pages {
     runs: Vec<(i64, Duration)>,
     /// When the next run of a task is expected.
     expected: BTreeMap<i64, Duration>,
-    /// When the busy run that is going on has to end.
+    /// When the current busy run has to end.
     busy_until: Option<Duration>,
-    /// When the last busy run ended.
-    /// When the busy run ended, and of which task it was.
+    /// When the last busy run ended, and its task.
     busy_ended: Option<(i64, Duration)>,
     spoiled: Option<&'static str>,
-    /// The scenario is over: nothing is waited for any more.
+    /// The scenario is over: no thread waits any longer.
     over: bool,
 }
 
-/// How the next run of a task is expected.
+/// When the next run of a task is expected.
 #[derive(Debug, Clone, Copy)]
 pub enum Again {
     /// Not at all.
     Never,
-    /// So long after the time expected before.
+    /// This long after the previous expected time.
     Rate(Duration),
-    /// So long after the end of the run before.
+    /// This long after the end of the previous run.
     Delay(Duration),
 }
 
@@ -72,7 +71,7 @@ impl Diary {
         self.pages.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Expects the first run of a task. Belongs before the pool is given the task.
+    /// Expects the first run of a task. Called before the pool gets the task.
     pub fn expect(&self, t: i64, delay: Duration) {
         let then = self.time.now() + delay;
         self.pages().expected.insert(t, then);
@@ -88,13 +87,13 @@ impl Diary {
         self.pages().spoiled
     }
 
-    /// Whether a run is expected by now.
+    /// True if a run is expected by now.
     pub fn is_due(&self, t: i64) -> bool {
         let now = self.time.now();
         self.pages().expected.get(&t).is_some_and(|then| *then <= now)
     }
 
-    /// Busy runs that go on, and whether one should have ended.
+    /// The number of busy runs, and whether one should have ended.
     pub fn busy(&self) -> (usize, bool) {
         let until = self.pages().busy_until;
         (usize::from(until.is_some()), until.is_some_and(|until| until <= self.time.now()))
@@ -102,26 +101,26 @@ impl Diary {
 
     /// Hooks before and after tasks, at the beginning and at the end of threads, so far.
     pub fn hooks(&self) -> [usize; 4] {
-        // Those at the end first: so that what began and ended meanwhile makes the looks differ,
-        // and not less than nothing seems to be going on.
+        // Read the ends first: then a hook that began and ended meanwhile makes two reads differ,
+        // and the difference is never negative.
         let [stopped, after] = [3, 1].map(|n| self.hooks[n].load(Ordering::Acquire));
         let [started, before] = [2, 0].map(|n| self.hooks[n].load(Ordering::Acquire));
         [before, after, started, stopped]
     }
 
-    /// Says that the time has moved.
+    /// Announces that the time has moved.
     pub fn tell(&self) {
         drop(self.pages());
         self.moved.notify_all();
     }
 
-    /// Ends a busy run that goes on.
+    /// Ends a busy run.
     pub fn end(&self) {
         self.pages().over = true;
         self.moved.notify_all();
     }
 
-    /// Writes down that a run of `t` begins.
+    /// Records the beginning of a run of `t`.
     fn begin(&self, t: i64) -> Duration {
         let mut pages = self.pages();
         let now = self.time.now();
@@ -130,8 +129,8 @@ impl Diary {
             pages.spoiled = Some("a run began late in its half slot");
         }
         let expected = pages.expected.get(&t).copied().unwrap_or(now);
-        // There is one busy run at most, so it can only hold up its own task, or all if there is no
-        // second worker. If it seems to hold up others, that is the machine's doing.
+        // There is at most one busy run. It can only delay its own task, or all tasks of a pool
+        // with one worker. Any other delay is due to the machine.
         let holds_up = |(busy, ended): (i64, Duration)| {
             Some(ended).filter(|ended| *ended >= expected && (self.one_worker || busy == t))
         };
@@ -158,7 +157,7 @@ impl Diary {
         }
     }
 
-    /// Expects the next run of `t`, now that one has ended.
+    /// Expects the next run of `t`, after one has ended.
     fn expect_again(&self, t: i64, again: Again) {
         let mut pages = self.pages();
         let now = self.time.now();
@@ -170,7 +169,7 @@ impl Diary {
     }
 }
 
-/// What a task of a scheduled scenario does.
+/// The body of a task of a scheduled scenario.
 #[derive(Debug)]
 pub struct Body {
     task: TimedSpec,
@@ -179,7 +178,7 @@ pub struct Body {
     runs: u32,
 }
 
-/// What the tasks of a scenario panic with.
+/// The panic payload of the tasks of a scenario.
 struct TaskFailure;
 
 impl Body {
@@ -197,13 +196,13 @@ impl Body {
         }
         self.diary.expect_again(self.task.t, self.again);
         if self.runs == self.task.fail_run {
-            resume_unwind(Box::new(TaskFailure)); // not `panic!`: failing on purpose is no news for the panic hook
+            resume_unwind(Box::new(TaskFailure)); // not `panic!`, which would call the panic hook
         }
         self.task.t
     }
 }
 
-/// The pool's hooks: they count.
+/// The pool's hooks, which count.
 #[derive(Debug)]
 pub struct Counter(pub Arc<Diary>);
 

@@ -1,4 +1,4 @@
-//! Tells where two traces part, in one line that a person can act on.
+//! Describes the first difference of two traces in one line.
 
 use serde_json::Value;
 

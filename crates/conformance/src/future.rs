@@ -1,8 +1,8 @@
-//! A handle of ours, told as the reference would tell of its future.
+//! A handle of millpond, described as the reference describes its futures.
 //!
-//! Our handles resolve as abandoned when their task can never run. The reference's stay pending for
-//! ever, and can still be cancelled. And ours give their result once, the reference's as often as
-//! they are asked.
+//! Millpond's handles resolve as abandoned when their task can never run. The reference's futures
+//! stay pending and can still be cancelled. Millpond's handles return their result once, the
+//! reference's futures any number of times.
 
 use std::fmt;
 use std::time::Duration;
@@ -34,9 +34,9 @@ impl<T: Into<Value> + Send + 'static> Handle for TaskHandle<T> {
 /// The future of a task.
 pub struct Future {
     handle: Box<dyn Handle>,
-    /// What the handle gave when it was asked.
+    /// The result of the handle, once it was taken.
     outcome: Option<Value>,
-    /// Cancelled after its task had been abandoned: the reference's would be cancelled.
+    /// Cancelled after its task was abandoned: the reference reports this as cancelled.
     cancelled_abandoned: bool,
 }
 
@@ -46,7 +46,7 @@ impl Future {
         Future { handle: Box::new(handle), outcome: None, cancelled_abandoned: false }
     }
 
-    /// How far it is: pending, done or cancelled.
+    /// Its state: pending, done or cancelled.
     pub fn state(&self) -> &'static str {
         match self.handle.state() {
             TaskState::Cancelled => "cancelled",
@@ -56,7 +56,7 @@ impl Future {
         }
     }
 
-    /// True: this call cancelled it.
+    /// Returns true if this call cancelled it.
     pub fn cancel(&mut self, may_interrupt: bool) -> bool {
         if self.handle.state() == TaskState::Abandoned {
             return !std::mem::replace(&mut self.cancelled_abandoned, true);
@@ -67,7 +67,7 @@ impl Future {
     /// Waits for the outcome.
     ///
     /// # Errors
-    /// If the handle answers what it never should.
+    /// If the handle returns an impossible result.
     pub fn get(&mut self, timeout: Duration) -> Result<Value, PlayError> {
         if let Some(outcome) = &self.outcome {
             return Ok(outcome.clone());

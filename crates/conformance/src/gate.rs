@@ -1,8 +1,9 @@
-//! The gate of a task: where its body blocks until the scenario lets it go or an interrupt arrives.
+//! The gate of a task: its body blocks there until the scenario opens the gate or an interrupt
+//! arrives.
 //!
-//! The gate also tells whether its task is at rest there. For that it must know of an interrupt
-//! before the task does: the callback that the body registers runs inside the call that interrupts,
-//! so when that call has returned, the gate no longer counts as a place of rest.
+//! The gate also knows whether its task is at rest there. For that it must know of an interrupt
+//! before the task does: the callback that the body registers runs inside the call that interrupts.
+//! So when that call has returned, the task no longer counts as at rest.
 
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 
@@ -27,7 +28,7 @@ struct Inner {
     interrupt_pending: bool,
 }
 
-/// Why a body got through its gate, or away from it.
+/// Why a body left its gate.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Passage {
     /// The gate is open.
@@ -54,18 +55,18 @@ impl Gate {
         }
     }
 
-    /// Tells whether the body waits here and nothing is on the way that would wake it.
+    /// True if the body waits here and nothing is about to wake it.
     pub fn is_resting_place(&self) -> bool {
         let inner = self.lock();
         inner.blocked && inner.state == GateState::Closed && !inner.interrupt_pending
     }
 
-    /// Blocks the body until the gate is not closed, or an interrupt arrives. Belongs on a worker
+    /// Blocks the body until the gate is not closed, or an interrupt arrives. Called on a worker
     /// thread.
     pub fn pass(self: &Arc<Self>) -> Passage {
         let gate = Arc::clone(self);
-        // Registered before the lock is taken: if the flag is set already, the callback runs here
-        // and now.
+        // Registered before the lock is taken: if the flag is set already, the callback runs at
+        // once on this thread.
         let registration = interrupt::current().on_interrupt(move || gate.note_interrupt());
         let passage = self.wait();
         drop(registration);

@@ -1,8 +1,8 @@
-//! How many scenarios are played by the clock at once: as many as the machine bears.
+//! Limits the number of concurrent scenarios with real time to what the machine can handle.
 //!
-//! Their steps have windows of some milliseconds, and a run that misses one is thrown away. So they
-//! start a little apart, none starts while quick scenarios keep the machine busy, and whenever one
-//! is thrown away there are fewer of them for a while.
+//! Their steps have windows of some milliseconds, and a run that misses one is discarded. So they
+//! start a little apart, none starts while quick scenarios keep the machine busy, and after a
+//! discarded run the limit is lower for a while.
 
 use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
 use std::thread;
@@ -10,14 +10,14 @@ use std::time::{Duration, Instant};
 
 use crate::PlayError;
 
-/// The most that are played at once.
+/// The largest number of concurrent scenarios.
 pub const MAX_LANES: usize = 48;
-/// As many to begin with.
+/// The initial number.
 const FIRST_LANES: usize = 16;
-/// They start this far apart.
+/// The time between two starts.
 const STAGGER: Duration = Duration::from_millis(3);
 
-/// Permission to play by the clock.
+/// The limit for scenarios with real time.
 #[derive(Debug)]
 pub struct Lanes {
     state: Mutex<State>,
@@ -28,13 +28,13 @@ pub struct Lanes {
 struct State {
     limit: usize,
     used: usize,
-    /// Runs that were in time since the limit changed.
+    /// Runs that were on time since the limit changed.
     in_time: usize,
     /// Quick scenarios that wait or are played.
     quick: usize,
-    /// When the next may start.
+    /// When the next scenario may start.
     next_start: Instant,
-    /// Nobody wants the traces any more.
+    /// The traces are no longer needed.
     closed: bool,
 }
 
@@ -51,27 +51,27 @@ impl Lanes {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// A quick scenario waits to be played.
+    /// Called when a quick scenario waits to be played.
     pub fn quick_comes(&self) {
         self.state().quick += 1;
     }
 
-    /// A quick scenario has been played.
+    /// Called when a quick scenario has been played.
     pub fn quick_goes(&self) {
         self.state().quick -= 1;
         self.changed.notify_all();
     }
 
-    /// Nobody waits here from now on.
+    /// Ends all waits, now and later.
     pub fn close(&self) {
         self.state().closed = true;
         self.changed.notify_all();
     }
 
-    /// Plays once, when there is a lane.
+    /// Plays once, when a lane is free.
     ///
     /// # Errors
-    /// What `play` gave.
+    /// The error of `play`.
     pub fn play<R>(&self, play: impl FnOnce() -> Result<R, PlayError>) -> Result<R, PlayError> {
         let mut state = self.state();
         while !state.closed && (state.used >= state.limit || state.quick > 0) {
@@ -89,7 +89,7 @@ impl Lanes {
     }
 }
 
-/// One that is used; given back when dropped.
+/// A lane in use. Freed when dropped.
 struct Lane<'a> {
     lanes: &'a Lanes,
     too_slow: bool,
@@ -100,7 +100,7 @@ impl Drop for Lane<'_> {
         let mut state = self.lanes.state();
         state.used -= 1;
         if self.too_slow {
-            // By a quarter: a single hitch of the machine spoils several at once.
+            // By a quarter: a single hiccup of the machine spoils several runs at once.
             state.limit = (state.limit * 3 / 4).max(1);
             state.in_time = 0;
         } else {

@@ -1,4 +1,4 @@
-//! The ledger of one run: which task is which, and what happened, in one list under one lock.
+//! The ledger of one run: the names of the tasks and all events, in one list under one lock.
 
 use std::collections::HashMap;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -19,20 +19,19 @@ pub struct Ledger {
 
 #[derive(Debug, Default)]
 struct Events {
-    /// Since they were last taken.
+    /// Events since the last [`Ledger::take`].
     recent: Vec<Event>,
     /// Number of events ever recorded.
     count: u64,
 }
 
 impl Ledger {
-    /// Gives the task with this id its name in the scenario. Belongs before the pool is given the
-    /// task.
+    /// Gives the task with this id its name in the scenario. Called before the pool gets the task.
     pub fn name(&self, id: TaskId, t: i64) {
         lock(&self.names).insert(id, t);
     }
 
-    /// The name of a task; -1 for one that the scenario does not know, which equals no trace.
+    /// The name of a task; -1, which occurs in no trace, for an unknown task.
     pub fn name_of(&self, id: TaskId) -> i64 {
         lock(&self.names).get(&id).copied().unwrap_or(-1)
     }
@@ -64,7 +63,7 @@ fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// The pool's hooks: they write into the ledger.
+/// The pool's hooks, which write into the ledger.
 #[derive(Debug)]
 pub struct Recorder(pub Arc<Ledger>);
 

@@ -1,21 +1,18 @@
 //! Plays scenarios on `millpond` and writes traces, to be compared with those of
 //! `java.util.concurrent`.
 //!
-//! A scenario is a small deterministic program for a pool, a queue or a scheduled pool; its trace
-//! says what came back from every step, what happened meanwhile, and what the pool looked like when
-//! it had come to rest. The crate's README describes both, how traces are recorded, and how to run
-//! a campaign.
+//! A scenario is a small deterministic program for a pool, a queue or a scheduled pool. Its trace
+//! contains the result of every step, the events meanwhile, and the state of the pool at rest. The
+//! crate's README describes both, how traces are recorded, and how to run a campaign.
 //!
-//! - [`scenario`], [`trace`]: what is read and what is written; [`difference`] tells two traces
-//!   apart.
+//! - [`scenario`], [`trace`]: the input and the output; [`difference`] compares two traces.
 //! - [`pool_player`], [`queue_player`], [`scheduled_player`]: play one scenario. [`gate`] blocks
-//!   tasks, [`ledger`] and [`diary`] collect events, [`settle`] knows when a pool has come to rest,
-//!   [`time`] is the clock or stands in for it, [`future`] tells of our handles as the reference
-//!   does of its futures.
-//! - [`runner`]: plays many scenarios at once, traces in order; [`lanes`] keeps those by the clock
-//!   apart.
-//! - [`model`], [`generator`], [`rng`]: random scenarios that keep to what the reference
-//!   determines.
+//!   tasks, [`ledger`] and [`diary`] collect events, [`settle`] detects when a pool is at rest,
+//!   [`time`] is the clock or its replacement, [`future`] describes handles as the reference
+//!   describes its futures.
+//! - [`runner`]: plays many scenarios at once, with traces in order; [`lanes`] limits those with
+//!   real time.
+//! - [`model`], [`generator`], [`rng`]: random scenarios whose outcome the reference determines.
 
 pub mod diary;
 pub mod difference;
@@ -40,7 +37,7 @@ use std::fmt;
 /// Why a scenario has no trace.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum PlayError {
-    /// The clock spoiled this run: the scenario has to be played again.
+    /// The run was too slow: the scenario has to be played again.
     TooSlow(&'static str),
     /// The scenario cannot be played, or the pool never came to rest.
     Failed(String),

@@ -1,12 +1,12 @@
-//! A model of the pool at rest, after the rules that the JDK documents: no threads, no time, only
-//! what is so when everything has come to rest after a step.
+//! A model of the pool at rest, by the rules that the JDK documents: no threads, no time, only the
+//! state after everything has come to rest after a step.
 //!
-//! The generator needs it to stay within what is determined (which tasks run, who waits, what a
-//! handle would say), and it serves as a second opinion: its observables are compared with recorded
-//! traces.
+//! The generator uses it to stay within what is determined (which tasks run, which threads wait,
+//! the state of a handle). It is also an independent check: its observables are compared with
+//! recorded traces.
 //!
-//! A worker is *busy* (at the closed gate of its task) or *idle*; while it moves it is neither, and
-//! is counted by hand. Only one worker moves at a time: that is the domain of the scenarios.
+//! A worker is *busy* (at the closed gate of its task) or *idle*. While it moves it is neither, and
+//! is counted explicitly. Only one worker moves at a time: scenarios are restricted to that.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -15,18 +15,18 @@ use crate::scenario::{GateState, KeepAlive, OnInterrupt, Policy, PoolConfig, Poo
 /// How far the pool's shutdown has gone.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Run {
-    /// Takes tasks.
+    /// Accepts tasks.
     Running,
-    /// Takes no more, finishes what it has.
+    /// Accepts no tasks, finishes those it has.
     Shutdown,
-    /// Finishes nothing that has not started.
+    /// Finishes no task that has not started.
     Stop,
 }
 
 /// Where a task is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Place {
-    /// Not handed to the pool yet, or refused.
+    /// Not submitted yet, or rejected.
     Outside,
     /// In the work queue.
     Queued,
@@ -51,11 +51,11 @@ pub struct ModelTask {
 }
 
 impl ModelTask {
-    /// Tells whether its handle has an outcome.
+    /// True if its handle has an outcome.
     pub fn is_done(&self) -> bool {
         self.cancelled || self.place == Place::Ended
     }
-    /// Tells whether a step gave a handle for it.
+    /// True if a step returned a handle for it.
     pub fn has_future(&self) -> bool {
         self.has_future
     }
@@ -63,7 +63,7 @@ impl ModelTask {
     pub fn place(&self) -> Place {
         self.place
     }
-    /// Tells whether it blocks when it starts.
+    /// True if it blocks when it starts.
     pub fn is_closed(&self) -> bool {
         self.gate == GateState::Closed
     }
@@ -89,17 +89,17 @@ pub struct Model {
     ordinals: usize,
 }
 
-/// How a body's run ended, for the worker that ran it.
+/// How a body ended, for the worker that ran it.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Ran {
     Blocked,
     Ended,
-    /// The failure reached the worker, whose thread is replaced.
+    /// The panic reached the worker, whose thread is replaced.
     Died,
 }
 
 impl Model {
-    /// The pool of `config`; none if it cannot be built.
+    /// The pool of `config`. `None` if it cannot be built.
     pub fn new(config: &PoolConfig) -> Option<Model> {
         let capacity = match config.queue {
             QueueSpec::Array { capacity } | QueueSpec::Linked { capacity: Some(capacity) } => capacity,
@@ -165,16 +165,16 @@ impl Model {
     pub fn run(&self) -> Run {
         self.run
     }
-    /// Tells whether the pool has ended.
+    /// True if the pool has terminated.
     pub fn is_terminated(&self) -> bool {
         self.run > Run::Running && self.pool_size() == 0 && self.queue.is_empty()
     }
-    /// The task named `t`, once a step was about it.
+    /// The task named `t`, once a step has used it.
     pub fn task(&self, t: i64) -> Option<&ModelTask> {
         self.tasks.get(&t)
     }
 
-    /// What waits in the work queue, head first.
+    /// The tasks in the work queue, head first.
     pub fn queued(&self) -> Vec<i64> {
         let mut queued = self.queue.clone();
         if self.queue_spec == QueueSpec::Priority {
@@ -183,7 +183,7 @@ impl Model {
         queued
     }
 
-    /// Makes the gates known that the steps begin with.
+    /// Registers the initial gates of the steps.
     pub fn announce(&mut self, spec: &TaskSpec) {
         let task = ModelTask {
             gate: spec.gate,
@@ -197,7 +197,7 @@ impl Model {
         self.tasks.insert(spec.t, task);
     }
 
-    /// Tells whether the outcome of `step` is determined, here and now.
+    /// True if the outcome of `step` is determined in the current state.
     pub fn determines(&self, step: &PoolStep) -> bool {
         match step {
             PoolStep::Execute(_) | PoolStep::Submit(_) => !self.would_recurse(),
@@ -228,7 +228,7 @@ impl Model {
         self.queue.iter().all(|t| self.tasks[t].is_closed() && !self.tasks[t].cancelled)
     }
 
-    /// Plays one step, and then whatever follows from it. `long_sleep`: idle workers expire in it.
+    /// Plays one step and its consequences. Idle workers expire in a `long_sleep`.
     pub fn play(&mut self, step: &PoolStep, long_sleep: bool) {
         match step {
             PoolStep::Execute(spec) => self.hand_in(spec, false),
@@ -329,8 +329,8 @@ impl Model {
         self.work(first);
     }
 
-    /// Moves one worker, counted neither as busy nor as idle, until it is again one of both or has
-    /// left.
+    /// Moves one worker, counted neither as busy nor as idle, until it is busy or idle again or has
+    /// exited.
     fn work(&mut self, first: Option<i64>) {
         let mut next = first;
         loop {
@@ -342,7 +342,7 @@ impl Model {
         }
     }
 
-    /// The next task for the moving worker; none: it has become idle or has left.
+    /// The next task for the moving worker. `None` if it has become idle or has exited.
     fn fetch(&mut self) -> Option<i64> {
         let size = self.pool_size() + 1;
         let drained = self.run == Run::Shutdown && self.queue.is_empty();
@@ -380,7 +380,7 @@ impl Model {
         if failed && !task.submitted { Ran::Died } else { Ran::Ended }
     }
 
-    /// A thread that died is replaced, unless the pool has enough or needs none.
+    /// A thread that died is replaced, unless the pool has enough workers or needs none.
     fn goes_on_after(&mut self, ran: Ran) -> bool {
         if ran != Ran::Died {
             return true;
@@ -463,7 +463,7 @@ impl Model {
         }
     }
 
-    /// Lets idle workers go that may not stay.
+    /// Removes idle workers that may not stay.
     fn come_to_rest(&mut self, expiry: bool) {
         if self.run > Run::Running {
             self.idle = 0;

@@ -20,11 +20,10 @@ use crate::scenario::{GateState, KeepAlive, OnInterrupt, Policy, PoolConfig, Poo
 use crate::settle::{Witness, settle};
 use crate::trace::{Construct, End, Event, Observed, PoolTrace, Record, sort_by_task};
 
-/// Plays `steps` on a pool built after `config`.
+/// Plays `steps` on a pool built from `config`.
 ///
 /// # Errors
-/// If the scenario cannot be played, if the pool does not come to rest, or if the clock spoiled the
-/// run.
+/// If the scenario cannot be played, if the pool does not come to rest, or if the run was too slow.
 pub fn play(id: &Value, config: &PoolConfig, steps: &[PoolStep]) -> Result<PoolTrace, PlayError> {
     let trace = |construct, steps| PoolTrace { id: id.clone(), kind: "pool", construct, steps };
     let tasks = announce(steps)?;
@@ -35,12 +34,12 @@ pub fn play(id: &Value, config: &PoolConfig, steps: &[PoolStep]) -> Result<PoolT
     let mut player = Player { pool, ledger, tasks, handed_in: 0, drained: Vec::new(), queue: config.queue };
     let records = player.play_all(steps, Stretch::new(config.keep_alive_ms));
     player.end_pool();
-    let records = records?; // a run that failed may have threads that never end
+    let records = records?; // a failed run may have threads that never end
     player.await_end()?;
     Ok(trace(Construct::Ok, records))
 }
 
-/// Every task that a step names, with its gate as it is from the start.
+/// All tasks named by steps, with their initial gates.
 fn announce(steps: &[PoolStep]) -> Result<BTreeMap<i64, Slot>, PlayError> {
     let mut tasks: BTreeMap<i64, Slot> = BTreeMap::new();
     for step in steps {
@@ -58,7 +57,7 @@ fn announce(steps: &[PoolStep]) -> Result<BTreeMap<i64, Slot>, PlayError> {
     Ok(tasks)
 }
 
-/// The pool; none if its configuration is refused.
+/// The pool. `None` if its configuration is rejected.
 fn build(config: &PoolConfig, ledger: &Arc<Ledger>) -> Result<Option<ThreadPoolExecutor>, PlayError> {
     let (Ok(core), Ok(max), Ok(keep_alive)) =
         (usize::try_from(config.core), usize::try_from(config.max), u64::try_from(config.keep_alive_ms))
@@ -83,7 +82,7 @@ fn build(config: &PoolConfig, ledger: &Arc<Ledger>) -> Result<Option<ThreadPoolE
     Ok(builder.build().ok())
 }
 
-/// The work queue; none if its capacity cannot even be said in our API.
+/// The work queue. `None` if its capacity cannot be expressed in the API.
 fn work_queue(spec: QueueSpec) -> Result<Option<WorkQueue>, PlayError> {
     let sized = |n: i64, make: fn(usize) -> WorkQueue| usize::try_from(n).ok().map(make);
     Ok(match spec {
@@ -100,9 +99,9 @@ fn work_queue(spec: QueueSpec) -> Result<Option<WorkQueue>, PlayError> {
 struct Slot {
     spec: TaskSpec,
     gate: Arc<Gate>,
-    /// Known once the task was handed in.
+    /// Known once the task was submitted.
     id: Option<TaskId>,
-    /// Number of tasks that were handed in before.
+    /// The number of tasks submitted before.
     ordinal: usize,
     /// Present if a submit was accepted.
     future: Option<Future>,
@@ -123,7 +122,7 @@ impl Slot {
     }
 }
 
-/// The body of a task, as a closure carries it.
+/// The body of a task.
 struct Body {
     t: i64,
     on_interrupt: OnInterrupt,
@@ -132,7 +131,7 @@ struct Body {
     driver: ThreadId,
 }
 
-/// What the tasks of a scenario panic with.
+/// The panic payload of the tasks of a scenario.
 struct TaskFailure;
 
 impl Body {
@@ -163,11 +162,12 @@ impl Body {
 
     fn fail(&self) -> ! {
         self.ledger.record(Event::End(self.t, End::Failed));
-        resume_unwind(Box::new(TaskFailure)) // not `panic!`: failing on purpose is no news for the panic hook
+        resume_unwind(Box::new(TaskFailure)) // not `panic!`, which would call the panic hook
     }
 }
 
-/// Time between two long sleeps, in a scenario whose keep-alive time is neither short nor endless.
+/// The time between two long sleeps, in a scenario whose keep-alive time is neither short nor
+/// infinite.
 struct Stretch {
     keep_alive: Option<Duration>,
     begun: Instant,
@@ -187,7 +187,7 @@ impl Stretch {
         }
     }
 
-    /// If a stretch took too long, a worker may have expired in it that should not have.
+    /// If the time was too long, a worker may have expired too early.
     fn end(&self) -> Result<(), PlayError> {
         match self.keep_alive {
             Some(keep_alive) if self.begun.elapsed() > keep_alive * 3 / 4 => {
@@ -203,7 +203,7 @@ struct Player {
     ledger: Arc<Ledger>,
     tasks: BTreeMap<i64, Slot>,
     handed_in: usize,
-    /// Kept alive to the end, so that their handles stay pending, as the reference's do.
+    /// Kept until the end, so that their handles stay pending, as the reference's do.
     drained: Vec<Task>,
     queue: QueueSpec,
 }
@@ -322,7 +322,7 @@ impl Player {
         }
     }
 
-    /// Notes a task's id: before the pool gets the task, so that the hooks know its name.
+    /// Records a task's id before the pool gets the task, so that the hooks know its name.
     fn hand_in(&mut self, t: i64, id: TaskId) {
         self.ledger.name(id, t);
         let ordinal = self.handed_in;
@@ -390,7 +390,7 @@ impl Player {
         self.tasks.get_mut(&t).expect("every task of a step was announced")
     }
 
-    /// Lets every task go, and ends the pool.
+    /// Opens all gates and ends the pool.
     fn end_pool(&self) {
         for slot in self.tasks.values() {
             slot.gate.turn(GateState::Open);
@@ -398,8 +398,7 @@ impl Player {
         drop(self.pool.shutdown_now());
     }
 
-    /// With all gates open and everything interrupted the pool must end, whatever was done to it
-    /// before.
+    /// With all gates open and all tasks interrupted the pool must terminate.
     fn await_end(&self) -> Result<(), PlayError> {
         match self.pool.await_termination(Duration::from_secs(20)) {
             Ok(true) => Ok(()),
@@ -408,7 +407,7 @@ impl Player {
     }
 }
 
-/// Our priorities are larger-first.
+/// Millpond runs larger priorities first.
 fn ours(priority: i32) -> i32 {
     priority.saturating_neg()
 }
@@ -417,7 +416,7 @@ fn millis(ms: i64) -> Duration {
     Duration::from_millis(u64::try_from(ms).unwrap_or(0))
 }
 
-/// Calls a setter, unless the number is one that our types rule out.
+/// Calls a setter, unless the number cannot be expressed in the API.
 fn set<N, E>(n: Result<N, E>, setter: impl FnOnce(N) -> Result<(), ConfigError>) -> Value {
     n.map_or_else(|_| json!("illegal_argument"), |n| said(setter(n)))
 }

@@ -17,10 +17,10 @@ use crate::trace::{Construct, QueueTrace};
 /// Items that are due soon must not be due before the scenario's sleep.
 const NEAR_LIMIT: Duration = Duration::from_millis(75);
 
-/// Plays `steps` on a queue built after `config`.
+/// Plays `steps` on a queue built from `config`.
 ///
 /// # Errors
-/// If the scenario cannot be played, or the clock spoiled the run.
+/// If the scenario cannot be played, or the run was too slow.
 pub fn play(id: &Value, config: &QueueConfig, steps: &[QueueStep]) -> Result<QueueTrace, PlayError> {
     let results = match config.queue {
         QueueSpec::Array { capacity } => {
@@ -43,12 +43,12 @@ pub fn play(id: &Value, config: &QueueConfig, steps: &[QueueStep]) -> Result<Que
     }
 }
 
-/// A bounded queue; none if the capacity is refused.
+/// A bounded queue. `None` if the capacity is rejected.
 fn sized<Q>(capacity: i64, make: fn(usize) -> Result<Q, ConfigError>) -> Option<Q> {
     make(usize::try_from(capacity).ok()?).ok()
 }
 
-/// `sorted`: the inner order of the queue is not determined, `to_vec` is written sorted.
+/// If the internal order of the queue is unspecified (`sorted`), the result of `to_vec` is sorted.
 fn play_on<T: Item>(
     queue: &impl BlockingQueue<T>,
     steps: &[QueueStep],
@@ -57,13 +57,13 @@ fn play_on<T: Item>(
     Player { queue, sorted, begun: Instant::now(), near: false }.play_all(steps)
 }
 
-/// What a queue of a scenario holds.
+/// An item of a queue in a scenario.
 trait Item: Clone + PartialEq + Send {
-    /// It becomes due.
+    /// True for items with a due time.
     const TIMED: bool;
     fn new(v: i64, delay_ms: i64) -> Self;
     fn value(&self) -> i64;
-    /// Not due for so long that waiting for it means waiting for ever.
+    /// Due so late that a wait for it never ends.
     fn is_far(&self) -> bool {
         false
     }
@@ -79,7 +79,7 @@ impl Item for i64 {
     }
 }
 
-/// An item of a delay queue. Equal if the values are, whenever due.
+/// An item of a delay queue. Items with equal values are equal.
 #[derive(Debug, Clone)]
 struct Timed {
     v: i64,

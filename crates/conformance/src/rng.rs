@@ -1,5 +1,5 @@
-//! A small random number generator, so that a seed gives the same scenarios on every machine and in
-//! every year.
+//! A small random number generator: a seed gives the same scenarios on every machine and with every
+//! version.
 
 /// SplitMix64: one word of state, good enough to choose steps.
 #[derive(Debug, Clone)]

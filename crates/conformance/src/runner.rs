@@ -1,8 +1,8 @@
-//! Plays many scenarios at once and hands out their traces in order.
+//! Plays many scenarios at once and writes their traces in order.
 //!
-//! Quick scenarios are played by a few threads. Those that sleep mostly wait, so many of them are
-//! played at the same time. Those by the clock have [`Lanes`]. A scenario that cannot be read or
-//! played gives a trace that says why; nothing in it can end the run.
+//! A few threads play quick scenarios. Scenarios with sleeps mostly wait, so a large number of them
+//! is played at the same time. Those with real time are limited by [`Lanes`]. A scenario that
+//! cannot be read or played gives a trace with the reason, and never ends the run.
 
 use std::collections::BTreeMap;
 use std::io::{self, BufRead, Write};
@@ -20,11 +20,11 @@ use crate::time::TimeKind;
 use crate::trace::Trace;
 use crate::{PlayError, pool_player, queue_player, scheduled_player};
 
-/// How often a scenario is played again because the machine was too slow for its times.
+/// How often a scenario is played again because the machine was too slow.
 const MAX_REPLAYS: usize = 200;
-/// How many scenarios with sleeps are played at once.
+/// The largest number of concurrent scenarios with sleeps.
 const MAX_SLEEPERS: usize = 96;
-/// Sleepers start this far apart: their steps before the sleep are in a hurry.
+/// The time between two starts: the steps before a sleep are time-critical.
 const STAGGER: Duration = Duration::from_millis(2);
 
 /// Reads a scenario and plays it.
@@ -35,7 +35,7 @@ pub fn play_line(line: &str) -> Trace {
     }
 }
 
-/// Reads a scenario.
+/// Parses a scenario.
 ///
 /// # Errors
 /// The trace that says what is wrong with it.
@@ -47,7 +47,7 @@ pub fn parse(line: &str) -> Result<Scenario, Trace> {
         .map_err(|why| Trace::Error { id, error: format!("not a scenario that can be played: {why}") })
 }
 
-/// Plays a scenario, again and again if the clock spoils it.
+/// Plays a scenario, again if the machine was too slow.
 pub fn play(scenario: &Scenario) -> Trace {
     replay(scenario, || play_once(scenario, TimeKind::Real))
 }
@@ -80,10 +80,10 @@ fn play_once(scenario: &Scenario, time: TimeKind) -> Result<Trace, PlayError> {
 type Job = (usize, Scenario);
 
 /// Plays the scenarios of `input`, one per line, and writes one trace per line to `output`, in
-/// order. Scheduled pools are played by that `time`.
+/// order. Scheduled pools use `time`.
 ///
 /// # Errors
-/// What reading or writing gave.
+/// An error of reading or writing.
 pub fn run(input: impl BufRead + Send, output: impl Write, time: TimeKind) -> io::Result<()> {
     let (quick, quick_jobs) = channel::<Job>();
     let (slow, slow_jobs) = channel::<Job>();
@@ -138,7 +138,7 @@ pub fn run(input: impl BufRead + Send, output: impl Write, time: TimeKind) -> io
             })
         });
         let written = write_in_order(&traces, output);
-        drop(traces); // players stop when nobody wants their traces any more
+        drop(traces); // players stop when their traces are no longer needed
         lanes.close();
         let read = reader.join().unwrap_or_else(|_| Err(io::Error::other("the reader panicked")));
         written.and(read)
@@ -152,7 +152,7 @@ fn parse_bytes(line: &[u8]) -> Result<Scenario, Trace> {
     }
 }
 
-/// Calls `f` with every line that is not blank and its number among those, until `f` says false.
+/// Calls `f` with every line that is not blank and its number among those, until `f` returns false.
 fn for_each_line(mut input: impl BufRead, mut f: impl FnMut(usize, &[u8]) -> bool) -> io::Result<()> {
     let (mut index, mut line) = (0, Vec::new());
     while input.read_until(b'\n', &mut line)? > 0 {
@@ -188,7 +188,7 @@ fn write_in_order(traces: &Receiver<(usize, String)>, mut output: impl Write) ->
             Ok(trace) => trace,
             Err(TryRecvError::Disconnected) => return output.flush(),
             Err(TryRecvError::Empty) => {
-                output.flush()?; // whoever plays step by step sees a trace as soon as there is one
+                output.flush()?; // an interactive user sees each trace at once
                 match traces.recv() {
                     Ok(trace) => trace,
                     Err(_) => return output.flush(),

@@ -1,8 +1,7 @@
-//! What a scenario says: one JSON object per line, read and written with serde.
+//! A scenario: one JSON object per line, read and written with serde.
 //!
-//! Numbers are `i64` even where only sizes make sense, because a scenario may ask for a core size
-//! of -1 to see it refused. Fields that are not known here are ignored; operations that are not
-//! known are an error.
+//! Numbers are `i64` even where only sizes make sense, because a scenario may use a core size of -1
+//! to check that it is rejected. Unknown fields are ignored. Unknown operations are an error.
 
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
@@ -14,7 +13,7 @@ use crate::time::TimeKind;
 pub struct Scenario {
     /// Copied into the trace; unique in a file.
     pub id: Value,
-    /// What family of scenarios it belongs to: information only.
+    /// The family of scenarios it belongs to, for information.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub tag: Option<String>,
     /// What to play.
@@ -56,12 +55,12 @@ pub enum Pace {
     Quick,
     /// Mostly waiting.
     Sleeping,
-    /// All steps have their time, to some milliseconds.
+    /// All steps have their time, to a few milliseconds.
     Clocked,
 }
 
 impl Program {
-    /// How much time playing it takes, if scheduled pools are played by that `time`.
+    /// How much time playing it takes, if scheduled pools use `time`.
     pub fn pace(&self, time: TimeKind) -> Pace {
         let sleeps = match self {
             Program::Pool { steps, .. } => steps.iter().any(|s| matches!(s, PoolStep::Sleep { .. })),
@@ -87,12 +86,12 @@ pub struct PoolConfig {
     pub allow_core_timeout: bool,
     /// The work queue.
     pub queue: QueueSpec,
-    /// What happens to tasks that do not fit.
+    /// The handling of tasks that do not fit.
     #[serde(default)]
     pub policy: Policy,
 }
 
-/// The three classes of keep-alive times, which tell when idle workers must have expired.
+/// The three classes of keep-alive times, which decide when idle workers must have expired.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum KeepAlive {
     /// So short that expiry is awaited after every step.

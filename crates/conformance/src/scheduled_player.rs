@@ -1,8 +1,8 @@
 //! Plays a scenario of kind scheduled: steps at the beginning of slots, runs of tasks in the
 //! middle.
 //!
-//! A slot has 100 ms. In the machine's time everything has to happen within its window, some tens
-//! of milliseconds; if anything is late the run is thrown away.
+//! A slot has 100 ms. In real time every event must happen within its window of some tens of
+//! milliseconds. If one is late, the run is discarded.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -20,18 +20,17 @@ use crate::time::{HALF_SLOT, Time, TimeKind};
 use crate::trace::{Construct, ScheduledObserved, ScheduledRecord, ScheduledTrace};
 
 const SLOT: Duration = Duration::from_millis(100);
-/// Steps begin and end so early in their slot.
+/// Steps begin and end this early in their slot.
 const STEP_WINDOW: Duration = Duration::from_millis(25);
 /// Ten minutes.
 const MAX_SLOTS: u64 = 6000;
-/// Where the machine cannot be too slow, a pool that takes longer than this to come to rest never
-/// does.
+/// A pool that takes longer than this to come to rest never does.
 const LIMIT: Duration = Duration::from_secs(20);
 
-/// Plays `steps` on a pool built after `config`.
+/// Plays `steps` on a pool built from `config`.
 ///
 /// # Errors
-/// If the scenario cannot be played, or the clock spoiled the run.
+/// If the scenario cannot be played, or the run was too slow.
 pub fn play(
     id: &Value,
     config: &ScheduledConfig,
@@ -55,7 +54,7 @@ pub fn play(
     };
     let records = steps.iter().map(|step| player.play(step)).collect::<Result<Vec<_>, _>>();
     player.end_pool();
-    let records = records?; // a run that failed may have threads that never end
+    let records = records?; // a failed run may have threads that never end
     player.await_end()?;
     Ok(trace(Construct::Ok, records))
 }
@@ -74,7 +73,7 @@ fn check(steps: &[ScheduledStep]) -> Result<(), PlayError> {
     }
 }
 
-/// The pool; none if its configuration is refused.
+/// The pool. `None` if its configuration is rejected.
 fn build(config: &ScheduledConfig, diary: &Arc<Diary>) -> Option<ScheduledThreadPoolExecutor> {
     ScheduledThreadPoolExecutor::builder()
         .core_pool_size(usize::try_from(config.core).ok()?)
@@ -88,12 +87,12 @@ fn build(config: &ScheduledConfig, diary: &Arc<Diary>) -> Option<ScheduledThread
 struct Player {
     pool: ScheduledThreadPoolExecutor,
     diary: Arc<Diary>,
-    /// Which slot it is.
+    /// The current slot.
     slot: u32,
     futures: BTreeMap<i64, Future>,
     names: BTreeMap<TaskId, i64>,
     ids: BTreeMap<i64, TaskId>,
-    /// Kept alive to the end, so that their handles stay pending, as the reference's do.
+    /// Kept until the end, so that their handles stay pending, as the reference's do.
     drained: Vec<Task>,
 }
 
@@ -107,7 +106,7 @@ struct Look {
     size: usize,
     idle: usize,
     queued: usize,
-    /// Something in the queue should be run by now.
+    /// A queued task should be running by now.
     due: bool,
     shutdown: bool,
     terminated: bool,
@@ -123,7 +122,7 @@ impl Look {
             && started.wrapping_sub(stopped) == self.size
             && !self.overdue
             && !(waits && self.due)
-            // With one busy, others may wait for it to end: it tells them.
+            // While one worker is busy, others may wait for it to end.
             && !(waits && self.shutdown && self.queued == 0 && self.busy == 0)
             && !(self.shutdown && self.size == 0 && !self.terminated)
     }
@@ -234,18 +233,18 @@ impl Player {
         json!(names)
     }
 
-    /// The name of a task; -1 for one that the scenario does not know, which equals no trace.
+    /// The name of a task; -1, which occurs in no trace, for an unknown task.
     fn name_of(&self, id: TaskId) -> i64 {
         self.names.get(&id).copied().unwrap_or(-1)
     }
 
-    /// Waits for a later slot; the runs that began meanwhile.
+    /// Waits for a later slot. Returns the runs that began meanwhile.
     fn advance(&mut self, slots: u32) -> Result<Value, PlayError> {
         self.slot += slots;
         let then = SLOT * self.slot;
         loop {
             if !self.diary.time.is_real() {
-                self.settle()?; // what is due runs before the time moves on
+                self.settle()?; // due tasks run before the time moves on
             }
             let arrived = self.diary.time.pass(then);
             self.diary.tell();
@@ -266,7 +265,7 @@ impl Player {
         Ok(halves.into_iter().map(|(half, names)| json!([half, names])).collect())
     }
 
-    /// Waits until every worker is idle or in its busy run, in two consecutive looks with nothing
+    /// Waits until every worker is idle or in its busy run, in two consecutive looks with no event
     /// in between.
     fn settle(&self) -> Result<(), PlayError> {
         let begun = Instant::now();
@@ -320,13 +319,13 @@ impl Player {
         }
     }
 
-    /// Lets a busy run end, and ends the pool.
+    /// Ends a busy run, and ends the pool.
     fn end_pool(&self) {
         self.diary.end();
         drop(self.pool.shutdown_now());
     }
 
-    /// With everything let go the pool must end, whatever was done to it before.
+    /// With all tasks released the pool must terminate.
     fn await_end(&self) -> Result<(), PlayError> {
         match self.pool.await_termination(LIMIT) {
             Ok(true) => Ok(()),

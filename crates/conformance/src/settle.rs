@@ -1,11 +1,10 @@
-//! Knows when a pool has come to rest: nothing can happen any more without a new step or the
-//! passing of a long time.
+//! Detects when a pool is at rest: nothing can happen without a new step or a long time.
 //!
 //! A worker is at rest in one of two places: at the closed gate of its task, which the driver's own
-//! [`Gate`]s tell, or in the pool's list of idle workers, which the pool's probe tells. Whoever is
-//! in neither (starting, in a hook, between two tasks, woken but not yet running) makes the sum
+//! [`Gate`]s report, or in the pool's list of idle workers, which the pool reports. A worker in
+//! neither place (starting, in a hook, between two tasks, woken but not yet running) makes the sum
 //! smaller than the pool's size. A worker that is leaving may no longer count, but its thread has
-//! not said yet that it stops. So no pause and no look at the operating system is needed, and a
+//! not reported its end yet. So no sleep and no query of the operating system is needed, and a
 //! loaded machine only makes it slower.
 //!
 //! [`Gate`]: crate::gate::Gate
@@ -17,12 +16,12 @@ use millpond::ThreadPoolExecutor;
 
 use crate::PlayError;
 
-/// A driver that waits longer than this for a pool to come to rest gives up.
+/// The driver gives up after this time.
 const LIMIT: Duration = Duration::from_secs(20);
 
-/// What the driver knows by itself.
+/// What the driver itself knows.
 pub trait Witness {
-    /// Workers at the closed gate of their task, with nothing on the way that would wake them.
+    /// Workers at the closed gate of their task that nothing is about to wake.
     fn busy(&self) -> usize;
     /// Worker threads that have started and not yet decided to end.
     fn threads(&self) -> usize;
@@ -30,7 +29,7 @@ pub trait Witness {
     fn events(&self) -> u64;
 }
 
-/// One look at pool and gates.
+/// One look at the pool and the gates.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 struct Look {
     events: u64,
@@ -46,9 +45,9 @@ struct Look {
 
 impl Look {
     fn at(pool: &ThreadPoolExecutor, witness: &impl Witness) -> Look {
-        // Only the driver, which is here, opens gates and interrupts: so while we look, a worker
-        // can arrive at a gate but not leave one. Idle workers may come and expire; a worker that
-        // does either while we look makes the sums differ, or the two looks.
+        // Only the driver, which runs this code, opens gates and interrupts. So during a look a
+        // worker can arrive at a gate, but not leave one. Idle workers may come and expire; that
+        // makes the sums differ, or the two looks.
         let busy = witness.busy();
         let (active, size) = (pool.active_count(), pool.pool_size());
         let (queued, terminated) = (pool.queued_count(), pool.is_terminated());
@@ -72,7 +71,7 @@ impl Look {
         let may_expire = pool.allows_core_thread_time_out() || self.size > pool.core_pool_size();
         self.size == self.busy + self.idle
             && self.active == self.busy
-            // A worker on its way out is not counted any more, but may yet find that it is needed.
+            // A worker on its way out is no longer counted, but may still find that it is needed.
             && self.threads == self.size
             && !(waits && self.queued > 0)
             && !(shutdown && waits)
@@ -82,10 +81,10 @@ impl Look {
     }
 }
 
-/// Waits until `pool` is at rest in two consecutive looks with nothing in between.
+/// Waits until `pool` is at rest in two consecutive looks with no event in between.
 ///
 /// # Errors
-/// If that takes longer than 20 seconds; the message has the last look.
+/// If that takes longer than 20 seconds. The message contains the last look.
 pub fn settle(pool: &ThreadPoolExecutor, witness: &impl Witness, expiry_due: bool) -> Result<(), PlayError> {
     let begun = Instant::now();
     let mut pause = Duration::from_micros(20);

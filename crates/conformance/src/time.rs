@@ -1,8 +1,7 @@
-//! The time that a scheduled scenario is played by: the machine's, or one that the driver moves by
-//! hand.
+//! The time of a scheduled scenario: real time, or a time that the driver moves.
 //!
-//! By hand nothing is ever late, so a scenario takes no time, is never spoiled and says the same.
-//! But the waiting that users rely on, the one with a timeout, is only there in the machine's time.
+//! With manual time nothing is ever late, so a scenario takes no time and is deterministic. But
+//! only real time exercises waits with a timeout, which users rely on.
 
 use std::thread;
 use std::time::{Duration, Instant};
@@ -12,7 +11,7 @@ use millpond::{Clock, ManualClock};
 /// Steps begin a slot, tasks run half a slot later.
 pub const HALF_SLOT: Duration = Duration::from_millis(50);
 
-/// Which time to play by.
+/// The kind of time.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum TimeKind {
     /// The machine's.
@@ -25,14 +24,14 @@ pub enum TimeKind {
 /// The time of one run.
 #[derive(Debug, Clone)]
 pub enum Time {
-    /// The machine's, counted from here.
+    /// Real time, counted from this instant.
     Real(Instant),
     /// Moved by the driver.
     Manual(ManualClock),
 }
 
 impl Time {
-    /// A time that begins now.
+    /// Starts now.
     pub fn begin(kind: TimeKind) -> Time {
         match kind {
             TimeKind::Real => Time::Real(Instant::now()),
@@ -40,7 +39,7 @@ impl Time {
         }
     }
 
-    /// How long ago it began.
+    /// The time since the start.
     pub fn now(&self) -> Duration {
         match self {
             Time::Real(begun) => begun.elapsed(),
@@ -56,8 +55,8 @@ impl Time {
         }
     }
 
-    /// Lets the time pass until `then`; a time that is moved by hand, by half a slot at most. True:
-    /// it is `then`.
+    /// Lets the time pass until `then`. Manual time moves by half a slot at most. Returns true if
+    /// `then` is reached.
     pub fn pass(&self, then: Duration) -> bool {
         let left = then.saturating_sub(self.now());
         match self {
@@ -67,7 +66,7 @@ impl Time {
         self.now() >= then
     }
 
-    /// How long a thread may sleep that waits for `then`; none: until it is told.
+    /// How long a thread may wait for `then`. `None` means until notified.
     pub fn timeout(&self, then: Duration) -> Option<Duration> {
         match self {
             Time::Real(_) => Some(then.saturating_sub(self.now())),
@@ -75,7 +74,7 @@ impl Time {
         }
     }
 
-    /// Whether the machine can be too slow for it.
+    /// True if the machine can be too slow for it.
     pub fn is_real(&self) -> bool {
         matches!(self, Time::Real(_))
     }

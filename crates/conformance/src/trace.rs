@@ -1,4 +1,4 @@
-//! What a trace says: one JSON object per scenario.
+//! A trace: one JSON object per scenario.
 
 use serde::ser::{Serialize, SerializeTuple, Serializer};
 use serde_json::Value;
@@ -13,22 +13,22 @@ pub enum Trace {
     Queue(QueueTrace),
     /// Of kind scheduled.
     Scheduled(ScheduledTrace),
-    /// None: the scenario could not be played to its end.
+    /// The scenario could not be played to its end.
     Error {
-        /// The scenario's, or null if even that could not be read.
+        /// The id of the scenario, or null if it could not be read.
         id: Value,
         /// Why.
         error: String,
     },
 }
 
-/// Whether the pool or queue could be made.
+/// Whether the pool or queue could be constructed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, serde::Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Construct {
-    /// Made, and every step was played.
+    /// Constructed, and every step was played.
     Ok,
-    /// Refused, and no step was played.
+    /// Rejected, and no step was played.
     IllegalArgument,
 }
 
@@ -52,13 +52,13 @@ pub struct Record {
     pub op: &'static str,
     /// What it returned.
     pub result: Value,
-    /// What happened since the record before, until the pool was at rest.
+    /// Events since the record before, until the pool was at rest.
     pub events: Vec<Event>,
     /// The pool at rest.
     pub obs: Observed,
 }
 
-/// Something that happened to a task, or to the pool.
+/// An event of a task or of the pool.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Event {
     /// The hook before a task.
@@ -71,7 +71,7 @@ pub enum Event {
     Interrupted(i64),
     /// The body ended.
     End(i64, End),
-    /// The hook after a task; true: it was given a failure.
+    /// The hook after a task. True if it received a panic.
     After(i64, bool),
     /// The hook at the end of the pool.
     Terminated,

@@ -1,10 +1,11 @@
-//! `conform`: scenarios on standard input, traces on standard output, in the same order.
+//! `conform`: reads scenarios from standard input, writes traces to standard output in the same
+//! order.
 //!
-//! `conform [--manual-clock]`; with it, scheduled pools are played by a clock that the driver
-//! moves, which takes no time.
+//! `conform [--manual-clock]`. With the option, scheduled pools use a clock that the driver moves,
+//! so playing takes no time.
 //!
-//! Exits 0 when every scenario has its line, also if that line is an error; 2 if it could not read
-//! or write.
+//! Exits with 0 when every scenario has its line, even if that line is an error, and with 2 if it
+//! could not read or write.
 
 use std::io::{self, BufReader, BufWriter, ErrorKind};
 use std::process::ExitCode;

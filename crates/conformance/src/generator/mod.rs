@@ -1,8 +1,8 @@
-//! Random scenarios that keep to what the reference determines.
+//! Random scenarios whose outcome the reference determines.
 //!
-//! Each scenario belongs to a *tag*, a family that aims at one corner: growing, shrinking, expiry,
-//! draining and so on. Steps are drawn at random with the tag's weights; a step whose outcome would
-//! not be determined in the state that the [`model`](crate::model) has reached is drawn again.
+//! Each scenario belongs to a *tag*, a family that aims at one aspect: growing, shrinking, expiry,
+//! draining and so on. Steps are drawn at random with the tag's weights. A step whose outcome would
+//! not be determined in the current state of the [`model`](crate::model) is drawn again.
 
 mod pool;
 mod queue;
@@ -27,7 +27,7 @@ pub enum Kind {
 /// Makes `count` scenarios of this kind, the tags in turn; the same ones for the same seed.
 pub fn scenarios(seed: u64, count: usize, kind: Kind) -> impl Iterator<Item = Scenario> {
     (0..count).map(move |n| {
-        // A generator of its own for each, so that a scenario does not depend on those before it.
+        // A generator for each scenario, so that a scenario does not depend on earlier ones.
         let mut rng = Rng::new(Rng::new(seed).bits() ^ Rng::new(n as u64).bits());
         let (name, tag, program) = match kind {
             Kind::Pool => {

@@ -68,7 +68,7 @@ impl Tag {
         }
     }
 
-    /// What the steps of this family are mostly about, on top of the common mix.
+    /// The typical steps of this family, in addition to the common mix.
     fn extra(self) -> &'static [(i64, Op)] {
         match self {
             Tag::Fail => &[(15, Op::Fail), (8, Op::Execute)],
@@ -89,7 +89,7 @@ impl Tag {
     }
 }
 
-/// What a step may do.
+/// The kinds of steps.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Op {
     Execute,
@@ -138,12 +138,12 @@ const COMMON: &[(i64, Op)] = &[
     (2, Op::Snapshot),
 ];
 
-/// A pool and what is done with it.
+/// A pool and the steps on it.
 pub(super) fn program(rng: &mut Rng, tag: Tag) -> (PoolConfig, Vec<PoolStep>) {
     let config = config(rng, tag);
     let steps = match Model::new(&config) {
         Some(model) => Author::new(rng, tag, model, &config).write(),
-        // Nothing of this is played.
+        // None of these steps is played.
         None => vec![PoolStep::Execute(plain_task(1)), PoolStep::Shutdown],
     };
     (config, steps)
@@ -177,8 +177,7 @@ fn config(rng: &mut Rng, tag: Tag) -> PoolConfig {
             ]);
         }
         Tag::ShrinkMax => {
-            // Little room in the queue, so that the pool grows; idle workers that stay until told
-            // to go.
+            // A short queue, so that the pool grows, and a long keep-alive time.
             (config.core, config.max) = (rng.range(0, 2), rng.range(2, 6));
             config.keep_alive_ms = rng.weighted(&[(4, 60_000), (1, 2)]);
             config.queue = rng.pick(&[
@@ -241,7 +240,7 @@ struct Author<'a> {
     model: Model,
     queue: QueueSpec,
     class: KeepAlive,
-    /// Tasks whose gate a step has named before the task was handed in.
+    /// Tasks whose gate a step has named before the task was submitted.
     planned: BTreeMap<i64, TaskSpec>,
     next_task: i64,
     /// Milliseconds that may still be slept before the next long sleep.
@@ -280,7 +279,7 @@ impl<'a> Author<'a> {
         self.steps
     }
 
-    /// Brings the pool into the state that the family is about.
+    /// Brings the pool into the typical state of the family.
     fn open(&mut self) {
         let fill = match self.tag {
             Tag::GrowCore | Tag::ShrinkMax => self.rng.range(3, 7),
@@ -380,7 +379,7 @@ impl<'a> Author<'a> {
         self.planned[&self.next_task].clone()
     }
 
-    /// Makes up task `t`, unless that was done before.
+    /// Creates task `t`, unless it exists.
     fn plan(&mut self, t: i64) {
         if self.planned.contains_key(&t) {
             return;
@@ -404,7 +403,7 @@ impl<'a> Author<'a> {
         self.planned.insert(t, spec);
     }
 
-    /// A task to do something with: most often one that runs.
+    /// A task for the next step: most often one that runs.
     fn some_task(&mut self) -> Option<i64> {
         let running: Vec<i64> = self.model.busy().iter().copied().collect();
         let queued = self.model.queued();
@@ -459,7 +458,7 @@ impl<'a> Author<'a> {
         }
     }
 
-    /// Long if what is waited for has happened already, else as short as the domain asks for.
+    /// Long if the awaited event has happened already, otherwise as short as the domain requires.
     fn patience(&mut self, happened: bool) -> i64 {
         if happened { 2000 } else { self.rng.range(0, 2) }
     }

@@ -9,7 +9,7 @@ pub(super) const TAGS: [&str; 5] = ["array", "linked", "synchronous", "priority"
 const MINUTE: i64 = 60_000;
 const HOUR: i64 = 60 * MINUTE;
 
-/// A queue and what is done with it.
+/// A queue and the steps on it.
 pub(super) fn program(rng: &mut Rng, tag: &str) -> (QueueConfig, Vec<QueueStep>) {
     let low = if rng.chance(5) { -1 } else { 1 };
     let capacity = if rng.chance(90) { rng.range(low, 6) } else { rng.range(7, 20) };
@@ -29,7 +29,7 @@ pub(super) fn program(rng: &mut Rng, tag: &str) -> (QueueConfig, Vec<QueueStep>)
     (QueueConfig { queue }, author.write(length, sleep_at))
 }
 
-/// Writes one scenario, and knows what the queue holds.
+/// Writes one scenario, and tracks the contents of the queue.
 struct Author<'a> {
     rng: &'a mut Rng,
     queue: QueueSpec,
@@ -61,7 +61,7 @@ impl Author<'_> {
         self.steps.push(QueueStep::Sleep { ms: 1200 });
         for item in &mut self.items {
             if (1..MINUTE).contains(&item.delay_ms) {
-                // Due from now on, and after all that were due before.
+                // Due now, after all items that were due before.
                 item.delay_ms -= MINUTE;
             }
         }
@@ -101,7 +101,7 @@ impl Author<'_> {
         let delay_ms = match self.rng.range(0, 3) {
             0 if self.near => 100 * self.rng.range(1, 4),
             0 | 1 => HOUR * self.rng.range(1, 100),
-            // Whole minutes, but never as late as what the sleep makes due.
+            // Whole minutes, but earlier than items that become due during the sleep.
             _ => -MINUTE * self.rng.range(2, 200),
         };
         let item = Insert { v, delay_ms };
@@ -117,7 +117,7 @@ impl Author<'_> {
         self.rng.range(-2, high)
     }
 
-    /// A value to look for: often one that is there.
+    /// A value to search for: often one that is present.
     fn wanted(&mut self) -> i64 {
         if self.items.is_empty() || self.rng.chance(35) {
             return self.value();
@@ -170,7 +170,7 @@ impl Author<'_> {
         })
     }
 
-    /// Takes the head out, if the queue would deliver one.
+    /// Removes the head, if the queue would deliver one.
     fn deliver(&mut self) -> Option<Insert> {
         let items = self.items.iter().enumerate();
         let (at, _) = match self.queue {

@@ -1,11 +1,11 @@
 //! Random scenarios of kind scheduled.
 //!
-//! Steps begin slots, tasks run in the middle of them, so hardly anything can happen at the same
-//! time. Two things are left, both with the one run of a scenario that takes time. In a pool of
-//! one, if it begins when others are due, which comes first is not told, but what the pool looks
-//! like meanwhile depends on it: so none is due then. And in a larger pool, an orderly shutdown
-//! before it ends may leave others waiting for it, which the reference's player does not count as
-//! rest: so shutdown comes after it.
+//! Steps happen at the beginning of a slot and tasks run in the middle, so events rarely coincide.
+//! Two cases remain, both with the one busy run of a scenario. In a pool of one worker, if a busy
+//! run begins when other tasks are due, their order is unspecified and affects the state of the
+//! pool; so no other task is due then. In a larger pool, a graceful shutdown before the end of the
+//! busy run may leave tasks waiting, which the reference's player does not count as rest; so
+//! shutdown comes later.
 
 use crate::rng::Rng;
 use crate::scenario::{ScheduledConfig, ScheduledStep, TimedSpec};
@@ -15,7 +15,7 @@ pub(super) const TAGS: [&str; 7] = ["mix", "once", "series", "busy", "cancel", "
 
 const NEVER: i64 = 3_600_000;
 
-/// A pool and what is done with it, and when.
+/// A pool, the steps on it, and their times.
 pub(super) fn program(rng: &mut Rng, tag: &'static str) -> (ScheduledConfig, Vec<ScheduledStep>) {
     let core = rng.weighted(&[(50, 1), (30, 2), (14, 3), (4, 0), (2, -1)]);
     let slots = rng.range(3, 9);
@@ -30,11 +30,11 @@ pub(super) fn program(rng: &mut Rng, tag: &'static str) -> (ScheduledConfig, Vec
     (ScheduledConfig { core }, author.steps)
 }
 
-/// When the runs of a task begin, in half slots, as long as nothing holds them up.
+/// When the runs of a task begin, in half slots, if nothing delays them.
 #[derive(Debug, Clone, Copy)]
 struct Beat {
     first: i64,
-    /// None: it runs once.
+    /// `None` if it runs once.
     period: Option<i64>,
 }
 
@@ -53,9 +53,9 @@ struct Author<'a> {
     tag: &'static str,
     core: i64,
     slot: i64,
-    /// How many were handed in.
+    /// The number of submitted tasks.
     tasks: i64,
-    /// The half slots in which the run that takes time begins and ends.
+    /// The half slots in which the busy run begins and ends.
     busy: Option<(i64, i64)>,
     others: Vec<Beat>,
     steps: Vec<ScheduledStep>,
@@ -77,7 +77,7 @@ enum Op {
 }
 
 impl Author<'_> {
-    /// Steps of one slot, and the way to a later one.
+    /// The steps of one slot, and the move to a later one.
     fn write_slot(&mut self) {
         let most = if self.slot == 0 { 6 } else { 4 };
         for _ in 0..self.rng.range(i64::from(self.slot == 0), most) {
@@ -94,10 +94,10 @@ impl Author<'_> {
         self.steps.push(ScheduledStep::Advance { slots: u32::try_from(slots).expect("one to three") });
     }
 
-    /// How often each kind of step comes.
+    /// The weight of each kind of step.
     fn weights(&self) -> [(i64, Op); 11] {
         let of = |tag, many, few| if self.tag == tag { many } else { few };
-        // Nothing much happens after the end, so it comes late.
+        // Little happens after the shutdown, so it comes late.
         let end = if self.slot < 2 { 0 } else { of("shutdown", 14, 4) };
         let held_up = self.core > 1 && self.busy.is_some_and(|(_, end)| 2 * self.slot <= end);
         let shutdown = if held_up { 0 } else { end + of("policy", 8, 0) };
@@ -138,7 +138,7 @@ impl Author<'_> {
         }
     }
 
-    /// A task that was handed in, rarely one that was not.
+    /// A task that was submitted, rarely one that was not.
     fn name(&mut self) -> i64 {
         let unknown = i64::from(self.rng.chance(10));
         self.rng.range(1, self.tasks.max(1) + unknown)
@@ -167,7 +167,7 @@ impl Author<'_> {
         }
     }
 
-    /// Gives the task a run that takes time. False: others are due when it would begin.
+    /// Gives the task a busy run. Returns false if other tasks are due at its beginning.
     fn make_busy(&mut self, task: &mut TimedSpec, period_ms: Option<i64>) -> bool {
         task.delay_ms = 50 + 100 * self.rng.range(0, 3);
         let run = if period_ms.is_some() { self.rng.range(1, 3) } else { 1 };

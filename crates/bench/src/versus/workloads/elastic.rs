@@ -12,8 +12,8 @@ const WAVE: usize = 64;
 pub(crate) static ELASTIC: Workload = Workload {
     key: "elastic",
     title: "7. Elastic pool, waves of 64 tasks that sleep a millisecond",
-    about: "Time per wave, from the first submit until the last join, once the threads are there. A millisecond \
-            is the least.",
+    about: "Time per wave, from the first submit until the last join, once the threads are there. The \
+            minimum is a millisecond.",
     metrics: &[Metric::new("", "µs")],
     axis: None,
     cases: |plan: &Plan| {

@@ -11,7 +11,7 @@ pub(crate) static IDLE: Workload = Workload {
     key: "idle",
     title: "12b. Processor time of an idle pool",
     about: "Processor time of the pool's threads over two seconds without work, or a fifth of a second in a quick \
-            run, once they have worked. It contains what they do before they sleep. Below 10 µs they \
+            run, after they have worked. Includes what they do before they park. Figures below 10 µs \
             count as equal.",
     metrics: &[Metric::above(10.0, "", "µs")],
     axis: None,

@@ -13,8 +13,8 @@ pub(crate) static LANES: Workload = Workload {
     title: "13. Bounded-elastic",
     about: "*waves*: time per wave of 64 tasks that sleep a millisecond, with as many threads. *lanes*: four threads \
             and 16 lanes; the first lane sleeps 20 ms, the others have 50 tasks of a microsecond each: time until \
-            these are done. Pinned lanes stay with a thread, as Reactor's do, and wait for the long task; tokio \
-            has no lanes, they are made by hand.",
+            these are done. Pinned lanes stay on a thread, as in Reactor, and wait for the long task. Tokio \
+            has no lanes, so they are built on top.",
     metrics: &[Metric::new("", "µs")],
     axis: None,
     cases: |plan: &Plan| {

@@ -13,8 +13,8 @@ use crate::tally::Count;
 pub(crate) static MEMORY: Workload = Workload {
     key: "memory",
     title: "9. Memory per queued closure",
-    about: "Resident memory per closure of 16 bytes with a million queued, and what is still there a tenth \
-            of a second after all have run. Of the JDK: the heap in use after a collection.",
+    about: "Resident memory per closure of 16 bytes with a million queued, and what remains a tenth \
+            of a second after all have run. For the JDK: the heap in use after a collection.",
     metrics: &[Metric::new("queued", "bytes"), Metric::above(1.0, "kept", "bytes")],
     axis: None,
     cases: |plan: &Plan| {

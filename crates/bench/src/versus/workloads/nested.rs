@@ -12,7 +12,7 @@ use crate::tally::{self, Count};
 pub(crate) static NESTED: Workload = Workload {
     key: "nested",
     title: "8. Tasks that spawn tasks",
-    about: "A binary tree of 2^17 leaves, 2^14 in a quick run. Time per task, inner ones counted too.",
+    about: "A binary tree of 2^17 leaves, 2^14 in a quick run. Time per task, including inner ones.",
     metrics: &[Metric::new("", "ns")],
     axis: None,
     cases: |plan: &Plan| plan.grid("nested", "", plan.size(1 << 17, 1 << 14)),

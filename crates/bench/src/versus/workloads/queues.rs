@@ -10,7 +10,7 @@ use crate::contestants::{Line, Queue};
 pub(crate) static QUEUES: Workload = Workload {
     key: "queues",
     title: "10. Queues alone",
-    about: "Time per item, for so many threads that put and so many that take. The bound is 1024.",
+    about: "Time per item, by the number of putting and taking threads. The capacity is 1024.",
     metrics: &[Metric::new("", "ns")],
     axis: None,
     cases: |plan: &Plan| {

@@ -12,9 +12,9 @@ const CAPACITY: usize = 1024;
 pub(crate) static REJECTION: Workload = Workload {
     key: "rejection",
     title: "12a. Rejection by a full pool",
-    about: "Time per task that is refused, with all workers busy and 1024 tasks queued. Told: whoever submits gets an \
-            error, in the JDK's pools the exception of AbortPolicy. Dropped: the pool drops the task and counts it, in \
-            the JDK's pools by a handler that does so.",
+    about: "Time per rejected task, with all workers busy and 1024 tasks queued. Told: the caller gets an error, in \
+            the JDK's pools the exception of AbortPolicy. Dropped: the pool drops the task and counts it, in the \
+            JDK's pools by a handler that does so.",
     metrics: &[Metric::new("", "ns")],
     axis: None,
     cases: |plan: &Plan| {
