@@ -1,10 +1,12 @@
-//! What one job costs with `millpond run`, `xargs -P` and GNU parallel: each runs `true` some thousand times.
+//! Compares the cost of one job with `millpond run`, `xargs -P` and GNU parallel, which each run
+//! `true` some thousand times.
 //!
-//! `cargo build --release -p millpond-cli && cargo run --release -p bench --bin run-overhead [-- JOBS [ROUNDS]]`
+//! `cargo build --release -p millpond-cli && cargo run --release -p bench --bin run-overhead`,
+//! with `-- JOBS ROUNDS` to change the defaults.
 //!
-//! The contestants take turns, round by round, and a figure is the median of the rounds. Wall time is what users wait for; CPU
-//! time (of the command and its jobs) is what is left to compare on a machine that has other things to do. The
-//! figures and what follows from them: docs/run.md.
+//! The contestants take turns, round by round, and each figure is the median of the rounds. CPU time
+//! includes the jobs, and is comparable even on a busy machine. Exit status 1: `millpond run` needs
+//! more than [`LIMIT`] times the CPU time of xargs. docs/run.md has the figures.
 
 use std::fs;
 use std::io::{self, Write};
@@ -12,7 +14,10 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, ExitCode, Stdio};
 use std::time::{Duration, Instant};
 
-/// How many jobs at a time, for all.
+/// The largest CPU time of `millpond run`, in multiples of that of xargs.
+const LIMIT: f64 = 1.05;
+
+/// Concurrent jobs, for every contestant.
 const AT_A_TIME: &str = "2";
 
 struct Contestant {
@@ -21,7 +26,7 @@ struct Contestant {
     arguments: &'static [&'static str],
 }
 
-/// What a round took, for each job.
+/// Time per job in one round.
 #[derive(Clone, Copy)]
 struct Cost {
     wall: Duration,
@@ -30,7 +35,8 @@ struct Cost {
 
 fn main() -> ExitCode {
     match compare() {
-        Ok(()) => ExitCode::SUCCESS,
+        Ok(true) => ExitCode::SUCCESS,
+        Ok(false) => ExitCode::FAILURE,
         Err(message) => {
             let _ = writeln!(io::stderr(), "run-overhead: {message}");
             ExitCode::from(2)
@@ -38,7 +44,8 @@ fn main() -> ExitCode {
     }
 }
 
-fn compare() -> Result<(), String> {
+/// Returns whether every variant of `millpond run` is within the limit.
+fn compare() -> Result<bool, String> {
     let mut numbers = std::env::args().skip(1).map(|text| {
         text.parse::<u32>()
             .ok()
@@ -53,8 +60,7 @@ fn compare() -> Result<(), String> {
     fs::write(&list, input).map_err(|error| format!("cannot write {}: {error}", list.display()))?;
     let costs = measure(&contestants, &list, jobs, rounds);
     let _ = fs::remove_file(&list);
-    report(&contestants, &costs?, jobs, rounds);
-    Ok(())
+    Ok(report(&contestants, &costs?, jobs, rounds))
 }
 
 fn contestants() -> Result<Vec<Contestant>, String> {
@@ -86,18 +92,18 @@ fn contestants() -> Result<Vec<Contestant>, String> {
         let arguments = &["-j", AT_A_TIME, "true"];
         contestants.push(Contestant { name: "GNU parallel", program: PathBuf::from("parallel"), arguments });
     } else {
-        println!("GNU parallel is not installed here: it is left out.");
+        println!("GNU parallel is not installed and is left out.");
     }
     Ok(contestants)
 }
 
-/// There is another program of that name.
+/// moreutils has another program of that name.
 fn is_gnu_parallel() -> bool {
     let version = Command::new("parallel").arg("--version").stdin(Stdio::null()).output();
     version.is_ok_and(|output| output.stdout.starts_with(b"GNU parallel"))
 }
 
-/// The costs of each contestant, round by round. The first round only warms up.
+/// The costs of each contestant, round by round. An extra first round warms up.
 fn measure(
     contestants: &[Contestant],
     list: &Path,
@@ -132,17 +138,17 @@ impl Contestant {
     }
 }
 
-/// The CPU time of all children that have ended. Where there is no /proc, nothing.
+/// The CPU time of all children that have ended, or zero without /proc.
 fn cpu_of_children() -> Duration {
     let stat = fs::read_to_string("/proc/self/stat").unwrap_or_default();
-    // The name of the program may contain anything; the figures come after its parenthesis.
+    // The program name may contain anything; the figures follow its closing parenthesis.
     let figures = stat.rsplit_once(')').map_or("", |(_, rest)| rest);
     let ticks: u64 =
         figures.split_whitespace().skip(13).take(2).filter_map(|field| field.parse::<u64>().ok()).sum();
     Duration::from_millis(ticks * 10)
 }
 
-fn report(contestants: &[Contestant], costs: &[Vec<Cost>], jobs: u32, rounds: u32) {
+fn report(contestants: &[Contestant], costs: &[Vec<Cost>], jobs: u32, rounds: u32) -> bool {
     println!("{jobs} times `true`, {AT_A_TIME} at a time, median of {rounds} rounds\n");
     println!("{:<16} {:>12} {:>8} {:>12} {:>8}", "for each job", "wall time", "ratio", "CPU time", "ratio");
     let medians: Vec<Cost> = costs
@@ -162,6 +168,16 @@ fn report(contestants: &[Contestant], costs: &[Vec<Cost>], jobs: u32, rounds: u3
             cost.cpu.as_secs_f64() / medians[0].cpu.as_secs_f64(),
         );
     }
+    let is_within = |cost: &Cost| cost.cpu.as_secs_f64() <= LIMIT * medians[0].cpu.as_secs_f64();
+    let ours =
+        contestants.iter().zip(&medians).filter(|(contestant, _)| contestant.name.starts_with("millpond"));
+    let over: Vec<&str> =
+        ours.filter(|(_, cost)| !is_within(cost)).map(|(contestant, _)| contestant.name).collect();
+    match over.is_empty() {
+        true => println!("\nmillpond run is within {LIMIT} times the CPU time of xargs"),
+        false => println!("\nabove {LIMIT} times the CPU time of xargs: {}", over.join(", ")),
+    }
+    over.is_empty()
 }
 
 fn median(mut times: Vec<Duration>) -> Duration {

@@ -1,4 +1,4 @@
-#![doc = include_str!("../README.md")]
+#![doc = include_str!("guide/front-page.md")]
 // Models are tests: code that only models use counts as dead without them.
 #![cfg_attr(all(loom, not(test)), allow(dead_code))]
 
@@ -10,6 +10,8 @@ compile_error!("millpond needs 64-bit atomic operations, which this target does 
 mod config;
 mod executor;
 pub mod executors;
+#[cfg(any(doc, doctest))]
+pub mod guide;
 pub mod interrupt;
 mod panic;
 mod pool;
@@ -54,3 +56,8 @@ pub use task::{
 };
 pub use threads::{WorkerBody, WorkerInfo};
 pub use time::{Clock, ManualClock};
+
+/// The page of the crate registry, so that its examples are tested.
+#[cfg(doctest)]
+#[doc = include_str!("../README.md")]
+mod readme {}

@@ -32,12 +32,13 @@ fn endless_input_is_read_no_further_than_the_queue_has_room() {
     let ran = ended(child);
     assert_eq!(ran.status, 101, "{}", ran.stderr);
     let written = counter.join().expect("no panic");
-    // The pipe (64), what was read ahead (64), the queue (10), the job, the one at the door; and as much again to spare.
+    // The pipe (64), the read buffer (64), the queue (10), the running job and the one being
+    // submitted; twice that as a margin.
     assert!(written < 300, "{written} kB were taken");
 }
 
-/// A hundred megabytes of arguments go through a queue of ten. Each job prints the peak memory of its
-/// parent.
+/// A hundred megabytes of arguments go through a queue of ten. Each job prints the peak memory of
+/// its parent.
 #[test]
 #[cfg(target_os = "linux")]
 fn memory_does_not_grow_with_the_input() {

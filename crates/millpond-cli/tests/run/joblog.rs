@@ -14,7 +14,8 @@ pub(super) fn logged(path: &Path) -> Vec<(u64, String)> {
         .collect()
 }
 
-/// Kills a run, tears a line of its log, resumes it: all output is there, and no logged job ran twice.
+/// Kills a run, tears a line of its log, resumes it: all output is there, and no logged job ran
+/// twice.
 fn survives_a_kill(options: &[&str], name: &str) {
     let directory = directory(name);
     let log = directory.join("log");

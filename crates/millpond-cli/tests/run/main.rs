@@ -1,7 +1,7 @@
 //! Real processes through `millpond run`: what they print, in which order, how the run ends.
 //!
-//! Jobs wait for each other by files, never by time. Where a bug would make a job wait for ever, the
-//! test has a limit, so that it fails.
+//! Jobs wait for each other by files, never by time. Where a bug would make a job wait for ever,
+//! the test has a limit, so that it fails.
 //!
 //! On other systems than Unix the command does not run, and there is nothing to test.
 

@@ -9,7 +9,8 @@ use std::process::{Child, Command, Stdio};
 
 use rustix::pty::{OpenptFlags, grantpt, openpt, ptsname, unlockpt};
 
-/// Starts `millpond` on a terminal, and returns the user's side of it. None where `setsid` is missing.
+/// Starts `millpond` on a terminal, and returns the user's side of it. None where `setsid` is
+/// missing.
 pub(crate) fn on_a_terminal(directory: &Path, arguments: &[&str], no_color: bool) -> Option<(Child, File)> {
     start(directory, &[&[env!("CARGO_BIN_EXE_millpond")], arguments].concat(), no_color)
 }

@@ -261,7 +261,7 @@ impl ScheduledThreadPoolExecutor {
     }
 
     /// Runs `f` again and again: first after `initial`, then whenever the run before has answered. For delays
-    /// that change: back-off, jitter, calendars; see the recipes in `docs/service.md`.
+    /// that change: back-off, jitter, calendars; see the recipes in the guide `service`.
     ///
     /// Does not block. Runs never overlap. The handle resolves with `Ok(())` after [`Next::Stop`], with the
     /// panic of a run, which ends the series, or as that of any series: it can be cancelled, and ends at a

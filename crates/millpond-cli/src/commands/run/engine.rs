@@ -1,7 +1,7 @@
 //! Runs jobs through a pool: the intake on the calling thread, each job on a worker.
 //!
-//! The queue is bounded and a submission to a full pool blocks. So the intake stops reading, and the
-//! process that writes the input is slowed down as well.
+//! The queue is bounded and a submission to a full pool blocks. So the intake stops reading, and
+//! the process that writes the input is slowed down as well.
 
 use std::ops::ControlFlow;
 use std::sync::Arc;

@@ -1,7 +1,7 @@
 //! Tells whether a process group still has running members after its leader has ended.
 //!
-//! A shell exits at once on `SIGTERM`, and its children may ignore the signal. So ending a job means
-//! ending the whole group.
+//! A shell exits at once on `SIGTERM`, and its children may ignore the signal. So ending a job
+//! means ending the whole group.
 
 use rustix::process::{Pid, test_kill_process_group};
 
@@ -26,7 +26,8 @@ fn has_only_zombies(_group: Pid) -> bool {
     false
 }
 
-/// Parses `7 (name) S 1 7 ...`: state, parent and group follow the name, which may contain anything.
+/// Parses `7 (name) S 1 7 ...`: state, parent and group follow the name, which may contain
+/// anything.
 #[cfg(target_os = "linux")]
 fn runs_in(stat: &[u8], group: Pid) -> bool {
     let after_name = stat.iter().rposition(|byte| *byte == b')').map_or(stat, |end| &stat[end + 1..]);

@@ -1,8 +1,8 @@
-//! Reads arguments: from the command line after `:::`, or from a stream of lines or of pieces that end
-//! with another byte.
+//! Reads arguments: from the command line after `:::`, or from a stream of lines or of pieces that
+//! end with another byte.
 //!
-//! A stream is read only as far as arguments are needed, one buffer at a time, and an argument has a
-//! maximum length. So endless input needs no more memory than short input.
+//! A stream is read only as far as arguments are needed, one buffer at a time, and an argument has
+//! a maximum length. So endless input needs no more memory than short input.
 
 use std::ffi::OsString;
 use std::fs::File;

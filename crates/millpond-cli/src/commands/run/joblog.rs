@@ -1,8 +1,8 @@
 //! The log of finished jobs, one line each, from which a run can be resumed however it ended.
 //!
 //! Each line is one `write` in append mode, after the job's output was written. So after `kill -9`
-//! the log has no job whose output was lost; at worst a finished job is missing and runs again.
-//! A line that a full disk or a crash cut short does not count and is removed before the next write.
+//! the log has no job whose output was lost; at worst a finished job is missing and runs again. A
+//! line that a full disk or a crash cut short does not count and is removed before the next write.
 
 use std::fs::{File, OpenOptions};
 use std::io::{self, BufRead, BufReader, Write};
@@ -169,8 +169,8 @@ impl Drop for JobLog {
 
 /// Locks the file; false if another process holds it. File systems without locks are accepted.
 ///
-/// A run that was killed leaves its lock to a child that it was just starting, for a moment. So this
-/// tries again while `wait` returns true.
+/// A run that was killed leaves its lock to a child that it was just starting, for a moment. So
+/// this tries again while `wait` returns true.
 fn lock(file: &File, mut wait: impl FnMut() -> bool) -> bool {
     while let Err(Errno::WOULDBLOCK) = flock(file, FlockOperation::NonBlockingLockExclusive) {
         if !wait() {

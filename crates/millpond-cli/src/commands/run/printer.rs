@@ -1,4 +1,5 @@
-//! Writes what jobs have printed: each job's output in one piece, in the order of the input if asked.
+//! Writes what jobs have printed: each job's output in one piece, in the order of the input if
+//! asked.
 //!
 //! In order, a job that finishes before an earlier one waits here. To bound the memory, the intake
 //! goes at most [`WINDOW`] jobs ahead of the next one to print, and waiting outputs move to a file
@@ -136,8 +137,8 @@ impl Printer {
         self.moved.notify_all();
     }
 
-    /// Prints the remains of job `number`, now or in its turn. In order, every number must be printed
-    /// exactly once.
+    /// Prints the remains of job `number`, now or in its turn. In order, every number must be
+    /// printed exactly once.
     pub(super) fn print(&self, number: u64, finished: Finished) -> Result<(), Problem> {
         if !self.keep_order && finished.is_nothing() {
             return Ok(());
@@ -284,7 +285,8 @@ impl Stream {
         })
     }
 
-    /// Only a terminal shows progress. Elsewhere its lock is not taken: a pipe may be full for long.
+    /// Only a terminal shows progress. Elsewhere its lock is not taken: a pipe may be full for
+    /// long.
     fn aside<R>(&mut self, progress: &Progress, write: impl FnOnce(&mut Stream) -> R) -> R {
         if self.is_terminal { progress.aside(|| write(self)) } else { write(self) }
     }

@@ -115,7 +115,8 @@ fn is_temporary(error: &io::Error) -> bool {
     error.kind() == io::ErrorKind::WouldBlock
 }
 
-/// Tries again for a while if there is no process slot. Otherwise all queued jobs would fail at once.
+/// Tries again for a while if there is no process slot. Otherwise all queued jobs would fail at
+/// once.
 fn spawn_patiently<T>(stop: &Stop, mut start: impl FnMut() -> io::Result<T>) -> io::Result<T> {
     let begin = Instant::now();
     loop {
@@ -264,7 +265,8 @@ impl Running {
         self.signal(Signal::KILL);
     }
 
-    /// The command was ended. Processes that it started got the same signal and have the same grace.
+    /// The command was ended. Processes that it started got the same signal and have the same
+    /// grace.
     fn end_group(&self, stop: &Stop) {
         let mut must_kill = false;
         while group::is_alive(self.pid) {

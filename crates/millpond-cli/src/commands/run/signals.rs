@@ -1,9 +1,10 @@
-//! Signals that arrive: the first Ctrl-C starts no more jobs, the second terminates, the third kills.
+//! Signals that arrive: the first Ctrl-C starts no more jobs, the second terminates, the third
+//! kills.
 //!
-//! `SIGTERM` and `SIGHUP` begin with the second step and `SIGQUIT` with the third, because jobs have
-//! process groups of their own and would outlive this process. `SIGUSR1` asks for a progress report.
-//! A signal that was ignored at the start stays ignored, so that `nohup` and background jobs of a
-//! shell work.
+//! `SIGTERM` and `SIGHUP` begin with the second step and `SIGQUIT` with the third, because jobs
+//! have process groups of their own and would outlive this process. `SIGUSR1` asks for a progress
+//! report. A signal that was ignored at the start stays ignored, so that `nohup` and background
+//! jobs of a shell work.
 
 use std::io;
 use std::sync::Arc;

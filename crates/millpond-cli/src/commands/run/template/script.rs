@@ -335,7 +335,8 @@ mod tests {
         assert!(error.starts_with("only {#} and {%} may stand in $((...))"), "{error}");
     }
 
-    /// The argument reaches the command unchanged and no part of it runs. The shown text does the same.
+    /// The argument reaches the command unchanged and no part of it runs. The shown text does the
+    /// same.
     #[test]
     fn no_argument_is_read_as_shell_code() {
         let evil = "a  b'c\"d$(echo e)`echo f`;echo g #\\ $HOME *\n{}";
