@@ -1,7 +1,7 @@
 //! Waiting for file descriptors, and for the end of a child by one of them.
 
 use std::io::{self, PipeReader};
-use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::os::fd::{AsFd, BorrowedFd};
 use std::thread;
 use std::time::{Duration, Instant};
 
@@ -12,7 +12,7 @@ use rustix::process::{Pid, Signal, WaitId, WaitIdOptions, waitid};
 /// Becomes readable at the end of a child, without reaping it.
 pub(super) enum End {
     #[cfg(target_os = "linux")]
-    Pidfd(OwnedFd),
+    Pidfd(std::os::fd::OwnedFd),
     Watched(PipeReader),
 }
 

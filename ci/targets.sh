@@ -1,0 +1,53 @@
+#!/usr/bin/env bash
+# Checks that the published crates compile without warnings for other systems and processors, and that the library refuses
+# WebAssembly with a sentence. Nothing is linked, so no other toolchain is needed.
+#
+#   ci/targets.sh            the targets that are installed; names the others as skipped
+#   ci/targets.sh --install  gets missing targets with rustup first
+set -euo pipefail
+cd "$(dirname "${BASH_SOURCE[0]}")/.."
+
+targets=(
+    x86_64-unknown-linux-musl
+    aarch64-unknown-linux-gnu
+    i686-unknown-linux-gnu
+    x86_64-pc-windows-gnu
+    aarch64-apple-darwin
+    x86_64-unknown-freebsd
+)
+refused=wasm32-unknown-unknown
+
+case "${1:-}" in
+--install) rustup target add "${targets[@]}" $refused || echo "targets: rustup could not get all targets" >&2 ;;
+"") ;;
+*) echo "targets: unknown option $1" >&2 && exit 2 ;;
+esac
+
+# Is the standard library of a target there?
+installed() { [ -d "$(rustc --print target-libdir --target "$1")" ]; }
+
+present=()
+for target in "${targets[@]}"; do
+    if installed "$target"; then present+=(--target "$target"); else echo "targets: SKIPPED $target, which is not installed"; fi
+done
+
+crates=()
+while read -r crate _; do crates+=(-p "$crate"); done < <(python3 ci/published.py)
+
+if ((${#present[@]})); then
+    echo "targets: ${present[*]//--target/}"
+    # One call for all, so that processors are busy and build scripts run once.
+    RUSTFLAGS="${RUSTFLAGS:-} -D warnings" cargo check --quiet --all-features "${crates[@]}" "${present[@]}"
+fi
+
+if installed $refused; then
+    if errors=$(cargo check --quiet -p millpond --target $refused 2>&1); then
+        echo "targets: $refused must be refused, but compiles" >&2 && exit 1
+    fi
+    if [[ $errors != *"millpond does not support WebAssembly"* || $(grep -c '^error' <<<"$errors") -gt 2 ]]; then
+        printf 'targets: %s must be refused with one sentence:\n%s\n' $refused "$errors" >&2 && exit 1
+    fi
+    echo "targets: $refused is refused"
+else
+    echo "targets: SKIPPED $refused, which is not installed"
+fi
