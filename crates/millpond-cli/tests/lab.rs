@@ -506,7 +506,7 @@ computes = "100us"
 
 #[test]
 fn the_workload_in_the_documentation_can_be_played() {
-    let guide = include_str!("../../../docs/lab.md");
+    let guide = include_str!("../docs/lab.md");
     let (_, rest) = guide.split_once("```toml\n").expect("an example");
     let (example, _) = rest.split_once("```").expect("its end");
     let path = directory("documentation").join("own.toml");
