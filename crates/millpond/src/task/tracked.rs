@@ -91,6 +91,7 @@ pub(crate) trait Tracked: Send + Sync {
 /// Who is woken when a task is done.
 pub(crate) struct Waiter {
     waker: Waker,
+    #[cfg_attr(not(feature = "futures"), allow(dead_code, reason = "only futures are queued again"))]
     runs_in_place: bool,
 }
 
