@@ -70,6 +70,28 @@ fn a_notified_thread_sees_what_was_written_before() {
     });
 }
 
+/// A notification that `reset` discards must be visible to the check that follows.
+#[test]
+fn a_reset_cell_sees_what_a_discarded_notifier_wrote() {
+    model(|| {
+        let cell = Arc::new(WaitCell::for_this_thread());
+        let written = Arc::new(AtomicUsize::new(0));
+        let notifier = spawn({
+            let (cell, written) = (Arc::clone(&cell), Arc::clone(&written));
+            move || {
+                written.store(1, Ordering::Relaxed);
+                cell.notify();
+            }
+        });
+        cell.reset();
+        if written.load(Ordering::Relaxed) == 0 {
+            assert_eq!(cell.wait(None, OnInterrupt::Keep), Wake::Ready);
+        }
+        assert_eq!(written.load(Ordering::Relaxed), 1);
+        notifier.join().unwrap();
+    });
+}
+
 #[test]
 fn two_producers_and_a_consumer_never_exceed_the_bound() {
     model(|| {
