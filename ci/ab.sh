@@ -1,8 +1,11 @@
 #!/usr/bin/env bash
-# Compares the library of another commit with the one here: ci/ab.sh BASE [-- ARGUMENTS OF versus], for example
+# Compares the speed of the library with that of another commit:
+#
+#   ci/ab.sh BASE [-- ARGUMENTS OF versus]
 #   ci/ab.sh HEAD~3 -- --quick --only round-trip burst
-# Builds `versus` with the library of BASE in target/ab and runs both builds in turn. Prints both medians and their ratio
-# for every figure of millpond.
+#
+# Builds `versus` with the library of BASE in target/ab and runs both builds in turn. Prints both
+# medians and their ratio for every figure of millpond.
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
 
@@ -14,9 +17,9 @@ shift
 ab=target/ab
 rm -rf "$ab/source" "$ab/own-bench"
 mkdir -p "$ab/source"
-# With new modification times (-m), so that cargo sees what differs from the BASE of an earlier run.
+# New modification times (-m), so that cargo sees the differences to an earlier BASE.
 git archive "$commit" | tar -xm -C "$ab/source"
-# Both builds measure with the benchmark from here, unless it needs more than the library of BASE has.
+# Both builds use the current benchmark, unless it does not compile with the library of BASE.
 mv "$ab/source/crates/bench" "$ab/own-bench"
 cp -r crates/bench "$ab/source/crates/bench"
 cp Cargo.lock "$ab/source/Cargo.lock"

@@ -1,6 +1,7 @@
 #!/usr/bin/env bash
-# Shows that the benchmark works: one short workload, with all that take part in it. Not built for speed, so its
-# figures mean nothing; `cargo run --release -p bench --bin versus` measures. Arguments are further ones for `versus`.
+# Checks that the benchmark works: one short workload with all contestants. An unoptimised build, so
+# the figures are meaningless; `cargo run --release -p bench --bin versus` measures. Passes its
+# arguments on to `versus`.
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
 

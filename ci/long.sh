@@ -1,13 +1,13 @@
 #!/usr/bin/env bash
-# What takes longer than CI may. Runs every part, also after one that failed, and ends with a summary.
+# Checks that take too long for CI. Runs every part, even after a failure, and prints a summary.
 #
-# Arguments, if any, choose parts by name: `ci/long.sh miri layout`.
+# Arguments select parts by name: `ci/long.sh miri layout`.
 set -uo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
 
 miri() { ci/miri.sh; }
 models() { LOOM_MAX_PREEMPTIONS=3 ci/loom.sh; }
-# Fields of Rust's own structs in another order: nothing may depend on it. The seed is the compiler's.
+# Randomises the field order of structs: no code may depend on it. The compiler chooses the seed.
 layout() {
     RUSTFLAGS="-Zrandomize-layout" cargo +nightly test -p millpond --all-features --lib --tests \
         --target-dir target/layout

@@ -1,17 +1,17 @@
 #!/usr/bin/env bash
 # Runs the models of the protocols (crates/millpond/src/loom_tests) over all interleavings.
 #
-# LOOM_MAX_PREEMPTIONS bounds the search: 2 takes seconds per model, 3 is for a long run. Arguments, if any, choose
-# models by a part of their name: `ci/loom.sh submit_against_shutdown`.
+# LOOM_MAX_PREEMPTIONS limits the search: 2 takes seconds per model, 3 is for a long run. Arguments
+# select models by a part of their name: `ci/loom.sh submit_against_shutdown`.
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
 
 export LOOM_MAX_PREEMPTIONS="${LOOM_MAX_PREEMPTIONS:-2}"
 export RUSTFLAGS="--cfg loom ${RUSTFLAGS:-}"
 
-# A crate with models of its own builds ours under this flag too, without loom.
+# Other crates with models build the library under this flag, too, without loom.
 cargo check -q -p millpond --all-features --lib --target-dir target/loom
 
-# `loom_tests` and, for the pool, `models` are the modules they are in.
+# The models are in the modules `loom_tests` and, for the pool, `models`.
 [ "$#" -gt 0 ] || set -- loom_tests models
 exec cargo test -p millpond --all-features --lib --release --target-dir target/loom -- "$@"

@@ -1,11 +1,12 @@
 #!/usr/bin/env bash
-# Runs Miri, which finds undefined behaviour and data races, on every module with `unsafe`.
+# Runs Miri, which detects undefined behaviour and data races, on every module with `unsafe`.
 #
-#   ci/miri.sh            all of it, many schedules per test; meant to take at most fifteen minutes
-#   ci/miri.sh --short    the same modules, a few schedules: two to three minutes
-#   ci/miri.sh --install  first gets Miri for the nightly toolchain, if it is missing; goes with --short
+#   ci/miri.sh            everything, many schedules per test: at most fifteen minutes
+#   ci/miri.sh --short    the same modules, few schedules: two to three minutes
+#   ci/miri.sh --install  installs Miri for the nightly toolchain first; goes with --short
 #
-# Without Miri it says so and does nothing. Slabs and spare segments are off under Miri, so that a use after free is one.
+# Without Miri it prints a message and does nothing. Slabs and spare segments are disabled under
+# Miri, so that it detects a use after free.
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
 
@@ -28,8 +29,8 @@ if ! has_miri; then
     exit 0
 fi
 
-# Each file with unsafe code, and the tests that run it: unit tests, or an integration test. `-` is for what Miri cannot
-# run. `threads` marks the tests in which threads meet: these are run with many seeds.
+# Each file with unsafe code, and the tests that run it: unit tests, or an integration test. `-`
+# marks code that Miri cannot run, `threads` multi-threaded tests, which run with many seeds.
 modules="
     sync/spin_lock.rs                sync::spin_lock::tests            threads
     task/raw.rs             task::raw::tests        threads
@@ -49,10 +50,10 @@ for file in $(cd crates/millpond/src && grep -rlE '\bunsafe (\{|fn|impl|extern|t
 done
 $missing && exit 1
 
-# Leaks: a pool that is dropped ends without being waited for, so its threads may outlive `main`.
+# Leaks are ignored: dropping a pool does not wait for its threads, which may outlive `main`.
 flags="-Zmiri-strict-provenance -Zmiri-ignore-leaks -Zmiri-disable-isolation ${MIRIFLAGS:-}"
 
-# miri NAME SEEDS ARGUMENT...: one run, with its time.
+# miri NAME SEEDS ARGUMENT...: runs Miri once and prints the time.
 miri() {
     local name="$1" seeds="$2" begin=$SECONDS
     shift 2
@@ -77,6 +78,6 @@ miri "unit tests" 0..4 --lib -- "${units[@]}"
 miri "tests with threads" 4..32 --lib -- "${threads[@]}"
 miri "scope" 0..8 --test task -- scope
 miri "documentation examples" 0..1 --doc
-# Where words have 32 bits a packed task has another shape.
+# On 32-bit targets a packed task has another layout.
 miri "32 bits" 0..1 --target i686-unknown-linux-gnu --lib -- "${units[@]}"
 echo "miri: all passed in $SECONDS s"

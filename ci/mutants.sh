@@ -1,9 +1,10 @@
 #!/usr/bin/env bash
-# Tests the models: applies the faults of ci/mutants.txt to a copy of the code, all behind a switch, builds it once, and
-# runs the model of each fault with that fault switched on. Each must fail. A model that does not end within the time limit
-# has noticed nothing: loom reports a deadlock by itself.
+# Tests the models: applies the faults of ci/mutants.txt to a copy of the code, each behind a
+# switch, builds it once, and runs the model of each fault with that fault enabled. Each model must
+# fail. A model that exceeds the time limit has missed its fault: loom itself detects deadlocks.
 #
-# Arguments, if any, choose faults by a part of their name: `ci/mutants.sh cancel`. Ends with `N passed, M failed`.
+# Arguments select faults by a part of their name: `ci/mutants.sh cancel`. The last line is
+# `N passed, M failed`.
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
 
@@ -13,7 +14,7 @@ rm -rf "$tree"
 mkdir -p "$tree/log"
 cp -rp Cargo.toml Cargo.lock crates "$tree/"
 
-# Applies the table and lists `NAME MODEL` per fault. Tells all the faults that do not apply, and fails then.
+# Applies the table and lists `NAME MODEL` per fault. Reports all faults that do not apply.
 awk -v source="$tree/crates/millpond/src/" -v list="$tree/faults" '
     function fail(what) { printf "mutants.txt:%d: %s: %s\n", NR, name, what > "/dev/stderr"; failed = 1 }
     # The text of a file, without indentation.
@@ -25,7 +26,7 @@ awk -v source="$tree/crates/millpond/src/" -v list="$tree/faults" '
         if (all == "") fail("there is no " path)
         text[path] = all
     }
-    # Replaces what has been collected since the last edit.
+    # Applies the replacement collected since the last one.
     function apply(    at, rest) {
         if (find == "") return
         at = index(text[path], find)
@@ -72,7 +73,7 @@ program=$(sed -n 's/.*Executable unittests .*(\(.*\))$/\1/p' "$tree/log/build")
 # try NAME MODEL: runs one model with one fault.
 try() {
     local status=0
-    # The braces keep the shell's own word about an abort out of sight: a model may fail while it unwinds.
+    # The braces hide the shell's message about an abort: a model may fail while unwinding.
     { MILLPOND_FAULT="$1" timeout "$limit" "$program" "$2" >"$tree/log/$1" 2>&1 || status=$?; } 2>/dev/null
     case $status in
     0) echo "MISSED $1" ;;

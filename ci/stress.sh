@@ -1,9 +1,9 @@
 #!/usr/bin/env bash
-# Runs all tests N times (default 20) while every core is kept busy by others, and stops at the first failure.
+# Runs all tests N times (default 20) while busy loops load every core. Stops at the first failure.
 #
 #     ci/stress.sh 50
 #
-# BUSY is the number of busy loops; default: two per core.
+# BUSY is the number of busy loops, by default two per core.
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
 

@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# Runs every test of every crate, with all features: unit tests, integration tests, examples (built), documentation examples.
-# Needs a stable Rust toolchain and nothing else. Arguments go to `cargo test`.
+# Runs all tests of all crates with all features: unit, integration and documentation tests. Builds
+# the examples. Needs only a stable Rust toolchain. Passes its arguments on to `cargo test`.
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
 
