@@ -1,12 +1,12 @@
 //! Compares the cost of one job with `millpond run`, `xargs -P` and GNU parallel, which each run
 //! `true` some thousand times.
 //!
-//! `cargo build --release -p millpond-cli && cargo run --release -p bench --bin run-overhead`,
-//! with `-- JOBS ROUNDS` to change the defaults.
+//! `cargo build --release -p millpond-cli && cargo run --release -p bench --bin run-overhead`, with
+//! `-- JOBS ROUNDS` to change the defaults.
 //!
-//! The contestants take turns, round by round, and each figure is the median of the rounds. CPU time
-//! includes the jobs, and is comparable even on a busy machine. Exit status 1: `millpond run` needs
-//! more than [`LIMIT`] times the CPU time of xargs. docs/run.md has the figures.
+//! The contestants take turns, round by round, and each figure is the median of the rounds. CPU
+//! time includes the jobs, and is comparable even on a busy machine. Exit status 1: `millpond run`
+//! needs more than [`LIMIT`] times the CPU time of xargs. docs/run.md has the figures.
 
 use std::fs;
 use std::io::{self, Write};

@@ -7,6 +7,7 @@
 use std::fmt;
 use std::time::{Duration, Instant};
 
+use super::one_lock::extend_by_insert;
 use super::{BlockingQueue, OfferError, PutError};
 use crate::interrupt::wait::{Key, Timeout, Waiter, Waiters};
 use crate::interrupt::{self, Interrupted};
@@ -179,25 +180,7 @@ impl<T> Default for DelayQueue<T> {
     }
 }
 
-impl<T: Delayed> FromIterator<T> for DelayQueue<T> {
-    fn from_iter<I: IntoIterator<Item = T>>(items: I) -> Self {
-        let mut queue = Self::new();
-        queue.extend(items);
-        queue
-    }
-}
-
-impl<T: Delayed> Extend<T> for DelayQueue<T> {
-    fn extend<I: IntoIterator<Item = T>>(&mut self, items: I) {
-        (&*self).extend(items);
-    }
-}
-
-impl<T: Delayed> Extend<T> for &DelayQueue<T> {
-    fn extend<I: IntoIterator<Item = T>>(&mut self, items: I) {
-        items.into_iter().for_each(|item| self.insert(item));
-    }
-}
+extend_by_insert!(DelayQueue, [Delayed], Delayed);
 
 impl<T: Delayed + Send> BlockingQueue<T> for DelayQueue<T> {
     /// Inserts `item`. Never fails.

@@ -80,6 +80,33 @@ macro_rules! by_field {
 }
 pub(super) use by_field;
 
+/// `FromIterator` and `Extend` of an unbounded queue with `new` and `insert`, and the bounds of
+/// both.
+macro_rules! extend_by_insert {
+    ($queue:ident, [$($new:tt)+], $insert:ident) => {
+        impl<T: $($new)+> FromIterator<T> for $queue<T> {
+            fn from_iter<I: IntoIterator<Item = T>>(items: I) -> Self {
+                let mut queue = Self::new();
+                queue.extend(items);
+                queue
+            }
+        }
+
+        impl<T: $insert> Extend<T> for $queue<T> {
+            fn extend<I: IntoIterator<Item = T>>(&mut self, items: I) {
+                (&*self).extend(items);
+            }
+        }
+
+        impl<T: $insert> Extend<T> for &$queue<T> {
+            fn extend<I: IntoIterator<Item = T>>(&mut self, items: I) {
+                items.into_iter().for_each(|item| self.insert(item));
+            }
+        }
+    };
+}
+pub(super) use extend_by_insert;
+
 /// The items of a queue, in queue order.
 ///
 /// User code (comparisons, closures) runs only where a method says so. It may panic, and the store

@@ -5,7 +5,7 @@ use std::fmt;
 use std::time::Duration;
 
 use super::heap::Heap;
-use super::one_lock::{OneLockQueue, Store, by_field};
+use super::one_lock::{OneLockQueue, Store, by_field, extend_by_insert};
 use super::{BlockingQueue, OfferError, PutError};
 use crate::interrupt::Interrupted;
 use crate::interrupt::wait::Timeout;
@@ -73,25 +73,7 @@ impl<T: Ord> Default for PriorityBlockingQueue<T> {
     }
 }
 
-impl<T: Ord + Send> FromIterator<T> for PriorityBlockingQueue<T> {
-    fn from_iter<I: IntoIterator<Item = T>>(items: I) -> Self {
-        let mut queue = Self::new();
-        queue.extend(items);
-        queue
-    }
-}
-
-impl<T: Send> Extend<T> for PriorityBlockingQueue<T> {
-    fn extend<I: IntoIterator<Item = T>>(&mut self, items: I) {
-        (&*self).extend(items);
-    }
-}
-
-impl<T: Send> Extend<T> for &PriorityBlockingQueue<T> {
-    fn extend<I: IntoIterator<Item = T>>(&mut self, items: I) {
-        items.into_iter().for_each(|item| self.insert(item));
-    }
-}
+extend_by_insert!(PriorityBlockingQueue, [Ord + Send], Send);
 
 /// How items compare. `Ord` is a function pointer, because a box would require `T: 'static`.
 enum Compare<T> {

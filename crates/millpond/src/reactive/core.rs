@@ -90,7 +90,7 @@ struct Cell<F: Future> {
     detached: bool,
 }
 
-/// Who is woken when the future is done.
+/// The waker to call when the future is done.
 enum FutureWaiter {
     AtTheEnd(Waker),
     /// Also woken when a turn is queued, which the waiter may have to run itself. Shared, because a
