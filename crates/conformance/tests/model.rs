@@ -1,5 +1,5 @@
-//! The model of the pool agrees with what was recorded on the reference: so the generator, which trusts the
-//! model, keeps to what is determined, and the model says the same as we do for the same reason.
+//! The model of the pool agrees with the recorded traces of the reference. So the generator, which
+//! relies on the model, stays within what is determined.
 
 mod support;
 
@@ -7,7 +7,7 @@ use conformance::model::{Model, Run};
 use conformance::scenario::{KeepAlive, PoolConfig, PoolStep, Program};
 use serde_json::{Value, json};
 
-/// Plays the steps on the model alone, and writes the observables that it knows.
+/// Plays the steps on the model alone, and returns the observables that it knows.
 fn observe(config: &PoolConfig, steps: &[PoolStep]) -> Vec<Value> {
     let Some(mut model) = Model::new(config) else { return Vec::new() };
     for step in steps {

@@ -1,4 +1,4 @@
-//! Every committed scenario, played on our pools and queues, gives the trace that the reference gave.
+//! Every committed scenario, played on millpond, gives the trace of the reference.
 
 mod support;
 
@@ -16,7 +16,7 @@ fn recorded_scenarios_give_the_traces_of_the_reference() {
     compare(&support::recorded(), TimeKind::Real);
 }
 
-/// Scheduled pools by a clock that is moved by hand: nothing is ever late, and the traces are the same.
+/// Scheduled pools with a manual clock: nothing is ever late, and the traces are the same.
 #[test]
 fn by_a_manual_clock_scheduled_pools_give_the_traces_of_the_reference() {
     let mut recorded = support::recorded();

@@ -1,4 +1,5 @@
-//! Every behaviour of the reference has a test that carries its id, or a line in `docs/deviations.md`.
+//! Every behaviour of the reference has a test that contains its id, or a line in
+//! `docs/deviations.md`.
 
 use std::collections::BTreeSet;
 use std::fs;

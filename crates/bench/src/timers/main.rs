@@ -232,11 +232,11 @@ fn median(mut figures: Vec<f64>) -> f64 {
 type Round = fn(usize, u64) -> [f64; COLUMNS.len()];
 
 const STRUCTURES: [(&str, Round); 7] = [
-    ("kept: wheel with holes", round::<TimerWheel<Item>>),
+    ("used: wheel with tombstones", round::<TimerWheel<Item>>),
     ("wheel of linked lists", round::<linked::Wheel>),
     ("4-ary heap", round::<TimerQueue<Item>>),
     ("2-ary", round::<arity::Heap<2>>),
-    ("4-ary, never cut", round::<arity::Heap<4>>),
+    ("4-ary, never shrunk", round::<arity::Heap<4>>),
     ("8-ary", round::<arity::Heap<8>>),
     ("lazy deletion", round::<lazy::Lazy>),
 ];
