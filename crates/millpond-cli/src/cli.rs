@@ -11,12 +11,10 @@ use crate::term;
 
 /// See what a thread pool does, size one, run commands through one.
 ///
-/// Without a command it plays `millpond lab strategies`.
+/// Without a command it prints a short overview.
 #[derive(Debug, Parser)]
 #[command(name = "millpond", version, max_term_width = 80, disable_help_subcommand = true)]
-#[command(
-    after_help = "Exit status: 0; 1 if it ran, but the answer is no; 2 if it could not run; run has more."
-)]
+#[command(after_help = "Exit status: 0 on success, 1 if the answer is no, 2 on error; run has more.")]
 struct Cli {
     #[command(subcommand)]
     command: Option<Command>,
@@ -44,7 +42,7 @@ pub(crate) fn run(arguments: impl IntoIterator<Item = OsString>) -> Result<Outco
         }
     };
     match cli.command {
-        None => lab::run(lab::Args::when_nothing_is_asked()),
+        None => overview(),
         Some(Command::Lab(args)) => lab::run(args),
         Some(Command::Plan(args)) => plan::run(args),
         Some(Command::Run(args)) => run::run(args),
@@ -53,7 +51,26 @@ pub(crate) fn run(arguments: impl IntoIterator<Item = OsString>) -> Result<Outco
     }
 }
 
-/// Help and version are asked for in the same way as mistakes are made.
+/// What a bare `millpond` prints. It writes no files.
+const OVERVIEW: &str = "\
+millpond: see what a thread pool does, size one, run commands through one.
+
+  millpond lab strategies      three pools under the same load, side by side
+  millpond lab --list          all built-in workloads
+  millpond plan 'poisson 200/s' 'exp 20ms' --p99 100ms
+                               threads and queue for a load and a target
+  ls *.png | millpond run -j 4 optipng {}
+                               run a command for each argument
+
+`millpond COMMAND --help` explains each command.
+";
+
+fn overview() -> Result<Outcome, Error> {
+    term::print(OVERVIEW)?;
+    Ok(Outcome::Yes)
+}
+
+/// Help and version arrive as errors of the parser.
 fn not_parsed(error: &clap::Error) -> Result<Outcome, Error> {
     match error.kind() {
         ErrorKind::DisplayHelp | ErrorKind::DisplayVersion => {

@@ -13,12 +13,16 @@ body { font: 16px/1.5 system-ui, sans-serif; color: var(--ink); background: var(
 h1, h2, h3 { line-height: 1.25; }
 figure { margin: 1.5rem 0; }
 figure svg { max-width: 100%; height: auto; }
+.scroll { overflow-x: auto; }
+figure .scroll svg { max-width: none; }
+.narrow { display: none; }
+@media (max-width: 640px) { .wide-only { display: none; } .narrow { display: block; } }
 summary { cursor: pointer; }
 figcaption, footer { color: var(--faint); font-size: 0.9em; }
 .wide { overflow-x: auto; }
 table { border-collapse: collapse; margin: 1rem 0; font-variant-numeric: tabular-nums; }
 th, td { padding: 0.25rem 0.75rem; border-bottom: 1px solid var(--line); text-align: left; }
-.n { text-align: right; }
+.n { text-align: right; white-space: nowrap; }
 pre { background: color-mix(in srgb, var(--ink) 6%, transparent); padding: 0.75rem; overflow-x: auto; }
 ";
 
@@ -56,6 +60,23 @@ impl Page {
     /// A figure that is already SVG, with one sentence below it.
     pub(crate) fn figure(&mut self, svg: &str, caption: &str) -> &mut Page {
         self.put(format_args!("<figure>\n{svg}\n<figcaption>{}</figcaption>\n</figure>\n", Escaped(caption)))
+    }
+
+    /// A figure in two widths, for desks and for phones, with one sentence below it.
+    pub(crate) fn picture(&mut self, wide: &str, narrow: &str, caption: &str) -> &mut Page {
+        self.put(format_args!(
+            "<figure>\n<div class=\"wide-only\">\n{wide}</div>\n<div class=\"narrow\">\n{narrow}</div>\n\
+             <figcaption>{}</figcaption>\n</figure>\n",
+            Escaped(caption)
+        ))
+    }
+
+    /// A figure that keeps its size and scrolls where it does not fit.
+    pub(crate) fn scrolling(&mut self, svg: &str, caption: &str) -> &mut Page {
+        self.put(format_args!(
+            "<figure>\n<div class=\"scroll\">\n{svg}</div>\n<figcaption>{}</figcaption>\n</figure>\n",
+            Escaped(caption)
+        ))
     }
 
     /// Something that is shown when the reader asks for it.

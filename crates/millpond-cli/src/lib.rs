@@ -5,6 +5,7 @@
 //! Results go to stdout, errors to stderr in one line. Exit status: 0; 1 if it ran and the answer is no; 2 if it could
 //! not run. A reader that closes the pipe early has seen enough: that is success.
 
+mod canvas;
 mod cli;
 mod commands;
 mod error;

@@ -2,8 +2,7 @@
 //!
 //! Axes, ticks and curves come from `plotters`. It writes each colour as an attribute; we add a style sheet that gives each
 //! of our colours its counterpart on dark paper, so use the colours of this file and no others. Without a
-//! style sheet (in a viewer that knows none) the light colours remain. What plotters cannot write, such as tooltips, is
-//! laid over the chart as marks of our own.
+//! style sheet (in a viewer that knows none) the light colours remain.
 
 use std::fmt::Write;
 use std::ops::Range;
@@ -12,7 +11,6 @@ use plotters::coord::Shift;
 use plotters::prelude::*;
 
 use crate::error::Error;
-use crate::html::Escaped;
 
 pub(crate) const PAPER: RGBColor = RGBColor(0xff, 0xff, 0xff);
 pub(crate) const INK: RGBColor = RGBColor(0x1f, 0x23, 0x28);
@@ -51,30 +49,29 @@ pub(crate) type Paper<'a> = DrawingArea<SVGBackend<'a>, Shift>;
 /// What drawing can go wrong with; it does not, as text always takes more text.
 pub(crate) type DrawResult<T = ()> = Result<T, Box<dyn std::error::Error>>;
 
-/// Draws a picture of `width` times `height` pixels and gives the SVG. `draw` gets the paper, and [`Marks`] to lay over it.
+/// Draws a picture of `width` times `height` pixels and returns the SVG.
 pub(crate) fn draw(
     (width, height): (u32, u32),
-    draw: impl FnOnce(&Paper<'_>, &mut Marks) -> DrawResult,
+    draw: impl FnOnce(&Paper<'_>) -> DrawResult,
 ) -> Result<String, Error> {
     let mut svg = String::new();
-    let mut marks = Marks::default();
     {
         let paper = SVGBackend::with_string(&mut svg, (width, height)).into_drawing_area();
         paper
             .fill(&PAPER)
             .map_err(|error| error.to_string())
-            .and_then(|()| draw(&paper, &mut marks).map_err(|error| error.to_string()))
+            .and_then(|()| draw(&paper).map_err(|error| error.to_string()))
             .and_then(|()| paper.present().map_err(|error| error.to_string()))
             .map_err(|error| Error::new(format_args!("cannot draw the chart: {error}")))?;
     }
-    Ok(finish(&svg, &marks))
+    Ok(finish(&svg))
 }
 
-fn finish(svg: &str, marks: &Marks) -> String {
+fn finish(svg: &str) -> String {
     let body = svg.trim_end().strip_suffix("</svg>").unwrap_or(svg);
     let head = body.find('>').map_or(0, |end| end + 1);
     let (head, body) = body.split_at(head);
-    format!("{head}\n<style>{}</style>{body}{}</svg>\n", dark_style(), marks.0)
+    format!("{head}\n<style>{}</style>{body}</svg>\n", dark_style())
 }
 
 fn dark_style() -> String {
@@ -86,38 +83,6 @@ fn dark_style() -> String {
         }
     }
     format!("@media (prefers-color-scheme:dark){{{rules}}}")
-}
-
-/// Marks with a tooltip, in pixels.
-#[derive(Debug, Default)]
-pub(crate) struct Marks(String);
-
-impl Marks {
-    /// A filled rectangle from one corner to the other that tells `tooltip` under the pointer.
-    pub(crate) fn rectangle(&mut self, from: (i32, i32), to: (i32, i32), colour: RGBColor, tooltip: &str) {
-        let RGBColor(r, g, b) = colour;
-        let (x, y) = (from.0.min(to.0), from.1.min(to.1));
-        let (width, height) = ((from.0 - to.0).abs().max(1), (from.1 - to.1).abs().max(1));
-        writeln!(
-            self.0,
-            "<rect x=\"{x}\" y=\"{y}\" width=\"{width}\" height=\"{height}\" fill=\"#{r:02X}{g:02X}{b:02X}\">\
-             <title>{}</title></rect>",
-            Escaped(tooltip)
-        )
-        .expect("a String takes everything");
-    }
-
-    /// A word on paper's colour, to stand on a rectangle; its middle is at `y`. The pointer sees through it.
-    pub(crate) fn word(&mut self, (x, y): (i32, i32), text: &str) {
-        let RGBColor(r, g, b) = PAPER;
-        writeln!(
-            self.0,
-            "<text x=\"{x}\" y=\"{y}\" dy=\"0.35em\" font-family=\"{FONT}\" font-size=\"11\" pointer-events=\"none\" \
-             fill=\"#{r:02X}{g:02X}{b:02X}\">{}</text>",
-            Escaped(text)
-        )
-        .expect("a String takes everything");
-    }
 }
 
 /// One curve: its name and its points, by rising x.
@@ -139,7 +104,7 @@ pub(crate) struct Chart<'a> {
 impl Chart<'_> {
     /// Draws it.
     pub(crate) fn curves(&self, curves: &[Curve]) -> Result<String, Error> {
-        draw(self.size, |paper, _marks| self.draw_on(paper, curves))
+        draw(self.size, |paper| self.draw_on(paper, curves))
     }
 
     /// Draws it as a part of a larger picture, as large as `paper` is.
@@ -267,18 +232,6 @@ mod tests {
         assert_eq!(corner(&[(0.0, 0.0), (1.0, 1.0)]), SeriesLabelPosition::UpperLeft);
         assert_eq!(corner(&[(0.0, 1.0), (0.2, 0.0), (1.0, 0.0)]), SeriesLabelPosition::UpperRight);
         assert_eq!(corner(&[(0.0, 0.0), (0.1, 1.0), (1.0, 1.0)]), SeriesLabelPosition::LowerRight);
-    }
-
-    #[test]
-    fn marks_are_laid_over_the_chart_with_their_tooltips() {
-        let svg = draw((100, 100), |_, marks| {
-            marks.rectangle((1, 2), (11, 22), SERIES[0], "task <1>");
-            Ok(())
-        })
-        .unwrap();
-        assert!(svg.contains("<rect x=\"1\" y=\"2\" width=\"10\" height=\"20\""), "{svg}");
-        assert!(svg.contains("<title>task &lt;1&gt;</title>"), "{svg}");
-        assert!(svg.trim_end().ends_with("</svg>"), "{svg}");
     }
 
     #[test]

@@ -359,25 +359,105 @@ fn strategies_sets_three_pools_side_by_side_and_says_which_to_choose() {
         });
         assert_eq!(rows.count(), 2, "{printed}");
     }
+    let advice = printed.find("Which to choose").expect("advice");
+    assert!(advice < printed.find("Slow growth").expect("a group"), "the advice comes first: {printed}");
+    let refused = printed.lines().find(|line| line.trim_start().starts_with("refused 1"));
+    assert!(refused.is_some_and(|line| line.contains('█')), "refusals have a row of their own: {printed}");
     assert_says(
         &printed,
         &[
-            "pool ran rejected per second wait p50 wait p99 most threads",
-            "Which to choose: fixed if",
+            "pool ran per second most threads refused wait p50 wait p99",
+            "Which to choose: custom",
             "Sudden burst",
         ],
     );
 }
 
 #[test]
-fn a_bare_millpond_plays_strategies_and_leaves_a_report() {
+fn a_bare_millpond_prints_an_overview_and_writes_nothing() {
     let directory = directory("bare");
     let output = ran(command().current_dir(&directory).output().expect("the binary runs"));
     assert_eq!(output.status, 0, "{}\n{}", output.stdout, output.stderr);
-    assert!(output.stdout.starts_with("strategies: "), "{}", output.stdout);
-    assert!(output.stdout.ends_with("Written: millpond-strategies.html\n"), "{}", output.stdout);
-    let report = std::fs::read_to_string(directory.join("millpond-strategies.html")).expect("a report");
-    assert!(report.contains("Which to choose"), "{report}");
+    for command in ["millpond lab strategies", "millpond plan", "millpond run"] {
+        assert!(output.stdout.contains(command), "{}", output.stdout);
+    }
+    assert_fits_80_columns(&output.stdout);
+    assert_eq!(std::fs::read_dir(&directory).expect("the directory is there").count(), 0);
+}
+
+/// Reads what `lab` draws for `workload` as SVG.
+fn drawn(workload: &str, name: &str, speed: &str) -> String {
+    let path = directory("drawn").join(name);
+    printed(&["lab", workload, "--speed", speed, "--svg", path.to_str().expect("UTF-8")]);
+    let svg = std::fs::read_to_string(path).expect("it was written");
+    assert_well_formed(&svg);
+    svg
+}
+
+#[test]
+fn refused_and_discarded_tasks_are_in_the_picture() {
+    let svg = drawn("reject-abort", "abort.svg", "20");
+    for task in 7..=10 {
+        assert!(svg.contains(&format!("task {task} refused")), "{svg}");
+    }
+    assert!(svg.contains(">refused</text>") && svg.contains(">4 (40 %)</text>"), "{svg}");
+    let svg = drawn("reject-discard-oldest", "oldest.svg", "20");
+    assert!(svg.contains(" discarded"), "{svg}");
+    let printed = play("reject-abort", "20");
+    let row = printed.lines().find(|line| line.trim_start().starts_with("refused "));
+    assert!(row.is_some_and(|row| row.contains('×')), "{printed}");
+}
+
+#[test]
+fn a_bar_has_the_colour_of_its_admission() {
+    let svg = drawn("reject-caller-runs", "caller.svg", "20");
+    let class_of = |tip: &str| {
+        let (before, _) = svg.split_once(tip).unwrap_or_else(|| panic!("no bar says {tip}: {svg}"));
+        let class = before.rsplit("class=\"").next().expect("a class");
+        class.split('"').next().expect("its end").to_owned()
+    };
+    assert_eq!(class_of("task 1 (new core thread)"), "p-core");
+    assert_eq!(class_of("task 2 (queued)"), "p-queued");
+    assert_eq!(class_of("task 3 (ran in caller)"), "p-caller");
+}
+
+#[test]
+fn the_size_of_a_picture_has_a_bound() {
+    let directory = directory("bound");
+    let workload = directory.join("many.toml");
+    let text = "about = \"many\"\n[[scene]]\ntitle = \"many\"\n\
+                pool = { core = 4, max = 200, queue = \"array 40\" }\n\
+                steps = [{ submit = 20000, takes = \"0ms\" }, { until-idle = true }]\n";
+    std::fs::write(&workload, text).expect("the file can be written");
+    let path = directory.join("many.html");
+    printed(&["lab", workload.to_str().expect("UTF-8"), "--html", path.to_str().expect("UTF-8")]);
+    let size = std::fs::metadata(&path).expect("it was written").len();
+    assert!(size < 1_000_000, "{size} bytes");
+    let built_in = directory.join("strategies.html");
+    printed(&["lab", "strategies", "--speed", "10", "--html", built_in.to_str().expect("UTF-8")]);
+    let page = std::fs::read_to_string(&built_in).expect("it was written");
+    assert!(page.len() < 450_000, "{} bytes", page.len());
+    assert!(page.find("Which to choose") < page.find("<svg"), "the advice comes first");
+}
+
+#[test]
+fn two_options_may_not_name_one_file() {
+    let path = directory("twice").join("both");
+    let path = path.to_str().expect("UTF-8");
+    let output =
+        ran(command().args(["lab", "growth", "--svg", path, "--html", path]).output().expect("it runs"));
+    assert_eq!(output.status, 2);
+    assert!(output.stderr.contains("--svg and --html both name"), "{}", output.stderr);
+}
+
+#[test]
+fn a_narrow_terminal_gets_narrow_lines() {
+    for workload in ["strategies", "reject-abort"] {
+        let output = command().args(["lab", workload, "--speed", "20"]).env("COLUMNS", "40").output();
+        let output = ran(output.expect("the binary runs"));
+        let wide: Vec<&str> = output.stdout.lines().filter(|line| line.chars().count() > 44).collect();
+        assert!(wide.is_empty(), "{wide:#?}");
+    }
 }
 
 /// The line that tells how far it is goes away with its scene; the rest has colours unless they are not welcome.
@@ -437,7 +517,11 @@ fn files_are_written_in_their_formats() {
     assert!(svg.contains("prefers-color-scheme:dark") && svg.contains("waits") && svg.contains("still runs"));
 
     let html = read(&html);
-    assert_eq!(html.matches("<svg ").count(), 1 + 3 + 1 + 2 * 3, "one for each scene, three for each group");
+    assert_eq!(
+        html.matches("<svg ").count(),
+        2 * (1 + 3 + 1) + 2 * (2 + 3),
+        "two widths of each scene and comparison, a timeline for each pool"
+    );
     for elsewhere in ["src=", "href=", "@import", "url("] {
         assert!(!html.contains(elsewhere), "one file, and nothing from elsewhere: {elsewhere}");
     }

@@ -29,17 +29,8 @@ pub(crate) struct Span {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Look {
     Run(Colour),
-    /// Waits for somebody else.
+    /// Waits for room in the queue.
     Waits,
-}
-
-const COLOURS: [Colour; 5] = [Colour::Blue, Colour::Green, Colour::Magenta, Colour::Cyan, Colour::Yellow];
-
-impl Look {
-    /// A colour for the task with this number.
-    pub(crate) fn of_task(number: usize) -> Look {
-        Look::Run(COLOURS[number % COLOURS.len()])
-    }
 }
 
 type Cell = (char, Option<Colour>);
@@ -73,7 +64,7 @@ impl Span {
         let columns = scale.columns(self.from, self.to);
         let (fill, colour) = match self.look {
             Look::Run(colour) => ('━', colour),
-            Look::Waits => ('░', Colour::Yellow),
+            Look::Waits => ('░', Colour::Magenta),
         };
         // A name or none: half a name is only puzzling.
         let fits = self.label.chars().count() <= columns.len();
@@ -112,7 +103,7 @@ mod tests {
 
     fn span(from: u64, to: u64, label: &str, tail: Option<char>) -> Span {
         let at = Duration::from_millis;
-        Span { from: at(from), to: at(to), label: label.to_owned(), look: Look::of_task(0), tail }
+        Span { from: at(from), to: at(to), label: label.to_owned(), look: Look::Run(Colour::Blue), tail }
     }
 
     #[test]

@@ -45,13 +45,17 @@ impl Table {
         self.draw_within(indent, usize::MAX)
     }
 
-    /// As `draw`, in at most `width` columns: what is too much is cut from the widest column of text.
+    /// As `draw`, in at most `width` columns: cuts the widest column of text. If that is not enough,
+    /// each row becomes a block of lines, one per column.
     pub(crate) fn draw_within(&self, indent: &str, width: usize) -> String {
         let mut widths: Vec<usize> = (0..self.headers.len()).map(|at| self.width(at)).collect();
         let whole = columns(indent) + widths.iter().sum::<usize>() + 2 * widths.len().saturating_sub(1);
         let text_columns = (0..widths.len()).filter(|at| self.headers[*at].1 == Align::Left);
         if let (Some(widest), true) = (text_columns.max_by_key(|at| widths[*at]), whole > width) {
             widths[widest] = widths[widest].saturating_sub(whole - width).max(MOST_CUT);
+        }
+        if columns(indent) + widths.iter().sum::<usize>() + 2 * widths.len().saturating_sub(1) > width {
+            return self.draw_blocks(indent);
         }
         let headers = self.headers.iter().map(|(name, _)| name.clone()).collect::<Vec<_>>();
         let rule: Vec<String> = widths.iter().map(|width| "─".repeat(*width)).collect();
@@ -60,6 +64,20 @@ impl Table {
             text.push_str(indent);
             text.push_str(self.line(cells, &widths).trim_end());
             text.push('\n');
+        }
+        text
+    }
+
+    fn draw_blocks(&self, indent: &str) -> String {
+        let longest = self.headers.iter().skip(1).map(|(name, _)| columns(name)).max().unwrap_or(0);
+        let mut text = String::new();
+        for row in &self.rows {
+            for (at, (cell, (header, _))) in row.iter().zip(&self.headers).enumerate() {
+                match at {
+                    0 => text.push_str(&format!("{indent}{cell}\n")),
+                    _ => text.push_str(&format!("{indent}  {header:<longest$}  {cell}\n")),
+                }
+            }
         }
         text
     }
@@ -103,6 +121,14 @@ mod tests {
         assert!(text.lines().all(|line| columns(line) <= 36), "{text}");
         assert!(text.contains("  a very long…  12345678901234567890\n"), "{text}");
         assert!(text.contains("short"), "{text}");
+    }
+
+    #[test]
+    fn a_table_that_cannot_fit_becomes_blocks() {
+        let mut table = Table::new([("pool", Align::Left), ("ran", Align::Right), ("wait", Align::Right)]);
+        table.row(["fixed", "1234567", "12.0 ms"]);
+        let text = table.draw_within("", 18);
+        assert_eq!(text, "fixed\n  ran   1234567\n  wait  12.0 ms\n");
     }
 
     #[test]

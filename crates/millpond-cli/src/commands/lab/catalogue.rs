@@ -95,6 +95,14 @@ impl Piece {
         }
     }
 
+    /// The workload's advice, if it gives one.
+    pub(super) fn verdict(&self) -> Option<&str> {
+        match self {
+            Piece::Workload(workload) => workload.verdict.as_deref(),
+            Piece::Program { .. } => None,
+        }
+    }
+
     pub(super) fn name(&self) -> &str {
         match self {
             Piece::Workload(workload) => &workload.name,

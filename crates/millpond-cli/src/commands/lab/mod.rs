@@ -1,7 +1,7 @@
 //! `millpond lab`: plays a workload on real pools and shows what happened.
 //!
-//! `workload` is what is to be played, `play` plays it, `record` is what was seen, `show` is how that looks. `catalogue` has
-//! the workloads that come with the command.
+//! `workload` describes what to play, `play` plays it, `record` holds what happened, `show` draws it.
+//! `catalogue` has the built-in workloads.
 
 mod catalogue;
 mod expect;
@@ -22,7 +22,7 @@ use self::catalogue::{BUILT_IN, Piece};
 use self::play::{Glance, Pace};
 use self::progress::Progress;
 use self::record::Record;
-use self::show::{Played, chart, compare, page, text, trace};
+use self::show::{Played, compare, figure, page, text, trace};
 use self::workload::{Origin, Scene, Workload};
 use crate::error::{Error, Outcome};
 use crate::picture::wrapped;
@@ -31,26 +31,23 @@ use crate::{files, term, units};
 
 /// Play workloads on real pools and show what happened.
 ///
-/// What the pool did with each task, a timeline with a lane for each thread and the depth of the queue below, and the pool
-/// after each step. `millpond lab --list` describes the workloads that come with the command; `millpond lab --show NAME`
-/// prints one as a file to start from.
+/// Shows how the pool admitted each task, a timeline with a lane for each thread and the depth of
+/// the queue, and the state of the pool after each step. `millpond lab --list` describes the
+/// built-in workloads; `millpond lab --show NAME` prints one as a file to start from.
 #[derive(Debug, clap::Args)]
-#[command(
-    after_help = "Exit status: 0; 1 if something came out other than the workload expects; 2 if it could not \
-                        run."
-)]
+#[command(after_help = "Exit status: 0 on success, 1 if an expectation of the workload failed, 2 on error.")]
 pub(crate) struct Args {
-    /// Workloads that come with the command, or files of your own
+    /// Built-in workloads, or files of your own
     #[arg(value_name = "NAME|FILE.toml", value_parser = WorkloadName, hide_possible_values = true)]
     workloads: Vec<String>,
-    /// List the workloads that come with the command
+    /// List the built-in workloads
     #[arg(long)]
     list: bool,
-    /// Print a workload that comes with the command as a file
+    /// Print a built-in workload as a file
     #[arg(long, value_name = "NAME", conflicts_with_all = ["list", "workloads"])]
     #[arg(value_parser = WorkloadName, hide_possible_values = true)]
     show: Option<String>,
-    /// Play so many times as fast; times are shown as if it were not
+    /// Speed-up factor. Reported times are scaled back to real time
     #[arg(long, default_value = "1", value_name = "FACTOR", value_parser = speed)]
     speed: f64,
     /// Write the timelines to this file
@@ -62,36 +59,12 @@ pub(crate) struct Args {
     /// Write a trace to this file, for ui.perfetto.dev or chrome://tracing
     #[arg(long, value_name = "FILE")]
     trace: Option<PathBuf>,
-    /// Print all that was seen as JSON, and nothing else
+    /// Print all records as JSON, and nothing else
     #[arg(long)]
     json: bool,
-    /// If the report cannot be written where it should be, it goes to the directory for temporary files.
-    #[arg(skip)]
-    report_somewhere: bool,
 }
 
-/// What a bare `millpond` plays, and where its report goes.
-const FIRST: &str = "strategies";
-const REPORT: &str = "millpond-strategies.html";
-
-impl Args {
-    /// What a bare `millpond` does.
-    pub(crate) fn when_nothing_is_asked() -> Args {
-        Args {
-            workloads: vec![FIRST.to_owned()],
-            list: false,
-            show: None,
-            speed: 1.0,
-            svg: None,
-            html: Some(PathBuf::from(REPORT)),
-            trace: None,
-            json: false,
-            report_somewhere: true,
-        }
-    }
-}
-
-/// Any text. It is a type of its own to tell a shell which names it might complete.
+/// Any text. A type of its own, because it tells a shell which names to complete.
 #[derive(Debug, Clone)]
 struct WorkloadName;
 
@@ -122,14 +95,9 @@ pub(crate) fn run(args: Args) -> Result<Outcome, Error> {
     if args.list || args.workloads.is_empty() {
         return list(&screen);
     }
-    // All is checked before the first is played: a mistake should not cost the time of playing.
+    // Check everything before playing: a mistake should not cost the time of a run.
     let pieces = args.workloads.iter().map(|name| find(name)).collect::<Result<Vec<Piece>, Error>>()?;
-    if !args.report_somewhere {
-        [&args.svg, &args.html, &args.trace]
-            .into_iter()
-            .flatten()
-            .try_for_each(|path| files::check_place(path))?;
-    }
+    check_files(&args)?;
     let mut all_well = true;
     let mut played: Vec<Played> = Vec::new();
     for piece in pieces {
@@ -138,18 +106,37 @@ pub(crate) fn run(args: Args) -> Result<Outcome, Error> {
             tell("\n")?;
         }
         tell(&text::heading(piece.name(), piece.about(), args.speed, &screen))?;
+        tell(&text::advice(piece.verdict(), &screen))?;
         let workload = play_piece(&piece, Pace(args.speed), |number, record, compared| {
             if compared { Ok(()) } else { tell(&text::scene(number, record, &screen)) }
         })?;
         if workload.compare {
             tell(&compare::draw(&workload, &screen))?;
         }
-        tell(&text::verdict(&workload, &screen))?;
         all_well &= workload.scenes.iter().all(|record| record.unmet.is_empty());
         played.push(workload);
     }
     write_files(&args, &played)?;
     Ok(if all_well { Outcome::Yes } else { Outcome::No })
+}
+
+/// Refuses a file that cannot be written, and a file that two options name.
+fn check_files(args: &Args) -> Result<(), Error> {
+    let named: Vec<(&str, &PathBuf)> =
+        [("--svg", &args.svg), ("--html", &args.html), ("--trace", &args.trace)]
+            .into_iter()
+            .filter_map(|(option, path)| Some((option, path.as_ref()?)))
+            .collect();
+    for (at, (option, path)) in named.iter().enumerate() {
+        files::check_place(path)?;
+        if let Some((other, _)) = named[..at].iter().find(|(_, earlier)| earlier == path) {
+            return Err(Error::new(format_args!(
+                "{other} and {option} both name {}; give each a file of its own",
+                path.display()
+            )));
+        }
+    }
+    Ok(())
 }
 
 /// Plays all scenes; `after_each` is given the number of a scene, if it is one of several, and what was seen.
@@ -228,7 +215,7 @@ fn list(screen: &Screen) -> Result<Outcome, Error> {
     for built_in in BUILT_IN {
         let piece = built_in.piece()?;
         let indent = " ".repeat(longest + 2);
-        let about = wrapped(piece.about(), screen.width.clamp(60, 120), &indent);
+        let about = wrapped(piece.about(), screen.width.clamp(40, 120), &indent);
         let name = screen.paint(Colour::Bold, built_in.name);
         let pad = " ".repeat(longest - built_in.name.len() + 2);
         out.push_str(&format!("{name}{pad}{}", about.trim_start()));
@@ -242,19 +229,12 @@ fn write_files(args: &Args, played: &[Played]) -> Result<(), Error> {
     let mut written = Vec::new();
     if let Some(path) = &args.svg {
         let records: Vec<&Record> = played.iter().flat_map(|workload| &workload.scenes).collect();
-        files::write(path, &chart::scenes(&records)?)?;
+        files::write(path, &figure::scenes(&records, figure::WIDE))?;
         written.push(path.clone());
     }
     if let Some(path) = &args.html {
-        let page = page::write(played)?;
-        match files::write(path, &page) {
-            Err(_) if args.report_somewhere => {
-                let elsewhere = std::env::temp_dir().join(path);
-                files::write(&elsewhere, &page)?;
-                written.push(elsewhere);
-            }
-            done => done.map(|()| written.push(path.clone()))?,
-        }
+        files::write(path, &page::write(played))?;
+        written.push(path.clone());
     }
     if let Some(path) = &args.trace {
         files::write(path, &trace::write(played))?;

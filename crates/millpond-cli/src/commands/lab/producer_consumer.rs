@@ -155,6 +155,8 @@ fn record(mut reports: Vec<Report>, end: Duration, pace: Pace) -> Record {
         group: None,
         pool: format!("array queue of {PLACES}, two tasks on a pool of 2 threads"),
         queue_capacity: Some(PLACES),
+        core_threads: None,
+        max_threads: None,
         speed: pace.0,
         caller: PRODUCER,
         tasks: (1..=ITEMS).map(|item| item_record(item, &reports, pace)).collect(),

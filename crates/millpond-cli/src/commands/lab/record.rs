@@ -16,6 +16,9 @@ pub(crate) struct Record {
     pub(crate) pool: String,
     /// How many tasks the queue takes, if it has a bound.
     pub(crate) queue_capacity: Option<usize>,
+    /// The pool's sizes, where it has them.
+    pub(crate) core_threads: Option<usize>,
+    pub(crate) max_threads: Option<usize>,
     pub(crate) speed: f64,
     /// What the lane of the submitter is called.
     pub(crate) caller: &'static str,
@@ -265,6 +268,14 @@ impl Record {
         .collect()
     }
 
+    /// When each refused or discarded task was refused, in order.
+    pub(crate) fn refusals(&self) -> Vec<(Duration, &TaskRecord)> {
+        let mut refusals: Vec<(Duration, &TaskRecord)> =
+            self.tasks.iter().filter_map(|task| Some((task.refused_at()?, task))).collect();
+        refusals.sort_by_key(|(at, _)| *at);
+        refusals
+    }
+
     /// How many threads there are, each time that it changes.
     pub(crate) fn sizes(&self) -> Vec<(Duration, usize)> {
         steps_of(self.threads.iter().map(|thread| (thread.started, thread.stopped)))
@@ -272,6 +283,15 @@ impl Record {
 }
 
 impl TaskRecord {
+    /// When the pool refused or discarded the task; `None` if it did neither.
+    pub(crate) fn refused_at(&self) -> Option<Duration> {
+        match self.how {
+            How::Rejected => Some(self.arrived),
+            _ if self.was_discarded() => Some(self.gone.as_ref().map_or(self.arrived, |gone| gone.at)),
+            _ => None,
+        }
+    }
+
     pub(crate) fn was_discarded(&self) -> bool {
         let displaced = self.gone.as_ref().is_some_and(|gone| gone.in_favour_of.is_some());
         self.how == How::Discarded || displaced

@@ -24,6 +24,8 @@ impl Account<'_> {
             group: scene.group.clone(),
             pool: scene.pool.to_string(),
             queue_capacity: scene.pool.capacity(),
+            core_threads: scene.pool.core_threads(),
+            max_threads: scene.pool.max_threads(),
             speed: self.pace.0,
             caller: CALLER,
             tasks: (0..seen.tasks.len()).map(|number| self.task(number, seen)).collect(),

@@ -3,9 +3,9 @@
 use std::time::Duration;
 
 use super::super::record::{How, Record, TaskRecord, percentile};
-use super::count;
+use super::{count, palette};
 use crate::picture::{Align, Table};
-use crate::term::{Colour, Screen};
+use crate::term::Screen;
 use crate::units;
 
 /// More rows than these are not read.
@@ -66,7 +66,7 @@ fn by_kind(record: &Record, screen: &Screen) -> Table {
             waits => units::show(percentile(waits, share)),
         };
         table.row([
-            screen.paint(colour_of(how), how.name()).to_string(),
+            screen.paint(palette::terminal(how), how.name()).to_string(),
             units::show_count(count as u64),
             format!("{:.1}%", 100.0 * count as f64 / record.tasks.len() as f64),
             wait(0.5),
@@ -98,7 +98,7 @@ fn row(number: usize, tasks: &[TaskRecord], record: &Record, screen: &Screen) ->
     };
     [
         label,
-        screen.paint(colour_of(first.how), admission(tasks, record.caller)).to_string(),
+        screen.paint(palette::terminal(first.how), admission(tasks, record.caller)).to_string(),
         places(last.threads_after, record.peak_threads, '█'),
         match record.queue_capacity {
             Some(0) => "-".to_owned(),
@@ -146,15 +146,6 @@ fn places(used: usize, all: usize, mark: char) -> String {
         return used.to_string();
     }
     (0..all).map(|place| if place < used { mark } else { '·' }).collect()
-}
-
-pub(super) fn colour_of(how: How) -> Colour {
-    match how {
-        How::CoreThread | How::NewThread => Colour::Green,
-        How::Queued | How::IdleThread => Colour::Blue,
-        How::ExtraThread | How::RanInCaller => Colour::Yellow,
-        How::Rejected | How::Discarded => Colour::Red,
-    }
 }
 
 /// How many tasks were admitted how: `2 new core threads, 4 queued, 1 rejected`.
@@ -208,6 +199,8 @@ mod tests {
             group: None,
             pool: String::new(),
             queue_capacity: Some(1),
+            core_threads: None,
+            max_threads: None,
             speed: 1.0,
             caller: CALLER,
             tasks,

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use super::super::record::{How, Record, percentile};
+use super::super::record::{Record, percentile};
 use super::text::{not_as_expected, width};
 use super::{Played, Significant, picture_end};
 use crate::picture::{Align, Scale, Table, area, columns, wrapped};
@@ -23,7 +23,7 @@ pub(super) fn groups(scenes: &[Record]) -> Vec<(&str, Vec<&Record>)> {
 }
 
 pub(super) const HEADERS: [&str; 7] =
-    ["pool", "ran", "rejected", "per second", "wait p50", "wait p99", "most threads"];
+    ["pool", "ran", "per second", "most threads", "refused", "wait p50", "wait p99"];
 
 /// The figures of a scene, in the order of [`HEADERS`].
 pub(super) fn figures(record: &Record) -> Vec<String> {
@@ -32,12 +32,20 @@ pub(super) fn figures(record: &Record) -> Vec<String> {
     vec![
         record.title.clone(),
         record.figure(Figure::Ran).to_string(),
-        (record.count(How::Rejected) + record.count(How::Discarded)).to_string(),
         format!("{:.3}", Significant(record.throughput())),
+        record.peak_threads.to_string(),
+        refused(record),
         units::show(percentile(&waits, 0.5)),
         units::show(percentile(&waits, 0.99)),
-        record.peak_threads.to_string(),
     ]
+}
+
+/// The share of the tasks that the pool refused or discarded, before the waits of the others.
+fn refused(record: &Record) -> String {
+    match record.refusals().len() {
+        0 => "0".to_owned(),
+        n => format!("{n} ({:.0} %)", 100.0 * n as f64 / record.tasks.len() as f64),
+    }
 }
 
 /// Which pool is what, once for each.
@@ -57,7 +65,10 @@ pub(crate) fn draw(played: &Played, screen: &Screen) -> String {
     let legend = legend(&played.scenes);
     let longest = legend.iter().map(|(title, _)| columns(title)).max().unwrap_or(0);
     for (title, pool) in legend {
-        text.push_str(&format!("   {title:<longest$}  {}\n", screen.paint(Colour::Faint, pool)));
+        let indent = " ".repeat(longest + 5);
+        let pool = wrapped(pool, width(screen), &indent);
+        let pool = screen.paint(Colour::Faint, pool.trim());
+        text.push_str(&format!("   {title:<longest$}  {pool}\n"));
     }
     for (heading, scenes) in groups(&played.scenes) {
         text.push('\n');
@@ -90,7 +101,18 @@ fn table(scenes: &[&Record]) -> Table {
     table
 }
 
-/// Threads and queue of each scene over a common time; each curve has its own height, which its label tells.
+/// Refusals in each hundredth of the time, as a value that changes in steps.
+fn per_column(scene: &Record, end: Duration) -> Vec<(Duration, usize)> {
+    const PARTS: u32 = 100;
+    let mut counts = [0usize; PARTS as usize];
+    for (at, _) in scene.refusals() {
+        let part = at.as_secs_f64() / end.as_secs_f64().max(1e-9) * f64::from(PARTS);
+        counts[(part as usize).min(counts.len() - 1)] += 1;
+    }
+    (0..PARTS).zip(counts).map(|(part, count)| (end * part / PARTS, count)).collect()
+}
+
+/// Threads, queue and refusals of each scene over a common time; each curve has its own height, which its label tells.
 fn curves(scenes: &[&Record], screen: &Screen) -> String {
     let end = scenes.iter().map(|scene| picture_end(scene)).max().unwrap_or_default();
     let title_width = scenes.iter().map(|scene| columns(&scene.title)).max().unwrap_or(0);
@@ -102,13 +124,17 @@ fn curves(scenes: &[&Record], screen: &Screen) -> String {
     }
     let mut lines: Vec<Line> = Vec::new();
     for scene in scenes {
-        for (name, steps, colour) in
-            [("threads", scene.sizes(), Colour::Green), ("queue", scene.depth(), Colour::Blue)]
-        {
+        let refused = per_column(scene, end);
+        for (name, steps, colour) in [
+            ("threads", scene.sizes(), Colour::Green),
+            ("queue", scene.depth(), Colour::Blue),
+            ("refused", refused, Colour::Red),
+        ] {
             let most = steps.iter().map(|(_, value)| *value).max().unwrap_or(0);
             if most > 0 {
                 let title = if name == "threads" { scene.title.as_str() } else { "" };
-                let label = format!("{title:<title_width$}  {name} ≤{most}");
+                let most_text = if name == "refused" { scene.refusals().len() } else { most };
+                let label = format!("{title:<title_width$}  {name} {most_text}");
                 lines.push(Line { label, steps, most, colour });
             }
         }

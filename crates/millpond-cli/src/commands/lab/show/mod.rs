@@ -1,9 +1,10 @@
 //! How what was seen looks: on the terminal, as SVG, as an HTML page, as a trace, as JSON. Nothing here decides anything.
 
 mod admissions;
-pub(super) mod chart;
 pub(super) mod compare;
+pub(super) mod figure;
 pub(super) mod page;
+mod palette;
 pub(super) mod text;
 mod timeline;
 pub(super) mod trace;

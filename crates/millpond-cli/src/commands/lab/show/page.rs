@@ -2,8 +2,7 @@
 
 use super::super::record::Record;
 use super::text::ending;
-use super::{Played, admissions, chart, compare, summary};
-use crate::error::Error;
+use super::{Played, admissions, compare, figure, summary};
 use crate::html::Page;
 use crate::term::Screen;
 use crate::units;
@@ -12,10 +11,15 @@ use crate::units;
 const PLAIN: Screen = Screen { is_terminal: false, width: 100, colours: false };
 
 /// Below a timeline.
-const LANES: &str = "A lane for each thread; below, the tasks in the queue and the number of threads. Point at a task \
-                     to read about it.";
+const LANES: &str = "A lane for each thread. The colour of a bar is how its task was admitted; a thin line before \
+                     it is the task's time in the queue. Point at a bar for its times.";
 
-pub(crate) fn write(played: &[Played]) -> Result<String, Error> {
+/// Below a timeline with more runs than fit.
+const SUMMARISED: &str = "A lane for each thread or group of threads. Each pixel shows the most frequent admission of \
+                          its moment, darker the longer the threads are busy; a curve shows the mean with a band \
+                          from least to most.";
+
+pub(crate) fn write(played: &[Played]) -> String {
     let names: Vec<&str> = played.iter().map(|workload| workload.name.as_str()).collect();
     let mut page = Page::new(&format!("millpond lab: {}", names.join(", ")));
     for workload in played {
@@ -25,23 +29,23 @@ pub(crate) fn write(played: &[Played]) -> Result<String, Error> {
         page.paragraph(&workload.about);
         let speed = workload.scenes.first().map_or(1.0, |scene| scene.speed);
         if speed != 1.0 {
-            page.paragraph(&format!("Played {speed} times as fast; times are shown as if it were not."));
-        }
-        if workload.compare {
-            comparison(&mut page, workload)?;
-        } else {
-            for record in &workload.scenes {
-                scene(&mut page, record)?;
-            }
+            page.paragraph(&format!("Played {speed} times as fast; times are scaled back."));
         }
         if let Some(verdict) = &workload.verdict {
             page.paragraph(verdict);
         }
+        if workload.compare {
+            comparison(&mut page, workload);
+        } else {
+            for record in &workload.scenes {
+                scene(&mut page, record);
+            }
+        }
     }
-    Ok(page.finish())
+    page.finish()
 }
 
-fn comparison(page: &mut Page, workload: &Played) -> Result<(), Error> {
+fn comparison(page: &mut Page, workload: &Played) {
     let legend = compare::legend(&workload.scenes);
     let rows: Vec<Vec<&str>> = legend.into_iter().map(|(title, pool)| vec![title, pool]).collect();
     page.table(&["pool", "made of"], &rows);
@@ -49,19 +53,31 @@ fn comparison(page: &mut Page, workload: &Played) -> Result<(), Error> {
         page.subheading(heading);
         let rows: Vec<Vec<String>> = scenes.iter().map(|scene| compare::figures(scene)).collect();
         page.table(&compare::HEADERS, &rows);
-        let [threads, queue] = chart::comparison(&scenes)?;
-        page.figure(&threads, "How many threads each pool has.");
-        page.figure(&queue, "How many tasks wait in each queue.");
-        let timelines = chart::scenes(&scenes)?;
-        page.folded("The timeline of each pool", |page| page.figure(&timelines, LANES));
+        let [wide, narrow] = [figure::WIDE, figure::NARROW].map(|layout| figure::comparison(&scenes, layout));
+        page.picture(&wide, &narrow, "All pools have the same scales. The lowest panel counts refused tasks as waiting for ever (red).");
+        page.folded("The timeline of each pool", |page| {
+            for record in scenes {
+                page.subheading(&record.title);
+                page.scrolling(&figure::scene(record, figure::WIDE), caption(record));
+            }
+            page
+        });
     }
     for record in &workload.scenes {
         unmet(page, record);
     }
-    Ok(())
 }
 
-fn scene(page: &mut Page, record: &Record) -> Result<(), Error> {
+fn timeline(page: &mut Page, record: &Record) {
+    let [wide, narrow] = [figure::WIDE, figure::NARROW].map(|layout| figure::scene(record, layout));
+    page.picture(&wide, &narrow, caption(record));
+}
+
+fn caption(record: &Record) -> &'static str {
+    if figure::is_summarised(record) { SUMMARISED } else { LANES }
+}
+
+fn scene(page: &mut Page, record: &Record) {
     page.subheading(&record.title).paragraph(&record.pool);
     if let Some(says) = &record.says {
         page.paragraph(says);
@@ -69,7 +85,7 @@ fn scene(page: &mut Page, record: &Record) -> Result<(), Error> {
     if !record.tasks.is_empty() {
         page.paragraph(&format!("{}. {}", admissions::totals(record), summary(record)));
     }
-    page.figure(&chart::scenes(&[record])?, LANES);
+    timeline(page, record);
     if let Some(table) = admissions::table(record, &PLAIN) {
         page.table(&table.headers(), table.rows());
     }
@@ -92,7 +108,6 @@ fn scene(page: &mut Page, record: &Record) -> Result<(), Error> {
         page.paragraph(&ending(record));
     }
     unmet(page, record);
-    Ok(())
 }
 
 fn unmet(page: &mut Page, record: &Record) {

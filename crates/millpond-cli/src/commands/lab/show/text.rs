@@ -3,13 +3,13 @@
 use std::fmt::Write;
 
 use super::super::record::Record;
-use super::{Played, admissions, count, summary, timeline};
+use super::{admissions, count, summary, timeline};
 use crate::picture::{Align, Table, wrapped};
 use crate::term::{Colour, Screen};
 use crate::units;
 
-/// Below this nothing looks good, above that lines are too long to read.
-const WIDTHS: (usize, usize) = (60, 120);
+/// Narrower output is not legible, wider lines are too long to read.
+const WIDTHS: (usize, usize) = (36, 120);
 const INDENT: &str = "   ";
 /// The first of these are enough to know what they look like.
 const MOST_NOTES: usize = 6;
@@ -22,7 +22,7 @@ pub(super) fn width(screen: &Screen) -> usize {
 pub(crate) fn heading(name: &str, about: &str, speed: f64, screen: &Screen) -> String {
     let mut text = format!("{}: {about}", screen.paint(Colour::Bold, name));
     if speed != 1.0 {
-        write!(text, " (played {speed} times as fast; times as if it were not)")
+        write!(text, " (played {speed} times as fast; times are scaled back)")
             .expect("a String takes everything");
     }
     wrapped(&text, width(screen), "")
@@ -135,10 +135,7 @@ pub(super) fn ending(record: &Record) -> String {
     text
 }
 
-/// What is to be learned.
-pub(crate) fn verdict(played: &Played, screen: &Screen) -> String {
-    played
-        .verdict
-        .as_ref()
-        .map_or_else(String::new, |verdict| format!("\n{}", wrapped(verdict, width(screen), "")))
+/// The workload's advice, which stands before its scenes.
+pub(crate) fn advice(advice: Option<&str>, screen: &Screen) -> String {
+    advice.map_or_else(String::new, |advice| format!("\n{}", wrapped(advice, width(screen), "")))
 }

@@ -2,8 +2,8 @@
 
 use std::time::Duration;
 
-use super::super::record::{Ended, Record, RunRecord};
-use super::picture_end;
+use super::super::record::{Ended, Record, RunRecord, TaskRecord};
+use super::{palette, picture_end};
 use crate::picture::{Lane, Look, Scale, Span, area, columns};
 use crate::term::{Colour, Screen};
 
@@ -27,14 +27,23 @@ pub(super) fn draw(record: &Record, screen: &Screen, width: usize) -> String {
     };
     let depth = record.depth();
     let deepest = depth.iter().map(|(_, tasks)| *tasks).max().unwrap_or(0);
-    let queue = format!("queue ≤{deepest}");
-    let margin = names.iter().chain([&queue]).map(|name| columns(name)).max().unwrap_or(0) + 5;
+    let refusals = record.refusals();
+    let queue = queue_labels(record, deepest);
+    let refused = "refused".to_owned();
+    let labels = names.iter().chain(&queue).chain((!refusals.is_empty()).then_some(&refused));
+    let margin = labels.map(|name| columns(name)).max().unwrap_or(0) + 5;
     let scale = Scale::new(end, width.saturating_sub(margin).max(20));
     let line = |name: &str, picture: &str| {
         let pad = " ".repeat(margin - 3 - columns(name));
         format!("   {name}{pad}{picture}").trim_end().to_owned() + "\n"
     };
     let mut text = String::new();
+    if !refusals.is_empty() {
+        let mut row = vec![' '; scale.width()];
+        refusals.iter().for_each(|(at, _)| row[scale.column(*at)] = '×');
+        let row: String = row.into_iter().collect();
+        text.push_str(&line(&refused, &screen.paint(Colour::Red, row.trim_end()).to_string()));
+    }
     match &lanes {
         Lanes::Single(lanes) => {
             lanes.iter().for_each(|lane| text.push_str(&line(&lane.name, &lane.draw(scale, screen))));
@@ -46,12 +55,24 @@ pub(super) fn draw(record: &Record, screen: &Screen, width: usize) -> String {
     if deepest > 0 {
         let rows = area(&scale.largest(&depth), deepest, if deepest > 1 { QUEUE_ROWS } else { 1 });
         for (at, row) in rows.iter().enumerate() {
-            let name = if at + 1 == rows.len() { queue.as_str() } else { "" };
-            text.push_str(&line(name, &screen.paint(Colour::Blue, row.trim_end()).to_string()));
+            let label = &queue[if rows.len() == 1 { 0 } else { at }];
+            text.push_str(&line(label, &screen.paint(Colour::Blue, row.trim_end()).to_string()));
         }
     }
     text.push_str(&scale.axis(margin));
     text
+}
+
+/// Labels of the two rows of the queue: the deepest level and, if there is one, the bound; then zero.
+fn queue_labels(record: &Record, deepest: usize) -> [String; 2] {
+    if deepest == 0 {
+        return [String::new(), String::new()];
+    }
+    let upper = match record.queue_capacity {
+        Some(bound) if bound < 1_000_000 => format!("queue {deepest} of {bound}"),
+        _ => format!("queue {deepest}"),
+    };
+    [upper, "0".to_owned()]
 }
 
 enum Lanes {
@@ -59,7 +80,7 @@ enum Lanes {
     Groups(Vec<Group>),
 }
 
-/// A lane for the caller if he had something to do, and one for each thread.
+/// A lane for the caller if it ran or waited, and one for each thread.
 fn lanes(record: &Record, end: Duration) -> Vec<Lane> {
     let mut lanes = vec![Lane { name: record.caller.to_owned(), ..Lane::default() }];
     for thread in &record.threads {
@@ -81,19 +102,19 @@ fn lanes(record: &Record, end: Duration) -> Vec<Lane> {
     }
     for (number, run) in record.runs() {
         if let Some(lane) = lanes.iter_mut().find(|lane| lane.name == run.thread) {
-            lane.spans.push(span(run, number, &record.tasks[number].label));
+            lane.spans.push(span(run, &record.tasks[number]));
         }
     }
     lanes.retain(|lane| !lane.alive.is_empty() || !lane.spans.is_empty());
     lanes
 }
 
-fn span(run: &RunRecord, number: usize, label: &str) -> Span {
+fn span(run: &RunRecord, task: &TaskRecord) -> Span {
     Span {
         from: run.begin,
         to: run.end,
-        label: label.to_owned(),
-        look: Look::of_task(number),
+        label: task.label.clone(),
+        look: Look::Run(palette::terminal(task.how)),
         tail: match run.ended {
             Ended::Returned => None,
             Ended::Interrupted => Some('!'),

@@ -70,6 +70,22 @@ impl PoolPlan {
         }
     }
 
+    /// The core size, if the pool has one.
+    pub(crate) fn core_threads(&self) -> Option<usize> {
+        match &self.kind {
+            PoolKind::Threads { core, .. } | PoolKind::Scheduled { core } => Some(*core),
+            PoolKind::Elastic { .. } => None,
+        }
+    }
+
+    /// The maximum size, if there is a bound that a picture can show.
+    pub(crate) fn max_threads(&self) -> Option<usize> {
+        match &self.kind {
+            PoolKind::Threads { max, .. } | PoolKind::Elastic { max, .. } => Some(*max),
+            PoolKind::Scheduled { .. } => None,
+        }
+    }
+
     /// How many tasks may wait, if there is a bound.
     pub(crate) fn capacity(&self) -> Option<usize> {
         match &self.kind {

@@ -34,7 +34,7 @@ impl Panel {
 pub(crate) fn all(plans: &[Plan], target: Option<Target>) -> Result<String, Error> {
     let panels: Vec<Panel> = plans.iter().flat_map(|plan| panels(plan, target, plans.len() > 1)).collect();
     let (width, height) = SIZE;
-    svg::draw((width, height * panels.len().max(1) as u32), |paper, _marks| {
+    svg::draw((width, height * panels.len().max(1) as u32), |paper| {
         let mut rest = paper.clone();
         for panel in &panels {
             let (mine, below) = rest.split_vertically(height);
