@@ -260,10 +260,11 @@ impl<'a> Lanes<'a> {
             for run in &task.runs {
                 let Some(lane) = self.find(&run.thread) else { continue };
                 let (from, to) = (run.begin.as_secs_f64(), run.end.as_secs_f64());
-                for column in self.axis.column(run.begin)..=self.axis.column(run.end) {
+                let columns = self.axis.column(run.begin)..=self.axis.column(run.end);
+                for (column, busy) in columns.clone().zip(&mut busy[lane][columns]) {
                     let start = (column as f64 * per_column).max(from);
                     let end = ((column + 1) as f64 * per_column).min(to);
-                    busy[lane][column][class] += (end - start).max(1e-9);
+                    busy[class] += (end - start).max(1e-9);
                 }
             }
         }
