@@ -1,15 +1,16 @@
-//! What is wrong with a setting: the one error of every builder, constructor and setter.
+//! [`ConfigError`]: the error of every builder, constructor and setter.
 
 use std::fmt;
 use std::time::Duration;
 
-/// A setting that cannot be; nothing was built or changed.
+/// An invalid setting. Nothing was built or changed.
 ///
 /// # Examples
 /// ```
 /// use millpond::ThreadPoolExecutor;
 ///
-/// let error = ThreadPoolExecutor::builder().core_pool_size(5).maximum_pool_size(2).build().unwrap_err();
+/// let builder = ThreadPoolExecutor::builder().core_pool_size(5).maximum_pool_size(2);
+/// let error = builder.build().unwrap_err();
 /// assert_eq!(error.to_string(), "maximum_pool_size is 2 but core_pool_size is 5");
 /// ```
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -17,19 +18,19 @@ use std::time::Duration;
 pub enum ConfigError {
     /// A pool must be allowed at least one thread.
     ZeroMaximum {
-        /// The core size that was asked for beside it.
+        /// The requested core size.
         core: usize,
     },
     /// The core size may not exceed the maximum size.
     CoreExceedsMaximum {
-        /// The core size asked for, or in force.
+        /// The core size, requested or in force.
         core: usize,
-        /// The maximum size asked for, or in force.
+        /// The maximum size, requested or in force.
         maximum: usize,
     },
-    /// Core threads that time out need a time to wait.
+    /// Core threads that time out need a keep-alive time above zero.
     ZeroKeepAlive {
-        /// The keep-alive time asked for, or in force.
+        /// The keep-alive time, requested or in force.
         keep_alive: Duration,
     },
     /// A scheduler must be allowed at least one thread.
@@ -37,46 +38,46 @@ pub enum ConfigError {
         /// The option that was 0.
         option: &'static str,
     },
-    /// A scheduler with a fixed number of threads cannot have so many.
+    /// A scheduler with a fixed number of threads has an upper limit.
     TooManyThreads {
-        /// The number asked for.
+        /// The requested number.
         threads: usize,
-        /// How many there may be.
+        /// The largest number allowed.
         most: usize,
     },
-    /// IdleWorkers threads need a time to live.
+    /// Idle threads need a time to live above zero.
     ZeroTtl,
-    /// A limit on the time in the queue must be above zero.
+    /// A limit on the queueing time must be above zero.
     ZeroQueueTime,
     /// A bounded queue must have room for at least one item.
     ZeroCapacity {
-        /// Which queue was to be made or changed.
+        /// The queue.
         queue: &'static str,
     },
-    /// There is no memory for the slots of a bounded queue.
+    /// The slots of a bounded queue could not be allocated.
     NoMemory {
-        /// Which queue was to be made.
+        /// The queue.
         queue: &'static str,
-        /// The capacity asked for.
+        /// The requested capacity.
         capacity: usize,
         /// The size of one item, in bytes.
         item_size: usize,
     },
-    /// A variable of the environment has a value that cannot be used; see
+    /// An environment variable has an invalid value; see
     /// [`config_problems`](crate::schedulers::config_problems).
     BadVariable {
         /// The variable.
         variable: &'static str,
         /// Its value.
         value: &'static str,
-        /// What it should have been.
+        /// A description of valid values.
         expected: &'static str,
     },
-    /// A name for threads contains a NUL byte, which no system accepts: no thread could be started.
+    /// A thread name contains a NUL byte, which no operating system accepts.
     NulInName {
-        /// The option that was given the name.
+        /// The option that sets the name.
         option: &'static str,
-        /// The position of the NUL, in bytes from the start of the name.
+        /// The position of the NUL byte in the name.
         position: usize,
     },
     /// The factory of [`set_factory`](crate::schedulers::set_factory) panicked.
@@ -84,7 +85,7 @@ pub enum ConfigError {
 }
 
 impl ConfigError {
-    /// Refuses a name that no thread can have; `option` says where it was given.
+    /// Checks a thread name that was set by `option`.
     pub(crate) fn check_name(option: &'static str, name: &str) -> Result<(), ConfigError> {
         match name.find('\0') {
             Some(position) => Err(ConfigError::NulInName { option, position }),

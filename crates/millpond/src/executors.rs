@@ -1,28 +1,29 @@
-//! Factories for the usual pools.
+//! Factories for common pools.
 //!
-//! | factory | threads | what waits | for |
+//! | factory | threads | queue | for |
 //! |---|---|---|---|
-//! | [`bounded`] | `core` to `max` | at most `queue` tasks, then it rejects | a service: begin with this one |
-//! | [`fixed`] | always the same | without a bound | work whose amount is bounded elsewhere |
-//! | [`cached`] | as many as there are tasks at once | nothing | few tasks, or short ones |
-//! | [`single`] | one | without a bound | tasks that must keep their order |
-//! | [`scheduled`], [`single_scheduled`] | always the same, or one | without a bound | work that runs later, or again and again |
+//! | [`bounded`] | `core` to `max` | at most `queue` tasks | a service: start with this one |
+//! | [`fixed`] | fixed number | unbounded | work whose amount is bounded elsewhere |
+//! | [`cached`] | one per concurrent task | none | few tasks, or short ones |
+//! | [`single`] | one | unbounded | tasks that must keep their order |
+//! | [`scheduled`], [`single_scheduled`] | fixed number | unbounded | delayed and periodic tasks |
 //!
-//! Everything else is for [`ThreadPoolExecutor::builder`].
+//! For other combinations use [`ThreadPoolExecutor::builder`].
 
 use std::time::Duration;
 
 use crate::ConfigError;
-use crate::executor::{Rejected, TrySubmitError, methods_of_its_pool, service_by_its_pool};
-use crate::interrupt::Interrupted;
-use crate::pool::{PoolStats, ShutdownReport, ThreadPoolExecutor, WorkQueue};
+use crate::executor::{
+    Rejected, TrySubmitError, delegate_executor_service, delegate_lifecycle, delegate_to_pool,
+};
+use crate::pool::{ThreadPoolExecutor, WorkQueue};
 use crate::scheduled::{ScheduledHandle, ScheduledThreadPoolExecutor};
-use crate::task::Task;
-use crate::task::TaskHandle;
 use crate::task::periodic::{Next, PeriodicTask};
+use crate::task::{Task, TaskHandle};
 
-/// A pool of `threads` threads with an unbounded queue: it never rejects while it runs, and its queue can grow
-/// without end.
+/// Builds a pool of `threads` threads with an unbounded queue.
+///
+/// It never rejects a task while it runs, and its queue may use up all memory.
 ///
 /// # Errors
 /// [`ConfigError`] for 0 threads.
@@ -44,11 +45,12 @@ pub fn fixed(threads: usize) -> Result<ThreadPoolExecutor, ConfigError> {
         .build()
 }
 
-/// A pool of `core` to `max` threads with a queue of `queue` tasks: the one to start from in a service. It rejects
-/// when all threads are busy and the queue is full.
+/// Builds a pool of `core` to `max` threads with a queue of at most `queue` tasks: a good start for
+/// a service.
 ///
-/// The other options are the builder's defaults: threads above `core` leave after a minute without work, and a rejected
-/// task comes back in the error.
+/// It rejects a task when all threads are busy and the queue is full. The other options are the
+/// builder's defaults: idle threads above `core` exit after a minute, and a rejected task is
+/// returned in the error.
 ///
 /// # Errors
 /// [`ConfigError`] if `max` is 0, `core` exceeds `max`, or `queue` is 0.
@@ -71,8 +73,10 @@ pub fn bounded(core: usize, max: usize, queue: usize) -> Result<ThreadPoolExecut
         .build()
 }
 
-/// A pool that starts a thread for every task that finds no idle one, and lets threads go after a minute without
-/// work. Nothing bounds the number of threads: for few tasks, or short ones.
+/// Builds a pool that starts a thread for every task that finds no idle thread. Threads exit after
+/// a minute without work.
+///
+/// The number of threads is unbounded: use it for few tasks, or short ones.
 pub fn cached() -> ThreadPoolExecutor {
     ThreadPoolExecutor::builder()
         .core_pool_size(0)
@@ -80,27 +84,27 @@ pub fn cached() -> ThreadPoolExecutor {
         .keep_alive_time(Duration::from_secs(60))
         .work_queue(WorkQueue::synchronous())
         .build()
-        .expect("these options fit together")
+        .expect("these options are consistent")
 }
 
-/// One thread that runs tasks one at a time, in the order in which they came.
+/// Builds an executor with one thread, which runs tasks one at a time in order of submission.
 pub fn single() -> SingleThreadExecutor {
-    SingleThreadExecutor { pool: fixed(1).expect("one thread is enough for a pool") }
+    SingleThreadExecutor { pool: fixed(1).expect("a pool of one thread is valid") }
 }
 
-/// An executor with one thread, which cannot be given another. Made by [`single`].
+/// An executor with one thread, whose size cannot change. Made by [`single`].
 ///
-/// A cheap handle; when the last clone is dropped it shuts down in good order without blocking.
+/// This is a cheap handle. When the last clone is dropped the executor shuts down without blocking.
 #[derive(Clone)]
 pub struct SingleThreadExecutor {
     pool: ThreadPoolExecutor,
 }
 
 impl SingleThreadExecutor {
-    /// Runs `f` after all that was given before.
+    /// Runs `f` after all tasks submitted before.
     ///
     /// # Errors
-    /// [`Rejected`] gives the work back after a shutdown.
+    /// [`Rejected`] with the task, after a shutdown.
     pub fn execute(&self, f: impl FnOnce() + Send + 'static) -> Result<(), Rejected> {
         self.pool.execute(f)
     }
@@ -108,7 +112,7 @@ impl SingleThreadExecutor {
     /// Submits `f` and returns a handle to its result.
     ///
     /// # Errors
-    /// [`Rejected`] gives the work back after a shutdown.
+    /// [`Rejected`] with the task, after a shutdown.
     ///
     /// # Examples
     /// ```
@@ -125,7 +129,7 @@ impl SingleThreadExecutor {
         self.pool.submit(f)
     }
 
-    /// Submits `f`, or gives `f` itself back; see [`ThreadPoolExecutor::try_submit`].
+    /// Submits `f`, or returns `f` itself; see [`ThreadPoolExecutor::try_submit`].
     ///
     /// # Errors
     /// [`TrySubmitError`] with the closure, after a shutdown or if the thread could not be started.
@@ -137,62 +141,38 @@ impl SingleThreadExecutor {
         self.pool.try_submit(f)
     }
 
-    /// A future that is ready when the executor has terminated; see [`ThreadPoolExecutor::terminated`].
-    pub fn terminated(&self) -> impl Future<Output = ()> + Send + Sync + Unpin + 'static + use<> {
-        self.pool.terminated()
+    delegate_to_pool! {
+        /// Runs `task` after all tasks submitted before.
+        ///
+        /// # Errors
+        /// [`Rejected`] with the task, after a shutdown.
+        pub fn execute_task(&self, task: Task) -> Result<(), Rejected>;
+        /// Rejects new tasks; accepted tasks complete. Does not block.
+        pub fn shutdown(&self);
+        /// Rejects new tasks, interrupts the running one and returns the queued ones, in order.
+        /// Does not block.
+        pub fn shutdown_now(&self) -> Vec<Task>;
     }
 
-    methods_of_its_pool! {
-        /// Runs `task` after all that was given before.
-        ///
-        /// # Errors
-        /// [`Rejected`] gives the task back after a shutdown.
-        pub fn execute_task(&self, task: Task) -> Result<(), Rejected>;
-        /// Takes no more tasks; those already taken run to their end. Does not wait.
-        pub fn shutdown(&self);
-        /// Takes no more tasks, interrupts the running one and returns those that never started, in order.
-        pub fn shutdown_now(&self) -> Vec<Task>;
-        /// Tells whether a shutdown has begun.
-        pub fn is_shutdown(&self) -> bool;
-        /// Tells whether all tasks have ended after a shutdown.
-        pub fn is_terminated(&self) -> bool;
-        /// Waits until terminated, at most `timeout`; true if it is.
-        ///
-        /// # Errors
-        /// [`Interrupted`] if the calling thread is interrupted while it has to wait.
-        pub fn await_termination(&self, timeout: Duration) -> Result<bool, Interrupted>;
-        /// Waits until no task is running and none is waiting, at most `timeout`; see
-        /// [`ThreadPoolExecutor::wait_idle`].
-        ///
-        /// # Errors
-        /// [`Interrupted`] if the calling thread is interrupted while it has to wait.
-        pub fn wait_idle(&self, timeout: Duration) -> Result<bool, Interrupted>;
-        /// Shuts down and waits for all tasks to end; see [`ExecutorService::close`](crate::ExecutorService::close).
-        pub fn close(&self);
-        /// Shuts down, waits up to `grace`, then does what [`shutdown_now`](Self::shutdown_now) does and waits up to `force`; see
-        /// [`ThreadPoolExecutor::shutdown_gracefully`].
-        pub fn shutdown_gracefully(&self, grace: Duration, force: Duration) -> ShutdownReport;
-        /// What the executor does and has done, in one look.
-        pub fn stats(&self) -> PoolStats;
-    }
+    delegate_lifecycle!();
 }
 
-service_by_its_pool!(SingleThreadExecutor);
+delegate_executor_service!(SingleThreadExecutor);
 
-/// A pool of `threads` threads for work that runs later, or again and again. With 0 there is one while tasks wait, and
-/// none when there are none.
+/// Builds a pool of `threads` threads for delayed and periodic tasks. With 0 there is one thread
+/// while tasks are queued, and none otherwise.
 pub fn scheduled(threads: usize) -> ScheduledThreadPoolExecutor {
     ScheduledThreadPoolExecutor::new(threads)
 }
 
-/// One thread for work that runs later, or again and again, one at a time.
+/// Builds an executor with one thread for delayed and periodic tasks, which runs one at a time.
 pub fn single_scheduled() -> SingleScheduledExecutor {
     SingleScheduledExecutor { pool: scheduled(1) }
 }
 
-/// A scheduled executor with one thread, which cannot be given another. Made by [`single_scheduled`].
+/// A scheduled executor with one thread, whose size cannot change. Made by [`single_scheduled`].
 ///
-/// A cheap handle; when the last clone is dropped it shuts down in good order without blocking.
+/// This is a cheap handle. When the last clone is dropped the executor shuts down without blocking.
 #[derive(Clone)]
 pub struct SingleScheduledExecutor {
     pool: ScheduledThreadPoolExecutor,
@@ -202,7 +182,7 @@ impl SingleScheduledExecutor {
     /// Runs `f` once, `delay` from now; see [`ScheduledThreadPoolExecutor::schedule`].
     ///
     /// # Errors
-    /// [`Rejected`] gives the work back after a shutdown.
+    /// [`Rejected`] with the task, after a shutdown.
     ///
     /// # Examples
     /// ```
@@ -221,7 +201,7 @@ impl SingleScheduledExecutor {
         self.pool.schedule(delay, f)
     }
 
-    /// Runs `f` again and again; see [`ScheduledThreadPoolExecutor::schedule_at_fixed_rate`].
+    /// Runs `f` periodically; see [`ScheduledThreadPoolExecutor::schedule_at_fixed_rate`].
     ///
     /// # Errors
     /// As [`ScheduledThreadPoolExecutor::schedule_at_fixed_rate`].
@@ -234,7 +214,7 @@ impl SingleScheduledExecutor {
         self.pool.schedule_at_fixed_rate(initial, period, f)
     }
 
-    /// Runs `f` again and again; see [`ScheduledThreadPoolExecutor::schedule_with_fixed_delay`].
+    /// Runs `f` periodically; see [`ScheduledThreadPoolExecutor::schedule_with_fixed_delay`].
     ///
     /// # Errors
     /// As [`ScheduledThreadPoolExecutor::schedule_at_fixed_rate`].
@@ -247,7 +227,7 @@ impl SingleScheduledExecutor {
         self.pool.schedule_with_fixed_delay(initial, delay, f)
     }
 
-    /// Runs `f` again and again, whenever the run before has answered; see
+    /// Runs `f` periodically, with delays that each run decides; see
     /// [`ScheduledThreadPoolExecutor::schedule_repeating`].
     ///
     /// # Errors
@@ -263,7 +243,7 @@ impl SingleScheduledExecutor {
     /// Runs `f` as soon as the thread is free.
     ///
     /// # Errors
-    /// [`Rejected`] gives the work back after a shutdown.
+    /// [`Rejected`] with the task, after a shutdown.
     pub fn execute(&self, f: impl FnOnce() + Send + 'static) -> Result<(), Rejected> {
         self.pool.execute(f)
     }
@@ -271,7 +251,7 @@ impl SingleScheduledExecutor {
     /// Runs `f` as soon as the thread is free, and returns a handle to its result.
     ///
     /// # Errors
-    /// [`Rejected`] gives the work back after a shutdown.
+    /// [`Rejected`] with the task, after a shutdown.
     pub fn submit<T: Send + 'static>(
         &self,
         f: impl FnOnce() -> T + Send + 'static,
@@ -279,12 +259,7 @@ impl SingleScheduledExecutor {
         self.pool.submit(f)
     }
 
-    /// A future that is ready when the executor has terminated; see [`ThreadPoolExecutor::terminated`].
-    pub fn terminated(&self) -> impl Future<Output = ()> + Send + Sync + Unpin + 'static + use<> {
-        self.pool.terminated()
-    }
-
-    methods_of_its_pool! {
+    delegate_to_pool! {
         /// As [`ScheduledThreadPoolExecutor::schedule_at_fixed_rate_task`].
         ///
         /// # Errors
@@ -302,35 +277,16 @@ impl SingleScheduledExecutor {
         /// Runs `task` as soon as the thread is free.
         ///
         /// # Errors
-        /// [`Rejected`] gives the task back after a shutdown.
+        /// [`Rejected`] with the task, after a shutdown.
         pub fn execute_task(&self, task: Task) -> Result<(), Rejected>;
-        /// Takes no more tasks. Series are cancelled, and delayed tasks still run. Does not wait.
+        /// Rejects new tasks, cancels periodic tasks and lets delayed tasks run. Does not block.
         pub fn shutdown(&self);
-        /// Takes no more tasks, interrupts the running one and returns those that wait.
+        /// Rejects new tasks, interrupts the running one and returns the queued ones. Does not
+        /// block.
         pub fn shutdown_now(&self) -> Vec<Task>;
-        /// Tells whether a shutdown has begun.
-        pub fn is_shutdown(&self) -> bool;
-        /// Tells whether all tasks have ended after a shutdown.
-        pub fn is_terminated(&self) -> bool;
-        /// Waits until terminated, at most `timeout`; true if it is.
-        ///
-        /// # Errors
-        /// [`Interrupted`] if the calling thread is interrupted while it has to wait.
-        pub fn await_termination(&self, timeout: Duration) -> Result<bool, Interrupted>;
-        /// Waits until no task is running and none is due, at most `timeout`; see
-        /// [`ThreadPoolExecutor::wait_idle`].
-        ///
-        /// # Errors
-        /// [`Interrupted`] if the calling thread is interrupted while it has to wait.
-        pub fn wait_idle(&self, timeout: Duration) -> Result<bool, Interrupted>;
-        /// Shuts down and waits for all tasks to end; see [`ExecutorService::close`](crate::ExecutorService::close).
-        pub fn close(&self);
-        /// Shuts down, waits up to `grace`, then does what [`shutdown_now`](Self::shutdown_now) does and waits up to `force`; see
-        /// [`ThreadPoolExecutor::shutdown_gracefully`].
-        pub fn shutdown_gracefully(&self, grace: Duration, force: Duration) -> ShutdownReport;
-        /// What the executor does and has done, in one look.
-        pub fn stats(&self) -> PoolStats;
     }
+
+    delegate_lifecycle!();
 }
 
-service_by_its_pool!(SingleScheduledExecutor);
+delegate_executor_service!(SingleScheduledExecutor);

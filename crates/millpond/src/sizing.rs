@@ -1,4 +1,4 @@
-//! How many threads: three formulas to start from. Measure, then adjust.
+//! Formulas for the number of threads. Start with one of them, then measure and adjust.
 
 use std::time::Duration;
 
@@ -6,15 +6,16 @@ fn cores() -> usize {
     std::thread::available_parallelism().map_or(1, usize::from)
 }
 
-/// Threads for work that computes: one per core, and one more for the moments when one of them waits.
+/// Returns a number of threads for work that computes: one per core, plus one for the moments in
+/// which a thread waits.
 pub fn cpu_bound() -> usize {
     cores() + 1
 }
 
-/// Threads for work that waits: cores × (1 + wait / compute), rounded up.
+/// Returns a number of threads for work that waits: cores × (1 + wait / compute), rounded up.
 ///
-/// `wait` and `compute` are the parts of one task's time. Work that never computes would need threads without end:
-/// a `compute` of zero counts as a nanosecond.
+/// `wait` and `compute` are the parts of one task's time. A `compute` of zero counts as a
+/// nanosecond, because work that never computes would need an infinite number of threads.
 ///
 /// # Examples
 /// ```
@@ -29,7 +30,7 @@ pub fn io_bound(wait: Duration, compute: Duration) -> usize {
     io_bound_on(cores(), wait, compute)
 }
 
-/// As [`io_bound`], for a machine with so many cores.
+/// As [`io_bound`], for a machine with `cores` cores.
 ///
 /// # Examples
 /// ```
@@ -44,8 +45,8 @@ pub fn io_bound_on(cores: usize, wait: Duration, compute: Duration) -> usize {
     usize::try_from(threads).unwrap_or(usize::MAX)
 }
 
-/// Threads to carry a rate of arrivals, by Little's law: arrivals per second × time in the system, rounded up,
-/// and at least one. A rate that is not a positive number counts as none.
+/// Returns a number of threads for a rate of arrivals, by Little's law: arrivals per second × time
+/// in the system, rounded up, at least one. A rate that is not a positive number counts as zero.
 ///
 /// # Examples
 /// ```
@@ -57,6 +58,6 @@ pub fn io_bound_on(cores: usize, wait: Duration, compute: Duration) -> usize {
 /// ```
 pub fn for_rate(arrivals_per_second: impl Into<f64>, latency: Duration) -> usize {
     let busy = arrivals_per_second.into() * latency.as_secs_f64();
-    // `max` drops a NaN; the cast saturates. The tiny slack keeps 200/s × 50 ms at 10, not 11.
+    // `max` drops a NaN, and the cast saturates. The small slack keeps 200/s × 50 ms at 10, not 11.
     (busy - 1e-9).ceil().max(1.0) as usize
 }

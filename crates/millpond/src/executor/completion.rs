@@ -1,4 +1,4 @@
-//! [`ExecutorCompletionService`]: results in the order in which they become ready.
+//! [`ExecutorCompletionService`]: results in the order of completion.
 
 use std::fmt;
 use std::time::{Duration, Instant};
@@ -10,7 +10,7 @@ use crate::sync::{Arc, Mutex, deadline_after};
 use crate::task::TaskOf;
 use crate::task::{Canceller, TaskHandle, works_for_any};
 
-/// Submits `f` to `executor`; its handle goes to `finish` as soon as the task has ended, in whatever way.
+/// Submits `f` to `executor`. Its handle goes to `finish` as soon as the task has ended.
 pub(crate) fn start<T: Send + 'static>(
     executor: &(impl Executor + ?Sized),
     f: impl FnOnce() -> T + Send + 'static,
@@ -21,14 +21,14 @@ pub(crate) fn start<T: Send + 'static>(
     let canceller = handle.canceller();
     let finish = Arc::clone(finish);
     handle.when_done(move |handle| {
-        // Without a bound, there is always room.
+        // Never fails: the queue is unbounded.
         let _ = finish.offer(handle);
     });
     Ok(canceller)
 }
 
-/// Waits for the next handle at `finish`, until `deadline`. A worker runs the `pending` tasks that wait for its own pool
-/// meanwhile, so that a full pool cannot wait for itself.
+/// Waits for the next handle at `finish`, until `deadline`. A worker runs those `pending` tasks
+/// that are queued in its own pool, so that a full pool cannot wait for itself.
 pub(crate) fn next_finished<T: Send>(
     finish: &LinkedBlockingQueue<TaskHandle<T>>,
     pending: impl Fn() -> Vec<Canceller>,
@@ -53,31 +53,32 @@ pub(crate) fn next_finished<T: Send>(
     }
 }
 
-/// The tasks that may not have ended. Those that have are forgotten now and then, so that it does not grow for ever.
+/// The tasks that may not have ended. Ended ones are removed whenever the vector is full, so it
+/// does not grow without bound.
 #[derive(Default)]
 struct Pending(Vec<Canceller>);
 
 impl Pending {
-    /// Returns those that are forgotten, to be dropped without the lock.
+    /// Returns removed tasks, to be dropped outside of the lock.
     fn push(&mut self, task: Canceller) -> Vec<Canceller> {
         let Pending(tasks) = self;
         let mut ended = Vec::new();
         if tasks.len() == tasks.capacity() {
             ended = tasks.extract_if(.., |task| task.is_done()).collect();
-            tasks.reserve(tasks.len() + 1); // as many again are pushed before the next look
+            tasks.reserve(tasks.len() + 1); // so the amortised cost per push is constant
         }
         tasks.push(task);
         ended
     }
 }
 
-/// Hands tasks to an executor and their handles back in the order in which they end.
+/// Submits tasks to an executor and returns their handles in the order of completion.
 ///
-/// Every task that was accepted arrives exactly once: also one that panicked, was cancelled, or was dropped
-/// without having run.
+/// The handle of every accepted task arrives exactly once, even if the task panicked, was
+/// cancelled, or was dropped without running.
 ///
-/// A task may take from a service that runs on its own pool: while it waits it runs the service's waiting tasks itself, as
-/// [`TaskHandle::join`] does.
+/// A task may take from a service that runs on its own pool: while it waits, it runs the service's
+/// queued tasks itself, as [`TaskHandle::join`] does.
 ///
 /// # Examples
 /// ```
@@ -102,7 +103,7 @@ pub struct ExecutorCompletionService<T> {
 }
 
 impl<T: Send + 'static> ExecutorCompletionService<T> {
-    /// Makes a service that runs its tasks on `executor`.
+    /// Creates a service that runs its tasks on `executor`.
     pub fn new(executor: impl Executor + 'static) -> Self {
         Self {
             executor: Box::new(executor),
@@ -111,13 +112,15 @@ impl<T: Send + 'static> ExecutorCompletionService<T> {
         }
     }
 
-    /// Submits `f`; its handle arrives when it has ended. The returned [`Canceller`] has the same id.
+    /// Submits `f`. Its handle arrives when the task has ended. The returned [`Canceller`] has the
+    /// same id.
     ///
-    /// To tell results apart, let the closure return its key: `submit(move || (path.clone(), read(&path)))`. A
-    /// task that panics has no result: keep a map from [`Canceller::id`] to the key if that matters.
+    /// To tell results apart, let the closure return its key:
+    /// `submit(move || (path.clone(), read(&path)))`. A task that panics has no result: keep a map
+    /// from [`Canceller::id`] to the key if that matters.
     ///
     /// # Errors
-    /// [`Rejected`] gives the work back; nothing arrives for it.
+    /// [`Rejected`] with the task. No handle arrives for it.
     pub fn submit(&self, f: impl FnOnce() -> T + Send + 'static) -> Result<Canceller, Rejected> {
         let canceller = start(&*self.executor, f, &self.finish)?;
         let ended = self.pending.lock().push(canceller.clone());
@@ -125,21 +128,21 @@ impl<T: Send + 'static> ExecutorCompletionService<T> {
         Ok(canceller)
     }
 
-    /// The handle of the next task to end, waiting for it if need be. It is done: `join` does not wait.
+    /// Blocks until a task has ended and returns its handle, whose `join` does not block.
     ///
     /// # Errors
     /// [`Interrupted`] if the calling thread is interrupted.
     pub fn take(&self) -> Result<TaskHandle<T>, Interrupted> {
         let next = next_finished(&self.finish, || self.pending.lock().0.clone(), None)?;
-        Ok(next.expect("without a deadline the wait ends only when there is one"))
+        Ok(next.expect("a wait without a deadline ends only with a handle"))
     }
 
-    /// The handle of a task that has ended, if there is one.
+    /// Returns the handle of a task that has ended, if there is one. Does not block.
     pub fn poll(&self) -> Option<TaskHandle<T>> {
         self.finish.poll()
     }
 
-    /// The handle of the next task to end, waiting at most `timeout`.
+    /// As [`take`](Self::take), for at most `timeout`. Returns `None` on timeout.
     ///
     /// # Errors
     /// [`Interrupted`] if the calling thread is interrupted.

@@ -1,7 +1,8 @@
-//! What executors that have a pool inside pass on to it, and the methods of `ExecutorExt` as inherent ones: each written once.
+//! Macros that write delegating methods once: for executors with a field `pool`, and for the
+//! methods of `ExecutorExt` as inherent methods.
 
-/// The traits of an executor whose field `pool` has methods of the same names, and its text form.
-macro_rules! service_by_its_pool {
+/// Implements the executor traits, `Display` and `Debug` by the field `pool`.
+macro_rules! delegate_executor_service {
     ($type:ident) => {
         impl $crate::Executor for $type {
             fn execute_task(&self, task: $crate::Task) -> Result<(), $crate::Rejected> {
@@ -43,10 +44,10 @@ macro_rules! service_by_its_pool {
         }
     };
 }
-pub(crate) use service_by_its_pool;
+pub(crate) use delegate_executor_service;
 
-/// Methods that are those of the field `pool`.
-macro_rules! methods_of_its_pool {
+/// Defines methods that call the method of the same name on the field `pool`.
+macro_rules! delegate_to_pool {
     ($($(#[$meta:meta])* pub fn $name:ident(&self $(, $arg:ident: $type:ty)*) $(-> $result:ty)?;)*) => {$(
         $(#[$meta])*
         pub fn $name(&self $(, $arg: $type)*) $(-> $result)? {
@@ -54,15 +55,66 @@ macro_rules! methods_of_its_pool {
         }
     )*};
 }
-pub(crate) use methods_of_its_pool;
+pub(crate) use delegate_to_pool;
 
-/// The methods of [`ExecutorExt`] as inherent ones, for a pool that has `execute_task`: everyday use needs no trait then.
+/// Defines the methods of the end of an executor, and `stats`, by the field `pool`. `shutdown` and
+/// `shutdown_now` are not among them: their documentation differs.
+macro_rules! delegate_lifecycle {
+    () => {
+        $crate::executor::delegate_to_pool! {
+            /// Returns true once a shutdown has begun.
+            pub fn is_shutdown(&self) -> bool;
+            /// Returns true once all tasks and workers have ended after a shutdown.
+            pub fn is_terminated(&self) -> bool;
+            /// Blocks until the executor has terminated, at most `timeout` of real time. Returns
+            /// false on timeout. Termination wins over a pending interrupt.
+            ///
+            /// # Errors
+            /// [`Interrupted`](crate::Interrupted) if the calling thread is interrupted while it
+            /// waits.
+            pub fn await_termination(
+                &self, timeout: ::std::time::Duration
+            ) -> Result<bool, $crate::Interrupted>;
+            /// Blocks until no task is running and none is queued and due, at most `timeout`; see
+            /// [`ThreadPoolExecutor::wait_idle`](crate::ThreadPoolExecutor::wait_idle).
+            ///
+            /// # Errors
+            /// [`Interrupted`](crate::Interrupted) if the calling thread is interrupted while it
+            /// waits.
+            pub fn wait_idle(&self, timeout: ::std::time::Duration) -> Result<bool, $crate::Interrupted>;
+            /// Shuts down and blocks until all tasks have ended, delayed ones that still have to
+            /// run included; see [`ExecutorService::close`](crate::ExecutorService::close).
+            ///
+            /// Inside a task of this executor the call does not wait.
+            pub fn close(&self);
+            /// Shuts down in two steps, as a [`ThreadPoolExecutor`] does.
+            ///
+            /// [`ThreadPoolExecutor`]: crate::ThreadPoolExecutor::shutdown_gracefully
+            pub fn shutdown_gracefully(
+                &self, grace: ::std::time::Duration, force: ::std::time::Duration
+            ) -> $crate::ShutdownReport;
+            /// Returns all figures at once. Each run of a periodic task counts as a task.
+            pub fn stats(&self) -> $crate::PoolStats;
+        }
+
+        /// Returns a future that is ready when the executor has terminated; see
+        /// [`ThreadPoolExecutor::terminated`](crate::ThreadPoolExecutor::terminated).
+        pub fn terminated(&self) -> impl Future<Output = ()> + Send + Sync + Unpin + 'static + use<> {
+            self.pool.terminated()
+        }
+    };
+}
+pub(crate) use delegate_lifecycle;
+
+/// Defines the methods of [`ExecutorExt`] as inherent methods, so that ordinary use needs no trait
+/// import.
 macro_rules! inherent_executor_methods {
     () => {
         /// Runs `f` without a handle.
         ///
         /// # Errors
-        /// [`Rejected`](crate::Rejected) if the pool is shut down or full; [`Rejected::into_task`](crate::Rejected::into_task) gives the work back.
+        /// [`Rejected`](crate::Rejected) if the pool is shut down or full;
+        /// [`Rejected::into_task`](crate::Rejected::into_task) returns the work.
         ///
         /// # Examples
         /// ```
@@ -79,16 +131,17 @@ macro_rules! inherent_executor_methods {
     (but execute) => {
         /// Submits `f` and returns a handle to its result.
         ///
-        /// Does not block unless the rejection policy does. Dropping the handle detaches the task, it does not cancel it.
+        /// Does not block unless the rejection policy does. Dropping the handle detaches the task
+        /// and does not cancel it.
         ///
         /// # Errors
-        /// [`Rejected`](crate::Rejected) if the pool is shut down or full; [`Rejected::into_task`](crate::Rejected::into_task) gives the work back.
-        /// To try again and still get the result, keep the handle: [`TaskOf::into_parts`](crate::TaskOf::into_parts).
+        /// [`Rejected`](crate::Rejected) if the pool is shut down or full;
+        /// [`Rejected::into_task`](crate::Rejected::into_task) returns the work. To retry and still
+        /// get the result, keep the handle: [`TaskOf::into_parts`](crate::TaskOf::into_parts).
         ///
         /// # Examples
         /// ```
-        /// # use millpond::ThreadPoolExecutor;
-        /// let pool = ThreadPoolExecutor::builder().core_pool_size(2).maximum_pool_size(2).build()?;
+        /// let pool = millpond::executors::fixed(2)?;
         /// assert_eq!(pool.submit(|| 6 * 7)?.join()?, 42);
         /// # Ok::<(), Box<dyn std::error::Error>>(())
         /// ```
@@ -113,17 +166,19 @@ macro_rules! inherent_executor_methods {
             $crate::ExecutorExt::submit_task(self, task)
         }
 
-        /// Runs all of `tasks` and returns their handles, in the order given, when all are done; see
+        /// Runs all of `tasks`, blocks until all are done, and returns their handles in order; see
         /// [`ExecutorExt::invoke_all`](crate::ExecutorExt::invoke_all).
         ///
         /// # Errors
-        /// [`InvokeError`](crate::InvokeError) if a task is rejected or the calling thread is interrupted; the rest is then cancelled.
+        /// [`InvokeError`](crate::InvokeError) if a task is rejected or the calling thread is
+        /// interrupted. The other tasks are then cancelled.
         ///
         /// # Examples
         /// ```
         /// let pool = millpond::executors::fixed(2)?;
         /// let squares = pool.invoke_all((1..=3).map(|n| move || n * n))?;
-        /// let squares: Result<Vec<i32>, _> = squares.into_iter().map(|handle| handle.join()).collect();
+        /// let squares = squares.into_iter().map(|square| square.join());
+        /// let squares: Result<Vec<i32>, _> = squares.collect();
         /// assert_eq!(squares?, [1, 4, 9]);
         /// # Ok::<(), Box<dyn std::error::Error>>(())
         /// ```
@@ -138,7 +193,8 @@ macro_rules! inherent_executor_methods {
             $crate::ExecutorExt::invoke_all(self, tasks)
         }
 
-        /// As [`invoke_all`](Self::invoke_all), for at most `timeout`: what is not done by then is cancelled.
+        /// As [`invoke_all`](Self::invoke_all), for at most `timeout`. Tasks that are not done by
+        /// then are cancelled.
         ///
         /// # Errors
         /// As [`invoke_all`](Self::invoke_all).
@@ -154,10 +210,12 @@ macro_rules! inherent_executor_methods {
             $crate::ExecutorExt::invoke_all_timeout(self, tasks, timeout)
         }
 
-        /// Returns the value of the first task to succeed, and cancels the rest; see [`ExecutorExt::invoke_any`](crate::ExecutorExt::invoke_any).
+        /// Blocks until a task succeeds, returns its value and cancels the others; see
+        /// [`ExecutorExt::invoke_any`](crate::ExecutorExt::invoke_any).
         ///
         /// # Errors
-        /// [`InvokeError`](crate::InvokeError) if there is no task, none succeeds, one is rejected, or the calling thread is interrupted.
+        /// [`InvokeError`](crate::InvokeError) if there is no task, none succeeds, one is rejected,
+        /// or the calling thread is interrupted.
         ///
         /// # Examples
         /// ```
@@ -181,7 +239,8 @@ macro_rules! inherent_executor_methods {
         /// As [`invoke_any`](Self::invoke_any), for at most `timeout`.
         ///
         /// # Errors
-        /// As [`invoke_any`](Self::invoke_any), and [`InvokeError::TimedOut`](crate::InvokeError::TimedOut).
+        /// As [`invoke_any`](Self::invoke_any), and
+        /// [`InvokeError::TimedOut`](crate::InvokeError::TimedOut).
         pub fn invoke_any_timeout<T, E, F>(
             &self,
             tasks: impl IntoIterator<Item = F>,

@@ -1,4 +1,4 @@
-//! `invoke_all` and `invoke_any`: many tasks at once, and [`InvokeError`].
+//! `invoke_all` and `invoke_any`, and [`InvokeError`].
 
 use std::error::Error;
 use std::fmt;
@@ -12,11 +12,11 @@ use crate::sync::Arc;
 use crate::task::TaskOf;
 use crate::task::{Canceller, TaskHandle, TaskState};
 
-/// The tasks of a batch; what is not done when it goes out of scope is cancelled.
+/// The tasks of a batch. Dropping it cancels those that are not done.
 struct Batch(Vec<Canceller>);
 
 impl Drop for Batch {
-    /// First those that wait: cancelling one that runs frees its worker, which would begin another.
+    /// Queued tasks first: cancelling a running one frees its worker, which would start another.
     fn drop(&mut self) {
         let waiting = self.0.iter().filter(|task| task.state() == TaskState::Pending);
         for canceller in waiting.chain(&self.0) {
@@ -46,7 +46,7 @@ where
         let (task, handle) = TaskOf::new(f).into_parts();
         late = late || past(deadline);
         if late {
-            handle.cancel(false); // never handed in; its handle says cancelled
+            handle.cancel(false); // not submitted; the handle resolves as cancelled
         } else {
             executor.execute_task(task).map_err(InvokeError::Rejected)?;
         }
@@ -81,7 +81,7 @@ where
     let mut open = 0_usize;
     let mut last_failure: Option<Box<dyn Error + Send + Sync>> = None;
     loop {
-        // 1. One more runner, as long as there are any.
+        // 1. Start one more task, if there is one.
         let next = tasks.next();
         let all_started = next.is_none();
         if let Some(f) = next {
@@ -91,13 +91,13 @@ where
         if open == 0 {
             return Err(last_failure.map_or(InvokeError::Empty, InvokeError::AllFailed));
         }
-        // 2. Somebody at the finish? Only when all have started is there reason to wait for one.
+        // 2. Take a finished task. Wait for one only when all have been started.
         let finished =
             if all_started { Some(wait_for_next(&finish, &started.0, deadline)?) } else { finish.poll() };
         let Some(mut handle) = finished else { continue };
-        // 3. The first success wins.
+        // 3. Return the first success.
         open -= 1;
-        match handle.try_join().expect("only finished tasks arrive") {
+        match handle.try_join().expect("only finished tasks arrive here") {
             Ok(Ok(value)) => return Ok(value),
             Ok(Err(error)) => last_failure = Some(error.into()),
             Err(error) => last_failure = Some(Box::new(error)),
@@ -117,19 +117,19 @@ fn wait_for_next<T: Send>(
     }
 }
 
-/// Why `invoke_all` or `invoke_any` gave up.
+/// Why `invoke_all` or `invoke_any` failed.
 #[derive(Debug)]
 #[non_exhaustive]
 pub enum InvokeError {
-    /// `invoke_any` was given no task, so there is no first one.
+    /// `invoke_any` was given no task.
     Empty,
-    /// The executor refused one of the tasks; the others were cancelled.
+    /// The executor refused a task. The others were cancelled.
     Rejected(Rejected),
-    /// No task had succeeded in time.
+    /// No task succeeded within the timeout.
     TimedOut,
     /// The calling thread was interrupted.
     Interrupted,
-    /// No task succeeded; this is the last failure.
+    /// No task succeeded. Contains the last failure.
     AllFailed(Box<dyn Error + Send + Sync>),
 }
 

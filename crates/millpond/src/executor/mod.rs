@@ -1,7 +1,7 @@
-//! The traits that all executors share, and [`Rejected`], the error that hands a task back.
+//! The traits of all executors, and [`Rejected`], the error that returns a refused task.
 //!
-//! [`Executor`] takes work, [`ExecutorService`] can also be shut down, and [`ExecutorExt`] adds everything
-//! that can be had from `execute_task` alone, for every executor, also one of your own.
+//! [`Executor`] accepts tasks and [`ExecutorService`] can also be shut down. [`ExecutorExt`] adds
+//! what follows from `execute_task` alone, for every executor.
 
 mod completion;
 mod forward;
@@ -18,7 +18,9 @@ use crate::task::{Task, TaskOf};
 use crate::task::{TaskHandle, works_for_any};
 
 pub use self::completion::ExecutorCompletionService;
-pub(crate) use self::forward::{inherent_executor_methods, methods_of_its_pool, service_by_its_pool};
+pub(crate) use self::forward::{
+    delegate_executor_service, delegate_lifecycle, delegate_to_pool, inherent_executor_methods,
+};
 pub use self::invoke::InvokeError;
 pub(crate) use self::rejected::{PoolFacts, SchedulerFacts};
 pub use self::rejected::{RejectReason, Rejected, TrySubmitError};
@@ -26,7 +28,7 @@ pub use self::rejected::{RejectReason, Rejected, TrySubmitError};
 /// Something that runs tasks.
 ///
 /// # Examples
-/// An executor of your own needs one method and gets all of [`ExecutorExt`]:
+/// A custom executor implements one method and gets all of [`ExecutorExt`]:
 /// ```
 /// use millpond::{Executor, ExecutorExt, Rejected, Task};
 ///
@@ -41,10 +43,10 @@ pub use self::rejected::{RejectReason, Rejected, TrySubmitError};
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
 pub trait Executor: Send + Sync {
-    /// Takes `task` and runs it at some time: on another thread, or here and now, as the executor is made.
+    /// Runs `task` at some time, on another thread or on the calling one.
     ///
     /// # Errors
-    /// [`Rejected`] gives the task back if it cannot be taken.
+    /// [`Rejected`] with the task, if the executor refuses it.
     fn execute_task(&self, task: Task) -> Result<(), Rejected>;
 }
 
@@ -66,54 +68,57 @@ impl<E: Executor + ?Sized> Executor for Box<E> {
     }
 }
 
-/// An executor with a life cycle.
+/// An executor that can be shut down.
 pub trait ExecutorService: Executor {
-    /// Takes no more tasks; those already taken run to their end. Does not wait.
+    /// Rejects new tasks; accepted tasks complete. Does not block.
     fn shutdown(&self);
 
-    /// Takes no more tasks, interrupts the running ones and returns those that never started, in queue order.
+    /// Rejects new tasks, interrupts running tasks and returns the queued ones, in queue order.
+    /// Does not block.
     fn shutdown_now(&self) -> Vec<Task>;
 
-    /// Tells whether a shutdown has begun.
+    /// Returns true once a shutdown has begun.
     fn is_shutdown(&self) -> bool;
 
-    /// Tells whether all tasks have ended after a shutdown.
+    /// Returns true once all tasks have ended after a shutdown.
     fn is_terminated(&self) -> bool;
 
-    /// Waits until terminated, at most `timeout`; true if it is. Completion wins over a pending interrupt.
+    /// Blocks until the executor has terminated, at most `timeout`. Returns false on timeout.
+    /// Termination wins over a pending interrupt.
     ///
     /// # Errors
-    /// [`Interrupted`] if the calling thread is interrupted while it has to wait.
+    /// [`Interrupted`] if the calling thread is interrupted while it waits.
     fn await_termination(&self, timeout: Duration) -> Result<bool, Interrupted>;
 
-    /// Shuts down and waits for all tasks to end.
+    /// Shuts down and blocks until all tasks have ended.
     ///
-    /// Waits up to a day, then calls [`shutdown_now`](Self::shutdown_now) and waits on. If the calling thread is
-    /// interrupted meanwhile it calls `shutdown_now` at once, waits on, and leaves the interrupt flag set.
+    /// After a day it calls [`shutdown_now`](Self::shutdown_now) and waits on. If the calling
+    /// thread is interrupted it calls `shutdown_now` at once, waits on, and leaves the interrupt
+    /// flag set.
     fn close(&self) {
         close_and_wait(self);
     }
 }
 
-/// What `close` promises, from the other methods.
+/// [`ExecutorService::close`] by the other methods.
 pub(crate) fn close_and_wait(service: &(impl ExecutorService + ?Sized)) {
     const DAY: Duration = Duration::from_secs(24 * 3600);
-    let mut patience = DAY;
+    let mut timeout = DAY;
     let mut interrupted = false;
     service.shutdown();
     loop {
         let begin = Instant::now();
-        match service.await_termination(patience) {
+        match service.await_termination(timeout) {
             Ok(true) => break,
-            // The wait ended before its time: it was refused, because the caller is a task or a hook of
-            // the executor and would wait for itself.
-            Ok(false) if patience == Duration::MAX || (works_for_any() && begin.elapsed() < patience) => {
+            // The wait ended early: the caller is a task or a hook of the executor, and would wait
+            // for itself.
+            Ok(false) if timeout == Duration::MAX || (works_for_any() && begin.elapsed() < timeout) => {
                 break;
             }
             Err(Interrupted) if interrupted => {} // once is enough
             outcome => {
                 interrupted |= outcome.is_err();
-                patience = Duration::MAX;
+                timeout = Duration::MAX;
                 service.shutdown_now().into_iter().for_each(Task::drop_caught);
             }
         }
@@ -149,12 +154,12 @@ macro_rules! forward_service {
 }
 forward_service!(&E, Arc<E>, Box<E>);
 
-/// Everything that can be had from [`Executor::execute_task`], for every executor.
+/// Methods that follow from [`Executor::execute_task`], for every executor.
 pub trait ExecutorExt: Executor {
     /// Runs `f` without a handle.
     ///
     /// # Errors
-    /// [`Rejected`] gives the work back if the executor cannot take it.
+    /// [`Rejected`] with the task, if the executor refuses it.
     fn execute(&self, f: impl FnOnce() + Send + 'static) -> Result<(), Rejected> {
         self.execute_task(Task::new(f))
     }
@@ -162,7 +167,7 @@ pub trait ExecutorExt: Executor {
     /// Submits `f` and returns a handle to its result.
     ///
     /// # Errors
-    /// [`Rejected`] gives the work back if the executor cannot take it.
+    /// [`Rejected`] with the task, if the executor refuses it.
     fn submit<T: Send + 'static>(
         &self,
         f: impl FnOnce() -> T + Send + 'static,
@@ -173,19 +178,20 @@ pub trait ExecutorExt: Executor {
     /// Submits a task with a name, priority or delay, and returns a handle to its result.
     ///
     /// # Errors
-    /// [`Rejected`] gives the work back if the executor cannot take it.
+    /// [`Rejected`] with the task, if the executor refuses it.
     fn submit_task<T: Send + 'static>(&self, task: TaskOf<T>) -> Result<TaskHandle<T>, Rejected> {
         let (task, handle) = task.into_parts();
         self.execute_task(task)?;
         Ok(handle)
     }
 
-    /// Runs all of `tasks` and returns their handles, in the order given, when all are done.
+    /// Runs all of `tasks`, blocks until all are done, and returns their handles in order.
     ///
     /// A task that panics fails only its own handle.
     ///
     /// # Errors
-    /// [`InvokeError::Rejected`] or [`InvokeError::Interrupted`]; the tasks not yet done are then cancelled.
+    /// [`InvokeError::Rejected`] or [`InvokeError::Interrupted`]. Tasks that are not done are then
+    /// cancelled.
     fn invoke_all<T, F>(&self, tasks: impl IntoIterator<Item = F>) -> Result<Vec<TaskHandle<T>>, InvokeError>
     where
         T: Send + 'static,
@@ -194,8 +200,8 @@ pub trait ExecutorExt: Executor {
         invoke_all_until(self, tasks, None)
     }
 
-    /// As [`invoke_all`](Self::invoke_all), for at most `timeout`: what is not done by then is cancelled, and its
-    /// handle says so.
+    /// As [`invoke_all`](Self::invoke_all), for at most `timeout`. Tasks that are not done by then
+    /// are cancelled.
     ///
     /// # Errors
     /// As [`invoke_all`](Self::invoke_all).
@@ -211,13 +217,13 @@ pub trait ExecutorExt: Executor {
         invoke_all_until(self, tasks, deadline_after(timeout))
     }
 
-    /// Returns the value of the first task to succeed, and cancels the rest.
+    /// Blocks until a task succeeds, returns its value and cancels the others.
     ///
-    /// Tasks are handed in one after the other, and no more once one has succeeded.
+    /// Submits the tasks one after the other, until one has succeeded.
     ///
     /// # Errors
-    /// [`InvokeError::Empty`] without tasks, [`InvokeError::AllFailed`] with the last failure if none succeeded,
-    /// [`InvokeError::Rejected`] or [`InvokeError::Interrupted`].
+    /// [`InvokeError::Empty`] without tasks, [`InvokeError::AllFailed`] with the last failure if
+    /// none succeeded, [`InvokeError::Rejected`] or [`InvokeError::Interrupted`].
     fn invoke_any<T, E, F>(&self, tasks: impl IntoIterator<Item = F>) -> Result<T, InvokeError>
     where
         T: Send + 'static,

@@ -1,5 +1,5 @@
-//! The errors of a refused task: [`Rejected`] hands the task back, [`TrySubmitError`] the closure itself. Both say why:
-//! [`RejectReason`].
+//! The errors of a refused task: [`Rejected`] returns the task, [`TrySubmitError`] the closure.
+//! Both have a [`RejectReason`].
 
 use std::error::Error;
 use std::fmt;
@@ -9,34 +9,34 @@ use std::num::NonZeroU32;
 use crate::sync::Arc;
 use crate::task::Task;
 
-/// Why a task was not taken.
+/// Why a task was refused.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum RejectReason {
-    /// No thread, no place in the queue and no further thread allowed.
+    /// All threads are busy, the queue is full, and no further thread is allowed.
     Saturated,
     /// The executor has been shut down.
     Shutdown,
-    /// A thread was needed and could not be started; the cause is the error's `source`.
+    /// A needed thread could not be started. The error's `source` is the cause.
     SpawnFailed,
-    /// The submitting thread was interrupted while a blocking policy waited for room; its flag is still set.
+    /// The submitting thread was interrupted while it waited for room. Its flag is still set.
     Interrupted,
     /// The scheduler's worker has been disposed.
     WorkerDisposed,
-    /// The scheduler can run work, but not later or again and again.
+    /// The scheduler cannot run delayed or periodic tasks.
     NotTimeCapable,
-    /// A series with a period of zero would run without end.
+    /// A periodic task needs a period above zero.
     ZeroPeriod,
-    /// A hook, decorator, factory or foreign executor panicked while it was asked about the task.
+    /// A hook, decorator, factory or custom executor panicked when it was called for the task.
     CallbackPanicked,
 }
 
 impl RejectReason {
-    /// Tells whether the executor is alive but has no room for the task now: the answer of a service is "busy, try
-    /// again later" (HTTP 503 with `Retry-After`).
+    /// Returns true if the executor runs and has no room for the task now. A service would answer
+    /// "busy, try again later" (HTTP 503 with `Retry-After`).
     ///
     /// True for [`Saturated`](Self::Saturated) only. A thread that cannot be started
-    /// ([`SpawnFailed`](Self::SpawnFailed)) is a fault of the system or of the thread factory, not load.
+    /// ([`SpawnFailed`](Self::SpawnFailed)) is a fault of the system or of the thread factory.
     ///
     /// # Examples
     /// ```
@@ -58,13 +58,13 @@ impl RejectReason {
         matches!(self, Self::Saturated)
     }
 
-    /// Tells whether the executor takes no more tasks for good: it has been shut down, or the scheduler's worker was
-    /// disposed. Trying again is pointless.
+    /// Returns true if the executor will never accept a task again: it was shut down, or the
+    /// scheduler's worker was disposed.
     pub fn is_shutdown(self) -> bool {
         matches!(self, Self::Shutdown | Self::WorkerDisposed)
     }
 
-    /// What is the matter, to be put after the name of whoever refused: "pool-1 is saturated".
+    /// The predicate of a sentence about the executor: "pool-1 is saturated".
     pub(crate) fn predicate(self) -> &'static str {
         match self {
             Self::Saturated => "is saturated",
@@ -85,7 +85,7 @@ impl fmt::Display for RejectReason {
     }
 }
 
-/// The error of a refused task. It owns the task: run it, retry it, store it.
+/// The error of a refused task. It owns the task, to be run, retried or stored.
 ///
 /// # Examples
 /// ```
@@ -101,36 +101,36 @@ impl fmt::Display for RejectReason {
 pub struct Rejected {
     task: Task,
     reason: RejectReason,
-    /// The pool that refused it, if one did: for the message.
+    /// The pool that refused the task, for the message.
     pool: Option<PoolFacts>,
-    /// Boxed because it is rare: a saturated pool refuses without an allocation, and the error stays small.
+    /// Boxed because it is rare. A saturated pool refuses without an allocation.
     details: Option<Box<Details>>,
 }
 
-/// What only some rejections have.
+/// Details that only some rejections have.
 #[derive(Debug, Default)]
 struct Details {
     source: Option<io::Error>,
     scheduler: Option<SchedulerFacts>,
 }
 
-/// What a rejection remembers of the scheduler.
+/// The facts about a scheduler for the message.
 #[derive(Debug, Clone)]
 pub(crate) struct SchedulerFacts {
     pub(crate) name: Arc<str>,
-    /// If it is full: how many tasks would wait, and how many may.
+    /// If it is full: how many tasks would be queued, and how many may be.
     pub(crate) full: Option<(u64, u64)>,
 }
 
-/// What a rejection remembers of the pool: enough for a useful message, small enough to be handed around as a value.
+/// The facts about a pool for the message, small enough to be passed by value.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct PoolFacts {
     /// N in `pool-N`.
     pub(crate) number: NonZeroU32,
     pub(crate) pool_size: u32,
-    /// [`PoolFacts::NO_BOUND`]: there is none.
+    /// [`PoolFacts::NO_BOUND`] if unbounded.
     pub(crate) maximum: u32,
-    /// `u32::MAX` stands for that many or more.
+    /// `u32::MAX` means that many or more.
     pub(crate) queued: u32,
 }
 
@@ -139,13 +139,13 @@ impl PoolFacts {
 }
 
 impl Rejected {
-    /// Makes the error: for executors and policies of your own.
+    /// Creates the error, for custom executors and policies.
     #[inline]
     pub fn new(task: Task, reason: RejectReason) -> Rejected {
         Rejected { task, reason, pool: None, details: None }
     }
 
-    /// The error of a pool. Made in one piece: an overloaded pool makes many, and each move costs as much as the rest.
+    /// The error of a pool, built in one step: a move costs as much as the rest of a rejection.
     #[inline]
     pub(crate) fn by_pool(task: Task, reason: RejectReason, facts: PoolFacts) -> Rejected {
         Rejected { task, reason, pool: Some(facts), details: None }
@@ -170,22 +170,23 @@ impl Rejected {
         self.details.as_ref()?.scheduler.as_ref()
     }
 
-    /// The task, and why a thread could not be started, if that is the reason.
+    /// The task, and the cause if a thread could not be started.
     pub(crate) fn into_parts(self) -> (Task, Option<io::Error>) {
         (self.task, self.details.and_then(|details| details.source))
     }
 
-    /// Why the task was refused.
+    /// Returns why the task was refused.
     pub fn reason(&self) -> RejectReason {
         self.reason
     }
 
-    /// The refused task.
+    /// Returns the refused task.
     pub fn task(&self) -> &Task {
         &self.task
     }
 
-    /// The refused task, to be run, retried or stored. Dropping it resolves its handle as abandoned.
+    /// Returns the refused task, to be run, retried or stored. Dropping it resolves its handle as
+    /// abandoned.
     pub fn into_task(self) -> Task {
         self.task
     }
@@ -237,8 +238,8 @@ impl Error for Rejected {
     }
 }
 
-/// The error of a refused closure: of [`try_submit`](crate::ThreadPoolExecutor::try_submit), and of the methods of a
-/// [`Scope`](crate::Scope). It owns the closure, with its own type.
+/// The error of a refused closure, from [`try_submit`](crate::ThreadPoolExecutor::try_submit) and
+/// the methods of a [`Scope`](crate::Scope). It owns the closure, with its own type.
 ///
 /// # Examples
 /// ```
@@ -255,7 +256,7 @@ impl Error for Rejected {
 pub struct TrySubmitError<F> {
     work: F,
     reason: RejectReason,
-    /// Boxed because only a failed thread start has one.
+    /// Boxed because it is rare: only a failed thread start has a source.
     source: Option<Box<io::Error>>,
 }
 
@@ -264,12 +265,12 @@ impl<F> TrySubmitError<F> {
         TrySubmitError { work, reason, source: source.map(Box::new) }
     }
 
-    /// Why the closure was refused.
+    /// Returns why the closure was refused.
     pub fn reason(&self) -> RejectReason {
         self.reason
     }
 
-    /// The closure, to be run or tried again.
+    /// Returns the closure, to be run or submitted again.
     pub fn into_inner(self) -> F {
         self.work
     }

@@ -1,8 +1,9 @@
-//! The protocols of a scheduled pool: who watches the time, and what a shutdown or a cancel does to a series.
+//! Models of a scheduled pool: which worker watches the time, and periodic tasks at shutdown and
+//! cancel.
 //!
-//! Models of the watch use a silent clock, which is to the workers as the machine's is: the model moves the
-//! time and then fires the timers of those who sleep with a deadline. Whoever was left without one sleeps on,
-//! and the model fails.
+//! Models of the watch use a silent clock, which behaves like the system clock: the model moves the
+//! time and then fires the timers of workers that park with a deadline. A worker without a deadline
+//! stays parked, and the model fails.
 
 use loom::thread;
 use std::time::Duration;
@@ -22,12 +23,13 @@ use crate::{PeriodicTask, RunState, ScheduledThreadPoolExecutor};
 const SECOND: Duration = Duration::from_secs(1);
 const HOUR: Duration = Duration::from_secs(3600);
 
-/// A queue in time and those who wait for it.
+/// A delayed queue and its idle workers.
 struct Watch {
     delayed: DelayedQueue,
     idle: IdleWorkers,
     time: ManualClock,
-    /// Loom's lock: a worker that comes late, and whose timer is not fired, sees the time as it was then.
+    /// Loom's lock: a worker that is late, and whose timer is not fired, sees the time that was set
+    /// before.
     threads: Mutex<Vec<Arc<ThreadContext>>>,
 }
 
@@ -38,7 +40,7 @@ impl Watch {
         Arc::new(Watch { delayed, idle, time, threads: Mutex::new(Vec::new()) })
     }
 
-    /// Puts a task in as a submit does.
+    /// Inserts a task as a submitter does.
     fn put(&self, due: Tick, task: Task) {
         self.delayed.insert(TimerTask::new(task), due);
         if !self.delayed.is_watched_hint() {
@@ -83,8 +85,8 @@ fn second(n: u64) -> Tick {
     Tick::from_nanos(n * 1_000_000_000)
 }
 
-/// One of two workers takes the first task; the time of the second comes only when that one runs: so it runs
-/// only if somebody else watches the time.
+/// The time of the second task comes only while the first one runs. So it runs only if another
+/// worker watches the time.
 #[test]
 fn the_leader_hands_the_watch_over_before_it_runs_its_task() {
     model(|| {
@@ -98,8 +100,9 @@ fn the_leader_hands_the_watch_over_before_it_runs_its_task() {
     });
 }
 
-/// Both sleep until a time that never comes, or are about to, when two tasks are put in. The leader is called for the first;
-/// the time of the other comes only when that one runs: so it runs only if the second is called too.
+/// Both workers park until a time that never comes, or are about to, when two tasks are inserted.
+/// The leader is woken for the first. The time of the other comes only while that one runs. So it
+/// runs only if the standby is woken too.
 #[test]
 fn the_leader_hands_the_watch_over_to_one_that_would_sleep_too_long() {
     model(|| {
@@ -114,8 +117,8 @@ fn the_leader_hands_the_watch_over_to_one_that_would_sleep_too_long() {
     });
 }
 
-/// The worker sleeps until a time that never comes, or is about to, when a task is put in that is due before
-/// that.
+/// The worker parks until a time that never comes, or is about to, when an earlier task is
+/// inserted.
 #[test]
 fn an_earlier_task_against_the_leaders_falling_asleep() {
     model(|| {
@@ -145,11 +148,11 @@ fn pool(core: usize, clock: Clock) -> ScheduledThreadPoolExecutor {
         .remove_on_cancel_policy(true)
         .clock(clock)
         .build();
-    built.expect("these options fit together")
+    built.expect("these options are consistent")
 }
 
 fn end(pool: &ScheduledThreadPoolExecutor) {
-    pool.shutdown(); // which makes everybody look around
+    pool.shutdown();
     wait_for_end(pool);
 }
 
@@ -159,8 +162,8 @@ fn wait_for_end(pool: &ScheduledThreadPoolExecutor) {
     assert_eq!((pool.pool_size(), pool.queued_count()), (0, 0));
 }
 
-/// What was accepted runs or is cancelled, what was not comes back: no handle is pending once the pool has
-/// terminated.
+/// An accepted task runs or is cancelled, and a refused one comes back. No handle is pending after
+/// termination.
 #[test]
 fn schedule_against_shutdown_that_keeps_nothing() {
     model(|| {
@@ -180,7 +183,7 @@ fn schedule_against_shutdown_that_keeps_nothing() {
     });
 }
 
-/// The time comes as the worker falls asleep, is asleep, or has not begun.
+/// The due time comes before, while or after the worker parks.
 #[test]
 fn moving_the_time_against_falling_asleep() {
     model(|| {
@@ -197,7 +200,7 @@ fn series(pool: &ScheduledThreadPoolExecutor) -> crate::ScheduledHandle<()> {
     pool.schedule_at_fixed_rate_task(Duration::ZERO, HOUR, PeriodicTask::new(|| {})).unwrap()
 }
 
-/// A series ends with the pool, also if it is just being queued again.
+/// Race "requeue / shutdown": a periodic task ends with the pool, even while it is being requeued.
 #[test]
 fn shutdown_against_queueing_a_series_again() {
     model(|| {
@@ -208,8 +211,8 @@ fn shutdown_against_queueing_a_series_again() {
     });
 }
 
-/// A cancelled series leaves nothing in the queue, also if it was cancelled as it was queued again. Two
-/// preemptions do not reach a cancel that finds it running and then waiting.
+/// Race "requeue / cancel": a cancelled periodic task leaves no entry in the queue. Two preemptions
+/// do not reach a cancel that finds it running and then queued.
 #[test]
 fn cancel_against_queueing_a_series_again() {
     model_bound(3, || {
@@ -224,8 +227,8 @@ fn cancel_against_queueing_a_series_again() {
     });
 }
 
-/// A worker sleeps in shutdown, or is about to, for a task that is taken away: it must leave. Two workers
-/// would be too many schedules; the second is called by the first, by the same step.
+/// After a shutdown a worker parks, or is about to, for a task that is then removed: it must exit.
+/// Two workers would have too many interleavings; the first wakes the second by the same step.
 #[test]
 fn the_last_task_removed_in_shutdown_ends_the_worker() {
     model(|| {
@@ -237,7 +240,7 @@ fn the_last_task_removed_in_shutdown_ends_the_worker() {
     });
 }
 
-/// A plain pool knows nothing of all this: its workers do not lead, and nothing is thrown out.
+/// A plain pool runs a periodic task of another pool once.
 #[test]
 fn a_series_that_another_pool_runs_is_over_after_one_run() {
     model(|| {

@@ -36,8 +36,8 @@ fn long_task(number: usize, ran: &Arc<std::sync::Mutex<Vec<usize>>>) -> Task {
     })
 }
 
-/// The head leaves a segment and the tail reuses it. It must not do so early and overwrite a task, and
-/// neither side may read the other's link or index. Loom does not track plain memory, so the
+/// The head leaves a segment and the tail reuses it. It must not do so early and overwrite a task,
+/// and neither side may read the other's link or index. Loom does not track plain memory, so the
 /// visibility of the words is checked by Miri, in `pool/queue/fifo/tests.rs`.
 #[test]
 fn leaving_a_segment_against_using_it_again() {
@@ -60,8 +60,8 @@ fn leaving_a_segment_against_using_it_again() {
     });
 }
 
-/// A second task is pushed before the first is popped. A reader without the locks always sees one or
-/// two tasks, although both ends move between its loads.
+/// A second task is pushed before the first is popped. A reader without the locks always sees one
+/// or two tasks, although both ends move between its loads.
 #[test]
 fn a_look_from_outside_against_put_and_take() {
     model(|| {
@@ -85,8 +85,8 @@ fn a_look_from_outside_against_put_and_take() {
     });
 }
 
-/// A cancel, or a join that runs the task inline, against the worker that pops it: one of them gets it.
-/// The only fault that could be seeded is to omit a lock.
+/// A cancel, or a join that runs the task inline, against the worker that pops it: one of them gets
+/// it. The only fault that could be seeded is to omit a lock.
 #[test]
 fn removing_a_task_against_taking_it() {
     model(|| {
@@ -110,8 +110,8 @@ fn removing_a_task_against_taking_it() {
     });
 }
 
-/// All tasks are moved, by a `purge` that finds nothing or by a compaction. A task that is cancelled at
-/// the same time is found although its position is stale.
+/// All tasks are moved, by a `purge` that finds nothing or by a compaction. A task that is
+/// cancelled at the same time is found although its position is stale.
 #[test]
 fn removing_a_task_against_moving_it() {
     model(|| {

@@ -86,7 +86,8 @@ fn a_worker_that_looks_for_work_against_publish() {
     });
 }
 
-/// The second submitter may see a waking worker and wake no other. Then that worker must wake the other.
+/// The second submitter may see a waking worker and wake no other. Then that worker must wake the
+/// other.
 #[test]
 fn a_called_worker_calls_the_next() {
     model(|| {
@@ -105,7 +106,8 @@ fn a_called_worker_calls_the_next() {
     });
 }
 
-/// Race "handoff / keep-alive expiry": either the worker gets the task, or the submitter gets it back.
+/// Race "handoff / keep-alive expiry": either the worker gets the task, or the submitter gets it
+/// back.
 #[test]
 fn hand_over_against_time_out() {
     model(|| {
@@ -156,7 +158,7 @@ fn pool(core: usize, max: usize, keep_alive: Duration, queue: WorkQueue) -> Thre
         .keep_alive_time(keep_alive)
         .work_queue(queue)
         .build()
-        .expect("these options fit together")
+        .expect("these options are consistent")
 }
 
 /// Terminates the pool and checks that no worker and no task is left.
@@ -179,7 +181,8 @@ fn submit_against_last_worker_leaves() {
     });
 }
 
-/// Invariants 1 and 2 of `stats.rs`, for a task that starts a thread or is queued for an existing one.
+/// Invariants 1 and 2 of `stats.rs`, for a task that starts a thread or is queued for an existing
+/// one.
 fn look_at_the_counts(queued: bool) {
     model(move || {
         let pool = pool(1, 1, Duration::from_secs(3600), WorkQueue::priority());
@@ -377,7 +380,8 @@ fn waiting_for_room_against_making_it() {
     });
 }
 
-/// The first future is dropped while its notification may be in flight. Then the second gets the room.
+/// The first future is dropped while its notification may be in flight. Then the second gets the
+/// room.
 #[test]
 fn a_dropped_async_submitter_passes_its_room_on() {
     model(|| {

@@ -5,12 +5,14 @@
 //! 1. Decide, on one read of the control word and the queue, by [`growth::admit`].
 //! 2. Try: start a worker with the task, or push it into the queue. On a lost race, go to 1.
 //! 3. After a push, [`confirm_admitted`](PoolInner::confirm_admitted). Enqueuing is not enough: the
-//!    pool may have been shut down, or its last worker may have exited, before the push was visible.
+//!    pool may have been shut down, or its last worker may have exited, before the push was
+//!    visible.
 //!
-//! [`admit`](PoolInner::admit) is generic over what becomes a task. A pool with a plain queue decides
-//! before it builds anything, so it queues a small closure without an allocation and refuses one in a
-//! few nanoseconds. Everything else goes through [`admit_task`](PoolInner::admit_task).
-//! [`refuse`](ThreadPoolExecutor::refuse) applies the rejection policy.
+//! [`admit`](PoolInner::admit) is generic over what becomes a task. A pool with a plain queue
+//! decides before it builds anything, so it queues a small closure without an allocation and
+//! refuses one in a few nanoseconds. Everything else goes through
+//! [`admit_task`](PoolInner::admit_task). [`refuse`](ThreadPoolExecutor::refuse) applies the
+//! rejection policy.
 
 use std::io;
 
@@ -35,7 +37,8 @@ pub(super) trait IntoTask: Sized {
     /// The form in which a plain queue stores the task.
     type Packed: Pack;
 
-    /// Builds the stored form and tells the task its owner. Returns the work if it needs a box first.
+    /// Builds the stored form and tells the task its owner. Returns the work if it needs a box
+    /// first.
     fn pack(self, owner: u64) -> Result<(TaskId, Self::Packed), Self>;
 
     /// Undoes `pack`, for a queue that turned out to be full.
@@ -289,8 +292,8 @@ impl PoolInner {
         }
     }
 
-    /// One decision about a task. `None`: an idle worker was given the head of a full queue, so there
-    /// may be room now.
+    /// One decision about a task. `None`: an idle worker was given the head of a full queue, so
+    /// there may be room now.
     fn decide(&self, seen: Snapshot, has_room: Option<bool>, spawn_failed: bool) -> Option<Admission> {
         // Without a new thread, another worker may run the task from the queue.
         if spawn_failed || self.queue().takes_all() {
@@ -349,11 +352,11 @@ impl PoolInner {
     /// Makes sure that a worker will take the task `id`, which has been pushed, or takes it back.
     ///
     /// Race "enqueue / shutdown": if the push came first, the shutting thread sees the task and the
-    /// pool does not terminate before it has run. Otherwise `observed` has the new state, and the task
-    /// is taken back. Model: `submit_against_shutdown`.
+    /// pool does not terminate before it has run. Otherwise `observed` has the new state, and the
+    /// task is taken back. Model: `submit_against_shutdown`.
     ///
-    /// Race "enqueue / last worker exits": if the push came first, the worker sees the task and stays.
-    /// Otherwise `observed` has no worker, and one is started. Model:
+    /// Race "enqueue / last worker exits": if the push came first, the worker sees the task and
+    /// stays. Otherwise `observed` has no worker, and one is started. Model:
     /// `submit_against_last_worker_leaves`.
     ///
     /// Race "enqueue / park": see `idle`.
@@ -447,8 +450,10 @@ impl ThreadPoolExecutor {
                 work.discard();
                 Ok(())
             }
+            // Workers may have made room since, and these policies cost more than another attempt.
             PolicyKind::Block | PolicyKind::Other => {
-                self.refuse_task(Refusal::new(work.into_task(), RejectReason::Saturated))
+                let admitted = pool.admit_task(work.into_task(), RoomCheck::Hint);
+                admitted.or_else(|refusal| self.refuse_task(*refusal))
             }
         }
     }

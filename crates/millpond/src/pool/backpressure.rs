@@ -1,13 +1,14 @@
-//! Backpressure: submitters that wait until a full pool has room. [`policy::Block`] blocks the thread,
-//! [`submit_async`](ThreadPoolExecutor::submit_async) suspends a future. Both are served in order.
+//! Backpressure: submitters that wait until a full pool has room. [`policy::Block`] blocks the
+//! thread, [`submit_async`](ThreadPoolExecutor::submit_async) suspends a future. Both are served in
+//! order.
 //!
 //! [`policy::Block`]: super::policy::Block
 //!
-//! Race "wait for room / make room". A submitter lists itself, tries again to enter, and waits if that
-//! fails. A thread that makes room notifies the first listed submitter afterwards. Both pass through
-//! the head lock of the queue (or the list of idle workers) in between. If the submitter passed first,
-//! it is seen in the list. If the room came first, the attempt succeeds.
-//! Model: `waiting_for_room_against_making_it`.
+//! Race "wait for room / make room". A submitter lists itself, tries again to enter, and waits if
+//! that fails. A thread that makes room notifies the first listed submitter afterwards. Both pass
+//! through the head lock of the queue (or the list of idle workers) in between. If the submitter
+//! passed first, it is seen in the list. If the room came first, the attempt succeeds. Model:
+//! `waiting_for_room_against_making_it`.
 //!
 //! A notified submitter leaves the list, and returns to its old position before it tries again. So
 //! each unit of room goes to one submitter. One that gives up after its notification passes it on.
@@ -15,8 +16,9 @@
 //!
 //! A future that finds others waiting queues up behind them without an attempt. Room that was made
 //! while all listed submitters were notified is then known to these only. So each submitter that
-//! leaves the list offers the remaining room to the next. The future saw one of them in the list, so
-//! it is listed itself when that one leaves. Model: `async_submitters_behind_each_other_all_get_room`.
+//! leaves the list offers the remaining room to the next. The future saw one of them in the list,
+//! so it is listed itself when that one leaves. Model:
+//! `async_submitters_behind_each_other_all_get_room`.
 
 use std::fmt;
 use std::future::Future;
@@ -36,8 +38,8 @@ use crate::sync::backoff::snooze;
 use crate::sync::{Arc, deadline_after};
 use crate::task::{Task, TaskHandle, TaskOf};
 
-/// A submitter's place in the list; leaves the list when dropped. A blocked thread borrows the pool, a
-/// future owns a reference.
+/// A submitter's place in the list; leaves the list when dropped. A blocked thread borrows the
+/// pool, a future owns a reference.
 #[derive(Debug)]
 pub(super) struct WaitingSubmitter<P: Deref<Target = PoolInner>> {
     pool: P,
@@ -78,12 +80,13 @@ impl PoolInner {
             || self.queue().has_room(self.idle()) && !self.queue_is_overdue()
     }
 
-    /// Waits for room for a short time without parking: while tasks are short, parking for every slot
-    /// costs more than they do.
+    /// Waits for room for a short time without parking: while tasks are short, parking for every
+    /// slot costs more than they do.
     ///
-    /// A blocked submitter will soon need another slot, so with a large queue it waits for an eighth
-    /// of the capacity. If there is some room and less than that, it leaves its core to the workers
-    /// for 50 µs: they just needed longer than the spin for an eighth, so the queue does not run empty.
+    /// A blocked submitter will soon need another slot, so with a large queue it waits for an
+    /// eighth of the capacity. If there is some room and less than that, it leaves its core to the
+    /// workers for 50 µs: they just needed longer than the spin for an eighth, so the queue does
+    /// not run empty.
     fn spin_for_room(&self, me: &ThreadContext, deadline: Option<Instant>) {
         const REST: Duration = Duration::from_micros(50);
         let queue = self.queue();
@@ -133,11 +136,11 @@ impl ThreadPoolExecutor {
     }
 }
 
-/// The future of [`ThreadPoolExecutor::submit_async`]. Resolves when the pool has accepted or refused
-/// the task.
+/// The future of [`ThreadPoolExecutor::submit_async`]. Resolves when the pool has accepted or
+/// refused the task.
 ///
-/// It does nothing until it is polled, and works on any runtime. Once polled, poll it when it is woken
-/// or drop it: until then, submitters behind it are not told of the room it was woken for.
+/// It does nothing until it is polled, and works on any runtime. Once polled, poll it when it is
+/// woken or drop it: until then, submitters behind it are not told of the room it was woken for.
 #[must_use = "futures do nothing unless they are polled"]
 pub struct SubmitAsync<T> {
     pool: ThreadPoolExecutor,
@@ -155,8 +158,8 @@ impl<T: Send + 'static> SubmitAsync<T> {
 }
 
 impl<T> SubmitAsync<T> {
-    /// Lists the future, or renews its entry. Returns whether it may try to enter, and how; `None`: it
-    /// has to wait.
+    /// Lists the future, or renews its entry. Returns whether it may try to enter, and how; `None`:
+    /// it has to wait.
     fn list(&mut self, waker: &Waker) -> Option<RoomCheck> {
         let pool = self.pool.inner();
         match &mut self.listed {
@@ -172,8 +175,8 @@ impl<T> SubmitAsync<T> {
         }
     }
 
-    /// A shutdown advances the state and then notifies the list, under its lock: either it finds this
-    /// future there, or the state is seen here.
+    /// A shutdown advances the state and then notifies the list, under its lock: either it finds
+    /// this future there, or the state is seen here.
     fn list_behind_others(&mut self, waker: &Waker) -> Option<RoomCheck> {
         let pool = self.pool.inner();
         let listed = WaitingSubmitter::new(Arc::clone(pool), Waiting::Task(waker.clone()));

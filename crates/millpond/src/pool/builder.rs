@@ -105,11 +105,11 @@ impl Builder {
         self
     }
 
-    /// Sets the queue for tasks that no thread can take yet. Default: [`WorkQueue::linked`], unbounded,
-    /// as in the JDK's factories.
+    /// Sets the queue for tasks that no thread can take yet. Default: [`WorkQueue::linked`],
+    /// unbounded, as in the JDK's factories.
     ///
-    /// A service needs a bound, such as `WorkQueue::array(100)`. Without one the pool never refuses a
-    /// task and never exceeds its core size, and under overload the queue uses up all memory.
+    /// A service needs a bound, such as `WorkQueue::array(100)`. Without one the pool never refuses
+    /// a task and never exceeds its core size, and under overload the queue uses up all memory.
     pub fn work_queue(mut self, queue: WorkQueue) -> Self {
         self.queue = queue;
         self
@@ -123,10 +123,11 @@ impl Builder {
         self
     }
 
-    /// Sets the names of worker threads: this prefix and a number from 1. Default: `pool-N-thread-`.
+    /// Sets the names of worker threads: this prefix and a number from 1. Default:
+    /// `pool-N-thread-`.
     ///
-    /// [`build`](Self::build) refuses a prefix with a NUL byte. Tools on Linux such as `top -H` show 15
-    /// bytes of a thread's name. A longer name is shortened there so that the number stays:
+    /// [`build`](Self::build) refuses a prefix with a NUL byte. Tools on Linux such as `top -H`
+    /// show 15 bytes of a thread's name. A longer name is shortened there so that the number stays:
     /// `image-resizer-thread-12` becomes `image-resize-12`. Rust's name of the thread is complete.
     pub fn thread_name_prefix(mut self, prefix: impl Into<String>) -> Self {
         self.name_prefix = Some(prefix.into());
@@ -136,10 +137,10 @@ impl Builder {
     /// Sets how threads are created: for stack sizes, priorities, affinity. Default: a plain named
     /// thread.
     ///
-    /// The factory receives the body of the worker, starts a thread that calls [`WorkerBody::run`] and
-    /// returns its handle. An error, a panic, or a body that is dropped without running counts as a
-    /// failed spawn. Then the task goes to the queue if the pool has another worker, and otherwise back to its
-    /// submitter with [`SpawnFailed`](crate::RejectReason::SpawnFailed).
+    /// The factory receives the body of the worker, starts a thread that calls [`WorkerBody::run`]
+    /// and returns its handle. An error, a panic, or a body that is dropped without running counts
+    /// as a failed spawn. Then the task goes to the queue if the pool has another worker, and
+    /// otherwise back to its submitter with [`SpawnFailed`](crate::RejectReason::SpawnFailed).
     pub fn thread_factory(
         mut self,
         factory: impl Fn(WorkerBody) -> io::Result<JoinHandle<()>> + Send + Sync + 'static,
@@ -156,17 +157,18 @@ impl Builder {
 
     /// Sets whether cancelling a queued task removes it from the queue at once. Default: true.
     ///
-    /// With false, as in the JDK, it stays until a worker dequeues it, which calls the hooks and counts
-    /// it, or until [`purge`](ThreadPoolExecutor::purge).
+    /// With false, as in the JDK, it stays until a worker dequeues it, which calls the hooks and
+    /// counts it, or until [`purge`](ThreadPoolExecutor::purge).
     pub fn remove_on_cancel(mut self, remove: bool) -> Self {
         self.remove_on_cancel = remove;
         self
     }
 
-    /// Uses threads up to the maximum before the queue. Default: the JDK's order (core, queue, maximum).
+    /// Uses threads up to the maximum before the queue. Default: the JDK's order (core, queue,
+    /// maximum).
     ///
-    /// A task starts a thread only if no worker is free, even below the core size. So there are never
-    /// more threads than there were tasks at the same time.
+    /// A task starts a thread only if no worker is free, even below the core size. So there are
+    /// never more threads than there were tasks at the same time.
     pub fn eager(mut self) -> Self {
         self.rule = GrowthRule::Eager;
         self
@@ -174,28 +176,30 @@ impl Builder {
 
     /// Limits how long a task waits in the queue. Default: no limit.
     ///
-    /// Under overload a long queue makes every task late: a task that starts has used up most of the
-    /// time that its caller is willing to wait. A limit well below that time keeps the pool useful,
-    /// whatever the length of the queue.
+    /// Under overload a long queue makes every task late: a task that starts has used up most of
+    /// the time that its caller is willing to wait. A limit well below that time keeps the pool
+    /// useful, whatever the length of the queue.
     ///
-    /// - A task that has waited longer when a worker is about to start it expires. It is dropped without
-    ///   running, its handle resolves as [`JoinError::Expired`](crate::JoinError::Expired), and it counts
-    ///   as [`expired`](crate::PoolStats::expired). No hook is called. The same applies while `shutdown`
-    ///   drains the queue, and to a task that a worker of the same pool joins.
+    /// - A task that has waited longer when a worker is about to start it expires. It is dropped
+    ///   without running, its handle resolves as [`JoinError::Expired`](crate::JoinError::Expired),
+    ///   and it counts as [`expired`](crate::PoolStats::expired). No hook is called. The same
+    ///   applies while `shutdown` drains the queue, and to a task that a worker of the same pool
+    ///   joins.
     /// - While the oldest queued task has waited longer, the queue counts as full. The pool starts
     ///   threads up to its maximum, and then the rejection policy decides.
     ///   [`Abort`](crate::policy::Abort) refuses the task as
-    ///   [`Saturated`](crate::RejectReason::Saturated), [`CallerRuns`](crate::policy::CallerRuns) runs it,
-    ///   and [`Discard`](crate::policy::Discard) drops it. [`Block`](crate::policy::Block) and
-    ///   [`submit_async`](ThreadPoolExecutor::submit_async) wait until the old tasks are gone.
-    ///   [`DiscardOldest`](crate::policy::DiscardOldest) expires the old tasks and queues the new one.
-    ///   This part applies to array and linked queues only: the head of another queue is not its oldest
-    ///   task.
+    ///   [`Saturated`](crate::RejectReason::Saturated), [`CallerRuns`](crate::policy::CallerRuns)
+    ///   runs it, and [`Discard`](crate::policy::Discard) drops it. [`Block`](crate::policy::Block)
+    ///   and [`submit_async`](ThreadPoolExecutor::submit_async) wait until the old tasks are gone.
+    ///   [`DiscardOldest`](crate::policy::DiscardOldest) expires the old tasks and queues the new
+    ///   one. This part applies to array and linked queues only: the head of another queue is not
+    ///   its oldest task.
     ///
-    /// The time runs from the acceptance of the task, or in a delay queue from its due time, until its
-    /// thread starts it. Waiting for room does not count. Tasks of a
-    /// [`scope`](ThreadPoolExecutor::scope) and of `spawn_future` never expire. The limit costs each task
-    /// two small allocations and a reading of the clock. Scheduled pools have no such limit.
+    /// The time runs from the acceptance of the task, or in a delay queue from its due time, until
+    /// its thread starts it. Waiting for room does not count. Tasks of a
+    /// [`scope`](ThreadPoolExecutor::scope) and of `spawn_future` never expire. The limit costs
+    /// each task two small allocations and a reading of the clock. Scheduled pools have no such
+    /// limit.
     ///
     /// [`build`](Self::build) refuses a limit of zero.
     ///

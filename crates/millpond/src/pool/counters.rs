@@ -3,8 +3,8 @@
 //! Each worker counts its own tasks in its own cache lines. [`Counters`] holds what no worker can
 //! count: tasks that never reach one. `stats` adds everything up.
 //!
-//! Ordering. A count of settled tasks is written with Release and read with Acquire, so a reader that
-//! sees a task settled also sees that it was accepted. `stats` relies on this.
+//! Ordering. A count of settled tasks is written with Release and read with Acquire, so a reader
+//! that sees a task settled also sees that it was accepted. `stats` relies on this.
 
 #[cfg(not(loom))]
 use std::cell::Cell;
@@ -12,7 +12,8 @@ use std::cell::Cell;
 use crate::sync::{AtomicU64, Ordering};
 use crate::task::Outcome;
 
-/// The counters of one worker. One thread writes at a time, so a load and a store make an exact add.
+/// The counters of one worker. One thread writes at a time, so a load and a store make an exact
+/// add.
 #[derive(Debug, Default)]
 #[repr(align(128))]
 pub(super) struct WorkerCounters {
@@ -171,8 +172,9 @@ impl Counters {
     }
 }
 
-/// A counter for many writers. The first threads own a stripe each, which no other thread writes, so
-/// they need no atomic read-modify-write: that costs as much as the rest of a rejection (about 5 ns).
+/// A counter for many writers. The first threads own a stripe each, which no other thread writes,
+/// so they need no atomic read-modify-write: that costs as much as the rest of a rejection (about 5
+/// ns).
 ///
 /// Exact, because thread numbers are unique. Release and Acquire as in the file header.
 #[derive(Debug, Default)]

@@ -6,7 +6,8 @@
 /// The order in which a pool uses its threads and its queue.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum GrowthRule {
-    /// The JDK's order: threads up to the core size, the queue, threads up to the maximum, rejection.
+    /// The JDK's order: threads up to the core size, the queue, threads up to the maximum,
+    /// rejection.
     #[default]
     QueueFirst,
     /// Threads up to the maximum while no worker is free, then the queue, then rejection.
@@ -47,7 +48,13 @@ pub enum Admission {
 /// ```
 /// use millpond::growth::{Admission, GrowthRule, Load, admit};
 ///
-/// let full_queue = Load { workers: 2, core: 2, maximum: 4, queue_has_room: false, worker_is_free: false };
+/// let full_queue = Load {
+///     workers: 2,
+///     core: 2,
+///     maximum: 4,
+///     queue_has_room: false,
+///     worker_is_free: false,
+/// };
 /// assert_eq!(admit(GrowthRule::QueueFirst, full_queue), Admission::ExtraThread);
 /// assert_eq!(admit(GrowthRule::QueueFirst, Load { workers: 4, ..full_queue }), Admission::Reject);
 /// ```

@@ -1,4 +1,4 @@
-//! What users may watch: [`Hooks`].
+//! [`Hooks`]: callbacks for users who observe a pool.
 
 use crate::executor::RejectReason;
 use crate::sync::Arc;
@@ -6,10 +6,10 @@ use crate::task::Panic;
 use crate::task::TaskInfo;
 use crate::threads::WorkerInfo;
 
-/// Callbacks at the turning points of a pool's life. All do nothing unless overridden.
+/// Callbacks for events in the life of a pool. By default they do nothing.
 ///
-/// None of the pool's locks is held while a hook runs, so hooks may call the pool. A hook that panics does not
-/// hurt the pool: the worker goes on as if it had been replaced.
+/// The pool holds no lock while a hook runs, so hooks may call the pool. A hook that panics does
+/// not harm the pool: the worker continues as if it had been replaced.
 ///
 /// # Examples
 /// ```
@@ -40,26 +40,28 @@ use crate::threads::WorkerInfo;
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
 pub trait Hooks: Send + Sync + 'static {
-    /// Before a task runs, on its worker thread. If it panics, the task does not run, its handle resolves as
-    /// abandoned, and `after_execute` is not called.
+    /// Called before a task runs, on its worker thread. If it panics, the task does not run, its
+    /// handle resolves as abandoned, and `after_execute` is not called.
     fn before_execute(&self, task: &TaskInfo) {
         let _ = task;
     }
 
-    /// After a task ran, on its worker thread. `panic` is what it panicked with; always `None` for a task that
-    /// has a handle, because the handle keeps the panic. As in the JDK; see [`panicked`](Self::panicked) for all
-    /// panics.
+    /// Called after a task has run, on its worker thread. `panic` is the panic of the task.
+    ///
+    /// As in the JDK, `panic` is always `None` for a task with a handle, because the handle keeps
+    /// the panic. See [`panicked`](Self::panicked) for all panics.
     fn after_execute(&self, task: &TaskInfo, panic: Option<&Panic>) {
         let _ = (task, panic);
     }
 
-    /// When a task panics, on the thread that ran it, before its handle resolves and before `after_execute`.
+    /// Called when a task panics, on the thread that ran it, before its handle resolves and before
+    /// `after_execute`.
     ///
-    /// Called for every task that this pool runs or lets its caller run: with or without a handle, whether
-    /// somebody has kept the handle or not; each run of a series, whether the series goes on
-    /// ([`OnPanic::Continue`](crate::OnPanic)) or not; tasks of a scope; polls of a future. Also for a task that
-    /// was cancelled while it ran, whose handle has resolved already. Not called for tasks that left the pool
-    /// and that somebody else runs.
+    /// Called for every task that this pool runs or lets its caller run: with or without a handle,
+    /// for each run of a periodic task ([`OnPanic::Continue`](crate::OnPanic) or not), for tasks of
+    /// a scope and for polls of a future. Also called for a task that was cancelled while it ran,
+    /// whose handle has already resolved. Not called for tasks that left the pool and run
+    /// elsewhere.
     ///
     /// # Examples
     /// ```
@@ -74,7 +76,7 @@ pub trait Hooks: Send + Sync + 'static {
     /// }
     /// let (send, reports) = mpsc::channel();
     /// let pool = ThreadPoolExecutor::builder().hooks(Report(send)).build()?;
-    /// drop(pool.submit(|| std::panic::resume_unwind(Box::new("broken")))?); // nobody will join it
+    /// drop(pool.submit(|| std::panic::resume_unwind(Box::new("broken")))?); // nothing joins it
     /// assert_eq!(reports.recv()?, "unnamed: broken");
     /// # Ok::<(), Box<dyn std::error::Error>>(())
     /// ```
@@ -82,26 +84,26 @@ pub trait Hooks: Send + Sync + 'static {
         let _ = (task, panic);
     }
 
-    /// Once, when all workers are gone after a shutdown, on the thread that noticed.
+    /// Called once, when all workers have exited after a shutdown, on the thread that noticed it.
     fn terminated(&self) {}
 
-    /// When a task is refused, on the submitting thread, before the rejection policy gets it.
+    /// Called when a task is refused, on the submitting thread, before the rejection policy.
     fn rejected(&self, task: &TaskInfo, reason: RejectReason) {
         let _ = (task, reason);
     }
 
-    /// When a worker starts, on its thread.
+    /// Called when a worker starts, on its thread.
     fn worker_started(&self, worker: &WorkerInfo) {
         let _ = worker;
     }
 
-    /// When a worker leaves, on its thread. All of these come before `terminated`.
+    /// Called when a worker exits, on its thread. All of these calls precede `terminated`.
     fn worker_stopped(&self, worker: &WorkerInfo) {
         let _ = worker;
     }
 }
 
-/// Hooks that are shared, so that their owner can look at what they gathered.
+/// Shared hooks, so that their owner can read what they have collected.
 impl<H: Hooks + ?Sized> Hooks for Arc<H> {
     fn before_execute(&self, task: &TaskInfo) {
         (**self).before_execute(task);

@@ -8,8 +8,8 @@
 //! - A submitter wakes at most one worker, and none while another is waking or searching. A worker
 //!   that took a task wakes the next one if the queue holds more.
 //! - The worker that parked last is woken first: its caches are warm, and the others time out.
-//! - The waker dequeues a task and stores it in the park slot. So a parked worker counts as capacity:
-//!   a bounded pool accepts as many tasks as it has idle workers and queue slots.
+//! - The waker dequeues a task and stores it in the park slot. So a parked worker counts as
+//!   capacity: a bounded pool accepts as many tasks as it has idle workers and queue slots.
 //! - A searching worker counts as waking, up to a budget of tasks: see [`SEARCH_BUDGET`].
 
 use std::time::Instant;
@@ -83,9 +83,9 @@ struct WakeState {
 
 /// No worker searches.
 const NO_SEARCH: usize = usize::MAX;
-/// A searching worker finds a task before this many others arrive, unless it was preempted: it yields
-/// between polls, and may wait for its core as long as other threads want it. After that a submitter
-/// wakes a parked worker too.
+/// A searching worker finds a task before this many others arrive, unless it was preempted: it
+/// yields between polls, and may wait for its core as long as other threads want it. After that a
+/// submitter wakes a parked worker too.
 const SEARCH_BUDGET: usize = if cfg!(loom) { 1 } else { 16 };
 /// The budget after a submitter woke a worker in spite of a search: one more is enough as a rule.
 const EXTENDED_BUDGET: usize = 16 * SEARCH_BUDGET;
@@ -160,9 +160,10 @@ impl Default for IdleWorkers {
 impl IdleWorkers {
     /// Parks until woken or until `options.deadline`.
     ///
-    /// `recheck` runs after the worker is listed; true keeps it awake. It must order itself after the
-    /// listing and then check everything for which the worker would be woken: race "enqueue / park".
-    /// `spin_first`: tasks arrive by `hand_off` only, so spinning pays here and not at the queue.
+    /// `recheck` runs after the worker is listed; true keeps it awake. It must order itself after
+    /// the listing and then check everything for which the worker would be woken: race "enqueue /
+    /// park". `spin_first`: tasks arrive by `hand_off` only, so spinning pays here and not at the
+    /// queue.
     pub(super) fn park(
         &self,
         slot: &Arc<ParkSlot>,
@@ -198,8 +199,8 @@ impl IdleWorkers {
         found
     }
 
-    /// Waits for a wake-up that has been decided, and ends the waking state. The caller orders itself
-    /// by `TaskQueue::order` before it checks the queue.
+    /// Waits for a wake-up that has been decided, and ends the waking state. The caller orders
+    /// itself by `TaskQueue::order` before it checks the queue.
     fn finish_wake(&self, slot: &ParkSlot) -> WakeReason {
         slot.cell.wait(None, OnInterrupt::Keep);
         slot.cell.reset();
@@ -212,8 +213,9 @@ impl IdleWorkers {
 
     /// Polls `found` for a short time before the worker parks. Returns true if it succeeded.
     ///
-    /// A searching worker counts as waking, so new tasks wake no other. As after a wake-up, the caller
-    /// orders itself, checks the queue once more, and wakes another worker if it takes a task.
+    /// A searching worker counts as waking, so new tasks wake no other. As after a wake-up, the
+    /// caller orders itself, checks the queue once more, and wakes another worker if it takes a
+    /// task.
     pub(super) fn search(&self, found: impl FnMut() -> bool) -> bool {
         // A second searching worker would only take a core from the submitters.
         if self.state.waking.load(Ordering::Relaxed) > 0 {
@@ -235,15 +237,17 @@ impl IdleWorkers {
         self.state.should_wake()
     }
 
-    /// As [`should_wake`](Self::should_wake), for a submitter that has enqueued a task. Also charges
-    /// the searching worker's budget, so that a preempted searcher does not delay the queue.
+    /// As [`should_wake`](Self::should_wake), for a submitter that has enqueued a task. Also
+    /// charges the searching worker's budget, so that a preempted searcher does not delay the
+    /// queue.
     #[inline]
     pub(super) fn should_wake_for_new_task(&self) -> bool {
         self.has_parked() && self.state.should_wake_or_charge()
     }
 
     /// Wakes a worker if it should be woken. `dequeue` takes its task out of the queue, so the task
-    /// leaves the queue now and not when the thread runs. The caller has ordered itself after its push.
+    /// leaves the queue now and not when the thread runs. The caller has ordered itself after its
+    /// push.
     pub(super) fn wake_one(&self, dequeue: impl FnOnce() -> Option<Task>) {
         if self.state.should_wake() {
             self.wake_newest(dequeue);
@@ -263,8 +267,8 @@ impl IdleWorkers {
         }
     }
 
-    /// Gives the head of a full queue to a parked worker, even if another is waking. Returns false if
-    /// none is parked.
+    /// Gives the head of a full queue to a parked worker, even if another is waking. Returns false
+    /// if none is parked.
     pub(super) fn hand_head_to_idle(&self, dequeue: impl FnOnce() -> Option<Task>) -> bool {
         self.has_parked() && self.wake_newest(dequeue)
     }
@@ -301,8 +305,8 @@ impl IdleWorkers {
         Ok(())
     }
 
-    /// Wakes all workers, after a change of settings or run state. Race "change / park": a worker that
-    /// enlists later takes the same lock after it, and sees the change when it rechecks.
+    /// Wakes all workers, after a change of settings or run state. Race "change / park": a worker
+    /// that enlists later takes the same lock after it, and sees the change when it rechecks.
     pub(super) fn wake_all(&self) {
         self.wake_matching(|_, _| true);
     }
@@ -362,8 +366,8 @@ impl IdleWorkers {
 mod tests {
     use super::*;
 
-    /// Whether a submitter wakes a worker after each of `tasks`, all enqueued between two polls of a
-    /// searching worker.
+    /// Whether a submitter wakes a worker after each of `tasks`, all enqueued between two polls of
+    /// a searching worker.
     fn wakes_between_two_polls(tasks: usize) -> Vec<bool> {
         let (idle, thread) = (IdleWorkers::default(), ParkSlot::for_this_thread());
         idle.enlist(&thread, ParkOptions::default());

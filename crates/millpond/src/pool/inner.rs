@@ -1,8 +1,8 @@
 //! [`PoolInner`]: the data that users' handles and workers share, and access to it.
 //!
 //! This file holds data and settings only. The modules above it implement the protocols, each as an
-//! `impl PoolInner`: `removal` and `lifecycle` (how tasks and the pool end), `spawn` (adds workers),
-//! `admission` and `backpressure` (how tasks enter), `periodic`, `run` and `worker`.
+//! `impl PoolInner`: `removal` and `lifecycle` (how tasks and the pool end), `spawn` (adds
+//! workers), `admission` and `backpressure` (how tasks enter), `periodic`, `run` and `worker`.
 
 use std::fmt;
 use std::num::NonZeroU32;
@@ -247,7 +247,8 @@ impl PoolInner {
         task
     }
 
-    /// Wakes an idle worker if queued tasks need one. The caller has ordered itself after its change.
+    /// Wakes an idle worker if queued tasks need one. The caller has ordered itself after its
+    /// change.
     pub(super) fn wake_one(&self) {
         match &self.queue {
             TaskQueue::Delayed(delayed) => delayed.ensure_watched(&self.idle),
@@ -258,8 +259,8 @@ impl PoolInner {
         }
     }
 
-    /// Gives the head of the queue to a parked worker, or to one that is about to park. Returns false
-    /// if there is none.
+    /// Gives the head of the queue to a parked worker, or to one that is about to park. Returns
+    /// false if there is none.
     pub(super) fn hand_head_to_idle(&self) -> bool {
         matches!(self.queue, TaskQueue::Fifo(_)) && self.idle.hand_head_to_idle(|| self.poll())
     }
@@ -268,12 +269,12 @@ impl PoolInner {
         self.generation.load(Ordering::SeqCst)
     }
 
-    /// Makes every idle worker and every waiting submitter check again, after a change of settings or
-    /// run state.
+    /// Makes every idle worker and every waiting submitter check again, after a change of settings
+    /// or run state.
     ///
     /// Race "change / park": a worker reads the generation, then settings and state, enlists, and
-    /// reads the generation again. If it enlisted before `wake_all`, that wakes it. If after, it took
-    /// the list's lock later and sees the new generation.
+    /// reads the generation again. If it enlisted before `wake_all`, that wakes it. If after, it
+    /// took the list's lock later and sees the new generation.
     pub(super) fn recheck_all(&self) {
         self.generation.fetch_add(1, Ordering::SeqCst);
         self.idle.wake_all();
@@ -321,7 +322,8 @@ impl PoolInner {
         }
     }
 
-    /// Eager pools only: true if there is a worker for every outstanding task, the caller's included.
+    /// Eager pools only: true if there is a worker for every outstanding task, the caller's
+    /// included.
     #[inline]
     pub(super) fn has_free_worker(&self, seen: Snapshot) -> bool {
         self.config.rule == GrowthRule::Eager && self.outstanding.load(Ordering::SeqCst) <= seen.workers()

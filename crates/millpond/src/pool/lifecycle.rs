@@ -2,8 +2,8 @@
 //!
 //! The run state advances from Running to Terminated, see [`Ctl`](super::control::Ctl). `shutdown`
 //! lets workers drain the queue. `shutdown_now` drains it itself and interrupts running tasks.
-//! [`try_terminate`](PoolInner::try_terminate) follows every step that may have been the last one: a
-//! worker exited, a task left the queue, a spawn failed, the state advanced.
+//! [`try_terminate`](PoolInner::try_terminate) follows every step that may have been the last one:
+//! a worker exited, a task left the queue, a spawn failed, the state advanced.
 
 use std::fmt;
 use std::future::Future;
@@ -45,8 +45,8 @@ impl PoolInner {
         self.try_terminate();
     }
 
-    /// Returns the drained tasks. A submitter that enqueues concurrently takes its task back, or finds
-    /// that it has been drained.
+    /// Returns the drained tasks. A submitter that enqueues concurrently takes its task back, or
+    /// finds that it has been drained.
     pub(super) fn shutdown_now(&self) -> Vec<Task> {
         self.control().advance_to(RunState::Stop);
         self.queue().order(); // race "enqueue / shutdown"
@@ -68,12 +68,12 @@ impl PoolInner {
         }
     }
 
-    /// As [`interrupt_if_stopping`](Self::interrupt_if_stopping), for a worker that was given a task
-    /// after its epoch began. Avoids the fence for first-in-first-out queues.
+    /// As [`interrupt_if_stopping`](Self::interrupt_if_stopping), for a worker that was given a
+    /// task after its epoch began. Avoids the fence for first-in-first-out queues.
     ///
-    /// Such a task was dequeued under the head lock, by this worker or its waker. `shutdown_now` takes
-    /// that lock between advancing the state and interrupting. If the task was dequeued before, the
-    /// interrupt finds this epoch. If after, this thread finds the state.
+    /// Such a task was dequeued under the head lock, by this worker or its waker. `shutdown_now`
+    /// takes that lock between advancing the state and interrupting. If the task was dequeued
+    /// before, the interrupt finds this epoch. If after, this thread finds the state.
     pub(super) fn interrupt_if_stopped(&self, me: &ThreadContext) {
         if !matches!(self.queue(), TaskQueue::Fifo(_)) {
             fence(Ordering::SeqCst);
@@ -126,8 +126,9 @@ impl PoolInner {
         self.termination_waiters().notify_all();
     }
 
-    /// A waiter lists itself and then reads the state. `terminate` advances the state and then takes
-    /// the lock of the list. If the waiter took it first it is notified, otherwise it sees the state.
+    /// A waiter lists itself and then reads the state. `terminate` advances the state and then
+    /// takes the lock of the list. If the waiter took it first it is notified, otherwise it sees
+    /// the state.
     fn await_termination(&self, timeout: Duration) -> Result<bool, Interrupted> {
         if self.is_terminated() || timeout.is_zero() {
             return Ok(self.is_terminated());
@@ -146,9 +147,9 @@ impl PoolInner {
         })
     }
 
-    /// Race "wait idle / last task ends", other side: the caller has ended or removed a task; fence,
-    /// read the list of waiters. A worker calls this only when it found the queue empty and is about
-    /// to park, so a busy pool does not pay for it.
+    /// Race "wait idle / last task ends", other side: the caller has ended or removed a task;
+    /// fence, read the list of waiters. A worker calls this only when it found the queue empty and
+    /// is about to park, so a busy pool does not pay for it.
     #[inline]
     pub(super) fn notify_if_idle(&self) {
         fence(Ordering::SeqCst); // pairs with `wait_idle`
@@ -244,8 +245,8 @@ impl ThreadPoolExecutor {
 
     /// Rejects new tasks, interrupts running tasks and returns the queued ones, in queue order.
     ///
-    /// Does not block. A task that ignores interrupts keeps running. The returned tasks can be run or
-    /// submitted elsewhere. Dropping one resolves its handle as abandoned.
+    /// Does not block. A task that ignores interrupts keeps running. The returned tasks can be run
+    /// or submitted elsewhere. Dropping one resolves its handle as abandoned.
     pub fn shutdown_now(&self) -> Vec<Task> {
         self.inner().shutdown_now()
     }
@@ -267,8 +268,8 @@ impl ThreadPoolExecutor {
 
     /// Blocks until the pool has terminated, at most `timeout`. Returns false on timeout.
     ///
-    /// Termination wins over a pending interrupt. Inside a task or a hook of this pool the call returns
-    /// `Ok(false)` at once, because the pool cannot terminate before they return.
+    /// Termination wins over a pending interrupt. Inside a task or a hook of this pool the call
+    /// returns `Ok(false)` at once, because the pool cannot terminate before they return.
     ///
     /// # Errors
     /// [`Interrupted`] if the calling thread is interrupted while it waits.
@@ -358,11 +359,11 @@ impl ThreadPoolExecutor {
 
     /// Shuts down in two steps.
     ///
-    /// First blocks up to `grace` until the work has ended by itself. Then interrupts running tasks,
-    /// takes the queued ones back, and blocks up to `force` for the rest.
+    /// First blocks up to `grace` until the work has ended by itself. Then interrupts running
+    /// tasks, takes the queued ones back, and blocks up to `force` for the rest.
     ///
-    /// An interrupt of the calling thread ends the current wait: during `grace` the second step begins
-    /// at once, during `force` the call returns. The interrupt flag is set again afterwards.
+    /// An interrupt of the calling thread ends the current wait: during `grace` the second step
+    /// begins at once, during `force` the call returns. The interrupt flag is set again afterwards.
     ///
     /// # Examples
     /// ```

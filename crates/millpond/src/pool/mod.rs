@@ -1,7 +1,7 @@
 //! [`ThreadPoolExecutor`]: the handle of a pool, and how tasks are submitted to it.
 //!
-//! `README.md` explains the protocols: states, invariants and races. Read it first. The modules, each
-//! of which imports only from those before it:
+//! `README.md` explains the protocols: states, invariants and races. Read it first. The modules,
+//! each of which imports only from those before it:
 //!
 //! | module | contents |
 //! |---|---|
@@ -9,7 +9,7 @@
 //! | `growth` | the growth rule, a pure function |
 //! | `settings`, `policy`, `hooks` | what users configure |
 //! | `counters`, `waiters`, `workers` | data: counts, lists of waiting threads, list of workers |
-//! | `idle` | parked workers, and whom to wake |
+//! | `idle` | parked workers, and which one to wake |
 //! | `queue` | the kinds of work queue |
 //! | `inner` | [`PoolInner`], which holds all of the above |
 //! | `removal`, `lifecycle` | how tasks and the pool end |
@@ -81,10 +81,10 @@ pub use self::stats::PoolStats;
 
 /// A pool of threads with a core size, a queue, a maximum size and a rejection policy.
 ///
-/// While there are fewer threads than the core size, a submitted task starts a new thread. After that
-/// it goes to the queue. When the queue is full it starts a new thread, up to the maximum size, and
-/// then the rejection policy decides. An idle thread above the core size exits after the keep-alive
-/// time.
+/// While there are fewer threads than the core size, a submitted task starts a new thread. After
+/// that it goes to the queue. When the queue is full it starts a new thread, up to the maximum
+/// size, and then the rejection policy decides. An idle thread above the core size exits after the
+/// keep-alive time.
 ///
 /// This is a cheap handle. When the last clone is dropped the pool shuts down without blocking:
 /// accepted tasks still run. The process does not wait for them. Call [`close`](Self::close) or
@@ -136,8 +136,8 @@ pub struct PoolRef {
 impl PoolRef {
     /// Returns the pool, or `None` once its last handle has been dropped. Does not block.
     ///
-    /// `None` is possible while workers still run accepted tasks. A pool that was shut down by a call
-    /// and still has handles is returned.
+    /// `None` is possible while workers still run accepted tasks. A pool that was shut down by a
+    /// call and still has handles is returned.
     pub fn upgrade(&self) -> Option<ThreadPoolExecutor> {
         self.handle.upgrade().map(|handle| ThreadPoolExecutor { handle })
     }
@@ -195,8 +195,8 @@ impl ThreadPoolExecutor {
 
     /// Runs `f` without a handle.
     ///
-    /// Does not block unless the rejection policy does. A closure of up to five words is queued without
-    /// an allocation.
+    /// Does not block unless the rejection policy does. A closure of up to five words is queued
+    /// without an allocation.
     ///
     /// # Errors
     /// [`Rejected`] if the pool is shut down or full; [`Rejected::into_task`] returns the work.
@@ -214,12 +214,13 @@ impl ThreadPoolExecutor {
 
     /// Submits `f` and returns a handle to its result.
     ///
-    /// Does not block unless the rejection policy does. Dropping the handle detaches the task and does
-    /// not cancel it. Needs one allocation.
+    /// Does not block unless the rejection policy does. Dropping the handle detaches the task and
+    /// does not cancel it. Needs one allocation.
     ///
     /// # Errors
-    /// [`Rejected`] if the pool is shut down or full; [`Rejected::into_task`] returns the work. To retry
-    /// and still get the result, keep the handle: [`TaskOf::into_parts`](crate::TaskOf::into_parts).
+    /// [`Rejected`] if the pool is shut down or full; [`Rejected::into_task`] returns the work. To
+    /// retry and still get the result, keep the handle:
+    /// [`TaskOf::into_parts`](crate::TaskOf::into_parts).
     ///
     /// # Examples
     /// ```
@@ -246,9 +247,9 @@ impl ThreadPoolExecutor {
     /// [`rejected`](PoolStats::rejected) and calls [`Hooks::rejected`].
     ///
     /// # Errors
-    /// [`TrySubmitError`] with the closure: [`Saturated`](RejectReason::Saturated) if there is no room,
-    /// [`Shutdown`](RejectReason::Shutdown), or [`SpawnFailed`](RejectReason::SpawnFailed) if a needed
-    /// thread could not be started.
+    /// [`TrySubmitError`] with the closure: [`Saturated`](RejectReason::Saturated) if there is no
+    /// room, [`Shutdown`](RejectReason::Shutdown), or [`SpawnFailed`](RejectReason::SpawnFailed) if
+    /// a needed thread could not be started.
     ///
     /// # Examples
     /// ```
@@ -289,22 +290,22 @@ impl ThreadPoolExecutor {
 
     /// Submits `f` as soon as the pool has room. The future waits without blocking a thread.
     ///
-    /// The rejection policy does not apply: the future waits until the queue or a thread has room. Room
-    /// is given in the order in which submitters began to wait, futures and threads blocked by
-    /// [`policy::Block`](crate::policy::Block) alike. Works on any runtime. A task of this pool that
-    /// blocks its worker until such a future resolves may deadlock.
+    /// The rejection policy does not apply: the future waits until the queue or a thread has room.
+    /// Room is given in the order in which submitters began to wait, futures and threads blocked by
+    /// [`policy::Block`](crate::policy::Block) alike. Works on any runtime. A task of this pool
+    /// that blocks its worker until such a future resolves may deadlock.
     ///
-    /// Dropping the future before it resolves drops `f` without running it, and passes its turn to the
-    /// next submitter. Once the future has resolved, the task belongs to the pool; see
+    /// Dropping the future before it resolves drops `f` without running it, and passes its turn to
+    /// the next submitter. Once the future has resolved, the task belongs to the pool; see
     /// [`cancel_on_drop`](TaskHandle::cancel_on_drop).
     ///
-    /// The future owns a clone of the pool. So it can be spawned, and it keeps the pool from shutting
-    /// down when the last other clone is dropped.
+    /// The future owns a clone of the pool. So it can be spawned, and it keeps the pool from
+    /// shutting down when the last other clone is dropped.
     ///
     /// # Errors
-    /// [`Rejected`] with the task, if the pool is shut down ([`Shutdown`](RejectReason::Shutdown)) or a
-    /// needed thread could not be started ([`SpawnFailed`](RejectReason::SpawnFailed)). Only these count
-    /// as [`rejected`](PoolStats::rejected).
+    /// [`Rejected`] with the task, if the pool is shut down ([`Shutdown`](RejectReason::Shutdown))
+    /// or a needed thread could not be started ([`SpawnFailed`](RejectReason::SpawnFailed)). Only
+    /// these count as [`rejected`](PoolStats::rejected).
     ///
     /// # Examples
     /// ```
@@ -333,11 +334,11 @@ impl ThreadPoolExecutor {
 
     inherent_executor_methods!(but execute and submit);
 
-    /// Runs `f` with a [`Scope`] that starts tasks which may borrow from the caller. Returns when all of
-    /// them have ended.
+    /// Runs `f` with a [`Scope`] that starts tasks which may borrow from the caller. Returns when
+    /// all of them have ended.
     ///
-    /// Blocks, and cannot be interrupted. A worker of this pool runs queued tasks of the scope itself
-    /// while it waits.
+    /// Blocks, and cannot be interrupted. A worker of this pool runs queued tasks of the scope
+    /// itself while it waits.
     ///
     /// # Panics
     /// With the payload of `f` or of one of the tasks, after all of them have ended.

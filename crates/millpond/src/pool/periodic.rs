@@ -1,4 +1,5 @@
-//! What only a scheduled pool does: admission at a due time, periodic runs, and its shutdown policies.
+//! What only a scheduled pool does: admission at a due time, periodic runs, and its shutdown
+//! policies.
 //!
 //! `ScheduledThreadPoolExecutor` is a `ThreadPoolExecutor` whose queue is a
 //! [`DelayedQueue`](super::queue::delayed::DelayedQueue).
@@ -54,9 +55,9 @@ impl PoolInner {
     /// Queues a periodic task for its next run. `returns_to_queue`: the calling worker checks the
     /// queue next, so it need not wake another one.
     ///
-    /// Race "requeue / shutdown": insert, then read state and policy again. `shutdown` and the setters
-    /// of the policies write, then remove what must not run. All of them take the queue's lock in
-    /// between, so either they find the task, or their change is seen here.
+    /// Race "requeue / shutdown": insert, then read state and policy again. `shutdown` and the
+    /// setters of the policies write, then remove what must not run. All of them take the queue's
+    /// lock in between, so either they find the task, or their change is seen here.
     pub(super) fn requeue(self: &Arc<Self>, task: Task, returns_to_queue: bool) {
         let (Some(delayed), Some(shared), Some(timing)) = (self.delayed_queue(), task.cell(), task.timing())
         else {
@@ -68,8 +69,9 @@ impl PoolInner {
         let (id, shared) = (task.id(), shared.clone());
         let due = timing.ended();
         delayed.insert(TimerTask::new(task), due);
-        // Race "requeue / cancel": an earlier cancel found no pool to notify, so the entry is removed
-        // here. A later one finds the pool, and reads the entry's place under the queue's lock.
+        // Race "requeue / cancel": an earlier cancel found no pool to notify, so the entry is
+        // removed here. A later one finds the pool, and reads the entry's place under the queue's
+        // lock.
         if !shared.entered_again(self.owner_number()) && shared.state() == TaskState::Cancelled {
             self.cancelled(id, shared.place());
         }
@@ -120,9 +122,9 @@ impl TimeListener for PoolInner {
 }
 
 impl PoolInner {
-    /// Parked workers have been given what is due. A worker that is awake and has no task takes what
-    /// is due by itself, and the caller of a manual clock may rely on that. Only tests use manual
-    /// clocks, so yielding for at most a second is acceptable.
+    /// Parked workers have been given what is due. A worker that is awake and has no task takes
+    /// what is due by itself, and the caller of a manual clock may rely on that. Only tests use
+    /// manual clocks, so yielding for at most a second is acceptable.
     fn wait_for_busy_workers(&self, delayed: &DelayedQueue) {
         const LIMIT: Duration = Duration::from_secs(1);
         if !cfg!(loom) {
@@ -168,7 +170,8 @@ impl ThreadPoolExecutor {
 
     /// Called after `execute_at` for a task whose handle existed before: an earlier cancel found no
     /// queue entry to remove. The cancel wrote the state, fenced, and searched pool and queue. This
-    /// thread has entered the task and reads the state after a fence. So one of them sees the other.
+    /// thread has entered the task and reads the state after a fence. So one of them sees the
+    /// other.
     pub(crate) fn remove_if_cancelled_early(&self, shared: &CellRef<dyn Tracked>) {
         fence(Ordering::SeqCst);
         if shared.state() == TaskState::Cancelled {

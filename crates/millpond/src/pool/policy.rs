@@ -11,7 +11,8 @@
 //!
 //! The handle of a dropped task resolves as abandoned. Every policy counts a refused task
 //! ([`PoolStats::rejected`](crate::PoolStats::rejected)) and reports it to
-//! [`Hooks::rejected`](crate::Hooks::rejected). A task for which [`Block`] finds room is not refused.
+//! [`Hooks::rejected`](crate::Hooks::rejected). A task for which [`Block`] finds room is not
+//! refused.
 
 use std::any::TypeId;
 use std::fmt;
@@ -24,9 +25,10 @@ use crate::task::Task;
 
 /// Decides what happens to a task that a saturated or shut-down pool refuses.
 ///
-/// The pool calls it on the submitting thread, without holding any lock, once per refusal. `Ok` means
-/// that the policy has dealt with the task. `Err` is returned to the submitter. Any closure with this
-/// signature is a policy. The handle of a task that the policy drops resolves as abandoned.
+/// The pool calls it on the submitting thread, without holding any lock, once per refusal. `Ok`
+/// means that the policy has dealt with the task. `Err` is returned to the submitter. Any closure
+/// with this signature is a policy. The handle of a task that the policy drops resolves as
+/// abandoned.
 ///
 /// # Examples
 /// ```
@@ -71,10 +73,11 @@ impl RejectedExecutionHandler for Abort {
     }
 }
 
-/// Runs the task on the submitting thread, which slows the submitter down. Drops it after a shutdown.
+/// Runs the task on the submitting thread, which slows the submitter down. Drops it after a
+/// shutdown.
 ///
-/// The task does not count as completed. If it panics, [`Hooks::panicked`](crate::Hooks::panicked) is
-/// called; no other hook is. The panic of a task without a handle unwinds to the submitter.
+/// The task does not count as completed. If it panics, [`Hooks::panicked`](crate::Hooks::panicked)
+/// is called; no other hook is. The panic of a task without a handle unwinds to the submitter.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct CallerRuns;
 
@@ -105,8 +108,8 @@ impl RejectedExecutionHandler for Discard {
 /// In a pool with [`max_queue_time`](crate::Builder::max_queue_time), tasks at the head that have
 /// waited too long expire first. If any did, no other task is dropped.
 ///
-/// The head of a priority queue is its most urgent task. If the queue holds nothing, as a synchronous
-/// queue never does, the task is returned as an error.
+/// The head of a priority queue is its most urgent task. If the queue holds nothing, as a
+/// synchronous queue never does, the task is returned as an error.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct DiscardOldest;
 

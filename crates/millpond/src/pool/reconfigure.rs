@@ -14,15 +14,16 @@ use crate::threads::WorkerBody;
 
 /// Settings.
 impl ThreadPoolExecutor {
-    /// Returns the core size: the number of threads that are started before the queue is used, and kept.
+    /// Returns the core size: the number of threads that are started before the queue is used, and
+    /// kept.
     pub fn core_pool_size(&self) -> usize {
         self.inner().settings().get().core
     }
 
     /// Sets the core size.
     ///
-    /// Raising it starts threads for queued tasks. After lowering it, threads above the core size exit
-    /// when they have been idle for the keep-alive time.
+    /// Raising it starts threads for queued tasks. After lowering it, threads above the core size
+    /// exit when they have been idle for the keep-alive time.
     ///
     /// # Errors
     /// [`ConfigError`] if it exceeds the maximum size. Nothing changes then.
@@ -59,8 +60,8 @@ impl ThreadPoolExecutor {
         self.inner().settings().get().keep_alive
     }
 
-    /// Sets how long an idle thread above the core size waits for work before it exits. Threads that
-    /// are idle now restart their wait.
+    /// Sets how long an idle thread above the core size waits for work before it exits. Threads
+    /// that are idle now restart their wait.
     ///
     /// # Errors
     /// [`ConfigError`] if it is zero while core threads time out. Nothing changes then.
@@ -81,8 +82,8 @@ impl ThreadPoolExecutor {
         self.change(|settings| settings.core_times_out = allow)
     }
 
-    /// Changes a setting. Idle workers recheck if they might exit earlier now, and blocked submitters
-    /// if there may be room for another thread.
+    /// Changes a setting. Idle workers recheck if they might exit earlier now, and blocked
+    /// submitters if there may be room for another thread.
     fn change(&self, change: impl FnOnce(&mut Settings)) -> Result<(), ConfigError> {
         let pool = self.inner();
         let (old, new) = pool.settings().change(change)?;

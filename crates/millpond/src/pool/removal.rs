@@ -72,7 +72,8 @@ impl PoolInner {
         self.time_limit().is_some_and(|limit| limit.is_exceeded_in(self.queue()))
     }
 
-    /// Settles a dequeued task that has waited too long. Returns true if it did, and `task` is empty.
+    /// Settles a dequeued task that has waited too long. Returns true if it did, and `task` is
+    /// empty.
     #[inline]
     pub(super) fn expire(&self, task: &mut Option<Task>) -> bool {
         self.time_limit().is_some() && self.expire_if_too_old(task)
@@ -95,14 +96,15 @@ impl PoolInner {
         expired
     }
 
-    /// Expires the tasks at the head of the queue that are too old. Returns false if there are none.
+    /// Expires the tasks at the head of the queue that are too old. Returns false if there are
+    /// none.
     pub(super) fn expire_overdue(&self) -> bool {
         let mut any = false;
         while self.queue_is_overdue() {
             let mut task = self.poll();
             any |= task.is_some();
-            // A worker may have taken the old task in between, or it is of a kind that never expires.
-            // Then this one is evicted.
+            // A worker may have taken the old task in between, or it is of a kind that never
+            // expires. Then this one is evicted.
             if !self.expire(&mut task) {
                 let evicted = self.hand_back(Vec::from_iter(task));
                 evicted.into_iter().for_each(Task::drop_caught);

@@ -20,8 +20,8 @@ pub(super) struct WorkerIdentity {
     pub(super) worker: Arc<Worker>,
 }
 
-/// Runs a task between its hooks and counts it. Leaves `task` empty. Returns false if a panic unwound
-/// that no handle keeps.
+/// Runs a task between its hooks and counts it. Leaves `task` empty. Returns false if a panic
+/// unwound that no handle keeps.
 #[inline]
 pub(super) fn run_task(
     pool: &Arc<PoolInner>,
@@ -149,8 +149,9 @@ impl TaskOwner for PoolInner {
         self.after_removal();
     }
 
-    /// The calling thread is about to block, so its core becomes free, while a worker that was woken
-    /// from another core may be scheduled behind its waker for a millisecond. So one more is woken.
+    /// The calling thread is about to block, so its core becomes free, while a worker that was
+    /// woken from another core may be scheduled behind its waker for a millisecond. So one more is
+    /// woken.
     fn is_waited_for(self: Arc<Self>) -> bool {
         if self.queue().try_len().is_some_and(|len| len > self.idle().waking_count()) {
             self.hand_head_to_idle();

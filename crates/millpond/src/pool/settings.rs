@@ -6,8 +6,8 @@ use super::control::MAX_WORKERS;
 use crate::ConfigError;
 use crate::sync::{AtomicBool, AtomicUsize, Mutex, Ordering};
 
-/// Invariants, checked by [`check`](Self::check): `core <= maximum`, `maximum > 0`, and a keep-alive
-/// time above zero if core threads time out.
+/// Invariants, checked by [`check`](Self::check): `core <= maximum`, `maximum > 0`, and a
+/// keep-alive time above zero if core threads time out.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Settings {
     pub(super) core: usize,
@@ -37,7 +37,8 @@ impl Settings {
 /// moment ago, and `PoolInner::recheck_all` makes idle workers read again after a change.
 #[derive(Debug)]
 pub(super) struct LiveSettings {
-    /// The authoritative values. A change holds the lock, so concurrent changes are checked in turn.
+    /// The authoritative values. A change holds the lock, so concurrent changes are checked in
+    /// turn.
     values: Mutex<Settings>,
     /// Copy of `core`. Written under the lock, like the two below.
     core: AtomicUsize,

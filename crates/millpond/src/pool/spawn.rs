@@ -1,9 +1,10 @@
-//! Adds workers: reserves a permit, calls the thread factory, and undoes the reservation on failure.
+//! Adds workers: reserves a permit, calls the thread factory, and undoes the reservation on
+//! failure.
 //!
-//! A failed start leaves no trace: the first task comes back, and list and control word are as before.
-//! While a start is in progress its worker holds a permit, so other threads may leave their tasks in
-//! the queue to it. If the start then fails, [`rescue_queue`](PoolInner::rescue_queue) plays the part
-//! of the last worker in the race "enqueue / last worker exits".
+//! A failed start leaves no trace: the first task comes back, and list and control word are as
+//! before. While a start is in progress its worker holds a permit, so other threads may leave their
+//! tasks in the queue to it. If the start then fails, [`rescue_queue`](PoolInner::rescue_queue)
+//! plays the part of the last worker in the race "enqueue / last worker exits".
 
 use std::io;
 
@@ -52,8 +53,8 @@ impl PoolInner {
         added
     }
 
-    /// Returns true if the run state permits a new worker: in Running, and in Shutdown only to drain
-    /// the queue.
+    /// Returns true if the run state permits a new worker: in Running, and in Shutdown only to
+    /// drain the queue.
     pub(super) fn may_add_worker(&self, seen: Snapshot, with_task: bool) -> bool {
         match seen.state() {
             RunState::Running => true,
@@ -70,8 +71,8 @@ impl PoolInner {
         }
     }
 
-    /// Takes a permit and lists the worker, both under the lock of the list, so that `note_size` knows
-    /// which permits belong to confirmed workers.
+    /// Takes a permit and lists the worker, both under the lock of the list, so that `note_size`
+    /// knows which permits belong to confirmed workers.
     fn reserve_worker(&self, limit: Limit, with_task: bool) -> Option<Arc<Worker>> {
         loop {
             let seen = self.control().load();
@@ -169,8 +170,8 @@ impl PoolInner {
         }
     }
 
-    /// Called for a thread that waits for a queued task. Tries again to start a worker if all earlier
-    /// attempts failed. Returns false if tasks are queued and no worker is certain to come.
+    /// Called for a thread that waits for a queued task. Tries again to start a worker if all
+    /// earlier attempts failed. Returns false if tasks are queued and no worker is certain to come.
     pub(super) fn retry_stranded(self: &Arc<Self>) -> bool {
         if self.queue().is_empty() {
             return true;

@@ -1,16 +1,17 @@
 //! [`PoolStats`], and how a reader adds up counters while tasks move.
 //!
 //! A task counts from its acceptance until it is settled. In between it is queued, or held by a
-//! worker, or runs inline inside another task. No lock covers all of these, so [`Counts`] reads them
-//! one after the other, in an order that keeps two invariants at every moment:
+//! worker, or runs inline inside another task. No lock covers all of these, so [`Counts`] reads
+//! them one after the other, in an order that keeps two invariants at every moment:
 //!
-//! 1. Every task accepted before the read is in at least one count. A task between two places (given
-//!    to a new thread that has not begun, handed to a parked worker, just dequeued) has no counter.
-//!    It follows from the others: accepted before the read, not settled at its end, and seen neither
-//!    queued nor running in between. So a task on its way needs no further atomic operation.
-//! 2. Settled tasks never exceed accepted tasks. A task is counted as accepted before another thread
-//!    can take it, and as settled by a Release store after that. The read loads settled counts first,
-//!    with Acquire, and accepted counts last.
+//! 1. Every task accepted before the read is in at least one count. A task between two places
+//!    (given to a new thread that has not begun, handed to a parked worker, just dequeued) has no
+//!    counter. It follows from the others: accepted before the read, not settled at its end, and
+//!    seen neither queued nor running in between. So a task on its way needs no further atomic
+//!    operation.
+//! 2. Settled tasks never exceed accepted tasks. A task is counted as accepted before another
+//!    thread can take it, and as settled by a Release store after that. The read loads settled
+//!    counts first, with Acquire, and accepted counts last.
 //!
 //! While tasks move, a read may count a task twice: as queued, and later as running or settled. The
 //! counts are exact while no task moves. Models: `loom_tests::pool::a_look_at_the_counts_*`.
@@ -51,8 +52,8 @@ impl Counts {
     }
 
     /// Adds the tasks that are between two places, see invariant 1: `accepted` were accepted before
-    /// the read. A worker that runs nothing holds at most one of them. The others left the queue to be
-    /// settled without a run and still count as queued.
+    /// the read. A worker that runs nothing holds at most one of them. The others left the queue to
+    /// be settled without a run and still count as queued.
     fn add_moving_tasks(&mut self, accepted: u64) {
         let seen = self.settled() + (self.queued + self.active + self.inline) as u64;
         let unseen = usize::try_from(accepted.saturating_sub(seen)).unwrap_or(usize::MAX);
@@ -90,8 +91,8 @@ impl PoolInner {
             submitted,
         };
         if self.queue().is_custom() {
-            // Its owner may add and remove tasks without the pool. So accepted tasks may be missing,
-            // and more tasks may be settled than were accepted.
+            // Its owner may add and remove tasks without the pool. So accepted tasks may be
+            // missing, and more tasks may be settled than were accepted.
             counts.submitted = counts.submitted.max(counts.settled());
         } else {
             counts.add_moving_tasks(accepted);
@@ -99,11 +100,13 @@ impl PoolInner {
         counts
     }
 
-    /// Returns true if no task is queued or running. A scheduled pool may hold tasks that are not due.
+    /// Returns true if no task is queued or running. A scheduled pool may hold tasks that are not
+    /// due.
     ///
     /// Two reads are needed. A worker may begin and settle its task between the read of the workers
     /// and the read of settled tasks, and then call hooks: the first read misses it. A worker is
-    /// active before it settles a task, so if nothing is settled between two reads, the second sees it.
+    /// active before it settles a task, so if nothing is settled between two reads, the second sees
+    /// it.
     pub(super) fn is_idle(&self) -> bool {
         loop {
             let first = self.counts();
@@ -166,8 +169,8 @@ impl ThreadPoolExecutor {
 
     /// Returns the number of tasks that workers have finished.
     ///
-    /// Includes tasks that panicked and tasks that a hook refused. Excludes tasks that were cancelled
-    /// while queued and removed.
+    /// Includes tasks that panicked and tasks that a hook refused. Excludes tasks that were
+    /// cancelled while queued and removed.
     pub fn completed_task_count(&self) -> u64 {
         self.inner().workers().totals().finished()
     }
@@ -237,8 +240,8 @@ impl ThreadPoolExecutor {
 /// next. The outcome of a task is counted before its handle resolves.
 ///
 /// A pool with a custom queue counts what the queue holds. A task that the owner of the queue adds
-/// counts as submitted when it is settled. A task that a worker has just dequeued is in no count for
-/// a moment.
+/// counts as submitted when it is settled. A task that a worker has just dequeued is in no count
+/// for a moment.
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct PoolStats {
@@ -271,16 +274,16 @@ pub struct PoolStats {
     pub panicked: u64,
     /// Tasks that were cancelled, before or while they ran.
     pub cancelled: u64,
-    /// Tasks that were refused, whatever the policy did with them. Tasks for which the blocking policy
-    /// found room are not included.
+    /// Tasks that were refused, whatever the policy did with them. Tasks for which the blocking
+    /// policy found room are not included.
     pub rejected: u64,
-    /// Accepted tasks that left without having run: removed, drained by `shutdown_now`, or evicted by
-    /// `DiscardOldest`.
+    /// Accepted tasks that left without having run: removed, drained by `shutdown_now`, or evicted
+    /// by `DiscardOldest`.
     pub handed_back: u64,
     /// Accepted tasks that did not run because they waited longer than
     /// [`max_queue_time`](crate::Builder::max_queue_time).
     pub expired: u64,
-    /// Periodic tasks of a scheduled pool that ended because a run panicked. If this grows, something
-    /// that should happen periodically no longer does.
+    /// Periodic tasks of a scheduled pool that ended because a run panicked. If this grows,
+    /// something that should happen periodically no longer does.
     pub periodic_ended_by_panic: u64,
 }

@@ -4,8 +4,8 @@
 //! tasks that wait for termination or until the pool is idle (`lifecycle`).
 //!
 //! Every user follows one pattern. The waiter adds itself and then checks its condition. The
-//! notifier makes the condition true and then checks [`is_empty`](Waiters::is_empty). Both sides put
-//! the lock or fence that their race in `README.md` names between the two steps.
+//! notifier makes the condition true and then checks [`is_empty`](Waiters::is_empty). Both sides
+//! put the lock or fence that their race in `README.md` names between the two steps.
 
 use std::task::Waker;
 use std::time::Instant;

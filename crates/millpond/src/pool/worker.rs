@@ -129,12 +129,13 @@ impl<'a> WorkerLoop<'a> {
         pool.after_removal();
     }
 
-    /// Runs a task. Its interrupt epoch began when the previous task ended. Returns false if a panic
-    /// unwound that no handle keeps.
+    /// Runs a task. Its interrupt epoch began when the previous task ended. Returns false if a
+    /// panic unwound that no handle keeps.
     fn run_one(&self, task: &mut Option<Task>) -> bool {
         self.worker.set_active(true);
         self.pool.interrupt_if_stopped(&self.me);
-        // User code is caught where it is called. This catch only keeps a defect from losing a worker.
+        // User code is caught where it is called. This catch only keeps a defect from losing a
+        // worker.
         let ok = catch_value(|| run_task(self.pool, self.worker, task, false)).unwrap_or(false);
         if task.is_some() {
             task.take().into_iter().for_each(Task::drop_caught);
@@ -144,8 +145,8 @@ impl<'a> WorkerLoop<'a> {
         ok
     }
 
-    /// After a panic that no handle keeps, a JDK worker dies and is replaced. Here the thread itself
-    /// is the replacement, if the pool may have one. Otherwise it gives its permit back.
+    /// After a panic that no handle keeps, a JDK worker dies and is replaced. Here the thread
+    /// itself is the replacement, if the pool may have one. Otherwise it gives its permit back.
     fn continues_after_panic(&self) -> bool {
         let pool = self.pool;
         pool.queue().order(); // race "enqueue / last worker exits"
@@ -350,7 +351,8 @@ impl WorkerLoop<'_> {
         let pool = self.pool;
         let stays = limits.stays_for_tasks;
         // Race "change / park", and the same for the removal of the last task: `recheck_all` and
-        // `after_removal` interrupt listed workers, so this one lists itself before it checks again.
+        // `after_removal` interrupt listed workers, so this one lists itself before it checks
+        // again.
         let key = pool.enter_queue(interrupt::current_without_callbacks(), stays);
         let is_unneeded = self.no_more_tasks_will_come() || (stays && pool.queue().is_empty());
         let taken = if pool.generation() != generation || is_unneeded {
@@ -374,8 +376,8 @@ impl WorkerLoop<'_> {
         }
     }
 
-    /// In Shutdown no thread interrupts the worker when a custom queue whose `len` panics is empty. So
-    /// the worker polls it every 10 ms.
+    /// In Shutdown no thread interrupts the worker when a custom queue whose `len` panics is empty.
+    /// So the worker polls it every 10 ms.
     fn silent_queue_poll(&self) -> Option<Duration> {
         const POLL_INTERVAL: Duration = Duration::from_millis(10);
         let is_silent = !self.pool.control().load().is_running() && self.pool.queue().try_len().is_none();

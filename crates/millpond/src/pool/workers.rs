@@ -16,8 +16,8 @@ use crate::threads::WorkerInfo;
 pub(super) struct Worker {
     info: WorkerInfo,
     counters: WorkerCounters,
-    /// True while the worker runs a task, hooks included, or has a first task. Written by the worker
-    /// only, once its thread runs.
+    /// True while the worker runs a task, hooks included, or has a first task. Written by the
+    /// worker only, once its thread runs.
     active: AtomicBool,
     /// True once the thread is known to exist or to come. Guarded by the lock of the list.
     confirmed: AtomicBool,

@@ -1,4 +1,4 @@
-//! [`ScheduledBuilder`]: a scheduled pool's options and their defaults, checked once in `build`.
+//! [`ScheduledBuilder`]: the options of a scheduled pool and their defaults.
 
 use std::fmt;
 use std::io;
@@ -14,9 +14,9 @@ use crate::task::periodic::Body;
 use crate::threads::WorkerBody;
 use crate::time::clock::Clock;
 
-/// Gathers the options of a [`ScheduledThreadPoolExecutor`].
+/// The options of a new [`ScheduledThreadPoolExecutor`].
 ///
-/// Without any, it has one thread and the machine's clock.
+/// By default a pool has one thread and uses the system clock.
 #[must_use = "a builder does nothing until `build`"]
 pub struct ScheduledBuilder {
     pool: Builder,
@@ -41,35 +41,39 @@ impl ScheduledBuilder {
         }
     }
 
-    /// Sets how many threads there are; more are never started. Default: 1. With 0 there is one while tasks
-    /// wait, and none when there are none.
+    /// Sets the number of threads. Default: 1. With 0 there is one thread while tasks are queued,
+    /// and none otherwise.
     pub fn core_pool_size(mut self, threads: usize) -> Self {
         self.pool = self.pool.core_pool_size(threads);
         self
     }
 
-    /// Sets how long a thread that is not needed waits for work before it leaves: one above a core size that was
-    /// lowered, or any if [`allow_core_thread_time_out`](Self::allow_core_thread_time_out). With a manual
-    /// clock that time is over when it has passed by either clock. Default: 10 milliseconds.
+    /// Sets how long an idle thread waits for work before it exits. Default: 10 milliseconds.
+    ///
+    /// Applies to threads above a core size that was lowered, and to all threads with
+    /// [`allow_core_thread_time_out`](Self::allow_core_thread_time_out). With a manual clock the
+    /// time is over when it has passed by either clock.
     pub fn keep_alive_time(mut self, time: Duration) -> Self {
         self.pool = self.pool.keep_alive_time(time);
         self
     }
 
-    /// Lets idle core threads leave too, as long as one is there while tasks wait. Needs a keep-alive time
-    /// above zero. Default: false.
+    /// Sets whether idle core threads exit too. One thread stays while tasks are queued. Needs a
+    /// keep-alive time above zero. Default: false.
     pub fn allow_core_thread_time_out(mut self, allow: bool) -> Self {
         self.pool = self.pool.allow_core_thread_time_out(allow);
         self
     }
 
-    /// Sets what worker threads are called: this prefix, then a number from 1. Default: `pool-N-thread-`.
+    /// Sets the names of worker threads: this prefix and a number from 1. Default:
+    /// `pool-N-thread-`.
     pub fn thread_name_prefix(mut self, prefix: impl Into<String>) -> Self {
         self.pool = self.pool.thread_name_prefix(prefix);
         self
     }
 
-    /// Sets how threads are made, as [`Builder::thread_factory`] does. Default: a plain named thread.
+    /// Sets how threads are created; see [`Builder::thread_factory`]. Default: a plain named
+    /// thread.
     pub fn thread_factory(
         mut self,
         factory: impl Fn(WorkerBody) -> io::Result<JoinHandle<()>> + Send + Sync + 'static,
@@ -78,37 +82,42 @@ impl ScheduledBuilder {
         self
     }
 
-    /// Sets the callbacks. Default: none. Each run of a series is a task to them, always with the same id.
+    /// Sets the callbacks. Default: none. They see each run of a periodic task as a task with the
+    /// same id.
     pub fn hooks(mut self, hooks: impl Hooks) -> Self {
         self.pool = self.pool.hooks(hooks);
         self
     }
 
-    /// Sets where the time comes from. Default: [`Clock::system`].
+    /// Sets the clock. Default: [`Clock::system`].
     pub fn clock(mut self, clock: Clock) -> Self {
         self.clock = clock;
         self
     }
 
-    /// Chooses what cancelling a waiting task does to the queue. Default: false, as in the JDK: what it
-    /// captured is dropped at once, and its entry stays until it is due, when it passes the hooks and counts
-    /// as completed, or until
-    /// [`purge`](ScheduledThreadPoolExecutor::purge). True: the entry goes at once, too.
+    /// Sets whether cancelling a queued task removes it from the queue at once. Default: false.
+    ///
+    /// With false, as in the JDK, the closure is dropped at once and the entry stays until it is
+    /// due. Then it passes the hooks and counts as completed.
+    /// [`purge`](ScheduledThreadPoolExecutor::purge) removes such entries.
     pub fn remove_on_cancel_policy(mut self, remove: bool) -> Self {
         self.pool = self.pool.remove_on_cancel(remove);
         self
     }
 
-    /// Sets whether series go on after a shutdown. Default: false. See
-    /// [`set_continue_existing_periodic_tasks_after_shutdown_policy`](ScheduledThreadPoolExecutor::set_continue_existing_periodic_tasks_after_shutdown_policy).
+    /// Sets whether periodic tasks continue after a shutdown. Default: false.
+    ///
+    /// [`ScheduledThreadPoolExecutor`] has a setter for this policy too.
     pub fn continue_existing_periodic_tasks_after_shutdown_policy(mut self, go_on: bool) -> Self {
         self.keeps_periodic = go_on;
         self
     }
 
-    /// Sets whether delayed tasks still run after a shutdown, when they are due. Default: true, as in the JDK,
-    /// so that a graceful end waits for them. False: those that are not due are cancelled then. See
-    /// [`set_execute_existing_delayed_tasks_after_shutdown_policy`](ScheduledThreadPoolExecutor::set_execute_existing_delayed_tasks_after_shutdown_policy).
+    /// Sets whether delayed tasks still run after a shutdown, when they are due. Default: true, as
+    /// in the JDK, so a graceful shutdown waits for them. With false, tasks that are not due are
+    /// cancelled.
+    ///
+    /// [`ScheduledThreadPoolExecutor`] has a setter for this policy too.
     ///
     /// # Examples
     /// ```
@@ -128,11 +137,13 @@ impl ScheduledBuilder {
         self
     }
 
-    /// Sets what is put around each task that is handed in, and around each series, once. Default: nothing.
+    /// Sets a decorator for every submitted task. Default: none.
     ///
-    /// The decorator gets a [`Body`] that runs the work and returns one that calls it: for logging, context,
-    /// measuring. It is called by the submitting thread. If it panics, the submission is refused with
-    /// [`CallbackPanicked`](crate::RejectReason::CallbackPanicked). Tasks of a [`Scope`](crate::Scope) are not decorated.
+    /// The decorator receives a [`Body`] that runs the work, and returns one that calls it: for
+    /// logging, context, measuring. The submitting thread calls it, once per task, periodic ones
+    /// included. If it panics, the submission is refused with
+    /// [`CallbackPanicked`](crate::RejectReason::CallbackPanicked). Tasks of a
+    /// [`Scope`](crate::Scope) are not decorated.
     ///
     /// # Examples
     /// ```
@@ -156,10 +167,10 @@ impl ScheduledBuilder {
         self
     }
 
-    /// Makes the pool. No thread is started yet.
+    /// Builds the pool. No thread is started yet.
     ///
     /// # Errors
-    /// [`ConfigError`] if core threads are to time out with a keep-alive time of zero.
+    /// [`ConfigError`] if core threads should time out and the keep-alive time is zero.
     pub fn build(self) -> Result<ScheduledThreadPoolExecutor, ConfigError> {
         let pool = self.pool.work_queue(WorkQueue::delayed(self.clock)).build()?;
         pool.set_keeps_after_shutdown(ShutdownPolicy::Periodic, self.keeps_periodic);

@@ -1,4 +1,4 @@
-//! [`ScheduledHandle`]: a [`TaskHandle`] that knows when its task is due.
+//! [`ScheduledHandle`]: a [`TaskHandle`] with a due time.
 
 use std::fmt;
 use std::future::Future;
@@ -12,11 +12,13 @@ use crate::task::periodic::Timing;
 use crate::task::{CancelOnDrop, JoinError, TaskHandle};
 use crate::time::clock::{Clock, Tick};
 
-/// The claim to a scheduled task's result, or the reins of a series. All of [`TaskHandle`], and when it is due.
+/// A handle to a delayed or periodic task. Adds [`remaining_delay`](Self::remaining_delay) and
+/// [`is_periodic`](Self::is_periodic) to [`TaskHandle`].
 ///
-/// Dropping it detaches: the task or series goes on. A series returns no value: its handle ends with
-/// [`JoinError::Cancelled`], [`JoinError::Panicked`] or [`JoinError::Abandoned`], and until then joining it waits.
-/// Only a run that answers [`Next::Stop`](crate::Next::Stop) ends its series with `Ok(())`.
+/// Dropping it detaches the task, which continues. A periodic task has no value: its handle
+/// resolves with [`JoinError::Cancelled`], [`JoinError::Panicked`] or [`JoinError::Abandoned`], and
+/// joining it blocks until then. Only [`Next::Stop`](crate::Next::Stop) ends a periodic task with
+/// `Ok(())`.
 ///
 /// # Examples
 /// ```
@@ -24,10 +26,11 @@ use crate::time::clock::{Clock, Tick};
 /// use std::time::Duration;
 ///
 /// let pool = executors::scheduled(1);
-/// let series = pool.schedule_at_fixed_rate(Duration::ZERO, Duration::from_millis(1), || println!("tick"))?;
-/// assert!(series.is_periodic());
-/// series.cancel(false);
-/// assert!(matches!(series.join(), Err(JoinError::Cancelled)));
+/// let period = Duration::from_millis(1);
+/// let clock = pool.schedule_at_fixed_rate(Duration::ZERO, period, || println!("tick"))?;
+/// assert!(clock.is_periodic());
+/// clock.cancel(false);
+/// assert!(matches!(clock.join(), Err(JoinError::Cancelled)));
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
 #[must_use = "dropping a handle detaches the task; it runs all the same"]
@@ -36,9 +39,10 @@ pub struct ScheduledHandle<T> {
     when: When,
 }
 
+/// When the task, or its next run, is due.
 pub(super) enum When {
     Once(Tick, Clock),
-    Series(Arc<Timing>),
+    Periodic(Arc<Timing>),
 }
 
 impl<T> ScheduledHandle<T> {
@@ -47,21 +51,23 @@ impl<T> ScheduledHandle<T> {
         ScheduledHandle { handle, when }
     }
 
-    /// How long it is, by the pool's clock, until the task or the next run of the series is due. Zero once it
-    /// is due, also while it runs and after; `Duration::MAX` if that never comes.
+    /// Returns the time until the task or its next run is due, by the pool's clock.
+    ///
+    /// Zero from the due time on, while the task runs and afterwards. `Duration::MAX` if it is
+    /// never due.
     pub fn remaining_delay(&self) -> Duration {
         match &self.when {
             When::Once(due, clock) => due.since(clock.tick()),
-            When::Series(timing) => timing.due().since(timing.clock().tick()),
+            When::Periodic(timing) => timing.due().since(timing.clock().tick()),
         }
     }
 
-    /// Tells whether it is a series.
+    /// Returns true for a periodic task.
     pub fn is_periodic(&self) -> bool {
-        matches!(self.when, When::Series(_))
+        matches!(self.when, When::Periodic(_))
     }
 
-    /// Waits for the task and returns what it returned; see [`TaskHandle::join`].
+    /// Blocks until the task has ended and returns its value; see [`TaskHandle::join`].
     ///
     /// # Errors
     /// As [`TaskHandle::join`].
@@ -69,12 +75,13 @@ impl<T> ScheduledHandle<T> {
         self.handle.join()
     }
 
-    /// Turns the handle into one that cancels the task when it is dropped, interrupting it if it runs.
+    /// Converts the handle into one that cancels the task when dropped, and interrupts it if it
+    /// runs.
     pub fn cancel_on_drop(self) -> CancelOnDrop<T> {
         self.handle.cancel_on_drop()
     }
 
-    /// The plain handle.
+    /// Converts the handle into a plain one.
     pub fn into_handle(self) -> TaskHandle<T> {
         self.handle
     }

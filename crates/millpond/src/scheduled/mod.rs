@@ -1,11 +1,11 @@
-//! [`ScheduledThreadPoolExecutor`]: work that runs later, and work that runs again and again.
+//! [`ScheduledThreadPoolExecutor`]: delayed and periodic tasks.
 //!
-//! A [`ThreadPoolExecutor`] with a queue in time does the work (`pool/timed.rs`, `pool/series.rs`); here is
-//! its face.
+//! A [`ThreadPoolExecutor`] with a delayed queue does the work, see `pool/queue/delayed.rs` and
+//! `pool/periodic.rs`. This module is its public interface.
 
 mod builder;
 mod handle;
-mod task;
+mod periodic;
 
 use std::fmt;
 use std::io;
@@ -13,15 +13,13 @@ use std::thread::JoinHandle;
 use std::time::Duration;
 
 use self::handle::When;
+use self::periodic::Periodic;
 use crate::ConfigError;
 use crate::executor::{
-    RejectReason, Rejected, inherent_executor_methods, methods_of_its_pool, service_by_its_pool,
+    RejectReason, Rejected, delegate_executor_service, delegate_lifecycle, delegate_to_pool,
+    inherent_executor_methods,
 };
-use crate::interrupt::Interrupted;
-use crate::pool::{
-    ParkedWorkers, PoolRef, PoolStats, Refusal, RunState, Scope, ShutdownPolicy, ShutdownReport,
-    ThreadPoolExecutor,
-};
+use crate::pool::{ParkedWorkers, PoolRef, Refusal, RunState, Scope, ShutdownPolicy, ThreadPoolExecutor};
 use crate::sync::{Arc, Weak};
 use crate::task::periodic::{Answer, Body, Next, PeriodicTask, Plan, Schedule};
 use crate::task::{Task, TaskId, TaskInfo, TaskOf, TimerTask};
@@ -33,19 +31,19 @@ pub use self::handle::ScheduledHandle;
 
 type Decorate = dyn Fn(&TaskInfo, Body) -> Body + Send + Sync;
 
-/// A pool of threads for work that runs after a delay, or periodically.
+/// A pool of threads for tasks that run after a delay, or periodically.
 ///
-/// It has as many threads as its core size says, and a queue without bound, ordered by when tasks are due and
-/// then by when they were handed in. What is handed in without a delay is due at once. A task never starts
-/// before it is due; it starts later if all threads are busy.
+/// The pool has a fixed number of threads, its core size, and an unbounded queue. The queue is
+/// ordered by due time, then by order of submission. A task without a delay is due at once. A task
+/// never starts before it is due, and starts later if all threads are busy.
 ///
-/// After [`shutdown`](Self::shutdown) series end and delayed tasks still run when their time has come; both
-/// can be changed, see
-/// [`set_continue_existing_periodic_tasks_after_shutdown_policy`](Self::set_continue_existing_periodic_tasks_after_shutdown_policy)
-/// and
-/// [`set_execute_existing_delayed_tasks_after_shutdown_policy`](Self::set_execute_existing_delayed_tasks_after_shutdown_policy).
+/// After [`shutdown`](Self::shutdown) periodic tasks end, and delayed tasks still run when they are
+/// due. Two policies change that, one for [periodic] and one for [delayed] tasks.
 ///
-/// This is a cheap handle. When the last clone is dropped the pool shuts down in good order, without blocking.
+/// [periodic]: Self::set_continue_existing_periodic_tasks_after_shutdown_policy
+/// [delayed]: Self::set_execute_existing_delayed_tasks_after_shutdown_policy
+///
+/// This is a cheap handle. When the last clone is dropped the pool shuts down without blocking.
 ///
 /// # Examples
 /// ```
@@ -74,8 +72,8 @@ pub struct ScheduledThreadPoolExecutor {
     decorate: Option<Arc<Decorate>>,
 }
 
-/// A reference to a scheduled pool that does not keep it running, as [`PoolRef`] is to a plain one. Made by
-/// [`ScheduledThreadPoolExecutor::downgrade`].
+/// A reference to a scheduled pool that does not keep it running. Made by
+/// [`ScheduledThreadPoolExecutor::downgrade`]; see [`PoolRef`].
 ///
 /// # Examples
 /// ```
@@ -95,7 +93,7 @@ pub struct ScheduledPoolRef {
 }
 
 impl ScheduledPoolRef {
-    /// The pool, unless its last handle was dropped; see [`PoolRef::upgrade`].
+    /// Returns the pool, or `None` once its last handle has been dropped; see [`PoolRef::upgrade`].
     pub fn upgrade(&self) -> Option<ScheduledThreadPoolExecutor> {
         let pool = self.pool.upgrade()?;
         let decorate = match &self.decorate {
@@ -113,24 +111,23 @@ impl fmt::Debug for ScheduledPoolRef {
 }
 
 impl ScheduledThreadPoolExecutor {
-    /// A pool of `core` threads. With 0 there is one while tasks wait, and none when there are none.
+    /// Builds a pool of `core` threads. With 0 there is one thread while tasks are queued, and none
+    /// otherwise.
     pub fn new(core: usize) -> Self {
         let built = Self::builder().core_pool_size(core).build();
-        built.expect("every core size will do, and the rest are defaults")
+        built.expect("every core size is valid, and so are the defaults")
     }
 
-    /// Begins the making of a pool.
+    /// Returns a builder with default options.
     pub fn builder() -> ScheduledBuilder {
         ScheduledBuilder::new()
     }
 
-    /// Where it takes the time from.
+    /// The clock of the pool.
     #[inline]
     pub(crate) fn clock(&self) -> &Clock {
         self.pool.clock()
     }
-
-    // ---- giving it work
 
     /// Runs `f` once, `delay` from now, and returns a handle to its result.
     ///
@@ -138,7 +135,7 @@ impl ScheduledThreadPoolExecutor {
     ///
     /// # Errors
     /// [`Rejected`] if the pool is shut down, or if it has no thread and none could be started;
-    /// [`Rejected::into_task`] gives the work back.
+    /// [`Rejected::into_task`] returns the work.
     ///
     /// # Examples
     /// ```
@@ -159,7 +156,7 @@ impl ScheduledThreadPoolExecutor {
         self.schedule_task(delay, TaskOf::new_timer(f))
     }
 
-    /// As [`schedule`](Self::schedule), for a task that may have a name.
+    /// As [`schedule`](Self::schedule), for a task with a name.
     ///
     /// # Errors
     /// As [`schedule`](Self::schedule).
@@ -177,8 +174,8 @@ impl ScheduledThreadPoolExecutor {
             let (task, handle) = task.into_parts();
             (TimerTask::new(self.decorated(task)?), handle)
         };
-        // Made before: who gets it reads it at once, in other pieces than it was written in, and would have to wait until what was
-        // just written has come to the cache.
+        // Built before the admission, so that its stores have left the store buffer when the caller
+        // reads the handle with loads of other widths.
         let handle = ScheduledHandle::new(handle, When::Once(due, clock.clone()));
         self.pool.execute_at(held, due)?;
         Ok(handle)
@@ -198,18 +195,18 @@ impl ScheduledThreadPoolExecutor {
         Ok(())
     }
 
-    /// Runs `f` at `initial`, `initial + period`, `initial + 2 * period` and so on, and makes up for missed
-    /// runs by running them at once.
+    /// Runs `f` at `initial`, `initial + period`, `initial + 2 * period` and so on, and makes up
+    /// for missed runs by running them at once.
     ///
-    /// Runs never overlap. One that takes longer than the period delays the next. As in the JDK, every missed
-    /// run happens later; cron and most other timers leave them out. For that use
-    /// [`schedule_at_fixed_rate_task`](Self::schedule_at_fixed_rate_task) with
-    /// [`MissedTicks::Skip`](crate::MissedTicks::Skip). The series ends when its handle is cancelled, when a
-    /// run panics, or with the pool.
+    /// Does not block. Runs never overlap: a run that takes longer than the period delays the next.
+    /// As in the JDK, every missed run happens later; cron and most other timers skip them. For
+    /// that use [`schedule_at_fixed_rate_task`](Self::schedule_at_fixed_rate_task) with
+    /// [`MissedTicks::Skip`](crate::MissedTicks::Skip). The task ends when its handle is cancelled,
+    /// when a run panics, or with the pool.
     ///
     /// # Errors
-    /// [`Rejected`] as for [`schedule`](Self::schedule), and with [`RejectReason::ZeroPeriod`] if the period is zero.
-    /// [`Rejected::into_task`] gives a task that runs `f` once.
+    /// [`Rejected`] as for [`schedule`](Self::schedule), and with [`RejectReason::ZeroPeriod`] if
+    /// the period is zero. [`Rejected::into_task`] returns a task that runs `f` once.
     pub fn schedule_at_fixed_rate(
         &self,
         initial: Duration,
@@ -219,8 +216,8 @@ impl ScheduledThreadPoolExecutor {
         self.schedule_at_fixed_rate_task(initial, period, PeriodicTask::new(f))
     }
 
-    /// As [`schedule_at_fixed_rate`](Self::schedule_at_fixed_rate), for a task that has a name or says
-    /// what is to be done about missed runs.
+    /// As [`schedule_at_fixed_rate`](Self::schedule_at_fixed_rate), for a task with a name or
+    /// another treatment of missed runs.
     ///
     /// # Errors
     /// As [`schedule_at_fixed_rate`](Self::schedule_at_fixed_rate).
@@ -230,11 +227,13 @@ impl ScheduledThreadPoolExecutor {
         period: Duration,
         task: PeriodicTask,
     ) -> Result<ScheduledHandle<()>, Rejected> {
-        let rhythm = Schedule::Rate(period, task.missed);
-        self.schedule_series(initial, Plan::Fixed(rhythm), period.is_zero(), task)
+        let rate = Schedule::Rate(period, task.missed);
+        self.schedule_periodic(initial, Plan::Fixed(rate), period.is_zero(), task)
     }
 
-    /// Runs `f` again and again: first after `initial`, then each time `delay` after the run before has ended.
+    /// Runs `f` periodically: first after `initial`, then `delay` after the end of each run.
+    ///
+    /// Does not block. Otherwise as [`schedule_at_fixed_rate`](Self::schedule_at_fixed_rate).
     ///
     /// # Errors
     /// As [`schedule_at_fixed_rate`](Self::schedule_at_fixed_rate).
@@ -247,7 +246,7 @@ impl ScheduledThreadPoolExecutor {
         self.schedule_with_fixed_delay_task(initial, delay, PeriodicTask::new(f))
     }
 
-    /// As [`schedule_with_fixed_delay`](Self::schedule_with_fixed_delay), for a task that may have a name.
+    /// As [`schedule_with_fixed_delay`](Self::schedule_with_fixed_delay), for a task with a name.
     ///
     /// # Errors
     /// As [`schedule_at_fixed_rate`](Self::schedule_at_fixed_rate).
@@ -257,20 +256,22 @@ impl ScheduledThreadPoolExecutor {
         delay: Duration,
         task: PeriodicTask,
     ) -> Result<ScheduledHandle<()>, Rejected> {
-        self.schedule_series(initial, Plan::Fixed(Schedule::Delay(delay)), delay.is_zero(), task)
+        self.schedule_periodic(initial, Plan::Fixed(Schedule::Delay(delay)), delay.is_zero(), task)
     }
 
-    /// Runs `f` again and again: first after `initial`, then whenever the run before has answered. For delays
-    /// that change: back-off, jitter, calendars; see the recipes in the guide `service`.
+    /// Runs `f` periodically: first after `initial`, then when the previous run said.
     ///
-    /// Does not block. Runs never overlap. The handle resolves with `Ok(())` after [`Next::Stop`], with the
-    /// panic of a run, which ends the series, or as that of any series: it can be cancelled, and ends at a
-    /// shutdown unless
-    /// [`set_continue_existing_periodic_tasks_after_shutdown_policy`](Self::set_continue_existing_periodic_tasks_after_shutdown_policy)
-    /// says otherwise. A decorator that does not call the body of a run stops the series.
+    /// For delays that change: back-off, jitter, calendars; see the recipes in the guide `service`.
+    /// Does not block. Runs never overlap. The handle resolves with `Ok(())` after [`Next::Stop`],
+    /// or with the panic of a run, which ends the task. It can be cancelled, and ends at a shutdown
+    /// unless the [policy] for periodic tasks is set. A decorator that does not call the body of a
+    /// run stops the task.
+    ///
+    /// [policy]: Self::set_continue_existing_periodic_tasks_after_shutdown_policy
     ///
     /// # Errors
-    /// [`Rejected`] as for [`schedule`](Self::schedule). [`Rejected::into_task`] gives a task that runs `f` once.
+    /// [`Rejected`] as for [`schedule`](Self::schedule). [`Rejected::into_task`] returns a task
+    /// that runs `f` once.
     ///
     /// # Examples
     /// ```
@@ -298,31 +299,31 @@ impl ScheduledThreadPoolExecutor {
         let answer = Answer::new();
         let plan = Plan::Answered(Arc::clone(&answer));
         let task = PeriodicTask::new(move || answer.set(f()));
-        self.schedule_series(initial, plan, false, task)
+        self.schedule_periodic(initial, plan, false, task)
     }
 
-    fn schedule_series(
+    fn schedule_periodic(
         &self,
         initial: Duration,
         plan: Plan,
-        endless: bool,
+        has_zero_period: bool,
         task: PeriodicTask,
     ) -> Result<ScheduledHandle<()>, Rejected> {
-        let decorate = self.decorate.as_deref().filter(|_| !endless);
+        let decorate = self.decorate.as_deref().filter(|_| !has_zero_period);
         let clock = self.clock();
         let due = clock.tick_after(initial);
-        let series = task::series(task, plan, clock, due, decorate);
-        if endless {
-            return Err(self.reject(series.task, RejectReason::ZeroPeriod));
+        let periodic = Periodic::new(task, plan, clock, due, decorate);
+        if has_zero_period {
+            return Err(self.reject(periodic.task, RejectReason::ZeroPeriod));
         }
-        if series.decorator_panicked {
-            return Err(self.reject(series.task, RejectReason::CallbackPanicked));
+        if periodic.decorator_panicked {
+            return Err(self.reject(periodic.task, RejectReason::CallbackPanicked));
         }
-        self.pool.execute_at(TimerTask::new(series.task), due)?;
-        Ok(ScheduledHandle::new(series.handle, When::Series(series.timing)))
+        self.pool.execute_at(TimerTask::new(periodic.task), due)?;
+        Ok(ScheduledHandle::new(periodic.handle, When::Periodic(periodic.timing)))
     }
 
-    /// Puts the decorator around a task.
+    /// Applies the decorator to a task.
     fn decorated(&self, task: Task) -> Result<Task, Rejected> {
         let Some(decorate) = &self.decorate else {
             return Ok(task);
@@ -346,50 +347,51 @@ impl ScheduledThreadPoolExecutor {
 
     inherent_executor_methods!();
 
-    /// Runs `f` with a [`Scope`] from which tasks can be started that borrow from the caller; see
+    /// Runs `f` with a [`Scope`] that starts tasks which may borrow from the caller; see
     /// [`ThreadPoolExecutor::scope`].
     pub fn scope<'env, R>(&self, f: impl for<'scope> FnOnce(&'scope Scope<'scope, 'env>) -> R) -> R {
         self.pool.scope(f)
     }
 
-    // ---- policies
-
-    /// Tells whether cancelling a waiting task takes it out of the queue at once. Default: false.
+    /// Returns true if cancelling a queued task removes it from the queue at once. Default: false.
     pub fn remove_on_cancel_policy(&self) -> bool {
         self.pool.removes_on_cancel()
     }
 
-    /// Sets whether cancelling a waiting task takes it out of the queue at once; see
+    /// Sets whether cancelling a queued task removes it from the queue at once; see
     /// [`ScheduledBuilder::remove_on_cancel_policy`].
     pub fn set_remove_on_cancel_policy(&self, remove: bool) {
         self.pool.set_removes_on_cancel(remove);
     }
 
-    /// Tells whether series go on after a shutdown. Default: false.
+    /// Returns true if periodic tasks continue after a shutdown. Default: false.
     pub fn continue_existing_periodic_tasks_after_shutdown_policy(&self) -> bool {
         self.pool.keeps_after_shutdown(ShutdownPolicy::Periodic)
     }
 
-    /// Sets whether series go on after a [`shutdown`](Self::shutdown), until they are cancelled or the pool
-    /// is stopped by
-    /// [`shutdown_now`](Self::shutdown_now). Setting it to false after a shutdown ends them.
+    /// Sets whether periodic tasks continue after a [`shutdown`](Self::shutdown), until they are
+    /// cancelled or [`shutdown_now`](Self::shutdown_now) is called. Setting it to false after a
+    /// shutdown ends them.
     pub fn set_continue_existing_periodic_tasks_after_shutdown_policy(&self, go_on: bool) {
         self.pool.set_keeps_after_shutdown(ShutdownPolicy::Periodic, go_on);
     }
 
-    /// Tells whether delayed tasks still run after a shutdown. Default: true.
+    /// Returns true if delayed tasks still run after a shutdown. Default: true.
     pub fn execute_existing_delayed_tasks_after_shutdown_policy(&self) -> bool {
         self.pool.keeps_after_shutdown(ShutdownPolicy::Delayed)
     }
 
-    /// Sets whether delayed tasks still run after a [`shutdown`](Self::shutdown), when they are due. If not,
-    /// those that are not due are cancelled. Setting it to false after a shutdown cancels what is not due
-    /// then.
+    /// Sets whether delayed tasks still run after a [`shutdown`](Self::shutdown), when they are
+    /// due.
+    ///
+    /// If not, tasks that are not due at the shutdown are cancelled. Setting it to false after a
+    /// shutdown cancels the tasks that are not due then.
     pub fn set_execute_existing_delayed_tasks_after_shutdown_policy(&self, run: bool) {
         self.pool.set_keeps_after_shutdown(ShutdownPolicy::Delayed, run);
     }
 
-    /// Replaces the thread factory, for threads started from now on; see [`ScheduledBuilder::thread_factory`].
+    /// Replaces the thread factory, for threads started from now on; see
+    /// [`ScheduledBuilder::thread_factory`].
     pub fn set_thread_factory(
         &self,
         factory: impl Fn(WorkerBody) -> io::Result<JoinHandle<()>> + Send + Sync + 'static,
@@ -397,117 +399,79 @@ impl ScheduledThreadPoolExecutor {
         self.pool.set_thread_factory(factory);
     }
 
-    /// A reference that does not keep the pool running.
+    /// Returns a reference that does not keep the pool running.
     pub fn downgrade(&self) -> ScheduledPoolRef {
         ScheduledPoolRef { pool: self.pool.downgrade(), decorate: self.decorate.as_ref().map(Arc::downgrade) }
     }
 
-    /// A future that is ready when the pool has terminated; see [`ThreadPoolExecutor::terminated`].
-    pub fn terminated(&self) -> impl Future<Output = ()> + Send + Sync + Unpin + 'static + use<> {
-        self.pool.terminated()
-    }
-
-    methods_of_its_pool! {
-        // ---- settings
-
-        /// The number of threads that are kept.
+    delegate_to_pool! {
+        /// Returns the number of threads that are kept.
         pub fn core_pool_size(&self) -> usize;
-        /// Sets the core size. Raising it starts threads for waiting tasks; lowering it lets surplus threads
-        /// leave when they have been idle for the keep-alive time.
+        /// Sets the core size; see [`ThreadPoolExecutor::set_core_pool_size`].
         ///
         /// # Errors
-        /// None; the result is that of [`ThreadPoolExecutor::set_core_pool_size`].
+        /// None; the result type is that of [`ThreadPoolExecutor::set_core_pool_size`].
         pub fn set_core_pool_size(&self, threads: usize) -> Result<(), ConfigError>;
-        /// How long a surplus thread waits for work before it leaves.
+        /// Returns how long an idle thread above the core size waits for work before it exits.
         pub fn keep_alive_time(&self) -> Duration;
-        /// Sets how long a surplus thread waits for work before it leaves. Those that wait now begin anew.
+        /// Sets how long an idle thread above the core size waits for work before it exits. Threads
+        /// that are idle now restart their wait.
         ///
         /// # Errors
-        /// [`ConfigError`] if it is zero while core threads time out; nothing changes then.
+        /// [`ConfigError`] if it is zero while core threads time out. Nothing changes then.
         pub fn set_keep_alive_time(&self, time: Duration) -> Result<(), ConfigError>;
-        /// Tells whether idle core threads leave too.
+        /// Returns true if idle core threads exit too.
         pub fn allows_core_thread_time_out(&self) -> bool;
-        /// Sets whether idle core threads leave too, after the keep-alive time.
+        /// Sets whether idle core threads exit too, after the keep-alive time.
         ///
         /// # Errors
-        /// [`ConfigError`] if they should and the keep-alive time is zero; nothing changes then.
+        /// [`ConfigError`] if they should and the keep-alive time is zero. Nothing changes then.
         pub fn allow_core_thread_time_out(&self, allow: bool) -> Result<(), ConfigError>;
-        /// Starts one core thread that waits for work. False: the core size is reached, or a thread could not be
-        /// started, or the pool is shut down.
+        /// Starts one core thread; see [`ThreadPoolExecutor::prestart_core_thread`].
         pub fn prestart_core_thread(&self) -> bool;
-        /// Starts all missing core threads, and returns how many those were.
+        /// Starts all missing core threads and returns how many were started.
         pub fn prestart_all_core_threads(&self) -> usize;
-
-        // ---- looking at it
-
-        /// The number of threads now.
+        /// Returns the number of threads.
         pub fn pool_size(&self) -> usize;
-        /// The number of threads that run a task now.
+        /// Returns the number of threads that run a task.
         pub fn active_count(&self) -> usize;
-        /// The most threads that there ever were.
+        /// Returns the largest number of threads the pool has had.
         pub fn largest_pool_size(&self) -> usize;
-        /// The number of runs that are finished, going on and waiting; see [`ThreadPoolExecutor::task_count`].
+        /// Returns the number of finished, running and queued runs; see
+        /// [`ThreadPoolExecutor::task_count`].
         pub fn task_count(&self) -> u64;
-        /// The number of runs that workers are through with: each run of a series, and also cancelled tasks
+        /// Returns the number of finished runs: each run of a periodic task, and cancelled tasks
         /// that stayed in the queue until they were due.
         pub fn completed_task_count(&self) -> u64;
-        /// The number of tasks and series that wait, for their time or for a thread.
+        /// Returns the number of tasks that wait for their due time or for a thread.
         pub fn queued_count(&self) -> usize;
-        /// The ids of the tasks and series that wait, in the order in which they are due.
+        /// Returns the ids of the queued tasks, in the order of their due times.
         pub fn queued_tasks(&self) -> Vec<TaskId>;
-        /// How far the pool's life has come.
+        /// Returns the run state.
         pub fn state(&self) -> RunState;
-        /// One look at all figures. Each run of a series counts as submitted when it is queued, and ends like
-        /// a task.
-        pub fn stats(&self) -> PoolStats;
-        /// The workers that sleep, for drivers of deterministic tests.
+        /// The parked workers, for drivers of deterministic tests.
         #[doc(hidden)]
         pub fn parked_workers(&self) -> ParkedWorkers;
-
-        // ---- taking work back
-
-        /// Takes a waiting task or series out of the queue; its handle resolves as abandoned. False: it does
-        /// not wait there, perhaps because it runs.
+        /// Removes a queued task; its handle resolves as abandoned. Returns false if it is not
+        /// queued, perhaps because it runs.
         pub fn remove(&self, id: TaskId) -> bool;
-        /// Takes all cancelled tasks out of the queue, and returns how many those were.
+        /// Removes all cancelled tasks from the queue and returns how many there were.
         pub fn purge(&self) -> usize;
-
-        // ---- ending it
-
-        /// Takes no more tasks. By default series are cancelled and delayed tasks still run. Does not wait.
-        pub fn shutdown(&self);
-        /// Takes no more tasks, interrupts the running ones and returns those that wait, in the order in
-        /// which they are due. A series that runs is cancelled when its run ends.
-        ///
-        /// The returned tasks can be run by hand or submitted elsewhere; a series then runs once more.
-        /// Dropping one resolves its handle as abandoned.
-        pub fn shutdown_now(&self) -> Vec<Task>;
-        /// Tells whether a shutdown has begun.
-        pub fn is_shutdown(&self) -> bool;
-        /// Tells whether a shutdown has begun and not yet come to its end.
+        /// Returns true while a shutdown has begun and the pool has not terminated.
         pub fn is_terminating(&self) -> bool;
-        /// Tells whether all tasks and workers have ended after a shutdown.
-        pub fn is_terminated(&self) -> bool;
-        /// Waits until terminated, at most `timeout` of real time; true if it is. Completion wins over a
-        /// pending interrupt.
+        /// Rejects new tasks. By default cancels periodic tasks and lets delayed tasks run. Does
+        /// not block.
+        pub fn shutdown(&self);
+        /// Rejects new tasks, interrupts running tasks and returns the queued ones, in the order of
+        /// their due times. A periodic task that runs is cancelled when its run ends. Does not
+        /// block.
         ///
-        /// # Errors
-        /// [`Interrupted`] if the calling thread is interrupted while it has to wait.
-        pub fn await_termination(&self, timeout: Duration) -> Result<bool, Interrupted>;
-        /// Waits until no task is running and none is due, at most `timeout`; see
-        /// [`ThreadPoolExecutor::wait_idle`].
-        ///
-        /// # Errors
-        /// [`Interrupted`] if the calling thread is interrupted while it has to wait.
-        pub fn wait_idle(&self, timeout: Duration) -> Result<bool, Interrupted>;
-        /// Shuts down and waits for all tasks to end, also delayed ones that are still to run; see
-        /// [`ExecutorService::close`](crate::ExecutorService::close).
-        ///
-        /// Called by a task of this pool it does not wait, for it would wait for itself.
-        pub fn close(&self);
-        /// Shuts down in two steps; see [`ThreadPoolExecutor::shutdown_gracefully`].
-        pub fn shutdown_gracefully(&self, grace: Duration, force: Duration) -> ShutdownReport;
+        /// The returned tasks can be run or submitted elsewhere; a periodic task then runs once
+        /// more. Dropping one resolves its handle as abandoned.
+        pub fn shutdown_now(&self) -> Vec<Task>;
     }
+
+    delegate_lifecycle!();
 }
 
-service_by_its_pool!(ScheduledThreadPoolExecutor);
+delegate_executor_service!(ScheduledThreadPoolExecutor);

@@ -1,9 +1,9 @@
 //! The queue of a scheduled pool: tasks ordered by due time, and the workers that watch the time.
 //!
-//! Two idle workers, the *leader* and the *standby*, park until the first entry is due. The others park
-//! without a deadline. When the leader wakes and takes its task, the standby is about to wake too and
-//! handles what comes next. Without a standby the leader would have to wake another worker before it
-//! runs its task, which takes as long as waking up, and would make the task late.
+//! Two idle workers, the *leader* and the *standby*, park until the first entry is due. The others
+//! park without a deadline. When the leader wakes and takes its task, the standby is about to wake
+//! too and handles what comes next. Without a standby the leader would have to wake another worker
+//! before it runs its task, which takes as long as waking up, and would make the task late.
 //!
 //! Race "insert / leader parks". All steps hold the queue's lock:
 //!
@@ -18,18 +18,19 @@
 //! stop_watching
 //! ```
 //!
-//! If the insertion comes before the recheck, the worker stays awake and starts over. If the recheck
-//! comes before `ensure_watched`, the latter sees who watches and until when. That worker is listed in
-//! `idle`, or has been woken and is on its way to `stop_watching`. After `stop_watching` a worker takes
-//! a task and then calls `ensure_watched` for the rest, or parks again, or exits, which ends with
-//! `ensure_watched` too. So for the first entry there is always a worker that is awake and will check
-//! the queue, or one that wakes in time. If `idle` reports a waking worker, `ensure_watched` may do
-//! nothing: that worker has not checked the queue yet, and checks it later than this thread.
+//! If the insertion comes before the recheck, the worker stays awake and starts over. If the
+//! recheck comes before `ensure_watched`, the latter sees who watches and until when. That worker
+//! is listed in `idle`, or has been woken and is on its way to `stop_watching`. After
+//! `stop_watching` a worker takes a task and then calls `ensure_watched` for the rest, or parks
+//! again, or exits, which ends with `ensure_watched` too. So for the first entry there is always a
+//! worker that is awake and will check the queue, or one that wakes in time. If `idle` reports a
+//! waking worker, `ensure_watched` may do nothing: that worker has not checked the queue yet, and
+//! checks it later than this thread.
 //!
 //! The lock also orders a submitter's insertion against the other races of `README.md`.
 //!
-//! "Due" stands for "must be looked at": entries that are due soon need sorting first, so the wheel's
-//! `look_by` is somewhat earlier than the first due time. It is never later.
+//! "Due" stands for "must be looked at": entries that are due soon need sorting first, so the
+//! wheel's `look_by` is somewhat earlier than the first due time. It is never later.
 
 use std::fmt;
 use std::sync::atomic::AtomicU64;
@@ -189,7 +190,8 @@ impl DelayedQueue {
 
 /// Entries.
 impl DelayedQueue {
-    /// Adds `task`, to be taken when it is `due`. A periodic task keeps the number of its first run.
+    /// Adds `task`, to be taken when it is `due`. A periodic task keeps the number of its first
+    /// run.
     pub(in crate::pool) fn insert(&self, task: TimerTask, due: Tick) {
         let mut entries = self.entries.lock();
         let fresh = entries.next_number;
@@ -232,8 +234,8 @@ impl DelayedQueue {
         if self.len() == 0 {
             return None;
         }
-        // Reading the clock takes as long as running a small task. A task that was due at an earlier
-        // reading does not need a new one.
+        // Reading the clock takes as long as running a small task. A task that was due at an
+        // earlier reading does not need a new one.
         let mut now = None;
         loop {
             let mut entries = self.entries.lock();
@@ -349,9 +351,9 @@ impl DelayedQueue {
         }
     }
 
-    /// Makes the calling worker leader or standby, if it is needed. `None`: an entry is due. Otherwise
-    /// whether it leads and until when it may park; without an end, others watch the time or there is
-    /// nothing to watch.
+    /// Makes the calling worker leader or standby, if it is needed. `None`: an entry is due.
+    /// Otherwise whether it leads and until when it may park; without an end, others watch the time
+    /// or there is nothing to watch.
     fn watch(&self, slot: &Arc<ParkSlot>) -> Option<(bool, Option<Watch>)> {
         let mut entries = self.entries.lock();
         if entries.wheel.is_empty() {
@@ -395,8 +397,8 @@ impl DelayedQueue {
 
     /// Returns true if a thread that has just inserted an entry need not call `ensure_watched`.
     ///
-    /// The value was written with that entry or later. If it is true, the first entry was watched then,
-    /// and a thread that has changed that since calls `ensure_watched` itself.
+    /// The value was written with that entry or later. If it is true, the first entry was watched
+    /// then, and a thread that has changed that since calls `ensure_watched` itself.
     #[inline]
     pub(in crate::pool) fn is_watched_hint(&self) -> bool {
         self.watched.load(Ordering::Relaxed)
@@ -435,8 +437,8 @@ impl DelayedQueue {
         }
     }
 
-    /// A manual clock was moved: gives due tasks to parked workers, and wakes workers whose keep-alive
-    /// time may be over.
+    /// A manual clock was moved: gives due tasks to parked workers, and wakes workers whose
+    /// keep-alive time may be over.
     pub(in crate::pool) fn time_moved(&self, idle: &IdleWorkers) {
         let joiners = std::mem::take(&mut self.entries.lock().joiners);
         joiners.iter().filter_map(Weak::upgrade).for_each(|joiner| joiner.notify());

@@ -1,7 +1,7 @@
 //! The first-in-first-out queue behind the array and linked work queues, bounded and unbounded.
 //!
-//! Tasks are packed into segments, see `segments.rs`. A task with a handle knows its position there,
-//! so cancelling it or running it inline removes it in constant time and leaves a tombstone.
+//! Tasks are packed into segments, see `segments.rs`. A task with a handle knows its position
+//! there, so cancelling it or running it inline removes it in constant time and leaves a tombstone.
 //! Tombstones are skipped, and compacted away when they outnumber the tasks.
 //!
 //! The length is the difference of two counts that only grow, one for each end: tasks pushed and
@@ -54,10 +54,11 @@ impl Fifo {
         self.segments.put() >= self.segments.limit() && self.len() >= self.capacity
     }
 
-    /// Appends `task` and then calls `observe`, both with the tail locked. Returns the task if full.
+    /// Appends `task` and then calls `observe`, both with the tail locked. Returns the task if
+    /// full.
     ///
-    /// Every thread that calls [`order`](Self::order) after a change takes the same lock. If it does so
-    /// first, `observe` sees the change. Otherwise that thread sees the task.
+    /// Every thread that calls [`order`](Self::order) after a change takes the same lock. If it
+    /// does so first, `observe` sees the change. Otherwise that thread sees the task.
     #[inline]
     pub(in crate::pool) fn push<T: Pack, L>(&self, task: T, observe: impl FnOnce() -> L) -> Result<L, T> {
         let mut tail = self.segments.tail();
@@ -71,8 +72,8 @@ impl Fifo {
         Ok(observe())
     }
 
-    /// Separates a change from a read of the queue: later pushes see the change, and the caller sees
-    /// all earlier ones.
+    /// Separates a change from a read of the queue: later pushes see the change, and the caller
+    /// sees all earlier ones.
     pub(in crate::pool) fn order(&self) {
         drop(self.segments.tail());
     }
@@ -83,8 +84,8 @@ impl Fifo {
         drop(self.segments.head());
     }
 
-    /// Calls `inspect` with the oldest task if it is stored in a box, with the head locked. A task with
-    /// a time stamp is.
+    /// Calls `inspect` with the oldest task if it is stored in a box, with the head locked. A task
+    /// with a time stamp is.
     pub(in crate::pool) fn with_first<R>(&self, inspect: impl FnOnce(Option<&Task>) -> R) -> R {
         self.segments.head().with_first(inspect)
     }
@@ -132,8 +133,8 @@ impl Fifo {
         whole.remove_if(unwanted)
     }
 
-    /// Moves the tasks together when most entries are tombstones, so a queue of few tasks stays small.
-    /// Every removal pays for one tombstone, so the cost per removal is constant.
+    /// Moves the tasks together when most entries are tombstones, so a queue of few tasks stays
+    /// small. Every removal pays for one tombstone, so the cost per removal is constant.
     fn compact(&self, whole: &mut BothGuard<'_>) {
         const FEW: u64 = 16;
         if whole.holes() > 2 * self.len() as u64 + FEW {
@@ -148,8 +149,8 @@ impl Fifo {
 
     /// Tasks accepted so far.
     pub(in crate::pool) fn pushed(&self) -> u64 {
-        // Loaded first, with Acquire: a thread that sees a task taken back also sees its push, so the
-        // difference is never negative.
+        // Loaded first, with Acquire: a thread that sees a task taken back also sees its push, so
+        // the difference is never negative.
         let taken_back = self.taken_back.load(Ordering::Acquire);
         self.segments.put() - taken_back
     }

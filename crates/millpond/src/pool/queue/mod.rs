@@ -1,9 +1,9 @@
 //! The work queue of a pool: [`WorkQueue`] is the user's choice, [`TaskQueue`] the queue in use.
 //!
-//! With four kinds (first-in-first-out, handoff, priority, and the delayed queue of a scheduled pool) an
-//! idle worker parks in `idle`, and submitters wake it. With the fifth kind, a delay queue or a custom
-//! queue, only the queue knows when a task is available. Workers block inside it, and are interrupted
-//! when they must check settings or run state.
+//! With four kinds (first-in-first-out, handoff, priority, and the delayed queue of a scheduled
+//! pool) an idle worker parks in `idle`, and submitters wake it. With the fifth kind, a delay queue
+//! or a custom queue, only the queue knows when a task is available. Workers block inside it, and
+//! are interrupted when they must check settings or run state.
 
 #[expect(unsafe_code, reason = "leaks the reference to a cancelled timer")]
 pub(super) mod delayed;
@@ -31,8 +31,8 @@ use crate::{ConfigError, queue};
 /// The kind of queue that holds tasks until a thread takes them.
 ///
 /// The queue decides how the pool grows: a pool exceeds its core size only when its queue refuses a
-/// task. With an unbounded queue that never happens. With a bounded one it happens when the queue is
-/// full, and with a synchronous one when no worker is idle.
+/// task. With an unbounded queue that never happens. With a bounded one it happens when the queue
+/// is full, and with a synchronous one when no worker is idle.
 ///
 /// # Examples
 /// ```
@@ -75,8 +75,8 @@ impl WorkQueue {
         WorkQueue { kind: Kind::Array(capacity) }
     }
 
-    /// First in, first out, unbounded: the pool never exceeds its core size and never rejects a task
-    /// while it runs.
+    /// First in, first out, unbounded: the pool never exceeds its core size and never rejects a
+    /// task while it runs.
     pub fn linked() -> Self {
         WorkQueue { kind: Kind::Linked(usize::MAX) }
     }
@@ -108,13 +108,14 @@ impl WorkQueue {
 
     /// A custom queue. Keep a clone of an `Arc` to inspect it.
     ///
-    /// Workers block in its `take` and `poll_timeout`. The pool interrupts them so that they exit or read
-    /// changed settings. Both methods must then return
-    /// [`Interrupted`](crate::interrupt::Interrupted), as the queues of this crate do. A task that is
-    /// added without the pool starts no thread: it waits until there is a worker.
+    /// Workers block in its `take` and `poll_timeout`. The pool interrupts them so that they exit
+    /// or read changed settings. Both methods must then return
+    /// [`Interrupted`](crate::interrupt::Interrupted), as the queues of this crate do. A task that
+    /// is added without the pool starts no thread: it waits until there is a worker.
     ///
-    /// A worker survives a panic of the queue. While `len` panics, the queue counts as not empty: after a
-    /// `shutdown`, workers poll it every 10 ms until `len` returns or `shutdown_now` is called.
+    /// A worker survives a panic of the queue. While `len` panics, the queue counts as not empty:
+    /// after a `shutdown`, workers poll it every 10 ms until `len` returns or `shutdown_now` is
+    /// called.
     pub fn custom(queue: impl BlockingQueue<Task> + 'static) -> Self {
         WorkQueue { kind: Kind::Custom(CustomQueue(Arc::new(queue))) }
     }
@@ -162,7 +163,8 @@ pub(super) enum TaskQueue {
     Handoff,
     /// With the number of tasks accepted so far.
     Priority(PriorityBlockingQueue<Task>, AtomicU64),
-    /// Workers block inside it. `always`: every task passes through it, even if a thread is started.
+    /// Workers block inside it. `always`: every task passes through it, even if a thread is
+    /// started.
     Blocking {
         queue: Arc<dyn queue::BlockingQueue<Task>>,
         always: bool,
@@ -185,8 +187,8 @@ impl fmt::Debug for TaskQueue {
     }
 }
 
-/// Counts a task before the queue has it, so that it is counted before it is settled. Undoes that if
-/// the queue refuses the task or panics.
+/// Counts a task before the queue has it, so that it is counted before it is settled. Undoes that
+/// if the queue refuses the task or panics.
 struct CountedPush<'a>(&'a AtomicU64);
 
 impl<'a> CountedPush<'a> {
@@ -210,8 +212,8 @@ impl Drop for CountedPush<'_> {
 }
 
 impl TaskQueue {
-    /// Pushes `task` and then calls `observe`, ordered as the races with a submitter need it. Returns
-    /// the task if there is no room.
+    /// Pushes `task` and then calls `observe`, ordered as the races with a submitter need it.
+    /// Returns the task if there is no room.
     pub(super) fn offer<L>(
         &self,
         task: Task,
@@ -235,8 +237,8 @@ impl TaskQueue {
     /// Separates a change that submitters observe from a read of the queue that follows: either the
     /// caller sees a task, or its submitter sees the change.
     ///
-    /// The submitter's counterpart is in [`offer`](Self::offer): a fence, or the lock of the queue's
-    /// tail for the two kinds where a fence (about 5 ns) would be noticeable.
+    /// The submitter's counterpart is in [`offer`](Self::offer): a fence, or the lock of the
+    /// queue's tail for the two kinds where a fence (about 5 ns) would be noticeable.
     pub(super) fn order(&self) {
         match self {
             TaskQueue::Fifo(fifo) => fifo.order(),

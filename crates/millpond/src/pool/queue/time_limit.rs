@@ -2,8 +2,8 @@
 //!
 //! Every task that such a pool accepts carries the time of its acceptance. The worker that is about
 //! to run a task compares, and a task that is too old expires. A submitter compares the head of the
-//! queue: while that one is too old, the queue counts as full. Only a first-in-first-out queue has its
-//! oldest task at the head, so the second part does not apply to the other kinds.
+//! queue: while that one is too old, the queue counts as full. Only a first-in-first-out queue has
+//! its oldest task at the head, so the second part does not apply to the other kinds.
 
 use std::time::{Duration, Instant};
 
@@ -16,8 +16,8 @@ use crate::time::clock::Clock;
 pub(in crate::pool) struct QueueTimeLimit {
     limit: Duration,
     clock: Clock,
-    /// Until this time, in nanoseconds of the clock, no queued task is too old: the head was checked,
-    /// and later heads are younger. Saves most submitters the lock of the queue's head.
+    /// Until this time, in nanoseconds of the clock, no queued task is too old: the head was
+    /// checked, and later heads are younger. Saves most submitters the lock of the queue's head.
     ///
     /// Relaxed: a stored value stays true, and a stale one costs another check. Submitters read the
     /// clock before they enqueue, so neighbours in the queue may be out of order by that time span.

@@ -47,8 +47,8 @@ impl Watchers {
         [&self.leader, &self.standby].into_iter().flatten().any(|watcher| watcher.is_in_time(due))
     }
 
-    /// Adds a worker as leader, if there is none or it wakes later than the new one; else as standby,
-    /// if there is none. Returns whether it leads; `None` if it is not needed.
+    /// Adds a worker as leader, if there is none or it wakes later than the new one; else as
+    /// standby, if there is none. Returns whether it leads; `None` if it is not needed.
     pub(super) fn join(&mut self, new: Watcher) -> Option<bool> {
         let leads = !self.leader.as_ref().is_some_and(|leader| leader.is_in_time(new.until));
         if !leads && self.standby.is_some() {

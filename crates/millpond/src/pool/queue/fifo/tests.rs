@@ -1,4 +1,4 @@
-//! The queue as the pool uses it: against a simple model, and with several threads.
+//! The queue as the pool uses it: against a simple reference, and with several threads.
 
 use std::collections::VecDeque;
 use std::sync::atomic::{AtomicI64, AtomicUsize, Ordering as Order};
@@ -23,7 +23,7 @@ fn the_first_task_can_be_looked_at_where_it_lies() {
     assert!(named.into_iter().all(|task| put(&fifo, task)));
     assert!(put(&fifo, Task::new(|| {})));
     assert_eq!(name(&fifo).as_deref(), Some("a"));
-    assert!(fifo.remove(second, None).is_some()); // a hole behind the head
+    assert!(fifo.remove(second, None).is_some()); // a tombstone behind the head
     assert_eq!((name(&fifo).as_deref(), fifo.len()), (Some("a"), 3));
     drop(fifo.pop());
     assert_eq!(name(&fifo).as_deref(), Some("c"));
@@ -63,7 +63,7 @@ fn random_steps_give_what_a_simple_queue_gives() {
                     assert_eq!(popped, model.pop_front().map(|(id, _)| id));
                 }
                 14..17 if !model.is_empty() => {
-                    // By the place where it was put: it may have been moved since.
+                    // By the position of its push: it may have been moved since.
                     let (id, place) = model.remove(rng.below(model.len())).expect("it is in the model");
                     assert_eq!(fifo.remove(id, place).expect("it waits").id(), id);
                     assert!(fifo.remove(id, place).is_none());
@@ -92,7 +92,7 @@ fn random_steps_give_what_a_simple_queue_gives() {
     }
 }
 
-/// "Empty" is said only if it is; and once somebody has looked for a task in vain, it is said.
+/// `is_empty` is true only if the queue is empty, and is true after a pop that found no task.
 #[test]
 fn an_empty_queue_is_known_to_be_empty() {
     let fifo = Fifo::new(4);
@@ -108,8 +108,8 @@ fn an_empty_queue_is_known_to_be_empty() {
     assert!(fifo.is_empty());
 }
 
-/// Most tasks with handles are cancelled before they run, in some programs: the queue must not grow by their holes. One
-/// task stays at the head, so that the holes behind it are not simply passed.
+/// Some programs cancel most tasks before they run. The queue must not grow by their tombstones.
+/// One task stays at the head, so that the tombstones behind it are not simply skipped.
 #[test]
 fn holes_do_not_pile_up() {
     let (fifo, tally) = (Fifo::new(usize::MAX), Tally::default());
@@ -131,7 +131,7 @@ fn holes_do_not_pile_up() {
         assert_eq!(fifo.remove(id, place.filter(|_| n % 2 == 0)).expect("it waits").id(), id);
         most = most.max(fifo.segments.held());
     }
-    // Twice as many holes as tasks, and sixteen: all of that may lie across the borders of segments, and one is spare.
+    // Up to two tombstones per task and sixteen more, spread across segments, plus a spare segment.
     let (words, longest) = SEGMENT;
     assert!(most <= 3 * (stays.len() + 1 + 16) * longest / words + 3, "{most} segments");
     assert_eq!(fifo.ids(), stays);
@@ -177,7 +177,7 @@ fn a_burst_is_given_back_by_trim() {
     tally.assert_dropped(many);
 }
 
-/// Threads that begin at the same time.
+/// Threads that start at the same time.
 fn together(threads: usize, f: impl Fn(usize) + Sync) {
     let start = Barrier::new(threads);
     thread::scope(|scope| {
@@ -215,17 +215,17 @@ fn exactly_as_many_tasks_as_fit_are_accepted_from_several_threads() {
     assert_eq!(fill(), capacity);
 }
 
-/// Producers and consumers: nothing is lost or doubled, each producer's tasks come in its order, and never are there more than
-/// may be, neither by what the queue says nor by our own count.
+/// Producers and consumers: no task is lost or duplicated, the tasks of each producer keep their
+/// order, and the length never exceeds the capacity, neither by `len` nor by the test's own count.
 #[test]
 fn the_bound_and_the_order_hold_with_several_threads() {
     const PRODUCERS: usize = 2;
     let each = if cfg!(miri) { 20 } else { 2000 };
     for capacity in [1, 5, 64] {
         let (fifo, tally) = (Fifo::new(capacity), Tally::default());
-        // Tasks put for certain, and takes that have begun: the queue has at least as many as the difference.
+        // Finished pushes and started pops: the queue holds at least their difference.
         let (put_so_far, takes, taken) = (AtomicI64::new(0), AtomicI64::new(0), AtomicUsize::new(0));
-        // The ids that each thread put, or took, in its order.
+        // The ids that each thread pushed or popped, in its order.
         let seen = Mutex::new(vec![Vec::new(); PRODUCERS + 2]);
         together(PRODUCERS + 2, |me| {
             let mut mine = Vec::new();
@@ -273,8 +273,7 @@ fn the_bound_and_the_order_hold_with_several_threads() {
     }
 }
 
-/// The last task is taken, and behind it there are only holes: the queue says that it is empty, though nobody looks for
-/// more.
+/// The last task is popped and only tombstones are left: the queue is empty without another pop.
 #[test]
 fn a_queue_of_nothing_but_holes_is_empty() {
     let (fifo, tally) = (Fifo::new(usize::MAX), Tally::default());
@@ -293,8 +292,8 @@ fn a_queue_of_nothing_but_holes_is_empty() {
     assert!(fifo.pop().is_some() && fifo.is_empty());
 }
 
-/// Everything at once: tasks with handles are put, taken, cancelled by place, thrown out together, moved, and the memory
-/// is trimmed. Each has exactly one end.
+/// Tasks with handles are pushed, popped, cancelled by position, purged and moved while memory is
+/// trimmed. Each task has exactly one end.
 #[test]
 fn put_take_remove_and_trim_at_the_same_time() {
     let each = if cfg!(miri) { 25 } else { 2000 };
