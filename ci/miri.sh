@@ -38,7 +38,7 @@ modules="
     pool/scope.rs           --test=task
     pool/queue/segments.rs        pool::queue::segments::tests
     pool/queue/segments.rs        pool::queue::fifo::tests       threads
-    pool/queue/delayed.rs           pool::queue::delayed::tests
+    pool/queue/delayed.rs   scheduled::tests        threads
     sys.rs                  -
     task/packed.rs          task::packed::tests
     task/closure.rs           task::closure::tests

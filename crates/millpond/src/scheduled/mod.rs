@@ -475,3 +475,6 @@ impl ScheduledThreadPoolExecutor {
 }
 
 delegate_executor_service!(ScheduledThreadPoolExecutor);
+
+#[cfg(all(test, not(loom)))]
+mod tests;

@@ -468,9 +468,10 @@ impl CancelQueue for DelayedQueue {
         let look_by = entries.wheel.look_by_or_never();
         let (id, place) = (removal.id(), removal.place());
         if removal.may_forget() && entries.wheel.forget(place.get()) {
-            // SAFETY: 1. The entry was a `TimerTask`, which gives a place that `forget` accepts only to
-            // a `Place` inside the cell that it refers to. `place` is that one: the wheel changes it
-            // under this lock whenever the entry moves or leaves, and no two entries have one place.
+            // SAFETY: 1. The entry was a `TimerTask`, which gives a place that `forget` accepts
+            // only to a `Place` inside the cell that it refers to. `place` is that one: the wheel
+            // changes it under this lock whenever the entry moves or leaves, and no two entries
+            // have one place.
             // 2. `forget` is true once for an entry, and nothing reads or drops the entry after it.
             unsafe { removal.release_forgotten() };
         } else if entries.take_at(id, place).is_none() {

@@ -106,11 +106,11 @@ impl Fifo {
     /// Removes the task `id`. `place` is the position of its push, if known.
     pub(in crate::pool) fn remove(&self, id: TaskId, place: Option<u64>) -> Option<Task> {
         let mut whole = self.segments.whole();
-        let at_place = place.and_then(|place| whole.remove_at(id, place));
+        let at_place = place.and_then(|place| whole.remove(id, Some(place)));
         // A task that is not at its position has been popped, unless tasks have been moved.
         let moved = self.compacted.load(Ordering::Relaxed) > 0;
         let search = place.is_none() || moved;
-        let task = at_place.or_else(|| search.then(|| whole.remove(id)).flatten())?;
+        let task = at_place.or_else(|| search.then(|| whole.remove(id, None)).flatten())?;
         self.compact(&mut whole);
         Some(task)
     }
@@ -137,7 +137,7 @@ impl Fifo {
     /// small. Every removal pays for one tombstone, so the cost per removal is constant.
     fn compact(&self, whole: &mut BothGuard<'_>) {
         const FEW: u64 = 16;
-        if whole.holes() > 2 * self.len() as u64 + FEW {
+        if whole.tombstones() > 2 * self.len() as u64 + FEW {
             self.move_all(whole, |_| false);
         }
     }

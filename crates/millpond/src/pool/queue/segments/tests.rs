@@ -1,5 +1,7 @@
-//! The segments by themselves: order, places, holes, memory, and that every task is dropped once. Small enough for Miri,
-//! which sees what no assertion does.
+//! The segments on their own: order, positions and tombstones. Small enough for Miri. The child
+//! module tests memory: segments that are reused and freed, and that every task is dropped once.
+
+mod memory;
 
 use std::collections::VecDeque;
 use std::sync::{Arc, Mutex};
@@ -9,26 +11,27 @@ use crate::task::{Bare, Task, TaskId, TaskOf};
 use crate::task::{TaskHandle, TaskState};
 
 impl Segments {
-    /// Segments that there are.
+    /// The number of segments.
     pub(in crate::pool) fn held(&self) -> usize {
         let tail = self.tail();
-        assert_eq!(tail.tail.segments.len(), self.tail.held.load(super::Ordering::Relaxed));
+        assert_eq!(tail.tail.segments.len(), self.tail.counts.held());
         tail.tail.segments.len()
     }
 
-    /// Where the task `id` is.
+    /// The position of the task `id`.
     pub(in crate::pool) fn place_of(&self, id: TaskId) -> Option<u64> {
         let mut place = None;
-        self.whole().walk(|position, _, other| {
+        let whole = self.whole();
+        whole.walk(whole.head.position(), |position, _, other| {
             place = (other == id).then_some(position);
             place.is_some()
         });
         place
     }
 
-    /// The position behind the last task.
+    /// The position after the last task.
     fn end(&self) -> u64 {
-        self.whole().end()
+        self.tail.counts.end()
     }
 
     fn pop(&self) -> Option<Task> {
@@ -38,11 +41,11 @@ impl Segments {
     }
 
     fn remove_at(&self, id: TaskId, place: u64) -> Option<Task> {
-        self.whole().remove_at(id, place)
+        self.whole().remove(id, Some(place))
     }
 }
 
-/// What became of the captures of tasks, by their numbers.
+/// The numbers of the tasks that ran, and of the tasks whose captures were dropped.
 #[derive(Debug, Clone, Default)]
 pub(in crate::pool) struct Tally(Arc<Mutex<[Vec<usize>; 2]>>);
 
@@ -52,7 +55,7 @@ impl Tally {
         std::mem::take(&mut self.0.lock().unwrap()[0])
     }
 
-    /// Fails unless the captures of the tasks `0..many`, and no others, have been dropped, each once.
+    /// Fails unless exactly the captures of the tasks `0..many` have been dropped, once each.
     #[track_caller]
     pub(in crate::pool) fn assert_dropped(&self, many: usize) {
         let mut dropped = self.0.lock().unwrap()[1].clone();
@@ -79,13 +82,13 @@ impl Drop for Token {
 #[repr(align(64))]
 struct Line(Token);
 
-/// The words of a segment, and the most that a task takes.
+/// Words per segment, and the largest packed task.
 pub(in crate::pool) const SEGMENT: (usize, usize) = (WORDS, LONGEST);
 
-/// The kinds of task that [`task`] makes.
+/// The number of kinds that [`task`] makes.
 pub(in crate::pool) const KINDS: usize = 10;
 
-/// The task `n`, of one of the `KINDS`: each size, each way of being packed.
+/// The task `n`, of one of the `KINDS`: every size and every packed form.
 pub(in crate::pool) fn task(kind: usize, n: usize, tally: &Tally) -> Task {
     let token = Token(tally.clone(), n);
     match kind % KINDS {
@@ -132,15 +135,15 @@ fn put(segments: &Segments, task: Task) -> TaskId {
     id
 }
 
-/// Puts so many tasks, of all kinds in turn, with numbers from `0` on.
+/// Pushes `many` tasks, of all kinds in turn, numbered from 0.
 fn put_all(segments: &Segments, many: usize, tally: &Tally) -> Vec<TaskId> {
     (0..many).map(|n| put(segments, task(n, n, tally))).collect()
 }
 
-/// Enough tasks for some segments: they take a little above four words each.
+/// Enough tasks for several segments: they take slightly more than four words each.
 const MANY: usize = if cfg!(miri) { 120 } else { 6000 };
 
-/// As many segments as a short queue may hold: that of the head, and the spare ones or that of the tail.
+/// Segments of a short queue at most: the head's, and the spare ones or the tail's.
 const MOST_HELD: u64 = if SPARE == 0 { 2 } else { 1 + SPARE };
 
 #[test]
@@ -161,7 +164,7 @@ fn tasks_of_all_sizes_come_out_in_order_over_many_segments() {
     tally.assert_dropped(MANY);
 }
 
-/// In turns, so that the head follows the tail from segment to segment and these are used again.
+/// In turns, so that the head follows the tail and segments are reused.
 #[test]
 fn a_short_queue_keeps_its_segments_and_uses_them_again() {
     let (segments, tally) = (Segments::new(u64::MAX), Tally::default());
@@ -178,13 +181,13 @@ fn a_short_queue_keeps_its_segments_and_uses_them_again() {
     tally.assert_dropped(MANY);
 }
 
-/// A packed task may end at the last word of a segment, or leave a rest that is too short for the next.
+/// A packed task may end at the last word of a segment, or leave too few words for the next one.
 #[test]
 fn every_rest_at_the_end_of_a_segment_is_skipped() {
     for rest in 0..LONGEST {
         let (segments, tally) = (Segments::new(u64::MAX), Tally::default());
         let mut put_so_far = 0;
-        // Tasks without captures, and at first some with one word more, until so many words are left.
+        // Tasks without captures, and first some with one more word, until `rest` words are left.
         while segments.end() < (WORDS - rest) as u64 {
             let left = (WORDS - rest) as u64 - segments.end();
             if left.is_multiple_of(HEAD) {
@@ -208,7 +211,7 @@ fn every_rest_at_the_end_of_a_segment_is_skipped() {
     }
 }
 
-/// The words of a closure without captures, when packed.
+/// The packed words of a closure without captures.
 const HEAD: u64 = (LONGEST - 5) as u64;
 
 #[test]
@@ -225,7 +228,7 @@ fn a_task_is_removed_from_any_place_and_the_others_stay_in_order() {
         task.run();
         assert_eq!(tally.ran(), [n]);
         assert!(segments.remove_at(removed, place).is_none(), "it is there no more");
-        assert!(segments.whole().remove(removed).is_none());
+        assert!(segments.whole().remove(removed, None).is_none());
         assert_eq!(segments.whole().ids(), ids);
         assert_eq!(segments.put() - segments.gone(), ids.len() as u64);
         let rest = std::iter::from_fn(|| segments.pop()).map(|task| task.id());
@@ -234,7 +237,7 @@ fn a_task_is_removed_from_any_place_and_the_others_stay_in_order() {
     }
 }
 
-/// At the beginning and at the end of each segment, where the one before or after it is another.
+/// At the start and at the end of each segment, where a neighbour is in another segment.
 #[test]
 fn tasks_at_the_ends_of_segments_are_removed() {
     let (segments, tally) = (Segments::new(u64::MAX), Tally::default());
@@ -262,7 +265,7 @@ fn a_place_where_the_task_is_not_is_refused() {
     let end = segments.end();
     for id in &ids {
         let own = segments.place_of(*id).expect("it waits");
-        // Before the head, inside of tasks, where others are, behind the end, and what a task has that was never put.
+        // Before the head, inside tasks, at other tasks, after the end, and the initial value.
         for place in (0..end + 2 * WORDS as u64).chain([u64::MAX - 1, u64::MAX]).filter(|place| *place != own)
         {
             assert!(segments.remove_at(*id, place).is_none(), "{place}");
@@ -272,7 +275,7 @@ fn a_place_where_the_task_is_not_is_refused() {
     assert_eq!(segments.end(), end);
 }
 
-/// The place that a task had in another queue: here it may be inside of the last task.
+/// A position from another queue, which may be inside the last task of this one.
 #[test]
 fn a_place_inside_of_the_last_task_is_refused() {
     let (segments, tally) = (Segments::new(u64::MAX), Tally::default());
@@ -282,7 +285,7 @@ fn a_place_inside_of_the_last_task_is_refused() {
         assert!(segments.remove_at(stranger, place).is_none());
         assert_eq!(segments.remove_at(last, place.max(1)).map(|task| task.id()), None);
     }
-    // The same at the very end of a segment: behind it is none.
+    // The same at the very end of the last segment.
     let segments = Segments::new(u64::MAX);
     while segments.end() < WORDS as u64 {
         let left = WORDS as u64 - segments.end();
@@ -297,7 +300,7 @@ fn a_place_inside_of_the_last_task_is_refused() {
     }
 }
 
-/// A place before the head, in a segment that has been left and is used again.
+/// A position before the head, in a segment that has been left and reused.
 #[test]
 fn a_place_that_the_head_has_passed_is_refused() {
     let (segments, tally) = (Segments::new(u64::MAX), Tally::default());
@@ -312,7 +315,7 @@ fn a_place_that_the_head_has_passed_is_refused() {
     }
     assert!(segments.end() > 3 * WORDS as u64 && segments.held() == 2);
     assert!(segments.remove_at(first, place).is_none());
-    assert!(segments.whole().remove(first).is_none());
+    assert!(segments.whole().remove(first, None).is_none());
     drop(passed);
     drop(segments);
     tally.assert_dropped(WORDS);
@@ -322,7 +325,7 @@ fn a_place_that_the_head_has_passed_is_refused() {
 fn holes_are_skipped_wherever_they_are() {
     let (segments, tally) = (Segments::new(u64::MAX), Tally::default());
     let ids = put_all(&segments, MANY, &tally);
-    // BothGuard segments become holes, and single places too.
+    // Whole segments of tombstones, and single ones.
     let stays = |n: usize| (n % 7 == 3 && n < MANY / 4) || n == MANY / 2;
     for (n, id) in ids.iter().enumerate().filter(|(n, _)| !stays(*n)) {
         let place = segments.place_of(*id).expect("it waits");
@@ -356,8 +359,8 @@ fn remove_if_takes_out_what_is_unwanted_and_keeps_the_order_of_the_rest() {
     let (segments, tally) = (Segments::new(u64::MAX), Tally::default());
     let mut ids = put_all(&segments, MANY, &tally);
     drop(segments.pop());
-    drop(segments.whole().remove(ids[1]));
-    drop(segments.whole().remove(ids[MANY / 2]));
+    drop(segments.whole().remove(ids[1], None));
+    drop(segments.whole().remove(ids[MANY / 2], None));
     for at in [MANY / 2, 1, 0] {
         ids.remove(at);
     }
@@ -367,7 +370,7 @@ fn remove_if_takes_out_what_is_unwanted_and_keeps_the_order_of_the_rest() {
     ids.retain(|id| !unwanted.contains(id));
     assert_eq!(segments.whole().ids(), ids);
     assert_eq!(segments.put() - segments.gone(), ids.len() as u64);
-    // They lie close together, from now on at new places.
+    // They are contiguous now, at new positions.
     for id in ids.iter().step_by(MANY / 20) {
         let place = segments.place_of(*id).expect("it waits");
         let back = segments.remove_at(*id, place).expect("it is there");
@@ -394,216 +397,13 @@ fn a_tracked_task_knows_its_place_also_when_it_was_moved() {
     handle.join().unwrap();
 }
 
-#[test]
-fn dropping_a_queue_drops_its_tasks_and_tells_their_handles() {
-    let (segments, tally) = (Segments::new(u64::MAX), Tally::default());
-    put_all(&segments, MANY, &tally);
-    let (last, handle) = tracked(MANY, &tally);
-    put(&segments, last);
-    (0..MANY / 3).for_each(|_| segments.pop().expect("it was put").run());
-    let ids = segments.whole().ids();
-    drop(segments.whole().remove(ids[ids.len() / 2]));
-    drop(segments);
-    assert_eq!(handle.state(), TaskState::Abandoned);
-    assert!(tally.ran().into_iter().eq(0..MANY / 3));
-    tally.assert_dropped(MANY + 1);
-}
-
-/// A destructor that panics is the affair of one task. The rest of the queue is dropped.
-#[test]
-fn dropping_a_queue_survives_a_destructor_that_panics() {
-    struct Bomb;
-    impl Drop for Bomb {
-        fn drop(&mut self) {
-            std::panic::resume_unwind(Box::new("as asked"));
-        }
-    }
-    let (segments, tally) = (Segments::new(u64::MAX), Tally::default());
-    put(&segments, task(1, 0, &tally));
-    let bomb = Bomb;
-    put(&segments, Task::new(move || drop(bomb)));
-    put(&segments, task(1, 1, &tally));
-    drop(segments);
-    tally.assert_dropped(2);
-}
-
-#[test]
-fn a_closure_that_was_not_made_a_task_before_comes_out_as_one() {
-    let (segments, tally) = (Segments::new(u64::MAX), Tally::default());
-    let mut ids = Vec::new();
-    for n in 0..MANY {
-        let token = Token(tally.clone(), n);
-        let words = [n; 3];
-        let bare = Bare::new(move || {
-            assert_eq!(words, [token.1; 3]);
-            token.run();
-        });
-        let Ok(bare) = bare else { panic!("five words fit") };
-        ids.push(bare.id());
-        segments.tail().push(bare);
-    }
-    assert_eq!(segments.whole().ids(), ids);
-    let removed = ids.remove(MANY / 2);
-    drop(segments.whole().remove(removed).expect("it waits"));
-    for id in &ids[..MANY / 2] {
-        let task = segments.pop().expect("it was put");
-        assert_eq!(task.id(), *id);
-        task.run();
-    }
-    drop(segments);
-    assert!(tally.ran().into_iter().eq(0..MANY / 2));
-    tally.assert_dropped(MANY);
-}
-
-#[test]
-fn segments_are_given_back_after_a_burst() {
-    let (segments, tally) = (Segments::new(u64::MAX), Tally::default());
-    put_all(&segments, MANY, &tally);
-    let most = segments.held();
-    assert!(most as u64 > 1 + SPARE && !segments.has_surplus(), "{most} segments, all in use");
-    (0..MANY / 2).for_each(|_| drop(segments.pop()));
-    assert_eq!(segments.held(), most, "taking tasks frees nothing");
-    if segments.has_surplus() {
-        drop(segments.whole().trim());
-        assert!(segments.held() < most);
-    }
-    assert!(!segments.has_surplus());
-    while let Some(task) = segments.pop() {
-        drop(task);
-    }
-    if segments.has_surplus() {
-        drop(segments.whole().trim());
-    }
-    assert!(segments.held() as u64 <= 1 + SPARE, "{} segments", segments.held());
-    put(&segments, task(0, MANY, &tally));
-    segments.pop().expect("it goes on").run();
-    tally.assert_dropped(MANY + 1);
-}
-
-/// The tail uses one of the segments that the head has left, and does not keep the others for ever either.
-#[test]
-fn segments_are_given_back_by_the_tail_too() {
-    let (segments, tally) = (Segments::new(u64::MAX), Tally::default());
-    put_all(&segments, MANY, &tally);
-    assert!(segments.held() as u64 > 1 + SPARE);
-    while let Some(task) = segments.pop() {
-        drop(task);
-    }
-    for _ in 0..WORDS {
-        put(&segments, Task::new(|| {}));
-        drop(segments.pop());
-    }
-    assert!(segments.held() as u64 <= MOST_HELD, "{} segments", segments.held());
-    tally.assert_dropped(MANY);
-}
-
-/// Random numbers that are the same every time.
+/// A deterministic random number generator.
 pub(in crate::pool) struct Rng(pub(in crate::pool) u64);
 
 impl Rng {
     pub(in crate::pool) fn below(&mut self, bound: usize) -> usize {
-        // The constants are those of a linear congruential generator with a full period; the upper bits are used.
+        // A linear congruential generator with full period, of which the upper bits are used.
         self.0 = self.0.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
         ((self.0 >> 33) % bound as u64) as usize
-    }
-}
-
-/// The most tasks that are put or taken in one step of a model: several segments full.
-const MOST_AT_ONCE: usize = if cfg!(miri) { 20 } else { 700 };
-
-/// A queue and what should be in it.
-struct Modelled {
-    segments: Segments,
-    model: VecDeque<(TaskId, usize)>,
-    tally: Tally,
-    made: usize,
-}
-
-impl Modelled {
-    fn put(&mut self, kind: usize) {
-        let task = task(kind, self.made, &self.tally);
-        self.model.push_back((task.id(), self.made));
-        self.segments.tail().push(task);
-        self.made += 1;
-    }
-
-    fn check(&self, task: Option<Task>, expected: Option<(TaskId, usize)>) {
-        assert_eq!(task.as_ref().map(Task::id), expected.map(|(id, _)| id));
-        if let (Some(task), Some((_, n))) = (task, expected)
-            && n % 2 == 0
-        {
-            task.run();
-            assert_eq!(self.tally.ran(), [n]);
-        }
-    }
-
-    fn step(&mut self, rng: &mut Rng) {
-        match rng.below(100) {
-            0..40 => self.put(rng.below(KINDS)),
-            40..44 => (0..rng.below(MOST_AT_ONCE)).for_each(|_| self.put(rng.below(KINDS))),
-            44..76 => {
-                let popped = self.segments.pop();
-                let expected = self.model.pop_front();
-                self.check(popped, expected);
-            }
-            76..78 => {
-                for _ in 0..rng.below(MOST_AT_ONCE) {
-                    let popped = self.segments.pop();
-                    let expected = self.model.pop_front();
-                    self.check(popped, expected);
-                }
-            }
-            78..88 if !self.model.is_empty() => {
-                let at = rng.below(self.model.len());
-                let (id, n) = self.model[at];
-                let place = self.segments.place_of(id).expect("it waits");
-                let other = self.model[rng.below(self.model.len())].0;
-                assert!(other == id || self.segments.remove_at(other, place).is_none());
-                assert!(self.segments.remove_at(id, place + 1 + rng.below(WORDS) as u64).is_none());
-                let removed = self.segments.remove_at(id, place);
-                self.model.remove(at);
-                self.check(removed, Some((id, n)));
-            }
-            88..94 if !self.model.is_empty() => {
-                let at = rng.below(self.model.len());
-                let expected = self.model.remove(at);
-                let removed = self.segments.whole().remove(expected.expect("it is in the model").0);
-                self.check(removed, expected);
-            }
-            94 => {
-                let one_in = 2 + rng.below(20);
-                let unwanted: Vec<_> = self.model.iter().copied().filter(|(_, n)| n % one_in == 0).collect();
-                let removed =
-                    self.segments.whole().remove_if(|task| unwanted.iter().any(|(id, _)| *id == task.id()));
-                self.model.retain(|(_, n)| n % one_in != 0);
-                assert_eq!(removed.len(), unwanted.len());
-                removed.into_iter().zip(unwanted).for_each(|(task, what)| self.check(Some(task), Some(what)));
-            }
-            _ if self.segments.has_surplus() => drop(self.segments.whole().trim()),
-            _ => {}
-        }
-        assert_eq!(self.segments.put() - self.segments.gone(), self.model.len() as u64);
-        assert!(!self.segments.is_empty() || self.model.is_empty());
-    }
-}
-
-#[test]
-fn random_steps_give_what_a_simple_queue_gives() {
-    let seeds = if cfg!(miri) { 2 } else { 8 };
-    for seed in 0..seeds {
-        let mut rng = Rng(seed);
-        let (segments, tally) = (Segments::new(u64::MAX), Tally::default());
-        let mut modelled = Modelled { segments, model: VecDeque::new(), tally, made: 0 };
-        for step in 0..if cfg!(miri) { 100 } else { 3000 } {
-            modelled.step(&mut rng);
-            if step % 64 == 0 {
-                assert!(
-                    modelled.segments.whole().ids().into_iter().eq(modelled.model.iter().map(|(id, _)| *id))
-                );
-            }
-        }
-        let Modelled { segments, tally, made, .. } = modelled;
-        drop(segments);
-        tally.assert_dropped(made);
     }
 }
