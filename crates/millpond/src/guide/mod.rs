@@ -14,8 +14,8 @@
 //!
 //! The texts are those of the folder `docs` in the repository.
 
-// The pages link to each other by file name. The definitions in front of each page win over its own, so that the
-// links lead to modules here.
+// The pages link to each other by file name. The definitions in front of each page win over its
+// own, so that the links lead to modules here.
 macro_rules! guides {
     ($($(#[$summary:meta])* $name:ident = $file:literal;)*) => {$(
         $(#[$summary])*
