@@ -1,8 +1,8 @@
 //! A small SVG writer for pictures whose layout is computed in pixels.
 //!
-//! Every colour is a class of [`STYLE`], which has a light and a dark value for each. A viewer without
-//! style sheets shows black shapes, so pictures never rely on colour alone: lanes and panels have
-//! names. Text is at least 12 pixels high.
+//! Every colour is a class of [`STYLE`], which has a light and a dark value for each. A viewer
+//! without style sheets shows black shapes, so pictures never rely on colour alone: lanes and
+//! panels have names. Text is at least 12 pixels high.
 
 use std::fmt::{self, Display, Write};
 
@@ -127,7 +127,8 @@ impl Display for Px {
     }
 }
 
-/// The largest of 1, 2 and 5 times a power of ten with which at least `marks` steps fit below `end`.
+/// The largest of 1, 2 and 5 times a power of ten with which at least `marks` steps fit below
+/// `end`.
 pub(crate) fn nice_step(end: f64, marks: usize) -> f64 {
     let rough = end / marks.max(1) as f64;
     let power = 10f64.powf(rough.log10().floor());

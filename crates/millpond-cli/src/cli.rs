@@ -1,4 +1,4 @@
-//! The command line: which words there are, and how a mistake in them is told in one line.
+//! The command line: which words there are, and one-line messages for mistakes.
 
 use std::ffi::OsString;
 
@@ -84,7 +84,8 @@ fn not_parsed(error: &clap::Error) -> Result<Outcome, Error> {
     }
 }
 
-/// The parser explains in paragraphs: what is wrong, tips, usage, where the help is. We keep all but the usage.
+/// The parser explains in paragraphs: what is wrong, tips, usage, where the help is. We keep all
+/// but the usage.
 fn one_line(explanation: &str) -> String {
     let mut paragraphs = explanation.split("\n\n").map(|paragraph| {
         paragraph.split_whitespace().collect::<Vec<_>>().join(" ").trim_end_matches('.').to_owned()

@@ -15,13 +15,13 @@ pub(crate) enum Outcome {
     Status(u8),
 }
 
-/// Why a command could not run. There is no conversion from every `io::Error`: who opens a file knows its name, and
-/// a message without it helps nobody.
+/// Why a command could not run. There is no conversion from `io::Error`, because
+/// a message needs the name of the file, which only the caller knows.
 #[derive(Debug)]
 pub(crate) enum Error {
     /// One line that says what is wrong and what to do about it. Exit status 2.
     Message(String),
-    /// Whoever read our output has closed the pipe. Not a failure: exit status 0.
+    /// The reader of stdout has closed the pipe. Not a failure: exit status 0.
     ReaderGone,
 }
 

@@ -17,7 +17,8 @@ pub(crate) fn write(path: &Path, contents: &str) -> Result<(), Error> {
         .map_err(|error| Error::new(format_args!("cannot write {}: {error}", path.display())))
 }
 
-/// Says early that no file can be written at `path`, for commands that take a while before they write.
+/// Says early that no file can be written at `path`, for commands that take a while before they
+/// write.
 pub(crate) fn check_place(path: &Path) -> Result<(), Error> {
     let cannot = |why: std::fmt::Arguments<'_>| {
         Err(Error::new(format_args!("cannot write {}: {why}", path.display())))

@@ -1,8 +1,10 @@
-//! One HTML page in one file: no scripts from elsewhere, no fonts, no pictures beside it. It can be mailed.
+//! One HTML page in one file: no scripts from elsewhere, no fonts, no pictures beside it. It can be
+//! mailed.
 
 use std::fmt::{self, Display, Write};
 
-/// Light by default, dark where the reader's system is. The figures bring their own colours, see `svg.rs`.
+/// Light by default, dark where the reader's system is. The figures bring their own colours, see
+/// `svg.rs`.
 const STYLE: &str = "\
 :root { color-scheme: light dark; --ink: #1f2328; --faint: #656d76; --line: #d0d7de; --paper: #ffffff; }
 @media (prefers-color-scheme: dark) {

@@ -27,7 +27,8 @@ pub(crate) fn some_nanos(text: &str) -> Result<Nanos, String> {
     }
 }
 
-/// The length that `words` tell, which stand in `text`: `20ms`, `10ms..30ms`, `exponential 20ms`, `log-normal 20ms p99 200ms`.
+/// The length that `words` tell, which stand in `text`: `20ms`, `10ms..30ms`, `exponential 20ms`,
+/// `log-normal 20ms p99 200ms`.
 pub(crate) fn length(text: &str, words: &[&str]) -> Result<Length, String> {
     let time = |text: &str| nanos(text).map(|nanos| nanos as f64);
     match words {

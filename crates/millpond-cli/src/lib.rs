@@ -1,9 +1,11 @@
-//! The `millpond` command: `lab` shows what a pool does, `plan` answers how to size one, `run` runs commands through one.
+//! The `millpond` command: `lab` shows what a pool does, `plan` answers how to size one, `run` runs
+//! commands through one.
 //!
 //! This library exists for the binary and for fuzzing. It has no stable API.
 //!
-//! Results go to stdout, errors to stderr in one line. Exit status: 0; 1 if it ran and the answer is no; 2 if it could
-//! not run. A reader that closes the pipe early has seen enough: that is success.
+//! Results go to stdout, errors to stderr in one line. Exit status: 0; 1 if it ran and the answer
+//! is no; 2 if it could not run. A reader that closes the pipe early has seen enough: that is
+//! success.
 
 mod canvas;
 mod cli;

@@ -1,8 +1,9 @@
 //! Charts as SVG that are legible on light and on dark paper.
 //!
-//! Axes, ticks and curves come from `plotters`. It writes each colour as an attribute; we add a style sheet that gives each
-//! of our colours its counterpart on dark paper, so use the colours of this file and no others. Without a
-//! style sheet (in a viewer that knows none) the light colours remain.
+//! Axes, ticks and curves come from `plotters`. It writes each colour as an attribute; we add a
+//! style sheet that gives each of our colours its counterpart on dark paper, so use the colours of
+//! this file and no others. Without a style sheet (in a viewer that knows none) the light colours
+//! remain.
 
 use std::fmt::Write;
 use std::ops::Range;
@@ -92,7 +93,8 @@ pub(crate) struct Curve {
     pub(crate) points: Vec<(f64, f64)>,
 }
 
-/// A chart of one or more curves over a common x axis; both axes begin at zero unless the values say otherwise.
+/// A chart of one or more curves over a common x axis; both axes begin at zero unless the values
+/// say otherwise.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Chart<'a> {
     pub(crate) title: &'a str,

@@ -1,7 +1,7 @@
 //! What stdout and stderr are: a terminal or not, how wide, with colours or without.
 //!
-//! In a pipe there are no colours and no progress, and the width is 80. `NO_COLOR`, set to anything but the empty
-//! string, takes the colours away on a terminal too; so does `TERM=dumb`.
+//! In a pipe there are no colours and no progress, and the width is 80. `NO_COLOR`, set to anything
+//! but the empty string, takes the colours away on a terminal too; so does `TERM=dumb`.
 
 use std::fmt;
 use std::io::{self, IsTerminal, Write};
@@ -77,7 +77,8 @@ impl Colour {
     }
 }
 
-/// Prints with colour codes around it. Padding (`{:>8}`) goes to the text, so that columns stay in line.
+/// Prints with colour codes around it. Padding (`{:>8}`) goes to the text, so that columns stay in
+/// line.
 #[derive(Debug)]
 pub(crate) struct Painted<T> {
     colour: Option<Colour>,

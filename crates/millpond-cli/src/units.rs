@@ -1,7 +1,8 @@
 //! Quantities as people write them: `50ms`, `1m30s`, `0.1%`, `10k`; and the way back.
 //!
-//! Each parser says in its error what it got and what it wanted, so that the message can stand alone in one line. They
-//! have the shape that the argument parser wants: `#[arg(value_parser = units::duration)]`.
+//! Each parser says in its error what it got and what it wanted, so that the message can stand
+//! alone in one line. They have the shape that the argument parser wants: `#[arg(value_parser =
+//! units::duration)]`.
 
 use std::time::Duration;
 
@@ -93,14 +94,16 @@ pub(crate) fn rate(text: &str) -> Result<f64, String> {
     Ok(amount(number)? / seconds)
 }
 
-/// The number that `text` begins with (digits and at most one point: no sign, no exponent), and what comes after it.
+/// The number that `text` begins with (digits and at most one point: no sign, no exponent), and
+/// what comes after it.
 fn leading_number(text: &str) -> Option<(f64, &str)> {
     let end = text.find(|c: char| !c.is_ascii_digit() && c != '.').unwrap_or(text.len());
     let (number, rest) = text.split_at(end);
     Some((number.parse().ok()?, rest))
 }
 
-/// A duration in at most six columns, in the unit that suits it: `850 us`, `12.5 ms`, `3.25 s`, `2m05s`.
+/// A duration in at most six columns, in the unit that suits it: `850 us`, `12.5 ms`, `3.25 s`,
+/// `2m05s`.
 pub(crate) fn show(duration: Duration) -> String {
     let seconds = duration.as_secs_f64();
     let three = |value: f64, unit: &str| match value {

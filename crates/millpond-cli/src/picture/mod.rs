@@ -1,4 +1,5 @@
-//! Pictures made of text: tables, curves, lanes over time, wrapped prose. All fit into the width that they are given.
+//! Pictures made of text: tables, curves, lanes over time, wrapped prose. All fit into the width
+//! that they are given.
 
 mod area;
 mod lanes;

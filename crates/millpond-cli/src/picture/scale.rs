@@ -49,7 +49,8 @@ impl Scale {
         columns
     }
 
-    /// The axis: a line with marks, and a line with what they mean. Each begins with `indent` columns of nothing.
+    /// The axis: a line with marks, and a line with what they mean. Each begins with `indent`
+    /// columns of nothing.
     pub(crate) fn axis(&self, indent: usize) -> String {
         let step = nice_step(self.end, self.width / 12);
         let mut line: Vec<char> = vec!['─'; self.width];

@@ -45,8 +45,8 @@ impl Table {
         self.draw_within(indent, usize::MAX)
     }
 
-    /// As `draw`, in at most `width` columns: cuts the widest column of text. If that is not enough,
-    /// each row becomes a block of lines, one per column.
+    /// As `draw`, in at most `width` columns: cuts the widest column of text. If that is not
+    /// enough, each row becomes a block of lines, one per column.
     pub(crate) fn draw_within(&self, indent: &str, width: usize) -> String {
         let mut widths: Vec<usize> = (0..self.headers.len()).map(|at| self.width(at)).collect();
         let whole = columns(indent) + widths.iter().sum::<usize>() + 2 * widths.len().saturating_sub(1);

@@ -1,7 +1,7 @@
 //! `millpond lab`: plays a workload on real pools and shows what happened.
 //!
-//! `workload` describes what to play, `play` plays it, `record` holds what happened, `show` draws it.
-//! `catalogue` has the built-in workloads.
+//! `workload` describes what to play, `play` plays it, `record` holds what happened, `show` draws
+//! it. `catalogue` has the built-in workloads.
 
 mod catalogue;
 mod expect;
@@ -139,7 +139,8 @@ fn check_files(args: &Args) -> Result<(), Error> {
     Ok(())
 }
 
-/// Plays all scenes; `after_each` is given the number of a scene, if it is one of several, and what was seen.
+/// Plays all scenes; `after_each` is given the number of a scene, if it is one of several, and what
+/// was seen.
 fn play_piece(
     piece: &Piece,
     pace: Pace,

@@ -1,7 +1,8 @@
-//! The workload `producer-consumer`: two tasks and a queue between them, the library's own `ArrayBlockingQueue`.
+//! The workload `producer-consumer`: two tasks and a queue between them, the library's own
+//! `ArrayBlockingQueue`.
 //!
-//! Here the queue does not belong to a pool, so this is a program and not a workload file. The items are on record as
-//! tasks are: handed in by the producer, run by the consumer.
+//! Here the queue does not belong to a pool, so this is a program and not a workload file. The
+//! items are on record as tasks are: handed in by the producer, run by the consumer.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Barrier, Mutex, PoisonError};

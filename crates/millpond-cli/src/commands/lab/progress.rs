@@ -16,7 +16,8 @@ pub(super) struct Progress {
 }
 
 impl Progress {
-    /// Begins the line for a scene: the name of its workload, which scene of how many it is, its title.
+    /// Begins the line for a scene: the name of its workload, which scene of how many it is, its
+    /// title.
     pub(super) fn begin(workload: &str, (number, of): (usize, usize), title: &str) -> Progress {
         if !term::stderr().is_terminal {
             return Progress { line: None };
@@ -30,7 +31,7 @@ impl Progress {
         Progress { line: Some(line) }
     }
 
-    /// Whom the player should tell.
+    /// Receives the progress of the player.
     pub(super) fn onlooker(&self) -> Option<impl Fn(Glance) + Sync> {
         self.line.as_ref().map(|line| {
             |glance: Glance| {
@@ -47,7 +48,8 @@ impl Progress {
     }
 }
 
-/// Cut short, so that 80 columns have room for what changes; and a line that is broken by the terminal cannot be taken away again.
+/// Cut short, so that 80 columns have room for what changes; and a line that is broken by the
+/// terminal cannot be taken away again.
 fn cut(text: &str) -> String {
     const MOST: usize = 22;
     match text.char_indices().nth(MOST) {

@@ -1,4 +1,5 @@
-//! What was seen in a scene: tasks, threads, steps. Plain data, in the workload's own time; how it looks is decided in `show`.
+//! What was seen in a scene: tasks, threads, steps. Plain data, in the workload's own time; how it
+//! looks is decided in `show`.
 
 use std::time::Duration;
 
@@ -183,7 +184,7 @@ pub(crate) struct Ending {
     pub(crate) asked_for: bool,
 }
 
-/// What the lane of whoever submits is called, unless it has another name.
+/// The name of the submitter's lane, unless it has another one.
 pub(crate) const CALLER: &str = "caller";
 
 impl Record {
@@ -254,8 +255,8 @@ impl Record {
 
     /// How many tasks wait in the queue, each time that it changes.
     ///
-    /// A task counts until it begins. A worker takes it a moment earlier, so the count can be above what the
-    /// queue holds at all; then it is as much as that.
+    /// A task counts until it begins. A worker takes it a moment earlier, so the count can be above
+    /// what the queue holds at all; then it is as much as that.
     pub(crate) fn depth(&self) -> Vec<(Duration, usize)> {
         let most = self.queue_capacity.unwrap_or(usize::MAX);
         let waiting = self.tasks.iter().filter(|task| task.how == How::Queued && !task.series);
@@ -298,7 +299,8 @@ impl TaskRecord {
     }
 }
 
-/// How many intervals are open at a time, each time that it changes; an interval without an end stays open.
+/// How many intervals are open at a time, each time that it changes; an interval without an end
+/// stays open.
 fn steps_of(intervals: impl Iterator<Item = (Duration, Option<Duration>)>) -> Vec<(Duration, usize)> {
     let mut changes: Vec<(Duration, isize)> = Vec::new();
     for (begin, end) in intervals {

@@ -1,4 +1,5 @@
-//! From what was reported to what is on record: numbers become names, real time becomes the workload's.
+//! From what was reported to what is on record: numbers become names, real time becomes the
+//! workload's.
 
 use std::time::Duration;
 
@@ -83,7 +84,8 @@ impl Account<'_> {
         }
     }
 
-    /// How long the submitter had to wait: from the refusal until it came back, if its policy lets it wait.
+    /// How long the submitter had to wait: from the refusal until it came back, if its policy lets
+    /// it wait.
     fn blocked(&self, task: &TaskSeen) -> Option<Duration> {
         let blocks = matches!(self.scene.pool.kind, PoolKind::Threads { policy: Policy::Block(_), .. });
         match (task.how, task.refused, task.returned) {
@@ -96,8 +98,8 @@ impl Account<'_> {
     }
 }
 
-/// When a task came into the queue: at its arrival, or when its submitter was let go. It may have begun before that
-/// one could say so.
+/// When a task came into the queue: at its arrival, or when its submitter was let go. It may have
+/// begun before that one could say so.
 fn entered(task: &TaskSeen) -> Duration {
     match (task.refused, task.returned, task.runs.first()) {
         (Some(_), Some(returned), run) => run.map_or(returned, |run| returned.min(run.begin)),

@@ -1,7 +1,8 @@
 //! A gate that the tasks of a burst wait at, so that the counts rest on no timing.
 //!
-//! A burst is meant to arrive at once. On a busy machine the first task could be done before the last is handed in, and the
-//! pool would be seen to take what it would not have taken. So the time of its tasks begins when all have been handed in.
+//! A burst is meant to arrive at once. On a busy machine the first task could be done before the
+//! last is handed in, and the pool would be seen to take what it would not have taken. So the time
+//! of its tasks begins when all have been handed in.
 
 use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;

@@ -1,4 +1,5 @@
-//! The player: a scene in, what was seen out. It makes a real pool, does the steps one by one and writes down what happens.
+//! The player: a scene in, what was seen out. It makes a real pool, does the steps one by one and
+//! writes down what happens.
 
 mod account;
 mod arrivals;
@@ -133,14 +134,16 @@ impl Player<'_> {
         for step in &self.scene.steps {
             match &step.does {
                 Does::Shutdown { grace, force } => ending = Some(self.end(*grace, *force, true)),
-                // Looked at while its gate is closed: nothing has ended yet, however busy the machine is.
+                // Looked at while its gate is closed: nothing has ended yet, however busy the
+                // machine is.
                 Does::Submit(submit) => {
                     self.submit(submit);
                     self.look(&step.says);
                     self.let_go(submit);
                     continue;
                 }
-                // Done when the last task is; that its worker has to come to rest first is our own wish.
+                // Done when the last task is; that its worker has to come to rest first is our own
+                // wish.
                 Does::UntilIdle => {
                     let done = self.await_tasks();
                     self.look_as_of(done, &step.says);
@@ -163,7 +166,7 @@ impl Player<'_> {
             record.peak_threads = largest;
         }
         super::expect::check(&mut record, &self.scene.expect);
-        // Whoever ignores interrupts may go now.
+        // Release the tasks that ignore interrupts.
         self.stage.exit.open();
         self.stage.pond.end(for_ever, for_ever);
         Ok(record)
@@ -239,7 +242,8 @@ impl Player<'_> {
         }
     }
 
-    /// Waits until there are at most so many threads: several keep-alive times, and some seconds for a busy machine.
+    /// Waits until there are at most `threads` threads: several keep-alive times, and some seconds
+    /// for a busy machine.
     fn await_size(&self, threads: usize) {
         let stage = self.stage;
         let patience = stage.pace.real(stage.plan.keep_alive).saturating_mul(3) + Duration::from_secs(10);
@@ -247,7 +251,7 @@ impl Player<'_> {
         while stage.pond.size() > threads {
             if begin.elapsed() > patience {
                 let size = stage.pond.size();
-                stage.recorder.note(format!("waited in vain for {threads} threads; there are {size}"));
+                stage.recorder.note(format!("gave up waiting for {threads} threads; there are {size}"));
                 return;
             }
             stage.recorder.wait(Duration::from_millis(1), |_| false);
@@ -281,7 +285,8 @@ impl Player<'_> {
         }
     }
 
-    /// Waits until every task is over and the workers rest. Gives the moment when the last task was over.
+    /// Waits until every task is over and the workers rest. Gives the moment when the last task was
+    /// over.
     fn await_tasks(&self) -> Duration {
         self.stage.recorder.wait(Duration::MAX, |seen| seen.settled == seen.tasks.len());
         let done = self.now();

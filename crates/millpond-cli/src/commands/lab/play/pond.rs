@@ -1,7 +1,9 @@
-//! The pools of the lab behind one face: a thread pool, a scheduled pool, a bounded-elastic scheduler.
+//! The pools of the lab behind one face: a thread pool, a scheduled pool, a bounded-elastic
+//! scheduler.
 //!
-//! All are made by the library's own builders. Policies are the library's too; around each stands an observer, as a
-//! policy is the one place that learns of a refusal whatever comes of it (no hook tells of a submission that `Block` makes wait).
+//! All are made by the library's own builders. Policies are the library's too; around each stands
+//! an observer, as a policy is the one place that learns of a refusal whatever comes of it (no hook
+//! tells of a submission that `Block` makes wait).
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -110,7 +112,8 @@ impl Pond {
         }
     }
 
-    /// How many threads run a task. A scheduler does not tell: its `busy` slots include those that a lane holds.
+    /// How many threads run a task. A scheduler does not tell: its `busy` slots include those that
+    /// a lane holds.
     pub(super) fn active(&self) -> Option<usize> {
         match self {
             Pond::Threads(pool) => Some(pool.active_count()),
@@ -267,7 +270,8 @@ fn work_queue(queue: &Queue) -> WorkQueue {
 
 type Spawned = io::Result<thread::JoinHandle<()>>;
 
-/// A thread factory that tells for which task a thread is started. The hooks tell of its start and end.
+/// A thread factory that tells for which task a thread is started. The hooks tell of its start and
+/// end.
 fn spawning(recorder: &Arc<Recorder>) -> impl Fn(WorkerBody) -> Spawned + Send + Sync + 'static {
     let recorder = Arc::clone(recorder);
     move |body| {
@@ -295,7 +299,7 @@ fn watched_from_outside(recorder: &Arc<Recorder>) -> impl Fn(WorkerBody) -> Spaw
 struct Observed {
     policy: Box<dyn RejectedExecutionHandler>,
     recorder: Arc<Recorder>,
-    /// Opened if the submitter will be kept: nobody else would open it.
+    /// Opened if the submitter will be kept: no other thread would open it.
     gate: Option<Arc<Gate>>,
 }
 

@@ -1,7 +1,8 @@
 //! What hooks, policies, thread factories and tasks report, while it happens.
 //!
-//! Which thread submits which task is kept in a thread-local: so a thread factory or a policy that is called on the
-//! submitter's thread knows for which task, and so does the destructor of a task that has to go.
+//! Which thread submits which task is kept in a thread-local: so a thread factory or a policy that
+//! is called on the submitter's thread knows for which task, and so does the destructor of a task
+//! that has to go.
 
 use std::cell::{Cell, RefCell};
 use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
@@ -14,7 +15,7 @@ use super::super::record::{CALLER, Ended, How};
 use super::pond::Pond;
 
 thread_local! {
-    /// The task that this thread hands in just now, and to whom.
+    /// The task that this thread hands in just now, and the pool it goes to.
     static SUBMITTING: RefCell<Option<(usize, Pond)>> = const { RefCell::new(None) };
     /// This thread plays the scene; it is not one of the pool's.
     static IS_CALLER: Cell<bool> = const { Cell::new(false) };
@@ -35,7 +36,8 @@ pub(super) fn size_while_submitting() -> Option<(usize, usize)> {
     SUBMITTING.with_borrow(|now| now.as_ref().map(|(number, pond)| (*number, pond.size())))
 }
 
-/// Hands in the task `number` by `submit`, and lets everything that happens on this thread know of it.
+/// Hands in the task `number` by `submit`, and lets everything that happens on this thread know of
+/// it.
 pub(super) fn while_submitting<R>(number: usize, pond: &Pond, submit: impl FnOnce() -> R) -> R {
     struct Restore(Option<(usize, Pond)>);
     impl Drop for Restore {
@@ -218,7 +220,7 @@ impl Recorder {
         look(&self.lock())
     }
 
-    /// Waits until `done`, at most `patience`. False: in vain.
+    /// Waits until `done`, at most `patience`. Returns false on a timeout.
     pub(super) fn wait(&self, patience: Duration, done: impl Fn(&Seen) -> bool) -> bool {
         let waiting = self.changed.wait_timeout_while(self.lock(), patience, |seen| !done(seen));
         let (seen, _) = waiting.unwrap_or_else(PoisonError::into_inner);
@@ -241,7 +243,7 @@ pub(super) struct Watching(pub(super) std::sync::Arc<Recorder>);
 
 impl Hooks for Watching {
     fn after_execute(&self, _task: &TaskInfo, _panic: Option<&millpond::Panic>) {
-        self.0.tell(|_| ()); // somebody may wait for a worker to be through
+        self.0.tell(|_| ()); // a thread may wait for the worker to finish
     }
 
     fn terminated(&self) {

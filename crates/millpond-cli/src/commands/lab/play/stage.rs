@@ -15,7 +15,8 @@ use super::gate::Gate;
 use super::pond::Pond;
 use super::recorder::{Recorder, submitting, while_submitting};
 
-/// How long to wait for the pool to look as it must. What is seen is right in any case; only when it is seen is not.
+/// How long to wait for the pool to look as it must. What is seen is right in any case; only when
+/// it is seen is not.
 const PATIENCE: Duration = Duration::from_secs(5);
 
 /// What all tasks of a scene share.
@@ -201,7 +202,8 @@ impl Stage {
         Ok(())
     }
 
-    /// Waits until each task that got a thread has begun, so that a look at the pool shows what it leads to.
+    /// Waits until each task that got a thread has begun, so that a look at the pool shows what it
+    /// leads to.
     pub(super) fn settle(&self) {
         self.recorder.wait(PATIENCE, |seen| {
             seen.tasks.iter().all(|task| {
@@ -225,13 +227,15 @@ impl Stage {
         }
     }
 
-    /// Its workers stand at the queue itself, which keeps tasks back; the pool does not see them sleep.
+    /// Its workers stand at the queue itself, which keeps tasks back; the pool does not see them
+    /// sleep.
     fn waits_at_a_delay_queue(&self) -> bool {
         matches!(self.plan.kind, PoolKind::Threads { queue: Queue::Delay, .. })
     }
 }
 
-/// Waits for something that nobody reports. It comes within microseconds, unless the machine is busy.
+/// Waits for something that nobody reports. It comes within microseconds, unless the machine is
+/// busy.
 fn await_that(done: impl Fn() -> bool) {
     let begin = Instant::now();
     while !done() && begin.elapsed() < PATIENCE {

@@ -13,8 +13,8 @@ const MOST_ROWS: usize = 16;
 /// More places than these are not counted by eye.
 const MOST_PLACES: usize = 8;
 
-/// The table: a row for each task, or for tasks in a row that fared alike, or, if that would still be too long, for each
-/// kind of admission. `None` if there are no tasks.
+/// The table: a row for each task, or for tasks in a row that fared alike, or, if that would still
+/// be too long, for each kind of admission. `None` if there are no tasks.
 pub(super) fn table(record: &Record, screen: &Screen) -> Option<Table> {
     let rows: Vec<&[TaskRecord]> = if record.tasks.len() <= MOST_ROWS {
         record.tasks.chunks(1).collect()
@@ -82,8 +82,8 @@ fn fared_alike(one: &TaskRecord, next: &TaskRecord) -> bool {
     key(one) == key(next)
 }
 
-/// A row for tasks in a row, of which the first has this number. Several are called by their numbers, for they
-/// may have the same name.
+/// A row for tasks in a row, of which the first has this number. Several are named by
+/// number, because they may have the same name.
 fn row(number: usize, tasks: &[TaskRecord], record: &Record, screen: &Screen) -> [String; 6] {
     let (first, last) = (&tasks[0], &tasks[tasks.len() - 1]);
     let label = match tasks.len() {
@@ -110,7 +110,8 @@ fn row(number: usize, tasks: &[TaskRecord], record: &Record, screen: &Screen) ->
     ]
 }
 
-/// What the pool did with tasks that fared alike, and what came of them if that is not the end of the story.
+/// What the pool did with tasks that fared alike, and what came of them if that is not the end of
+/// the story.
 fn admission(tasks: &[TaskRecord], caller: &str) -> String {
     let task = &tasks[0];
     let mut text = task.how.name().to_owned();

@@ -112,7 +112,8 @@ fn per_column(scene: &Record, end: Duration) -> Vec<(Duration, usize)> {
     (0..PARTS).zip(counts).map(|(part, count)| (end * part / PARTS, count)).collect()
 }
 
-/// Threads, queue and refusals of each scene over a common time; each curve has its own height, which its label tells.
+/// Threads, queue and refusals of each scene over a common time; each curve has its own height,
+/// which its label tells.
 fn curves(scenes: &[&Record], screen: &Screen) -> String {
     let end = scenes.iter().map(|scene| picture_end(scene)).max().unwrap_or_default();
     let title_width = scenes.iter().map(|scene| columns(&scene.title)).max().unwrap_or(0);

@@ -1,4 +1,5 @@
-//! How what was seen looks: on the terminal, as SVG, as an HTML page, as a trace, as JSON. Nothing here decides anything.
+//! How what was seen looks: on the terminal, as SVG, as an HTML page, as a trace, as JSON. Nothing
+//! here decides anything.
 
 mod admissions;
 pub(super) mod compare;

@@ -63,7 +63,8 @@ pub(super) fn draw(record: &Record, screen: &Screen, width: usize) -> String {
     text
 }
 
-/// Labels of the two rows of the queue: the deepest level and, if there is one, the bound; then zero.
+/// Labels of the two rows of the queue: the deepest level and, if there is one, the bound; then
+/// zero.
 fn queue_labels(record: &Record, deepest: usize) -> [String; 2] {
     if deepest == 0 {
         return [String::new(), String::new()];

@@ -1,4 +1,5 @@
-//! The trace: what Chrome's `about:tracing` and Perfetto read. A process for each scene, a thread for each thread.
+//! The trace: what Chrome's `about:tracing` and Perfetto read. A process for each scene, a thread
+//! for each thread.
 
 use std::time::Duration;
 

@@ -1,7 +1,7 @@
 //! A workload: one or more scenes, each a pool and what is done to it, step by step.
 //!
-//! This is what a workload file says once it has been read and checked (`read.rs`). All times are as the file has
-//! them; how fast they are played is the player's matter.
+//! This is what a workload file says once it has been read and checked (`read.rs`). All times are
+//! as the file has them; how fast they are played is the player's matter.
 
 mod raw;
 mod read;
@@ -112,7 +112,7 @@ pub(crate) enum Does {
     Wait(Duration),
     /// Until every task has ended.
     UntilIdle,
-    /// Until there are at most so many threads.
+    /// Until the pool has at most this many threads.
     UntilThreads(usize),
     /// Start core threads; `None`: all of them.
     Prestart(Option<usize>),

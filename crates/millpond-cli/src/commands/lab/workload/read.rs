@@ -21,13 +21,15 @@ use crate::error::Error;
 /// How long a shutdown waits where the file does not say.
 const PATIENCE: Duration = Duration::from_secs(3600);
 
-/// A task that joins another of its own pool may have to run it on its own stack. With a thousand, that is at its end.
+/// A task that joins another of its own pool may have to run it on its own stack. With a thousand,
+/// that is at its end.
 const DEEPEST: usize = 100;
 
 /// Each is remembered, with all that became of it.
 const MOST_TASKS: f64 = 1e6;
 
-/// These are real threads. A system that has no room for another may end the process instead of saying so.
+/// These are real threads. A system that has no room for another may end the process instead of
+/// saying so.
 const MOST_THREADS: usize = 10_000;
 
 /// Where a workload comes from.
@@ -231,7 +233,8 @@ fn step(raw: Spanned<RawStep>, pool: &PoolPlan, mix: &[TaskPlan]) -> Checked<Ste
     Ok(Step { says: says.unwrap_or_else(|| does.to_string()), does })
 }
 
-/// Tasks that are held go on with the next submission. Whoever waits for them before that would wait for ever.
+/// Tasks that are held go on with the next submission. A step that waits for them before that would
+/// wait for ever.
 fn let_go_in_time(steps: &[Step], places: &[Range<usize>]) -> Checked<()> {
     let mut held: Option<&Range<usize>> = None;
     for (step, place) in steps.iter().zip(places) {

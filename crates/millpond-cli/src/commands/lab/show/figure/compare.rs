@@ -91,8 +91,8 @@ fn share(part: usize, whole: usize) -> f64 {
     100.0 * part as f64 / whole.max(1) as f64
 }
 
-/// The share of all tasks that waited longer than a time, both on a logarithmic scale. A refused task
-/// never starts, so the curve ends at the share of the refused.
+/// The share of all tasks that waited longer than a time, both on a logarithmic scale. A refused
+/// task never starts, so the curve ends at the share of the refused.
 fn draw_tail(canvas: &mut Canvas, scene: &Record, common: &Common, axis: TimeAxis, top: f64) -> f64 {
     let (upper, lower) = (top + TEXT + 8.0, top + TEXT + 8.0 + TAIL_HEIGHT);
     let decades = |value: f64, (from, to): (f64, f64)| {

@@ -1,7 +1,7 @@
 //! A lane for refusals, one for the caller, and one for each thread.
 //!
-//! Few runs are drawn one by one, with tooltips. Beyond [`MOST_RUNS`] a pixel column of a lane shows
-//! the most frequent admission in it, darker the longer the thread was busy; with more than
+//! Few runs are drawn one by one, with tooltips. Beyond [`MOST_RUNS`] a pixel column of a lane
+//! shows the most frequent admission in it, darker the longer the thread was busy; with more than
 //! [`MOST_LANES`] threads several share a lane. So the size of a picture has a bound.
 
 use std::collections::HashMap;

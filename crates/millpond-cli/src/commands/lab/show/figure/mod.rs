@@ -1,7 +1,8 @@
 //! Pictures of scenes as SVG. All panels of a scene share one time axis.
 //!
-//! Colour means how a task was admitted ([`palette`](super::palette)); the legend above the lanes names
-//! each colour. Each picture comes in two widths, because text that is scaled down is not legible.
+//! Colour means how a task was admitted ([`palette`](super::palette)); the legend above the lanes
+//! names each colour. Each picture comes in two widths, because text that is scaled down is not
+//! legible.
 
 mod compare;
 mod lanes;
