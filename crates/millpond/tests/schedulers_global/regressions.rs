@@ -14,6 +14,7 @@ use std::time::Duration;
 
 #[test]
 fn a_callback_of_a_disposable_may_look_at_it() {
+    let _alone = alone();
     let cell = Arc::new(OnceLock::<Disposable>::new());
     let mine = Arc::clone(&cell);
     let handle = Disposable::from_fn(move || assert!(mine.get().unwrap().is_disposed()));
@@ -24,6 +25,7 @@ fn a_callback_of_a_disposable_may_look_at_it() {
 /// It did not wait, whatever the time-out: who asked again until it was true span.
 #[test]
 fn waiting_for_a_disposable_of_ones_own_ends_when_it_has_been_disposed_of() {
+    let _alone = alone();
     let (go, called) = (Gate::new(), Counter::new());
     let (pass, count) = (go.clone(), called.clone());
     let handle = Disposable::from_fn(move || {
@@ -50,6 +52,7 @@ fn waiting_for_a_disposable_of_ones_own_ends_when_it_has_been_disposed_of() {
 
 #[test]
 fn a_panic_that_a_handle_keeps_counts_as_a_panic() {
+    let _alone = alone();
     let scheduler = schedulers::new_single("one").unwrap();
     let (task, handle) = TaskOf::new(|| -> u32 { die("boom") }).into_parts();
     scheduler.schedule_task(task).unwrap().wait(LONG).unwrap();
@@ -70,6 +73,7 @@ impl Decorator for Slow {
 
 #[test]
 fn after_a_graceful_end_no_thread_is_left_also_with_a_thread_per_task() {
+    let _alone = alone();
     let closed = Counter::new();
     assert!(schedulers::add_decorator("slow", Arc::new(Slow(closed.clone()))));
     let scheduler =
@@ -82,6 +86,7 @@ fn after_a_graceful_end_no_thread_is_left_also_with_a_thread_per_task() {
 
 #[test]
 fn more_threads_than_a_system_has_are_refused() {
+    let _alone = alone();
     let error = schedulers::new_parallel(usize::MAX, "many").unwrap_err();
     assert!(error.to_string().contains(&usize::MAX.to_string()), "{error}");
 }
@@ -98,6 +103,7 @@ fn immediate_counts_what_its_workers_run() {
 /// was due nothing happened: the lane was in line already.
 #[test]
 fn a_task_that_waits_for_the_second_job_of_a_worker_runs_both() {
+    let _alone = alone();
     const STEP: Duration = Duration::from_secs(10);
     let time = ManualClock::new();
     let scheduler = builder(1, 10, &time).build().unwrap();
@@ -122,6 +128,7 @@ fn a_task_that_waits_for_the_second_job_of_a_worker_runs_both() {
 /// The same with two threads: the lane ran on the other one, which then took what was in line before the lane, and waited too.
 #[test]
 fn a_task_that_waits_for_a_later_job_of_a_worker_is_told_when_the_worker_goes_into_line() {
+    let _alone = alone();
     let scheduler = builder(2, 10, &ManualClock::new()).build().unwrap();
     let worker = scheduler.create_worker();
     let done = Gate::new();
@@ -156,6 +163,7 @@ impl Executor for On {
 /// only thread it was on, waited for ever, and so did a graceful end.
 #[test]
 fn a_task_works_for_all_schedulers_on_whose_thread_it_runs() {
+    let _alone = alone();
     let outer = schedulers::new_single("outer").unwrap();
     let inner = schedulers::from_executor(On(Arc::clone(&outer)));
     let (tell, told) = mpsc::channel();
@@ -178,6 +186,7 @@ fn with_handle(n: u32) -> (Task, TaskHandle<u32>) {
 /// Only a worker of a pool helped the work that it joined: on the only thread of a scheduler a join waited for ever.
 #[test]
 fn a_task_that_joins_work_of_its_own_scheduler_runs_it() {
+    let _alone = alone();
     let per_task = builder(1, 10, &ManualClock::new()).thread_per_task(true);
     let schedulers: [Arc<dyn Scheduler>; 4] = [
         schedulers::new_single("one").unwrap(),
@@ -208,6 +217,7 @@ fn a_task_that_joins_work_of_its_own_scheduler_runs_it() {
 /// The same for work whose time has not come, and for a worker that has something to do before.
 #[test]
 fn a_task_that_joins_later_work_of_its_own_scheduler_is_told_when_it_is_due() {
+    let _alone = alone();
     const STEP: Duration = Duration::from_secs(10);
     for by_worker in [false, true] {
         let time = ManualClock::new();
@@ -242,6 +252,7 @@ fn a_task_that_joins_later_work_of_its_own_scheduler_is_told_when_it_is_due() {
 /// It overflowed the stack, and the process was aborted.
 #[test]
 fn a_long_chain_of_waits_for_tasks_of_the_own_scheduler_does_not_overflow_the_stack() {
+    let _alone = alone();
     fn descend(scheduler: &Arc<dyn Scheduler>, depth: usize, deepest: &Counter) -> Disposable {
         let (inner, deepest) = (Arc::clone(scheduler), deepest.clone());
         scheduler
@@ -267,6 +278,7 @@ fn a_long_chain_of_waits_for_tasks_of_the_own_scheduler_does_not_overflow_the_st
 /// A task that is so deep inside others that it runs on a temporary thread.
 #[test]
 fn a_task_far_inside_others_is_still_told_that_it_should_not_block() {
+    let _alone = alone();
     fn descend(scheduler: &Arc<dyn Scheduler>, depth: usize, tell: &mpsc::Sender<bool>) -> Disposable {
         let (inner, tell) = (Arc::clone(scheduler), tell.clone());
         scheduler

@@ -41,6 +41,7 @@ fn shared_ones() -> [Shared; 3] {
 
 #[test]
 fn public_names_are_as_they_should_be() {
+    let _alone = alone();
     fn is<T: Scheduler + Clone + Eq + Display + Debug + Send + Sync + 'static>() {}
     is::<Shared>();
     fn printed<T: Debug + Send + Sync + 'static>() {}
@@ -682,6 +683,7 @@ fn in_a_process_with(variables: &[(&str, &str)]) -> BTreeSet<String> {
 #[test]
 #[ignore = "run by others, in processes with variables of their own"]
 fn what_a_process_reads() {
+    let _alone = alone();
     let tell = |fact: String| println!("\nreads: {fact}");
     let (parallel, elastic) = (schedulers::parallel().stats(), schedulers::bounded_elastic().stats());
     tell(format!("parallel {}", parallel.max_threads));
@@ -701,6 +703,7 @@ fn facts<const N: usize>(facts: [&str; N]) -> BTreeSet<String> {
 /// RS-002
 #[test]
 fn the_shared_instances_are_made_as_the_environment_says() {
+    let _alone = alone();
     let read = in_a_process_with(&[
         ("MILLPOND_DEFAULT_POOL_SIZE", "3"),
         ("MILLPOND_BOUNDED_ELASTIC_SIZE", "7"),
@@ -720,6 +723,7 @@ fn the_shared_instances_are_made_as_the_environment_says() {
 /// RS-003, RS-014
 #[test]
 fn the_word_true_gives_every_task_a_fresh_thread() {
+    let _alone = alone();
     let read = in_a_process_with(&[
         ("MILLPOND_BOUNDED_ELASTIC_SIZE", "7"),
         ("MILLPOND_BOUNDED_ELASTIC_ON_VIRTUAL_THREADS", "True"),
@@ -731,6 +735,7 @@ fn the_word_true_gives_every_task_a_fresh_thread() {
 /// RS-001, RS-004
 #[test]
 fn a_process_with_a_bad_environment_works_with_the_defaults_and_can_say_what_is_wrong() {
+    let _alone = alone();
     let cores = thread::available_parallelism().unwrap().get();
     let read = in_a_process_with(&[
         ("MILLPOND_DEFAULT_POOL_SIZE", "many"),

@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::thread;
 use std::time::Duration;
 
-use crate::support::{Gate, LONG, Notes, eventually, threads_named};
+use crate::support::{Gate, LONG, Notes, alone, eventually, threads_named};
 use millpond::schedulers::{
     self, BoundedElasticScheduler, Decorator, Disposable, Scheduler, SchedulerExt, SlotInfo,
 };
@@ -71,6 +71,7 @@ fn ends(task: &Disposable) {
 
 #[test]
 fn a_thread_factory_that_blocks_delays_no_other_scheduler() {
+    let _alone = alone();
     let obstacle = Obstacle::new();
     let blocks = obstacle.clone();
     let factory = move |body| {
@@ -88,6 +89,7 @@ fn a_thread_factory_that_blocks_delays_no_other_scheduler() {
 
 #[test]
 fn an_executor_that_blocks_delays_no_other_scheduler() {
+    let _alone = alone();
     let obstacle = Obstacle::new();
     let blocks = obstacle.clone();
     let pool = ScheduledThreadPoolExecutor::builder().core_pool_size(1);
@@ -119,6 +121,7 @@ impl Decorator for Closing {
 
 #[test]
 fn a_decorator_that_blocks_delays_no_other_scheduler() {
+    let _alone = alone();
     let obstacle = Obstacle::new();
     let builder = BoundedElasticScheduler::builder().name("decorated slots").max_threads(1);
     let scheduler = builder.ttl(SOON).build().unwrap();
@@ -133,6 +136,7 @@ fn a_decorator_that_blocks_delays_no_other_scheduler() {
 
 #[test]
 fn a_destructor_of_refused_work_that_blocks_delays_no_other_scheduler() {
+    let _alone = alone();
     let obstacle = Obstacle::new();
     let pool = ScheduledThreadPoolExecutor::new(1);
     let scheduler = schedulers::from_scheduled_executor(pool.clone());
@@ -147,6 +151,7 @@ fn a_destructor_of_refused_work_that_blocks_delays_no_other_scheduler() {
 
 #[test]
 fn a_scheduler_leaves_no_courier_behind() {
+    let _alone = alone();
     let factory = |body: WorkerBody| start(body);
     let builder = BoundedElasticScheduler::builder().name("helped").max_threads(2);
     let scheduler = builder.thread_factory(factory).build().unwrap();
@@ -158,6 +163,7 @@ fn a_scheduler_leaves_no_courier_behind() {
 
 #[test]
 fn a_courier_serves_many_timers_of_a_scheduler_over_an_executor() {
+    let _alone = alone();
     let pool = ScheduledThreadPoolExecutor::new(2);
     let scheduler = schedulers::from_scheduled_executor(pool.clone());
     let tasks: Vec<_> = (0..200).map(|n| scheduler.schedule_after(n * SOON / 10, || {}).unwrap()).collect();
