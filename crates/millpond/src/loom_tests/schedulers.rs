@@ -1,13 +1,14 @@
-//! The protocols of the schedulers' engine, on whole schedulers with one thread or two and a clock that stands still.
+//! Models of the engine of the schedulers: whole schedulers with one or two threads and a clock
+//! that stands still.
 //!
-//! Something that is stranded, or a wake-up that is lost, shows as a deadlock: each model ends with a graceful end, which
-//! waits for all that was accepted and for all threads.
+//! A stranded job or a lost wake-up shows as a deadlock: each model ends with a graceful end, which
+//! waits for all accepted work and for all threads.
 
 use loom::thread;
 use std::time::Duration;
 
 use super::courier::{Courier, Errand};
-use super::{Plan, Shape, Slots, ThreadSource};
+use super::{EngineScheduler, Plan, Shape, ThreadSource, new_scheduler};
 use crate::executor::RejectReason;
 use crate::loom_tests::model;
 use crate::schedulers::{Disposable, Scheduler, SchedulerExt};
@@ -17,29 +18,34 @@ use crate::time::clock::ManualClock;
 
 const TTL: Duration = Duration::from_secs(60);
 
-fn scheduler(shape: Shape, max: usize, time: &ManualClock) -> Slots {
-    with_threads(plain_threads(), shape, max, time)
+fn scheduler(shape: Shape, max_slots: usize, time: &ManualClock) -> EngineScheduler {
+    with_threads(plain_threads(), shape, max_slots, time)
 }
 
-fn with_threads(factory: Arc<ThreadFactory>, shape: Shape, max: usize, time: &ManualClock) -> Slots {
+fn with_threads(
+    factory: Arc<ThreadFactory>,
+    shape: Shape,
+    max_slots: usize,
+    time: &ManualClock,
+) -> EngineScheduler {
     static NUMBERS: std::sync::atomic::AtomicU64 = std::sync::atomic::AtomicU64::new(1);
-    Slots::new(Plan {
+    new_scheduler(Plan {
         name: "model".to_owned(),
         shape,
-        soft: true,
-        max,
-        cap: 4,
-        carrier: ThreadSource::threads(factory, "model", &NUMBERS, false),
+        is_work_movable: true,
+        max_slots,
+        queue_capacity: 4,
+        source: ThreadSource::threads(factory, "model", &NUMBERS, false),
         clock: time.clock(),
-        timing: true,
+        has_timing: true,
     })
 }
 
-fn elastic(max: usize, time: &ManualClock) -> Slots {
+fn elastic(max: usize, time: &ManualClock) -> EngineScheduler {
     scheduler(Shape::Elastic { ttl: TTL }, max, time)
 }
 
-/// Counts runs, and fails if two are under way at once.
+/// Counts runs, and fails if two of them overlap.
 #[derive(Default)]
 struct Runs {
     running: AtomicBool,
@@ -62,14 +68,14 @@ impl Runs {
 }
 
 /// Waits for the end, and checks that nothing is left over.
-fn end(scheduler: &Slots) {
+fn end(scheduler: &EngineScheduler) {
     assert_eq!(scheduler.dispose_gracefully(Duration::MAX), Ok(true));
     let stats = scheduler.stats();
     assert_eq!((stats.slots, stats.live_threads, stats.queued), (0, 0, 0), "{stats:?}");
     assert_eq!(stats.submitted, stats.completed + stats.panicked + stats.cancelled, "{stats:?}");
 }
 
-/// Either the submission is refused, or what was accepted has run or is cancelled; never both, never neither.
+/// A submission is refused, or its task runs or is cancelled: never both, never neither.
 #[test]
 fn dispose_against_schedule() {
     model(|| {
@@ -80,7 +86,7 @@ fn dispose_against_schedule() {
             move || scheduler.schedule(task)
         });
         scheduler.dispose();
-        assert!(scheduler.schedule(|| {}).is_err(), "after the end nothing is taken");
+        assert!(scheduler.schedule(|| {}).is_err(), "nothing is accepted after the end");
         let accepted = submitter.join().unwrap();
         end(&scheduler);
         match accepted {
@@ -93,7 +99,7 @@ fn dispose_against_schedule() {
     });
 }
 
-/// A thread that looks for work for the last time before it parks, and a submission that finds it awake.
+/// A thread asks for work for the last time before it parks, while a task is submitted.
 #[test]
 fn submit_against_parking() {
     model(|| {
@@ -106,9 +112,9 @@ fn submit_against_parking() {
     });
 }
 
-/// A lane is ready, running and closing: its tasks do not overlap, and its slot is given back exactly once.
+/// A lane is queued, running and closing: its tasks do not overlap, and its slot is released once.
 #[test]
-fn a_lane_is_disposed_of_while_it_runs() {
+fn a_lane_is_disposed_while_it_runs() {
     model(|| {
         let scheduler = elastic(1, &ManualClock::new());
         let runs = Arc::new(Runs::default());
@@ -127,7 +133,7 @@ fn a_lane_is_disposed_of_while_it_runs() {
     });
 }
 
-/// Two threads work for one lane, because its own is busy: order and non-overlap hold.
+/// Two threads run one lane, because its own is busy: order and non-overlap hold.
 #[test]
 fn a_lane_moves_between_two_threads() {
     model(|| {
@@ -135,7 +141,7 @@ fn a_lane_moves_between_two_threads() {
         let runs = Arc::new(Runs::default());
         let lane = scheduler.create_worker();
         let first = lane.schedule(runs.task()).unwrap();
-        scheduler.stats(); // who wants exact figures shuts the lane: the next job comes by the scheduler's lock
+        scheduler.stats(); // shuts the lane: the next job needs the scheduler's lock
         lane.schedule(runs.task()).unwrap();
         drop(lane); // it finishes what it has
         end(&scheduler);
@@ -144,7 +150,8 @@ fn a_lane_moves_between_two_threads() {
     });
 }
 
-/// A job comes to a lane, past the scheduler's lock or not, while the lane's last run ends: somebody sees it.
+/// A job comes to a lane, with or without the scheduler's lock, while the last run of the lane
+/// ends: the job is seen.
 #[test]
 fn a_job_comes_when_its_lane_comes_to_rest() {
     model(|| {
@@ -161,7 +168,7 @@ fn a_job_comes_when_its_lane_comes_to_rest() {
     });
 }
 
-/// A thread runs on in its lane while the next job there is cancelled: one of them has it, and it is counted once.
+/// A thread goes on with its lane while the next job there is cancelled: the job is counted once.
 #[test]
 fn running_on_in_a_lane_against_cancel() {
     model(|| {
@@ -179,7 +186,7 @@ fn running_on_in_a_lane_against_cancel() {
     });
 }
 
-/// Two threads sleep, or look, or have just been called, and there is work for both: nobody is forgotten.
+/// Two threads are parked, searching, or notified, and there is work for both: none is forgotten.
 #[test]
 fn one_wake_up_at_a_time() {
     model(|| {
@@ -200,8 +207,23 @@ fn one_wake_up_at_a_time() {
     });
 }
 
-/// A thread does not start, and the only other one ends a run, looks or parks meanwhile: it does the work. No time passes in which
-/// the start could be tried again.
+/// A task is queued behind one that waits for it: the thread of the other slot runs it.
+#[test]
+fn queued_work_moves_to_a_free_thread() {
+    model(|| {
+        let scheduler = elastic(2, &ManualClock::new());
+        let gate = Disposable::from_fn(|| {});
+        let opens = gate.clone();
+        scheduler.schedule(move || assert!(gate.wait(Duration::MAX).unwrap())).unwrap();
+        scheduler.schedule(|| {}).unwrap();
+        scheduler.schedule(move || assert!(opens.dispose())).unwrap();
+        end(&scheduler);
+        assert_eq!(scheduler.stats().completed, 3);
+    });
+}
+
+/// A start fails while the only other thread ends a run, searches or parks: that thread does the
+/// work. No time passes in which the start could be tried again.
 #[test]
 fn a_start_fails_while_another_thread_comes_to_rest() {
     model(|| {
@@ -222,10 +244,10 @@ fn a_start_fails_while_another_thread_comes_to_rest() {
     });
 }
 
-/// A thread that still looks for work is not called for what is another's: the slot that became idle last is used, and the
-/// other one ages.
+/// A thread that still searches is not notified for the work of another slot: the newest idle slot
+/// is used, and the other one ages.
 #[test]
-fn the_newest_idle_slot_is_used_whoever_looks() {
+fn the_newest_idle_slot_is_used_whoever_searches() {
     model(|| {
         let time = ManualClock::new();
         let scheduler = elastic(2, &time);
@@ -252,7 +274,7 @@ fn the_newest_idle_slot_is_used_whoever_looks() {
     });
 }
 
-/// The alarm of a lane rings while somebody runs the lane in place: its jobs do not overlap.
+/// The alarm of a lane rings while a thread runs the lane in place: its jobs do not overlap.
 #[test]
 fn a_lane_is_run_in_place_when_its_alarm_rings() {
     model(|| {
@@ -270,7 +292,8 @@ fn a_lane_is_run_in_place_when_its_alarm_rings() {
     });
 }
 
-/// Somebody waits on the only thread for the second job of a lane: it is told when the lane goes into line behind it.
+/// The only thread waits for the second job of a lane: it is notified when the lane is queued
+/// behind it.
 #[test]
 fn a_wait_for_the_second_job_of_a_lane_is_helped() {
     model(|| {
@@ -289,7 +312,7 @@ fn a_wait_for_the_second_job_of_a_lane_is_helped() {
     });
 }
 
-/// A slot is given back while idle ones are let go: the next task finds a slot that lives.
+/// A slot is released while idle slots are removed: the next task finds a slot that exists.
 #[test]
 fn permit_release_against_eviction() {
     model(|| {
@@ -307,7 +330,7 @@ fn permit_release_against_eviction() {
     });
 }
 
-/// A timer comes due while its task is cancelled.
+/// A timer is due while its task is cancelled.
 #[test]
 fn cancel_against_the_timer() {
     model(|| {
@@ -325,7 +348,7 @@ fn cancel_against_the_timer() {
     });
 }
 
-/// A series is cancelled between two runs, during one, or before the first.
+/// A periodic task is cancelled between two runs, during one, or before the first.
 #[test]
 fn cancel_against_a_series() {
     model(|| {
@@ -348,9 +371,9 @@ fn cancel_against_a_series() {
     });
 }
 
-/// Every task has a fresh thread: the one that ends passes the rest of the line on.
+/// Every task gets a new thread: the one that ends passes the queued work on.
 #[test]
-fn a_fresh_thread_for_each_task() {
+fn a_new_thread_for_each_task() {
     model(|| {
         let scheduler = scheduler(Shape::PerTask, 1, &ManualClock::new());
         let runs = Arc::new(Runs::default());
@@ -361,20 +384,21 @@ fn a_fresh_thread_for_each_task() {
     });
 }
 
-/// Two errands, of which the second comes while the courier is busy, about to leave, or gone: each is run once.
+/// The second of two errands comes while the courier is busy, about to leave, or gone: each runs
+/// once.
 #[test]
 fn errand_against_the_courier_leaving() {
-    struct CountedCell(Arc<AtomicUsize>);
-    impl Errand for CountedCell {
+    struct CountRun(Arc<AtomicUsize>);
+    impl Errand for CountRun {
         fn run(self) {
             self.0.fetch_add(1, Ordering::SeqCst);
         }
     }
     model(|| {
         let (courier, run) = (Courier::new(), Arc::new(AtomicUsize::new(0)));
-        courier.dismiss(); // it does not linger
-        courier.send(CountedCell(Arc::clone(&run))).unwrap();
-        courier.send(CountedCell(Arc::clone(&run))).unwrap();
+        courier.dismiss(); // it leaves without waiting for errands
+        courier.send(CountRun(Arc::clone(&run))).unwrap();
+        courier.send(CountRun(Arc::clone(&run))).unwrap();
         while run.load(Ordering::SeqCst) < 2 {
             thread::yield_now();
         }

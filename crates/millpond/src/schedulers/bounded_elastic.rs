@@ -1,41 +1,41 @@
-//! The scheduler for work that blocks: as many threads as there is work for, up to a cap, with a bounded queue for each.
+//! The scheduler for work that blocks: threads on demand up to a cap, and a bounded queue for each.
 
 use std::fmt;
-use std::future::Future;
 use std::io;
-use std::pin::Pin;
 use std::sync::atomic::AtomicU64;
 use std::thread::JoinHandle;
 use std::time::Duration;
 
-use super::engine::{Plan, Shape, Slots, ThreadSource};
-use super::{Disposable, PeriodicTask, Scheduler, SchedulerStats, Worker};
+use super::defaults::defaults;
+use super::engine::{EngineScheduler, Plan, Shape, ThreadSource, new_scheduler};
+use super::scheduler::Scheduler;
 use crate::config::ConfigError;
-use crate::executor::Rejected;
-use crate::interrupt::Interrupted;
 use crate::sync::Arc;
-use crate::task::Task;
 use crate::threads::{ThreadFactory, WorkerBody, plain_threads};
 use crate::time::clock::Clock;
 
 /// Whether the work of a worker may move to another thread.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum Affinity {
-    /// It may: a task never waits behind a long one while a thread is free. Order and non-overlap hold all the same.
+    /// It may: a task never waits behind a long one while a thread is free. The order and
+    /// non-overlap of the worker's tasks still hold.
     #[default]
     Soft,
-    /// It may not: all that is given to one worker runs on the thread of one slot, as in Reactor.
+    /// It may not: all work of one worker runs on the thread of one slot, as in Reactor.
     Strict,
 }
 
-/// A scheduler for work that blocks: threads come with demand, up to a cap, and go when they were idle for a while.
+/// A scheduler for work that blocks: it starts threads on demand, up to a cap, and lets them exit
+/// when they have been idle for the time to live.
 ///
-/// Work goes to the thread that became idle last; else to a new thread, below the cap; else to the one with the least to do.
-/// In the line of each thread at most `queue_capacity_per_thread` tasks wait; beyond that tasks are refused with
-/// [`Saturated`](crate::RejectReason::Saturated). Delayed tasks and series count as waiting, and hold no thread
-/// meanwhile. Unless [`Affinity::Strict`] is asked for, a thread that has nothing to do takes from the lines of the others.
+/// Work goes to the thread that became idle last, else to a new thread below the cap, else to the
+/// thread with the least work. At most `queue_capacity_per_thread` tasks wait for each thread; more
+/// are refused with [`Saturated`](crate::RejectReason::Saturated). Delayed and periodic tasks count
+/// as waiting and hold no thread meanwhile. Unless [`Affinity::Strict`] is set, a free thread takes
+/// work that waits for another one.
 ///
-/// A cheap handle; when the last clone and the last worker are dropped it ends in good order, without blocking.
+/// A cheap handle. When the last clone and the last worker are dropped, the scheduler ends
+/// gracefully, without blocking.
 ///
 /// # Examples
 /// ```
@@ -49,46 +49,47 @@ pub enum Affinity {
 ///     .ttl(Duration::from_secs(30))
 ///     .build()?;
 /// files.schedule(|| println!("read"))?;
-/// assert_eq!(files.to_string(), r#"boundedElastic("files",maxThreads=4,maxTaskQueuedPerThread=100,ttl=30s)"#);
+/// let name = r#"boundedElastic("files",maxThreads=4,maxTaskQueuedPerThread=100,ttl=30s)"#;
+/// assert_eq!(files.to_string(), name);
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
 #[derive(Clone)]
 pub struct BoundedElasticScheduler {
-    slots: Slots,
+    scheduler: EngineScheduler,
 }
 
 impl BoundedElasticScheduler {
-    /// Begins the making of a scheduler.
+    /// Starts with the defaults of the environment.
     pub fn builder() -> BoundedElasticBuilder {
         BoundedElasticBuilder::new()
     }
 
-    /// How many threads there may be.
+    /// The largest number of threads.
     pub fn max_threads(&self) -> usize {
         self.stats().max_threads
     }
 
-    /// How many threads there are.
+    /// The number of threads.
     pub fn live_threads(&self) -> usize {
         self.stats().live_threads
     }
 
-    /// How many places of threads there are, with or without a thread.
+    /// The number of slots, with or without a thread.
     pub fn slots(&self) -> usize {
         self.stats().slots
     }
 
-    /// How many slots somebody holds.
+    /// The number of slots with a holder.
     pub fn busy(&self) -> usize {
         self.stats().busy
     }
 
-    /// How many slots nobody holds.
+    /// The number of slots without a holder.
     pub fn idle(&self) -> usize {
         self.stats().idle
     }
 
-    /// How many tasks wait, for a thread or for their time.
+    /// The number of tasks that wait for a thread or for their time.
     pub fn queued(&self) -> u64 {
         self.stats().queued
     }
@@ -99,21 +100,21 @@ impl BoundedElasticScheduler {
     }
 }
 
-super::forward_scheduler!(BoundedElasticScheduler, slots);
+forward_scheduler!([] BoundedElasticScheduler, |it| it.scheduler);
 
 impl fmt::Display for BoundedElasticScheduler {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        self.slots.fmt(f)
+        self.scheduler.fmt(f)
     }
 }
 
 impl fmt::Debug for BoundedElasticScheduler {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_tuple("BoundedElasticScheduler").field(&self.slots).finish()
+        f.debug_tuple("BoundedElasticScheduler").field(&self.scheduler).finish()
     }
 }
 
-/// Gathers the options of a [`BoundedElasticScheduler`].
+/// The options of a [`BoundedElasticScheduler`].
 #[must_use = "a builder does nothing until `build`"]
 pub struct BoundedElasticBuilder {
     max_threads: usize,
@@ -128,7 +129,7 @@ pub struct BoundedElasticBuilder {
 
 impl BoundedElasticBuilder {
     fn new() -> Self {
-        let defaults = super::defaults();
+        let defaults = defaults();
         BoundedElasticBuilder {
             max_threads: defaults.bounded_elastic_size,
             capacity: defaults.bounded_elastic_queue_size,
@@ -141,44 +142,48 @@ impl BoundedElasticBuilder {
         }
     }
 
-    /// Sets how many threads there may be. Default: ten for each processor.
+    /// Sets the largest number of threads. Default: ten for each processor.
     pub fn max_threads(mut self, threads: usize) -> Self {
         self.max_threads = threads;
         self
     }
 
-    /// Sets how many tasks may wait for each thread; `usize::MAX` means no bound. Default: 100000.
+    /// Sets how many tasks may wait for each thread; `usize::MAX` means no bound. Default: 100,000.
     pub fn queue_capacity_per_thread(mut self, tasks: usize) -> Self {
         self.capacity = tasks;
         self
     }
 
-    /// Sets what it is called; its threads are called after it, with a number. Default: `boundedElastic`.
+    /// Sets the name; threads are named after it, with a number. Default: `boundedElastic`.
     pub fn name(mut self, name: impl Into<String>) -> Self {
         self.name = name.into();
         self
     }
 
-    /// Sets how long a thread may be idle before it is let go. Default: a minute. Of no effect with a thread per task.
+    /// Sets how long a thread may be idle before it exits. Default: 60 s. Has no effect with a
+    /// thread per task.
     pub fn ttl(mut self, ttl: Duration) -> Self {
         self.ttl = ttl;
         self
     }
 
-    /// Sets whether the work of a worker may move to another thread. Default: [`Affinity::Soft`].
+    /// Sets whether the work of a worker may move to another thread. Default:
+    /// [`Affinity::Soft`].
     pub fn affinity(mut self, affinity: Affinity) -> Self {
         self.affinity = affinity;
         self
     }
 
-    /// Starts a fresh thread for every task, and keeps none that is idle. Default: false, unless the environment says so.
+    /// Starts a new thread for every task and keeps no idle one. Default: false, unless the
+    /// environment sets it.
     pub fn thread_per_task(mut self, per_task: bool) -> Self {
         self.thread_per_task = per_task;
         self
     }
 
-    /// Sets how threads are made; see [`Builder::thread_factory`](crate::Builder::thread_factory). If no thread can be had the
-    /// task goes back to its submitter with [`SpawnFailed`](crate::RejectReason::SpawnFailed).
+    /// Sets how threads are made; see [`Builder::thread_factory`](crate::Builder::thread_factory).
+    /// If no thread can be started, the task goes back to its submitter with
+    /// [`SpawnFailed`](crate::RejectReason::SpawnFailed).
     pub fn thread_factory(
         mut self,
         factory: impl Fn(WorkerBody) -> io::Result<JoinHandle<()>> + Send + Sync + 'static,
@@ -193,10 +198,11 @@ impl BoundedElasticBuilder {
         self
     }
 
-    /// Makes the scheduler. No thread is started yet.
+    /// Makes the scheduler. It starts no thread yet.
     ///
     /// # Errors
-    /// [`ConfigError`] if the threads, the capacity or the time to live is zero, or the name has a NUL.
+    /// [`ConfigError`] if the threads, the capacity or the time to live is zero, or the name has a
+    /// NUL.
     pub fn build(self) -> Result<BoundedElasticScheduler, ConfigError> {
         static NUMBERS: AtomicU64 = AtomicU64::new(1);
         if self.max_threads == 0 {
@@ -214,15 +220,15 @@ impl BoundedElasticBuilder {
         let shape = if self.thread_per_task { Shape::PerTask } else { Shape::Elastic { ttl: self.ttl } };
         let name = self.display_name();
         Ok(BoundedElasticScheduler {
-            slots: Slots::new(Plan {
+            scheduler: new_scheduler(Plan {
                 name,
                 shape,
-                soft: self.affinity == Affinity::Soft,
-                max: self.max_threads,
-                cap: self.capacity,
-                carrier: ThreadSource::threads(self.factory, &self.name, &NUMBERS, false),
+                is_work_movable: self.affinity == Affinity::Soft,
+                max_slots: self.max_threads,
+                queue_capacity: self.capacity,
+                source: ThreadSource::threads(self.factory, &self.name, &NUMBERS, false),
                 clock: self.clock,
-                timing: true,
+                has_timing: true,
             }),
         })
     }

@@ -1,13 +1,12 @@
 //! Defaults from the environment, read once.
 //!
-//! A value that cannot be used is neither ignored in silence nor allowed to break anything: the default takes its place, and
-//! [`config_problems`] tells of it.
+//! A value that cannot be used is replaced by the default, and [`config_problems`] reports it.
 
 use std::num::NonZero;
 use std::str::FromStr;
 use std::time::Duration;
 
-use super::fixed::MOST_THREADS;
+use super::fixed::MAX_THREADS;
 use crate::config::ConfigError;
 use crate::sync::OnceLock;
 
@@ -17,24 +16,29 @@ const QUEUE_SIZE: &str = "MILLPOND_BOUNDED_ELASTIC_QUEUE_SIZE";
 const TTL: &str = "MILLPOND_BOUNDED_ELASTIC_TTL_SECONDS";
 const VIRTUAL: &str = "MILLPOND_BOUNDED_ELASTIC_ON_VIRTUAL_THREADS";
 
-/// What schedulers are made with that were not told otherwise; see [`defaults`].
+/// The figures of schedulers that are made without explicit ones; see [`defaults`].
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Defaults {
-    /// Threads of the parallel scheduler. `MILLPOND_DEFAULT_POOL_SIZE`, at most 65536; else the number of processors.
+    /// Threads of the parallel scheduler. `MILLPOND_DEFAULT_POOL_SIZE`, at most 65536; else the
+    /// number of processors.
     pub pool_size: usize,
-    /// Threads of the bounded-elastic scheduler. `MILLPOND_BOUNDED_ELASTIC_SIZE`; else ten for each processor.
+    /// Threads of the bounded-elastic scheduler. `MILLPOND_BOUNDED_ELASTIC_SIZE`; else ten for each
+    /// processor.
     pub bounded_elastic_size: usize,
-    /// Tasks that may wait for each of those. `MILLPOND_BOUNDED_ELASTIC_QUEUE_SIZE`; else 100000.
+    /// Tasks that may wait for each of those threads. `MILLPOND_BOUNDED_ELASTIC_QUEUE_SIZE`; else
+    /// 100000.
     pub bounded_elastic_queue_size: usize,
-    /// How long each of those may be idle. `MILLPOND_BOUNDED_ELASTIC_TTL_SECONDS`; else a minute.
+    /// How long each of those threads may be idle. `MILLPOND_BOUNDED_ELASTIC_TTL_SECONDS`; else 60
+    /// s.
     pub bounded_elastic_ttl: Duration,
-    /// A fresh thread for every task of the bounded-elastic scheduler. Only the word `true` in
-    /// `MILLPOND_BOUNDED_ELASTIC_ON_VIRTUAL_THREADS`, in any case, switches it on.
+    /// Whether the bounded-elastic scheduler starts a new thread for every task. Only the word
+    /// `true` in `MILLPOND_BOUNDED_ELASTIC_ON_VIRTUAL_THREADS`, in any case, switches it on.
     pub bounded_elastic_on_virtual_threads: bool,
 }
 
-/// The defaults in force: read from the environment when they are first needed, and the same ever after.
+/// The defaults in force. Read from the environment at the first use; later changes of the
+/// environment have no effect.
 ///
 /// # Examples
 /// ```
@@ -48,8 +52,8 @@ pub fn defaults() -> &'static Defaults {
     &environment().0
 }
 
-/// What is wrong with the environment: one error for each variable whose value could not be used. For each of them the
-/// default is in force.
+/// The problems with the environment: one error for each variable whose value could not be used.
+/// The default is in force for each of them.
 ///
 /// # Examples
 /// ```
@@ -72,16 +76,15 @@ fn environment() -> &'static (Defaults, Vec<ConfigError>) {
 }
 
 impl Defaults {
-    /// What follows from the variables that `lookup` knows, on a machine with so many processors; and what is wrong
-    /// with them.
+    /// The defaults that follow from the variables that `lookup` knows, and the problems with them.
     fn read(cores: usize, lookup: impl Fn(&str) -> Option<String>) -> (Defaults, Vec<ConfigError>) {
         let mut reader = Reader { lookup, problems: Vec::new() };
         let defaults = Defaults {
-            pool_size: reader.fixed_threads(POOL_SIZE, cores.min(MOST_THREADS)),
+            pool_size: reader.fixed_threads(POOL_SIZE, cores.min(MAX_THREADS)),
             bounded_elastic_size: reader.number(SIZE, cores.saturating_mul(10)),
             bounded_elastic_queue_size: reader.number(QUEUE_SIZE, 100_000),
             bounded_elastic_ttl: Duration::from_secs(reader.number(TTL, 60)),
-            bounded_elastic_on_virtual_threads: reader.yes_or_no(VIRTUAL),
+            bounded_elastic_on_virtual_threads: reader.switch(VIRTUAL),
         };
         (defaults, reader.problems)
     }
@@ -99,33 +102,33 @@ impl<L: Fn(&str) -> Option<String>> Reader<L> {
         match value.parse::<N>() {
             Ok(number) if number > N::from(0) => number,
             _ => {
-                self.complain(variable, value, "a whole number above zero");
+                self.report(variable, value, "a whole number above zero");
                 default
             }
         }
     }
 
-    /// A number of threads that a scheduler with so many may have. The others take any number: their threads come with demand.
+    /// The number of threads of a fixed scheduler, which has an upper bound.
     fn fixed_threads(&mut self, variable: &'static str, default: usize) -> usize {
         let threads = self.number(variable, default);
-        if threads > MOST_THREADS {
-            self.complain(variable, threads.to_string(), "a whole number above zero, and at most 65536");
+        if threads > MAX_THREADS {
+            self.report(variable, threads.to_string(), "a whole number above zero, and at most 65536");
             return default;
         }
         threads
     }
 
-    fn yes_or_no(&mut self, variable: &'static str) -> bool {
+    fn switch(&mut self, variable: &'static str) -> bool {
         let Some(value) = (self.lookup)(variable) else { return false };
         let yes = value.eq_ignore_ascii_case("true");
         if !yes && !value.is_empty() && !value.eq_ignore_ascii_case("false") {
-            self.complain(variable, value, "true or false");
+            self.report(variable, value, "true or false");
         }
         yes
     }
 
-    fn complain(&mut self, variable: &'static str, value: String, expected: &'static str) {
-        // Kept for ever, as the problems are: the environment is read once.
+    fn report(&mut self, variable: &'static str, value: String, expected: &'static str) {
+        // Leaked once per process: the environment is read once.
         self.problems.push(ConfigError::BadVariable { variable, value: value.leak(), expected });
     }
 }
@@ -211,11 +214,11 @@ mod tests {
         }
     }
 
-    /// More threads than a parallel scheduler may have passed for a good value, and the first use of the shared one panicked.
+    /// A value above the bound was accepted, and the first use of the shared scheduler panicked.
     #[test]
     fn a_parallel_scheduler_can_be_made_whatever_the_variable_says() {
-        let (most, more) = (MOST_THREADS.to_string(), (MOST_THREADS + 1).to_string());
-        assert_eq!(read(&[(POOL_SIZE, &most)]).0.pool_size, MOST_THREADS);
+        let (most, more) = (MAX_THREADS.to_string(), (MAX_THREADS + 1).to_string());
+        assert_eq!(read(&[(POOL_SIZE, &most)]).0.pool_size, MAX_THREADS);
         let largest = usize::MAX.to_string();
         for value in [&more, &largest] {
             let (defaults, problems) = read(&[(POOL_SIZE, value)]);
@@ -236,7 +239,7 @@ mod tests {
         let task = elastic.unwrap().schedule(|| {}).unwrap();
         assert_eq!(task.wait(Duration::MAX), Ok(true), "the others have no bound");
         let machine = Defaults::read(usize::MAX, |_| None).0.pool_size;
-        assert_eq!(machine, MOST_THREADS);
+        assert_eq!(machine, MAX_THREADS);
     }
 
     #[test]

@@ -1,4 +1,4 @@
-//! The scheduler that is none: everything runs on the calling thread, before the call returns.
+//! The scheduler that runs everything on the calling thread, before the call returns.
 
 use std::fmt;
 use std::future::Future;
@@ -6,7 +6,11 @@ use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 use std::pin::Pin;
 use std::time::Duration;
 
-use super::{Disposable, Lane, PeriodicTask, Scheduler, SchedulerStats, Worker};
+use super::disposable::Disposable;
+use super::scheduler::Scheduler;
+use super::stats::SchedulerStats;
+use super::work::Order;
+use super::worker::{Lane, Worker};
 use crate::executor::{RejectReason, Rejected, SchedulerFacts};
 use crate::interrupt::Interrupted;
 use crate::sync::{Arc, AtomicBool, AtomicU64, Ordering};
@@ -37,6 +41,14 @@ impl Immediate {
         Rejected::new(task, reason).by_scheduler(SchedulerFacts { name: NAME.into(), full: None })
     }
 
+    fn submit(&self, order: Order) -> Result<Disposable, Rejected> {
+        match order {
+            Order::Now(task) => self.run(task),
+            Order::After(delay, task) if delay.is_zero() => self.run(task),
+            order => Err(self.refuse(order.into_task(), RejectReason::NotTimeCapable)),
+        }
+    }
+
     fn run(&self, task: Task) -> Result<Disposable, Rejected> {
         if self.is_disposed() {
             return Err(self.refuse(task, RejectReason::Shutdown));
@@ -56,22 +68,7 @@ impl Immediate {
 }
 
 impl Scheduler for Immediate {
-    fn schedule_task(&self, task: Task) -> Result<Disposable, Rejected> {
-        self.run(task)
-    }
-
-    fn schedule_task_after(&self, delay: Duration, task: Task) -> Result<Disposable, Rejected> {
-        if delay.is_zero() { self.run(task) } else { Err(self.refuse(task, RejectReason::NotTimeCapable)) }
-    }
-
-    fn schedule_periodically_task(
-        &self,
-        _initial: Duration,
-        _period: Duration,
-        task: PeriodicTask,
-    ) -> Result<Disposable, Rejected> {
-        Err(self.refuse(task.into_task(), RejectReason::NotTimeCapable))
-    }
+    scheduling_methods!(|it, order| it.submit(order));
 
     fn create_worker(&self) -> Worker {
         let closed = AtomicBool::new(self.is_disposed());
@@ -116,40 +113,23 @@ impl fmt::Display for Immediate {
     }
 }
 
-/// A worker that can be disposed of, and otherwise is the scheduler itself.
+/// A worker that can be disposed, and otherwise is the scheduler itself.
 struct ImmediateLane {
     immediate: Immediate,
     closed: AtomicBool,
 }
 
 impl ImmediateLane {
-    fn open(&self, task: Task) -> Result<Task, Rejected> {
+    fn submit(&self, order: Order) -> Result<Disposable, Rejected> {
         if self.is_disposed() {
-            Err(self.immediate.refuse(task, RejectReason::WorkerDisposed))
-        } else {
-            Ok(task)
+            return Err(self.immediate.refuse(order.into_task(), RejectReason::WorkerDisposed));
         }
+        self.immediate.submit(order)
     }
 }
 
 impl Lane for ImmediateLane {
-    fn schedule_task(&self, task: Task) -> Result<Disposable, Rejected> {
-        self.immediate.run(self.open(task)?)
-    }
-
-    fn schedule_task_after(&self, delay: Duration, task: Task) -> Result<Disposable, Rejected> {
-        self.immediate.schedule_task_after(delay, self.open(task)?)
-    }
-
-    fn schedule_periodically_task(
-        &self,
-        _initial: Duration,
-        _period: Duration,
-        task: PeriodicTask,
-    ) -> Result<Disposable, Rejected> {
-        let task = self.open(task.into_task())?;
-        Err(self.immediate.refuse(task, RejectReason::NotTimeCapable))
-    }
+    scheduling_methods!(|it, order| it.submit(order));
 
     fn dispose(&self) {
         self.closed.store(true, Ordering::SeqCst);

@@ -1,7 +1,8 @@
-//! Threads that should not block, and how to ask whether one is on such a thread.
+//! Threads that should not block, and the question whether the calling thread is one.
 //!
-//! The library's own blocking calls work everywhere: each of them can be interrupted, and a join that refused to wait
-//! would only move the problem. The mark is for code that wants to know before it blocks.
+//! The blocking calls of this library work on every thread: each can be interrupted, and a join
+//! that refused to wait would only move the problem. The mark is for code that asks before it
+//! blocks.
 
 use std::thread::{self, Thread};
 
@@ -13,8 +14,8 @@ type Predicate = dyn Fn(&Thread) -> bool + Send + Sync;
 
 static PREDICATES: std::sync::Mutex<Vec<Arc<Predicate>>> = std::sync::Mutex::new(Vec::new());
 
-/// Tells whether the calling thread should not block: it belongs to a single or parallel scheduler, or a predicate of
-/// [`register_non_blocking_predicate`] says so.
+/// Returns true if the calling thread should not block: it belongs to a single or parallel
+/// scheduler, or a predicate of [`register_non_blocking_predicate`] says so.
 ///
 /// # Examples
 /// ```
@@ -27,7 +28,7 @@ static PREDICATES: std::sync::Mutex<Vec<Arc<Predicate>>> = std::sync::Mutex::new
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
 pub fn is_in_non_blocking_thread() -> bool {
-    if engine::in_non_blocking_thread() {
+    if engine::is_in_non_blocking_thread() {
         return true;
     }
     let predicates = lock_global(&PREDICATES).clone();
@@ -35,12 +36,11 @@ pub fn is_in_non_blocking_thread() -> bool {
         return false;
     }
     let thread = thread::current();
-    // One that panics does not know, and does not keep the others from being asked.
-    let says_so = |p: &Arc<Predicate>| catch_value(|| p(&thread)).unwrap_or(false);
-    predicates.iter().any(says_so)
+    // A predicate that panics counts as false.
+    predicates.iter().any(|predicate| catch_value(|| predicate(&thread)).unwrap_or(false))
 }
 
-/// Lets `predicate` mark threads that should not block, besides those that are marked already. It is called on the thread in
+/// Adds a predicate that marks more threads that should not block. It is called on the thread in
 /// question.
 ///
 /// # Examples
@@ -57,11 +57,11 @@ pub fn register_non_blocking_predicate(predicate: impl Fn(&Thread) -> bool + Sen
     lock_global(&PREDICATES).push(Arc::new(predicate));
 }
 
-/// Takes all predicates away. Threads of single and parallel schedulers stay marked.
+/// Removes all predicates. Threads of single and parallel schedulers stay marked.
 ///
 /// # Examples
 /// See [`register_non_blocking_predicate`].
 pub fn reset_non_blocking_predicates() {
     let old = std::mem::take(&mut *lock_global(&PREDICATES));
-    drop(old); // not under the lock: they are the user's
+    drop(old); // user code: not under the lock
 }

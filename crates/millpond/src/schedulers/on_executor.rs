@@ -1,7 +1,7 @@
-//! Schedulers over executors that are there already.
+//! Schedulers over existing executors.
 
-use super::Scheduler;
-use super::engine::{Plan, Shape, Slots, ThreadSource};
+use super::engine::{Plan, Shape, ThreadSource, new_scheduler};
+use super::scheduler::Scheduler;
 use crate::executor::{Executor, ExecutorService};
 use crate::scheduled::ScheduledThreadPoolExecutor;
 use crate::sync::Arc;
@@ -11,21 +11,22 @@ fn plan(name: &str, executor: Arc<dyn Executor>, owned: Option<Arc<dyn ExecutorS
     Plan {
         name: name.to_owned(),
         shape: Shape::Bursts,
-        soft: false,
-        max: usize::MAX,
-        cap: usize::MAX,
-        carrier: ThreadSource::Executor { executor, owned },
+        is_work_movable: false,
+        max_slots: usize::MAX,
+        queue_capacity: usize::MAX,
+        source: ThreadSource::Executor { executor, owned },
         clock: Clock::system(),
-        timing: false,
+        has_timing: false,
     }
 }
 
-/// A scheduler that runs its work on `executor`, which stays yours: it is never shut down.
+/// Makes a scheduler that runs its work on `executor`. The scheduler never shuts the executor down.
 ///
 /// It has no timing: a delay or a period above zero is refused with
-/// [`NotTimeCapable`](crate::RejectReason::NotTimeCapable). What a worker is given while it has work is one
-/// submission to the executor. If the executor refuses, its reason passes through; if it has been shut down, the scheduler is
-/// disposed too. A task that the executor drops counts as cancelled.
+/// [`NotTimeCapable`](crate::RejectReason::NotTimeCapable). A worker that has work is one
+/// submission to the executor, however many tasks it gets meanwhile. If the executor refuses, its
+/// reason passes through; if it has been shut down, the scheduler is disposed too. A task that the
+/// executor drops counts as cancelled.
 ///
 /// # Examples
 /// ```
@@ -40,15 +41,19 @@ fn plan(name: &str, executor: Arc<dyn Executor>, owned: Option<Arc<dyn ExecutorS
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
 pub fn from_executor(executor: impl Executor + 'static) -> Arc<dyn Scheduler> {
-    Arc::new(Slots::new(plan("fromExecutor", Arc::new(executor), None)))
+    Arc::new(new_scheduler(plan("fromExecutor", Arc::new(executor), None)))
 }
 
-/// A scheduler that runs its work on `service` and owns it: disposing of the one shuts the other down.
+/// Makes a scheduler that runs its work on `service` and owns it: the end of the scheduler shuts
+/// the service down.
 ///
-/// However the scheduler ends, also if it is only dropped, the service is shut down when the scheduler's last work is done; by
-/// [`dispose`](Scheduler::dispose) at once. [`dispose_gracefully`](Scheduler::dispose_gracefully) then waits until the service has terminated. The future of
-/// [`disposal`](Scheduler::disposal) does not: a service cannot be asked to tell of that, only be waited for, so what others gave it may
-/// still run when the future is ready; [`await_termination`](ExecutorService::await_termination) waits for that too. Otherwise as [`from_executor`].
+/// However the scheduler ends, also by being dropped, it shuts the service down when its last work
+/// is done; [`dispose`](Scheduler::dispose) does so at once.
+/// [`dispose_gracefully`](Scheduler::dispose_gracefully) then waits until the service has
+/// terminated. The future of [`disposal`](Scheduler::disposal) does not, because only a thread can
+/// wait for a service: tasks that others gave it may still run when the future is ready.
+/// [`await_termination`](ExecutorService::await_termination) waits for those too. Otherwise as
+/// [`from_executor`].
 ///
 /// # Examples
 /// ```
@@ -65,10 +70,11 @@ pub fn from_executor(executor: impl Executor + 'static) -> Arc<dyn Scheduler> {
 /// ```
 pub fn from_executor_service(service: impl ExecutorService + 'static) -> Arc<dyn Scheduler> {
     let service = Arc::new(service);
-    Arc::new(Slots::new(plan("fromExecutorService", Arc::clone(&service) as _, Some(service))))
+    Arc::new(new_scheduler(plan("fromExecutorService", Arc::clone(&service) as _, Some(service))))
 }
 
-/// A scheduler that runs its work on `pool` and owns it: disposing of the one shuts the other down.
+/// Makes a scheduler that runs its work on `pool` and owns it: the end of the scheduler shuts the
+/// pool down.
 ///
 /// It has timing, by the clock of the pool. Otherwise as [`from_executor_service`].
 ///
@@ -88,5 +94,5 @@ pub fn from_scheduled_executor(pool: ScheduledThreadPoolExecutor) -> Arc<dyn Sch
     let clock = pool.clock().clone();
     let pool = Arc::new(pool);
     let on_executor = plan("fromScheduledExecutor", Arc::clone(&pool) as _, Some(pool));
-    Arc::new(Slots::new(Plan { clock, timing: true, ..on_executor }))
+    Arc::new(new_scheduler(Plan { clock, has_timing: true, ..on_executor }))
 }

@@ -1,4 +1,6 @@
-//! The shared instances: made on first use, owned by nobody, ended by [`shutdown_now`] or a new factory.
+//! The shared instances: made on first use, and ended by [`shutdown_now`] or a new factory.
+//!
+//! Schedulers and factories may be user code. They are called and dropped without the lock.
 
 use std::fmt;
 use std::future::{self, Future};
@@ -6,21 +8,22 @@ use std::panic::{RefUnwindSafe, UnwindSafe};
 use std::pin::Pin;
 use std::time::Duration;
 
+use super::defaults::defaults;
 use super::factory::{self, DefaultFactory, Factory};
 use super::immediate::Immediate;
-use super::{Disposable, PeriodicTask, Scheduler, SchedulerStats, Worker, defaults};
+use super::scheduler::{Scheduler, forward};
+use super::stats::SchedulerStats;
+use super::worker::Worker;
 use crate::config::ConfigError;
-use crate::executor::Rejected;
 use crate::interrupt::Interrupted;
 use crate::panic::catch;
 use crate::sync::{Arc, OnceLock, Weak, lock_global};
-use crate::task::Task;
 
-/// A scheduler that belongs to everybody: it cannot be disposed of through this handle.
+/// A scheduler that the whole process shares. This handle cannot dispose of it.
 ///
-/// [`dispose`](Scheduler::dispose) and its graceful forms do nothing, and say that they are done. [`shutdown_now`] ends
-/// the instance all the same; this handle then refuses work, and the next call of the accessor gives a new one.
-/// Two handles are equal if they are of the same instance.
+/// [`dispose`](Scheduler::dispose) and its graceful forms do nothing and report success.
+/// [`shutdown_now`] ends the instance; this handle then refuses work, and the next call of the
+/// accessor returns a new one. Two handles are equal if they belong to the same instance.
 ///
 /// # Examples
 /// ```
@@ -38,7 +41,7 @@ pub struct Shared {
 }
 
 struct Instance {
-    /// The accessor that gives it.
+    /// The accessor that returns it.
     accessor: &'static str,
     scheduler: Arc<dyn Scheduler>,
 }
@@ -54,22 +57,7 @@ impl Shared {
 }
 
 impl Scheduler for Shared {
-    fn schedule_task(&self, task: Task) -> Result<Disposable, Rejected> {
-        self.scheduler().schedule_task(task)
-    }
-
-    fn schedule_task_after(&self, delay: Duration, task: Task) -> Result<Disposable, Rejected> {
-        self.scheduler().schedule_task_after(delay, task)
-    }
-
-    fn schedule_periodically_task(
-        &self,
-        initial: Duration,
-        period: Duration,
-        task: PeriodicTask,
-    ) -> Result<Disposable, Rejected> {
-        self.scheduler().schedule_periodically_task(initial, period, task)
-    }
+    scheduling_methods!(|it, order| forward(it.scheduler(), order));
 
     fn create_worker(&self) -> Worker {
         self.scheduler().create_worker()
@@ -78,12 +66,12 @@ impl Scheduler for Shared {
     /// Does nothing.
     fn dispose(&self) {}
 
-    /// Does nothing, and says that it is done.
+    /// Does nothing and reports success.
     fn dispose_gracefully(&self, _timeout: Duration) -> Result<bool, Interrupted> {
         Ok(true)
     }
 
-    /// Does nothing, and is ready at once.
+    /// Does nothing and is ready at once.
     fn disposal(&self) -> Pin<Box<dyn Future<Output = ()> + Send>> {
         Box::pin(future::ready(()))
     }
@@ -97,7 +85,8 @@ impl Scheduler for Shared {
     }
 }
 
-// Tasks of the immediate scheduler panic through it: a scheduler is whole at every call into user code.
+// Tasks of the immediate scheduler panic through it. No scheduler calls user code in the middle of
+// a change of its state.
 impl UnwindSafe for Shared {}
 impl RefUnwindSafe for Shared {}
 
@@ -157,43 +146,43 @@ impl Kind {
     }
 }
 
-/// The shared instances that there are.
+/// The shared instances of the moment.
 #[derive(Default)]
 pub(super) struct Instances {
-    /// Those of the factory, by kind.
+    /// Made by the factory; one place per kind.
     made: [Option<Shared>; 3],
-    /// Those of the default factory for calls at which the factory failed.
-    instead: [Option<Shared>; 3],
+    /// Made by the default factory, because the factory failed.
+    fallback: [Option<Shared>; 3],
 }
 
 impl Instances {
-    const NONE: Instances = Instances { made: [None, None, None], instead: [None, None, None] };
+    const NONE: Instances = Instances { made: [None, None, None], fallback: [None, None, None] };
 
     fn all(&self) -> impl Iterator<Item = &Shared> {
-        self.made.iter().chain(&self.instead).flatten()
+        self.made.iter().chain(&self.fallback).flatten()
     }
 
     fn dispose(&self) {
         for shared in self.all() {
-            // A factory may give a scheduler of the user's own: if its end panics the others still have theirs.
+            // User code, perhaps: a panic must not keep the others from being disposed.
             catch(|| shared.scheduler().dispose());
         }
     }
 
-    /// Takes those out that have been disposed of.
+    /// Takes the disposed ones out.
     pub(super) fn take_disposed(&mut self) -> Vec<Shared> {
-        let all = self.made.iter_mut().chain(&mut self.instead);
+        let all = self.made.iter_mut().chain(&mut self.fallback);
         all.filter_map(|place| place.take_if(|shared| shared.is_disposed())).collect()
     }
 }
 
-/// What was in force, after something else has taken its place. Nothing of it is touched under our lock.
-pub(super) struct Kept {
+/// The factory and the instances that were in force before a replacement.
+pub(super) struct Replaced {
     factory: Option<Arc<dyn Factory>>,
     instances: Instances,
 }
 
-impl Kept {
+impl Replaced {
     pub(super) fn into_parts(self) -> (Option<Arc<dyn Factory>>, Instances) {
         (self.factory, self.instances)
     }
@@ -208,13 +197,14 @@ impl Kept {
 }
 
 struct Current {
-    /// `None`: the default one.
+    /// `None` stands for the default factory.
     factory: Option<Arc<dyn Factory>>,
     instances: Instances,
-    /// Every scheduler that is or was a shared instance, as long as somebody has it. A factory may give one again,
-    /// for the same kind or another, and a snapshot may keep it.
+    /// Every scheduler that is or was a shared instance and is still alive. A factory may return
+    /// one again, for the same kind or another, and a snapshot may keep it.
     known: Vec<Weak<dyn Scheduler>>,
-    /// Grows with each replacement, so that an instance made meanwhile by the factory before is not kept.
+    /// Grows with each replacement, so that an instance that an earlier factory makes meanwhile is
+    /// not kept.
     epoch: u64,
 }
 
@@ -228,7 +218,8 @@ impl Current {
         alive.map(Weak::as_ptr).any(|known| std::ptr::addr_eq(known, scheduler))
     }
 
-    /// Notes that `shared` is an instance now. Those that are gone are handed out, not to be dropped under the lock.
+    /// Remembers `shared` as an instance. Returns dead references, which the caller drops without
+    /// the lock.
     fn note(&mut self, shared: &Shared) -> Vec<Weak<dyn Scheduler>> {
         let gone = self.known.extract_if(.., |known| known.strong_count() == 0).collect();
         if !self.knows(shared) {
@@ -238,11 +229,11 @@ impl Current {
     }
 }
 
-/// Replaces the factory and the instances in one step, and returns what there was.
-pub(super) fn replace(factory: Option<Arc<dyn Factory>>, instances: Instances) -> Kept {
+/// Replaces the factory and the instances in one step, and returns the old ones.
+pub(super) fn replace(factory: Option<Arc<dyn Factory>>, instances: Instances) -> Replaced {
     let mut current = lock_global(&CURRENT);
     current.epoch += 1;
-    Kept {
+    Replaced {
         factory: std::mem::replace(&mut current.factory, factory),
         instances: std::mem::replace(&mut current.instances, instances),
     }
@@ -254,7 +245,7 @@ pub(super) fn factory() -> Arc<dyn Factory> {
     set.unwrap_or_else(|| Arc::new(DefaultFactory))
 }
 
-/// The shared instance of a kind; made if there is none.
+/// The shared instance of a kind. Makes it if there is none.
 fn shared(kind: Kind) -> Shared {
     loop {
         let current = lock_global(&CURRENT);
@@ -270,41 +261,42 @@ fn shared(kind: Kind) -> Shared {
     }
 }
 
-/// Keeps what was made, unless there is one by now: then that one counts. `None`: the factory has been replaced.
+/// Keeps what was made, unless another thread was faster: then that instance counts. Returns `None`
+/// if the factory has been replaced.
 ///
-/// What is not kept is disposed of, for nobody else would do that; unless it is, or was, a shared instance itself.
+/// Disposes of an instance that is not kept, unless it is or was a shared instance itself.
 fn keep(kind: Kind, epoch: u64, made: Result<Shared, ConfigError>) -> Option<Shared> {
     let failed = made.is_err();
     let made = match made {
         Ok(made) => made,
         Err(_) => {
-            // The factory's failure is not the caller's: it gets an instance from us, as earlier callers did.
-            let there = lock_global(&CURRENT).instances.instead[kind as usize].clone();
-            there.unwrap_or_else(|| {
-                kind.make(&DefaultFactory).expect("the defaults are such that it can be made")
-            })
+            // The caller is not to blame for the factory, and gets a fallback, as earlier callers
+            // did.
+            let there = lock_global(&CURRENT).instances.fallback[kind as usize].clone();
+            there.unwrap_or_else(|| kind.make(&DefaultFactory).expect("the defaults are valid"))
         }
     };
     let mut current = lock_global(&CURRENT);
     let mut gone = Vec::new();
     let kept = (current.epoch == epoch).then(|| {
         let instances = &mut current.instances;
-        let place = if failed { &mut instances.instead } else { &mut instances.made };
+        let place = if failed { &mut instances.fallback } else { &mut instances.made };
         let kept = place[kind as usize].get_or_insert_with(|| made.clone()).clone();
         gone = current.note(&kept);
         kept
     });
-    let unwanted = !current.knows(&made);
+    let unused = !current.knows(&made);
     drop(current);
     drop(gone);
-    if unwanted {
-        catch(|| made.scheduler().dispose()); // the factory may have given one of the user's own
+    if unused {
+        catch(|| made.scheduler().dispose()); // user code, perhaps
     }
     kept
 }
 
-/// The scheduler that is none: work runs on the calling thread before the call returns, and its panic unwinds to the
-/// caller. No hooks, no timing. [`shutdown_now`] does not touch it.
+/// The scheduler without threads: work runs on the calling thread before the call returns, and its
+/// panic unwinds to the caller. It has no hooks and no timing, and [`shutdown_now`] does not end
+/// it.
 ///
 /// # Examples
 /// ```
@@ -320,7 +312,7 @@ pub fn immediate() -> Shared {
     IMMEDIATE.get_or_init(make).clone()
 }
 
-/// The shared scheduler with one thread, called `single-N`: for work that must not overlap.
+/// The shared scheduler with one thread, named `single-N`: for work that must not overlap.
 ///
 /// # Examples
 /// ```
@@ -335,8 +327,8 @@ pub fn single() -> Shared {
     shared(Kind::Single)
 }
 
-/// The shared scheduler for short computations: [`Defaults::pool_size`](super::Defaults::pool_size) threads, called
-/// `parallel-N`.
+/// The shared scheduler for short computations: [`Defaults::pool_size`](super::Defaults::pool_size)
+/// threads, named `parallel-N`.
 ///
 /// # Examples
 /// ```
@@ -348,21 +340,22 @@ pub fn parallel() -> Shared {
     shared(Kind::Parallel)
 }
 
-/// The shared scheduler for work that blocks, with the figures of [`defaults`]. Its threads are called
-/// `boundedElastic-N`, or `loomBoundedElastic-N` if every task has a fresh one.
+/// The shared scheduler for work that blocks, with the figures of [`defaults`]. Its threads are
+/// named `boundedElastic-N`, or `loomBoundedElastic-N` if every task has a new one.
 ///
 /// # Examples
 /// ```
 /// use millpond::schedulers::{self, Scheduler};
 ///
-/// assert_eq!(schedulers::bounded_elastic().stats().max_threads, schedulers::defaults().bounded_elastic_size);
+/// let most = schedulers::defaults().bounded_elastic_size;
+/// assert_eq!(schedulers::bounded_elastic().stats().max_threads, most);
 /// ```
 pub fn bounded_elastic() -> Shared {
     shared(Kind::BoundedElastic)
 }
 
-/// Disposes of the shared instances. Handles to them refuse work from then on; the next call of an accessor makes a
-/// new one.
+/// Disposes of the shared instances. Handles to them refuse work from then on; the next call of an
+/// accessor makes a new one.
 ///
 /// # Examples
 /// ```

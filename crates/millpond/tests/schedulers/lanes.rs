@@ -610,7 +610,7 @@ fn a_wait_for_a_delayed_task_of_the_own_lane_is_false_at_once() {
 
 #[test]
 fn a_join_of_a_later_task_of_the_own_lane_would_deadlock() {
-    for scheduler in with_lanes().into_iter().take(4) {
+    for scheduler in with_lanes() {
         let worker = scheduler.create_worker();
         let mut handle = inside(&worker, |worker| {
             let (task, mut handle) = TaskOf::new(|| 42).into_parts();

@@ -1,15 +1,16 @@
 //! The courier: a thread that does for one scheduler what the timer thread must not do.
 //!
-//! All schedulers share the timer thread, so it calls no user code: it moves due work into its scheduler and wakes
-//! threads. The rest of what a due timer asks for may call a thread factory, an executor, a decorator, a waker or a
-//! destructor, any of which may block. It goes to the courier of that scheduler, and delays no other.
+//! All schedulers share the timer thread, so it calls no user code: it moves due work into its
+//! scheduler and wakes threads. Everything else that a due timer needs may call a thread factory,
+//! an executor, a decorator, a waker or a destructor, any of which may block. It goes to the
+//! courier of that scheduler and delays no other.
 //!
-//! The courier is started when it is first needed. It leaves when it had nothing to do for [`LINGER`], or when its
-//! scheduler has ended. A scheduler whose threads are all there needs none.
+//! The courier starts when it is first needed, and leaves when it had no errand for 1 s or when its
+//! scheduler has ended.
 //!
-//! Why no errand is left behind: the list of errands and the word whether a thread is there are under one lock. The
-//! thread says that it leaves only when it finds the list empty under that lock, so a sender finds either a thread that
-//! will look again, or none, and starts one. Model: `models::errand_against_the_courier_leaving`.
+//! No errand is left behind: the list of errands and the flag `is_present` have one lock. The
+//! thread clears the flag only if the list is empty, so a sender finds a thread that will look
+//! again, or starts one. Model: `models::errand_against_the_courier_leaving`.
 
 use std::collections::VecDeque;
 use std::io;
@@ -17,13 +18,13 @@ use std::thread::JoinHandle;
 use std::time::Duration;
 
 use super::Engine;
-use super::state::Deferred;
+use super::deferred::Deferred;
 use crate::interrupt::Wake;
 use crate::interrupt::wait::{OnInterrupt, WaitCell};
 use crate::panic::catch;
 use crate::sync::{Arc, Mutex, deadline_after};
 
-/// How long a courier without an errand stays.
+/// How long a courier without errands stays.
 const LINGER: Duration = Duration::from_secs(1);
 
 /// Something for a courier to do.
@@ -31,53 +32,64 @@ pub(super) trait Errand: Send + 'static {
     fn run(self);
 }
 
-/// What is to be done for an engine without its lock.
+/// What an engine has to do without its lock.
 pub(super) struct Perform {
-    pub(super) engine: Arc<Engine>,
-    pub(super) after: Deferred,
+    engine: Arc<Engine>,
+    deferred: Deferred,
+}
+
+impl Perform {
+    pub(super) fn new(engine: Arc<Engine>, deferred: Deferred) -> Perform {
+        Perform { engine, deferred }
+    }
 }
 
 impl Errand for Perform {
     fn run(self) {
-        self.engine.see_to(self.after);
+        self.engine.perform_unattended(self.deferred);
     }
 }
 
-/// The right to send errands. When it is dropped the courier does what it has, and leaves.
+/// Sends errands. When it is dropped, the courier runs those that it has, and leaves.
 pub(super) struct Courier<E: Errand>(Arc<Desk<E>>);
 
-/// What the courier and its senders share.
+/// What the courier shares with its senders.
 struct Desk<E> {
     state: Mutex<State<E>>,
 }
 
 struct State<E> {
     errands: VecDeque<E>,
-    /// A thread is there, or is being started, and will look at `errands` before it leaves.
-    present: bool,
-    /// That thread, once it has come.
+    /// A thread is there or being started, and will look at `errands` before it leaves.
+    is_present: bool,
+    /// What that thread waits on, once it has arrived.
     thread: Option<Arc<WaitCell>>,
-    /// For whoever waits until it is gone.
     join: Option<JoinHandle<()>>,
-    /// It does not linger.
-    dismissed: bool,
+    /// The thread leaves as soon as it has no errand.
+    is_dismissed: bool,
 }
 
 impl<E: Errand> Courier<E> {
     pub(super) fn new() -> Courier<E> {
-        let state =
-            State { errands: VecDeque::new(), present: false, thread: None, join: None, dismissed: false };
+        let state = State {
+            errands: VecDeque::new(),
+            is_present: false,
+            thread: None,
+            join: None,
+            is_dismissed: false,
+        };
         Courier(Arc::new(Desk { state: Mutex::new(state) }))
     }
 
-    /// Gives the courier something to do. Does not block.
+    /// Sends an errand. Does not block.
     ///
     /// # Errors
-    /// If there is no courier and none can be started. The errand waits for the next [`start`](Self::start).
+    /// If there is no courier and none can be started. The errand waits for the next
+    /// [`start`](Self::start).
     pub(super) fn send(&self, errand: E) -> io::Result<()> {
         let mut state = self.0.state.lock();
         state.errands.push_back(errand);
-        if state.present {
+        if state.is_present {
             let thread = state.thread.clone();
             drop(state);
             thread.into_iter().for_each(|thread| thread.notify());
@@ -87,34 +99,34 @@ impl<E: Errand> Courier<E> {
         self.start()
     }
 
-    /// Starts the courier if errands wait for one.
+    /// Starts a courier if errands wait for one.
     ///
     /// # Errors
     /// If the system cannot start a thread.
     pub(super) fn start(&self) -> io::Result<()> {
         let mut state = self.0.state.lock();
-        if state.present || state.errands.is_empty() {
+        if state.is_present || state.errands.is_empty() {
             return Ok(());
         }
-        state.present = true;
+        state.is_present = true;
         drop(state);
         let desk = Arc::clone(&self.0);
         let started = spawn(move || desk.work());
         let mut state = self.0.state.lock();
         match started {
-            Ok(thread) => state.join = Some(thread), // of the one before nothing is left that matters
+            Ok(thread) => state.join = Some(thread), // the thread before has left
             Err(error) => {
-                state.present = false;
+                state.is_present = false;
                 return Err(error);
             }
         }
         Ok(())
     }
 
-    /// The courier leaves as soon as it has nothing to do. Returns its thread, for whoever waits until it is gone.
+    /// Lets the courier leave as soon as it has no errand. Returns its thread, to be joined.
     pub(super) fn dismiss(&self) -> Option<JoinHandle<()>> {
         let mut state = self.0.state.lock();
-        state.dismissed = true;
+        state.is_dismissed = true;
         let (thread, join) = (state.thread.clone(), state.join.take());
         drop(state);
         thread.into_iter().for_each(|thread| thread.notify());
@@ -129,7 +141,7 @@ impl<E: Errand> Drop for Courier<E> {
 }
 
 impl<E: Errand> Desk<E> {
-    /// The life of the thread.
+    /// The loop of the thread.
     fn work(&self) {
         let me = Arc::new(WaitCell::for_this_thread());
         self.state.lock().thread = Some(Arc::clone(&me));
@@ -139,14 +151,14 @@ impl<E: Errand> Desk<E> {
             if let Some(errand) = state.errands.pop_front() {
                 drop(state);
                 waited = false;
-                catch(|| errand.run()); // destructors of the user's may be at the ends of it
+                catch(|| errand.run()); // it may drop user code
                 continue;
             }
-            if waited || state.dismissed {
-                (state.present, state.thread) = (false, None);
+            if waited || state.is_dismissed {
+                (state.is_present, state.thread) = (false, None);
                 return;
             }
-            me.reset(); // under the lock: what is sent after this look notifies us
+            me.reset(); // under the lock: an errand that is sent later notifies this thread
             drop(state);
             waited = me.wait(deadline_after(LINGER), OnInterrupt::Keep) == Wake::TimedOut;
         }
@@ -164,9 +176,7 @@ fn spawn(work: impl FnOnce() + Send + 'static) -> io::Result<JoinHandle<()>> {
     Ok(std::thread::spawn(|| {}))
 }
 
-/// Drops the last reference to something that may have destructors of the user's, on a thread of its own.
-///
-/// Only if the system cannot start a thread it is dropped here.
+/// Drops a value with user code in it on a new thread, or here if none can be started.
 pub(super) fn drop_elsewhere(value: impl Send + 'static) {
     drop(spawn(move || crate::panic::drop_caught(value)));
 }

@@ -1,159 +1,219 @@
-//! What a lane has ready: jobs come in here, and its runner takes the next one, without the scheduler's lock.
+//! The ready jobs of a lane, behind a lock of their own.
 //!
-//! The scheduler's lock is shared by all who submit and all who run, and with it goes from core to core all that is under it:
-//! that takes as long as a small task. So a thread that runs a lane goes on with what is ready for a short time
-//! ([`LaneRun`]), and tells the scheduler of all these runs at once. And a lane that runs, or is in line, lets some jobs in whose
-//! places in the queue have been taken beforehand.
+//! The scheduler's lock is shared by all submitters and all threads, and its cache lines move
+//! between cores with it, which takes as long as a small task. Two things avoid it:
+//! - The thread that runs a lane goes on with the next ready job, for up to 50 µs ([`LaneRun`]).
+//! - A lane that runs or is queued accepts some jobs, whose places in the queue were reserved
+//!   before.
 //!
-//! Nobody can tell the difference. What is ready can be taken out as before, by whoever has the scheduler's lock and this one
-//! (in this order), until the runner takes it; and whoever wants exact counts has them settled first (`State::settle`).
-//! A run is counted here before those who wait for it are told.
+//! Invariants
+//! 1. A thread that needs both locks takes the scheduler's lock first.
+//! 2. A job is here until the runner takes it or a thread with both locks removes it.
+//! 3. What happened without the scheduler's lock is in `unsettled` until a thread with both locks
+//!    adds it to the scheduler's figures. A run is counted before its waiters are notified.
 
 use std::time::{Duration, Instant};
 
-use super::lane::LaneRef;
-use super::line::SlotQueue;
-use super::slot::Assigned;
+use super::removal_queue::RemovalQueue;
 use crate::schedulers::job::{Job, Location};
-use crate::sync::Arc;
-use crate::sync::{SpinLock, SpinLockGuard};
-use crate::task::Outcome;
+use crate::schedulers::stats::Outcomes;
+use crate::sync::{Arc, SpinLock};
+use crate::task::{Outcome, TaskId};
 
-/// What came to a lane without a delay, and what the lane runs.
+/// The jobs of a lane that came without a delay, and the job that runs.
 #[derive(Debug)]
 pub(super) struct LaneQueue(SpinLock<Jobs>);
 
 #[derive(Debug)]
-pub(super) struct Jobs {
-    pub(super) line: SlotQueue<Arc<Job>>,
-    pub(super) running: Option<Arc<Job>>,
-    /// The last place in line that was given out.
-    last: u64,
-    /// So many jobs may still come in without the scheduler's lock: places in the queue that are taken already. Only a lane that
-    /// runs, or will, and has nothing that is ordered by time, lets anybody in.
+struct Jobs {
+    ready: RemovalQueue<Arc<Job>>,
+    running: Option<Arc<Job>>,
+    /// The last place given out.
+    last_place: u64,
+    /// How many jobs may still come without the scheduler's lock: their places are taken. Above
+    /// zero only in a lane that runs or is queued and has nothing ordered by time.
     reserved: u64,
-    /// What the scheduler has not counted.
-    uncounted: Uncounted,
+    unsettled: Unsettled,
 }
 
-/// What went on without the scheduler's lock.
+/// What happened in a lane without the scheduler's lock.
 #[derive(Debug, Default, Clone, Copy)]
-pub(super) struct Uncounted {
-    /// Jobs that came in.
-    pub(super) came: u64,
-    /// Runs that ended, and after each of which the next job was taken from the line.
-    pub(super) runs: Runs,
-    /// Places that were taken for jobs which have not come, and will not.
-    pub(super) unused: u64,
+pub(super) struct Unsettled {
+    /// Jobs accepted.
+    accepted: u64,
+    /// Runs that ended, each followed by the start of the next ready job.
+    outcomes: Outcomes,
+    /// Reserved places that are not used any more.
+    unused: u64,
 }
 
-/// How runs ended.
-#[derive(Debug, Default, Clone, Copy)]
-pub(super) struct Runs {
-    pub(super) succeeded: u64,
-    pub(super) panicked: u64,
-    pub(super) cancelled: u64,
-}
-
-impl Runs {
-    pub(super) fn count(&mut self, outcome: Outcome) {
-        match outcome {
-            Outcome::Succeeded => self.succeeded += 1,
-            Outcome::Panicked => self.panicked += 1,
-            Outcome::Cancelled => self.cancelled += 1,
-        }
+impl Unsettled {
+    pub(super) fn accepted(&self) -> u64 {
+        self.accepted
     }
 
-    pub(super) fn all(self) -> u64 {
-        self.succeeded + self.panicked + self.cancelled
+    pub(super) fn outcomes(&self) -> Outcomes {
+        self.outcomes
+    }
+
+    /// Places to give back: each started job leaves one, and so does each unused reservation.
+    pub(super) fn freed_places(&self) -> u64 {
+        self.outcomes.total() + self.unused
     }
 }
 
 impl LaneQueue {
     pub(super) fn new() -> Arc<LaneQueue> {
-        let line = SlotQueue::new();
-        let uncounted = Uncounted::default();
-        Arc::new(LaneQueue(SpinLock::new(Jobs { line, running: None, last: 0, reserved: 0, uncounted })))
+        Arc::new(LaneQueue(SpinLock::new(Jobs {
+            ready: RemovalQueue::new(),
+            running: None,
+            last_place: 0,
+            reserved: 0,
+            unsettled: Unsettled::default(),
+        })))
     }
 
-    pub(super) fn lock(&self) -> SpinLockGuard<'_, Jobs> {
-        self.0.lock()
-    }
-
-    /// Puts a job in, if the lane lets it in without the scheduler's lock.
-    pub(super) fn try_push(&self, lane: LaneRef, job: &Arc<Job>) -> bool {
-        let mut jobs = self.lock();
+    /// Adds a job if the lane accepts one without the scheduler's lock.
+    pub(super) fn try_push(&self, lane: u32, job: &Arc<Job>) -> bool {
+        let mut jobs = self.0.lock();
         if jobs.reserved == 0 {
             return false;
         }
         jobs.reserved -= 1;
-        jobs.uncounted.came += 1;
+        jobs.unsettled.accepted += 1;
         jobs.push(lane, job);
         true
     }
 
-    /// The runner's last job has ended: takes the next. `None`: there is none, and nothing has been counted.
-    fn next(&self, outcome: Outcome) -> Option<Arc<Job>> {
-        let mut jobs = self.lock();
-        let job = jobs.line.pop()?;
-        jobs.uncounted.runs.count(outcome);
+    /// Ends the run of the current job and starts the next one. Returns `None`, and changes
+    /// nothing, if no job is ready.
+    fn run_next(&self, outcome: Outcome) -> Option<Arc<Job>> {
+        let mut jobs = self.0.lock();
+        let job = jobs.ready.pop()?;
+        jobs.unsettled.outcomes.count(outcome);
         jobs.running = Some(Arc::clone(&job));
-        job.set_spot(Location::Nowhere);
+        job.set_location(Location::Nowhere);
         Some(job)
+    }
+
+    // ---- with the scheduler's lock
+
+    pub(super) fn push(&self, lane: u32, job: &Arc<Job>) {
+        self.0.lock().push(lane, job);
+    }
+
+    /// Starts the first ready job, or else what `later` returns. Also returns whether more is
+    /// ready.
+    pub(super) fn start(&self, later: impl FnOnce() -> Option<Arc<Job>>) -> Option<(Arc<Job>, bool)> {
+        let mut jobs = self.0.lock();
+        let job = jobs.ready.pop().or_else(later)?;
+        jobs.running = Some(Arc::clone(&job));
+        Some((job, !jobs.ready.is_empty()))
+    }
+
+    /// The current run has ended.
+    pub(super) fn stop(&self) {
+        self.0.lock().running = None;
+    }
+
+    pub(super) fn remove(&self, place: u64) -> Option<Arc<Job>> {
+        self.0.lock().ready.remove(place)
+    }
+
+    pub(super) fn take_all(&self) -> impl Iterator<Item = Arc<Job>> {
+        self.0.lock().ready.take_all()
+    }
+
+    pub(super) fn len(&self) -> usize {
+        self.0.lock().ready.len()
+    }
+
+    pub(super) fn has_ready(&self) -> bool {
+        !self.0.lock().ready.is_empty()
+    }
+
+    pub(super) fn running(&self) -> Option<Arc<Job>> {
+        self.0.lock().running.clone()
+    }
+
+    /// The ready job of a task, the newest first.
+    pub(super) fn find_task(&self, id: TaskId) -> Option<Arc<Job>> {
+        self.0.lock().ready.iter().rev().find(|job| job.is_of(id)).cloned()
+    }
+
+    /// Accepts jobs without the scheduler's lock: as many as `reserve` returns, unless it does so
+    /// already.
+    pub(super) fn open(&self, reserve: impl FnOnce() -> u64) {
+        let mut jobs = self.0.lock();
+        if jobs.reserved == 0 {
+            jobs.reserved = reserve();
+        }
+    }
+
+    /// Accepts nothing more without the scheduler's lock.
+    pub(super) fn shut(&self) {
+        self.0.lock().shut();
+    }
+
+    /// Shuts the lane and takes what is not settled.
+    pub(super) fn settle(&self) -> Unsettled {
+        let mut jobs = self.0.lock();
+        jobs.shut();
+        std::mem::take(&mut jobs.unsettled)
+    }
+
+    /// Takes what is not settled. Shuts the lane if no job is ready, and returns that too.
+    ///
+    /// One critical section: a job is seen here, or finds the lane shut and starts it again.
+    pub(super) fn settle_and_shut_if_empty(&self) -> (Unsettled, bool) {
+        let mut jobs = self.0.lock();
+        let is_empty = jobs.ready.is_empty();
+        if is_empty {
+            jobs.shut();
+        }
+        (std::mem::take(&mut jobs.unsettled), is_empty)
     }
 }
 
 impl Jobs {
-    pub(super) fn push(&mut self, lane: LaneRef, job: &Arc<Job>) {
-        self.last += 1;
-        self.line.push(self.last, Arc::clone(job));
-        job.set_spot(Location::Ready(lane.index(), self.last));
+    fn push(&mut self, lane: u32, job: &Arc<Job>) {
+        self.last_place += 1;
+        self.ready.push(self.last_place, Arc::clone(job));
+        job.set_location(Location::Ready(lane, self.last_place));
     }
 
-    /// Lets so many in.
-    pub(super) fn open(&mut self, reserved: u64) {
-        self.reserved += reserved;
-    }
-
-    /// Lets nobody in any more.
-    pub(super) fn shut(&mut self) {
-        self.uncounted.unused += std::mem::take(&mut self.reserved);
-    }
-
-    pub(super) fn is_open(&self) -> bool {
-        self.reserved > 0
-    }
-
-    pub(super) fn take_uncounted(&mut self) -> Uncounted {
-        std::mem::take(&mut self.uncounted)
+    fn shut(&mut self) {
+        self.unsettled.unused += std::mem::take(&mut self.reserved);
     }
 }
 
-/// A lane's turn on a thread. It may run on until the time is over, if more was ready when it began.
+/// One run of a lane on a thread: several jobs, if more was ready when it began and its time is not
+/// over.
 #[derive(Debug)]
 pub(super) struct LaneRun {
-    lane: Option<Arc<LaneQueue>>,
-    /// When it began. `None`: it has no end.
-    begin: Option<Instant>,
+    queue: Option<Arc<LaneQueue>>,
+    /// `None` if the run has no limit.
+    began: Option<Instant>,
 }
 
-/// As long as a wake-up takes: work that waits for the lane's thread does not notice.
-const TIME: Duration = Duration::from_micros(50);
+/// The limit of a run: about as long as waking another thread takes, so that waiting work does not
+/// notice.
+const LIMIT: Duration = Duration::from_micros(50);
 
 impl LaneRun {
-    pub(super) fn of(handed: &mut Assigned) -> LaneRun {
-        let lane = handed.more.take();
-        // In a model time is not to be relied on.
-        let begin = lane.as_ref().filter(|_| !cfg!(loom)).map(|_| Instant::now());
-        LaneRun { lane, begin }
+    /// `queue` is that of the lane, if the run may have several jobs.
+    pub(super) fn new(queue: Option<Arc<LaneQueue>>) -> LaneRun {
+        // A model has no time.
+        let began = queue.as_ref().filter(|_| !cfg!(loom)).map(|_| Instant::now());
+        LaneRun { queue, began }
     }
 
-    /// The lane's next job, if the turn is not over.
+    /// The next job of the lane, if the run goes on after one that ended with `outcome`.
     pub(super) fn next(&self, outcome: Outcome) -> Option<Arc<Job>> {
-        let lane = self.lane.as_ref()?;
-        if self.begin.is_some_and(|begin| begin.elapsed() > TIME) {
+        let queue = self.queue.as_ref()?;
+        if self.began.is_some_and(|began| began.elapsed() > LIMIT) {
             return None;
         }
-        lane.next(outcome)
+        queue.run_next(outcome)
     }
 }

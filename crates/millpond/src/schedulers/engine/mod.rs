@@ -1,29 +1,23 @@
-//! The one engine behind all schedulers with threads: slots, lanes and timers.
+//! The engine of all schedulers with threads: slots, lanes and timers.
 //!
-//! A *slot* is the place of one thread, with a line of what waits for it. A *lane* is a worker, or a series without one; it has
-//! its home in a slot. Four shapes of slots make the kinds of scheduler: a fixed number of slots (single, parallel), slots that
-//! come with demand and go after a time (bounded-elastic), the same with a fresh thread for every task, and slots whose
-//! "thread" is a task in somebody else's executor.
+//! A *slot* is the place of one thread. A *lane* is a worker, or a periodic task without one; it
+//! has its home in a slot. Four [`Shape`]s of slots make the kinds of scheduler: a fixed number of
+//! slots (single, parallel), slots on demand that age (bounded-elastic), the same with a new thread
+//! for every task, and slots whose threads are tasks of an executor.
 //!
-//! All of it is under one lock ([`state`]), held for a few instructions and never while user code runs; only what a lane
-//! has ready has a lock of its own ([`ready`]). That a submission
-//! hands its task straight to a free slot is what makes counts exact: a task that finds a free thread is running from that
-//! moment, whenever the thread wakes up.
-//!
-//! Why nothing is stranded: something enters a line only under the lock, and only if the slot's thread is busy or on its
-//! way. A thread looks at its line (and, if work may move, at all lines) under the lock before it parks, and
-//! says that it is parked under the same lock; whoever then finds it parked and has work wakes it, or leaves that to somebody
-//! who has been woken and has not come yet. Dispose and submit
-//! meet under the lock too: either the submission sees the phase, or the dispose sees the task.
+//! All of it is under one lock ([`state`]), held for a few instructions and never while user code
+//! runs. Only the ready jobs of a lane have a lock of their own ([`lane_queue`]). What a critical
+//! section leaves to be done without the lock is a [`Deferred`]. The README of this folder states
+//! the invariants and the races.
 
 mod courier;
-mod dispatch;
-mod ending;
-mod lane;
+mod deferred;
+mod help;
+mod lane_handle;
 mod lane_queue;
-mod line;
-mod scheduler;
-mod slot;
+mod model;
+mod removal_queue;
+mod source;
 mod start;
 mod state;
 mod submit;
@@ -33,115 +27,97 @@ mod threads;
 #[path = "../../loom_tests/schedulers.rs"]
 mod models;
 
-#[cfg(all(test, not(loom)))]
-mod tests;
-
 use std::fmt;
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
 use self::courier::{Courier, Perform, drop_elsewhere};
-use self::state::{Deferred, Due, Phase, State};
-use super::SchedulerStats;
-use super::hooks::{Decorators, SlotInfo};
-use super::job::{Job, JobOwner, Location};
-use super::waiters::{Ends, Waiters};
-use crate::executor::RejectReason;
+use self::deferred::Deferred;
+use self::lane_handle::LaneHandle;
+use self::model::StartFailure;
+use self::state::State;
+use super::decorators::{Decorators, SlotInfo};
+use super::disposable::Disposable;
+use super::end::{Ends, Lifecycle, OnLastDrop};
+use super::handle::{Backend, Handle};
+use super::job::{Job, JobOwner};
+use super::stats::SchedulerStats;
+use super::work::Order;
+use super::worker::Worker;
+use crate::executor::{RejectReason, Rejected};
 use crate::interrupt::Interrupted;
-use crate::sync::{Arc, AtomicBool, Mutex, MutexGuard, Ordering, Weak, deadline_after};
-use crate::task::TaskId;
-use crate::task::{Help, OwnerEntry, Place, TaskOwner};
+use crate::sync::{Arc, Mutex, MutexGuard, Weak, deadline_after};
+use crate::task::{Help, OwnerEntry, Place, TaskId, TaskOwner, works_for};
 use crate::time::alarm::{Alarm, Ring, RingsOn};
 use crate::time::clock::Clock;
 
-pub(super) use self::scheduler::Slots;
-pub(super) use self::threads::{NotCarried, ThreadSource, in_non_blocking_thread};
+pub(super) use self::model::{Plan, Shape};
+pub(super) use self::source::ThreadSource;
+pub(super) use self::threads::is_in_non_blocking_thread;
 
-/// How slots come and go.
-#[derive(Debug, Clone, Copy)]
-pub(super) enum Shape {
-    /// There are as many as may be, and each gets its share by turns.
-    Fixed,
-    /// They come with demand, and go when they were idle for `ttl`.
-    Elastic { ttl: Duration },
-    /// They come with demand and go with it, and every task has a fresh thread.
-    PerTask,
-    /// As before; a thread works as long as its line lasts. For threads that are not ours.
-    Bursts,
+/// A scheduler on the engine.
+pub(super) type EngineScheduler = Handle<Engine>;
+
+pub(super) fn new_scheduler(plan: Plan) -> EngineScheduler {
+    Handle::new(Engine::new(plan))
 }
 
-/// What a scheduler is made of.
-pub(super) struct Plan {
-    /// What `Display` writes.
-    pub(super) name: String,
-    pub(super) shape: Shape,
-    /// Work may move from a busy slot to a free one.
-    pub(super) soft: bool,
-    pub(super) max: usize,
-    /// How many tasks may wait for each slot; `usize::MAX`: no bound.
-    pub(super) cap: usize,
-    pub(super) carrier: ThreadSource,
-    pub(super) clock: Clock,
-    pub(super) timing: bool,
-}
-
-pub(crate) struct Engine {
+pub(super) struct Engine {
     name: Arc<str>,
-    /// For its threads, to know whom they work for, and for the handles of its tasks, to find it.
-    address: OwnerEntry,
-    shape: Shape,
-    carrier: ThreadSource,
+    /// Handles of tasks find this scheduler by it, and its threads know that they work for it.
+    owner: OwnerEntry,
+    source: ThreadSource,
     clock: Clock,
-    timing: bool,
-    max: usize,
+    has_timing: bool,
+    max_slots: usize,
     alarm: Alarm,
-    /// Does what the timer thread must not do.
     courier: Courier<Perform>,
-    /// Those who wait for the end.
-    waiters: Waiters,
-    /// An end has begun: a copy of the phase, written under the lock, so that a look does not need it.
-    disposed: AtomicBool,
+    lifecycle: Arc<Lifecycle>,
     state: Mutex<State>,
     me: Weak<Engine>,
 }
 
-/// Shared by the user's clones and the workers, and not by the threads: when it goes, nobody can submit any more.
-pub(super) struct Handle {
-    pub(super) engine: Arc<Engine>,
-}
-
-impl Drop for Handle {
-    fn drop(&mut self) {
-        self.engine.begin_drain();
-    }
-}
-
-/// Deferred this time a thread that could not be started is tried again, if work relies on it whose submitter is gone.
-const SOON: Duration = Duration::from_millis(50);
+/// How long after a failed start a thread is tried again, if work relies on it whose submitter
+/// cannot be told.
+const RETRY_DELAY: Duration = Duration::from_millis(50);
 
 impl Engine {
     fn new(plan: Plan) -> Arc<Engine> {
-        let name: Arc<str> = plan.name.into();
-        let cap = if plan.cap == usize::MAX { u64::MAX } else { plan.cap as u64 };
+        let name: Arc<str> = plan.name.as_str().into();
+        let lifecycle = Arc::new(Lifecycle::default());
+        let state = State::new(&plan, Arc::clone(&name), Arc::clone(&lifecycle));
         Arc::new_cyclic(|me: &Weak<Engine>| Engine {
-            name: Arc::clone(&name),
-            address: OwnerEntry::of_scheduler(Weak::clone(me) as Weak<dyn TaskOwner>),
-            shape: plan.shape,
-            carrier: plan.carrier,
+            name,
+            owner: OwnerEntry::of_scheduler(Weak::clone(me) as Weak<dyn TaskOwner>),
+            source: plan.source,
             alarm: Alarm::new(plan.clock.clone(), Weak::clone(me) as Weak<dyn Ring>),
-            clock: plan.clock.clone(),
-            timing: plan.timing,
-            max: plan.max,
+            clock: plan.clock,
+            has_timing: plan.has_timing,
+            max_slots: plan.max_slots,
             courier: Courier::new(),
-            waiters: Waiters::default(),
-            disposed: AtomicBool::new(false),
-            state: Mutex::new(State::new(plan.clock, name, plan.shape, plan.soft, plan.max, cap)),
+            lifecycle,
+            state: Mutex::new(state),
             me: Weak::clone(me),
         })
     }
 
-    fn info(&self, index: usize) -> SlotInfo {
-        SlotInfo { scheduler: Arc::clone(&self.name), index }
+    fn slot_info(&self, index: usize) -> SlotInfo {
+        SlotInfo::new(Arc::clone(&self.name), index)
+    }
+
+    /// Identifies the engine while it lives.
+    fn address(&self) -> usize {
+        std::ptr::from_ref(self).addr()
+    }
+
+    /// Returns true if the calling thread works for this scheduler, perhaps on a thread of another.
+    fn is_current(&self) -> bool {
+        works_for(self.owner.number())
+    }
+
+    /// An alarm that cannot be had only keeps idle slots for too long.
+    fn prepare_alarm(&self) {
+        let _ = self.alarm.prepare();
     }
 
     // ---- the lock
@@ -150,55 +126,53 @@ impl Engine {
         self.state.lock()
     }
 
-    /// Does something under the lock, and afterwards what that left to be done.
-    fn locked<R>(self: &Arc<Self>, f: impl FnOnce(&mut State, &mut Deferred) -> R) -> R {
-        let (result, after) = self.under_lock(f);
-        self.see_to(after);
+    /// Changes the state under the lock, and then performs what that deferred.
+    fn locked<R>(self: &Arc<Self>, change: impl FnOnce(&mut State, &mut Deferred) -> R) -> R {
+        let (result, deferred) = self.under_lock(change);
+        self.perform_unattended(deferred);
         result
     }
 
-    /// Does what is to be done without the lock, for work whose submitters are gone.
-    fn see_to(self: &Arc<Self>, mut after: Deferred) {
-        start::put_off(self, &mut after.carry);
-        self.perform(after, |failed| self.nobody_to_tell(&failed));
-    }
-
-    fn under_lock<R>(&self, f: impl FnOnce(&mut State, &mut Deferred) -> R) -> (R, Deferred) {
-        let mut after = Deferred::default();
+    /// Changes the state under the lock. The caller performs what that deferred.
+    fn under_lock<R>(&self, change: impl FnOnce(&mut State, &mut Deferred) -> R) -> (R, Deferred) {
+        let mut deferred = Deferred::default();
         let mut state = self.lock();
-        let result = f(&mut state, &mut after);
-        after.gone.append(&mut state.gone);
-        // Only ever moved forward here: an alarm that rings too early finds nothing to do.
-        let next = state.next_time();
-        if let Some(next) = next
-            && state.alarm.is_none_or(|set| next < set)
+        let result = change(&mut state, &mut deferred);
+        deferred.exited.append(&mut state.take_exited());
+        if let Some(next) = state.next_alarm()
             && self.alarm.set(Some(next))
         {
-            state.alarm = Some(next);
-            // A manual clock may have been moved since we read it, and have looked for alarms before this one was set. It
-            // moves first and looks then, we set first and look then: not both can miss the other.
-            after.ring = self.clock.tells() && next <= self.clock.tick();
+            state.alarm_set(next);
+            // A manual clock may have been advanced since it was read, and have looked for alarms
+            // before this one was set. It advances first and looks then, this thread sets first and
+            // looks then: not both can miss the other.
+            deferred.ring = self.clock.tells() && next <= self.clock.tick();
         }
         drop(state);
-        (result, after)
+        (result, deferred)
     }
 
-    /// Does what is to be done without the lock. Tells `not_carried` of each thread that could not be started: timers that ring
-    /// together may need several.
-    fn perform(self: &Arc<Self>, after: Deferred, not_carried: impl FnMut(NotCarried)) {
-        if after.ring {
+    /// Performs effects of work whose submitter cannot be told of failed starts.
+    fn perform_unattended(self: &Arc<Self>, mut deferred: Deferred) {
+        start::postpone(self.address(), &mut deferred.start);
+        self.perform(deferred, |failure| self.start_failed(&failure));
+    }
+
+    /// Performs effects. Calls `failed` for each thread that could not be started.
+    fn perform(self: &Arc<Self>, deferred: Deferred, failed: impl FnMut(StartFailure)) {
+        if deferred.ring {
             Arc::clone(self).ring(RingsOn::AdvancingThread);
         }
-        after.cancel.iter().for_each(|job| job.cancel_taken_out());
-        after.end_series.iter().for_each(|job| job.end_series());
-        after.wake.iter().for_each(|cell| _ = cell.unpark());
-        self.start(after.carry, not_carried);
-        if !after.closed.is_empty() {
-            self.tell_closed(&after.closed);
+        deferred.cancel.iter().for_each(|job| job.cancel_removed());
+        deferred.end_after_run.iter().for_each(|job| job.end_after_run());
+        deferred.wake.iter().for_each(|cell| _ = cell.unpark());
+        self.start_threads(deferred.start, failed);
+        if !deferred.closed.is_empty() {
+            self.tell_closed(&deferred.closed);
         }
-        if after.ended {
-            self.see_off(); // whether somebody waits for the end or not
-            self.waiters.wake_all();
+        if deferred.ended {
+            self.retire(); // whether a thread waits for the end or not
+            self.lifecycle.waiters().wake_all();
         }
     }
 
@@ -208,107 +182,56 @@ impl Engine {
         for (slot, decorators) in closed {
             decorators.closed(slot);
         }
-        self.locked(|state, after| {
-            state.closing -= closed.len();
-            state.end_if_done(after);
-        });
+        self.locked(|state, deferred| state.slots_closed(closed.len(), deferred));
     }
 
-    /// A thread could not be started for work whose submitter is gone. A thread of our own is tried again soon; if
-    /// somebody else's executor refuses, the work is cancelled, and so it is if it has been thrown away meanwhile.
+    // ---- failed starts
+
+    /// A thread could not be started for work whose submitter cannot be told. An own thread is
+    /// tried again; if an executor refuses, the work is cancelled.
     #[cold]
-    fn nobody_to_tell(self: &Arc<Self>, failed: &NotCarried) {
-        self.dispose_if_shut_down(failed.reason); // first: what else is in the lane need not be refused one by one
-        self.locked(|state, after| {
-            if self.carrier.is_ours() && state.phase != Phase::Disposed {
-                state.retry = Some(self.clock.tick_after(SOON));
-                state.hand_head_to_idle(after); // some thread may have become free since it was found to be busy
-            } else if state.slot(failed.slot).is_some_and(|slot| slot.ticket == failed.ticket) {
-                state.abandon_slot(failed.slot, after); // nobody has tried again since
-            }
-            state.end_if_done(after);
-        });
+    fn start_failed(self: &Arc<Self>, failure: &StartFailure) {
+        self.dispose_if_shut_down(failure.reason); // first: it cancels the rest of a lane at once
+        let retry = self.source.is_own().then(|| self.clock.tick_after(RETRY_DELAY));
+        self.locked(|state, deferred| state.start_failed(failure.start, retry, deferred));
     }
 
     fn dispose_if_shut_down(self: &Arc<Self>, reason: RejectReason) {
-        if !self.carrier.is_ours() && reason == RejectReason::Shutdown {
+        if !self.source.is_own() && reason == RejectReason::Shutdown {
             self.dispose();
         }
     }
 
     // ---- the end
 
-    pub(super) fn is_disposed(&self) -> bool {
-        self.disposed.load(Ordering::Acquire)
-    }
-
-    pub(super) fn begin_drain(self: &Arc<Self>) {
-        self.locked(|state, after| {
-            if state.phase == Phase::Live {
-                state.phase = Phase::Draining;
-                self.disposed.store(true, Ordering::Release);
-                state.until_the_end = Some(Arc::clone(self));
-                state.drain(after);
-            }
-            state.end_if_done(after);
-        });
-    }
-
-    pub(super) fn dispose(self: &Arc<Self>) {
-        let first = self.locked(|state, after| {
-            let first = state.phase < Phase::Disposed;
-            state.phase = Phase::Disposed;
-            self.disposed.store(true, Ordering::Release);
-            if first {
-                state.throw_out_all(after);
-            }
-            state.end_if_done(after);
-            first
-        });
-        if first {
-            self.carrier.retire(true, &self.name);
-        }
-    }
-
-    fn wait_for_end(self: &Arc<Self>, timeout: Duration) -> Result<bool, Interrupted> {
-        let deadline = deadline_after(timeout);
-        let ended = match deadline {
-            Some(at) => self.waiters.wait(timeout, || self.is_done())? && self.join_until(at)?,
-            None => self.waiters.wait(timeout, || self.has_ended())?,
-        };
-        if !ended {
-            return Ok(false);
-        }
-        let left = deadline.map_or(Duration::MAX, |at| at.saturating_duration_since(Instant::now()));
-        self.carrier.await_retirement(left)
-    }
-
-    /// All work is done and no thread looks for more; an executor that is ours has been told.
+    /// Returns true if all work is done and no thread works any more.
     fn is_done(&self) -> bool {
-        let done = self.lock().has_ended();
-        if done {
-            self.see_off();
+        let is_done = self.lock().has_ended();
+        if is_done {
+            self.retire();
         }
-        done
+        is_done
     }
 
-    /// The scheduler has ended: so does an executor that it owns, and its courier.
-    fn see_off(&self) {
-        self.carrier.retire(false, &self.name);
+    /// The scheduler has ended: so do an executor that it owns and its courier.
+    fn retire(&self) {
+        self.source.shut_down(false, &self.name);
         if let Some(courier) = self.courier.dismiss() {
-            self.lock().exited.push(courier);
+            self.lock().remember_thread(courier);
         }
     }
 
-    /// Joins the threads, at most until `at`. There is no join that time can end; so it looks again and again whether they have
-    /// finished, which is so at once unless whoever starts them goes on with them after their life.
-    fn join_until(&self, at: Instant) -> Result<bool, Interrupted> {
+    /// Joins the threads, at most until `deadline`. There is no join with a timeout, so it polls
+    /// whether they have finished, every 50 µs to 5 ms. They have, as a rule, unless a thread
+    /// factory goes on with them.
+    fn join_until(&self, deadline: Instant) -> Result<bool, Interrupted> {
         const SHORTEST: Duration = Duration::from_micros(50);
         const LONGEST: Duration = Duration::from_millis(5);
         let mut pause = SHORTEST;
         loop {
-            let left = at.saturating_duration_since(Instant::now());
-            if self.waiters.wait(pause.min(left), || self.join_threads(JoinHandle::is_finished))? {
+            let left = deadline.saturating_duration_since(Instant::now());
+            let joined = || self.join_threads(JoinHandle::is_finished);
+            if self.lifecycle.waiters().wait(pause.min(left), joined)? {
                 return Ok(true);
             }
             if left.is_zero() {
@@ -318,163 +241,146 @@ impl Engine {
         }
     }
 
-    /// Waits for the operating system to be through with those threads that have left and are `ripe`: one
-    /// of those who ask does it, and then the others look again. True: none is left.
-    fn join_threads(&self, ripe: impl Fn(&JoinHandle<()>) -> bool) -> bool {
+    /// Joins the `selected` threads of those that have left. One caller does that, then the others
+    /// look again. Returns true if none is left.
+    fn join_threads(&self, selected: impl Fn(&JoinHandle<()>) -> bool) -> bool {
         let me = std::thread::current().id();
         let is_me = |thread: &JoinHandle<()>| thread.thread().id() == me;
         let mut state = self.lock();
-        let ripe: Vec<_> = state.exited.extract_if(.., |thread| is_me(thread) || ripe(thread)).collect();
-        state.joining += ripe.len();
-        if ripe.is_empty() {
-            return state.exited.is_empty() && state.joining == 0;
+        let threads = state.take_to_join(|thread| is_me(thread) || selected(thread));
+        if threads.is_empty() {
+            return state.has_joined_all();
         }
         drop(state);
-        let joined = ripe.len();
-        for thread in ripe.into_iter().filter(|thread| !is_me(thread)) {
-            let _ = thread.join(); // a panic of a thread that a factory wrapped around ours is not our affair
+        let count = threads.len();
+        for thread in threads.into_iter().filter(|thread| !is_me(thread)) {
+            let _ = thread.join(); // a panic belongs to the thread factory
         }
         let mut state = self.lock();
-        state.joining -= joined;
-        let all = state.exited.is_empty() && state.joining == 0;
+        state.joined(count);
+        let all = state.has_joined_all();
         drop(state);
-        self.waiters.wake_all();
+        self.lifecycle.waiters().wake_all();
         all
+    }
+}
+
+impl Ends for Engine {
+    fn lifecycle(&self) -> &Lifecycle {
+        &self.lifecycle
+    }
+
+    fn begin_drain(&self) {
+        if let Some(me) = self.me.upgrade() {
+            me.locked(|state, deferred| state.begin_drain(&me, deferred));
+        }
+    }
+
+    /// Also joins the threads, so that they are gone for the operating system too.
+    fn has_ended(&self) -> bool {
+        self.is_done() && self.join_threads(|_| true)
+    }
+
+    fn runs_on_this_thread(&self) -> bool {
+        self.is_current()
+    }
+
+    fn wait_for_end(&self, timeout: Duration) -> Result<bool, Interrupted> {
+        let deadline = deadline_after(timeout);
+        let waiters = self.lifecycle.waiters();
+        let ended = match deadline {
+            Some(at) => waiters.wait(timeout, || self.is_done())? && self.join_until(at)?,
+            None => waiters.wait(timeout, || self.has_ended())?,
+        };
+        if !ended {
+            return Ok(false);
+        }
+        let left = deadline.map_or(Duration::MAX, |at| at.saturating_duration_since(Instant::now()));
+        self.source.await_termination(left)
+    }
+}
+
+impl Backend for Engine {
+    fn submit(self: &Arc<Self>, order: Order) -> Result<Disposable, Rejected> {
+        self.submit_order(order)
+    }
+
+    fn create_worker(handle: &Arc<OnLastDrop<Self>>) -> Worker {
+        LaneHandle::create(handle)
+    }
+
+    fn dispose(self: &Arc<Self>) {
+        if self.locked(|state, deferred| state.dispose(deferred)) {
+            self.source.shut_down(true, &self.name);
+        }
+    }
+
+    fn is_disposed(&self) -> bool {
+        !self.lifecycle.is_live()
     }
 
     fn stats(&self) -> SchedulerStats {
-        let mut state = self.lock();
-        state.shut_all();
-        let busy = state.busy();
-        SchedulerStats {
-            name: self.name.to_string(),
-            disposed: state.phase != Phase::Live,
-            max_threads: self.max,
-            live_threads: state.live_threads,
-            slots: state.count,
-            busy,
-            idle: state.count - busy,
-            queued: state.waiting,
-            remaining_capacity: state.remaining_capacity(),
-            submitted: state.counted.submitted,
-            completed: state.counted.completed,
-            panicked: state.counted.panicked,
-            cancelled: state.counted.cancelled,
-            rejected: state.counted.rejected,
-        }
+        SchedulerStats { max_threads: self.max_slots, ..self.lock().stats() }
     }
 }
+
 impl JobOwner for Engine {
     fn cancelled(&self, job: &Arc<Job>) {
-        let Some(me) = self.me.upgrade() else { return };
-        me.locked(|state, after| {
-            if state.take_out(job, after).is_some() {
-                state.counted.cancelled += 1;
-            }
-            state.end_if_done(after);
-        });
+        if let Some(me) = self.me.upgrade() {
+            me.locked(|state, deferred| state.job_cancelled(job, deferred));
+        }
     }
 
     fn help(&self, job: &Arc<Job>) {
         if let Some(me) = self.me.upgrade() {
-            threads::help(&me, job);
+            me.help_with(job);
         }
     }
 
     fn is_behind_this_thread(&self, job: &Arc<Job>) -> bool {
-        self.lock().lane_runs_on_this_thread(job.spot())
+        self.lock().is_behind_this_thread(job.location())
     }
 }
 
-/// For handles of tasks.
+/// Lets handles of tasks find them.
 impl TaskOwner for Engine {
     fn is_behind_this_thread(&self, id: TaskId, place: &Place) -> bool {
         let state = self.lock();
         let job = state.find_task(id, place.get());
-        job.is_some_and(|job| state.lane_runs_on_this_thread(job.spot()))
+        job.is_some_and(|job| state.is_behind_this_thread(job.location()))
     }
 
     fn run_inline(&self, id: TaskId, place: &Place) -> Help {
-        self.me.upgrade().map_or(Help::Done, |me| threads::help_to_join(&me, id, place))
+        self.me.upgrade().map_or(Help::Done, |me| me.help_to_join(id, place))
     }
 }
 
 impl Ring for Engine {
     fn ring(self: Arc<Self>, on: RingsOn) {
         self.alarm.rang();
-        let (retries, after) = self.under_lock(|state, after| self.move_due(state, after));
+        let (retries, deferred) = self.under_lock(State::alarm_rang);
         match on {
-            RingsOn::AdvancingThread => self.see_to(after),
-            RingsOn::TimerThread => self.leave_to_courier(after, retries),
+            RingsOn::AdvancingThread => self.perform_unattended(deferred),
+            RingsOn::TimerThread => self.perform_by_courier(deferred, retries),
         }
     }
 }
 
 impl Engine {
-    /// Moves what is due to where it waits for a thread. True: something is tried again that failed before.
-    fn move_due(&self, state: &mut State, after: &mut Deferred) -> bool {
-        state.alarm = None;
-        let now = self.clock.tick();
-        let retries = state.retry.is_some_and(|retry| retry <= now);
-        if retries {
-            state.retry = None;
-            state.retry_threads(after);
-        }
-        while let Some(due) = state.pop_due(now) {
-            match due {
-                Due::Lane(lane) => {
-                    if let Some(cell) = state.lanes.get_mut(lane) {
-                        cell.timer = None;
-                    }
-                    state.start_lane(lane, after);
-                }
-                Due::Job(job) => {
-                    job.set_spot(Location::Nowhere);
-                    let index = state.pick();
-                    let permit = state.hold(index);
-                    let put = state.put(&job, permit, true, after);
-                    debug_assert!(put.is_ok(), "it had a place");
-                }
-            }
-        }
-        if let Shape::Elastic { ttl } = self.shape {
-            state.evict(now, ttl, after);
-        }
-        state.end_if_done(after);
-        retries
-    }
-
     /// On the timer thread: wakes threads, and leaves everything else to the courier.
-    fn leave_to_courier(self: Arc<Self>, mut after: Deferred, retries: bool) {
-        after.wake.drain(..).for_each(|cell| _ = cell.unpark());
+    fn perform_by_courier(self: Arc<Self>, mut deferred: Deferred, retries: bool) {
+        deferred.wake.drain(..).for_each(|cell| _ = cell.unpark());
         let mut sent = if retries { self.courier.start() } else { Ok(()) };
-        if after.is_for_courier() {
-            sent = self.courier.send(Perform { engine: Arc::clone(&self), after });
+        if deferred.may_call_user_code() {
+            sent = self.courier.send(Perform::new(Arc::clone(&self), deferred));
         }
         if sent.is_err() {
-            self.under_lock(|state, _| state.retry = Some(self.clock.tick_after(SOON)));
+            self.under_lock(|state, _| state.set_retry(self.clock.tick_after(RETRY_DELAY)));
         }
-        // Whoever had the other references may have dropped them meanwhile: then the rest of the engine is dropped here.
+        // If the other references are gone by now, the rest of the engine is dropped here.
         if let Some(engine) = Arc::into_inner(self) {
             drop_elsewhere(engine);
         }
-    }
-}
-
-impl Ends for Engine {
-    fn begin_drain(&self) {
-        if let Some(me) = self.me.upgrade() {
-            Engine::begin_drain(&me);
-        }
-    }
-
-    /// Also for the operating system.
-    fn has_ended(&self) -> bool {
-        self.is_done() && self.join_threads(|_| true)
-    }
-
-    fn waiters(&self) -> &Waiters {
-        &self.waiters
     }
 }
 

@@ -1,37 +1,31 @@
-//! Starting threads: one after the other, whatever comes of it.
+//! Starting threads one after the other, however many starts one start leads to.
 //!
-//! To start a thread is to call a factory or an executor, which may do anything meanwhile. It refuses, and what comes next in the
-//! lane asks for a thread; it throws away a task that it had taken, with the same result; or it runs the task in place, which passes
-//! a series on to the next thread. If each of these called it from where it is, the stack would grow with every job of a
-//! lane and every run of a series. So they leave that to the start which is under way on their thread: it goes on until
-//! nothing is left.
+//! To start a thread is to call a factory or an executor, which may do anything meanwhile. It may
+//! refuse, and the next job of the lane needs a thread; it may drop a task that it had accepted,
+//! with the same result; it may run the task in place, which passes a periodic job on to the next
+//! thread. If each of these started a thread from where it is, the stack would grow with every job
+//! of a lane. So they are postponed to the start that is under way on the same thread.
 //!
-//! Two do not. A submission has to know whether its own thread comes. And a user's task that is run in place may wait
-//! for what it asks for, so as long as it runs nothing is put off ([`InTask`]).
+//! Two are not. A submission has to know whether its own thread comes. And a task that runs in
+//! place may wait for what it submits, so nothing is postponed while it runs ([`InTask`]).
 
 use std::cell::RefCell;
 use std::collections::VecDeque;
 
-use super::Engine;
-use super::slot::SlotRef;
-use super::threads::NotCarried;
-use crate::sync::{Arc, thread_local};
-
-/// A slot that needs a thread, and which attempt it is.
-pub(super) type Start = (SlotRef, u64);
+use super::model::Start;
+use crate::sync::thread_local;
 
 /// A start that is under way on this thread.
 struct UnderWay {
-    /// Only to be compared.
-    engine: *const Engine,
-    /// A task runs in the midst of it.
-    in_task: bool,
-    /// What came up since.
-    put_off: VecDeque<Start>,
+    /// The address of the engine, only to be compared.
+    engine: usize,
+    /// A task runs inside the start.
+    is_in_task: bool,
+    postponed: VecDeque<Start>,
 }
 
 thread_local! {
-    /// The innermost last.
+    /// The innermost start is the last.
     static UNDER_WAY: RefCell<Vec<UnderWay>> = none();
 }
 
@@ -39,45 +33,43 @@ fn none() -> RefCell<Vec<UnderWay>> {
     RefCell::new(Vec::new())
 }
 
-/// Looks at the innermost start for `engine` on this thread. `None`: there is none.
-fn innermost<R>(engine: *const Engine, look: impl FnOnce(&mut UnderWay) -> R) -> Option<R> {
+/// Calls `f` with the innermost start for `engine` on this thread, if there is one.
+fn innermost<R>(engine: usize, f: impl FnOnce(&mut UnderWay) -> R) -> Option<R> {
     let find = |all: &RefCell<Vec<UnderWay>>| {
-        all.borrow_mut().iter_mut().rev().find(|start| start.engine == engine).map(look)
+        all.borrow_mut().iter_mut().rev().find(|start| start.engine == engine).map(f)
     };
     UNDER_WAY.try_with(find).ok().flatten()
 }
 
-/// This thread is starting one for `engine`.
-pub(super) fn is_under_way(engine: &Arc<Engine>) -> bool {
-    innermost(Arc::as_ptr(engine), |_| ()).is_some()
+/// Returns true if this thread is starting one for `engine`.
+pub(super) fn is_under_way(engine: usize) -> bool {
+    innermost(engine, |_| ()).is_some()
 }
 
-/// Leaves these to the start that is under way on this thread, if one is.
-pub(super) fn put_off(engine: &Arc<Engine>, starts: &mut Vec<Start>) {
+/// Postpones `starts` to the start that is under way on this thread, if there is one.
+pub(super) fn postpone(engine: usize, starts: &mut Vec<Start>) {
     if starts.is_empty() {
         return;
     }
-    innermost(Arc::as_ptr(engine), |start| {
-        if !start.in_task {
-            start.put_off.extend(starts.drain(..));
+    innermost(engine, |start| {
+        if !start.is_in_task {
+            start.postponed.extend(starts.drain(..));
         }
     });
 }
 
-/// A start is under way as long as it lives.
-struct Starting;
+/// Marks that this thread starts others, while it lives.
+pub(super) struct Starting(());
 
 impl Starting {
-    fn of(engine: &Arc<Engine>) -> Starting {
-        let engine = Arc::as_ptr(engine);
-        let start = UnderWay { engine, in_task: false, put_off: VecDeque::new() };
+    pub(super) fn enter(engine: usize) -> Starting {
+        let start = UnderWay { engine, is_in_task: false, postponed: VecDeque::new() };
         let _ = UNDER_WAY.try_with(|all| all.borrow_mut().push(start));
-        Starting
+        Starting(())
     }
 
-    /// The next of those that were put off.
-    fn next(&self) -> Option<Start> {
-        let next = |all: &RefCell<Vec<UnderWay>>| all.borrow_mut().last_mut()?.put_off.pop_front();
+    pub(super) fn next_postponed(&self) -> Option<Start> {
+        let next = |all: &RefCell<Vec<UnderWay>>| all.borrow_mut().last_mut()?.postponed.pop_front();
         UNDER_WAY.try_with(next).ok().flatten()
     }
 }
@@ -88,42 +80,21 @@ impl Drop for Starting {
     }
 }
 
-/// A task of the scheduler runs in the midst of a start, as long as it lives.
+/// Marks that a task runs inside a start, while it lives.
 pub(super) struct InTask {
-    engine: *const Engine,
+    engine: usize,
     before: bool,
 }
 
 impl InTask {
-    pub(super) fn of(engine: &Arc<Engine>) -> InTask {
-        let engine = Arc::as_ptr(engine);
-        let before = innermost(engine, |start| std::mem::replace(&mut start.in_task, true));
+    pub(super) fn enter(engine: usize) -> InTask {
+        let before = innermost(engine, |start| std::mem::replace(&mut start.is_in_task, true));
         InTask { engine, before: before.unwrap_or(false) }
     }
 }
 
 impl Drop for InTask {
     fn drop(&mut self) {
-        innermost(self.engine, |start| start.in_task = self.before);
-    }
-}
-
-impl Engine {
-    /// Starts threads, and tells which of them could not be; then those that were put off meanwhile.
-    pub(super) fn start(self: &Arc<Self>, starts: Vec<Start>, mut not_carried: impl FnMut(NotCarried)) {
-        if starts.is_empty() {
-            return;
-        }
-        let under_way = Starting::of(self);
-        for (slot, ticket) in starts {
-            if let Err(failed) = self.carry(slot, ticket) {
-                not_carried(failed);
-            }
-        }
-        while let Some((slot, ticket)) = under_way.next() {
-            if let Err(failed) = self.carry(slot, ticket) {
-                self.nobody_to_tell(&failed);
-            }
-        }
+        innermost(self.engine, |start| start.is_in_task = self.before);
     }
 }

@@ -1,152 +1,348 @@
-//! The one queue that all rooms share, the time, and the run of what falls due.
+//! The queue and the time that all instances share, and the run of what falls due.
 
 use std::thread::{self, ThreadId};
+use std::time::Duration;
 
-use super::instance::{Figures, Phase, VirtualInstance};
+use super::instance::Instance;
 use crate::executor::RejectReason;
 use crate::interrupt::TaskFrame;
-use crate::schedulers::job::{Job, JobOwner, Location, Run};
-use crate::schedulers::waiters::Waiters;
-use crate::sync::{Arc, Mutex, MutexGuard, Weak};
-use crate::task::TaskId;
+use crate::schedulers::end::Phase;
+use crate::schedulers::job::{Job, JobOwner, Location};
+use crate::schedulers::stats::Counters;
+use crate::schedulers::work::{Work, outcome};
+use crate::sync::{Arc, Mutex, Weak};
 use crate::task::inline::run_inline;
-use crate::task::{Help, OwnerEntry, Place, TaskOwner, WorksForScheduler};
+use crate::task::{Help, OwnerEntry, Place, TaskId, TaskOwner, WorksForScheduler};
 use crate::time::clock::Tick;
 use crate::time::heap::{Key, TimerQueue};
 
+/// A worker's share of the queue.
+#[derive(Default)]
 pub(super) struct LaneCell {
-    /// Takes nothing more.
-    pub(super) closed: bool,
-    pub(super) queued: usize,
+    /// Accepts nothing more.
+    is_closed: bool,
+    queued: usize,
 }
 
-/// Something that waits for its time, or runs. What points to what is compared, never what it says.
+/// A worker. Its cell is locked only under the lock of the core.
+pub(super) type LaneRef = Arc<Mutex<LaneCell>>;
+
+/// A job that waits for its time or runs.
 #[derive(Clone)]
-pub(super) struct Item {
-    pub(super) job: Arc<Job>,
-    pub(super) room: Arc<VirtualInstance>,
-    /// Locked only under the lock of the core.
-    pub(super) lane: Option<Arc<Mutex<LaneCell>>>,
+struct Item {
+    job: Arc<Job>,
+    instance: Arc<Instance>,
+    lane: Option<LaneRef>,
 }
 
-/// Which items are meant.
+/// Selects items by their owner.
 #[derive(Clone, Copy)]
-pub(super) enum Whose<'a> {
-    VirtualInstance(&'a VirtualInstance),
-    Lane(&'a Arc<Mutex<LaneCell>>),
+pub(super) enum OwnedBy<'a> {
+    Instance(&'a Instance),
+    Lane(&'a LaneRef),
 }
 
-impl Whose<'_> {
-    fn has(self, item: &Item) -> bool {
+impl OwnedBy<'_> {
+    fn includes(self, item: &Item) -> bool {
         match self {
-            Whose::VirtualInstance(room) => room.whole || std::ptr::eq(room, &*item.room),
-            Whose::Lane(lane) => item.lane.as_ref().is_some_and(|mine| Arc::ptr_eq(mine, lane)),
+            OwnedBy::Instance(instance) => instance.is_root() || std::ptr::eq(instance, &*item.instance),
+            OwnedBy::Lane(lane) => item.lane.as_ref().is_some_and(|mine| Arc::ptr_eq(mine, lane)),
         }
     }
 }
 
 pub(super) struct Core {
     state: Mutex<State>,
-    pub(super) waiters: Waiters,
-    /// For handles of its tasks, to find it.
-    pub(super) address: OwnerEntry,
-    pub(super) me: Weak<Core>,
+    /// The instance that owns the time.
+    root: Arc<Instance>,
+    /// Handles of tasks find this scheduler by it.
+    owner: OwnerEntry,
+    me: Weak<Core>,
 }
 
-pub(super) struct State {
-    pub(super) now: Tick,
-    /// How far the advance under way goes; `now` if there is none. Never less than `now`.
-    pub(super) target: Tick,
+struct State {
+    now: Tick,
+    /// How far the advance under way goes; never less than `now`.
+    target: Tick,
     /// The thread that runs what falls due.
-    pub(super) advancing: Option<ThreadId>,
+    advancing: Option<ThreadId>,
     queue: TimerQueue<Item>,
-    /// Series with a period of zero that have run at this moment: due as soon as it is another.
+    /// Periodic items with a period of zero that have run at this moment. They are due as soon as
+    /// the time moves.
     resting: TimerQueue<Item>,
     last_number: u64,
-    /// What runs, the outermost first.
+    /// The items that run, the outermost first.
     running: Vec<Item>,
-    /// Of the whole.
-    pub(super) phase: Phase,
-    /// Of the whole.
-    figures: Figures,
 }
 
-impl State {
-    pub(super) fn count(&mut self, room: &VirtualInstance, change: impl Fn(&mut Figures)) {
-        change(&mut self.figures);
-        change(&mut room.cell.lock().figures);
+impl Core {
+    pub(super) fn new(root: Arc<Instance>) -> Arc<Core> {
+        let start = Tick::from_nanos(0);
+        Arc::new_cyclic(|me: &Weak<Core>| Core {
+            state: Mutex::new(State {
+                now: start,
+                target: start,
+                advancing: None,
+                queue: TimerQueue::new(),
+                resting: TimerQueue::new(),
+                last_number: 0,
+                running: Vec::new(),
+            }),
+            root,
+            owner: OwnerEntry::of_scheduler(Weak::clone(me) as Weak<dyn TaskOwner>),
+            me: Weak::clone(me),
+        })
     }
 
-    pub(super) fn phase_of(&self, room: &VirtualInstance) -> Phase {
-        self.phase.max(room.cell.lock().phase)
+    pub(super) fn root(&self) -> &Arc<Instance> {
+        &self.root
     }
 
-    pub(super) fn figures_of(&self, room: &VirtualInstance) -> Figures {
-        if room.whole { self.figures } else { room.cell.lock().figures }
+    pub(super) fn owner_number(&self) -> u64 {
+        self.owner.number()
     }
 
-    /// Why nothing more is taken; `None` if it is.
-    pub(super) fn refusal(
-        &self,
-        room: &VirtualInstance,
-        lane: Option<&Arc<Mutex<LaneCell>>>,
-    ) -> Option<RejectReason> {
+    pub(super) fn job_owner(&self) -> Weak<dyn JobOwner> {
+        Weak::clone(&self.me) as Weak<dyn JobOwner>
+    }
+
+    pub(super) fn now(&self) -> Tick {
+        self.state.lock().now
+    }
+
+    pub(super) fn is_advanced_by_this_thread(&self) -> bool {
+        self.state.lock().advancing == Some(thread::current().id())
+    }
+
+    // ---- figures and phases
+
+    /// The phase of an instance, which ends with the root.
+    pub(super) fn phase_of(&self, instance: &Instance) -> Phase {
+        self.root.phase().max(instance.phase())
+    }
+
+    pub(super) fn counters_of(&self, instance: &Instance) -> Counters {
+        let _state = self.state.lock();
+        instance.counters()
+    }
+
+    /// Counts a refused submission.
+    pub(super) fn count_rejected(&self, instance: &Instance) {
+        let _state = self.state.lock();
+        self.count(instance, Counters::reject);
+    }
+
+    /// Counts for an instance and for the root. Requires the lock.
+    fn count(&self, instance: &Instance, change: impl Fn(&mut Counters)) {
+        instance.count(&change);
+        if !instance.is_root() {
+            self.root.count(&change);
+        }
+    }
+
+    fn wake_waiters(&self, instance: &Instance) {
+        instance.lifecycle().waiters().wake_all();
+        if !instance.is_root() {
+            self.root.lifecycle().waiters().wake_all();
+        }
+    }
+
+    /// Why a submission of the moment is refused; `None` if it is not.
+    pub(super) fn refusal(&self, instance: &Instance, lane: Option<&LaneRef>) -> Option<RejectReason> {
+        let _state = self.state.lock();
+        self.refusal_under_lock(instance, lane)
+    }
+
+    fn refusal_under_lock(&self, instance: &Instance, lane: Option<&LaneRef>) -> Option<RejectReason> {
         match lane {
-            _ if self.phase_of(room) != Phase::Live => Some(RejectReason::Shutdown),
-            Some(lane) if lane.lock().closed => Some(RejectReason::WorkerDisposed),
+            _ if self.phase_of(instance) != Phase::Live => Some(RejectReason::Shutdown),
+            Some(lane) if lane.lock().is_closed => Some(RejectReason::WorkerDisposed),
             _ => None,
         }
     }
 
-    /// Accepts an item that is to wait until `due`, or, `None`, for the next moment.
-    pub(super) fn accept(&mut self, item: Item, due: Option<Tick>) {
-        self.count(&item.room, |figures| {
-            figures.submitted += 1;
-            figures.queued += 1;
-        });
+    // ---- submitting and removing
+
+    /// Accepts a job that is due after `delay`.
+    pub(super) fn submit(
+        &self,
+        job: &Arc<Job>,
+        instance: &Arc<Instance>,
+        lane: Option<&LaneRef>,
+        delay: Duration,
+    ) -> Result<(), RejectReason> {
+        let mut state = self.state.lock();
+        if let Some(reason) = self.refusal_under_lock(instance, lane) {
+            return Err(reason);
+        }
+        let (job, instance) = (Arc::clone(job), Arc::clone(instance));
+        let due = state.now.plus(delay);
+        self.accept(&mut state, Item { job, instance, lane: lane.cloned() }, Some(due));
+        Ok(())
+    }
+
+    /// Accepts an item that waits until `due`, or until the time moves.
+    fn accept(&self, state: &mut State, item: Item, due: Option<Tick>) {
+        self.count(&item.instance, Counters::accept);
         if let Some(lane) = &item.lane {
             lane.lock().queued += 1;
         }
-        self.put(item, due);
+        state.insert(item, due);
     }
 
-    fn put(&mut self, item: Item, due: Option<Tick>) {
+    /// Advances the phase of an instance and removes what that ends: periodic items, or all items
+    /// if it is disposed. Interrupts what runs if it is disposed.
+    pub(super) fn end(&self, instance: &Instance, phase: Phase) {
+        let mut state = self.state.lock();
+        instance.lifecycle().advance(phase);
+        let owner = OwnedBy::Instance(instance);
+        let removed = self.remove(&mut state, owner, phase != Phase::Disposed);
+        let running = state.running_of(owner);
+        drop(state);
+        self.cancel_removed(&removed);
+        match phase {
+            Phase::Disposed => running.iter().for_each(|job| job.cancel_removed()),
+            _ => running.iter().filter(|job| job.is_periodic()).for_each(|job| job.end_after_run()),
+        }
+        self.wake_waiters(instance);
+    }
+
+    /// Closes a lane: removes its items, and interrupts the one that runs.
+    pub(super) fn close_lane(&self, lane: &LaneRef) {
+        let mut state = self.state.lock();
+        lane.lock().is_closed = true;
+        let removed = self.remove(&mut state, OwnedBy::Lane(lane), false);
+        let running = state.running_of(OwnedBy::Lane(lane));
+        drop(state);
+        self.cancel_removed(&removed);
+        running.iter().for_each(|job| job.cancel_removed());
+    }
+
+    pub(super) fn queued_in(&self, lane: &LaneRef) -> usize {
+        let _state = self.state.lock();
+        lane.lock().queued
+    }
+
+    /// Removes all items of an owner, or only the periodic ones.
+    fn remove(&self, state: &mut State, owner: OwnedBy<'_>, only_periodic: bool) -> Vec<Item> {
+        let selected = |item: &Item| owner.includes(item) && (item.job.is_periodic() || !only_periodic);
+        let mut items = state.queue.remove_if(selected);
+        items.extend(state.resting.remove_if(selected));
+        for item in &items {
+            leave_queue(item);
+            self.count(&item.instance, Counters::cancel);
+        }
+        items
+    }
+
+    /// Cancels the jobs of items that were removed. Their instances may have ended by that.
+    fn cancel_removed(&self, items: &[Item]) {
+        items.iter().for_each(|item| item.job.cancel_removed());
+        items.iter().for_each(|item| self.wake_waiters(&item.instance));
+    }
+
+    // ---- running
+
+    /// Moves the target, and runs what falls due up to it unless another call does that.
+    pub(super) fn advance(&self, to: impl FnOnce(Tick) -> Tick) {
+        /// The last moment of this time. `u64::MAX` stands for never.
+        const LAST: u64 = u64::MAX - 1;
+        let mut state = self.state.lock();
+        state.target = to(state.target).min(Tick::from_nanos(LAST));
+        if state.advancing.is_some() {
+            return;
+        }
+        let _works = WorksForScheduler::new(self.owner.number());
+        state.advancing = Some(thread::current().id());
+        state.wake_resting();
+        while let Some((due, item)) = state.pop_next() {
+            self.start(&mut state, &item);
+            drop(state);
+            self.run(due, &item);
+            state = self.state.lock();
+        }
+        state.advancing = None;
+    }
+
+    fn start(&self, state: &mut State, item: &Item) {
+        leave_queue(item);
+        self.count(&item.instance, Counters::start);
+        state.running.push(item.clone());
+    }
+
+    /// Runs an item that has been started.
+    fn run(&self, due: Tick, item: &Item) {
+        let job = &item.job;
+        let frame = TaskFrame::enter();
+        let mut ended = job.begin().map(Work::run);
+        drop(frame);
+        let again = ended.as_mut().is_some_and(|ended| job.rearm(ended));
+        let mut state = self.state.lock();
+        state.running.retain(|running| !Arc::ptr_eq(&running.job, job));
+        let outcome = outcome(ended.as_ref());
+        self.count(&item.instance, |counters| counters.end(outcome));
+        let accepts = self.refusal_under_lock(&item.instance, item.lane.as_ref()).is_none();
+        // A canceller that comes after this check finds the job in the queue.
+        if again && accepts && !job.is_cancelled() {
+            let now = state.now;
+            let next = job.schedule().map(|schedule| schedule.next(due, now)).filter(|next| *next > now);
+            self.accept(&mut state, item.clone(), next);
+        }
+        drop(state);
+        match ended {
+            Some(ended) if !again => job.finish(ended),
+            _ if again && !accepts => job.end_after_run(),
+            _ => {}
+        }
+        self.wake_waiters(&item.instance);
+    }
+
+    /// As `run`, inside a task. A temporary thread may stand in for the one that advances the time.
+    fn run_nested(&self, due: Tick, item: &Item) {
+        let before = self.state.lock().advancing.replace(thread::current().id());
+        self.run(due, item);
+        self.state.lock().advancing = before;
+    }
+
+    /// Takes what has to run for `job` to be done: the job, or the head of its lane. Returns `None`
+    /// if the job cannot run now.
+    fn claim(&self, job: &Arc<Job>) -> Option<(Tick, Item)> {
+        let mut state = self.state.lock();
+        let (due, item) = state.claim(job)?;
+        self.start(&mut state, &item);
+        Some((due, item))
+    }
+}
+
+/// An item has left the queues.
+fn leave_queue(item: &Item) {
+    item.job.set_location(Location::Nowhere);
+    if let Some(lane) = &item.lane {
+        lane.lock().queued -= 1;
+    }
+}
+
+impl State {
+    fn insert(&mut self, item: Item, due: Option<Tick>) {
         self.last_number += 1;
         let (job, number) = (Arc::clone(&item.job), self.last_number);
         let key = match due {
             Some(due) => self.queue.insert(due, number, item),
             None => self.resting.insert(self.now, number, item),
         };
-        job.set_spot(Location::Timers(key));
-    }
-
-    /// An item has left the queues.
-    fn leaves(&mut self, item: &Item) {
-        item.job.set_spot(Location::Nowhere);
-        self.count(&item.room, |figures| figures.queued -= 1);
-        if let Some(lane) = &item.lane {
-            lane.lock().queued -= 1;
-        }
-    }
-
-    /// An item is going to run here and now.
-    fn starts(&mut self, item: &Item) {
-        self.leaves(item);
-        self.count(&item.room, |figures| figures.running += 1);
-        self.running.push(item.clone());
+        job.set_location(Location::Timers(key));
     }
 
     fn wake_resting(&mut self) {
         while let Some((_, _, item)) = self.resting.pop() {
-            self.put(item, Some(self.now));
+            self.insert(item, Some(self.now));
         }
     }
 
-    /// The next item of the advance under way, and when it was due; moves the time there.
-    fn next(&mut self) -> Option<(Tick, Item)> {
+    /// The next item of the advance under way and when it was due. Moves the time there.
+    fn pop_next(&mut self) -> Option<(Tick, Item)> {
         loop {
             if let Some((due, _, item)) = self.queue.pop_due(self.now) {
-                self.starts(&item);
                 return Some((due, item));
             }
             let next = self.queue.first_due().map_or(self.target, |due| due.min(self.target));
@@ -158,46 +354,31 @@ impl State {
         }
     }
 
-    /// Takes everything out that is meant, and all series of it if only those are.
-    pub(super) fn take_out(&mut self, whose: Whose<'_>, only_series: bool) -> Vec<Arc<Job>> {
-        let unwanted = |item: &Item| whose.has(item) && (item.job.is_series() || !only_series);
-        let mut items = self.queue.remove_if(unwanted);
-        items.extend(self.resting.remove_if(unwanted));
-        for item in &items {
-            self.leaves(item);
-            self.count(&item.room, |figures| figures.cancelled += 1);
-        }
-        items.into_iter().map(|item| item.job).collect()
+    fn running_of(&self, owner: OwnedBy<'_>) -> Vec<Arc<Job>> {
+        self.running.iter().filter(|item| owner.includes(item)).map(|item| Arc::clone(&item.job)).collect()
     }
 
-    pub(super) fn running_of(&self, whose: Whose<'_>) -> Vec<Arc<Job>> {
-        self.running.iter().filter(|item| whose.has(item)).map(|item| Arc::clone(&item.job)).collect()
-    }
-
-    /// Takes what has to run, inside the one that runs now, for `job` to be done: the job, or the head of its lane. `None`: the job
-    /// could not run now.
     fn claim(&mut self, job: &Arc<Job>) -> Option<(Tick, Item)> {
-        let Location::Timers(key) = job.spot() else { return None };
+        let Location::Timers(key) = job.location() else { return None };
         let wanted = self.queue.get(key).filter(|item| Arc::ptr_eq(&item.job, job))?;
-        if job.is_series() || self.queue.due(key)? > self.now {
+        if job.is_periodic() || self.queue.due(key)? > self.now {
             return None;
         }
         let first = match &wanted.lane {
-            Some(lane) if !self.running_of(Whose::Lane(lane)).is_empty() => return None,
-            Some(lane) => self.first_of(Whose::Lane(lane))?,
+            Some(lane) if !self.running_of(OwnedBy::Lane(lane)).is_empty() => return None,
+            Some(lane) => self.first_of(OwnedBy::Lane(lane))?,
             None => key,
         };
         let due = self.queue.due(first)?; // no later than that of the job
         let item = self.queue.remove(first)?;
-        self.starts(&item);
         Some((due, item))
     }
 
-    fn first_of(&self, whose: Whose<'_>) -> Option<Key> {
+    fn first_of(&self, owner: OwnedBy<'_>) -> Option<Key> {
         let mut first = None;
         self.queue.for_each(|_, item| {
-            if first.is_none() && whose.has(item) {
-                first = Some(item.job.spot());
+            if first.is_none() && owner.includes(item) {
+                first = Some(item.job.location());
             }
         });
         match first? {
@@ -205,140 +386,48 @@ impl State {
             _ => None,
         }
     }
-}
 
-impl Core {
-    pub(super) fn new() -> Arc<Core> {
-        let start = Tick::from_nanos(0);
-        Arc::new_cyclic(|me: &Weak<Core>| Core {
-            state: Mutex::new(State {
-                now: start,
-                target: start,
-                advancing: None,
-                queue: TimerQueue::new(),
-                resting: TimerQueue::new(),
-                last_number: 0,
-                running: Vec::new(),
-                phase: Phase::Live,
-                figures: Figures::default(),
-            }),
-            waiters: Waiters::default(),
-            address: OwnerEntry::of_scheduler(Weak::clone(me) as Weak<dyn TaskOwner>),
-            me: Weak::clone(me),
-        })
-    }
-
-    pub(super) fn lock(&self) -> MutexGuard<'_, State> {
-        self.state.lock()
-    }
-
-    /// Moves the target, and goes there unless somebody is on his way.
-    pub(super) fn advance(&self, to: impl FnOnce(Tick) -> Tick) {
-        /// What is due never is not due at the last moment either.
-        const LAST: u64 = u64::MAX - 1;
-        let mut state = self.lock();
-        state.target = to(state.target).min(Tick::from_nanos(LAST));
-        if state.advancing.is_some() {
-            return;
+    /// Removes the item of `job` from the queue it is in. Keys of the two queues may be equal, so
+    /// the job decides.
+    fn remove_job(&mut self, job: &Arc<Job>) -> Option<Item> {
+        let Location::Timers(key) = job.location() else { return None };
+        let is_it = |item: Option<&Item>| item.is_some_and(|item| Arc::ptr_eq(&item.job, job));
+        if is_it(self.queue.get(key)) {
+            self.queue.remove(key)
+        } else if is_it(self.resting.get(key)) {
+            self.resting.remove(key)
+        } else {
+            None
         }
-        let _works = WorksForScheduler::new(self.address.number());
-        state.advancing = Some(thread::current().id());
-        state.wake_resting();
-        while let Some((due, item)) = state.next() {
-            drop(state);
-            self.run(due, item);
-            state = self.lock();
-        }
-        state.advancing = None;
-    }
-
-    /// Runs something that has been taken out of the queue.
-    fn run(&self, due: Tick, item: Item) {
-        let job = &item.job;
-        let frame = TaskFrame::enter();
-        let mut ended = job.begin().map(Run::run);
-        drop(frame);
-        let again = ended.as_mut().is_some_and(|ended| job.rearm(ended));
-        let mut state = self.lock();
-        state.running.retain(|running| !Arc::ptr_eq(&running.job, job));
-        let outcome = ended.as_ref().map(|ended| ended.panicked);
-        state.count(&item.room, |figures| {
-            figures.running -= 1;
-            match outcome {
-                Some(false) => figures.completed += 1,
-                Some(true) => figures.panicked += 1,
-                None => figures.cancelled += 1,
-            }
-        });
-        let live = state.refusal(&item.room, item.lane.as_ref()).is_none();
-        // Whoever cancels it now finds it in the queue afterwards, or has been seen here.
-        if again && live && !job.is_cancelled() {
-            let now = state.now;
-            let next = job.rhythm().map(|rhythm| rhythm.next(due, now)).filter(|next| *next > now);
-            state.accept(item.clone(), next);
-        }
-        drop(state);
-        match ended {
-            Some(ended) if !again => job.over(ended),
-            _ if again && !live => job.end_series(),
-            _ => {}
-        }
-        self.waiters.wake_all();
-    }
-
-    /// As `run`, on the thread that advances the time or on a temporary one that stands in for it.
-    fn run_nested(&self, due: Tick, item: Item) {
-        let before = self.lock().advancing.replace(thread::current().id());
-        self.run(due, item);
-        self.lock().advancing = before;
-    }
-
-    /// Throws out all that is meant, and interrupts what runs of it.
-    pub(super) fn throw_out(&self, mut state: MutexGuard<'_, State>, whose: Whose<'_>) {
-        let mut jobs = state.take_out(whose, false);
-        jobs.extend(state.running_of(whose));
-        drop(state);
-        jobs.iter().for_each(|job| job.cancel_taken_out());
-        self.waiters.wake_all();
     }
 }
 
 impl JobOwner for Core {
     fn cancelled(&self, job: &Arc<Job>) {
-        let mut state = self.lock();
-        let Location::Timers(key) = job.spot() else { return };
-        // A key of one queue may look like one of the other.
-        let is_it = |item: Option<&Item>| item.is_some_and(|item| Arc::ptr_eq(&item.job, job));
-        let found = if is_it(state.queue.get(key)) {
-            state.queue.remove(key)
-        } else if is_it(state.resting.get(key)) {
-            state.resting.remove(key)
-        } else {
-            None
-        };
-        let Some(item) = found else { return };
-        state.leaves(&item);
-        state.count(&item.room, |figures| figures.cancelled += 1);
+        let mut state = self.state.lock();
+        let Some(item) = state.remove_job(job) else { return };
+        leave_queue(&item);
+        self.count(&item.instance, Counters::cancel);
         drop(state);
-        self.waiters.wake_all();
+        self.wake_waiters(&item.instance);
     }
 
     fn help(&self, job: &Arc<Job>) {
-        if self.lock().advancing != Some(thread::current().id()) {
+        if !self.is_advanced_by_this_thread() {
             return;
         }
-        loop {
-            let claimed = self.lock().claim(job);
-            let Some((due, item)) = claimed else { return };
-            run_inline(|| self.run_nested(due, item));
+        while let Some((due, item)) = self.claim(job) {
+            run_inline(|| self.run_nested(due, &item));
         }
     }
 }
 
-/// For handles of tasks, as that of the engine.
+/// Lets a task that joins another one run it in place.
 impl TaskOwner for Core {
     fn run_inline(&self, id: TaskId, _: &Place) -> Help {
-        let found = self.lock().queue.find(|item| item.job.is_of(id)).map(|item| Arc::clone(&item.job));
+        let state = self.state.lock();
+        let found = state.queue.find(|item| item.job.is_of(id)).map(|item| Arc::clone(&item.job));
+        drop(state);
         if let Some(job) = found {
             JobOwner::help(self, &job);
         }

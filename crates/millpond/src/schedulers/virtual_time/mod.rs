@@ -1,46 +1,44 @@
-//! A scheduler whose time is moved by hand: for tests of code that waits.
+//! A scheduler whose time is advanced by hand: for tests of code that waits.
 //!
-//! There is one queue, ordered by due time and then by submission, and no thread: whoever advances the time runs what falls
-//! due. A *room* is one scheduler as its user sees it: the [`VirtualTimeScheduler`] itself, and each scheduler
-//! that code under test has made while it is installed. They share queue and time, and each has its own end and figures.
+//! There is one queue, ordered by due time and then by submission, and no thread: the thread that
+//! advances the time runs what falls due. An [`Instance`](instance::Instance) is one scheduler as
+//! its user sees it: the [`VirtualTimeScheduler`] itself, and each scheduler that code under test
+//! makes while it is installed. Instances share queue and time; each has its own end and figures.
 
 mod core;
 mod instance;
 mod view;
 
 use std::fmt;
-use std::future::Future;
-use std::pin::Pin;
 use std::time::Duration;
 
 use self::core::Core;
 use self::view::View;
-use super::factory::{Factory, Snapshot, set_factory_with_snapshot};
-use super::{Disposable, PeriodicTask, Scheduler, SchedulerStats, Worker};
+use super::factory::Factory;
+use super::handle::Handle;
+use super::scheduler::Scheduler;
+use super::snapshot::{Snapshot, set_factory_with_snapshot};
 use crate::config::ConfigError;
-use crate::executor::Rejected;
-use crate::interrupt::Interrupted;
 use crate::sync::Arc;
-use crate::task::Task;
 use crate::time::clock::Tick;
 
-/// A scheduler whose time stands still until it is advanced; what falls due runs on the advancing thread, before the
-/// call returns.
+/// A scheduler whose time stands still until it is advanced. What falls due runs on the advancing
+/// thread, before the call returns.
 ///
-/// Work runs in the order of due times, equal ones in the order of submission, and while it runs [`now`](Self::now) is
-/// its due time. Work that is scheduled meanwhile and falls due within the same advance runs too. Work
-/// without a delay waits for the next advance, which may be by zero. A task that panics goes to the error hooks, and time
-/// goes on.
+/// Work runs in order of due time, then of submission. While it runs, [`now`](Self::now) is its due
+/// time. Work that is scheduled meanwhile and falls due within the same advance runs too. Work
+/// without a delay waits for the next advance, which may be by zero. A panic of a task goes to the
+/// error hooks, and the advance goes on.
 ///
-/// A series with a period of zero runs once at each moment that the time stops at: at each due time of other work, and
-/// at the end of each advance. So it cannot hold the time up for ever. Work that submits more work without a delay
-/// each time it runs can.
+/// A periodic task with a period of zero runs once at each moment at which the time stops: at each
+/// due time of other work, and at the end of each advance. So it cannot hold up the time. A task
+/// that submits another one without a delay in each run can.
 ///
-/// Advancing from inside a task adds to the advance that is under way, and returns at once; so does
-/// advancing on another thread meanwhile. Nothing runs at the same time as anything else.
+/// Advancing from inside a task extends the advance under way and returns at once. So does
+/// advancing on another thread meanwhile. No two tasks run at the same time.
 ///
-/// A graceful end lets what waits run when its time comes, so somebody has to advance it. Decorators are not
-/// called, as there are no slots.
+/// A graceful end runs waiting work when its time comes, so a thread has to advance the time.
+/// Decorators are not called, because there are no slots.
 ///
 /// # Examples
 /// ```
@@ -48,7 +46,8 @@ use crate::time::clock::Tick;
 /// use std::time::Duration;
 ///
 /// let (time, before) = VirtualTimeScheduler::install();
-/// let tea = schedulers::parallel().schedule_after(Duration::from_secs(300), || println!("tea is ready"))?;
+/// let minutes = Duration::from_secs(300);
+/// let tea = schedulers::parallel().schedule_after(minutes, || println!("tea is ready"))?;
 /// time.advance_by(Duration::from_secs(299));
 /// assert!(!tea.is_disposed());
 /// time.advance_by(Duration::from_secs(1));
@@ -58,11 +57,11 @@ use crate::time::clock::Tick;
 /// ```
 #[derive(Clone)]
 pub struct VirtualTimeScheduler {
-    view: View,
+    view: Handle<View>,
 }
 
 impl VirtualTimeScheduler {
-    /// A scheduler at time zero, with nothing to do.
+    /// Makes a scheduler at time zero, without work.
     ///
     /// # Examples
     /// ```
@@ -72,11 +71,11 @@ impl VirtualTimeScheduler {
     /// assert_eq!(VirtualTimeScheduler::new().now(), Duration::ZERO);
     /// ```
     pub fn new() -> VirtualTimeScheduler {
-        VirtualTimeScheduler { view: View::new("virtualTime".into(), Core::new(), true) }
+        VirtualTimeScheduler { view: View::root("virtualTime".into()) }
     }
 
-    /// Makes one, and lets all shared schedulers and all that are made from now on go by its time. The snapshot brings back
-    /// what was before; see [`reset_from`](super::reset_from).
+    /// Makes a scheduler and installs its time: the shared schedulers, and all schedulers made from
+    /// now on, go by it. [`reset_from`](super::reset_from) with the snapshot undoes that.
     ///
     /// # Examples
     /// See [`VirtualTimeScheduler`].
@@ -86,7 +85,7 @@ impl VirtualTimeScheduler {
         (time, snapshot)
     }
 
-    /// Moves the time forward by `duration`, and runs what falls due.
+    /// Advances the time by `duration` and runs what falls due.
     ///
     /// # Examples
     /// See [`VirtualTimeScheduler`].
@@ -94,8 +93,8 @@ impl VirtualTimeScheduler {
         self.core().advance(|target| target.plus(duration));
     }
 
-    /// Moves the time forward to `time`, counted from the beginning, and runs what falls due. A time that is past moves
-    /// nothing; what is due already runs.
+    /// Advances the time to `time`, counted from the beginning, and runs what falls due. A time in
+    /// the past does not move the time, but runs what is due.
     ///
     /// # Examples
     /// ```
@@ -111,16 +110,16 @@ impl VirtualTimeScheduler {
         self.core().advance(|target| target.max(Tick::from_nanos(0).plus(time)));
     }
 
-    /// How late it is, counted from the beginning.
+    /// The time, counted from the beginning.
     ///
     /// # Examples
     /// See [`advance_to`](Self::advance_to).
     pub fn now(&self) -> Duration {
-        Duration::from_nanos(self.core().lock().now.nanos())
+        Duration::from_nanos(self.core().now().nanos())
     }
 
     fn core(&self) -> &Arc<Core> {
-        &self.view.handle.room.core
+        self.view.backend().core()
     }
 }
 
@@ -132,7 +131,7 @@ impl Default for VirtualTimeScheduler {
 
 impl fmt::Display for VirtualTimeScheduler {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(&self.view.handle.room.name)
+        f.write_str(self.core().root().name())
     }
 }
 
@@ -145,25 +144,25 @@ impl fmt::Debug for VirtualTimeScheduler {
     }
 }
 
-super::forward_scheduler!(VirtualTimeScheduler, view);
+forward_scheduler!([] VirtualTimeScheduler, |it| it.view);
 
-/// Gives everybody a room of his own.
+/// Makes each scheduler an instance of its own.
 struct VirtualFactory(VirtualTimeScheduler);
 
 impl VirtualFactory {
-    fn room(&self, kind: &str, name: &str) -> Result<Arc<dyn Scheduler>, ConfigError> {
+    fn instance(&self, kind: &str, name: &str) -> Result<Arc<dyn Scheduler>, ConfigError> {
         let name = format!("virtualTime({kind} {name:?})").into();
-        Ok(Arc::new(View::new(name, Arc::clone(self.0.core()), false)))
+        Ok(Arc::new(self.0.view.backend().sibling(name)))
     }
 }
 
 impl Factory for VirtualFactory {
     fn new_single(&self, name: &str) -> Result<Arc<dyn Scheduler>, ConfigError> {
-        self.room("single", name)
+        self.instance("single", name)
     }
 
     fn new_parallel(&self, _n: usize, name: &str) -> Result<Arc<dyn Scheduler>, ConfigError> {
-        self.room("parallel", name)
+        self.instance("parallel", name)
     }
 
     fn new_bounded_elastic(
@@ -173,6 +172,6 @@ impl Factory for VirtualFactory {
         name: &str,
         _ttl: Duration,
     ) -> Result<Arc<dyn Scheduler>, ConfigError> {
-        self.room("boundedElastic", name)
+        self.instance("boundedElastic", name)
     }
 }

@@ -1,155 +1,138 @@
-//! A scheduler over a room, and its workers.
+//! [`View`]: one instance as a scheduler, and its workers.
 
-use std::future::Future;
-use std::pin::Pin;
-use std::thread;
-use std::time::Duration;
+use super::core::{Core, LaneRef};
+use super::instance::Instance;
+use crate::executor::{Rejected, SchedulerFacts};
+use crate::schedulers::disposable::Disposable;
+use crate::schedulers::end::{Ends, Lifecycle, OnLastDrop, Phase};
+use crate::schedulers::handle::{Backend, Handle};
+use crate::schedulers::job::Job;
+use crate::schedulers::stats::SchedulerStats;
+use crate::schedulers::work::{Order, OrderParts};
+use crate::schedulers::worker::{Lane, Worker};
+use crate::sync::Arc;
 
-use super::core::{Core, LaneCell, Whose};
-use super::instance::{Phase, VirtualInstance};
-use crate::executor::Rejected;
-use crate::interrupt::Interrupted;
-use crate::schedulers::job::{Disposable, Work};
-use crate::schedulers::waiters::{Disposal, Ends};
-use crate::schedulers::{Lane, PeriodicTask, Scheduler, SchedulerStats, Worker};
-use crate::sync::{Arc, Mutex};
-use crate::task::Task;
-
-/// A scheduler over a room. A cheap handle.
-#[derive(Clone)]
+/// One instance with the core it shares.
 pub(super) struct View {
-    pub(super) handle: Arc<Handle>,
+    core: Arc<Core>,
+    instance: Arc<Instance>,
 }
 
 impl View {
-    pub(super) fn new(name: Arc<str>, core: Arc<Core>, whole: bool) -> View {
-        let room = Arc::new(VirtualInstance { name, core, whole, cell: Mutex::default() });
-        View { handle: Arc::new(Handle { room }) }
+    /// The instance that owns the time.
+    pub(super) fn root(name: Arc<str>) -> Handle<View> {
+        let instance = Instance::new(name, true);
+        View::handle(Core::new(Arc::clone(&instance)), instance)
     }
-}
 
-/// When it goes nobody can submit to the room any more. That of the whole has the time with it.
-pub(super) struct Handle {
-    pub(super) room: Arc<VirtualInstance>,
-}
+    /// Another instance that shares queue and time with this one.
+    pub(super) fn sibling(&self, name: Arc<str>) -> Handle<View> {
+        View::handle(Arc::clone(&self.core), Instance::new(name, false))
+    }
 
-impl Drop for Handle {
-    fn drop(&mut self) {
-        if self.room.whole {
-            self.room.dispose(); // nobody can advance the time any more
-        } else {
-            self.room.begin_drain();
+    fn handle(core: Arc<Core>, instance: Arc<Instance>) -> Handle<View> {
+        Handle::new(Arc::new(View { core, instance }))
+    }
+
+    pub(super) fn core(&self) -> &Arc<Core> {
+        &self.core
+    }
+
+    fn submit_to(&self, lane: Option<&LaneRef>, order: Order) -> Result<Disposable, Rejected> {
+        let OrderParts { work, delay, schedule } = order.into_parts();
+        if let Some(reason) = self.core.refusal(&self.instance, lane) {
+            return Err(self.refused(Job::new(work, schedule).refused(reason)));
+        }
+        work.entered(self.core.owner_number(), u64::MAX);
+        let work = work.pass_hooks().map_err(|rejected| self.refused(rejected))?;
+        let job = Job::new(work, schedule);
+        match self.core.submit(&job, &self.instance, lane, delay) {
+            Ok(()) => Ok(Disposable::of(job, self.core.job_owner())),
+            Err(reason) => Err(self.refused(job.refused(reason))),
         }
     }
+
+    fn refused(&self, rejected: Rejected) -> Rejected {
+        self.core.count_rejected(&self.instance);
+        rejected.by_scheduler(SchedulerFacts { name: Arc::clone(self.instance.name()), full: None })
+    }
 }
 
-impl Scheduler for View {
-    fn schedule_task(&self, task: Task) -> Result<Disposable, Rejected> {
-        self.schedule_task_after(Duration::ZERO, task)
+impl Ends for View {
+    fn lifecycle(&self) -> &Lifecycle {
+        self.instance.lifecycle()
     }
 
-    fn schedule_task_after(&self, delay: Duration, task: Task) -> Result<Disposable, Rejected> {
-        self.handle.room.submit(None, Work::Once(task), delay, None)
+    fn begin_drain(&self) {
+        self.core.end(&self.instance, Phase::Draining);
     }
 
-    fn schedule_periodically_task(
-        &self,
-        initial: Duration,
-        period: Duration,
-        task: PeriodicTask,
-    ) -> Result<Disposable, Rejected> {
-        let (work, rhythm) = task.into_series(period);
-        self.handle.room.submit(None, work, initial, Some(rhythm))
+    fn has_ended(&self) -> bool {
+        let counters = self.core.counters_of(&self.instance);
+        self.is_disposed() && counters.queued() == 0 && counters.running() == 0
     }
 
-    fn create_worker(&self) -> Worker {
-        let room = Arc::clone(&self.handle.room);
-        let cell = Arc::new(Mutex::new(LaneCell { closed: room.is_disposed(), queued: 0 }));
-        let keeps = if room.whole { None } else { Some(Arc::clone(&self.handle)) };
-        Worker::from_lane(Arc::new(VirtualLane { room, cell, _keeps: keeps }))
+    fn runs_on_this_thread(&self) -> bool {
+        self.core.is_advanced_by_this_thread()
     }
 
-    fn dispose(&self) {
-        self.handle.room.dispose();
+    /// Without the root, nothing can advance the time.
+    fn abandoned(&self) {
+        let is_root = self.instance.is_root();
+        self.core.end(&self.instance, if is_root { Phase::Disposed } else { Phase::Draining });
+    }
+}
+
+impl Backend for View {
+    fn submit(self: &Arc<Self>, order: Order) -> Result<Disposable, Rejected> {
+        self.submit_to(None, order)
     }
 
-    fn dispose_gracefully(&self, timeout: Duration) -> Result<bool, Interrupted> {
-        let room = &self.handle.room;
-        room.begin_drain();
-        if room.core.lock().advancing == Some(thread::current().id()) {
-            return Ok(room.has_ended()); // it would wait for itself
+    fn create_worker(handle: &Arc<OnLastDrop<Self>>) -> Worker {
+        let view = Arc::clone(&**handle);
+        let lane = LaneRef::default();
+        if view.is_disposed() {
+            view.core.close_lane(&lane);
         }
-        room.core.waiters.wait(timeout, || room.has_ended())
+        let keeps = if view.instance.is_root() { None } else { Some(Arc::clone(handle)) };
+        Worker::from_lane(Arc::new(VirtualLane { view, lane, _keeps: keeps }))
     }
 
-    fn disposal(&self) -> Pin<Box<dyn Future<Output = ()> + Send>> {
-        Box::pin(Disposal::new(Arc::clone(&self.handle.room)))
+    fn dispose(self: &Arc<Self>) {
+        self.core.end(&self.instance, Phase::Disposed);
     }
 
     fn is_disposed(&self) -> bool {
-        self.handle.room.is_disposed()
+        self.core.phase_of(&self.instance) != Phase::Live
     }
 
     fn stats(&self) -> SchedulerStats {
-        let room = &self.handle.room;
-        let state = room.core.lock();
-        let figures = state.figures_of(room);
-        SchedulerStats {
-            name: room.name.to_string(),
-            disposed: state.phase_of(room) != Phase::Live,
-            max_threads: 1,
-            remaining_capacity: u64::MAX,
-            queued: figures.queued,
-            submitted: figures.submitted,
-            completed: figures.completed,
-            panicked: figures.panicked,
-            cancelled: figures.cancelled,
-            rejected: figures.rejected,
-            ..SchedulerStats::default()
-        }
+        let counters = self.core.counters_of(&self.instance);
+        SchedulerStats { max_threads: 1, ..counters.stats(self.instance.name(), self.is_disposed()) }
     }
 }
 
-/// What a worker holds.
+/// A worker of an instance.
 struct VirtualLane {
-    room: Arc<VirtualInstance>,
-    cell: Arc<Mutex<LaneCell>>,
-    /// A room lives as long as its workers; the whole as long as somebody can advance it.
-    _keeps: Option<Arc<Handle>>,
+    view: Arc<View>,
+    lane: LaneRef,
+    /// Workers keep an instance alive, but not the root: it lives as long as its time can be
+    /// advanced.
+    _keeps: Option<Arc<OnLastDrop<View>>>,
 }
 
 impl Lane for VirtualLane {
-    fn schedule_task(&self, task: Task) -> Result<Disposable, Rejected> {
-        self.schedule_task_after(Duration::ZERO, task)
-    }
-
-    fn schedule_task_after(&self, delay: Duration, task: Task) -> Result<Disposable, Rejected> {
-        self.room.submit(Some(&self.cell), Work::Once(task), delay, None)
-    }
-
-    fn schedule_periodically_task(
-        &self,
-        initial: Duration,
-        period: Duration,
-        task: PeriodicTask,
-    ) -> Result<Disposable, Rejected> {
-        let (work, rhythm) = task.into_series(period);
-        self.room.submit(Some(&self.cell), work, initial, Some(rhythm))
-    }
+    scheduling_methods!(|it, order| it.view.submit_to(Some(&it.lane), order));
 
     fn dispose(&self) {
-        let state = self.room.core.lock();
-        self.cell.lock().closed = true;
-        self.room.core.throw_out(state, Whose::Lane(&self.cell));
+        self.view.core.close_lane(&self.lane);
     }
 
     fn is_disposed(&self) -> bool {
-        let state = self.room.core.lock();
-        state.refusal(&self.room, Some(&self.cell)).is_some()
+        self.view.core.refusal(&self.view.instance, Some(&self.lane)).is_some()
     }
 
     fn queued(&self) -> usize {
-        let _state = self.room.core.lock();
-        self.cell.lock().queued
+        self.view.core.queued_in(&self.lane)
     }
 }

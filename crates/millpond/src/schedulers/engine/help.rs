@@ -1,0 +1,67 @@
+//! Running work in place: a thread that waits for a job of its own scheduler runs it.
+
+use super::Engine;
+use super::model::{Assigned, Done};
+use super::threads::{is_in_non_blocking_thread, mark_non_blocking};
+use crate::interrupt::TaskFrame;
+use crate::interrupt::wait::WaitCell;
+use crate::schedulers::job::Job;
+use crate::schedulers::work::{Work, outcome};
+use crate::sync::Arc;
+use crate::task::inline::run_inline;
+use crate::task::{Help, Place, TaskId};
+
+impl Engine {
+    /// Runs `job` inside the current task, after the jobs before it in its lane, if the thread
+    /// belongs to this scheduler and the job could start.
+    pub(super) fn help_with(self: &Arc<Self>, job: &Arc<Job>) {
+        if !self.is_current() {
+            return;
+        }
+        while let Some(assigned) = self.locked(|state, deferred| state.claim(job, deferred)) {
+            let is_done = Arc::ptr_eq(&assigned.job, job);
+            self.run_in_place(assigned);
+            if is_done {
+                return;
+            }
+        }
+    }
+
+    /// As `help_with`, for a task that the thread joins. If the task cannot start now, the joiner
+    /// is notified when it can.
+    pub(super) fn help_to_join(self: &Arc<Self>, id: TaskId, place: &Place) -> Help {
+        let found = self.lock().find_task(id, place.get());
+        let Some(job) = found else { return Help::Done };
+        let cell = WaitCell::among_other_conditions();
+        job.add_waiter(&cell); // before the look whether it can start, as in `Job::wait`
+        self.help_with(&job);
+        Help::WhenNotified(cell)
+    }
+
+    fn run_in_place(self: &Arc<Self>, assigned: Assigned) {
+        let is_non_blocking = is_in_non_blocking_thread();
+        run_inline(|| {
+            mark_non_blocking(is_non_blocking); // it may be another thread
+            self.run_nested(assigned);
+        });
+    }
+
+    fn run_nested(self: &Arc<Self>, assigned: Assigned) {
+        let Assigned { job, lane, permit, .. } = assigned;
+        let frame = TaskFrame::enter();
+        let mut ended = job.begin().map(Work::run);
+        drop(frame);
+        let again = ended.as_mut().is_some_and(|ended| job.rearm(ended));
+        self.locked(|state, deferred| {
+            let outcome = outcome(ended.as_ref());
+            let done = Done { job: &job, lane, slot: None, outcome, again };
+            state.finish(&done, permit, deferred);
+            state.end_if_done(deferred);
+        });
+        if let Some(ended) = ended
+            && !again
+        {
+            job.finish(ended);
+        }
+    }
+}

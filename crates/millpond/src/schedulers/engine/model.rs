@@ -1,0 +1,182 @@
+//! The plain types of the engine. They have no behaviour that needs a lock.
+
+use std::io;
+use std::time::Duration;
+
+use super::lane_queue::LaneQueue;
+use super::source::ThreadSource;
+use crate::executor::RejectReason;
+use crate::schedulers::job::Job;
+use crate::sync::Arc;
+use crate::task::Outcome;
+use crate::time::clock::Clock;
+
+/// How slots come and go.
+#[derive(Debug, Clone, Copy)]
+pub(in crate::schedulers) enum Shape {
+    /// All slots exist from the start. Work goes to them round robin.
+    Fixed,
+    /// A slot is created on demand and removed after it was idle for `ttl`.
+    Elastic { ttl: Duration },
+    /// A slot is created on demand and removed with its last holder. Every task gets a new thread.
+    PerTask,
+    /// As `PerTask`, but a thread stays while its slot has work. For threads of an executor.
+    Bursts,
+}
+
+impl Shape {
+    /// Returns true if a thread without work parks instead of exiting.
+    pub(super) fn keeps_threads(self) -> bool {
+        matches!(self, Shape::Fixed | Shape::Elastic { .. })
+    }
+}
+
+/// The settings of a scheduler.
+pub(in crate::schedulers) struct Plan {
+    /// What `Display` writes.
+    pub(in crate::schedulers) name: String,
+    pub(in crate::schedulers) shape: Shape,
+    /// Work may move from a busy slot to a free one.
+    pub(in crate::schedulers) is_work_movable: bool,
+    pub(in crate::schedulers) max_slots: usize,
+    /// How many tasks may wait for each slot; `usize::MAX` means no bound.
+    pub(in crate::schedulers) queue_capacity: usize,
+    pub(in crate::schedulers) source: ThreadSource,
+    pub(in crate::schedulers) clock: Clock,
+    /// Accepts delays and periods.
+    pub(in crate::schedulers) has_timing: bool,
+}
+
+/// Identifies a slot. An index is used again, an id is not.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct SlotRef {
+    pub(super) index: usize,
+    pub(super) id: u64,
+}
+
+/// Identifies a lane. An index is used again, with another generation.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct LaneRef {
+    pub(super) index: u32,
+    pub(super) generation: u32,
+}
+
+impl LaneRef {
+    /// Refers to no lane, which is the same as a closed one.
+    pub(super) const CLOSED: LaneRef = LaneRef { index: u32::MAX, generation: 0 };
+}
+
+/// Counts as one holder of a slot, which is not removed while it has holders.
+///
+/// A permit is a plain value that must be released under the lock, so it must not be lost on an
+/// error path. User code that runs while a permit is out is called inside `catch_unwind`.
+#[derive(Debug)]
+#[must_use = "a permit that is not released keeps its slot forever"]
+pub(super) struct Permit {
+    slot: SlotRef,
+}
+
+impl Permit {
+    /// Only for `Slots::hold`, which counts it.
+    pub(super) fn new(slot: SlotRef) -> Permit {
+        Permit { slot }
+    }
+
+    pub(super) fn slot(&self) -> SlotRef {
+        self.slot
+    }
+}
+
+/// Work that a thread is about to run. Its job is in no queue any more.
+#[derive(Debug)]
+pub(super) struct Assigned {
+    pub(super) job: Arc<Job>,
+    pub(super) lane: Option<LaneRef>,
+    /// For the slot that runs it. `None` for a lane in its home slot, where the permit of the lane
+    /// is enough.
+    pub(super) permit: Option<Permit>,
+    /// The queue of the lane, if the thread may go on with what is ready there.
+    pub(super) more: Option<Arc<LaneQueue>>,
+}
+
+impl Assigned {
+    /// A job without a lane.
+    pub(super) fn job(job: Arc<Job>, permit: Permit) -> Assigned {
+        Assigned { job, lane: None, permit: Some(permit), more: None }
+    }
+}
+
+/// Work that waits in a queue for a thread.
+#[derive(Debug)]
+pub(super) enum Item {
+    /// A job without a lane. The permit is for its home slot.
+    Job(Arc<Job>, Permit),
+    /// A lane with a due job, and its home slot.
+    Lane(LaneRef, SlotRef),
+}
+
+impl Item {
+    /// The slot whose capacity it uses.
+    pub(super) fn home(&self) -> SlotRef {
+        match self {
+            Item::Job(_, permit) => permit.slot(),
+            Item::Lane(_, home) => *home,
+        }
+    }
+
+    pub(super) fn job(&self) -> Option<&Arc<Job>> {
+        match self {
+            Item::Job(job, _) => Some(job),
+            Item::Lane(..) => None,
+        }
+    }
+}
+
+/// Work whose time has come.
+#[derive(Debug)]
+pub(super) enum Due {
+    Job(Arc<Job>),
+    Lane(LaneRef),
+}
+
+/// The answer to a thread that asks for work.
+#[derive(Debug)]
+pub(super) enum Next {
+    Run(Assigned),
+    /// Spin for a moment, then ask again.
+    Search,
+    Park,
+    Leave,
+}
+
+/// What a thread reports about a run.
+pub(super) struct Done<'a> {
+    pub(super) job: &'a Arc<Job>,
+    pub(super) lane: Option<LaneRef>,
+    /// The slot whose thread ran it, unless it ran in place inside another task.
+    pub(super) slot: Option<SlotRef>,
+    pub(super) outcome: Outcome,
+    /// The job is periodic and may run again.
+    pub(super) again: bool,
+}
+
+/// A queue is full: the length it would have, and the bound.
+#[derive(Debug)]
+pub(super) struct Full {
+    pub(super) would_be: u64,
+    pub(super) cap: u64,
+}
+
+/// A slot that needs a thread, and the number of the attempt to start it.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Start {
+    pub(super) slot: SlotRef,
+    pub(super) attempt: u64,
+}
+
+/// A start that failed.
+pub(super) struct StartFailure {
+    pub(super) start: Start,
+    pub(super) reason: RejectReason,
+    pub(super) source: Option<io::Error>,
+}

@@ -1,0 +1,147 @@
+//! [`ThreadSource`]: where the threads of a scheduler come from.
+
+use std::fmt;
+use std::io;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::atomic::AtomicU64;
+use std::thread::JoinHandle;
+use std::time::Duration;
+
+use crate::executor::{Executor, ExecutorService, RejectReason};
+use crate::interrupt::Interrupted;
+use crate::schedulers::hooks::report;
+use crate::sync::{Arc, Ordering};
+use crate::task::{Payload, Task, TaskInfo};
+use crate::threads::{ThreadBody, ThreadFactory, WorkerBody, WorkerInfo, call_factory};
+
+/// Where the threads of a scheduler come from.
+pub(in crate::schedulers) enum ThreadSource {
+    /// Threads of the scheduler itself.
+    Own(OwnThreads),
+    /// Tasks of an executor, which the scheduler may own.
+    Executor { executor: Arc<dyn Executor>, owned: Option<Arc<dyn ExecutorService>> },
+}
+
+pub(in crate::schedulers) struct OwnThreads {
+    factory: Arc<ThreadFactory>,
+    prefix: String,
+    /// Numbers the threads of all schedulers of a kind together.
+    numbers: &'static AtomicU64,
+    is_non_blocking: bool,
+}
+
+/// Why a source did not accept a thread body.
+pub(super) struct Refusal {
+    reason: RejectReason,
+    cause: Option<io::Error>,
+    /// The panic of an executor, for the error hooks.
+    panic: Option<Payload>,
+}
+
+impl Refusal {
+    fn new(reason: RejectReason, cause: Option<io::Error>) -> Refusal {
+        Refusal { reason, cause, panic: None }
+    }
+
+    /// The source dropped the body without running it.
+    pub(super) fn body_dropped() -> Refusal {
+        let cause = io::Error::other("the thread factory dropped the worker body without running it");
+        Refusal::new(RejectReason::SpawnFailed, Some(cause))
+    }
+
+    pub(super) fn take_panic(&mut self) -> Option<Payload> {
+        self.panic.take()
+    }
+
+    pub(super) fn into_parts(self) -> (RejectReason, Option<io::Error>) {
+        (self.reason, self.cause)
+    }
+}
+
+impl ThreadSource {
+    /// Threads named `prefix-N`.
+    pub(in crate::schedulers) fn threads(
+        factory: Arc<ThreadFactory>,
+        prefix: &str,
+        numbers: &'static AtomicU64,
+        is_non_blocking: bool,
+    ) -> ThreadSource {
+        let prefix = prefix.to_owned();
+        ThreadSource::Own(OwnThreads { factory, prefix, numbers, is_non_blocking })
+    }
+
+    pub(super) fn is_own(&self) -> bool {
+        matches!(self, ThreadSource::Own(_))
+    }
+
+    /// Returns true if the threads are for short work and should not block.
+    pub(super) fn is_non_blocking(&self) -> bool {
+        matches!(self, ThreadSource::Own(threads) if threads.is_non_blocking)
+    }
+
+    /// Asks for a thread that runs `body`. Returns its handle if the scheduler can join it.
+    pub(super) fn start(&self, body: impl ThreadBody + 'static) -> Result<Option<JoinHandle<()>>, Refusal> {
+        match self {
+            ThreadSource::Own(threads) => threads.start(body).map(Some),
+            ThreadSource::Executor { executor, .. } => execute(&**executor, body).map(|()| None),
+        }
+    }
+
+    /// Shuts an owned executor down when the scheduler `name` has ended, at once if `by_force`. May
+    /// be called again, and on any thread. A panic of the executor goes to the error hooks.
+    pub(super) fn shut_down(&self, by_force: bool, name: &Arc<str>) {
+        let ThreadSource::Executor { owned: Some(service), .. } = self else { return };
+        let called = catch_unwind(AssertUnwindSafe(|| match by_force {
+            true => service.shutdown_now().into_iter().for_each(Task::drop_caught),
+            false => service.shutdown(),
+        }));
+        if let Err(payload) = called {
+            let mut info = TaskInfo::fresh();
+            info.set_name(name.to_string().into());
+            report(&info, payload);
+        }
+    }
+
+    /// Waits until an owned executor has terminated, at most `timeout`.
+    pub(super) fn await_termination(&self, timeout: Duration) -> Result<bool, Interrupted> {
+        match self {
+            ThreadSource::Executor { owned: Some(service), .. } => service.await_termination(timeout),
+            _ => Ok(true),
+        }
+    }
+}
+
+impl OwnThreads {
+    fn start(&self, body: impl ThreadBody + 'static) -> Result<JoinHandle<()>, Refusal> {
+        let number = self.numbers.fetch_add(1, Ordering::Relaxed); // Relaxed: only unique
+        let name = format!("{}-{number}", self.prefix).into();
+        let info = WorkerInfo { name, number: usize::try_from(number).unwrap_or(usize::MAX) };
+        call_factory(&*self.factory, WorkerBody::new(info, body))
+            .map_err(|cause| Refusal::new(RejectReason::SpawnFailed, Some(cause)))
+    }
+}
+
+fn execute(executor: &dyn Executor, body: impl ThreadBody + 'static) -> Result<(), Refusal> {
+    let task = Task::new(move || Box::new(body).live());
+    match catch_unwind(AssertUnwindSafe(|| executor.execute_task(task))) {
+        Ok(Ok(())) => Ok(()),
+        Ok(Err(rejected)) => {
+            let reason = rejected.reason();
+            let (task, cause) = rejected.into_parts();
+            task.drop_caught();
+            Err(Refusal::new(reason, cause))
+        }
+        Err(payload) => {
+            Err(Refusal { reason: RejectReason::CallbackPanicked, cause: None, panic: Some(payload) })
+        }
+    }
+}
+
+impl fmt::Debug for ThreadSource {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            ThreadSource::Own(threads) => write!(f, "Own({})", threads.prefix),
+            ThreadSource::Executor { owned, .. } => write!(f, "Executor(owned: {})", owned.is_some()),
+        }
+    }
+}

@@ -1,0 +1,368 @@
+//! Assigning work to slots, waking their threads, and finding work for a thread that asks.
+//!
+//! Which thread runs a job depends on timing, so nothing that users see may: neither which slot is
+//! used, nor how many are busy, nor how old an idle one is. [`State::may_steal`] ensures that.
+
+use std::thread::JoinHandle;
+
+use super::State;
+use super::slot_thread::ThreadState;
+use crate::interrupt::wait::WaitCell;
+use crate::schedulers::engine::deferred::Deferred;
+use crate::schedulers::engine::model::{Assigned, Done, Item, Next, Permit, Shape, SlotRef, Start};
+use crate::schedulers::job::{Job, Location};
+use crate::sync::Arc;
+
+impl State {
+    // ---- assigning and queueing
+
+    /// Assigns a job without a lane to its slot, which is free.
+    pub(super) fn assign_job(&mut self, job: &Arc<Job>, permit: Permit, deferred: &mut Deferred) {
+        self.counters.start();
+        let index = permit.slot().index;
+        self.assign(index, Assigned::job(Arc::clone(job), permit), deferred);
+    }
+
+    /// Assigns work that counts as running to a slot that is free.
+    pub(super) fn assign(&mut self, index: usize, assigned: Assigned, deferred: &mut Deferred) {
+        self.slots.at_mut(index).assign(assigned);
+        self.ensure_thread(index, deferred);
+    }
+
+    pub(super) fn enqueue_job(&mut self, job: &Arc<Job>, permit: Permit, deferred: &mut Deferred) {
+        job.became_startable(&mut deferred.wake);
+        let index = permit.slot().index;
+        let place = self.enqueue(Item::Job(Arc::clone(job), permit), deferred);
+        let index = u32::try_from(index).expect("fewer than 2^32 slots fit into memory");
+        job.set_location(Location::Queued(index, place));
+    }
+
+    /// Queues an item whose home slot is not free. Returns its place.
+    pub(super) fn enqueue(&mut self, item: Item, deferred: &mut Deferred) -> u64 {
+        let index = item.home().index;
+        let is_movable = self.is_movable(matches!(item, Item::Lane(..)));
+        let place = self.queues.push(&mut self.slots, item, is_movable);
+        self.ensure_thread(index, deferred); // it has one, unless the last start failed
+        place
+    }
+
+    /// Returns true if any thread may run such work. A job without a lane may move unless the slots
+    /// get their work round robin.
+    fn is_movable(&self, is_lane: bool) -> bool {
+        self.is_work_movable || (!is_lane && !matches!(self.shape, Shape::Fixed))
+    }
+
+    /// Returns true if another thread may run what is assigned to this slot.
+    fn is_assigned_movable(&self, index: usize) -> bool {
+        let assigned = self.slots.at(index).assigned();
+        self.is_movable(assigned.is_none_or(|assigned| assigned.lane.is_some()))
+    }
+
+    // ---- waking and starting threads
+
+    /// Makes sure that a thread comes for the work of a slot.
+    pub(super) fn ensure_thread(&mut self, index: usize, deferred: &mut Deferred) {
+        let slot = self.slots.at_mut(index);
+        match slot.thread().state() {
+            ThreadState::None => {
+                let attempt = slot.thread_mut().begin_start();
+                let slot = SlotRef { index, id: slot.id() };
+                self.end.thread_starting();
+                deferred.start.push(Start { slot, attempt });
+            }
+            ThreadState::Parked if self.is_assigned_movable(index) => {
+                // Lanes seldom come alone and seldom have one task, so a second thread is woken
+                // too.
+                let is_lane = self.slots.at(index).assigned().is_some_and(|assigned| assigned.lane.is_some());
+                self.wakes.defer(&mut self.slots, index);
+                self.wake_pending(if is_lane { 2 } else { 1 }, deferred);
+            }
+            ThreadState::Searching | ThreadState::Parked => self.notify(index, deferred),
+            // It asks for work before it parks.
+            ThreadState::Starting
+            | ThreadState::Promised
+            | ThreadState::Awake
+            | ThreadState::Notified(_)
+            | ThreadState::WakePending => {}
+        }
+    }
+
+    fn notify(&mut self, index: usize, deferred: &mut Deferred) {
+        self.wakes.notify(&mut self.slots, index, self.counters.ended(), deferred);
+    }
+
+    /// Wakes threads for slots whose wake-up was left to another thread, until `wanted` threads are
+    /// notified and have not asked for work yet.
+    ///
+    /// `wanted` is 1 as a rule: a thread that comes wakes the next before it runs anything.
+    pub(super) fn wake_pending(&mut self, wanted: usize, deferred: &mut Deferred) {
+        while self.wakes.notified() < wanted {
+            let Some(index) = self.wakes.next_pending(&mut self.slots) else { return };
+            // A searching thread is awake already, if it may take the work.
+            if let Some(searcher) = self.wakes.held_searcher(&self.slots)
+                && self.may_steal(searcher, false, index)
+            {
+                return self.notify(searcher, deferred);
+            }
+            self.wakes.pop_pending();
+            self.notify(index, deferred);
+        }
+    }
+
+    /// How many threads should be on their way after one came whose state was `before`.
+    ///
+    /// If no run has ended since it was notified, tasks take longer than a wake-up. Then it wakes
+    /// two, because a chain of single wake-ups would take as long as all of them together. A short
+    /// chain is fast enough, and threads that come all at once contend for the lock.
+    fn wake_target(&self, before: ThreadState) -> usize {
+        const SHORT: usize = 4;
+        match before {
+            ThreadState::Notified(ended)
+                if self.counters.ended() == ended && self.wakes.pending() > SHORT =>
+            {
+                self.wakes.notified() + 2
+            }
+            _ => 1,
+        }
+    }
+
+    // ---- finding work
+
+    /// A thread has arrived. Returns false if its slot has another attempt or is gone.
+    pub(crate) fn thread_arrived(&mut self, start: Start, cell: &Arc<WaitCell>) -> bool {
+        let there = self.slots.get_mut(start.slot).map(|slot| slot.thread_mut());
+        let Some(thread) = there.filter(|thread| thread.is_attempt(start.attempt)) else { return false };
+        thread.arrive(cell);
+        true
+    }
+
+    /// The thread of a slot asks for work, after a run if `ran`: then it holds its slot. If there
+    /// is no work, its next state is that of the answer.
+    pub(crate) fn next(&mut self, slot: SlotRef, ran: bool, deferred: &mut Deferred) -> Next {
+        let Some(there) = self.slots.get_mut(slot) else { return Next::Leave };
+        let before = there.thread_mut().ask();
+        self.wakes.came(slot.index, before);
+        let wanted = self.wake_target(before);
+        let next = self.take_work(slot.index, ran, deferred);
+        self.wake_pending(wanted, deferred);
+        if let Some(assigned) = next {
+            return Next::Run(assigned);
+        }
+        let Some(there) = self.slots.get_mut(slot) else { return Next::Leave };
+        if !self.shape.keeps_threads() {
+            there.thread_mut().leave();
+            return Next::Leave;
+        }
+        if before == ThreadState::Searching {
+            there.thread_mut().park();
+            return Next::Park;
+        }
+        self.wakes.search(&mut self.slots, slot.index);
+        Next::Search
+    }
+
+    /// The thread of a slot has run something and asks for the next work. It holds its slot
+    /// meanwhile, so that the slot is not removed.
+    pub(crate) fn next_after_run(
+        &mut self,
+        slot: SlotRef,
+        done: &Done<'_>,
+        permit: Option<Permit>,
+        deferred: &mut Deferred,
+    ) -> Next {
+        let held = self.slots.get(slot).is_some().then(|| self.slots.hold(slot.index));
+        self.finish(done, permit, deferred);
+        let next = self.next_on_right_thread(slot, done.again, deferred);
+        if let Some(held) = held {
+            self.release(held, deferred);
+        }
+        next
+    }
+
+    /// As `next`, after a run. Where every task gets a new thread, the next work is for another
+    /// one. So it is in an executor after a periodic job: one without a period would keep the
+    /// executor's thread forever.
+    fn next_on_right_thread(&mut self, slot: SlotRef, was_periodic: bool, deferred: &mut Deferred) -> Next {
+        let next = self.next(slot, true, deferred);
+        let needs_new_thread = match self.shape {
+            Shape::PerTask => true,
+            Shape::Bursts => was_periodic,
+            Shape::Fixed | Shape::Elastic { .. } => false,
+        };
+        let Next::Run(assigned) = next else { return next };
+        if !needs_new_thread {
+            return Next::Run(assigned);
+        }
+        let there = self.slots.at_mut(slot.index);
+        there.set_running(None);
+        there.thread_mut().leave();
+        self.assign(slot.index, assigned, deferred);
+        Next::Leave
+    }
+
+    /// The next work for the thread of a slot: what is assigned to it, then queued work, then what
+    /// is assigned to slots whose threads are parked or could not be started.
+    fn take_work(&mut self, index: usize, ran: bool, deferred: &mut Deferred) -> Option<Assigned> {
+        let assigned = self.slots.at_mut(index).take_assigned();
+        let next = assigned
+            .or_else(|| self.take_queued(index, deferred))
+            .or_else(|| self.steal_pending(index, ran, deferred))
+            .or_else(|| self.steal_stuck(index, deferred))?;
+        self.slots.at_mut(index).set_running(Some(Arc::clone(&next.job)));
+        Some(next)
+    }
+
+    /// Takes the oldest queued work that the thread of this slot may run.
+    fn take_queued(&mut self, index: usize, deferred: &mut Deferred) -> Option<Assigned> {
+        loop {
+            let item = self.queues.pop(&mut self.slots, index)?;
+            let home = item.home();
+            let mut assigned = match item {
+                Item::Job(job, permit) => {
+                    job.set_location(Location::Nowhere);
+                    self.free_places(home, 1);
+                    self.counters.start();
+                    Assigned::job(job, permit)
+                }
+                Item::Lane(lane, _) => {
+                    if let Some(cell) = self.lanes.get_mut(lane) {
+                        cell.take_place();
+                    }
+                    let Some(assigned) = self.start_lane_job(lane, deferred) else { continue };
+                    assigned
+                }
+            };
+            if home.index != index {
+                let permit = self.slots.hold(index);
+                if let Some(left) = assigned.permit.replace(permit) {
+                    self.release(left, deferred);
+                }
+            }
+            return Some(assigned);
+        }
+    }
+
+    // ---- stealing
+
+    /// Returns true if the thread of the slot `taker` may run what is assigned to the slot `from`.
+    /// `ran`: it has just run something, for which it holds its slot.
+    ///
+    /// An idle slot takes nothing: the newest idle slot was chosen, and that is another one. And as
+    /// many slots are busy afterwards as if the chosen slot ran it: work that alone holds its slot
+    /// goes to a slot that would else be idle, other work to a slot that stays held.
+    fn may_steal(&self, taker: usize, ran: bool, from: usize) -> bool {
+        if !self.is_assigned_movable(from) {
+            return false;
+        }
+        let holders = self.slots.at(taker).holders();
+        let stays_held = holders > usize::from(ran);
+        let there = self.slots.at(from);
+        let has_permit = there.assigned().is_some_and(|assigned| assigned.permit.is_some());
+        let is_alone = there.holders() == 1 && has_permit;
+        holders > 0 && stays_held != is_alone
+    }
+
+    /// Takes what is assigned to a slot whose thread is still parked. Requires that no queued work
+    /// is left for the taker: the slot that loses its work is free, and no thread comes to it.
+    fn steal_pending(&mut self, taker: usize, ran: bool, deferred: &mut Deferred) -> Option<Assigned> {
+        let from = self.wakes.next_pending(&mut self.slots)?;
+        if !self.may_steal(taker, ran, from) {
+            return None;
+        }
+        self.steal(taker, from, deferred)
+    }
+
+    /// Takes what is assigned to a slot whose thread could not be started. A slot is stuck only
+    /// while a retry is set, or until `relieve_stuck` runs.
+    fn steal_stuck(&mut self, taker: usize, deferred: &mut Deferred) -> Option<Assigned> {
+        if !self.timers.has_retry() {
+            return None;
+        }
+        let has_stuck_work = |index: &usize| {
+            self.slots.try_at(*index).is_some_and(|slot| slot.is_stuck() && slot.assigned().is_some())
+        };
+        let is_movable = |index: &usize| self.is_assigned_movable(*index);
+        let from = self.slots.indices().filter(has_stuck_work).find(is_movable)?;
+        self.steal(taker, from, deferred)
+    }
+
+    fn steal(&mut self, taker: usize, from: usize, deferred: &mut Deferred) -> Option<Assigned> {
+        let mut assigned = self.slots.at_mut(from).take_assigned()?;
+        let permit = self.slots.hold(taker);
+        if let Some(left) = assigned.permit.replace(permit) {
+            self.release_unused(left, deferred);
+        }
+        Some(assigned)
+    }
+
+    // ---- starts that failed
+
+    /// The source has returned from a start. Returns true if the body was dropped by then.
+    pub(crate) fn start_returned(&mut self, start: Start) -> bool {
+        self.end.start_returned();
+        self.slots.get(start.slot).is_some_and(|slot| slot.thread().was_dropped(start.attempt))
+    }
+
+    /// The source has accepted the thread of a slot, which may have arrived or even left by now.
+    pub(crate) fn thread_promised(&mut self, start: Start, join: Option<JoinHandle<()>>) {
+        let thread = self.slots.get_mut(start.slot).map(|slot| slot.thread_mut());
+        let unused = match thread.filter(|thread| thread.is_attempt(start.attempt)) {
+            Some(thread) => thread.promise(join),
+            None => join,
+        };
+        self.end.remember(unused);
+    }
+
+    /// The body of a thread was dropped without being run. Cancels what relied on a promised
+    /// thread.
+    pub(crate) fn body_dropped(&mut self, start: Start, deferred: &mut Deferred) {
+        self.end.thread_left();
+        let thread = self.slots.get_mut(start.slot).map(|slot| slot.thread_mut());
+        let thread = thread.filter(|thread| thread.is_attempt(start.attempt));
+        if thread.is_some_and(|thread| thread.body_dropped()) {
+            self.abandon_slot(start.slot, deferred);
+        }
+        self.end_if_done(deferred);
+    }
+
+    pub(crate) fn is_current_attempt(&self, start: Start) -> bool {
+        self.slots.get(start.slot).is_some_and(|slot| slot.thread().is_attempt(start.attempt))
+    }
+
+    pub(crate) fn has_stuck_slot(&self) -> bool {
+        self.slots.iter().any(|(_, slot)| slot.is_stuck())
+    }
+
+    /// Gives the work of slots without a thread to threads without work. Busy threads take it when
+    /// they are done (`steal_stuck`), or when they wait for just that job.
+    pub(crate) fn relieve_stuck(&mut self, deferred: &mut Deferred) {
+        if matches!(self.shape, Shape::PerTask) {
+            return; // a thread without work could only start another one
+        }
+        while let Some(to) = self.free_thread()
+            && let Some(assigned) = self.steal_stuck(to, deferred).or_else(|| self.take_queued(to, deferred))
+        {
+            self.assign(to, assigned, deferred);
+        }
+        let stuck = self.slots.iter().filter(|(_, slot)| slot.is_stuck());
+        stuck
+            .filter_map(|(_, slot)| slot.assigned())
+            .for_each(|assigned| assigned.job.became_startable(&mut deferred.wake));
+    }
+
+    /// A free slot with a thread, the newest idle one first.
+    fn free_thread(&self) -> Option<usize> {
+        let is_free = |index: &usize| {
+            self.slots.try_at(*index).is_some_and(|slot| {
+                let has_thread = !matches!(slot.thread().state(), ThreadState::None | ThreadState::Starting);
+                slot.is_free() && has_thread
+            })
+        };
+        self.slots.idle().find(is_free).or_else(|| self.slots.indices().find(is_free))
+    }
+
+    /// The job that a slot has been assigned.
+    pub(crate) fn assigned_job(&self, slot: SlotRef) -> Option<Arc<Job>> {
+        self.slots.get(slot)?.assigned().map(|assigned| Arc::clone(&assigned.job))
+    }
+}

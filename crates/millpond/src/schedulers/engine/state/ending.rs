@@ -1,0 +1,309 @@
+//! How runs end, how work is cancelled, and how a scheduler ends.
+
+use std::thread::JoinHandle;
+
+use super::State;
+use super::slot_thread::ThreadState;
+use crate::schedulers::end::Phase;
+use crate::schedulers::engine::Engine;
+use crate::schedulers::engine::deferred::Deferred;
+use crate::schedulers::engine::model::{Assigned, Done, Item, LaneRef, Permit, Shape, SlotRef, Start};
+use crate::schedulers::job::{Job, Location};
+use crate::sync::Arc;
+use crate::time::clock::Tick;
+
+impl State {
+    // ---- runs
+
+    /// A run has ended.
+    pub(crate) fn finish(&mut self, done: &Done<'_>, permit: Option<Permit>, deferred: &mut Deferred) {
+        self.counters.end(done.outcome);
+        if let Some(slot) = done.slot.and_then(|slot| self.slots.get_mut(slot)) {
+            slot.set_running(None);
+        }
+        if let Some(lane) = done.lane {
+            self.preferred = done.slot.map(|slot| slot.index);
+            self.finish_lane_run(lane, done, deferred);
+            self.preferred = None;
+        }
+        if let Some(permit) = permit {
+            self.release(permit, deferred);
+        }
+    }
+
+    fn finish_lane_run(&mut self, lane: LaneRef, done: &Done<'_>, deferred: &mut Deferred) {
+        let Some(cell) = self.lanes.get_mut(lane) else { return };
+        cell.stop();
+        let (home, was_due) = (cell.home(), cell.was_due());
+        let goes_on = done.again && !cell.is_closed() && self.phase() == Phase::Live;
+        if let Some(schedule) = done.job.schedule() {
+            // A canceller that comes after this check finds the job in its lane.
+            if goes_on && !done.job.is_cancelled() {
+                self.counters.accept();
+                let next = schedule.next(was_due, self.now());
+                return self.add_to_lane(lane, done.job, Some(next), deferred);
+            }
+            self.free_places(home, 1);
+            if done.again {
+                deferred.end_after_run.push(Arc::clone(done.job));
+            }
+        }
+        self.rest_lane(lane, deferred);
+    }
+
+    /// Assigned work will not run. Its job counts as waiting, until the caller counts it otherwise.
+    pub(super) fn unassign(&mut self, assigned: Assigned, deferred: &mut Deferred) {
+        self.counters.unstart();
+        if let Some(lane) = assigned.lane
+            && let Some(cell) = self.lanes.get_mut(lane)
+        {
+            cell.stop();
+            let home = cell.home();
+            if assigned.job.is_periodic() {
+                self.free_places(home, 1);
+            }
+            self.rest_lane(lane, deferred);
+        }
+        if let Some(permit) = assigned.permit {
+            self.release(permit, deferred);
+        }
+    }
+
+    // ---- cancelling
+
+    /// A job was cancelled while it waited.
+    pub(crate) fn job_cancelled(&mut self, job: &Arc<Job>, deferred: &mut Deferred) {
+        if self.remove_job(job, deferred) {
+            self.counters.cancel();
+        }
+        self.end_if_done(deferred);
+    }
+
+    /// Removes a job from where it waits. Returns false if it does not wait.
+    pub(super) fn remove_job(&mut self, job: &Arc<Job>, deferred: &mut Deferred) -> bool {
+        let location = job.location();
+        job.set_location(Location::Nowhere);
+        let removed = match location {
+            Location::Nowhere => None,
+            Location::Timers(key) => self.timers.remove_job(job, key).map(|_| self.capacity.free_unplaced()),
+            Location::Queued(index, place) => {
+                self.remove_queued(index as usize, place).map(|permit| self.release(permit, deferred))
+            }
+            Location::Ready(lane, _) | Location::Later(lane, _) => {
+                self.remove_from_lane(lane, location, deferred)
+            }
+        };
+        removed.is_some()
+    }
+
+    /// Removes a queued job and gives its place back.
+    pub(super) fn remove_queued(&mut self, index: usize, place: u64) -> Option<Permit> {
+        let Item::Job(_, permit) = self.queues.remove(&mut self.slots, index, place)? else { return None };
+        self.free_places(permit.slot(), 1);
+        Some(permit)
+    }
+
+    fn remove_from_lane(&mut self, lane: u32, location: Location, deferred: &mut Deferred) -> Option<()> {
+        let lane = self.lanes.at(lane)?;
+        let cell = self.lanes.get_mut(lane)?;
+        cell.remove(location)?;
+        let home = cell.home();
+        self.free_places(home, 1);
+        self.jobs_removed(lane, deferred);
+        Some(())
+    }
+
+    /// Cancels a job that was removed from where it waited.
+    pub(super) fn cancel_waiting(&mut self, job: Arc<Job>, deferred: &mut Deferred) {
+        self.counters.cancel();
+        deferred.cancel.push(job);
+    }
+
+    fn cancel_assigned(&mut self, assigned: Assigned, deferred: &mut Deferred) {
+        let job = Arc::clone(&assigned.job);
+        self.unassign(assigned, deferred);
+        self.cancel_waiting(job, deferred);
+    }
+
+    fn cancel_item(&mut self, item: Item, deferred: &mut Deferred) {
+        match item {
+            Item::Job(job, permit) => {
+                job.set_location(Location::Nowhere);
+                self.free_places(permit.slot(), 1);
+                self.release(permit, deferred);
+                self.cancel_waiting(job, deferred);
+            }
+            Item::Lane(lane, _) => self.close_lane(lane, deferred),
+        }
+    }
+
+    // ---- starts that failed
+
+    /// A start failed, and no submitter can be told. `retry` is the time of the next attempt, if
+    /// there is one; otherwise the work of the slot is cancelled.
+    pub(crate) fn start_failed(&mut self, start: Start, retry: Option<Tick>, deferred: &mut Deferred) {
+        match retry.filter(|_| self.phase() != Phase::Disposed) {
+            Some(at) => {
+                self.timers.set_retry(at);
+                self.relieve_stuck(deferred); // a thread may have become free since
+            }
+            None if self.is_current_attempt(start) => self.abandon_slot(start.slot, deferred),
+            None => {}
+        }
+        self.end_if_done(deferred);
+    }
+
+    /// Cancels all that relies on the thread of a slot, which will not come.
+    pub(crate) fn abandon_slot(&mut self, slot: SlotRef, deferred: &mut Deferred) {
+        let Some(there) = self.slots.get_mut(slot) else { return };
+        let assigned = there.take_assigned();
+        let items = self.queues.take_homed(&mut self.slots, slot);
+        if let Some(assigned) = assigned {
+            self.cancel_assigned(assigned, deferred);
+        }
+        items.into_iter().for_each(|item| self.cancel_item(item, deferred));
+    }
+
+    // ---- the end of the scheduler
+
+    pub(crate) fn begin_drain(&mut self, engine: &Arc<Engine>, deferred: &mut Deferred) {
+        if self.end.advance(Phase::Draining) == Phase::Live {
+            self.end.keep_alive(Arc::clone(engine));
+            self.lanes.all().into_iter().for_each(|lane| self.drain_lane(lane, deferred));
+        }
+        self.end_if_done(deferred);
+    }
+
+    /// Ends the periodic jobs of a lane, and lets it close when it is empty.
+    fn drain_lane(&mut self, lane: LaneRef, deferred: &mut Deferred) {
+        let Some(cell) = self.lanes.get_mut(lane) else { return };
+        cell.finish();
+        let (home, periodic) = (cell.home(), cell.take_periodic());
+        let running = cell.queue().running();
+        deferred.end_after_run.extend(running.filter(|job| job.is_periodic()));
+        for job in periodic {
+            job.set_location(Location::Nowhere);
+            self.free_places(home, 1);
+            self.cancel_waiting(job, deferred);
+        }
+        self.jobs_removed(lane, deferred);
+    }
+
+    /// Cancels all that waits and interrupts what runs. Returns true for the first call.
+    pub(crate) fn dispose(&mut self, deferred: &mut Deferred) -> bool {
+        let is_first = self.end.advance(Phase::Disposed) < Phase::Disposed;
+        if is_first {
+            self.cancel_all(deferred);
+        }
+        self.end_if_done(deferred);
+        is_first
+    }
+
+    fn cancel_all(&mut self, deferred: &mut Deferred) {
+        for lane in self.lanes.all() {
+            self.close_lane(lane, deferred);
+        }
+        for job in self.timers.take_all() {
+            job.set_location(Location::Nowhere);
+            self.capacity.free_unplaced();
+            self.cancel_waiting(job, deferred);
+        }
+        for item in self.queues.take_all(&mut self.slots) {
+            self.cancel_item(item, deferred);
+        }
+        for index in self.slots.indices() {
+            self.cancel_slot(index, deferred);
+        }
+    }
+
+    /// Interrupts what runs in a slot, and cancels what is assigned to it.
+    fn cancel_slot(&mut self, index: usize, deferred: &mut Deferred) {
+        let Some(slot) = self.slots.try_at_mut(index) else { return };
+        deferred.cancel.extend(slot.running().cloned());
+        // No thread comes to a stuck slot, and none is started for cancelled work.
+        let is_stuck = slot.thread().state() == ThreadState::None;
+        let stuck = if is_stuck { slot.take_assigned() } else { None };
+        deferred.cancel.extend(slot.assigned().map(|assigned| Arc::clone(&assigned.job)));
+        if let Some(assigned) = stuck {
+            self.cancel_assigned(assigned, deferred);
+        }
+    }
+
+    /// The last thing that a thread of a slot does here.
+    pub(crate) fn thread_left(&mut self, slot: SlotRef, deferred: &mut Deferred) {
+        self.end.thread_left();
+        let thread = self.slots.get_mut(slot).and_then(|there| there.thread_mut().take_join());
+        self.end.remember(thread);
+        self.end_if_done(deferred);
+    }
+
+    /// The decorators of removed slots were told.
+    pub(crate) fn slots_closed(&mut self, slots: usize, deferred: &mut Deferred) {
+        self.end.slots_closed(slots);
+        self.end_if_done(deferred);
+    }
+
+    /// If a scheduler that ends has no work left: removes free slots, whose threads leave then, and
+    /// reports the end when all is over.
+    pub(crate) fn end_if_done(&mut self, deferred: &mut Deferred) {
+        let is_done = match self.phase() {
+            Phase::Live => false,
+            Phase::Draining => self.counters.queued() == 0 && self.counters.running() == 0,
+            Phase::Disposed => self.counters.queued() == 0,
+        };
+        if !is_done {
+            return;
+        }
+        if !self.are_all_slots_busy() {
+            self.remove_free_slots(deferred);
+        }
+        if self.has_ended() {
+            deferred.engine = self.end.take_engine();
+            deferred.ended = true;
+        }
+    }
+
+    /// Returns true if no slot over an executor is free. There is one for each task, so a look at
+    /// all of them at the end of each would be slow. Nothing is queued here, so each slot that is
+    /// not free has a running job. Jobs that run in place have no slot and count too; then a free
+    /// slot may be found only when those have ended.
+    fn are_all_slots_busy(&self) -> bool {
+        matches!(self.shape, Shape::Bursts) && self.slots.count() as u64 <= self.counters.running()
+    }
+
+    fn remove_free_slots(&mut self, deferred: &mut Deferred) {
+        for index in self.slots.indices() {
+            if self.slots.is_free(index) {
+                self.remove_slot(index, deferred);
+            }
+        }
+    }
+
+    /// Returns true if all work is done and no thread works any more.
+    pub(crate) fn has_ended(&self) -> bool {
+        self.end.is_over() && self.counters.queued() == 0 && self.counters.running() == 0
+    }
+
+    // ---- joining threads
+
+    pub(crate) fn remember_thread(&mut self, thread: JoinHandle<()>) {
+        self.end.remember(Some(thread));
+    }
+
+    pub(crate) fn take_exited(&mut self) -> Vec<JoinHandle<()>> {
+        self.end.take_exited()
+    }
+
+    /// Takes the `selected` threads of those that have left, for the caller to join.
+    pub(crate) fn take_to_join(&mut self, selected: impl Fn(&JoinHandle<()>) -> bool) -> Vec<JoinHandle<()>> {
+        self.end.take_to_join(selected)
+    }
+
+    pub(crate) fn joined(&mut self, threads: usize) {
+        self.end.joined(threads);
+    }
+
+    pub(crate) fn has_joined_all(&self) -> bool {
+        self.end.has_joined_all()
+    }
+}

@@ -1,0 +1,372 @@
+//! The state of a scheduler under its one lock: slots, capacity, queues, lanes, timers and figures.
+//!
+//! Nothing here blocks or calls user code. What has to be done without the lock goes into
+//! [`Deferred`]. Each field is a group with its own file and private fields; the files with
+//! `impl State` connect the groups.
+//!
+//! Invariants between two critical sections
+//! 1. An item is queued only if the thread of its home slot is busy or on its way. If work may
+//!    move, moreover no slot is free and no further one is allowed (work conservation).
+//! 2. A lane is in at most one place: the timers, a queue, or a run.
+//! 3. The figures count everything except what lanes have not settled ([`lane_queue`]).
+//!
+//! [`lane_queue`]: super::lane_queue
+
+mod capacity;
+mod claim;
+mod dispatch;
+mod end;
+mod ending;
+mod lane_runs;
+mod lanes;
+mod queues;
+mod slot;
+mod slot_thread;
+mod slots;
+mod timers;
+mod wakes;
+
+#[cfg(all(test, not(loom)))]
+mod tests;
+
+use self::capacity::Capacity;
+use self::end::End;
+use self::lanes::Lanes;
+use self::queues::Queues;
+use self::slots::Slots;
+use self::timers::Timers;
+use self::wakes::Wakes;
+use super::deferred::Deferred;
+use super::lane_queue::LaneQueue;
+use super::model::{Due, Full, LaneRef, Permit, Plan, Shape, SlotRef};
+use crate::schedulers::decorators::{Decorators, SlotInfo, any_decorators};
+use crate::schedulers::end::{Lifecycle, Phase};
+use crate::schedulers::job::{Job, Location};
+use crate::schedulers::stats::{Counters, SchedulerStats};
+use crate::sync::Arc;
+use crate::time::clock::Tick;
+
+#[derive(Debug)]
+pub(super) struct State {
+    name: Arc<str>,
+    shape: Shape,
+    /// Work may move from a busy slot to a free one.
+    is_work_movable: bool,
+    slots: Slots,
+    capacity: Capacity,
+    queues: Queues,
+    wakes: Wakes,
+    lanes: Lanes,
+    timers: Timers,
+    end: End,
+    counters: Counters,
+    /// The slot whose thread has just run a lane and asks for work: it need not be woken.
+    preferred: Option<usize>,
+}
+
+impl State {
+    pub(super) fn new(plan: &Plan, name: Arc<str>, lifecycle: Arc<Lifecycle>) -> State {
+        State {
+            name,
+            shape: plan.shape,
+            is_work_movable: plan.is_work_movable,
+            slots: Slots::new(plan.shape, plan.max_slots),
+            capacity: Capacity::new(plan.queue_capacity, plan.max_slots),
+            queues: Queues::new(),
+            wakes: Wakes::default(),
+            lanes: Lanes::default(),
+            timers: Timers::new(plan.clock.clone()),
+            end: End::new(lifecycle),
+            counters: Counters::default(),
+            preferred: None,
+        }
+    }
+
+    fn now(&self) -> Tick {
+        self.timers.clock().tick()
+    }
+
+    pub(super) fn phase(&self) -> Phase {
+        self.end.phase()
+    }
+
+    pub(super) fn count_rejected(&mut self) {
+        self.counters.reject();
+    }
+
+    pub(super) fn stats(&mut self) -> SchedulerStats {
+        self.settle_all();
+        let busy = self.slots.busy();
+        SchedulerStats {
+            live_threads: self.end.live_threads(),
+            slots: self.slots.count(),
+            busy,
+            idle: self.slots.count() - busy,
+            remaining_capacity: self.capacity.remaining(),
+            ..self.counters.stats(&self.name, self.phase() != Phase::Live)
+        }
+    }
+
+    // ---- accepting work
+
+    /// Picks the slot for new work and holds it.
+    pub(super) fn hold_picked(&mut self) -> Permit {
+        let timers = &self.timers;
+        let index = self.slots.pick(|| timers.clock().tick());
+        self.slots.hold(index)
+    }
+
+    pub(super) fn hold(&mut self, slot: SlotRef) -> Permit {
+        self.slots.hold(slot.index)
+    }
+
+    /// Accepts a job without a lane: for the thread of its slot if that is free, else for a queue.
+    pub(super) fn accept_now(
+        &mut self,
+        job: &Arc<Job>,
+        permit: Permit,
+        deferred: &mut Deferred,
+    ) -> Result<(), Full> {
+        let slot = permit.slot();
+        if self.slots.is_free(slot.index) {
+            self.counters.accept();
+            self.assign_job(job, permit, deferred);
+        } else {
+            if let Err(full) = self.take_place(slot) {
+                self.release(permit, deferred);
+                return Err(full);
+            }
+            self.counters.accept();
+            self.enqueue_job(job, permit, deferred);
+        }
+        Ok(())
+    }
+
+    /// Accepts a job without a lane that is `due` later. It has no slot until then.
+    pub(super) fn accept_delayed(&mut self, job: &Arc<Job>, due: Tick) -> Result<(), Full> {
+        self.capacity.take_unplaced().or_else(|_| {
+            self.settle_all();
+            self.capacity.take_unplaced()
+        })?;
+        self.counters.accept();
+        self.timers.add_job(job, due);
+        Ok(())
+    }
+
+    /// Accepts a periodic job without a worker, as a lane of its own.
+    pub(super) fn accept_periodic(
+        &mut self,
+        job: &Arc<Job>,
+        permit: Permit,
+        due: Tick,
+        deferred: &mut Deferred,
+    ) -> Result<(), Full> {
+        if let Err(full) = self.take_place(permit.slot()) {
+            self.release(permit, deferred);
+            return Err(full);
+        }
+        let lane = self.lanes.add(permit, true);
+        self.counters.accept();
+        self.add_to_lane(lane, job, Some(due), deferred);
+        Ok(())
+    }
+
+    /// Makes a lane for a worker.
+    pub(super) fn create_lane(&mut self) -> Option<(LaneRef, Arc<LaneQueue>)> {
+        if self.phase() != Phase::Live {
+            return None;
+        }
+        let permit = self.hold_picked();
+        let lane = self.lanes.add(permit, false);
+        let queue = Arc::clone(self.lanes.get(lane)?.queue());
+        Some((lane, queue))
+    }
+
+    /// Takes back a job that was accepted a moment ago. Returns false if a thread has it already.
+    pub(super) fn undo(&mut self, job: &Arc<Job>, deferred: &mut Deferred) -> bool {
+        let has_it = |index: &usize| {
+            let assigned = self.slots.try_at(*index).and_then(|slot| slot.assigned());
+            assigned.is_some_and(|assigned| Arc::ptr_eq(&assigned.job, job))
+        };
+        let found = self.slots.indices().find(has_it);
+        let undone = match found.and_then(|index| self.slots.at_mut(index).take_assigned()) {
+            Some(assigned) => {
+                self.unassign(assigned, deferred);
+                true
+            }
+            None => self.remove_job(job, deferred),
+        };
+        if undone {
+            self.counters.withdraw();
+        }
+        undone
+    }
+
+    // ---- capacity
+
+    /// Takes a place of a slot. If none seems to be left, settles all lanes and tries again.
+    fn take_place(&mut self, slot: SlotRef) -> Result<(), Full> {
+        self.try_take_place(slot).or_else(|_| {
+            self.settle_all();
+            self.try_take_place(slot)
+        })
+    }
+
+    fn try_take_place(&mut self, slot: SlotRef) -> Result<(), Full> {
+        let Some(there) = self.slots.get_mut(slot) else { return Ok(()) };
+        self.capacity.take(there)
+    }
+
+    fn free_places(&mut self, slot: SlotRef, places: u64) {
+        if let Some(there) = self.slots.get_mut(slot) {
+            self.capacity.free(there, places);
+        }
+    }
+
+    // ---- slots
+
+    /// Gives a permit back. A slot without holders becomes idle or is removed.
+    pub(super) fn release(&mut self, permit: Permit, deferred: &mut Deferred) {
+        if let Some(index) = self.release_holder(permit, deferred) {
+            let now = self.now();
+            self.slots.make_idle(index, now);
+        }
+    }
+
+    /// As `release`, for a slot whose work another slot ran. It was not used, so it keeps its age
+    /// and its place among the idle slots.
+    fn release_unused(&mut self, permit: Permit, deferred: &mut Deferred) {
+        if let Some(index) = self.release_holder(permit, deferred) {
+            self.slots.restore_idle(index);
+        }
+    }
+
+    /// Returns the slot if it has to become idle.
+    fn release_holder(&mut self, permit: Permit, deferred: &mut Deferred) -> Option<usize> {
+        let index = self.slots.release(&permit)?;
+        match self.shape {
+            Shape::Fixed => None,
+            Shape::Elastic { .. } if self.slots.is_free(index) && self.phase() != Phase::Disposed => {
+                Some(index)
+            }
+            _ => {
+                self.remove_slot(index, deferred);
+                None
+            }
+        }
+    }
+
+    /// Removes a slot. Its thread, if it has one, leaves.
+    fn remove_slot(&mut self, index: usize, deferred: &mut Deferred) {
+        let Some(mut slot) = self.slots.remove(index) else { return };
+        self.capacity.slot_removed(&slot);
+        self.wakes.came(index, slot.thread().state());
+        deferred.wake.extend(slot.thread().mark_notified());
+        self.wake_pending(1, deferred);
+        self.end.remember(slot.thread_mut().take_join());
+        if let Some(decorators) = slot.decorators().filter(|decorators| !decorators.is_empty()) {
+            self.end.slot_closing();
+            deferred.closed.push((SlotInfo::new(Arc::clone(&self.name), index), decorators.clone()));
+        }
+    }
+
+    /// Removes a slot that its decorators refused, unless it is used by now.
+    pub(super) fn remove_if_unused(&mut self, slot: SlotRef, deferred: &mut Deferred) {
+        let is_unused =
+            self.slots.get(slot).is_some_and(|there| there.holders() == 0 && there.decorators().is_none());
+        if is_unused && !matches!(self.shape, Shape::Fixed) {
+            self.remove_slot(slot.index, deferred);
+        }
+    }
+
+    /// Returns true if decorators have to be told of a slot before it is used.
+    pub(super) fn needs_announcement(&mut self, slot: SlotRef) -> bool {
+        let Some(there) = self.slots.get_mut(slot) else { return false };
+        let decorators = there.decorators_mut();
+        if decorators.is_none() && !any_decorators() {
+            *decorators = Some(Decorators::none());
+        }
+        decorators.is_none()
+    }
+
+    /// Gives a slot its decorators, unless it has some. Returns those that it has; `None` if the
+    /// slot is gone. `told` is left as it is if it was not taken.
+    pub(super) fn decorate(&mut self, slot: SlotRef, told: &mut Option<Decorators>) -> Option<Decorators> {
+        let decorators = self.slots.get_mut(slot)?.decorators_mut();
+        if decorators.is_none() {
+            *decorators = told.take();
+        }
+        decorators.clone()
+    }
+
+    pub(super) fn decorators(&self, slot: SlotRef) -> Option<Decorators> {
+        self.slots.get(slot)?.decorators().cloned()
+    }
+
+    // ---- time
+
+    /// The time to which the alarm has to be moved, if it has to.
+    pub(super) fn next_alarm(&self) -> Option<Tick> {
+        let next = self.timers.next_time().into_iter().chain(self.slots.next_eviction()).min()?;
+        self.timers.needs_alarm(next).then_some(next)
+    }
+
+    pub(super) fn alarm_set(&mut self, at: Tick) {
+        self.timers.alarm_set(at);
+    }
+
+    pub(super) fn set_retry(&mut self, at: Tick) {
+        self.timers.set_retry(at);
+    }
+
+    /// The alarm has rung: moves what is due to where it waits for a thread, and removes slots that
+    /// were idle for too long. Returns true if failed starts are tried again.
+    pub(super) fn alarm_rang(&mut self, deferred: &mut Deferred) -> bool {
+        self.timers.alarm_rang();
+        let now = self.now();
+        let retries = self.timers.take_retry(now);
+        if retries {
+            self.restart_stuck(deferred);
+        }
+        while let Some(due) = self.timers.pop_due(now) {
+            match due {
+                Due::Lane(lane) => {
+                    if let Some(cell) = self.lanes.get_mut(lane) {
+                        cell.take_timer();
+                    }
+                    self.start_lane(lane, deferred);
+                }
+                Due::Job(job) => self.job_due(&job, deferred),
+            }
+        }
+        if let Shape::Elastic { ttl } = self.shape {
+            while let Some(index) = self.slots.expired(now, ttl) {
+                self.remove_slot(index, deferred);
+            }
+        }
+        self.end_if_done(deferred);
+        retries
+    }
+
+    /// The time of a delayed job has come: it leaves its place without a slot.
+    fn job_due(&mut self, job: &Arc<Job>, deferred: &mut Deferred) {
+        job.set_location(Location::Nowhere);
+        let permit = self.hold_picked();
+        let index = permit.slot().index;
+        if self.slots.is_free(index) {
+            self.capacity.free_unplaced();
+            self.assign_job(job, permit, deferred);
+        } else {
+            self.capacity.place(self.slots.at_mut(index));
+            self.enqueue_job(job, permit, deferred);
+        }
+    }
+
+    fn restart_stuck(&mut self, deferred: &mut Deferred) {
+        for index in self.slots.indices() {
+            if self.slots.try_at(index).is_some_and(|slot| slot.is_stuck()) {
+                self.ensure_thread(index, deferred);
+            }
+        }
+    }
+}

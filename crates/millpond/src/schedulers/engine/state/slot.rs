@@ -1,0 +1,184 @@
+//! A slot: the place of one thread, and the work that is bound to it.
+
+use super::slot_thread::{SlotThread, ThreadState};
+use crate::schedulers::decorators::Decorators;
+use crate::schedulers::engine::model::{Assigned, Item};
+use crate::schedulers::engine::removal_queue::RemovalQueue;
+use crate::schedulers::job::Job;
+use crate::sync::Arc;
+use crate::time::clock::Tick;
+
+#[derive(Debug)]
+pub(super) struct Slot {
+    id: u64,
+    /// Permits that are out.
+    holders: usize,
+    /// Grows with every change from idle to busy: a smaller number means busy for longer.
+    busy_turn: u64,
+    /// Grows with every change from busy to idle: the largest number is the newest idle slot.
+    idle_turn: u64,
+    /// When its last holder released it. A holder that did not use the slot does not count.
+    idle_since: Tick,
+    /// Places of the queue capacity that are taken.
+    places: u64,
+    /// Work that only the thread of this slot may run.
+    pinned: RemovalQueue<Item>,
+    /// Queued items whose home is this slot: those in `pinned`, and some in the shared queue.
+    queued: usize,
+    /// Runs before all queued work. Counted as running.
+    assigned: Option<Assigned>,
+    /// What its thread runs.
+    running: Option<Arc<Job>>,
+    thread: SlotThread,
+    /// `None` until the decorators were told of the slot.
+    decorators: Option<Decorators>,
+}
+
+impl Slot {
+    pub(super) fn new(id: u64, now: Tick) -> Slot {
+        Slot {
+            id,
+            holders: 0,
+            busy_turn: 0,
+            idle_turn: 0,
+            idle_since: now,
+            places: 0,
+            pinned: RemovalQueue::new(),
+            queued: 0,
+            assigned: None,
+            running: None,
+            thread: SlotThread::new(),
+            decorators: None,
+        }
+    }
+
+    pub(super) fn id(&self) -> u64 {
+        self.id
+    }
+
+    // ---- holders
+
+    pub(super) fn holders(&self) -> usize {
+        self.holders
+    }
+
+    /// Adds a holder. Returns true if it is the first.
+    pub(super) fn hold(&mut self, turn: u64) -> bool {
+        self.holders += 1;
+        if self.holders == 1 {
+            self.busy_turn = turn;
+        }
+        self.holders == 1
+    }
+
+    /// Removes a holder. Returns true if it was the last.
+    pub(super) fn release(&mut self) -> bool {
+        self.holders -= 1;
+        self.holders == 0
+    }
+
+    pub(super) fn make_idle(&mut self, now: Tick, turn: u64) {
+        (self.idle_since, self.idle_turn) = (now, turn);
+    }
+
+    pub(super) fn idle_turn(&self) -> u64 {
+        self.idle_turn
+    }
+
+    pub(super) fn idle_since(&self) -> Tick {
+        self.idle_since
+    }
+
+    // ---- work
+
+    /// The order in which busy slots are chosen: least work, then fewest holders, then busy
+    /// longest.
+    pub(super) fn load_order(&self) -> (usize, usize, u64) {
+        (self.load(), self.holders, self.busy_turn)
+    }
+
+    fn load(&self) -> usize {
+        self.queued + usize::from(self.assigned.is_some()) + usize::from(self.running.is_some())
+    }
+
+    /// Returns true if work assigned now could run at once.
+    pub(super) fn is_free(&self) -> bool {
+        self.load() == 0
+    }
+
+    /// Returns true if it has work and no thread, because one could not be started.
+    pub(super) fn is_stuck(&self) -> bool {
+        !self.is_free() && self.thread.state() == ThreadState::None
+    }
+
+    pub(super) fn assigned(&self) -> Option<&Assigned> {
+        self.assigned.as_ref()
+    }
+
+    pub(super) fn assign(&mut self, assigned: Assigned) {
+        self.assigned = Some(assigned);
+    }
+
+    pub(super) fn take_assigned(&mut self) -> Option<Assigned> {
+        self.assigned.take()
+    }
+
+    pub(super) fn running(&self) -> Option<&Arc<Job>> {
+        self.running.as_ref()
+    }
+
+    pub(super) fn set_running(&mut self, job: Option<Arc<Job>>) {
+        self.running = job;
+    }
+
+    pub(super) fn pinned(&self) -> &RemovalQueue<Item> {
+        &self.pinned
+    }
+
+    pub(super) fn pinned_mut(&mut self) -> &mut RemovalQueue<Item> {
+        &mut self.pinned
+    }
+
+    /// Returns true if an item with its home here is queued.
+    pub(super) fn has_queued(&self) -> bool {
+        self.queued > 0
+    }
+
+    /// An item with its home here was queued.
+    pub(super) fn item_queued(&mut self) {
+        self.queued += 1;
+    }
+
+    /// An item with its home here left its queue.
+    pub(super) fn item_left(&mut self) {
+        self.queued -= 1;
+    }
+
+    // ---- capacity: only `Capacity` changes it
+
+    pub(super) fn places(&self) -> u64 {
+        self.places
+    }
+
+    pub(super) fn set_places(&mut self, places: u64) {
+        self.places = places;
+    }
+
+    // ---- thread and decorators
+
+    pub(super) fn thread(&self) -> &SlotThread {
+        &self.thread
+    }
+
+    pub(super) fn thread_mut(&mut self) -> &mut SlotThread {
+        &mut self.thread
+    }
+
+    pub(super) fn decorators(&self) -> Option<&Decorators> {
+        self.decorators.as_ref()
+    }
+
+    pub(super) fn decorators_mut(&mut self) -> &mut Option<Decorators> {
+        &mut self.decorators
+    }
+}

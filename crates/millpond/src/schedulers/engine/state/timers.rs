@@ -1,0 +1,138 @@
+//! What waits for its time: delayed jobs without a lane, lanes, and the next attempt to start a
+//! thread.
+
+use crate::schedulers::engine::model::{Due, LaneRef};
+use crate::schedulers::job::Job;
+use crate::sync::Arc;
+use crate::task::TaskId;
+use crate::time::clock::{Clock, Tick};
+use crate::time::heap::{Key, TimerQueue};
+use crate::time::wheel::{Look, TimerWheel};
+
+#[derive(Debug)]
+pub(super) struct Timers {
+    clock: Clock,
+    /// Jobs without a lane.
+    jobs: TimerWheel<Arc<Job>>,
+    /// The wheel has a bucket to open before its entries are due: look again at this time.
+    look_ahead: Option<Tick>,
+    /// Lanes that wait for the time of their next job.
+    lanes: TimerQueue<LaneRef>,
+    /// When to try again to start threads that did not start.
+    retry: Option<Tick>,
+    /// What the alarm is set to. It may be earlier than needed; then it rings for nothing.
+    alarm: Option<Tick>,
+    /// The last number given to a timer: timers of equal time are due in the order of arrival.
+    last_number: u64,
+}
+
+impl Timers {
+    pub(super) fn new(clock: Clock) -> Timers {
+        Timers {
+            clock,
+            jobs: TimerWheel::new(u64::MAX),
+            look_ahead: None,
+            lanes: TimerQueue::new(),
+            retry: None,
+            alarm: None,
+            last_number: 0,
+        }
+    }
+
+    pub(super) fn clock(&self) -> &Clock {
+        &self.clock
+    }
+
+    fn next_number(&mut self) -> u64 {
+        self.last_number += 1;
+        self.last_number
+    }
+
+    // ---- jobs and lanes
+
+    pub(super) fn add_job(&mut self, job: &Arc<Job>, due: Tick) {
+        if self.jobs.is_empty() {
+            self.jobs.begin_at(self.clock.tick());
+        }
+        let number = self.next_number();
+        self.jobs.insert(due, number, Arc::clone(job));
+    }
+
+    pub(super) fn remove_job(&mut self, job: &Arc<Job>, key: Key) -> Option<Arc<Job>> {
+        self.jobs.remove(key.to_bits(), |other| Arc::ptr_eq(job, other))
+    }
+
+    pub(super) fn find_task(&self, id: TaskId) -> Option<Arc<Job>> {
+        self.jobs.find(|job| job.is_of(id)).cloned()
+    }
+
+    pub(super) fn add_lane(&mut self, lane: LaneRef, due: Tick) -> Key {
+        let number = self.next_number();
+        self.lanes.insert(due, number, lane)
+    }
+
+    pub(super) fn remove_lane(&mut self, key: Key) {
+        self.lanes.remove(key);
+    }
+
+    /// Removes all timers and returns the jobs.
+    pub(super) fn take_all(&mut self) -> Vec<Arc<Job>> {
+        while self.lanes.pop().is_some() {}
+        self.look_ahead = None;
+        self.jobs.take_out(|job, _| Ok(job))
+    }
+
+    /// Takes the first job or lane that is due by `now`, by time and then by arrival.
+    pub(super) fn pop_due(&mut self, now: Tick) -> Option<Due> {
+        let mut look = self.jobs.look(now);
+        // A manual clock is never late, and its alarm rings on the thread that advances it.
+        while look == Look::Again || (look == Look::Ahead && self.clock.tells()) {
+            look = self.jobs.look(now);
+        }
+        self.look_ahead = (look == Look::Ahead).then_some(now);
+        let job = if look == Look::Due { self.jobs.first() } else { None };
+        let lane = self.lanes.first().filter(|(due, _)| *due <= now);
+        if job.is_some() && lane.is_none_or(|lane| job < Some(lane)) {
+            return self.jobs.pop().map(|(_, job)| Due::Job(job));
+        }
+        lane?;
+        self.lanes.pop().map(|(_, _, lane)| Due::Lane(lane))
+    }
+
+    // ---- retries of failed starts
+
+    pub(super) fn set_retry(&mut self, at: Tick) {
+        self.retry = Some(at);
+    }
+
+    pub(super) fn has_retry(&self) -> bool {
+        self.retry.is_some()
+    }
+
+    /// Returns true if it is time to start threads again.
+    pub(super) fn take_retry(&mut self, now: Tick) -> bool {
+        self.retry.take_if(|retry| *retry <= now).is_some()
+    }
+
+    // ---- the alarm
+
+    /// When the first of these needs attention.
+    pub(super) fn next_time(&self) -> Option<Tick> {
+        let timers = self.lanes.first_due().into_iter().chain(self.jobs.look_by());
+        timers.chain(self.look_ahead).chain(self.retry).min()
+    }
+
+    /// The alarm has rung.
+    pub(super) fn alarm_rang(&mut self) {
+        self.alarm = None;
+    }
+
+    /// Returns true if the alarm has to be set to `at`: it is only ever moved forward.
+    pub(super) fn needs_alarm(&self, at: Tick) -> bool {
+        self.alarm.is_none_or(|set| at < set)
+    }
+
+    pub(super) fn alarm_set(&mut self, at: Tick) {
+        self.alarm = Some(at);
+    }
+}

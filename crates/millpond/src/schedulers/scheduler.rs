@@ -1,0 +1,166 @@
+//! The trait [`Scheduler`], and [`SchedulerExt`] for closures.
+
+use std::fmt;
+use std::future::Future;
+use std::pin::Pin;
+use std::time::Duration;
+
+use super::disposable::Disposable;
+use super::stats::SchedulerStats;
+use super::work::Order;
+use super::worker::Worker;
+use crate::executor::Rejected;
+use crate::interrupt::Interrupted;
+use crate::sync::Arc;
+use crate::task::Task;
+use crate::task::periodic::PeriodicTask;
+
+/// Runs work now, later or periodically.
+///
+/// # Examples
+/// ```
+/// use millpond::schedulers::{self, Scheduler, SchedulerExt};
+///
+/// fn twice(on: &dyn Scheduler) -> Result<(), millpond::Rejected> {
+///     on.schedule(|| println!("once"))?;
+///     on.schedule(|| println!("and again"))?;
+///     Ok(())
+/// }
+/// twice(&schedulers::parallel())?;
+/// twice(&schedulers::immediate())?;
+/// # Ok::<(), millpond::Rejected>(())
+/// ```
+pub trait Scheduler: Send + Sync {
+    /// Runs `task` as soon as a thread is available.
+    ///
+    /// # Errors
+    /// [`Rejected`] hands the task back and says why: the scheduler has ended, is full, or a hook
+    /// panicked.
+    fn schedule_task(&self, task: Task) -> Result<Disposable, Rejected>;
+
+    /// Runs `task` after `delay`, at once if that is zero.
+    ///
+    /// # Errors
+    /// As [`schedule_task`](Self::schedule_task), and if the scheduler has no timing.
+    fn schedule_task_after(&self, delay: Duration, task: Task) -> Result<Disposable, Rejected>;
+
+    /// Runs `task` after `initial`, and then at a fixed rate: each run is due one `period` after
+    /// the run before was due. Runs never overlap. A period of zero means again at once, after all
+    /// other work that is due.
+    ///
+    /// A run that panics goes to the error hooks, and the task runs again, unless
+    /// [`on_panic`](PeriodicTask::on_panic) says that it ends.
+    ///
+    /// # Errors
+    /// As [`schedule_task_after`](Self::schedule_task_after). The task handed back runs the body
+    /// once.
+    fn schedule_periodically_task(
+        &self,
+        initial: Duration,
+        period: Duration,
+        task: PeriodicTask,
+    ) -> Result<Disposable, Rejected>;
+
+    /// Makes a worker. Its work runs one at a time, by due time and then by submission. The worker
+    /// of a disposed scheduler is disposed.
+    fn create_worker(&self) -> Worker;
+
+    /// Ends the scheduler: interrupts what runs, cancels what waits, disposes its workers. Does not
+    /// wait. Also cuts a graceful end short.
+    fn dispose(&self);
+
+    /// Ends the scheduler gracefully and waits for that, at most `timeout`. It accepts nothing
+    /// more, runs what waits for a thread or for its time, and ends periodic tasks. Returns true if
+    /// all work is done and the threads are gone.
+    ///
+    /// The end begins at once, also with a timeout of zero, and goes on after a timeout. Call this
+    /// again to wait on.
+    ///
+    /// # Errors
+    /// [`Interrupted`] if the calling thread is interrupted while it waits.
+    fn dispose_gracefully(&self, timeout: Duration) -> Result<bool, Interrupted>;
+
+    /// The graceful end as a future. The end begins with the first poll.
+    fn disposal(&self) -> Pin<Box<dyn Future<Output = ()> + Send>>;
+
+    /// Returns true once an end has begun, graceful or not.
+    fn is_disposed(&self) -> bool;
+
+    /// A consistent snapshot of all figures.
+    fn stats(&self) -> SchedulerStats;
+}
+
+forward_scheduler!([S: Scheduler + ?Sized] Arc<S>, |it| **it);
+
+/// Calls the method of `scheduler` that `order` came from.
+pub(super) fn forward<S: Scheduler + ?Sized>(scheduler: &S, order: Order) -> Result<Disposable, Rejected> {
+    match order {
+        Order::Now(task) => scheduler.schedule_task(task),
+        Order::After(delay, task) => scheduler.schedule_task_after(delay, task),
+        Order::Periodic(initial, period, task) => scheduler.schedule_periodically_task(initial, period, task),
+    }
+}
+
+impl fmt::Display for dyn Scheduler + '_ {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.stats().name)
+    }
+}
+
+impl fmt::Debug for dyn Scheduler + '_ {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.stats().fmt(f)
+    }
+}
+
+/// The scheduling methods for closures, on every scheduler.
+///
+/// # Examples
+/// ```
+/// use millpond::schedulers::{self, SchedulerExt};
+/// use std::time::Duration;
+///
+/// let second = Duration::from_secs(1);
+/// let parallel = schedulers::parallel();
+/// parallel.schedule(|| println!("now"))?;
+/// parallel.schedule_after(second, || println!("later"))?;
+/// let ticks = parallel.schedule_periodically(second, second, || println!("again and again"))?;
+/// ticks.dispose();
+/// # Ok::<(), millpond::Rejected>(())
+/// ```
+pub trait SchedulerExt: Scheduler {
+    /// Runs `f` as soon as a thread is available.
+    ///
+    /// # Errors
+    /// As [`Scheduler::schedule_task`].
+    fn schedule(&self, f: impl FnOnce() + Send + 'static) -> Result<Disposable, Rejected> {
+        self.schedule_task(Task::new(f))
+    }
+
+    /// Runs `f` after `delay`.
+    ///
+    /// # Errors
+    /// As [`Scheduler::schedule_task_after`].
+    fn schedule_after(
+        &self,
+        delay: Duration,
+        f: impl FnOnce() + Send + 'static,
+    ) -> Result<Disposable, Rejected> {
+        self.schedule_task_after(delay, Task::new(f))
+    }
+
+    /// Runs `f` after `initial`, and then once in every `period`.
+    ///
+    /// # Errors
+    /// As [`Scheduler::schedule_periodically_task`].
+    fn schedule_periodically(
+        &self,
+        initial: Duration,
+        period: Duration,
+        f: impl FnMut() + Send + 'static,
+    ) -> Result<Disposable, Rejected> {
+        self.schedule_periodically_task(initial, period, PeriodicTask::new(f))
+    }
+}
+
+impl<S: Scheduler + ?Sized> SchedulerExt for S {}

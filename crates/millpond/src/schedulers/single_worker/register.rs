@@ -1,0 +1,185 @@
+//! The register of a single worker: which work belongs to which of its workers, and how far it is.
+//!
+//! The lane of the original scheduler orders and runs the work. The register only knows enough to
+//! dispose of the work of one worker, and to tell when all work is done.
+
+use std::collections::HashMap;
+use std::thread::{self, ThreadId};
+
+use crate::schedulers::Disposable;
+use crate::schedulers::stats::Counters;
+use crate::task::Outcome;
+
+/// All work that the lane has. Guarded by the lock of the scheduler.
+#[derive(Default)]
+pub(super) struct Register {
+    entries: HashMap<u64, Entry>,
+    /// The last number given to an entry or a worker.
+    last_number: u64,
+    /// The work that ran last. The original counts its run as over a moment after this register.
+    last_run: Option<Disposable>,
+    counters: Counters,
+}
+
+/// One piece of work.
+struct Entry {
+    /// The worker it was given to, or [`SCHEDULER`].
+    owner: u64,
+    is_periodic: bool,
+    state: State,
+    /// No further run may begin.
+    ended: bool,
+    /// Disposed by its worker: a run under way is interrupted.
+    disposed: bool,
+    /// Present once the lane has accepted the work.
+    handle: Option<Disposable>,
+}
+
+/// The owner of work that was given to the scheduler itself.
+pub(super) const SCHEDULER: u64 = 0;
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum State {
+    /// Counted as queued.
+    Waiting,
+    /// Counted as running.
+    Running(ThreadId),
+    /// Counted by its outcome.
+    Done,
+}
+
+/// What a piece of work does when its turn comes.
+pub(super) enum Start {
+    Run,
+    /// It was disposed: nothing.
+    Skip,
+    /// It was refused, and its submitter runs it: that run is not registered.
+    Foreign,
+}
+
+impl Register {
+    pub(super) fn next_number(&mut self) -> u64 {
+        self.last_number += 1;
+        self.last_number
+    }
+
+    pub(super) fn counters(&mut self) -> &mut Counters {
+        &mut self.counters
+    }
+
+    pub(super) fn is_empty(&self) -> bool {
+        self.entries.is_empty()
+    }
+
+    pub(super) fn last_run(&self) -> Option<Disposable> {
+        self.last_run.clone()
+    }
+
+    /// Enters new work and returns its number.
+    pub(super) fn add(&mut self, owner: u64, is_periodic: bool) -> u64 {
+        let number = self.next_number();
+        let (state, ended, disposed) = (State::Waiting, false, false);
+        self.entries.insert(number, Entry { owner, is_periodic, state, ended, disposed, handle: None });
+        self.counters.accept();
+        number
+    }
+
+    /// The lane has accepted the work. Returns true if the work has been disposed since, so that
+    /// the caller must dispose of `handle`. Work that runs ends by itself.
+    pub(super) fn accepted(&mut self, number: u64, handle: &Disposable) -> bool {
+        let Some(entry) = self.entries.get_mut(&number) else { return false };
+        entry.handle = Some(handle.clone());
+        let at_rest = match entry.state {
+            State::Waiting => true,
+            State::Running(_) => false,
+            State::Done => entry.is_periodic,
+        };
+        entry.disposed || (entry.ended && at_rest)
+    }
+
+    /// The lane has refused the work.
+    pub(super) fn refused(&mut self, number: u64) {
+        self.counters.reject();
+        if self.entries.remove(&number).is_some() {
+            self.counters.withdraw();
+        }
+    }
+
+    /// The turn of the work has come.
+    pub(super) fn begin(&mut self, number: u64) -> Start {
+        let Some(entry) = self.entries.get_mut(&number) else { return Start::Foreign };
+        if entry.ended {
+            return Start::Skip;
+        }
+        entry.state = State::Running(thread::current().id());
+        self.counters.start();
+        Start::Run
+    }
+
+    /// A run has ended. `again`: the work may run again, and counts as waiting then. Returns what
+    /// the caller drops without the lock.
+    pub(super) fn end(&mut self, number: u64, outcome: Outcome, again: bool) -> Option<Disposable> {
+        let entry = self.entries.get_mut(&number)?;
+        entry.ended |= !again;
+        entry.state = if entry.ended { State::Done } else { State::Waiting };
+        let (again, handle) = (!entry.ended, entry.handle.clone());
+        self.counters.end(outcome);
+        if again {
+            self.counters.accept();
+        }
+        std::mem::replace(&mut self.last_run, handle)
+    }
+
+    /// The handle of work that has ended, to dispose of it.
+    pub(super) fn handle_if_ended(&self, number: u64) -> Option<Disposable> {
+        self.entries.get(&number).filter(|entry| entry.ended)?.handle.clone()
+    }
+
+    /// The work has run for the last time or was dropped. Returns true if it was registered.
+    pub(super) fn remove(&mut self, number: u64) -> bool {
+        let Some(entry) = self.entries.remove(&number) else { return false };
+        if entry.state == State::Waiting {
+            self.counters.cancel();
+        }
+        true
+    }
+
+    /// Ends all periodic work. Returns the handles of what waits, to be disposed.
+    pub(super) fn end_periodic(&mut self) -> Vec<Disposable> {
+        let mut waiting = Vec::new();
+        for entry in self.entries.values_mut().filter(|entry| entry.is_periodic && !entry.ended) {
+            entry.ended = true;
+            if entry.state == State::Waiting {
+                waiting.extend(entry.handle.clone());
+            }
+        }
+        waiting
+    }
+
+    /// Ends all work of a worker. Returns its handles, to be disposed.
+    pub(super) fn dispose_of(&mut self, owner: u64) -> Vec<Disposable> {
+        let mut handles = Vec::new();
+        for entry in self.entries.values_mut().filter(|entry| entry.owner == owner) {
+            entry.ended = true;
+            entry.disposed = true;
+            handles.extend(entry.handle.clone());
+        }
+        handles
+    }
+
+    pub(super) fn is_waiting(&self, number: u64) -> bool {
+        self.entries.get(&number).is_some_and(|entry| entry.state == State::Waiting)
+    }
+
+    /// How much work of a worker waits.
+    pub(super) fn queued_of(&self, owner: u64) -> usize {
+        let waits = |entry: &&Entry| entry.owner == owner && entry.state == State::Waiting;
+        self.entries.values().filter(waits).count()
+    }
+
+    /// Returns true if the calling thread runs some of the work.
+    pub(super) fn runs_on_this_thread(&self) -> bool {
+        let here = State::Running(thread::current().id());
+        self.entries.values().any(|entry| entry.state == here)
+    }
+}

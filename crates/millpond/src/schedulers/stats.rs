@@ -1,0 +1,168 @@
+//! The figures of a scheduler: [`SchedulerStats`] for users, [`Counters`] inside.
+
+use crate::task::Outcome;
+
+/// A snapshot of the figures of a scheduler.
+///
+/// A slot is the place of one thread. It is busy while a worker, a periodic task, or a task that is
+/// ready or running holds it, and idle otherwise. At any moment `submitted = completed + panicked +
+/// cancelled + queued + running`. Each run of a periodic task counts as one submitted task.
+///
+/// # Examples
+/// ```
+/// use millpond::schedulers::{self, Scheduler};
+///
+/// let ttl = std::time::Duration::from_secs(60);
+/// let files = schedulers::new_bounded_elastic(4, 100, "files", ttl)?;
+/// let lane = files.create_worker();
+/// let stats = files.stats();
+/// assert_eq!((stats.max_threads, stats.slots, stats.busy, stats.live_threads), (4, 1, 1, 0));
+/// # Ok::<(), millpond::ConfigError>(())
+/// ```
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct SchedulerStats {
+    /// What `Display` writes.
+    pub name: String,
+    /// True once an end has begun.
+    pub disposed: bool,
+    /// The largest number of threads; `usize::MAX` if the scheduler does not decide that.
+    pub max_threads: usize,
+    /// The number of threads.
+    pub live_threads: usize,
+    /// The number of slots, with or without a thread: busy and idle.
+    pub slots: usize,
+    /// Slots with a holder.
+    pub busy: usize,
+    /// Slots without a holder.
+    pub idle: usize,
+    /// Accepted tasks that wait for a thread or for their time.
+    pub queued: u64,
+    /// How many more tasks may wait; `u64::MAX` if there is no bound.
+    pub remaining_capacity: u64,
+    /// Tasks accepted.
+    pub submitted: u64,
+    /// Runs that returned.
+    pub completed: u64,
+    /// Runs that panicked.
+    pub panicked: u64,
+    /// Tasks cancelled before they ran.
+    pub cancelled: u64,
+    /// Tasks refused.
+    pub rejected: u64,
+}
+
+/// How runs ended.
+#[derive(Debug, Default, Clone, Copy)]
+pub(super) struct Outcomes {
+    completed: u64,
+    panicked: u64,
+    cancelled: u64,
+}
+
+impl Outcomes {
+    pub(super) fn count(&mut self, outcome: Outcome) {
+        match outcome {
+            Outcome::Succeeded => self.completed += 1,
+            Outcome::Panicked => self.panicked += 1,
+            Outcome::Cancelled => self.cancelled += 1,
+        }
+    }
+
+    pub(super) fn total(self) -> u64 {
+        self.completed + self.panicked + self.cancelled
+    }
+}
+
+/// The task counters of a scheduler. Guarded by the scheduler's lock.
+///
+/// Invariant: `submitted = outcomes + queued + running` between two transitions.
+#[derive(Debug, Default, Clone, Copy)]
+pub(super) struct Counters {
+    submitted: u64,
+    rejected: u64,
+    queued: u64,
+    running: u64,
+    outcomes: Outcomes,
+}
+
+impl Counters {
+    /// A task is accepted and waits.
+    pub(super) fn accept(&mut self) {
+        self.submitted += 1;
+        self.queued += 1;
+    }
+
+    pub(super) fn reject(&mut self) {
+        self.rejected += 1;
+    }
+
+    /// A waiting task runs, or is assigned to a thread.
+    pub(super) fn start(&mut self) {
+        self.queued -= 1;
+        self.running += 1;
+    }
+
+    /// A run has ended.
+    pub(super) fn end(&mut self, outcome: Outcome) {
+        self.running -= 1;
+        self.outcomes.count(outcome);
+    }
+
+    /// A waiting task is cancelled.
+    pub(super) fn cancel(&mut self) {
+        self.queued -= 1;
+        self.outcomes.count(Outcome::Cancelled);
+    }
+
+    /// An accepted task that waits is refused after all.
+    pub(super) fn withdraw(&mut self) {
+        self.queued -= 1;
+        self.submitted -= 1;
+    }
+
+    /// A task that was assigned to a thread waits again.
+    pub(super) fn unstart(&mut self) {
+        self.running -= 1;
+        self.queued += 1;
+    }
+
+    /// `accepted` tasks were accepted. `outcomes` runs ended, and after each of them the same
+    /// thread began another task.
+    pub(super) fn settle(&mut self, accepted: u64, outcomes: Outcomes) {
+        self.submitted += accepted;
+        self.queued = self.queued + accepted - outcomes.total();
+        self.outcomes.completed += outcomes.completed;
+        self.outcomes.panicked += outcomes.panicked;
+        self.outcomes.cancelled += outcomes.cancelled;
+    }
+
+    pub(super) fn queued(&self) -> u64 {
+        self.queued
+    }
+
+    pub(super) fn running(&self) -> u64 {
+        self.running
+    }
+
+    /// The number of runs that have ended, and of tasks cancelled before they ran.
+    pub(super) fn ended(&self) -> u64 {
+        self.outcomes.total()
+    }
+
+    /// The figures for users. The caller adds those about slots and threads.
+    pub(super) fn stats(&self, name: &str, disposed: bool) -> SchedulerStats {
+        SchedulerStats {
+            name: name.to_owned(),
+            disposed,
+            remaining_capacity: u64::MAX,
+            queued: self.queued,
+            submitted: self.submitted,
+            completed: self.outcomes.completed,
+            panicked: self.outcomes.panicked,
+            cancelled: self.outcomes.cancelled,
+            rejected: self.rejected,
+            ..SchedulerStats::default()
+        }
+    }
+}

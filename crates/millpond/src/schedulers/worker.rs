@@ -1,0 +1,198 @@
+//! [`Worker`]: a serial lane of a scheduler, and the trait [`Lane`] behind it.
+
+use std::fmt;
+use std::time::Duration;
+
+use super::disposable::Disposable;
+use crate::executor::Rejected;
+use crate::sync::Arc;
+use crate::task::Task;
+use crate::task::periodic::PeriodicTask;
+
+/// What a [`Worker`] calls. Implemented by schedulers.
+///
+/// # Examples
+/// ```
+/// use millpond::schedulers::{self, Disposable, Lane, PeriodicTask, Scheduler, Worker};
+/// use millpond::{Rejected, Task};
+/// use std::sync::Arc;
+/// use std::time::Duration;
+///
+/// /// Prints what it is given, and passes it on.
+/// struct Chatty(Worker);
+/// impl Lane for Chatty {
+///     fn schedule_task(&self, task: Task) -> Result<Disposable, Rejected> {
+///         println!("{}", task.id());
+///         self.0.schedule_task(task)
+///     }
+///     fn schedule_task_after(&self, delay: Duration, task: Task) -> Result<Disposable, Rejected> {
+///         println!("{} in {delay:?}", task.id());
+///         self.0.schedule_task_after(delay, task)
+///     }
+///     fn schedule_periodically_task(
+///         &self,
+///         initial: Duration,
+///         period: Duration,
+///         task: PeriodicTask,
+///     ) -> Result<Disposable, Rejected> {
+///         self.0.schedule_periodically_task(initial, period, task)
+///     }
+///     fn dispose(&self) {
+///         self.0.dispose();
+///     }
+///     fn is_disposed(&self) -> bool {
+///         self.0.is_disposed()
+///     }
+///     fn queued(&self) -> usize {
+///         self.0.queued()
+///     }
+/// }
+/// let worker = Worker::from_lane(Arc::new(Chatty(schedulers::single().create_worker())));
+/// worker.schedule(|| println!("work"))?;
+/// # Ok::<(), Rejected>(())
+/// ```
+pub trait Lane: Send + Sync {
+    /// As [`Worker::schedule_task`].
+    ///
+    /// # Errors
+    /// [`Rejected`] hands the task back.
+    fn schedule_task(&self, task: Task) -> Result<Disposable, Rejected>;
+    /// As [`Worker::schedule_task_after`].
+    ///
+    /// # Errors
+    /// [`Rejected`] hands the task back.
+    fn schedule_task_after(&self, delay: Duration, task: Task) -> Result<Disposable, Rejected>;
+    /// As [`Worker::schedule_periodically_task`].
+    ///
+    /// # Errors
+    /// [`Rejected`] hands the body back, as a task.
+    fn schedule_periodically_task(
+        &self,
+        initial: Duration,
+        period: Duration,
+        task: PeriodicTask,
+    ) -> Result<Disposable, Rejected>;
+    /// As [`Worker::dispose`].
+    fn dispose(&self);
+    /// As [`Worker::is_disposed`].
+    fn is_disposed(&self) -> bool;
+    /// As [`Worker::queued`].
+    fn queued(&self) -> usize;
+}
+
+/// A serial lane of a scheduler: its work runs one at a time, by due time and then by submission.
+///
+/// A cheap handle. When the last clone is dropped, the lane accepts nothing more, finishes what it
+/// has, and then gives its slot back. Periodic tasks that are not disposed go on.
+///
+/// # Examples
+/// ```
+/// use millpond::schedulers::{self, Scheduler};
+/// use std::time::Duration;
+///
+/// let lane = schedulers::parallel().create_worker();
+/// lane.schedule(|| println!("first"))?;
+/// let second = lane.schedule(|| println!("second, never beside the first"))?;
+/// assert!(second.wait(Duration::MAX)?);
+/// lane.dispose();
+/// assert!(lane.schedule(|| ()).is_err());
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
+#[derive(Clone)]
+pub struct Worker {
+    lane: Arc<dyn Lane>,
+}
+
+impl Worker {
+    /// Makes a worker over a lane of your own scheduler. The last clone drops the lane.
+    pub fn from_lane(lane: Arc<dyn Lane>) -> Worker {
+        Worker { lane }
+    }
+
+    /// Runs `f` after all work that is due before it.
+    ///
+    /// # Errors
+    /// [`Rejected`] if the worker or its scheduler is disposed, or the queue is full.
+    pub fn schedule(&self, f: impl FnOnce() + Send + 'static) -> Result<Disposable, Rejected> {
+        self.schedule_task(Task::new(f))
+    }
+
+    /// Runs `f` after `delay`, after all work that is due before it.
+    ///
+    /// # Errors
+    /// As [`schedule`](Self::schedule), and if the scheduler has no timing.
+    pub fn schedule_after(
+        &self,
+        delay: Duration,
+        f: impl FnOnce() + Send + 'static,
+    ) -> Result<Disposable, Rejected> {
+        self.schedule_task_after(delay, Task::new(f))
+    }
+
+    /// Runs `f` after `initial`, and then once in every `period`.
+    ///
+    /// # Errors
+    /// As [`schedule_after`](Self::schedule_after).
+    pub fn schedule_periodically(
+        &self,
+        initial: Duration,
+        period: Duration,
+        f: impl FnMut() + Send + 'static,
+    ) -> Result<Disposable, Rejected> {
+        self.schedule_periodically_task(initial, period, PeriodicTask::new(f))
+    }
+
+    /// Runs `task` after all work that is due before it.
+    ///
+    /// # Errors
+    /// As [`schedule`](Self::schedule).
+    pub fn schedule_task(&self, task: Task) -> Result<Disposable, Rejected> {
+        self.lane.schedule_task(task)
+    }
+
+    /// Runs `task` after `delay`, after all work that is due before it.
+    ///
+    /// # Errors
+    /// As [`schedule_after`](Self::schedule_after).
+    pub fn schedule_task_after(&self, delay: Duration, task: Task) -> Result<Disposable, Rejected> {
+        self.lane.schedule_task_after(delay, task)
+    }
+
+    /// Runs `task` after `initial`, and then once in every `period`.
+    ///
+    /// # Errors
+    /// As [`schedule_after`](Self::schedule_after). The task handed back runs the body once.
+    pub fn schedule_periodically_task(
+        &self,
+        initial: Duration,
+        period: Duration,
+        task: PeriodicTask,
+    ) -> Result<Disposable, Rejected> {
+        self.lane.schedule_periodically_task(initial, period, task)
+    }
+
+    /// Cancels all work of this worker, interrupts what runs, and accepts nothing more. The worker
+    /// gives its slot back when the running body has returned.
+    pub fn dispose(&self) {
+        self.lane.dispose();
+    }
+
+    /// Returns true if the worker accepts nothing more.
+    pub fn is_disposed(&self) -> bool {
+        self.lane.is_disposed()
+    }
+
+    /// The number of tasks that wait in this lane, for their turn or their time.
+    pub fn queued(&self) -> usize {
+        self.lane.queued()
+    }
+}
+
+impl fmt::Debug for Worker {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Worker")
+            .field("disposed", &self.is_disposed())
+            .field("queued", &self.queued())
+            .finish_non_exhaustive()
+    }
+}
