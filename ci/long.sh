@@ -13,8 +13,9 @@ layout() {
         --target-dir target/layout
 }
 stress() { BUSY=2 ci/stress.sh 20; }
+fuzz() { ci/fuzz.sh; }
 
-[ "$#" -gt 0 ] || set -- miri models layout stress
+[ "$#" -gt 0 ] || set -- miri models layout stress fuzz
 summary="" failed=0
 for part in "$@"; do
     begin=$SECONDS

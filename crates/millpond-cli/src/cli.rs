@@ -70,6 +70,20 @@ fn overview() -> Result<Outcome, Error> {
     Ok(Outcome::Yes)
 }
 
+/// Parses without running anything, for the fuzzer. Returns whether the words make a command.
+#[cfg(fuzzing)]
+pub(crate) fn is_valid(arguments: &[OsString]) -> bool {
+    match Cli::try_parse_from(arguments) {
+        Ok(_) => true,
+        Err(error) => {
+            let message =
+                run::explain(arguments, &error).unwrap_or_else(|| one_line(&error.render().to_string()));
+            assert!(!message.contains('\n'), "{message:?}");
+            false
+        }
+    }
+}
+
 /// Help and version arrive as errors of the parser.
 fn not_parsed(error: &clap::Error) -> Result<Outcome, Error> {
     match error.kind() {

@@ -12,6 +12,8 @@ mod cli;
 mod commands;
 mod error;
 mod files;
+#[cfg(fuzzing)]
+pub mod fuzzing;
 mod html;
 mod lengths;
 mod picture;

@@ -251,3 +251,9 @@ fn write_files(args: &Args, played: &[Played]) -> Result<(), Error> {
     }
     Ok(())
 }
+
+/// Reads a workload file, for the fuzzer.
+#[cfg(fuzzing)]
+pub(crate) fn read_workload(file: &str, text: &str) -> Result<(), Error> {
+    workload::read("fuzz", Origin::File(file), text).map(drop)
+}

@@ -13,6 +13,8 @@
 
 #[cfg(unix)]
 mod engine;
+#[cfg(all(unix, fuzzing))]
+pub(crate) mod fuzzing;
 #[cfg(unix)]
 mod group;
 #[cfg(unix)]
