@@ -1,7 +1,7 @@
 //! A web service over a blocking SQLite driver that keeps answering under overload.
 //!
-//! - Queries run on a bounded pool. Under overload a request is refused at once: 503, `Retry-After`.
-//! - A request has a deadline. When it is over, or when the client goes away, its query is cancelled.
+//! - Queries run on a bounded pool. Under overload requests get 503 with `Retry-After`.
+//! - A request has a deadline. When it is over, or the client goes away, its query is cancelled.
 //! - SIGTERM and Ctrl-C: no new connections, running requests end, then the pool ends.
 //! - `/metrics` is Prometheus text.
 //!
@@ -202,7 +202,7 @@ fn connect(file: &FilePath) -> rusqlite::Result<Connection> {
     Ok(connection)
 }
 
-/// Everything that keeps a request from its answer. The `From` implementations let handlers use `?`.
+/// Everything that keeps a request from its answer. With `From`, handlers can use `?`.
 enum Failure {
     Busy,
     ShuttingDown,

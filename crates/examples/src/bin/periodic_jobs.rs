@@ -1,7 +1,7 @@
 //! Periodic jobs with jitter and retry: a small cron for one process.
 //!
 //! - Jitter: instances that start together do not all call the same server at the same moment.
-//! - Retry: a failed run is repeated after 1 s, 2 s, 4 s and so on, and then waits for its next turn.
+//! - Retry: a failed run is repeated after 1 s, 2 s, 4 s; then it waits for its next turn.
 //! - A job that panics is a failed run. It does not end the job.
 //! - The tests use a `ManualClock`: they check minutes of behaviour and sleep for none.
 //!
@@ -112,7 +112,8 @@ mod tests {
     const PLAN: Plan =
         Plan { every: Duration::from_secs(60), jitter: Duration::ZERO, retries: 2, first_retry: SECOND };
 
-    /// Runs a job with the given outcomes, the last of them repeated, and returns the seconds of its runs.
+    /// Runs a job with the given outcomes, the last of them repeated, and returns the seconds of
+    /// its runs.
     fn runs(plan: Plan, outcomes: &'static [fn() -> io::Result<()>], count: usize) -> Vec<u64> {
         let time = ManualClock::new();
         let pool = ScheduledThreadPoolExecutor::builder().core_pool_size(1).clock(time.clock());

@@ -1,6 +1,6 @@
 //! A tower layer that runs a blocking function on a bounded pool.
 //!
-//! [`OnPool`] turns a function that blocks into a tower service. It combines with the other layers: a
+//! [`OnPool`] turns a function that blocks into a tower service. It combines with other layers: a
 //! timeout above it cancels the task, because the future of a call cancels its task when it is
 //! dropped. A full pool refuses the call at once, which tower's own limits do not do: they wait.
 //!

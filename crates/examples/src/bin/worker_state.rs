@@ -24,7 +24,7 @@ impl<S> Reuse<S> {
         Reuse { idle: Mutex::new(Vec::new()), make }
     }
 
-    /// The value that was used last, which is the one most likely in the processor's cache, or a new one.
+    /// The value that was used last, and so most likely still in the cache, or a new one.
     fn take(&self) -> Borrowed<'_, S> {
         let idle = self.idle().pop(); // the lock is not held while a value is made
         Borrowed { value: Some(idle.unwrap_or_else(self.make)), owner: self }
@@ -79,8 +79,8 @@ thread_local! {
 }
 
 fn parse(text: &'static str) -> usize {
-    // Do not `join` inside this borrow. A worker that joins a task of its own pool may run that task
-    // in place, on this thread: the second borrow of the `RefCell` would panic.
+    // Do not `join` inside this borrow. A worker that joins a task of its own pool may run
+    // that task in place, on this thread: the second borrow of the `RefCell` would panic.
     PARSER.with_borrow_mut(|parser| {
         parser.clear();
         parser.extend(text.bytes().filter(|byte| !byte.is_ascii_whitespace()));
