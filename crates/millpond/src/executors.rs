@@ -92,6 +92,47 @@ pub fn single() -> SingleThreadExecutor {
     SingleThreadExecutor { pool: fixed(1).expect("a pool of one thread is valid") }
 }
 
+/// Defines the submission of tasks without a delay, for both executors of one thread.
+macro_rules! delegate_submission {
+    () => {
+        /// Runs `f` when the thread is free, after all tasks that were due before.
+        ///
+        /// # Errors
+        /// [`Rejected`] with the task, after a shutdown.
+        pub fn execute(&self, f: impl FnOnce() + Send + 'static) -> Result<(), Rejected> {
+            self.pool.execute(f)
+        }
+
+        /// As [`execute`](Self::execute), and returns a handle to the result.
+        ///
+        /// # Errors
+        /// [`Rejected`] with the task, after a shutdown.
+        ///
+        /// # Examples
+        /// ```
+        /// let writer = millpond::executors::single();
+        /// writer.execute(|| println!("first"))?;
+        /// assert_eq!(writer.submit(|| "second")?.join()?, "second");
+        /// writer.close();
+        /// # Ok::<(), Box<dyn std::error::Error>>(())
+        /// ```
+        pub fn submit<T: Send + 'static>(
+            &self,
+            f: impl FnOnce() -> T + Send + 'static,
+        ) -> Result<TaskHandle<T>, Rejected> {
+            self.pool.submit(f)
+        }
+
+        delegate_to_pool! {
+            /// As [`execute`](Self::execute), for a [`Task`].
+            ///
+            /// # Errors
+            /// [`Rejected`] with the task, after a shutdown.
+            pub fn execute_task(&self, task: Task) -> Result<(), Rejected>;
+        }
+    };
+}
+
 /// An executor with one thread, whose size cannot change. Made by [`single`].
 ///
 /// This is a cheap handle. When the last clone is dropped the executor shuts down without blocking.
@@ -101,33 +142,7 @@ pub struct SingleThreadExecutor {
 }
 
 impl SingleThreadExecutor {
-    /// Runs `f` after all tasks submitted before.
-    ///
-    /// # Errors
-    /// [`Rejected`] with the task, after a shutdown.
-    pub fn execute(&self, f: impl FnOnce() + Send + 'static) -> Result<(), Rejected> {
-        self.pool.execute(f)
-    }
-
-    /// Submits `f` and returns a handle to its result.
-    ///
-    /// # Errors
-    /// [`Rejected`] with the task, after a shutdown.
-    ///
-    /// # Examples
-    /// ```
-    /// let writer = millpond::executors::single();
-    /// writer.execute(|| println!("first"))?;
-    /// assert_eq!(writer.submit(|| "second")?.join()?, "second");
-    /// writer.close();
-    /// # Ok::<(), Box<dyn std::error::Error>>(())
-    /// ```
-    pub fn submit<T: Send + 'static>(
-        &self,
-        f: impl FnOnce() -> T + Send + 'static,
-    ) -> Result<TaskHandle<T>, Rejected> {
-        self.pool.submit(f)
-    }
+    delegate_submission!();
 
     /// Submits `f`, or returns `f` itself; see [`ThreadPoolExecutor::try_submit`].
     ///
@@ -142,11 +157,6 @@ impl SingleThreadExecutor {
     }
 
     delegate_to_pool! {
-        /// Runs `task` after all tasks submitted before.
-        ///
-        /// # Errors
-        /// [`Rejected`] with the task, after a shutdown.
-        pub fn execute_task(&self, task: Task) -> Result<(), Rejected>;
         /// Rejects new tasks; accepted tasks complete. Does not block.
         pub fn shutdown(&self);
         /// Rejects new tasks, interrupts the running one and returns the queued ones, in order.
@@ -240,24 +250,7 @@ impl SingleScheduledExecutor {
         self.pool.schedule_repeating(initial, f)
     }
 
-    /// Runs `f` as soon as the thread is free.
-    ///
-    /// # Errors
-    /// [`Rejected`] with the task, after a shutdown.
-    pub fn execute(&self, f: impl FnOnce() + Send + 'static) -> Result<(), Rejected> {
-        self.pool.execute(f)
-    }
-
-    /// Runs `f` as soon as the thread is free, and returns a handle to its result.
-    ///
-    /// # Errors
-    /// [`Rejected`] with the task, after a shutdown.
-    pub fn submit<T: Send + 'static>(
-        &self,
-        f: impl FnOnce() -> T + Send + 'static,
-    ) -> Result<TaskHandle<T>, Rejected> {
-        self.pool.submit(f)
-    }
+    delegate_submission!();
 
     delegate_to_pool! {
         /// As [`ScheduledThreadPoolExecutor::schedule_at_fixed_rate_task`].
@@ -274,11 +267,6 @@ impl SingleScheduledExecutor {
         pub fn schedule_with_fixed_delay_task(
             &self, initial: Duration, delay: Duration, task: PeriodicTask
         ) -> Result<ScheduledHandle<()>, Rejected>;
-        /// Runs `task` as soon as the thread is free.
-        ///
-        /// # Errors
-        /// [`Rejected`] with the task, after a shutdown.
-        pub fn execute_task(&self, task: Task) -> Result<(), Rejected>;
         /// Rejects new tasks, cancels periodic tasks and lets delayed tasks run. Does not block.
         pub fn shutdown(&self);
         /// Rejects new tasks, interrupts the running one and returns the queued ones. Does not

@@ -126,16 +126,32 @@ pub(crate) struct SchedulerFacts {
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct PoolFacts {
     /// N in `pool-N`.
-    pub(crate) number: NonZeroU32,
-    pub(crate) pool_size: u32,
-    /// [`PoolFacts::NO_BOUND`] if unbounded.
-    pub(crate) maximum: u32,
+    number: NonZeroU32,
+    pool_size: u32,
+    /// [`UNBOUNDED`](Self::UNBOUNDED), or the maximum size.
+    maximum: u32,
     /// `u32::MAX` means that many or more.
-    pub(crate) queued: u32,
+    queued: u32,
 }
 
 impl PoolFacts {
-    pub(crate) const NO_BOUND: u32 = u32::MAX;
+    const UNBOUNDED: u32 = u32::MAX;
+
+    /// `maximum` is `None` if unbounded. Sizes of a pool fit in 32 bits.
+    #[inline]
+    pub(crate) fn new(
+        number: NonZeroU32,
+        pool_size: usize,
+        maximum: Option<usize>,
+        queued: usize,
+    ) -> PoolFacts {
+        PoolFacts {
+            number,
+            pool_size: pool_size as u32,
+            maximum: maximum.map_or(Self::UNBOUNDED, |maximum| maximum as u32),
+            queued: queued.min(u32::MAX as usize) as u32,
+        }
+    }
 }
 
 impl Rejected {
@@ -210,7 +226,7 @@ impl fmt::Display for Rejected {
         }
         if let Some(pool) = &self.pool {
             write!(f, " (pool size = {}, ", pool.pool_size)?;
-            if pool.maximum != PoolFacts::NO_BOUND {
+            if pool.maximum != PoolFacts::UNBOUNDED {
                 write!(f, "maximum = {}, ", pool.maximum)?;
             }
             write!(f, "queued tasks = {})", pool.queued)?;

@@ -353,15 +353,8 @@ impl PoolInner {
 
     #[inline]
     pub(super) fn facts_of(&self, seen: Snapshot, maximum: usize, queued: usize) -> PoolFacts {
-        PoolFacts {
-            number: self.config.number,
-            pool_size: seen.workers() as u32, // at most `MAX_WORKERS`, which fits
-            maximum: match maximum {
-                MAX_WORKERS => PoolFacts::NO_BOUND,
-                maximum => maximum as u32,
-            },
-            queued: queued.min(u32::MAX as usize) as u32,
-        }
+        let maximum = (maximum != MAX_WORKERS).then_some(maximum);
+        PoolFacts::new(self.config.number, seen.workers(), maximum, queued)
     }
 }
 
