@@ -1,23 +1,23 @@
-//! Calls what is the user's where a panic has nowhere to go: destructors, wakers, callbacks, hooks.
+//! Calls user code where a panic has nowhere to go: destructors, wakers, callbacks, hooks.
 //!
-//! The process's panic hook has told of the panic; nobody here can do anything about it. What it carries is the user's as well,
-//! and is dropped here: should that panic too, what that one carries is left alone.
+//! The panic hook of the process has reported the panic, and the caller cannot do more. The payload
+//! is dropped here. If its destructor panics too, the second payload is leaked.
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
-/// True: it has returned. False: it panicked.
+/// Calls `f`. Returns false if it panicked.
 #[inline]
 pub(crate) fn catch(f: impl FnOnce()) -> bool {
     catch_value(f).is_some()
 }
 
-/// What it returned, unless it panicked.
+/// Calls `f`. Returns its value, or `None` if it panicked.
 #[inline]
 pub(crate) fn catch_value<R>(f: impl FnOnce() -> R) -> Option<R> {
     catch_unwind(AssertUnwindSafe(f)).map_err(drop_payload).ok()
 }
 
-/// Drops a value. One that has no destructor costs nothing.
+/// Drops a value and catches a panic. Free for a value without a destructor.
 #[inline]
 pub(crate) fn drop_caught<V>(value: V) {
     if std::mem::needs_drop::<V>() {
@@ -38,7 +38,7 @@ mod tests {
 
     use super::*;
 
-    /// Panics when it is dropped, with another one.
+    /// Panics when it is dropped, with another one as payload.
     struct Bomb;
 
     impl Drop for Bomb {
@@ -48,7 +48,7 @@ mod tests {
     }
 
     #[test]
-    fn whatever_a_panic_carries_nothing_gets_out() {
+    fn no_panic_escapes_whatever_its_payload_does() {
         assert!(catch(|| {}));
         assert!(!catch(|| resume_unwind(Box::new("text"))));
         assert!(!catch(|| resume_unwind(Box::new(Bomb))));

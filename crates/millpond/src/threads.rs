@@ -1,4 +1,5 @@
-//! How threads are made: the thread factory that users may replace, and the [`WorkerBody`] it is given.
+//! Thread creation: the thread factory, which users may replace, and the [`WorkerBody`] that it
+//! runs.
 
 use std::fmt;
 use std::io;
@@ -9,20 +10,24 @@ use crate::sync::Arc;
 #[cfg(not(all(loom, test)))]
 use crate::sys::show_thread_number;
 
-/// Which worker: what hooks are told about it.
+/// What hooks learn about a worker.
 #[derive(Debug, Clone)]
 pub struct WorkerInfo {
-    pub(crate) name: Arc<str>,
-    pub(crate) number: usize,
+    name: Arc<str>,
+    number: usize,
 }
 
 impl WorkerInfo {
-    /// The thread's name.
+    pub(crate) fn new(name: Arc<str>, number: usize) -> WorkerInfo {
+        WorkerInfo { name, number }
+    }
+
+    /// Returns the name of the thread.
     pub fn name(&self) -> &str {
         &self.name
     }
 
-    /// The worker's number in its pool, from 1.
+    /// Returns the number of the worker in its pool, from 1.
     pub fn number(&self) -> usize {
         self.number
     }
@@ -31,7 +36,7 @@ impl WorkerInfo {
 /// Makes the threads of a pool or a scheduler.
 pub(crate) type ThreadFactory = dyn Fn(WorkerBody) -> io::Result<JoinHandle<()>> + Send + Sync;
 
-/// The factory of those that were given none.
+/// The default factory.
 pub(crate) fn plain_threads() -> Arc<ThreadFactory> {
     #[cfg(all(loom, test))]
     return Arc::new(|body: WorkerBody| {
@@ -47,22 +52,23 @@ pub(crate) fn plain_threads() -> Arc<ThreadFactory> {
     })
 }
 
-/// Calls the factory. None of our locks may be held; its panic stays here.
+/// Calls the factory, which is user code: no lock is held, and its panic becomes an error.
 pub(crate) fn call_factory(factory: &ThreadFactory, body: WorkerBody) -> io::Result<JoinHandle<()>> {
     catch_value(|| factory(body)).unwrap_or_else(|| Err(io::Error::other("the thread factory panicked")))
 }
 
-/// What a thread does.
+/// What a new thread does.
 pub(crate) trait ThreadBody: Send + Sync {
-    /// On the new thread: works until there is no more use for it.
+    /// Runs on the new thread, until the thread is not needed any more.
     fn live(self: Box<Self>);
-    /// In its stead: there will be no thread.
+    /// Called instead of `live` if there will be no thread.
     fn never_started(self: Box<Self>);
 }
 
-/// What a new thread has to do: the thread factory passes it to the thread and calls [`run`] there.
+/// The body of a worker thread. The thread factory moves it to the new thread and calls [`run`]
+/// there.
 ///
-/// Dropping it without running it counts as a failed spawn.
+/// Dropping it without a run counts as a failed spawn.
 ///
 /// [`run`]: WorkerBody::run
 #[must_use = "a worker body that is dropped counts as a failed spawn"]
@@ -76,17 +82,17 @@ impl WorkerBody {
         WorkerBody { info, life: Some(Box::new(life)) }
     }
 
-    /// The name that the thread should have.
+    /// Returns the name that the thread should have.
     pub fn name(&self) -> &str {
         self.info.name()
     }
 
-    /// The worker's number in its pool, from 1.
+    /// Returns the number of the worker in its pool, from 1.
     pub fn number(&self) -> usize {
         self.info.number()
     }
 
-    /// Works until there is no more use for this thread.
+    /// Runs the worker until the thread is not needed any more.
     pub fn run(mut self) {
         if let Some(life) = self.life.take() {
             life.live();

@@ -1,9 +1,9 @@
-//! Which types may be used after a panic was caught: all whose state a panic cannot break.
+//! Marks the public types as unwind safe: a panic cannot break their invariants.
 //!
-//! User code runs while none of our locks is held, and its panics are caught where they happen, so no
-//! panic leaves a pool, a handle or a queue in a state that was not meant. The compiler cannot see that,
-//! for they contain cells, closures and hooks. As with [`std::sync::mpsc`] and [`std::thread::JoinHandle`]
-//! it does not depend on the values inside, which pass from hand to hand.
+//! User code runs while the library holds no lock, and its panics are caught where they happen. So
+//! no panic leaves a pool, a handle or a queue in an inconsistent state. The compiler cannot infer
+//! that, because these types contain cells, closures and hooks. As with [`std::sync::mpsc`] and
+//! [`std::thread::JoinHandle`], this holds for every type of value inside.
 
 use std::panic::{RefUnwindSafe, UnwindSafe};
 

@@ -95,7 +95,7 @@ fn of_two_cancels_one_wins() {
     });
 }
 
-/// Who is told that it is too late finds the task done, and its result there.
+/// A cancel that is too late finds the task done, and its result in place.
 #[test]
 fn a_cancel_that_comes_too_late_finds_the_task_done() {
     model(|| {
@@ -109,7 +109,8 @@ fn a_cancel_that_comes_too_late_finds_the_task_done() {
     });
 }
 
-/// Whether the task is done when the callback is left, or before, or between: it is called once, and finds the result.
+/// Whether the task is done when the callback is left, or before, or between: it is called once,
+/// and finds the result.
 #[test]
 fn completion_against_a_callback() {
     model(|| {
@@ -136,7 +137,8 @@ impl Drop for Counted {
     }
 }
 
-/// A cancel while the decorator has the work: the task does not run, and what it captured is dropped once.
+/// A cancel while the decorator has the work: the task does not run, and what it captured is
+/// dropped once.
 #[test]
 fn decorating_against_cancel() {
     model(|| {
@@ -153,7 +155,7 @@ fn decorating_against_cancel() {
     });
 }
 
-/// The result is dropped exactly once, by whoever comes last.
+/// The result is dropped exactly once, by the last owner.
 #[test]
 fn completion_against_drop_of_the_handle() {
     model(|| {
@@ -235,7 +237,8 @@ fn the_last_owner_sees_what_all_others_did() {
 }
 
 /// A handle is shared: one thread cancels by it and releases the reference of the queue, while
-/// another makes a reference from it. Each counts, so none of them is the last while another exists.
+/// another makes a reference from it. Each counts, so none of them is the last while another
+/// exists.
 #[test]
 fn a_reference_is_made_while_another_is_released() {
     model(|| {

@@ -30,7 +30,7 @@ use crate::executor::{PoolFacts, RejectReason, Rejected};
 use crate::interrupt::TaskFrame;
 use crate::panic::{catch, drop_caught};
 use crate::sync::{Arc, Ordering, fence};
-use crate::task::{Bare, Half, Pack, Task, TaskId};
+use crate::task::{CellTask, InlineClosure, Pack, Task, TaskId};
 
 /// Work that becomes a [`Task`] when the pool admits it.
 pub(super) trait IntoTask: Sized {
@@ -58,14 +58,14 @@ pub(super) trait IntoTask: Sized {
 }
 
 impl<F: FnOnce() + Send + 'static> IntoTask for F {
-    type Packed = Bare<F>;
+    type Packed = InlineClosure<F>;
 
     #[inline]
-    fn pack(self, _owner: u64) -> Result<(TaskId, Bare<F>), F> {
-        Bare::new(self).map(|bare| (bare.id(), bare))
+    fn pack(self, _owner: u64) -> Result<(TaskId, InlineClosure<F>), F> {
+        InlineClosure::new(self).map(|bare| (bare.id(), bare))
     }
 
-    fn unpack(packed: Bare<F>) -> F {
+    fn unpack(packed: InlineClosure<F>) -> F {
         packed.into_inner()
     }
 
@@ -84,21 +84,21 @@ impl<F: FnOnce() + Send + 'static> IntoTask for F {
 }
 
 /// The executing half of a task that has a handle.
-impl IntoTask for Half {
-    type Packed = Half;
+impl IntoTask for CellTask {
+    type Packed = CellTask;
 
     #[inline]
-    fn pack(self, owner: u64) -> Result<(TaskId, Half), Half> {
+    fn pack(self, owner: u64) -> Result<(TaskId, CellTask), CellTask> {
         self.entered(owner);
         Ok((self.id(), self))
     }
 
-    fn unpack(packed: Half) -> Half {
+    fn unpack(packed: CellTask) -> CellTask {
         packed
     }
 
     fn into_task(self) -> Task {
-        Half::into_task(self)
+        CellTask::into_task(self)
     }
 }
 

@@ -5,23 +5,24 @@
 //! may still hold the cell of a task, which is empty.
 //!
 //! A scoped task is a [`TaskCell`] with another vtable, [`ScopedCell`], which counts the task in
-//! `pending` while a pool has it, and while a thread runs or drops it. A task can also be a *stray*:
-//! a policy kept it, or `shutdown_now` returned it. Whoever has a stray may run it while the scope
+//! `pending` while a pool has it, and while a thread runs or drops it. A task can also be a
+//! *stray*: a policy kept it, or `shutdown_now` returned it. Its holder may run it while the scope
 //! lasts. At the end the scope takes the closure away, and the task does nothing when it is run.
 //!
 //! # Invariants
 //!
 //! 1. A thread that takes the closure out of a cell is counted in `pending` before it does so, and
 //!    until the closure and an unwanted result have been dropped. Two threads need no count because
-//!    the scope outlives what they do: the one that ends the scope, and the one that makes the task.
+//!    the scope outlives what they do: the one that ends the scope, and the one that makes the
+//!    task.
 //! 2. Every task is in `tasks` until it is done.
 //! 3. The scope ends only after it has seen `pending` at zero, then every task done, then `pending`
-//!    at zero again. A task that is not done by then was pending and has been revoked. A thread that
-//!    began or dropped one in between raised `pending` before it changed the state (1), so the last
-//!    look sees it.
+//!    at zero again. A task that is not done by then was pending and has been revoked. A thread
+//!    that began or dropped one in between raised `pending` before it changed the state (1), so the
+//!    last look sees it.
 //! 4. A result is dropped by (1), unless a handle wants it. A handle cannot outlive `'scope`, and
-//!    takes the result out when it is dropped. A leaked handle keeps its cell alive forever, so that
-//!    the result is never dropped.
+//!    takes the result out when it is dropped. A leaked handle keeps its cell alive forever, so
+//!    that the result is never dropped.
 
 use std::fmt;
 use std::marker::PhantomData;
@@ -54,7 +55,8 @@ pub struct Scope<'scope, 'env: 'scope> {
 struct ScopeState {
     /// Tasks that a pool has, and threads that run or drop a task.
     pending: AtomicUsize,
-    /// The thread that called `scope`. Woken when `pending` falls to zero, and when `has_new` is set.
+    /// The thread that called `scope`. Woken when `pending` falls to zero, and when `has_new` is
+    /// set.
     owner: Arc<ThreadContext>,
     /// The tasks that are not done, and some that are. Emptied at the end of the scope, because the
     /// tasks refer to this state.
@@ -77,8 +79,8 @@ impl ScopeState {
         self.pending.load(Ordering::Acquire) == 0
     }
 
-    /// Adds a task. Forgets those that are done when the list is full, so that it does not grow with
-    /// all tasks that ever were.
+    /// Adds a task. Forgets those that are done when the list is full, so that it does not grow
+    /// with all tasks that ever were.
     fn push(&self, task: CellRef<dyn Tracked>) {
         let mut tasks = self.tasks.lock();
         if tasks.len() == tasks.capacity() {
@@ -125,7 +127,8 @@ impl Drop for Pending<'_> {
 struct ScopedCell<T, F> {
     cell: TaskCell<T, F>,
     scope: Arc<ScopeState>,
-    /// The task is in a pool, and has a unit of `pending`, which belongs to whoever clears this.
+    /// The task is in a pool, and has a unit of `pending`, which belongs to the thread that clears
+    /// this.
     is_counted: AtomicBool,
     /// `MAKING`, `DROPPED` or `MADE`.
     making: AtomicU8,
@@ -155,8 +158,8 @@ impl<T: Send, F: FnOnce() -> T + Send> ScopedCell<T, F> {
         }
     }
 
-    /// The call that made the task is over. Takes the closure out if nobody can run it any more: the
-    /// task was refused, or the policy dropped it.
+    /// The call that made the task is over. Takes the closure out if nobody can run it any more:
+    /// the task was refused, or the policy dropped it.
     fn made(&self, refused: bool) -> Option<F> {
         let dropped = self.making.swap(MADE, Ordering::AcqRel) == DROPPED;
         let refused = refused && !self.is_counted.load(Ordering::Relaxed);
@@ -309,8 +312,8 @@ impl<'scope, 'env> Scope<'scope, 'env> {
     }
 }
 
-/// Acts if the call that gives a task to the pool unwinds: a policy may panic, and may keep the task
-/// nevertheless. No handle will take its result.
+/// Acts if the call that gives a task to the pool unwinds: a policy may panic, and may keep the
+/// task nevertheless. No handle will take its result.
 struct Unwinding<'a, T: Send, F: FnOnce() -> T + Send>(&'a ScopedCell<T, F>, &'a mut ResultToken);
 
 impl<T: Send, F: FnOnce() -> T + Send> Drop for Unwinding<'_, T, F> {
@@ -324,11 +327,11 @@ impl<T: Send, F: FnOnce() -> T + Send> Drop for Unwinding<'_, T, F> {
 /// Lets a pool have a task that borrows.
 fn forget_scope<'scope>(task: CellRef<dyn Tracked + 'scope>) -> CellRef<dyn Tracked> {
     // SAFETY: only the lifetime changes. Nothing that borrows is used after the scope ended:
-    // - The closure is taken out by a thread that (1) counts, or by the end of the scope itself, and
-    //   by (3) neither is left when the scope returns or unwinds.
+    // - The closure is taken out by a thread that (1) counts, or by the end of the scope itself,
+    //   and by (3) neither is left when the scope returns or unwinds.
     // - The result is covered by (4).
-    // - The cell itself, which a pool may keep for longer, is then empty: dropping it drops neither a
-    //   closure nor a result.
+    // - The cell itself, which a pool may keep for longer, is then empty: dropping it drops neither
+    //   a closure nor a result.
     unsafe { mem::transmute::<CellRef<dyn Tracked + 'scope>, CellRef<dyn Tracked + 'static>>(task) }
 }
 
@@ -398,8 +401,8 @@ impl EndOfScope<'_> {
         let mut tasks = mem::take(&mut *self.state.tasks.lock());
         let mut once_more = false;
         tasks.retain(|task| {
-            // A custom queue that panics is left to the other workers. A task that still waits after
-            // this is about to be queued, or on its way to a worker.
+            // A custom queue that panics is left to the other workers. A task that still waits
+            // after this is about to be queued, or on its way to a worker.
             once_more |= waits(task) && catch(|| _ = help_to_run(&**task)) && waits(task);
             !task.state().is_done()
         });
@@ -448,8 +451,8 @@ pub struct ScopedTaskHandle<'scope, T> {
 }
 
 impl<T> ScopedTaskHandle<'_, T> {
-    /// Waits for the task and returns what it returned. A worker of the task's pool runs a task that
-    /// still waits on its own thread.
+    /// Waits for the task and returns what it returned. A worker of the task's pool runs a task
+    /// that still waits on its own thread.
     ///
     /// # Errors
     /// As [`TaskHandle::join`](crate::TaskHandle::join).
@@ -492,3 +495,6 @@ impl fmt::Debug for Scope<'_, '_> {
 
 /// The error of a scoped task that the pool refused; it owns the closure.
 pub type ScopeRejected<F> = TrySubmitError<F>;
+
+#[cfg(all(test, loom))]
+mod models;

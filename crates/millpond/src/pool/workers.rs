@@ -138,7 +138,7 @@ impl Workers {
         self.last_number += 1;
         let number = self.last_number;
         let worker = Arc::new(Worker {
-            info: WorkerInfo { name: format!("{name_prefix}{number}").into(), number },
+            info: WorkerInfo::new(format!("{name_prefix}{number}").into(), number),
             counters: WorkerCounters::default(),
             active: AtomicBool::new(has_first),
             confirmed: AtomicBool::new(false),

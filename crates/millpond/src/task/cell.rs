@@ -2,17 +2,18 @@
 //!
 //! One allocation holds the work, later the result, and the waker of the joiner. One word decides
 //! which thread owns the content (`word.rs`, `raw.rs`), so submitting, running and joining a task
-//! take no lock. Only the waker has a lock. It is taken by a joiner that blocks, and by a thread that
-//! ends a task which has a joiner; never while user code runs.
+//! take no lock. Only the waker has a lock. It is taken by a joiner that blocks, and by a thread
+//! that ends a task which has a joiner; never while user code runs.
 //!
 //! # Another kind of task
 //!
 //! The inherent methods of `TaskCell` are the life of any task. A kind that needs more wraps a
 //! `TaskCell` in a type of its own, implements [`Tracked`] (and [`Joinable`] if it has a handle) by
-//! calling these methods, and puts the value into a cell with [`CellRef::pair`] or [`CellRef::new`].
-//! `pool/scope.rs` does so for scoped tasks. A scheduler job would do the same: `W` is the job's work,
-//! `T` is `()`, [`begin`](TaskCell::begin) and [`RunGuard::finish`] frame the run, a periodic job
-//! returns [`Ran::Again`], and the job's own fields (location, waiters) stay beside the `TaskCell`.
+//! calling these methods, and puts the value into a cell with [`CellRef::pair`] or
+//! [`CellRef::new`]. `pool/scope.rs` does so for scoped tasks. A scheduler job would do the same:
+//! `W` is the job's work, `T` is `()`, [`begin`](TaskCell::begin) and [`RunGuard::finish`] frame
+//! the run, a periodic job returns [`Ran::Again`], and the job's own fields (location, waiters)
+//! stay beside the `TaskCell`.
 
 use std::any::Any;
 use std::mem::ManuallyDrop;
@@ -56,8 +57,8 @@ pub(crate) struct TaskCell<T, W> {
 /// How to interrupt the run: a [`RunId`].
 ///
 /// The thread that is about to run the task writes it before the exchange that begins the run
-/// (Release). A cancel reads it after the exchange by which it found the task running (Acquire). Only
-/// the thread that has the task runs it, so there is one writer at a time.
+/// (Release). A cancel reads it after the exchange by which it found the task running (Acquire).
+/// Only the thread that has the task runs it, so there is one writer at a time.
 struct Runner {
     thread: AtomicU64,
     epoch: AtomicU64,
@@ -197,7 +198,8 @@ impl<T, W> TaskCell<T, W> {
         if self.wait_as(Some(Waiter::new(Waker::from(Arc::clone(&me))))).is_err() {
             return Wake::Ready;
         }
-        // No wake-up is lost: the thread that ends the task finds `WAITED` in the word and wakes us.
+        // No wake-up is lost: the thread that ends the task finds `WAITED` in the word and wakes
+        // us.
         let may_retry = || retry.is_some_and(WaitCell::is_notified);
         let first = deadline.into_iter().chain(announce_again).min();
         let wake = me.wait(first, || self.is_done() || may_retry());
@@ -376,8 +378,8 @@ impl<T: Send + 'static, W: Work<T> + 'static> Tracked for TaskCell<T, W> {
         self.state()
     }
 
-    /// While the task runs its runner does not change, so this thread reads what it wrote itself, or
-    /// another thread.
+    /// While the task runs its runner does not change, so this thread reads what it wrote itself,
+    /// or another thread.
     fn is_waiting_for_this_thread(&self) -> bool {
         match self.state() {
             TaskState::Running => waits_for_this_thread(self.runner.get()),

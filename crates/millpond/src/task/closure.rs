@@ -1,43 +1,48 @@
-//! A closure in place: `FnOnce() + Send`, type-erased, without a box if it has at most five words.
+//! [`Closure`]: a type-erased `FnOnce() + Send`, stored in place if it has at most five words.
 //!
-//! A box that one thread makes and another frees costs as much as everything else that a pool does for a small task, so the
-//! closure itself travels: from the submitter's stack into the queue's memory, and from there to the worker. What makes
-//! that possible is that a Rust value may be moved by copying its bytes. This file is one of the rooms with
-//! `unsafe`: it keeps the bytes, and next to them what can be done with them.
+//! A box that one thread allocates and another frees costs as much as everything else that a pool
+//! does for a small task. So the closure itself moves: from the stack of the submitter into the
+//! memory of the queue, and from there to the worker. A Rust value may be moved by copying its
+//! bytes.
+//!
+//! # Invariants
+//!
+//! 1. The first `vtable.words` words hold a value of the type that the vtable was made for, aligned
+//!    to a word. The vtable of a spent closure has no words and belongs to no type.
+//! 2. That type is `FnOnce() + Send + 'static`.
 
 use std::mem::MaybeUninit;
 
-/// The words that a closure may have to be kept in place.
+/// The largest closure that is stored in place, in words.
 pub(super) const WORDS: usize = 5;
 
 pub(super) type Word = MaybeUninit<usize>;
 
 /// A closure that is called at most once.
 pub(super) struct Closure {
-    /// What can be done with the closure that the words hold.
-    pub(super) verbs: &'static VTable,
-    /// The first `verbs.words` of them hold a value of the type that `verbs` belongs to.
-    pub(super) words: [Word; WORDS],
+    vtable: &'static VTable,
+    words: [Word; WORDS],
 }
 
-/// What can be done with a closure of one type. Aligned to eight, so that its address has three bits to spare.
+/// What can be done with a closure of one type. Aligned to eight bytes, so that its address has
+/// three spare bits.
 #[repr(align(8))]
 pub(super) struct VTable {
-    /// The words that the closure takes.
-    pub(super) words: usize,
-    /// Moves the closure out of where it lies, and calls it.
+    words: usize,
+    /// Moves the closure out of this address and calls it.
     ///
     /// # Safety
-    /// A closure of this type lies there, aligned to a word. It does not any more afterwards.
+    /// The address is aligned to a word and holds a closure of the type that the vtable belongs to,
+    /// which is not used again.
     call: unsafe fn(*mut Word),
-    /// Drops the closure where it lies.
+    /// Drops the closure at this address.
     ///
     /// # Safety
-    /// As `call`.
+    /// As for `call`.
     drop: unsafe fn(*mut Word),
 }
 
-/// An F can be kept in place.
+/// Returns true if an `F` can be stored in place.
 pub(super) const fn fits<F>() -> bool {
     size_of::<F>() <= size_of::<[Word; WORDS]>() && align_of::<F>() <= align_of::<Word>()
 }
@@ -47,16 +52,27 @@ impl VTable {
         const {
             &VTable {
                 words: size_of::<F>().div_ceil(size_of::<Word>()),
-                call: call::<F>,
-                drop: drop_there::<F>,
+                // SAFETY: the contract of `call`: an `F` is there, which is not used again.
+                call: |closure| unsafe { closure.cast::<F>().read() }(),
+                // SAFETY: as above.
+                drop: |closure| unsafe { closure.cast::<F>().drop_in_place() },
             }
         }
     }
+
+    /// The words that the closure takes.
+    #[inline]
+    pub(super) const fn words(&self) -> usize {
+        self.words
+    }
 }
 
-// SAFETY: `new` takes only closures that are `Send`.
+/// The vtable of a closure that has been called.
+static SPENT: VTable = VTable { words: 0, call: |_| {}, drop: |_| {} };
+
+// SAFETY: (2).
 unsafe impl Send for Closure {}
-// SAFETY: a shared reference gives no access to the closure: calling and dropping it take `self`.
+// SAFETY: `&Closure` gives no access to the value: calling it takes `&mut self`.
 unsafe impl Sync for Closure {}
 
 impl Closure {
@@ -67,56 +83,90 @@ impl Closure {
     fn in_place<F: FnOnce() + Send + 'static>(f: F) -> Closure {
         assert!(fits::<F>());
         let mut words = [Word::uninit(); WORDS];
-        // SAFETY: F fits.
+        // SAFETY: `F` fits into the words, and needs no more alignment than they have.
         unsafe { words.as_mut_ptr().cast::<F>().write(f) };
-        Closure { verbs: VTable::of::<F>(), words }
+        Closure { vtable: VTable::of::<F>(), words }
     }
 
-    /// It has been called: nothing is left of it.
+    /// A closure whose value has been moved away.
+    pub(super) const fn spent() -> Closure {
+        Closure { vtable: &SPENT, words: [Word::uninit(); WORDS] }
+    }
+
+    /// Returns true if the closure has been called or moved away.
     #[inline]
     pub(super) fn is_spent(&self) -> bool {
-        std::ptr::eq(self.verbs, &SPENT)
+        std::ptr::eq(self.vtable, &SPENT)
     }
 
-    /// Calls the closure, where it lies. A second call does nothing.
+    /// The words that the closure takes.
+    #[inline]
+    pub(super) fn words(&self) -> usize {
+        self.vtable.words
+    }
+
+    /// Moves the value out: the vtable, and the words that hold the value from now on.
+    #[inline]
+    pub(super) fn take(&mut self) -> (&'static VTable, &[Word]) {
+        let vtable = std::mem::replace(&mut self.vtable, &SPENT);
+        (vtable, &self.words[..vtable.words])
+    }
+
+    /// Moves a value into a spent closure, from the first `vtable.words()` words of `from`.
+    ///
+    /// # Safety
+    /// These words hold a value as (1) says, which is not used there again.
+    #[inline]
+    pub(super) unsafe fn fill(&mut self, vtable: &'static VTable, from: *const Word) {
+        debug_assert!(self.is_spent());
+        // SAFETY: requires the words from the contract; (1) bounds their number by `WORDS`.
+        unsafe { copy_words(from, self.words.as_mut_ptr(), vtable.words) };
+        self.vtable = vtable;
+    }
+
+    /// Calls the closure where it is. A second call does nothing.
     #[inline]
     pub(super) fn call(&mut self) {
-        let verbs = std::mem::replace(&mut self.verbs, &SPENT);
-        // SAFETY: the words hold the closure that `verbs` belongs to. It is used up only here, for from now on nobody
-        // knows of it: `SPENT` belongs to nothing at all.
-        unsafe { (verbs.call)(self.words.as_mut_ptr()) }
+        let vtable = std::mem::replace(&mut self.vtable, &SPENT);
+        // SAFETY: (1), and the closure is spent from here on.
+        unsafe { (vtable.call)(self.words.as_mut_ptr()) }
     }
 }
-
-/// The verbs of a closure that has been called.
-static SPENT: VTable = VTable { words: 0, call: nothing, drop: nothing };
-
-fn nothing(_: *mut Word) {}
 
 impl Drop for Closure {
     #[inline]
     fn drop(&mut self) {
-        // Most have been called, and to look costs less than a call that does nothing.
+        // Most closures have been called, and the check is cheaper than an empty call.
         if !self.is_spent() {
-            // SAFETY: the words hold the closure that `verbs` belongs to, and nobody uses it after this.
-            unsafe { (self.verbs.drop)(self.words.as_mut_ptr()) }
+            // SAFETY: (1), and nothing uses the closure after its drop.
+            unsafe { (self.vtable.drop)(self.words.as_mut_ptr()) }
         }
     }
 }
 
+/// Copies `words` words, at most `WORDS`: what the library's function does, without the call.
+///
 /// # Safety
-/// As [`VTable::call`].
-unsafe fn call<F: FnOnce()>(closure: *mut Word) {
-    // SAFETY: the caller says that an F lies there, and does not use it again.
-    let f = unsafe { closure.cast::<F>().read() };
-    f();
-}
-
-/// # Safety
-/// As [`VTable::drop`].
-unsafe fn drop_there<F>(closure: *mut Word) {
-    // SAFETY: the caller says that an F lies there, and does not use it again.
-    unsafe { closure.cast::<F>().drop_in_place() }
+/// As for [`std::ptr::copy_nonoverlapping`].
+#[inline(always)]
+pub(super) unsafe fn copy_words(from: *const Word, to: *mut Word, words: usize) {
+    debug_assert!(words <= WORDS);
+    // SAFETY: requires `words` words from the contract; together these copies cover exactly them.
+    unsafe {
+        if words >= 4 {
+            from.copy_to_nonoverlapping(to, 4);
+            if words > 4 {
+                to.add(4).write(from.add(4).read());
+            }
+            return;
+        }
+        if words & 2 != 0 {
+            from.copy_to_nonoverlapping(to, 2);
+        }
+        if words & 1 != 0 {
+            to.add(words - 1).write(from.add(words - 1).read());
+        }
+    }
 }
 
 const _: () = assert!(align_of::<[Word; WORDS]>() == align_of::<usize>() && align_of::<VTable>() == 8);
@@ -152,8 +202,8 @@ mod tests {
     #[test]
     fn five_words_are_kept_in_place_and_six_in_a_box() {
         let sum = Arc::new(AtomicUsize::new(0));
-        assert_eq!(adds::<4>(&sum).verbs.words, 5);
-        assert_eq!(adds::<5>(&sum).verbs.words, 1);
+        assert_eq!(adds::<4>(&sum).words(), 5);
+        assert_eq!(adds::<5>(&sum).words(), 1);
     }
 
     #[test]

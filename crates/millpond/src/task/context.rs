@@ -1,8 +1,9 @@
-//! What the calling thread works for: its pool, its schedulers, and the tasks around the current one.
+//! What the calling thread works for: its pool, its schedulers, and the tasks around the current
+//! one.
 //!
 //! One thread-local holds all of it. A task that is joined by a worker of its own pool runs on that
-//! worker, so both sides ask here: the pool before it runs a task in place, and the joiner before it
-//! blocks.
+//! worker, so both sides ask here: the pool before it runs a task in place, and the joiner before
+//! it blocks.
 
 use std::any::Any;
 use std::cell::RefCell;
@@ -156,8 +157,8 @@ pub(super) fn note_awaited(task: impl FnOnce() -> AwaitedTask) {
     }
 }
 
-/// Returns true inside of [`collect_awaited`]: the thread runs awaited tasks in place, so it must be
-/// woken when one of them is queued.
+/// Returns true inside of [`collect_awaited`]: the thread runs awaited tasks in place, so it must
+/// be woken when one of them is queued.
 pub(super) fn is_collecting_awaited() -> bool {
     read(|context| context.awaited.is_some())
 }

@@ -1,4 +1,4 @@
-//! Why a join gave no value: [`JoinError`], and the caught [`Panic`] it may carry.
+//! [`JoinError`], the reason why a join has no value, and [`Panic`], a caught panic.
 
 use std::any::Any;
 use std::error::Error;
@@ -7,7 +7,7 @@ use std::fmt;
 use crate::interrupt::Interrupted;
 use crate::sync::Exclusive;
 
-/// Why a task's handle has no value to give.
+/// The reason why a handle has no value.
 #[derive(Debug)]
 #[non_exhaustive]
 pub enum JoinError {
@@ -15,17 +15,18 @@ pub enum JoinError {
     Cancelled,
     /// The task panicked.
     Panicked(Panic),
-    /// The task was discarded, removed or drained, and dropped without having run.
+    /// The task was discarded, removed or drained, and was dropped without having run.
     Abandoned,
-    /// The task waited for longer than its pool allows ([`Builder::max_queue_time`](crate::Builder::max_queue_time)), and
-    /// was dropped without having run.
+    /// The task waited for longer than its pool allows
+    /// ([`Builder::max_queue_time`](crate::Builder::max_queue_time)), and was dropped without
+    /// having run.
     Expired,
-    /// The waiting thread was interrupted. The task goes on: this is not its outcome.
+    /// The waiting thread was interrupted. The task continues: this is not its outcome.
     Interrupted,
     /// The result was already handed out.
     Taken,
-    /// The task is joined by itself, or by a task that it runs in place and waits for: it could never end. This is
-    /// not its outcome; another thread can still join it.
+    /// The task is joined by itself, or by a task that it runs in place and waits for, so it could
+    /// never end. This is not its outcome; another thread can still join it.
     ///
     /// # Examples
     /// ```
@@ -80,7 +81,7 @@ pub(crate) type Payload = Box<dyn Any + Send>;
 /// A caught panic: its message, and the payload unchanged.
 pub struct Panic {
     message: Option<String>,
-    /// A payload need not be `Sync`, but an error should be.
+    /// An error should be `Sync`, and a payload need not be.
     payload: Exclusive<Payload>,
 }
 
@@ -94,12 +95,12 @@ impl Panic {
         Panic { message, payload: Exclusive::new(payload) }
     }
 
-    /// The panic message, if the payload is a string, as that of `panic!` is.
+    /// Returns the panic message, if the payload is a string, like that of `panic!`.
     pub fn message(&self) -> Option<&str> {
         self.message.as_deref()
     }
 
-    /// The payload, for [`std::panic::resume_unwind`] or a downcast.
+    /// Returns the payload, for [`std::panic::resume_unwind`] or a downcast.
     pub fn into_payload(self) -> Box<dyn Any + Send> {
         self.payload.into_inner()
     }

@@ -1,7 +1,7 @@
 //! What `submit` returns: [`TaskHandle`], its [`Canceller`], and [`CancelOnDrop`].
 //!
-//! `state.rs` has the state that a handle shares with its task, `slot.rs` the word in it that decides who has the work and
-//! the result, `shared.rs` how both hold it, `slab.rs` where that of a timer lies in memory, `home.rs` where a task waits, `error.rs` what a join can fail with.
+//! A handle refers to the cell of its task. `cell.rs` has the life of a task, `owner.rs` finds the
+//! pool in which it waits, `error.rs` lists the reasons why a join has no value.
 
 use std::fmt;
 use std::future::Future;
@@ -22,13 +22,13 @@ use super::tracked::{Joinable, Tracked, Waiter};
 use crate::interrupt::Wake;
 use crate::sync::deadline_after;
 
-/// The claim to a submitted task's result: joined, awaited, or used to cancel it.
+/// The claim to the result of a submitted task: joins, awaits or cancels it.
 ///
-/// Dropping the handle detaches the task: it runs all the same, and its result is dropped. For the other
-/// way see [`cancel_on_drop`](Self::cancel_on_drop).
+/// Dropping the handle detaches the task: it still runs, and its result is dropped. To cancel the
+/// task instead, see [`cancel_on_drop`](Self::cancel_on_drop).
 ///
-/// A handle always resolves. If the task is thrown away before it ran (discarded by a policy, removed, drained
-/// by `shutdown_now` and dropped), joining gives [`JoinError::Abandoned`].
+/// A handle always resolves. If the task is dropped before it ran (discarded by a policy, removed,
+/// or drained by `shutdown_now`), a join returns [`JoinError::Abandoned`].
 ///
 /// # Examples
 /// ```
@@ -38,62 +38,66 @@ use crate::sync::deadline_after;
 /// let good = pool.submit(|| "ready")?;
 /// let bad = pool.submit(|| -> u32 { std::panic::resume_unwind(Box::new("broken")) })?;
 /// assert_eq!(good.join()?, "ready");
-/// assert!(matches!(bad.join(), Err(JoinError::Panicked(panic)) if panic.message() == Some("broken")));
+/// let Err(JoinError::Panicked(panic)) = bad.join() else { unreachable!() };
+/// assert_eq!(panic.message(), Some("broken"));
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
 #[must_use = "dropping a handle detaches the task; use `execute` if no result is wanted"]
 pub struct TaskHandle<T> {
     cell: CellRef<dyn Joinable<T>>,
     token: ResultToken,
-    /// The outcome has been handed out, or there is none: nothing is left to detach from. A note to ourselves, which orders
-    /// nothing, and so not one that models look at.
+    /// The outcome has been handed out, or there is none, so nothing is left to detach from. Always
+    /// std's atomic: it orders nothing.
     spent: AtomicBool,
 }
 
 impl<T> TaskHandle<T> {
-    /// `claim` is the one that the task's number is from.
+    /// `token` is the one that the id of the task comes from.
     #[inline(always)]
     pub(crate) fn new(cell: CellRef<dyn Joinable<T>>, token: ResultToken) -> Self {
         TaskHandle { cell, token, spent: AtomicBool::new(false) }
     }
 
-    /// The task's number.
+    /// Returns the number of the task.
     pub fn id(&self) -> TaskId {
         self.token.id()
     }
 
     /// Waits for the task and returns what it returned.
     ///
-    /// Called by a worker for a task that still waits in the queue of the worker's own pool, it runs that task in
-    /// place instead of sleeping: submit-and-join inside a task cannot deadlock a full pool. More than 256 tasks
-    /// inside one another do not overflow the stack: the next one runs on a temporary thread that the pool does not
-    /// count, or in place if none can be started.
+    /// A worker that joins a task which still waits in the queue of its own pool runs that task in
+    /// place instead of blocking: submit-and-join inside a task cannot deadlock a full pool. More
+    /// than 256 nested tasks do not overflow the stack: the next one runs on a temporary thread
+    /// that the pool does not count, or in place if no thread can be started.
     ///
-    /// A task that runs in place shares the thread, and so the thread-locals, with the task that joins it. Do not join
-    /// while a thread-local `RefCell` is borrowed: the joined task, if it borrows the same one, panics. That happens
-    /// only when the task has not been started elsewhere, so tests may miss it.
+    /// A task that runs in place shares the thread, and so the thread-locals, with the task that
+    /// joins it. Do not join while a thread-local `RefCell` is borrowed: a joined task that borrows
+    /// the same one panics. This happens only if no other worker has started the task, so tests may
+    /// miss it.
     ///
     /// # Errors
-    /// [`JoinError`] says why there is no value. [`JoinError::Interrupted`] if the calling thread was interrupted
-    /// before the task was done; the task goes on, detached. Completion wins over a pending interrupt.
-    /// [`JoinError::WouldDeadlock`] if the calling thread runs the task itself, now or further out.
+    /// [`JoinError`] says why there is no value. [`JoinError::Interrupted`] if the calling thread
+    /// was interrupted before the task was done; the task continues, detached. Completion wins over
+    /// a pending interrupt. [`JoinError::WouldDeadlock`] if the calling thread runs the task
+    /// itself, directly or in an outer frame.
     pub fn join(mut self) -> Result<T, JoinError> {
         self.join_until(None).expect("without a deadline the wait ends only when it has an answer")
     }
 
-    /// Waits for the task, but not longer than `timeout`. `None`: it is not done yet, ask again later.
+    /// Waits for the task, at most `timeout`. Returns `None` if it is not done by then.
     ///
-    /// `Some(Err(JoinError::Interrupted))` is not the task's outcome either: the wait was interrupted, and a later
-    /// call gets the outcome. Nor is [`JoinError::WouldDeadlock`], which only a wait without a limit (`Duration::MAX`) can
-    /// return; a task that joins itself with a limit times out, as in the JDK. Any other `Some` hands the outcome out; calls
-    /// after it get [`JoinError::Taken`] in place of a value.
+    /// Two answers are not the outcome of the task. After `Some(Err(JoinError::Interrupted))` a
+    /// later call gets the outcome. [`JoinError::WouldDeadlock`] is returned only without a limit
+    /// (`Duration::MAX`); a task that joins itself with a limit times out, as in the JDK. Any other
+    /// `Some` hands out the outcome, and later calls return [`JoinError::Taken`] instead of a
+    /// value.
     pub fn join_timeout(&mut self, timeout: Duration) -> Option<Result<T, JoinError>> {
         self.join_until(deadline_after(timeout))
     }
 
     fn join_until(&mut self, deadline: Option<Instant>) -> Option<Result<T, JoinError>> {
         if let Some(result) = self.try_join() {
-            return Some(result); // as a rule, of many tasks
+            return Some(result); // the common case in a burst
         }
         if deadline.is_none() && self.cell.is_waiting_for_this_thread() {
             return Some(Err(JoinError::WouldDeadlock));
@@ -105,19 +109,21 @@ impl<T> TaskHandle<T> {
         }
     }
 
-    /// The task's outcome if it is done, without waiting; otherwise as [`join_timeout`](Self::join_timeout).
+    /// Returns the outcome if the task is done, without waiting; see
+    /// [`join_timeout`](Self::join_timeout).
     pub fn try_join(&mut self) -> Option<Result<T, JoinError>> {
         let result = self.cell.take_result(&mut self.token);
         *self.spent.get_mut() |= result.is_some();
         result
     }
 
-    /// Cancels the task. True: this call did it. False: the task was already done or cancelled.
+    /// Cancels the task. Returns true if this call did it, false if the task was done or cancelled.
     ///
-    /// A waiting task will not run, its captures are dropped at once, and its place in the queue is free at once
-    /// (unless the pool was built with `remove_on_cancel(false)`, or is a scheduled one without
-    /// [`remove_on_cancel_policy`](crate::ScheduledBuilder::remove_on_cancel_policy)). A running task goes on to its end, and is
-    /// interrupted if `may_interrupt`; what it returns is dropped. Whoever joins gets [`JoinError::Cancelled`].
+    /// A waiting task will not run. Its captures are dropped at once, and its place in the queue is
+    /// free at once, unless the pool was built with `remove_on_cancel(false)`, or is a scheduled
+    /// one without [`remove_on_cancel_policy`](crate::ScheduledBuilder::remove_on_cancel_policy). A
+    /// running task continues to its end, and is interrupted if `may_interrupt` is true; its result
+    /// is dropped. A join returns [`JoinError::Cancelled`].
     pub fn cancel(&self, may_interrupt: bool) -> bool {
         let cancelled = self.cell.cancel(may_interrupt);
         if cancelled {
@@ -126,38 +132,40 @@ impl<T> TaskHandle<T> {
         cancelled
     }
 
-    /// Tells whether the task has ended, in whatever way. It says so as soon as it is cancelled, though a
-    /// closure that already ran may still be running.
+    /// Returns true once the task has completed, panicked, or been cancelled or abandoned. A
+    /// cancelled task counts as done at once, even if its closure is still running.
     pub fn is_done(&self) -> bool {
         self.state().is_done()
     }
 
-    /// Tells whether the task was cancelled.
+    /// Returns true if the task was cancelled.
     pub fn is_cancelled(&self) -> bool {
         self.state() == TaskState::Cancelled
     }
 
-    /// How far the task has come.
+    /// Returns the stage of the task.
     pub fn state(&self) -> TaskState {
         self.cell.state()
     }
 
-    /// A separate right to cancel the task, so that one who joins it can be freed by another.
+    /// Returns a separate right to cancel the task, so that one thread can release another that
+    /// joins.
     pub fn canceller(&self) -> Canceller {
         Canceller { cell: self.cell.tracked() }
     }
 
-    /// Turns the handle into one that cancels the task when it is dropped, interrupting it if it runs.
+    /// Turns the handle into one that cancels the task when dropped, and interrupts it if it runs.
     pub fn cancel_on_drop(self) -> CancelOnDrop<T> {
         CancelOnDrop { handle: Some(self) }
     }
 
-    /// Waits until the task is done, and leaves its result where it is.
+    /// Waits until the task is done, and leaves the result in place.
     pub(crate) fn wait_done(&self, deadline: Option<Instant>) -> Wake {
         self.cell.wait_done(deadline)
     }
 
-    /// Gives the handle to `f` when the task is done: on the thread that makes it so, or here if it is.
+    /// Calls `f` with the handle when the task is done: on the thread that ends it, or here if it
+    /// is done already.
     pub(crate) fn when_done(self, f: impl FnOnce(TaskHandle<T>) + Send + 'static)
     where
         T: Send + 'static,
@@ -200,14 +208,14 @@ impl<T> fmt::Debug for TaskHandle<T> {
     }
 }
 
-/// The right to cancel one task. Cloned and shared freely; does not keep the task's result alive.
+/// The right to cancel one task. Clones freely, and does not keep the result of the task alive.
 #[derive(Clone)]
 pub struct Canceller {
     cell: CellRef<dyn Tracked>,
 }
 
 impl Canceller {
-    /// The task's number.
+    /// Returns the number of the task.
     pub fn id(&self) -> TaskId {
         self.cell.id()
     }
@@ -217,23 +225,23 @@ impl Canceller {
         self.cell.cancel(may_interrupt)
     }
 
-    /// Tells whether the task has ended, in whatever way.
+    /// Returns true once the task has ended in any way.
     pub fn is_done(&self) -> bool {
         self.state().is_done()
     }
 
-    /// Tells whether the task was cancelled.
+    /// Returns true if the task was cancelled.
     pub fn is_cancelled(&self) -> bool {
         self.state() == TaskState::Cancelled
     }
 
-    /// How far the task has come.
+    /// Returns the stage of the task.
     pub fn state(&self) -> TaskState {
         self.cell.state()
     }
 
-    /// Runs the task here, if it waits for a pool or scheduler that the calling thread works for. Returns when to try
-    /// again, if it could not be run yet.
+    /// Runs the task here, if it waits for a pool or scheduler that the calling thread works for.
+    /// Returns when to try again, if it cannot run yet.
     pub(crate) fn help(&self) -> Option<Instant> {
         match cell::help_to_run(&*self.cell) {
             Help::NotBefore(due) => Some(due),
@@ -257,7 +265,7 @@ pub(crate) fn awaited_in<R>(poll: impl FnOnce() -> R) -> (R, Vec<Canceller>) {
     (answer, awaited.into_iter().map(|cell| Canceller { cell }).collect())
 }
 
-/// A [`TaskHandle`] that cancels its task when dropped. Everything a handle does, it does too.
+/// A [`TaskHandle`] that cancels its task when dropped. It has all methods of a handle.
 #[must_use = "dropping it cancels the task"]
 pub struct CancelOnDrop<T> {
     /// `None` only after `join` or `keep`.
@@ -265,7 +273,7 @@ pub struct CancelOnDrop<T> {
 }
 
 impl<T> CancelOnDrop<T> {
-    /// Waits for the task, as [`TaskHandle::join`] does. An interrupted wait cancels the task.
+    /// Waits for the task like [`TaskHandle::join`]. An interrupted wait cancels the task.
     ///
     /// # Errors
     /// As [`TaskHandle::join`].
@@ -278,7 +286,7 @@ impl<T> CancelOnDrop<T> {
         result
     }
 
-    /// The handle back: dropping it will only detach.
+    /// Returns the plain handle: dropping that only detaches the task.
     pub fn keep(mut self) -> TaskHandle<T> {
         self.handle.take().expect("there until here")
     }

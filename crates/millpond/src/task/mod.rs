@@ -1,8 +1,14 @@
 //! One unit of work: [`Task`], [`TaskOf`] for work with a result, and [`TaskId`].
 //!
-//! A task is either a plain closure, which nobody waits for, or one half of a pair whose other half is a
-//! [`TaskHandle`]. A task runs at most once. Dropping one that did not run resolves its handle as abandoned,
-//! so a handle never waits for something that no longer exists.
+//! A task is a plain closure, or the executing half of a cell whose other half is a [`TaskHandle`].
+//! A task runs at most once. Dropping a task that did not run resolves its handle as abandoned, so
+//! a handle never waits for a task that no longer exists.
+//!
+//! Files, each importing only from those before it: `id`, `info`, `state`, `error`, `decorate`,
+//! `work` (what runs), `closure`, `slab`, `place`, `tracked` (the two faces of a cell), `word` (its
+//! state), `raw` (the counted cell), `context` (what a thread works for), `owner` (where a task
+//! waits), `cell` (the life of a task), `handle`, `inline`, `periodic`; then this file, `packed`
+//! and `timer_task`.
 
 mod cell;
 #[expect(unsafe_code, reason = "keeps closures of any type without a box")]
@@ -58,7 +64,7 @@ pub(crate) use id::ResultToken;
 pub use id::TaskId;
 pub use info::TaskInfo;
 pub(crate) use owner::{CancelQueue, Help, OwnerEntry, Removed, TaskOwner, announce_sleep};
-pub(crate) use packed::{Bare, Entry, Half, LONGEST, Pack, PackedTask};
+pub(crate) use packed::{CellTask, Entry, InlineClosure, LONGEST, Pack, PackedTask, Space};
 pub use periodic::{MissedTicks, Next, OnPanic, PeriodicTask};
 pub(crate) use place::Place;
 #[cfg(all(test, loom))]
@@ -71,7 +77,7 @@ pub(crate) use tracked::{Joinable, RemoveCancelled, Tracked, Waiter};
 pub(crate) use work::RunEvent;
 use work::report_panic;
 
-/// One unit of work, type-erased: runs at most once.
+/// One type-erased unit of work. Runs at most once.
 ///
 /// # Examples
 /// ```
@@ -90,19 +96,19 @@ pub struct Task {
 enum TaskWork {
     Plain(Closure),
     Tracked(TrackedTask),
-    /// One run of a series that a scheduled pool will queue again afterwards.
+    /// A run of a periodic task, which a scheduled pool queues again afterwards.
     Series(TrackedTask, Arc<Timing>),
 }
 
-/// What became of a task that a worker has run.
+/// The end of a run by a worker.
 pub(crate) struct Ended {
     /// A panic that no handle keeps.
     pub(crate) panic: Option<Payload>,
-    /// It is a series, whose next run is to come.
+    /// The task is periodic and waits for its next run.
     pub(crate) again: bool,
 }
 
-/// The executing half of a tracked task. Dropping it tells the other half that nobody will run it.
+/// The executing half of a task with a handle. Dropping it resolves the handle as abandoned.
 pub(crate) struct TrackedTask(CellRef<dyn Tracked>);
 
 impl TrackedTask {
@@ -133,7 +139,7 @@ impl Task {
         Task { info: TaskInfo::fresh(), work: TaskWork::Plain(Closure::new(f)) }
     }
 
-    /// A task that is known as `info` says.
+    /// Makes a task with this info.
     pub(crate) fn known_as(info: TaskInfo, f: impl FnOnce() + Send + 'static) -> Task {
         Task { info, work: TaskWork::Plain(Closure::new(f)) }
     }
@@ -158,37 +164,38 @@ impl Task {
         self
     }
 
-    /// Makes the task due `delay` from this call on: for [`WorkQueue::delay`](crate::WorkQueue::delay), which does
-    /// not give it to a worker before. Other queues ignore it.
+    /// Makes the task due `delay` from now. [`WorkQueue::delay`](crate::WorkQueue::delay) does not
+    /// hand it to a worker before. Other queues ignore the delay.
     pub fn with_delay(mut self, delay: Duration) -> Task {
         self.info.set_delay(delay);
         self
     }
 
-    /// The task's number, unique in the process.
+    /// Returns the number of the task, unique in the process.
     pub fn id(&self) -> TaskId {
         self.info.id()
     }
 
-    /// The task's name, if it was given one.
+    /// Returns the name of the task, if it has one.
     pub fn name(&self) -> Option<&str> {
         self.info.name()
     }
 
-    /// The task's priority; 0 unless it was given one.
+    /// Returns the priority of the task. Default: 0.
     pub fn priority(&self) -> i32 {
         self.info.priority()
     }
 
-    /// Runs the task here and now, on the calling thread, with an interrupt flag of its own.
+    /// Runs the task on the calling thread, with an interrupt flag of its own.
     ///
     /// # Panics
-    /// A panic of the closure unwinds to the caller, unless the task has a handle: then only the handle gets it.
+    /// A panic of the closure unwinds to the caller. If the task has a handle, only the handle gets
+    /// it.
     pub fn run(self) {
         self.run_reporting_panics(|_, _| {});
     }
 
-    /// As [`run`](Self::run), and tells of a panic.
+    /// As [`run`](Self::run), and reports a panic.
     pub(crate) fn run_reporting_panics(self, panicked: impl Fn(&TaskInfo, &Panic)) {
         let _frame = TaskFrame::enter();
         let Task { info, work } = self;
@@ -203,8 +210,8 @@ impl Task {
                     resume_unwind(report_panic(payload, &mut report));
                 }
             }
-            TaskWork::Tracked(core) | TaskWork::Series(core, _) => {
-                core.0.run(&mut report); // a series has run once; dropping it here is its end
+            TaskWork::Tracked(cell) | TaskWork::Series(cell, _) => {
+                cell.0.run(&mut report); // dropping a periodic task here ends it after one run
             }
         }
     }
@@ -222,8 +229,8 @@ impl Task {
         })
     }
 
-    /// Runs the task for a worker, where it lies: moving it would cost as much as running it. What is left
-    /// is to be dropped, or queued again.
+    /// Runs the task for a worker, in place: moving it would cost as much as running it. The caller
+    /// then drops the task or queues it again.
     #[inline]
     pub(crate) fn run_reporting(&mut self, mut report: impl FnMut(RunEvent<'_>)) -> Ended {
         match &mut self.work {
@@ -234,23 +241,23 @@ impl Task {
                 report(RunEvent::Settled(outcome));
                 Ended { panic, again: false }
             }
-            TaskWork::Tracked(core) => {
-                core.0.run(&mut report);
+            TaskWork::Tracked(cell) => {
+                cell.0.run(&mut report);
                 Ended { panic: None, again: false }
             }
-            TaskWork::Series(core, _) => Ended { panic: None, again: core.0.run(&mut report) },
+            TaskWork::Series(cell, _) => Ended { panic: None, again: cell.0.run(&mut report) },
         }
     }
 
-    /// The task as one that is nobody's series any more: it runs once, and then its handle resolves as abandoned.
+    /// Turns a periodic task into one that runs once; its handle then resolves as abandoned.
     pub(crate) fn once(self) -> Task {
         match self.work {
-            TaskWork::Series(core, _) => Task { info: self.info, work: TaskWork::Tracked(core) },
+            TaskWork::Series(cell, _) => Task { info: self.info, work: TaskWork::Tracked(cell) },
             _ => self,
         }
     }
 
-    /// When the runs of a series are due.
+    /// The timing of a periodic task.
     pub(crate) fn timing(&self) -> Option<&Arc<Timing>> {
         match &self.work {
             TaskWork::Series(_, timing) => Some(timing),
@@ -258,7 +265,8 @@ impl Task {
         }
     }
 
-    /// Puts what `wrap` makes of the work into its place. The error: `wrap` panicked, and the task is as it was.
+    /// Replaces the work by what `wrap` makes of it. Returns the unchanged task as an error if
+    /// `wrap` panics.
     pub(crate) fn decorate(self, wrap: &mut dyn FnMut(Body) -> Body) -> Result<Task, Task> {
         match self.work {
             TaskWork::Plain(f) => {
@@ -269,8 +277,8 @@ impl Task {
                     Err(f) => Err(plain(f.unwrap_or_else(|| Closure::new(|| {})))),
                 }
             }
-            TaskWork::Tracked(ref core) => {
-                if core.0.decorate(wrap) {
+            TaskWork::Tracked(ref cell) => {
+                if cell.0.decorate(wrap) {
                     Ok(self)
                 } else {
                     Err(self)
@@ -280,55 +288,51 @@ impl Task {
         }
     }
 
-    fn core(&self) -> Option<&dyn Tracked> {
-        self.cell().map(|core| &**core)
-    }
-
-    /// The state that the task shares with its handle, if it has one.
+    /// The cell that the task shares with its handle, if it has one.
     pub(crate) fn cell(&self) -> Option<&CellRef<dyn Tracked>> {
         match &self.work {
             TaskWork::Plain(_) => None,
-            TaskWork::Tracked(core) | TaskWork::Series(core, _) => Some(&core.0),
+            TaskWork::Tracked(cell) | TaskWork::Series(cell, _) => Some(&cell.0),
         }
     }
 
-    /// Takes the work out of a task that has a handle and has not begun, if the work is an `F`. The handle resolves as
-    /// abandoned.
+    /// Takes the work out of a task with a handle that has not begun, if the work is an `F`. The
+    /// handle resolves as abandoned.
     pub(crate) fn take_work<F: 'static>(&self) -> Option<F> {
         let mut work = None::<F>;
-        self.core()?.take_work(&mut work);
+        self.cell()?.take_work(&mut work);
         work
     }
 
     /// Cancels a task that has a handle.
     pub(crate) fn cancel(&self) {
-        if let Some(core) = self.cell() {
-            core.cancel(false);
+        if let Some(cell) = self.cell() {
+            cell.cancel(false);
         }
     }
 
     pub(crate) fn is_cancelled(&self) -> bool {
-        self.core().is_some_and(|core| core.state() == TaskState::Cancelled)
+        self.cell().is_some_and(|cell| cell.state() == TaskState::Cancelled)
     }
 
-    /// Tells the task's handle which pool has it, so that a cancel or a join can find it there.
+    /// Tells the handle which pool has the task, so that a cancel or a join finds it there.
     pub(crate) fn entered(&self, home: u64) {
-        if let Some(core) = self.core() {
-            core.entered(home);
+        if let Some(cell) = self.cell() {
+            cell.entered(home);
         }
     }
 
-    /// Tells the task that no pool has it any more: it goes to whoever asked for it.
+    /// Tells the handle that no pool has the task any more.
     pub(crate) fn left(&self) {
-        if let Some(core) = self.core() {
-            core.left();
+        if let Some(cell) = self.cell() {
+            cell.left();
         }
     }
 
-    /// Remembers where in its queue the task is. The queue calls it under its lock.
+    /// Stores the place of the task in its queue. The queue calls this under its lock.
     pub(crate) fn set_place(&self, place: u64) {
-        if let Some(core) = self.core() {
-            core.place().set(place);
+        if let Some(cell) = self.cell() {
+            cell.place().set(place);
         }
     }
 
@@ -340,27 +344,28 @@ impl Task {
         self.info.queued_at()
     }
 
-    /// The task has waited for too long and will not run: tells `settle`, and then the handle, if there is one. False: it is
-    /// not to be shed, because it has been cancelled or is of a kind that always runs. Whoever has it drops it.
+    /// Sheds a task that has waited for too long: calls `settle`, then resolves the handle, if
+    /// there is one. Returns false if the task was cancelled, or is of a kind that is never shed.
+    /// The caller drops the task.
     pub(crate) fn expire(&self, settle: &mut dyn FnMut(Shed)) -> bool {
         match &self.work {
             TaskWork::Plain(_) => {
                 settle(Shed::Expired);
                 true
             }
-            TaskWork::Tracked(core) => core.0.expire(settle),
+            TaskWork::Tracked(cell) => cell.0.expire(settle),
             TaskWork::Series(..) => false,
         }
     }
 
-    /// Drops the task; a panic in the destructor of what it captured stays here.
+    /// Drops the task and catches a panic of its captures' destructors.
     pub(crate) fn drop_caught(self) {
         drop_caught(self);
     }
 }
 
 impl Delayed for Task {
-    /// When the task is due: at once, unless [`with_delay`](Task::with_delay) said later.
+    /// Returns when the task is due: now, unless it was made [`with_delay`](Task::with_delay).
     fn due(&self) -> Instant {
         self.info.due().unwrap_or_else(Instant::now)
     }
@@ -373,14 +378,14 @@ impl fmt::Debug for Task {
         if self.info.has_label() {
             s.field("name", &self.name()).field("priority", &self.priority());
         }
-        if let Some(core) = self.core() {
-            s.field("state", &core.state());
+        if let Some(cell) = self.cell() {
+            s.field("state", &cell.state());
         }
         s.finish_non_exhaustive()
     }
 }
 
-/// The builder of a task that has a result; handed to
+/// The builder of a task with a result, for
 /// [`submit_task`](crate::ThreadPoolExecutor::submit_task).
 ///
 /// # Examples
@@ -423,11 +428,11 @@ impl<T: Send + 'static> TaskOf<T> {
     /// The two halves of a task without a label. A [`Task`] is longer, and so is a `TaskOf`: moving
     /// one costs as much as queueing it.
     #[inline(always)]
-    pub(crate) fn bare(f: impl FnOnce() -> T + Send + 'static) -> (Half, TaskHandle<T>) {
+    pub(crate) fn bare(f: impl FnOnce() -> T + Send + 'static) -> (CellTask, TaskHandle<T>) {
         let token = ResultToken::fresh();
         let id = token.id();
         let (cell, task) = new_cell(id, f);
-        (Half::new(id, TrackedTask(task)), TaskHandle::new(cell, token))
+        (CellTask::new(id, TrackedTask(task)), TaskHandle::new(cell, token))
     }
 
     #[inline]
@@ -447,21 +452,21 @@ impl<T: Send + 'static> TaskOf<T> {
         self
     }
 
-    /// Makes the task due `delay` from this call on; see [`Task::with_delay`].
+    /// Makes the task due `delay` from now; see [`Task::with_delay`].
     pub fn with_delay(mut self, delay: Duration) -> Self {
         self.info.set_delay(delay);
         self
     }
 
-    /// The task's number, unique in the process; its handle has the same.
+    /// Returns the number of the task, unique in the process. Its handle has the same.
     pub fn id(&self) -> TaskId {
         self.info.id()
     }
 
-    /// The two halves: the task for an executor, and the handle for whoever wants its result.
+    /// Returns the two halves: the task for an executor, and the handle for its result.
     ///
-    /// For executors of your own, and for a task that may be refused and is to be tried again: `submit_task` makes the
-    /// handle and drops it if the task is refused, this one stays.
+    /// For custom executors, and for a task that may be refused and tried again: `submit_task`
+    /// drops the handle of a refused task, this handle stays valid.
     ///
     /// # Examples
     /// ```

@@ -34,8 +34,8 @@ pub(crate) enum Help {
 
 /// The pool or scheduler in whose queue a task waits, as far as its handle needs to know.
 ///
-/// A scheduler implements `run_inline` and `is_behind_this_thread` only. A task that is cancelled by
-/// its handle keeps its place there, and is found to be empty when its turn comes.
+/// A scheduler implements `run_inline` and `is_behind_this_thread` only. A task that is cancelled
+/// by its handle keeps its place there, and is found to be empty when its turn comes.
 pub(crate) trait TaskOwner: Send + Sync {
     /// Removes a task that was cancelled while it waited, if this owner does that at once.
     fn cancelled(&self, id: TaskId, place: &Place) {
@@ -50,14 +50,15 @@ pub(crate) trait TaskOwner: Send + Sync {
     /// The last task was removed from the cancel queue.
     fn emptied(&self) {}
 
-    /// Called before a joiner blocks on a task that is queued here. Wakes an idle worker if the queue
-    /// needs one. Returns false if there is no worker and none can be started; the joiner then
-    /// retries every 10 ms.
+    /// Called before a joiner blocks on a task that is queued here. Wakes an idle worker if the
+    /// queue needs one. Returns false if there is no worker and none can be started; the joiner
+    /// then retries every 10 ms.
     fn is_waited_for(self: Arc<Self>) -> bool {
         true
     }
 
-    /// Returns true if the task cannot start before the calling thread returns from its current one.
+    /// Returns true if the task cannot start before the calling thread returns from its current
+    /// one.
     fn is_behind_this_thread(&self, id: TaskId, place: &Place) -> bool {
         let _ = (id, place);
         false
@@ -122,8 +123,8 @@ pub(crate) fn run_inline(number: u64, id: TaskId, place: &Place) -> Help {
     find_owner(number).map_or(Help::Done, |owner| owner.run_inline(id, place))
 }
 
-/// Tells the owner that the calling thread is about to block on a task that is queued there. Returns
-/// when to tell it again, if that is needed.
+/// Tells the owner that the calling thread is about to block on a task that is queued there.
+/// Returns when to tell it again, if that is needed.
 pub(crate) fn announce_sleep(number: u64) -> Option<Instant> {
     if cfg!(loom) {
         return None; // models would try it in all orders
@@ -133,8 +134,8 @@ pub(crate) fn announce_sleep(number: u64) -> Option<Instant> {
 
 /// Returns when a worker that joins a task of its own pool should try again to run it in place.
 ///
-/// A task that is not in the queue may be on its way to a new thread. If that thread does not start,
-/// the task is queued, and perhaps only the joiner is there to run it.
+/// A task that is not in the queue may be on its way to a new thread. If that thread does not
+/// start, the task is queued, and perhaps only the joiner is there to run it.
 pub(crate) fn retry_inline(number: u64) -> Option<Instant> {
     if !cfg!(loom) && works_for(number) { retry_deadline() } else { None }
 }

@@ -1,101 +1,158 @@
-//! A task as a run of words, as short as it can be: how it lies in the pool's queue.
+//! Packed tasks: the form of a task in the memory of the pool's queue, as short as possible.
 //!
-//! A [`Task`] on the stack has room for the largest closure that is kept in place. In a queue of a million most would be empty, so
-//! there a task takes a head of two words and what its work needs: a closure of two words lies in four. The first word
-//! tells what comes: the address of the closure's verbs, or none, with the kind in its lowest bits. The second is the id; if
-//! words have 32 bits it takes two. A task that has a name, a priority, a due time or a series goes in a box. This file
-//! is one of the rooms with `unsafe`.
+//! A [`Task`] has room for the largest closure that is stored in place. In a queue of a million
+//! tasks most of that would be empty. So a packed task has a head and the words of its work: a
+//! closure of two words takes four. The first word of the head is the address of the closure's
+//! vtable, or a number that names another kind. Then comes the id, one word, or two where words
+//! have 32 bits.
 //!
 //! ```text
-//! plain    verbs | id | the closure's words
-//! tracked  2     | id | the shared state, two words
-//! boxed    4     | id | the box, one word
-//! end      6                 no more tasks in this run of memory
+//! closure    vtable | id | the words of the closure
+//! tracked    2      | id | a reference to the cell, two words
+//! boxed      4      | id | a box, one word: a task with a label, or a periodic one
+//! end        6                no more tasks in this segment
 //! ```
 //!
-//! The lowest bit is set in a hole: what lay there has been taken out.
+//! The lowest bit of the first word marks a tombstone: the task has been moved out.
+//!
+//! # Invariants
+//!
+//! 1. A [`Space`] is memory of as many words as it says, valid for writes, and used by nobody else.
+//! 2. A [`PackedTask`] is at the start of an entry that was written through a `Space`, and nobody
+//!    else accesses its words. If the task was moved out, the entry is a tombstone.
+//! 3. Behind the head of an entry is a value of the type that the first word stands for: for a
+//!    vtable the closure that it belongs to, `TrackedTask` for 2, `Box<Task>` for 4.
 
 use std::mem::ManuallyDrop;
 use std::ptr;
 
-use super::closure::{Closure, VTable, WORDS, Word, fits};
+use super::closure::{Closure, VTable, WORDS, Word, copy_words, fits};
 use super::{CellRef, Task, TaskId, TaskInfo, TaskWork, Tracked, TrackedTask};
 
-const HOLE: usize = 1;
+const TOMBSTONE: usize = 1;
 const TRACKED: usize = 2;
 const BOXED: usize = 4;
 const END: usize = 6;
-const BITS: usize = 7;
+/// The bits of a first word that are never set in the address of a vtable.
+const KIND: usize = 7;
 
 /// The words before the work: two, or three where the id takes two of them.
 const HEAD: usize = 1 + size_of::<TaskId>().div_ceil(size_of::<Word>());
 const TRACKED_WORDS: usize = size_of::<TrackedTask>() / size_of::<Word>();
 
-/// The most words that a packed task takes.
+/// The largest packed task, in words.
 pub(crate) const LONGEST: usize = HEAD + WORDS;
 
-/// Memory for packed tasks: a place in a run of words. Copying it copies the address.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) struct PackedTask(*mut Word);
+const _: () = assert!(size_of::<TrackedTask>() == size_of::<CellRef<dyn Tracked>>());
+const _: () = assert!(TRACKED_WORDS <= WORDS && align_of::<TrackedTask>() == align_of::<Word>());
 
-/// What lies at a [`PackedTask`].
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Entry {
-    Task(TaskId),
-    Hole,
-    End,
+/// Memory for one entry (1).
+pub(crate) struct Space {
+    start: *mut Word,
+    words: usize,
+}
+
+/// The proof that an entry was written.
+pub(crate) struct Packed(());
+
+impl Space {
+    /// # Safety
+    /// Requires (1) for `words` words from `start` on, until the space is used up.
+    #[inline]
+    pub(crate) unsafe fn new(start: *mut Word, words: usize) -> Space {
+        Space { start, words }
+    }
+
+    /// Writes a head, and behind it a value that takes `words` words.
+    #[inline(always)]
+    fn put<V>(self, first: *const VTable, id: TaskId, words: usize, value: V) -> Packed {
+        assert!(self.words == HEAD + words && size_of::<V>() <= words * size_of::<Word>());
+        assert!(align_of::<V>() <= align_of::<Word>());
+        // SAFETY: (1), and the assertions: head and value fit. The id may need more alignment.
+        unsafe {
+            self.start.cast::<*const VTable>().write(first);
+            self.start.add(1).cast::<TaskId>().write_unaligned(id);
+            self.start.add(HEAD).cast::<V>().write(value);
+        }
+        Packed(())
+    }
+
+    /// Packs the value of a closure, which is spent afterwards.
+    #[inline]
+    fn put_closure(self, id: TaskId, mut f: Closure) -> Packed {
+        let work_at = self.start.wrapping_add(HEAD);
+        let (vtable, words) = f.take();
+        let count = words.len();
+        let (from, packed) = (words.as_ptr(), self.put(vtable, id, count, ()));
+        // SAFETY: (1): `put` has checked that there are `count` words behind the head. This
+        // completes (3): the value has been moved out of `f`.
+        unsafe { copy_words(from, work_at, count) };
+        packed
+    }
+
+    /// Writes the end of a segment.
+    pub(crate) fn put_end(self) -> Packed {
+        assert!(self.words >= 1);
+        // SAFETY: (1), for one word.
+        unsafe { self.start.cast::<*const VTable>().write(ptr::without_provenance(END)) };
+        Packed(())
+    }
 }
 
 /// What can be packed.
-///
-/// # Safety
-/// `pack` writes no more than `words` words.
-pub(crate) unsafe trait Pack {
-    /// The words that it takes when packed.
+pub(crate) trait Pack {
+    /// The words that the entry takes.
     fn words(&self) -> usize;
 
-    /// It will lie at this place of a queue.
-    fn goes_to(&self, place: u64);
+    /// Tells the task its position in the queue.
+    fn moves_to(&self, position: u64);
 
-    /// Packs it.
-    ///
-    /// # Safety
-    /// `words()` words from there on are valid for writes, and nobody else touches them.
-    unsafe fn pack(self, to: PackedTask);
+    /// Writes the entry. `space` has `words()` words.
+    fn pack(self, space: Space) -> Packed;
 }
 
-// SAFETY: the three kinds take what `words` says.
-unsafe impl Pack for Task {
+impl Pack for Task {
     fn words(&self) -> usize {
         HEAD + match &self.work {
             _ if self.info.has_label() => 1,
-            TaskWork::Plain(f) => f.verbs.words,
+            TaskWork::Plain(f) => f.words(),
             TaskWork::Tracked(_) => TRACKED_WORDS,
             TaskWork::Series(..) => 1,
         }
     }
 
-    fn goes_to(&self, place: u64) {
-        self.set_place(place);
+    fn moves_to(&self, position: u64) {
+        self.set_place(position);
     }
 
-    unsafe fn pack(self, to: PackedTask) {
-        // SAFETY: the caller says so.
-        unsafe { to.pack(self) }
+    fn pack(self, space: Space) -> Packed {
+        let id = self.id();
+        match self {
+            Task { info, work: TaskWork::Plain(f) } if !info.has_label() => space.put_closure(id, f),
+            Task { info, work: TaskWork::Tracked(task) } if !info.has_label() => task.pack(id, space),
+            task => space.put(ptr::without_provenance(BOXED), id, 1, Box::new(task)),
+        }
     }
 }
 
-/// A closure that is to become a task, on its shortest way into a queue: as a [`Task`] it would be moved once more.
-pub(crate) struct Bare<F> {
+impl TrackedTask {
+    #[inline]
+    fn pack(self, id: TaskId, space: Space) -> Packed {
+        space.put(ptr::without_provenance(TRACKED), id, TRACKED_WORDS, self)
+    }
+}
+
+/// A closure that becomes a task in the queue: as a [`Task`] it would be moved once more.
+pub(crate) struct InlineClosure<F> {
     id: TaskId,
     f: F,
 }
 
-impl<F: FnOnce() + Send + 'static> Bare<F> {
-    /// Gives `f` back if it does not fit into a queue without a box.
+impl<F: FnOnce() + Send + 'static> InlineClosure<F> {
+    /// Returns `f` if it does not fit into an entry without a box.
     #[inline]
     pub(crate) fn new(f: F) -> Result<Self, F> {
-        if fits::<F>() { Ok(Bare { id: TaskId::fresh(), f }) } else { Err(f) }
+        if fits::<F>() { Ok(InlineClosure { id: TaskId::fresh(), f }) } else { Err(f) }
     }
 
     pub(crate) fn id(&self) -> TaskId {
@@ -107,55 +164,37 @@ impl<F: FnOnce() + Send + 'static> Bare<F> {
     }
 }
 
-// SAFETY: the closure takes the words that its verbs say.
-unsafe impl<F: FnOnce() + Send + 'static> Pack for Bare<F> {
+impl<F: FnOnce() + Send + 'static> Pack for InlineClosure<F> {
     #[inline]
     fn words(&self) -> usize {
-        HEAD + VTable::of::<F>().words
+        HEAD + VTable::of::<F>().words()
     }
 
     #[inline]
-    fn goes_to(&self, _: u64) {}
+    fn moves_to(&self, _: u64) {}
 
     #[inline]
-    unsafe fn pack(self, to: PackedTask) {
-        // SAFETY: the caller says that there is room, and `new` has seen that F is aligned to a word.
-        unsafe {
-            to.0.add(HEAD).cast::<F>().write(self.f);
-            to.pack_head(VTable::of::<F>(), self.id);
-        }
+    fn pack(self, space: Space) -> Packed {
+        let vtable = VTable::of::<F>();
+        space.put(vtable, self.id, vtable.words(), self.f)
     }
 }
 
-impl TrackedTask {
-    /// Packs what every task with a handle has: one without a label is nothing more.
-    ///
-    /// # Safety
-    /// As [`Pack::pack`].
-    #[inline]
-    unsafe fn pack_with(self, id: TaskId, to: PackedTask) {
-        // SAFETY: the caller says that there is room; a `TrackedTask` is aligned to a word.
-        unsafe {
-            to.0.add(HEAD).cast::<TrackedTask>().write(self);
-            to.pack_head(ptr::without_provenance(TRACKED), id);
-        }
-    }
-}
-
-/// The executing half of a task that has a handle and no label, on its shortest way into a queue.
+/// The executing half of a task that has a handle and no label.
 ///
-/// It is packed or made a task of, and not dropped: the task would be lost. What need not be dropped stays in registers on that
-/// way. What must be, should anything unwind, is moved in memory from call to call, and each move waits for the one before.
+/// It is packed or turned into a task, and never dropped: the task would be lost. A value without a
+/// destructor stays in registers on that way. One with a destructor is moved through memory from
+/// call to call, because a call may unwind.
 #[must_use]
-pub(crate) struct Half {
+pub(crate) struct CellTask {
     id: TaskId,
     task: ManuallyDrop<TrackedTask>,
 }
 
-impl Half {
+impl CellTask {
     #[inline]
-    pub(super) fn new(id: TaskId, task: TrackedTask) -> Half {
-        Half { id, task: ManuallyDrop::new(task) }
+    pub(super) fn new(id: TaskId, task: TrackedTask) -> CellTask {
+        CellTask { id, task: ManuallyDrop::new(task) }
     }
 
     #[inline]
@@ -165,8 +204,8 @@ impl Half {
 
     /// As [`Task::entered`].
     #[inline]
-    pub(crate) fn entered(&self, home: u64) {
-        self.task.0.entered(home);
+    pub(crate) fn entered(&self, owner: u64) {
+        self.task.0.entered(owner);
     }
 
     pub(crate) fn into_task(self) -> Task {
@@ -174,229 +213,146 @@ impl Half {
     }
 }
 
-// SAFETY: it takes the words of a tracked task.
-unsafe impl Pack for Half {
+impl Pack for CellTask {
     #[inline]
     fn words(&self) -> usize {
         HEAD + TRACKED_WORDS
     }
 
     #[inline]
-    fn goes_to(&self, place: u64) {
-        self.task.0.place().set(place);
+    fn moves_to(&self, position: u64) {
+        self.task.0.place().set(position);
     }
 
     #[inline]
-    unsafe fn pack(self, to: PackedTask) {
-        // SAFETY: the caller says so.
-        unsafe { ManuallyDrop::into_inner(self.task).pack_with(self.id, to) }
+    fn pack(self, space: Space) -> Packed {
+        ManuallyDrop::into_inner(self.task).pack(self.id, space)
     }
 }
 
+/// An entry (2).
+#[derive(Debug)]
+pub(crate) struct PackedTask(*mut Word);
+
+/// What an entry is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Entry {
+    Task(TaskId),
+    Tombstone,
+    End,
+}
+
 impl PackedTask {
-    pub(crate) fn new(words: *mut Word) -> Self {
-        PackedTask(words)
-    }
-
     /// # Safety
-    /// As [`Pack::pack`].
-    unsafe fn pack(self, task: Task) {
-        let Task { info, work } = task;
-        let id = info.id();
-        let work_at = self.0.wrapping_add(HEAD);
-        let first = match work {
-            TaskWork::Plain(f) if !info.has_label() => {
-                let f = ManuallyDrop::new(f);
-                // SAFETY: the closure lies in the first `verbs.words` words of `f`, which is not dropped: it is
-                // moved. The caller says that there is room for as many.
-                unsafe { copy_words(f.words.as_ptr(), work_at, f.verbs.words) };
-                ptr::from_ref(f.verbs)
-            }
-            TaskWork::Tracked(task) if !info.has_label() => {
-                // SAFETY: the caller says so.
-                return unsafe { task.pack_with(id, self) };
-            }
-            work => {
-                let task = Box::new(Task { info, work });
-                // SAFETY: as before, for one word.
-                unsafe { work_at.cast::<Box<Task>>().write(task) };
-                ptr::without_provenance(BOXED)
-            }
-        };
-        // SAFETY: as before, for the head.
-        unsafe { self.pack_head(first, id) }
-    }
-
-    /// # Safety
-    /// The words of the head are valid for writes, and nobody else touches them.
+    /// Requires (2) for the entry at `start`, as long as this value and what it returns are used.
     #[inline]
-    unsafe fn pack_head(self, first: *const VTable, id: TaskId) {
-        // SAFETY: the caller says so.
-        unsafe {
-            self.0.cast::<*const VTable>().write(first);
-            self.0.add(1).cast::<TaskId>().write_unaligned(id); // it may be aligned to more than a word
-        }
+    pub(crate) unsafe fn new(start: *mut Word) -> PackedTask {
+        PackedTask(start)
     }
 
-    /// Marks the end of a run of memory.
-    ///
-    /// # Safety
-    /// One word here is valid for writes, and nobody else touches it.
-    pub(crate) unsafe fn pack_end(self) {
-        // SAFETY: the caller says so.
-        unsafe { self.0.cast::<*const VTable>().write(ptr::without_provenance(END)) }
-    }
-
-    /// The first word.
-    ///
-    /// # Safety
-    /// Something was packed here, and nobody writes to it meanwhile.
-    unsafe fn first(self) -> *const VTable {
-        // SAFETY: the caller says that `pack` or `pack_end` has written a first word here.
+    #[inline]
+    fn first(&self) -> *const VTable {
+        // SAFETY: (2): every entry has a first word.
         unsafe { self.0.cast::<*const VTable>().read() }
     }
 
-    /// What lies here.
-    ///
-    /// # Safety
-    /// Something was packed here, and nobody writes to it meanwhile.
-    pub(crate) unsafe fn lies(self) -> Entry {
-        // SAFETY: the caller says so. What is neither an end nor a hole has a second word, its id.
-        unsafe {
-            let first = self.first().addr();
-            match first {
-                END => Entry::End,
-                _ if first & HOLE != 0 => Entry::Hole,
-                _ => Entry::Task(self.0.add(1).cast::<TaskId>().read_unaligned()),
-            }
-        }
-    }
-
-    /// The words of what lies here, a task or a hole.
-    ///
-    /// # Safety
-    /// A task was packed here, and nobody writes to it meanwhile.
-    pub(crate) unsafe fn words(self) -> usize {
-        // SAFETY: the caller says so. Without bits of another kind the address is that of the verbs, which live for ever.
-        unsafe {
-            let first = self.first().map_addr(|first| first & !HOLE);
-            HEAD + match first.addr() & BITS {
-                TRACKED => TRACKED_WORDS,
-                BOXED => 1,
-                _ => (*first).words,
-            }
-        }
-    }
-
-    /// Makes a hole of a task that was moved out.
-    ///
-    /// # Safety
-    /// A task was packed here, and nobody else touches its words.
-    pub(crate) unsafe fn leave_hole(self) {
-        // SAFETY: the caller says so.
-        unsafe {
-            let first = self.first();
-            self.0.cast::<*const VTable>().write(first.map_addr(|first| first | HOLE));
-        }
-    }
-
-    /// The task that lies here, if it lies in a box: one with a label does.
-    ///
-    /// # Safety
-    /// [`lies`](Self::lies) said that there is a task. Nobody moves it, or writes to it, as long as the reference lives.
-    pub(crate) unsafe fn boxed<'a>(self) -> Option<&'a Task> {
-        // SAFETY: the caller says so. A first word of this kind was written by `pack`, after the box behind the head.
-        unsafe {
-            let is_boxed = self.first().addr() & BITS == BOXED;
-            is_boxed.then(|| &**self.0.add(HEAD).cast::<Box<Task>>())
-        }
-    }
-
-    /// Moves the task out, `into` the place where it will run and where nothing is. Returns the words that it took.
-    ///
-    /// Nothing is written here: these words were written by who put the task, on another core as a rule, and to write them too would
-    /// fetch their cache line a second time.
-    ///
-    /// # Safety
-    /// [`lies`](Self::lies) said that there is a task, and nobody else has touched it since, nor does now. Nobody takes it
-    /// for a task afterwards.
     #[inline]
-    pub(crate) unsafe fn unpack(self, into: &mut Option<Task>) -> usize {
-        debug_assert!(into.is_none());
-        let work_at = self.0.wrapping_add(HEAD);
-        // SAFETY: the caller says that a task lies here, and that nobody reads it again. Each kind is read as what `pack` wrote
-        // for it. What `write` does not drop is nothing.
-        unsafe {
-            let first = self.first();
-            let id = self.0.add(1).cast::<TaskId>().read_unaligned();
-            let info = TaskInfo::of(id);
-            HEAD + match first.addr() & BITS {
-                TRACKED => {
-                    let work = TaskWork::Tracked(work_at.cast::<TrackedTask>().read());
-                    ptr::write(into, Some(Task { info, work }));
-                    TRACKED_WORDS
+    fn id(&self) -> TaskId {
+        // SAFETY: (2); called for tasks only, which have an id.
+        unsafe { self.0.add(1).cast::<TaskId>().read_unaligned() }
+    }
+
+    #[inline]
+    fn work(&self) -> *mut Word {
+        self.0.wrapping_add(HEAD)
+    }
+
+    #[inline]
+    pub(crate) fn entry(&self) -> Entry {
+        match self.first().addr() {
+            END => Entry::End,
+            first if first & TOMBSTONE != 0 => Entry::Tombstone,
+            _ => Entry::Task(self.id()),
+        }
+    }
+
+    /// The words of a task or tombstone.
+    pub(crate) fn words(&self) -> usize {
+        let first = self.first().map_addr(|first| first & !TOMBSTONE);
+        HEAD + match first.addr() & KIND {
+            TRACKED => TRACKED_WORDS,
+            BOXED => 1,
+            // SAFETY: (3): this is the address of a vtable, which lives forever.
+            _ => unsafe { &*first }.words(),
+        }
+    }
+
+    /// The task, if it is in a box: one with a label is.
+    pub(crate) fn boxed(&self) -> Option<&Task> {
+        let is_boxed = self.first().addr() & (KIND | TOMBSTONE) == BOXED;
+        // SAFETY: (3), and by (2) nobody moves it out while the reference lives.
+        is_boxed.then(|| unsafe { &**self.work().cast::<Box<Task>>() })
+    }
+
+    /// Moves the task out, `into` the empty place where it will run. Returns the words of the
+    /// entry.
+    ///
+    /// Nothing is written to the entry: another core wrote its cache line, and writing it too would
+    /// fetch the line a second time. So the caller either passes the entry for good, or makes it a
+    /// tombstone with [`remove`](Self::remove) (2).
+    #[inline]
+    pub(crate) fn unpack(self, into: &mut Option<Task>) -> usize {
+        debug_assert!(into.is_none() && matches!(self.entry(), Entry::Task(_)));
+        let first = self.first();
+        let info = TaskInfo::of(self.id());
+        HEAD + match first.addr() & KIND {
+            TRACKED => {
+                // SAFETY: (3), and the value is not used here again.
+                let task = unsafe { self.work().cast::<TrackedTask>().read() };
+                *into = Some(Task { info, work: TaskWork::Tracked(task) });
+                TRACKED_WORDS
+            }
+            BOXED => {
+                // SAFETY: (3), and the value is not used here again.
+                *into = Some(*unsafe { self.work().cast::<Box<Task>>().read() });
+                1
+            }
+            _ => {
+                // SAFETY: (3): this is the address of a vtable, which lives forever.
+                let vtable = unsafe { &*first };
+                let task = into.insert(Task { info, work: TaskWork::Plain(Closure::spent()) });
+                if let TaskWork::Plain(f) = &mut task.work {
+                    // SAFETY: (3), and the value is not used here again. It goes straight to where
+                    // it will be called.
+                    unsafe { f.fill(vtable, self.work()) };
                 }
-                BOXED => {
-                    ptr::write(into, Some(*work_at.cast::<Box<Task>>().read()));
-                    1
-                }
-                _ => {
-                    // The closure's words go straight to where they will be used. Nothing between the two steps can
-                    // unwind, so nobody sees the verbs without their words.
-                    let verbs = &*first;
-                    let f = Closure { verbs, words: [Word::uninit(); WORDS] };
-                    ptr::write(into, Some(Task { info, work: TaskWork::Plain(f) }));
-                    if let Some(Task { work: TaskWork::Plain(f), .. }) = into {
-                        copy_words(work_at, f.words.as_mut_ptr(), verbs.words);
-                    }
-                    verbs.words
-                }
+                vtable.words()
             }
         }
+    }
+
+    /// Moves the task out and leaves a tombstone.
+    pub(crate) fn remove(self) -> Option<Task> {
+        let (mut task, start, first) = (None, self.0, self.first());
+        self.unpack(&mut task);
+        // SAFETY: (2), for the first word.
+        unsafe { start.cast::<*const VTable>().write(first.map_addr(|first| first | TOMBSTONE)) };
+        task
     }
 }
 
 impl Task {
-    /// As `*slot = None`, and in short for most of those that have run: nothing is left of them.
+    /// As `*slot = None`, but shorter for most tasks that have run: nothing is left of them.
     #[inline]
     pub(crate) fn clear(slot: &mut Option<Task>) {
         match slot {
             Some(Task { info, work: TaskWork::Plain(f) }) if !info.has_label() && f.is_spent() => {
-                // SAFETY: what is not dropped holds nothing: it has no label, and its closure has been called.
-                unsafe { ptr::write(slot, None) }
+                std::mem::forget(slot.take()); // skips a destructor that would find nothing
             }
             _ => *slot = None,
         }
     }
 }
-
-/// Copies `words` words, at most `WORDS`: what the library's function does, without the call.
-///
-/// # Safety
-/// As for [`ptr::copy_nonoverlapping`].
-#[inline(always)]
-unsafe fn copy_words(from: *const Word, to: *mut Word, words: usize) {
-    debug_assert!(words <= WORDS);
-    // SAFETY: the caller says so; each copy is of a part of the words, and together they are all of them.
-    unsafe {
-        if words >= 4 {
-            ptr::copy_nonoverlapping(from, to, 4);
-            if words > 4 {
-                to.add(4).write(from.add(4).read());
-            }
-            return;
-        }
-        if words & 2 != 0 {
-            ptr::copy_nonoverlapping(from, to, 2);
-        }
-        if words & 1 != 0 {
-            to.add(words - 1).write(from.add(words - 1).read());
-        }
-    }
-}
-
-const _: () = assert!(size_of::<TrackedTask>() == size_of::<CellRef<dyn Tracked>>());
-const _: () = assert!(TRACKED_WORDS <= WORDS && align_of::<TrackedTask>() == align_of::<Word>());
 
 #[cfg(all(test, not(loom)))]
 mod tests;

@@ -1,4 +1,4 @@
-//! Work that runs again and again: [`PeriodicTask`], and the rule for when the next run is due.
+//! Periodic tasks: [`PeriodicTask`], and the rule for when the next run is due.
 
 use std::borrow::Cow;
 use std::fmt;
@@ -11,30 +11,32 @@ use super::work::{Ran, Work};
 use crate::sync::{Arc, AtomicU64, Exclusive, Mutex, Ordering};
 use crate::time::clock::{Clock, Tick};
 
-/// What a fixed-rate series does about runs whose time passed while it was busy.
+/// What a fixed-rate task does about runs whose time passed while it was busy.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum MissedTicks {
-    /// Each missed run takes place, one at once after the other, until the series is on time again. As in the JDK.
+    /// Each missed run takes place, one directly after the other, until the task is on time again.
+    /// As in the JDK.
     #[default]
     CatchUp,
-    /// One run takes place at once for all that were missed, then the series is back on its grid.
+    /// One run takes place at once for all that were missed. Then the task is back on its grid.
     Coalesce,
-    /// Missed runs are left out: the series waits for the next point of its grid.
+    /// Missed runs are skipped: the task waits for the next point of its grid.
     Skip,
 }
 
-/// What becomes of a series when a run panics.
+/// What happens to a periodic task when a run panics.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum OnPanic {
-    /// The series ends, and its handle resolves with the panic. The default on executors, as in the JDK.
+    /// The task ends, and its handle resolves with the panic. The default on executors, as in the
+    /// JDK.
     End,
-    /// The series goes on with the next run, and its handle stays pending. The default on schedulers. The
-    /// panic is told to [`Hooks::panicked`](crate::Hooks::panicked) of an executor, or to the error hooks of
-    /// [`schedulers::on_error`](crate::schedulers::on_error).
+    /// The task continues with the next run, and its handle stays pending. The default on
+    /// schedulers. The panic is reported to [`Hooks::panicked`](crate::Hooks::panicked) of an
+    /// executor, or to the error hooks of [`schedulers::on_error`](crate::schedulers::on_error).
     Continue,
 }
 
-/// The work of a series, with its name and what it does about missed runs and panics.
+/// Work that runs periodically, with its name and what it does about missed runs and panics.
 ///
 /// # Examples
 /// ```
@@ -42,7 +44,8 @@ pub enum OnPanic {
 /// use std::time::Duration;
 ///
 /// let pool = executors::scheduled(1);
-/// let flush = PeriodicTask::new(|| println!("flushed")).named("flush").missed_ticks(MissedTicks::Skip);
+/// let flush = PeriodicTask::new(|| println!("flushed")).named("flush");
+/// let flush = flush.missed_ticks(MissedTicks::Skip);
 /// let series = pool.schedule_at_fixed_rate_task(Duration::ZERO, Duration::from_secs(1), flush)?;
 /// series.cancel(true);
 /// # Ok::<(), Box<dyn std::error::Error>>(())
@@ -50,15 +53,15 @@ pub enum OnPanic {
 #[must_use = "a periodic task does nothing until it is scheduled"]
 pub struct PeriodicTask {
     pub(crate) info: TaskInfo,
-    /// Given away when it is scheduled, so that the task can be shared until then.
+    /// Taken out when the task is scheduled, so that the task is `Sync` until then.
     pub(crate) body: Exclusive<Body>,
     pub(crate) missed: MissedTicks,
-    /// `None`: the default of whatever runs it.
+    /// `None` for the default of the executor or scheduler.
     pub(crate) on_panic: Option<OnPanic>,
 }
 
 impl PeriodicTask {
-    /// Makes the work of a series from a closure.
+    /// Makes a periodic task from a closure.
     pub fn new(f: impl FnMut() + Send + 'static) -> PeriodicTask {
         PeriodicTask {
             info: TaskInfo::fresh(),
@@ -68,20 +71,21 @@ impl PeriodicTask {
         }
     }
 
-    /// Gives it a name, for hooks and error messages.
+    /// Sets the name, for hooks and error messages.
     pub fn named(mut self, name: impl Into<Cow<'static, str>>) -> PeriodicTask {
         self.info.set_name(name.into());
         self
     }
 
-    /// Sets what it does about missed runs. Default: [`MissedTicks::CatchUp`]. Of no effect with a fixed delay.
+    /// Sets what the task does about missed runs. Default: [`MissedTicks::CatchUp`]. Has no effect
+    /// with a fixed delay.
     pub fn missed_ticks(mut self, missed: MissedTicks) -> PeriodicTask {
         self.missed = missed;
         self
     }
 
-    /// Sets whether the series goes on after a run that panics. Default: [`OnPanic::End`] on an executor,
-    /// [`OnPanic::Continue`] on a scheduler.
+    /// Sets whether the task continues after a run that panics. Default: [`OnPanic::End`] on an
+    /// executor, [`OnPanic::Continue`] on a scheduler.
     ///
     /// # Examples
     /// ```
@@ -120,24 +124,24 @@ impl fmt::Debug for PeriodicTask {
     }
 }
 
-/// When a series runs.
+/// When a periodic task runs.
 #[derive(Debug, Clone, Copy)]
 pub(crate) enum Schedule {
-    /// A period after the run before was due.
+    /// One period after the previous run was due.
     Rate(Duration, MissedTicks),
-    /// A delay after the run before ended.
+    /// One delay after the previous run ended.
     Delay(Duration),
 }
 
 impl Schedule {
-    /// When the next run is due, if one that was due at `due` has ended `now`.
+    /// Returns when the next run is due, if the one that was due at `due` has ended `now`.
     pub(crate) fn next(self, due: Tick, now: Tick) -> Tick {
         let (period, missed) = match self {
             Schedule::Delay(delay) => return now.plus(delay),
             Schedule::Rate(period, missed) => (period, missed),
         };
         if period.is_zero() {
-            return now; // after all that is due by now
+            return now; // after all tasks that are due by now
         }
         let next = due.plus(period);
         if next >= now {
@@ -153,19 +157,21 @@ impl Schedule {
     }
 }
 
-/// What a run of [`schedule_repeating`](crate::ScheduledThreadPoolExecutor::schedule_repeating) answers: when
-/// the next run is due.
+/// What a run of [`schedule_repeating`](crate::ScheduledThreadPoolExecutor::schedule_repeating)
+/// returns: when the next run is due.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Next {
-    /// So long after this run has ended. `Duration::ZERO`: again at once, after all that is due by then.
+    /// This long after the run has ended. `Duration::ZERO`: directly after all tasks that are due
+    /// then.
     After(Duration),
-    /// At this moment by the pool's clock ([`Clock::now`](crate::Clock::now)); at once if it is in the past.
+    /// At this instant of the pool's clock ([`Clock::now`](crate::Clock::now)); at once if it is
+    /// past.
     At(Instant),
-    /// Never: the handle resolves with `Ok(())`.
+    /// Never. The handle resolves with `Ok(())`.
     Stop,
 }
 
-/// Where a run leaves its answer for the pool, which reads it on the same thread when the run has ended.
+/// Where a run leaves its answer for the pool, which reads it on the same thread after the run.
 #[derive(Debug)]
 pub(crate) struct Answer(Mutex<Next>);
 
@@ -183,7 +189,7 @@ impl Answer {
     }
 }
 
-/// What decides when the next run of a series is due.
+/// What decides when the next run is due.
 #[derive(Debug)]
 pub(crate) enum Plan {
     Fixed(Schedule),
@@ -193,7 +199,7 @@ pub(crate) enum Plan {
 impl Plan {
     fn next(&self, due: Tick, clock: &Clock) -> Tick {
         match self {
-            Plan::Fixed(rhythm) => rhythm.next(due, clock.tick()),
+            Plan::Fixed(schedule) => schedule.next(due, clock.tick()),
             Plan::Answered(answer) => match answer.get() {
                 Next::After(delay) => clock.tick_after(delay),
                 Next::At(moment) => clock.tick_at(moment),
@@ -203,15 +209,15 @@ impl Plan {
     }
 }
 
-/// When the runs of one series are due: shared by the pool that runs it and the handle that asks.
+/// When the runs of one periodic task are due. Shared by the pool that runs it and its handle.
 #[derive(Debug)]
 pub(crate) struct Timing {
     plan: Plan,
     clock: Clock,
-    /// When the next run is due, or the one that goes on was. Written by the pool between two runs.
+    /// When the next or current run is due. Written by the pool between two runs.
     due: AtomicU64,
-    /// The series' number in the queue, which it keeps from run to run; `u64::MAX` until it has one. Touched under the
-    /// queue's lock.
+    /// The number of the task in the queue, which it keeps from run to run; `u64::MAX` until it has
+    /// one. Guarded by the lock of the queue.
     number: AtomicU64,
 }
 
@@ -229,14 +235,14 @@ impl Timing {
         &self.clock
     }
 
-    /// A run has ended: when is the next one due?
+    /// Called after a run. Returns when the next one is due.
     pub(crate) fn ended(&self) -> Tick {
         let next = self.plan.next(self.due(), &self.clock);
         self.due.store(next.nanos(), Ordering::Relaxed);
         next
     }
 
-    /// The number of the series, which is `fresh` if it has none yet.
+    /// Returns the number of the task, which becomes `fresh` if it has none yet.
     pub(crate) fn number_or(&self, fresh: u64) -> u64 {
         let number = self.number.load(Ordering::Relaxed);
         if number != u64::MAX {
@@ -247,11 +253,11 @@ impl Timing {
     }
 }
 
-/// The work of a series on an executor.
+/// The work of a periodic task on an executor.
 pub(crate) struct SeriesWork {
     pub(crate) body: Body,
     pub(crate) on_panic: OnPanic,
-    /// `None`: the series goes on until it is ended.
+    /// Where each run says whether it was the last; `None` if no run does.
     pub(crate) answer: Option<Arc<Answer>>,
 }
 
@@ -264,7 +270,7 @@ impl SeriesWork {
 impl Work<()> for SeriesWork {
     fn run(mut self) -> Ran<(), SeriesWork> {
         if let Some(answer) = &self.answer {
-            answer.set(Next::Stop); // unless the run says otherwise
+            answer.set(Next::Stop); // the default, if the run sets nothing
         }
         match catch_unwind(AssertUnwindSafe(&mut self.body)) {
             Ok(()) if self.is_stopped() => Ran::Over(Ok(()), Some(self)),

@@ -26,8 +26,9 @@ impl Place {
 /// Invariants
 /// 1. A new reference is made from an existing one, through that reference.
 /// 2. An owner that reads 1 is alone and stays alone, because of (1): the reference is its own.
-/// 3. Each owner releases with Release; the last one sees that by an Acquire. So the last owner sees
-///    what all others did before. Model: `loom_tests::handle::the_last_owner_sees_what_all_others_did`.
+/// 3. Each owner releases with Release; the last one sees that by an Acquire. So the last owner
+///    sees what all others did before. Model:
+///    `loom_tests::handle::the_last_owner_sees_what_all_others_did`.
 ///
 /// The last owner may free the memory while another owner is still inside a method here, after its
 /// last access. That is sound because `&RefCount` covers nothing but one atomic.

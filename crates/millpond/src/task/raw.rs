@@ -1,10 +1,10 @@
-//! The raw task cell: [`CellRef`], a counted reference to a cell, and [`Slot`], the place in it that
-//! holds the work and later the result.
+//! The raw task cell: [`CellRef`], a counted reference to a cell, and [`Slot`], the place in it
+//! that holds the work and later the result.
 //!
-//! A cell is one allocation: a header of eight bytes, and directly behind it a value that implements
-//! [`Tracked`]. `CellRef` is an `Arc` with fewer atomic operations: the first two references are made
-//! together, there are no weak ones, and the last owner does not count down. A task that is
-//! submitted, run and joined costs one exchange where an `Arc` needs four.
+//! A cell is one allocation: a header of eight bytes, and directly behind it a value that
+//! implements [`Tracked`]. `CellRef` is an `Arc` with fewer atomic operations, one per task instead
+//! of four: the first two references are made together, none is weak, and the last owner does not
+//! count down.
 //!
 //! # Invariants of `CellRef`
 //!
@@ -22,8 +22,8 @@
 //!      task is cancelled meanwhile: the canceller changes the word and never touches the content.
 //!    - Succeeded, Failed: the content is the result and belongs to the holder of the
 //!      [`ResultToken`]. If `DETACHED` was set before, it belongs to the runner.
-//!    - Cancelled, Abandoned, Expired: the content is empty, or belongs to a runner or decorator that
-//!      has not noticed yet. Nobody else looks at it.
+//!    - Cancelled, Abandoned, Expired: the content is empty, or belongs to a runner or decorator
+//!      that has not noticed yet. Nobody else looks at it.
 //! 4. The exchange that gives the content away is a Release; the one that obtains it is an Acquire.
 
 use std::alloc::{Layout, alloc, dealloc, handle_alloc_error};
@@ -51,7 +51,7 @@ struct Header {
 const HEADER: usize = size_of::<Header>();
 const _: () = assert!(align_of::<Header>() == 8 && HEADER.is_multiple_of(8));
 
-/// The memory of a cell whose value has this layout, and the offset of the value in it.
+/// The layout of a cell whose value has this layout, and the offset of the value.
 #[inline]
 fn cell_layout(value: Layout) -> (Layout, usize) {
     let align = value.align().max(align_of::<Header>());
@@ -63,17 +63,17 @@ fn cell_layout(value: Layout) -> (Layout, usize) {
 /// A counted reference to a cell.
 pub(crate) struct CellRef<V: ?Sized>(NonNull<V>);
 
-// SAFETY: as for `Arc`. A `CellRef` gives shared access to the value on each thread that has one, and
-// the last one drops the value, so the value must be `Send` and `Sync`.
+// SAFETY: as for `Arc`. A `CellRef` gives shared access to the value on each thread that has one,
+// and the last one drops the value, so the value must be `Send` and `Sync`.
 unsafe impl<V: ?Sized + Send + Sync> Send for CellRef<V> {}
-// SAFETY: as above; `&CellRef` can be cloned into a `CellRef`.
+// SAFETY: as above.
 unsafe impl<V: ?Sized + Send + Sync> Sync for CellRef<V> {}
 
 /// Where the memory of a new cell comes from.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Clone, Copy, PartialEq, Eq)]
 pub(super) enum Memory {
     Heap,
-    /// The slab, if it has slots of that size: for timers, which exist by the million.
+    /// For timers, which exist by the million. Cells that do not fit into a slot are on the heap.
     Slab,
 }
 
@@ -87,7 +87,7 @@ fn allocate(value: Layout, memory: Memory) -> (NonNull<u8>, Option<NonZeroU32>) 
     {
         return (slot.address(), Some(slot.into_number()));
     }
-    let _ = memory; // models use the heap
+    let _ = memory; // for models
     // SAFETY: the layout contains a header, so it is not empty.
     let start = NonNull::new(unsafe { alloc(layout) }).unwrap_or_else(|| handle_alloc_error(layout));
     // SAFETY: the allocation contains the header and the padding before it, which `offset` sums up.
@@ -95,7 +95,6 @@ fn allocate(value: Layout, memory: Memory) -> (NonNull<u8>, Option<NonZeroU32>) 
 }
 
 impl<V> CellRef<V> {
-    /// Puts the value into a cell of its own.
     pub(crate) fn new(value: V) -> CellRef<V> {
         CellRef(CellRef::create(1, Memory::Heap, || value))
     }
@@ -122,7 +121,6 @@ impl<V> CellRef<V> {
         }
     }
 
-    /// The face of the cell for executors.
     pub(crate) fn into_tracked<'a>(self) -> CellRef<dyn Tracked + 'a>
     where
         V: Tracked + 'a,
@@ -130,7 +128,6 @@ impl<V> CellRef<V> {
         CellRef(ManuallyDrop::new(self).0)
     }
 
-    /// The face of the cell for handles.
     pub(crate) fn into_joinable<'a, T>(self) -> CellRef<dyn Joinable<T> + 'a>
     where
         V: Joinable<T> + 'a,
@@ -140,7 +137,6 @@ impl<V> CellRef<V> {
 }
 
 impl<'a, T> CellRef<dyn Joinable<T> + 'a> {
-    /// Another reference, with the face for executors.
     pub(crate) fn tracked(&self) -> CellRef<dyn Tracked + 'a> {
         CellRef(ManuallyDrop::new(self.clone()).0)
     }
@@ -148,15 +144,16 @@ impl<'a, T> CellRef<dyn Joinable<T> + 'a> {
 
 impl<V: ?Sized> CellRef<V> {
     #[inline]
-    fn header(&self) -> *mut Header {
-        self.0.as_ptr().cast::<u8>().wrapping_sub(HEADER).cast()
+    fn header(&self) -> NonNull<Header> {
+        // SAFETY: by (1) the header is in the same allocation, right before the value.
+        unsafe { self.0.cast::<Header>().byte_sub(HEADER) }
     }
 
     /// A reference to the count alone: see [`RefCount`].
     #[inline]
     fn count(&self) -> &RefCount {
         // SAFETY: by (1) a header is there, and by (2) it lives as long as this reference.
-        unsafe { &(*self.header()).count }
+        unsafe { &(*self.header().as_ptr()).count }
     }
 
     /// Returns true if `place` lies inside this cell.
@@ -197,12 +194,13 @@ impl<V: ?Sized> Drop for CellRef<V> {
         if !self.count().release() {
             return;
         }
-        let header = self.header();
         let (layout, offset) = cell_layout(Layout::for_value(&**self));
-        // SAFETY: (1) and (2): this was the last reference, and the cell is still there.
-        let slab_slot = unsafe { (*header).slab_slot };
-        let start = header.cast::<u8>().wrapping_sub(offset - HEADER);
-        let memory = CellMemory { slab_slot, start, layout };
+        // SAFETY: (1) and (2): this was the last reference, and the cell is still there. The header
+        // follows the padding, which `offset` includes.
+        let memory = unsafe {
+            let slab_slot = self.header().as_ref().slab_slot;
+            CellMemory { slab_slot, start: self.header().byte_sub(offset - HEADER).cast(), layout }
+        };
         // SAFETY: by (2) no other reference is left, and this one does not use the value again.
         unsafe { self.0.drop_in_place() };
         drop(memory);
@@ -212,7 +210,7 @@ impl<V: ?Sized> Drop for CellRef<V> {
 /// Frees the memory of a cell, also if the destructor of the value panics.
 struct CellMemory {
     slab_slot: Option<NonZeroU32>,
-    start: *mut u8,
+    start: NonNull<u8>,
     layout: Layout,
 }
 
@@ -221,12 +219,12 @@ impl Drop for CellMemory {
     fn drop(&mut self) {
         match self.slab_slot {
             #[cfg(not(loom))]
-            // SAFETY: the header names the slot that `allocate` took for this cell, and the value in
-            // it has been dropped.
+            // SAFETY: the header names the slot that `allocate` took for this cell, and the value
+            // in it has been dropped.
             Some(number) => slab::give_back(unsafe { SlabSlot::from_number(number, self.start) }),
             // SAFETY: `allocate` got the memory from the allocator, with this layout: size and
             // alignment of the value have not changed. Nothing uses it any more.
-            _ => unsafe { dealloc(self.start, self.layout) },
+            _ => unsafe { dealloc(self.start.as_ptr(), self.layout) },
         }
     }
 }
@@ -246,7 +244,6 @@ impl<'a> Removal<'a> {
         Removal { id, place, count: None }
     }
 
-    #[inline]
     pub(crate) fn id(self) -> TaskId {
         self.id
     }
@@ -296,13 +293,13 @@ enum Content<W, R> {
 // None of them gets a shared reference to the content, so `Send` is enough.
 unsafe impl<W: Send, R: Send> Sync for Slot<W, R> {}
 
-/// The ownership of the content by (3).
+/// The content, owned by (3).
 struct Owned<'a, W, R>(&'a Slot<W, R>);
 
 impl<'a, W, R> Owned<'a, W, R> {
     /// # Safety
-    /// By (3) the content belongs to the calling thread, which obtained it by an Acquire (4) and does
-    /// not use this value after it gives the content away.
+    /// By (3) the content belongs to the calling thread, which obtained it by an Acquire (4) and
+    /// does not use this value after it gives the content away.
     #[inline]
     unsafe fn new(slot: &'a Slot<W, R>) -> Self {
         Owned(slot)
@@ -346,6 +343,7 @@ pub(super) enum Cancelled<W> {
     Started(Word),
 }
 
+/// See [`StateWord`] for the transitions that these methods make.
 impl<W, R> Slot<W, R> {
     /// A slot with work; `detached`: no handle will take the result.
     #[inline(always)]
@@ -354,7 +352,6 @@ impl<W, R> Slot<W, R> {
         Slot { id, word: StateWord::pending(detached), content }
     }
 
-    #[inline]
     pub(super) fn id(&self) -> TaskId {
         self.id
     }
@@ -364,7 +361,6 @@ impl<W, R> Slot<W, R> {
         self.word.load()
     }
 
-    /// The number of the owner; 0 if there is none.
     #[inline]
     pub(super) fn owner(&self, order: Ordering) -> u64 {
         self.word.owner(order)
@@ -375,13 +371,12 @@ impl<W, R> Slot<W, R> {
         self.word.set_owner(owner);
     }
 
-    /// See [`StateWord::announce_waiter`].
     pub(super) fn announce_waiter(&self) -> bool {
         self.word.announce_waiter()
     }
 
-    /// Drops the content. To be called before the slot is dropped, unless the word says that nothing
-    /// is left.
+    /// Drops the content. To be called before the slot is dropped, unless the word says that
+    /// nothing is left.
     pub(super) fn clear(&mut self) {
         let empty = ManuallyDrop::new(UnsafeCell::new(Content::Empty));
         drop(ManuallyDrop::into_inner(mem::replace(&mut self.content, empty)));
@@ -414,7 +409,6 @@ impl<W, R> Slot<W, R> {
         Some((owned.take_work(), owned, seen))
     }
 
-    /// Cancels the task, unless it is done.
     pub(super) fn cancel(&self) -> Cancelled<W> {
         match self.word.cancel() {
             Cancel::TooLate => Cancelled::No,
@@ -427,7 +421,6 @@ impl<W, R> Slot<W, R> {
         }
     }
 
-    /// Takes the result of a task that has one, if it is still there.
     #[inline]
     pub(super) fn take(&self, token: &mut ResultToken) -> Option<R> {
         self.take_from(self.word.load(), token)
@@ -469,7 +462,7 @@ impl<W, R> Held<'_, W, R> {
 pub(super) struct Running<'a, W, R>(Owned<'a, W, R>);
 
 impl<'a, W, R> Running<'a, W, R> {
-    /// The closure has returned. `None` if the task was cancelled meanwhile.
+    /// `None` if the task was cancelled meanwhile.
     #[inline]
     pub(super) fn finish(self) -> Option<Finishing<'a, W, R>> {
         self.0.0.word.finish().then_some(Finishing(self.0))
@@ -492,12 +485,10 @@ impl<W, R> Finishing<'_, W, R> {
         (owned.take_result(), seen) // (3): the handle has left the result to the runner
     }
 
-    /// Ends the task without a run. The content is empty.
     pub(super) fn expire(self) -> Word {
         self.0.0.word.expire()
     }
 
-    /// Makes a periodic task pending again, with this work.
     pub(super) fn put_back(self, work: W) {
         let Finishing(mut owned) = self;
         owned.put(Content::Work(work));

@@ -1,12 +1,12 @@
-//! A task in two words: how it waits for its time.
+//! [`TimerTask`]: a task that waits for its time, in two words.
 
 use super::periodic::Timing;
 use super::{Task, TaskHandle, TaskId, TaskOf, TaskWork, TrackedTask};
 use crate::sync::Arc;
 use crate::time::wheel::{Placed, to_be_looked_at};
 
-/// A task that waits. One that has a handle and nothing else, as nearly all have, is that handle's other half; the rest
-/// are in a box.
+/// A task that waits for its time. Nearly all have a handle and no label, and are stored as a
+/// reference to their cell. The rest are in a box.
 pub(crate) enum TimerTask {
     Tracked(TrackedTask),
     Other(Box<Task>),
@@ -28,7 +28,7 @@ impl TimerTask {
         }
     }
 
-    /// When the runs of a series are due.
+    /// The timing of a periodic task.
     #[inline]
     pub(crate) fn timing(&self) -> Option<&Arc<Timing>> {
         match self {
@@ -54,7 +54,7 @@ impl TimerTask {
         }
     }
 
-    /// The task, if it is `wanted`.
+    /// Returns the task if `wanted` accepts it, else itself.
     pub(crate) fn into_task_if(self, wanted: impl FnOnce(&Task) -> bool) -> Result<Task, TimerTask> {
         match self {
             TimerTask::Other(task) => {
@@ -73,7 +73,7 @@ impl TimerTask {
 }
 
 impl<T: Send + 'static> TaskOf<T> {
-    /// As `into_parts`, for a task that is to wait for its time.
+    /// As `into_parts`, for a task that waits for its time.
     #[inline]
     pub(crate) fn into_held(self) -> (TimerTask, TaskHandle<T>) {
         if self.info.has_label() {
@@ -85,8 +85,9 @@ impl<T: Send + 'static> TaskOf<T> {
 }
 
 impl Placed for TimerTask {
-    /// A wheel may forget an entry, and the canceller then releases its reference by the place alone.
-    /// So only a place inside the cell that the entry refers to may be one that can be forgotten.
+    /// A wheel may forget an entry, and the canceller then releases its reference by the place
+    /// alone. So only a place inside the cell that the entry refers to may be one that can be
+    /// forgotten.
     fn moved_to(&self, place: u64) {
         match self {
             TimerTask::Tracked(TrackedTask(cell)) if cell.contains(cell.place()) => cell.place().set(place),

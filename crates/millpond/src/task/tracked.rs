@@ -1,6 +1,7 @@
 //! The two faces of a task cell: [`Tracked`] for executors, [`Joinable`] for handles.
 //!
-//! They are the vtables of the cell. Ordinary, periodic and scoped tasks and futures implement them.
+//! They are the vtables of the cell. Ordinary, periodic and scoped tasks and futures implement
+//! them.
 
 use std::any::Any;
 use std::task::Waker;
@@ -48,8 +49,9 @@ pub(crate) trait Tracked: Send + Sync {
 
     fn state(&self) -> TaskState;
 
-    /// Cancels the task and returns true, or returns false if it is done. Calls `remove` if the task
-    /// had not started, before it wakes the joiner. [`CellRef::cancel`] is the way to call this.
+    /// Cancels the task and returns true, or returns false if it is done. Calls `remove` if the
+    /// task had not started, before it wakes the joiner. [`CellRef::cancel`] is the way to call
+    /// this.
     ///
     /// [`CellRef::cancel`]: super::CellRef::cancel
     fn try_cancel(&self, may_interrupt: bool, remove: RemoveCancelled<'_>) -> bool;
@@ -88,7 +90,7 @@ pub(crate) trait Tracked: Send + Sync {
     }
 }
 
-/// Who is woken when a task is done.
+/// What is woken when a task is done.
 pub(crate) struct Waiter {
     waker: Waker,
     #[cfg_attr(not(feature = "futures"), allow(dead_code, reason = "only futures are queued again"))]

@@ -149,8 +149,8 @@ pub(super) struct StateWord {
     /// ```
     ///
     /// E3 sees the cancel, or C2 sees the owner. E2, C1 and C2 have one total order, in which C1
-    /// comes before C2. If E3 misses C1, then E2 is before C1. If C2 misses E1, then C2 is before E2.
-    /// Both together would be a cycle. Model:
+    /// comes before C2. If E3 misses C1, then E2 is before C1. If C2 misses E1, then C2 is before
+    /// E2. Both together would be a cycle. Model:
     /// `loom_tests::delayed::cancel_against_queueing_a_series_again`. `entered` needs no fence: the
     /// worker that takes the task finds it cancelled.
     owner: AtomicU32,
@@ -182,8 +182,8 @@ impl StateWord {
         Word(self.word.load(Ordering::Acquire))
     }
 
-    /// Leaves Pending: the caller owns the content. Returns the word as it was; `None` if the task is
-    /// not pending.
+    /// Leaves Pending: the caller owns the content. Returns the word as it was; `None` if the task
+    /// is not pending.
     #[inline]
     pub(super) fn leave_pending(&self, to: Leave) -> Option<Word> {
         let mut seen = Word(self.word.load(Ordering::Relaxed));
@@ -212,8 +212,8 @@ impl StateWord {
         false
     }
 
-    /// Cancels the task, unless it is done; spins while it is finishing. If the task was pending, the
-    /// caller owns the content.
+    /// Cancels the task, unless it is done; spins while it is finishing. If the task was pending,
+    /// the caller owns the content.
     pub(super) fn cancel(&self) -> Cancel {
         let mut seen = self.load();
         loop {
@@ -234,8 +234,8 @@ impl StateWord {
         }
     }
 
-    /// Waits for the second of two exchanges of the runner, a few instructions apart. In between the
-    /// state is still Running, although a cancel is too late.
+    /// Waits for the second of two exchanges of the runner, a few instructions apart. In between
+    /// the state is still Running, although a cancel is too late.
     #[cold]
     fn load_when_finished(&self) -> Word {
         let mut backoff = Backoff::default();
@@ -272,8 +272,9 @@ impl StateWord {
     /// too late, and spins until the outcome is published.
     #[inline]
     pub(super) fn finish(&self) -> bool {
-        // Only the runner sets the bit, once per run, so it is clear. An addition is one instruction
-        // where an "or" is a loop. Acquire: after a cancel we see what was written before it.
+        // Only the runner sets the bit, once per run, so it is clear. An addition is one
+        // instruction where an "or" is a loop. Acquire: after a cancel we see what was written
+        // before it.
         let seen = Word(self.word.fetch_add(FINISHING, Ordering::Acquire));
         seen.0 & STATE == RUNNING
     }
@@ -294,8 +295,8 @@ impl StateWord {
         self.leave_finishing(PENDING, Ordering::Release);
     }
 
-    /// For the runner: no other thread changes the state while it is Finishing, so the difference can
-    /// be added, which leaves the other bits alone and needs no loop.
+    /// For the runner: no other thread changes the state while it is Finishing, so the difference
+    /// can be added, which leaves the other bits alone and needs no loop.
     #[inline]
     fn leave_finishing(&self, state: u8, order: Ordering) -> Word {
         Word(self.word.fetch_add(state.wrapping_sub(RUNNING | FINISHING), order))

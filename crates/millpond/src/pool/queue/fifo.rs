@@ -106,11 +106,11 @@ impl Fifo {
     /// Removes the task `id`. `place` is the position of its push, if known.
     pub(in crate::pool) fn remove(&self, id: TaskId, place: Option<u64>) -> Option<Task> {
         let mut whole = self.segments.whole();
-        let at_place = place.and_then(|place| whole.remove(id, Some(place)));
+        let at_place = place.and_then(|place| whole.remove_at(id, place));
         // A task that is not at its position has been popped, unless tasks have been moved.
         let moved = self.compacted.load(Ordering::Relaxed) > 0;
         let search = place.is_none() || moved;
-        let task = at_place.or_else(|| search.then(|| whole.remove(id, None)).flatten())?;
+        let task = at_place.or_else(|| search.then(|| whole.remove(id)).flatten())?;
         self.compact(&mut whole);
         Some(task)
     }

@@ -1,45 +1,85 @@
-//! The memory of the first-in-first-out queue: packed tasks in a chain of segments.
+//! The memory of the pool's queue: packed tasks in a chain of segments, pushed at the tail and
+//! popped at the head.
 //!
-//! Each end has its own lock and cache line, so submitters and workers do not wait for each other.
-//! A position is the number of a word since the beginning. The segment with index `i` holds the
+//! Each end has its own lock and cache line, so that submitters and workers do not wait for each
+//! other. A position is the number of a word since the queue was made. Segment `i` holds the
 //! positions from `i * WORDS` on. Positions are never reused.
 //!
-//! Ownership
-//! 1. Words at or after `end` belong to the holder of the tail lock. It writes a task, then
-//!    advances `end` (Release).
-//! 2. Words from the head up to `end` belong to the holder of the head lock, if it has seen that
-//!    `end` (Acquire). So it sees the tasks, and the links between their segments.
-//! 3. The head has left every segment whose index is below `left` (Release, after its last read).
-//!    Such a segment belongs to the holder of the tail lock, if it has seen that `left` (Acquire).
-//!    It reuses or frees it.
-//! 4. `Tail::segments` lists all segments in the order of their indices, without gaps, and owns
-//!    them. The last one contains `end`, or ends there.
-//! 5. A task, a tombstone or an end mark begins at the head, at the start of every later segment,
-//!    and wherever the previous task or tombstone ends.
+//! # Invariants
 //!
-//! An operation on both ends takes the tail lock first.
-
-mod counts;
+//! 1. Words at or after `end` belong to the holder of the tail lock. It writes an entry there, then
+//!    advances `end` (Release).
+//! 2. Words before `end` and at or after the head belong to the holder of the head lock that has
+//!    read that `end` (Acquire). So it sees the entries, and the links to the segments that hold
+//!    them.
+//! 3. The head leaves a segment for good when it advances `left` (Release, after its last read).
+//!    A segment before `left` belongs to the holder of the tail lock that has read that `left`
+//!    (Acquire), which reuses or frees it.
+//! 4. `segments` has the segments from index `oldest` on, in order and without a gap. They stay
+//!    allocated while they are in it. The head is in one of them.
+//! 5. A thread that needs more holds both locks, and takes the tail lock first.
 
 use std::collections::VecDeque;
-use std::mem::MaybeUninit;
+use std::mem::{MaybeUninit, offset_of};
 use std::ptr::NonNull;
 
-use self::counts::{HeadCounts, TailCounts};
+use crate::sync::{AtomicU64, AtomicUsize, Ordering};
 use crate::sync::{SpinLock, SpinLockGuard};
-use crate::task::{Entry, LONGEST, Pack, PackedTask, Task, TaskId};
+use crate::task::{Entry, LONGEST, Pack, PackedTask, Space, Task};
 
-/// The words of a segment: 8 KiB with its header, about 250 small tasks. Few in models and under
+/// The words of a segment: 8 KiB with its link, about 250 small tasks. Few in models and under
 /// Miri, so that they reach the end of a segment.
 const WORDS: usize = match (cfg!(loom), cfg!(miri)) {
     (true, _) => LONGEST,
     (_, true) => 64,
-    _ => (8192 - size_of::<(u64, usize)>()) / size_of::<usize>(),
+    _ => (8192 - 2 * size_of::<usize>()) / size_of::<usize>(),
 };
 
-/// Segments behind the head that are kept for the tail. A queue of at most about 1,000 small tasks
-/// then never allocates. None with [`PLAIN_ALLOC`](crate::PLAIN_ALLOC).
+/// Segments behind the head that are kept for the tail, so that a queue which is never long does
+/// not allocate: enough for bursts of a thousand small tasks. None with
+/// [`PLAIN_ALLOC`](crate::PLAIN_ALLOC).
 const SPARE: u64 = if crate::PLAIN_ALLOC { 0 } else { 4 };
+
+type Word = MaybeUninit<usize>;
+
+struct Segment {
+    /// Written under the tail lock before `end` passes this segment (2).
+    next: Option<SegmentPtr>,
+    words: [Word; WORDS],
+}
+
+#[cfg(not(any(loom, miri)))]
+const _: () = assert!(size_of::<Segment>() <= 8192);
+
+/// The address of a segment. The invariants say which thread may access what through it.
+#[derive(Clone, Copy)]
+struct SegmentPtr(NonNull<Segment>);
+
+// SAFETY: a segment contains links and packed tasks, which are `Send`. It changes hands by a lock,
+// or by a Release and an Acquire (1, 2, 3).
+unsafe impl Send for SegmentPtr {}
+
+impl SegmentPtr {
+    fn allocate() -> SegmentPtr {
+        let segment = Box::new(Segment { next: None, words: [const { Word::uninit() }; WORDS] });
+        SegmentPtr(NonNull::from(Box::leak(segment)))
+    }
+
+    /// # Safety
+    /// The segment is not in a chain any more, and nobody uses it.
+    unsafe fn free(self) {
+        // SAFETY: `allocate` made it from a box, and by the contract nobody else has it.
+        drop(unsafe { Box::from_raw(self.0.as_ptr()) });
+    }
+
+    /// The address of a word. No reference to all words is made: other threads access other words.
+    #[inline]
+    fn word(self, at: usize) -> *mut Word {
+        debug_assert!(at < WORDS);
+        let words = self.0.as_ptr().wrapping_byte_add(offset_of!(Segment, words));
+        words.cast::<Word>().wrapping_add(at)
+    }
+}
 
 pub(super) struct Segments {
     tail: TailSide,
@@ -49,125 +89,117 @@ pub(super) struct Segments {
 #[repr(align(128))]
 struct TailSide {
     lock: SpinLock<Tail>,
-    counts: TailCounts,
+    /// Tasks pushed so far. Written under the lock, before `end`: a thread that sees a task sees it
+    /// counted.
+    put: AtomicU64,
+    /// The position after the last task. Written under the lock (1).
+    end: AtomicU64,
+    /// The value of `put` at which `gone` must be read again. Written under the lock.
+    limit: AtomicU64,
+    /// The number of segments. Written under the lock.
+    held: AtomicUsize,
 }
 
 #[repr(align(128))]
 struct HeadSide {
     lock: SpinLock<Head>,
-    counts: HeadCounts,
+    /// The position of the head. Written under the lock when it is released; no tombstone is there.
+    begin: AtomicU64,
+    /// Tasks removed so far, at the head or elsewhere. Written under the lock.
+    gone: AtomicU64,
+    /// The index of the segment that the head is in. Written under the lock (3).
+    left: AtomicU64,
 }
 
 struct Tail {
-    /// All segments, see (4). Never empty.
-    segments: VecDeque<NonNull<Segment>>,
-    /// The last one.
-    last: NonNull<Segment>,
+    /// Never empty (4).
+    segments: VecDeque<SegmentPtr>,
+    oldest: u64,
+    /// The last of `segments`.
+    last: SegmentPtr,
     /// The position of its first word.
     base: u64,
-    /// The offset in it of the next task.
+    /// Where in it the next entry goes: position `end`.
     at: usize,
 }
 
 struct Head {
-    segment: NonNull<Segment>,
+    segment: SegmentPtr,
     /// The position of its first word.
     base: u64,
     at: usize,
     /// The last value of `end` that was read.
     known: u64,
-    /// Tombstones between the head and `end`.
+    /// Tombstones between here and `end`. Changes when both ends are locked, or the head passes
+    /// one.
     tombstones: u64,
 }
 
-pub(super) struct Segment {
-    index: u64,
-    next: Option<NonNull<Segment>>,
-    words: [MaybeUninit<usize>; WORDS],
-}
+/// Segments that nobody uses any more. Dropping this frees them, best without a lock.
+pub(super) struct Unused(Vec<SegmentPtr>);
 
-const _: () = assert!(cfg!(any(loom, miri)) || size_of::<Segment>() <= 8192);
-
-// SAFETY: the pointers lead to segments that `Segments` owns, and the tasks in them are `Send`. By
-// (1) to (3) one thread at a time uses a word, and ownership passes by a lock or by Release and
-// Acquire.
-unsafe impl Send for Tail {}
-// SAFETY: as for `Tail`.
-unsafe impl Send for Head {}
-
-impl Segment {
-    fn new(index: u64) -> Box<Segment> {
-        let mut segment = Box::<Segment>::new_uninit();
-        let fields = segment.as_mut_ptr();
-        // SAFETY: the memory is allocated and ours. Every field is written, except for the words,
-        // which need no value.
-        unsafe {
-            (&raw mut (*fields).index).write(index);
-            (&raw mut (*fields).next).write(None);
-            segment.assume_init()
+impl Drop for Unused {
+    fn drop(&mut self) {
+        for segment in self.0.drain(..) {
+            // SAFETY: it was taken out of the chain, by (3) or by the end of the queue.
+            unsafe { segment.free() };
         }
-    }
-
-    /// The word at offset `at`.
-    ///
-    /// # Safety
-    /// `segment` is listed, and `at` is below `WORDS`.
-    unsafe fn spot(segment: NonNull<Segment>, at: usize) -> PackedTask {
-        debug_assert!(at < WORDS);
-        // SAFETY: by the contract. No reference to the words is created: another thread may use
-        // other words.
-        unsafe { PackedTask::new((&raw mut (*segment.as_ptr()).words).cast::<MaybeUninit<usize>>().add(at)) }
-    }
-
-    /// # Safety
-    /// `segment` is listed and not being reused: the index changes only under (3).
-    unsafe fn index(segment: NonNull<Segment>) -> u64 {
-        // SAFETY: by the contract.
-        unsafe { (*segment.as_ptr()).index }
     }
 }
 
 impl Segments {
     /// An empty queue with this initial `limit`.
     pub(super) fn new(limit: u64) -> Self {
-        let first = NonNull::from(Box::leak(Segment::new(0)));
-        let tail = Tail { segments: VecDeque::from([first]), last: first, base: 0, at: 0 };
+        let first = SegmentPtr::allocate();
+        let tail = Tail { segments: VecDeque::from([first]), oldest: 0, last: first, base: 0, at: 0 };
         let head = Head { segment: first, base: 0, at: 0, known: 0, tombstones: 0 };
         Segments {
-            tail: TailSide { lock: SpinLock::new(tail), counts: TailCounts::new(limit) },
-            head: HeadSide { lock: SpinLock::new(head), counts: HeadCounts::default() },
+            tail: TailSide {
+                lock: SpinLock::new(tail),
+                put: AtomicU64::new(0),
+                end: AtomicU64::new(0),
+                limit: AtomicU64::new(limit),
+                held: AtomicUsize::new(1),
+            },
+            head: HeadSide {
+                lock: SpinLock::new(head),
+                begin: AtomicU64::new(0),
+                gone: AtomicU64::new(0),
+                left: AtomicU64::new(0),
+            },
         }
     }
 
-    /// Exact for the moment at which `begin` was read: both only grow, `begin` was not beyond `end`
-    /// then, and `end` has not passed it since.
+    /// Exact at the moment when `begin` was read: `begin` is never after `end`, both only grow, and
+    /// `end` has not passed it since.
     pub(super) fn is_empty(&self) -> bool {
-        let begin = self.head.counts.begin();
-        self.tail.counts.end() == begin
+        let begin = self.head.begin.load(Ordering::Acquire);
+        self.tail.end.load(Ordering::Acquire) == begin
     }
 
     /// Tasks pushed so far.
     #[inline]
     pub(super) fn put(&self) -> u64 {
-        self.tail.counts.put()
+        self.tail.put.load(Ordering::Relaxed)
     }
 
-    /// Tasks popped or removed so far.
+    /// Tasks removed so far. Acquire: a later read of `put` is not smaller, because the thread that
+    /// removed a task had read its `end`, which was written after `put`.
     #[inline]
     pub(super) fn gone(&self) -> u64 {
-        self.head.counts.gone()
+        self.head.gone.load(Ordering::Acquire)
     }
 
-    /// Pushes allowed before `gone` must be read again.
     #[inline]
     pub(super) fn limit(&self) -> u64 {
-        self.tail.counts.limit()
+        self.tail.limit.load(Ordering::Relaxed)
     }
 
-    /// Returns true if there are more segments than the queue should keep.
+    /// Returns true if more segments are kept than the queue needs.
     pub(super) fn has_surplus(&self) -> bool {
-        let used = (self.tail.counts.end() / WORDS as u64).saturating_sub(self.head.counts.left()) + 1;
-        self.tail.counts.held() as u64 > used + SPARE
+        let left = self.head.left.load(Ordering::Relaxed);
+        let last = self.tail.end.load(Ordering::Relaxed) / WORDS as u64;
+        self.tail.held.load(Ordering::Relaxed) as u64 > last.saturating_sub(left) + 1 + SPARE
     }
 
     /// Locks the end where tasks are pushed.
@@ -185,12 +217,12 @@ impl Segments {
     /// Locks both ends.
     pub(super) fn whole(&self) -> BothGuard<'_> {
         let tail = self.tail();
-        // No contention back-off here: it would hold the tail lock.
+        // Not `lock_contended`: a thread with the tail lock must not pause.
         BothGuard { tail, head: HeadGuard { head: self.head.lock.lock(), all: self } }
     }
 }
 
-/// The tail, locked.
+/// The locked tail.
 pub(super) struct TailGuard<'a> {
     tail: SpinLockGuard<'a, Tail>,
     all: &'a Segments,
@@ -198,17 +230,18 @@ pub(super) struct TailGuard<'a> {
 
 impl TailGuard<'_> {
     pub(super) fn set_limit(&mut self, limit: u64) {
-        self.all.tail.counts.set_limit(limit);
+        self.all.tail.limit.store(limit, Ordering::Relaxed);
     }
 
     /// Appends `task`.
     #[inline]
     pub(super) fn push(&mut self, task: impl Pack) {
-        self.all.tail.counts.add_put();
+        let put = &self.all.tail.put;
+        put.store(put.load(Ordering::Relaxed) + 1, Ordering::Relaxed); // one writer, under the lock
         self.append(task);
     }
 
-    /// As `push`, for a task that has been counted.
+    /// As `push`, for a task that is counted already.
     #[inline]
     fn append(&mut self, task: impl Pack) {
         let words = task.words();
@@ -217,72 +250,67 @@ impl TailGuard<'_> {
         }
         let Tail { last, base, at, .. } = *self.tail;
         let end = base + at as u64;
-        task.goes_to(end);
-        // SAFETY: `last` is listed (4), its words from `at` on are ours (1), and there are enough.
-        unsafe { task.pack(Segment::spot(last, at)) };
+        task.moves_to(end);
+        // SAFETY: (1) and (4): the words from `end` on are ours, and the segment has `words` of
+        // them.
+        task.pack(unsafe { Space::new(last.word(at), words) });
         self.tail.at = at + words;
-        self.all.tail.counts.set_end(end + words as u64);
+        self.all.tail.end.store(end + words as u64, Ordering::Release);
     }
 
     #[cold]
     fn next_segment(&mut self) {
-        let last = self.tail.last;
-        if self.tail.at < WORDS {
-            // SAFETY: the words from `at` on are ours (1), and there is one.
-            unsafe { Segment::spot(last, self.tail.at).pack_end() };
+        let Tail { last, base, at, .. } = *self.tail;
+        if at < WORDS {
+            // SAFETY: (1) and (4): the words from `at` on are ours, and there is one left.
+            unsafe { Space::new(last.word(at), WORDS - at) }.put_end();
         }
-        // SAFETY: it is listed (4).
-        let index = unsafe { Segment::index(last) } + 1;
-        let next = match self.reusable() {
-            Some(mut segment) => {
-                (segment.index, segment.next) = (index, None);
-                segment
-            }
-            None => Segment::new(index),
-        };
-        let next = NonNull::from(Box::leak(next));
-        // SAFETY: it is listed, and no thread reads the link before `end` is beyond this segment
-        // (2).
-        unsafe { (*last.as_ptr()).next = Some(next) };
+        let next = self.reuse().unwrap_or_else(SegmentPtr::allocate);
+        // SAFETY: (1) to (4): no thread reads a link before `end` passes it. `last` is in the
+        // chain, and `next` was just taken out of it or allocated.
+        unsafe {
+            (*next.0.as_ptr()).next = None;
+            (*last.0.as_ptr()).next = Some(next);
+        }
         self.tail.segments.push_back(next);
         self.tail.last = next;
-        self.tail.base = index * WORDS as u64;
+        self.tail.base = base + WORDS as u64;
         self.tail.at = 0;
-        self.all.tail.counts.set_held(self.tail.segments.len());
+        self.all.tail.held.store(self.tail.segments.len(), Ordering::Relaxed);
     }
 
-    /// Unlists the oldest segment, if the head has left it and `keep` more.
-    fn pop_left(&mut self, keep: u64) -> Option<Box<Segment>> {
-        let left = self.all.head.counts.left();
-        let first = *self.tail.segments.front()?;
-        // SAFETY: it is listed (4).
-        let unused = unsafe { Segment::index(first) } + keep < left;
+    /// Takes the oldest segment out of the chain, if the head has left it and `keep` more (3).
+    fn pop_left(&mut self, keep: u64) -> Option<SegmentPtr> {
+        let left = self.all.head.left.load(Ordering::Acquire);
+        let unused = self.tail.oldest + keep < left;
         if !unused {
             return None;
         }
-        self.tail.segments.pop_front();
-        // SAFETY: it came from a box, by `Box::leak`. It is ours alone (3) and no longer listed.
-        Some(unsafe { Box::from_raw(first.as_ptr()) })
+        self.tail.oldest += 1;
+        self.tail.segments.pop_front()
     }
 
-    /// A segment that the head has left. Frees those beyond `SPARE`, without a list of them: a
-    /// queue that is never long must not allocate.
-    fn reusable(&mut self) -> Option<Box<Segment>> {
-        while self.pop_left(SPARE).is_some() {}
+    /// Takes a segment that the head has left out of the chain, and frees surplus ones at once: a
+    /// list of them would allocate.
+    fn reuse(&mut self) -> Option<SegmentPtr> {
+        while let Some(surplus) = self.pop_left(SPARE) {
+            // SAFETY: (3): it is out of the chain.
+            unsafe { surplus.free() };
+        }
         self.pop_left(0)
     }
 
-    /// Unlists the segments that the head has left, all but `keep`.
-    fn unused(&mut self, keep: u64) -> Vec<Box<Segment>> {
+    /// Takes the segments that the head has left out of the chain, all but `keep`.
+    fn take_unused(&mut self, keep: u64) -> Unused {
         let unused = std::iter::from_fn(|| self.pop_left(keep)).collect();
         let segments = &mut self.tail.segments;
         segments.shrink_to(2 * segments.len());
-        self.all.tail.counts.set_held(self.tail.segments.len());
-        unused
+        self.all.tail.held.store(self.tail.segments.len(), Ordering::Relaxed);
+        Unused(unused)
     }
 }
 
-/// The head, locked.
+/// The locked head.
 pub(super) struct HeadGuard<'a> {
     head: SpinLockGuard<'a, Head>,
     all: &'a Segments,
@@ -293,28 +321,36 @@ impl HeadGuard<'_> {
     #[inline]
     pub(super) fn pop(&mut self, into: &mut Option<Task>) {
         if self.next(into) {
-            self.all.head.counts.add_gone(1);
+            self.count_gone(1);
         }
     }
 
-    /// Calls `inspect` with the first task, if there is one and it is boxed.
+    /// Calls `inspect` with the first task, if there is one and it is in a box.
     pub(super) fn with_first<R>(&mut self, inspect: impl FnOnce(Option<&Task>) -> R) -> R {
-        let spot = self.skip_tombstones();
-        // SAFETY: a task begins there, and it is ours (2) while we hold the lock, which outlives
-        // `inspect`. Nothing moves it meanwhile.
-        inspect(spot.and_then(|spot| unsafe { spot.boxed() }))
+        let first = self.first_task();
+        inspect(first.as_ref().and_then(PackedTask::boxed))
     }
 
     #[inline(always)]
     fn next(&mut self, into: &mut Option<Task>) -> bool {
-        let Some(spot) = self.skip_tombstones() else { return false };
-        // SAFETY: a task begins there and it is ours (2). The head passes it, so it is not read
-        // again.
-        self.head.at += unsafe { spot.unpack(into) };
+        let Some(task) = self.first_task() else { return false };
+        self.head.at += task.unpack(into); // the head passes the entry for good
         if self.head.tombstones > 0 {
-            self.skip_tombstones(); // the rest may be tombstones only
+            self.first_task(); // tombstones may be all that is left
         }
         true
+    }
+
+    /// Moves the head to the first task and returns it.
+    fn first_task(&mut self) -> Option<PackedTask> {
+        loop {
+            let entry = self.first_entry()?;
+            if entry.entry() != Entry::Tombstone {
+                return Some(entry);
+            }
+            self.head.at += entry.words();
+            self.head.tombstones -= 1;
+        }
     }
 
     /// The position of the head.
@@ -323,165 +359,101 @@ impl HeadGuard<'_> {
         self.head.base + self.head.at as u64
     }
 
-    /// Skips tombstones and returns the first task. `None`: the queue is empty.
-    fn skip_tombstones(&mut self) -> Option<PackedTask> {
+    /// Counts `tasks` that have been removed.
+    fn count_gone(&mut self, tasks: u64) {
+        let gone = &self.all.head.gone;
+        // One writer, under the lock. Release: a submitter that sees the room may use it.
+        gone.store(gone.load(Ordering::Relaxed) + tasks, Ordering::Release);
+    }
+
+    /// The task or tombstone at the head; `None` at the end.
+    fn first_entry(&mut self) -> Option<PackedTask> {
         loop {
             let Head { segment, at, known, .. } = *self.head;
             let position = self.position();
             if position == known {
-                self.head.known = self.all.tail.counts.end();
+                self.head.known = self.all.tail.end.load(Ordering::Acquire);
                 if position == self.head.known {
                     return None;
                 }
             }
-            if at == WORDS {
-                self.next_segment();
-                continue;
-            }
-            // SAFETY: the word is before `end`, so something begins there (5), and it is ours (2).
-            unsafe {
-                let spot = Segment::spot(segment, at);
-                match spot.lies() {
-                    Entry::Task(_) => return Some(spot),
-                    Entry::End => self.next_segment(),
-                    Entry::Hole => {
-                        self.head.at += spot.words();
-                        self.head.tombstones -= 1;
-                    }
+            if at < WORDS {
+                // SAFETY: (2) and (4): an entry starts at the head, which is before `end`. Its task
+                // has not been moved out, or it is a tombstone.
+                let entry = unsafe { PackedTask::new(segment.word(at)) };
+                if entry.entry() != Entry::End {
+                    return Some(entry);
                 }
             }
+            self.next_segment();
         }
     }
 
-    /// Advances to the next segment. There is one, because `end` is beyond this one.
+    /// Goes on to the next segment, which exists because `end` is beyond this one.
     #[cold]
     fn next_segment(&mut self) {
-        // SAFETY: the head's segment is not below `left`, so it is listed (3). `end` is beyond it,
-        // so its link has been written (2).
-        let next = unsafe { (*self.head.segment.as_ptr()).next };
-        let next = next.expect("`end` is beyond this segment, so it has a successor");
-        // SAFETY: `end` is in or beyond it, so it is listed and not being reused.
-        let index = unsafe { Segment::index(next) };
-        self.head.segment = next;
-        self.head.base = index * WORDS as u64;
+        // SAFETY: (2) and (4): the segment is in the chain, and its link was written before `end`
+        // passed it.
+        let next = unsafe { (*self.head.segment.0.as_ptr()).next };
+        self.head.segment = next.expect("`end` is beyond this segment, so there is a next one");
+        self.head.base += WORDS as u64;
         self.head.at = 0;
-        self.all.head.counts.set_left(index);
+        // Release (3): our last read of the segment before was earlier.
+        self.all.head.left.store(self.head.base / WORDS as u64, Ordering::Release);
     }
 }
 
 impl Drop for HeadGuard<'_> {
     fn drop(&mut self) {
-        self.all.head.counts.set_begin(self.position());
+        // Release: a thread that sees the queue empty sees what was written before the last pop.
+        self.all.head.begin.store(self.position(), Ordering::Release);
     }
 }
 
-/// Both ends, locked.
+/// Both ends, locked. `both.rs` has its methods.
 pub(super) struct BothGuard<'a> {
     tail: TailGuard<'a>,
     head: HeadGuard<'a>,
 }
 
-impl BothGuard<'_> {
-    /// Visits the tasks from a position on until `visit` returns true.
-    ///
-    /// `from` is the head, or the start of a later segment.
-    fn walk(&self, from: u64, mut visit: impl FnMut(u64, PackedTask, TaskId) -> bool) {
-        let end = self.tail.all.tail.counts.end();
-        let mut position = from;
-        while position < end {
-            // SAFETY: the position is between head and `end`, we hold both locks (1, 2), and
-            // something begins there (5).
-            unsafe {
-                let spot = self.spot(position);
-                match spot.lies() {
-                    Entry::End => position = (position / WORDS as u64 + 1) * WORDS as u64,
-                    Entry::Task(id) if visit(position, spot, id) => return,
-                    Entry::Task(_) | Entry::Hole => position += spot.words() as u64,
-                }
+/// The tasks and tombstones of a locked queue, with their positions.
+///
+/// An item must not be used after the lock is released or the entries have been changed.
+struct Entries<'a> {
+    tail: &'a Tail,
+    /// An entry starts here, unless this is `end`.
+    position: u64,
+    end: u64,
+}
+
+impl<'a> Entries<'a> {
+    /// All entries from the head on, or from the segment of `position` on if that is later.
+    fn from(queue: &'a BothGuard<'_>, position: u64) -> Entries<'a> {
+        let start_of_segment = position - position % WORDS as u64;
+        let end = queue.tail.all.tail.end.load(Ordering::Relaxed);
+        Entries { tail: &queue.tail.tail, position: queue.head.position().max(start_of_segment), end }
+    }
+}
+
+impl Iterator for Entries<'_> {
+    type Item = (u64, PackedTask);
+
+    fn next(&mut self) -> Option<(u64, PackedTask)> {
+        while self.position < self.end {
+            let (index, at) = (self.position / WORDS as u64, (self.position % WORDS as u64) as usize);
+            let segment = self.tail.segments[(index - self.tail.oldest) as usize]; // (4)
+            // SAFETY: (2), with both ends locked. Entries start at the head, at the start of each
+            // later segment, and after each entry.
+            let entry = unsafe { PackedTask::new(segment.word(at)) };
+            if entry.entry() == Entry::End {
+                self.position = (index + 1) * WORDS as u64;
+                continue;
             }
+            let position = self.position;
+            self.position += entry.words() as u64;
+            return Some((position, entry));
         }
-    }
-
-    /// # Safety
-    /// The position is between the head and `end`.
-    unsafe fn spot(&self, position: u64) -> PackedTask {
-        let segments = &self.tail.tail.segments;
-        let index = position / WORDS as u64;
-        // SAFETY: by (4) the segment with this index is in the list.
-        unsafe {
-            let oldest = Segment::index(segments[0]);
-            Segment::spot(segments[(index - oldest) as usize], (position % WORDS as u64) as usize)
-        }
-    }
-
-    pub(super) fn tombstones(&self) -> u64 {
-        self.head.head.tombstones
-    }
-
-    /// The ids of all tasks.
-    pub(super) fn ids(&self) -> Vec<TaskId> {
-        let mut ids = Vec::new();
-        self.walk(self.head.position(), |_, _, id| {
-            ids.push(id);
-            false
-        });
-        ids
-    }
-
-    /// Removes the task `id`. With a `place`, only if it begins there.
-    ///
-    /// `place` is a hint, and may be a position of another queue. A task begins there only if a
-    /// walk from the start of its segment reaches it.
-    pub(super) fn remove(&mut self, id: TaskId, place: Option<u64>) -> Option<Task> {
-        let head = self.head.position();
-        let from = place.map_or(head, |place| head.max(place - place % WORDS as u64));
-        let mut found = None;
-        self.walk(from, |position, spot, other| {
-            let is_here = other == id && place.is_none_or(|place| place == position);
-            found = is_here.then_some(spot);
-            is_here || place.is_some_and(|place| place <= position)
-        });
-        // SAFETY: `walk` has found it there, under the same locks.
-        found.and_then(|spot| unsafe { self.take(spot) })
-    }
-
-    /// # Safety
-    /// A task begins there, between the head and `end`.
-    unsafe fn take(&mut self, spot: PackedTask) -> Option<Task> {
-        self.head.all.head.counts.add_gone(1);
-        let mut task = None;
-        // SAFETY: by the contract, and we hold both locks (2). A tombstone replaces the moved task.
-        unsafe {
-            spot.unpack(&mut task);
-            spot.leave_hole();
-        }
-        self.head.head.tombstones += 1;
-        self.head.skip_tombstones();
-        task
-    }
-
-    /// Removes all tasks for which `unwanted` returns true, in order. The others are appended
-    /// again, which drops the tombstones between them.
-    pub(super) fn remove_if(&mut self, unwanted: impl Fn(&Task) -> bool) -> Vec<Task> {
-        let mut removed = Vec::new();
-        let waiting = self.tail.all.put() - self.tail.all.gone();
-        for _ in 0..waiting {
-            let mut next = None;
-            self.head.next(&mut next);
-            let Some(task) = next else { break };
-            if unwanted(&task) {
-                removed.push(task);
-            } else {
-                self.tail.append(task);
-            }
-        }
-        self.head.all.head.counts.add_gone(removed.len() as u64);
-        removed
-    }
-
-    /// Unlists surplus segments. Dropping the result frees them, outside of the locks.
-    pub(super) fn trim(&mut self) -> Vec<Box<Segment>> {
-        self.tail.unused(SPARE)
+        None
     }
 }
 
@@ -489,12 +461,13 @@ impl Drop for Segments {
     fn drop(&mut self) {
         let left = self.whole().remove_if(|_| true);
         left.into_iter().for_each(Task::drop_caught);
-        for segment in std::mem::take(&mut self.tail.lock.lock().segments) {
-            // SAFETY: it came from a box, by `Box::leak`, and no thread uses the queue any more.
-            drop(unsafe { Box::from_raw(segment.as_ptr()) });
-        }
+        // Nobody holds a lock, and nobody will.
+        let segments = std::mem::take(&mut self.tail.lock.lock().segments);
+        drop(Unused(segments.into()));
     }
 }
+
+mod both;
 
 #[cfg(all(test, not(loom)))]
 pub(super) mod tests;

@@ -115,7 +115,7 @@ impl OwnThreads {
     fn start(&self, body: impl ThreadBody + 'static) -> Result<JoinHandle<()>, Refusal> {
         let number = self.numbers.fetch_add(1, Ordering::Relaxed); // Relaxed: only unique
         let name = format!("{}-{number}", self.prefix).into();
-        let info = WorkerInfo { name, number: usize::try_from(number).unwrap_or(usize::MAX) };
+        let info = WorkerInfo::new(name, usize::try_from(number).unwrap_or(usize::MAX));
         call_factory(&*self.factory, WorkerBody::new(info, body))
             .map_err(|cause| Refusal::new(RejectReason::SpawnFailed, Some(cause)))
     }

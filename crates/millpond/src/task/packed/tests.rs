@@ -7,7 +7,7 @@ use super::*;
 use crate::task::TaskOf;
 use crate::task::TaskState;
 
-/// Memory for one task, and what it may not touch behind it.
+/// Memory for one task, followed by a guard word.
 struct Room {
     words: Vec<Word>,
 }
@@ -15,38 +15,44 @@ struct Room {
 const GUARD: usize = 0x5a5a_5a5a;
 
 impl Room {
-    /// Room for as many words as there are, followed by a guard.
+    /// Memory of this many words and the guard.
     fn new(words: usize) -> Room {
         let mut room = Room { words: vec![Word::uninit(); words] };
         room.words.push(Word::new(GUARD));
         room
     }
 
-    fn spot(&mut self) -> PackedTask {
-        PackedTask::new(self.words.as_mut_ptr())
+    fn space(&mut self) -> Space {
+        let words = self.words.len() - 1;
+        // SAFETY: (1): there are as many words before the guard, and nobody else knows of them.
+        unsafe { Space::new(self.words.as_mut_ptr(), words) }
+    }
+
+    fn entry(&mut self) -> PackedTask {
+        // SAFETY: (2): tests call it after they have packed, and unpack once.
+        unsafe { PackedTask::new(self.words.as_mut_ptr()) }
     }
 
     fn is_whole(&self) -> bool {
-        // SAFETY: the last word was initialized, and everything that was written there since was too.
+        // SAFETY: the last word was initialized, and everything that was written there since was
+        // too.
         unsafe { self.words[self.words.len() - 1].assume_init() == GUARD }
     }
 }
 
-/// Packs `task`, looks at it, takes it out, looks at the hole; returns it, and the words that it took.
+/// Packs `task`, moves it out, and removes it; returns it and the words that it took.
 fn there_and_back(task: impl Pack, id: TaskId) -> (Task, usize) {
     let words = task.words();
     assert!((HEAD..=LONGEST).contains(&words));
     let mut room = Room::new(words);
-    let spot = room.spot();
+    task.pack(room.space());
+    assert_eq!((room.entry().entry(), room.entry().words()), (Entry::Task(id), words));
     let mut back = None;
-    // SAFETY: there is room for as many words as it takes, and nobody else knows of it.
-    unsafe {
-        task.pack(spot);
-        assert_eq!((spot.lies(), spot.words()), (Entry::Task(id), words));
-        assert_eq!(spot.unpack(&mut back), words);
-        spot.leave_hole();
-        assert_eq!((spot.lies(), spot.words()), (Entry::Hole, words));
-    }
+    assert_eq!(room.entry().unpack(&mut back), words);
+    back.take().expect("it was there").pack(room.space());
+    let back = room.entry().remove();
+    assert_eq!((room.entry().entry(), room.entry().words()), (Entry::Tombstone, words));
+    assert!(room.entry().boxed().is_none());
     assert!(room.is_whole());
     let back = back.expect("it was there");
     assert_eq!(back.id(), id);
@@ -162,7 +168,7 @@ fn a_label_is_kept_with_its_task() {
 #[test]
 fn a_task_with_a_handle_is_still_its_half() {
     let (task, handle) = TaskOf::new(|| 7).into_parts();
-    task.goes_to(41);
+    task.moves_to(41);
     assert_eq!(task.cell().expect("it has a handle").place().get(), 41);
     let (task, words) = task_there_and_back(task);
     assert_eq!(words, HEAD + 2);
@@ -179,7 +185,7 @@ fn a_task_with_a_handle_is_still_its_half() {
 #[test]
 fn the_half_of_a_handle_comes_back_as_a_task() {
     let (half, handle) = TaskOf::bare(|| 7);
-    half.goes_to(41);
+    half.moves_to(41);
     let id = half.id();
     let (task, words) = there_and_back(half, id);
     assert_eq!((task.cell().expect("it has a handle").place().get(), words), (41, HEAD + 2));
@@ -197,7 +203,7 @@ fn a_bare_closure_comes_back_as_a_task() {
     let ran = Arc::new(AtomicUsize::new(0));
     let to = Arc::clone(&ran);
     let words = [7_usize; WORDS - 1];
-    let bare = Bare::new(move || {
+    let bare = InlineClosure::new(move || {
         assert_eq!(words, [7; WORDS - 1]);
         to.fetch_add(1, Ordering::Relaxed);
     });
@@ -208,12 +214,12 @@ fn a_bare_closure_comes_back_as_a_task() {
     task.run();
     assert_eq!((Arc::strong_count(&ran), ran.load(Ordering::Relaxed)), (1, 1));
 
-    let Ok(bare) = Bare::new(|| {}) else { panic!("it fits") };
+    let Ok(bare) = InlineClosure::new(|| {}) else { panic!("it fits") };
     let id = bare.id();
     assert_eq!(there_and_back(bare, id).1, HEAD);
 
     let large = [7_usize; WORDS + 1];
-    let back = Bare::new(move || assert_eq!(large, [7; WORDS + 1]));
+    let back = InlineClosure::new(move || assert_eq!(large, [7; WORDS + 1]));
     let Err(f) = back else { panic!("it does not fit") };
     f();
 }
@@ -223,7 +229,7 @@ fn a_bare_closure_comes_back_as_a_task() {
 fn a_bare_closure_can_be_had_back() {
     let ran = Arc::new(AtomicUsize::new(0));
     let to = Arc::clone(&ran);
-    let Ok(bare) = Bare::new(move || {
+    let Ok(bare) = InlineClosure::new(move || {
         to.fetch_add(1, Ordering::Relaxed);
     }) else {
         panic!("it fits")
@@ -235,13 +241,8 @@ fn a_bare_closure_can_be_had_back() {
 #[test]
 fn the_end_is_one_word() {
     let mut room = Room::new(1);
-    let spot = room.spot();
-    // SAFETY: there is one word, and nobody else knows of it.
-    let lies = unsafe {
-        spot.pack_end();
-        spot.lies()
-    };
-    assert_eq!(lies, Entry::End);
+    room.space().put_end();
+    assert_eq!(room.entry().entry(), Entry::End);
     assert!(room.is_whole());
 }
 

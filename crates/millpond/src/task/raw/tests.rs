@@ -40,7 +40,7 @@ fn check<T: Send + 'static>(make: impl FnOnce(Seen) -> Pair<T>) {
 
 fn slab_slot<V: ?Sized>(cell: &CellRef<V>) -> Option<std::num::NonZeroU32> {
     // SAFETY: (1): the header is there as long as `cell` is.
-    unsafe { (*cell.header()).slab_slot }
+    unsafe { cell.header().as_ref() }.slab_slot
 }
 
 #[test]

@@ -1,37 +1,32 @@
-//! The segments on their own: order, positions and tombstones. Small enough for Miri. The child
-//! module tests memory: segments that are reused and freed, and that every task is dropped once.
-
-mod memory;
+//! Tests of the segments, small enough for Miri: order, places, tombstones, memory, drops.
 
 use std::collections::VecDeque;
 use std::sync::{Arc, Mutex};
 
+mod random;
+
+pub(in crate::pool) use random::Rng;
+
 use super::{LONGEST, SPARE, Segments, WORDS};
-use crate::task::{Bare, Task, TaskId, TaskOf};
+use crate::task::{InlineClosure, Task, TaskId, TaskOf};
 use crate::task::{TaskHandle, TaskState};
 
 impl Segments {
-    /// The number of segments.
+    /// Segments that there are.
     pub(in crate::pool) fn held(&self) -> usize {
         let tail = self.tail();
-        assert_eq!(tail.tail.segments.len(), self.tail.counts.held());
+        assert_eq!(tail.tail.segments.len(), self.tail.held.load(super::Ordering::Relaxed));
         tail.tail.segments.len()
     }
 
-    /// The position of the task `id`.
+    /// Where the task `id` is.
     pub(in crate::pool) fn place_of(&self, id: TaskId) -> Option<u64> {
-        let mut place = None;
-        let whole = self.whole();
-        whole.walk(whole.head.position(), |position, _, other| {
-            place = (other == id).then_some(position);
-            place.is_some()
-        });
-        place
+        self.whole().tasks().find(|(_, _, other)| *other == id).map(|(place, _, _)| place)
     }
 
-    /// The position after the last task.
+    /// The position behind the last task.
     fn end(&self) -> u64 {
-        self.tail.counts.end()
+        self.tail.end.load(super::Ordering::Relaxed)
     }
 
     fn pop(&self) -> Option<Task> {
@@ -41,11 +36,11 @@ impl Segments {
     }
 
     fn remove_at(&self, id: TaskId, place: u64) -> Option<Task> {
-        self.whole().remove(id, Some(place))
+        self.whole().remove_at(id, place)
     }
 }
 
-/// The numbers of the tasks that ran, and of the tasks whose captures were dropped.
+/// What became of the captures of tasks, by their numbers.
 #[derive(Debug, Clone, Default)]
 pub(in crate::pool) struct Tally(Arc<Mutex<[Vec<usize>; 2]>>);
 
@@ -55,7 +50,8 @@ impl Tally {
         std::mem::take(&mut self.0.lock().unwrap()[0])
     }
 
-    /// Fails unless exactly the captures of the tasks `0..many` have been dropped, once each.
+    /// Fails unless the captures of the tasks `0..many`, and no others, have been dropped, each
+    /// once.
     #[track_caller]
     pub(in crate::pool) fn assert_dropped(&self, many: usize) {
         let mut dropped = self.0.lock().unwrap()[1].clone();
@@ -82,13 +78,13 @@ impl Drop for Token {
 #[repr(align(64))]
 struct Line(Token);
 
-/// Words per segment, and the largest packed task.
+/// The words of a segment, and the most that a task takes.
 pub(in crate::pool) const SEGMENT: (usize, usize) = (WORDS, LONGEST);
 
-/// The number of kinds that [`task`] makes.
+/// The kinds of task that [`task`] makes.
 pub(in crate::pool) const KINDS: usize = 10;
 
-/// The task `n`, of one of the `KINDS`: every size and every packed form.
+/// The task `n`, of one of the `KINDS`: each size, each way of being packed.
 pub(in crate::pool) fn task(kind: usize, n: usize, tally: &Tally) -> Task {
     let token = Token(tally.clone(), n);
     match kind % KINDS {
@@ -135,15 +131,16 @@ fn put(segments: &Segments, task: Task) -> TaskId {
     id
 }
 
-/// Pushes `many` tasks, of all kinds in turn, numbered from 0.
+/// Puts so many tasks, of all kinds in turn, with numbers from `0` on.
 fn put_all(segments: &Segments, many: usize, tally: &Tally) -> Vec<TaskId> {
     (0..many).map(|n| put(segments, task(n, n, tally))).collect()
 }
 
-/// Enough tasks for several segments: they take slightly more than four words each.
+/// Enough tasks for some segments: they take a little above four words each.
 const MANY: usize = if cfg!(miri) { 120 } else { 6000 };
 
-/// Segments of a short queue at most: the head's, and the spare ones or the tail's.
+/// As many segments as a short queue may hold: that of the head, and the spare ones or that of the
+/// tail.
 const MOST_HELD: u64 = if SPARE == 0 { 2 } else { 1 + SPARE };
 
 #[test]
@@ -164,7 +161,7 @@ fn tasks_of_all_sizes_come_out_in_order_over_many_segments() {
     tally.assert_dropped(MANY);
 }
 
-/// In turns, so that the head follows the tail and segments are reused.
+/// In turns, so that the head follows the tail from segment to segment and these are used again.
 #[test]
 fn a_short_queue_keeps_its_segments_and_uses_them_again() {
     let (segments, tally) = (Segments::new(u64::MAX), Tally::default());
@@ -181,13 +178,15 @@ fn a_short_queue_keeps_its_segments_and_uses_them_again() {
     tally.assert_dropped(MANY);
 }
 
-/// A packed task may end at the last word of a segment, or leave too few words for the next one.
+/// A packed task may end at the last word of a segment, or leave a rest that is too short for the
+/// next.
 #[test]
 fn every_rest_at_the_end_of_a_segment_is_skipped() {
     for rest in 0..LONGEST {
         let (segments, tally) = (Segments::new(u64::MAX), Tally::default());
         let mut put_so_far = 0;
-        // Tasks without captures, and first some with one more word, until `rest` words are left.
+        // Tasks without captures, and at first some with one word more, until so many words are
+        // left.
         while segments.end() < (WORDS - rest) as u64 {
             let left = (WORDS - rest) as u64 - segments.end();
             if left.is_multiple_of(HEAD) {
@@ -211,7 +210,7 @@ fn every_rest_at_the_end_of_a_segment_is_skipped() {
     }
 }
 
-/// The packed words of a closure without captures.
+/// The words of a closure without captures, when packed.
 const HEAD: u64 = (LONGEST - 5) as u64;
 
 #[test]
@@ -228,7 +227,7 @@ fn a_task_is_removed_from_any_place_and_the_others_stay_in_order() {
         task.run();
         assert_eq!(tally.ran(), [n]);
         assert!(segments.remove_at(removed, place).is_none(), "it is there no more");
-        assert!(segments.whole().remove(removed, None).is_none());
+        assert!(segments.whole().remove(removed).is_none());
         assert_eq!(segments.whole().ids(), ids);
         assert_eq!(segments.put() - segments.gone(), ids.len() as u64);
         let rest = std::iter::from_fn(|| segments.pop()).map(|task| task.id());
@@ -237,7 +236,7 @@ fn a_task_is_removed_from_any_place_and_the_others_stay_in_order() {
     }
 }
 
-/// At the start and at the end of each segment, where a neighbour is in another segment.
+/// At the beginning and at the end of each segment, where the one before or after it is another.
 #[test]
 fn tasks_at_the_ends_of_segments_are_removed() {
     let (segments, tally) = (Segments::new(u64::MAX), Tally::default());
@@ -265,7 +264,8 @@ fn a_place_where_the_task_is_not_is_refused() {
     let end = segments.end();
     for id in &ids {
         let own = segments.place_of(*id).expect("it waits");
-        // Before the head, inside tasks, at other tasks, after the end, and the initial value.
+        // Before the head, inside of tasks, where others are, behind the end, and what a task has
+        // that was never put.
         for place in (0..end + 2 * WORDS as u64).chain([u64::MAX - 1, u64::MAX]).filter(|place| *place != own)
         {
             assert!(segments.remove_at(*id, place).is_none(), "{place}");
@@ -275,7 +275,7 @@ fn a_place_where_the_task_is_not_is_refused() {
     assert_eq!(segments.end(), end);
 }
 
-/// A position from another queue, which may be inside the last task of this one.
+/// The place that a task had in another queue: here it may be inside of the last task.
 #[test]
 fn a_place_inside_of_the_last_task_is_refused() {
     let (segments, tally) = (Segments::new(u64::MAX), Tally::default());
@@ -285,7 +285,7 @@ fn a_place_inside_of_the_last_task_is_refused() {
         assert!(segments.remove_at(stranger, place).is_none());
         assert_eq!(segments.remove_at(last, place.max(1)).map(|task| task.id()), None);
     }
-    // The same at the very end of the last segment.
+    // The same at the very end of a segment: behind it is none.
     let segments = Segments::new(u64::MAX);
     while segments.end() < WORDS as u64 {
         let left = WORDS as u64 - segments.end();
@@ -300,7 +300,7 @@ fn a_place_inside_of_the_last_task_is_refused() {
     }
 }
 
-/// A position before the head, in a segment that has been left and reused.
+/// A place before the head, in a segment that has been left and is used again.
 #[test]
 fn a_place_that_the_head_has_passed_is_refused() {
     let (segments, tally) = (Segments::new(u64::MAX), Tally::default());
@@ -315,7 +315,7 @@ fn a_place_that_the_head_has_passed_is_refused() {
     }
     assert!(segments.end() > 3 * WORDS as u64 && segments.held() == 2);
     assert!(segments.remove_at(first, place).is_none());
-    assert!(segments.whole().remove(first, None).is_none());
+    assert!(segments.whole().remove(first).is_none());
     drop(passed);
     drop(segments);
     tally.assert_dropped(WORDS);
@@ -325,7 +325,7 @@ fn a_place_that_the_head_has_passed_is_refused() {
 fn holes_are_skipped_wherever_they_are() {
     let (segments, tally) = (Segments::new(u64::MAX), Tally::default());
     let ids = put_all(&segments, MANY, &tally);
-    // Whole segments of tombstones, and single ones.
+    // BothGuard segments become holes, and single places too.
     let stays = |n: usize| (n % 7 == 3 && n < MANY / 4) || n == MANY / 2;
     for (n, id) in ids.iter().enumerate().filter(|(n, _)| !stays(*n)) {
         let place = segments.place_of(*id).expect("it waits");
@@ -359,8 +359,8 @@ fn remove_if_takes_out_what_is_unwanted_and_keeps_the_order_of_the_rest() {
     let (segments, tally) = (Segments::new(u64::MAX), Tally::default());
     let mut ids = put_all(&segments, MANY, &tally);
     drop(segments.pop());
-    drop(segments.whole().remove(ids[1], None));
-    drop(segments.whole().remove(ids[MANY / 2], None));
+    drop(segments.whole().remove(ids[1]));
+    drop(segments.whole().remove(ids[MANY / 2]));
     for at in [MANY / 2, 1, 0] {
         ids.remove(at);
     }
@@ -370,7 +370,7 @@ fn remove_if_takes_out_what_is_unwanted_and_keeps_the_order_of_the_rest() {
     ids.retain(|id| !unwanted.contains(id));
     assert_eq!(segments.whole().ids(), ids);
     assert_eq!(segments.put() - segments.gone(), ids.len() as u64);
-    // They are contiguous now, at new positions.
+    // They lie close together, from now on at new places.
     for id in ids.iter().step_by(MANY / 20) {
         let place = segments.place_of(*id).expect("it waits");
         let back = segments.remove_at(*id, place).expect("it is there");
@@ -397,13 +397,103 @@ fn a_tracked_task_knows_its_place_also_when_it_was_moved() {
     handle.join().unwrap();
 }
 
-/// A deterministic random number generator.
-pub(in crate::pool) struct Rng(pub(in crate::pool) u64);
+#[test]
+fn dropping_a_queue_drops_its_tasks_and_tells_their_handles() {
+    let (segments, tally) = (Segments::new(u64::MAX), Tally::default());
+    put_all(&segments, MANY, &tally);
+    let (last, handle) = tracked(MANY, &tally);
+    put(&segments, last);
+    (0..MANY / 3).for_each(|_| segments.pop().expect("it was put").run());
+    let ids = segments.whole().ids();
+    drop(segments.whole().remove(ids[ids.len() / 2]));
+    drop(segments);
+    assert_eq!(handle.state(), TaskState::Abandoned);
+    assert!(tally.ran().into_iter().eq(0..MANY / 3));
+    tally.assert_dropped(MANY + 1);
+}
 
-impl Rng {
-    pub(in crate::pool) fn below(&mut self, bound: usize) -> usize {
-        // A linear congruential generator with full period, of which the upper bits are used.
-        self.0 = self.0.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
-        ((self.0 >> 33) % bound as u64) as usize
+/// A destructor that panics is the affair of one task. The rest of the queue is dropped.
+#[test]
+fn dropping_a_queue_survives_a_destructor_that_panics() {
+    struct Bomb;
+    impl Drop for Bomb {
+        fn drop(&mut self) {
+            std::panic::resume_unwind(Box::new("as asked"));
+        }
     }
+    let (segments, tally) = (Segments::new(u64::MAX), Tally::default());
+    put(&segments, task(1, 0, &tally));
+    let bomb = Bomb;
+    put(&segments, Task::new(move || drop(bomb)));
+    put(&segments, task(1, 1, &tally));
+    drop(segments);
+    tally.assert_dropped(2);
+}
+
+#[test]
+fn a_closure_that_was_not_made_a_task_before_comes_out_as_one() {
+    let (segments, tally) = (Segments::new(u64::MAX), Tally::default());
+    let mut ids = Vec::new();
+    for n in 0..MANY {
+        let token = Token(tally.clone(), n);
+        let words = [n; 3];
+        let bare = InlineClosure::new(move || {
+            assert_eq!(words, [token.1; 3]);
+            token.run();
+        });
+        let Ok(bare) = bare else { panic!("five words fit") };
+        ids.push(bare.id());
+        segments.tail().push(bare);
+    }
+    assert_eq!(segments.whole().ids(), ids);
+    let removed = ids.remove(MANY / 2);
+    drop(segments.whole().remove(removed).expect("it waits"));
+    for id in &ids[..MANY / 2] {
+        let task = segments.pop().expect("it was put");
+        assert_eq!(task.id(), *id);
+        task.run();
+    }
+    drop(segments);
+    assert!(tally.ran().into_iter().eq(0..MANY / 2));
+    tally.assert_dropped(MANY);
+}
+
+#[test]
+fn segments_are_given_back_after_a_burst() {
+    let (segments, tally) = (Segments::new(u64::MAX), Tally::default());
+    put_all(&segments, MANY, &tally);
+    let most = segments.held();
+    assert!(most as u64 > 1 + SPARE && !segments.has_surplus(), "{most} segments, all in use");
+    (0..MANY / 2).for_each(|_| drop(segments.pop()));
+    assert_eq!(segments.held(), most, "taking tasks frees nothing");
+    if segments.has_surplus() {
+        drop(segments.whole().trim());
+        assert!(segments.held() < most);
+    }
+    assert!(!segments.has_surplus());
+    while let Some(task) = segments.pop() {
+        drop(task);
+    }
+    if segments.has_surplus() {
+        drop(segments.whole().trim());
+    }
+    assert!(segments.held() as u64 <= 1 + SPARE, "{} segments", segments.held());
+    put(&segments, task(0, MANY, &tally));
+    segments.pop().expect("it goes on").run();
+    tally.assert_dropped(MANY + 1);
+}
+
+/// The tail reuses one of the segments that the head has left, and frees the surplus.
+#[test]
+fn segments_are_given_back_by_the_tail_too() {
+    let (segments, tally) = (Segments::new(u64::MAX), Tally::default());
+    put_all(&segments, MANY, &tally);
+    assert!(segments.held() as u64 > 1 + SPARE);
+    while segments.pop().is_some() {}
+    for _ in 0..WORDS {
+        put(&segments, Task::new(|| {}));
+        drop(segments.pop());
+    }
+    assert!(segments.held() as u64 <= MOST_HELD, "{} segments", segments.held());
+    tally.assert_dropped(MANY);
 }

@@ -1,114 +1,23 @@
-//! Memory of the segments: reuse, release, and one drop per task; and random steps.
+//! Random steps on a queue and on a simple model of it, compared.
 
 use super::*;
 
-#[test]
-fn dropping_a_queue_drops_its_tasks_and_tells_their_handles() {
-    let (segments, tally) = (Segments::new(u64::MAX), Tally::default());
-    put_all(&segments, MANY, &tally);
-    let (last, handle) = tracked(MANY, &tally);
-    put(&segments, last);
-    (0..MANY / 3).for_each(|_| segments.pop().expect("it was put").run());
-    let ids = segments.whole().ids();
-    drop(segments.whole().remove(ids[ids.len() / 2], None));
-    drop(segments);
-    assert_eq!(handle.state(), TaskState::Abandoned);
-    assert!(tally.ran().into_iter().eq(0..MANY / 3));
-    tally.assert_dropped(MANY + 1);
+/// Random numbers that are the same every time.
+pub(in crate::pool) struct Rng(pub(in crate::pool) u64);
+
+impl Rng {
+    pub(in crate::pool) fn below(&mut self, bound: usize) -> usize {
+        // The constants are those of a linear congruential generator with a full period; the upper
+        // bits are used.
+        self.0 = self.0.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+        ((self.0 >> 33) % bound as u64) as usize
+    }
 }
 
-/// A destructor that panics affects one task only. The rest of the queue is dropped.
-#[test]
-fn dropping_a_queue_survives_a_destructor_that_panics() {
-    struct Bomb;
-    impl Drop for Bomb {
-        fn drop(&mut self) {
-            std::panic::resume_unwind(Box::new("as asked"));
-        }
-    }
-    let (segments, tally) = (Segments::new(u64::MAX), Tally::default());
-    put(&segments, task(1, 0, &tally));
-    let bomb = Bomb;
-    put(&segments, Task::new(move || drop(bomb)));
-    put(&segments, task(1, 1, &tally));
-    drop(segments);
-    tally.assert_dropped(2);
-}
-
-#[test]
-fn a_closure_that_was_not_made_a_task_before_comes_out_as_one() {
-    let (segments, tally) = (Segments::new(u64::MAX), Tally::default());
-    let mut ids = Vec::new();
-    for n in 0..MANY {
-        let token = Token(tally.clone(), n);
-        let words = [n; 3];
-        let bare = Bare::new(move || {
-            assert_eq!(words, [token.1; 3]);
-            token.run();
-        });
-        let Ok(bare) = bare else { panic!("five words fit") };
-        ids.push(bare.id());
-        segments.tail().push(bare);
-    }
-    assert_eq!(segments.whole().ids(), ids);
-    let removed = ids.remove(MANY / 2);
-    drop(segments.whole().remove(removed, None).expect("it waits"));
-    for id in &ids[..MANY / 2] {
-        let task = segments.pop().expect("it was put");
-        assert_eq!(task.id(), *id);
-        task.run();
-    }
-    drop(segments);
-    assert!(tally.ran().into_iter().eq(0..MANY / 2));
-    tally.assert_dropped(MANY);
-}
-
-#[test]
-fn segments_are_given_back_after_a_burst() {
-    let (segments, tally) = (Segments::new(u64::MAX), Tally::default());
-    put_all(&segments, MANY, &tally);
-    let most = segments.held();
-    assert!(most as u64 > 1 + SPARE && !segments.has_surplus(), "{most} segments, all in use");
-    (0..MANY / 2).for_each(|_| drop(segments.pop()));
-    assert_eq!(segments.held(), most, "taking tasks frees nothing");
-    if segments.has_surplus() {
-        drop(segments.whole().trim());
-        assert!(segments.held() < most);
-    }
-    assert!(!segments.has_surplus());
-    while let Some(task) = segments.pop() {
-        drop(task);
-    }
-    if segments.has_surplus() {
-        drop(segments.whole().trim());
-    }
-    assert!(segments.held() as u64 <= 1 + SPARE, "{} segments", segments.held());
-    put(&segments, task(0, MANY, &tally));
-    segments.pop().expect("it goes on").run();
-    tally.assert_dropped(MANY + 1);
-}
-
-/// The tail reuses one of the segments that the head has left, and frees the surplus.
-#[test]
-fn segments_are_given_back_by_the_tail_too() {
-    let (segments, tally) = (Segments::new(u64::MAX), Tally::default());
-    put_all(&segments, MANY, &tally);
-    assert!(segments.held() as u64 > 1 + SPARE);
-    while let Some(task) = segments.pop() {
-        drop(task);
-    }
-    for _ in 0..WORDS {
-        put(&segments, Task::new(|| {}));
-        drop(segments.pop());
-    }
-    assert!(segments.held() as u64 <= MOST_HELD, "{} segments", segments.held());
-    tally.assert_dropped(MANY);
-}
-
-/// The most tasks that one random step pushes or pops: several segments.
+/// The most tasks that are put or taken in one step of a model: several segments full.
 const MOST_AT_ONCE: usize = if cfg!(miri) { 20 } else { 700 };
 
-/// A queue and its expected contents.
+/// A queue and what should be in it.
 struct Modelled {
     segments: Segments,
     model: VecDeque<(TaskId, usize)>,
@@ -164,7 +73,7 @@ impl Modelled {
             88..94 if !self.model.is_empty() => {
                 let at = rng.below(self.model.len());
                 let expected = self.model.remove(at);
-                let removed = self.segments.whole().remove(expected.expect("it is in the model").0, None);
+                let removed = self.segments.whole().remove(expected.expect("it is in the model").0);
                 self.check(removed, expected);
             }
             94 => {

@@ -1,0 +1,73 @@
+//! What needs both ends of the queue: looking at all tasks, and removing tasks in the middle.
+
+use super::{BothGuard, Entries, SPARE, Unused};
+use crate::task::{Entry, PackedTask, Task, TaskId};
+
+impl BothGuard<'_> {
+    /// The tasks from the first to the last, with their positions and ids.
+    pub(super) fn tasks(&self) -> impl Iterator<Item = (u64, PackedTask, TaskId)> {
+        Entries::from(self, 0).filter_map(|(position, entry)| match entry.entry() {
+            Entry::Task(id) => Some((position, entry, id)),
+            _ => None,
+        })
+    }
+
+    /// The number of tombstones between the tasks.
+    pub(in super::super) fn tombstones(&self) -> u64 {
+        self.head.head.tombstones
+    }
+
+    /// The ids of all tasks.
+    pub(in super::super) fn ids(&self) -> Vec<TaskId> {
+        self.tasks().map(|(_, _, id)| id).collect()
+    }
+
+    /// Removes the task `id`, if it is at `place`.
+    ///
+    /// The place may be one of another queue, in the middle of an entry here. So it counts only if
+    /// the walk from the start of its segment arrives there.
+    pub(in super::super) fn remove_at(&mut self, id: TaskId, place: u64) -> Option<Task> {
+        let (_, entry) = Entries::from(self, place)
+            .take_while(|(position, _)| *position <= place)
+            .find(|(position, _)| *position == place)?;
+        if entry.entry() == Entry::Task(id) { self.take(entry) } else { None }
+    }
+
+    /// Removes the task `id`, wherever it is.
+    pub(in super::super) fn remove(&mut self, id: TaskId) -> Option<Task> {
+        let (_, task, _) = self.tasks().find(|(_, _, other)| *other == id)?;
+        self.take(task)
+    }
+
+    fn take(&mut self, task: PackedTask) -> Option<Task> {
+        self.head.count_gone(1);
+        let task = task.remove();
+        self.head.head.tombstones += 1;
+        self.head.first_task();
+        task
+    }
+
+    /// Removes all tasks that `unwanted` accepts, in order. The others move to the tail, so the
+    /// tombstones between them disappear.
+    pub(in super::super) fn remove_if(&mut self, unwanted: impl Fn(&Task) -> bool) -> Vec<Task> {
+        let mut removed = Vec::new();
+        let waiting = self.tail.all.put() - self.tail.all.gone();
+        for _ in 0..waiting {
+            let mut next = None;
+            self.head.next(&mut next);
+            let Some(task) = next else { break };
+            if unwanted(&task) {
+                removed.push(task);
+            } else {
+                self.tail.append(task);
+            }
+        }
+        self.head.count_gone(removed.len() as u64);
+        removed
+    }
+
+    /// Takes surplus segments out of the chain.
+    pub(in super::super) fn trim(&mut self) -> Unused {
+        self.tail.take_unused(SPARE)
+    }
+}
