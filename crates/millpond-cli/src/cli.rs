@@ -57,7 +57,7 @@ millpond: see what a thread pool does, size one, run commands through one.
 
   millpond lab strategies      three pools under the same load, side by side
   millpond lab --list          all built-in workloads
-  millpond plan 'poisson 200/s' 'exp 20ms' --p99 100ms
+  millpond plan --arrivals 'poisson 50/s' --takes 20ms --target-p99 100ms
                                threads and queue for a load and a target
   ls *.png | millpond run -j 4 optipng {}
                                run a command for each argument

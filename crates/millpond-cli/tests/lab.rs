@@ -383,6 +383,11 @@ fn a_bare_millpond_prints_an_overview_and_writes_nothing() {
     }
     assert_fits_80_columns(&output.stdout);
     assert_eq!(std::fs::read_dir(&directory).expect("the directory is there").count(), 0);
+    let plan = output.stdout.lines().find_map(|line| line.trim().strip_prefix("millpond plan "));
+    let words = plan.expect("a plan").replace("poisson 50/s", "poisson_50/s").replace('\'', "");
+    let words = words.split(' ').map(|word| word.replace('_', " "));
+    let words: Vec<String> = ["plan".to_owned()].into_iter().chain(words).collect();
+    printed(&words.iter().map(String::as_str).collect::<Vec<_>>());
 }
 
 /// Reads what `lab` draws for `workload` as SVG.
