@@ -9,43 +9,43 @@ use crate::{Nanos, Task};
 /// One stream of arrivals. Rates are per second.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Arrivals {
-    /// At even distances, the first at once.
+    /// At equal intervals, the first at time zero.
     Constant(f64),
-    /// Independently of each other.
+    /// A Poisson process.
     Poisson(f64),
-    /// At even distances that become smaller (or larger), from one rate to another; then it stays at that.
+    /// At a rate that changes evenly from one value to another and then stays there.
     Ramp {
         /// The rate at the beginning.
         from: f64,
         /// The rate at the end, and from then on.
         to: f64,
-        /// How long it takes from the one to the other.
+        /// How long the change takes.
         over: Nanos,
     },
-    /// So many at once, and again and again if there is a time for it.
+    /// Many tasks at the same moment, once or periodically.
     Burst {
-        /// How many.
+        /// Number of tasks in a burst.
         count: u64,
-        /// The time from one burst to the next; without, there is only one.
+        /// Time from one burst to the next. `None`: there is only one burst.
         every: Option<Nanos>,
     },
-    /// As somebody has written down: sorted, the first at zero.
+    /// Recorded times: sorted, the first is zero.
     Times(Arc<[Nanos]>),
 }
 
-/// Where the arrivals end.
+/// When the arrivals end.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Limit {
-    /// After so many tasks.
+    /// After this number of tasks.
     Count(u64),
     /// At this moment.
     Until(Nanos),
-    /// They end by themselves.
+    /// When all streams have ended.
     None,
 }
 
 impl Arrivals {
-    /// `factor` times the load: more per second, more at once, or the same in less time.
+    /// `factor` times the load: a higher rate, larger bursts, or recorded times closer together.
     #[must_use]
     pub fn scaled(&self, factor: f64) -> Arrivals {
         match self {
@@ -63,22 +63,22 @@ impl Arrivals {
         }
     }
 
-    /// Do they end by themselves?
+    /// Whether they end by themselves.
     pub fn end(&self) -> bool {
         matches!(self, Arrivals::Burst { every: None, .. } | Arrivals::Times(_))
     }
 }
 
-/// One stream, on its way.
+/// The state of one stream.
 #[derive(Debug, Clone)]
 struct Source {
     arrivals: Arrivals,
     chance: Chance,
-    /// How many have come.
+    /// Number of arrivals so far.
     count: u64,
-    /// Poisson: when the last one came.
+    /// Poisson: time of the last arrival.
     at: f64,
-    /// When the next comes.
+    /// Time of the next arrival.
     next: Option<Nanos>,
 }
 
@@ -106,21 +106,21 @@ impl Source {
     }
 }
 
-/// When `k` tasks have come, at a rate that goes from `from` to `to` and stays there: a quadratic equation, in the form that
-/// divides by nothing small.
+/// The moment at which `k` tasks have arrived, at a rate that goes from `from` to `to` and stays
+/// there. Solves a quadratic equation in the form that does not divide by a small difference.
 fn ramp(k: f64, from: f64, to: f64, over: Nanos) -> Nanos {
     let length = over as f64 / 1e9;
-    let on_the_way = f64::midpoint(from, to) * length;
-    let at = if k < on_the_way {
+    let during_ramp = f64::midpoint(from, to) * length;
+    let at = if k < during_ramp {
         let slope = (to - from) / length;
         2.0 * k / (from + (from * from + 2.0 * slope * k).max(0.0).sqrt()).max(f64::MIN_POSITIVE)
     } else {
-        length + (k - on_the_way) / to
+        length + (k - during_ramp) / to
     };
     (at * 1e9).round() as Nanos
 }
 
-/// All tasks, by rising arrival.
+/// All tasks in order of arrival.
 #[derive(Debug, Clone)]
 pub struct Stream<'a> {
     sources: Vec<Source>,
@@ -131,8 +131,8 @@ pub struct Stream<'a> {
 }
 
 impl<'a> Stream<'a> {
-    /// Streams that come together. Each has its own lots, and so have the lengths: the n-th task of a stream arrives at the
-    /// same time whatever the others do.
+    /// Merges streams. Each has its own random numbers, and so have the durations: the n-th task of
+    /// a stream arrives at the same time whatever the others do.
     pub fn new(arrivals: &[Arrivals], limit: Limit, mix: &'a Mix, seed: u64) -> Stream<'a> {
         let sources = arrivals
             .iter()
@@ -150,15 +150,15 @@ impl Iterator for Stream<'_> {
         if matches!(self.limit, Limit::Count(most) if self.count >= most) {
             return None;
         }
-        // The first of those that are due at the same moment.
+        // Of simultaneous arrivals, the first stream wins.
         let source = self.sources.iter_mut().min_by_key(|source| source.next.unwrap_or(Nanos::MAX))?;
         let arrival = source.next?;
         if matches!(self.limit, Limit::Until(end) if arrival >= end) {
             return None;
         }
         source.step();
+        let (wait, compute) = self.mix.draw(&mut self.chance, self.count);
         self.count += 1;
-        let (wait, compute) = self.mix.draw(&mut self.chance);
         Some(Task { arrival, wait, compute })
     }
 }
@@ -176,7 +176,7 @@ mod tests {
     }
 
     #[test]
-    fn a_constant_rate_spaces_tasks_evenly_and_keeps_to_its_limit() {
+    fn constant_rate_spaces_tasks_evenly_up_to_its_limit() {
         let constant = [Arrivals::Constant(10.0)];
         let until = times(&constant, Limit::Until(S), 1);
         assert_eq!(until, (0..10).map(|k| k * S / 10).collect::<Vec<_>>());
@@ -184,7 +184,7 @@ mod tests {
     }
 
     #[test]
-    fn poisson_arrivals_have_their_rate_and_their_spread() {
+    fn poisson_arrivals_have_the_right_mean_and_variance() {
         let one = times(&[Arrivals::Poisson(1000.0)], Limit::Until(100 * S), 7);
         // Mean and variance are both 100 000: five standard deviations.
         assert!(one.len().abs_diff(100_000) < 1582, "{}", one.len());
@@ -197,7 +197,7 @@ mod tests {
     }
 
     #[test]
-    fn a_ramp_brings_what_its_mean_rate_promises_and_then_stays_at_its_end() {
+    fn ramp_has_its_mean_rate_and_then_stays_at_its_end() {
         let ramp = Arrivals::Ramp { from: 20.0, to: 380.0, over: 2 * S };
         let all = times(&[ramp], Limit::Until(3 * S), 1);
         let within = |from: Nanos, to: Nanos| all.iter().filter(|at| (from..to).contains(at)).count();
@@ -209,7 +209,7 @@ mod tests {
     }
 
     #[test]
-    fn a_ramp_may_begin_at_nothing_and_may_go_down() {
+    fn ramp_may_begin_at_zero_and_may_go_down() {
         let up = times(&[Arrivals::Ramp { from: 0.0, to: 100.0, over: S }], Limit::Until(S), 1);
         assert!(up.len().abs_diff(50) <= 1 && up.is_sorted(), "{up:?}");
         let down = times(&[Arrivals::Ramp { from: 100.0, to: 20.0, over: S }], Limit::Until(2 * S), 1);
@@ -217,7 +217,7 @@ mod tests {
     }
 
     #[test]
-    fn bursts_come_once_or_again_and_again() {
+    fn bursts_come_once_or_periodically() {
         let once = Arrivals::Burst { count: 3, every: None };
         assert_eq!(times(&[once], Limit::None, 1), [0, 0, 0]);
         let again = Arrivals::Burst { count: 2, every: Some(S) };
@@ -225,13 +225,13 @@ mod tests {
     }
 
     #[test]
-    fn streams_come_together_in_the_order_of_time() {
+    fn streams_are_merged_in_order_of_time() {
         let both = [Arrivals::Constant(2.0), Arrivals::Times([0, S / 4, S].into())];
         assert_eq!(times(&both, Limit::Until(2 * S), 1), [0, 0, S / 4, S / 2, S, S, 3 * S / 2]);
     }
 
     #[test]
-    fn ten_times_the_load_is_ten_times_the_arrivals_in_the_same_time_or_the_same_in_a_tenth() {
+    fn ten_times_the_load_is_ten_times_the_rate() {
         for arrivals in [
             Arrivals::Constant(50.0),
             Arrivals::Poisson(50.0),

@@ -1,23 +1,24 @@
-//! Numbers drawn by lot: the same for the same seed, on every machine.
+//! Random numbers that are the same for the same seed on every machine.
 //!
-//! Logarithms and the like come from a library in Rust: those of the operating systems differ in the last digit.
+//! Logarithms come from `libm`: those of operating systems differ in the last digit.
 
 use rand_xoshiro::Xoshiro256PlusPlus;
 use rand_xoshiro::rand_core::{Rng, SeedableRng};
 
-/// A series of lots.
+/// A random number generator.
 #[derive(Debug, Clone)]
 pub struct Chance(Xoshiro256PlusPlus);
 
 impl Chance {
-    /// A series of numbers of its own for each `stream`, so that a change in one does not disturb the others.
+    /// Each `stream` of a seed has its own numbers, so that a change in one does not affect the
+    /// others.
     pub fn new(seed: u64, stream: usize) -> Chance {
         let mut numbers = Xoshiro256PlusPlus::seed_from_u64(seed);
         (0..stream).for_each(|_| numbers.jump());
         Chance(numbers)
     }
 
-    /// From 0 to 1, never 0 itself.
+    /// Uniform from 0 (excluded) to 1.
     pub fn unit(&mut self) -> f64 {
         ((self.0.next_u64() >> 11) as f64 + 1.0) / (1u64 << 53) as f64
     }
@@ -27,8 +28,8 @@ impl Chance {
         -libm::log(self.unit())
     }
 
-    /// Normal with mean 0 and deviation 1: a point in the unit circle (the polar method). Its second number is not kept, so
-    /// that a task's draw does not depend on the one before.
+    /// Normal with mean 0 and standard deviation 1, by the polar method. The second number is
+    /// dropped, so that a draw does not depend on the one before.
     pub(crate) fn normal(&mut self) -> f64 {
         loop {
             let (x, y) = (2.0 * self.unit() - 1.0, 2.0 * self.unit() - 1.0);
@@ -44,9 +45,9 @@ impl Chance {
 mod tests {
     use super::*;
 
-    /// Known numbers: whoever changes the generator changes every plan that was ever printed with a seed.
+    /// Known numbers: another generator would change every plan that was printed with a seed.
     #[test]
-    fn a_seed_means_the_same_numbers_for_ever() {
+    fn a_seed_gives_known_numbers() {
         let draw = |seed, stream| {
             let mut chance = Chance::new(seed, stream);
             [chance.unit(), chance.exponential(), chance.normal()].map(f64::to_bits)
@@ -58,7 +59,7 @@ mod tests {
     }
 
     #[test]
-    fn draws_have_the_moments_that_they_should() {
+    fn draws_have_the_expected_moments() {
         let mut chance = Chance::new(3, 0);
         let n = 200_000;
         let mut moments = |mut draw: Box<dyn FnMut(&mut Chance) -> f64>| {

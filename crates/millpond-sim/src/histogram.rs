@@ -1,11 +1,12 @@
-//! Times by how often they occur, so that percentiles of any number of tasks need little memory.
+//! A histogram of times with buckets of constant relative width, so percentiles of any number of
+//! tasks need little memory.
 
 use crate::Nanos;
 
-/// Values below 2 to this power have a bucket each; above, each doubling has so many.
+/// Each value below 2 to this power has its own bucket. Above, each doubling has that many buckets.
 const BITS: u32 = 10;
 
-/// Counts of times, in buckets whose width is a thousandth of the value.
+/// Counts of times. A bucket is as wide as a thousandth of its values.
 #[derive(Debug, Clone, Default)]
 pub struct Histogram {
     counts: Vec<u64>,
@@ -16,7 +17,7 @@ pub struct Histogram {
 }
 
 impl Histogram {
-    /// Counts one more.
+    /// Counts one value.
     pub fn add(&mut self, value: Nanos) {
         let bucket = bucket(value);
         if bucket >= self.counts.len() {
@@ -29,17 +30,17 @@ impl Histogram {
         self.sum += value as f64;
     }
 
-    /// The mean in nanoseconds, exact.
+    /// The exact mean in nanoseconds.
     pub fn mean(&self) -> f64 {
         if self.total == 0 { 0.0 } else { self.sum / self.total as f64 }
     }
 
-    /// The longest, exact.
+    /// The exact maximum.
     pub fn most(&self) -> Nanos {
         self.most
     }
 
-    /// The smallest value that so many (a share) do not exceed, within 0.05 %.
+    /// The smallest value that a `share` of all values does not exceed, within 0.05 %.
     pub fn percentile(&self, share: f64) -> Nanos {
         let rank = ((share * self.total as f64).ceil() as u64).clamp(1, self.total.max(1));
         let mut seen = 0;
@@ -52,7 +53,22 @@ impl Histogram {
         self.most
     }
 
-    /// For a curve: the share of the values up to each bucket that has any.
+    /// Adds all values of another histogram.
+    pub fn merge(&mut self, other: &Histogram) {
+        if other.total == 0 {
+            return;
+        }
+        self.counts.resize(self.counts.len().max(other.counts.len()), 0);
+        for (mine, others) in self.counts.iter_mut().zip(&other.counts) {
+            *mine += others;
+        }
+        self.least = if self.total == 0 { other.least } else { self.least.min(other.least) };
+        self.most = self.most.max(other.most);
+        self.total += other.total;
+        self.sum += other.sum;
+    }
+
+    /// For a curve: each bucket that is not empty, with the share of the values up to it.
     pub fn shares(&self) -> impl Iterator<Item = (Nanos, f64)> {
         let mut seen = 0;
         self.counts.iter().enumerate().filter(|(_, count)| **count > 0).map(move |(bucket, count)| {
@@ -64,7 +80,7 @@ impl Histogram {
 
 fn bucket(value: Nanos) -> usize {
     let octave = (u64::BITS - value.leading_zeros()).saturating_sub(BITS + 1);
-    // In the octave the leading bit is always set: counted in as the bucket of the next.
+    // The leading bit is always set within an octave, so it adds the first bucket of the next.
     ((octave as usize) << BITS) + (value >> octave) as usize
 }
 
@@ -105,7 +121,20 @@ mod tests {
     }
 
     #[test]
-    fn equal_values_are_told_exactly() {
+    fn merged_histograms_have_the_percentiles_of_all_values() {
+        let (mut low, mut high, mut all) = (Histogram::default(), Histogram::default(), Histogram::default());
+        (1..=100).for_each(|value| if value <= 30 { low.add(value) } else { high.add(value) });
+        (1..=100).for_each(|value| all.add(value));
+        low.merge(&high);
+        low.merge(&Histogram::default());
+        for share in [0.0, 0.3, 0.99, 1.0] {
+            assert_eq!(low.percentile(share), all.percentile(share));
+        }
+        assert_eq!(low.mean(), all.mean());
+    }
+
+    #[test]
+    fn equal_values_are_reported_exactly() {
         let mut histogram = Histogram::default();
         (0..10).for_each(|_| histogram.add(20_000_001));
         assert_eq!(histogram.percentile(0.99), 20_000_001);

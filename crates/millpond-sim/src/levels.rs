@@ -1,49 +1,67 @@
-//! What goes up and down: threads, queue, cores. Means over the whole time, peaks, and a curve of bounded length.
+//! Quantities that change over time: threads, queue length, busy cores. Keeps their means, their
+//! peaks, and a curve of bounded length.
 
 use crate::Nanos;
 
-/// At most so many points, at least half of it: enough for a picture.
+/// A curve has at most this many points, and at least half of it once it is long.
 const MOST_BINS: usize = 512;
 
-/// Threads, busy threads, tasks that wait for a thread, tasks inside, cores at work.
+/// Threads, busy threads, tasks that wait for a thread, tasks inside, busy cores.
 type Level = [usize; 5];
 
-/// Areas under the levels, and the curve.
+/// Means, peaks and the curve.
 #[derive(Debug, Clone, Default)]
 pub struct Levels {
     now: Nanos,
+    /// Means are taken from here on.
+    from: Nanos,
     areas: [f64; 5],
-    /// The most threads at any moment.
+    /// Length of the time that `areas` covers; of all runs after a merge.
+    length: f64,
+    /// Largest number of threads at any moment.
     pub peak_threads: usize,
-    /// The most tasks that waited for a thread.
+    /// Largest number of tasks that waited for a thread.
     pub peak_queue: usize,
     bins: Vec<Bin>,
-    /// A bin is 2 to this power nanoseconds long; doubled whenever the bins do not suffice.
+    /// A bin is 2 to this power nanoseconds long. It doubles when the bins do not suffice.
     shift: u32,
     threads: usize,
     queue: usize,
 }
 
-/// One point of the curve: what happened in a short time.
+/// One point of the curve: what happened during one interval.
 #[derive(Debug, Clone, Copy, Default, PartialEq)]
 pub struct Bin {
-    /// The most threads in this time.
+    /// Largest number of threads.
     pub threads: usize,
-    /// The most tasks that waited.
+    /// Largest number of waiting tasks.
     pub queue: usize,
-    /// Tasks that began.
+    /// Smallest number of waiting tasks.
+    pub least_queue: usize,
+    /// Number of waiting tasks, integrated over time.
+    queue_area: f64,
+    length: f64,
+    /// Tasks that started.
     pub started: u64,
-    /// The sum of their waits.
+    /// Sum of their waits.
     pub waits: f64,
     /// Tasks that were refused.
     pub lost: u64,
 }
 
 impl Bin {
+    /// Mean number of waiting tasks.
+    pub fn mean_queue(&self) -> f64 {
+        if self.length == 0.0 { self.queue as f64 } else { self.queue_area / self.length }
+    }
+
     fn merged(one: Bin, other: Bin) -> Bin {
         Bin {
             threads: one.threads.max(other.threads),
             queue: one.queue.max(other.queue),
+            least_queue: one.least_queue.min(other.least_queue),
+            queue_area: one.queue_area + other.queue_area,
+            length: one.length + other.length,
             started: one.started + other.started,
             waits: one.waits + other.waits,
             lost: one.lost + other.lost,
@@ -52,20 +70,44 @@ impl Bin {
 }
 
 impl Levels {
-    /// Time goes on to `to`; until then the levels were these.
+    /// Means are taken from the moment `from` on.
+    pub(crate) fn new(from: Nanos) -> Levels {
+        Levels { from, ..Levels::default() }
+    }
+
+    /// Advances the clock to `to`. The levels were `level` until then.
     pub(crate) fn advance(&mut self, to: Nanos, level: Level) {
-        let length = (to - self.now) as f64;
+        let length = to.saturating_sub(self.now.max(self.from)) as f64;
         for (area, level) in self.areas.iter_mut().zip(level) {
             *area += level as f64 * length;
         }
+        self.length += length;
+        self.extend_curve(to);
         self.now = to;
-        // Bins in which nothing happens have the level before.
-        while self.bins.len() as u64 <= to >> self.shift {
-            if self.bins.len() == MOST_BINS {
-                self.double();
-            } else {
-                self.bins.push(Bin { threads: self.threads, queue: self.queue, ..Bin::default() });
+    }
+
+    /// Adds the time from `now` to `to` to the curve.
+    fn extend_curve(&mut self, to: Nanos) {
+        let mut at = self.now;
+        loop {
+            while self.bins.len() as u64 <= at >> self.shift {
+                if self.bins.len() == MOST_BINS {
+                    self.double();
+                } else {
+                    let (threads, queue) = (self.threads, self.queue);
+                    self.bins.push(Bin { threads, queue, least_queue: queue, ..Bin::default() });
+                }
             }
+            if at == to {
+                return;
+            }
+            let end = ((at >> self.shift) + 1).checked_shl(self.shift).map_or(to, |end| end.min(to));
+            let length = (end - at) as f64;
+            let area = self.queue as f64 * length;
+            let bin = self.bin();
+            bin.length += length;
+            bin.queue_area += area;
+            at = end;
         }
     }
 
@@ -78,10 +120,10 @@ impl Levels {
     }
 
     fn bin(&mut self) -> &mut Bin {
-        self.bins.last_mut().expect("time begins with `advance`")
+        self.bins.last_mut().expect("the first call is `advance`")
     }
 
-    /// The levels have changed.
+    /// The levels changed at the current moment.
     pub(crate) fn note(&mut self, threads: usize, queue: usize) {
         (self.threads, self.queue) = (threads, queue);
         self.peak_threads = self.peak_threads.max(threads);
@@ -89,6 +131,7 @@ impl Levels {
         let bin = self.bin();
         bin.threads = bin.threads.max(threads);
         bin.queue = bin.queue.max(queue);
+        bin.least_queue = bin.least_queue.min(queue);
     }
 
     pub(crate) fn started(&mut self, wait: Nanos) {
@@ -101,31 +144,41 @@ impl Levels {
         self.bin().lost += 1;
     }
 
-    fn mean(&self, at: usize) -> f64 {
-        if self.now == 0 { 0.0 } else { self.areas[at] / self.now as f64 }
+    /// Adds another run to means and peaks. The curve stays as it is.
+    pub(crate) fn merge(&mut self, other: &Levels) {
+        for (area, others) in self.areas.iter_mut().zip(other.areas) {
+            *area += others;
+        }
+        self.length += other.length;
+        self.peak_threads = self.peak_threads.max(other.peak_threads);
+        self.peak_queue = self.peak_queue.max(other.peak_queue);
     }
 
-    /// Threads, over the whole time.
+    fn mean(&self, at: usize) -> f64 {
+        if self.length == 0.0 { 0.0 } else { self.areas[at] / self.length }
+    }
+
+    /// Mean number of threads.
     pub fn mean_threads(&self) -> f64 {
         self.mean(0)
     }
 
-    /// Threads with a task.
+    /// Mean number of threads with a task.
     pub fn mean_busy(&self) -> f64 {
         self.mean(1)
     }
 
-    /// Tasks that wait for a thread, in the queue or before it.
+    /// Mean number of tasks that wait for a thread, in the queue or in a blocked caller.
     pub fn mean_queue(&self) -> f64 {
         self.mean(2)
     }
 
-    /// Tasks that wait or run, by their number at each moment: one side of Little's law.
+    /// Mean number of tasks that wait or run: one side of Little's law.
     pub fn mean_inside(&self) -> f64 {
         self.mean(3)
     }
 
-    /// Cores on which a task computes.
+    /// Mean number of busy cores.
     pub fn mean_cores(&self) -> f64 {
         self.mean(4)
     }
@@ -146,7 +199,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn means_are_over_time_and_peaks_are_seen_however_short() {
+    fn means_are_over_time_and_short_peaks_are_seen() {
         let mut levels = Levels::default();
         levels.advance(0, [0; 5]);
         levels.note(2, 0);
@@ -160,7 +213,16 @@ mod tests {
     }
 
     #[test]
-    fn the_curve_stays_short_and_loses_nothing() {
+    fn means_begin_after_the_warm_up() {
+        let mut levels = Levels::new(10);
+        levels.advance(4, [1; 5]);
+        levels.advance(15, [3; 5]);
+        levels.advance(20, [5; 5]);
+        assert_eq!(levels.mean_threads(), 4.0);
+    }
+
+    #[test]
+    fn curve_stays_short_and_loses_nothing() {
         let mut levels = Levels::default();
         levels.advance(0, [0; 5]);
         for at in 1..=100_000_u64 {
@@ -175,6 +237,22 @@ mod tests {
         assert_eq!(bins.iter().map(|(_, bin)| bin.lost).sum::<u64>(), 100_000);
         assert_eq!(bins.iter().filter(|(_, bin)| bin.threads == 50).count(), 1);
         assert!(bins.iter().all(|(_, bin)| bin.threads >= 3 && bin.queue == 1), "{bins:?}");
+        assert!(bins.iter().all(|(_, bin)| (bin.mean_queue() - 1.0).abs() < 1e-9), "{bins:?}");
+    }
+
+    #[test]
+    fn a_point_of_the_curve_has_mean_and_range() {
+        let mut levels = Levels { shift: 5, ..Levels::default() };
+        levels.advance(0, [0; 5]);
+        levels.note(1, 8);
+        levels.advance(8, [1, 1, 8, 9, 0]);
+        levels.note(1, 2);
+        levels.advance(40, [1, 1, 2, 3, 0]);
+        let bins: Vec<Bin> = levels.curve().map(|(_, bin)| *bin).collect();
+        // 8 ns at 8, 24 ns at 2; then 8 ns at 2. The curve begins with an empty queue.
+        assert_eq!(bins.iter().map(Bin::mean_queue).collect::<Vec<_>>(), [3.5, 2.0]);
+        assert_eq!((bins[0].least_queue, bins[0].queue), (0, 8));
+        assert_eq!((bins[1].least_queue, bins[1].queue), (2, 2));
     }
 
     #[test]

@@ -1,20 +1,22 @@
-//! Cores that are shared evenly: each task that computes gets a whole core, or its share of all of them.
+//! Processor sharing: computing tasks share the cores evenly.
 //!
-//! With n tasks on c cores each goes on at the speed min(1, c/n), the same for all. So there is one clock for all of
-//! them, the work that a task would have got since the beginning, and a task ends when that clock shows what it showed at its
-//! start plus the task's own work. A task that comes or goes changes the speed of the clock and nothing else.
+//! With n tasks on c cores each proceeds at the speed min(1, c/n). One clock therefore serves all
+//! tasks: it shows the work that a task would have received since the beginning. A task ends when
+//! the clock shows its value at the task's start plus the task's own work. A task that starts or
+//! ends only changes the speed of the clock.
 
 use std::collections::BinaryHeap;
 
-use crate::{NEVER, Nanos, Running};
+use crate::simulation::Running;
+use crate::{NEVER, Nanos};
 
 #[derive(Debug)]
 pub(crate) struct Processor {
     cores: usize,
-    /// `due` is what the clock shows when the task is done, as the bits of the number: for numbers that are not negative
-    /// they have the same order.
+    /// `due` is the value of the clock at which the task is done, as the bits of an `f64`: for
+    /// numbers that are not negative, bits and values have the same order.
     tasks: BinaryHeap<Running>,
-    /// The clock, and when it showed that.
+    /// The clock, and the moment at which it had this value.
     clock: f64,
     since: Nanos,
 }
@@ -31,7 +33,7 @@ impl Processor {
 
     fn advance(&mut self, now: Nanos) {
         if self.tasks.is_empty() {
-            self.clock = 0.0; // it keeps its digits
+            self.clock = 0.0; // small values keep their precision
         } else {
             self.clock += (now - self.since) as f64 * self.speed();
         }
@@ -44,7 +46,7 @@ impl Processor {
         self.tasks.push(task);
     }
 
-    /// When the first of them is done.
+    /// When the first task is done.
     pub(crate) fn next(&self) -> Nanos {
         self.tasks.peek().map_or(NEVER, |task| {
             let left = (f64::from_bits(task.due) - self.clock) / self.speed();
@@ -52,10 +54,10 @@ impl Processor {
         })
     }
 
-    /// Takes the one that is done now.
+    /// Removes the task that is done now.
     pub(crate) fn pop(&mut self, now: Nanos) -> Running {
         self.advance(now);
-        self.tasks.pop().expect("one is done")
+        self.tasks.pop().expect("`next` announced it")
     }
 
     pub(crate) fn busy_cores(&self) -> usize {

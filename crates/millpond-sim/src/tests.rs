@@ -1,6 +1,5 @@
-//! What the pool in virtual time does, beside what the real one promises and what can be worked out by hand.
+//! The simulated pool beside what the real one guarantees and what can be computed by hand.
 
-use super::chance::Chance;
 use super::*;
 
 const S: Nanos = 1_000_000_000;
@@ -13,16 +12,16 @@ fn pool(core: usize, maximum: usize, queue: Option<usize>) -> Pool {
     Pool { maximum, ..Pool::fixed(core, queue) }
 }
 
-/// So many tasks at once that each wait for so long.
+/// `count` tasks at time zero that each wait for `wait`.
 fn at_once(count: usize, wait: Nanos) -> Vec<Task> {
     vec![Task { arrival: 0, wait, compute: 0 }; count]
 }
 
 fn run(pool: &Pool, world: World, tasks: &[Task]) -> Figures {
-    simulate(pool, world, tasks.iter().copied(), None, &mut ())
+    simulate(pool, world, tasks.iter().copied(), &Observe::default(), &mut ())
 }
 
-/// Keeps arrival, wait and total of each task, in the order in which they end.
+/// Keeps arrival, wait and total time of each task, in the order in which they end.
 #[derive(Default)]
 struct Diary(Vec<(Nanos, Nanos, Nanos)>);
 
@@ -34,11 +33,11 @@ impl Watch for Diary {
 
 fn diary(pool: &Pool, world: World, tasks: &[Task]) -> Vec<(Nanos, Nanos, Nanos)> {
     let mut diary = Diary::default();
-    simulate(pool, world, tasks.iter().copied(), None, &mut diary);
+    simulate(pool, world, tasks.iter().copied(), &Observe::default(), &mut diary);
     diary.0
 }
 
-/// Random tasks: arrivals apart by `gap` on average, each as long as `length` on average.
+/// Random tasks with a mean distance of `gap` and a mean duration of `length`.
 fn random(seed: u64, count: usize, gap: Nanos, length: Nanos, cpu: f64) -> Vec<Task> {
     let mix = Mix::new(vec![
         Kind { weight: 0.7, length: Length::Exponential(length as f64), cpu },
@@ -49,7 +48,7 @@ fn random(seed: u64, count: usize, gap: Nanos, length: Nanos, cpu: f64) -> Vec<T
 }
 
 #[test]
-fn a_pool_grows_only_when_its_queue_is_full_and_rejects_when_nothing_is_left() {
+fn a_pool_grows_when_its_queue_is_full_and_rejects_at_its_maximum() {
     for (tasks, threads, rejected) in [(2, 2, 0), (6, 2, 0), (7, 3, 0), (8, 4, 0), (9, 4, 1)] {
         let figures = run(&pool(2, 4, Some(4)), MANY, &at_once(tasks, S));
         assert_eq!((figures.levels.peak_threads, figures.rejected), (threads, rejected), "{tasks} tasks");
@@ -59,7 +58,7 @@ fn a_pool_grows_only_when_its_queue_is_full_and_rejects_when_nothing_is_left() {
 }
 
 #[test]
-fn a_hundred_threads_and_a_thousand_places_take_twelve_hundred_tasks_and_not_one_more() {
+fn hundred_to_two_hundred_threads_and_queue_of_thousand_admit_1200_tasks() {
     let custom = pool(100, 200, Some(1000));
     let outcome = |tasks| {
         let figures = run(&custom, MANY, &at_once(tasks, S));
@@ -71,7 +70,7 @@ fn a_hundred_threads_and_a_thousand_places_take_twelve_hundred_tasks_and_not_one
 }
 
 #[test]
-fn an_eager_pool_has_as_many_threads_as_tasks_before_it_uses_its_queue() {
+fn eager_pool_grows_to_its_maximum_before_it_queues() {
     let eager = Pool { rule: GrowthRule::Eager, ..pool(1, 4, Some(4)) };
     for (tasks, threads, queued, rejected) in [(3, 3, 0, 0), (4, 4, 0, 0), (8, 4, 4, 0), (9, 4, 4, 1)] {
         let figures = run(&eager, MANY, &at_once(tasks, S));
@@ -84,7 +83,7 @@ fn an_eager_pool_has_as_many_threads_as_tasks_before_it_uses_its_queue() {
 }
 
 #[test]
-fn a_synchronous_queue_takes_a_task_only_for_a_worker_that_waits() {
+fn synchronous_queue_admits_only_for_an_idle_worker() {
     let cached = pool(0, usize::MAX, Some(0));
     let figures = run(&cached, MANY, &at_once(50, S));
     assert_eq!((figures.levels.peak_threads, figures.waited, figures.end), (50, 0, S));
@@ -94,13 +93,13 @@ fn a_synchronous_queue_takes_a_task_only_for_a_worker_that_waits() {
 }
 
 #[test]
-fn a_pool_without_core_threads_makes_one_for_what_is_in_its_queue() {
+fn pool_without_core_threads_starts_one_for_its_queue() {
     let figures = run(&pool(0, 2, Some(10)), MANY, &at_once(5, S));
     assert_eq!((figures.levels.peak_threads, figures.completed, figures.end), (1, 5, 5 * S));
 }
 
 #[test]
-fn extra_threads_leave_after_their_keep_alive_and_core_threads_only_if_they_may() {
+fn extra_threads_exit_after_keep_alive_and_core_threads_only_with_time_out() {
     let mut tasks = at_once(6, 2 * S);
     tasks.push(Task { arrival: 20 * S, wait: S, compute: 0 });
     let threads_at = |pool: &Pool, at: Nanos| {
@@ -118,8 +117,8 @@ fn extra_threads_leave_after_their_keep_alive_and_core_threads_only_if_they_may(
 }
 
 #[test]
-fn the_worker_that_has_been_idle_longest_leaves_first_and_the_last_gets_the_next_task() {
-    // Two extra threads, then one task a second: one of them always has something to do, the other leaves.
+fn longest_idle_worker_exits_first_and_newest_gets_the_next_task() {
+    // Two extra threads, then one task a second: one of them stays busy, the other exits.
     let mut tasks = at_once(3, S / 2);
     tasks.extend((1..20).map(|k| Task { arrival: k * S, wait: S / 2, compute: 0 }));
     let figures = run(&Pool { keep_alive: 3 * S, ..pool(0, 3, Some(0)) }, MANY, &tasks);
@@ -128,7 +127,7 @@ fn the_worker_that_has_been_idle_longest_leaves_first_and_the_last_gets_the_next
 }
 
 #[test]
-fn what_does_not_fit_is_rejected_discarded_or_run_by_its_caller() {
+fn refused_tasks_are_rejected_discarded_or_run_by_the_caller() {
     let tasks: Vec<Task> = (0..10).map(|k| Task { arrival: k, wait: 2 * S, compute: 0 }).collect();
     let with = |policy| Pool { policy, ..pool(2, 4, Some(2)) };
 
@@ -138,7 +137,8 @@ fn what_does_not_fit_is_rejected_discarded_or_run_by_its_caller() {
     let discard = run(&with(Policy::Discard), MANY, &tasks);
     assert_eq!((discard.completed, discard.rejected, discard.discarded), (6, 0, 4));
 
-    // The third and fourth were queued first; then each that came pushed the oldest out, and the last two remain.
+    // The third and fourth were queued first. Each later task replaced the oldest; the last two
+    // remain.
     let oldest = diary(&with(Policy::DiscardOldest), MANY, &tasks);
     let mut arrivals: Vec<Nanos> = oldest.iter().map(|(arrival, ..)| *arrival).collect();
     arrivals.sort_unstable();
@@ -149,21 +149,22 @@ fn what_does_not_fit_is_rejected_discarded_or_run_by_its_caller() {
     assert_eq!((callers.completed, callers.in_caller, callers.lost()), (10, 4, 0));
     assert_eq!((callers.levels.peak_threads, callers.end), (4, 4 * S + 1));
 
-    // Its own tasks keep it for two seconds. Then four workers are free, but two of them have the queue's.
+    // The caller is busy with its own task for two seconds. Then four workers are free, and two of
+    // them take the queued tasks.
     let caller = run(&with(Policy::CallerRuns), ONE, &tasks);
     assert_eq!((caller.completed, caller.in_caller), (10, 1));
     assert_eq!(caller.end / S, 6);
 }
 
 #[test]
-fn discarding_the_oldest_of_none_is_a_rejection() {
+fn discard_oldest_on_an_empty_queue_rejects() {
     let tasks = at_once(3, S);
     let figures = run(&Pool { policy: Policy::DiscardOldest, ..pool(0, 2, Some(0)) }, MANY, &tasks);
     assert_eq!((figures.completed, figures.rejected, figures.discarded), (2, 1, 0));
 }
 
 #[test]
-fn a_blocked_caller_gets_in_when_there_is_room_or_gives_up() {
+fn blocked_caller_is_admitted_or_times_out() {
     let tasks = at_once(10, 2 * S);
     let with = |policy| Pool { policy, ..pool(2, 4, Some(2)) };
     for world in [MANY, ONE] {
@@ -172,13 +173,13 @@ fn a_blocked_caller_gets_in_when_there_is_room_or_gives_up() {
     }
     let each_for_a_second = run(&with(Policy::Block(Some(S))), MANY, &tasks);
     assert_eq!((each_for_a_second.completed, each_for_a_second.rejected), (6, 4));
-    // One caller gives up on the seventh after a second; the eighth gets in after another.
+    // One caller gives up on the seventh after a second; the eighth is admitted a second later.
     let one = run(&with(Policy::Block(Some(S))), ONE, &tasks);
     assert_eq!((one.completed, one.rejected), (9, 1));
 }
 
 #[test]
-fn blocked_callers_wait_as_long_as_in_a_queue_without_a_bound() {
+fn blocked_callers_wait_as_long_as_in_an_unbounded_queue() {
     let tasks = random(3, 5000, MS, 4 * MS, 0.0);
     let mut open = diary(&pool(5, 5, None), MANY, &tasks);
     for world in [MANY, ONE] {
@@ -189,8 +190,8 @@ fn blocked_callers_wait_as_long_as_in_a_queue_without_a_bound() {
     }
 }
 
-/// The waits of tasks on so many servers, first come first served: each goes to the server that is free first. Another way
-/// to the same figures, in five lines.
+/// The waits on `servers` servers, first come, first served: each task goes to the server that is
+/// free first. A second, simpler way to the same figures.
 fn waits_by_hand(tasks: &[Task], servers: usize) -> Vec<Nanos> {
     let mut free_at = vec![0; servers];
     let wait = |task: &Task| {
@@ -203,11 +204,11 @@ fn waits_by_hand(tasks: &[Task], servers: usize) -> Vec<Nanos> {
 }
 
 #[test]
-fn every_single_wait_is_that_of_servers_which_take_the_first_that_came() {
+fn every_wait_equals_that_of_first_come_first_served_servers() {
     for (servers, seed) in [(1, 1), (2, 2), (7, 3), (40, 4)] {
         let tasks = random(seed, 20_000, MS, servers as Nanos * MS * 9 / 10, 0.0);
         let by_hand = waits_by_hand(&tasks, servers);
-        assert!(by_hand.iter().filter(|wait| **wait > 0).count() > 1000, "a load that makes them wait");
+        assert!(by_hand.iter().filter(|wait| **wait > 0).count() > 1000, "the load must make tasks wait");
         let mut seen = diary(&pool(servers, servers, None), MANY, &tasks);
         seen.sort_unstable();
         let mut expected: Vec<_> = tasks
@@ -221,7 +222,7 @@ fn every_single_wait_is_that_of_servers_which_take_the_first_that_came() {
 }
 
 #[test]
-fn tasks_that_compute_share_the_cores_evenly() {
+fn computing_tasks_share_the_cores_evenly() {
     let compute = |times: &[(Nanos, Nanos)]| -> Vec<Task> {
         times
             .iter()
@@ -236,9 +237,10 @@ fn tasks_that_compute_share_the_cores_evenly() {
     assert_eq!(ends(1, &compute(&[(0, S), (0, S)])), [2 * S, 2 * S]);
     assert_eq!(ends(1, &compute(&[(0, S), (0, 2 * S)])), [2 * S, 3 * S]);
     assert_eq!(ends(2, &compute(&[(0, S), (0, 2 * S)])), [S, 2 * S]);
-    // Three on two cores have two thirds each; when the first is done, the others have one each.
+    // Three tasks on two cores get two thirds each. When the first is done, the others get one
+    // each.
     assert_eq!(ends(2, &compute(&[(0, 2 * S), (0, 4 * S), (0, 4 * S)])), [3 * S, 5 * S, 5 * S]);
-    // The second comes when the first has half of its work behind it.
+    // The second arrives when the first is half done.
     assert_eq!(ends(1, &compute(&[(0, S), (S / 2, S / 4)])), [S, S * 5 / 4]);
     // Waiting needs no core.
     let waits = [Task { arrival: 0, wait: S, compute: S }, Task { arrival: 0, wait: 3 * S, compute: S }];
@@ -246,18 +248,18 @@ fn tasks_that_compute_share_the_cores_evenly() {
 }
 
 #[test]
-fn a_busy_core_does_all_the_work_and_no_more() {
+fn busy_cores_do_exactly_the_work_of_the_tasks() {
     let tasks = random(9, 5000, MS, 2 * MS, 1.0);
     let work: Nanos = tasks.iter().map(|task| task.compute).sum();
     let world = World { cores: 3, one_caller: false };
     let figures = run(&pool(64, 64, None), world, &tasks);
     let done = figures.levels.mean_cores() * figures.end as f64;
-    // An event is at most a nanosecond late, and there are two for a task.
+    // An event is at most a nanosecond late, and a task has two.
     assert!((done - work as f64).abs() < 3.0 * 10_000.0, "{done} of {work}");
 }
 
 #[test]
-fn no_task_is_lost_whatever_the_pool_and_no_limit_is_overstepped() {
+fn every_task_completes_or_is_counted_as_lost_and_limits_hold() {
     let mut pools = Vec::new();
     for (core, maximum) in [(0, 1), (0, 5), (2, 2), (2, 6), (9, 9)] {
         for queue in [None, Some(0), Some(1), Some(10)] {
@@ -299,9 +301,9 @@ fn no_task_is_lost_whatever_the_pool_and_no_limit_is_overstepped() {
     }
 }
 
-/// Little's law holds exactly for a time that begins and ends with nobody inside, if nobody leaves early.
+/// Little's law is exact over a time that begins and ends with an empty pool.
 #[test]
-fn the_tasks_inside_are_by_littles_law_those_that_come_times_their_stay() {
+fn littles_law_holds_exactly() {
     for policy in [Policy::Abort, Policy::Block(None), Policy::CallerRuns] {
         let tasks = random(4, 10_000, MS, 5 * MS, 0.4);
         let pool = Pool { policy, ..pool(3, 6, Some(8)) };
@@ -313,7 +315,7 @@ fn the_tasks_inside_are_by_littles_law_those_that_come_times_their_stay() {
 }
 
 #[test]
-fn tasks_that_take_no_time_are_done_at_once_and_do_not_pile_up_the_stack() {
+fn tasks_of_no_length_do_not_recurse() {
     let mut tasks = vec![Task { arrival: 0, wait: S, compute: 0 }];
     tasks.extend(vec![Task { arrival: 0, wait: 0, compute: 0 }; 200_000]);
     let figures = run(&pool(1, 1, None), MANY, &tasks);
@@ -321,15 +323,16 @@ fn tasks_that_take_no_time_are_done_at_once_and_do_not_pile_up_the_stack() {
 }
 
 #[test]
-fn a_goal_that_is_missed_ends_the_run_and_one_that_is_met_does_not() {
+fn run_ends_early_only_if_it_exceeds_its_goal() {
     let tasks = at_once(10, S);
     let goal = |of, limit, most_late, most_lost| {
-        let goal = Goal { of, limit, most_late, most_lost };
-        simulate(&pool(1, 1, Some(5)), MANY, tasks.iter().copied(), Some(goal), &mut ())
+        let goal = Goal { bounds: vec![Bound { of, limit, most_late }], most_lost };
+        let observe = Observe { warm_up: 0, goal };
+        simulate(&pool(1, 1, Some(5)), MANY, tasks.iter().copied(), &observe, &mut ())
     };
-    // Six run, one after the other; four are rejected.
+    // Six run one after the other; four are rejected.
     let met = goal(Judged::Total, 4 * S, 2, 4);
-    assert_eq!((met.given_up, met.late, met.completed), (false, 2, 6));
+    assert_eq!((met.given_up, met.late, met.completed), (false, vec![2], 6));
     assert!(goal(Judged::Total, 4 * S, 1, 4).given_up);
     assert!(goal(Judged::Total, 4 * S, 2, 3).given_up);
     assert!(!goal(Judged::Wait, 4 * S, 1, 4).given_up, "only the last waits for five seconds");
@@ -337,7 +340,7 @@ fn a_goal_that_is_missed_ends_the_run_and_one_that_is_met_does_not() {
 }
 
 #[test]
-fn the_same_seed_gives_the_same_figures_and_another_seed_others() {
+fn same_seed_gives_same_figures_and_another_seed_others() {
     let pool = pool(3, 6, Some(8));
     let world = World { cores: 2, one_caller: false };
     let figures = |seed| format!("{:?}", run(&pool, world, &random(seed, 5000, MS, 4 * MS, 0.5)));
@@ -345,9 +348,9 @@ fn the_same_seed_gives_the_same_figures_and_another_seed_others() {
     assert_ne!(figures(1), figures(2));
 }
 
-/// If this changes, every plan changes that somebody has kept: say so in the changelog.
+/// If these change, every published plan changes: say so in the changelog.
 #[test]
-fn a_seed_means_the_same_figures_on_every_machine_and_for_ever() {
+fn a_seed_gives_known_figures() {
     let tasks = random(42, 20_000, MS, 4 * MS, 0.5);
     let figures = run(&pool(3, 6, Some(8)), World { cores: 2, one_caller: false }, &tasks);
     let numbers =
@@ -356,7 +359,7 @@ fn a_seed_means_the_same_figures_on_every_machine_and_for_ever() {
 }
 
 #[test]
-fn lots_for_arrivals_and_lengths_do_not_disturb_each_other() {
+fn arrivals_and_durations_use_separate_random_numbers() {
     let draw = |length| {
         let mix = Mix::new(vec![Kind { weight: 1.0, length, cpu: 0.0 }]);
         let arrivals = [Arrivals::Poisson(1000.0)];
@@ -365,4 +368,25 @@ fn lots_for_arrivals_and_lengths_do_not_disturb_each_other() {
     assert_eq!(draw(Length::Fixed(1.0)), draw(Length::LogNormal(1e6, 1.0)));
     let first = |stream| Chance::new(5, stream).unit();
     assert!(first(0) != first(1) && first(1) != first(2));
+}
+
+#[test]
+fn tasks_of_the_warm_up_load_the_pool_but_are_not_counted() {
+    // One thread. A task of ten seconds at zero, then one task of a second each second: the second
+    // of them waits for the first.
+    let task = |at: Nanos, wait: Nanos| Task { arrival: at, wait, compute: 0 };
+    let tasks = [task(0, 10 * S), task(S, S), task(5 * S, S), task(30 * S, S)];
+    let observe = Observe { warm_up: 5 * S, goal: Goal::default() };
+    let figures = simulate(&pool(1, 1, None), MANY, tasks.iter().copied(), &observe, &mut ());
+    assert_eq!((figures.arrived, figures.completed, figures.waited), (2, 2, 1));
+    assert_eq!(figures.waits.most(), 6 * S);
+    // Busy from 5 to 12 and from 30 to 31, of 26 seconds.
+    assert!((figures.levels.mean_busy() - 8.0 / 26.0).abs() < 1e-12);
+    assert!((figures.throughput() - 2.0 / 26.0).abs() < 1e-12);
+    // Refusals of the warm-up are not counted either.
+    let figures = simulate(&pool(1, 1, Some(1)), MANY, tasks.iter().copied(), &observe, &mut ());
+    assert_eq!((figures.arrived, figures.lost()), (2, 1));
+    let later = Observe { warm_up: 6 * S, goal: Goal::default() };
+    let figures = simulate(&pool(1, 1, Some(1)), MANY, tasks.iter().copied(), &later, &mut ());
+    assert_eq!((figures.arrived, figures.lost()), (1, 0));
 }

@@ -18,7 +18,8 @@ use std::time::Instant;
 use bench::machine;
 use millpond::growth::GrowthRule;
 use millpond_sim::{
-    self as sim, Arrivals, Figures, Kind, Length, Limit, Mix, Nanos, Policy, Pool, Stream, Task, World,
+    self as sim, Arrivals, Figures, Kind, Length, Limit, Mix, Nanos, Observe, Policy, Pool, Stream, Task,
+    World,
 };
 
 const MS: Nanos = 1_000_000;
@@ -130,7 +131,7 @@ fn speed(tasks: u64) {
         let world = World { cores: 4, one_caller: false };
         let begin = Instant::now();
         let stream = Stream::new(&[Arrivals::Poisson(rate)], Limit::Count(tasks), &mix, 1);
-        let figures = sim::simulate(&pool, world, stream, None, &mut ());
+        let figures = sim::simulate_stream(&pool, world, stream, &Observe::default());
         let elapsed = begin.elapsed().as_secs_f64();
         println!("  {name:<36} {:>5.1} million", figures.arrived as f64 / elapsed / 1e6);
     }
@@ -242,7 +243,8 @@ fn agreement(rounds: usize, length: Nanos) {
         let tasks: Vec<Task> = Stream::new(arrivals, Limit::Until(length), &mix, 1).collect();
         let world = World { cores: cores(), one_caller: true };
         let simulate = |tasks: &[Task]| {
-            let figures = sim::simulate(&workload.pool, world, tasks.iter().copied(), None, &mut ());
+            let figures =
+                sim::simulate(&workload.pool, world, tasks.iter().copied(), &Observe::default(), &mut ());
             Seen::simulated(&figures)
         };
         let rounds: Vec<real::Ran> = (0..rounds).map(|_| real::run(&workload.pool, &tasks, work)).collect();

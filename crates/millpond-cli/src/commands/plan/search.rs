@@ -1,196 +1,229 @@
-//! The smallest pool that meets a target: first as few threads as possible, then as few places in the queue.
+//! The smallest pool that meets a target: as few threads as possible, then as short a queue as
+//! possible.
 //!
-//! Every candidate gets the very same tasks. More places let more tasks in and make them wait longer; so for a number of
-//! threads the best queue is the shortest that does not refuse too many, and if that one is too slow, no other will do.
-//! More threads are taken to be no worse, which holds unless they crowd the cores.
+//! The search asks for more than the target at the planned load. A pool must
+//! 1. have more threads than the load keeps busy,
+//! 2. meet the target at a load that is larger by the headroom, by the exact formula where there is
+//!    one and on a few seeds otherwise,
+//! 3. meet the target at the planned load in every one of many runs with other seeds, with three
+//!    standard deviations to spare.
+//!
+//! A longer queue refuses fewer tasks and makes them wait longer. So the best queue for a number of
+//! threads is the shortest that does not refuse too many, and if that one is too slow, none will
+//! do. More threads are taken to be no worse, which holds unless they compete for the cores.
 
-use millpond_sim::{self as sim, Figures, Goal, Judged, Nanos, Pool, Task, World};
+mod candidates;
+#[cfg(test)]
+mod tests;
 
-/// What is wanted.
-#[derive(Debug, Clone, Copy)]
-pub(super) struct Target {
-    pub(super) of: Judged,
-    /// Of a hundred tasks that run, 99 take no longer.
-    pub(super) p99: Nanos,
-    /// The share of the tasks that may be refused.
-    pub(super) lost: f64,
-}
+use millpond_sim::{Nanos, Pool};
 
-impl Target {
-    /// Does a run, with the goal that [`Target::goal`] makes, meet it?
-    pub(super) fn is_met(&self, figures: &Figures) -> bool {
-        !figures.given_up
-            && figures.lost() <= self.most_lost(figures.arrived)
-            && figures.late <= most_late(figures.completed)
-    }
+use self::candidates::Candidates;
+use super::target::Target;
+use super::trials::{Runner, Trials};
+use super::workload::{Offered, Workload};
+use crate::error::Error;
 
-    fn most_lost(&self, arrived: u64) -> u64 {
-        // A little more than nothing, lest 0.1 % of a thousand be none.
-        (self.lost * arrived as f64 + 1e-6) as u64
-    }
-
-    /// Counts who is late, and never gives up.
-    pub(super) fn goal(&self) -> Goal {
-        Goal { of: self.of, limit: self.p99, most_late: u64::MAX, most_lost: u64::MAX }
-    }
-
-    /// The time that is judged.
-    pub(super) fn judged<'a>(&self, figures: &'a Figures) -> &'a sim::Histogram {
-        match self.of {
-            Judged::Wait => &figures.waits,
-            Judged::Total => &figures.totals,
-        }
-    }
-}
-
-fn most_late(completed: u64) -> u64 {
-    completed / 100
-}
-
-/// So many threads above the smallest number are tried as well.
+/// Numbers of threads above the answer that are tried too, for the chart.
 const FEW_MORE: usize = 4;
+/// Seeds of the second step. The third step has others.
+pub(super) const SEARCH_SEEDS: u64 = 4;
+/// A pool with more threads than this cannot be searched for.
+const MOST_THREADS: usize = 100_000;
+/// The largest headroom that is looked for, in percent.
+const MOST_HEADROOM: u32 = 100;
 
-/// A candidate that was tried, with the best queue for its number of threads.
+/// How to search.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Settings {
+    /// Number of runs of the third step.
+    pub(super) runs: u64,
+    /// The load of the second step is larger by this share.
+    pub(super) headroom: f64,
+}
+
+/// A number of threads that was tried, with the best queue for it, at the load with headroom.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(super) struct Try {
     pub(super) threads: usize,
     pub(super) queue: usize,
-    pub(super) p99: Nanos,
+    /// The percentile that the target limits first.
+    pub(super) time: Nanos,
     pub(super) lost: f64,
     pub(super) meets: bool,
 }
 
-/// What the search came to.
+/// The smallest pool.
+#[derive(Debug)]
+pub(super) struct Found {
+    pub(super) pool: Pool,
+    pub(super) trials: Trials,
+    pub(super) breaks: Headroom,
+}
+
+/// The result of a search.
 #[derive(Debug)]
 pub(super) struct Answer {
-    /// The smallest pool, and how it does. `None`: no pool meets the target.
-    pub(super) found: Option<(Pool, Figures)>,
-    /// All numbers of threads that were tried, by size.
+    /// `None`: no pool meets the target.
+    pub(super) found: Option<Found>,
+    /// All numbers of threads that were tried, in order.
     pub(super) tries: Vec<Try>,
-    /// How it is if nobody waits for a thread: as many threads as tasks.
-    pub(super) unlimited: Figures,
+    /// A thread for every task, at the load with headroom.
+    pub(super) unlimited: Trials,
+    /// The load bound at the load with headroom.
+    pub(super) least: Option<usize>,
 }
 
-/// Searches. `tell` is told what is being tried.
-pub(super) fn smallest(tasks: &[Task], world: World, target: Target, tell: &dyn Fn(usize)) -> Answer {
-    let mut search = Search { tasks, world, target, tell, tries: Vec::new() };
-    let unlimited = search.run(&Pool { maximum: usize::MAX, ..Pool::fixed(0, Some(0)) }, target.goal());
-    let most = unlimited.levels.peak_threads.max(1);
-    // A guess to begin with: the threads that are busy on average.
-    let guess = (unlimited.levels.mean_busy().ceil() as usize).clamp(1, most);
-    let found = search.fewest_threads(guess, most).map(|threads| {
-        let (pool, figures) = search.smallest_queue(threads);
-        search.tries.retain(|tried| tried.threads != threads);
-        search.note(&pool, &figures, true);
-        // What would a few more bring? For the picture.
-        for more in threads + 1..=(threads + FEW_MORE).min(most) {
-            if search.tries.iter().all(|tried| tried.threads != more) {
-                search.try_threads(more);
-            }
+/// How much more load a pool bears.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Headroom {
+    /// The target is missed at this many percent more load, and met at one percent less.
+    BreaksAt(u32),
+    /// The target is met at twice the load.
+    Doubles,
+}
+
+/// The seeds of the runs that judge a pool.
+pub(super) fn judged_seeds(workload: &Workload, runs: u64) -> impl Iterator<Item = u64> + use<> {
+    let first = workload.seed;
+    (0..if workload.is_random() { runs } else { 1 }).map(move |at| first.wrapping_add(at))
+}
+
+/// The seeds of the search.
+fn search_seeds(workload: &Workload) -> impl Iterator<Item = u64> + use<> {
+    let first = workload.seed.wrapping_add(1 << 32);
+    (0..if workload.is_random() { SEARCH_SEEDS } else { 1 }).map(move |at| first.wrapping_add(at))
+}
+
+/// Searches.
+pub(super) fn smallest(
+    runner: &Runner,
+    workload: &Workload,
+    target: &Target,
+    settings: Settings,
+) -> Result<Answer, Error> {
+    let loaded = workload.scaled(1.0 + settings.headroom).shortened();
+    let offered = Offered::of(&loaded);
+    let least = offered.least_threads().unwrap_or(1);
+    if least > MOST_THREADS {
+        return Err(Error::new(format_args!(
+            "the load keeps {least} threads busy; a plan searches up to {MOST_THREADS}, so split the load over several pools"
+        )));
+    }
+    let unlimited = runner.trials(&loaded, &Pool::unlimited(), Some(target), search_seeds(&loaded));
+    let most = unlimited.figures.levels.peak_threads.clamp(least, MOST_THREADS);
+    let mut candidates = Candidates::new(runner, &loaded, target);
+    let mut search = Search { runner, workload, target, settings, most, candidates: &mut candidates };
+    let found = if offered.exceeds_cores() { None } else { search.run(least, &unlimited) };
+    Ok(Answer { found, tries: candidates.into_tries(), unlimited, least: offered.least_threads() })
+}
+
+struct Search<'a, 'c> {
+    runner: &'a Runner,
+    workload: &'a Workload,
+    target: &'a Target,
+    settings: Settings,
+    /// With this number of threads no task waits.
+    most: usize,
+    candidates: &'c mut Candidates<'a>,
+}
+
+impl Search<'_, '_> {
+    fn run(&mut self, least: usize, unlimited: &Trials) -> Option<Found> {
+        let busy = unlimited.figures.levels.mean_busy().ceil() as usize;
+        let threads = self.fewest_threads(least, busy.clamp(least, self.most))?;
+        let (pool, trials) = self.confirmed(threads)?;
+        for more in pool.core + 1..=(pool.core + FEW_MORE).min(self.most) {
+            self.candidates.carry(more);
         }
-        (pool, figures)
-    });
-    search.tries.sort_by_key(|tried| tried.threads);
-    Answer { found, tries: search.tries, unlimited }
-}
-
-struct Search<'a> {
-    tasks: &'a [Task],
-    world: World,
-    target: Target,
-    tell: &'a dyn Fn(usize),
-    tries: Vec<Try>,
-}
-
-impl Search<'_> {
-    fn run(&self, pool: &Pool, goal: Goal) -> Figures {
-        sim::simulate(pool, self.world, self.tasks.iter().copied(), Some(goal), &mut ())
+        let breaks = headroom(self.runner, self.workload, &pool, self.target, self.settings.headroom);
+        Some(Found { pool, trials, breaks })
     }
 
-    fn note(&mut self, pool: &Pool, figures: &Figures, meets: bool) {
-        self.tries.push(Try {
-            threads: pool.core,
-            queue: pool.queue.unwrap_or(figures.levels.peak_queue),
-            p99: self.target.judged(figures).percentile(0.99),
-            lost: figures.lost_share(),
-            meets,
-        });
-    }
-
-    /// From `guess` up in growing steps, then between what fails and what does not. `None`: not even `most` are enough.
-    fn fewest_threads(&mut self, guess: usize, most: usize) -> Option<usize> {
-        let (mut fails, mut meets, mut step) = (0, guess, 1);
-        while !self.try_threads(meets) {
-            if meets == most {
+    /// From `guess` up in growing steps, then between what fails and what does not. `None`: not
+    /// even the largest number is enough.
+    fn fewest_threads(&mut self, least: usize, guess: usize) -> Option<usize> {
+        let (mut fails, mut meets, mut step) = (least - 1, guess, 1);
+        while !self.candidates.carry(meets) {
+            if meets == self.most {
                 return None;
             }
             fails = meets;
-            meets = (meets + step).min(most);
+            meets = (meets + step).min(self.most);
             step *= 2;
         }
         while meets - fails > 1 {
             let middle = usize::midpoint(fails, meets);
-            if self.try_threads(middle) { meets = middle } else { fails = middle }
+            if self.candidates.carry(middle) { meets = middle } else { fails = middle }
         }
         Some(meets)
     }
 
-    /// For a number of threads that meets the target: the shortest queue with which it does.
-    fn smallest_queue(&self, threads: usize) -> (Pool, Figures) {
-        let (pool, figures) = self.shortest_queue(threads);
-        if self.target.is_met(&figures) {
-            return (pool, figures);
-        }
-        // Nearly as many refused as may be, and just those that were quick. An open queue has met it.
-        let figures = self.run(&Pool::fixed(threads, None), self.target.goal());
-        (Pool::fixed(threads, Some(figures.levels.peak_queue)), figures)
-    }
-
-    /// Can so many threads meet the target, with whatever queue?
-    fn try_threads(&mut self, threads: usize) -> bool {
-        (self.tell)(threads);
-        let open = Pool::fixed(threads, None);
-        let figures = self.run(&open, self.target.goal());
-        if self.target.is_met(&figures) {
-            self.note(&open, &figures, true);
-            return true;
-        }
-        // Too slow. Fewer places make it faster, as far as tasks may be refused.
-        let (pool, figures) = match self.target.most_lost(self.tasks.len() as u64) {
-            0 => (open, figures),
-            _ => self.shortest_queue(threads),
-        };
-        let meets = self.target.is_met(&figures);
-        self.note(&pool, &figures, meets);
-        meets
-    }
-
-    /// The shortest queue with which not too many tasks are refused.
-    fn shortest_queue(&self, threads: usize) -> (Pool, Figures) {
-        let most_lost = self.target.most_lost(self.tasks.len() as u64);
-        let goal = Goal { most_lost, ..self.target.goal() };
-        let takes = |queue: usize| {
-            let figures = self.run(&Pool::fixed(threads, Some(queue)), goal);
-            (!figures.given_up).then_some(figures)
-        };
-        let open = self.run(&Pool::fixed(threads, None), self.target.goal());
-        // So long a queue refuses nobody.
-        let (mut enough, mut figures) = (open.levels.peak_queue, open);
-        let mut short: Option<usize> = None; // too short
+    /// Grows the pool until all judged runs are safely within the target.
+    fn confirmed(&mut self, fewest: usize) -> Option<(Pool, Trials)> {
+        let mut threads = fewest;
+        let mut queue = self.first_queue(threads);
         loop {
-            let next = short.map_or(0, |short| short + 1);
-            if next >= enough {
-                break;
+            let pool = Pool::fixed(threads, Some(queue));
+            self.runner.progress.tell(format!("confirms {threads} threads with a queue of {queue}"));
+            let trials = self.judge(&pool);
+            if trials.is_sure(self.target) {
+                return Some((pool, trials));
             }
-            let middle = usize::midpoint(next, enough - 1);
-            match takes(middle) {
-                Some(better) => (enough, figures) = (middle, better),
-                None => short = Some(middle),
+            if trials.surely_loses_few(self.target) {
+                // Too slow. Twice as many threads as anybody needs do not help either.
+                if threads > 2 * self.most {
+                    return None;
+                }
+                threads += 1;
+                queue = self.first_queue(threads);
+            } else {
+                queue += (queue / 8).max(1);
             }
         }
-        (Pool::fixed(threads, Some(enough)), figures)
+    }
+
+    fn first_queue(&mut self, threads: usize) -> usize {
+        let queue = self.candidates.shortest_queue(threads);
+        if self.target.lost > 0.0 {
+            return queue;
+        }
+        self.judge(&Pool::fixed(threads, None)).long_enough_queue().max(queue)
+    }
+
+    fn judge(&self, pool: &Pool) -> Trials {
+        let seeds = judged_seeds(self.workload, self.settings.runs);
+        self.runner.trials(self.workload, pool, Some(self.target), seeds)
     }
 }
 
-#[cfg(test)]
-mod tests;
+/// The load at which `pool` misses the target. It is taken to be met at `known` more load.
+pub(super) fn headroom(
+    runner: &Runner,
+    workload: &Workload,
+    pool: &Pool,
+    target: &Target,
+    known: f64,
+) -> Headroom {
+    runner.progress.tell("looks for the load at which the target is missed".to_owned());
+    let breaks = |percent: u32| {
+        let loaded = workload.scaled(1.0 + f64::from(percent) / 100.0).shortened();
+        !Candidates::new(runner, &loaded, target).meets(pool)
+    };
+    let (mut holds, mut step) = ((known * 100.0).floor() as u32, 2);
+    let mut fails = loop {
+        let next = (holds + step).min(MOST_HEADROOM);
+        if breaks(next) {
+            break next;
+        }
+        if next == MOST_HEADROOM {
+            return Headroom::Doubles;
+        }
+        (holds, step) = (next, step * 2);
+    };
+    while fails - holds > 1 {
+        let middle = u32::midpoint(holds, fails);
+        if breaks(middle) { fails = middle } else { holds = middle }
+    }
+    Headroom::BreaksAt(fails)
+}

@@ -2,7 +2,8 @@
 
 use millpond_sim::Bin;
 
-use super::super::{Case, Plan, Target};
+use super::super::target::Target;
+use super::super::{Case, Plan};
 use super::{judged, load_name};
 use crate::error::Error;
 use crate::svg::{self, Chart, Curve};
@@ -31,7 +32,7 @@ impl Panel {
 }
 
 /// All charts in one picture, one below the other.
-pub(crate) fn all(plans: &[Plan], target: Option<Target>) -> Result<String, Error> {
+pub(crate) fn all(plans: &[Plan], target: Option<&Target>) -> Result<String, Error> {
     let panels: Vec<Panel> = plans.iter().flat_map(|plan| panels(plan, target, plans.len() > 1)).collect();
     let (width, height) = SIZE;
     svg::draw((width, height * panels.len().max(1) as u32), |paper| {
@@ -46,7 +47,7 @@ pub(crate) fn all(plans: &[Plan], target: Option<Target>) -> Result<String, Erro
 }
 
 /// The charts of one load.
-pub(super) fn panels(plan: &Plan, target: Option<Target>, several: bool) -> Vec<Panel> {
+pub(super) fn panels(plan: &Plan, target: Option<&Target>, several: bool) -> Vec<Panel> {
     let title = |what: &str| {
         if several { format!("{what}, at {}", load_name(plan.factor)) } else { what.to_owned() }
     };
@@ -74,19 +75,19 @@ pub(super) fn panels(plan: &Plan, target: Option<Target>, several: bool) -> Vec<
 }
 
 fn curve(case: &Case, of: fn(&Bin) -> f64) -> Curve {
-    let points = case.figures.levels.curve().map(|(at, bin)| (at as f64 / 1e9, of(bin)));
+    let points = case.trials.figures.levels.curve().map(|(at, bin)| (at as f64 / 1e9, of(bin)));
     Curve { name: case.pool.name.clone(), points: points.collect() }
 }
 
-/// How many tasks have ended after how long. One slow pool should not make all others a line at the left: the picture ends
-/// where the best has long been done.
+/// How many tasks have ended after how long. One slow pool should not make all others a line at the
+/// left: the picture ends where the best has long been done.
 fn shares(plan: &Plan, title: String) -> Panel {
-    let long = |case: &Case| case.figures.totals.percentile(0.999) as f64;
+    let long = |case: &Case| case.trials.figures.totals.percentile(0.999) as f64;
     let fastest = plan.cases.iter().map(long).fold(f64::INFINITY, f64::min);
     let end = plan.cases.iter().map(long).fold(0.0, f64::max).min(fastest * 10.0);
     let (unit, length) = if end >= 5e9 { ("seconds", 1e9) } else { ("milliseconds", 1e6) };
     let curves = plan.cases.iter().map(|case| {
-        let shares = case.figures.totals.shares().filter(|(at, _)| *at as f64 <= end);
+        let shares = case.trials.figures.totals.shares().filter(|(at, _)| *at as f64 <= end);
         let mut points = vec![(0.0, 0.0)];
         let mut last = 0.0;
         for (at, share) in shares {
@@ -109,20 +110,20 @@ fn shares(plan: &Plan, title: String) -> Panel {
 }
 
 /// What the search saw.
-fn tried(plan: &Plan, target: Option<Target>, title: &dyn Fn(&str) -> String) -> Option<Panel> {
+fn tried(plan: &Plan, target: Option<&Target>, title: &dyn Fn(&str) -> String) -> Option<Panel> {
     let (answer, target) = plan.answer.as_ref().zip(target)?;
     // Far too few threads have waits without end; they would hide the rest.
-    let limit = target.p99 as f64 * 10.0;
+    let limit = target.first().limit as f64 * 10.0;
     let points: Vec<(f64, f64)> = answer
         .tries
         .iter()
-        .filter(|tried| tried.p99 as f64 <= limit)
-        .map(|tried| (tried.threads as f64, tried.p99 as f64 / 1e6))
+        .filter(|tried| tried.time as f64 <= limit)
+        .map(|tried| (tried.threads as f64, tried.time as f64 / 1e6))
         .collect();
     let (first, last) = (points.first()?.0, points.last()?.0);
-    let p99 = target.p99 as f64 / 1e6;
+    let p99 = target.first().limit as f64 / 1e6;
     let wanted = Curve { name: "target".to_owned(), points: vec![(first, p99), (last, p99)] };
-    let name = format!("p99 of the {}", judged(target));
+    let name = judged(target.first());
     (last > first).then(|| Panel {
         title: title("Threads and p99"),
         caption: "The numbers of threads that were tried, each with its best queue.",

@@ -1,4 +1,5 @@
-//! The figures of all pools under one load: a row for each figure, a column for each pool and for each formula.
+//! The figures of all pools under one load: a row for each figure, a column for each pool and
+//! formula.
 
 use std::time::Duration;
 
@@ -7,19 +8,20 @@ use millpond_sim::{Figures, Histogram};
 use super::super::theory::{ClosedForm, PERCENTILES};
 use super::super::words::PerSecond;
 use super::super::{Case, Plan};
+use super::answer::{headroom, verdict};
 use super::{percent, three};
 use crate::units;
 
-/// A column: what stands at its head, and its cells.
+/// A column: its head and its cells.
 #[derive(Debug)]
 pub(super) struct Column {
     pub(super) head: String,
     pub(super) cells: Vec<String>,
-    /// A formula; it belongs to the pool before it.
+    /// Whether it is a formula, which belongs to the pool before it.
     pub(super) is_formula: bool,
 }
 
-/// What stands before the rows, and the columns.
+/// The names of the rows, and the columns.
 #[derive(Debug)]
 pub(super) struct Grid {
     pub(super) rows: Vec<&'static str>,
@@ -29,12 +31,12 @@ pub(super) struct Grid {
 type Cell = Box<dyn Fn(&Case) -> String>;
 type FormulaCell = Box<dyn Fn(&ClosedForm) -> Option<String>>;
 
-/// One row: its name, what a pool shows in it, and what a formula does.
+/// One row: its name, the cell of a pool, and the cell of a formula.
 struct Row(&'static str, Cell, FormulaCell);
 
 impl Row {
     fn new(name: &'static str, cell: impl Fn(&Figures) -> String + 'static) -> Row {
-        Row(name, Box::new(move |case| cell(&case.figures)), Box::new(|_| None))
+        Row(name, Box::new(move |case| cell(&case.trials.figures)), Box::new(|_| None))
     }
 
     fn beside(self, formula: impl Fn(&ClosedForm) -> Option<String> + 'static) -> Row {
@@ -42,7 +44,7 @@ impl Row {
     }
 }
 
-/// A share of something that may be nothing.
+/// A part of a whole that may be zero.
 fn share(part: u64, whole: u64) -> String {
     percent(part as f64 / whole.max(1) as f64)
 }
@@ -51,10 +53,10 @@ fn time(nanos: f64) -> String {
     units::show(Duration::from_nanos(nanos.round() as u64))
 }
 
-/// Names of the rows for the percentiles.
+/// The names of the rows of percentiles.
 const PERCENTILE_ROWS: [&str; 4] = ["     p50", "     p90", "     p99", "     p99.9"];
 
-/// Below the mean of a time: its percentiles, and the longest.
+/// The rows below the mean of a time: its percentiles and the maximum.
 fn spread(
     of: fn(&Figures) -> &Histogram,
     formula: fn(&ClosedForm) -> Option<[f64; 4]>,
@@ -68,7 +70,7 @@ fn spread(
 }
 
 fn rows(plan: &Plan) -> Vec<Row> {
-    let any = |of: fn(&Figures) -> bool| plan.cases.iter().any(|case| of(&case.figures));
+    let any = |of: fn(&Figures) -> bool| plan.cases.iter().any(|case| of(&case.trials.figures));
     let mut rows = vec![
         Row::new("throughput", |figures| PerSecond(figures.throughput()).to_string()),
         Row::new("refused", |figures| percent(figures.lost_share()))
@@ -89,15 +91,16 @@ fn rows(plan: &Plan) -> Vec<Row> {
         Row::new("total mean", |figures| time(figures.totals.mean()))
             .beside(|form| form.total_mean.map(time)),
     );
-    rows.extend(spread(|figures| &figures.totals, |_| None));
+    rows.extend(spread(|figures| &figures.totals, |form| form.total));
     rows.extend(levels(any(|figures| figures.levels.mean_cores() > 0.0)));
     if plan.cases.iter().any(|case| case.meets.is_some()) {
         rows.push(Row("target", Box::new(verdict), Box::new(|_| None)));
+        rows.push(Row("breaks at load", Box::new(headroom), Box::new(|_| None)));
     }
     rows
 }
 
-/// Threads, queue and tasks over time.
+/// Threads, queue and cores over time.
 fn levels(computes: bool) -> Vec<Row> {
     let mut rows = vec![
         Row::new("threads mean", |figures| three(figures.levels.mean_threads())),
@@ -112,27 +115,17 @@ fn levels(computes: bool) -> Vec<Row> {
     rows.extend([
         Row::new("queue mean", |figures| three(figures.levels.mean_queue())),
         Row::new("     peak", |figures| units::show_count(figures.levels.peak_queue as u64)),
-        Row::new("tasks inside", |figures| three(figures.levels.mean_inside())),
-        Row::new("     by Little", |figures| three(by_little(figures))),
-        Row::new("drained after", |figures| time(figures.drain() as f64)),
+        Row::new("drained after", |figures| time(figures.drain as f64)),
     ]);
     rows
 }
 
-fn verdict(case: &Case) -> String {
-    match case.meets {
-        Some(true) => "met".to_owned(),
-        Some(false) => "MISSED".to_owned(),
-        None => String::new(),
-    }
-}
-
-/// The other side of Little's law: tasks per second, times how long each is inside.
+/// The other side of Little's law: tasks per second × time inside.
 pub(super) fn by_little(figures: &Figures) -> f64 {
     figures.throughput() * figures.totals.mean() / 1e9
 }
 
-/// All of it.
+/// The figures of one load.
 pub(super) fn grid(plan: &Plan) -> Grid {
     let rows = rows(plan);
     let mut columns = Vec::new();

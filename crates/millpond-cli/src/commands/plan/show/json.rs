@@ -3,13 +3,16 @@
 use millpond_sim::{Figures, Histogram, Judged, Policy, Pool};
 use serde_json::{Value, json};
 
+use super::super::search::{Answer, Headroom};
+use super::super::target::{Target, TimeLimit};
 use super::super::theory::{ClosedForm, PERCENTILES};
-use super::super::words::Told;
-use super::super::{Case, Plan, Target};
+use super::super::trials::Trials;
+use super::super::words::Phrase;
+use super::super::{Case, Plan};
 use super::figures::by_little;
-use super::{arrivals, tasks};
+use super::{arrivals, percentile_name, tasks};
 
-pub(crate) fn write(plans: &[Plan], target: Option<Target>) -> String {
+pub(crate) fn write(plans: &[Plan], target: Option<&Target>) -> String {
     let first = &plans[0].workload;
     let json = json!({
         "millpond": env!("CARGO_PKG_VERSION"),
@@ -18,8 +21,7 @@ pub(crate) fn write(plans: &[Plan], target: Option<Target>) -> String {
         "cores": first.world.cores,
         "one_caller": first.world.one_caller,
         "target": target.map(|target| json!({
-            "of": if target.of == Judged::Wait { "wait" } else { "total" },
-            "p99": seconds(target.p99 as f64),
+            "times": target.times.iter().map(time_limit).collect::<Vec<Value>>(),
             "rejected": target.lost,
         })),
         "loads": plans.iter().map(|plan| load(plan, target)).collect::<Vec<Value>>(),
@@ -27,11 +29,19 @@ pub(crate) fn write(plans: &[Plan], target: Option<Target>) -> String {
     format!("{json:#}\n")
 }
 
+fn time_limit(time: &TimeLimit) -> Value {
+    json!({
+        "of": if time.of == Judged::Wait { "wait" } else { "total" },
+        "percentile": percentile_name(time),
+        "at_most": seconds(time.limit as f64),
+    })
+}
+
 fn seconds(nanos: f64) -> f64 {
     nanos / 1e9
 }
 
-fn load(plan: &Plan, target: Option<Target>) -> Value {
+fn load(plan: &Plan, target: Option<&Target>) -> Value {
     let offered = &plan.offered;
     json!({
         "factor": plan.factor,
@@ -39,26 +49,56 @@ fn load(plan: &Plan, target: Option<Target>) -> Value {
         "per_second": offered.rate,
         "busy_threads": offered.busy_threads(),
         "busy_cores": offered.busy_cores(),
-        "threads_by_littles_law": offered.threads(),
+        "least_threads": offered.least_threads(),
         "threads_by_waiting_and_computing": offered.threads_for_cores(),
+        "warm_up": seconds(plan.workload.warm_up as f64),
         "pools": plan.cases.iter().map(case).collect::<Vec<Value>>(),
-        "search": plan.answer.as_ref().zip(target).map(|(answer, target)| json!({
-            "found": answer.found.as_ref().map(|(pool, found)| json!({
-                "threads": pool.core,
-                "queue": pool.queue,
-                "p99": seconds(target.judged(found).percentile(0.99) as f64),
-                "rejected": found.lost_share(),
-            })),
-            "p99_without_waiting": seconds(target.judged(&answer.unlimited).percentile(0.99) as f64),
-            "tried": answer.tries.iter().map(|tried| json!({
-                "threads": tried.threads,
-                "queue": tried.queue,
-                "p99": seconds(tried.p99 as f64),
-                "rejected": tried.lost,
-                "meets": tried.meets,
-            })).collect::<Vec<Value>>(),
-        })),
+        "search": plan.answer.as_ref().zip(target).map(|(answer, target)| search(answer, target)),
     })
+}
+
+fn search(answer: &Answer, target: &Target) -> Value {
+    let first = target.first();
+    json!({
+        "found": answer.found.as_ref().map(|found| json!({
+            "threads": found.pool.core,
+            "queue": found.pool.queue,
+            "time": seconds(first.seen(&found.trials.figures) as f64),
+            "rejected": found.trials.figures.lost_share(),
+            "runs": found.trials.runs.len(),
+            "held": found.trials.held(),
+            "breaks_at": breaks_at(found.breaks),
+        })),
+        "time_without_waiting": seconds(first.seen(&answer.unlimited.figures) as f64),
+        "tried": answer.tries.iter().map(|tried| json!({
+            "threads": tried.threads,
+            "queue": tried.queue,
+            "time": seconds(tried.time as f64),
+            "rejected": tried.lost,
+            "meets": tried.meets,
+        })).collect::<Vec<Value>>(),
+    })
+}
+
+/// The factor of the load at which the target is missed.
+fn breaks_at(headroom: Headroom) -> Option<f64> {
+    match headroom {
+        Headroom::BreaksAt(percent) => Some(1.0 + f64::from(percent) / 100.0),
+        Headroom::Doubles => None,
+    }
+}
+
+fn runs(trials: &Trials) -> Vec<Value> {
+    let run = |run: &super::super::trials::Run| {
+        json!({
+            "seed": run.seed,
+            "held": run.held,
+            "rejected": run.lost,
+            "late": run.late,
+            "peak_queue": run.peak_queue,
+        })
+    };
+    trials.runs.iter().map(run).collect()
 }
 
 fn case(case: &Case) -> Value {
@@ -66,7 +106,10 @@ fn case(case: &Case) -> Value {
         "name": case.pool.name,
         "pool": pool(&case.pool.pool),
         "meets": case.meets,
-        "figures": figures(&case.figures),
+        "held": case.meets.map(|_| case.trials.held()),
+        "breaks_at": case.breaks.and_then(breaks_at),
+        "runs": runs(&case.trials),
+        "figures": figures(&case.trials.figures),
         "formula": match &case.formula {
             None => Value::Null,
             Some(Ok(formula)) => closed_form(formula),
@@ -84,7 +127,7 @@ fn pool(pool: &Pool) -> Value {
         Policy::Block(most) => ("block", most.map(|most| seconds(most as f64))),
     };
     json!({
-        "told": Told(pool).to_string(),
+        "description": Phrase(pool).to_string(),
         "core": pool.core,
         "max": Some(pool.maximum).filter(|maximum| *maximum < usize::MAX),
         "queue": pool.queue,
@@ -114,7 +157,7 @@ fn figures(figures: &Figures) -> Value {
         "queue": { "mean": levels.mean_queue(), "peak": levels.peak_queue },
         "inside": { "mean": levels.mean_inside(), "by_little": by_little(figures) },
         "end": seconds(figures.end as f64),
-        "drain": seconds(figures.drain() as f64),
+        "drain": seconds(figures.drain as f64),
     })
 }
 
@@ -138,6 +181,7 @@ fn closed_form(formula: &ClosedForm) -> Value {
         "wait_mean": formula.wait_mean.map(seconds),
         "wait_p50_p90_p99_p999": formula.wait.map(|wait| wait.map(seconds)),
         "total_mean": formula.total_mean.map(seconds),
+        "total_p50_p90_p99_p999": formula.total.map(|total| total.map(seconds)),
         "rejected": formula.rejected,
         "busy": formula.busy,
     })

@@ -1,5 +1,7 @@
-//! How a plan looks: on the terminal, as SVG, as an HTML page, as JSON. Nothing here decides anything.
+//! Presents a plan: on the terminal, as SVG, as an HTML page, as JSON. Nothing here decides
+//! anything.
 
+pub(super) mod answer;
 pub(super) mod chart;
 pub(super) mod figures;
 pub(super) mod json;
@@ -10,8 +12,10 @@ use std::time::Duration;
 
 use millpond_sim::{Judged, Limit, Nanos};
 
-use super::words::{self, PerSecond, Told, plain};
-use super::{Offered, Plan, Target, Workload};
+use super::target::{Target, TimeLimit};
+use super::words::{self, PerSecond, Phrase, plain};
+use super::workload::{Offered, Workload};
+use super::{Case, Plan};
 use crate::units;
 
 /// `today's load`, `10 times the load`.
@@ -21,42 +25,58 @@ pub(super) fn load_name(factor: f64) -> String {
 
 /// What arrives, in one line.
 fn arrivals(workload: &Workload) -> String {
-    let streams: Vec<String> = workload.arrivals.iter().map(|one| Told(one).to_string()).collect();
-    let end = match workload.limit {
+    let streams: Vec<String> = workload.arrivals.iter().map(|one| Phrase(one).to_string()).collect();
+    let length = match workload.limit {
         Limit::Count(count) => format!(", {} tasks", units::show_count(count)),
-        Limit::Until(end) => format!(", for {}", plain(end as f64)),
-        Limit::None => String::new(),
+        Limit::Until(end) => match workload.asked {
+            Some(_) => format!(", for {}", plain(end as f64)),
+            None => format!(", about {} tasks a run", units::show_count(about(workload.expected_tasks()))),
+        },
+        Limit::None => match workload.replays() {
+            1 => String::new(),
+            replays => format!(", replayed {} times a run", units::show_count(replays)),
+        },
     };
-    format!("{}{end}", streams.join(" and "))
+    format!("{}{length}", streams.join(" and "))
+}
+
+/// Two significant digits.
+fn about(tasks: f64) -> u64 {
+    let unit = 10_f64.powi((tasks.max(1.0).log10().floor() as i32 - 1).max(0));
+    ((tasks / unit).round() * unit) as u64
 }
 
 /// How long tasks take, in one line.
 fn tasks(workload: &Workload) -> String {
-    let kinds: Vec<String> = workload.mix.kinds().iter().map(|kind| Told(kind).to_string()).collect();
+    let kinds: Vec<String> = workload.mix.kinds().iter().map(|kind| Phrase(kind).to_string()).collect();
+    let durations = match workload.mix.recorded_count() {
+        Some(1) => "1 recorded duration".to_owned(),
+        Some(count) => format!("{} recorded durations", units::show_count(count as u64)),
+        None => kinds.join("; "),
+    };
     let cores = match workload.world.cores {
         _ if workload.mix.mean_compute() == 0.0 => String::new(),
         1 => ", on 1 core".to_owned(),
         cores => format!(", on {cores} cores"),
     };
-    let mean = if workload.mix.kinds().len() > 1 {
-        format!(" ({} on average)", plain(workload.mix.mean().round()))
-    } else {
-        String::new()
+    let mean = match kinds.len() {
+        1 => String::new(),
+        _ => format!(" ({} on average)", plain(workload.mix.mean().round())),
     };
-    format!("{}{mean}{cores}", kinds.join("; "))
+    format!("{durations}{mean}{cores}")
 }
 
-/// What three formulas say about the load, a sentence each.
+/// What formulas say about the load, a sentence each.
 fn formulas(offered: &Offered) -> Vec<String> {
     let mut sentences = Vec::new();
-    if let (Some(rate), Some(busy), Some(threads)) = (offered.rate, offered.busy_threads(), offered.threads())
-    {
-        let enough = match threads {
-            0 | 1 => "one can carry it".to_owned(),
-            _ => format!("fewer than {threads} cannot carry it"),
+    if let (Some(rate), Some(busy)) = (offered.rate, offered.busy_threads()) {
+        let bound = match offered.least_threads() {
+            None => " on average".to_owned(),
+            Some(1) => "; one can carry it".to_owned(),
+            Some(threads) => format!("; fewer than {threads} cannot carry it"),
         };
         sentences.push(format!(
-            "Little's law: {} × {} keep {} busy; {enough}.",
+            "Little's law: {} × {} keep {} busy{bound}.",
             PerSecond(rate),
             plain((offered.wait + offered.compute).round()),
             if busy == 1.0 { threads_of(1) } else { format!("{} threads", three(busy)) },
@@ -64,19 +84,18 @@ fn formulas(offered: &Offered) -> Vec<String> {
     }
     if let Some(threads) = offered.threads_for_cores() {
         let cores = if offered.cores == 1 { "1 core".to_owned() } else { format!("{} cores", offered.cores) };
-        let mut sentence = format!(
-            "Waiting/computing: {cores} × (1 + {} / {}) = {threads} threads keep the cores busy",
+        let needed = match offered.busy_cores() {
+            Some(busy) if busy >= offered.cores as f64 => {
+                format!("; the load needs {}, more than there are", three(busy))
+            }
+            Some(busy) => format!("; the load needs {} of them", three(busy)),
+            None => String::new(),
+        };
+        sentences.push(format!(
+            "Waiting/computing: {cores} × (1 + {} / {}) = {threads} threads keep the cores busy{needed}.",
             plain(offered.wait.round()),
             plain(offered.compute.round()),
-        );
-        match offered.busy_cores() {
-            Some(busy) if busy >= offered.cores as f64 => {
-                sentence.push_str(&format!("; the load needs {}: more than there are.", three(busy)));
-            }
-            Some(busy) => sentence.push_str(&format!("; the load needs {} of them.", three(busy))),
-            None => sentence.push('.'),
-        }
-        sentences.push(sentence);
+        ));
     }
     sentences
 }
@@ -84,74 +103,6 @@ fn formulas(offered: &Offered) -> Vec<String> {
 /// `1 thread`, `4 threads`.
 fn threads_of(count: usize) -> String {
     if count == 1 { "1 thread".to_owned() } else { format!("{count} threads") }
-}
-
-/// The smallest pool at each load: what stands above the columns, and a row for each.
-fn answers(plans: &[Plan], target: Target) -> ([&'static str; 6], Vec<Vec<String>>) {
-    let p99 = match target.of {
-        Judged::Wait => "wait p99",
-        Judged::Total => "total p99",
-    };
-    let row = |plan: &Plan| {
-        let mut row = vec![load_name(plan.factor)];
-        match plan.answer.as_ref().and_then(|answer| answer.found.as_ref()) {
-            Some((pool, figures)) => row.extend([
-                pool.core.to_string(),
-                pool.queue.map_or_else(String::new, |queue| queue.to_string()),
-                time(target.judged(figures).percentile(0.99)),
-                percent(figures.lost_share()),
-                percent(figures.levels.utilisation()),
-            ]),
-            None => row.extend(["none", "", "", "", ""].map(str::to_owned)),
-        }
-        row
-    };
-    (["smallest pool at", "threads", "queue", p99, "refused", "utilisation"], plans.iter().map(row).collect())
-}
-
-/// Why not one thread fewer; or why no pool at all.
-fn note(plan: &Plan, target: Target) -> Option<String> {
-    let answer = plan.answer.as_ref()?;
-    let load = load_name(plan.factor);
-    let judged = judged(target);
-    if let Some((pool, _)) = &answer.found {
-        let fewer = answer.tries.iter().find(|tried| tried.threads + 1 == pool.core)?;
-        return Some(format!(
-            "At {load} {} {} not enough: p99 of the {judged} would be {}, with a queue of {} that refuses {}.",
-            threads_of(fewer.threads),
-            if fewer.threads == 1 { "is" } else { "are" },
-            time(fewer.p99),
-            fewer.queue,
-            percent(fewer.lost),
-        ));
-    }
-    Some(format!("At {load} no pool can do it: {}", obstacle(plan, target)?))
-}
-
-/// Why no pool meets the target, and what would help.
-fn obstacle(plan: &Plan, target: Target) -> Option<String> {
-    let answer = plan.answer.as_ref()?;
-    let alone = target.judged(&answer.unlimited).percentile(0.99);
-    let best = answer.tries.iter().min_by_key(|tried| tried.p99)?;
-    let cores = plan.offered.cores;
-    Some(match plan.offered.busy_cores() {
-        Some(busy) if busy > cores as f64 => format!(
-            "the tasks need {busy:.1} cores and there {} {cores}; give more with --cores, or compute less.",
-            if cores == 1 { "is" } else { "are" },
-        ),
-        _ if alone > target.p99 => format!(
-            "with a thread for every task p99 of the {} is {} already. Ask for more time, or for the wait alone: \
-             --target-wait-p99.",
-            judged(target),
-            time(alone)
-        ),
-        _ => format!(
-            "at best, with {}, p99 of the {} is {}.",
-            threads_of(best.threads),
-            judged(target),
-            time(best.p99)
-        ),
-    })
 }
 
 fn time(nanos: Nanos) -> String {
@@ -174,42 +125,69 @@ fn percent(share: f64) -> String {
         p if p >= 99.95 => format!("{p:.0}%"),
         p if p >= 9.995 => format!("{p:.1}%"),
         p if p >= 0.995 => format!("{p:.2}%"),
-        p => format!("{p:.3}%"),
+        p if p >= 0.0005 => format!("{p:.3}%"),
+        _ => "<0.001%".to_owned(),
     }
 }
 
 /// The target as a phrase: `p99 of the total time at most 50 ms, at most 0.1% refused`.
-fn target_words(target: Target) -> String {
-    let lost = if target.lost == 0.0 {
-        "none refused".to_owned()
-    } else {
-        format!("at most {} refused", words::percent(target.lost))
-    };
-    format!("p99 of the {} at most {}, {lost}", judged(target), plain(target.p99 as f64))
+fn target_words(target: &Target) -> String {
+    let mut words: Vec<String> = target
+        .times
+        .iter()
+        .map(|time| format!("{} at most {}", judged(time), plain(time.limit as f64)))
+        .collect();
+    words.push(match target.lost {
+        0.0 => "none refused".to_owned(),
+        lost => format!("at most {} refused", words::percent(lost)),
+    });
+    words.join(", ")
 }
 
-fn judged(target: Target) -> &'static str {
-    match target.of {
+/// `p99`, `p99.9`.
+fn percentile_name(time: &TimeLimit) -> String {
+    format!("p{}", format!("{:.1}", time.share * 100.0).trim_end_matches(".0"))
+}
+
+/// `p99 of the total time`.
+fn judged(time: &TimeLimit) -> String {
+    let of = match time.of {
         Judged::Wait => "wait",
         Judged::Total => "total time",
-    }
+    };
+    format!("{} of the {of}", percentile_name(time))
 }
 
-/// What there is to say about pools that cannot carry the load.
-fn warnings(plan: &Plan) -> Vec<String> {
-    let overloaded = plan.cases.iter().filter_map(|case| match &case.formula {
-        Some(Err(overload)) => Some((case, overload)),
-        _ => None,
-    });
-    overloaded
-        .map(|(case, overload)| {
-            format!(
-                "{}: {} for work that keeps {} busy: the queue grows for as long as the load lasts, and so do \
-                 these figures.",
-                case.pool.name,
-                threads_of(overload.threads),
-                three(overload.load),
-            )
-        })
-        .collect()
+/// What has to be said about single pools: too much load, or a formula that contradicts the runs.
+fn warnings(plan: &Plan, target: Option<&Target>) -> Vec<String> {
+    plan.cases.iter().filter_map(|case| overload(case).or_else(|| disagreement(case, target?))).collect()
+}
+
+fn overload(case: &Case) -> Option<String> {
+    let Some(Err(overload)) = &case.formula else { return None };
+    Some(format!(
+        "{}: {} for a load that keeps {} busy: the queue grows for as long as the load lasts, and so do these \
+         figures.",
+        case.pool.name,
+        threads_of(overload.threads),
+        three(overload.load),
+    ))
+}
+
+fn disagreement(case: &Case, target: &Target) -> Option<String> {
+    let Some(Ok(formula)) = &case.formula else { return None };
+    let says = formula.meets(target)?;
+    let meets = case.meets?;
+    (says != meets).then(|| {
+        format!(
+            "{}: {} says that the target is {}, but {} of {} runs {} it. The pool is close to the limit: do not rely on \
+             it.",
+            case.pool.name,
+            formula.name,
+            if says { "met" } else { "missed" },
+            if says { case.trials.runs.len() - case.trials.held() } else { case.trials.held() },
+            case.trials.runs.len(),
+            if says { "miss" } else { "meet" },
+        )
+    })
 }

@@ -1,22 +1,23 @@
 //! The report: one HTML page with figures and charts.
 
-use super::super::words::Told;
-use super::super::{Plan, Target};
+use super::super::Plan;
+use super::super::target::Target;
+use super::super::words::Phrase;
 use super::figures::grid;
-use super::{answers, arrivals, chart, formulas, load_name, note, target_words, tasks, warnings};
+use super::{answer, arrivals, chart, formulas, load_name, target_words, tasks, warnings};
 use crate::error::Error;
 use crate::html::Page;
 
-pub(crate) fn write(plans: &[Plan], target: Option<Target>) -> Result<String, Error> {
+pub(crate) fn write(plans: &[Plan], target: Option<&Target>) -> Result<String, Error> {
     let mut page = Page::new("millpond plan");
     let first = &plans[0].workload;
     page.paragraph(&format!("Arrivals: {}. Tasks: {}. Seed {}.", arrivals(first), tasks(first), first.seed));
     if let Some(target) = target {
         page.heading("The smallest pool").paragraph(&format!("Target: {}.", target_words(target)));
-        let (headers, rows) = answers(plans, target);
-        page.table(&headers, &rows);
-        for note in plans.iter().filter_map(|plan| note(plan, target)) {
-            page.paragraph(&note);
+        for said in plans.iter().filter_map(|plan| answer::say(plan, target)) {
+            page.subheading(&said.pool);
+            said.paste.iter().for_each(|line| _ = page.verbatim(line));
+            said.reasons.iter().for_each(|reason| _ = page.paragraph(reason));
         }
     }
     for plan in plans {
@@ -28,7 +29,7 @@ pub(crate) fn write(plans: &[Plan], target: Option<Target>) -> Result<String, Er
     Ok(page.finish())
 }
 
-fn one(page: &mut Page, plan: &Plan, target: Option<Target>, several: bool) -> Result<(), Error> {
+fn one(page: &mut Page, plan: &Plan, target: Option<&Target>, several: bool) -> Result<(), Error> {
     for sentence in formulas(&plan.offered) {
         page.paragraph(&sentence);
     }
@@ -36,7 +37,7 @@ fn one(page: &mut Page, plan: &Plan, target: Option<Target>, several: bool) -> R
         let pools: Vec<Vec<String>> = plan
             .cases
             .iter()
-            .map(|case| vec![case.pool.name.clone(), Told(&case.pool.pool).to_string()])
+            .map(|case| vec![case.pool.name.clone(), Phrase(&case.pool.pool).to_string()])
             .collect();
         page.table(&["pool", "made of"], &pools);
         let grid = grid(plan);
@@ -48,7 +49,7 @@ fn one(page: &mut Page, plan: &Plan, target: Option<Target>, several: bool) -> R
             .enumerate()
             .map(|(at, name)| {
                 let cells = grid.columns.iter().map(|column| column.cells[at].clone());
-                // Browsers take spaces at the beginning away.
+                // Browsers drop leading spaces.
                 let name = if name.starts_with(' ') {
                     format!("\u{2003}{}", name.trim())
                 } else {
@@ -62,7 +63,7 @@ fn one(page: &mut Page, plan: &Plan, target: Option<Target>, several: bool) -> R
     for panel in chart::panels(plan, target, several) {
         page.figure(&panel.svg()?, panel.caption);
     }
-    for warning in warnings(plan) {
+    for warning in warnings(plan, target) {
         page.paragraph(&warning);
     }
     Ok(())

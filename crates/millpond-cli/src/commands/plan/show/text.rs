@@ -4,31 +4,35 @@ use std::time::Duration;
 
 use millpond_sim::Bin;
 
-use super::super::words::Told;
-use super::super::{Case, Plan, Target};
+use super::super::target::Target;
+use super::super::words::Phrase;
+use super::super::{Case, Plan};
+use super::answer::{self, Said};
 use super::figures::{Column, Grid, grid};
-use super::{answers, arrivals, formulas, load_name, note, target_words, tasks, warnings};
+use super::{arrivals, formulas, load_name, target_words, tasks, warnings};
 use crate::picture::{Align, Scale, Table, area, columns, wrapped};
 use crate::term::{Colour, Screen};
 
 const INDENT: &str = "   ";
 
 fn width(screen: &Screen) -> usize {
-    screen.width.clamp(60, 120)
+    screen.width.clamp(36, 120)
 }
 
-/// All of it.
-pub(crate) fn draw(plans: &[Plan], target: Option<Target>, screen: &Screen) -> String {
+/// The whole plan. With a target, the answer comes first.
+pub(crate) fn draw(plans: &[Plan], target: Option<&Target>, screen: &Screen) -> String {
     let mut text = String::new();
+    if let Some(target) = target {
+        for said in plans.iter().filter_map(|plan| answer::say(plan, target)) {
+            text.push_str(&said_as_text(&said, screen));
+        }
+        text.push('\n');
+        text.push_str(&labelled("Target", &target_words(target), screen));
+    }
     let first = &plans[0];
+    text.push_str(&labelled("Tasks", &tasks(&first.workload), screen));
     if plans.len() == 1 {
         text.push_str(&labelled("Arrivals", &arrivals(&first.workload), screen));
-    }
-    text.push_str(&labelled("Tasks", &tasks(&first.workload), screen));
-    if let Some(target) = target {
-        text.push_str(&labelled("Target", &target_words(target), screen));
-        text.push('\n');
-        text.push_str(&smallest(plans, target, screen));
     }
     for plan in plans {
         text.push('\n');
@@ -36,8 +40,25 @@ pub(crate) fn draw(plans: &[Plan], target: Option<Target>, screen: &Screen) -> S
             let heading = format!("At {}: {}", load_name(plan.factor), arrivals(&plan.workload));
             text.push_str(&painted(&wrapped(&heading, width(screen), ""), Colour::Bold, screen));
         }
-        text.push_str(&one(plan, screen));
+        text.push_str(&one(plan, target, screen));
     }
+    text
+}
+
+/// The pool and the line to paste, then the reasons.
+fn said_as_text(said: &Said, screen: &Screen) -> String {
+    let pool = screen.paint(Colour::Bold, &said.pool);
+    let mut text = match &said.paste {
+        Some(paste) if columns(&said.pool) + 2 + columns(paste) <= width(screen) => {
+            format!("{pool}: {}\n", screen.paint(Colour::Green, paste))
+        }
+        paste => {
+            let pool = wrapped(&format!("{}:", said.pool), width(screen), "");
+            let paste = paste.iter().map(|paste| format!("{INDENT}{}\n", screen.paint(Colour::Green, paste)));
+            painted(&pool, Colour::Bold, screen) + &paste.collect::<String>()
+        }
+    };
+    said.reasons.iter().for_each(|reason| text.push_str(&wrapped(reason, width(screen), INDENT)));
     text
 }
 
@@ -45,36 +66,22 @@ fn painted(text: &str, colour: Colour, screen: &Screen) -> String {
     text.lines().map(|line| format!("{}\n", screen.paint(colour, line))).collect()
 }
 
-/// A word, and a text beside it that may take several lines.
+/// A label and a text beside it that may take several lines.
 fn labelled(label: &str, text: &str, screen: &Screen) -> String {
     let indent = " ".repeat(10);
     let text = wrapped(text, width(screen), &indent);
     format!("{:<10}{}", screen.paint(Colour::Bold, label), text.trim_start())
 }
 
-/// The smallest pool at each load, and why not a smaller one.
-fn smallest(plans: &[Plan], target: Target, screen: &Screen) -> String {
-    let (headers, rows) = answers(plans, target);
-    let align = |at| if at == 0 { Align::Left } else { Align::Right };
-    let mut table = Table::new(headers.into_iter().enumerate().map(|(at, header)| (header, align(at))));
-    rows.into_iter().for_each(|row| table.row(row));
-    let mut text = table.draw(INDENT);
-    text.push('\n');
-    for note in plans.iter().filter_map(|plan| note(plan, target)) {
-        text.push_str(&wrapped(&note, width(screen), INDENT));
-    }
-    text
-}
-
 /// One load: formulas, pools, figures, curves, warnings.
-fn one(plan: &Plan, screen: &Screen) -> String {
+fn one(plan: &Plan, target: Option<&Target>, screen: &Screen) -> String {
     let mut parts = Vec::new();
     let sentences = formulas(&plan.offered);
     parts.push(sentences.iter().map(|sentence| wrapped(sentence, width(screen), INDENT)).collect());
     let longest = plan.cases.iter().map(|case| columns(&case.pool.name)).max().unwrap_or(0);
     let legend = plan.cases.iter().map(|case| {
         let pad = " ".repeat(longest - columns(&case.pool.name));
-        let pool = Told(&case.pool.pool).to_string();
+        let pool = Phrase(&case.pool.pool).to_string();
         let indent = " ".repeat(INDENT.len() + longest + 2);
         let pool = wrapped(&pool, width(screen), &indent);
         format!("{INDENT}{}{pad}  {}", case.pool.name, painted(pool.trim_start(), Colour::Faint, screen))
@@ -82,7 +89,7 @@ fn one(plan: &Plan, screen: &Screen) -> String {
     parts.push(legend.collect());
     parts.extend(tables(&grid(plan), width(screen), screen));
     parts.push(curves(plan, screen));
-    let warnings = warnings(plan);
+    let warnings = warnings(plan, target);
     parts.push(
         warnings
             .iter()
@@ -93,7 +100,7 @@ fn one(plan: &Plan, screen: &Screen) -> String {
     parts.join("\n")
 }
 
-/// The grid in as many tables as it takes; a formula stays beside its pool.
+/// The grid in as many tables as the width needs. A formula stays beside its pool.
 fn tables(grid: &Grid, width: usize, screen: &Screen) -> Vec<String> {
     let room = width.saturating_sub(INDENT.len() + widest(grid.rows.iter().copied()));
     let size =
@@ -136,7 +143,7 @@ fn table(rows: &[&str], columns: &[&Column], screen: &Screen) -> String {
         let cells = columns.iter().map(|column| {
             let cell = &column.cells[at];
             match cell.as_str() {
-                "MISSED" => screen.paint(Colour::Red, cell).to_string(),
+                missed if missed.starts_with("MISSED") => screen.paint(Colour::Red, cell).to_string(),
                 _ if column.is_formula => screen.paint(Colour::Faint, cell).to_string(),
                 _ => cell.clone(),
             }
@@ -146,46 +153,85 @@ fn table(rows: &[&str], columns: &[&Column], screen: &Screen) -> String {
     table.draw(INDENT)
 }
 
-/// What is drawn as one row: how a number changed.
+/// One row of the picture: a label and a value for each column.
 struct Curve {
     label: String,
-    steps: Vec<(Duration, usize)>,
-    most: usize,
+    values: Vec<f64>,
     colour: Colour,
 }
 
-/// One number of a case over time; `None` if it was always zero.
-fn curve(case: &Case, kind: &str, colour: Colour, of: impl Fn(&Bin) -> usize) -> Option<Curve> {
-    let mut steps: Vec<_> =
-        case.figures.levels.curve().map(|(at, bin)| (Duration::from_nanos(at), of(bin))).collect();
-    steps.push((Duration::from_nanos(case.figures.end), 0));
-    let most = steps.iter().map(|(_, value)| *value).max().unwrap_or(0);
-    (most > 0).then(|| Curve { label: format!("{kind} ≤{most}"), steps, most, colour })
+/// A number of a case over time; `None` if it does not change.
+fn curve(
+    case: &Case,
+    scale: Scale,
+    label: String,
+    colour: Colour,
+    of: impl Fn(&Bin) -> f64,
+) -> Option<Curve> {
+    let bins = || case.trials.figures.levels.curve().map(|(at, bin)| (Duration::from_nanos(at), of(bin)));
+    let first = bins().next()?.1;
+    // The first points show how the pool starts.
+    let changes =
+        bins().skip(2).any(|(_, value)| (value - first).abs() > 1e-9) && bins().any(|(_, v)| v > 0.0);
+    changes.then(|| Curve { label, values: averages(scale, bins()), colour })
 }
 
-/// Threads and queue of each pool over a common time; each curve has its own height, which its label tells.
+/// The mean of the points in each column. A column without a point has the value before it.
+fn averages(scale: Scale, points: impl Iterator<Item = (Duration, f64)>) -> Vec<f64> {
+    let mut sums = vec![(0.0, 0.0); scale.width()];
+    for (at, value) in points {
+        let (sum, count) = &mut sums[scale.column(at)];
+        *sum += value;
+        *count += 1.0;
+    }
+    let mut last = 0.0;
+    let filled = sums.into_iter().map(|(sum, count)| {
+        last = if count > 0.0 { sum / count } else { last };
+        last
+    });
+    filled.collect()
+}
+
+/// Threads and mean queue length of each pool over a common time, in the first run. Each curve has
+/// its own height, which its label names.
 fn curves(plan: &Plan, screen: &Screen) -> String {
-    let end = plan.cases.iter().map(|case| case.figures.end).max().unwrap_or(0);
+    let end = plan.cases.iter().map(|case| case.trials.figures.end).max().unwrap_or(0);
     let names = widest(plan.cases.iter().map(|case| case.pool.name.as_str()));
+    let margin = INDENT.len() + names + 2 + "mean queue, peak 100 000".len().min(width(screen) / 3) + 2;
+    let room = width(screen).saturating_sub(margin);
+    if room < 10 {
+        return String::new();
+    }
+    let scale = Scale::new(Duration::from_nanos(end), room);
     let mut lines = Vec::new();
     for case in &plan.cases {
-        let threads = curve(case, "threads", Colour::Green, |bin| bin.threads);
-        let queue = curve(case, "queue", Colour::Blue, |bin| bin.queue);
-        for (name, curve) in [(case.pool.name.as_str(), threads), ("", queue)] {
-            lines.extend(
-                curve.map(|curve| Curve { label: format!("{name:<names$}  {}", curve.label), ..curve }),
-            );
-        }
+        let levels = &case.trials.figures.levels;
+        let name = &case.pool.name;
+        let fits = margin - INDENT.len() - 2;
+        let label = |what: &str, peak: usize| {
+            let whole = format!("{name:<names$}  {what}, peak {peak}");
+            if columns(&whole) <= fits { whole } else { format!("{name:<names$}  {what}") }
+        };
+        let threads = label("threads", levels.peak_threads);
+        lines.extend(curve(case, scale, threads, Colour::Green, |bin| bin.threads as f64));
+        lines.extend(curve(
+            case,
+            scale,
+            label("mean queue", levels.peak_queue),
+            Colour::Blue,
+            Bin::mean_queue,
+        ));
     }
     if lines.is_empty() {
         return String::new();
     }
-    let margin = lines.iter().map(|line| columns(&line.label)).max().unwrap_or(0) + 5;
-    let scale = Scale::new(Duration::from_nanos(end), width(screen).saturating_sub(margin).max(20));
     let mut text = String::new();
-    for Curve { label, steps, most, colour } in lines {
-        let row = area(&scale.largest(&steps), most, 1).remove(0);
-        let pad = " ".repeat(margin - INDENT.len() - columns(&label));
+    for Curve { label, values, colour } in lines {
+        let most = values.iter().copied().fold(0.0, f64::max);
+        let heights: Vec<usize> =
+            values.iter().map(|value| (value / most * 1000.0).round() as usize).collect();
+        let row = area(&heights, 1000, 1).remove(0);
+        let pad = " ".repeat((margin - INDENT.len()).saturating_sub(columns(&label)));
         text.push_str(&format!("{INDENT}{label}{pad}{}\n", screen.paint(colour, row.trim_end())));
     }
     text.push_str(&scale.axis(margin));

@@ -1,11 +1,11 @@
 //! The formulas beside published values, and the simulator beside the formulas.
 //!
-//! The simulator is held to an interval, not to a tolerance. Each run is cut into batches, long enough to be nearly
-//! independent; the means of the batches of several seeds give an interval that contains the true mean with a probability
-//! of 99.9 %, and the formula must be in it. That the interval is narrow enough to mean something is tested too: the same
-//! formula for a load that is only a little different must be outside.
+//! The simulator is held to a confidence interval, not to a tolerance. Each run is cut into batches
+//! that are long enough to be nearly independent. The means of the batches of several seeds give an
+//! interval that contains the true mean with a probability of 99.9 %, and the formula must be in
+//! it. The interval is narrow: the formula for a slightly different load must be outside.
 
-use millpond_sim::{Kind, Limit, Nanos, Stream, Watch, simulate};
+use millpond_sim::{Kind, Limit, Nanos, Observe, Stream, Watch, simulate};
 
 use super::*;
 
@@ -14,11 +14,6 @@ const ENOUGH_CORES: World = World { cores: 1_000_000, one_caller: false };
 
 fn mix(length: Length, cpu: f64) -> Mix {
     Mix::new(vec![Kind { weight: 1.0, length, cpu }])
-}
-
-/// A pool that never makes a task wait.
-fn unlimited() -> Pool {
-    Pool { maximum: usize::MAX, ..Pool::fixed(0, Some(0)) }
 }
 
 /// Means of batches: their mean, and the half width of the 99.9 % interval around it.
@@ -30,7 +25,7 @@ struct Interval {
 
 impl Interval {
     fn of(batches: &[f64]) -> Interval {
-        // Student's t for 99.9 %, two-sided, and 99 degrees of freedom: with more it would be smaller.
+        // Student's t for 99.9 %, two-sided, with 99 degrees of freedom.
         const T: f64 = 3.392;
         assert!(batches.len() >= 100);
         let n = batches.len() as f64;
@@ -44,7 +39,7 @@ impl Interval {
     }
 }
 
-/// Cuts a run into batches of tasks, in the order in which they end: the means of some figures of each.
+/// Cuts a run into batches of tasks in the order of their ends, and keeps the means of each batch.
 struct Batches<'a, const N: usize> {
     of: &'a dyn Fn(Nanos, Nanos) -> [f64; N],
     length: usize,
@@ -69,7 +64,8 @@ impl<const N: usize> Watch for Batches<'_, N> {
 const SEEDS: u64 = 5;
 const BATCHES: usize = 20;
 
-/// Some figures of each task, wait and total given: their intervals. The first batch is left out: the pool was empty.
+/// Confidence intervals of some functions of wait and total time. The first batch is left out: the
+/// pool was empty.
 fn measured<const N: usize>(
     pool: &Pool,
     world: World,
@@ -81,12 +77,12 @@ fn measured<const N: usize>(
     let mut all: Vec<[f64; N]> = Vec::new();
     for seed in 1..=SEEDS {
         let mut batches = Batches { of, length: batch, sums: [0.0; N], count: 0, means: Vec::new() };
-        let count = Limit::Count((batch * (BATCHES + 1)) as u64);
+        let count = Limit::Count((batch * (BATCHES + 3)) as u64);
         simulate(
             pool,
             world,
             Stream::new(std::slice::from_ref(arrivals), count, mix, seed),
-            None,
+            &Observe::default(),
             &mut batches,
         );
         all.extend_from_slice(&batches.means[1..]);
@@ -94,7 +90,7 @@ fn measured<const N: usize>(
     std::array::from_fn(|at| Interval::of(&all.iter().map(|means| means[at]).collect::<Vec<f64>>()))
 }
 
-/// The load on so many threads as a share of what they can carry, with tasks of 10 ms.
+/// A load of tasks of 10 ms that is `share` of what `threads` can carry.
 fn poisson(threads: usize, share: f64) -> Arrivals {
     Arrivals::Poisson(threads as f64 * share * 100.0)
 }
@@ -139,7 +135,7 @@ fn a_bounded_queue_is_between_erlang_b_and_erlang_c() {
 
 #[test]
 fn the_simulator_is_erlang_c_within_its_interval() {
-    // Threads, the share of their time for which there is work, and the length of a batch.
+    // Threads, utilisation, and the length of a batch.
     for (threads, share, batch) in [(1, 0.5, 4000), (2, 0.8, 8000), (5, 0.7, 6000), (20, 0.9, 12_000)] {
         let tasks = mix(Length::Exponential(10.0 * MS), 0.0);
         let arrivals = poisson(threads, share);
@@ -154,7 +150,7 @@ fn the_simulator_is_erlang_c_within_its_interval() {
         let name = format!("{threads} threads at {share}");
 
         assert!(wait.contains(mean), "{name}: mean wait {mean}, measured {wait:?}");
-        // Not a loose bound: 4 % more or less load would be noticed.
+        // The interval is narrow: 4 % more or less load is outside.
         for factor in [0.96, 1.04] {
             let other = formula(&arrivals.scaled(factor), &tasks, &pool, ENOUGH_CORES).wait_mean.unwrap();
             assert!(!wait.contains(other), "{name}: {wait:?} is so wide that it contains {other}");
@@ -165,12 +161,12 @@ fn the_simulator_is_erlang_c_within_its_interval() {
     }
 }
 
-/// One batch for each seed: what is refused is not seen by who watches.
+/// One batch for each seed, because a watcher does not see refused tasks.
 fn rejected(pool: &Pool, arrivals: &Arrivals, tasks: &Mix) -> Interval {
     let shares: Vec<f64> = (1..=100)
         .map(|seed| {
             let stream = Stream::new(std::slice::from_ref(arrivals), Limit::Count(4000), tasks, seed);
-            simulate(pool, ENOUGH_CORES, stream, None, &mut ()).lost_share()
+            simulate(pool, ENOUGH_CORES, stream, &Observe::default(), &mut ()).lost_share()
         })
         .collect();
     Interval::of(&shares)
@@ -210,7 +206,7 @@ fn the_simulator_is_pollaczek_khinchine_for_one_thread_and_any_lengths() {
     }
 }
 
-/// Tasks that share a core stay as long as their own length divided by what is left of the core, however they are spread.
+/// The mean time of a task on a shared core depends on the mean duration only.
 #[test]
 fn the_simulator_shares_a_core_as_the_formula_says() {
     for (length, batch) in [
@@ -220,9 +216,10 @@ fn the_simulator_shares_a_core_as_the_formula_says() {
     ] {
         let (tasks, arrivals) = (mix(length, 1.0), poisson(1, 0.7));
         let world = World { cores: 1, one_caller: false };
-        let expected = formula(&arrivals, &tasks, &unlimited(), world);
+        let expected = formula(&arrivals, &tasks, &Pool::unlimited(), world);
         assert_eq!(expected.name, "M/G/1-PS");
-        let [total] = measured(&unlimited(), world, &arrivals, &tasks, batch, &|_, total| [total as f64]);
+        let [total] =
+            measured(&Pool::unlimited(), world, &arrivals, &tasks, batch, &|_, total| [total as f64]);
         assert!(total.contains(expected.total_mean.unwrap()), "{length:?}: {expected:?}, measured {total:?}");
         assert!(total.half < 0.05 * total.mean, "{length:?}: {total:?}");
     }
@@ -274,7 +271,61 @@ fn a_formula_is_chosen_by_what_the_pool_does_and_not_by_what_it_is_called() {
     assert_eq!(model(Pool { policy: Policy::Block(None), ..Pool::fixed(4, Some(7)) }), "M/M/4");
     assert_eq!(model(Pool::fixed(4, Some(7))), "M/M/4/11");
     assert_eq!(model(Pool { maximum: 6, ..Pool::fixed(4, Some(0)) }), "M/G/6/6");
-    assert_eq!(model(unlimited()), "M/G/inf");
+    assert_eq!(model(Pool::unlimited()), "M/G/inf");
     let overload = closed_form(&poisson, &tasks, &Pool::fixed(3, None), ENOUGH_CORES);
     assert_eq!(overload, Some(Err(Overload { load: 3.0, threads: 3 })));
+}
+
+/// The values were computed independently: M/M/41/159 at a load of 40, tasks of 20 ms.
+#[test]
+fn bounded_queue_has_known_loss_and_percentile() {
+    let steady = Steady::new(40.0, 41, Some(118), 20.0 * MS);
+    assert!((steady.lost() - 0.001_139).abs() < 5e-7, "{}", steady.lost());
+    let p99 = steady.percentile(Judged::Total, 0.99);
+    assert!((p99 / MS - 112.2).abs() < 0.05, "{p99}");
+    // The shortest queue that refuses at most 0.1 % has 124 places.
+    assert!(steady.with_places(123).lost() > 0.001 && steady.with_places(124).lost() <= 0.001);
+}
+
+#[test]
+fn distribution_of_a_bounded_queue_has_its_limits() {
+    for (load, threads) in [(0.7, 1), (4.0, 5), (40.0, 43), (9.0, 10)] {
+        let open = Steady::new(load, threads, None, 20.0 * MS);
+        let long = open.with_places(3000);
+        for of in [Judged::Wait, Judged::Total] {
+            for limit in [0.0, 5.0, 20.0, 90.0, 150.0] {
+                let (one, other) = (open.late(of, limit * MS), long.late(of, limit * MS));
+                assert!((one - other).abs() < 1e-9, "{threads} threads, {of:?} {limit} ms: {one} {other}");
+            }
+        }
+    }
+    // No place to wait: the total time is the duration.
+    let none = Steady::new(4.0, 5, Some(0), 20.0 * MS);
+    assert_eq!(none.late(Judged::Wait, 0.0), 0.0);
+    assert!((none.late(Judged::Total, 40.0 * MS) - libm::exp(-2.0)).abs() < 1e-12);
+    // One thread, one place, a load of 1: half of the accepted tasks wait for one exponential time.
+    let small = Steady::new(1.0, 1, Some(1), 20.0 * MS);
+    assert!((small.late(Judged::Wait, 20.0 * MS) - 0.5 * libm::exp(-1.0)).abs() < 1e-12);
+    let total = 0.5 * libm::exp(-1.0) + 0.5 * 2.0 * libm::exp(-1.0);
+    assert!((small.late(Judged::Total, 20.0 * MS) - total).abs() < 1e-12);
+    // So few tasks that none ever waits, and far too many.
+    assert_eq!(Steady::new(0.01, 500, Some(10), 20.0 * MS).lost(), 0.0);
+    assert!((Steady::new(50.0, 5, Some(1_000_000), 20.0 * MS).lost() - 0.9).abs() < 1e-9);
+}
+
+#[test]
+fn simulator_has_the_distribution_of_the_formula() {
+    for (threads, share, queue) in [(1, 0.8, 6), (5, 0.8, 22), (4, 0.9, 12)] {
+        let tasks = mix(Length::Exponential(10.0 * MS), 0.0);
+        let (arrivals, pool) = (poisson(threads, share), Pool::fixed(threads, Some(queue)));
+        let expected = formula(&arrivals, &tasks, &pool, ENOUGH_CORES);
+        let (wait, total) = (expected.wait.expect("known")[1], expected.total.expect("known")[2]);
+        let one_if = |holds: bool| f64::from(u8::from(holds));
+        let [waits, totals] =
+            measured(&pool, ENOUGH_CORES, &arrivals, &tasks, 6000, &|seen_wait, seen_total| {
+                [one_if(seen_wait as f64 > wait), one_if(seen_total as f64 > total)]
+            });
+        assert!(waits.contains(0.1), "{threads} threads: wait {waits:?}");
+        assert!(totals.contains(0.01), "{threads} threads: total {totals:?}");
+    }
 }

@@ -1,6 +1,7 @@
-//! The phrases on the command line: `poisson 200/s`, `90% 5ms, 10% exponential 200ms`, `core=4,max=16,queue=100`.
+//! Parsers for the phrases of the command line: `poisson 200/s`, `90% 5ms, 10% exponential 200ms`,
+//! `core=4,max=16,queue=100`.
 
-mod tell;
+mod phrase;
 #[cfg(test)]
 mod tests;
 
@@ -9,31 +10,42 @@ use std::path::PathBuf;
 use millpond::growth::GrowthRule;
 use millpond_sim::{Arrivals, Kind, Length, Nanos, Policy, Pool};
 
-pub(super) use self::tell::{PerSecond, Told, percent, plain};
+pub(super) use self::phrase::{PerSecond, Phrase, percent, plain};
 use crate::lengths::NORMAL_P99;
 pub(super) use crate::lengths::{nanos, some_nanos};
 use crate::{lengths, units};
 
-/// What an idle thread is kept for where nobody tells, as in the library.
+use super::workload::MOST_TASKS;
+
+/// Default keep-alive time, as in the library.
 const KEEP_ALIVE: Nanos = 60_000_000_000;
 
-/// `200/s`: from one in eleven days to a thousand million in a second.
+/// `200/s`: from one task in eleven days to a billion per second.
 fn rate(text: &str) -> Result<f64, String> {
     match units::rate(text)? {
         rate if (1e-6..=1e9).contains(&rate) => Ok(rate),
-        _ => Err(format!("'{text}' is no rate to plan with; it is from 0.000001/s to 1G/s")),
+        _ => Err(format!("the rate '{text}' is out of range; give 0.000001/s to 1G/s")),
     }
 }
 
-/// Arrivals as they stand on the command line: a file is not read yet, and a ramp may not know how long it is.
+/// Arrivals as given: a file is not read yet, and a ramp may not know its length.
 #[derive(Debug, Clone, PartialEq)]
 pub(super) enum ArrivalWords {
     Ready(Arrivals),
     Ramp(f64, f64),
-    File { path: PathBuf, column: Option<String>, unit: TimeUnit },
+    File(FileWords),
 }
 
-/// What a number in a file counts.
+/// A column of a CSV file.
+#[derive(Debug, Clone, PartialEq)]
+pub(super) struct FileWords {
+    pub(super) path: PathBuf,
+    /// The first column if it is not named.
+    pub(super) column: Option<String>,
+    pub(super) unit: TimeUnit,
+}
+
+/// The unit of a number in a file.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum TimeUnit {
     Seconds,
@@ -63,7 +75,8 @@ impl TimeUnit {
     }
 }
 
-/// `constant 200/s`, `poisson 200/s`, `ramp 10/s..500/s over 30s`, `burst 100 every 1s`, `FILE.csv column C in ms`.
+/// `constant 200/s`, `poisson 200/s`, `ramp 10/s..500/s over 30s`, `burst 100 every 1s`,
+/// `FILE.csv column C in ms`.
 pub(super) fn arrivals(text: &str) -> Result<ArrivalWords, String> {
     let words: Vec<&str> = text.split_whitespace().collect();
     let ready = |arrivals| Ok(ArrivalWords::Ready(arrivals));
@@ -84,16 +97,23 @@ pub(super) fn arrivals(text: &str) -> Result<ArrivalWords, String> {
         }
         ["ramp", ..] => Err(format!("'{text}' is not understood; write ramp 10/s..500/s over 30s")),
         ["burst", ..] => Err(format!("'{text}' is not understood; write burst 100, or burst 100 every 1s")),
-        _ if text.contains(".csv") || words.first() == Some(&"csv") => file(text),
+        _ if is_file(text) => file(text).map(ArrivalWords::File),
         _ => Err(format!(
-            "'{text}' is no way to arrive; there are constant, poisson, ramp, burst and FILE.csv"
+            "unknown arrival process '{}'; use constant, poisson, ramp, burst or FILE.csv",
+            words.first().unwrap_or(&"")
         )),
     }
 }
 
+/// The size of a burst. All of it waits at once, so it has to fit into memory.
 fn tasks(text: &str) -> Result<u64, String> {
     match units::count(text)? {
-        0 => Err("a burst of no tasks is none; give a number above zero".to_owned()),
+        0 => Err("a burst needs tasks; give a number above zero".to_owned()),
+        count if count > MOST_TASKS => Err(format!(
+            "a burst of {} tasks is too large; a plan simulates at most {} tasks in a run",
+            units::show_count(count),
+            units::show_count(MOST_TASKS)
+        )),
         count => Ok(count),
     }
 }
@@ -101,13 +121,17 @@ fn tasks(text: &str) -> Result<u64, String> {
 fn ramp(text: &str, rates: &str) -> Result<(f64, f64), String> {
     let (from, to) = rates
         .split_once("..")
-        .ok_or_else(|| format!("'{text}' goes nowhere; write ramp 10/s..500/s over 30s"))?;
-    // It may begin at nothing, but must lead somewhere.
+        .ok_or_else(|| format!("'{text}' has no second rate; write ramp 10/s..500/s over 30s"))?;
+    // It may begin at zero but not end there.
     let from = if units::rate(from)? == 0.0 { 0.0 } else { rate(from)? };
     Ok((from, rate(to)?))
 }
 
-fn file(text: &str) -> Result<ArrivalWords, String> {
+fn is_file(text: &str) -> bool {
+    text.contains(".csv") || text.split_whitespace().next() == Some("csv")
+}
+
+fn file(text: &str) -> Result<FileWords, String> {
     let mut rest = text.trim().strip_prefix("csv ").unwrap_or(text.trim());
     let mut unit = TimeUnit::Seconds;
     if let Some((before, name)) = rest.rsplit_once(" in ") {
@@ -116,7 +140,7 @@ fn file(text: &str) -> Result<ArrivalWords, String> {
             "ms" => TimeUnit::Millis,
             "us" => TimeUnit::Micros,
             "ns" => TimeUnit::Nanos,
-            other => return Err(format!("'{other}' is no unit of a timestamp; there are s, ms, us and ns")),
+            other => return Err(format!("unknown unit '{other}' of a column; use s, ms, us or ns")),
         };
         rest = before;
     }
@@ -125,10 +149,10 @@ fn file(text: &str) -> Result<ArrivalWords, String> {
         column = Some(name.trim().to_owned());
         rest = before;
     }
-    Ok(ArrivalWords::File { path: PathBuf::from(rest.trim()), column, unit })
+    Ok(FileWords { path: PathBuf::from(rest.trim()), column, unit })
 }
 
-/// One kind of task on the command line. What it does not say is decided by the other arguments.
+/// One kind of task as given. Other arguments decide what it leaves out.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(super) struct KindWords {
     weight: f64,
@@ -137,47 +161,67 @@ pub(super) struct KindWords {
 }
 
 impl KindWords {
-    /// With this share of computing where it names none.
+    /// The kind, with this share of computing if it names none.
     pub(super) fn kind(self, cpu: f64) -> Kind {
         Kind { weight: self.weight, length: self.length, cpu: self.cpu.unwrap_or(cpu) }
     }
 }
 
-/// All kinds of task on the command line.
+/// Durations as given: kinds of task, or a column of a file.
 #[derive(Debug, Clone, PartialEq)]
-pub(super) struct MixWords(pub(super) Vec<KindWords>);
+pub(super) enum MixWords {
+    Kinds(Vec<KindWords>),
+    File(FileWords),
+}
 
-/// `20ms`, `exponential 20ms`, or several with their shares: `90% 5ms, 10% exponential 200ms cpu 80%`.
+/// `20ms`, `exponential 20ms`, several with their shares (`90% 5ms, 10% exponential 200ms cpu
+/// 80%`), or `FILE.csv column C in ms`.
 pub(super) fn mix(text: &str) -> Result<MixWords, String> {
+    if is_file(text) {
+        return match file(text)? {
+            FileWords { column: None, path, .. } => Err(format!(
+                "'{text}' does not name the column of the durations; write {} column duration in ms",
+                path.display()
+            )),
+            words => Ok(MixWords::File(words)),
+        };
+    }
+    kinds(text).map(MixWords::Kinds)
+}
+
+fn kinds(text: &str) -> Result<Vec<KindWords>, String> {
     let parts: Vec<&str> = text.split(',').map(str::trim).collect();
     if let [one] = parts.as_slice() {
         let (weight, kind) = split_weight(one)?;
         if weight.is_some_and(|weight| (weight - 1.0).abs() > 1e-9) {
-            return Err(format!("'{text}' tells only of a part of the tasks; add the others after a comma"));
+            return Err(format!("'{text}' covers only a part of the tasks; add the others after a comma"));
         }
-        return self::kind(kind, 1.0).map(|kind| MixWords(vec![kind]));
+        return self::kind(kind, 1.0).map(|kind| vec![kind]);
     }
     let mut kinds = Vec::new();
     for part in parts {
         match split_weight(part)? {
             (Some(weight), _) if weight <= 0.0 => {
-                return Err(format!("'{part}' never occurs; leave it out, or give it a share above 0%"));
+                return Err(format!("'{part}' never occurs; remove it or give it a share above 0%"));
             }
             (Some(weight), words) => kinds.push(kind(words, weight)?),
-            (None, "") => return Err(format!("a kind of task in '{text}' is empty; take the comma away")),
+            (None, "") => return Err(format!("a kind of task in '{text}' is empty; remove the comma")),
             (None, _) => {
-                return Err(format!("'{part}' does not say how many of the tasks; write 10% {part}"));
+                return Err(format!("'{part}' has no share of the tasks; write 10% {part}"));
             }
         }
     }
     let whole: f64 = kinds.iter().map(|kind| kind.weight).sum();
     if (whole - 1.0).abs() > 1e-6 {
-        return Err(format!("the shares in '{text}' make {:.4}%; they must make 100%", whole * 100.0));
+        return Err(format!(
+            "the shares in '{text}' add up to {:.4}%; they must add up to 100%",
+            whole * 100.0
+        ));
     }
-    Ok(MixWords(kinds))
+    Ok(kinds)
 }
 
-/// The share that a part begins with, if any, and the rest.
+/// The share at the beginning of a part, if any, and the rest.
 fn split_weight(part: &str) -> Result<(Option<f64>, &str), String> {
     match part.split_once(char::is_whitespace) {
         Some((weight, rest)) if weight.ends_with('%') => Ok((Some(units::share(weight)?), rest)),
@@ -196,14 +240,15 @@ fn kind(text: &str, weight: f64) -> Result<KindWords, String> {
     Ok(KindWords { weight, length, cpu })
 }
 
-/// A pool and what to call it.
+/// A pool and its name.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct NamedPool {
     pub(super) name: String,
     pub(super) pool: Pool,
 }
 
-/// `core=4,max=16,queue=100,keep-alive=10s,eager,policy=block 1s`, `fixed 4`, `cached`; with a name: `small: fixed 4`.
+/// `core=4,max=16,queue=100,keep-alive=10s,eager,policy=block 1s`, `fixed 4`, `cached`; with a
+/// name: `small: fixed 4`.
 pub(super) fn pool(text: &str) -> Result<NamedPool, String> {
     let (name, settings) = match text.split_once(':') {
         Some((name, settings)) => (Some(name.trim()).filter(|name| !name.is_empty()), settings),
@@ -256,10 +301,10 @@ impl Draft {
                 Ok(())
             }
             ["policy", policy @ ..] => put(&mut self.policy, self::policy(policy)?, "policy"),
-            [] => Err("a setting of the pool is empty; take the comma away".to_owned()),
+            [] => Err("a setting of the pool is empty; remove the comma".to_owned()),
             other => Err(format!(
-                "'{}' is no setting of a pool; there are core=N, max=N, queue=N, keep-alive=TIME, core-time-out, \
-                 eager, policy=NAME, fixed N and cached",
+                "unknown pool setting '{}'; use core=N, max=N, queue=N, keep-alive=TIME, core-time-out, \
+                 eager, policy=NAME, fixed N or cached",
                 other.join(" ")
             )),
         }
@@ -291,14 +336,14 @@ impl Draft {
 fn put<T>(place: &mut Option<T>, value: T, name: &str) -> Result<(), String> {
     match place.replace(value) {
         None => Ok(()),
-        Some(_) => Err(format!("{name} is set twice; once is enough")),
+        Some(_) => Err(format!("{name} is set twice; set it once")),
     }
 }
 
 fn size(text: &str) -> Result<usize, String> {
     match units::count(text)? {
         count if count <= 100_000_000 => Ok(count as usize),
-        _ => Err(format!("'{text}' is more than any pool has; it is at most 100M")),
+        _ => Err(format!("'{text}' is too large for a pool; give at most 100M")),
     }
 }
 
@@ -307,10 +352,9 @@ fn queue(words: &[&str]) -> Result<Option<usize>, String> {
         ["unbounded" | "linked"] => Ok(None),
         ["synchronous"] => Ok(Some(0)),
         ["array" | "linked", capacity] | [capacity] => size(capacity).map(Some),
-        other => Err(format!(
-            "'{}' is no queue; there are a number, 0 or synchronous, and unbounded",
-            other.join(" ")
-        )),
+        other => {
+            Err(format!("unknown queue '{}'; use a number, 0 or synchronous, or unbounded", other.join(" ")))
+        }
     }
 }
 
@@ -323,13 +367,13 @@ fn policy(words: &[&str]) -> Result<Policy, String> {
         ["block"] => Ok(Policy::Block(None)),
         ["block", time] => nanos(time).map(|time| Policy::Block(Some(time))),
         other => Err(format!(
-            "'{}' is no policy; there are abort, discard, discard-oldest, caller-runs, block and block TIME",
+            "unknown policy '{}'; use abort, discard, discard-oldest, caller-runs, block or block TIME",
             other.join(" ")
         )),
     }
 }
 
-/// What to call a pool that has no name: short, for the head of a column.
+/// A short name for a pool that has none, for the head of a column.
 fn short_name(pool: &Pool) -> String {
     match (pool.core, pool.maximum, pool.queue) {
         (0, usize::MAX, Some(0)) => "cached".to_owned(),

@@ -1,4 +1,4 @@
-//! Phrases that are read, those that are refused, and how they are told again.
+//! Phrases that are parsed, phrases that are refused, and how they are shown.
 
 use std::fmt;
 
@@ -12,7 +12,7 @@ fn refused<T: fmt::Debug>(result: Result<T, String>, what_to_do: &str) {
 }
 
 #[test]
-fn arrivals_are_read_as_people_say_them() {
+fn arrivals_are_parsed() {
     let ready = |text| match arrivals(text) {
         Ok(ArrivalWords::Ready(arrivals)) => arrivals,
         other => panic!("{text}: {other:?}"),
@@ -28,7 +28,7 @@ fn arrivals_are_read_as_people_say_them() {
 #[test]
 fn a_file_of_arrivals_may_name_its_column_and_its_unit() {
     let file = |path: &str, column: Option<&str>, unit| {
-        Ok(ArrivalWords::File { path: path.into(), column: column.map(str::to_owned), unit })
+        Ok(ArrivalWords::File(FileWords { path: path.into(), column: column.map(str::to_owned), unit }))
     };
     assert_eq!(arrivals("a.csv"), file("a.csv", None, TimeUnit::Seconds));
     assert_eq!(arrivals("csv log of today"), file("log of today", None, TimeUnit::Seconds));
@@ -37,32 +37,36 @@ fn a_file_of_arrivals_may_name_its_column_and_its_unit() {
         arrivals("a.csv column started at in us"),
         file("a.csv", Some("started at"), TimeUnit::Micros)
     );
-    refused(arrivals("a.csv in days"), "there are s, ms, us and ns");
+    refused(arrivals("a.csv in days"), "use s, ms, us or ns");
 }
 
 #[test]
-fn arrivals_that_make_no_sense_are_refused_with_what_would() {
-    refused(arrivals("sometimes"), "there are constant, poisson, ramp, burst and FILE.csv");
-    refused(arrivals(""), "there are constant");
+fn bad_arrivals_are_refused_with_a_valid_form() {
+    refused(arrivals("sometimes"), "use constant, poisson, ramp, burst or FILE.csv");
+    refused(arrivals(""), "unknown arrival process");
     refused(arrivals("poisson"), "write poisson 200/s");
     refused(arrivals("poisson 200 / s"), "write poisson 200/s");
     refused(arrivals("poisson often"), "'often' is not a number");
-    refused(arrivals("constant 0/s"), "from 0.000001/s");
+    refused(arrivals("constant 0/s"), "give 0.000001/s");
     refused(arrivals("ramp 10/s"), "write ramp 10/s..500/s over 30s");
-    refused(arrivals("ramp 10/s..0/s over 3s"), "from 0.000001/s");
+    refused(arrivals("ramp 10/s..0/s over 3s"), "give 0.000001/s");
     refused(arrivals("ramp 1/s..2/s over 0"), "above zero");
     refused(arrivals("burst"), "write burst 100");
     refused(arrivals("burst 0"), "above zero");
     refused(arrivals("burst 1.5"), "not a whole number");
+    for burst in ["burst 1G", "burst 99999999999", "burst 21M every 1s"] {
+        refused(arrivals(burst), "a plan simulates at most 20 000 000 tasks in a run");
+    }
     refused(arrivals("burst 5 each 1s"), "burst 100 every 1s");
 }
 
 fn kinds(text: &str) -> Vec<Kind> {
-    mix(text).unwrap().0.into_iter().map(|kind| kind.kind(0.25)).collect()
+    let MixWords::Kinds(kinds) = mix(text).unwrap() else { panic!("{text} is a file") };
+    kinds.into_iter().map(|kind| kind.kind(0.25)).collect()
 }
 
 #[test]
-fn lengths_are_read_alone_or_as_a_mixture() {
+fn durations_are_parsed_alone_or_as_a_mixture() {
     let one = |length| vec![Kind { weight: 1.0, length, cpu: 0.25 }];
     assert_eq!(kinds("20ms"), one(Length::Fixed(20e6)));
     assert_eq!(kinds("fixed 20ms"), one(Length::Fixed(20e6)));
@@ -87,9 +91,9 @@ fn lengths_are_read_alone_or_as_a_mixture() {
 }
 
 #[test]
-fn lengths_that_make_no_sense_are_refused_with_what_would() {
+fn bad_durations_are_refused_with_a_valid_form() {
     refused(mix("50% 5ms, 50%"), "'50%' has no time; write 50% 20ms");
-    refused(mix("50% 5ms, 50% 6ms,"), "take the comma away");
+    refused(mix("50% 5ms, 50% 6ms,"), "remove the comma");
     refused(mix("log-normal 36500d sigma 5"), "a mean of more than a hundred years");
     refused(mix("log-normal 1ns p99 36500d"), "a mean of more than a hundred years");
     refused(mix("long"), "'long' is not a duration");
@@ -102,15 +106,15 @@ fn lengths_that_make_no_sense_are_refused_with_what_would() {
     refused(mix("log-normal 0 p99 2ms"), "above zero");
     refused(mix("log-normal 20ms sigma 9"), "at most 5");
     refused(mix("90% 5ms"), "add the others");
-    refused(mix("90% 5ms, 20% 10ms"), "they must make 100%");
+    refused(mix("90% 5ms, 20% 10ms"), "they must add up to 100%");
     refused(mix("90% 5ms, 10ms"), "write 10% 10ms");
-    refused(mix("100% 5ms, 0% 10ms"), "leave it out");
+    refused(mix("100% 5ms, 0% 10ms"), "remove it");
     refused(mix("5ms cpu 120%"), "at most 100%");
     refused(mix("900000h"), "a hundred years");
 }
 
 #[test]
-fn pools_are_read_with_all_their_settings() {
+fn pools_are_parsed_with_all_settings() {
     let usual = Pool {
         core: 4,
         maximum: 4,
@@ -164,28 +168,28 @@ fn pools_are_read_with_all_their_settings() {
 }
 
 #[test]
-fn pools_that_make_no_sense_are_refused_with_what_would() {
+fn bad_pools_are_refused_with_a_valid_form() {
     refused(pool("max=4"), "write core=4, fixed 4 or cached");
-    refused(pool(""), "take the comma away");
+    refused(pool(""), "remove the comma");
     refused(pool("core=0"), "max must be above zero");
     refused(pool("core=4,max=2"), "raise max or lower core");
     refused(pool("core=4,core=5"), "core is set twice");
     refused(pool("fixed 4,max=5"), "max is set twice");
-    refused(pool("core=4,"), "take the comma away");
+    refused(pool("core=4,"), "remove the comma");
     refused(pool("core=many"), "'many' is not a number");
-    refused(pool("core=4,size=5"), "'size 5' is no setting of a pool; there are core=N");
-    refused(pool("core=4,queue=heap 5"), "'heap 5' is no queue");
-    refused(pool("core=4,policy=panic"), "'panic' is no policy; there are abort");
+    refused(pool("core=4,size=5"), "unknown pool setting 'size 5'; use core=N");
+    refused(pool("core=4,queue=heap 5"), "unknown queue 'heap 5'");
+    refused(pool("core=4,policy=panic"), "unknown policy 'panic'; use abort");
     refused(pool("core=1G"), "at most 100M");
 }
 
 #[test]
-fn pools_are_told_with_what_matters_for_them() {
-    let told = |text| Told(&pool(text).unwrap().pool).to_string();
-    assert_eq!(told("fixed 4"), "core 4, max 4, unbounded queue");
-    assert_eq!(told("cached"), "core 0, max unlimited, synchronous queue, keep-alive 60 s");
+fn pools_are_shown_with_the_settings_that_matter() {
+    let shown = |text| Phrase(&pool(text).unwrap().pool).to_string();
+    assert_eq!(shown("fixed 4"), "core 4, max 4, unbounded queue");
+    assert_eq!(shown("cached"), "core 0, max unlimited, synchronous queue, keep-alive 60 s");
     assert_eq!(
-        told("core=4,max=16,queue=100,keep-alive=1500ms,eager,policy=block 1s"),
+        shown("core=4,max=16,queue=100,keep-alive=1500ms,eager,policy=block 1s"),
         "core 4, max 16, queue 100, eager, keep-alive 1.5 s, block up to 1 s"
     );
 }
@@ -208,4 +212,12 @@ fn shares_and_rates_are_shown_with_three_digits() {
     ] {
         assert_eq!(PerSecond(rate).to_string(), text);
     }
+}
+
+#[test]
+fn a_file_of_durations_names_its_column() {
+    let words =
+        FileWords { path: "a b.csv".into(), column: Some("took, net".into()), unit: TimeUnit::Millis };
+    assert_eq!(mix("a b.csv column took, net in ms"), Ok(MixWords::File(words)));
+    refused(mix("a.csv in ms"), "write a.csv column duration in ms");
 }

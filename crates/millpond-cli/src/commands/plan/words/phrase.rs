@@ -1,4 +1,4 @@
-//! Loads and pools as people write them: the other way round than reading.
+//! Loads and pools as text.
 
 use std::fmt;
 
@@ -8,11 +8,11 @@ use millpond_sim::{Arrivals, Kind, Length, Policy, Pool};
 use super::NORMAL_P99;
 use crate::units;
 
-/// Shows a pool, arrivals or a kind of task, with all that matters for it.
+/// Shows a pool, arrivals or a kind of task.
 #[derive(Debug)]
-pub(crate) struct Told<'a, T>(pub(crate) &'a T);
+pub(crate) struct Phrase<'a, T>(pub(crate) &'a T);
 
-impl fmt::Display for Told<'_, Pool> {
+impl fmt::Display for Phrase<'_, Pool> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let pool = self.0;
         write!(f, "core {}, max ", pool.core)?;
@@ -46,7 +46,7 @@ impl fmt::Display for Told<'_, Pool> {
     }
 }
 
-impl fmt::Display for Told<'_, Arrivals> {
+impl fmt::Display for Phrase<'_, Arrivals> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self.0 {
             Arrivals::Constant(rate) => write!(f, "constant {}", PerSecond(*rate)),
@@ -58,12 +58,12 @@ impl fmt::Display for Told<'_, Arrivals> {
             Arrivals::Burst { count, every: Some(every) } => {
                 write!(f, "{} at once every {}", units::show_count(*count), plain(*every as f64))
             }
-            Arrivals::Times(times) => write!(f, "{} as recorded", units::show_count(times.len() as u64)),
+            Arrivals::Times(times) => write!(f, "{} recorded", units::show_count(times.len() as u64)),
         }
     }
 }
 
-impl fmt::Display for Told<'_, Kind> {
+impl fmt::Display for Phrase<'_, Kind> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let Kind { weight, length, cpu } = *self.0;
         if weight < 1.0 {
@@ -78,11 +78,11 @@ impl fmt::Display for Told<'_, Kind> {
                 write!(f, "log-normal {}, p99 {}", plain(median), plain(p99.round()))?;
             }
         }
-        if cpu > 0.0 { write!(f, ", {} of it computing", percent(cpu)) } else { Ok(()) }
+        if cpu > 0.0 { write!(f, ", {} computing", percent(cpu)) } else { Ok(()) }
     }
 }
 
-/// A length of time as people write it: `20 ms`, `1.5 s`.
+/// A duration without trailing zeros: `20 ms`, `1.5 s`.
 pub(crate) fn plain(nanos: f64) -> String {
     let (value, unit) = match nanos {
         0.0 => return "0".to_owned(),
@@ -95,7 +95,7 @@ pub(crate) fn plain(nanos: f64) -> String {
     format!("{} {unit}", text.trim_end_matches('0').trim_end_matches('.'))
 }
 
-/// A share as people write it: `0.1%`, `12.5%`, with three digits.
+/// A share with up to three digits: `0.1%`, `12.5%`.
 pub(crate) fn percent(share: f64) -> String {
     let percent = share * 100.0;
     let text = match percent {
@@ -107,7 +107,7 @@ pub(crate) fn percent(share: f64) -> String {
     format!("{text}%")
 }
 
-/// A rate with three digits; in a minute or an hour, if in a second there is next to nothing.
+/// A rate with three digits, per minute or hour if it is small.
 #[derive(Debug)]
 pub(crate) struct PerSecond(pub(crate) f64);
 

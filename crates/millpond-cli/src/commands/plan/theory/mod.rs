@@ -1,37 +1,79 @@
-//! What queueing theory knows beforehand, for the pools and loads for which it knows anything exactly.
+//! Exact results of queueing theory, for the pools and loads for which there are any.
 //!
-//! All of it is for Poisson arrivals that go on for ever at one rate. Times are in nanoseconds, rates per nanosecond.
+//! All of them are for Poisson arrivals at one rate that never ends. Times are in nanoseconds,
+//! rates per nanosecond.
+
+mod steady;
+#[cfg(test)]
+mod tests;
 
 use millpond::growth::GrowthRule;
-use millpond_sim::{Arrivals, Length, Mix, Policy, Pool, World};
-use serde::Serialize;
+use millpond_sim::{Arrivals, Judged, Length, Mix, Policy, Pool, World};
+
+pub(super) use self::steady::Steady;
+use super::target::Target;
+use super::workload::Workload;
 
 /// What a formula says. `None`: it says nothing about this.
-#[derive(Debug, Clone, Default, PartialEq, Serialize)]
+#[derive(Debug, Clone, Default, PartialEq)]
 pub(super) struct ClosedForm {
     /// The name of the formula, and of the model.
     pub(super) name: &'static str,
     pub(super) model: String,
-    /// The share of the tasks that wait at all, of those that are accepted.
+    /// The share of the accepted tasks that wait at all.
     pub(super) waited: Option<f64>,
     pub(super) wait_mean: Option<f64>,
     /// p50, p90, p99, p99.9.
     pub(super) wait: Option<[f64; 4]>,
     pub(super) total_mean: Option<f64>,
+    /// p50, p90, p99, p99.9.
+    pub(super) total: Option<[f64; 4]>,
     pub(super) rejected: Option<f64>,
-    /// Threads that have a task, on average.
+    /// Mean number of busy threads.
     pub(super) busy: Option<f64>,
+    /// For the share of late tasks.
+    pub(super) steady: Option<Steady>,
+}
+
+impl ClosedForm {
+    /// Whether the formula says that the target is met. `None`: it cannot say.
+    pub(super) fn meets(&self, target: &Target) -> Option<bool> {
+        let steady = self.steady?;
+        let in_time = target.times.iter().all(|time| steady.late(time.of, time.limit as f64) <= time.late());
+        match steady.lost() {
+            // No bounded queue never refuses a task. The simulation decides what is rare enough.
+            _ if target.lost == 0.0 && steady.places.is_some() => None,
+            lost => Some(in_time && lost <= target.lost),
+        }
+    }
 }
 
 /// The percentiles that are shown.
 pub(super) const PERCENTILES: [f64; 4] = [0.5, 0.9, 0.99, 0.999];
 
-/// The most places in a queue that we add up one by one.
+/// The most places in a queue that are added up one by one.
 const MOST_PLACES: usize = 10_000_000;
 
-/// The formula for this pool under this load, if there is one. `Err`: there is, but the load is more than the pool can carry,
-/// so that its queue grows for as long as the load lasts.
-pub(super) fn closed_form(
+/// The formula for a pool under a load, if there is one.
+pub(super) fn of(workload: &Workload, pool: &Pool) -> Option<Result<ClosedForm, Overload>> {
+    closed_form(&workload.arrivals, &workload.mix, pool, workload.world)
+}
+
+/// The exact distribution for a pool with a bounded queue, if there is one.
+pub(super) fn steady(workload: &Workload, threads: usize) -> Option<Steady> {
+    let rate = poisson_rate(&workload.arrivals)?;
+    let competes = workload.mix.mean_compute() > 0.0 && threads > workload.world.cores;
+    let mean = workload.mix.mean();
+    (is_exponential(&workload.mix) && !competes).then(|| Steady::new(rate * mean, threads, Some(1), mean))
+}
+
+fn is_exponential(mix: &Mix) -> bool {
+    matches!(mix.kinds(), [kind] if matches!(kind.length, Length::Exponential(_)))
+}
+
+/// The formula for a pool under a load, if there is one. `Err`: there is one, but the load is more
+/// than the pool can carry, so the queue grows for as long as the load lasts.
+fn closed_form(
     arrivals: &[Arrivals],
     mix: &Mix,
     pool: &Pool,
@@ -42,15 +84,12 @@ pub(super) fn closed_form(
     let mean = mix.mean();
     let compute = mix.mean_compute();
     if compute > 0.0 && threads > world.cores {
-        // The threads get into each other's way on the cores.
+        // The threads compete for the cores.
         return shared_cores(rate, mix, pool, world);
     }
     let load = rate * mean;
-    let exponential = match mix.kinds() {
-        [kind] => matches!(kind.length, Length::Exponential(_)),
-        _ => false,
-    };
-    // Blocked callers are a queue without an end, in another place.
+    let exponential = is_exponential(mix);
+    // Blocked callers are an unbounded queue in another place.
     let queue = match pool.policy {
         Policy::Block(None) => None,
         Policy::Abort | Policy::Discard => pool.queue,
@@ -58,7 +97,7 @@ pub(super) fn closed_form(
         _ => return None,
     };
     match queue {
-        _ if threads == usize::MAX => Some(Ok(a_thread_for_every_task(load, mean))),
+        _ if threads == usize::MAX => Some(Ok(thread_per_task(load, mean))),
         Some(0) => Some(Ok(erlang_b_form(load, threads, mean))),
         Some(places) if exponential && places <= MOST_PLACES => {
             Some(Ok(bounded(load, threads, places, mean)))
@@ -70,7 +109,7 @@ pub(super) fn closed_form(
     }
 }
 
-fn a_thread_for_every_task(load: f64, mean: f64) -> ClosedForm {
+fn thread_per_task(load: f64, mean: f64) -> ClosedForm {
     ClosedForm {
         name: "M/G/inf",
         model: "M/G/inf".to_owned(),
@@ -80,23 +119,24 @@ fn a_thread_for_every_task(load: f64, mean: f64) -> ClosedForm {
         total_mean: Some(mean),
         rejected: Some(0.0),
         busy: Some(load),
+        ..ClosedForm::default()
     }
 }
 
-/// More work than threads.
+/// The load exceeds the threads.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(super) struct Overload {
-    /// Threads that would be busy.
+    /// Number of threads that the load would keep busy.
     pub(super) load: f64,
     pub(super) threads: usize,
 }
 
-/// Several Poisson streams are one.
+/// The rate of all streams together, if all are Poisson: merged, they are one Poisson stream.
 fn poisson_rate(arrivals: &[Arrivals]) -> Option<f64> {
     arrivals.iter().map(|one| if let Arrivals::Poisson(rate) = one { Some(rate / 1e9) } else { None }).sum()
 }
 
-/// How many threads work when there is work for all: if that depends on how it came to it, none of the formulas holds.
+/// Number of threads under load. `None` if it depends on history: then no formula holds.
 fn steady_threads(pool: &Pool) -> Option<usize> {
     match (pool.rule, pool.queue) {
         (GrowthRule::Eager, _) | (_, Some(0)) => Some(pool.maximum),
@@ -105,12 +145,12 @@ fn steady_threads(pool: &Pool) -> Option<usize> {
     }
 }
 
-/// The share of the tasks that find all of `threads` busy, where none may wait: Erlang's B.
+/// Erlang B: the share of the tasks that find all `threads` busy, if none can wait.
 pub(super) fn erlang_b(load: f64, threads: usize) -> f64 {
     (1..=threads).fold(1.0, |blocked, n| load * blocked / (n as f64 + load * blocked))
 }
 
-/// The share of the tasks that have to wait, where all may: Erlang's C. `load` is below `threads`.
+/// Erlang C: the share of the tasks that wait, if all can. `load` is below `threads`.
 pub(super) fn erlang_c(load: f64, threads: usize) -> f64 {
     let blocked = erlang_b(load, threads);
     blocked / (1.0 - load / threads as f64 * (1.0 - blocked))
@@ -127,34 +167,37 @@ fn erlang_b_form(load: f64, threads: usize, mean: f64) -> ClosedForm {
         total_mean: Some(mean),
         rejected: Some(rejected),
         busy: Some(load * (1.0 - rejected)),
+        ..ClosedForm::default()
     }
 }
 
 fn erlang_c_form(load: f64, threads: usize, mean: f64) -> ClosedForm {
     let waited = erlang_c(load, threads);
-    // Of those that wait, the wait is exponential with this mean.
+    // The wait of the tasks that wait is exponential with this mean.
     let scale = mean / (threads as f64 - load);
-    let percentile =
-        |share: f64| if waited <= 1.0 - share { 0.0 } else { scale * libm::log(waited / (1.0 - share)) };
+    let steady = Steady::new(load, threads, None, mean);
     ClosedForm {
         name: "Erlang C",
         model: format!("M/M/{threads}"),
         waited: Some(waited),
         wait_mean: Some(waited * scale),
-        wait: Some(PERCENTILES.map(percentile)),
+        wait: Some(PERCENTILES.map(|share| steady.percentile(Judged::Wait, share))),
         total_mean: Some(waited * scale + mean),
+        total: Some(PERCENTILES.map(|share| steady.percentile(Judged::Total, share))),
         rejected: Some(0.0),
         busy: Some(load),
+        steady: Some(steady),
     }
 }
 
-/// A bounded queue: states from no task to a full queue, each with the next in balance.
+/// A bounded queue, M/M/c/K.
 fn bounded(load: f64, threads: usize, places: usize, mean: f64) -> ClosedForm {
     let ratio = load / threads as f64;
-    // The state in which all threads are busy and nobody waits has weight 1; those before it come from Erlang's B.
+    // The state in which all threads are busy and no task waits has weight 1. Erlang B gives the
+    // sum of the states before it.
     let mut weight = 1.0;
     let mut all = 1.0 / erlang_b(load, threads);
-    let mut waiting = 0.0; // states in which an arriving task would wait
+    let mut waiting = 0.0; // states in which an arriving task waits
     let mut queued = 0.0;
     for place in 1..=places {
         waiting += weight;
@@ -162,7 +205,7 @@ fn bounded(load: f64, threads: usize, places: usize, mean: f64) -> ClosedForm {
         all += weight;
         queued += weight * place as f64;
         if all > 1e200 {
-            // Only their proportions matter.
+            // Only the ratios matter.
             for value in [&mut weight, &mut all, &mut waiting, &mut queued] {
                 *value /= 1e200;
             }
@@ -171,19 +214,22 @@ fn bounded(load: f64, threads: usize, places: usize, mean: f64) -> ClosedForm {
     let rejected = weight / all;
     let rate = load / mean * (1.0 - rejected);
     let wait_mean = queued / all / rate;
+    let steady = Steady::new(load, threads, Some(places), mean);
     ClosedForm {
         name: "M/M/c/K",
         model: format!("M/M/{threads}/{}", threads + places),
         waited: Some(waiting / all / (1.0 - rejected)),
         wait_mean: Some(wait_mean),
-        wait: None,
+        wait: Some(PERCENTILES.map(|share| steady.percentile(Judged::Wait, share))),
         total_mean: Some(wait_mean + mean),
+        total: Some(PERCENTILES.map(|share| steady.percentile(Judged::Total, share))),
         rejected: Some(rejected),
         busy: Some(load * (1.0 - rejected)),
+        steady: Some(steady),
     }
 }
 
-/// One thread, any lengths.
+/// One thread, any durations.
 fn pollaczek_khinchine(rate: f64, mix: &Mix) -> ClosedForm {
     let load = rate * mix.mean();
     let wait_mean = rate * mix.mean_square() / (2.0 * (1.0 - load));
@@ -196,14 +242,14 @@ fn pollaczek_khinchine(rate: f64, mix: &Mix) -> ClosedForm {
         total_mean: Some(wait_mean + mix.mean()),
         rejected: Some(0.0),
         busy: Some(load),
+        ..ClosedForm::default()
     }
 }
 
-/// Threads without end and one core: tasks that only compute share it.
+/// A thread for every task and one core, which tasks that only compute share.
 fn shared_cores(rate: f64, mix: &Mix, pool: &Pool, world: World) -> Option<Result<ClosedForm, Overload>> {
-    let without_end = pool.queue == Some(0) && pool.maximum == usize::MAX;
-    let only_compute = mix.kinds().iter().all(|kind| kind.cpu == 1.0);
-    if !(without_end && only_compute && world.cores == 1) {
+    let unlimited = pool.queue == Some(0) && pool.maximum == usize::MAX;
+    if !(unlimited && mix.only_computes() && world.cores == 1) {
         return None;
     }
     let load = rate * mix.mean();
@@ -220,8 +266,6 @@ fn shared_cores(rate: f64, mix: &Mix, pool: &Pool, world: World) -> Option<Resul
         total_mean: Some(total_mean),
         rejected: Some(0.0),
         busy: Some(load / (1.0 - load)),
+        ..ClosedForm::default()
     }))
 }
-
-#[cfg(test)]
-mod tests;
