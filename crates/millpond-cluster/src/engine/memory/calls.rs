@@ -118,20 +118,18 @@ impl Engine for MemoryEngine {
 
     fn queue(&self, queue: &str, change: &QueueChange) -> EngineResult<QueueStats> {
         Ok(self.with_store(|store, now| {
-            let oldest = |queue: &store::Queue| {
-                let heads = [queue.ready.first_key_value(), queue.suspects.first_key_value()];
-                let lows = Priority::ALL.map(|class| queue.ready.range((class, 0)..).next());
-                heads.into_iter().chain(lows).flatten().min_by_key(|((_, seq), _)| *seq).map(|(_, id)| *id)
-            };
             let of = store.queue(queue);
             of.stats.mode = change.mode.unwrap_or(of.stats.mode);
             of.stats.capacity = change.capacity.unwrap_or(of.stats.capacity);
             of.stats.retention = change.retention.unwrap_or(of.stats.retention);
-            let oldest = oldest(of);
             let mut stats = of.stats.clone();
-            stats.oldest_ready = oldest.map(|id| {
-                Duration::from_millis(u64::try_from(now - store.records[&id].created).unwrap_or(0))
-            });
+            // The head of each class in each list is the oldest there.
+            let lists = [&store.queues[queue].ready, &store.queues[queue].suspects];
+            let head = |class: Priority| lists.map(|list| list.range((class, 0)..).next());
+            let heads = Priority::ALL.into_iter().flat_map(head).flatten();
+            let oldest = heads.map(|(_, id)| store.records[id].created).min();
+            stats.oldest_ready =
+                oldest.map(|created| Duration::from_millis(u64::try_from(now - created).unwrap_or(0)));
             stats
         }))
     }

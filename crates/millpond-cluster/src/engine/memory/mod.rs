@@ -178,6 +178,9 @@ impl Store {
         if !ask.ids.is_empty() {
             return self.claim_ids(ask, now);
         }
+        if max == 0 || !self.queue(&ask.queue).has_work(ask.max_suspects > 0, now) {
+            return Vec::new();
+        }
         self.pass_deadlines(&ask.queue, BATCH_LIMIT, now);
         self.promote_due(&ask.queue, max, now);
         let mut taken = Vec::new();

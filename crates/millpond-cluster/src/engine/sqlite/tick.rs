@@ -25,6 +25,8 @@ impl Tx<'_> {
         tick.expired = self.change_all(queue, leases, &Operation::Expire, limit)?;
         tick.timed_out = self.pass_deadlines(queue, limit)?;
         tick.submitted = self.run_periodics(queue, limit)?;
+        // The purge reads the counts, so they must include what this transaction has ended.
+        self.finish()?;
         tick.purged = self.purge_finished(queue, limit)?;
         self.trim(queue, limit)?;
         let counts = [tick.promoted, tick.expired, tick.timed_out, tick.submitted, tick.purged];

@@ -222,8 +222,9 @@ impl<'a> Tx<'a> {
         Ok(())
     }
 
-    /// Writes the counts. The last thing before the commit.
+    /// Writes the counts. Done before each commit, and wherever the stored counts must be true.
     pub(super) fn finish(&mut self) -> rusqlite::Result<()> {
+        self.queues.clear();
         for (queue, delta) in self.deltas.drain() {
             self.conn
                 .prepare_cached(
