@@ -11,6 +11,8 @@ mod hub;
 mod id;
 mod periodic;
 mod retry;
+#[cfg(test)]
+mod sim;
 pub mod state;
 mod submit;
 mod task_type;

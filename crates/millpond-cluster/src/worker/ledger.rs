@@ -291,6 +291,10 @@ impl Ledger {
             Phase::Reporting => {}
         }
         self.suspects -= usize::from(held.is_suspect);
+        if self.held.is_empty() {
+            // Nothing is left to renew, so no renewal could end the state of being cut off. Claims find out.
+            self.failing_since = None;
+        }
         Some(held)
     }
 
@@ -396,7 +400,9 @@ impl Ledger {
     pub(crate) fn drain(&mut self) -> Vec<Fence> {
         self.is_draining = true;
         let waiting = self.held.iter().filter(|(_, held)| held.phase == Phase::Waiting);
-        let fences: Vec<Fence> = waiting.map(|(id, held)| Fence { id: *id, attempt: held.attempt }).collect();
+        let mut fences: Vec<Fence> =
+            waiting.map(|(id, held)| Fence { id: *id, attempt: held.attempt }).collect();
+        fences.sort_unstable_by_key(|fence| fence.id);
         for fence in &fences {
             self.skip(*fence);
         }
@@ -423,3 +429,6 @@ impl Ledger {
         fences
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -60,7 +60,6 @@ impl Store {
 }
 
 #[cfg(test)]
-#[allow(dead_code, reason = "for the simulation")]
 impl Store {
     pub(super) fn tamper(&mut self, id: crate::id::TaskId, f: impl FnOnce(&mut Record)) {
         let Some(record) = self.records.get_mut(&id) else { return };

@@ -77,7 +77,6 @@ impl MemoryEngine {
 
 /// Tests of crashes: an engine that restarts and has lost its latest writes.
 #[cfg(test)]
-#[allow(dead_code, reason = "for the simulation")]
 impl MemoryEngine {
     pub(crate) fn snapshot(&self) -> Box<dyn std::any::Any> {
         Box::new(self.lock().store.clone())

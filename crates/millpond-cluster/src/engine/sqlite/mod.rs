@@ -111,6 +111,14 @@ impl SqliteEngine {
         schema::version(&conn).map_err(|error| map(error, &path.display().to_string()))
     }
 
+    /// Limits the file to that many pages for this process. Beyond it, writes fail as on a full disk.
+    ///
+    /// # Errors
+    /// An [`EngineError`] if the file cannot be read.
+    pub fn limit_pages(&self, pages: u32) -> EngineResult<()> {
+        self.lock_writer().conn.pragma_update(None, "max_page_count", pages).map_err(|error| self.map(error))
+    }
+
     /// Runs a write transaction. It is on disk when this returns, if `sync` and the durability say so.
     fn write<R>(&self, sync: bool, f: impl FnOnce(&mut Tx<'_>) -> rusqlite::Result<R>) -> EngineResult<R> {
         let mut writer = self.lock_writer();

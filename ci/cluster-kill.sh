@@ -1,0 +1,26 @@
+#!/usr/bin/env bash
+# Kills and stops workers of a cluster on one SQLite file, and accounts for every task: none lost, none with two outcomes.
+#
+#     ci/cluster-kill.sh                        100 kills, 20 stops beyond the lease, 100,000 tasks, three workers
+#     ci/cluster-kill.sh TASKS KILLS STOPS      fewer or more
+set -euo pipefail
+cd "$(dirname "${BASH_SOURCE[0]}")/.."
+
+tasks="${1:-100000}"
+kills="${2:-100}"
+stops="${3:-20}"
+for number in "$tasks" "$kills" "$stops"; do
+    case "$number" in
+    '' | *[!0-9]*)
+        echo "cluster-kill: '$number' is not a number" >&2
+        exit 2
+        ;;
+    esac
+done
+
+cargo build --release -p millpond-cluster --example chaos
+folder="$(mktemp -d)"
+trap 'rm -rf "$folder"' EXIT
+target="${CARGO_TARGET_DIR:-target}"
+"$target/release/examples/chaos" run "$folder/jobs.db" "$tasks" "$kills" "$stops"
+echo "cluster-kill: passed"

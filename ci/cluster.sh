@@ -1,0 +1,8 @@
+#!/usr/bin/env bash
+# A short run of what ci/cluster-kill.sh does at length, and of the simulation with more seeds than `cargo test` takes.
+# Under two minutes after the build.
+set -euo pipefail
+cd "$(dirname "${BASH_SOURCE[0]}")/.."
+
+MILLPOND_SIM_SEEDS="${MILLPOND_SIM_SEEDS:-3000}" cargo test --release -p millpond-cluster --lib sim
+ci/cluster-kill.sh 10000 15 4

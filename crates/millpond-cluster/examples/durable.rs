@@ -1,0 +1,49 @@
+//! A pool whose tasks survive: kill this program at any moment, start it again, and nothing is lost.
+//!
+//! ```sh
+//! cargo run --release -p millpond-cluster --example durable -- jobs.db 2000
+//! ```
+//!
+//! It submits tasks with ids of their own, so a second start submits nothing twice, runs them on two threads, and ends
+//! when each has its outcome. `durable FILE N` prints `done N` then. The test `tests/processes.rs` kills it again and
+//! again.
+
+use std::error::Error;
+use std::time::Duration;
+
+use millpond::{executors, interrupt};
+use millpond_cluster::{Cluster, RemoteTask, TaskId, TaskType};
+
+/// Sums the numbers up to `n`, slowly.
+const SUM: TaskType<u64, u64> = TaskType::new("sum");
+
+fn main() -> Result<(), Box<dyn Error>> {
+    let mut arguments = std::env::args().skip(1);
+    let file = arguments.next().unwrap_or_else(|| "jobs.db".to_owned());
+    let tasks: u64 = arguments.next().map_or(Ok(2000), |tasks| tasks.parse())?;
+
+    let cluster = Cluster::builder().lease(Duration::from_secs(2)).open(&format!("sqlite:{file}"))?;
+    let worker = cluster
+        .worker()
+        .pool(executors::fixed(2)?)
+        .handle(&SUM, |_, n: u64| {
+            interrupt::sleep(Duration::from_millis(1))?;
+            Ok((0..=n).sum())
+        })
+        .start()?;
+
+    // The same ids at each start: what is there already is not submitted again.
+    let task = |n: u64| -> RemoteTask<u64> {
+        SUM.task(&n).id(TaskId::from_name(&format!("sum:{n}"))).max_crashes(100)
+    };
+    let handles = cluster.submit_tasks((0..tasks).map(task)).map_err(|(_, error)| error)?;
+    println!("submitted {}", handles.len());
+
+    for (n, handle) in (0..).zip(handles) {
+        assert_eq!(handle.join()?, n * (n + 1) / 2);
+    }
+    let report = worker.drain(Duration::from_secs(10));
+    println!("this run finished {}", report.finished);
+    println!("done {tasks}");
+    Ok(())
+}

@@ -1,0 +1,75 @@
+//! The ledger by itself.
+
+use super::*;
+use crate::state::Options;
+
+const LEASE: Duration = Duration::from_secs(30);
+
+fn seconds(n: u64) -> Duration {
+    Duration::from_secs(n)
+}
+
+fn ledger() -> Ledger {
+    Ledger::new(WorkerId::from_name("w"), "q", LEASE, 2)
+}
+
+fn task(n: u128, is_suspect: bool) -> Claimed {
+    Claimed {
+        fence: Fence { id: TaskId::from(n), attempt: 1 },
+        name: String::new(),
+        codec: 0,
+        args: Vec::new(),
+        options: Options::default(),
+        failures: 0,
+        is_suspect,
+        deadline_in: None,
+        age: Duration::ZERO,
+    }
+}
+
+#[test]
+fn worker_that_lost_everything_claims_again() {
+    let mut ledger = ledger();
+    ledger.claimed(&[task(1, false)], seconds(0), seconds(0));
+    ledger.renew_failed(seconds(10));
+    assert!(ledger.ask(seconds(29)).is_some());
+    assert!(ledger.ask(seconds(30)).is_none(), "cut off for two thirds of a lease");
+    ledger.pass_time(seconds(30));
+    assert_eq!((ledger.held(), ledger.lease_lost), (0, 1));
+    assert!(ledger.ask(seconds(31)).is_some());
+}
+
+#[test]
+fn second_suspect_is_not_asked_for() {
+    let mut ledger = ledger();
+    ledger.claimed(&[task(1, true)], seconds(0), seconds(0));
+    assert_eq!(ledger.ask(seconds(1)).unwrap().max_suspects, 0);
+    ledger.settled(task(1, true).fence);
+    assert_eq!(ledger.ask(seconds(1)).unwrap().max_suspects, 1);
+}
+
+#[test]
+fn only_old_leases_are_renewed_and_lost_ones_are_forgotten() {
+    let mut ledger = ledger();
+    ledger.claimed(&[task(1, false)], seconds(0), seconds(0));
+    ledger.claimed(&[task(2, false)], seconds(5), seconds(5));
+    assert!(ledger.renewals(seconds(9)).is_empty());
+    assert_eq!(ledger.renewals(seconds(10)), [(task(1, false).fence, None)]);
+    ledger.renewed(&[task(1, false).fence], &[Renewed::Held], seconds(10));
+    assert!(ledger.renewals(seconds(14)).is_empty());
+    ledger.renewed(&[task(2, false).fence], &[Renewed::Lost], seconds(15));
+    assert!(!ledger.begin(task(2, false).fence, None, None, seconds(15)));
+    assert!(ledger.begin(task(1, false).fence, None, None, seconds(15)));
+}
+
+#[test]
+fn drain_skips_what_waits_and_keeps_what_runs() {
+    let mut ledger = ledger();
+    ledger.claimed(&[task(1, false), task(2, false)], seconds(0), seconds(0));
+    assert!(ledger.begin(task(1, false).fence, None, None, seconds(0)));
+    assert_eq!(ledger.drain(), [task(2, false).fence]);
+    assert!(!ledger.begin(task(2, false).fence, None, None, seconds(1)));
+    assert!(ledger.ask(seconds(1)).is_none());
+    assert_eq!(ledger.unfinished(), 1);
+    assert!(ledger.finish(task(1, false).fence, seconds(1)).unwrap().is_last);
+}

@@ -1,0 +1,46 @@
+//! Files of every released schema can be opened, upgraded and worked on. The fixtures are never changed.
+
+mod common;
+
+use common::Folder;
+use millpond_cluster::{Admin, Cluster, State, TaskFilter, TaskType};
+
+const SQUARE: TaskType<u64, u64> = TaskType::new("square");
+
+/// What a process of version 0.1.0 left behind: one task that waits, one that ran when it was killed, one that
+/// succeeded, one dead letter and a periodic task.
+const SCHEMA_1: &str = include_str!("fixtures/schema-1.sql");
+
+#[test]
+fn file_of_schema_1_is_upgraded_and_its_tasks_run() {
+    let folder = Folder::new("upgrade");
+    let path = folder.path("jobs.db");
+    rusqlite::Connection::open(&path).unwrap().execute_batch(SCHEMA_1).unwrap();
+    let address = format!("sqlite:{}", path.display());
+    let version = Admin::migrate(&address).unwrap();
+    let cluster = Cluster::open(&address).unwrap();
+    assert_eq!(cluster.admin().schema_version().unwrap(), version);
+    let errors: Vec<_> = cluster
+        .admin()
+        .doctor()
+        .unwrap()
+        .into_iter()
+        .filter(|finding| finding.severity == millpond_cluster::Severity::Error)
+        .collect();
+    assert!(errors.is_empty(), "{errors:?}");
+
+    let tasks = cluster.admin().tasks(&TaskFilter::default()).unwrap().tasks;
+    let states: Vec<State> = tasks.iter().map(|task| task.state).collect();
+    assert_eq!(states, [State::Succeeded, State::Dead, State::Running, State::Ready]);
+    let dead = cluster.admin().task(tasks[1].id).unwrap().unwrap();
+    assert_eq!((dead.history.len(), dead.task.error.as_deref()), (2, Some("no luck")));
+    assert_eq!(cluster.admin().periodics().unwrap()[0].name, "nightly");
+
+    let _worker = cluster.worker().handle(&SQUARE, |_, n| Ok(n * n)).start().unwrap();
+    let results: Vec<u64> = [0, 2, 3]
+        .map(|number: usize| cluster.find(&SQUARE, tasks[number].id).unwrap().join().unwrap())
+        .into();
+    assert_eq!(results, [9, 16, 25]);
+    let again = cluster.dead().retry(tasks[1].id).unwrap().unwrap();
+    assert_eq!(cluster.find(&SQUARE, again).unwrap().join().unwrap(), 49);
+}
