@@ -1,10 +1,12 @@
 //! Measures an engine: the figures of docs/cluster.md.
 //!
+//! `cargo run --release -p millpond-cluster --example bench -- COMMAND ADDRESS [NUMBER]`:
+//!
 //! ```sh
-//! cargo run --release -p millpond-cluster --example bench -- rate memory:
-//! cargo run --release -p millpond-cluster --example bench -- trip 'sqlite:/tmp/bench.db?durability=relaxed'
-//! cargo run --release -p millpond-cluster --example bench -- backlog sqlite:/tmp/bench.db 1000000
-//! cargo run --release -p millpond-cluster --example bench -- idle sqlite:/tmp/bench.db
+//! bench rate memory:
+//! bench trip 'sqlite:/tmp/bench.db?durability=relaxed'
+//! bench backlog sqlite:/tmp/bench.db 1000000
+//! bench idle sqlite:/tmp/bench.db
 //! ```
 
 use std::error::Error;

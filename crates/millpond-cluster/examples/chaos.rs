@@ -1,12 +1,13 @@
-//! Several processes on one file, killed and stopped on purpose, with exact accounting. Run by `ci/cluster-kill.sh`.
+//! Several processes on one file, killed and stopped on purpose, with exact accounting. Run by
+//! `ci/cluster-kill.sh`.
 //!
 //! ```sh
-//! chaos run FILE TASKS KILLS STOPS     # starts three workers and a submitter, kills and stops workers, checks
-//! chaos work FILE LOG                  # a worker; writes each run of a handler to LOG
+//! chaos run FILE TASKS KILLS STOPS   # three workers, a submitter, signals, and the check
+//! chaos work FILE LOG                # a worker; writes each run of a handler to LOG
 //! ```
 //!
-//! The check: every task that was accepted has exactly one outcome, it is the right one, and a handler ran for it. Every
-//! handle of the submitter resolved.
+//! The check: every task that was accepted has exactly one outcome, it is the right one, and a
+//! handler ran for it. Every handle of the submitter resolved.
 
 use std::collections::HashMap;
 use std::error::Error;

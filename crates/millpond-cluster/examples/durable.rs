@@ -1,12 +1,13 @@
-//! A pool whose tasks survive: kill this program at any moment, start it again, and nothing is lost.
+//! A pool whose tasks survive: kill this program at any moment, start it again, and nothing is
+//! lost.
 //!
 //! ```sh
 //! cargo run --release -p millpond-cluster --example durable -- jobs.db 2000
 //! ```
 //!
-//! It submits tasks with ids of their own, so a second start submits nothing twice, runs them on two threads, and ends
-//! when each has its outcome. `durable FILE N` prints `done N` then. The test `tests/processes.rs` kills it again and
-//! again.
+//! It submits tasks with ids of their own, so a second start submits nothing twice, runs them on
+//! two threads, and ends when each has its outcome. `durable FILE N` prints `done N` then. The test
+//! `tests/processes.rs` kills it again and again.
 
 use std::error::Error;
 use std::time::Duration;

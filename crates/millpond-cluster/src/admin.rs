@@ -255,7 +255,8 @@ impl Admin {
         self.cluster.engine().doctor()
     }
 
-    /// Gives the space of deleted records back to the file system. Returns how many bytes. Writers wait meanwhile.
+    /// Gives the space of deleted records back to the file system. Returns how many bytes. Writers
+    /// wait meanwhile.
     ///
     /// # Errors
     /// An [`EngineError`] if the engine fails.
@@ -271,8 +272,8 @@ impl Admin {
         self.cluster.engine().schema_version()
     }
 
-    /// Brings the schema at an address to the version of this build, and returns that version. Opening a file does
-    /// this only if it is empty.
+    /// Brings the schema at an address to the version of this build, and returns that version.
+    /// Opening a file does this only if it is empty.
     ///
     /// # Errors
     /// An [`OpenError`] if the address is not understood or the engine refuses.
@@ -302,8 +303,8 @@ impl Dead {
         self.cluster.admin().tasks(&filter)
     }
 
-    /// Submits a dead letter again, under a new id, which is returned. The dead letter keeps its outcome. `None`: there is
-    /// no dead letter of that id.
+    /// Submits a dead letter again, under a new id, which is returned. The dead letter keeps its
+    /// outcome. `None`: there is no dead letter of that id.
     ///
     /// # Errors
     /// An [`EngineError`] if the engine fails.

@@ -15,7 +15,8 @@ pub enum OnFull {
     Abort,
     /// Waits for room: for that long, or for ever.
     Block(Option<Duration>),
-    /// Runs the task in the submitting thread, if a worker of this process has a handler for it; else refuses it.
+    /// Runs the task in the submitting thread, if a worker of this process has a handler for it;
+    /// else refuses it.
     CallerRuns,
 }
 
@@ -54,7 +55,8 @@ impl ClusterBuilder {
         self
     }
 
-    /// Sets how much finished work the queue keeps, for all processes; by default 100,000 records and 256 MiB.
+    /// Sets how much finished work the queue keeps, for all processes; by default 100,000 records
+    /// and 256 MiB.
     pub fn retention(mut self, retention: Retention) -> Self {
         self.retention = Some(retention);
         self
@@ -66,7 +68,8 @@ impl ClusterBuilder {
         self
     }
 
-    /// Sets how long a worker may be silent before its tasks go to others; at least 1 second, default 30.
+    /// Sets how long a worker may be silent before its tasks go to others; at least 1 second,
+    /// default 30.
     pub fn lease(mut self, lease: Duration) -> Self {
         self.lease = lease;
         self
@@ -75,7 +78,8 @@ impl ClusterBuilder {
     /// Opens the engine at an address. See [`Cluster::open`].
     ///
     /// # Errors
-    /// An [`OpenError`] if the address is not understood, a setting is out of range or the engine refuses.
+    /// An [`OpenError`] if the address is not understood, a setting is out of range or the engine
+    /// refuses.
     pub fn open(self, address: &str) -> Result<Cluster, OpenError> {
         let engine = engine_at(address)?;
         self.with_engine(engine)

@@ -99,7 +99,8 @@ pub struct Cluster {
 }
 
 impl Cluster {
-    /// Opens the engine at an address: `sqlite:jobs.db`, `sqlite:jobs.db?durability=relaxed` or `memory:`.
+    /// Opens the engine at an address: `sqlite:jobs.db`, `sqlite:jobs.db?durability=relaxed` or
+    /// `memory:`.
     ///
     /// # Errors
     /// An [`OpenError`] if the address is not understood or the engine refuses.
@@ -153,7 +154,8 @@ impl Cluster {
     /// Submits a task that has options.
     ///
     /// # Errors
-    /// A [`SubmitError`], which hands the task back: submitting it again is safe, because it keeps its id.
+    /// A [`SubmitError`], which hands the task back: submitting it again is safe, because it keeps
+    /// its id.
     pub fn submit_task<R: DeserializeOwned>(
         &self,
         task: RemoteTask<R>,
@@ -237,8 +239,8 @@ impl Cluster {
     /// Submits many tasks, 500 in one round trip.
     ///
     /// # Errors
-    /// The handles of those that were accepted, and the others to submit again. The policy for a full queue does not
-    /// apply: tasks that find no room come back.
+    /// The handles of those that were accepted, and the others to submit again. The policy for a
+    /// full queue does not apply: tasks that find no room come back.
     #[allow(clippy::type_complexity, reason = "handles and refused tasks, both with their type")]
     pub fn submit_all<A, R>(
         &self,
@@ -325,7 +327,8 @@ impl Cluster {
     /// Finds a task by its id: after a restart, or from another process.
     ///
     /// # Errors
-    /// [`RemoteError::ResultGone`] if there is no record of it, [`RemoteError::Engine`] if the engine cannot be asked.
+    /// [`RemoteError::ResultGone`] if there is no record of it, [`RemoteError::Engine`] if the
+    /// engine cannot be asked.
     pub fn find<A, R: DeserializeOwned>(
         &self,
         _task_type: &TaskType<A, R>,
@@ -337,11 +340,13 @@ impl Cluster {
         if handle.slot_is_gone() { Err(RemoteError::ResultGone(id)) } else { Ok(handle) }
     }
 
-    /// Submits a task again and again, from any worker, without a leader. The first run is one period from now. The
-    /// same call after a restart changes nothing. Returns whether the schedule is new or changed.
+    /// Submits a task again and again, from any worker, without a leader. The first run is one
+    /// period from now. The same call after a restart changes nothing. Returns whether the schedule
+    /// is new or changed.
     ///
     /// # Errors
-    /// An [`EngineError`] if the period is zero, the arguments cannot be encoded or the engine fails.
+    /// An [`EngineError`] if the period is zero, the arguments cannot be encoded or the engine
+    /// fails.
     pub fn periodic<A: Serialize, R>(
         &self,
         name: &str,

@@ -33,7 +33,8 @@ impl TaskContext {
         self.id
     }
 
-    /// The number of this claim, from 1. It only ever grows, so it can fence writes to your own stores.
+    /// The number of this claim, from 1. It only ever grows, so it can fence writes to your own
+    /// stores.
     pub fn attempt(&self) -> u32 {
         self.attempt
     }
@@ -43,13 +44,14 @@ impl TaskContext {
         self.failures
     }
 
-    /// When this attempt will be interrupted: the deadline of the task or the timeout of the attempt.
+    /// When this attempt will be interrupted: the deadline of the task or the timeout of the
+    /// attempt.
     pub fn deadline(&self) -> Option<Instant> {
         self.deadline
     }
 
-    /// Leaves news for [`RemoteHandle::progress`](crate::RemoteHandle::progress). They travel with the next renewal of
-    /// the lease, within a second or so; only the latest counts.
+    /// Leaves news for [`RemoteHandle::progress`](crate::RemoteHandle::progress). They travel with
+    /// the next renewal of the lease, within a second or so; only the latest counts.
     pub fn progress<T: Serialize + ?Sized>(&self, progress: &T) {
         if let Ok(progress) = serde_json::to_vec(progress)
             && progress.len() <= crate::engine::PAYLOAD_LIMIT
@@ -58,7 +60,8 @@ impl TaskContext {
         }
     }
 
-    /// Tells whether the worker has lost this task: another worker may run it, and this outcome will not count.
+    /// Tells whether the worker has lost this task: another worker may run it, and this outcome
+    /// will not count.
     pub fn lease_lost(&self) -> bool {
         self.flags.lease_lost.load(Ordering::Relaxed)
     }
@@ -90,7 +93,7 @@ impl fmt::Debug for TaskContext {
 /// }
 /// fn check(amount: i64) -> Result<(), TaskError> {
 ///     if amount < 0 {
-///         return Err(TaskError::permanent(format!("amount is {amount}"))); // a dead letter at once
+///         return Err(TaskError::permanent(format!("amount is {amount}"))); // dead at once
 ///     }
 ///     Err(TaskError::new("the service asked for a pause").retry_in(Duration::from_secs(30)))
 /// }

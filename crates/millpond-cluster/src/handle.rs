@@ -78,8 +78,8 @@ impl<R> RemoteHandle<R> {
         }
     }
 
-    /// Cancels the task. One that waits will not run; one that runs is asked to stop, by the interrupt flag of
-    /// its thread.
+    /// Cancels the task. One that waits will not run; one that runs is asked to stop, by the
+    /// interrupt flag of its thread.
     ///
     /// # Errors
     /// An [`EngineError`] if the engine could not be asked.
@@ -115,10 +115,12 @@ impl<R> RemoteHandle<R> {
 impl<R: DeserializeOwned> RemoteHandle<R> {
     /// Waits for the outcome. If the engine cannot be reached, it keeps trying.
     ///
-    /// In a handler, a task that no worker has begun runs here and now instead, if this worker has a handler for it.
+    /// In a handler, a task that no worker has begun runs here and now instead, if this worker has
+    /// a handler for it.
     ///
     /// # Errors
-    /// A [`RemoteError`] if there is no result. After [`RemoteError::Interrupted`] the task goes on.
+    /// A [`RemoteError`] if there is no result. After [`RemoteError::Interrupted`] the task goes
+    /// on.
     pub fn join(mut self) -> Result<R, RemoteError> {
         self.wait(None).expect("a wait without a deadline ends with an outcome")
     }
@@ -186,7 +188,7 @@ impl<R> Drop for RemoteHandle<R> {
         }
         self.core.hub.unregister(self.id, &self.slot);
         if self.cancel_on_drop {
-            // Nobody is there to hear of a failure.
+            // A failure has no listener any more.
             let _ = self.core.cancel(self.id);
         }
     }

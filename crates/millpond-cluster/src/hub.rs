@@ -1,7 +1,8 @@
 //! Brings the news of a task's end to the handles that wait for it.
 //!
-//! A worker of the same cluster object tells the hub directly. Everything else arrives through one thread, which
-//! reads the engine's notices and, because notices are hints, looks up what is outstanding once a second.
+//! A worker of the same cluster object tells the hub directly. Everything else arrives through one
+//! thread, which reads the engine's notices and, because notices are hints, looks up what is
+//! outstanding once a second.
 
 use std::collections::BTreeMap;
 use std::ops::Bound;
@@ -20,7 +21,8 @@ use crate::state::{DeadReason, Record, State};
 
 /// Outstanding ids are looked up this often, whether or not there was a notice.
 const SAFETY_POLL: Duration = Duration::from_secs(1);
-/// A task that another process submitted and ended leaves no notice: handles on such tasks look more often.
+/// A task that another process submitted and ended leaves no notice: handles on such tasks look
+/// more often.
 const FOREIGN_POLL: Duration = Duration::from_millis(50);
 /// Ids that one safety poll looks up; the next one goes on behind them.
 const POLL_LIMIT: usize = 10 * BATCH_LIMIT;

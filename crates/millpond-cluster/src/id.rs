@@ -7,14 +7,15 @@ use std::sync::Arc;
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 use uuid::Uuid;
 
-/// The id of a task: a UUID that the submitter chooses, so that submitting twice is submitting once.
+/// The id of a task: a UUID that the submitter chooses, so that submitting twice is submitting
+/// once.
 ///
 /// # Examples
 /// ```
 /// use millpond_cluster::TaskId;
 ///
 /// let order = TaskId::from_name("order:42");
-/// assert_eq!(order, TaskId::from_name("order:42")); // the same task, however often it is submitted
+/// assert_eq!(order, TaskId::from_name("order:42")); // the same task
 /// assert_eq!(order, order.to_string().parse().unwrap());
 /// ```
 #[derive(Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
@@ -26,7 +27,8 @@ impl TaskId {
         TaskId(Uuid::now_v7())
     }
 
-    /// Makes the id that belongs to a name of your own, such as an order number: a UUID of version 5.
+    /// Makes the id that belongs to a name of your own, such as an order number: a UUID of version
+    /// 5.
     pub fn from_name(name: &str) -> TaskId {
         TaskId(Uuid::new_v5(&Uuid::NAMESPACE_OID, name.as_bytes()))
     }
@@ -160,8 +162,8 @@ pub struct SubmitterId(pub u64);
 
 impl SubmitterId {
     pub(crate) fn fresh() -> SubmitterId {
-        // 48 bits: SQLite stores it in six bytes, and two submitters hardly ever collide. A collision
-        // costs one of them latency, because it then learns of an end by the safety poll.
+        // 48 bits: SQLite stores it in six bytes, and two submitters hardly ever collide. A
+        // collision costs one of them latency, because it then learns of an end by the safety poll.
         SubmitterId(fastrand::u64(1..1 << 47))
     }
 }

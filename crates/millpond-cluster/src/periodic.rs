@@ -1,7 +1,7 @@
 //! Schedules of periodic tasks.
 //!
-//! There is no leader. Each occurrence has an id made of the schedule's name and its due time, so a second
-//! submit of it is a known id and changes nothing.
+//! There is no leader. Each occurrence has an id made of the schedule's name and its due time, so a
+//! second submit of it is a known id and changes nothing.
 
 use std::time::Duration;
 

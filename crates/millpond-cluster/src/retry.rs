@@ -6,8 +6,8 @@ use serde::{Deserialize, Serialize};
 
 /// How long a failed task waits before its next attempt.
 ///
-/// The wait is drawn evenly between zero and the limit of that attempt ("full jitter"), so that tasks
-/// that failed together do not come back together.
+/// The wait is drawn evenly between zero and the limit of that attempt ("full jitter"), so that
+/// tasks that failed together do not come back together.
 ///
 /// # Examples
 /// ```

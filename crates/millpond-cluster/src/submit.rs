@@ -1,7 +1,8 @@
 //! Group commit: threads that submit at the same time share one round trip.
 //!
-//! A thread that finds nobody sending becomes the sender and sends everything that has gathered, at most 500 tasks or
-//! 1 MiB. When its own tasks are answered it hands the role to a thread that still waits.
+//! A thread that finds nobody sending becomes the sender and sends everything that has gathered, at
+//! most 500 tasks or 1 MiB. When its own tasks are answered it hands the role to a thread that
+//! still waits.
 
 use std::collections::VecDeque;
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
@@ -70,6 +71,9 @@ impl Combiner {
 
     /// Submits at most [`BATCH_LIMIT`] tasks. Blocks for one or two round trips.
     pub(crate) fn submit(&self, tasks: Vec<NewTask>) -> Answer {
+        if self.engine.is_local() {
+            return self.send(tasks);
+        }
         let mut queue = self.lock();
         if !queue.has_sender && queue.requests.is_empty() {
             queue.has_sender = true;

@@ -15,8 +15,8 @@ use crate::state::{Options, Priority, Unique, UniqueKey};
 
 /// The name of a kind of task, with the types of its arguments and its result. Both sides share it.
 ///
-/// The name is part of what is stored. To rename a task type, let workers accept the old name too, with
-/// [`WorkerBuilder::also`](crate::WorkerBuilder::also).
+/// The name is part of what is stored. To rename a task type, let workers accept the old name too,
+/// with [`WorkerBuilder::also`](crate::WorkerBuilder::also).
 ///
 /// # Examples
 /// ```
@@ -121,8 +121,8 @@ impl<R> RemoteTask<R> {
         self
     }
 
-    /// Takes a key in the queue. While it is taken, submitting another task with it returns the handle of the one
-    /// that is there.
+    /// Takes a key in the queue. While it is taken, submitting another task with it returns the
+    /// handle of the one that is there.
     pub fn unique(mut self, key: impl Into<String>, until: Unique) -> Self {
         self.options.unique = Some(UniqueKey { key: key.into(), until });
         self
@@ -146,7 +146,8 @@ impl<R> RemoteTask<R> {
         self
     }
 
-    /// Interrupts an attempt that takes longer. An attempt that does not react is not repeated while it runs.
+    /// Interrupts an attempt that takes longer. An attempt that does not react is not repeated
+    /// while it runs.
     pub fn attempt_timeout(mut self, timeout: Duration) -> Self {
         self.options.attempt_timeout_ms = Some(millis(timeout));
         self

@@ -1,5 +1,5 @@
-//! Processes that are killed, stopped and starved of disk: nothing accepted is lost, nothing ends twice, every handle
-//! resolves or reports.
+//! Processes that are killed, stopped and starved of disk: nothing accepted is lost, nothing ends
+//! twice, every handle resolves or reports.
 #![cfg(target_os = "linux")]
 
 mod common;
@@ -17,7 +17,8 @@ use rustix::process::{Pid, Signal, kill_process};
 
 const ECHO: TaskType<String, String> = TaskType::new("echo");
 
-/// An example of this crate. A whole `cargo test` has built it; one that runs only this file has not.
+/// An example of this crate. A whole `cargo test` has built it; one that runs only this file has
+/// not.
 fn example(name: &str) -> Command {
     static BUILD: Once = Once::new();
     let test = std::env::current_exe().unwrap();

@@ -1,4 +1,5 @@
-//! Files of every released schema can be opened, upgraded and worked on. The fixtures are never changed.
+//! Files of every released schema can be opened, upgraded and worked on. The fixtures are never
+//! changed.
 
 mod common;
 
@@ -7,8 +8,8 @@ use millpond_cluster::{Admin, Cluster, State, TaskFilter, TaskType};
 
 const SQUARE: TaskType<u64, u64> = TaskType::new("square");
 
-/// What a process of version 0.1.0 left behind: one task that waits, one that ran when it was killed, one that
-/// succeeded, one dead letter and a periodic task.
+/// What a process of version 0.1.0 left behind: one task that waits, one that ran when it was
+/// killed, one that succeeded, one dead letter and a periodic task.
 const SCHEMA_1: &str = include_str!("fixtures/schema-1.sql");
 
 #[test]

@@ -1,4 +1,5 @@
-//! The clock of an engine. Delays, leases, deadlines and expiry are judged by it and by nothing else.
+//! The clock of an engine. Delays, leases, deadlines and expiry are judged by it and by nothing
+//! else.
 
 use std::fmt;
 use std::sync::Arc;

@@ -1,13 +1,17 @@
 //! The contract between the cluster layer and a store of tasks.
 //!
-//! An engine keeps records, judges time by its own clock and makes each operation atomic. Everything is
-//! synchronous, object-safe and batched: one call is one round trip. Rules for every engine:
+//! An engine keeps records, judges time by its own clock and makes each operation atomic.
+//! Everything is synchronous, object-safe and batched: one call is one round trip. Rules for every
+//! engine:
 //!
-//! 1. Every operation touches at most [`BATCH_LIMIT`] records, and a record that it skips never hides
-//!    the ones behind it.
-//! 2. Every write about a running task is fenced by `(attempt, owner)`, maintenance by the state and the lease.
-//! 3. `submit` and `settle` are durable when they return; `claim` and `renew` may be committed lazily.
-//! 4. `wait_work` and `wait_notices` are hints: losing every one of them costs latency, never a task.
+//! 1. Every operation touches at most [`BATCH_LIMIT`] records, and a record that it skips never
+//!    hides the ones behind it.
+//! 2. Every write about a running task is fenced by `(attempt, owner)`, maintenance by the state
+//!    and the lease.
+//! 3. `submit` and `settle` are durable when they return; `claim` and `renew` may be committed
+//!    lazily.
+//! 4. `wait_work` and `wait_notices` are hints: losing every one of them costs latency, never a
+//!    task.
 
 mod clock;
 mod memory;
@@ -65,7 +69,8 @@ pub trait Engine: Send + Sync + fmt::Debug {
         held: &[(Fence, Option<Vec<u8>>)],
     ) -> EngineResult<Vec<Renewed>>;
 
-    /// Takes reports about running tasks. False: the report was refused, because its fence is not current.
+    /// Takes reports about running tasks. False: the report was refused, because its fence is not
+    /// current.
     fn settle(&self, settle: &Settle<'_>) -> EngineResult<Vec<bool>>;
 
     /// Cancels tasks that wait, and asks those that run to stop.
@@ -74,8 +79,8 @@ pub trait Engine: Send + Sync + fmt::Debug {
     /// Reads records.
     fn fetch(&self, ids: &[TaskId]) -> EngineResult<Vec<Option<Record>>>;
 
-    /// Does what time demands: promotes, expires leases and deadlines, submits periodic tasks, purges.
-    /// Each kind touches at most `limit` records; any worker may call it at any time.
+    /// Does what time demands: promotes, expires leases and deadlines, submits periodic tasks,
+    /// purges. Each kind touches at most `limit` records; any worker may call it at any time.
     fn tick(&self, queue: &str, limit: usize) -> EngineResult<Tick>;
 
     /// Waits until the queue may have a task to hand out, or for `timeout`. Suspects count only if
@@ -85,7 +90,8 @@ pub trait Engine: Send + Sync + fmt::Debug {
     /// Waits until tasks may have ended, or for `timeout`, and returns their ids.
     fn wait_notices(&self, cursor: &mut Cursor, timeout: Duration) -> EngineResult<Vec<TaskId>>;
 
-    /// Ends all waits of this process, so that a cluster can be closed without waiting for a timeout.
+    /// Ends all waits of this process, so that a cluster can be closed without waiting for a
+    /// timeout.
     fn wake(&self);
 
     /// Changes a queue, and returns what it then holds.
@@ -100,7 +106,8 @@ pub trait Engine: Send + Sync + fmt::Debug {
     /// Repeats a dead letter under a new id. `None`: there is no dead letter of that id.
     fn retry_dead(&self, id: TaskId, new_id: TaskId) -> EngineResult<Option<TaskId>>;
 
-    /// Removes up to [`BATCH_LIMIT`] dead letters of a queue that ended before `older_than` ago. Returns how many.
+    /// Removes up to [`BATCH_LIMIT`] dead letters of a queue that ended before `older_than` ago.
+    /// Returns how many.
     fn purge_dead(&self, queue: &str, older_than: Duration) -> EngineResult<usize>;
 
     /// Announces that a worker is alive. It is information only: leases decide, not this.
@@ -129,6 +136,12 @@ pub trait Engine: Send + Sync + fmt::Debug {
 
     /// Gives back the space of what was deleted. Returns how many bytes were freed.
     fn compact(&self) -> EngineResult<u64>;
+
+    /// True: a call takes microseconds, so gathering the calls of several threads costs more than
+    /// it saves.
+    fn is_local(&self) -> bool {
+        false
+    }
 
     /// Version of the stored schema.
     fn schema_version(&self) -> EngineResult<u32>;

@@ -29,7 +29,7 @@ pub struct NewTask {
     pub args: Vec<u8>,
     /// Its options.
     pub options: Options,
-    /// Who submits it.
+    /// The submitter.
     pub submitter: SubmitterId,
     /// The dead task that it repeats.
     pub retry_of: Option<TaskId>,
@@ -62,7 +62,7 @@ pub enum Submitted {
 pub struct Claim {
     /// From this queue.
     pub queue: String,
-    /// Who asks.
+    /// The worker that asks.
     pub worker: WorkerId,
     /// How many at most.
     pub max: usize,
@@ -120,7 +120,7 @@ pub enum Renewed {
 /// Reports of one worker.
 #[derive(Debug)]
 pub struct Settle<'a> {
-    /// Who reports.
+    /// The worker that reports.
     pub worker: &'a WorkerId,
     /// Tasks of this submitter need no notice: the reporter tells it itself.
     pub local: Option<SubmitterId>,
@@ -227,8 +227,8 @@ pub struct QueueChange {
     pub retention: Option<Retention>,
 }
 
-/// How much finished work a queue keeps, beside its time to live. Over the limit, records that would
-/// expire soonest go first.
+/// How much finished work a queue keeps, beside its time to live. Over the limit, records that
+/// would expire soonest go first.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 pub struct Retention {
     /// At most this many records.

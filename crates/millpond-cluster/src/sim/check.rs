@@ -8,7 +8,8 @@ use crate::id::{TaskId, WorkerId};
 use crate::state::{Record, State};
 
 impl World {
-    /// What one call did: only the holder's reports count, only runs that returned succeed, batches are bounded.
+    /// What one call did: only the holder's reports count, only runs that returned succeed, batches
+    /// are bounded.
     pub(super) fn check_call(
         &mut self,
         call: &Call,
@@ -58,7 +59,8 @@ impl World {
         Ok(())
     }
 
-    /// A record that was purged may come back by a late submit, as a new task: that is what the promise says.
+    /// A record that was purged may come back by a late submit, as a new task: that is what the
+    /// promise says.
     fn forget_purged(&mut self, records: &[Record]) {
         let kept: Vec<TaskId> = records.iter().map(|record| record.id).collect();
         let is_kept = |id: &TaskId| kept.contains(id);
@@ -105,7 +107,8 @@ impl World {
         Ok(())
     }
 
-    /// A task that is ready while everybody is idle starts within a tick and a safety poll, although no hint arrives.
+    /// A task that is ready while everybody is idle starts within a tick and a safety poll,
+    /// although no hint arrives.
     pub(super) fn check_promptness(&self) -> Result<(), String> {
         let Some((id, since)) = self.prompt else { return Ok(()) };
         if self.now <= since + TICK + POLL + 100 {

@@ -1,8 +1,10 @@
-//! Deterministic simulation: the real state machine, memory engine and ledger in virtual time, with faults.
+//! Deterministic simulation: the real state machine, memory engine and ledger in virtual time, with
+//! faults.
 //!
-//! One thread, one seed, no clock. Requests and replies are lost, doubled and delayed; workers crash, stall and drain;
-//! the engine restarts without its last second; its clock jumps; every hint is lost. After each step the invariants
-//! are checked. A failure prints its seed. Faults seeded on purpose ([`Mutant`]) must be found.
+//! One thread, one seed, no clock. Requests and replies are lost, doubled and delayed; workers
+//! crash, stall and drain; the engine restarts without its last second; its clock jumps; every hint
+//! is lost. After each step the invariants are checked. A failure prints its seed. Faults seeded on
+//! purpose ([`Mutant`]) must be found.
 
 mod check;
 mod client;

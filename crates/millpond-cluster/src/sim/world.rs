@@ -48,7 +48,7 @@ pub(super) enum Event {
     CorrectClock(i64),
     Snapshot,
     /// A request that the network held back; its reply is lost.
-    Late(Call),
+    Late(Box<Call>),
     /// The second half of a faulty expiry.
     LateExpire(Vec<TaskId>),
 }
@@ -76,7 +76,7 @@ pub(super) enum Reply {
 /// What the simulation knows about the engine's content: it goes back with a snapshot.
 #[derive(Debug, Clone, Default)]
 pub(super) struct Truth {
-    /// Who holds each running task: worker and attempt.
+    /// The holder of each running task: worker and attempt.
     pub(super) holders: BTreeMap<TaskId, (WorkerId, u32)>,
     pub(super) ends: BTreeMap<TaskId, (State, Option<Vec<u8>>)>,
     /// Tasks that have ended, also if their record is gone.
@@ -204,7 +204,8 @@ impl World {
                 let step = if self.random.chance(50) { hour } else { -hour };
                 self.clock.step(step);
                 self.fault();
-                // A clock that was set back delays expiry by as much, so it is set right again some time.
+                // A clock that was set back delays expiry by as much, so it is set right again some
+                // time.
                 if step < 0 {
                     self.after(QUIET - self.now, Event::CorrectClock(-step));
                 }
@@ -219,7 +220,7 @@ impl World {
                     self.after(1000, Event::Snapshot);
                 }
             }
-            Event::Late(call) => drop(self.execute(call)?),
+            Event::Late(call) => drop(self.execute(*call)?),
             Event::LateExpire(ids) => {
                 ids.into_iter().for_each(|id| self.engine.tamper(id, expire_without_guard))
             }
@@ -253,8 +254,8 @@ impl World {
         let Some((snapshot, truth)) = &self.snapshot else { return };
         self.engine.restore(&**snapshot);
         self.is_changed = true;
-        // Handles have seen the outcomes that are lost now. That is the price of an engine that loses writes; what is
-        // checked is that the fences still hold.
+        // Handles have seen the outcomes that are lost now. That is the price of an engine that
+        // loses writes; what is checked is that the fences still hold.
         self.truth = truth.clone();
         self.fault();
         // Submitters whose task is gone would notice by `ResultGone` and submit it again.
@@ -279,12 +280,12 @@ impl World {
             2 => {
                 // The request arrives twice.
                 let late = 1 + self.random.below(2 * LEASE);
-                self.after(late, Event::Late(call.clone()));
+                self.after(late, Event::Late(Box::new(call.clone())));
                 self.execute(call).map(Some)
             }
             _ => {
                 let late = 1 + self.random.below(2 * LEASE);
-                self.after(late, Event::Late(call));
+                self.after(late, Event::Late(Box::new(call)));
                 Ok(None)
             }
         }

@@ -1,8 +1,8 @@
 //! The state machine of one task, as a pure function of record, operation and time.
 //!
-//! [`apply`] decides everything that can happen to a task. The memory engine is this function and a map;
-//! the SQLite engine repeats the frequent rows in SQL and is held against this function by tests.
-//! Nothing here reads a clock, draws a random number or does I/O.
+//! [`apply`] decides everything that can happen to a task. The memory engine is this function and a
+//! map; the SQLite engine repeats the frequent rows in SQL and is held against this function by
+//! tests. Nothing here reads a clock, draws a random number or does I/O.
 
 mod record;
 mod transition;

@@ -214,9 +214,12 @@ pub struct Attempt {
 /// Everything that an engine stores about a task.
 ///
 /// Invariants
-/// 1. `attempt` never falls. It is the fence, and so it is not the budget: that is `failures` and `crashes`.
-/// 2. `lease` and `owner` are set exactly while the state is `Running`. An end keeps `owner` for history.
-/// 3. `due` is set exactly while the state is `Delayed`; `expires` and `finished` exactly at an end.
+/// 1. `attempt` never falls. It is the fence, and so it is not the budget: that is `failures` and
+///    `crashes`.
+/// 2. `lease` and `owner` are set exactly while the state is `Running`. An end keeps `owner` for
+///    history.
+/// 3. `due` is set exactly while the state is `Delayed`; `expires` and `finished` exactly at an
+///    end.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Record {
     /// Its id.
@@ -280,8 +283,8 @@ pub struct Record {
 }
 
 impl Record {
-    /// A suspect: a worker was lost while it held this task. A worker holds at most one suspect, so that
-    /// the task that kills workers does not take its neighbours with it.
+    /// A suspect: a worker was lost while it held this task. A worker holds at most one suspect, so
+    /// that the task that kills workers does not take its neighbours with it.
     pub fn is_suspect(&self) -> bool {
         self.crashes > 0
     }

@@ -8,15 +8,15 @@ use crate::id::WorkerId;
 
 /// Something that is done to one task.
 ///
-/// Operations with `worker` and `attempt` are fenced: they change a task only if it is running in exactly
-/// that attempt of exactly that worker.
+/// Operations with `worker` and `attempt` are fenced: they change a task only if it is running in
+/// exactly that attempt of exactly that worker.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Operation<'a> {
     /// A delayed task becomes ready when it is due.
     Promote,
     /// A worker takes a ready task for `lease` milliseconds.
     Claim {
-        /// Who takes it.
+        /// The worker.
         worker: &'a WorkerId,
         /// For how long.
         lease: i64,
@@ -91,7 +91,8 @@ pub struct Change {
 }
 
 impl Change {
-    /// Tells whether the operation ended the task: its submitter gets a notice, its unique key is free.
+    /// Tells whether the operation ended the task: its submitter gets a notice, its unique key is
+    /// free.
     pub fn is_end(self) -> bool {
         self.to.is_end()
     }
@@ -156,8 +157,8 @@ pub fn apply(record: &mut Record, operation: &Operation<'_>, now: Millis) -> Res
     Ok(Change { from, to: record.state })
 }
 
-/// The fence. The owner counts too: after an engine lost its last second of writes, the same attempt number can be
-/// handed out again while its first holder still lives.
+/// The fence. The owner counts too: after an engine lost its last second of writes, the same
+/// attempt number can be handed out again while its first holder still lives.
 fn check_fence(record: &Record, worker: &WorkerId, attempt: u32) -> Result<(), Refused> {
     let held =
         record.state == State::Running && record.attempt == attempt && record.owner.as_ref() == Some(worker);

@@ -1,12 +1,14 @@
 //! What a worker holds, and what it must do about it. No threads, no I/O, no clock: a pure value.
 //!
-//! The threads of a worker and the simulation drive the same ledger. Time is the worker's own monotonic clock, as the
-//! time since its start; it decides only what this worker does with its own tasks, never what the engine believes.
+//! The threads of a worker and the simulation drive the same ledger. Time is the worker's own
+//! monotonic clock, as the time since its start; it decides only what this worker does with its own
+//! tasks, never what the engine believes.
 //!
 //! Invariants
-//! 1. A task is held from its claim until its report is answered or its lease is lost; then it is forgotten, and
-//!    nothing that it still does is reported.
-//! 2. `valid_until` is counted from before the call that set it, so the worker gives up no later than the engine does.
+//! 1. A task is held from its claim until its report is answered or its lease is lost; then it is
+//!    forgotten, and nothing that it still does is reported.
+//! 2. `valid_until` is counted from before the call that set it, so the worker gives up no later
+//!    than the engine does.
 //! 3. At most one suspect is held at a time.
 
 use std::collections::HashMap;
@@ -139,7 +141,8 @@ impl Ledger {
         self.suspects == 0
     }
 
-    /// Engine calls have failed for two thirds of a lease: what is held may be lost soon, so take no more.
+    /// Engine calls have failed for two thirds of a lease: what is held may be lost soon, so take
+    /// no more.
     pub(crate) fn is_cut_off(&self, now: Duration) -> bool {
         self.failing_since.is_some_and(|since| now.saturating_sub(since) >= self.lease * 2 / 3)
     }
@@ -151,7 +154,8 @@ impl Ledger {
         }
         let room = (self.threads + self.prefetch).saturating_sub(self.unfinished());
         let backlog = self.held.len() - self.unfinished();
-        // Wait until a good part is free: a claim of one costs the engine as much as a claim of fifty.
+        // Wait until a good part is free: a claim of one costs the engine as much as a claim of
+        // fifty.
         if room == 0 || room < self.prefetch / 2 || backlog > BATCH_LIMIT {
             return None;
         }
@@ -174,8 +178,8 @@ impl Ledger {
         }
     }
 
-    /// The answer to a claim that was sent at `asked`. A task that this worker held before and lost without noticing is
-    /// held anew; its old run must be interrupted.
+    /// The answer to a claim that was sent at `asked`. A task that this worker held before and lost
+    /// without noticing is held anew; its old run must be interrupted.
     pub(crate) fn claimed(
         &mut self,
         tasks: &[Claimed],
@@ -249,7 +253,8 @@ impl Ledger {
         self.held.get(&fence.id).and_then(|held| held.timeout)
     }
 
-    /// The handler has returned. `None`: the task was lost meanwhile, so there is nothing to report.
+    /// The handler has returned. `None`: the task was lost meanwhile, so there is nothing to
+    /// report.
     pub(crate) fn finish(&mut self, fence: Fence, now: Duration) -> Option<Finished> {
         let (is_stopping, is_last) = (self.is_stopping, self.unfinished() == 1);
         let held = self.get(fence).filter(|held| held.phase == Phase::Running)?;
@@ -292,7 +297,8 @@ impl Ledger {
         }
         self.suspects -= usize::from(held.is_suspect);
         if self.held.is_empty() {
-            // Nothing is left to renew, so no renewal could end the state of being cut off. Claims find out.
+            // Nothing is left to renew, so no renewal could end the state of being cut off. Claims
+            // find out.
             self.failing_since = None;
         }
         Some(held)
@@ -305,7 +311,8 @@ impl Ledger {
         held.interrupter
     }
 
-    /// Leases to extend now: those held longer than a third of a lease, the oldest first, and those with news.
+    /// Leases to extend now: those held longer than a third of a lease, the oldest first, and those
+    /// with news.
     pub(crate) fn renewals(&mut self, now: Duration) -> Vec<(Fence, Option<Vec<u8>>)> {
         let third = self.lease / 3;
         let is_due = |held: &Held| now.saturating_sub(held.renewed) >= third || held.progress.is_some();
@@ -415,7 +422,8 @@ impl Ledger {
         self.held.values().filter_map(|held| held.interrupter.clone()).collect()
     }
 
-    /// The handlers that run did not react. They are given back, and what they still do does not count.
+    /// The handlers that run did not react. They are given back, and what they still do does not
+    /// count.
     pub(crate) fn abandon(&mut self) -> Vec<Fence> {
         let mut fences = Vec::new();
         for (id, held) in &mut self.held {

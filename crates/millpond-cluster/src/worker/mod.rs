@@ -1,7 +1,7 @@
 //! Workers: threads that claim tasks for an ordinary pool and report what became of them.
 //!
-//! The feeder claims what the pool has room for, the reporter settles, the renewer extends leases, and a fourth
-//! thread ticks. What they decide is in the [`ledger`], which is a pure value.
+//! The feeder claims what the pool has room for, the reporter settles, the renewer extends leases,
+//! and a fourth thread ticks. What they decide is in the [`ledger`], which is a pure value.
 
 mod feeder;
 pub(crate) mod ledger;
@@ -47,8 +47,9 @@ impl WorkerBuilder {
         WorkerBuilder { cluster, handlers: HashMap::new(), last: None, pool: None, grace, redact: None }
     }
 
-    /// Registers the function for a task type. It runs on the pool, and may block: `interrupt::check` and the blocking
-    /// calls of millpond end early when the task is cancelled, times out or loses its lease.
+    /// Registers the function for a task type. It runs on the pool, and may block:
+    /// `interrupt::check` and the blocking calls of millpond end early when the task is cancelled,
+    /// times out or loses its lease.
     pub fn handle<A, R, F>(mut self, task_type: &TaskType<A, R>, handler: F) -> Self
     where
         A: DeserializeOwned,
@@ -65,7 +66,8 @@ impl WorkerBuilder {
         self
     }
 
-    /// Lets the handler that was registered last serve another name too: the old one of a task type that was renamed.
+    /// Lets the handler that was registered last serve another name too: the old one of a task type
+    /// that was renamed.
     pub fn also(mut self, name: &str) -> Self {
         if let Some(handler) = self.last.as_ref().and_then(|last| self.handlers.get(last)).cloned() {
             self.handlers.insert(name.to_owned(), handler);
@@ -85,7 +87,8 @@ impl WorkerBuilder {
         self
     }
 
-    /// Changes error texts before they are stored, because they may carry secrets. To store none, return an empty text.
+    /// Changes error texts before they are stored, because they may carry secrets. To store none,
+    /// return an empty text.
     pub fn redact_errors(mut self, redact: impl Fn(&str) -> String + Send + Sync + 'static) -> Self {
         self.redact = Some(Arc::new(redact));
         self
@@ -154,7 +157,8 @@ pub struct DrainReport {
     pub given_back: u64,
     /// Reports that were refused in its life, because the lease had been lost.
     pub refused: u64,
-    /// Handlers that did not react to the interrupt. Their tasks were given back; what they still do does not count.
+    /// Handlers that did not react to the interrupt. Their tasks were given back; what they still
+    /// do does not count.
     pub still_running: usize,
 }
 
@@ -172,7 +176,8 @@ pub struct WorkerStats {
     pub failed: u64,
     /// Tasks that it gave back.
     pub given_back: u64,
-    /// Reports that were refused, because the lease had been lost. Something is wrong if this grows.
+    /// Reports that were refused, because the lease had been lost. Something is wrong if this
+    /// grows.
     pub fence_refused: u64,
     /// Leases that were lost. Something is wrong if this grows.
     pub lease_lost: u64,
@@ -217,7 +222,8 @@ impl Worker {
         }
     }
 
-    /// Tells whether it takes tasks: it is not draining, and the engine has answered within two thirds of a lease.
+    /// Tells whether it takes tasks: it is not draining, and the engine has answered within two
+    /// thirds of a lease.
     pub fn is_healthy(&self) -> bool {
         let now = self.shared.now();
         let since = Duration::from_millis(self.shared.counts.last_success.load(Ordering::Relaxed));
@@ -228,13 +234,14 @@ impl Worker {
             && (is_busy || now.saturating_sub(since) < self.shared.lease * 2 / 3)
     }
 
-    /// Tells whether it drains, because of [`drain`](Self::drain) or because an administrator asked.
+    /// Tells whether it drains, because of [`drain`](Self::drain) or because an administrator
+    /// asked.
     pub fn is_draining(&self) -> bool {
         self.shared.ledger().is_draining()
     }
 
-    /// Claims nothing more, gives back what has not begun, and waits `grace` for what runs. Then it interrupts the
-    /// rest and gives it back too. No attempt is used up by any of this.
+    /// Claims nothing more, gives back what has not begun, and waits `grace` for what runs. Then it
+    /// interrupts the rest and gives it back too. No attempt is used up by any of this.
     pub fn drain(mut self, grace: Duration) -> DrainReport {
         self.end(grace)
     }

@@ -1,5 +1,5 @@
-//! Keeps leases alive and interrupts what must stop, on a thread that no handler can block. A second thread does what
-//! time demands of the whole queue.
+//! Keeps leases alive and interrupts what must stop, on a thread that no handler can block. A
+//! second thread does what time demands of the whole queue.
 
 use std::sync::{Arc, PoisonError};
 use std::time::Duration;

@@ -1,7 +1,7 @@
 //! Brings reports to the engine, many at a time.
 //!
-//! A pool thread with nothing else to do settles its own report, which saves a change of threads. Otherwise the
-//! reporter takes everything that has gathered.
+//! A pool thread with nothing else to do settles its own report, which saves a change of threads.
+//! Otherwise the reporter takes everything that has gathered.
 
 use std::sync::{Arc, PoisonError};
 use std::time::Duration;
@@ -12,7 +12,8 @@ use crate::engine::{BATCH_LIMIT, Report, Settle, Verdict};
 use crate::hub::Outcome;
 
 impl Shared {
-    /// Passes a report on. `is_last`: the calling thread has nothing better to do than to settle it.
+    /// Passes a report on. `is_last`: the calling thread has nothing better to do than to settle
+    /// it.
     pub(super) fn report(&self, report: Report, is_last: bool) {
         let mut reports = lock(&self.reports);
         if is_last && !reports.is_settling && reports.list.is_empty() {

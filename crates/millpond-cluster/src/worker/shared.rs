@@ -20,8 +20,8 @@ pub(crate) type Handler = Arc<dyn Fn(&TaskContext, &[u8]) -> Result<Vec<u8>, Tas
 /// Changes error texts before they are stored.
 pub(crate) type Redact = Arc<dyn Fn(&str) -> String + Send + Sync>;
 
-/// See the [module](self). Locks are taken in the order `ledger`, `reports` and never held during an engine call, a
-/// handler or an interrupt.
+/// See the [module](self). Locks are taken in the order `ledger`, `reports` and never held during
+/// an engine call, a handler or an interrupt.
 pub(crate) struct Shared {
     pub(crate) engine: Arc<dyn Engine>,
     pub(crate) hub: Arc<Hub>,
@@ -64,7 +64,8 @@ pub(super) struct Counts {
     pub(super) no_handler: AtomicU64,
     pub(super) safety_poll: AtomicU64,
     pub(super) engine_errors: AtomicU64,
-    /// The last engine call of the feeder or the renewer succeeded at this time, in milliseconds since the start.
+    /// The last engine call of the feeder or the renewer succeeded at this time, in milliseconds
+    /// since the start.
     pub(super) last_success: AtomicU64,
 }
 

@@ -1,4 +1,5 @@
-//! Scenarios: every operation with its refusals, the edges of batches, unique keys, capacity, retention.
+//! Scenarios: every operation with its refusals, the edges of batches, unique keys, capacity,
+//! retention.
 
 use std::time::Duration;
 

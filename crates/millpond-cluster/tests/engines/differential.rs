@@ -1,4 +1,5 @@
-//! Random sequences of operations on the memory engine and on SQLite: equal answers and equal records at each step.
+//! Random sequences of operations on the memory engine and on SQLite: equal answers and equal
+//! records at each step.
 
 use std::time::Duration;
 
@@ -110,7 +111,8 @@ fn step(random: &mut Random, kit: &Kit) -> String {
     }
 }
 
-/// Places differ: SQLite reuses those of deleted rows. Their order is compared by the order of the list.
+/// Places differ: SQLite reuses those of deleted rows. Their order is compared by the order of the
+/// list.
 fn records(kit: &Kit) -> Vec<Record> {
     let ask = Browse { limit: 500, ..Browse::default() };
     let page = kit.engine.browse(&ask).unwrap();

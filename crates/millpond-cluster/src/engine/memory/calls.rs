@@ -259,6 +259,10 @@ impl Engine for MemoryEngine {
         Ok(0)
     }
 
+    fn is_local(&self) -> bool {
+        true
+    }
+
     fn schema_version(&self) -> EngineResult<u32> {
         Ok(1)
     }

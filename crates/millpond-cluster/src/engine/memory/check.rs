@@ -4,7 +4,8 @@ use super::store::{Queue, Store};
 use crate::state::{Record, State};
 
 impl Store {
-    /// Ready, delayed, running and ended records are each in exactly their list; counts add up; budgets hold.
+    /// Ready, delayed, running and ended records are each in exactly their list; counts add up;
+    /// budgets hold.
     pub(super) fn check(&self) -> Result<(), String> {
         self.records.values().try_for_each(|record| self.check_record(record))?;
         self.queues.values().try_for_each(|queue| self.check_counts(queue))

@@ -1,5 +1,5 @@
-//! The memory engine: the state machine and a map. For tests, for simulation, and for tasks that may be
-//! lost with the process.
+//! The memory engine: the state machine and a map. For tests, for simulation, and for tasks that
+//! may be lost with the process.
 
 mod calls;
 mod check;
@@ -116,7 +116,8 @@ impl Store {
         })
     }
 
-    /// Applies `operation` to the record that `next` names, until there is none or the limit is reached.
+    /// Applies `operation` to the record that `next` names, until there is none or the limit is
+    /// reached.
     fn repeat(
         &mut self,
         queue: &str,
@@ -132,7 +133,8 @@ impl Store {
         limit
     }
 
-    /// Takes tasks from the head of one list. Those whose deadline has passed end here and do not count.
+    /// Takes tasks from the head of one list. Those whose deadline has passed end here and do not
+    /// count.
     fn claim_from(
         &mut self,
         ask: &Claim,

@@ -27,9 +27,10 @@ pub(super) struct Store {
 
 /// The lists of one queue.
 ///
-/// Invariant: a ready record is in exactly one of `ready` and `suspects`, a delayed one in `delayed`, a running
-/// one in `leases`, an ended one in `ends`, and each only there. `waiting_deadlines` holds the waiting ones that
-/// have a deadline. The counts in `stats` are the sizes of these lists.
+/// Invariant: a ready record is in exactly one of `ready` and `suspects`, a delayed one in
+/// `delayed`, a running one in `leases`, an ended one in `ends`, and each only there.
+/// `waiting_deadlines` holds the waiting ones that have a deadline. The counts in `stats` are the
+/// sizes of these lists.
 #[derive(Debug, Clone, Default)]
 pub(super) struct Queue {
     pub(super) stats: QueueStats,
@@ -133,8 +134,8 @@ impl Store {
         self.queues.get_mut(name).expect("it was just inserted")
     }
 
-    /// Applies one operation to one record and keeps the lists true. Tells the submitter of an end, unless it
-    /// is `told`.
+    /// Applies one operation to one record and keeps the lists true. Tells the submitter of an end,
+    /// unless it is `told`.
     pub(super) fn change(
         &mut self,
         id: TaskId,

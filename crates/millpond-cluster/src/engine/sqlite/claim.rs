@@ -78,7 +78,8 @@ impl Tx<'_> {
         })?;
         let mut taken = rows.collect::<rusqlite::Result<Vec<_>>>()?;
         drop(statement);
-        // The rows come back in the order of the update, which is not promised to be that of the subquery.
+        // The rows come back in the order of the update, which is not promised to be that of the
+        // subquery.
         taken.sort_unstable_by_key(|(key, _)| *key);
         for (_, task) in &taken {
             self.moved(&ask.queue, Change { from: State::Ready, to: State::Running }, 0);

@@ -1,12 +1,14 @@
 //! The SQLite engine: one file, one machine, several processes, nothing to install.
 //!
-//! A process has four connections: one that writes, one that reads, and one each for the two kinds of waiting.
-//! A lock in the process serialises its writes, so its threads never meet in SQLite's busy handler; several
-//! processes do. `submit` and `settle` sync the log before they return; `claim` and `renew` do not, because a claim
-//! that is lost with the power is a task that is ready again, and the owner in the fence covers a reused attempt.
+//! A process has four connections: one that writes, one that reads, and one each for the two kinds
+//! of waiting. A lock in the process serialises its writes, so its threads never meet in SQLite's
+//! busy handler; several processes do. `submit` and `settle` sync the log before they return;
+//! `claim` and `renew` do not, because a claim that is lost with the power is a task that is ready
+//! again, and the owner in the fence covers a reused attempt.
 //!
-//! Transactions are short and never wait for user code. A process that is stopped inside of one holds the file's
-//! lock until it continues or dies; meanwhile writers of other processes get an error that says so, and retry.
+//! Transactions are short and never wait for user code. A process that is stopped inside of one
+//! holds the file's lock until it continues or dies; meanwhile writers of other processes get an
+//! error that says so, and retry.
 
 mod admin;
 mod calls;
@@ -34,10 +36,12 @@ use crate::error::{Certainty, EngineError};
 /// What a commit survives.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum Durability {
-    /// The loss of power, on a disk that does what it says: `submit` and `settle` wait for the disk.
+    /// The loss of power, on a disk that does what it says: `submit` and `settle` wait for the
+    /// disk.
     #[default]
     Durable,
-    /// The death of every process, but not of the machine: the latest commits may be lost with the power.
+    /// The death of every process, but not of the machine: the latest commits may be lost with the
+    /// power.
     Relaxed,
 }
 
@@ -60,15 +64,16 @@ struct Writer {
     is_synced: bool,
 }
 
-/// A writer of another process holds the lock for longer than this: the call fails, and may be repeated.
+/// A writer of another process holds the lock for longer than this: the call fails, and may be
+/// repeated.
 const BUSY_LIMIT: Duration = Duration::from_secs(10);
 
 impl SqliteEngine {
     /// Opens a file, and makes it if it is not there. Only its owner can read it then.
     ///
     /// # Errors
-    /// An [`EngineError`] if the file cannot be opened, lies on a network file system, belongs to another program or
-    /// has a schema of another version.
+    /// An [`EngineError`] if the file cannot be opened, lies on a network file system, belongs to
+    /// another program or has a schema of another version.
     pub fn open(path: impl AsRef<Path>, durability: Durability) -> EngineResult<SqliteEngine> {
         SqliteEngine::open_with_clock(path, durability, EngineClock::system())
     }
@@ -111,7 +116,8 @@ impl SqliteEngine {
         schema::version(&conn).map_err(|error| map(error, &path.display().to_string()))
     }
 
-    /// Limits the file to that many pages for this process. Beyond it, writes fail as on a full disk.
+    /// Limits the file to that many pages for this process. Beyond it, writes fail as on a full
+    /// disk.
     ///
     /// # Errors
     /// An [`EngineError`] if the file cannot be read.
@@ -119,7 +125,8 @@ impl SqliteEngine {
         self.lock_writer().conn.pragma_update(None, "max_page_count", pages).map_err(|error| self.map(error))
     }
 
-    /// Runs a write transaction. It is on disk when this returns, if `sync` and the durability say so.
+    /// Runs a write transaction. It is on disk when this returns, if `sync` and the durability say
+    /// so.
     fn write<R>(&self, sync: bool, f: impl FnOnce(&mut Tx<'_>) -> rusqlite::Result<R>) -> EngineResult<R> {
         let mut writer = self.lock_writer();
         let sync = sync && self.durability == Durability::Durable;
@@ -210,7 +217,8 @@ fn connect(path: &Path) -> EngineResult<Connection> {
         conn.set_prepared_statement_cache_capacity(64);
         conn.pragma_update(None, "journal_mode", "WAL")?;
         conn.pragma_update(None, "synchronous", "NORMAL")?;
-        // 16 MiB each: the head of a deep queue stays in memory, and the log is folded in less often.
+        // 16 MiB each: the head of a deep queue stays in memory, and the log is folded in less
+        // often.
         conn.pragma_update(None, "cache_size", -16_384)?;
         conn.pragma_update(None, "wal_autocheckpoint", 4096)?;
         conn.pragma_update(None, "journal_size_limit", 64 << 20)?;
@@ -219,7 +227,8 @@ fn connect(path: &Path) -> EngineResult<Connection> {
     connect().map_err(|error| map(error, &name))
 }
 
-/// Waits for a writer of another process: short at first, with jitter, and for [`BUSY_LIMIT`] in all.
+/// Waits for a writer of another process: short at first, with jitter, and for [`BUSY_LIMIT`] in
+/// all.
 fn wait_for_lock(tries: i32) -> bool {
     let longest = (100u64 << tries.clamp(0, 5)).min(2000);
     std::thread::sleep(Duration::from_micros(fastrand::u64(longest / 2..=longest)));
@@ -227,7 +236,8 @@ fn wait_for_lock(tries: i32) -> bool {
     u128::from(tries.unsigned_abs()) * 1500 < BUSY_LIMIT.as_micros()
 }
 
-/// Arguments and results may be confidential: the file is its owner's alone. SQLite gives its log the same rights.
+/// Arguments and results may be confidential: the file is its owner's alone. SQLite gives its log
+/// the same rights.
 fn create_private(path: &Path) -> EngineResult<()> {
     let mut options = std::fs::OpenOptions::new();
     options.create_new(true).write(true);
@@ -259,7 +269,8 @@ fn refuse_network_file_system(path: &Path) -> EngineResult<()> {
     }
 }
 
-/// The kind of file system that a folder is on, if it is a network one. `mounts` is a list as in `/proc/self/mounts`.
+/// The kind of file system that a folder is on, if it is a network one. `mounts` is a list as in
+/// `/proc/self/mounts`.
 fn network_file_system(folder: &Path, mounts: &str) -> Option<String> {
     const NETWORK: [&str; 11] = [
         "nfs",
@@ -278,7 +289,8 @@ fn network_file_system(folder: &Path, mounts: &str) -> Option<String> {
         let mut fields = line.split(' ').skip(1);
         Some((PathBuf::from(fields.next()?.replace("\\040", " ")), fields.next()?))
     });
-    // The longest mount point that the folder is under; of equal ones the last, which hides the others.
+    // The longest mount point that the folder is under; of equal ones the last, which hides the
+    // others.
     let (_, kind) = fields
         .filter(|(point, _)| folder.starts_with(point))
         .max_by_key(|(point, _)| point.components().count())?;

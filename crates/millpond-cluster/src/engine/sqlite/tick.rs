@@ -1,4 +1,5 @@
-//! What time demands: promotion, expiry, deadlines, periodic tasks and purging, each in bounded steps.
+//! What time demands: promotion, expiry, deadlines, periodic tasks and purging, each in bounded
+//! steps.
 
 use rusqlite::{OptionalExtension, params};
 
@@ -43,7 +44,8 @@ impl Tx<'_> {
         self.change_all(queue, list, &Operation::PassDeadline, limit)
     }
 
-    /// Applies one operation to the first records of a list. The operation's own guard is checked again.
+    /// Applies one operation to the first records of a list. The operation's own guard is checked
+    /// again.
     fn change_all(
         &mut self,
         queue: &str,
@@ -73,7 +75,8 @@ impl Tx<'_> {
             .prepare_cached(kept)?
             .query_row([queue], |row| Ok((row.get(0)?, row.get(1)?, row.get(2)?, row.get(3)?)))?;
         let is_over = |records: i64, bytes: i64| records > keep_records || bytes > keep_bytes;
-        // Without the limit on `expires` this would read finished records at each tick only to leave them.
+        // Without the limit on `expires` this would read finished records at each tick only to
+        // leave them.
         let horizon = if is_over(records, bytes) { i64::MAX } else { self.now };
         let first = format!(
             "SELECT seq, state, expires, {BYTES} FROM task \
@@ -110,7 +113,8 @@ impl Tx<'_> {
         Ok(rows.len())
     }
 
-    /// Removes what nobody needs: unique keys whose time is over, old notices, workers that are gone.
+    /// Removes what is no longer needed: unique keys whose time is over, old notices, workers that are
+    /// gone.
     fn trim(&self, queue: &str, limit: usize) -> rusqlite::Result<()> {
         self.conn
             .prepare_cached(

@@ -1,4 +1,5 @@
-//! One write transaction: changes to records, and the counts, keys and notices that follow from them.
+//! One write transaction: changes to records, and the counts, keys and notices that follow from
+//! them.
 
 use std::collections::HashMap;
 
@@ -137,7 +138,7 @@ impl<'a> Tx<'a> {
         Ok(())
     }
 
-    /// Leaves a notice for the submitter, unless it is told in another way or nobody.
+    /// Leaves a notice for the submitter, unless the caller tells it, or there is none.
     pub(super) fn announce(
         &self,
         id: TaskId,

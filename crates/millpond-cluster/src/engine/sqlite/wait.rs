@@ -1,8 +1,8 @@
 //! Waiting for changes: at once within the process, by polling a counter across processes.
 //!
-//! `PRAGMA data_version` changes when another connection has committed. Reading it takes microseconds and no lock
-//! that a writer waits for. File watching would be faster on paper, but misses wakes; and closing a descriptor of
-//! the file drops the locks that SQLite has on it.
+//! `PRAGMA data_version` changes when another connection has committed. Reading it takes
+//! microseconds and no lock that a writer waits for. File watching would be faster on paper, but
+//! misses wakes; and closing a descriptor of the file drops the locks that SQLite has on it.
 
 use std::sync::{Condvar, Mutex, PoisonError};
 use std::time::{Duration, Instant};
@@ -66,7 +66,8 @@ impl Watch {
         f(&lock(&self.inner).conn)
     }
 
-    /// Waits until something was committed since the last call, the signal is raised, or `timeout` is over.
+    /// Waits until something was committed since the last call, the signal is raised, or `timeout`
+    /// is over.
     pub(super) fn wait(&self, signal: &Signal, seen: u64, timeout: Duration) -> rusqlite::Result<()> {
         let deadline = Instant::now() + timeout;
         loop {
