@@ -303,16 +303,20 @@ on_engines! {
         let cluster = open(|builder| builder);
         let (go, gone) = std::sync::mpsc::channel::<()>();
         let gone = std::sync::Mutex::new(gone);
+        let runs = Arc::new(AtomicU32::new(0));
+        let began = Arc::clone(&runs);
         let worker = cluster.worker().pool(executors::fixed(1).unwrap()).handle(&LONG, move |_, ()| {
+            began.fetch_add(1, Ordering::SeqCst);
             let _ = gone.lock().unwrap().recv();
             Ok(())
         }).start().unwrap();
         let running = cluster.submit(&LONG, &()).unwrap();
-        eventually("it runs", || worker.stats().held == 1);
+        eventually("it runs", || runs.load(Ordering::SeqCst) == 1);
         let waiting = cluster.submit(&LONG, &()).unwrap();
-        let drain = std::thread::spawn(move || worker.drain(Duration::from_secs(60)));
+        eventually("it is asked to drain", || cluster.admin().drain_worker(worker.id()).unwrap());
+        eventually("it drains", || worker.is_draining());
         drop(go);
-        let report = drain.join().unwrap();
+        let report = worker.drain(Duration::from_secs(60));
         assert_eq!((report.finished, report.still_running), (1, 0));
         running.join().unwrap();
         assert_eq!(waiting.state(), RemoteState::Known(State::Ready));

@@ -6,7 +6,7 @@ use super::Mutant;
 use super::world::{Call, Event, LEASE, POLL, QUEUE, Reply, TICK, World};
 use crate::engine::{Claimed, Fence, Report, Retry, Verdict};
 use crate::id::WorkerId;
-use crate::worker::ledger::Ledger;
+use crate::worker::ledger::{Begin, Ledger};
 
 /// A worker process. After a crash it comes back with a new identity.
 pub(super) struct SimWorker {
@@ -157,8 +157,13 @@ impl World {
     fn begin(&mut self, number: usize, incarnation: u32, fence: Fence, is_new: bool) {
         let now = self.local_time(number);
         let worker = &mut self.workers[number];
-        if worker.incarnation != incarnation || !worker.ledger.begin(fence, None, None, now) {
+        if worker.incarnation != incarnation {
             return;
+        }
+        match worker.ledger.begin(fence, None, None, now) {
+            Begin::Run => {}
+            Begin::Lost => return,
+            Begin::Cancelled => return self.push(number, Report { fence, verdict: Verdict::Cancelled }),
         }
         let time = if is_new { 2 * LEASE + 500 } else { self.random.below(LEASE * 3 / 2) };
         let is_ok = is_new || self.random.chance(75);

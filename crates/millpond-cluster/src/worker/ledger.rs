@@ -58,6 +58,17 @@ struct Held {
 /// A running task that must be interrupted. The caller does it, without any lock.
 pub(crate) type Interrupts = Vec<Interrupter>;
 
+/// What to do with a task that the pool has come to.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Begin {
+    /// Run it.
+    Run,
+    /// It was cancelled while it waited: report that.
+    Cancelled,
+    /// It is no longer this worker's: do nothing.
+    Lost,
+}
+
 /// What the ledger knows about a task whose handler has returned.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Finished {
@@ -229,15 +240,22 @@ impl Ledger {
         self.held.get_mut(&fence.id).filter(|held| held.attempt == fence.attempt)
     }
 
-    /// The pool has come to a task. False: it is no longer this worker's.
+    /// The pool has come to a task.
     pub(crate) fn begin(
         &mut self,
         fence: Fence,
         attempt_timeout: Option<Duration>,
         interrupter: Option<Interrupter>,
         now: Duration,
-    ) -> bool {
-        let Some(held) = self.get(fence).filter(|held| held.phase == Phase::Waiting) else { return false };
+    ) -> Begin {
+        let Some(held) = self.get(fence).filter(|held| held.phase == Phase::Waiting) else {
+            return Begin::Lost;
+        };
+        if held.flags.cancelled.load(Ordering::Relaxed) {
+            // The cancel found no thread to interrupt, so it must be noticed here.
+            self.skip(fence);
+            return Begin::Cancelled;
+        }
         held.phase = Phase::Running;
         held.interrupter = interrupter;
         held.began = now;
@@ -245,7 +263,7 @@ impl Ledger {
         held.timeout = held.timeout.into_iter().chain(timeout).min();
         self.waiting -= 1;
         self.running += 1;
-        true
+        Begin::Run
     }
 
     /// When a running task will be interrupted.

@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 
 use millpond::{Task, interrupt};
 
-use super::ledger::Finished;
+use super::ledger::{Begin, Finished};
 use super::shared::{Counts, Shared, interrupt_all};
 use crate::cluster::Core;
 use crate::context::{Flags, RetryWish, TaskContext, TaskError};
@@ -43,8 +43,13 @@ pub(super) fn run(shared: &Arc<Shared>, task: &Claimed, flags: Arc<Flags>) {
     let timeout = task.options.attempt_timeout_ms.map(Duration::from_millis);
     let deadline = {
         let mut ledger = shared.ledger();
-        if !ledger.begin(fence, timeout, Some(interrupt::current()), shared.now()) {
-            return;
+        match ledger.begin(fence, timeout, Some(interrupt::current()), shared.now()) {
+            Begin::Run => {}
+            Begin::Lost => return,
+            Begin::Cancelled => {
+                drop(ledger);
+                return shared.report(Report { fence, verdict: Verdict::Cancelled }, false);
+            }
         }
         ledger.timeout(fence)
     };

@@ -58,18 +58,27 @@ fn only_old_leases_are_renewed_and_lost_ones_are_forgotten() {
     ledger.renewed(&[task(1, false).fence], &[Renewed::Held], seconds(10));
     assert!(ledger.renewals(seconds(14)).is_empty());
     ledger.renewed(&[task(2, false).fence], &[Renewed::Lost], seconds(15));
-    assert!(!ledger.begin(task(2, false).fence, None, None, seconds(15)));
-    assert!(ledger.begin(task(1, false).fence, None, None, seconds(15)));
+    assert_eq!(ledger.begin(task(2, false).fence, None, None, seconds(15)), Begin::Lost);
+    assert_eq!(ledger.begin(task(1, false).fence, None, None, seconds(15)), Begin::Run);
 }
 
 #[test]
 fn drain_skips_what_waits_and_keeps_what_runs() {
     let mut ledger = ledger();
     ledger.claimed(&[task(1, false), task(2, false)], seconds(0), seconds(0));
-    assert!(ledger.begin(task(1, false).fence, None, None, seconds(0)));
+    assert_eq!(ledger.begin(task(1, false).fence, None, None, seconds(0)), Begin::Run);
     assert_eq!(ledger.drain(), [task(2, false).fence]);
-    assert!(!ledger.begin(task(2, false).fence, None, None, seconds(1)));
+    assert_eq!(ledger.begin(task(2, false).fence, None, None, seconds(1)), Begin::Lost);
     assert!(ledger.ask(seconds(1)).is_none());
     assert_eq!(ledger.unfinished(), 1);
     assert!(ledger.finish(task(1, false).fence, seconds(1)).unwrap().is_last);
+}
+
+#[test]
+fn task_cancelled_before_it_begins_does_not_run() {
+    let mut ledger = ledger();
+    ledger.claimed(&[task(1, false)], seconds(0), seconds(0));
+    assert!(ledger.cancel(task(1, false).fence).is_none(), "no thread to interrupt yet");
+    assert_eq!(ledger.begin(task(1, false).fence, None, None, seconds(1)), Begin::Cancelled);
+    assert_eq!((ledger.unfinished(), ledger.held()), (0, 1));
 }
