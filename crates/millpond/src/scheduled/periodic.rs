@@ -1,10 +1,10 @@
 //! Builds a periodic task: its work inside the decorator, the task for the queue, and the handle.
 
-use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
+use std::panic::{AssertUnwindSafe, catch_unwind};
 
 use super::Decorate;
-use crate::panic::drop_caught;
-use crate::sync::{Arc, Mutex};
+use crate::sync::Arc;
+use crate::task::decorate::decorate;
 use crate::task::periodic::{Body, OnPanic, PeriodicTask, Plan, SeriesWork, Timing};
 use crate::task::{ResultToken, Task, TaskHandle, TaskInfo, new_cell};
 use crate::time::clock::{Clock, Tick};
@@ -24,7 +24,7 @@ impl Periodic {
         plan: Plan,
         clock: &Clock,
         first: Tick,
-        decorate: Option<&Decorate>,
+        decorator: Option<&Decorate>,
     ) -> Periodic {
         let PeriodicTask { mut info, body, on_panic, .. } = task;
         let on_panic = on_panic.unwrap_or(OnPanic::End);
@@ -32,8 +32,8 @@ impl Periodic {
         info.set_id(token.id());
         let mut body = body.into_inner();
         let mut decorator_panicked = false;
-        if let Some(decorate) = decorate {
-            (body, decorator_panicked) = decorated(&info, body, decorate);
+        if let Some(decorator) = decorator {
+            (body, decorator_panicked) = decorated(&info, body, decorator);
         }
         let answer = match &plan {
             Plan::Answered(answer) => Some(Arc::clone(answer)),
@@ -51,31 +51,14 @@ impl Periodic {
 }
 
 /// Returns the decorated body. If the decorator panics: the body as it was, and true.
-fn decorated(info: &TaskInfo, body: Body, decorate: &Decorate) -> (Body, bool) {
-    // The decorator receives a body that reads this cell, so a panic of the decorator loses
-    // nothing.
-    let inside = Arc::new(Mutex::new(Some(body)));
-    let given = run_inside(&inside);
-    match catch_unwind(AssertUnwindSafe(|| decorate(info, given))) {
-        Ok(body) => (body, false),
-        Err(payload) => {
-            drop_caught(payload);
-            let body = inside.lock().take();
-            (body.unwrap_or_else(|| Box::new(|| {})), true)
-        }
-    }
-}
-
-/// A body that runs the one in the cell, without holding the lock.
-fn run_inside(inside: &Arc<Mutex<Option<Body>>>) -> Body {
-    let inside = Arc::clone(inside);
-    Box::new(move || {
-        let body = inside.lock().take();
-        let Some(mut body) = body else { return };
+fn decorated(info: &TaskInfo, body: Body, decorator: &Decorate) -> (Body, bool) {
+    // The next run needs the body, even after a panic.
+    let run = |mut body: Body| {
         let ran = catch_unwind(AssertUnwindSafe(&mut body));
-        *inside.lock() = Some(body); // the next run needs it, even after a panic
-        if let Err(payload) = ran {
-            resume_unwind(payload);
-        }
-    })
+        (Some(body), ran)
+    };
+    match decorate(body, run, |body| decorator(info, body)) {
+        Ok(body) => (body, false),
+        Err(body) => (body.unwrap_or_else(|| Box::new(|| {})), true),
+    }
 }

@@ -1,15 +1,16 @@
 //! What a scheduler is asked to run: an [`Order`], and the [`Work`] inside it.
 
-use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
+use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::time::Duration;
 
 use super::hooks;
 use crate::executor::{RejectReason, Rejected};
 use crate::interrupt::TaskFrame;
-use crate::panic::{catch, drop_caught};
-use crate::sync::{Arc, AtomicBool, Mutex, Ordering};
+use crate::panic::drop_caught;
+use crate::sync::{Arc, AtomicBool, Ordering};
+use crate::task::decorate::decorate;
 use crate::task::periodic::{Body, OnPanic, PeriodicTask, Schedule};
-use crate::task::{Outcome, Task, TaskInfo};
+use crate::task::{Outcome, Payload, Task, TaskInfo};
 
 /// A call of one of the three scheduling methods.
 pub(super) enum Order {
@@ -155,19 +156,15 @@ impl Work {
         }
         let on_panic = if let Work::Series(_, _, on_panic) = &self { Some(*on_panic) } else { None };
         let info = self.info().clone();
-        let cell = Arc::new(Mutex::new(Some(self)));
         let panicked = Arc::new(AtomicBool::new(false));
-        let (inner, flag) = (Arc::clone(&cell), Arc::clone(&panicked));
-        let mut body: Option<Body> = None;
-        let passed = catch(|| {
-            let first: Body = Box::new(move || run_in_cell(&inner, &flag));
-            body = Some(hooks.iter().fold(first, |body, hook| hook(body)));
-        });
-        match (body, on_panic) {
-            (Some(body), Some(on_panic)) if passed => Ok(Work::Series(info, body, on_panic)),
-            (Some(body), None) if passed => Ok(Work::Hooked(info, body, panicked)),
-            _ => {
-                let work = cell.lock().take();
+        let flag = Arc::clone(&panicked);
+        let run = move |work| run_hooked(work, &flag);
+        match decorate(self, run, |body| hooks.iter().fold(body, |body, hook| hook(body))) {
+            Ok(body) => Ok(match on_panic {
+                Some(on_panic) => Work::Series(info, body, on_panic),
+                None => Work::Hooked(info, body, panicked),
+            }),
+            Err(work) => {
                 let task = work.map_or_else(|| Task::known_as(info, || {}), Work::into_task);
                 Err(Rejected::new(task, RejectReason::CallbackPanicked))
             }
@@ -195,24 +192,18 @@ fn run_body(info: &TaskInfo, body: &mut Body) -> bool {
     panicked
 }
 
-/// Runs what is in the cell: a task once, the body of a periodic task each time.
-fn run_in_cell(cell: &Mutex<Option<Work>>, panicked: &AtomicBool) {
-    let work = cell.lock().take();
-    let payload = match work {
-        None => None,
-        Some(Work::Once(task)) => {
+/// Runs a task once, or the body of a periodic task, which is kept for the next run.
+fn run_hooked(work: Work, panicked: &AtomicBool) -> (Option<Work>, Result<(), Payload>) {
+    match work {
+        Work::Once(task) => {
             let _frame = TaskFrame::enter();
             let mut settle = |outcome| panicked.store(outcome == Outcome::Panicked, Ordering::Relaxed);
-            task.once().run_settled(&mut settle).panic
+            (None, task.once().run_settled(&mut settle).panic.map_or(Ok(()), Err))
         }
-        Some(Work::Hooked(_, mut body, _)) => catch_unwind(AssertUnwindSafe(&mut body)).err(),
-        Some(Work::Series(info, mut body, on_panic)) => {
+        Work::Hooked(_, mut body, _) => (None, catch_unwind(AssertUnwindSafe(&mut body))),
+        Work::Series(info, mut body, on_panic) => {
             let ran = catch_unwind(AssertUnwindSafe(&mut body));
-            *cell.lock() = Some(Work::Series(info, body, on_panic));
-            ran.err()
+            (Some(Work::Series(info, body, on_panic)), ran)
         }
-    };
-    if let Some(payload) = payload {
-        resume_unwind(payload); // through the code of the hooks
     }
 }
