@@ -8,9 +8,12 @@ mod store;
 use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
+#[cfg(feature = "sqlite")]
 pub(crate) use self::calls::retry_of;
 use self::store::Store;
-pub(crate) use self::store::{count_operation, millis, new_record};
+pub(crate) use self::store::millis;
+#[cfg(feature = "sqlite")]
+pub(crate) use self::store::{count_operation, new_record};
 use super::clock::EngineClock;
 use super::types::*;
 use super::{BATCH_LIMIT, Engine, EngineResult};
