@@ -5,6 +5,8 @@ use std::ffi::OsString;
 use clap::error::ErrorKind;
 use clap::{CommandFactory, Parser, Subcommand};
 
+#[cfg(feature = "cluster")]
+use crate::commands::cluster;
 use crate::commands::{lab, plan, run, shell};
 use crate::error::{Error, Outcome};
 use crate::term;
@@ -25,6 +27,8 @@ enum Command {
     Lab(lab::Args),
     Plan(plan::Args),
     Run(run::Args),
+    #[cfg(feature = "cluster")]
+    Cluster(cluster::Args),
     Completions(shell::CompletionsArgs),
     Man(shell::ManArgs),
 }
@@ -46,6 +50,8 @@ pub(crate) fn run(arguments: impl IntoIterator<Item = OsString>) -> Result<Outco
         Some(Command::Lab(args)) => lab::run(args),
         Some(Command::Plan(args)) => plan::run(args),
         Some(Command::Run(args)) => run::run(args),
+        #[cfg(feature = "cluster")]
+        Some(Command::Cluster(args)) => cluster::run(args),
         Some(Command::Completions(args)) => shell::completions(&args, Cli::command()),
         Some(Command::Man(args)) => shell::man(&args, Cli::command()),
     }

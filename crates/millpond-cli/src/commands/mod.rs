@@ -1,5 +1,7 @@
 //! One room per command: its arguments, and a function `run` that does it.
 
+#[cfg(feature = "cluster")]
+pub(crate) mod cluster;
 pub(crate) mod lab;
 pub(crate) mod plan;
 pub(crate) mod run;

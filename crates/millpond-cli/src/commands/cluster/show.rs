@@ -1,0 +1,249 @@
+//! Texts that several commands share: ages, sizes, tables of queues.
+
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
+
+use millpond_cluster::state::Millis;
+use millpond_cluster::{Mode, QueueStats, State};
+use serde_json::{Value, json};
+
+use crate::picture::{Align, Table, wrapped};
+use crate::term::{Colour, Screen};
+use crate::units;
+
+/// Ready for longer than this needs attention.
+const OLD: Duration = Duration::from_secs(60);
+
+/// The time of this machine, which is also the clock of an SQLite engine.
+pub(super) fn now() -> Millis {
+    let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
+    Millis::try_from(since.as_millis()).unwrap_or(Millis::MAX)
+}
+
+/// The time from `from` to `to`; zero if the clock went back.
+pub(super) fn between(from: Millis, to: Millis) -> Duration {
+    Duration::from_millis(u64::try_from(to.saturating_sub(from)).unwrap_or(0))
+}
+
+/// A duration that an operator reads: `850 ms`, `12 s`, `2m05s`, `3h01m`, `4d 02h`.
+pub(super) fn span(time: Duration) -> String {
+    match time.as_secs() {
+        s if s >= 86_400 => format!("{}d {:02}h", s / 86_400, s / 3600 % 24),
+        s if s >= 100 => units::show(time),
+        s if s >= 10 => format!("{s} s"),
+        s if s >= 1 => format!("{:.1} s", time.as_secs_f64()),
+        _ => format!("{} ms", time.as_millis()),
+    }
+}
+
+/// How long ago, or how far ahead.
+pub(super) fn relative(at: Millis, now: Millis) -> String {
+    if at > now {
+        format!("in {}", span(between(now, at)))
+    } else {
+        format!("{} ago", span(between(at, now)))
+    }
+}
+
+/// A moment in UTC, as `2026-01-31 23:59:59Z`.
+pub(super) fn date(at: Millis) -> String {
+    let seconds = at.div_euclid(1000);
+    let (days, second) = (seconds.div_euclid(86_400), seconds.rem_euclid(86_400));
+    let (year, month, day) = civil(days);
+    let (hour, minute, second) = (second / 3600, second / 60 % 60, second % 60);
+    format!("{year:04}-{month:02}-{day:02} {hour:02}:{minute:02}:{second:02}Z")
+}
+
+/// The date of a day, counted from 1970-01-01, in the Gregorian calendar.
+fn civil(days: i64) -> (i64, i64, i64) {
+    // Years that begin in March, so that the leap day is the last day of a year.
+    let shifted = days + 719_468;
+    let era = shifted.div_euclid(146_097);
+    let day_of_era = shifted.rem_euclid(146_097);
+    let year_of_era = (day_of_era - day_of_era / 1460 + day_of_era / 36_524 - day_of_era / 146_096) / 365;
+    let day_of_year = day_of_era - (365 * year_of_era + year_of_era / 4 - year_of_era / 100);
+    let month = (5 * day_of_year + 2) / 153;
+    let day = day_of_year - (153 * month + 2) / 5 + 1;
+    let month = if month < 10 { month + 3 } else { month - 9 };
+    (era * 400 + year_of_era + i64::from(month <= 2), month, day)
+}
+
+/// A size such as `1.2 MiB`.
+pub(super) fn size(bytes: u64) -> String {
+    const UNITS: [&str; 4] = ["KiB", "MiB", "GiB", "TiB"];
+    if bytes < 1024 {
+        return format!("{bytes} B");
+    }
+    let mut value = bytes as f64 / 1024.0;
+    let mut unit = 0;
+    while value >= 1023.95 && unit + 1 < UNITS.len() {
+        value /= 1024.0;
+        unit += 1;
+    }
+    format!("{value:.1} {}", UNITS[unit])
+}
+
+/// A text of others in one line, without control characters.
+pub(super) fn one_line(text: &str) -> String {
+    let clean: String = text.chars().map(|c| if c.is_control() { ' ' } else { c }).collect();
+    clean.split_whitespace().collect::<Vec<_>>().join(" ")
+}
+
+/// A label and its text, which is wrapped beside it.
+pub(super) fn labelled(label: &str, value: &str, screen: &Screen) -> String {
+    const COLUMN: usize = 12;
+    let text = wrapped(value, screen.width.max(40), &" ".repeat(COLUMN + 2));
+    let label = format!("  {label:<COLUMN$}");
+    format!(
+        "{}{}",
+        screen.paint(Colour::Faint, label),
+        text.strip_prefix(&" ".repeat(COLUMN + 2)).unwrap_or("\n")
+    )
+}
+
+pub(super) fn mode_name(mode: Mode) -> &'static str {
+    match mode {
+        Mode::Open => "open",
+        Mode::Paused => "paused",
+        Mode::Closed => "closed",
+    }
+}
+
+pub(super) fn state(state: State, screen: &Screen) -> String {
+    let colour = match state {
+        State::Ready | State::Delayed => return state.name().to_owned(),
+        State::Running => Colour::Cyan,
+        State::Succeeded => Colour::Green,
+        State::Dead => Colour::Red,
+        State::Cancelled => Colour::Yellow,
+    };
+    screen.paint(colour, state.name()).to_string()
+}
+
+/// A count that stands out unless it is zero.
+fn alarming(count: u64, screen: &Screen) -> String {
+    let text = units::show_count(count);
+    if count == 0 { text } else { screen.paint(Colour::Red, text).to_string() }
+}
+
+fn mode(stats: &QueueStats, screen: &Screen) -> String {
+    let name = mode_name(stats.mode);
+    if stats.mode == Mode::Open { name.to_owned() } else { screen.paint(Colour::Yellow, name).to_string() }
+}
+
+/// What each queue holds now, with its rates if they are known.
+pub(super) fn queue_table(queues: &[QueueStats], rates: Option<&[Rates]>, screen: &Screen) -> String {
+    let mut headers = vec![("queue", Align::Left), ("mode", Align::Left)];
+    headers.extend(["ready", "delayed", "running", "dead", "oldest"].map(|name| (name, Align::Right)));
+    if rates.is_some() {
+        headers.extend([("in/s", Align::Right), ("out/s", Align::Right)]);
+    }
+    let mut table = Table::new(headers);
+    for (at, stats) in queues.iter().enumerate() {
+        let mut row = vec![one_line(&stats.queue), mode(stats, screen)];
+        row.extend([stats.ready, stats.delayed, stats.running].map(units::show_count));
+        row.push(alarming(stats.dead, screen));
+        row.push(stats.oldest_ready.map_or_else(|| "-".to_owned(), span));
+        if let Some(rates) = rates.and_then(|rates| rates.get(at)) {
+            row.extend([rates.accepted, rates.ended].map(|rate| format!("{rate:.1}")));
+        }
+        table.row(row);
+    }
+    table.draw_within("", screen.width)
+}
+
+/// How fast a queue moves.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Rates {
+    /// Tasks accepted in a second.
+    pub(super) accepted: f64,
+    /// Tasks that ended in a second.
+    pub(super) ended: f64,
+}
+
+/// What an operator should look at, one sentence each.
+pub(super) fn attention(queues: &[QueueStats], worker_queues: &[&str]) -> Vec<String> {
+    let mut lines = Vec::new();
+    for stats in queues {
+        let queue = one_line(&stats.queue);
+        let mut tell = |text: String| lines.push(format!("{queue}: {text}"));
+        if stats.mode != Mode::Open {
+            tell(format!("the queue is {}; `resume` opens it", mode_name(stats.mode)));
+        }
+        if stats.dead > 0 {
+            tell(format!("{}; see `dead list`", counted(stats.dead, "dead letter")));
+        }
+        let has_worker = worker_queues.contains(&stats.queue.as_str());
+        if !has_worker && stats.ready + stats.delayed + stats.running > 0 {
+            tell("tasks wait, but no worker was seen in the last minute".to_owned());
+        } else if let Some(age) = stats.oldest_ready.filter(|age| *age > OLD) {
+            tell(format!("the oldest ready task has waited {}; add workers or threads", span(age)));
+        }
+        if stats.capacity.is_some_and(|capacity| stats.ready + stats.delayed >= capacity) {
+            tell("the queue is full: submits are refused or wait".to_owned());
+        }
+    }
+    lines
+}
+
+/// `1 dead letter`, `2 dead letters`.
+pub(super) fn counted(count: u64, noun: &str) -> String {
+    format!("{} {noun}{}", units::show_count(count), if count == 1 { "" } else { "s" })
+}
+
+/// The figures of a queue, with times in milliseconds as everywhere in the JSON.
+pub(super) fn queue_json(stats: &QueueStats) -> Value {
+    let mut value = json!(stats);
+    if let Some(object) = value.as_object_mut() {
+        object.remove("oldest_ready");
+        object.insert(
+            "oldest_ready_ms".to_owned(),
+            json!(stats.oldest_ready.map(|age| age.as_millis() as u64)),
+        );
+    }
+    value
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn spans_use_the_unit_that_suits() {
+        for (millis, text) in [
+            (0, "0 ms"),
+            (999, "999 ms"),
+            (1500, "1.5 s"),
+            (59_900, "59 s"),
+            (125_000, "2m05s"),
+            (3_600_000 * 3, "3h00m"),
+            (86_400_000 * 4 + 7_200_000, "4d 02h"),
+        ] {
+            assert_eq!(span(Duration::from_millis(millis)), text);
+        }
+    }
+
+    #[test]
+    fn sizes_use_the_unit_that_suits() {
+        for (bytes, text) in [(0, "0 B"), (1023, "1023 B"), (1024, "1.0 KiB"), (256 << 20, "256.0 MiB")] {
+            assert_eq!(size(bytes), text);
+        }
+    }
+
+    #[test]
+    fn dates_follow_the_calendar() {
+        for (seconds, text) in [
+            (0, "1970-01-01 00:00:00Z"),
+            (951_782_400, "2000-02-29 00:00:00Z"),
+            (1_709_251_199, "2024-02-29 23:59:59Z"),
+            (4_107_542_400, "2100-03-01 00:00:00Z"),
+            (-1, "1969-12-31 23:59:59Z"),
+        ] {
+            assert_eq!(date(seconds * 1000), text);
+        }
+    }
+
+    #[test]
+    fn text_of_others_cannot_move_the_cursor() {
+        assert_eq!(one_line("disk\n\x1b[2Jfull\t!"), "disk [2Jfull !");
+    }
+}
