@@ -159,8 +159,8 @@ impl Shared {
     }
 }
 
-/// A handler that joins a task that no worker has begun runs it itself: nested submit-and-join cannot
-/// starve a queue.
+/// A handler that joins a task that no worker has begun runs it itself: nested submit-and-join
+/// cannot starve a queue.
 pub(crate) fn run_in_place(core: &Core, id: TaskId) {
     let worker = CURRENT.with_borrow(|current| current.last().cloned());
     let Some(worker) = worker.filter(|worker| Arc::ptr_eq(&worker.hub, &core.hub)) else { return };

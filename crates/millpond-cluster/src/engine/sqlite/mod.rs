@@ -212,6 +212,7 @@ fn connect(path: &Path) -> EngineResult<Connection> {
     let name = path.display().to_string();
     let connect = || {
         let flags = OpenFlags::SQLITE_OPEN_READ_WRITE | OpenFlags::SQLITE_OPEN_NO_MUTEX;
+        #[allow(unused_mut, reason = "rusqlite 0.39 needs no mutable connection below, 0.41 does")]
         let mut conn = Connection::open_with_flags(path, flags)?;
         conn.busy_handler(Some(wait_for_lock))?;
         conn.set_prepared_statement_cache_capacity(64);

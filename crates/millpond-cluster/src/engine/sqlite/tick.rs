@@ -113,8 +113,8 @@ impl Tx<'_> {
         Ok(rows.len())
     }
 
-    /// Removes what is no longer needed: unique keys whose time is over, old notices, workers that are
-    /// gone.
+    /// Removes what is no longer needed: unique keys whose time is over, old notices, workers that
+    /// are gone.
     fn trim(&self, queue: &str, limit: usize) -> rusqlite::Result<()> {
         self.conn
             .prepare_cached(
