@@ -45,3 +45,18 @@ fn file_of_schema_1_is_upgraded_and_its_tasks_run() {
     let again = cluster.dead().retry(tasks[1].id).unwrap().unwrap();
     assert_eq!(cluster.find(&SQUARE, again).unwrap().join().unwrap(), 49);
 }
+
+#[test]
+fn database_of_another_program_is_refused_and_left_as_it_is() {
+    let folder = Folder::new("foreign");
+    let path = folder.path("notes.db");
+    let notes = rusqlite::Connection::open(&path).unwrap();
+    notes.execute_batch("CREATE TABLE note(text); PRAGMA user_version = 7;").unwrap();
+    let before = std::fs::read(&path).unwrap();
+    let address = format!("sqlite:{}", path.display());
+    let errors = [Cluster::open(&address).unwrap_err(), Admin::migrate(&address).unwrap_err()];
+    for error in errors.map(|error| error.to_string()) {
+        assert!(error.contains("is a database of another program"), "{error}");
+    }
+    assert!(std::fs::read(&path).unwrap() == before, "the file changed");
+}

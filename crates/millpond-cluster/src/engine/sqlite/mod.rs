@@ -210,22 +210,27 @@ fn map(error: rusqlite::Error, path: &str) -> EngineError {
 
 fn connect(path: &Path) -> EngineResult<Connection> {
     let name = path.display().to_string();
-    let connect = || {
-        let flags = OpenFlags::SQLITE_OPEN_READ_WRITE | OpenFlags::SQLITE_OPEN_NO_MUTEX;
-        #[allow(unused_mut, reason = "rusqlite 0.39 needs no mutable connection below, 0.41 does")]
+    let flags = OpenFlags::SQLITE_OPEN_READ_WRITE | OpenFlags::SQLITE_OPEN_NO_MUTEX;
+    let open = || {
         let mut conn = Connection::open_with_flags(path, flags)?;
         conn.busy_handler(Some(wait_for_lock))?;
-        conn.set_prepared_statement_cache_capacity(64);
-        conn.pragma_update(None, "journal_mode", "WAL")?;
-        conn.pragma_update(None, "synchronous", "NORMAL")?;
-        // 16 MiB each: the head of a deep queue stays in memory, and the log is folded in less
-        // often.
-        conn.pragma_update(None, "cache_size", -16_384)?;
-        conn.pragma_update(None, "wal_autocheckpoint", 4096)?;
-        conn.pragma_update(None, "journal_size_limit", 64 << 20)?;
         Ok(conn)
     };
-    connect().map_err(|error| map(error, &name))
+    let conn = open().map_err(|error| map(error, &name))?;
+    // First, because the journal mode is stored in the file.
+    schema::refuse_foreign(&conn, &name)?;
+    configure(&conn).map_err(|error| map(error, &name))?;
+    Ok(conn)
+}
+
+fn configure(conn: &Connection) -> rusqlite::Result<()> {
+    conn.set_prepared_statement_cache_capacity(64);
+    conn.pragma_update(None, "journal_mode", "WAL")?;
+    conn.pragma_update(None, "synchronous", "NORMAL")?;
+    // 16 MiB each: the head of a deep queue stays in memory, and the log is folded in less often.
+    conn.pragma_update(None, "cache_size", -16_384)?;
+    conn.pragma_update(None, "wal_autocheckpoint", 4096)?;
+    conn.pragma_update(None, "journal_size_limit", 64 << 20)
 }
 
 /// Waits for a writer of another process: short at first, with jitter, and for [`BUSY_LIMIT`] in

@@ -16,7 +16,7 @@ pub(super) const VERSION: u32 = STEPS.len() as u32;
 /// Makes the schema in an empty file, and refuses one of another version.
 pub(super) fn open(conn: &Connection, path: &str) -> Result<(), EngineError> {
     match version(conn).map_err(|error| super::map(error, path))? {
-        VERSION => check_owner(conn, path),
+        VERSION => refuse_foreign(conn, path),
         0 => upgrade(conn, path, STEPS),
         older if older < VERSION => Err(EngineError::new(
             Certainty::Permanent,
@@ -41,11 +41,17 @@ pub(super) fn version(conn: &Connection) -> rusqlite::Result<u32> {
     conn.query_row("PRAGMA user_version", [], |row| row.get(0))
 }
 
-fn check_owner(conn: &Connection, path: &str) -> Result<(), EngineError> {
-    let owner: i32 = conn
-        .query_row("PRAGMA application_id", [], |row| row.get(0))
-        .map_err(|error| super::map(error, path))?;
-    if owner == APPLICATION_ID { Ok(()) } else { Err(foreign(path)) }
+/// Refuses a database that holds something and is not ours.
+pub(super) fn refuse_foreign(conn: &Connection, path: &str) -> Result<(), EngineError> {
+    let number =
+        |sql| conn.query_row(sql, [], |row| row.get::<_, i32>(0)).map_err(|error| super::map(error, path));
+    // In this order: another process may make the schema between the two reads.
+    let is_empty = number("SELECT count(*) FROM sqlite_schema")? == 0;
+    match number("PRAGMA application_id")? {
+        APPLICATION_ID => Ok(()),
+        0 if is_empty => Ok(()),
+        _ => Err(foreign(path)),
+    }
 }
 
 fn foreign(path: &str) -> EngineError {
