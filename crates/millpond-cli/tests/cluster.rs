@@ -291,6 +291,8 @@ fn drain_asks_a_worker_and_an_unknown_one_is_status_1() {
     assert!(jobs.printed(&["workers"]).contains(&name));
     assert!(jobs.printed(&["--write", "drain", &name]).contains("is asked to drain"));
     eventually("the worker drains", || worker.is_draining());
+    assert!(jobs.printed(&["workers"]).contains("draining"));
+    assert!(jobs.printed(&["status"]).contains("tasks wait, but every worker is draining"));
     drop(release);
     let ran = jobs.run(&["--write", "drain", "nobody"]);
     assert_eq!((ran.status, ran.stdout.as_str()), (1, ""));

@@ -12,16 +12,6 @@ use crate::picture::{Align, Table, wrapped};
 use crate::term::{Colour, Screen};
 use crate::{term, units};
 
-/// A worker that was silent for longer than this may be gone.
-const SILENT_MS: i64 = 60_000;
-
-/// The names of the queues that a live worker serves.
-pub(super) fn served(workers: &[WorkerRow]) -> Vec<&str> {
-    let now = show::now();
-    let live = workers.iter().filter(|row| now.saturating_sub(row.seen) <= SILENT_MS && !row.draining);
-    live.map(|row| row.queue.as_str()).collect()
-}
-
 /// The workers of the queues to show.
 pub(super) fn worker_rows(target: &Target) -> Result<Vec<WorkerRow>, Error> {
     let mut rows = target.admin.workers().map_err(failed)?;
@@ -32,7 +22,7 @@ pub(super) fn worker_rows(target: &Target) -> Result<Vec<WorkerRow>, Error> {
 pub(super) fn status(target: &Target) -> Result<Outcome, Error> {
     let schema = target.admin.schema_version().map_err(failed)?;
     let (queues, workers) = (target.queues()?, worker_rows(target)?);
-    let attention = show::attention(&queues, &served(&workers));
+    let attention = show::attention(&queues, &workers);
     if target.json {
         print_json(&json!({
             "on": target.address,
@@ -56,12 +46,13 @@ fn status_text(
     attention: &[String],
     screen: &Screen,
 ) -> String {
-    let threads = workers.iter().map(|row| row.threads).sum();
+    let alive = || workers.iter().filter(|row| show::is_alive(row));
+    let (count, threads) = (alive().count() as u64, alive().map(|row| row.threads).sum());
     let mut text = format!(
         "{} (schema {schema}): {}, {}, {}\n",
         screen.paint(Colour::Bold, &target.address),
         show::counted(queues.len() as u64, "queue"),
-        show::counted(workers.len() as u64, "worker"),
+        show::counted(count, "worker"),
         show::counted(threads, "thread"),
     );
     if queues.is_empty() {
@@ -121,66 +112,55 @@ fn period(every: Every) -> (&'static str, std::time::Duration) {
 }
 
 fn queue_text(stats: &QueueStats, periodics: &[PeriodicInfo], screen: &Screen) -> String {
-    let n = units::show_count;
-    let oldest =
-        stats.oldest_ready.map_or_else(String::new, |age| format!("; oldest ready {}", show::span(age)));
-    let capacity = stats
-        .capacity
-        .map_or_else(|| "no limit".to_owned(), |capacity| show::counted(capacity, "waiting task"));
-    let kept = stats.succeeded + stats.dead + stats.cancelled;
-    let lines = [
-        (
-            "now",
-            format!(
-                "{} ready, {} delayed, {} running{oldest}",
-                n(stats.ready),
-                n(stats.delayed),
-                n(stats.running)
-            ),
-        ),
-        (
-            "kept",
-            format!(
-                "{} succeeded, {} dead, {} cancelled",
-                n(stats.succeeded),
-                n(stats.dead),
-                n(stats.cancelled)
-            ),
-        ),
-        (
-            "limits",
-            format!(
-                "capacity: {capacity}; records kept: {} of {}, {} of {}",
-                n(kept),
-                n(stats.retention.records),
-                show::size(stats.finished_bytes),
-                show::size(stats.retention.bytes)
-            ),
-        ),
-        (
-            "so far",
-            format!(
-                "{} accepted, {} started, {} failed attempts, {} lost workers, {} given back, {} late reports refused, {} purged",
-                n(stats.submitted),
-                n(stats.started),
-                n(stats.failed),
-                n(stats.crashed),
-                n(stats.given_back),
-                n(stats.fence_refused),
-                n(stats.purged)
-            ),
-        ),
+    let name = screen.paint(Colour::Bold, show::one_line(&stats.queue));
+    let mut rows = vec![
+        ("now", now_text(stats)),
+        ("kept", kept_text(stats)),
+        ("limits", limits_text(stats)),
+        ("so far", so_far_text(stats)),
     ];
-    let mut text = format!(
-        "{} ({})\n",
-        screen.paint(Colour::Bold, show::one_line(&stats.queue)),
-        show::mode_name(stats.mode)
-    );
-    lines.iter().for_each(|(label, value)| text.push_str(&show::labelled(label, value, screen)));
-    periodics
-        .iter()
-        .for_each(|periodic| text.push_str(&show::labelled("periodic", &periodic_text(periodic), screen)));
-    text
+    rows.extend(periodics.iter().map(|periodic| ("periodic", periodic_text(periodic))));
+    let rows = rows.iter().map(|(label, value)| show::labelled(label, value, screen));
+    format!("{name} ({})\n{}", show::mode_name(stats.mode), rows.collect::<String>())
+}
+
+/// Counts with their names: `1 ready, 2 delayed`.
+fn counts<const N: usize>(counts: [(u64, &str); N]) -> String {
+    counts.map(|(count, name)| format!("{} {name}", units::show_count(count))).join(", ")
+}
+
+fn now_text(stats: &QueueStats) -> String {
+    let oldest = stats.oldest_ready.map(|age| format!("; oldest ready {}", show::span(age)));
+    let now = [(stats.ready, "ready"), (stats.delayed, "delayed"), (stats.running, "running")];
+    counts(now) + oldest.as_deref().unwrap_or_default()
+}
+
+fn kept_text(stats: &QueueStats) -> String {
+    counts([(stats.succeeded, "succeeded"), (stats.dead, "dead"), (stats.cancelled, "cancelled")])
+}
+
+fn limits_text(stats: &QueueStats) -> String {
+    let capacity = stats.capacity.map(|capacity| show::counted(capacity, "waiting task"));
+    format!(
+        "capacity: {}; records kept: {} of {}, {} of {}",
+        capacity.as_deref().unwrap_or("no limit"),
+        units::show_count(stats.succeeded + stats.dead + stats.cancelled),
+        units::show_count(stats.retention.records),
+        show::size(stats.finished_bytes),
+        show::size(stats.retention.bytes)
+    )
+}
+
+fn so_far_text(stats: &QueueStats) -> String {
+    counts([
+        (stats.submitted, "accepted"),
+        (stats.started, "started"),
+        (stats.failed, "failed attempts"),
+        (stats.crashed, "lost workers"),
+        (stats.given_back, "given back"),
+        (stats.fence_refused, "late reports refused"),
+        (stats.purged, "purged"),
+    ])
 }
 
 fn periodic_text(periodic: &PeriodicInfo) -> String {
@@ -287,7 +267,7 @@ fn worker_table(rows: &[WorkerRow], screen: &Screen) -> String {
     let mut table = Table::new(headers);
     for row in rows {
         let state = match row.draining {
-            _ if now.saturating_sub(row.seen) > SILENT_MS => screen.paint(Colour::Red, "silent"),
+            _ if !show::is_alive(row) => screen.paint(Colour::Red, "silent"),
             true => screen.paint(Colour::Yellow, "draining"),
             false => screen.paint(Colour::Green, "alive"),
         };

@@ -3,7 +3,7 @@
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use millpond_cluster::state::Millis;
-use millpond_cluster::{Mode, QueueStats, State};
+use millpond_cluster::{Mode, QueueStats, State, WorkerRow};
 use serde_json::{Value, json};
 
 use crate::picture::{Align, Table, wrapped};
@@ -144,7 +144,7 @@ pub(super) fn queue_table(queues: &[QueueStats], rates: Option<&[Rates]>, screen
         row.push(alarming(stats.dead, screen));
         row.push(stats.oldest_ready.map_or_else(|| "-".to_owned(), span));
         if let Some(rates) = rates.and_then(|rates| rates.get(at)) {
-            row.extend([rates.accepted, rates.ended].map(|rate| format!("{rate:.1}")));
+            row.extend([rates.accepted, rates.ended].map(Rates::show));
         }
         table.row(row);
     }
@@ -160,29 +160,55 @@ pub(super) struct Rates {
     pub(super) ended: f64,
 }
 
-/// What an operator should look at, one sentence each.
-pub(super) fn attention(queues: &[QueueStats], worker_queues: &[&str]) -> Vec<String> {
-    let mut lines = Vec::new();
-    for stats in queues {
-        let queue = one_line(&stats.queue);
-        let mut tell = |text: String| lines.push(format!("{queue}: {text}"));
-        if stats.mode != Mode::Open {
-            tell(format!("the queue is {}; `resume` opens it", mode_name(stats.mode)));
-        }
-        if stats.dead > 0 {
-            tell(format!("{}; see `dead list`", counted(stats.dead, "dead letter")));
-        }
-        let has_worker = worker_queues.contains(&stats.queue.as_str());
-        if !has_worker && stats.ready + stats.delayed + stats.running > 0 {
-            tell("tasks wait, but no worker was seen in the last minute".to_owned());
-        } else if let Some(age) = stats.oldest_ready.filter(|age| *age > OLD) {
-            tell(format!("the oldest ready task has waited {}; add workers or threads", span(age)));
-        }
-        if stats.capacity.is_some_and(|capacity| stats.ready + stats.delayed >= capacity) {
-            tell("the queue is full: submits are refused or wait".to_owned());
-        }
+impl Rates {
+    fn show(rate: f64) -> String {
+        if rate < 99.95 { format!("{rate:.1}") } else { units::show_count(rate.round() as u64) }
     }
-    lines
+}
+
+/// A worker that was silent for longer than this may be gone.
+const SILENT_MS: Millis = 60_000;
+
+/// Tells whether a worker announced itself in the last minute.
+pub(super) fn is_alive(worker: &WorkerRow) -> bool {
+    now().saturating_sub(worker.seen) <= SILENT_MS
+}
+
+/// What an operator should look at, one sentence each.
+pub(super) fn attention(queues: &[QueueStats], workers: &[WorkerRow]) -> Vec<String> {
+    let sentences = queues.iter().flat_map(|stats| {
+        let queue = one_line(&stats.queue);
+        let sentences =
+            [mode_trouble(stats), dead_trouble(stats), wait_trouble(stats, workers), full_trouble(stats)];
+        sentences.into_iter().flatten().map(move |text| format!("{queue}: {text}"))
+    });
+    sentences.collect()
+}
+
+fn mode_trouble(stats: &QueueStats) -> Option<String> {
+    (stats.mode != Mode::Open).then(|| format!("the queue is {}; `resume` opens it", mode_name(stats.mode)))
+}
+
+fn dead_trouble(stats: &QueueStats) -> Option<String> {
+    (stats.dead > 0).then(|| format!("{}; see `dead list`", counted(stats.dead, "dead letter")))
+}
+
+fn wait_trouble(stats: &QueueStats, workers: &[WorkerRow]) -> Option<String> {
+    let mut alive = workers.iter().filter(|row| row.queue == stats.queue && is_alive(row)).peekable();
+    let waits = stats.ready + stats.delayed + stats.running > 0;
+    if waits && alive.peek().is_none() {
+        return Some("tasks wait, but no worker was seen in the last minute".to_owned());
+    }
+    if waits && alive.all(|row| row.draining) {
+        return Some("tasks wait, but every worker is draining".to_owned());
+    }
+    let age = stats.oldest_ready.filter(|age| *age > OLD && stats.mode != Mode::Paused)?;
+    Some(format!("the oldest ready task has waited {}; add workers or threads", span(age)))
+}
+
+fn full_trouble(stats: &QueueStats) -> Option<String> {
+    let is_full = stats.capacity.is_some_and(|capacity| stats.ready + stats.delayed >= capacity);
+    is_full.then(|| "the queue is full: submits are refused or wait".to_owned())
 }
 
 /// `1 dead letter`, `2 dead letters`.

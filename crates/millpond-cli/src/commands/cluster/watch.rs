@@ -9,9 +9,9 @@ use std::time::{Duration, Instant};
 use millpond_cluster::QueueStats;
 use serde_json::json;
 
+use super::read;
 use super::show::{self, Rates};
 use super::target::Target;
-use super::{failed, read};
 use crate::error::{Error, Outcome};
 use crate::picture::wrapped;
 use crate::term::{Colour, Screen};
@@ -95,11 +95,11 @@ impl Reading {
     }
 
     fn text(&self, target: &Target, rates: &[Rates], screen: &Screen) -> Result<String, Error> {
-        let workers = target.admin.workers().map_err(failed)?;
+        let workers = read::worker_rows(target)?;
         let heading = format!("{}  {}", target.address, show::date(show::now()));
         let mut text = format!("{}\n\n", screen.paint(Colour::Bold, heading));
         text.push_str(&show::queue_table(&self.queues, Some(rates), screen));
-        for line in show::attention(&self.queues, &read::served(&workers)) {
+        for line in show::attention(&self.queues, &workers) {
             text.push_str(&wrapped(&line, screen.width, "  "));
         }
         Ok(text)
