@@ -1,4 +1,5 @@
-//! `millpond completions` and `millpond man`: what a shell and `man` want to know, made from the argument parser.
+//! `millpond completions` and `millpond man`: what a shell and `man` want to know, made from the
+//! argument parser.
 
 use clap::Command;
 use clap_complete::Shell;

@@ -57,55 +57,6 @@ macro_rules! delegate_to_pool {
 }
 pub(crate) use delegate_to_pool;
 
-/// Defines the methods of the end of an executor, and `stats`, by the field `pool`. `shutdown` and
-/// `shutdown_now` are not among them: their documentation differs.
-macro_rules! delegate_lifecycle {
-    () => {
-        $crate::executor::delegate_to_pool! {
-            /// Returns true once a shutdown has begun.
-            pub fn is_shutdown(&self) -> bool;
-            /// Returns true once all tasks and workers have ended after a shutdown.
-            pub fn is_terminated(&self) -> bool;
-            /// Blocks until the executor has terminated, at most `timeout` of real time. Returns
-            /// false on timeout. Termination wins over a pending interrupt.
-            ///
-            /// # Errors
-            /// [`Interrupted`](crate::Interrupted) if the calling thread is interrupted while it
-            /// waits.
-            pub fn await_termination(
-                &self, timeout: ::std::time::Duration
-            ) -> Result<bool, $crate::Interrupted>;
-            /// Blocks until no task is running and none is queued and due, at most `timeout`; see
-            /// [`ThreadPoolExecutor::wait_idle`](crate::ThreadPoolExecutor::wait_idle).
-            ///
-            /// # Errors
-            /// [`Interrupted`](crate::Interrupted) if the calling thread is interrupted while it
-            /// waits.
-            pub fn wait_idle(&self, timeout: ::std::time::Duration) -> Result<bool, $crate::Interrupted>;
-            /// Shuts down and blocks until all tasks have ended, delayed ones that still have to
-            /// run included; see [`ExecutorService::close`](crate::ExecutorService::close).
-            ///
-            /// Inside a task of this executor the call does not wait.
-            pub fn close(&self);
-            /// Shuts down in two steps, as a [`ThreadPoolExecutor`] does.
-            ///
-            /// [`ThreadPoolExecutor`]: crate::ThreadPoolExecutor::shutdown_gracefully
-            pub fn shutdown_gracefully(
-                &self, grace: ::std::time::Duration, force: ::std::time::Duration
-            ) -> $crate::ShutdownReport;
-            /// Returns all figures at once. Each run of a periodic task counts as a task.
-            pub fn stats(&self) -> $crate::PoolStats;
-        }
-
-        /// Returns a future that is ready when the executor has terminated; see
-        /// [`ThreadPoolExecutor::terminated`](crate::ThreadPoolExecutor::terminated).
-        pub fn terminated(&self) -> impl Future<Output = ()> + Send + Sync + Unpin + 'static + use<> {
-            self.pool.terminated()
-        }
-    };
-}
-pub(crate) use delegate_lifecycle;
-
 /// Defines the methods of [`ExecutorExt`] as inherent methods, so that ordinary use needs no trait
 /// import.
 macro_rules! inherent_executor_methods {

@@ -303,7 +303,7 @@ fn the_last_task_ends_against_a_wait_for_idle() {
         let pool = pool(1, 1, Duration::from_secs(3600), WorkQueue::linked());
         let ran = Arc::new(AtomicUsize::new(0));
         let count = Arc::clone(&ran);
-        pool.execute(move || drop(count.fetch_add(1, Ordering::Relaxed))).unwrap();
+        pool.execute(move || _ = count.fetch_add(1, Ordering::Relaxed)).unwrap();
         assert_eq!(pool.wait_idle(Duration::MAX), Ok(true));
         assert_eq!(ran.load(Ordering::Relaxed), 1);
         end(&pool);

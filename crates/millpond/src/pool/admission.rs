@@ -47,7 +47,7 @@ pub(super) trait IntoTask: Sized {
     fn into_task(self) -> Task;
 
     /// Runs the work on the calling thread.
-    fn run_here(self) {
+    fn run_on_caller(self) {
         self.into_task().run();
     }
 
@@ -73,7 +73,7 @@ impl<F: FnOnce() + Send + 'static> IntoTask for F {
         Task::new(self)
     }
 
-    fn run_here(self) {
+    fn run_on_caller(self) {
         let _frame = TaskFrame::enter(); // as `Task::run`
         self();
     }
@@ -442,7 +442,7 @@ impl ThreadPoolExecutor {
             }
             PolicyKind::CallerRuns => {
                 pool.counters().add(Event::Rejected);
-                work.run_here();
+                work.run_on_caller();
                 Ok(())
             }
             PolicyKind::Discard => {

@@ -45,8 +45,7 @@ use crate::task::{
 pub struct Scope<'scope, 'env: 'scope> {
     pool: ThreadPoolExecutor,
     state: Arc<ScopeState>,
-    /// Both lifetimes are invariant: `'scope` must not shrink to a part of the scope, nor `'env` to
-    /// less than the scope.
+    /// Both lifetimes are invariant: neither may shrink to a part of the scope.
     scope: PhantomData<&'scope mut &'scope ()>,
     env: PhantomData<&'env mut &'env ()>,
 }
@@ -357,9 +356,10 @@ impl Drop for EndOfScope<'_> {
         while !self.is_over() {
             self.help(&mut backoff);
             let can_go_on = || self.state.is_quiet() || self.can_help();
-            if !can_go_on() {
-                let announce_again = announce_sleep(self.state.pool);
-                self.state.owner.wait_through_interrupts(announce_again, can_go_on);
+            if self.state.is_quiet() {
+                backoff.spin(); // a task is between two owners, counted by neither
+            } else if !can_go_on() {
+                self.state.owner.wait_through_interrupts(announce_sleep(self.state.pool), can_go_on);
             }
         }
         mem::forget(abort);

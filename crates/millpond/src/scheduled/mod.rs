@@ -16,9 +16,9 @@ use self::handle::When;
 use self::periodic::Periodic;
 use crate::ConfigError;
 use crate::executor::{
-    RejectReason, Rejected, delegate_executor_service, delegate_lifecycle, delegate_to_pool,
-    inherent_executor_methods,
+    RejectReason, Rejected, delegate_executor_service, delegate_to_pool, inherent_executor_methods,
 };
+use crate::pool::delegate_lifecycle;
 use crate::pool::{ParkedWorkers, PoolRef, Refusal, RunState, Scope, ShutdownPolicy, ThreadPoolExecutor};
 use crate::sync::{Arc, Weak};
 use crate::task::periodic::{Answer, Body, Next, PeriodicTask, Plan, Schedule};

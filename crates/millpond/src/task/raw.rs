@@ -390,9 +390,9 @@ impl<W, R> Slot<W, R> {
     }
 
     /// Takes the work, to put other work in its place. `None` if it is not there.
-    pub(super) fn hold(&self) -> Option<(W, Held<'_, W, R>)> {
+    pub(super) fn hold(&self) -> Option<(W, HeldWork<'_, W, R>)> {
         let (work, owned, _) = self.leave_pending(Leave::Hold)?;
-        Some((work, Held(owned)))
+        Some((work, HeldWork(owned)))
     }
 
     /// Ends a task that has not begun and returns its work. `None` if it has begun or ended.
@@ -445,12 +445,12 @@ impl<W, R> Slot<W, R> {
 }
 
 /// The content of a task that is being decorated.
-pub(super) struct Held<'a, W, R>(Owned<'a, W, R>);
+pub(super) struct HeldWork<'a, W, R>(Owned<'a, W, R>);
 
-impl<W, R> Held<'_, W, R> {
+impl<W, R> HeldWork<'_, W, R> {
     /// Makes the task pending again, with this work. Returns the work if the task was cancelled.
     pub(super) fn put_back(self, work: W) -> Option<W> {
-        let Held(mut owned) = self;
+        let HeldWork(mut owned) = self;
         owned.put(Content::Work(work));
         let is_pending = owned.0.word.put_back();
         // If it was cancelled, the content still belongs to this thread by (3).

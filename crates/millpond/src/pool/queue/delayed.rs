@@ -37,7 +37,7 @@ use std::sync::atomic::AtomicU64;
 use std::time::{Duration, Instant};
 
 use super::super::idle::{IdleWorkers, ParkOptions, ParkSlot, WakeReason};
-use super::watch::{Watch, Watcher, Watchers};
+use super::watch::{Watch, Watchers, WatchingWorker};
 use crate::interrupt::wait::WaitCell;
 use crate::sync::{Arc, AtomicBool, AtomicUsize, Mutex, Ordering, Weak, deadline_after};
 use crate::sys::TimerSlack;
@@ -363,7 +363,7 @@ impl DelayedQueue {
             return None;
         }
         let by = entries.wheel.look_by()?;
-        let Some(leads) = entries.watchers.join(Watcher::new(slot, by)) else {
+        let Some(leads) = entries.watchers.join(WatchingWorker::new(slot, by)) else {
             return Some((false, None));
         };
         self.note_watched(&entries);

@@ -7,14 +7,14 @@ use crate::sync::Arc;
 use crate::time::clock::Tick;
 
 /// A worker that is parked, or about to park, and checks the queue at `until` at the latest.
-pub(super) struct Watcher {
+pub(super) struct WatchingWorker {
     slot: Arc<ParkSlot>,
     until: Tick,
 }
 
-impl Watcher {
+impl WatchingWorker {
     pub(super) fn new(slot: &Arc<ParkSlot>, until: Tick) -> Self {
-        Watcher { slot: Arc::clone(slot), until }
+        WatchingWorker { slot: Arc::clone(slot), until }
     }
 
     pub(super) fn slot(&self) -> Arc<ParkSlot> {
@@ -33,12 +33,12 @@ impl Watcher {
 /// The leader and the standby. Guarded by the queue's lock.
 #[derive(Default)]
 pub(super) struct Watchers {
-    leader: Option<Watcher>,
-    standby: Option<Watcher>,
+    leader: Option<WatchingWorker>,
+    standby: Option<WatchingWorker>,
 }
 
 impl Watchers {
-    pub(super) fn leader(&self) -> Option<&Watcher> {
+    pub(super) fn leader(&self) -> Option<&WatchingWorker> {
         self.leader.as_ref()
     }
 
@@ -49,7 +49,7 @@ impl Watchers {
 
     /// Adds a worker as leader, if there is none or it wakes later than the new one; else as
     /// standby, if there is none. Returns whether it leads; `None` if it is not needed.
-    pub(super) fn join(&mut self, new: Watcher) -> Option<bool> {
+    pub(super) fn join(&mut self, new: WatchingWorker) -> Option<bool> {
         let leads = !self.leader.as_ref().is_some_and(|leader| leader.is_in_time(new.until));
         if !leads && self.standby.is_some() {
             return None;
@@ -79,7 +79,7 @@ pub(super) struct Watch {
 impl Watch {
     /// Entries that are further apart need a wake-up each, however late it is.
     const APART: Duration = Duration::from_micros(100);
-    const PUNCTUAL: Duration = Duration::from_micros(1);
+    const TIGHT: Duration = Duration::from_micros(1);
     /// The default timer slack of Linux.
     const DEFAULT: Duration = Duration::from_micros(50);
     const SMALLEST: Duration = Duration::from_micros(20);
@@ -88,7 +88,7 @@ impl Watch {
     /// them, so a late wake-up that finds several is better. Less slack if other workers are idle.
     pub(super) fn slack(self, parked: usize) -> Duration {
         if self.after > Self::APART {
-            return Self::PUNCTUAL;
+            return Self::TIGHT;
         }
         let pairs = u32::try_from(parked / 2).unwrap_or(u32::MAX);
         (Self::DEFAULT / pairs.saturating_add(1)).max(Self::SMALLEST)
@@ -106,7 +106,7 @@ mod tests {
     #[test]
     fn a_worker_that_watches_for_a_lone_timer_is_punctual() {
         for parked in [0, 1, 3, 9] {
-            assert_eq!(slack(Duration::from_millis(1), parked), Watch::PUNCTUAL);
+            assert_eq!(slack(Duration::from_millis(1), parked), Watch::TIGHT);
         }
     }
 
