@@ -1,5 +1,5 @@
 //! The `millpond` command: `lab` shows what a pool does, `plan` answers how to size one, `run` runs
-//! commands through one.
+//! commands through one, `cluster` manages durable tasks.
 //!
 //! This library exists for the binary and for fuzzing. It has no stable API.
 //!

@@ -26,15 +26,15 @@ use crate::{term, units};
 
 /// Look at durable tasks, and manage them.
 ///
-/// Reads a database of the crate millpond-cluster while its workers run. Commands that change
-/// something need --write.
+/// Reads a database of the crate millpond-cluster while its workers run. Without a command it shows
+/// the status. Commands that change something need --write.
 #[derive(Debug, clap::Args)]
 #[command(after_help = AFTER_HELP)]
 pub(crate) struct Args {
     #[command(flatten)]
     common: Common,
     #[command(subcommand)]
-    command: Command,
+    command: Option<Command>,
 }
 
 /// Options of every command.
@@ -56,7 +56,7 @@ struct Common {
 
 #[derive(Debug, clap::Subcommand)]
 enum Command {
-    /// Show queues, workers and what needs attention
+    /// Show queues, workers and what needs attention (the default)
     Status,
     /// Show limits, counters and periodic tasks of each queue
     Queues,
@@ -132,7 +132,7 @@ problem), 2 on error.";
 
 pub(crate) fn run(args: Args) -> Result<Outcome, Error> {
     let Args { common, command } = args;
-    match command {
+    match command.unwrap_or(Command::Status) {
         Command::Status => read::status(&Target::open(&common)?),
         Command::Queues => read::queues(&Target::open(&common)?),
         Command::Tasks(args) => read::tasks(&Target::open(&common)?, &args),
