@@ -143,6 +143,10 @@ on_engines! {
         assert_eq!(details.history.len(), 3);
         assert_eq!(details.history[0].error.as_deref(), Some("no luck in run 1"));
 
+        cluster.close().unwrap();
+        let refused = cluster.dead().retry(id).unwrap_err().to_string();
+        assert_eq!(refused, format!("dead letter {id} cannot be retried: its queue is closed"));
+        cluster.resume().unwrap();
         assert_eq!(cluster.dead().list(0).unwrap().tasks.len(), 1);
         let again = cluster.dead().retry(id).unwrap().unwrap();
         assert_ne!(again, id);

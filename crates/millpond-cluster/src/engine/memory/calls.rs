@@ -2,6 +2,7 @@
 
 use super::*;
 use crate::engine::check_batch;
+use crate::error::{Certainty, EngineError};
 use crate::id::SubmitterId;
 
 impl Engine for MemoryEngine {
@@ -158,11 +159,11 @@ impl Engine for MemoryEngine {
     }
 
     fn retry_dead(&self, id: TaskId, new_id: TaskId) -> EngineResult<Option<TaskId>> {
-        Ok(self.with_store(|store, now| {
+        let answer = self.with_store(|store, now| {
             let record = store.records.get(&id).filter(|record| record.state == State::Dead)?;
-            store.submit(&retry_of(record, new_id), now);
-            Some(new_id)
-        }))
+            Some(store.submit(&retry_of(record, new_id), now))
+        });
+        retried(id, new_id, answer)
     }
 
     fn purge_dead(&self, queue: &str, older_than: Duration) -> EngineResult<usize> {
@@ -266,6 +267,16 @@ impl Engine for MemoryEngine {
     fn schema_version(&self) -> EngineResult<u32> {
         Ok(1)
     }
+}
+
+/// The answer to a retry whose submit was answered like this. A retry ignores the capacity and has
+/// no unique key, so only a closed queue refuses it.
+pub(crate) fn retried(id: TaskId, new_id: TaskId, answer: Option<Submitted>) -> EngineResult<Option<TaskId>> {
+    if answer == Some(Submitted::Closed) {
+        let message = format!("dead letter {id} cannot be retried: its queue is closed");
+        return Err(EngineError::new(Certainty::Permanent, message));
+    }
+    Ok(answer.map(|_| new_id))
 }
 
 /// The task that repeats a dead letter. Unique keys, delay and deadline belong to the first try.

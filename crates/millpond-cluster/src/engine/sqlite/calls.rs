@@ -5,7 +5,7 @@ use std::time::Duration;
 use rusqlite::{OptionalExtension, params};
 
 use super::{SqliteEngine, claim, row, schema, tick};
-use crate::engine::memory::{WORKER_LISTED_MS, millis, retry_of};
+use crate::engine::memory::{WORKER_LISTED_MS, millis, retried, retry_of};
 use crate::engine::types::*;
 use crate::engine::{BATCH_LIMIT, Engine, EngineResult, check_batch};
 use crate::id::{TaskId, WorkerId};
@@ -129,12 +129,11 @@ impl Engine for SqliteEngine {
     }
 
     fn retry_dead(&self, id: TaskId, new_id: TaskId) -> EngineResult<Option<TaskId>> {
-        self.write(true, |tx| {
+        let answer = self.write(true, |tx| {
             let dead = row::find(tx.conn, id)?.filter(|record| record.state == State::Dead);
-            let Some(dead) = dead else { return Ok(None) };
-            tx.submit(&retry_of(&dead, new_id))?;
-            Ok(Some(new_id))
-        })
+            dead.map(|dead| tx.submit(&retry_of(&dead, new_id))).transpose()
+        })?;
+        retried(id, new_id, answer)
     }
 
     fn purge_dead(&self, queue: &str, older_than: Duration) -> EngineResult<usize> {
