@@ -70,6 +70,17 @@ impl Canvas {
         self.path(class, "", &format!("M{} {}L{} {}", Px(from.0), Px(from.1), Px(to.0), Px(to.1)));
     }
 
+    /// A round dot, filled or hollow.
+    pub(crate) fn dot(&mut self, class: &str, at: (f64, f64), filled: bool, tooltip: &str) {
+        let look = if filled { "" } else { " style=\"fill:none;stroke-width:2\"" };
+        self.put(format_args!(
+            "<circle class=\"{class}\"{look} cx=\"{}\" cy=\"{}\" r=\"5\"><title>{}</title></circle>\n",
+            Px(at.0),
+            Px(at.1),
+            Escaped(tooltip)
+        ));
+    }
+
     /// A text whose base line is at `at.1`.
     pub(crate) fn text(&mut self, class: &str, at: (f64, f64), anchor: Anchor, text: &str) {
         let anchor = match anchor {

@@ -4,7 +4,7 @@
 use std::fmt::{self, Display, Write};
 
 /// Light by default, dark where the reader's system is. The figures bring their own colours, see
-/// `svg.rs`.
+/// `canvas.rs`.
 const STYLE: &str = "\
 :root { color-scheme: light dark; --ink: #1f2328; --faint: #656d76; --line: #d0d7de; --paper: #ffffff; }
 @media (prefers-color-scheme: dark) {
@@ -57,11 +57,6 @@ impl Page {
     /// Text whose line breaks and columns matter.
     pub(crate) fn verbatim(&mut self, text: &str) -> &mut Page {
         self.element("pre", text)
-    }
-
-    /// A figure that is already SVG, with one sentence below it.
-    pub(crate) fn figure(&mut self, svg: &str, caption: &str) -> &mut Page {
-        self.put(format_args!("<figure>\n{svg}\n<figcaption>{}</figcaption>\n</figure>\n", Escaped(caption)))
     }
 
     /// A figure in two widths, for desks and for phones, with one sentence below it.

@@ -11,13 +11,13 @@ mod canvas;
 mod cli;
 mod commands;
 mod error;
+mod figure;
 mod files;
 #[cfg(fuzzing)]
 pub mod fuzzing;
 mod html;
 mod lengths;
 mod picture;
-mod svg;
 mod term;
 mod units;
 

@@ -233,12 +233,14 @@ fn charts_and_report_are_written_whole() {
     let svg = fs::read_to_string(svg).expect("written");
     assert_well_formed(&svg);
     for title in
-        ["Threads and p99, at today", "Threads, at 10 times the load", "Total time, at 10 times the load"]
+        ["At today's load", "At 10 times the load", "by number of threads", "share that takes longer than"]
     {
         assert!(svg.contains(title), "no {title}");
     }
     let html = fs::read_to_string(html).expect("written");
     assert!(html.contains("a &amp; &lt;b&gt;") && html.contains("The smallest pool"));
+    let folded = html.find("<details>").expect("the long table is folded");
+    assert!(html.find("total p99").is_some_and(|at| at < folded), "p99 is not folded away");
     assert_eq!(html.matches("<svg").count(), 8);
     assert!(
         !html.contains("http://")

@@ -230,7 +230,7 @@ fn write_files(args: &Args, played: &[Played]) -> Result<(), Error> {
     let mut written = Vec::new();
     if let Some(path) = &args.svg {
         let records: Vec<&Record> = played.iter().flat_map(|workload| &workload.scenes).collect();
-        files::write(path, &figure::scenes(&records, figure::WIDE))?;
+        files::write(path, &figure::scenes(&records, crate::figure::WIDE))?;
         written.push(path.clone());
     }
     if let Some(path) = &args.html {

@@ -160,11 +160,11 @@ fn usual_pools(offered: &Offered) -> Vec<NamedPool> {
 fn write_files(args: &Args, plans: &[Plan], target: Option<&Target>) -> Result<(), Error> {
     let mut written = Vec::new();
     if let Some(path) = &args.svg {
-        files::write(path, &chart::all(plans, target)?)?;
+        files::write(path, &chart::all(plans, target))?;
         written.push(path.display().to_string());
     }
     if let Some(path) = &args.html {
-        files::write(path, &page::write(plans, target)?)?;
+        files::write(path, &page::write(plans, target))?;
         written.push(path.display().to_string());
     }
     if !written.is_empty() && !args.json {

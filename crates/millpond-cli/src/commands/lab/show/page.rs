@@ -53,12 +53,13 @@ fn comparison(page: &mut Page, workload: &Played) {
         page.subheading(heading);
         let rows: Vec<Vec<String>> = scenes.iter().map(|scene| compare::figures(scene)).collect();
         page.table(&compare::HEADERS, &rows);
-        let [wide, narrow] = [figure::WIDE, figure::NARROW].map(|layout| figure::comparison(&scenes, layout));
+        let [wide, narrow] =
+            [crate::figure::WIDE, crate::figure::NARROW].map(|layout| figure::comparison(&scenes, layout));
         page.picture(&wide, &narrow, "All pools have the same scales. The lowest panel counts refused tasks as waiting for ever (red).");
         page.folded("The timeline of each pool", |page| {
             for record in scenes {
                 page.subheading(&record.title);
-                page.scrolling(&figure::scene(record, figure::WIDE), caption(record));
+                page.scrolling(&figure::scene(record, crate::figure::WIDE), caption(record));
             }
             page
         });
@@ -69,7 +70,8 @@ fn comparison(page: &mut Page, workload: &Played) {
 }
 
 fn timeline(page: &mut Page, record: &Record) {
-    let [wide, narrow] = [figure::WIDE, figure::NARROW].map(|layout| figure::scene(record, layout));
+    let [wide, narrow] =
+        [crate::figure::WIDE, crate::figure::NARROW].map(|layout| figure::scene(record, layout));
     page.picture(&wide, &narrow, caption(record));
 }
 

@@ -1,134 +1,225 @@
-//! Charts of a plan as SVG.
+//! Charts of a plan as SVG: the pools side by side with the same scales, and what the search tried.
 
-use millpond_sim::Bin;
+use std::time::Duration;
 
+use super::super::search::Try;
 use super::super::target::Target;
 use super::super::{Case, Plan};
-use super::{judged, load_name};
-use crate::error::Error;
-use crate::svg::{self, Chart, Curve};
+use super::{judged, load_name, percent};
+use crate::canvas::{Anchor, Canvas, TEXT};
+use crate::figure::{Column, Layout, NARROW, Panel, Tail, TimeAxis, WIDE};
+use crate::units;
 
-const SIZE: (u32, u32) = (900, 280);
+/// Pools beside each other in a wide picture.
+const MOST_COLUMNS: usize = 3;
+/// The least width of a pool with its margins.
+const LEAST_COLUMN: f64 = 260.0;
 
-/// A chart that is not drawn yet.
+/// A picture in two widths, with the sentence below it.
 #[derive(Debug)]
-pub(super) struct Panel {
-    pub(super) title: String,
+pub(super) struct Picture {
+    pub(super) wide: String,
+    pub(super) narrow: String,
     pub(super) caption: &'static str,
-    x: String,
-    y: &'static str,
-    curves: Vec<Curve>,
 }
 
-impl Panel {
-    fn chart(&self) -> Chart<'_> {
-        Chart { title: &self.title, x: &self.x, y: self.y, size: SIZE }
-    }
-
-    /// The chart by itself.
-    pub(super) fn svg(&self) -> Result<String, Error> {
-        self.chart().curves(&self.curves)
-    }
-}
-
-/// All charts in one picture, one below the other.
-pub(crate) fn all(plans: &[Plan], target: Option<&Target>) -> Result<String, Error> {
-    let panels: Vec<Panel> = plans.iter().flat_map(|plan| panels(plan, target, plans.len() > 1)).collect();
-    let (width, height) = SIZE;
-    svg::draw((width, height * panels.len().max(1) as u32), |paper| {
-        let mut rest = paper.clone();
-        for panel in &panels {
-            let (mine, below) = rest.split_vertically(height);
-            panel.chart().draw_on(&mine, &panel.curves)?;
-            rest = below;
+/// All charts in one document, one below the other.
+pub(crate) fn all(plans: &[Plan], target: Option<&Target>) -> String {
+    let mut canvas = Canvas::default();
+    let mut y = 8.0;
+    for plan in plans {
+        if plans.len() > 1 {
+            let title = format!("At {}", load_name(plan.factor));
+            canvas.text("p-bold p-ink", (12.0, y + 14.0), Anchor::Start, &title);
+            y += 26.0;
         }
-        Ok(())
-    })
-}
-
-/// The charts of one load.
-pub(super) fn panels(plan: &Plan, target: Option<&Target>, several: bool) -> Vec<Panel> {
-    let title = |what: &str| {
-        if several { format!("{what}, at {}", load_name(plan.factor)) } else { what.to_owned() }
-    };
-    let over_time = |what: &str, y, caption, of: fn(&Bin) -> f64| Panel {
-        title: title(what),
-        caption,
-        x: "seconds".to_owned(),
-        y,
-        curves: plan.cases.iter().map(|case| curve(case, of)).collect(),
-    };
-    let mut panels = Vec::new();
-    panels.extend(tried(plan, target, &title));
-    if plan.cases.is_empty() {
-        return panels;
+        y = draw_tries(&mut canvas, plan, target, WIDE, y);
+        y = draw_cases(&mut canvas, plan, target, WIDE, y);
     }
-    panels.push(over_time("Threads", "threads", "How many threads each pool has.", |bin| bin.threads as f64));
-    panels.push(over_time(
-        "Tasks that wait for a thread",
-        "tasks",
-        "How many tasks wait for a thread.",
-        |bin| bin.queue as f64,
-    ));
-    panels.push(shares(plan, title("Total time")));
-    panels
+    canvas.finish(WIDE.width, y.max(1.0), "millpond plan")
 }
 
-fn curve(case: &Case, of: fn(&Bin) -> f64) -> Curve {
-    let points = case.trials.figures.levels.curve().map(|(at, bin)| (at as f64 / 1e9, of(bin)));
-    Curve { name: case.pool.name.clone(), points: points.collect() }
+/// The pictures of one load.
+pub(super) fn pictures(plan: &Plan, target: Option<&Target>) -> Vec<Picture> {
+    let picture = |draw: fn(&mut Canvas, &Plan, Option<&Target>, Layout, f64) -> f64, caption| {
+        let [wide, narrow] = [WIDE, NARROW].map(|layout| {
+            let mut canvas = Canvas::default();
+            let height = draw(&mut canvas, plan, target, layout, 4.0);
+            canvas.finish(layout.width, height, caption)
+        });
+        Picture { wide, narrow, caption }
+    };
+    let mut pictures = Vec::new();
+    if tries(plan, target).is_some() {
+        let caption = "The numbers of threads that the search tried, each with its best queue. \
+                       A hollow dot misses the target; an arrow is a value above the picture.";
+        pictures.push(picture(draw_tries, caption));
+    }
+    if !plan.cases.is_empty() {
+        let caption = "All pools have the same scales. The queue is a mean with a band from least to \
+                       most. The tail counts refused tasks as never done (red).";
+        pictures.push(picture(draw_cases, caption));
+    }
+    pictures
 }
 
-/// How many tasks have ended after how long. One slow pool should not make all others a line at the
-/// left: the picture ends where the best has long been done.
-fn shares(plan: &Plan, title: String) -> Panel {
-    let long = |case: &Case| case.trials.figures.totals.percentile(0.999) as f64;
-    let fastest = plan.cases.iter().map(long).fold(f64::INFINITY, f64::min);
-    let end = plan.cases.iter().map(long).fold(0.0, f64::max).min(fastest * 10.0);
-    let (unit, length) = if end >= 5e9 { ("seconds", 1e9) } else { ("milliseconds", 1e6) };
-    let curves = plan.cases.iter().map(|case| {
-        let shares = case.trials.figures.totals.shares().filter(|(at, _)| *at as f64 <= end);
-        let mut points = vec![(0.0, 0.0)];
-        let mut last = 0.0;
-        for (at, share) in shares {
-            let share = share * 100.0;
-            // A few hundred points are a curve; more only make the file large.
-            if share - last >= 0.2 || points.len() < 2 {
-                points.push((at as f64 / length, share));
-                last = share;
-            }
+/// The scales that all pools share.
+struct Common {
+    end: Duration,
+    threads: usize,
+    /// Whether the number of threads changes in any pool.
+    threads_change: bool,
+    queue: usize,
+    /// Seconds, powers of ten.
+    times: (f64, f64),
+    least_share: f64,
+    limit: Option<(f64, String)>,
+}
+
+impl Common {
+    fn of(plan: &Plan, target: Option<&Target>) -> Common {
+        let levels = || plan.cases.iter().map(|case| &case.trials.figures.levels);
+        let ends = levels().filter_map(|levels| levels.curve().map(|(at, _)| at).last());
+        let longest = plan.cases.iter().map(|case| case.trials.figures.totals.most()).max().unwrap_or(0);
+        let longest = 10f64.powf((longest as f64 / 1e9).max(1e-3).log10().ceil());
+        let limit = target.map(|target| {
+            let first = target.first();
+            (first.limit as f64 / 1e9, units::show(Duration::from_nanos(first.limit)))
+        });
+        Common {
+            end: Duration::from_nanos(ends.max().unwrap_or(1)),
+            threads: levels().map(|levels| levels.peak_threads).max().unwrap_or(1),
+            threads_change: plan.cases.iter().any(|case| constant_threads(case).is_none()),
+            queue: levels().map(|levels| levels.peak_queue).max().unwrap_or(0),
+            times: (longest * 1e-4, longest),
+            least_share: 1e-3,
+            limit,
         }
-        Curve { name: case.pool.name.clone(), points }
+    }
+}
+
+fn draw_cases(canvas: &mut Canvas, plan: &Plan, target: Option<&Target>, layout: Layout, top: f64) -> f64 {
+    let columns =
+        ((layout.width / LEAST_COLUMN) as usize).clamp(1, MOST_COLUMNS).min(plan.cases.len().max(1));
+    let common = Common::of(plan, target);
+    let width = layout.width / columns as f64;
+    let mut y = top;
+    for row in plan.cases.chunks(columns) {
+        let ends = row.iter().enumerate().map(|(at, case)| {
+            let axis = TimeAxis::new(at as f64 * width + 48.0, width - 48.0 - 22.0, common.end);
+            draw_case(canvas, case, &common, axis, y)
+        });
+        y = ends.fold(y, f64::max) + 16.0;
+    }
+    y
+}
+
+fn draw_case(canvas: &mut Canvas, case: &Case, common: &Common, axis: TimeAxis, top: f64) -> f64 {
+    let figures = &case.trials.figures;
+    canvas.text("p-bold p-ink", (axis.left, top + 14.0), Anchor::Start, &case.pool.name);
+    let lost = figures.lost_share();
+    let (class, says) = match lost {
+        0.0 => ("p-faint", "no task refused".to_owned()),
+        lost => ("p-refused", format!("{} refused", percent(lost))),
+    };
+    canvas.text(class, (axis.left, top + 32.0), Anchor::Start, &says);
+    let panels_top = top + 38.0;
+    let mut y = draw_threads(canvas, case, common, axis, panels_top);
+    if common.queue > 0 {
+        let columns = figures.levels.curve().map(|(at, bin)| {
+            let column = Column { least: bin.least_queue, most: bin.queue, mean: bin.mean_queue() };
+            (Duration::from_nanos(at), column)
+        });
+        let queue = Panel::band("queue", "p-queued", columns.collect()).scaled_to(common.queue);
+        y = queue.draw(canvas, axis, y + 6.0);
+    }
+    y += axis.draw(canvas, panels_top + TEXT + 6.0, y + 2.0);
+    tail(case, common, lost).draw(canvas, axis, y + 6.0)
+}
+
+/// The number of threads, if it does not change after the first interval.
+fn constant_threads(case: &Case) -> Option<usize> {
+    let mut threads = case.trials.figures.levels.curve().skip(1).map(|(_, bin)| bin.threads);
+    let first = threads.next()?;
+    threads.all(|threads| threads == first).then_some(first)
+}
+
+/// Threads over time, or one number if they do not change. Pools beside each other stay aligned.
+fn draw_threads(canvas: &mut Canvas, case: &Case, common: &Common, axis: TimeAxis, top: f64) -> f64 {
+    if let Some(threads) = constant_threads(case) {
+        let text = format!("threads: {threads} all the time");
+        canvas.text("p-ink", (axis.left, top + TEXT), Anchor::Start, &text);
+        return if common.threads_change { top + Panel::FULL_HEIGHT } else { top + TEXT + 2.0 };
+    }
+    let steps = case.trials.figures.levels.curve();
+    let steps = steps.map(|(at, bin)| (Duration::from_nanos(at), bin.threads)).collect();
+    Panel::line("threads", steps).scaled_to(common.threads).draw(canvas, axis, top)
+}
+
+fn tail(case: &Case, common: &Common, lost: f64) -> Tail {
+    let curve = case.trials.figures.totals.shares().map(|(at, done)| {
+        let longer = lost + (1.0 - lost) * (1.0 - done);
+        (at as f64 / 1e9, longer)
     });
-    Panel {
-        title,
-        caption: "The share of the tasks that have ended after so long.",
-        x: unit.to_owned(),
-        y: "% ended",
-        curves: curves.collect(),
+    Tail {
+        title: "share that takes longer than",
+        curve: curve.collect(),
+        lost,
+        limit: common.limit.clone(),
+        times: common.times,
+        least_share: common.least_share,
     }
 }
 
-/// What the search saw.
-fn tried(plan: &Plan, target: Option<&Target>, title: &dyn Fn(&str) -> String) -> Option<Panel> {
-    let (answer, target) = plan.answer.as_ref().zip(target)?;
-    // Far too few threads have waits without end; they would hide the rest.
-    let limit = target.first().limit as f64 * 10.0;
-    let points: Vec<(f64, f64)> = answer
-        .tries
-        .iter()
-        .filter(|tried| tried.time as f64 <= limit)
-        .map(|tried| (tried.threads as f64, tried.time as f64 / 1e6))
-        .collect();
-    let (first, last) = (points.first()?.0, points.last()?.0);
-    let p99 = target.first().limit as f64 / 1e6;
-    let wanted = Curve { name: "target".to_owned(), points: vec![(first, p99), (last, p99)] };
-    let name = judged(target.first());
-    (last > first).then(|| Panel {
-        title: title("Threads and p99"),
-        caption: "The numbers of threads that were tried, each with its best queue.",
-        x: "threads".to_owned(),
-        y: "milliseconds",
-        curves: vec![Curve { name, points }, wanted],
-    })
+/// What the search tried, from one below the answer; `None` if there is nothing to compare.
+fn tries<'a>(plan: &'a Plan, target: Option<&Target>) -> Option<Vec<&'a Try>> {
+    let answer = plan.answer.as_ref()?;
+    target?;
+    let mut tries: Vec<&Try> = answer.tries.iter().collect();
+    tries.sort_by_key(|tried| tried.threads);
+    tries.dedup_by_key(|tried| tried.threads);
+    let first = tries.iter().position(|tried| tried.meets).unwrap_or(tries.len().saturating_sub(1));
+    let shown: Vec<&Try> = tries.split_off(first.saturating_sub(1)).into_iter().take(12).collect();
+    (shown.len() > 1).then_some(shown)
+}
+
+/// A dot for each number of threads: the percentile above, the share of the refused below.
+fn draw_tries(canvas: &mut Canvas, plan: &Plan, target: Option<&Target>, layout: Layout, top: f64) -> f64 {
+    const HEIGHT: f64 = 110.0;
+    let Some((tries, target)) = tries(plan, target).zip(target) else { return top };
+    let limit = target.first().limit;
+    let most = tries.iter().map(|tried| tried.time).max().unwrap_or(limit).max(limit).min(2 * limit) as f64;
+    let (upper, lower) = (top + TEXT + 22.0, top + TEXT + 22.0 + HEIGHT);
+    let (left, right) = (layout.left, layout.width - layout.right);
+    let y = |nanos: f64| lower - (nanos / (most * 1.1)).min(1.0) * HEIGHT;
+    let x = |at: usize| left + (at as f64 + 0.5) / tries.len() as f64 * (right - left);
+    let title = format!("{} by number of threads", judged(target.first()));
+    canvas.text("p-ink", (left, top + TEXT), Anchor::Start, &title);
+    for (value, base) in [(0.0, lower), (limit as f64, y(limit as f64))] {
+        canvas.line(if value == 0.0 { "p-grid" } else { "p-bound" }, (left, base), (right, base));
+        let text = if value == 0.0 { "0".to_owned() } else { show(limit) };
+        canvas.text("p-faint", (left - 5.0, base + 4.0), Anchor::End, &text);
+    }
+    canvas.text("p-faint", (right + 5.0, y(limit as f64) + 4.0), Anchor::Start, "target");
+    for (at, tried) in tries.iter().enumerate() {
+        let (cx, cy) = (x(at), y(tried.time as f64));
+        let tip = format!("{} threads: {}, {} refused", tried.threads, show(tried.time), percent(tried.lost));
+        if tried.time as f64 > most * 1.1 {
+            let arrow = format!("M{cx:.1} {upper:.1}l-5 9h10Z");
+            canvas.path("p-refused", "", &arrow);
+            canvas.text("p-faint", (cx + 8.0, upper + 8.0), Anchor::Start, &show(tried.time));
+        } else {
+            canvas.dot(if tried.meets { "p-core" } else { "p-refused" }, (cx, cy), tried.meets, &tip);
+        }
+        canvas.text("p-ink", (cx, lower + TEXT + 4.0), Anchor::Middle, &tried.threads.to_string());
+        let class = if tried.lost > 0.0 { "p-refused" } else { "p-faint" };
+        canvas.text(class, (cx, lower + 2.0 * TEXT + 8.0), Anchor::Middle, &percent(tried.lost));
+    }
+    canvas.text("p-faint", (left - 5.0, lower + TEXT + 4.0), Anchor::End, "threads");
+    canvas.text("p-faint", (left - 5.0, lower + 2.0 * TEXT + 8.0), Anchor::End, "refused");
+    lower + 2.0 * TEXT + 24.0
+}
+
+fn show(nanos: u64) -> String {
+    units::show(Duration::from_nanos(nanos))
 }

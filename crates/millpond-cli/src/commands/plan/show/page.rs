@@ -5,10 +5,13 @@ use super::super::target::Target;
 use super::super::words::Phrase;
 use super::figures::grid;
 use super::{answer, arrivals, chart, formulas, load_name, target_words, tasks, warnings};
-use crate::error::Error;
 use crate::html::Page;
 
-pub(crate) fn write(plans: &[Plan], target: Option<&Target>) -> Result<String, Error> {
+/// The figures that most readers want. The others are folded away.
+const FIRST: [&str; 7] =
+    ["refused", "total p50", "total p99", "threads peak", "utilisation", "target", "breaks at load"];
+
+pub(crate) fn write(plans: &[Plan], target: Option<&Target>) -> String {
     let mut page = Page::new("millpond plan");
     let first = &plans[0].workload;
     page.paragraph(&format!("Arrivals: {}. Tasks: {}. Seed {}.", arrivals(first), tasks(first), first.seed));
@@ -24,12 +27,12 @@ pub(crate) fn write(plans: &[Plan], target: Option<&Target>) -> Result<String, E
         if plans.len() > 1 {
             page.heading(&format!("At {}", load_name(plan.factor))).paragraph(&arrivals(&plan.workload));
         }
-        one(&mut page, plan, target, plans.len() > 1)?;
+        one(&mut page, plan, target);
     }
-    Ok(page.finish())
+    page.finish()
 }
 
-fn one(page: &mut Page, plan: &Plan, target: Option<&Target>, several: bool) -> Result<(), Error> {
+fn one(page: &mut Page, plan: &Plan, target: Option<&Target>) {
     for sentence in formulas(&plan.offered) {
         page.paragraph(&sentence);
     }
@@ -43,28 +46,36 @@ fn one(page: &mut Page, plan: &Plan, target: Option<&Target>, several: bool) -> 
         let grid = grid(plan);
         let headers: Vec<&str> =
             [""].into_iter().chain(grid.columns.iter().map(|column| column.head.as_str())).collect();
-        let rows: Vec<Vec<String>> = grid
-            .rows
-            .iter()
+        let rows: Vec<Vec<String>> = full_names(&grid.rows)
+            .into_iter()
             .enumerate()
             .map(|(at, name)| {
                 let cells = grid.columns.iter().map(|column| column.cells[at].clone());
-                // Browsers drop leading spaces.
-                let name = if name.starts_with(' ') {
-                    format!("\u{2003}{}", name.trim())
-                } else {
-                    (*name).to_owned()
-                };
                 [name].into_iter().chain(cells).collect()
             })
             .collect();
-        page.table(&headers, &rows);
+        let (first, others): (Vec<_>, Vec<_>) = rows.into_iter().partition(|row| FIRST.contains(&&*row[0]));
+        page.table(&headers, &first);
+        page.folded("All figures", |page| page.table(&headers, &others));
     }
-    for panel in chart::panels(plan, target, several) {
-        page.figure(&panel.svg()?, panel.caption);
+    for picture in chart::pictures(plan, target) {
+        page.picture(&picture.wide, &picture.narrow, picture.caption);
     }
     for warning in warnings(plan, target) {
         page.paragraph(&warning);
     }
-    Ok(())
+}
+
+/// Names of rows with the name of their group: `total p99` for `p99` below `total mean`.
+fn full_names(rows: &[&str]) -> Vec<String> {
+    let mut group = "";
+    rows.iter()
+        .map(|name| match name.strip_prefix(' ') {
+            Some(_) => format!("{group} {}", name.trim()),
+            None => {
+                group = name.split(' ').next().unwrap_or(name);
+                (*name).to_owned()
+            }
+        })
+        .collect()
 }

@@ -9,8 +9,8 @@ use std::time::Duration;
 
 use super::super::super::record::{Ended, How, Record, RunRecord, TaskRecord};
 use super::super::palette;
-use super::TimeAxis;
 use crate::canvas::{Anchor, Canvas, Px, TEXT, text_width};
+use crate::figure::TimeAxis;
 use crate::units;
 
 /// Runs per pixel of width.

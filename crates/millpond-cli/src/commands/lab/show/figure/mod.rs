@@ -6,80 +6,13 @@
 
 mod compare;
 mod lanes;
-mod panel;
-
-use std::time::Duration;
 
 pub(crate) use compare::comparison;
 
-use self::panel::Panel;
 use super::super::record::{How, Record};
 use super::{palette, picture_end};
-use crate::canvas::{Anchor, Canvas, TEXT, nice_step, text_width};
-use crate::units;
-
-/// Sizes of a picture in pixels.
-#[derive(Debug, Clone, Copy)]
-pub(crate) struct Layout {
-    pub(crate) width: f64,
-    /// Space for the names of lanes and the numbers of axes.
-    left: f64,
-    /// Space for labels at the right end of a line.
-    right: f64,
-}
-
-/// For a page on a desk.
-pub(crate) const WIDE: Layout = Layout { width: 900.0, left: 84.0, right: 70.0 };
-/// For a phone.
-pub(crate) const NARROW: Layout = Layout { width: 344.0, left: 66.0, right: 76.0 };
-
-/// Turns moments into x coordinates.
-#[derive(Debug, Clone, Copy)]
-struct TimeAxis {
-    left: f64,
-    width: f64,
-    end: f64,
-}
-
-impl TimeAxis {
-    fn new(left: f64, width: f64, end: Duration) -> TimeAxis {
-        TimeAxis { left, width, end: end.as_secs_f64().max(1e-6) }
-    }
-
-    fn right(&self) -> f64 {
-        self.left + self.width
-    }
-
-    fn x(&self, at: Duration) -> f64 {
-        self.left + (at.as_secs_f64() / self.end).min(1.0) * self.width
-    }
-
-    /// The pixel column of a moment, from 0 on.
-    fn column(&self, at: Duration) -> usize {
-        ((self.x(at) - self.left) as usize).min(self.columns() - 1)
-    }
-
-    fn columns(&self) -> usize {
-        (self.width as usize).max(1)
-    }
-
-    /// Marks and their labels below `y`, vertical grid lines up to `top`. Returns the height used.
-    fn draw(&self, canvas: &mut Canvas, top: f64, y: f64) -> f64 {
-        let step = nice_step(self.end, (self.width / 90.0) as usize);
-        let mut label_end = f64::MIN;
-        for mark in (0_u32..).map(|n| f64::from(n) * step).take_while(|mark| *mark <= self.end) {
-            let x = self.left + mark / self.end * self.width;
-            canvas.line("p-grid", (x, top), (x, y));
-            let label = if mark == 0.0 { "0".to_owned() } else { units::show(Duration::from_secs_f64(mark)) };
-            let half = text_width(&label) / 2.0;
-            if x - half > label_end && x + half < self.right() + 40.0 {
-                canvas.text("p-faint", (x, y + TEXT + 3.0), Anchor::Middle, &label);
-                label_end = x + half + 6.0;
-            }
-        }
-        TEXT + 10.0
-    }
-}
+use crate::canvas::{Anchor, Canvas, text_width};
+use crate::figure::{Layout, Panel, TimeAxis, WIDE};
 
 /// One document with all scenes, one below the other, each under its title.
 pub(crate) fn scenes(records: &[&Record], layout: Layout) -> String {

@@ -12,47 +12,58 @@ const STEPS_PER_COLUMN: usize = 2;
 
 /// A value that changes in steps.
 #[derive(Debug)]
-pub(super) struct Panel {
+pub(crate) struct Panel {
     name: &'static str,
     /// The class of the filled area; `None` draws a line only.
     area: Option<&'static str>,
     steps: Vec<(Duration, usize)>,
+    /// Values that are already summarised, by time. Used instead of `steps` if there are any.
+    columns: Vec<(Duration, Column)>,
     bounds: Vec<(&'static str, usize)>,
     /// The value at the top of the scale, if it is common to several panels.
     scale: Option<usize>,
 }
 
 impl Panel {
-    pub(super) fn line(name: &'static str, steps: Vec<(Duration, usize)>) -> Panel {
-        Panel { name, area: None, steps, bounds: Vec::new(), scale: None }
+    /// With its heading, in pixels.
+    pub(crate) const FULL_HEIGHT: f64 = TEXT + 6.0 + HEIGHT;
+
+    pub(crate) fn line(name: &'static str, steps: Vec<(Duration, usize)>) -> Panel {
+        Panel { name, area: None, steps, columns: Vec::new(), bounds: Vec::new(), scale: None }
     }
 
-    pub(super) fn area(name: &'static str, class: &'static str, steps: Vec<(Duration, usize)>) -> Panel {
+    pub(crate) fn area(name: &'static str, class: &'static str, steps: Vec<(Duration, usize)>) -> Panel {
         Panel { area: Some(class), ..Panel::line(name, steps) }
     }
 
+    /// A value that is summarised already: a mean and a band from least to most.
+    pub(crate) fn band(name: &'static str, class: &'static str, columns: Vec<(Duration, Column)>) -> Panel {
+        Panel { columns, ..Panel::area(name, class, Vec::new()) }
+    }
+
     /// A dashed line with a label.
-    pub(super) fn bound(&mut self, name: &'static str, value: usize) {
+    pub(crate) fn bound(&mut self, name: &'static str, value: usize) {
         self.bounds.push((name, value));
     }
 
     /// Gives several panels the same scale.
-    pub(super) fn scaled_to(self, most: usize) -> Panel {
+    pub(crate) fn scaled_to(self, most: usize) -> Panel {
         Panel { scale: Some(most), ..self }
     }
 
-    pub(super) fn peak(&self) -> usize {
-        self.steps.iter().map(|(_, value)| *value).max().unwrap_or(0)
+    pub(crate) fn peak(&self) -> usize {
+        let columns = self.columns.iter().map(|(_, column)| column.most);
+        self.steps.iter().map(|(_, value)| *value).chain(columns).max().unwrap_or(0)
     }
 
     /// Draws the panel below `top`. Returns where it ends.
-    pub(super) fn draw(&self, canvas: &mut Canvas, axis: TimeAxis, top: f64) -> f64 {
+    pub(crate) fn draw(&self, canvas: &mut Canvas, axis: TimeAxis, top: f64) -> f64 {
         let most = self.bounds.iter().map(|(_, value)| *value).chain([self.peak()]).max().unwrap_or(1);
         let most = self.scale.unwrap_or(most).max(1);
         let (upper, lower) = (top + TEXT + 6.0, top + TEXT + 6.0 + HEIGHT);
         let y = |value: f64| lower - value / most as f64 * HEIGHT;
         let peak = units::show_count(self.peak() as u64);
-        let banded = self.steps.len() > STEPS_PER_COLUMN * axis.columns();
+        let banded = !self.columns.is_empty() || self.steps.len() > STEPS_PER_COLUMN * axis.columns();
         canvas.text("p-ink", (axis.left, top + TEXT), Anchor::Start, &format!("{}, peak {peak}", self.name));
         for (value, base) in [(most, upper + 9.0), (0, lower)] {
             let text = units::show_count(value as u64);
@@ -84,17 +95,22 @@ impl Panel {
 
     /// Least, mean and most of each pixel column.
     fn draw_band(&self, canvas: &mut Canvas, axis: TimeAxis, y: impl Fn(f64) -> f64) {
-        let columns = summarise(&self.steps, axis);
+        let columns: Vec<(f64, Column)> = if self.columns.is_empty() {
+            let columns = summarise(&self.steps, axis).into_iter().enumerate();
+            columns.map(|(at, column)| (axis.left + at as f64, column)).collect()
+        } else {
+            self.columns.iter().map(|(at, column)| (axis.x(*at), *column)).collect()
+        };
         let class = self.area.unwrap_or("p-line");
         let (mut upper, mut lower, mut mean) = (String::new(), String::new(), String::new());
-        for (at, column) in columns.iter().enumerate() {
-            let x = Px(axis.left + at as f64);
+        for (at, (x, column)) in columns.iter().enumerate() {
+            let x = Px(*x);
             let go = if at == 0 { 'M' } else { 'L' };
             upper.push_str(&format!("{go}{x} {}", Px(y(column.most as f64))));
             mean.push_str(&format!("{go}{x} {}", Px(y(column.mean))));
         }
-        for (at, column) in columns.iter().enumerate().rev() {
-            lower.push_str(&format!("L{} {}", Px(axis.left + at as f64), Px(y(column.least as f64))));
+        for (x, column) in columns.iter().rev() {
+            lower.push_str(&format!("L{} {}", Px(*x), Px(y(column.least as f64))));
         }
         canvas.path(&format!("{class} p-area"), " stroke=\"none\"", &format!("{upper}{lower}Z"));
         canvas.path(&format!("{class} p-path"), " style=\"stroke-width:1.6\"", &mean);
@@ -116,13 +132,13 @@ impl Panel {
     }
 }
 
-/// What a value was within one pixel column.
+/// What a value was within an interval of time.
 #[derive(Debug, Clone, Copy, PartialEq)]
-struct Column {
-    least: usize,
-    most: usize,
+pub(crate) struct Column {
+    pub(crate) least: usize,
+    pub(crate) most: usize,
     /// Over time.
-    mean: f64,
+    pub(crate) mean: f64,
 }
 
 fn summarise(steps: &[(Duration, usize)], axis: TimeAxis) -> Vec<Column> {
