@@ -62,13 +62,14 @@ fn spawn(command: &mut Command) -> Child {
 }
 
 /// A shell that starts these tests in the background makes them, and their children, ignore
-/// interrupts. A handled signal is not ignored in a child.
+/// interrupts and quits. A handled signal is not ignored in a child.
 fn handle_interrupts() {
     static ONCE: Once = Once::new();
     ONCE.call_once(|| {
-        let always = Arc::new(AtomicBool::new(true));
-        signal_hook::flag::register_conditional_default(signal_hook::consts::SIGINT, always)
-            .expect("interrupts can be handled");
+        for signal in [signal_hook::consts::SIGINT, signal_hook::consts::SIGQUIT] {
+            let always = Arc::new(AtomicBool::new(true));
+            signal_hook::flag::register_conditional_default(signal, always).expect("it can be handled");
+        }
     });
 }
 
