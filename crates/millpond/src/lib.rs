@@ -13,6 +13,7 @@ pub mod executors;
 #[cfg(any(doc, doctest))]
 pub mod guide;
 pub mod interrupt;
+pub mod monitor;
 mod panic;
 mod pool;
 pub mod queue;
