@@ -80,6 +80,13 @@ pub enum ConfigError {
         /// The position of the NUL byte in the name.
         position: usize,
     },
+    /// A pool cannot have this name.
+    InvalidName {
+        /// The option that sets the name.
+        option: &'static str,
+        /// What is wrong with the name.
+        problem: &'static str,
+    },
     /// The factory of [`set_factory`](crate::schedulers::set_factory) panicked.
     FactoryPanicked,
 }
@@ -91,6 +98,20 @@ impl ConfigError {
             Some(position) => Err(ConfigError::NulInName { option, position }),
             None => Ok(()),
         }
+    }
+
+    /// Checks the name of a pool that was set by `option`.
+    pub(crate) fn check_pool_name(option: &'static str, name: &str) -> Result<(), ConfigError> {
+        let problem = if name.is_empty() {
+            "is empty, but a pool is found by its name"
+        } else if name.chars().count() > 64 {
+            "has more than 64 characters"
+        } else if name.contains(char::is_control) {
+            "contains a control character"
+        } else {
+            return Ok(());
+        };
+        Err(ConfigError::InvalidName { option, problem })
     }
 }
 
@@ -132,6 +153,7 @@ impl fmt::Display for ConfigError {
             Self::NulInName { option, position } => {
                 write!(f, "{option} has a NUL at byte {position}, but a thread name cannot contain one")
             }
+            Self::InvalidName { option, problem } => write!(f, "{option} {problem}"),
             Self::FactoryPanicked => f.write_str("the factory of schedulers panicked"),
         }
     }

@@ -44,10 +44,12 @@ pub use executor::{
 };
 pub use executors::{SingleScheduledExecutor, SingleThreadExecutor};
 pub use interrupt::Interrupted;
+pub use monitor::registry;
+pub use monitor::{PoolRef, PoolStats, RunState};
 pub use pool::policy::RejectedExecutionHandler;
 pub use pool::{
-    Builder, Hooks, ParkedWorkers, PoolRef, PoolStats, RunState, Scope, ScopeRejected, ScopedTaskHandle,
-    ShutdownOutcome, ShutdownReport, SubmitAsync, ThreadPoolExecutor, WorkQueue,
+    Builder, Hooks, ParkedWorkers, Scope, ScopeRejected, ScopedTaskHandle, ShutdownOutcome, ShutdownReport,
+    SubmitAsync, ThreadPoolExecutor, WorkQueue,
 };
 pub use pool::{growth, policy};
 pub use scheduled::{ScheduledBuilder, ScheduledHandle, ScheduledPoolRef, ScheduledThreadPoolExecutor};

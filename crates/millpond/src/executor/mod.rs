@@ -6,6 +6,7 @@
 mod completion;
 mod forward;
 mod invoke;
+mod pool_name;
 mod rejected;
 
 use std::error::Error;
@@ -20,6 +21,7 @@ use crate::task::{TaskHandle, works_for_any};
 pub use self::completion::ExecutorCompletionService;
 pub(crate) use self::forward::{delegate_executor_service, delegate_to_pool, inherent_executor_methods};
 pub use self::invoke::InvokeError;
+pub(crate) use self::pool_name::PoolName;
 pub(crate) use self::rejected::{PoolFacts, SchedulerFacts};
 pub use self::rejected::{RejectReason, Rejected, TrySubmitError};
 

@@ -6,11 +6,12 @@ use std::fmt;
 use std::io;
 use std::num::NonZeroU32;
 
+use super::pool_name::PoolName;
 use crate::sync::Arc;
 use crate::task::Task;
 
 /// Why a task was refused.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum RejectReason {
     /// All threads are busy, the queue is full, and no further thread is allowed.
@@ -32,6 +33,32 @@ pub enum RejectReason {
 }
 
 impl RejectReason {
+    /// All reasons, in the order of their discriminants.
+    pub(crate) const ALL: [RejectReason; 8] = [
+        Self::Saturated,
+        Self::Shutdown,
+        Self::SpawnFailed,
+        Self::Interrupted,
+        Self::WorkerDisposed,
+        Self::NotTimeCapable,
+        Self::ZeroPeriod,
+        Self::CallbackPanicked,
+    ];
+
+    /// Returns the name in lower case, for labels of metrics: `spawn_failed`.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::Saturated => "saturated",
+            Self::Shutdown => "shutdown",
+            Self::SpawnFailed => "spawn_failed",
+            Self::Interrupted => "interrupted",
+            Self::WorkerDisposed => "worker_disposed",
+            Self::NotTimeCapable => "not_time_capable",
+            Self::ZeroPeriod => "zero_period",
+            Self::CallbackPanicked => "callback_panicked",
+        }
+    }
+
     /// Returns true if the executor runs and has no room for the task now. A service would answer
     /// "busy, try again later" (HTTP 503 with `Retry-After`).
     ///
@@ -112,6 +139,8 @@ pub struct Rejected {
 struct Details {
     source: Option<io::Error>,
     scheduler: Option<SchedulerFacts>,
+    /// The name that the user gave to the pool. Without it the name is looked up.
+    pool_name: Option<Arc<str>>,
 }
 
 /// The facts about a scheduler for the message.
@@ -178,6 +207,19 @@ impl Rejected {
         self
     }
 
+    /// Keeps the name of the pool, so that the message has it even after the end of the pool.
+    pub(crate) fn by_name(mut self, name: &PoolName) -> Rejected {
+        if let Some(given) = name.given() {
+            self.details.get_or_insert_default().pool_name = Some(Arc::clone(given));
+        }
+        self
+    }
+
+    fn pool_name(&self) -> Option<Arc<str>> {
+        let kept = self.details.as_ref().and_then(|details| details.pool_name.clone());
+        kept.or_else(|| PoolName::find(self.pool.as_ref()?.number))
+    }
+
     fn source_error(&self) -> Option<&io::Error> {
         self.details.as_ref()?.source.as_ref()
     }
@@ -216,7 +258,10 @@ impl fmt::Display for Rejected {
         }
         f.write_str(" rejected: ")?;
         match (&self.pool, self.scheduler()) {
-            (Some(pool), _) => write!(f, "pool-{} ", pool.number)?,
+            (Some(pool), _) => match self.pool_name() {
+                Some(name) => write!(f, "{name} ")?,
+                None => write!(f, "pool-{} ", pool.number)?,
+            },
             (None, Some(scheduler)) => write!(f, "{} ", scheduler.name)?,
             (None, None) => f.write_str("the executor ")?,
         }
@@ -242,6 +287,7 @@ impl fmt::Debug for Rejected {
         f.debug_struct("Rejected")
             .field("task", &self.task)
             .field("reason", &self.reason)
+            .field("pool_name", &self.pool_name())
             .field("pool", &self.pool)
             .field("details", &self.details)
             .finish()

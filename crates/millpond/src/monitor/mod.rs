@@ -1,8 +1,43 @@
-//! What a pool measures, and how an operator reads it.
+//! See and steer every pool of a running process.
 //!
-//! A histogram answers "how long do tasks wait" and "how long do they run" for every quantile, in
-//! fixed memory: [`HistogramSnapshot`].
+//! An operator asks six questions about a pool. This module answers them:
+//!
+//! 1. Which pool is in trouble? [`registry::pools`](crate::registry::pools) lists them by name.
+//! 2. Do tasks wait long, or do they run long? [`HistogramSnapshot`].
+//! 3. What runs now, and what waits? [`PoolSnapshot`].
+//! 4. Which tasks are refused, and why? [`RejectedBy`].
+//! 5. Would more threads help? [`Settings`] beside [`PoolStats`].
+//! 6. Can I change the pool now? [`Settings`] has a version.
+//!
+//! Looking at a pool does not keep it running, and does not run code of its owner: no destructor
+//! of a task, hook or policy runs on the observing thread.
+//!
+//! # Examples
+//! ```
+//! use millpond::{ThreadPoolExecutor, registry};
+//!
+//! let pool = ThreadPoolExecutor::builder().name("db").build()?;
+//! assert_eq!(pool.submit(|| 6 * 7)?.join()?, 42);
+//! for pool in registry::pools() {
+//!     let Some(snapshot) = pool.snapshot() else { continue }; // dropped since
+//!     println!("{}: {} tasks accepted", snapshot.label, snapshot.stats.submitted);
+//! }
+//! # Ok::<(), Box<dyn std::error::Error>>(())
+//! ```
+//!
+//! Layer: above `pool`, `scheduled` and `schedulers`, which implement `Monitored` and register
+//! themselves; it imports nothing from them.
 
 mod histogram;
+mod pool_ref;
+pub mod registry;
+mod settings;
+mod snapshot;
+mod stats;
 
-pub use histogram::{Bucket, HistogramSnapshot};
+pub use self::histogram::{Bucket, HistogramSnapshot};
+pub use self::pool_ref::PoolRef;
+pub(crate) use self::pool_ref::{Identity, Monitored, release};
+pub use self::settings::{PolicyKind, QueueKind, Settings, Timing};
+pub use self::snapshot::{Kind, PanicRecord, PoolSnapshot, RejectedBy};
+pub use self::stats::{PoolStats, RunState};

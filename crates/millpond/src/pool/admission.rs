@@ -21,7 +21,7 @@ use super::control::Snapshot;
 use super::counters::Event;
 use super::growth::{self, Admission, Load};
 use super::inner::PoolInner;
-use super::policy::PolicyKind;
+use super::policy::KnownPolicy;
 use super::queue::TaskQueue;
 use super::queue::delayed::DelayedQueue;
 use super::queue::fifo::Fifo;
@@ -145,7 +145,7 @@ impl Refusal {
     }
 
     pub(super) fn into_rejected(self, pool: &PoolInner) -> Rejected {
-        let rejected = Rejected::by_pool(self.task, self.reason, pool.facts());
+        let rejected = Rejected::by_pool(self.task, self.reason, pool.facts()).by_name(pool.name());
         match self.source {
             Some(source) => rejected.because(source),
             None => rejected,
@@ -435,23 +435,23 @@ impl ThreadPoolExecutor {
             Refused::Overloaded(work, facts) => (work, facts),
             Refused::Task(refusal) => return self.refuse_task(*refusal),
         };
-        match pool.policy().kind() {
-            PolicyKind::Abort => {
+        match pool.policy().known() {
+            KnownPolicy::Abort => {
                 pool.counters().add(Event::Rejected); // first: it waits for earlier stores to complete
                 Err(Rejected::by_pool(work.into_task(), RejectReason::Saturated, facts))
             }
-            PolicyKind::CallerRuns => {
+            KnownPolicy::CallerRuns => {
                 pool.counters().add(Event::Rejected);
                 work.run_on_caller();
                 Ok(())
             }
-            PolicyKind::Discard => {
+            KnownPolicy::Discard => {
                 pool.counters().add(Event::Rejected);
                 work.discard();
                 Ok(())
             }
             // Workers may have made room since, and these policies cost more than another attempt.
-            PolicyKind::Block | PolicyKind::Other => {
+            KnownPolicy::Block | KnownPolicy::DiscardOldest | KnownPolicy::Other => {
                 let admitted = pool.admit_task(work.into_task(), RoomCheck::Hint);
                 admitted.or_else(|refusal| self.refuse_task(*refusal))
             }
@@ -463,11 +463,11 @@ impl ThreadPoolExecutor {
     pub(super) fn refuse_task(&self, refusal: Refusal) -> Result<(), Rejected> {
         let Refusal { task, reason, source } = refusal;
         let refusal = Refusal { task: task.once(), reason, source };
-        if self.inner().policy().kind() == PolicyKind::Abort || reason == RejectReason::SpawnFailed {
+        if self.inner().policy().known() == KnownPolicy::Abort || reason == RejectReason::SpawnFailed {
             return Err(self.reject(refusal));
         }
         let (policy, kind) = self.inner().policy().get();
-        if kind == PolicyKind::Block {
+        if kind == KnownPolicy::Block {
             return policy.rejected_execution(refusal.task, self).inspect_err(|rejected| {
                 self.count_rejected(rejected.task(), rejected.reason());
             });

@@ -2,6 +2,7 @@
 
 use std::fmt;
 use std::io;
+use std::num::NonZeroU32;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::thread::JoinHandle;
 use std::time::Duration;
@@ -9,12 +10,13 @@ use std::time::Duration;
 use super::ThreadPoolExecutor;
 use super::growth::GrowthRule;
 use super::hooks::Hooks;
-use super::inner::{PoolInner, PoolOptions};
+use super::inner::{Config, PoolOptions};
 use super::policy::{self, Handler, RejectedExecutionHandler};
 use super::queue::WorkQueue;
 use super::queue::time_limit::QueueTimeLimit;
 use super::settings::Settings;
 use crate::ConfigError;
+use crate::executor::PoolName;
 use crate::sync::Arc;
 use crate::threads::{ThreadFactory, WorkerBody, plain_threads};
 use crate::time::clock::Clock;
@@ -32,6 +34,8 @@ pub struct Builder {
     core_times_out: bool,
     queue: WorkQueue,
     handler: Handler,
+    name: Option<String>,
+    is_listed: bool,
     name_prefix: Option<String>,
     factory: Factory,
     hooks: Option<HooksOption>,
@@ -65,6 +69,8 @@ impl Builder {
             core_times_out: false,
             queue: WorkQueue::linked(),
             handler: Handler::new(policy::Abort),
+            name: None,
+            is_listed: true,
             name_prefix: None,
             factory: Factory(plain_threads()),
             hooks: None,
@@ -120,6 +126,36 @@ impl Builder {
     /// [`Abort`](crate::policy::Abort).
     pub fn rejected_execution_handler(mut self, handler: impl RejectedExecutionHandler) -> Self {
         self.handler = Handler::new(handler);
+        self
+    }
+
+    /// Names the pool, for messages, metrics and [`registry`](crate::registry). Default: `pool-N`.
+    ///
+    /// The threads are called `db-1`, `db-2` and so on, unless
+    /// [`thread_name_prefix`](Self::thread_name_prefix) sets other names. Several pools may have
+    /// the same name; their [`label`](ThreadPoolExecutor::label)s differ.
+    ///
+    /// [`build`](Self::build) refuses an empty name, one of more than 64 characters, and one with
+    /// control characters.
+    ///
+    /// # Examples
+    /// ```
+    /// use millpond::ThreadPoolExecutor;
+    ///
+    /// let pool = ThreadPoolExecutor::builder().name("db").build()?;
+    /// let thread = pool.submit(|| std::thread::current().name().map(str::to_owned))?;
+    /// assert_eq!(thread.join()?.as_deref(), Some("db-1"));
+    /// assert!(pool.to_string().starts_with("db[Running, "));
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    pub fn name(mut self, name: impl Into<String>) -> Self {
+        self.name = Some(name.into());
+        self
+    }
+
+    /// Keeps the pool out of [`registry`](crate::registry): it is not listed and not exported.
+    pub fn unregistered(mut self) -> Self {
+        self.is_listed = false;
         self
     }
 
@@ -242,6 +278,20 @@ impl Builder {
         self
     }
 
+    /// Checks what does not depend on other options.
+    fn check(&self) -> Result<(), ConfigError> {
+        if let Some(name) = &self.name {
+            ConfigError::check_pool_name("name", name)?;
+        }
+        if let Some(prefix) = &self.name_prefix {
+            ConfigError::check_name("thread_name_prefix", prefix)?;
+        }
+        if self.max_queue_time.is_some_and(|limit| limit.is_zero()) {
+            return Err(ConfigError::ZeroQueueTime);
+        }
+        Ok(())
+    }
+
     /// Builds the pool. No thread is started yet.
     ///
     /// # Errors
@@ -255,26 +305,27 @@ impl Builder {
             core_times_out: self.core_times_out,
         };
         settings.check()?;
-        if let Some(prefix) = &self.name_prefix {
-            ConfigError::check_name("thread_name_prefix", prefix)?;
-        }
-        if self.max_queue_time.is_some_and(|limit| limit.is_zero()) {
-            return Err(ConfigError::ZeroQueueTime);
-        }
+        self.check()?;
+        let queue_kind = self.queue.kind();
         let queue = self.queue.into_task_queue()?;
         // Relaxed: only uniqueness matters.
         let number = NUMBERS.fetch_add(1, Ordering::Relaxed);
-        Ok(ThreadPoolExecutor::from_inner(PoolInner::new(PoolOptions {
-            number,
-            name_prefix: self.name_prefix.unwrap_or_else(|| format!("pool-{number}-thread-")),
-            settings,
-            queue,
+        let thread_names = match &self.name {
+            Some(name) => format!("{name}-"),
+            None => format!("pool-{number}-thread-"),
+        };
+        let number = u32::try_from(number).ok().and_then(NonZeroU32::new).unwrap_or(NonZeroU32::MAX);
+        let config = Config {
+            name: PoolName::new(number, self.name),
+            name_prefix: self.name_prefix.unwrap_or(thread_names),
+            queue_kind,
             rule: self.rule,
             time_limit: self.max_queue_time.map(|limit| QueueTimeLimit::new(limit, self.clock)),
             remove_on_cancel: self.remove_on_cancel,
             hooks: self.hooks.map(|HooksOption(hooks)| hooks),
-            handler: self.handler,
-            factory: self.factory.0,
-        })))
+        };
+        let factory = self.factory.0;
+        let (is_listed, handler) = (self.is_listed, self.handler);
+        Ok(ThreadPoolExecutor::new(PoolOptions { config, is_listed, settings, queue, handler, factory }))
     }
 }

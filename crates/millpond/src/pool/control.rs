@@ -5,26 +5,8 @@
 
 use std::fmt;
 
+use crate::monitor::RunState;
 use crate::sync::{AtomicU64, Ordering};
-
-/// The phases in the life of a pool, in order. A pool never returns to an earlier one.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-pub enum RunState {
-    /// Accepts tasks and runs them.
-    Running,
-    /// Rejects new tasks; queued and running tasks still complete.
-    Shutdown,
-    /// Rejects new tasks; the queue has been drained and running tasks have been interrupted.
-    Stop,
-    /// All workers have exited; the `terminated` hook runs.
-    Tidying,
-    /// The `terminated` hook has returned.
-    Terminated,
-}
-
-impl RunState {
-    const ALL: [RunState; 5] = [Self::Running, Self::Shutdown, Self::Stop, Self::Tidying, Self::Terminated];
-}
 
 const COUNT_BITS: u32 = 32;
 const COUNT_MASK: u64 = (1 << COUNT_BITS) - 1;

@@ -4,8 +4,8 @@
 //! `impl PoolInner`: `removal` and `lifecycle` (how tasks and the pool end), `spawn` (adds
 //! workers), `admission` and `backpressure` (how tasks enter), `periodic`, `run` and `worker`.
 
+use std::any::Any;
 use std::fmt;
-use std::num::NonZeroU32;
 
 use super::control::{Ctl, MAX_WORKERS, Snapshot};
 use super::counters::Counters;
@@ -19,16 +19,22 @@ use super::queue::time_limit::QueueTimeLimit;
 use super::settings::{LiveSettings, Settings};
 use super::waiters::Waiters;
 use super::workers::Workers;
-use crate::executor::PoolFacts;
+use crate::executor::{PoolFacts, PoolName};
 use crate::interrupt::Interrupter;
 use crate::interrupt::wait::{Key, WaitList};
+use crate::monitor::registry::Registration;
+use crate::monitor::{Identity, Kind, Monitored, QueueKind};
 use crate::panic::catch;
 use crate::sync::{Arc, AtomicBool, AtomicU64, AtomicUsize, Mutex, MutexGuard, Ordering, Weak, fence};
 use crate::task::{OwnerEntry, Panic, Task, TaskInfo, TaskOwner};
 use crate::threads::ThreadFactory;
 
 pub(super) struct PoolInner {
+    /// The entry in the registry, and the name.
+    me: Registration,
     config: Config,
+    /// True if [`plain_queue`](Self::plain_queue) applies. Never changes.
+    is_plain: bool,
     control: Ctl,
     queue: TaskQueue,
     idle: IdleWorkers,
@@ -54,17 +60,15 @@ pub(super) struct PoolInner {
 }
 
 /// The options that never change.
-struct Config {
-    /// N in `pool-N`, for messages.
-    number: NonZeroU32,
-    name_prefix: String,
-    rule: GrowthRule,
-    /// True if [`PoolInner::plain_queue`] applies.
-    is_plain: bool,
-    time_limit: Option<QueueTimeLimit>,
+pub(super) struct Config {
+    pub(super) name: PoolName,
+    pub(super) name_prefix: String,
+    pub(super) queue_kind: QueueKind,
+    pub(super) rule: GrowthRule,
+    pub(super) time_limit: Option<QueueTimeLimit>,
     /// Cancelled tasks leave the queue at once. A scheduled pool keeps this flag in its queue.
-    remove_on_cancel: bool,
-    hooks: Option<Arc<dyn Hooks>>,
+    pub(super) remove_on_cancel: bool,
+    pub(super) hooks: Option<Arc<dyn Hooks>>,
 }
 
 /// A worker that blocks inside its queue.
@@ -76,37 +80,33 @@ struct InQueue {
 
 /// The options of a new pool.
 pub(super) struct PoolOptions {
-    pub(super) number: u64,
-    pub(super) name_prefix: String,
+    pub(super) config: Config,
+    /// The registry lists the pool.
+    pub(super) is_listed: bool,
     pub(super) settings: Settings,
     pub(super) queue: TaskQueue,
-    pub(super) rule: GrowthRule,
-    pub(super) time_limit: Option<QueueTimeLimit>,
-    pub(super) remove_on_cancel: bool,
-    pub(super) hooks: Option<Arc<dyn Hooks>>,
     pub(super) handler: Handler,
     pub(super) factory: Arc<ThreadFactory>,
 }
 
 impl PoolInner {
-    pub(super) fn new(options: PoolOptions) -> Arc<PoolInner> {
-        let number = u32::try_from(options.number).ok().and_then(NonZeroU32::new);
-        let is_plain = matches!(options.queue, TaskQueue::Fifo(_))
-            && options.rule == GrowthRule::QueueFirst
-            && options.time_limit.is_none();
-        let config = Config {
-            number: number.unwrap_or(NonZeroU32::MAX),
-            name_prefix: options.name_prefix,
-            rule: options.rule,
-            is_plain,
-            time_limit: options.time_limit,
-            remove_on_cancel: options.remove_on_cancel,
-            hooks: options.hooks,
-        };
+    /// `handle` is what users hold, and not alive yet.
+    pub(super) fn new(options: PoolOptions, handle: Weak<dyn Any + Send + Sync>) -> Arc<PoolInner> {
+        let config = options.config;
+        let is_scheduled = matches!(options.queue, TaskQueue::Delayed(_));
+        let kind = if is_scheduled { Kind::Scheduled } else { Kind::Pool };
+        let name = Arc::clone(config.name.get());
         if let TaskQueue::Delayed(delayed) = &options.queue {
-            delayed.set_remove_on_cancel(options.remove_on_cancel);
+            delayed.set_remove_on_cancel(config.remove_on_cancel);
         }
         let pool = Arc::new_cyclic(|me: &Weak<PoolInner>| PoolInner {
+            me: Registration::new(
+                Identity::new(name, kind, Weak::clone(me) as Weak<dyn Monitored>, handle),
+                options.is_listed,
+            ),
+            is_plain: matches!(options.queue, TaskQueue::Fifo(_))
+                && config.rule == GrowthRule::QueueFirst
+                && config.time_limit.is_none(),
             config,
             control: Ctl::new(),
             queue: options.queue,
@@ -197,8 +197,16 @@ impl PoolInner {
         &self.config.name_prefix
     }
 
-    pub(super) fn number(&self) -> NonZeroU32 {
-        self.config.number
+    pub(super) fn name(&self) -> &PoolName {
+        &self.config.name
+    }
+
+    pub(super) fn me(&self) -> &Registration {
+        &self.me
+    }
+
+    pub(super) fn queue_kind(&self) -> QueueKind {
+        self.config.queue_kind
     }
 
     #[inline]
@@ -230,7 +238,7 @@ impl PoolInner {
     #[inline]
     pub(super) fn plain_queue(&self) -> Option<&Fifo> {
         match &self.queue {
-            TaskQueue::Fifo(fifo) if self.config.is_plain => Some(fifo),
+            TaskQueue::Fifo(fifo) if self.is_plain => Some(fifo),
             _ => None,
         }
     }
@@ -354,7 +362,7 @@ impl PoolInner {
     #[inline]
     pub(super) fn facts_of(&self, seen: Snapshot, maximum: usize, queued: usize) -> PoolFacts {
         let maximum = (maximum != MAX_WORKERS).then_some(maximum);
-        PoolFacts::new(self.config.number, seen.workers(), maximum, queued)
+        PoolFacts::new(self.config.name.number(), seen.workers(), maximum, queued)
     }
 }
 
@@ -371,7 +379,7 @@ impl Drop for PoolInner {
 impl fmt::Debug for PoolInner {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("PoolInner")
-            .field("number", &self.config.number)
+            .field("name", &self.config.name.get())
             .field("control", &self.control.load())
             .field("queue", &self.queue)
             .finish_non_exhaustive()

@@ -12,12 +12,12 @@ use std::task::{Context, Poll};
 use std::time::{Duration, Instant};
 
 use super::ThreadPoolExecutor;
-use super::control::RunState;
 use super::inner::PoolInner;
 use super::queue::TaskQueue;
 use crate::executor::close_and_wait;
 use crate::interrupt::wait::{Key, Waiting};
 use crate::interrupt::{Interrupted, ThreadContext};
+use crate::monitor::RunState;
 use crate::panic::{catch, catch_value};
 use crate::sync::{Arc, Ordering, deadline_after, fence};
 use crate::task::{Task, WorksForScheduler, works_for};

@@ -17,7 +17,7 @@
 //! | `admission`, `backpressure` | how tasks enter, or wait until they can |
 //! | `periodic` | what only a scheduled pool does |
 //! | `run`, `worker` | a worker runs one task; the worker thread |
-//! | `reconfigure`, `stats`, `builder`, `scope` | the rest of the public interface |
+//! | `reconfigure`, `stats`, `monitor`, `builder`, `scope` | the rest of the public interface |
 
 mod admission;
 mod backpressure;
@@ -30,6 +30,7 @@ mod hooks;
 mod idle;
 mod inner;
 mod lifecycle;
+mod monitor;
 mod periodic;
 pub mod policy;
 mod queue;
@@ -60,18 +61,18 @@ mod delayed_models;
 use std::fmt;
 use std::time::Duration;
 
-use self::inner::PoolInner;
+use self::inner::{PoolInner, PoolOptions};
 use crate::executor::{
     Executor, ExecutorService, RejectReason, Rejected, TrySubmitError, inherent_executor_methods,
 };
 use crate::interrupt::Interrupted;
+use crate::monitor::{Kind, PoolRef, RunState};
 use crate::sync::{Arc, Weak};
 use crate::task::{Task, TaskHandle, TaskOf};
 
 pub(crate) use self::admission::Refusal;
 pub use self::backpressure::SubmitAsync;
 pub use self::builder::Builder;
-pub use self::control::RunState;
 pub(crate) use self::delegate::delegate_lifecycle;
 pub use self::hooks::Hooks;
 pub use self::idle::ParkedWorkers;
@@ -79,7 +80,6 @@ pub use self::lifecycle::{ShutdownOutcome, ShutdownReport};
 pub use self::queue::WorkQueue;
 pub(crate) use self::queue::delayed::ShutdownPolicy;
 pub use self::scope::{Scope, ScopeRejected, ScopedTaskHandle};
-pub use self::stats::PoolStats;
 
 /// A pool of threads with a core size, a queue, a maximum size and a rejection policy.
 ///
@@ -116,38 +116,20 @@ pub struct ThreadPoolExecutor {
     handle: Arc<Handle>,
 }
 
-/// A reference to a pool that does not keep it running. Made by [`ThreadPoolExecutor::downgrade`].
-///
-/// For a task, a cache or a registry that uses the pool only while another owner keeps it. The pool
-/// shuts down when the last [`ThreadPoolExecutor`] is dropped, whatever `PoolRef`s exist.
-///
-/// # Examples
-/// ```
-/// let pool = millpond::executors::fixed(1)?;
-/// let weak = pool.downgrade();
-/// assert_eq!(weak.upgrade().unwrap().submit(|| 7)?.join()?, 7);
-/// drop(pool);
-/// assert!(weak.upgrade().is_none());
-/// # Ok::<(), Box<dyn std::error::Error>>(())
-/// ```
-#[derive(Clone)]
-pub struct PoolRef {
-    handle: Weak<Handle>,
-}
-
 impl PoolRef {
     /// Returns the pool, or `None` once its last handle has been dropped. Does not block.
     ///
     /// `None` is possible while workers still run accepted tasks. A pool that was shut down by a
-    /// call and still has handles is returned.
+    /// call and still has handles is returned. `None` too for a scheduler and for a scheduled pool,
+    /// which has a [reference of its own](crate::ScheduledPoolRef).
     pub fn upgrade(&self) -> Option<ThreadPoolExecutor> {
-        self.handle.upgrade().map(|handle| ThreadPoolExecutor { handle })
+        if self.identity().kind() == Kind::Pool { self.upgrade_any() } else { None }
     }
-}
 
-impl fmt::Debug for PoolRef {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("PoolRef").field("handles", &self.handle.strong_count()).finish()
+    /// As [`upgrade`](Self::upgrade), for the pool inside a scheduled pool too.
+    pub(crate) fn upgrade_any(&self) -> Option<ThreadPoolExecutor> {
+        let handle = self.identity().handle()?.downcast::<Handle>().ok()?;
+        Some(ThreadPoolExecutor { handle })
     }
 }
 
@@ -169,8 +151,12 @@ impl ThreadPoolExecutor {
         Builder::new()
     }
 
-    fn from_inner(inner: Arc<PoolInner>) -> Self {
-        ThreadPoolExecutor { handle: Arc::new(Handle { inner }) }
+    fn new(options: PoolOptions) -> Self {
+        let handle = Arc::new_cyclic(|handle: &Weak<Handle>| {
+            let handle = Weak::clone(handle);
+            Handle { inner: PoolInner::new(options, handle) }
+        });
+        ThreadPoolExecutor { handle }
     }
 
     fn inner(&self) -> &Arc<PoolInner> {
@@ -179,7 +165,7 @@ impl ThreadPoolExecutor {
 
     /// Returns a reference that does not keep the pool running.
     pub fn downgrade(&self) -> PoolRef {
-        PoolRef { handle: Arc::downgrade(&self.handle) }
+        PoolRef::clone(self.inner().me())
     }
 }
 
@@ -246,7 +232,7 @@ impl ThreadPoolExecutor {
     ///
     /// Never blocks and never applies the rejection policy: a refused closure does not run, is not
     /// dropped, and evicts no other task. Every refusal counts as
-    /// [`rejected`](PoolStats::rejected) and calls [`Hooks::rejected`].
+    /// [`rejected`](crate::PoolStats::rejected) and calls [`Hooks::rejected`].
     ///
     /// # Errors
     /// [`TrySubmitError`] with the closure: [`Saturated`](RejectReason::Saturated) if there is no
@@ -307,7 +293,7 @@ impl ThreadPoolExecutor {
     /// # Errors
     /// [`Rejected`] with the task, if the pool is shut down ([`Shutdown`](RejectReason::Shutdown))
     /// or a needed thread could not be started ([`SpawnFailed`](RejectReason::SpawnFailed)). Only
-    /// these count as [`rejected`](PoolStats::rejected).
+    /// these count as [`rejected`](crate::PoolStats::rejected).
     ///
     /// # Examples
     /// ```
@@ -404,8 +390,8 @@ impl fmt::Display for ThreadPoolExecutor {
         let (active, size) = (self.active_count(), self.pool_size());
         write!(
             f,
-            "pool-{}[{state}, pool size = {size}, active threads = {}, queued tasks = {}, completed tasks = {}]",
-            self.inner().number(),
+            "{}[{state}, pool size = {size}, active threads = {}, queued tasks = {}, completed tasks = {}]",
+            self.name(),
             active.min(size),
             self.queued_count(),
             self.completed_task_count()

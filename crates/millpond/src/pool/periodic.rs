@@ -8,12 +8,12 @@ use std::time::Duration;
 
 use super::ThreadPoolExecutor;
 use super::admission::Refusal;
-use super::control::RunState;
 use super::inner::PoolInner;
 use super::queue::TaskQueue;
 use super::queue::delayed::{DelayedQueue, ShutdownPolicy};
 use super::spawn::Limit;
 use crate::executor::{RejectReason, Rejected};
+use crate::monitor::RunState;
 use crate::sync::backoff::yield_while;
 use crate::sync::{Arc, Ordering, fence};
 use crate::task::{CellRef, Task, TaskOwner, TaskState, TimerTask, Tracked};

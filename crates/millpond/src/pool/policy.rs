@@ -14,12 +14,13 @@
 //! [`Hooks::rejected`](crate::Hooks::rejected). A task for which [`Block`] finds room is not
 //! refused.
 
-use std::any::TypeId;
+use std::any::Any;
 use std::fmt;
 use std::time::Duration;
 
 use super::ThreadPoolExecutor;
 use crate::executor::{RejectReason, Rejected};
+use crate::monitor::PolicyKind;
 use crate::sync::{Arc, AtomicU8, Mutex, Ordering};
 use crate::task::Task;
 
@@ -69,7 +70,7 @@ pub struct Abort;
 impl RejectedExecutionHandler for Abort {
     fn rejected_execution(&self, task: Task, pool: &ThreadPoolExecutor) -> Result<(), Rejected> {
         let reason = if pool.is_shutdown() { RejectReason::Shutdown } else { RejectReason::Saturated };
-        Err(Rejected::by_pool(task, reason, pool.inner().facts()))
+        Err(Rejected::by_pool(task, reason, pool.inner().facts()).by_name(pool.inner().name()))
     }
 }
 
@@ -162,34 +163,43 @@ impl RejectedExecutionHandler for Block {
 
 /// The policies that the pool recognises and applies without a virtual call.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum PolicyKind {
+pub(super) enum KnownPolicy {
     Abort,
     CallerRuns,
     Discard,
+    DiscardOldest,
     /// A task is refused only if this policy finds no room for it.
     Block,
-    /// Any other policy.
+    /// A policy of the user.
     Other,
 }
 
-impl PolicyKind {
-    const KNOWN: [PolicyKind; 4] = [Self::Abort, Self::CallerRuns, Self::Discard, Self::Block];
-
-    fn of<H: 'static>() -> PolicyKind {
-        let kinds = [
-            TypeId::of::<Abort>(),
-            TypeId::of::<CallerRuns>(),
-            TypeId::of::<Discard>(),
-            TypeId::of::<Block>(),
-        ];
-        let position = kinds.iter().position(|kind| *kind == TypeId::of::<H>());
-        position.map_or(Self::Other, |position| Self::KNOWN[position])
-    }
+impl KnownPolicy {
+    const ALL: [KnownPolicy; 6] =
+        [Self::Abort, Self::CallerRuns, Self::Discard, Self::DiscardOldest, Self::Block, Self::Other];
 
     /// The inverse of `as u8`.
     #[inline]
-    fn from_u8(bits: u8) -> PolicyKind {
-        Self::KNOWN.into_iter().find(|kind| *kind as u8 == bits).unwrap_or(Self::Other)
+    fn from_u8(bits: u8) -> KnownPolicy {
+        Self::ALL.into_iter().find(|kind| *kind as u8 == bits).unwrap_or(Self::Other)
+    }
+}
+
+/// The public description of a policy.
+fn describe<H: RejectedExecutionHandler>(policy: &H) -> PolicyKind {
+    let policy = policy as &dyn Any;
+    if policy.is::<Abort>() {
+        PolicyKind::Abort
+    } else if policy.is::<CallerRuns>() {
+        PolicyKind::CallerRuns
+    } else if policy.is::<Discard>() {
+        PolicyKind::Discard
+    } else if policy.is::<DiscardOldest>() {
+        PolicyKind::DiscardOldest
+    } else if let Some(block) = policy.downcast_ref::<Block>() {
+        PolicyKind::Block { timeout: block.timeout }
+    } else {
+        PolicyKind::Custom(std::any::type_name::<H>())
     }
 }
 
@@ -202,7 +212,18 @@ pub(super) struct Handler {
 
 impl Handler {
     pub(super) fn new<H: RejectedExecutionHandler>(policy: H) -> Self {
-        Handler { policy: Arc::new(policy), kind: PolicyKind::of::<H>() }
+        Handler { kind: describe(&policy), policy: Arc::new(policy) }
+    }
+
+    fn known(&self) -> KnownPolicy {
+        match self.kind {
+            PolicyKind::Abort => KnownPolicy::Abort,
+            PolicyKind::CallerRuns => KnownPolicy::CallerRuns,
+            PolicyKind::Discard => KnownPolicy::Discard,
+            PolicyKind::DiscardOldest => KnownPolicy::DiscardOldest,
+            PolicyKind::Block { .. } => KnownPolicy::Block,
+            PolicyKind::Custom(_) => KnownPolicy::Other,
+        }
     }
 }
 
@@ -216,31 +237,36 @@ impl fmt::Debug for Handler {
 #[derive(Debug)]
 pub(super) struct CurrentPolicy {
     handler: Mutex<Handler>,
-    /// The kind of `handler`, for reads without the lock. Written under the lock.
-    kind: AtomicU8,
+    /// What `handler` is, for reads without the lock. Written under the lock.
+    known: AtomicU8,
 }
 
 impl CurrentPolicy {
     pub(super) fn new(handler: Handler) -> Self {
-        CurrentPolicy { kind: AtomicU8::new(handler.kind as u8), handler: Mutex::new(handler) }
+        CurrentPolicy { known: AtomicU8::new(handler.known() as u8), handler: Mutex::new(handler) }
     }
 
     /// Relaxed: a rejection that races with a change of the policy may follow either.
     #[inline]
-    pub(super) fn kind(&self) -> PolicyKind {
-        PolicyKind::from_u8(self.kind.load(Ordering::Relaxed))
+    pub(super) fn known(&self) -> KnownPolicy {
+        KnownPolicy::from_u8(self.known.load(Ordering::Relaxed))
     }
 
-    /// The policy and its kind, which may differ from what [`kind`](Self::kind) has just returned.
-    pub(super) fn get(&self) -> (Arc<dyn RejectedExecutionHandler>, PolicyKind) {
+    pub(super) fn described(&self) -> PolicyKind {
+        self.handler.lock().kind
+    }
+
+    /// The policy and what it is, which may differ from what [`known`](Self::known) has just
+    /// returned.
+    pub(super) fn get(&self) -> (Arc<dyn RejectedExecutionHandler>, KnownPolicy) {
         let handler = self.handler.lock();
-        (Arc::clone(&handler.policy), handler.kind)
+        (Arc::clone(&handler.policy), handler.known())
     }
 
     /// Installs `new` and returns the previous policy, to be dropped outside of the lock.
     pub(super) fn replace(&self, new: Handler) -> Handler {
         let mut handler = self.handler.lock();
-        self.kind.store(new.kind as u8, Ordering::Relaxed);
+        self.known.store(new.known() as u8, Ordering::Relaxed);
         std::mem::replace(&mut *handler, new)
     }
 }

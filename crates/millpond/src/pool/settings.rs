@@ -1,4 +1,4 @@
-//! The settings that can change while the pool runs: sizes and keep-alive time.
+//! The settings that can change while the pool runs.
 
 use std::time::Duration;
 
@@ -37,9 +37,9 @@ impl Settings {
 /// moment ago, and `PoolInner::recheck_all` makes idle workers read again after a change.
 #[derive(Debug)]
 pub(super) struct LiveSettings {
-    /// The authoritative values. A change holds the lock, so concurrent changes are checked in
-    /// turn.
-    values: Mutex<Settings>,
+    /// The authoritative values, and their version. A change holds the lock, so concurrent changes
+    /// are checked in turn, and the versions form one chain.
+    values: Mutex<(Settings, u64)>,
     /// Copy of `core`. Written under the lock, like the two below.
     core: AtomicUsize,
     maximum: AtomicUsize,
@@ -49,7 +49,7 @@ pub(super) struct LiveSettings {
 impl LiveSettings {
     pub(super) fn new(settings: Settings) -> Self {
         LiveSettings {
-            values: Mutex::new(settings),
+            values: Mutex::new((settings, 1)),
             core: AtomicUsize::new(settings.core),
             maximum: AtomicUsize::new(settings.maximum),
             core_times_out: AtomicBool::new(settings.core_times_out),
@@ -57,6 +57,11 @@ impl LiveSettings {
     }
 
     pub(super) fn get(&self) -> Settings {
+        self.values.lock().0
+    }
+
+    /// The values and their version.
+    pub(super) fn versioned(&self) -> (Settings, u64) {
         *self.values.lock()
     }
 
@@ -80,11 +85,11 @@ impl LiveSettings {
         change: impl FnOnce(&mut Settings),
     ) -> Result<(Settings, Settings), ConfigError> {
         let mut values = self.values.lock();
-        let old = *values;
+        let (old, version) = *values;
         let mut new = old;
         change(&mut new);
         new.check()?;
-        *values = new;
+        *values = (new, version + 1);
         self.core.store(new.core, Ordering::Relaxed);
         self.maximum.store(new.maximum, Ordering::Relaxed);
         self.core_times_out.store(new.core_times_out, Ordering::Relaxed);

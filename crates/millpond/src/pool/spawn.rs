@@ -8,9 +8,10 @@
 
 use std::io;
 
-use super::control::{RunState, Snapshot};
+use super::control::Snapshot;
 use super::inner::PoolInner;
 use super::workers::Worker;
+use crate::monitor::RunState;
 use crate::sync::{Arc, Ordering, fence};
 use crate::task::Task;
 use crate::threads::{WorkerBody, call_factory};

@@ -1,4 +1,4 @@
-//! [`PoolStats`], and how a reader adds up counters while tasks move.
+//! How a reader adds up the counters of a pool while tasks move.
 //!
 //! A task counts from its acceptance until it is settled. In between it is queued, or held by a
 //! worker, or runs inline inside another task. No lock covers all of these, so [`Counts`] reads
@@ -16,14 +16,14 @@
 //! While tasks move, a read may count a task twice: as queued, and later as running or settled. The
 //! counts are exact while no task moves. Models: `loom_tests::pool::a_look_at_the_counts_*`.
 
-use std::time::Duration;
-
 use super::ThreadPoolExecutor;
-use super::control::{RunState, Snapshot};
+use super::control::Snapshot;
 use super::counters::{Event, Totals};
 use super::idle::ParkedWorkers;
 use super::inner::PoolInner;
 use super::queue::TaskQueue;
+use crate::monitor::{PoolStats, RunState};
+use crate::panic::catch_value;
 use crate::task::{Outcome, TaskId};
 
 /// The counts of one read.
@@ -66,9 +66,13 @@ impl Counts {
 impl PoolInner {
     /// Reads all counts. Panics only if a custom queue does.
     pub(super) fn counts(&self) -> Counts {
+        self.counts_with(|| self.queue().len())
+    }
+
+    fn counts_with(&self, queued: impl FnOnce() -> usize) -> Counts {
         let accepted = self.submitted();
         // The order matters, see the file header: a task moves from queue to worker to settled.
-        let queued = self.queue().len();
+        let queued = queued();
         let workers = self.workers();
         let (active, inline) = (workers.active_count(), workers.inline_count());
         let (totals, largest) = (workers.totals(), workers.largest());
@@ -98,6 +102,33 @@ impl PoolInner {
             counts.add_moving_tasks(accepted);
         }
         counts
+    }
+
+    /// All figures at once. A custom queue that panics counts as empty and full.
+    pub(super) fn stats(&self) -> PoolStats {
+        let settings = self.settings().get();
+        let counts = self.counts_with(|| self.queue().try_len().unwrap_or(0));
+        let (totals, counters) = (counts.totals, self.counters());
+        PoolStats {
+            state: counts.control.state(),
+            core_pool_size: settings.core,
+            maximum_pool_size: settings.maximum,
+            keep_alive_time: settings.keep_alive,
+            pool_size: counts.control.workers(),
+            active_count: counts.active,
+            in_place_count: counts.inline,
+            largest_pool_size: counts.largest,
+            queued_count: counts.queued,
+            remaining_queue_capacity: catch_value(|| self.queue().remaining_capacity()).unwrap_or(0),
+            submitted: counts.submitted,
+            completed: totals.count(Outcome::Succeeded),
+            panicked: totals.count(Outcome::Panicked),
+            cancelled: totals.count(Outcome::Cancelled) + counts.cancelled_in_queue,
+            rejected: counters.count(Event::Rejected),
+            handed_back: counts.handed_back,
+            expired: counts.expired,
+            periodic_ended_by_panic: counters.count(Event::PeriodicEndedByPanic),
+        }
     }
 
     /// Returns true if no task is queued or running. A scheduled pool may hold tasks that are not
@@ -197,30 +228,7 @@ impl ThreadPoolExecutor {
 
     /// Returns all figures at once.
     pub fn stats(&self) -> PoolStats {
-        let pool = self.inner();
-        let settings = pool.settings().get();
-        let counts = pool.counts();
-        let (totals, counters) = (counts.totals, pool.counters());
-        PoolStats {
-            state: counts.control.state(),
-            core_pool_size: settings.core,
-            maximum_pool_size: settings.maximum,
-            keep_alive_time: settings.keep_alive,
-            pool_size: counts.control.workers(),
-            active_count: counts.active,
-            in_place_count: counts.inline,
-            largest_pool_size: counts.largest,
-            queued_count: counts.queued,
-            remaining_queue_capacity: pool.queue().remaining_capacity(),
-            submitted: counts.submitted,
-            completed: totals.count(Outcome::Succeeded),
-            panicked: totals.count(Outcome::Panicked),
-            cancelled: totals.count(Outcome::Cancelled) + counts.cancelled_in_queue,
-            rejected: counters.count(Event::Rejected),
-            handed_back: counts.handed_back,
-            expired: counts.expired,
-            periodic_ended_by_panic: counters.count(Event::PeriodicEndedByPanic),
-        }
+        self.inner().stats()
     }
 
     /// The parked workers, for drivers of deterministic tests.
@@ -228,62 +236,4 @@ impl ThreadPoolExecutor {
     pub fn parked_workers(&self) -> ParkedWorkers {
         self.inner().idle().parked_workers()
     }
-}
-
-/// The figures of a pool at one moment.
-///
-/// A task counts from its acceptance until it is settled. While no task moves, `submitted` =
-/// `completed` + `panicked` + `cancelled` + `handed_back` + `expired` + `queued_count` +
-/// `active_count` + `in_place_count`. While tasks move, two things still hold. The settled tasks
-/// (`completed`, `panicked`, `cancelled`, `handed_back`, `expired`) never exceed `submitted`. Every
-/// task accepted before the call is in one of the counts, or in two while it moves from one to the
-/// next. The outcome of a task is counted before its handle resolves.
-///
-/// A pool with a custom queue counts what the queue holds. A task that the owner of the queue adds
-/// counts as submitted when it is settled. A task that a worker has just dequeued is in no count
-/// for a moment.
-#[derive(Debug, Clone, PartialEq, Eq)]
-#[non_exhaustive]
-pub struct PoolStats {
-    /// The run state.
-    pub state: RunState,
-    /// The core size in force.
-    pub core_pool_size: usize,
-    /// The maximum size in force.
-    pub maximum_pool_size: usize,
-    /// How long an idle worker above the core size waits for work before it exits.
-    pub keep_alive_time: Duration,
-    /// Number of workers.
-    pub pool_size: usize,
-    /// Workers that run a task or have been given one. Never more than `pool_size`.
-    pub active_count: usize,
-    /// Tasks that run inside another task that joins them, see
-    /// [`TaskHandle::join`](crate::TaskHandle::join). Their workers are in `active_count` already.
-    pub in_place_count: usize,
-    /// The largest number of workers so far.
-    pub largest_pool_size: usize,
-    /// Queued tasks.
-    pub queued_count: usize,
-    /// How many more tasks the queue accepts; `usize::MAX` if it is unbounded.
-    pub remaining_queue_capacity: usize,
-    /// Tasks accepted so far.
-    pub submitted: u64,
-    /// Tasks that ran and returned.
-    pub completed: u64,
-    /// Tasks that panicked, and tasks that did not run because `before_execute` panicked.
-    pub panicked: u64,
-    /// Tasks that were cancelled, before or while they ran.
-    pub cancelled: u64,
-    /// Tasks that were refused, whatever the policy did with them. Tasks for which the blocking
-    /// policy found room are not included.
-    pub rejected: u64,
-    /// Accepted tasks that left without having run: removed, drained by `shutdown_now`, or evicted
-    /// by `DiscardOldest`.
-    pub handed_back: u64,
-    /// Accepted tasks that did not run because they waited longer than
-    /// [`max_queue_time`](crate::Builder::max_queue_time).
-    pub expired: u64,
-    /// Periodic tasks of a scheduled pool that ended because a run panicked. If this grows,
-    /// something that should happen periodically no longer does.
-    pub periodic_ended_by_panic: u64,
 }

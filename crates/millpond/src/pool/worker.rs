@@ -6,7 +6,7 @@
 
 use std::time::Duration;
 
-use super::control::{RunState, Snapshot};
+use super::control::Snapshot;
 use super::idle::{ParkOptions, ParkSlot, WakeReason};
 use super::inner::PoolInner;
 use super::queue::TaskQueue;
@@ -15,6 +15,7 @@ use super::run::{WorkerIdentity, run_task};
 use super::spawn::WorkerThread;
 use super::workers::Worker;
 use crate::interrupt::{self, Interrupted, ThreadContext};
+use crate::monitor::RunState;
 use crate::panic::{catch, catch_value};
 use crate::queue::BlockingQueue;
 use crate::sync::{Arc, Ordering, deadline_after, fence};

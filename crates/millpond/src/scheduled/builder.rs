@@ -65,6 +65,18 @@ impl ScheduledBuilder {
         self
     }
 
+    /// Names the pool; see [`Builder::name`]. Default: `pool-N`.
+    pub fn name(mut self, name: impl Into<String>) -> Self {
+        self.pool = self.pool.name(name);
+        self
+    }
+
+    /// Keeps the pool out of [`registry`](crate::registry); see [`Builder::unregistered`].
+    pub fn unregistered(mut self) -> Self {
+        self.pool = self.pool.unregistered();
+        self
+    }
+
     /// Sets the names of worker threads: this prefix and a number from 1. Default:
     /// `pool-N-thread-`.
     pub fn thread_name_prefix(mut self, prefix: impl Into<String>) -> Self {
@@ -170,7 +182,8 @@ impl ScheduledBuilder {
     /// Builds the pool. No thread is started yet.
     ///
     /// # Errors
-    /// [`ConfigError`] if core threads should time out and the keep-alive time is zero.
+    /// [`ConfigError`] if core threads should time out and the keep-alive time is zero, or if the
+    /// name is not allowed.
     pub fn build(self) -> Result<ScheduledThreadPoolExecutor, ConfigError> {
         let pool = self.pool.work_queue(WorkQueue::delayed(self.clock)).build()?;
         pool.set_keeps_after_shutdown(ShutdownPolicy::Periodic, self.keeps_periodic);

@@ -18,8 +18,9 @@ use crate::ConfigError;
 use crate::executor::{
     RejectReason, Rejected, delegate_executor_service, delegate_to_pool, inherent_executor_methods,
 };
+use crate::monitor::{PoolRef, PoolSnapshot, RunState, Settings};
 use crate::pool::delegate_lifecycle;
-use crate::pool::{ParkedWorkers, PoolRef, Refusal, RunState, Scope, ShutdownPolicy, ThreadPoolExecutor};
+use crate::pool::{ParkedWorkers, Refusal, Scope, ShutdownPolicy, ThreadPoolExecutor};
 use crate::sync::{Arc, Weak};
 use crate::task::periodic::{Answer, Body, Next, PeriodicTask, Plan, Schedule};
 use crate::task::{Task, TaskId, TaskInfo, TaskOf, TimerTask};
@@ -95,7 +96,7 @@ pub struct ScheduledPoolRef {
 impl ScheduledPoolRef {
     /// Returns the pool, or `None` once its last handle has been dropped; see [`PoolRef::upgrade`].
     pub fn upgrade(&self) -> Option<ScheduledThreadPoolExecutor> {
-        let pool = self.pool.upgrade()?;
+        let pool = self.pool.upgrade_any()?;
         let decorate = match &self.decorate {
             Some(decorate) => Some(decorate.upgrade()?),
             None => None,
@@ -405,6 +406,15 @@ impl ScheduledThreadPoolExecutor {
     }
 
     delegate_to_pool! {
+        /// Returns the name of the pool: that of [`ScheduledBuilder::name`], or `pool-N`.
+        pub fn name(&self) -> &str;
+        /// Returns the name of the pool, made unique in the process; see
+        /// [`ThreadPoolExecutor::label`].
+        pub fn label(&self) -> &str;
+        /// Returns all that is known about the pool now. Does not block.
+        pub fn snapshot(&self) -> PoolSnapshot;
+        /// Returns the settings in force.
+        pub fn settings(&self) -> Settings;
         /// Returns the number of threads that are kept.
         pub fn core_pool_size(&self) -> usize;
         /// Sets the core size; see [`ThreadPoolExecutor::set_core_pool_size`].

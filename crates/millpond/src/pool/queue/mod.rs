@@ -20,6 +20,7 @@ use std::time::Instant;
 use self::delayed::DelayedQueue;
 use self::fifo::Fifo;
 use super::idle::IdleWorkers;
+use crate::monitor::QueueKind;
 use crate::panic::catch_value;
 use crate::queue::{BlockingQueue, DelayQueue, Delayed, PriorityBlockingQueue};
 use crate::sync::{Arc, AtomicU64, Ordering as Order, fence};
@@ -123,6 +124,17 @@ impl WorkQueue {
     /// The queue of a scheduled pool.
     pub(crate) fn delayed(clock: Clock) -> Self {
         WorkQueue { kind: Kind::Delayed(clock) }
+    }
+
+    pub(super) fn kind(&self) -> QueueKind {
+        match self.kind {
+            Kind::Array(_) => QueueKind::Array,
+            Kind::Linked(_) => QueueKind::Linked,
+            Kind::Synchronous => QueueKind::Synchronous,
+            Kind::Priority => QueueKind::Priority,
+            Kind::Delay | Kind::Delayed(_) => QueueKind::Delay,
+            Kind::Custom(_) => QueueKind::Custom,
+        }
     }
 
     pub(super) fn into_task_queue(self) -> Result<TaskQueue, ConfigError> {
@@ -308,6 +320,14 @@ impl TaskQueue {
     #[inline]
     pub(super) fn try_len(&self) -> Option<usize> {
         catch_value(|| self.len())
+    }
+
+    /// The bound of a first-in-first-out queue. `None` if it has none, or another kind.
+    pub(super) fn capacity(&self) -> Option<usize> {
+        match self {
+            TaskQueue::Fifo(fifo) => Some(fifo.capacity()).filter(|capacity| *capacity != usize::MAX),
+            _ => None,
+        }
     }
 
     pub(super) fn remaining_capacity(&self) -> usize {

@@ -1,0 +1,160 @@
+//! [`PoolRef`]: a weak reference to a pool, and how an observer uses it.
+
+use std::any::Any;
+use std::fmt;
+
+use super::settings::Settings;
+use super::snapshot::{Kind, PoolSnapshot};
+use crate::sync::{Arc, Weak};
+
+/// What pools and schedulers offer to observers.
+pub(crate) trait Monitored: Send + Sync {
+    fn snapshot(&self) -> PoolSnapshot;
+    fn settings(&self) -> Settings;
+
+    /// Drops the reference of an observer. An implementation calls [`release`].
+    fn release(self: Arc<Self>);
+}
+
+/// Drops a reference that an observer has upgraded.
+///
+/// If it has become the last one, dropping it runs destructors of the user: of tasks, hooks,
+/// policies. An observer must not run these, so a short-lived thread does.
+pub(crate) fn release<T: Send + 'static>(observed: Arc<T>) {
+    let Some(last) = Arc::into_inner(observed) else { return };
+    if cfg!(loom) {
+        return drop(last); // a model has no threads of the system
+    }
+    let thread = std::thread::Builder::new().name("millpond-drop".to_owned());
+    // Without a thread there is no better place than this one: `spawn` drops the value.
+    let _ = thread.spawn(move || drop(last));
+}
+
+/// An observed pool. Released when dropped.
+struct Observed(Option<Arc<dyn Monitored>>);
+
+impl Drop for Observed {
+    fn drop(&mut self) {
+        self.0.take().into_iter().for_each(Monitored::release);
+    }
+}
+
+/// What is known about a pool even after its end. Never changes.
+pub(crate) struct Identity {
+    name: Arc<str>,
+    kind: Kind,
+    monitored: Weak<dyn Monitored>,
+    /// What [`PoolRef::upgrade`] makes a handle of.
+    handle: Weak<dyn Any + Send + Sync>,
+}
+
+impl Identity {
+    pub(crate) fn new(
+        name: Arc<str>,
+        kind: Kind,
+        monitored: Weak<dyn Monitored>,
+        handle: Weak<dyn Any + Send + Sync>,
+    ) -> Self {
+        Identity { name, kind, monitored, handle }
+    }
+
+    pub(crate) fn name(&self) -> &Arc<str> {
+        &self.name
+    }
+
+    pub(crate) fn kind(&self) -> Kind {
+        self.kind
+    }
+
+    pub(crate) fn handle(&self) -> Option<Arc<dyn Any + Send + Sync>> {
+        self.handle.upgrade()
+    }
+}
+
+/// A reference to a pool that does not keep it running. Made by
+/// [`downgrade`](crate::ThreadPoolExecutor::downgrade) and by [`registry`](crate::registry).
+///
+/// For a task, a cache or an observer that uses the pool only while another owner keeps it. The
+/// pool shuts down when its last handle is dropped, whatever `PoolRef`s exist. Then, once its last
+/// worker has exited, the methods return `None`.
+///
+/// # Examples
+/// ```
+/// let pool = millpond::executors::fixed(1)?;
+/// let weak = pool.downgrade();
+/// assert_eq!(weak.upgrade().unwrap().submit(|| 7)?.join()?, 7);
+/// assert_eq!(weak.snapshot().unwrap().stats.submitted, 1);
+/// pool.close();
+/// drop(pool);
+/// assert!(weak.upgrade().is_none());
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
+#[derive(Clone)]
+pub struct PoolRef(Arc<Entry>);
+
+struct Entry {
+    identity: Identity,
+    label: Arc<str>,
+}
+
+impl PoolRef {
+    pub(super) fn new(identity: Identity, label: Arc<str>) -> Self {
+        PoolRef(Arc::new(Entry { identity, label }))
+    }
+
+    pub(crate) fn identity(&self) -> &Identity {
+        &self.0.identity
+    }
+
+    /// The label, also of a pool that is gone.
+    pub(crate) fn last_label(&self) -> &Arc<str> {
+        &self.0.label
+    }
+
+    pub(super) fn is_alive(&self) -> bool {
+        self.identity().monitored.strong_count() > 0
+    }
+
+    fn observe<R>(&self, look: impl FnOnce(&dyn Monitored) -> R) -> Option<R> {
+        let observed = Observed(Some(self.identity().monitored.upgrade()?));
+        observed.0.as_deref().map(look)
+    }
+
+    /// Returns the name of the pool, or `None` if it is gone.
+    pub fn name(&self) -> Option<Arc<str>> {
+        self.is_alive().then(|| Arc::clone(&self.identity().name))
+    }
+
+    /// Returns the name of the pool, made unique in the process, or `None` if it is gone.
+    pub fn label(&self) -> Option<Arc<str>> {
+        self.is_alive().then(|| Arc::clone(&self.0.label))
+    }
+
+    /// Returns all that is known about the pool now, or `None` if it is gone. Does not block.
+    pub fn snapshot(&self) -> Option<PoolSnapshot> {
+        self.observe(|pool| pool.snapshot())
+    }
+
+    /// Returns the settings in force, or `None` if the pool is gone. Does not block.
+    pub fn settings(&self) -> Option<Settings> {
+        self.observe(|pool| pool.settings())
+    }
+}
+
+/// Two references are equal if they refer to the same pool.
+impl PartialEq for PoolRef {
+    fn eq(&self, other: &Self) -> bool {
+        Arc::ptr_eq(&self.0, &other.0)
+    }
+}
+
+impl Eq for PoolRef {}
+
+impl fmt::Debug for PoolRef {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("PoolRef")
+            .field("label", &self.0.label)
+            .field("handles", &self.identity().handle.strong_count())
+            .finish()
+    }
+}

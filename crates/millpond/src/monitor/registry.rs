@@ -1,0 +1,113 @@
+//! The registry of all pools in the process.
+//!
+//! A pool registers itself when it is built and leaves when it is dropped, unless its builder was
+//! told [`unregistered`](crate::Builder::unregistered). The registry holds weak references only.
+//!
+//! # Examples
+//! ```
+//! use millpond::{ThreadPoolExecutor, registry};
+//!
+//! let first = ThreadPoolExecutor::builder().name("mail").build()?;
+//! let second = ThreadPoolExecutor::builder().name("mail").build()?;
+//! assert_eq!((first.label(), second.label()), ("mail", "mail#2"));
+//! assert_eq!(registry::find("mail#2"), Some(second.downgrade()));
+//! drop(second);
+//! assert_eq!(registry::find("mail#2"), None); // no thread was ever started, so it is gone
+//! assert!(registry::pools().contains(&first.downgrade()));
+//! # Ok::<(), millpond::ConfigError>(())
+//! ```
+
+use std::collections::BTreeMap;
+use std::fmt;
+use std::ops::Deref;
+use std::sync::Mutex;
+
+use super::pool_ref::{Identity, PoolRef};
+use crate::sync::{Arc, lock_global};
+
+static TABLE: Mutex<Table> =
+    Mutex::new(Table { last_id: 0, entries: BTreeMap::new(), labels: BTreeMap::new() });
+
+/// No code of the user runs under its lock: entries hold weak references.
+struct Table {
+    last_id: u64,
+    /// Every pool that has not been dropped, in the order of construction.
+    entries: BTreeMap<u64, Entry>,
+    /// The labels in use, and the key of each in `entries`.
+    labels: BTreeMap<Arc<str>, u64>,
+}
+
+struct Entry {
+    pool: PoolRef,
+    is_listed: bool,
+}
+
+impl Table {
+    /// The name, or the name with the smallest number that makes it unique.
+    fn free_label(&self, name: &Arc<str>) -> Arc<str> {
+        let numbered = (2_u64..).map(|number| Arc::from(format!("{name}#{number}")));
+        let mut labels = std::iter::once(Arc::clone(name)).chain(numbered);
+        labels.find(|label| !self.labels.contains_key(label)).expect("one of 2^64 labels is free")
+    }
+}
+
+/// The entry of a pool, owned by that pool. Dropping it removes the entry and frees its label.
+pub(crate) struct Registration {
+    id: u64,
+    pool: PoolRef,
+}
+
+impl Registration {
+    /// Registers a pool under a unique label. A pool that is not listed has a label too.
+    ///
+    /// The weak references need not be alive yet: the pool is listed as soon as they are.
+    pub(crate) fn new(identity: Identity, is_listed: bool) -> Self {
+        let mut table = lock_global(&TABLE);
+        table.last_id += 1;
+        let id = table.last_id;
+        let label = table.free_label(identity.name());
+        let pool = PoolRef::new(identity, Arc::clone(&label));
+        table.labels.insert(label, id);
+        table.entries.insert(id, Entry { pool: pool.clone(), is_listed });
+        Registration { id, pool }
+    }
+}
+
+impl Deref for Registration {
+    type Target = PoolRef;
+
+    fn deref(&self) -> &PoolRef {
+        &self.pool
+    }
+}
+
+impl Drop for Registration {
+    fn drop(&mut self) {
+        let mut table = lock_global(&TABLE);
+        table.entries.remove(&self.id);
+        table.labels.remove(self.pool.last_label());
+    }
+}
+
+impl fmt::Debug for Registration {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_tuple("Registration").field(&self.pool).finish()
+    }
+}
+
+/// Returns all registered pools, in the order in which they were built.
+///
+/// A pool is listed until it is dropped: that is when its last handle is gone and its last worker
+/// has exited. A terminated pool that still has handles is listed.
+pub fn pools() -> Vec<PoolRef> {
+    let table = lock_global(&TABLE);
+    let listed = table.entries.values().filter(|entry| entry.is_listed && entry.pool.is_alive());
+    listed.map(|entry| entry.pool.clone()).collect()
+}
+
+/// Returns the registered pool with this label.
+pub fn find(label: &str) -> Option<PoolRef> {
+    let table = lock_global(&TABLE);
+    let entry = table.entries.get(table.labels.get(label)?)?;
+    (entry.is_listed && entry.pool.is_alive()).then(|| entry.pool.clone())
+}

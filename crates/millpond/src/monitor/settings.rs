@@ -1,0 +1,133 @@
+//! [`Settings`]: what can be configured about a pool, and its value at one moment.
+
+use std::time::Duration;
+
+/// The settings of a pool at one moment.
+///
+/// # Examples
+/// ```
+/// use millpond::monitor::{PolicyKind, QueueKind};
+/// use millpond::{ThreadPoolExecutor, WorkQueue, policy};
+///
+/// let pool = ThreadPoolExecutor::builder()
+///     .work_queue(WorkQueue::array(100))
+///     .rejected_execution_handler(policy::CallerRuns)
+///     .build()?;
+/// let settings = pool.settings();
+/// assert_eq!((settings.queue, settings.queue_capacity), (QueueKind::Array, Some(100)));
+/// assert_eq!(settings.policy, PolicyKind::CallerRuns);
+/// # Ok::<(), millpond::ConfigError>(())
+/// ```
+#[derive(Debug, Clone, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct Settings {
+    /// Increases by one with every change. 1 for a new pool.
+    pub version: u64,
+    /// The number of threads that are started before the queue is used, and kept.
+    pub core_pool_size: usize,
+    /// The maximum number of threads.
+    pub maximum_pool_size: usize,
+    /// How long an idle thread above the core size waits for work before it exits.
+    pub keep_alive_time: Duration,
+    /// True if idle core threads exit too.
+    pub core_threads_time_out: bool,
+    /// The kind of queue. Never changes.
+    pub queue: QueueKind,
+    /// How many tasks the queue holds; `None` if it is unbounded or decides by itself.
+    pub queue_capacity: Option<usize>,
+    /// The rejection policy.
+    pub policy: PolicyKind,
+    /// How the pool measures times.
+    pub timing: Timing,
+}
+
+/// The kind of queue of a pool; see [`WorkQueue`](crate::WorkQueue).
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+#[non_exhaustive]
+pub enum QueueKind {
+    /// First in, first out, bounded: [`WorkQueue::array`](crate::WorkQueue::array).
+    Array,
+    /// First in, first out, bounded or not: [`WorkQueue::linked`](crate::WorkQueue::linked).
+    Linked,
+    /// Holds no tasks: [`WorkQueue::synchronous`](crate::WorkQueue::synchronous).
+    Synchronous,
+    /// The largest priority first: [`WorkQueue::priority`](crate::WorkQueue::priority).
+    Priority,
+    /// Ordered by due time: [`WorkQueue::delay`](crate::WorkQueue::delay), and scheduled pools.
+    Delay,
+    /// A queue of the user: [`WorkQueue::custom`](crate::WorkQueue::custom).
+    Custom,
+}
+
+impl QueueKind {
+    /// Returns the name in lower case, for labels of metrics: `array`.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::Array => "array",
+            Self::Linked => "linked",
+            Self::Synchronous => "synchronous",
+            Self::Priority => "priority",
+            Self::Delay => "delay",
+            Self::Custom => "custom",
+        }
+    }
+}
+
+/// The rejection policy of a pool; see [`policy`](crate::policy).
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+#[non_exhaustive]
+pub enum PolicyKind {
+    /// [`policy::Abort`](crate::policy::Abort).
+    Abort,
+    /// [`policy::CallerRuns`](crate::policy::CallerRuns).
+    CallerRuns,
+    /// [`policy::Discard`](crate::policy::Discard).
+    Discard,
+    /// [`policy::DiscardOldest`](crate::policy::DiscardOldest).
+    DiscardOldest,
+    /// [`policy::Block`](crate::policy::Block).
+    Block {
+        /// How long a submitter waits at most; `Duration::MAX` for ever.
+        timeout: Duration,
+    },
+    /// A closure or a type of the user, with the name of its type.
+    Custom(&'static str),
+}
+
+impl PolicyKind {
+    /// Returns the name in lower case, for labels of metrics: `caller_runs`.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::Abort => "abort",
+            Self::CallerRuns => "caller_runs",
+            Self::Discard => "discard",
+            Self::DiscardOldest => "discard_oldest",
+            Self::Block { .. } => "block",
+            Self::Custom(_) => "custom",
+        }
+    }
+}
+
+/// How a pool measures the times of its tasks.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
+#[non_exhaustive]
+pub enum Timing {
+    /// Reads the clock about once per 5 µs of work: each longer task is timed by itself.
+    #[default]
+    Sampled,
+    /// Times every task by itself, which costs about 100 ns each.
+    Every,
+    /// Measures nothing and never reads the clock.
+    Off,
+}
+
+impl Timing {
+    /// Returns the name in lower case, for labels of metrics: `sampled`.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::Sampled => "sampled",
+            Self::Every => "every",
+            Self::Off => "off",
+        }
+    }
+}

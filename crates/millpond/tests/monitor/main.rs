@@ -1,0 +1,7 @@
+//! Names, the registry, and looking at pools.
+
+#[path = "../support/mod.rs"]
+mod support;
+
+mod names;
+mod registry;
