@@ -9,6 +9,10 @@ use crate::loom_tests::model;
 use crate::sync::Arc;
 use crate::task::{Task, TaskOf};
 
+fn push(fifo: &Fifo, task: Task) -> bool {
+    fifo.push(task.id(), task, || ()).is_ok()
+}
+
 /// Two pushes against a capacity of one: a refusal is justified, and the bound holds.
 #[test]
 fn a_bounded_queue_never_exceeds_its_capacity() {
@@ -16,9 +20,9 @@ fn a_bounded_queue_never_exceeds_its_capacity() {
         let fifo = Arc::new(Fifo::new(1));
         let other = thread::spawn({
             let fifo = Arc::clone(&fifo);
-            move || fifo.push(Task::new(|| {}), || ()).is_ok()
+            move || push(&fifo, Task::new(|| {}))
         });
-        let mine = fifo.push(Task::new(|| {}), || ()).is_ok();
+        let mine = push(&fifo, Task::new(|| {}));
         assert!(fifo.len() <= 1);
         let popped = usize::from(fifo.pop().is_some());
         let pushed = usize::from(mine) + usize::from(other.join().unwrap());
@@ -44,7 +48,7 @@ fn leaving_a_segment_against_using_it_again() {
     model(|| {
         let fifo = Arc::new(Fifo::new(8));
         let ran = Arc::default();
-        let put = |fifo: &Fifo, number, ran: &_| assert!(fifo.push(long_task(number, ran), || ()).is_ok());
+        let put = |fifo: &Fifo, number, ran: &_| assert!(push(fifo, long_task(number, ran)));
         put(&fifo, 0, &ran);
         let other = thread::spawn({
             let (fifo, ran) = (Arc::clone(&fifo), Arc::clone(&ran));
@@ -67,11 +71,11 @@ fn a_look_from_outside_against_put_and_take() {
     model(|| {
         let fifo = Arc::new(Fifo::new(8));
         let ran = Arc::default();
-        assert!(fifo.push(long_task(0, &ran), || ()).is_ok());
+        assert!(push(&fifo, long_task(0, &ran)));
         let other = thread::spawn({
             let (fifo, ran) = (Arc::clone(&fifo), Arc::clone(&ran));
             move || {
-                assert!(fifo.push(long_task(1, &ran), || ()).is_ok());
+                assert!(push(&fifo, long_task(1, &ran)));
                 fifo.pop().expect("there are two").run();
             }
         });
@@ -95,7 +99,7 @@ fn removing_a_task_against_taking_it() {
         let (second, _handle) = TaskOf::new(|| ()).into_parts();
         let ids = [first.id(), second.id()];
         let shared = first.cell().expect("it has a handle").clone();
-        assert!(fifo.push(first, || ()).is_ok() && fifo.push(second, || ()).is_ok());
+        assert!(push(&fifo, first) && push(&fifo, second));
         let other = thread::spawn({
             let fifo = Arc::clone(&fifo);
             move || fifo.pop().expect("only one is removed").id()
@@ -104,7 +108,7 @@ fn removing_a_task_against_taking_it() {
         let taken = other.join().unwrap();
         assert_eq!(taken == ids[0], removed.is_none());
         assert_eq!(fifo.len(), usize::from(removed.is_none()));
-        assert!(fifo.push(Task::new(|| {}), || ()).is_ok(), "there is room again");
+        assert!(push(&fifo, Task::new(|| {})), "there is room again");
         let rest = std::iter::from_fn(|| fifo.pop()).count();
         assert_eq!(rest, 1 + usize::from(removed.is_none()));
     });
@@ -118,7 +122,7 @@ fn removing_a_task_against_moving_it() {
         let fifo = Arc::new(Fifo::new(2));
         let (task, _handle) = TaskOf::new(|| ()).into_parts();
         let (id, shared) = (task.id(), task.cell().expect("it has a handle").clone());
-        assert!(fifo.push(task, || ()).is_ok());
+        assert!(push(&fifo, task));
         let other = thread::spawn({
             let fifo = Arc::clone(&fifo);
             move || assert!(fifo.remove_if(|_| false).is_empty())

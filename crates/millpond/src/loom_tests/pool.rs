@@ -48,7 +48,7 @@ fn take_one(fifo: &Fifo, idle: &IdleWorkers, searches: bool) -> Task {
 
 /// Enqueues one task as a submitter does.
 fn enqueue(fifo: &Fifo, idle: &IdleWorkers, task: Task) {
-    let wake = fifo.push(task, || idle.should_wake_for_new_task()).expect("there is room");
+    let wake = fifo.push(task.id(), task, || idle.should_wake_for_new_task()).expect("there is room");
     if wake {
         idle.wake_one(|| fifo.pop());
     }

@@ -15,6 +15,7 @@
 //! rejection policy.
 
 use std::io;
+use std::mem::ManuallyDrop;
 
 use super::ThreadPoolExecutor;
 use super::control::Snapshot;
@@ -30,22 +31,10 @@ use crate::executor::{PoolFacts, RejectReason, Rejected};
 use crate::interrupt::TaskFrame;
 use crate::panic::{catch, drop_caught};
 use crate::sync::{Arc, Ordering, fence};
-use crate::task::{CellTask, InlineClosure, Pack, Task, TaskId};
+use crate::task::{Pack, Task, TaskId, TrackedTask};
 
 /// Work that becomes a [`Task`] when the pool admits it.
-pub(super) trait IntoTask: Sized {
-    /// The form in which a plain queue stores the task.
-    type Packed: Pack;
-
-    /// Builds the stored form and tells the task its owner. Returns the work if it needs a box
-    /// first.
-    fn pack(self, owner: u64) -> Result<(TaskId, Self::Packed), Self>;
-
-    /// Undoes `pack`, for a queue that turned out to be full.
-    fn unpack(packed: Self::Packed) -> Self;
-
-    fn into_task(self) -> Task;
-
+pub(super) trait IntoTask: Pack {
     /// Runs the work on the calling thread.
     fn run_on_caller(self) {
         self.into_task().run();
@@ -58,21 +47,6 @@ pub(super) trait IntoTask: Sized {
 }
 
 impl<F: FnOnce() + Send + 'static> IntoTask for F {
-    type Packed = InlineClosure<F>;
-
-    #[inline]
-    fn pack(self, _owner: u64) -> Result<(TaskId, InlineClosure<F>), F> {
-        InlineClosure::new(self).map(|bare| (bare.id(), bare))
-    }
-
-    fn unpack(packed: InlineClosure<F>) -> F {
-        packed.into_inner()
-    }
-
-    fn into_task(self) -> Task {
-        Task::new(self)
-    }
-
     fn run_on_caller(self) {
         let _frame = TaskFrame::enter(); // as `Task::run`
         self();
@@ -83,42 +57,9 @@ impl<F: FnOnce() + Send + 'static> IntoTask for F {
     }
 }
 
-/// The executing half of a task that has a handle.
-impl IntoTask for CellTask {
-    type Packed = CellTask;
+impl IntoTask for ManuallyDrop<TrackedTask> {}
 
-    #[inline]
-    fn pack(self, owner: u64) -> Result<(TaskId, CellTask), CellTask> {
-        self.entered(owner);
-        Ok((self.id(), self))
-    }
-
-    fn unpack(packed: CellTask) -> CellTask {
-        packed
-    }
-
-    fn into_task(self) -> Task {
-        CellTask::into_task(self)
-    }
-}
-
-impl IntoTask for Task {
-    type Packed = Task;
-
-    #[inline]
-    fn pack(self, owner: u64) -> Result<(TaskId, Task), Task> {
-        self.entered(owner);
-        Ok((self.id(), self))
-    }
-
-    fn unpack(packed: Task) -> Task {
-        packed
-    }
-
-    fn into_task(self) -> Task {
-        self
-    }
-}
+impl IntoTask for Task {}
 
 /// A task that the pool did not admit.
 pub(crate) struct Refusal {
@@ -216,17 +157,15 @@ impl PoolInner {
                 }
             }
             let seen = self.control().load();
-            if !seen.is_running() || self.growth(seen, true) != Admission::Queue {
+            if !T::FITS || !seen.is_running() || self.growth(seen, true) != Admission::Queue {
                 break 'fast task;
             }
-            let (id, packed) = match task.pack(self.owner_number()) {
-                Ok(packed) => packed,
-                Err(task) => break 'fast task,
-            };
-            match fifo.push(packed, || self.observe()) {
+            let id = task.packed_id();
+            task.entered(self.owner_number());
+            match fifo.push(id, task, || self.observe()) {
                 Ok(observed) if observed.needs_nothing() => return Ok(()),
                 Ok(observed) => return self.confirm_admitted(id, observed).map_err(Refused::Task),
-                Err(packed) => T::unpack(packed), // the queue has filled up since
+                Err(task) => task, // the queue has filled up since
             }
         };
         self.admit_task(task.into_task(), RoomCheck::Hint).map_err(Refused::Task)

@@ -152,8 +152,7 @@ pub struct SubmitAsync<T> {
 
 impl<T: Send + 'static> SubmitAsync<T> {
     pub(super) fn new(pool: &ThreadPoolExecutor, f: impl FnOnce() -> T + Send + 'static) -> Self {
-        let (task, handle) = TaskOf::bare(f);
-        SubmitAsync { pool: pool.clone(), parts: Some((task.into_task(), handle)), listed: None }
+        SubmitAsync { pool: pool.clone(), parts: Some(TaskOf::new(f).into_parts()), listed: None }
     }
 }
 

@@ -38,6 +38,7 @@ mod work;
 
 use std::borrow::Cow;
 use std::fmt;
+use std::mem::ManuallyDrop;
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 use std::time::{Duration, Instant};
 
@@ -64,7 +65,7 @@ pub(crate) use id::ResultToken;
 pub use id::TaskId;
 pub use info::TaskInfo;
 pub(crate) use owner::{CancelQueue, Help, OwnerEntry, Removed, TaskOwner, announce_sleep};
-pub(crate) use packed::{CellTask, Entry, InlineClosure, LONGEST, Pack, PackedTask, Space};
+pub(crate) use packed::{Entry, LONGEST, Pack, PackedTask, Space};
 pub use periodic::{MissedTicks, Next, OnPanic, PeriodicTask};
 pub(crate) use place::Place;
 #[cfg(all(test, loom))]
@@ -428,11 +429,10 @@ impl<T: Send + 'static> TaskOf<T> {
     /// The two halves of a task without a label. A [`Task`] is longer, and so is a `TaskOf`: moving
     /// one costs as much as queueing it.
     #[inline(always)]
-    pub(crate) fn bare(f: impl FnOnce() -> T + Send + 'static) -> (CellTask, TaskHandle<T>) {
+    pub(crate) fn bare(f: impl FnOnce() -> T + Send + 'static) -> (ManuallyDrop<TrackedTask>, TaskHandle<T>) {
         let token = ResultToken::fresh();
-        let id = token.id();
-        let (cell, task) = new_cell(id, f);
-        (CellTask::new(id, TrackedTask(task)), TaskHandle::new(cell, token))
+        let (cell, task) = new_cell(token.id(), f);
+        (ManuallyDrop::new(TrackedTask(task)), TaskHandle::new(cell, token))
     }
 
     #[inline]

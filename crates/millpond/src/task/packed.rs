@@ -99,8 +99,19 @@ impl Space {
     }
 }
 
-/// What can be packed.
-pub(crate) trait Pack {
+/// Work that becomes a task in the queue. A [`Task`] is packed as it is. A closure, and the
+/// executing half of a task with a handle, are packed without becoming a `Task` first: moving one
+/// costs as much as queueing it.
+pub(crate) trait Pack: Sized {
+    /// False if the work needs a box, and so has to become a [`Task`] first.
+    const FITS: bool = true;
+
+    /// The id for the packed task. A closure gets a new one with each call.
+    fn packed_id(&self) -> TaskId;
+
+    /// As [`Task::entered`].
+    fn entered(&self, owner: u64);
+
     /// The words that the entry takes.
     fn words(&self) -> usize;
 
@@ -108,10 +119,22 @@ pub(crate) trait Pack {
     fn moves_to(&self, position: u64);
 
     /// Writes the entry. `space` has `words()` words.
-    fn pack(self, space: Space) -> Packed;
+    fn pack(self, id: TaskId, space: Space) -> Packed;
+
+    fn into_task(self) -> Task;
 }
 
 impl Pack for Task {
+    #[inline]
+    fn packed_id(&self) -> TaskId {
+        self.id()
+    }
+
+    #[inline]
+    fn entered(&self, owner: u64) {
+        self.entered(owner);
+    }
+
     fn words(&self) -> usize {
         HEAD + match &self.work {
             _ if self.info.has_label() => 1,
@@ -125,46 +148,32 @@ impl Pack for Task {
         self.set_place(position);
     }
 
-    fn pack(self, space: Space) -> Packed {
-        let id = self.id();
+    fn pack(self, id: TaskId, space: Space) -> Packed {
         match self {
             Task { info, work: TaskWork::Plain(f) } if !info.has_label() => space.put_closure(id, f),
-            Task { info, work: TaskWork::Tracked(task) } if !info.has_label() => task.pack(id, space),
+            Task { info, work: TaskWork::Tracked(task) } if !info.has_label() => {
+                ManuallyDrop::new(task).pack(id, space)
+            }
             task => space.put(ptr::without_provenance(BOXED), id, 1, Box::new(task)),
         }
     }
+
+    fn into_task(self) -> Task {
+        self
+    }
 }
 
-impl TrackedTask {
+impl<F: FnOnce() + Send + 'static> Pack for F {
+    const FITS: bool = fits::<F>();
+
     #[inline]
-    fn pack(self, id: TaskId, space: Space) -> Packed {
-        space.put(ptr::without_provenance(TRACKED), id, TRACKED_WORDS, self)
+    fn packed_id(&self) -> TaskId {
+        TaskId::fresh()
     }
-}
 
-/// A closure that becomes a task in the queue: as a [`Task`] it would be moved once more.
-pub(crate) struct InlineClosure<F> {
-    id: TaskId,
-    f: F,
-}
-
-impl<F: FnOnce() + Send + 'static> InlineClosure<F> {
-    /// Returns `f` if it does not fit into an entry without a box.
     #[inline]
-    pub(crate) fn new(f: F) -> Result<Self, F> {
-        if fits::<F>() { Ok(InlineClosure { id: TaskId::fresh(), f }) } else { Err(f) }
-    }
+    fn entered(&self, _: u64) {}
 
-    pub(crate) fn id(&self) -> TaskId {
-        self.id
-    }
-
-    pub(crate) fn into_inner(self) -> F {
-        self.f
-    }
-}
-
-impl<F: FnOnce() + Send + 'static> Pack for InlineClosure<F> {
     #[inline]
     fn words(&self) -> usize {
         HEAD + VTable::of::<F>().words()
@@ -174,9 +183,13 @@ impl<F: FnOnce() + Send + 'static> Pack for InlineClosure<F> {
     fn moves_to(&self, _: u64) {}
 
     #[inline]
-    fn pack(self, space: Space) -> Packed {
+    fn pack(self, id: TaskId, space: Space) -> Packed {
         let vtable = VTable::of::<F>();
-        space.put(vtable, self.id, vtable.words(), self.f)
+        space.put(vtable, id, vtable.words(), self)
+    }
+
+    fn into_task(self) -> Task {
+        Task::new(self)
     }
 }
 
@@ -185,35 +198,17 @@ impl<F: FnOnce() + Send + 'static> Pack for InlineClosure<F> {
 /// It is packed or turned into a task, and never dropped: the task would be lost. A value without a
 /// destructor stays in registers on that way. One with a destructor is moved through memory from
 /// call to call, because a call may unwind.
-#[must_use]
-pub(crate) struct CellTask {
-    id: TaskId,
-    task: ManuallyDrop<TrackedTask>,
-}
-
-impl CellTask {
+impl Pack for ManuallyDrop<TrackedTask> {
     #[inline]
-    pub(super) fn new(id: TaskId, task: TrackedTask) -> CellTask {
-        CellTask { id, task: ManuallyDrop::new(task) }
+    fn packed_id(&self) -> TaskId {
+        self.id()
     }
 
     #[inline]
-    pub(crate) fn id(&self) -> TaskId {
-        self.id
+    fn entered(&self, owner: u64) {
+        self.0.entered(owner);
     }
 
-    /// As [`Task::entered`].
-    #[inline]
-    pub(crate) fn entered(&self, owner: u64) {
-        self.task.0.entered(owner);
-    }
-
-    pub(crate) fn into_task(self) -> Task {
-        Task { info: TaskInfo::of(self.id), work: TaskWork::Tracked(ManuallyDrop::into_inner(self.task)) }
-    }
-}
-
-impl Pack for CellTask {
     #[inline]
     fn words(&self) -> usize {
         HEAD + TRACKED_WORDS
@@ -221,12 +216,16 @@ impl Pack for CellTask {
 
     #[inline]
     fn moves_to(&self, position: u64) {
-        self.task.0.place().set(position);
+        self.0.place().set(position);
     }
 
     #[inline]
-    fn pack(self, space: Space) -> Packed {
-        ManuallyDrop::into_inner(self.task).pack(self.id, space)
+    fn pack(self, id: TaskId, space: Space) -> Packed {
+        space.put(ptr::without_provenance(TRACKED), id, TRACKED_WORDS, ManuallyDrop::into_inner(self))
+    }
+
+    fn into_task(self) -> Task {
+        ManuallyDrop::into_inner(self).into_task()
     }
 }
 

@@ -54,13 +54,18 @@ impl Fifo {
         self.segments.put() >= self.segments.limit() && self.len() >= self.capacity
     }
 
-    /// Appends `task` and then calls `observe`, both with the tail locked. Returns the task if
-    /// full.
+    /// Appends `task` as the task `id` and then calls `observe`, both with the tail locked. Returns
+    /// the task if full.
     ///
     /// Every thread that calls [`order`](Self::order) after a change takes the same lock. If it
     /// does so first, `observe` sees the change. Otherwise that thread sees the task.
     #[inline]
-    pub(in crate::pool) fn push<T: Pack, L>(&self, task: T, observe: impl FnOnce() -> L) -> Result<L, T> {
+    pub(in crate::pool) fn push<T: Pack, L>(
+        &self,
+        id: TaskId,
+        task: T,
+        observe: impl FnOnce() -> L,
+    ) -> Result<L, T> {
         let mut tail = self.segments.tail();
         if self.segments.put() >= self.segments.limit() {
             tail.set_limit(limit(self.segments.gone(), self.capacity));
@@ -68,7 +73,7 @@ impl Fifo {
                 return Err(task);
             }
         }
-        tail.push(task);
+        tail.push(id, task);
         Ok(observe())
     }
 

@@ -233,7 +233,7 @@ impl TaskQueue {
         observe: impl FnOnce() -> L,
     ) -> Result<L, Task> {
         match self {
-            TaskQueue::Fifo(fifo) => return fifo.push(task, observe),
+            TaskQueue::Fifo(fifo) => return fifo.push(task.id(), task, observe),
             TaskQueue::Handoff => idle.hand_off(task)?,
             TaskQueue::Priority(queue, pushed) => CountedPush::new(pushed).done(queue.offer(task))?,
             TaskQueue::Blocking { queue, pushed, .. } => CountedPush::new(pushed).done(queue.offer(task))?,

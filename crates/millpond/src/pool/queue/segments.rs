@@ -25,7 +25,7 @@ use std::ptr::NonNull;
 
 use crate::sync::{AtomicU64, AtomicUsize, Ordering};
 use crate::sync::{SpinLock, SpinLockGuard};
-use crate::task::{Entry, LONGEST, Pack, PackedTask, Space, Task};
+use crate::task::{Entry, LONGEST, Pack, PackedTask, Space, Task, TaskId};
 
 /// The words of a segment: 8 KiB with its link, about 250 small tasks. Few in models and under
 /// Miri, so that they reach the end of a segment.
@@ -233,17 +233,17 @@ impl TailGuard<'_> {
         self.all.tail.limit.store(limit, Ordering::Relaxed);
     }
 
-    /// Appends `task`.
+    /// Appends `task` as the task `id`.
     #[inline]
-    pub(super) fn push(&mut self, task: impl Pack) {
+    pub(super) fn push(&mut self, id: TaskId, task: impl Pack) {
         let put = &self.all.tail.put;
         put.store(put.load(Ordering::Relaxed) + 1, Ordering::Relaxed); // one writer, under the lock
-        self.append(task);
+        self.append(id, task);
     }
 
     /// As `push`, for a task that is counted already.
     #[inline]
-    fn append(&mut self, task: impl Pack) {
+    fn append(&mut self, id: TaskId, task: impl Pack) {
         let words = task.words();
         if self.tail.at + words > WORDS {
             self.next_segment();
@@ -253,7 +253,7 @@ impl TailGuard<'_> {
         task.moves_to(end);
         // SAFETY: (1) and (4): the words from `end` on are ours, and the segment has `words` of
         // them.
-        task.pack(unsafe { Space::new(last.word(at), words) });
+        task.pack(id, unsafe { Space::new(last.word(at), words) });
         self.tail.at = at + words;
         self.all.tail.end.store(end + words as u64, Ordering::Release);
     }

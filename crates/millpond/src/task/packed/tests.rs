@@ -45,11 +45,11 @@ fn there_and_back(task: impl Pack, id: TaskId) -> (Task, usize) {
     let words = task.words();
     assert!((HEAD..=LONGEST).contains(&words));
     let mut room = Room::new(words);
-    task.pack(room.space());
+    task.pack(id, room.space());
     assert_eq!((room.entry().entry(), room.entry().words()), (Entry::Task(id), words));
     let mut back = None;
     assert_eq!(room.entry().unpack(&mut back), words);
-    back.take().expect("it was there").pack(room.space());
+    back.take().expect("it was there").pack(id, room.space());
     let back = room.entry().remove();
     assert_eq!((room.entry().entry(), room.entry().words()), (Entry::Tombstone, words));
     assert!(room.entry().boxed().is_none());
@@ -203,39 +203,29 @@ fn a_bare_closure_comes_back_as_a_task() {
     let ran = Arc::new(AtomicUsize::new(0));
     let to = Arc::clone(&ran);
     let words = [7_usize; WORDS - 1];
-    let bare = InlineClosure::new(move || {
+    let bare = move || {
         assert_eq!(words, [7; WORDS - 1]);
         to.fetch_add(1, Ordering::Relaxed);
-    });
-    let Ok(bare) = bare else { panic!("it fits") };
-    let id = bare.id();
+    };
+    let id = bare.packed_id();
     let (task, words) = there_and_back(bare, id);
     assert_eq!(words, LONGEST);
     task.run();
     assert_eq!((Arc::strong_count(&ran), ran.load(Ordering::Relaxed)), (1, 1));
 
-    let Ok(bare) = InlineClosure::new(|| {}) else { panic!("it fits") };
-    let id = bare.id();
+    let bare = || {};
+    let id = bare.packed_id();
     assert_eq!(there_and_back(bare, id).1, HEAD);
-
-    let large = [7_usize; WORDS + 1];
-    let back = InlineClosure::new(move || assert_eq!(large, [7; WORDS + 1]));
-    let Err(f) = back else { panic!("it does not fit") };
-    f();
 }
 
-/// A bare closure that is refused has not been used up.
 #[test]
-fn a_bare_closure_can_be_had_back() {
-    let ran = Arc::new(AtomicUsize::new(0));
-    let to = Arc::clone(&ran);
-    let Ok(bare) = InlineClosure::new(move || {
-        to.fetch_add(1, Ordering::Relaxed);
-    }) else {
-        panic!("it fits")
-    };
-    bare.into_inner()();
-    assert_eq!((Arc::strong_count(&ran), ran.load(Ordering::Relaxed)), (1, 1));
+fn a_closure_of_more_words_than_an_entry_has_does_not_fit() {
+    fn fits<W: Pack>(_: &W) -> bool {
+        W::FITS
+    }
+    let (longest, longer) = ([7_usize; WORDS], [7_usize; WORDS + 1]);
+    assert!(fits(&move || assert_eq!(longest, [7; WORDS])));
+    assert!(!fits(&move || assert_eq!(longer, [7; WORDS + 1])));
 }
 
 #[test]

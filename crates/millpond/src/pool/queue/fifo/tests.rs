@@ -10,7 +10,7 @@ use super::Fifo;
 use crate::task::{Task, TaskId, TaskOf};
 
 fn put(fifo: &Fifo, task: Task) -> bool {
-    fifo.push(task, || ()).is_ok()
+    fifo.push(task.id(), task, || ()).is_ok()
 }
 
 #[test]
@@ -49,7 +49,7 @@ fn random_steps_give_what_a_simple_queue_gives() {
                     let id = task.id();
                     let full = model.len() == capacity;
                     assert_eq!(fifo.is_full(), full);
-                    match fifo.push(task, || "looked") {
+                    match fifo.push(task.id(), task, || "looked") {
                         Ok(look) => {
                             assert!(!full && look == "looked");
                             model.push_back((id, fifo.segments.place_of(id)));
@@ -234,7 +234,7 @@ fn the_bound_and_the_order_hold_with_several_threads() {
                     let mut next = task(n, me * each + n, &tally);
                     mine.push(next.id());
                     loop {
-                        match fifo.push(next, || ()) {
+                        match fifo.push(next.id(), next, || ()) {
                             Ok(()) => break,
                             Err(back) => next = back,
                         }

@@ -59,7 +59,7 @@ impl BothGuard<'_> {
             if unwanted(&task) {
                 removed.push(task);
             } else {
-                self.tail.append(task);
+                self.tail.append(task.id(), task);
             }
         }
         self.head.count_gone(removed.len() as u64);

@@ -8,7 +8,7 @@ mod random;
 pub(in crate::pool) use random::Rng;
 
 use super::{LONGEST, SPARE, Segments, WORDS};
-use crate::task::{InlineClosure, Task, TaskId, TaskOf};
+use crate::task::{Task, TaskId, TaskOf};
 use crate::task::{TaskHandle, TaskState};
 
 impl Segments {
@@ -127,7 +127,7 @@ fn tracked(n: usize, tally: &Tally) -> (Task, TaskHandle<()>) {
 
 fn put(segments: &Segments, task: Task) -> TaskId {
     let id = task.id();
-    segments.tail().push(task);
+    segments.tail().push(id, task);
     id
 }
 
@@ -437,13 +437,12 @@ fn a_closure_that_was_not_made_a_task_before_comes_out_as_one() {
     for n in 0..MANY {
         let token = Token(tally.clone(), n);
         let words = [n; 3];
-        let bare = InlineClosure::new(move || {
+        let id = TaskId::fresh();
+        ids.push(id);
+        segments.tail().push(id, move || {
             assert_eq!(words, [token.1; 3]);
             token.run();
         });
-        let Ok(bare) = bare else { panic!("five words fit") };
-        ids.push(bare.id());
-        segments.tail().push(bare);
     }
     assert_eq!(segments.whole().ids(), ids);
     let removed = ids.remove(MANY / 2);

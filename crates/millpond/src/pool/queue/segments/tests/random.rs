@@ -29,7 +29,7 @@ impl Modelled {
     fn put(&mut self, kind: usize) {
         let task = task(kind, self.made, &self.tally);
         self.model.push_back((task.id(), self.made));
-        self.segments.tail().push(task);
+        self.segments.tail().push(task.id(), task);
         self.made += 1;
     }
 
