@@ -1,5 +1,6 @@
 //! Shared parts of the measurements.
 
+pub mod charts;
 // Implements `GlobalAlloc`, an unsafe trait.
 #[allow(unsafe_code)]
 pub mod counting;

@@ -12,6 +12,7 @@ Measures millpond and its peers side by side.
 usage: versus [--quick] [--only WORKLOAD..] [--workers N,..] [--cores N] [--rounds] [--out FILE]
        versus --growth [--quick] [--only WORKLOAD..] [--cores N] [--rounds] [--out FILE]
        versus --against PROGRAM [--quick] [--only WORKLOAD..] [--workers N,..] [--cores N] [--rounds]
+       versus --redraw [--out FILE]
        versus --list
 
   --growth          curves instead: the cost per task as sizes and numbers grow
@@ -23,6 +24,7 @@ usage: versus [--quick] [--only WORKLOAD..] [--workers N,..] [--cores N] [--roun
   --out FILE        writes the results into a page, between its marks, and charts to a directory beside it, with
                     its name; docs/performance.md of the repository, if not given and everything is measured,
                     unless built with --features mimalloc
+  --redraw          measures nothing: draws the charts of the page again, from its tables
   --rounds          also tells every figure of every round, on stderr
   --list            the workloads and the contestants
 ";
@@ -34,6 +36,8 @@ pub(crate) enum Args {
     /// For its own child processes: does the cases that it reads. The number is the steps per
     /// microsecond.
     Serve(u64),
+    /// Draws the charts of this page.
+    Redraw(PathBuf),
     Run(Run),
 }
 
@@ -63,8 +67,7 @@ impl Run {
             && self.workers.is_empty()
             && self.cores.is_none()
             && self.against.is_none();
-        let usual = || Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs/performance.md");
-        self.out.clone().or((whole && !MIMALLOC).then(usual))
+        self.out.clone().or((whole && !MIMALLOC).then(usual_page))
     }
 
     pub(crate) fn plan(&self) -> Plan {
@@ -74,10 +77,15 @@ impl Run {
     }
 }
 
+/// The page of the repository.
+fn usual_page() -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs/performance.md")
+}
+
 /// Parses the arguments. An error is one line.
 pub(crate) fn parse(args: impl IntoIterator<Item = String>, known: &[&Workload]) -> Result<Args, String> {
     let mut args = args.into_iter().peekable();
-    let mut run = Run::default();
+    let (mut run, mut redraw) = (Run::default(), false);
     while let Some(arg) = args.next() {
         match arg.as_str() {
             "--help" | "-h" => return Ok(Args::Help),
@@ -86,6 +94,7 @@ pub(crate) fn parse(args: impl IntoIterator<Item = String>, known: &[&Workload])
                 let steps = args.next().and_then(|steps| steps.parse().ok());
                 return Ok(Args::Serve(steps.ok_or("--serve needs a number")?));
             }
+            "--redraw" => redraw = true,
             "--rounds" => run.rounds = true,
             "--growth" => run.growth = true,
             "--quick" => run.quick = true,
@@ -118,6 +127,9 @@ pub(crate) fn parse(args: impl IntoIterator<Item = String>, known: &[&Workload])
             }
             _ => return Err(format!("unknown argument {arg:?}; --help tells them")),
         }
+    }
+    if redraw {
+        return Ok(Args::Redraw(run.out.unwrap_or_else(usual_page)));
     }
     if run.against.is_some() && (run.growth || run.out.is_some()) {
         return Err("--against goes neither with --growth nor with --out".into());

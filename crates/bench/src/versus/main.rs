@@ -11,7 +11,6 @@ mod contestants;
 mod measure;
 mod page;
 mod progress;
-mod svg;
 mod table;
 mod tally;
 mod terminal;
@@ -23,7 +22,7 @@ use std::io::{BufRead, Write};
 use std::path::Path;
 use std::process::{Command, ExitCode};
 
-use bench::{MIMALLOC, machine, processor};
+use bench::{MIMALLOC, charts, machine, processor};
 
 use args::{Args, Run};
 use contestants::field::{Contestant, Field};
@@ -39,6 +38,7 @@ fn main() -> ExitCode {
         Ok(Args::Help) => print(args::USAGE),
         Ok(Args::List) => print(&list()),
         Ok(Args::Serve(steps)) => serve(steps),
+        Ok(Args::Redraw(page)) => written(&page, redraw(&page)),
         Ok(Args::Run(options)) => run(&options),
         Err(problem) => {
             eprintln!("versus: {problem}");
@@ -132,12 +132,9 @@ fn run(options: &Run) -> ExitCode {
         print(&terminal::summary(&contestants, &all));
     }
     if let Some(out) = options.out() {
-        match write(&out, options.growth, &setting, &contestants, &measured) {
-            Ok(charts) => eprintln!("written: {} and {charts} charts beside it", out.display()),
-            Err(error) => {
-                eprintln!("versus: {}: {error}", out.display());
-                return ExitCode::FAILURE;
-            }
+        let status = written(&out, write(&out, options.growth, &setting, &contestants, &measured));
+        if status != ExitCode::SUCCESS {
+            return status;
         }
     }
     // The tables show failures of peers. A failure of millpond also sets the exit status.
@@ -162,8 +159,7 @@ fn setting(jdk: String) -> Setting {
     Setting { command, machine: machine::description(), date: machine::date(), rust, allocator, jdk }
 }
 
-/// Writes the results into the page `out` and the charts into a directory beside it with the same
-/// name. Returns the number of charts.
+/// Writes the results into the page `out`, and its charts. Returns the number of charts.
 fn write(
     out: &Path,
     growth: bool,
@@ -171,20 +167,40 @@ fn write(
     contestants: &[Contestant],
     measured: &[Vec<Measured>],
 ) -> std::io::Result<usize> {
-    let directory = out.with_extension("");
-    let name = directory.file_name().unwrap_or_default().to_string_lossy().into_owned();
-    let page = if growth {
-        page::growth(setting, contestants, measured, &name)
+    let name = out.file_stem().unwrap_or_default().to_string_lossy();
+    let (mark, text) = if growth {
+        ("growth", page::growth(setting, contestants, measured, &name))
     } else {
-        page::versus(setting, contestants, measured, &name)
+        ("versus", page::versus(setting, contestants, measured, &name))
     };
-    fs::create_dir_all(&directory)?;
-    for (name, chart) in &page.charts {
-        fs::write(directory.join(name), chart)?;
-    }
     // A page that does not exist yet starts empty.
     let before = if out.exists() { fs::read_to_string(out)? } else { "# Performance\n".into() };
-    let mark = if growth { "growth" } else { "versus" };
-    fs::write(out, page::between_marks(&before, mark, &page.text))?;
-    Ok(page.charts.len())
+    fs::write(out, page::between_marks(&before, mark, &text))?;
+    redraw(out)
+}
+
+/// Draws the tables of a page into a directory beside it with the same name. Returns the number of
+/// charts.
+fn redraw(page: &Path) -> std::io::Result<usize> {
+    let directory = page.with_extension("");
+    let charts = charts::of_page(&fs::read_to_string(page)?);
+    fs::create_dir_all(&directory)?;
+    for (name, chart) in &charts {
+        fs::write(directory.join(name), chart)?;
+    }
+    Ok(charts.len())
+}
+
+/// Reports what [`write`] or [`redraw`] did.
+fn written(page: &Path, charts: std::io::Result<usize>) -> ExitCode {
+    match charts {
+        Ok(charts) => {
+            eprintln!("written: {} and {charts} charts beside it", page.display());
+            ExitCode::SUCCESS
+        }
+        Err(error) => {
+            eprintln!("versus: {}: {error}", page.display());
+            ExitCode::FAILURE
+        }
+    }
 }

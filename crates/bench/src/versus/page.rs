@@ -1,12 +1,13 @@
-//! Writes results into a documentation page, between marks, with charts. Other text of the page
-//! stays.
+//! Writes results into a documentation page, between marks, with links to charts of its tables.
+//! Other text of the page stays.
 
 use std::fmt::Write as _;
 
+use bench::charts;
+
 use crate::contestants::Home;
 use crate::contestants::field::Contestant;
-use crate::measure::{Figure, Measured};
-use crate::svg::{self, Bar, Curve, Group};
+use crate::measure::Measured;
 use crate::table::{self, Column, Peers, number};
 use crate::versions;
 
@@ -21,12 +22,6 @@ pub(crate) struct Setting {
     pub(crate) jdk: String,
 }
 
-/// The text between the marks, and the names and contents of its charts.
-pub(crate) struct Page {
-    pub(crate) text: String,
-    pub(crate) charts: Vec<(String, String)>,
-}
-
 /// Puts `text` between the marks of that name. Appends the marks to a page without them.
 pub(crate) fn between_marks(page: &str, mark: &str, text: &str) -> String {
     let (begin, end) = (format!("<!-- {mark}: begin -->\n"), format!("<!-- {mark}: end -->"));
@@ -37,17 +32,17 @@ pub(crate) fn between_marks(page: &str, mark: &str, text: &str) -> String {
     }
 }
 
-/// The table of all workloads. `charts` is the directory of the charts, as seen from the page.
+/// The table of all workloads. `directory` is that of the charts, as seen from the page.
 pub(crate) fn versus(
     setting: &Setting,
     all: &[Contestant],
     measured: &[Vec<Measured>],
-    charts: &str,
-) -> Page {
-    let mut page = Page { text: introduction(setting), charts: Vec::new() };
-    _ = write!(page.text, "\n### Summary\n\n{}", summary(all, measured));
+    directory: &str,
+) -> String {
+    let mut page = introduction(setting);
+    _ = write!(page, "\n### Summary\n\n{}", summary(all, measured));
     for measured in measured {
-        section(&mut page, all, measured, charts);
+        section(&mut page, all, measured, directory);
     }
     page
 }
@@ -57,11 +52,11 @@ pub(crate) fn growth(
     setting: &Setting,
     all: &[Contestant],
     measured: &[Vec<Measured>],
-    charts: &str,
-) -> Page {
-    let mut page = Page { text: introduction(setting), charts: Vec::new() };
+    directory: &str,
+) -> String {
+    let mut page = introduction(setting);
     for measured in measured {
-        section(&mut page, all, measured, charts);
+        section(&mut page, all, measured, directory);
     }
     page
 }
@@ -82,25 +77,23 @@ fn introduction(setting: &Setting) -> String {
     )
 }
 
-/// One workload: description, table, chart.
-fn section(page: &mut Page, all: &[Contestant], measured: &[Measured], charts: &str) {
+/// One workload: description, chart, table.
+fn section(page: &mut String, all: &[Contestant], measured: &[Measured], directory: &str) {
     let Some(first) = measured.first() else { return };
     let workload = first.workload;
-    let name = format!("{}.svg", workload.key);
-    _ = write!(page.text, "\n### {}\n\n{}\n\n", workload.title, workload.about);
-    _ = writeln!(page.text, "![{}: the table below as a chart]({charts}/{name})\n", workload.title);
+    _ = write!(page, "\n### {}\n\n{}\n\n", workload.title, workload.about);
+    _ = writeln!(page, "{}\n", charts::link(directory, workload.key, workload.title));
     if workload.axis.is_some() {
         let tables =
             (0..workload.metrics.len()).map(|metric| markdown(&table::points(all, measured, metric)));
-        page.text.push_str(&tables.collect::<Vec<_>>().join("\n"));
+        page.push_str(&tables.collect::<Vec<_>>().join("\n"));
     } else {
-        page.text.push_str(&markdown(&lines(all, measured)));
+        page.push_str(&markdown(&lines(all, measured)));
     }
-    _ = writeln!(page.text, "\n{}.", table::circumstances(measured));
+    _ = writeln!(page, "\n{}.", table::circumstances(measured));
     for failure in table::failures(all, measured) {
-        _ = writeln!(page.text, "\nFailed: {failure}.");
+        _ = writeln!(page, "\nFailed: {failure}.");
     }
-    page.charts.push((name, chart(all, measured)));
 }
 
 fn lines(all: &[Contestant], measured: &[Measured]) -> Vec<Vec<String>> {
@@ -174,42 +167,4 @@ fn markdown(lines: &[Vec<String>]) -> String {
         }
     }
     text
-}
-
-/// A chart of all columns of a table.
-fn chart(all: &[Contestant], measured: &[Measured]) -> String {
-    let workload = measured[0].workload;
-    if workload.axis.is_some() {
-        return svg::curves(workload.title, workload.metrics[0].unit, &curves(all, measured));
-    }
-    let mut groups = Vec::new();
-    for column in table::columns(measured) {
-        let bars = all.iter().enumerate().filter_map(|(index, one)| {
-            let Figure { median, low, high } = column.figure(index)?;
-            Some(Bar { name: one.name, home: one.home, median, low, high })
-        });
-        let (heading, unit) = (column.heading(), workload.metrics[column.metric].unit);
-        groups.push(Group { heading, unit, bars: bars.collect() });
-    }
-    svg::bars(workload.title, groups)
-}
-
-/// One line for each contestant and metric.
-fn curves(all: &[Contestant], measured: &[Measured]) -> Vec<Curve> {
-    let workload = measured[0].workload;
-    let mut curves = Vec::new();
-    for (index, one) in all.iter().enumerate() {
-        for (metric, named) in workload.metrics.iter().enumerate() {
-            let point = |measured: &Measured| {
-                let figure = Column { measured, metric }.figure(index)?;
-                Some(((workload.axis?)(&measured.case) as f64, figure.median))
-            };
-            let points: Vec<(f64, f64)> = measured.iter().filter_map(point).collect();
-            if !points.is_empty() {
-                let name = format!("{} {}", one.name, named.name).trim().to_owned();
-                curves.push(Curve { name, who: index, ours: one.home == Home::Us, metric, points });
-            }
-        }
-    }
-    curves
 }
