@@ -1,4 +1,4 @@
-//! Parts of pictures that several commands draw: a time axis, panels above it, and tails.
+//! Parts of pictures that several commands draw: columns, a time axis, panels above it, and tails.
 //!
 //! Each picture comes in two widths, because text that is scaled down is not legible.
 
@@ -27,6 +27,36 @@ pub(crate) struct Layout {
 pub(crate) const WIDE: Layout = Layout { width: 900.0, left: 84.0, right: 70.0 };
 /// For a phone.
 pub(crate) const NARROW: Layout = Layout { width: 344.0, left: 66.0, right: 76.0 };
+
+/// Pools beside each other in a wide picture.
+const MOST_COLUMNS: usize = 3;
+/// The least width of a column with its margins, and these margins.
+const LEAST_COLUMN: f64 = 260.0;
+const COLUMN_LEFT: f64 = 48.0;
+const COLUMN_RIGHT: f64 = 22.0;
+
+/// Draws `pools` in columns, as many as fit beside each other, all on a time axis that ends at
+/// `end`. `draw` gets the axis and the top of its column, and returns where the column ends.
+/// Returns where all of them end.
+pub(crate) fn side_by_side<T>(
+    pools: &[T],
+    layout: Layout,
+    end: Duration,
+    top: f64,
+    mut draw: impl FnMut(&T, TimeAxis, f64) -> f64,
+) -> f64 {
+    let columns = ((layout.width / LEAST_COLUMN) as usize).clamp(1, MOST_COLUMNS).min(pools.len().max(1));
+    let width = layout.width / columns as f64;
+    let mut y = top;
+    for row in pools.chunks(columns) {
+        let ends = row.iter().enumerate().map(|(at, pool)| {
+            let left = at as f64 * width + COLUMN_LEFT;
+            draw(pool, TimeAxis::new(left, width - COLUMN_LEFT - COLUMN_RIGHT, end), y)
+        });
+        y = ends.fold(y, f64::max) + 16.0;
+    }
+    y
+}
 
 /// Turns moments into x coordinates.
 #[derive(Debug, Clone, Copy)]

@@ -7,13 +7,8 @@ use super::super::target::Target;
 use super::super::{Case, Plan};
 use super::{judged, load_name, percent};
 use crate::canvas::{Anchor, Canvas, TEXT};
-use crate::figure::{Column, Layout, NARROW, Panel, Tail, TimeAxis, WIDE};
+use crate::figure::{Column, Layout, NARROW, Panel, Tail, TimeAxis, WIDE, side_by_side};
 use crate::units;
-
-/// Pools beside each other in a wide picture.
-const MOST_COLUMNS: usize = 3;
-/// The least width of a pool with its margins.
-const LEAST_COLUMN: f64 = 260.0;
 
 /// A picture in two widths, with the sentence below it.
 #[derive(Debug)]
@@ -99,19 +94,10 @@ impl Common {
 }
 
 fn draw_cases(canvas: &mut Canvas, plan: &Plan, target: Option<&Target>, layout: Layout, top: f64) -> f64 {
-    let columns =
-        ((layout.width / LEAST_COLUMN) as usize).clamp(1, MOST_COLUMNS).min(plan.cases.len().max(1));
     let common = Common::of(plan, target);
-    let width = layout.width / columns as f64;
-    let mut y = top;
-    for row in plan.cases.chunks(columns) {
-        let ends = row.iter().enumerate().map(|(at, case)| {
-            let axis = TimeAxis::new(at as f64 * width + 48.0, width - 48.0 - 22.0, common.end);
-            draw_case(canvas, case, &common, axis, y)
-        });
-        y = ends.fold(y, f64::max) + 16.0;
-    }
-    y
+    side_by_side(&plan.cases, layout, common.end, top, |case, axis, top| {
+        draw_case(canvas, case, &common, axis, top)
+    })
 }
 
 fn draw_case(canvas: &mut Canvas, case: &Case, common: &Common, axis: TimeAxis, top: f64) -> f64 {

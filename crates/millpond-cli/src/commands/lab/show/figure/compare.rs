@@ -5,27 +5,15 @@ use std::time::Duration;
 use super::super::super::record::Record;
 use super::super::picture_end;
 use crate::canvas::{Anchor, Canvas, TEXT};
-use crate::figure::{Layout, Panel, Tail, TimeAxis};
-
-/// Columns beside each other in a wide picture.
-const MOST_COLUMNS: usize = 3;
-/// The least width of a column with its margins.
-const LEAST_COLUMN: f64 = 260.0;
+use crate::figure::{Layout, Panel, Tail, TimeAxis, side_by_side};
 
 /// The scenes of a comparison as one picture.
 pub(crate) fn comparison(scenes: &[&Record], layout: Layout) -> String {
-    let columns = ((layout.width / LEAST_COLUMN) as usize).clamp(1, MOST_COLUMNS).min(scenes.len().max(1));
     let common = Common::of(scenes);
     let mut canvas = Canvas::default();
-    let width = layout.width / columns as f64;
-    let mut y = 4.0;
-    for row in scenes.chunks(columns) {
-        let ends = row.iter().enumerate().map(|(at, scene)| {
-            let axis = TimeAxis::new(at as f64 * width + 44.0, width - 44.0 - 22.0, common.end);
-            draw_pool(&mut canvas, scene, &common, axis, y)
-        });
-        y = ends.fold(y, f64::max) + 16.0;
-    }
+    let y = side_by_side(scenes, layout, common.end, 4.0, |scene, axis, top| {
+        draw_pool(&mut canvas, scene, &common, axis, top)
+    });
     let titles: Vec<&str> = scenes.iter().map(|scene| scene.title.as_str()).collect();
     canvas.finish(layout.width, y, &titles.join(" beside "))
 }
