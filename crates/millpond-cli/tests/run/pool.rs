@@ -71,3 +71,25 @@ fn starts_keep_the_delay_between_them() {
     assert_eq!(ran.status, 0, "{}", ran.stderr);
     assert!(begin.elapsed() >= Duration::from_millis(600), "{:?}", begin.elapsed());
 }
+
+/// Eight workers race to start their jobs. `--verbose` shows the order.
+#[test]
+fn with_a_delay_jobs_of_a_fixed_pool_start_in_order() {
+    let numbers: String = (1..=60).map(|n| format!("{n}\n")).collect();
+    let ran = run(&["-j8", "--delay", "1ms", "--verbose", "true"], &numbers);
+    assert_eq!(ran.status, 0, "{}", ran.stderr);
+    let started: Vec<String> = ran.stderr.lines().map(|line| line.replace("true ", "")).collect();
+    let expected: Vec<String> = (1..=60).map(|n| n.to_string()).collect();
+    assert_eq!(started, expected);
+}
+
+/// An extra thread runs the newest job, and must not wait for the start of older ones in the queue.
+#[test]
+fn a_delay_does_not_hold_back_a_pool_that_grows() {
+    let directory = directory("run-delay-grow");
+    let job = format!("touch at-{{}}; test {{}} != 1 || {}", until("at-3"));
+    let arguments =
+        ["--core", "1", "--max", "2", "--queue", "1", "--delay", "1ms", &job, ":::", "1", "2", "3"];
+    let ran = ran(in_directory(&directory).args(arguments).output().unwrap());
+    assert_eq!((ran.status, ran.stderr.as_str()), (0, ""));
+}

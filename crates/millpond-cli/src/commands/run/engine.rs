@@ -60,6 +60,11 @@ pub(super) struct PoolSize {
 }
 
 impl PoolSize {
+    /// Whether jobs are handed to workers in order.
+    fn is_fixed(self) -> bool {
+        self.core == self.max
+    }
+
     fn build(self) -> Result<ThreadPoolExecutor, Error> {
         let queue = match self.queue {
             0 => WorkQueue::synchronous(),
@@ -96,7 +101,7 @@ pub(super) fn run(order: Order, input: Input, log: Option<JobLog>, past: Past) -
         stop: Arc::new(Stop::new().map_err(cannot_begin)?),
         printer: Printer::new(order.keep_order, log, progress).map_err(cannot_begin)?,
         slots: Slots::default(),
-        pace: Pace::new(order.delay),
+        pace: Pace::new(order.delay, order.size.is_fixed()),
         spool: Arc::new(Spool::default()),
         tally: Tally::default(),
         has_log,
@@ -237,8 +242,8 @@ impl Intake {
 
     /// Blocks until the pool has room.
     fn submit(&mut self, arguments: Arguments) {
-        let (run, number) = (Arc::clone(&self.run), self.number);
-        let Err(rejected) = self.pool.execute(move || run.job(number, &arguments)) else { return };
+        let (run, number, place) = (Arc::clone(&self.run), self.number, self.run.pace.place());
+        let Err(rejected) = self.pool.execute(move || run.job(number, &arguments, place)) else { return };
         if rejected.reason() != RejectReason::Interrupted {
             let message = format!("cannot start a thread for a job: {rejected}; lower --max");
             self.run.advance(Step::Finishing, Reason::Trouble { message, status: status::TROUBLE });

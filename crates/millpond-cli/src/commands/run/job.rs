@@ -13,7 +13,7 @@ use super::joblog::{self, Entry, OK};
 use super::lines::LineBuffer;
 use super::no_program;
 use super::output::{Output, Spool};
-use super::pace::Pace;
+use super::pace::{Pace, Place};
 use super::printer::{self, Finished, Printer, Problem};
 use super::process::{self, Collect, Ended, Outputs};
 use super::slots::Slots;
@@ -28,7 +28,7 @@ pub(super) struct Run {
     pub(super) stop: Arc<Stop>,
     pub(super) printer: Printer,
     pub(super) slots: Slots,
-    pub(super) pace: Pace,
+    pub(super) pace: Arc<Pace>,
     pub(super) spool: Arc<Spool>,
     pub(super) tally: Tally,
     pub(super) has_log: bool,
@@ -74,24 +74,24 @@ impl Sink<'_> {
 }
 
 impl Run {
-    /// Does one job.
-    pub(super) fn job(&self, number: u64, arguments: &Arguments) {
+    /// Does one job, which starts when its place is the next.
+    pub(super) fn job(&self, number: u64, arguments: &Arguments, place: Option<Place>) {
         if self.must_not_start() {
             return self.not_run(number);
         }
         let slot = self.order.template.uses_slot().then(|| self.slots.take());
         let job = Job { arguments, number, slot: slot.unwrap_or(0) };
-        self.run_in_slot(&job);
+        self.run_in_slot(&job, place);
         if let Some(slot) = slot {
             self.slots.give_back(slot);
         }
     }
 
-    fn run_in_slot(&self, job: &Job<'_>) {
+    fn run_in_slot(&self, job: &Job<'_>, place: Option<Place>) {
         let tag = self.order.tag.then(|| job.arguments.joined());
         let mut sink = self.sink(tag.as_deref());
         let (started, began) = (SystemTime::now(), Instant::now());
-        let (ended, attempts) = self.attempts(job, &mut sink);
+        let (ended, attempts) = self.attempts(job, place, &mut sink);
         let Some(outcome) = self.outcome(job, ended) else { return self.not_run(job.number) };
         let outputs = match sink.finish() {
             Ok(outputs) => outputs,
@@ -132,19 +132,20 @@ impl Run {
     }
 
     /// Runs the command until it succeeds, or until its attempts are used up.
-    fn attempts(&self, job: &Job<'_>, sink: &mut Sink<'_>) -> (Ended, u32) {
+    fn attempts(&self, job: &Job<'_>, mut place: Option<Place>, sink: &mut Sink<'_>) -> (Ended, u32) {
         let words: Vec<OsString> = self.order.template.expand(job);
         let allowed = self.order.attempts.unwrap_or(1);
         let mut attempts = 0;
         loop {
-            if !self.pace.wait(&self.stop) {
+            let Some(turn) = self.pace.turn(place.as_ref(), &self.stop) else {
                 return (Ended::Interrupted, attempts);
-            }
+            };
             if self.order.verbose {
                 self.printer.progress().line(&self.order.template.show(job));
             }
             attempts += 1;
-            let ended = process::run(&words, self.order.limits, &self.stop, sink.collector());
+            let pass_on = || drop((turn, place.take()));
+            let ended = process::run(&words, self.order.limits, &self.stop, sink.collector(), pass_on);
             if self.is_final(&ended) || attempts >= allowed || self.must_not_start() {
                 self.explain_start_failure(job.number, &words[0], &ended);
                 return (ended, attempts);

@@ -89,17 +89,21 @@ impl Collect for Outputs {
     }
 }
 
-/// Runs `words` to the end. Without a collector, the command inherits stdout and stderr.
+/// Runs `words` to the end. Without a collector, the command inherits stdout and stderr. Calls
+/// `started` when the process has started, or could not be started.
 pub(super) fn run(
     words: &[OsString],
     limits: Limits,
     stop: &Stop,
     collector: Option<&mut dyn Collect>,
+    started: impl FnOnce(),
 ) -> Ended {
     let stream = || if collector.is_some() { Stdio::piped() } else { Stdio::inherit() };
     let mut command = Command::new(&words[0]);
     command.args(&words[1..]).stdin(Stdio::null()).stdout(stream()).stderr(stream()).process_group(0);
-    let child = match spawn_patiently(stop, || command.spawn()) {
+    let child = spawn_patiently(stop, || command.spawn());
+    started();
+    let child = match child {
         Ok(child) => child,
         Err(error) if is_temporary(&error) && stop.step() >= Step::Finishing => return Ended::Interrupted,
         Err(error) => return Ended::NotStarted(error),
