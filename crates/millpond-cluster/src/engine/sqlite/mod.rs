@@ -213,7 +213,8 @@ fn connect(path: &Path) -> EngineResult<Connection> {
     let flags = OpenFlags::SQLITE_OPEN_READ_WRITE | OpenFlags::SQLITE_OPEN_NO_MUTEX;
     let open = || {
         let mut conn = Connection::open_with_flags(path, flags)?;
-        conn.busy_handler(Some(wait_for_lock))?;
+        // It takes `&self` or `&mut self`, depending on the version of rusqlite.
+        Connection::busy_handler(&mut conn, Some(wait_for_lock))?;
         Ok(conn)
     };
     let conn = open().map_err(|error| map(error, &name))?;
