@@ -322,3 +322,41 @@ fn an_impossible_report_path_is_refused_before_the_simulation() {
         assert!(ran.stderr.starts_with(&format!("millpond: cannot write {path}: {why}")), "{}", ran.stderr);
     }
 }
+
+/// A search says what it tries and how many of the runs are done, and removes that line at the end.
+#[test]
+#[cfg(target_os = "linux")]
+fn a_search_on_a_terminal_shows_its_progress() {
+    let directory = directory("plan-progress");
+    let search = ["--takes", "exponential 20ms", "--target-p99", "120ms"];
+    let arguments = [&["plan", "--arrivals", "poisson 200/s"], &search[..]].concat();
+    let Some((mut child, terminal)) = support::terminal::on_a_terminal(&directory, &arguments, true) else {
+        return;
+    };
+    let seen = support::terminal::seen(terminal);
+    assert!(child.wait().unwrap().success(), "{seen}");
+    // The answer follows the last time that the line is cleared.
+    let (progress, answer) = seen.rsplit_once("\u{1b}[2K").expect("a line that is cleared");
+    let shown: Vec<String> =
+        progress.split(['\r', '\n']).map(|line| console::strip_ansi_codes(line).trim().to_owned()).collect();
+    let shows = |what: &str| shown.iter().any(|line| line.contains(what));
+    assert!(shows("tries ") || shows("confirms "), "{shown:?}");
+    let done: Vec<usize> = shown.iter().filter_map(|line| runs_done(line)).collect();
+    assert!(done.iter().any(|done| *done > 0), "{shown:?}");
+    assert!(answer.contains("threads") && !answer.contains("tries "), "{answer}");
+}
+
+/// The first number of `run 7/20`, if it is at most the second.
+#[cfg(target_os = "linux")]
+fn runs_done(line: &str) -> Option<usize> {
+    let (done, after) = line.split_once("run ")?.1.split_once('/')?;
+    let (done, of): (usize, usize) = (done.parse().ok()?, after.split(' ').next()?.parse().ok()?);
+    assert!(done <= of, "{line}");
+    Some(done)
+}
+
+#[test]
+fn there_is_no_progress_in_a_pipe() {
+    let ran = millpond(&[&["plan"], &STEADY[..], &["--target-p99", "100ms"]].concat());
+    assert_eq!((ran.status, ran.stderr.as_str()), (0, ""));
+}
