@@ -1,7 +1,8 @@
 //! Plays every workload that comes with the command, and checks what it really prints.
 //!
-//! Each says itself what must come out and ends with status 1 if something else does; the figures that matter most are read
-//! from the output as well. Speeds are such that a busy machine has room to be late.
+//! Each says itself what must come out and ends with status 1 if something else does; the figures
+//! that matter most are read from the output as well. Speeds are such that a busy machine has room
+//! to be late.
 
 mod support;
 
@@ -465,7 +466,8 @@ fn a_narrow_terminal_gets_narrow_lines() {
     }
 }
 
-/// The line that tells how far it is goes away with its scene; the rest has colours unless they are not welcome.
+/// The line that tells how far it is goes away with its scene; the rest has colours unless they are
+/// not welcome.
 #[test]
 #[cfg(target_os = "linux")]
 fn on_a_terminal_there_is_live_progress_and_colour_only_where_it_is_welcome() {
@@ -549,7 +551,7 @@ fn json_is_all_that_was_seen_and_nothing_else() {
     assert_eq!(scene["peak_threads"], 4);
 }
 
-/// Writes a workload of one's own and plays it.
+/// Writes a workload file and plays it.
 fn play_own(name: &str, source: &str) -> support::Ran {
     let path = directory(name).join("own.toml");
     std::fs::write(&path, source).expect("the file can be written");
@@ -601,7 +603,8 @@ fn the_workload_in_the_documentation_can_be_played() {
     let path = directory("documentation").join("own.toml");
     std::fs::write(&path, example).expect("the file can be written");
     let ran = millpond(&["lab", path.to_str().expect("UTF-8"), "--speed", "10"]);
-    // A busy machine may keep a submitter longer than the example expects; a mistake would be status 2.
+    // A busy machine may keep a submitter longer than the example expects; a mistake would be
+    // status 2.
     assert!(ran.status < 2, "{}", ran.stderr);
     assert_says(&ran.stdout, &["Thumbnails: a rush in between", "submit for 5 s, about 40/s"]);
 }

@@ -1,4 +1,5 @@
-//! A process that may use one processor only: threads yield to each other instead of parking for each task.
+//! A process that may use one processor only: threads yield to each other instead of parking for
+//! each task.
 #![cfg(target_os = "linux")]
 
 use std::fs;

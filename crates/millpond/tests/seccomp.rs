@@ -129,8 +129,9 @@ mod linux {
             let none: c_ulong = 0;
             let yes: c_ulong = 1;
             let mode = c_ulong::from(libc::SECCOMP_MODE_FILTER);
-            // SAFETY: both calls get the number of arguments that their option has, each of the width
-            // of a long. The kernel copies the program before it returns, and `self.0` lives until then.
+            // SAFETY: both calls get the number of arguments that their option has, each of the
+            // width of a long. The kernel copies the program before it returns, and `self.0` lives
+            // until then.
             let failed = unsafe {
                 libc::prctl(libc::PR_SET_NO_NEW_PRIVS, yes, none, none, none) != 0
                     || libc::prctl(libc::PR_SET_SECCOMP, mode, &raw const program, none, none) != 0
@@ -172,7 +173,8 @@ mod linux {
         // SAFETY: all bits zero is an empty set, a valid value of this type.
         let mut cores: libc::cpu_set_t = unsafe { std::mem::zeroed() };
         let size = size_of_val(&cores);
-        // SAFETY: `cores` has room for `size` bytes, and both calls read or write no more than that.
+        // SAFETY: `cores` has room for `size` bytes, and both calls read or write no more than
+        // that.
         unsafe {
             libc::sched_getaffinity(0, size, &raw mut cores);
             libc::sched_setaffinity(0, size, &raw const cores)

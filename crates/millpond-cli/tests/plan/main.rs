@@ -48,7 +48,8 @@ fn a_plan_agrees_with_mental_arithmetic() {
     assert_eq!(row(&text, "had to wait", 0), ["0%", "0%"]);
     assert_eq!(row(&text, "total mean", 0), ["20.0 ms", "20.0 ms"]);
     assert_eq!(row(&text, "threads mean", 0), ["2.00", "3.99"]);
-    // 20 s of work; 10.01 s on each thread, less 10 ms for each that starts later: 20.00 s of 20.01, and of 39.98.
+    // 20 s of work; 10.01 s on each thread, less 10 ms for each that starts later: 20.00 s of
+    // 20.01, and of 39.98.
     assert_eq!(row(&text, "utilisation", 0), ["100%", "50.0%"]);
     assert_eq!(row(&text, "drained after", 0), ["20.0 ms", "20.0 ms"]);
     let words = text.split_whitespace().collect::<Vec<_>>().join(" ");

@@ -47,7 +47,8 @@ fn large_loads_get_more_threads_than_are_busy() {
     assert!(arrived > 3.0 * 118_000.0, "{arrived}");
 }
 
-/// 41 threads and a queue of 118 were recommended by one seed; 12 of 20 hold, and the formula says no.
+/// 41 threads and a queue of 118 were recommended by one seed; 12 of 20 hold, and the formula says
+/// no.
 #[test]
 fn a_pool_at_the_limit_is_not_called_good() {
     let arguments = ["plan", "--arrivals", "poisson 2000/s", "--takes", "exponential 20ms", "--load", "1"];

@@ -92,7 +92,7 @@ fn until(file: &str) -> String {
 fn eventually(what: &str, mut holds: impl FnMut() -> bool) {
     let begin = Instant::now();
     while !holds() {
-        assert!(begin.elapsed() < Duration::from_secs(120), "waited in vain until {what}");
+        assert!(begin.elapsed() < Duration::from_secs(120), "waited too long until {what}");
         thread::sleep(Duration::from_millis(5));
     }
 }

@@ -1,7 +1,9 @@
-//! Allocations: a small closure costs none, a task with a handle one; and what a burst took is given back.
+//! Allocations: a small closure costs none, a task with a handle one; and what a burst took is
+//! given back.
 //!
-//! A counting allocator sees the whole process, so each test runs in a process of its own. It counts on all threads,
-//! between two moments when all workers sleep. What is made once is made in a first round that is not counted.
+//! A counting allocator sees the whole process, so each test runs in a process of its own. It
+//! counts on all threads, between two moments when all workers sleep. What is made once is made in
+//! a first round that is not counted.
 use std::hint::black_box;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Instant;
@@ -10,8 +12,9 @@ use crate::counting::{allocations_so_far, live_bytes, recent_sizes};
 use crate::support::{Gate, end, eventually, in_a_process_of_its_own, keep_busy, soon};
 use millpond::{TaskHandle, ThreadPoolExecutor, executors, interrupt};
 
-/// Tasks that are handed in before one waits for them: fewer than fit into a segment of the queue, whatever their size. So
-/// the queue needs the segment that is being filled, the one that is being emptied, and never a third.
+/// Tasks that are handed in before one waits for them: fewer than fit into a segment of the queue,
+/// whatever their size. So the queue needs the segment that is being filled, the one that is being
+/// emptied, and never a third.
 const BATCH: usize = 64;
 const BATCHES: usize = 100;
 const TASKS: usize = BATCH * BATCHES;
@@ -31,14 +34,16 @@ fn pool() -> ThreadPoolExecutor {
     pool
 }
 
-/// Waits until every worker sleeps, with nothing left to do: from then on none of them allocates or frees.
+/// Waits until every worker sleeps, with nothing left to do: from then on none of them allocates or
+/// frees.
 #[track_caller]
 fn quiet(pool: &ThreadPoolExecutor) {
     eventually(|| pool.queued_count() == 0 && pool.parked_workers().all == pool.pool_size());
 }
 
-/// Allocations, of which some may not be the tasks': a thread that is about to park asks the system for the number of
-/// processors, if nobody has for three seconds, and std allocates for the answer.
+/// Allocations, some of which may not belong to tasks: a thread that is about to park asks the
+/// system for the number of processors at most every three seconds, and std allocates for the
+/// answer.
 #[derive(Debug)]
 struct Counted {
     all: usize,
@@ -63,7 +68,8 @@ fn allocations_of_a_question() -> usize {
 /// What `batch` allocates when it is called again and again, by all threads until they sleep.
 #[track_caller]
 fn allocations(pool: &ThreadPoolExecutor, mut batch: impl FnMut()) -> Counted {
-    // A thread gets its interrupt flag when it first needs it: this one perhaps not before it sleeps for the first time.
+    // A thread gets its interrupt flag when it first needs it: this one perhaps not before it
+    // sleeps for the first time.
     assert!(!interrupt::is_interrupted());
     // Enough to have used every word of the queue's segments twice, and every list of the pool.
     (0..BATCHES).for_each(|_| batch());
@@ -122,7 +128,8 @@ fn execute_of_six_words_allocates_once() {
     });
 }
 
-/// The queue's words are not aligned to a cache line, so such a closure goes in a box, however small it is.
+/// The queue's words are not aligned to a cache line, so such a closure goes in a box, however
+/// small it is.
 #[test]
 fn execute_of_a_coarsely_aligned_closure_allocates_once() {
     #[derive(Clone, Copy)]
@@ -141,8 +148,8 @@ fn execute_of_a_coarsely_aligned_closure_allocates_once() {
     });
 }
 
-/// The state that task and handle share: the closure, then the result, and whoever waits. Joining it, from a thread that
-/// may have to sleep, and dropping the handle is included.
+/// The state shared by task and handle: the closure, then the result, and the waiter. This includes
+/// joining, from a thread that may have to park, and dropping the handle.
 #[test]
 fn submit_allocates_once() {
     in_a_process_of_its_own("allocations::submit_allocates_once", || {
@@ -181,7 +188,7 @@ fn submit_and_join_in_turns_allocates_once() {
     });
 }
 
-/// A task that nobody waits for has its state all the same.
+/// A task has this state even if no thread waits for it.
 #[test]
 fn submit_with_a_dropped_handle_allocates_once() {
     in_a_process_of_its_own("allocations::submit_with_a_dropped_handle_allocates_once", || {
@@ -198,7 +205,8 @@ fn submit_with_a_dropped_handle_allocates_once() {
     });
 }
 
-/// An overloaded pool must say no cheaply. `submit` makes the state of the task first, and gives it back inside the error.
+/// An overloaded pool must say no cheaply. `submit` makes the state of the task first, and gives it
+/// back inside the error.
 #[test]
 fn a_refusal_by_a_full_pool_allocates_nothing() {
     in_a_process_of_its_own("allocations::a_refusal_by_a_full_pool_allocates_nothing", || {
@@ -222,8 +230,8 @@ fn a_refusal_by_a_full_pool_allocates_nothing() {
     });
 }
 
-/// Puts many tasks into the queue of a pool whose only worker is busy, and returns the bytes that are live before, while they
-/// wait, and when they have run and the worker sleeps.
+/// Puts many tasks into the queue of a pool whose only worker is busy, and returns the bytes that
+/// are live before, while they wait, and when they have run and the worker sleeps.
 fn burst<R>(execute: impl Fn(&ThreadPoolExecutor) -> R) -> [i64; 3] {
     const MANY: usize = 100_000;
     let live = live_bytes;
@@ -250,9 +258,9 @@ fn burst<R>(execute: impl Fn(&ThreadPoolExecutor) -> R) -> [i64; 3] {
     [before, full, after]
 }
 
-/// The bytes that may be left of a burst: a spare segment of the queue, of 8 KiB, more than before; and the list
-/// of the segments, which keeps its room of a word for each, some 800 for 100 000 tasks of eight words at most, and up to twice
-/// that because it grows by doubling: 16 KiB.
+/// The bytes that may be left of a burst: a spare segment of the queue, of 8 KiB, more than before;
+/// and the list of the segments, which keeps its room of a word for each, some 800 for 100 000
+/// tasks of eight words at most, and up to twice that because it grows by doubling: 16 KiB.
 const LEFT: i64 = 8 * 1024 + 16 * 1024 + 1024;
 
 #[test]

@@ -23,13 +23,15 @@ fn pool(core: usize, maximum: usize) -> Builder {
     ThreadPoolExecutor::builder().core_pool_size(core).maximum_pool_size(maximum)
 }
 
-/// Runs `round` a few times, until all that is made once is there, and then many times: after each the memory in use is
-/// again what it was. There is some play, for workers that are about to wait, which takes a little, and for lists that
-/// meet their largest size late; but what is kept of each round, or of every tenth, adds up to more.
+/// Runs `round` a few times, until all that is made once is there, and then many times: after each
+/// the memory in use is again what it was. There is some play, for workers that are about to wait,
+/// which takes a little, and for lists that meet their largest size late; but what is kept of each
+/// round, or of every tenth, adds up to more.
 fn stays_flat(most: usize, mut round: impl FnMut()) {
     const PLAY: (i64, i64) = (4, 4096);
     Task::new(|| ()).run(); // from now on this thread has its flag, and a place for that of a task it runs itself
-    // Lists that forget what has ended only when they are full rise and fall, so the level is the highest of several looks.
+    // Lists that forget what has ended only when they are full rise and fall, so the level is the
+    // highest of several looks.
     let mut level = (0, 0);
     for _ in 0..10 {
         round();
@@ -63,7 +65,8 @@ fn fill_the_ring(pool: &ThreadPoolExecutor) {
     assert!(handles.into_iter().map(soon).all(|outcome| outcome.is_ok()));
 }
 
-/// One task for every way in which a task can end, on a pool with one busy worker and three places in its queue.
+/// One task for every way in which a task can end, on a pool with one busy worker and three places
+/// in its queue.
 fn every_outcome(pool: &ThreadPoolExecutor, rng: &mut Rng) {
     // Success, by every way to the result; panic, with and without a handle.
     let cargo_out = || {
@@ -207,7 +210,8 @@ fn a_million_timers_that_are_cancelled_give_their_memory_back() {
     });
 }
 
-/// A thread has some places for timers at hand, so that it needs no lock for them; not any more when it has ended.
+/// A thread has some places for timers at hand, so that it needs no lock for them; not any more
+/// when it has ended.
 #[test]
 fn threads_that_set_timers_and_end_leave_nothing_behind() {
     in_a_process_of_its_own("memory::threads_that_set_timers_and_end_leave_nothing_behind", || {
@@ -250,7 +254,8 @@ fn scheduled_work_leaves_nothing_behind() {
     });
 }
 
-// A scope on a worker has a list of what it may help with, and one of what somebody may have kept.
+// A scope on a worker has a list of tasks that it may run itself, and one of tasks that other code
+// may have kept.
 #[test]
 fn a_long_scope_keeps_nothing_of_tasks_that_have_ended() {
     in_a_process_of_its_own("memory::a_long_scope_keeps_nothing_of_tasks_that_have_ended", || {

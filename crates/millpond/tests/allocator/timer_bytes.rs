@@ -8,7 +8,8 @@ use crate::support::in_a_process_of_its_own;
 use millpond::executors;
 use millpond::schedulers::{self, Scheduler, SchedulerExt};
 
-/// The bytes per timer, with a closure of two words, of `timers` that `insert` puts in, without the vector of their handles.
+/// The bytes per timer, with a closure of two words, of `timers` that `insert` puts in, without the
+/// vector of their handles.
 fn bytes_per_timer<H>(timers: usize, mut insert: impl FnMut(Duration) -> H) -> f64 {
     let mut handles = Vec::with_capacity(timers);
     drop(insert(Duration::from_secs(3600))); // threads, and all else that is made once

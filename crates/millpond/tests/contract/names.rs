@@ -1,4 +1,5 @@
-//! The public names and signatures, used as code outside uses them. Most of it is checked by compiling.
+//! The public names and signatures, used as code outside uses them. Most of it is checked by
+//! compiling.
 
 #![allow(clippy::type_complexity, reason = "signatures are spelt out")]
 

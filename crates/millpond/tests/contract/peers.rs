@@ -1,5 +1,5 @@
-//! What other pools got wrong, each case with its number. Cases 12 and 15 have files of their own: the races are in
-//! the binary `stress`, memory is in `allocator`. Case 14 is about periodic tasks.
+//! What other pools got wrong, each case with its number. Cases 12 and 15 have files of their own:
+//! the races are in the binary `stress`, memory is in `allocator`. Case 14 is about periodic tasks.
 
 use std::cmp::Ordering as Order;
 use std::error::Error;
@@ -156,7 +156,7 @@ fn handles_of_a_pool_that_was_stopped_resolve_when_the_drained_tasks_are_dropped
     assert_eq!(drained.len(), 20);
     assert!(
         queued.iter_mut().all(|handle| handle.try_join().is_none()),
-        "whoever has them may still run them"
+        "the caller that got them back may still run them"
     );
     drained.remove(7).run();
     drop(drained);
@@ -254,7 +254,8 @@ fn cancelling_a_task_that_is_due_in_the_far_future_drops_its_captures_at_once() 
     }
 }
 
-/// A pool of one worker that is busy and a queue of one that is full, and the gate that frees the worker.
+/// A pool of one worker that is busy and a queue of one that is full, and the gate that frees the
+/// worker.
 fn full_pool(handler: policy::Block) -> (ThreadPoolExecutor, Gate) {
     let pool =
         pool(1, 1).work_queue(WorkQueue::array(1)).rejected_execution_handler(handler).build().unwrap();
@@ -431,7 +432,8 @@ fn a_factory_that_drops_the_body_counts_as_a_failed_spawn() {
     assert_settled(&pool, 1);
 }
 
-// Peer case 8: the comparator of a queue of the user's own, called when a task is put in and when one is taken out.
+// Peer case 8: the comparator of a custom queue, called when a task is inserted and when one is
+// removed.
 #[test]
 fn a_comparator_that_panics_costs_at_most_the_task_being_compared() {
     let (angry, panics) = <(Arc<AtomicBool>, Arc<AtomicUsize>)>::default();
@@ -651,7 +653,8 @@ fn eager_growth_makes_a_thread_for_each_task_at_once_up_to_the_maximum() {
             })
             .collect();
         let expected = tasks.min(MAXIMUM);
-        // Each task has a thread. The worker of the last task before may still count as active when that has been joined.
+        // Each task has a thread. The worker of the last task before may still count as active when
+        // that has been joined.
         eventually(|| (pool.active_count(), pool.queued_count()) == (expected, tasks - expected));
         assert_eq!((pool.pool_size(), pool.largest_pool_size()), (expected, expected));
         gate.open();

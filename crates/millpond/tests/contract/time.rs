@@ -1,5 +1,5 @@
-//! The public contract of scheduled pools and schedulers: names, signatures and bounds that code outside relies on. That it
-//! compiles is most of the test.
+//! The public contract of scheduled pools and schedulers: names, signatures and bounds that code
+//! outside relies on. That it compiles is most of the test.
 
 use std::fmt::{Debug, Display};
 use std::future::Future;
@@ -276,7 +276,8 @@ impl Decorator for Watch {}
 struct Own;
 impl Factory for Own {}
 
-/// A scheduler and a lane that outside code writes: all methods that the traits require, and no other.
+/// A scheduler and a lane that outside code writes: all methods that the traits require, and no
+/// other.
 struct Mine(Arc<dyn Scheduler>);
 
 impl Scheduler for Mine {

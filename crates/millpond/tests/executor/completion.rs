@@ -1,4 +1,5 @@
-//! The completion service. Ids such as ECS-006 name the behaviour of the reference that a test stands for.
+//! The completion service. Ids such as ECS-006 name the behaviour of the reference that a test
+//! stands for.
 
 use std::collections::HashSet;
 use std::panic::resume_unwind;

@@ -1,5 +1,5 @@
-//! `invoke_all` and `invoke_any`, for every executor. Ids such as AES-012 name the behaviour of the reference that a test
-//! stands for.
+//! `invoke_all` and `invoke_any`, for every executor. Ids such as AES-012 name the behaviour of the
+//! reference that a test stands for.
 
 use std::error::Error;
 use std::panic::resume_unwind;
@@ -197,7 +197,7 @@ fn invoke_all_that_is_rejected_half_way_cancels_the_tasks_before() {
     assert_eq!(pool.stats().cancelled, 2);
 }
 
-/// A rejection hands the work back, also out of a batch: the one that did not fit can be run by whoever called.
+/// A rejection returns the task, also from a batch: the caller can run the one that did not fit.
 #[test]
 fn the_task_that_made_invoke_all_fail_comes_back_and_can_be_run() {
     let (pool, gate) = saturated(policy::Abort);

@@ -468,7 +468,8 @@ fn close_loses_its_patience_after_a_day() {
     assert_eq!(*slow.calls.lock().unwrap(), wanted);
 }
 
-/// CLS-010: what drops do is decided here. The last handle shuts down without blocking; accepted work still runs.
+/// CLS-010: what drops do is decided here. The last handle shuts down without blocking; accepted
+/// work still runs.
 #[test]
 fn cls_010_dropping_the_last_handle_shuts_down_and_does_not_wait() {
     let pool = fixed(1);
@@ -501,7 +502,8 @@ fn cls_011_close_by_a_task_of_the_same_pool_only_shuts_down() {
     assert_eq!(single.await_termination(LONG), Ok(true));
 }
 
-/// A worker that finds the queue empty just when another took the last task must still learn that the pool is at its end.
+/// A worker that finds the queue empty just when another took the last task must still learn that
+/// the pool is at its end.
 #[test]
 fn a_pool_that_is_closed_while_it_works_always_ends() {
     for _ in rounds(2000) {

@@ -1,4 +1,5 @@
-//! The life of a callback of `on_interrupt`: it ends before its registration, its task or its thread is gone.
+//! The life of a callback of `on_interrupt`: it ends before its registration, its task or its
+//! thread is gone.
 
 use std::sync::{Arc, Mutex, mpsc};
 use std::thread;
@@ -267,7 +268,7 @@ fn a_thread_ends_after_the_callbacks_that_run_for_it() {
         let enter = entered.clone();
         std::mem::forget(me.on_interrupt(move || {
             enter.open();
-            thread::sleep(Duration::from_millis(20)); // whoever does not wait is faster
+            thread::sleep(Duration::from_millis(20)); // a caller that does not wait would be faster
             note.add("callback ended");
         }));
         let interrupting = thread::spawn(move || me.interrupt());

@@ -1,4 +1,4 @@
-//! The interrupt flag: who sets it, who sees it, and which calls it ends.
+//! The interrupt flag: which threads set it, which threads see it, and which calls it ends.
 
 use std::io;
 use std::panic::resume_unwind;
@@ -107,7 +107,8 @@ fn the_error_is_an_ordinary_error() {
     assert_eq!(Interrupted, Interrupted);
 }
 
-/// Nobody who obeys `ErrorKind::Interrupted`, as `read_exact` does, may take it for a reason to go on.
+/// Nobody who obeys `ErrorKind::Interrupted`, as `read_exact` does, may take it for a reason to go
+/// on.
 #[test]
 fn as_an_io_error_it_does_not_mean_try_again() {
     fn reads() -> io::Result<()> {
@@ -130,8 +131,8 @@ fn as_an_io_error_it_does_not_mean_try_again() {
 
 // ---- every blocking call
 
-/// Runs `call` with the flag set beforehand, and on a thread that is interrupted while it blocks. Both must end, and
-/// leave the flag as `flag_after` says.
+/// Runs `call` with the flag set beforehand, and on a thread that is interrupted while it blocks.
+/// Both must end, and leave the flag as `flag_after` says.
 #[track_caller]
 fn ends_by_interrupt(name: &str, flag_after: bool, call: impl Fn() -> bool + Sync) {
     interrupt_myself();
@@ -843,8 +844,8 @@ fn interrupting_the_outer_task_calls_the_callbacks_of_both() {
     assert!(interrupt::interrupted());
 }
 
-/// A callback that nobody called is dropped when its task ends: a destructor that panics then is not the worker's
-/// affair.
+/// A callback that nobody called is dropped when its task ends: a destructor that panics then is
+/// not the worker's affair.
 #[test]
 fn a_callback_whose_destructor_panics_does_not_harm_the_worker() {
     let pool = fixed(1);

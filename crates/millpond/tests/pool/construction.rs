@@ -1,4 +1,5 @@
-//! What a pool is made of: options and their defaults, what is refused, what the getters say, names.
+//! What a pool is made of: options and their defaults, what is refused, what the getters say,
+//! names.
 
 use std::sync::{Arc, Mutex};
 use std::thread;

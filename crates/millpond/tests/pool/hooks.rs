@@ -1,4 +1,4 @@
-//! What hooks see and may do, and who interrupts whom.
+//! What hooks see and may do, and which threads they may interrupt.
 
 use std::panic::PanicHookInfo;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -135,7 +135,8 @@ fn workers_are_numbered_from_one_and_all_stop_before_the_terminated_hook() {
 /// Panics on worker threads: thread name and message, in order.
 static PANICS: Mutex<Vec<(String, String)>> = Mutex::new(Vec::new());
 
-/// Makes the panic hook write down the panics of threads called `watched-…` instead of printing them.
+/// Makes the panic hook write down the panics of threads called `watched-…` instead of printing
+/// them.
 fn watch_panics() {
     static SET: Once = Once::new();
     SET.call_once(|| {

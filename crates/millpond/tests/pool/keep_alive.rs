@@ -327,8 +327,8 @@ fn the_last_worker_stays_past_its_keep_alive_time_while_a_task_waits() {
     }
 }
 
-/// The last worker may not leave while something waits, and its wait is over at once: it must not go round in circles
-/// until the task is due.
+/// The last worker may not leave while something waits, and its wait is over at once: it must not
+/// go round in circles until the task is due.
 #[test]
 fn with_a_keep_alive_time_of_zero_the_last_worker_does_not_spin_while_a_task_is_not_due() {
     let looks = Arc::new(AtomicUsize::new(0));

@@ -1,4 +1,5 @@
-//! Waits inside a task of the same pool: what can be helped is run in place, what cannot succeed returns at once.
+//! Waits inside a task of the same pool: what can be helped is run in place, what cannot succeed
+//! returns at once.
 
 use std::sync::{Arc, Mutex, OnceLock, mpsc};
 use std::thread;

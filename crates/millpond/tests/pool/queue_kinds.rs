@@ -1,4 +1,5 @@
-//! What a pool does with each kind of queue: order, growth, refusal, and calls from inside to the pool.
+//! What a pool does with each kind of queue: order, growth, refusal, and calls from inside to the
+//! pool.
 
 use std::cell::Cell;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -28,8 +29,9 @@ fn a_priority_queue_runs_the_most_urgent_first_and_equals_in_order() {
 
 #[test]
 fn a_delay_queue_starts_no_task_before_it_is_due_and_the_earliest_first() {
-    // A delay counts from its own submission. If the submitter is preempted between two of them for as
-    // long as their delays differ, the later submission is due later, and the order says nothing.
+    // A delay counts from its own submission. If the submitter is preempted between two of them for
+    // as long as their delays differ, the later submission is due later, and the order says
+    // nothing.
     let conclusive = || {
         let pool = sized(1, 1).work_queue(WorkQueue::delay()).build().unwrap();
         let begin = Instant::now();
@@ -196,7 +198,8 @@ fn factory_handler_and_destructors_of_tasks_may_call_the_pool() {
     slot.lock().unwrap().take();
 }
 
-/// A pool of one thread whose queue does not tell its length as long as `silent`, or as often as that, to anybody.
+/// A pool of one thread whose queue does not tell its length as long as `silent`, or as often as
+/// that, to anybody.
 fn with_a_silent_queue(silent: &Arc<AtomicUsize>) -> ThreadPoolExecutor {
     let silent = Arc::clone(silent);
     let on_call = move |called: &str| {
@@ -210,7 +213,8 @@ fn with_a_silent_queue(silent: &Arc<AtomicUsize>) -> ThreadPoolExecutor {
     sized(1, 1).work_queue(WorkQueue::custom(queue)).build().unwrap()
 }
 
-// The worker that looked whether anything was left unwound, and stayed in the count: the pool never ended.
+// The worker that looked whether anything was left unwound, and stayed in the count: the pool never
+// ended.
 #[test]
 fn a_queue_that_panics_when_asked_for_its_length_costs_no_worker_and_no_task() {
     for times in [1, 2, 3] {

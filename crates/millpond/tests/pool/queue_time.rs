@@ -1,4 +1,5 @@
-//! `max_queue_time`: a queue whose oldest task is too old counts as full, and a task that became too old does not run.
+//! `max_queue_time`: a queue whose oldest task is too old counts as full, and a task that became
+//! too old does not run.
 
 use std::future::Future;
 use std::pin::pin;
@@ -18,7 +19,8 @@ use millpond::{
 const LIMIT: Duration = Duration::from_millis(100);
 const TICK: Duration = Duration::from_nanos(1);
 
-/// One thread, a queue of a hundred, and a time limit by a clock that only moves when it is told to.
+/// One thread, a queue of a hundred, and a time limit by a clock that only moves when it is told
+/// to.
 fn limited(change: impl FnOnce(Builder) -> Builder) -> (ThreadPoolExecutor, ManualClock) {
     let clock = ManualClock::new();
     let builder = sized(1, 1).work_queue(WorkQueue::array(100)).max_queue_time(LIMIT).clock(clock.clock());
@@ -296,7 +298,7 @@ fn a_cancelled_task_that_stays_in_the_queue_counts_as_cancelled() {
     assert_balanced(&pool.stats());
 }
 
-/// Nobody would hear of a closure that was dropped.
+/// Otherwise no caller would learn that the closure was dropped.
 #[test]
 fn scoped_tasks_always_run() {
     let (pool, clock) = limited(|builder| builder);
@@ -327,8 +329,8 @@ fn futures_always_run() {
     assert_eq!(pool.stats().expired, 0);
 }
 
-/// Three requests come while one is served, for a while. A caller waits for 25 service times, and the queue has room for
-/// a thousand: without a limit nearly all that is served comes too late.
+/// Three requests come while one is served, for a while. A caller waits for 25 service times, and
+/// the queue has room for a thousand: without a limit nearly all that is served comes too late.
 #[test]
 fn under_three_times_the_load_a_limit_keeps_the_goodput() {
     const SERVICE: Duration = Duration::from_millis(10);
@@ -375,7 +377,8 @@ fn under_three_times_the_load_a_limit_keeps_the_goodput() {
     assert!(with > STEPS * 9 / 10, "{with}");
 }
 
-/// Real time, many threads: whatever comes of a task, it is counted once, and its handle says the same.
+/// Real time, many threads: whatever comes of a task, it is counted once, and its handle says the
+/// same.
 #[test]
 fn every_task_is_counted_once_and_its_handle_agrees() {
     let pool = sized(2, 2)

@@ -1,4 +1,4 @@
-//! What happens to a task that does not fit: every policy, and policies of one's own.
+//! What happens to a task that does not fit: every policy, and custom policies.
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -14,7 +14,8 @@ use millpond::{
     TaskId, TaskInfo, TaskOf, TaskState, ThreadPoolExecutor, WorkQueue, executors, interrupt, policy,
 };
 
-/// One busy worker, and a full queue of one: the next task is rejected. The handle is that of the waiting task.
+/// One busy worker, and a full queue of one: the next task is rejected. The handle is that of the
+/// waiting task.
 fn saturated(handler: impl RejectedExecutionHandler) -> (ThreadPoolExecutor, TaskHandle<u32>, Gate) {
     let pool =
         sized(1, 1).work_queue(WorkQueue::array(1)).rejected_execution_handler(handler).build().unwrap();
@@ -24,7 +25,8 @@ fn saturated(handler: impl RejectedExecutionHandler) -> (ThreadPoolExecutor, Tas
     (pool, waiting, gate)
 }
 
-/// Asserts that the task was dropped: `Ok`, its handle abandoned, its closure gone without having run.
+/// Asserts that the task was dropped: `Ok`, its handle abandoned, its closure gone without having
+/// run.
 #[track_caller]
 fn drops(pool: &ThreadPoolExecutor) {
     let captured = Arc::new(());

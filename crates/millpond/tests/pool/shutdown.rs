@@ -15,7 +15,8 @@ use millpond::{
     ThreadPoolExecutor, WorkQueue, executors, interrupt,
 };
 
-/// Gives `pool` a task that sleeps until it is interrupted and then counts that; returns when it runs.
+/// Gives `pool` a task that sleeps until it is interrupted and then counts that; returns when it
+/// runs.
 fn occupy_until_interrupted(pool: &ThreadPoolExecutor, interrupts: &Arc<AtomicUsize>) {
     let (running, interrupts) = (Gate::new(), Arc::clone(interrupts));
     let started = running.clone();
@@ -92,8 +93,8 @@ fn shutdown_sends_any_number_of_idle_workers_home_without_their_keep_alive_time(
     }
 }
 
-/// Two workers look for the last task. The one that does not get it must not fall asleep, for after the other one's
-/// leaving nobody would wake it.
+/// Two workers look for the last task. The one that does not get it must not park: once the other
+/// one has exited, no thread would wake it.
 // TPE-080
 #[test]
 fn workers_that_find_the_queue_just_emptied_leave_too() {

@@ -235,8 +235,8 @@ fn a_body_that_is_dropped_after_its_factory_has_returned_does_not_lose_the_task(
     end(&pool);
 }
 
-/// Two submitters each reserve a worker. The second spawn fails first: its task is queued, because another worker
-/// seems to be there. Then that one fails too, and nobody is left to look at the queue.
+/// Two submitters each reserve a worker. The second spawn fails first: its task is queued, because
+/// another worker seems to exist. Then that one fails too, and no worker is left for the queue.
 #[test]
 fn two_spawns_that_fail_at_once_strand_no_task() {
     let gates = [Gate::new(), Gate::new()];
@@ -271,7 +271,8 @@ fn two_spawns_that_fail_at_once_strand_no_task() {
     end(&pool);
 }
 
-/// A factory whose first thread comes, whose second is promised, with its body left in `promised`, and that has no more.
+/// A factory whose first thread comes, whose second is promised, with its body left in `promised`,
+/// and that has no more.
 fn one_comes_and_one_is_promised(
     promised: &Arc<Mutex<Option<WorkerBody>>>,
 ) -> impl Fn(WorkerBody) -> io::Result<JoinHandle<()>> + Send + Sync + 'static {
@@ -286,8 +287,9 @@ fn one_comes_and_one_is_promised(
     }
 }
 
-// A worker that joined a task of its own pool did not find it in the queue, for a new thread was to begin with it, and slept. The
-// thread did not come, the task was queued, and the only worker slept on.
+// A worker that joined a task of its own pool did not find it in the queue, for a new thread was to
+// begin with it, and slept. The thread did not come, the task was queued, and the only worker slept
+// on.
 #[test]
 fn a_worker_runs_what_it_joins_when_the_thread_that_was_to_do_it_does_not_come() {
     let promised = Arc::new(Mutex::new(None));
@@ -304,11 +306,11 @@ fn a_worker_runs_what_it_joins_when_the_thread_that_was_to_do_it_does_not_come()
     end(&pool);
 }
 
-// A worker whose thread was promised, and whose body was dropped before whoever started it had noted the promise, was taken off the
-// number of those that are still to come twice.
+// The factory promised a thread, and dropped the worker's body before the submitter had recorded
+// the promise. The number of expected workers was then decremented twice.
 #[test]
 fn a_promise_that_is_broken_while_it_is_noted_is_counted_once() {
-    // So many that it takes a while to count them, while others wait for the lock.
+    // Enough that counting them takes a while, during which other threads wait for the lock.
     const THERE: usize = 100;
     let (give, take) = mpsc::channel::<WorkerBody>();
     let (give, calls) = (Mutex::new(give), AtomicUsize::new(0));

@@ -1,4 +1,5 @@
-//! `submit_async`: waits for room without a thread, in line with blocked submitters, and can be dropped at any time.
+//! `submit_async`: waits for room without a thread, in line with blocked submitters, and can be
+//! dropped at any time.
 
 use std::error::Error;
 use std::future::Future;
@@ -237,8 +238,8 @@ fn a_cancelled_or_removed_task_is_room() {
     assert_balanced(&pool.stats());
 }
 
-/// Room is offered in the order of arrival, to threads and futures alike. One worker and one place: what is
-/// accepted next runs next.
+/// Room is offered in the order of arrival, to threads and futures alike. One worker and one place:
+/// what is accepted next runs next.
 #[test]
 fn blocked_threads_and_futures_get_room_in_one_order() {
     let (pool, queued, gate) = full(policy::Block::forever());
@@ -414,7 +415,8 @@ fn a_waiting_future_keeps_the_pool_open() {
     assert_eq!(soon(queued).unwrap(), 2);
 }
 
-/// More producers than room, each with a thread of its own to poll on. Never more tasks inside than allowed.
+/// More producers than room, each with a thread of its own to poll on. Never more tasks inside than
+/// allowed.
 #[test]
 fn two_hundred_submissions_of_eight_producers_are_all_accepted_within_the_bound() {
     let pool = executors::bounded(2, 2, 8).unwrap();
@@ -446,8 +448,8 @@ fn two_hundred_submissions_of_eight_producers_are_all_accepted_within_the_bound(
     assert_balanced(&pool.stats());
 }
 
-/// Futures that are dropped at any moment, beside blocked threads: what was accepted ran once, what was not was dropped
-/// once, and everybody who stays gets room.
+/// Futures that are dropped at any moment, beside blocked threads: what was accepted ran once, what
+/// was not was dropped once, and everybody who stays gets room.
 #[test]
 fn a_storm_of_dropped_futures_loses_nothing_and_strands_nobody() {
     const PRODUCERS: usize = 6;

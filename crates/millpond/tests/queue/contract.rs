@@ -1,5 +1,5 @@
-//! What every queue promises, run on every kind through the trait object. Ids such as BQ-003 name the behaviour of the
-//! reference that a test stands for.
+//! What every queue promises, run on every kind through the trait object. Ids such as BQ-003 name
+//! the behaviour of the reference that a test stands for.
 
 use std::collections::BTreeSet;
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -140,7 +140,8 @@ fn bq_005_drain_to_moves_the_lesser_of_max_and_len() {
     });
 }
 
-/// BQ-007, also for `clear`, `remove` and `retain`: as many blocked putters go on as places become free.
+/// BQ-007, also for `clear`, `remove` and `retain`: as many blocked putters go on as places become
+/// free.
 #[test]
 fn bq_007_every_way_of_freeing_places_releases_that_many_putters() {
     type Free = fn(&Queue) -> usize;
@@ -222,7 +223,8 @@ fn bq_009_take_is_interruptible_and_clears_the_flag() {
     });
 }
 
-/// BQ-009, DLQ-012, SYQ-009: the flag counts even if the call would not have to wait, and nothing is removed.
+/// BQ-009, DLQ-012, SYQ-009: the flag counts even if the call would not have to wait, and nothing
+/// is removed.
 #[test]
 fn bq_009_take_with_the_flag_set_fails_although_an_item_is_there() {
     stores(|kind| {
@@ -602,7 +604,8 @@ fn pointers_to_queues_are_queues() {
     fill(Box::new(ArrayBlockingQueue::new(4).unwrap()) as Box<dyn BlockingQueue<Item>>);
 }
 
-/// BQ-022: a look at the queue while others change it sees a stretch of what went in, without holes.
+/// BQ-022: a look at the queue while others change it sees a stretch of what went in, without
+/// holes.
 #[test]
 fn bq_022_a_snapshot_taken_amid_changes_has_no_holes() {
     const COUNT: u64 = 3_000;

@@ -170,7 +170,7 @@ fn dlq_012_take_with_the_flag_set_fails_although_an_item_is_due() {
     assert_eq!(queue.take().unwrap().0, 1);
 }
 
-/// Whoever is at the front when the first item falls due takes it and hands the lead on.
+/// The leader takes the first item when it is due, and passes the lead on.
 #[test]
 fn several_takers_get_one_item_each_as_they_fall_due() {
     let queue = DelayQueue::new();
@@ -184,7 +184,8 @@ fn several_takers_get_one_item_each_as_they_fall_due() {
     });
 }
 
-/// The leader leaves, by interrupt or out of time, with an item about to fall due: the next one must take over.
+/// The leader leaves, by interrupt or out of time, with an item about to fall due: the next one
+/// must take over.
 #[test]
 fn a_leader_that_leaves_hands_the_lead_on() {
     for (patience, by_interrupt) in [(LONG, true), (SMALL, false)] {

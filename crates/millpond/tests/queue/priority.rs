@@ -107,7 +107,8 @@ fn touchy(a: &Touchy, b: &Touchy) -> Ordering {
     a.0.cmp(&b.0)
 }
 
-/// Every operation, with the panic at every one of its comparisons, on a queue that must not notice.
+/// Every operation, with the panic at every one of its comparisons, on a queue that must not
+/// notice.
 #[test]
 fn a_panicking_comparison_leaves_all_items_in_order() {
     const LEN: u32 = 9;

@@ -1,4 +1,5 @@
-//! Many threads at once, with exact accounting: every item comes out exactly once or is handed back.
+//! Many threads at once, with exact accounting: every item comes out exactly once or is handed
+//! back.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
@@ -68,8 +69,8 @@ fn remove(queue: &Queue, n: usize) -> Item {
     }
 }
 
-/// Moves `each` items per producer through the queue and checks that every one arrives once, and that no consumer
-/// sees two items of one producer in the wrong order.
+/// Moves `each` items per producer through the queue and checks that every one arrives once, and
+/// that no consumer sees two items of one producer in the wrong order.
 fn transfer(name: &str, queue: &Queue, producers: usize, consumers: usize, each: usize) {
     let capacity = queue.remaining_capacity();
     let mut got = thread::scope(|s| {
@@ -112,7 +113,8 @@ fn bq_027_every_item_is_consumed_exactly_once() {
     }
 }
 
-/// BQ-008: what a drain sees is a stretch of what was offered, and the next drain goes on where it ended.
+/// BQ-008: what a drain sees is a stretch of what was offered, and the next drain goes on where it
+/// ended.
 #[test]
 fn bq_008_drained_items_are_consecutive_under_concurrent_offers() {
     const COUNT: usize = 10_000;
@@ -180,9 +182,11 @@ fn bq_025_expired_calls_leave_nothing_behind() {
     }
 }
 
-/// Time-outs and interrupts against hand-overs: what goes in and is not handed back comes out, once.
+/// Time-outs and interrupts against hand-overs: what goes in and is not handed back comes out,
+/// once.
 ///
-/// BQ-026: consumers and producers that are interrupted now and then, with patience of no more than a moment.
+/// BQ-026: consumers and producers that are interrupted now and then, with patience of no more than
+/// a moment.
 #[test]
 fn bq_026_no_item_is_lost_or_doubled_when_calls_expire_and_are_interrupted() {
     const EACH: usize = 3000;
@@ -245,7 +249,7 @@ fn bq_026_no_item_is_lost_or_doubled_when_calls_expire_and_are_interrupted() {
     }
 }
 
-/// The bound moves up and down while items flow: none is lost, nobody is forgotten.
+/// The bound changes while items flow: no item is lost, and every waiting thread is woken.
 #[test]
 fn changing_the_capacity_under_load_loses_nobody() {
     const COUNT: usize = 4000;

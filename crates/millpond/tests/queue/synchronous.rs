@@ -30,7 +30,7 @@ fn syq_001_it_is_always_empty_and_always_full() {
         assert_eq!(queue.poll(), None);
         thread::scope(|s| {
             let putter = block(s, || queue.put(1));
-            look(&queue); // also while somebody waits with an item
+            look(&queue); // also while a thread waits with an item
             assert_eq!(queue.take(), Ok(1));
             assert_eq!(putter.join(), Ok(()));
         });
@@ -166,7 +166,7 @@ fn a_fair_queue_serves_in_order_of_arrival_and_the_other_the_last_first() {
     });
 }
 
-/// Where to put an item, and whom to tell.
+/// The queue to put an item into, and the channel for the report.
 type Farewell = (Arc<SynchronousQueue<u8>>, mpsc::Sender<String>);
 
 /// Puts an item when its thread ends.
@@ -185,8 +185,8 @@ thread_local! {
     static GOODBYE: Goodbye = const { Goodbye(RefCell::new(None)) };
 }
 
-// A thread whose locals are being destroyed waits by a passing sleeper, and left another one to be woken: its item was taken, and it
-// slept on.
+// A thread whose locals are being destroyed waits by a passing sleeper, and left another one to be
+// woken: its item was taken, and it slept on.
 #[test]
 fn a_thread_that_waits_while_its_locals_are_destroyed_is_woken() {
     let (queue, (tell, told)) = (Arc::new(SynchronousQueue::new()), mpsc::channel());

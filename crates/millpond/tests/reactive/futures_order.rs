@@ -37,7 +37,8 @@ impl Drop for Witness {
     }
 }
 
-/// Spawns a future that captures a witness and waits for `signal`, ends it, and tells what the witness saw.
+/// Spawns a future that captures a witness and waits for `signal`, ends it, and tells what the
+/// witness saw.
 fn seen_when_dropped(
     spawn: impl FnOnce(std::pin::Pin<Box<dyn Future<Output = ()> + Send>>) -> TaskHandle<()>,
     ends: impl FnOnce(&Signal, TaskHandle<()>),

@@ -156,7 +156,8 @@ fn dispose_racing_wake_leaves_no_handle_pending() {
     }
 }
 
-/// Only a worker of a pool took the turns of a future that it joined; on the only thread of a scheduler the join waited for ever.
+/// Only a worker of a pool took the turns of a future that it joined; on the only thread of a
+/// scheduler the join waited for ever.
 #[test]
 fn a_task_that_joins_a_future_of_its_own_scheduler_takes_the_turns() {
     let elastic = schedulers::new_bounded_elastic(1, 10, "elastic", Duration::from_secs(60)).unwrap();
@@ -209,7 +210,8 @@ impl Lane for SlowLane {
         let series = self.inner.schedule_periodically_task(initial, period, task);
         self.taken.open();
         self.refused.pass();
-        // The turn is on its way from the refusal to whatever comes of it. The test holds wherever it is then.
+        // The turn is between the refusal and its consequence. The test holds at any point in
+        // between.
         let begin = Instant::now();
         while self.ended.get() == 0 && begin.elapsed() < SMALL {
             thread::yield_now();
@@ -264,7 +266,8 @@ impl Scheduler for Slow {
     }
 }
 
-/// The watch had the last place, and nobody knew yet that there was a watch who could give it up: the future was abandoned.
+/// The watch had the last place, and nobody knew yet that there was a watch who could give it up:
+/// the future was abandoned.
 #[test]
 fn a_turn_gets_the_place_of_a_watch_that_is_just_being_set() {
     let inner = schedulers::new_bounded_elastic(1, 1, "elastic", Duration::from_secs(60)).unwrap();

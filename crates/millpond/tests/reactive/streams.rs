@@ -134,8 +134,8 @@ fn hold(scheduler: &dyn Scheduler, gate: &Gate) {
     running.pass();
 }
 
-/// A thousand numbers; `f` consumes them on a thread of its own, which is interrupted while it is at the tenth.
-/// Fails if `f` does not return within `LONG`.
+/// A thousand numbers; `f` consumes them on a thread of its own, which is interrupted while it is
+/// at the tenth. Fails if `f` does not return within `LONG`.
 #[track_caller]
 fn interrupted_at_the_tenth<R: Send + 'static>(
     f: impl FnOnce(Pin<Box<dyn Stream<Item = usize> + Send>>) -> R + Send + 'static,
@@ -273,7 +273,8 @@ fn the_source_is_not_polled_while_the_buffer_is_full() {
             let ahead = fetched.get() - taken;
             assert!(ahead <= prefetch, "{ahead} items ahead, but at most {prefetch} may be");
         }
-        // And it is fetched ahead: not one by one on demand. Above a quarter it is not asked for more.
+        // And it is fetched ahead: not one by one on demand. Above a quarter it is not asked for
+        // more.
         eventually(|| fetched.get() - 3 * prefetch > prefetch / 4);
     }
 }
@@ -284,7 +285,8 @@ fn a_slow_consumer_wakes_the_source_once_for_three_quarters_of_the_buffer() {
     let mut stream = numbers(usize::MAX).subscribe_on_buffered(&scheduler, up_to(100));
     let fetch = |stream: &mut _, n: usize| (0..n).for_each(|_| drop(next::<_>(stream)));
     fetch(&mut stream, 1);
-    // The pump rests when the buffer is full: an empty task has its turn only then, and counts are still.
+    // The pump rests when the buffer is full: an empty task has its turn only then, and counts are
+    // still.
     let rests = || {
         let before = scheduler.stats().completed;
         scheduler.schedule(|| {}).unwrap().wait(LONG).unwrap();
@@ -592,7 +594,8 @@ fn map_on_has_no_more_items_under_way_than_it_may() {
     }
 }
 
-/// While the closure is held up the source is asked for as many as may be under way, and then no more.
+/// While the closure is held up the source is asked for as many as may be under way, and then no
+/// more.
 #[test]
 fn map_on_fetches_ahead_while_the_closure_is_busy() {
     let (scheduler, gate, fetched) = (single("ahead"), Gate::new(), Counter::new());
@@ -706,7 +709,8 @@ fn an_unpolled_stream_that_is_dropped_frees_its_worker() {
 
 // ---- races
 
-/// Whenever the consumer goes, the source and every item it gave are dropped, and the scheduler is free.
+/// Whenever the consumer goes, the source and every item it gave are dropped, and the scheduler is
+/// free.
 #[test]
 fn a_consumer_that_goes_at_any_time_leaves_nothing_behind() {
     let scheduler = single("race");

@@ -72,8 +72,8 @@ fn a_series_that_is_removed_between_two_runs_is_abandoned() {
     end(&pool);
 }
 
-/// As time goes on what waits is moved nearer, and it is moved together when others have gone: a cancel finds it all the
-/// same.
+/// As time goes on what waits is moved nearer, and it is moved together when others have gone: a
+/// cancel finds it all the same.
 #[test]
 fn a_cancel_frees_the_place_wherever_the_task_has_been_moved_to() {
     let (time, pool) = pool(1, true);
@@ -362,9 +362,10 @@ fn a_period_of_zero_is_refused_and_the_work_comes_back() {
     end(&pool);
 }
 
-/// What a queue of many forgets is given up by who cancels, and by nobody else: timers of all kinds are cancelled by one thread
-/// while another drops their handles, some fall due meanwhile, some outlive the pool. Whatever comes first, each either runs
-/// or is cancelled or handed back, once, and what it captured is gone in the end.
+/// What a queue of many forgets is given up by who cancels, and by nobody else: timers of all kinds
+/// are cancelled by one thread while another drops their handles, some fall due meanwhile, some
+/// outlive the pool. Whatever comes first, each either runs or is cancelled or handed back, once,
+/// and what it captured is gone in the end.
 #[test]
 fn timers_cancelled_while_they_fall_due_and_their_handles_go_are_given_up_once() {
     const EACH: usize = 3000;
@@ -420,8 +421,8 @@ fn body_and<const N: usize>(body: impl FnOnce(), room: [usize; N]) {
     body();
 }
 
-// A cancel that came before its task was in the queue had nothing to take out, and the task was put in all the same: an empty entry,
-// there until its time.
+// A cancel that came before its task was in the queue had nothing to take out, and the task was put
+// in all the same: an empty entry, there until its time.
 #[test]
 fn a_task_that_is_cancelled_before_it_is_in_the_queue_does_not_stay_there() {
     let (_time, pool) = pool(1, true);

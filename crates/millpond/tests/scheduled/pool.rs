@@ -1,5 +1,5 @@
-//! A scheduled pool as a pool: defaults, threads, statistics, hooks, decorators, factories. STP rows 001,
-//! 002, 023 to 032.
+//! A scheduled pool as a pool: defaults, threads, statistics, hooks, decorators, factories. STP
+//! rows 001, 002, 023 to 032.
 
 use std::io;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -77,8 +77,9 @@ fn each_task_starts_a_thread_below_the_core_size_however_late_it_is_due() {
     await_end(&pool);
 }
 
-/// STP-024, STP-026: with core 0 the one worker outstays its keep-alive time, because a task waits; it sleeps
-/// until that is due and does not look again and again. When the task is gone, so is the worker.
+/// STP-024, STP-026: with core 0 the one worker outstays its keep-alive time, because a task waits;
+/// it sleeps until that is due and does not look again and again. When the task is gone, so is the
+/// worker.
 #[test]
 fn with_core_zero_one_worker_sleeps_until_the_task_is_due() {
     let pool = executors::scheduled(0);

@@ -1,4 +1,5 @@
-//! How a scheduled pool ends: what its policies keep, throw out and hand back. STP rows 025 and 043 to 058.
+//! How a scheduled pool ends: what its policies keep, throw out and hand back. STP rows 025 and 043
+//! to 058.
 
 use std::time::{Duration, Instant};
 

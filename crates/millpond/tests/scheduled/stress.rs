@@ -98,8 +98,8 @@ fn shutdown_against_schedule_loses_nothing() {
     }
 }
 
-/// The series ends exactly once, and leaves nothing in the queue, also if it was just being queued again: for
-/// a time that is far, where it would stay, or for one that has come.
+/// The series ends exactly once, and leaves nothing in the queue, also if it was just being queued
+/// again: for a time that is far, where it would stay, or for one that has come.
 #[test]
 fn cancel_against_the_runs_of_a_series() {
     let pool = ScheduledThreadPoolExecutor::builder().core_pool_size(2).remove_on_cancel_policy(true);
@@ -131,8 +131,8 @@ fn cancel_against_the_runs_of_a_series() {
     assert_balanced(&pool.stats());
 }
 
-/// Workers come and go at the end of their keep-alive time, which is short, while tasks come due: none is
-/// left lying.
+/// Workers come and go at the end of their keep-alive time, which is short, while tasks come due:
+/// none is left lying.
 #[test]
 fn tasks_that_fall_due_as_workers_leave_are_run() {
     let pool = ScheduledThreadPoolExecutor::builder()

@@ -172,8 +172,8 @@ fn late_series(missed: Option<MissedTicks>) -> Vec<u64> {
     log.get()
 }
 
-/// As `catch_up`, for a series that is behind by several runs: it is queued before the task that waits for
-/// it, but each time only after the one that it runs.
+/// As `catch_up`, for a series that is behind by several runs: it is queued before the task that
+/// waits for it, but each time only after the one that it runs.
 fn catch_up_all(pool: &ScheduledThreadPoolExecutor) {
     for _ in 0..5 {
         catch_up(pool);
@@ -390,7 +390,7 @@ fn the_remaining_delay_falls_to_zero_and_stays_there() {
     end(&pool);
 }
 
-/// STP-060: an earlier task wakes whoever sleeps for a later one, by the machine's clock.
+/// STP-060: an earlier task wakes the thread that sleeps until a later one, on the system clock.
 #[test]
 fn an_earlier_task_does_not_wait_for_a_later_one() {
     for core in [1, 2] {

@@ -312,7 +312,7 @@ fn a_series_that_hops_onto_the_same_small_scheduler_gets_through() {
     assert_eq!((scheduler.stats().rejected, scheduler.stats().panicked), (0, 0));
 }
 
-// A bound holds at every moment, whoever comes and goes.
+// A bound holds at every moment, whichever tasks arrive and end.
 #[test]
 fn no_more_than_may_wait_ever_wait_whatever_is_cancelled_in_between() {
     let scheduler = elastic(2, 3);

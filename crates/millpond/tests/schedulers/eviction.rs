@@ -1,4 +1,4 @@
-//! Bounded-elastic: slots that nobody needs are let go when their time is over, and only those.
+//! Bounded-elastic: idle slots are evicted after their time to live, and no others.
 
 use std::io;
 use std::thread::{self, JoinHandle};
@@ -105,7 +105,8 @@ fn a_worker_that_comes_before_the_time_is_over_gets_the_old_slot() {
     end(&scheduler);
 }
 
-// RS-065: better than Reactor, where a slot with a stuck task was let go and its place given to another thread.
+// RS-065: better than Reactor, where a slot with a stuck task was let go and its place given to
+// another thread.
 #[test]
 fn a_slot_whose_task_is_stuck_is_not_let_go_and_counts_against_the_cap() {
     let time = ManualClock::new();
@@ -188,7 +189,7 @@ fn slow_to_leave() -> (Counter, Counter, impl Fn(WorkerBody) -> io::Result<JoinH
         let goes = goes.clone();
         thread::Builder::new().spawn(move || {
             body.run();
-            thread::sleep(SHORT); // makes sure that whoever does not wait for it is found out
+            thread::sleep(SHORT); // exposes a caller that does not wait for it
             goes.add();
         })
     };

@@ -206,7 +206,7 @@ fn a_scheduled_pool_that_is_shut_down_from_outside_ends_its_scheduler() {
     let (time, pool, scheduler) = scheduled();
     let waits = scheduler.schedule_after(SECOND, || {}).unwrap();
     pool.shutdown();
-    assert!(!scheduler.is_disposed(), "nobody has told it yet");
+    assert!(!scheduler.is_disposed(), "it has not been told yet");
     time.advance(SECOND);
     assert_eq!(waits.wait(LONG), Ok(true));
     assert!(waits.is_cancelled(), "there was no thread for it");
@@ -214,8 +214,8 @@ fn a_scheduled_pool_that_is_shut_down_from_outside_ends_its_scheduler() {
     assert_eq!(scheduler.schedule(|| {}).unwrap_err().reason(), RejectReason::Shutdown);
 }
 
-/// Of the threads that could not be started for tasks that rang together only the last was seen to: the others stayed with slots
-/// that nobody came to, and neither they nor the scheduler ever ended.
+/// Of the threads that could not be started for tasks that rang together only the last was seen to:
+/// the others stayed with slots that nobody came to, and neither they nor the scheduler ever ended.
 #[test]
 fn of_delayed_tasks_that_ring_together_for_a_pool_that_refuses_each_is_cancelled() {
     let (time, pool, scheduler) = scheduled();
@@ -372,8 +372,9 @@ fn drop_the_first_of_many(others: impl Fn(Task) -> Result<(), Rejected> + Send +
     assert_eq!(scheduler.dispose_gracefully(LONG), Ok(true));
 }
 
-/// The next task of the lane was started where the last was cancelled, inside the call that had refused it: one call inside the
-/// other for each task, until the stack was full and the process was aborted.
+/// The next task of the lane was started where the last was cancelled, inside the call that had
+/// refused it: one call inside the other for each task, until the stack was full and the process
+/// was aborted.
 #[test]
 fn an_executor_that_refuses_a_long_lane_cancels_its_tasks_on_a_short_stack() {
     in_a_process_of_its_own(
@@ -418,7 +419,8 @@ impl Executor for Latest {
     }
 }
 
-/// What one task pushed out was followed by the next of its lane, which pushed out another, each inside the other.
+/// What one task pushed out was followed by the next of its lane, which pushed out another, each
+/// inside the other.
 #[test]
 fn lanes_that_push_each_other_out_of_an_executor_do_so_on_a_short_stack() {
     in_a_process_of_its_own(
@@ -450,8 +452,9 @@ impl Executor for Inline {
     }
 }
 
-/// RS-114. After each run the series is passed on to the executor, which ran it again inside of that call: one call inside the
-/// other for each run, until the stack was full and the process was aborted.
+/// RS-114. After each run the series is passed on to the executor, which ran it again inside of
+/// that call: one call inside the other for each run, until the stack was full and the process was
+/// aborted.
 #[test]
 fn a_series_without_a_period_runs_in_place_on_a_short_stack() {
     in_a_process_of_its_own("executors::a_series_without_a_period_runs_in_place_on_a_short_stack", || {
@@ -504,8 +507,8 @@ fn a_series_without_a_period_runs_on_the_caller_on_a_short_stack() {
     );
 }
 
-/// A task that the executor runs in place may wait for what it starts, also for what it has nobody to ask for: nothing is put off
-/// until it has ended.
+/// A task that the executor runs in place may wait for what it starts, also for what it has nobody
+/// to ask for: nothing is put off until it has ended.
 #[test]
 fn a_task_that_runs_in_place_does_not_put_off_what_it_starts() {
     let shelf = Shelf::default();
@@ -523,7 +526,8 @@ fn a_task_that_runs_in_place_does_not_put_off_what_it_starts() {
     assert!(!next.is_cancelled());
 }
 
-/// RS-113: the executor's reason passes through; if it has been shut down the scheduler is disposed too.
+/// RS-113: the executor's reason passes through; if it has been shut down the scheduler is disposed
+/// too.
 #[test]
 fn what_the_executor_refuses_comes_back_with_its_reason() {
     for (reason, ends) in [(RejectReason::Saturated, false), (RejectReason::Shutdown, true)] {
@@ -720,7 +724,8 @@ fn disposing_of_a_scheduler_that_owns_its_service_shuts_the_service_down() {
     assert!(pool.is_terminated());
 }
 
-/// RS-113. Only one who waited for the end told the service of it: where nobody did, its threads stayed for ever.
+/// RS-113. Only one who waited for the end told the service of it: where nobody did, its threads
+/// stayed for ever.
 #[test]
 fn the_end_of_a_scheduler_that_owns_its_service_ends_the_service_although_nobody_waits() {
     let drops = |scheduler: Arc<dyn Scheduler>| drop(scheduler);
@@ -765,7 +770,7 @@ fn a_service_that_is_shut_down_from_outside_ends_its_scheduler_at_the_next_submi
         };
         let worker = scheduler.create_worker();
         pool.shutdown();
-        assert!(!scheduler.is_disposed(), "nobody has told it yet");
+        assert!(!scheduler.is_disposed(), "it has not been told yet");
         assert_eq!(worker.schedule(|| {}).unwrap_err().reason(), RejectReason::Shutdown);
         assert!(scheduler.is_disposed() && worker.is_disposed());
         assert_eq!(scheduler.dispose_gracefully(LONG), Ok(true));
@@ -811,8 +816,8 @@ fn a_graceful_end_over_a_borrowed_executor_runs_what_waits_and_leaves_it_alone()
     pool.close();
 }
 
-/// Whenever a task ended, all slots were looked at, of which each task over an executor has one: a second for ten thousand tasks, and
-/// a hundred times that for a hundred thousand, under the lock.
+/// Whenever a task ended, all slots were looked at, of which each task over an executor has one: a
+/// second for ten thousand tasks, and a hundred times that for a hundred thousand, under the lock.
 #[test]
 fn ending_many_tasks_over_an_executor_takes_as_long_for_each_as_ending_few() {
     let time_for = |tasks: usize| {
@@ -843,7 +848,8 @@ impl Drop for DropsSlowly {
     }
 }
 
-/// The end was told when the last run was counted, and not when it was over: what a series had captured was still being dropped.
+/// The end was told when the last run was counted, and not when it was over: what a series had
+/// captured was still being dropped.
 #[test]
 fn a_graceful_end_over_an_executor_waits_until_the_last_run_is_over() {
     let pool = fixed(1);

@@ -302,7 +302,7 @@ impl Drop for DiesWhenDropped {
     }
 }
 
-// RS-079: what a closure captured may panic too, wherever it is dropped.
+// RS-079: captures of a closure may panic too when they are dropped, on any thread.
 #[test]
 fn a_destructor_that_panics_hurts_nobody() {
     for scheduler in [elastic(1, 10), per_task(1, 10)] {
@@ -355,7 +355,8 @@ fn a_worker_reports_the_tasks_that_wait_and_nothing_else() {
     end(&scheduler);
 }
 
-// A thread goes on with a lane's short tasks without asking for each of them, and nobody can tell.
+// A thread runs short tasks of a lane in a row without a new decision for each. That is not
+// observable.
 #[test]
 fn counts_are_exact_in_the_midst_of_what_a_lane_runs_in_one_go() {
     const TASKS: u64 = 20;
@@ -399,7 +400,8 @@ fn a_lane_with_long_tasks_does_not_keep_its_thread_from_others() {
     end(&scheduler);
 }
 
-// A job that waits in a lane can be cancelled until the lane's thread has it, also by the one before it.
+// A job that waits in a lane can be cancelled until the lane's thread has it, also by the one
+// before it.
 #[test]
 fn what_a_lane_has_ready_is_cancelled_by_the_task_before_it() {
     for scheduler in [elastic(1, 100), strict(1, 100)] {
@@ -562,7 +564,8 @@ fn a_worker_outlives_the_handle_of_its_scheduler() {
     ended(&task);
 }
 
-/// Runs `f` in a task of `worker`, and returns what it returns; fails if that takes longer than `LONG`.
+/// Runs `f` in a task of `worker`, and returns what it returns; fails if that takes longer than
+/// `LONG`.
 #[track_caller]
 fn inside<R: Send + 'static>(worker: &Worker, f: impl FnOnce(&Worker) -> R + Send + 'static) -> R {
     let (done, result) = mpsc::channel();

@@ -1,4 +1,5 @@
-//! How schedulers end: by force, in good order, as a future, with their last handle; and what races leave.
+//! How schedulers end: by force, in good order, as a future, with their last handle; and what races
+//! leave.
 
 use std::sync::{Arc, mpsc};
 use std::task::{Context, Wake, Waker};
@@ -33,7 +34,8 @@ fn count(counter: &Counter) -> impl FnMut() + Send + 'static {
     move || counter.add()
 }
 
-// RS-089, RS-092: there is no separate start: a scheduler is live from the beginning, and stays ended.
+// RS-089, RS-092: there is no separate start: a scheduler is live from the beginning, and stays
+// ended.
 #[test]
 fn a_scheduler_is_live_from_the_beginning_and_takes_nothing_after_its_end() {
     for scheduler in kinds("live") {
@@ -127,7 +129,7 @@ fn a_task_that_disposes_its_own_scheduler_is_not_interrupted() {
     }
 }
 
-// RS-094: whoever joins a task that is thrown away does not wait for ever.
+// RS-094: a thread that joins a discarded task does not wait forever.
 #[test]
 fn handles_of_tasks_that_are_thrown_away_resolve() {
     for scheduler in kinds("handles") {
@@ -310,14 +312,14 @@ fn an_idle_scheduler_ends_at_once_and_an_idle_worker_does_not_hold_it_back() {
     }
 }
 
-// RS-101: the end as a future begins with the first poll, and wakes whoever waits for it.
+// RS-101: the future of the disposal begins with the first poll, and wakes its waiters.
 #[test]
 fn the_end_as_a_future_begins_with_the_first_poll() {
     for scheduler in kinds("future") {
         let held = hold(&scheduler);
         let mut ends = scheduler.disposal();
         drop(scheduler.disposal());
-        assert!(!scheduler.is_disposed(), "nobody has polled yet");
+        assert!(!scheduler.is_disposed(), "it has not been polled yet");
         assert!(!poll_once(&mut ends));
         assert!(scheduler.is_disposed());
         thread::scope(|s| {
@@ -606,8 +608,8 @@ fn a_task_that_drops_the_last_handle_of_its_scheduler_ends_it() {
     eventually(|| threads_named("self-drop").is_none_or(|left| left == 0));
 }
 
-/// A graceful end joined the threads however long that took: a timeout of 50 ms became two seconds if a factory had something to do
-/// after the life of a thread.
+/// A graceful end joined the threads however long that took: a timeout of 50 ms became two seconds
+/// if a factory had something to do after the life of a thread.
 #[test]
 fn a_graceful_end_does_not_wait_longer_than_asked_for_what_a_factory_does_after_the_life_of_a_thread() {
     let gate = Gate::new();

@@ -76,8 +76,8 @@ fn a_worker_between_two_tasks_has_no_thread() {
     end(&scheduler);
 }
 
-// RS-130: the thread that ends one series finds in its line the places of others that were cancelled; with the last of
-// them the slot may go while the thread looks at it.
+// RS-130: the thread that ends one series finds in its line the places of others that were
+// cancelled; with the last of them the slot may go while the thread looks at it.
 #[test]
 fn a_slot_whose_last_holders_wait_in_line_for_nothing_is_free() {
     for scheduler in [per_task(1, 10), crate::scheduling::elastic(1, 10), crate::scheduling::strict(1, 10)] {
@@ -210,7 +210,7 @@ fn room_comes_back_with_what_is_cancelled_however_it_was_scheduled() {
     }
 }
 
-// RS-134: threads for delayed work are started by whoever keeps the time; that may take long.
+// RS-134: the timer starts the threads for delayed tasks; that may take long.
 #[test]
 fn work_without_delay_does_not_pass_through_the_timer() {
     let time = ManualClock::new();

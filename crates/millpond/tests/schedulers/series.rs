@@ -239,7 +239,8 @@ fn four_kinds_of_series_on_one_worker_run_as_their_times_say() {
     end(&scheduler);
 }
 
-// A series without a pause lets others in between, in its lane and in its scheduler; with a clock that moves.
+// A series without a pause lets others in between, in its lane and in its scheduler; with a clock
+// that moves.
 #[test]
 fn a_series_without_a_pause_lets_others_in_between() {
     for scheduler in [

@@ -404,7 +404,8 @@ fn waiting_inside_the_original_for_the_lane_helps_it() {
     assert_eq!(answers.take(), [Ok(true)]);
 }
 
-/// The destructor that is called first lets the lane go on, and returns when the other task has had its turn.
+/// The destructor that is called first lets the lane go on, and returns when the other task has had
+/// its turn.
 struct Slow {
     dropped: Counter,
     lane: Gate,
@@ -548,8 +549,8 @@ fn a_series_that_ends_before_its_submission_has_returned_does_not_wait_for_its_n
     assert_settled(&*single, 1);
 }
 
-/// A handle of the user's own that is only a callback knows of no run. It was asked for the end of the last one, and the graceful
-/// end was never true.
+/// A custom handle that is only a callback knows of no run. It was asked for the end of the last
+/// run, so the graceful disposal never became true.
 #[test]
 fn a_graceful_end_does_not_wait_for_a_callback() {
     let (original, gate) = (Late { only_callbacks: true, ..late() }, Gate::new());
@@ -573,7 +574,8 @@ fn a_task_that_ran_before_its_submission_has_returned_was_not_cancelled() {
     assert_settled(&*single, 1);
 }
 
-/// Submissions, disposals of workers, of tasks and of the whole, all at once: nothing is lost and the slot comes back.
+/// Submissions, disposals of workers, of tasks and of the whole, all at once: nothing is lost and
+/// the slot comes back.
 #[test]
 fn races_of_all_kinds_leave_nothing_behind() {
     let original = BoundedElasticScheduler::builder().max_threads(2).thread_per_task(false).build().unwrap();

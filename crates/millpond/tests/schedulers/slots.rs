@@ -441,7 +441,7 @@ fn a_thread_factory_that_drops_the_body_or_panics_is_a_failed_start() {
     for _ in 0..2 {
         match scheduler.schedule(|| {}) {
             Err(refused) => assert_eq!(refused.reason(), RejectReason::SpawnFailed),
-            Ok(taken) => panic!("nobody will run {taken:?}"),
+            Ok(taken) => panic!("no thread will run {taken:?}"),
         }
         assert_eq!((scheduler.live_threads(), scheduler.busy(), scheduler.queued()), (0, 0, 0));
     }
@@ -466,7 +466,8 @@ fn a_task_that_hops_onto_its_own_full_scheduler_twice_gets_there() {
     assert_settled(&scheduler, 3, 10);
 }
 
-/// Schedules a task that schedules a task and waits for it, and so on, `depth` times; counts those that came back.
+/// Schedules a task that schedules a task and waits for it, and so on, `depth` times; counts those
+/// that came back.
 fn nest(scheduler: &BoundedElasticScheduler, depth: usize, done: &Counter) {
     if depth > 0 {
         let (inner, count) = (scheduler.clone(), done.clone());

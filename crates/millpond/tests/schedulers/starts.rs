@@ -1,4 +1,5 @@
-//! Threads that do not start, and executors that refuse, under load: nothing that was accepted is lost.
+//! Threads that do not start, and executors that refuse, under load: nothing that was accepted is
+//! lost.
 
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, mpsc};
@@ -86,7 +87,8 @@ fn threads_that_do_not_start_for_delayed_work_are_tried_again() {
     assert_eq!((stats.completed, stats.cancelled, stats.remaining_capacity), (2, 0, 200), "{stats:?}");
 }
 
-// The executor under a scheduler may refuse; what it refuses comes back, and what it drops is cancelled.
+// The executor under a scheduler may refuse; what it refuses comes back, and what it drops is
+// cancelled.
 #[test]
 fn a_scheduler_over_a_full_executor_hands_back_what_that_refuses() {
     let pool = executors::bounded(1, 1, 2).unwrap();
@@ -180,8 +182,8 @@ fn due_without_a_thread(scheduler: &BoundedElasticScheduler, time: &ManualClock)
     delayed
 }
 
-/// What was due and had no thread was cancelled, and stayed where it was: a thread for it was tried again every 50 ms for ever, and
-/// the scheduler did not end.
+/// What was due and had no thread was cancelled, and stayed where it was: a thread for it was tried
+/// again every 50 ms for ever, and the scheduler did not end.
 #[test]
 fn a_scheduler_whose_threads_do_not_start_ends_when_it_is_disposed_of() {
     for per_task in [false, true] {
@@ -231,8 +233,8 @@ fn with_one_thread(time: &ManualClock) -> BoundedElasticBuilder {
     builder(2, 10, time).thread_factory(factory)
 }
 
-/// Due work was handed to a slot whose thread could not be started, and waited for that thread alone: others came and went while
-/// the only thread was free.
+/// Due work was handed to a slot whose thread could not be started, and waited for that thread
+/// alone: others came and went while the only thread was free.
 #[test]
 fn work_whose_thread_does_not_start_is_done_by_the_next_that_is_free() {
     for affinity in [Affinity::Soft, Affinity::Strict] {
@@ -280,7 +282,8 @@ fn work_whose_thread_does_not_start_is_handed_to_one_that_became_free_meanwhile(
     crate::scheduling::assert_settled(&scheduler, 2, 20);
 }
 
-/// A task waits for delayed work on the only thread there is, and that work has a slot of its own without one.
+/// A task waits for delayed work on the only thread there is, and that work has a slot of its own
+/// without one.
 #[test]
 fn work_whose_thread_does_not_start_is_done_by_a_task_that_waits_for_it() {
     let time = ManualClock::new();

@@ -1,5 +1,5 @@
-//! Schedulers under load from many threads, with exact accounts: whatever was accepted comes to exactly one end, and nothing
-//! is kept.
+//! Schedulers under load from many threads, with exact accounts: whatever was accepted comes to
+//! exactly one end, and nothing is kept.
 
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
@@ -346,8 +346,9 @@ fn one_thread_that_becomes_free_takes_all_that_waits_for_the_others() {
     }
 }
 
-// A thread that has nothing to do looks for a moment before it sleeps. It must not be called in the place of one that sleeps
-// if the work may not move to it: two of them would go on calling each other.
+// A thread that has nothing to do looks for a moment before it sleeps. It must not be called in the
+// place of one that sleeps if the work may not move to it: two of them would go on calling each
+// other.
 #[test]
 fn a_lane_that_may_not_move_begins_although_its_thread_sleeps_and_others_look() {
     let scheduler = strict(3, 100);
@@ -363,7 +364,8 @@ fn a_lane_that_may_not_move_begins_although_its_thread_sleeps_and_others_look() 
     end(&scheduler);
 }
 
-// Eight lanes on three threads: see also the tests of lanes. Here others come and go, and steal, meanwhile.
+// Eight lanes on three threads: see also the tests of lanes. Here others come and go, and steal,
+// meanwhile.
 #[test]
 fn lanes_keep_order_and_do_not_overlap_while_everything_moves() {
     const TASKS: usize = 200;

@@ -412,7 +412,8 @@ impl<F: Fn() + Send + Sync + 'static> Dawdles<F> {
     }
 }
 
-/// Each of the threads told its decorators of the slot, and the slot told only those that it had kept of its end.
+/// Each of the threads told its decorators of the slot, and the slot told only those that it had
+/// kept of its end.
 #[test]
 fn a_slot_that_several_use_first_at_once_is_closed_as_often_as_it_was_created() {
     let _alone = alone();

@@ -148,7 +148,8 @@ fn a_hook_may_come_back_to_the_hooks() {
     assert_eq!(scheduler.stats().rejected, 0);
 }
 
-/// A schedule hook runs in the middle of a submission, which is what makes these races sure to happen.
+/// A schedule hook runs in the middle of a submission, which is what makes these races sure to
+/// happen.
 #[test]
 fn an_end_that_comes_in_the_middle_of_a_submission_is_not_missed() {
     let _alone = alone();
@@ -255,7 +256,8 @@ fn an_error_hook_that_panics_stops_neither_the_next_nor_the_scheduler() {
     }
 }
 
-/// RS-125: nothing that unwinds is rethrown, whatever it carries. What aborts the process cannot be caught.
+/// RS-125: nothing that unwinds is rethrown, whatever it carries. What aborts the process cannot be
+/// caught.
 #[test]
 fn every_kind_of_panic_is_told_and_goes_no_further() {
     let _alone = alone();

@@ -22,7 +22,7 @@ fn a_callback_of_a_disposable_may_look_at_it() {
     assert!(handle.dispose());
 }
 
-/// It did not wait, whatever the time-out: who asked again until it was true span.
+/// It did not wait, whatever the timeout: a caller that asked until it was true would spin.
 #[test]
 fn waiting_for_a_disposable_of_ones_own_ends_when_it_has_been_disposed_of() {
     let _alone = alone();
@@ -99,8 +99,8 @@ fn immediate_counts_what_its_workers_run() {
     assert_eq!(schedulers::immediate().stats().completed, before + 1);
 }
 
-/// The lane went into line behind the very thread that waited, and only those who waited for its first job were told. When the second
-/// was due nothing happened: the lane was in line already.
+/// The lane went into line behind the very thread that waited, and only those who waited for its
+/// first job were told. When the second was due nothing happened: the lane was in line already.
 #[test]
 fn a_task_that_waits_for_the_second_job_of_a_worker_runs_both() {
     let _alone = alone();
@@ -125,7 +125,8 @@ fn a_task_that_waits_for_the_second_job_of_a_worker_runs_both() {
     end(&scheduler);
 }
 
-/// The same with two threads: the lane ran on the other one, which then took what was in line before the lane, and waited too.
+/// The same with two threads: the lane ran on the other one, which then took what was in line
+/// before the lane, and waited too.
 #[test]
 fn a_task_that_waits_for_a_later_job_of_a_worker_is_told_when_the_worker_goes_into_line() {
     let _alone = alone();
@@ -159,8 +160,8 @@ impl Executor for On {
     }
 }
 
-/// Of two schedulers on one thread only the inner one was known there. A task of it that waited for work of the outer one, whose
-/// only thread it was on, waited for ever, and so did a graceful end.
+/// Of two schedulers on one thread only the inner one was known there. A task of it that waited for
+/// work of the outer one, whose only thread it was on, waited for ever, and so did a graceful end.
 #[test]
 fn a_task_works_for_all_schedulers_on_whose_thread_it_runs() {
     let _alone = alone();
@@ -183,7 +184,8 @@ fn with_handle(n: u32) -> (Task, TaskHandle<u32>) {
     TaskOf::new(move || n).into_parts()
 }
 
-/// Only a worker of a pool helped the work that it joined: on the only thread of a scheduler a join waited for ever.
+/// Only a worker of a pool helped the work that it joined: on the only thread of a scheduler a join
+/// waited for ever.
 #[test]
 fn a_task_that_joins_work_of_its_own_scheduler_runs_it() {
     let _alone = alone();

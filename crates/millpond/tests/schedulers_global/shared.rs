@@ -286,7 +286,7 @@ fn a_factory_that_fails_for_a_shared_instance_does_no_harm() {
     let proper = schedulers::single();
     assert_ne!(proper, instead);
     assert_eq!((schedulers::single() == proper, asked.get()), (true, 3));
-    assert!(!instead.is_disposed(), "whoever has it can go on with it");
+    assert!(!instead.is_disposed(), "its owner can still use it");
     schedulers::shutdown_now();
     assert!(instead.is_disposed() && proper.is_disposed());
 }
@@ -303,7 +303,8 @@ fn a_factory_that_fails_for_a_scheduler_of_ones_own_says_so() {
     assert!(schedulers::new_single("x").is_ok());
 }
 
-/// A factory whose single scheduler is a lane of the shared parallel one: it comes back to us while it is asked.
+/// A factory whose single scheduler is a lane of the shared parallel one: it comes back to us while
+/// it is asked.
 struct OnParallel;
 
 impl Factory for OnParallel {
@@ -352,7 +353,7 @@ fn what_a_factory_makes_that_is_no_longer_in_force_is_not_kept() {
     });
     let made = made.take();
     assert_eq!((count.get(), made.len()), (1, 1));
-    assert!(made[0].is_disposed(), "nobody else would end it");
+    assert!(made[0].is_disposed(), "no other code would dispose it");
 }
 
 const RACING: usize = 4;
@@ -412,7 +413,8 @@ fn an_instance_that_a_factory_gives_again_is_not_disposed() {
     assert!(thread_of(&shared).starts_with("one-"));
 }
 
-/// Gives its only scheduler for both kinds; asked for the second it waits until somebody has set another factory.
+/// Returns its only scheduler for both kinds. The second request waits until another factory is
+/// set.
 struct Miserly {
     one: Arc<dyn Scheduler>,
     asked: Gate,
@@ -450,7 +452,7 @@ fn an_instance_that_a_snapshot_keeps_is_not_disposed_when_it_comes_too_late_once
     assert!(thread_of(&single).starts_with("one-"));
 }
 
-/// A scheduler of the user's own whose end panics.
+/// A custom scheduler that panics on disposal.
 struct Fragile;
 
 impl Scheduler for Fragile {
@@ -664,7 +666,8 @@ fn a_predicate_may_come_back_to_us() {
 
 // ---- the environment, which is read once: each case is a process of its own
 
-/// Runs this file's test `what_a_process_reads` with the given variables, and returns what it reports.
+/// Runs this file's test `what_a_process_reads` with the given variables, and returns what it
+/// reports.
 #[track_caller]
 fn in_a_process_with(variables: &[(&str, &str)]) -> BTreeSet<String> {
     let mut process = Command::new(std::env::current_exe().unwrap());

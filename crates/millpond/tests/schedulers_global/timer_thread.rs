@@ -1,4 +1,5 @@
-//! User code of one scheduler never delays the timers of another: none of it runs on the thread that keeps the time.
+//! User code of one scheduler never delays the timers of another: none of it runs on the thread
+//! that keeps the time.
 
 use std::sync::Arc;
 use std::thread;
@@ -12,7 +13,7 @@ use millpond::{ScheduledThreadPoolExecutor, WorkerBody};
 
 const SOON: Duration = Duration::from_millis(1);
 
-/// Blocks whoever comes until it is released.
+/// Blocks every caller until it is released.
 #[derive(Clone)]
 struct Obstacle {
     reached: Gate,
@@ -32,7 +33,7 @@ impl Obstacle {
         self.release.pass();
     }
 
-    /// While somebody is blocked here, timers of another scheduler ring.
+    /// While a thread is blocked here, timers of another scheduler fire.
     #[track_caller]
     fn is_in_nobody_elses_way(&self) {
         self.reached.pass();

@@ -1,4 +1,5 @@
-//! Hooks and decorators of the whole process that panic or look closely: no slot, place or count is lost by them.
+//! Hooks and decorators of the whole process that panic or look closely: no slot, place or count is
+//! lost by them.
 //!
 //! What they promise otherwise is tested elsewhere. The tests here run one after the other.
 
@@ -122,7 +123,8 @@ fn a_decorator_that_panics_about_a_new_slot_takes_no_slot() {
     assert_settled(&scheduler, 1, 2);
 }
 
-/// An error hook that had taken itself away was dropped where its panic ended the thread: the slot stayed busy for ever.
+/// An error hook that had taken itself away was dropped where its panic ended the thread: the slot
+/// stayed busy for ever.
 #[test]
 fn an_error_hook_that_goes_with_a_panic_leaves_the_slot_free() {
     let _alone = alone();
@@ -151,7 +153,8 @@ struct Fragile(#[expect(dead_code, reason = "only its destructor matters")] Pani
 
 impl Decorator for Fragile {}
 
-/// The last reference to a decorator went with a slot that was let go: on the thread of the alarms, which ended.
+/// The last reference to a decorator went with a slot that was let go: on the thread of the alarms,
+/// which ended.
 #[test]
 fn a_decorator_that_goes_with_a_panic_does_not_stop_the_time() {
     let _alone = alone();
@@ -207,7 +210,7 @@ impl Factory for Explodes {
     }
 }
 
-/// The same wherever else a panic of the user's becomes an answer.
+/// The same in the other places where a panic of user code becomes a result.
 #[test]
 fn a_panic_that_carries_another_is_an_answer_like_any_other() {
     let _alone = alone();

@@ -564,7 +564,7 @@ fn once_installed_all_schedulers_go_by_it_and_afterwards_none() {
     schedulers::reset_from(snapshot);
     assert_eq!(schedulers::parallel(), before, "the one from before is back");
     let task = schedulers::parallel().schedule(|| {}).unwrap();
-    assert_eq!(task.wait(LONG), Ok(true), "nobody has to advance it");
+    assert_eq!(task.wait(LONG), Ok(true), "it runs without being advanced");
     assert!(!time.is_disposed());
 }
 

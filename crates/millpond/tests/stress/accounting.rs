@@ -1,5 +1,6 @@
-//! The law of accounting at every instant: while tasks are submitted, run, cancelled, removed and refused, an observer finds
-//! every accepted task in some count, and never more tasks settled than submitted.
+//! The law of accounting at every instant: while tasks are submitted, run, cancelled, removed and
+//! refused, an observer finds every accepted task in some count, and never more tasks settled than
+//! submitted.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -54,7 +55,8 @@ fn assert_possible(stats: &PoolStats, name: &str) {
     assert!(stats.active_count <= stats.pool_size, "{name}: {stats:?}");
 }
 
-/// Submits one task of a random kind, and may take it back. With some policies not all of them are accepted.
+/// Submits one task of a random kind, and may take it back. With some policies not all of them are
+/// accepted.
 fn submit_one(pool: &ThreadPoolExecutor, rng: &mut Rng, accepted: &Arc<AtomicU64>) {
     if rng.below(3) == 0 {
         if pool.execute(|| {}).is_ok() {

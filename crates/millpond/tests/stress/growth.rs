@@ -1,5 +1,5 @@
-//! Workers that come and go while tasks are submitted: none is lost, none waits while a worker sleeps, and there are
-//! never more threads than may be.
+//! Workers that come and go while tasks are submitted: none is lost, none waits while a worker
+//! sleeps, and there are never more threads than may be.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
@@ -45,8 +45,9 @@ impl Hooks for CensusHooks {
     }
 }
 
-// TPE-077, peer case 12. Three threads change the settings at random, and every answer must be true when it is given:
-// a setter fails only for a reason that its arguments and the other settings can explain.
+// TPE-077, peer case 12. Three threads change the settings at random, and every answer must be true
+// when it is given: a setter fails only for a reason that its arguments and the other settings can
+// explain.
 #[test]
 fn tpe_077_settings_changed_under_submission_lose_and_duplicate_no_task() {
     const MOST: usize = 4;
@@ -140,12 +141,14 @@ fn a_pool_whose_maximum_is_lowered_under_load_shrinks_to_it_and_goes_on() {
     assert_settled(&pool, accepted);
 }
 
-// Peer case 10. Core 0 and hardly any time to wait: after every task the last worker leaves, and meets the next submit.
+// Peer case 10. Core 0 and hardly any time to wait: after every task the last worker leaves, and
+// meets the next submit.
 #[test]
 fn a_task_queued_while_the_last_worker_leaves_runs() {
     let mut rng = Rng::new();
-    // A hand-over needs a worker that waits: while those that have just ended a task are on their way back to the queue,
-    // the next task needs one more, and how many are on their way is up to the kernel. All others have a place in a queue.
+    // A hand-over needs a worker that waits: while those that have just ended a task are on their
+    // way back to the queue, the next task needs one more, and how many are on their way is up to
+    // the kernel. All others have a place in a queue.
     let many = 6000;
     let queues: [(fn() -> WorkQueue, usize); 6] = [
         (WorkQueue::linked, 2),
@@ -205,8 +208,9 @@ fn a_task_queued_while_core_threads_time_out_runs() {
     }
 }
 
-// The last worker has timed out, but a task is there that is not due yet, so it decides to wait for that one, however long
-// it takes. Before it does, the task is cancelled: nothing keeps the worker any more.
+// The last worker has timed out, but a task is there that is not due yet, so it decides to wait for
+// that one, however long it takes. Before it does, the task is cancelled: nothing keeps the worker
+// any more.
 #[test]
 fn a_last_worker_on_its_way_to_wait_for_a_task_that_is_cancelled_leaves() {
     let (looked, gate) = (Gate::new(), Gate::new());
@@ -235,7 +239,8 @@ fn a_last_worker_on_its_way_to_wait_for_a_task_that_is_cancelled_leaves() {
     assert_settled(&pool, 1);
 }
 
-// The same without a slow look; and the task may also be taken by another worker, which then leaves.
+// The same without a slow look; and the task may also be taken by another worker, which then
+// leaves.
 #[test]
 fn workers_that_wait_for_tasks_that_are_not_due_leave_when_there_are_none() {
     let mut rng = Rng::new();
@@ -299,8 +304,8 @@ fn gather(pool: &ThreadPoolExecutor, crowd: &Crowd, each: usize, rng: &mut Rng) 
     mine
 }
 
-// Work conservation: as many tasks as workers, and each blocks; so each worker must find one, or one of them sleeps
-// while a task waits.
+// Work conservation: as many tasks as workers, and each blocks; so each worker must find one, or
+// one of them sleeps while a task waits.
 #[test]
 fn no_worker_sleeps_while_a_task_it_could_run_is_queued() {
     let mut rng = Rng::new();

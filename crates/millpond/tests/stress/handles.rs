@@ -1,5 +1,5 @@
-//! Handles under fire: cancel against start, remove against take, join against completion, trees of tasks that join
-//! their children. Every race has exactly one winner, and every handle resolves.
+//! Handles under fire: cancel against start, remove against take, join against completion, trees of
+//! tasks that join their children. Every race has exactly one winner, and every handle resolves.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
@@ -33,8 +33,8 @@ fn queue(n: usize) -> WorkQueue {
     }
 }
 
-/// A pool with each kind of queue, and how many tasks it has accepted. A bounded one may be full of cancelled tasks that
-/// no worker has reached yet: submitters wait then.
+/// A pool with each kind of queue, and how many tasks it has accepted. A bounded one may be full of
+/// cancelled tasks that no worker has reached yet: submitters wait then.
 fn pools(workers: usize, remove_on_cancel: bool) -> Vec<(ThreadPoolExecutor, usize)> {
     let build = |kind| {
         let builder = pool(workers, workers)
@@ -200,7 +200,8 @@ fn of_remove_cancel_and_take_exactly_one_gets_the_task() {
     }
 }
 
-// Peer case 12: two joins of one task. The handle is one, so the second is a canceller that frees the first.
+// Peer case 12: two joins of one task. The handle is one, so the second is a canceller that frees
+// the first.
 #[test]
 fn a_canceller_frees_whoever_joins() {
     let mut rng = Rng::new();
@@ -324,7 +325,8 @@ fn dropping_handles_at_any_moment_keeps_no_result_and_stops_no_task() {
     assert_settled(&pool, accepted);
 }
 
-/// Sums the leaves of a tree: each node submits its children to the pool and joins them, in some order.
+/// Sums the leaves of a tree: each node submits its children to the pool and joins them, in some
+/// order.
 fn sum(pool: &ThreadPoolExecutor, depth: usize, width: usize, mut rng: Rng) -> usize {
     if depth == 0 {
         return 1;
@@ -507,7 +509,8 @@ fn a_completion_service_delivers_every_task_once_whatever_becomes_of_it() {
     }
 }
 
-// A worker that joins a task of its own pool runs it in place; but a delayed one not before its time.
+// A worker that joins a task of its own pool runs it in place; but a delayed one not before its
+// time.
 #[test]
 fn a_delayed_task_joined_by_a_worker_does_not_run_before_it_is_due() {
     let pool = pool(1, 1).work_queue(WorkQueue::delay()).build().unwrap();

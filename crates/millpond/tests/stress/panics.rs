@@ -178,7 +178,8 @@ fn captures_that_panic_when_dropped_take_no_worker_down() {
     assert_settled(&pool, stats.submitted as usize);
 }
 
-// The callback is still registered when its task ends, so it is dropped by the worker, between two tasks.
+// The callback is still registered when its task ends, so it is dropped by the worker, between two
+// tasks.
 #[test]
 fn an_interrupt_callback_that_panics_when_dropped_takes_no_worker_down() {
     let pool = executors::fixed(1).unwrap();

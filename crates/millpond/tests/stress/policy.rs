@@ -1,5 +1,5 @@
-//! Full pools: the bound of the queue holds at every instant, whoever waits for room gets it, and the policies
-//! account for each task they refuse, run or throw away.
+//! Full pools: the bound of the queue holds at every moment, every thread that waits for room gets
+//! it, and the policies account for each task that they reject, run or discard.
 
 use std::sync::Arc;
 use std::sync::Mutex;
@@ -18,8 +18,9 @@ fn pool(core: usize, maximum: usize) -> Builder {
     ThreadPoolExecutor::builder().core_pool_size(core).maximum_pool_size(maximum)
 }
 
-/// A bounded queue that counts what is in it by itself: every way in counts after the item is in and every way out
-/// before it is handed on, so the count never exceeds what the queue holds, and must not exceed its bound.
+/// A bounded queue that counts what is in it by itself: every way in counts after the item is in
+/// and every way out before it is handed on, so the count never exceeds what the queue holds, and
+/// must not exceed its bound.
 struct Counted {
     queue: LinkedBlockingQueue<Task>,
     held: Arc<AtomicUsize>,
@@ -79,8 +80,8 @@ impl BlockingQueue<Task> for Counted {
     }
 }
 
-/// Submits `each` tasks from each of `producers` threads while somebody watches the length of the queue. Returns how
-/// many were accepted, and the most that were ever seen in the queue.
+/// Submits `each` tasks from each of `producers` threads while somebody watches the length of the
+/// queue. Returns how many were accepted, and the most that were ever seen in the queue.
 fn flood(pool: &ThreadPoolExecutor, producers: usize, each: usize, rng: &mut Rng) -> (usize, usize) {
     let over = AtomicBool::new(false);
     thread::scope(|s| {
@@ -138,7 +139,7 @@ fn block_takes_every_task_of_many_producers_and_the_bound_holds() {
             .build()
             .unwrap();
         let (accepted, most) = flood(&pool, 4, 250, &mut rng);
-        assert_eq!(accepted, 1000, "nobody is refused");
+        assert_eq!(accepted, 1000, "no task is rejected");
         end(&pool);
         assert!(most <= bound && most_held.load(Ordering::SeqCst) <= bound, "{most} in a queue of {bound}");
         assert_eq!(held.load(Ordering::SeqCst), 0);
@@ -352,7 +353,8 @@ fn caller_runs_under_contention_runs_every_task_once() {
     }
 }
 
-// The most urgent first, equal ones as each submitter handed them in: also if workers are many submits behind.
+// The most urgent first, equal ones as each submitter handed them in: also if workers are many
+// submits behind.
 #[test]
 fn a_priority_queue_filled_by_many_is_emptied_in_order() {
     let mut rng = Rng::new();
@@ -398,8 +400,8 @@ fn a_priority_queue_filled_by_many_is_emptied_in_order() {
     }
 }
 
-// While tasks are taken at the same time: a task never starts before one that was more urgent and waited already when
-// it came in itself.
+// While tasks are taken at the same time: a task never starts before one that was more urgent and
+// waited already when it came in itself.
 #[test]
 fn a_priority_queue_under_load_starts_the_urgent_before_the_rest() {
     let mut rng = Rng::new();

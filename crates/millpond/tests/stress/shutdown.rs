@@ -1,5 +1,5 @@
-//! Shutdown against everything that can go on at the same time: each task accepted comes to exactly one end, and
-//! every pool terminates.
+//! Shutdown against everything that can go on at the same time: each task accepted comes to exactly
+//! one end, and every pool terminates.
 
 use std::collections::HashSet;
 use std::sync::Arc;
@@ -165,8 +165,8 @@ fn a_task_that_shutdown_now_races_is_interrupted_or_never_starts() {
     }
 }
 
-// The inner task is taken out of the queue by the joining worker just before `shutdown_now` drains it, and begins after
-// the workers have been interrupted: it must know all the same.
+// The inner task is taken out of the queue by the joining worker just before `shutdown_now` drains
+// it, and begins after the workers have been interrupted: it must know all the same.
 #[test]
 fn a_task_run_in_place_while_shutdown_now_comes_is_interrupted_too() {
     let mut rng = Rng::new();
@@ -389,9 +389,9 @@ fn block_racing_shutdown_frees_every_submitter() {
     }
 }
 
-// Two workers of a pool in shutdown, one task. The first worker sees the task in the queue and decides to go and take
-// it. Before it is listed as waiting in the queue the second one takes the task, runs it and leaves, and finds
-// nobody whom to tell that all is over. The first then waits for a task that cannot come.
+// Two workers of a pool in shutdown, one task. The first worker sees the task in the queue and
+// decides to take it. Before it is listed as waiting, the second one takes the task, runs it and
+// exits, and finds no waiter to wake. The first then waits for a task that cannot come.
 #[test]
 fn a_worker_on_its_way_into_the_queue_of_a_pool_in_shutdown_does_not_stay_there() {
     let (looked, gate) = (Gate::new(), Gate::new());
@@ -423,8 +423,8 @@ fn a_worker_on_its_way_into_the_queue_of_a_pool_in_shutdown_does_not_stay_there(
     await_end(&pool);
 }
 
-// The same without a slow look, and with every kind of queue. The tasks are as many as the workers can just share, and
-// the last of them are taken while the pool goes into shutdown.
+// The same without a slow look, and with every kind of queue. The tasks are as many as the workers
+// can just share, and the last of them are taken while the pool goes into shutdown.
 #[test]
 fn workers_that_find_the_queue_of_a_pool_in_shutdown_emptied_leave() {
     let mut rng = Rng::new();

@@ -1,4 +1,5 @@
-//! Threads that do not start: a failed spawn leaves no trace, strands no task and keeps nobody waiting.
+//! Threads that do not start: a failed spawn leaves no trace, strands no task and keeps nobody
+//! waiting.
 
 use std::io;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
@@ -31,8 +32,9 @@ fn fails_once(knock: Gate, gate: Gate) -> impl Fn(WorkerBody) -> io::Result<Join
     }
 }
 
-// The first submit has a worker counted whose thread it cannot get. A second submit sees that worker, and puts its task
-// into the queue for it. When the first one fails there is a task and nobody to run it.
+// The first submit has a worker counted whose thread it cannot get. A second submit sees that
+// worker, and puts its task into the queue for it. When the first one fails there is a task and
+// nobody to run it.
 #[test]
 fn a_task_queued_behind_a_thread_that_fails_to_start_still_runs() {
     let (knock, gate) = (Gate::new(), Gate::new());
@@ -52,7 +54,8 @@ fn a_task_queued_behind_a_thread_that_fails_to_start_still_runs() {
     end(&pool);
 }
 
-// As above, but no thread can be had for some time. Nobody submits any more: who joins is all that is left to try.
+// As above, but no thread can be started for some time. No submission follows, so only a joining
+// thread can try again.
 #[test]
 fn who_joins_a_task_without_a_thread_tries_until_there_is_one() {
     let (knock, gate) = (Gate::new(), Gate::new());
@@ -100,8 +103,8 @@ fn a_task_queued_behind_a_prestart_that_fails_still_runs() {
     end(&pool);
 }
 
-// The blocked submitter finds the pool full, because a worker is counted that has no thread yet. When that fails there
-// is room for a thread, and the submitter must hear of it.
+// The blocked submitter finds the pool full, because a worker is counted that has no thread yet.
+// When that fails there is room for a thread, and the submitter must hear of it.
 #[test]
 fn a_failed_spawn_makes_room_for_a_submitter_that_waits() {
     let (knock, gate) = (Gate::new(), Gate::new());
@@ -146,7 +149,8 @@ fn a_body_dropped_after_the_factory_returned_does_not_lose_its_task() {
     pool.set_thread_factory(start);
     let body = kept.lock().unwrap().pop().unwrap();
     let (done, dropped) = std::sync::mpsc::channel();
-    // On a thread of its own, not joined before it said that it is through: a failure here is a deadlock.
+    // On a thread of its own, not joined before it said that it is through: a failure here is a
+    // deadlock.
     let dropper = thread::spawn(move || {
         drop(body);
         done.send(()).unwrap();
@@ -240,7 +244,8 @@ fn a_factory_that_fails_now_and_then_loses_no_task_under_load() {
         for rejected in &refused {
             assert!(matches!(rejected.reason(), RejectReason::SpawnFailed | RejectReason::Saturated));
         }
-        // A task that was accepted on the strength of a worker that then did not come may also be abandoned.
+        // A task that was accepted on the strength of a worker that then did not come may also be
+        // abandoned.
         let accepted = handles.len();
         let outcomes: Vec<_> = handles.into_iter().map(soon).collect();
         assert!(outcomes.iter().all(|outcome| matches!(outcome, Ok(()) | Err(JoinError::Abandoned))));
@@ -252,8 +257,8 @@ fn a_factory_that_fails_now_and_then_loses_no_task_under_load() {
     }
 }
 
-// A task may be accepted on the strength of a worker that then does not come. It waits for a thread, and a shutdown that
-// gets none gives it up.
+// A task may be accepted on the strength of a worker that then does not come. It waits for a
+// thread, and a shutdown that gets none gives it up.
 #[test]
 fn a_pool_that_never_gets_a_thread_runs_nothing_and_ends() {
     let mut rng = Rng::new();
@@ -297,8 +302,8 @@ fn a_slow_factory_does_not_keep_other_workers_from_the_queue() {
     assert_settled(&pool, 3);
 }
 
-// The first worker's thread is slow to come. When it does, and looks how many there are, a second one is counted, which
-// then fails to start.
+// The first worker's thread is slow to come. When it does, and looks how many there are, a second
+// one is counted, which then fails to start.
 #[test]
 fn a_thread_that_failed_to_start_does_not_count_in_the_largest_size() {
     let (knock, gate, late) = (Gate::new(), Gate::new(), Gate::new());

@@ -24,13 +24,13 @@ impl Signal {
         waker.into_iter().for_each(Waker::wake);
     }
 
-    /// Wakes whoever waits, though nothing is set.
+    /// Wakes the waiters, although nothing is set.
     pub(crate) fn knock(&self) {
         let waker = self.0.lock().unwrap().1.clone();
         waker.into_iter().for_each(Waker::wake);
     }
 
-    /// Forgets whoever waits.
+    /// Removes the waiters.
     pub(crate) fn forget(&self) {
         let waker = self.0.lock().unwrap().1.take();
         drop(waker);

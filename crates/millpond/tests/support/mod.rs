@@ -1,5 +1,5 @@
-//! What tests share: delays, gates and counters, a thread that is known to block, a switch for the interrupt flag, and a
-//! queue around a queue.
+//! What tests share: delays, gates and counters, a thread that is known to block, a switch for the
+//! interrupt flag, and a queue around a queue.
 #![allow(dead_code, reason = "every test file uses some of it")]
 
 use std::env;
@@ -39,7 +39,8 @@ pub(crate) fn eventually(mut condition: impl FnMut() -> bool) {
     }
 }
 
-/// `0..most`, for a race that is tried again and again; ends early on a machine that is too busy for that many.
+/// `0..most`, for a race that is tried again and again; ends early on a machine that is too busy
+/// for that many.
 pub(crate) fn rounds(most: usize) -> impl Iterator<Item = usize> {
     let most = if cfg!(miri) { most.min(10) } else { most };
     let begin = Instant::now();
@@ -135,7 +136,8 @@ impl<R> Blocked<'_, R> {
     }
 }
 
-/// Runs `f` on a new thread; returns when that sleeps in a blocking call of the crate, and the operating system agrees.
+/// Runs `f` on a new thread; returns when that sleeps in a blocking call of the crate, and the
+/// operating system agrees.
 pub(crate) fn block<'scope, R: Send + 'scope>(
     scope: &'scope Scope<'scope, '_>,
     f: impl FnOnce() -> R + Send + 'scope,
@@ -172,9 +174,9 @@ fn block_if<'scope, R: Send + 'scope>(
     Blocked { thread, interrupter }
 }
 
-/// Waits until the thread is seen asleep twice without having run in between. That it sleeps is not enough: on a busy machine
-/// it may wait for the allocator, whose lock somebody holds that does not run. So `is_there` must say that it is where it
-/// should be.
+/// Waits until the thread is seen asleep twice without having run in between. That it sleeps is not
+/// enough: on a busy machine it may wait for the allocator, whose lock somebody holds that does not
+/// run. So `is_there` must say that it is where it should be.
 fn await_sleep<R>(status: &str, thread: &ScopedJoinHandle<'_, R>, is_there: impl Fn() -> bool) {
     let mut before = None;
     while !thread.is_finished() {
@@ -212,7 +214,8 @@ pub(crate) fn together<A, B: Send>(a: impl FnOnce() -> A, b: impl FnOnce() -> B 
     })
 }
 
-/// Random numbers that can be had again: `MILLPOND_SEED` in the environment sets the seed that a failure printed.
+/// Random numbers that can be had again: `MILLPOND_SEED` in the environment sets the seed that a
+/// failure printed.
 pub(crate) struct Rng {
     /// What to report if the test fails.
     seed: Option<u64>,
@@ -248,7 +251,8 @@ impl Rng {
         self.below(times) == 0
     }
 
-    /// Lets some time pass, so that two threads meet at another point each time; now and then the processor too.
+    /// Lets some time pass, so that two threads meet at another point each time; now and then the
+    /// processor too.
     pub(crate) fn dawdle(&mut self) {
         for _ in 0..self.below(400) {
             std::hint::spin_loop();
@@ -267,7 +271,8 @@ impl Drop for Rng {
     }
 }
 
-/// Sets the flag when it goes out of scope, also by a failed assertion: ends loops on other threads.
+/// Sets the flag when it goes out of scope, also by a failed assertion: ends loops on other
+/// threads.
 pub(crate) struct SetOnDrop<'a>(pub(crate) &'a AtomicBool);
 
 impl Drop for SetOnDrop<'_> {
@@ -281,7 +286,8 @@ pub(crate) fn die(message: &'static str) -> ! {
     std::panic::resume_unwind(Box::new(message))
 }
 
-/// Gives `executor` a task that waits at `gate`, whatever its interrupt flag says; returns when the task runs.
+/// Gives `executor` a task that waits at `gate`, whatever its interrupt flag says; returns when the
+/// task runs.
 #[track_caller]
 pub(crate) fn occupy(executor: &impl Executor, gate: &Gate) {
     let (running, gate) = (Gate::new(), gate.clone());
@@ -329,7 +335,8 @@ pub(crate) fn end(executor: &impl ExecutorService) {
     await_end(executor);
 }
 
-/// Waits until an executor in shutdown has ended, which must not take `LONG`. Does nothing to help it.
+/// Waits until an executor in shutdown has ended, which must not take `LONG`. Does nothing to help
+/// it.
 #[track_caller]
 pub(crate) fn await_end(executor: &impl ExecutorService) {
     assert_eq!(executor.await_termination(LONG), Ok(true), "the executor does not terminate");
@@ -356,11 +363,11 @@ pub(crate) fn settled(stats: &PoolStats) -> u64 {
     stats.completed + stats.panicked + stats.cancelled + stats.handed_back + stats.expired
 }
 
-/// How many threads of this process the operating system knows whose names begin with `prefix`, of which it
-/// keeps 15 bytes; `None` if it cannot be asked.
+/// How many threads of this process the operating system knows whose names begin with `prefix`, of
+/// which it keeps 15 bytes; `None` if it cannot be asked.
 ///
-/// While Linux lists threads and one of them ends, it may leave out another that is there all the time. So a listing counts
-/// only if all that are on it are still there afterwards.
+/// While Linux lists threads and one of them ends, it may leave out another that is there all the
+/// time. So a listing counts only if all that are on it are still there afterwards.
 pub(crate) fn threads_named(prefix: &str) -> Option<usize> {
     assert!(prefix.len() < 15);
     let begin = Instant::now();
@@ -380,7 +387,7 @@ pub(crate) const SAW_SOME: &str = "saw some";
 /// Told the name of each method of a [`Wrapped`] queue that is called.
 pub(crate) type OnCall = Box<dyn Fn(&'static str) + Send + Sync>;
 
-/// A queue of one's own: passes everything on to another one, tells about it, and may have less room.
+/// A custom queue: forwards everything to another one, records it, and may have less room.
 pub(crate) struct Wrapped<Q> {
     pub(crate) inner: Q,
     pub(crate) capacity: usize,
@@ -447,7 +454,8 @@ impl<T: Send, Q: BlockingQueue<T>> BlockingQueue<T> for Wrapped<Q> {
     }
 }
 
-/// Runs `body` in a process where nothing else goes on: this test binary again, asked for the test `name` only.
+/// Runs `body` in a process where nothing else goes on: this test binary again, asked for the test
+/// `name` only.
 pub(crate) fn in_a_process_of_its_own(name: &str, body: impl FnOnce()) {
     const ALONE: &str = "MILLPOND_TEST_ALONE";
     if env::var_os(ALONE).is_some() {
@@ -459,8 +467,8 @@ pub(crate) fn in_a_process_of_its_own(name: &str, body: impl FnOnce()) {
     assert!(run.status.success() && out.contains("1 passed"), "{name} failed alone:\n{out}\n{err}");
 }
 
-/// Keeps tests apart that change what belongs to the whole process: factory, shared schedulers, hooks. All of that is as
-/// at the beginning when it comes, and again when it goes.
+/// Keeps tests apart that change what belongs to the whole process: factory, shared schedulers,
+/// hooks. All of that is as at the beginning when it comes, and again when it goes.
 pub(crate) struct Alone {
     _guard: MutexGuard<'static, ()>,
 }

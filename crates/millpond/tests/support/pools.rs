@@ -13,7 +13,7 @@ use millpond::{
 
 use super::{Gate, Wrapped, occupied};
 
-/// So many threads, and a queue without a bound.
+/// A fixed number of threads and an unbounded queue.
 pub(crate) fn fixed(threads: usize) -> ThreadPoolExecutor {
     executors::fixed(threads).unwrap()
 }
@@ -62,7 +62,8 @@ pub(crate) fn running<T: Send + 'static>(f: impl FnOnce() -> T + Send + 'static)
     Running { pool, gate, handle }
 }
 
-/// A pool whose only thread is busy and whose queue takes nothing: every further task goes to `policy`.
+/// A pool whose only thread is busy and whose queue takes nothing: every further task goes to
+/// `policy`.
 pub(crate) fn saturated(policy: impl RejectedExecutionHandler) -> (ThreadPoolExecutor, Gate) {
     let pool = ThreadPoolExecutor::builder()
         .work_queue(WorkQueue::synchronous())

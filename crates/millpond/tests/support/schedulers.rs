@@ -1,4 +1,5 @@
-//! What tests of schedulers share: schedulers on a clock that stands still, tasks that hold a thread, and the law of accounting.
+//! What tests of schedulers share: schedulers on a clock that stands still, tasks that hold a
+//! thread, and the law of accounting.
 #![allow(dead_code, reason = "every test file uses some of it")]
 
 use std::future::Future;
@@ -101,7 +102,8 @@ pub(crate) fn thread_of(worker: &Worker) -> thread::ThreadId {
     told.recv().unwrap()
 }
 
-/// The law of accounting, for a scheduler without work: all that was accepted came to exactly one end, and nothing is kept.
+/// The law of accounting, for a scheduler without work: all that was accepted came to exactly one
+/// end, and nothing is kept.
 #[track_caller]
 pub(crate) fn assert_settled(scheduler: &(impl Scheduler + ?Sized), accepted: usize, whole: u64) {
     let stats = scheduler.stats();

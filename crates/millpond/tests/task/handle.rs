@@ -1,5 +1,5 @@
-//! Tasks and their handles: states and joins. Ids such as FUT-007 name the behaviour of the reference that a test stands
-//! for.
+//! Tasks and their handles: states and joins. Ids such as FUT-007 name the behaviour of the
+//! reference that a test stands for.
 
 use std::collections::HashSet;
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
@@ -114,7 +114,8 @@ fn the_messages_of_join_errors_are_different_and_name_the_panic() {
 
 // ---- states
 
-/// FUT-002, FUT-037 (which also tells waiting from running): states from Pending to the end; the body runs once.
+/// FUT-002, FUT-037 (which also tells waiting from running): states from Pending to the end; the
+/// body runs once.
 #[test]
 fn fut_002_037_a_handle_tells_how_far_its_task_has_come() {
     let (pool, first) = busy();
@@ -157,7 +158,8 @@ fn fut_005_only_a_cancelled_task_is_cancelled() {
     }
 }
 
-/// FUT-006, FUT-008, FUT-013: an end is final. (A task is run by value: a second run cannot be written.)
+/// FUT-006, FUT-008, FUT-013: an end is final. (A task is run by value: a second run cannot be
+/// written.)
 #[test]
 fn fut_006_008_013_cancel_of_a_task_that_has_ended_is_refused_and_changes_nothing() {
     for end in ENDS {
@@ -523,7 +525,8 @@ fn fut_033_a_body_that_waits_for_itself_with_a_time_limit_goes_on_after_it() {
     pool.close();
 }
 
-/// FUT-035: tasks that wait in calls of the crate, contending for the same queues, end when they are cancelled.
+/// FUT-035: tasks that wait in calls of the crate, contending for the same queues, end when they
+/// are cancelled.
 #[test]
 fn fut_035_cancelled_tasks_leave_contended_queues() {
     let pool = executors::cached();

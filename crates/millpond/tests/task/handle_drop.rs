@@ -1,5 +1,5 @@
-//! Handles that go: detached, dropped with or without their task, cancelled by their drop or by a canceller. Ids such as
-//! FUT-012 name the behaviour of the reference that a test stands for.
+//! Handles that go: detached, dropped with or without their task, cancelled by their drop or by a
+//! canceller. Ids such as FUT-012 name the behaviour of the reference that a test stands for.
 
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 use std::sync::mpsc;
@@ -27,7 +27,7 @@ fn dropping_a_handle_detaches_and_does_not_cancel() {
     assert_eq!((pool.stats().completed, pool.stats().cancelled), (2, 0));
 }
 
-/// However the handle goes, the value goes once, at the moment when nobody can ask for it any more.
+/// However the handle is dropped, the value is dropped once, as soon as no caller can ask for it.
 #[test]
 fn a_value_is_dropped_once_and_as_soon_as_nobody_can_have_it() {
     // The handle goes first.
@@ -375,8 +375,8 @@ fn cancelling_a_waiting_task_frees_its_place_for_one_who_waits_for_room() {
     pool.close();
 }
 
-/// A queue of the user's own is foreign code: if it fails to give a cancelled task's place free, whoever joins that task
-/// is freed all the same.
+/// A custom queue is user code: if it does not free the place of a cancelled task, a thread that
+/// joins the task still returns.
 #[test]
 fn a_queue_that_panics_when_a_task_is_cancelled_does_not_keep_its_joiner() {
     let mut queue = Wrapped::new(LinkedBlockingQueue::unbounded());

@@ -110,7 +110,8 @@ fn try_join_and_looking_do_not_run_the_task() {
     pool.close();
 }
 
-/// A worker that waits runs the task it waits for and no stranger's, not even one that is before it in the queue.
+/// A worker that waits runs the task it waits for and no stranger's, not even one that is before it
+/// in the queue.
 #[test]
 fn a_joining_worker_runs_only_what_it_waits_for() {
     let pool = fixed(1);
@@ -271,7 +272,8 @@ fn a_pool_behind_a_trait_object_is_helped_as_well() {
     pool.close();
 }
 
-/// With a delay queue no task starts before it is due, also if a worker waits for it, be it the only one.
+/// With a delay queue no task starts before it is due, also if a worker waits for it, be it the
+/// only one.
 #[test]
 fn a_delayed_task_that_a_worker_joins_does_not_start_early() {
     for threads in [1, 2] {
@@ -340,8 +342,8 @@ impl BlockingQueue<Task> for Treacherous {
     }
 }
 
-/// `shutdown_now` either hands a task back or interrupts it. One that is on its way from the queue to the worker that
-/// runs it in place is not handed back, so it must find its flag set.
+/// `shutdown_now` either hands a task back or interrupts it. One that is on its way from the queue
+/// to the worker that runs it in place is not handed back, so it must find its flag set.
 #[test]
 fn a_task_run_in_place_during_shutdown_now_is_interrupted() {
     let queue = Arc::new(Treacherous { queue: LinkedBlockingQueue::unbounded(), pool: Mutex::new(None) });

@@ -1,4 +1,5 @@
-//! Tasks that borrow: all ended and all captures gone when `scope` returns, whatever became of the tasks.
+//! Tasks that borrow: all ended and all captures gone when `scope` returns, whatever became of the
+//! tasks.
 
 use std::mem;
 use std::panic::{AssertUnwindSafe, catch_unwind, panic_any, resume_unwind};
@@ -15,7 +16,8 @@ use millpond::{
     TaskState, ThreadPoolExecutor, WorkQueue, interrupt, policy,
 };
 
-/// A pool whose only thread is busy and whose queue takes nothing: every further task goes to `policy`.
+/// A pool whose only thread is busy and whose queue takes nothing: every further task goes to
+/// `policy`.
 struct Busy {
     pool: ThreadPoolExecutor,
     gate: Gate,
@@ -267,7 +269,8 @@ fn the_owner_helps_with_tasks_that_come_while_it_waits() {
     let ended = pool.submit(move || {
         let ended = AtomicUsize::new(0);
         inside.scope(|scope| {
-            // The other worker starts five tasks and then waits for them, without helping: only the owner can.
+            // The other worker starts five tasks and then waits for them, without helping: only the
+            // owner can.
             scope
                 .execute(|| {
                     for _ in 0..5 {
@@ -415,8 +418,8 @@ fn the_scope_waits_for_a_kept_task_that_somebody_runs() {
     busy.close();
 }
 
-/// Whoever holds a stray task may drop it just when the scope ends. Its captures, which may borrow, must be gone
-/// before the scope returns, also if that other thread is in the middle of dropping them.
+/// Another thread may drop a stray task just when the scope ends. The captures, which may borrow,
+/// must be gone before the scope returns, even if that thread is in the middle of dropping them.
 #[test]
 fn the_scope_waits_for_a_kept_task_that_somebody_drops() {
     struct SlowDrop {
@@ -834,7 +837,8 @@ fn debug_names_the_states() {
     pool.close();
 }
 
-/// A drain, its drop and the end of the scope at the same time: every capture goes once, and in time.
+/// A drain, its drop and the end of the scope at the same time: every capture goes once, and in
+/// time.
 #[test]
 fn scopes_racing_shutdown_now_leave_nothing_behind() {
     for round in rounds(500) {

@@ -1,4 +1,5 @@
-//! Scopes beside policies, queues and destructors that do the worst they can: nothing that borrows may outlive its scope.
+//! Scopes beside policies, queues and destructors that do the worst they can: nothing that borrows
+//! may outlive its scope.
 
 use std::io;
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -39,8 +40,9 @@ impl<F: FnMut()> Drop for OnDrop<F> {
     }
 }
 
-// The scope had taken the list of kept tasks, and dropped what the first had captured. That started another, which the policy kept
-// too: the scope returned without a look at it, and its closure could be run afterwards.
+// The scope had taken the list of kept tasks, and dropped what the first had captured. That started
+// another, which the policy kept too: the scope returned without a look at it, and its closure
+// could be run afterwards.
 #[test]
 fn a_kept_task_that_a_destructor_started_at_the_end_of_the_scope_is_inert_too() {
     let (stash, policy) = keeping(|| Ok(()));
@@ -62,8 +64,8 @@ fn a_kept_task_that_a_destructor_started_at_the_end_of_the_scope_is_inert_too() 
     end(&pool);
 }
 
-// A worker that ends a scope helps with its tasks, and asks the queue for them. The panic of a user's queue went through the scope,
-// while its task was still there to be run.
+// A worker that ends a scope helps with its tasks, and asks the queue for them. The panic of a
+// user's queue went through the scope, while its task was still there to be run.
 #[test]
 fn a_queue_that_panics_when_it_is_searched_does_not_end_the_scope() {
     let gate = Gate::new();
@@ -88,8 +90,8 @@ fn a_queue_that_panics_when_it_is_searched_does_not_end_the_scope() {
     end(&pool);
 }
 
-// The call that made the task never learned that the policy had kept it: the closure was dropped by whoever dropped the task, while
-// the scope did not count it.
+// The call that made the task never learned that the policy had kept it. So the closure was dropped
+// together with the task, which the scope did not count.
 #[test]
 fn the_scope_waits_for_a_task_that_is_dropped_after_its_policy_kept_it_and_panicked() {
     let (stash, policy) = keeping(|| die("policy"));
@@ -121,7 +123,8 @@ fn the_scope_waits_for_a_task_that_is_dropped_after_its_policy_kept_it_and_panic
     end(&pool);
 }
 
-// Nobody has a handle to a task whose submission unwound, but its result was kept for one, and dropped with the task: after the scope.
+// A task whose submission unwound has no handle, but its result was kept for one, and dropped with
+// the task: after the scope.
 #[test]
 fn the_result_of_a_task_whose_policy_kept_it_and_panicked_goes_before_the_scope_ends() {
     let (stash, policy) = keeping(|| die("policy"));
@@ -151,8 +154,8 @@ fn the_result_of_a_task_whose_policy_kept_it_and_panicked_goes_before_the_scope_
     end(&other);
 }
 
-// A task that went into the queue, and was taken out again because no thread could be had, was not told that it had left: the scope
-// took that for accepted, and its closure was dropped unrun.
+// A task that went into the queue, and was taken out again because no thread could be had, was not
+// told that it had left: the scope took that for accepted, and its closure was dropped unrun.
 #[test]
 fn a_scoped_task_that_was_queued_and_taken_back_gives_its_closure_back() {
     let no_threads = |_: WorkerBody| Err(io::Error::other("no threads today"));
@@ -187,7 +190,8 @@ fn scoped_tasks_racing_shutdown_run_or_come_back() {
     }
 }
 
-// A thread that could not be started leaves what was left to it in the queue. Whoever joins tries again; a scope waited for ever.
+// A thread that could not be started leaves its task in the queue. A joining thread tries again; a
+// scope waited forever.
 #[test]
 fn a_scope_and_its_handles_get_a_thread_for_tasks_that_were_left_without_one() {
     for by_handle in [false, true] {
@@ -220,7 +224,8 @@ fn a_scope_and_its_handles_get_a_thread_for_tasks_that_were_left_without_one() {
     }
 }
 
-// The owner looked again and again for a task of its own pool that it might run itself, though the task was in another one.
+// The owner looked again and again for a task of its own pool that it might run itself, though the
+// task was in another one.
 #[test]
 fn a_worker_whose_scoped_task_is_in_another_pool_sleeps_until_it_has_run() {
     let other = executors::fixed(1).unwrap();

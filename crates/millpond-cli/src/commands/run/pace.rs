@@ -1,13 +1,13 @@
 //! Keeps a minimum time between the starts of two jobs (`--delay`), and their order.
 //!
-//! A worker that starts a job holds the turn: it waits until the delay since the last start is over,
-//! starts the process, and passes the turn on. So the time between two starts is never too short,
-//! however late a thread is woken.
+//! A worker that starts a job holds the turn: it waits until the delay since the last start is
+//! over, starts the process, and passes the turn on. So the time between two starts is never too
+//! short, however late a thread is woken.
 //!
-//! The pool hands jobs to workers in order if its size is fixed, but the workers race to this point.
-//! Then each job has a place, and its first start waits until all earlier places have passed: their
-//! jobs are with workers already, so the wait is short. A place also passes when its job is dropped.
-//! A pool that grows takes jobs out of order, because an extra thread runs the newest.
+//! A pool of fixed size hands jobs to workers in order, but the workers race to this point. So each
+//! job has a place, and its first start waits until all earlier places have passed. Their jobs are
+//! with workers already, so the wait is short. A place also passes when its job is dropped. A pool
+//! that grows takes jobs out of order, because an extra thread runs the newest one.
 
 use std::collections::BTreeSet;
 use std::os::fd::AsFd;
