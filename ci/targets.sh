@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Checks that library, simulator and command compile without warnings for other systems and processors, and that the library
+# Checks that library, simulator, exporters and command compile without warnings for other systems and processors, and that the library
 # refuses WebAssembly with a sentence. Nothing is linked, so no other toolchain is needed.
 #
 #   ci/targets.sh            the targets that are installed; names the others as skipped
@@ -32,7 +32,8 @@ for target in "${targets[@]}"; do
 done
 
 # Without SQLite, which is C code and needs a C compiler for the target.
-crates=(-p millpond -p millpond-sim -p millpond-cli -p millpond-cluster --no-default-features --features millpond/futures)
+crates=(-p millpond -p millpond-sim -p millpond-cli -p millpond-cluster -p millpond-prometheus -p millpond-metrics
+    --no-default-features --features millpond/futures)
 
 if ((${#present[@]})); then
     echo "targets: ${present[*]//--target/}"

@@ -37,6 +37,9 @@ mod loom_tests;
 /// use after free. For a sanitizer: `RUSTFLAGS="--cfg millpond_plain_alloc"`.
 pub(crate) const PLAIN_ALLOC: bool = cfg!(any(miri, millpond_plain_alloc));
 
+/// The version of this crate, for metrics and messages.
+pub const VERSION: &str = env!("CARGO_PKG_VERSION");
+
 pub use config::ConfigError;
 pub use executor::{
     Executor, ExecutorCompletionService, ExecutorExt, ExecutorService, InvokeError, RejectReason, Rejected,

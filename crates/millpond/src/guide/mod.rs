@@ -4,6 +4,7 @@
 //! |---|---|
 //! | [`choosing`] | which kind of pool, how many threads, which queue, which policy? |
 //! | [`service`] | overload, deadlines, shutdown, metrics; what to do when something is wrong |
+//! | [`metrics`] | which pool is in trouble, and why? Export, alerts, changes while it runs |
 //! | [`coming_from_java`] | what is the name of …, and what differs? |
 //! | [`coming_from_reactor`] | the same for schedulers |
 //! | [`coming_from_tokio`] | from `spawn_blocking`, `rayon`, `threadpool` and channels |
@@ -22,6 +23,7 @@ macro_rules! guides {
         ///
         /// [choosing]: crate::guide::choosing
         /// [service]: crate::guide::service
+        /// [metrics]: crate::guide::metrics
         /// [deviations]: crate::guide::deviations
         /// [platforms]: crate::guide::platforms
         /// [virtual threads]: crate::guide::virtual_threads
@@ -31,6 +33,9 @@ macro_rules! guides {
         /// [axum]: https://crates.io/crates/millpond
         /// [examples]: https://crates.io/crates/millpond
         /// [worker state]: https://crates.io/crates/millpond
+        /// [board]: https://crates.io/crates/millpond-prometheus
+        /// [rules]: https://crates.io/crates/millpond-prometheus
+        /// [rule tests]: https://crates.io/crates/millpond-prometheus
         ///
         #[doc = include_str!($file)]
         pub mod $name {}
@@ -42,6 +47,8 @@ guides! {
     choosing = "choosing.md";
     /// Overload, deadlines, shutdown and metrics in a service.
     service = "service.md";
+    /// Metrics of every pool: questions, names, alerts, and changes while it runs.
+    metrics = "metrics.md";
     /// The names of `java.util.concurrent`, and what differs.
     coming_from_java = "coming-from-java.md";
     /// The names of Project Reactor's schedulers, and what differs.
