@@ -100,6 +100,16 @@ impl ConfigError {
         }
     }
 
+    fn fmt_name_problem(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::NulInName { option, position } => {
+                write!(f, "{option} has a NUL at byte {position}, but a thread name cannot contain one")
+            }
+            Self::InvalidName { option, problem } => write!(f, "{option} {problem}"),
+            _ => Ok(()),
+        }
+    }
+
     /// Checks the name of a pool that was set by `option`.
     pub(crate) fn check_pool_name(option: &'static str, name: &str) -> Result<(), ConfigError> {
         let problem = if name.is_empty() {
@@ -150,10 +160,7 @@ impl fmt::Display for ConfigError {
             Self::BadVariable { variable, value, expected } => {
                 write!(f, "{variable} is {value:?}, but it should be {expected}")
             }
-            Self::NulInName { option, position } => {
-                write!(f, "{option} has a NUL at byte {position}, but a thread name cannot contain one")
-            }
-            Self::InvalidName { option, problem } => write!(f, "{option} {problem}"),
+            Self::NulInName { .. } | Self::InvalidName { .. } => self.fmt_name_problem(f),
             Self::FactoryPanicked => f.write_str("the factory of schedulers panicked"),
         }
     }

@@ -29,6 +29,8 @@
 //! themselves; it imports nothing from them.
 
 mod histogram;
+mod observer;
+pub(crate) mod panics;
 mod pool_ref;
 pub mod registry;
 mod settings;
@@ -36,8 +38,10 @@ mod snapshot;
 mod stats;
 
 pub use self::histogram::{Bucket, HistogramSnapshot};
+pub use self::observer::{Event, Observer, Subscription};
+pub(crate) use self::panics::PanicLog;
 pub use self::pool_ref::PoolRef;
 pub(crate) use self::pool_ref::{Identity, Monitored, release};
-pub use self::settings::{PolicyKind, QueueKind, Settings, Timing};
+pub use self::settings::{Actor, PolicyKind, QueueKind, Settings, Timing};
 pub use self::snapshot::{Kind, PanicRecord, PoolSnapshot, RejectedBy};
 pub use self::stats::{PoolStats, RunState};

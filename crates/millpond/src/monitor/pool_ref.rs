@@ -43,7 +43,8 @@ impl Drop for Observed {
 pub(crate) struct Identity {
     name: Arc<str>,
     kind: Kind,
-    monitored: Weak<dyn Monitored>,
+    /// The registry lists the pool, and observers are told about it.
+    is_listed: bool,
     /// What [`PoolRef::upgrade`] makes a handle of.
     handle: Weak<dyn Any + Send + Sync>,
 }
@@ -52,14 +53,18 @@ impl Identity {
     pub(crate) fn new(
         name: Arc<str>,
         kind: Kind,
-        monitored: Weak<dyn Monitored>,
+        is_listed: bool,
         handle: Weak<dyn Any + Send + Sync>,
     ) -> Self {
-        Identity { name, kind, monitored, handle }
+        Identity { name, kind, is_listed, handle }
     }
 
     pub(crate) fn name(&self) -> &Arc<str> {
         &self.name
+    }
+
+    pub(super) fn is_listed(&self) -> bool {
+        self.is_listed
     }
 
     pub(crate) fn kind(&self) -> Kind {
@@ -95,11 +100,12 @@ pub struct PoolRef(Arc<Entry>);
 struct Entry {
     identity: Identity,
     label: Arc<str>,
+    monitored: Weak<dyn Monitored>,
 }
 
 impl PoolRef {
-    pub(super) fn new(identity: Identity, label: Arc<str>) -> Self {
-        PoolRef(Arc::new(Entry { identity, label }))
+    pub(super) fn new(identity: Identity, label: Arc<str>, monitored: Weak<dyn Monitored>) -> Self {
+        PoolRef(Arc::new(Entry { identity, label, monitored }))
     }
 
     pub(crate) fn identity(&self) -> &Identity {
@@ -112,11 +118,11 @@ impl PoolRef {
     }
 
     pub(super) fn is_alive(&self) -> bool {
-        self.identity().monitored.strong_count() > 0
+        self.0.monitored.strong_count() > 0
     }
 
     fn observe<R>(&self, look: impl FnOnce(&dyn Monitored) -> R) -> Option<R> {
-        let observed = Observed(Some(self.identity().monitored.upgrade()?));
+        let observed = Observed(Some(self.0.monitored.upgrade()?));
         observed.0.as_deref().map(look)
     }
 

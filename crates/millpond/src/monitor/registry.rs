@@ -22,8 +22,9 @@ use std::fmt;
 use std::ops::Deref;
 use std::sync::Mutex;
 
-use super::pool_ref::{Identity, PoolRef};
-use crate::sync::{Arc, lock_global};
+use super::observer::{self, Observer, Subscription};
+use super::pool_ref::{Identity, Monitored, PoolRef};
+use crate::sync::{Arc, Weak, lock_global};
 
 static TABLE: Mutex<Table> =
     Mutex::new(Table { last_id: 0, entries: BTreeMap::new(), labels: BTreeMap::new() });
@@ -32,14 +33,9 @@ static TABLE: Mutex<Table> =
 struct Table {
     last_id: u64,
     /// Every pool that has not been dropped, in the order of construction.
-    entries: BTreeMap<u64, Entry>,
+    entries: BTreeMap<u64, PoolRef>,
     /// The labels in use, and the key of each in `entries`.
     labels: BTreeMap<Arc<str>, u64>,
-}
-
-struct Entry {
-    pool: PoolRef,
-    is_listed: bool,
 }
 
 impl Table {
@@ -61,14 +57,14 @@ impl Registration {
     /// Registers a pool under a unique label. A pool that is not listed has a label too.
     ///
     /// The weak references need not be alive yet: the pool is listed as soon as they are.
-    pub(crate) fn new(identity: Identity, is_listed: bool) -> Self {
+    pub(crate) fn new(identity: Identity, monitored: Weak<dyn Monitored>) -> Self {
         let mut table = lock_global(&TABLE);
         table.last_id += 1;
         let id = table.last_id;
         let label = table.free_label(identity.name());
-        let pool = PoolRef::new(identity, Arc::clone(&label));
+        let pool = PoolRef::new(identity, Arc::clone(&label), monitored);
         table.labels.insert(label, id);
-        table.entries.insert(id, Entry { pool: pool.clone(), is_listed });
+        table.entries.insert(id, pool.clone());
         Registration { id, pool }
     }
 }
@@ -101,13 +97,45 @@ impl fmt::Debug for Registration {
 /// has exited. A terminated pool that still has handles is listed.
 pub fn pools() -> Vec<PoolRef> {
     let table = lock_global(&TABLE);
-    let listed = table.entries.values().filter(|entry| entry.is_listed && entry.pool.is_alive());
-    listed.map(|entry| entry.pool.clone()).collect()
+    table.entries.values().filter(|pool| is_visible(pool)).cloned().collect()
 }
 
 /// Returns the registered pool with this label.
 pub fn find(label: &str) -> Option<PoolRef> {
     let table = lock_global(&TABLE);
-    let entry = table.entries.get(table.labels.get(label)?)?;
-    (entry.is_listed && entry.pool.is_alive()).then(|| entry.pool.clone())
+    table.entries.get(table.labels.get(label)?).filter(|pool| is_visible(pool)).cloned()
+}
+
+fn is_visible(pool: &PoolRef) -> bool {
+    pool.identity().is_listed() && pool.is_alive()
+}
+
+/// Tells `observer` what happens to every registered pool, until the subscription is dropped.
+///
+/// # Examples
+/// ```
+/// use millpond::monitor::{Event, Observer};
+/// use millpond::{PoolRef, ThreadPoolExecutor, registry};
+/// use std::sync::{Arc, Mutex};
+///
+/// #[derive(Default)]
+/// struct Log(Mutex<Vec<String>>);
+/// impl Observer for Log {
+///     fn event(&self, pool: &PoolRef, event: &Event<'_>) {
+///         if let (Some(name), Event::Panicked { message, .. }) = (pool.name(), event) {
+///             self.0.lock().unwrap().push(format!("{name}: {message}"));
+///         }
+///     }
+/// }
+///
+/// let log = Arc::new(Log::default());
+/// let _subscription = registry::observe(log.clone());
+/// let pool = ThreadPoolExecutor::builder().name("parser").build()?;
+/// drop(pool.submit(|| panic!("line 3"))?); // nothing joins it
+/// pool.close();
+/// assert_eq!(*log.0.lock().unwrap(), ["parser: line 3"]);
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
+pub fn observe(observer: Arc<dyn Observer>) -> Subscription {
+    observer::subscribe(observer)
 }

@@ -1,6 +1,9 @@
 //! [`Settings`]: what can be configured about a pool, and its value at one moment.
 
+use std::fmt;
 use std::time::Duration;
+
+use crate::sync::Arc;
 
 /// The settings of a pool at one moment.
 ///
@@ -39,6 +42,45 @@ pub struct Settings {
     pub policy: PolicyKind,
     /// How the pool measures times.
     pub timing: Timing,
+}
+
+/// The author of a change and the reason for it, for logs and observers.
+///
+/// # Examples
+/// ```
+/// use millpond::monitor::Actor;
+///
+/// let actor = Actor::new("console", "incident 17");
+/// assert_eq!(actor.to_string(), "console: incident 17");
+/// assert_eq!(Actor::default().to_string(), "the program");
+/// ```
+#[derive(Debug, Clone, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct Actor {
+    /// The person or the part of the program. Default: `the program`.
+    pub who: Arc<str>,
+    /// The reason; may be empty.
+    pub reason: Arc<str>,
+}
+
+impl Actor {
+    /// Makes an actor.
+    pub fn new(who: impl Into<Arc<str>>, reason: impl Into<Arc<str>>) -> Actor {
+        Actor { who: who.into(), reason: reason.into() }
+    }
+}
+
+impl Default for Actor {
+    fn default() -> Self {
+        Actor::new("the program", "")
+    }
+}
+
+impl fmt::Display for Actor {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.who)?;
+        if self.reason.is_empty() { Ok(()) } else { write!(f, ": {}", self.reason) }
+    }
 }
 
 /// The kind of queue of a pool; see [`WorkQueue`](crate::WorkQueue).

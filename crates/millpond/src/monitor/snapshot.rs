@@ -113,6 +113,15 @@ pub struct RejectedBy {
 }
 
 impl RejectedBy {
+    /// The counts with these refusals by reason, in the order of [`RejectReason::ALL`]. `returned`
+    /// is what the other figures leave.
+    pub(crate) fn by_reason(mut self, reasons: [u64; RejectReason::ALL.len()]) -> Self {
+        self.reasons = reasons;
+        let handled = self.caller_ran + self.discarded + self.evicted + self.other;
+        self.returned = self.total().saturating_sub(handled);
+        self
+    }
+
     /// Returns the number of tasks that were refused for this reason.
     pub fn count(&self, reason: RejectReason) -> u64 {
         self.reasons[reason as usize]

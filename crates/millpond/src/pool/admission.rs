@@ -11,33 +11,30 @@
 //! [`admit`](PoolInner::admit) is generic over what becomes a task. A pool with a plain queue
 //! decides before it builds anything, so it queues a small closure without an allocation and
 //! refuses one in a few nanoseconds. Everything else goes through
-//! [`admit_task`](PoolInner::admit_task). [`refuse`](ThreadPoolExecutor::refuse) applies the
-//! rejection policy.
+//! [`admit_task`](PoolInner::admit_task). `refusal` applies the rejection policy.
 
 use std::io;
 use std::mem::ManuallyDrop;
+use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 
-use super::ThreadPoolExecutor;
 use super::control::Snapshot;
-use super::counters::Event;
 use super::growth::{self, Admission, Load};
 use super::inner::PoolInner;
-use super::policy::KnownPolicy;
 use super::queue::TaskQueue;
 use super::queue::delayed::DelayedQueue;
 use super::queue::fifo::Fifo;
 use super::spawn::{Limit, NotAdded};
 use crate::executor::{PoolFacts, RejectReason, Rejected};
 use crate::interrupt::TaskFrame;
-use crate::panic::{catch, drop_caught};
+use crate::panic::drop_caught;
 use crate::sync::{Arc, Ordering, fence};
-use crate::task::{Pack, Task, TaskId, TrackedTask};
+use crate::task::{Pack, Panic, Task, TaskId, TaskInfo, TrackedTask};
 
 /// Work that becomes a [`Task`] when the pool admits it.
 pub(super) trait IntoTask: Pack {
-    /// Runs the work on the calling thread.
-    fn run_on_caller(self) {
-        self.into_task().run();
+    /// Runs the work on the calling thread, and reports its panic to `pool`.
+    fn run_on_caller(self, pool: &PoolInner) {
+        self.into_task().run_reporting_panics(|info, panic| pool.report_panic(info, panic));
     }
 
     /// Drops the work and catches a panic of its destructor.
@@ -47,9 +44,13 @@ pub(super) trait IntoTask: Pack {
 }
 
 impl<F: FnOnce() + Send + 'static> IntoTask for F {
-    fn run_on_caller(self) {
+    fn run_on_caller(self, pool: &PoolInner) {
         let _frame = TaskFrame::enter(); // as `Task::run`
-        self();
+        if let Err(payload) = catch_unwind(AssertUnwindSafe(self)) {
+            let panic = Panic::new(payload);
+            pool.report_panic(&TaskInfo::fresh(), &panic);
+            resume_unwind(panic.into_payload());
+        }
     }
 
     fn discard(self) {
@@ -79,6 +80,19 @@ impl Refusal {
 
     pub(super) fn reason(&self) -> RejectReason {
         self.reason
+    }
+
+    pub(super) fn task(&self) -> &Task {
+        &self.task
+    }
+
+    pub(super) fn into_task(self) -> Task {
+        self.task
+    }
+
+    /// Turns a periodic task into one that runs once.
+    pub(super) fn once(self) -> Self {
+        Refusal { task: self.task.once(), ..self }
     }
 
     pub(super) fn into_parts(self) -> (Task, RejectReason, Option<io::Error>) {
@@ -347,11 +361,12 @@ impl PoolInner {
     }
 
     /// For a queue that was seen to be full: the facts for the error if the growth rule rejects a
-    /// task, no parked worker could take the head, and no hook wants to be told.
+    /// task, no parked worker could take the head, and no hook or observer wants to be told.
     #[inline]
     fn overload(&self, full: &Fifo) -> Option<PoolFacts> {
         let seen = self.control().load();
         let overloaded = self.hooks().is_none()
+            && !self.me().is_observed()
             && seen.is_running()
             && self.growth(seen, false) == Admission::Reject
             && !self.idle().has_parked();
@@ -362,69 +377,5 @@ impl PoolInner {
     #[inline]
     pub(super) fn is_overloaded(&self) -> bool {
         self.plain_queue().is_some_and(|fifo| fifo.is_full() && self.overload(fifo).is_some())
-    }
-}
-
-impl ThreadPoolExecutor {
-    /// Applies the rejection policy to refused work.
-    #[inline]
-    pub(super) fn refuse<T: IntoTask>(&self, refused: Refused<T>) -> Result<(), Rejected> {
-        let pool = self.inner();
-        let (work, facts) = match refused {
-            Refused::Overloaded(work, facts) => (work, facts),
-            Refused::Task(refusal) => return self.refuse_task(*refusal),
-        };
-        match pool.policy().known() {
-            KnownPolicy::Abort => {
-                pool.counters().add(Event::Rejected); // first: it waits for earlier stores to complete
-                Err(Rejected::by_pool(work.into_task(), RejectReason::Saturated, facts))
-            }
-            KnownPolicy::CallerRuns => {
-                pool.counters().add(Event::Rejected);
-                work.run_on_caller();
-                Ok(())
-            }
-            KnownPolicy::Discard => {
-                pool.counters().add(Event::Rejected);
-                work.discard();
-                Ok(())
-            }
-            // Workers may have made room since, and these policies cost more than another attempt.
-            KnownPolicy::Block | KnownPolicy::DiscardOldest | KnownPolicy::Other => {
-                let admitted = pool.admit_task(work.into_task(), RoomCheck::Hint);
-                admitted.or_else(|refusal| self.refuse_task(*refusal))
-            }
-        }
-    }
-
-    /// A periodic task is refused as a task that runs once.
-    #[cold]
-    pub(super) fn refuse_task(&self, refusal: Refusal) -> Result<(), Rejected> {
-        let Refusal { task, reason, source } = refusal;
-        let refusal = Refusal { task: task.once(), reason, source };
-        if self.inner().policy().known() == KnownPolicy::Abort || reason == RejectReason::SpawnFailed {
-            return Err(self.reject(refusal));
-        }
-        let (policy, kind) = self.inner().policy().get();
-        if kind == KnownPolicy::Block {
-            return policy.rejected_execution(refusal.task, self).inspect_err(|rejected| {
-                self.count_rejected(rejected.task(), rejected.reason());
-            });
-        }
-        self.count_rejected(&refusal.task, reason);
-        policy.rejected_execution(refusal.task, self)
-    }
-
-    /// Counts a refused task, calls the hook, and makes the error. Does not apply the policy.
-    pub(crate) fn reject(&self, refusal: Refusal) -> Rejected {
-        self.count_rejected(&refusal.task, refusal.reason);
-        refusal.into_rejected(self.inner())
-    }
-
-    pub(super) fn count_rejected(&self, task: &Task, reason: RejectReason) {
-        self.inner().counters().add(Event::Rejected);
-        if let Some(hooks) = self.inner().hooks() {
-            catch(|| hooks.rejected(task.info(), reason));
-        }
     }
 }

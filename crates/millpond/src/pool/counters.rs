@@ -9,6 +9,8 @@
 #[cfg(not(loom))]
 use std::cell::Cell;
 
+use crate::executor::RejectReason;
+use crate::monitor::RejectedBy;
 use crate::sync::{AtomicU64, Ordering};
 use crate::task::Outcome;
 
@@ -108,11 +110,21 @@ impl std::ops::AddAssign for Totals {
     }
 }
 
-/// What happened to a task that no worker ran.
+/// What the policy did with a refused task that it did not return.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Answer {
+    CallerRan,
+    Discarded,
+    /// The head of the queue was dropped, and the task submitted again.
+    Evicted,
+    /// A policy of the user kept it.
+    Other,
+}
+
+/// What happened to a task that no worker ran. Refused tasks are counted by
+/// [`Counters::add_overload`] and [`Counters::add_refusal`].
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Event {
-    /// The pool refused it.
-    Rejected,
     /// Cancelled and removed from the queue.
     CancelledInQueue,
     /// Removed, drained or evicted.
@@ -128,8 +140,16 @@ pub(super) enum Event {
 pub(super) struct Counters {
     /// Tasks that were given to a new thread.
     first_tasks: AtomicU64,
-    rejected: StripedCounter,
-    cancelled: StripedCounter,
+    /// The counts of [`Often`].
+    often: StripedCounter,
+    /// Refused tasks by reason, without those in `often`.
+    reasons: [AtomicU64; RejectReason::ALL.len()],
+    /// Refused tasks by [`Answer`], without those in `often`.
+    answers: [AtomicU64; 4],
+    /// Submitters that waited for room and found it.
+    blocked: AtomicU64,
+    threads_started: AtomicU64,
+    thread_start_failures: AtomicU64,
     handed_back: AtomicU64,
     expired: AtomicU64,
     periodic_ended: AtomicU64,
@@ -149,11 +169,56 @@ impl Counters {
         self.first_tasks.load(Ordering::Relaxed)
     }
 
+    /// Counts a task that an overloaded pool has refused, in one step with the answer.
+    #[inline]
+    pub(super) fn add_overload(&self, answer: Often) {
+        self.often.add_one(answer);
+    }
+
+    /// Counts a refused task. Its answer follows, unless it is returned.
+    pub(super) fn add_refusal(&self, reason: RejectReason) {
+        self.reasons[reason as usize].fetch_add(1, Ordering::Release);
+    }
+
+    pub(super) fn add_answer(&self, answer: Answer) {
+        self.answers[answer as usize].fetch_add(1, Ordering::Release);
+    }
+
+    // Relaxed, here and below: statistics that no invariant contains.
+    pub(super) fn add_blocked(&self) {
+        self.blocked.fetch_add(1, Ordering::Relaxed);
+    }
+
+    pub(super) fn add_thread(&self, has_started: bool) {
+        let counter = if has_started { &self.threads_started } else { &self.thread_start_failures };
+        counter.fetch_add(1, Ordering::Relaxed);
+    }
+
+    /// Threads started, and threads that could not be started.
+    pub(super) fn threads(&self) -> (u64, u64) {
+        (self.threads_started.load(Ordering::Relaxed), self.thread_start_failures.load(Ordering::Relaxed))
+    }
+
+    /// Refused tasks. Answers are read first, so no task has an answer without a reason.
+    pub(super) fn rejected(&self) -> RejectedBy {
+        let mut rejected = RejectedBy::default();
+        let [returned, caller_ran, discarded] = Often::OVERLOAD.map(|answer| self.often.sum(answer));
+        let answer = |answer: Answer| self.answers[answer as usize].load(Ordering::Acquire);
+        rejected.caller_ran = answer(Answer::CallerRan) + caller_ran;
+        rejected.discarded = answer(Answer::Discarded) + discarded;
+        rejected.evicted = answer(Answer::Evicted);
+        rejected.other = answer(Answer::Other);
+        rejected.blocked = self.blocked.load(Ordering::Relaxed);
+        let mut reasons =
+            RejectReason::ALL.map(|reason| self.reasons[reason as usize].load(Ordering::Acquire));
+        reasons[RejectReason::Saturated as usize] += returned + caller_ran + discarded;
+        rejected.by_reason(reasons)
+    }
+
     #[inline]
     pub(super) fn add(&self, event: Event) {
         match event {
-            Event::Rejected => self.rejected.add_one(),
-            Event::CancelledInQueue => self.cancelled.add_one(),
+            Event::CancelledInQueue => self.often.add_one(Often::CancelledInQueue),
             Event::HandedBack => _ = self.handed_back.fetch_add(1, Ordering::Release),
             Event::Expired => _ = self.expired.fetch_add(1, Ordering::Release),
             // Relaxed: a statistic that no invariant contains.
@@ -163,8 +228,7 @@ impl Counters {
 
     pub(super) fn count(&self, event: Event) -> u64 {
         match event {
-            Event::Rejected => self.rejected.sum(),
-            Event::CancelledInQueue => self.cancelled.sum(),
+            Event::CancelledInQueue => self.often.sum(Often::CancelledInQueue),
             Event::HandedBack => self.handed_back.load(Ordering::Acquire),
             Event::Expired => self.expired.load(Ordering::Acquire),
             Event::PeriodicEndedByPanic => self.periodic_ended.load(Ordering::Relaxed),
@@ -172,7 +236,25 @@ impl Counters {
     }
 }
 
-/// A counter for many writers. The first threads own a stripe each, which no other thread writes,
+/// What happens so often that a shared counter would be noticeable.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Often {
+    /// An overloaded pool has refused a task, and the policy returned it.
+    Returned,
+    /// The same, and the policy ran it on the caller.
+    CallerRan,
+    /// The same, and the policy dropped it.
+    Discarded,
+    CancelledInQueue,
+}
+
+impl Often {
+    const OVERLOAD: [Often; 3] = [Self::Returned, Self::CallerRan, Self::Discarded];
+}
+
+type OftenCounts = [AtomicU64; 4];
+
+/// Counters for many writers. The first threads own a stripe each, which no other thread writes,
 /// so they need no atomic read-modify-write: that costs as much as the rest of a rejection (about 5
 /// ns).
 ///
@@ -181,7 +263,7 @@ impl Counters {
 struct StripedCounter {
     stripes: [Stripe; 4],
     /// The counts of all threads without a stripe.
-    shared: AtomicU64,
+    shared: OftenCounts,
 }
 
 #[derive(Debug, Default)]
@@ -189,33 +271,33 @@ struct StripedCounter {
 struct Stripe {
     /// Number of the owning thread; 0 if the stripe is free. Never changes once set.
     owner: AtomicU64,
-    count: AtomicU64,
+    counts: OftenCounts,
 }
 
 impl StripedCounter {
     #[inline]
-    fn add_one(&self) {
+    fn add_one(&self, what: Often) {
         let me = thread_number();
         let stripe = &self.stripes[me as usize % self.stripes.len()];
         if stripe.owner.load(Ordering::Relaxed) == me {
-            bump(&stripe.count);
+            bump(&stripe.counts[what as usize]);
         } else {
-            self.claim_or_share(me, stripe);
+            self.claim_or_share(me, stripe, what);
         }
     }
 
     #[cold]
-    fn claim_or_share(&self, me: u64, stripe: &Stripe) {
+    fn claim_or_share(&self, me: u64, stripe: &Stripe, what: Often) {
         if stripe.owner.compare_exchange(0, me, Ordering::Relaxed, Ordering::Relaxed).is_ok() {
-            bump(&stripe.count);
+            bump(&stripe.counts[what as usize]);
         } else {
-            self.shared.fetch_add(1, Ordering::Release);
+            self.shared[what as usize].fetch_add(1, Ordering::Release);
         }
     }
 
-    fn sum(&self) -> u64 {
-        let owned = self.stripes.iter().map(|stripe| stripe.count.load(Ordering::Acquire)).sum::<u64>();
-        owned + self.shared.load(Ordering::Acquire)
+    fn sum(&self, what: Often) -> u64 {
+        let count = |counts: &OftenCounts| counts[what as usize].load(Ordering::Acquire);
+        self.stripes.iter().map(|stripe| count(&stripe.counts)).sum::<u64>() + count(&self.shared)
     }
 }
 
@@ -247,7 +329,7 @@ fn thread_number() -> u64 {
 
 #[cfg(all(test, not(loom)))]
 mod tests {
-    use super::StripedCounter;
+    use super::{Often, StripedCounter};
 
     #[test]
     fn striped_counter_with_more_threads_than_stripes_is_exact() {
@@ -256,10 +338,11 @@ mod tests {
         let threads = 3 * counter.stripes.len() as u64;
         std::thread::scope(|s| {
             for _ in 0..threads {
-                s.spawn(|| (0..EACH).for_each(|_| counter.add_one()));
+                s.spawn(|| (0..EACH).for_each(|_| counter.add_one(Often::Returned)));
             }
         });
-        assert_eq!(counter.sum(), threads * EACH);
-        assert!(counter.stripes.iter().all(|stripe| stripe.count.load(super::Ordering::Relaxed) > 0));
+        assert_eq!(counter.sum(Often::Returned), threads * EACH);
+        assert_eq!(counter.sum(Often::Discarded), 0);
+        assert!(counter.stripes.iter().all(|stripe| stripe.counts[0].load(super::Ordering::Relaxed) > 0));
     }
 }

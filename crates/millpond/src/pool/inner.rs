@@ -23,7 +23,7 @@ use crate::executor::{PoolFacts, PoolName};
 use crate::interrupt::Interrupter;
 use crate::interrupt::wait::{Key, WaitList};
 use crate::monitor::registry::Registration;
-use crate::monitor::{Identity, Kind, Monitored, QueueKind};
+use crate::monitor::{Event, Identity, Kind, Monitored, PanicLog, QueueKind, panics};
 use crate::panic::catch;
 use crate::sync::{Arc, AtomicBool, AtomicU64, AtomicUsize, Mutex, MutexGuard, Ordering, Weak, fence};
 use crate::task::{OwnerEntry, Panic, Task, TaskInfo, TaskOwner};
@@ -43,6 +43,7 @@ pub(super) struct PoolInner {
     factory: Mutex<Arc<ThreadFactory>>,
     workers: Mutex<Workers>,
     counters: Counters,
+    panics: PanicLog,
     /// Increases with every change that an idle worker must react to: settings and run state.
     generation: AtomicU64,
     /// The workers that block inside a `Blocking` queue, so that they can be interrupted.
@@ -71,6 +72,12 @@ pub(super) struct Config {
     pub(super) hooks: Option<Arc<dyn Hooks>>,
 }
 
+impl Config {
+    fn allows_plain_queue(&self) -> bool {
+        self.rule == GrowthRule::QueueFirst && self.time_limit.is_none()
+    }
+}
+
 /// A worker that blocks inside its queue.
 struct InQueue {
     interrupter: Interrupter,
@@ -93,20 +100,16 @@ impl PoolInner {
     /// `handle` is what users hold, and not alive yet.
     pub(super) fn new(options: PoolOptions, handle: Weak<dyn Any + Send + Sync>) -> Arc<PoolInner> {
         let config = options.config;
-        let is_scheduled = matches!(options.queue, TaskQueue::Delayed(_));
-        let kind = if is_scheduled { Kind::Scheduled } else { Kind::Pool };
-        let name = Arc::clone(config.name.get());
-        if let TaskQueue::Delayed(delayed) = &options.queue {
+        let kind = if let TaskQueue::Delayed(delayed) = &options.queue {
             delayed.set_remove_on_cancel(config.remove_on_cancel);
-        }
+            Kind::Scheduled
+        } else {
+            Kind::Pool
+        };
+        let identity = Identity::new(Arc::clone(config.name.get()), kind, options.is_listed, handle);
         let pool = Arc::new_cyclic(|me: &Weak<PoolInner>| PoolInner {
-            me: Registration::new(
-                Identity::new(name, kind, Weak::clone(me) as Weak<dyn Monitored>, handle),
-                options.is_listed,
-            ),
-            is_plain: matches!(options.queue, TaskQueue::Fifo(_))
-                && config.rule == GrowthRule::QueueFirst
-                && config.time_limit.is_none(),
+            me: Registration::new(identity, Weak::clone(me) as Weak<dyn Monitored>),
+            is_plain: config.allows_plain_queue() && matches!(options.queue, TaskQueue::Fifo(_)),
             config,
             control: Ctl::new(),
             queue: options.queue,
@@ -116,6 +119,7 @@ impl PoolInner {
             factory: Mutex::new(options.factory),
             workers: Mutex::default(),
             counters: Counters::default(),
+            panics: PanicLog::default(),
             generation: AtomicU64::new(0),
             in_queue: Mutex::default(),
             outstanding: AtomicUsize::new(0),
@@ -163,6 +167,10 @@ impl PoolInner {
     #[inline]
     pub(super) fn counters(&self) -> &Counters {
         &self.counters
+    }
+
+    pub(super) fn panics(&self) -> &PanicLog {
+        &self.panics
     }
 
     /// Locks the list of workers. No other lock of the pool is taken under it.
@@ -345,8 +353,11 @@ impl PoolInner {
         self.stranded.store(stranded, Ordering::SeqCst);
     }
 
-    /// Reports a panic of a task that no worker runs.
+    /// Keeps and reports a panic of a task, on the thread that ran it, before its handle resolves.
+    #[cold]
     pub(super) fn report_panic(&self, info: &TaskInfo, panic: &Panic) {
+        self.panics.add(info, panic);
+        self.me.tell(&Event::Panicked { task: info, message: panics::message(panic) });
         if let Some(hooks) = self.hooks() {
             catch(|| hooks.panicked(info, panic));
         }

@@ -17,7 +17,7 @@ use super::queue::TaskQueue;
 use crate::executor::close_and_wait;
 use crate::interrupt::wait::{Key, Waiting};
 use crate::interrupt::{Interrupted, ThreadContext};
-use crate::monitor::RunState;
+use crate::monitor::{Event, RunState};
 use crate::panic::{catch, catch_value};
 use crate::sync::{Arc, Ordering, deadline_after, fence};
 use crate::task::{Task, WorksForScheduler, works_for};
@@ -117,10 +117,11 @@ impl PoolInner {
     }
 
     fn terminate(&self) {
-        if let Some(hooks) = self.hooks() {
-            // The hook counts as a task of the pool: it must not wait for the termination.
+        if self.hooks().is_some() || self.me().is_observed() {
+            // They count as tasks of the pool: they must not wait for the termination.
             let _inside = WorksForScheduler::new(self.owner_number());
-            catch(|| hooks.terminated());
+            self.hooks().iter().for_each(|hooks| _ = catch(|| hooks.terminated()));
+            self.me().tell(&Event::Ended);
         }
         self.control().advance_to(RunState::Terminated);
         self.termination_waiters().notify_all();

@@ -14,7 +14,7 @@
 //! | `inner` | [`PoolInner`], which holds all of the above |
 //! | `removal`, `lifecycle` | how tasks and the pool end |
 //! | `spawn` | starts workers |
-//! | `admission`, `backpressure` | how tasks enter, or wait until they can |
+//! | `admission`, `refusal`, `backpressure` | how tasks enter, are refused, or wait
 //! | `periodic` | what only a scheduled pool does |
 //! | `run`, `worker` | a worker runs one task; the worker thread |
 //! | `reconfigure`, `stats`, `monitor`, `builder`, `scope` | the rest of the public interface |
@@ -35,6 +35,7 @@ mod periodic;
 pub mod policy;
 mod queue;
 mod reconfigure;
+mod refusal;
 mod removal;
 mod run;
 #[expect(unsafe_code, reason = "erases the lifetime of tasks that borrow from the caller")]
@@ -66,7 +67,7 @@ use crate::executor::{
     Executor, ExecutorService, RejectReason, Rejected, TrySubmitError, inherent_executor_methods,
 };
 use crate::interrupt::Interrupted;
-use crate::monitor::{Kind, PoolRef, RunState};
+use crate::monitor::{Event, Kind, PoolRef, RunState};
 use crate::sync::{Arc, Weak};
 use crate::task::{Task, TaskHandle, TaskOf};
 
@@ -156,6 +157,7 @@ impl ThreadPoolExecutor {
             let handle = Weak::clone(handle);
             Handle { inner: PoolInner::new(options, handle) }
         });
+        handle.inner.me().tell(&Event::Created);
         ThreadPoolExecutor { handle }
     }
 
@@ -258,7 +260,7 @@ impl ThreadPoolExecutor {
     {
         if self.inner().is_overloaded() {
             // Before the task and its handle are allocated.
-            self.inner().counters().add(counters::Event::Rejected);
+            self.inner().counters().add_overload(counters::Often::Returned);
             return Err(TrySubmitError::new(f, RejectReason::Saturated, None));
         }
         let (task, handle) = TaskOf::bare(f);

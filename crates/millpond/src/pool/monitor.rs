@@ -5,18 +5,21 @@ use std::time::{Duration, Instant};
 use super::ThreadPoolExecutor;
 use super::inner::PoolInner;
 use super::queue::TaskQueue;
-use crate::monitor::{HistogramSnapshot, Monitored, PoolSnapshot, RejectedBy, Settings, Timing, release};
+use crate::monitor::{HistogramSnapshot, Monitored, PoolSnapshot, PoolStats, Settings, Timing, release};
 use crate::sync::Arc;
 
 impl Monitored for PoolInner {
     fn snapshot(&self) -> PoolSnapshot {
         let identity = self.me().identity();
+        let (threads_started, thread_start_failures) = self.counters().threads();
+        let rejected = self.counters().rejected();
+        let stats = PoolStats { rejected: rejected.total(), ..self.stats() };
         PoolSnapshot {
             name: Arc::clone(identity.name()),
             label: Arc::clone(self.me().last_label()),
             kind: identity.kind(),
             taken: Instant::now(),
-            stats: self.stats(),
+            stats,
             settings: self.settings_in_force(),
             paused: false,
             delayed_count: self.delayed_count(),
@@ -25,10 +28,10 @@ impl Monitored for PoolInner {
             busy: Duration::ZERO,
             oldest_wait: None,
             longest_running: None,
-            rejected: RejectedBy::default(),
-            threads_started: 0,
-            thread_start_failures: 0,
-            last_panics: Arc::new([]),
+            rejected,
+            threads_started,
+            thread_start_failures,
+            last_panics: self.panics().records(),
         }
     }
 

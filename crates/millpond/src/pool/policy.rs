@@ -120,13 +120,11 @@ impl RejectedExecutionHandler for DiscardOldest {
             task.drop_caught();
             return Ok(());
         }
-        if !pool.inner().expire_overdue() {
-            match pool.inner().evict_head() {
-                Some(oldest) => oldest.drop_caught(),
-                None => return Abort.rejected_execution(task, pool),
-            }
+        if pool.inner().drop_oldest() {
+            pool.execute_task(task)
+        } else {
+            Abort.rejected_execution(task, pool)
         }
-        pool.execute_task(task)
     }
 }
 

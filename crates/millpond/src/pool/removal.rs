@@ -28,10 +28,17 @@ impl PoolInner {
         self.hand_back(vec![task]).pop()
     }
 
-    /// Takes the head of the queue, for the policy `DiscardOldest`.
-    pub(super) fn evict_head(&self) -> Option<Task> {
-        let task = self.queue().poll()?;
-        self.hand_back(vec![task]).pop()
+    /// Expires tasks that have waited too long, or else drops the head of the queue, for the policy
+    /// `DiscardOldest`. Returns false if there is none.
+    pub(super) fn drop_oldest(&self) -> bool {
+        if self.expire_overdue() {
+            return true;
+        }
+        let head = self.queue().poll();
+        let evicted = head.map(|task| self.hand_back(vec![task]));
+        let found = evicted.is_some();
+        evicted.into_iter().flatten().for_each(Task::drop_caught);
+        found
     }
 
     /// Removes all cancelled tasks. Returns how many.

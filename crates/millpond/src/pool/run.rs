@@ -10,8 +10,8 @@ use crate::panic::{catch, drop_caught};
 use crate::sync::Arc;
 use crate::task::inline;
 use crate::task::{
-    CancelQueue, Help, Outcome, Panic, Payload, Place, Removal, Removed, RunEvent, Task, TaskId, TaskInfo,
-    TaskOwner, current_worker,
+    CancelQueue, Help, Outcome, Panic, Payload, Place, Removal, Removed, RunEvent, Task, TaskId, TaskOwner,
+    current_worker,
 };
 
 /// What a worker's thread is known by, and a temporary thread that runs a task in its stead.
@@ -33,7 +33,7 @@ pub(super) fn run_task(
         return true;
     }
     let ok = match pool.hooks() {
-        None => match run_counted(pool, worker, task, None, !is_inline) {
+        None => match run_counted(pool, worker, task, !is_inline) {
             None => true,
             Some(payload) => {
                 drop_payload(payload);
@@ -59,7 +59,7 @@ fn run_between_hooks(
         task.take().into_iter().for_each(Task::drop_caught);
         return false;
     }
-    let panic = run_counted(pool, worker, task, Some((hooks, &info)), false).map(Panic::new);
+    let panic = run_counted(pool, worker, task, false).map(Panic::new);
     let hook_panicked = !catch(|| hooks.after_execute(&info, panic.as_ref()));
     let ok = panic.is_none() && !hook_panicked;
     drop_caught(panic); // the payload's destructor is user code
@@ -72,19 +72,14 @@ fn run_counted(
     pool: &Arc<PoolInner>,
     worker: &Worker,
     task: &mut Option<Task>,
-    hooks: Option<(&dyn Hooks, &TaskInfo)>,
     returns_to_queue: bool,
 ) -> Option<Payload> {
     let running = task.as_mut()?;
     pool.cancel_if_shut_down(running);
-    let ended = running.run_reporting(|event| match event {
+    let ended = running.run_reporting(|info, event| match event {
         RunEvent::Settled(outcome) => settled(pool, worker, outcome),
         RunEvent::SeriesEnded => pool.counters().add(Event::PeriodicEndedByPanic),
-        RunEvent::Panicked(panic) => {
-            if let Some((hooks, info)) = hooks {
-                catch(|| hooks.panicked(info, panic));
-            }
-        }
+        RunEvent::Panicked(panic) => pool.report_panic(info, panic),
     });
     if ended.again {
         requeue(pool, task, returns_to_queue);

@@ -11,7 +11,7 @@ use std::io;
 use super::control::Snapshot;
 use super::inner::PoolInner;
 use super::workers::Worker;
-use crate::monitor::RunState;
+use crate::monitor::{Event, RunState};
 use crate::sync::{Arc, Ordering, fence};
 use crate::task::Task;
 use crate::threads::{WorkerBody, call_factory};
@@ -106,7 +106,10 @@ impl PoolInner {
                 self.confirm_worker(worker);
                 return Ok(());
             }
-            Some(Err(error)) => Some(error),
+            Some(Err(error)) => {
+                self.thread_start_failed(&error);
+                Some(error)
+            }
             None => None,
         };
         let first = self.undo_reservation(worker);
@@ -114,6 +117,11 @@ impl PoolInner {
             self.counters().undo_first_task();
         }
         Err(NotAdded { first, cause })
+    }
+
+    pub(super) fn thread_start_failed(&self, error: &io::Error) {
+        self.counters().add_thread(false);
+        self.me().tell(&Event::WorkerFailed { error });
     }
 
     /// Calls the thread factory, which is user code, without holding a lock.

@@ -124,7 +124,7 @@ impl PoolInner {
             completed: totals.count(Outcome::Succeeded),
             panicked: totals.count(Outcome::Panicked),
             cancelled: totals.count(Outcome::Cancelled) + counts.cancelled_in_queue,
-            rejected: counters.count(Event::Rejected),
+            rejected: counters.rejected().total(),
             handed_back: counts.handed_back,
             expired: counts.expired,
             periodic_ended_by_panic: counters.count(Event::PeriodicEndedByPanic),

@@ -13,9 +13,9 @@ use super::queue::TaskQueue;
 use super::queue::delayed::{DelayedQueue, KeepAliveEnd};
 use super::run::{WorkerIdentity, run_task};
 use super::spawn::WorkerThread;
-use super::workers::Worker;
+use super::workers::{Worker, body_dropped};
 use crate::interrupt::{self, Interrupted, ThreadContext};
-use crate::monitor::RunState;
+use crate::monitor::{Event, RunState};
 use crate::panic::{catch, catch_value};
 use crate::queue::BlockingQueue;
 use crate::sync::{Arc, Ordering, deadline_after, fence};
@@ -25,6 +25,7 @@ use crate::threads::ThreadBody;
 impl ThreadBody for WorkerThread {
     fn live(self: Box<Self>) {
         if self.worker.begin() {
+            self.pool.counters().add_thread(true);
             WorkerLoop::new(&self.pool, &self.worker).run();
         }
     }
@@ -35,6 +36,7 @@ impl ThreadBody for WorkerThread {
             return;
         }
         let pool = &self.pool;
+        pool.thread_start_failed(&body_dropped());
         if let Some(task) = pool.undo_reservation(&self.worker) {
             pool.remove_outstanding();
             let admitted = pool.admit(task);
@@ -110,6 +112,7 @@ impl<'a> WorkerLoop<'a> {
         if let Some(hooks) = self.pool.hooks() {
             catch(|| hooks.worker_started(self.worker.info()));
         }
+        self.pool.me().tell(&Event::WorkerStarted { worker: self.worker.info() });
         self.me.next_epoch();
         self.pool.interrupt_if_stopping();
     }
@@ -121,6 +124,7 @@ impl<'a> WorkerLoop<'a> {
         if let Some(hooks) = pool.hooks() {
             catch(|| hooks.worker_stopped(self.worker.info()));
         }
+        pool.me().tell(&Event::WorkerStopped { worker: self.worker.info() });
         work_for(0, None);
         pool.workers().remove(self.worker);
         pool.queue().order();

@@ -107,15 +107,18 @@ impl Worker {
                 start.state = StartState::Failed;
                 Err(error)
             }
-            (_, Ok(())) => {
-                Err(io::Error::other("the thread factory dropped the worker body without running it"))
-            }
+            (_, Ok(())) => Err(body_dropped()),
         }
     }
 
     fn thread(&self) -> Option<Arc<ThreadContext>> {
         self.start.lock().thread.clone()
     }
+}
+
+/// The cause of a start that failed because the body of the thread was dropped.
+pub(super) fn body_dropped() -> io::Error {
+    io::Error::other("the thread factory dropped the worker body without running it")
 }
 
 /// The workers that have not wholly exited. Guarded by one mutex in `PoolInner`.

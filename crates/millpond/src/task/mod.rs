@@ -223,7 +223,7 @@ impl Task {
 
     /// As [`run_reporting`](Self::run_reporting), for a caller that only wants the outcome.
     pub(crate) fn run_settled(&mut self, mut settle: impl FnMut(Outcome)) -> Ended {
-        self.run_reporting(|event| {
+        self.run_reporting(|_, event| {
             if let RunEvent::Settled(outcome) = event {
                 settle(outcome);
             }
@@ -233,8 +233,10 @@ impl Task {
     /// Runs the task for a worker, in place: moving it would cost as much as running it. The caller
     /// then drops the task or queues it again.
     #[inline]
-    pub(crate) fn run_reporting(&mut self, mut report: impl FnMut(RunEvent<'_>)) -> Ended {
-        match &mut self.work {
+    pub(crate) fn run_reporting(&mut self, mut report: impl FnMut(&TaskInfo, RunEvent<'_>)) -> Ended {
+        let Task { info, work } = self;
+        let mut report = |event: RunEvent<'_>| report(info, event);
+        match work {
             TaskWork::Plain(f) => {
                 let panic = catch_unwind(AssertUnwindSafe(|| f.call())).err();
                 let panic = panic.map(|payload| report_panic(payload, &mut report));

@@ -4,4 +4,7 @@
 mod support;
 
 mod names;
+mod observers;
+mod panics;
 mod registry;
+mod rejections;

@@ -1,0 +1,44 @@
+//! [`PanicLog`]: the last panics of a pool.
+
+use std::time::SystemTime;
+
+use super::snapshot::PanicRecord;
+use crate::sync::{Arc, Mutex};
+use crate::task::{Panic, TaskInfo};
+
+/// How many panics are kept.
+const KEPT: usize = 8;
+/// How many characters of a message are kept.
+const MESSAGE: usize = 256;
+
+/// The last panics, the oldest first. Fixed memory.
+#[derive(Debug, Default)]
+pub(crate) struct PanicLog {
+    /// Replaced by every panic, so a snapshot only clones the reference.
+    records: Mutex<Arc<[PanicRecord]>>,
+}
+
+impl PanicLog {
+    pub(crate) fn records(&self) -> Arc<[PanicRecord]> {
+        Arc::clone(&self.records.lock())
+    }
+
+    /// Called on the thread that ran the task.
+    pub(crate) fn add(&self, task: &TaskInfo, panic: &Panic) {
+        let record = PanicRecord {
+            at: SystemTime::now(),
+            thread: std::thread::current().name().map(Arc::from),
+            task: task.id(),
+            task_name: task.name().map(Arc::from),
+            message: message(panic).chars().take(MESSAGE).collect::<String>().into(),
+        };
+        let mut records = self.records.lock();
+        let first = (records.len() + 1).saturating_sub(KEPT);
+        *records = records[first..].iter().cloned().chain([record]).collect();
+    }
+}
+
+/// The text of a panic for people.
+pub(crate) fn message(panic: &Panic) -> &str {
+    panic.message().unwrap_or("a payload that is not a string")
+}
