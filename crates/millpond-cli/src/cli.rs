@@ -104,8 +104,8 @@ fn not_parsed(error: &clap::Error) -> Result<Outcome, Error> {
     }
 }
 
-/// The parser explains in paragraphs: what is wrong, tips, usage, where the help is. We keep all
-/// but the usage.
+/// The parser explains in paragraphs: what is wrong, tips, usage, where the help is. The usage is
+/// left out, and so is the tip to pass a mistyped option as a value.
 fn one_line(explanation: &str) -> String {
     let mut paragraphs = explanation.split("\n\n").map(|paragraph| {
         paragraph.split_whitespace().collect::<Vec<_>>().join(" ").trim_end_matches('.').to_owned()
@@ -113,9 +113,11 @@ fn one_line(explanation: &str) -> String {
     let first = paragraphs.next().unwrap_or_default();
     let mut line = first.strip_prefix("error: ").unwrap_or(&first).to_owned();
     for paragraph in paragraphs {
-        if let Some(tip) = paragraph.strip_prefix("tip: ") {
-            line.push_str("; ");
-            line.push_str(tip);
+        if let Some(tips) = paragraph.strip_prefix("tip: ") {
+            for tip in tips.split(" tip: ").filter(|tip| !tip.starts_with("to pass ")) {
+                line.push_str("; ");
+                line.push_str(tip);
+            }
         } else if paragraph.starts_with("For more information") {
             line.push_str("; try --help");
         }
@@ -134,8 +136,8 @@ mod tests {
 
     #[test]
     fn a_mistake_is_told_in_one_line_with_the_tip_and_without_the_usage() {
-        let explanation = "error: unexpected argument '--sped' found\n\n  tip: a similar argument exists: '--speed'\n\n\
-                           Usage: millpond lab [OPTIONS]\n\nFor more information, try '--help'.\n";
+        let explanation = "error: unexpected argument '--sped' found\n\n  tip: a similar argument exists: '--speed'\n  \
+                           tip: to pass '--sped' as a value, use '-- --sped'\n\nUsage: millpond lab [OPTIONS]\n\nFor more information, try '--help'.\n";
         assert_eq!(
             one_line(explanation),
             "unexpected argument '--sped' found; a similar argument exists: '--speed'; try --help"

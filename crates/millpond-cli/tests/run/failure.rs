@@ -234,7 +234,7 @@ fn mistakes_are_told_in_one_line_and_no_job_is_run() {
         (&["-j2", "--max", "3", "echo"], "cannot be used with"),
         (&["-k", "-u", "echo"], "cannot be used with"),
         (&["--resume", "echo"], "--joblog <FILE>"),
-        (&["--tiemout", "5s", "echo"], "a similar argument exists: '--timeout'"),
+        (&["--tiemout", "5s", "echo"], "a similar one is --timeout"),
         (&["-0", "echo", ":::", "a"], "leave out --arg-file, -0 and -d"),
         (&["-0", "-d,", "echo"], "cannot be used with"),
         (&["-u", "--tag", "echo"], "cannot be used with"),

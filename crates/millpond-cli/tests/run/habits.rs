@@ -82,6 +82,8 @@ fn placeholders_of_parallel_are_refused() {
 fn options_of_other_tools_are_refused_with_the_right_answer() {
     for (option, hint) in [
         ("--bar", "--bar is not supported: progress is shown on a terminal"),
+        ("-v", "-v is not supported: use -t or --verbose"),
+        ("--nonall", "--nonall is not supported: jobs run on this machine"),
         ("--eta", "progress is shown on a terminal"),
         ("--cat", "jobs have no stdin"),
         ("--pipe", "jobs have no stdin"),
@@ -152,4 +154,20 @@ fn an_exported_function_comes_with_the_way_to_run_it() {
     let ran = ran(output);
     assert_eq!(ran.status, 127);
     assert!(ran.stderr.contains("bash -c 'greet \"$1\"' bash {}"), "{}", ran.stderr);
+}
+
+/// The parser would advise `-- --option`, which names a program.
+#[test]
+fn an_unknown_option_gets_no_wrong_advice() {
+    let ran = run(&["--foo", "echo"], "a\n");
+    let place = "options of the command go after its name: `millpond run COMMAND --foo`; try --help";
+    assert_eq!(ran.stderr, format!("millpond: run has no option --foo; {place}\n"));
+    assert_refused(
+        &["--tiemout", "5s", "echo"],
+        "run has no option --tiemout; a similar one is --timeout; try --help",
+    );
+    let ran = run(&["echo", "--foo"], "a\n");
+    assert_eq!((ran.status, ran.stdout.as_str()), (0, "--foo a\n"));
+    let ran = support::millpond(&["lab", "growth", "--sped", "2"]);
+    assert!(ran.stderr.ends_with("; a similar argument exists: '--speed'; try --help\n"), "{}", ran.stderr);
 }

@@ -12,14 +12,19 @@ pub(super) const NO_COMMAND: &str = "no command; write one, such as `millpond ru
                                      each line of a file as a command, write `millpond run sh -c < FILE`";
 
 /// Options of GNU parallel and xargs, with the answer to each.
-const OPTIONS: [(&[&str], &str); 19] = [
+const OPTIONS: [(&[&str], &str); 24] = [
     (&["--bar", "--eta", "--progress"], "progress is shown on a terminal without an option"),
     (&["--group"], "output is grouped by default"),
     (&["-I", "-i", "--replace"], "the placeholder is {} and cannot be changed"),
     (&["-L", "-l", "-N", "--max-lines", "--max-replace-args"], "use -n N for N arguments per job"),
     (&["-X", "-m", "-x", "--xargs", "--exit", "-s", "--max-chars"], "use -n N; a job gets at most 128 KiB"),
-    (&["-q", "--quote"], "not needed: several words are started without a shell"),
-    (&["--tagstring"], "use --tag, which begins each line with the argument"),
+    (&["-q", "--quote"], "it is not needed, because several words are started without a shell"),
+    (&["-v"], "use -t or --verbose, which show each command on stderr"),
+    (&["--silent"], "commands are shown only with --verbose"),
+    (&["--dryrun"], "use --dry-run"),
+    (&["--keeporder"], "use -k or --keep-order"),
+    (&["--halt-on-error"], "use --halt"),
+    (&["--tagstring", "--ctag", "--ctagstring"], "use --tag, which begins each line with the argument"),
     (&["--line-buffered", "--linebuffer"], "use --line-buffer"),
     (&["--retry-failed"], "use --joblog FILE --resume-failed"),
     (
@@ -46,7 +51,17 @@ const OPTIONS: [(&[&str], &str); 19] = [
         "prepare the arguments with another tool, such as cut, paste or shuf, before the pipe",
     ),
     (
-        &["-S", "--sshlogin", "--sshloginfile", "--slf", "--transfer", "--transferfile", "--return"],
+        &[
+            "-S",
+            "--sshlogin",
+            "--sshloginfile",
+            "--slf",
+            "--transfer",
+            "--transferfile",
+            "--return",
+            "--onall",
+            "--nonall",
+        ],
         "jobs run on this machine; start `ssh HOST` in the command",
     ),
     (
@@ -55,14 +70,24 @@ const OPTIONS: [(&[&str], &str); 19] = [
     ),
 ];
 
-/// Explains an error of the argument parser if it is about an option of another tool.
+/// Explains an option that `run` does not have: its replacement if another tool has it.
 pub(crate) fn explain(arguments: &[OsString], error: &clap::Error) -> Option<String> {
     if arguments.get(1).is_none_or(|command| command != "run") || error.kind() != ErrorKind::UnknownArgument {
         return None;
     }
     let Some(ContextValue::String(option)) = error.get(ContextKind::InvalidArg) else { return None };
-    let (_, hint) = OPTIONS.into_iter().find(|(names, _)| names.contains(&option.as_str()))?;
-    Some(format!("{option} is not supported: {hint}"))
+    if let Some((_, hint)) = OPTIONS.into_iter().find(|(names, _)| names.contains(&option.as_str())) {
+        return Some(format!("{option} is not supported: {hint}"));
+    }
+    Some(match error.get(ContextKind::SuggestedArg) {
+        Some(ContextValue::String(similar)) => {
+            format!("run has no option {option}; a similar one is {similar}; try --help")
+        }
+        _ => format!(
+            "run has no option {option}; options of the command go after its name: `millpond run COMMAND \
+             {option}`; try --help"
+        ),
+    })
 }
 
 /// Explains a word that would name another source of arguments in GNU parallel.
