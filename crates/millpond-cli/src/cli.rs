@@ -39,7 +39,7 @@ pub(crate) fn run(arguments: impl IntoIterator<Item = OsString>) -> Result<Outco
     let cli = match Cli::try_parse_from(&arguments) {
         Ok(cli) => cli,
         Err(error) => {
-            return match run::explain(&arguments, &error) {
+            return match explain(&arguments, &error) {
                 Some(message) => Err(Error::new(message)),
                 None => not_parsed(&error),
             };
@@ -55,6 +55,11 @@ pub(crate) fn run(arguments: impl IntoIterator<Item = OsString>) -> Result<Outco
         Some(Command::Completions(args)) => shell::completions(&args, Cli::command()),
         Some(Command::Man(args)) => shell::man(&args, Cli::command()),
     }
+}
+
+/// A message of the command itself, where that of the parser does not help.
+fn explain(arguments: &[OsString], error: &clap::Error) -> Option<String> {
+    run::explain(arguments, error).or_else(|| plan::explain(arguments, error))
 }
 
 /// What a bare `millpond` prints. It writes no files.
@@ -82,8 +87,7 @@ pub(crate) fn is_valid(arguments: &[OsString]) -> bool {
     match Cli::try_parse_from(arguments) {
         Ok(_) => true,
         Err(error) => {
-            let message =
-                run::explain(arguments, &error).unwrap_or_else(|| one_line(&error.render().to_string()));
+            let message = explain(arguments, &error).unwrap_or_else(|| one_line(&error.render().to_string()));
             assert!(!message.contains('\n'), "{message:?}");
             false
         }

@@ -24,6 +24,7 @@ figcaption, footer { color: var(--faint); font-size: 0.9em; }
 .wide { overflow-x: auto; }
 table { border-collapse: collapse; margin: 1rem 0; font-variant-numeric: tabular-nums; }
 th, td { padding: 0.25rem 0.75rem; border-bottom: 1px solid var(--line); text-align: left; }
+@media (max-width: 640px) { table { font-size: 0.85em; } th, td { padding: 0.25rem 0.3rem; } }
 .n { text-align: right; white-space: nowrap; }
 pre { background: color-mix(in srgb, var(--ink) 6%, transparent); padding: 0.75rem; overflow-x: auto; }
 ";
@@ -89,11 +90,10 @@ impl Page {
         rows: &[Vec<C>],
     ) -> &mut Page {
         let is_figure = |cell: &C| cell.as_ref().starts_with(|c: char| c.is_ascii_digit() || c == '-');
-        // Most of them: there may be a word among them, or nothing.
+        // Most of those that are not empty: there may be a word among them.
         let figures = |at: usize| {
-            at > 0
-                && 2 * rows.iter().filter_map(|row| row.get(at)).filter(|cell| is_figure(cell)).count()
-                    > rows.len()
+            let cells = || rows.iter().filter_map(|row| row.get(at)).filter(|cell| !cell.as_ref().is_empty());
+            at > 0 && 2 * cells().filter(|cell| is_figure(cell)).count() > cells().count()
         };
         let class = |at: usize| if figures(at) { " class=\"n\"" } else { "" };
         self.put(format_args!("<div class=\"wide\"><table>\n<tr>"));

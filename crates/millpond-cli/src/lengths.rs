@@ -1,4 +1,4 @@
-//! How long tasks take, as people write it: the same phrases for `lab` and for `plan`.
+//! Parses the durations of tasks. `lab` and `plan` share the words.
 
 use millpond_sim::{Length, Nanos};
 
@@ -7,10 +7,10 @@ use crate::units;
 /// The 99th percentile of a standard normal distribution.
 pub(crate) const NORMAL_P99: f64 = 2.326_347_874_040_841;
 
-/// In nanoseconds. What is longer is a slip of the pen, and sums of it would not fit into a number.
+/// In nanoseconds. A longer time is a typing mistake, and sums of such times would overflow.
 const HUNDRED_YEARS: Nanos = 3_153_600_000_000_000_000;
 
-/// A length of time that fits into our nanoseconds.
+/// A time of at most a hundred years, in nanoseconds.
 pub(crate) fn nanos(text: &str) -> Result<Nanos, String> {
     let duration = units::duration(text)?;
     match Nanos::try_from(duration.as_nanos()) {
@@ -19,16 +19,16 @@ pub(crate) fn nanos(text: &str) -> Result<Nanos, String> {
     }
 }
 
-/// As [`nanos`], and more than nothing.
+/// Like [`nanos`], but not zero.
 pub(crate) fn some_nanos(text: &str) -> Result<Nanos, String> {
     match nanos(text)? {
-        0 => Err(format!("'{text}' is no time at all; it must be above zero")),
+        0 => Err(format!("'{text}' is zero; give a time above zero")),
         nanos => Ok(nanos),
     }
 }
 
-/// The length that `words` tell, which stand in `text`: `20ms`, `10ms..30ms`, `exponential 20ms`,
-/// `log-normal 20ms p99 200ms`.
+/// Parses `words`, which are those of `text`: `20ms`, `10ms..30ms`, `exponential 20ms`, `log-normal
+/// 20ms p99 200ms`.
 pub(crate) fn length(text: &str, words: &[&str]) -> Result<Length, String> {
     let time = |text: &str| nanos(text).map(|nanos| nanos as f64);
     match words {
@@ -45,7 +45,7 @@ pub(crate) fn length(text: &str, words: &[&str]) -> Result<Length, String> {
         ["log-normal", median, "sigma", sigma] => {
             let sigma = units::amount(sigma)?;
             if sigma > 5.0 {
-                return Err(format!("'{text}' is wider than anything real; sigma is at most 5"));
+                return Err(format!("'{text}' has a sigma above 5; give at most 5"));
             }
             log_normal(text, some_nanos(median)? as f64, sigma)
         }
@@ -55,12 +55,12 @@ pub(crate) fn length(text: &str, words: &[&str]) -> Result<Length, String> {
         [range] if range.contains("..") => uniform(range),
         [length] => time(length).map(Length::Fixed),
         _ => Err(format!(
-            "'{text}' is no duration; there are 20ms, 10ms..30ms, exponential 20ms and log-normal 20ms p99 200ms"
+            "'{text}' is not a duration; use 20ms, 10ms..30ms, exponential 20ms or log-normal 20ms p99 200ms"
         )),
     }
 }
 
-/// A wide one has a mean far above its median, which has to be a time as any other.
+/// The mean of a wide distribution is far above its median, and must be a valid time, too.
 fn log_normal(text: &str, median: f64, sigma: f64) -> Result<Length, String> {
     match Length::LogNormal(median, sigma) {
         length if length.mean() <= HUNDRED_YEARS as f64 => Ok(length),
@@ -69,7 +69,7 @@ fn log_normal(text: &str, median: f64, sigma: f64) -> Result<Length, String> {
 }
 
 fn uniform(range: &str) -> Result<Length, String> {
-    let (from, to) = range.split_once("..").expect("looked at");
+    let (from, to) = range.split_once("..").expect("callers check for the dots");
     let (from, to) = (nanos(from)?, nanos(to)?);
     if from > to {
         return Err(format!("'{range}' ends before it begins"));

@@ -1,8 +1,7 @@
-//! Quantities as people write them: `50ms`, `1m30s`, `0.1%`, `10k`; and the way back.
+//! Parses and formats quantities: `50ms`, `1m30s`, `0.1%`, `10k`.
 //!
-//! Each parser says in its error what it got and what it wanted, so that the message can stand
-//! alone in one line. They have the shape that the argument parser wants: `#[arg(value_parser =
-//! units::duration)]`.
+//! An error is one line with the text and a valid form. Parsers have the signature that clap
+//! expects: `#[arg(value_parser = units::duration)]`.
 
 use std::time::Duration;
 
@@ -50,12 +49,12 @@ pub(crate) fn share(text: &str) -> Result<f64, String> {
     }
     let share = value * scale;
     if share > 1.0 {
-        return Err(format!("'{text}' is more than the whole; a share is at most 100%"));
+        return Err(format!("'{text}' is more than 100%"));
     }
     Ok(share)
 }
 
-/// How many: `7`, `10k`, `2.5M`, `1_000`.
+/// A count: `7`, `10k`, `2.5M`, `1_000`.
 pub(crate) fn count(text: &str) -> Result<u64, String> {
     let value = amount(text)?;
     if value.fract() != 0.0 {
@@ -67,7 +66,7 @@ pub(crate) fn count(text: &str) -> Result<u64, String> {
     Ok(value as u64)
 }
 
-/// A number that need not be whole: `0.5`, `10k`, `2.5M`.
+/// A number, not necessarily whole: `0.5`, `10k`, `2.5M`.
 pub(crate) fn amount(text: &str) -> Result<f64, String> {
     let wanted = || format!("'{text}' is not a number such as 7, 10k or 2.5M");
     let trimmed = text.trim().replace('_', "");
@@ -82,7 +81,7 @@ pub(crate) fn amount(text: &str) -> Result<f64, String> {
     Ok(value * scale)
 }
 
-/// How many in a second: `200/s`, `3k/min`, or a bare number.
+/// A rate per second: `200/s`, `3k/min`, or a bare number.
 pub(crate) fn rate(text: &str) -> Result<f64, String> {
     let (number, per) = text.trim().split_once('/').unwrap_or((text, "s"));
     let seconds = match per.trim() {
@@ -94,15 +93,15 @@ pub(crate) fn rate(text: &str) -> Result<f64, String> {
     Ok(amount(number)? / seconds)
 }
 
-/// The number that `text` begins with (digits and at most one point: no sign, no exponent), and
-/// what comes after it.
+/// The number at the beginning of `text` (digits and at most one point: no sign, no exponent), and
+/// the rest.
 fn leading_number(text: &str) -> Option<(f64, &str)> {
     let end = text.find(|c: char| !c.is_ascii_digit() && c != '.').unwrap_or(text.len());
     let (number, rest) = text.split_at(end);
     Some((number.parse().ok()?, rest))
 }
 
-/// A duration in at most six columns, in the unit that suits it: `850 us`, `12.5 ms`, `3.25 s`,
+/// A duration in at most six columns, in a suitable unit: `850 us`, `12.5 ms`, `3.25 s`,
 /// `2m05s`.
 pub(crate) fn show(duration: Duration) -> String {
     let seconds = duration.as_secs_f64();
@@ -122,7 +121,7 @@ pub(crate) fn show(duration: Duration) -> String {
     }
 }
 
-/// A count with its thousands apart: `1 234 567`.
+/// A count with separated thousands: `1 234 567`.
 pub(crate) fn show_count(count: u64) -> String {
     let digits = count.to_string();
     let mut text = String::new();
@@ -140,7 +139,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn durations_are_read_as_people_write_them() {
+    fn durations_have_units() {
         for (text, millis) in
             [("50ms", 50.0), ("1.5s", 1500.0), ("1m30s", 90_000.0), ("2h", 7_200_000.0), ("0", 0.0)]
         {
@@ -151,7 +150,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_duration_is_refused_with_the_text_and_an_example() {
+    fn other_texts_are_refused_with_the_text_and_an_example() {
         for text in ["", "fast", "5 parsecs", "1.2.3s", "-1s", "s", "1s2"] {
             let error = duration(text).expect_err(text);
             assert!(error.contains(&format!("'{text}'")), "{error}");
@@ -161,7 +160,7 @@ mod tests {
     }
 
     #[test]
-    fn shares_are_per_cent_or_parts_of_one_and_at_most_the_whole() {
+    fn shares_are_percentages_or_fractions_up_to_one() {
         assert_eq!(share("50%"), Ok(0.5));
         assert!((share("0.1%").unwrap() - 0.001).abs() < 1e-12);
         assert_eq!(share("0.25"), Ok(0.25));
@@ -182,7 +181,7 @@ mod tests {
     }
 
     #[test]
-    fn rates_are_per_second_unless_told_otherwise() {
+    fn rates_are_per_second_by_default() {
         assert_eq!(rate("200"), Ok(200.0));
         assert_eq!(rate("1.5k/s"), Ok(1500.0));
         assert_eq!(rate("120/min"), Ok(2.0));
@@ -190,7 +189,7 @@ mod tests {
     }
 
     #[test]
-    fn durations_are_shown_with_three_digits_in_the_unit_that_suits() {
+    fn durations_are_shown_with_three_digits_in_a_suitable_unit() {
         for (duration, text) in [
             (Duration::ZERO, "0"),
             (Duration::from_nanos(999), "999 ns"),
@@ -207,7 +206,7 @@ mod tests {
     }
 
     #[test]
-    fn thousands_stand_apart() {
+    fn thousands_are_separated() {
         assert_eq!(show_count(7), "7");
         assert_eq!(show_count(1234), "1 234");
         assert_eq!(show_count(1_234_567), "1 234 567");

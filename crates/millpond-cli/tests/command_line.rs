@@ -37,11 +37,20 @@ fn every_command_has_a_man_page_that_names_it() {
 }
 
 #[test]
+#[cfg(feature = "cluster")]
+fn a_command_of_a_command_has_a_man_page_too() {
+    let page = printed(&["man", "cluster", "dead", "list"]);
+    assert!(page.contains(".TH millpond-cluster-dead-list 1"), "{page}");
+    assert!(page.contains("\\fBmillpond cluster dead list\\fR"), "{page}");
+}
+
+#[test]
 fn a_man_page_that_is_not_there_is_refused_with_those_that_are() {
     let ran = millpond(&["man", "woman"]);
     assert_eq!((ran.status, ran.stdout.as_str()), (2, ""));
-    let expected = "millpond: no command is called 'woman'; there are";
+    let expected = "millpond: millpond has no command 'woman'; it has";
     assert_eq!(ran.stderr, format!("{expected} {}\n", COMMANDS.join(", ")));
+    assert_eq!(millpond(&["man", "lab", "x"]).stderr, "millpond: millpond lab has no commands of its own\n");
 }
 
 #[test]
@@ -67,6 +76,10 @@ fn a_mistake_is_one_line_on_stderr_that_says_what_to_do_and_status_2() {
     for (arguments, complaint) in [
         (&["--loud"][..], "unexpected argument '--loud' found; try --help"),
         (&["labb"], "unrecognized subcommand 'labb'; a similar subcommand exists: 'lab'; try --help"),
+        (
+            &["plan"],
+            "plan needs --arrivals and --takes: `millpond plan --arrivals 'poisson 50/s' --takes 20ms`; try --help",
+        ),
         (&["completions"], "the following required arguments were not provided: <SHELL>; try --help"),
     ] {
         let ran = millpond(arguments);

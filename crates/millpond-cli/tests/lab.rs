@@ -622,7 +622,7 @@ fn a_mistake_in_a_workload_is_one_line_with_file_line_and_column() {
     for (source, complaint) in [
         (
             "[[scene]]\npool = { core = 1, queue = 'heap' }\n",
-            "own.toml:2:28: 'heap' is no queue; there are array N",
+            "own.toml:2:28: unknown queue 'heap'; use array N",
         ),
         (
             "[[scene]]\npool = { core = 3, max = 2 }\nsteps = [{ look = true }]\n",

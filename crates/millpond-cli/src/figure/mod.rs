@@ -24,9 +24,9 @@ pub(crate) struct Layout {
 }
 
 /// For a page on a desk.
-pub(crate) const WIDE: Layout = Layout { width: 900.0, left: 84.0, right: 70.0 };
+pub(crate) const WIDE: Layout = Layout { width: 900.0, left: 84.0, right: 92.0 };
 /// For a phone.
-pub(crate) const NARROW: Layout = Layout { width: 344.0, left: 66.0, right: 76.0 };
+pub(crate) const NARROW: Layout = Layout { width: 344.0, left: 66.0, right: 88.0 };
 
 /// Pools beside each other in a wide picture.
 const MOST_COLUMNS: usize = 3;

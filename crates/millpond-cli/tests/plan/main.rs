@@ -261,9 +261,9 @@ fn errors_are_one_line_on_stderr_with_a_remedy() {
     for (arguments, complaint) in [
         (
             &[][..],
-            "the following required arguments were not provided: --arrivals <HOW> --takes <TIME>; try --help",
+            "plan needs --arrivals and --takes: `millpond plan --arrivals 'poisson 50/s' --takes 20ms`",
         ),
-        (&["--arrivals", "poisson 5/s"], "required arguments were not provided: --takes <TIME>"),
+        (&["--arrivals", "poisson 5/s"], "plan needs --arrivals and --takes"),
         (&["--arrivals", "often", "--takes", "1s"], "unknown arrival process 'often'; use constant, poisson"),
         (&["--arrivals", "poisson 5/s", "--takes", "long"], "'long' is not a duration such as 50ms"),
         (
@@ -277,9 +277,9 @@ fn errors_are_one_line_on_stderr_with_a_remedy() {
         (&["--arrivals", "burst 5", "--takes", "1s", "--cores", "0"], "give 1 to 1000000"),
         (&["--arrivals", "burst 5", "--takes", "1s", "--count", "0"], "give a number above zero"),
         (&["--arrivals", "burst 5", "--takes", "1s", "--load", "0"], "give 0.001 to 1000000"),
-        (&["--arrivals", "burst 5", "--takes", "1s", "--cpu", "150%"], "a share is at most 100%"),
+        (&["--arrivals", "burst 5", "--takes", "1s", "--cpu", "150%"], "'150%' is more than 100%"),
         (&["--arrivals", "burst 5", "--takes", "1s", "--max-rejects", "1%"], "add --target-p99 TIME"),
-        (&["--arrivals", "burst 5", "--takes", "1s", "--target-p99", "0"], "it must be above zero"),
+        (&["--arrivals", "burst 5", "--takes", "1s", "--target-p99", "0"], "give a time above zero"),
         (
             &["--arrivals", "burst 5", "--takes", "1s", "--target-p99", "1s", "--max-rejects", "0.5"],
             "'0.5' has no percent sign; write 0.5%",

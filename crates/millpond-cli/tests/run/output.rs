@@ -115,12 +115,27 @@ fn a_line_buffered_job_ends_with_its_reader() {
     assert_eq!(ended_within(child, Duration::from_secs(60)).status, 0);
 }
 
+/// The first lines of both jobs arrive while the jobs still run.
 #[test]
 fn line_buffered_jobs_print_whole_lines_at_once() {
-    let ran = interleaved(&["--lb"], "run-lines");
-    let lines = lines(&ran.stdout);
-    assert!(lines[..2].iter().all(|line| line.ends_with('1')), "{lines:?}");
-    assert!(lines[2..].iter().all(|line| line.ends_with('2')), "{lines:?}");
+    let directory = directory("run-lines");
+    let job = format!("echo {{}}1; {}; echo {{}}2", until("go"));
+    let mut child = spawn(in_directory(&directory).args(["--lb", "-j2", &job, ":::", "a", "b"]));
+    let mut reader = BufReader::new(child.stdout.take().expect("piped"));
+    let mut next_two = || {
+        let mut lines = [String::new(), String::new()];
+        lines.iter_mut().for_each(|line| assert!(reader.read_line(line).expect("readable") > 0));
+        lines.sort();
+        lines
+    };
+    assert_eq!(next_two(), ["a1\n", "b1\n"]);
+    File::create(directory.join("go")).expect("created");
+    assert_eq!(next_two(), ["a2\n", "b2\n"]);
+    assert_eq!(ended_within(child, Duration::from_secs(60)).status, 0);
+}
+
+#[test]
+fn line_buffered_lines_stay_whole() {
     let ran = run(&["-j2", "--line-buffer", "printf {}; sleep 0.1; echo {}; printf end"], "a\nb\n");
     for line in ["aa", "bb"] {
         assert!(ran.stdout.contains(&format!("{line}\n")), "a line stays whole: {:?}", ran.stdout);

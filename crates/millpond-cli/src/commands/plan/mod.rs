@@ -16,6 +16,9 @@ mod trials;
 mod words;
 mod workload;
 
+use std::ffi::OsString;
+
+use clap::error::ErrorKind;
 use millpond_sim::Pool;
 
 pub(crate) use self::args::Args;
@@ -57,6 +60,15 @@ impl Plan {
         self.answer.as_ref().is_none_or(|answer| answer.found.is_some())
             && self.cases.iter().all(|case| case.meets != Some(false))
     }
+}
+
+/// Explains what is missing by an example.
+pub(crate) fn explain(arguments: &[OsString], error: &clap::Error) -> Option<String> {
+    let is_missing = error.kind() == ErrorKind::MissingRequiredArgument;
+    (is_missing && arguments.get(1).is_some_and(|command| command == "plan")).then(|| {
+        "plan needs --arrivals and --takes: `millpond plan --arrivals 'poisson 50/s' --takes 20ms`; try --help"
+            .to_owned()
+    })
 }
 
 pub(crate) fn run(args: Args) -> Result<Outcome, Error> {

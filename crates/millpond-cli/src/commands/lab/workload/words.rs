@@ -63,7 +63,7 @@ impl TryFrom<String> for Rate {
     fn try_from(text: String) -> Result<Rate, String> {
         match units::rate(&text)? {
             rate if rate > 0.0 => Ok(Rate(rate)),
-            _ => Err(format!("'{text}' is no rate at which anything arrives; it must be above zero")),
+            _ => Err(format!("'{text}' is not a rate above zero")),
         }
     }
 }
@@ -129,7 +129,7 @@ impl TryFrom<String> for Queue {
             ["priority"] => Ok(Queue::Priority),
             ["delay"] => Ok(Queue::Delay),
             ["array"] => Err("an array queue has a capacity: write array 100".to_owned()),
-            _ => Err(format!("'{text}' is no queue; there are {wanted}")),
+            _ => Err(format!("unknown queue '{text}'; use {wanted}")),
         }
     }
 }
@@ -175,7 +175,7 @@ impl TryFrom<String> for Policy {
             ["block"] => Ok(Policy::Block(None)),
             ["block", time] => units::duration(time).map(|time| Policy::Block(Some(time))),
             ["count-and-warn"] => Ok(Policy::CountAndWarn),
-            _ => Err(format!("'{text}' is no policy; there are {wanted}")),
+            _ => Err(format!("unknown policy '{text}'; use {wanted}")),
         }
     }
 }
@@ -262,7 +262,7 @@ mod tests {
         assert_eq!(queue("linked 1k"), Ok(Queue::LinkedBounded(1000)));
         assert_eq!(queue("linked"), Ok(Queue::Linked));
         assert!(queue("array").unwrap_err().contains("write array 100"));
-        assert!(queue("heap 4").unwrap_err().starts_with("'heap 4' is no queue; there are array N"));
+        assert!(queue("heap 4").unwrap_err().starts_with("unknown queue 'heap 4'; use array N"));
 
         let policy = |text: &str| Policy::try_from(text.to_owned());
         assert_eq!(policy("block 500ms"), Ok(Policy::Block(Some(Duration::from_millis(500)))));

@@ -111,6 +111,8 @@ fn draw_case(canvas: &mut Canvas, case: &Case, common: &Common, axis: TimeAxis, 
     canvas.text(class, (axis.left, top + 32.0), Anchor::Start, &says);
     let panels_top = top + 38.0;
     let mut y = draw_threads(canvas, case, common, axis, panels_top);
+    // The grid begins with the first panel. A number of threads in words is none.
+    let grid_top = if common.threads_change { panels_top } else { y + 6.0 } + TEXT + 6.0;
     if common.queue > 0 {
         let columns = figures.levels.curve().map(|(at, bin)| {
             let column = Column { least: bin.least_queue, most: bin.queue, mean: bin.mean_queue() };
@@ -119,7 +121,7 @@ fn draw_case(canvas: &mut Canvas, case: &Case, common: &Common, axis: TimeAxis, 
         let queue = Panel::band("queue", "p-queued", columns.collect()).scaled_to(common.queue);
         y = queue.draw(canvas, axis, y + 6.0);
     }
-    y += axis.draw(canvas, panels_top + TEXT + 6.0, y + 2.0);
+    y += axis.draw(canvas, grid_top, y + 2.0);
     tail(case, common, lost).draw(canvas, axis, y + 6.0)
 }
 

@@ -121,7 +121,11 @@ impl fmt::Display for PerSecond {
         if rate >= 1e4 {
             return write!(f, "{}/{unit}", units::show_count(rate.round() as u64));
         }
-        let text = if rate >= 100.0 { format!("{rate:.1}") } else { format!("{rate:.3}") };
+        let text = match rate {
+            rate if rate >= 100.0 => format!("{rate:.1}"),
+            rate if rate >= 10.0 => format!("{rate:.2}"),
+            rate => format!("{rate:.3}"),
+        };
         write!(f, "{}/{unit}", text.trim_end_matches('0').trim_end_matches('.'))
     }
 }

@@ -97,10 +97,10 @@ fn bad_durations_are_refused_with_a_valid_form() {
     refused(mix("log-normal 36500d sigma 5"), "a mean of more than a hundred years");
     refused(mix("log-normal 1ns p99 36500d"), "a mean of more than a hundred years");
     refused(mix("long"), "'long' is not a duration");
-    refused(mix(""), "is no duration");
+    refused(mix(""), "is not a duration");
     refused(mix("20"), "write 20ms or 20s");
     refused(mix("30ms..10ms"), "ends before it begins");
-    refused(mix("gamma 20ms"), "there are 20ms, 10ms..30ms");
+    refused(mix("gamma 20ms"), "use 20ms, 10ms..30ms");
     refused(mix("log-normal 20ms"), "log-normal 20ms p99 200ms");
     refused(mix("log-normal 20ms p99 2ms"), "the first time is the median");
     refused(mix("log-normal 0 p99 2ms"), "above zero");
@@ -109,7 +109,7 @@ fn bad_durations_are_refused_with_a_valid_form() {
     refused(mix("90% 5ms, 20% 10ms"), "they must add up to 100%");
     refused(mix("90% 5ms, 10ms"), "write 10% 10ms");
     refused(mix("100% 5ms, 0% 10ms"), "remove it");
-    refused(mix("5ms cpu 120%"), "at most 100%");
+    refused(mix("5ms cpu 120%"), "more than 100%");
     refused(mix("900000h"), "a hundred years");
 }
 
