@@ -7,7 +7,7 @@
 //! 3. What runs now, and what waits? [`PoolSnapshot`].
 //! 4. Which tasks are refused, and why? [`RejectedBy`].
 //! 5. Would more threads help? [`Settings`] beside [`PoolStats`].
-//! 6. Can I change the pool now? [`Settings`] has a version.
+//! 6. Can I change the pool now, and undo it? [`Change`] any subset of its [`Settings`].
 //!
 //! Looking at a pool does not keep it running, and does not run code of its owner: no destructor
 //! of a task, hook or policy runs on the observing thread.
@@ -28,6 +28,7 @@
 //! Layer: above `pool`, `scheduled` and `schedulers`, which implement `Monitored` and register
 //! themselves; it imports nothing from them.
 
+mod change;
 mod histogram;
 mod observer;
 pub(crate) mod panics;
@@ -37,6 +38,7 @@ mod settings;
 mod snapshot;
 mod stats;
 
+pub use self::change::{Change, ChangeError};
 pub use self::histogram::{Bucket, HistogramSnapshot};
 pub use self::observer::{Event, Observer, Subscription};
 pub(crate) use self::panics::PanicLog;

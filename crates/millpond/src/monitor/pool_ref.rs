@@ -3,6 +3,7 @@
 use std::any::Any;
 use std::fmt;
 
+use super::change::{Change, ChangeError};
 use super::settings::Settings;
 use super::snapshot::{Kind, PoolSnapshot};
 use crate::sync::{Arc, Weak};
@@ -11,6 +12,8 @@ use crate::sync::{Arc, Weak};
 pub(crate) trait Monitored: Send + Sync {
     fn snapshot(&self) -> PoolSnapshot;
     fn settings(&self) -> Settings;
+
+    fn reconfigure(self: Arc<Self>, change: Change) -> Result<Settings, ChangeError>;
 
     /// Drops the reference of an observer. An implementation calls [`release`].
     fn release(self: Arc<Self>);
@@ -121,9 +124,9 @@ impl PoolRef {
         self.0.monitored.strong_count() > 0
     }
 
-    fn observe<R>(&self, look: impl FnOnce(&dyn Monitored) -> R) -> Option<R> {
+    fn observe<R>(&self, look: impl FnOnce(&Arc<dyn Monitored>) -> R) -> Option<R> {
         let observed = Observed(Some(self.0.monitored.upgrade()?));
-        observed.0.as_deref().map(look)
+        observed.0.as_ref().map(look)
     }
 
     /// Returns the name of the pool, or `None` if it is gone.
@@ -144,6 +147,16 @@ impl PoolRef {
     /// Returns the settings in force, or `None` if the pool is gone. Does not block.
     pub fn settings(&self) -> Option<Settings> {
         self.observe(|pool| pool.settings())
+    }
+
+    /// Changes settings; see
+    /// [`ThreadPoolExecutor::reconfigure`](crate::ThreadPoolExecutor::reconfigure). `None` if the
+    /// pool is gone.
+    ///
+    /// # Errors
+    /// [`ChangeError`] with the cause. Nothing changes then.
+    pub fn reconfigure(&self, change: Change) -> Option<Result<Settings, ChangeError>> {
+        self.observe(|pool| Arc::clone(pool).reconfigure(change))
     }
 }
 

@@ -164,8 +164,8 @@ impl PoolInner {
         let task = 'fast: {
             let Some(fifo) = self.plain_queue() else { break 'fast task };
             // Read first: an overloaded pool must refuse quickly.
-            if fifo.is_full() {
-                match self.overload(fifo) {
+            if let Some(queued) = fifo.full_len() {
+                match self.overload(queued) {
                     Some(facts) => return Err(Refused::Overloaded(task, facts)),
                     None => break 'fast task,
                 }
@@ -360,22 +360,23 @@ impl PoolInner {
         Ok(())
     }
 
-    /// For a queue that was seen to be full: the facts for the error if the growth rule rejects a
-    /// task, no parked worker could take the head, and no hook or observer wants to be told.
+    /// For a queue that was seen to be full with `queued` tasks: the facts for the error if the
+    /// growth rule rejects a task, no parked worker could take the head, and no hook or observer
+    /// wants to be told.
     #[inline]
-    fn overload(&self, full: &Fifo) -> Option<PoolFacts> {
+    fn overload(&self, queued: usize) -> Option<PoolFacts> {
         let seen = self.control().load();
         let overloaded = self.hooks().is_none()
             && !self.me().is_observed()
             && seen.is_running()
             && self.growth(seen, false) == Admission::Reject
             && !self.idle().has_parked();
-        overloaded.then(|| self.facts_of(seen, self.settings().maximum(), full.capacity()))
+        overloaded.then(|| self.facts_of(seen, self.settings().maximum(), queued))
     }
 
     /// Returns true if a task would be rejected now. May return false in other cases too.
     #[inline]
     pub(super) fn is_overloaded(&self) -> bool {
-        self.plain_queue().is_some_and(|fifo| fifo.is_full() && self.overload(fifo).is_some())
+        self.plain_queue().and_then(Fifo::full_len).is_some_and(|queued| self.overload(queued).is_some())
     }
 }

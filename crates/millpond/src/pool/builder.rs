@@ -14,9 +14,10 @@ use super::inner::{Config, PoolOptions};
 use super::policy::{self, Handler, RejectedExecutionHandler};
 use super::queue::WorkQueue;
 use super::queue::time_limit::QueueTimeLimit;
-use super::settings::Settings;
+use super::settings;
 use crate::ConfigError;
 use crate::executor::PoolName;
+use crate::monitor::{Settings, Timing};
 use crate::sync::Arc;
 use crate::threads::{ThreadFactory, WorkerBody, plain_threads};
 use crate::time::clock::Clock;
@@ -278,6 +279,20 @@ impl Builder {
         self
     }
 
+    fn settings(&self) -> Settings {
+        Settings {
+            version: 1,
+            core_pool_size: self.core,
+            maximum_pool_size: self.maximum.unwrap_or(self.core.max(1)),
+            keep_alive_time: self.keep_alive,
+            core_threads_time_out: self.core_times_out,
+            queue: self.queue.kind(),
+            queue_capacity: self.queue.capacity(),
+            policy: self.handler.kind(),
+            timing: Timing::default(),
+        }
+    }
+
     /// Checks what does not depend on other options.
     fn check(&self) -> Result<(), ConfigError> {
         if let Some(name) = &self.name {
@@ -298,16 +313,10 @@ impl Builder {
     /// [`ConfigError`] with the offending values, if the options contradict each other.
     pub fn build(self) -> Result<ThreadPoolExecutor, ConfigError> {
         static NUMBERS: AtomicU64 = AtomicU64::new(1);
-        let settings = Settings {
-            core: self.core,
-            maximum: self.maximum.unwrap_or(self.core.max(1)),
-            keep_alive: self.keep_alive,
-            core_times_out: self.core_times_out,
-        };
-        settings.check()?;
         self.check()?;
-        let queue_kind = self.queue.kind();
-        let queue = self.queue.into_task_queue()?;
+        let settings = self.settings();
+        settings::check(&settings)?;
+        let queue = self.queue.into_task_queue();
         // Relaxed: only uniqueness matters.
         let number = NUMBERS.fetch_add(1, Ordering::Relaxed);
         let thread_names = match &self.name {
@@ -318,7 +327,6 @@ impl Builder {
         let config = Config {
             name: PoolName::new(number, self.name),
             name_prefix: self.name_prefix.unwrap_or(thread_names),
-            queue_kind,
             rule: self.rule,
             time_limit: self.max_queue_time.map(|limit| QueueTimeLimit::new(limit, self.clock)),
             remove_on_cancel: self.remove_on_cancel,

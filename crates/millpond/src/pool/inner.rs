@@ -16,14 +16,14 @@ use super::policy::{CurrentPolicy, Handler};
 use super::queue::TaskQueue;
 use super::queue::fifo::Fifo;
 use super::queue::time_limit::QueueTimeLimit;
-use super::settings::{LiveSettings, Settings};
+use super::settings::LiveSettings;
 use super::waiters::Waiters;
 use super::workers::Workers;
 use crate::executor::{PoolFacts, PoolName};
 use crate::interrupt::Interrupter;
 use crate::interrupt::wait::{Key, WaitList};
 use crate::monitor::registry::Registration;
-use crate::monitor::{Event, Identity, Kind, Monitored, PanicLog, QueueKind, panics};
+use crate::monitor::{Event, Identity, Kind, Monitored, PanicLog, Settings, panics};
 use crate::panic::catch;
 use crate::sync::{Arc, AtomicBool, AtomicU64, AtomicUsize, Mutex, MutexGuard, Ordering, Weak, fence};
 use crate::task::{OwnerEntry, Panic, Task, TaskInfo, TaskOwner};
@@ -64,7 +64,6 @@ pub(super) struct PoolInner {
 pub(super) struct Config {
     pub(super) name: PoolName,
     pub(super) name_prefix: String,
-    pub(super) queue_kind: QueueKind,
     pub(super) rule: GrowthRule,
     pub(super) time_limit: Option<QueueTimeLimit>,
     /// Cancelled tasks leave the queue at once. A scheduled pool keeps this flag in its queue.
@@ -211,10 +210,6 @@ impl PoolInner {
 
     pub(super) fn me(&self) -> &Registration {
         &self.me
-    }
-
-    pub(super) fn queue_kind(&self) -> QueueKind {
-        self.config.queue_kind
     }
 
     #[inline]

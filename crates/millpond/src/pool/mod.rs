@@ -59,6 +59,10 @@ mod fifo_models;
 #[path = "../loom_tests/delayed.rs"]
 mod delayed_models;
 
+#[cfg(all(test, loom))]
+#[path = "../loom_tests/steering.rs"]
+mod steering_models;
+
 use std::fmt;
 use std::time::Duration;
 

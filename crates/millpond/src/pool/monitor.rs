@@ -5,7 +5,9 @@ use std::time::{Duration, Instant};
 use super::ThreadPoolExecutor;
 use super::inner::PoolInner;
 use super::queue::TaskQueue;
-use crate::monitor::{HistogramSnapshot, Monitored, PoolSnapshot, PoolStats, Settings, Timing, release};
+use crate::monitor::{
+    Change, ChangeError, HistogramSnapshot, Monitored, PoolSnapshot, PoolStats, Settings, release,
+};
 use crate::sync::Arc;
 
 impl Monitored for PoolInner {
@@ -20,7 +22,7 @@ impl Monitored for PoolInner {
             kind: identity.kind(),
             taken: Instant::now(),
             stats,
-            settings: self.settings_in_force(),
+            settings: self.settings().get(),
             paused: false,
             delayed_count: self.delayed_count(),
             wait: HistogramSnapshot::default(),
@@ -36,7 +38,13 @@ impl Monitored for PoolInner {
     }
 
     fn settings(&self) -> Settings {
-        self.settings_in_force()
+        self.settings().get()
+    }
+
+    fn reconfigure(self: Arc<Self>, change: Change) -> Result<Settings, ChangeError> {
+        let answer = PoolInner::reconfigure(&self, change);
+        release(self);
+        answer
     }
 
     fn release(self: Arc<Self>) {
@@ -45,21 +53,6 @@ impl Monitored for PoolInner {
 }
 
 impl PoolInner {
-    pub(super) fn settings_in_force(&self) -> Settings {
-        let (settings, version) = self.settings().versioned();
-        Settings {
-            version,
-            core_pool_size: settings.core,
-            maximum_pool_size: settings.maximum,
-            keep_alive_time: settings.keep_alive,
-            core_threads_time_out: settings.core_times_out,
-            queue: self.queue_kind(),
-            queue_capacity: self.queue().capacity(),
-            policy: self.policy().described(),
-            timing: Timing::Sampled,
-        }
-    }
-
     fn delayed_count(&self) -> usize {
         if let TaskQueue::Delayed(delayed) = self.queue() { delayed.len() } else { 0 }
     }
@@ -86,6 +79,6 @@ impl ThreadPoolExecutor {
 
     /// Returns the settings in force.
     pub fn settings(&self) -> Settings {
-        self.inner().settings_in_force()
+        self.inner().settings().get()
     }
 }

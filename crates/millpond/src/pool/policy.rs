@@ -213,6 +213,22 @@ impl Handler {
         Handler { kind: describe(&policy), policy: Arc::new(policy) }
     }
 
+    /// The policy of this kind. `None` for one of the user.
+    pub(super) fn of(kind: PolicyKind) -> Option<Self> {
+        Some(match kind {
+            PolicyKind::Abort => Handler::new(Abort),
+            PolicyKind::CallerRuns => Handler::new(CallerRuns),
+            PolicyKind::Discard => Handler::new(Discard),
+            PolicyKind::DiscardOldest => Handler::new(DiscardOldest),
+            PolicyKind::Block { timeout } => Handler::new(Block { timeout }),
+            PolicyKind::Custom(_) => return None,
+        })
+    }
+
+    pub(super) fn kind(&self) -> PolicyKind {
+        self.kind
+    }
+
     fn known(&self) -> KnownPolicy {
         match self.kind {
             PolicyKind::Abort => KnownPolicy::Abort,
@@ -248,10 +264,6 @@ impl CurrentPolicy {
     #[inline]
     pub(super) fn known(&self) -> KnownPolicy {
         KnownPolicy::from_u8(self.known.load(Ordering::Relaxed))
-    }
-
-    pub(super) fn described(&self) -> PolicyKind {
-        self.handler.lock().kind
     }
 
     /// The policy and what it is, which may differ from what [`known`](Self::known) has just

@@ -5,19 +5,113 @@ use std::thread::JoinHandle;
 use std::time::Duration;
 
 use super::ThreadPoolExecutor;
+use super::inner::PoolInner;
 use super::policy::{Handler, RejectedExecutionHandler};
-use super::settings::Settings;
+use super::queue::TaskQueue;
 use super::spawn::Limit;
 use crate::ConfigError;
+use crate::monitor::{Actor, Change, ChangeError, Event, Settings};
 use crate::sync::Arc;
 use crate::threads::WorkerBody;
+
+impl PoolInner {
+    pub(super) fn reconfigure(self: &Arc<Self>, change: Change) -> Result<Settings, ChangeError> {
+        if self.is_terminated() {
+            return Err(ChangeError::Ended);
+        }
+        self.check_supported(&change)?;
+        let handler = match change.new_policy() {
+            Some(policy) => Some(Handler::of(policy).ok_or(OWN_POLICY)?),
+            None => None,
+        };
+        self.change(change.author(), handler, |old| change.applied_to(old))
+    }
+
+    fn check_supported(&self, change: &Change) -> Result<(), ChangeError> {
+        let unsupported = |setting, why| Err(ChangeError::Unsupported { setting, why });
+        let is_scheduled = matches!(self.queue(), TaskQueue::Delayed(_));
+        if is_scheduled && change.sets_maximum() {
+            return unsupported("maximum_pool_size", "a scheduled pool has core threads only");
+        }
+        if is_scheduled && change.new_policy().is_some() {
+            return unsupported("policy", "a scheduled pool has room for every task");
+        }
+        if change.new_capacity().is_none() {
+            return Ok(());
+        }
+        match self.queue() {
+            TaskQueue::Fifo(_) => Ok(()),
+            TaskQueue::Handoff => unsupported(CAPACITY, "a synchronous queue holds no tasks"),
+            TaskQueue::Priority(..) => unsupported(CAPACITY, "a priority queue has no bound"),
+            TaskQueue::Delayed(_) | TaskQueue::Blocking { always: true, .. } => {
+                unsupported(CAPACITY, "a delay queue has no bound")
+            }
+            TaskQueue::Blocking { .. } => unsupported(CAPACITY, "only the owner of a custom queue knows it"),
+        }
+    }
+
+    /// Changes the settings in one step, together with the policy if there is a `handler`.
+    fn change(
+        self: &Arc<Self>,
+        by: &Actor,
+        handler: Option<Handler>,
+        change: impl FnOnce(&Settings) -> Result<Settings, ChangeError>,
+    ) -> Result<Settings, ChangeError> {
+        let mut replaced = None;
+        let (old, new) = self.settings().change(change, |new| {
+            self.queue().set_capacity(new.queue_capacity.unwrap_or(usize::MAX));
+            replaced = handler.map(|handler| self.policy().replace(handler));
+        })?;
+        drop(replaced); // user code, so outside of the lock
+        self.react(&old, &new);
+        self.me().tell(&Event::Changed { old: &old, new: &new, by });
+        Ok(new)
+    }
+
+    /// Idle workers recheck if they might exit earlier now, and blocked submitters if there may be
+    /// room. A raised core size starts threads for queued tasks.
+    ///
+    /// Race "wait for room / make room": the capacity was changed under the tail lock, and now the
+    /// list is read. A submitter lists itself, and then tries to push under that lock. Model:
+    /// `waiting_for_room_against_a_larger_capacity`.
+    fn react(self: &Arc<Self>, old: &Settings, new: &Settings) {
+        let workers = self.control().load().workers();
+        let (core, old_core) = (new.core_pool_size, old.core_pool_size);
+        if workers > new.maximum_pool_size
+            || (core != old_core && workers > core)
+            || new.keep_alive_time != old.keep_alive_time
+            || (new.core_threads_time_out && !old.core_threads_time_out)
+        {
+            self.recheck_all();
+        } else {
+            self.submitters().notify_all();
+        }
+        if core > old_core {
+            self.start_for_queued(core - old_core);
+        }
+    }
+
+    /// Starts core threads for queued tasks, at most `wanted`.
+    fn start_for_queued(self: &Arc<Self>, wanted: usize) {
+        let mut wanted = wanted.min(self.queue().try_len().unwrap_or(usize::MAX));
+        while wanted > 0 && self.add_worker(None, Limit::Core).is_ok() && !self.queue().is_empty() {
+            wanted -= 1;
+        }
+    }
+}
+
+const CAPACITY: &str = "queue_capacity";
+const OWN_POLICY: ChangeError = ChangeError::Unsupported {
+    setting: "policy",
+    why: "a policy of the user is a value, which only `set_rejected_execution_handler` can install",
+};
 
 /// Settings.
 impl ThreadPoolExecutor {
     /// Returns the core size: the number of threads that are started before the queue is used, and
     /// kept.
     pub fn core_pool_size(&self) -> usize {
-        self.inner().settings().get().core
+        self.inner().settings().get().core_pool_size
     }
 
     /// Sets the core size.
@@ -28,23 +122,12 @@ impl ThreadPoolExecutor {
     /// # Errors
     /// [`ConfigError`] if it exceeds the maximum size. Nothing changes then.
     pub fn set_core_pool_size(&self, threads: usize) -> Result<(), ConfigError> {
-        let pool = self.inner();
-        let (old, new) = pool.settings().change(|settings| settings.core = threads)?;
-        if pool.control().load().workers() > new.core {
-            pool.recheck_all();
-        } else if new.core > old.core {
-            pool.submitters().notify_all();
-            let mut wanted = (new.core - old.core).min(pool.queue().try_len().unwrap_or(usize::MAX));
-            while wanted > 0 && self.prestart_core_thread() && !pool.queue().is_empty() {
-                wanted -= 1;
-            }
-        }
-        Ok(())
+        self.set(Change::new().core_pool_size(threads))
     }
 
     /// Returns the maximum number of threads.
     pub fn maximum_pool_size(&self) -> usize {
-        self.inner().settings().get().maximum
+        self.inner().settings().get().maximum_pool_size
     }
 
     /// Sets the maximum size. Idle threads above it exit at once, busy ones after their task.
@@ -52,12 +135,12 @@ impl ThreadPoolExecutor {
     /// # Errors
     /// [`ConfigError`] if it is 0 or below the core size. Nothing changes then.
     pub fn set_maximum_pool_size(&self, threads: usize) -> Result<(), ConfigError> {
-        self.change(|settings| settings.maximum = threads)
+        self.set(Change::new().maximum_pool_size(threads))
     }
 
     /// Returns how long an idle thread above the core size waits for work before it exits.
     pub fn keep_alive_time(&self) -> Duration {
-        self.inner().settings().get().keep_alive
+        self.inner().settings().get().keep_alive_time
     }
 
     /// Sets how long an idle thread above the core size waits for work before it exits. Threads
@@ -66,12 +149,12 @@ impl ThreadPoolExecutor {
     /// # Errors
     /// [`ConfigError`] if it is zero while core threads time out. Nothing changes then.
     pub fn set_keep_alive_time(&self, time: Duration) -> Result<(), ConfigError> {
-        self.change(|settings| settings.keep_alive = time)
+        self.set(Change::new().keep_alive_time(time))
     }
 
     /// Returns true if idle core threads exit too.
     pub fn allows_core_thread_time_out(&self) -> bool {
-        self.inner().settings().get().core_times_out
+        self.inner().settings().get().core_threads_time_out
     }
 
     /// Sets whether idle core threads exit too, after the keep-alive time.
@@ -79,29 +162,50 @@ impl ThreadPoolExecutor {
     /// # Errors
     /// [`ConfigError`] if they should and the keep-alive time is zero. Nothing changes then.
     pub fn allow_core_thread_time_out(&self, allow: bool) -> Result<(), ConfigError> {
-        self.change(|settings| settings.core_times_out = allow)
+        self.set(Change::new().core_threads_time_out(allow))
     }
 
-    /// Changes a setting. Idle workers recheck if they might exit earlier now, and blocked
-    /// submitters if there may be room for another thread.
-    fn change(&self, change: impl FnOnce(&mut Settings)) -> Result<(), ConfigError> {
-        let pool = self.inner();
-        let (old, new) = pool.settings().change(change)?;
-        if pool.control().load().workers() > new.maximum
-            || new.keep_alive != old.keep_alive
-            || (new.core_times_out && !old.core_times_out)
-        {
-            pool.recheck_all();
-        } else {
-            pool.submitters().notify_all();
+    /// Changes any subset of the settings: all of them or none, in one step.
+    ///
+    /// Returns the settings in force, whose version is higher by one. Does not block. Threads that
+    /// are above a lowered size exit when they are idle. A raised core size starts threads for
+    /// queued tasks, and a raised queue capacity wakes submitters that wait for room. See
+    /// [`Change`].
+    ///
+    /// # Errors
+    /// [`ChangeError`] with the cause. Nothing changes then.
+    ///
+    /// # Examples
+    /// ```
+    /// use millpond::monitor::Change;
+    ///
+    /// let pool = millpond::executors::fixed(2)?;
+    /// pool.reconfigure(Change::new().core_pool_size(8).maximum_pool_size(8))?;
+    /// assert_eq!(pool.maximum_pool_size(), 8);
+    /// let error = pool.reconfigure(Change::new().core_pool_size(9)).unwrap_err();
+    /// assert_eq!(error.to_string(), "maximum_pool_size is 8 but core_pool_size is 9");
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    pub fn reconfigure(&self, change: Change) -> Result<Settings, ChangeError> {
+        self.inner().reconfigure(change)
+    }
+
+    /// A single setter, which also applies to a terminated pool, as in the JDK.
+    fn set(&self, change: Change) -> Result<(), ConfigError> {
+        match self.inner().change(change.author(), None, |old| change.applied_to(old)) {
+            Err(ChangeError::Invalid(error)) => Err(error),
+            _ => Ok(()), // there is no other error without a version
         }
-        Ok(())
     }
 
     /// Replaces the rejection policy, from the next rejection on.
     pub fn set_rejected_execution_handler(&self, handler: impl RejectedExecutionHandler) {
-        let old = self.inner().policy().replace(Handler::new(handler));
-        drop(old); // user code, so outside of the lock
+        let (handler, change) = (Handler::new(handler), Change::new());
+        let policy = handler.kind();
+        // It cannot fail: the other settings are those in force.
+        let _ = self.inner().change(change.author(), Some(handler), |old| {
+            change.applied_to(old).map(|new| Settings { policy, ..new })
+        });
     }
 
     /// Replaces the thread factory, for threads started from now on; see

@@ -1,34 +1,30 @@
 //! The settings that can change while the pool runs.
 
-use std::time::Duration;
-
 use super::control::MAX_WORKERS;
 use crate::ConfigError;
+use crate::monitor::{ChangeError, QueueKind, Settings};
 use crate::sync::{AtomicBool, AtomicUsize, Mutex, Ordering};
 
-/// Invariants, checked by [`check`](Self::check): `core <= maximum`, `maximum > 0`, and a
-/// keep-alive time above zero if core threads time out.
-#[derive(Debug, Clone, Copy)]
-pub(super) struct Settings {
-    pub(super) core: usize,
-    pub(super) maximum: usize,
-    pub(super) keep_alive: Duration,
-    pub(super) core_times_out: bool,
-}
-
-impl Settings {
-    pub(super) fn check(&self) -> Result<(), ConfigError> {
-        if self.maximum == 0 {
-            return Err(ConfigError::ZeroMaximum { core: self.core });
-        }
-        if self.core > self.maximum {
-            return Err(ConfigError::CoreExceedsMaximum { core: self.core, maximum: self.maximum });
-        }
-        if self.core_times_out && self.keep_alive.is_zero() {
-            return Err(ConfigError::ZeroKeepAlive { keep_alive: self.keep_alive });
-        }
-        Ok(())
+/// Checks settings against each other: the core size is at most the maximum, which is not zero, a
+/// queue with a bound has room for one task, and core threads that time out have a keep-alive time
+/// above zero.
+pub(super) fn check(settings: &Settings) -> Result<(), ConfigError> {
+    let (core, maximum) = (settings.core_pool_size, settings.maximum_pool_size);
+    if maximum == 0 {
+        return Err(ConfigError::ZeroMaximum { core });
     }
+    if core > maximum {
+        return Err(ConfigError::CoreExceedsMaximum { core, maximum });
+    }
+    if settings.core_threads_time_out && settings.keep_alive_time.is_zero() {
+        return Err(ConfigError::ZeroKeepAlive { keep_alive: settings.keep_alive_time });
+    }
+    if settings.queue_capacity == Some(0) {
+        let is_array = settings.queue == QueueKind::Array;
+        let queue = if is_array { "array work queue" } else { "linked work queue" };
+        return Err(ConfigError::ZeroCapacity { queue });
+    }
+    Ok(())
 }
 
 /// The settings in force.
@@ -37,10 +33,12 @@ impl Settings {
 /// moment ago, and `PoolInner::recheck_all` makes idle workers read again after a change.
 #[derive(Debug)]
 pub(super) struct LiveSettings {
-    /// The authoritative values, and their version. A change holds the lock, so concurrent changes
-    /// are checked in turn, and the versions form one chain.
-    values: Mutex<(Settings, u64)>,
-    /// Copy of `core`. Written under the lock, like the two below.
+    /// The authoritative values. A change holds the lock until all parts of the pool have the new
+    /// values. So concurrent changes are checked in turn, each against the result of the one
+    /// before, and their versions form one chain. Model:
+    /// `of_two_changes_of_one_version_one_wins`.
+    values: Mutex<Settings>,
+    /// Copy of the core size. Written under the lock, like the two below.
     core: AtomicUsize,
     maximum: AtomicUsize,
     core_times_out: AtomicBool,
@@ -49,20 +47,15 @@ pub(super) struct LiveSettings {
 impl LiveSettings {
     pub(super) fn new(settings: Settings) -> Self {
         LiveSettings {
-            values: Mutex::new((settings, 1)),
-            core: AtomicUsize::new(settings.core),
-            maximum: AtomicUsize::new(settings.maximum),
-            core_times_out: AtomicBool::new(settings.core_times_out),
+            core: AtomicUsize::new(settings.core_pool_size),
+            maximum: AtomicUsize::new(settings.maximum_pool_size),
+            core_times_out: AtomicBool::new(settings.core_threads_time_out),
+            values: Mutex::new(settings),
         }
     }
 
     pub(super) fn get(&self) -> Settings {
-        self.values.lock().0
-    }
-
-    /// The values and their version.
-    pub(super) fn versioned(&self) -> (Settings, u64) {
-        *self.values.lock()
+        self.values.lock().clone()
     }
 
     #[inline]
@@ -79,20 +72,21 @@ impl LiveSettings {
         self.core_times_out.load(Ordering::Relaxed)
     }
 
-    /// Applies `change` if its result is valid. Returns the values before and after.
+    /// Replaces the settings by what `change` makes of them, if that is valid. `apply` changes the
+    /// other parts of the pool, under the lock. Returns the settings before and after.
     pub(super) fn change(
         &self,
-        change: impl FnOnce(&mut Settings),
-    ) -> Result<(Settings, Settings), ConfigError> {
+        change: impl FnOnce(&Settings) -> Result<Settings, ChangeError>,
+        apply: impl FnOnce(&Settings),
+    ) -> Result<(Settings, Settings), ChangeError> {
         let mut values = self.values.lock();
-        let (old, version) = *values;
-        let mut new = old;
-        change(&mut new);
-        new.check()?;
-        *values = (new, version + 1);
-        self.core.store(new.core, Ordering::Relaxed);
-        self.maximum.store(new.maximum, Ordering::Relaxed);
-        self.core_times_out.store(new.core_times_out, Ordering::Relaxed);
+        let new = change(&values)?;
+        check(&new)?;
+        self.core.store(new.core_pool_size, Ordering::Relaxed);
+        self.maximum.store(new.maximum_pool_size, Ordering::Relaxed);
+        self.core_times_out.store(new.core_threads_time_out, Ordering::Relaxed);
+        apply(&new);
+        let old = std::mem::replace(&mut *values, new.clone());
         Ok((old, new))
     }
 }

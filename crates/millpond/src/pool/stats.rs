@@ -111,9 +111,9 @@ impl PoolInner {
         let (totals, counters) = (counts.totals, self.counters());
         PoolStats {
             state: counts.control.state(),
-            core_pool_size: settings.core,
-            maximum_pool_size: settings.maximum,
-            keep_alive_time: settings.keep_alive,
+            core_pool_size: settings.core_pool_size,
+            maximum_pool_size: settings.maximum_pool_size,
+            keep_alive_time: settings.keep_alive_time,
             pool_size: counts.control.workers(),
             active_count: counts.active,
             in_place_count: counts.inline,

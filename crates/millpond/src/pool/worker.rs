@@ -297,7 +297,7 @@ impl WorkerLoop<'_> {
 impl WorkerLoop<'_> {
     fn park(&self, limits: IdleLimit, generation: u64, keep_alive: &mut KeepAlive) -> WakeReason {
         let pool = self.pool;
-        let time = limits.timed.then(|| pool.settings().get().keep_alive);
+        let time = limits.timed.then(|| pool.settings().get().keep_alive_time);
         match pool.queue() {
             TaskQueue::Delayed(queue) => {
                 let end = time.map(|time| keep_alive.end(generation, || queue.keep_alive_end(time)));

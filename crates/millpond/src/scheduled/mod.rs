@@ -18,7 +18,7 @@ use crate::ConfigError;
 use crate::executor::{
     RejectReason, Rejected, delegate_executor_service, delegate_to_pool, inherent_executor_methods,
 };
-use crate::monitor::{PoolRef, PoolSnapshot, RunState, Settings};
+use crate::monitor::{Change, ChangeError, PoolRef, PoolSnapshot, RunState, Settings};
 use crate::pool::delegate_lifecycle;
 use crate::pool::{ParkedWorkers, Refusal, Scope, ShutdownPolicy, ThreadPoolExecutor};
 use crate::sync::{Arc, Weak};
@@ -415,6 +415,11 @@ impl ScheduledThreadPoolExecutor {
         pub fn snapshot(&self) -> PoolSnapshot;
         /// Returns the settings in force.
         pub fn settings(&self) -> Settings;
+        /// Changes any subset of the settings; see [`ThreadPoolExecutor::reconfigure`].
+        ///
+        /// # Errors
+        /// [`ChangeError`] with the cause. Nothing changes then.
+        pub fn reconfigure(&self, change: Change) -> Result<Settings, ChangeError>;
         /// Returns the number of threads that are kept.
         pub fn core_pool_size(&self) -> usize;
         /// Sets the core size; see [`ThreadPoolExecutor::set_core_pool_size`].

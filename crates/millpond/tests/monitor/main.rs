@@ -6,5 +6,6 @@ mod support;
 mod names;
 mod observers;
 mod panics;
+mod reconfigure;
 mod registry;
 mod rejections;

@@ -10,11 +10,15 @@
 use std::fmt;
 
 use super::segments::{BothGuard, Segments};
-use crate::sync::{AtomicU64, Ordering};
+use crate::sync::{AtomicU64, AtomicUsize, Ordering};
 use crate::task::{Pack, Task, TaskId};
 
 pub(in crate::pool) struct Fifo {
-    capacity: usize,
+    /// How many tasks may be queued when one is pushed. Written with the tail locked.
+    capacity: AtomicUsize,
+    /// The queue is never longer than this: the capacity, or the length when the capacity was last
+    /// lowered below it. Written with the tail locked.
+    most: AtomicUsize,
     segments: Segments,
     /// Pushed tasks that were not admitted after all.
     taken_back: AtomicU64,
@@ -25,23 +29,39 @@ pub(in crate::pool) struct Fifo {
 impl Fifo {
     pub(in crate::pool) fn new(capacity: usize) -> Self {
         Fifo {
-            capacity,
+            capacity: AtomicUsize::new(capacity),
+            most: AtomicUsize::new(capacity),
             segments: Segments::new(limit(0, capacity)),
             taken_back: AtomicU64::new(0),
             compacted: AtomicU64::new(0),
         }
     }
 
+    /// Relaxed: the capacity of a moment ago, unless the tail is locked.
+    #[inline]
     pub(in crate::pool) fn capacity(&self) -> usize {
-        self.capacity
+        self.capacity.load(Ordering::Relaxed)
     }
 
-    /// Exact unless a task is popped between the two loads. Never above the capacity.
+    /// Changes the capacity. Tasks that are queued stay, even if they are more. From then on a push
+    /// succeeds only if there is room: it reads the capacity with the tail locked, and not the
+    /// limit that an earlier push has computed. Model:
+    /// `a_push_after_a_change_of_the_capacity_respects_it`.
+    pub(in crate::pool) fn set_capacity(&self, capacity: usize) {
+        let mut tail = self.segments.tail();
+        let queued = usize::try_from(self.segments.put() - self.segments.gone()).unwrap_or(usize::MAX);
+        self.capacity.store(capacity, Ordering::Relaxed);
+        self.most.store(capacity.max(queued), Ordering::Relaxed);
+        tail.set_limit(0);
+    }
+
+    /// Exact unless a task is popped between the two loads. Never above the capacity, unless that
+    /// was lowered.
     #[inline]
     pub(in crate::pool) fn len(&self) -> usize {
         let gone = self.segments.gone();
         let put = self.segments.put();
-        usize::try_from(put - gone).unwrap_or(usize::MAX).min(self.capacity)
+        usize::try_from(put - gone).unwrap_or(usize::MAX).min(self.most.load(Ordering::Relaxed))
     }
 
     pub(in crate::pool) fn is_empty(&self) -> bool {
@@ -51,7 +71,16 @@ impl Fifo {
     /// A hint. While there is room it does not load the cache line that popping threads write.
     #[inline]
     pub(in crate::pool) fn is_full(&self) -> bool {
-        self.segments.put() >= self.segments.limit() && self.len() >= self.capacity
+        self.full_len().is_some()
+    }
+
+    /// The length, if the queue is full. A hint, as `is_full`.
+    #[inline]
+    pub(in crate::pool) fn full_len(&self) -> Option<usize> {
+        if self.segments.put() < self.segments.limit() {
+            return None;
+        }
+        Some(self.len()).filter(|len| *len >= self.capacity())
     }
 
     /// Appends `task` as the task `id` and then calls `observe`, both with the tail locked. Returns
@@ -68,7 +97,7 @@ impl Fifo {
     ) -> Result<L, T> {
         let mut tail = self.segments.tail();
         if self.segments.put() >= self.segments.limit() {
-            tail.set_limit(limit(self.segments.gone(), self.capacity));
+            tail.set_limit(limit(self.segments.gone(), self.capacity()));
             if self.segments.put() >= self.segments.limit() {
                 return Err(task);
             }
@@ -176,7 +205,7 @@ fn limit(gone: u64, capacity: usize) -> u64 {
 
 impl fmt::Debug for Fifo {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Fifo").field("len", &self.len()).field("capacity", &self.capacity).finish()
+        f.debug_struct("Fifo").field("len", &self.len()).field("capacity", &self.capacity()).finish()
     }
 }
 

@@ -22,12 +22,12 @@ use self::fifo::Fifo;
 use super::idle::IdleWorkers;
 use crate::monitor::QueueKind;
 use crate::panic::catch_value;
+use crate::queue;
 use crate::queue::{BlockingQueue, DelayQueue, Delayed, PriorityBlockingQueue};
 use crate::sync::{Arc, AtomicU64, Ordering as Order, fence};
 use crate::task::{Help, Place};
 use crate::task::{Task, TaskId, TimerTask};
 use crate::time::clock::Clock;
-use crate::{ConfigError, queue};
 
 /// The kind of queue that holds tasks until a thread takes them.
 ///
@@ -137,11 +137,17 @@ impl WorkQueue {
         }
     }
 
-    pub(super) fn into_task_queue(self) -> Result<TaskQueue, ConfigError> {
-        let zero = |queue| Err(ConfigError::ZeroCapacity { queue });
-        Ok(match self.kind {
-            Kind::Array(0) => return zero("array work queue"),
-            Kind::Linked(0) => return zero("linked work queue"),
+    /// The bound of an array or linked queue. `None` if it has none, or another kind.
+    pub(super) fn capacity(&self) -> Option<usize> {
+        match self.kind {
+            Kind::Array(capacity) | Kind::Linked(capacity) if capacity != usize::MAX => Some(capacity),
+            _ => None,
+        }
+    }
+
+    /// The queue in use. The caller has checked the capacity.
+    pub(super) fn into_task_queue(self) -> TaskQueue {
+        match self.kind {
             Kind::Array(capacity) | Kind::Linked(capacity) => TaskQueue::Fifo(Fifo::new(capacity)),
             Kind::Synchronous => TaskQueue::Handoff,
             Kind::Priority => {
@@ -156,7 +162,7 @@ impl WorkQueue {
                 TaskQueue::Blocking { queue, always: false, pushed: AtomicU64::new(0) }
             }
             Kind::Delayed(clock) => TaskQueue::Delayed(Arc::new(DelayedQueue::new(clock))),
-        })
+        }
     }
 }
 
@@ -322,18 +328,17 @@ impl TaskQueue {
         catch_value(|| self.len())
     }
 
-    /// The bound of a first-in-first-out queue. `None` if it has none, or another kind.
-    pub(super) fn capacity(&self) -> Option<usize> {
-        match self {
-            TaskQueue::Fifo(fifo) => Some(fifo.capacity()).filter(|capacity| *capacity != usize::MAX),
-            _ => None,
+    /// Changes the bound of a first-in-first-out queue.
+    pub(super) fn set_capacity(&self, capacity: usize) {
+        if let TaskQueue::Fifo(fifo) = self {
+            fifo.set_capacity(capacity);
         }
     }
 
     pub(super) fn remaining_capacity(&self) -> usize {
         match self {
             TaskQueue::Fifo(fifo) if fifo.capacity() == usize::MAX => usize::MAX,
-            TaskQueue::Fifo(fifo) => fifo.capacity() - fifo.len().min(fifo.capacity()),
+            TaskQueue::Fifo(fifo) => fifo.capacity().saturating_sub(fifo.len()),
             TaskQueue::Handoff => 0,
             TaskQueue::Priority(..) | TaskQueue::Delayed(_) => usize::MAX,
             TaskQueue::Blocking { queue, .. } => queue.remaining_capacity(),

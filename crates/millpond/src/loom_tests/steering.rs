@@ -1,0 +1,83 @@
+//! Models of what changes a running pool: settings, capacity, pause.
+
+use loom::thread;
+use std::time::Duration;
+
+use super::queue::fifo::Fifo;
+use super::settings::LiveSettings;
+use super::{ThreadPoolExecutor, WorkQueue};
+use crate::loom_tests::model;
+use crate::monitor::{Change, ChangeError};
+use crate::sync::Arc;
+use crate::task::Task;
+
+fn pool(queue: WorkQueue) -> ThreadPoolExecutor {
+    let builder = ThreadPoolExecutor::builder().keep_alive_time(Duration::from_secs(3600));
+    builder.work_queue(queue).build().expect("these options are consistent")
+}
+
+#[test]
+fn of_two_changes_of_one_version_one_wins() {
+    model(|| {
+        let settings = Arc::new(LiveSettings::new(pool(WorkQueue::linked()).settings()));
+        let change = |settings: &LiveSettings, size: usize| {
+            let change = Change::new().maximum_pool_size(size).if_version(1);
+            settings.change(|old| change.applied_to(old), |_| {})
+        };
+        let other = thread::spawn({
+            let settings = Arc::clone(&settings);
+            move || change(&settings, 2)
+        });
+        let mine = change(&settings, 3);
+        let other = other.join().unwrap();
+        let in_force = settings.get();
+        assert_eq!(in_force.version, 2);
+        assert_eq!(settings.maximum(), in_force.maximum_pool_size);
+        let (won, lost) = if mine.is_ok() { (mine, other) } else { (other, mine) };
+        assert_eq!(won.unwrap().1, in_force);
+        assert_eq!(lost.unwrap_err(), ChangeError::Stale { current: in_force });
+    });
+}
+
+/// A push after the change finds the new capacity, whatever limit an earlier push has computed.
+#[test]
+fn a_push_after_a_change_of_the_capacity_respects_it() {
+    model(|| {
+        let fifo = Arc::new(Fifo::new(3));
+        let push = |fifo: &Fifo| {
+            let task = Task::new(|| {});
+            fifo.push(task.id(), task, || ()).is_ok()
+        };
+        let other = thread::spawn({
+            let fifo = Arc::clone(&fifo);
+            move || push(&fifo)
+        });
+        fifo.set_capacity(1);
+        let mine = push(&fifo);
+        let other = other.join().unwrap();
+        assert_eq!(fifo.len(), usize::from(mine) + usize::from(other));
+        assert_eq!(fifo.len(), 1, "both found room for one, and neither for two");
+        assert!(!push(&fifo));
+        fifo.set_capacity(2);
+        assert!(push(&fifo) && !push(&fifo));
+    });
+}
+
+/// Race "wait for room / make room", with room by a change of the capacity.
+#[test]
+fn waiting_for_room_against_a_larger_capacity() {
+    model(|| {
+        let pool = pool(WorkQueue::array(1));
+        pool.set_rejected_execution_handler(crate::policy::Block::forever());
+        let control = pool.inner().control();
+        assert!(control.try_add_worker(control.load())); // a worker that never takes a task
+        pool.execute(|| {}).unwrap();
+        let changes = thread::spawn({
+            let pool = pool.clone();
+            move || pool.reconfigure(Change::new().queue_capacity(2)).map(drop).unwrap()
+        });
+        pool.execute(|| {}).unwrap();
+        changes.join().unwrap();
+        assert_eq!((pool.queued_count(), pool.inner().submitters().is_empty()), (2, true));
+    });
+}
