@@ -34,6 +34,7 @@ fi
 modules="
     sync/spin_lock.rs                sync::spin_lock::tests            threads
     task/raw.rs             task::raw::tests        threads
+    task/raw.rs             schedulers::job::tests  threads
     task/slab.rs            task::slab::tests
     pool/scope.rs           --test=task
     pool/queue/segments.rs        pool::queue::segments::tests

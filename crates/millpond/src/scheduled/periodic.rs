@@ -3,9 +3,9 @@
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
 use super::Decorate;
-use crate::sync::Arc;
+use crate::sync::{Arc, Exclusive};
 use crate::task::decorate::decorate;
-use crate::task::periodic::{Body, OnPanic, PeriodicTask, Plan, SeriesWork, Timing};
+use crate::task::periodic::{Body, OnPanic, PeriodicTask, Plan, Timing};
 use crate::task::{ResultToken, Task, TaskHandle, TaskInfo, new_cell};
 use crate::time::clock::{Clock, Tick};
 
@@ -26,8 +26,8 @@ impl Periodic {
         first: Tick,
         decorator: Option<&Decorate>,
     ) -> Periodic {
-        let PeriodicTask { mut info, body, on_panic, .. } = task;
-        let on_panic = on_panic.unwrap_or(OnPanic::End);
+        let PeriodicTask { mut info, body, missed, on_panic, .. } = task;
+        let on_panic = on_panic.or(Some(OnPanic::End));
         let token = ResultToken::fresh();
         info.set_id(token.id());
         let mut body = body.into_inner();
@@ -39,7 +39,9 @@ impl Periodic {
             Plan::Answered(answer) => Some(Arc::clone(answer)),
             Plan::Fixed(_) => None,
         };
-        let (core, task) = new_cell(info.id(), SeriesWork { body, on_panic, answer });
+        let body = Exclusive::new(body);
+        let work = PeriodicTask { info: info.clone(), body, missed, on_panic, answer };
+        let (core, task) = new_cell(info.id(), work);
         let timing = Timing::new(plan, clock.clone(), first);
         Periodic {
             task: Task::series(info, task, Arc::clone(&timing)),

@@ -3,11 +3,11 @@
 use std::fmt;
 use std::time::Duration;
 
-use super::end::Waiters;
-use super::job::{Job, JobOwner};
+use super::job::{JobOwner, JobRef};
 use crate::interrupt::Interrupted;
 use crate::panic::catch;
-use crate::sync::{Arc, AtomicBool, Exclusive, Mutex, Ordering, Weak};
+use crate::sync::Weak;
+use crate::task::TaskId;
 
 /// The handle to scheduled work: cancels it and answers questions about it. Dropping the handle
 /// changes nothing.
@@ -29,46 +29,15 @@ pub struct Disposable {
 
 #[derive(Clone)]
 enum Kind {
-    Job(Arc<Job>, Weak<dyn JobOwner>),
-    Callback(Arc<DisposeCallback>),
+    Job(JobRef, Weak<dyn JobOwner>),
+    /// A job that no scheduler has. Disposing of it runs it.
+    Callback(JobRef),
     /// Work that ended before its handle existed.
     Over,
 }
 
-/// A disposable that is only a callback.
-struct DisposeCallback {
-    /// `None` once it is disposed.
-    callback: Mutex<Option<Callback>>,
-    /// True once the callback has returned.
-    is_over: AtomicBool,
-    waiters: Waiters,
-}
-
-/// Exclusive because it is only moved out, never called by reference.
-type Callback = Exclusive<Box<dyn FnOnce() + Send>>;
-
-impl DisposeCallback {
-    fn dispose(&self) -> bool {
-        let taken = self.callback.lock().take(); // ends the lock: the callback is user code
-        let Some(callback) = taken else { return false };
-        catch(callback.into_inner());
-        self.is_over.store(true, Ordering::Release);
-        self.waiters.wake_all();
-        true
-    }
-
-    fn is_disposed(&self) -> bool {
-        self.callback.lock().is_none()
-    }
-
-    fn wait(&self, timeout: Duration) -> Result<bool, Interrupted> {
-        // Acquire: pairs with the Release store in `dispose`, to see what the callback did.
-        self.waiters.wait(timeout, || self.is_over.load(Ordering::Acquire))
-    }
-}
-
 impl Disposable {
-    pub(super) fn of(job: Arc<Job>, owner: Weak<dyn JobOwner>) -> Disposable {
+    pub(super) fn of(job: JobRef, owner: Weak<dyn JobOwner>) -> Disposable {
         Disposable { kind: Kind::Job(job, owner) }
     }
 
@@ -88,10 +57,9 @@ impl Disposable {
     /// assert!(goodbye.dispose() && !goodbye.dispose());
     /// ```
     pub fn from_fn(f: impl FnOnce() + Send + 'static) -> Disposable {
-        let callback = Mutex::new(Some(Exclusive::new(Box::new(f) as Box<dyn FnOnce() + Send>)));
-        let is_over = AtomicBool::new(false);
-        let callback = DisposeCallback { callback, is_over, waiters: Waiters::default() };
-        Disposable { kind: Kind::Callback(Arc::new(callback)) }
+        let callback = move || _ = catch(f);
+        let job = JobRef::of(TaskId::fresh(), callback, Duration::ZERO, None);
+        Disposable { kind: Kind::Callback(job) }
     }
 
     /// Cancels the work. Returns true if this call did it, false if it was cancelled before or has
@@ -102,7 +70,7 @@ impl Disposable {
     pub fn dispose(&self) -> bool {
         match &self.kind {
             Kind::Job(job, owner) => job.dispose(owner),
-            Kind::Callback(callback) => callback.dispose(),
+            Kind::Callback(job) => run_callback(job),
             Kind::Over => false,
         }
     }
@@ -111,7 +79,7 @@ impl Disposable {
     pub fn is_disposed(&self) -> bool {
         match &self.kind {
             Kind::Job(job, _) => job.is_disposed(),
-            Kind::Callback(callback) => callback.is_disposed(),
+            Kind::Callback(job) => !job.is_pending(),
             Kind::Over => true,
         }
     }
@@ -120,7 +88,7 @@ impl Disposable {
     pub fn is_cancelled(&self) -> bool {
         match &self.kind {
             Kind::Job(job, _) => job.is_cancelled(),
-            Kind::Callback(callback) => callback.is_disposed(),
+            Kind::Callback(job) => !job.is_pending(),
             Kind::Over => false,
         }
     }
@@ -137,8 +105,8 @@ impl Disposable {
     /// [`Interrupted`] if the calling thread is interrupted while it waits.
     pub fn wait(&self, timeout: Duration) -> Result<bool, Interrupted> {
         match &self.kind {
-            Kind::Job(job, owner) => job.wait(owner, timeout),
-            Kind::Callback(callback) => callback.wait(timeout),
+            Kind::Job(job, owner) => job.wait(Some(owner), timeout),
+            Kind::Callback(job) => job.wait(None, timeout),
             Kind::Over => Ok(true),
         }
     }
@@ -151,6 +119,15 @@ impl Disposable {
             _ => self.wait(timeout),
         }
     }
+}
+
+/// Runs a callback. Returns false if it has begun before.
+fn run_callback(job: &JobRef) -> bool {
+    let has_run = job.run(&mut |run| run()).is_some();
+    if has_run {
+        job.finish();
+    }
+    has_run
 }
 
 impl fmt::Debug for Disposable {

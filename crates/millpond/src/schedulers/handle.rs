@@ -9,7 +9,7 @@ use super::disposable::Disposable;
 use super::end::{Disposal, Ends, OnLastDrop};
 use super::scheduler::Scheduler;
 use super::stats::SchedulerStats;
-use super::work::Order;
+use super::work::Submission;
 use super::worker::Worker;
 use crate::executor::Rejected;
 use crate::interrupt::Interrupted;
@@ -17,7 +17,8 @@ use crate::sync::Arc;
 
 /// A kind of scheduler that ends when its last [`Handle`] and its last worker are dropped.
 pub(super) trait Backend: Ends + Sized + 'static {
-    fn submit(self: &Arc<Self>, order: Order) -> Result<Disposable, Rejected>;
+    /// Runs `work` after `delay`.
+    fn submit(self: &Arc<Self>, delay: Duration, work: impl Submission) -> Result<Disposable, Rejected>;
 
     /// Makes a worker, which keeps the scheduler alive by `handle`.
     fn create_worker(handle: &Arc<OnLastDrop<Self>>) -> Worker;
@@ -49,7 +50,7 @@ impl<B: Backend> Clone for Handle<B> {
 }
 
 impl<B: Backend> Scheduler for Handle<B> {
-    scheduling_methods!(|it, order| it.backend().submit(order));
+    scheduling_methods!(jobs | it, delay, work | it.backend().submit(delay, work));
 
     fn create_worker(&self) -> Worker {
         B::create_worker(&self.0)

@@ -87,11 +87,15 @@ pub(super) fn schedule_hooks() -> Vec<InUse<ScheduleHook>> {
 }
 
 /// Calls the error hooks for a panic.
-pub(crate) fn report(info: &TaskInfo, payload: Box<dyn Any + Send>) {
-    let hooks = ON_ERROR.all();
-    let panic = Panic::new(payload);
-    for hook in hooks {
-        catch(|| hook(info, &panic));
+pub(crate) fn report(info: &TaskInfo, panic: &Panic) {
+    for hook in ON_ERROR.all() {
+        catch(|| hook(info, panic));
     }
+}
+
+/// As [`report`], for a panic that nothing else needs.
+pub(crate) fn report_payload(info: &TaskInfo, payload: Box<dyn Any + Send>) {
+    let panic = Panic::new(payload);
+    report(info, &panic);
     drop_caught(panic); // the destructor of the payload is user code
 }

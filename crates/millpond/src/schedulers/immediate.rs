@@ -9,7 +9,7 @@ use std::time::Duration;
 use super::disposable::Disposable;
 use super::scheduler::Scheduler;
 use super::stats::SchedulerStats;
-use super::work::Order;
+use super::work::Submission;
 use super::worker::{Lane, Worker};
 use crate::executor::{RejectReason, Rejected, SchedulerFacts};
 use crate::interrupt::Interrupted;
@@ -41,12 +41,11 @@ impl Immediate {
         Rejected::new(task, reason).by_scheduler(SchedulerFacts { name: NAME.into(), full: None })
     }
 
-    fn submit(&self, order: Order) -> Result<Disposable, Rejected> {
-        match order {
-            Order::Now(task) => self.run(task),
-            Order::After(delay, task) if delay.is_zero() => self.run(task),
-            order => Err(self.refuse(order.into_task(), RejectReason::NotTimeCapable)),
+    fn submit(&self, delay: Duration, work: impl Submission) -> Result<Disposable, Rejected> {
+        if delay.is_zero() && work.schedule().is_none() {
+            return self.run(work.into_task());
         }
+        Err(self.refuse(work.into_task(), RejectReason::NotTimeCapable))
     }
 
     fn run(&self, task: Task) -> Result<Disposable, Rejected> {
@@ -68,7 +67,7 @@ impl Immediate {
 }
 
 impl Scheduler for Immediate {
-    scheduling_methods!(|it, order| it.submit(order));
+    scheduling_methods!(|it, delay, work| it.submit(delay, work));
 
     fn create_worker(&self) -> Worker {
         let closed = AtomicBool::new(self.is_disposed());
@@ -120,16 +119,16 @@ struct ImmediateLane {
 }
 
 impl ImmediateLane {
-    fn submit(&self, order: Order) -> Result<Disposable, Rejected> {
+    fn submit(&self, delay: Duration, work: impl Submission) -> Result<Disposable, Rejected> {
         if self.is_disposed() {
-            return Err(self.immediate.refuse(order.into_task(), RejectReason::WorkerDisposed));
+            return Err(self.immediate.refuse(work.into_task(), RejectReason::WorkerDisposed));
         }
-        self.immediate.submit(order)
+        self.immediate.submit(delay, work)
     }
 }
 
 impl Lane for ImmediateLane {
-    scheduling_methods!(|it, order| it.submit(order));
+    scheduling_methods!(|it, delay, work| it.submit(delay, work));
 
     fn dispose(&self) {
         self.closed.store(true, Ordering::SeqCst);

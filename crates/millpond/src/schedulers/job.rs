@@ -1,43 +1,52 @@
-//! A [`Job`]: one piece of accepted work, and whether it waits, runs, is over or cancelled.
+//! A [`Job`]: one piece of accepted work, where it waits, and the threads that wait for it.
+//!
+//! A job is a task cell: a [`Header`] before a [`WorkCell`], whose state word decides which thread
+//! gets the work. [`run`](Job::run) is the only place where a job starts, and
+//! [`finish`](Job::finish) where it ends.
 //!
 //! Invariants
-//! 1. The change from waiting to any other state takes the work out, under the job's own lock. So
-//!    of "run it" and "cancel it" exactly one gets the work.
+//! 1. Of "run it" and "cancel it" exactly one gets the work: the exchange that leaves Pending
+//!    decides (`task/word.rs`).
 //! 2. Where a job waits belongs to its owner, the scheduler, which changes it under its lock.
 //!    Cancelling changes the job first and then tells the owner, which removes the empty job.
-//! 3. A periodic job goes back from running to waiting after each run, until it is cancelled.
+//! 3. A periodic job is pending again after each run, until it is cancelled.
 //! 4. A waiter is in the list exactly until a thread has decided to notify it. A waiter registers
 //!    before it looks at the job, so a change after the look notifies it.
+//! 5. `is_under_way` is set before the exchange that begins a run. It is cleared under the lock of
+//!    the waiters, which are notified then if no further run will start. So a waiter that finds a
+//!    cancelled job under way is notified when the run is over.
 
 use std::fmt;
 use std::sync::atomic::{AtomicU8, AtomicU32, AtomicU64};
 use std::time::Duration;
 
-use super::work::{Ended, Work};
+use super::hooks;
 use crate::executor::{RejectReason, Rejected};
 use crate::interrupt::wait::{OnInterrupt, WaitCell};
-use crate::interrupt::{Interrupted, RunId, Wake};
-use crate::panic::drop_caught;
+use crate::interrupt::{Interrupted, Wake};
 use crate::sync::{Arc, AtomicBool, Ordering, SpinLock, Weak, deadline_after};
 use crate::task::periodic::Schedule;
-use crate::task::{Task, TaskId, TaskInfo, waits_for_this_thread};
+use crate::task::{
+    Attached, CancelFound, CellRef, Memory, Outcome, RunEnd, Task, TaskId, TaskInfo, TaskState, Work,
+    WorkCell,
+};
 use crate::time::heap::Key;
 use crate::time::wheel::{NOWHERE, Placed};
 
 /// The scheduler that has a job.
 pub(super) trait JobOwner: Send + Sync {
     /// Removes a job that was cancelled before it ran from the queue it waits in.
-    fn cancelled(&self, job: &Arc<Job>);
+    fn cancelled(&self, job: &JobRef);
 
     /// Called by a thread that wants to wait for the job. Runs the job on that thread if the thread
     /// belongs to this scheduler and the job could start now.
-    fn help(&self, job: &Arc<Job>) {
+    fn help(&self, job: &JobRef) {
         let _ = job;
     }
 
     /// Returns true if the job is in a lane that the calling thread runs, so that it cannot start
     /// before the current job returns.
-    fn is_behind_this_thread(&self, job: &Arc<Job>) -> bool {
+    fn is_behind_this_thread(&self, job: &JobRef) -> bool {
         let _ = job;
         false
     }
@@ -60,22 +69,78 @@ pub(super) enum Location {
     Queued(u32, u64),
 }
 
-/// The facts about a job that are read without its lock.
+/// What a scheduler knows about a job besides its work.
 ///
-/// The first three are a packed [`Location`]. Every writer holds the lock of the owner, or of the
-/// lane the job is taken from. A reader without that lock looks for the job there and finds that it
-/// is gone, so Relaxed is enough. The atomics are std's also in models: no protocol rests on them.
-#[repr(C)] // for its size, see `SMALL`
-struct Header {
+/// The first three fields are a packed [`Location`]. Every writer holds the lock of the owner, or
+/// of the lane the job is taken from. A reader without that lock looks for the job there and finds
+/// that it is gone, so Relaxed is enough. These atomics are std's also in models: no protocol rests
+/// on them.
+#[repr(C)] // for its size: there is one for each waiting task
+pub(super) struct Header {
     place: AtomicU64,
     index: AtomicU32,
     kind: AtomicU8,
-    /// True if a thread waits for the job. Written under the lock of the cell.
+    /// True if a thread waits for the job. Written under the lock of `rare`.
     awaited: AtomicBool,
-    is_periodic: bool,
+    /// A run has begun and its end is not counted yet (5).
+    is_under_way: AtomicBool,
+    /// `PERIODIC`, `HOOKED`.
+    flags: u8,
+    /// Present if a thread waits for the job, or if the job is not a plain one.
+    rare: SpinLock<Option<Box<Rare>>>,
+}
+
+const PERIODIC: u8 = 1;
+const HOOKED: u8 = 2;
+
+/// The fields that few jobs have.
+#[derive(Default)]
+pub(super) struct Rare {
+    /// Threads that wait for the job to end or to become startable.
+    waiters: Vec<Weak<WaitCell>>,
+    /// When a periodic job runs.
+    schedule: Option<Schedule>,
+    /// Of a task with a label.
+    info: Option<TaskInfo>,
+    /// Of a task that went through the schedule hooks: set when it panics, because the hooks may
+    /// keep the panic for themselves.
+    hooked_panic: Option<Arc<AtomicBool>>,
+}
+
+impl Rare {
+    /// `None` if the job needs none of these.
+    pub(super) fn new(
+        info: TaskInfo,
+        schedule: Option<Schedule>,
+        hooked_panic: Option<Arc<AtomicBool>>,
+    ) -> Option<Box<Rare>> {
+        let info = if info.has_label() { Some(info) } else { None };
+        let rare = Rare { waiters: Vec::new(), schedule, info, hooked_panic };
+        rare.is_needed().then(|| Box::new(rare))
+    }
+
+    /// Returns true if the job needs this even if no thread waits for it.
+    fn is_needed(&self) -> bool {
+        self.schedule.is_some() || self.info.is_some() || self.hooked_panic.is_some()
+    }
 }
 
 impl Header {
+    fn new(rare: Option<Box<Rare>>) -> Header {
+        let has = |flag, of: fn(&Rare) -> bool| if rare.as_deref().is_some_and(of) { flag } else { 0 };
+        let periodic = has(PERIODIC, |rare| rare.schedule.is_some());
+        let hooked = has(HOOKED, |rare| rare.hooked_panic.is_some());
+        Header {
+            place: AtomicU64::new(0),
+            index: AtomicU32::new(0),
+            kind: AtomicU8::new(0),
+            awaited: AtomicBool::new(false),
+            is_under_way: AtomicBool::new(false),
+            flags: periodic | hooked,
+            rare: SpinLock::new(rare),
+        }
+    }
+
     fn location(&self) -> Location {
         let (index, place) = (self.index.load(Ordering::Relaxed), self.place.load(Ordering::Relaxed));
         match self.kind.load(Ordering::Relaxed) {
@@ -99,77 +164,44 @@ impl Header {
         self.index.store(index, Ordering::Relaxed);
         self.place.store(place, Ordering::Relaxed);
     }
+
+    /// Reads a rare field.
+    fn rare<R>(&self, read: impl FnOnce(&Rare) -> Option<R>) -> Option<R> {
+        self.rare.lock().as_deref().and_then(read)
+    }
+
+    fn change_waiters(&self, change: impl FnOnce(&mut Vec<Weak<WaitCell>>)) {
+        let mut place = self.rare.lock();
+        let mut rare = place.take().unwrap_or_default();
+        change(&mut rare.waiters);
+        let awaited = !rare.waiters.is_empty();
+        self.awaited.store(awaited, Ordering::Relaxed);
+        *place = Some(rare).filter(|rare| awaited || rare.is_needed());
+    }
+
+    fn take_waiters(&self, rare: &mut Option<Box<Rare>>) -> Vec<Weak<WaitCell>> {
+        let Some(rare) = rare else { return Vec::new() };
+        self.awaited.store(false, Ordering::Relaxed);
+        std::mem::take(&mut rare.waiters)
+    }
+
+    /// A run is over, or has not begun after all (5). `is_last`: no other will start.
+    fn run_over(&self, is_last: impl FnOnce() -> bool) {
+        let mut rare = self.rare.lock();
+        self.is_under_way.store(false, Ordering::Relaxed);
+        let waiters = if is_last() { self.take_waiters(&mut rare) } else { Vec::new() };
+        drop(rare);
+        notify_all(&waiters);
+    }
 }
 
 /// One piece of accepted work.
-///
-/// There is one for each waiting task, so rare fields are boxed. See [`SMALL`] for its size.
-pub(super) struct Job {
-    header: Header,
-    cell: SpinLock<Cell>,
-}
+pub(super) type Job = Attached<Header>;
 
-/// Another thread than the submitter frees a job. Up to this size an allocator such as glibc's
-/// takes memory back from another thread without a lock. Checked by a test and not by the build,
-/// because another compiler may lay out the fields differently.
-#[cfg(all(test, not(loom), target_pointer_width = "64"))]
-const SMALL: usize = 120;
-
-struct Cell {
-    state: JobState,
-    /// Present if a thread waits for the job or if it is periodic.
-    rare: Option<Box<Rare>>,
-}
-
-enum JobState {
-    Waiting(Work),
-    Running(RunId),
-    /// It ran and will not run again.
-    Over,
-    /// No further run will start. The body may still be running.
-    Cancelled(Option<RunId>),
-}
-
-/// The fields that few jobs have.
-#[derive(Default)]
-struct Rare {
-    /// Threads that wait for the job to end or to become startable.
-    waiters: Vec<Weak<WaitCell>>,
-    /// When a periodic job runs.
-    schedule: Option<Schedule>,
-}
-
-impl Cell {
-    fn is_cancelled(&self) -> bool {
-        matches!(self.state, JobState::Cancelled(_))
-    }
-
-    /// Returns true if no run is under way and none will start.
-    fn is_at_rest(&self) -> bool {
-        matches!(self.state, JobState::Over | JobState::Cancelled(None))
-    }
-
-    /// Takes the work out of a waiting job, whose state is then `next`.
-    fn take_work(&mut self, next: JobState) -> Option<Work> {
-        if !matches!(self.state, JobState::Waiting(_)) {
-            return None;
-        }
-        match std::mem::replace(&mut self.state, next) {
-            JobState::Waiting(work) => Some(work),
-            _ => None,
-        }
-    }
-}
-
-/// What an attempt to cancel a job found.
-enum Found {
-    Ended,
-    Waiting,
-    Running,
-}
+pub(super) type JobRef = CellRef<Job>;
 
 /// The wheel of a scheduler calls this under the scheduler's lock.
-impl Placed for Arc<Job> {
+impl Placed for JobRef {
     #[inline]
     fn moved_to(&self, place: u64) {
         self.set_location(if place == NOWHERE {
@@ -180,91 +212,135 @@ impl Placed for Arc<Job> {
     }
 }
 
-impl Job {
-    pub(super) fn new(work: Work, schedule: Option<Schedule>) -> Arc<Job> {
-        let rare = schedule.map(|_| Box::new(Rare { waiters: Vec::new(), schedule }));
-        Arc::new(Job {
-            header: Header {
-                kind: AtomicU8::new(0),
-                index: AtomicU32::new(0),
-                place: AtomicU64::new(0),
-                awaited: AtomicBool::new(false),
-                is_periodic: schedule.is_some(),
-            },
-            cell: SpinLock::new(Cell { state: JobState::Waiting(work), rare }),
-        })
+impl CellRef<Job> {
+    /// Makes the job of a task `id`. `delay` decides where its memory comes from.
+    #[inline]
+    pub(super) fn of(
+        id: TaskId,
+        work: impl Work<()> + 'static,
+        delay: Duration,
+        rare: Option<Box<Rare>>,
+    ) -> JobRef {
+        let memory = if delay.is_zero() { Memory::Heap } else { Memory::Slab };
+        CellRef::new_in(memory, Attached::new(Header::new(rare), WorkCell::new(id, work, true))).erase()
     }
 
+    pub(super) fn is(&self, other: &JobRef) -> bool {
+        std::ptr::addr_eq(&raw const **self, &raw const **other)
+    }
+
+    /// Cancels the job. Returns true if this call did it.
+    pub(super) fn dispose(&self, owner: &Weak<dyn JobOwner>) -> bool {
+        match self.end(true) {
+            CancelFound::Ended => false,
+            CancelFound::Running => true,
+            CancelFound::Waiting => {
+                if let Some(owner) = owner.upgrade() {
+                    owner.cancelled(self);
+                }
+                true
+            }
+        }
+    }
+
+    /// Blocks until no run is under way and none will start, at most `timeout`. `owner` is `None`
+    /// for a job that no scheduler has.
+    pub(super) fn wait(
+        &self,
+        owner: Option<&Weak<dyn JobOwner>>,
+        timeout: Duration,
+    ) -> Result<bool, Interrupted> {
+        let deadline = deadline_after(timeout);
+        let me = Arc::new(WaitCell::for_this_thread());
+        let mut wake = Wake::Ready;
+        // Kept: a thread that tries to begin a cancelled job makes it look as if it ran.
+        let mut at_rest = false;
+        while wake == Wake::Ready {
+            me.reset();
+            self.add_waiter(&me); // before the look, see (4)
+            at_rest = self.is_at_rest();
+            if at_rest {
+                break;
+            }
+            if let Some(owner) = owner.and_then(Weak::upgrade) {
+                owner.help(self);
+                if self.runs_on_this_thread() || owner.is_behind_this_thread(self) {
+                    break; // it would wait for itself
+                }
+            }
+            wake = me.wait(deadline, OnInterrupt::Return);
+        }
+        let mine = Arc::downgrade(&me);
+        self.own().change_waiters(|waiters| waiters.retain(|waiter| !Weak::ptr_eq(waiter, &mine)));
+        at_rest = at_rest || self.is_at_rest();
+        if wake == Wake::Interrupted && !at_rest && me.take_interrupt() {
+            return Err(Interrupted);
+        }
+        Ok(at_rest)
+    }
+}
+
+impl Job {
     pub(super) fn location(&self) -> Location {
-        self.header.location()
+        self.own().location()
     }
 
     pub(super) fn set_location(&self, location: Location) {
-        self.header.set_location(location);
+        self.own().set_location(location);
     }
 
     pub(super) fn is_periodic(&self) -> bool {
-        self.header.is_periodic
+        self.own().flags & PERIODIC != 0
     }
 
     /// When a periodic job runs.
     pub(super) fn schedule(&self) -> Option<Schedule> {
-        if self.is_periodic() { self.cell.lock().rare.as_ref()?.schedule } else { None }
+        if self.is_periodic() { self.own().rare(|rare| rare.schedule) } else { None }
+    }
+
+    pub(super) fn info(&self) -> TaskInfo {
+        self.own().rare(|rare| rare.info.clone()).unwrap_or_else(|| TaskInfo::of(self.work().id()))
     }
 
     // ---- runs
 
-    /// Takes the work to run it on this thread, inside the current interrupt frame. Returns `None`
-    /// if the job is cancelled.
-    pub(super) fn begin(&self) -> Option<Work> {
-        self.cell.lock().take_work(JobState::Running(RunId::current()))
+    /// Runs the job on this thread, inside `around` and the current interrupt frame. A panic that
+    /// no handle keeps goes to the error hooks. Returns `None` if the job is cancelled.
+    ///
+    /// The caller counts the run and then calls [`finish`](Self::finish), unless the job runs
+    /// again.
+    pub(super) fn run(&self, around: &mut dyn FnMut(&mut dyn FnMut())) -> Option<RunEnd> {
+        // Before the exchange that begins the run: see (5).
+        self.own().is_under_way.store(true, Ordering::Relaxed);
+        let mut end = self.work().run(around, &|panic| hooks::report(&self.info(), panic));
+        if let Some(end) = &mut end
+            && self.own().flags & HOOKED != 0
+            && self.own().rare(|rare| rare.hooked_panic.clone()).is_some_and(|it| it.load(Ordering::Relaxed))
+        {
+            end.outcome = Outcome::Panicked;
+        }
+        if end.is_none_or(|end| end.again) {
+            self.own().run_over(|| self.is_done());
+        }
+        end
     }
 
-    /// After a run of a periodic job: puts the work back and returns true if it may run again.
-    pub(super) fn rearm(&self, ended: &mut Ended) -> bool {
-        if !self.is_periodic() {
-            return false;
-        }
-        let mut cell = self.cell.lock();
-        if !matches!(cell.state, JobState::Running(_)) {
-            return false;
-        }
-        let Some(work) = ended.take_next() else { return false };
-        cell.state = JobState::Waiting(work);
-        true
-    }
-
-    /// After the last run.
-    pub(super) fn finish(&self, ended: Ended) {
-        let mut cell = self.cell.lock();
-        // The state that is replaced holds no user code.
-        cell.state = if cell.is_cancelled() { JobState::Cancelled(None) } else { JobState::Over };
-        let waiters = self.take_waiters(&mut cell);
-        drop(cell);
-        drop_caught(ended);
-        notify_all(&waiters);
+    /// After the last run, when it has been counted.
+    pub(super) fn finish(&self) {
+        self.own().run_over(|| true);
     }
 
     // ---- cancelling
 
     /// Makes sure that no further run starts. Interrupts a run under way if asked, unless it is the
     /// caller's own.
-    fn end(&self, interrupt: bool) -> Found {
-        let mut cell = self.cell.lock();
-        if let Some(work) = cell.take_work(JobState::Cancelled(None)) {
-            let waiters = self.take_waiters(&mut cell);
-            drop(cell);
-            drop_caught(work); // drops the captures at once
+    fn end(&self, interrupt: bool) -> CancelFound {
+        let found = self.work().cancel(interrupt);
+        if found == CancelFound::Waiting {
+            let waiters = self.own().take_waiters(&mut self.own().rare.lock());
             notify_all(&waiters);
-            return Found::Waiting;
         }
-        let JobState::Running(run) = cell.state else { return Found::Ended };
-        cell.state = JobState::Cancelled(Some(run));
-        drop(cell);
-        if interrupt && !run.is_of_this_thread() {
-            run.interrupt();
-        }
-        Found::Running
+        found
     }
 
     /// Cancels a job that its owner has removed from its queue.
@@ -277,68 +353,64 @@ impl Job {
         self.end(false);
     }
 
-    /// Cancels the job. Returns true if this call did it.
-    pub(super) fn dispose(self: &Arc<Self>, owner: &Weak<dyn JobOwner>) -> bool {
-        match self.end(true) {
-            Found::Ended => false,
-            Found::Running => true,
-            Found::Waiting => {
-                if let Some(owner) = owner.upgrade() {
-                    owner.cancelled(self);
-                }
-                true
-            }
+    /// Takes the work of a job that has not begun, as a task that runs it once.
+    pub(super) fn take_task(&self) -> Option<Task> {
+        let mut task = None::<Task>;
+        self.work().take_work(&mut task);
+        if let Some(task) = task {
+            task.left();
+            return Some(task);
         }
+        self.work().take_closure().map(|f| Task::known_as(self.info(), f))
     }
 
     /// The error for a job that is not accepted after all. If another thread took the work already,
     /// the error hands back an empty task.
     pub(super) fn refused(&self, reason: RejectReason) -> Rejected {
-        let work = self.cell.lock().take_work(JobState::Cancelled(None));
-        Rejected::new(work.map_or_else(|| Task::new(|| {}), Work::into_task), reason)
+        Rejected::new(self.take_task().unwrap_or_else(|| Task::new(|| {})), reason)
     }
 
     // ---- reading the state
 
+    fn is_done(&self) -> bool {
+        self.work().state().is_done()
+    }
+
+    /// Returns true if no run is under way and none will start.
+    fn is_at_rest(&self) -> bool {
+        // In this order: a run that begins later cannot be one that has ended.
+        self.is_done() && !self.own().is_under_way.load(Ordering::Relaxed)
+    }
+
     pub(super) fn is_disposed(&self) -> bool {
-        matches!(self.cell.lock().state, JobState::Over | JobState::Cancelled(_))
+        self.is_cancelled() || self.is_at_rest()
     }
 
     pub(super) fn is_cancelled(&self) -> bool {
-        self.cell.lock().is_cancelled()
+        self.work().state() == TaskState::Cancelled
     }
 
-    fn is_at_rest(&self) -> bool {
-        self.cell.lock().is_at_rest()
+    /// Returns true if the job has not begun.
+    pub(super) fn is_pending(&self) -> bool {
+        self.work().state() == TaskState::Pending
     }
 
     /// Returns true if this job has the task `id` and has not begun.
     pub(super) fn is_of(&self, id: TaskId) -> bool {
-        matches!(&self.cell.lock().state, JobState::Waiting(work) if work.info().id() == id)
+        self.work().id() == id && self.is_pending()
     }
 
     /// Returns true if the job runs on the calling thread, or on a thread that waits for the
     /// calling thread.
     pub(super) fn runs_on_this_thread(&self) -> bool {
-        match self.cell.lock().state {
-            JobState::Running(run) | JobState::Cancelled(Some(run)) => waits_for_this_thread(run),
-            _ => false,
-        }
-    }
-
-    /// The task of a job that has not begun.
-    pub(super) fn info(&self) -> Option<TaskInfo> {
-        match &self.cell.lock().state {
-            JobState::Waiting(work) => Some(work.info().clone()),
-            _ => None,
-        }
+        self.own().is_under_way.load(Ordering::Relaxed) && self.work().last_run_waits_for_this_thread()
     }
 
     // ---- waiting
 
     /// Notifies `waiter` when the job ends or becomes startable, whichever comes first.
     pub(super) fn add_waiter(&self, waiter: &Arc<WaitCell>) {
-        self.change_waiters(|waiters| {
+        self.own().change_waiters(|waiters| {
             waiters.retain(|known| known.strong_count() > 0);
             waiters.push(Arc::downgrade(waiter));
         });
@@ -348,7 +420,7 @@ impl Job {
     /// may be one that waits for the job. Adds the waiters to `wake`, marked as notified.
     pub(super) fn became_startable(&self, wake: &mut Vec<Arc<WaitCell>>) {
         if self.is_awaited() {
-            let waiters = self.take_waiters(&mut self.cell.lock());
+            let waiters = self.own().take_waiters(&mut self.own().rare.lock());
             wake.extend(waiters.iter().filter_map(Weak::upgrade).filter(|waiter| waiter.mark_notified()));
         }
     }
@@ -358,53 +430,7 @@ impl Job {
     /// Relaxed: a waiter registers and then asks the owner for help under the same lock. If it asks
     /// before this call, this call sees the waiter; if after, it finds the job where it is now.
     pub(super) fn is_awaited(&self) -> bool {
-        self.header.awaited.load(Ordering::Relaxed)
-    }
-
-    /// Blocks until no run is under way and none will start, at most `timeout`.
-    pub(super) fn wait(
-        self: &Arc<Self>,
-        owner: &Weak<dyn JobOwner>,
-        timeout: Duration,
-    ) -> Result<bool, Interrupted> {
-        let deadline = deadline_after(timeout);
-        let me = Arc::new(WaitCell::for_this_thread());
-        let mut wake = Wake::Ready;
-        while wake == Wake::Ready {
-            me.reset();
-            self.add_waiter(&me); // before the look, see (4)
-            if self.is_at_rest() {
-                break;
-            }
-            if let Some(owner) = owner.upgrade() {
-                owner.help(self);
-                if self.runs_on_this_thread() || owner.is_behind_this_thread(self) {
-                    break; // it would wait for itself
-                }
-            }
-            wake = me.wait(deadline, OnInterrupt::Return);
-        }
-        let mine = Arc::downgrade(&me);
-        self.change_waiters(|waiters| waiters.retain(|waiter| !Weak::ptr_eq(waiter, &mine)));
-        match wake {
-            Wake::Interrupted if !self.is_at_rest() && me.take_interrupt() => Err(Interrupted),
-            _ => Ok(self.is_at_rest()),
-        }
-    }
-
-    fn change_waiters(&self, change: impl FnOnce(&mut Vec<Weak<WaitCell>>)) {
-        let mut cell = self.cell.lock();
-        let mut rare = cell.rare.take().unwrap_or_default();
-        change(&mut rare.waiters);
-        let awaited = !rare.waiters.is_empty();
-        self.header.awaited.store(awaited, Ordering::Relaxed);
-        cell.rare = Some(rare).filter(|rare| awaited || rare.schedule.is_some());
-    }
-
-    fn take_waiters(&self, cell: &mut Cell) -> Vec<Weak<WaitCell>> {
-        let Some(rare) = &mut cell.rare else { return Vec::new() };
-        self.header.awaited.store(false, Ordering::Relaxed);
-        std::mem::take(&mut rare.waiters)
+        self.own().awaited.load(Ordering::Relaxed)
     }
 }
 
@@ -412,7 +438,7 @@ fn notify_all(waiters: &[Weak<WaitCell>]) {
     waiters.iter().filter_map(Weak::upgrade).for_each(|waiter| waiter.notify());
 }
 
-impl fmt::Debug for Job {
+impl fmt::Debug for CellRef<Job> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Job")
             .field("periodic", &self.is_periodic())
@@ -421,13 +447,5 @@ impl fmt::Debug for Job {
     }
 }
 
-#[cfg(all(test, not(loom), target_pointer_width = "64"))]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn a_job_with_the_counts_of_its_arc_is_small() {
-        let counts = 2 * size_of::<usize>();
-        assert!(size_of::<Job>() + counts <= SMALL, "{} bytes", size_of::<Job>() + counts);
-    }
-}
+#[cfg(all(test, not(loom)))]
+mod tests;

@@ -1,15 +1,27 @@
 //! The methods that many types of this folder have in common, written once.
 
 /// Expands to the three scheduling methods of [`Scheduler`](super::Scheduler) and
-/// [`Lane`](super::Lane). `|it, order| expression` says what each does with its
-/// [`Order`](super::work::Order).
+/// [`Lane`](super::Lane). `|it, delay, work| expression` says what each does with its
+/// [`Submission`](super::work::Submission). After `jobs` it also accepts the job of a closure.
 macro_rules! scheduling_methods {
-    (|$it:ident, $order:ident| $submit:expr) => {
+    (jobs |$it:ident, $delay:ident, $work:ident| $submit:expr) => {
+        scheduling_methods!(|$it, $delay, $work| $submit);
+
+        fn schedule_job(
+            &self,
+            job: $crate::schedulers::work::NewJob<'_>,
+        ) -> Option<Result<$crate::schedulers::Disposable, $crate::executor::Rejected>> {
+            let ($it, $delay) = (self, job.delay());
+            let $work = job.make();
+            Some($submit)
+        }
+    };
+    (|$it:ident, $delay:ident, $work:ident| $submit:expr) => {
         fn schedule_task(
             &self,
             task: $crate::task::Task,
         ) -> Result<$crate::schedulers::Disposable, $crate::executor::Rejected> {
-            let ($it, $order) = (self, $crate::schedulers::work::Order::Now(task));
+            let ($it, $delay, $work) = (self, ::std::time::Duration::ZERO, task);
             $submit
         }
 
@@ -18,7 +30,7 @@ macro_rules! scheduling_methods {
             delay: ::std::time::Duration,
             task: $crate::task::Task,
         ) -> Result<$crate::schedulers::Disposable, $crate::executor::Rejected> {
-            let ($it, $order) = (self, $crate::schedulers::work::Order::After(delay, task));
+            let ($it, $delay, $work) = (self, delay, task);
             $submit
         }
 
@@ -28,9 +40,49 @@ macro_rules! scheduling_methods {
             period: ::std::time::Duration,
             task: $crate::schedulers::PeriodicTask,
         ) -> Result<$crate::schedulers::Disposable, $crate::executor::Rejected> {
-            let order = $crate::schedulers::work::Order::Periodic(initial, period, task);
-            let ($it, $order) = (self, order);
+            let ($it, $delay, $work) = (self, initial, (period, task));
             $submit
+        }
+    };
+}
+
+/// Expands to all scheduling methods of [`Scheduler`](super::Scheduler), which call those of the
+/// scheduler that `|it| expression` names.
+macro_rules! forward_scheduling {
+    (|$it:ident| $inner:expr) => {
+        fn schedule_task(
+            &self,
+            task: $crate::task::Task,
+        ) -> Result<$crate::schedulers::Disposable, $crate::executor::Rejected> {
+            let $it = self;
+            $crate::schedulers::Scheduler::schedule_task($inner, task)
+        }
+
+        fn schedule_task_after(
+            &self,
+            delay: ::std::time::Duration,
+            task: $crate::task::Task,
+        ) -> Result<$crate::schedulers::Disposable, $crate::executor::Rejected> {
+            let $it = self;
+            $crate::schedulers::Scheduler::schedule_task_after($inner, delay, task)
+        }
+
+        fn schedule_periodically_task(
+            &self,
+            initial: ::std::time::Duration,
+            period: ::std::time::Duration,
+            task: $crate::schedulers::PeriodicTask,
+        ) -> Result<$crate::schedulers::Disposable, $crate::executor::Rejected> {
+            let $it = self;
+            $crate::schedulers::Scheduler::schedule_periodically_task($inner, initial, period, task)
+        }
+
+        fn schedule_job(
+            &self,
+            job: $crate::schedulers::work::NewJob<'_>,
+        ) -> Option<Result<$crate::schedulers::Disposable, $crate::executor::Rejected>> {
+            let $it = self;
+            $crate::schedulers::Scheduler::schedule_job($inner, job)
         }
     };
 }
@@ -39,7 +91,7 @@ macro_rules! scheduling_methods {
 macro_rules! forward_scheduler {
     ([$($generics:tt)*] $type:ty, |$it:ident| $inner:expr) => {
         impl<$($generics)*> $crate::schedulers::Scheduler for $type {
-            scheduling_methods!(|$it, order| $crate::schedulers::scheduler::forward(&$inner, order));
+            forward_scheduling!(|$it| &$inner);
 
             fn create_worker(&self) -> $crate::schedulers::Worker {
                 let $it = self;

@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use super::disposable::Disposable;
 use super::stats::SchedulerStats;
-use super::work::Order;
+use super::work::NewJob;
 use super::worker::Worker;
 use crate::executor::Rejected;
 use crate::interrupt::Interrupted;
@@ -61,6 +61,14 @@ pub trait Scheduler: Send + Sync {
         task: PeriodicTask,
     ) -> Result<Disposable, Rejected>;
 
+    /// Runs a closure that has not become a task. Only schedulers of this crate do that; all others
+    /// return `None`, and get the closure as a task.
+    #[doc(hidden)]
+    fn schedule_job(&self, job: NewJob<'_>) -> Option<Result<Disposable, Rejected>> {
+        let _ = job;
+        None
+    }
+
     /// Makes a worker. Its work runs one at a time, by due time and then by submission. The worker
     /// of a disposed scheduler is disposed.
     fn create_worker(&self) -> Worker;
@@ -91,15 +99,6 @@ pub trait Scheduler: Send + Sync {
 }
 
 forward_scheduler!([S: Scheduler + ?Sized] Arc<S>, |it| **it);
-
-/// Calls the method of `scheduler` that `order` came from.
-pub(super) fn forward<S: Scheduler + ?Sized>(scheduler: &S, order: Order) -> Result<Disposable, Rejected> {
-    match order {
-        Order::Now(task) => scheduler.schedule_task(task),
-        Order::After(delay, task) => scheduler.schedule_task_after(delay, task),
-        Order::Periodic(initial, period, task) => scheduler.schedule_periodically_task(initial, period, task),
-    }
-}
 
 impl fmt::Display for dyn Scheduler + '_ {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -134,7 +133,8 @@ pub trait SchedulerExt: Scheduler {
     /// # Errors
     /// As [`Scheduler::schedule_task`].
     fn schedule(&self, f: impl FnOnce() + Send + 'static) -> Result<Disposable, Rejected> {
-        self.schedule_task(Task::new(f))
+        let by_task = |task| self.schedule_task(task);
+        NewJob::submit(Duration::ZERO, f, |job| self.schedule_job(job), by_task)
     }
 
     /// Runs `f` after `delay`.
@@ -146,7 +146,8 @@ pub trait SchedulerExt: Scheduler {
         delay: Duration,
         f: impl FnOnce() + Send + 'static,
     ) -> Result<Disposable, Rejected> {
-        self.schedule_task_after(delay, Task::new(f))
+        let by_task = |task| self.schedule_task_after(delay, task);
+        NewJob::submit(delay, f, |job| self.schedule_job(job), by_task)
     }
 
     /// Runs `f` after `initial`, and then once in every `period`.

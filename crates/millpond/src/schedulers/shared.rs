@@ -11,7 +11,7 @@ use std::time::Duration;
 use super::defaults::defaults;
 use super::factory::{self, DefaultFactory, Factory};
 use super::immediate::Immediate;
-use super::scheduler::{Scheduler, forward};
+use super::scheduler::Scheduler;
 use super::stats::SchedulerStats;
 use super::worker::Worker;
 use crate::config::ConfigError;
@@ -57,7 +57,7 @@ impl Shared {
 }
 
 impl Scheduler for Shared {
-    scheduling_methods!(|it, order| forward(it.scheduler(), order));
+    forward_scheduling!(|it| it.scheduler());
 
     fn create_worker(&self) -> Worker {
         self.scheduler().create_worker()

@@ -1,209 +1,189 @@
-//! What a scheduler is asked to run: an [`Order`], and the [`Work`] inside it.
+//! What a scheduler is asked to run: a [`Submission`], and how it becomes a job.
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::time::Duration;
 
 use super::hooks;
+use super::job::{JobRef, Rare};
 use crate::executor::{RejectReason, Rejected};
 use crate::interrupt::TaskFrame;
-use crate::panic::drop_caught;
-use crate::sync::{Arc, AtomicBool, Ordering};
-use crate::task::decorate::decorate;
-use crate::task::periodic::{Body, OnPanic, PeriodicTask, Schedule};
-use crate::task::{Outcome, Payload, Task, TaskInfo};
+use crate::sync::{Arc, AtomicBool, Exclusive, Ordering};
+use crate::task::decorate::{Body, decorate};
+use crate::task::periodic::{OnPanic, PeriodicTask, Schedule};
+use crate::task::{Outcome, PanicIsKept, Ran, Task, TaskId, TaskInfo, Work};
 
-/// A call of one of the three scheduling methods.
-pub(super) enum Order {
-    Now(Task),
-    After(Duration, Task),
-    /// Initial delay, then period.
-    Periodic(Duration, Duration, PeriodicTask),
-}
-
-/// An order taken apart.
-pub(super) struct OrderParts {
-    pub(super) work: Work,
-    pub(super) delay: Duration,
-    /// When a periodic task runs again.
-    pub(super) schedule: Option<Schedule>,
-}
-
-impl Order {
-    /// The task that a refused order hands back. A periodic one runs its body once.
-    pub(super) fn into_task(self) -> Task {
-        match self {
-            Order::Now(task) | Order::After(_, task) => task,
-            Order::Periodic(_, _, task) => Task::known_as(task.info, task.body.into_inner()),
-        }
-    }
-
-    pub(super) fn into_parts(self) -> OrderParts {
-        match self {
-            Order::Now(task) => OrderParts::once(Duration::ZERO, task),
-            Order::After(delay, task) => OrderParts::once(delay, task),
-            Order::Periodic(initial, period, task) => {
-                let on_panic = task.on_panic.unwrap_or(OnPanic::Continue);
-                let work = Work::Series(task.info, task.body.into_inner(), on_panic);
-                let schedule = Some(Schedule::Rate(period, task.missed));
-                OrderParts { work, delay: initial, schedule }
-            }
-        }
-    }
-}
-
-impl OrderParts {
-    fn once(delay: Duration, task: Task) -> OrderParts {
-        OrderParts { work: Work::Once(task), delay, schedule: None }
-    }
-}
-
-/// What a job runs.
-pub(super) enum Work {
-    Once(Task),
-    /// A task that went through the schedule hooks. The flag is set when the task panics, because
-    /// the hooks may keep the panic for themselves.
-    Hooked(TaskInfo, Body, Arc<AtomicBool>),
-    /// The body of a periodic task.
-    Series(TaskInfo, Body, OnPanic),
-}
-
-/// How a run ended.
-pub(super) struct Ended {
-    panicked: bool,
-    /// The work of a periodic task that may run again.
-    next: Option<Work>,
-}
-
-impl Ended {
-    fn new(panicked: bool) -> Ended {
-        Ended { panicked, next: None }
-    }
-
-    /// Takes the work out that may run again.
-    pub(super) fn take_next(&mut self) -> Option<Work> {
-        self.next.take()
-    }
-}
-
-/// The outcome of a run; `None` if the job was cancelled before it began.
-pub(super) fn outcome(ended: Option<&Ended>) -> Outcome {
-    match ended {
-        None => Outcome::Cancelled,
-        Some(ended) if ended.panicked => Outcome::Panicked,
-        Some(_) => Outcome::Succeeded,
-    }
-}
-
-impl Work {
-    pub(super) fn info(&self) -> &TaskInfo {
-        match self {
-            Work::Once(task) => task.info(),
-            Work::Hooked(info, ..) | Work::Series(info, ..) => info,
-        }
+/// Work that is submitted to a scheduler: a task, the job of a closure, or a period and a periodic
+/// task.
+pub(super) trait Submission: Sized {
+    /// When periodic work runs.
+    fn schedule(&self) -> Option<Schedule> {
+        None
     }
 
     /// Lets the handle of the task, if it has one, find the scheduler `owner` and the lane in it.
     /// `u64::MAX` stands for no lane.
-    pub(super) fn entered(&self, owner: u64, lane: u64) {
-        if let Work::Once(task) = self {
-            task.set_place(lane);
-            task.entered(owner);
-        }
+    fn entered(&self, owner: u64, lane: u64) {
+        let _ = (owner, lane);
     }
 
-    /// Runs it. A panic that no handle keeps goes to the error hooks.
-    pub(super) fn run(self) -> Ended {
-        match self {
-            Work::Once(task) => run_task(task),
-            Work::Hooked(info, mut body, flag) => {
-                let panicked = run_body(&info, &mut body) || flag.load(Ordering::Relaxed);
-                drop_caught(body);
-                Ended::new(panicked)
-            }
-            Work::Series(info, mut body, on_panic) => {
-                let panicked = run_body(&info, &mut body);
-                if panicked && on_panic == OnPanic::End {
-                    drop_caught(body);
-                    return Ended::new(panicked);
-                }
-                Ended { panicked, next: Some(Work::Series(info, body, on_panic)) }
-            }
-        }
-    }
-
-    /// The work as a task, for the submitter of refused work.
-    pub(super) fn into_task(self) -> Task {
-        match self {
-            Work::Once(task) => {
-                task.left();
-                task
-            }
-            Work::Hooked(info, body, _) | Work::Series(info, body, _) => Task::known_as(info, body),
-        }
-    }
-
-    /// Passes the work through the schedule hooks.
-    ///
-    /// While the hooks have it, the work is in a cell that both sides reach, so that it can be
-    /// handed back if a hook panics.
+    /// Passes the work through the schedule hooks and makes its job.
     ///
     /// # Errors
     /// [`Rejected`], with the work, if a hook panicked.
-    pub(super) fn pass_hooks(self) -> Result<Work, Rejected> {
-        let hooks = hooks::schedule_hooks();
-        if hooks.is_empty() {
-            return Ok(self);
-        }
-        let on_panic = if let Work::Series(_, _, on_panic) = &self { Some(*on_panic) } else { None };
+    fn into_job(self, delay: Duration) -> Result<JobRef, Rejected>;
+
+    /// The work as it was submitted. The error is a period and a periodic task.
+    fn into_parts(self) -> Result<Task, (Duration, PeriodicTask)>;
+
+    /// The task that refused work hands back. Periodic work runs its body once.
+    fn into_task(self) -> Task {
+        self.into_parts().unwrap_or_else(|(_, task)| Task::known_as(task.info, task.body.into_inner()))
+    }
+}
+
+impl Submission for Task {
+    fn entered(&self, owner: u64, lane: u64) {
+        self.set_place(lane);
+        Task::entered(self, owner);
+    }
+
+    fn into_job(self, delay: Duration) -> Result<JobRef, Rejected> {
         let info = self.info().clone();
-        let panicked = Arc::new(AtomicBool::new(false));
-        let flag = Arc::clone(&panicked);
-        let run = move |work| run_hooked(work, &flag);
-        match decorate(self, run, |body| hooks.iter().fold(body, |body, hook| hook(body))) {
-            Ok(body) => Ok(match on_panic {
-                Some(on_panic) => Work::Series(info, body, on_panic),
-                None => Work::Hooked(info, body, panicked),
-            }),
-            Err(work) => {
-                let task = work.map_or_else(|| Task::known_as(info, || {}), Work::into_task);
-                Err(Rejected::new(task, RejectReason::CallbackPanicked))
+        let id = info.id();
+        let (task, hooked_panic) = pass_hooks(self, &info)?;
+        Ok(JobRef::of(id, task, delay, Rare::new(info, None, hooked_panic)))
+    }
+
+    fn into_parts(self) -> Result<Task, (Duration, PeriodicTask)> {
+        self.left();
+        Ok(self)
+    }
+}
+
+impl Submission for (Duration, PeriodicTask) {
+    fn schedule(&self) -> Option<Schedule> {
+        Some(Schedule::Rate(self.0, self.1.missed))
+    }
+
+    fn into_job(self, delay: Duration) -> Result<JobRef, Rejected> {
+        let schedule = self.schedule();
+        let (_, mut task) = self;
+        let hooks = hooks::schedule_hooks();
+        if !hooks.is_empty() {
+            let wrap = |body| hooks.iter().fold(body, |body, hook| hook(body));
+            match decorate(task.body.into_inner(), run_body, wrap) {
+                Ok(body) => task.body = Exclusive::new(body),
+                Err(body) => {
+                    let body = body.unwrap_or_else(|| Box::new(|| {}));
+                    let task = Task::known_as(task.info, body);
+                    return Err(Rejected::new(task, RejectReason::CallbackPanicked));
+                }
             }
         }
+        task.on_panic.get_or_insert(OnPanic::Continue);
+        let info = task.info.clone();
+        Ok(JobRef::of(info.id(), task, delay, Rare::new(info, schedule, None)))
+    }
+
+    fn into_parts(self) -> Result<Task, (Duration, PeriodicTask)> {
+        Err(self)
     }
 }
 
-fn run_task(task: Task) -> Ended {
-    let mut task = task.once();
-    let mut outcome = Outcome::Succeeded;
-    let payload = task.run_settled(&mut |settled| outcome = settled).panic;
-    if let Some(payload) = payload {
-        let info = task.info().clone();
-        drop(task);
-        hooks::report(&info, payload);
+/// Runs the body of a periodic task, which is kept for the next run.
+fn run_body(mut body: Body) -> (Option<Body>, std::thread::Result<()>) {
+    let ran = catch_unwind(AssertUnwindSafe(&mut body));
+    (Some(body), ran)
+}
+
+/// The job of a closure. It has no label and no handle, and no user of a scheduler sees it.
+impl Submission for JobRef {
+    fn into_job(self, delay: Duration) -> Result<JobRef, Rejected> {
+        if hooks::schedule_hooks().is_empty() { Ok(self) } else { self.into_task().into_job(delay) }
     }
-    Ended::new(outcome == Outcome::Panicked)
+
+    fn into_parts(self) -> Result<Task, (Duration, PeriodicTask)> {
+        Ok(self.take_task().expect("a job that was not accepted has its work"))
+    }
 }
 
-/// Returns true if the body panicked.
-fn run_body(info: &TaskInfo, body: &mut Body) -> bool {
-    let payload = catch_unwind(AssertUnwindSafe(body)).err();
-    let panicked = payload.is_some();
-    payload.into_iter().for_each(|payload| hooks::report(info, payload));
-    panicked
+/// Makes the job of a closure for a scheduler of this crate, which needs no [`Task`] then.
+pub struct NewJob<'a> {
+    delay: Duration,
+    make: &'a mut dyn FnMut() -> JobRef,
 }
 
-/// Runs a task once, or the body of a periodic task, which is kept for the next run.
-fn run_hooked(work: Work, panicked: &AtomicBool) -> (Option<Work>, Result<(), Payload>) {
-    match work {
-        Work::Once(task) => {
-            let _frame = TaskFrame::enter();
-            let mut settle = |outcome| panicked.store(outcome == Outcome::Panicked, Ordering::Relaxed);
-            (None, task.once().run_settled(&mut settle).panic.map_or(Ok(()), Err))
+impl std::fmt::Debug for NewJob<'_> {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("NewJob").field("delay", &self.delay).finish_non_exhaustive()
+    }
+}
+
+impl NewJob<'_> {
+    pub(super) fn delay(&self) -> Duration {
+        self.delay
+    }
+
+    pub(super) fn make(self) -> JobRef {
+        (self.make)()
+    }
+
+    /// Calls `submit` for a scheduler that accepts jobs, and `submit_task` if it returns `None`.
+    #[inline]
+    pub(super) fn submit<R>(
+        delay: Duration,
+        f: impl FnOnce() + Send + 'static,
+        submit: impl FnOnce(NewJob<'_>) -> Option<R>,
+        submit_task: impl FnOnce(Task) -> R,
+    ) -> R {
+        let mut f = Some(f);
+        let mut make = || {
+            let f = f.take().expect("a job is made once");
+            JobRef::of(TaskId::fresh(), f, delay, None)
+        };
+        if let Some(submitted) = submit(NewJob { delay, make: &mut make }) {
+            return submitted;
         }
-        Work::Hooked(_, mut body, _) => (None, catch_unwind(AssertUnwindSafe(&mut body))),
-        Work::Series(info, mut body, on_panic) => {
-            let ran = catch_unwind(AssertUnwindSafe(&mut body));
-            (Some(Work::Series(info, body, on_panic)), ran)
+        submit_task(Task::new(f.expect("a scheduler that does not accept jobs makes none")))
+    }
+}
+
+/// A task inside a job. It runs once.
+impl Work<()> for Task {
+    fn run(self) -> Ran<(), Task> {
+        let mut outcome = Outcome::Succeeded;
+        let payload = self.once().run_settled(|settled| outcome = settled).panic;
+        match payload {
+            Some(payload) => Ran::Over(Err(payload), None),
+            None if outcome == Outcome::Panicked => Ran::Over(Err(Box::new(PanicIsKept)), None),
+            None => Ran::Over(Ok(()), None),
+        }
+    }
+}
+
+/// Passes a task through the schedule hooks. Also returns a flag that is set when the task panics,
+/// because the hooks may keep the panic for themselves.
+///
+/// While the hooks have it, the task is in a place that both sides reach, so that it can be handed
+/// back if a hook panics.
+fn pass_hooks(task: Task, info: &TaskInfo) -> Result<(Task, Option<Arc<AtomicBool>>), Rejected> {
+    let hooks = hooks::schedule_hooks();
+    if hooks.is_empty() {
+        return Ok((task, None));
+    }
+    let panicked = Arc::new(AtomicBool::new(false));
+    let flag = Arc::clone(&panicked);
+    let run = move |task: Task| {
+        let _frame = TaskFrame::enter();
+        let settle = |outcome| flag.store(outcome == Outcome::Panicked, Ordering::Relaxed);
+        (None, task.once().run_settled(settle).panic.map_or(Ok(()), Err))
+    };
+    match decorate(task, run, |body| hooks.iter().fold(body, |body, hook| hook(body))) {
+        Ok(body) => Ok((Task::known_as(info.clone(), body), Some(panicked))),
+        Err(task) => {
+            let task = task.unwrap_or_else(|| Task::known_as(info.clone(), || {}));
+            task.left();
+            Err(Rejected::new(task, RejectReason::CallbackPanicked))
         }
     }
 }

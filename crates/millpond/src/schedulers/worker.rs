@@ -4,6 +4,7 @@ use std::fmt;
 use std::time::Duration;
 
 use super::disposable::Disposable;
+use super::work::NewJob;
 use crate::executor::Rejected;
 use crate::sync::Arc;
 use crate::task::Task;
@@ -72,6 +73,12 @@ pub trait Lane: Send + Sync {
         period: Duration,
         task: PeriodicTask,
     ) -> Result<Disposable, Rejected>;
+    /// As [`Scheduler::schedule_job`](super::Scheduler::schedule_job).
+    #[doc(hidden)]
+    fn schedule_job(&self, job: NewJob<'_>) -> Option<Result<Disposable, Rejected>> {
+        let _ = job;
+        None
+    }
     /// As [`Worker::dispose`].
     fn dispose(&self);
     /// As [`Worker::is_disposed`].
@@ -114,7 +121,8 @@ impl Worker {
     /// # Errors
     /// [`Rejected`] if the worker or its scheduler is disposed, or the queue is full.
     pub fn schedule(&self, f: impl FnOnce() + Send + 'static) -> Result<Disposable, Rejected> {
-        self.schedule_task(Task::new(f))
+        let by_task = |task| self.schedule_task(task);
+        NewJob::submit(Duration::ZERO, f, |job| self.lane.schedule_job(job), by_task)
     }
 
     /// Runs `f` after `delay`, after all work that is due before it.
@@ -126,7 +134,8 @@ impl Worker {
         delay: Duration,
         f: impl FnOnce() + Send + 'static,
     ) -> Result<Disposable, Rejected> {
-        self.schedule_task_after(delay, Task::new(f))
+        let by_task = |task| self.schedule_task_after(delay, task);
+        NewJob::submit(delay, f, |job| self.lane.schedule_job(job), by_task)
     }
 
     /// Runs `f` after `initial`, and then once in every `period`.

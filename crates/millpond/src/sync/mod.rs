@@ -116,6 +116,10 @@ impl<T> Exclusive<T> {
         Exclusive(std::sync::Mutex::new(value))
     }
 
+    pub(crate) fn get_mut(&mut self) -> &mut T {
+        self.0.get_mut().unwrap_or_else(|poisoned| poisoned.into_inner())
+    }
+
     pub(crate) fn into_inner(self) -> T {
         self.0.into_inner().unwrap_or_else(|poisoned| poisoned.into_inner())
     }

@@ -10,10 +10,9 @@
 //! The inherent methods of `TaskCell` are the life of any task. A kind that needs more wraps a
 //! `TaskCell` in a type of its own, implements [`Tracked`] (and [`Joinable`] if it has a handle) by
 //! calling these methods, and puts the value into a cell with [`CellRef::pair`] or
-//! [`CellRef::new`]. `pool/scope.rs` does so for scoped tasks. A scheduler job would do the same:
-//! `W` is the job's work, `T` is `()`, [`begin`](TaskCell::begin) and [`RunGuard::finish`] frame
-//! the run, a periodic job returns [`Ran::Again`], and the job's own fields (location, waiters)
-//! stay beside the `TaskCell`.
+//! [`CellRef::new`]. `pool/scope.rs` does so for scoped tasks. The job of a scheduler has neither a
+//! result nor a single joiner, so it puts its own fields beside a [`WorkCell`] instead
+//! (`schedulers/job.rs`).
 
 use std::any::Any;
 use std::mem::ManuallyDrop;
@@ -25,18 +24,19 @@ use super::decorate::Body;
 use super::error::{JoinError, Panic, Payload};
 use super::id::{ResultToken, TaskId};
 use super::owner::{self, Help, announce_sleep, is_behind_this_thread, retry_inline};
-use super::place::Place;
-use super::raw::{Cancelled, CellRef, Memory, Running, Slot};
+use super::place::{Memory, Place};
+use super::raw::{Cancelled, CellRef, Slot};
 use super::state::{Outcome, Shed, TaskState};
 use super::tracked::{Joinable, RemoveCancelled, Tracked, Waiter};
 use super::word::Word;
-use super::work::{CellWork, Ran, RunEvent, Work, report_panic};
+use super::work::{CellWork, RunEvent, Work, report_panic};
+use super::work_cell::{RunGuard, WorkCell};
 use crate::interrupt::wait::WaitCell;
-use crate::interrupt::{RunId, ThreadContext, Wake};
+use crate::interrupt::{ThreadContext, Wake};
 use crate::panic::{catch, drop_caught};
 use crate::sync::SpinLock;
 use crate::sync::backoff::snooze_as_it_paid;
-use crate::sync::{Arc, AtomicU64, Ordering, fence, fence_in_models, lock_global};
+use crate::sync::{Arc, Ordering, fence, fence_in_models, lock_global};
 
 /// A task with a result `T` that runs `W`.
 ///
@@ -45,57 +45,26 @@ use crate::sync::{Arc, AtomicU64, Ordering, fence, fence_in_models, lock_global}
 #[repr(C)]
 pub(crate) struct TaskCell<T, W> {
     place: Place,
-    /// The work, then the result, and the state of the task.
-    slot: Slot<CellWork<T, W>, Result<T, Payload>>,
-    runner: Runner,
+    work: WorkCell<T, W>,
     /// The waker of the joiner. There is at most one: a handle is unique, and waiting takes it by
     /// value or exclusively. Set only if the word says that a thread has waited, so that dropping a
     /// cell that nobody waited for does not touch this cache line.
     waker: ManuallyDrop<SpinLock<Option<Waker>>>,
 }
 
-/// How to interrupt the run: a [`RunId`].
-///
-/// The thread that is about to run the task writes it before the exchange that begins the run
-/// (Release). A cancel reads it after the exchange by which it found the task running (Acquire).
-/// Only the thread that has the task runs it, so there is one writer at a time.
-struct Runner {
-    thread: AtomicU64,
-    epoch: AtomicU64,
-}
-
-impl Runner {
-    fn none() -> Runner {
-        Runner { thread: AtomicU64::new(0), epoch: AtomicU64::new(0) }
-    }
-
-    #[inline]
-    fn set(&self, run: RunId) {
-        self.thread.store(run.thread, Ordering::Relaxed);
-        self.epoch.store(run.epoch, Ordering::Relaxed);
-    }
-
-    fn get(&self) -> RunId {
-        RunId { thread: self.thread.load(Ordering::Relaxed), epoch: self.epoch.load(Ordering::Relaxed) }
-    }
-}
-
 impl<T, W> Drop for TaskCell<T, W> {
     #[inline]
     fn drop(&mut self) {
-        if !self.slot.load().is_left_empty() {
-            self.drop_rest();
+        if self.slot().load().is_waited_for() {
+            self.drop_waker();
         }
     }
 }
 
 impl<T, W> TaskCell<T, W> {
-    #[inline(never)]
-    fn drop_rest(&mut self) {
-        if self.slot.load().is_waited_for() {
-            self.drop_waker();
-        }
-        self.slot.clear();
+    #[inline]
+    fn slot(&self) -> &Slot<CellWork<T, W>, Result<T, Payload>> {
+        self.work.slot()
     }
 
     #[cold]
@@ -104,12 +73,12 @@ impl<T, W> TaskCell<T, W> {
     }
 
     pub(crate) fn state(&self) -> TaskState {
-        self.slot.load().state()
+        self.slot().load().state()
     }
 
     #[inline]
     pub(crate) fn id(&self) -> TaskId {
-        self.slot.id()
+        self.slot().id()
     }
 
     pub(crate) fn place(&self) -> &Place {
@@ -117,15 +86,15 @@ impl<T, W> TaskCell<T, W> {
     }
 
     pub(crate) fn owner(&self) -> u64 {
-        self.slot.owner(Ordering::Relaxed)
+        self.slot().owner(Ordering::Relaxed)
     }
 
     pub(crate) fn set_owner(&self, owner: u64) {
-        self.slot.set_owner(owner);
+        self.slot().set_owner(owner);
     }
 
     fn is_done(&self) -> bool {
-        self.slot.load().is_done()
+        self.slot().load().is_done()
     }
 
     /// Wakes the joiner, for a thread that has ended the task and found this word when it did.
@@ -143,7 +112,7 @@ impl<T, W> TaskCell<T, W> {
 
     /// Ends a task that has not begun, and returns its plain work.
     pub(crate) fn take_plain_work(&self) -> Option<W> {
-        let (work, seen) = self.slot.abandon()?;
+        let (work, seen) = self.slot().abandon()?;
         let plain = match work {
             CellWork::Plain(work) => Some(work),
             decorated => {
@@ -157,7 +126,7 @@ impl<T, W> TaskCell<T, W> {
 
     /// See [`Tracked::abandon`].
     pub(crate) fn abandon(&self) {
-        if let Some((work, seen)) = self.slot.abandon() {
+        if let Some((work, seen)) = self.slot().abandon() {
             work.drop_caught();
             self.wake(seen);
         }
@@ -213,7 +182,7 @@ impl<T, W> TaskCell<T, W> {
     pub(crate) fn wait_as(&self, waiter: Option<Waiter>) -> Result<(), Option<Waiter>> {
         let mut place = self.waker.lock();
         // Under the lock: a thread that finds `WAITED` takes the lock, and finds the waker.
-        if !self.slot.announce_waiter() {
+        if !self.slot().announce_waiter() {
             return Err(waiter);
         }
         let old = std::mem::replace(&mut *place, waiter.map(Waiter::into_waker));
@@ -224,27 +193,21 @@ impl<T, W> TaskCell<T, W> {
 
     /// See [`Joinable::take_left`].
     pub(crate) fn take_left(&self, token: &mut ResultToken) -> Option<Result<T, Payload>> {
-        self.slot.take(token)
+        self.slot().take(token)
     }
 
     /// See [`Joinable::detach`].
     pub(crate) fn detach(&self, token: &mut ResultToken) {
-        if self.slot.load().is_left_empty() {
+        if self.slot().load().is_left_empty() {
             return; // the common case for timers: cancelled, and nobody has waited
         }
-        if let Some(result) = self.slot.detach(token) {
+        if let Some(result) = self.slot().detach(token) {
             drop_caught(result);
         }
-        if self.slot.load().is_waited_for() {
+        if self.slot().load().is_waited_for() {
             self.drop_waker();
         }
     }
-}
-
-/// The right of the thread that runs a task to end it.
-pub(crate) struct RunGuard<'a, T, W> {
-    cell: &'a TaskCell<T, W>,
-    running: Running<'a, CellWork<T, W>, Result<T, Payload>>,
 }
 
 impl<T: Send, W: Work<T>> TaskCell<T, W> {
@@ -252,9 +215,8 @@ impl<T: Send, W: Work<T>> TaskCell<T, W> {
     #[inline(always)]
     pub(crate) fn new(id: TaskId, work: W, detached: bool) -> Self {
         TaskCell {
-            slot: Slot::new(id, CellWork::Plain(work), detached),
             place: Place::new(),
-            runner: Runner::none(),
+            work: WorkCell::new(id, work, detached),
             waker: ManuallyDrop::new(SpinLock::new(None)),
         }
     }
@@ -262,10 +224,9 @@ impl<T: Send, W: Work<T>> TaskCell<T, W> {
     /// Takes the work, to run it on the calling thread. `None` if the task has begun or ended.
     #[inline]
     fn begin(&self) -> Option<(CellWork<T, W>, RunGuard<'_, T, W>)> {
-        self.runner.set(RunId::current());
-        let (work, running) = self.slot.begin()?;
-        self.slot.set_owner(0);
-        Some((work, RunGuard { cell: self, running }))
+        let begun = self.work.begin()?;
+        self.slot().set_owner(0);
+        Some(begun)
     }
 
     /// Runs the work, if it is still there. `keep` may replace the payload of a panic after it was
@@ -285,38 +246,7 @@ impl<T: Send, W: Work<T>> TaskCell<T, W> {
             // Before `finish`: the hook may try to cancel the task.
             ran = ran.map_payload(|payload| keep(report_panic(payload, report)));
         }
-        guard.finish(ran, report)
-    }
-}
-
-impl<T: Send, W: Work<T>> RunGuard<'_, T, W> {
-    /// Records the result of the run. Returns true if the task is periodic and waits again.
-    fn finish(self, ran: Ran<T, W>, report: &mut dyn FnMut(RunEvent<'_>)) -> bool {
-        let Some(finishing) = self.running.finish() else {
-            report(RunEvent::Settled(Outcome::Cancelled));
-            drop_caught(ran);
-            return false;
-        };
-        let outcome = if ran.has_panicked() { Outcome::Panicked } else { Outcome::Succeeded };
-        if let Ran::Over(Err(_), Some(_)) = &ran {
-            report(RunEvent::SeriesEnded);
-        }
-        report(RunEvent::Settled(outcome));
-        match ran {
-            Ran::Again(work) => finishing.put_back(CellWork::Plain(work)),
-            Ran::AgainAfterPanic(work, payload) => {
-                finishing.put_back(CellWork::Plain(work));
-                drop_caught(payload);
-            }
-            Ran::Over(result, left) => {
-                let (unwanted, seen) = finishing.end(result.is_ok(), result);
-                drop_caught(unwanted);
-                self.cell.wake(seen);
-                drop_caught(left);
-                return false;
-            }
-        }
-        true
+        guard.finish(ran, report, |seen| self.wake(seen))
     }
 }
 
@@ -332,7 +262,7 @@ impl<T: Send + 'static, W: Work<T> + 'static> Tracked for TaskCell<T, W> {
     fn expire(&self, settle: &mut dyn FnMut(Shed)) -> bool {
         let Some((work, guard)) = self.begin() else { return false };
         work.drop_caught();
-        match guard.running.finish() {
+        match guard.into_running().finish() {
             Some(finishing) => {
                 settle(Shed::Expired);
                 self.wake(finishing.expire());
@@ -343,7 +273,7 @@ impl<T: Send + 'static, W: Work<T> + 'static> Tracked for TaskCell<T, W> {
     }
 
     fn is_expired(&self) -> bool {
-        self.slot.load().is_expired()
+        self.slot().load().is_expired()
     }
 
     fn take_work(&self, work: &mut dyn Any) {
@@ -353,19 +283,19 @@ impl<T: Send + 'static, W: Work<T> + 'static> Tracked for TaskCell<T, W> {
     }
 
     fn try_cancel(&self, may_interrupt: bool, remove: RemoveCancelled<'_>) -> bool {
-        let seen = match self.slot.cancel() {
+        let seen = match self.slot().cancel() {
             Cancelled::No => return false,
             Cancelled::Unstarted(work, seen) => {
                 work.drop_caught(); // its captures go at once, wherever the empty task still waits
                 fence_in_models(); // between C1 and C2 of `StateWord::owner`
-                let owner = self.slot.owner(Ordering::SeqCst); // C2
+                let owner = self.slot().owner(Ordering::SeqCst); // C2
                 remove(owner, self.id(), &self.place);
                 seen
             }
             Cancelled::Started(seen) => {
                 if may_interrupt && seen.state() == TaskState::Running {
                     // If the worker has left the epoch of this run, this does nothing.
-                    self.runner.get().interrupt();
+                    self.work.run_id().interrupt();
                 }
                 seen
             }
@@ -382,24 +312,24 @@ impl<T: Send + 'static, W: Work<T> + 'static> Tracked for TaskCell<T, W> {
     /// or another thread.
     fn is_waiting_for_this_thread(&self) -> bool {
         match self.state() {
-            TaskState::Running => waits_for_this_thread(self.runner.get()),
+            TaskState::Running => waits_for_this_thread(self.work.run_id()),
             TaskState::Pending => is_behind_this_thread(self.owner(), self.id(), &self.place),
             _ => false,
         }
     }
 
     fn entered(&self, owner: u64) {
-        self.slot.set_owner(owner);
+        self.slot().set_owner(owner);
     }
 
     fn entered_again(&self, owner: u64) -> bool {
-        self.slot.set_owner(owner);
+        self.slot().set_owner(owner);
         fence(Ordering::SeqCst); // E2 of `StateWord::owner`
         self.state() == TaskState::Pending
     }
 
     fn left(&self) {
-        self.slot.set_owner(0);
+        self.slot().set_owner(0);
     }
 
     fn owner(&self) -> u64 {
@@ -415,7 +345,7 @@ impl<T: Send + 'static, W: Work<T> + 'static> Tracked for TaskCell<T, W> {
     }
 
     fn decorate(&self, wrap: &mut dyn FnMut(Body) -> Body) -> bool {
-        let Some((work, held)) = self.slot.hold() else { return true }; // cancelled
+        let Some((work, held)) = self.slot().hold() else { return true }; // cancelled
         let (work, ok) = match work {
             CellWork::Plain(work) => CellWork::decorated(work, wrap),
             decorated => (decorated, true), // by a pool that gave the task back

@@ -48,13 +48,13 @@ impl TaskInfo {
 
     /// The info of the task `id`, without attributes.
     #[inline]
-    pub(super) fn of(id: TaskId) -> TaskInfo {
+    pub(crate) fn of(id: TaskId) -> TaskInfo {
         TaskInfo { id, label: None }
     }
 
     /// Returns true if the task has a name, a priority, a due time or a time of arrival.
     #[inline]
-    pub(super) fn has_label(&self) -> bool {
+    pub(crate) fn has_label(&self) -> bool {
         self.label.is_some()
     }
 

@@ -5,10 +5,10 @@
 //! a handle never waits for a task that no longer exists.
 //!
 //! Files, each importing only from those before it: `id`, `info`, `state`, `error`, `decorate`,
-//! `work` (what runs), `closure`, `slab`, `place`, `tracked` (the two faces of a cell), `word` (its
-//! state), `raw` (the counted cell), `context` (what a thread works for), `owner` (where a task
-//! waits), `cell` (the life of a task), `handle`, `inline`, `periodic`; then this file, `packed`
-//! and `timer_task`.
+//! `work` (what runs), `closure`, `slab`, `place`, `tracked` (the faces of a cell), `word` (its
+//! state), `raw` (the counted cell), `context` (what a thread works for), `work_cell` (what all
+//! cells contain), `owner` (where a task waits), `cell` (the life of a task), `handle`, `inline`,
+//! `periodic`; then this file, `packed` and `timer_task`.
 
 mod cell;
 #[expect(unsafe_code, reason = "keeps closures of any type without a box")]
@@ -35,6 +35,7 @@ mod timer_task;
 mod tracked;
 mod word;
 mod work;
+mod work_cell;
 
 use std::borrow::Cow;
 use std::fmt;
@@ -52,9 +53,7 @@ use crate::time::clock::Tick;
 use cell::new_timer_cell;
 pub(crate) use cell::{TaskCell, help_to_run, new_cell};
 use closure::Closure;
-pub(crate) use context::{
-    WorksForScheduler, current_worker, waits_for_this_thread, work_for, works_for, works_for_any,
-};
+pub(crate) use context::{WorksForScheduler, current_worker, work_for, works_for, works_for_any};
 pub use decorate::Body;
 pub(crate) use error::Payload;
 pub use error::{JoinError, Panic};
@@ -67,16 +66,19 @@ pub use info::TaskInfo;
 pub(crate) use owner::{CancelQueue, Help, OwnerEntry, Removed, TaskOwner, announce_sleep};
 pub(crate) use packed::{Entry, LONGEST, Pack, PackedTask, Space};
 pub use periodic::{MissedTicks, Next, OnPanic, PeriodicTask};
-pub(crate) use place::Place;
 #[cfg(all(test, loom))]
 pub(crate) use place::RefCount;
+pub(crate) use place::{Memory, Place};
 pub(crate) use raw::{CellRef, Removal};
 pub use state::TaskState;
 pub(crate) use state::{Outcome, Shed};
 pub(crate) use timer_task::TimerTask;
-pub(crate) use tracked::{Joinable, RemoveCancelled, Tracked, Waiter};
-pub(crate) use work::RunEvent;
+pub(crate) use tracked::{
+    Attached, CancelFound, Joinable, PanicIsKept, RemoveCancelled, RunEnd, Tracked, Waiter,
+};
 use work::report_panic;
+pub(crate) use work::{Ran, RunEvent, Work};
+pub(crate) use work_cell::WorkCell;
 
 /// One type-erased unit of work. Runs at most once.
 ///
@@ -406,10 +408,8 @@ impl fmt::Debug for Task {
 /// ```
 #[must_use = "a task that is dropped does not run"]
 pub struct TaskOf<T> {
-    info: TaskInfo,
-    task: TrackedTask,
-    cell: CellRef<dyn Joinable<T>>,
-    token: ResultToken,
+    task: Task,
+    handle: TaskHandle<T>,
 }
 
 impl<T: Send + 'static> TaskOf<T> {
@@ -439,30 +439,27 @@ impl<T: Send + 'static> TaskOf<T> {
 
     #[inline]
     fn of(token: ResultToken, (cell, task): cell::Pair<T>) -> TaskOf<T> {
-        TaskOf { info: TaskInfo::of(token.id()), task: TrackedTask(task), cell, token }
+        TaskOf { task: Task::tracked(token.id(), task), handle: TaskHandle::new(cell, token) }
     }
 
     /// Gives the task a name, for hooks and error messages.
-    pub fn named(mut self, name: impl Into<Cow<'static, str>>) -> Self {
-        self.info.set_name(name.into());
-        self
+    pub fn named(self, name: impl Into<Cow<'static, str>>) -> Self {
+        TaskOf { task: self.task.named(name), ..self }
     }
 
     /// Sets the priority: in a priority queue, larger runs first. Default: 0.
-    pub fn with_priority(mut self, priority: i32) -> Self {
-        self.info.set_priority(priority);
-        self
+    pub fn with_priority(self, priority: i32) -> Self {
+        TaskOf { task: self.task.with_priority(priority), ..self }
     }
 
     /// Makes the task due `delay` from now; see [`Task::with_delay`].
-    pub fn with_delay(mut self, delay: Duration) -> Self {
-        self.info.set_delay(delay);
-        self
+    pub fn with_delay(self, delay: Duration) -> Self {
+        TaskOf { task: self.task.with_delay(delay), ..self }
     }
 
     /// Returns the number of the task, unique in the process. Its handle has the same.
     pub fn id(&self) -> TaskId {
-        self.info.id()
+        self.task.id()
     }
 
     /// Returns the two halves: the task for an executor, and the handle for its result.
@@ -485,12 +482,12 @@ impl<T: Send + 'static> TaskOf<T> {
     #[doc(alias = "retry")]
     #[doc(alias = "FutureTask")]
     pub fn into_parts(self) -> (Task, TaskHandle<T>) {
-        (Task { info: self.info, work: TaskWork::Tracked(self.task) }, TaskHandle::new(self.cell, self.token))
+        (self.task, self.handle)
     }
 }
 
 impl<T> fmt::Debug for TaskOf<T> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("TaskOf").field("info", &self.info).finish_non_exhaustive()
+        f.debug_struct("TaskOf").field("info", &self.task.info).finish_non_exhaustive()
     }
 }

@@ -58,6 +58,8 @@ pub struct PeriodicTask {
     pub(crate) missed: MissedTicks,
     /// `None` for the default of the executor or scheduler.
     pub(crate) on_panic: Option<OnPanic>,
+    /// Where each run says whether it was the last; `None` if no run does.
+    pub(crate) answer: Option<Arc<Answer>>,
 }
 
 impl PeriodicTask {
@@ -68,6 +70,7 @@ impl PeriodicTask {
             body: Exclusive::new(Box::new(f)),
             missed: MissedTicks::default(),
             on_panic: None,
+            answer: None,
         }
     }
 
@@ -253,29 +256,22 @@ impl Timing {
     }
 }
 
-/// The work of a periodic task on an executor.
-pub(crate) struct SeriesWork {
-    pub(crate) body: Body,
-    pub(crate) on_panic: OnPanic,
-    /// Where each run says whether it was the last; `None` if no run does.
-    pub(crate) answer: Option<Arc<Answer>>,
-}
-
-impl SeriesWork {
+impl PeriodicTask {
     fn is_stopped(&self) -> bool {
         self.answer.as_ref().is_some_and(|answer| answer.get() == Next::Stop)
     }
 }
 
-impl Work<()> for SeriesWork {
-    fn run(mut self) -> Ran<(), SeriesWork> {
+/// One run after the other. The executor or scheduler has set `on_panic`.
+impl Work<()> for PeriodicTask {
+    fn run(mut self) -> Ran<(), PeriodicTask> {
         if let Some(answer) = &self.answer {
             answer.set(Next::Stop); // the default, if the run sets nothing
         }
-        match catch_unwind(AssertUnwindSafe(&mut self.body)) {
+        match catch_unwind(AssertUnwindSafe(self.body.get_mut())) {
             Ok(()) if self.is_stopped() => Ran::Over(Ok(()), Some(self)),
             Ok(()) => Ran::Again(self),
-            Err(payload) if self.on_panic == OnPanic::Continue => Ran::AgainAfterPanic(self, payload),
+            Err(payload) if self.on_panic == Some(OnPanic::Continue) => Ran::AgainAfterPanic(self, payload),
             Err(payload) => Ran::Over(Err(payload), Some(self)),
         }
     }

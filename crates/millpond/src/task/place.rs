@@ -1,6 +1,15 @@
-//! [`Place`] and [`RefCount`]: the two plain words of a task cell that others than the cell use.
+//! The plain parts of a task cell: [`Memory`], and the two words that others than the cell use,
+//! [`Place`] and [`RefCount`].
 
 use crate::sync::{AtomicU32, AtomicU64, Ordering, fence};
+
+/// Where the memory of a new cell comes from.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Memory {
+    Heap,
+    /// For timers, which exist by the million. Cells that do not fit into a slot are on the heap.
+    Slab,
+}
 
 /// Where in its queue a task is. A hint, which the queue checks against the id of the task.
 #[derive(Debug)]

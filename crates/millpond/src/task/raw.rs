@@ -1,10 +1,9 @@
 //! The raw task cell: [`CellRef`], a counted reference to a cell, and [`Slot`], the place in it
 //! that holds the work and later the result.
 //!
-//! A cell is one allocation: a header of eight bytes, and directly behind it a value that
-//! implements [`Tracked`]. `CellRef` is an `Arc` with fewer atomic operations, one per task instead
-//! of four: the first two references are made together, none is weak, and the last owner does not
-//! count down.
+//! A cell is one allocation: a header of eight bytes, and directly behind it a value. `CellRef` is
+//! an `Arc` with fewer atomic operations, one per task instead of four: the first two references
+//! are made together, none is weak, and the last owner does not count down.
 //!
 //! # Invariants of `CellRef`
 //!
@@ -33,10 +32,10 @@ use std::ops::Deref;
 use std::ptr::NonNull;
 
 use super::id::{ResultToken, TaskId};
-use super::place::{Place, RefCount};
+use super::place::{Memory, Place, RefCount};
 #[cfg(not(loom))]
 use super::slab::{self, SlabSlot};
-use super::tracked::{Joinable, Tracked};
+use super::tracked::{Attached, Erased, Joinable, Tracked};
 use super::word::{Cancel, Leave, StateWord, Word};
 use crate::sync::{Ordering, UnsafeCell};
 
@@ -63,19 +62,10 @@ fn cell_layout(value: Layout) -> (Layout, usize) {
 /// A counted reference to a cell.
 pub(crate) struct CellRef<V: ?Sized>(NonNull<V>);
 
-// SAFETY: as for `Arc`. A `CellRef` gives shared access to the value on each thread that has one,
-// and the last one drops the value, so the value must be `Send` and `Sync`.
+// SAFETY: as for `Arc`: shared access on each thread that has one, and the last drops the value.
 unsafe impl<V: ?Sized + Send + Sync> Send for CellRef<V> {}
 // SAFETY: as above.
 unsafe impl<V: ?Sized + Send + Sync> Sync for CellRef<V> {}
-
-/// Where the memory of a new cell comes from.
-#[derive(Clone, Copy, PartialEq, Eq)]
-pub(super) enum Memory {
-    Heap,
-    /// For timers, which exist by the million. Cells that do not fit into a slot are on the heap.
-    Slab,
-}
 
 /// Memory of a new cell: the address where the header ends, and the slot if it is from the slab.
 #[inline]
@@ -96,7 +86,11 @@ fn allocate(value: Layout, memory: Memory) -> (NonNull<u8>, Option<NonZeroU32>) 
 
 impl<V> CellRef<V> {
     pub(crate) fn new(value: V) -> CellRef<V> {
-        CellRef(CellRef::create(1, Memory::Heap, || value))
+        CellRef::new_in(Memory::Heap, value)
+    }
+
+    pub(crate) fn new_in(memory: Memory, value: V) -> CellRef<V> {
+        CellRef(CellRef::create(1, memory, || value))
     }
 
     /// Makes two references to a new cell. `make` builds the value in its final place: moving it
@@ -132,6 +126,13 @@ impl<V> CellRef<V> {
     where
         V: Joinable<T> + 'a,
     {
+        CellRef(ManuallyDrop::new(self).0)
+    }
+}
+
+impl<X, W: Erased + 'static> CellRef<Attached<X, W>> {
+    /// Erases the type of the work.
+    pub(crate) fn erase(self) -> CellRef<Attached<X>> {
         CellRef(ManuallyDrop::new(self).0)
     }
 }
@@ -375,8 +376,7 @@ impl<W, R> Slot<W, R> {
         self.word.announce_waiter()
     }
 
-    /// Drops the content. To be called before the slot is dropped, unless the word says that
-    /// nothing is left.
+    /// Drops the content. Called before the slot is dropped, unless the word says none is left.
     pub(super) fn clear(&mut self) {
         let empty = ManuallyDrop::new(UnsafeCell::new(Content::Empty));
         drop(ManuallyDrop::into_inner(mem::replace(&mut self.content, empty)));

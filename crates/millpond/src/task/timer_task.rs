@@ -13,6 +13,7 @@ pub(crate) enum TimerTask {
 }
 
 impl TimerTask {
+    #[inline]
     pub(crate) fn new(task: Task) -> TimerTask {
         match task {
             Task { work: TaskWork::Tracked(core), info } if !info.has_label() => TimerTask::Tracked(core),
@@ -76,11 +77,7 @@ impl<T: Send + 'static> TaskOf<T> {
     /// As `into_parts`, for a task that waits for its time.
     #[inline]
     pub(crate) fn into_held(self) -> (TimerTask, TaskHandle<T>) {
-        if self.info.has_label() {
-            let (task, handle) = self.into_parts();
-            return (TimerTask::new(task), handle);
-        }
-        (TimerTask::Tracked(self.task), TaskHandle::new(self.cell, self.token))
+        (TimerTask::new(self.task), self.handle)
     }
 }
 

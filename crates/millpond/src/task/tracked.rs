@@ -1,17 +1,18 @@
-//! The two faces of a task cell: [`Tracked`] for executors, [`Joinable`] for handles.
+//! The faces of a task cell: [`Tracked`] for executors, [`Joinable`] for handles, [`Erased`] for
+//! schedulers.
 //!
-//! They are the vtables of the cell. Ordinary, periodic and scoped tasks and futures implement
-//! them.
+//! They are the vtables of the cell. Ordinary, periodic and scoped tasks and futures implement the
+//! first two, the jobs of schedulers the third.
 
 use std::any::Any;
 use std::task::Waker;
 use std::time::Instant;
 
 use super::decorate::Body;
-use super::error::JoinError;
+use super::error::{JoinError, Panic};
 use super::id::{ResultToken, TaskId};
 use super::place::Place;
-use super::state::{Shed, TaskState};
+use super::state::{Outcome, Shed, TaskState};
 use super::work::RunEvent;
 use crate::interrupt::Wake;
 
@@ -145,5 +146,80 @@ pub(crate) trait Joinable<T>: Tracked {
             TaskState::Abandoned => Some(Err(JoinError::Abandoned)),
             _ => None,
         }
+    }
+}
+
+/// What one run did.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct RunEnd {
+    /// What the work did, also if it was cancelled meanwhile.
+    pub(crate) outcome: Outcome,
+    /// The work is periodic and waits for its next run.
+    pub(crate) again: bool,
+}
+
+/// What a cancel found.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum CancelFound {
+    /// Work that had ended.
+    Ended,
+    /// Work that waited, and has been dropped.
+    Waiting,
+    /// Work that runs.
+    Running,
+}
+
+/// The payload of a panic that has an owner already, such as the handle of a task. It counts as a
+/// panic and is not reported.
+pub(crate) struct PanicIsKept;
+
+/// What a scheduler does with work whose type it does not know.
+pub(crate) trait Erased: Send + Sync {
+    fn id(&self) -> TaskId;
+
+    fn state(&self) -> TaskState;
+
+    /// Takes the work, if it is still there, and runs it inside `around`, which calls its argument
+    /// once. Catches a panic and reports it. Returns `None` if the work has begun or ended.
+    fn run(&self, around: &mut dyn FnMut(&mut dyn FnMut()), report: &dyn Fn(&Panic)) -> Option<RunEnd>;
+
+    /// Makes sure that no further run starts. Interrupts a run under way if asked, unless it is on
+    /// the calling thread.
+    fn cancel(&self, interrupt: bool) -> CancelFound;
+
+    /// Moves work that has not begun into `work`, an `Option` of its type. Does nothing if the work
+    /// has begun or ended, or if it has another type.
+    fn take_work(&self, work: &mut dyn Any);
+
+    /// Takes work that has not begun, as a closure.
+    fn take_closure(&self) -> Option<Box<dyn FnOnce() + Send>>;
+
+    /// Returns true if the last run to begin is on the calling thread, or on one that waits for the
+    /// calling thread.
+    fn last_run_waits_for_this_thread(&self) -> bool;
+}
+
+/// Work of an erased type, with fields of its owner before it.
+#[repr(C)]
+pub(crate) struct Attached<X, W: ?Sized = dyn Erased> {
+    own: X,
+    work: W,
+}
+
+impl<X, W> Attached<X, W> {
+    pub(crate) fn new(own: X, work: W) -> Self {
+        Attached { own, work }
+    }
+}
+
+impl<X, W: ?Sized> Attached<X, W> {
+    #[inline]
+    pub(crate) fn own(&self) -> &X {
+        &self.own
+    }
+
+    #[inline]
+    pub(crate) fn work(&self) -> &W {
+        &self.work
     }
 }

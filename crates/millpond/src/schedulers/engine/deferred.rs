@@ -6,7 +6,7 @@ use super::Engine;
 use super::model::Start;
 use crate::interrupt::wait::WaitCell;
 use crate::schedulers::decorators::{Decorators, SlotInfo};
-use crate::schedulers::job::Job;
+use crate::schedulers::job::JobRef;
 use crate::sync::Arc;
 
 /// Effects that block or call user code. Filled under the lock, performed after it.
@@ -17,9 +17,9 @@ pub(super) struct Deferred {
     /// Slots that need a thread.
     pub(super) start: Vec<Start>,
     /// Jobs that were removed from all queues, to be cancelled.
-    pub(super) cancel: Vec<Arc<Job>>,
+    pub(super) cancel: Vec<JobRef>,
     /// Periodic jobs whose current run is the last.
-    pub(super) end_after_run: Vec<Arc<Job>>,
+    pub(super) end_after_run: Vec<JobRef>,
     /// Slots that were removed, with the decorators to tell.
     pub(super) closed: Vec<(SlotInfo, Decorators)>,
     /// The alarm was set to a time that has passed.

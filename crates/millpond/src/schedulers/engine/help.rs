@@ -5,8 +5,7 @@ use super::model::{Assigned, Done};
 use super::threads::{is_in_non_blocking_thread, mark_non_blocking};
 use crate::interrupt::TaskFrame;
 use crate::interrupt::wait::WaitCell;
-use crate::schedulers::job::Job;
-use crate::schedulers::work::{Work, outcome};
+use crate::schedulers::job::JobRef;
 use crate::sync::Arc;
 use crate::task::inline::run_inline;
 use crate::task::{Help, Place, TaskId};
@@ -14,12 +13,12 @@ use crate::task::{Help, Place, TaskId};
 impl Engine {
     /// Runs `job` inside the current task, after the jobs before it in its lane, if the thread
     /// belongs to this scheduler and the job could start.
-    pub(super) fn help_with(self: &Arc<Self>, job: &Arc<Job>) {
+    pub(super) fn help_with(self: &Arc<Self>, job: &JobRef) {
         if !self.is_current() {
             return;
         }
         while let Some(assigned) = self.locked(|state, deferred| state.claim(job, deferred)) {
-            let is_done = Arc::ptr_eq(&assigned.job, job);
+            let is_done = assigned.job.is(job);
             self.run_in_place(assigned);
             if is_done {
                 return;
@@ -49,19 +48,14 @@ impl Engine {
     fn run_nested(self: &Arc<Self>, assigned: Assigned) {
         let Assigned { job, lane, permit, .. } = assigned;
         let frame = TaskFrame::enter();
-        let mut ended = job.begin().map(Work::run);
+        let end = job.run(&mut |run| run());
         drop(frame);
-        let again = ended.as_mut().is_some_and(|ended| job.rearm(ended));
         self.locked(|state, deferred| {
-            let outcome = outcome(ended.as_ref());
-            let done = Done { job: &job, lane, slot: None, outcome, again };
-            state.finish(&done, permit, deferred);
+            state.finish(&Done::new(&job, lane, None, end), permit, deferred);
             state.end_if_done(deferred);
         });
-        if let Some(ended) = ended
-            && !again
-        {
-            job.finish(ended);
+        if end.is_some_and(|end| !end.again) {
+            job.finish();
         }
     }
 }

@@ -26,7 +26,14 @@ impl LaneHandle {
 }
 
 impl Lane for LaneHandle {
-    scheduling_methods!(|it, order| it.engine.submit_to_lane(it.lane, &it.queue, order));
+    scheduling_methods!(
+        jobs | it,
+        delay,
+        work | {
+            let job = it.engine.make_job(delay, work, Some(it.lane.index));
+            job.and_then(|job| it.engine.submit_to_lane(it.lane, &it.queue, delay, job))
+        }
+    );
 
     fn dispose(&self) {
         self.engine.locked(|state, deferred| {

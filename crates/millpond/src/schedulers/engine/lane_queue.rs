@@ -15,7 +15,7 @@
 use std::time::{Duration, Instant};
 
 use super::removal_queue::RemovalQueue;
-use crate::schedulers::job::{Job, Location};
+use crate::schedulers::job::{JobRef, Location};
 use crate::schedulers::stats::Outcomes;
 use crate::sync::{Arc, SpinLock};
 use crate::task::{Outcome, TaskId};
@@ -26,8 +26,8 @@ pub(super) struct LaneQueue(SpinLock<Jobs>);
 
 #[derive(Debug)]
 struct Jobs {
-    ready: RemovalQueue<Arc<Job>>,
-    running: Option<Arc<Job>>,
+    ready: RemovalQueue<JobRef>,
+    running: Option<JobRef>,
     /// The last place given out.
     last_place: u64,
     /// How many jobs may still come without the scheduler's lock: their places are taken. Above
@@ -74,7 +74,7 @@ impl LaneQueue {
     }
 
     /// Adds a job if the lane accepts one without the scheduler's lock.
-    pub(super) fn try_push(&self, lane: u32, job: &Arc<Job>) -> bool {
+    pub(super) fn try_push(&self, lane: u32, job: &JobRef) -> bool {
         let mut jobs = self.0.lock();
         if jobs.reserved == 0 {
             return false;
@@ -87,27 +87,27 @@ impl LaneQueue {
 
     /// Ends the run of the current job and starts the next one. Returns `None`, and changes
     /// nothing, if no job is ready.
-    fn run_next(&self, outcome: Outcome) -> Option<Arc<Job>> {
+    fn run_next(&self, outcome: Outcome) -> Option<JobRef> {
         let mut jobs = self.0.lock();
         let job = jobs.ready.pop()?;
         jobs.unsettled.outcomes.count(outcome);
-        jobs.running = Some(Arc::clone(&job));
+        jobs.running = Some(job.clone());
         job.set_location(Location::Nowhere);
         Some(job)
     }
 
     // ---- with the scheduler's lock
 
-    pub(super) fn push(&self, lane: u32, job: &Arc<Job>) {
+    pub(super) fn push(&self, lane: u32, job: &JobRef) {
         self.0.lock().push(lane, job);
     }
 
     /// Starts the first ready job, or else what `later` returns. Also returns whether more is
     /// ready.
-    pub(super) fn start(&self, later: impl FnOnce() -> Option<Arc<Job>>) -> Option<(Arc<Job>, bool)> {
+    pub(super) fn start(&self, later: impl FnOnce() -> Option<JobRef>) -> Option<(JobRef, bool)> {
         let mut jobs = self.0.lock();
         let job = jobs.ready.pop().or_else(later)?;
-        jobs.running = Some(Arc::clone(&job));
+        jobs.running = Some(job.clone());
         Some((job, !jobs.ready.is_empty()))
     }
 
@@ -116,11 +116,11 @@ impl LaneQueue {
         self.0.lock().running = None;
     }
 
-    pub(super) fn remove(&self, place: u64) -> Option<Arc<Job>> {
+    pub(super) fn remove(&self, place: u64) -> Option<JobRef> {
         self.0.lock().ready.remove(place)
     }
 
-    pub(super) fn take_all(&self) -> impl Iterator<Item = Arc<Job>> {
+    pub(super) fn take_all(&self) -> impl Iterator<Item = JobRef> {
         self.0.lock().ready.take_all()
     }
 
@@ -132,12 +132,12 @@ impl LaneQueue {
         !self.0.lock().ready.is_empty()
     }
 
-    pub(super) fn running(&self) -> Option<Arc<Job>> {
+    pub(super) fn running(&self) -> Option<JobRef> {
         self.0.lock().running.clone()
     }
 
     /// The ready job of a task, the newest first.
-    pub(super) fn find_task(&self, id: TaskId) -> Option<Arc<Job>> {
+    pub(super) fn find_task(&self, id: TaskId) -> Option<JobRef> {
         self.0.lock().ready.iter().rev().find(|job| job.is_of(id)).cloned()
     }
 
@@ -176,9 +176,9 @@ impl LaneQueue {
 }
 
 impl Jobs {
-    fn push(&mut self, lane: u32, job: &Arc<Job>) {
+    fn push(&mut self, lane: u32, job: &JobRef) {
         self.last_place += 1;
-        self.ready.push(self.last_place, Arc::clone(job));
+        self.ready.push(self.last_place, job.clone());
         job.set_location(Location::Ready(lane, self.last_place));
     }
 
@@ -209,7 +209,7 @@ impl LaneRun {
     }
 
     /// The next job of the lane, if the run goes on after one that ended with `outcome`.
-    pub(super) fn next(&self, outcome: Outcome) -> Option<Arc<Job>> {
+    pub(super) fn next(&self, outcome: Outcome) -> Option<JobRef> {
         let queue = self.queue.as_ref()?;
         if self.began.is_some_and(|began| began.elapsed() > LIMIT) {
             return None;

@@ -40,9 +40,9 @@ use super::decorators::{Decorators, SlotInfo};
 use super::disposable::Disposable;
 use super::end::{Ends, Lifecycle, OnLastDrop};
 use super::handle::{Backend, Handle};
-use super::job::{Job, JobOwner};
+use super::job::{JobOwner, JobRef};
 use super::stats::SchedulerStats;
-use super::work::Order;
+use super::work::Submission;
 use super::worker::Worker;
 use crate::executor::{RejectReason, Rejected};
 use crate::interrupt::Interrupted;
@@ -301,8 +301,9 @@ impl Ends for Engine {
 }
 
 impl Backend for Engine {
-    fn submit(self: &Arc<Self>, order: Order) -> Result<Disposable, Rejected> {
-        self.submit_order(order)
+    fn submit(self: &Arc<Self>, delay: Duration, work: impl Submission) -> Result<Disposable, Rejected> {
+        let job = self.make_job(delay, work, None)?;
+        self.submit_job(delay, job)
     }
 
     fn create_worker(handle: &Arc<OnLastDrop<Self>>) -> Worker {
@@ -325,19 +326,19 @@ impl Backend for Engine {
 }
 
 impl JobOwner for Engine {
-    fn cancelled(&self, job: &Arc<Job>) {
+    fn cancelled(&self, job: &JobRef) {
         if let Some(me) = self.me.upgrade() {
             me.locked(|state, deferred| state.job_cancelled(job, deferred));
         }
     }
 
-    fn help(&self, job: &Arc<Job>) {
+    fn help(&self, job: &JobRef) {
         if let Some(me) = self.me.upgrade() {
             me.help_with(job);
         }
     }
 
-    fn is_behind_this_thread(&self, job: &Arc<Job>) -> bool {
+    fn is_behind_this_thread(&self, job: &JobRef) -> bool {
         self.lock().is_behind_this_thread(job.location())
     }
 }

@@ -6,9 +6,9 @@ use std::time::Duration;
 use super::lane_queue::LaneQueue;
 use super::source::ThreadSource;
 use crate::executor::RejectReason;
-use crate::schedulers::job::Job;
+use crate::schedulers::job::JobRef;
 use crate::sync::Arc;
-use crate::task::Outcome;
+use crate::task::{Outcome, RunEnd};
 use crate::time::clock::Clock;
 
 /// How slots come and go.
@@ -90,7 +90,7 @@ impl Permit {
 /// Work that a thread is about to run. Its job is in no queue any more.
 #[derive(Debug)]
 pub(super) struct Assigned {
-    pub(super) job: Arc<Job>,
+    pub(super) job: JobRef,
     pub(super) lane: Option<LaneRef>,
     /// For the slot that runs it. `None` for a lane in its home slot, where the permit of the lane
     /// is enough.
@@ -101,7 +101,7 @@ pub(super) struct Assigned {
 
 impl Assigned {
     /// A job without a lane.
-    pub(super) fn job(job: Arc<Job>, permit: Permit) -> Assigned {
+    pub(super) fn job(job: JobRef, permit: Permit) -> Assigned {
         Assigned { job, lane: None, permit: Some(permit), more: None }
     }
 }
@@ -110,7 +110,7 @@ impl Assigned {
 #[derive(Debug)]
 pub(super) enum Item {
     /// A job without a lane. The permit is for its home slot.
-    Job(Arc<Job>, Permit),
+    Job(JobRef, Permit),
     /// A lane with a due job, and its home slot.
     Lane(LaneRef, SlotRef),
 }
@@ -124,7 +124,7 @@ impl Item {
         }
     }
 
-    pub(super) fn job(&self) -> Option<&Arc<Job>> {
+    pub(super) fn job(&self) -> Option<&JobRef> {
         match self {
             Item::Job(job, _) => Some(job),
             Item::Lane(..) => None,
@@ -135,7 +135,7 @@ impl Item {
 /// Work whose time has come.
 #[derive(Debug)]
 pub(super) enum Due {
-    Job(Arc<Job>),
+    Job(JobRef),
     Lane(LaneRef),
 }
 
@@ -151,7 +151,7 @@ pub(super) enum Next {
 
 /// What a thread reports about a run.
 pub(super) struct Done<'a> {
-    pub(super) job: &'a Arc<Job>,
+    pub(super) job: &'a JobRef,
     pub(super) lane: Option<LaneRef>,
     /// The slot whose thread ran it, unless it ran in place inside another task.
     pub(super) slot: Option<SlotRef>,
@@ -159,6 +159,22 @@ pub(super) struct Done<'a> {
     /// The job is periodic and may run again.
     pub(super) again: bool,
 }
+
+impl<'a> Done<'a> {
+    /// `end` is `None` if the job was cancelled before it began.
+    pub(super) fn new(
+        job: &'a JobRef,
+        lane: Option<LaneRef>,
+        slot: Option<SlotRef>,
+        end: Option<RunEnd>,
+    ) -> Done<'a> {
+        let end = end.unwrap_or(NOT_RUN);
+        Done { job, lane, slot, outcome: end.outcome, again: end.again }
+    }
+}
+
+/// The end of a job that was cancelled before it began.
+pub(super) const NOT_RUN: RunEnd = RunEnd { outcome: Outcome::Cancelled, again: false };
 
 /// A queue is full: the length it would have, and the bound.
 #[derive(Debug)]

@@ -9,7 +9,7 @@ use std::time::Duration;
 
 use crate::executor::{Executor, ExecutorService, RejectReason};
 use crate::interrupt::Interrupted;
-use crate::schedulers::hooks::report;
+use crate::schedulers::hooks::report_payload;
 use crate::sync::{Arc, Ordering};
 use crate::task::{Payload, Task, TaskInfo};
 use crate::threads::{ThreadBody, ThreadFactory, WorkerBody, WorkerInfo, call_factory};
@@ -98,7 +98,7 @@ impl ThreadSource {
         if let Err(payload) = called {
             let mut info = TaskInfo::fresh();
             info.set_name(name.to_string().into());
-            report(&info, payload);
+            report_payload(&info, payload);
         }
     }
 

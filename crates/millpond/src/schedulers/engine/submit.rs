@@ -13,8 +13,8 @@ use crate::schedulers::decorators::Decorators;
 use crate::schedulers::disposable::Disposable;
 use crate::schedulers::end::Phase;
 use crate::schedulers::handle::Backend;
-use crate::schedulers::job::{Job, JobOwner};
-use crate::schedulers::work::{Order, OrderParts};
+use crate::schedulers::job::{JobOwner, JobRef};
+use crate::schedulers::work::Submission;
 use crate::sync::{Arc, Weak};
 use crate::task::periodic::Schedule;
 
@@ -36,12 +36,9 @@ impl From<Result<(), Full>> for Attempt {
 }
 
 impl Engine {
-    /// Submits an order without a lane.
-    pub(super) fn submit_order(self: &Arc<Self>, order: Order) -> Result<Disposable, Rejected> {
-        let parts = order.into_parts();
-        let (delay, is_periodic) = (parts.delay, parts.schedule.is_some());
-        let job = self.make_job(parts, None)?;
-        if is_periodic {
+    /// Accepts a job without a lane.
+    pub(super) fn submit_job(self: &Arc<Self>, delay: Duration, job: JobRef) -> Result<Disposable, Rejected> {
+        if job.is_periodic() {
             self.accept(job, |state, deferred, job, permit| {
                 with_permit(state, permit, |state, permit| {
                     let due = self.clock.tick_after(delay);
@@ -59,16 +56,14 @@ impl Engine {
         }
     }
 
-    /// Submits an order to a lane.
+    /// Accepts a job of a lane.
     pub(super) fn submit_to_lane(
         self: &Arc<Self>,
         lane: LaneRef,
         queue: &LaneQueue,
-        order: Order,
+        delay: Duration,
+        job: JobRef,
     ) -> Result<Disposable, Rejected> {
-        let parts = order.into_parts();
-        let delay = parts.delay;
-        let job = self.make_job(parts, Some(lane.index))?;
         if delay.is_zero() && !job.is_periodic() && queue.try_push(lane.index, &job) {
             return Ok(self.disposable(job));
         }
@@ -85,25 +80,23 @@ impl Engine {
         })
     }
 
-    /// Makes the job of an order, unless there is a reason to refuse it without the lock.
-    fn make_job(&self, parts: OrderParts, lane: Option<u32>) -> Result<Arc<Job>, Rejected> {
-        let OrderParts { work, delay, schedule } = parts;
+    /// Makes the job of submitted work, unless there is a reason to refuse it without the lock.
+    pub(super) fn make_job(
+        &self,
+        delay: Duration,
+        work: impl Submission,
+        lane: Option<u32>,
+    ) -> Result<JobRef, Rejected> {
         let refusal = if self.is_disposed() {
             Err((RejectReason::Shutdown, None))
         } else {
-            self.check_timing(delay, schedule)
+            self.check_timing(delay, work.schedule())
         };
         if let Err((reason, source)) = refusal {
-            return Err(self.rejected(&Job::new(work, schedule), reason, None, source));
+            return Err(self.rejected(Rejected::new(work.into_task(), reason), None, source));
         }
         work.entered(self.owner.number(), lane.map_or(u64::MAX, u64::from));
-        match work.pass_hooks() {
-            Ok(work) => Ok(Job::new(work, schedule)),
-            Err(rejected) => {
-                self.lock().count_rejected();
-                Err(rejected.by_scheduler(self.facts(None)))
-            }
-        }
+        work.into_job(delay).map_err(|rejected| self.rejected(rejected, None, None))
     }
 
     fn check_timing(
@@ -127,15 +120,9 @@ impl Engine {
         SchedulerFacts { name: Arc::clone(&self.name), full }
     }
 
-    fn rejected(
-        &self,
-        job: &Job,
-        reason: RejectReason,
-        full: Option<Full>,
-        source: Option<io::Error>,
-    ) -> Rejected {
+    fn rejected(&self, rejected: Rejected, full: Option<Full>, source: Option<io::Error>) -> Rejected {
         self.lock().count_rejected();
-        let rejected = job.refused(reason).by_scheduler(self.facts(full));
+        let rejected = rejected.by_scheduler(self.facts(full));
         match source {
             Some(source) => rejected.because(source),
             None => rejected,
@@ -146,8 +133,8 @@ impl Engine {
     /// been told of a new slot: then with a permit for that slot.
     fn accept(
         self: &Arc<Self>,
-        job: Arc<Job>,
-        mut attempt: impl FnMut(&mut State, &mut Deferred, &Arc<Job>, Option<Permit>) -> Attempt,
+        job: JobRef,
+        mut attempt: impl FnMut(&mut State, &mut Deferred, &JobRef, Option<Permit>) -> Attempt,
     ) -> Result<Disposable, Rejected> {
         let mut permit = None;
         loop {
@@ -167,10 +154,13 @@ impl Engine {
             });
             match outcome {
                 Attempt::Accepted => return accepted.map(|()| self.disposable(job)),
-                Attempt::Refused(reason, full) => return Err(self.rejected(&job, reason, full, None)),
+                Attempt::Refused(reason, full) => return Err(self.rejected(job.refused(reason), full, None)),
                 Attempt::Announce(for_slot) => match self.announce(for_slot) {
                     Some(announced) => permit = Some(announced),
-                    None => return Err(self.rejected(&job, RejectReason::CallbackPanicked, None, None)),
+                    None => {
+                        let refused = job.refused(RejectReason::CallbackPanicked);
+                        return Err(self.rejected(refused, None, None));
+                    }
                 },
             }
         }
@@ -178,7 +168,7 @@ impl Engine {
 
     /// No thread started for an accepted job: takes the job back, unless another thread has it.
     #[cold]
-    fn take_back(self: &Arc<Self>, job: &Arc<Job>, failure: StartFailure) -> Result<(), Rejected> {
+    fn take_back(self: &Arc<Self>, job: &JobRef, failure: StartFailure) -> Result<(), Rejected> {
         let undone = self.locked(|state, deferred| {
             let undone = state.undo(job, deferred);
             if self.source.is_own() && state.has_stuck_slot() {
@@ -193,10 +183,10 @@ impl Engine {
             return Ok(());
         }
         self.dispose_if_shut_down(failure.reason);
-        Err(self.rejected(job, failure.reason, None, failure.source))
+        Err(self.rejected(job.refused(failure.reason), None, failure.source))
     }
 
-    fn disposable(&self, job: Arc<Job>) -> Disposable {
+    fn disposable(&self, job: JobRef) -> Disposable {
         Disposable::of(job, Weak::clone(&self.me) as Weak<dyn JobOwner>)
     }
 

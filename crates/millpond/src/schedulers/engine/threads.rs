@@ -5,19 +5,18 @@ use std::cell::{Cell, OnceCell};
 use super::Engine;
 use super::deferred::Deferred;
 use super::lane_queue::LaneRun;
-use super::model::{Assigned, Done, Next, SlotRef, Start, StartFailure};
+use super::model::{Assigned, Done, NOT_RUN, Next, SlotRef, Start, StartFailure};
 use super::source::Refusal;
 use super::start::{self, InTask, Starting};
 use super::state::State;
 use crate::interrupt::TaskFrame;
 use crate::interrupt::wait::{OnInterrupt, WaitCell};
 use crate::schedulers::decorators::{Decorators, SlotInfo};
-use crate::schedulers::hooks::report;
+use crate::schedulers::hooks::report_payload;
 use crate::schedulers::job::Job;
-use crate::schedulers::work::{Ended, outcome};
 use crate::sync::backoff::spin_briefly;
 use crate::sync::{Arc, thread_local};
-use crate::task::{TaskInfo, WorksForScheduler};
+use crate::task::{RunEnd, TaskInfo, WorksForScheduler};
 use crate::threads::ThreadBody;
 
 thread_local! {
@@ -61,8 +60,7 @@ impl Engine {
             && let Some(payload) = refusal.take_panic()
         {
             let job = self.lock().assigned_job(start.slot);
-            let info = job.and_then(|job| job.info());
-            report(&info.unwrap_or_else(TaskInfo::fresh), payload);
+            report_payload(&job.map_or_else(TaskInfo::fresh, |job| job.info()), payload);
         }
         let refusal = self.locked(|state, deferred| {
             let was_dropped = state.start_returned(start);
@@ -202,28 +200,24 @@ impl Running<'_> {
     fn run(&self, mut assigned: Assigned) -> Next {
         let lane_run = LaneRun::new(assigned.more.take());
         let Assigned { mut job, lane, permit, .. } = assigned;
-        let mut ended = self.run_job(&job);
-        while let Some(next) = lane_run.next(outcome(ended.as_ref())) {
-            if let Some(ended) = ended {
-                job.finish(ended);
+        let mut end = self.run_job(&job);
+        while let Some(next) = lane_run.next(end.unwrap_or(NOT_RUN).outcome) {
+            if end.is_some() {
+                job.finish();
             }
             job = next;
-            ended = self.run_job(&job);
+            end = self.run_job(&job);
         }
-        let again = ended.as_mut().is_some_and(|ended| job.rearm(ended));
         let (next, deferred) = self.engine.under_lock(|state, deferred| {
-            let outcome = outcome(ended.as_ref());
-            let done = Done { job: &job, lane, slot: Some(self.slot), outcome, again };
+            let done = Done::new(&job, lane, Some(self.slot), end);
             let next = state.next_after_run(self.slot, &done, permit, deferred);
             let next = self.answer(state, next, deferred);
             state.end_if_done(deferred);
             next
         });
         // Only now: a waiter of the job finds its slot free and its run counted.
-        if let Some(ended) = ended
-            && !again
-        {
-            job.finish(ended);
+        if end.is_some_and(|end| !end.again) {
+            job.finish();
         }
         drop(job);
         self.engine.perform_unattended(deferred);
@@ -231,7 +225,7 @@ impl Running<'_> {
     }
 
     /// Runs a job inside the decorators. Returns `None` if it was cancelled before.
-    fn run_job(&self, job: &Job) -> Option<Ended> {
+    fn run_job(&self, job: &Job) -> Option<RunEnd> {
         let _in_task = self.is_in_start.then(|| InTask::enter(self.engine.address()));
         let decorators = self.decorators.get_or_init(|| self.announce());
         let is_own = self.engine.source.is_own();
@@ -239,15 +233,12 @@ impl Running<'_> {
         if is_own {
             self.cell.thread().next_epoch();
         }
-        let mut ended = None;
-        if let Some(work) = job.begin() {
-            decorators.around(&self.info, || ended = Some(work.run()));
-        }
+        let end = job.run(&mut |run| decorators.around(&self.info, run));
         if is_own {
             self.cell.thread().next_epoch(); // an interrupt that comes now is late
         }
         drop(frame);
-        ended
+        end
     }
 
     /// Tells decorators of a slot that was created without a submission.

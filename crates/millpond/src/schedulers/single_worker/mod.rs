@@ -12,7 +12,7 @@ use std::time::{Duration, Instant};
 use self::register::{Register, SCHEDULER, Start};
 use super::end::{Ends, Lifecycle, OnLastDrop, Phase};
 use super::handle::{Backend, Handle};
-use super::work::Order;
+use super::work::Submission;
 use super::{Disposable, Lane, PeriodicTask, Scheduler, SchedulerStats, Worker};
 use crate::executor::{RejectReason, Rejected, SchedulerFacts};
 use crate::interrupt::Interrupted;
@@ -172,17 +172,21 @@ impl Core {
         Err(reason)
     }
 
-    fn submit_as(self: &Arc<Self>, child: Option<&Child>, order: Order) -> Result<Disposable, Rejected> {
-        let is_periodic = matches!(order, Order::Periodic(..));
-        let (number, worker) = match self.enter(child, is_periodic) {
+    fn submit_as(
+        self: &Arc<Self>,
+        child: Option<&Child>,
+        delay: Duration,
+        work: impl Submission,
+    ) -> Result<Disposable, Rejected> {
+        let (number, worker) = match self.enter(child, work.schedule().is_some()) {
             Ok(entered) => entered,
-            Err(reason) => return Err(self.refused(order.into_task(), reason)),
+            Err(reason) => return Err(self.refused(work.into_task(), reason)),
         };
-        let given = match order {
-            Order::Now(task) => worker.schedule_task(self.tokened_task(number, task)),
-            Order::After(delay, task) => worker.schedule_task_after(delay, self.tokened_task(number, task)),
-            Order::Periodic(initial, period, task) => {
-                worker.schedule_periodically_task(initial, period, self.tokened_body(number, task))
+        let given = match work.into_parts() {
+            Ok(task) if delay.is_zero() => worker.schedule_task(self.tokened_task(number, task)),
+            Ok(task) => worker.schedule_task_after(delay, self.tokened_task(number, task)),
+            Err((period, task)) => {
+                worker.schedule_periodically_task(delay, period, self.tokened_body(number, task))
             }
         };
         match given {
@@ -205,12 +209,12 @@ impl Core {
     }
 
     fn tokened_body(self: &Arc<Self>, number: u64, task: PeriodicTask) -> PeriodicTask {
-        let PeriodicTask { info, body, missed, on_panic } = task;
+        let PeriodicTask { info, body, missed, on_panic, answer } = task;
         let token = WorkToken { core: Arc::clone(self), number };
         let mut tokened = Tokened { work: body.into_inner(), token };
         let after_panic = on_panic.unwrap_or(OnPanic::Continue);
         let body = Exclusive::new(Box::new(move || tokened.run(after_panic)) as Body);
-        PeriodicTask { info, body, missed, on_panic }
+        PeriodicTask { info, body, missed, on_panic, answer }
     }
 
     fn refused(&self, task: Task, reason: RejectReason) -> Rejected {
@@ -276,8 +280,8 @@ impl Ends for Core {
 }
 
 impl Backend for Core {
-    fn submit(self: &Arc<Self>, order: Order) -> Result<Disposable, Rejected> {
-        self.submit_as(None, order)
+    fn submit(self: &Arc<Self>, delay: Duration, work: impl Submission) -> Result<Disposable, Rejected> {
+        self.submit_as(None, delay, work)
     }
 
     fn create_worker(handle: &Arc<OnLastDrop<Self>>) -> Worker {
@@ -338,7 +342,7 @@ struct Child {
 }
 
 impl Lane for Child {
-    scheduling_methods!(|it, order| it.scheduler.submit_as(Some(it), order));
+    scheduling_methods!(jobs | it, delay, work | it.scheduler.submit_as(Some(it), delay, work));
 
     fn dispose(&self) {
         let mut state = self.scheduler.state.lock();

@@ -7,12 +7,11 @@ use super::instance::Instance;
 use crate::executor::RejectReason;
 use crate::interrupt::TaskFrame;
 use crate::schedulers::end::Phase;
-use crate::schedulers::job::{Job, JobOwner, Location};
+use crate::schedulers::job::{JobOwner, JobRef, Location};
 use crate::schedulers::stats::Counters;
-use crate::schedulers::work::{Work, outcome};
 use crate::sync::{Arc, Mutex, Weak};
 use crate::task::inline::run_inline;
-use crate::task::{Help, OwnerEntry, Place, TaskId, TaskOwner, WorksForScheduler};
+use crate::task::{Help, Outcome, OwnerEntry, Place, TaskId, TaskOwner, WorksForScheduler};
 use crate::time::clock::Tick;
 use crate::time::heap::{Key, TimerQueue};
 
@@ -30,7 +29,7 @@ pub(super) type LaneRef = Arc<Mutex<LaneCell>>;
 /// A job that waits for its time or runs.
 #[derive(Clone)]
 struct Item {
-    job: Arc<Job>,
+    job: JobRef,
     instance: Arc<Instance>,
     lane: Option<LaneRef>,
 }
@@ -166,7 +165,7 @@ impl Core {
     /// Accepts a job that is due after `delay`.
     pub(super) fn submit(
         &self,
-        job: &Arc<Job>,
+        job: &JobRef,
         instance: &Arc<Instance>,
         lane: Option<&LaneRef>,
         delay: Duration,
@@ -175,7 +174,7 @@ impl Core {
         if let Some(reason) = self.refusal_under_lock(instance, lane) {
             return Err(reason);
         }
-        let (job, instance) = (Arc::clone(job), Arc::clone(instance));
+        let (job, instance) = (job.clone(), Arc::clone(instance));
         let due = state.now.plus(delay);
         self.accept(&mut state, Item { job, instance, lane: lane.cloned() }, Some(due));
         Ok(())
@@ -274,12 +273,12 @@ impl Core {
     fn run(&self, due: Tick, item: &Item) {
         let job = &item.job;
         let frame = TaskFrame::enter();
-        let mut ended = job.begin().map(Work::run);
+        let end = job.run(&mut |run| run());
         drop(frame);
-        let again = ended.as_mut().is_some_and(|ended| job.rearm(ended));
+        let again = end.is_some_and(|end| end.again);
         let mut state = self.state.lock();
-        state.running.retain(|running| !Arc::ptr_eq(&running.job, job));
-        let outcome = outcome(ended.as_ref());
+        state.running.retain(|running| !running.job.is(job));
+        let outcome = end.map_or(Outcome::Cancelled, |end| end.outcome);
         self.count(&item.instance, |counters| counters.end(outcome));
         let accepts = self.refusal_under_lock(&item.instance, item.lane.as_ref()).is_none();
         // A canceller that comes after this check finds the job in the queue.
@@ -289,10 +288,10 @@ impl Core {
             self.accept(&mut state, item.clone(), next);
         }
         drop(state);
-        match ended {
-            Some(ended) if !again => job.finish(ended),
-            _ if again && !accepts => job.end_after_run(),
-            _ => {}
+        if end.is_some() && !again {
+            job.finish();
+        } else if again && !accepts {
+            job.end_after_run();
         }
         self.wake_waiters(&item.instance);
     }
@@ -306,7 +305,7 @@ impl Core {
 
     /// Takes what has to run for `job` to be done: the job, or the head of its lane. Returns `None`
     /// if the job cannot run now.
-    fn claim(&self, job: &Arc<Job>) -> Option<(Tick, Item)> {
+    fn claim(&self, job: &JobRef) -> Option<(Tick, Item)> {
         let mut state = self.state.lock();
         let (due, item) = state.claim(job)?;
         self.start(&mut state, &item);
@@ -325,7 +324,7 @@ fn leave_queue(item: &Item) {
 impl State {
     fn insert(&mut self, item: Item, due: Option<Tick>) {
         self.last_number += 1;
-        let (job, number) = (Arc::clone(&item.job), self.last_number);
+        let (job, number) = (item.job.clone(), self.last_number);
         let key = match due {
             Some(due) => self.queue.insert(due, number, item),
             None => self.resting.insert(self.now, number, item),
@@ -354,13 +353,13 @@ impl State {
         }
     }
 
-    fn running_of(&self, owner: OwnedBy<'_>) -> Vec<Arc<Job>> {
-        self.running.iter().filter(|item| owner.includes(item)).map(|item| Arc::clone(&item.job)).collect()
+    fn running_of(&self, owner: OwnedBy<'_>) -> Vec<JobRef> {
+        self.running.iter().filter(|item| owner.includes(item)).map(|item| item.job.clone()).collect()
     }
 
-    fn claim(&mut self, job: &Arc<Job>) -> Option<(Tick, Item)> {
+    fn claim(&mut self, job: &JobRef) -> Option<(Tick, Item)> {
         let Location::Timers(key) = job.location() else { return None };
-        let wanted = self.queue.get(key).filter(|item| Arc::ptr_eq(&item.job, job))?;
+        let wanted = self.queue.get(key).filter(|item| item.job.is(job))?;
         if job.is_periodic() || self.queue.due(key)? > self.now {
             return None;
         }
@@ -389,9 +388,9 @@ impl State {
 
     /// Removes the item of `job` from the queue it is in. Keys of the two queues may be equal, so
     /// the job decides.
-    fn remove_job(&mut self, job: &Arc<Job>) -> Option<Item> {
+    fn remove_job(&mut self, job: &JobRef) -> Option<Item> {
         let Location::Timers(key) = job.location() else { return None };
-        let is_it = |item: Option<&Item>| item.is_some_and(|item| Arc::ptr_eq(&item.job, job));
+        let is_it = |item: Option<&Item>| item.is_some_and(|item| item.job.is(job));
         if is_it(self.queue.get(key)) {
             self.queue.remove(key)
         } else if is_it(self.resting.get(key)) {
@@ -403,7 +402,7 @@ impl State {
 }
 
 impl JobOwner for Core {
-    fn cancelled(&self, job: &Arc<Job>) {
+    fn cancelled(&self, job: &JobRef) {
         let mut state = self.state.lock();
         let Some(item) = state.remove_job(job) else { return };
         leave_queue(&item);
@@ -412,7 +411,7 @@ impl JobOwner for Core {
         self.wake_waiters(&item.instance);
     }
 
-    fn help(&self, job: &Arc<Job>) {
+    fn help(&self, job: &JobRef) {
         if !self.is_advanced_by_this_thread() {
             return;
         }
@@ -426,7 +425,7 @@ impl JobOwner for Core {
 impl TaskOwner for Core {
     fn run_inline(&self, id: TaskId, _: &Place) -> Help {
         let state = self.state.lock();
-        let found = state.queue.find(|item| item.job.is_of(id)).map(|item| Arc::clone(&item.job));
+        let found = state.queue.find(|item| item.job.is_of(id)).map(|item| item.job.clone());
         drop(state);
         if let Some(job) = found {
             JobOwner::help(self, &job);

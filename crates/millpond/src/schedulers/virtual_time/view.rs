@@ -1,14 +1,15 @@
 //! [`View`]: one instance as a scheduler, and its workers.
 
+use std::time::Duration;
+
 use super::core::{Core, LaneRef};
 use super::instance::Instance;
 use crate::executor::{Rejected, SchedulerFacts};
 use crate::schedulers::disposable::Disposable;
 use crate::schedulers::end::{Ends, Lifecycle, OnLastDrop, Phase};
 use crate::schedulers::handle::{Backend, Handle};
-use crate::schedulers::job::Job;
 use crate::schedulers::stats::SchedulerStats;
-use crate::schedulers::work::{Order, OrderParts};
+use crate::schedulers::work::Submission;
 use crate::schedulers::worker::{Lane, Worker};
 use crate::sync::Arc;
 
@@ -38,14 +39,17 @@ impl View {
         &self.core
     }
 
-    fn submit_to(&self, lane: Option<&LaneRef>, order: Order) -> Result<Disposable, Rejected> {
-        let OrderParts { work, delay, schedule } = order.into_parts();
+    fn submit_to(
+        &self,
+        lane: Option<&LaneRef>,
+        delay: Duration,
+        work: impl Submission,
+    ) -> Result<Disposable, Rejected> {
         if let Some(reason) = self.core.refusal(&self.instance, lane) {
-            return Err(self.refused(Job::new(work, schedule).refused(reason)));
+            return Err(self.refused(Rejected::new(work.into_task(), reason)));
         }
         work.entered(self.core.owner_number(), u64::MAX);
-        let work = work.pass_hooks().map_err(|rejected| self.refused(rejected))?;
-        let job = Job::new(work, schedule);
+        let job = work.into_job(delay).map_err(|rejected| self.refused(rejected))?;
         match self.core.submit(&job, &self.instance, lane, delay) {
             Ok(()) => Ok(Disposable::of(job, self.core.job_owner())),
             Err(reason) => Err(self.refused(job.refused(reason))),
@@ -84,8 +88,8 @@ impl Ends for View {
 }
 
 impl Backend for View {
-    fn submit(self: &Arc<Self>, order: Order) -> Result<Disposable, Rejected> {
-        self.submit_to(None, order)
+    fn submit(self: &Arc<Self>, delay: Duration, work: impl Submission) -> Result<Disposable, Rejected> {
+        self.submit_to(None, delay, work)
     }
 
     fn create_worker(handle: &Arc<OnLastDrop<Self>>) -> Worker {
@@ -122,7 +126,7 @@ struct VirtualLane {
 }
 
 impl Lane for VirtualLane {
-    scheduling_methods!(|it, order| it.view.submit_to(Some(&it.lane), order));
+    scheduling_methods!(jobs | it, delay, work | it.view.submit_to(Some(&it.lane), delay, work));
 
     fn dispose(&self) {
         self.view.core.close_lane(&self.lane);

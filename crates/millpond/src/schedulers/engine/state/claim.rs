@@ -4,20 +4,19 @@ use super::State;
 use super::lanes::LanePhase;
 use crate::schedulers::engine::deferred::Deferred;
 use crate::schedulers::engine::model::Assigned;
-use crate::schedulers::job::{Job, Location};
-use crate::sync::Arc;
+use crate::schedulers::job::{JobRef, Location};
 use crate::task::TaskId;
 
 impl State {
     /// Takes what has to run for `job` to be done: the job, or the first job of its lane. Returns
     /// `None` if it cannot run now.
-    pub(crate) fn claim(&mut self, job: &Arc<Job>, deferred: &mut Deferred) -> Option<Assigned> {
+    pub(crate) fn claim(&mut self, job: &JobRef, deferred: &mut Deferred) -> Option<Assigned> {
         match job.location() {
             Location::Queued(index, place) => {
                 let permit = self.remove_queued(index as usize, place)?;
                 job.set_location(Location::Nowhere);
                 self.counters.start();
-                Some(Assigned::job(Arc::clone(job), permit))
+                Some(Assigned::job(job.clone(), permit))
             }
             Location::Ready(lane, _) | Location::Later(lane, _) => {
                 let lane = self.lanes.at(lane)?;
@@ -30,7 +29,7 @@ impl State {
                 self.lanes.get_mut(lane)?.set_phase(LanePhase::Queued); // and its turn comes at once
                 self.start_lane_job(lane, deferred)
             }
-            Location::Nowhere => self.claim_assigned(|assigned| Arc::ptr_eq(&assigned.job, job)),
+            Location::Nowhere => self.claim_assigned(|assigned| assigned.job.is(job)),
             Location::Timers(_) => None,
         }
     }
@@ -44,10 +43,10 @@ impl State {
 
     /// The waiting job of a task: in the lane with this index, or without one for any other number.
     /// Looks at the newest jobs first, because a task is mostly joined soon after its submission.
-    pub(crate) fn find_task(&self, id: TaskId, lane: u64) -> Option<Arc<Job>> {
+    pub(crate) fn find_task(&self, id: TaskId, lane: u64) -> Option<JobRef> {
         let mut assigned = self.slots.iter().filter_map(|(_, slot)| Some(&slot.assigned()?.job));
         if let Some(job) = assigned.find(|job| job.is_of(id)) {
-            return Some(Arc::clone(job));
+            return Some(job.clone());
         }
         if let Ok(lane) = u32::try_from(lane) {
             return self.lanes.get(self.lanes.at(lane)?)?.find_task(id);

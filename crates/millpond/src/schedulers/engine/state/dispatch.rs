@@ -10,17 +10,17 @@ use super::slot_thread::ThreadState;
 use crate::interrupt::wait::WaitCell;
 use crate::schedulers::engine::deferred::Deferred;
 use crate::schedulers::engine::model::{Assigned, Done, Item, Next, Permit, Shape, SlotRef, Start};
-use crate::schedulers::job::{Job, Location};
+use crate::schedulers::job::{JobRef, Location};
 use crate::sync::Arc;
 
 impl State {
     // ---- assigning and queueing
 
     /// Assigns a job without a lane to its slot, which is free.
-    pub(super) fn assign_job(&mut self, job: &Arc<Job>, permit: Permit, deferred: &mut Deferred) {
+    pub(super) fn assign_job(&mut self, job: &JobRef, permit: Permit, deferred: &mut Deferred) {
         self.counters.start();
         let index = permit.slot().index;
-        self.assign(index, Assigned::job(Arc::clone(job), permit), deferred);
+        self.assign(index, Assigned::job(job.clone(), permit), deferred);
     }
 
     /// Assigns work that counts as running to a slot that is free.
@@ -29,10 +29,10 @@ impl State {
         self.ensure_thread(index, deferred);
     }
 
-    pub(super) fn enqueue_job(&mut self, job: &Arc<Job>, permit: Permit, deferred: &mut Deferred) {
+    pub(super) fn enqueue_job(&mut self, job: &JobRef, permit: Permit, deferred: &mut Deferred) {
         job.became_startable(&mut deferred.wake);
         let index = permit.slot().index;
-        let place = self.enqueue(Item::Job(Arc::clone(job), permit), deferred);
+        let place = self.enqueue(Item::Job(job.clone(), permit), deferred);
         let index = u32::try_from(index).expect("fewer than 2^32 slots fit into memory");
         job.set_location(Location::Queued(index, place));
     }
@@ -208,7 +208,7 @@ impl State {
             .or_else(|| self.take_queued(index, deferred))
             .or_else(|| self.steal_pending(index, ran, deferred))
             .or_else(|| self.steal_stuck(index, deferred))?;
-        self.slots.at_mut(index).set_running(Some(Arc::clone(&next.job)));
+        self.slots.at_mut(index).set_running(Some(next.job.clone()));
         Some(next)
     }
 
@@ -362,7 +362,7 @@ impl State {
     }
 
     /// The job that a slot has been assigned.
-    pub(crate) fn assigned_job(&self, slot: SlotRef) -> Option<Arc<Job>> {
-        self.slots.get(slot)?.assigned().map(|assigned| Arc::clone(&assigned.job))
+    pub(crate) fn assigned_job(&self, slot: SlotRef) -> Option<JobRef> {
+        self.slots.get(slot)?.assigned().map(|assigned| assigned.job.clone())
     }
 }

@@ -8,7 +8,7 @@ use crate::schedulers::end::Phase;
 use crate::schedulers::engine::Engine;
 use crate::schedulers::engine::deferred::Deferred;
 use crate::schedulers::engine::model::{Assigned, Done, Item, LaneRef, Permit, Shape, SlotRef, Start};
-use crate::schedulers::job::{Job, Location};
+use crate::schedulers::job::{JobRef, Location};
 use crate::sync::Arc;
 use crate::time::clock::Tick;
 
@@ -45,7 +45,7 @@ impl State {
             }
             self.free_places(home, 1);
             if done.again {
-                deferred.end_after_run.push(Arc::clone(done.job));
+                deferred.end_after_run.push(done.job.clone());
             }
         }
         self.rest_lane(lane, deferred);
@@ -72,7 +72,7 @@ impl State {
     // ---- cancelling
 
     /// A job was cancelled while it waited.
-    pub(crate) fn job_cancelled(&mut self, job: &Arc<Job>, deferred: &mut Deferred) {
+    pub(crate) fn job_cancelled(&mut self, job: &JobRef, deferred: &mut Deferred) {
         if self.remove_job(job, deferred) {
             self.counters.cancel();
         }
@@ -80,7 +80,7 @@ impl State {
     }
 
     /// Removes a job from where it waits. Returns false if it does not wait.
-    pub(super) fn remove_job(&mut self, job: &Arc<Job>, deferred: &mut Deferred) -> bool {
+    pub(super) fn remove_job(&mut self, job: &JobRef, deferred: &mut Deferred) -> bool {
         let location = job.location();
         job.set_location(Location::Nowhere);
         let removed = match location {
@@ -114,13 +114,13 @@ impl State {
     }
 
     /// Cancels a job that was removed from where it waited.
-    pub(super) fn cancel_waiting(&mut self, job: Arc<Job>, deferred: &mut Deferred) {
+    pub(super) fn cancel_waiting(&mut self, job: JobRef, deferred: &mut Deferred) {
         self.counters.cancel();
         deferred.cancel.push(job);
     }
 
     fn cancel_assigned(&mut self, assigned: Assigned, deferred: &mut Deferred) {
-        let job = Arc::clone(&assigned.job);
+        let job = assigned.job.clone();
         self.unassign(assigned, deferred);
         self.cancel_waiting(job, deferred);
     }
@@ -223,7 +223,7 @@ impl State {
         // No thread comes to a stuck slot, and none is started for cancelled work.
         let is_stuck = slot.thread().state() == ThreadState::None;
         let stuck = if is_stuck { slot.take_assigned() } else { None };
-        deferred.cancel.extend(slot.assigned().map(|assigned| Arc::clone(&assigned.job)));
+        deferred.cancel.extend(slot.assigned().map(|assigned| assigned.job.clone()));
         if let Some(assigned) = stuck {
             self.cancel_assigned(assigned, deferred);
         }

@@ -6,7 +6,7 @@ use super::slot_thread::ThreadState;
 use crate::schedulers::engine::deferred::Deferred;
 use crate::schedulers::engine::lane_queue::Unsettled;
 use crate::schedulers::engine::model::{Assigned, Full, Item, LaneRef, Shape, SlotRef};
-use crate::schedulers::job::{Job, Location};
+use crate::schedulers::job::{JobRef, Location};
 use crate::sync::Arc;
 use crate::time::clock::Tick;
 
@@ -22,7 +22,7 @@ impl State {
     pub(crate) fn accept_in_lane(
         &mut self,
         lane: LaneRef,
-        job: &Arc<Job>,
+        job: &JobRef,
         due: Option<Tick>,
         deferred: &mut Deferred,
     ) -> Result<(), Full> {
@@ -102,7 +102,7 @@ impl State {
     pub(super) fn add_to_lane(
         &mut self,
         lane: LaneRef,
-        job: &Arc<Job>,
+        job: &JobRef,
         due: Option<Tick>,
         deferred: &mut Deferred,
     ) {

@@ -5,7 +5,7 @@
 use crate::interrupt::wait::WaitCell;
 use crate::schedulers::engine::lane_queue::LaneQueue;
 use crate::schedulers::engine::model::{LaneRef, Permit, SlotRef};
-use crate::schedulers::job::{Job, Location};
+use crate::schedulers::job::{JobRef, Location};
 use crate::sync::Arc;
 use crate::task::TaskId;
 use crate::time::clock::{Clock, Tick};
@@ -40,7 +40,7 @@ pub(super) struct LaneCell {
     /// clock is needed to know that these are due.
     queue: Arc<LaneQueue>,
     /// All other jobs, due or not.
-    later: TimerQueue<Arc<Job>>,
+    later: TimerQueue<JobRef>,
     /// The last number given to a job in `later`.
     last_number: u64,
     /// It has or had a periodic job, whose next run may be due before a job that came meanwhile. So
@@ -58,7 +58,7 @@ pub(super) struct LaneCell {
     listed: Option<usize>,
     /// Jobs in the lane that threads of this scheduler wait for. The lane may be queued for one of
     /// those threads, so they are notified when it is queued: each can run the jobs before its own.
-    awaited: Vec<Arc<Job>>,
+    awaited: Vec<JobRef>,
 }
 
 impl LaneCell {
@@ -152,7 +152,7 @@ impl LaneCell {
     }
 
     /// Adds a job. Without a `due` time it is due now.
-    pub(super) fn add(&mut self, lane: LaneRef, job: &Arc<Job>, due: Option<Tick>, clock: &Clock) {
+    pub(super) fn add(&mut self, lane: LaneRef, job: &JobRef, due: Option<Tick>, clock: &Clock) {
         self.by_time |= job.is_periodic();
         if job.is_periodic() && job.is_awaited() {
             self.add_awaited(job); // registered during a run, when the job was not in the lane
@@ -163,11 +163,11 @@ impl LaneCell {
         self.queue.shut();
         self.last_number += 1;
         let due = due.unwrap_or_else(|| clock.tick());
-        let key = self.later.insert(due, self.last_number, Arc::clone(job));
+        let key = self.later.insert(due, self.last_number, job.clone());
         job.set_location(Location::Later(lane.index, key));
     }
 
-    pub(super) fn remove(&mut self, location: Location) -> Option<Arc<Job>> {
+    pub(super) fn remove(&mut self, location: Location) -> Option<JobRef> {
         match location {
             Location::Ready(_, place) => self.queue.remove(place),
             Location::Later(_, key) => self.later.remove(key),
@@ -176,7 +176,7 @@ impl LaneCell {
     }
 
     /// Starts the first job that is due. Also returns whether more jobs are ready.
-    pub(super) fn start_due(&mut self, clock: &Clock) -> Option<(Arc<Job>, bool)> {
+    pub(super) fn start_due(&mut self, clock: &Clock) -> Option<(JobRef, bool)> {
         let (later, due) = (&mut self.later, &mut self.due);
         self.queue.start(|| {
             later.first_due()?; // no look at the clock without need
@@ -200,17 +200,17 @@ impl LaneCell {
         self.due
     }
 
-    pub(super) fn take_all(&mut self) -> Vec<Arc<Job>> {
+    pub(super) fn take_all(&mut self) -> Vec<JobRef> {
         let mut all: Vec<_> = self.queue.take_all().collect();
         all.extend(std::iter::from_fn(|| self.later.pop().map(|(_, _, job)| job)));
         all
     }
 
-    pub(super) fn take_periodic(&mut self) -> Vec<Arc<Job>> {
+    pub(super) fn take_periodic(&mut self) -> Vec<JobRef> {
         self.later.remove_if(|job| job.is_periodic())
     }
 
-    pub(super) fn find_task(&self, id: TaskId) -> Option<Arc<Job>> {
+    pub(super) fn find_task(&self, id: TaskId) -> Option<JobRef> {
         self.queue.find_task(id).or_else(|| self.later.find(|job| job.is_of(id)).cloned())
     }
 
@@ -218,9 +218,9 @@ impl LaneCell {
 
     /// Notifies the waiters of `job` when the lane is queued. Forgets jobs without waiters, so
     /// there are never more of them than waiting threads.
-    pub(super) fn add_awaited(&mut self, job: &Arc<Job>) {
-        self.awaited.retain(|known| known.is_awaited() && !Arc::ptr_eq(known, job));
-        self.awaited.push(Arc::clone(job));
+    pub(super) fn add_awaited(&mut self, job: &JobRef) {
+        self.awaited.retain(|known| known.is_awaited() && !known.is(job));
+        self.awaited.push(job.clone());
     }
 
     /// The lane is queued. A waiter that has to wait on registers again.

@@ -41,7 +41,7 @@ use super::lane_queue::LaneQueue;
 use super::model::{Due, Full, LaneRef, Permit, Plan, Shape, SlotRef};
 use crate::schedulers::decorators::{Decorators, SlotInfo, any_decorators};
 use crate::schedulers::end::{Lifecycle, Phase};
-use crate::schedulers::job::{Job, Location};
+use crate::schedulers::job::{JobRef, Location};
 use crate::schedulers::stats::{Counters, SchedulerStats};
 use crate::sync::Arc;
 use crate::time::clock::Tick;
@@ -123,7 +123,7 @@ impl State {
     /// Accepts a job without a lane: for the thread of its slot if that is free, else for a queue.
     pub(super) fn accept_now(
         &mut self,
-        job: &Arc<Job>,
+        job: &JobRef,
         permit: Permit,
         deferred: &mut Deferred,
     ) -> Result<(), Full> {
@@ -143,7 +143,7 @@ impl State {
     }
 
     /// Accepts a job without a lane that is `due` later. It has no slot until then.
-    pub(super) fn accept_delayed(&mut self, job: &Arc<Job>, due: Tick) -> Result<(), Full> {
+    pub(super) fn accept_delayed(&mut self, job: &JobRef, due: Tick) -> Result<(), Full> {
         self.capacity.take_unplaced().or_else(|_| {
             self.settle_all();
             self.capacity.take_unplaced()
@@ -156,7 +156,7 @@ impl State {
     /// Accepts a periodic job without a worker, as a lane of its own.
     pub(super) fn accept_periodic(
         &mut self,
-        job: &Arc<Job>,
+        job: &JobRef,
         permit: Permit,
         due: Tick,
         deferred: &mut Deferred,
@@ -183,10 +183,10 @@ impl State {
     }
 
     /// Takes back a job that was accepted a moment ago. Returns false if a thread has it already.
-    pub(super) fn undo(&mut self, job: &Arc<Job>, deferred: &mut Deferred) -> bool {
+    pub(super) fn undo(&mut self, job: &JobRef, deferred: &mut Deferred) -> bool {
         let has_it = |index: &usize| {
             let assigned = self.slots.try_at(*index).and_then(|slot| slot.assigned());
-            assigned.is_some_and(|assigned| Arc::ptr_eq(&assigned.job, job))
+            assigned.is_some_and(|assigned| assigned.job.is(job))
         };
         let found = self.slots.indices().find(has_it);
         let undone = match found.and_then(|index| self.slots.at_mut(index).take_assigned()) {
@@ -349,7 +349,7 @@ impl State {
     }
 
     /// The time of a delayed job has come: it leaves its place without a slot.
-    fn job_due(&mut self, job: &Arc<Job>, deferred: &mut Deferred) {
+    fn job_due(&mut self, job: &JobRef, deferred: &mut Deferred) {
         job.set_location(Location::Nowhere);
         let permit = self.hold_picked();
         let index = permit.slot().index;

@@ -7,8 +7,7 @@
 use super::slots::Slots;
 use crate::schedulers::engine::model::{Item, SlotRef};
 use crate::schedulers::engine::removal_queue::RemovalQueue;
-use crate::schedulers::job::Job;
-use crate::sync::Arc;
+use crate::schedulers::job::JobRef;
 use crate::task::TaskId;
 
 #[derive(Debug)]
@@ -73,7 +72,7 @@ impl Queues {
     }
 
     /// The queued job of a task without a lane, the newest first.
-    pub(super) fn find_task(&self, slots: &Slots, id: TaskId) -> Option<Arc<Job>> {
+    pub(super) fn find_task(&self, slots: &Slots, id: TaskId) -> Option<JobRef> {
         let find = |queue: &RemovalQueue<Item>| {
             queue.iter().rev().filter_map(Item::job).find(|job| job.is_of(id)).cloned()
         };

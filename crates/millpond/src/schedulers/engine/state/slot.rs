@@ -4,8 +4,7 @@ use super::slot_thread::{SlotThread, ThreadState};
 use crate::schedulers::decorators::Decorators;
 use crate::schedulers::engine::model::{Assigned, Item};
 use crate::schedulers::engine::removal_queue::RemovalQueue;
-use crate::schedulers::job::Job;
-use crate::sync::Arc;
+use crate::schedulers::job::JobRef;
 use crate::time::clock::Tick;
 
 #[derive(Debug)]
@@ -28,7 +27,7 @@ pub(super) struct Slot {
     /// Runs before all queued work. Counted as running.
     assigned: Option<Assigned>,
     /// What its thread runs.
-    running: Option<Arc<Job>>,
+    running: Option<JobRef>,
     thread: SlotThread,
     /// `None` until the decorators were told of the slot.
     decorators: Option<Decorators>,
@@ -123,11 +122,11 @@ impl Slot {
         self.assigned.take()
     }
 
-    pub(super) fn running(&self) -> Option<&Arc<Job>> {
+    pub(super) fn running(&self) -> Option<&JobRef> {
         self.running.as_ref()
     }
 
-    pub(super) fn set_running(&mut self, job: Option<Arc<Job>>) {
+    pub(super) fn set_running(&mut self, job: Option<JobRef>) {
         self.running = job;
     }
 

@@ -13,10 +13,9 @@ use crate::schedulers::end::Lifecycle;
 use crate::schedulers::engine::deferred::Deferred;
 use crate::schedulers::engine::model::{Assigned, Done, Next, Permit, Plan, Shape, SlotRef};
 use crate::schedulers::engine::source::ThreadSource;
-use crate::schedulers::job::Job;
-use crate::schedulers::work::Work;
+use crate::schedulers::job::JobRef;
 use crate::sync::Arc;
-use crate::task::{Outcome, Task};
+use crate::task::{Outcome, TaskId};
 use crate::threads::plain_threads;
 use crate::time::clock::ManualClock;
 
@@ -65,8 +64,8 @@ impl Scene {
         self.state.wakes.search(&mut self.state.slots, index);
     }
 
-    fn submit(&mut self) -> Arc<Job> {
-        let job = Job::new(Work::Once(Task::new(|| {})), None);
+    fn submit(&mut self) -> JobRef {
+        let job = JobRef::of(TaskId::fresh(), || {}, Duration::ZERO, None);
         let permit = self.state.hold_picked();
         self.state.accept_now(&job, permit, &mut self.deferred).expect("there is capacity");
         job
@@ -118,8 +117,8 @@ fn work_of(next: Next) -> Option<Assigned> {
     }
 }
 
-fn is(assigned: Option<&Assigned>, job: &Arc<Job>) -> bool {
-    assigned.is_some_and(|assigned| Arc::ptr_eq(&assigned.job, job))
+fn is(assigned: Option<&Assigned>, job: &JobRef) -> bool {
+    assigned.is_some_and(|assigned| assigned.job.is(job))
 }
 
 // RS-025. A thread that was preempted while it searched was notified instead. The task ran in a

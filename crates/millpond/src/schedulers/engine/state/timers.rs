@@ -2,8 +2,7 @@
 //! thread.
 
 use crate::schedulers::engine::model::{Due, LaneRef};
-use crate::schedulers::job::Job;
-use crate::sync::Arc;
+use crate::schedulers::job::JobRef;
 use crate::task::TaskId;
 use crate::time::clock::{Clock, Tick};
 use crate::time::heap::{Key, TimerQueue};
@@ -13,7 +12,7 @@ use crate::time::wheel::{Look, TimerWheel};
 pub(super) struct Timers {
     clock: Clock,
     /// Jobs without a lane.
-    jobs: TimerWheel<Arc<Job>>,
+    jobs: TimerWheel<JobRef>,
     /// The wheel has a bucket to open before its entries are due: look again at this time.
     look_ahead: Option<Tick>,
     /// Lanes that wait for the time of their next job.
@@ -50,19 +49,19 @@ impl Timers {
 
     // ---- jobs and lanes
 
-    pub(super) fn add_job(&mut self, job: &Arc<Job>, due: Tick) {
+    pub(super) fn add_job(&mut self, job: &JobRef, due: Tick) {
         if self.jobs.is_empty() {
             self.jobs.begin_at(self.clock.tick());
         }
         let number = self.next_number();
-        self.jobs.insert(due, number, Arc::clone(job));
+        self.jobs.insert(due, number, job.clone());
     }
 
-    pub(super) fn remove_job(&mut self, job: &Arc<Job>, key: Key) -> Option<Arc<Job>> {
-        self.jobs.remove(key.to_bits(), |other| Arc::ptr_eq(job, other))
+    pub(super) fn remove_job(&mut self, job: &JobRef, key: Key) -> Option<JobRef> {
+        self.jobs.remove(key.to_bits(), |other| job.is(other))
     }
 
-    pub(super) fn find_task(&self, id: TaskId) -> Option<Arc<Job>> {
+    pub(super) fn find_task(&self, id: TaskId) -> Option<JobRef> {
         self.jobs.find(|job| job.is_of(id)).cloned()
     }
 
@@ -76,7 +75,7 @@ impl Timers {
     }
 
     /// Removes all timers and returns the jobs.
-    pub(super) fn take_all(&mut self) -> Vec<Arc<Job>> {
+    pub(super) fn take_all(&mut self) -> Vec<JobRef> {
         while self.lanes.pop().is_some() {}
         self.look_ahead = None;
         self.jobs.take_out(|job, _| Ok(job))
