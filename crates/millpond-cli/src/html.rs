@@ -124,13 +124,29 @@ impl Page {
     }
 
     fn element(&mut self, name: &str, text: &str) -> &mut Page {
-        self.put(format_args!("<{name}>{}</{name}>\n", Escaped(text)))
+        self.put(format_args!("<{name}>{}</{name}>\n", Escaped(&unbroken(text))))
     }
 
     fn put(&mut self, text: fmt::Arguments<'_>) -> &mut Page {
         self.body.write_fmt(text).expect("a String takes everything");
         self
     }
+}
+
+/// Keeps numbers with spaces between their thousands, and numbers and their units, on one line.
+fn unbroken(text: &str) -> String {
+    const UNITS: [&str; 4] = ["ns", "us", "ms", "s"];
+    let mut words = text.split(' ').peekable();
+    let mut line = String::with_capacity(text.len());
+    while let Some(word) = words.next() {
+        line.push_str(word);
+        let Some(next) = words.peek() else { break };
+        let is_number_so_far = word.ends_with(|c: char| c.is_ascii_digit());
+        let unit = next.trim_end_matches(|c: char| c.is_ascii_punctuation());
+        let goes_on = next.starts_with(|c: char| c.is_ascii_digit()) || UNITS.contains(&unit);
+        line.push(if is_number_so_far && goes_on { '\u{a0}' } else { ' ' });
+    }
+    line
 }
 
 /// Shows text so that HTML and SVG take it for text, in attributes too.
@@ -161,6 +177,19 @@ mod tests {
         assert!(html.contains("<h1>&lt;script&gt; &amp; &quot;co&quot;</h1>"), "{html}");
         assert!(html.contains("<th>a&lt;b</th>") && html.contains("<td>1&gt;0</td>"), "{html}");
         assert!(!html.contains("<script"), "{html}");
+    }
+
+    #[test]
+    fn numbers_do_not_break() {
+        assert_eq!(unbroken("1 100 tasks in 11.0 s; wait"), "1\u{a0}100 tasks in 11.0\u{a0}s; wait");
+        assert_eq!(unbroken(" two  spaces 3 "), " two  spaces 3 ");
+    }
+
+    #[test]
+    fn columns_with_empty_cells_stand_to_the_right_too() {
+        let mut page = Page::new("t");
+        page.table(&["", "formula"], &[vec!["refused", "0.033%"], vec!["peak", ""], vec!["target", ""]]);
+        assert!(page.finish().contains("<td class=\"n\">0.033%</td>"));
     }
 
     #[test]

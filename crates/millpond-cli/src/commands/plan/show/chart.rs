@@ -174,11 +174,14 @@ fn tries<'a>(plan: &'a Plan, target: Option<&Target>) -> Option<Vec<&'a Try>> {
 /// A dot for each number of threads: the percentile above, the share of the refused below.
 fn draw_tries(canvas: &mut Canvas, plan: &Plan, target: Option<&Target>, layout: Layout, top: f64) -> f64 {
     const HEIGHT: f64 = 110.0;
-    let Some((tries, target)) = tries(plan, target).zip(target) else { return top };
+    /// For a share of the refused, and for the word "target" on the right.
+    const LEAST_WIDTH: f64 = 54.0;
+    let Some((mut tries, target)) = tries(plan, target).zip(target) else { return top };
+    let (left, right) = (layout.left, layout.width - LEAST_WIDTH);
+    tries.truncate(((right - left) / LEAST_WIDTH) as usize);
     let limit = target.first().limit;
     let most = tries.iter().map(|tried| tried.time).max().unwrap_or(limit).max(limit).min(2 * limit) as f64;
     let (upper, lower) = (top + TEXT + 22.0, top + TEXT + 22.0 + HEIGHT);
-    let (left, right) = (layout.left, layout.width - layout.right);
     let y = |nanos: f64| lower - (nanos / (most * 1.1)).min(1.0) * HEIGHT;
     let x = |at: usize| left + (at as f64 + 0.5) / tries.len() as f64 * (right - left);
     let title = format!("{} by number of threads", judged(target.first()));
