@@ -172,7 +172,7 @@ fn submit_allocates_once() {
     });
 }
 
-/// One at a time, so that the worker and the one who joins fall asleep and wake each other.
+/// One at a time, so that the worker and the joining thread park and wake each other.
 #[test]
 fn submit_and_join_in_turns_allocates_once() {
     const IN_TURNS: usize = 16;

@@ -65,7 +65,7 @@ fn fill_the_ring(pool: &ThreadPoolExecutor) {
     assert!(handles.into_iter().map(soon).all(|outcome| outcome.is_ok()));
 }
 
-/// One task for every way in which a task can end, on a pool with one busy worker and three places
+/// One task forevery way in which a task can end, on a pool with one busy worker and three places
 /// in its queue.
 fn every_outcome(pool: &ThreadPoolExecutor, rng: &mut Rng) {
     // Success, by every way to the result; panic, with and without a handle.

@@ -192,7 +192,7 @@ fn ecs_013_the_first_good_value_can_be_had_and_the_rest_cancelled() {
         canceller.cancel(true);
     }
     assert!(cancellers.iter().all(|canceller| canceller.is_done()));
-    pool.close(); // which it could not, if one slept on
+    pool.close(); // would not return if a thread stayed parked
 }
 
 /// ECS-014.

@@ -1,4 +1,4 @@
-//! `invoke_all` and `invoke_any`, for every executor. Ids such as AES-012 name the behaviour of the
+//! `invoke_all` and `invoke_any`, forevery executor. Ids such as AES-012 name the behaviour of the
 //! reference that a test stands for.
 
 use std::error::Error;

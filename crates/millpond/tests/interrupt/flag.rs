@@ -408,7 +408,7 @@ fn hooks_run_with_the_flag_of_their_task() {
     assert_eq!(*look.0.lock().unwrap(), [false, true, false, false]);
 }
 
-/// FUT-032: a cancel(true) that races the end of its task reaches that task or nobody.
+/// FUT-032: a cancel(true) that races the end of its task reaches that task or no task.
 #[test]
 fn fut_032_a_late_interrupt_never_reaches_the_next_task() {
     for kind in 0..2 {
@@ -844,8 +844,8 @@ fn interrupting_the_outer_task_calls_the_callbacks_of_both() {
     assert!(interrupt::interrupted());
 }
 
-/// A callback that nobody called is dropped when its task ends: a destructor that panics then is
-/// not the worker's affair.
+/// A callback that was not called is dropped when its task ends. A panic of its destructor must not
+/// reach the worker.
 #[test]
 fn a_callback_whose_destructor_panics_does_not_harm_the_worker() {
     let pool = fixed(1);

@@ -432,8 +432,8 @@ fn after_shutdown_with_waiting_tasks_and_no_worker_prestart_starts_one_that_empt
     assert_eq!(ran.load(Ordering::Relaxed), 3);
 }
 
-/// Submits two tasks to a pool whose first thread does not start, nor does that which is tried in
-/// its place; the second task relied on it. Returns its handle.
+/// Submits two tasks to a pool whose first thread does not start, and neither does its replacement.
+/// The second task relied on it. Returns the handle of the second task.
 fn strand_a_task(
     works: impl Fn(usize) -> bool + Send + Sync + 'static,
 ) -> (ThreadPoolExecutor, TaskHandle<u32>) {

@@ -436,7 +436,7 @@ fn idle_workers_above_a_lowered_maximum_leave_at_once() {
         pool.set_core_pool_size(1).unwrap();
         assert_eq!(pool.pool_size(), 5);
         pool.set_maximum_pool_size(2).unwrap();
-        eventually(|| pool.pool_size() == 2); // for ever, if they waited for keep-alive
+        eventually(|| pool.pool_size() == 2); // never, if they waited for keep-alive
         assert_eq!(pool.submit(|| 1).unwrap().join().unwrap(), 1);
         end(&pool);
     }

@@ -145,7 +145,7 @@ fn waiting_for_the_end_of_the_own_pool_returns_false_at_once() {
     await_end(&single);
 }
 
-/// An executor of somebody else's around a pool, with the default `close`.
+/// A custom executor around a pool, with the default `close`.
 #[derive(Clone)]
 struct Around(ThreadPoolExecutor);
 

@@ -198,8 +198,7 @@ fn factory_handler_and_destructors_of_tasks_may_call_the_pool() {
     slot.lock().unwrap().take();
 }
 
-/// A pool of one thread whose queue does not tell its length as long as `silent`, or as often as
-/// that, to anybody.
+/// A pool of one thread whose queue panics the next `silent` times that it is asked for its length.
 fn with_a_silent_queue(silent: &Arc<AtomicUsize>) -> ThreadPoolExecutor {
     let silent = Arc::clone(silent);
     let on_call = move |called: &str| {
@@ -256,7 +255,7 @@ impl Drop for Bomb {
     }
 }
 
-// The panic was caught, and what it carried was dropped where nobody caught that.
+// The panic was caught, but its payload was dropped, and panicked again, outside of that.
 #[test]
 fn a_queue_that_panics_with_what_panics_when_it_is_dropped_costs_no_worker() {
     let (asked, times) = (Gate::new(), AtomicUsize::new(0));

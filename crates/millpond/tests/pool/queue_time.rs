@@ -263,7 +263,7 @@ fn a_shutdown_sheds_while_it_drains_and_shutdown_now_hands_back() {
     let (pool, _clock, old, gate) = overdue(policy::Abort);
     let drained = pool.shutdown_now();
     assert_eq!(drained.len(), 1);
-    drained.into_iter().for_each(Task::run); // it is nobody's queue any more
+    drained.into_iter().for_each(Task::run); // they belong to no queue any more
     assert_eq!(soon(old).unwrap(), 1);
     gate.open();
     end(&pool);
@@ -377,7 +377,7 @@ fn under_three_times_the_load_a_limit_keeps_the_goodput() {
     assert!(with > STEPS * 9 / 10, "{with}");
 }
 
-/// Real time, many threads: whatever comes of a task, it is counted once, and its handle says the
+/// Real time, many threads: each task is counted once, by its outcome, and its handle says the
 /// same.
 #[test]
 fn every_task_is_counted_once_and_its_handle_agrees() {

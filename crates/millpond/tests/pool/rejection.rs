@@ -64,7 +64,7 @@ fn the_handler_gets_the_task_and_the_pool_once_on_the_submitting_thread() {
     let me = thread::current().id();
     let text = pool.to_string();
     assert_eq!(*calls.lock().unwrap(), [(submitted.id(), me, text.clone()), (executed, me, text)]);
-    // The handler keeps the task: its handle is open, until somebody runs or drops it.
+    // The handler keeps the task: its handle stays open until the task is run or dropped.
     assert_eq!(submitted.state(), TaskState::Pending);
     kept.lock().unwrap().remove(0).run();
     assert_eq!(submitted.join().unwrap(), 7);

@@ -287,9 +287,9 @@ fn one_comes_and_one_is_promised(
     }
 }
 
-// A worker that joined a task of its own pool did not find it in the queue, for a new thread was to
-// begin with it, and slept. The thread did not come, the task was queued, and the only worker slept
-// on.
+// A worker joined a task of its own pool. The task was not in the queue, because a new thread
+// should begin with it, so the worker parked. The thread did not start, the task was queued, and
+// the only worker stayed parked.
 #[test]
 fn a_worker_runs_what_it_joins_when_the_thread_that_was_to_do_it_does_not_come() {
     let promised = Arc::new(Mutex::new(None));

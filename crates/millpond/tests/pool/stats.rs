@@ -24,7 +24,7 @@ fn waiting_queues() -> [WorkQueue; 5] {
     ]
 }
 
-/// Asserts the law of accounting, for a moment when nothing moves.
+/// Asserts the law of accounting, while no task moves.
 #[track_caller]
 fn accounted(stats: &PoolStats) {
     let settled = stats.completed + stats.panicked + stats.cancelled + stats.handed_back;

@@ -308,7 +308,7 @@ fn dropping_a_waiting_future_drops_the_closure_and_leaves_the_line() {
     assert_eq!((pool.stats().submitted, pool.stats().completed), (3, 3));
 }
 
-/// Otherwise the second would wait for ever: nothing else happens in the pool.
+/// Otherwise the second would wait forever: nothing else happens in the pool.
 #[test]
 fn a_future_that_is_dropped_after_it_was_woken_passes_the_room_on() {
     let (pool, queued, gate) = full(policy::Block::forever());

@@ -361,7 +361,7 @@ fn a_weak_reference_to_a_scheduled_pool_keeps_its_decorator() {
 
 // ---- unwinding
 
-/// A panic leaves none of these in a state that anybody could notice.
+/// A panic leaves none of these in an observable state.
 #[test]
 fn pools_handles_tasks_and_queues_are_unwind_safe() {
     fn safe<T: UnwindSafe + RefUnwindSafe>() {}

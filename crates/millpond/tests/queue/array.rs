@@ -117,7 +117,7 @@ fn a_fair_queue_lets_putters_in_in_order_of_arrival() {
     });
 }
 
-/// Neither a call that waits nor one that does not gets what somebody already waits for.
+/// No call, blocking or not, takes an item that another thread already waits for.
 #[test]
 fn newcomers_do_not_overtake_those_who_wait_in_a_fair_queue() {
     let queue = ArrayBlockingQueue::fair(1).unwrap();

@@ -14,7 +14,7 @@ use millpond::queue::{
     PriorityBlockingQueue, PutError, QueueEmpty, QueueFull, SynchronousQueue,
 };
 
-/// An item for every kind: ordered, and due since long ago in the same order.
+/// An item forevery kind: ordered, and due since long ago in the same order.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 struct Item(u64);
 
@@ -61,7 +61,7 @@ const KINDS: [Kind; 9] = [
 ];
 
 impl Kind {
-    /// A new queue that holds the items `0..n`, in this order for every kind.
+    /// A new queue that holds the items `0..n`, in this order forevery kind.
     fn holding(&self, n: usize) -> Queue {
         let queue = (self.make)();
         (0..n as u64).for_each(|n| queue.add(Item(n)).unwrap());

@@ -186,7 +186,7 @@ thread_local! {
 }
 
 // A thread whose locals are being destroyed waits by a passing sleeper, and left another one to be
-// woken: its item was taken, and it slept on.
+// woken: its item was taken, and it stayed parked.
 #[test]
 fn a_thread_that_waits_while_its_locals_are_destroyed_is_woken() {
     let (queue, (tell, told)) = (Arc::new(SynchronousQueue::new()), mpsc::channel());

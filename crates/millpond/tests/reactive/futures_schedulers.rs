@@ -157,7 +157,7 @@ fn dispose_racing_wake_leaves_no_handle_pending() {
 }
 
 /// Only a worker of a pool took the turns of a future that it joined; on the only thread of a
-/// scheduler the join waited for ever.
+/// scheduler the join waited forever.
 #[test]
 fn a_task_that_joins_a_future_of_its_own_scheduler_takes_the_turns() {
     let elastic = schedulers::new_bounded_elastic(1, 10, "elastic", Duration::from_secs(60)).unwrap();
@@ -266,8 +266,8 @@ impl Scheduler for Slow {
     }
 }
 
-/// The watch had the last place, and nobody knew yet that there was a watch who could give it up:
-/// the future was abandoned.
+/// The watch had the last place, and was not registered yet as one that could give it up: the
+/// future was abandoned.
 #[test]
 fn a_turn_gets_the_place_of_a_watch_that_is_just_being_set() {
     let inner = schedulers::new_bounded_elastic(1, 1, "elastic", Duration::from_secs(60)).unwrap();

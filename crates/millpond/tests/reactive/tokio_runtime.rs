@@ -15,7 +15,7 @@ use millpond::{JoinError, ThreadPoolExecutor, executors, interrupt};
 use tokio::runtime::{Builder, Runtime};
 use tokio::sync::{mpsc, oneshot};
 
-/// A runtime with threads of its own: its timers run also when nobody blocks on it.
+/// A runtime with threads of its own: its timers also run when no thread blocks on it.
 fn runtime() -> Runtime {
     Builder::new_multi_thread().worker_threads(1).enable_time().build().unwrap()
 }

@@ -308,7 +308,7 @@ fn dropping_the_handle_detaches_and_cancel_on_drop_cancels() {
     end(&pool);
 }
 
-/// A panic in the destructor of what a series captured hurts nobody.
+/// A panic in the destructor of what a series captured has no effect on other tasks.
 #[test]
 fn a_destructor_that_panics_hurts_nobody() {
     struct Bomb;
@@ -362,10 +362,10 @@ fn a_period_of_zero_is_refused_and_the_work_comes_back() {
     end(&pool);
 }
 
-/// What a queue of many forgets is given up by who cancels, and by nobody else: timers of all kinds
-/// are cancelled by one thread while another drops their handles, some fall due meanwhile, some
-/// outlive the pool. Whatever comes first, each either runs or is cancelled or handed back, once,
-/// and what it captured is gone in the end.
+/// Only the cancelling thread gives up a timer that a long queue removes. One thread cancels timers
+/// of all kinds while another drops their handles; some become due meanwhile, some outlive the
+/// pool. Each of them runs, is cancelled or is handed back, exactly once, and its captures are
+/// dropped.
 #[test]
 fn timers_cancelled_while_they_fall_due_and_their_handles_go_are_given_up_once() {
     const EACH: usize = 3000;

@@ -340,7 +340,7 @@ fn a_series_keeps_its_number() {
     end(&pool);
 }
 
-/// STP-019, STP-020: the far future does not overflow, and holds up nobody.
+/// STP-019, STP-020: the far future does not overflow, and delays no other task.
 #[test]
 fn what_never_comes_keeps_nothing_from_running() {
     let (time, pool) = pool(1);

@@ -249,7 +249,7 @@ fn threads_are_gone_after_a_forceful_end() {
     eventually(|| threads_named("gone-by-force").is_none_or(|left| left == 0));
 }
 
-// RS-067: also when nobody asks for the end, but the last handle goes.
+// RS-067: also when no call requests the end, but the last handle is dropped.
 #[test]
 fn threads_are_gone_after_the_last_handle() {
     let scheduler = schedulers::new_bounded_elastic(2, 10, "gone-dropped", MINUTE).unwrap();

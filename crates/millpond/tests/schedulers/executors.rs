@@ -20,7 +20,7 @@ use millpond::{
 
 const SECOND: Duration = Duration::from_secs(1);
 
-/// Keeps what it is given until somebody runs it.
+/// Keeps its tasks until the test runs them.
 #[derive(Clone, Default)]
 struct Shelf(Arc<Mutex<Vec<Task>>>);
 
@@ -214,8 +214,9 @@ fn a_scheduled_pool_that_is_shut_down_from_outside_ends_its_scheduler() {
     assert_eq!(scheduler.schedule(|| {}).unwrap_err().reason(), RejectReason::Shutdown);
 }
 
-/// Of the threads that could not be started for tasks that rang together only the last was seen to:
-/// the others stayed with slots that nobody came to, and neither they nor the scheduler ever ended.
+/// Several tasks became due together, and no thread could be started for them. Only the last
+/// failure was handled: the slots of the others got no thread, and neither they nor the scheduler
+/// ever ended.
 #[test]
 fn of_delayed_tasks_that_ring_together_for_a_pool_that_refuses_each_is_cancelled() {
     let (time, pool, scheduler) = scheduled();
@@ -507,8 +508,8 @@ fn a_series_without_a_period_runs_on_the_caller_on_a_short_stack() {
     );
 }
 
-/// A task that the executor runs in place may wait for what it starts, also for what it has nobody
-/// to ask for: nothing is put off until it has ended.
+/// A task that the executor runs inline may wait for tasks that it starts, even without a handle:
+/// none of them is delayed until it has ended.
 #[test]
 fn a_task_that_runs_in_place_does_not_put_off_what_it_starts() {
     let shelf = Shelf::default();
@@ -724,8 +725,8 @@ fn disposing_of_a_scheduler_that_owns_its_service_shuts_the_service_down() {
     assert!(pool.is_terminated());
 }
 
-/// RS-113. Only one who waited for the end told the service of it: where nobody did, its threads
-/// stayed for ever.
+/// RS-113. The service learned of the end only from a thread that waited for it. Without such a
+/// thread its own threads stayed forever.
 #[test]
 fn the_end_of_a_scheduler_that_owns_its_service_ends_the_service_although_nobody_waits() {
     let drops = |scheduler: Arc<dyn Scheduler>| drop(scheduler);

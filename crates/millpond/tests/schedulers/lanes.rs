@@ -48,7 +48,7 @@ fn work_without_delay_is_due_at_once_and_equal_times_keep_the_order_of_submissio
     end(&scheduler);
 }
 
-// RS-068: the time at which it was to run decides, not the moment at which a thread is found.
+// RS-068: the due time decides, not the moment at which a thread is found.
 #[test]
 fn late_work_of_a_lane_runs_by_due_time_also_against_work_submitted_later() {
     let time = ManualClock::new();

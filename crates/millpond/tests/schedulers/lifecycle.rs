@@ -334,7 +334,7 @@ fn the_end_as_a_future_begins_with_the_first_poll() {
     }
 }
 
-// RS-101: a waiter that loses interest, or polls with another waker, keeps nobody waiting.
+// RS-101: a waiter that is dropped, or polls with another waker, keeps no other waiter waiting.
 #[test]
 fn the_end_as_a_future_wakes_the_waker_it_was_polled_with_last() {
     let scheduler = elastic(1, 10);
@@ -456,7 +456,7 @@ fn submissions_racing_the_end_are_accepted_or_come_back() {
                 }
             });
             if scheduler.stats().name.contains("elastic") && !forceful {
-                scheduler.dispose(); // on a clock that stands still delayed work would wait for ever
+                scheduler.dispose(); // on a clock that stands still delayed work would wait forever
             }
             end(&scheduler);
             taken.iter().for_each(ended);
@@ -532,7 +532,7 @@ fn a_single_worker_ends_in_good_order_and_leaves_its_original_alone() {
     end(&original);
 }
 
-// The last handle: everything that was accepted still runs, in good order, and nobody blocks.
+// The last handle: every accepted task still runs, in order, and no thread blocks.
 #[test]
 fn with_the_last_handle_what_was_accepted_still_runs() {
     for scheduler in kinds("last-handle") {

@@ -1,4 +1,4 @@
-//! Bounded-elastic with a fresh thread for every task.
+//! Bounded-elastic with a fresh thread forevery task.
 
 use std::collections::HashSet;
 use std::sync::{Arc, Mutex, mpsc};
@@ -130,7 +130,7 @@ fn twice_as_many_blocking_tasks_as_threads_run_in_two_waves() {
     assert_eq!((slots(&scheduler), scheduler.queued()), ((CAP, CAP, 0), CAP as u64));
     eventually(|| running.get() == CAP);
     gates[0].open();
-    eventually(|| running.get() == 2 * CAP); // all at the same time: nobody passes the second gate
+    eventually(|| running.get() == 2 * CAP); // all at the same time: no task passes the second gate
     gates[1].open();
     tasks.iter().for_each(ended);
     assert_eq!(slots(&scheduler), (0, 0, 0));

@@ -311,7 +311,7 @@ fn nothing_runs_too_early() {
             let (tell, told) = mpsc::channel();
             let begin = Instant::now();
             let tick = move || {
-                let _ = tell.send(begin.elapsed()); // nobody listens to the last ones
+                let _ = tell.send(begin.elapsed()); // the last ones have no receiver
             };
             let series = if by_worker {
                 worker.schedule_periodically(delay, 2 * delay, tick)

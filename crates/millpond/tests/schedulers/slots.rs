@@ -567,7 +567,7 @@ fn a_task_that_runs_in_place_of_waiting_is_interrupted_and_panics_by_itself() {
     assert_eq!((scheduler.stats().completed, scheduler.stats().panicked), (2, 1));
 }
 
-// RS-041: waiting for one's own end is no wait for ever.
+// RS-041: a thread that waits for its own end does not wait forever.
 #[test]
 fn a_task_that_ends_its_own_scheduler_in_good_order_does_not_wait_for_itself() {
     let scheduler = elastic(1, 10);

@@ -183,7 +183,7 @@ fn due_without_a_thread(scheduler: &BoundedElasticScheduler, time: &ManualClock)
 }
 
 /// What was due and had no thread was cancelled, and stayed where it was: a thread for it was tried
-/// again every 50 ms for ever, and the scheduler did not end.
+/// again every 50 ms forever, and the scheduler did not end.
 #[test]
 fn a_scheduler_whose_threads_do_not_start_ends_when_it_is_disposed_of() {
     for per_task in [false, true] {

@@ -321,7 +321,7 @@ fn an_evicted_slot_is_closed_the_others_stay_and_its_number_is_used_again() {
     assert_eq!(tasks[1].wait(LONG), Ok(true));
 }
 
-/// RS-148: the counters are built in, for every kind.
+/// RS-148: the counters are built in, forevery kind.
 #[test]
 fn every_scheduler_counts_what_it_does() {
     let _alone = alone();

@@ -161,7 +161,7 @@ impl Executor for On {
 }
 
 /// Of two schedulers on one thread only the inner one was known there. A task of it that waited for
-/// work of the outer one, whose only thread it was on, waited for ever, and so did a graceful end.
+/// work of the outer one, whose only thread it was on, waited forever, and so did a graceful end.
 #[test]
 fn a_task_works_for_all_schedulers_on_whose_thread_it_runs() {
     let _alone = alone();
@@ -185,7 +185,7 @@ fn with_handle(n: u32) -> (Task, TaskHandle<u32>) {
 }
 
 /// Only a worker of a pool helped the work that it joined: on the only thread of a scheduler a join
-/// waited for ever.
+/// waited forever.
 #[test]
 fn a_task_that_joins_work_of_its_own_scheduler_runs_it() {
     let _alone = alone();

@@ -321,7 +321,7 @@ fn no_lock_is_held_while_a_factory_works() {
     assert_eq!(schedulers::single().to_string(), "schedulers::single()");
 }
 
-/// While it is asked for an instance somebody sets another factory.
+/// While it makes an instance, another factory is set.
 struct Overtaken {
     asked: Gate,
     go_on: Gate,

@@ -124,7 +124,7 @@ fn a_decorator_that_panics_about_a_new_slot_takes_no_slot() {
 }
 
 /// An error hook that had taken itself away was dropped where its panic ended the thread: the slot
-/// stayed busy for ever.
+/// stayed busy forever.
 #[test]
 fn an_error_hook_that_goes_with_a_panic_leaves_the_slot_free() {
     let _alone = alone();

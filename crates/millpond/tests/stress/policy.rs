@@ -80,8 +80,8 @@ impl BlockingQueue<Task> for Counted {
     }
 }
 
-/// Submits `each` tasks from each of `producers` threads while somebody watches the length of the
-/// queue. Returns how many were accepted, and the most that were ever seen in the queue.
+/// Submits `each` tasks from each of `producers` threads while another thread watches the length of
+/// the queue. Returns the number of accepted tasks and the greatest length.
 fn flood(pool: &ThreadPoolExecutor, producers: usize, each: usize, rng: &mut Rng) -> (usize, usize) {
     let over = AtomicBool::new(false);
     thread::scope(|s| {

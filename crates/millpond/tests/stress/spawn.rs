@@ -32,9 +32,8 @@ fn fails_once(knock: Gate, gate: Gate) -> impl Fn(WorkerBody) -> io::Result<Join
     }
 }
 
-// The first submit has a worker counted whose thread it cannot get. A second submit sees that
-// worker, and puts its task into the queue for it. When the first one fails there is a task and
-// nobody to run it.
+// The first submit counts a worker whose thread it cannot start. A second submit sees that worker
+// and queues its task. When the first one fails, there is a task and no worker for it.
 #[test]
 fn a_task_queued_behind_a_thread_that_fails_to_start_still_runs() {
     let (knock, gate) = (Gate::new(), Gate::new());

@@ -39,15 +39,15 @@ pub(crate) fn eventually(mut condition: impl FnMut() -> bool) {
     }
 }
 
-/// `0..most`, for a race that is tried again and again; ends early on a machine that is too busy
-/// for that many.
+/// `0..most`, for a race that is repeated; ends early on a machine that is too busy for all
+/// repetitions.
 pub(crate) fn rounds(most: usize) -> impl Iterator<Item = usize> {
     let most = if cfg!(miri) { most.min(10) } else { most };
     let begin = Instant::now();
     (0..most).take_while(move |_| begin.elapsed() < Duration::from_millis(1500))
 }
 
-/// Shut until it is opened, then open for ever. Waiting for it does not notice interrupts.
+/// Shut until it is opened, then open forever. Waiting for it does not notice interrupts.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Gate(Arc<(Mutex<bool>, Condvar)>);
 

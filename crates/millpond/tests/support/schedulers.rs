@@ -102,8 +102,8 @@ pub(crate) fn thread_of(worker: &Worker) -> thread::ThreadId {
     told.recv().unwrap()
 }
 
-/// The law of accounting, for a scheduler without work: all that was accepted came to exactly one
-/// end, and nothing is kept.
+/// The law of accounting, for an idle scheduler: every accepted task ended exactly once, and
+/// nothing is kept.
 #[track_caller]
 pub(crate) fn assert_settled(scheduler: &(impl Scheduler + ?Sized), accepted: usize, whole: u64) {
     let stats = scheduler.stats();

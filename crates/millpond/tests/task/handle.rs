@@ -429,7 +429,7 @@ fn fut_025_a_timed_join_waits_its_time_and_leaves_the_task_alone() {
     pool.close();
 }
 
-/// FUT-026, AES-004: zero does not wait, and the longest time is for ever.
+/// FUT-026, AES-004: zero does not wait, and the longest time is forever.
 #[test]
 fn fut_026_zero_and_endless_timeouts_work() {
     let (task, mut handle) = TaskOf::new(|| 7).into_parts();

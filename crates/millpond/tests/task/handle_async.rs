@@ -272,8 +272,7 @@ fn a_waker_may_call_the_handle_and_the_pool() {
     pool.close();
 }
 
-/// A waker is foreign code: if it panics, that is not the worker's affair, nor that of the
-/// counters.
+/// A waker is user code: its panic must not reach the worker or the counters.
 #[test]
 fn a_waker_that_panics_does_not_harm_the_pool() {
     struct Panics;
