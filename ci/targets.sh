@@ -33,7 +33,7 @@ done
 
 # Without SQLite, which is C code and needs a C compiler for the target.
 crates=(-p millpond -p millpond-sim -p millpond-cli -p millpond-cluster -p millpond-prometheus -p millpond-metrics
-    --no-default-features --features millpond/futures)
+    -p millpond-tracing --no-default-features --features millpond/futures)
 
 if ((${#present[@]})); then
     echo "targets: ${present[*]//--target/}"

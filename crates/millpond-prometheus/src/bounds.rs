@@ -15,6 +15,12 @@ const DIVISION: u32 = 3;
 /// exporter adds up the buckets between two bounds. Every bound is the end of a bucket of the
 /// library, so the sums are exact: nothing is interpolated.
 ///
+/// A time of exactly a bound counts as longer, because a bucket of the library does not contain its
+/// upper end.
+///
+/// A quantile that is computed from buckets lies anywhere between two bounds. Twice as many, 2¹⁰,
+/// 2¹¹, … 2³⁴ ns, are `Bounds::new((10..=34).map(|power| Duration::from_nanos(1 << power)))`.
+///
 /// The default is 2¹⁰, 2¹², … 2³⁴ ns: 13 bounds from 1.02 µs to 17.2 s.
 ///
 /// # Examples

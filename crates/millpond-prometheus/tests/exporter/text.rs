@@ -31,7 +31,7 @@ fn figures_are_those_of_the_pool() {
     let fixture = Fixture::new("figures");
     let text = families(&fixture.pool);
     type Labels = &'static [(&'static str, &'static str)];
-    let expected: [(&str, Labels, f64); 22] = [
+    let expected: [(&str, Labels, f64); 24] = [
         ("threads", &[("state", "active")], 1.0),
         ("threads", &[("state", "idle")], 0.0),
         ("core_threads", &[], 1.0),
@@ -45,11 +45,13 @@ fn figures_are_those_of_the_pool() {
         ("tasks_total", &[("outcome", "cancelled")], 1.0),
         ("tasks_total", &[("outcome", "expired")], 0.0),
         ("tasks_total", &[("outcome", "handed_back")], 0.0),
+        ("rejected_tasks_total", &[("reason", "saturated")], 1.0),
         ("rejected_tasks_total", &[("reason", "shutdown")], 0.0),
         ("caller_ran_tasks_total", &[], 0.0),
         ("blocked_submits_total", &[], 0.0),
         ("discarded_tasks_total", &[], 0.0),
         ("evicted_tasks_total", &[], 0.0),
+        ("threads_started_total", &[], 1.0),
         ("thread_start_failures_total", &[], 0.0),
         ("paused", &[], 0.0),
         ("settings_version", &[], 1.0),

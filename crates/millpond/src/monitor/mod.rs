@@ -2,7 +2,7 @@
 //!
 //! An operator asks six questions about a pool. This module answers them:
 //!
-//! 1. Which pool is in trouble? [`registry::pools`](crate::registry::pools) lists them by name.
+//! 1. Which pool is in trouble? [`registry::pools`] lists them by name.
 //! 2. Do tasks wait long, or do they run long? [`HistogramSnapshot`].
 //! 3. What runs now, and what waits? [`PoolSnapshot`].
 //! 4. Which tasks are refused, and why? [`RejectedBy`].
