@@ -6,10 +6,11 @@ use std::time::Duration;
 use super::queue::fifo::Fifo;
 use super::settings::LiveSettings;
 use super::{ThreadPoolExecutor, WorkQueue};
-use crate::loom_tests::model;
+use crate::loom_tests::{model, model_first};
 use crate::monitor::{Change, ChangeError};
-use crate::sync::Arc;
+use crate::sync::{Arc, AtomicUsize, Ordering};
 use crate::task::Task;
+use crate::{ManualClock, ScheduledThreadPoolExecutor};
 
 fn pool(queue: WorkQueue) -> ThreadPoolExecutor {
     let builder = ThreadPoolExecutor::builder().keep_alive_time(Duration::from_secs(3600));
@@ -79,5 +80,84 @@ fn waiting_for_room_against_a_larger_capacity() {
         pool.execute(|| {}).unwrap();
         changes.join().unwrap();
         assert_eq!((pool.queued_count(), pool.inner().submitters().is_empty()), (2, true));
+    });
+}
+
+fn end(pool: &ThreadPoolExecutor) {
+    pool.shutdown();
+    assert!(pool.await_termination(Duration::MAX).unwrap());
+    assert_eq!((pool.pool_size(), pool.queued_count()), (0, 0));
+}
+
+/// Race "pause / start": the worker may be about to take a task when the pool is paused.
+#[test]
+fn no_task_starts_after_a_pause() {
+    model(|| {
+        let pool = pool(WorkQueue::linked());
+        assert!(pool.prestart_core_thread());
+        pool.pause();
+        let ran = Arc::new(AtomicUsize::new(0));
+        let count = Arc::clone(&ran);
+        let task = pool.submit(move || count.fetch_add(1, Ordering::Relaxed)).unwrap();
+        thread::yield_now();
+        assert_eq!(ran.load(Ordering::Relaxed), 0);
+        pool.resume();
+        assert_eq!(task.join().unwrap(), 0);
+        end(&pool);
+    });
+}
+
+/// Race "resume / hold", and the submitter wakes a worker or `resume` does.
+#[test]
+fn pause_and_resume_against_submit() {
+    model_first(10_000, || {
+        let pool = pool(WorkQueue::linked());
+        assert!(pool.prestart_core_thread());
+        let steers = thread::spawn({
+            let pool = pool.clone();
+            move || {
+                pool.pause();
+                pool.resume();
+            }
+        });
+        assert_eq!(pool.submit(|| 7).unwrap().join().unwrap(), 7);
+        steers.join().unwrap();
+        end(&pool);
+    });
+}
+
+/// The first task of a new worker is held, too, and the shutdown resumes.
+#[test]
+fn pause_against_shutdown() {
+    model(|| {
+        let pool = pool(WorkQueue::synchronous());
+        let pauses = thread::spawn({
+            let pool = pool.clone();
+            move || pool.pause()
+        });
+        let task = pool.submit(|| 7).unwrap();
+        end(&pool);
+        pauses.join().unwrap();
+        assert_eq!(task.join().unwrap(), 7);
+        assert!(!pool.is_paused());
+    });
+}
+
+/// Tasks of a scheduled pool that become due wait, and are not forgotten.
+#[test]
+fn pause_and_resume_against_a_due_task() {
+    model_first(10_000, || {
+        let time = ManualClock::silent(); // a model must not depend on the time
+        let pool = ScheduledThreadPoolExecutor::builder().clock(time.clock()).build().unwrap();
+        let steers = thread::spawn({
+            let pool = pool.clone();
+            move || {
+                pool.pause();
+                pool.resume();
+            }
+        });
+        assert_eq!(pool.schedule(Duration::ZERO, || 7).unwrap().join().unwrap(), 7);
+        steers.join().unwrap();
+        pool.close();
     });
 }

@@ -4,7 +4,7 @@ use std::any::Any;
 use std::fmt;
 
 use super::change::{Change, ChangeError};
-use super::settings::Settings;
+use super::settings::{Actor, Settings};
 use super::snapshot::{Kind, PoolSnapshot};
 use crate::sync::{Arc, Weak};
 
@@ -13,6 +13,8 @@ pub(crate) trait Monitored: Send + Sync {
     fn snapshot(&self) -> PoolSnapshot;
     fn settings(&self) -> Settings;
 
+    fn set_paused(self: Arc<Self>, paused: bool, by: &Actor);
+    fn is_paused(&self) -> bool;
     fn reconfigure(self: Arc<Self>, change: Change) -> Result<Settings, ChangeError>;
 
     /// Drops the reference of an observer. An implementation calls [`release`].
@@ -157,6 +159,23 @@ impl PoolRef {
     /// [`ChangeError`] with the cause. Nothing changes then.
     pub fn reconfigure(&self, change: Change) -> Option<Result<Settings, ChangeError>> {
         self.observe(|pool| Arc::clone(pool).reconfigure(change))
+    }
+
+    /// Pauses the pool; see [`ThreadPoolExecutor::pause`](crate::ThreadPoolExecutor::pause).
+    /// `None` if the pool is gone.
+    pub fn pause(&self, by: &Actor) -> Option<()> {
+        self.observe(|pool| Arc::clone(pool).set_paused(true, by))
+    }
+
+    /// Resumes the pool; see [`ThreadPoolExecutor::resume`](crate::ThreadPoolExecutor::resume).
+    /// `None` if the pool is gone.
+    pub fn resume(&self, by: &Actor) -> Option<()> {
+        self.observe(|pool| Arc::clone(pool).set_paused(false, by))
+    }
+
+    /// Returns true while the pool is paused. `None` if the pool is gone.
+    pub fn is_paused(&self) -> Option<bool> {
+        self.observe(|pool| pool.is_paused())
     }
 }
 

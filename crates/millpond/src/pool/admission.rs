@@ -258,6 +258,9 @@ impl PoolInner {
         if !has_room && self.hand_head_to_idle() {
             return None;
         }
+        if has_room && seen.is_paused() {
+            return Some(Admission::Queue); // where the task can be found: a new thread would hold it
+        }
         Some(self.growth(seen, has_room))
     }
 
@@ -326,7 +329,7 @@ impl PoolInner {
         if control.workers() == 0 {
             return self.start_first_worker(id);
         }
-        if wake {
+        if wake && !control.is_paused() {
             self.wake_one();
         }
         Ok(())

@@ -9,20 +9,23 @@ use crate::monitor::RunState;
 use crate::sync::{AtomicU64, Ordering};
 
 const COUNT_BITS: u32 = 32;
-const COUNT_MASK: u64 = (1 << COUNT_BITS) - 1;
+const PAUSED_BIT: u32 = COUNT_BITS - 1;
+const PAUSED: u64 = 1 << PAUSED_BIT;
+const COUNT_MASK: u64 = PAUSED - 1;
 
 /// The largest number of workers, whatever `maximum_pool_size` says.
 pub(super) const MAX_WORKERS: usize = (1 << 29) - 1;
 
 #[derive(Debug)]
 pub(super) struct Ctl {
-    /// Bits 0..32: number of worker permits. Bits 32..: [`RunState`].
+    /// Bits 0..31: number of worker permits. Bit 31: paused. Bits 32..: [`RunState`].
     ///
     /// Invariants
     /// 1. The run state only grows: Running < Shutdown < Stop < Tidying < Terminated.
     /// 2. From Tidying on, the worker count is zero.
     /// 3. The count includes workers whose thread is still being spawned and excludes workers that
     ///    are exiting. So it counts every worker that may still take a task.
+    /// 4. The pool is paused only in Running: every advance of the run state clears the bit.
     ///
     /// ```text
     /// Running            -> Shutdown     `shutdown`
@@ -57,6 +60,18 @@ impl Snapshot {
         self.0 >> COUNT_BITS == RunState::Running as u64
     }
 
+    /// True if workers may not take tasks until the pool is resumed.
+    #[inline]
+    pub(super) fn is_paused(self) -> bool {
+        self.0 & PAUSED != 0
+    }
+
+    /// True if the pool runs and is not paused.
+    #[inline]
+    pub(super) fn takes_tasks(self) -> bool {
+        self.0 >> PAUSED_BIT == RunState::Running as u64
+    }
+
     fn with_state(self, state: RunState) -> Snapshot {
         Snapshot((self.0 & COUNT_MASK) | ((state as u64) << COUNT_BITS))
     }
@@ -64,7 +79,8 @@ impl Snapshot {
 
 impl fmt::Debug for Snapshot {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{:?} with {} workers", self.state(), self.workers())
+        let paused = if self.is_paused() { ", paused," } else { "" };
+        write!(f, "{:?}{paused} with {} workers", self.state(), self.workers())
     }
 }
 
@@ -98,14 +114,28 @@ impl Ctl {
         self.word.fetch_sub(1, Ordering::SeqCst);
     }
 
-    /// Advances to `state`. Returns false if the pool is already there or further.
-    pub(super) fn advance_to(&self, state: RunState) -> bool {
+    /// Advances to `state`. Returns the word before, or `None` if the pool is already there or
+    /// further.
+    pub(super) fn advance_to(&self, state: RunState) -> Option<Snapshot> {
         loop {
             let seen = self.load();
             if seen.state() >= state {
-                return false;
+                return None;
             }
             if self.exchange(seen, seen.with_state(state)) {
+                return Some(seen);
+            }
+        }
+    }
+
+    /// Pauses or resumes a running pool. Returns false if nothing changed.
+    pub(super) fn set_paused(&self, paused: bool) -> bool {
+        loop {
+            let seen = self.load();
+            if !seen.is_running() || seen.is_paused() == paused {
+                return false;
+            }
+            if self.exchange(seen, Snapshot(seen.0 ^ PAUSED)) {
                 return true;
             }
         }

@@ -56,6 +56,8 @@ pub(super) struct PoolInner {
     submitters: Waiters,
     termination_waiters: Waiters,
     idle_waiters: Waiters,
+    /// Workers that hold a task until the pool is resumed.
+    held: Waiters,
     /// The entry by which handles of queued tasks find the pool.
     owner: OwnerEntry,
 }
@@ -126,6 +128,7 @@ impl PoolInner {
             submitters: Waiters::default(),
             termination_waiters: Waiters::default(),
             idle_waiters: Waiters::default(),
+            held: Waiters::default(),
             owner: OwnerEntry::new(Weak::clone(me) as Weak<dyn TaskOwner>),
         });
         if let TaskQueue::Delayed(delayed) = &pool.queue {
@@ -189,6 +192,11 @@ impl PoolInner {
 
     pub(super) fn idle_waiters(&self) -> &Waiters {
         &self.idle_waiters
+    }
+
+    /// Workers that hold a task until the pool is resumed.
+    pub(super) fn held(&self) -> &Waiters {
+        &self.held
     }
 
     #[inline]
@@ -262,6 +270,7 @@ impl PoolInner {
     /// change.
     pub(super) fn wake_one(&self) {
         match &self.queue {
+            _ if self.control.load().is_paused() => {} // `resume` wakes all
             TaskQueue::Delayed(delayed) => delayed.ensure_watched(&self.idle),
             TaskQueue::Fifo(_) | TaskQueue::Priority(..) => {
                 self.idle.wake_another(|| !self.queue.is_empty(), || self.poll());

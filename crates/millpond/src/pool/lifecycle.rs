@@ -12,6 +12,7 @@ use std::task::{Context, Poll};
 use std::time::{Duration, Instant};
 
 use super::ThreadPoolExecutor;
+use super::control::Snapshot;
 use super::inner::PoolInner;
 use super::queue::TaskQueue;
 use crate::executor::close_and_wait;
@@ -35,10 +36,13 @@ impl PoolInner {
     /// Race "enqueue / shutdown": the state advances, then `order`, then `try_terminate` reads the
     /// queue.
     pub(super) fn shutdown(self: &Arc<Self>) {
-        self.control().advance_to(RunState::Shutdown);
+        let before = self.control().advance_to(RunState::Shutdown);
         self.queue().order();
         self.cancel_unwanted_after_shutdown();
         self.recheck_all();
+        if before.is_some_and(Snapshot::is_paused) {
+            self.resumed_by_shutdown();
+        }
         if self.is_stranded() {
             self.rescue_queue();
         }
@@ -48,13 +52,16 @@ impl PoolInner {
     /// Returns the drained tasks. A submitter that enqueues concurrently takes its task back, or
     /// finds that it has been drained.
     pub(super) fn shutdown_now(&self) -> Vec<Task> {
-        self.control().advance_to(RunState::Stop);
+        let before = self.control().advance_to(RunState::Stop);
         self.queue().order(); // race "enqueue / shutdown"
         fence(Ordering::SeqCst); // race "task start / stop": pairs with `interrupt_if_stopping`
         self.recheck_all();
         self.queue().order_takes(); // race "task start / stop": pairs with `interrupt_if_stopped`
         let threads = self.workers().threads();
         threads.iter().for_each(|thread| thread.interrupt_all());
+        if before.is_some_and(Snapshot::is_paused) {
+            self.resumed_by_shutdown();
+        }
         self.hand_back(self.queue().drain())
     }
 
@@ -74,13 +81,17 @@ impl PoolInner {
     /// Such a task was dequeued under the head lock, by this worker or its waker. `shutdown_now`
     /// takes that lock between advancing the state and interrupting. If the task was dequeued
     /// before, the interrupt finds this epoch. If after, this thread finds the state.
-    pub(super) fn interrupt_if_stopped(&self, me: &ThreadContext) {
+    ///
+    /// Returns the control word, in which the caller looks for a pause.
+    pub(super) fn interrupt_if_stopped(&self, me: &ThreadContext) -> Snapshot {
         if !matches!(self.queue(), TaskQueue::Fifo(_)) {
             fence(Ordering::SeqCst);
         }
-        if self.control().load().state() >= RunState::Stop {
+        let seen = self.control().load();
+        if seen.state() >= RunState::Stop {
             me.restore_interrupt();
         }
+        seen
     }
 
     /// Advances to Terminated if the pool has nothing left to wait for.

@@ -17,7 +17,8 @@
 //! | `admission`, `refusal`, `backpressure` | how tasks enter, are refused, or wait
 //! | `periodic` | what only a scheduled pool does |
 //! | `run`, `worker` | a worker runs one task; the worker thread |
-//! | `reconfigure`, `stats`, `monitor`, `builder`, `scope` | the rest of the public interface |
+//! | `reconfigure`, `pause` | changes of a running pool |
+//! | `stats`, `monitor`, `builder`, `scope` | the rest of the public interface |
 
 mod admission;
 mod backpressure;
@@ -31,6 +32,7 @@ mod idle;
 mod inner;
 mod lifecycle;
 mod monitor;
+mod pause;
 mod periodic;
 pub mod policy;
 mod queue;

@@ -6,7 +6,7 @@ use super::ThreadPoolExecutor;
 use super::inner::PoolInner;
 use super::queue::TaskQueue;
 use crate::monitor::{
-    Change, ChangeError, HistogramSnapshot, Monitored, PoolSnapshot, PoolStats, Settings, release,
+    Actor, Change, ChangeError, HistogramSnapshot, Monitored, PoolSnapshot, PoolStats, Settings, release,
 };
 use crate::sync::Arc;
 
@@ -23,7 +23,7 @@ impl Monitored for PoolInner {
             taken: Instant::now(),
             stats,
             settings: self.settings().get(),
-            paused: false,
+            paused: self.is_paused(),
             delayed_count: self.delayed_count(),
             wait: HistogramSnapshot::default(),
             run: HistogramSnapshot::default(),
@@ -45,6 +45,19 @@ impl Monitored for PoolInner {
         let answer = PoolInner::reconfigure(&self, change);
         release(self);
         answer
+    }
+
+    fn set_paused(self: Arc<Self>, paused: bool, by: &Actor) {
+        if paused {
+            self.pause(by);
+        } else {
+            self.resume(by);
+        }
+        release(self);
+    }
+
+    fn is_paused(&self) -> bool {
+        PoolInner::is_paused(self)
     }
 
     fn release(self: Arc<Self>) {

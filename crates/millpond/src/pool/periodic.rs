@@ -88,7 +88,7 @@ impl PoolInner {
             let _ = self.add_worker(None, Limit::Core); // this worker is enough if it fails
         }
         if !returns_to_queue {
-            delayed.ensure_watched(self.idle());
+            self.wake_one();
         }
     }
 
@@ -114,7 +114,9 @@ impl PoolInner {
 
 impl TimeListener for PoolInner {
     fn time_moved(&self) {
-        if let Some(delayed) = self.delayed_queue() {
+        if let Some(delayed) = self.delayed_queue()
+            && !self.is_paused()
+        {
             delayed.time_moved(self.idle());
             self.wait_for_busy_workers(delayed);
         }

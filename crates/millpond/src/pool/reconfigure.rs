@@ -92,7 +92,7 @@ impl PoolInner {
     }
 
     /// Starts core threads for queued tasks, at most `wanted`.
-    fn start_for_queued(self: &Arc<Self>, wanted: usize) {
+    pub(super) fn start_for_queued(self: &Arc<Self>, wanted: usize) {
         let mut wanted = wanted.min(self.queue().try_len().unwrap_or(usize::MAX));
         while wanted > 0 && self.add_worker(None, Limit::Core).is_ok() && !self.queue().is_empty() {
             wanted -= 1;

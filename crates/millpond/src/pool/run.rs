@@ -148,7 +148,8 @@ impl TaskOwner for PoolInner {
     /// woken from another core may be scheduled behind its waker for a millisecond. So one more is
     /// woken.
     fn is_waited_for(self: Arc<Self>) -> bool {
-        if self.queue().try_len().is_some_and(|len| len > self.idle().waking_count()) {
+        let needs_worker = self.queue().try_len().is_some_and(|len| len > self.idle().waking_count());
+        if needs_worker && !self.is_paused() {
             self.hand_head_to_idle();
         }
         self.retry_stranded()

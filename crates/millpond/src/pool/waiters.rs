@@ -88,6 +88,17 @@ impl Waiters {
     }
 
     /// Blocks until notified or until `is_over`, which is checked after the thread is listed.
+    /// Interrupts do not end the wait, and stay set.
+    pub(super) fn wait_through_interrupts(&self, is_over: impl FnOnce() -> bool) {
+        let cell = Arc::new(WaitCell::for_this_thread());
+        let (key, _) = self.push(Waiting::Thread(Arc::clone(&cell)));
+        if !is_over() {
+            cell.wait(None, OnInterrupt::Keep);
+        }
+        self.remove(key);
+    }
+
+    /// Blocks until notified or until `is_over`, which is checked after the thread is listed.
     /// Returns false on timeout. An interrupt ends the wait and is consumed.
     pub(super) fn wait(
         &self,

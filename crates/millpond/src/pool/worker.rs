@@ -138,7 +138,10 @@ impl<'a> WorkerLoop<'a> {
     /// panic unwound that no handle keeps.
     fn run_one(&self, task: &mut Option<Task>) -> bool {
         self.worker.set_active(true);
-        self.pool.interrupt_if_stopped(&self.me);
+        if self.pool.interrupt_if_stopped(&self.me).is_paused() {
+            self.pool.hold_while_paused();
+            self.pool.interrupt_if_stopped(&self.me);
+        }
         // User code is caught where it is called. This catch only keeps a defect from losing a
         // worker.
         let ok = catch_value(|| run_task(self.pool, self.worker, task, false)).unwrap_or(false);
@@ -174,7 +177,7 @@ impl WorkerLoop<'_> {
     #[inline]
     fn next_task(&self, task: &mut Option<Task>) {
         let seen = self.pool.control().load();
-        if seen.is_running() && seen.workers() <= self.pool.settings().maximum() {
+        if seen.takes_tasks() && seen.workers() <= self.pool.settings().maximum() {
             self.pop(task);
         }
         if task.is_none() {
@@ -208,13 +211,19 @@ impl WorkerLoop<'_> {
                 }
                 continue;
             }
-            if let Some(task) = self.poll_or_search() {
+            if !seen.is_paused()
+                && let Some(task) = self.poll_or_search()
+            {
                 return Some(task);
             }
             let is_timer = matches!(pool.queue(), TaskQueue::Blocking { .. } | TaskQueue::Delayed(_));
             let limits = IdleLimit { timed, stays_for_tasks: timed && timed_out && is_timer };
             pool.notify_if_idle();
-            let wake = self.park(limits, generation, &mut keep_alive);
+            let wake = if seen.is_paused() {
+                self.park_paused(timed, timed_out, generation)
+            } else {
+                self.park(limits, generation, &mut keep_alive)
+            };
             pool.queue().order(); // race "enqueue / park": no longer waking, now the queue is read
             match wake {
                 WakeReason::Assigned(task) => {
@@ -275,7 +284,7 @@ impl WorkerLoop<'_> {
         if task.is_none() && !waits_for_time && !cfg!(loom) && pool.idle().search(|| !pool.queue().is_empty())
         {
             pool.queue().order(); // race "enqueue / park": a searching worker counts as waking
-            task = pool.poll();
+            task = if pool.is_paused() { None } else { pool.poll() };
         }
         if task.is_some() {
             self.wake_another();
@@ -287,8 +296,11 @@ impl WorkerLoop<'_> {
     fn wake_another(&self) {
         let pool = self.pool;
         match pool.queue() {
-            TaskQueue::Delayed(delayed) => delayed.ensure_watched(pool.idle()),
-            queue => pool.idle().wake_another(|| !queue.is_empty(), || pool.poll()),
+            TaskQueue::Delayed(_) => pool.wake_one(),
+            queue => {
+                let has_more = || !queue.is_empty() && !pool.is_paused();
+                pool.idle().wake_another(has_more, || pool.poll());
+            }
         }
     }
 }
@@ -306,6 +318,20 @@ impl WorkerLoop<'_> {
             TaskQueue::Blocking { queue, .. } => self.block_in(&**queue, time, limits, generation),
             queue => self.park_idle(queue, time, generation),
         }
+    }
+
+    /// Parks until the pool is resumed or shut down, or the keep-alive time is over. If that was
+    /// over before, the worker stays for queued tasks.
+    fn park_paused(&self, timed: bool, timed_out: bool, generation: u64) -> WakeReason {
+        let pool = self.pool;
+        let keep_alive = (timed && !timed_out).then(|| pool.settings().get().keep_alive_time);
+        let deadline = keep_alive.and_then(deadline_after);
+        let stays = timed && timed_out;
+        let options = ParkOptions { deadline, timed: deadline.is_some(), stays, ..ParkOptions::default() };
+        pool.idle().park(&self.slot, options, false, || {
+            fence(Ordering::SeqCst); // race "change / park"
+            pool.generation() != generation || (stays && pool.queue().is_empty())
+        })
     }
 
     /// Parks for tasks that submitters announce.

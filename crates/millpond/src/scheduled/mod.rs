@@ -5,6 +5,7 @@
 
 mod builder;
 mod handle;
+mod monitor;
 mod periodic;
 
 use std::fmt;
@@ -18,7 +19,7 @@ use crate::ConfigError;
 use crate::executor::{
     RejectReason, Rejected, delegate_executor_service, delegate_to_pool, inherent_executor_methods,
 };
-use crate::monitor::{Change, ChangeError, PoolRef, PoolSnapshot, RunState, Settings};
+use crate::monitor::{PoolRef, RunState};
 use crate::pool::delegate_lifecycle;
 use crate::pool::{ParkedWorkers, Refusal, Scope, ShutdownPolicy, ThreadPoolExecutor};
 use crate::sync::{Arc, Weak};
@@ -406,20 +407,6 @@ impl ScheduledThreadPoolExecutor {
     }
 
     delegate_to_pool! {
-        /// Returns the name of the pool: that of [`ScheduledBuilder::name`], or `pool-N`.
-        pub fn name(&self) -> &str;
-        /// Returns the name of the pool, made unique in the process; see
-        /// [`ThreadPoolExecutor::label`].
-        pub fn label(&self) -> &str;
-        /// Returns all that is known about the pool now. Does not block.
-        pub fn snapshot(&self) -> PoolSnapshot;
-        /// Returns the settings in force.
-        pub fn settings(&self) -> Settings;
-        /// Changes any subset of the settings; see [`ThreadPoolExecutor::reconfigure`].
-        ///
-        /// # Errors
-        /// [`ChangeError`] with the cause. Nothing changes then.
-        pub fn reconfigure(&self, change: Change) -> Result<Settings, ChangeError>;
         /// Returns the number of threads that are kept.
         pub fn core_pool_size(&self) -> usize;
         /// Sets the core size; see [`ThreadPoolExecutor::set_core_pool_size`].

@@ -6,6 +6,7 @@ mod support;
 mod names;
 mod observers;
 mod panics;
+mod pause;
 mod reconfigure;
 mod registry;
 mod rejections;

@@ -1,0 +1,244 @@
+//! Pausing and resuming.
+
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex, mpsc};
+use std::thread;
+use std::time::Duration;
+
+use millpond::monitor::{Actor, Event, Observer};
+use millpond::queue::LinkedBlockingQueue;
+use millpond::{
+    ManualClock, PoolRef, ScheduledThreadPoolExecutor, Task, ThreadPoolExecutor, WorkQueue, registry,
+};
+
+use crate::support::{Gate, LONG, SHORT, eventually};
+
+fn kinds() -> Vec<(&'static str, WorkQueue)> {
+    vec![
+        ("array", WorkQueue::array(100)),
+        ("linked", WorkQueue::linked()),
+        ("synchronous", WorkQueue::synchronous()),
+        ("priority", WorkQueue::priority()),
+        ("delay", WorkQueue::delay()),
+        ("custom", WorkQueue::custom(LinkedBlockingQueue::<Task>::unbounded())),
+    ]
+}
+
+fn pool_with(queue: WorkQueue, threads: usize) -> ThreadPoolExecutor {
+    let builder = ThreadPoolExecutor::builder().core_pool_size(threads).maximum_pool_size(threads);
+    builder.work_queue(queue).build().unwrap()
+}
+
+#[test]
+fn tasks_of_every_kind_of_queue_wait_until_the_pool_is_resumed() {
+    for (kind, queue) in kinds() {
+        let pool = pool_with(queue, 3);
+        let mut before = pool.submit(|| 1).unwrap();
+        assert!(before.join_timeout(LONG).unwrap().is_ok(), "{kind}");
+        eventually(|| pool.active_count() == 0);
+        pool.pause();
+        if kind == "synchronous" {
+            eventually(|| pool.parked_workers().all == 1); // it takes one of the three
+        }
+        let ran = Arc::new(AtomicUsize::new(0));
+        let tasks: Vec<_> = (0..3)
+            .map(|_| {
+                let ran = Arc::clone(&ran);
+                pool.submit(move || ran.fetch_add(1, Ordering::Relaxed)).unwrap()
+            })
+            .collect();
+        thread::sleep(SHORT); // time for a worker that wrongly takes one
+        assert_eq!(ran.load(Ordering::Relaxed), 0, "{kind}");
+        assert!(pool.is_paused() && pool.snapshot().paused);
+        pool.resume();
+        tasks.into_iter().for_each(|task| assert!(task.join().is_ok(), "{kind}"));
+        pool.close();
+        assert_eq!(pool.stats().completed, 4, "{kind}");
+    }
+}
+
+#[test]
+fn a_shutdown_resumes_every_kind_of_pool() {
+    for (kind, queue) in kinds() {
+        let pool = pool_with(queue, 2);
+        pool.pause();
+        let tasks: Vec<_> = (0..2).map(|number| pool.submit(move || number).unwrap()).collect();
+        pool.close();
+        assert!(!pool.is_paused());
+        tasks.into_iter().for_each(|task| assert!(task.join().is_ok(), "{kind}"));
+        pool.pause();
+        assert!(!pool.is_paused(), "a pool that was shut down");
+    }
+}
+
+#[test]
+fn shutdown_now_hands_back_what_waits_and_releases_what_is_held() {
+    let pool = pool_with(WorkQueue::array(1), 1);
+    pool.pause();
+    let queued = pool.submit(|| 1).unwrap();
+    eventually(|| pool.parked_workers().all == 1);
+    let last = pool.submit(|| 2).unwrap();
+    assert!(pool.submit(|| 3).is_err(), "queue and threads are taken, as without a pause");
+    assert_eq!(pool.shutdown_now().len(), 1);
+    assert_eq!(queued.join().unwrap(), 1, "the idle worker held it to make room");
+    assert!(last.join().is_err());
+    assert!(pool.await_termination(LONG).unwrap());
+}
+
+#[test]
+fn a_join_runs_its_own_task_in_a_paused_pool() {
+    let pool = pool_with(WorkQueue::linked(), 1);
+    let (begun, go_on) = (Gate::new(), Gate::new());
+    let (begin, wait, inner) = (begun.clone(), go_on.clone(), pool.downgrade());
+    let outer = pool.submit(move || {
+        begin.open();
+        wait.pass();
+        inner.upgrade().unwrap().submit(|| 7).unwrap().join().unwrap()
+    });
+    begun.pass();
+    pool.pause();
+    let other = pool.submit(|| 8).unwrap();
+    go_on.open();
+    assert_eq!(outer.unwrap().join().unwrap(), 7);
+    assert_eq!(pool.queued_count(), 1);
+    pool.resume();
+    assert_eq!(other.join().unwrap(), 8);
+}
+
+#[test]
+fn a_task_of_a_paused_pool_can_be_cancelled_and_removed() {
+    let pool = pool_with(WorkQueue::linked(), 2);
+    pool.pause();
+    let (first, second) = (pool.submit(|| 1).unwrap(), pool.submit(|| 2).unwrap());
+    assert!(first.cancel(false) && pool.remove(second.id()));
+    assert_eq!(pool.queued_count(), 0);
+    pool.resume();
+    pool.close();
+}
+
+/// Whatever is submitted after `pause` has returned does not begin before `resume` is called.
+#[test]
+fn no_task_starts_between_pause_and_resume_under_load() {
+    const ROUNDS: usize = if cfg!(miri) { 3 } else { 300 };
+    let pool = pool_with(WorkQueue::linked(), 3);
+    let (stop, busy) = (Gate::new(), AtomicUsize::new(0));
+    thread::scope(|s| {
+        s.spawn(|| {
+            while !stop.is_open() {
+                let count = busy.fetch_add(1, Ordering::Relaxed);
+                pool.execute(|| {}).unwrap();
+                if count % 64 == 0 {
+                    eventually(|| pool.queued_count() < 1000 || pool.is_paused() || stop.is_open());
+                }
+            }
+        });
+        for _ in 0..ROUNDS {
+            pool.pause();
+            let begun = Arc::new(AtomicUsize::new(0));
+            for _ in 0..4 {
+                let begun = Arc::clone(&begun);
+                pool.execute(move || _ = begun.fetch_add(1, Ordering::SeqCst)).unwrap();
+            }
+            thread::yield_now();
+            assert_eq!(begun.load(Ordering::SeqCst), 0);
+            pool.resume();
+            eventually(|| begun.load(Ordering::SeqCst) == 4);
+        }
+        stop.open();
+    });
+    pool.close();
+    let stats = pool.stats();
+    assert_eq!(stats.completed, (busy.into_inner() + 4 * ROUNDS) as u64);
+    assert_eq!(stats.submitted, stats.completed);
+}
+
+#[test]
+fn due_tasks_and_series_of_a_paused_pool_wait() {
+    let clock = ManualClock::new();
+    let pool = ScheduledThreadPoolExecutor::builder().core_pool_size(2).clock(clock.clock()).build().unwrap();
+    let (send, runs) = mpsc::channel();
+    let second = Duration::from_secs(1);
+    let series = pool.schedule_at_fixed_rate(second, second, move || send.send(()).unwrap()).unwrap();
+    clock.advance(second);
+    runs.recv_timeout(LONG).unwrap();
+    eventually(|| pool.active_count() == 0);
+    pool.pause();
+    let once = pool.schedule(second, || 7).unwrap();
+    clock.advance(3 * second);
+    assert!(runs.recv_timeout(SHORT).is_err());
+    assert_eq!(pool.queued_count(), 2);
+    pool.resume();
+    (0..3).for_each(|_| runs.recv_timeout(LONG).unwrap()); // what was missed
+    assert_eq!(once.join().unwrap(), 7);
+    series.cancel(false);
+    pool.close();
+}
+
+#[test]
+fn workers_of_a_paused_pool_time_out_and_one_stays_for_queued_tasks() {
+    let builder = ThreadPoolExecutor::builder().core_pool_size(2).maximum_pool_size(2);
+    let pool = builder.keep_alive_time(SHORT).allow_core_thread_time_out(true).build().unwrap();
+    pool.prestart_all_core_threads();
+    pool.pause();
+    eventually(|| pool.parked_workers().all == pool.pool_size()); // none is about to take a task
+    let task = pool.submit(|| 7).unwrap();
+    eventually(|| pool.pool_size() == 1);
+    thread::sleep(SHORT);
+    assert_eq!((pool.pool_size(), pool.queued_count()), (1, 1));
+    pool.resume();
+    assert_eq!(task.join().unwrap(), 7);
+    eventually(|| pool.pool_size() == 0);
+}
+
+#[test]
+fn an_eager_and_a_growing_pool_run_everything_after_the_resume() {
+    for eager in [false, true] {
+        let builder = ThreadPoolExecutor::builder().core_pool_size(1).maximum_pool_size(4);
+        let builder = builder.work_queue(WorkQueue::array(2));
+        let pool = if eager { builder.eager() } else { builder }.build().unwrap();
+        pool.pause();
+        let first = pool.submit(|| 0).unwrap();
+        eventually(|| pool.parked_workers().all == 1);
+        let mut tasks: Vec<_> = (1..6).map(|number| pool.submit(move || number).unwrap()).collect();
+        tasks.push(first);
+        assert!(pool.submit(|| 6).is_err(), "four threads and two places");
+        assert_eq!(pool.stats().completed, 0);
+        pool.resume();
+        tasks.into_iter().for_each(|task| assert!(task.join().is_ok()));
+        pool.close();
+    }
+}
+
+#[derive(Default)]
+struct Log(Mutex<Vec<String>>);
+
+impl Observer for Log {
+    fn event(&self, pool: &PoolRef, event: &Event<'_>) {
+        if pool.name().as_deref() == Some("pausing") {
+            self.0.lock().unwrap().push(match event {
+                Event::Paused { by } => format!("paused by {by}"),
+                Event::Resumed { by } => format!("resumed by {by}"),
+                _ => return,
+            });
+        }
+    }
+}
+
+#[test]
+fn observers_learn_of_pauses_and_their_author() {
+    let log = Arc::new(Log::default());
+    let _subscription = registry::observe(Arc::clone(&log) as Arc<dyn Observer>);
+    let pool = ThreadPoolExecutor::builder().name("pausing").build().unwrap();
+    let found = registry::find("pausing").unwrap();
+    let actor = Actor::new("console", "incident 17");
+    found.pause(&actor).unwrap();
+    found.pause(&actor).unwrap(); // changes nothing
+    assert_eq!((found.is_paused(), found.snapshot().unwrap().paused), (Some(true), true));
+    pool.resume();
+    pool.resume();
+    pool.pause_by(&actor);
+    pool.close();
+    let console = "paused by console: incident 17";
+    let expected = [console, "resumed by the program", console, "resumed by the program: shutdown"];
+    assert_eq!(*log.0.lock().unwrap(), expected);
+}
