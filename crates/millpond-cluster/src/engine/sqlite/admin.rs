@@ -142,6 +142,10 @@ pub(super) fn doctor(
     let check: String = conn.query_row("PRAGMA quick_check(1)", [], |row| row.get(0))?;
     let damage = if check == "ok" { Vec::new() } else { vec![check] };
     findings.push(judge("integrity", Severity::Error, &damage, "no damage found"));
+    if !damage.is_empty() {
+        // The other checks would fail on the damage instead of reporting it.
+        return Ok(findings);
+    }
     // One read transaction, so that writers cannot make the two sides differ.
     let tx = conn.unchecked_transaction()?;
     findings.push(judge("counts", Severity::Error, &wrong_counts(&tx)?, "counts agree with the tasks"));

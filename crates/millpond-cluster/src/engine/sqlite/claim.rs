@@ -11,6 +11,24 @@ use crate::id::TaskId;
 use crate::state::{Change, Millis, Operation, State, Unique};
 use std::time::Duration;
 
+const HAS_WORK: &str = "SELECT coalesce((SELECT mode FROM queue WHERE name = ?1), 0) <> 1 AND (\
+    EXISTS(SELECT 1 FROM task WHERE queue = ?1 AND state = 0 AND crashes = 0) \
+    OR ?3 AND EXISTS(SELECT 1 FROM task WHERE queue = ?1 AND state = 0 AND crashes > 0) \
+    OR EXISTS(SELECT 1 FROM task WHERE queue = ?1 AND state = 2 AND due <= ?2))";
+/// The two lists of ready tasks: those that are no suspects, and suspects.
+const READY: &str = "crashes = 0";
+const SUSPECTS: &str = "crashes > 0";
+
+/// Takes tasks from the head of one list.
+fn claim_sql(list: &str) -> String {
+    format!(
+        "UPDATE task SET state = 1, attempt = attempt + 1, owner = ?2, lease = ?3, started = ?4 WHERE seq IN (\
+         SELECT seq FROM task WHERE queue = ?1 AND state = 0 AND {list} \
+         AND (deadline IS NULL OR deadline > ?4) ORDER BY class, seq LIMIT ?5) \
+         RETURNING class, seq, id, attempt, name, codec, args, options, failures, crashes, deadline, created"
+    )
+}
+
 /// Tells without a write lock whether a claim may find something.
 pub(super) fn has_work(
     conn: &Connection,
@@ -18,13 +36,7 @@ pub(super) fn has_work(
     suspects: bool,
     now: Millis,
 ) -> rusqlite::Result<bool> {
-    conn.prepare_cached(
-        "SELECT coalesce((SELECT mode FROM queue WHERE name = ?1), 0) <> 1 AND (\
-         EXISTS(SELECT 1 FROM task WHERE queue = ?1 AND state = 0 AND crashes = 0) \
-         OR ?3 AND EXISTS(SELECT 1 FROM task WHERE queue = ?1 AND state = 0 AND crashes > 0) \
-         OR EXISTS(SELECT 1 FROM task WHERE queue = ?1 AND state = 2 AND due <= ?2))",
-    )?
-    .query_row(params![queue, now, suspects], |row| row.get(0))
+    conn.prepare_cached(HAS_WORK)?.query_row(params![queue, now, suspects], |row| row.get(0))
 }
 
 impl Tx<'_> {
@@ -38,8 +50,8 @@ impl Tx<'_> {
         }
         self.pass_deadlines(&ask.queue, BATCH_LIMIT)?;
         self.promote_due(&ask.queue, max)?;
-        let mut taken = self.claim_from(ask, "crashes > 0", ask.max_suspects.min(max))?;
-        taken.append(&mut self.claim_from(ask, "crashes = 0", max - taken.len())?);
+        let mut taken = self.claim_from(ask, SUSPECTS, ask.max_suspects.min(max))?;
+        taken.append(&mut self.claim_from(ask, READY, max - taken.len())?);
         self.count_started(&ask.queue, taken.len() as u64);
         Ok(taken)
     }
@@ -49,14 +61,8 @@ impl Tx<'_> {
         if max == 0 {
             return Ok(Vec::new());
         }
-        let sql = format!(
-            "UPDATE task SET state = 1, attempt = attempt + 1, owner = ?2, lease = ?3, started = ?4 WHERE seq IN (\
-             SELECT seq FROM task WHERE queue = ?1 AND state = 0 AND {list} \
-             AND (deadline IS NULL OR deadline > ?4) ORDER BY class, seq LIMIT ?5) \
-             RETURNING class, seq, id, attempt, name, codec, args, options, failures, crashes, deadline, created"
-        );
         let lease = self.now.saturating_add(millis(ask.lease));
-        let mut statement = self.conn.prepare_cached(&sql)?;
+        let mut statement = self.conn.prepare_cached(&claim_sql(list))?;
         let values = params![ask.queue, ask.worker.as_str(), lease, self.now, max as i64];
         let now = self.now;
         let rows = statement.query_map(values, |row| {
@@ -109,5 +115,20 @@ impl Tx<'_> {
             }
         }
         Ok(taken)
+    }
+}
+
+/// The head of a deep queue is found through an index.
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::engine::sqlite::tick::tests::{assert_uses, connection};
+
+    #[test]
+    fn claims_read_only_the_head_of_their_list() {
+        let conn = connection();
+        assert_uses(&conn, &claim_sql(READY), &["task_ready"]);
+        assert_uses(&conn, &claim_sql(SUSPECTS), &["task_suspect"]);
+        assert_uses(&conn, HAS_WORK, &["task_ready", "task_suspect", "task_due"]);
     }
 }

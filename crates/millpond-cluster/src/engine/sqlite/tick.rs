@@ -18,12 +18,28 @@ const NOTICE_LIMIT: i64 = 10_000;
 const BYTES: &str = "200 + coalesce(length(args), 0) + coalesce(length(result), 0) \
                      + coalesce(length(CAST(error AS BLOB)), 0)";
 
+const DUE: &str = "state = 2 AND due <= ?2 ORDER BY due, seq";
+const LEASES: &str = "state = 1 AND lease < ?2 ORDER BY lease, seq";
+const DEADLINES: &str = "deadline IS NOT NULL AND state IN (0, 2) AND deadline <= ?2 ORDER BY deadline, seq";
+
+/// The first records of one of these lists.
+fn list_sql(list: &str) -> String {
+    format!("SELECT {COLUMNS} FROM task WHERE queue = ?1 AND {list} LIMIT ?3")
+}
+
+/// Finished records, those that expire first in front.
+fn finished_sql() -> String {
+    format!(
+        "SELECT seq, state, expires, {BYTES} FROM task \
+         WHERE queue = ?1 AND expires IS NOT NULL AND expires < ?2 ORDER BY expires, seq LIMIT ?3"
+    )
+}
+
 impl Tx<'_> {
     pub(super) fn tick(&mut self, queue: &str, limit: usize) -> rusqlite::Result<Tick> {
         self.queue(queue)?;
         let mut tick = Tick { promoted: self.promote_due(queue, limit)?, ..Tick::default() };
-        let leases = "state = 1 AND lease < ?2 ORDER BY lease, seq";
-        tick.expired = self.change_all(queue, leases, &Operation::Expire, limit)?;
+        tick.expired = self.change_all(queue, LEASES, &Operation::Expire, limit)?;
         tick.timed_out = self.pass_deadlines(queue, limit)?;
         tick.submitted = self.run_periodics(queue, limit)?;
         // The purge reads the counts, so they must include what this transaction has ended.
@@ -36,12 +52,11 @@ impl Tx<'_> {
     }
 
     pub(super) fn promote_due(&mut self, queue: &str, limit: usize) -> rusqlite::Result<usize> {
-        self.change_all(queue, "state = 2 AND due <= ?2 ORDER BY due, seq", &Operation::Promote, limit)
+        self.change_all(queue, DUE, &Operation::Promote, limit)
     }
 
     pub(super) fn pass_deadlines(&mut self, queue: &str, limit: usize) -> rusqlite::Result<usize> {
-        let list = "deadline IS NOT NULL AND state IN (0, 2) AND deadline <= ?2 ORDER BY deadline, seq";
-        self.change_all(queue, list, &Operation::PassDeadline, limit)
+        self.change_all(queue, DEADLINES, &Operation::PassDeadline, limit)
     }
 
     /// Applies one operation to the first records of a list. The operation's own guard is checked
@@ -53,9 +68,7 @@ impl Tx<'_> {
         operation: &Operation<'_>,
         limit: usize,
     ) -> rusqlite::Result<usize> {
-        let mut statement = self
-            .conn
-            .prepare_cached(&format!("SELECT {COLUMNS} FROM task WHERE queue = ?1 AND {list} LIMIT ?3"))?;
+        let mut statement = self.conn.prepare_cached(&list_sql(list))?;
         let rows = statement.query_map(params![queue, self.now, limit as i64], row::record)?;
         let mut records: Vec<Record> = rows.collect::<rusqlite::Result<_>>()?;
         drop(statement);
@@ -78,11 +91,7 @@ impl Tx<'_> {
         // Without the limit on `expires` this would read finished records at each tick only to
         // leave them.
         let horizon = if is_over(records, bytes) { i64::MAX } else { self.now };
-        let first = format!(
-            "SELECT seq, state, expires, {BYTES} FROM task \
-             WHERE queue = ?1 AND expires IS NOT NULL AND expires < ?2 ORDER BY expires, seq LIMIT ?3"
-        );
-        let mut statement = self.conn.prepare_cached(&first)?;
+        let mut statement = self.conn.prepare_cached(&finished_sql())?;
         let rows = statement.query_map(params![queue, horizon, limit as i64], |row| {
             Ok((row.get(0)?, row.get(1)?, row.get::<_, i64>(2)?, row.get::<_, i64>(3)?))
         })?;
@@ -165,4 +174,53 @@ pub(super) fn periodic(row: &rusqlite::Row<'_>) -> rusqlite::Result<PeriodicRow>
     })?;
     let last: Option<[u8; 16]> = row.get(2)?;
     Ok(PeriodicRow { name: row.get(0)?, next: row.get(1)?, last: last.map(TaskId::from_bytes), spec })
+}
+
+#[cfg(test)]
+pub(super) mod tests {
+    use rusqlite::Connection;
+
+    use super::*;
+
+    pub(in crate::engine::sqlite) fn connection() -> Connection {
+        let conn = Connection::open_in_memory().unwrap();
+        super::super::schema::open(&conn, "test").unwrap();
+        conn
+    }
+
+    /// The plan searches through these indexes, scans no tasks and sorts nothing. Statistics, which
+    /// could change the plan, are never collected.
+    pub(in crate::engine::sqlite) fn assert_uses(conn: &Connection, sql: &str, indexes: &[&str]) {
+        let plan = plan(conn, sql);
+        for index in indexes {
+            assert!(plan.contains(&format!("INDEX {index} ")), "{index} is not used: {plan}");
+        }
+        assert!(!plan.contains("SCAN task"), "all tasks are read: {plan}");
+        assert!(!plan.contains("TEMP B-TREE"), "all tasks of a list are sorted: {plan}");
+    }
+
+    fn plan(conn: &Connection, sql: &str) -> String {
+        let mut statement = conn.prepare(&format!("EXPLAIN QUERY PLAN {sql}")).unwrap();
+        let parameters = statement.parameter_count();
+        let values = rusqlite::params_from_iter((0..parameters).map(|_| 1));
+        let lines = statement.query_map(values, |row| row.get::<_, String>(3)).unwrap();
+        lines.map(|line| line.unwrap() + "\n").collect()
+    }
+
+    #[test]
+    fn ticks_read_only_what_is_due() {
+        let conn = connection();
+        assert_uses(&conn, &list_sql(DUE), &["task_due"]);
+        assert_uses(&conn, &list_sql(LEASES), &["task_lease"]);
+        assert_uses(&conn, &list_sql(DEADLINES), &["task_deadline"]);
+        assert_uses(&conn, &finished_sql(), &["task_expires"]);
+    }
+
+    #[test]
+    #[should_panic(expected = "task_due is not used")]
+    fn lost_index_is_noticed() {
+        let conn = connection();
+        conn.execute_batch("DROP INDEX task_due").unwrap();
+        assert_uses(&conn, &list_sql(DUE), &["task_due"]);
+    }
 }
