@@ -183,6 +183,10 @@ fn tasks_are_filtered_and_listed_page_by_page() {
     assert_eq!(jobs.printed(&["tasks", "--older", "1h"]), "No such task.\n");
     let text = jobs.printed(&["tasks", "--limit", "2"]);
     assert!(text.contains("There are more: add --after"), "{text}");
+    let ran = jobs.run(&["tasks", "--limit", "0"]);
+    assert!(ran.status == 2 && ran.stderr.contains("use at least 1"), "{}", ran.stderr);
+    let ran = jobs.run(&["tasks", "--queue", "other"]);
+    assert_eq!(ran.stderr, "millpond: there is no queue 'other'; there is only 'default'\n");
     let ran = jobs.run(&["tasks", "--state", "asleep"]);
     assert_eq!((ran.status, ran.stdout.as_str()), (2, ""));
     assert!(ran.stderr.contains("'asleep' is not a state: use ready"), "{}", ran.stderr);
@@ -321,6 +325,19 @@ fn dead_letters_are_listed_retried_once_and_purged() {
 }
 
 #[test]
+fn retry_of_all_goes_beyond_one_batch() {
+    let jobs = Jobs::new("dead-many");
+    let never = jobs.cluster.worker().handle(&FAIL, |_, _| Err(TaskError::permanent("no"))).start();
+    let handles = jobs.cluster.submit_all(&FAIL, (0..1203).map(|n| n.to_string())).expect("accepted");
+    handles.into_iter().for_each(|handle| drop(handle.join().expect_err("it fails")));
+    drop(never);
+    assert_eq!(jobs.printed(&["--write", "dead", "retry", "--all"]), "1 203 dead letters retried\n");
+    assert_eq!(jobs.cluster.stats().unwrap().ready, 1203);
+    let text = jobs.printed(&["--write", "dead", "retry", "--all"]);
+    assert_eq!(text, "0 dead letters retried; 1203 had been retried before\n");
+}
+
+#[test]
 fn retry_on_a_closed_queue_says_so() {
     let jobs = Jobs::new("closed");
     let id = jobs.dead_letter("one");
@@ -354,6 +371,29 @@ fn doctor_is_status_1_if_something_is_wrong() {
     assert_eq!(millpond(&["cluster", "--on", &relaxed, "doctor"]).status, 0);
     let ran = millpond(&["cluster", "--on", &relaxed, "doctor", "--strict", "--json"]);
     assert_eq!((ran.status, &parsed(&ran.stdout)["healthy"]), (1, &false.into()));
+}
+
+#[test]
+fn doctor_names_damage_and_is_status_1() {
+    let Jobs { file, cluster } = Jobs::new("doctor-damage");
+    cluster.submit_all(&SQUARE, 0..3000).expect("accepted");
+    drop(cluster); // the last connection moves the log into the file
+    let mut bytes = std::fs::read(&file).expect("it is there");
+    let middle = bytes.len() / 4096 / 2 * 4096;
+    bytes[middle..middle + 4096].fill(0xa5);
+    std::fs::write(&file, bytes).expect("written");
+    let address = format!("sqlite:{}", file.display());
+    let ran = millpond(&["cluster", "--on", &address, "doctor"]);
+    assert_eq!((ran.status, ran.stderr.as_str()), (1, ""), "{}", ran.stdout);
+    assert!(ran.stdout.contains("error    integrity: "), "{}", ran.stdout);
+    assert!(ran.stdout.ends_with("1 problem found.\n"), "{}", ran.stdout);
+    assert_fits_80_columns(&ran.stdout);
+    let ran = millpond(&["cluster", "--on", &address, "doctor", "--json"]);
+    let json = parsed(&ran.stdout);
+    assert_eq!((ran.status, &json["healthy"]), (1, &false.into()));
+    let findings = json["findings"].as_array().expect("a list");
+    let errors: Vec<_> = findings.iter().filter(|one| one["severity"] == "error").collect();
+    assert_eq!((errors.len(), &errors[0]["check"]), (1, &"integrity".into()));
 }
 
 #[test]

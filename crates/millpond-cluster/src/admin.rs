@@ -6,8 +6,8 @@ use serde::Serialize;
 use serde_json::Value;
 
 use crate::cluster::Cluster;
-use crate::engine::{BATCH_LIMIT, Browse, CancelAnswer, Finding, QueueStats, WorkerRow};
-use crate::error::{EngineError, OpenError};
+use crate::engine::{BATCH_LIMIT, Browse, CancelAnswer, Finding, QueueStats, Submitted, WorkerRow};
+use crate::error::{Certainty, EngineError, OpenError};
 use crate::id::{TaskId, WorkerId};
 use crate::state::{Attempt, DeadReason, Millis, Priority, Record, State};
 
@@ -307,9 +307,15 @@ impl Dead {
     /// outcome. `None`: there is no dead letter of that id.
     ///
     /// # Errors
-    /// An [`EngineError`] if the engine fails.
+    /// An [`EngineError`] if the engine fails or the queue is closed.
     pub fn retry(&self, id: TaskId) -> Result<Option<TaskId>, EngineError> {
-        self.cluster.engine().retry_dead(id, TaskId::fresh())
+        let new_id = TaskId::fresh();
+        let answer = self.cluster.engine().retry_dead(&[(id, new_id)])?[0];
+        if answer == Some(Submitted::Closed) {
+            let message = format!("dead letter {id} cannot be retried: its queue is closed");
+            return Err(EngineError::new(Certainty::Permanent, message));
+        }
+        Ok(answer.map(|_| new_id))
     }
 
     /// Removes dead letters that ended at least that long ago. Returns how many.

@@ -16,10 +16,10 @@ use crate::engine::{
 };
 use crate::error::{EngineError, OpenError, RemoteError, SubmitError, SubmitReason};
 use crate::handle::RemoteHandle;
-use crate::hub::{Hub, Slot};
+use crate::hub::{Hub, Place};
 use crate::id::{SubmitterId, TaskId};
 use crate::periodic::{Every, MissedRuns};
-use crate::submit::Combiner;
+use crate::submit::{Answer, Combiner};
 use crate::task_type::{RemoteTask, TaskType};
 use crate::worker::{Shared, WorkerBuilder};
 
@@ -59,7 +59,7 @@ impl Core {
     pub(crate) fn cancel(&self, id: TaskId) -> Result<CancelAnswer, EngineError> {
         let answer = self.engine.cancel(&[id])?[0];
         match answer {
-            CancelAnswer::Cancelled => self.hub.look_up(&[id])?,
+            CancelAnswer::Cancelled => drop(self.hub.look_up(&[id])?),
             // A worker of this process need not wait for its next renewal.
             CancelAnswer::Requested => self.local_workers().iter().for_each(|worker| worker.cancel(id)),
             CancelAnswer::AlreadyDone | CancelAnswer::Unknown => {}
@@ -67,7 +67,8 @@ impl Core {
         Ok(answer)
     }
 
-    pub(crate) fn local_workers(&self) -> Vec<Arc<Shared>> {
+    /// Upgraded under the lock and dropped without it, because the last one drops a pool.
+    fn local_workers(&self) -> Vec<Arc<Shared>> {
         let workers = self.workers.lock().unwrap_or_else(PoisonError::into_inner);
         workers.iter().filter_map(Weak::upgrade).collect()
     }
@@ -164,28 +165,27 @@ impl Cluster {
             Ok(new) => new,
             Err(reason) => return Err(SubmitError { reason, task: Box::new(task) }),
         };
-        let slot = self.core.hub.register(new.id, false);
+        let place = self.core.hub.register(new.id, false);
         let (id, result) = (new.id, self.submit_one(new, task.name()));
         match result {
-            Ok(other) if other == id => Ok(self.accepted(id, slot)),
+            Ok(other) if other == id => Ok(self.accepted(id, place)),
             Ok(other) => {
-                self.core.hub.unregister(id, &slot);
-                let slot = self.core.hub.register(other, true);
-                let handle = self.accepted(other, slot);
+                self.core.hub.unregister(id, &place.0);
+                let handle = self.accepted(other, self.core.hub.register(other, true));
                 // It may have ended already: the first look need not wait for the next poll.
                 let _ = self.core.hub.look_up(&[other]);
                 Ok(handle)
             }
             Err(reason) => {
-                self.core.hub.unregister(id, &slot);
+                self.core.hub.unregister(id, &place.0);
                 Err(SubmitError { reason, task: Box::new(task) })
             }
         }
     }
 
-    fn accepted<R>(&self, id: TaskId, slot: Arc<Slot>) -> RemoteHandle<R> {
-        slot.accept();
-        RemoteHandle::new(id, slot, Arc::clone(&self.core))
+    fn accepted<R>(&self, id: TaskId, place: Place) -> RemoteHandle<R> {
+        place.0.accept();
+        RemoteHandle::new(id, place, Arc::clone(&self.core))
     }
 
     /// Returns the id of the task that is there now: this one, or the one that has its unique key.
@@ -194,7 +194,7 @@ impl Cluster {
         let begin = Instant::now();
         let mut pause = Duration::from_millis(1);
         loop {
-            let (mut tasks, answers) = self.core.combiner.submit(vec![new]);
+            let (mut tasks, answers) = self.submit_now(vec![new]);
             let answer = answers.map_err(SubmitReason::Engine)?[0];
             new = tasks.pop().expect("the task comes back");
             let (waiting, capacity) = match answer {
@@ -220,11 +220,8 @@ impl Cluster {
                     pause = (pause * 2).min(Duration::from_millis(50));
                 }
                 OnFull::CallerRuns => {
-                    let worker = self
-                        .core
-                        .local_workers()
-                        .into_iter()
-                        .find(|worker| worker.can_run(&self.queue, name));
+                    let workers = self.core.local_workers();
+                    let worker = workers.iter().find(|worker| worker.can_run(&self.queue, name));
                     let Some(worker) = worker else { return Err(full) };
                     new.over_capacity = true;
                     let (_, answers) = self.core.combiner.submit(vec![new]);
@@ -234,6 +231,20 @@ impl Cluster {
                 }
             }
         }
+    }
+
+    /// If the engine is in this process and so is an idle worker, this thread also claims: waking
+    /// the feeder for that would take longer than everything else. While other handles wait, workers
+    /// are hardly idle.
+    fn submit_now(&self, tasks: Vec<NewTask>) -> Answer {
+        if self.core.engine.is_local() && self.core.hub.awaits_one() {
+            let workers = self.core.local_workers();
+            let mut ours = workers.iter().filter(|worker| worker.queue == self.queue);
+            if let Some(answers) = ours.find_map(|worker| worker.submit_if_idle(&tasks)) {
+                return (tasks, Ok(answers));
+            }
+        }
+        self.core.combiner.submit(tasks)
     }
 
     /// Submits many tasks, 500 in one round trip.
@@ -279,12 +290,12 @@ impl Cluster {
                 }
             }
             let (tasks, new): (Vec<_>, Vec<_>) =
-                batch.into_iter().map(|(task, slot, new)| ((task, slot), new)).unzip();
+                batch.into_iter().map(|(task, place, new)| ((task, place), new)).unzip();
             let (_, answers) = self.core.combiner.submit(new);
             let answers = answers
                 .map_or_else(|error| vec![Err(error); tasks.len()], |all| all.into_iter().map(Ok).collect());
-            for ((task, slot), answer) in tasks.into_iter().zip(answers) {
-                match self.settle_submit(task.task_id(), slot, answer) {
+            for ((task, place), answer) in tasks.into_iter().zip(answers) {
+                match self.settle_submit(task.task_id(), place, answer) {
                     Ok(handle) => handles.push(handle),
                     Err(reason) => {
                         why.get_or_insert(reason);
@@ -302,25 +313,25 @@ impl Cluster {
     fn settle_submit<R>(
         &self,
         id: TaskId,
-        slot: Arc<Slot>,
+        place: Place,
         answer: Result<Submitted, EngineError>,
     ) -> Result<RemoteHandle<R>, SubmitReason> {
         let reason = match answer {
-            Ok(Submitted::New) => return Ok(self.accepted(id, slot)),
+            Ok(Submitted::New) => return Ok(self.accepted(id, place)),
             Ok(Submitted::Known(_)) => {
-                let handle = self.accepted(id, slot);
+                let handle = self.accepted(id, place);
                 let _ = self.core.hub.look_up(&[id]);
                 return Ok(handle);
             }
             Ok(Submitted::Duplicate(other)) => {
-                self.core.hub.unregister(id, &slot);
+                self.core.hub.unregister(id, &place.0);
                 return Ok(self.accepted(other, self.core.hub.register(other, true)));
             }
             Ok(Submitted::Full { waiting, capacity }) => SubmitReason::Saturated { waiting, capacity },
             Ok(Submitted::Closed) => SubmitReason::Shutdown,
             Err(error) => SubmitReason::Engine(error),
         };
-        self.core.hub.unregister(id, &slot);
+        self.core.hub.unregister(id, &place.0);
         Err(reason)
     }
 
@@ -334,10 +345,8 @@ impl Cluster {
         _task_type: &TaskType<A, R>,
         id: TaskId,
     ) -> Result<RemoteHandle<R>, RemoteError> {
-        let slot = self.core.hub.register(id, true);
-        let handle = self.accepted(id, slot);
-        self.core.hub.look_up(&[id])?;
-        if handle.slot_is_gone() { Err(RemoteError::ResultGone(id)) } else { Ok(handle) }
+        let handle = self.accepted(id, self.core.hub.register(id, true));
+        if self.core.hub.look_up(&[id])? == 0 { Ok(handle) } else { Err(RemoteError::ResultGone(id)) }
     }
 
     /// Submits a task again and again, from any worker, without a leader. The first run is one

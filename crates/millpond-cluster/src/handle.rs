@@ -8,12 +8,13 @@ use std::sync::Arc;
 use std::task::{Context, Poll};
 use std::time::{Duration, Instant};
 
+use millpond::{JoinError, TaskHandle};
 use serde::de::DeserializeOwned;
 
 use crate::cluster::Core;
 use crate::engine::CancelAnswer;
 use crate::error::{EngineError, RemoteError};
-use crate::hub::{Outcome, Slot};
+use crate::hub::{Outcome, Place, Slot};
 use crate::id::TaskId;
 use crate::state::State;
 
@@ -39,15 +40,16 @@ pub enum RemoteState {
 pub struct RemoteHandle<R> {
     id: TaskId,
     slot: Arc<Slot>,
+    /// Resolved by a delivery to the slot.
+    outcome: TaskHandle<Outcome>,
     core: Arc<Core>,
-    is_taken: bool,
     cancel_on_drop: bool,
     result: PhantomData<fn() -> R>,
 }
 
 impl<R> RemoteHandle<R> {
-    pub(crate) fn new(id: TaskId, slot: Arc<Slot>, core: Arc<Core>) -> RemoteHandle<R> {
-        RemoteHandle { id, slot, core, is_taken: false, cancel_on_drop: false, result: PhantomData }
+    pub(crate) fn new(id: TaskId, (slot, outcome): Place, core: Arc<Core>) -> RemoteHandle<R> {
+        RemoteHandle { id, slot, outcome, core, cancel_on_drop: false, result: PhantomData }
     }
 
     /// The id of the task: store it to [`find`](crate::Cluster::find) the task after a restart.
@@ -55,13 +57,9 @@ impl<R> RemoteHandle<R> {
         self.id
     }
 
-    pub(crate) fn slot_is_gone(&self) -> bool {
-        matches!(self.slot.outcome(), Some(Outcome::Gone))
-    }
-
     /// Tells whether the outcome has arrived here. Does not ask the engine.
     pub fn is_done(&self) -> bool {
-        self.slot.is_done()
+        self.outcome.is_done()
     }
 
     /// Asks the engine where the task is in its life.
@@ -122,47 +120,38 @@ impl<R: DeserializeOwned> RemoteHandle<R> {
     /// A [`RemoteError`] if there is no result. After [`RemoteError::Interrupted`] the task goes
     /// on.
     pub fn join(mut self) -> Result<R, RemoteError> {
-        self.wait(None).expect("a wait without a deadline ends with an outcome")
+        self.wait(Duration::MAX).expect("a wait without a deadline ends with an outcome")
     }
 
     /// Waits for the outcome for that long. `None`: not done yet.
     pub fn join_timeout(&mut self, timeout: Duration) -> Option<Result<R, RemoteError>> {
-        // A timeout that the clock cannot count is for ever.
-        self.wait(Instant::now().checked_add(timeout))
+        self.wait(timeout)
     }
 
     /// The outcome, if it has arrived. Never blocks.
     pub fn try_join(&mut self) -> Option<Result<R, RemoteError>> {
-        if self.is_taken {
-            return Some(Err(RemoteError::Taken));
-        }
-        self.slot.outcome().map(|outcome| self.take(outcome))
+        self.outcome.try_join().map(|outcome| decode(self.id, outcome))
     }
 
-    fn wait(&mut self, deadline: Option<Instant>) -> Option<Result<R, RemoteError>> {
-        if self.is_taken {
-            return Some(Err(RemoteError::Taken));
-        }
-        if !self.slot.is_done() {
+    fn wait(&mut self, timeout: Duration) -> Option<Result<R, RemoteError>> {
+        if !self.is_done() {
             crate::worker::run_in_place(&self.core, self.id);
         }
-        match self.slot.wait(deadline) {
-            Err(_) => Some(Err(RemoteError::Interrupted)),
-            Ok(None) => None,
-            Ok(Some(outcome)) => Some(self.take(outcome)),
-        }
+        self.outcome.join_timeout(timeout).map(|outcome| decode(self.id, outcome))
     }
+}
 
-    fn take(&mut self, outcome: Outcome) -> Result<R, RemoteError> {
-        self.is_taken = true;
-        match outcome {
-            Outcome::Succeeded(result) => {
-                serde_json::from_slice(&result).map_err(|error| RemoteError::Decode(error.to_string()))
-            }
-            Outcome::Cancelled => Err(RemoteError::Cancelled),
-            Outcome::Dead(letter) => Err(RemoteError::Dead(letter)),
-            Outcome::Gone => Err(RemoteError::ResultGone(self.id)),
+fn decode<R: DeserializeOwned>(id: TaskId, outcome: Result<Outcome, JoinError>) -> Result<R, RemoteError> {
+    match outcome {
+        Ok(Outcome::Succeeded(result)) => {
+            serde_json::from_slice(&result).map_err(|error| RemoteError::Decode(error.to_string()))
         }
+        Ok(Outcome::Cancelled) => Err(RemoteError::Cancelled),
+        Ok(Outcome::Dead(letter)) => Err(RemoteError::Dead(letter)),
+        Err(JoinError::Interrupted) => Err(RemoteError::Interrupted),
+        Err(JoinError::Taken) => Err(RemoteError::Taken),
+        // A slot outlives its handle, so that no promise is dropped before it is kept.
+        Ok(Outcome::Gone) | Err(_) => Err(RemoteError::ResultGone(id)),
     }
 }
 
@@ -171,19 +160,13 @@ impl<R: DeserializeOwned> Future for RemoteHandle<R> {
 
     fn poll(self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Self::Output> {
         let this = self.get_mut();
-        if this.is_taken {
-            return Poll::Ready(Err(RemoteError::Taken));
-        }
-        match this.slot.poll(context.waker()) {
-            Some(outcome) => Poll::Ready(this.take(outcome)),
-            None => Poll::Pending,
-        }
+        Pin::new(&mut this.outcome).poll(context).map(|outcome| decode(this.id, outcome))
     }
 }
 
 impl<R> Drop for RemoteHandle<R> {
     fn drop(&mut self) {
-        if self.slot.is_done() {
+        if self.is_done() {
             return;
         }
         self.core.hub.unregister(self.id, &self.slot);

@@ -6,13 +6,12 @@
 
 use std::collections::BTreeMap;
 use std::ops::Bound;
-use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
-use std::task::Waker;
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
-use millpond::interrupt::{self, Interrupted};
+use millpond::{Task, TaskHandle, TaskOf};
 
 use crate::engine::{BATCH_LIMIT, Cursor, Engine};
 use crate::error::DeadLetter;
@@ -58,103 +57,53 @@ pub(crate) fn dead_letter(record: Record) -> DeadLetter {
     }
 }
 
-/// Where one handle waits.
-#[derive(Debug, Default)]
+/// The end that tells one handle of an outcome. The handle waits on the other end of `promise`, so
+/// it is interrupted, timed and awaited like the handle of a local task.
+#[derive(Debug)]
 pub(crate) struct Slot {
-    state: Mutex<SlotState>,
-    changed: Condvar,
-}
-
-#[derive(Debug, Default)]
-struct SlotState {
-    outcome: Option<Outcome>,
-    waker: Option<Waker>,
-    /// Threads in `wait`: without one, nothing needs to be notified.
-    waiters: usize,
+    /// Resolves the handle with what is in the cell. Taken by the first delivery.
+    promise: Mutex<Option<(Task, OutcomeCell)>>,
     /// The engine has the task, so a missing record means that it is gone.
-    is_accepted: bool,
+    is_accepted: AtomicBool,
     /// The task was submitted elsewhere.
     is_foreign: bool,
 }
 
+/// Where a delivery leaves the outcome for the task that resolves the handle.
+type OutcomeCell = Arc<Mutex<Option<Outcome>>>;
+
+/// A slot and the handle that it resolves.
+pub(crate) type Place = (Arc<Slot>, TaskHandle<Outcome>);
+
 impl Slot {
-    fn lock(&self) -> MutexGuard<'_, SlotState> {
-        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    fn new(is_foreign: bool) -> Place {
+        let cell = Arc::new(Mutex::new(None));
+        let delivered = Arc::clone(&cell);
+        let take = move || lock(&delivered).take().expect("it is delivered before the task runs");
+        let (task, handle) = TaskOf::new(take).into_parts();
+        let promise = Mutex::new(Some((task, cell)));
+        (Arc::new(Slot { promise, is_accepted: AtomicBool::new(false), is_foreign }), handle)
     }
 
     pub(crate) fn accept(&self) {
-        self.lock().is_accepted = true;
+        // Relaxed: it only keeps the safety poll from asking too early.
+        self.is_accepted.store(true, Ordering::Relaxed);
     }
 
-    pub(crate) fn is_done(&self) -> bool {
-        self.lock().outcome.is_some()
+    fn is_accepted(&self) -> bool {
+        self.is_accepted.load(Ordering::Relaxed)
     }
 
-    pub(crate) fn outcome(&self) -> Option<Outcome> {
-        self.lock().outcome.clone()
-    }
-
+    /// The first delivery counts. A second can only be the same end, told twice.
     fn deliver(&self, outcome: Outcome) {
-        let mut state = self.lock();
-        // The first counts. A second can only be the same end, told twice.
-        state.outcome.get_or_insert(outcome);
-        let (waker, waiters) = (state.waker.take(), state.waiters);
-        drop(state);
-        if waiters > 0 {
-            self.changed.notify_all();
-        }
-        if let Some(waker) = waker {
-            waker.wake();
-        }
+        let Some((task, cell)) = lock(&self.promise).take() else { return };
+        *lock(&cell) = Some(outcome);
+        task.run();
     }
+}
 
-    /// The outcome, or `waker` is woken when there is one.
-    pub(crate) fn poll(&self, waker: &Waker) -> Option<Outcome> {
-        let mut state = self.lock();
-        if state.outcome.is_none() {
-            state.waker = Some(waker.clone());
-        }
-        state.outcome.clone()
-    }
-
-    /// Waits for the outcome, until `deadline`.
-    pub(crate) fn wait(self: &Arc<Slot>, deadline: Option<Instant>) -> Result<Option<Outcome>, Interrupted> {
-        if let Some(outcome) = self.outcome() {
-            return Ok(Some(outcome));
-        }
-        interrupt::check()?;
-        let slot = Arc::clone(self);
-        // The lock makes sure that the waiter is either before its check or in its wait.
-        let registration = interrupt::current().on_interrupt(move || {
-            drop(slot.lock());
-            slot.changed.notify_all();
-        });
-        let result = self.wait_registered(deadline);
-        drop(registration);
-        result
-    }
-
-    fn wait_registered(&self, deadline: Option<Instant>) -> Result<Option<Outcome>, Interrupted> {
-        let mut state = self.lock();
-        loop {
-            if let Some(outcome) = &state.outcome {
-                return Ok(Some(outcome.clone()));
-            }
-            interrupt::check()?;
-            let left = deadline.map(|deadline| deadline.saturating_duration_since(Instant::now()));
-            if left == Some(Duration::ZERO) {
-                return Ok(None);
-            }
-            state.waiters += 1;
-            state = match left {
-                None => self.changed.wait(state).unwrap_or_else(PoisonError::into_inner),
-                Some(left) => {
-                    self.changed.wait_timeout(state, left).unwrap_or_else(PoisonError::into_inner).0
-                }
-            };
-            state.waiters -= 1;
-        }
-    }
+fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 /// All handles of one cluster object that wait for an end.
@@ -186,20 +135,19 @@ impl Hub {
     }
 
     fn lock(&self) -> MutexGuard<'_, Waiting> {
-        self.waiting.lock().unwrap_or_else(PoisonError::into_inner)
+        lock(&self.waiting)
     }
 
     /// A place to wait for that task. Taken before the task is submitted, so that no end is missed.
-    pub(crate) fn register(&self, id: TaskId, is_foreign: bool) -> Arc<Slot> {
-        let slot = Arc::new(Slot::default());
-        slot.lock().is_foreign = is_foreign;
+    pub(crate) fn register(&self, id: TaskId, is_foreign: bool) -> Place {
+        let (slot, handle) = Slot::new(is_foreign);
         self.foreign.fetch_add(usize::from(is_foreign), Ordering::Relaxed);
         let mut waiting = self.lock();
         waiting.slots.entry(id).or_default().push(Arc::clone(&slot));
         if waiting.is_idle {
             self.begun.notify_all();
         }
-        slot
+        (slot, handle)
     }
 
     /// The handle is gone.
@@ -213,9 +161,14 @@ impl Hub {
             waiting.slots.remove(&id);
         }
         drop(waiting);
-        if removed > 0 && slot.lock().is_foreign {
+        if removed > 0 && slot.is_foreign {
             self.foreign.fetch_sub(removed, Ordering::Relaxed);
         }
+    }
+
+    /// Tells whether exactly one task has handles.
+    pub(crate) fn awaits_one(&self) -> bool {
+        self.lock().slots.len() == 1
     }
 
     /// Tells whether a handle waits for that task.
@@ -227,7 +180,7 @@ impl Hub {
     pub(crate) fn deliver(&self, id: TaskId, outcome: &Outcome) {
         let slots = self.lock().slots.remove(&id);
         for slot in slots.into_iter().flatten() {
-            if slot.lock().is_foreign {
+            if slot.is_foreign {
                 self.foreign.fetch_sub(1, Ordering::Relaxed);
             }
             slot.deliver(outcome.clone());
@@ -289,17 +242,19 @@ impl Hub {
         if last_poll.elapsed() >= interval {
             *last_poll = Instant::now();
             let outstanding = self.outstanding();
-            outstanding.chunks(BATCH_LIMIT).try_for_each(|ids| self.look_up(ids))?;
+            outstanding.chunks(BATCH_LIMIT).try_for_each(|ids| self.look_up(ids).map(drop))?;
         }
         Ok(())
     }
 
     /// Reads records and delivers those that have ended. A record that is not there is gone.
-    pub(crate) fn look_up(&self, ids: &[TaskId]) -> Result<(), crate::error::EngineError> {
+    /// Returns how many are.
+    pub(crate) fn look_up(&self, ids: &[TaskId]) -> Result<usize, crate::error::EngineError> {
         if ids.is_empty() {
-            return Ok(());
+            return Ok(0);
         }
         let records = self.engine.fetch(ids)?;
+        let gone = records.iter().filter(|record| record.is_none()).count();
         for (id, record) in ids.iter().zip(records) {
             let outcome = match record {
                 Some(record) => Outcome::of(record),
@@ -309,19 +264,19 @@ impl Hub {
                 self.deliver(*id, &outcome);
             }
         }
-        Ok(())
+        Ok(gone)
     }
 
     fn is_accepted(&self, id: TaskId) -> bool {
         let waiting = self.lock();
-        waiting.slots.get(&id).is_some_and(|slots| slots.iter().all(|slot| slot.lock().is_accepted))
+        waiting.slots.get(&id).is_some_and(|slots| slots.iter().all(|slot| slot.is_accepted()))
     }
 
     /// The next ids for the safety poll, in turn. Only those that the engine is known to have.
     fn outstanding(&self) -> Vec<TaskId> {
         let mut waiting = self.lock();
         let from = waiting.polled.map_or(Bound::Unbounded, Bound::Excluded);
-        let is_accepted = |slots: &Vec<Arc<Slot>>| slots.iter().all(|slot| slot.lock().is_accepted);
+        let is_accepted = |slots: &Vec<Arc<Slot>>| slots.iter().all(|slot| slot.is_accepted());
         let ids = waiting.slots.range((from, Bound::Unbounded)).take(POLL_LIMIT);
         let ids: Vec<TaskId> = ids.filter(|(_, slots)| is_accepted(slots)).map(|(id, _)| *id).collect();
         waiting.polled = ids.last().filter(|_| ids.len() == POLL_LIMIT).copied();

@@ -326,6 +326,26 @@ on_engines! {
         assert_eq!(waiting.state(), RemoteState::Known(State::Ready));
     }
 
+    fn drained_worker_holds_nothing_that_it_claimed_meanwhile(open) {
+        let cluster = open(|builder| builder);
+        let handles = std::thread::scope(|scope| {
+            let submit = scope.spawn(|| (0..400).map(|n| cluster.submit(&SQUARE, &n).unwrap()).collect::<Vec<_>>());
+            for _ in 0..40 {
+                let worker = cluster.worker().handle(&SQUARE, |_, n| square(n)).start().unwrap();
+                worker.drain(Duration::from_secs(60));
+                // Nobody else takes tasks, so that one that is running now would run out its lease.
+                assert_eq!(cluster.stats().unwrap().running, 0);
+            }
+            submit.join().unwrap()
+        });
+        let _worker = cluster.worker().handle(&SQUARE, |_, n| square(n)).start().unwrap();
+        for (n, handle) in (0..).zip(handles) {
+            assert_eq!(handle.join().unwrap(), n * n);
+        }
+        let stats = cluster.stats().unwrap();
+        assert_eq!((stats.submitted, stats.succeeded, stats.crashed), (400, 400, 0));
+    }
+
     fn drain_interrupts_at_the_end_of_its_grace(open) {
         let cluster = open(|builder| builder);
         let worker = cluster.worker().handle(&LONG, |_, ()| Ok(interrupt::sleep(Duration::from_secs(3600))?)).start().unwrap();

@@ -61,6 +61,18 @@ pub trait Engine: Send + Sync + fmt::Debug {
     /// Hands out ready tasks. Tasks that are due count as ready.
     fn claim(&self, ask: &Claim) -> EngineResult<Vec<Claimed>>;
 
+    /// Submits, and then claims for a worker of this process. An engine that does both in one step
+    /// need not wake other workers for tasks that are handed out already. A claim that fails hands
+    /// out nothing.
+    fn submit_and_claim(
+        &self,
+        batch: &[NewTask],
+        ask: &Claim,
+    ) -> EngineResult<(Vec<Submitted>, Vec<Claimed>)> {
+        let answers = self.submit(batch)?;
+        Ok((answers, self.claim(ask).unwrap_or_default()))
+    }
+
     /// Extends leases. Answers in the order of `held`.
     fn renew(
         &self,
@@ -103,8 +115,9 @@ pub trait Engine: Send + Sync + fmt::Debug {
     /// Lists records, in submission order.
     fn browse(&self, ask: &Browse) -> EngineResult<Page>;
 
-    /// Repeats a dead letter under a new id. `None`: there is no dead letter of that id.
-    fn retry_dead(&self, id: TaskId, new_id: TaskId) -> EngineResult<Option<TaskId>>;
+    /// Repeats dead letters, each under the id beside it. Capacity and unique keys do not matter.
+    /// `None`: there is no dead letter of that id.
+    fn retry_dead(&self, letters: &[(TaskId, TaskId)]) -> EngineResult<Vec<Option<Submitted>>>;
 
     /// Removes up to [`BATCH_LIMIT`] dead letters of a queue that ended before `older_than` ago.
     /// Returns how many.

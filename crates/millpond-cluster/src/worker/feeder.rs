@@ -3,9 +3,11 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use super::ledger::Interrupts;
 use super::run::run;
-use super::shared::{Counts, Shared, interrupt_all};
-use crate::engine::{Claimed, Verdict};
+use super::shared::{Counts, Shared, interrupt_all, lock};
+use crate::context::Flags;
+use crate::engine::{Claimed, NewTask, Submitted, Verdict};
 
 /// Hints can be lost: look for work this often anyway.
 const SAFETY_POLL: Duration = Duration::from_secs(1);
@@ -42,36 +44,74 @@ impl Backoff {
     }
 }
 
+/// Tasks that are in the ledger and not yet in the pool.
+struct Taken {
+    tasks: Vec<(Claimed, Arc<Flags>)>,
+    /// Earlier runs of the same tasks, which this worker lost without noticing.
+    lost: Interrupts,
+}
+
+impl Shared {
+    /// Enters claimed tasks into the ledger. The caller holds `feeding`.
+    fn take(&self, tasks: Vec<Claimed>, asked: Duration) -> Taken {
+        Counts::add(&self.counts.claimed, tasks.len());
+        let (flags, lost) = self.ledger().claimed(&tasks, asked, self.now());
+        Taken { tasks: tasks.into_iter().zip(flags).collect(), lost }
+    }
+
+    /// Submits tasks, and hands to the pool what this worker may then take. Only if the worker is
+    /// idle: under load the feeder claims many at a time. `None`: the tasks may not be submitted.
+    pub(crate) fn submit_if_idle(self: &Arc<Shared>, tasks: &[NewTask]) -> Option<Vec<Submitted>> {
+        let turn = self.feeding.try_lock().ok()?;
+        let asked = self.now();
+        let ask = Some(self.ledger()).filter(|ledger| ledger.held() == 0)?.ask(asked)?;
+        let (answers, claimed) = self.engine.submit_and_claim(tasks, &ask).ok()?;
+        let taken = self.take(claimed, asked);
+        drop(turn);
+        // What the pool refuses is given back: that is not the submitter's concern.
+        let _ = dispatch(self, taken);
+        Some(answers)
+    }
+}
+
 fn step(shared: &Arc<Shared>) -> Result<(), Trouble> {
-    let asked = shared.now();
-    let ask = {
-        let mut ledger = shared.ledger();
-        ledger.set_threads(shared.pool.maximum_pool_size().clamp(1, 512));
-        match ledger.ask(asked) {
-            Some(ask) => ask,
-            None => {
-                // Woken by a task that finished, by a drain, or by the time.
-                drop(shared.room.wait_timeout(ledger, Duration::from_millis(500)));
-                return Ok(());
-            }
+    let Some(taken) = claim(shared)? else {
+        let ledger = shared.ledger();
+        if ledger.ask(shared.now()).is_none() {
+            // Woken by a task that finished, by a drain, or by the time.
+            drop(shared.room.wait_timeout(ledger, Duration::from_millis(500)));
         }
+        return Ok(());
     };
-    let result = shared.engine.claim(&ask);
-    let tasks = result.map_err(|_| trouble(shared))?;
-    shared.succeeded();
-    if !tasks.is_empty() {
-        return dispatch(shared, tasks, asked);
+    if !taken.tasks.is_empty() {
+        return dispatch(shared, taken);
     }
     let before = shared.now();
     let suspects = shared.ledger().allows_suspects();
     shared.engine.wait_work(&shared.queue, suspects, SAFETY_POLL).map_err(|_| trouble(shared))?;
-    if shared.now() - before >= SAFETY_POLL {
+    if shared.now() - before >= SAFETY_POLL
+        && let Some(taken) = claim(shared)?
+    {
         // No hint came. Work that is found now was found by the poll.
-        let tasks = shared.engine.claim(&ask).map_err(|_| trouble(shared))?;
-        Counts::add(&shared.counts.safety_poll, usize::from(!tasks.is_empty()));
-        return dispatch(shared, tasks, shared.now());
+        Counts::add(&shared.counts.safety_poll, usize::from(!taken.tasks.is_empty()));
+        return dispatch(shared, taken);
     }
     Ok(())
+}
+
+/// Claims what there is room for. `None`: there is no room.
+fn claim(shared: &Shared) -> Result<Option<Taken>, Trouble> {
+    let _turn = lock(&shared.feeding);
+    let asked = shared.now();
+    let ask = {
+        let mut ledger = shared.ledger();
+        ledger.set_threads(shared.pool.maximum_pool_size().clamp(1, 512));
+        ledger.ask(asked)
+    };
+    let Some(ask) = ask else { return Ok(None) };
+    let tasks = shared.engine.claim(&ask).map_err(|_| trouble(shared))?;
+    shared.succeeded();
+    Ok(Some(shared.take(tasks, asked)))
 }
 
 fn trouble(shared: &Shared) -> Trouble {
@@ -79,16 +119,12 @@ fn trouble(shared: &Shared) -> Trouble {
     Trouble
 }
 
-fn dispatch(shared: &Arc<Shared>, tasks: Vec<Claimed>, asked: Duration) -> Result<(), Trouble> {
-    Counts::add(&shared.counts.claimed, tasks.len());
-    let (flags, is_draining, lost) = {
-        let mut ledger = shared.ledger();
-        let (flags, lost) = ledger.claimed(&tasks, asked, shared.now());
-        (flags, ledger.is_draining(), lost)
-    };
-    interrupt_all(lost);
+/// Hands tasks to the pool, without any lock: a pool may run them in this thread.
+fn dispatch(shared: &Arc<Shared>, taken: Taken) -> Result<(), Trouble> {
+    interrupt_all(taken.lost);
+    let is_draining = shared.ledger().is_draining();
     let mut result = Ok(());
-    for (task, flags) in tasks.into_iter().zip(flags) {
+    for (task, flags) in taken.tasks {
         let fence = task.fence;
         if is_draining {
             shared.return_task(fence, Verdict::GivenBack);

@@ -21,6 +21,7 @@ use millpond::{ThreadPoolExecutor, executors, sizing};
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 
+use self::ledger::Ledger;
 pub(crate) use self::run::run_in_place;
 pub(crate) use self::shared::Shared;
 use self::shared::{Handler, Parts, Redact, interrupt_all, lock};
@@ -252,12 +253,15 @@ impl Worker {
         }
         let shared = Arc::clone(&self.shared);
         shared.begin_drain();
+        // A claim that is on its way reaches the ledger first. No later one is sent.
+        drop(lock(&shared.feeding));
         let mut still_running = 0;
-        if !wait_unfinished(&shared, grace) {
+        if !wait_for(&shared, grace, Ledger::unfinished) {
             let interrupts = shared.ledger().stop();
             interrupt_all(interrupts);
             // Time to return from a blocking call, not to finish the work.
-            if !wait_unfinished(&shared, grace.clamp(Duration::from_millis(100), Duration::from_secs(2))) {
+            let time = grace.clamp(Duration::from_millis(100), Duration::from_secs(2));
+            if !wait_for(&shared, time, Ledger::unfinished) {
                 let fences = shared.ledger().abandon();
                 still_running = fences.len();
                 shared::Counts::add(&shared.counts.given_back, fences.len());
@@ -266,8 +270,9 @@ impl Worker {
                 }
             }
         }
-        // If the engine is away, leases heal what is not reported.
-        shared.flush(shared.lease);
+        // A task is held until its report is answered. If the engine is away, leases heal what is
+        // not reported.
+        wait_for(&shared, shared.lease, Ledger::held);
         self.stop_threads();
         let _ = shared.engine.remove_worker(&shared.id);
         let stats = self.stats();
@@ -296,11 +301,11 @@ impl Worker {
     }
 }
 
-/// Waits until nothing waits or runs. False: the time was over first.
-fn wait_unfinished(shared: &Shared, time: Duration) -> bool {
+/// Waits until the ledger counts none. False: the time was over first.
+fn wait_for(shared: &Shared, time: Duration, count: fn(&Ledger) -> usize) -> bool {
     let deadline = Instant::now().checked_add(time);
     let mut ledger = shared.ledger();
-    while ledger.unfinished() > 0 {
+    while count(&ledger) > 0 {
         let left = deadline
             .map_or(Duration::from_secs(1), |deadline| deadline.saturating_duration_since(Instant::now()));
         if left.is_zero() {

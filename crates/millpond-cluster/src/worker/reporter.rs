@@ -4,7 +4,6 @@
 //! Otherwise the reporter takes everything that has gathered.
 
 use std::sync::{Arc, PoisonError};
-use std::time::Duration;
 
 use super::feeder::Backoff;
 use super::shared::{Counts, Shared, lock};
@@ -33,8 +32,11 @@ impl Shared {
         left.append(&mut reports.list);
         reports.list = left;
         reports.is_settling = false;
+        let has_reports = !reports.list.is_empty();
         drop(reports);
-        self.reported.notify_all();
+        if has_reports {
+            self.reported.notify_one();
+        }
     }
 
     /// Settles one batch. Gives the reports back if the engine could not be asked.
@@ -78,16 +80,6 @@ impl Shared {
         }
         // If it fails, the safety poll finds them.
         let _ = self.hub.look_up(&unsure);
-    }
-
-    /// Waits until all reports are answered. False: the time was over first.
-    pub(super) fn flush(&self, timeout: Duration) -> bool {
-        let reports = lock(&self.reports);
-        let (reports, _) = self
-            .reported
-            .wait_timeout_while(reports, timeout, |reports| reports.is_settling || !reports.list.is_empty())
-            .unwrap_or_else(PoisonError::into_inner);
-        !reports.is_settling && reports.list.is_empty()
     }
 }
 

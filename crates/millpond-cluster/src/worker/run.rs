@@ -9,7 +9,7 @@ use std::time::{Duration, Instant};
 use millpond::{Task, interrupt};
 
 use super::ledger::{Begin, Finished};
-use super::shared::{Counts, Shared, interrupt_all};
+use super::shared::{Counts, Shared, interrupt_all, lock};
 use crate::cluster::Core;
 use crate::context::{Flags, RetryWish, TaskContext, TaskError};
 use crate::engine::{Claimed, Fence, PAYLOAD_LIMIT, Report, Retry, Verdict};
@@ -145,12 +145,17 @@ impl Shared {
 
     /// Claims one task by its id and runs it in the calling thread, if no worker has begun it.
     pub(crate) fn run_here(self: &Arc<Shared>, id: TaskId) {
+        let turn = lock(&self.feeding);
+        if self.ledger().is_draining() {
+            return;
+        }
         let asked = self.now();
         let ask = self.ledger().ask_for(id);
         let Ok(tasks) = self.engine.claim(&ask) else { return };
         let Some(task) = tasks.into_iter().next() else { return };
         Counts::add(&self.counts.claimed, 1);
         let (mut flags, lost) = self.ledger().claimed(std::slice::from_ref(&task), asked, self.now());
+        drop(turn);
         interrupt_all(lost);
         let flags = flags.pop().expect("one task, one set of flags");
         let shared = Arc::clone(self);

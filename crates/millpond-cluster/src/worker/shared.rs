@@ -20,8 +20,8 @@ pub(crate) type Handler = Arc<dyn Fn(&TaskContext, &[u8]) -> Result<Vec<u8>, Tas
 /// Changes error texts before they are stored.
 pub(crate) type Redact = Arc<dyn Fn(&str) -> String + Send + Sync>;
 
-/// See the [module](self). Locks are taken in the order `ledger`, `reports` and never held during
-/// an engine call, a handler or an interrupt.
+/// See the [module](self). Locks are taken in the order `feeding`, `ledger`, `reports`. None is
+/// held during a handler or an interrupt, and only `feeding` during an engine call.
 pub(crate) struct Shared {
     pub(crate) engine: Arc<dyn Engine>,
     pub(crate) hub: Arc<Hub>,
@@ -38,6 +38,9 @@ pub(crate) struct Shared {
     pub(super) room: Condvar,
     /// Something needs the renewer before its time. Guarded by `ledger`.
     pub(super) attention: Condvar,
+    /// Held from the question how much to claim until the ledger has the answer: no two claims
+    /// count on the same room, and the end of a worker does not overtake a claim.
+    pub(super) feeding: Mutex<()>,
     pub(super) reports: Mutex<Reports>,
     pub(super) reported: Condvar,
     pub(super) stop: Mutex<bool>,
@@ -112,6 +115,7 @@ impl Shared {
             started: Instant::now(),
             room: Condvar::new(),
             attention: Condvar::new(),
+            feeding: Mutex::default(),
             reports: Mutex::default(),
             reported: Condvar::new(),
             stop: Mutex::new(false),

@@ -88,6 +88,21 @@ suite! {
         assert_eq!(order, [id(3), id(2), id(4), id(1)]);
     }
 
+    fn submit_and_claim_hands_out_the_head_of_the_queue(kit) {
+        kit.submit(&[NewTask { delay: seconds(5), ..task(1) }]);
+        let (answers, claimed) = kit.engine.submit_and_claim(&[task(2), task(3)], &kit.ask(1, 1)).unwrap();
+        assert_eq!((answers, claimed[0].fence.id, claimed.len()), (vec![Submitted::New; 2], id(2), 1));
+        let (answers, claimed) = kit.engine.submit_and_claim(&[task(2)], &kit.ask(1, 5)).unwrap();
+        assert_eq!((answers, claimed[0].fence.id), (vec![Submitted::Known(State::Running)], id(3)));
+        // What it leaves behind is announced to a feeder that waits.
+        std::thread::scope(|scope| {
+            let waiting = scope.spawn(|| kit.engine.wait_work(QUEUE, true, seconds(3600)).unwrap());
+            kit.engine.submit_and_claim(&[task(4), task(5)], &kit.ask(1, 1)).unwrap();
+            waiting.join().unwrap();
+        });
+        assert_eq!(kit.claim(1, 5).len(), 1);
+    }
+
     fn two_claimers_never_get_the_same_task(kit) {
         kit.submit(&(0..100).map(task).collect::<Vec<_>>());
         let taken: Vec<Vec<TaskIdOf>> = std::thread::scope(|scope| {
@@ -339,10 +354,17 @@ suite! {
 
     fn dead_letter_is_retried_under_a_new_id(kit) {
         let fence = kit.running(1);
-        assert_eq!(kit.engine.retry_dead(id(1), id(2)).unwrap(), None, "it is not dead");
+        let retry = |new| kit.engine.retry_dead(&[(id(1), id(new)), (id(9), id(new + 10))]).unwrap();
+        assert_eq!(retry(2), [None, None], "it is not dead");
         assert!(kit.settle(1, fence, permanent()));
         let before = kit.record(1);
-        assert_eq!(kit.engine.retry_dead(id(1), id(2)).unwrap(), Some(id(2)));
+        set_mode(kit, Mode::Closed);
+        assert_eq!(retry(2), [Some(Submitted::Closed), None]);
+        set_mode(kit, Mode::Open);
+        assert_eq!(retry(2), [Some(Submitted::New), None]);
+        assert_eq!(retry(2), [Some(Submitted::Known(State::Ready)), None], "twice is once");
+        let many: Vec<_> = (0..501).map(|n| (id(1), id(1000 + n))).collect();
+        assert!(kit.engine.retry_dead(&many).is_err(), "a batch is bounded");
         assert_eq!(kit.record(1), before, "the old record keeps its outcome");
         let again = kit.record(2);
         assert_eq!((again.retry_of, again.args, again.failures, again.attempt), (Some(id(1)), Some(vec![1, 2, 3]), 0, 0));

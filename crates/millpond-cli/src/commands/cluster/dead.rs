@@ -5,6 +5,7 @@
 
 use std::time::Duration;
 
+use millpond_cluster::engine::Submitted;
 use millpond_cluster::{State, TaskFilter, TaskId, TaskInfo};
 use serde_json::json;
 
@@ -37,7 +38,7 @@ struct ListArgs {
     #[arg(long, value_name = "TYPE")]
     name: Option<String>,
     /// List at most this many
-    #[arg(long, value_name = "N", default_value = "50", value_parser = units::count)]
+    #[arg(long, value_name = "N", default_value = "50", value_parser = super::limit)]
     limit: u64,
     /// Continue behind this place, which an earlier list named
     #[arg(long, value_name = "PLACE", default_value_t = 0, hide_default_value = true)]
@@ -120,43 +121,71 @@ enum Retried {
     NotDead,
 }
 
+/// Retries in batches, each of which is one transaction of the engine.
 fn retry(target: &Target, args: &RetryArgs) -> Result<Outcome, Error> {
-    let ids = if args.all { all_ids(target, args.name.as_ref())? } else { args.ids.clone() };
-    let (mut rows, mut done, mut missing) = (Vec::new(), 0u64, false);
-    for id in &ids {
-        let answer = retry_one(target, *id)?;
-        done += u64::from(matches!(answer, Retried::As(_)));
-        missing |= matches!(answer, Retried::NotDead);
-        if target.json {
-            rows.push(answer_json(*id, &answer));
-        } else if !args.all {
-            tell(*id, &answer)?;
-        }
+    let mut told = Told { rows: Vec::new(), done: 0, before: 0, missing: 0 };
+    let mut filter = TaskFilter { limit: BATCH, ..filter(target, args.name.as_ref(), 0) };
+    let mut next = args.all.then_some(0);
+    while let Some(after) = next {
+        filter.after = after;
+        let page = target.admin.tasks(&filter).map_err(failed)?;
+        let ids: Vec<TaskId> = page.tasks.iter().map(|task| task.id).collect();
+        told.batch(target, &ids, false)?;
+        next = page.next;
     }
+    args.ids.chunks(BATCH).try_for_each(|ids| told.batch(target, ids, true))?;
     if target.json {
-        print_json(&json!({ "retried": done, "tasks": rows }))?;
+        print_json(&json!({ "retried": told.done, "tasks": told.rows }))?;
     } else if args.all {
-        let before = ids.len() as u64 - done;
+        let before = told.before;
         let skipped = if before == 0 { String::new() } else { format!("; {before} had been retried before") };
-        term::print(&format!("{} retried{skipped}\n", show::counted(done, "dead letter")))?;
+        term::print(&format!("{} retried{skipped}\n", show::counted(told.done, "dead letter")))?;
     }
-    Ok(if missing && !args.all { Outcome::No } else { Outcome::Yes })
+    Ok(if told.missing > 0 && !args.all { Outcome::No } else { Outcome::Yes })
 }
 
-fn all_ids(target: &Target, name: Option<&String>) -> Result<Vec<TaskId>, Error> {
-    let page = read::collect(target, filter(target, name, 0), u64::MAX)?;
-    Ok(page.tasks.iter().map(|task| task.id).collect())
+/// What an engine takes at a time.
+const BATCH: usize = millpond_cluster::engine::BATCH_LIMIT;
+
+/// What is told of the retries in the end.
+struct Told {
+    rows: Vec<serde_json::Value>,
+    done: u64,
+    before: u64,
+    missing: u64,
 }
 
-fn retry_one(target: &Target, id: TaskId) -> Result<Retried, Error> {
-    let new_id = TaskId::from_name(&format!("millpond:retry:{id}"));
-    if target.admin.task(new_id).map_err(failed)?.is_some() {
-        return Ok(Retried::Before(new_id));
+impl Told {
+    fn batch(&mut self, target: &Target, ids: &[TaskId], one_by_one: bool) -> Result<(), Error> {
+        for (id, answer) in ids.iter().zip(retry_batch(target, ids)?) {
+            match answer {
+                Retried::As(_) => self.done += 1,
+                Retried::Before(_) => self.before += 1,
+                Retried::NotDead => self.missing += 1,
+            }
+            if target.json {
+                self.rows.push(answer_json(*id, &answer));
+            } else if one_by_one {
+                tell(*id, &answer)?;
+            }
+        }
+        Ok(())
     }
-    if target.cluster.engine().retry_dead(id, new_id).map_err(failed)?.is_none() {
-        return Ok(Retried::NotDead);
-    }
-    Ok(Retried::As(new_id))
+}
+
+fn retry_batch(target: &Target, ids: &[TaskId]) -> Result<Vec<Retried>, Error> {
+    let new = |id: &TaskId| TaskId::from_name(&format!("millpond:retry:{id}"));
+    let letters: Vec<(TaskId, TaskId)> = ids.iter().map(|id| (*id, new(id))).collect();
+    let answers = target.cluster.engine().retry_dead(&letters).map_err(failed)?;
+    let retried = |(answer, (id, new)): (Option<Submitted>, &(TaskId, TaskId))| match answer {
+        None => Ok(Retried::NotDead),
+        Some(Submitted::Closed) => Err(Error::new(format_args!(
+            "dead letter {id} cannot be retried: its queue is closed; `resume` opens it"
+        ))),
+        Some(Submitted::New) => Ok(Retried::As(*new)),
+        Some(_) => Ok(Retried::Before(*new)),
+    };
+    answers.into_iter().zip(&letters).map(retried).collect()
 }
 
 fn answer_json(id: TaskId, answer: &Retried) -> serde_json::Value {

@@ -114,7 +114,7 @@ struct TasksArgs {
     #[arg(long, value_name = "TIME", value_parser = units::duration)]
     older: Option<Duration>,
     /// List at most this many
-    #[arg(long, value_name = "N", default_value = "50", value_parser = units::count)]
+    #[arg(long, value_name = "N", default_value = "50", value_parser = limit)]
     limit: u64,
     /// Continue behind this place, which an earlier list named
     #[arg(long, value_name = "PLACE", default_value_t = 0, hide_default_value = true)]
@@ -129,6 +129,13 @@ Examples:
 
 Exit status: 0 on success, 1 if the answer is no (no such task, doctor found a
 problem), 2 on error.";
+
+fn limit(text: &str) -> Result<u64, String> {
+    match units::count(text)? {
+        0 => Err("a list of 0 shows nothing; use at least 1".to_owned()),
+        limit => Ok(limit),
+    }
+}
 
 pub(crate) fn run(args: Args) -> Result<Outcome, Error> {
     let Args { common, command } = args;

@@ -82,7 +82,11 @@ impl Target {
 }
 
 fn list(names: &[String]) -> String {
-    if names.is_empty() { "there are none yet".to_owned() } else { format!("there are {}", names.join(", ")) }
+    match names {
+        [] => "there are none yet".to_owned(),
+        [name] => format!("there is only '{name}'"),
+        _ => format!("there are {}", names.join(", ")),
+    }
 }
 
 pub(super) fn require_write(common: &Common, command: &str) -> Result<(), Error> {

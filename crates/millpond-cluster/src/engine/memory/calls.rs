@@ -2,7 +2,6 @@
 
 use super::*;
 use crate::engine::check_batch;
-use crate::error::{Certainty, EngineError};
 use crate::id::SubmitterId;
 
 impl Engine for MemoryEngine {
@@ -13,6 +12,25 @@ impl Engine for MemoryEngine {
 
     fn claim(&self, ask: &Claim) -> EngineResult<Vec<Claimed>> {
         Ok(self.with_store(|store, now| store.claim(ask, now)))
+    }
+
+    fn submit_and_claim(
+        &self,
+        batch: &[NewTask],
+        ask: &Claim,
+    ) -> EngineResult<(Vec<Submitted>, Vec<Claimed>)> {
+        check_batch(batch.len())?;
+        Ok(self.with_store(|store, now| {
+            let before = store.tasks_readied;
+            let answers = batch.iter().map(|task| store.submit(task, now)).collect();
+            let claimed = store.claim(ask, now);
+            let is_ours = |task: &NewTask| task.delay.is_zero() && task.queue == ask.queue;
+            if batch.iter().all(is_ours) && !store.queue(&ask.queue).has_work(true, now) {
+                // Everything that became ready is claimed: nothing is left to wake feeders for.
+                store.tasks_readied = before;
+            }
+            (answers, claimed)
+        }))
     }
 
     fn renew(
@@ -158,12 +176,16 @@ impl Engine for MemoryEngine {
         Ok(Page { records: found.into_iter().cloned().collect(), next })
     }
 
-    fn retry_dead(&self, id: TaskId, new_id: TaskId) -> EngineResult<Option<TaskId>> {
-        let answer = self.with_store(|store, now| {
-            let record = store.records.get(&id).filter(|record| record.state == State::Dead)?;
-            Some(store.submit(&retry_of(record, new_id), now))
-        });
-        retried(id, new_id, answer)
+    fn retry_dead(&self, letters: &[(TaskId, TaskId)]) -> EngineResult<Vec<Option<Submitted>>> {
+        check_batch(letters.len())?;
+        Ok(self.with_store(|store, now| {
+            let retry = |(id, new_id): &(TaskId, TaskId)| {
+                let record = store.records.get(id).filter(|record| record.state == State::Dead)?;
+                let task = retry_of(record, *new_id);
+                Some(store.submit(&task, now))
+            };
+            letters.iter().map(retry).collect()
+        }))
     }
 
     fn purge_dead(&self, queue: &str, older_than: Duration) -> EngineResult<usize> {
@@ -267,16 +289,6 @@ impl Engine for MemoryEngine {
     fn schema_version(&self) -> EngineResult<u32> {
         Ok(1)
     }
-}
-
-/// The answer to a retry whose submit was answered like this. A retry ignores the capacity and has
-/// no unique key, so only a closed queue refuses it.
-pub(crate) fn retried(id: TaskId, new_id: TaskId, answer: Option<Submitted>) -> EngineResult<Option<TaskId>> {
-    if answer == Some(Submitted::Closed) {
-        let message = format!("dead letter {id} cannot be retried: its queue is closed");
-        return Err(EngineError::new(Certainty::Permanent, message));
-    }
-    Ok(answer.map(|_| new_id))
 }
 
 /// The task that repeats a dead letter. Unique keys, delay and deadline belong to the first try.

@@ -9,7 +9,7 @@ use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
 #[cfg(feature = "sqlite")]
-pub(crate) use self::calls::{retried, retry_of};
+pub(crate) use self::calls::retry_of;
 use self::store::Store;
 pub(crate) use self::store::millis;
 #[cfg(feature = "sqlite")]

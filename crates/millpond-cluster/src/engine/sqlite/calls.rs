@@ -5,7 +5,7 @@ use std::time::Duration;
 use rusqlite::{OptionalExtension, params};
 
 use super::{SqliteEngine, claim, row, schema, tick};
-use crate::engine::memory::{WORKER_LISTED_MS, millis, retried, retry_of};
+use crate::engine::memory::{WORKER_LISTED_MS, millis, retry_of};
 use crate::engine::types::*;
 use crate::engine::{BATCH_LIMIT, Engine, EngineResult, check_batch};
 use crate::id::{TaskId, WorkerId};
@@ -128,12 +128,15 @@ impl Engine for SqliteEngine {
         self.read(|conn| super::admin::browse(conn, ask, now))
     }
 
-    fn retry_dead(&self, id: TaskId, new_id: TaskId) -> EngineResult<Option<TaskId>> {
-        let answer = self.write(true, |tx| {
-            let dead = row::find(tx.conn, id)?.filter(|record| record.state == State::Dead);
-            dead.map(|dead| tx.submit(&retry_of(&dead, new_id))).transpose()
-        })?;
-        retried(id, new_id, answer)
+    fn retry_dead(&self, letters: &[(TaskId, TaskId)]) -> EngineResult<Vec<Option<Submitted>>> {
+        check_batch(letters.len())?;
+        self.write(true, |tx| {
+            let retry = |(id, new_id): &(TaskId, TaskId)| {
+                let dead = row::find(tx.conn, *id)?.filter(|record| record.state == State::Dead);
+                dead.map(|dead| tx.submit(&retry_of(&dead, *new_id))).transpose()
+            };
+            letters.iter().map(retry).collect()
+        })
     }
 
     fn purge_dead(&self, queue: &str, older_than: Duration) -> EngineResult<usize> {
