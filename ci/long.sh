@@ -16,8 +16,13 @@ stress() { BUSY=2 ci/stress.sh 20; }
 fuzz() { ci/fuzz.sh; }
 # 4000 pairs of a pool that `plan` recommends and a fresh seed: at least 98 % of each 1000 hold.
 plans() { cargo test --release -p millpond-cli --lib -- --ignored --nocapture usual_length; }
+# Durable tasks: the simulation with 100,000 seeds, 100 kills over 100,000 tasks, and a soak of ten minutes.
+durable() {
+    MILLPOND_SIM_SEEDS=100000 cargo test --release -p millpond-cluster --lib sim &&
+        ci/cluster-kill.sh && ci/cluster-soak.sh
+}
 
-[ "$#" -gt 0 ] || set -- miri models layout stress fuzz plans
+[ "$#" -gt 0 ] || set -- miri models layout stress fuzz plans durable
 summary="" failed=0
 for part in "$@"; do
     begin=$SECONDS
