@@ -234,8 +234,8 @@ impl Cluster {
     }
 
     /// If the engine is in this process and so is an idle worker, this thread also claims: waking
-    /// the feeder for that would take longer than everything else. While other handles wait, workers
-    /// are hardly idle.
+    /// the feeder for that would take longer than everything else. While other handles wait,
+    /// workers are hardly idle.
     fn submit_now(&self, tasks: Vec<NewTask>) -> Answer {
         if self.core.engine.is_local() && self.core.hub.awaits_one() {
             let workers = self.core.local_workers();
