@@ -139,17 +139,22 @@ impl Engine {
         let mut state = self.lock();
         let result = change(&mut state, &mut deferred);
         deferred.exited.append(&mut state.take_exited());
-        if let Some(next) = state.next_alarm()
-            && self.alarm.set(Some(next))
-        {
-            state.alarm_set(next);
-            // A manual clock may have been advanced since it was read, and have looked for alarms
-            // before this one was set. It advances first and looks then, this thread sets first and
-            // looks then: not both can miss the other.
-            deferred.ring = self.clock.tells() && next <= self.clock.tick();
-        }
+        deferred.ring = self.set_alarm(&mut state);
         drop(state);
         (result, deferred)
+    }
+
+    /// Sets the alarm, if it has to ring earlier. Returns true if it should have rung already.
+    fn set_alarm(&self, state: &mut State) -> bool {
+        let Some(next) = state.next_alarm() else { return false };
+        if !self.alarm.set(Some(next)) {
+            return false;
+        }
+        state.alarm_set(next);
+        // A manual clock may have been advanced since it was read, and have looked for alarms
+        // before this one was set. It advances first and looks then, this thread sets first and
+        // looks then: not both can miss the other.
+        self.clock.tells() && next <= self.clock.tick()
     }
 
     /// Performs effects of work whose submitter cannot be told of failed starts.

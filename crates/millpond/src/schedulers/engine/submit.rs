@@ -17,6 +17,7 @@ use crate::schedulers::job::{JobOwner, JobRef};
 use crate::schedulers::work::Submission;
 use crate::sync::{Arc, Weak};
 use crate::task::periodic::Schedule;
+use crate::time::alarm::{Ring, RingsOn};
 
 /// How an attempt under the lock ended.
 enum Attempt {
@@ -50,9 +51,26 @@ impl Engine {
                 with_permit(state, permit, |state, permit| state.accept_now(job, permit, deferred).into())
             })
         } else {
-            self.accept(job, |state, _, job, _| {
-                state.accept_delayed(job, self.clock.tick_after(delay)).into()
-            })
+            self.submit_delayed(delay, job)
+        }
+    }
+
+    /// Accepts a job without a lane that is due later. It needs no slot yet, so it defers nothing.
+    fn submit_delayed(self: &Arc<Self>, delay: Duration, job: JobRef) -> Result<Disposable, Rejected> {
+        let due = self.clock.tick_after(delay);
+        let mut state = self.lock();
+        let attempt = match state.phase() {
+            Phase::Live => state.accept_delayed(&job, due).into(),
+            _ => Attempt::Refused(RejectReason::Shutdown, None),
+        };
+        let rings = self.set_alarm(&mut state);
+        drop(state);
+        if rings {
+            Arc::clone(self).ring(RingsOn::AdvancingThread);
+        }
+        match attempt {
+            Attempt::Refused(reason, full) => Err(self.rejected(job.refused(reason), full, None)),
+            _ => Ok(self.disposable(job)),
         }
     }
 
