@@ -31,6 +31,7 @@ fn with_threads(
     static NUMBERS: std::sync::atomic::AtomicU64 = std::sync::atomic::AtomicU64::new(1);
     new_scheduler(Plan {
         name: "model".to_owned(),
+        registered_as: "model".to_owned(),
         shape,
         is_work_movable: true,
         max_slots,

@@ -162,7 +162,7 @@ impl PoolRef {
     }
 
     /// Pauses the pool; see [`ThreadPoolExecutor::pause`](crate::ThreadPoolExecutor::pause).
-    /// `None` if the pool is gone.
+    /// `None` if the pool is gone. Does nothing for a scheduler.
     pub fn pause(&self, by: &Actor) -> Option<()> {
         self.observe(|pool| Arc::clone(pool).set_paused(true, by))
     }

@@ -1,4 +1,5 @@
-//! The registry of all pools in the process.
+//! The registry of all pools in the process: thread pools, scheduled pools, and the
+//! [`schedulers`](crate::schedulers) that have threads.
 //!
 //! A pool registers itself when it is built and leaves when it is dropped, unless its builder was
 //! told [`unregistered`](crate::Builder::unregistered). The registry holds weak references only.

@@ -89,7 +89,8 @@ impl fmt::Display for Actor {
 pub enum QueueKind {
     /// First in, first out, bounded: [`WorkQueue::array`](crate::WorkQueue::array).
     Array,
-    /// First in, first out, bounded or not: [`WorkQueue::linked`](crate::WorkQueue::linked).
+    /// First in, first out, bounded or not: [`WorkQueue::linked`](crate::WorkQueue::linked), and
+    /// schedulers.
     Linked,
     /// Holds no tasks: [`WorkQueue::synchronous`](crate::WorkQueue::synchronous).
     Synchronous,

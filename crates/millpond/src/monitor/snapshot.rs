@@ -66,7 +66,7 @@ pub struct PoolSnapshot {
     pub settings: Settings,
     /// True if workers take no tasks.
     pub paused: bool,
-    /// Queued tasks of a scheduled pool that are not due. 0 for other pools.
+    /// Queued tasks of a scheduled pool or a scheduler that wait for their time. 0 for other pools.
     pub delayed_count: usize,
     /// How long tasks waited, from their acceptance until a thread began them. In a scheduled pool,
     /// from the time when they were due.

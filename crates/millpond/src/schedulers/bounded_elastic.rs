@@ -222,6 +222,7 @@ impl BoundedElasticBuilder {
         Ok(BoundedElasticScheduler {
             scheduler: new_scheduler(Plan {
                 name,
+                registered_as: self.name.clone(),
                 shape,
                 is_work_movable: self.affinity == Affinity::Soft,
                 max_slots: self.max_threads,

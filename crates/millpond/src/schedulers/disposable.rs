@@ -123,7 +123,7 @@ impl Disposable {
 
 /// Runs a callback. Returns false if it has begun before.
 fn run_callback(job: &JobRef) -> bool {
-    let has_run = job.is_pending() && job.run(&mut |run| run()).is_some();
+    let has_run = job.is_pending() && job.run(&mut |run| run(), &|_, _| {}).is_some();
     if has_run {
         job.finish();
     }

@@ -40,6 +40,7 @@ fn fixed(
     ConfigError::check_name("name", prefix)?;
     Ok(Arc::new(new_scheduler(Plan {
         name,
+        registered_as: prefix.to_owned(),
         shape: Shape::Fixed,
         is_work_movable: false,
         max_slots: threads,

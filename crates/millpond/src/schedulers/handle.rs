@@ -13,6 +13,7 @@ use super::work::Submission;
 use super::worker::Worker;
 use crate::executor::Rejected;
 use crate::interrupt::Interrupted;
+use crate::monitor::PoolRef;
 use crate::sync::Arc;
 
 /// A kind of scheduler that ends when its last [`Handle`] and its last worker are dropped.
@@ -28,6 +29,10 @@ pub(super) trait Backend: Ends + Sized + 'static {
     fn is_disposed(&self) -> bool;
 
     fn stats(&self) -> SchedulerStats;
+
+    fn pool_ref(&self) -> Option<PoolRef> {
+        None
+    }
 }
 
 /// A scheduler over a [`Backend`]. A cheap handle.
@@ -74,6 +79,10 @@ impl<B: Backend> Scheduler for Handle<B> {
 
     fn stats(&self) -> SchedulerStats {
         self.backend().stats()
+    }
+
+    fn pool_ref(&self) -> Option<PoolRef> {
+        self.backend().pool_ref()
     }
 }
 

@@ -27,14 +27,19 @@ use crate::interrupt::{Interrupted, Wake};
 use crate::sync::{Arc, AtomicBool, Ordering, SpinLock, Weak, deadline_after};
 use crate::task::periodic::Schedule;
 use crate::task::{
-    Attached, CancelFound, CellRef, Memory, Outcome, RunEnd, Task, TaskId, TaskInfo, TaskState, Work,
-    WorkCell,
+    Attached, CancelFound, CellRef, IsKept, Memory, Outcome, Panic, RunEnd, Task, TaskId, TaskInfo,
+    TaskState, Work, WorkCell,
 };
 use crate::time::heap::Key;
 use crate::time::wheel::{NOWHERE, Placed};
 
 /// The scheduler that has a job.
 pub(super) trait JobOwner: Send + Sync {
+    /// A task has panicked, on the calling thread.
+    fn panicked(&self, task: &TaskInfo, panic: &Panic) {
+        let _ = (task, panic);
+    }
+
     /// Removes a job that was cancelled before it ran from the queue it waits in.
     fn cancelled(&self, job: &JobRef);
 
@@ -305,17 +310,29 @@ impl Job {
     // ---- runs
 
     /// Runs the job on this thread, inside `around` and the current interrupt frame. A panic that
-    /// no handle keeps goes to the error hooks. Returns `None` if the job is cancelled.
+    /// no handle keeps goes to the error hooks, and every panic to `panicked`. Returns `None` if
+    /// the job is cancelled.
     ///
     /// The caller counts the run and then calls [`finish`](Self::finish), unless the job runs
     /// again.
-    pub(super) fn run(&self, around: &mut dyn FnMut(&mut dyn FnMut())) -> Option<RunEnd> {
+    pub(super) fn run(
+        &self,
+        around: &mut dyn FnMut(&mut dyn FnMut()),
+        panicked: &dyn Fn(&TaskInfo, &Panic),
+    ) -> Option<RunEnd> {
         // Before the exchange that begins the run: see (5).
         self.own().is_under_way.store(true, Ordering::Relaxed);
-        let mut end = self.work().run(around, &|panic| hooks::report(&self.info(), panic));
+        let mut end = self.work().run(around, &|panic, is_kept| {
+            let info = self.info();
+            if !self.has_panicked_in_hooks() {
+                panicked(&info, panic);
+            }
+            if is_kept == IsKept::No {
+                hooks::report(&info, panic);
+            }
+        });
         if let Some(end) = &mut end
-            && self.own().flags & HOOKED != 0
-            && self.own().rare(|rare| rare.hooked_panic.clone()).is_some_and(|it| it.load(Ordering::Relaxed))
+            && self.has_panicked_in_hooks()
         {
             end.outcome = Outcome::Panicked;
         }
@@ -323,6 +340,13 @@ impl Job {
             self.own().run_over(|| self.is_done());
         }
         end
+    }
+
+    /// Returns true if a task that passed the schedule hooks has panicked. Its owner knows then.
+    fn has_panicked_in_hooks(&self) -> bool {
+        let flag = |rare: &Rare| rare.hooked_panic.clone();
+        self.own().flags & HOOKED != 0
+            && self.own().rare(flag).is_some_and(|panicked| panicked.load(Ordering::Relaxed))
     }
 
     /// After the last run, when it has been counted.

@@ -125,6 +125,11 @@ macro_rules! forward_scheduler {
                 let $it = self;
                 $crate::schedulers::Scheduler::stats(&$inner)
             }
+
+            fn pool_ref(&self) -> Option<$crate::monitor::PoolRef> {
+                let $it = self;
+                $crate::schedulers::Scheduler::pool_ref(&$inner)
+            }
         }
     };
 }

@@ -28,6 +28,12 @@
 //! has no other effect. A periodic task goes on after a panic, unless
 //! [`on_panic`](PeriodicTask::on_panic) says that it ends.
 //!
+//! Every scheduler with threads is in the [`registry`](crate::registry) of pools, under its name,
+//! with [`Kind::Scheduler`](crate::monitor::Kind::Scheduler): see
+//! [`pool_ref`](Scheduler::pool_ref). [`immediate`], [`single_worker`] and virtual time have no
+//! threads and are not listed. A scheduler over an executor counts its work; the threads are those
+//! of the executor, and so are the events about them.
+//!
 //! # Examples
 //! ```
 //! use millpond::schedulers::{self, Scheduler, SchedulerExt};

@@ -10,6 +10,7 @@ use crate::time::clock::Clock;
 fn plan(name: &str, executor: Arc<dyn Executor>, owned: Option<Arc<dyn ExecutorService>>) -> Plan {
     Plan {
         name: name.to_owned(),
+        registered_as: name.to_owned(),
         shape: Shape::Bursts,
         is_work_movable: false,
         max_slots: usize::MAX,

@@ -11,6 +11,7 @@ use super::work::NewJob;
 use super::worker::Worker;
 use crate::executor::Rejected;
 use crate::interrupt::Interrupted;
+use crate::monitor::PoolRef;
 use crate::sync::Arc;
 use crate::task::Task;
 use crate::task::periodic::PeriodicTask;
@@ -96,6 +97,26 @@ pub trait Scheduler: Send + Sync {
 
     /// A consistent snapshot of all figures.
     fn stats(&self) -> SchedulerStats;
+
+    /// The scheduler as [`registry::pools`](crate::registry::pools) lists it, for its snapshots,
+    /// times and settings. `None` if it has no threads of its own to observe: the immediate
+    /// scheduler, a single worker, virtual time, and schedulers of other crates.
+    ///
+    /// # Examples
+    /// ```
+    /// use millpond::monitor::Kind;
+    /// use millpond::schedulers::{self, Scheduler, SchedulerExt};
+    ///
+    /// let mail = schedulers::new_single("mail")?;
+    /// mail.schedule(|| println!("sent"))?;
+    /// let snapshot = mail.pool_ref().and_then(|mail| mail.snapshot()).unwrap();
+    /// assert_eq!((&*snapshot.name, snapshot.kind), ("mail", Kind::Scheduler));
+    /// assert_eq!(snapshot.stats.submitted, 1);
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    fn pool_ref(&self) -> Option<PoolRef> {
+        None
+    }
 }
 
 forward_scheduler!([S: Scheduler + ?Sized] Arc<S>, |it| **it);

@@ -16,6 +16,7 @@ use super::stats::SchedulerStats;
 use super::worker::Worker;
 use crate::config::ConfigError;
 use crate::interrupt::Interrupted;
+use crate::monitor::PoolRef;
 use crate::panic::catch;
 use crate::sync::{Arc, OnceLock, Weak, lock_global};
 
@@ -82,6 +83,10 @@ impl Scheduler for Shared {
 
     fn stats(&self) -> SchedulerStats {
         SchedulerStats { name: self.instance.accessor.to_owned(), ..self.scheduler().stats() }
+    }
+
+    fn pool_ref(&self) -> Option<PoolRef> {
+        self.scheduler().pool_ref()
     }
 }
 

@@ -1,5 +1,6 @@
 //! The figures of a scheduler: [`SchedulerStats`] for users, [`Counters`] inside.
 
+use crate::executor::RejectReason;
 use crate::task::Outcome;
 
 /// A snapshot of the figures of a scheduler.
@@ -7,6 +8,22 @@ use crate::task::Outcome;
 /// A slot is the place of one thread. It is busy while a worker, a periodic task, or a task that is
 /// ready or running holds it, and idle otherwise. At any moment `submitted = completed + panicked +
 /// cancelled + queued + running`. Each run of a periodic task counts as one submitted task.
+///
+/// [`Scheduler::pool_ref`](super::Scheduler::pool_ref) shows the same scheduler as a pool, with
+/// more figures. There
+/// - `pool_size` is `live_threads`, and `maximum_pool_size` is `max_threads`;
+/// - `active_count` is the number of slots that run a task or have been assigned one. A slot that a
+///   worker or a periodic task only holds is busy and not active;
+/// - `in_place_count` is the number of tasks that run inside a task that waits for them;
+/// - `queued_count` is `queued`, and also a task whose thread could not be started yet. The
+///   `delayed_count` of these came with a delay, are periodic, or came behind such a task of their
+///   worker;
+/// - `remaining_queue_capacity` is `remaining_capacity`, of a `queue_capacity` that is the sum over
+///   all threads;
+/// - `submitted`, `completed`, `panicked`, `cancelled` and `rejected` are the same; nothing expires
+///   or is handed back;
+/// - the state is `Shutdown` during a graceful end, `Stop` after `dispose`, and `Terminated` when
+///   all work is done and no thread works any more.
 ///
 /// # Examples
 /// ```
@@ -80,7 +97,8 @@ impl Outcomes {
 #[derive(Debug, Default, Clone, Copy)]
 pub(super) struct Counters {
     submitted: u64,
-    rejected: u64,
+    /// In the order of [`RejectReason::ALL`].
+    rejected: [u64; RejectReason::ALL.len()],
     queued: u64,
     running: u64,
     outcomes: Outcomes,
@@ -93,8 +111,13 @@ impl Counters {
         self.queued += 1;
     }
 
-    pub(super) fn reject(&mut self) {
-        self.rejected += 1;
+    pub(super) fn reject(&mut self, reason: RejectReason) {
+        self.rejected[reason as usize] += 1;
+    }
+
+    /// Refused tasks by reason, in the order of [`RejectReason::ALL`].
+    pub(super) fn rejected(&self) -> [u64; RejectReason::ALL.len()] {
+        self.rejected
     }
 
     /// A waiting task runs, or is assigned to a thread.
@@ -161,7 +184,7 @@ impl Counters {
             completed: self.outcomes.completed,
             panicked: self.outcomes.panicked,
             cancelled: self.outcomes.cancelled,
-            rejected: self.rejected,
+            rejected: self.rejected.iter().sum(),
             ..SchedulerStats::default()
         }
     }

@@ -4,13 +4,13 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::time::Duration;
 
 use super::hooks;
-use super::job::{JobRef, Rare};
+use super::job::{JobOwner, JobRef, Rare};
 use crate::executor::{RejectReason, Rejected};
 use crate::interrupt::TaskFrame;
-use crate::sync::{Arc, AtomicBool, Exclusive, Ordering};
+use crate::sync::{Arc, AtomicBool, Exclusive, Ordering, Weak};
 use crate::task::decorate::{Body, decorate};
 use crate::task::periodic::{OnPanic, PeriodicTask, Schedule};
-use crate::task::{Outcome, PanicIsKept, Ran, Task, TaskId, TaskInfo, Work};
+use crate::task::{Outcome, Panic, PanicIsKept, Ran, RunEvent, Task, TaskId, TaskInfo, Work};
 
 /// Work that is submitted to a scheduler: a task, the job of a closure, or a period and a periodic
 /// task.
@@ -26,11 +26,11 @@ pub(super) trait Submission: Sized {
         let _ = (owner, lane);
     }
 
-    /// Passes the work through the schedule hooks and makes its job.
+    /// Passes the work through the schedule hooks and makes its job, for `owner`.
     ///
     /// # Errors
     /// [`Rejected`], with the work, if a hook panicked.
-    fn into_job(self, delay: Duration) -> Result<JobRef, Rejected>;
+    fn into_job(self, delay: Duration, owner: &Weak<dyn JobOwner>) -> Result<JobRef, Rejected>;
 
     /// The work as it was submitted. The error is a period and a periodic task.
     fn into_parts(self) -> Result<Task, (Duration, PeriodicTask)>;
@@ -47,10 +47,10 @@ impl Submission for Task {
         Task::entered(self, owner);
     }
 
-    fn into_job(self, delay: Duration) -> Result<JobRef, Rejected> {
+    fn into_job(self, delay: Duration, owner: &Weak<dyn JobOwner>) -> Result<JobRef, Rejected> {
         let info = self.info().clone();
         let id = info.id();
-        let (task, hooked_panic) = pass_hooks(self, &info)?;
+        let (task, hooked_panic) = pass_hooks(self, &info, owner)?;
         Ok(JobRef::of(id, task, delay, Rare::new(info, None, hooked_panic)))
     }
 
@@ -65,7 +65,7 @@ impl Submission for (Duration, PeriodicTask) {
         Some(Schedule::Rate(self.0, self.1.missed))
     }
 
-    fn into_job(self, delay: Duration) -> Result<JobRef, Rejected> {
+    fn into_job(self, delay: Duration, _: &Weak<dyn JobOwner>) -> Result<JobRef, Rejected> {
         let schedule = self.schedule();
         let (_, mut task) = self;
         let hooks = hooks::schedule_hooks();
@@ -98,8 +98,8 @@ fn run_body(mut body: Body) -> (Option<Body>, std::thread::Result<()>) {
 
 /// The job of a closure. It has no label and no handle, and no user of a scheduler sees it.
 impl Submission for JobRef {
-    fn into_job(self, delay: Duration) -> Result<JobRef, Rejected> {
-        if hooks::schedule_hooks().is_empty() { Ok(self) } else { self.into_task().into_job(delay) }
+    fn into_job(self, delay: Duration, owner: &Weak<dyn JobOwner>) -> Result<JobRef, Rejected> {
+        if hooks::schedule_hooks().is_empty() { Ok(self) } else { self.into_task().into_job(delay, owner) }
     }
 
     fn into_parts(self) -> Result<Task, (Duration, PeriodicTask)> {
@@ -151,8 +151,18 @@ impl NewJob<'_> {
 /// A task inside a job. It runs once.
 impl Work<()> for Task {
     fn run(self) -> Ran<(), Task> {
+        self.run_reporting(&|_| {})
+    }
+
+    fn run_reporting(self, kept: &dyn Fn(&Panic)) -> Ran<(), Task> {
+        let has_handle = self.cell().is_some();
         let mut outcome = Outcome::Succeeded;
-        let payload = self.once().run_settled(|settled| outcome = settled).panic;
+        let ended = Task::run_reporting(&mut self.once(), |_, event| match event {
+            RunEvent::Settled(settled) => outcome = settled,
+            RunEvent::Panicked(panic) if has_handle => kept(panic),
+            RunEvent::Panicked(_) | RunEvent::SeriesEnded => {}
+        });
+        let payload = ended.panic;
         match payload {
             Some(payload) => Ran::Over(Err(payload), None),
             None if outcome == Outcome::Panicked => Ran::Over(Err(Box::new(PanicIsKept)), None),
@@ -162,21 +172,31 @@ impl Work<()> for Task {
 }
 
 /// Passes a task through the schedule hooks. Also returns a flag that is set when the task panics,
-/// because the hooks may keep the panic for themselves.
+/// because the hooks may keep the panic for themselves. Then `owner` has been told of it too.
 ///
 /// While the hooks have it, the task is in a place that both sides reach, so that it can be handed
 /// back if a hook panics.
-fn pass_hooks(task: Task, info: &TaskInfo) -> Result<(Task, Option<Arc<AtomicBool>>), Rejected> {
+fn pass_hooks(
+    task: Task,
+    info: &TaskInfo,
+    owner: &Weak<dyn JobOwner>,
+) -> Result<(Task, Option<Arc<AtomicBool>>), Rejected> {
     let hooks = hooks::schedule_hooks();
     if hooks.is_empty() {
         return Ok((task, None));
     }
     let panicked = Arc::new(AtomicBool::new(false));
-    let flag = Arc::clone(&panicked);
+    let (flag, owner) = (Arc::clone(&panicked), Weak::clone(owner));
     let run = move |task: Task| {
         let _frame = TaskFrame::enter();
-        let settle = |outcome| flag.store(outcome == Outcome::Panicked, Ordering::Relaxed);
-        (None, task.once().run_settled(settle).panic.map_or(Ok(()), Err))
+        let ended = Task::run_reporting(&mut task.once(), |info, event| match event {
+            RunEvent::Settled(outcome) => flag.store(outcome == Outcome::Panicked, Ordering::Relaxed),
+            RunEvent::Panicked(panic) => {
+                owner.upgrade().into_iter().for_each(|owner| owner.panicked(info, panic));
+            }
+            RunEvent::SeriesEnded => {}
+        });
+        (None, ended.panic.map_or(Ok(()), Err))
     };
     match decorate(task, run, |body| hooks.iter().fold(body, |body, hook| hook(body))) {
         Ok(body) => Ok((Task::known_as(info.clone(), body), Some(panicked))),

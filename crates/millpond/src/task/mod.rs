@@ -74,7 +74,7 @@ pub use state::TaskState;
 pub(crate) use state::{Outcome, Shed};
 pub(crate) use timer_task::TimerTask;
 pub(crate) use tracked::{
-    Attached, CancelFound, Joinable, PanicIsKept, RemoveCancelled, RunEnd, Tracked, Waiter,
+    Attached, CancelFound, IsKept, Joinable, PanicIsKept, RemoveCancelled, RunEnd, Tracked, Waiter,
 };
 use work::report_panic;
 pub(crate) use work::{Ran, RunEvent, Work};

@@ -169,9 +169,16 @@ pub(crate) enum CancelFound {
     Running,
 }
 
-/// The payload of a panic that has an owner already, such as the handle of a task. It counts as a
-/// panic and is not reported.
+/// The payload of a panic that has an owner already, such as the handle of a task, and has been
+/// reported.
 pub(crate) struct PanicIsKept;
+
+/// Whether a panic has an owner, such as the handle of a task.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum IsKept {
+    Yes,
+    No,
+}
 
 /// What a scheduler does with work whose type it does not know.
 pub(crate) trait Erased: Send + Sync {
@@ -180,8 +187,13 @@ pub(crate) trait Erased: Send + Sync {
     fn state(&self) -> TaskState;
 
     /// Takes the work, if it is still there, and runs it inside `around`, which calls its argument
-    /// once. Catches a panic and reports it. Returns `None` if the work has begun or ended.
-    fn run(&self, around: &mut dyn FnMut(&mut dyn FnMut()), report: &dyn Fn(&Panic)) -> Option<RunEnd>;
+    /// once. Catches a panic and reports it, and whether an owner keeps it. Returns `None` if the
+    /// work has begun or ended.
+    fn run(
+        &self,
+        around: &mut dyn FnMut(&mut dyn FnMut()),
+        report: &dyn Fn(&Panic, IsKept),
+    ) -> Option<RunEnd>;
 
     /// Makes sure that no further run starts. Interrupts a run under way if asked, unless it is on
     /// the calling thread.

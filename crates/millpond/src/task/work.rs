@@ -30,6 +30,13 @@ pub(crate) fn report_panic(payload: Payload, report: &mut dyn FnMut(RunEvent<'_>
 /// Work that a cell can run: a closure once, or a periodic body again and again.
 pub(crate) trait Work<T>: Send + Sized {
     fn run(self) -> Ran<T, Self>;
+
+    /// As `run`. Calls `kept` for a panic that an owner, such as a handle, keeps: before the owner
+    /// gets it.
+    fn run_reporting(self, kept: &dyn Fn(&Panic)) -> Ran<T, Self> {
+        let _ = kept;
+        self.run()
+    }
 }
 
 /// The result of one run.
@@ -86,6 +93,14 @@ impl<T, W: Work<T>> CellWork<T, W> {
     pub(super) fn run(self) -> Ran<T, W> {
         match self {
             CellWork::Plain(work) => work.run(),
+            CellWork::Decorated(work) => work(),
+        }
+    }
+
+    /// As [`Work::run_reporting`].
+    pub(super) fn run_reporting(self, kept: &dyn Fn(&Panic)) -> Ran<T, W> {
+        match self {
+            CellWork::Plain(work) => work.run_reporting(kept),
             CellWork::Decorated(work) => work(),
         }
     }

@@ -12,7 +12,7 @@ use super::error::{Panic, Payload};
 use super::id::TaskId;
 use super::raw::{Cancelled, Running, Slot};
 use super::state::{Outcome, TaskState};
-use super::tracked::{CancelFound, Erased, PanicIsKept, RunEnd};
+use super::tracked::{CancelFound, Erased, IsKept, PanicIsKept, RunEnd};
 use super::word::Word;
 use super::work::{CellWork, Ran, RunEvent, Work, report_panic};
 use crate::interrupt::RunId;
@@ -146,12 +146,16 @@ impl<W: Work<()> + 'static> Erased for WorkCell<(), W> {
         self.slot.load().state()
     }
 
-    fn run(&self, around: &mut dyn FnMut(&mut dyn FnMut()), report: &dyn Fn(&Panic)) -> Option<RunEnd> {
+    fn run(
+        &self,
+        around: &mut dyn FnMut(&mut dyn FnMut()),
+        report: &dyn Fn(&Panic, IsKept),
+    ) -> Option<RunEnd> {
         let (work, guard) = self.begin()?;
         let (mut work, mut ran) = (Some(work), None);
         around(&mut || {
             let Some(work) = work.take() else { return };
-            let mut this_run = work.run();
+            let mut this_run = work.run_reporting(&|panic| report(panic, IsKept::Yes));
             if this_run.has_panicked() {
                 this_run = this_run.map_payload(|payload| reported(payload, report));
             }
@@ -201,15 +205,15 @@ impl<W: Work<()> + 'static> Erased for WorkCell<(), W> {
     }
 }
 
-/// Reports a panic, unless it has an owner.
+/// Reports a panic, unless it has an owner and has been reported.
 #[cold]
-fn reported(payload: Payload, report: &dyn Fn(&Panic)) -> Payload {
+fn reported(payload: Payload, report: &dyn Fn(&Panic, IsKept)) -> Payload {
     if payload.is::<PanicIsKept>() {
         return payload;
     }
     report_panic(payload, &mut |event| {
         if let RunEvent::Panicked(panic) = event {
-            report(panic);
+            report(panic, IsKept::No);
         }
     })
 }

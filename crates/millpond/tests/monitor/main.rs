@@ -10,3 +10,4 @@ mod pause;
 mod reconfigure;
 mod registry;
 mod rejections;
+mod schedulers;

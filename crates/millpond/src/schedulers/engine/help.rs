@@ -5,7 +5,7 @@ use super::model::{Assigned, Done};
 use super::threads::{is_in_non_blocking_thread, mark_non_blocking};
 use crate::interrupt::TaskFrame;
 use crate::interrupt::wait::WaitCell;
-use crate::schedulers::job::JobRef;
+use crate::schedulers::job::{JobOwner, JobRef};
 use crate::sync::Arc;
 use crate::task::inline::run_inline;
 use crate::task::{Help, Place, TaskId};
@@ -48,7 +48,7 @@ impl Engine {
     fn run_nested(self: &Arc<Self>, assigned: Assigned) {
         let Assigned { job, lane, permit, .. } = assigned;
         let frame = TaskFrame::enter();
-        let end = job.run(&mut |run| run());
+        let end = job.run(&mut |run| run(), &|task, panic| self.panicked(task, panic));
         drop(frame);
         self.locked(|state, deferred| {
             state.finish(&Done::new(&job, lane, None, end), permit, deferred);

@@ -16,6 +16,7 @@ mod help;
 mod lane_handle;
 mod lane_queue;
 mod model;
+mod monitor;
 mod removal_queue;
 mod source;
 mod start;
@@ -46,8 +47,10 @@ use super::work::Submission;
 use super::worker::Worker;
 use crate::executor::{RejectReason, Rejected};
 use crate::interrupt::Interrupted;
+use crate::monitor::registry::Registration;
+use crate::monitor::{Event, Monitored, PanicLog, PoolRef, Settings, panics};
 use crate::sync::{Arc, Mutex, MutexGuard, Weak, deadline_after};
-use crate::task::{Help, OwnerEntry, Place, TaskId, TaskOwner, works_for};
+use crate::task::{Help, OwnerEntry, Panic, Place, TaskId, TaskInfo, TaskOwner, works_for};
 use crate::time::alarm::{Alarm, Ring, RingsOn};
 use crate::time::clock::Clock;
 
@@ -59,7 +62,9 @@ pub(super) use self::threads::is_in_non_blocking_thread;
 pub(super) type EngineScheduler = Handle<Engine>;
 
 pub(super) fn new_scheduler(plan: Plan) -> EngineScheduler {
-    Handle::new(Engine::new(plan))
+    let engine = Engine::new(plan);
+    engine.registration.tell(&Event::Created);
+    Handle::new(engine)
 }
 
 pub(super) struct Engine {
@@ -75,6 +80,9 @@ pub(super) struct Engine {
     lifecycle: Arc<Lifecycle>,
     state: Mutex<State>,
     me: Weak<Engine>,
+    registration: Registration,
+    settings: Mutex<Settings>,
+    panics: PanicLog,
 }
 
 /// How long after a failed start a thread is tried again, if work relies on it whose submitter
@@ -86,6 +94,8 @@ impl Engine {
         let name: Arc<str> = plan.name.as_str().into();
         let lifecycle = Arc::new(Lifecycle::default());
         let state = State::new(&plan, Arc::clone(&name), Arc::clone(&lifecycle));
+        let identity = monitor::identity(&plan);
+        let settings = Mutex::new(monitor::settings(&plan));
         Arc::new_cyclic(|me: &Weak<Engine>| Engine {
             name,
             owner: OwnerEntry::of_scheduler(Weak::clone(me) as Weak<dyn TaskOwner>),
@@ -98,6 +108,9 @@ impl Engine {
             lifecycle,
             state: Mutex::new(state),
             me: Weak::clone(me),
+            registration: Registration::new(identity, Weak::clone(me) as Weak<dyn Monitored>),
+            settings,
+            panics: PanicLog::default(),
         })
     }
 
@@ -177,6 +190,9 @@ impl Engine {
         }
         if deferred.ended {
             self.retire(); // whether a thread waits for the end or not
+            if deferred.ended_now {
+                self.registration.tell(&Event::Ended);
+            }
             self.lifecycle.waiters().wake_all();
         }
     }
@@ -328,9 +344,20 @@ impl Backend for Engine {
     fn stats(&self) -> SchedulerStats {
         SchedulerStats { max_threads: self.max_slots, ..self.lock().stats() }
     }
+
+    fn pool_ref(&self) -> Option<PoolRef> {
+        Some((*self.registration).clone())
+    }
 }
 
 impl JobOwner for Engine {
+    /// Keeps and reports a panic, before the handle of the task resolves.
+    #[cold]
+    fn panicked(&self, task: &TaskInfo, panic: &Panic) {
+        self.panics.add(task, panic);
+        self.registration.tell(&Event::Panicked { task, message: panics::message(panic) });
+    }
+
     fn cancelled(&self, job: &JobRef) {
         if let Some(me) = self.me.upgrade() {
             me.locked(|state, deferred| state.job_cancelled(job, deferred));

@@ -35,6 +35,8 @@ impl Shape {
 pub(in crate::schedulers) struct Plan {
     /// What `Display` writes.
     pub(in crate::schedulers) name: String,
+    /// The name in the registry of pools, unless it is empty.
+    pub(in crate::schedulers) registered_as: String,
     pub(in crate::schedulers) shape: Shape,
     /// Work may move from a busy slot to a free one.
     pub(in crate::schedulers) is_work_movable: bool,
@@ -45,6 +47,13 @@ pub(in crate::schedulers) struct Plan {
     pub(in crate::schedulers) clock: Clock,
     /// Accepts delays and periods.
     pub(in crate::schedulers) has_timing: bool,
+}
+
+impl Plan {
+    /// The name in the registry of pools.
+    pub(super) fn registered_name(&self) -> Arc<str> {
+        if self.registered_as.is_empty() { self.name.as_str() } else { &self.registered_as }.into()
+    }
 }
 
 /// Identifies a slot. An index is used again, an id is not.

@@ -49,6 +49,10 @@ impl Refusal {
         Refusal::new(RejectReason::SpawnFailed, Some(cause))
     }
 
+    pub(super) fn cause(&self) -> Option<&io::Error> {
+        self.cause.as_ref()
+    }
+
     pub(super) fn take_panic(&mut self) -> Option<Payload> {
         self.panic.take()
     }
@@ -80,11 +84,25 @@ impl ThreadSource {
     }
 
     /// Asks for a thread that runs `body`. Returns its handle if the scheduler can join it.
-    pub(super) fn start(&self, body: impl ThreadBody + 'static) -> Result<Option<JoinHandle<()>>, Refusal> {
-        match self {
-            ThreadSource::Own(threads) => threads.start(body).map(Some),
-            ThreadSource::Executor { executor, .. } => execute(&**executor, body).map(|()| None),
+    /// `worker` is what [`next_worker`](Self::next_worker) returned.
+    pub(super) fn start(
+        &self,
+        body: impl ThreadBody + 'static,
+        worker: Option<WorkerInfo>,
+    ) -> Result<Option<JoinHandle<()>>, Refusal> {
+        match (self, worker) {
+            (ThreadSource::Own(threads), Some(worker)) => threads.start(body, worker).map(Some),
+            (ThreadSource::Own(_), None) => Err(Refusal::body_dropped()),
+            (ThreadSource::Executor { executor, .. }, _) => execute(&**executor, body).map(|()| None),
         }
+    }
+
+    /// Name and number of the next own thread.
+    pub(super) fn next_worker(&self) -> Option<WorkerInfo> {
+        let ThreadSource::Own(threads) = self else { return None };
+        let number = threads.numbers.fetch_add(1, Ordering::Relaxed); // Relaxed: only unique
+        let name = format!("{}-{number}", threads.prefix).into();
+        Some(WorkerInfo::new(name, usize::try_from(number).unwrap_or(usize::MAX)))
     }
 
     /// Shuts an owned executor down when the scheduler `name` has ended, at once if `by_force`. May
@@ -112,11 +130,8 @@ impl ThreadSource {
 }
 
 impl OwnThreads {
-    fn start(&self, body: impl ThreadBody + 'static) -> Result<JoinHandle<()>, Refusal> {
-        let number = self.numbers.fetch_add(1, Ordering::Relaxed); // Relaxed: only unique
-        let name = format!("{}-{number}", self.prefix).into();
-        let info = WorkerInfo::new(name, usize::try_from(number).unwrap_or(usize::MAX));
-        call_factory(&*self.factory, WorkerBody::new(info, body))
+    fn start(&self, body: impl ThreadBody + 'static, worker: WorkerInfo) -> Result<JoinHandle<()>, Refusal> {
+        call_factory(&*self.factory, WorkerBody::new(worker, body))
             .map_err(|cause| Refusal::new(RejectReason::SpawnFailed, Some(cause)))
     }
 }

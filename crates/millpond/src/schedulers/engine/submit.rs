@@ -9,6 +9,7 @@ use super::model::{Full, LaneRef, Permit, SlotRef, StartFailure};
 use super::state::State;
 use super::{Engine, RETRY_DELAY};
 use crate::executor::{RejectReason, Rejected, SchedulerFacts};
+use crate::monitor::Event;
 use crate::schedulers::decorators::Decorators;
 use crate::schedulers::disposable::Disposable;
 use crate::schedulers::end::Phase;
@@ -114,7 +115,7 @@ impl Engine {
             return Err(self.rejected(Rejected::new(work.into_task(), reason), None, source));
         }
         work.entered(self.owner.number(), lane.map_or(u64::MAX, u64::from));
-        work.into_job(delay).map_err(|rejected| self.rejected(rejected, None, None))
+        work.into_job(delay, &self.job_owner()).map_err(|rejected| self.rejected(rejected, None, None))
     }
 
     fn check_timing(
@@ -139,7 +140,9 @@ impl Engine {
     }
 
     fn rejected(&self, rejected: Rejected, full: Option<Full>, source: Option<io::Error>) -> Rejected {
-        self.lock().count_rejected();
+        let reason = rejected.reason();
+        self.lock().count_rejected(reason);
+        self.registration.tell(&Event::Rejected { task: rejected.task().info(), reason });
         let rejected = rejected.by_scheduler(self.facts(full));
         match source {
             Some(source) => rejected.because(source),
@@ -205,7 +208,11 @@ impl Engine {
     }
 
     fn disposable(&self, job: JobRef) -> Disposable {
-        Disposable::of(job, Weak::clone(&self.me) as Weak<dyn JobOwner>)
+        Disposable::of(job, self.job_owner())
+    }
+
+    fn job_owner(&self) -> Weak<dyn JobOwner> {
+        Weak::clone(&self.me) as Weak<dyn JobOwner>
     }
 
     /// Tells decorators of a slot that is used for the first time. Returns `None`, and gives the

@@ -13,11 +13,11 @@ use crate::interrupt::TaskFrame;
 use crate::interrupt::wait::{OnInterrupt, WaitCell};
 use crate::schedulers::decorators::{Decorators, SlotInfo};
 use crate::schedulers::hooks::report_payload;
-use crate::schedulers::job::Job;
+use crate::schedulers::job::{Job, JobOwner};
 use crate::sync::backoff::spin_briefly;
 use crate::sync::{Arc, thread_local};
-use crate::task::{RunEnd, TaskInfo, WorksForScheduler};
-use crate::threads::ThreadBody;
+use crate::task::{Panic, RunEnd, TaskInfo, WorksForScheduler};
+use crate::threads::{ThreadBody, WorkerInfo};
 
 thread_local! {
     static NON_BLOCKING: Cell<bool> = not_marked();
@@ -54,8 +54,9 @@ impl Engine {
     }
 
     fn start_thread(self: &Arc<Self>, start: Start) -> Result<(), StartFailure> {
-        let body = SlotThread { engine: Arc::clone(self), start, has_run: false };
-        let mut started = self.source.start(body);
+        let worker = self.source.next_worker();
+        let body = SlotThread { engine: Arc::clone(self), start, worker: worker.clone(), has_run: false };
+        let mut started = self.source.start(body, worker);
         if let Err(refusal) = &mut started
             && let Some(payload) = refusal.take_panic()
         {
@@ -78,6 +79,7 @@ impl Engine {
             refusal
         });
         let Some(refusal) = refusal else { return Ok(()) };
+        self.tell_start_failed(&refusal);
         let (reason, source) = refusal.into_parts();
         Err(StartFailure { start, reason, source })
     }
@@ -87,6 +89,8 @@ impl Engine {
 struct SlotThread {
     engine: Arc<Engine>,
     start: Start,
+    /// Of an own thread.
+    worker: Option<WorkerInfo>,
     has_run: bool,
 }
 
@@ -96,6 +100,9 @@ impl ThreadBody for SlotThread {
         let _works = WorksForScheduler::new(self.engine.owner.number());
         if self.engine.source.is_own() {
             mark_non_blocking(self.engine.source.is_non_blocking());
+        }
+        if let Some(worker) = &self.worker {
+            self.engine.tell_started(worker);
         }
         Running::new(&self).work();
         if !self.engine.source.is_own() {
@@ -119,6 +126,7 @@ struct Running<'a> {
     engine: &'a Arc<Engine>,
     start: Start,
     slot: SlotRef,
+    worker: Option<&'a WorkerInfo>,
     /// What the thread waits on.
     cell: Arc<WaitCell>,
     info: SlotInfo,
@@ -135,6 +143,7 @@ impl Running<'_> {
             engine,
             start,
             slot: start.slot,
+            worker: thread.worker.as_ref(),
             cell: Arc::new(WaitCell::for_this_thread()),
             info: engine.slot_info(start.slot.index),
             is_in_start: start::is_under_way(engine.address()),
@@ -143,21 +152,36 @@ impl Running<'_> {
     }
 
     fn work(&self) {
-        let mut next = self.engine.locked(|state, deferred| self.arrive(state, deferred));
+        let mut next = self.ask(|state, deferred| self.arrive(state, deferred));
         loop {
             next = match next {
                 Next::Leave => break,
                 Next::Run(assigned) => self.run(assigned),
                 Next::Search => {
                     self.search();
-                    self.engine.locked(|state, deferred| self.find(state, deferred))
+                    self.ask(|state, deferred| self.find(state, deferred))
                 }
                 Next::Park => {
                     self.cell.wait(None, OnInterrupt::Keep);
-                    self.engine.locked(|state, deferred| self.find(state, deferred))
+                    self.ask(|state, deferred| self.find(state, deferred))
                 }
             };
         }
+    }
+
+    fn ask(&self, question: impl FnOnce(&mut State, &mut Deferred) -> Next) -> Next {
+        let (next, deferred) = self.engine.under_lock(question);
+        self.perform(&next, deferred);
+        next
+    }
+
+    /// Performs effects. Observers hear that a thread stops before they hear that its scheduler has
+    /// ended with it.
+    fn perform(&self, next: &Next, deferred: Deferred) {
+        if let (Next::Leave, Some(worker)) = (next, self.worker) {
+            self.engine.tell_stopped(worker);
+        }
+        self.engine.perform_unattended(deferred);
     }
 
     fn arrive(&self, state: &mut State, deferred: &mut Deferred) -> Next {
@@ -220,7 +244,7 @@ impl Running<'_> {
             job.finish();
         }
         drop(job);
-        self.engine.perform_unattended(deferred);
+        self.perform(&next, deferred);
         next
     }
 
@@ -233,7 +257,8 @@ impl Running<'_> {
         if is_own {
             self.cell.thread().next_epoch();
         }
-        let end = job.run(&mut |run| decorators.around(&self.info, run));
+        let panicked = |task: &TaskInfo, panic: &Panic| self.engine.panicked(task, panic);
+        let end = job.run(&mut |run| decorators.around(&self.info, run), &panicked);
         if is_own {
             self.cell.thread().next_epoch(); // an interrupt that comes now is late
         }

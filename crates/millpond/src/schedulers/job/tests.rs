@@ -16,7 +16,7 @@ fn job(delay: Duration, f: impl FnOnce() + Send + 'static) -> JobRef {
 
 fn run(job: &JobRef) -> Option<RunEnd> {
     let _frame = TaskFrame::enter();
-    job.run(&mut |run| run())
+    job.run(&mut |run| run(), &|_, _| {})
 }
 
 /// Counts its runs; the count is shared with its captures.
@@ -52,11 +52,12 @@ fn of_a_run_and_a_cancel_one_gets_the_work() {
 #[test]
 fn a_wait_ends_when_the_run_of_a_cancelled_job_is_counted() {
     let job = job(Duration::ZERO, || {});
-    let end = job.run(&mut |run| {
+    let mut around = |run: &mut dyn FnMut()| {
         run();
         assert_eq!(job.end(true), CancelFound::Running);
         assert!(job.is_disposed() && !job.is_at_rest());
-    });
+    };
+    let end = job.run(&mut around, &|_, _| {});
     assert_eq!(end, Some(RunEnd { outcome: Outcome::Succeeded, again: false }), "what the work did");
     assert_eq!(job.wait(None, Duration::ZERO), Ok(false));
     let waiter = thread::spawn({

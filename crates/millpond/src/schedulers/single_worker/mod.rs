@@ -168,7 +168,7 @@ impl Core {
             }
             _ => RejectReason::Shutdown,
         };
-        state.register.counters().reject();
+        state.register.counters().reject(reason);
         Err(reason)
     }
 
@@ -224,7 +224,7 @@ impl Core {
     /// The lane has refused the work.
     fn withdraw(&self, number: u64, rejected: Rejected) -> Rejected {
         let mut state = self.state.lock();
-        state.register.refused(number);
+        state.register.refused(number, rejected.reason());
         let has_ended = !self.lifecycle.is_live();
         self.end_if_done(state);
         if has_ended && rejected.reason() == RejectReason::WorkerDisposed {

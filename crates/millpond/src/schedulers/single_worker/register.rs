@@ -6,6 +6,7 @@
 use std::collections::HashMap;
 use std::thread::{self, ThreadId};
 
+use crate::executor::RejectReason;
 use crate::schedulers::Disposable;
 use crate::schedulers::stats::Counters;
 use crate::task::Outcome;
@@ -98,8 +99,8 @@ impl Register {
     }
 
     /// The lane has refused the work.
-    pub(super) fn refused(&mut self, number: u64) {
-        self.counters.reject();
+    pub(super) fn refused(&mut self, number: u64, reason: RejectReason) {
+        self.counters.reject(reason);
         if self.entries.remove(&number).is_some() {
             self.counters.withdraw();
         }

@@ -126,9 +126,9 @@ impl Core {
     }
 
     /// Counts a refused submission.
-    pub(super) fn count_rejected(&self, instance: &Instance) {
+    pub(super) fn count_rejected(&self, instance: &Instance, reason: RejectReason) {
         let _state = self.state.lock();
-        self.count(instance, Counters::reject);
+        self.count(instance, |counters| counters.reject(reason));
     }
 
     /// Counts for an instance and for the root. Requires the lock.
@@ -273,7 +273,7 @@ impl Core {
     fn run(&self, due: Tick, item: &Item) {
         let job = &item.job;
         let frame = TaskFrame::enter();
-        let end = job.run(&mut |run| run());
+        let end = job.run(&mut |run| run(), &|_, _| {});
         drop(frame);
         let again = end.is_some_and(|end| end.again);
         let mut state = self.state.lock();

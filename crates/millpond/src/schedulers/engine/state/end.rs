@@ -12,6 +12,10 @@ pub(super) struct End {
     lifecycle: Arc<Lifecycle>,
     /// Threads, from the decision to start them until they have left.
     live_threads: usize,
+    /// The largest number of live threads so far.
+    largest: usize,
+    /// Own threads that have arrived, and those that could not be started.
+    starts: (u64, u64),
     /// Starts that have not returned.
     starting: usize,
     /// Removed slots whose decorators have not been told yet.
@@ -24,6 +28,8 @@ pub(super) struct End {
     joining: usize,
     /// Keeps a draining scheduler alive: its timers may be all that is left of it.
     engine: Option<Arc<Engine>>,
+    /// The end has been reported.
+    is_known: bool,
 }
 
 impl End {
@@ -31,6 +37,9 @@ impl End {
         End {
             lifecycle,
             live_threads: 0,
+            largest: 0,
+            starts: (0, 0),
+            is_known: false,
             starting: 0,
             closing: 0,
             left: Vec::new(),
@@ -66,6 +75,20 @@ impl End {
     pub(super) fn thread_starting(&mut self) {
         self.live_threads += 1;
         self.starting += 1;
+        self.largest = self.largest.max(self.live_threads);
+    }
+
+    /// An own thread has arrived, or could not be started.
+    pub(super) fn count_start(&mut self, has_arrived: bool) {
+        *(if has_arrived { &mut self.starts.0 } else { &mut self.starts.1 }) += 1;
+    }
+
+    pub(super) fn starts(&self) -> (u64, u64) {
+        self.starts
+    }
+
+    pub(super) fn largest(&self) -> usize {
+        self.largest
     }
 
     pub(super) fn start_returned(&mut self) {
@@ -112,6 +135,11 @@ impl End {
 
     pub(super) fn slots_closed(&mut self, slots: usize) {
         self.closing -= slots;
+    }
+
+    /// Reports the end. Returns true for the first call.
+    pub(super) fn report(&mut self) -> bool {
+        !std::mem::replace(&mut self.is_known, true)
     }
 
     /// Returns true if an end has begun and no thread, start or call is left.

@@ -3,6 +3,7 @@
 use std::thread::JoinHandle;
 
 use super::State;
+use super::lanes::LaneCell;
 use super::slot_thread::ThreadState;
 use crate::schedulers::end::Phase;
 use crate::schedulers::engine::Engine;
@@ -10,6 +11,7 @@ use crate::schedulers::engine::deferred::Deferred;
 use crate::schedulers::engine::model::{Assigned, Done, Item, LaneRef, Permit, Shape, SlotRef, Start};
 use crate::schedulers::job::{JobRef, Location};
 use crate::sync::Arc;
+use crate::task::Outcome;
 use crate::time::clock::Tick;
 
 impl State {
@@ -44,6 +46,9 @@ impl State {
                 return self.add_to_lane(lane, done.job, Some(next), deferred);
             }
             self.free_places(home, 1);
+            if done.outcome == Outcome::Panicked && !done.again && !done.job.is_cancelled() {
+                self.series_ended += 1;
+            }
             if done.again {
                 deferred.end_after_run.push(done.job.clone());
             }
@@ -105,9 +110,8 @@ impl State {
 
     fn remove_from_lane(&mut self, lane: u32, location: Location, deferred: &mut Deferred) -> Option<()> {
         let lane = self.lanes.at(lane)?;
-        let cell = self.lanes.get_mut(lane)?;
-        cell.remove(location)?;
-        let home = cell.home();
+        let home = self.lanes.get(lane)?.home();
+        self.lanes.change(lane, |cell| cell.remove(location))??;
         self.free_places(home, 1);
         self.jobs_removed(lane, deferred);
         Some(())
@@ -178,8 +182,8 @@ impl State {
     fn drain_lane(&mut self, lane: LaneRef, deferred: &mut Deferred) {
         let Some(cell) = self.lanes.get_mut(lane) else { return };
         cell.finish();
-        let (home, periodic) = (cell.home(), cell.take_periodic());
-        let running = cell.queue().running();
+        let (home, running) = (cell.home(), cell.queue().running());
+        let periodic = self.lanes.change(lane, LaneCell::take_periodic).unwrap_or_default();
         deferred.end_after_run.extend(running.filter(|job| job.is_periodic()));
         for job in periodic {
             job.set_location(Location::Nowhere);
@@ -260,6 +264,7 @@ impl State {
         if self.has_ended() {
             deferred.engine = self.end.take_engine();
             deferred.ended = true;
+            deferred.ended_now |= self.end.report();
         }
     }
 

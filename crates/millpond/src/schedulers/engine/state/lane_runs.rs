@@ -74,8 +74,9 @@ impl State {
         }
         self.settle_lane(lane);
         let Some(cell) = self.lanes.get_mut(lane) else { return };
-        let (home, removed, running) = (cell.home(), cell.take_all(), cell.queue().running());
+        let (home, running) = (cell.home(), cell.queue().running());
         let is_running = cell.phase() == LanePhase::Running;
+        let removed = self.lanes.change(lane, LaneCell::take_all).unwrap_or_default();
         for job in removed {
             job.set_location(Location::Nowhere);
             self.free_places(home, 1);
@@ -106,9 +107,11 @@ impl State {
         due: Option<Tick>,
         deferred: &mut Deferred,
     ) {
-        let Some(cell) = self.lanes.get_mut(lane) else { return };
-        cell.add(lane, job, due, self.timers.clock());
-        if cell.phase() == LanePhase::Idle {
+        let phase = self.lanes.change(lane, |cell| {
+            cell.add(lane, job, due, self.timers.clock());
+            cell.phase()
+        });
+        if phase == Some(LanePhase::Idle) {
             self.rest_lane(lane, deferred);
         }
     }
@@ -199,7 +202,9 @@ impl State {
         if cell.phase() != LanePhase::Queued {
             return None;
         }
-        let Some((job, has_more)) = cell.start_due(self.timers.clock()) else {
+        let started = self.lanes.change(lane, |cell| cell.start_due(self.timers.clock()))?;
+        let cell = self.lanes.get_mut(lane)?;
+        let Some((job, has_more)) = started else {
             cell.set_phase(LanePhase::Idle);
             self.rest_lane(lane, deferred);
             return None;

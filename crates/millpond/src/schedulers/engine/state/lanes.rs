@@ -235,6 +235,8 @@ pub(super) struct Lanes {
     /// With the generation of the lane that is or was there.
     entries: Vec<(u32, Option<Box<LaneCell>>)>,
     free: Vec<u32>,
+    /// The jobs in [`LaneCell::later`] of all lanes.
+    later: usize,
     /// Lanes that may have something to settle: they accept jobs without the scheduler's lock, or
     /// run several jobs in a row.
     unsettled: Vec<LaneRef>,
@@ -262,6 +264,21 @@ impl Lanes {
     pub(super) fn get_mut(&mut self, lane: LaneRef) -> Option<&mut LaneCell> {
         let (generation, cell) = self.entries.get_mut(lane.index as usize)?;
         cell.as_deref_mut().filter(|_| *generation == lane.generation)
+    }
+
+    /// Calls `change`, which may add or remove jobs of a lane.
+    pub(super) fn change<R>(&mut self, lane: LaneRef, change: impl FnOnce(&mut LaneCell) -> R) -> Option<R> {
+        let cell = self.get_mut(lane)?;
+        let before = cell.later.len();
+        let changed = change(cell);
+        let after = cell.later.len();
+        self.later = self.later + after - before;
+        Some(changed)
+    }
+
+    /// The number of jobs that came with a delay, are periodic, or came behind such a one.
+    pub(super) fn later(&self) -> usize {
+        self.later
     }
 
     /// The lane with this index.

@@ -19,6 +19,7 @@ mod end;
 mod ending;
 mod lane_runs;
 mod lanes;
+mod observed;
 mod queues;
 mod slot;
 mod slot_thread;
@@ -39,6 +40,7 @@ use self::wakes::Wakes;
 use super::deferred::Deferred;
 use super::lane_queue::LaneQueue;
 use super::model::{Due, Full, LaneRef, Permit, Plan, Shape, SlotRef};
+use crate::executor::RejectReason;
 use crate::schedulers::decorators::{Decorators, SlotInfo, any_decorators};
 use crate::schedulers::end::{Lifecycle, Phase};
 use crate::schedulers::job::{JobRef, Location};
@@ -60,6 +62,8 @@ pub(super) struct State {
     timers: Timers,
     end: End,
     counters: Counters,
+    /// Periodic jobs that ended because a run panicked.
+    series_ended: u64,
     /// The slot whose thread has just run a lane and asks for work: it need not be woken.
     preferred: Option<usize>,
 }
@@ -78,6 +82,7 @@ impl State {
             timers: Timers::new(plan.clock.clone()),
             end: End::new(lifecycle),
             counters: Counters::default(),
+            series_ended: 0,
             preferred: None,
         }
     }
@@ -90,8 +95,8 @@ impl State {
         self.end.phase()
     }
 
-    pub(super) fn count_rejected(&mut self) {
-        self.counters.reject();
+    pub(super) fn count_rejected(&mut self, reason: RejectReason) {
+        self.counters.reject(reason);
     }
 
     pub(super) fn stats(&mut self) -> SchedulerStats {

@@ -34,6 +34,7 @@ impl Scene {
         let time = ManualClock::new();
         let plan = Plan {
             name: "test".to_owned(),
+            registered_as: "test".to_owned(),
             shape: Shape::Elastic { ttl: TTL },
             is_work_movable: true,
             max_slots,

@@ -61,6 +61,11 @@ impl Timers {
         self.jobs.remove(key.to_bits(), |other| job.is(other))
     }
 
+    /// The number of jobs without a lane.
+    pub(super) fn jobs(&self) -> usize {
+        self.jobs.len()
+    }
+
     pub(super) fn find_task(&self, id: TaskId) -> Option<JobRef> {
         self.jobs.find(|job| job.is_of(id)).cloned()
     }

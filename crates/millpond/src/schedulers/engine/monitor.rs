@@ -1,0 +1,151 @@
+//! What observers see of a scheduler: name, settings, snapshots, events.
+//!
+//! A scheduler appears as a pool: [`SchedulerStats`](crate::schedulers::SchedulerStats) says which
+//! figure is which. The figures are read under the scheduler's lock, and no observer is called
+//! under it.
+
+use std::any::Any;
+use std::time::{Duration, Instant};
+
+use super::Engine;
+use super::model::{Plan, Shape};
+use super::source::Refusal;
+use crate::monitor::{
+    Actor, Change, ChangeError, Event, HistogramSnapshot, Identity, Kind, Monitored, PolicyKind,
+    PoolSnapshot, QueueKind, Settings, Timing, release,
+};
+use crate::sync::{Arc, Weak};
+use crate::threads::WorkerInfo;
+
+pub(super) fn identity(plan: &Plan) -> Identity {
+    let no_handle: Weak<dyn Any + Send + Sync> = Weak::<()>::new();
+    Identity::new(plan.registered_name(), Kind::Scheduler, true, no_handle)
+}
+
+/// The settings of a new scheduler.
+pub(super) fn settings(plan: &Plan) -> Settings {
+    let (core_pool_size, keep_alive_time) = match plan.shape {
+        Shape::Fixed => (plan.max_slots, Duration::ZERO),
+        Shape::Elastic { ttl } => (0, ttl),
+        Shape::PerTask | Shape::Bursts => (0, Duration::ZERO),
+    };
+    let is_bounded = plan.queue_capacity != usize::MAX;
+    Settings {
+        version: 1,
+        core_pool_size,
+        maximum_pool_size: plan.max_slots,
+        keep_alive_time,
+        core_threads_time_out: false,
+        queue: QueueKind::Linked,
+        queue_capacity: is_bounded.then(|| plan.queue_capacity.saturating_mul(plan.max_slots)),
+        policy: PolicyKind::Abort,
+        timing: Timing::default(),
+    }
+}
+
+impl Monitored for Engine {
+    fn snapshot(&self) -> PoolSnapshot {
+        let settings = self.settings.lock().clone();
+        let mut state = self.lock();
+        let stats = state.pool_stats(&settings);
+        let (delayed_count, rejected, starts) = (state.delayed(), state.rejected(), state.starts());
+        drop(state);
+        let (threads_started, thread_start_failures) = starts;
+        let identity = self.registration.identity();
+        PoolSnapshot {
+            name: Arc::clone(identity.name()),
+            label: Arc::clone(self.registration.last_label()),
+            kind: identity.kind(),
+            taken: Instant::now(),
+            stats,
+            settings,
+            paused: false,
+            delayed_count,
+            wait: HistogramSnapshot::default(),
+            run: HistogramSnapshot::default(),
+            busy: Duration::ZERO,
+            oldest_wait: None,
+            longest_running: None,
+            rejected,
+            threads_started,
+            thread_start_failures,
+            last_panics: self.panics.records(),
+        }
+    }
+
+    fn settings(&self) -> Settings {
+        self.settings.lock().clone()
+    }
+
+    fn reconfigure(self: Arc<Self>, change: Change) -> Result<Settings, ChangeError> {
+        let answer = self.change(&change);
+        release(self);
+        answer
+    }
+
+    /// Schedulers cannot be paused.
+    fn set_paused(self: Arc<Self>, _: bool, _: &Actor) {
+        release(self);
+    }
+
+    fn is_paused(&self) -> bool {
+        false
+    }
+
+    fn release(self: Arc<Self>) {
+        release(self);
+    }
+}
+
+impl Engine {
+    /// Changes the settings that a scheduler can change.
+    fn change(&self, change: &Change) -> Result<Settings, ChangeError> {
+        if self.lock().has_ended() {
+            return Err(ChangeError::Ended);
+        }
+        let mut settings = self.settings.lock();
+        let new = change.applied_to(&settings)?;
+        refuse_fixed(&settings, &new)?;
+        let old = std::mem::replace(&mut *settings, new.clone());
+        drop(settings);
+        self.registration.tell(&Event::Changed { old: &old, new: &new, by: change.author() });
+        Ok(new)
+    }
+
+    pub(super) fn tell_started(&self, worker: &WorkerInfo) {
+        self.lock().count_start(true);
+        self.registration.tell(&Event::WorkerStarted { worker });
+    }
+
+    pub(super) fn tell_stopped(&self, worker: &WorkerInfo) {
+        self.registration.tell(&Event::WorkerStopped { worker });
+    }
+
+    /// An own thread could not be started. The refusal of an executor is no such failure.
+    pub(super) fn tell_start_failed(&self, refusal: &Refusal) {
+        if let Some(error) = refusal.cause().filter(|_| self.source.is_own()) {
+            self.lock().count_start(false);
+            self.registration.tell(&Event::WorkerFailed { error });
+        }
+    }
+}
+
+/// Everything except the timing is fixed when a scheduler is made.
+fn refuse_fixed(old: &Settings, new: &Settings) -> Result<(), ChangeError> {
+    let sizes = "a scheduler keeps the number of threads that it was made with";
+    let queues = "a scheduler keeps the queues that it was made with";
+    let fixed = [
+        ("core_pool_size", old.core_pool_size == new.core_pool_size, sizes),
+        ("maximum_pool_size", old.maximum_pool_size == new.maximum_pool_size, sizes),
+        (
+            "keep_alive_time",
+            old.keep_alive_time == new.keep_alive_time,
+            "a scheduler keeps the time to live that it was made with",
+        ),
+        ("core_threads_time_out", old.core_threads_time_out == new.core_threads_time_out, sizes),
+        ("queue_capacity", old.queue_capacity == new.queue_capacity, queues),
+        ("policy", old.policy == new.policy, "a scheduler returns refused tasks to their submitters"),
+    ];
+    let changed = fixed.into_iter().find(|(_, is_same, _)| !is_same);
+    changed.map_or(Ok(()), |(setting, _, why)| Err(ChangeError::Unsupported { setting, why }))
+}

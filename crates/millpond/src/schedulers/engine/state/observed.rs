@@ -1,0 +1,75 @@
+//! What observers see of the state of a scheduler.
+
+use super::State;
+use super::slot::Slot;
+use super::slot_thread::ThreadState;
+use crate::monitor::{PoolStats, RejectedBy, RunState, Settings};
+use crate::schedulers::end::Phase;
+
+impl State {
+    /// The figures of the scheduler as a pool; see `SchedulerStats`.
+    pub(crate) fn pool_stats(&mut self, settings: &Settings) -> PoolStats {
+        let stats = self.stats();
+        let (active, stuck) = self.slots_with_work();
+        let running = self.counters.running() as usize;
+        PoolStats {
+            state: self.run_state(),
+            core_pool_size: settings.core_pool_size,
+            maximum_pool_size: settings.maximum_pool_size,
+            keep_alive_time: settings.keep_alive_time,
+            pool_size: stats.live_threads,
+            active_count: active,
+            in_place_count: running.saturating_sub(active + stuck),
+            largest_pool_size: self.end.largest(),
+            queued_count: stats.queued as usize + stuck,
+            remaining_queue_capacity: usize::try_from(stats.remaining_capacity).unwrap_or(usize::MAX),
+            submitted: stats.submitted,
+            completed: stats.completed,
+            panicked: stats.panicked,
+            cancelled: stats.cancelled,
+            rejected: stats.rejected,
+            handed_back: 0,
+            expired: 0,
+            periodic_ended_by_panic: self.series_ended,
+        }
+    }
+
+    fn run_state(&self) -> RunState {
+        match self.phase() {
+            _ if self.has_ended() => RunState::Terminated,
+            Phase::Live => RunState::Running,
+            Phase::Draining => RunState::Shutdown,
+            Phase::Disposed => RunState::Stop,
+        }
+    }
+
+    /// The slots that run a task or have been assigned one: those that have a thread, and those
+    /// that have none because it could not be started.
+    fn slots_with_work(&self) -> (usize, usize) {
+        let has_work = |slot: &&Slot| slot.assigned().is_some() || slot.running().is_some();
+        let with_work = self.slots.iter().map(|(_, slot)| slot).filter(has_work);
+        with_work.fold((0, 0), |(active, stuck), slot| match slot.thread().state() {
+            ThreadState::None => (active, stuck + 1),
+            _ => (active + 1, stuck),
+        })
+    }
+
+    /// The tasks that wait for their time.
+    pub(crate) fn delayed(&self) -> usize {
+        self.timers.jobs() + self.lanes.later()
+    }
+
+    pub(crate) fn rejected(&self) -> RejectedBy {
+        RejectedBy::default().by_reason(self.counters.rejected())
+    }
+
+    /// How many own threads have arrived, and how many could not be started.
+    pub(crate) fn starts(&self) -> (u64, u64) {
+        self.end.starts()
+    }
+
+    /// An own thread has arrived, or could not be started.
+    pub(crate) fn count_start(&mut self, has_arrived: bool) {
+        self.end.count_start(has_arrived);
+    }
+}
