@@ -182,7 +182,11 @@ impl PoolInner {
                 Err(task) => task, // the queue has filled up since
             }
         };
-        self.admit_task(task.into_task(), RoomCheck::Hint).map_err(Refused::Task)
+        let mut task = task.into_task();
+        if !self.carry_context(&mut task) {
+            return Err(Refused::Task(Refusal::boxed(task, RejectReason::CallbackPanicked, None)));
+        }
+        self.admit_task(task, RoomCheck::Hint).map_err(Refused::Task)
     }
 
     /// As [`admit`](Self::admit), for every kind of queue and growth rule.

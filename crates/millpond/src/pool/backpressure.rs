@@ -146,13 +146,17 @@ pub struct SubmitAsync<T> {
     pool: ThreadPoolExecutor,
     /// `None` once the task has been accepted or refused.
     parts: Option<(Task, TaskHandle<T>)>,
+    /// The context could not be captured, so the task is refused.
+    capture_panicked: bool,
     /// The place in the list, once the future has had to wait.
     listed: Option<WaitingSubmitter<Arc<PoolInner>>>,
 }
 
 impl<T: Send + 'static> SubmitAsync<T> {
     pub(super) fn new(pool: &ThreadPoolExecutor, f: impl FnOnce() -> T + Send + 'static) -> Self {
-        SubmitAsync { pool: pool.clone(), parts: Some(TaskOf::new(f).into_parts()), listed: None }
+        let (mut task, handle) = TaskOf::new(f).into_parts();
+        let capture_panicked = !pool.inner().carry_context(&mut task);
+        SubmitAsync { pool: pool.clone(), parts: Some((task, handle)), capture_panicked, listed: None }
     }
 }
 
@@ -193,6 +197,10 @@ impl<T: Send + 'static> Future for SubmitAsync<T> {
     fn poll(self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Self::Output> {
         let this = self.get_mut();
         let (mut task, handle) = this.parts.take().expect("`SubmitAsync` polled after it resolved");
+        if this.capture_panicked {
+            let refusal = Refusal::new(task, RejectReason::CallbackPanicked);
+            return Poll::Ready(Err(this.pool.reject(refusal)));
+        }
         let mut check = this.list(context.waker());
         while let Some(room) = check {
             match this.pool.inner().admit_task(task, room) {

@@ -17,7 +17,7 @@ use super::queue::time_limit::QueueTimeLimit;
 use super::settings;
 use crate::ConfigError;
 use crate::executor::PoolName;
-use crate::monitor::{Settings, Timing};
+use crate::monitor::{Propagate, Settings, Timing};
 use crate::sync::Arc;
 use crate::threads::{ThreadFactory, WorkerBody, plain_threads};
 use crate::time::clock::Clock;
@@ -40,6 +40,7 @@ pub struct Builder {
     name_prefix: Option<String>,
     factory: Factory,
     hooks: Option<HooksOption>,
+    propagate: Option<PropagateOption>,
     remove_on_cancel: bool,
     rule: GrowthRule,
     max_queue_time: Option<Duration>,
@@ -48,10 +49,17 @@ pub struct Builder {
 
 struct Factory(Arc<ThreadFactory>);
 struct HooksOption(Arc<dyn Hooks>);
+struct PropagateOption(Arc<dyn Propagate>);
 
 impl fmt::Debug for Factory {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str("Factory")
+    }
+}
+
+impl fmt::Debug for PropagateOption {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("Propagate")
     }
 }
 
@@ -75,6 +83,7 @@ impl Builder {
             name_prefix: None,
             factory: Factory(plain_threads()),
             hooks: None,
+            propagate: None,
             remove_on_cancel: true,
             rule: GrowthRule::QueueFirst,
             max_queue_time: None,
@@ -189,6 +198,43 @@ impl Builder {
     /// Sets the callbacks. Default: none.
     pub fn hooks(mut self, hooks: impl Hooks) -> Self {
         self.hooks = Some(HooksOption(Arc::new(hooks)));
+        self
+    }
+
+    /// Carries a context from the submitting thread to the thread that runs the task. Default:
+    /// none.
+    ///
+    /// `capture` is called on the submitting thread, once per task, and the task runs inside what
+    /// it returns: tasks of every submitting method, of scopes and of futures, wherever they run. A
+    /// task that is submitted again keeps its context.
+    ///
+    /// # Examples
+    /// ```
+    /// use millpond::ThreadPoolExecutor;
+    /// use millpond::monitor::Captured;
+    /// use std::cell::RefCell;
+    ///
+    /// thread_local!(static REQUEST: RefCell<String> = RefCell::default());
+    ///
+    /// struct Request(String);
+    /// impl Captured for Request {
+    ///     fn enter(&mut self, run: &mut dyn FnMut()) {
+    ///         let before = REQUEST.replace(self.0.clone());
+    ///         run();
+    ///         REQUEST.set(before);
+    ///     }
+    /// }
+    ///
+    /// let request = || Request(REQUEST.with_borrow(String::clone));
+    /// let capture = move || Some(Box::new(request()) as Box<dyn Captured>);
+    /// let pool = ThreadPoolExecutor::builder().propagate(capture).build()?;
+    /// REQUEST.set("GET /pond".to_owned());
+    /// let seen = pool.submit(|| REQUEST.with_borrow(String::clone))?;
+    /// assert_eq!(seen.join()?, "GET /pond");
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    pub fn propagate(mut self, propagate: impl Propagate) -> Self {
+        self.propagate = Some(PropagateOption(Arc::new(propagate)));
         self
     }
 
@@ -331,6 +377,7 @@ impl Builder {
             time_limit: self.max_queue_time.map(|limit| QueueTimeLimit::new(limit, self.clock)),
             remove_on_cancel: self.remove_on_cancel,
             hooks: self.hooks.map(|HooksOption(hooks)| hooks),
+            propagate: self.propagate.map(|PropagateOption(propagate)| propagate),
         };
         let factory = self.factory.0;
         let (is_listed, handler) = (self.is_listed, self.handler);

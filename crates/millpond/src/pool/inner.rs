@@ -23,7 +23,7 @@ use crate::executor::{PoolFacts, PoolName};
 use crate::interrupt::Interrupter;
 use crate::interrupt::wait::{Key, WaitList};
 use crate::monitor::registry::Registration;
-use crate::monitor::{Event, Identity, Kind, Monitored, PanicLog, Settings, panics};
+use crate::monitor::{Event, Identity, Kind, Monitored, PanicLog, Propagate, Settings, panics};
 use crate::panic::catch;
 use crate::sync::{Arc, AtomicBool, AtomicU64, AtomicUsize, Mutex, MutexGuard, Ordering, Weak, fence};
 use crate::task::{OwnerEntry, Panic, Task, TaskInfo, TaskOwner};
@@ -71,11 +71,12 @@ pub(super) struct Config {
     /// Cancelled tasks leave the queue at once. A scheduled pool keeps this flag in its queue.
     pub(super) remove_on_cancel: bool,
     pub(super) hooks: Option<Arc<dyn Hooks>>,
+    pub(super) propagate: Option<Arc<dyn Propagate>>,
 }
 
 impl Config {
     fn allows_plain_queue(&self) -> bool {
-        self.rule == GrowthRule::QueueFirst && self.time_limit.is_none()
+        self.rule == GrowthRule::QueueFirst && self.time_limit.is_none() && self.propagate.is_none()
     }
 }
 
@@ -202,6 +203,17 @@ impl PoolInner {
     #[inline]
     pub(super) fn hooks(&self) -> Option<&Arc<dyn Hooks>> {
         self.config.hooks.as_ref()
+    }
+
+    #[inline]
+    pub(super) fn propagates(&self) -> bool {
+        self.config.propagate.is_some()
+    }
+
+    /// Lets `task` carry the context of the calling thread, if the pool propagates it. Returns
+    /// false if the capture panicked.
+    pub(super) fn carry_context(&self, task: &mut Task) -> bool {
+        self.config.propagate.as_ref().is_none_or(|propagate| catch(|| task.carry(|| propagate.capture())))
     }
 
     pub(super) fn rule(&self) -> GrowthRule {

@@ -134,6 +134,14 @@ impl PoolInner {
         }
     }
 
+    /// As [`carry_context`](Self::carry_context).
+    #[inline(never)]
+    fn with_context(&self, task: TimerTask) -> (TimerTask, bool) {
+        let mut task = task.into_task();
+        let captured = self.carry_context(&mut task);
+        (TimerTask::new(task), captured)
+    }
+
     /// Returns true if some worker neither runs a task nor is parked.
     fn has_searching_worker(&self) -> bool {
         let active = self.workers().active_count();
@@ -158,6 +166,11 @@ impl ThreadPoolExecutor {
         let seen = pool.control().load();
         if !seen.is_running() {
             return self.refuse_task(Refusal::new(task.into_task(), RejectReason::Shutdown));
+        }
+        let (task, captured) = if pool.propagates() { pool.with_context(task) } else { (task, true) };
+        if !captured {
+            let refusal = Refusal::new(task.into_task().once(), RejectReason::CallbackPanicked);
+            return Err(self.reject(refusal));
         }
         let (id, delayed) = (task.id(), self.delayed_queue());
         task.entered(pool.owner_number());

@@ -46,7 +46,8 @@ impl ThreadPoolExecutor {
     pub(super) fn refuse_task(&self, refusal: Refusal) -> Result<(), Rejected> {
         let refusal = refusal.once();
         let pool = self.inner();
-        if pool.policy().known() == KnownPolicy::Abort || refusal.reason() == RejectReason::SpawnFailed {
+        let is_fault = matches!(refusal.reason(), RejectReason::SpawnFailed | RejectReason::CallbackPanicked);
+        if pool.policy().known() == KnownPolicy::Abort || is_fault {
             return Err(self.reject(refusal));
         }
         let (policy, known) = pool.policy().get();

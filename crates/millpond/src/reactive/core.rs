@@ -14,12 +14,12 @@ use super::polled::{Decorated, Polled};
 use crate::executor::Executor;
 use crate::interrupt::{self, Interrupter, ThreadContext, Wake};
 use crate::panic::{catch, drop_caught};
-use crate::sync::{Arc, AtomicBool, AtomicU8, AtomicU64, Mutex, MutexGuard, Ordering};
+use crate::sync::{Arc, AtomicBool, AtomicU8, AtomicU64, Mutex, MutexGuard, OnceLock, Ordering};
 use crate::task::TaskId;
 use crate::task::periodic::Body;
 use crate::task::{
-    Help, JoinError, Joinable, Outcome, Panic, Place, RemoveCancelled, ResultToken, RunEvent, TaskState,
-    Tracked, Waiter, help_to_run,
+    Help, JoinError, Joinable, Outcome, Panic, Place, Propagated, RemoveCancelled, ResultToken, RunEvent,
+    TaskState, Tracked, Waiter, help_to_run,
 };
 
 /// Where a future is between two polls.
@@ -69,6 +69,8 @@ pub(super) struct FutureCore<F: Future> {
     left_to_waiter: AtomicU64,
     /// The executor accepts no turn after the one that is queued or running. Written under `cell`.
     lost: AtomicBool,
+    /// The context of the thread that spawned the future, for all its turns.
+    context: OnceLock<Option<Propagated>>,
     cell: Mutex<Cell<F>>,
 }
 
@@ -150,6 +152,7 @@ where
             place: Place::new(),
             left_to_waiter: AtomicU64::new(0),
             lost: AtomicBool::new(false),
+            context: OnceLock::new(),
             cell: Mutex::new(Cell {
                 phase: Phase::Queued,
                 future: Some(Polled::new(future)),
@@ -161,6 +164,10 @@ where
                 detached: false,
             }),
         }
+    }
+
+    pub(super) fn context(&self) -> &OnceLock<Option<Propagated>> {
+        &self.context
     }
 
     fn is_done(&self) -> bool {

@@ -19,10 +19,11 @@ use super::core::{FutureCore, Losing, Pause};
 use crate::executor::{Executor, Rejected};
 use crate::interrupt::RunId;
 use crate::panic::drop_caught;
-use crate::sync::{Arc, AtomicBool, Ordering, Weak, thread_local};
+use crate::sync::{Arc, AtomicBool, OnceLock, Ordering, Weak, thread_local};
 use crate::task::periodic::Body;
 use crate::task::{
-    CellRef, Outcome, Place, RemoveCancelled, ResultToken, RunEvent, TaskHandle, TaskState, Tracked,
+    CellRef, Outcome, Place, Propagated, RemoveCancelled, ResultToken, RunEvent, TaskHandle, TaskState,
+    Tracked,
 };
 use crate::task::{Task, TaskId};
 
@@ -238,6 +239,10 @@ where
             self.poll(report);
         }
         false
+    }
+
+    fn context(&self) -> Option<&OnceLock<Option<Propagated>>> {
+        Some(self.core().context())
     }
 
     fn abandon(&self) {

@@ -7,6 +7,7 @@ use std::time::Duration;
 
 use super::{Decorate, ScheduledThreadPoolExecutor};
 use crate::ConfigError;
+use crate::monitor::Propagate;
 use crate::pool::{Builder, Hooks, ShutdownPolicy, ThreadPoolExecutor, WorkQueue};
 use crate::sync::Arc;
 use crate::task::TaskInfo;
@@ -98,6 +99,13 @@ impl ScheduledBuilder {
     /// same id.
     pub fn hooks(mut self, hooks: impl Hooks) -> Self {
         self.pool = self.pool.hooks(hooks);
+        self
+    }
+
+    /// Carries a context from the submitting thread to the thread that runs the task; see
+    /// [`Builder::propagate`]. Default: none. A periodic task captures once, when it is scheduled.
+    pub fn propagate(mut self, propagate: impl Propagate) -> Self {
+        self.pool = self.pool.propagate(propagate);
         self
     }
 

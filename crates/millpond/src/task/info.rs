@@ -4,6 +4,7 @@ use std::borrow::Cow;
 use std::time::{Duration, Instant};
 
 use super::TaskId;
+use super::propagated::Propagated;
 use crate::sync::{Arc, deadline_after};
 use crate::time::clock::Tick;
 
@@ -15,6 +16,8 @@ struct Label {
     due: Option<Instant>,
     /// When a pool that limits the time in its queue accepted the task.
     queued_at: Option<Tick>,
+    /// The context of the thread that submitted the task.
+    context: Option<Propagated>,
 }
 
 /// What hooks learn about a task.
@@ -88,6 +91,15 @@ impl TaskInfo {
 
     pub(super) fn queued_at(&self) -> Option<Tick> {
         self.label.as_ref()?.queued_at
+    }
+
+    #[inline]
+    pub(super) fn context(&self) -> Option<&Propagated> {
+        self.label.as_ref()?.context.as_ref()
+    }
+
+    pub(super) fn set_context(&mut self, context: Propagated) {
+        self.label_mut().context = Some(context);
     }
 
     fn label_mut(&mut self) -> &mut Label {

@@ -4,11 +4,12 @@
 //! A task runs at most once. Dropping a task that did not run resolves its handle as abandoned, so
 //! a handle never waits for a task that no longer exists.
 //!
-//! Files, each importing only from those before it: `id`, `info`, `state`, `error`, `decorate`,
+//! Files, each importing only from those before it: `id`, `error`, `propagated`, `info`, `state`,
+//! `decorate`,
 //! `work` (what runs), `closure`, `slab`, `place`, `tracked` (the faces of a cell), `word` (its
 //! state), `raw` (the counted cell), `context` (what a thread works for), `work_cell` (what all
 //! cells contain), `owner` (where a task waits), `cell` (the life of a task), `handle`, `inline`,
-//! `periodic`; then this file, `packed` and `timer_task`.
+//! `periodic`; then this file, `run`, `packed` and `timer_task`.
 
 mod cell;
 #[expect(unsafe_code, reason = "keeps closures of any type without a box")]
@@ -25,8 +26,10 @@ mod owner;
 mod packed;
 pub(crate) mod periodic;
 mod place;
+mod propagated;
 #[expect(unsafe_code, reason = "the counted cell, and a slot that one word passes between threads")]
 mod raw;
+mod run;
 #[cfg(not(loom))]
 #[expect(unsafe_code, reason = "hands out slots in memory of its own")]
 mod slab;
@@ -40,11 +43,10 @@ mod work_cell;
 use std::borrow::Cow;
 use std::fmt;
 use std::mem::ManuallyDrop;
-use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
+use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::time::{Duration, Instant};
 
 use self::periodic::Timing;
-use crate::interrupt::TaskFrame;
 use crate::panic::drop_caught;
 use crate::queue::Delayed;
 use crate::sync::Arc;
@@ -69,6 +71,9 @@ pub use periodic::{MissedTicks, Next, OnPanic, PeriodicTask};
 #[cfg(all(test, loom))]
 pub(crate) use place::RefCount;
 pub(crate) use place::{Memory, Place};
+pub use propagated::Captured;
+#[cfg(feature = "futures")]
+pub(crate) use propagated::Propagated;
 pub(crate) use raw::{CellRef, Removal};
 pub use state::TaskState;
 pub(crate) use state::{Outcome, Shed};
@@ -76,7 +81,6 @@ pub(crate) use timer_task::TimerTask;
 pub(crate) use tracked::{
     Attached, CancelFound, IsKept, Joinable, PanicIsKept, RemoveCancelled, RunEnd, Tracked, Waiter,
 };
-use work::report_panic;
 pub(crate) use work::{Ran, RunEvent, Work};
 pub(crate) use work_cell::WorkCell;
 
@@ -198,60 +202,8 @@ impl Task {
         self.run_reporting_panics(|_, _| {});
     }
 
-    /// As [`run`](Self::run), and reports a panic.
-    pub(crate) fn run_reporting_panics(self, panicked: impl Fn(&TaskInfo, &Panic)) {
-        let _frame = TaskFrame::enter();
-        let Task { info, work } = self;
-        let mut report = |event: RunEvent<'_>| {
-            if let RunEvent::Panicked(panic) = event {
-                panicked(&info, panic);
-            }
-        };
-        match work {
-            TaskWork::Plain(mut f) => {
-                if let Err(payload) = catch_unwind(AssertUnwindSafe(|| f.call())) {
-                    resume_unwind(report_panic(payload, &mut report));
-                }
-            }
-            TaskWork::Tracked(cell) | TaskWork::Series(cell, _) => {
-                cell.0.run(&mut report); // dropping a periodic task here ends it after one run
-            }
-        }
-    }
-
     pub(crate) fn info(&self) -> &TaskInfo {
         &self.info
-    }
-
-    /// As [`run_reporting`](Self::run_reporting), for a caller that only wants the outcome.
-    pub(crate) fn run_settled(&mut self, mut settle: impl FnMut(Outcome)) -> Ended {
-        self.run_reporting(|_, event| {
-            if let RunEvent::Settled(outcome) = event {
-                settle(outcome);
-            }
-        })
-    }
-
-    /// Runs the task for a worker, in place: moving it would cost as much as running it. The caller
-    /// then drops the task or queues it again.
-    #[inline]
-    pub(crate) fn run_reporting(&mut self, mut report: impl FnMut(&TaskInfo, RunEvent<'_>)) -> Ended {
-        let Task { info, work } = self;
-        let mut report = |event: RunEvent<'_>| report(info, event);
-        match work {
-            TaskWork::Plain(f) => {
-                let panic = catch_unwind(AssertUnwindSafe(|| f.call())).err();
-                let panic = panic.map(|payload| report_panic(payload, &mut report));
-                let outcome = if panic.is_some() { Outcome::Panicked } else { Outcome::Succeeded };
-                report(RunEvent::Settled(outcome));
-                Ended { panic, again: false }
-            }
-            TaskWork::Tracked(cell) => {
-                cell.0.run(&mut report);
-                Ended { panic: None, again: false }
-            }
-            TaskWork::Series(cell, _) => Ended { panic: None, again: cell.0.run(&mut report) },
-        }
     }
 
     /// Turns a periodic task into one that runs once; its handle then resolves as abandoned.

@@ -12,9 +12,11 @@ use super::decorate::Body;
 use super::error::{JoinError, Panic};
 use super::id::{ResultToken, TaskId};
 use super::place::Place;
+use super::propagated::Propagated;
 use super::state::{Outcome, Shed, TaskState};
 use super::work::RunEvent;
 use crate::interrupt::Wake;
+use crate::sync::OnceLock;
 
 /// Called for a task that was cancelled while it waited: the number of its owner (0: none), its id
 /// and its place. Removes the task from the queue of that owner.
@@ -25,6 +27,11 @@ pub(crate) trait Tracked: Send + Sync {
     /// Runs the work, if it is still there, and catches its panic. Returns true if the task is
     /// periodic and waits for its next run.
     fn run(&self, report: &mut dyn FnMut(RunEvent<'_>)) -> bool;
+
+    /// Where a task that is submitted again and again keeps the context of its first submission.
+    fn context(&self) -> Option<&OnceLock<Option<Propagated>>> {
+        None
+    }
 
     /// Resolves the handle of a task that nobody will run, unless it is resolved.
     fn abandon(&self);

@@ -7,6 +7,7 @@ mod names;
 mod observers;
 mod panics;
 mod pause;
+mod propagate;
 mod reconfigure;
 mod registry;
 mod rejections;

@@ -1,0 +1,74 @@
+//! [`Propagated`]: the context of a submitting thread, carried to the thread that runs the task.
+
+use std::fmt;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+
+use super::error::Payload;
+use crate::interrupt::RunId;
+use crate::sync::backoff::Backoff;
+use crate::sync::{Arc, Mutex};
+
+/// A context that was captured on a submitting thread; see
+/// [`Propagate`](crate::monitor::Propagate).
+pub trait Captured: Send {
+    /// Calls `run` with the context in place, once, on the thread that runs the task, and restores
+    /// what was there before.
+    ///
+    /// `run` does not panic: the panic of a task is caught inside. If this method panics or does
+    /// not call `run`, the task counts as panicked. A periodic task and a future call it for every
+    /// run.
+    fn enter(&mut self, run: &mut dyn FnMut());
+}
+
+/// A captured context. Clones share it: the runs of a series and the turns of a future.
+#[derive(Clone)]
+pub(crate) struct Propagated(Arc<Mutex<Context>>);
+
+struct Context {
+    /// Taken out while a thread is inside, because no lock is held while user code runs.
+    captured: Option<Box<dyn Captured>>,
+    /// The number of the thread that entered last.
+    inside: u64,
+}
+
+impl Propagated {
+    pub(crate) fn new(captured: Box<dyn Captured>) -> Self {
+        Propagated(Arc::new(Mutex::new(Context { captured: Some(captured), inside: 0 })))
+    }
+
+    /// Calls `run` inside the context. Returns the panic of the context, if it panics.
+    pub(super) fn enter(&self, run: &mut dyn FnMut()) -> Result<(), Payload> {
+        let Some(mut captured) = self.take() else {
+            run();
+            return Ok(());
+        };
+        let entered = catch_unwind(AssertUnwindSafe(|| captured.enter(run)));
+        self.0.lock().captured = Some(captured);
+        entered
+    }
+
+    /// `None` if the calling thread is inside. Another thread leaves the context as soon as it has
+    /// run: the next turn of a future may begin while the one before restores its thread.
+    fn take(&self) -> Option<Box<dyn Captured>> {
+        let me = RunId::current().thread;
+        let mut backoff = Backoff::default();
+        loop {
+            let mut context = self.0.lock();
+            if let Some(captured) = context.captured.take() {
+                context.inside = me;
+                return Some(captured);
+            }
+            if context.inside == me {
+                return None;
+            }
+            drop(context);
+            backoff.spin();
+        }
+    }
+}
+
+impl fmt::Debug for Propagated {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("Propagated")
+    }
+}
