@@ -49,11 +49,23 @@ impl<T> Ring<T> {
 
     /// Gives memory back when seven eighths are unused. Between two such moves at least as many
     /// items come or go as were moved, so the cost per item is constant.
+    #[inline]
     fn give_back(&mut self) {
         let slots = self.items.capacity();
         if slots > self.keep && self.items.len() < slots / 8 {
-            self.items.shrink_to((2 * self.items.len()).max(self.keep));
+            self.shrink();
         }
+    }
+
+    /// Moves the items to a smaller ring and frees the large one as a whole. Cutting it would
+    /// return the rest to the system at once, and glibc learns how much to keep for the next burst
+    /// only from whole blocks.
+    #[cold]
+    #[inline(never)]
+    fn shrink(&mut self) {
+        let mut smaller = VecDeque::with_capacity((2 * self.items.len()).max(self.keep));
+        smaller.append(&mut self.items);
+        self.items = smaller;
     }
 }
 

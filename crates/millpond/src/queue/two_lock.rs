@@ -191,13 +191,10 @@ impl<T> TwoLockQueue<T> {
     #[inline]
     pub(super) fn poll(&self) -> Option<T> {
         let mut front = self.front.state.lock();
-        let item = match front.items.pop() {
-            Some(item) => item,
-            None => {
-                front = self.fetch(front);
-                front.items.pop()?
-            }
-        };
+        if front.items.len() == 0 {
+            front = self.fetch(front);
+        }
+        let item = front.items.pop()?;
         self.front.pass(1);
         self.refill_and_unlock(front);
         Some(item)

@@ -12,6 +12,7 @@
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
 
+use super::cores::{has_other_core, refresh_core_count};
 use super::{pause_until, yield_until};
 use crate::sync::IN_MODEL;
 
@@ -34,8 +35,8 @@ const POLLS: usize = 8;
 const PAUSES: u32 = 8;
 /// After this many waits of case 2 in a row, one poll is enough before yielding.
 const FEW: usize = 4;
-/// After this many, park once. A woken thread may be given an idle core, whereas threads that only
-/// yield to each other stay on one core beside an idle one.
+/// After this many, park once if there is another core. A woken thread may be given an idle one,
+/// whereas threads that only yield to each other stay on one core beside it.
 const MANY: usize = 256;
 /// Yields before parking: about 15 µs if no other thread wants the core.
 const YIELDS: u32 = 64;
@@ -84,7 +85,7 @@ impl AdaptiveBackoff {
             self.crowded.store(crowded - 1, Ordering::Relaxed);
             // Afterwards the first yield is timed again.
             self.same_core.store(if crowded > 1 { FEW } else { 0 }, Ordering::Relaxed);
-        } else if same_core >= MANY {
+        } else if same_core >= MANY && has_other_core() {
             self.same_core.store(FEW - 2, Ordering::Relaxed);
         } else {
             return false;
@@ -119,6 +120,7 @@ impl AdaptiveBackoff {
             self.crowded.store(CROWDED, Ordering::Relaxed);
             self.same_core.store(0, Ordering::Relaxed);
         }
+        refresh_core_count(back.0); // on one core perhaps no thread ever parks
         *left = back;
         crowded
     }
