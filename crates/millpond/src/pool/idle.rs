@@ -151,7 +151,7 @@ impl Default for IdleWorkers {
                 waking: AtomicUsize::new(0),
                 search_budget: AtomicUsize::new(NO_SEARCH),
             },
-            search: SearchBudget::default(),
+            search: SearchBudget::for_task(),
         }
     }
 }

@@ -56,7 +56,7 @@ impl Backoff {
 
 /// Polls `ready` for up to 100 µs, before the caller parks. Returns true as soon as `ready` does.
 pub(crate) fn snooze(ready: impl FnMut() -> bool) -> bool {
-    search(Length::Long, ready) != Found::No
+    search(LONG, ready) != Found::No
 }
 
 /// As [`snooze`], with the [`SearchBudget`] of the calling thread. For a thread that waits for
@@ -84,14 +84,8 @@ pub(crate) fn yield_while(limit: Duration, mut waits: impl FnMut() -> bool) {
     }
 }
 
-/// How long a search is.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Length {
-    /// About 2 µs: less than a park and a wake-up cost.
-    Short,
-    /// Up to 100 µs: longer than another thread needs to wake up.
-    Long,
-}
+/// Yields of a long search, which takes up to 100 µs: longer than another thread needs to wake up.
+const LONG: u32 = 64;
 
 /// How a search ended.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -110,7 +104,9 @@ enum Found {
 /// A park and a wake-up on another core cost as much as hundreds of small tasks, so a few pauses
 /// and some yields pay if the other side is about to act. Each poll takes the cache line from the
 /// other side, so the time between two polls doubles.
-fn search(length: Length, mut ready: impl FnMut() -> bool) -> Found {
+///
+/// `yields` is at most [`LONG`].
+fn search(yields: u32, mut ready: impl FnMut() -> bool) -> Found {
     #[cfg(all(test, not(loom)))]
     in_next_snooze::happen();
     if ready() {
@@ -119,7 +115,8 @@ fn search(length: Length, mut ready: impl FnMut() -> bool) -> Found {
     if IN_MODEL {
         return Found::No;
     }
-    let found = if has_other_core() { search_beside(length, ready) } else { search_on_one_core(ready) };
+    let found =
+        if has_other_core() { search_beside(yields, ready) } else { search_on_one_core(yields, ready) };
     if found == Found::No {
         refresh_core_count(Instant::now());
     }
@@ -131,7 +128,7 @@ fn search(length: Length, mut ready: impl FnMut() -> bool) -> Found {
 /// A yield lasts as long as other threads want the core, which on a busy machine is milliseconds.
 /// Parking is better then. So a short search ends with the first yield that let another thread
 /// run, and a long one is bounded in time as well as in yields.
-fn search_beside(length: Length, mut ready: impl FnMut() -> bool) -> Found {
+fn search_beside(yields: u32, mut ready: impl FnMut() -> bool) -> Found {
     const PAUSES: u32 = 4;
     const LIMIT: Duration = Duration::from_micros(100);
     /// What a park and a wake-up cost, both sides together, roughly.
@@ -144,7 +141,7 @@ fn search_beside(length: Length, mut ready: impl FnMut() -> bool) -> Found {
         }
         let (begin, mut found) = (Instant::now(), Found::No);
         let mut before = begin;
-        yield_until(if length == Length::Long { 64 } else { 4 }, || {
+        yield_until(yields, || {
             let now = Instant::now();
             thread.shares_core.set(now - before > SWITCH);
             before = now;
@@ -152,71 +149,98 @@ fn search_beside(length: Length, mut ready: impl FnMut() -> bool) -> Found {
                 found = if now - begin < COST_OF_PARKING { Found::Soon } else { Found::Late };
                 return true;
             }
-            now - begin > LIMIT || (length == Length::Short && thread.shares_core.get())
+            now - begin > LIMIT || (yields < LONG && thread.shares_core.get())
         });
         found
     })
 }
 
 /// A search on a single core: the other side can run only while this thread does not.
-fn search_on_one_core(ready: impl FnMut() -> bool) -> Found {
+fn search_on_one_core(yields: u32, ready: impl FnMut() -> bool) -> Found {
     /// Each yield gives the other side a chance to run. Three save nine of ten futex calls when
     /// items of 1 µs pass through a queue.
-    const YIELDS: u32 = 3;
-    if yield_until(YIELDS, ready) { Found::Soon } else { Found::No }
+    const ENOUGH: u32 = 3;
+    if yield_until(yields.min(ENOUGH), ready) { Found::Soon } else { Found::No }
 }
 
 /// Decides how long to search before parking, by whether searches have paid lately.
 ///
 /// A search pays if it finds something in less time than a park and a wake-up would have cost. The
-/// state is one number from -64 to 8. Above zero searches are long, otherwise short. A search that
-/// pays raises it by one, one that does not lowers it by two, so searches stay long while two of
-/// three pay. After 32 short searches that found nothing, one is long, as a probe: only a search
-/// that lasts longer than a wake-up notices that two threads park for each other every time.
+/// state is one number from -96 to 8. A search that pays raises it by one, one that does not lowers
+/// it by two.
+///
+/// - Above zero searches are long. They stay so while two of three pay.
+/// - Down to -32 they are short, with a few yields.
+/// - Below, the next 32 are shorter still, and then one is long, as a probe: only a search that
+///   lasts longer than a wake-up notices that two threads park for each other every time. If the
+///   probe pays, the next two searches are long too.
 ///
 /// Relaxed: a lost update only costs time.
 #[derive(Debug)]
-pub(crate) struct SearchBudget(AtomicI32);
-
-impl Default for SearchBudget {
-    fn default() -> Self {
-        SearchBudget::new()
-    }
+pub(crate) struct SearchBudget {
+    number: AtomicI32,
+    /// Yields of a search while searches rarely pay.
+    fewest: u32,
 }
 
 impl SearchBudget {
     const MOST: i32 = 8;
-    const LEAST: i32 = -64;
     /// A search that pays counts from here at least, so that five of them suffice for a long one.
     const NEAR: i32 = -4;
+    /// From here on searches rarely pay.
+    const RARE: i32 = -32;
+    /// The next search is a probe.
+    const PROBE: i32 = -96;
+    /// After a probe that paid.
+    const PROBED: i32 = 3;
+    /// Yields of a short search.
+    const FEW: u32 = 4;
+
+    /// For threads that wait for a task. While tasks are rare they do not yield: a yield finds
+    /// none, and on a busy core it costs two context switches, 4 µs of processor time. A thread
+    /// that parks at once may also be run sooner when it is woken: on one core a task of less than
+    /// 1 µs every 200 µs began after 8 µs with yields, after 3 µs without.
+    pub(crate) const fn for_task() -> Self {
+        SearchBudget::new(0)
+    }
+
+    /// For a thread that waits for a result. A yield lets a worker on the same core produce it. If
+    /// the thread parked, the worker would have to wake it.
+    const fn for_result() -> Self {
+        SearchBudget::new(Self::FEW)
+    }
 
     /// Searches are long at first.
-    pub(crate) const fn new() -> Self {
-        SearchBudget(AtomicI32::new(Self::MOST))
+    const fn new(fewest: u32) -> Self {
+        SearchBudget { number: AtomicI32::new(Self::MOST), fewest }
     }
 
     /// Polls `ready`. Returns false if it is time to park.
     pub(crate) fn search(&self, ready: impl FnMut() -> bool) -> bool {
-        let number = self.0.load(Ordering::Relaxed);
-        let found = search(Self::length(number), ready);
+        let number = self.number.load(Ordering::Relaxed);
+        let found = search(self.yields(number), ready);
         let next = Self::after(number, found);
         if next != number {
-            self.0.store(next, Ordering::Relaxed);
+            self.number.store(next, Ordering::Relaxed);
         }
         found != Found::No
     }
 
-    fn length(number: i32) -> Length {
-        if number > 0 || number == Self::LEAST { Length::Long } else { Length::Short }
+    fn yields(&self, number: i32) -> u32 {
+        match number {
+            Self::PROBE | 1.. => LONG,
+            ..=Self::RARE => self.fewest,
+            _ => Self::FEW,
+        }
     }
 
     fn after(number: i32, found: Found) -> i32 {
         match found {
             Found::AtOnce => number,
+            Found::Soon if number == Self::PROBE => Self::PROBED,
             Found::Soon => (number.max(Self::NEAR) + 1).min(Self::MOST),
-            // After a probe the count of short searches starts over.
-            Found::Late | Found::No if number == Self::LEAST => 0,
-            Found::Late | Found::No => (number - 2).max(Self::LEAST),
+            Found::Late | Found::No if number == Self::PROBE => Self::RARE,
+            Found::Late | Found::No => (number - 2).max(Self::PROBE),
         }
     }
 }
@@ -239,7 +263,7 @@ impl ThreadHistory {
     const fn new() -> ThreadHistory {
         ThreadHistory {
             shares_core: Cell::new(false),
-            budget: SearchBudget::new(),
+            budget: SearchBudget::for_result(),
             contention: Cell::new(Contention::NONE),
         }
     }
@@ -301,48 +325,57 @@ pub(crate) mod in_next_snooze {
 mod tests {
     use super::*;
 
-    /// The lengths of the next searches if they end as `found` says, and the number afterwards.
-    fn lengths(mut number: i32, found: &[Found]) -> (Vec<Length>, i32) {
+    /// The yields of the next searches if they end as `found` says, and the number afterwards.
+    fn yields(mut number: i32, found: &[Found]) -> (Vec<u32>, i32) {
+        let budget = SearchBudget::for_task();
         let step = |found: &Found| {
-            let length = SearchBudget::length(number);
+            let yields = budget.yields(number);
             number = SearchBudget::after(number, *found);
-            length
+            yields
         };
         (found.iter().map(step).collect(), number)
     }
 
     #[test]
-    fn searches_are_short_after_four_that_found_nothing() {
-        let (lengths, number) = lengths(SearchBudget::MOST, &[Found::No; 6]);
-        assert_eq!(lengths, [[Length::Long; 4].as_slice(), &[Length::Short; 2]].concat());
-        assert_eq!(number, -4);
-    }
-
-    #[test]
-    fn one_search_in_thirty_three_is_long_when_none_pays() {
+    fn searches_become_shorter_while_none_pays_and_one_in_thirty_three_is_long() {
         for found in [Found::No, Found::Late] {
-            let (lengths, _) = lengths(0, &[found; 330]);
-            assert_eq!(lengths.iter().filter(|length| **length == Length::Long).count(), 10);
-            assert_eq!(lengths[32], Length::Long);
+            let (all, _) = yields(SearchBudget::MOST, &[found; 4 + 16 + 10 * 33]);
+            let (at_first, later) = all.split_at(4 + 16);
+            assert_eq!(at_first, [[LONG; 4].as_slice(), &[SearchBudget::FEW; 16]].concat());
+            let cycle = [[0; 32].as_slice(), &[LONG]].concat();
+            assert!(later.chunks(33).all(|of_cycle| of_cycle == cycle));
         }
     }
 
     #[test]
+    fn a_thread_that_waits_for_a_result_always_yields() {
+        let budget = SearchBudget::for_result();
+        let all = (SearchBudget::PROBE..=SearchBudget::MOST).map(|number| budget.yields(number));
+        assert_eq!(all.min(), Some(SearchBudget::FEW));
+    }
+
+    #[test]
+    fn two_more_searches_are_long_after_a_probe_that_paid() {
+        let (all, _) = yields(SearchBudget::PROBE, &[Found::Soon, Found::No, Found::No, Found::No]);
+        assert_eq!(all, [LONG, LONG, LONG, SearchBudget::FEW]);
+    }
+
+    #[test]
     fn searches_are_long_again_after_five_that_paid() {
-        for number in SearchBudget::LEAST..=0 {
-            assert!(lengths(number, &[Found::Soon; 5]).1 > 0, "from {number}");
+        for number in SearchBudget::PROBE..=0 {
+            assert!(yields(number, &[Found::Soon; 5]).1 > 0, "from {number}");
         }
     }
 
     #[test]
     fn searches_stay_short_when_every_second_one_pays_and_long_when_three_of_four_do() {
         let half = [Found::Soon, Found::No].repeat(100);
-        let (of_half, _) = lengths(0, &half);
-        assert!(of_half[4..].iter().all(|length| *length == Length::Short));
+        let (of_half, _) = yields(0, &half);
+        assert!(of_half[4..].iter().all(|yields| *yields == SearchBudget::FEW));
         let most = [Found::Soon, Found::Soon, Found::Soon, Found::No].repeat(100);
-        let (of_most, _) = lengths(0, &most);
-        assert!(of_most[100..].iter().all(|length| *length == Length::Long));
-        assert_eq!(lengths(3, &[Found::AtOnce; 9]).1, 3, "no search, no lesson");
+        let (of_most, _) = yields(0, &most);
+        assert!(of_most[100..].iter().all(|yields| *yields == LONG));
+        assert_eq!(yields(3, &[Found::AtOnce; 9]).1, 3, "no search, no lesson");
     }
 
     #[test]
