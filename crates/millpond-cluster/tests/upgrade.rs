@@ -60,3 +60,40 @@ fn database_of_another_program_is_refused_and_left_as_it_is() {
     }
     assert!(std::fs::read(&path).unwrap() == before, "the file changed");
 }
+
+/// What docs/cluster.md tells programs in any language to write.
+const SUBMIT: &str = "\
+INSERT OR IGNORE INTO queue(name) VALUES('default');
+INSERT INTO task(id, queue, name, class, state, created, submitter, args)
+    VALUES(:uuid, 'default', 'resize-image', 1, 0, CAST(unixepoch('subsec') * 1000 AS INTEGER), 0, :json)
+    ON CONFLICT(id) DO NOTHING;
+UPDATE queue SET ready = ready + changes(), submitted = submitted + changes() WHERE name = 'default';
+";
+
+#[test]
+fn task_submitted_by_plain_statements_runs_and_twice_is_once() {
+    let docs = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs/cluster.md");
+    // The published crate has no docs folder beside it.
+    if let Ok(text) = std::fs::read_to_string(docs) {
+        assert!(text.contains(SUBMIT), "the statements in docs/cluster.md are others");
+    }
+    let folder = Folder::new("statements");
+    let path = folder.path("jobs.db");
+    let cluster = Cluster::open(&format!("sqlite:{}", path.display())).unwrap();
+    let id = millpond_cluster::TaskId::from_name("photo:7");
+    let uuid: String = id.as_bytes().iter().map(|byte| format!("{byte:02x}")).collect();
+    // JSON as text, as most programs would bind it.
+    let statements = SUBMIT.replace(":uuid", &format!("X'{uuid}'")).replace(":json", "'7'");
+    let mut other = rusqlite::Connection::open(&path).unwrap();
+    for _ in 0..2 {
+        let transaction = other.transaction().unwrap();
+        transaction.execute_batch(&statements).unwrap();
+        transaction.commit().unwrap();
+    }
+    assert_eq!(cluster.stats().unwrap().ready, 1);
+    let resize = TaskType::<u64, u64>::new("resize-image");
+    let _worker = cluster.worker().handle(&resize, |_, n| Ok(n * n)).start().unwrap();
+    assert_eq!(cluster.find(&resize, id).unwrap().join().unwrap(), 49);
+    let findings = cluster.admin().doctor().unwrap();
+    assert!(findings.iter().all(|one| one.severity != millpond_cluster::Severity::Error), "{findings:?}");
+}

@@ -2,7 +2,7 @@
 
 use rusqlite::{Connection, params};
 
-use super::row::{self, options_of, text};
+use super::row::{self, bytes, options_of, text};
 use super::tx::Tx;
 use crate::engine::BATCH_LIMIT;
 use crate::engine::memory::{claimed, millis};
@@ -73,7 +73,7 @@ impl Tx<'_> {
                 fence: Fence { id: TaskId::from_bytes(row.get(2)?), attempt: row.get(3)? },
                 name: row.get(4)?,
                 codec: row.get(5)?,
-                args: row.get::<_, Option<Vec<u8>>>(6)?.unwrap_or_default(),
+                args: bytes(row, 6)?.unwrap_or_default(),
                 options,
                 failures: row.get(8)?,
                 is_suspect: row.get::<_, u32>(9)? > 0,

@@ -57,6 +57,11 @@ pub(super) fn text(row: &Row<'_>, column: usize) -> rusqlite::Result<Option<Stri
     row.get(column)
 }
 
+/// Other programs may write JSON as text. A value that could not be read would stop every claim.
+pub(super) fn bytes(row: &Row<'_>, column: usize) -> rusqlite::Result<Option<Vec<u8>>> {
+    Ok(row.get_ref(column)?.as_bytes_or_null()?.map(<[u8]>::to_vec))
+}
+
 pub(super) fn record(row: &Row<'_>) -> rusqlite::Result<Record> {
     let reason: Option<usize> = row.get(24)?;
     let history = text(row, 28)?;
@@ -78,7 +83,7 @@ pub(super) fn record(row: &Row<'_>) -> rusqlite::Result<Record> {
         deadline: row.get(14)?,
         options: options_of(text(row, 15)?.as_deref()),
         retry_of: row.get::<_, Option<[u8; 16]>>(16)?.map(TaskId::from_bytes),
-        args: row.get(17)?,
+        args: bytes(row, 17)?,
         owner: text(row, 18)?.map(|name| WorkerId::from_name(&name)),
         lease: row.get(19)?,
         started: row.get(20)?,
@@ -86,9 +91,9 @@ pub(super) fn record(row: &Row<'_>) -> rusqlite::Result<Record> {
         expires: row.get(22)?,
         unhandled_since: row.get(23)?,
         reason: reason.and_then(|reason| REASONS.get(reason).copied()),
-        result: row.get(25)?,
+        result: bytes(row, 25)?,
         error: row.get(26)?,
-        progress: row.get(27)?,
+        progress: bytes(row, 27)?,
         history: history.and_then(|text| serde_json::from_str(&text).ok()).unwrap_or_default(),
     })
 }
