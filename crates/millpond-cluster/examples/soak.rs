@@ -73,6 +73,10 @@ fn run(file: &str, time: Duration) -> Done {
     if !is_flat(quarters[1].memory, quarters[3].memory) || !is_flat(quarters[1].files, quarters[3].files) {
         return Err("it grows".into());
     }
+    let stats = worker.stats();
+    if (stats.lease_lost, stats.fence_refused) != (0, 0) {
+        return Err("nothing failed, but a worker says so".into());
+    }
     sound(&cluster)
 }
 

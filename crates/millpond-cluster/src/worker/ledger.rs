@@ -201,7 +201,7 @@ impl Ledger {
             self.claim_time.add(now.saturating_sub(asked));
             self.prefetch = self.choose_prefetch();
         }
-        let lost = tasks.iter().filter_map(|task| self.lose(task.fence.id)).collect();
+        let lost = tasks.iter().filter_map(|task| self.lose_earlier(task.fence.id)).collect();
         (tasks.iter().map(|task| self.hold(task, asked)).collect(), lost)
     }
 
@@ -320,6 +320,16 @@ impl Ledger {
             self.failing_since = None;
         }
         Some(held)
+    }
+
+    /// The engine has handed out a task anew. If its report is on the way, the engine may have
+    /// taken it already: a retry without a wait comes back before the answer is entered here.
+    fn lose_earlier(&mut self, id: TaskId) -> Option<Interrupter> {
+        if self.held.get(&id)?.phase == Phase::Reporting {
+            self.forget(id);
+            return None;
+        }
+        self.lose(id)
     }
 
     fn lose(&mut self, id: TaskId) -> Option<Interrupter> {

@@ -82,3 +82,19 @@ fn task_cancelled_before_it_begins_does_not_run() {
     assert_eq!(ledger.begin(task(1, false).fence, None, None, seconds(1)), Begin::Cancelled);
     assert_eq!((ledger.unfinished(), ledger.held()), (0, 1));
 }
+
+#[test]
+fn only_a_task_without_a_report_on_its_way_counts_as_lost() {
+    let mut ledger = ledger();
+    let again = |attempt| Claimed { fence: Fence { attempt, ..task(1, false).fence }, ..task(1, false) };
+    ledger.claimed(&[again(1)], seconds(0), seconds(0));
+    assert_eq!(ledger.begin(again(1).fence, None, None, seconds(0)), Begin::Run);
+    assert!(ledger.finish(again(1).fence, seconds(0)).is_some());
+    // It failed and is retried at once: the answer to the report comes after the next claim.
+    ledger.claimed(&[again(2)], seconds(0), seconds(0));
+    ledger.settled(again(1).fence);
+    assert_eq!((ledger.held(), ledger.unfinished(), ledger.lease_lost), (1, 1, 0));
+    assert_eq!(ledger.begin(again(2).fence, None, None, seconds(0)), Begin::Run);
+    ledger.claimed(&[again(3)], seconds(0), seconds(0));
+    assert_eq!((ledger.held(), ledger.unfinished(), ledger.lease_lost), (1, 1, 1));
+}
