@@ -61,10 +61,12 @@ fn answer(mut stream: TcpStream) -> Answer {
     Answer { status, head: head.to_lowercase(), body: body.to_owned() }
 }
 
-const ACTIVE: &str = r#"millpond_pool_threads{pool="database",state="active"}"#;
-const QUEUED: &str = r#"millpond_pool_queued_tasks{pool="database"}"#;
-const CANCELLED: &str = r#"millpond_pool_tasks_total{pool="database",outcome="cancelled"}"#;
-const REJECTED: &str = r#"millpond_pool_rejected_tasks_total{pool="database"}"#;
+const ACTIVE: &str = r#"millpond_pool_threads{pool="db",state="active"}"#;
+const QUEUED: &str = r#"millpond_pool_queued_tasks{pool="db"}"#;
+const CANCELLED: &str = r#"millpond_pool_tasks_total{pool="db",outcome="cancelled"}"#;
+const REJECTED: &str = r#"millpond_pool_rejected_tasks_total{pool="db",reason="saturated"}"#;
+const MAXIMUM: &str = r#"millpond_pool_max_threads{pool="db"}"#;
+const CAPACITY: &str = r#"millpond_pool_queue_capacity_tasks{pool="db"}"#;
 /// A query of a minute or more.
 const SLOW: &str = "/report/10000000000";
 /// Longer than any test.
@@ -79,6 +81,13 @@ fn item_is_added_found_and_announced_by_async_code() {
     let found = service.get("/items/1");
     assert_eq!((found.status, found.body.trim()), (200, "a cup"));
     assert_eq!(service.get("/items/2").status, 404);
+    service.program.signal(Signal::TERM);
+    let (_, _, log) = service.program.end();
+    let line = log.lines().find(|line| line.contains("added an item")).expect("the log tells it");
+    assert!(
+        line.contains("request{method=POST path=\"/items\"}"),
+        "the task has the span of its request: {line}"
+    );
 }
 
 #[test]
@@ -110,8 +119,12 @@ fn request_that_does_not_fit_is_refused_at_once() {
     assert_eq!(refused.status, 503);
     assert!(refused.head.contains("retry-after: 1"), "{}", refused.head);
     assert_eq!(service.metric(REJECTED), 1);
+    assert_eq!([ACTIVE, MAXIMUM, QUEUED, CAPACITY].map(|sample| service.metric(sample)), [1; 4]);
     drop(runs); // gives the thread free
     assert_eq!(answer(waits).body.trim(), "10");
+    service.program.signal(Signal::TERM);
+    let (_, _, log) = service.program.end();
+    assert!(log.contains("saturated"), "the log tells of the refusal: {log}");
 }
 
 #[test]

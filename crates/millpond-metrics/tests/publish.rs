@@ -6,6 +6,7 @@ use std::collections::BTreeMap;
 use std::time::Duration;
 
 use metrics::with_local_recorder;
+use millpond::monitor::{Change, PolicyKind};
 use millpond::{ThreadPoolExecutor, registry};
 use millpond_metrics::Publisher;
 
@@ -103,6 +104,21 @@ fn next_pool_of_the_same_name_adds_to_the_counters() {
             publisher.publish_to(&recorder); // with and without a look in between
         }
     }
+}
+
+/// Two policies at once would make every join on the info metric ambiguous.
+#[test]
+fn info_of_settings_that_were_replaced_is_zero() {
+    let (recorder, mut publisher) = (Recorded::default(), Publisher::new());
+    let pool = ThreadPoolExecutor::builder().name("info").build().unwrap();
+    publisher.publish_to(&recorder);
+    pool.reconfigure(Change::new().policy(PolicyKind::CallerRuns)).unwrap();
+    publisher.publish_to(&recorder);
+    let info = |policy: &str| {
+        let labels = format!("pool=\"info\",kind=\"pool\",queue=\"linked\",policy=\"{policy}\"");
+        recorder.value(&format!("millpond_pool_info{{{labels}}}"))
+    };
+    assert_eq!((info("abort"), info("caller_runs")), (Some(0.0), Some(1.0)));
 }
 
 #[test]

@@ -94,13 +94,18 @@ pub static METRICS: [Metric; 25] = [
         count(pool.stats.largest_pool_size as u64)
     }),
     gauge("millpond_pool_queued_tasks", "Tasks that wait for a thread.", |pool| count(queued(pool) as u64)),
-    gauge("millpond_pool_delayed_tasks", "Tasks of a scheduled pool that wait for their time.", |pool| {
-        optional((pool.kind != Kind::Pool).then_some(Value::Integer(pool.delayed_count as u64)))
-    }),
+    gauge(
+        "millpond_pool_delayed_tasks",
+        "Tasks that wait for their time, of a scheduled pool or a scheduler.",
+        |pool| optional((pool.kind != Kind::Pool).then_some(Value::Integer(pool.delayed_count as u64))),
+    ),
     gauge(
         "millpond_pool_queue_capacity_tasks",
         "Setting: the most tasks in the queue. Absent if unbounded.",
-        |pool| optional(pool.settings.queue_capacity.map(|capacity| Value::Integer(capacity as u64))),
+        |pool| {
+            let bounded = pool.settings.queue_capacity.filter(|&capacity| capacity < UNBOUNDED_TASKS);
+            optional(bounded.map(|capacity| Value::Integer(capacity as u64)))
+        },
     ),
     gauge(
         "millpond_pool_oldest_wait_seconds",
@@ -163,7 +168,7 @@ pub static METRICS: [Metric; 25] = [
         "Periodic tasks that ended because a run panicked.",
         |pool| {
             let ended = pool.stats.periodic_ended_by_panic;
-            optional((pool.kind == Kind::Scheduled).then_some(Value::Integer(ended)))
+            optional((pool.kind != Kind::Pool).then_some(Value::Integer(ended)))
         },
     ),
     counter("millpond_pool_threads_started_total", "Worker threads that were started.", |pool| {
@@ -196,6 +201,8 @@ pub static METRICS: [Metric; 25] = [
 
 /// The library's value for "any number of threads".
 const UNBOUNDED_THREADS: usize = (1 << 29) - 1;
+/// No memory holds so many tasks. A scheduler adds up the capacities of its queues.
+const UNBOUNDED_TASKS: usize = isize::MAX as usize;
 
 /// The most threads that the pool can have. A scheduled pool never has more than its core size.
 fn max_threads(pool: &PoolSnapshot) -> Option<usize> {
@@ -207,8 +214,7 @@ fn max_threads(pool: &PoolSnapshot) -> Option<usize> {
     (maximum < UNBOUNDED_THREADS).then_some(maximum)
 }
 
-/// Tasks that could run now. Those of a scheduled pool that are not due wait for their time, not
-/// for a thread.
+/// Tasks that could run now. Those that are not due wait for their time, not for a thread.
 fn queued(pool: &PoolSnapshot) -> usize {
     pool.stats.queued_count.saturating_sub(pool.delayed_count)
 }

@@ -2,5 +2,7 @@
 
 mod events;
 mod limit;
+mod span;
 
 pub use events::{TracingObserver, observe};
+pub use span::CurrentSpan;

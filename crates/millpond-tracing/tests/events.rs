@@ -5,7 +5,7 @@ mod support;
 use std::io;
 use std::sync::OnceLock;
 
-use millpond::monitor::{Change, Subscription};
+use millpond::monitor::{Actor, Change, Subscription};
 use millpond::{TaskOf, ThreadPoolExecutor, WorkQueue};
 use tracing::Level;
 
@@ -74,6 +74,19 @@ fn change_with_version_reason_and_what_differs() {
     assert_eq!(told[0].field("reason"), "incident 17");
     assert_eq!(told[0].field("old"), "core_pool_size 1, maximum_pool_size 1");
     assert_eq!(told[0].field("new"), "core_pool_size 4, maximum_pool_size 8");
+}
+
+#[test]
+fn pause_and_resume() {
+    let pool = builder("pauses").build().unwrap();
+    let actor = Actor::new("console", "incident 17");
+    pool.pause_by(&actor);
+    pool.resume_by(&actor);
+    for message in ["paused", "resumed"] {
+        let told = told("pauses", message);
+        assert_eq!((told.len(), told[0].level), (1, Level::INFO), "{message}");
+        assert_eq!((told[0].field("by"), told[0].field("reason")), ("console", "incident 17"));
+    }
 }
 
 #[test]

@@ -3,7 +3,8 @@
 //! - Queries run on a bounded pool. Under overload requests get 503 with `Retry-After`.
 //! - A request has a deadline. When it is over, or the client goes away, its query is cancelled.
 //! - SIGTERM and Ctrl-C: no new connections, running requests end, then the pool ends.
-//! - `/metrics` is Prometheus text.
+//! - `/metrics` is Prometheus text: threads, queue, waiting and run times, refusals by reason.
+//! - Log lines of a query are inside the span of its request, although it runs on another thread.
 //!
 //! ```sh
 //! cargo run -p examples --bin axum_sqlite
@@ -13,8 +14,9 @@
 //! curl -s localhost:3000/metrics
 //! ```
 //!
-//! In a crate of your own: `cargo add millpond axum && cargo add rusqlite -F bundled,hooks` and
-//! `cargo add tokio -F macros,rt-multi-thread,net,signal,sync,time`.
+//! In a crate of your own: `cargo add millpond millpond-prometheus millpond-tracing axum tracing
+//! tracing-subscriber`, `cargo add rusqlite -F bundled,hooks` and `cargo add tokio -F
+//! macros,rt-multi-thread,net,signal,sync,time`.
 
 use std::env;
 use std::error::Error;
@@ -25,15 +27,18 @@ use std::thread;
 use std::time::Duration;
 
 use axum::Router;
-use axum::extract::{Path, State};
+use axum::extract::{Path, Request, State};
 use axum::http::{StatusCode, header};
+use axum::middleware::{self, Next};
 use axum::response::{IntoResponse, Response};
 use axum::routing::{get, post};
-use millpond::{JoinError, PoolStats, Rejected, ThreadPoolExecutor, WorkQueue, interrupt};
+use millpond::{JoinError, Rejected, ThreadPoolExecutor, WorkQueue, interrupt};
+use millpond_tracing::CurrentSpan;
 use rusqlite::Connection;
 use tokio::net::TcpListener;
 use tokio::sync::mpsc;
 use tokio::time::timeout;
+use tracing::{Instrument, error, info, info_span};
 
 /// At the end of the service: how long accepted queries may take, and then interrupted ones.
 const GRACE: Duration = Duration::from_secs(5);
@@ -41,6 +46,8 @@ const FORCE: Duration = Duration::from_secs(2);
 
 #[tokio::main]
 async fn main() -> Result<(), Box<dyn Error>> {
+    tracing_subscriber::fmt().with_writer(std::io::stderr).with_ansi(false).init();
+    let _events = millpond_tracing::observe(); // refusals, panics and changes of settings, in the log
     let database = Database::open()?;
     let (changes, log) = mpsc::channel(100);
     tokio::spawn(log_changes(log));
@@ -48,6 +55,7 @@ async fn main() -> Result<(), Box<dyn Error>> {
         .route("/items", post(add_item))
         .route("/items/{id}", get(item))
         .route("/report/{rows}", get(report))
+        .layer(middleware::from_fn(in_span))
         .route("/metrics", get(metrics))
         .with_state(App { database: database.clone(), changes });
 
@@ -71,6 +79,7 @@ async fn add_item(State(app): State<App>, name: String) -> Result<Response, Fail
     let id = app.database.call(move |connection| {
         connection.execute("INSERT INTO item (name) VALUES (?1)", [name])?;
         let id = connection.last_insert_rowid();
+        info!(id, "added an item"); // on a worker thread, and inside the span of the request
         // Async code from a worker thread: it has the runtime's context, see `Database::open`.
         tokio::spawn(async move { changes.send(id).await });
         Ok(id)
@@ -94,8 +103,15 @@ async fn report(State(app): State<App>, Path(rows): Path<i64>) -> Result<String,
     Ok(format!("{}\n", count.await?))
 }
 
-async fn metrics(State(app): State<App>) -> String {
-    prometheus_text("database", &app.database.pool.stats())
+/// All pools of the process.
+async fn metrics() -> impl IntoResponse {
+    ([(header::CONTENT_TYPE, millpond_prometheus::CONTENT_TYPE)], millpond_prometheus::render())
+}
+
+/// Gives a request its span.
+async fn in_span(request: Request, next: Next) -> Response {
+    let span = info_span!("request", method = %request.method(), path = request.uri().path());
+    next.run(request).instrument(span).await
 }
 
 async fn log_changes(mut log: mpsc::Receiver<i64>) {
@@ -125,7 +141,8 @@ impl Database {
             .work_queue(WorkQueue::array(setting("DB_QUEUE", 32)?))
             // A task that has waited for most of its deadline would be too late anyway.
             .max_queue_time(deadline / 2)
-            .thread_name_prefix("db-")
+            .name("db") // of the metrics, and of the threads
+            .propagate(CurrentSpan)
             // Gives the workers the context that `tokio::spawn` and `Handle::current` need.
             .thread_factory(move |body| {
                 let tokio = tokio.clone();
@@ -259,38 +276,11 @@ impl IntoResponse for Failure {
             Failure::TooLate => (StatusCode::GATEWAY_TIMEOUT, "too late\n").into_response(),
             Failure::NotFound => (StatusCode::NOT_FOUND, "not found\n").into_response(),
             Failure::Internal(why) => {
-                eprintln!("internal error: {why}"); // the log gets it, the client does not
+                error!(why, "internal error"); // the log gets it, the client does not
                 (StatusCode::INTERNAL_SERVER_ERROR, "internal error\n").into_response()
             }
         }
     }
-}
-
-/// The figures of a pool in the text format of Prometheus.
-fn prometheus_text(pool: &str, stats: &PoolStats) -> String {
-    let idle = stats.pool_size.saturating_sub(stats.active_count);
-    let ended = [
-        ("completed", stats.completed),
-        ("panicked", stats.panicked),
-        ("cancelled", stats.cancelled),
-        ("expired", stats.expired),
-        ("handed_back", stats.handed_back),
-    ];
-    let mut text = format!(
-        "# TYPE millpond_pool_threads gauge\n\
-         millpond_pool_threads{{pool=\"{pool}\",state=\"active\"}} {}\n\
-         millpond_pool_threads{{pool=\"{pool}\",state=\"idle\"}} {idle}\n\
-         # TYPE millpond_pool_queued_tasks gauge\n\
-         millpond_pool_queued_tasks{{pool=\"{pool}\"}} {}\n\
-         # TYPE millpond_pool_rejected_tasks_total counter\n\
-         millpond_pool_rejected_tasks_total{{pool=\"{pool}\"}} {}\n\
-         # TYPE millpond_pool_tasks_total counter\n",
-        stats.active_count, stats.queued_count, stats.rejected,
-    );
-    for (outcome, count) in ended {
-        text += &format!("millpond_pool_tasks_total{{pool=\"{pool}\",outcome=\"{outcome}\"}} {count}\n");
-    }
-    text
 }
 
 /// Resolves at SIGTERM or Ctrl-C. The handlers are installed when this returns.

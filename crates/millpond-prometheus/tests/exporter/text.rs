@@ -4,6 +4,7 @@ use std::collections::BTreeSet;
 use std::time::Duration;
 
 use millpond::monitor::PoolSnapshot;
+use millpond::schedulers::{self, SchedulerExt};
 use millpond::{ThreadPoolExecutor, executors};
 use millpond_prometheus::catalog::METRICS;
 use millpond_prometheus::{Bounds, Exporter};
@@ -140,6 +141,20 @@ fn tasks_that_wait_for_their_time_do_not_wait_for_a_thread() {
 }
 
 #[test]
+fn scheduler_is_a_pool_too() {
+    let scheduler = schedulers::new_parallel(2, "parallel text").unwrap();
+    scheduler.schedule(|| ()).unwrap().wait(Duration::from_secs(60)).unwrap();
+    scheduler.schedule_after(Duration::from_secs(3600), || ()).unwrap();
+    let snapshot = scheduler.pool_ref().and_then(|pool| pool.snapshot()).unwrap();
+    let text = parse(&render(&Exporter::new(), &[snapshot]));
+    let of = |name: &str| value(&text, &format!("millpond_pool_{name}"), &[("pool", "parallel text")]);
+    assert_eq!((of("max_threads"), of("queue_capacity_tasks")), (Some(2.0), None));
+    assert_eq!((of("delayed_tasks"), of("queued_tasks")), (Some(1.0), Some(0.0)));
+    assert_eq!(of("submitted_tasks_total"), Some(2.0));
+    scheduler.dispose();
+}
+
+#[test]
 fn labels_with_quotes_and_backslashes_are_escaped() {
     let hostile = "a\"b\\c{d}=\"e\" 貯水池,\\n";
     let pool = named(hostile);
@@ -162,6 +177,18 @@ fn pool_that_has_ended_is_gone_from_the_next_scrape() {
     assert_eq!(paused(&millpond_prometheus::render()), Some(0.0));
     drop(pool);
     assert_eq!(paused(&millpond_prometheus::render()), None);
+}
+
+#[test]
+fn change_of_the_settings_is_seen() {
+    let pool = named("changed");
+    let change = millpond::monitor::Change::new().core_pool_size(3).maximum_pool_size(5);
+    pool.reconfigure(change).unwrap();
+    pool.pause();
+    let text = families(&pool);
+    let of = |name: &str| value(&text, &format!("millpond_pool_{name}"), &[("pool", "changed")]);
+    assert_eq!((of("core_threads"), of("max_threads")), (Some(3.0), Some(5.0)));
+    assert_eq!((of("settings_version"), of("paused")), (Some(2.0), Some(1.0)));
 }
 
 #[test]

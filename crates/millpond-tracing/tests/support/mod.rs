@@ -28,7 +28,6 @@ pub(crate) struct Log(Arc<Mutex<Vec<Told>>>);
 
 impl Log {
     /// Makes itself the subscriber of the process. Once.
-    #[allow(dead_code, reason = "only some tests need it")]
     pub(crate) fn install() -> Log {
         let log = Log::default();
         let subscriber = tracing_subscriber::registry().with(log.clone());
@@ -37,7 +36,6 @@ impl Log {
     }
 
     /// What was told of a pool.
-    #[allow(dead_code, reason = "only some tests need it")]
     pub(crate) fn of(&self, pool: &str) -> Vec<Told> {
         let told = self.0.lock().unwrap();
         told.iter().filter(|told| told.fields.get("pool").is_some_and(|name| name == pool)).cloned().collect()
