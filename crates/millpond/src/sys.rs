@@ -44,6 +44,16 @@ impl Drop for TimerSlack {
     }
 }
 
+/// The number by which the system knows the calling thread. `None` if the system does not tell:
+/// this is the target of a link that Linux has.
+pub(crate) fn thread_id() -> Option<u64> {
+    if cfg!(any(loom, miri, not(target_os = "linux"))) {
+        return None;
+    }
+    let target = std::fs::read_link("/proc/thread-self").ok()?;
+    target.file_name()?.to_str()?.parse().ok()
+}
+
 /// Gives the calling thread a shorter name for the system, if the system would cut off the number
 /// at the end of `name`.
 pub(crate) fn show_thread_number(name: &str) {

@@ -22,6 +22,10 @@ impl WorkerInfo {
         WorkerInfo { name, number }
     }
 
+    pub(crate) fn shared_name(&self) -> Arc<str> {
+        Arc::clone(&self.name)
+    }
+
     /// Returns the name of the thread.
     pub fn name(&self) -> &str {
         &self.name

@@ -53,15 +53,15 @@ impl Watch {
         self.threads.lock().push(ThreadContext::current());
         let slot = ParkSlot::for_this_thread();
         loop {
-            let task = self.delayed.poll().or_else(|| {
+            let dequeued = self.delayed.poll().or_else(|| {
                 let rest = self.delayed.park(&self.idle, &slot, None, false, || false);
                 self.delayed.order();
                 match rest {
-                    WakeReason::Assigned(task) => Some(task),
+                    WakeReason::Assigned(dequeued) => Some(dequeued),
                     WakeReason::Woken | WakeReason::TimedOut => None,
                 }
             });
-            if let Some(task) = task {
+            if let Some((task, _)) = dequeued {
                 self.delayed.ensure_watched(&self.idle);
                 return task.run();
             }

@@ -8,6 +8,7 @@ use super::queue::fifo::Fifo;
 use crate::loom_tests::model;
 use crate::sync::Arc;
 use crate::task::{Task, TaskOf};
+use crate::time::clock::Clock;
 
 fn push(fifo: &Fifo, task: Task) -> bool {
     fifo.push(task.id(), task, || ()).is_ok()
@@ -17,7 +18,7 @@ fn push(fifo: &Fifo, task: Task) -> bool {
 #[test]
 fn a_bounded_queue_never_exceeds_its_capacity() {
     model(|| {
-        let fifo = Arc::new(Fifo::new(1));
+        let fifo = Arc::new(Fifo::new(1, Clock::system()));
         let other = thread::spawn({
             let fifo = Arc::clone(&fifo);
             move || push(&fifo, Task::new(|| {}))
@@ -46,7 +47,7 @@ fn long_task(number: usize, ran: &Arc<std::sync::Mutex<Vec<usize>>>) -> Task {
 #[test]
 fn leaving_a_segment_against_using_it_again() {
     model(|| {
-        let fifo = Arc::new(Fifo::new(8));
+        let fifo = Arc::new(Fifo::new(8, Clock::system()));
         let ran = Arc::default();
         let put = |fifo: &Fifo, number, ran: &_| assert!(push(fifo, long_task(number, ran)));
         put(&fifo, 0, &ran);
@@ -69,7 +70,7 @@ fn leaving_a_segment_against_using_it_again() {
 #[test]
 fn a_look_from_outside_against_put_and_take() {
     model(|| {
-        let fifo = Arc::new(Fifo::new(8));
+        let fifo = Arc::new(Fifo::new(8, Clock::system()));
         let ran = Arc::default();
         assert!(push(&fifo, long_task(0, &ran)));
         let other = thread::spawn({
@@ -94,7 +95,7 @@ fn a_look_from_outside_against_put_and_take() {
 #[test]
 fn removing_a_task_against_taking_it() {
     model(|| {
-        let fifo = Arc::new(Fifo::new(2));
+        let fifo = Arc::new(Fifo::new(2, Clock::system()));
         let (first, _handle) = TaskOf::new(|| ()).into_parts();
         let (second, _handle) = TaskOf::new(|| ()).into_parts();
         let ids = [first.id(), second.id()];
@@ -119,7 +120,7 @@ fn removing_a_task_against_taking_it() {
 #[test]
 fn removing_a_task_against_moving_it() {
     model(|| {
-        let fifo = Arc::new(Fifo::new(2));
+        let fifo = Arc::new(Fifo::new(2, Clock::system()));
         let (task, _handle) = TaskOf::new(|| ()).into_parts();
         let (id, shared) = (task.id(), task.cell().expect("it has a handle").clone());
         assert!(push(&fifo, task));

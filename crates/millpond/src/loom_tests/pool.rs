@@ -12,6 +12,7 @@ use std::time::{Duration, Instant};
 use super::backpressure::WaitingSubmitter;
 use super::idle::{IdleWorkers, ParkOptions, ParkSlot, WakeReason};
 use super::queue::fifo::Fifo;
+use super::queue::with_time;
 use super::{RunState, ThreadPoolExecutor, WorkQueue};
 use crate::executor::RejectReason;
 use crate::interrupt::Wake;
@@ -19,6 +20,7 @@ use crate::interrupt::wait::{OnInterrupt, WaitCell, Waiting};
 use crate::loom_tests::{model, model_bound, model_first};
 use crate::sync::{Arc, AtomicUsize, Ordering};
 use crate::task::{JoinError, Task, TaskHandle};
+use crate::time::clock::Clock;
 
 /// The recheck of a worker that has enlisted: race "enqueue / park".
 fn recheck(fifo: &Fifo) -> bool {
@@ -34,13 +36,13 @@ fn take_one(fifo: &Fifo, idle: &IdleWorkers, searches: bool) -> Task {
             Some(task) => Some(task),
             None if searches && idle.search(|| !fifo.is_empty()) => None,
             None => match idle.park(&slot, ParkOptions::default(), false, || recheck(fifo)) {
-                WakeReason::Assigned(task) => Some(task),
+                WakeReason::Assigned((task, _)) => Some(task),
                 WakeReason::Woken | WakeReason::TimedOut => None,
             },
         };
         fifo.order(); // no longer waking, now the queue is read
         if let Some(task) = task {
-            idle.wake_another(|| !fifo.is_empty(), || fifo.pop());
+            idle.wake_another(|| !fifo.is_empty(), || fifo.pop().map(with_time));
             return task;
         }
     }
@@ -50,14 +52,14 @@ fn take_one(fifo: &Fifo, idle: &IdleWorkers, searches: bool) -> Task {
 fn enqueue(fifo: &Fifo, idle: &IdleWorkers, task: Task) {
     let wake = fifo.push(task.id(), task, || idle.should_wake_for_new_task()).expect("there is room");
     if wake {
-        idle.wake_one(|| fifo.pop());
+        idle.wake_one(|| fifo.pop().map(with_time));
     }
 }
 
 #[test]
 fn announce_idle_against_publish() {
     model(|| {
-        let shared = Arc::new((Fifo::new(4), IdleWorkers::default()));
+        let shared = Arc::new((Fifo::new(4, Clock::system()), IdleWorkers::default()));
         let worker = thread::spawn({
             let shared = Arc::clone(&shared);
             move || take_one(&shared.0, &shared.1, false).run()
@@ -71,7 +73,7 @@ fn announce_idle_against_publish() {
 #[test]
 fn a_worker_that_looks_for_work_against_publish() {
     model(|| {
-        let shared = Arc::new((Fifo::new(4), IdleWorkers::default()));
+        let shared = Arc::new((Fifo::new(4, Clock::system()), IdleWorkers::default()));
         let worker = thread::spawn({
             let shared = Arc::clone(&shared);
             move || {
@@ -91,7 +93,7 @@ fn a_worker_that_looks_for_work_against_publish() {
 #[test]
 fn a_called_worker_calls_the_next() {
     model(|| {
-        let shared = Arc::new((Fifo::new(4), IdleWorkers::default()));
+        let shared = Arc::new((Fifo::new(4, Clock::system()), IdleWorkers::default()));
         let workers: Vec<_> = (0..2)
             .map(|_| {
                 let shared = Arc::clone(&shared);
@@ -121,7 +123,7 @@ fn hand_over_against_time_out() {
                 let far = Some(Instant::now() + Duration::from_secs(3600));
                 let options = ParkOptions { deadline: far, ..ParkOptions::default() };
                 match idle.park(&ParkSlot::for_this_thread(), options, true, || false) {
-                    WakeReason::Assigned(task) => {
+                    WakeReason::Assigned((task, _)) => {
                         task.run();
                         true
                     }
@@ -143,7 +145,7 @@ fn hand_over_against_time_out() {
             }
         };
         let clock = thread::spawn(move || timer.fire_timer());
-        let handed = idle.hand_off(task).is_ok();
+        let handed = idle.hand_off(task, || None).is_ok();
         clock.join().unwrap();
         assert_eq!(worker.join().unwrap(), handed);
         assert_eq!(ran.load(Ordering::Relaxed), usize::from(handed));
@@ -345,7 +347,7 @@ fn full_without_worker(capacity: usize) -> ThreadPoolExecutor {
 /// Takes tasks as the missing worker would.
 fn make_room(pool: &ThreadPoolExecutor, tasks: usize) -> thread::JoinHandle<()> {
     let pool = pool.clone();
-    thread::spawn(move || (0..tasks).for_each(|_| pool.inner().poll().unwrap().drop_caught()))
+    thread::spawn(move || (0..tasks).for_each(|_| pool.inner().poll().unwrap().0.drop_caught()))
 }
 
 /// One waiting submitter gives up while room is made for one: the other is notified.

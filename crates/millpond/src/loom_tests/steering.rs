@@ -10,6 +10,7 @@ use crate::loom_tests::{model, model_first};
 use crate::monitor::{Change, ChangeError};
 use crate::sync::{Arc, AtomicUsize, Ordering};
 use crate::task::Task;
+use crate::time::clock::Clock;
 use crate::{ManualClock, ScheduledThreadPoolExecutor};
 
 fn pool(queue: WorkQueue) -> ThreadPoolExecutor {
@@ -44,7 +45,7 @@ fn of_two_changes_of_one_version_one_wins() {
 #[test]
 fn a_push_after_a_change_of_the_capacity_respects_it() {
     model(|| {
-        let fifo = Arc::new(Fifo::new(3));
+        let fifo = Arc::new(Fifo::new(3, Clock::system()));
         let push = |fifo: &Fifo| {
             let task = Task::new(|| {});
             fifo.push(task.id(), task, || ()).is_ok()
@@ -110,7 +111,7 @@ fn no_task_starts_after_a_pause() {
 /// Race "resume / hold", and the submitter wakes a worker or `resume` does.
 #[test]
 fn pause_and_resume_against_submit() {
-    model_first(10_000, || {
+    model_first(40_000, || {
         let pool = pool(WorkQueue::linked());
         assert!(pool.prestart_core_thread());
         let steers = thread::spawn({

@@ -67,12 +67,18 @@ impl Default for Histogram {
 }
 
 impl Histogram {
-    /// Adds a value of `nanos` nanoseconds, `times` times.
-    pub(crate) fn add(&self, nanos: u64, times: u64) {
-        self.buckets[index(nanos)].fetch_add(times, Ordering::Relaxed);
-        self.sum.fetch_add(nanos.saturating_mul(times), Ordering::Relaxed);
-        if nanos > self.max.load(Ordering::Relaxed) {
-            self.max.fetch_max(nanos, Ordering::Relaxed);
+    /// Adds a value of `nanos` nanoseconds.
+    pub(crate) fn add(&self, nanos: u64) {
+        self.add_total(nanos, 1);
+    }
+
+    /// Adds `count` equal values whose sum is `total` nanoseconds.
+    pub(crate) fn add_total(&self, total: u64, count: u64) {
+        let Some(each) = total.checked_div(count) else { return };
+        self.buckets[index(each)].fetch_add(count, Ordering::Relaxed);
+        self.sum.fetch_add(total, Ordering::Relaxed);
+        if each > self.max.load(Ordering::Relaxed) {
+            self.max.fetch_max(each, Ordering::Relaxed);
         }
     }
 
@@ -250,7 +256,7 @@ fn to_nanos(duration: Duration) -> u64 {
 impl FromIterator<Duration> for HistogramSnapshot {
     fn from_iter<I: IntoIterator<Item = Duration>>(durations: I) -> Self {
         let (histogram, mut snapshot) = (Histogram::default(), HistogramSnapshot::default());
-        durations.into_iter().for_each(|duration| histogram.add(to_nanos(duration), 1));
+        durations.into_iter().for_each(|duration| histogram.add(to_nanos(duration)));
         histogram.add_to(&mut snapshot);
         snapshot
     }

@@ -30,6 +30,8 @@
 
 mod change;
 mod histogram;
+mod laps;
+mod meter;
 mod observer;
 pub(crate) mod panics;
 mod pool_ref;
@@ -38,9 +40,12 @@ pub mod registry;
 mod settings;
 mod snapshot;
 mod stats;
+mod views;
 
 pub use self::change::{Change, ChangeError};
 pub use self::histogram::{Bucket, HistogramSnapshot};
+pub(crate) use self::laps::{FirstTask, Laps, Progress};
+pub(crate) use self::meter::Meter;
 pub use self::observer::{Event, Observer, Subscription};
 pub(crate) use self::panics::PanicLog;
 pub use self::pool_ref::PoolRef;
@@ -49,4 +54,5 @@ pub use self::propagate::Propagate;
 pub use self::settings::{Actor, PolicyKind, QueueKind, Settings, Timing};
 pub use self::snapshot::{Kind, PanicRecord, PoolSnapshot, RejectedBy};
 pub use self::stats::{PoolStats, RunState};
+pub use self::views::{RunningTask, Waiting, WaitingTask, WorkerState, WorkerView};
 pub use crate::task::Captured;

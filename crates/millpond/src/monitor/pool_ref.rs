@@ -6,12 +6,15 @@ use std::fmt;
 use super::change::{Change, ChangeError};
 use super::settings::{Actor, Settings};
 use super::snapshot::{Kind, PoolSnapshot};
+use super::views::{Waiting, WorkerView};
 use crate::sync::{Arc, Weak};
 
 /// What pools and schedulers offer to observers.
 pub(crate) trait Monitored: Send + Sync {
     fn snapshot(&self) -> PoolSnapshot;
     fn settings(&self) -> Settings;
+    fn workers(&self) -> Vec<WorkerView>;
+    fn waiting(&self, limit: usize) -> Waiting;
 
     fn set_paused(self: Arc<Self>, paused: bool, by: &Actor);
     fn is_paused(&self) -> bool;
@@ -144,6 +147,20 @@ impl PoolRef {
     /// Returns all that is known about the pool now, or `None` if it is gone. Does not block.
     pub fn snapshot(&self) -> Option<PoolSnapshot> {
         self.observe(|pool| pool.snapshot())
+    }
+
+    /// Returns what each worker does now; see
+    /// [`ThreadPoolExecutor::workers`](crate::ThreadPoolExecutor::workers). `None` if the pool is
+    /// gone. Empty for a scheduler.
+    pub fn workers(&self) -> Option<Vec<WorkerView>> {
+        self.observe(|pool| pool.workers())
+    }
+
+    /// Returns the first tasks that wait; see
+    /// [`ThreadPoolExecutor::waiting`](crate::ThreadPoolExecutor::waiting). `None` if the pool is
+    /// gone. A scheduler tells only how many there are.
+    pub fn waiting(&self, limit: usize) -> Option<Waiting> {
+        self.observe(|pool| pool.waiting(limit))
     }
 
     /// Returns the settings in force, or `None` if the pool is gone. Does not block.

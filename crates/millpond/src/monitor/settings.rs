@@ -155,7 +155,8 @@ impl PolicyKind {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
 #[non_exhaustive]
 pub enum Timing {
-    /// Reads the clock about once per 5 µs of work: each longer task is timed by itself.
+    /// Reads the clock about once per 20 µs of work, so a longer task is timed by itself. A shorter
+    /// one is timed together with others, at most 64, and costs about 5 ns more.
     #[default]
     Sampled,
     /// Times every task by itself, which costs about 100 ns each.

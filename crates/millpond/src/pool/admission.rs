@@ -230,7 +230,7 @@ impl PoolInner {
                 Some(Admission::Reject) => return Err(Refusal::boxed(task, RejectReason::Saturated, None)),
                 Some(Admission::Queue) => {
                     let id = task.id();
-                    match self.queue().offer(task, self.idle(), || self.observe()) {
+                    match self.queue().offer(task, self.idle(), self.meter(), || self.observe()) {
                         Ok(observed) => return self.confirm_admitted(id, self.grow_to_core(seen, observed)),
                         Err(back) => (task, has_room) = (back, Some(false)),
                     }

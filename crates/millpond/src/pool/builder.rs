@@ -12,13 +12,13 @@ use super::growth::GrowthRule;
 use super::hooks::Hooks;
 use super::inner::{Config, PoolOptions};
 use super::policy::{self, Handler, RejectedExecutionHandler};
-use super::queue::WorkQueue;
 use super::queue::time_limit::QueueTimeLimit;
+use super::queue::{TaskQueue, WorkQueue};
 use super::settings;
 use crate::ConfigError;
 use crate::executor::PoolName;
 use crate::monitor::{Propagate, Settings, Timing};
-use crate::sync::Arc;
+use crate::sync::{Arc, IN_MODEL};
 use crate::threads::{ThreadFactory, WorkerBody, plain_threads};
 use crate::time::clock::Clock;
 
@@ -44,6 +44,7 @@ pub struct Builder {
     remove_on_cancel: bool,
     rule: GrowthRule,
     max_queue_time: Option<Duration>,
+    timing: Timing,
     clock: Clock,
 }
 
@@ -87,6 +88,8 @@ impl Builder {
             remove_on_cancel: true,
             rule: GrowthRule::QueueFirst,
             max_queue_time: None,
+            // Models measure only where measuring is what they are about, for size.
+            timing: if IN_MODEL { Timing::Off } else { Timing::default() },
             clock: Clock::system(),
         }
     }
@@ -316,7 +319,30 @@ impl Builder {
         self
     }
 
-    /// Sets the clock for [`max_queue_time`](Self::max_queue_time). Default: the system clock.
+    /// Sets how the pool measures how long tasks wait and run. Default: [`Timing::Sampled`].
+    ///
+    /// # Examples
+    /// ```
+    /// use millpond::{ManualClock, ThreadPoolExecutor, monitor::Timing};
+    /// use std::time::Duration;
+    ///
+    /// let clock = ManualClock::new();
+    /// let builder = ThreadPoolExecutor::builder().timing(Timing::Every);
+    /// let pool = builder.clock(clock.clock()).build()?;
+    /// let time = clock.clone();
+    /// pool.submit(move || time.advance(Duration::from_millis(20)))?.join()?;
+    /// pool.wait_idle(Duration::MAX)?;
+    /// let times = pool.snapshot();
+    /// assert_eq!((times.run.count(), times.run.sum()), (1, Duration::from_millis(20)));
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    pub fn timing(mut self, timing: Timing) -> Self {
+        self.timing = timing;
+        self
+    }
+
+    /// Sets the clock for measured times and [`max_queue_time`](Self::max_queue_time). Default: the
+    /// system clock.
     ///
     /// A [`ManualClock`](crate::ManualClock) makes tests independent of real time. Keep-alive times
     /// always use the system clock.
@@ -335,7 +361,7 @@ impl Builder {
             queue: self.queue.kind(),
             queue_capacity: self.queue.capacity(),
             policy: self.handler.kind(),
-            timing: Timing::default(),
+            timing: self.timing,
         }
     }
 
@@ -362,7 +388,11 @@ impl Builder {
         self.check()?;
         let settings = self.settings();
         settings::check(&settings)?;
-        let queue = self.queue.into_task_queue();
+        let queue = self.queue.into_task_queue(&self.clock);
+        let clock = match &queue {
+            TaskQueue::Delayed(delayed) => delayed.clock().clone(),
+            _ => self.clock,
+        };
         // Relaxed: only uniqueness matters.
         let number = NUMBERS.fetch_add(1, Ordering::Relaxed);
         let thread_names = match &self.name {
@@ -374,13 +404,21 @@ impl Builder {
             name: PoolName::new(number, self.name),
             name_prefix: self.name_prefix.unwrap_or(thread_names),
             rule: self.rule,
-            time_limit: self.max_queue_time.map(|limit| QueueTimeLimit::new(limit, self.clock)),
+            time_limit: self.max_queue_time.map(|limit| QueueTimeLimit::new(limit, clock.clone())),
             remove_on_cancel: self.remove_on_cancel,
             hooks: self.hooks.map(|HooksOption(hooks)| hooks),
             propagate: self.propagate.map(|PropagateOption(propagate)| propagate),
         };
         let factory = self.factory.0;
         let (is_listed, handler) = (self.is_listed, self.handler);
-        Ok(ThreadPoolExecutor::new(PoolOptions { config, is_listed, settings, queue, handler, factory }))
+        Ok(ThreadPoolExecutor::new(PoolOptions {
+            config,
+            is_listed,
+            settings,
+            queue,
+            handler,
+            factory,
+            clock,
+        }))
     }
 }

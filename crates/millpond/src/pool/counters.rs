@@ -34,9 +34,16 @@ fn bump(counter: &AtomicU64) {
 }
 
 impl WorkerCounters {
-    /// The worker is done with a task, hooks included.
-    pub(super) fn finished(&self) {
+    /// The worker is done with a task, hooks included. Returns how many it has finished.
+    #[inline]
+    pub(super) fn finish(&self) -> u64 {
         bump(&self.finished);
+        self.finished.load(Ordering::Relaxed)
+    }
+
+    /// Tasks that the worker has finished.
+    pub(super) fn finished(&self) -> u64 {
+        self.finished.load(Ordering::Acquire)
     }
 
     /// Counts the outcome of a task, before its handle resolves.

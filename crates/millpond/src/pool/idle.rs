@@ -19,13 +19,17 @@ use crate::interrupt::wait::{Key, OnInterrupt, WaitCell, WaitList};
 use crate::sync::backoff::SearchBudget;
 use crate::sync::{Arc, AtomicUsize, Mutex, Ordering};
 use crate::task::Task;
+use crate::time::clock::Tick;
+
+/// A task, and when it was accepted or due, if that is known.
+pub(super) type Dequeued = (Task, Option<Tick>);
 
 /// The park slot of one worker. A waker stores a task here before it notifies the worker.
 #[derive(Debug)]
 pub(super) struct ParkSlot {
     cell: WaitCell,
     /// The task that came with the wake-up, if any. Written before the cell is notified.
-    assigned: Mutex<Option<Task>>,
+    assigned: Mutex<Option<Dequeued>>,
 }
 
 impl ParkSlot {
@@ -39,7 +43,7 @@ pub(super) enum WakeReason {
     /// The worker must check queue, settings and run state again.
     Woken,
     /// The waker assigned a task. The queue may hold more.
-    Assigned(Task),
+    Assigned(Dequeued),
     /// The deadline passed.
     TimedOut,
 }
@@ -206,7 +210,7 @@ impl IdleWorkers {
         slot.cell.reset();
         self.state.waking.fetch_sub(1, Ordering::Relaxed);
         match slot.assigned.lock().take() {
-            Some(task) => WakeReason::Assigned(task),
+            Some(dequeued) => WakeReason::Assigned(dequeued),
             None => WakeReason::Woken,
         }
     }
@@ -248,7 +252,7 @@ impl IdleWorkers {
     /// Wakes a worker if it should be woken. `dequeue` takes its task out of the queue, so the task
     /// leaves the queue now and not when the thread runs. The caller has ordered itself after its
     /// push.
-    pub(super) fn wake_one(&self, dequeue: impl FnOnce() -> Option<Task>) {
+    pub(super) fn wake_one(&self, dequeue: impl FnOnce() -> Option<Dequeued>) {
         if self.state.should_wake() {
             self.wake_newest(dequeue);
         }
@@ -260,7 +264,7 @@ impl IdleWorkers {
     pub(super) fn wake_another(
         &self,
         queue_has_more: impl FnOnce() -> bool,
-        dequeue: impl FnOnce() -> Option<Task>,
+        dequeue: impl FnOnce() -> Option<Dequeued>,
     ) {
         if self.state.should_wake() && queue_has_more() {
             self.wake_newest(dequeue);
@@ -269,12 +273,12 @@ impl IdleWorkers {
 
     /// Gives the head of a full queue to a parked worker, even if another is waking. Returns false
     /// if none is parked.
-    pub(super) fn hand_head_to_idle(&self, dequeue: impl FnOnce() -> Option<Task>) -> bool {
+    pub(super) fn hand_head_to_idle(&self, dequeue: impl FnOnce() -> Option<Dequeued>) -> bool {
         self.has_parked() && self.wake_newest(dequeue)
     }
 
     #[inline(never)]
-    fn wake_newest(&self, dequeue: impl FnOnce() -> Option<Task>) -> bool {
+    fn wake_newest(&self, dequeue: impl FnOnce() -> Option<Dequeued>) -> bool {
         let mut list = self.list.lock();
         // At most two workers lead, so this inspects three entries at most.
         let newest = list.slots.take_last(|(_, options)| !options.leads);
@@ -291,8 +295,8 @@ impl IdleWorkers {
         true
     }
 
-    /// Assigns `task` to a parked worker. Returns it if none is parked.
-    pub(super) fn hand_off(&self, task: Task) -> Result<(), Task> {
+    /// Assigns `task` to a parked worker. Returns it if none is parked. `now` tells the time.
+    pub(super) fn hand_off(&self, task: Task, now: impl FnOnce() -> Option<Tick>) -> Result<(), Task> {
         let mut list = self.list.lock();
         let Some((slot, _)) = list.slots.pop_last() else {
             return Err(task);
@@ -300,7 +304,7 @@ impl IdleWorkers {
         self.state.note_woken(&list, 1);
         list.handed_off += 1;
         drop(list);
-        *slot.assigned.lock() = Some(task);
+        *slot.assigned.lock() = Some((task, now()));
         slot.cell.notify();
         Ok(())
     }

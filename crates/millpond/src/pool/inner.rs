@@ -11,7 +11,7 @@ use super::control::{Ctl, MAX_WORKERS, Snapshot};
 use super::counters::Counters;
 use super::growth::GrowthRule;
 use super::hooks::Hooks;
-use super::idle::IdleWorkers;
+use super::idle::{Dequeued, IdleWorkers};
 use super::policy::{CurrentPolicy, Handler};
 use super::queue::TaskQueue;
 use super::queue::fifo::Fifo;
@@ -23,11 +23,12 @@ use crate::executor::{PoolFacts, PoolName};
 use crate::interrupt::Interrupter;
 use crate::interrupt::wait::{Key, WaitList};
 use crate::monitor::registry::Registration;
-use crate::monitor::{Event, Identity, Kind, Monitored, PanicLog, Propagate, Settings, panics};
+use crate::monitor::{Event, Identity, Kind, Meter, Monitored, PanicLog, Propagate, Settings, panics};
 use crate::panic::catch;
 use crate::sync::{Arc, AtomicBool, AtomicU64, AtomicUsize, Mutex, MutexGuard, Ordering, Weak, fence};
 use crate::task::{OwnerEntry, Panic, Task, TaskInfo, TaskOwner};
 use crate::threads::ThreadFactory;
+use crate::time::clock::Clock;
 
 pub(super) struct PoolInner {
     /// The entry in the registry, and the name.
@@ -44,6 +45,7 @@ pub(super) struct PoolInner {
     workers: Mutex<Workers>,
     counters: Counters,
     panics: PanicLog,
+    meter: Meter,
     /// Increases with every change that an idle worker must react to: settings and run state.
     generation: AtomicU64,
     /// The workers that block inside a `Blocking` queue, so that they can be interrupted.
@@ -96,6 +98,7 @@ pub(super) struct PoolOptions {
     pub(super) queue: TaskQueue,
     pub(super) handler: Handler,
     pub(super) factory: Arc<ThreadFactory>,
+    pub(super) clock: Clock,
 }
 
 impl PoolInner {
@@ -109,6 +112,8 @@ impl PoolInner {
             Kind::Pool
         };
         let identity = Identity::new(Arc::clone(config.name.get()), kind, options.is_listed, handle);
+        let (timing, maximum) = (options.settings.timing, options.settings.maximum_pool_size);
+        let meter = Meter::new(options.clock, timing, maximum);
         let pool = Arc::new_cyclic(|me: &Weak<PoolInner>| PoolInner {
             me: Registration::new(identity, Weak::clone(me) as Weak<dyn Monitored>),
             is_plain: config.allows_plain_queue() && matches!(options.queue, TaskQueue::Fifo(_)),
@@ -122,6 +127,7 @@ impl PoolInner {
             workers: Mutex::default(),
             counters: Counters::default(),
             panics: PanicLog::default(),
+            meter,
             generation: AtomicU64::new(0),
             in_queue: Mutex::default(),
             outstanding: AtomicUsize::new(0),
@@ -136,6 +142,7 @@ impl PoolInner {
             let weak = Arc::downgrade(&pool);
             delayed.clock().tell(weak);
         }
+        pool.set_timing(timing);
         pool
     }
 }
@@ -176,7 +183,13 @@ impl PoolInner {
         &self.panics
     }
 
-    /// Locks the list of workers. No other lock of the pool is taken under it.
+    #[inline]
+    pub(super) fn meter(&self) -> &Meter {
+        &self.meter
+    }
+
+    /// Locks the list of workers. No other lock of the pool is taken under it, except those of the
+    /// workers' laps.
     pub(super) fn workers(&self) -> MutexGuard<'_, Workers> {
         self.workers.lock()
     }
@@ -270,12 +283,17 @@ impl PoolInner {
 /// Small operations on several parts.
 impl PoolInner {
     /// Dequeues a task. Tells a waiting submitter that there is room.
-    pub(super) fn poll(&self) -> Option<Task> {
-        let task = self.queue.poll();
-        if task.is_some() {
-            self.submitters.notify_first();
-        }
-        task
+    pub(super) fn poll(&self) -> Option<Dequeued> {
+        self.queue.poll().inspect(|_| self.submitters.notify_first())
+    }
+
+    /// As `poll`, for a worker that does not need to know how long the task has waited.
+    pub(super) fn poll_undated(&self) -> Option<Dequeued> {
+        let dequeued = match &self.queue {
+            TaskQueue::Fifo(fifo) => fifo.pop().map(|task| (task, None)),
+            queue => queue.poll(),
+        };
+        dequeued.inspect(|_| self.submitters.notify_first())
     }
 
     /// Wakes an idle worker if queued tasks need one. The caller has ordered itself after its

@@ -12,6 +12,7 @@
 //! | `idle` | parked workers, and which one to wake |
 //! | `queue` | the kinds of work queue |
 //! | `inner` | [`PoolInner`], which holds all of the above |
+//! | `times` | how workers measure their tasks |
 //! | `removal`, `lifecycle` | how tasks and the pool end |
 //! | `spawn` | starts workers |
 //! | `admission`, `refusal`, `backpressure` | how tasks enter, are refused, or wait
@@ -45,6 +46,8 @@ mod scope;
 mod settings;
 mod spawn;
 mod stats;
+mod times;
+mod views;
 mod waiters;
 mod worker;
 mod workers;
@@ -56,6 +59,10 @@ mod models;
 #[cfg(all(test, loom))]
 #[path = "../loom_tests/fifo.rs"]
 mod fifo_models;
+
+#[cfg(all(test, loom))]
+#[path = "../loom_tests/times.rs"]
+mod times_models;
 
 #[cfg(all(test, loom))]
 #[path = "../loom_tests/delayed.rs"]

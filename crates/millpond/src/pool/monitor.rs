@@ -6,7 +6,8 @@ use super::ThreadPoolExecutor;
 use super::inner::PoolInner;
 use super::queue::TaskQueue;
 use crate::monitor::{
-    Actor, Change, ChangeError, HistogramSnapshot, Monitored, PoolSnapshot, PoolStats, Settings, release,
+    Actor, Change, ChangeError, HistogramSnapshot, Monitored, PoolSnapshot, PoolStats, Settings, Waiting,
+    WorkerView, release,
 };
 use crate::sync::Arc;
 
@@ -16,7 +17,7 @@ impl Monitored for PoolInner {
         let (threads_started, thread_start_failures) = self.counters().threads();
         let rejected = self.counters().rejected();
         let stats = PoolStats { rejected: rejected.total(), ..self.stats() };
-        PoolSnapshot {
+        let mut snapshot = PoolSnapshot {
             name: Arc::clone(identity.name()),
             label: Arc::clone(self.me().last_label()),
             kind: identity.kind(),
@@ -34,11 +35,21 @@ impl Monitored for PoolInner {
             threads_started,
             thread_start_failures,
             last_panics: self.panics().records(),
-        }
+        };
+        self.read_times(&mut snapshot);
+        snapshot
     }
 
     fn settings(&self) -> Settings {
         self.settings().get()
+    }
+
+    fn workers(&self) -> Vec<WorkerView> {
+        self.worker_views()
+    }
+
+    fn waiting(&self, limit: usize) -> Waiting {
+        self.waiting_tasks(limit)
     }
 
     fn reconfigure(self: Arc<Self>, change: Change) -> Result<Settings, ChangeError> {

@@ -61,6 +61,9 @@ impl PoolInner {
         let (old, new) = self.settings().change(change, |new| {
             self.queue().set_capacity(new.queue_capacity.unwrap_or(usize::MAX));
             replaced = handler.map(|handler| self.policy().replace(handler));
+            if new.timing != self.meter().timing() {
+                self.set_timing(new.timing);
+            }
         })?;
         drop(replaced); // user code, so outside of the lock
         self.react(&old, &new);

@@ -35,7 +35,7 @@ impl PoolInner {
             return true;
         }
         let head = self.queue().poll();
-        let evicted = head.map(|task| self.hand_back(vec![task]));
+        let evicted = head.map(|(task, _)| self.hand_back(vec![task]));
         let found = evicted.is_some();
         evicted.into_iter().flatten().for_each(Task::drop_caught);
         found
@@ -91,10 +91,14 @@ impl PoolInner {
         let (Some(limit), Some(waited)) = (self.time_limit(), task.as_ref()) else { return false };
         let expired = limit.is_exceeded_by(waited)
             && waited.expire(&mut |shed| {
-                self.counters().add(match shed {
+                let event = match shed {
                     Shed::Expired => Event::Expired,
                     Shed::Cancelled => Event::CancelledInQueue,
-                });
+                };
+                self.counters().add(event);
+                if event == Event::Expired {
+                    self.meter().count_expired(waited.queued_at());
+                }
                 self.remove_outstanding();
             });
         if expired {
@@ -108,7 +112,7 @@ impl PoolInner {
     pub(super) fn expire_overdue(&self) -> bool {
         let mut any = false;
         while self.queue_is_overdue() {
-            let mut task = self.poll();
+            let mut task = self.poll().map(|(task, _)| task);
             any |= task.is_some();
             // A worker may have taken the old task in between, or it is of a kind that never
             // expires. Then this one is evicted.

@@ -42,7 +42,7 @@ pub(super) fn run_task(
         },
         Some(hooks) => run_between_hooks(&**hooks, pool, worker, task),
     };
-    worker.counters().finished();
+    pool.count_finished(worker, is_inline);
     ok
 }
 
@@ -164,7 +164,9 @@ impl TaskOwner for PoolInner {
         if let Some(later) = self.queue().not_due(id, place) {
             return later;
         }
+        let since = self.queue().since(place);
         if let Some(task) = self.queue().remove(id, Some(place)) {
+            me.worker.laps().inside(self.meter(), since.or_else(|| task.queued_at()));
             self.submitters().notify_first();
             inline::run_inline(|| run_inline(&me, task));
         }

@@ -13,7 +13,7 @@ use super::inner::PoolInner;
 use super::workers::Worker;
 use crate::monitor::{Event, RunState};
 use crate::sync::{Arc, Ordering, fence};
-use crate::task::Task;
+use crate::task::{Task, TaskId};
 use crate::threads::{WorkerBody, call_factory};
 
 /// Up to which size a worker may be added.
@@ -41,9 +41,10 @@ pub(super) struct WorkerThread {
 impl PoolInner {
     /// Adds a worker that begins with `first`. On failure `first` comes back.
     pub(super) fn add_worker(self: &Arc<Self>, first: Option<Task>, limit: Limit) -> Result<(), NotAdded> {
-        let added = match self.reserve_worker(limit, first.is_some()) {
+        let added = match self.reserve_worker(limit, first.as_ref().map(Task::id)) {
             Some(worker) => {
-                worker.set_first(first);
+                let now = first.as_ref().and_then(|_| self.meter().now());
+                worker.set_first(first, now);
                 self.start_worker(&worker)
             }
             None => Err(NotAdded { first, cause: None }),
@@ -74,19 +75,19 @@ impl PoolInner {
 
     /// Takes a permit and lists the worker, both under the lock of the list, so that `note_size`
     /// knows which permits belong to confirmed workers.
-    fn reserve_worker(&self, limit: Limit, with_task: bool) -> Option<Arc<Worker>> {
+    fn reserve_worker(&self, limit: Limit, first: Option<TaskId>) -> Option<Arc<Worker>> {
         loop {
             let seen = self.control().load();
             // A custom queue is asked for its length before the lock is taken.
-            if !self.may_add_worker(seen, with_task) || !self.is_below(limit, seen) {
+            if !self.may_add_worker(seen, first.is_some()) || !self.is_below(limit, seen) {
                 return None;
             }
             let mut workers = self.workers();
             if self.control().try_add_worker(seen) {
-                if with_task {
+                if first.is_some() {
                     self.counters().add_first_task(); // before a reader can see the worker, see `stats`
                 }
-                return Some(workers.add(self.name_prefix(), with_task));
+                return Some(workers.add(self.name_prefix(), first));
             }
         }
     }
@@ -142,7 +143,7 @@ impl PoolInner {
 
     /// Undoes `reserve_worker`, except that a first task still counts as accepted.
     pub(super) fn undo_reservation(&self, worker: &Arc<Worker>) -> Option<Task> {
-        let first = worker.take_first();
+        let first = worker.take_first().map(|(task, _)| task);
         let mut workers = self.workers();
         workers.remove(worker);
         // The thread that called the factory may still be about to confirm a promised worker.
@@ -166,7 +167,7 @@ impl PoolInner {
         if seen.workers() > 0 || !self.may_add_worker(seen, false) || self.queue().is_empty() {
             return;
         }
-        let started = match self.reserve_worker(Limit::Maximum, false) {
+        let started = match self.reserve_worker(Limit::Maximum, None) {
             Some(worker) => self.start_worker(&worker),
             None => Ok(()),
         };

@@ -7,10 +7,10 @@
 use std::time::Duration;
 
 use super::control::Snapshot;
-use super::idle::{ParkOptions, ParkSlot, WakeReason};
+use super::idle::{Dequeued, ParkOptions, ParkSlot, WakeReason};
 use super::inner::PoolInner;
-use super::queue::TaskQueue;
 use super::queue::delayed::{DelayedQueue, KeepAliveEnd};
+use super::queue::{TaskQueue, with_time};
 use super::run::{WorkerIdentity, run_task};
 use super::spawn::WorkerThread;
 use super::workers::{Worker, body_dropped};
@@ -18,7 +18,7 @@ use crate::interrupt::{self, Interrupted, ThreadContext};
 use crate::monitor::{Event, RunState};
 use crate::panic::{catch, catch_value};
 use crate::queue::BlockingQueue;
-use crate::sync::{Arc, Ordering, deadline_after, fence};
+use crate::sync::{Arc, Ordering, backoff, deadline_after, fence};
 use crate::task::{Task, work_for};
 use crate::threads::ThreadBody;
 
@@ -89,7 +89,8 @@ impl<'a> WorkerLoop<'a> {
     /// The whole life of the thread.
     fn run(&self) {
         self.start();
-        let mut task = self.worker.take_first();
+        let (mut task, since) = self.worker.take_first().unzip();
+        self.pool.resume_lap(self.worker, since.flatten());
         loop {
             if task.is_none() {
                 self.next_task(&mut task);
@@ -121,6 +122,8 @@ impl<'a> WorkerLoop<'a> {
     /// wakes the next one: race "enqueue / park". The free permit is room for a waiting submitter.
     fn exit(&self) {
         let pool = self.pool;
+        self.worker.leave();
+        pool.pause_lap(self.worker);
         if let Some(hooks) = pool.hooks() {
             catch(|| hooks.worker_stopped(self.worker.info()));
         }
@@ -137,10 +140,9 @@ impl<'a> WorkerLoop<'a> {
     /// Runs a task. Its interrupt epoch began when the previous task ended. Returns false if a
     /// panic unwound that no handle keeps.
     fn run_one(&self, task: &mut Option<Task>) -> bool {
-        self.worker.set_active(true);
+        task.iter().for_each(|task| self.worker.begin_task(task));
         if self.pool.interrupt_if_stopped(&self.me).is_paused() {
-            self.pool.hold_while_paused();
-            self.pool.interrupt_if_stopped(&self.me);
+            self.hold_while_paused();
         }
         // User code is caught where it is called. This catch only keeps a defect from losing a
         // worker.
@@ -148,9 +150,19 @@ impl<'a> WorkerLoop<'a> {
         if task.is_some() {
             task.take().into_iter().for_each(Task::drop_caught);
         }
-        self.worker.set_active(false);
+        self.worker.end_task();
         self.me.next_epoch();
         ok
+    }
+
+    /// The pool was paused after this worker had taken its task. That is time of waiting.
+    #[cold]
+    fn hold_while_paused(&self) {
+        let since = self.pool.meter().now();
+        self.pool.pause_lap(self.worker);
+        self.pool.hold_while_paused();
+        self.pool.resume_lap(self.worker, since);
+        self.pool.interrupt_if_stopped(&self.me);
     }
 
     /// After a panic that no handle keeps, a JDK worker dies and is replaced. Here the thread
@@ -180,8 +192,11 @@ impl WorkerLoop<'_> {
         if seen.takes_tasks() && seen.workers() <= self.pool.settings().maximum() {
             self.pop(task);
         }
-        if task.is_none() {
-            *task = self.wait_for_task();
+        if task.is_none()
+            && let Some((dequeued, since)) = self.wait_for_task()
+        {
+            self.pool.resume_lap(self.worker, since);
+            *task = Some(dequeued);
         }
     }
 
@@ -197,7 +212,7 @@ impl WorkerLoop<'_> {
     }
 
     #[inline(never)]
-    fn wait_for_task(&self) -> Option<Task> {
+    fn wait_for_task(&self) -> Option<Dequeued> {
         let pool = self.pool;
         let mut timed_out = false;
         let mut keep_alive = KeepAlive::default();
@@ -212,10 +227,11 @@ impl WorkerLoop<'_> {
                 continue;
             }
             if !seen.is_paused()
-                && let Some(task) = self.poll_or_search()
+                && let Some(dequeued) = self.poll_or_search()
             {
-                return Some(task);
+                return Some(dequeued);
             }
+            pool.pause_lap(self.worker);
             let is_timer = matches!(pool.queue(), TaskQueue::Blocking { .. } | TaskQueue::Delayed(_));
             let limits = IdleLimit { timed, stays_for_tasks: timed && timed_out && is_timer };
             pool.notify_if_idle();
@@ -226,9 +242,9 @@ impl WorkerLoop<'_> {
             };
             pool.queue().order(); // race "enqueue / park": no longer waking, now the queue is read
             match wake {
-                WakeReason::Assigned(task) => {
+                WakeReason::Assigned(dequeued) => {
                     self.wake_another();
-                    return Some(task);
+                    return Some(dequeued);
                 }
                 WakeReason::Woken => timed_out = false,
                 WakeReason::TimedOut => timed_out = true,
@@ -272,24 +288,44 @@ impl WorkerLoop<'_> {
 
     /// Takes a task if the queue has one, or gets one while searching. Wakes another worker if it
     /// succeeds and the queue holds more.
-    fn poll_or_search(&self) -> Option<Task> {
+    fn poll_or_search(&self) -> Option<Dequeued> {
         let pool = self.pool;
         if matches!(pool.queue(), TaskQueue::Handoff | TaskQueue::Blocking { .. }) {
             return None; // these are not polled
         }
-        let mut task = pool.poll();
+        let mut dequeued = pool.poll();
         // An entry of a delayed queue that could not be taken is not due.
         let waits_for_time = matches!(pool.queue(), TaskQueue::Delayed(delayed) if delayed.len() > 0);
         // Models of whole pools leave the search out, for size. It has a model of its own.
-        if task.is_none() && !waits_for_time && !cfg!(loom) && pool.idle().search(|| !pool.queue().is_empty())
-        {
-            pool.queue().order(); // race "enqueue / park": a searching worker counts as waking
-            task = if pool.is_paused() { None } else { pool.poll() };
+        if dequeued.is_none() && !waits_for_time && !cfg!(loom) {
+            dequeued = self.search();
         }
-        if task.is_some() {
+        if dequeued.is_some() {
             self.wake_another();
         }
-        task
+        dequeued
+    }
+
+    /// Searches for a task and takes it. A search of more than about 2 µs is not part of the lap.
+    fn search(&self) -> Option<Dequeued> {
+        let (pool, short, mut polls) = (self.pool, backoff::polls_of_short_search(), 0);
+        let found = pool.idle().search(|| {
+            let found = !pool.queue().is_empty();
+            if !found && polls == short {
+                pool.pause_lap(self.worker);
+            }
+            polls += 1;
+            found
+        });
+        if !found {
+            return None;
+        }
+        pool.queue().order(); // race "enqueue / park": a searching worker counts as waking
+        match pool.is_paused() {
+            true => None,
+            false if polls > short => pool.poll(),
+            false => pool.poll_undated(),
+        }
     }
 
     /// This worker has taken a task. If the queue holds another one, a parked worker takes it.
@@ -398,9 +434,9 @@ impl WorkerLoop<'_> {
         pool.leave_queue(key);
         match taken {
             Ok(Some(task)) => {
-                self.worker.set_active(true);
+                self.worker.begin_task(&task);
                 pool.submitters().notify_first();
-                WakeReason::Assigned(task)
+                WakeReason::Assigned(with_time(task))
             }
             Ok(None) if pool.generation() == generation => WakeReason::TimedOut,
             _ => WakeReason::Woken,

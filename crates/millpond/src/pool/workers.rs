@@ -7,18 +7,24 @@ use std::io;
 
 use super::counters::{Totals, WorkerCounters};
 use crate::interrupt::ThreadContext;
-use crate::sync::{Arc, AtomicBool, Mutex, Ordering};
-use crate::task::Task;
+use crate::monitor::{Laps, Progress, WorkerState};
+use crate::sync::{Arc, AtomicBool, AtomicU64, Mutex, Ordering};
+use crate::sys;
+use crate::task::{Task, TaskId, TaskInfo};
 use crate::threads::WorkerInfo;
+use crate::time::clock::Tick;
 
 /// One worker.
 #[derive(Debug)]
 pub(super) struct Worker {
     info: WorkerInfo,
     counters: WorkerCounters,
-    /// True while the worker runs a task, hooks included, or has a first task. Written by the
-    /// worker only, once its thread runs.
-    active: AtomicBool,
+    laps: Laps,
+    /// The number of the task that the worker runs, hooks included, or of its first task; 0 if it
+    /// has none. Written by the worker only, once its thread runs.
+    current: AtomicU64,
+    /// The last task with a name that the worker began. Unnamed tasks leave it alone.
+    named: Mutex<Option<TaskInfo>>,
     /// True once the thread is known to exist or to come. Guarded by the lock of the list.
     confirmed: AtomicBool,
     start: Mutex<Start>,
@@ -28,10 +34,11 @@ pub(super) struct Worker {
 #[derive(Debug)]
 struct Start {
     state: StartState,
-    /// The task that the thread runs first.
-    first: Option<Task>,
+    /// The task that the thread runs first, and when it was accepted.
+    first: Option<(Task, Option<Tick>)>,
     /// The thread, once it runs: the target of interrupts.
     thread: Option<Arc<ThreadContext>>,
+    os_thread_id: Option<u64>,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -42,6 +49,8 @@ enum StartState {
     Promised,
     /// The thread runs the worker body.
     Running,
+    /// The thread will run no more tasks.
+    Leaving,
     /// No thread will come.
     Failed,
 }
@@ -55,28 +64,89 @@ impl Worker {
         &self.counters
     }
 
-    pub(super) fn set_active(&self, active: bool) {
-        self.active.store(active, Ordering::Relaxed); // ordered by the counters, see `stats`
+    pub(super) fn laps(&self) -> &Laps {
+        &self.laps
+    }
+
+    pub(super) fn progress(&self) -> Progress {
+        Progress { thread: self.info.number(), finished: self.counters.finished() }
+    }
+
+    /// The worker has a task. It publishes the name first, together with the id, so a reader never
+    /// combines the name of one task with the id of another.
+    #[inline]
+    pub(super) fn begin_task(&self, task: &Task) {
+        if task.name().is_some() {
+            self.publish_name(task.info());
+        }
+        // Relaxed: ordered by the counters, see `stats`.
+        self.current.store(task.id().number(), Ordering::Relaxed);
+    }
+
+    #[cold]
+    fn publish_name(&self, info: &TaskInfo) {
+        let before = self.named.lock().replace(info.clone());
+        drop(before);
+    }
+
+    #[inline]
+    pub(super) fn end_task(&self) {
+        self.current.store(0, Ordering::Relaxed);
+    }
+
+    /// The current task, its name, and when it began. The start belongs to the task if the worker
+    /// had the same one before and after it was read.
+    pub(super) fn current_task(&self) -> Option<(TaskId, Option<String>, Option<Tick>)> {
+        let number = self.current.load(Ordering::Relaxed);
+        let since = self.laps.since();
+        let is_same = self.current.load(Ordering::Relaxed) == number;
+        let id = TaskId::from_number(Some(number).filter(|number| *number != 0)?);
+        let named = self.named.lock();
+        let name = named.as_ref().filter(|info| info.id() == id).and_then(TaskInfo::name);
+        Some((id, name.map(str::to_owned), since.filter(|_| is_same)))
+    }
+
+    /// What the worker does if it has no task, and the number of its thread in the system.
+    pub(super) fn thread_state(&self) -> (WorkerState, Option<u64>) {
+        let start = self.start.lock();
+        let state = match start.state {
+            StartState::Spawning | StartState::Promised | StartState::Failed => WorkerState::Starting,
+            StartState::Running => WorkerState::Idle,
+            StartState::Leaving => WorkerState::Leaving,
+        };
+        (state, start.os_thread_id)
+    }
+
+    /// The worker has given its permit back and will exit.
+    pub(super) fn leave(&self) {
+        self.start.lock().state = StartState::Leaving;
+    }
+
+    pub(super) fn is_active(&self) -> bool {
+        self.current.load(Ordering::Relaxed) != 0
     }
 
     /// Sets the first task, before the thread is spawned.
-    pub(super) fn set_first(&self, first: Option<Task>) {
-        self.start.lock().first = first;
+    pub(super) fn set_first(&self, first: Option<Task>, now: Option<Tick>) {
+        self.start.lock().first = first.map(|task| (task, now));
     }
 
     pub(super) fn has_first(&self) -> bool {
         self.start.lock().first.is_some()
     }
 
-    pub(super) fn take_first(&self) -> Option<Task> {
+    /// The first task, and when it was accepted.
+    pub(super) fn take_first(&self) -> Option<(Task, Option<Tick>)> {
         self.start.lock().first.take()
     }
 
     /// Called on the new thread. Returns false if the start has already been declared failed.
     pub(super) fn begin(&self) -> bool {
+        let os_thread_id = sys::thread_id();
         let mut start = self.start.lock();
         let in_time = matches!(start.state, StartState::Spawning | StartState::Promised);
         if in_time {
+            start.os_thread_id = os_thread_id;
             start.state = StartState::Running;
             start.thread = Some(ThreadContext::current());
         }
@@ -98,7 +168,7 @@ impl Worker {
     pub(super) fn factory_returned(&self, returned: io::Result<()>) -> io::Result<()> {
         let mut start = self.start.lock();
         match (start.state, returned) {
-            (StartState::Running, _) => Ok(()),
+            (StartState::Running | StartState::Leaving, _) => Ok(()),
             (StartState::Spawning, Ok(())) => {
                 start.state = StartState::Promised;
                 Ok(())
@@ -132,20 +202,29 @@ pub(super) struct Workers {
     largest: usize,
     /// The counts of workers that have exited.
     retired: Totals,
+    /// The time that these spent in tasks, in nanoseconds.
+    retired_busy: u64,
 }
 
 impl Workers {
     /// Lists a new worker. The caller has reserved its permit, under the same lock.
-    pub(super) fn add(&mut self, name_prefix: &str, has_first: bool) -> Arc<Worker> {
+    pub(super) fn add(&mut self, name_prefix: &str, first: Option<TaskId>) -> Arc<Worker> {
         self.unconfirmed += 1;
         self.last_number += 1;
         let number = self.last_number;
         let worker = Arc::new(Worker {
             info: WorkerInfo::new(format!("{name_prefix}{number}").into(), number),
             counters: WorkerCounters::default(),
-            active: AtomicBool::new(has_first),
+            laps: Laps::default(),
+            current: AtomicU64::new(first.map_or(0, TaskId::number)),
+            named: Mutex::new(None),
             confirmed: AtomicBool::new(false),
-            start: Mutex::new(Start { state: StartState::Spawning, first: None, thread: None }),
+            start: Mutex::new(Start {
+                state: StartState::Spawning,
+                first: None,
+                thread: None,
+                os_thread_id: None,
+            }),
         });
         self.list.push(Arc::clone(&worker));
         worker
@@ -154,6 +233,7 @@ impl Workers {
     pub(super) fn remove(&mut self, worker: &Arc<Worker>) {
         self.list.retain(|listed| !Arc::ptr_eq(listed, worker));
         self.retired += worker.counters.totals();
+        self.retired_busy += worker.laps.busy(None);
     }
 
     /// Notes that the thread of `worker` will come, or that its start was undone. Returns false if
@@ -184,7 +264,7 @@ impl Workers {
     }
 
     pub(super) fn active_count(&self) -> usize {
-        self.list.iter().filter(|worker| worker.active.load(Ordering::Relaxed)).count()
+        self.list.iter().filter(|worker| worker.is_active()).count()
     }
 
     /// Tasks that run inline inside another task.
@@ -198,6 +278,16 @@ impl Workers {
             totals += worker.counters.totals();
         }
         totals
+    }
+
+    /// The workers that have not wholly exited.
+    pub(super) fn iter(&self) -> impl Iterator<Item = &Arc<Worker>> {
+        self.list.iter()
+    }
+
+    /// The time that workers spent in tasks which have exited since, in nanoseconds.
+    pub(super) fn retired_busy(&self) -> u64 {
+        self.retired_busy
     }
 
     /// The threads that run now.

@@ -86,17 +86,20 @@ impl<E> Heap<E> {
         }
     }
 
-    /// The positions of all entries, in the order in which they would be popped.
+    /// The positions of the first `limit` entries, in the order in which they would be popped.
     ///
     /// The next entry is always a child of an earlier one, so a heap of candidates is enough.
-    fn order(&self, mut before: impl FnMut(&E, &E) -> bool) -> Vec<usize> {
-        let mut order = Vec::with_capacity(self.len());
-        let mut candidates = Heap::with_capacity(self.len());
+    fn order(&self, limit: usize, mut before: impl FnMut(&E, &E) -> bool) -> Vec<usize> {
+        let limit = limit.min(self.len());
+        let mut order = Vec::with_capacity(limit);
+        let mut candidates = Heap::with_capacity(limit + 1);
         let mut sooner = |a: usize, b: usize| before(&self.entries[a], &self.entries[b]);
         if self.len() > 0 {
             candidates.insert(0, 0);
         }
-        while let Some(at) = candidates.pop(|a, b| sooner(*a, *b)) {
+        while order.len() < limit
+            && let Some(at) = candidates.pop(|a, b| sooner(*a, *b))
+        {
             order.push(at);
             for child in [2 * at + 1, 2 * at + 2].into_iter().filter(|child| *child < self.len()) {
                 let place = candidates.place_for(|other| sooner(child, *other));
@@ -106,9 +109,14 @@ impl<E> Heap<E> {
         order
     }
 
-    /// Calls `see` with all entries in the order in which they would be popped.
-    pub(super) fn for_each(&self, before: impl FnMut(&E, &E) -> bool, mut see: impl FnMut(&E)) {
-        self.order(before).into_iter().for_each(|at| see(&self.entries[at]));
+    /// Calls `see` with the first `limit` entries in the order in which they would be popped.
+    pub(super) fn for_first(
+        &self,
+        limit: usize,
+        before: impl FnMut(&E, &E) -> bool,
+        mut see: impl FnMut(&E),
+    ) {
+        self.order(limit, before).into_iter().for_each(|at| see(&self.entries[at]));
     }
 
     /// Removes and returns all matches. Asks and returns in the order in which entries would be
@@ -118,7 +126,7 @@ impl<E> Heap<E> {
         before: impl FnMut(&E, &E) -> bool,
         mut matches: impl FnMut(&E) -> bool,
     ) -> Vec<E> {
-        let order = self.order(before);
+        let order = self.order(usize::MAX, before);
         let doomed: Vec<bool> = order.iter().map(|at| matches(&self.entries[*at])).collect();
         if !doomed.contains(&true) {
             return Vec::new();

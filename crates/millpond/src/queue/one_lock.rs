@@ -128,8 +128,8 @@ pub(super) trait Store<T> {
 
     fn first(&self) -> Option<&T>;
 
-    /// Calls `see` with all items in queue order. Runs user code.
-    fn for_each(&self, see: &mut dyn FnMut(&T));
+    /// Calls `see` with the first `limit` items in queue order. Runs user code.
+    fn for_first(&self, limit: usize, see: &mut dyn FnMut(&T));
 
     /// Removes all matches and returns them in queue order. Runs user code. Nothing is removed if
     /// that panics.
@@ -294,14 +294,22 @@ impl<T, S: Store<T>> OneLockQueue<T, S> {
     }
 
     pub(super) fn for_each(&self, see: &mut dyn FnMut(&T)) {
-        self.state.lock().store.for_each(see);
+        self.for_first(usize::MAX, see);
+    }
+
+    pub(super) fn for_first(&self, limit: usize, see: &mut dyn FnMut(&T)) {
+        self.state.lock().store.for_first(limit, see);
     }
 
     pub(super) fn peek(&self) -> Option<T>
     where
         T: Clone,
     {
-        self.state.lock().store.first().cloned()
+        self.with_first(|first| first.cloned())
+    }
+
+    pub(super) fn with_first<R>(&self, inspect: impl FnOnce(Option<&T>) -> R) -> R {
+        inspect(self.state.lock().store.first())
     }
 
     /// Adds the length and the numbers of waiting threads to a description.

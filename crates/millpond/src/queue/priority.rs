@@ -52,6 +52,16 @@ impl<T> PriorityBlockingQueue<T> {
         Self::with(Compare::By(Box::new(compare)))
     }
 
+    /// Calls `inspect` with the head, while the queue is locked.
+    pub(crate) fn with_first<R>(&self, inspect: impl FnOnce(Option<&T>) -> R) -> R {
+        self.inner.with_first(inspect)
+    }
+
+    /// Calls `see` with the first `limit` items in queue order, while the queue is locked.
+    pub(crate) fn for_first(&self, limit: usize, see: &mut dyn FnMut(&T)) {
+        self.inner.for_first(limit, see);
+    }
+
     fn with(compare: Compare<T>) -> Self {
         let store = Sorted { heap: Heap::new(), compare, next_number: 0 };
         PriorityBlockingQueue { inner: OneLockQueue::new(store, usize::MAX) }
@@ -136,8 +146,8 @@ impl<T> Store<T> for Sorted<T> {
         self.heap.first().map(|entry| &entry.item)
     }
 
-    fn for_each(&self, see: &mut dyn FnMut(&T)) {
-        self.heap.for_each(|a, b| self.compare.before(a, b), |entry| see(&entry.item));
+    fn for_first(&self, limit: usize, see: &mut dyn FnMut(&T)) {
+        self.heap.for_first(limit, |a, b| self.compare.before(a, b), |entry| see(&entry.item));
     }
 
     fn remove_if(&mut self, matches: &mut dyn FnMut(&T) -> bool) -> Vec<T> {

@@ -92,8 +92,8 @@ impl<T> Store<T> for Ring<T> {
         self.items.front()
     }
 
-    fn for_each(&self, see: &mut dyn FnMut(&T)) {
-        self.items.iter().for_each(see);
+    fn for_first(&self, limit: usize, see: &mut dyn FnMut(&T)) {
+        self.items.iter().take(limit).for_each(see);
     }
 
     fn remove_if(&mut self, matches: &mut dyn FnMut(&T) -> bool) -> Vec<T> {

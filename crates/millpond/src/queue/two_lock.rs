@@ -319,7 +319,7 @@ impl<T> TwoLockQueue<T> {
     }
 
     pub(super) fn for_each(&self, see: &mut dyn FnMut(&T)) {
-        self.borrow(|items| items.for_each(see));
+        self.borrow(|items| items.for_first(usize::MAX, see));
     }
 
     pub(super) fn peek(&self) -> Option<T>

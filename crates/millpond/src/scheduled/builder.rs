@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use super::{Decorate, ScheduledThreadPoolExecutor};
 use crate::ConfigError;
-use crate::monitor::Propagate;
+use crate::monitor::{Propagate, Timing};
 use crate::pool::{Builder, Hooks, ShutdownPolicy, ThreadPoolExecutor, WorkQueue};
 use crate::sync::Arc;
 use crate::task::TaskInfo;
@@ -106,6 +106,13 @@ impl ScheduledBuilder {
     /// [`Builder::propagate`]. Default: none. A periodic task captures once, when it is scheduled.
     pub fn propagate(mut self, propagate: impl Propagate) -> Self {
         self.pool = self.pool.propagate(propagate);
+        self
+    }
+
+    /// Sets how the pool measures how late tasks are and how long they run. Default:
+    /// [`Timing::Sampled`].
+    pub fn timing(mut self, timing: Timing) -> Self {
+        self.pool = self.pool.timing(timing);
         self
     }
 

@@ -4,7 +4,7 @@
 use super::ScheduledBuilder;
 use super::ScheduledThreadPoolExecutor;
 use crate::executor::delegate_to_pool;
-use crate::monitor::{Actor, Change, ChangeError, PoolSnapshot, Settings};
+use crate::monitor::{Actor, Change, ChangeError, PoolSnapshot, Settings, Waiting, WorkerView};
 #[cfg(doc)]
 use crate::pool::ThreadPoolExecutor;
 
@@ -18,6 +18,10 @@ impl ScheduledThreadPoolExecutor {
         pub fn label(&self) -> &str;
         /// Returns all that is known about the pool now. Does not block.
         pub fn snapshot(&self) -> PoolSnapshot;
+        /// Returns what each worker does now; see [`ThreadPoolExecutor::workers`].
+        pub fn workers(&self) -> Vec<WorkerView>;
+        /// Returns the first tasks that wait; see [`ThreadPoolExecutor::waiting`].
+        pub fn waiting(&self, limit: usize) -> Waiting;
         /// Returns the settings in force.
         pub fn settings(&self) -> Settings;
         /// Changes any subset of the settings; see [`ThreadPoolExecutor::reconfigure`].

@@ -31,6 +31,17 @@ impl TaskId {
             TaskId(next)
         })
     }
+
+    /// The number, which is not 0.
+    #[inline]
+    pub(crate) fn number(self) -> u64 {
+        self.0
+    }
+
+    /// The id with this number, which `number` returned.
+    pub(crate) fn from_number(number: u64) -> TaskId {
+        TaskId(number)
+    }
 }
 
 impl fmt::Display for TaskId {

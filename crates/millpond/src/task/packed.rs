@@ -293,6 +293,14 @@ impl PackedTask {
         is_boxed.then(|| unsafe { &**self.work().cast::<Box<Task>>() })
     }
 
+    /// What is known about the task; `None` for a tombstone.
+    pub(crate) fn info(&self) -> Option<TaskInfo> {
+        match self.entry() {
+            Entry::Task(id) => Some(self.boxed().map_or(TaskInfo::of(id), |task| task.info().clone())),
+            Entry::Tombstone | Entry::End => None,
+        }
+    }
+
     /// Moves the task out, `into` the empty place where it will run. Returns the words of the
     /// entry.
     ///

@@ -1,7 +1,7 @@
 //! [`TimerTask`]: a task that waits for its time, in two words.
 
 use super::periodic::Timing;
-use super::{Task, TaskHandle, TaskId, TaskOf, TaskWork, TrackedTask};
+use super::{Task, TaskHandle, TaskId, TaskInfo, TaskOf, TaskWork, TrackedTask};
 use crate::sync::Arc;
 use crate::time::wheel::{Placed, to_be_looked_at};
 
@@ -52,6 +52,13 @@ impl TimerTask {
         match self {
             TimerTask::Tracked(core) => core.id(),
             TimerTask::Other(task) => task.id(),
+        }
+    }
+
+    pub(crate) fn info(&self) -> TaskInfo {
+        match self {
+            TimerTask::Tracked(core) => TaskInfo::of(core.id()),
+            TimerTask::Other(task) => task.info().clone(),
         }
     }
 

@@ -43,7 +43,7 @@ impl Clock {
     pub fn now(&self) -> Instant {
         match &self.manual {
             None => Instant::now(),
-            Some(manual) => manual.begin + manual.elapsed(),
+            Some(manual) => manual.begin + manual.read(),
         }
     }
 
@@ -54,7 +54,7 @@ impl Clock {
                 let origin = origin(); // before `now`: no tick is negative
                 Tick::ORIGIN.plus(Instant::now().saturating_duration_since(origin))
             }
-            Some(manual) => Tick::ORIGIN.plus(manual.elapsed()),
+            Some(manual) => Tick::ORIGIN.plus(manual.read()),
         }
     }
 
@@ -134,6 +134,8 @@ struct Manual {
     /// SeqCst: one thread adds a task and then reads the time, another one moves the time and then
     /// reads the tasks. At least one of the two must see the other's write.
     elapsed: AtomicU64,
+    /// How often a pool or a scheduler has read the time.
+    readings: std::sync::atomic::AtomicU64,
     listeners: Mutex<Vec<Weak<dyn TimeListener>>>,
     /// The alarms of schedulers with this clock.
     timers: Arc<Timers>,
@@ -143,6 +145,11 @@ struct Manual {
 }
 
 impl Manual {
+    fn read(&self) -> Duration {
+        self.readings.fetch_add(1, Ordering::Relaxed); // a statistic for tests
+        self.elapsed()
+    }
+
     fn elapsed(&self) -> Duration {
         Duration::from_nanos(self.elapsed.load(Ordering::SeqCst))
     }
@@ -176,6 +183,7 @@ impl ManualClock {
             manual: Arc::new(Manual {
                 begin: Instant::now(),
                 elapsed: AtomicU64::new(0),
+                readings: std::sync::atomic::AtomicU64::new(0),
                 listeners: Mutex::new(Vec::new()),
                 timers: Arc::new(Timers::new()),
                 #[cfg(all(loom, test))]
@@ -202,6 +210,12 @@ impl ManualClock {
         self.manual.elapsed()
     }
 
+    /// How often the time was read through a [`Clock`], for tests of what measures.
+    #[doc(hidden)]
+    pub fn readings(&self) -> u64 {
+        self.manual.readings.load(Ordering::Relaxed)
+    }
+
     /// Moves the time forward by `duration`.
     ///
     /// On return all tasks that are due have been handed to their threads. They may still be
@@ -211,7 +225,8 @@ impl ManualClock {
         // The limit is five centuries, which an `Instant` can hold.
         let moved = |now: u64| Some(now.saturating_add(nanos).min(u64::MAX - 1));
         let _ = self.manual.elapsed.fetch_update(Ordering::SeqCst, Ordering::SeqCst, moved);
-        self.manual.timers.ring_due(self.clock().tick(), RingsOn::AdvancingThread);
+        let now = Tick::ORIGIN.plus(self.manual.elapsed());
+        self.manual.timers.ring_due(now, RingsOn::AdvancingThread);
         let listeners = self.manual.listeners.lock().clone();
         for listener in listeners.iter().filter_map(Weak::upgrade) {
             listener.time_moved();

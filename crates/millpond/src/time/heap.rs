@@ -157,6 +157,11 @@ impl<T, D: Ord + Copy> TimerQueue<T, D> {
         chosen.into_iter().map(take).collect()
     }
 
+    /// All entries, the first one first, the others in no particular order.
+    pub(crate) fn iter(&self) -> impl Iterator<Item = (D, &T)> {
+        self.heap.iter().map(|node| (node.rank.due, self.item(node)))
+    }
+
     /// Calls `see` with all entries, in order.
     pub(crate) fn for_each(&self, mut see: impl FnMut(D, &T)) {
         for node in self.in_order() {

@@ -12,3 +12,5 @@ mod reconfigure;
 mod registry;
 mod rejections;
 mod schedulers;
+mod times;
+mod views;

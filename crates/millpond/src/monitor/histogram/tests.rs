@@ -55,7 +55,7 @@ fn many_writers_lose_nothing() {
     std::thread::scope(|s| {
         for thread in 1..=4 {
             let histogram = &histogram;
-            s.spawn(move || (0..EACH).for_each(|n| histogram.add(thread * 1000 + n, 2)));
+            s.spawn(move || (0..EACH).for_each(|n| histogram.add_total(2 * (thread * 1000 + n), 2)));
         }
     });
     let mut snapshot = HistogramSnapshot::default();
@@ -117,10 +117,10 @@ proptest! {
         second in prop::collection::vec(0..1_u64 << 50, 0..50),
     ) {
         let (histogram, other) = (Histogram::default(), Histogram::default());
-        first.iter().for_each(|value| histogram.add(*value, 1));
+        first.iter().for_each(|value| histogram.add(*value));
         let (mut earlier, mut later) = (HistogramSnapshot::default(), HistogramSnapshot::default());
         histogram.add_to(&mut earlier);
-        second.iter().for_each(|value| other.add(*value, 1));
+        second.iter().for_each(|value| other.add(*value));
         histogram.add_to(&mut later);
         other.add_to(&mut later);
         let (between, expected) = (later.since(&earlier), of(&second));

@@ -36,7 +36,7 @@ use std::fmt;
 use std::sync::atomic::AtomicU64;
 use std::time::{Duration, Instant};
 
-use super::super::idle::{IdleWorkers, ParkOptions, ParkSlot, WakeReason};
+use super::super::idle::{Dequeued, IdleWorkers, ParkOptions, ParkSlot, WakeReason};
 use super::watch::{Watch, Watchers, WatchingWorker};
 use crate::interrupt::wait::WaitCell;
 use crate::sync::{Arc, AtomicBool, AtomicUsize, Mutex, Ordering, Weak, deadline_after};
@@ -45,6 +45,8 @@ use crate::task::{CancelQueue, Help, Place, Removal, Removed};
 use crate::task::{Task, TaskId, TimerTask};
 use crate::time::clock::{Clock, Tick};
 use crate::time::wheel::{Look, NOWHERE, TimerWheel};
+
+mod inspect;
 
 /// What still runs after a shutdown.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -229,8 +231,8 @@ impl DelayedQueue {
         self.watched.store(watched && !self.is_manual(), Ordering::Relaxed);
     }
 
-    /// Takes the first task if it is due.
-    pub(in crate::pool) fn poll(&self) -> Option<Task> {
+    /// Takes the first task if it is due. Returns it with its due time.
+    pub(in crate::pool) fn poll(&self) -> Option<Dequeued> {
         if self.len() == 0 {
             return None;
         }
@@ -254,7 +256,7 @@ impl DelayedQueue {
             let (due, task) = entries.wheel.pop()?;
             entries.last_due = due;
             self.changed(&entries);
-            return Some(task.into_task());
+            return Some((task.into_task(), Some(due)));
         }
     }
 
@@ -296,13 +298,6 @@ impl DelayedQueue {
         let removed = entries.take_if(unwanted);
         self.changed(&entries);
         removed
-    }
-
-    /// The ids of all tasks, in order.
-    pub(in crate::pool) fn ids(&self) -> Vec<TaskId> {
-        let mut ids = Vec::new();
-        self.entries.lock().wheel.for_each(|entry| ids.push(entry.id()));
-        ids
     }
 }
 
@@ -448,14 +443,7 @@ impl DelayedQueue {
     }
 
     pub(in crate::pool) fn first_is_due(&self) -> bool {
-        let now = self.clock.tick();
-        loop {
-            match self.entries.lock().wheel.look(now) {
-                Look::Due => return true,
-                Look::Again => {}
-                Look::Later | Look::Ahead => return false,
-            }
-        }
+        self.due_since(self.clock.tick()).is_some()
     }
 }
 

@@ -6,12 +6,19 @@
 //!
 //! The length is the difference of two counts that only grow, one for each end: tasks pushed and
 //! tasks gone. A reader without the locks loads `gone` first.
+//!
+//! Time marks beside the queue say when tasks were pushed, see `marks.rs`. The comparison that
+//! notices a full queue also notices that a mark is due, so most pushes pay nothing.
 
 use std::fmt;
 
-use super::segments::{BothGuard, Segments};
+use self::marks::TimeMarks;
+use super::segments::{BothGuard, Segments, TailGuard};
 use crate::sync::{AtomicU64, AtomicUsize, Ordering};
-use crate::task::{Pack, Task, TaskId};
+use crate::task::{Pack, Task, TaskId, TaskInfo};
+use crate::time::clock::{Clock, Tick};
+
+mod marks;
 
 pub(in crate::pool) struct Fifo {
     /// How many tasks may be queued when one is pushed. Written with the tail locked.
@@ -24,16 +31,19 @@ pub(in crate::pool) struct Fifo {
     taken_back: AtomicU64,
     /// Nonzero once tasks have been moved, so that positions may be stale. Guarded by both locks.
     compacted: AtomicU64,
+    marks: TimeMarks,
 }
 
 impl Fifo {
-    pub(in crate::pool) fn new(capacity: usize) -> Self {
+    /// With this clock for time marks. None are made before [`set_marks`](Self::set_marks).
+    pub(in crate::pool) fn new(capacity: usize, clock: Clock) -> Self {
         Fifo {
             capacity: AtomicUsize::new(capacity),
             most: AtomicUsize::new(capacity),
             segments: Segments::new(limit(0, capacity)),
             taken_back: AtomicU64::new(0),
             compacted: AtomicU64::new(0),
+            marks: TimeMarks::new(clock),
         }
     }
 
@@ -52,6 +62,7 @@ impl Fifo {
         let queued = usize::try_from(self.segments.put() - self.segments.gone()).unwrap_or(usize::MAX);
         self.capacity.store(capacity, Ordering::Relaxed);
         self.most.store(capacity.max(queued), Ordering::Relaxed);
+        self.marks.ask(self.segments.put());
         tail.set_limit(0);
     }
 
@@ -97,13 +108,57 @@ impl Fifo {
     ) -> Result<L, T> {
         let mut tail = self.segments.tail();
         if self.segments.put() >= self.segments.limit() {
-            tail.set_limit(limit(self.segments.gone(), self.capacity()));
-            if self.segments.put() >= self.segments.limit() {
+            let full_at = limit(self.segments.gone(), self.capacity());
+            if self.segments.put() >= full_at {
                 return Err(task);
             }
+            if self.segments.put() >= self.marks.due() {
+                self.mark(&tail);
+            }
+            tail.set_limit(full_at.min(self.marks.due()));
         }
         tail.push(id, task);
         Ok(observe())
+    }
+
+    #[cold]
+    fn mark(&self, tail: &TailGuard<'_>) {
+        self.marks.add(self.segments.put(), tail.end(), || self.segments.begin());
+    }
+
+    /// Sets whether time marks are made.
+    pub(in crate::pool) fn set_marks(&self, on: bool) {
+        self.marks.set_most_pushes(u64::from(on));
+        self.ask_for_mark();
+    }
+
+    /// Sets the number of pushes from one time mark to the next at most, unless there are none.
+    pub(in crate::pool) fn space_marks(&self, pushes: u64) {
+        let before = self.marks.most_pushes();
+        if before != 0 && before != pushes {
+            self.marks.set_most_pushes(pushes);
+        }
+    }
+
+    /// Makes the next push leave a time mark.
+    pub(in crate::pool) fn ask_for_mark(&self) {
+        if self.segments.limit() <= self.segments.put() {
+            return; // one is due already; reads what a waiting worker polls anyway
+        }
+        let mut tail = self.segments.tail();
+        self.marks.ask(self.segments.put());
+        tail.set_limit(self.segments.limit().min(self.marks.due()));
+    }
+
+    /// When the task at `position` was pushed, or a little earlier.
+    pub(in crate::pool) fn since(&self, position: u64) -> Option<Tick> {
+        self.marks.time_of(position)
+    }
+
+    /// When the oldest task was pushed, or a little earlier. `None` if the queue is empty.
+    pub(in crate::pool) fn head_since(&self) -> Option<Tick> {
+        let begin = self.segments.first_position()?;
+        self.marks.time_of_head(begin)
     }
 
     /// Separates a change from a read of the queue: later pushes see the change, and the caller
@@ -164,7 +219,8 @@ impl Fifo {
 
     fn move_all(&self, whole: &mut BothGuard<'_>, unwanted: impl Fn(&Task) -> bool) -> Vec<Task> {
         self.compacted.store(1, Ordering::Relaxed);
-        whole.remove_if(unwanted)
+        let mut marks = self.marks.moving();
+        whole.remove_if(unwanted, |from, to| marks.moved(from, to))
     }
 
     /// Moves the tasks together when most entries are tombstones, so a queue of few tasks stays
@@ -179,6 +235,13 @@ impl Fifo {
     /// The ids of the queued tasks, oldest first.
     pub(in crate::pool) fn ids(&self) -> Vec<TaskId> {
         self.segments.whole().ids()
+    }
+
+    /// The first tasks and their positions. Looks at `limit` entries at most.
+    pub(in crate::pool) fn first_tasks(&self, limit: usize) -> Vec<(TaskInfo, u64)> {
+        let mut tasks = Vec::with_capacity(limit.min(self.len()));
+        tasks.extend(self.segments.whole().first_tasks(limit));
+        tasks
     }
 
     /// Tasks accepted so far.

@@ -5,6 +5,7 @@
 //! or a custom queue, only the queue knows when a task is available. Workers block inside it, and
 //! are interrupted when they must check settings or run state.
 
+mod dates;
 #[expect(unsafe_code, reason = "leaks the reference to a cancelled timer")]
 pub(super) mod delayed;
 pub(super) mod fifo;
@@ -17,10 +18,11 @@ use std::cmp::Ordering;
 use std::fmt;
 use std::time::Instant;
 
+pub(super) use self::dates::{QueuedTask, with_time};
 use self::delayed::DelayedQueue;
 use self::fifo::Fifo;
-use super::idle::IdleWorkers;
-use crate::monitor::QueueKind;
+use super::idle::{Dequeued, IdleWorkers};
+use crate::monitor::{Meter, QueueKind};
 use crate::panic::catch_value;
 use crate::queue;
 use crate::queue::{BlockingQueue, DelayQueue, Delayed, PriorityBlockingQueue};
@@ -145,10 +147,13 @@ impl WorkQueue {
         }
     }
 
-    /// The queue in use. The caller has checked the capacity.
-    pub(super) fn into_task_queue(self) -> TaskQueue {
+    /// The queue in use, with `clock` to measure how long tasks wait. The caller has checked the
+    /// capacity.
+    pub(super) fn into_task_queue(self, clock: &Clock) -> TaskQueue {
         match self.kind {
-            Kind::Array(capacity) | Kind::Linked(capacity) => TaskQueue::Fifo(Fifo::new(capacity)),
+            Kind::Array(capacity) | Kind::Linked(capacity) => {
+                TaskQueue::Fifo(Fifo::new(capacity, clock.clone()))
+            }
             Kind::Synchronous => TaskQueue::Handoff,
             Kind::Priority => {
                 TaskQueue::Priority(PriorityBlockingQueue::by(most_urgent_first), AtomicU64::new(0))
@@ -234,13 +239,19 @@ impl TaskQueue {
     /// Returns the task if there is no room.
     pub(super) fn offer<L>(
         &self,
-        task: Task,
+        mut task: Task,
         idle: &IdleWorkers,
+        meter: &Meter,
         observe: impl FnOnce() -> L,
     ) -> Result<L, Task> {
+        if matches!(self, TaskQueue::Priority(..) | TaskQueue::Blocking { .. })
+            && let Some(now) = meter.now()
+        {
+            task.set_queued_at(now.plus(self.held_back(&task)));
+        }
         match self {
             TaskQueue::Fifo(fifo) => return fifo.push(task.id(), task, observe),
-            TaskQueue::Handoff => idle.hand_off(task)?,
+            TaskQueue::Handoff => idle.hand_off(task, || meter.now())?,
             TaskQueue::Priority(queue, pushed) => CountedPush::new(pushed).done(queue.offer(task))?,
             TaskQueue::Blocking { queue, pushed, .. } => CountedPush::new(pushed).done(queue.offer(task))?,
             TaskQueue::Delayed(delayed) => {
@@ -292,12 +303,15 @@ impl TaskQueue {
     }
 
     /// Dequeues the next task, if one is available.
-    pub(super) fn poll(&self) -> Option<Task> {
+    pub(super) fn poll(&self) -> Option<Dequeued> {
         match self {
-            TaskQueue::Fifo(fifo) => fifo.pop(),
+            TaskQueue::Fifo(fifo) => {
+                let since = fifo.head_since();
+                fifo.pop().map(|task| (task, since))
+            }
             TaskQueue::Handoff => None,
-            TaskQueue::Priority(queue, _) => queue.poll(),
-            TaskQueue::Blocking { queue, .. } => queue.poll(),
+            TaskQueue::Priority(queue, _) => queue.poll().map(with_time),
+            TaskQueue::Blocking { queue, .. } => queue.poll().map(with_time),
             TaskQueue::Delayed(delayed) => delayed.poll(),
         }
     }

@@ -94,7 +94,8 @@ struct TailSide {
     put: AtomicU64,
     /// The position after the last task. Written under the lock (1).
     end: AtomicU64,
-    /// The value of `put` at which `gone` must be read again. Written under the lock.
+    /// The value of `put` at which a push must look more closely: the queue may be full, or a time
+    /// mark is due. Written under the lock.
     limit: AtomicU64,
     /// The number of segments. Written under the lock.
     held: AtomicUsize,
@@ -173,8 +174,19 @@ impl Segments {
     /// Exact at the moment when `begin` was read: `begin` is never after `end`, both only grow, and
     /// `end` has not passed it since.
     pub(super) fn is_empty(&self) -> bool {
+        self.first_position().is_none()
+    }
+
+    /// The position of the head, unless the queue is empty. Acquire, for `end`: the caller sees
+    /// what was written before the push of that task.
+    pub(super) fn first_position(&self) -> Option<u64> {
         let begin = self.head.begin.load(Ordering::Acquire);
-        self.tail.end.load(Ordering::Acquire) == begin
+        (self.tail.end.load(Ordering::Acquire) != begin).then_some(begin)
+    }
+
+    /// The position of the head, perhaps of a moment ago.
+    pub(super) fn begin(&self) -> u64 {
+        self.head.begin.load(Ordering::Relaxed)
     }
 
     /// Tasks pushed so far.
@@ -231,6 +243,11 @@ pub(super) struct TailGuard<'a> {
 impl TailGuard<'_> {
     pub(super) fn set_limit(&mut self, limit: u64) {
         self.all.tail.limit.store(limit, Ordering::Relaxed);
+    }
+
+    /// The position after the last task.
+    pub(super) fn end(&self) -> u64 {
+        self.tail.base + self.tail.at as u64
     }
 
     /// Appends `task` as the task `id`.
@@ -459,7 +476,7 @@ impl Iterator for Entries<'_> {
 
 impl Drop for Segments {
     fn drop(&mut self) {
-        let left = self.whole().remove_if(|_| true);
+        let left = self.whole().remove_if(|_| true, |_, _| {});
         left.into_iter().for_each(Task::drop_caught);
         // Nobody holds a lock, and nobody will.
         let segments = std::mem::take(&mut self.tail.lock.lock().segments);

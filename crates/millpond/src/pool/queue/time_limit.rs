@@ -5,10 +5,9 @@
 //! queue: while that one is too old, the queue counts as full. Only a first-in-first-out queue has
 //! its oldest task at the head, so the second part does not apply to the other kinds.
 
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use super::TaskQueue;
-use crate::queue::Delayed;
 use crate::sync::{AtomicU64, Ordering};
 use crate::task::Task;
 use crate::time::clock::Clock;
@@ -31,10 +30,7 @@ impl QueueTimeLimit {
 
     /// Starts the time of `task`: now, or at its due time in a queue that holds it back until then.
     pub(in crate::pool) fn stamp(&self, task: &mut Task, queue: &TaskQueue) {
-        let held_back = match queue {
-            TaskQueue::Blocking { .. } => task.due().saturating_duration_since(Instant::now()),
-            _ => Duration::ZERO,
-        };
+        let held_back = queue.held_back(task);
         task.set_queued_at(self.clock.tick_after(held_back));
     }
 

@@ -12,7 +12,7 @@ use super::model::{Plan, Shape};
 use super::source::Refusal;
 use crate::monitor::{
     Actor, Change, ChangeError, Event, HistogramSnapshot, Identity, Kind, Monitored, PolicyKind,
-    PoolSnapshot, QueueKind, Settings, Timing, release,
+    PoolSnapshot, QueueKind, Settings, Timing, Waiting, WorkerView, release,
 };
 use crate::sync::{Arc, Weak};
 use crate::threads::WorkerInfo;
@@ -75,6 +75,17 @@ impl Monitored for Engine {
 
     fn settings(&self) -> Settings {
         self.settings.lock().clone()
+    }
+
+    /// The workers of a scheduler are not listed yet.
+    fn workers(&self) -> Vec<WorkerView> {
+        Vec::new()
+    }
+
+    /// Only the number of waiting tasks is known.
+    fn waiting(&self, _: usize) -> Waiting {
+        let settings = self.settings.lock().clone();
+        Waiting { total: self.lock().pool_stats(&settings).queued_count, ..Waiting::default() }
     }
 
     fn reconfigure(self: Arc<Self>, change: Change) -> Result<Settings, ChangeError> {

@@ -99,6 +99,16 @@ enum Found {
     No,
 }
 
+/// Pauses of a search before it yields.
+const PAUSES: u32 = 4;
+
+/// After how many polls a search of the calling thread has lasted about 2 µs: all pauses and two
+/// yields. None if it begins with a yield, which may take long.
+pub(crate) fn polls_of_short_search() -> u32 {
+    let pauses = has_other_core() && THREAD.with(|thread| !thread.shares_core.get());
+    if pauses { PAUSES + 2 } else { 0 }
+}
+
 /// Polls `ready` before the caller parks.
 ///
 /// A park and a wake-up on another core cost as much as hundreds of small tasks, so a few pauses
@@ -129,7 +139,6 @@ fn search(yields: u32, mut ready: impl FnMut() -> bool) -> Found {
 /// Parking is better then. So a short search ends with the first yield that let another thread
 /// run, and a long one is bounded in time as well as in yields.
 fn search_beside(yields: u32, mut ready: impl FnMut() -> bool) -> Found {
-    const PAUSES: u32 = 4;
     const LIMIT: Duration = Duration::from_micros(100);
     /// What a park and a wake-up cost, both sides together, roughly.
     const COST_OF_PARKING: Duration = Duration::from_micros(10);

@@ -313,6 +313,13 @@ impl<T: Placed> TimerWheel<T> {
         taken
     }
 
+    /// All items with their due times: first those that are near, then the others, bucket by
+    /// bucket.
+    pub(crate) fn iter(&self) -> impl Iterator<Item = (Tick, &T)> {
+        let far = self.buckets.iter().flat_map(Bucket::iter).map(|entry| (entry.due(), entry.item()));
+        self.near.iter().chain(far)
+    }
+
     /// Calls `see` with all items, in order.
     pub(crate) fn for_each(&mut self, mut see: impl FnMut(&T)) {
         self.open_all();

@@ -8,6 +8,7 @@ use std::thread;
 use super::super::segments::tests::{KINDS, Rng, SEGMENT, Tally, task};
 use super::Fifo;
 use crate::task::{Task, TaskId, TaskOf};
+use crate::time::clock::Clock;
 
 fn put(fifo: &Fifo, task: Task) -> bool {
     fifo.push(task.id(), task, || ()).is_ok()
@@ -15,7 +16,7 @@ fn put(fifo: &Fifo, task: Task) -> bool {
 
 #[test]
 fn the_first_task_can_be_looked_at_where_it_lies() {
-    let fifo = Fifo::new(8);
+    let fifo = Fifo::new(8, Clock::system());
     let name = |fifo: &Fifo| fifo.with_first(|first| first.map(|task| task.name().unwrap().to_owned()));
     assert_eq!(name(&fifo), None);
     let named = ["a", "b", "c"].map(|name| Task::new(|| {}).named(name));
@@ -38,7 +39,7 @@ fn random_steps_give_what_a_simple_queue_gives() {
         let mut rng = Rng(1000 + seed);
         let tally = Tally::default();
         let capacity = [1, 7, 300, usize::MAX][seed as usize % 4];
-        let fifo = Fifo::new(capacity);
+        let fifo = Fifo::new(capacity, Clock::system());
         let mut model: VecDeque<(TaskId, Option<u64>)> = VecDeque::new();
         let (mut made, mut accepted, mut taken_back) = (0, 0, 0);
         for _ in 0..if cfg!(miri) { 120 } else { 4000 } {
@@ -95,7 +96,7 @@ fn random_steps_give_what_a_simple_queue_gives() {
 /// `is_empty` is true only if the queue is empty, and is true after a pop that found no task.
 #[test]
 fn an_empty_queue_is_known_to_be_empty() {
-    let fifo = Fifo::new(4);
+    let fifo = Fifo::new(4, Clock::system());
     assert!(fifo.is_empty());
     let (task, _handle) = TaskOf::new(|| ()).into_parts();
     let last = task.id();
@@ -112,7 +113,7 @@ fn an_empty_queue_is_known_to_be_empty() {
 /// One task stays at the head, so that the tombstones behind it are not simply skipped.
 #[test]
 fn holes_do_not_pile_up() {
-    let (fifo, tally) = (Fifo::new(usize::MAX), Tally::default());
+    let (fifo, tally) = (Fifo::new(usize::MAX, Clock::system()), Tally::default());
     let rounds = if cfg!(miri) { 200 } else { 20_000 };
     let stays: Vec<TaskId> = (0..3)
         .map(|n| {
@@ -141,7 +142,7 @@ fn holes_do_not_pile_up() {
 
 #[test]
 fn a_task_that_was_moved_is_found_by_its_old_place() {
-    let (fifo, tally) = (Fifo::new(usize::MAX), Tally::default());
+    let (fifo, tally) = (Fifo::new(usize::MAX, Clock::system()), Tally::default());
     let ids: Vec<TaskId> = (0..20)
         .map(|n| {
             let task = task(n, n, &tally);
@@ -162,7 +163,7 @@ fn a_task_that_was_moved_is_found_by_its_old_place() {
 
 #[test]
 fn a_burst_is_given_back_by_trim() {
-    let (fifo, tally) = (Fifo::new(usize::MAX), Tally::default());
+    let (fifo, tally) = (Fifo::new(usize::MAX, Clock::system()), Tally::default());
     let many = if cfg!(miri) { 450 } else { 20_000 };
     (0..many).for_each(|n| assert!(put(&fifo, task(n, n, &tally))));
     let most = fifo.segments.held();
@@ -194,7 +195,7 @@ fn together(threads: usize, f: impl Fn(usize) + Sync) {
 #[test]
 fn exactly_as_many_tasks_as_fit_are_accepted_from_several_threads() {
     let capacity = if cfg!(miri) { 9 } else { 1001 };
-    let fifo = Fifo::new(capacity);
+    let fifo = Fifo::new(capacity, Clock::system());
     let accepted = AtomicUsize::new(0);
     let fill = || {
         together(3, |_| {
@@ -222,7 +223,7 @@ fn the_bound_and_the_order_hold_with_several_threads() {
     const PRODUCERS: usize = 2;
     let each = if cfg!(miri) { 20 } else { 2000 };
     for capacity in [1, 5, 64] {
-        let (fifo, tally) = (Fifo::new(capacity), Tally::default());
+        let (fifo, tally) = (Fifo::new(capacity, Clock::system()), Tally::default());
         // Finished pushes and started pops: the queue holds at least their difference.
         let (put_so_far, takes, taken) = (AtomicI64::new(0), AtomicI64::new(0), AtomicUsize::new(0));
         // The ids that each thread pushed or popped, in its order.
@@ -276,7 +277,7 @@ fn the_bound_and_the_order_hold_with_several_threads() {
 /// The last task is popped and only tombstones are left: the queue is empty without another pop.
 #[test]
 fn a_queue_of_nothing_but_holes_is_empty() {
-    let (fifo, tally) = (Fifo::new(usize::MAX), Tally::default());
+    let (fifo, tally) = (Fifo::new(usize::MAX, Clock::system()), Tally::default());
     let ids: Vec<_> = (0..4)
         .map(|n| {
             let token = task(0, n, &tally);
@@ -297,7 +298,7 @@ fn a_queue_of_nothing_but_holes_is_empty() {
 #[test]
 fn put_take_remove_and_trim_at_the_same_time() {
     let each = if cfg!(miri) { 25 } else { 2000 };
-    let (fifo, tally) = (Fifo::new(usize::MAX), Tally::default());
+    let (fifo, tally) = (Fifo::new(usize::MAX, Clock::system()), Tally::default());
     let (out, turn) = (AtomicUsize::new(0), AtomicUsize::new(0));
     together(4, |me| match me {
         0 | 1 => {

@@ -1,7 +1,7 @@
 //! What needs both ends of the queue: looking at all tasks, and removing tasks in the middle.
 
 use super::{BothGuard, Entries, SPARE, Unused};
-use crate::task::{Entry, PackedTask, Task, TaskId};
+use crate::task::{Entry, PackedTask, Task, TaskId, TaskInfo};
 
 impl BothGuard<'_> {
     /// The tasks from the first to the last, with their positions and ids.
@@ -10,6 +10,12 @@ impl BothGuard<'_> {
             Entry::Task(id) => Some((position, entry, id)),
             _ => None,
         })
+    }
+
+    /// The tasks among the first `limit` entries, with their positions.
+    pub(in super::super) fn first_tasks(&self, limit: usize) -> impl Iterator<Item = (TaskInfo, u64)> {
+        let entries = Entries::from(self, 0).take(limit);
+        entries.filter_map(|(position, entry)| Some((entry.info()?, position)))
     }
 
     /// The number of tombstones between the tasks.
@@ -48,17 +54,23 @@ impl BothGuard<'_> {
     }
 
     /// Removes all tasks that `unwanted` accepts, in order. The others move to the tail, so the
-    /// tombstones between them disappear.
-    pub(in super::super) fn remove_if(&mut self, unwanted: impl Fn(&Task) -> bool) -> Vec<Task> {
+    /// tombstones between them disappear. `moved` receives the position of the head and of the tail
+    /// before each of these moves.
+    pub(in super::super) fn remove_if(
+        &mut self,
+        unwanted: impl Fn(&Task) -> bool,
+        mut moved: impl FnMut(u64, u64),
+    ) -> Vec<Task> {
         let mut removed = Vec::new();
         let waiting = self.tail.all.put() - self.tail.all.gone();
         for _ in 0..waiting {
-            let mut next = None;
+            let (mut next, from) = (None, self.head.position());
             self.head.next(&mut next);
             let Some(task) = next else { break };
             if unwanted(&task) {
                 removed.push(task);
             } else {
+                moved(from, self.tail.end());
                 self.tail.append(task.id(), task);
             }
         }

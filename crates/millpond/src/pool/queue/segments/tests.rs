@@ -365,7 +365,7 @@ fn remove_if_takes_out_what_is_unwanted_and_keeps_the_order_of_the_rest() {
         ids.remove(at);
     }
     let unwanted: Vec<TaskId> = ids.iter().copied().step_by(3).collect();
-    let removed = segments.whole().remove_if(|task| unwanted.contains(&task.id()));
+    let removed = segments.whole().remove_if(|task| unwanted.contains(&task.id()), |_, _| {});
     assert!(removed.iter().map(Task::id).eq(unwanted.iter().copied()));
     ids.retain(|id| !unwanted.contains(id));
     assert_eq!(segments.whole().ids(), ids);
@@ -388,7 +388,7 @@ fn a_tracked_task_knows_its_place_also_when_it_was_moved() {
     let shared = moved.cell().expect("it has a handle").clone();
     let (id, other) = (put(&segments, moved), put(&segments, task(1, 1, &tally)));
     assert_eq!(Some(shared.place().get()), segments.place_of(id));
-    assert!(segments.whole().remove_if(|_| false).is_empty());
+    assert!(segments.whole().remove_if(|_| false, |_, _| {}).is_empty());
     assert_eq!(Some(shared.place().get()), segments.place_of(id));
     assert!(shared.place().get() > segments.place_of(id).unwrap() - 1);
     segments.remove_at(id, shared.place().get()).expect("it is at its place").run();

@@ -79,8 +79,10 @@ impl Modelled {
             94 => {
                 let one_in = 2 + rng.below(20);
                 let unwanted: Vec<_> = self.model.iter().copied().filter(|(_, n)| n % one_in == 0).collect();
-                let removed =
-                    self.segments.whole().remove_if(|task| unwanted.iter().any(|(id, _)| *id == task.id()));
+                let removed = self
+                    .segments
+                    .whole()
+                    .remove_if(|task| unwanted.iter().any(|(id, _)| *id == task.id()), |_, _| {});
                 self.model.retain(|(_, n)| n % one_in != 0);
                 assert_eq!(removed.len(), unwanted.len());
                 removed.into_iter().zip(unwanted).for_each(|(task, what)| self.check(Some(task), Some(what)));

@@ -1,0 +1,261 @@
+//! Laps: how a thread that runs tasks measures them without reading the clock for each one.
+//!
+//! A *lap* is a few tasks in a row. The thread reads the clock once at its end, which is also the
+//! start of the next lap. A lap is long enough that measuring costs about one percent: 64 empty
+//! tasks, twenty of 1 µs, one of 20 µs or more. A long task shortens the next lap to one task, and
+//! each lap is at most twice as long as the one before. So only the first long task after many
+//! short ones shares its lap, with at most 63 others, and is charged what those do not explain.
+//!
+//! All tasks of a lap count as having waited as long as the first one. The tasks behind a long one
+//! wait longer, which the next lap notices.
+//!
+//! A thread that waits for work pauses its lap. After a millisecond it begins with a lap of one
+//! task again, so that in a pool with little to do nearly every task is measured by itself. The
+//! time between two laps counts neither as waiting nor as running. The sum of the run times is the
+//! time that threads spent in tasks.
+//!
+//! # Counting
+//!
+//! The thread counts its finished tasks anyway. [`Laps::is_over`] compares that count with the end
+//! of the lap, which is all that most tasks pay. Everything else is under a lock, because a reader
+//! closes the lap of a thread that has nothing to run: so a snapshot of an idle pool contains every
+//! task. `counted` says which finished tasks the histograms contain, and changes with them under
+//! the lock, so no task is counted twice. Model: `a_lap_that_a_reader_closes`.
+
+use super::meter::{Meter, Times};
+use super::settings::Timing;
+use crate::sync::{AtomicU64, Ordering, SpinLock};
+use crate::time::clock::Tick;
+
+/// The work per lap, in nanoseconds: about a hundred times what ending one costs, which is mostly
+/// cache lines that other threads write.
+const WORK_PER_LAP: u64 = 20_000;
+/// The tasks of a lap at most.
+const LONGEST: u64 = 64;
+const NO_LAP: u64 = u64::MAX;
+/// After a longer pause, in nanoseconds, the next lap is short.
+const LONG_PAUSE: u64 = 1_000_000;
+
+/// The laps of one thread.
+#[derive(Debug)]
+pub(crate) struct Laps {
+    /// The number of finished tasks at which the lap is over; [`NO_LAP`] if none has begun. Written
+    /// under the lock. Relaxed: a value that is seen late makes a lap longer or shorter, and no
+    /// task is lost.
+    until: AtomicU64,
+    lap: SpinLock<Lap>,
+}
+
+/// How far a thread is.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Progress {
+    /// The number of the thread, which chooses its histograms.
+    pub(crate) thread: usize,
+    /// Tasks that it has finished so far.
+    pub(crate) finished: u64,
+}
+
+/// The task that will end first in a lap.
+#[derive(Debug, Clone, Copy)]
+pub(crate) enum FirstTask {
+    /// The next one to be taken. It was accepted at this time; `None` stands for no wait.
+    AcceptedAt(Option<Tick>),
+    /// The current one: the task that ended the lap before ran inside it.
+    Outer,
+}
+
+#[derive(Debug, Default)]
+struct Lap {
+    /// When the lap began. `None` while the thread waits for work, and if nothing is measured.
+    opened: Option<Tick>,
+    /// When the last lap ended.
+    closed: Option<Tick>,
+    /// The finished tasks that the histograms contain, or that must not be in them.
+    counted: u64,
+    /// The number of tasks after which the lap ends.
+    length: u64,
+    /// The mean run time of the lap before, in nanoseconds.
+    mean: u64,
+    /// How long the first task of this lap waited. It stands for the others.
+    wait: u64,
+    /// Tasks of this lap that ran inside another task, and how long the first of them waited.
+    inline: (u64, u64),
+    /// No later than the start of the task that runs now, if one does.
+    since: Option<Tick>,
+    /// The length of all laps so far.
+    busy: u64,
+}
+
+impl Default for Laps {
+    fn default() -> Self {
+        Laps { until: AtomicU64::new(NO_LAP), lap: SpinLock::new(Lap::default()) }
+    }
+}
+
+/// For the thread itself.
+impl Laps {
+    /// Returns true if the lap ends with the task that was just finished.
+    #[inline]
+    pub(crate) fn is_over(&self, finished: u64) -> bool {
+        finished >= self.until.load(Ordering::Relaxed)
+    }
+
+    /// Ends the lap and begins the next one. Returns the length of the next lap.
+    pub(crate) fn next(&self, meter: &Meter, progress: Progress, now: Tick, first: FirstTask) -> u64 {
+        let mut lap = self.lap.lock();
+        lap.close(now, progress, meter);
+        let outer = (lap.since, lap.wait);
+        match first {
+            FirstTask::AcceptedAt(since) => lap.open(now, since),
+            FirstTask::Outer => {
+                lap.open(now, None);
+                (lap.since, lap.wait) = outer;
+            }
+        }
+        self.until.store(progress.finished + lap.length, Ordering::Relaxed);
+        lap.length
+    }
+
+    /// Ends the lap without counting its tasks, because nothing is measured.
+    pub(crate) fn stop(&self, finished: u64) {
+        self.until.store(self.lap.lock().stop(finished), Ordering::Relaxed);
+    }
+
+    /// Ends the lap, because the thread waits for work. Returns true if it was not paused before.
+    pub(crate) fn pause(&self, meter: &Meter, progress: Progress) -> bool {
+        if self.until.load(Ordering::Relaxed) == NO_LAP {
+            return false;
+        }
+        let mut lap = self.lap.lock();
+        let was_open = lap.opened.is_some();
+        if was_open
+            && progress.finished > lap.counted
+            && let Some(now) = meter.now()
+        {
+            lap.close(now, progress, meter);
+        }
+        self.until.store(lap.stop(progress.finished), Ordering::Relaxed);
+        was_open
+    }
+
+    /// Begins a lap after a pause, with a task that was accepted at `since`. Without a pause, ends
+    /// the lap if that was long after its start: a task of this lap must have taken long.
+    pub(crate) fn resume(&self, meter: &Meter, progress: Progress, since: Option<Tick>) {
+        if meter.timing() == Timing::Off {
+            return;
+        }
+        let mut lap = self.lap.lock();
+        let is_late = |opened| since.is_some_and(|since| nanos_between(opened, since) > WORK_PER_LAP);
+        if lap.opened.is_some_and(|opened| !is_late(opened)) {
+            return;
+        }
+        if let Some(now) = meter.now() {
+            lap.close(now, progress, meter);
+            if lap.closed.is_none_or(|closed| nanos_between(closed, now) > LONG_PAUSE) {
+                lap.length = 1;
+            }
+            lap.open(now, since);
+            self.until.store(progress.finished + lap.length, Ordering::Relaxed);
+        }
+    }
+
+    /// Counts a task that was accepted at `since` and runs inside the current one.
+    pub(crate) fn inside(&self, meter: &Meter, since: Option<Tick>) {
+        let mut lap = self.lap.lock();
+        let (count, mut wait) = lap.inline;
+        if count == 0 {
+            wait = since.zip(meter.now()).map_or(0, |(since, now)| nanos_between(since, now));
+        }
+        lap.inline = (count + 1, wait);
+    }
+}
+
+/// For readers.
+impl Laps {
+    /// Counts the tasks of a thread that runs none, up to `now`. Its next task was accepted at
+    /// `since`.
+    pub(crate) fn settle(&self, meter: &Meter, now: Tick, progress: Progress, since: Option<Tick>) {
+        let mut lap = self.lap.lock();
+        if lap.opened.is_some() && progress.finished > lap.counted {
+            lap.close(now, progress, meter);
+            lap.open(now, since);
+            self.until.store(progress.finished + lap.length, Ordering::Relaxed);
+        }
+    }
+
+    /// Makes the thread look at [`Meter::timing`] when it next finishes a task.
+    pub(crate) fn recheck(&self) {
+        let _lap = self.lap.lock();
+        self.until.store(0, Ordering::Relaxed);
+    }
+
+    /// The time that the thread has spent in tasks, in nanoseconds. `now`: it runs one.
+    pub(crate) fn busy(&self, now: Option<Tick>) -> u64 {
+        let lap = self.lap.lock();
+        let open = now.zip(lap.opened).map_or(0, |(now, opened)| nanos_between(opened, now));
+        lap.busy + open
+    }
+
+    /// When the task that runs now began, or a little earlier.
+    pub(crate) fn since(&self) -> Option<Tick> {
+        self.lap.lock().since
+    }
+}
+
+impl Lap {
+    /// Counts the tasks that were finished since the lap began.
+    fn close(&mut self, now: Tick, progress: Progress, meter: &Meter) {
+        let tasks = progress.finished.saturating_sub(self.counted);
+        self.counted = progress.finished;
+        let Some(opened) = self.opened.filter(|_| tasks > 0) else { return };
+        let total = nanos_between(opened, now);
+        let times = meter.times(progress.thread);
+        self.count_runs(times, tasks, total);
+        self.count_waits(times, tasks);
+        self.busy += total;
+        self.mean = total / tasks;
+        let wanted = WORK_PER_LAP / self.mean.max(1);
+        let longest = if meter.timing() == Timing::Every { 1 } else { (2 * self.length).min(LONGEST) };
+        self.length = wanted.clamp(1, longest);
+        self.closed = Some(now);
+    }
+
+    /// If the lap took more than twice as long as expected, one task took the rest.
+    fn count_runs(&self, times: &Times, tasks: u64, total: u64) {
+        let others = (tasks - 1) * self.mean;
+        if others + self.mean < total / 2 && tasks > 1 {
+            times.run.add_total(others, tasks - 1);
+            times.run.add_total(total - others, 1);
+        } else {
+            times.run.add_total(total, tasks);
+        }
+    }
+
+    fn count_waits(&self, times: &Times, tasks: u64) {
+        let (inline, wait) = self.inline;
+        let inline = inline.min(tasks);
+        times.wait.add_total(inline * wait, inline);
+        times.wait.add_total((tasks - inline) * self.wait, tasks - inline);
+    }
+
+    fn open(&mut self, now: Tick, since: Option<Tick>) {
+        self.opened = Some(now);
+        self.since = Some(now);
+        self.length = self.length.max(1);
+        self.wait = since.map_or(0, |since| nanos_between(since, now));
+        self.inline = (0, 0);
+    }
+
+    /// Returns the count of finished tasks at which the lap ends.
+    fn stop(&mut self, finished: u64) -> u64 {
+        (self.opened, self.since, self.counted) = (None, None, finished);
+        NO_LAP
+    }
+}
+
+fn nanos_between(from: Tick, to: Tick) -> u64 {
+    to.nanos().saturating_sub(from.nanos())
+}
+
+#[cfg(all(test, not(loom)))]
+mod tests;

@@ -1,0 +1,89 @@
+//! [`Meter`]: the wait and run times of all tasks of a pool, in fixed memory.
+
+use std::sync::atomic::{AtomicU8, AtomicU64, Ordering};
+
+use super::histogram::{Histogram, HistogramSnapshot};
+use super::settings::Timing;
+use crate::sync::OnceLock;
+use crate::time::clock::{Clock, Tick};
+
+/// The histograms of a pool, its clock, and whether it measures.
+pub(crate) struct Meter {
+    clock: Clock,
+    /// A [`Timing`]. Relaxed: a thread that sees it late measures a few tasks more, or fewer.
+    timing: AtomicU8,
+    /// Threads share them by their number, so that they seldom write the same cache line. Each is
+    /// allocated when it is first used.
+    stripes: Box<[OnceLock<Box<Times>>]>,
+    /// The largest time in tasks that was reported, in nanoseconds.
+    reported_busy: AtomicU64,
+}
+
+/// The histograms of some threads.
+#[derive(Default)]
+pub(super) struct Times {
+    pub(super) wait: Histogram,
+    pub(super) run: Histogram,
+}
+
+impl Meter {
+    /// For a pool of at most `threads` threads.
+    pub(crate) fn new(clock: Clock, timing: Timing, threads: usize) -> Meter {
+        const MOST_STRIPES: usize = 8;
+        Meter {
+            clock,
+            timing: AtomicU8::new(timing as u8),
+            stripes: (0..threads.clamp(1, MOST_STRIPES)).map(|_| OnceLock::new()).collect(),
+            reported_busy: AtomicU64::new(0),
+        }
+    }
+
+    pub(crate) fn timing(&self) -> Timing {
+        const ALL: [Timing; 3] = [Timing::Sampled, Timing::Every, Timing::Off];
+        const _: () =
+            assert!(Timing::Sampled as u8 == 0 && Timing::Every as u8 == 1 && Timing::Off as u8 == 2);
+        ALL[usize::from(self.timing.load(Ordering::Relaxed))]
+    }
+
+    pub(crate) fn set_timing(&self, timing: Timing) {
+        self.timing.store(timing as u8, Ordering::Relaxed);
+    }
+
+    /// The time, unless the pool does not measure.
+    pub(crate) fn now(&self) -> Option<Tick> {
+        (self.timing() != Timing::Off).then(|| self.clock.tick())
+    }
+
+    /// Counts a task that was accepted at `since` and expired.
+    pub(crate) fn count_expired(&self, since: Option<Tick>) {
+        if let Some((now, since)) = self.now().zip(since) {
+            self.times(0).wait.add(now.nanos().saturating_sub(since.nanos()));
+        }
+    }
+
+    /// The histograms of the thread with this number.
+    pub(super) fn times(&self, thread: usize) -> &Times {
+        self.stripes[thread % self.stripes.len()].get_or_init(Box::default)
+    }
+
+    /// Returns `busy`, the time in tasks, or what was reported before if that is more: a lap that
+    /// ends while a reader adds up must not make it shrink.
+    pub(crate) fn report_busy(&self, busy: u64) -> u64 {
+        self.reported_busy.fetch_max(busy, Ordering::Relaxed).max(busy)
+    }
+
+    pub(crate) fn wait(&self) -> HistogramSnapshot {
+        self.sum(|times| &times.wait)
+    }
+
+    pub(crate) fn run(&self) -> HistogramSnapshot {
+        self.sum(|times| &times.run)
+    }
+
+    fn sum(&self, of: impl Fn(&Times) -> &Histogram) -> HistogramSnapshot {
+        let mut sum = HistogramSnapshot::default();
+        let used = self.stripes.iter().filter_map(OnceLock::get);
+        used.for_each(|times| of(times).add_to(&mut sum));
+        sum
+    }
+}

@@ -1,0 +1,95 @@
+//! Looking in: what each worker runs, and which tasks wait.
+
+use super::ThreadPoolExecutor;
+use super::inner::PoolInner;
+use super::queue::QueuedTask;
+use super::workers::Worker;
+use crate::monitor::{RunningTask, Waiting, WaitingTask, WorkerState, WorkerView};
+use crate::time::clock::Tick;
+
+/// The tasks that [`PoolInner::waiting`] lists at most. The queue is locked meanwhile.
+const MOST_WAITING: usize = 1000;
+
+impl PoolInner {
+    pub(super) fn worker_views(&self) -> Vec<WorkerView> {
+        let now = self.meter().now();
+        let workers: Vec<_> = self.workers().iter().cloned().collect();
+        workers.iter().map(|worker| worker_view(worker, now)).collect()
+    }
+
+    pub(super) fn waiting_tasks(&self, limit: usize) -> Waiting {
+        let queued = self.queue().first_tasks(limit.min(MOST_WAITING));
+        let now = self.meter().now();
+        let view = |QueuedTask { info, since, due }: &QueuedTask| {
+            let age =
+                now.zip(*since).filter(|(now, since)| since <= now).map(|(now, since)| now.since(since));
+            let due_in = now.zip(*due).map(|(now, due)| due.since(now));
+            WaitingTask::new(info, age, due_in)
+        };
+        let head = now.and_then(|now| self.queue().head_since(now));
+        Waiting {
+            total: self.queue().try_len().unwrap_or(0),
+            oldest: now.zip(head).map(|(now, since)| now.since(since)),
+            tasks: queued.iter().map(view).collect(),
+        }
+    }
+}
+
+fn worker_view(worker: &Worker, now: Option<Tick>) -> WorkerView {
+    let (started, os_thread_id) = worker.thread_state();
+    let task = worker.current_task();
+    let state = match started {
+        WorkerState::Idle if task.is_some() => WorkerState::Running,
+        state => state,
+    };
+    let age = |since| now.filter(|_| state == WorkerState::Running).map(|now| now.since(since));
+    let task = task.map(|(id, name, since)| RunningTask::new(id, name, since.and_then(age)));
+    WorkerView::new(worker.info(), os_thread_id, state, task)
+}
+
+/// Looking in.
+impl ThreadPoolExecutor {
+    /// Returns what each worker does now: its state, its current task and for how long that runs.
+    ///
+    /// Does not block. A task that runs inside another one is not shown, the outer one is.
+    ///
+    /// # Examples
+    /// ```
+    /// use millpond::{Task, executors, monitor::WorkerState};
+    /// use std::sync::mpsc;
+    ///
+    /// let pool = executors::fixed(1)?;
+    /// let (begin, begun) = mpsc::channel();
+    /// let (end, ended) = mpsc::channel::<()>();
+    /// let work = move || _ = begin.send(()).is_ok() && ended.recv().is_ok();
+    /// pool.execute_task(Task::new(work).named("import"))?;
+    /// begun.recv()?;
+    /// let worker = &pool.workers()[0];
+    /// assert_eq!(worker.state, WorkerState::Running);
+    /// assert_eq!(worker.task.as_ref().and_then(|task| task.name.as_deref()), Some("import"));
+    /// end.send(())?;
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    pub fn workers(&self) -> Vec<WorkerView> {
+        self.inner().worker_views()
+    }
+
+    /// Returns how many tasks wait, and the first `limit` of them, at most 1,000, with their ages.
+    ///
+    /// Locks the queue for as long as it takes to look at that many entries, however long it is.
+    /// If some of these entries were cancelled, fewer tasks are returned. A delay queue and a
+    /// custom queue are listed only if they hold at most `limit` tasks. A scheduled pool lists the
+    /// tasks that are due within about a millisecond, and then others in the order of its timer
+    /// wheel.
+    ///
+    /// # Examples
+    /// ```
+    /// let pool = millpond::executors::fixed(1)?;
+    /// let waiting = pool.waiting(100);
+    /// assert_eq!((waiting.total, waiting.tasks.len()), (0, 0));
+    /// # Ok::<(), millpond::ConfigError>(())
+    /// ```
+    pub fn waiting(&self, limit: usize) -> Waiting {
+        self.inner().waiting_tasks(limit)
+    }
+}
