@@ -6,4 +6,5 @@ mod support;
 mod allocations;
 mod counting;
 mod memory;
+mod registry;
 mod timer_bytes;
