@@ -103,12 +103,28 @@ fn no_task_starts_after_a_pause() {
         thread::yield_now();
         assert_eq!(ran.load(Ordering::Relaxed), 0);
         pool.resume();
+        assert_eq!(pool.wait_idle(Duration::MAX), Ok(true)); // a join would wake a worker itself
         assert_eq!(task.join().unwrap(), 0);
         end(&pool);
     });
 }
 
-/// Race "resume / hold", and the submitter wakes a worker or `resume` does.
+/// Race "resume / hold".
+#[test]
+fn a_worker_that_holds_a_task_against_resume() {
+    model(|| {
+        let pool = pool(WorkQueue::linked());
+        pool.pause();
+        let worker = thread::spawn({
+            let pool = pool.clone();
+            move || pool.inner().hold_while_paused()
+        });
+        pool.resume();
+        worker.join().unwrap();
+    });
+}
+
+/// The submitter wakes a worker, or `resume` does.
 #[test]
 fn pause_and_resume_against_submit() {
     model_first(40_000, || {

@@ -11,8 +11,8 @@
 //!
 //! Race "resume / hold": a worker lists itself and then reads the bit. `resume` and `shutdown`
 //! clear the bit, and then take the lock of the list. If the worker took it first it is notified,
-//! otherwise it sees the bit cleared. Models: `pause_and_resume_against_submit`,
-//! `pause_against_shutdown`.
+//! otherwise it sees the bit cleared. Models: `a_worker_that_holds_a_task_against_resume`,
+//! `pause_and_resume_against_submit`, `pause_against_shutdown`.
 //!
 //! Submitters wake no worker of a paused pool. `resume` wakes all of them after it has cleared the
 //! bit, and each passes `TaskQueue::order` before it reads the queue. A submitter that saw the bit
