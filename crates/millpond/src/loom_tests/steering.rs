@@ -127,7 +127,7 @@ fn a_worker_that_holds_a_task_against_resume() {
 /// The submitter wakes a worker, or `resume` does.
 #[test]
 fn pause_and_resume_against_submit() {
-    model_first(40_000, || {
+    model_first(10_000, || {
         let pool = pool(WorkQueue::linked());
         assert!(pool.prestart_core_thread());
         let steers = thread::spawn({
