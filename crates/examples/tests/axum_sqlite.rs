@@ -51,6 +51,13 @@ impl Service {
         let value = text.lines().find_map(|line| line.strip_prefix(sample));
         value.unwrap_or_else(|| panic!("no {sample} in {text}")).trim().parse().unwrap()
     }
+
+    /// A time of the database's pool, from `/metrics`.
+    fn seconds(&self, name: &str) -> f64 {
+        let (text, sample) = (self.get("/metrics").body, format!("{name}{{pool=\"db\"}} "));
+        let value = text.lines().find_map(|line| line.strip_prefix(sample.as_str()));
+        value.unwrap_or_else(|| panic!("no {sample} in {text}")).parse().unwrap()
+    }
 }
 
 fn answer(mut stream: TcpStream) -> Answer {
@@ -67,6 +74,7 @@ const CANCELLED: &str = r#"millpond_pool_tasks_total{pool="db",outcome="cancelle
 const REJECTED: &str = r#"millpond_pool_rejected_tasks_total{pool="db",reason="saturated"}"#;
 const MAXIMUM: &str = r#"millpond_pool_max_threads{pool="db"}"#;
 const CAPACITY: &str = r#"millpond_pool_queue_capacity_tasks{pool="db"}"#;
+const RAN: &str = r#"millpond_pool_run_seconds_count{pool="db"}"#;
 /// A query of a minute or more.
 const SLOW: &str = "/report/10000000000";
 /// Longer than any test.
@@ -120,8 +128,14 @@ fn request_that_does_not_fit_is_refused_at_once() {
     assert!(refused.head.contains("retry-after: 1"), "{}", refused.head);
     assert_eq!(service.metric(REJECTED), 1);
     assert_eq!([ACTIVE, MAXIMUM, QUEUED, CAPACITY].map(|sample| service.metric(sample)), [1; 4]);
+    wait_until("waiting is seen", || {
+        service.seconds("millpond_pool_oldest_wait_seconds") > 0.1
+            && service.seconds("millpond_pool_longest_running_seconds") > 0.1
+    });
     drop(runs); // gives the thread free
     assert_eq!(answer(waits).body.trim(), "10");
+    wait_until("both have been timed", || service.metric(RAN) == 2);
+    assert!(service.seconds("millpond_pool_wait_seconds_sum") > 0.1);
     service.program.signal(Signal::TERM);
     let (_, _, log) = service.program.end();
     assert!(log.contains("saturated"), "the log tells of the refusal: {log}");

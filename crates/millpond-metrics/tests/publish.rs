@@ -57,6 +57,7 @@ fn recorder_gets_what_prometheus_gets() {
     for (series, expected) in &expected {
         assert_near(found[series], *expected, series);
     }
+    assert_eq!(found["millpond_pool_run_seconds_count{pool=\"same\"}"], 4.0);
     drop((pool, timer));
 }
 
@@ -71,6 +72,7 @@ fn publishing_twice_changes_nothing() {
     let once = of_pool(&recorder);
     publisher.publish_to(&recorder);
     assert_eq!(of_pool(&recorder), once);
+    assert_eq!(once["millpond_pool_wait_seconds_count{pool=\"twice\"}"], 4.0);
     drop(pool);
 }
 
@@ -98,6 +100,7 @@ fn next_pool_of_the_same_name_adds_to_the_counters() {
         publisher.publish_to(&recorder);
         let value = |series: &str| recorder.value(&format!("millpond_pool_{series}"));
         assert_eq!(value("submitted_tasks_total{pool=\"again\"}"), Some(5.0 * f64::from(round)));
+        assert_eq!(value("run_seconds_count{pool=\"again\"}"), Some(4.0 * f64::from(round)));
         assert_eq!(value("settings_version{pool=\"again\"}"), Some(1.0));
         end(pool);
         if round == 2 {

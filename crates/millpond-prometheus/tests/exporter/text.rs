@@ -66,6 +66,9 @@ fn figures_are_those_of_the_pool() {
             "{name} {labels:?}"
         );
     }
+    for name in ["millpond_pool_oldest_wait_seconds", "millpond_pool_longest_running_seconds"] {
+        assert!(value(&text, name, &[("pool", "figures")]) > Some(0.0), "{name}");
+    }
     fixture.end();
 }
 
@@ -77,6 +80,7 @@ fn histograms_count_every_task_that_ran() {
         let of = |suffix| {
             value(&text, &format!("millpond_pool_{name}_seconds_{suffix}"), &[("pool", "histograms")])
         };
+        assert_eq!(of("count"), Some(4.0), "three completed, one panicked");
         assert_eq!(of("sum"), Some(histogram.sum().as_secs_f64()), "{name}");
     }
     let busy = value(&text, "millpond_pool_busy_seconds_total", &[("pool", "histograms")]);
