@@ -154,6 +154,20 @@ impl<E> WaitList<E> {
         taken
     }
 
+    /// The number of the entry that was added last, which may have left.
+    pub(crate) fn last_number(&self) -> u64 {
+        self.last_number
+    }
+
+    /// Removes all entries that were added up to the one with this number, oldest first.
+    pub(crate) fn take_up_to(&mut self, number: u64) -> Vec<E> {
+        let mut taken = Vec::new();
+        while self.first_key().is_some_and(|first| first.number <= number) {
+            taken.extend(self.pop_first());
+        }
+        taken
+    }
+
     /// All entries, oldest first.
     pub(crate) fn iter(&self) -> impl Iterator<Item = &E> {
         let mut at = self.ends.next;

@@ -13,12 +13,13 @@ use super::backpressure::WaitingSubmitter;
 use super::idle::{IdleWorkers, ParkOptions, ParkSlot, WakeReason};
 use super::queue::fifo::Fifo;
 use super::queue::with_time;
+use super::waiters::Waiters;
 use super::{RunState, ThreadPoolExecutor, WorkQueue};
 use crate::executor::RejectReason;
 use crate::interrupt::Wake;
 use crate::interrupt::wait::{OnInterrupt, WaitCell, Waiting};
 use crate::loom_tests::{model, model_bound, model_first};
-use crate::sync::{Arc, AtomicUsize, Ordering};
+use crate::sync::{Arc, AtomicBool, AtomicUsize, Ordering};
 use crate::task::{JoinError, Task, TaskHandle};
 use crate::time::clock::Clock;
 
@@ -309,6 +310,31 @@ fn the_last_task_ends_against_a_wait_for_idle() {
         assert_eq!(pool.wait_idle(Duration::MAX), Ok(true));
         assert_eq!(ran.load(Ordering::Relaxed), 1);
         end(&pool);
+    });
+}
+
+/// Race "wait idle / last task ends": a thread that saw an idle pool notifies late, when another one
+/// has begun to wait for the end of new tasks.
+#[test]
+fn a_late_notification_against_a_new_wait() {
+    model(|| {
+        let (waiters, is_idle) = (Arc::new(Waiters::default()), Arc::new(AtomicBool::new(true)));
+        let worker = |ends_a_task: bool| {
+            let (waiters, is_idle) = (Arc::clone(&waiters), Arc::clone(&is_idle));
+            move || {
+                if ends_a_task {
+                    is_idle.store(true, Ordering::SeqCst);
+                }
+                waiters.notify_if(|| is_idle.load(Ordering::SeqCst));
+            }
+        };
+        let late = thread::spawn(worker(false));
+        is_idle.store(false, Ordering::SeqCst);
+        let last = thread::spawn(worker(true));
+        assert_eq!(waiters.wait(None, || is_idle.load(Ordering::SeqCst)), Ok(true));
+        assert!(is_idle.load(Ordering::SeqCst), "notified for what was true before the wait");
+        late.join().unwrap();
+        last.join().unwrap();
     });
 }
 

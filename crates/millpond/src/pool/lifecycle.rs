@@ -173,9 +173,7 @@ impl PoolInner {
     #[cold]
     fn notify_idle_waiters(&self) {
         // A custom queue may panic when it is asked for its length.
-        if catch_value(|| self.is_idle()) == Some(true) {
-            self.idle_waiters().notify_all();
-        }
+        self.idle_waiters().notify_if(|| catch_value(|| self.is_idle()) == Some(true));
     }
 }
 

@@ -87,6 +87,18 @@ impl Waiters {
         all.into_iter().for_each(Waiting::notify);
     }
 
+    /// Notifies all waiters if `is_over`, except those that came after that check began.
+    ///
+    /// What was true then may be false again when they come. They check by themselves once they are
+    /// listed, and see all that this thread did before: it took the lock of the list first.
+    pub(super) fn notify_if(&self, is_over: impl FnOnce() -> bool) {
+        let last = self.locked(|list| list.last_number());
+        if is_over() {
+            let waiting = self.locked(|list| list.take_up_to(last));
+            waiting.into_iter().for_each(Waiting::notify);
+        }
+    }
+
     /// Blocks until notified or until `is_over`, which is checked after the thread is listed.
     /// Interrupts do not end the wait, and stay set.
     pub(super) fn wait_through_interrupts(&self, is_over: impl FnOnce() -> bool) {
@@ -117,5 +129,39 @@ impl Waiters {
                 Err(Interrupted)
             }
         }
+    }
+}
+
+#[cfg(all(test, not(loom)))]
+mod tests {
+    use super::*;
+
+    fn list(waiters: &Waiters) -> (Key, Arc<WaitCell>) {
+        let cell = Arc::new(WaitCell::for_this_thread());
+        (waiters.push(Waiting::Thread(Arc::clone(&cell))).0, cell)
+    }
+
+    /// A worker that saw an idle pool may be preempted before it notifies. By then somebody else
+    /// may have submitted tasks and wait for those.
+    #[test]
+    fn a_waiter_that_comes_after_the_check_is_not_notified() {
+        let waiters = Waiters::default();
+        let (_, early) = list(&waiters);
+        let mut late = None;
+        waiters.notify_if(|| {
+            late = Some(list(&waiters));
+            true
+        });
+        let (key, late) = late.expect("the check was made");
+        assert!(early.is_notified());
+        assert!(!late.is_notified() && waiters.remove(key));
+    }
+
+    #[test]
+    fn a_failed_check_notifies_nobody() {
+        let waiters = Waiters::default();
+        let (key, cell) = list(&waiters);
+        waiters.notify_if(|| false);
+        assert!(!cell.is_notified() && waiters.remove(key));
     }
 }
