@@ -68,12 +68,15 @@ impl Runs {
     }
 }
 
-/// Waits for the end, and checks that nothing is left over.
+/// Waits for the end, and checks that nothing is left over and every run was measured.
 fn end(scheduler: &EngineScheduler) {
     assert_eq!(scheduler.dispose_gracefully(Duration::MAX), Ok(true));
     let stats = scheduler.stats();
     assert_eq!((stats.slots, stats.live_threads, stats.queued), (0, 0, 0), "{stats:?}");
     assert_eq!(stats.submitted, stats.completed + stats.panicked + stats.cancelled, "{stats:?}");
+    let seen = scheduler.pool_ref().and_then(|pool| pool.snapshot()).expect("it is there");
+    let runs = stats.completed + stats.panicked;
+    assert_eq!((seen.run.count(), seen.wait.count()), (runs, runs), "every run is measured");
 }
 
 /// A submission is refused, or its task runs or is cancelled: never both, never neither.

@@ -43,6 +43,7 @@ mod stats;
 mod views;
 
 pub use self::change::{Change, ChangeError};
+pub(crate) use self::histogram::Histogram;
 pub use self::histogram::{Bucket, HistogramSnapshot};
 pub(crate) use self::laps::{FirstTask, Laps, Progress};
 pub(crate) use self::meter::Meter;

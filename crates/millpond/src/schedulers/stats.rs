@@ -22,6 +22,10 @@ use crate::task::Outcome;
 ///   all threads;
 /// - `submitted`, `completed`, `panicked`, `cancelled` and `rejected` are the same; nothing expires
 ///   or is handed back;
+/// - `wait` and `oldest_wait` count from the acceptance of a task, or from the time when it was due
+///   if it has a delay or a period: they say how late it starts. `run` has each run of a periodic
+///   task, and a task that waits for another one in place counts the time of both. All times are
+///   those of the scheduler's clock;
 /// - the state is `Shutdown` during a graceful end, `Stop` after `dispose`, and `Terminated` when
 ///   all work is done and no thread works any more.
 ///

@@ -12,6 +12,9 @@ use crate::task::decorate::{Body, decorate};
 use crate::task::periodic::{OnPanic, PeriodicTask, Schedule};
 use crate::task::{Outcome, Panic, PanicIsKept, Ran, RunEvent, Task, TaskId, TaskInfo, Work};
 
+/// Returns the scheduler that will have a job. Few jobs need it.
+pub(super) type OwnerOf<'a> = &'a dyn Fn() -> Weak<dyn JobOwner>;
+
 /// Work that is submitted to a scheduler: a task, the job of a closure, or a period and a periodic
 /// task.
 pub(super) trait Submission: Sized {
@@ -30,7 +33,7 @@ pub(super) trait Submission: Sized {
     ///
     /// # Errors
     /// [`Rejected`], with the work, if a hook panicked.
-    fn into_job(self, delay: Duration, owner: &Weak<dyn JobOwner>) -> Result<JobRef, Rejected>;
+    fn into_job(self, delay: Duration, owner: OwnerOf<'_>) -> Result<JobRef, Rejected>;
 
     /// The work as it was submitted. The error is a period and a periodic task.
     fn into_parts(self) -> Result<Task, (Duration, PeriodicTask)>;
@@ -47,7 +50,7 @@ impl Submission for Task {
         Task::entered(self, owner);
     }
 
-    fn into_job(self, delay: Duration, owner: &Weak<dyn JobOwner>) -> Result<JobRef, Rejected> {
+    fn into_job(self, delay: Duration, owner: OwnerOf<'_>) -> Result<JobRef, Rejected> {
         let info = self.info().clone();
         let id = info.id();
         let (task, hooked_panic) = pass_hooks(self, &info, owner)?;
@@ -65,7 +68,7 @@ impl Submission for (Duration, PeriodicTask) {
         Some(Schedule::Rate(self.0, self.1.missed))
     }
 
-    fn into_job(self, delay: Duration, _: &Weak<dyn JobOwner>) -> Result<JobRef, Rejected> {
+    fn into_job(self, delay: Duration, _: OwnerOf<'_>) -> Result<JobRef, Rejected> {
         let schedule = self.schedule();
         let (_, mut task) = self;
         let hooks = hooks::schedule_hooks();
@@ -98,7 +101,7 @@ fn run_body(mut body: Body) -> (Option<Body>, std::thread::Result<()>) {
 
 /// The job of a closure. It has no label and no handle, and no user of a scheduler sees it.
 impl Submission for JobRef {
-    fn into_job(self, delay: Duration, owner: &Weak<dyn JobOwner>) -> Result<JobRef, Rejected> {
+    fn into_job(self, delay: Duration, owner: OwnerOf<'_>) -> Result<JobRef, Rejected> {
         if hooks::schedule_hooks().is_empty() { Ok(self) } else { self.into_task().into_job(delay, owner) }
     }
 
@@ -179,14 +182,14 @@ impl Work<()> for Task {
 fn pass_hooks(
     task: Task,
     info: &TaskInfo,
-    owner: &Weak<dyn JobOwner>,
+    owner: OwnerOf<'_>,
 ) -> Result<(Task, Option<Arc<AtomicBool>>), Rejected> {
     let hooks = hooks::schedule_hooks();
     if hooks.is_empty() {
         return Ok((task, None));
     }
     let panicked = Arc::new(AtomicBool::new(false));
-    let (flag, owner) = (Arc::clone(&panicked), Weak::clone(owner));
+    let (flag, owner) = (Arc::clone(&panicked), owner());
     let run = move |task: Task| {
         let _frame = TaskFrame::enter();
         let ended = Task::run_reporting(&mut task.once(), |info, event| match event {

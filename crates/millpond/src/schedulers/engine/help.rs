@@ -1,6 +1,7 @@
 //! Running work in place: a thread that waits for a job of its own scheduler runs it.
 
 use super::Engine;
+use super::meter::nanos_between;
 use super::model::{Assigned, Done};
 use super::threads::{is_in_non_blocking_thread, mark_non_blocking};
 use crate::interrupt::TaskFrame;
@@ -9,6 +10,7 @@ use crate::schedulers::job::{JobOwner, JobRef};
 use crate::sync::Arc;
 use crate::task::inline::run_inline;
 use crate::task::{Help, Place, TaskId};
+use crate::time::clock::Tick;
 
 impl Engine {
     /// Runs `job` inside the current task, after the jobs before it in its lane, if the thread
@@ -45,11 +47,23 @@ impl Engine {
         });
     }
 
+    /// Counts a run by itself. The thread is busy anyway, with the task that waits for this one.
+    fn count_in_place(&self, since: Tick, began: Option<Tick>) {
+        if let Some((began, now)) = began.zip(self.meter.now()) {
+            self.meter.count_waits(nanos_between(since, began), 1);
+            self.meter.count_runs(nanos_between(began, now), 1);
+        }
+    }
+
     fn run_nested(self: &Arc<Self>, assigned: Assigned) {
-        let Assigned { job, lane, permit, .. } = assigned;
+        let Assigned { job, lane, permit, since, .. } = assigned;
         let frame = TaskFrame::enter();
+        let began = self.meter.now();
         let end = job.run(&mut |run| run(), &|task, panic| self.panicked(task, panic));
         drop(frame);
+        if end.is_some() {
+            self.count_in_place(since, began);
+        }
         self.locked(|state, deferred| {
             state.finish(&Done::new(&job, lane, None, end), permit, deferred);
             state.end_if_done(deferred);

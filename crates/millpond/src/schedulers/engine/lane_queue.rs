@@ -19,6 +19,7 @@ use crate::schedulers::job::{JobRef, Location};
 use crate::schedulers::stats::Outcomes;
 use crate::sync::{Arc, SpinLock};
 use crate::task::{Outcome, TaskId};
+use crate::time::clock::Tick;
 
 /// The jobs of a lane that came without a delay, and the job that runs.
 #[derive(Debug)]
@@ -26,7 +27,8 @@ pub(super) struct LaneQueue(SpinLock<Jobs>);
 
 #[derive(Debug)]
 struct Jobs {
-    ready: RemovalQueue<JobRef>,
+    /// With the time of acceptance.
+    ready: RemovalQueue<(JobRef, Tick)>,
     running: Option<JobRef>,
     /// The last place given out.
     last_place: u64,
@@ -73,15 +75,16 @@ impl LaneQueue {
         })))
     }
 
-    /// Adds a job if the lane accepts one without the scheduler's lock.
-    pub(super) fn try_push(&self, lane: u32, job: &JobRef) -> bool {
+    /// Adds a job that is accepted at `since`, if the lane accepts one without the scheduler's
+    /// lock.
+    pub(super) fn try_push(&self, lane: u32, job: &JobRef, since: Tick) -> bool {
         let mut jobs = self.0.lock();
         if jobs.reserved == 0 {
             return false;
         }
         jobs.reserved -= 1;
         jobs.unsettled.accepted += 1;
-        jobs.push(lane, job);
+        jobs.push(lane, job, since);
         true
     }
 
@@ -89,7 +92,7 @@ impl LaneQueue {
     /// nothing, if no job is ready.
     fn run_next(&self, outcome: Outcome) -> Option<JobRef> {
         let mut jobs = self.0.lock();
-        let job = jobs.ready.pop()?;
+        let (job, _) = jobs.ready.pop()?;
         jobs.unsettled.outcomes.count(outcome);
         jobs.running = Some(job.clone());
         job.set_location(Location::Nowhere);
@@ -98,17 +101,25 @@ impl LaneQueue {
 
     // ---- with the scheduler's lock
 
-    pub(super) fn push(&self, lane: u32, job: &JobRef) {
-        self.0.lock().push(lane, job);
+    pub(super) fn push(&self, lane: u32, job: &JobRef, since: Tick) {
+        self.0.lock().push(lane, job, since);
     }
 
-    /// Starts the first ready job, or else what `later` returns. Also returns whether more is
-    /// ready.
-    pub(super) fn start(&self, later: impl FnOnce() -> Option<JobRef>) -> Option<(JobRef, bool)> {
+    /// Starts the first ready job, or else what `later` returns: a job and since when it waits.
+    /// Also returns whether more is ready.
+    pub(super) fn start(
+        &self,
+        later: impl FnOnce() -> Option<(JobRef, Tick)>,
+    ) -> Option<(JobRef, Tick, bool)> {
         let mut jobs = self.0.lock();
-        let job = jobs.ready.pop().or_else(later)?;
+        let (job, since) = jobs.ready.pop().or_else(later)?;
         jobs.running = Some(job.clone());
-        Some((job, !jobs.ready.is_empty()))
+        Some((job, since, !jobs.ready.is_empty()))
+    }
+
+    /// When the first ready job was accepted.
+    pub(super) fn first_since(&self) -> Option<Tick> {
+        self.0.lock().ready.first().map(|(_, since)| *since)
     }
 
     /// The current run has ended.
@@ -117,11 +128,11 @@ impl LaneQueue {
     }
 
     pub(super) fn remove(&self, place: u64) -> Option<JobRef> {
-        self.0.lock().ready.remove(place)
+        self.0.lock().ready.remove(place).map(|(job, _)| job)
     }
 
     pub(super) fn take_all(&self) -> impl Iterator<Item = JobRef> {
-        self.0.lock().ready.take_all()
+        self.0.lock().ready.take_all().map(|(job, _)| job)
     }
 
     pub(super) fn len(&self) -> usize {
@@ -138,7 +149,8 @@ impl LaneQueue {
 
     /// The ready job of a task, the newest first.
     pub(super) fn find_task(&self, id: TaskId) -> Option<JobRef> {
-        self.0.lock().ready.iter().rev().find(|job| job.is_of(id)).cloned()
+        let jobs = self.0.lock();
+        jobs.ready.iter().rev().map(|(job, _)| job).find(|job| job.is_of(id)).cloned()
     }
 
     /// Accepts jobs without the scheduler's lock: as many as `reserve` returns, unless it does so
@@ -176,9 +188,9 @@ impl LaneQueue {
 }
 
 impl Jobs {
-    fn push(&mut self, lane: u32, job: &JobRef) {
+    fn push(&mut self, lane: u32, job: &JobRef, since: Tick) {
         self.last_place += 1;
-        self.ready.push(self.last_place, job.clone());
+        self.ready.push(self.last_place, (job.clone(), since));
         job.set_location(Location::Ready(lane, self.last_place));
     }
 
@@ -194,6 +206,7 @@ pub(super) struct LaneRun {
     queue: Option<Arc<LaneQueue>>,
     /// `None` if the run has no limit.
     began: Option<Instant>,
+    is_late: bool,
 }
 
 /// The limit of a run: about as long as waking another thread takes, so that waiting work does not
@@ -205,15 +218,18 @@ impl LaneRun {
     pub(super) fn new(queue: Option<Arc<LaneQueue>>) -> LaneRun {
         // A model has no time.
         let began = queue.as_ref().filter(|_| !cfg!(loom)).map(|_| Instant::now());
-        LaneRun { queue, began }
+        LaneRun { queue, began, is_late: false }
     }
 
     /// The next job of the lane, if the run goes on after one that ended with `outcome`.
-    pub(super) fn next(&self, outcome: Outcome) -> Option<JobRef> {
+    pub(super) fn next(&mut self, outcome: Outcome) -> Option<JobRef> {
         let queue = self.queue.as_ref()?;
-        if self.began.is_some_and(|began| began.elapsed() > LIMIT) {
-            return None;
-        }
-        queue.run_next(outcome)
+        self.is_late = self.began.is_some_and(|began| began.elapsed() > LIMIT);
+        if self.is_late { None } else { queue.run_next(outcome) }
+    }
+
+    /// Returns true if its time is over.
+    pub(super) fn is_late(&self) -> bool {
+        self.is_late
     }
 }

@@ -15,6 +15,7 @@ mod deferred;
 mod help;
 mod lane_handle;
 mod lane_queue;
+mod meter;
 mod model;
 mod monitor;
 mod removal_queue;
@@ -35,6 +36,7 @@ use std::time::{Duration, Instant};
 use self::courier::{Courier, Perform, drop_elsewhere};
 use self::deferred::Deferred;
 use self::lane_handle::LaneHandle;
+use self::meter::Meter;
 use self::model::StartFailure;
 use self::state::State;
 use super::decorators::{Decorators, SlotInfo};
@@ -79,6 +81,7 @@ pub(super) struct Engine {
     courier: Courier<Perform>,
     lifecycle: Arc<Lifecycle>,
     state: Mutex<State>,
+    meter: Arc<Meter>,
     me: Weak<Engine>,
     registration: Registration,
     settings: Mutex<Settings>,
@@ -93,9 +96,10 @@ impl Engine {
     fn new(plan: Plan) -> Arc<Engine> {
         let name: Arc<str> = plan.name.as_str().into();
         let lifecycle = Arc::new(Lifecycle::default());
-        let state = State::new(&plan, Arc::clone(&name), Arc::clone(&lifecycle));
+        let settings = monitor::settings(&plan);
+        let meter = Arc::new(Meter::new(plan.clock.clone(), settings.timing));
+        let state = State::new(&plan, Arc::clone(&name), Arc::clone(&lifecycle), &meter);
         let identity = monitor::identity(&plan);
-        let settings = Mutex::new(monitor::settings(&plan));
         Arc::new_cyclic(|me: &Weak<Engine>| Engine {
             name,
             owner: OwnerEntry::of_scheduler(Weak::clone(me) as Weak<dyn TaskOwner>),
@@ -107,9 +111,10 @@ impl Engine {
             courier: Courier::new(),
             lifecycle,
             state: Mutex::new(state),
+            meter,
             me: Weak::clone(me),
             registration: Registration::new(identity, Weak::clone(me) as Weak<dyn Monitored>),
-            settings,
+            settings: Mutex::new(settings),
             panics: PanicLog::default(),
         })
     }

@@ -9,7 +9,7 @@ use crate::executor::RejectReason;
 use crate::schedulers::job::JobRef;
 use crate::sync::Arc;
 use crate::task::{Outcome, RunEnd};
-use crate::time::clock::Clock;
+use crate::time::clock::{Clock, Tick};
 
 /// How slots come and go.
 #[derive(Debug, Clone, Copy)]
@@ -96,6 +96,15 @@ impl Permit {
     }
 }
 
+/// From when on a job of a lane waits for a thread.
+#[derive(Debug, Clone, Copy)]
+pub(super) enum Waits {
+    /// From its acceptance, at this time. `Tick::NEVER` if that is not known.
+    Accepted(Tick),
+    /// From this time.
+    Due(Tick),
+}
+
 /// Work that a thread is about to run. Its job is in no queue any more.
 #[derive(Debug)]
 pub(super) struct Assigned {
@@ -106,37 +115,46 @@ pub(super) struct Assigned {
     pub(super) permit: Option<Permit>,
     /// The queue of the lane, if the thread may go on with what is ready there.
     pub(super) more: Option<Arc<LaneQueue>>,
+    /// When the job was accepted, or due if it has a delay. `Tick::NEVER` if that is not known.
+    pub(super) since: Tick,
 }
 
 impl Assigned {
     /// A job without a lane.
-    pub(super) fn job(job: JobRef, permit: Permit) -> Assigned {
-        Assigned { job, lane: None, permit: Some(permit), more: None }
+    pub(super) fn job(job: JobRef, permit: Permit, since: Tick) -> Assigned {
+        Assigned { job, lane: None, permit: Some(permit), more: None, since }
     }
 }
 
-/// Work that waits in a queue for a thread.
+/// Work that waits in a queue for a thread, and since when.
 #[derive(Debug)]
 pub(super) enum Item {
     /// A job without a lane. The permit is for its home slot.
-    Job(JobRef, Permit),
+    Job(JobRef, Permit, Tick),
     /// A lane with a due job, and its home slot.
-    Lane(LaneRef, SlotRef),
+    Lane(LaneRef, SlotRef, Tick),
 }
 
 impl Item {
     /// The slot whose capacity it uses.
     pub(super) fn home(&self) -> SlotRef {
         match self {
-            Item::Job(_, permit) => permit.slot(),
-            Item::Lane(_, home) => *home,
+            Item::Job(_, permit, _) => permit.slot(),
+            Item::Lane(_, home, _) => *home,
         }
     }
 
     pub(super) fn job(&self) -> Option<&JobRef> {
         match self {
-            Item::Job(job, _) => Some(job),
+            Item::Job(job, ..) => Some(job),
             Item::Lane(..) => None,
+        }
+    }
+
+    /// When the job was accepted, or the first job of the lane.
+    pub(super) fn since(&self) -> Tick {
+        match self {
+            Item::Job(.., since) | Item::Lane(.., since) => *since,
         }
     }
 }
@@ -144,7 +162,8 @@ impl Item {
 /// Work whose time has come.
 #[derive(Debug)]
 pub(super) enum Due {
-    Job(JobRef),
+    /// With the time when it was due.
+    Job(JobRef, Tick),
     Lane(LaneRef),
 }
 
@@ -167,6 +186,10 @@ pub(super) struct Done<'a> {
     pub(super) outcome: Outcome,
     /// The job is periodic and may run again.
     pub(super) again: bool,
+    /// The number of runs: several if the thread went on in a lane, none if the job was cancelled.
+    pub(super) runs: u64,
+    /// The time of the lane was over.
+    pub(super) is_late: bool,
 }
 
 impl<'a> Done<'a> {
@@ -177,8 +200,14 @@ impl<'a> Done<'a> {
         slot: Option<SlotRef>,
         end: Option<RunEnd>,
     ) -> Done<'a> {
+        let runs = u64::from(end.is_some());
         let end = end.unwrap_or(NOT_RUN);
-        Done { job, lane, slot, outcome: end.outcome, again: end.again }
+        Done { job, lane, slot, outcome: end.outcome, again: end.again, runs, is_late: false }
+    }
+
+    /// The thread ended `runs` more runs in the lane before.
+    pub(super) fn after(self, runs: u64, is_late: bool) -> Done<'a> {
+        Done { runs: self.runs + runs, is_late, ..self }
     }
 }
 

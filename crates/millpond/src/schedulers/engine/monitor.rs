@@ -11,8 +11,8 @@ use super::Engine;
 use super::model::{Plan, Shape};
 use super::source::Refusal;
 use crate::monitor::{
-    Actor, Change, ChangeError, Event, HistogramSnapshot, Identity, Kind, Monitored, PolicyKind,
-    PoolSnapshot, QueueKind, Settings, Timing, Waiting, WorkerView, release,
+    Actor, Change, ChangeError, Event, Identity, Kind, Monitored, PolicyKind, PoolSnapshot, QueueKind,
+    Settings, Timing, Waiting, WorkerView, release,
 };
 use crate::sync::{Arc, Weak};
 use crate::threads::WorkerInfo;
@@ -49,6 +49,8 @@ impl Monitored for Engine {
         let mut state = self.lock();
         let stats = state.pool_stats(&settings);
         let (delayed_count, rejected, starts) = (state.delayed(), state.rejected(), state.starts());
+        let ages = state.ages();
+        let (wait, run) = self.meter.snapshot();
         drop(state);
         let (threads_started, thread_start_failures) = starts;
         let identity = self.registration.identity();
@@ -61,11 +63,11 @@ impl Monitored for Engine {
             settings,
             paused: false,
             delayed_count,
-            wait: HistogramSnapshot::default(),
-            run: HistogramSnapshot::default(),
-            busy: Duration::ZERO,
-            oldest_wait: None,
-            longest_running: None,
+            wait,
+            run,
+            busy: ages.busy(),
+            oldest_wait: ages.oldest_wait(),
+            longest_running: ages.longest_running(),
             rejected,
             threads_started,
             thread_start_failures,
@@ -118,6 +120,7 @@ impl Engine {
         let new = change.applied_to(&settings)?;
         refuse_fixed(&settings, &new)?;
         let old = std::mem::replace(&mut *settings, new.clone());
+        self.meter.set_timing(new.timing);
         drop(settings);
         self.registration.tell(&Event::Changed { old: &old, new: &new, by: change.author() });
         Ok(new)

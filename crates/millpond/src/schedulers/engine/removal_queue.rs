@@ -40,6 +40,10 @@ impl<T> RemovalQueue<T> {
         self.entries.front().map(|(place, _)| *place)
     }
 
+    pub(super) fn first(&self) -> Option<&T> {
+        self.entries.front()?.1.as_ref()
+    }
+
     pub(super) fn pop(&mut self) -> Option<T> {
         let (_, item) = self.entries.pop_front()?;
         self.after_removal();

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use super::deferred::Deferred;
 use super::lane_queue::LaneQueue;
-use super::model::{Full, LaneRef, Permit, SlotRef, StartFailure};
+use super::model::{Full, LaneRef, Permit, SlotRef, StartFailure, Waits};
 use super::state::State;
 use super::{Engine, RETRY_DELAY};
 use crate::executor::{RejectReason, Rejected, SchedulerFacts};
@@ -48,8 +48,11 @@ impl Engine {
                 })
             })
         } else if delay.is_zero() {
+            let since = self.meter.stamp();
             self.accept(job, |state, deferred, job, permit| {
-                with_permit(state, permit, |state, permit| state.accept_now(job, permit, deferred).into())
+                with_permit(state, permit, |state, permit| {
+                    state.accept_now(job, permit, since, deferred).into()
+                })
             })
         } else {
             self.submit_delayed(delay, job)
@@ -83,7 +86,15 @@ impl Engine {
         delay: Duration,
         job: JobRef,
     ) -> Result<Disposable, Rejected> {
-        if delay.is_zero() && !job.is_periodic() && queue.try_push(lane.index, &job) {
+        let waits = if delay.is_zero() {
+            Waits::Accepted(self.meter.stamp())
+        } else {
+            Waits::Due(self.clock.tick_after(delay))
+        };
+        if let Waits::Accepted(since) = waits
+            && !job.is_periodic()
+            && queue.try_push(lane.index, &job, since)
+        {
             return Ok(self.disposable(job));
         }
         self.accept(job, |state, deferred, job, permit| {
@@ -94,8 +105,7 @@ impl Engine {
             if !is_announced && state.needs_announcement(home) {
                 return Attempt::Announce(state.hold(home));
             }
-            let due = (!delay.is_zero()).then(|| self.clock.tick_after(delay));
-            state.accept_in_lane(lane, job, due, deferred).into()
+            state.accept_in_lane(lane, job, waits, deferred).into()
         })
     }
 
@@ -115,7 +125,7 @@ impl Engine {
             return Err(self.rejected(Rejected::new(work.into_task(), reason), None, source));
         }
         work.entered(self.owner.number(), lane.map_or(u64::MAX, u64::from));
-        work.into_job(delay, &self.job_owner()).map_err(|rejected| self.rejected(rejected, None, None))
+        work.into_job(delay, &|| self.job_owner()).map_err(|rejected| self.rejected(rejected, None, None))
     }
 
     fn check_timing(

@@ -222,18 +222,20 @@ impl Running<'_> {
 
     /// Runs assigned work and what its lane has ready, and asks for the next.
     fn run(&self, mut assigned: Assigned) -> Next {
-        let lane_run = LaneRun::new(assigned.more.take());
+        let mut lane_run = LaneRun::new(assigned.more.take());
         let Assigned { mut job, lane, permit, .. } = assigned;
         let mut end = self.run_job(&job);
+        let mut runs = 0;
         while let Some(next) = lane_run.next(end.unwrap_or(NOT_RUN).outcome) {
             if end.is_some() {
+                runs += 1;
                 job.finish();
             }
             job = next;
             end = self.run_job(&job);
         }
         let (next, deferred) = self.engine.under_lock(|state, deferred| {
-            let done = Done::new(&job, lane, Some(self.slot), end);
+            let done = Done::new(&job, lane, Some(self.slot), end).after(runs, lane_run.is_late());
             let next = state.next_after_run(self.slot, &done, permit, deferred);
             let next = self.answer(state, next, deferred);
             state.end_if_done(deferred);

@@ -49,7 +49,8 @@ impl View {
             return Err(self.refused(Rejected::new(work.into_task(), reason)));
         }
         work.entered(self.core.owner_number(), u64::MAX);
-        let job = work.into_job(delay, &self.core.job_owner()).map_err(|rejected| self.refused(rejected))?;
+        let job =
+            work.into_job(delay, &|| self.core.job_owner()).map_err(|rejected| self.refused(rejected))?;
         match self.core.submit(&job, &self.instance, lane, delay) {
             Ok(()) => Ok(Disposable::of(job, self.core.job_owner())),
             Err(reason) => Err(self.refused(job.refused(reason))),

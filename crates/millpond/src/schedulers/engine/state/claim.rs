@@ -13,10 +13,10 @@ impl State {
     pub(crate) fn claim(&mut self, job: &JobRef, deferred: &mut Deferred) -> Option<Assigned> {
         match job.location() {
             Location::Queued(index, place) => {
-                let permit = self.remove_queued(index as usize, place)?;
+                let (permit, since) = self.remove_queued(index as usize, place)?;
                 job.set_location(Location::Nowhere);
                 self.counters.start();
-                Some(Assigned::job(job.clone(), permit))
+                Some(Assigned::job(job.clone(), permit, since))
             }
             Location::Ready(lane, _) | Location::Later(lane, _) => {
                 let lane = self.lanes.at(lane)?;

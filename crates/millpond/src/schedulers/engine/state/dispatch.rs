@@ -12,15 +12,16 @@ use crate::schedulers::engine::deferred::Deferred;
 use crate::schedulers::engine::model::{Assigned, Done, Item, Next, Permit, Shape, SlotRef, Start};
 use crate::schedulers::job::{JobRef, Location};
 use crate::sync::Arc;
+use crate::time::clock::Tick;
 
 impl State {
     // ---- assigning and queueing
 
     /// Assigns a job without a lane to its slot, which is free.
-    pub(super) fn assign_job(&mut self, job: &JobRef, permit: Permit, deferred: &mut Deferred) {
+    pub(super) fn assign_job(&mut self, job: &JobRef, permit: Permit, since: Tick, deferred: &mut Deferred) {
         self.counters.start();
         let index = permit.slot().index;
-        self.assign(index, Assigned::job(job.clone(), permit), deferred);
+        self.assign(index, Assigned::job(job.clone(), permit, since), deferred);
     }
 
     /// Assigns work that counts as running to a slot that is free.
@@ -29,10 +30,10 @@ impl State {
         self.ensure_thread(index, deferred);
     }
 
-    pub(super) fn enqueue_job(&mut self, job: &JobRef, permit: Permit, deferred: &mut Deferred) {
+    pub(super) fn enqueue_job(&mut self, job: &JobRef, permit: Permit, since: Tick, deferred: &mut Deferred) {
         job.became_startable(&mut deferred.wake);
         let index = permit.slot().index;
-        let place = self.enqueue(Item::Job(job.clone(), permit), deferred);
+        let place = self.enqueue(Item::Job(job.clone(), permit, since), deferred);
         let index = u32::try_from(index).expect("fewer than 2^32 slots fit into memory");
         job.set_location(Location::Queued(index, place));
     }
@@ -149,6 +150,7 @@ impl State {
             return Next::Run(assigned);
         }
         let Some(there) = self.slots.get_mut(slot) else { return Next::Leave };
+        there.lap_mut().pause(&self.meter);
         if !self.shape.keeps_threads() {
             there.thread_mut().leave();
             return Next::Leave;
@@ -194,7 +196,8 @@ impl State {
             return Next::Run(assigned);
         }
         let there = self.slots.at_mut(slot.index);
-        there.set_running(None);
+        there.stop();
+        there.lap_mut().abandon();
         there.thread_mut().leave();
         self.assign(slot.index, assigned, deferred);
         Next::Leave
@@ -208,7 +211,7 @@ impl State {
             .or_else(|| self.take_queued(index, deferred))
             .or_else(|| self.steal_pending(index, ran, deferred))
             .or_else(|| self.steal_stuck(index, deferred))?;
-        self.slots.at_mut(index).set_running(Some(next.job.clone()));
+        self.slots.at_mut(index).run(&next, &self.meter);
         Some(next)
     }
 
@@ -218,13 +221,13 @@ impl State {
             let item = self.queues.pop(&mut self.slots, index)?;
             let home = item.home();
             let mut assigned = match item {
-                Item::Job(job, permit) => {
+                Item::Job(job, permit, since) => {
                     job.set_location(Location::Nowhere);
                     self.free_places(home, 1);
                     self.counters.start();
-                    Assigned::job(job, permit)
+                    Assigned::job(job, permit, since)
                 }
-                Item::Lane(lane, _) => {
+                Item::Lane(lane, ..) => {
                     if let Some(cell) = self.lanes.get_mut(lane) {
                         cell.take_place();
                     }

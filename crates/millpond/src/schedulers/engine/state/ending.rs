@@ -8,7 +8,7 @@ use super::slot_thread::ThreadState;
 use crate::schedulers::end::Phase;
 use crate::schedulers::engine::Engine;
 use crate::schedulers::engine::deferred::Deferred;
-use crate::schedulers::engine::model::{Assigned, Done, Item, LaneRef, Permit, Shape, SlotRef, Start};
+use crate::schedulers::engine::model::{Assigned, Done, Item, LaneRef, Permit, Shape, SlotRef, Start, Waits};
 use crate::schedulers::job::{JobRef, Location};
 use crate::sync::Arc;
 use crate::task::Outcome;
@@ -21,7 +21,8 @@ impl State {
     pub(crate) fn finish(&mut self, done: &Done<'_>, permit: Option<Permit>, deferred: &mut Deferred) {
         self.counters.end(done.outcome);
         if let Some(slot) = done.slot.and_then(|slot| self.slots.get_mut(slot)) {
-            slot.set_running(None);
+            slot.stop();
+            slot.lap_mut().end(done.runs, done.is_late || !self.shape.keeps_threads(), &self.meter);
         }
         if let Some(lane) = done.lane {
             self.preferred = done.slot.map(|slot| slot.index);
@@ -43,7 +44,7 @@ impl State {
             if goes_on && !done.job.is_cancelled() {
                 self.counters.accept();
                 let next = schedule.next(was_due, self.now());
-                return self.add_to_lane(lane, done.job, Some(next), deferred);
+                return self.add_to_lane(lane, done.job, Waits::Due(next), deferred);
             }
             self.free_places(home, 1);
             if done.outcome == Outcome::Panicked && !done.again && !done.job.is_cancelled() {
@@ -92,7 +93,7 @@ impl State {
             Location::Nowhere => None,
             Location::Timers(key) => self.timers.remove_job(job, key).map(|_| self.capacity.free_unplaced()),
             Location::Queued(index, place) => {
-                self.remove_queued(index as usize, place).map(|permit| self.release(permit, deferred))
+                self.remove_queued(index as usize, place).map(|(permit, _)| self.release(permit, deferred))
             }
             Location::Ready(lane, _) | Location::Later(lane, _) => {
                 self.remove_from_lane(lane, location, deferred)
@@ -101,11 +102,12 @@ impl State {
         removed.is_some()
     }
 
-    /// Removes a queued job and gives its place back.
-    pub(super) fn remove_queued(&mut self, index: usize, place: u64) -> Option<Permit> {
-        let Item::Job(_, permit) = self.queues.remove(&mut self.slots, index, place)? else { return None };
+    /// Removes a queued job and gives its place back. Also returns since when it waited.
+    pub(super) fn remove_queued(&mut self, index: usize, place: u64) -> Option<(Permit, Tick)> {
+        let removed = self.queues.remove(&mut self.slots, index, place)?;
+        let Item::Job(_, permit, since) = removed else { return None };
         self.free_places(permit.slot(), 1);
-        Some(permit)
+        Some((permit, since))
     }
 
     fn remove_from_lane(&mut self, lane: u32, location: Location, deferred: &mut Deferred) -> Option<()> {
@@ -131,13 +133,13 @@ impl State {
 
     fn cancel_item(&mut self, item: Item, deferred: &mut Deferred) {
         match item {
-            Item::Job(job, permit) => {
+            Item::Job(job, permit, _) => {
                 job.set_location(Location::Nowhere);
                 self.free_places(permit.slot(), 1);
                 self.release(permit, deferred);
                 self.cancel_waiting(job, deferred);
             }
-            Item::Lane(lane, _) => self.close_lane(lane, deferred),
+            Item::Lane(lane, ..) => self.close_lane(lane, deferred),
         }
     }
 

@@ -5,7 +5,7 @@ use super::lanes::{LaneCell, LanePhase};
 use super::slot_thread::ThreadState;
 use crate::schedulers::engine::deferred::Deferred;
 use crate::schedulers::engine::lane_queue::Unsettled;
-use crate::schedulers::engine::model::{Assigned, Full, Item, LaneRef, Shape, SlotRef};
+use crate::schedulers::engine::model::{Assigned, Full, Item, LaneRef, Shape, SlotRef, Waits};
 use crate::schedulers::job::{JobRef, Location};
 use crate::sync::Arc;
 use crate::time::clock::Tick;
@@ -18,23 +18,24 @@ impl State {
         self.lanes.get(lane).filter(|cell| cell.accepts()).map(LaneCell::home)
     }
 
-    /// Accepts a job in a lane. Without a `due` time it is due now.
+    /// Accepts a job in a lane.
     pub(crate) fn accept_in_lane(
         &mut self,
         lane: LaneRef,
         job: &JobRef,
-        due: Option<Tick>,
+        waits: Waits,
         deferred: &mut Deferred,
     ) -> Result<(), Full> {
         let Some(home) = self.lanes.get(lane).map(LaneCell::home) else { return Ok(()) };
-        let starts_now = due.is_none() && !job.is_periodic() && self.could_start_now(lane);
+        let is_due = matches!(waits, Waits::Accepted(_)) && !job.is_periodic();
+        let starts_now = is_due && self.could_start_now(lane);
         if starts_now && let Some(slot) = self.slots.get_mut(home) {
             self.capacity.take_unchecked(slot); // the start gives it back
         } else {
             self.take_place(home)?;
         }
         self.counters.accept();
-        self.add_to_lane(lane, job, due, deferred);
+        self.add_to_lane(lane, job, waits, deferred);
         self.open_lane(lane);
         Ok(())
     }
@@ -99,16 +100,10 @@ impl State {
 
     // ---- starting and resting
 
-    /// Adds a job that has its place. `due` and the order of arrival decide its turn.
-    pub(super) fn add_to_lane(
-        &mut self,
-        lane: LaneRef,
-        job: &JobRef,
-        due: Option<Tick>,
-        deferred: &mut Deferred,
-    ) {
+    /// Adds a job that has its place. Its due time and the order of arrival decide its turn.
+    pub(super) fn add_to_lane(&mut self, lane: LaneRef, job: &JobRef, waits: Waits, deferred: &mut Deferred) {
         let phase = self.lanes.change(lane, |cell| {
-            cell.add(lane, job, due, self.timers.clock());
+            cell.add(lane, job, waits, self.timers.clock());
             cell.phase()
         });
         if phase == Some(LanePhase::Idle) {
@@ -157,10 +152,12 @@ impl State {
         if self.slots.get(home).is_none() {
             return;
         }
+        let mut since = Tick::NEVER;
         if let Some(cell) = self.lanes.get_mut(lane) {
             cell.notify_awaiting(&mut deferred.wake);
+            since = cell.first_since(Tick::NEVER).unwrap_or(since);
         }
-        let place = self.enqueue(Item::Lane(lane, home), deferred);
+        let place = self.enqueue(Item::Lane(lane, home, since), deferred);
         if let Some(cell) = self.lanes.get_mut(lane) {
             cell.set_place(place);
         }
@@ -204,7 +201,7 @@ impl State {
         }
         let started = self.lanes.change(lane, |cell| cell.start_due(self.timers.clock()))?;
         let cell = self.lanes.get_mut(lane)?;
-        let Some((job, has_more)) = started else {
+        let Some((job, since, has_more)) = started else {
             cell.set_phase(LanePhase::Idle);
             self.rest_lane(lane, deferred);
             return None;
@@ -223,7 +220,7 @@ impl State {
         if more.is_some() {
             self.lanes.mark_unsettled(lane);
         }
-        Some(Assigned { job, lane: Some(lane), permit: None, more })
+        Some(Assigned { job, lane: Some(lane), permit: None, more, since })
     }
 
     /// Returns true if a thread may run several jobs of a lane in a row. Where work may not move,

@@ -4,7 +4,7 @@
 
 use crate::interrupt::wait::WaitCell;
 use crate::schedulers::engine::lane_queue::LaneQueue;
-use crate::schedulers::engine::model::{LaneRef, Permit, SlotRef};
+use crate::schedulers::engine::model::{LaneRef, Permit, SlotRef, Waits};
 use crate::schedulers::job::{JobRef, Location};
 use crate::sync::Arc;
 use crate::task::TaskId;
@@ -151,18 +151,21 @@ impl LaneCell {
         !self.by_time && self.later.is_empty()
     }
 
-    /// Adds a job. Without a `due` time it is due now.
-    pub(super) fn add(&mut self, lane: LaneRef, job: &JobRef, due: Option<Tick>, clock: &Clock) {
+    /// Adds a job.
+    pub(super) fn add(&mut self, lane: LaneRef, job: &JobRef, waits: Waits, clock: &Clock) {
         self.by_time |= job.is_periodic();
         if job.is_periodic() && job.is_awaited() {
             self.add_awaited(job); // registered during a run, when the job was not in the lane
         }
-        if due.is_none() && self.is_in_order_of_arrival() {
-            return self.queue.push(lane.index, job);
-        }
+        let due = match waits {
+            Waits::Accepted(since) if self.is_in_order_of_arrival() => {
+                return self.queue.push(lane.index, job, since);
+            }
+            Waits::Accepted(_) => clock.tick(),
+            Waits::Due(due) => due,
+        };
         self.queue.shut();
         self.last_number += 1;
-        let due = due.unwrap_or_else(|| clock.tick());
         let key = self.later.insert(due, self.last_number, job.clone());
         job.set_location(Location::Later(lane.index, key));
     }
@@ -175,15 +178,21 @@ impl LaneCell {
         }
     }
 
-    /// Starts the first job that is due. Also returns whether more jobs are ready.
-    pub(super) fn start_due(&mut self, clock: &Clock) -> Option<(JobRef, bool)> {
+    /// Starts the first job that is due. Also returns since when it waits, and whether more jobs
+    /// are ready.
+    pub(super) fn start_due(&mut self, clock: &Clock) -> Option<(JobRef, Tick, bool)> {
         let (later, due) = (&mut self.later, &mut self.due);
         self.queue.start(|| {
             later.first_due()?; // no look at the clock without need
             let (was_due, _, job) = later.pop_due(clock.tick())?;
             *due = was_due;
-            Some(job)
+            Some((job, was_due))
         })
+    }
+
+    /// Since when the first job waits, if it is due by `now`.
+    pub(super) fn first_since(&self, now: Tick) -> Option<Tick> {
+        self.queue.first_since().or_else(|| self.later.first_due().filter(|due| *due <= now))
     }
 
     pub(super) fn has_due(&self, clock: &Clock) -> bool {

@@ -19,6 +19,7 @@ mod end;
 mod ending;
 mod lane_runs;
 mod lanes;
+mod lap;
 mod observed;
 mod queues;
 mod slot;
@@ -39,7 +40,8 @@ use self::timers::Timers;
 use self::wakes::Wakes;
 use super::deferred::Deferred;
 use super::lane_queue::LaneQueue;
-use super::model::{Due, Full, LaneRef, Permit, Plan, Shape, SlotRef};
+use super::meter::Meter;
+use super::model::{Due, Full, LaneRef, Permit, Plan, Shape, SlotRef, Waits};
 use crate::executor::RejectReason;
 use crate::schedulers::decorators::{Decorators, SlotInfo, any_decorators};
 use crate::schedulers::end::{Lifecycle, Phase};
@@ -62,6 +64,7 @@ pub(super) struct State {
     timers: Timers,
     end: End,
     counters: Counters,
+    meter: Arc<Meter>,
     /// Periodic jobs that ended because a run panicked.
     series_ended: u64,
     /// The slot whose thread has just run a lane and asks for work: it need not be woken.
@@ -69,7 +72,7 @@ pub(super) struct State {
 }
 
 impl State {
-    pub(super) fn new(plan: &Plan, name: Arc<str>, lifecycle: Arc<Lifecycle>) -> State {
+    pub(super) fn new(plan: &Plan, name: Arc<str>, lifecycle: Arc<Lifecycle>, meter: &Arc<Meter>) -> State {
         State {
             name,
             shape: plan.shape,
@@ -82,6 +85,7 @@ impl State {
             timers: Timers::new(plan.clock.clone()),
             end: End::new(lifecycle),
             counters: Counters::default(),
+            meter: Arc::clone(meter),
             series_ended: 0,
             preferred: None,
         }
@@ -125,24 +129,26 @@ impl State {
         self.slots.hold(slot.index)
     }
 
-    /// Accepts a job without a lane: for the thread of its slot if that is free, else for a queue.
+    /// Accepts a job without a lane, at `since`: for the thread of its slot if that is free, else
+    /// for a queue.
     pub(super) fn accept_now(
         &mut self,
         job: &JobRef,
         permit: Permit,
+        since: Tick,
         deferred: &mut Deferred,
     ) -> Result<(), Full> {
         let slot = permit.slot();
         if self.slots.is_free(slot.index) {
             self.counters.accept();
-            self.assign_job(job, permit, deferred);
+            self.assign_job(job, permit, since, deferred);
         } else {
             if let Err(full) = self.take_place(slot) {
                 self.release(permit, deferred);
                 return Err(full);
             }
             self.counters.accept();
-            self.enqueue_job(job, permit, deferred);
+            self.enqueue_job(job, permit, since, deferred);
         }
         Ok(())
     }
@@ -172,7 +178,7 @@ impl State {
         }
         let lane = self.lanes.add(permit, true);
         self.counters.accept();
-        self.add_to_lane(lane, job, Some(due), deferred);
+        self.add_to_lane(lane, job, Waits::Due(due), deferred);
         Ok(())
     }
 
@@ -341,7 +347,7 @@ impl State {
                     }
                     self.start_lane(lane, deferred);
                 }
-                Due::Job(job) => self.job_due(&job, deferred),
+                Due::Job(job, due) => self.job_due(&job, due, deferred),
             }
         }
         if let Shape::Elastic { ttl } = self.shape {
@@ -354,16 +360,16 @@ impl State {
     }
 
     /// The time of a delayed job has come: it leaves its place without a slot.
-    fn job_due(&mut self, job: &JobRef, deferred: &mut Deferred) {
+    fn job_due(&mut self, job: &JobRef, due: Tick, deferred: &mut Deferred) {
         job.set_location(Location::Nowhere);
         let permit = self.hold_picked();
         let index = permit.slot().index;
         if self.slots.is_free(index) {
             self.capacity.free_unplaced();
-            self.assign_job(job, permit, deferred);
+            self.assign_job(job, permit, due, deferred);
         } else {
             self.capacity.place(self.slots.at_mut(index));
-            self.enqueue_job(job, permit, deferred);
+            self.enqueue_job(job, permit, due, deferred);
         }
     }
 

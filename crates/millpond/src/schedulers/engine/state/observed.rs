@@ -1,12 +1,68 @@
 //! What observers see of the state of a scheduler.
 
+use std::time::Duration;
+
 use super::State;
 use super::slot::Slot;
 use super::slot_thread::ThreadState;
 use crate::monitor::{PoolStats, RejectedBy, RunState, Settings};
 use crate::schedulers::end::Phase;
+use crate::schedulers::engine::meter::nanos_between;
+use crate::schedulers::engine::model::Item;
+use crate::time::clock::Tick;
+
+/// How long the work of the moment has waited and run.
+pub(crate) struct Ages {
+    now: Option<Tick>,
+    /// Since when the oldest job waits that could start.
+    waiting: Option<Tick>,
+    /// No later than the start of the run that takes longest.
+    running: Option<Tick>,
+    busy: u64,
+}
+
+impl Ages {
+    pub(crate) fn oldest_wait(&self) -> Option<Duration> {
+        self.age(self.waiting)
+    }
+
+    pub(crate) fn longest_running(&self) -> Option<Duration> {
+        self.age(self.running)
+    }
+
+    pub(crate) fn busy(&self) -> Duration {
+        Duration::from_nanos(self.busy)
+    }
+
+    fn age(&self, since: Option<Tick>) -> Option<Duration> {
+        self.now.zip(since).map(|(now, since)| now.since(since))
+    }
+}
 
 impl State {
+    /// Looks at the head of each queue, at each slot, and at the lanes that run.
+    pub(crate) fn ages(&self) -> Ages {
+        let now = self.meter.now();
+        let mut ages = Ages { now, waiting: None, running: None, busy: self.meter.busy() };
+        let Some(now) = now else { return ages };
+        let mut wait = |since: Option<Tick>| {
+            let since = since.filter(|since| *since != Tick::NEVER);
+            ages.waiting = ages.waiting.into_iter().chain(since).min();
+        };
+        wait(self.queues.first_shared().map(Item::since));
+        for (_, slot) in self.slots.iter() {
+            wait(slot.pinned().first().map(Item::since));
+            wait(slot.assigned().map(|assigned| assigned.since));
+            let lane = slot.running_lane().and_then(|lane| self.lanes.get(lane));
+            wait(lane.and_then(|lane| lane.first_since(now)));
+        }
+        for began in self.slots.iter().filter_map(|(_, slot)| slot.lap().opened()) {
+            ages.running = ages.running.into_iter().chain([began]).min();
+            ages.busy += nanos_between(began, now);
+        }
+        ages
+    }
+
     /// The figures of the scheduler as a pool; see `SchedulerStats`.
     pub(crate) fn pool_stats(&mut self, settings: &Settings) -> PoolStats {
         let stats = self.stats();

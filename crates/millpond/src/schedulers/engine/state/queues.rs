@@ -67,6 +67,10 @@ impl Queues {
         items
     }
 
+    pub(super) fn first_shared(&self) -> Option<&Item> {
+        self.shared.first()
+    }
+
     pub(super) fn has_shared(&self) -> bool {
         !self.shared.is_empty()
     }

@@ -1,8 +1,10 @@
 //! A slot: the place of one thread, and the work that is bound to it.
 
+use super::lap::Lap;
 use super::slot_thread::{SlotThread, ThreadState};
 use crate::schedulers::decorators::Decorators;
-use crate::schedulers::engine::model::{Assigned, Item};
+use crate::schedulers::engine::meter::Meter;
+use crate::schedulers::engine::model::{Assigned, Item, LaneRef};
 use crate::schedulers::engine::removal_queue::RemovalQueue;
 use crate::schedulers::job::JobRef;
 use crate::time::clock::Tick;
@@ -26,8 +28,9 @@ pub(super) struct Slot {
     queued: usize,
     /// Runs before all queued work. Counted as running.
     assigned: Option<Assigned>,
-    /// What its thread runs.
-    running: Option<JobRef>,
+    /// What its thread runs, and the lane of that.
+    running: Option<(JobRef, Option<LaneRef>)>,
+    lap: Lap,
     thread: SlotThread,
     /// `None` until the decorators were told of the slot.
     decorators: Option<Decorators>,
@@ -46,6 +49,7 @@ impl Slot {
             queued: 0,
             assigned: None,
             running: None,
+            lap: Lap::default(),
             thread: SlotThread::new(),
             decorators: None,
         }
@@ -123,11 +127,31 @@ impl Slot {
     }
 
     pub(super) fn running(&self) -> Option<&JobRef> {
-        self.running.as_ref()
+        self.running.as_ref().map(|(job, _)| job)
     }
 
-    pub(super) fn set_running(&mut self, job: Option<JobRef>) {
-        self.running = job;
+    /// The lane that its thread runs.
+    pub(super) fn running_lane(&self) -> Option<LaneRef> {
+        self.running.as_ref()?.1
+    }
+
+    /// Its thread runs this from now on.
+    pub(super) fn run(&mut self, assigned: &Assigned, meter: &Meter) {
+        self.running = Some((assigned.job.clone(), assigned.lane));
+        self.lap.begin(assigned.since, meter);
+    }
+
+    /// Its thread runs nothing.
+    pub(super) fn stop(&mut self) {
+        self.running = None;
+    }
+
+    pub(super) fn lap(&self) -> &Lap {
+        &self.lap
+    }
+
+    pub(super) fn lap_mut(&mut self) -> &mut Lap {
+        &mut self.lap
     }
 
     pub(super) fn pinned(&self) -> &RemovalQueue<Item> {

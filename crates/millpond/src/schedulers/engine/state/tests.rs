@@ -9,15 +9,17 @@ use std::time::Duration;
 use super::State;
 use super::slot_thread::ThreadState;
 use crate::interrupt::wait::WaitCell;
+use crate::monitor::Timing;
 use crate::schedulers::end::Lifecycle;
 use crate::schedulers::engine::deferred::Deferred;
+use crate::schedulers::engine::meter::Meter;
 use crate::schedulers::engine::model::{Assigned, Done, Next, Permit, Plan, Shape, SlotRef};
 use crate::schedulers::engine::source::ThreadSource;
 use crate::schedulers::job::JobRef;
 use crate::sync::Arc;
 use crate::task::{Outcome, TaskId};
 use crate::threads::plain_threads;
-use crate::time::clock::ManualClock;
+use crate::time::clock::{ManualClock, Tick};
 
 const TTL: Duration = Duration::from_secs(60);
 
@@ -43,7 +45,8 @@ impl Scene {
             clock: time.clock(),
             has_timing: true,
         };
-        let state = State::new(&plan, "test".into(), Arc::new(Lifecycle::default()));
+        let meter = Arc::new(Meter::new(time.clock(), Timing::Sampled));
+        let state = State::new(&plan, "test".into(), Arc::new(Lifecycle::default()), &meter);
         Scene { state, deferred: Deferred::default(), time }
     }
 
@@ -68,7 +71,7 @@ impl Scene {
     fn submit(&mut self) -> JobRef {
         let job = JobRef::of(TaskId::fresh(), || {}, Duration::ZERO, None);
         let permit = self.state.hold_picked();
-        self.state.accept_now(&job, permit, &mut self.deferred).expect("there is capacity");
+        self.state.accept_now(&job, permit, Tick::ORIGIN, &mut self.deferred).expect("there is capacity");
         job
     }
 
@@ -86,7 +89,7 @@ impl Scene {
     fn end(&mut self, index: usize, ran: Assigned) -> Option<Assigned> {
         let slot = self.slot(index);
         let (job, lane, outcome) = (&ran.job, None, Outcome::Succeeded);
-        let done = Done { job, lane, slot: Some(slot), outcome, again: false };
+        let done = Done { job, lane, slot: Some(slot), outcome, again: false, runs: 1, is_late: false };
         work_of(self.state.next_after_run(slot, &done, ran.permit, &mut self.deferred))
     }
 

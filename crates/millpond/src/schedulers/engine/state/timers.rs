@@ -97,7 +97,7 @@ impl Timers {
         let job = if look == Look::Due { self.jobs.first() } else { None };
         let lane = self.lanes.first().filter(|(due, _)| *due <= now);
         if job.is_some() && lane.is_none_or(|lane| job < Some(lane)) {
-            return self.jobs.pop().map(|(_, job)| Due::Job(job));
+            return self.jobs.pop().map(|(due, job)| Due::Job(job, due));
         }
         lane?;
         self.lanes.pop().map(|(_, _, lane)| Due::Lane(lane))
