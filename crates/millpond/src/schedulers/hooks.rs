@@ -3,12 +3,14 @@
 //! A panic of a schedule hook refuses the submission. A panic of an error hook goes no further.
 
 use std::any::Any;
+use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 
 use super::registry::{InUse, Registry};
+use crate::monitor::{Captured, Propagate};
 use crate::panic::{catch, drop_caught};
 use crate::sync::Arc;
 use crate::task::periodic::Body;
-use crate::task::{Panic, TaskInfo};
+use crate::task::{Panic, Payload, TaskInfo};
 
 type ScheduleHook = dyn Fn(Body) -> Body + Send + Sync;
 type ErrorHook = dyn Fn(&TaskInfo, &Panic) + Send + Sync;
@@ -41,6 +43,63 @@ static ON_ERROR: Registry<ErrorHook> = Registry::new();
 pub fn on_schedule(key: &str, hook: impl Fn(Body) -> Body + Send + Sync + 'static) {
     let replaced = ON_SCHEDULE.set(key, Arc::new(hook));
     drop(replaced);
+}
+
+/// Runs everything that is scheduled inside the context of the thread that scheduled it: a tracing
+/// span, a request id, a locale.
+///
+/// This is an [`on_schedule`] hook, so [`reset_on_schedule`] ends it. It holds for all schedulers
+/// except the [`immediate`](super::immediate) one, and for direct tasks, workers, delays, and tasks
+/// that run in place. A periodic task captures once, when it is scheduled, and runs inside the
+/// context each time.
+///
+/// # Examples
+/// ```
+/// use millpond::monitor::Captured;
+/// use millpond::schedulers::{self, SchedulerExt};
+/// use std::cell::Cell;
+/// use std::time::Duration;
+///
+/// thread_local! { static REQUEST: Cell<u64> = const { Cell::new(0) } }
+/// struct Request(u64);
+/// impl Captured for Request {
+///     fn enter(&mut self, run: &mut dyn FnMut()) {
+///         let before = REQUEST.replace(self.0);
+///         run();
+///         REQUEST.set(before);
+///     }
+/// }
+///
+/// schedulers::propagate("request", || Some(Box::new(Request(REQUEST.get())) as Box<dyn Captured>));
+/// REQUEST.set(17);
+/// let single = schedulers::new_single("mail")?;
+/// let sent = single.schedule(|| assert_eq!(REQUEST.get(), 17))?;
+/// assert!(sent.wait(Duration::MAX)?);
+/// assert_eq!(single.stats().completed, 1);
+/// assert!(schedulers::reset_on_schedule("request"));
+/// # use millpond::schedulers::Scheduler;
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
+pub fn propagate(key: &str, propagate: impl Propagate) {
+    on_schedule(key, move |body| match propagate.capture() {
+        Some(captured) => run_inside(captured, body),
+        None => body,
+    });
+}
+
+/// Runs `body` inside the context, which sees no panic of it. If the context does not run it, that
+/// is a panic.
+fn run_inside(mut captured: Box<dyn Captured>, mut body: Body) -> Body {
+    Box::new(move || {
+        let mut ran = None;
+        captured.enter(&mut || {
+            if ran.is_none() {
+                ran = Some(catch_unwind(AssertUnwindSafe(&mut body)));
+            }
+        });
+        let not_run = || Err(Box::new("the context did not run the task") as Payload);
+        ran.unwrap_or_else(not_run).unwrap_or_else(|payload| resume_unwind(payload));
+    })
 }
 
 /// Removes the schedule hook of `key`. Returns false if there is none.

@@ -34,6 +34,8 @@
 //! threads and are not listed. A scheduler over an executor counts its work; the threads are those
 //! of the executor, and so are the events about them.
 //!
+//! [`propagate`] carries a context, such as a tracing span, from the submitting thread to the work.
+//!
 //! # Examples
 //! ```
 //! use millpond::schedulers::{self, Scheduler, SchedulerExt};
@@ -83,7 +85,8 @@ pub use self::defaults::{Defaults, config_problems, defaults};
 pub use self::disposable::Disposable;
 pub use self::factory::{DefaultFactory, Factory};
 pub use self::hooks::{
-    on_error, on_schedule, reset_all_on_error, reset_all_on_schedule, reset_on_error, reset_on_schedule,
+    on_error, on_schedule, propagate, reset_all_on_error, reset_all_on_schedule, reset_on_error,
+    reset_on_schedule,
 };
 pub use self::non_blocking::{
     is_in_non_blocking_thread, register_non_blocking_predicate, reset_non_blocking_predicates,

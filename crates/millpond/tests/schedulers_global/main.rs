@@ -8,6 +8,7 @@ mod support;
 
 mod decorators;
 mod hooks;
+mod propagate;
 mod regressions;
 mod shared;
 mod timer_thread;
