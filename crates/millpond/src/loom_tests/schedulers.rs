@@ -11,6 +11,7 @@ use super::courier::{Courier, Errand};
 use super::{EngineScheduler, Plan, Shape, ThreadSource, new_scheduler};
 use crate::executor::RejectReason;
 use crate::loom_tests::model;
+use crate::monitor::Actor;
 use crate::schedulers::{Disposable, Scheduler, SchedulerExt};
 use crate::sync::{Arc, AtomicBool, AtomicUsize, Mutex, Ordering};
 use crate::threads::{ThreadFactory, WorkerBody, plain_threads};
@@ -100,6 +101,39 @@ fn dispose_against_schedule() {
                 assert!(runs.count() == 1 || task.is_cancelled());
             }
         }
+    });
+}
+
+/// Work that is submitted while the scheduler is paused or being resumed is run.
+#[test]
+fn pause_and_resume_against_submit() {
+    model(|| {
+        let scheduler = elastic(1, &ManualClock::new());
+        let runs = Arc::new(Runs::default());
+        let pool = scheduler.pool_ref().expect("it is listed");
+        let by = Actor::default();
+        pool.pause(&by);
+        let task = scheduler.schedule(runs.task()).unwrap();
+        let resumer = thread::spawn(move || pool.resume(&Actor::default()));
+        let second = scheduler.schedule(runs.task()).unwrap();
+        assert_eq!((task.wait(Duration::MAX), second.wait(Duration::MAX)), (Ok(true), Ok(true)));
+        resumer.join().unwrap();
+        end(&scheduler);
+        assert_eq!(runs.count(), 2);
+    });
+}
+
+/// A pause does not stop what a thread has taken, and the end resumes the scheduler.
+#[test]
+fn pause_against_a_lane_and_the_end() {
+    model(|| {
+        let scheduler = elastic(1, &ManualClock::new());
+        let runs = Arc::new(Runs::default());
+        let lane = scheduler.create_worker();
+        (0..2).for_each(|_| _ = lane.schedule(runs.task()).unwrap());
+        scheduler.pool_ref().expect("it is listed").pause(&Actor::default());
+        end(&scheduler);
+        assert_eq!(runs.count(), 2);
     });
 }
 

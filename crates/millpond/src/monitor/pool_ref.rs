@@ -179,7 +179,7 @@ impl PoolRef {
     }
 
     /// Pauses the pool; see [`ThreadPoolExecutor::pause`](crate::ThreadPoolExecutor::pause).
-    /// `None` if the pool is gone. Does nothing for a scheduler.
+    /// `None` if the pool is gone.
     pub fn pause(&self, by: &Actor) -> Option<()> {
         self.observe(|pool| Arc::clone(pool).set_paused(true, by))
     }

@@ -70,7 +70,8 @@ pub fn on_schedule(key: &str, hook: impl Fn(Body) -> Body + Send + Sync + 'stati
 ///     }
 /// }
 ///
-/// schedulers::propagate("request", || Some(Box::new(Request(REQUEST.get())) as Box<dyn Captured>));
+/// let capture = || Some(Box::new(Request(REQUEST.get())) as Box<dyn Captured>);
+/// schedulers::propagate("request", capture);
 /// REQUEST.set(17);
 /// let single = schedulers::new_single("mail")?;
 /// let sent = single.schedule(|| assert_eq!(REQUEST.get(), 17))?;

@@ -11,6 +11,7 @@ mod propagate;
 mod reconfigure;
 mod registry;
 mod rejections;
+mod scheduler_pause;
 mod scheduler_times;
 mod schedulers;
 mod times;

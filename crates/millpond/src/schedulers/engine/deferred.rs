@@ -26,8 +26,8 @@ pub(super) struct Deferred {
     pub(super) ring: bool,
     /// The scheduler has ended.
     pub(super) ended: bool,
-    /// And observers do not know it.
-    pub(super) ended_now: bool,
+    /// For observers: its end has resumed it; it has ended.
+    pub(super) news: (bool, bool),
     /// Dropped without the lock, which is inside it.
     pub(super) engine: Option<Arc<Engine>>,
     /// Threads that have exited. Their results may be user code to drop.

@@ -36,6 +36,8 @@ struct Jobs {
     /// zero only in a lane that runs or is queued and has nothing ordered by time.
     reserved: u64,
     unsettled: Unsettled,
+    /// No thread goes on with the next job.
+    is_paused: bool,
 }
 
 /// What happened in a lane without the scheduler's lock.
@@ -72,6 +74,7 @@ impl LaneQueue {
             last_place: 0,
             reserved: 0,
             unsettled: Unsettled::default(),
+            is_paused: false,
         })))
     }
 
@@ -89,9 +92,12 @@ impl LaneQueue {
     }
 
     /// Ends the run of the current job and starts the next one. Returns `None`, and changes
-    /// nothing, if no job is ready.
+    /// nothing, if no job is ready or the scheduler is paused.
     fn run_next(&self, outcome: Outcome) -> Option<JobRef> {
         let mut jobs = self.0.lock();
+        if jobs.is_paused {
+            return None;
+        }
         let (job, _) = jobs.ready.pop()?;
         jobs.unsettled.outcomes.count(outcome);
         jobs.running = Some(job.clone());
@@ -120,6 +126,10 @@ impl LaneQueue {
     /// When the first ready job was accepted.
     pub(super) fn first_since(&self) -> Option<Tick> {
         self.0.lock().ready.first().map(|(_, since)| *since)
+    }
+
+    pub(super) fn set_paused(&self, is_paused: bool) {
+        self.0.lock().is_paused = is_paused;
     }
 
     /// The current run has ended.

@@ -193,9 +193,13 @@ impl Engine {
         if !deferred.closed.is_empty() {
             self.tell_closed(&deferred.closed);
         }
+        let (was_resumed, has_ended) = deferred.news;
+        if was_resumed {
+            self.tell_resumed();
+        }
         if deferred.ended {
             self.retire(); // whether a thread waits for the end or not
-            if deferred.ended_now {
+            if has_ended {
                 self.registration.tell(&Event::Ended);
             }
             self.lifecycle.waiters().wake_all();

@@ -187,9 +187,9 @@ pub(super) struct Done<'a> {
     /// The job is periodic and may run again.
     pub(super) again: bool,
     /// The number of runs: several if the thread went on in a lane, none if the job was cancelled.
-    pub(super) runs: u64,
+    runs: u64,
     /// The time of the lane was over.
-    pub(super) is_late: bool,
+    is_late: bool,
 }
 
 impl<'a> Done<'a> {
@@ -203,6 +203,14 @@ impl<'a> Done<'a> {
         let runs = u64::from(end.is_some());
         let end = end.unwrap_or(NOT_RUN);
         Done { job, lane, slot, outcome: end.outcome, again: end.again, runs, is_late: false }
+    }
+
+    pub(super) fn runs(&self) -> u64 {
+        self.runs
+    }
+
+    pub(super) fn is_late(&self) -> bool {
+        self.is_late
     }
 
     /// The thread ended `runs` more runs in the lane before.

@@ -49,7 +49,7 @@ impl Monitored for Engine {
         let mut state = self.lock();
         let stats = state.pool_stats(&settings);
         let (delayed_count, rejected, starts) = (state.delayed(), state.rejected(), state.starts());
-        let ages = state.ages();
+        let (ages, paused) = (state.ages(), state.is_paused());
         let (wait, run) = self.meter.snapshot();
         drop(state);
         let (threads_started, thread_start_failures) = starts;
@@ -61,7 +61,7 @@ impl Monitored for Engine {
             taken: Instant::now(),
             stats,
             settings,
-            paused: false,
+            paused,
             delayed_count,
             wait,
             run,
@@ -96,13 +96,18 @@ impl Monitored for Engine {
         answer
     }
 
-    /// Schedulers cannot be paused.
-    fn set_paused(self: Arc<Self>, _: bool, _: &Actor) {
+    fn set_paused(self: Arc<Self>, paused: bool, by: &Actor) {
+        if paused && self.locked(|state, deferred| state.pause(deferred)) {
+            self.registration.tell(&Event::Paused { by });
+        }
+        if !paused && self.locked(|state, deferred| state.resume(deferred)) {
+            self.registration.tell(&Event::Resumed { by });
+        }
         release(self);
     }
 
     fn is_paused(&self) -> bool {
-        false
+        self.lock().is_paused()
     }
 
     fn release(self: Arc<Self>) {
@@ -124,6 +129,11 @@ impl Engine {
         drop(settings);
         self.registration.tell(&Event::Changed { old: &old, new: &new, by: change.author() });
         Ok(new)
+    }
+
+    #[cold]
+    pub(super) fn tell_resumed(&self) {
+        self.registration.tell(&Event::Resumed { by: &Actor::new("the program", "shutdown") });
     }
 
     pub(super) fn tell_started(&self, worker: &WorkerInfo) {

@@ -35,9 +35,10 @@ impl State {
     }
 
     /// Takes work that is assigned to a thread which has not come and may never come. An executor
-    /// whose only thread is the caller would never run it.
+    /// whose only thread is the caller would never run it, nor would a paused scheduler.
     fn claim_assigned(&mut self, selected: impl Fn(&Assigned) -> bool) -> Option<Assigned> {
-        let mut slots = self.slots.iter_mut().filter(|slot| slot.thread().is_absent());
+        let is_paused = self.is_paused;
+        let mut slots = self.slots.iter_mut().filter(|slot| is_paused || slot.thread().is_absent());
         slots.find(|slot| slot.assigned().is_some_and(&selected))?.take_assigned()
     }
 

@@ -26,6 +26,9 @@ impl State {
 
     /// Assigns work that counts as running to a slot that is free.
     pub(super) fn assign(&mut self, index: usize, assigned: Assigned, deferred: &mut Deferred) {
+        if self.is_paused {
+            self.notify_waiters(&assigned.job, assigned.lane, deferred);
+        }
         self.slots.at_mut(index).assign(assigned);
         self.ensure_thread(index, deferred);
     }
@@ -63,6 +66,9 @@ impl State {
 
     /// Makes sure that a thread comes for the work of a slot.
     pub(super) fn ensure_thread(&mut self, index: usize, deferred: &mut Deferred) {
+        if self.is_paused {
+            return; // `resume` does it
+        }
         let slot = self.slots.at_mut(index);
         match slot.thread().state() {
             ThreadState::None => {
@@ -144,8 +150,11 @@ impl State {
         let before = there.thread_mut().ask();
         self.wakes.came(slot.index, before);
         let wanted = self.wake_target(before);
-        let next = self.take_work(slot.index, ran, deferred);
-        self.wake_pending(wanted, deferred);
+        let mut next = None;
+        if !self.is_paused {
+            next = self.take_work(slot.index, ran, deferred);
+            self.wake_pending(wanted, deferred);
+        }
         if let Some(assigned) = next {
             return Next::Run(assigned);
         }
@@ -216,7 +225,7 @@ impl State {
     }
 
     /// Takes the oldest queued work that the thread of this slot may run.
-    fn take_queued(&mut self, index: usize, deferred: &mut Deferred) -> Option<Assigned> {
+    pub(super) fn take_queued(&mut self, index: usize, deferred: &mut Deferred) -> Option<Assigned> {
         loop {
             let item = self.queues.pop(&mut self.slots, index)?;
             let home = item.home();
@@ -339,6 +348,9 @@ impl State {
     /// Gives the work of slots without a thread to threads without work. Busy threads take it when
     /// they are done (`steal_stuck`), or when they wait for just that job.
     pub(crate) fn relieve_stuck(&mut self, deferred: &mut Deferred) {
+        if self.is_paused {
+            return;
+        }
         if matches!(self.shape, Shape::PerTask) {
             return; // a thread without work could only start another one
         }

@@ -22,7 +22,7 @@ impl State {
         self.counters.end(done.outcome);
         if let Some(slot) = done.slot.and_then(|slot| self.slots.get_mut(slot)) {
             slot.stop();
-            slot.lap_mut().end(done.runs, done.is_late || !self.shape.keeps_threads(), &self.meter);
+            slot.lap_mut().end(done.runs(), done.is_late() || !self.shape.keeps_threads(), &self.meter);
         }
         if let Some(lane) = done.lane {
             self.preferred = done.slot.map(|slot| slot.index);
@@ -173,6 +173,7 @@ impl State {
     // ---- the end of the scheduler
 
     pub(crate) fn begin_drain(&mut self, engine: &Arc<Engine>, deferred: &mut Deferred) {
+        deferred.news.0 |= self.resume(deferred);
         if self.end.advance(Phase::Draining) == Phase::Live {
             self.end.keep_alive(Arc::clone(engine));
             self.lanes.all().into_iter().for_each(|lane| self.drain_lane(lane, deferred));
@@ -199,6 +200,7 @@ impl State {
     pub(crate) fn dispose(&mut self, deferred: &mut Deferred) -> bool {
         let is_first = self.end.advance(Phase::Disposed) < Phase::Disposed;
         if is_first {
+            deferred.news.0 |= self.resume(deferred); // threads come for what is assigned to them
             self.cancel_all(deferred);
         }
         self.end_if_done(deferred);
@@ -266,7 +268,7 @@ impl State {
         if self.has_ended() {
             deferred.engine = self.end.take_engine();
             deferred.ended = true;
-            deferred.ended_now |= self.end.report();
+            deferred.news.1 |= self.end.report();
         }
     }
 

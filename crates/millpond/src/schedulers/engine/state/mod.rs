@@ -21,6 +21,7 @@ mod lane_runs;
 mod lanes;
 mod lap;
 mod observed;
+mod pause;
 mod queues;
 mod slot;
 mod slot_thread;
@@ -65,6 +66,7 @@ pub(super) struct State {
     end: End,
     counters: Counters,
     meter: Arc<Meter>,
+    is_paused: bool,
     /// Periodic jobs that ended because a run panicked.
     series_ended: u64,
     /// The slot whose thread has just run a lane and asks for work: it need not be woken.
@@ -86,6 +88,7 @@ impl State {
             end: End::new(lifecycle),
             counters: Counters::default(),
             meter: Arc::clone(meter),
+            is_paused: false,
             series_ended: 0,
             preferred: None,
         }
@@ -278,6 +281,15 @@ impl State {
         if let Some(decorators) = slot.decorators().filter(|decorators| !decorators.is_empty()) {
             self.end.slot_closing();
             deferred.closed.push((SlotInfo::new(Arc::clone(&self.name), index), decorators.clone()));
+        }
+    }
+
+    /// Removes a slot that was created for work that is gone.
+    fn remove_if_unheld(&mut self, index: usize, deferred: &mut Deferred) {
+        let is_idle = self.slots.idle().any(|idle| idle == index);
+        let is_unheld = self.slots.try_at(index).is_some_and(|slot| slot.holders() == 0);
+        if is_unheld && !is_idle && !matches!(self.shape, Shape::Fixed) {
+            self.remove_slot(index, deferred);
         }
     }
 

@@ -100,13 +100,14 @@ impl State {
     }
 
     /// The slots that run a task or have been assigned one: those that have a thread, and those
-    /// that have none because it could not be started.
+    /// that have none because it could not be started, or whose thread takes nothing in a pause.
     fn slots_with_work(&self) -> (usize, usize) {
         let has_work = |slot: &&Slot| slot.assigned().is_some() || slot.running().is_some();
         let with_work = self.slots.iter().map(|(_, slot)| slot).filter(has_work);
-        with_work.fold((0, 0), |(active, stuck), slot| match slot.thread().state() {
-            ThreadState::None => (active, stuck + 1),
-            _ => (active + 1, stuck),
+        let has_thread = |slot: &Slot| slot.thread().state() != ThreadState::None;
+        with_work.fold((0, 0), |(active, stuck), slot| {
+            let is_active = has_thread(slot) && (slot.running().is_some() || !self.is_paused);
+            if is_active { (active + 1, stuck) } else { (active, stuck + 1) }
         })
     }
 

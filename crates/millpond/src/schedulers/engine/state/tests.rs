@@ -17,7 +17,7 @@ use crate::schedulers::engine::model::{Assigned, Done, Next, Permit, Plan, Shape
 use crate::schedulers::engine::source::ThreadSource;
 use crate::schedulers::job::JobRef;
 use crate::sync::Arc;
-use crate::task::{Outcome, TaskId};
+use crate::task::{Outcome, RunEnd, TaskId};
 use crate::threads::plain_threads;
 use crate::time::clock::{ManualClock, Tick};
 
@@ -88,8 +88,8 @@ impl Scene {
     /// The thread of the slot has run something and asks for more.
     fn end(&mut self, index: usize, ran: Assigned) -> Option<Assigned> {
         let slot = self.slot(index);
-        let (job, lane, outcome) = (&ran.job, None, Outcome::Succeeded);
-        let done = Done { job, lane, slot: Some(slot), outcome, again: false, runs: 1, is_late: false };
+        let end = RunEnd { outcome: Outcome::Succeeded, again: false };
+        let done = Done::new(&ran.job, None, Some(slot), Some(end));
         work_of(self.state.next_after_run(slot, &done, ran.permit, &mut self.deferred))
     }
 
