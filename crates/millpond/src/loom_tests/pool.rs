@@ -313,8 +313,8 @@ fn the_last_task_ends_against_a_wait_for_idle() {
     });
 }
 
-/// Race "wait idle / last task ends": a thread that saw an idle pool notifies late, when another one
-/// has begun to wait for the end of new tasks.
+/// Race "wait idle / last task ends": a thread that saw an idle pool notifies late, when another
+/// one has begun to wait for the end of new tasks.
 #[test]
 fn a_late_notification_against_a_new_wait() {
     model(|| {
