@@ -75,7 +75,8 @@ impl Pending {
 /// Submits tasks to an executor and returns their handles in the order of completion.
 ///
 /// The handle of every accepted task arrives exactly once, even if the task panicked, was
-/// cancelled, or was dropped without running.
+/// cancelled, or was dropped without running. To know which task it belongs to, return a key with
+/// the value: `service.submit(move || (key, work()))`.
 ///
 /// A task may take from a service that runs on its own pool: while it waits, it runs the service's
 /// queued tasks itself, as [`TaskHandle::join`] does.

@@ -181,7 +181,8 @@ impl Worker {
     }
 
     /// Cancels all work of this worker, interrupts what runs, and accepts nothing more. The worker
-    /// gives its slot back when the running body has returned.
+    /// gives its slot back when the running body has returned. Work that disposes its own worker is
+    /// not interrupted.
     pub fn dispose(&self) {
         self.lane.dispose();
     }
