@@ -96,7 +96,7 @@ pub static METRICS: [Metric; 25] = [
     gauge("millpond_pool_queued_tasks", "Tasks that wait for a thread.", |pool| count(queued(pool) as u64)),
     gauge(
         "millpond_pool_delayed_tasks",
-        "Tasks that wait for their time, of a scheduled pool or a scheduler.",
+        "Queued tasks with a time of their own, of a scheduled pool or a scheduler, due or not.",
         |pool| optional((pool.kind != Kind::Pool).then_some(Value::Integer(pool.delayed_count as u64))),
     ),
     gauge(
@@ -214,7 +214,7 @@ fn max_threads(pool: &PoolSnapshot) -> Option<usize> {
     (maximum < UNBOUNDED_THREADS).then_some(maximum)
 }
 
-/// Tasks that could run now. Those that are not due wait for their time, not for a thread.
+/// Tasks that could run now, without those that have a time of their own.
 fn queued(pool: &PoolSnapshot) -> usize {
     pool.stats.queued_count.saturating_sub(pool.delayed_count)
 }

@@ -66,7 +66,9 @@ pub struct PoolSnapshot {
     pub settings: Settings,
     /// True if workers take no tasks.
     pub paused: bool,
-    /// Queued tasks of a scheduled pool or a scheduler that wait for their time. 0 for other pools.
+    /// Queued tasks of a scheduled pool or a scheduler that came with a delay or a period, due or
+    /// not: `oldest_wait` says whether one is late. In a scheduled pool these are all. 0 for other
+    /// pools.
     pub delayed_count: usize,
     /// How long tasks waited, from their acceptance until a thread began them. In a scheduled pool,
     /// from the time when they were due.
