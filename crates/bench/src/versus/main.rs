@@ -191,7 +191,7 @@ fn redraw(page: &Path) -> std::io::Result<usize> {
     Ok(charts.len())
 }
 
-/// Reports what [`write`] or [`redraw`] did.
+/// Reports what [`write()`] or [`redraw`] did.
 fn written(page: &Path, charts: std::io::Result<usize>) -> ExitCode {
     match charts {
         Ok(charts) => {
