@@ -253,7 +253,8 @@ impl Lap {
     }
 }
 
-fn nanos_between(from: Tick, to: Tick) -> u64 {
+/// The time from one tick to a later one, in nanoseconds. Zero if `from` is [`Tick::NEVER`].
+pub(crate) fn nanos_between(from: Tick, to: Tick) -> u64 {
     to.nanos().saturating_sub(from.nanos())
 }
 

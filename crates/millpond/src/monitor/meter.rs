@@ -21,9 +21,9 @@ pub(crate) struct Meter {
 
 /// The histograms of some threads.
 #[derive(Default)]
-pub(super) struct Times {
-    pub(super) wait: Histogram,
-    pub(super) run: Histogram,
+pub(crate) struct Times {
+    pub(crate) wait: Histogram,
+    pub(crate) run: Histogram,
 }
 
 impl Meter {
@@ -62,7 +62,7 @@ impl Meter {
     }
 
     /// The histograms of the thread with this number.
-    pub(super) fn times(&self, thread: usize) -> &Times {
+    pub(crate) fn times(&self, thread: usize) -> &Times {
         self.stripes[thread % self.stripes.len()].get_or_init(Box::default)
     }
 

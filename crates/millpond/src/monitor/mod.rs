@@ -43,9 +43,8 @@ mod stats;
 mod views;
 
 pub use self::change::{Change, ChangeError};
-pub(crate) use self::histogram::Histogram;
 pub use self::histogram::{Bucket, HistogramSnapshot};
-pub(crate) use self::laps::{FirstTask, Laps, Progress};
+pub(crate) use self::laps::{FirstTask, Laps, Progress, nanos_between};
 pub(crate) use self::meter::Meter;
 pub use self::observer::{Event, Observer, Subscription};
 pub(crate) use self::panics::PanicLog;
