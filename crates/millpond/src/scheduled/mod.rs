@@ -24,7 +24,7 @@ use crate::pool::delegate_lifecycle;
 use crate::pool::{ParkedWorkers, Refusal, Scope, ShutdownPolicy, ThreadPoolExecutor};
 use crate::sync::{Arc, Weak};
 use crate::task::periodic::{Answer, Body, Next, PeriodicTask, Plan, Schedule};
-use crate::task::{Task, TaskId, TaskInfo, TaskOf, TimerTask};
+use crate::task::{Task, TaskHandle, TaskId, TaskInfo, TaskOf, TimerTask};
 use crate::threads::WorkerBody;
 use crate::time::clock::Clock;
 
@@ -155,31 +155,39 @@ impl ScheduledThreadPoolExecutor {
         delay: Duration,
         f: impl FnOnce() -> T + Send + 'static,
     ) -> Result<ScheduledHandle<T>, Rejected> {
-        self.schedule_task(delay, TaskOf::new_timer(f))
+        let (task, handle) = TimerTask::with_handle(f);
+        self.schedule_once(delay, task, handle)
     }
 
     /// As [`schedule`](Self::schedule), for a task with a name.
     ///
     /// # Errors
     /// As [`schedule`](Self::schedule).
-    #[inline]
     pub fn schedule_task<T: Send + 'static>(
         &self,
         delay: Duration,
         task: TaskOf<T>,
     ) -> Result<ScheduledHandle<T>, Rejected> {
+        let (task, handle) = task.into_parts();
+        self.schedule_once(delay, TimerTask::new(task), handle)
+    }
+
+    #[inline]
+    fn schedule_once<T>(
+        &self,
+        delay: Duration,
+        mut task: TimerTask,
+        handle: TaskHandle<T>,
+    ) -> Result<ScheduledHandle<T>, Rejected> {
         let clock = self.clock();
         let due = clock.tick_after(delay);
-        let (held, handle) = if self.decorate.is_none() {
-            task.into_held()
-        } else {
-            let (task, handle) = task.into_parts();
-            (TimerTask::new(self.decorated(task)?), handle)
-        };
+        if self.decorate.is_some() {
+            task = TimerTask::new(self.decorated(task.into_task())?);
+        }
         // Built before the admission, so that its stores have left the store buffer when the caller
         // reads the handle with loads of other widths.
         let handle = ScheduledHandle::new(handle, When::Once(due, clock.clone()));
-        self.pool.execute_at(held, due)?;
+        self.pool.execute_at(task, due)?;
         Ok(handle)
     }
 

@@ -52,7 +52,6 @@ use crate::queue::Delayed;
 use crate::sync::Arc;
 use crate::time::clock::Tick;
 
-use cell::new_timer_cell;
 pub(crate) use cell::{TaskCell, help_to_run, new_cell};
 use closure::Closure;
 pub(crate) use context::{WorksForScheduler, current_worker, work_for, works_for, works_for_any};
@@ -368,16 +367,8 @@ impl<T: Send + 'static> TaskOf<T> {
     /// Makes a task from a closure that returns a value.
     pub fn new(f: impl FnOnce() -> T + Send + 'static) -> TaskOf<T> {
         let token = ResultToken::fresh();
-        let cells = new_cell(token.id(), f);
-        TaskOf::of(token, cells)
-    }
-
-    /// As `new`, for a task that waits for its time.
-    #[inline]
-    pub(crate) fn new_timer(f: impl FnOnce() -> T + Send + 'static) -> TaskOf<T> {
-        let token = ResultToken::fresh();
-        let cells = new_timer_cell(token.id(), f);
-        TaskOf::of(token, cells)
+        let (cell, task) = new_cell(token.id(), f);
+        TaskOf { task: Task::tracked(token.id(), task), handle: TaskHandle::new(cell, token) }
     }
 
     /// The two halves of a task without a label. A [`Task`] is longer, and so is a `TaskOf`: moving
@@ -387,11 +378,6 @@ impl<T: Send + 'static> TaskOf<T> {
         let token = ResultToken::fresh();
         let (cell, task) = new_cell(token.id(), f);
         (ManuallyDrop::new(TrackedTask(task)), TaskHandle::new(cell, token))
-    }
-
-    #[inline]
-    fn of(token: ResultToken, (cell, task): cell::Pair<T>) -> TaskOf<T> {
-        TaskOf { task: Task::tracked(token.id(), task), handle: TaskHandle::new(cell, token) }
     }
 
     /// Gives the task a name, for hooks and error messages.

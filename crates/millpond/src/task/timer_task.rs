@@ -1,7 +1,9 @@
 //! [`TimerTask`]: a task that waits for its time, in two words.
 
+use super::cell::new_timer_cell;
+use super::id::ResultToken;
 use super::periodic::Timing;
-use super::{Task, TaskHandle, TaskId, TaskInfo, TaskOf, TaskWork, TrackedTask};
+use super::{Task, TaskHandle, TaskId, TaskInfo, TaskWork, TrackedTask};
 use crate::sync::Arc;
 use crate::time::wheel::{Placed, to_be_looked_at};
 
@@ -13,7 +15,16 @@ pub(crate) enum TimerTask {
 }
 
 impl TimerTask {
+    /// The two halves of a task without a label, in a cell from the slab.
     #[inline]
+    pub(crate) fn with_handle<T: Send + 'static>(
+        f: impl FnOnce() -> T + Send + 'static,
+    ) -> (TimerTask, TaskHandle<T>) {
+        let token = ResultToken::fresh();
+        let (cell, task) = new_timer_cell(token.id(), f);
+        (TimerTask::Tracked(TrackedTask(task)), TaskHandle::new(cell, token))
+    }
+
     pub(crate) fn new(task: Task) -> TimerTask {
         match task {
             Task { work: TaskWork::Tracked(core), info } if !info.has_label() => TimerTask::Tracked(core),
@@ -77,14 +88,6 @@ impl TimerTask {
                 if wanted(&task) { Ok(task) } else { Err(TimerTask::new(task)) }
             }
         }
-    }
-}
-
-impl<T: Send + 'static> TaskOf<T> {
-    /// As `into_parts`, for a task that waits for its time.
-    #[inline]
-    pub(crate) fn into_held(self) -> (TimerTask, TaskHandle<T>) {
-        (TimerTask::new(self.task), self.handle)
     }
 }
 
