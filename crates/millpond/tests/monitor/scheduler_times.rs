@@ -84,6 +84,30 @@ fn jobs_behind_a_long_one_of_their_lane_wait() {
 }
 
 #[test]
+fn jobs_of_a_burst_in_a_lane_share_readings_of_the_clock() {
+    let time = ManualClock::new();
+    let elastic = elastic(1, &time);
+    let lane = elastic.create_worker();
+    let gate = hold(|task| _ = lane.schedule(task).unwrap());
+    let readings_of = |pause: Duration| {
+        let before = time.readings();
+        for _ in 0..30 {
+            lane.schedule(|| {}).unwrap();
+            time.advance(pause);
+        }
+        time.readings() - before
+    };
+    assert!(readings_of(Duration::ZERO) <= 8);
+    time.advance(MILLI);
+    assert!(readings_of(MILLI) >= 22, "at most eight jobs shared the last reading");
+    elastic.pool_ref().unwrap().reconfigure(Change::new().timing(Timing::Every)).unwrap().unwrap();
+    time.advance(MILLI);
+    assert!(readings_of(Duration::ZERO) >= 30);
+    gate.open();
+    assert_eq!(at_rest(&elastic).stats.completed, 91);
+}
+
+#[test]
 fn delayed_and_periodic_work_is_late_and_does_not_wait_for_its_time() {
     let time = ManualClock::new();
     let elastic = elastic(1, &time);

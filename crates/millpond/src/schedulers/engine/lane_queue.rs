@@ -14,7 +14,9 @@
 
 use std::time::{Duration, Instant};
 
+use super::meter::Meter;
 use super::removal_queue::RemovalQueue;
+use crate::monitor::{Pace, Timing};
 use crate::schedulers::job::{JobRef, Location};
 use crate::schedulers::stats::Outcomes;
 use crate::sync::{Arc, SpinLock};
@@ -29,6 +31,7 @@ pub(super) struct LaneQueue(SpinLock<Jobs>);
 struct Jobs {
     /// With the time of acceptance.
     ready: RemovalQueue<(JobRef, Tick)>,
+    stamps: Stamps,
     running: Option<JobRef>,
     /// The last place given out.
     last_place: u64,
@@ -38,6 +41,33 @@ struct Jobs {
     unsettled: Unsettled,
     /// No thread goes on with the next job.
     is_paused: bool,
+}
+
+/// The times of acceptance without the scheduler's lock. In a burst a few jobs share a reading of
+/// the clock, which takes as long as the push.
+#[derive(Debug)]
+struct Stamps {
+    /// The last reading.
+    last: Tick,
+    /// The place from which on it is too old.
+    valid_before: u64,
+    pace: Pace,
+}
+
+impl Stamps {
+    /// The jobs that share a reading at most. They are few, because a long job may run meanwhile.
+    const MOST: u64 = 8;
+
+    /// The time of acceptance of the job at `place`.
+    fn stamp(&mut self, place: u64, meter: &Meter) -> Tick {
+        if place >= self.valid_before {
+            let most = if meter.timing() == Timing::Every { 1 } else { Self::MOST };
+            let Some(now) = meter.now() else { return Tick::NEVER };
+            self.last = now;
+            self.valid_before = place + self.pace.next(place, now, most);
+        }
+        self.last
+    }
 }
 
 /// What happened in a lane without the scheduler's lock.
@@ -70,6 +100,7 @@ impl LaneQueue {
     pub(super) fn new() -> Arc<LaneQueue> {
         Arc::new(LaneQueue(SpinLock::new(Jobs {
             ready: RemovalQueue::new(),
+            stamps: Stamps { last: Tick::NEVER, valid_before: 0, pace: Pace::new() },
             running: None,
             last_place: 0,
             reserved: 0,
@@ -78,15 +109,16 @@ impl LaneQueue {
         })))
     }
 
-    /// Adds a job that is accepted at `since`, if the lane accepts one without the scheduler's
-    /// lock.
-    pub(super) fn try_push(&self, lane: u32, job: &JobRef, since: Tick) -> bool {
+    /// Adds a job, if the lane accepts one without the scheduler's lock.
+    pub(super) fn try_push(&self, lane: u32, job: &JobRef, meter: &Meter) -> bool {
         let mut jobs = self.0.lock();
         if jobs.reserved == 0 {
             return false;
         }
         jobs.reserved -= 1;
         jobs.unsettled.accepted += 1;
+        let place = jobs.last_place + 1;
+        let since = jobs.stamps.stamp(place, meter);
         jobs.push(lane, job, since);
         true
     }
@@ -112,12 +144,13 @@ impl LaneQueue {
     }
 
     /// Starts the first ready job, or else what `later` returns: a job and since when it waits.
-    /// Also returns whether more is ready.
+    /// Also returns whether more is ready. The next job that comes reads the clock.
     pub(super) fn start(
         &self,
         later: impl FnOnce() -> Option<(JobRef, Tick)>,
     ) -> Option<(JobRef, Tick, bool)> {
         let mut jobs = self.0.lock();
+        jobs.stamps.valid_before = 0;
         let (job, since) = jobs.ready.pop().or_else(later)?;
         jobs.running = Some(job.clone());
         Some((job, since, !jobs.ready.is_empty()))

@@ -86,17 +86,14 @@ impl Engine {
         delay: Duration,
         job: JobRef,
     ) -> Result<Disposable, Rejected> {
+        if delay.is_zero() && !job.is_periodic() && queue.try_push(lane.index, &job, &self.meter) {
+            return Ok(self.disposable(job));
+        }
         let waits = if delay.is_zero() {
             Waits::Accepted(self.meter.stamp())
         } else {
             Waits::Due(self.clock.tick_after(delay))
         };
-        if let Waits::Accepted(since) = waits
-            && !job.is_periodic()
-            && queue.try_push(lane.index, &job, since)
-        {
-            return Ok(self.disposable(job));
-        }
         self.accept(job, |state, deferred, job, permit| {
             let home = state.home_of_open_lane(lane);
             let is_announced = permit.is_some();

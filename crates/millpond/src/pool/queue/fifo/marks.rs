@@ -2,10 +2,9 @@
 //!
 //! Every few pushes the submitter notes the time and the position of the task, before it pushes it:
 //! a *time mark*. A task was pushed at the time of the last mark at or before its position, or a
-//! little later. While pushes are slower than one in 20 µs, each one has a mark. In a burst there
-//! are as many pushes from one mark to the next as there are in 20 µs, but at most as many as the
-//! workers run tasks per lap: tasks of 20 µs or more have a mark each. A worker that waits for work
-//! asks for a mark at the next push.
+//! little later. How many pushes go from one mark to the next depends on their [`Pace`], but they
+//! are at most as many as the workers run tasks per lap: tasks of 20 µs or more have a mark each. A
+//! worker that waits for work asks for a mark at the next push.
 //!
 //! The list has a fixed size. When it is full, marks that the head has passed go, and then those
 //! that are close in time to the mark before, compared with the time that all marks span. So a
@@ -21,6 +20,7 @@
 
 use std::collections::VecDeque;
 
+use crate::monitor::Pace;
 use crate::sync::{AtomicU64, Ordering, SpinLock, SpinLockGuard};
 use crate::time::clock::{Clock, Tick};
 
@@ -28,8 +28,6 @@ use crate::time::clock::{Clock, Tick};
 const MOST: usize = 64;
 /// Marks that are closer than this part of the span of all marks are thinned out.
 const PARTS: u64 = 32;
-/// The time from one mark to the next in a burst, in nanoseconds: as for the laps of workers.
-const TIME_PER_MARK: u64 = 20_000;
 /// Never: the queue is not measured.
 const NEVER: u64 = u64::MAX;
 
@@ -58,30 +56,9 @@ struct Noted {
     pace: Pace,
 }
 
-/// How fast tasks are pushed.
-#[derive(Debug)]
-struct Pace {
-    /// The number of pushes before the last mark, and its time.
-    last: (u64, Tick),
-    /// Pushes from one mark to the next.
-    spacing: u64,
-}
-
-impl Pace {
-    /// Returns how many pushes go from the mark at `now` to the next one.
-    fn next(&mut self, put: u64, now: Tick, most: u64) -> u64 {
-        let (pushes, nanos) = (put - self.last.0, now.nanos() - self.last.1.nanos());
-        let wanted = (pushes * TIME_PER_MARK).checked_div(nanos).unwrap_or(most);
-        self.last = (put, now);
-        self.spacing = wanted.clamp(1, most.min(2 * self.spacing));
-        self.spacing
-    }
-}
-
 impl TimeMarks {
     pub(super) fn new(clock: Clock) -> Self {
-        let pace = Pace { last: (0, Tick::ORIGIN), spacing: 1 };
-        let noted = SpinLock::new(Noted { list: VecDeque::with_capacity(MOST), pace });
+        let noted = SpinLock::new(Noted { list: VecDeque::with_capacity(MOST), pace: Pace::new() });
         TimeMarks { clock, most_pushes: AtomicU64::new(0), due: AtomicU64::new(NEVER), noted }
     }
 
