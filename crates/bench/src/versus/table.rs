@@ -143,9 +143,8 @@ pub(crate) fn comparisons(all: &[Contestant], columns: &[Column]) -> Vec<Peers> 
         columns.iter().map(one).collect::<Vec<_>>()
     };
     let worth = |peers: &Peers| match peers {
-        Peers::All => true,
+        Peers::All | Peers::Jdk => best(*peers).iter().any(Option::is_some),
         Peers::Alike => best(Peers::Alike) != best(Peers::All),
-        Peers::Jdk => best(Peers::Jdk).iter().any(Option::is_some),
     };
     Peers::EACH.into_iter().filter(worth).collect()
 }

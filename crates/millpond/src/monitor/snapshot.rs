@@ -73,7 +73,7 @@ pub struct PoolSnapshot {
     /// How long tasks waited, from their acceptance until a thread began them. In a scheduled pool,
     /// from the time when they were due.
     pub wait: HistogramSnapshot,
-    /// How long tasks ran.
+    /// How long tasks ran. A task that was cancelled when a thread had just taken it counts too.
     pub run: HistogramSnapshot,
     /// The time that workers have spent in tasks.
     pub busy: Duration,

@@ -6,6 +6,7 @@
 //! a first round that is not counted.
 use std::hint::black_box;
 use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, Barrier};
 use std::time::Instant;
 
 use crate::counting::{allocations_so_far, live_bytes, recent_sizes};
@@ -26,10 +27,14 @@ fn ran() -> usize {
     RAN.load(Ordering::Acquire)
 }
 
-/// A pool whose threads are there, and sleep.
+/// A pool whose threads sleep. Each has run a task: with its first one it gets its histograms.
 fn pool() -> ThreadPoolExecutor {
     let pool = executors::fixed(2).unwrap();
-    assert_eq!(pool.prestart_all_core_threads(), 2);
+    let both = Arc::new(Barrier::new(2));
+    for _ in 0..2 {
+        let both = Arc::clone(&both);
+        pool.execute(move || _ = both.wait()).unwrap();
+    }
     quiet(&pool);
     pool
 }

@@ -9,4 +9,5 @@ mod handles;
 mod panics;
 mod policy;
 mod shutdown;
+mod soak;
 mod spawn;

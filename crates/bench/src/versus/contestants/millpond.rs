@@ -3,6 +3,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use millpond::monitor::Timing;
 use millpond::queue::{ArrayBlockingQueue, BlockingQueue, LinkedBlockingQueue, SynchronousQueue};
 use millpond::schedulers::{Disposable, Scheduler, SchedulerExt, new_parallel};
 use millpond::{
@@ -40,6 +41,16 @@ impl Pool for Millpond {
             Shape::Elastic { .. } => Ok(executors::cached()),
         };
         Some(Millpond(pool.expect("the sizes are valid")))
+    }
+
+    fn with_timing(workers: usize, timing: &str) -> Option<Self> {
+        let timing = match timing {
+            "off" => Timing::Off,
+            "every" => Timing::Every,
+            _ => Timing::Sampled,
+        };
+        let builder = ThreadPoolExecutor::builder().core_pool_size(workers).maximum_pool_size(workers);
+        Some(Millpond(builder.timing(timing).build().expect("the sizes are valid")))
     }
 
     fn execute(&self, f: impl FnOnce() + Send + 'static) {

@@ -69,6 +69,11 @@ pub(crate) trait Pool: Send + Sync + Sized + 'static {
 
     /// `None` if it does not support the shape.
     fn new(shape: Shape) -> Option<Self>;
+    /// A pool with an unbounded queue that measures its tasks as `timing` says: `off`, `sampled`
+    /// or `every`. `None` if it has no such choice.
+    fn with_timing(_workers: usize, _timing: &str) -> Option<Self> {
+        None
+    }
     fn execute(&self, f: impl FnOnce() + Send + 'static);
     fn submit(&self, f: impl FnOnce() + Send + 'static) -> Self::Handle;
     fn join(handle: Self::Handle);

@@ -4,7 +4,7 @@ use std::sync::Barrier;
 use std::thread;
 use std::time::{Duration, Instant};
 
-use super::{Case, Metric, Outcome, Plan, Workload, nanos_each, pool, task};
+use super::{Case, Failure, Metric, Outcome, Plan, Workload, nanos_each, start_threads, task};
 use crate::contestants::{Pool, Shape};
 use crate::tally::Count;
 
@@ -38,7 +38,11 @@ pub(super) fn run<P: Pool>(case: &Case) -> Outcome {
 
 /// Runs all tasks of a case on a pool of that shape.
 pub(super) fn fire<P: Pool>(case: &Case, shape: Shape) -> Outcome {
-    let pool: P = pool(shape)?;
+    fire_into(P::new(shape).ok_or(Failure::NotOffered)?, case)
+}
+
+pub(super) fn fire_into<P: Pool>(pool: P, case: &Case) -> Outcome {
+    start_threads(&pool, case.workers)?;
     // A small number of tasks is repeated, until the time is long enough to be measured.
     let times = (ENOUGH / case.size).max(1);
     let count = Count::begin();

@@ -17,6 +17,7 @@ mod rejection;
 mod round_trip;
 mod sparse;
 mod timers;
+mod timing;
 mod wake;
 
 use std::hint::black_box;
@@ -238,7 +239,7 @@ pub(crate) enum Failure {
 /// One figure for each metric of the workload.
 pub(crate) type Outcome = Result<Vec<f64>, Failure>;
 
-pub(crate) fn all() -> [&'static Workload; 19] {
+pub(crate) fn all() -> [&'static Workload; 20] {
     [
         &fire::ONE,
         &fire::FOUR,
@@ -259,6 +260,7 @@ pub(crate) fn all() -> [&'static Workload; 19] {
         &lanes::LANES,
         &sparse::SPARSE,
         &sparse::PULSE,
+        &timing::TIMING,
     ]
 }
 
@@ -297,6 +299,7 @@ pub(crate) fn run<P: Pool>(case: &Case) -> Outcome {
         "idle" => idle::run::<P>(case),
         "sparse" => sparse::sparse::<P>(case),
         "pulse" => sparse::pulse::<P>(case),
+        "timing" => timing::run::<P>(case),
         _ => Err(Failure::NotOffered),
     }
 }
@@ -325,11 +328,15 @@ pub(crate) fn run_elastic<E: Elastic>(case: &Case) -> Outcome {
 /// A pool with all threads started.
 fn pool<P: Pool>(shape: Shape) -> Result<P, Failure> {
     let pool = P::new(shape).ok_or(Failure::NotOffered)?;
-    let tasks = 4 * shape.workers() as u64;
+    start_threads(&pool, shape.workers())?;
+    Ok(pool)
+}
+
+fn start_threads<P: Pool>(pool: &P, threads: usize) -> Result<(), Failure> {
+    let tasks = 4 * threads as u64;
     let count = Count::begin();
     (0..tasks).for_each(|number| pool.execute(task(20_000, number)));
-    count.wait_for(tasks)?;
-    Ok(pool)
+    count.wait_for(tasks)
 }
 
 fn nanos_each(elapsed: Duration, size: u64) -> f64 {
