@@ -12,7 +12,7 @@ use std::time::{Duration, Instant};
 
 use super::context::{ThreadContext, Wake};
 use crate::panic::catch;
-use crate::sync::backoff::snooze;
+use crate::sync::backoff::SearchBudget;
 use crate::sync::{Arc, AtomicU8, Ordering, SpinLock, deadline_after};
 
 pub(crate) use super::wait_list::{Key, WaitList};
@@ -240,17 +240,17 @@ impl<T> Waiter<T> {
     }
 
     /// Blocks until notified, interrupted or past `deadline`. Returns false in the last case. Owner
-    /// only.
+    /// only. Searches before it parks, for as long as `budget` says.
     ///
     /// Leaves the interrupt flag set: while the waiter is in a list, the flag tells other threads
     /// not to serve it. After leaving the list the owner takes the flag, unless it was served: then
     /// the flag is for its next call.
-    pub(crate) fn snooze_and_park(&self, deadline: Option<Instant>) -> bool {
-        snooze(|| self.is_notified() || self.is_interrupted() || is_past(deadline));
+    pub(crate) fn search_and_park(&self, budget: &SearchBudget, deadline: Option<Instant>) -> bool {
+        budget.search(|| self.is_notified() || self.is_interrupted() || is_past(deadline));
         self.park(deadline)
     }
 
-    /// As `snooze_and_park`, without the back-off.
+    /// As `search_and_park`, without the search.
     pub(crate) fn park(&self, deadline: Option<Instant>) -> bool {
         self.cell.wait(deadline, OnInterrupt::Return) != Wake::TimedOut
     }

@@ -11,6 +11,7 @@ use super::one_lock::extend_by_insert;
 use super::{BlockingQueue, OfferError, PutError};
 use crate::interrupt::wait::{Key, Timeout, Waiter, Waiters};
 use crate::interrupt::{self, Interrupted};
+use crate::sync::backoff::SearchBudget;
 use crate::sync::{Arc, AtomicUsize, Mutex, MutexGuard, Ordering};
 use crate::time::heap::TimerQueue;
 
@@ -66,6 +67,8 @@ pub struct DelayQueue<T> {
     state: Mutex<State<T>>,
     /// Copy of `items.len()`. Written with the lock held. Relaxed: outdated as soon as it is read.
     len: AtomicUsize,
+    /// How long takers search before they park.
+    search: SearchBudget,
 }
 
 /// Invariant while the lock is free: if items and waiting threads exist, the first thread waits no
@@ -113,7 +116,7 @@ impl<T> DelayQueue<T> {
     /// Makes an empty queue.
     pub fn new() -> Self {
         let state = State { items: TimerQueue::new(), takers: Waiters::new(), next_number: 0 };
-        DelayQueue { state: Mutex::new(state), len: AtomicUsize::new(0) }
+        DelayQueue { state: Mutex::new(state), len: AtomicUsize::new(0), search: SearchBudget::for_task() }
     }
 
     /// Removes the head once it is due, waiting for at most `timeout`.
@@ -131,7 +134,7 @@ impl<T> DelayQueue<T> {
         loop {
             let until = earliest(deadline, state.time_to_lead(key));
             drop(state);
-            let in_time = me.snooze_and_park(until);
+            let in_time = me.search_and_park(&self.search, until);
             state = self.state.lock();
             me.reset(); // the head is checked now, which is all that a notification asks for
             let interrupted = me.take_interrupt();

@@ -11,6 +11,7 @@ use std::fmt::DebugStruct;
 use super::error::OfferError;
 use crate::interrupt::wait::{Timeout, Waiter, Waiters};
 use crate::interrupt::{self, Interrupted};
+use crate::sync::backoff::SearchBudget;
 use crate::sync::{Arc, AtomicUsize, Mutex, MutexGuard, Ordering};
 
 /// The methods of a `BlockingQueue<T>` that forwards to a field. A queue whose putters never wait
@@ -148,6 +149,8 @@ pub(super) struct OneLockQueue<T, S> {
     len: AtomicUsize,
     /// The largest number of items in the store. `usize::MAX` means unbounded.
     capacity: usize,
+    /// How long threads search before they park.
+    search: SearchBudget,
 }
 
 /// Invariants while the lock is free, and while user code runs under it:
@@ -196,7 +199,8 @@ impl<T, S: Store<T>> OneLockQueue<T, S> {
     pub(super) fn new(store: S, capacity: usize) -> Self {
         let len = AtomicUsize::new(store.len());
         let (takers, putters) = (Waiters::new(), Waiters::new());
-        OneLockQueue { state: Mutex::new(State { store, takers, putters }), len, capacity }
+        let search = SearchBudget::for_task();
+        OneLockQueue { state: Mutex::new(State { store, takers, putters }), len, capacity, search }
     }
 
     pub(super) fn offer(&self, item: T) -> Result<(), T> {
@@ -219,7 +223,7 @@ impl<T, S: Store<T>> OneLockQueue<T, S> {
         let key = state.putters.push(Arc::clone(&me));
         drop(state);
 
-        me.snooze_and_park(timeout.deadline());
+        me.search_and_park(&self.search, timeout.deadline());
         if me.is_notified() || self.state.lock().putters.remove(key).is_none() {
             return Ok(());
         }
@@ -246,7 +250,7 @@ impl<T, S: Store<T>> OneLockQueue<T, S> {
         let key = state.takers.push(Arc::clone(&me));
         drop(state);
 
-        me.snooze_and_park(timeout.deadline());
+        me.search_and_park(&self.search, timeout.deadline());
         if me.is_notified() || self.state.lock().takers.remove(key).is_none() {
             return Ok(Some(me.take_item().expect("a taker that was served holds its item")));
         }

@@ -30,7 +30,7 @@ use super::one_lock::Store;
 use super::ring::Ring;
 use crate::interrupt::wait::{Key, Timeout, Waiter, Waiters, is_past};
 use crate::interrupt::{self, Interrupted};
-use crate::sync::backoff::snooze;
+use crate::sync::backoff::SearchBudget;
 use crate::sync::{Arc, AtomicUsize, Mutex, Ordering};
 use crate::sync::{SpinLock, SpinLockGuard};
 
@@ -55,11 +55,13 @@ struct End<S> {
     /// a difference of at most the capacity, because the putter had seen the free slot. A thread
     /// that reads them in the other order finds a difference of at least zero.
     passed: AtomicUsize,
+    /// How long threads that wait for this end search before they park.
+    search: SearchBudget,
 }
 
 impl<S> End<S> {
     fn new(state: S) -> Self {
-        End { state: SpinLock::new(state), passed: AtomicUsize::new(0) }
+        End { state: SpinLock::new(state), passed: AtomicUsize::new(0), search: SearchBudget::for_task() }
     }
 
     #[inline]
@@ -159,7 +161,7 @@ impl<T> TwoLockQueue<T> {
         let deadline = timeout.deadline();
         loop {
             // 1. Back off until a slot is free.
-            snooze(|| !self.is_full() || interrupt::is_interrupted() || is_past(deadline));
+            self.front.search.search(|| !self.is_full() || interrupt::is_interrupted() || is_past(deadline));
             if interrupt::interrupted() {
                 return Err(OfferError::Interrupted(item));
             }
@@ -217,7 +219,7 @@ impl<T> TwoLockQueue<T> {
         let mut me = None;
         loop {
             // 1. Back off until there is an item.
-            snooze(|| self.len() > 0 || interrupt::is_interrupted() || is_past(deadline));
+            self.back.search.search(|| self.len() > 0 || interrupt::is_interrupted() || is_past(deadline));
             interrupt::check()?;
             if let Some(item) = self.poll() {
                 return Ok(Some(item));

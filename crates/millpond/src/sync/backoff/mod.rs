@@ -3,8 +3,9 @@
 //! This is the only file of the library that pauses, yields or sleeps.
 //!
 //! - [`Backoff`] waits for the holder of a spin lock.
-//! - [`snooze`] polls a condition for up to 100 µs, before its caller parks.
-//! - [`SearchBudget`] does the same, for as long as that has paid lately.
+//! - [`SearchBudget`] polls a condition before its caller parks: for up to 100 µs, if that has paid
+//!   lately.
+//! - [`snooze`] always polls that long, for submitters that wait for room.
 //! - [`AdaptiveBackoff`] waits for the other side of a rendezvous.
 //! - [`Contention`] makes a thread pause that finds a lock taken again and again.
 //!
@@ -205,8 +206,10 @@ impl SearchBudget {
     /// Yields of a short search.
     const FEW: u32 = 4;
 
-    /// For threads that wait for a task. While tasks are rare they do not yield: a yield finds
-    /// none, and on a busy core it costs two context switches, 4 µs of processor time. A thread
+    /// For threads that wait for a task, an item or a free slot. While these are rare they do not
+    /// yield: a yield finds none, and it costs two context switches, 4 µs of processor time. On a
+    /// busy machine it lasts until all others have run: with four busy loops on two cores, 6000
+    /// items went through an array queue of one slot in 35 s with yields, in 5 s without. A thread
     /// that parks at once may also be run sooner when it is woken: on one core a task of less than
     /// 1 µs every 200 µs began after 8 µs with yields, after 3 µs without.
     pub(crate) const fn for_task() -> Self {
