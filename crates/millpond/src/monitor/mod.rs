@@ -30,6 +30,7 @@
 
 mod change;
 mod histogram;
+mod labels;
 mod laps;
 mod meter;
 mod observer;
