@@ -49,12 +49,17 @@ impl State {
             let since = since.filter(|since| *since != Tick::NEVER);
             ages.waiting = ages.waiting.into_iter().chain(since).min();
         };
-        wait(self.queues.first_shared().map(Item::since));
+        let first_since = |lane| self.lanes.get(lane).and_then(|cell| cell.first_since(now));
+        let pinned = self.slots.iter().map(|(_, slot)| slot.pinned().first());
+        for item in pinned.chain([self.queues.first_shared()]).flatten() {
+            wait(match item {
+                Item::Job(.., since) => Some(*since),
+                Item::Lane(lane, _) => first_since(*lane),
+            });
+        }
         for (_, slot) in self.slots.iter() {
-            wait(slot.pinned().first().map(Item::since));
             wait(slot.assigned().map(|assigned| assigned.since));
-            let lane = slot.running_lane().and_then(|lane| self.lanes.get(lane));
-            wait(lane.and_then(|lane| lane.first_since(now)));
+            wait(slot.running_lane().and_then(first_since));
         }
         for began in self.slots.iter().filter_map(|(_, slot)| slot.lap().opened()) {
             ages.running = ages.running.into_iter().chain([began]).min();
