@@ -222,7 +222,8 @@ pub(super) struct Full {
     pub(super) cap: u64,
 }
 
-/// A slot that needs a thread, and the number of the attempt to start it.
+/// A slot that needs a thread, and the number of the attempt to start it. That of an own thread is
+/// also the number in its name.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Start {
     pub(super) slot: SlotRef,
