@@ -30,6 +30,7 @@
 
 mod change;
 mod histogram;
+mod labels;
 mod laps;
 mod meter;
 mod observer;
@@ -56,5 +57,6 @@ pub use self::propagate::Propagate;
 pub use self::settings::{Actor, PolicyKind, QueueKind, Settings, Timing};
 pub use self::snapshot::{Kind, PanicRecord, PoolSnapshot, RejectedBy};
 pub use self::stats::{PoolStats, RunState};
+pub(crate) use self::views::MOST_LISTED;
 pub use self::views::{RunningTask, Waiting, WaitingTask, WorkerState, WorkerView};
 pub use crate::task::Captured;

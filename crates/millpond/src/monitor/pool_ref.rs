@@ -151,14 +151,57 @@ impl PoolRef {
 
     /// Returns what each worker does now; see
     /// [`ThreadPoolExecutor::workers`](crate::ThreadPoolExecutor::workers). `None` if the pool is
-    /// gone. Empty for a scheduler.
+    /// gone.
+    ///
+    /// Of a scheduler these are its threads, by number. All schedulers of one kind number their
+    /// threads together. A task that a thread has been assigned and has not begun has no
+    /// `running_for`. A task that runs inside another one is not shown, the outer one is.
+    ///
+    /// A scheduler over an executor has no threads. It lists what it has given to the executor and
+    /// has not ended: what runs, and the first 1,000 that have not begun, as
+    /// [`Starting`](super::WorkerState::Starting). The name is that of the scheduler, the number
+    /// is 0, and the thread is not known; if the executor is a pool, its own workers are the
+    /// threads.
+    ///
+    /// # Examples
+    /// ```
+    /// use millpond::schedulers::{self, Scheduler, SchedulerExt};
+    ///
+    /// let mail = schedulers::new_single("mail")?;
+    /// assert!(mail.schedule(|| println!("sent"))?.wait(std::time::Duration::MAX)?);
+    /// let workers = mail.pool_ref().and_then(|mail| mail.workers()).unwrap();
+    /// assert_eq!(workers[0].state.as_str(), "idle");
+    /// assert!(workers[0].name.starts_with("mail-"));
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
     pub fn workers(&self) -> Option<Vec<WorkerView>> {
         self.observe(|pool| pool.workers())
     }
 
     /// Returns the first tasks that wait; see
     /// [`ThreadPoolExecutor::waiting`](crate::ThreadPoolExecutor::waiting). `None` if the pool is
-    /// gone. A scheduler tells only how many there are.
+    /// gone.
+    ///
+    /// A scheduler lists tasks that could start, the oldest first, and then tasks whose time has
+    /// not come, the next one first. It is locked while it looks at its threads and at about
+    /// `limit` tasks. If more tasks wait, the first ones of its queues are taken, then those behind
+    /// the running tasks of workers, then delayed ones: those that are due within about a
+    /// millisecond, and others in the order of its timers. If some of these entries were
+    /// cancelled, fewer tasks are returned. What waits in the executor below a scheduler is among
+    /// its [`workers`](Self::workers).
+    ///
+    /// # Examples
+    /// ```
+    /// use millpond::schedulers::{self, Scheduler, SchedulerExt};
+    /// use std::time::Duration;
+    ///
+    /// let mail = schedulers::new_single("mail")?;
+    /// mail.schedule_after(Duration::from_secs(60), || println!("reminded"))?;
+    /// let waiting = mail.pool_ref().and_then(|mail| mail.waiting(100)).unwrap();
+    /// assert_eq!((waiting.total, waiting.oldest), (1, None));
+    /// assert!(waiting.tasks[0].due_in.is_some());
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
     pub fn waiting(&self, limit: usize) -> Option<Waiting> {
         self.observe(|pool| pool.waiting(limit))
     }

@@ -23,12 +23,13 @@ use std::fmt;
 use std::ops::Deref;
 use std::sync::Mutex;
 
+use super::labels::Labels;
 use super::observer::{self, Observer, Subscription};
 use super::pool_ref::{Identity, Monitored, PoolRef};
 use crate::sync::{Arc, Weak, lock_global};
 
 static TABLE: Mutex<Table> =
-    Mutex::new(Table { last_id: 0, entries: BTreeMap::new(), labels: BTreeMap::new() });
+    Mutex::new(Table { last_id: 0, entries: BTreeMap::new(), labels: Labels::new() });
 
 /// No code of the user runs under its lock: entries hold weak references.
 struct Table {
@@ -36,16 +37,7 @@ struct Table {
     /// Every pool that has not been dropped, in the order of construction.
     entries: BTreeMap<u64, PoolRef>,
     /// The labels in use, and the key of each in `entries`.
-    labels: BTreeMap<Arc<str>, u64>,
-}
-
-impl Table {
-    /// The name, or the name with the smallest number that makes it unique.
-    fn free_label(&self, name: &Arc<str>) -> Arc<str> {
-        let numbered = (2_u64..).map(|number| Arc::from(format!("{name}#{number}")));
-        let mut labels = std::iter::once(Arc::clone(name)).chain(numbered);
-        labels.find(|label| !self.labels.contains_key(label)).expect("one of 2^64 labels is free")
-    }
+    labels: Labels,
 }
 
 /// The entry of a pool, owned by that pool. Dropping it removes the entry and frees its label.
@@ -62,9 +54,8 @@ impl Registration {
         let mut table = lock_global(&TABLE);
         table.last_id += 1;
         let id = table.last_id;
-        let label = table.free_label(identity.name());
-        let pool = PoolRef::new(identity, Arc::clone(&label), monitored);
-        table.labels.insert(label, id);
+        let label = table.labels.take(identity.name(), id);
+        let pool = PoolRef::new(identity, label, monitored);
         table.entries.insert(id, pool.clone());
         Registration { id, pool }
     }
@@ -82,7 +73,7 @@ impl Drop for Registration {
     fn drop(&mut self) {
         let mut table = lock_global(&TABLE);
         table.entries.remove(&self.id);
-        table.labels.remove(self.pool.last_label());
+        table.labels.give_back(self.pool.identity().name(), self.pool.last_label());
     }
 }
 
@@ -104,7 +95,7 @@ pub fn pools() -> Vec<PoolRef> {
 /// Returns the registered pool with this label.
 pub fn find(label: &str) -> Option<PoolRef> {
     let table = lock_global(&TABLE);
-    table.entries.get(table.labels.get(label)?).filter(|pool| is_visible(pool)).cloned()
+    table.entries.get(&table.labels.find(label)?).filter(|pool| is_visible(pool)).cloned()
 }
 
 fn is_visible(pool: &PoolRef) -> bool {

@@ -6,13 +6,16 @@ use crate::sync::Arc;
 use crate::task::{TaskId, TaskInfo};
 use crate::threads::WorkerInfo;
 
+/// The waiting tasks that an observer is shown at most. A queue is locked meanwhile.
+pub(crate) const MOST_LISTED: usize = 1000;
+
 /// One worker of a pool at one moment.
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct WorkerView {
     /// The name of the thread.
     pub name: Arc<str>,
-    /// The number of the worker in its pool, from 1.
+    /// The number of the worker in its pool, from 1. Zero in a scheduler over an executor.
     pub number: usize,
     /// The number by which the system knows the thread, if it has begun and the system tells:
     /// on Linux what `top -H` and debuggers show.
@@ -31,8 +34,12 @@ pub struct RunningTask {
     pub id: TaskId,
     /// The name of the task, if it has one.
     pub name: Option<String>,
-    /// How long it has been running, or up to 20 µs longer. `None` if it has not begun, and if the
-    /// pool measures nothing.
+    /// How long it has been running. `None` if it has not begun, and if the pool measures nothing.
+    ///
+    /// The clock is not read for each short task, so this includes tasks that the thread ran just
+    /// before: as a rule up to 20 µs, or 70 µs if they are tasks of one worker of a scheduler, and
+    /// more if one of them was the first long one after many short ones. With
+    /// [`Timing::Every`](super::Timing::Every) it is exact, but for 50 µs in such a worker.
     pub running_for: Option<Duration>,
 }
 
@@ -69,8 +76,12 @@ pub struct Waiting {
     /// The number of queued tasks.
     pub total: usize,
     /// How long the first one has waited, if it is due. `None` also if the pool measures nothing.
+    /// Of a scheduler: the longest wait, as in [`PoolSnapshot::oldest_wait`].
+    ///
+    /// [`PoolSnapshot::oldest_wait`]: super::PoolSnapshot::oldest_wait
     pub oldest: Option<Duration>,
-    /// The first tasks, in queue order.
+    /// The first tasks, in queue order. Those of a scheduler are in the order of
+    /// [`PoolRef::waiting`](super::PoolRef::waiting).
     pub tasks: Vec<WaitingTask>,
 }
 
@@ -84,10 +95,11 @@ pub struct WaitingTask {
     pub name: Option<String>,
     /// The priority of the task.
     pub priority: i32,
-    /// How long it has waited, or a little longer; in a scheduled pool, how long it has been due.
-    /// `None` if that is not known.
+    /// How long it has waited, or a little longer; in a scheduled pool, and for a delayed or
+    /// periodic task of a scheduler, how long it has been due. `None` if that is not known.
     pub age: Option<Duration>,
-    /// In a scheduled pool, how long until it is due; zero if it is due. `None` in other pools.
+    /// How long until it is due. In a scheduled pool zero if it is due; in a scheduler `None` then.
+    /// `None` in other pools.
     pub due_in: Option<Duration>,
 }
 

@@ -4,11 +4,8 @@ use super::ThreadPoolExecutor;
 use super::inner::PoolInner;
 use super::queue::QueuedTask;
 use super::workers::Worker;
-use crate::monitor::{RunningTask, Waiting, WaitingTask, WorkerState, WorkerView};
+use crate::monitor::{MOST_LISTED, RunningTask, Waiting, WaitingTask, WorkerState, WorkerView};
 use crate::time::clock::Tick;
-
-/// The tasks that [`PoolInner::waiting`] lists at most. The queue is locked meanwhile.
-const MOST_WAITING: usize = 1000;
 
 impl PoolInner {
     pub(super) fn worker_views(&self) -> Vec<WorkerView> {
@@ -18,7 +15,7 @@ impl PoolInner {
     }
 
     pub(super) fn waiting_tasks(&self, limit: usize) -> Waiting {
-        let queued = self.queue().first_tasks(limit.min(MOST_WAITING));
+        let queued = self.queue().first_tasks(limit.min(MOST_LISTED));
         let now = self.meter().now();
         let view = |QueuedTask { info, since, due }: &QueuedTask| {
             let age =

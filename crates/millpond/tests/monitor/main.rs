@@ -13,6 +13,7 @@ mod registry;
 mod rejections;
 mod scheduler_pause;
 mod scheduler_times;
+mod scheduler_views;
 mod schedulers;
 mod times;
 mod views;

@@ -77,6 +77,18 @@ fn names_that_nobody_can_read_are_refused() {
     assert_eq!(named(&"ü".repeat(64)).name().chars().count(), 64);
 }
 
+/// `monitor::labels` counts the looks that this takes.
+#[test]
+fn many_pools_of_one_name_have_labels_in_a_row() {
+    let pools: Vec<_> = (0..if cfg!(miri) { 20 } else { 20_000 }).map(|_| named("crowd")).collect();
+    assert_eq!(pools[0].label(), "crowd");
+    for (number, pool) in (1..).zip(&pools).skip(1) {
+        assert_eq!(pool.label(), format!("crowd#{number}"));
+    }
+    drop(pools);
+    assert_eq!(named("crowd").label(), "crowd", "all of them are gone");
+}
+
 #[derive(Debug, Clone)]
 enum Step {
     Build(&'static str),

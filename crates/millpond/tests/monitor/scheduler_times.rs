@@ -66,6 +66,22 @@ fn a_queue_that_is_held_reports_how_long() {
 }
 
 #[test]
+fn a_cancelled_task_of_a_queued_lane_does_not_count_as_the_oldest() {
+    let time = ManualClock::new();
+    let elastic = elastic(1, &time);
+    let gate = hold(|task| _ = elastic.schedule(task).unwrap());
+    let lane = elastic.create_worker();
+    let first = lane.schedule(|| {}).unwrap();
+    time.advance(60 * MILLI);
+    lane.schedule(|| {}).unwrap();
+    time.advance(40 * MILLI);
+    assert_eq!(snapshot(&elastic).oldest_wait, Some(100 * MILLI));
+    first.dispose();
+    assert_eq!(snapshot(&elastic).oldest_wait, Some(40 * MILLI));
+    gate.open();
+}
+
+#[test]
 fn jobs_behind_a_long_one_of_their_lane_wait() {
     for affinity in [Affinity::Soft, Affinity::Strict] {
         let time = ManualClock::new();

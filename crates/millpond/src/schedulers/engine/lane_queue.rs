@@ -190,10 +190,22 @@ impl LaneQueue {
         self.0.lock().running.clone()
     }
 
+    /// Describes the running job, which may end as soon as this returns.
+    pub(super) fn describe_running<R>(&self, describe: impl FnOnce(&JobRef) -> R) -> Option<R> {
+        self.0.lock().running.as_ref().map(describe)
+    }
+
     /// The ready job of a task, the newest first.
     pub(super) fn find_task(&self, id: TaskId) -> Option<JobRef> {
         let jobs = self.0.lock();
         jobs.ready.iter().rev().map(|(job, _)| job).find(|job| job.is_of(id)).cloned()
+    }
+
+    /// Describes the first ready jobs, with the time of acceptance. Looks at `limit` entries.
+    pub(super) fn describe_ready(&self, limit: usize, mut describe: impl FnMut(&JobRef, Tick)) {
+        let jobs = self.0.lock();
+        let ready = jobs.ready.entries().take(limit).filter_map(|(_, entry)| entry);
+        ready.for_each(|(job, since)| describe(job, *since));
     }
 
     /// Accepts jobs without the scheduler's lock: as many as `reserve` returns, unless it does so

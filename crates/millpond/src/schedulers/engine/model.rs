@@ -126,13 +126,13 @@ impl Assigned {
     }
 }
 
-/// Work that waits in a queue for a thread, and since when.
+/// Work that waits in a queue for a thread.
 #[derive(Debug)]
 pub(super) enum Item {
-    /// A job without a lane. The permit is for its home slot.
+    /// A job without a lane, and since when it waits. The permit is for its home slot.
     Job(JobRef, Permit, Tick),
     /// A lane with a due job, and its home slot.
-    Lane(LaneRef, SlotRef, Tick),
+    Lane(LaneRef, SlotRef),
 }
 
 impl Item {
@@ -140,7 +140,7 @@ impl Item {
     pub(super) fn home(&self) -> SlotRef {
         match self {
             Item::Job(_, permit, _) => permit.slot(),
-            Item::Lane(_, home, _) => *home,
+            Item::Lane(_, home) => *home,
         }
     }
 
@@ -148,13 +148,6 @@ impl Item {
         match self {
             Item::Job(job, ..) => Some(job),
             Item::Lane(..) => None,
-        }
-    }
-
-    /// When the job was accepted, or the first job of the lane.
-    pub(super) fn since(&self) -> Tick {
-        match self {
-            Item::Job(.., since) | Item::Lane(.., since) => *since,
         }
     }
 }
@@ -229,7 +222,8 @@ pub(super) struct Full {
     pub(super) cap: u64,
 }
 
-/// A slot that needs a thread, and the number of the attempt to start it.
+/// A slot that needs a thread, and the number of the attempt to start it. That of an own thread is
+/// also the number in its name.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Start {
     pub(super) slot: SlotRef,

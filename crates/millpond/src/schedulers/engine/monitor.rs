@@ -10,9 +10,10 @@ use std::time::{Duration, Instant};
 use super::Engine;
 use super::model::{Plan, Shape};
 use super::source::Refusal;
+use super::state::ThreadView;
 use crate::monitor::{
-    Actor, Change, ChangeError, Event, Identity, Kind, Monitored, PolicyKind, PoolSnapshot, QueueKind,
-    Settings, Timing, Waiting, WorkerView, release,
+    Actor, Change, ChangeError, Event, Identity, Kind, MOST_LISTED, Monitored, PolicyKind, PoolSnapshot,
+    QueueKind, Settings, Timing, Waiting, WorkerView, release,
 };
 use crate::sync::{Arc, Weak};
 use crate::threads::WorkerInfo;
@@ -79,15 +80,20 @@ impl Monitored for Engine {
         self.settings.lock().clone()
     }
 
-    /// The workers of a scheduler are not listed yet.
     fn workers(&self) -> Vec<WorkerView> {
-        Vec::new()
+        let mut threads = self.lock().thread_views();
+        threads.sort_by_key(ThreadView::number);
+        let of_executor = WorkerInfo::new(Arc::clone(self.registration.identity().name()), 0);
+        let view = |thread: ThreadView| {
+            let own = self.source.worker(thread.number());
+            thread.of_worker(own.as_ref().unwrap_or(&of_executor))
+        };
+        threads.into_iter().map(view).collect()
     }
 
-    /// Only the number of waiting tasks is known.
-    fn waiting(&self, _: usize) -> Waiting {
-        let settings = self.settings.lock().clone();
-        Waiting { total: self.lock().pool_stats(&settings).queued_count, ..Waiting::default() }
+    fn waiting(&self, limit: usize) -> Waiting {
+        let view = self.lock().waiting(limit.min(MOST_LISTED));
+        view.sorted() // without the lock
     }
 
     fn reconfigure(self: Arc<Self>, change: Change) -> Result<Settings, ChangeError> {

@@ -71,6 +71,11 @@ impl<T> RemovalQueue<T> {
         }
     }
 
+    /// The places from the front, with `None` for tombstones.
+    pub(super) fn entries(&self) -> impl Iterator<Item = (u64, Option<&T>)> {
+        self.entries.iter().map(|(place, item)| (*place, item.as_ref()))
+    }
+
     /// The entries, from the front.
     pub(super) fn iter(&self) -> impl DoubleEndedIterator<Item = &T> {
         self.entries.iter().filter_map(|(_, item)| item.as_ref())

@@ -10,7 +10,7 @@ use std::time::Duration;
 use crate::executor::{Executor, ExecutorService, RejectReason};
 use crate::interrupt::Interrupted;
 use crate::schedulers::hooks::report_payload;
-use crate::sync::{Arc, Ordering};
+use crate::sync::Arc;
 use crate::task::{Payload, Task, TaskInfo};
 use crate::threads::{ThreadBody, ThreadFactory, WorkerBody, WorkerInfo, call_factory};
 
@@ -84,7 +84,7 @@ impl ThreadSource {
     }
 
     /// Asks for a thread that runs `body`. Returns its handle if the scheduler can join it.
-    /// `worker` is what [`next_worker`](Self::next_worker) returned.
+    /// `worker` is what [`worker`](Self::worker) returned.
     pub(super) fn start(
         &self,
         body: impl ThreadBody + 'static,
@@ -97,10 +97,15 @@ impl ThreadSource {
         }
     }
 
-    /// Name and number of the next own thread.
-    pub(super) fn next_worker(&self) -> Option<WorkerInfo> {
+    /// What numbers the own threads.
+    pub(super) fn numbers(&self) -> Option<&'static AtomicU64> {
         let ThreadSource::Own(threads) = self else { return None };
-        let number = threads.numbers.fetch_add(1, Ordering::Relaxed); // Relaxed: only unique
+        Some(threads.numbers)
+    }
+
+    /// Name and number of an own thread.
+    pub(super) fn worker(&self, number: u64) -> Option<WorkerInfo> {
+        let ThreadSource::Own(threads) = self else { return None };
         let name = format!("{}-{number}", threads.prefix).into();
         Some(WorkerInfo::new(name, usize::try_from(number).unwrap_or(usize::MAX)))
     }

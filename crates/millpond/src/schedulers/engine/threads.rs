@@ -16,6 +16,7 @@ use crate::schedulers::hooks::report_payload;
 use crate::schedulers::job::{Job, JobOwner};
 use crate::sync::backoff::spin_briefly;
 use crate::sync::{Arc, thread_local};
+use crate::sys;
 use crate::task::{Panic, RunEnd, TaskInfo, WorksForScheduler};
 use crate::threads::{ThreadBody, WorkerInfo};
 
@@ -54,7 +55,7 @@ impl Engine {
     }
 
     fn start_thread(self: &Arc<Self>, start: Start) -> Result<(), StartFailure> {
-        let worker = self.source.next_worker();
+        let worker = self.source.worker(start.attempt);
         let body = SlotThread { engine: Arc::clone(self), start, worker: worker.clone(), has_run: false };
         let mut started = self.source.start(body, worker);
         if let Err(refusal) = &mut started
@@ -104,9 +105,9 @@ impl ThreadBody for SlotThread {
         if let Some(worker) = &self.worker {
             self.engine.tell_started(worker);
         }
-        Running::new(&self).work();
+        let place = Running::new(&self).work();
         if !self.engine.source.is_own() {
-            self.engine.locked(|state, deferred| state.thread_left(self.start.slot, deferred));
+            self.engine.locked(|state, deferred| state.thread_left(self.start.slot, place, deferred));
         }
     }
 
@@ -129,6 +130,8 @@ struct Running<'a> {
     worker: Option<&'a WorkerInfo>,
     /// What the thread waits on.
     cell: Arc<WaitCell>,
+    /// Among the threads of the scheduler, once it has arrived.
+    place: Cell<usize>,
     info: SlotInfo,
     /// The thread runs inside the call that starts it.
     is_in_start: bool,
@@ -145,17 +148,21 @@ impl Running<'_> {
             slot: start.slot,
             worker: thread.worker.as_ref(),
             cell: Arc::new(WaitCell::for_this_thread()),
+            place: Cell::new(usize::MAX),
             info: engine.slot_info(start.slot.index),
             is_in_start: start::is_under_way(engine.address()),
             decorators: OnceCell::new(),
         }
     }
 
-    fn work(&self) {
-        let mut next = self.ask(|state, deferred| self.arrive(state, deferred));
+    /// Returns the place of the thread among those of the scheduler.
+    fn work(&self) -> usize {
+        // For a thread of an executor, this would cost more than a short task.
+        let os_thread_id = self.worker.and_then(|_| sys::thread_id());
+        let mut next = self.ask(|state, deferred| self.arrive(os_thread_id, state, deferred));
         loop {
             next = match next {
-                Next::Leave => break,
+                Next::Leave => return self.place.get(),
                 Next::Run(assigned) => self.run(assigned),
                 Next::Search => {
                     self.search();
@@ -184,8 +191,10 @@ impl Running<'_> {
         self.engine.perform_unattended(deferred);
     }
 
-    fn arrive(&self, state: &mut State, deferred: &mut Deferred) -> Next {
-        if state.thread_arrived(self.start, &self.cell) {
+    fn arrive(&self, os_thread_id: Option<u64>, state: &mut State, deferred: &mut Deferred) -> Next {
+        let (has_slot, place) = state.thread_arrived(self.start, &self.cell, os_thread_id);
+        self.place.set(place);
+        if has_slot {
             return self.find(state, deferred);
         }
         self.answer(state, Next::Leave, deferred)
@@ -201,7 +210,9 @@ impl Running<'_> {
         match &next {
             // The handle of an own thread can be joined. A thread of an executor counts until it
             // has nothing left to do (`live`).
-            Next::Leave if self.engine.source.is_own() => state.thread_left(self.slot, deferred),
+            Next::Leave if self.engine.source.is_own() => {
+                state.thread_left(self.slot, self.place.get(), deferred);
+            }
             Next::Run(_) if self.decorators.get().is_none() => {
                 let decorators = state.decorators(self.slot);
                 decorators.into_iter().for_each(|decorators| _ = self.decorators.set(decorators));

@@ -11,6 +11,12 @@ impl State {
     /// Takes what has to run for `job` to be done: the job, or the first job of its lane. Returns
     /// `None` if it cannot run now.
     pub(crate) fn claim(&mut self, job: &JobRef, deferred: &mut Deferred) -> Option<Assigned> {
+        let claimed = self.claim_startable(job, deferred)?;
+        claimed.lane.into_iter().for_each(|lane| self.lanes.begin_in_place(lane));
+        Some(claimed)
+    }
+
+    fn claim_startable(&mut self, job: &JobRef, deferred: &mut Deferred) -> Option<Assigned> {
         match job.location() {
             Location::Queued(index, place) => {
                 let (permit, since) = self.remove_queued(index as usize, place)?;

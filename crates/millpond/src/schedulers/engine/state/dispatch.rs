@@ -72,7 +72,7 @@ impl State {
         let slot = self.slots.at_mut(index);
         match slot.thread().state() {
             ThreadState::None => {
-                let attempt = slot.thread_mut().begin_start();
+                let attempt = slot.thread_mut().begin_start(self.threads.next_number());
                 let slot = SlotRef { index, id: slot.id() };
                 self.end.thread_starting();
                 deferred.start.push(Start { slot, attempt });
@@ -135,12 +135,18 @@ impl State {
 
     // ---- finding work
 
-    /// A thread has arrived. Returns false if its slot has another attempt or is gone.
-    pub(crate) fn thread_arrived(&mut self, start: Start, cell: &Arc<WaitCell>) -> bool {
+    /// A thread has arrived. Returns false if its slot has another attempt or is gone, and the
+    /// place of the thread among those that have not left.
+    pub(crate) fn thread_arrived(
+        &mut self,
+        start: Start,
+        cell: &Arc<WaitCell>,
+        os_thread_id: Option<u64>,
+    ) -> (bool, usize) {
+        let place = self.threads.add(start, os_thread_id);
         let there = self.slots.get_mut(start.slot).map(|slot| slot.thread_mut());
-        let Some(thread) = there.filter(|thread| thread.is_attempt(start.attempt)) else { return false };
-        thread.arrive(cell);
-        true
+        let thread = there.filter(|thread| thread.is_attempt(start.attempt));
+        (thread.map(|thread| thread.arrive(cell)).is_some(), place)
     }
 
     /// The thread of a slot asks for work, after a run if `ran`: then it holds its slot. If there

@@ -25,6 +25,9 @@ impl State {
             slot.lap_mut().end(done.runs(), done.is_late() || !self.shape.keeps_threads(), &self.meter);
         }
         if let Some(lane) = done.lane {
+            if done.slot.is_none() {
+                self.lanes.end_in_place(lane);
+            }
             self.preferred = done.slot.map(|slot| slot.index);
             self.finish_lane_run(lane, done, deferred);
             self.preferred = None;
@@ -237,8 +240,9 @@ impl State {
         }
     }
 
-    /// The last thing that a thread of a slot does here.
-    pub(crate) fn thread_left(&mut self, slot: SlotRef, deferred: &mut Deferred) {
+    /// The last thing that a thread of a slot does here. `place` is that among the threads.
+    pub(crate) fn thread_left(&mut self, slot: SlotRef, place: usize, deferred: &mut Deferred) {
+        self.threads.remove(place);
         self.end.thread_left();
         let thread = self.slots.get_mut(slot).and_then(|there| there.thread_mut().take_join());
         self.end.remember(thread);

@@ -8,7 +8,6 @@ use crate::schedulers::engine::lane_queue::Unsettled;
 use crate::schedulers::engine::model::{Assigned, Full, Item, LaneRef, Shape, SlotRef, Waits};
 use crate::schedulers::job::{JobRef, Location};
 use crate::sync::Arc;
-use crate::time::clock::Tick;
 
 impl State {
     // ---- for workers
@@ -152,12 +151,10 @@ impl State {
         if self.slots.get(home).is_none() {
             return;
         }
-        let mut since = Tick::NEVER;
         if let Some(cell) = self.lanes.get_mut(lane) {
             cell.notify_awaiting(&mut deferred.wake);
-            since = cell.first_since(Tick::NEVER).unwrap_or(since);
         }
-        let place = self.enqueue(Item::Lane(lane, home, since), deferred);
+        let place = self.enqueue(Item::Lane(lane, home), deferred);
         if let Some(cell) = self.lanes.get_mut(lane) {
             cell.set_place(place);
         }

@@ -204,6 +204,11 @@ impl LaneCell {
         self.later.first_due()
     }
 
+    /// The jobs of `later` with their due times, the first one first.
+    pub(super) fn later(&self) -> impl Iterator<Item = (Tick, &JobRef)> {
+        self.later.iter()
+    }
+
     /// When the running periodic job was due.
     pub(super) fn was_due(&self) -> Tick {
         self.due
@@ -249,6 +254,8 @@ pub(super) struct Lanes {
     /// Lanes that may have something to settle: they accept jobs without the scheduler's lock, or
     /// run several jobs in a row.
     unsettled: Vec<LaneRef>,
+    /// Lanes whose job runs inside a task that waits for it, on the thread of another slot.
+    in_place: Vec<LaneRef>,
 }
 
 impl Lanes {
@@ -307,6 +314,20 @@ impl Lanes {
         self.entries[lane.index as usize].1 = None;
         self.free.push(lane.index);
         permit
+    }
+
+    // ---- runs in place
+
+    pub(super) fn in_place(&self) -> impl Iterator<Item = LaneRef> {
+        self.in_place.iter().copied()
+    }
+
+    pub(super) fn begin_in_place(&mut self, lane: LaneRef) {
+        self.in_place.push(lane);
+    }
+
+    pub(super) fn end_in_place(&mut self, lane: LaneRef) {
+        self.in_place.retain(|running| *running != lane);
     }
 
     // ---- settling

@@ -26,7 +26,9 @@ mod queues;
 mod slot;
 mod slot_thread;
 mod slots;
+mod threads;
 mod timers;
+mod views;
 mod wakes;
 
 #[cfg(all(test, not(loom)))]
@@ -37,7 +39,9 @@ use self::end::End;
 use self::lanes::Lanes;
 use self::queues::Queues;
 use self::slots::Slots;
+use self::threads::Threads;
 use self::timers::Timers;
+pub(super) use self::views::ThreadView;
 use self::wakes::Wakes;
 use super::deferred::Deferred;
 use super::lane_queue::LaneQueue;
@@ -58,6 +62,7 @@ pub(super) struct State {
     /// Work may move from a busy slot to a free one.
     is_work_movable: bool,
     slots: Slots,
+    threads: Threads,
     capacity: Capacity,
     queues: Queues,
     wakes: Wakes,
@@ -80,6 +85,7 @@ impl State {
             shape: plan.shape,
             is_work_movable: plan.is_work_movable,
             slots: Slots::new(plan.shape, plan.max_slots),
+            threads: Threads::new(plan.source.numbers()),
             capacity: Capacity::new(plan.queue_capacity, plan.max_slots),
             queues: Queues::new(),
             wakes: Wakes::default(),

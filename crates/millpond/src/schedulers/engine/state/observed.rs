@@ -4,7 +4,6 @@ use std::time::Duration;
 
 use super::State;
 use super::slot::Slot;
-use super::slot_thread::ThreadState;
 use crate::monitor::{PoolStats, RejectedBy, RunState, Settings};
 use crate::schedulers::end::Phase;
 use crate::schedulers::engine::meter::nanos_between;
@@ -49,18 +48,30 @@ impl State {
             let since = since.filter(|since| *since != Tick::NEVER);
             ages.waiting = ages.waiting.into_iter().chain(since).min();
         };
-        wait(self.queues.first_shared().map(Item::since));
-        for (_, slot) in self.slots.iter() {
-            wait(slot.pinned().first().map(Item::since));
-            wait(slot.assigned().map(|assigned| assigned.since));
-            let lane = slot.running_lane().and_then(|lane| self.lanes.get(lane));
-            wait(lane.and_then(|lane| lane.first_since(now)));
+        let first_since = |lane| self.lanes.get(lane).and_then(|cell| cell.first_since(now));
+        let pinned = self.slots.iter().map(|(_, slot)| slot.pinned().first());
+        for item in pinned.chain([self.queues.first_shared()]).flatten() {
+            wait(match item {
+                Item::Job(.., since) => Some(*since),
+                Item::Lane(lane, _) => first_since(*lane),
+            });
         }
+        for (_, slot) in self.slots.iter() {
+            wait(slot.assigned().map(|assigned| assigned.since));
+            wait(slot.lane().and_then(first_since));
+        }
+        self.lanes.in_place().for_each(|lane| wait(first_since(lane)));
         for began in self.slots.iter().filter_map(|(_, slot)| slot.lap().opened()) {
             ages.running = ages.running.into_iter().chain([began]).min();
             ages.busy += nanos_between(began, now);
         }
         ages
+    }
+
+    /// The tasks that wait for a thread or for their time.
+    pub(super) fn queued_count(&mut self) -> usize {
+        self.settle_all();
+        self.counters.queued() as usize + self.slots_with_work().1
     }
 
     /// The figures of the scheduler as a pool; see `SchedulerStats`.
@@ -104,9 +115,8 @@ impl State {
     fn slots_with_work(&self) -> (usize, usize) {
         let has_work = |slot: &&Slot| slot.assigned().is_some() || slot.running().is_some();
         let with_work = self.slots.iter().map(|(_, slot)| slot).filter(has_work);
-        let has_thread = |slot: &Slot| slot.thread().state() != ThreadState::None;
         with_work.fold((0, 0), |(active, stuck), slot| {
-            let is_active = has_thread(slot) && (slot.running().is_some() || !self.is_paused);
+            let is_active = slot.running().is_some() || !self.is_assigned_waiting(slot);
             if is_active { (active + 1, stuck) } else { (active, stuck + 1) }
         })
     }

@@ -4,6 +4,8 @@
 //! Every item has a home slot, whose capacity it uses. Places grow over all queues, so the smaller
 //! place is the older item.
 
+use std::collections::BTreeMap;
+
 use super::slots::Slots;
 use crate::schedulers::engine::model::{Item, SlotRef};
 use crate::schedulers::engine::removal_queue::RemovalQueue;
@@ -65,6 +67,22 @@ impl Queues {
         slots.iter_mut().for_each(|slot| items.extend(slot.pinned_mut().take_all()));
         items.iter().for_each(|item| slots.at_mut(item.home().index).item_left());
         items
+    }
+
+    /// The items of all queues, the oldest first, with `None` for those that were removed.
+    pub(super) fn in_order<'a>(&'a self, slots: &'a Slots) -> impl Iterator<Item = Option<&'a Item>> {
+        let pinned = slots.iter().map(|(_, slot)| slot.pinned());
+        let queues = std::iter::once(&self.shared).chain(pinned).map(RemovalQueue::entries);
+        // The first entry of each queue, by its place.
+        let mut heads: BTreeMap<u64, (Option<&Item>, _)> =
+            queues.filter_map(|mut queue| queue.next().map(|(place, item)| (place, (item, queue)))).collect();
+        std::iter::from_fn(move || {
+            let (_, (first, mut queue)) = heads.pop_first()?;
+            if let Some((place, item)) = queue.next() {
+                heads.insert(place, (item, queue));
+            }
+            Some(first)
+        })
     }
 
     pub(super) fn first_shared(&self) -> Option<&Item> {

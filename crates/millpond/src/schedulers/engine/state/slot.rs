@@ -135,6 +135,11 @@ impl Slot {
         self.running.as_ref()?.1
     }
 
+    /// The lane that its thread runs or is about to run.
+    pub(super) fn lane(&self) -> Option<LaneRef> {
+        self.running_lane().or_else(|| self.assigned.as_ref()?.lane)
+    }
+
     /// Its thread runs this from now on.
     pub(super) fn run(&mut self, assigned: &Assigned, meter: &Meter) {
         self.running = Some((assigned.job.clone(), assigned.lane));

@@ -43,7 +43,8 @@ pub(super) struct SlotThread {
     state: ThreadState,
     /// What the thread waits on. Present once it has arrived.
     cell: Option<Arc<WaitCell>>,
-    /// The number of the last attempt to start a thread. Earlier ones do not count any more.
+    /// The number of the last attempt to start a thread, and of an own thread. Earlier ones do not
+    /// count any more.
     attempt: u64,
     /// The last attempt whose body was dropped instead of run.
     dropped_attempt: u64,
@@ -67,11 +68,17 @@ impl SlotThread {
 
     // ---- starting
 
-    /// Begins another attempt to start a thread and returns its number.
-    pub(super) fn begin_start(&mut self) -> u64 {
+    /// Begins another attempt to start a thread and returns its number: that of the own thread, or
+    /// the next one.
+    pub(super) fn begin_start(&mut self, number: Option<u64>) -> u64 {
         self.state = ThreadState::Starting;
-        self.attempt += 1;
+        self.attempt = number.unwrap_or(self.attempt + 1);
         self.attempt
+    }
+
+    /// The number of the thread that has not arrived, if one was asked for.
+    pub(super) fn starting(&self) -> Option<u64> {
+        matches!(self.state, ThreadState::Starting | ThreadState::Promised).then_some(self.attempt)
     }
 
     pub(super) fn is_attempt(&self, attempt: u64) -> bool {

@@ -70,6 +70,17 @@ impl Timers {
         self.jobs.find(|job| job.is_of(id)).cloned()
     }
 
+    /// At most `limit` jobs without a lane, with their due times: those that are due soon, then
+    /// others.
+    pub(super) fn first_jobs(&self, limit: usize) -> impl Iterator<Item = (Tick, &JobRef)> {
+        self.jobs.iter().take(limit)
+    }
+
+    /// At most `limit` lanes, the first one first.
+    pub(super) fn first_lanes(&self, limit: usize) -> impl Iterator<Item = LaneRef> {
+        self.lanes.iter().take(limit).map(|(_, lane)| *lane)
+    }
+
     pub(super) fn add_lane(&mut self, lane: LaneRef, due: Tick) -> Key {
         let number = self.next_number();
         self.lanes.insert(due, number, lane)
