@@ -144,6 +144,10 @@ impl Engine for SqliteEngine {
         self.write(false, |tx| tx.purge_dead(queue, before, BATCH_LIMIT))
     }
 
+    fn delete_queue(&self, queue: &str) -> EngineResult<bool> {
+        self.write(false, |tx| tx.delete_queue(queue, BATCH_LIMIT))
+    }
+
     fn beat(&self, row: &WorkerRow) -> EngineResult<()> {
         let sql = "INSERT INTO worker(id, queue, started, seen, threads, held, finished, draining) \
                    VALUES(?1, ?2, ?3, ?3, ?4, ?5, ?6, ?7) ON CONFLICT(id) DO UPDATE SET seen = ?3, threads = ?4, \
@@ -223,6 +227,13 @@ impl Engine for SqliteEngine {
             .execute_batch("VACUUM; PRAGMA wal_checkpoint(TRUNCATE);")
             .map_err(|error| self.map(error))?;
         Ok(before.saturating_sub(size()))
+    }
+
+    fn stored_bytes(&self) -> EngineResult<Option<u64>> {
+        // The size of the file would leave out what is only in the log, and count unused pages.
+        let sql = "SELECT (page_count - freelist_count) * page_size \
+                   FROM pragma_page_count, pragma_freelist_count, pragma_page_size";
+        self.read(|conn| conn.query_row(sql, [], |row| row.get(0)).map(Some))
     }
 
     fn schema_version(&self) -> EngineResult<u32> {
