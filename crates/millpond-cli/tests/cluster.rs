@@ -129,7 +129,22 @@ fn status_shows_queues_and_what_needs_attention() {
     assert!(text.contains("mail: the queue is paused; `resume` opens it"), "{text}");
     let json = jobs.json(&["status"]);
     assert_eq!((&json["schema"], &json["queues"][0]["ready"]), (&1.into(), &1234.into()));
-    assert!(json["queues"][0]["oldest_ready_ms"].is_u64(), "{json}");
+    for figure in [
+        "submitted",
+        "started",
+        "failed",
+        "crashed",
+        "given_back",
+        "ended",
+        "fence_refused",
+        "ready",
+        "delayed",
+        "running",
+        "dead",
+        "oldest_ready_ms",
+    ] {
+        assert!(json["queues"][0][figure].is_u64(), "{figure}: {json}");
+    }
     assert_eq!(jobs.json(&["status", "--queue", "mail"])["queues"].as_array().map(Vec::len), Some(1));
 }
 

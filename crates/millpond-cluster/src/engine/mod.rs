@@ -27,9 +27,9 @@ pub use memory::MemoryEngine;
 #[cfg(feature = "sqlite")]
 pub use sqlite::{Durability, SqliteEngine};
 pub use types::{
-    Browse, CancelAnswer, Claim, Claimed, Cursor, Fence, Finding, Mode, NewTask, Orders, Page, PeriodicRow,
-    PeriodicSpec, QueueChange, QueueStats, Renewed, Report, Retention, Retry, Settle, Severity, Submitted,
-    Tick, Verdict, WorkerRow,
+    Browse, CancelAnswer, Claim, Claimed, Cursor, Ended, Fence, Finding, Mode, NewTask, Orders, Page,
+    PeriodicRow, PeriodicSpec, QueueChange, QueueStats, Renewed, Report, Retention, Retry, Settle, Severity,
+    Submitted, Tick, Verdict, WorkerRow,
 };
 
 use crate::error::EngineError;

@@ -151,6 +151,7 @@ impl Store {
         queue.link(record);
         let change = change?;
         count_operation(&mut queue.stats, operation, change);
+        queue.stats.ended_here.count(change);
         if let Some(unique) = &record.options.unique {
             let is_free = match unique.until {
                 Unique::UntilDone => change.is_end(),

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use rusqlite::{OptionalExtension, params};
 
-use super::{SqliteEngine, claim, row, schema, tick};
+use super::{SqliteEngine, claim, lock, row, schema, tick};
 use crate::engine::memory::{WORKER_LISTED_MS, millis, retry_of};
 use crate::engine::types::*;
 use crate::engine::{BATCH_LIMIT, Engine, EngineResult, check_batch};
@@ -113,7 +113,9 @@ impl Engine for SqliteEngine {
             self.signal.raise();
         }
         let now = self.clock.now();
-        self.read(|conn| super::admin::stats(conn, queue, now))
+        let stats = self.read(|conn| super::admin::stats(conn, queue, now))?;
+        let ended_here = lock(&self.ended).get(queue).copied().unwrap_or_default();
+        Ok(QueueStats { ended_here, ..stats })
     }
 
     fn queues(&self) -> EngineResult<Vec<String>> {
