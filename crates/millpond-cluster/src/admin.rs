@@ -182,8 +182,8 @@ impl Admin {
         engine.queues()?.iter().map(|queue| engine.queue(queue, &Default::default())).collect()
     }
 
-    /// Removes the queue of the cluster: all its tasks, in whatever state they are, its settings and
-    /// its periodic tasks. What a worker then reports about such a task is refused.
+    /// Removes the queue of the cluster: all its tasks, in whatever state they are, its settings
+    /// and its periodic tasks. What a worker then reports about such a task is refused.
     ///
     /// # Errors
     /// An [`EngineError`] if the engine fails.
@@ -192,7 +192,7 @@ impl Admin {
         Ok(())
     }
 
-    /// Bytes of the storage that are in use, by all queues. `None`: the engine keeps tasks in memory.
+    /// Bytes of the storage that are in use, by all queues. `None`: tasks are kept in memory.
     ///
     /// # Errors
     /// An [`EngineError`] if the engine fails.

@@ -1,7 +1,8 @@
-//! Metrics of queues and workers, as text in the format of Prometheus. `docs/cluster.md` explains each.
+//! Metrics of queues and workers, as text in the format of Prometheus. `docs/cluster.md` explains
+//! each.
 //!
-//! Names with `process` are about this process: add them up over all processes. The others are about
-//! the queue, so every process that uses the same database tells the same.
+//! Names with `process` are about this process: add them up over all processes. The others are
+//! about the queue, so every process that uses the same database tells the same.
 
 use crate::cluster::Cluster;
 use crate::engine::QueueStats;
@@ -70,7 +71,8 @@ impl Cluster {
     ///
     /// let cluster = Cluster::open("memory:")?;
     /// cluster.submit(&TaskType::<u32, ()>::new("resize"), &7)?.detach();
-    /// assert!(cluster.render_metrics()?.contains("millpond_cluster_ready_tasks{queue=\"default\"} 1\n"));
+    /// let text = cluster.render_metrics()?;
+    /// assert!(text.contains("millpond_cluster_ready_tasks{queue=\"default\"} 1\n"));
     /// # Ok::<(), Box<dyn std::error::Error>>(())
     /// ```
     pub fn render_metrics(&self) -> Result<String, EngineError> {

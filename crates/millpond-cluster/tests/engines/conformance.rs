@@ -472,7 +472,8 @@ suite! {
         // Dead, suspect, running, delayed, with a key, and more than a batch of ready ones.
         let fence = kit.running(10);
         assert!(kit.settle(1, fence, permanent()));
-        (kit.running(11), kit.running(12));
+        kit.running(11);
+        kit.running(12);
         kit.lose_workers();
         let held = kit.claim(1, 1)[0].fence;
         kit.submit(&[NewTask { delay: seconds(9), ..task(13) }, unique(14, "key", Unique::UntilDone)]);

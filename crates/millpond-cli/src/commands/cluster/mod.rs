@@ -4,8 +4,8 @@
 //! change something, `dead` the dead letters, `watch` the view that repeats, `bench` the
 //! measurements. `show` has the texts that they share.
 //!
-//! Only `bench` begins a worker, for a queue of its own: the command never runs a task of others and
-//! never expires their leases.
+//! Only `bench` begins a worker, for a queue of its own: the command never runs a task of others
+//! and never expires their leases.
 
 mod bench;
 mod change;

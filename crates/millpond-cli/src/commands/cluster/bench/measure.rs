@@ -53,7 +53,7 @@ pub(super) struct Results {
     pub(super) one: Figures,
     pub(super) submit: Figures,
     pub(super) claim: Figures,
-    /// `None`: the engine has no disk.
+    /// `None`: the engine has no disk, or there were too few tasks to tell.
     pub(super) bytes_per_task: Option<f64>,
 }
 
@@ -69,6 +69,8 @@ pub(super) struct Meter<'a> {
 
 /// Tasks of one claim.
 const CLAIM: u64 = 100;
+/// Sixteen pages of SQLite.
+const FEW_BYTES: u64 = 16 * 4096;
 /// Nobody renews the leases of claimed tasks, so they are longer than the bench.
 const LEASE: Duration = Duration::from_secs(3600);
 
@@ -76,9 +78,8 @@ impl<'a> Meter<'a> {
     pub(super) fn new(cluster: &'a Cluster, load: Load, signals: &'a Signals) -> Meter<'a> {
         let progress =
             if term::stderr().is_terminal { ProgressBar::no_length() } else { ProgressBar::hidden() };
-        let style = ProgressStyle::with_template("{spinner} {msg} {wide_bar} {pos}/{len}");
+        let style = ProgressStyle::with_template("{msg} {wide_bar} {pos}/{len}");
         progress.set_style(style.expect("the template is sound"));
-        progress.enable_steady_tick(Duration::from_millis(100));
         Meter { cluster, load, signals, progress }
     }
 
@@ -93,6 +94,8 @@ impl<'a> Meter<'a> {
         let submit = self.submit_batches()?;
         let after = self.stored_bytes()?;
         let bytes = before.zip(after).map(|(before, after)| after.saturating_sub(before));
+        // Space is taken in pages: a few tasks do not tell.
+        let bytes = bytes.filter(|bytes| *bytes >= FEW_BYTES);
         let bytes_per_task = bytes.map(|bytes| bytes as f64 / self.load.tasks as f64);
         let claim = self.claim_batches()?;
         Ok(Results { many, one, submit, claim, bytes_per_task })
@@ -135,7 +138,7 @@ impl<'a> Meter<'a> {
 
     fn one_in_flight(&self) -> Result<Figures, Error> {
         // Each takes as long as the disk does: enough for a p99, not more.
-        let rounds = (self.load.tasks / 50).max(200).min(self.load.tasks);
+        let rounds = (self.load.tasks / 50).clamp(200, 2000).min(self.load.tasks);
         self.begin("one in flight", rounds);
         let arguments = self.arguments();
         // The first one starts threads and prepares statements.

@@ -81,16 +81,15 @@ pub(super) fn run(common: &Common, args: &Args) -> Result<Outcome, Error> {
     let scratch = Scratch::open(address)?;
     let load = Load { tasks: args.tasks, in_flight: args.in_flight, bytes: args.bytes };
     let measured = Meter::new(scratch.cluster(), load, &signals).measure();
-    // The error of the measurement is the interesting one, but a queue that stays must be told too.
     let removed = scratch.remove();
-    if let Err(Error::Message(error)) = &removed
-        && measured.is_err()
-    {
-        complain(error);
-    }
     if let Some(signal) = signals.received() {
-        complain("interrupted; nothing was measured to the end");
-        return removed.map(|_| Outcome::Status(128 + signal));
+        removed?;
+        complain("interrupted; what the bench made is removed");
+        return Ok(Outcome::Status(128 + signal));
+    }
+    if let (Err(_), Err(Error::Message(error))) = (&measured, &removed) {
+        // The command ends with the first error, but the user must know of both.
+        complain(error);
     }
     let (results, growth) = (measured?, removed?);
     if common.json {
@@ -104,7 +103,7 @@ pub(super) fn run(common: &Common, args: &Args) -> Result<Outcome, Error> {
 /// What the bench is about to do to a database. `None`: nothing, because there is none.
 fn announcement(address: &str, args: &Args) -> Option<String> {
     let path = target::file(address)?;
-    let size = show::size(args.tasks * (args.bytes + 400));
+    let size = show::size(args.tasks * (args.bytes + 500));
     Some(if path.exists() {
         format!(
             "bench writes {} tasks, about {size}, to the queue '{QUEUE}' of {address} and removes them; \

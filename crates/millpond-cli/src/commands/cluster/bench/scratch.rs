@@ -55,19 +55,30 @@ impl Scratch {
 
     fn clear(&mut self) -> Result<u64, Error> {
         let Some(cluster) = self.cluster.take() else { return Ok(0) };
+        if self.is_private(&cluster) {
+            drop(cluster);
+            self.remove_file();
+            return match self.file.as_ref().filter(|file| file.exists()) {
+                Some(file) => Err(Error::new(format_args!("'{}' cannot be removed", file.display()))),
+                None => Ok(0),
+            };
+        }
         let not_removed = |error| {
             Error::new(format_args!("the queue '{QUEUE}' is not removed, use `bench --clean`: {error}"))
         };
         cluster.admin().delete_queue().map_err(not_removed)?;
-        // Another process may have found the file meanwhile. Then it stays.
-        let is_used = !cluster.engine().queues().map_err(not_removed)?.is_empty()
-            || !cluster.admin().workers().map_err(not_removed)?.is_empty();
+        // The last connection moves the log into the file.
         drop(cluster);
-        if !is_used {
-            self.remove_file();
-        }
         let now = self.file.as_ref().and_then(|file| fs::metadata(file).ok()).map_or(0, |file| file.len());
         Ok(self.size.map_or(0, |before| now.saturating_sub(before)))
+    }
+
+    /// The bench made the file, and no other process has begun to use it.
+    fn is_private(&self, cluster: &Cluster) -> bool {
+        self.file.is_some()
+            && self.size.is_none()
+            && cluster.engine().queues().is_ok_and(|queues| queues.iter().all(|queue| queue == QUEUE))
+            && cluster.admin().workers().is_ok_and(|workers| workers.is_empty())
     }
 
     /// Removes the file if the bench made it.
