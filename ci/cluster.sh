@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # A short run of what ci/cluster-kill.sh does at length, and of the simulation with more seeds than `cargo test` takes.
-# Under two minutes after the build.
+# About three minutes after the build, one of them for a lease of 30 seconds.
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
 

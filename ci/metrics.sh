@@ -30,3 +30,4 @@ fi
 export PROMTOOL
 promtool --version | head -1
 cargo test --quiet -p millpond-prometheus --test exporter promtool
+cargo test --quiet -p millpond-cluster --test metrics promtool

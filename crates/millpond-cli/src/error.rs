@@ -11,7 +11,10 @@ pub(crate) enum Outcome {
     /// It ran, but the answer is no: a job failed, no plan meets the target. Exit status 1.
     No,
     /// The exit status itself tells; see `run`.
-    #[cfg_attr(not(unix), allow(dead_code, reason = "only `run` needs it, and that is for Unix"))]
+    #[cfg_attr(
+        not(unix),
+        allow(dead_code, reason = "only commands that handle signals need it, and those are for Unix")
+    )]
     Status(u8),
 }
 

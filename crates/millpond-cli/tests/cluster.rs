@@ -16,9 +16,9 @@ const SQUARE: TaskType<u64, u64> = TaskType::new("square");
 const FAIL: TaskType<String, ()> = TaskType::new("fail");
 const LONG: TaskType<(), ()> = TaskType::new("long");
 
-const COMMANDS: [&str; 15] = [
+const COMMANDS: [&str; 16] = [
     "status", "queues", "tasks", "task", "workers", "dead", "cancel", "pause", "resume", "drain", "watch",
-    "doctor", "init", "migrate", "compact",
+    "doctor", "bench", "init", "migrate", "compact",
 ];
 
 /// A database and how to look at it.
@@ -129,7 +129,22 @@ fn status_shows_queues_and_what_needs_attention() {
     assert!(text.contains("mail: the queue is paused; `resume` opens it"), "{text}");
     let json = jobs.json(&["status"]);
     assert_eq!((&json["schema"], &json["queues"][0]["ready"]), (&1.into(), &1234.into()));
-    assert!(json["queues"][0]["oldest_ready_ms"].is_u64(), "{json}");
+    for figure in [
+        "submitted",
+        "started",
+        "failed",
+        "crashed",
+        "given_back",
+        "ended",
+        "fence_refused",
+        "ready",
+        "delayed",
+        "running",
+        "dead",
+        "oldest_ready_ms",
+    ] {
+        assert!(json["queues"][0][figure].is_u64(), "{figure}: {json}");
+    }
     assert_eq!(jobs.json(&["status", "--queue", "mail"])["queues"].as_array().map(Vec::len), Some(1));
 }
 
@@ -441,4 +456,160 @@ fn an_address_that_cannot_be_served_is_refused_in_one_line() {
     let ran = millpond(&["cluster"]);
     assert_eq!((ran.status, ran.stdout.as_str()), (2, ""));
     assert_eq!(ran.stderr, "millpond: name the database with --on, such as --on sqlite:jobs.db\n");
+}
+
+/// Small numbers for a bench, so that it takes a second.
+const SMALL: [&str; 5] = ["bench", "--tasks", "700", "--in-flight", "8"];
+const BENCH: &str = "millpond-bench";
+
+/// Everything that a bench must leave as it is.
+fn everything(jobs: &Jobs) -> (Value, Value, Value) {
+    let mut queues = jobs.json(&["queues"]);
+    queues["queues"][0]["oldest_ready_ms"].take();
+    (queues, jobs.json(&["tasks", "--limit", "1000"]), jobs.json(&["workers"]))
+}
+
+/// A bench that runs until it is ended, on a database with tasks of others.
+#[cfg(unix)]
+fn endless_bench(jobs: &Jobs) -> std::process::Child {
+    let mut command = support::command();
+    command.args(["cluster", "--on", &jobs.address(), "--write", "bench", "--tasks", "10M"]);
+    let child = command.stdout(std::process::Stdio::piped()).stderr(std::process::Stdio::piped());
+    let child = child.spawn().expect("the binary runs");
+    eventually("the bench runs tasks", || jobs.cluster.queue(BENCH).stats().unwrap().succeeded > 10);
+    child
+}
+
+#[test]
+fn bench_measures_and_leaves_the_database_as_it_was() {
+    let jobs = Jobs::new("bench");
+    jobs.dead_letter("no");
+    jobs.cluster.submit_all(&SQUARE, 0..100).expect("accepted");
+    let before = everything(&jobs);
+    let json = jobs.json(&[&SMALL[..], &["--write", "--bytes", "1k"]].concat());
+    assert_eq!(
+        (&json["tasks"], &json["in_flight"], &json["argument_bytes"]),
+        (&700.into(), &8.into(), &1000.into())
+    );
+    for (name, tasks, per_call) in
+        [("many_in_flight", 700, 1), ("one_in_flight", 200, 1), ("submit", 700, 500), ("claim", 300, 100)]
+    {
+        let figures = &json[name];
+        assert_eq!((&figures["tasks"], &figures["tasks_per_call"]), (&tasks.into(), &per_call.into()));
+        let figure = |name: &str| figures[name].as_f64().unwrap_or_else(|| panic!("{json}"));
+        assert!(figure("tasks_per_second") > 0.0, "{json}");
+        let times = ["p50_ms", "p99_ms", "worst_ms"].map(figure);
+        assert!(times[0] > 0.0 && times.is_sorted(), "{json}");
+    }
+    let bytes = json["bytes_per_waiting_task"].as_f64().expect("a file has a size");
+    assert!((1000.0..2000.0).contains(&bytes), "{bytes}");
+    assert_eq!(everything(&jobs), before);
+
+    let ran = jobs.run(&[&SMALL[..], &["--write"]].concat());
+    assert_eq!(ran.status, 0, "{}", ran.stderr);
+    assert!(ran.stderr.starts_with("millpond: bench writes 1 400 tasks"), "{}", ran.stderr);
+    let (address, rest) = ran.stdout.split_once('\n').expect("several lines");
+    assert_eq!(address, jobs.address());
+    assert_fits_80_columns(rest);
+    assert!(ran.stdout.contains("submit to result, 8 in flight"), "{}", ran.stdout);
+    assert!(ran.stdout.contains("bytes of disk"), "{}", ran.stdout);
+    assert_eq!(everything(&jobs), before);
+    assert!(jobs.printed(&["doctor"]).ends_with("No problem found.\n"));
+}
+
+#[test]
+fn bench_needs_write_and_says_what_it_would_do() {
+    let jobs = Jobs::new("bench-write");
+    let ran = jobs.run(&SMALL);
+    assert_eq!((ran.status, ran.stdout.as_str()), (2, ""));
+    assert!(ran.stderr.contains("to the queue 'millpond-bench' of sqlite:"), "{}", ran.stderr);
+    assert!(ran.stderr.ends_with("; add --write to allow it\n"), "{}", ran.stderr);
+    assert_eq!(jobs.run(&["--write", "bench", "--queue", "default"]).status, 2);
+    let ran = jobs.run(&["--write", "bench", "--in-flight", "0"]);
+    assert!(ran.stderr.contains("'0' is not between 1 and 4096"), "{}", ran.stderr);
+    assert_eq!(jobs.json(&["queues"])["queues"].as_array().map(Vec::len), Some(0));
+}
+
+#[test]
+fn bench_removes_the_file_that_it_made_and_no_other() {
+    let folder = directory("cluster-bench-file");
+    let address = format!("sqlite:{}", folder.join("new.db").display());
+    let is_empty = || std::fs::read_dir(&folder).expect("readable").next().is_none();
+    let bench = |address: &str, write: &[&str]| {
+        millpond(&[&["cluster", "--on", address], &SMALL[..], write, &["--json"]].concat())
+    };
+    assert_eq!((bench(&address, &[]).status, is_empty()), (2, true));
+    let ran = bench(&address, &["--write"]);
+    assert_eq!((ran.status, ran.stderr.as_str(), is_empty()), (0, "", true));
+    let ran = bench(&format!("{address}?durability=none"), &["--write"]);
+    assert_eq!((ran.status, is_empty()), (2, true), "{}", ran.stderr);
+    std::fs::write(folder.join("new.db"), "").expect("written");
+    let ran = bench(&address, &["--write"]);
+    assert_eq!((ran.status, is_empty()), (2, false));
+    assert!(ran.stderr.contains("is an empty file, not a database"), "{}", ran.stderr);
+}
+
+#[test]
+fn bench_of_the_memory_engine_needs_no_write() {
+    let ran = millpond(&[&["cluster", "--on", "memory:", "--json"], &SMALL[..]].concat());
+    assert_eq!((ran.status, ran.stderr.as_str()), (0, ""));
+    assert_eq!(parsed(&ran.stdout)["bytes_per_waiting_task"], Value::Null);
+}
+
+#[test]
+#[cfg(unix)]
+fn bench_cleans_up_after_a_signal() {
+    use rustix::process::{Pid, Signal, kill_process};
+
+    let jobs = Jobs::new("bench-signal");
+    jobs.cluster.submit_all(&SQUARE, 0..100).expect("accepted");
+    let before = everything(&jobs);
+    for (signal, status) in [(Signal::INT, 130), (Signal::TERM, 143)] {
+        let child = endless_bench(&jobs);
+        kill_process(Pid::from_child(&child), signal).expect("it runs");
+        let ran = support::ran(child.wait_with_output().expect("it ends"));
+        assert_eq!((ran.status, ran.stdout.as_str()), (status, ""), "{}", ran.stderr);
+        assert!(ran.stderr.contains("\nmillpond: interrupted"), "{}", ran.stderr);
+        assert_eq!(everything(&jobs), before);
+    }
+}
+
+#[test]
+#[cfg(unix)]
+fn bench_cleans_up_after_an_error() {
+    let jobs = Jobs::new("bench-error");
+    jobs.cluster.submit_all(&SQUARE, 0..100).expect("accepted");
+    let before = everything(&jobs);
+    let child = endless_bench(&jobs);
+    jobs.cluster.queue(BENCH).close().expect("the engine works");
+    let ran = support::ran(child.wait_with_output().expect("it ends"));
+    assert_eq!((ran.status, ran.stdout.as_str()), (2, ""));
+    assert!(ran.stderr.contains("closed"), "{}", ran.stderr);
+    assert_eq!(everything(&jobs), before);
+}
+
+#[test]
+#[cfg(unix)]
+fn bench_that_was_killed_is_cleaned_up_by_hand() {
+    let jobs = Jobs::new("bench-killed");
+    jobs.cluster.submit_all(&SQUARE, 0..100).expect("accepted");
+    assert_eq!(jobs.printed(&["--write", "bench", "--clean"]), "0 tasks of a bench removed\n");
+    let before = jobs.json(&["tasks"]);
+    let mut child = endless_bench(&jobs);
+    child.kill().expect("it runs");
+    child.wait().expect("it ends");
+    let ran = jobs.run(&[&SMALL[..], &["--write"]].concat());
+    assert_eq!((ran.status, ran.stdout.as_str()), (2, ""));
+    assert!(ran.stderr.contains("`bench --clean` removes what it has left"), "{}", ran.stderr);
+    assert_eq!(jobs.run(&["bench", "--clean"]).status, 2, "it needs --write");
+    assert!(jobs.json(&["--write", "bench", "--clean"])["removed"].as_u64() > Some(10));
+    assert_eq!(jobs.json(&["tasks"]), before);
+
+    // A queue of somebody else that happens to have the name.
+    jobs.cluster.queue(BENCH).submit(&SQUARE, &1).expect("accepted").detach();
+    assert_eq!(jobs.run(&[&SMALL[..], &["--write"]].concat()).status, 2);
+    let ran = jobs.run(&["--write", "bench", "--clean"]);
+    assert_eq!(ran.status, 2);
+    assert!(ran.stderr.contains("is not of a bench but of type 'square'"), "{}", ran.stderr);
+    assert_eq!(jobs.cluster.queue(BENCH).stats().unwrap().ready, 1);
 }

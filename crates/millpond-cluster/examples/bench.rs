@@ -1,21 +1,16 @@
-//! Measures an engine: the figures of docs/cluster.md.
-//!
-//! `cargo run --release -p millpond-cluster --example bench -- COMMAND ADDRESS [NUMBER]`:
+//! Two measurements that `millpond cluster bench` leaves out: one thread that submits in batches, and
+//! a worker without work.
 //!
 //! ```sh
-//! bench rate memory:
-//! bench trip 'sqlite:/tmp/bench.db?durability=relaxed'
-//! bench backlog sqlite:/tmp/bench.db 1000000
-//! bench idle sqlite:/tmp/bench.db
+//! cargo run --release -p millpond-cluster --example bench -- window memory: [SECONDS]
+//! cargo run --release -p millpond-cluster --example bench -- idle sqlite:/tmp/bench.db [SECONDS]
 //! ```
 
 use std::error::Error;
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
 use millpond::executors;
-use millpond_cluster::engine::{Claim, Report, Settle, Verdict};
-use millpond_cluster::{Cluster, TaskType, Worker, WorkerId};
+use millpond_cluster::{Cluster, TaskType, Worker};
 
 /// With the quotes 128 bytes of arguments.
 const ECHO: TaskType<String, u32> = TaskType::new("echo");
@@ -27,17 +22,14 @@ fn main() -> Done {
     let arguments: Vec<String> = std::env::args().skip(1).collect();
     let (command, address) = match arguments.as_slice() {
         [command, address, ..] => (command.as_str(), address.as_str()),
-        _ => return Err("usage: bench rate|window|trip|backlog|idle ADDRESS [NUMBER]".into()),
+        _ => return Err("usage: bench window|idle ADDRESS [SECONDS]".into()),
     };
-    let number = arguments.get(2).map(|number| number.parse::<u64>()).transpose()?;
+    let seconds = arguments.get(2).map(|seconds| seconds.parse::<u64>()).transpose()?;
     let cluster = Cluster::open(address)?;
     match command {
-        "rate" => rate(&cluster, number.unwrap_or(10)),
-        "window" => window(&cluster, number.unwrap_or(10)),
-        "trip" => trip(&cluster, number.unwrap_or(2000)),
-        "backlog" => backlog(&cluster, address, number.unwrap_or(1_000_000)),
-        "idle" => idle(&cluster, number.unwrap_or(20)),
-        _ => Err(format!("'{command}' is not rate, window, trip, backlog or idle").into()),
+        "window" => window(&cluster, seconds.unwrap_or(10)),
+        "idle" => idle(&cluster, seconds.unwrap_or(20)),
+        _ => Err(format!("'{command}' is not window or idle").into()),
     }
 }
 
@@ -48,29 +40,6 @@ fn arguments() -> String {
 fn worker(cluster: &Cluster) -> Result<Worker, Box<dyn Error>> {
     let pool = executors::fixed(2)?;
     Ok(cluster.worker().pool(pool).handle(&ECHO, |_, text: String| Ok(text.len() as u32)).start()?)
-}
-
-/// 256 threads, each of which submits a task and joins it, again and again.
-fn rate(cluster: &Cluster, seconds: u64) -> Done {
-    let worker = worker(cluster)?;
-    let (done, stop) = (AtomicU64::new(0), AtomicBool::new(false));
-    let begin = Instant::now();
-    std::thread::scope(|scope| {
-        for _ in 0..IN_FLIGHT {
-            scope.spawn(|| {
-                while !stop.load(Ordering::Relaxed) {
-                    let result = cluster.submit(&ECHO, &arguments()).expect("it is accepted").join();
-                    assert_eq!(result.expect("it succeeds"), 126);
-                    done.fetch_add(1, Ordering::Relaxed);
-                }
-            });
-        }
-        std::thread::sleep(Duration::from_secs(seconds));
-        stop.store(true, Ordering::Relaxed);
-    });
-    let rate = done.load(Ordering::Relaxed) as f64 / begin.elapsed().as_secs_f64();
-    println!("{rate:.0} tasks/s, submitted and joined by {IN_FLIGHT} threads; {:?}", worker.stats());
-    Ok(())
 }
 
 /// One thread that keeps 256 tasks in flight: it joins 64 and submits 64 more in one call.
@@ -90,66 +59,6 @@ fn window(cluster: &Cluster, seconds: u64) -> Done {
     }
     let rate = f64::from(done) / begin.elapsed().as_secs_f64();
     println!("{rate:.0} tasks/s, submitted 64 at a time and joined by one thread, {IN_FLIGHT} in flight");
-    Ok(())
-}
-
-/// One task in flight.
-fn trip(cluster: &Cluster, rounds: u64) -> Done {
-    let _worker = worker(cluster)?;
-    let mut times: Vec<Duration> = (0..rounds)
-        .map(|_| {
-            let begin = Instant::now();
-            cluster.submit(&ECHO, &arguments()).expect("it is accepted").join().expect("it succeeds");
-            begin.elapsed()
-        })
-        .collect();
-    times.sort_unstable();
-    let at = |part: f64| times[((times.len() - 1) as f64 * part) as usize];
-    println!("round trip: p50 {:?}, p99 {:?}, worst {:?}", at(0.5), at(0.99), at(1.0));
-    Ok(())
-}
-
-/// Many waiting tasks: what each takes on disk, and how long a claim of 100 takes.
-fn backlog(cluster: &Cluster, address: &str, tasks: u64) -> Done {
-    let begin = Instant::now();
-    for _ in 0..tasks.div_ceil(500) {
-        for handle in
-            cluster.submit_all(&ECHO, std::iter::repeat_n(arguments(), 500)).map_err(|(_, error)| error)?
-        {
-            handle.detach();
-        }
-    }
-    println!("submitted {tasks} in {:.1} s", begin.elapsed().as_secs_f64());
-    let path = address.trim_start_matches("sqlite:").split('?').next().unwrap_or_default();
-    if let Ok(file) = std::fs::metadata(path) {
-        let log = std::fs::metadata(format!("{path}-wal")).map_or(0, |log| log.len());
-        println!("{:.0} bytes per task, and a log of {log} bytes", file.len() as f64 / tasks as f64);
-    }
-    let engine = cluster.engine();
-    let worker = WorkerId::from_name("bench");
-    let ask = Claim {
-        queue: "default".to_owned(),
-        worker: worker.clone(),
-        max: 100,
-        max_suspects: 1,
-        lease: Duration::from_secs(600),
-        ids: Vec::new(),
-    };
-    let (mut claims, mut settles) = (Vec::new(), Vec::new());
-    for _ in 0..200 {
-        let begin = Instant::now();
-        let claimed = engine.claim(&ask)?;
-        claims.push(begin.elapsed());
-        let report = |fence| Report { fence, verdict: Verdict::Succeeded(b"126".to_vec()) };
-        let reports: Vec<Report> = claimed.iter().map(|one| report(one.fence)).collect();
-        let begin = Instant::now();
-        engine.settle(&Settle { worker: &worker, local: None, reports: &reports })?;
-        settles.push(begin.elapsed());
-    }
-    claims.sort_unstable();
-    settles.sort_unstable();
-    println!("claim of 100: p50 {:?}, worst {:?}", claims[100], claims[199]);
-    println!("settle of 100: p50 {:?}, worst {:?}", settles[100], settles[199]);
     Ok(())
 }
 

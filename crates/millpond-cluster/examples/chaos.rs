@@ -2,12 +2,16 @@
 //! `ci/cluster-kill.sh`.
 //!
 //! ```sh
-//! chaos run FILE TASKS KILLS STOPS   # three workers, a submitter, signals, and the check
-//! chaos work FILE LOG                # a worker; writes each run of a handler to LOG
+//! chaos run FILE TASKS KILLS STOPS     # three workers, a submitter, signals, and the check
+//! chaos takeover FILE SECONDS ROUNDS   # how soon the tasks of a killed worker start elsewhere
+//! chaos work FILE LOG SECONDS          # a worker; writes each run of a handler to LOG
 //! ```
 //!
+//! SECONDS is the lease.
+//!
 //! The check: every task that was accepted has exactly one outcome, it is the right one, and a
-//! handler ran for it. Every handle of the submitter resolved.
+//! handler ran for it. Every handle of the submitter resolved. A takeover takes at most 1.2 leases,
+//! by the engine's clock.
 
 use std::collections::HashMap;
 use std::error::Error;
@@ -18,11 +22,17 @@ use std::sync::Mutex;
 use std::time::{Duration, Instant};
 
 use millpond::{executors, interrupt};
-use millpond_cluster::{Cluster, RemoteTask, Severity, State, TaskFilter, TaskId, TaskType};
+use millpond_cluster::{Cluster, RemoteTask, Severity, State, TaskFilter, TaskId, TaskInfo, TaskType};
 
 const DOUBLE: TaskType<u64, u64> = TaskType::new("double");
 const LEASE: Duration = Duration::from_secs(1);
 const WORKERS: usize = 3;
+/// Threads of each worker.
+const THREADS: usize = 2;
+/// A takeover may take this many leases from the last moment at which the lease was set.
+const BAR: f64 = 1.2;
+/// Tasks from this number on hang in their first attempt.
+const HANGS: u64 = 1 << 40;
 
 type Done = Result<(), Box<dyn Error>>;
 
@@ -30,32 +40,44 @@ fn main() -> Done {
     let arguments: Vec<String> = std::env::args().skip(1).collect();
     let number = |n: usize| arguments.get(n).and_then(|text| text.parse::<u64>().ok());
     match arguments.iter().map(String::as_str).collect::<Vec<_>>().as_slice() {
-        ["work", file, log] => work(file, log),
+        ["work", file, log, _] => work(file, log, number(3).ok_or("SECONDS is a number")?),
+        ["takeover", file, _, _] => {
+            let (Some(lease), Some(rounds)) = (number(2), number(3)) else {
+                return Err("SECONDS and ROUNDS are numbers".into());
+            };
+            takeover(file, lease, rounds)
+        }
         ["run", file, _, _, _] => {
             let (Some(tasks), Some(kills), Some(stops)) = (number(2), number(3), number(4)) else {
                 return Err("TASKS, KILLS and STOPS are numbers".into());
             };
             run(file, tasks, kills, stops)
         }
-        _ => Err("usage: chaos run FILE TASKS KILLS STOPS | chaos work FILE LOG".into()),
+        _ => Err(
+            "usage: chaos run FILE TASKS KILLS STOPS | takeover FILE SECONDS ROUNDS | work FILE LOG SECONDS"
+                .into(),
+        ),
     }
 }
 
-fn open(file: &str) -> Result<Cluster, Box<dyn Error>> {
+fn open(file: &str, lease: Duration) -> Result<Cluster, Box<dyn Error>> {
     let keep = millpond_cluster::Retention { records: 10_000_000, bytes: 4 << 30 };
-    Ok(Cluster::builder().lease(LEASE).retention(keep).open(&format!("sqlite:{file}?durability=relaxed"))?)
+    Ok(Cluster::builder().lease(lease).retention(keep).open(&format!("sqlite:{file}?durability=relaxed"))?)
 }
 
-fn work(file: &str, log: &str) -> Done {
+fn work(file: &str, log: &str, lease: u64) -> Done {
     let log = Mutex::new(OpenOptions::new().create(true).append(true).open(log)?);
-    let cluster = open(file)?;
+    let cluster = open(file, Duration::from_secs(lease))?;
     let _worker = cluster
         .worker()
-        .pool(executors::fixed(2)?)
+        .pool(executors::fixed(THREADS)?)
         .handle(&DOUBLE, move |context, n: u64| {
             // Unbuffered: a line that was written survives the process.
             let line = format!("{n} {}\n", context.attempt());
             log.lock().expect("no handler panics").write_all(line.as_bytes())?;
+            if n >= HANGS && context.attempt() == 1 {
+                interrupt::sleep(Duration::from_secs(3600))?;
+            }
             // Long enough that a signal mostly hits a running task.
             interrupt::sleep(Duration::from_micros(fastrand::u64(..4000)))?;
             Ok(n * 2)
@@ -66,13 +88,27 @@ fn work(file: &str, log: &str) -> Done {
     }
 }
 
-fn spawn(file: &str, log: &str) -> std::io::Result<Child> {
-    Command::new(std::env::current_exe()?).args(["work", file, log]).spawn()
+/// A worker process. It is killed when this is dropped, also if it is stopped.
+struct Process(Child);
+
+impl Process {
+    fn spawn(file: &str, log: &str, lease: Duration) -> std::io::Result<Process> {
+        let lease = lease.as_secs().to_string();
+        Command::new(std::env::current_exe()?).args(["work", file, log, &lease]).spawn().map(Process)
+    }
+
+    fn signal(&self, name: &str) -> Done {
+        let status = Command::new("kill").args([&format!("-{name}"), &self.0.id().to_string()]).status()?;
+        if status.success() { Ok(()) } else { Err(format!("kill -{name} failed").into()) }
+    }
 }
 
-fn signal(child: &Child, name: &str) -> Done {
-    let status = Command::new("kill").args([&format!("-{name}"), &child.id().to_string()]).status()?;
-    if status.success() { Ok(()) } else { Err(format!("kill -{name} failed").into()) }
+impl Drop for Process {
+    fn drop(&mut self) {
+        // It fails only if the process has ended by itself.
+        let _ = self.0.kill();
+        let _ = self.0.wait();
+    }
 }
 
 fn task(n: u64) -> RemoteTask<u64> {
@@ -86,19 +122,59 @@ fn task(n: u64) -> RemoteTask<u64> {
 
 fn run(file: &str, tasks: u64, kills: u64, stops: u64) -> Done {
     let log = format!("{file}.log");
-    let mut workers = (0..WORKERS).map(|_| spawn(file, &log)).collect::<Result<Vec<Child>, _>>()?;
-    let result = play(file, tasks, kills, stops, &log, &mut workers);
-    for mut worker in workers {
-        // One that is stopped cannot be killed otherwise.
-        worker.kill()?;
-        worker.wait()?;
-    }
-    result?;
+    let workers = (0..WORKERS).map(|_| Process::spawn(file, &log, LEASE)).collect::<Result<Vec<_>, _>>()?;
+    play(file, tasks, kills, stops, &log, workers)?;
     check(file, tasks, &log)
 }
 
-fn play(file: &str, tasks: u64, kills: u64, stops: u64, log: &str, workers: &mut [Child]) -> Done {
-    let cluster = open(file)?;
+/// Kills a worker that holds tasks, again and again, while two others are idle.
+fn takeover(file: &str, lease: u64, rounds: u64) -> Done {
+    let (log, lease) = (format!("{file}.log"), Duration::from_secs(lease));
+    let cluster = open(file, lease)?;
+    let mut leases = Vec::new();
+    for round in 0..rounds {
+        let victim = Process::spawn(file, &log, lease)?;
+        let tasks = (0..THREADS as u64).map(|n| task(HANGS + round * THREADS as u64 + n));
+        let handles = cluster.submit_tasks(tasks).map_err(|(_, error)| error)?;
+        let ids: Vec<TaskId> = handles.iter().map(|handle| handle.id()).collect();
+        while ids.iter().any(|id| state(&cluster, *id) != Some(State::Running)) {
+            std::thread::sleep(Duration::from_millis(10));
+        }
+        let _others = [Process::spawn(file, &log, lease)?, Process::spawn(file, &log, lease)?];
+        // At any point between two renewals.
+        std::thread::sleep(lease.mul_f64(0.5 + fastrand::f64() / 2.0));
+        drop(victim);
+        // The dead worker renews no more: its lease tells when it was set last.
+        let ends = ids.iter().map(|id| info(&cluster, *id)?.lease).collect::<Option<Vec<_>>>();
+        let ends = ends.ok_or("the tasks were taken over before the worker was dead")?;
+        for handle in handles {
+            handle.join()?;
+        }
+        for (id, end) in ids.iter().zip(ends) {
+            let started = info(&cluster, *id).and_then(|task| task.started).ok_or("it has started")?;
+            let late = (started - end) as f64 / lease.as_millis() as f64;
+            leases.push(1.0 + late);
+        }
+    }
+    leases.sort_unstable_by(f64::total_cmp);
+    let (median, worst) = (leases[leases.len() / 2], leases[leases.len() - 1]);
+    println!(
+        "lease {lease:?}: {} tasks started elsewhere after {median:.2} leases, worst {worst:.2}",
+        leases.len()
+    );
+    if worst <= BAR { Ok(()) } else { Err(format!("a takeover took more than {BAR} leases").into()) }
+}
+
+fn info(cluster: &Cluster, id: TaskId) -> Option<TaskInfo> {
+    cluster.admin().task(id).ok().flatten().map(|details| details.task)
+}
+
+fn state(cluster: &Cluster, id: TaskId) -> Option<State> {
+    info(cluster, id).map(|task| task.state)
+}
+
+fn play(file: &str, tasks: u64, kills: u64, stops: u64, log: &str, mut workers: Vec<Process>) -> Done {
+    let cluster = open(file, LEASE)?;
     let begin = Instant::now();
     let submitter = {
         let cluster = cluster.clone();
@@ -125,14 +201,13 @@ fn play(file: &str, tasks: u64, kills: u64, stops: u64, log: &str, workers: &mut
         std::thread::sleep(Duration::from_millis(fastrand::u64(50..250)));
         let victim = fastrand::usize(..workers.len());
         if stopped < stops && fastrand::u64(..kills + stops) < stops {
-            signal(&workers[victim], "STOP")?;
+            workers[victim].signal("STOP")?;
             std::thread::sleep(LEASE * 2);
-            signal(&workers[victim], "CONT")?;
+            workers[victim].signal("CONT")?;
             stopped += 1;
         } else if killed < kills {
-            workers[victim].kill()?;
-            workers[victim].wait()?;
-            workers[victim] = spawn(file, log)?;
+            drop(workers.swap_remove(victim));
+            workers.push(Process::spawn(file, log, LEASE)?);
             killed += 1;
         }
     }
@@ -145,7 +220,7 @@ fn play(file: &str, tasks: u64, kills: u64, stops: u64, log: &str, workers: &mut
 }
 
 fn check(file: &str, tasks: u64, log: &str) -> Done {
-    let cluster = open(file)?;
+    let cluster = open(file, LEASE)?;
     let stats = cluster.stats()?;
     println!("{stats:?}");
     if (stats.submitted, stats.succeeded, stats.dead, stats.running) != (tasks, tasks, 0, 0) {

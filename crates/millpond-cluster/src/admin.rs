@@ -182,6 +182,24 @@ impl Admin {
         engine.queues()?.iter().map(|queue| engine.queue(queue, &Default::default())).collect()
     }
 
+    /// Removes the queue of the cluster: all its tasks, in whatever state they are, its settings
+    /// and its periodic tasks. What a worker then reports about such a task is refused.
+    ///
+    /// # Errors
+    /// An [`EngineError`] if the engine fails.
+    pub fn delete_queue(&self) -> Result<(), EngineError> {
+        while !self.cluster.engine().delete_queue(self.cluster.queue_name())? {}
+        Ok(())
+    }
+
+    /// Bytes of the storage that are in use, by all queues. `None`: tasks are kept in memory.
+    ///
+    /// # Errors
+    /// An [`EngineError`] if the engine fails.
+    pub fn stored_bytes(&self) -> Result<Option<u64>, EngineError> {
+        self.cluster.engine().stored_bytes()
+    }
+
     /// Lists tasks.
     ///
     /// # Errors

@@ -1,5 +1,6 @@
 //! The cluster: a connection to an engine and the name of a queue.
 
+use std::collections::BTreeMap;
 use std::fmt;
 use std::sync::{Arc, Mutex, PoisonError, Weak};
 use std::thread::JoinHandle;
@@ -21,7 +22,15 @@ use crate::id::{SubmitterId, TaskId};
 use crate::periodic::{Every, MissedRuns};
 use crate::submit::{Answer, Combiner};
 use crate::task_type::{RemoteTask, TaskType};
-use crate::worker::{Shared, WorkerBuilder};
+use crate::worker::{Shared, WorkerBuilder, WorkerStats};
+
+/// Workers of this process, for cancels, for running in the caller and for metrics.
+#[derive(Debug, Default)]
+pub(crate) struct LocalWorkers {
+    pub(crate) live: Vec<Weak<Shared>>,
+    /// What workers that have ended did, by queue: a counter must not fall.
+    pub(crate) ended: BTreeMap<String, WorkerStats>,
+}
 
 /// What all clones of a cluster, its handles and its workers share.
 pub(crate) struct Core {
@@ -31,8 +40,7 @@ pub(crate) struct Core {
     combiner: Combiner,
     on_full: OnFull,
     pub(crate) lease: Duration,
-    /// Workers of this process, for cancels and for running in the caller.
-    pub(crate) workers: Mutex<Vec<Weak<Shared>>>,
+    pub(crate) workers: Mutex<LocalWorkers>,
     notices: Mutex<Option<JoinHandle<()>>>,
 }
 
@@ -70,7 +78,19 @@ impl Core {
     /// Upgraded under the lock and dropped without it, because the last one drops a pool.
     fn local_workers(&self) -> Vec<Arc<Shared>> {
         let workers = self.workers.lock().unwrap_or_else(PoisonError::into_inner);
-        workers.iter().filter_map(Weak::upgrade).collect()
+        workers.live.iter().filter_map(Weak::upgrade).collect()
+    }
+
+    /// What the workers of this process have done, by queue.
+    pub(crate) fn worker_stats(&self) -> BTreeMap<String, WorkerStats> {
+        // Both under one lock, so that no worker is missed or counted twice.
+        let (mut stats, live) = {
+            let workers = self.workers.lock().unwrap_or_else(PoisonError::into_inner);
+            let live: Vec<_> = workers.live.iter().filter_map(Weak::upgrade).collect();
+            (workers.ended.clone(), live)
+        };
+        live.iter().for_each(|worker| *stats.entry(worker.queue.to_string()).or_default() += worker.stats());
+        stats
     }
 }
 

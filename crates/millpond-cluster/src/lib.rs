@@ -9,6 +9,7 @@ mod error;
 mod handle;
 mod hub;
 mod id;
+mod metrics;
 mod periodic;
 mod retry;
 #[cfg(test)]
@@ -22,7 +23,7 @@ pub use admin::{Admin, Dead, PeriodicInfo, TaskDetails, TaskFilter, TaskInfo, Ta
 pub use builder::{ClusterBuilder, OnFull};
 pub use cluster::Cluster;
 pub use context::{TaskContext, TaskError};
-pub use engine::{CancelAnswer, Finding, Mode, QueueStats, Retention, Severity, WorkerRow};
+pub use engine::{CancelAnswer, Ended, Finding, Mode, QueueStats, Retention, Severity, WorkerRow};
 pub use error::{Certainty, DeadLetter, EngineError, OpenError, RemoteError, SubmitError, SubmitReason};
 pub use handle::{RemoteCanceller, RemoteHandle, RemoteState};
 pub use id::{ParseIdError, SubmitterId, TaskId, WorkerId};

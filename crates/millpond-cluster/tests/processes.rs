@@ -166,7 +166,7 @@ fn task_of_a_killed_worker_starts_elsewhere() {
     let folder = Folder::new("takeover");
     let file = folder.path("jobs.db");
     let begin = Instant::now();
-    let mut child = example("chaos").arg("work").arg(&file).arg(folder.path("log")).spawn().unwrap();
+    let mut child = example("chaos").arg("work").arg(&file).arg(folder.path("log")).arg("1").spawn().unwrap();
     eventually("the file is there", || file.exists());
     let double = TaskType::<u64, u64>::new("double");
     let open =

@@ -27,9 +27,9 @@ pub use memory::MemoryEngine;
 #[cfg(feature = "sqlite")]
 pub use sqlite::{Durability, SqliteEngine};
 pub use types::{
-    Browse, CancelAnswer, Claim, Claimed, Cursor, Fence, Finding, Mode, NewTask, Orders, Page, PeriodicRow,
-    PeriodicSpec, QueueChange, QueueStats, Renewed, Report, Retention, Retry, Settle, Severity, Submitted,
-    Tick, Verdict, WorkerRow,
+    Browse, CancelAnswer, Claim, Claimed, Cursor, Ended, Fence, Finding, Mode, NewTask, Orders, Page,
+    PeriodicRow, PeriodicSpec, QueueChange, QueueStats, Renewed, Report, Retention, Retry, Settle, Severity,
+    Submitted, Tick, Verdict, WorkerRow,
 };
 
 use crate::error::EngineError;
@@ -123,6 +123,10 @@ pub trait Engine: Send + Sync + fmt::Debug {
     /// Returns how many.
     fn purge_dead(&self, queue: &str, older_than: Duration) -> EngineResult<usize>;
 
+    /// Removes up to [`BATCH_LIMIT`] tasks of a queue, in whatever state they are. If none is left,
+    /// removes the queue with its settings and periodic tasks. True: the queue is gone.
+    fn delete_queue(&self, queue: &str) -> EngineResult<bool>;
+
     /// Announces that a worker is alive. It is information only: leases decide, not this.
     fn beat(&self, row: &WorkerRow) -> EngineResult<()>;
 
@@ -149,6 +153,11 @@ pub trait Engine: Send + Sync + fmt::Debug {
 
     /// Gives back the space of what was deleted. Returns how many bytes were freed.
     fn compact(&self) -> EngineResult<u64>;
+
+    /// Bytes of the storage that are in use. `None`: there is no storage but memory.
+    fn stored_bytes(&self) -> EngineResult<Option<u64>> {
+        Ok(None)
+    }
 
     /// True: a call takes microseconds, so gathering the calls of several threads costs more than
     /// it saves.

@@ -1,12 +1,13 @@
 //! What goes into an engine and what comes out.
 
+use std::ops::AddAssign;
 use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 
 use crate::id::{SubmitterId, TaskId, WorkerId};
 use crate::periodic::{Every, MissedRuns};
-use crate::state::{DeadReason, Millis, Options, Priority, Record, State};
+use crate::state::{Change, DeadReason, Millis, Options, Priority, Record, State};
 
 /// A task to be accepted.
 #[derive(Debug, Clone, PartialEq)]
@@ -283,8 +284,50 @@ pub struct QueueStats {
     pub fence_refused: u64,
     /// Records that were purged so far.
     pub purged: u64,
-    /// Age of the task that has been ready longest.
+    /// Time since the oldest task that is ready now was accepted, its delays included.
     pub oldest_ready: Option<Duration>,
+    /// What this process has ended. A database keeps no such counters.
+    pub ended_here: Ended,
+}
+
+impl QueueStats {
+    /// Tasks that have ended so far. Kept records do not tell, because they are purged.
+    pub fn ended(&self) -> u64 {
+        self.submitted.saturating_sub(self.ready + self.delayed + self.running)
+    }
+}
+
+/// Tasks that one process has ended since it opened the engine, by outcome. Each task is counted by
+/// exactly one process.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize)]
+#[non_exhaustive]
+pub struct Ended {
+    /// With a result.
+    pub succeeded: u64,
+    /// As dead letters.
+    pub dead: u64,
+    /// By a cancel.
+    pub cancelled: u64,
+}
+
+impl Ended {
+    pub(crate) fn count(&mut self, change: Change) {
+        match change.to {
+            _ if change.from.is_end() => {}
+            State::Succeeded => self.succeeded += 1,
+            State::Dead => self.dead += 1,
+            State::Cancelled => self.cancelled += 1,
+            State::Ready | State::Delayed | State::Running => {}
+        }
+    }
+}
+
+impl AddAssign for Ended {
+    fn add_assign(&mut self, other: Ended) {
+        self.succeeded += other.succeeded;
+        self.dead += other.dead;
+        self.cancelled += other.cancelled;
+    }
 }
 
 /// What to list.

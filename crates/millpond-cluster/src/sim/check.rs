@@ -107,16 +107,75 @@ impl World {
         Ok(())
     }
 
-    /// A task that is ready while everybody is idle starts within a tick and a safety poll,
-    /// although no hint arrives.
-    pub(super) fn check_promptness(&self) -> Result<(), String> {
-        let Some((id, since)) = self.prompt else { return Ok(()) };
-        if self.now <= since + TICK + POLL + 100 {
+    /// Nothing that is due waits for longer than a tick and a safety poll while one worker could
+    /// take it all that time, although no hint arrives. Faults have consequences for some time, so
+    /// this is checked from the last one on.
+    pub(super) fn check_promptness(&mut self) -> Result<(), String> {
+        if !self.is_quiet() || self.now <= self.last_fault {
+            self.promptness = Promptness::default();
             return Ok(());
         }
-        if self.record(id).is_some_and(|record| record.state == State::Ready) {
-            return Err(format!("task {id} waits since {since} ms although workers are idle"));
+        let (now, engine_now) = (self.now, self.clock.clock().now());
+        let mut promptness = std::mem::take(&mut self.promptness);
+        for (number, worker) in self.workers.iter().enumerate() {
+            let has_room = self.has_room(number);
+            promptness.note(now, Waits::Worker(number, false), has_room);
+            promptness.note(now, Waits::Worker(number, true), has_room && worker.ledger.allows_suspects());
         }
+        let records = self.records();
+        promptness.since.retain(|waits, _| match waits {
+            Waits::Task(id) => records.iter().any(|record| record.id == *id),
+            Waits::Worker(..) => true,
+        });
+        for record in &records {
+            let is_due = match record.state {
+                State::Ready => true,
+                State::Delayed => record.due.is_some_and(|due| due <= engine_now),
+                State::Running => record.lease.is_some_and(|lease| lease < engine_now),
+                _ => false,
+            };
+            promptness.note(now, Waits::Task(record.id), is_due);
+            // A task whose lease ran out becomes a suspect.
+            let is_suspect = record.is_suspect() || record.state == State::Running;
+            let workers = (0..self.workers.len()).map(|number| Waits::Worker(number, is_suspect));
+            if let Some(time) = workers.filter_map(|worker| promptness.both(worker, record.id, now)).max()
+                && time > TICK + POLL + 100
+            {
+                return Err(format!(
+                    "task {} is {} and due, but waits for {time} ms although a worker is idle",
+                    record.id, record.state
+                ));
+            }
+        }
+        self.promptness = promptness;
         Ok(())
+    }
+}
+
+/// Since when tasks have been due, and workers able to take one, without a break.
+#[derive(Debug, Default)]
+pub(super) struct Promptness {
+    since: BTreeMap<Waits, u64>,
+}
+
+#[derive(Debug, PartialEq, Eq, PartialOrd, Ord)]
+enum Waits {
+    Task(TaskId),
+    /// For a task that is a suspect, or for one that is not.
+    Worker(usize, bool),
+}
+
+impl Promptness {
+    fn note(&mut self, now: u64, waits: Waits, does_wait: bool) {
+        if does_wait {
+            self.since.entry(waits).or_insert(now);
+        } else {
+            self.since.remove(&waits);
+        }
+    }
+
+    /// How long a worker and a task have waited at the same time.
+    fn both(&self, worker: Waits, id: TaskId, now: u64) -> Option<u64> {
+        Some(now - self.since.get(&worker)?.max(self.since.get(&Waits::Task(id))?))
     }
 }

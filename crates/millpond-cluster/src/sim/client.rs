@@ -43,6 +43,13 @@ impl World {
         Duration::from_millis(self.now - self.workers[worker].began)
     }
 
+    /// Tells whether a worker lives and would take another task.
+    pub(super) fn has_room(&self, number: usize) -> bool {
+        let worker = &self.workers[number];
+        let is_running = worker.is_alive && worker.stalled_until <= self.now;
+        is_running && worker.ledger.ask(self.local_time(number)).is_some()
+    }
+
     /// Events of workers. A worker that is dead does nothing; one that is stalled does it later.
     pub(super) fn worker_event(&mut self, event: Event) -> Result<(), String> {
         let number = match event {
@@ -90,7 +97,8 @@ impl World {
                 // Lost or not, the next tick comes.
                 let reply = self.call(Call::Tick)?;
                 let is_full = matches!(reply, Some(Reply::Ticked(tick)) if tick.is_full);
-                self.after(if is_full { 1 } else { TICK }, Event::Tick(number));
+                let period = if self.mutant == Mutant::SlowTick { 10 * TICK } else { TICK };
+                self.after(if is_full { 1 } else { period }, Event::Tick(number));
             }
             _ => unreachable!("handled above"),
         }

@@ -32,12 +32,14 @@ enum Mutant {
     NoRenewal,
     /// A worker looks for work only when it gets a hint.
     NoSafetyPoll,
+    /// Workers tick too seldom.
+    SlowTick,
     /// A tick works on everything that is due.
     UnboundedBatch,
 }
 
 impl Mutant {
-    const ALL: [Mutant; 9] = [
+    const ALL: [Mutant; 10] = [
         Mutant::FenceWithoutOwner,
         Mutant::FenceWithoutAttempt,
         Mutant::AckBeforeRun,
@@ -46,6 +48,7 @@ impl Mutant {
         Mutant::RenewAllButLast,
         Mutant::NoRenewal,
         Mutant::NoSafetyPoll,
+        Mutant::SlowTick,
         Mutant::UnboundedBatch,
     ];
 }

@@ -5,6 +5,7 @@ use std::cmp::Reverse;
 use std::collections::{BTreeMap, BTreeSet, BinaryHeap};
 use std::time::Duration;
 
+use super::check::Promptness;
 use super::client::SimWorker;
 use super::{Mutant, Random};
 use crate::engine::{
@@ -95,7 +96,7 @@ pub(super) struct World {
     events: BinaryHeap<Reverse<(u64, u64, usize)>>,
     bodies: Vec<Option<Event>>,
     pub(super) engine: MemoryEngine,
-    clock: ManualEngineClock,
+    pub(super) clock: ManualEngineClock,
     pub(super) workers: Vec<SimWorker>,
     pub(super) truth: Truth,
     snapshot: Option<(Box<dyn Any>, Truth)>,
@@ -105,8 +106,9 @@ pub(super) struct World {
     pub(super) completed: BTreeSet<(WorkerId, TaskId, u32)>,
     /// The last moment at which something went wrong.
     pub(super) last_fault: u64,
-    /// The task that must start soon, because everybody is idle: its id and when it was accepted.
-    pub(super) prompt: Option<(TaskId, u64)>,
+    /// The task that is submitted while every worker is idle is on its way.
+    has_extra: bool,
+    pub(super) promptness: Promptness,
 }
 
 impl World {
@@ -127,7 +129,8 @@ impl World {
             is_changed: false,
             completed: BTreeSet::new(),
             last_fault: 0,
-            prompt: None,
+            has_extra: false,
+            promptness: Promptness::default(),
         };
         for worker in 0..WORKERS {
             world.after(0, Event::Start(worker));
@@ -236,16 +239,10 @@ impl World {
     fn submit(&mut self, number: u64) {
         let is_new = number >= TASKS;
         let task = new_task(number, if is_new { 0 } else { self.random.below(4) });
-        let (id, is_prompt) = (task.id, number > TASKS + 4);
-        match self.call(Call::Submit(task)) {
-            Ok(Some(_)) => {
-                self.prompt = is_prompt.then_some((id, self.now)).or(self.prompt);
-            }
+        if !matches!(self.call(Call::Submit(task)), Ok(Some(_))) {
             // The submitter does not know: it submits again, under the same id.
-            _ => {
-                let wait = 50 + self.random.below(500);
-                self.after(wait, Event::Submit(number));
-            }
+            let wait = 50 + self.random.below(500);
+            self.after(wait, Event::Submit(number));
         }
     }
 
@@ -386,8 +383,8 @@ impl World {
     /// All tasks have ended. The first time, one more is submitted while every worker is idle.
     fn is_over(&mut self) -> bool {
         let count = usize::try_from(TASKS + 4).expect("a few");
-        if self.truth.done.len() == count && self.is_quiet() && self.prompt.is_none() {
-            self.prompt = Some((TaskId::from(u128::from(TASKS + 5)), self.now + 3000));
+        if self.truth.done.len() == count && self.is_quiet() && !self.has_extra {
+            self.has_extra = true;
             self.after(3000, Event::Submit(TASKS + 5));
         }
         self.truth.done.len() > count

@@ -12,6 +12,7 @@ mod shared;
 
 use std::collections::HashMap;
 use std::fmt;
+use std::ops::AddAssign;
 use std::sync::atomic::Ordering;
 use std::sync::{Arc, PoisonError, Weak};
 use std::thread::JoinHandle;
@@ -120,8 +121,8 @@ impl WorkerBuilder {
         }));
         {
             let mut workers = lock(&core.workers);
-            workers.retain(|worker| worker.strong_count() > 0);
-            workers.push(Arc::downgrade(&shared));
+            workers.live.retain(|worker| worker.strong_count() > 0);
+            workers.live.push(Arc::downgrade(&shared));
         }
         let mut worker = Worker { cluster: self.cluster, shared, threads: Vec::new(), grace: self.grace };
         type Body = fn(&Arc<Shared>);
@@ -190,6 +191,21 @@ pub struct WorkerStats {
     pub engine_errors: u64,
 }
 
+impl AddAssign for WorkerStats {
+    fn add_assign(&mut self, other: WorkerStats) {
+        self.held += other.held;
+        self.claimed += other.claimed;
+        self.finished += other.finished;
+        self.failed += other.failed;
+        self.given_back += other.given_back;
+        self.fence_refused += other.fence_refused;
+        self.lease_lost += other.lease_lost;
+        self.no_handler += other.no_handler;
+        self.safety_poll_found_work += other.safety_poll_found_work;
+        self.engine_errors += other.engine_errors;
+    }
+}
+
 /// Serves the tasks of one queue on a local pool. Dropping it drains it.
 #[must_use = "dropping the worker drains it"]
 pub struct Worker {
@@ -207,20 +223,7 @@ impl Worker {
 
     /// What it has done.
     pub fn stats(&self) -> WorkerStats {
-        let counts = &self.shared.counts;
-        let ledger = self.shared.ledger();
-        WorkerStats {
-            held: ledger.held(),
-            claimed: counts.claimed.load(Ordering::Relaxed),
-            finished: counts.finished.load(Ordering::Relaxed),
-            failed: counts.failed.load(Ordering::Relaxed),
-            given_back: counts.given_back.load(Ordering::Relaxed),
-            fence_refused: counts.refused.load(Ordering::Relaxed),
-            lease_lost: ledger.lease_lost,
-            no_handler: counts.no_handler.load(Ordering::Relaxed),
-            safety_poll_found_work: counts.safety_poll.load(Ordering::Relaxed),
-            engine_errors: counts.engine_errors.load(Ordering::Relaxed),
-        }
+        self.shared.stats()
     }
 
     /// Tells whether it takes tasks: it is not draining, and the engine has answered within two
@@ -296,8 +299,9 @@ impl Worker {
         for thread in self.threads.drain(..) {
             let _ = thread.join();
         }
-        lock(&self.cluster.core.workers)
-            .retain(|worker| !Weak::ptr_eq(worker, &Arc::downgrade(&self.shared)));
+        let mut workers = lock(&self.cluster.core.workers);
+        workers.live.retain(|worker| !Weak::ptr_eq(worker, &Arc::downgrade(&self.shared)));
+        *workers.ended.entry(self.shared.queue.to_string()).or_default() += self.stats();
     }
 }
 

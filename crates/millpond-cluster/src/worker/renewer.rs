@@ -9,8 +9,15 @@ use crate::engine::{BATCH_LIMIT, Fence, Verdict};
 
 /// News of handlers are sent at most this often.
 const SHORTEST_BEAT: Duration = Duration::from_millis(100);
-/// Promotion, expiry, periodic tasks, purging and orders, about this often.
-const TICK: Duration = Duration::from_secs(1);
+/// Promotion, expiry, periodic tasks, purging and orders, at least about this often.
+const LONGEST_TICK: Duration = Duration::from_secs(1);
+
+/// The time between two ticks. The tasks of a dead worker wait for the end of their lease and then
+/// for a tick, so a short lease needs short ticks: a tenth of it, and a tenth of that for jitter,
+/// leave room for the claim within 1.2 leases.
+fn tick_period(lease: Duration) -> Duration {
+    (lease / 10).min(LONGEST_TICK)
+}
 
 pub(super) fn renew(shared: &Arc<Shared>) {
     loop {
@@ -79,7 +86,7 @@ pub(super) fn tick(shared: &Arc<Shared>) {
                 shared.begin_drain();
             }
         }
-        if shared.pause(TICK.mul_f64(0.9 + fastrand::f64() / 5.0)) {
+        if shared.pause(tick_period(shared.lease).mul_f64(0.9 + fastrand::f64() / 5.0)) {
             return;
         }
     }

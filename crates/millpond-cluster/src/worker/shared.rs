@@ -8,6 +8,7 @@ use std::time::{Duration, Instant};
 
 use millpond::ThreadPoolExecutor;
 
+use super::WorkerStats;
 use super::ledger::{Interrupts, Ledger};
 use crate::context::{TaskContext, TaskError};
 use crate::engine::{Engine, Fence, Report, Verdict, WorkerRow};
@@ -171,6 +172,23 @@ impl Shared {
     pub(super) fn return_task(&self, fence: Fence, verdict: Verdict) {
         if self.ledger().skip(fence) {
             self.report(Report { fence, verdict }, false);
+        }
+    }
+
+    pub(crate) fn stats(&self) -> WorkerStats {
+        let counts = &self.counts;
+        let ledger = self.ledger();
+        WorkerStats {
+            held: ledger.held(),
+            claimed: counts.claimed.load(Ordering::Relaxed),
+            finished: counts.finished.load(Ordering::Relaxed),
+            failed: counts.failed.load(Ordering::Relaxed),
+            given_back: counts.given_back.load(Ordering::Relaxed),
+            fence_refused: counts.refused.load(Ordering::Relaxed),
+            lease_lost: ledger.lease_lost,
+            no_handler: counts.no_handler.load(Ordering::Relaxed),
+            safety_poll_found_work: counts.safety_poll.load(Ordering::Relaxed),
+            engine_errors: counts.engine_errors.load(Ordering::Relaxed),
         }
     }
 

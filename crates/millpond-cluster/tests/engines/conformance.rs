@@ -466,6 +466,37 @@ suite! {
         assert!(kit.engine.workers().unwrap().is_empty());
     }
 
+    fn deleted_queue_is_gone_batch_by_batch_and_others_are_untouched(kit) {
+        let other = |n| NewTask { queue: "other".to_owned(), ..task(n) };
+        kit.submit(&[other(1), NewTask { delay: seconds(9), ..other(2) }]);
+        // Dead, suspect, running, delayed, with a key, and more than a batch of ready ones.
+        let fence = kit.running(10);
+        assert!(kit.settle(1, fence, permanent()));
+        kit.running(11);
+        kit.running(12);
+        kit.lose_workers();
+        let held = kit.claim(1, 1)[0].fence;
+        kit.submit(&[NewTask { delay: seconds(9), ..task(13) }, unique(14, "key", Unique::UntilDone)]);
+        kit.submit(&(1000..1500).map(task).collect::<Vec<_>>());
+        let spec = PeriodicSpec { every: Every::rate(seconds(10)), missed: MissedRuns::One, task: "beat".to_owned(), args: vec![1], class: Priority::Normal, options: Options::default() };
+        kit.engine.set_periodic(QUEUE, "beat", Some(&spec)).unwrap();
+        let before = kit.engine.queue("other", &QueueChange::default()).unwrap();
+
+        assert!(!kit.engine.delete_queue(QUEUE).unwrap(), "there are more than a batch");
+        let findings = kit.engine.doctor().unwrap();
+        assert!(findings.iter().all(|one| one.severity != Severity::Error), "{findings:?}");
+        assert!(kit.engine.delete_queue(QUEUE).unwrap());
+        assert!(kit.engine.delete_queue(QUEUE).unwrap(), "twice is once");
+
+        assert_eq!(kit.engine.queues().unwrap(), ["other"]);
+        assert_eq!(kit.engine.queue("other", &QueueChange::default()).unwrap(), before);
+        assert!(kit.engine.periodics(QUEUE).unwrap().is_empty());
+        assert_eq!(kit.engine.fetch(&[held.id, id(10), id(1499)]).unwrap(), [None, None, None]);
+        assert!(!kit.settle(1, held, Verdict::Succeeded(vec![])));
+        assert_eq!(kit.submit(&[unique(16, "key", Unique::UntilDone)]), [Submitted::New]);
+        assert_eq!((stats(kit).submitted, stats(kit).purged), (1, 0));
+    }
+
     fn old_deep_queue_does_not_hide_the_head(kit) {
         for chunk in 0..10 {
             kit.submit(&(chunk * 500..chunk * 500 + 500).map(task).collect::<Vec<_>>());

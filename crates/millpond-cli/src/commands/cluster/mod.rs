@@ -1,11 +1,13 @@
 //! `millpond cluster`: looks at durable tasks and, with `--write`, changes them.
 //!
 //! `target` opens what `--on` names. `read` holds the commands that only look, `change` those that
-//! change something, `dead` the dead letters, `watch` the view that repeats. `show` has the texts
-//! that they share.
+//! change something, `dead` the dead letters, `watch` the view that repeats, `bench` the
+//! measurements. `show` has the texts that they share.
 //!
-//! Nothing here begins a worker: the command never runs a task and never expires a lease.
+//! Only `bench` begins a worker, for a queue of its own: the command never runs a task of others
+//! and never expires their leases.
 
+mod bench;
 mod change;
 mod dead;
 mod details;
@@ -94,6 +96,13 @@ enum Command {
         #[arg(long)]
         strict: bool,
     },
+    /// Measure the engine with tasks of its own, which are removed (needs --write)
+    ///
+    /// Measures the throughput with many tasks in flight, the round trip with one, submits and
+    /// claims in batches, and the disk that a waiting task takes. It works in a queue of its own,
+    /// millpond-bench, and removes it at the end, also after Ctrl-C or an error. A file that is not
+    /// there is made and removed. --on memory: measures the memory engine, without --write.
+    Bench(bench::Args),
     /// Make the database (needs --write)
     Init,
     /// Bring the schema to the version of this program (needs --write)
@@ -152,6 +161,7 @@ pub(crate) fn run(args: Args) -> Result<Outcome, Error> {
         Command::Drain { worker } => change::drain(&Target::open_to_write(&common, "drain")?, &worker),
         Command::Watch(args) => watch::run(&Target::open(&common)?, &args),
         Command::Doctor { strict } => read::doctor(&Target::open(&common)?, strict),
+        Command::Bench(args) => bench::run(&common, &args),
         Command::Init => change::init(&common),
         Command::Migrate => change::migrate(&common),
         Command::Compact => change::compact(&Target::open_to_write(&common, "compact")?),

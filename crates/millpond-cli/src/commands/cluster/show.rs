@@ -216,11 +216,14 @@ pub(super) fn counted(count: u64, noun: &str) -> String {
     format!("{} {noun}{}", units::show_count(count), if count == 1 { "" } else { "s" })
 }
 
-/// The figures of a queue, with times in milliseconds as everywhere in the JSON.
+/// The figures of a queue, with times in milliseconds as everywhere in the JSON. Those of this
+/// process are left out: it ends no task.
 pub(super) fn queue_json(stats: &QueueStats) -> Value {
     let mut value = json!(stats);
     if let Some(object) = value.as_object_mut() {
         object.remove("oldest_ready");
+        object.remove("ended_here");
+        object.insert("ended".to_owned(), json!(stats.ended()));
         object.insert(
             "oldest_ready_ms".to_owned(),
             json!(stats.oldest_ready.map(|age| age.as_millis() as u64)),

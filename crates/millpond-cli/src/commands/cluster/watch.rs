@@ -72,9 +72,9 @@ impl Reading {
         let seconds = (self.at - before.at).as_secs_f64().max(1e-3);
         let rates = self.queues.iter().map(|stats| {
             let earlier = before.queues.iter().find(|earlier| earlier.queue == stats.queue);
-            let (accepted, done) = earlier.map_or((0, 0), |earlier| (earlier.submitted, ended(earlier)));
+            let (accepted, done) = earlier.map_or((0, 0), |earlier| (earlier.submitted, earlier.ended()));
             let per_second = |now: u64, then: u64| now.saturating_sub(then) as f64 / seconds;
-            Rates { accepted: per_second(stats.submitted, accepted), ended: per_second(ended(stats), done) }
+            Rates { accepted: per_second(stats.submitted, accepted), ended: per_second(stats.ended(), done) }
         });
         rates.collect()
     }
@@ -104,9 +104,4 @@ impl Reading {
         }
         Ok(text)
     }
-}
-
-/// Tasks that have ended so far. Kept records do not tell, because they are purged.
-fn ended(stats: &QueueStats) -> u64 {
-    stats.submitted.saturating_sub(stats.ready + stats.delayed + stats.running)
 }

@@ -46,7 +46,7 @@ mod process;
 #[cfg(unix)]
 mod progress;
 #[cfg(unix)]
-mod signals;
+pub(crate) mod signals;
 #[cfg(unix)]
 mod slots;
 #[cfg(unix)]

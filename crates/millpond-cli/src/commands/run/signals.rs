@@ -63,7 +63,7 @@ fn next(step: Step, signal: i32) -> Step {
 }
 
 /// The signals that are ignored, as a set of bits. Only Linux tells.
-fn ignored() -> u64 {
+pub(crate) fn ignored() -> u64 {
     let status = std::fs::read_to_string("/proc/self/status").unwrap_or_default();
     let line = status.lines().find_map(|line| line.strip_prefix("SigIgn:"));
     line.and_then(|mask| u64::from_str_radix(mask.trim(), 16).ok()).unwrap_or(0)

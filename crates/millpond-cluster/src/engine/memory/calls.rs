@@ -203,6 +203,10 @@ impl Engine for MemoryEngine {
         }))
     }
 
+    fn delete_queue(&self, queue: &str) -> EngineResult<bool> {
+        Ok(self.with_store(|store, _| store.delete_queue(queue)))
+    }
+
     fn beat(&self, row: &WorkerRow) -> EngineResult<()> {
         self.with_store(|store, now| {
             let old = store.workers.get(&row.worker);

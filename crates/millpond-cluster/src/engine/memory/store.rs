@@ -2,6 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet, HashMap, VecDeque};
 
+use crate::engine::BATCH_LIMIT;
 use crate::engine::types::{Mode, NewTask, PeriodicRow, QueueStats, Submitted, WorkerRow};
 use crate::id::{TaskId, WorkerId};
 use crate::state::{Change, Millis, Operation, Priority, Record, Refused, State, Unique, apply};
@@ -150,6 +151,7 @@ impl Store {
         queue.link(record);
         let change = change?;
         count_operation(&mut queue.stats, operation, change);
+        queue.stats.ended_here.count(change);
         if let Some(unique) = &record.options.unique {
             let is_free = match unique.until {
                 Unique::UntilDone => change.is_end(),
@@ -221,6 +223,24 @@ impl Store {
         queue.stats.submitted += 1;
         queue.link(&record);
         self.records.insert(record.id, record);
+    }
+
+    /// Forgets up to [`BATCH_LIMIT`] records of a queue, and the queue if none is left. Tells
+    /// whether it is gone.
+    pub(super) fn delete_queue(&mut self, name: &str) -> bool {
+        let Some(queue) = self.queues.get_mut(name) else { return true };
+        let timed = queue.delayed.iter().chain(&queue.leases).chain(&queue.ends).map(|(.., id)| *id);
+        let ids = queue.ready.values().chain(queue.suspects.values()).copied().chain(timed);
+        let ids: Vec<TaskId> = ids.take(BATCH_LIMIT).collect();
+        for record in ids.iter().filter_map(|id| self.records.remove(id)) {
+            queue.unlink(&record);
+            queue.stats.purged += 1;
+        }
+        let is_empty = ids.len() < BATCH_LIMIT;
+        if is_empty {
+            self.queues.remove(name);
+        }
+        is_empty
     }
 
     /// Forgets a record that has ended.

@@ -38,7 +38,7 @@ pub(super) fn stats(conn: &Connection, queue: &str, now: Millis) -> rusqlite::Re
             given_back: row.get(15)?,
             fence_refused: row.get(16)?,
             purged: row.get(17)?,
-            oldest_ready: None,
+            ..QueueStats::default()
         })
     });
     let mut stats =

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use rusqlite::{OptionalExtension, params};
 
-use super::{SqliteEngine, claim, row, schema, tick};
+use super::{SqliteEngine, claim, lock, row, schema, tick};
 use crate::engine::memory::{WORKER_LISTED_MS, millis, retry_of};
 use crate::engine::types::*;
 use crate::engine::{BATCH_LIMIT, Engine, EngineResult, check_batch};
@@ -113,7 +113,9 @@ impl Engine for SqliteEngine {
             self.signal.raise();
         }
         let now = self.clock.now();
-        self.read(|conn| super::admin::stats(conn, queue, now))
+        let stats = self.read(|conn| super::admin::stats(conn, queue, now))?;
+        let ended_here = lock(&self.ended).get(queue).copied().unwrap_or_default();
+        Ok(QueueStats { ended_here, ..stats })
     }
 
     fn queues(&self) -> EngineResult<Vec<String>> {
@@ -142,6 +144,10 @@ impl Engine for SqliteEngine {
     fn purge_dead(&self, queue: &str, older_than: Duration) -> EngineResult<usize> {
         let before = self.clock.now().saturating_sub(millis(older_than));
         self.write(false, |tx| tx.purge_dead(queue, before, BATCH_LIMIT))
+    }
+
+    fn delete_queue(&self, queue: &str) -> EngineResult<bool> {
+        self.write(false, |tx| tx.delete_queue(queue, BATCH_LIMIT))
     }
 
     fn beat(&self, row: &WorkerRow) -> EngineResult<()> {
@@ -223,6 +229,13 @@ impl Engine for SqliteEngine {
             .execute_batch("VACUUM; PRAGMA wal_checkpoint(TRUNCATE);")
             .map_err(|error| self.map(error))?;
         Ok(before.saturating_sub(size()))
+    }
+
+    fn stored_bytes(&self) -> EngineResult<Option<u64>> {
+        // The size of the file would leave out what is only in the log, and count unused pages.
+        let sql = "SELECT (page_count - freelist_count) * page_size \
+                   FROM pragma_page_count, pragma_freelist_count, pragma_page_size";
+        self.read(|conn| conn.query_row(sql, [], |row| row.get(0)).map(Some))
     }
 
     fn schema_version(&self) -> EngineResult<u32> {

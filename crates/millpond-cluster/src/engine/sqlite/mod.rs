@@ -20,6 +20,7 @@ mod tick;
 mod tx;
 mod wait;
 
+use std::collections::HashMap;
 use std::fmt;
 use std::path::{Path, PathBuf};
 use std::sync::{Mutex, MutexGuard, PoisonError};
@@ -31,6 +32,7 @@ use self::tx::Tx;
 use self::wait::{Signal, Watch};
 use super::EngineResult;
 use super::clock::EngineClock;
+use super::types::Ended;
 use crate::error::{Certainty, EngineError};
 
 /// What a commit survives.
@@ -52,6 +54,8 @@ pub struct SqliteEngine {
     durability: Durability,
     writer: Mutex<Writer>,
     reader: Mutex<Connection>,
+    /// What this process has ended, by queue.
+    ended: Mutex<HashMap<String, Ended>>,
     /// Wakes feeders and readers of notices in this process at once.
     signal: Signal,
     work: Watch,
@@ -99,6 +103,7 @@ impl SqliteEngine {
             durability,
             writer: Mutex::new(Writer { conn, is_synced: false }),
             reader: Mutex::new(connect(path)?),
+            ended: Mutex::default(),
             signal: Signal::default(),
             work: Watch::new(connect(path)?),
             notices: Watch::new(connect(path)?),
@@ -143,7 +148,7 @@ impl SqliteEngine {
             .map_err(|e| self.map(e))?;
         let mut tx = Tx::new(conn, self.clock.now());
         let result = f(&mut tx).and_then(|result| tx.finish().map(|()| result));
-        let has_work = tx.has_work;
+        let (has_work, ended) = (tx.has_work, std::mem::take(&mut tx.ended));
         let result = match result {
             Ok(result) => commit(conn).map(|()| result).map_err(|error| self.map_commit(error)),
             Err(error) => Err(self.map(error)),
@@ -153,10 +158,20 @@ impl SqliteEngine {
             let _ = conn.execute_batch("ROLLBACK");
         }
         drop(writer);
-        if has_work && result.is_ok() {
-            self.signal.raise();
+        if result.is_ok() {
+            self.count_ended(ended);
+            if has_work {
+                self.signal.raise();
+            }
         }
         result
+    }
+
+    fn count_ended(&self, ended: HashMap<String, Ended>) {
+        if !ended.is_empty() {
+            let mut all = lock(&self.ended);
+            ended.into_iter().for_each(|(queue, ended)| *all.entry(queue).or_default() += ended);
+        }
     }
 
     fn read<R>(&self, f: impl FnOnce(&Connection) -> rusqlite::Result<R>) -> EngineResult<R> {

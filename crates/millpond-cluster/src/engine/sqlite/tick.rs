@@ -22,6 +22,20 @@ const DUE: &str = "state = 2 AND due <= ?2 ORDER BY due, seq";
 const LEASES: &str = "state = 1 AND lease < ?2 ORDER BY lease, seq";
 const DEADLINES: &str = "deadline IS NOT NULL AND state IN (0, 2) AND deadline <= ?2 ORDER BY deadline, seq";
 
+/// Each task is in exactly one of these, and each has an index.
+const ALL_LISTS: [&str; 5] = [
+    "state = 0 AND crashes = 0",
+    "state = 0 AND crashes > 0",
+    "state = 1",
+    "state = 2",
+    "expires IS NOT NULL",
+];
+
+/// Tasks of a list, with the bytes that they count as finished records.
+fn members_sql(list: &str) -> String {
+    format!("SELECT seq, state, iif(state >= 3, {BYTES}, 0) FROM task WHERE queue = ?1 AND {list} LIMIT ?2")
+}
+
 /// The first records of one of these lists.
 fn list_sql(list: &str) -> String {
     format!("SELECT {COLUMNS} FROM task WHERE queue = ?1 AND {list} LIMIT ?3")
@@ -122,6 +136,31 @@ impl Tx<'_> {
         Ok(rows.len())
     }
 
+    /// Deletes records of a queue, and the queue if none is left. Tells whether it is gone.
+    pub(super) fn delete_queue(&mut self, queue: &str, limit: usize) -> rusqlite::Result<bool> {
+        let mut left = limit;
+        for list in ALL_LISTS {
+            let mut statement = self.conn.prepare_cached(&members_sql(list))?;
+            let rows = statement
+                .query_map(params![queue, left as i64], |row| Ok((row.get(0)?, row.get(1)?, row.get(2)?)))?;
+            let rows: Vec<(i64, u8, i64)> = rows.collect::<rusqlite::Result<_>>()?;
+            drop(statement);
+            left -= rows.len();
+            rows.into_iter().try_for_each(|(seq, state, bytes)| self.purge(queue, seq, state, bytes))?;
+        }
+        if left == 0 {
+            return Ok(false);
+        }
+        for sql in [
+            "DELETE FROM unique_key WHERE queue = ?1",
+            "DELETE FROM periodic WHERE queue = ?1",
+            "DELETE FROM queue WHERE name = ?1",
+        ] {
+            self.conn.prepare_cached(sql)?.execute([queue])?;
+        }
+        Ok(true)
+    }
+
     /// Removes what is no longer needed: unique keys whose time is over, old notices, workers that
     /// are gone.
     fn trim(&self, queue: &str, limit: usize) -> rusqlite::Result<()> {
@@ -214,6 +253,15 @@ pub(super) mod tests {
         assert_uses(&conn, &list_sql(LEASES), &["task_lease"]);
         assert_uses(&conn, &list_sql(DEADLINES), &["task_deadline"]);
         assert_uses(&conn, &finished_sql(), &["task_expires"]);
+    }
+
+    #[test]
+    fn deleting_a_queue_reads_no_other_queue() {
+        let conn = connection();
+        let indexes = ["task_ready", "task_suspect", "task_lease", "task_due", "task_expires"];
+        for (list, index) in ALL_LISTS.iter().zip(indexes) {
+            assert_uses(&conn, &members_sql(list), &[index]);
+        }
     }
 
     #[test]

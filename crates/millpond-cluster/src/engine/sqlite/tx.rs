@@ -7,7 +7,7 @@ use rusqlite::{Connection, OptionalExtension, params};
 
 use super::row;
 use crate::engine::memory::{count_operation, millis, new_record};
-use crate::engine::types::{Mode, NewTask, QueueStats, Submitted};
+use crate::engine::types::{Ended, Mode, NewTask, QueueStats, Submitted};
 use crate::id::{SubmitterId, TaskId};
 use crate::state::{Change, Millis, Operation, Record, Refused, State, Unique, apply};
 
@@ -20,7 +20,7 @@ struct Delta {
     submitted: i64,
     fence_refused: i64,
     purged: i64,
-    /// Of this only the counters of events are used.
+    /// Of this only the counters of events and `ended_here` are used.
     events: QueueStats,
 }
 
@@ -29,6 +29,8 @@ pub(super) struct Tx<'a> {
     pub(super) conn: &'a Connection,
     pub(super) now: Millis,
     deltas: HashMap<String, Delta>,
+    /// What this transaction ends, for the counters of this process. They grow after the commit.
+    pub(super) ended: HashMap<String, Ended>,
     /// Rows of queues that were read already.
     queues: HashMap<String, QueueRow>,
     /// A task became ready or delayed: wake feeders after the commit.
@@ -54,7 +56,14 @@ pub(super) fn mode_of(number: u8) -> Mode {
 
 impl<'a> Tx<'a> {
     pub(super) fn new(conn: &'a Connection, now: Millis) -> Tx<'a> {
-        Tx { conn, now, deltas: HashMap::new(), queues: HashMap::new(), has_work: false }
+        Tx {
+            conn,
+            now,
+            deltas: HashMap::new(),
+            ended: HashMap::new(),
+            queues: HashMap::new(),
+            has_work: false,
+        }
     }
 
     fn delta(&mut self, queue: &str) -> &mut Delta {
@@ -116,6 +125,7 @@ impl<'a> Tx<'a> {
     pub(super) fn moved(&mut self, queue: &str, change: Change, bytes: u64) {
         self.has_work |= matches!(change.to, State::Ready | State::Delayed);
         let delta = self.delta(queue);
+        delta.events.ended_here.count(change);
         delta.states[usize::from(row::state_number(change.from))] -= 1;
         delta.states[usize::from(row::state_number(change.to))] += 1;
         if change.is_end() && !change.from.is_end() {
@@ -252,6 +262,9 @@ impl<'a> Tx<'a> {
                     delta.fence_refused,
                     delta.purged,
                 ])?;
+            if delta.events.ended_here != Ended::default() {
+                *self.ended.entry(queue).or_default() += delta.events.ended_here;
+            }
         }
         Ok(())
     }
