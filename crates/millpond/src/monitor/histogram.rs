@@ -82,6 +82,11 @@ impl Histogram {
         }
     }
 
+    /// Makes a value that was added before larger by `nanos`.
+    pub(crate) fn add_to_sum(&self, nanos: u64) {
+        self.sum.fetch_add(nanos, Ordering::Relaxed);
+    }
+
     /// Adds what this histogram contains to `snapshot`.
     pub(crate) fn add_to(&self, snapshot: &mut HistogramSnapshot) {
         let mut merged = Vec::with_capacity(snapshot.counts.len() + 16);

@@ -84,6 +84,8 @@ struct Lap {
     since: Option<Tick>,
     /// The length of all laps so far.
     busy: u64,
+    /// What readers have added to `busy` for this lap while it was open.
+    reported: u64,
 }
 
 impl Default for Laps {
@@ -128,10 +130,9 @@ impl Laps {
         }
         let mut lap = self.lap.lock();
         let was_open = lap.opened.is_some();
-        if was_open
-            && progress.finished > lap.counted
-            && let Some(now) = meter.now()
-        {
+        if progress.finished == lap.counted {
+            lap.charge_reported(progress, meter);
+        } else if was_open && let Some(now) = meter.now() {
             lap.close(now, progress, meter);
         }
         self.until.store(lap.stop(progress.finished), Ordering::Relaxed);
@@ -191,8 +192,9 @@ impl Laps {
 
     /// The time that the thread has spent in tasks, in nanoseconds. `now`: it runs one.
     pub(crate) fn busy(&self, now: Option<Tick>) -> u64 {
-        let lap = self.lap.lock();
+        let mut lap = self.lap.lock();
         let open = now.zip(lap.opened).map_or(0, |(now, opened)| nanos_between(opened, now));
+        lap.reported = lap.reported.max(open);
         lap.busy + open
     }
 
@@ -207,8 +209,12 @@ impl Lap {
     fn close(&mut self, now: Tick, progress: Progress, meter: &Meter) {
         let tasks = progress.finished.saturating_sub(self.counted);
         self.counted = progress.finished;
-        let Some(opened) = self.opened.filter(|_| tasks > 0) else { return };
+        if tasks == 0 {
+            return self.charge_reported(progress, meter);
+        }
+        let Some(opened) = self.opened else { return };
         let total = nanos_between(opened, now);
+        self.reported = 0;
         let times = meter.times(progress.thread);
         self.count_runs(times, tasks, total);
         self.count_waits(times, tasks);
@@ -218,6 +224,16 @@ impl Lap {
         let longest = if meter.timing() == Timing::Every { 1 } else { (2 * self.length).min(LONGEST) };
         self.length = wanted.clamp(1, longest);
         self.closed = Some(now);
+    }
+
+    /// The lap ends without a task. A reader that saw the thread between two tasks has counted the
+    /// time as busy, so it belongs to the end of the task before.
+    fn charge_reported(&mut self, progress: Progress, meter: &Meter) {
+        let reported = std::mem::take(&mut self.reported);
+        if reported > 0 {
+            self.busy += reported;
+            meter.times(progress.thread).run.add_to_sum(reported);
+        }
     }
 
     /// If the lap took more than twice as long as expected, one task took the rest.
@@ -244,6 +260,7 @@ impl Lap {
         self.length = self.length.max(1);
         self.wait = since.map_or(0, |since| nanos_between(since, now));
         self.inline = (0, 0);
+        self.reported = 0;
     }
 
     /// Returns the count of finished tasks at which the lap ends.

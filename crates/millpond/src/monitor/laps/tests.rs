@@ -124,3 +124,18 @@ fn a_reader_counts_the_tasks_of_an_idle_thread_once() {
         assert_eq!(thread.laps.busy(None), 10 * thread.finished);
     }
 }
+
+/// The thread was preempted after its last task, and a reader took it for busy.
+#[test]
+fn what_a_reader_counted_after_the_last_task_stays() {
+    let mut thread = Thread::new(Timing::Sampled);
+    assert!(thread.run(10));
+    thread.time.advance(Duration::from_millis(2));
+    let seen = thread.laps.busy(thread.meter.now());
+    assert_eq!(seen, 2_000_010);
+    thread.time.advance(Duration::from_millis(1));
+    assert!(thread.laps.pause(&thread.meter, thread.progress()));
+    assert_eq!(thread.laps.busy(None), seen);
+    let run = thread.meter.run();
+    assert_eq!((run.sum(), run.count()), (Duration::from_nanos(seen), 1));
+}
