@@ -310,8 +310,14 @@ fn every_kind_with_queues_lists_what_waits() {
         }
         scheduler.schedule_task_after(HOUR, named("later")).unwrap();
         let seen = waiting(scheduler, 100);
-        let expected: Vec<_> = (0..4).flat_map(|n| [format!("task {n}"), format!("lane {n}")]).collect();
-        assert_eq!(names(&seen)[..8], expected, "{prefix}");
+        // Tasks of a lane that come within microseconds may have the same age, so only the order of
+        // each kind is certain.
+        for kind in ["task", "lane"] {
+            let mut of_kind = names(&seen);
+            of_kind.retain(|name| name.starts_with(kind));
+            let expected: Vec<_> = (0..4).map(|n| format!("{kind} {n}")).collect();
+            assert_eq!(of_kind, expected, "{prefix}");
+        }
         assert_eq!((names(&seen)[8], seen.total, seen.tasks.len()), ("later", 9, 9), "{prefix}");
         assert!(seen.tasks[8].due_in.is_some_and(|due_in| due_in <= HOUR && due_in > HOUR - LONG));
         assert_eq!(seen.oldest.is_some(), seen.tasks[0].age.is_some());
