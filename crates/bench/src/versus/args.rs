@@ -16,7 +16,7 @@ usage: versus [--quick] [--only WORKLOAD..] [--workers N,..] [--cores N] [--roun
        versus --list
 
   --growth          curves instead: the cost per task as sizes and numbers grow
-  --quick           fewer rounds and smaller sizes: three minutes at most, instead of fifteen
+  --quick           fewer rounds and smaller sizes: three minutes at most, instead of twenty
   --only WORKLOAD.. only these workloads
   --workers N,..    numbers of workers; 2,4 if not given, 2 in a quick run
   --cores N         runs everything on N processors, the JDK included

@@ -17,10 +17,10 @@ pub(crate) struct Schedule {
 }
 
 impl Schedule {
-    /// A quick run ends within three minutes, a whole one within fifteen. A part of that is
+    /// A quick run ends within three minutes, a whole one within twenty. A part of that is
     /// reserved for rounds that exceed their time.
     pub(crate) fn new(quick: bool, cases: usize) -> Schedule {
-        let (seconds, least, most) = if quick { (120, 3, 7) } else { (720, 5, 21) };
+        let (seconds, least, most) = if quick { (120, 3, 7) } else { (960, 5, 21) };
         Schedule { begin: Instant::now(), whole: Duration::from_secs(seconds), cases, least, most }
     }
 
