@@ -134,6 +134,14 @@ impl PoolInner {
         }
     }
 
+    /// As [`carry_context`](Self::carry_context).
+    #[inline(never)]
+    fn with_context(&self, task: TimerTask) -> (TimerTask, bool) {
+        let mut task = task.into_task();
+        let captured = self.carry_context(&mut task);
+        (TimerTask::new(task), captured)
+    }
+
     /// Returns true if some worker neither runs a task nor is parked.
     fn has_searching_worker(&self) -> bool {
         let active = self.workers().active_count();
@@ -153,28 +161,19 @@ impl ThreadPoolExecutor {
 
     /// Admits `task`, to run when it is `due`. A refused periodic task becomes one that runs once.
     #[inline]
-    pub(crate) fn execute_at(&self, task: TimerTask, due: Tick) -> Result<(), Rejected> {
-        if self.inner().propagates() {
-            return self.execute_in_context_at(task, due);
-        }
-        self.admit_at(task, due)
-    }
-
-    #[inline(never)]
-    fn execute_in_context_at(&self, task: TimerTask, due: Tick) -> Result<(), Rejected> {
-        let mut task = task.into_task();
-        if self.inner().control().load().is_running() && !self.inner().carry_context(&mut task) {
-            return Err(self.reject(Refusal::new(task.once(), RejectReason::CallbackPanicked)));
-        }
-        self.admit_at(TimerTask::new(task), due)
-    }
-
-    #[inline]
-    fn admit_at(&self, task: TimerTask, due: Tick) -> Result<(), Rejected> {
+    pub(crate) fn execute_at(&self, mut task: TimerTask, due: Tick) -> Result<(), Rejected> {
         let pool = self.inner();
         let seen = pool.control().load();
         if !seen.is_running() {
             return self.refuse_task(Refusal::new(task.into_task(), RejectReason::Shutdown));
+        }
+        if pool.propagates() {
+            let captured;
+            (task, captured) = pool.with_context(task);
+            if !captured {
+                let refusal = Refusal::new(task.into_task().once(), RejectReason::CallbackPanicked);
+                return Err(self.reject(refusal));
+            }
         }
         let (id, delayed) = (task.id(), self.delayed_queue());
         task.entered(pool.owner_number());
