@@ -84,6 +84,8 @@ def self_test():
 def main():
     self_test()
     command = ["cargo", "metadata", "--format-version", "1", "--all-features", "--locked", "--offline"]
+    # Crates for other systems are listed too, and no build has downloaded them.
+    subprocess.run(["cargo", "fetch", "--locked", "--quiet"], check=True)
     metadata = json.loads(subprocess.run(command, stdout=subprocess.PIPE, check=True).stdout)
     packages = {package["id"]: package for package in metadata["packages"]}
     published = [id for id in metadata["workspace_members"] if packages[id]["publish"] != []]
