@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Checks the licence and the source of every dependency of the workspace. Needs no network.
+"""Checks the licence and the source of every dependency of the workspace. Needs the network only for missing crates.
 
 Fails if a licence is not on the list below, if there is none, or if a crate comes from anywhere but crates.io. The
 published crates have the shorter list: a user may link them into anything.
