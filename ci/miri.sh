@@ -77,7 +77,7 @@ fi
 
 miri "unit tests" 0..4 --lib -- "${units[@]}"
 miri "tests with threads" 4..32 --lib -- "${threads[@]}"
-miri "scope" 0..8 --test task -- scope
+miri "scope" 0..8 --test task -- scope:: scope_hostile::
 miri "documentation examples" 0..1 --doc
 # On 32-bit targets a packed task has another layout.
 miri "32 bits" 0..1 --target i686-unknown-linux-gnu --lib -- "${units[@]}"
