@@ -475,6 +475,7 @@ fn endless_bench(jobs: &Jobs) -> std::process::Child {
     let mut command = support::command();
     command.args(["cluster", "--on", &jobs.address(), "--write", "bench", "--tasks", "10M"]);
     let child = command.stdout(std::process::Stdio::piped()).stderr(std::process::Stdio::piped());
+    support::handle_interrupts();
     let child = child.spawn().expect("the binary runs");
     eventually("the bench runs tasks", || jobs.cluster.queue(BENCH).stats().unwrap().succeeded > 10);
     child

@@ -26,8 +26,6 @@ use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
 use std::process::{Child, Command, Stdio};
-use std::sync::atomic::AtomicBool;
-use std::sync::{Arc, Once};
 use std::thread;
 use std::time::{Duration, Instant};
 
@@ -52,25 +50,13 @@ fn run_raw(command: &mut Command, input: impl AsRef<[u8]>) -> std::process::Outp
 }
 
 fn spawn(command: &mut Command) -> Child {
-    handle_interrupts();
+    support::handle_interrupts();
     command
         .stdin(Stdio::piped())
         .stdout(Stdio::piped())
         .stderr(Stdio::piped())
         .spawn()
         .expect("the binary runs")
-}
-
-/// A shell that starts these tests in the background makes them, and their children, ignore
-/// interrupts and quits. A handled signal is not ignored in a child.
-fn handle_interrupts() {
-    static ONCE: Once = Once::new();
-    ONCE.call_once(|| {
-        for signal in [signal_hook::consts::SIGINT, signal_hook::consts::SIGQUIT] {
-            let always = Arc::new(AtomicBool::new(true));
-            signal_hook::flag::register_conditional_default(signal, always).expect("it can be handled");
-        }
-    });
 }
 
 /// `millpond run` in `directory`, where jobs create their files.

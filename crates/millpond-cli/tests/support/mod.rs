@@ -15,6 +15,22 @@ pub(crate) fn command() -> Command {
     command
 }
 
+/// A shell that starts these tests in the background makes them, and their children, ignore
+/// interrupts and quits. A handled signal is not ignored in a child.
+#[cfg(unix)]
+pub(crate) fn handle_interrupts() {
+    use std::sync::atomic::AtomicBool;
+    use std::sync::{Arc, Once};
+
+    static ONCE: Once = Once::new();
+    ONCE.call_once(|| {
+        for signal in [signal_hook::consts::SIGINT, signal_hook::consts::SIGQUIT] {
+            let always = Arc::new(AtomicBool::new(true));
+            signal_hook::flag::register_conditional_default(signal, always).expect("it can be handled");
+        }
+    });
+}
+
 /// The result of a run.
 #[derive(Debug)]
 pub(crate) struct Ran {
