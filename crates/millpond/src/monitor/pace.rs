@@ -22,6 +22,10 @@ impl Pace {
         Pace { last: (0, Tick::ORIGIN), spacing: 1 }
     }
 
+    pub(crate) fn last_reading(&self) -> Tick {
+        self.last.1
+    }
+
     /// Returns how many tasks share the reading `now`, which comes after `tasks` others: from 1 to
     /// `most`.
     pub(crate) fn next(&mut self, tasks: u64, now: Tick, most: u64) -> u64 {

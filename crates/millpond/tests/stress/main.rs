@@ -9,5 +9,6 @@ mod handles;
 mod panics;
 mod policy;
 mod shutdown;
+#[cfg(target_os = "linux")]
 mod soak;
 mod spawn;

@@ -1,4 +1,6 @@
 //! A hundred million tasks: nothing of a finished task is kept, and every one is in the figures.
+//!
+//! Linux only: the memory of the process is read from `/proc`.
 
 use std::fs;
 use std::panic::resume_unwind;
@@ -28,7 +30,6 @@ fn submit(pool: &ThreadPoolExecutor, number: u64) {
 }
 
 #[test]
-#[cfg_attr(not(target_os = "linux"), ignore = "reads the memory of the process from /proc")]
 #[ignore = "takes a minute in a release build; ci/long.sh soak"]
 fn a_hundred_million_tasks_leave_nothing() {
     let builder = ThreadPoolExecutor::builder().name("soak").core_pool_size(2).maximum_pool_size(2);

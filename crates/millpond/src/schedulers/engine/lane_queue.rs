@@ -47,11 +47,10 @@ struct Jobs {
 /// the clock, which takes as long as the push.
 #[derive(Debug)]
 struct Stamps {
-    /// The last reading.
-    last: Tick,
-    /// The place from which on it is too old.
-    valid_before: u64,
+    /// With the last reading.
     pace: Pace,
+    /// The place from which on that reading is too old.
+    valid_before: u64,
 }
 
 impl Stamps {
@@ -63,10 +62,9 @@ impl Stamps {
         if place >= self.valid_before {
             let most = if meter.timing() == Timing::Every { 1 } else { Self::MOST };
             let Some(now) = meter.now() else { return Tick::NEVER };
-            self.last = now;
             self.valid_before = place + self.pace.next(place, now, most);
         }
-        self.last
+        self.pace.last_reading()
     }
 }
 
@@ -100,7 +98,7 @@ impl LaneQueue {
     pub(super) fn new() -> Arc<LaneQueue> {
         Arc::new(LaneQueue(SpinLock::new(Jobs {
             ready: RemovalQueue::new(),
-            stamps: Stamps { last: Tick::NEVER, valid_before: 0, pace: Pace::new() },
+            stamps: Stamps { pace: Pace::new(), valid_before: 0 },
             running: None,
             last_place: 0,
             reserved: 0,
