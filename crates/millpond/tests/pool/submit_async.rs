@@ -11,8 +11,8 @@ use std::thread;
 
 use crate::support::pools::{bounded_custom, factory, sized};
 use crate::support::{
-    Counter, Gate, LONG, Notes, PanicsOnDrop, Rng, assert_balanced, block, die, end, eventually, occupied,
-    rounds, soon,
+    Counter, Gate, LONG, PanicsOnDrop, Rng, assert_balanced, block, die, end, eventually, occupied, rounds,
+    soon,
 };
 use millpond::{
     RejectReason, Rejected, RejectedExecutionHandler, SubmitAsync, Task, TaskHandle, ThreadPoolExecutor,
@@ -238,34 +238,25 @@ fn a_cancelled_or_removed_task_is_room() {
     assert_balanced(&pool.stats());
 }
 
-/// Room is offered in the order of arrival, to threads and futures alike. One worker and one place:
-/// what is accepted next runs next.
+/// The worker is busy throughout, so each cancelled task leaves room for exactly one submitter.
 #[test]
 fn blocked_threads_and_futures_get_room_in_one_order() {
     let (pool, queued, gate) = full(policy::Block::forever());
-    let ran = Notes::new();
-    let note = |name: &'static str| {
-        let ran = ran.clone();
-        move || ran.add(name)
-    };
     thread::scope(|s| {
-        let first = block(s, || pool.submit(note("thread 1")).unwrap());
-        let second = waiting(&pool, note("future 2"));
-        let third = block(s, || pool.submit(note("thread 3")).unwrap());
-        let fourth = waiting(&pool, note("future 4"));
-        let futures = s.spawn(|| {
-            let fourth = s.spawn(|| fourth.block().unwrap());
-            [second.block().unwrap(), fourth.join().unwrap()]
-        });
+        let first = block(s, || pool.submit(|| 3).unwrap());
+        let second = waiting(&pool, || 4);
+        let third = block(s, || pool.submit(|| 5).unwrap());
+        let fourth = waiting(&pool, || 6);
+        assert!(queued.cancel(false));
+        assert!(first.join().cancel(false));
+        assert!(second.block().unwrap().cancel(false));
+        let third = third.join();
+        assert!(!fourth.is_woken());
+        assert!(third.cancel(false));
+        let fourth = fourth.block().unwrap();
         gate.open();
-        for handle in futures.join().unwrap() {
-            soon(handle).unwrap();
-        }
-        soon(first.join()).unwrap();
-        soon(third.join()).unwrap();
+        assert_eq!(soon(fourth).unwrap(), 6);
     });
-    assert_eq!(ran.take(), ["thread 1", "future 2", "thread 3", "future 4"]);
-    assert_eq!(soon(queued).unwrap(), 2);
     end(&pool);
     assert_balanced(&pool.stats());
 }
@@ -338,11 +329,13 @@ fn the_waker_of_the_last_poll_is_woken() {
     let old = std::mem::take(&mut future.bell);
     assert!(future.poll().is_pending());
     assert_eq!(Arc::strong_count(&old), 1, "the old waker is not kept");
-    gate.open();
+    // Room for one, while the worker is busy. An idle worker would be more room, and a second call.
+    assert!(queued.cancel(false));
     let bell = Arc::clone(&future.bell);
-    assert_eq!(soon(future.block().unwrap()).unwrap(), 3);
+    let accepted = future.block().unwrap();
     assert_eq!((old.rings(), bell.rings()), (0, 1));
-    soon(queued).unwrap();
+    gate.open();
+    assert_eq!(soon(accepted).unwrap(), 3);
     end(&pool);
 }
 
