@@ -10,7 +10,7 @@
 //! | [`coming_from_tokio`] | from `spawn_blocking`, `rayon`, `threadpool` and channels |
 //! | [`deviations`] | every difference from the JDK and Reactor, with its reason |
 //! | [`platforms`] | platforms, Rust versions, semantic versioning, features |
-//! | [`unsafe_code`] | what a reviewer of the unsafe code wants to know |
+//! | [`unsafe_code`] | the unsafe code, for reviewers |
 //! | [`virtual_threads`] | why there are none |
 //!
 //! The texts are those of the folder `docs` in the repository.
@@ -59,7 +59,7 @@ guides! {
     deviations = "deviations.md";
     /// Platforms, Rust versions, semantic versioning and features.
     platforms = "platforms.md";
-    /// What a reviewer of the unsafe code wants to know.
+    /// Unsafe code, for reviewers: purposes, risks, rules and checks.
     unsafe_code = "unsafe.md";
     /// Why there are no virtual threads.
     virtual_threads = "virtual-threads.md";
