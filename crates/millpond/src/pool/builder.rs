@@ -275,15 +275,14 @@ impl Builder {
     ///   [`expired`](crate::PoolStats::expired). No hook is called. The same applies while
     ///   `shutdown` drains the queue, and to a task that a worker of the same pool joins.
     /// - While the oldest queued task has waited longer than the limit, the queue counts as full.
-    ///   The pool starts
-    ///   threads up to its maximum, and then the rejection policy decides.
+    ///   The pool starts threads up to its maximum, and then the rejection policy decides.
     ///   [`Abort`](crate::policy::Abort) refuses the task as
     ///   [`Saturated`](crate::RejectReason::Saturated), [`CallerRuns`](crate::policy::CallerRuns)
     ///   runs it, and [`Discard`](crate::policy::Discard) drops it. [`Block`](crate::policy::Block)
     ///   and [`submit_async`](ThreadPoolExecutor::submit_async) wait until the old tasks are gone.
-    /// [`DiscardOldest`](crate::policy::DiscardOldest) expires the old tasks and queues the new
-    /// one. This rule applies to array and linked queues only: the head of another queue is not its
-    /// oldest task.
+    ///   [`DiscardOldest`](crate::policy::DiscardOldest) expires the old tasks and queues the new
+    ///   one. This rule applies to array and linked queues only: the head of another queue is not
+    ///   its oldest task.
     ///
     /// The time runs from the acceptance of the task until its thread starts it. In a delay queue
     /// it runs from the due time. Waiting for room does not count. Tasks of a
