@@ -237,8 +237,8 @@ impl PoolInner {
                     }
                     continue;
                 }
-                // For an eager pool: fail if the control word has changed, as a worker may now be
-                // free.
+                // For an eager pool: fail if the control word has changed, because a worker may now
+                // be free.
                 Some(_) if self.rule() == growth::GrowthRule::Eager => Limit::Unchanged(seen),
                 Some(Admission::CoreThread) => Limit::Core,
                 Some(Admission::ExtraThread) => Limit::Maximum,

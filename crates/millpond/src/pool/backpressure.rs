@@ -64,8 +64,8 @@ impl<P: Deref<Target = PoolInner>> Drop for WaitingSubmitter<P> {
     fn drop(&mut self) {
         let submitters = self.pool.submitters();
         submitters.remove(self.key);
-        // This submitter may not have used its room, or may know of room that no other submitter
-        // knows of.
+        // Notify the next submitter: this one may leave room unused, or no other one may know of
+        // the room.
         if !submitters.is_empty() && self.pool.may_have_room() {
             submitters.notify_first();
         }

@@ -13,7 +13,7 @@ const PAUSED_BIT: u32 = COUNT_BITS - 1;
 const PAUSED: u64 = 1 << PAUSED_BIT;
 const COUNT_MASK: u64 = PAUSED - 1;
 
-/// The largest number of workers, whatever `maximum_pool_size` says.
+/// The largest number of workers, for any `maximum_pool_size`.
 pub(super) const MAX_WORKERS: usize = (1 << 29) - 1;
 
 #[derive(Debug)]

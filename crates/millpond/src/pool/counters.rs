@@ -128,8 +128,8 @@ pub(super) enum Answer {
     Other,
 }
 
-/// The fate of a task that no worker ran. Refused tasks are counted by
-/// [`Counters::add_overload`] and [`Counters::add_refusal`].
+/// The fate of a task that no worker ran. Refused tasks are counted by [`Counters::add_overload`]
+/// and [`Counters::add_refusal`].
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Event {
     /// Cancelled and removed from the queue.

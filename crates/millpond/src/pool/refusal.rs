@@ -1,4 +1,4 @@
-//! What happens to a task that the pool did not admit: it is counted, reported and given to the
+//! Refusals: a task that the pool did not admit is counted, reported and passed to the rejection
 //! policy.
 
 use super::ThreadPoolExecutor;

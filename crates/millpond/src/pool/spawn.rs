@@ -33,7 +33,7 @@ pub(super) struct NotAdded {
     pub(super) cause: Option<io::Error>,
 }
 
-/// What the thread factory receives: the body of a worker's thread. `worker` implements it.
+/// The body of a worker's thread, which the thread factory receives. `worker` implements it.
 pub(super) struct WorkerThread {
     pub(super) pool: Arc<PoolInner>,
     pub(super) worker: Arc<Worker>,

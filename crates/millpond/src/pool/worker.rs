@@ -395,7 +395,8 @@ impl WorkerLoop<'_> {
         })
     }
 
-    /// Parks until the first entry of a delayed queue is due, if this worker watches the time.
+    /// Parks on a delayed queue: as leader or standby until the first entry is due, otherwise until
+    /// woken.
     fn park_until_due(
         &self,
         queue: &DelayedQueue,
@@ -412,7 +413,8 @@ impl WorkerLoop<'_> {
         })
     }
 
-    /// Blocks inside a queue that knows better than the pool when a task is available.
+    /// Blocks inside a delay queue or a custom queue: only the queue knows when a task is
+    /// available.
     fn block_in(
         &self,
         queue: &dyn BlockingQueue<Task>,

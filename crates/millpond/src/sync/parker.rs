@@ -46,7 +46,7 @@ impl Parker {
         }
     }
 
-    /// Provides a token. Makes a system call only if there was no token yet.
+    /// Provides a token. Makes a system call only if the owner is parked and had no token.
     pub(crate) fn unpark(&self) {
         if !self.token.swap(true, Ordering::Release) {
             self.owner.unpark();

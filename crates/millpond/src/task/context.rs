@@ -169,7 +169,8 @@ pub(super) fn is_collecting_awaited() -> bool {
 /// Calls `poll`, and also returns the tasks that it waits for.
 ///
 /// A worker that blocks on a future may be the only thread that can run the tasks which that future
-/// waits for. It runs those of them inline that wait in a queue of its own, as a join does.
+/// waits for. Like a join, it runs inline those tasks that wait in a queue of its pool or
+/// schedulers.
 #[cfg(feature = "futures")]
 pub(super) fn collect_awaited<R>(poll: impl FnOnce() -> R) -> (R, Vec<AwaitedTask>) {
     let mut outer = Outer(swap_awaited(Some(Vec::new())));

@@ -118,7 +118,7 @@ impl<T> TaskHandle<T> {
     }
 
     /// Cancels the task. Returns true if this call cancelled it, false if it was already done or
-    /// cancelled. Does not block.
+    /// cancelled. Does not wait for a running task.
     ///
     /// A pending task will not run. Its captures are dropped at once. Its entry also leaves the
     /// queue at once, unless the pool was built with `remove_on_cancel(false)`, or is a scheduled

@@ -342,8 +342,7 @@ impl fmt::Debug for Task {
     }
 }
 
-/// A task with a result, for
-/// [`submit_task`](crate::ThreadPoolExecutor::submit_task).
+/// A task with a result, for [`submit_task`](crate::ThreadPoolExecutor::submit_task).
 ///
 /// # Examples
 /// ```

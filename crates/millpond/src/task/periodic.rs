@@ -160,8 +160,8 @@ impl Schedule {
     }
 }
 
-/// What a run of [`schedule_repeating`](crate::ScheduledThreadPoolExecutor::schedule_repeating)
-/// returns: when the next run is due.
+/// When the next run is due: the result of a run of
+/// [`schedule_repeating`](crate::ScheduledThreadPoolExecutor::schedule_repeating).
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Next {
     /// This long after the run has ended. With `Duration::ZERO`, directly after all tasks that are

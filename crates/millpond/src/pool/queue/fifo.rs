@@ -175,8 +175,8 @@ impl Fifo {
         drop(self.segments.head());
     }
 
-    /// Calls `inspect` with the oldest task, with the head locked. Passes `None` for a task that is
-    /// not stored in a box. A task with a time stamp is stored in a box.
+    /// Calls `inspect` with the oldest task, with the head locked. Passes `None` if the queue is
+    /// empty or the task is not stored in a box. A task with a time stamp is stored in a box.
     pub(in crate::pool) fn with_first<R>(&self, inspect: impl FnOnce(Option<&Task>) -> R) -> R {
         self.segments.head().with_first(inspect)
     }

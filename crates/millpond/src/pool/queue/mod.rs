@@ -73,7 +73,8 @@ impl fmt::Debug for CustomQueue {
 }
 
 impl WorkQueue {
-    /// Creates a bounded first-in-first-out queue. Building a pool with a capacity of 0 fails.
+    /// Creates a first-in-first-out queue for at most `capacity` tasks. Building a pool with a
+    /// capacity of 0 fails.
     pub fn array(capacity: usize) -> Self {
         WorkQueue { kind: Kind::Array(capacity) }
     }
@@ -84,7 +85,8 @@ impl WorkQueue {
         WorkQueue { kind: Kind::Linked(usize::MAX) }
     }
 
-    /// Creates a bounded first-in-first-out queue. Building a pool with a capacity of 0 fails.
+    /// Creates a first-in-first-out queue for at most `capacity` tasks. Building a pool with a
+    /// capacity of 0 fails.
     pub fn linked_bounded(capacity: usize) -> Self {
         WorkQueue { kind: Kind::Linked(capacity) }
     }

@@ -105,7 +105,7 @@ struct TailSide {
 #[repr(align(128))]
 struct HeadSide {
     lock: SpinLock<Head>,
-    /// The position of the head, where no tombstone is. Written when the lock is released.
+    /// The position of the head, which is never a tombstone. Written when the lock is released.
     begin: AtomicU64,
     /// Number of tasks removed so far, at the head or elsewhere. Written under the lock.
     gone: AtomicU64,

@@ -244,7 +244,7 @@ fn any_number_of_words_is_copied() {
         // SAFETY: both have `WORDS` words, and they are not the same.
         unsafe { copy_words(from.as_ptr(), to.as_mut_ptr(), many) };
         for (i, word) in to.into_iter().enumerate() {
-            // SAFETY: all were initialized, and written only from those that were too.
+            // SAFETY: every word was initialized, and only initialized words were copied to it.
             let word = unsafe { word.assume_init() };
             assert_eq!(word, if i < many { i + 1 } else { GUARD }, "word {i} of {many}");
         }

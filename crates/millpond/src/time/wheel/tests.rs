@@ -1,3 +1,5 @@
+//! Tests of the timer wheel, among them comparisons with a sorted list.
+
 use std::cell::Cell;
 use std::collections::BTreeMap;
 use std::rc::Rc;
@@ -36,7 +38,7 @@ fn discard(wheel: &mut Wheel, item: &Rc<Item>) -> bool {
         return remove(wheel, item);
     }
     item.moved_to(NOWHERE);
-    // SAFETY: the wheel held a reference of its own, which it has forgotten.
+    // SAFETY: the wheel held its own reference, which it has forgotten.
     unsafe { Rc::decrement_strong_count(Rc::as_ptr(item)) };
     true
 }

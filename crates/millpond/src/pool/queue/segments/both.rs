@@ -55,8 +55,8 @@ impl BothGuard<'_> {
     }
 
     /// Removes all tasks that `unwanted` accepts, and returns them in order. The other tasks move
-    /// to the tail, so the tombstones between them disappear. `moved` receives the old and the new
-    /// position of each moved task, before the move.
+    /// to the tail, so the tombstones between them disappear. `moved` receives the positions of the
+    /// head and of the tail before each move.
     pub(in super::super) fn remove_if(
         &mut self,
         unwanted: impl Fn(&Task) -> bool,

@@ -60,7 +60,7 @@ impl Tally {
     }
 }
 
-/// What a task captures: two words.
+/// The captures of a task: two words.
 struct Token(Tally, usize);
 
 impl Token {

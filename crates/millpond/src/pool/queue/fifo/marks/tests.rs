@@ -1,3 +1,5 @@
+//! Tests of time marks against a queue with a manual clock.
+
 use std::time::Duration;
 
 use proptest::prelude::*;
