@@ -3,9 +3,9 @@
 //! Rust threads cannot be interrupted from outside, so the library keeps a flag for each thread.
 //! Setting the flag ends every blocking call of this crate on that thread ([`sleep`], queue `take`
 //! and `put`, `join`, `await_termination`, …) with an error. Code that computes checks the flag
-//! with [`check`]. Blocking calls of the operating system (a socket read, a file lock) do not end:
-//! register a callback with [`Interrupter::on_interrupt`] that closes the socket or kills the child
-//! process.
+//! with [`check`]. Blocking calls of the operating system (a socket read, a file lock) do not end.
+//! For these, register a callback with [`Interrupter::on_interrupt`] that closes the socket or
+//! kills the child process.
 //!
 //! A task has its own flag. While the task runs, [`current`] refers to this flag. Once the task has
 //! ended, its [`Interrupter`]s do nothing, and its flag is discarded. A task that runs inside
@@ -177,8 +177,8 @@ impl Interrupter {
     ///
     /// The callback must be short and must not block: the interrupting thread may belong to an
     /// async runtime (see [`cancel_on_drop`](crate::TaskHandle::cancel_on_drop)). To avoid a
-    /// deadlock, it must not wait for the task that it interrupts, nor for a lock that the task
-    /// holds while it drops the registration.
+    /// deadlock, it must not wait for the task that it interrupts. Nor may it wait for a lock that
+    /// the task holds while it drops the registration.
     ///
     /// # Examples
     /// A task that blocks outside of this crate. The callback closes the socket, kills the child

@@ -1,9 +1,9 @@
 //! Waiting threads: [`WaitCell`] is one wait of one thread, [`WaitList`] is a list of waits.
 //!
-//! A thread that must wait adds an entry with its cell to a list, under the lock that guards the
-//! list, and waits on the cell. A thread that can end the wait removes the entry under the same
-//! lock and notifies the cell. So an entry is in the list if and only if no thread has decided to
-//! notify it. A waiter that gives up removes its entry, and learns from the result whether it was
+//! To wait, a thread adds an entry with its cell to a list, under the lock that guards the list.
+//! Then it waits on the cell. A thread that can end the wait removes the entry under the same lock
+//! and notifies the cell. So an entry is in the list if and only if no thread has decided to notify
+//! it. A waiter that gives up removes its entry, and learns from the result whether it was
 //! notified.
 
 use std::ops::Deref;

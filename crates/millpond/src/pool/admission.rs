@@ -316,8 +316,8 @@ impl PoolInner {
 
     /// Ensures that a worker will take the queued task `id`, or takes the task back and refuses it.
     ///
-    /// Race "enqueue / shutdown": if the push came first, the thread that shuts down sees the task,
-    /// and the pool does not terminate before the task has run. Otherwise `observed` has the new
+    /// Race "enqueue / shutdown": if the push came first, the thread that shuts down sees the task.
+    /// The pool then does not terminate before the task has run. Otherwise `observed` has the new
     /// state, and this thread takes the task back. Model: `submit_against_shutdown`.
     ///
     /// Race "enqueue / last worker exits": if the push came first, the worker sees the task and
@@ -373,9 +373,9 @@ impl PoolInner {
         Ok(())
     }
 
-    /// For a queue that was full with `queued` tasks: returns the facts for the error if the growth
-    /// rule rejects a task, no parked worker could take the head, and no hook or observer must be
-    /// notified.
+    /// For a queue that was full with `queued` tasks. Returns the facts for the error if the growth
+    /// rule rejects a task and no parked worker could take the head. Returns `None` if a hook or
+    /// observer must be notified.
     #[inline]
     fn overload(&self, queued: usize) -> Option<PoolFacts> {
         let seen = self.control().load();

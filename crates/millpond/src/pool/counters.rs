@@ -262,8 +262,8 @@ impl Often {
 
 type OftenCounts = [AtomicU64; 4];
 
-/// Counters for many writers. The first threads own a stripe each, which no other thread writes,
-/// so they need no atomic read-modify-write: that costs as much as the rest of a rejection (about 5
+/// Counters for many writers. The first threads own a stripe each, which no other thread writes. So
+/// they need no atomic read-modify-write, which costs as much as the rest of a rejection (about 5
 /// ns).
 ///
 /// Exact, because thread numbers are unique. Release and Acquire as in the file header.

@@ -1,8 +1,8 @@
 //! [`Waiters`]: blocked threads and suspended asynchronous tasks, in order of arrival.
 //!
-//! A pool has four such lists: submitters that wait for room (`backpressure`), threads and tasks
-//! that wait for termination or until the pool is idle (`lifecycle`), and workers that hold a task
-//! during a pause (`pause`).
+//! A pool has four such lists. Submitters wait for room (`backpressure`). Threads and tasks wait
+//! for termination, or until the pool is idle (`lifecycle`). Workers hold a task during a pause
+//! (`pause`).
 //!
 //! Every user follows one pattern. The waiter adds itself and then checks its condition. The
 //! notifier makes the condition true and then checks [`is_empty`](Waiters::is_empty). Both sides

@@ -1,8 +1,8 @@
 //! The worker thread: it dequeues tasks, runs them, parks and exits.
 //!
-//! A worker exits when the pool is above its maximum size, when it has been idle for the keep-alive
-//! time, or when the pool is shut down and the queue is empty. It gives its permit back first, and
-//! then checks the queue once more: race "enqueue / last worker exits".
+//! A worker exits when the pool is above its maximum size, or when it has been idle for the
+//! keep-alive time. It also exits when the pool is shut down and the queue is empty. It gives its
+//! permit back first, and then checks the queue once more: race "enqueue / last worker exits".
 
 use std::time::Duration;
 
@@ -461,7 +461,7 @@ impl WorkerLoop<'_> {
 
     /// Returns true if the pool is shut down and the queue is empty. In Shutdown no submitter wakes
     /// a worker. The last task may have been taken after this worker read the queue and before it
-    /// was listed, so it must not park for an empty queue.
+    /// was listed. So the worker must not park for an empty queue.
     fn no_more_tasks_will_come(&self) -> bool {
         !self.pool.control().load().is_running() && self.pool.queue().is_empty()
     }

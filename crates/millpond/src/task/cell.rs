@@ -8,11 +8,10 @@
 //! # Another kind of task
 //!
 //! The inherent methods of `TaskCell` implement the life of any task. A kind of task that needs
-//! more wraps a `TaskCell` in its own type, implements [`Tracked`] (and [`Joinable`] if it has a
-//! handle) by calling these methods, and puts the value into a cell with [`CellRef::pair`] or
-//! [`CellRef::new`]. `pool/scope.rs` does so for scoped tasks. The job of a scheduler has neither a
-//! result nor a single joiner. So it puts its own fields beside a [`WorkCell`] instead
-//! (`schedulers/job.rs`).
+//! more wraps a `TaskCell` in its own type. It implements [`Tracked`] (and [`Joinable`] if it has a
+//! handle) by calling these methods. [`CellRef::pair`] or [`CellRef::new`] puts the value into a
+//! cell. `pool/scope.rs` does so for scoped tasks. The job of a scheduler has neither a result nor
+//! a single joiner. So it puts its own fields beside a [`WorkCell`] instead (`schedulers/job.rs`).
 
 use std::any::Any;
 use std::mem::ManuallyDrop;
@@ -40,7 +39,7 @@ use crate::sync::{Arc, Ordering, fence, fence_in_models, lock_global};
 
 /// A task with a result `T` that runs `W`.
 ///
-/// The fields after the count are in the order of first use: accessing a cache line that another
+/// The fields after the count are in the order of first use. Accessing a cache line that another
 /// thread has written costs as much as the rest of a submit, a run or a cancel.
 #[repr(C)]
 pub(crate) struct TaskCell<T, W> {

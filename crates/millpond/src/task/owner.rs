@@ -1,8 +1,8 @@
 //! The owners of waiting tasks, by number: pools and schedulers.
 //!
 //! A task stores only the number of its owner. With a counted reference to the owner, all
-//! submitters and workers would write to one word, for the sake of the few threads that cancel or
-//! join.
+//! submitters and workers would write to one word. Only the few threads that cancel or join would
+//! benefit.
 //!
 //! One map leads from numbers to owners. In addition, each thread remembers the [`CancelQueue`]
 //! that it used last. So a thread that cancels many timers finds their queue without the lock.

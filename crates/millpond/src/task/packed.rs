@@ -21,8 +21,8 @@
 //!    code.
 //! 2. A [`PackedTask`] is at the start of an entry that was written through a `Space`, and no other
 //!    code accesses its words. If the task was moved out, the entry is a tombstone.
-//! 3. After the head of an entry is a value of the type that the first word stands for: for a
-//!    vtable the closure that it belongs to, `TrackedTask` for 2, `Box<Task>` for 4.
+//! 3. After the head of an entry is a value of the type given by the first word: the closure of a
+//!    vtable, `TrackedTask` for 2, `Box<Task>` for 4.
 
 use std::mem::ManuallyDrop;
 use std::ptr;

@@ -2,8 +2,8 @@
 //! that holds the work and later the result.
 //!
 //! A cell is one allocation: a header of eight bytes, directly followed by a value. `CellRef` is an
-//! `Arc` with fewer atomic operations, one per task instead of four: the first two references are
-//! made together, none is weak, and the last owner does not decrement the count.
+//! `Arc` with one atomic operation per task instead of four. The first two references are made
+//! together, none is weak, and the last owner does not decrement the count.
 //!
 //! # Invariants of `CellRef`
 //!
@@ -18,7 +18,7 @@
 //!    - Pending: the content is the work and belongs to no thread. The thread whose exchange leaves
 //!      Pending (to begin, cancel, abandon or decorate) owns the content from then on.
 //!    - Held, Running, Finishing: the content belongs to the thread that made it so, even if the
-//!      task is cancelled meanwhile: the canceller changes the word and never touches the content.
+//!      task is cancelled meanwhile. The canceller changes the word and never touches the content.
 //!    - Succeeded, Failed: the content is the result and belongs to the holder of the
 //!      [`ResultToken`]. If `DETACHED` was set before, it belongs to the runner.
 //!    - Cancelled, Abandoned, Expired: the content is empty, or belongs to a runner or decorator

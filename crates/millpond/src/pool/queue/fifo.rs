@@ -1,7 +1,7 @@
 //! The first-in-first-out queue behind the array and linked work queues, bounded and unbounded.
 //!
-//! Tasks are packed into segments, see `segments.rs`. A task with a handle knows its position in
-//! them, so cancelling it or running it inline removes it in constant time and leaves a tombstone.
+//! Tasks are packed into segments, see `segments.rs`. A task with a handle stores its position in
+//! them. So cancelling it or running it inline removes it in constant time and leaves a tombstone.
 //! Tombstones are skipped, and compacted away when they outnumber the tasks.
 //!
 //! The length is the difference of two counts that only grow, one for each end: tasks pushed and
@@ -55,7 +55,7 @@ impl Fifo {
     }
 
     /// Changes the capacity. Queued tasks stay, even if they exceed it. Later pushes succeed only
-    /// if there is room: they read the capacity with the tail locked, and not the limit that an
+    /// if there is room. They read the capacity with the tail locked, and not the limit that an
     /// earlier push has computed. Model: `a_push_after_a_change_of_the_capacity_respects_it`.
     pub(in crate::pool) fn set_capacity(&self, capacity: usize) {
         let mut tail = self.segments.tail();

@@ -19,7 +19,7 @@
 //! of tombstones is compacted, a few entries at a time. An empty bucket has no memory. Items are
 //! notified when they move; see [`Placed`].
 //!
-//! A cancel through a handle does not access the entry at all: a bit of the bucket marks the entry
+//! A cancel through a handle does not access the entry at all. A bit of the bucket marks the entry
 //! as forgotten, which counts as a tombstone. From then on the canceller owns what the wheel owned
 //! of the item; see [`TimerWheel::forget`].
 //!
