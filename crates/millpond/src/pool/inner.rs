@@ -291,7 +291,8 @@ impl PoolInner {
         self.queue.poll().inspect(|_| self.submitters.notify_first())
     }
 
-    /// Like `poll`, without the time since which a task of a first-in-first-out queue has waited.
+    /// Like `poll`, but does not determine how long a task of a first-in-first-out queue has
+    /// waited.
     pub(super) fn poll_undated(&self) -> Option<Dequeued> {
         let dequeued = match &self.queue {
             TaskQueue::Fifo(fifo) => fifo.pop().map(|task| (task, None)),

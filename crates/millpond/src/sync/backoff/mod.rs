@@ -180,10 +180,10 @@ fn search_on_one_core(yields: u32, ready: impl FnMut() -> bool) -> Found {
 /// by two.
 ///
 /// - Above zero, searches are long. The number stays there while two of three searches pay.
-/// - Down to -32, searches are short, with a few yields.
-/// - Below -32, the next 32 searches are even shorter. Then one is long, as a probe: only a search
-///   that lasts longer than a wake-up can detect that two threads park for each other every time.
-///   If the probe pays, the next two searches are long too.
+/// - From 0 to -31, searches are short, with a few yields.
+/// - From -32 on, 32 searches are even shorter. Then one is long, as a probe: only a search that
+///   lasts longer than a wake-up can detect that two threads park for each other every time. If the
+///   probe pays, the next two searches are long too.
 ///
 /// Relaxed: a lost update only costs time.
 #[derive(Debug)]
