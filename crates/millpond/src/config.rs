@@ -16,47 +16,47 @@ use std::time::Duration;
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum ConfigError {
-    /// A pool must be allowed at least one thread.
+    /// The maximum size is zero.
     ZeroMaximum {
         /// The requested core size.
         core: usize,
     },
-    /// The core size may not exceed the maximum size.
+    /// The core size exceeds the maximum size.
     CoreExceedsMaximum {
-        /// The core size, requested or in force.
+        /// The core size, requested or current.
         core: usize,
-        /// The maximum size, requested or in force.
+        /// The maximum size, requested or current.
         maximum: usize,
     },
-    /// Core threads that time out need a keep-alive time above zero.
+    /// Core threads time out, but the keep-alive time is zero.
     ZeroKeepAlive {
-        /// The keep-alive time, requested or in force.
+        /// The keep-alive time, requested or current.
         keep_alive: Duration,
     },
-    /// A scheduler must be allowed at least one thread.
+    /// The maximum number of threads of a scheduler is zero.
     ZeroThreads {
         /// The option that was 0.
         option: &'static str,
     },
-    /// A scheduler with a fixed number of threads has an upper limit.
+    /// A scheduler with a fixed number of threads would exceed its upper limit.
     TooManyThreads {
         /// The requested number.
         threads: usize,
         /// The largest number allowed.
         most: usize,
     },
-    /// Idle threads need a time to live above zero.
+    /// The time to live of idle threads is zero.
     ZeroTtl,
-    /// A limit on the queueing time must be above zero.
+    /// The limit of the time in the queue is zero.
     ZeroQueueTime,
-    /// A bounded queue must have room for at least one item.
+    /// The capacity of a bounded queue is zero.
     ZeroCapacity {
-        /// The queue.
+        /// The kind of queue.
         queue: &'static str,
     },
     /// The slots of a bounded queue could not be allocated.
     NoMemory {
-        /// The queue.
+        /// The kind of queue.
         queue: &'static str,
         /// The requested capacity.
         capacity: usize,
@@ -66,9 +66,9 @@ pub enum ConfigError {
     /// An environment variable has an invalid value; see
     /// [`config_problems`](crate::schedulers::config_problems).
     BadVariable {
-        /// The variable.
+        /// The name of the variable.
         variable: &'static str,
-        /// Its value.
+        /// The value of the variable.
         value: &'static str,
         /// A description of valid values.
         expected: &'static str,
@@ -80,11 +80,11 @@ pub enum ConfigError {
         /// The position of the NUL byte in the name.
         position: usize,
     },
-    /// A pool cannot have this name.
+    /// The name of a pool is invalid.
     InvalidName {
         /// The option that sets the name.
         option: &'static str,
-        /// What is wrong with the name.
+        /// The problem with the name.
         problem: &'static str,
     },
     /// The factory of [`set_factory`](crate::schedulers::set_factory) panicked.

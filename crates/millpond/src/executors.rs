@@ -22,7 +22,7 @@ use crate::task::{Task, TaskHandle};
 
 /// Builds a pool of `threads` threads with an unbounded queue.
 ///
-/// It never rejects a task while it runs, and its queue may use up all memory.
+/// The pool never rejects a task while it runs, and its queue may use up all memory.
 ///
 /// # Errors
 /// [`ConfigError`] for 0 threads.
@@ -44,11 +44,11 @@ pub fn fixed(threads: usize) -> Result<ThreadPoolExecutor, ConfigError> {
         .build()
 }
 
-/// Builds a pool of `core` to `max` threads with a queue of at most `queue` tasks: a good start for
-/// a service.
+/// Builds a pool of `core` to `max` threads with a queue of at most `queue` tasks. A good default
+/// for a service.
 ///
-/// It rejects a task when all threads are busy and the queue is full. The other options are the
-/// builder's defaults: idle threads above `core` exit after a minute, and a rejected task is
+/// The pool rejects a task when all threads are busy and the queue is full. The other options have
+/// the builder's defaults: idle threads above `core` exit after a minute, and a rejected task is
 /// returned in the error.
 ///
 /// # Errors
@@ -72,10 +72,10 @@ pub fn bounded(core: usize, max: usize, queue: usize) -> Result<ThreadPoolExecut
         .build()
 }
 
-/// Builds a pool that starts a thread for every task that finds no idle thread. Threads exit after
-/// a minute without work.
+/// Builds a pool that starts a thread for every task that finds no idle thread. Idle threads exit
+/// after a minute.
 ///
-/// The number of threads is unbounded: use it for few tasks, or short ones.
+/// The number of threads is unbounded: use it for few or short tasks.
 pub fn cached() -> ThreadPoolExecutor {
     ThreadPoolExecutor::builder()
         .core_pool_size(0)
@@ -91,10 +91,10 @@ pub fn single() -> SingleThreadExecutor {
     SingleThreadExecutor { pool: fixed(1).expect("a pool of one thread is valid") }
 }
 
-/// Defines the submission of tasks without a delay, for both executors of one thread.
+/// Defines the submission of tasks without a delay, for both executors with one thread.
 macro_rules! delegate_submission {
     () => {
-        /// Runs `f` when the thread is free, after all tasks that were due before.
+        /// Runs `f` when the thread is free, after all earlier tasks that are due. Does not block.
         ///
         /// # Errors
         /// [`Rejected`] with the task, after a shutdown.
@@ -102,7 +102,7 @@ macro_rules! delegate_submission {
             self.pool.execute(f)
         }
 
-        /// As [`execute`](Self::execute), and returns a handle to the result.
+        /// Like [`execute`](Self::execute), and returns a handle to the result. Does not block.
         ///
         /// # Errors
         /// [`Rejected`] with the task, after a shutdown.
@@ -123,7 +123,7 @@ macro_rules! delegate_submission {
         }
 
         delegate_to_pool! {
-            /// As [`execute`](Self::execute), for a [`Task`].
+            /// Like [`execute`](Self::execute), for a [`Task`].
             ///
             /// # Errors
             /// [`Rejected`] with the task, after a shutdown.
@@ -132,9 +132,9 @@ macro_rules! delegate_submission {
     };
 }
 
-/// An executor with one thread, whose size cannot change. Made by [`single`].
+/// An executor with one thread, whose size cannot change. Built by [`single`].
 ///
-/// This is a cheap handle. When the last clone is dropped the executor shuts down without blocking.
+/// Cloning is cheap. Dropping the last clone shuts the executor down without blocking.
 #[derive(Clone)]
 pub struct SingleThreadExecutor {
     pool: ThreadPoolExecutor,
@@ -143,7 +143,7 @@ pub struct SingleThreadExecutor {
 impl SingleThreadExecutor {
     delegate_submission!();
 
-    /// Submits `f`, or returns `f` itself; see [`ThreadPoolExecutor::try_submit`].
+    /// Submits `f`, or returns `f` if it is refused; see [`ThreadPoolExecutor::try_submit`].
     ///
     /// # Errors
     /// [`TrySubmitError`] with the closure, after a shutdown or if the thread could not be started.
@@ -158,7 +158,7 @@ impl SingleThreadExecutor {
     delegate_to_pool! {
         /// Rejects new tasks; accepted tasks complete. Does not block.
         pub fn shutdown(&self);
-        /// Rejects new tasks, interrupts the running one and returns the queued ones, in order.
+        /// Rejects new tasks, interrupts the running task and returns the queued tasks, in order.
         /// Does not block.
         pub fn shutdown_now(&self) -> Vec<Task>;
     }
@@ -168,20 +168,20 @@ impl SingleThreadExecutor {
 
 delegate_executor_service!(SingleThreadExecutor);
 
-/// Builds a pool of `threads` threads for delayed and periodic tasks. With 0 there is one thread
-/// while tasks are queued, and none otherwise.
+/// Builds a pool of `threads` threads for delayed and periodic tasks. With 0, the pool has one
+/// thread while tasks are queued, and none otherwise.
 pub fn scheduled(threads: usize) -> ScheduledThreadPoolExecutor {
     ScheduledThreadPoolExecutor::new(threads)
 }
 
-/// Builds an executor with one thread for delayed and periodic tasks, which runs one at a time.
+/// Builds an executor with one thread, which runs delayed and periodic tasks one at a time.
 pub fn single_scheduled() -> SingleScheduledExecutor {
     SingleScheduledExecutor { pool: scheduled(1) }
 }
 
-/// A scheduled executor with one thread, whose size cannot change. Made by [`single_scheduled`].
+/// A scheduled executor with one thread, whose size cannot change. Built by [`single_scheduled`].
 ///
-/// This is a cheap handle. When the last clone is dropped the executor shuts down without blocking.
+/// Cloning is cheap. Dropping the last clone shuts the executor down without blocking.
 #[derive(Clone)]
 pub struct SingleScheduledExecutor {
     pool: ScheduledThreadPoolExecutor,
@@ -213,7 +213,7 @@ impl SingleScheduledExecutor {
     /// Runs `f` periodically; see [`ScheduledThreadPoolExecutor::schedule_at_fixed_rate`].
     ///
     /// # Errors
-    /// As [`ScheduledThreadPoolExecutor::schedule_at_fixed_rate`].
+    /// See [`ScheduledThreadPoolExecutor::schedule_at_fixed_rate`].
     pub fn schedule_at_fixed_rate(
         &self,
         initial: Duration,
@@ -226,7 +226,7 @@ impl SingleScheduledExecutor {
     /// Runs `f` periodically; see [`ScheduledThreadPoolExecutor::schedule_with_fixed_delay`].
     ///
     /// # Errors
-    /// As [`ScheduledThreadPoolExecutor::schedule_at_fixed_rate`].
+    /// See [`ScheduledThreadPoolExecutor::schedule_at_fixed_rate`].
     pub fn schedule_with_fixed_delay(
         &self,
         initial: Duration,
@@ -236,11 +236,11 @@ impl SingleScheduledExecutor {
         self.pool.schedule_with_fixed_delay(initial, delay, f)
     }
 
-    /// Runs `f` periodically, with delays that each run decides; see
+    /// Runs `f` periodically, with delays that each run returns; see
     /// [`ScheduledThreadPoolExecutor::schedule_repeating`].
     ///
     /// # Errors
-    /// As [`ScheduledThreadPoolExecutor::schedule_repeating`].
+    /// See [`ScheduledThreadPoolExecutor::schedule_repeating`].
     pub fn schedule_repeating(
         &self,
         initial: Duration,
@@ -252,23 +252,25 @@ impl SingleScheduledExecutor {
     delegate_submission!();
 
     delegate_to_pool! {
-        /// As [`ScheduledThreadPoolExecutor::schedule_at_fixed_rate_task`].
+        /// Runs `task` periodically; see
+        /// [`ScheduledThreadPoolExecutor::schedule_at_fixed_rate_task`].
         ///
         /// # Errors
-        /// As [`ScheduledThreadPoolExecutor::schedule_at_fixed_rate`].
+        /// See [`ScheduledThreadPoolExecutor::schedule_at_fixed_rate`].
         pub fn schedule_at_fixed_rate_task(
             &self, initial: Duration, period: Duration, task: PeriodicTask
         ) -> Result<ScheduledHandle<()>, Rejected>;
-        /// As [`ScheduledThreadPoolExecutor::schedule_with_fixed_delay_task`].
+        /// Runs `task` periodically; see
+        /// [`ScheduledThreadPoolExecutor::schedule_with_fixed_delay_task`].
         ///
         /// # Errors
-        /// As [`ScheduledThreadPoolExecutor::schedule_at_fixed_rate`].
+        /// See [`ScheduledThreadPoolExecutor::schedule_at_fixed_rate`].
         pub fn schedule_with_fixed_delay_task(
             &self, initial: Duration, delay: Duration, task: PeriodicTask
         ) -> Result<ScheduledHandle<()>, Rejected>;
         /// Rejects new tasks, cancels periodic tasks and lets delayed tasks run. Does not block.
         pub fn shutdown(&self);
-        /// Rejects new tasks, interrupts the running one and returns the queued ones. Does not
+        /// Rejects new tasks, interrupts the running task and returns the queued tasks. Does not
         /// block.
         pub fn shutdown_now(&self) -> Vec<Task>;
     }

@@ -1,5 +1,5 @@
 #![doc = include_str!("guide/front-page.md")]
-// Models are tests: code that only models use counts as dead without them.
+// Models are tests: in a build without tests, code that only models use would count as dead.
 #![cfg_attr(all(loom, not(test)), allow(dead_code))]
 
 #[cfg(target_family = "wasm")]
@@ -33,8 +33,8 @@ mod unwind;
 #[cfg(all(test, loom))]
 mod loom_tests;
 
-/// True if freed memory goes back to the allocator at once, so that Miri and sanitizers notice a
-/// use after free. For a sanitizer: `RUSTFLAGS="--cfg millpond_plain_alloc"`.
+/// True if freed memory is returned to the allocator at once, so that Miri and sanitizers detect a
+/// use after free. For a sanitizer, set `RUSTFLAGS="--cfg millpond_plain_alloc"`.
 pub(crate) const PLAIN_ALLOC: bool = cfg!(any(miri, millpond_plain_alloc));
 
 /// The version of this crate, for metrics and messages.
@@ -63,7 +63,7 @@ pub use task::{
 pub use threads::{WorkerBody, WorkerInfo};
 pub use time::{Clock, ManualClock};
 
-/// The page of the crate registry, so that its examples are tested.
+/// The page of the crate registry. Included to test its examples.
 #[cfg(doctest)]
 #[doc = include_str!("../README.md")]
 mod readme {}

@@ -1,7 +1,7 @@
-//! Calls user code where a panic has nowhere to go: destructors, wakers, callbacks, hooks.
+//! Calls of user code whose panic no caller can receive: destructors, wakers, callbacks, hooks.
 //!
-//! The panic hook of the process has reported the panic, and the caller cannot do more. The payload
-//! is dropped here. If its destructor panics too, the second payload is leaked.
+//! The panic hook of the process has already reported the panic. The payload is dropped here. If
+//! its destructor panics too, the second payload is leaked.
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
@@ -17,7 +17,7 @@ pub(crate) fn catch_value<R>(f: impl FnOnce() -> R) -> Option<R> {
     catch_unwind(AssertUnwindSafe(f)).map_err(drop_payload).ok()
 }
 
-/// Drops a value and catches a panic. Free for a value without a destructor.
+/// Drops a value and catches a panic. Costs nothing for a value without a destructor.
 #[inline]
 pub(crate) fn drop_caught<V>(value: V) {
     if std::mem::needs_drop::<V>() {
@@ -38,7 +38,7 @@ mod tests {
 
     use super::*;
 
-    /// Panics when it is dropped, with another one as payload.
+    /// Panics when it is dropped, with another `Bomb` as payload.
     struct Bomb;
 
     impl Drop for Bomb {

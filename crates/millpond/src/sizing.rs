@@ -1,4 +1,4 @@
-//! Formulas for the number of threads. Start with one of them, then measure and adjust.
+//! Formulas for the number of threads. Start with one of these numbers, then measure and adjust.
 
 use std::time::Duration;
 
@@ -6,15 +6,14 @@ fn cores() -> usize {
     std::thread::available_parallelism().map_or(1, usize::from)
 }
 
-/// Returns a number of threads for work that computes: one per core, plus one for the moments in
-/// which a thread waits.
+/// Returns a number of threads for computing work: one per core, plus one for short waits.
 pub fn cpu_bound() -> usize {
     cores() + 1
 }
 
-/// Returns a number of threads for work that waits: cores × (1 + wait / compute), rounded up.
+/// Returns a number of threads for waiting work: cores × (1 + wait / compute), rounded up.
 ///
-/// `wait` and `compute` are the parts of one task's time. A `compute` of zero counts as a
+/// `wait` and `compute` are the two parts of one task's time. A `compute` of zero counts as one
 /// nanosecond, because work that never computes would need an infinite number of threads.
 ///
 /// # Examples
@@ -30,7 +29,7 @@ pub fn io_bound(wait: Duration, compute: Duration) -> usize {
     io_bound_on(cores(), wait, compute)
 }
 
-/// As [`io_bound`], for a machine with `cores` cores.
+/// Like [`io_bound`], for a machine with `cores` cores.
 ///
 /// # Examples
 /// ```
@@ -58,6 +57,7 @@ pub fn io_bound_on(cores: usize, wait: Duration, compute: Duration) -> usize {
 /// ```
 pub fn for_rate(arrivals_per_second: impl Into<f64>, latency: Duration) -> usize {
     let busy = arrivals_per_second.into() * latency.as_secs_f64();
-    // `max` drops a NaN, and the cast saturates. The small slack keeps 200/s × 50 ms at 10, not 11.
+    // `max` drops a NaN, and the cast saturates. Subtracting 1e-9 keeps 200/s × 50 ms at 10, not
+    // 11.
     (busy - 1e-9).ceil().max(1.0) as usize
 }

@@ -1,17 +1,17 @@
-//! System calls beyond the standard library. No other file declares any.
+//! System calls beyond the standard library. No other file declares system calls.
 //!
-//! Linux ends a sleep up to 50 µs late, so that it can end several sleeps at once. For a pool with
-//! an occasional timer that is half of the timer's lateness, and saves nothing, because each timer
-//! needs a wake-up of its own. So a worker that waits for a timer asks for less slack while it
-//! sleeps. Tasks, and threads that tasks start, run with the previous setting.
+//! Linux ends a sleep up to 50 µs late, to end several sleeps at once. For a pool with an
+//! occasional timer, that is half of the timer's lateness and saves nothing, because each timer
+//! needs its own wake-up. So a worker that waits for a timer requests less slack while it sleeps.
+//! Tasks, and threads that tasks start, run with the previous setting.
 //!
 //! Linux keeps 15 bytes of a thread's name. The standard library passes the first 15, so `top -H`
 //! shows all workers of `image-resizer-thread-` as `image-resizer-t`. This file shortens the
-//! beginning of a long name instead, so that the number stays visible. The name known to Rust is
+//! beginning of a long name instead, which keeps the number visible. The name known to Rust is
 //! unchanged.
 //!
-//! Other systems are not called. A refusal is harmless: timers fire up to 50 µs later, and names
-//! are cut at the end.
+//! On other systems these functions do nothing. A refusal by the system is harmless: timers fire up
+//! to 50 µs later, and names are cut at the end.
 
 use std::ffi::{CString, c_ulong};
 use std::marker::PhantomData;
@@ -23,12 +23,12 @@ use std::time::Duration;
 pub(crate) struct TimerSlack {
     /// The slack to restore; `None` if it was not changed.
     before: Option<c_ulong>,
-    /// The setting belongs to one thread, so the guard must stay there.
+    /// The setting belongs to one thread, so the guard must not move to another thread.
     _not_send: PhantomData<*const ()>,
 }
 
 impl TimerSlack {
-    /// Lowers the slack to `slack`, unless it is lower already or the system refuses.
+    /// Lowers the slack to `slack`, unless it is already lower or the system refuses.
     pub(crate) fn at_most(slack: Duration) -> TimerSlack {
         let nanos = c_ulong::try_from(slack.as_nanos()).unwrap_or(c_ulong::MAX).max(1);
         let before = system::slack().filter(|before| *before > nanos && system::set_slack(nanos));
@@ -44,8 +44,8 @@ impl Drop for TimerSlack {
     }
 }
 
-/// The number by which the system knows the calling thread. `None` if the system does not tell:
-/// this is the target of a link that Linux has.
+/// Returns the system's id of the calling thread, or `None` if it is unknown. Linux has it as the
+/// target of a link.
 pub(crate) fn thread_id() -> Option<u64> {
     if cfg!(any(loom, miri, not(target_os = "linux"))) {
         return None;
@@ -62,8 +62,8 @@ pub(crate) fn show_thread_number(name: &str) {
     }
 }
 
-/// Shortens `name` to 15 bytes. Keeps the number at its end and the character before that. `None`
-/// if the name fits, or does not end with a number.
+/// Shortens `name` to 15 bytes. Keeps the number at its end and the character before the number.
+/// Returns `None` if the name fits, or does not end with a number.
 fn short_name(name: &str) -> Option<String> {
     const SHOWN: usize = 15;
     if name.len() <= SHOWN {
@@ -91,14 +91,15 @@ mod system {
         fn prctl(option: c_int, ...) -> c_int;
     }
 
-    /// The slack of the calling thread in nanoseconds. `None` if the system refuses.
+    /// Returns the slack of the calling thread in nanoseconds, or `None` if the system refuses.
     pub(super) fn slack() -> Option<c_ulong> {
         // SAFETY: `prctl` has this signature on Linux. The option takes no further arguments and
         // writes to no memory.
         c_ulong::try_from(unsafe { prctl(PR_GET_TIMERSLACK) }).ok()
     }
 
-    /// Sets the slack of the calling thread. `nanos` is not zero, which would mean the default.
+    /// Sets the slack of the calling thread. `nanos` must not be zero, which would mean the
+    /// default.
     pub(super) fn set_slack(nanos: c_ulong) -> bool {
         // SAFETY: `prctl` has this signature on Linux. The option takes one `unsigned long` and
         // writes to no memory.
@@ -163,7 +164,7 @@ mod tests {
         pool.close();
     }
 
-    /// The first task of a scheduler is delayed, so the timer thread asks for its thread.
+    /// The first task of a scheduler is delayed, so the timer thread starts its thread.
     #[test]
     fn threads_of_a_scheduler_keep_the_usual_slack() {
         use crate::schedulers::SchedulerExt;

@@ -1,5 +1,5 @@
-//! Thread creation: the thread factory, which users may replace, and the [`WorkerBody`] that it
-//! runs.
+//! Thread creation: the thread factory, which users may replace, and the [`WorkerBody`] that the
+//! new thread runs.
 
 use std::fmt;
 use std::io;
@@ -10,7 +10,7 @@ use crate::sync::Arc;
 #[cfg(not(all(loom, test)))]
 use crate::sys::show_thread_number;
 
-/// What hooks learn about a worker.
+/// The description of a worker that hooks receive.
 #[derive(Debug, Clone)]
 pub struct WorkerInfo {
     name: Arc<str>,
@@ -37,10 +37,10 @@ impl WorkerInfo {
     }
 }
 
-/// Makes the threads of a pool or a scheduler.
+/// Creates the threads of a pool or a scheduler.
 pub(crate) type ThreadFactory = dyn Fn(WorkerBody) -> io::Result<JoinHandle<()>> + Send + Sync;
 
-/// The default factory.
+/// Returns the default factory.
 pub(crate) fn plain_threads() -> Arc<ThreadFactory> {
     #[cfg(all(loom, test))]
     return Arc::new(|body: WorkerBody| {
@@ -56,23 +56,23 @@ pub(crate) fn plain_threads() -> Arc<ThreadFactory> {
     })
 }
 
-/// Calls the factory, which is user code: no lock is held, and its panic becomes an error.
+/// Calls the factory, which is user code: the caller holds no lock, and a panic becomes an error.
 pub(crate) fn call_factory(factory: &ThreadFactory, body: WorkerBody) -> io::Result<JoinHandle<()>> {
     catch_value(|| factory(body)).unwrap_or_else(|| Err(io::Error::other("the thread factory panicked")))
 }
 
-/// What a new thread does.
+/// The work of a new thread.
 pub(crate) trait ThreadBody: Send + Sync {
-    /// Runs on the new thread, until the thread is not needed any more.
+    /// Runs on the new thread, until the thread is no longer needed.
     fn live(self: Box<Self>);
-    /// Called instead of `live` if there will be no thread.
+    /// Called instead of `live` if no thread will run the body.
     fn never_started(self: Box<Self>);
 }
 
 /// The body of a worker thread. The thread factory moves it to the new thread and calls [`run`]
 /// there.
 ///
-/// Dropping it without a run counts as a failed spawn.
+/// Dropping it without running it counts as a failed spawn.
 ///
 /// [`run`]: WorkerBody::run
 #[must_use = "a worker body that is dropped counts as a failed spawn"]
@@ -96,7 +96,7 @@ impl WorkerBody {
         self.info.number()
     }
 
-    /// Runs the worker until the thread is not needed any more.
+    /// Runs the worker. Blocks until the thread is no longer needed.
     pub fn run(mut self) {
         if let Some(life) = self.life.take() {
             life.live();

@@ -1,9 +1,9 @@
 //! Marks the public types as unwind safe: a panic cannot break their invariants.
 //!
-//! User code runs while the library holds no lock, and its panics are caught where they happen. So
+//! User code runs while the library holds no lock, and its panics are caught where they occur. So
 //! no panic leaves a pool, a handle or a queue in an inconsistent state. The compiler cannot infer
 //! that, because these types contain cells, closures and hooks. As with [`std::sync::mpsc`] and
-//! [`std::thread::JoinHandle`], this holds for every type of value inside.
+//! [`std::thread::JoinHandle`], this holds for values of any type inside.
 
 use std::panic::{RefUnwindSafe, UnwindSafe};
 

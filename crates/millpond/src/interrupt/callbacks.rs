@@ -1,9 +1,10 @@
-//! The interrupt callbacks of one thread: those that wait for an interrupt, and those that run.
+//! The interrupt callbacks of one thread: callbacks that wait for an interrupt, and callbacks that
+//! run.
 //!
-//! A callback is waiting, running or gone, and changes its state only under the lock of its
-//! [`ThreadContext`](super::ThreadContext), which owns a [`Callbacks`]. A thread that wants a
-//! callback gone removes it while it waits, or waits until it has stopped running. The thread that
-//! runs a callback never waits for it, because a callback may drop its own registration.
+//! A callback is waiting, running or gone. It changes its state only under the lock of its
+//! [`ThreadContext`](super::ThreadContext), which owns a [`Callbacks`]. To get rid of a callback, a
+//! thread removes it while it waits, or waits until it has stopped running. The thread that runs a
+//! callback never waits for it, because a callback may drop its own registration.
 
 use std::mem;
 use std::task::Waker;
@@ -14,7 +15,7 @@ pub(super) type Callback = Box<dyn FnOnce() + Send>;
 pub(super) struct Callbacks {
     waiting: Vec<Waiting>,
     running: Vec<Running>,
-    /// The last key given out. Keys are unique on their thread and never 0.
+    /// The last key that was assigned. Keys are unique on their thread and never 0.
     last_key: u64,
 }
 
@@ -27,9 +28,9 @@ struct Waiting {
 struct Running {
     epoch: u64,
     key: u64,
-    /// The number of the thread that runs it.
+    /// The number of the thread that runs the callback.
     thread: u64,
-    /// The threads to wake when it has ended.
+    /// The threads to wake when the callback has ended.
     waiters: Vec<Waker>,
 }
 
@@ -49,22 +50,22 @@ impl Callbacks {
         self.waiting.is_empty()
     }
 
-    /// Keeps `f` for an interrupt of `epoch`. Returns its key.
+    /// Adds `f`, to be called at an interrupt of `epoch`. Returns its key.
     pub(super) fn add(&mut self, epoch: u64, f: Callback) -> u64 {
         self.last_key += 1;
         self.waiting.push(Waiting { epoch, key: self.last_key, f });
         self.last_key
     }
 
-    /// Notes that `thread` is about to run a callback that never waited. Returns its key.
+    /// Records that `thread` is about to run a callback that was never waiting. Returns its key.
     pub(super) fn begin(&mut self, epoch: u64, thread: u64) -> u64 {
         self.last_key += 1;
         self.running.push(Running { epoch, key: self.last_key, thread, waiters: Vec::new() });
         self.last_key
     }
 
-    /// Removes the oldest callback that waits for one of `epochs` and whose key is at most
-    /// `last_key`. Notes that `thread` is about to run it.
+    /// Removes the oldest callback that waits for one of `epochs` and has a key up to `last_key`.
+    /// Records that `thread` is about to run it.
     pub(super) fn begin_next(
         &mut self,
         epochs: &[u64],
@@ -78,13 +79,13 @@ impl Callbacks {
         Some((key, f))
     }
 
-    /// Notes that a running callback has ended. Returns the threads to wake.
+    /// Records that a running callback has ended. Returns the threads to wake.
     pub(super) fn end(&mut self, key: u64) -> Vec<Waker> {
         let at = self.running.iter().position(|running| running.key == key);
         self.running.swap_remove(at.expect("only the thread that runs a callback ends it")).waiters
     }
 
-    /// Removes a callback that waits. `None` if it has begun or is gone.
+    /// Removes a waiting callback. Returns `None` if it has begun or is gone.
     pub(super) fn remove(&mut self, key: u64) -> Option<Callback> {
         let at = self.waiting.iter().position(|waiting| waiting.key == key)?;
         Some(self.waiting.remove(at).f)
@@ -98,8 +99,8 @@ impl Callbacks {
         removed.into_iter().map(|waiting| waiting.f).collect()
     }
 
-    /// Registers `waiter` for the end of one of `which` that a thread other than `this_thread`
-    /// runs. Returns false if there is none.
+    /// Finds a running callback among `which` that another thread than `this_thread` runs, and
+    /// registers `waiter` for its end. Returns false if there is none.
     pub(super) fn wake_at_end(&mut self, which: Which, this_thread: u64, waiter: &Waker) -> bool {
         let is_meant = |running: &Running| match which {
             Which::Key(key) => running.key == key,

@@ -1,16 +1,16 @@
 //! [`ThreadContext`]: a thread that can be parked, woken and interrupted.
 //!
-//! What a thread does is divided into epochs: each task it runs is one, and so is the time between
-//! tasks. A task that runs inside another one (a [`TaskFrame`]) is a nested epoch. The interrupt
-//! flag belongs to the current epoch.
+//! The life of a thread is divided into epochs: each task that it runs is an epoch, and so is the
+//! time between tasks. A task that runs inside another one (a [`TaskFrame`]) is a nested epoch. The
+//! interrupt flag belongs to the current epoch.
 //!
 //! Invariants
 //! 1. Epochs only grow. Only the owner begins an epoch, by a plain store, and only the owner clears
 //!    the flag, by a read-modify-write. Other threads set the flag under the lock of `slow`, by a
 //!    compare-exchange from the epoch they mean. So a late interrupt does not reach the next task.
 //! 2. The owner ends an epoch before it takes the lock to remove the callbacks of that epoch. A
-//!    thread that has the lock earlier leaves its callback to the owner; one that has it later
-//!    finds that the epoch has ended. Models: `loom_tests::interrupt`.
+//!    thread that has the lock earlier leaves its callback to the owner. A thread that has the lock
+//!    later finds that the epoch has ended. Models: `loom_tests::interrupt`.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -31,17 +31,17 @@ pub(crate) enum Wake {
     Interrupted,
 }
 
-/// Identifies what a thread does at one moment: the numbers of the thread and the epoch. Cheaper to
-/// keep for each of many tasks than a reference to the context.
+/// Identifies an epoch of a thread, by the numbers of the thread and the epoch. Cheaper to store in
+/// each of many tasks than a reference to the context.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct RunId {
-    /// 0: a thread that is not registered.
+    /// 0 stands for a thread that is not registered.
     pub(crate) thread: u64,
     pub(crate) epoch: u64,
 }
 
 impl RunId {
-    /// Identifies what the calling thread does now.
+    /// Returns the current epoch of the calling thread.
     #[inline]
     pub(crate) fn current() -> RunId {
         let of = |me: &Arc<ThreadContext>| RunId { thread: me.number, epoch: me.load().epoch() };
@@ -52,8 +52,8 @@ impl RunId {
         self.thread == RunId::current().thread
     }
 
-    /// As [`Interrupter::interrupt`](super::Interrupter::interrupt): does nothing if the epoch has
-    /// ended.
+    /// Interrupts the epoch, like [`Interrupter::interrupt`](super::Interrupter::interrupt). Does
+    /// nothing if the epoch has ended.
     pub(crate) fn interrupt(self) {
         let found = lock_global(&THREADS).get(&self.thread).and_then(Weak::upgrade);
         if let Some(thread) = found {
@@ -62,7 +62,7 @@ impl RunId {
     }
 }
 
-/// All registered threads by number. Only a thread that interrupts a task reads it.
+/// All registered threads by number. Read only by threads that interrupt a task.
 static THREADS: std::sync::Mutex<BTreeMap<u64, Weak<ThreadContext>>> = std::sync::Mutex::new(BTreeMap::new());
 
 /// A thread that can be parked, woken and interrupted.
@@ -70,18 +70,18 @@ static THREADS: std::sync::Mutex<BTreeMap<u64, Weak<ThreadContext>>> = std::sync
 /// Every blocking call of the crate waits on the parker of its own thread's context. So one
 /// `unpark` ends any wait, and an interrupt does not need to know what the thread waits for.
 pub(crate) struct ThreadContext {
-    /// The key in [`THREADS`]; 0: not registered.
+    /// The key in [`THREADS`]; 0 if not registered.
     number: u64,
     parker: Parker,
-    /// The owner is in `parker`, or on its way into or out of it. Only tests read it.
+    /// True if the owner is in `parker`, or about to enter or leave it. Only tests read it.
     parked: AtomicBool,
     /// A [`Word`]: the current epoch and its flag. Invariant 1. Stores and exchanges release, loads
-    /// acquire: a thread that sees the flag sees what the interrupting thread wrote before.
+    /// acquire. So a thread that sees the flag sees what the interrupting thread wrote before.
     word: AtomicU64,
-    /// The last epoch given out. Accessed by the owner only.
+    /// The last epoch that was begun. Accessed by the owner only.
     last_epoch: AtomicU64,
-    /// True if an [`Interrupter`](super::Interrupter) was handed out in this epoch, so callbacks
-    /// may exist. Saves the end of most tasks the lock. Accessed by the owner only.
+    /// True if an [`Interrupter`](super::Interrupter) was created in this epoch, so callbacks may
+    /// exist. If false, ending a task takes no lock. Accessed by the owner only.
     has_interrupters: AtomicBool,
     slow: SpinLock<Slow>,
 }
@@ -93,7 +93,7 @@ struct Slow {
     callbacks: Callbacks,
 }
 
-/// An epoch that goes on after the nested one.
+/// An epoch that continues after the nested one.
 struct Outer {
     epoch: u64,
     flag: bool,
@@ -102,7 +102,7 @@ struct Outer {
 }
 
 impl Slow {
-    /// The flag of `epoch`, if that is the current epoch or one around it.
+    /// Returns the flag of `epoch`, if that is the current epoch or one around it.
     fn flag_of(&self, epoch: u64, now: Word) -> Option<bool> {
         if now.epoch() == epoch {
             return Some(now.flag());
@@ -111,7 +111,7 @@ impl Slow {
     }
 }
 
-/// Wakes a thread that waits for an asynchronous event.
+/// Unparks the thread as a waker.
 impl std::task::Wake for ThreadContext {
     fn wake(self: Arc<Self>) {
         self.unpark();
@@ -132,7 +132,7 @@ thread_local! {
     static CURRENT: Owner = Owner(ThreadContext::registered());
 }
 
-/// The thread that a context belongs to. Dropping it ends the thread's last epoch.
+/// Held by the thread that a context belongs to. Dropping it ends the thread's last epoch.
 struct Owner(Arc<ThreadContext>);
 
 impl Deref for Owner {
@@ -162,9 +162,9 @@ impl ThreadContext {
         }
     }
 
-    /// A context that can be found by its number while it exists.
+    /// Creates a context that can be found by its number while it exists.
     fn registered() -> Arc<ThreadContext> {
-        // Always std's, as the registry. Relaxed: only uniqueness matters.
+        // Always std's atomic, like the registry. Relaxed: only uniqueness matters.
         static NEXT: std::sync::atomic::AtomicU64 = std::sync::atomic::AtomicU64::new(1);
         let number = NEXT.fetch_add(1, std::sync::atomic::Ordering::Relaxed);
         let thread = Arc::new(ThreadContext::new(number));
@@ -172,8 +172,8 @@ impl ThreadContext {
         thread
     }
 
-    /// The context of the calling thread. While the thread-locals are destroyed this is a temporary
-    /// one, which can wait but cannot be interrupted.
+    /// Returns the context of the calling thread. While the thread-locals are destroyed, returns a
+    /// temporary context, which can wait but cannot be interrupted.
     #[inline]
     pub(crate) fn current() -> Arc<ThreadContext> {
         CURRENT.try_with(|me| Arc::clone(me)).unwrap_or_else(|_| Arc::new(ThreadContext::new(0)))
@@ -189,7 +189,7 @@ impl ThreadContext {
             .expect("exactly one of the two calls runs")
     }
 
-    /// The interrupt flag of the calling thread; true if its thread-locals are destroyed.
+    /// Returns the interrupt flag of the calling thread; true if its thread-locals are destroyed.
     #[inline]
     pub(super) fn may_be_interrupted() -> bool {
         CURRENT.try_with(|me| me.is_interrupted()).unwrap_or(true)
@@ -200,8 +200,8 @@ impl ThreadContext {
         Word::from_bits(self.word.load(Ordering::Acquire))
     }
 
-    /// The current epoch. A temporary context cannot be reached by other threads, so its epoch
-    /// never begins.
+    /// Returns the current epoch. Other threads cannot reach a temporary context, so it has an
+    /// epoch that never begins.
     pub(super) fn epoch(&self) -> u64 {
         if self.number == 0 { Word::NEVER } else { self.load().epoch() }
     }
@@ -216,7 +216,7 @@ impl ThreadContext {
         self.is_interrupted() && Word::from_bits(self.word.fetch_and(!Word::FLAG, Ordering::AcqRel)).flag()
     }
 
-    /// Sets the flag of the current epoch again, after an interrupt was taken. Owner only.
+    /// Sets the flag of the current epoch again after an interrupt was taken. Owner only.
     pub(crate) fn restore_interrupt(&self) {
         self.word.fetch_or(Word::FLAG, Ordering::AcqRel);
     }
@@ -231,7 +231,7 @@ impl ThreadContext {
     }
 
     fn park(&self, deadline: Option<Instant>) -> bool {
-        // Relaxed: only tests read it, and poll.
+        // Relaxed: only tests read it, by polling.
         self.parked.store(true, Ordering::Relaxed);
         let in_time = self.parker.park(deadline);
         self.parked.store(false, Ordering::Relaxed);
@@ -250,8 +250,8 @@ impl ThreadContext {
 
     /// Blocks until `ready`, an interrupt or `deadline`, checked in this order. Owner only.
     ///
-    /// A thread that makes `ready` true calls `unpark` afterwards. Takes the interrupt that it
-    /// returns.
+    /// A thread that makes `ready` true calls `unpark` afterwards. `Wake::Interrupted` clears the
+    /// flag.
     pub(crate) fn wait(&self, deadline: Option<Instant>, mut ready: impl FnMut() -> bool) -> Wake {
         loop {
             if ready() {
@@ -281,13 +281,13 @@ impl ThreadContext {
         true
     }
 
-    /// Interrupts the current epoch and all around it.
+    /// Interrupts the current epoch and all epochs around it.
     pub(crate) fn interrupt_all(&self) {
         self.interrupt(None);
     }
 
-    /// Sets the flags of `epoch` and of the epochs inside it (`None`: of all), wakes the thread and
-    /// runs the callbacks.
+    /// Sets the flags of `epoch` and of the epochs inside it, wakes the thread and runs the
+    /// callbacks. `None` stands for all epochs.
     pub(super) fn interrupt(&self, epoch: Option<u64>) {
         let mut slow = self.slow.lock();
         let now = self.load();
@@ -315,8 +315,8 @@ impl ThreadContext {
         self.run_callbacks(&reached, last_key);
     }
 
-    /// Sets the flag if the epoch is still that of `now`. Returns false if it has ended: a worker
-    /// goes from epoch to epoch without the lock.
+    /// Sets the flag if the epoch is still that of `now`. Returns false if that epoch has ended: a
+    /// worker begins new epochs without the lock.
     fn set_flag(&self, now: Word) -> bool {
         let mut current = now;
         while current.epoch() == now.epoch() && !current.flag() {
@@ -330,12 +330,12 @@ impl ThreadContext {
         current.epoch() == now.epoch()
     }
 
-    /// The flag of `epoch`. `None` if it has ended.
+    /// Returns the flag of `epoch`, or `None` if it has ended.
     pub(super) fn flag_of(&self, epoch: u64) -> Option<bool> {
         self.slow.lock().flag_of(epoch, self.load())
     }
 
-    /// Notes that an interrupter of the current epoch was handed out. Owner only.
+    /// Records that an interrupter of the current epoch was created. Owner only.
     pub(super) fn expect_callbacks(&self) {
         self.has_interrupters.store(true, Ordering::Relaxed);
     }
@@ -346,8 +346,8 @@ impl ThreadContext {
         self.word.store(Word::new(epoch, false).to_bits(), Ordering::Release);
     }
 
-    /// Ends the current epoch and begins the next: a worker's next task, or the time between tasks.
-    /// Owner only, and not inside a [`TaskFrame`].
+    /// Ends the current epoch and begins the next one: a worker's next task, or the time between
+    /// tasks. Owner only, and not inside a [`TaskFrame`].
     pub(crate) fn next_epoch(&self) {
         if self.has_interrupters.load(Ordering::Relaxed) {
             return self.next_epoch_with_callbacks();
@@ -366,7 +366,8 @@ impl ThreadContext {
     /// Begins an epoch inside the current one. Owner only.
     fn nest(&self) {
         let mut slow = self.slow.lock();
-        // Other threads set the flag under the lock (1), so none is lost between load and begin.
+        // Other threads set the flag under the lock (1), so no flag is lost between the load and
+        // the begin.
         let outer = self.load();
         slow.outer.push(Outer {
             epoch: outer.epoch(),
@@ -404,7 +405,7 @@ impl ThreadContext {
             }
             None => {
                 drop(slow);
-                drop(f); // runs destructors of user code: not under the lock
+                drop(f); // runs destructors of user code, so after the lock
             }
         }
         0
@@ -427,17 +428,18 @@ impl ThreadContext {
         }
     }
 
-    /// On return the callback has ended or cannot begin, unless the calling thread runs it.
+    /// Removes a callback. On return it has ended or cannot begin, unless the calling thread runs
+    /// it.
     pub(super) fn remove_callback(&self, key: u64) {
         let unused = self.slow.lock().callbacks.remove(key);
         match unused {
-            Some(unused) => drop(unused), // runs destructors of user code: not under the lock
+            Some(unused) => drop(unused), // runs destructors of user code, so after the lock
             None => self.wait_for_callbacks(Which::Key(key)),
         }
     }
 
     /// Called after the owner has ended `epoch`. On return the callbacks of that epoch have ended
-    /// or are gone, except those that the owner itself runs.
+    /// or are gone, except callbacks that the owner itself runs.
     #[cold]
     fn end_callbacks(&self, epoch: u64) {
         let unused = self.slow.lock().callbacks.remove_all(epoch);
@@ -449,8 +451,8 @@ impl ThreadContext {
         let this_thread = RunId::current().thread;
         let me = ThreadContext::current();
         let waker = Waker::from(Arc::clone(&me));
-        // Each check registers for the end of one of them, so the thread is woken for the next
-        // check.
+        // Each check registers for the end of one running callback, so the thread is woken for the
+        // next check.
         let all_ended = || !self.slow.lock().callbacks.wake_at_end(which, this_thread, &waker);
         me.wait_through_interrupts(None, all_ended);
     }
@@ -464,11 +466,10 @@ impl Drop for ThreadContext {
     }
 }
 
-/// A nested epoch on the calling thread, for a task that runs inside something else. Dropping it
-/// ends the epoch.
+/// A nested epoch on the calling thread, for a task that runs inside another call. Dropping it ends
+/// the epoch.
 pub(crate) struct TaskFrame {
-    /// False while the thread-locals are destroyed: there is no context that others could
-    /// interrupt.
+    /// False while the thread-locals are destroyed: no other thread can interrupt this one then.
     nested: bool,
 }
 
@@ -482,7 +483,7 @@ impl TaskFrame {
 impl Drop for TaskFrame {
     fn drop(&mut self) {
         if self.nested {
-            // Thread-locals are not destroyed inside of a frame, so the context is still there.
+            // Thread-locals are not destroyed inside a frame, so the context still exists.
             let _ = CURRENT.try_with(|me| me.unnest());
         }
     }

@@ -1,16 +1,16 @@
-//! Cooperative interruption: a flag for each thread, and for each task that runs on it.
+//! Cooperative interruption: an interrupt flag for each thread, and for each task that runs on it.
 //!
-//! Rust threads cannot be interrupted from outside, so the library keeps a flag for each of them.
+//! Rust threads cannot be interrupted from outside, so the library keeps a flag for each thread.
 //! Setting the flag ends every blocking call of this crate on that thread ([`sleep`], queue `take`
 //! and `put`, `join`, `await_termination`, …) with an error. Code that computes checks the flag
-//! itself with [`check`]. Blocking calls of the operating system (a socket read, a file lock) are
-//! not ended: register a callback with [`Interrupter::on_interrupt`] that closes the socket or
+//! with [`check`]. Blocking calls of the operating system (a socket read, a file lock) do not end.
+//! For these, register a callback with [`Interrupter::on_interrupt`] that closes the socket or
 //! kills the child process.
 //!
-//! A task has a flag of its own. While it runs, [`current`] belongs to it. Once it has ended, its
-//! [`Interrupter`]s do nothing, and its flag is discarded. A task that runs inside another one (a
-//! policy runs it on the caller's thread, or a `join` runs it in place) has its own flag, too.
-//! Interrupting the outer task sets both flags.
+//! A task has its own flag. While the task runs, [`current`] refers to this flag. Once the task has
+//! ended, its [`Interrupter`]s do nothing, and its flag is discarded. A task that runs inside
+//! another one (a policy runs it on the caller's thread, or a `join` runs it inline) has its own
+//! flag, too. Interrupting the outer task sets both flags.
 //!
 //! # Examples
 //! ```
@@ -40,7 +40,7 @@ use crate::sync::{Arc, deadline_after};
 
 pub(crate) use context::{RunId, TaskFrame, ThreadContext, Wake};
 
-/// The error of a blocking call that an interrupt ended. The flag is clear again.
+/// The error of a blocking call that was ended by an interrupt. The flag is clear again.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Interrupted;
 
@@ -54,9 +54,8 @@ impl std::error::Error for Interrupted {}
 
 /// Allows `interrupt::check()?` in functions that return an [`io::Error`].
 ///
-/// The kind is [`Other`](io::ErrorKind::Other), with the `Interrupted` as source. The kind is not
-/// [`io::ErrorKind::Interrupted`], which means "try again": `read_exact` and `write_all` would
-/// retry.
+/// The kind is [`Other`](io::ErrorKind::Other), with the `Interrupted` as source. It is not
+/// [`io::ErrorKind::Interrupted`], which `read_exact` and `write_all` would retry.
 ///
 /// # Examples
 /// ```
@@ -84,7 +83,7 @@ impl From<Interrupted> for io::Error {
     }
 }
 
-/// Returns true if the current task or thread is interrupted. Leaves the flag as it is.
+/// Returns true if the current task or thread is interrupted. Does not clear the flag.
 pub fn is_interrupted() -> bool {
     ThreadContext::with_current(|me| me.is_interrupted())
 }
@@ -92,7 +91,8 @@ pub fn is_interrupted() -> bool {
 /// Returns true if the current task or thread is interrupted, and clears the flag.
 #[inline]
 pub fn interrupted() -> bool {
-    // Blocking calls check this each time, and the flag is rarely set: the fast path only reads.
+    // Blocking calls check this each time, and the flag is rarely set. So the fast path only reads
+    // it.
     ThreadContext::may_be_interrupted() && take_interrupt()
 }
 
@@ -101,8 +101,8 @@ fn take_interrupt() -> bool {
     ThreadContext::with_current(|me| me.take_interrupt())
 }
 
-/// Fails if the current task or thread is interrupted, and clears the flag. For loops, as
-/// `check()?`.
+/// Returns an error if the current task or thread is interrupted, and clears the flag. Call it in
+/// loops, as `check()?`.
 ///
 /// # Errors
 /// [`Interrupted`] if the flag was set.
@@ -111,10 +111,10 @@ pub fn check() -> Result<(), Interrupted> {
     if interrupted() { Err(Interrupted) } else { Ok(()) }
 }
 
-/// Sleeps for `duration`, unless interrupted. `Duration::MAX` sleeps until interrupted.
+/// Blocks for `duration`, unless interrupted. With `Duration::MAX`, blocks until interrupted.
 ///
 /// # Errors
-/// [`Interrupted`] if the flag is set at the call, or as soon as it is set.
+/// [`Interrupted`] if the flag is set before or during the call. The flag is clear again.
 pub fn sleep(duration: Duration) -> Result<(), Interrupted> {
     match ThreadContext::with_current(|me| me.wait(deadline_after(duration), || false)) {
         Wake::Interrupted => Err(Interrupted),
@@ -129,15 +129,15 @@ pub fn current() -> Interrupter {
     interrupter
 }
 
-/// As [`current`], for an interrupter that stays inside the crate and gets no callbacks. Saves the
-/// end of the task a lock.
+/// Like [`current`], for an interrupter that stays inside the crate and gets no callbacks. The end
+/// of the task then takes no lock.
 pub(crate) fn current_without_callbacks() -> Interrupter {
     let thread = ThreadContext::current();
     let epoch = thread.epoch();
     Interrupter { thread, epoch }
 }
 
-/// Interrupts one task or thread, from any thread. Made by [`current`].
+/// Interrupts one task or thread, from any thread. Returned by [`current`].
 #[derive(Clone)]
 pub struct Interrupter {
     thread: Arc<ThreadContext>,
@@ -145,7 +145,7 @@ pub struct Interrupter {
 }
 
 impl Interrupter {
-    /// Sets the flag, and wakes the task or thread if it is blocked in a call of this crate.
+    /// Sets the flag, and wakes the task or thread if it blocks in a call of this crate.
     ///
     /// Does nothing if the task has ended. Runs the callbacks of
     /// [`on_interrupt`](Self::on_interrupt) before it returns. A callback that panics does not
@@ -160,30 +160,29 @@ impl Interrupter {
     }
 
     /// Returns true if the thread is parked in a blocking call of this crate. For tests that wait
-    /// for that.
+    /// for this state.
     #[doc(hidden)]
     pub fn is_parked(&self) -> bool {
         self.thread.is_parked()
     }
 
-    /// Calls `f` when this task or thread is interrupted, on the interrupting thread. If it is
-    /// interrupted already, calls `f` at once on this thread. If the task or thread has ended,
-    /// drops `f`.
+    /// Calls `f` on the interrupting thread when this task or thread is interrupted. If it is
+    /// already interrupted, calls `f` at once on the calling thread. If it has ended, drops `f`.
     ///
     /// Keep the [`Registration`]: dropping it removes the callback. A callback that was not called
-    /// is dropped with the registration, or when its task ends. Dropping the registration waits for
-    /// a callback that is running, and so does the end of the task or thread. So a callback never
-    /// affects what its thread does next, such as the next query on the same connection. The thread
-    /// that runs the callback does not wait for it.
+    /// is dropped with the registration, or when its task ends. Dropping the registration blocks
+    /// while the callback is running, and so does the end of the task or thread. So a callback
+    /// never affects later work of its thread, such as the next query on the same connection. The
+    /// thread that runs the callback does not wait for it.
     ///
     /// The callback must be short and must not block: the interrupting thread may belong to an
     /// async runtime (see [`cancel_on_drop`](crate::TaskHandle::cancel_on_drop)). To avoid a
-    /// deadlock it must not wait for the task that it interrupts, nor for a lock that the task
-    /// holds while it drops the registration.
+    /// deadlock, it must not wait for the task that it interrupts. Nor may it wait for a lock that
+    /// the task holds while it drops the registration.
     ///
     /// # Examples
     /// A task that blocks outside of this crate. The callback closes the socket, kills the child
-    /// process or, here, drops the other end of a channel.
+    /// process or, in this example, drops the other end of a channel.
     /// ```
     /// use millpond::{executors, interrupt};
     /// use std::sync::mpsc;
@@ -217,7 +216,7 @@ impl fmt::Debug for Interrupter {
 #[must_use = "dropping the registration removes the callback"]
 pub struct Registration {
     thread: Arc<ThreadContext>,
-    /// The key of the callback on its thread; 0: not registered.
+    /// The key of the callback on its thread; 0 if not registered.
     key: u64,
 }
 

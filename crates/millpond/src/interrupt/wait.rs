@@ -1,9 +1,9 @@
-//! Waiting threads: [`WaitCell`] is one wait of one thread, [`WaitList`] a list of waits.
+//! Waiting threads: [`WaitCell`] is one wait of one thread, [`WaitList`] is a list of waits.
 //!
-//! A thread that has to wait puts an entry with its cell into a list, under the lock that guards
-//! the list, and waits on the cell. A thread that can end the wait removes the entry under the same
-//! lock and notifies the cell. So an entry is in the list if and only if no thread has decided to
-//! notify it. A waiter that gives up removes its entry, and learns from the result whether it was
+//! To wait, a thread adds an entry with its cell to a list, under the lock that guards the list.
+//! Then it waits on the cell. A thread that can end the wait removes the entry under the same lock
+//! and notifies the cell. So an entry is in the list if and only if no thread has decided to notify
+//! it. A waiter that gives up removes its entry, and learns from the result whether it was
 //! notified.
 
 use std::ops::Deref;
@@ -22,12 +22,12 @@ const NOTIFIED: u8 = 1;
 /// Set by the owner before it parks.
 const PARKED: u8 = 2;
 
-/// What an interrupt does to a wait.
+/// The effect of an interrupt on a wait.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum OnInterrupt {
     /// Ends the wait. The flag stays set until the caller takes it.
     Return,
-    /// The wait goes on. The flag stays set.
+    /// The wait continues. The flag stays set.
     Keep,
 }
 
@@ -37,55 +37,55 @@ pub(crate) struct WaitCell {
     thread: Arc<ThreadContext>,
     /// Two bits, [`NOTIFIED`] and [`PARKED`].
     ///
-    /// Both are set by read-modify-writes, so one of the two comes second. If that is `NOTIFIED`,
-    /// the notifier sees `PARKED` and unparks the owner. If it is `PARKED`, the owner sees
-    /// `NOTIFIED` and does not park. So notifying an owner that still spins costs no unpark.
+    /// Both bits are set by read-modify-writes, so one of them is set second. If that is
+    /// `NOTIFIED`, the notifier sees `PARKED` and unparks the owner. If it is `PARKED`, the owner
+    /// sees `NOTIFIED` and does not park. So notifying an owner that still spins costs no unpark.
     ///
-    /// `NOTIFIED` is set with Release in `mark_notified` and read with Acquire in `is_notified`:
+    /// `NOTIFIED` is set with Release in `mark_notified` and read with Acquire in `is_notified`, so
     /// the owner sees what the notifier wrote.
     state: AtomicU8,
 }
 
 impl WaitCell {
-    /// A cell for the calling thread.
+    /// Creates a cell for the calling thread.
     #[inline]
     pub(crate) fn for_this_thread() -> WaitCell {
         WaitCell::of(ThreadContext::current())
     }
 
-    /// A cell for the calling thread, which does not wait on the cell alone: it checks
-    /// [`is_notified`](Self::is_notified) beside other conditions. A notifier always unparks it.
+    /// Creates a cell for a thread that waits for several conditions, among them
+    /// [`is_notified`](Self::is_notified). A notifier always unparks it.
     pub(crate) fn among_other_conditions() -> Arc<WaitCell> {
         Arc::new(WaitCell { thread: ThreadContext::current(), state: AtomicU8::new(PARKED) })
     }
 
-    /// A cell for `thread`, which must be the thread that waits on it.
+    /// Creates a cell for `thread`, which must be the thread that waits on it.
     #[inline]
     pub(crate) fn of(thread: Arc<ThreadContext>) -> WaitCell {
         WaitCell { thread, state: AtomicU8::new(0) }
     }
 
-    /// Ends the wait. At most one system call.
+    /// Ends the wait. Makes at most one system call.
     pub(crate) fn notify(&self) {
         self.mark_notified();
         self.unpark();
     }
 
     /// The first half of [`notify`](Self::notify), for a caller that holds a lock. Returns false if
-    /// the cell was notified before.
+    /// the cell had already been notified.
     #[inline]
     pub(crate) fn mark_notified(&self) -> bool {
         self.state.fetch_or(NOTIFIED, Ordering::Release) & NOTIFIED == 0
     }
 
-    /// The second half of [`notify`](Self::notify), after the lock is released. Returns false if
-    /// the owner has not parked.
+    /// The second half of [`notify`](Self::notify), after the lock has been released. Returns false
+    /// if the owner has not parked.
     ///
-    /// By now the owner may wait for something else, which is harmless: every wait checks its
-    /// condition again.
+    /// The owner may already wait for something else. That is harmless, because every wait checks
+    /// its condition again.
     #[inline]
     pub(crate) fn unpark(&self) -> bool {
-        // Relaxed: the caller's `mark_notified` accessed the same word, so nothing older is read.
+        // Relaxed: `mark_notified` of the caller accessed the same word, so no older value is read.
         let parked = self.state.load(Ordering::Relaxed) & PARKED != 0;
         if parked {
             self.thread.unpark();
@@ -98,10 +98,10 @@ impl WaitCell {
         self.state.load(Ordering::Acquire) & NOTIFIED != 0
     }
 
-    /// Makes the cell ready for another wait. A notification that comes before this call ends no
-    /// wait, so the owner checks its condition afterwards. Owner only.
+    /// Prepares the cell for another wait. An earlier notification does not end that wait, so the
+    /// owner must check its condition after this call. Owner only.
     pub(crate) fn reset(&self) {
-        // Acquire; pairs with the Release in `mark_notified`: that check sees what the notifier
+        // Acquire; pairs with the Release in `mark_notified`: the check sees what the notifier
         // wrote.
         self.state.swap(0, Ordering::Acquire);
     }
@@ -124,7 +124,7 @@ impl WaitCell {
         }
     }
 
-    /// The owner.
+    /// Returns the owner.
     pub(crate) fn thread(&self) -> &ThreadContext {
         &self.thread
     }
@@ -141,7 +141,7 @@ impl WaitCell {
     }
 }
 
-/// Wakes a thread that polls a future.
+/// Notifies the cell as the waker of a thread that polls a future.
 impl std::task::Wake for WaitCell {
     fn wake(self: Arc<Self>) {
         self.notify();
@@ -160,7 +160,7 @@ pub(crate) enum Waiting {
 }
 
 impl Waiting {
-    /// Ends the wait. A waker is user code, so no lock may be held; its panic is caught.
+    /// Ends the wait. A waker is user code, so no lock may be held. Its panic is caught.
     pub(crate) fn notify(self) {
         match self {
             Waiting::Thread(cell) => cell.notify(),
@@ -169,7 +169,7 @@ impl Waiting {
     }
 }
 
-/// How long a call may wait.
+/// The time limit of a call that may wait.
 #[derive(Debug, Clone, Copy)]
 pub(crate) enum Timeout {
     Forever,
@@ -182,7 +182,7 @@ impl Timeout {
         matches!(self, Timeout::For(timeout) if timeout.is_zero())
     }
 
-    /// The end of the wait. `None` means never.
+    /// Returns the end of the wait. `None` means no limit.
     pub(crate) fn deadline(self) -> Option<Instant> {
         match self {
             Timeout::Forever => None,
@@ -191,19 +191,17 @@ impl Timeout {
     }
 }
 
-/// True if `deadline` has passed. A thread that backs off checks this too: on a busy machine each
-/// yield may take milliseconds.
+/// True if `deadline` has passed. A thread that backs off checks this too, because on a busy
+/// machine each yield may take milliseconds.
 #[inline]
 pub(crate) fn is_past(deadline: Option<Instant>) -> bool {
     deadline.is_some_and(|deadline| deadline <= Instant::now())
 }
 
-/// A thread that waits at a queue, and the item that passes between it and the thread that serves
-/// it.
+/// A thread that waits at a queue, and the item that it passes to or receives from another thread.
 pub(crate) struct Waiter<T> {
     cell: WaitCell,
-    /// Of a putter: the item, until the putter is served. Of a taker: the item, once the taker is
-    /// served.
+    /// A putter's item until the putter is served. A taker's item once the taker is served.
     item: SpinLock<Option<T>>,
 }
 
@@ -220,7 +218,7 @@ impl<T> Deref for Waiter<T> {
 }
 
 impl<T> Waiter<T> {
-    /// A waiter for the calling thread, with the item it puts, if any.
+    /// Creates a waiter for the calling thread, with the item that it puts, if any.
     pub(crate) fn new(item: Option<T>) -> Arc<Self> {
         Arc::new(Waiter { cell: WaitCell::for_this_thread(), item: SpinLock::new(item) })
     }
@@ -239,18 +237,18 @@ impl<T> Waiter<T> {
         item
     }
 
-    /// Blocks until notified, interrupted or past `deadline`. Returns false in the last case. Owner
-    /// only. Searches before it parks, for as long as `budget` says.
+    /// Blocks until notified, interrupted or past `deadline`. Returns false at the deadline. Owner
+    /// only. Polls before it parks, within `budget`.
     ///
-    /// Leaves the interrupt flag set: while the waiter is in a list, the flag tells other threads
+    /// The interrupt flag stays set. While the waiter is in a list, the flag tells other threads
     /// not to serve it. After leaving the list the owner takes the flag, unless it was served: then
-    /// the flag is for its next call.
+    /// the flag is left for its next call.
     pub(crate) fn search_and_park(&self, budget: &SearchBudget, deadline: Option<Instant>) -> bool {
         budget.search(|| self.is_notified() || self.is_interrupted() || is_past(deadline));
         self.park(deadline)
     }
 
-    /// As `search_and_park`, without the search.
+    /// Like `search_and_park`, without polling.
     pub(crate) fn park(&self, deadline: Option<Instant>) -> bool {
         self.cell.wait(deadline, OnInterrupt::Return) != Wake::TimedOut
     }
@@ -262,8 +260,8 @@ impl<T> Waiter<T> {
 }
 
 impl<T> Waiters<T> {
-    /// Removes the waiter to be served next: the oldest that is not interrupted. An interrupted one
-    /// is about to leave with an error, as a call does that finds the flag set.
+    /// Removes the next waiter to be served: the oldest one that is not interrupted. An interrupted
+    /// waiter is about to leave with an error.
     pub(crate) fn next(&mut self) -> Option<Arc<Waiter<T>>> {
         self.take_first(|waiter| !waiter.is_interrupted())
     }

@@ -1,4 +1,4 @@
-//! [`WaitList`]: a list of waiting threads that a thread can leave from anywhere.
+//! [`WaitList`]: a list of waiting threads, from which any entry can be removed in constant time.
 
 /// The place of an entry in its [`WaitList`].
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -8,27 +8,27 @@ pub(crate) struct Key {
     number: u64,
 }
 
-/// Entries in order of arrival, guarded by a lock of the owner. Removing an entry takes constant
-/// time, at both ends and anywhere between.
+/// Entries in order of arrival, guarded by a lock of the owner. Removing an entry at any position
+/// takes constant time.
 ///
 /// A doubly linked list inside a vector. [`END`] stands for the list itself: its `next` is the
-/// oldest entry and its `previous` the newest, which closes the links to a ring.
+/// oldest entry and its `previous` is the newest, which closes the links to a ring.
 #[derive(Debug)]
 pub(crate) struct WaitList<E> {
     slots: Vec<Slot<E>>,
     ends: Links,
-    /// The first unused slot; they are linked by `next`.
+    /// The first unused slot. Unused slots are linked by `next`.
     unused: u32,
     len: usize,
     last_number: u64,
-    /// The number of links followed or changed.
+    /// The number of links followed or changed so far.
     #[cfg(test)]
     steps: usize,
 }
 
 #[derive(Debug)]
 struct Slot<E> {
-    /// `None`: unused.
+    /// `None` if the slot is unused.
     entry: Option<E>,
     number: u64,
     links: Links,
@@ -42,7 +42,7 @@ struct Links {
 
 const END: u32 = u32::MAX;
 
-/// A list that becomes empty keeps the memory of this many entries.
+/// An empty list keeps memory for at most this many entries.
 const KEEP: usize = 64;
 
 impl<E> Default for WaitList<E> {
@@ -72,14 +72,14 @@ impl<E> WaitList<E> {
         self.len == 0
     }
 
-    /// Adds an entry as the newest.
+    /// Adds an entry as the newest one.
     pub(crate) fn push(&mut self, entry: E) -> Key {
         self.last_number += 1;
         self.insert_before(END, self.last_number, entry)
     }
 
-    /// Adds an entry again that was in the list before, at its old place in the order of arrival.
-    /// Takes time proportional to the number of older entries.
+    /// Adds an entry again, at its old position in the order of arrival. Takes time proportional to
+    /// the number of older entries.
     pub(crate) fn rejoin(&mut self, key: Key, entry: E) -> Key {
         let mut at = self.links(END).next;
         while at != END && self.slots[at as usize].number < key.number {
@@ -88,7 +88,7 @@ impl<E> WaitList<E> {
         self.insert_before(at, key.number, entry)
     }
 
-    /// Removes an entry. `None` if it is no longer in the list.
+    /// Removes an entry. Returns `None` if it is no longer in the list.
     pub(crate) fn remove(&mut self, key: Key) -> Option<E> {
         if self.contains(key) { self.unlink(key.slot) } else { None }
     }
@@ -103,12 +103,12 @@ impl<E> WaitList<E> {
         slot.entry.as_mut()
     }
 
-    /// The oldest entry.
+    /// Returns the oldest entry.
     pub(crate) fn first(&self) -> Option<&E> {
         self.slots.get(self.ends.next as usize)?.entry.as_ref()
     }
 
-    /// The key of the oldest entry.
+    /// Returns the key of the oldest entry.
     pub(crate) fn first_key(&self) -> Option<Key> {
         let slot = self.ends.next;
         Some(Key { slot, number: self.slots.get(slot as usize)?.number })
@@ -154,12 +154,12 @@ impl<E> WaitList<E> {
         taken
     }
 
-    /// The number of the entry that was added last, which may have left.
+    /// Returns the number of the entry that was added last, even if it has left.
     pub(crate) fn last_number(&self) -> u64 {
         self.last_number
     }
 
-    /// Removes all entries that were added up to the one with this number, oldest first.
+    /// Removes all entries with a number up to `number`, oldest first.
     pub(crate) fn take_up_to(&mut self, number: u64) -> Vec<E> {
         let mut taken = Vec::new();
         while self.first_key().is_some_and(|first| first.number <= number) {
@@ -168,7 +168,7 @@ impl<E> WaitList<E> {
         taken
     }
 
-    /// All entries, oldest first.
+    /// Returns all entries, oldest first.
     pub(crate) fn iter(&self) -> impl Iterator<Item = &E> {
         let mut at = self.ends.next;
         std::iter::from_fn(move || {
@@ -204,7 +204,7 @@ impl<E> WaitList<E> {
         Key { slot, number }
     }
 
-    /// Removes the entry in a slot; `None` for [`END`].
+    /// Removes the entry of a slot. Returns `None` for [`END`].
     fn unlink(&mut self, at: u32) -> Option<E> {
         let slot = self.slots.get_mut(at as usize)?;
         let entry = slot.entry.take()?;

@@ -5,7 +5,7 @@
 pub(super) struct Word(u64);
 
 impl Word {
-    /// Bit 0: the interrupt flag. The other bits: the epoch that the flag belongs to.
+    /// Bit 0 is the interrupt flag. The other bits are the epoch that the flag belongs to.
     pub(super) const FLAG: u64 = 1;
     /// An epoch that never begins.
     pub(super) const NEVER: u64 = u64::MAX >> 1;

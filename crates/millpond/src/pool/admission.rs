@@ -8,9 +8,9 @@
 //!    pool may have been shut down, or its last worker may have exited, before the push was
 //!    visible.
 //!
-//! [`admit`](PoolInner::admit) is generic over what becomes a task. A pool with a plain queue
-//! decides before it builds anything, so it queues a small closure without an allocation and
-//! refuses one in a few nanoseconds. Everything else goes through
+//! [`admit`](PoolInner::admit) is generic over the work that becomes a task. A pool with a plain
+//! queue decides before it builds a [`Task`]. So it queues a small closure without an allocation,
+//! and refuses one within a few nanoseconds. All other submissions go through
 //! [`admit_task`](PoolInner::admit_task). `refusal` applies the rejection policy.
 
 use std::io;
@@ -45,7 +45,7 @@ pub(super) trait IntoTask: Pack {
 
 impl<F: FnOnce() + Send + 'static> IntoTask for F {
     fn run_on_caller(self, pool: &PoolInner) {
-        let _frame = TaskFrame::enter(); // as `Task::run`
+        let _frame = TaskFrame::enter(); // same as in `Task::run`
         if let Err(payload) = catch_unwind(AssertUnwindSafe(self)) {
             let panic = Panic::new(payload);
             pool.report_panic(&TaskInfo::fresh(), &panic);
@@ -125,10 +125,10 @@ impl<T: IntoTask> Refused<T> {
     }
 }
 
-/// What a submitter reads after its push.
+/// The state of the pool that a submitter reads after its push.
 pub(super) struct Observed {
     control: Snapshot,
-    /// A parked worker must be woken.
+    /// True if a parked worker must be woken.
     wake: bool,
 }
 
@@ -144,11 +144,12 @@ impl Observed {
 pub(super) enum RoomCheck {
     /// By a read without the lock, which may be stale.
     Hint,
-    /// By a push, under the queue's lock. For a listed submitter: race "wait for room / make room".
+    /// By a push, under the queue's lock. Used by listed submitters: race "wait for room / make
+    /// room".
     UnderLock,
 }
 
-/// Removes a task from the count of outstanding tasks, unless it is forgotten.
+/// Decrements the count of outstanding tasks when dropped. `admit_task` forgets it on success.
 struct OutstandingGuard<'a>(&'a PoolInner);
 
 impl Drop for OutstandingGuard<'_> {
@@ -163,7 +164,7 @@ impl PoolInner {
     pub(super) fn admit<T: IntoTask>(self: &Arc<Self>, task: T) -> Result<(), Refused<T>> {
         let task = 'fast: {
             let Some(fifo) = self.plain_queue() else { break 'fast task };
-            // Read first: an overloaded pool must refuse quickly.
+            // Check for a full queue first: an overloaded pool must refuse quickly.
             if let Some(queued) = fifo.full_len() {
                 match self.overload(queued) {
                     Some(facts) => return Err(Refused::Overloaded(task, facts)),
@@ -179,7 +180,7 @@ impl PoolInner {
             match fifo.push(id, task, || self.observe()) {
                 Ok(observed) if observed.needs_nothing() => return Ok(()),
                 Ok(observed) => return self.confirm_admitted(id, observed).map_err(Refused::Task),
-                Err(task) => task, // the queue has filled up since
+                Err(task) => task, // the queue has filled up since the check
             }
         };
         let mut task = task.into_task();
@@ -189,7 +190,7 @@ impl PoolInner {
         self.admit_task(task, RoomCheck::Hint).map_err(Refused::Task)
     }
 
-    /// As [`admit`](Self::admit), for every kind of queue and growth rule.
+    /// Like [`admit`](Self::admit), for every kind of queue and growth rule.
     #[inline(never)]
     pub(super) fn admit_task(self: &Arc<Self>, mut task: Task, check: RoomCheck) -> Result<(), Box<Refusal>> {
         self.add_outstanding();
@@ -199,12 +200,12 @@ impl PoolInner {
         }
         task.entered(self.owner_number());
         if check == RoomCheck::UnderLock {
-            fence(Ordering::SeqCst); // room by a worker's exit: pairs with `WorkerLoop::exit`
+            fence(Ordering::SeqCst); // room by a worker exit: pairs with `WorkerLoop::exit`
             self.queue().order_takes(); // room in the queue: pairs with the head lock
         }
         let placed = self.place(task, check);
         match &placed {
-            Ok(()) => std::mem::forget(counted), // until the task is settled
+            Ok(()) => std::mem::forget(counted), // decremented when the task is settled
             Err(refusal) => refusal.task.left(),
         }
         placed
@@ -236,7 +237,8 @@ impl PoolInner {
                     }
                     continue;
                 }
-                // An eager pool that has changed meanwhile may have a free worker now.
+                // For an eager pool: fail if the control word has changed, because a worker may now
+                // be free.
                 Some(_) if self.rule() == growth::GrowthRule::Eager => Limit::Unchanged(seen),
                 Some(Admission::CoreThread) => Limit::Core,
                 Some(Admission::ExtraThread) => Limit::Maximum,
@@ -249,10 +251,11 @@ impl PoolInner {
         }
     }
 
-    /// One decision about a task. `None`: an idle worker was given the head of a full queue, so
-    /// there may be room now.
+    /// Decides once about a task. Returns `None` if an idle worker took the head of a full queue:
+    /// there may be room now, so the caller decides again.
     fn decide(&self, seen: Snapshot, has_room: Option<bool>, spawn_failed: bool) -> Option<Admission> {
-        // Without a new thread, another worker may run the task from the queue.
+        // No growth decision: the queue takes every task, or no thread can be started. In the
+        // second case a worker that exists may run the task from the queue.
         if spawn_failed || self.queue().takes_all() {
             let may_queue = has_room != Some(false) && (seen.workers() > 0 || !spawn_failed);
             return Some(if may_queue { Admission::Queue } else { Admission::Reject });
@@ -263,7 +266,7 @@ impl PoolInner {
             return None;
         }
         if has_room && seen.is_paused() {
-            return Some(Admission::Queue); // where the task can be found: a new thread would hold it
+            return Some(Admission::Queue); // visible there; a new thread would only hold it
         }
         Some(self.growth(seen, has_room))
     }
@@ -280,20 +283,21 @@ impl PoolInner {
         growth::admit(self.rule(), load)
     }
 
-    /// The read after a push, which the push has ordered.
+    /// Reads the state of the pool after a push. The caller orders the read after the push: under
+    /// the tail lock, or by `TaskQueue::order`.
     #[inline]
     pub(super) fn observe(&self) -> Observed {
         Observed { control: self.control().load(), wake: self.idle().should_wake_for_new_task() }
     }
 
-    /// For a queue that every task passes through: starts a worker below the core size, as if the
-    /// task had not been queued, and reads again. Other queues: nothing to do.
+    /// For a queue that takes every task: starts a worker if the pool is below its core size, and
+    /// observes again. Returns `observed` for other queues.
     pub(super) fn grow_to_core(self: &Arc<Self>, seen: Snapshot, observed: Observed) -> Observed {
         if !self.queue().takes_all() {
             return observed;
         }
         if seen.workers() < self.settings().core() {
-            // If it fails, `confirm_admitted` makes sure that there is one worker at least.
+            // If this fails, `confirm_admitted` still ensures that there is at least one worker.
             let _ = self.add_worker(None, Limit::Core);
         }
         if let TaskQueue::Delayed(delayed) = self.queue() {
@@ -303,20 +307,21 @@ impl PoolInner {
         self.observe()
     }
 
-    /// As `observe`, after an insertion into a delayed queue, whose lock has ordered it.
+    /// Like `observe`, after an insertion into a delayed queue. The queue's lock orders this read
+    /// after the insertion.
     #[inline]
     pub(super) fn observe_delayed(&self, delayed: &DelayedQueue) -> Observed {
         Observed { control: self.control().load(), wake: !delayed.is_watched_hint() }
     }
 
-    /// Makes sure that a worker will take the task `id`, which has been pushed, or takes it back.
+    /// Ensures that a worker will take the queued task `id`, or takes the task back and refuses it.
     ///
-    /// Race "enqueue / shutdown": if the push came first, the shutting thread sees the task and the
-    /// pool does not terminate before it has run. Otherwise `observed` has the new state, and the
-    /// task is taken back. Model: `submit_against_shutdown`.
+    /// Race "enqueue / shutdown": if the push came first, the thread that shuts down sees the task.
+    /// The pool then does not terminate before the task has run. Otherwise `observed` has the new
+    /// state, and this thread takes the task back. Model: `submit_against_shutdown`.
     ///
     /// Race "enqueue / last worker exits": if the push came first, the worker sees the task and
-    /// stays. Otherwise `observed` has no worker, and one is started. Model:
+    /// does not exit. Otherwise `observed` has no worker, and this thread starts one. Model:
     /// `submit_against_last_worker_leaves`.
     ///
     /// Race "enqueue / park": see `idle`.
@@ -339,8 +344,8 @@ impl PoolInner {
         Ok(())
     }
 
-    /// Takes the task `id` out of the queue and refuses it. `Ok` if it is gone: a worker has it, or
-    /// `shutdown_now` has handed it back.
+    /// Takes the task `id` out of the queue and refuses it. Returns `Ok` if the task is not queued
+    /// any more: a worker has taken it, or `shutdown_now` has returned it.
     #[cold]
     fn take_back(
         &self,
@@ -350,11 +355,12 @@ impl PoolInner {
     ) -> Result<(), Box<Refusal>> {
         let Some(task) = self.queue().take_back(id) else { return Ok(()) };
         task.left();
-        self.try_terminate(); // the pool may have waited for this task only
+        self.try_terminate(); // this task may have been the last one
         Err(Refusal::boxed(task, reason, source))
     }
 
-    /// The task `id` is queued and there is no worker.
+    /// Starts a worker for the queued task `id` of a pool without workers. If that fails, takes the
+    /// task back.
     #[cold]
     fn start_first_worker(self: &Arc<Self>, id: TaskId) -> Result<(), Box<Refusal>> {
         if let Err(NotAdded { cause: Some(error), .. }) = self.add_worker(None, Limit::Maximum)
@@ -362,14 +368,14 @@ impl PoolInner {
         {
             return self.take_back(id, RejectReason::SpawnFailed, Some(error));
         }
-        // This worker, another submitter's, or none because the pool is being shut down.
+        // The pool has this worker, or one of another submitter, or it is being shut down.
         self.wake_one();
         Ok(())
     }
 
-    /// For a queue that was seen to be full with `queued` tasks: the facts for the error if the
-    /// growth rule rejects a task, no parked worker could take the head, and no hook or observer
-    /// wants to be told.
+    /// For a queue that was full with `queued` tasks. Returns the facts for the error if the growth
+    /// rule rejects a task and no parked worker could take the head. Returns `None` if a hook or
+    /// observer must be notified.
     #[inline]
     fn overload(&self, queued: usize) -> Option<PoolFacts> {
         let seen = self.control().load();
@@ -381,7 +387,7 @@ impl PoolInner {
         overloaded.then(|| self.facts_of(seen, self.settings().maximum(), queued))
     }
 
-    /// Returns true if a task would be rejected now. May return false in other cases too.
+    /// Returns true if a task would be rejected now. False does not mean that it would be accepted.
     #[inline]
     pub(super) fn is_overloaded(&self) -> bool {
         self.plain_queue().and_then(Fifo::full_len).is_some_and(|queued| self.overload(queued).is_some())

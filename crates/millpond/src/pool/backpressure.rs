@@ -1,24 +1,24 @@
 //! Backpressure: submitters that wait until a full pool has room. [`policy::Block`] blocks the
 //! thread, [`submit_async`](ThreadPoolExecutor::submit_async) suspends a future. Both are served in
-//! order.
+//! order of arrival.
 //!
 //! [`policy::Block`]: super::policy::Block
 //!
 //! Race "wait for room / make room". A submitter lists itself, tries again to enter, and waits if
-//! that fails. A thread that makes room notifies the first listed submitter afterwards. Both pass
-//! through the head lock of the queue (or the list of idle workers) in between. If the submitter
-//! passed first, it is seen in the list. If the room came first, the attempt succeeds. Model:
-//! `waiting_for_room_against_making_it`.
+//! that fails. A thread that makes room then notifies the first listed submitter. Both pass through
+//! the head lock of the queue (or the list of idle workers) in between. If the submitter passed
+//! first, the other thread sees it in the list. If the room came first, the attempt succeeds.
+//! Model: `waiting_for_room_against_making_it`.
 //!
-//! A notified submitter leaves the list, and returns to its old position before it tries again. So
-//! each unit of room goes to one submitter. One that gives up after its notification passes it on.
-//! Model: `a_dropped_async_submitter_passes_its_room_on`.
+//! Notification removes a submitter from the list. The submitter returns to its old position before
+//! it tries again, so each free slot is offered to one submitter. A submitter that gives up after
+//! its notification passes the slot on. Model: `a_dropped_async_submitter_passes_its_room_on`.
 //!
-//! A future that finds others waiting queues up behind them without an attempt. Room that was made
-//! while all listed submitters were notified is then known to these only. So each submitter that
-//! leaves the list offers the remaining room to the next. The future saw one of them in the list,
-//! so it is listed itself when that one leaves. Model:
-//! `async_submitters_behind_each_other_all_get_room`.
+//! A future that finds other submitters in the list enlists behind them without trying to enter.
+//! Room that was made while all listed submitters were notified is known only to these submitters.
+//! So each submitter that leaves the list notifies the next one if there may be more room. The
+//! future enlisted while one of them was listed, so it is in the list when that submitter leaves.
+//! Model: `async_submitters_behind_each_other_all_get_room`.
 
 use std::fmt;
 use std::future::Future;
@@ -44,7 +44,7 @@ use crate::task::{Task, TaskHandle, TaskOf};
 pub(super) struct WaitingSubmitter<P: Deref<Target = PoolInner>> {
     pool: P,
     key: Key,
-    /// The list was empty before.
+    /// True if the list was empty when this submitter was added.
     was_first: bool,
 }
 
@@ -64,7 +64,8 @@ impl<P: Deref<Target = PoolInner>> Drop for WaitingSubmitter<P> {
     fn drop(&mut self) {
         let submitters = self.pool.submitters();
         submitters.remove(self.key);
-        // Offer room to the next: unused after a notification, or known to no listed submitter.
+        // Notify the next submitter: this one may leave room unused, or no other one may know of
+        // the room.
         if !submitters.is_empty() && self.pool.may_have_room() {
             submitters.notify_first();
         }
@@ -72,7 +73,7 @@ impl<P: Deref<Target = PoolInner>> Drop for WaitingSubmitter<P> {
 }
 
 impl PoolInner {
-    /// A hint, read without locks: an attempt to enter may succeed.
+    /// Returns true if an attempt to enter may succeed. A hint, read without locks.
     fn may_have_room(&self) -> bool {
         let seen = self.control().load();
         !seen.is_running()
@@ -80,13 +81,13 @@ impl PoolInner {
             || self.queue().has_room(self.idle()) && !self.queue_is_overdue()
     }
 
-    /// Waits for room for a short time without parking: while tasks are short, parking for every
-    /// slot costs more than they do.
+    /// Waits for room for a short time without parking: if tasks are short, parking for every slot
+    /// costs more than the tasks.
     ///
-    /// A blocked submitter will soon need another slot, so with a large queue it waits for an
-    /// eighth of the capacity. If there is some room and less than that, it leaves its core to the
-    /// workers for 50 µs: they just needed longer than the spin for an eighth, so the queue does
-    /// not run empty.
+    /// A blocked submitter will soon need another slot, so it waits until an eighth of the capacity
+    /// is free. If fewer slots are free after the spin, it leaves its core to the workers for 50
+    /// µs. The queue does not run empty meanwhile: the workers just needed longer than the spin for
+    /// an eighth of it.
     fn spin_for_room(&self, me: &ThreadContext, deadline: Option<Instant>) {
         const REST: Duration = Duration::from_micros(50);
         let queue = self.queue();
@@ -139,16 +140,17 @@ impl ThreadPoolExecutor {
 /// The future of [`ThreadPoolExecutor::submit_async`]. Resolves when the pool has accepted or
 /// refused the task.
 ///
-/// It does nothing until it is polled, and works on any runtime. Once polled, poll it when it is
-/// woken or drop it: until then, submitters behind it are not told of the room it was woken for.
+/// The future does nothing until it is polled, and works on any runtime. Dropping it before it
+/// resolves drops the task. After a wake-up, poll the future or drop it: until then, the submitters
+/// behind it are not notified of the free slot.
 #[must_use = "futures do nothing unless they are polled"]
 pub struct SubmitAsync<T> {
     pool: ThreadPoolExecutor,
     /// `None` once the task has been accepted or refused.
     parts: Option<(Task, TaskHandle<T>)>,
-    /// The context could not be captured, so the task is refused.
+    /// True if the capture of the submitter's context panicked. The task is then refused.
     capture_panicked: bool,
-    /// The place in the list, once the future has had to wait.
+    /// The entry in the list, once the future has had to wait.
     listed: Option<WaitingSubmitter<Arc<PoolInner>>>,
 }
 
@@ -161,15 +163,15 @@ impl<T: Send + 'static> SubmitAsync<T> {
 }
 
 impl<T> SubmitAsync<T> {
-    /// Lists the future, or renews its entry. Returns whether it may try to enter, and how; `None`:
-    /// it has to wait.
+    /// Adds the future to the list, or replaces the waker of its entry. Returns the room check for
+    /// an attempt to enter, or `None` if the future must wait.
     fn list(&mut self, waker: &Waker) -> Option<RoomCheck> {
         let pool = self.pool.inner();
         match &mut self.listed {
             None if pool.submitters().is_empty() => Some(RoomCheck::Hint),
             None => self.list_behind_others(waker),
             Some(listed) => match pool.submitters().set_waker(listed.key, waker.clone()) {
-                Ok(()) => None, // not notified
+                Ok(()) => None, // not yet notified
                 Err(waker) => {
                     listed.rejoin(Waiting::Task(waker));
                     Some(RoomCheck::UnderLock)
@@ -178,8 +180,9 @@ impl<T> SubmitAsync<T> {
         }
     }
 
-    /// A shutdown advances the state and then notifies the list, under its lock: either it finds
-    /// this future there, or the state is seen here.
+    /// Adds the future to the list behind other submitters. A shutdown advances the run state and
+    /// then notifies the list under its lock. So either the shutdown finds this future in the list,
+    /// or this thread sees the new state.
     fn list_behind_others(&mut self, waker: &Waker) -> Option<RoomCheck> {
         let pool = self.pool.inner();
         let listed = WaitingSubmitter::new(Arc::clone(pool), Waiting::Task(waker.clone()));
@@ -193,7 +196,7 @@ impl<T: Send + 'static> Future for SubmitAsync<T> {
     type Output = Result<TaskHandle<T>, Rejected>;
 
     /// # Panics
-    /// If the future has resolved before.
+    /// If the future has already resolved.
     fn poll(self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Self::Output> {
         let this = self.get_mut();
         let (mut task, handle) = this.parts.take().expect("`SubmitAsync` polled after it resolved");
@@ -221,7 +224,7 @@ impl<T: Send + 'static> Future for SubmitAsync<T> {
     }
 }
 
-/// Not self-referential, whatever `T` is.
+/// The future is not self-referential for any `T`.
 impl<T> Unpin for SubmitAsync<T> {}
 
 impl<T> fmt::Debug for SubmitAsync<T> {

@@ -1,4 +1,4 @@
-//! [`Builder`]: the options of a pool and their defaults. `build` checks them.
+//! [`Builder`]: the options of a pool and their defaults. `build` validates them.
 
 use std::fmt;
 use std::io;
@@ -88,13 +88,14 @@ impl Builder {
             remove_on_cancel: true,
             rule: GrowthRule::QueueFirst,
             max_queue_time: None,
-            // Models measure only where measuring is what they are about, for size.
+            // Models measure no times unless they are about times, to stay small.
             timing: if IN_MODEL { Timing::Off } else { Timing::default() },
             clock: Clock::system(),
         }
     }
 
-    /// Sets how many threads are started before the queue is used, and kept when idle. Default: 1.
+    /// Sets the core size: the number of threads that start before the queue is used and stay when
+    /// idle. Default: 1.
     pub fn core_pool_size(mut self, threads: usize) -> Self {
         self.core = threads;
         self
@@ -111,13 +112,13 @@ impl Builder {
     }
 
     /// Sets how long an idle thread above the core size waits for work before it exits. Default: 60
-    /// seconds. `Duration::MAX` keeps it for ever; with zero it exits at once.
+    /// seconds. With `Duration::MAX` it never exits, with zero it exits at once.
     pub fn keep_alive_time(mut self, time: Duration) -> Self {
         self.keep_alive = time;
         self
     }
 
-    /// Sets whether idle core threads exit too, so that an idle pool shrinks to no threads. Needs a
+    /// Sets whether idle core threads exit too, so an idle pool shrinks to no threads. This needs a
     /// keep-alive time above zero. Default: false.
     pub fn allow_core_thread_time_out(mut self, allow: bool) -> Self {
         self.core_times_out = allow;
@@ -127,15 +128,16 @@ impl Builder {
     /// Sets the queue for tasks that no thread can take yet. Default: [`WorkQueue::linked`],
     /// unbounded, as in the JDK's factories.
     ///
-    /// A service needs a bound, such as `WorkQueue::array(100)`. Without one the pool never refuses
-    /// a task and never exceeds its core size, and under overload the queue uses up all memory.
+    /// A service needs a bound, such as `WorkQueue::array(100)`. Without a bound the pool never
+    /// refuses a task and never exceeds its core size, and under overload the queue grows until
+    /// memory runs out.
     pub fn work_queue(mut self, queue: WorkQueue) -> Self {
         self.queue = queue;
         self
     }
 
-    /// Sets what happens to a refused task: one of [`policy`](crate::policy), or a closure
-    /// `|task: Task, pool: &ThreadPoolExecutor| -> Result<(), Rejected>`. Default:
+    /// Sets the rejection policy: one from [`policy`](crate::policy), or a closure `|task: Task,
+    /// pool: &ThreadPoolExecutor| -> Result<(), Rejected>`. Default:
     /// [`Abort`](crate::policy::Abort).
     pub fn rejected_execution_handler(mut self, handler: impl RejectedExecutionHandler) -> Self {
         self.handler = Handler::new(handler);
@@ -148,8 +150,8 @@ impl Builder {
     /// [`thread_name_prefix`](Self::thread_name_prefix) sets other names. Several pools may have
     /// the same name; their [`label`](ThreadPoolExecutor::label)s differ.
     ///
-    /// [`build`](Self::build) refuses an empty name, one of more than 64 characters, and one with
-    /// control characters.
+    /// [`build`](Self::build) refuses an empty name, a name of more than 64 characters, and a name
+    /// with control characters.
     ///
     /// # Examples
     /// ```
@@ -176,20 +178,20 @@ impl Builder {
     /// `pool-N-thread-`.
     ///
     /// [`build`](Self::build) refuses a prefix with a NUL byte. Tools on Linux such as `top -H`
-    /// show 15 bytes of a thread's name. A longer name is shortened there so that the number stays:
+    /// show 15 bytes of a thread's name. The name for these tools is shortened before the number:
     /// `image-resizer-thread-12` becomes `image-resize-12`. Rust's name of the thread is complete.
     pub fn thread_name_prefix(mut self, prefix: impl Into<String>) -> Self {
         self.name_prefix = Some(prefix.into());
         self
     }
 
-    /// Sets how threads are created: for stack sizes, priorities, affinity. Default: a plain named
-    /// thread.
+    /// Sets how threads are created, for example to set stack size, priority or affinity. Default:
+    /// a plain named thread.
     ///
     /// The factory receives the body of the worker, starts a thread that calls [`WorkerBody::run`]
     /// and returns its handle. An error, a panic, or a body that is dropped without running counts
-    /// as a failed spawn. Then the task goes to the queue if the pool has another worker, and
-    /// otherwise back to its submitter with [`SpawnFailed`](crate::RejectReason::SpawnFailed).
+    /// as a failed spawn. The task is then queued if the pool has another worker, and otherwise
+    /// returned to its submitter with [`SpawnFailed`](crate::RejectReason::SpawnFailed).
     pub fn thread_factory(
         mut self,
         factory: impl Fn(WorkerBody) -> io::Result<JoinHandle<()>> + Send + Sync + 'static,
@@ -198,7 +200,7 @@ impl Builder {
         self
     }
 
-    /// Sets the callbacks. Default: none.
+    /// Sets the callbacks for events of the pool. Default: none.
     pub fn hooks(mut self, hooks: impl Hooks) -> Self {
         self.hooks = Some(HooksOption(Arc::new(hooks)));
         self
@@ -207,9 +209,9 @@ impl Builder {
     /// Carries a context from the submitting thread to the thread that runs the task. Default:
     /// none.
     ///
-    /// `capture` is called on the submitting thread, once per task, and the task runs inside what
-    /// it returns: tasks of every submitting method, of scopes and of futures, wherever they run. A
-    /// task that is submitted again keeps its context.
+    /// Calls `capture` on the submitting thread once per task. The task runs inside the returned
+    /// context, on any thread. This applies to all submitting methods, scopes and futures. A task
+    /// that is submitted again keeps its context.
     ///
     /// # Examples
     /// ```
@@ -243,18 +245,19 @@ impl Builder {
 
     /// Sets whether cancelling a queued task removes it from the queue at once. Default: true.
     ///
-    /// With false, as in the JDK, it stays until a worker dequeues it, which calls the hooks and
-    /// counts it, or until [`purge`](ThreadPoolExecutor::purge).
+    /// With false, as in the JDK, the task stays until a worker dequeues it or until
+    /// [`purge`](ThreadPoolExecutor::purge) removes it. The worker then calls the hooks and counts
+    /// the task.
     pub fn remove_on_cancel(mut self, remove: bool) -> Self {
         self.remove_on_cancel = remove;
         self
     }
 
-    /// Uses threads up to the maximum before the queue. Default: the JDK's order (core, queue,
-    /// maximum).
+    /// Starts threads up to the maximum before using the queue. Default: the JDK's order (core,
+    /// queue, maximum).
     ///
-    /// A task starts a thread only if no worker is free, even below the core size. So there are
-    /// never more threads than there were tasks at the same time.
+    /// A task starts a thread only if no worker is free, even below the core size. So the pool
+    /// never has more threads than the largest number of tasks it held at one time.
     pub fn eager(mut self) -> Self {
         self.rule = GrowthRule::Eager;
         self
@@ -262,27 +265,27 @@ impl Builder {
 
     /// Limits how long a task waits in the queue. Default: no limit.
     ///
-    /// Under overload a long queue makes every task late: a task that starts has used up most of
-    /// the time that its caller is willing to wait. A limit well below that time keeps the pool
-    /// useful, whatever the length of the queue.
+    /// Under overload a long queue makes every task late: when a task starts, its caller has almost
+    /// given up waiting. A limit well below the caller's timeout keeps the pool useful with a queue
+    /// of any length.
     ///
-    /// - A task that has waited longer when a worker is about to start it expires. It is dropped
-    ///   without running, its handle resolves as [`JoinError::Expired`](crate::JoinError::Expired),
-    ///   and it counts as [`expired`](crate::PoolStats::expired). No hook is called. The same
-    ///   applies while `shutdown` drains the queue, and to a task that a worker of the same pool
-    ///   joins.
-    /// - While the oldest queued task has waited longer, the queue counts as full. The pool starts
-    ///   threads up to its maximum, and then the rejection policy decides.
+    /// - A task expires if it has waited longer than the limit when a worker is about to start it.
+    ///   It is dropped without running, its handle resolves as
+    ///   [`JoinError::Expired`](crate::JoinError::Expired), and it counts as
+    ///   [`expired`](crate::PoolStats::expired). No hook is called. The same applies while
+    ///   `shutdown` drains the queue, and to a task that a worker of the same pool joins.
+    /// - While the oldest queued task has waited longer than the limit, the queue counts as full.
+    ///   The pool starts threads up to its maximum, and then the rejection policy decides.
     ///   [`Abort`](crate::policy::Abort) refuses the task as
     ///   [`Saturated`](crate::RejectReason::Saturated), [`CallerRuns`](crate::policy::CallerRuns)
     ///   runs it, and [`Discard`](crate::policy::Discard) drops it. [`Block`](crate::policy::Block)
     ///   and [`submit_async`](ThreadPoolExecutor::submit_async) wait until the old tasks are gone.
     ///   [`DiscardOldest`](crate::policy::DiscardOldest) expires the old tasks and queues the new
-    ///   one. This part applies to array and linked queues only: the head of another queue is not
+    ///   one. This rule applies to array and linked queues only: the head of another queue is not
     ///   its oldest task.
     ///
-    /// The time runs from the acceptance of the task, or in a delay queue from its due time, until
-    /// its thread starts it. Waiting for room does not count. Tasks of a
+    /// The time runs from the acceptance of the task until its thread starts it. In a delay queue
+    /// it runs from the due time. Waiting for room does not count. Tasks of a
     /// [`scope`](ThreadPoolExecutor::scope) and of `spawn_future` never expire. The limit costs
     /// each task two small allocations and a reading of the clock. Scheduled pools have no such
     /// limit.
@@ -319,7 +322,7 @@ impl Builder {
         self
     }
 
-    /// Sets how the pool measures how long tasks wait and run. Default: [`Timing::Sampled`].
+    /// Sets how the pool measures the wait and run times of tasks. Default: [`Timing::Sampled`].
     ///
     /// # Examples
     /// ```
@@ -365,7 +368,7 @@ impl Builder {
         }
     }
 
-    /// Checks what does not depend on other options.
+    /// Checks the options that do not depend on each other.
     fn check(&self) -> Result<(), ConfigError> {
         if let Some(name) = &self.name {
             ConfigError::check_pool_name("name", name)?;
@@ -379,10 +382,11 @@ impl Builder {
         Ok(())
     }
 
-    /// Builds the pool. No thread is started yet.
+    /// Builds the pool. Does not start a thread.
     ///
     /// # Errors
-    /// [`ConfigError`] with the offending values, if the options contradict each other.
+    /// [`ConfigError`] with the offending values, if an option is invalid or options contradict
+    /// each other.
     pub fn build(self) -> Result<ThreadPoolExecutor, ConfigError> {
         static NUMBERS: AtomicU64 = AtomicU64::new(1);
         self.check()?;

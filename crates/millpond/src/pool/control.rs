@@ -1,7 +1,7 @@
 //! The control word: the pool's run state and its number of workers, in one atomic.
 //!
-//! "May I add a worker?" and "is the pool done?" each are one compare-exchange on this word. Only
-//! this file sees the bits. Other modules use [`Snapshot`] and the named transitions of [`Ctl`].
+//! Adding a worker and the test for termination are each one compare-exchange on this word. Only
+//! this file knows the bits. Other modules use [`Snapshot`] and the named transitions of [`Ctl`].
 
 use std::fmt;
 
@@ -13,7 +13,7 @@ const PAUSED_BIT: u32 = COUNT_BITS - 1;
 const PAUSED: u64 = 1 << PAUSED_BIT;
 const COUNT_MASK: u64 = PAUSED - 1;
 
-/// The largest number of workers, whatever `maximum_pool_size` says.
+/// The largest number of workers, for any `maximum_pool_size`.
 pub(super) const MAX_WORKERS: usize = (1 << 29) - 1;
 
 #[derive(Debug)]
@@ -35,8 +35,8 @@ pub(super) struct Ctl {
     /// Tidying            -> Terminated   the `terminated` hook has returned
     /// ```
     ///
-    /// Every access is SeqCst. Changes are rare and an x86-64 load costs the same. The races in
-    /// `README.md` do not rely on it: they go through `TaskQueue::order`.
+    /// Every access is SeqCst: changes are rare, and on x86-64 a SeqCst load costs no more than a
+    /// Relaxed one. The races in `README.md` do not rely on it: they go through `TaskQueue::order`.
     word: AtomicU64,
 }
 
@@ -66,7 +66,7 @@ impl Snapshot {
         self.0 & PAUSED != 0
     }
 
-    /// True if the pool runs and is not paused.
+    /// True if the pool is in Running and not paused.
     #[inline]
     pub(super) fn takes_tasks(self) -> bool {
         self.0 >> PAUSED_BIT == RunState::Running as u64
@@ -114,8 +114,8 @@ impl Ctl {
         self.word.fetch_sub(1, Ordering::SeqCst);
     }
 
-    /// Advances to `state`. Returns the word before, or `None` if the pool is already there or
-    /// further.
+    /// Advances to `state`. Returns the previous word, or `None` if the pool is already in `state`
+    /// or a later state.
     pub(super) fn advance_to(&self, state: RunState) -> Option<Snapshot> {
         loop {
             let seen = self.load();
@@ -141,7 +141,7 @@ impl Ctl {
         }
     }
 
-    /// Advances to Tidying, unless the word has changed since `seen`, which has no workers.
+    /// Advances to Tidying, unless the word has changed since `seen`. `seen` must have no workers.
     pub(super) fn try_tidy(&self, seen: Snapshot) -> bool {
         debug_assert_eq!(seen.workers(), 0);
         self.exchange(seen, seen.with_state(RunState::Tidying))

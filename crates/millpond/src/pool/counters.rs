@@ -1,7 +1,7 @@
 //! The event counters of a pool.
 //!
-//! Each worker counts its own tasks in its own cache lines. [`Counters`] holds what no worker can
-//! count: tasks that never reach one. `stats` adds everything up.
+//! Each worker counts its own tasks in its own cache lines. [`Counters`] holds the counts that
+//! belong to no worker, such as refused tasks. `stats` adds everything up.
 //!
 //! Ordering. A count of settled tasks is written with Release and read with Acquire, so a reader
 //! that sees a task settled also sees that it was accepted. `stats` relies on this.
@@ -23,25 +23,25 @@ pub(super) struct WorkerCounters {
     succeeded: AtomicU64,
     panicked: AtomicU64,
     cancelled: AtomicU64,
-    /// Tasks that run inline inside another task of this worker now.
+    /// Number of tasks that run inline inside another task of this worker now.
     inline: AtomicU64,
 }
 
-/// Adds one to a counter with one writer at a time.
+/// Adds one. Only one thread writes the counter at a time, so a load and a store are exact.
 #[inline]
 fn bump(counter: &AtomicU64) {
     counter.store(counter.load(Ordering::Relaxed) + 1, Ordering::Release);
 }
 
 impl WorkerCounters {
-    /// The worker is done with a task, hooks included. Returns how many it has finished.
+    /// Counts a finished task, hooks included. Returns the number of tasks finished so far.
     #[inline]
     pub(super) fn finish(&self) -> u64 {
         bump(&self.finished);
         self.finished.load(Ordering::Relaxed)
     }
 
-    /// Tasks that the worker has finished.
+    /// Returns the number of tasks that the worker has finished.
     pub(super) fn finished(&self) -> u64 {
         self.finished.load(Ordering::Acquire)
     }
@@ -102,7 +102,7 @@ impl Totals {
         }
     }
 
-    /// Tasks that a worker took and that ended there.
+    /// Returns the number of tasks that ended on a worker.
     pub(super) fn settled(&self) -> u64 {
         self.succeeded + self.panicked + self.cancelled
     }
@@ -117,41 +117,41 @@ impl std::ops::AddAssign for Totals {
     }
 }
 
-/// What the policy did with a refused task that it did not return.
+/// The action of a policy that did not return the refused task.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Answer {
     CallerRan,
     Discarded,
-    /// The head of the queue was dropped, and the task submitted again.
+    /// The head of the queue was dropped, and the task was submitted again.
     Evicted,
-    /// A policy of the user kept it.
+    /// A custom policy kept the task.
     Other,
 }
 
-/// What happened to a task that no worker ran. Refused tasks are counted by
-/// [`Counters::add_overload`] and [`Counters::add_refusal`].
+/// The fate of a task that no worker ran. Refused tasks are counted by [`Counters::add_overload`]
+/// and [`Counters::add_refusal`].
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Event {
     /// Cancelled and removed from the queue.
     CancelledInQueue,
     /// Removed, drained or evicted.
     HandedBack,
-    /// It waited longer than `max_queue_time`.
+    /// The task waited longer than `max_queue_time`.
     Expired,
     /// A run of a periodic task panicked and ended the series.
     PeriodicEndedByPanic,
 }
 
-/// The counters that no worker keeps.
+/// The counts of a pool that do not belong to a worker.
 #[derive(Debug, Default)]
 pub(super) struct Counters {
     /// Tasks that were given to a new thread.
     first_tasks: AtomicU64,
-    /// The counts of [`Often`].
+    /// The counters for each kind of [`Often`].
     often: StripedCounter,
-    /// Refused tasks by reason, without those in `often`.
+    /// Refused tasks by reason, except those counted in `often`.
     reasons: [AtomicU64; RejectReason::ALL.len()],
-    /// Refused tasks by [`Answer`], without those in `often`.
+    /// Refused tasks by [`Answer`], except those counted in `often`.
     answers: [AtomicU64; 4],
     /// Submitters that waited for room and found it.
     blocked: AtomicU64,
@@ -167,7 +167,7 @@ impl Counters {
         self.first_tasks.fetch_add(1, Ordering::Relaxed);
     }
 
-    /// Undoes `add_first_task`: the thread did not start.
+    /// Undoes `add_first_task` when the thread did not start.
     pub(super) fn undo_first_task(&self) {
         self.first_tasks.fetch_sub(1, Ordering::Relaxed);
     }
@@ -176,13 +176,13 @@ impl Counters {
         self.first_tasks.load(Ordering::Relaxed)
     }
 
-    /// Counts a task that an overloaded pool has refused, in one step with the answer.
+    /// Counts a task refused by an overloaded pool, together with the policy's answer.
     #[inline]
     pub(super) fn add_overload(&self, answer: Often) {
         self.often.add_one(answer);
     }
 
-    /// Counts a refused task. Its answer follows, unless it is returned.
+    /// Counts a refused task. `add_answer` follows, unless the policy returns the task.
     pub(super) fn add_refusal(&self, reason: RejectReason) {
         self.reasons[reason as usize].fetch_add(1, Ordering::Release);
     }
@@ -201,12 +201,13 @@ impl Counters {
         counter.fetch_add(1, Ordering::Relaxed);
     }
 
-    /// Threads started, and threads that could not be started.
+    /// Returns the numbers of threads started and of threads that could not be started.
     pub(super) fn threads(&self) -> (u64, u64) {
         (self.threads_started.load(Ordering::Relaxed), self.thread_start_failures.load(Ordering::Relaxed))
     }
 
-    /// Refused tasks. Answers are read first, so no task has an answer without a reason.
+    /// Returns the refused tasks. Answers are read before reasons, so no task has an answer without
+    /// a reason.
     pub(super) fn rejected(&self) -> RejectedBy {
         let mut rejected = RejectedBy::default();
         let [returned, caller_ran, discarded] = Often::OVERLOAD.map(|answer| self.often.sum(answer));
@@ -243,10 +244,10 @@ impl Counters {
     }
 }
 
-/// What happens so often that a shared counter would be noticeable.
+/// Events so frequent that one shared counter would be measurable.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Often {
-    /// An overloaded pool has refused a task, and the policy returned it.
+    /// An overloaded pool refused a task, and the policy returned it.
     Returned,
     /// The same, and the policy ran it on the caller.
     CallerRan,
@@ -261,8 +262,8 @@ impl Often {
 
 type OftenCounts = [AtomicU64; 4];
 
-/// Counters for many writers. The first threads own a stripe each, which no other thread writes,
-/// so they need no atomic read-modify-write: that costs as much as the rest of a rejection (about 5
+/// Counters for many writers. The first threads own a stripe each, which no other thread writes. So
+/// they need no atomic read-modify-write, which costs as much as the rest of a rejection (about 5
 /// ns).
 ///
 /// Exact, because thread numbers are unique. Release and Acquire as in the file header.

@@ -23,7 +23,7 @@ pub struct Load {
     pub core: usize,
     /// Maximum size.
     pub maximum: usize,
-    /// True if the queue would accept the task. For a synchronous queue: a worker waits for a task.
+    /// True if the queue would accept the task. For a synchronous queue: true if a worker waits.
     pub queue_has_room: bool,
     /// True if some worker has no task. Only [`GrowthRule::Eager`] reads it.
     pub worker_is_free: bool,

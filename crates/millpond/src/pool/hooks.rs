@@ -6,7 +6,7 @@ use crate::task::Panic;
 use crate::task::TaskInfo;
 use crate::threads::WorkerInfo;
 
-/// Callbacks for events in the life of a pool. By default they do nothing.
+/// Callbacks for the events of a pool. By default they do nothing.
 ///
 /// The pool holds no lock while a hook runs, so hooks may call the pool. A hook that panics does
 /// not harm the pool: the worker continues as if it had been replaced.
@@ -40,13 +40,13 @@ use crate::threads::WorkerInfo;
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
 pub trait Hooks: Send + Sync + 'static {
-    /// Called before a task runs, on its worker thread. If it panics, the task does not run, its
-    /// handle resolves as abandoned, and `after_execute` is not called.
+    /// Called on the worker thread before it runs a task. If this hook panics, the task does not
+    /// run, its handle resolves as abandoned, and `after_execute` is not called.
     fn before_execute(&self, task: &TaskInfo) {
         let _ = task;
     }
 
-    /// Called after a task has run, on its worker thread. `panic` is the panic of the task.
+    /// Called on the worker thread after it has run a task. `panic` is the panic of the task.
     ///
     /// As in the JDK, `panic` is always `None` for a task with a handle, because the handle keeps
     /// the panic. See [`panicked`](Self::panicked) for all panics.
@@ -57,11 +57,10 @@ pub trait Hooks: Send + Sync + 'static {
     /// Called when a task panics, on the thread that ran it, before its handle resolves and before
     /// `after_execute`.
     ///
-    /// Called for every task that this pool runs or lets its caller run: with or without a handle,
-    /// for each run of a periodic task ([`OnPanic::Continue`](crate::OnPanic) or not), for tasks of
-    /// a scope and for polls of a future. Also called for a task that was cancelled while it ran,
-    /// whose handle has already resolved. Not called for tasks that left the pool and run
-    /// elsewhere.
+    /// Called for every task that this pool runs, or lets the submitter run: tasks with or without
+    /// a handle, each run of a periodic task, tasks of a scope, and polls of a future. Also called
+    /// for a task that was cancelled while it ran, although its handle has already resolved. Not
+    /// called for tasks that left the pool and run elsewhere.
     ///
     /// # Examples
     /// ```
@@ -84,7 +83,8 @@ pub trait Hooks: Send + Sync + 'static {
         let _ = (task, panic);
     }
 
-    /// Called once, when all workers have exited after a shutdown, on the thread that noticed it.
+    /// Called once, after all workers have exited after a shutdown, on the thread that terminates
+    /// the pool.
     fn terminated(&self) {}
 
     /// Called when a task is refused, on the submitting thread, before the rejection policy.
@@ -97,13 +97,13 @@ pub trait Hooks: Send + Sync + 'static {
         let _ = worker;
     }
 
-    /// Called when a worker exits, on its thread. All of these calls precede `terminated`.
+    /// Called when a worker exits, on its thread. `terminated` is called after all of these calls.
     fn worker_stopped(&self, worker: &WorkerInfo) {
         let _ = worker;
     }
 }
 
-/// Shared hooks, so that their owner can read what they have collected.
+/// Shared hooks: the owner keeps a clone and reads the collected data.
 impl<H: Hooks + ?Sized> Hooks for Arc<H> {
     fn before_execute(&self, task: &TaskInfo) {
         (**self).before_execute(task);

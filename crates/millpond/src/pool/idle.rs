@@ -1,4 +1,5 @@
-//! Idle workers: which are parked, and which one a submitter wakes.
+//! The idle workers: the list of parked workers, and the choice of the worker that a submitter
+//! wakes.
 //!
 //! A worker is in one of four states: *running* a task, *searching* (polling the queue before it
 //! parks, one worker at a time), *parked* (listed here), or *waking* (removed from the list and not
@@ -21,14 +22,14 @@ use crate::sync::{Arc, AtomicUsize, Mutex, Ordering};
 use crate::task::Task;
 use crate::time::clock::Tick;
 
-/// A task, and when it was accepted or due, if that is known.
+/// A task and the time at which it was accepted or due, if known.
 pub(super) type Dequeued = (Task, Option<Tick>);
 
 /// The park slot of one worker. A waker stores a task here before it notifies the worker.
 #[derive(Debug)]
 pub(super) struct ParkSlot {
     cell: WaitCell,
-    /// The task that came with the wake-up, if any. Written before the cell is notified.
+    /// The task that the waker assigned, if any. Written before the cell is notified.
     assigned: Mutex<Option<Dequeued>>,
 }
 
@@ -53,11 +54,12 @@ pub(super) enum WakeReason {
 pub(super) struct ParkOptions {
     /// When the worker wakes by itself.
     pub(super) deadline: Option<Instant>,
-    /// The deadline ends the keep-alive time.
+    /// True if the deadline is the end of the keep-alive time.
     pub(super) timed: bool,
     /// The worker watches the time for the others and is woken last, see `queue/delayed.rs`.
     pub(super) leads: bool,
-    /// The keep-alive time is over, and the worker stays only because the queue is not empty.
+    /// True if the keep-alive time is over and the worker stays only because the queue is not
+    /// empty.
     pub(super) stays: bool,
 }
 
@@ -67,35 +69,35 @@ pub(super) struct ParkOptions {
 pub struct ParkedWorkers {
     /// All parked workers that have not been woken and have not been given a task.
     pub all: usize,
-    /// The workers among them that wake by themselves at the end of the keep-alive time.
+    /// The parked workers that wake by themselves at the end of the keep-alive time.
     pub timed: usize,
 }
 
 /// The counts by which a submitter decides whether to wake a worker, readable without a lock.
 ///
-/// Relaxed everywhere: the race "enqueue / park" orders the reads by `TaskQueue::order`.
+/// All accesses are Relaxed: `TaskQueue::order` orders them, see the race "enqueue / park".
 #[derive(Debug)]
 struct WakeState {
     /// Length of the list of parked workers. Written under its lock.
     parked: AtomicUsize,
     /// Workers that are waking, plus the searching one.
     waking: AtomicUsize,
-    /// While a worker searches: how many more tasks may arrive before it counts as late.
-    /// [`NO_SEARCH`] or stale otherwise.
+    /// Number of tasks that may still arrive before the searching worker counts as late.
+    /// [`NO_SEARCH`] or stale if no worker searches.
     search_budget: AtomicUsize,
 }
 
-/// No worker searches.
+/// The value of `search_budget` while no worker searches.
 const NO_SEARCH: usize = usize::MAX;
-/// A searching worker finds a task before this many others arrive, unless it was preempted: it
-/// yields between polls, and may wait for its core as long as other threads want it. After that a
-/// submitter wakes a parked worker too.
+/// Number of tasks that may arrive during a search before submitters wake a parked worker too. A
+/// searching worker finds a task earlier, unless it was preempted or has yielded its core to other
+/// threads.
 const SEARCH_BUDGET: usize = if cfg!(loom) { 1 } else { 16 };
-/// The budget after a submitter woke a worker in spite of a search: one more is enough as a rule.
+/// The budget after a submitter woke a worker despite a search: usually one more worker is enough.
 const EXTENDED_BUDGET: usize = 16 * SEARCH_BUDGET;
 
 impl WakeState {
-    /// True if a worker is parked and none is waking, or none but a searching worker that is late.
+    /// True if a worker is parked and none is waking, except for a searching worker that is late.
     #[inline]
     fn should_wake(&self) -> bool {
         self.parked.load(Ordering::Relaxed) != 0
@@ -106,8 +108,8 @@ impl WakeState {
             }
     }
 
-    /// As `should_wake`; if not, charges one new task to the searching worker's budget. Concurrent
-    /// charges may be lost, which only delays a wake-up that no invariant needs.
+    /// Like `should_wake`. If the result is false, charges one new task to the searching worker's
+    /// budget. Concurrent charges may be lost, which only delays a wake-up that no invariant needs.
     fn should_wake_or_charge(&self) -> bool {
         let wake = self.should_wake();
         let budget = self.search_budget.load(Ordering::Relaxed);
@@ -164,10 +166,10 @@ impl Default for IdleWorkers {
 impl IdleWorkers {
     /// Parks until woken or until `options.deadline`.
     ///
-    /// `recheck` runs after the worker is listed; true keeps it awake. It must order itself after
-    /// the listing and then check everything for which the worker would be woken: race "enqueue /
-    /// park". `spin_first`: tasks arrive by `hand_off` only, so spinning pays here and not at the
-    /// queue.
+    /// `recheck` runs after the worker is listed. If it returns true, the worker does not park. It
+    /// must order itself after the listing and then check every condition for which a waker would
+    /// wake this worker: race "enqueue / park". Set `spin_first` if tasks arrive by `hand_off`
+    /// only: the worker then spins on its slot, because it has no queue to poll.
     pub(super) fn park(
         &self,
         slot: &Arc<ParkSlot>,
@@ -181,7 +183,7 @@ impl IdleWorkers {
         }
         let woken = (spin_first && self.search.search(|| slot.cell.is_notified()))
             || slot.cell.wait(options.deadline, OnInterrupt::Keep) == Wake::Ready;
-        // Race "handoff / keep-alive expiry": a worker that is not listed is being woken.
+        // Race "handoff / keep-alive expiry": a waker has chosen a worker that is no longer listed.
         if !woken && self.unlist(key) {
             return WakeReason::TimedOut;
         }
@@ -195,7 +197,8 @@ impl IdleWorkers {
         key
     }
 
-    /// Removes the calling worker. Returns false if it is not listed, because it is being woken.
+    /// Removes the calling worker. Returns false if it is not listed, because a waker has removed
+    /// it.
     fn unlist(&self, key: Key) -> bool {
         let mut list = self.list.lock();
         let found = list.slots.remove(key).is_some();
@@ -203,8 +206,8 @@ impl IdleWorkers {
         found
     }
 
-    /// Waits for a wake-up that has been decided, and ends the waking state. The caller orders
-    /// itself by `TaskQueue::order` before it checks the queue.
+    /// Waits for the notification of the waker that removed this worker, and ends the waking state.
+    /// The caller then calls `TaskQueue::order` before it checks the queue.
     fn finish_wake(&self, slot: &ParkSlot) -> WakeReason {
         slot.cell.wait(None, OnInterrupt::Keep);
         slot.cell.reset();
@@ -217,9 +220,9 @@ impl IdleWorkers {
 
     /// Polls `found` for a short time before the worker parks. Returns true if it succeeded.
     ///
-    /// A searching worker counts as waking, so new tasks wake no other. As after a wake-up, the
-    /// caller orders itself, checks the queue once more, and wakes another worker if it takes a
-    /// task.
+    /// A searching worker counts as waking, so submitters wake no other worker. As after a wake-up,
+    /// the caller calls `TaskQueue::order`, checks the queue once more, and wakes another worker if
+    /// it takes a task.
     pub(super) fn search(&self, found: impl FnMut() -> bool) -> bool {
         // A second searching worker would only take a core from the submitters.
         if self.state.waking.load(Ordering::Relaxed) > 0 {
@@ -241,25 +244,25 @@ impl IdleWorkers {
         self.state.should_wake()
     }
 
-    /// As [`should_wake`](Self::should_wake), for a submitter that has enqueued a task. Also
-    /// charges the searching worker's budget, so that a preempted searcher does not delay the
-    /// queue.
+    /// Like [`should_wake`](Self::should_wake), for a submitter that has enqueued a task. Also
+    /// charges the searching worker's budget, so a preempted searcher does not delay the queue.
     #[inline]
     pub(super) fn should_wake_for_new_task(&self) -> bool {
         self.has_parked() && self.state.should_wake_or_charge()
     }
 
-    /// Wakes a worker if it should be woken. `dequeue` takes its task out of the queue, so the task
-    /// leaves the queue now and not when the thread runs. The caller has ordered itself after its
-    /// push.
+    /// Wakes a parked worker if [`should_wake`](Self::should_wake) is true. `dequeue` takes a task
+    /// for the worker out of the queue. So the task leaves the queue now, and not when the thread
+    /// runs. The caller has ordered itself after its push.
     pub(super) fn wake_one(&self, dequeue: impl FnOnce() -> Option<Dequeued>) {
         if self.state.should_wake() {
             self.wake_newest(dequeue);
         }
     }
 
-    /// As `wake_one`, for a worker that has taken a task: only if the queue holds another one. The
-    /// submitter of that one may have relied on this worker, which was waking.
+    /// Like `wake_one`, for a worker that has taken a task: wakes another worker only if the queue
+    /// holds more. The submitter of the next task may have woken no worker because this one was
+    /// waking.
     #[inline]
     pub(super) fn wake_another(
         &self,
@@ -295,7 +298,8 @@ impl IdleWorkers {
         true
     }
 
-    /// Assigns `task` to a parked worker. Returns it if none is parked. `now` tells the time.
+    /// Assigns `task` to a parked worker. Returns the task if no worker is parked. `now` reads the
+    /// clock.
     pub(super) fn hand_off(&self, task: Task, now: impl FnOnce() -> Option<Tick>) -> Result<(), Task> {
         let mut list = self.list.lock();
         let Some((slot, _)) = list.slots.pop_last() else {
@@ -309,8 +313,8 @@ impl IdleWorkers {
         Ok(())
     }
 
-    /// Wakes all workers, after a change of settings or run state. Race "change / park": a worker
-    /// that enlists later takes the same lock after it, and sees the change when it rechecks.
+    /// Wakes all workers after a change of settings or run state. Race "change / park": a worker
+    /// that enlists later takes the list lock after this call, so its recheck sees the change.
     pub(super) fn wake_all(&self) {
         self.wake_matching(|_, _| true);
     }
@@ -370,8 +374,8 @@ impl IdleWorkers {
 mod tests {
     use super::*;
 
-    /// Whether a submitter wakes a worker after each of `tasks`, all enqueued between two polls of
-    /// a searching worker.
+    /// Returns for each of `tasks` whether its submitter wakes a worker. All are enqueued between
+    /// two polls of a searching worker.
     fn wakes_between_two_polls(tasks: usize) -> Vec<bool> {
         let (idle, thread) = (IdleWorkers::default(), ParkSlot::for_this_thread());
         idle.enlist(&thread, ParkOptions::default());
@@ -394,7 +398,7 @@ mod tests {
         assert_eq!(wakes_between_two_polls(SEARCH_BUDGET + 2)[SEARCH_BUDGET..], [true, true]);
     }
 
-    // Waking four workers for empty tasks made bursts slower by half.
+    // A burst of empty tasks runs faster with few workers than with many.
     #[test]
     fn the_next_parked_worker_is_woken_only_after_many_more_tasks() {
         let idle = IdleWorkers::default();

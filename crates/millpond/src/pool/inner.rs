@@ -1,6 +1,6 @@
 //! [`PoolInner`]: the data that users' handles and workers share, and access to it.
 //!
-//! This file holds data and settings only. The modules above it implement the protocols, each as an
+//! This file holds only data and settings. The modules above it implement the protocols, each in an
 //! `impl PoolInner`: `removal` and `lifecycle` (how tasks and the pool end), `spawn` (adds
 //! workers), `admission` and `backpressure` (how tasks enter), `periodic`, `run` and `worker`.
 
@@ -31,7 +31,7 @@ use crate::threads::ThreadFactory;
 use crate::time::clock::Clock;
 
 pub(super) struct PoolInner {
-    /// The entry in the registry, and the name.
+    /// The entry in the registry, with the name.
     me: Registration,
     config: Config,
     /// True if [`plain_queue`](Self::plain_queue) applies. Never changes.
@@ -48,19 +48,21 @@ pub(super) struct PoolInner {
     meter: Meter,
     /// Increases with every change that an idle worker must react to: settings and run state.
     generation: AtomicU64,
-    /// The workers that block inside a `Blocking` queue, so that they can be interrupted.
+    /// The workers that block inside a `Blocking` queue. The pool interrupts them to make them
+    /// recheck.
     in_queue: Mutex<WaitList<InQueue>>,
-    /// Eager pools only: tasks accepted, or about to be, and not settled. Decreased before a handle
-    /// resolves, so a submit after a join finds the worker free.
+    /// Number of accepted tasks that are not settled, including a task whose admission is in
+    /// progress. Counted by eager pools only. Decremented before a handle resolves, so a submit
+    /// after a join finds the worker free.
     outstanding: AtomicUsize,
-    /// True if tasks are queued for a thread that then could not be started.
+    /// True if a queued task's thread could not be started and the pool has no other worker.
     stranded: AtomicBool,
     submitters: Waiters,
     termination_waiters: Waiters,
     idle_waiters: Waiters,
-    /// Workers that hold a task until the pool is resumed.
+    /// Workers that hold a task while the pool is paused.
     held: Waiters,
-    /// The entry by which handles of queued tasks find the pool.
+    /// The entry by which the handles of queued tasks find the pool.
     owner: OwnerEntry,
 }
 
@@ -70,7 +72,8 @@ pub(super) struct Config {
     pub(super) name_prefix: String,
     pub(super) rule: GrowthRule,
     pub(super) time_limit: Option<QueueTimeLimit>,
-    /// Cancelled tasks leave the queue at once. A scheduled pool keeps this flag in its queue.
+    /// True if cancelled tasks leave the queue at once. A scheduled pool keeps this flag in its
+    /// queue.
     pub(super) remove_on_cancel: bool,
     pub(super) hooks: Option<Arc<dyn Hooks>>,
     pub(super) propagate: Option<Arc<dyn Propagate>>,
@@ -85,14 +88,15 @@ impl Config {
 /// A worker that blocks inside its queue.
 struct InQueue {
     interrupter: Interrupter,
-    /// The keep-alive time is over, and the worker stays only because the queue is not empty.
+    /// True if the keep-alive time is over and the worker stays only because the queue is not
+    /// empty.
     for_tasks: bool,
 }
 
 /// The options of a new pool.
 pub(super) struct PoolOptions {
     pub(super) config: Config,
-    /// The registry lists the pool.
+    /// True if the registry lists the pool.
     pub(super) is_listed: bool,
     pub(super) settings: Settings,
     pub(super) queue: TaskQueue,
@@ -102,7 +106,7 @@ pub(super) struct PoolOptions {
 }
 
 impl PoolInner {
-    /// `handle` is what users hold, and not alive yet.
+    /// Creates the pool. `handle` is the users' handle, which is still under construction.
     pub(super) fn new(options: PoolOptions, handle: Weak<dyn Any + Send + Sync>) -> Arc<PoolInner> {
         let config = options.config;
         let kind = if let TaskQueue::Delayed(delayed) = &options.queue {
@@ -147,7 +151,7 @@ impl PoolInner {
     }
 }
 
-/// The parts.
+/// Access to the parts.
 impl PoolInner {
     #[inline]
     pub(super) fn control(&self) -> &Ctl {
@@ -188,8 +192,8 @@ impl PoolInner {
         &self.meter
     }
 
-    /// Locks the list of workers. No other lock of the pool is taken under it, except those of the
-    /// workers' laps.
+    /// Locks the list of workers. While it is held, the only other pool locks that may be taken are
+    /// those of the workers' laps.
     pub(super) fn workers(&self) -> MutexGuard<'_, Workers> {
         self.workers.lock()
     }
@@ -208,7 +212,7 @@ impl PoolInner {
         &self.idle_waiters
     }
 
-    /// Workers that hold a task until the pool is resumed.
+    /// Workers that hold a task while the pool is paused.
     pub(super) fn held(&self) -> &Waiters {
         &self.held
     }
@@ -223,8 +227,8 @@ impl PoolInner {
         self.config.propagate.is_some()
     }
 
-    /// Lets `task` carry the context of the calling thread, if the pool propagates it. Returns
-    /// false if the capture panicked.
+    /// Attaches the context of the calling thread to `task`, if the pool propagates contexts.
+    /// Returns false if the capture panicked.
     pub(super) fn carry_context(&self, task: &mut Task) -> bool {
         self.config.propagate.as_ref().is_none_or(|propagate| catch(|| task.carry(|| propagate.capture())))
     }
@@ -254,7 +258,7 @@ impl PoolInner {
         self.config.remove_on_cancel
     }
 
-    /// The number by which tasks know this pool.
+    /// The number that identifies this pool in its tasks.
     #[inline]
     pub(super) fn owner_number(&self) -> u64 {
         self.owner.number()
@@ -264,13 +268,13 @@ impl PoolInner {
         Arc::clone(&self.factory.lock())
     }
 
-    /// Returns the previous factory, to be dropped outside of the lock.
+    /// Installs `new` and returns the previous factory, to be dropped outside of the lock.
     pub(super) fn replace_factory(&self, new: Arc<ThreadFactory>) -> Arc<ThreadFactory> {
         std::mem::replace(&mut *self.factory.lock(), new)
     }
 
-    /// The queue, if every admission may follow the fast path: first-in-first-out, the JDK's growth
-    /// rule and no time limit.
+    /// Returns the queue if every admission may use the fast path: a first-in-first-out queue, the
+    /// JDK's growth rule, no time limit and no context propagation.
     #[inline]
     pub(super) fn plain_queue(&self) -> Option<&Fifo> {
         match &self.queue {
@@ -282,12 +286,13 @@ impl PoolInner {
 
 /// Small operations on several parts.
 impl PoolInner {
-    /// Dequeues a task. Tells a waiting submitter that there is room.
+    /// Dequeues a task, and notifies the first submitter that waits for room.
     pub(super) fn poll(&self) -> Option<Dequeued> {
         self.queue.poll().inspect(|_| self.submitters.notify_first())
     }
 
-    /// As `poll`, for a worker that does not need to know how long the task has waited.
+    /// Like `poll`, but does not determine how long a task of a first-in-first-out queue has
+    /// waited.
     pub(super) fn poll_undated(&self) -> Option<Dequeued> {
         let dequeued = match &self.queue {
             TaskQueue::Fifo(fifo) => fifo.pop().map(|task| (task, None)),
@@ -309,8 +314,8 @@ impl PoolInner {
         }
     }
 
-    /// Gives the head of the queue to a parked worker, or to one that is about to park. Returns
-    /// false if there is none.
+    /// Assigns the head of a first-in-first-out queue to a parked worker. Returns false if none is
+    /// parked.
     pub(super) fn hand_head_to_idle(&self) -> bool {
         matches!(self.queue, TaskQueue::Fifo(_)) && self.idle.hand_head_to_idle(|| self.poll())
     }
@@ -323,8 +328,8 @@ impl PoolInner {
     /// or run state.
     ///
     /// Race "change / park": a worker reads the generation, then settings and state, enlists, and
-    /// reads the generation again. If it enlisted before `wake_all`, that wakes it. If after, it
-    /// took the list's lock later and sees the new generation.
+    /// reads the generation again. If it enlisted before `wake_all`, that call wakes it. Otherwise
+    /// it took the list's lock later and sees the new generation.
     pub(super) fn recheck_all(&self) {
         self.generation.fetch_add(1, Ordering::SeqCst);
         self.idle.wake_all();
@@ -351,29 +356,29 @@ impl PoolInner {
         newest.iter().for_each(|worker| worker.interrupter.interrupt());
     }
 
-    /// Interrupts the workers that block inside the queue only because it was not empty.
+    /// Interrupts the workers that block inside the queue and exit as soon as it is empty.
     pub(super) fn interrupt_those_in_queue_for_tasks(&self) {
         let for_tasks = |worker: &InQueue| worker.for_tasks.then(|| worker.interrupter.clone());
         let staying: Vec<_> = self.in_queue.lock().iter().filter_map(for_tasks).collect();
         staying.iter().for_each(Interrupter::interrupt);
     }
 
-    /// Counts a task in before its admission is decided. Eager pools only.
+    /// Counts a task before its admission is decided. Eager pools only.
     pub(super) fn add_outstanding(&self) {
         if self.config.rule == GrowthRule::Eager {
             self.outstanding.fetch_add(1, Ordering::SeqCst);
         }
     }
 
-    /// A task that was counted in is settled, or leaves without having run.
+    /// Removes a counted task that was settled, or that left without having run.
     pub(super) fn remove_outstanding(&self) {
         if self.config.rule == GrowthRule::Eager {
             self.outstanding.fetch_sub(1, Ordering::SeqCst);
         }
     }
 
-    /// Eager pools only: true if there is a worker for every outstanding task, the caller's
-    /// included.
+    /// Eager pools only: true if there are at least as many workers as outstanding tasks, including
+    /// the caller's task.
     #[inline]
     pub(super) fn has_free_worker(&self, seen: Snapshot) -> bool {
         self.config.rule == GrowthRule::Eager && self.outstanding.load(Ordering::SeqCst) <= seen.workers()
@@ -387,7 +392,8 @@ impl PoolInner {
         self.stranded.store(stranded, Ordering::SeqCst);
     }
 
-    /// Keeps and reports a panic of a task, on the thread that ran it, before its handle resolves.
+    /// Records and reports a panic of a task, on the thread that ran it, before its handle
+    /// resolves.
     #[cold]
     pub(super) fn report_panic(&self, info: &TaskInfo, panic: &Panic) {
         self.panics.add(info, panic);
@@ -399,7 +405,7 @@ impl PoolInner {
 
     /// The facts for an error message.
     pub(super) fn facts(&self) -> PoolFacts {
-        // The task must be returned even if a custom queue panics.
+        // A custom queue may panic, and the task must be returned even then.
         let queued = self.queue.try_len().unwrap_or(0);
         self.facts_of(self.control.load(), self.settings.maximum(), queued)
     }
@@ -411,8 +417,8 @@ impl PoolInner {
     }
 }
 
-/// The queue of a scheduled pool may outlive it, because threads that cancel remember it. Its tasks
-/// must not.
+/// A thread that cancels tasks may keep the queue of a scheduled pool alive. The tasks in it must
+/// not outlive the pool.
 impl Drop for PoolInner {
     fn drop(&mut self) {
         if let TaskQueue::Delayed(delayed) = &self.queue {

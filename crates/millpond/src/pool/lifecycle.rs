@@ -1,9 +1,9 @@
-//! The end of a pool: shutdown, termination, and waiting for it or for an idle pool.
+//! Shutdown and termination of a pool, and waiting for termination or for an idle pool.
 //!
 //! The run state advances from Running to Terminated, see [`Ctl`](super::control::Ctl). `shutdown`
 //! lets workers drain the queue. `shutdown_now` drains it itself and interrupts running tasks.
-//! [`try_terminate`](PoolInner::try_terminate) follows every step that may have been the last one:
-//! a worker exited, a task left the queue, a spawn failed, the state advanced.
+//! [`try_terminate`](PoolInner::try_terminate) is called after every step that may complete the
+//! shutdown: a worker exited, a task left the queue, a spawn failed, the state advanced.
 
 use std::fmt;
 use std::future::Future;
@@ -33,8 +33,8 @@ impl PoolInner {
         self.control().load().state() == RunState::Terminated
     }
 
-    /// Race "enqueue / shutdown": the state advances, then `order`, then `try_terminate` reads the
-    /// queue.
+    /// Race "enqueue / shutdown": advances the state, calls `order`, and reads the queue in
+    /// `try_terminate`.
     pub(super) fn shutdown(self: &Arc<Self>) {
         let before = self.control().advance_to(RunState::Shutdown);
         self.queue().order();
@@ -66,8 +66,8 @@ impl PoolInner {
     }
 
     /// Race "task start / stop": called by a task's thread when its interrupt epoch begins.
-    /// `shutdown_now` advances the state, fences and interrupts all epochs. Either it finds this
-    /// epoch, or this thread finds the state.
+    /// `shutdown_now` advances the state, fences and interrupts all epochs. Either it interrupts
+    /// this epoch, or this thread sees the state.
     pub(super) fn interrupt_if_stopping(&self) {
         fence(Ordering::SeqCst);
         if self.control().load().state() >= RunState::Stop {
@@ -75,14 +75,14 @@ impl PoolInner {
         }
     }
 
-    /// As [`interrupt_if_stopping`](Self::interrupt_if_stopping), for a worker that was given a
+    /// Like [`interrupt_if_stopping`](Self::interrupt_if_stopping), for a worker that received a
     /// task after its epoch began. Avoids the fence for first-in-first-out queues.
     ///
-    /// Such a task was dequeued under the head lock, by this worker or its waker. `shutdown_now`
-    /// takes that lock between advancing the state and interrupting. If the task was dequeued
-    /// before, the interrupt finds this epoch. If after, this thread finds the state.
+    /// These queues dequeue a task under the head lock. `shutdown_now` takes that lock between
+    /// advancing the state and interrupting. If the task was dequeued before, the interrupt reaches
+    /// this epoch. If after, this thread sees the state.
     ///
-    /// Returns the control word, in which the caller looks for a pause.
+    /// Returns the control word, which tells the caller whether the pool is paused.
     pub(super) fn interrupt_if_stopped(&self, me: &ThreadContext) -> Snapshot {
         if !matches!(self.queue(), TaskQueue::Fifo(_)) {
             fence(Ordering::SeqCst);
@@ -118,8 +118,8 @@ impl PoolInner {
         }
     }
 
-    /// Wakes one worker that waits for a task or a due time that will not come. It exits and calls
-    /// `try_terminate`, which wakes the next.
+    /// Wakes one worker that waits for a task or a due time that no longer matters. The worker
+    /// exits and calls `try_terminate`, which wakes the next one.
     fn wake_worker_to_exit(&self) {
         self.interrupt_newest_in_queue();
         if matches!(self.queue(), TaskQueue::Delayed(_)) {
@@ -129,7 +129,8 @@ impl PoolInner {
 
     fn terminate(&self) {
         if self.hooks().is_some() || self.me().is_observed() {
-            // They count as tasks of the pool: they must not wait for the termination.
+            // Hooks and observers count as tasks of the pool: they must not wait for its
+            // termination.
             let _inside = WorksForScheduler::new(self.owner_number());
             self.hooks().iter().for_each(|hooks| _ = catch(|| hooks.terminated()));
             self.me().tell(&Event::Ended);
@@ -139,8 +140,8 @@ impl PoolInner {
     }
 
     /// A waiter lists itself and then reads the state. `terminate` advances the state and then
-    /// takes the lock of the list. If the waiter took it first it is notified, otherwise it sees
-    /// the state.
+    /// takes the lock of the list. If the waiter took the lock first, it is notified. Otherwise it
+    /// sees the state.
     fn await_termination(&self, timeout: Duration) -> Result<bool, Interrupted> {
         if self.is_terminated() || timeout.is_zero() {
             return Ok(self.is_terminated());
@@ -148,7 +149,7 @@ impl PoolInner {
         self.termination_waiters().wait(deadline_after(timeout), || self.is_terminated())
     }
 
-    /// Race "wait idle / last task ends", this side: list, fence, read the counts.
+    /// Race "wait idle / last task ends", waiter: enlist, fence, read the counts.
     fn wait_idle(&self, timeout: Duration) -> Result<bool, Interrupted> {
         if self.is_idle() || timeout.is_zero() {
             return Ok(self.is_idle());
@@ -159,9 +160,9 @@ impl PoolInner {
         })
     }
 
-    /// Race "wait idle / last task ends", other side: the caller has ended or removed a task;
-    /// fence, read the list of waiters. A worker calls this only when it found the queue empty and
-    /// is about to park, so a busy pool does not pay for it.
+    /// Race "wait idle / last task ends", notifier: the caller has ended or removed a task; fence,
+    /// read the list of waiters. A worker calls this only when it found the queue empty and is
+    /// about to park, so a busy pool does not pay for the fence.
     #[inline]
     pub(super) fn notify_if_idle(&self) {
         fence(Ordering::SeqCst); // pairs with `wait_idle`
@@ -172,12 +173,13 @@ impl PoolInner {
 
     #[cold]
     fn notify_idle_waiters(&self) {
-        // A custom queue may panic when it is asked for its length.
+        // The `len` method of a custom queue may panic.
         self.idle_waiters().notify_if(|| catch_value(|| self.is_idle()) == Some(true));
     }
 }
 
-/// Ready when the pool has terminated. Does not keep the pool from shutting down.
+/// A future that is ready when the pool has terminated. It owns no `Handle`, so it does not keep
+/// the pool from shutting down.
 struct Terminated {
     pool: Arc<PoolInner>,
     key: Option<Key>,
@@ -228,11 +230,12 @@ pub struct ShutdownReport {
 /// How the work of a pool ended.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum ShutdownOutcome {
-    /// All accepted tasks completed in time.
+    /// All work ended by itself within the grace period.
     Drained,
-    /// Running tasks were interrupted and then ended in time.
+    /// The work ended after running tasks were interrupted and queued tasks were taken back.
     Interrupted,
-    /// A task ignores its interrupt and still runs.
+    /// A task was still running when the call returned, for example because it ignores its
+    /// interrupt.
     StillRunning,
 }
 
@@ -248,7 +251,8 @@ impl fmt::Display for ShutdownOutcome {
 
 /// Shutdown and waiting.
 impl ThreadPoolExecutor {
-    /// Rejects new tasks; queued and running tasks complete. Does not block.
+    /// Shuts the pool down: rejects new tasks and lets queued and running tasks complete. Does not
+    /// block.
     pub fn shutdown(&self) {
         self.inner().shutdown();
     }
@@ -266,7 +270,7 @@ impl ThreadPoolExecutor {
         self.state() != RunState::Running
     }
 
-    /// Returns true while a shutdown has begun and the pool has not terminated.
+    /// Returns true from the beginning of a shutdown until the pool has terminated.
     pub fn is_terminating(&self) -> bool {
         self.is_shutdown() && !self.is_terminated()
     }
@@ -276,10 +280,10 @@ impl ThreadPoolExecutor {
         self.inner().is_terminated()
     }
 
-    /// Blocks until the pool has terminated, at most `timeout`. Returns false on timeout.
+    /// Blocks until the pool has terminated, for at most `timeout`. Returns false on timeout.
     ///
-    /// Termination wins over a pending interrupt. Inside a task or a hook of this pool the call
-    /// returns `Ok(false)` at once, because the pool cannot terminate before they return.
+    /// Termination takes precedence over a pending interrupt. Inside a task or a hook of this pool
+    /// the call returns `Ok(false)` at once, because the pool cannot terminate before they return.
     ///
     /// # Errors
     /// [`Interrupted`] if the calling thread is interrupted while it waits.
@@ -325,11 +329,11 @@ impl ThreadPoolExecutor {
         Terminated { pool: Arc::clone(self.inner()), key: None }
     }
 
-    /// Blocks until no task is queued or running, at most `timeout`. Returns false on timeout.
+    /// Blocks until no task is queued or running, for at most `timeout`. Returns false on timeout.
     ///
     /// Does not shut the pool down. Tasks submitted during the call may start afterwards. A worker
-    /// counts as running until it has dropped what is left of its task and `after_execute` has
-    /// returned. In a scheduled pool, tasks that are not due do not count, nor does a periodic task
+    /// counts as running until it has dropped its task and `after_execute` has returned. In a
+    /// scheduled pool, delayed tasks that are not due do not count, and neither do periodic tasks
     /// between two runs. Inside a task of this pool the call returns false at once. A pool with a
     /// custom queue may seem idle while a worker dequeues a task.
     ///
@@ -367,7 +371,7 @@ impl ThreadPoolExecutor {
         }
     }
 
-    /// Shuts down in two steps.
+    /// Shuts down in two steps: waits for the work to end, then interrupts it.
     ///
     /// First blocks up to `grace` until the work has ended by itself. Then interrupts running
     /// tasks, takes the queued ones back, and blocks up to `force` for the rest.
@@ -393,7 +397,7 @@ impl ThreadPoolExecutor {
         let begin = Instant::now();
         self.shutdown();
         let mut interrupted = false;
-        // Inside a task of the pool this waits too: the other tasks get their grace.
+        // Inside a task of this pool the call waits too, which gives the other tasks time to end.
         let mut ended = |timeout| match self.inner().await_termination(timeout) {
             Ok(ended) => ended,
             Err(Interrupted) => {

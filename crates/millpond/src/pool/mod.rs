@@ -1,7 +1,7 @@
-//! [`ThreadPoolExecutor`]: the handle of a pool, and how tasks are submitted to it.
+//! [`ThreadPoolExecutor`]: the handle of a pool, and the methods that submit tasks to it.
 //!
-//! `README.md` explains the protocols: states, invariants and races. Read it first. The modules,
-//! each of which imports only from those before it:
+//! `README.md` explains the protocols: states, invariants and races. Read it first. Each module
+//! below imports only from modules above it:
 //!
 //! | module | contents |
 //! |---|---|
@@ -9,17 +9,17 @@
 //! | `growth` | the growth rule, a pure function |
 //! | `settings`, `policy`, `hooks` | what users configure |
 //! | `counters`, `waiters`, `workers` | data: counts, lists of waiting threads, list of workers |
-//! | `idle` | parked workers, and which one to wake |
+//! | `idle` | parked workers, and the choice of the one to wake |
 //! | `queue` | the kinds of work queue |
 //! | `inner` | [`PoolInner`], which holds all of the above |
-//! | `times` | how workers measure their tasks |
+//! | `times` | how workers measure wait and run times |
 //! | `removal`, `lifecycle` | how tasks and the pool end |
 //! | `spawn` | starts workers |
-//! | `admission`, `refusal`, `backpressure` | how tasks enter, are refused, or wait
-//! | `periodic` | what only a scheduled pool does |
-//! | `run`, `worker` | a worker runs one task; the worker thread |
+//! | `admission`, `refusal`, `backpressure` | how tasks enter, are refused, or wait |
+//! | `periodic` | the parts that only a scheduled pool uses |
+//! | `run`, `worker` | how a worker runs one task; the worker thread |
 //! | `reconfigure`, `pause` | changes of a running pool |
-//! | `stats`, `monitor`, `builder`, `scope` | the rest of the public interface |
+//! | `stats`, `views`, `monitor`, `builder`, `scope`, `delegate` | other public methods |
 
 mod admission;
 mod backpressure;
@@ -98,13 +98,14 @@ pub use self::scope::{Scope, ScopeRejected, ScopedTaskHandle};
 /// A pool of threads with a core size, a queue, a maximum size and a rejection policy.
 ///
 /// While there are fewer threads than the core size, a submitted task starts a new thread. After
-/// that it goes to the queue. When the queue is full it starts a new thread, up to the maximum
-/// size, and then the rejection policy decides. An idle thread above the core size exits after the
-/// keep-alive time.
+/// that, tasks are queued. When the queue is full, a task starts a new thread, up to the maximum
+/// size. Beyond that the rejection policy decides. An idle thread above the core size exits after
+/// the keep-alive time.
 ///
-/// This is a cheap handle. When the last clone is dropped the pool shuts down without blocking:
-/// accepted tasks still run. The process does not wait for them. Call [`close`](Self::close) or
-/// [`shutdown_gracefully`](Self::shutdown_gracefully) at the end of `main`.
+/// Cloning is cheap: all clones refer to the same pool. Dropping the last clone shuts the pool down
+/// without blocking: accepted tasks still run, but the process does not wait for them. Call
+/// [`close`](Self::close) or [`shutdown_gracefully`](Self::shutdown_gracefully) at the end of
+/// `main`.
 ///
 /// # Examples
 /// ```
@@ -133,22 +134,22 @@ pub struct ThreadPoolExecutor {
 impl PoolRef {
     /// Returns the pool, or `None` once its last handle has been dropped. Does not block.
     ///
-    /// `None` is possible while workers still run accepted tasks. A pool that was shut down by a
-    /// call and still has handles is returned. `None` too for a scheduler and for a scheduled pool,
-    /// which has a [reference of its own](crate::ScheduledPoolRef).
+    /// The result may be `None` while workers still run accepted tasks. It is `None` for a
+    /// scheduler, and for a scheduled pool, which has [its own reference](crate::ScheduledPoolRef).
+    /// A pool that has been shut down is returned as long as it has handles.
     pub fn upgrade(&self) -> Option<ThreadPoolExecutor> {
         if self.identity().kind() == Kind::Pool { self.upgrade_any() } else { None }
     }
 
-    /// As [`upgrade`](Self::upgrade), for the pool inside a scheduled pool too.
+    /// Like [`upgrade`](Self::upgrade), and also returns the pool inside a scheduled pool.
     pub(crate) fn upgrade_any(&self) -> Option<ThreadPoolExecutor> {
         let handle = self.identity().handle()?.downcast::<Handle>().ok()?;
         Some(ThreadPoolExecutor { handle })
     }
 }
 
-/// Shared by the users' clones and not by the workers: its drop means that no task can be submitted
-/// any more.
+/// Shared by the users' clones and not by the workers. Its drop shuts the pool down, because no
+/// task can be submitted any more.
 struct Handle {
     inner: Arc<PoolInner>,
 }
@@ -178,7 +179,7 @@ impl ThreadPoolExecutor {
         &self.handle.inner
     }
 
-    /// Returns a reference that does not keep the pool running.
+    /// Returns a weak reference, which does not keep the pool running. Does not block.
     pub fn downgrade(&self) -> PoolRef {
         PoolRef::clone(self.inner().me())
     }
@@ -186,9 +187,10 @@ impl ThreadPoolExecutor {
 
 /// Submitting tasks.
 impl ThreadPoolExecutor {
-    /// Submits `task`, or passes it to the rejection policy.
+    /// Submits `task`.
     ///
-    /// Does not block unless the policy does.
+    /// Does not block unless the rejection policy does. The policy decides about a task that does
+    /// not fit.
     ///
     /// # Errors
     /// [`Rejected`] with the task: from the policy, or if a needed thread could not be started.
@@ -243,7 +245,7 @@ impl ThreadPoolExecutor {
         }
     }
 
-    /// Submits `f` if the pool has room now, and returns `f` itself otherwise.
+    /// Submits `f` if the pool has room now, and returns `f` otherwise.
     ///
     /// Never blocks and never applies the rejection policy: a refused closure does not run, is not
     /// dropped, and evicts no other task. Every refusal counts as
@@ -272,7 +274,7 @@ impl ThreadPoolExecutor {
         F: FnOnce() -> T + Send + 'static,
     {
         if self.inner().is_overloaded() {
-            // Before the task and its handle are allocated.
+            // Check before the task and its handle are allocated.
             self.inner().counters().add_overload(counters::Often::Returned);
             return Err(TrySubmitError::new(f, RejectReason::Saturated, None));
         }
@@ -284,7 +286,8 @@ impl ThreadPoolExecutor {
         match work {
             Some(f) => Err(TrySubmitError::new(f, reason, source)),
             None => {
-                // A custom queue accepted this task and returned another one, which is refused.
+                // A custom queue accepted this task and returned another one, which is refused
+                // instead.
                 task.drop_caught();
                 Ok(handle)
             }
@@ -294,21 +297,21 @@ impl ThreadPoolExecutor {
     /// Submits `f` as soon as the pool has room. The future waits without blocking a thread.
     ///
     /// The rejection policy does not apply: the future waits until the queue or a thread has room.
-    /// Room is given in the order in which submitters began to wait, futures and threads blocked by
-    /// [`policy::Block`](crate::policy::Block) alike. Works on any runtime. A task of this pool
-    /// that blocks its worker until such a future resolves may deadlock.
+    /// Futures and threads blocked by [`policy::Block`](crate::policy::Block) are served in the
+    /// order in which they began to wait. The future works on any runtime. A task of this pool that
+    /// blocks its worker until such a future resolves may deadlock.
     ///
     /// Dropping the future before it resolves drops `f` without running it, and passes its turn to
     /// the next submitter. Once the future has resolved, the task belongs to the pool; see
     /// [`cancel_on_drop`](TaskHandle::cancel_on_drop).
     ///
     /// The future owns a clone of the pool. So it can be spawned, and it keeps the pool from
-    /// shutting down when the last other clone is dropped.
+    /// shutting down.
     ///
     /// # Errors
     /// [`Rejected`] with the task, if the pool is shut down ([`Shutdown`](RejectReason::Shutdown))
-    /// or a needed thread could not be started ([`SpawnFailed`](RejectReason::SpawnFailed)). Only
-    /// these count as [`rejected`](crate::PoolStats::rejected).
+    /// or a needed thread could not be started ([`SpawnFailed`](RejectReason::SpawnFailed)). These
+    /// refusals count as [`rejected`](crate::PoolStats::rejected); the wait for room does not.
     ///
     /// # Examples
     /// ```
@@ -337,8 +340,8 @@ impl ThreadPoolExecutor {
 
     inherent_executor_methods!(but execute and submit);
 
-    /// Runs `f` with a [`Scope`] that starts tasks which may borrow from the caller. Returns when
-    /// all of them have ended.
+    /// Runs `f` with a [`Scope`], which can start tasks that borrow from the caller. Returns when
+    /// all of these tasks have ended.
     ///
     /// Blocks, and cannot be interrupted. A worker of this pool runs queued tasks of the scope
     /// itself while it waits.

@@ -1,4 +1,4 @@
-//! What observers see of a pool: names, settings, snapshots.
+//! The monitoring interface of a pool: names, settings and snapshots.
 
 use std::time::{Duration, Instant};
 
@@ -82,26 +82,26 @@ impl PoolInner {
     }
 }
 
-/// Observing.
+/// Monitoring.
 impl ThreadPoolExecutor {
-    /// Returns the name of the pool: that of [`Builder::name`](crate::Builder::name), or `pool-N`.
+    /// Returns the name set by [`Builder::name`](crate::Builder::name), or `pool-N`.
     pub fn name(&self) -> &str {
         self.inner().name().get()
     }
 
     /// Returns the name of the pool, made unique in the process: the second pool `db` is `db#2`.
     ///
-    /// The label is not given to another pool before this one is dropped.
+    /// No other pool gets this label before this pool is dropped.
     pub fn label(&self) -> &str {
         self.inner().me().last_label()
     }
 
-    /// Returns all that is known about the pool now. Does not block.
+    /// Returns a snapshot of the pool: counts, settings and times. Does not block.
     pub fn snapshot(&self) -> PoolSnapshot {
         Monitored::snapshot(&**self.inner())
     }
 
-    /// Returns the settings in force.
+    /// Returns the current settings.
     pub fn settings(&self) -> Settings {
         self.inner().settings().get()
     }

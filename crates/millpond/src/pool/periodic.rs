@@ -1,5 +1,5 @@
-//! What only a scheduled pool does: admission at a due time, periodic runs, and its shutdown
-//! policies.
+//! The parts that only a scheduled pool uses: admission at a due time, periodic runs, and the
+//! shutdown policies.
 //!
 //! `ScheduledThreadPoolExecutor` is a `ThreadPoolExecutor` whose queue is a
 //! [`DelayedQueue`](super::queue::delayed::DelayedQueue).
@@ -36,8 +36,9 @@ impl PoolInner {
         }
     }
 
-    /// Called before a run: the pool may have been shut down since the task was dequeued. A task
-    /// without a handle runs anyway, because its owner could not learn that it did not.
+    /// Cancels a task that the run state no longer permits. Called before a run, because the pool
+    /// may have been shut down since the task was dequeued. A task without a handle runs anyway:
+    /// its owner could not learn that it did not run.
     #[inline]
     pub(super) fn cancel_if_shut_down(&self, task: &Task) {
         if let Some(delayed) = self.delayed_queue() {
@@ -52,16 +53,17 @@ impl PoolInner {
         }
     }
 
-    /// Queues a periodic task for its next run. `returns_to_queue`: the calling worker checks the
-    /// queue next, so it need not wake another one.
+    /// Queues a periodic task for its next run. If `returns_to_queue`, the calling worker checks
+    /// the queue next, so it does not wake another worker.
     ///
     /// Race "requeue / shutdown": insert, then read state and policy again. `shutdown` and the
-    /// setters of the policies write, then remove what must not run. All of them take the queue's
-    /// lock in between, so either they find the task, or their change is seen here.
+    /// setters of the policies write the state or policy, and then remove tasks that must not run.
+    /// All of them take the queue's lock in between. So either they find the task, or this thread
+    /// sees their change.
     pub(super) fn requeue(self: &Arc<Self>, task: Task, returns_to_queue: bool) {
         let (Some(delayed), Some(shared), Some(timing)) = (self.delayed_queue(), task.cell(), task.timing())
         else {
-            return; // a task of another pool: it has run once, and its drop ends it
+            return; // a task of another pool: it has run once, and dropping it ends it
         };
         if !self.may_run(delayed, true) {
             return task.cancel();
@@ -70,8 +72,8 @@ impl PoolInner {
         let due = timing.ended();
         delayed.insert(TimerTask::new(task), due);
         // Race "requeue / cancel": an earlier cancel found no pool to notify, so the entry is
-        // removed here. A later one finds the pool, and reads the entry's place under the queue's
-        // lock.
+        // removed here. A later cancel finds the pool, and reads the entry's place under the
+        // queue's lock.
         if !shared.entered_again(self.owner_number()) && shared.state() == TaskState::Cancelled {
             self.cancelled(id, shared.place());
         }
@@ -85,7 +87,7 @@ impl PoolInner {
             return;
         }
         if self.control().load().workers() < self.settings().core() {
-            let _ = self.add_worker(None, Limit::Core); // this worker is enough if it fails
+            let _ = self.add_worker(None, Limit::Core); // on failure, this worker is enough
         }
         if !returns_to_queue {
             self.wake_one();
@@ -124,9 +126,9 @@ impl TimeListener for PoolInner {
 }
 
 impl PoolInner {
-    /// Parked workers have been given what is due. A worker that is awake and has no task takes
-    /// what is due by itself, and the caller of a manual clock may rely on that. Only tests use
-    /// manual clocks, so yielding for at most a second is acceptable.
+    /// Parked workers have been woken for the due tasks. A worker that is awake without a task
+    /// takes due tasks by itself, and the caller of a manual clock may rely on that. Only tests use
+    /// manual clocks, so yielding for at most one second is acceptable.
     fn wait_for_busy_workers(&self, delayed: &DelayedQueue) {
         const LIMIT: Duration = Duration::from_secs(1);
         if !cfg!(loom) {
@@ -134,7 +136,8 @@ impl PoolInner {
         }
     }
 
-    /// As [`carry_context`](Self::carry_context).
+    /// Like [`carry_context`](Self::carry_context), for a task of a scheduled pool. Returns the
+    /// task and whether the capture succeeded.
     #[inline(never)]
     fn with_context(&self, task: TimerTask) -> (TimerTask, bool) {
         let mut task = task.into_task();
@@ -149,7 +152,7 @@ impl PoolInner {
     }
 }
 
-/// For the scheduled pool around this one.
+/// Methods for the scheduled pool that wraps this one.
 impl ThreadPoolExecutor {
     fn delayed_queue(&self) -> &DelayedQueue {
         self.inner().delayed_queue().expect("a scheduled pool has a delayed queue")
@@ -159,7 +162,7 @@ impl ThreadPoolExecutor {
         self.delayed_queue().clock()
     }
 
-    /// Admits `task`, to run when it is `due`. A refused periodic task becomes one that runs once.
+    /// Admits `task`, to run at `due`. A refused periodic task becomes a task that runs once.
     #[inline]
     pub(crate) fn execute_at(&self, mut task: TimerTask, due: Tick) -> Result<(), Rejected> {
         let pool = self.inner();
@@ -187,9 +190,9 @@ impl ThreadPoolExecutor {
     }
 
     /// Called after `execute_at` for a task whose handle existed before: an earlier cancel found no
-    /// queue entry to remove. The cancel wrote the state, fenced, and searched pool and queue. This
-    /// thread has entered the task and reads the state after a fence. So one of them sees the
-    /// other.
+    /// queue entry to remove. The cancel writes the state, fences, and searches pool and queue.
+    /// This thread has entered the task; it fences and reads the state. So at least one of them
+    /// sees the other.
     pub(crate) fn remove_if_cancelled_early(&self, shared: &CellRef<dyn Tracked>) {
         fence(Ordering::SeqCst);
         if shared.state() == TaskState::Cancelled {
@@ -211,7 +214,7 @@ impl ThreadPoolExecutor {
 
     pub(crate) fn set_keeps_after_shutdown(&self, policy: ShutdownPolicy, keep: bool) {
         self.delayed_queue().set_keeps(policy, keep);
-        self.inner().queue().order(); // race "requeue / shutdown": before the state and queue are read
+        self.inner().queue().order(); // race "requeue / shutdown"
         if !keep {
             self.inner().cancel_unwanted_after_shutdown();
             self.inner().after_removal();

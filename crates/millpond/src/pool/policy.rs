@@ -26,10 +26,9 @@ use crate::task::Task;
 
 /// Decides what happens to a task that a saturated or shut-down pool refuses.
 ///
-/// The pool calls it on the submitting thread, without holding any lock, once per refusal. `Ok`
-/// means that the policy has dealt with the task. `Err` is returned to the submitter. Any closure
-/// with this signature is a policy. The handle of a task that the policy drops resolves as
-/// abandoned.
+/// The pool calls the policy on the submitting thread, without holding any lock, once per refusal.
+/// `Ok` means that the policy has handled the task. `Err` is returned to the submitter. Any closure
+/// with this signature is a policy. If the policy drops the task, its handle resolves as abandoned.
 ///
 /// # Examples
 /// ```
@@ -47,7 +46,7 @@ use crate::task::Task;
 /// # Ok::<(), millpond::ConfigError>(())
 /// ```
 pub trait RejectedExecutionHandler: Send + Sync + 'static {
-    /// Deals with `task`, or returns it.
+    /// Handles `task`, or returns it.
     ///
     /// # Errors
     /// [`Rejected`] with the task, for the submitter.
@@ -77,8 +76,9 @@ impl RejectedExecutionHandler for Abort {
 /// Runs the task on the submitting thread, which slows the submitter down. Drops it after a
 /// shutdown.
 ///
-/// The task does not count as completed. If it panics, [`Hooks::panicked`](crate::Hooks::panicked)
-/// is called; no other hook is. The panic of a task without a handle unwinds to the submitter.
+/// The task does not count as completed. If it panics, only the hook
+/// [`Hooks::panicked`](crate::Hooks::panicked) is called. The panic of a task without a handle
+/// unwinds to the submitter.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct CallerRuns;
 
@@ -107,10 +107,10 @@ impl RejectedExecutionHandler for Discard {
 /// Drops the head of the queue and submits the task again. After a shutdown, drops the task itself.
 ///
 /// In a pool with [`max_queue_time`](crate::Builder::max_queue_time), tasks at the head that have
-/// waited too long expire first. If any did, no other task is dropped.
+/// waited too long expire first. If any expired, no other task is dropped.
 ///
-/// The head of a priority queue is its most urgent task. If the queue holds nothing, as a
-/// synchronous queue never does, the task is returned as an error.
+/// The head of a priority queue is its most urgent task. If the queue is empty, as a synchronous
+/// queue always is, the task is returned as an error.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct DiscardOldest;
 
@@ -128,14 +128,14 @@ impl RejectedExecutionHandler for DiscardOldest {
     }
 }
 
-/// Blocks the submitter until the pool has room: backpressure.
+/// Blocks the submitter until the pool has room (backpressure).
 ///
 /// The wait ends with an error when the pool is shut down, when the timeout passes
 /// ([`Saturated`](crate::RejectReason::Saturated)), or when the waiting thread is interrupted
 /// ([`Interrupted`](crate::RejectReason::Interrupted); the interrupt flag stays set).
 ///
 /// A task that submits to its own full pool does not wait. It is refused as `Saturated` at once,
-/// whatever the timeout: if all workers waited, none would make room. Prefer [`CallerRuns`] there.
+/// with any timeout: if all workers waited, none would make room. Prefer [`CallerRuns`] there.
 #[derive(Debug, Clone, Copy)]
 pub struct Block {
     timeout: Duration,
@@ -159,16 +159,16 @@ impl RejectedExecutionHandler for Block {
     }
 }
 
-/// The policies that the pool recognises and applies without a virtual call.
+/// The policies that the pool knows. It applies some of them without a virtual call.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum KnownPolicy {
     Abort,
     CallerRuns,
     Discard,
     DiscardOldest,
-    /// A task is refused only if this policy finds no room for it.
+    /// Tries to enter again itself. A task is refused only if it finds no room.
     Block,
-    /// A policy of the user.
+    /// A custom policy.
     Other,
 }
 
@@ -176,14 +176,14 @@ impl KnownPolicy {
     const ALL: [KnownPolicy; 6] =
         [Self::Abort, Self::CallerRuns, Self::Discard, Self::DiscardOldest, Self::Block, Self::Other];
 
-    /// The inverse of `as u8`.
+    /// Inverts `as u8`.
     #[inline]
     fn from_u8(bits: u8) -> KnownPolicy {
         Self::ALL.into_iter().find(|kind| *kind as u8 == bits).unwrap_or(Self::Other)
     }
 }
 
-/// The public description of a policy.
+/// Returns the public description of a policy.
 fn describe<H: RejectedExecutionHandler>(policy: &H) -> PolicyKind {
     let policy = policy as &dyn Any;
     if policy.is::<Abort>() {
@@ -201,7 +201,7 @@ fn describe<H: RejectedExecutionHandler>(policy: &H) -> PolicyKind {
     }
 }
 
-/// A policy of any type.
+/// A policy of any type, with its description.
 #[derive(Clone)]
 pub(super) struct Handler {
     policy: Arc<dyn RejectedExecutionHandler>,
@@ -213,7 +213,7 @@ impl Handler {
         Handler { kind: describe(&policy), policy: Arc::new(policy) }
     }
 
-    /// The policy of this kind. `None` for one of the user.
+    /// Returns the policy of this kind, or `None` for a custom policy.
     pub(super) fn of(kind: PolicyKind) -> Option<Self> {
         Some(match kind {
             PolicyKind::Abort => Handler::new(Abort),
@@ -247,11 +247,11 @@ impl fmt::Debug for Handler {
     }
 }
 
-/// The policy in force.
+/// The current policy of a pool.
 #[derive(Debug)]
 pub(super) struct CurrentPolicy {
     handler: Mutex<Handler>,
-    /// What `handler` is, for reads without the lock. Written under the lock.
+    /// The kind of `handler`, for reads without the lock. Written under the lock.
     known: AtomicU8,
 }
 
@@ -266,8 +266,8 @@ impl CurrentPolicy {
         KnownPolicy::from_u8(self.known.load(Ordering::Relaxed))
     }
 
-    /// The policy and what it is, which may differ from what [`known`](Self::known) has just
-    /// returned.
+    /// Returns the policy and its kind. The kind may differ from the earlier result of
+    /// [`known`](Self::known).
     pub(super) fn get(&self) -> (Arc<dyn RejectedExecutionHandler>, KnownPolicy) {
         let handler = self.handler.lock();
         (Arc::clone(&handler.policy), handler.known())

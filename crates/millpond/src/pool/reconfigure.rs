@@ -1,4 +1,5 @@
-//! Changing a running pool: sizes, keep-alive time, policy, thread factory, and prestarted threads.
+//! Changes of a running pool: sizes, keep-alive time, queue capacity, policy, thread factory, and
+//! prestarted threads.
 
 use std::io;
 use std::thread::JoinHandle;
@@ -71,8 +72,8 @@ impl PoolInner {
         Ok(new)
     }
 
-    /// Idle workers recheck if they might exit earlier now, and blocked submitters if there may be
-    /// room. A raised core size starts threads for queued tasks.
+    /// Acts on a change of settings: idle workers recheck if they may have to exit earlier, and
+    /// waiting submitters if there may be room. A raised core size starts threads for queued tasks.
     ///
     /// Race "wait for room / make room": the capacity was changed under the tail lock, and now the
     /// list is read. A submitter lists itself, and then tries to push under that lock. Model:
@@ -94,7 +95,7 @@ impl PoolInner {
         }
     }
 
-    /// Starts core threads for queued tasks, at most `wanted`.
+    /// Starts at most `wanted` core threads for queued tasks.
     pub(super) fn start_for_queued(self: &Arc<Self>, wanted: usize) {
         let mut wanted = wanted.min(self.queue().try_len().unwrap_or(usize::MAX));
         while wanted > 0 && self.add_worker(None, Limit::Core).is_ok() && !self.queue().is_empty() {
@@ -111,13 +112,13 @@ const OWN_POLICY: ChangeError = ChangeError::Unsupported {
 
 /// Settings.
 impl ThreadPoolExecutor {
-    /// Returns the core size: the number of threads that are started before the queue is used, and
-    /// kept.
+    /// Returns the core size: the number of threads that start before the queue is used and stay
+    /// when idle.
     pub fn core_pool_size(&self) -> usize {
         self.inner().settings().get().core_pool_size
     }
 
-    /// Sets the core size.
+    /// Sets the core size. Does not block.
     ///
     /// Raising it starts threads for queued tasks. After lowering it, threads above the core size
     /// exit when they have been idle for the keep-alive time.
@@ -133,7 +134,8 @@ impl ThreadPoolExecutor {
         self.inner().settings().get().maximum_pool_size
     }
 
-    /// Sets the maximum size. Idle threads above it exit at once, busy ones after their task.
+    /// Sets the maximum size. Does not block. Idle threads above it exit at once, busy threads
+    /// after their current task.
     ///
     /// # Errors
     /// [`ConfigError`] if it is 0 or below the core size. Nothing changes then.
@@ -147,7 +149,7 @@ impl ThreadPoolExecutor {
     }
 
     /// Sets how long an idle thread above the core size waits for work before it exits. Threads
-    /// that are idle now restart their wait.
+    /// that are idle now restart their wait. Does not block.
     ///
     /// # Errors
     /// [`ConfigError`] if it is zero while core threads time out. Nothing changes then.
@@ -160,20 +162,19 @@ impl ThreadPoolExecutor {
         self.inner().settings().get().core_threads_time_out
     }
 
-    /// Sets whether idle core threads exit too, after the keep-alive time.
+    /// Sets whether idle core threads exit too, after the keep-alive time. Does not block.
     ///
     /// # Errors
-    /// [`ConfigError`] if they should and the keep-alive time is zero. Nothing changes then.
+    /// [`ConfigError`] if `allow` is true and the keep-alive time is zero. Nothing changes then.
     pub fn allow_core_thread_time_out(&self, allow: bool) -> Result<(), ConfigError> {
         self.set(Change::new().core_threads_time_out(allow))
     }
 
-    /// Changes any subset of the settings: all of them or none, in one step.
+    /// Changes any subset of the settings in one step: either all changes apply or none.
     ///
-    /// Returns the settings in force, whose version is higher by one. Does not block. Threads that
-    /// are above a lowered size exit when they are idle. A raised core size starts threads for
-    /// queued tasks, and a raised queue capacity wakes submitters that wait for room. See
-    /// [`Change`].
+    /// Returns the new settings, whose version is higher by one. Does not block. Threads above a
+    /// lowered size exit when they are idle. A raised core size starts threads for queued tasks. A
+    /// raised queue capacity wakes submitters that wait for room. See [`Change`].
     ///
     /// # Errors
     /// [`ChangeError`] with the cause. Nothing changes then.
@@ -193,19 +194,19 @@ impl ThreadPoolExecutor {
         self.inner().reconfigure(change)
     }
 
-    /// A single setter, which also applies to a terminated pool, as in the JDK.
+    /// Applies a single setter. As in the JDK, this also works on a terminated pool.
     fn set(&self, change: Change) -> Result<(), ConfigError> {
         match self.inner().change(change.author(), None, |old| change.applied_to(old)) {
             Err(ChangeError::Invalid(error)) => Err(error),
-            _ => Ok(()), // there is no other error without a version
+            _ => Ok(()), // without an expected version there is no other error
         }
     }
 
-    /// Replaces the rejection policy, from the next rejection on.
+    /// Replaces the rejection policy for all rejections from now on. Does not block.
     pub fn set_rejected_execution_handler(&self, handler: impl RejectedExecutionHandler) {
         let (handler, change) = (Handler::new(handler), Change::new());
         let policy = handler.kind();
-        // It cannot fail: the other settings are those in force.
+        // This cannot fail: the other settings are the current ones.
         let _ = self.inner().change(change.author(), Some(handler), |old| {
             change.applied_to(old).map(|new| Settings { policy, ..new })
         });
@@ -221,10 +222,10 @@ impl ThreadPoolExecutor {
         drop(old); // user code, so outside of the lock
     }
 
-    /// Starts one core thread, which waits for work.
+    /// Starts one core thread, which waits for work. Blocks while the thread factory runs.
     ///
-    /// Returns false if the core size is reached, the pool is shut down, or the thread cannot be
-    /// started.
+    /// Returns false if the core size has been reached, the pool is shut down, or the thread cannot
+    /// be started.
     pub fn prestart_core_thread(&self) -> bool {
         self.inner().add_worker(None, Limit::Core).is_ok()
     }

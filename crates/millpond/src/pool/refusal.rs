@@ -1,4 +1,5 @@
-//! What happens to a task that the pool did not admit: counted, told, and given to the policy.
+//! Refusals: a task that the pool did not admit is counted, reported and passed to the rejection
+//! policy.
 
 use super::ThreadPoolExecutor;
 use super::admission::{IntoTask, Refusal, Refused, RoomCheck};
@@ -20,7 +21,7 @@ impl ThreadPoolExecutor {
         };
         match pool.policy().known() {
             KnownPolicy::Abort => {
-                pool.counters().add_overload(Often::Returned); // first: it waits for earlier stores
+                pool.counters().add_overload(Often::Returned); // first: waits for earlier stores
                 Err(Rejected::by_pool(work.into_task(), RejectReason::Saturated, facts))
             }
             KnownPolicy::CallerRuns => {
@@ -41,7 +42,7 @@ impl ThreadPoolExecutor {
         }
     }
 
-    /// A periodic task is refused as a task that runs once.
+    /// Applies the policy to a refused task. A periodic task is refused as a task that runs once.
     #[cold]
     pub(super) fn refuse_task(&self, refusal: Refusal) -> Result<(), Rejected> {
         let refusal = refusal.once();
@@ -76,7 +77,7 @@ impl ThreadPoolExecutor {
         answered
     }
 
-    /// The policy `DiscardOldest` of a running pool.
+    /// Applies the policy `DiscardOldest` in a running pool.
     fn replace_oldest(&self, refusal: Refusal) -> Result<(), Rejected> {
         if !self.inner().drop_oldest() {
             return Err(refusal.into_rejected(self.inner()));
@@ -85,8 +86,8 @@ impl ThreadPoolExecutor {
         self.execute_task(refusal.into_task())
     }
 
-    /// Counts a refused task, tells observers and hooks, and makes the error. Does not apply the
-    /// policy.
+    /// Counts a refused task, notifies observers and hooks, and builds the error. Does not apply
+    /// the policy.
     pub(crate) fn reject(&self, refusal: Refusal) -> Rejected {
         self.count_rejected(refusal.task(), refusal.reason());
         refusal.into_rejected(self.inner())

@@ -1,4 +1,4 @@
-//! How tasks leave the queue without running: removed, evicted, cancelled or expired.
+//! How tasks leave the queue without running: removed, evicted, cancelled, expired or handed back.
 
 use super::ThreadPoolExecutor;
 use super::counters::Event;
@@ -8,7 +8,7 @@ use crate::sync::{Ordering, fence};
 use crate::task::{Shed, Task, TaskId};
 
 impl PoolInner {
-    /// Passes accepted tasks that will not run here to the caller.
+    /// Releases accepted tasks that will not run here, and returns them for the caller.
     pub(super) fn hand_back(&self, mut tasks: Vec<Task>) -> Vec<Task> {
         if matches!(self.queue(), TaskQueue::Delayed(_)) {
             tasks = tasks.into_iter().map(Task::once).collect();
@@ -28,8 +28,8 @@ impl PoolInner {
         self.hand_back(vec![task]).pop()
     }
 
-    /// Expires tasks that have waited too long, or else drops the head of the queue, for the policy
-    /// `DiscardOldest`. Returns false if there is none.
+    /// For the policy `DiscardOldest`: expires tasks that have waited too long, or else drops the
+    /// head of the queue. Returns false if the queue was empty.
     pub(super) fn drop_oldest(&self) -> bool {
         if self.expire_overdue() {
             return true;
@@ -41,7 +41,7 @@ impl PoolInner {
         found
     }
 
-    /// Removes all cancelled tasks. Returns how many.
+    /// Removes all cancelled tasks. Returns their number.
     fn purge(&self) -> usize {
         let purged = self.queue().remove_if(Task::is_cancelled);
         let count = purged.len();
@@ -58,8 +58,9 @@ impl PoolInner {
         task.drop_caught();
     }
 
-    /// Follows every removal by a thread that does not return to the queue for more. A worker may
-    /// have stayed, or the pool may not have terminated, only because of the removed tasks.
+    /// Called after every removal by a thread that does not return to the queue for more. A worker
+    /// may have stayed only because of the removed tasks, and the pool may not have terminated
+    /// because of them.
     pub(super) fn after_removal(&self) {
         fence(Ordering::SeqCst); // pairs with the fence in `enter_queue`
         match self.queue() {
@@ -79,8 +80,8 @@ impl PoolInner {
         self.time_limit().is_some_and(|limit| limit.is_exceeded_in(self.queue()))
     }
 
-    /// Settles a dequeued task that has waited too long. Returns true if it did, and `task` is
-    /// empty.
+    /// Settles a dequeued task that has waited too long. Returns true if the task expired; `task`
+    /// is then empty.
     #[inline]
     pub(super) fn expire(&self, task: &mut Option<Task>) -> bool {
         self.time_limit().is_some() && self.expire_if_too_old(task)
@@ -114,8 +115,8 @@ impl PoolInner {
         while self.queue_is_overdue() {
             let mut task = self.poll().map(|(task, _)| task);
             any |= task.is_some();
-            // A worker may have taken the old task in between, or it is of a kind that never
-            // expires. Then this one is evicted.
+            // Not expired: a worker has taken the old task in between, or this kind of task never
+            // expires. The dequeued task is evicted instead.
             if !self.expire(&mut task) {
                 let evicted = self.hand_back(Vec::from_iter(task));
                 evicted.into_iter().for_each(Task::drop_caught);
@@ -128,7 +129,7 @@ impl PoolInner {
     }
 }
 
-/// Taking tasks back.
+/// Removing tasks.
 impl ThreadPoolExecutor {
     /// Removes a queued task; its handle resolves as abandoned. Returns false if it is not queued.
     pub fn remove(&self, id: TaskId) -> bool {
@@ -138,7 +139,7 @@ impl ThreadPoolExecutor {
         found
     }
 
-    /// Removes all cancelled tasks from the queue and returns how many there were.
+    /// Removes all cancelled tasks from the queue and returns their number.
     ///
     /// Only a pool with `remove_on_cancel(false)` keeps cancelled tasks in its queue.
     pub fn purge(&self) -> usize {

@@ -14,14 +14,15 @@ use crate::task::{
     current_worker,
 };
 
-/// What a worker's thread is known by, and a temporary thread that runs a task in its stead.
+/// Identifies a worker to the tasks on its thread, or on a temporary thread that runs a task for
+/// it.
 pub(super) struct WorkerIdentity {
     pub(super) pool: Arc<PoolInner>,
     pub(super) worker: Arc<Worker>,
 }
 
-/// Runs a task between its hooks and counts it. Leaves `task` empty. Returns false if a panic
-/// unwound that no handle keeps.
+/// Runs a task between its hooks and counts it. Leaves `task` empty. Returns false after a panic
+/// that no handle keeps.
 #[inline]
 pub(super) fn run_task(
     pool: &Arc<PoolInner>,
@@ -66,7 +67,8 @@ fn run_between_hooks(
     ok
 }
 
-/// `returns_to_queue`: the worker checks the queue as soon as this returns.
+/// Runs a task and counts its outcome. Returns a panic that no handle keeps. If `returns_to_queue`,
+/// the worker checks the queue as soon as this returns.
 #[inline(always)]
 fn run_counted(
     pool: &Arc<PoolInner>,
@@ -106,8 +108,8 @@ fn drop_payload(payload: Payload) {
 
 /// Runs a task inside the task that joins it, with its own interrupt flag.
 ///
-/// On the worker's thread, or on a temporary one while the worker waits for it. Either way no other
-/// thread writes the worker's counters.
+/// Runs on the worker's thread, or on a temporary thread while the worker waits for it. In both
+/// cases no other thread writes the worker's counters.
 fn run_inline(me: &WorkerIdentity, task: Task) {
     let _frame = TaskFrame::enter();
     me.pool.interrupt_if_stopping();
@@ -116,7 +118,7 @@ fn run_inline(me: &WorkerIdentity, task: Task) {
     me.worker.counters().end_inline();
 }
 
-/// What handles of queued tasks need from their pool.
+/// The operations of a pool that handles of queued tasks call.
 impl TaskOwner for PoolInner {
     fn cancelled(&self, id: TaskId, place: &Place) {
         if let TaskQueue::Delayed(delayed) = self.queue() {
@@ -138,15 +140,14 @@ impl TaskOwner for PoolInner {
         }
     }
 
-    /// Called for the removal of the last entry only, which is enough: a delayed queue is unbounded
+    /// Called only when the last entry was removed. That is enough: a delayed queue is unbounded
     /// and never belongs to an eager pool.
     fn emptied(&self) {
         self.after_removal();
     }
 
-    /// The calling thread is about to block, so its core becomes free, while a worker that was
-    /// woken from another core may be scheduled behind its waker for a millisecond. So one more is
-    /// woken.
+    /// Wakes one more worker. The calling thread is about to block, so its core becomes free. A
+    /// worker that was woken earlier may be scheduled behind its waker for a millisecond.
     fn is_waited_for(self: Arc<Self>) -> bool {
         let needs_worker = self.queue().try_len().is_some_and(|len| len > self.idle().waking_count());
         if needs_worker && !self.is_paused() {
@@ -155,7 +156,7 @@ impl TaskOwner for PoolInner {
         self.retry_stranded()
     }
 
-    /// Runs the queued task `id` on the calling thread, if that is a worker of this pool.
+    /// Runs the queued task `id` on the calling thread, if this thread is a worker of this pool.
     fn run_inline(&self, id: TaskId, place: &Place) -> Help {
         let me = current_worker().and_then(|worker| worker.downcast::<WorkerIdentity>().ok());
         let Some(me) = me.filter(|me| std::ptr::eq(&*me.pool, self)) else {

@@ -1,28 +1,28 @@
 //! Tasks that borrow from the caller's stack: [`ThreadPoolExecutor::scope`].
 //!
-//! A pool may hold a task for any length of time, but a scoped closure only lives as long as its
-//! scope. So the scope does not end before every closure has been run or dropped. After that a pool
-//! may still hold the cell of a task, which is empty.
+//! A pool may hold a task for any length of time, but a scoped closure lives only as long as its
+//! scope. So the scope does not end before every closure has been run or dropped. After that, a
+//! pool may still hold the cell of a task, which is empty.
 //!
 //! A scoped task is a [`TaskCell`] with another vtable, [`ScopedCell`], which counts the task in
 //! `pending` while a pool has it, and while a thread runs or drops it. A task can also be a
 //! *stray*: a policy kept it, or `shutdown_now` returned it. Its holder may run it while the scope
-//! lasts. At the end the scope takes the closure away, and the task does nothing when it is run.
+//! lasts. At its end the scope drops the closure, and the task then does nothing when it runs.
 //!
 //! # Invariants
 //!
 //! 1. A thread that takes the closure out of a cell is counted in `pending` before it does so, and
 //!    until the closure and an unwanted result have been dropped. Two threads need no count because
-//!    the scope outlives what they do: the one that ends the scope, and the one that makes the
-//!    task.
+//!    the scope outlives their actions: the thread that ends the scope, and the thread that creates
+//!    the task.
 //! 2. Every task is in `tasks` until it is done.
 //! 3. The scope ends only after it has seen `pending` at zero, then every task done, then `pending`
 //!    at zero again. A task that is not done by then was pending and has been revoked. A thread
-//!    that began or dropped one in between raised `pending` before it changed the state (1), so the
-//!    last look sees it.
+//!    that began or dropped a task in between raised `pending` before it changed the state (1), so
+//!    the last check sees it.
 //! 4. A result is dropped by (1), unless a handle wants it. A handle cannot outlive `'scope`, and
-//!    takes the result out when it is dropped. A leaked handle keeps its cell alive forever, so
-//!    that the result is never dropped.
+//!    takes the result out when it is dropped. A leaked handle keeps its cell alive forever, so the
+//!    result is never dropped.
 
 use std::fmt;
 use std::marker::PhantomData;
@@ -41,7 +41,7 @@ use crate::task::{
     TaskCell, TaskId, TaskState, Tracked, Waiter, announce_sleep, help_to_run,
 };
 
-/// A place from which tasks that borrow can be started; see [`ThreadPoolExecutor::scope`].
+/// Starts tasks that may borrow from the caller's stack; see [`ThreadPoolExecutor::scope`].
 pub struct Scope<'scope, 'env: 'scope> {
     pool: ThreadPoolExecutor,
     state: Arc<ScopeState>,
@@ -50,9 +50,9 @@ pub struct Scope<'scope, 'env: 'scope> {
     env: PhantomData<&'env mut &'env ()>,
 }
 
-/// What a scope and its tasks share. Outlives the scope.
+/// The state that a scope shares with its tasks. Outlives the scope.
 struct ScopeState {
-    /// Tasks that a pool has, and threads that run or drop a task.
+    /// Number of tasks that a pool has, plus threads that run or drop a task.
     pending: AtomicUsize,
     /// The thread that called `scope`. Woken when `pending` falls to zero, and when `has_new` is
     /// set.
@@ -62,11 +62,11 @@ struct ScopeState {
     tasks: Mutex<Vec<CellRef<dyn Tracked>>>,
     /// True if the owner is a worker of the pool, so it may run tasks instead of waiting for them.
     owner_helps: bool,
-    /// A task has entered the pool since the owner last looked for tasks to run.
+    /// True if a task has entered the pool since the owner last looked for tasks to run.
     has_new: AtomicBool,
-    /// The number of the pool.
+    /// The owner number of the pool.
     pool: u64,
-    /// Panics of tasks. Those that no handle took are raised again at the end.
+    /// Panics of tasks. The scope resumes one that no handle took.
     panics: Mutex<Vec<PanicSlot>>,
 }
 
@@ -78,8 +78,8 @@ impl ScopeState {
         self.pending.load(Ordering::Acquire) == 0
     }
 
-    /// Adds a task. Forgets those that are done when the list is full, so that it does not grow
-    /// with all tasks that ever were.
+    /// Adds a task. When the list is full, first removes the tasks that are done, so the list does
+    /// not grow with every task.
     fn push(&self, task: CellRef<dyn Tracked>) {
         let mut tasks = self.tasks.lock();
         if tasks.len() == tasks.capacity() {
@@ -94,7 +94,7 @@ impl ScopeState {
         self.tasks.lock().extend(left);
     }
 
-    /// Keeps the payload for the scope. Returns a payload that leads a handle to it.
+    /// Stores the payload for the scope. Returns a payload by which a handle finds it.
     fn keep_panic(&self, payload: Payload) -> Payload {
         let slot: PanicSlot = Arc::new(Mutex::new(Some(payload)));
         self.panics.lock().push(Arc::clone(&slot));
@@ -115,7 +115,7 @@ impl<'a> Pending<'a> {
 
 impl Drop for Pending<'_> {
     fn drop(&mut self) {
-        // Release: pairs with `is_quiet`. From here on the task touches nothing that it borrowed.
+        // Release: pairs with `is_quiet`. After this, the task does not access borrowed data.
         if self.0.pending.fetch_sub(1, Ordering::AcqRel) == 1 {
             self.0.owner.unpark();
         }
@@ -126,21 +126,21 @@ impl Drop for Pending<'_> {
 struct ScopedCell<T, F> {
     cell: TaskCell<T, F>,
     scope: Arc<ScopeState>,
-    /// The task is in a pool, and has a unit of `pending`, which belongs to the thread that clears
-    /// this.
+    /// True if the task is in a pool and has a unit of `pending`. The unit belongs to the thread
+    /// that clears this flag.
     is_counted: AtomicBool,
     /// `MAKING`, `DROPPED` or `MADE`.
     making: AtomicU8,
 }
 
-/// The call that makes the task has not returned. It wants the closure back if the task is refused.
+/// The call that creates the task has not returned. If the task is refused, it returns the closure.
 const MAKING: u8 = 0;
-/// The task was dropped meanwhile, and its closure left to that call.
+/// The task was dropped before that call returned, and its closure was left to the call.
 const DROPPED: u8 = 1;
 const MADE: u8 = 2;
 
 impl<T: Send, F: FnOnce() -> T + Send> ScopedCell<T, F> {
-    /// Takes the unit that the task has in a pool, or raises one. See (1).
+    /// Takes over the unit of a task that is in a pool, or raises a new unit. See (1).
     fn pending(&self) -> Pending<'_> {
         if self.is_counted.swap(false, Ordering::AcqRel) {
             Pending(&self.scope)
@@ -149,7 +149,7 @@ impl<T: Send, F: FnOnce() -> T + Send> ScopedCell<T, F> {
         }
     }
 
-    /// The task has left its pool without a run.
+    /// Releases the unit of a task that has left its pool without a run.
     fn uncount(&self) {
         self.cell.set_owner(0);
         if self.is_counted.load(Ordering::Relaxed) {
@@ -157,8 +157,8 @@ impl<T: Send, F: FnOnce() -> T + Send> ScopedCell<T, F> {
         }
     }
 
-    /// The call that made the task is over. Takes the closure out if nobody can run it any more:
-    /// the task was refused, or the policy dropped it.
+    /// Called when the call that created the task returns. Takes the closure out if no thread can
+    /// run it any more: the task was refused, or the policy dropped it.
     fn made(&self, refused: bool) -> Option<F> {
         let dropped = self.making.swap(MADE, Ordering::AcqRel) == DROPPED;
         let refused = refused && !self.is_counted.load(Ordering::Relaxed);
@@ -248,23 +248,23 @@ impl<T: Send, F: FnOnce() -> T + Send> Joinable<T> for ScopedCell<T, F> {
 }
 
 impl<'scope, 'env> Scope<'scope, 'env> {
-    /// Runs `f` in the pool. The scope does not end before `f` has returned.
+    /// Runs `f` in the pool before the scope ends. Blocks only if the rejection policy does.
     ///
-    /// If `f` panics, the scope panics with the same payload when all its tasks have ended.
+    /// If `f` panics, the scope panics with the same payload after all its tasks have ended.
     ///
     /// # Errors
-    /// [`ScopeRejected`] gives the closure back if the pool refuses the task.
+    /// [`ScopeRejected`] with the closure, if the pool refuses the task.
     pub fn execute<F: FnOnce() + Send + 'scope>(&'scope self, f: F) -> Result<(), ScopeRejected<F>> {
         self.start(&mut ResultToken::fresh(), f, true).map(drop)
     }
 
     /// Runs `f` in the pool and returns a handle to its result.
     ///
-    /// A panic goes to the handle. If that is not joined, the scope panics as for
-    /// [`execute`](Self::execute).
+    /// Blocks only if the rejection policy does. A panic is passed to the handle. If the handle is
+    /// not joined, the scope panics as for [`execute`](Self::execute).
     ///
     /// # Errors
-    /// [`ScopeRejected`] gives the closure back if the pool refuses the task.
+    /// [`ScopeRejected`] with the closure, if the pool refuses the task.
     pub fn submit<T, F>(&'scope self, f: F) -> Result<ScopedTaskHandle<'scope, T>, ScopeRejected<F>>
     where
         T: Send + 'scope,
@@ -311,8 +311,8 @@ impl<'scope, 'env> Scope<'scope, 'env> {
     }
 }
 
-/// Acts if the call that gives a task to the pool unwinds: a policy may panic, and may keep the
-/// task nevertheless. No handle will take its result.
+/// Cleans up if the call that submits the task unwinds: a policy may panic, and may keep the task
+/// nevertheless. No handle will take its result.
 struct Unwinding<'a, T: Send, F: FnOnce() -> T + Send>(&'a ScopedCell<T, F>, &'a mut ResultToken);
 
 impl<T: Send, F: FnOnce() -> T + Send> Drop for Unwinding<'_, T, F> {
@@ -323,23 +323,23 @@ impl<T: Send, F: FnOnce() -> T + Send> Drop for Unwinding<'_, T, F> {
     }
 }
 
-/// Lets a pool have a task that borrows.
+/// Erases the lifetime of a task that borrows, so that a pool can hold it.
 fn forget_scope<'scope>(task: CellRef<dyn Tracked + 'scope>) -> CellRef<dyn Tracked> {
-    // SAFETY: only the lifetime changes. Nothing that borrows is used after the scope ended:
-    // - The closure is taken out by a thread that (1) counts, or by the end of the scope itself,
-    //   and by (3) neither is left when the scope returns or unwinds.
+    // SAFETY: only the lifetime changes. No borrowed data is used after the scope has ended:
+    // - The closure is taken out by a thread that (1) counts, or by the end of the scope itself. By
+    //   (3) neither is left when the scope returns or unwinds.
     // - The result is covered by (4).
-    // - The cell itself, which a pool may keep for longer, is then empty: dropping it drops neither
-    //   a closure nor a result.
+    // - A pool may keep the cell longer, but the cell is then empty: dropping it drops neither a
+    //   closure nor a result.
     unsafe { mem::transmute::<CellRef<dyn Tracked + 'scope>, CellRef<dyn Tracked + 'static>>(task) }
 }
 
-/// What `scope` does at the end, whether its closure returned or unwound.
+/// Ends the scope when dropped, whether its closure returned or unwound.
 struct EndOfScope<'a> {
     state: &'a ScopeState,
 }
 
-/// Aborts on unwinding: tasks that borrow would outlive what they borrow.
+/// Aborts on unwinding, because tasks would outlive the data that they borrow.
 struct AbortOnUnwind;
 
 impl Drop for AbortOnUnwind {
@@ -369,7 +369,7 @@ impl Drop for EndOfScope<'_> {
 impl EndOfScope<'_> {
     /// Revokes strays, and returns true if the scope may end: see (3).
     ///
-    /// Revoking a task drops what it captured, which may start another task. That one is in `tasks`
+    /// Revoking a task drops its captures, which may start another task. The new task is in `tasks`
     /// or in `pending`, so both are checked afterwards.
     fn is_over(&self) -> bool {
         if !self.state.is_quiet() {
@@ -391,7 +391,7 @@ impl EndOfScope<'_> {
         self.state.has_new.load(Ordering::Acquire)
     }
 
-    /// A worker that waits for its own pool runs the waiting tasks itself.
+    /// Runs queued tasks of the scope, if the owner is a worker of the pool.
     fn help(&self, backoff: &mut Backoff) {
         if !self.state.has_new.swap(false, Ordering::Acquire) {
             return;
@@ -401,8 +401,8 @@ impl EndOfScope<'_> {
         let mut tasks = mem::take(&mut *self.state.tasks.lock());
         let mut once_more = false;
         tasks.retain(|task| {
-            // A custom queue that panics is left to the other workers. A task that still waits
-            // after this is about to be queued, or on its way to a worker.
+            // If a custom queue panics, its tasks are left to the other workers. A task that still
+            // waits after this is about to be queued, or on its way to a worker.
             once_more |= waits(task) && catch(|| _ = help_to_run(&**task)) && waits(task);
             !task.state().is_done()
         });
@@ -443,7 +443,7 @@ pub(super) fn scope<'env, R>(
     }
 }
 
-/// The claim to the result of a scoped task; see [`Scope::submit`].
+/// A handle to the result of a scoped task; see [`Scope::submit`].
 #[must_use = "dropping a handle detaches the task; use `execute` if no result is wanted"]
 pub struct ScopedTaskHandle<'scope, T> {
     cell: CellRef<dyn Joinable<T> + 'scope>,
@@ -451,11 +451,11 @@ pub struct ScopedTaskHandle<'scope, T> {
 }
 
 impl<T> ScopedTaskHandle<'_, T> {
-    /// Waits for the task and returns what it returned. A worker of the task's pool runs a task
-    /// that still waits on its own thread.
+    /// Blocks until the task is done and returns its value. A worker of the task's pool runs a task
+    /// that is still queued on its own thread.
     ///
     /// # Errors
-    /// As [`TaskHandle::join`](crate::TaskHandle::join).
+    /// The errors of [`TaskHandle::join`](crate::TaskHandle::join).
     pub fn join(mut self) -> Result<T, JoinError> {
         match self.cell.wait_done(None) {
             Wake::Interrupted => Err(JoinError::Interrupted),
@@ -463,7 +463,7 @@ impl<T> ScopedTaskHandle<'_, T> {
         }
     }
 
-    /// Returns the stage of the task.
+    /// Returns the state of the task.
     pub fn state(&self) -> TaskState {
         self.cell.state()
     }

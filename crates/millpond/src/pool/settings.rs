@@ -5,8 +5,8 @@ use crate::ConfigError;
 use crate::monitor::{ChangeError, QueueKind, Settings};
 use crate::sync::{AtomicBool, AtomicUsize, Mutex, Ordering};
 
-/// Checks settings against each other: the core size is at most the maximum, which is not zero, a
-/// queue with a bound has room for one task, and core threads that time out have a keep-alive time
+/// Checks settings against each other. The maximum is above zero and not below the core size. A
+/// bounded queue has room for at least one task. If core threads time out, the keep-alive time is
 /// above zero.
 pub(super) fn check(settings: &Settings) -> Result<(), ConfigError> {
     let (core, maximum) = (settings.core_pool_size, settings.maximum_pool_size);
@@ -27,18 +27,18 @@ pub(super) fn check(settings: &Settings) -> Result<(), ConfigError> {
     Ok(())
 }
 
-/// The settings in force.
+/// The current settings.
 ///
-/// Reads on the hot path use the atomic copies. Relaxed is enough: a stale size is the size of a
-/// moment ago, and `PoolInner::recheck_all` makes idle workers read again after a change.
+/// Reads on the hot path use the atomic copies. Relaxed is enough: a stale value is a recent one,
+/// and `PoolInner::recheck_all` makes idle workers read again after a change.
 #[derive(Debug)]
 pub(super) struct LiveSettings {
     /// The authoritative values. A change holds the lock until all parts of the pool have the new
-    /// values. So concurrent changes are checked in turn, each against the result of the one
-    /// before, and their versions form one chain. Model:
+    /// values. So concurrent changes are checked one after the other, each against the result of
+    /// the previous one, and their versions form one chain. Model:
     /// `of_two_changes_of_one_version_one_wins`.
     values: Mutex<Settings>,
-    /// Copy of the core size. Written under the lock, like the two below.
+    /// Copy of the core size. This and the next two fields are written under the lock.
     core: AtomicUsize,
     maximum: AtomicUsize,
     core_times_out: AtomicBool,
@@ -72,8 +72,8 @@ impl LiveSettings {
         self.core_times_out.load(Ordering::Relaxed)
     }
 
-    /// Replaces the settings by what `change` makes of them, if that is valid. `apply` changes the
-    /// other parts of the pool, under the lock. Returns the settings before and after.
+    /// Replaces the settings by the result of `change`, if that is valid. `apply` changes the other
+    /// parts of the pool under the lock. Returns the settings before and after.
     pub(super) fn change(
         &self,
         change: impl FnOnce(&Settings) -> Result<Settings, ChangeError>,

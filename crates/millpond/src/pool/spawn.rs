@@ -1,10 +1,11 @@
 //! Adds workers: reserves a permit, calls the thread factory, and undoes the reservation on
 //! failure.
 //!
-//! A failed start leaves no trace: the first task comes back, and list and control word are as
-//! before. While a start is in progress its worker holds a permit, so other threads may leave their
-//! tasks in the queue to it. If the start then fails, [`rescue_queue`](PoolInner::rescue_queue)
-//! plays the part of the last worker in the race "enqueue / last worker exits".
+//! A failed start leaves no trace: the first task is returned, and list and control word are
+//! restored. While a start is in progress, its worker holds a permit, so other threads may rely on
+//! it and leave their tasks in the queue. If the start then fails,
+//! [`rescue_queue`](PoolInner::rescue_queue) acts like the last worker in the race "enqueue / last
+//! worker exits".
 
 use std::io;
 
@@ -16,7 +17,7 @@ use crate::sync::{Arc, Ordering, fence};
 use crate::task::{Task, TaskId};
 use crate::threads::{WorkerBody, call_factory};
 
-/// Up to which size a worker may be added.
+/// The pool size up to which a worker may be added.
 #[derive(Debug, Clone, Copy)]
 pub(super) enum Limit {
     Core,
@@ -25,21 +26,21 @@ pub(super) enum Limit {
     Unchanged(Snapshot),
 }
 
-/// A worker was not added. Without a cause, the limit or the run state forbids it.
+/// The error if a worker was not added. Without a cause, the limit or the run state forbids it.
 #[derive(Debug)]
 pub(super) struct NotAdded {
     pub(super) first: Option<Task>,
     pub(super) cause: Option<io::Error>,
 }
 
-/// What the thread factory receives: the body of a worker's thread. `worker` implements it.
+/// The body of a worker's thread, which the thread factory receives. `worker` implements it.
 pub(super) struct WorkerThread {
     pub(super) pool: Arc<PoolInner>,
     pub(super) worker: Arc<Worker>,
 }
 
 impl PoolInner {
-    /// Adds a worker that begins with `first`. On failure `first` comes back.
+    /// Adds a worker that first runs `first`. On failure, the error contains `first`.
     pub(super) fn add_worker(self: &Arc<Self>, first: Option<Task>, limit: Limit) -> Result<(), NotAdded> {
         let added = match self.reserve_worker(limit, first.as_ref().map(Task::id)) {
             Some(worker) => {
@@ -73,12 +74,12 @@ impl PoolInner {
         }
     }
 
-    /// Takes a permit and lists the worker, both under the lock of the list, so that `note_size`
-    /// knows which permits belong to confirmed workers.
+    /// Takes a permit and lists the worker. Both happen under the lock of the list, so that
+    /// `note_size` knows which permits belong to confirmed workers.
     fn reserve_worker(&self, limit: Limit, first: Option<TaskId>) -> Option<Arc<Worker>> {
         loop {
             let seen = self.control().load();
-            // A custom queue is asked for its length before the lock is taken.
+            // Reads the length of a custom queue, so the lock is taken later.
             if !self.may_add_worker(seen, first.is_some()) || !self.is_below(limit, seen) {
                 return None;
             }
@@ -95,7 +96,7 @@ impl PoolInner {
     /// Spawns the thread of a reserved worker, or undoes the reservation.
     fn start_worker(self: &Arc<Self>, worker: &Arc<Worker>) -> Result<(), NotAdded> {
         // Race "spawn / stop": `shutdown_now` advances the state and then interrupts the listed
-        // workers. Either it finds this worker in the list, or the state is seen here.
+        // workers. Either it finds this worker in the list, or this thread sees the state.
         fence(Ordering::SeqCst);
         let may_spawn = match self.control().load().state() {
             RunState::Running => true,
@@ -133,7 +134,7 @@ impl PoolInner {
         worker.factory_returned(returned.map(drop))
     }
 
-    /// The thread of `worker` runs, or the factory has promised it.
+    /// Called when the thread of `worker` runs, or when the factory has returned it.
     pub(super) fn confirm_worker(&self, worker: &Worker) {
         let mut workers = self.workers();
         if workers.confirm(worker) {
@@ -156,11 +157,11 @@ impl PoolInner {
         first
     }
 
-    /// Starts a worker for queued tasks that have none.
+    /// Starts a worker for queued tasks if the pool has no worker.
     ///
     /// If that fails too, the tasks are stranded: they wait until a later submit, prestart or join
-    /// succeeds (`retry_stranded`). In Shutdown they are dropped and their handles resolve as
-    /// abandoned.
+    /// starts a worker (`retry_stranded`). In Shutdown they are dropped and their handles resolve
+    /// as abandoned.
     pub(super) fn rescue_queue(self: &Arc<Self>) {
         self.queue().order(); // race "enqueue / last worker exits"
         let seen = self.control().load();
@@ -172,7 +173,7 @@ impl PoolInner {
             None => Ok(()),
         };
         let failed = matches!(started, Err(NotAdded { cause: Some(_), .. }));
-        // Before the read of the state: `shutdown` advances the state and then reads this flag.
+        // Set before the read of the state. `shutdown` advances the state and then reads this flag.
         self.set_stranded(failed);
         let now = self.control().load();
         if failed && now.workers() == 0 && now.state() == RunState::Shutdown {
@@ -181,7 +182,8 @@ impl PoolInner {
     }
 
     /// Called for a thread that waits for a queued task. Tries again to start a worker if all
-    /// earlier attempts failed. Returns false if tasks are queued and no worker is certain to come.
+    /// earlier attempts failed. Returns false if tasks are queued and the pool has no confirmed
+    /// worker.
     pub(super) fn retry_stranded(self: &Arc<Self>) -> bool {
         if self.queue().is_empty() {
             return true;

@@ -1,14 +1,13 @@
-//! How a reader adds up the counters of a pool while tasks move.
+//! How a reader adds up the counters of a pool while tasks move between their places.
 //!
 //! A task counts from its acceptance until it is settled. In between it is queued, or held by a
 //! worker, or runs inline inside another task. No lock covers all of these, so [`Counts`] reads
 //! them one after the other, in an order that keeps two invariants at every moment:
 //!
-//! 1. Every task accepted before the read is in at least one count. A task between two places
-//!    (given to a new thread that has not begun, handed to a parked worker, just dequeued) has no
-//!    counter. It follows from the others: accepted before the read, not settled at its end, and
-//!    seen neither queued nor running in between. So a task on its way needs no further atomic
-//!    operation.
+//! 1. Every task accepted before the read is in at least one count. A task in transit (given to a
+//!    new thread that has not begun, handed to a parked worker, just dequeued) has no counter of
+//!    its own. The reader derives it: accepted before the read, not settled at its end, and seen
+//!    neither queued nor running in between. So tasks in transit cost no further atomic operation.
 //! 2. Settled tasks never exceed accepted tasks. A task is counted as accepted before another
 //!    thread can take it, and as settled by a Release store after that. The read loads settled
 //!    counts first, with Acquire, and accepted counts last.
@@ -41,19 +40,19 @@ pub(super) struct Counts {
 }
 
 impl Counts {
-    /// Tasks that ended, or left without having run.
+    /// Returns the number of tasks that ended, or left without having run.
     fn settled(&self) -> u64 {
         self.totals.settled() + self.removed()
     }
 
-    /// Tasks that left the queue and did not run.
+    /// Returns the number of tasks that left the queue and did not run.
     fn removed(&self) -> u64 {
         self.cancelled_in_queue + self.handed_back + self.expired
     }
 
-    /// Adds the tasks that are between two places, see invariant 1: `accepted` were accepted before
-    /// the read. A worker that runs nothing holds at most one of them. The others left the queue to
-    /// be settled without a run and still count as queued.
+    /// Adds the tasks in transit, see invariant 1: `accepted` were accepted before the read. A
+    /// worker without a current task holds at most one of them. The others have left the queue to
+    /// be settled without a run, and still count as queued.
     fn add_moving_tasks(&mut self, accepted: u64) {
         let seen = self.settled() + (self.queued + self.active + self.inline) as u64;
         let unseen = usize::try_from(accepted.saturating_sub(seen)).unwrap_or(usize::MAX);
@@ -95,8 +94,8 @@ impl PoolInner {
             submitted,
         };
         if self.queue().is_custom() {
-            // Its owner may add and remove tasks without the pool. So accepted tasks may be
-            // missing, and more tasks may be settled than were accepted.
+            // The owner of a custom queue may add and remove tasks without the pool. So accepted
+            // tasks may be missing, and more tasks may be settled than were accepted.
             counts.submitted = counts.submitted.max(counts.settled());
         } else {
             counts.add_moving_tasks(accepted);
@@ -104,7 +103,7 @@ impl PoolInner {
         counts
     }
 
-    /// All figures at once. A custom queue that panics counts as empty and full.
+    /// Returns all statistics. A custom queue that panics counts as empty and full.
     pub(super) fn stats(&self) -> PoolStats {
         let settings = self.settings().get();
         let counts = self.counts_with(|| self.queue().try_len().unwrap_or(0));
@@ -135,9 +134,9 @@ impl PoolInner {
     /// due.
     ///
     /// Two reads are needed. A worker may begin and settle its task between the read of the workers
-    /// and the read of settled tasks, and then call hooks: the first read misses it. A worker is
-    /// active before it settles a task, so if nothing is settled between two reads, the second sees
-    /// it.
+    /// and the read of settled tasks, and then call hooks. The first read misses this worker. A
+    /// worker is active before it settles a task. So if nothing is settled between two reads, the
+    /// second one sees the worker.
     pub(super) fn is_idle(&self) -> bool {
         loop {
             let first = self.counts();
@@ -159,13 +158,13 @@ impl PoolInner {
         has_work || counts.active + counts.inline > 0
     }
 
-    /// Tasks accepted so far.
+    /// Returns the number of tasks accepted so far.
     fn submitted(&self) -> u64 {
         self.queue().pushed() + self.idle().handed_off() + self.counters().first_tasks()
     }
 }
 
-/// Getters.
+/// Statistics.
 impl ThreadPoolExecutor {
     /// Returns the number of threads.
     pub fn pool_size(&self) -> usize {
@@ -226,12 +225,12 @@ impl ThreadPoolExecutor {
         self.inner().control().load().state()
     }
 
-    /// Returns all figures at once.
+    /// Returns a snapshot of all statistics. Does not block.
     pub fn stats(&self) -> PoolStats {
         self.inner().stats()
     }
 
-    /// The parked workers, for drivers of deterministic tests.
+    /// Returns the parked workers, for drivers of deterministic tests.
     #[doc(hidden)]
     pub fn parked_workers(&self) -> ParkedWorkers {
         self.inner().idle().parked_workers()

@@ -1,8 +1,8 @@
-//! What a pool measures: how long tasks wait, how long they run, and since when.
+//! Measured times of a pool: how long tasks wait, how long they run, and since when.
 //!
-//! Each worker measures its tasks by laps, see `monitor/laps.rs`. The first task of a lap stands
-//! for the others: it waited since the task at the head of the queue was accepted when the lap
-//! began. A task that a worker gets after a pause comes with its own time.
+//! Each worker measures its tasks in laps, see `monitor/laps.rs`. The first task of a lap
+//! represents all of them: its wait time is the age of the queue's head when the lap began. A task
+//! that a worker takes after a pause has its own acceptance time.
 
 use std::time::Duration;
 
@@ -12,9 +12,10 @@ use super::workers::Worker;
 use crate::monitor::{FirstTask, PoolSnapshot, Timing};
 use crate::time::clock::Tick;
 
-/// For workers.
+/// Called by workers.
 impl PoolInner {
-    /// Counts a task that `worker` has finished. `inside`: it ran inside another one.
+    /// Counts a task that `worker` has finished. `inside` means that it ran inline inside another
+    /// task.
     #[inline]
     pub(super) fn count_finished(&self, worker: &Worker, inside: bool) {
         if worker.laps().is_over(worker.counters().finish()) {
@@ -38,7 +39,8 @@ impl PoolInner {
         }
     }
 
-    /// The worker waits for work. The next push should say when it was.
+    /// Pauses the lap of a worker that waits for work, and asks the queue to record the time of the
+    /// next push.
     pub(super) fn pause_lap(&self, worker: &Worker) {
         if worker.laps().pause(self.meter(), worker.progress())
             && let TaskQueue::Fifo(fifo) = self.queue()
@@ -47,7 +49,7 @@ impl PoolInner {
         }
     }
 
-    /// The worker has got a task that was accepted at `since`.
+    /// Resumes the lap of a worker that has taken a task, which was accepted at `since`.
     pub(super) fn resume_lap(&self, worker: &Worker, since: Option<Tick>) {
         worker.laps().resume(self.meter(), worker.progress(), since);
     }
@@ -55,7 +57,7 @@ impl PoolInner {
 
 /// Settings.
 impl PoolInner {
-    /// Begins or ends measuring, when the pool is made and later.
+    /// Starts or stops measuring. Called when the pool is built and when its settings change.
     pub(super) fn set_timing(&self, timing: Timing) {
         self.meter().set_timing(timing);
         if let TaskQueue::Fifo(fifo) = self.queue() {
@@ -65,9 +67,9 @@ impl PoolInner {
     }
 }
 
-/// For snapshots.
+/// Called for snapshots.
 impl PoolInner {
-    /// Fills in all times. Counts the tasks of workers that run none now.
+    /// Fills in all times. Closes the laps of workers that have no task, which counts their tasks.
     pub(super) fn read_times(&self, snapshot: &mut PoolSnapshot) {
         let now = self.meter().now();
         let head = now.and_then(|now| self.queue().head_since(now));

@@ -1,4 +1,4 @@
-//! Looking in: what each worker runs, and which tasks wait.
+//! Inspection of a pool: what each worker runs, and which tasks are queued.
 
 use super::ThreadPoolExecutor;
 use super::inner::PoolInner;
@@ -44,11 +44,11 @@ fn worker_view(worker: &Worker, now: Option<Tick>) -> WorkerView {
     WorkerView::new(worker.info(), os_thread_id, state, task)
 }
 
-/// Looking in.
+/// Inspection.
 impl ThreadPoolExecutor {
-    /// Returns what each worker does now: its state, its current task and for how long that runs.
+    /// Returns the state of each worker, its current task, and how long that task has been running.
     ///
-    /// Does not block. A task that runs inside another one is not shown, the outer one is.
+    /// Does not block. If a task runs inline inside another task, only the outer task is shown.
     ///
     /// # Examples
     /// ```
@@ -71,13 +71,13 @@ impl ThreadPoolExecutor {
         self.inner().worker_views()
     }
 
-    /// Returns how many tasks wait, and the first `limit` of them, at most 1,000, with their ages.
+    /// Returns the number of queued tasks, and the first `limit` of them, at most 1,000, with their
+    /// ages.
     ///
-    /// Locks the queue for as long as it takes to look at that many entries, however long it is.
-    /// If some of these entries were cancelled, fewer tasks are returned. A delay queue and a
-    /// custom queue are listed only if they hold at most `limit` tasks. A scheduled pool lists the
-    /// tasks that are due within about a millisecond, and then others in the order of its timer
-    /// wheel.
+    /// Locks the queue while it reads these entries. Cancelled entries are left out, so fewer tasks
+    /// may be returned. A delay queue or a custom queue is listed only if it holds at most `limit`
+    /// tasks. A scheduled pool first lists the tasks that are due within about a millisecond, and
+    /// then others in the order of its timer wheel.
     ///
     /// # Examples
     /// ```

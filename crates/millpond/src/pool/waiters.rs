@@ -1,7 +1,8 @@
 //! [`Waiters`]: blocked threads and suspended asynchronous tasks, in order of arrival.
 //!
-//! A pool has three such lists: submitters that wait for room (`backpressure`), and threads and
-//! tasks that wait for termination or until the pool is idle (`lifecycle`).
+//! A pool has four such lists. Submitters wait for room (`backpressure`). Threads and tasks wait
+//! for termination, or until the pool is idle (`lifecycle`). Workers hold a task during a pause
+//! (`pause`).
 //!
 //! Every user follows one pattern. The waiter adds itself and then checks its condition. The
 //! notifier makes the condition true and then checks [`is_empty`](Waiters::is_empty). Both sides
@@ -23,7 +24,7 @@ pub(super) struct Waiters {
 }
 
 impl Waiters {
-    /// Relaxed: the caller orders this read, see above.
+    /// Relaxed: the caller orders this read, see the module documentation.
     #[inline]
     pub(super) fn is_empty(&self) -> bool {
         self.len.load(Ordering::Relaxed) == 0
@@ -87,10 +88,11 @@ impl Waiters {
         all.into_iter().for_each(Waiting::notify);
     }
 
-    /// Notifies all waiters if `is_over`, except those that came after that check began.
+    /// Notifies all waiters if `is_over`, except waiters that were added after that check began.
     ///
-    /// What was true then may be false again when they come. They check by themselves once they are
-    /// listed, and see all that this thread did before: it took the lock of the list first.
+    /// The condition may be false again for later waiters. They check it themselves once they are
+    /// listed. They see all earlier writes of this thread, because it took the lock of the list
+    /// first.
     pub(super) fn notify_if(&self, is_over: impl FnOnce() -> bool) {
         let last = self.locked(|list| list.last_number());
         if is_over() {
@@ -99,8 +101,8 @@ impl Waiters {
         }
     }
 
-    /// Blocks until notified or until `is_over`, which is checked after the thread is listed.
-    /// Interrupts do not end the wait, and stay set.
+    /// Blocks until notified. Returns at once if `is_over`, which is checked after the thread is
+    /// listed. Interrupts do not end the wait, and the flag stays set.
     pub(super) fn wait_through_interrupts(&self, is_over: impl FnOnce() -> bool) {
         let cell = Arc::new(WaitCell::for_this_thread());
         let (key, _) = self.push(Waiting::Thread(Arc::clone(&cell)));
@@ -110,8 +112,9 @@ impl Waiters {
         self.remove(key);
     }
 
-    /// Blocks until notified or until `is_over`, which is checked after the thread is listed.
-    /// Returns false on timeout. An interrupt ends the wait and is consumed.
+    /// Blocks until notified, or until `deadline`. Returns at once if `is_over`, which is checked
+    /// after the thread is listed. Returns false on timeout. An interrupt ends the wait and clears
+    /// the flag.
     pub(super) fn wait(
         &self,
         deadline: Option<Instant>,
@@ -141,8 +144,8 @@ mod tests {
         (waiters.push(Waiting::Thread(Arc::clone(&cell))).0, cell)
     }
 
-    /// A worker that saw an idle pool may be preempted before it notifies. By then somebody else
-    /// may have submitted tasks and wait for those.
+    /// A worker that saw an idle pool may be preempted before it notifies. By then another thread
+    /// may have submitted tasks and may wait for them.
     #[test]
     fn a_waiter_that_comes_after_the_check_is_not_notified() {
         let waiters = Waiters::default();

@@ -1,8 +1,8 @@
-//! The worker thread: dequeue a task, run it, park, exit.
+//! The worker thread: it dequeues tasks, runs them, parks and exits.
 //!
-//! A worker exits when the pool is above its maximum size, when it has been idle for the keep-alive
-//! time, or when the pool is shut down and the queue is empty. It gives its permit back first, and
-//! then checks the queue once more: race "enqueue / last worker exits".
+//! A worker exits when the pool is above its maximum size, or when it has been idle for the
+//! keep-alive time. It also exits when the pool is shut down and the queue is empty. It gives its
+//! permit back first, and then checks the queue once more: race "enqueue / last worker exits".
 
 use std::time::Duration;
 
@@ -30,7 +30,7 @@ impl ThreadBody for WorkerThread {
         }
     }
 
-    /// The factory promised a thread and dropped the body later. The first task must not be lost.
+    /// The factory reported success but dropped the body later. The first task is admitted again.
     fn never_started(self: Box<Self>) {
         if !self.worker.body_dropped() {
             return;
@@ -50,12 +50,14 @@ impl ThreadBody for WorkerThread {
     }
 }
 
-/// The end of the current keep-alive time in a scheduled pool, where other wake-ups interrupt it.
+/// The end of the current keep-alive time in a scheduled pool. Wake-ups for other reasons do not
+/// restart it.
 #[derive(Default)]
 struct KeepAlive(Option<(u64, KeepAliveEnd)>);
 
 impl KeepAlive {
-    /// Restarts with every generation of settings.
+    /// Returns the end of the keep-alive time. Restarts it if the generation of the settings has
+    /// changed.
     fn end(&mut self, generation: u64, start: impl FnOnce() -> KeepAliveEnd) -> KeepAliveEnd {
         match self.0 {
             Some((started_in, end)) if started_in == generation => end,
@@ -64,12 +66,13 @@ impl KeepAlive {
     }
 }
 
-/// What limits a worker's idle time.
+/// The limits of a worker's idle time.
 #[derive(Clone, Copy)]
 struct IdleLimit {
-    /// Only for the keep-alive time.
+    /// True if the worker parks for the keep-alive time at most.
     timed: bool,
-    /// The keep-alive time is over, and only queued tasks that are not due keep the worker.
+    /// True if the keep-alive time is over and the worker stays only for queued tasks that are not
+    /// due.
     stays_for_tasks: bool,
 }
 
@@ -86,7 +89,7 @@ impl<'a> WorkerLoop<'a> {
         WorkerLoop { pool, worker, me: ThreadContext::current(), slot: ParkSlot::for_this_thread() }
     }
 
-    /// The whole life of the thread.
+    /// Runs tasks until the worker exits.
     fn run(&self) {
         self.start();
         let (mut task, since) = self.worker.take_first().unzip();
@@ -118,8 +121,9 @@ impl<'a> WorkerLoop<'a> {
         self.pool.interrupt_if_stopping();
     }
 
-    /// The permit has been given back. Another thread may have woken this worker for a task, so it
-    /// wakes the next one: race "enqueue / park". The free permit is room for a waiting submitter.
+    /// The worker has already given its permit back. Another thread may have woken it for a task,
+    /// so it wakes another worker: race "enqueue / park". The free permit is room for a waiting
+    /// submitter.
     fn exit(&self) {
         let pool = self.pool;
         self.worker.leave();
@@ -137,15 +141,15 @@ impl<'a> WorkerLoop<'a> {
         pool.after_removal();
     }
 
-    /// Runs a task. Its interrupt epoch began when the previous task ended. Returns false if a
-    /// panic unwound that no handle keeps.
+    /// Runs a task. Its interrupt epoch began when the previous task ended. Returns false after a
+    /// panic that no handle keeps.
     fn run_one(&self, task: &mut Option<Task>) -> bool {
         task.iter().for_each(|task| self.worker.begin_task(task));
         if self.pool.interrupt_if_stopped(&self.me).is_paused() {
             self.hold_while_paused();
         }
-        // User code is caught where it is called. This catch only keeps a defect from losing a
-        // worker.
+        // Panics of user code are caught where it is called. This catch only protects the worker
+        // from a bug in the pool.
         let ok = catch_value(|| run_task(self.pool, self.worker, task, false)).unwrap_or(false);
         if task.is_some() {
             task.take().into_iter().for_each(Task::drop_caught);
@@ -155,7 +159,8 @@ impl<'a> WorkerLoop<'a> {
         ok
     }
 
-    /// The pool was paused after this worker had taken its task. That is time of waiting.
+    /// Blocks while the pool is paused: it was paused after this worker had taken its task. This
+    /// time counts as wait time of the task.
     #[cold]
     fn hold_while_paused(&self) {
         let since = self.pool.meter().now();
@@ -184,8 +189,8 @@ impl<'a> WorkerLoop<'a> {
 
 /// Waiting for a task.
 impl WorkerLoop<'_> {
-    /// Waits for a task and puts it into `task`. Leaves it empty if the worker must exit, without a
-    /// permit.
+    /// Waits for a task and stores it in `task`. Leaves `task` empty if the worker must exit; the
+    /// permit has then been given back.
     #[inline]
     fn next_task(&self, task: &mut Option<Task>) {
         let seen = self.pool.control().load();
@@ -200,7 +205,7 @@ impl WorkerLoop<'_> {
         }
     }
 
-    /// The most common case: the plain queue has a task.
+    /// The fast path: takes a task from the plain queue.
     #[inline]
     fn pop(&self, task: &mut Option<Task>) {
         let TaskQueue::Fifo(fifo) = self.pool.queue() else { return };
@@ -240,7 +245,7 @@ impl WorkerLoop<'_> {
             } else {
                 self.park(limits, generation, &mut keep_alive)
             };
-            pool.queue().order(); // race "enqueue / park": no longer waking, now the queue is read
+            pool.queue().order(); // race "enqueue / park": `waking` was lowered, now read the queue
             match wake {
                 WakeReason::Assigned(dequeued) => {
                     self.wake_another();
@@ -262,8 +267,8 @@ impl WorkerLoop<'_> {
             && (seen.workers() > 1 || self.pool.queue().is_empty())
     }
 
-    /// Race "enqueue / last worker exits": the permit has been given back, then `order`, then the
-    /// queue is read. Returns true if the worker is needed and has taken a permit again.
+    /// Race "enqueue / last worker exits": the worker has given its permit back, calls `order` and
+    /// then reads the queue. Returns true if the worker is needed and has taken a permit again.
     fn recheck_before_exit(&self) -> bool {
         let pool = self.pool;
         pool.queue().order();
@@ -286,17 +291,17 @@ impl WorkerLoop<'_> {
         }
     }
 
-    /// Takes a task if the queue has one, or gets one while searching. Wakes another worker if it
-    /// succeeds and the queue holds more.
+    /// Takes a queued task, or searches for one. On success wakes another worker if the queue holds
+    /// more.
     fn poll_or_search(&self) -> Option<Dequeued> {
         let pool = self.pool;
         if matches!(pool.queue(), TaskQueue::Handoff | TaskQueue::Blocking { .. }) {
-            return None; // these are not polled
+            return None; // these queues are not polled
         }
         let mut dequeued = pool.poll();
         // An entry of a delayed queue that could not be taken is not due.
         let waits_for_time = matches!(pool.queue(), TaskQueue::Delayed(delayed) if delayed.len() > 0);
-        // Models of whole pools leave the search out, for size. It has a model of its own.
+        // Loom models of whole pools skip the search to stay small. The search has its own model.
         if dequeued.is_none() && !waits_for_time && !cfg!(loom) {
             dequeued = self.search();
         }
@@ -306,7 +311,7 @@ impl WorkerLoop<'_> {
         dequeued
     }
 
-    /// Searches for a task and takes it. A search of more than about 2 µs is not part of the lap.
+    /// Searches for a task and takes it. A search longer than about 2 µs pauses the lap.
     fn search(&self) -> Option<Dequeued> {
         let (pool, short, mut polls) = (self.pool, backoff::polls_of_short_search(), 0);
         let found = pool.idle().search(|| {
@@ -328,7 +333,7 @@ impl WorkerLoop<'_> {
         }
     }
 
-    /// This worker has taken a task. If the queue holds another one, a parked worker takes it.
+    /// Called after this worker has taken a task. Wakes a parked worker if the queue holds more.
     fn wake_another(&self) {
         let pool = self.pool;
         match pool.queue() {
@@ -356,8 +361,8 @@ impl WorkerLoop<'_> {
         }
     }
 
-    /// Parks until the pool is resumed or shut down, or the keep-alive time is over. If that was
-    /// over before, the worker stays for queued tasks.
+    /// Parks until the pool is resumed or shut down, or until the keep-alive time is over. If it is
+    /// already over, the worker stays as long as the queue holds tasks.
     fn park_paused(&self, timed: bool, timed_out: bool, generation: u64) -> WakeReason {
         let pool = self.pool;
         let keep_alive = (timed && !timed_out).then(|| pool.settings().get().keep_alive_time);
@@ -370,7 +375,7 @@ impl WorkerLoop<'_> {
         })
     }
 
-    /// Parks for tasks that submitters announce.
+    /// Parks until woken, or until the keep-alive time is over.
     fn park_idle(&self, queue: &TaskQueue, keep_alive: Option<Duration>, generation: u64) -> WakeReason {
         let pool = self.pool;
         if let TaskQueue::Fifo(fifo) = queue
@@ -390,7 +395,8 @@ impl WorkerLoop<'_> {
         })
     }
 
-    /// Parks until the first entry of a delayed queue is due, if this worker watches the time.
+    /// Parks on a delayed queue: as leader or standby until the first entry is due, otherwise until
+    /// woken.
     fn park_until_due(
         &self,
         queue: &DelayedQueue,
@@ -407,7 +413,8 @@ impl WorkerLoop<'_> {
         })
     }
 
-    /// Blocks inside a queue that knows better than the pool when a task is available.
+    /// Blocks inside a delay queue or a custom queue: only the queue knows when a task is
+    /// available.
     fn block_in(
         &self,
         queue: &dyn BlockingQueue<Task>,
@@ -417,15 +424,16 @@ impl WorkerLoop<'_> {
     ) -> WakeReason {
         let pool = self.pool;
         let stays = limits.stays_for_tasks;
-        // Race "change / park", and the same for the removal of the last task: `recheck_all` and
-        // `after_removal` interrupt listed workers, so this one lists itself before it checks
+        // Race "change / park", and the same race with the removal of the last task: `recheck_all`
+        // and `after_removal` interrupt listed workers. So this worker enlists before it checks
         // again.
         let key = pool.enter_queue(interrupt::current_without_callbacks(), stays);
         let is_unneeded = self.no_more_tasks_will_come() || (stays && pool.queue().is_empty());
         let taken = if pool.generation() != generation || is_unneeded {
             Ok(None)
         } else {
-            // A custom queue may panic. Then the worker checks everything again.
+            // A custom queue may panic. The worker then checks everything again, as after an
+            // interrupt.
             let limit = keep_alive.filter(|_| !stays).or_else(|| self.silent_queue_poll());
             catch_value(|| limit.map_or_else(|| queue.take().map(Some), |limit| queue.poll_timeout(limit)))
                 .unwrap_or(Err(Interrupted))
@@ -443,16 +451,17 @@ impl WorkerLoop<'_> {
         }
     }
 
-    /// In Shutdown no thread interrupts the worker when a custom queue whose `len` panics is empty.
-    /// So the worker polls it every 10 ms.
+    /// Returns a poll interval in Shutdown for a custom queue whose `len` panics: 10 ms. No thread
+    /// can see that such a queue is empty, so no thread would interrupt this worker.
     fn silent_queue_poll(&self) -> Option<Duration> {
         const POLL_INTERVAL: Duration = Duration::from_millis(10);
         let is_silent = !self.pool.control().load().is_running() && self.pool.queue().try_len().is_none();
         is_silent.then_some(POLL_INTERVAL)
     }
 
-    /// In Shutdown no submitter wakes a worker. The last task may have been taken after this worker
-    /// read the queue and before it was listed, so it must not park for an empty queue.
+    /// Returns true if the pool is shut down and the queue is empty. In Shutdown no submitter wakes
+    /// a worker. The last task may have been taken after this worker read the queue and before it
+    /// was listed. So the worker must not park for an empty queue.
     fn no_more_tasks_will_come(&self) -> bool {
         !self.pool.control().load().is_running() && self.pool.queue().is_empty()
     }

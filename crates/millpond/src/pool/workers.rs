@@ -1,7 +1,7 @@
 //! The list of workers, and the start of one worker's thread.
 //!
 //! A worker is listed from the reservation of its permit in the control word until its thread has
-//! wholly exited. `spawn` adds workers, `worker` is what their threads do.
+//! wholly exited. `spawn` adds workers; `worker` is the body of their threads.
 
 use std::io;
 
@@ -20,21 +20,21 @@ pub(super) struct Worker {
     info: WorkerInfo,
     counters: WorkerCounters,
     laps: Laps,
-    /// The number of the task that the worker runs, hooks included, or of its first task; 0 if it
-    /// has none. Written by the worker only, once its thread runs.
+    /// The number of the task that the worker runs, hooks included, or of its first task; 0 if
+    /// there is none. Written only by the worker once its thread runs.
     current: AtomicU64,
-    /// The last task with a name that the worker began. Unnamed tasks leave it alone.
+    /// The last named task that the worker began. Unnamed tasks do not change it.
     named: Mutex<Option<TaskInfo>>,
-    /// True once the thread is known to exist or to come. Guarded by the lock of the list.
+    /// True once the thread exists or the factory has promised it. Guarded by the lock of the list.
     confirmed: AtomicBool,
     start: Mutex<Start>,
 }
 
-/// How far the start of a worker's thread has come.
+/// The progress of the start of a worker's thread.
 #[derive(Debug)]
 struct Start {
     state: StartState,
-    /// The task that the thread runs first, and when it was accepted.
+    /// The first task of the thread, and when it was accepted.
     first: Option<(Task, Option<Tick>)>,
     /// The thread, once it runs: the target of interrupts.
     thread: Option<Arc<ThreadContext>>,
@@ -45,13 +45,13 @@ struct Start {
 enum StartState {
     /// The thread factory has been called and has not returned.
     Spawning,
-    /// The factory has returned a thread, which has not begun.
+    /// The factory has returned a thread, which does not run yet.
     Promised,
     /// The thread runs the worker body.
     Running,
     /// The thread will run no more tasks.
     Leaving,
-    /// No thread will come.
+    /// No thread will run the worker body.
     Failed,
 }
 
@@ -72,7 +72,7 @@ impl Worker {
         Progress { thread: self.info.number(), finished: self.counters.finished() }
     }
 
-    /// The worker has a task. It publishes the name first, together with the id, so a reader never
+    /// Publishes the current task. The name comes first and together with the id, so a reader never
     /// combines the name of one task with the id of another.
     #[inline]
     pub(super) fn begin_task(&self, task: &Task) {
@@ -94,8 +94,8 @@ impl Worker {
         self.current.store(0, Ordering::Relaxed);
     }
 
-    /// The current task, its name, and when it began. The start belongs to the task if the worker
-    /// had the same one before and after it was read.
+    /// Returns the current task, its name, and when it began. The start time is returned only if
+    /// the worker ran the same task before and after the time was read.
     pub(super) fn current_task(&self) -> Option<(TaskId, Option<String>, Option<Tick>)> {
         let number = self.current.load(Ordering::Relaxed);
         let since = self.laps.since();
@@ -106,7 +106,7 @@ impl Worker {
         Some((id, name.map(str::to_owned), since.filter(|_| is_same)))
     }
 
-    /// What the worker does if it has no task, and the number of its thread in the system.
+    /// Returns the state of a worker that has no task, and the thread id of the operating system.
     pub(super) fn thread_state(&self) -> (WorkerState, Option<u64>) {
         let start = self.start.lock();
         let state = match start.state {
@@ -117,7 +117,7 @@ impl Worker {
         (state, start.os_thread_id)
     }
 
-    /// The worker has given its permit back and will exit.
+    /// Called when the worker has given its permit back and will exit.
     pub(super) fn leave(&self) {
         self.start.lock().state = StartState::Leaving;
     }
@@ -135,7 +135,7 @@ impl Worker {
         self.start.lock().first.is_some()
     }
 
-    /// The first task, and when it was accepted.
+    /// Takes the first task, and the time when it was accepted.
     pub(super) fn take_first(&self) -> Option<(Task, Option<Tick>)> {
         self.start.lock().first.take()
     }
@@ -153,8 +153,8 @@ impl Worker {
         in_time
     }
 
-    /// The body was dropped without running. Returns true if the caller must undo the reservation:
-    /// before the factory has returned, its caller does that.
+    /// Called when the body was dropped without running. Returns true if the caller must undo the
+    /// reservation. If the factory has not returned yet, the thread that called it does that.
     pub(super) fn body_dropped(&self) -> bool {
         let mut start = self.start.lock();
         let before = start.state;
@@ -164,7 +164,7 @@ impl Worker {
         before == StartState::Promised
     }
 
-    /// The factory has returned. Fails if there is no thread and none will come.
+    /// Called when the factory has returned. Fails if no thread will run the worker body.
     pub(super) fn factory_returned(&self, returned: io::Result<()>) -> io::Result<()> {
         let mut start = self.start.lock();
         match (start.state, returned) {
@@ -202,7 +202,7 @@ pub(super) struct Workers {
     largest: usize,
     /// The counts of workers that have exited.
     retired: Totals,
-    /// The time that these spent in tasks, in nanoseconds.
+    /// The time that exited workers spent in tasks, in nanoseconds.
     retired_busy: u64,
 }
 
@@ -236,8 +236,8 @@ impl Workers {
         self.retired_busy += worker.laps.busy(None);
     }
 
-    /// Notes that the thread of `worker` will come, or that its start was undone. Returns false if
-    /// that was known: the factory and the thread both confirm.
+    /// Records that the thread of `worker` exists or is promised, or that its start was undone.
+    /// Returns false if that was recorded before: the factory and the thread both confirm.
     pub(super) fn confirm(&mut self, worker: &Worker) -> bool {
         let is_new = !worker.confirmed.swap(true, Ordering::Relaxed);
         if is_new {
@@ -267,7 +267,7 @@ impl Workers {
         self.list.iter().filter(|worker| worker.is_active()).count()
     }
 
-    /// Tasks that run inline inside another task.
+    /// Returns the number of tasks that run inline inside another task.
     pub(super) fn inline_count(&self) -> usize {
         self.list.iter().map(|worker| worker.counters.inline()).sum()
     }
@@ -285,12 +285,12 @@ impl Workers {
         self.list.iter()
     }
 
-    /// The time that workers spent in tasks which have exited since, in nanoseconds.
+    /// Returns the time that exited workers spent in tasks, in nanoseconds.
     pub(super) fn retired_busy(&self) -> u64 {
         self.retired_busy
     }
 
-    /// The threads that run now.
+    /// Returns the threads that run now.
     pub(super) fn threads(&self) -> Vec<Arc<ThreadContext>> {
         self.list.iter().filter_map(|worker| worker.thread()).collect()
     }

@@ -42,8 +42,8 @@ impl ScheduledBuilder {
         }
     }
 
-    /// Sets the number of threads. Default: 1. With 0 there is one thread while tasks are queued,
-    /// and none otherwise.
+    /// Sets the number of threads. Default: 1. With 0, the pool has one thread while tasks are
+    /// queued, and none otherwise.
     pub fn core_pool_size(mut self, threads: usize) -> Self {
         self.pool = self.pool.core_pool_size(threads);
         self
@@ -51,8 +51,8 @@ impl ScheduledBuilder {
 
     /// Sets how long an idle thread waits for work before it exits. Default: 10 milliseconds.
     ///
-    /// Applies to threads above a core size that was lowered, and to all threads with
-    /// [`allow_core_thread_time_out`](Self::allow_core_thread_time_out). With a manual clock the
+    /// Applies to threads above a core size that was lowered. Applies to all threads with
+    /// [`allow_core_thread_time_out`](Self::allow_core_thread_time_out). With a manual clock, the
     /// time is over when it has passed by either clock.
     pub fn keep_alive_time(mut self, time: Duration) -> Self {
         self.pool = self.pool.keep_alive_time(time);
@@ -95,21 +95,22 @@ impl ScheduledBuilder {
         self
     }
 
-    /// Sets the callbacks. Default: none. They see each run of a periodic task as a task with the
-    /// same id.
+    /// Sets the callbacks for events of the pool. Default: none. They see each run of a periodic
+    /// task as a task with the same id.
     pub fn hooks(mut self, hooks: impl Hooks) -> Self {
         self.pool = self.pool.hooks(hooks);
         self
     }
 
     /// Carries a context from the submitting thread to the thread that runs the task; see
-    /// [`Builder::propagate`]. Default: none. A periodic task captures once, when it is scheduled.
+    /// [`Builder::propagate`]. Default: none. A periodic task captures its context once, when it is
+    /// scheduled.
     pub fn propagate(mut self, propagate: impl Propagate) -> Self {
         self.pool = self.pool.propagate(propagate);
         self
     }
 
-    /// Sets how the pool measures how late tasks are and how long they run. Default:
+    /// Sets how the pool measures the lateness and run times of tasks. Default:
     /// [`Timing::Sampled`].
     pub fn timing(mut self, timing: Timing) -> Self {
         self.pool = self.pool.timing(timing);
@@ -124,8 +125,8 @@ impl ScheduledBuilder {
 
     /// Sets whether cancelling a queued task removes it from the queue at once. Default: false.
     ///
-    /// With false, as in the JDK, the closure is dropped at once and the entry stays until it is
-    /// due. Then it passes the hooks and counts as completed.
+    /// With false, as in the JDK, the closure is dropped at once, but the entry stays until it is
+    /// due. Then the hooks are called for it and it counts as completed.
     /// [`purge`](ScheduledThreadPoolExecutor::purge) removes such entries.
     pub fn remove_on_cancel_policy(mut self, remove: bool) -> Self {
         self.pool = self.pool.remove_on_cancel(remove);
@@ -166,9 +167,9 @@ impl ScheduledBuilder {
 
     /// Sets a decorator for every submitted task. Default: none.
     ///
-    /// The decorator receives a [`Body`] that runs the work, and returns one that calls it: for
-    /// logging, context, measuring. The submitting thread calls it, once per task, periodic ones
-    /// included. If it panics, the submission is refused with
+    /// The decorator receives a [`Body`] that runs the work, and returns a body that calls it: for
+    /// example for logging, context or measurements. The submitting thread calls the decorator once
+    /// per task, also for a periodic task. If it panics, the submission is refused with
     /// [`CallbackPanicked`](crate::RejectReason::CallbackPanicked). Tasks of a
     /// [`Scope`](crate::Scope) are not decorated.
     ///
@@ -194,11 +195,11 @@ impl ScheduledBuilder {
         self
     }
 
-    /// Builds the pool. No thread is started yet.
+    /// Builds the pool. Does not start a thread.
     ///
     /// # Errors
-    /// [`ConfigError`] if core threads should time out and the keep-alive time is zero, or if the
-    /// name is not allowed.
+    /// [`ConfigError`] if core threads time out and the keep-alive time is zero, or if the name is
+    /// invalid.
     pub fn build(self) -> Result<ScheduledThreadPoolExecutor, ConfigError> {
         let pool = self.pool.work_queue(WorkQueue::delayed(self.clock)).build()?;
         pool.set_keeps_after_shutdown(ShutdownPolicy::Periodic, self.keeps_periodic);

@@ -15,9 +15,9 @@ use crate::time::clock::{Clock, Tick};
 /// A handle to a delayed or periodic task. Adds [`remaining_delay`](Self::remaining_delay) and
 /// [`is_periodic`](Self::is_periodic) to [`TaskHandle`].
 ///
-/// Dropping it detaches the task, which continues. A periodic task has no value: its handle
+/// Dropping the handle detaches the task, which continues. A periodic task has no value: its handle
 /// resolves with [`JoinError::Cancelled`], [`JoinError::Panicked`] or [`JoinError::Abandoned`], and
-/// joining it blocks until then. Only [`Next::Stop`](crate::Next::Stop) ends a periodic task with
+/// a join blocks until then. Only [`Next::Stop`](crate::Next::Stop) ends a periodic task with
 /// `Ok(())`.
 ///
 /// # Examples
@@ -53,7 +53,7 @@ impl<T> ScheduledHandle<T> {
 
     /// Returns the time until the task or its next run is due, by the pool's clock.
     ///
-    /// Zero from the due time on, while the task runs and afterwards. `Duration::MAX` if it is
+    /// Zero from the due time on, also while the task runs and afterwards. `Duration::MAX` if it is
     /// never due.
     pub fn remaining_delay(&self) -> Duration {
         match &self.when {
@@ -70,18 +70,18 @@ impl<T> ScheduledHandle<T> {
     /// Blocks until the task has ended and returns its value; see [`TaskHandle::join`].
     ///
     /// # Errors
-    /// As [`TaskHandle::join`].
+    /// See [`TaskHandle::join`].
     pub fn join(self) -> Result<T, JoinError> {
         self.handle.join()
     }
 
-    /// Converts the handle into one that cancels the task when dropped, and interrupts it if it
-    /// runs.
+    /// Converts the handle into one that cancels the task when dropped, and interrupts it if it is
+    /// running.
     pub fn cancel_on_drop(self) -> CancelOnDrop<T> {
         self.handle.cancel_on_drop()
     }
 
-    /// Converts the handle into a plain one.
+    /// Converts the handle into a plain [`TaskHandle`].
     pub fn into_handle(self) -> TaskHandle<T> {
         self.handle
     }

@@ -1,7 +1,7 @@
 //! [`ScheduledThreadPoolExecutor`]: delayed and periodic tasks.
 //!
 //! A [`ThreadPoolExecutor`] with a delayed queue does the work, see `pool/queue/delayed.rs` and
-//! `pool/periodic.rs`. This module is its public interface.
+//! `pool/periodic.rs`. This module contains the public interface.
 
 mod builder;
 mod handle;
@@ -39,13 +39,13 @@ type Decorate = dyn Fn(&TaskInfo, Body) -> Body + Send + Sync;
 /// ordered by due time, then by order of submission. A task without a delay is due at once. A task
 /// never starts before it is due, and starts later if all threads are busy.
 ///
-/// After [`shutdown`](Self::shutdown) periodic tasks end, and delayed tasks still run when they are
-/// due. Two policies change that, one for [periodic] and one for [delayed] tasks.
+/// After [`shutdown`](Self::shutdown), periodic tasks end, and delayed tasks still run when they
+/// are due. Two policies change that, one for [periodic] and one for [delayed] tasks.
 ///
 /// [periodic]: Self::set_continue_existing_periodic_tasks_after_shutdown_policy
 /// [delayed]: Self::set_execute_existing_delayed_tasks_after_shutdown_policy
 ///
-/// This is a cheap handle. When the last clone is dropped the pool shuts down without blocking.
+/// Cloning is cheap. Dropping the last clone shuts the pool down without blocking.
 ///
 /// # Examples
 /// ```
@@ -74,8 +74,8 @@ pub struct ScheduledThreadPoolExecutor {
     decorate: Option<Arc<Decorate>>,
 }
 
-/// A reference to a scheduled pool that does not keep it running. Made by
-/// [`ScheduledThreadPoolExecutor::downgrade`]; see [`PoolRef`].
+/// A weak reference to a scheduled pool. Returned by [`ScheduledThreadPoolExecutor::downgrade`];
+/// see [`PoolRef`].
 ///
 /// # Examples
 /// ```
@@ -113,8 +113,8 @@ impl fmt::Debug for ScheduledPoolRef {
 }
 
 impl ScheduledThreadPoolExecutor {
-    /// Builds a pool of `core` threads. With 0 there is one thread while tasks are queued, and none
-    /// otherwise.
+    /// Builds a pool of `core` threads. With 0, the pool has one thread while tasks are queued, and
+    /// none otherwise.
     pub fn new(core: usize) -> Self {
         let built = Self::builder().core_pool_size(core).build();
         built.expect("every core size is valid, and so are the defaults")
@@ -125,7 +125,7 @@ impl ScheduledThreadPoolExecutor {
         ScheduledBuilder::new()
     }
 
-    /// The clock of the pool.
+    /// Returns the clock of the pool.
     #[inline]
     pub(crate) fn clock(&self) -> &Clock {
         self.pool.clock()
@@ -159,10 +159,10 @@ impl ScheduledThreadPoolExecutor {
         self.schedule_once(delay, task, handle)
     }
 
-    /// As [`schedule`](Self::schedule), for a task with a name.
+    /// Like [`schedule`](Self::schedule), for a task with attributes such as a name.
     ///
     /// # Errors
-    /// As [`schedule`](Self::schedule).
+    /// See [`schedule`](Self::schedule).
     pub fn schedule_task<T: Send + 'static>(
         &self,
         delay: Duration,
@@ -191,10 +191,10 @@ impl ScheduledThreadPoolExecutor {
         Ok(handle)
     }
 
-    /// Runs `task` once, `delay` from now, without a handle.
+    /// Runs `task` once, `delay` from now, without a handle. Does not block.
     ///
     /// # Errors
-    /// As [`schedule`](Self::schedule).
+    /// See [`schedule`](Self::schedule).
     pub fn execute_task_after(&self, delay: Duration, task: Task) -> Result<(), Rejected> {
         let due = self.clock().tick_after(delay);
         let shared = task.cell().cloned();
@@ -205,14 +205,14 @@ impl ScheduledThreadPoolExecutor {
         Ok(())
     }
 
-    /// Runs `f` at `initial`, `initial + period`, `initial + 2 * period` and so on, and makes up
-    /// for missed runs by running them at once.
+    /// Runs `f` at `initial`, `initial + period`, `initial + 2 * period` and so on. Missed runs are
+    /// made up for at once.
     ///
-    /// Does not block. Runs never overlap: a run that takes longer than the period delays the next.
-    /// As in the JDK, every missed run happens later; cron and most other timers skip them. For
-    /// that use [`schedule_at_fixed_rate_task`](Self::schedule_at_fixed_rate_task) with
-    /// [`MissedTicks::Skip`](crate::MissedTicks::Skip). The task ends when its handle is cancelled,
-    /// when a run panics, or with the pool.
+    /// Does not block. Runs never overlap: a run that takes longer than the period delays the next
+    /// one. As in the JDK, every missed run takes place later. Cron and most other timers skip
+    /// missed runs; for that use [`schedule_at_fixed_rate_task`](Self::schedule_at_fixed_rate_task)
+    /// with [`MissedTicks::Skip`](crate::MissedTicks::Skip). The task ends when its handle is
+    /// cancelled, when a run panics, or when the pool shuts down.
     ///
     /// # Errors
     /// [`Rejected`] as for [`schedule`](Self::schedule), and with [`RejectReason::ZeroPeriod`] if
@@ -226,11 +226,11 @@ impl ScheduledThreadPoolExecutor {
         self.schedule_at_fixed_rate_task(initial, period, PeriodicTask::new(f))
     }
 
-    /// As [`schedule_at_fixed_rate`](Self::schedule_at_fixed_rate), for a task with a name or
-    /// another treatment of missed runs.
+    /// Like [`schedule_at_fixed_rate`](Self::schedule_at_fixed_rate), for a task with a name or
+    /// another handling of missed runs.
     ///
     /// # Errors
-    /// As [`schedule_at_fixed_rate`](Self::schedule_at_fixed_rate).
+    /// See [`schedule_at_fixed_rate`](Self::schedule_at_fixed_rate).
     pub fn schedule_at_fixed_rate_task(
         &self,
         initial: Duration,
@@ -243,10 +243,11 @@ impl ScheduledThreadPoolExecutor {
 
     /// Runs `f` periodically: first after `initial`, then `delay` after the end of each run.
     ///
-    /// Does not block. Otherwise as [`schedule_at_fixed_rate`](Self::schedule_at_fixed_rate).
+    /// Does not block. In all other respects like
+    /// [`schedule_at_fixed_rate`](Self::schedule_at_fixed_rate).
     ///
     /// # Errors
-    /// As [`schedule_at_fixed_rate`](Self::schedule_at_fixed_rate).
+    /// See [`schedule_at_fixed_rate`](Self::schedule_at_fixed_rate).
     pub fn schedule_with_fixed_delay(
         &self,
         initial: Duration,
@@ -256,10 +257,10 @@ impl ScheduledThreadPoolExecutor {
         self.schedule_with_fixed_delay_task(initial, delay, PeriodicTask::new(f))
     }
 
-    /// As [`schedule_with_fixed_delay`](Self::schedule_with_fixed_delay), for a task with a name.
+    /// Like [`schedule_with_fixed_delay`](Self::schedule_with_fixed_delay), for a task with a name.
     ///
     /// # Errors
-    /// As [`schedule_at_fixed_rate`](Self::schedule_at_fixed_rate).
+    /// See [`schedule_at_fixed_rate`](Self::schedule_at_fixed_rate).
     pub fn schedule_with_fixed_delay_task(
         &self,
         initial: Duration,
@@ -269,13 +270,14 @@ impl ScheduledThreadPoolExecutor {
         self.schedule_periodic(initial, Plan::Fixed(Schedule::Delay(delay)), delay.is_zero(), task)
     }
 
-    /// Runs `f` periodically: first after `initial`, then when the previous run said.
+    /// Runs `f` periodically: first after `initial`, then at the time that the previous run
+    /// returned.
     ///
-    /// For delays that change: back-off, jitter, calendars; see the recipes in the guide `service`.
-    /// Does not block. Runs never overlap. The handle resolves with `Ok(())` after [`Next::Stop`],
-    /// or with the panic of a run, which ends the task. It can be cancelled, and ends at a shutdown
-    /// unless the [policy] for periodic tasks is set. A decorator that does not call the body of a
-    /// run stops the task.
+    /// For delays that change, such as back-off, jitter and calendars; see the recipes in the guide
+    /// `service`. Does not block. Runs never overlap. The handle resolves with `Ok(())` after
+    /// [`Next::Stop`], or with the panic of a run, which ends the task. The task can be cancelled,
+    /// and ends at a shutdown unless the [policy] for periodic tasks is set. A decorator that does
+    /// not call the body of a run stops the task.
     ///
     /// [policy]: Self::set_continue_existing_periodic_tasks_after_shutdown_policy
     ///
@@ -333,7 +335,7 @@ impl ScheduledThreadPoolExecutor {
         Ok(ScheduledHandle::new(periodic.handle, When::Periodic(periodic.timing)))
     }
 
-    /// Applies the decorator to a task.
+    /// Applies the decorator, if there is one, to a task.
     fn decorated(&self, task: Task) -> Result<Task, Rejected> {
         let Some(decorate) = &self.decorate else {
             return Ok(task);
@@ -350,14 +352,14 @@ impl ScheduledThreadPoolExecutor {
     /// Runs `task` as soon as a thread is free. Does not block.
     ///
     /// # Errors
-    /// As [`schedule`](Self::schedule).
+    /// See [`schedule`](Self::schedule).
     pub fn execute_task(&self, task: Task) -> Result<(), Rejected> {
         self.pool.execute_task(self.decorated(task.once())?)
     }
 
     inherent_executor_methods!();
 
-    /// Runs `f` with a [`Scope`] that starts tasks which may borrow from the caller; see
+    /// Runs `f` with a [`Scope`], which can start tasks that borrow from the caller; see
     /// [`ThreadPoolExecutor::scope`].
     pub fn scope<'env, R>(&self, f: impl for<'scope> FnOnce(&'scope Scope<'scope, 'env>) -> R) -> R {
         self.pool.scope(f)
@@ -395,12 +397,12 @@ impl ScheduledThreadPoolExecutor {
     /// due.
     ///
     /// If not, tasks that are not due at the shutdown are cancelled. Setting it to false after a
-    /// shutdown cancels the tasks that are not due then.
+    /// shutdown cancels tasks that are not due at that time.
     pub fn set_execute_existing_delayed_tasks_after_shutdown_policy(&self, run: bool) {
         self.pool.set_keeps_after_shutdown(ShutdownPolicy::Delayed, run);
     }
 
-    /// Replaces the thread factory, for threads started from now on; see
+    /// Replaces the thread factory for threads started from now on; see
     /// [`ScheduledBuilder::thread_factory`].
     pub fn set_thread_factory(
         &self,
@@ -409,13 +411,13 @@ impl ScheduledThreadPoolExecutor {
         self.pool.set_thread_factory(factory);
     }
 
-    /// Returns a reference that does not keep the pool running.
+    /// Returns a weak reference, which does not keep the pool running.
     pub fn downgrade(&self) -> ScheduledPoolRef {
         ScheduledPoolRef { pool: self.pool.downgrade(), decorate: self.decorate.as_ref().map(Arc::downgrade) }
     }
 
     delegate_to_pool! {
-        /// Returns the number of threads that are kept.
+        /// Returns the core size: the number of threads that stay when idle.
         pub fn core_pool_size(&self) -> usize;
         /// Sets the core size; see [`ThreadPoolExecutor::set_core_pool_size`].
         ///
@@ -435,7 +437,8 @@ impl ScheduledThreadPoolExecutor {
         /// Sets whether idle core threads exit too, after the keep-alive time.
         ///
         /// # Errors
-        /// [`ConfigError`] if they should and the keep-alive time is zero. Nothing changes then.
+        /// [`ConfigError`] if `allow` is true and the keep-alive time is zero. Nothing changes
+        /// then.
         pub fn allow_core_thread_time_out(&self, allow: bool) -> Result<(), ConfigError>;
         /// Starts one core thread; see [`ThreadPoolExecutor::prestart_core_thread`].
         pub fn prestart_core_thread(&self) -> bool;
@@ -459,25 +462,25 @@ impl ScheduledThreadPoolExecutor {
         pub fn queued_tasks(&self) -> Vec<TaskId>;
         /// Returns the run state.
         pub fn state(&self) -> RunState;
-        /// The parked workers, for drivers of deterministic tests.
+        /// Returns the parked workers, for drivers of deterministic tests.
         #[doc(hidden)]
         pub fn parked_workers(&self) -> ParkedWorkers;
         /// Removes a queued task; its handle resolves as abandoned. Returns false if it is not
-        /// queued, perhaps because it runs.
+        /// queued, for example because it is running.
         pub fn remove(&self, id: TaskId) -> bool;
-        /// Removes all cancelled tasks from the queue and returns how many there were.
+        /// Removes all cancelled tasks from the queue and returns their number.
         pub fn purge(&self) -> usize;
-        /// Returns true while a shutdown has begun and the pool has not terminated.
+        /// Returns true from the beginning of a shutdown until the pool has terminated.
         pub fn is_terminating(&self) -> bool;
-        /// Rejects new tasks. By default cancels periodic tasks and lets delayed tasks run. Does
-        /// not block.
+        /// Shuts the pool down: rejects new tasks. By default cancels periodic tasks and lets
+        /// delayed tasks run. Does not block.
         pub fn shutdown(&self);
-        /// Rejects new tasks, interrupts running tasks and returns the queued ones, in the order of
-        /// their due times. A periodic task that runs is cancelled when its run ends. Does not
-        /// block.
+        /// Rejects new tasks, interrupts running tasks and returns the queued tasks, in the order
+        /// of their due times. A periodic task that is running is cancelled when its run ends. Does
+        /// not block.
         ///
         /// The returned tasks can be run or submitted elsewhere; a periodic task then runs once
-        /// more. Dropping one resolves its handle as abandoned.
+        /// more. Dropping a task resolves its handle as abandoned.
         pub fn shutdown_now(&self) -> Vec<Task>;
     }
 

@@ -1,4 +1,4 @@
-//! Observing and steering a scheduled pool.
+//! The methods of a scheduled pool for monitoring and control.
 
 #[cfg(doc)]
 use super::ScheduledBuilder;
@@ -8,35 +8,35 @@ use crate::monitor::{Actor, Change, ChangeError, PoolSnapshot, Settings, Waiting
 #[cfg(doc)]
 use crate::pool::ThreadPoolExecutor;
 
-/// Observing and steering; see [`monitor`](crate::monitor).
+/// Monitoring and control; see [`monitor`](crate::monitor).
 impl ScheduledThreadPoolExecutor {
     delegate_to_pool! {
-        /// Returns the name of the pool: that of [`ScheduledBuilder::name`], or `pool-N`.
+        /// Returns the name set by [`ScheduledBuilder::name`], or `pool-N`.
         pub fn name(&self) -> &str;
         /// Returns the name of the pool, made unique in the process; see
         /// [`ThreadPoolExecutor::label`].
         pub fn label(&self) -> &str;
-        /// Returns all that is known about the pool now. Does not block.
+        /// Returns a snapshot of the pool: counts, settings and times. Does not block.
         pub fn snapshot(&self) -> PoolSnapshot;
-        /// Returns what each worker does now; see [`ThreadPoolExecutor::workers`].
+        /// Returns the state of each worker; see [`ThreadPoolExecutor::workers`].
         pub fn workers(&self) -> Vec<WorkerView>;
-        /// Returns the first tasks that wait; see [`ThreadPoolExecutor::waiting`].
+        /// Returns the first queued tasks; see [`ThreadPoolExecutor::waiting`].
         pub fn waiting(&self, limit: usize) -> Waiting;
-        /// Returns the settings in force.
+        /// Returns the current settings.
         pub fn settings(&self) -> Settings;
         /// Changes any subset of the settings; see [`ThreadPoolExecutor::reconfigure`].
         ///
         /// # Errors
         /// [`ChangeError`] with the cause. Nothing changes then.
         pub fn reconfigure(&self, change: Change) -> Result<Settings, ChangeError>;
-        /// Lets workers finish what they run, and take nothing more until [`resume`](Self::resume);
-        /// see [`ThreadPoolExecutor::pause`]. Tasks that become due wait.
+        /// Pauses the pool: workers finish their current tasks and take no more until
+        /// [`resume`](Self::resume). Tasks that become due wait. See [`ThreadPoolExecutor::pause`].
         pub fn pause(&self);
-        /// As [`pause`](Self::pause), with an author and a reason for observers.
+        /// Like [`pause`](Self::pause), with an author and a reason for observers.
         pub fn pause_by(&self, by: &Actor);
         /// Ends a [`pause`](Self::pause): workers take tasks again.
         pub fn resume(&self);
-        /// As [`resume`](Self::resume), with an author and a reason for observers.
+        /// Like [`resume`](Self::resume), with an author and a reason for observers.
         pub fn resume_by(&self, by: &Actor);
         /// Returns true while the pool is paused.
         pub fn is_paused(&self) -> bool;

@@ -1,4 +1,4 @@
-//! Builds a periodic task: its work inside the decorator, the task for the queue, and the handle.
+//! Construction of a periodic task: its decorated work, the task for the queue, and the handle.
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
@@ -14,7 +14,7 @@ pub(super) struct Periodic {
     pub(super) task: Task,
     pub(super) handle: TaskHandle<()>,
     pub(super) timing: Arc<Timing>,
-    /// The decorator panicked, and the task is not decorated.
+    /// True if the decorator panicked. The task is then not decorated.
     pub(super) decorator_panicked: bool,
 }
 
@@ -52,9 +52,9 @@ impl Periodic {
     }
 }
 
-/// Returns the decorated body. If the decorator panics: the body as it was, and true.
+/// Returns the decorated body. If the decorator panics, returns the original body and true.
 fn decorated(info: &TaskInfo, body: Body, decorator: &Decorate) -> (Body, bool) {
-    // The next run needs the body, even after a panic.
+    // The body is kept for the next run, even after a panic.
     let run = |mut body: Body| {
         let ran = catch_unwind(AssertUnwindSafe(&mut body));
         (Some(body), ran)

@@ -1,17 +1,17 @@
-//! Synchronization primitives, and the swap of std for loom.
+//! Synchronization primitives, which are std's or, in models, loom's.
 //!
-//! Everything a protocol rests on (atomics, fences, locks, thread-locals, parking) comes from this
-//! module, so the models in `loom_tests` run the shipping code. Code may use std directly for what
-//! no model covers: values that belong to the whole process, and words that a lock guards anyway.
-//! `Arc` is always std's: loom's has no `Weak` and cannot hold a trait object, and no protocol here
-//! rests on its counts.
+//! All primitives that a protocol relies on (atomics, fences, locks, thread-locals, parking) come
+//! from this module, so the models in `loom_tests` run the shipping code. Code may use std directly
+//! where no model applies: for values that belong to the whole process, and for words that are
+//! guarded by a lock. `Arc` is always std's: loom's `Arc` has no `Weak` and cannot hold a trait
+//! object, and no protocol here relies on its counts.
 //!
-//! `cfg(loom)` without `cfg(test)` means std: other crates model their own code that way, and loom
-//! is only a dev-dependency here.
+//! With `cfg(loom)` but without `cfg(test)` this module uses std: other crates model their own code
+//! that way, and loom is only a dev-dependency of this crate.
 //!
 //! There are two locks. [`Mutex`] parks its waiters. [`SpinLock`] is for critical sections of a few
-//! instructions. Neither is poisoned by a panic: the data they guard is consistent at every point
-//! where user code can panic.
+//! instructions. A panic poisons neither: the data they guard is consistent at every point where
+//! user code can panic.
 
 pub(crate) mod backoff;
 mod parker;
@@ -44,11 +44,11 @@ use loom::sync::Mutex as RawMutex;
 #[cfg(not(all(loom, test)))]
 use std::sync::Mutex as RawMutex;
 
-/// True in a build for models. For constants and shortcuts that keep a model small.
+/// True in a build for models. Used by constants and shortcuts that keep a model small.
 pub(crate) const IN_MODEL: bool = cfg!(all(loom, test));
 
-/// In a model, a fence between two `SeqCst` accesses, which loom treats as no more than acquire and
-/// release. Outside of models the accesses are enough.
+/// Issues a fence between two `SeqCst` accesses in a model, because loom treats such accesses only
+/// as acquire and release. Outside of models the accesses are enough.
 #[inline(always)]
 pub(crate) fn fence_in_models() {
     #[cfg(all(loom, test))]
@@ -75,13 +75,13 @@ impl<T: Default> Default for Mutex<T> {
     }
 }
 
-/// Locks a mutex that belongs to the whole process. Such a mutex is always std's: no protocol rests
-/// on it, and a model must not carry state from one run to the next.
+/// Locks a mutex that belongs to the whole process. Such a mutex is always std's: no protocol
+/// relies on it, and a model must not carry state from one run to the next.
 pub(crate) fn lock_global<T>(mutex: &std::sync::Mutex<T>) -> std::sync::MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(|poisoned| poisoned.into_inner())
 }
 
-/// A value that several threads may reach. Its users agree on who accesses it when.
+/// A value that several threads access. Its users must define which thread may access it when.
 #[cfg(not(all(loom, test)))]
 #[derive(Debug)]
 pub(crate) struct UnsafeCell<T>(std::cell::UnsafeCell<T>);
@@ -103,11 +103,11 @@ impl<T> UnsafeCell<T> {
     }
 }
 
-/// The same for models, which report concurrent accesses.
+/// The same for models. Loom reports concurrent accesses.
 #[cfg(all(loom, test))]
 pub(crate) use loom::cell::UnsafeCell;
 
-/// Makes a value `Sync` that is only ever accessed by value.
+/// Makes a value `Sync` that is only accessed by value or by exclusive reference.
 #[derive(Debug)]
 pub(crate) struct Exclusive<T>(std::sync::Mutex<T>);
 
@@ -125,7 +125,8 @@ impl<T> Exclusive<T> {
     }
 }
 
-/// The instant `timeout` from now. `None`, which means no deadline, if no `Instant` can hold it.
+/// Returns the instant `timeout` from now, or `None` (no deadline) if no `Instant` can represent
+/// it.
 pub(crate) fn deadline_after(timeout: Duration) -> Option<Instant> {
     Instant::now().checked_add(timeout)
 }

@@ -6,30 +6,31 @@ use std::time::Instant;
 #[cfg(not(all(loom, test)))]
 use super::{AtomicBool, Ordering};
 
-/// Blocks one thread, its owner, until another thread hands it a token or a deadline passes.
+/// Blocks one thread, its owner, until another thread provides a token or a deadline passes.
 ///
 /// The token is binary and stays until it is consumed, so an `unpark` before the `park` is not
 /// lost. Writes before `unpark` are visible after the `park` that consumed its token.
 #[cfg(not(all(loom, test)))]
 #[derive(Debug)]
 pub(crate) struct Parker {
-    /// True: a token is available. Set by any thread, consumed by the owner.
+    /// True if a token is available. Set by any thread, consumed by the owner.
     ///
-    /// Both sides use read-modify-writes, so every `unpark` (Release) is in the release sequence of
-    /// the one whose value the owner's `swap` (Acquire) reads. The owner sees the writes of all of
-    /// them.
+    /// Both sides use read-modify-writes. So every `unpark` (Release) is in the release sequence
+    /// that the owner's `swap` (Acquire) reads from, and the owner sees the writes of all unparking
+    /// threads.
     token: AtomicBool,
     owner: std::thread::Thread,
 }
 
 #[cfg(not(all(loom, test)))]
 impl Parker {
-    /// A parker for the calling thread.
+    /// Creates a parker for the calling thread.
     pub(crate) fn for_this_thread() -> Self {
         Parker { token: AtomicBool::new(false), owner: std::thread::current() }
     }
 
-    /// Waits for a token and consumes it. Returns false if `deadline` came first. Owner only.
+    /// Blocks until a token is available and consumes it. Returns false if `deadline` came first.
+    /// Owner only.
     pub(crate) fn park(&self, deadline: Option<Instant>) -> bool {
         loop {
             if self.token.swap(false, Ordering::Acquire) {
@@ -45,7 +46,7 @@ impl Parker {
         }
     }
 
-    /// Hands the owner a token. Makes a system call only if the owner is parked without a token.
+    /// Provides a token. Makes a system call only if the owner is parked and had no token.
     pub(crate) fn unpark(&self) {
         if !self.token.swap(true, Ordering::Release) {
             self.owner.unpark();
@@ -56,8 +57,8 @@ impl Parker {
 #[cfg(all(loom, test))]
 pub(crate) use model::Parker;
 
-/// The same contract for models. Time does not pass in a model: a deadline is over if it was over
-/// when `park` was called, or once [`fire_timer`](Parker::fire_timer) says so.
+/// The same contract for models, where time does not pass. A deadline has passed if it was over
+/// when `park` was called, or after a call of [`fire_timer`](Parker::fire_timer).
 #[cfg(all(loom, test))]
 mod model {
     use std::time::Instant;
@@ -103,13 +104,13 @@ mod model {
             self.changed.notify_one();
         }
 
-        /// From now on the deadline of every park of the owner is over.
+        /// Makes the deadline of every park of the owner pass from now on.
         pub(crate) fn fire_timer(&self) {
             self.state.lock().timer_fired = true;
             self.changed.notify_one();
         }
 
-        /// The deadline of one park of the owner, this one or the next, is over.
+        /// Makes the deadline of one park of the owner pass: the current one or the next one.
         pub(crate) fn fire_timer_once(&self) {
             self.state.lock().timer_fired_once = true;
             self.changed.notify_one();

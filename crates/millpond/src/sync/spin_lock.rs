@@ -1,22 +1,22 @@
 //! A spin lock for critical sections of a few instructions.
 //!
-//! Locking is one atomic exchange, unlocking a plain store. A lock with parked waiters needs a
+//! Locking is one atomic exchange, unlocking is a plain store. A lock with parked waiters needs a
 //! second exchange to unlock, which for a few words of data is half of the total time. On
 //! contention a thread pauses, yields and finally sleeps (see [`Backoff`]). So a critical section
-//! must be short: no user code, no blocking, no work that grows with the length of a queue, except
-//! to grow its memory.
+//! must be short: no user code, no blocking, and no work that grows with the length of a queue,
+//! except to grow its memory.
 //!
-//! [`SpinLock::lock_contended`] is for a lock that several threads want all the time. Moving the
-//! lock and its data between cores then takes most of the time, so a thread that repeatedly finds
-//! it taken pauses for some microseconds. `docs/performance-lessons.md` has the figures.
+//! [`SpinLock::lock_contended`] is for a lock that several threads request all the time. Moving the
+//! lock and its data between cores then takes most of the time. So a thread that repeatedly finds
+//! the lock taken pauses for some microseconds. `docs/performance-lessons.md` has measurements.
 //!
 //! Invariants
-//! 1. `locked` is true while a guard exists. The thread that changes it from false to true makes
+//! 1. `locked` is true while a guard exists. The thread that changes it from false to true creates
 //!    the guard, and only dropping the guard changes it back. So at most one guard exists.
 //! 2. The value is accessed only through the guard.
 //!
-//! In a model waiting threads block on a mutex, because polling would never end there. `try_lock`
-//! models the word itself.
+//! In a model, waiting threads block on a mutex, because polling would never end there. Only
+//! `try_lock` models the word itself.
 
 use std::fmt;
 use std::marker::PhantomData;
@@ -29,24 +29,24 @@ use super::{AtomicBool, Ordering, UnsafeCell};
 use super::{Mutex, MutexGuard};
 
 pub(crate) struct SpinLock<T> {
-    /// Invariant 1. Set with Acquire in `try_lock`, cleared with Release by the guard: a holder
-    /// sees all that earlier holders wrote.
+    /// Invariant 1. Set with Acquire in `try_lock`, cleared with Release by the guard, so a holder
+    /// sees all writes of earlier holders.
     locked: AtomicBool,
     value: UnsafeCell<T>,
     #[cfg(all(loom, test))]
     turn: Mutex<()>,
 }
 
-// SAFETY: by (2) and (1) threads that share a `SpinLock` access the value one at a time, which is
+// SAFETY: by (1) and (2), threads that share a `SpinLock` access the value one at a time. This is
 // sound for `T: Send`, as for a mutex.
 unsafe impl<T: Send> Sync for SpinLock<T> {}
 
 /// Exclusive access to the value, until dropped.
 pub(crate) struct SpinLockGuard<'a, T> {
     lock: &'a SpinLock<T>,
-    /// The guard is `Send` and `Sync` if a `&mut T` is.
+    /// Makes the guard `Send` and `Sync` under the same conditions as a `&mut T`.
     value: PhantomData<&'a mut T>,
-    /// `None`: the guard comes from `try_lock`.
+    /// `None` if the guard comes from `try_lock`.
     #[cfg(all(loom, test))]
     turn: Option<MutexGuard<'a, ()>>,
 }
@@ -65,8 +65,8 @@ impl<T> SpinLock<T> {
         }
     }
 
-    /// As `lock`, for a lock that several threads may want all the time. May take some microseconds
-    /// longer.
+    /// Like `lock`, for a lock that several threads may request all the time. Acquiring it may take
+    /// some microseconds longer.
     #[inline]
     pub(crate) fn lock_contended(&self) -> SpinLockGuard<'_, T> {
         match self.try_lock() {
@@ -114,11 +114,11 @@ impl<T> SpinLock<T> {
 }
 
 impl<T> SpinLock<T> {
-    /// Returns the guard unless another thread has it. In a model not to be mixed with `lock`.
+    /// Returns the guard, unless another thread has it. In a model, do not mix this with `lock`.
     #[inline]
     pub(crate) fn try_lock(&self) -> Option<SpinLockGuard<'_, T>> {
         let taken = self.locked.compare_exchange(false, true, Ordering::Acquire, Ordering::Relaxed);
-        taken.is_ok().then(|| self.guard()) // only if taken: dropping a guard unlocks
+        taken.is_ok().then(|| self.guard()) // only on success: dropping a guard unlocks
     }
 
     #[inline]

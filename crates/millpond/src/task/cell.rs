@@ -1,18 +1,17 @@
-//! [`TaskCell`]: what a task and its handle share, and the life of a task from start to join.
+//! [`TaskCell`]: the state shared by a task and its handle, and the life of a task until its join.
 //!
 //! One allocation holds the work, later the result, and the waker of the joiner. One word decides
 //! which thread owns the content (`word.rs`, `raw.rs`), so submitting, running and joining a task
 //! take no lock. Only the waker has a lock. It is taken by a joiner that blocks, and by a thread
-//! that ends a task which has a joiner; never while user code runs.
+//! that ends a task with a joiner. It is never held while user code runs.
 //!
 //! # Another kind of task
 //!
-//! The inherent methods of `TaskCell` are the life of any task. A kind that needs more wraps a
-//! `TaskCell` in a type of its own, implements [`Tracked`] (and [`Joinable`] if it has a handle) by
-//! calling these methods, and puts the value into a cell with [`CellRef::pair`] or
-//! [`CellRef::new`]. `pool/scope.rs` does so for scoped tasks. The job of a scheduler has neither a
-//! result nor a single joiner, so it puts its own fields beside a [`WorkCell`] instead
-//! (`schedulers/job.rs`).
+//! The inherent methods of `TaskCell` implement the life of any task. A kind of task that needs
+//! more wraps a `TaskCell` in its own type. It implements [`Tracked`] (and [`Joinable`] if it has a
+//! handle) by calling these methods. [`CellRef::pair`] or [`CellRef::new`] puts the value into a
+//! cell. `pool/scope.rs` does so for scoped tasks. The job of a scheduler has neither a result nor
+//! a single joiner. So it puts its own fields beside a [`WorkCell`] instead (`schedulers/job.rs`).
 
 use std::any::Any;
 use std::mem::ManuallyDrop;
@@ -40,15 +39,15 @@ use crate::sync::{Arc, Ordering, fence, fence_in_models, lock_global};
 
 /// A task with a result `T` that runs `W`.
 ///
-/// Fields in the order of first use, behind the count: a cache line that another thread has written
-/// costs as much as the rest of a submit, a run or a cancel.
+/// The fields after the count are in the order of first use. Accessing a cache line that another
+/// thread has written costs as much as the rest of a submit, a run or a cancel.
 #[repr(C)]
 pub(crate) struct TaskCell<T, W> {
     place: Place,
     work: WorkCell<T, W>,
     /// The waker of the joiner. There is at most one: a handle is unique, and waiting takes it by
-    /// value or exclusively. Set only if the word says that a thread has waited, so that dropping a
-    /// cell that nobody waited for does not touch this cache line.
+    /// value or exclusively. Set only if the word says that a thread has waited. So dropping a cell
+    /// without a joiner does not access this cache line.
     waker: ManuallyDrop<SpinLock<Option<Waker>>>,
 }
 
@@ -97,7 +96,8 @@ impl<T, W> TaskCell<T, W> {
         self.slot().load().is_done()
     }
 
-    /// Wakes the joiner, for a thread that has ended the task and found this word when it did.
+    /// Wakes the joiner, if there is one. `seen` is the word that the thread found when it ended
+    /// the task.
     fn wake(&self, seen: Word) {
         if seen.is_waited_for() {
             self.wake_joiner();
@@ -110,7 +110,7 @@ impl<T, W> TaskCell<T, W> {
         waker.into_iter().for_each(|waker| _ = catch(|| waker.wake()));
     }
 
-    /// Ends a task that has not begun, and returns its plain work.
+    /// Ends a task that has not begun, and returns its work if it is undecorated.
     pub(crate) fn take_plain_work(&self) -> Option<W> {
         let (work, seen) = self.slot().abandon()?;
         let plain = match work {
@@ -132,7 +132,7 @@ impl<T, W> TaskCell<T, W> {
         }
     }
 
-    /// If the task waits for an owner that the calling thread works for, runs it here.
+    /// Runs the task here if it waits for an owner that the calling thread works for.
     fn help(&self) -> Help {
         owner::run_inline(self.owner(), self.id(), &self.place)
     }
@@ -140,7 +140,7 @@ impl<T, W> TaskCell<T, W> {
     /// See [`Joinable::wait_done`].
     pub(crate) fn wait_done(&self, deadline: Option<Instant>) -> Wake {
         while !self.is_done() {
-            // A task that runs is in no queue.
+            // A running task is in no queue.
             let help = if self.state() == TaskState::Pending { self.help() } else { Help::Done };
             let (retry_at, retry) = match help {
                 Help::Done => (retry_inline(self.owner()), None),
@@ -199,7 +199,7 @@ impl<T, W> TaskCell<T, W> {
     /// See [`Joinable::detach`].
     pub(crate) fn detach(&self, token: &mut ResultToken) {
         if self.slot().load().is_left_empty() {
-            return; // the common case for timers: cancelled, and nobody has waited
+            return; // the common case for timers: cancelled, and without a joiner
         }
         if let Some(result) = self.slot().detach(token) {
             drop_caught(result);
@@ -211,7 +211,7 @@ impl<T, W> TaskCell<T, W> {
 }
 
 impl<T: Send, W: Work<T>> TaskCell<T, W> {
-    /// A pending task; `detached`: no handle will take the result.
+    /// Creates a pending task. `detached` means that no handle will take the result.
     #[inline(always)]
     pub(crate) fn new(id: TaskId, work: W, detached: bool) -> Self {
         TaskCell {
@@ -221,7 +221,8 @@ impl<T: Send, W: Work<T>> TaskCell<T, W> {
         }
     }
 
-    /// Takes the work, to run it on the calling thread. `None` if the task has begun or ended.
+    /// Takes the work, to run it on the calling thread. Returns `None` if the task has begun or
+    /// ended.
     #[inline]
     fn begin(&self) -> Option<(CellWork<T, W>, RunGuard<'_, T, W>)> {
         let begun = self.work.begin()?;
@@ -229,8 +230,8 @@ impl<T: Send, W: Work<T>> TaskCell<T, W> {
         Some(begun)
     }
 
-    /// Runs the work, if it is still there. `keep` may replace the payload of a panic after it was
-    /// reported. Returns true if the task is periodic and waits for its next run.
+    /// Runs the work, if it has not been taken. `keep` may replace the payload of a panic after the
+    /// panic was reported. Returns true if the task is periodic and waits for its next run.
     #[inline]
     pub(crate) fn run(
         &self,
@@ -286,7 +287,7 @@ impl<T: Send + 'static, W: Work<T> + 'static> Tracked for TaskCell<T, W> {
         let seen = match self.slot().cancel() {
             Cancelled::No => return false,
             Cancelled::Unstarted(work, seen) => {
-                work.drop_caught(); // its captures go at once, wherever the empty task still waits
+                work.drop_caught(); // drops the captures at once, even if the task stays queued
                 fence_in_models(); // between C1 and C2 of `StateWord::owner`
                 let owner = self.slot().owner(Ordering::SeqCst); // C2
                 remove(owner, self.id(), &self.place);
@@ -294,7 +295,7 @@ impl<T: Send + 'static, W: Work<T> + 'static> Tracked for TaskCell<T, W> {
             }
             Cancelled::Started(seen) => {
                 if may_interrupt && seen.state() == TaskState::Running {
-                    // If the worker has left the epoch of this run, this does nothing.
+                    // If the worker has left the epoch of this run, this has no effect.
                     self.work.run_id().interrupt();
                 }
                 seen
@@ -308,8 +309,8 @@ impl<T: Send + 'static, W: Work<T> + 'static> Tracked for TaskCell<T, W> {
         self.state()
     }
 
-    /// While the task runs its runner does not change, so this thread reads what it wrote itself,
-    /// or another thread.
+    /// The runner does not change while the task runs. So this thread reads either its own write,
+    /// or the write of another thread.
     fn is_waiting_for_this_thread(&self) -> bool {
         match self.state() {
             TaskState::Running => waits_for_this_thread(self.work.run_id()),
@@ -348,9 +349,9 @@ impl<T: Send + 'static, W: Work<T> + 'static> Tracked for TaskCell<T, W> {
         let Some((work, held)) = self.slot().hold() else { return true }; // cancelled
         let (work, ok) = match work {
             CellWork::Plain(work) => CellWork::decorated(work, wrap),
-            decorated => (decorated, true), // by a pool that gave the task back
+            decorated => (decorated, true), // decorated earlier, by a pool that gave the task back
         };
-        drop_caught(held.put_back(work)); // nothing, unless the task was cancelled meanwhile
+        drop_caught(held.put_back(work)); // `None`, unless the task was cancelled meanwhile
         ok
     }
 }
@@ -377,14 +378,14 @@ impl<T: Send + 'static, W: Work<T> + 'static> Joinable<T> for TaskCell<T, W> {
 /// The two references to the cell of a new task: for the handle and for the executor.
 pub(crate) type Pair<T> = (CellRef<dyn Joinable<T>>, CellRef<dyn Tracked>);
 
-/// Makes the cell of a task.
+/// Creates the cell of a task.
 #[inline]
 pub(crate) fn new_cell<T: Send + 'static>(id: TaskId, work: impl Work<T> + 'static) -> Pair<T> {
     let (handle, task) = CellRef::pair(Memory::Heap, || TaskCell::new(id, work, false));
     (handle.into_joinable(), task.into_tracked())
 }
 
-/// As [`new_cell`], in memory that is meant for many: for a task that waits for its time.
+/// Like [`new_cell`], in slab memory: for tasks that wait for a due time.
 #[inline]
 pub(super) fn new_timer_cell<T: Send + 'static>(id: TaskId, work: impl Work<T> + 'static) -> Pair<T> {
     let (handle, task) = CellRef::pair(Memory::Slab, || TaskCell::new(id, work, false));
@@ -392,7 +393,7 @@ pub(super) fn new_timer_cell<T: Send + 'static>(id: TaskId, work: impl Work<T> +
 }
 
 impl<V: Tracked + ?Sized> CellRef<V> {
-    /// Cancels the task and removes it from its queue. Returns true if this call did it.
+    /// Cancels the task and removes it from its queue. Returns true if this call cancelled it.
     #[inline]
     pub(crate) fn cancel(&self, may_interrupt: bool) -> bool {
         self.try_cancel(may_interrupt, &mut |owner, id, place| {
@@ -401,12 +402,12 @@ impl<V: Tracked + ?Sized> CellRef<V> {
     }
 }
 
-/// If the task waits for an owner that the calling thread works for, runs it here.
+/// Runs the task here if it waits for an owner that the calling thread works for.
 pub(crate) fn help_to_run(task: &(impl Tracked + ?Sized)) -> Help {
     owner::run_inline(task.owner(), task.id(), task.place())
 }
 
-/// A callback as a waker: called when it is first woken.
+/// A waker that calls a callback when it is first woken.
 struct Callback<F>(std::sync::Mutex<Option<F>>);
 
 impl<F: FnOnce() + Send + 'static> std::task::Wake for Callback<F> {
@@ -416,7 +417,7 @@ impl<F: FnOnce() + Send + 'static> std::task::Wake for Callback<F> {
     }
 }
 
-/// Calls `f` when the task is done: on the thread that ends it, or here if it is done already.
+/// Calls `f` when the task is done: on the thread that ends it, or here if it is already done.
 pub(super) fn when_done<T>(cell: &dyn Joinable<T>, f: impl FnOnce() + Send + 'static) {
     let callback = Arc::new(Callback(std::sync::Mutex::new(Some(f))));
     if cell.wait_as(Some(Waiter::new(Waker::from(Arc::clone(&callback))))).is_err() {

@@ -1,7 +1,7 @@
 //! [`Closure`]: a type-erased `FnOnce() + Send`, stored in place if it has at most five words.
 //!
 //! A box that one thread allocates and another frees costs as much as everything else that a pool
-//! does for a small task. So the closure itself moves: from the stack of the submitter into the
+//! does for a small task. So the closure itself is moved: from the stack of the submitter into the
 //! memory of the queue, and from there to the worker. A Rust value may be moved by copying its
 //! bytes.
 //!
@@ -24,8 +24,8 @@ pub(super) struct Closure {
     words: [Word; WORDS],
 }
 
-/// What can be done with a closure of one type. Aligned to eight bytes, so that its address has
-/// three spare bits.
+/// The operations on a closure of one type. Aligned to eight bytes, so its address has three spare
+/// bits.
 #[repr(align(8))]
 pub(super) struct VTable {
     words: usize,
@@ -60,7 +60,7 @@ impl VTable {
         }
     }
 
-    /// The words that the closure takes.
+    /// Returns the number of words that the closure takes.
     #[inline]
     pub(super) const fn words(&self) -> usize {
         self.words
@@ -88,7 +88,7 @@ impl Closure {
         Closure { vtable: VTable::of::<F>(), words }
     }
 
-    /// A closure whose value has been moved away.
+    /// Returns a closure whose value has been moved away.
     pub(super) const fn spent() -> Closure {
         Closure { vtable: &SPENT, words: [Word::uninit(); WORDS] }
     }
@@ -99,13 +99,13 @@ impl Closure {
         std::ptr::eq(self.vtable, &SPENT)
     }
 
-    /// The words that the closure takes.
+    /// Returns the number of words that the closure takes.
     #[inline]
     pub(super) fn words(&self) -> usize {
         self.vtable.words
     }
 
-    /// Moves the value out: the vtable, and the words that hold the value from now on.
+    /// Moves the value out. Returns the vtable, and the words that contain the value.
     #[inline]
     pub(super) fn take(&mut self) -> (&'static VTable, &[Word]) {
         let vtable = std::mem::replace(&mut self.vtable, &SPENT);
@@ -114,8 +114,7 @@ impl Closure {
 
     /// Moves a value into a spent closure, from the first `vtable.words()` words of `from`.
     ///
-    /// # Safety
-    /// These words hold a value as (1) says, which is not used there again.
+    /// These words hold a value as (1) requires, which is not used there again.
     #[inline]
     pub(super) unsafe fn fill(&mut self, vtable: &'static VTable, from: *const Word) {
         debug_assert!(self.is_spent());
@@ -136,7 +135,7 @@ impl Closure {
 impl Drop for Closure {
     #[inline]
     fn drop(&mut self) {
-        // Most closures have been called, and the check is cheaper than an empty call.
+        // Most closures have been called, and this check is cheaper than an empty call.
         if !self.is_spent() {
             // SAFETY: (1), and nothing uses the closure after its drop.
             unsafe { (self.vtable.drop)(self.words.as_mut_ptr()) }
@@ -144,7 +143,7 @@ impl Drop for Closure {
     }
 }
 
-/// Copies `words` words, at most `WORDS`: what the library's function does, without the call.
+/// Copies `words` words, at most `WORDS`. Like the function of std, but inlined.
 ///
 /// # Safety
 /// As for [`std::ptr::copy_nonoverlapping`].

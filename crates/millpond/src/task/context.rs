@@ -1,9 +1,9 @@
-//! What the calling thread works for: its pool, its schedulers, and the tasks around the current
+//! The context of the calling thread: its pool, its schedulers, and the tasks around the current
 //! one.
 //!
 //! One thread-local holds all of it. A task that is joined by a worker of its own pool runs on that
-//! worker, so both sides ask here: the pool before it runs a task in place, and the joiner before
-//! it blocks.
+//! worker. So both sides read this context: the pool before it runs a task inline, and the joiner
+//! before it blocks.
 
 use std::any::Any;
 use std::cell::RefCell;
@@ -14,7 +14,7 @@ use super::tracked::Tracked;
 use crate::interrupt::RunId;
 use crate::sync::{Arc, thread_local};
 
-/// A worker of a pool, in a type that only the pool knows.
+/// A worker of a pool, in a type that only that pool knows.
 pub(crate) type Identity = Arc<dyn Any + Send + Sync>;
 
 /// A task that the future under poll waits for.
@@ -22,18 +22,19 @@ pub(super) type AwaitedTask = CellRef<dyn Tracked>;
 
 #[derive(Clone, Default)]
 struct Context {
-    /// The number of the pool that the thread is a worker of; 0 if there is none.
+    /// The number of the pool whose worker this thread is; 0 if there is none.
     pool: u64,
-    /// What that pool knows the worker by.
+    /// The identity of the worker in that pool.
     worker: Option<Identity>,
-    /// The schedulers that the thread works for, the innermost last: one may run on a thread of
-    /// another, or of a pool.
+    /// The schedulers that the thread works for, the innermost last. A scheduler may run on a
+    /// thread of another scheduler, or of a pool.
     schedulers: Vec<u64>,
-    /// The threads that wait until this one, a temporary thread, has run a task for them.
+    /// If this is a temporary thread: the threads that wait until it has run a task for them.
     waiting: Vec<u64>,
-    /// Tasks that run in place on this thread, one inside the other.
+    /// Number of tasks that run inline on this thread, one inside the other.
     depth: usize,
-    /// The tasks that were polled and not done in the current poll; `None` outside of `block_on`.
+    /// The tasks that were not done when the current poll polled them; `None` outside of
+    /// `block_on`.
     awaited: Option<Vec<AwaitedTask>>,
 }
 
@@ -51,26 +52,27 @@ fn new_context() -> RefCell<Context> {
     RefCell::new(Context::default())
 }
 
-/// Reads the context; the default on a thread that is past its thread-locals.
+/// Reads the context. Returns the default on a thread whose thread-locals have been destroyed.
 fn read<R: Default>(f: impl FnOnce(&Context) -> R) -> R {
     CONTEXT.try_with(|context| f(&context.borrow())).unwrap_or_default()
 }
 
-/// Changes the context. What `f` returns is dropped without the borrow.
+/// Changes the context. Returns the result of `f`, so the caller drops it after the borrow.
 fn change<R: Default>(f: impl FnOnce(&mut Context) -> R) -> R {
     CONTEXT.try_with(|context| f(&mut context.borrow_mut())).unwrap_or_default()
 }
 
-/// Makes the calling thread a worker of the pool `number`, which knows it as `worker`; 0: of none.
+/// Makes the calling thread a worker of the pool `number`, identified by `worker`. 0 stands for no
+/// pool.
 pub(crate) fn work_for(number: u64, worker: Option<Identity>) {
     let before = change(|context| {
         context.pool = number;
         std::mem::replace(&mut context.worker, worker)
     });
-    drop(before); // perhaps the last reference to the pool
+    drop(before); // may be the last reference to the pool
 }
 
-/// Returns what the pool of the calling worker knows it by.
+/// Returns the identity of the calling worker in its pool.
 pub(crate) fn current_worker() -> Option<Identity> {
     read(|context| context.worker.clone())
 }
@@ -85,15 +87,16 @@ pub(crate) fn works_for_any() -> bool {
     read(|context| context.pool != 0 || !context.schedulers.is_empty())
 }
 
-/// Returns true if `run` is on the calling thread, or on one that waits for the calling thread.
+/// Returns true if `run` is on the calling thread, or on a thread that waits for the calling
+/// thread.
 pub(crate) fn waits_for_this_thread(run: RunId) -> bool {
     run.thread != 0 && (run.is_of_this_thread() || read(|context| context.waiting.contains(&run.thread)))
 }
 
-/// While it lives, the calling thread works for a scheduler, besides all that it works for already.
+/// While this exists, the calling thread also works for a scheduler.
 #[derive(Debug)]
 pub(crate) struct WorksForScheduler {
-    /// It stays on its thread.
+    /// Not `Send`.
     _here: PhantomData<*const ()>,
 }
 
@@ -110,29 +113,29 @@ impl Drop for WorksForScheduler {
     }
 }
 
-/// What a thread works for, for a temporary thread that runs a task in its place.
+/// A copy of a thread's context, for a temporary thread that runs a task for it.
 pub(super) struct WorksFor(Context);
 
 impl WorksFor {
-    /// What the calling thread works for; the thread itself is one that waits.
+    /// Copies the context of the calling thread, and adds this thread as one that waits.
     pub(super) fn current() -> WorksFor {
         let mut context = read(|context| Context { awaited: None, depth: 0, ..context.clone() });
         context.waiting.push(RunId::current().thread);
         WorksFor(context)
     }
 
-    /// Makes the calling thread, which works for nothing yet, work for the same.
+    /// Makes the calling thread, which has no context yet, work for the same pool and schedulers.
     pub(super) fn adopt(&self) {
         let before = change(|context| std::mem::replace(context, self.0.clone()));
         drop(before);
     }
 }
 
-/// One more task runs in place on this thread, until this is dropped.
+/// Counts one more inline task on this thread, until dropped.
 pub(super) struct Level(());
 
 impl Level {
-    /// The number of tasks that run in place now.
+    /// Returns the number of tasks that run inline now.
     pub(super) fn current() -> usize {
         read(|context| context.depth)
     }
@@ -149,7 +152,7 @@ impl Drop for Level {
     }
 }
 
-/// Notes that the handle of `task` was polled on this thread and the task is not done.
+/// Records that the handle of `task` was polled on this thread and the task is not done.
 pub(super) fn note_awaited(task: impl FnOnce() -> AwaitedTask) {
     if is_collecting_awaited() {
         let task = task();
@@ -157,8 +160,8 @@ pub(super) fn note_awaited(task: impl FnOnce() -> AwaitedTask) {
     }
 }
 
-/// Returns true inside of [`collect_awaited`]: the thread runs awaited tasks in place, so it must
-/// be woken when one of them is queued.
+/// Returns true inside [`collect_awaited`]: the thread runs awaited tasks inline, so it must be
+/// woken when one of them is queued.
 pub(super) fn is_collecting_awaited() -> bool {
     read(|context| context.awaited.is_some())
 }
@@ -166,7 +169,8 @@ pub(super) fn is_collecting_awaited() -> bool {
 /// Calls `poll`, and also returns the tasks that it waits for.
 ///
 /// A worker that blocks on a future may be the only thread that can run the tasks which that future
-/// waits for. It runs those in place that wait in a queue of its own, as a join does.
+/// waits for. Like a join, it runs inline those tasks that wait in a queue of its pool or
+/// schedulers.
 #[cfg(feature = "futures")]
 pub(super) fn collect_awaited<R>(poll: impl FnOnce() -> R) -> (R, Vec<AwaitedTask>) {
     let mut outer = Outer(swap_awaited(Some(Vec::new())));
@@ -176,7 +180,7 @@ pub(super) fn collect_awaited<R>(poll: impl FnOnce() -> R) -> (R, Vec<AwaitedTas
     (answer, awaited)
 }
 
-/// The list of an outer poll: put back if the inner one panics.
+/// The list of an outer poll, restored if the inner poll panics.
 #[cfg(feature = "futures")]
 struct Outer(Option<Vec<AwaitedTask>>);
 

@@ -1,19 +1,19 @@
-//! [`decorate`]: passes work through user code that wraps it, without losing the work if that
-//! code panics.
+//! [`decorate`]: passes work through user code that wraps it, without losing the work if that code
+//! panics.
 //!
-//! A decorator gets a [`Body`] and returns another one that calls it. While the decorator runs, the
-//! work is not inside the body but in a place that both sides reach. So a decorator that panics
-//! takes nothing with it. Tasks, periodic tasks and the schedule hooks of schedulers use this one
-//! function:
+//! A decorator receives a [`Body`] and returns another body that calls it. While the decorator
+//! runs, the work is not in the body but in a place that both sides can reach. So a decorator that
+//! panics does not drop the work. Tasks, periodic tasks and the schedule hooks of schedulers use
+//! this function:
 //!
 //! ```text
 //! let body = decorate(work, |work| (next, outcome), |body| user_code(body))
 //! ```
 //!
-//! - `run` gets the work by value when the body is called. It returns the work for the next call
-//!   (`None` if there is none) and the panic that the body should raise, if any.
-//! - `wrap` calls the user's decorators, one or several.
-//! - On an error the caller gets the work back; `None` means that a decorator has already run it.
+//! - `run` receives the work by value when the body is called. It returns the work for the next
+//!   call (`None` if there is none) and the panic that the body should resume, if any.
+//! - `wrap` calls one or more decorators of the user.
+//! - On an error the caller receives the work; `None` means that a decorator has already run it.
 
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 
@@ -21,10 +21,10 @@ use super::error::Payload;
 use crate::panic::drop_caught;
 use crate::sync::{Arc, Mutex};
 
-/// What runs, boxed: the form in which hooks and decorators see work.
+/// Boxed work, as hooks and decorators see it.
 pub type Body = Box<dyn FnMut() + Send>;
 
-/// Returns what `wrap` makes of a body that runs `work`; the error if `wrap` panics.
+/// Returns the result of `wrap` for a body that runs `work`. Returns an error if `wrap` panics.
 pub(crate) fn decorate<W: Send + 'static>(
     work: W,
     mut run: impl FnMut(W) -> (Option<W>, Result<(), Payload>) + Send + 'static,
@@ -51,7 +51,7 @@ pub(crate) fn decorate<W: Send + 'static>(
 mod tests {
     use super::*;
 
-    /// Runs at most `runs` times; each run adds one to the counter.
+    /// A body that runs at most `runs` times; each run adds one to the counter.
     fn counted(
         runs: usize,
         wrap: impl FnOnce(Body) -> Body,

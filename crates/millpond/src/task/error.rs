@@ -1,4 +1,4 @@
-//! [`JoinError`], the reason why a join has no value, and [`Panic`], a caught panic.
+//! [`JoinError`], the reason why a join returns no value, and [`Panic`], a caught panic.
 
 use std::any::Any;
 use std::error::Error;
@@ -7,7 +7,7 @@ use std::fmt;
 use crate::interrupt::Interrupted;
 use crate::sync::Exclusive;
 
-/// The reason why a handle has no value.
+/// The reason why a join returns no value.
 #[derive(Debug)]
 #[non_exhaustive]
 pub enum JoinError {
@@ -21,12 +21,12 @@ pub enum JoinError {
     /// ([`Builder::max_queue_time`](crate::Builder::max_queue_time)), and was dropped without
     /// having run.
     Expired,
-    /// The waiting thread was interrupted. The task continues: this is not its outcome.
+    /// The waiting thread was interrupted. This is not the outcome of the task, which continues.
     Interrupted,
-    /// The result was already handed out.
+    /// The result was already taken.
     Taken,
-    /// The task is joined by itself, or by a task that it runs in place and waits for, so it could
-    /// never end. This is not its outcome; another thread can still join it.
+    /// The task is joined by itself, or by a task that it runs inline and waits for. It could never
+    /// end. This is not the outcome of the task; another thread can still join it.
     ///
     /// # Examples
     /// ```
@@ -78,10 +78,10 @@ impl From<Interrupted> for JoinError {
 /// The payload of a panic.
 pub(crate) type Payload = Box<dyn Any + Send>;
 
-/// A caught panic: its message, and the payload unchanged.
+/// A caught panic: its message, and the original payload.
 pub struct Panic {
     message: Option<String>,
-    /// An error should be `Sync`, and a payload need not be.
+    /// `Exclusive`, because an error should be `Sync` and a payload need not be.
     payload: Exclusive<Payload>,
 }
 

@@ -1,7 +1,7 @@
-//! What `submit` returns: [`TaskHandle`], its [`Canceller`], and [`CancelOnDrop`].
+//! The handles of a task: [`TaskHandle`], its [`Canceller`], and [`CancelOnDrop`].
 //!
-//! A handle refers to the cell of its task. `cell.rs` has the life of a task, `owner.rs` finds the
-//! pool in which it waits, `error.rs` lists the reasons why a join has no value.
+//! A handle refers to the cell of its task. `cell.rs` implements the life of a task, `owner.rs`
+//! finds the pool in which it waits, and `error.rs` lists the reasons why a join returns no value.
 
 use std::fmt;
 use std::future::Future;
@@ -22,7 +22,7 @@ use super::tracked::{Joinable, Tracked, Waiter};
 use crate::interrupt::Wake;
 use crate::sync::deadline_after;
 
-/// The claim to the result of a submitted task: joins, awaits or cancels it.
+/// A handle to a submitted task: joins, awaits or cancels it, and returns its result.
 ///
 /// Dropping the handle detaches the task: it still runs, and its result is dropped. To cancel the
 /// task instead, see [`cancel_on_drop`](Self::cancel_on_drop).
@@ -46,50 +46,50 @@ use crate::sync::deadline_after;
 pub struct TaskHandle<T> {
     cell: CellRef<dyn Joinable<T>>,
     token: ResultToken,
-    /// The outcome has been handed out, or there is none, so nothing is left to detach from. Always
-    /// std's atomic: it orders nothing.
+    /// True if nothing is left to detach from: the outcome has been handed out, or there is none.
+    /// Always std's atomic, also in models: it orders nothing.
     spent: AtomicBool,
 }
 
 impl<T> TaskHandle<T> {
-    /// `token` is the one that the id of the task comes from.
+    /// `token` is the token from which the id of the task was taken.
     #[inline(always)]
     pub(crate) fn new(cell: CellRef<dyn Joinable<T>>, token: ResultToken) -> Self {
         TaskHandle { cell, token, spent: AtomicBool::new(false) }
     }
 
-    /// Returns the number of the task.
+    /// Returns the id of the task.
     pub fn id(&self) -> TaskId {
         self.token.id()
     }
 
-    /// Waits for the task and returns what it returned.
+    /// Blocks until the task is done, and returns its value.
     ///
-    /// A worker that joins a task which still waits in the queue of its own pool runs that task in
-    /// place instead of blocking: submit-and-join inside a task cannot deadlock a full pool. More
-    /// than 256 nested tasks do not overflow the stack: the next one runs on a temporary thread
-    /// that the pool does not count, or in place if no thread can be started.
+    /// A worker that joins a task which is still queued in its own pool runs that task inline
+    /// instead of blocking. So submit-and-join inside a task cannot deadlock a full pool. After 256
+    /// nested tasks, the next one runs on a temporary thread that the pool does not count, to avoid
+    /// a stack overflow. It runs inline if no thread can be started.
     ///
-    /// A task that runs in place shares the thread, and so the thread-locals, with the task that
-    /// joins it. Do not join while a thread-local `RefCell` is borrowed: a joined task that borrows
-    /// the same one panics. This happens only if no other worker has started the task, so tests may
+    /// An inline task shares the thread, and so the thread-locals, with the task that joins it. Do
+    /// not join while a thread-local `RefCell` is borrowed: a joined task that borrows the same
+    /// `RefCell` panics. This happens only if no other worker has started the task, so tests may
     /// miss it.
     ///
     /// # Errors
-    /// [`JoinError`] says why there is no value. [`JoinError::Interrupted`] if the calling thread
-    /// was interrupted before the task was done; the task continues, detached. Completion wins over
-    /// a pending interrupt. [`JoinError::WouldDeadlock`] if the calling thread runs the task
-    /// itself, directly or in an outer frame.
+    /// [`JoinError`] with the reason why there is no value. [`JoinError::Interrupted`] if the
+    /// calling thread was interrupted before the task was done; the task continues, detached.
+    /// Completion takes precedence over a pending interrupt. [`JoinError::WouldDeadlock`] if the
+    /// calling thread runs the task itself, directly or in an outer frame.
     pub fn join(mut self) -> Result<T, JoinError> {
         self.join_until(None).expect("without a deadline the wait ends only when it has an answer")
     }
 
-    /// Waits for the task, at most `timeout`. Returns `None` if it is not done by then.
+    /// Blocks until the task is done, for at most `timeout`. Returns `None` on timeout.
     ///
-    /// Two answers are not the outcome of the task. After `Some(Err(JoinError::Interrupted))` a
-    /// later call gets the outcome. [`JoinError::WouldDeadlock`] is returned only without a limit
-    /// (`Duration::MAX`); a task that joins itself with a limit times out, as in the JDK. Any other
-    /// `Some` hands out the outcome, and later calls return [`JoinError::Taken`] instead of a
+    /// Two results are not the outcome of the task. After `Some(Err(JoinError::Interrupted))`, a
+    /// later call returns the outcome. [`JoinError::WouldDeadlock`] is returned only without a
+    /// limit (`Duration::MAX`); a task that joins itself with a limit times out, as in the JDK. Any
+    /// other `Some` contains the outcome, and later calls return [`JoinError::Taken`] instead of a
     /// value.
     pub fn join_timeout(&mut self, timeout: Duration) -> Option<Result<T, JoinError>> {
         self.join_until(deadline_after(timeout))
@@ -109,7 +109,7 @@ impl<T> TaskHandle<T> {
         }
     }
 
-    /// Returns the outcome if the task is done, without waiting; see
+    /// Returns the outcome if the task is done. Does not block; see
     /// [`join_timeout`](Self::join_timeout).
     pub fn try_join(&mut self) -> Option<Result<T, JoinError>> {
         let result = self.cell.take_result(&mut self.token);
@@ -117,13 +117,14 @@ impl<T> TaskHandle<T> {
         result
     }
 
-    /// Cancels the task. Returns true if this call did it, false if the task was done or cancelled.
+    /// Cancels the task. Returns true if this call cancelled it, false if it was already done or
+    /// cancelled. Does not wait for a running task.
     ///
-    /// A waiting task will not run. Its captures are dropped at once, and its place in the queue is
-    /// free at once, unless the pool was built with `remove_on_cancel(false)`, or is a scheduled
-    /// one without [`remove_on_cancel_policy`](crate::ScheduledBuilder::remove_on_cancel_policy). A
-    /// running task continues to its end, and is interrupted if `may_interrupt` is true; its result
-    /// is dropped. A join returns [`JoinError::Cancelled`].
+    /// A pending task will not run. Its captures are dropped at once. Its entry also leaves the
+    /// queue at once, unless the pool was built with `remove_on_cancel(false)`, or is a scheduled
+    /// pool without [`remove_on_cancel_policy`](crate::ScheduledBuilder::remove_on_cancel_policy).
+    /// A running task continues to its end, and is interrupted if `may_interrupt` is true; its
+    /// result is dropped. A join returns [`JoinError::Cancelled`].
     pub fn cancel(&self, may_interrupt: bool) -> bool {
         let cancelled = self.cell.cancel(may_interrupt);
         if cancelled {
@@ -143,29 +144,30 @@ impl<T> TaskHandle<T> {
         self.state() == TaskState::Cancelled
     }
 
-    /// Returns the stage of the task.
+    /// Returns the state of the task.
     pub fn state(&self) -> TaskState {
         self.cell.state()
     }
 
-    /// Returns a separate right to cancel the task, so that one thread can release another that
-    /// joins.
+    /// Returns a separate handle that can only cancel the task. With it, another thread can release
+    /// a thread that joins.
     pub fn canceller(&self) -> Canceller {
         Canceller { cell: self.cell.tracked() }
     }
 
-    /// Turns the handle into one that cancels the task when dropped, and interrupts it if it runs.
+    /// Turns the handle into one that cancels the task when dropped, and interrupts it if it is
+    /// running.
     pub fn cancel_on_drop(self) -> CancelOnDrop<T> {
         CancelOnDrop { handle: Some(self) }
     }
 
-    /// Waits until the task is done, and leaves the result in place.
+    /// Blocks until the task is done, without taking the result.
     pub(crate) fn wait_done(&self, deadline: Option<Instant>) -> Wake {
         self.cell.wait_done(deadline)
     }
 
     /// Calls `f` with the handle when the task is done: on the thread that ends it, or here if it
-    /// is done already.
+    /// is already done.
     pub(crate) fn when_done(self, f: impl FnOnce(TaskHandle<T>) + Send + 'static)
     where
         T: Send + 'static,
@@ -186,7 +188,7 @@ impl<T> Drop for TaskHandle<T> {
 impl<T> Future for TaskHandle<T> {
     type Output = Result<T, JoinError>;
 
-    /// Ready when the task is done. Polled again after that, it is ready with [`JoinError::Taken`].
+    /// Resolves when the task is done. If polled again after that, returns [`JoinError::Taken`].
     fn poll(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Self::Output> {
         let this = &mut *self;
         if !this.is_done() && this.cell.wait_as(Some(waiter_of(context))).is_ok() {
@@ -208,19 +210,19 @@ impl<T> fmt::Debug for TaskHandle<T> {
     }
 }
 
-/// The right to cancel one task. Clones freely, and does not keep the result of the task alive.
+/// Cancels one task. Can be cloned, and does not keep the result of the task alive.
 #[derive(Clone)]
 pub struct Canceller {
     cell: CellRef<dyn Tracked>,
 }
 
 impl Canceller {
-    /// Returns the number of the task.
+    /// Returns the id of the task.
     pub fn id(&self) -> TaskId {
         self.cell.id()
     }
 
-    /// Cancels the task, as [`TaskHandle::cancel`] does.
+    /// Cancels the task, like [`TaskHandle::cancel`].
     pub fn cancel(&self, may_interrupt: bool) -> bool {
         self.cell.cancel(may_interrupt)
     }
@@ -235,13 +237,13 @@ impl Canceller {
         self.state() == TaskState::Cancelled
     }
 
-    /// Returns the stage of the task.
+    /// Returns the state of the task.
     pub fn state(&self) -> TaskState {
         self.cell.state()
     }
 
-    /// Runs the task here, if it waits for a pool or scheduler that the calling thread works for.
-    /// Returns when to try again, if it cannot run yet.
+    /// Runs the task here if it waits for a pool or scheduler that the calling thread works for.
+    /// Returns when to try again if it cannot run yet.
     pub(crate) fn help(&self) -> Option<Instant> {
         match cell::help_to_run(&*self.cell) {
             Help::NotBefore(due) => Some(due),
@@ -273,10 +275,11 @@ pub struct CancelOnDrop<T> {
 }
 
 impl<T> CancelOnDrop<T> {
-    /// Waits for the task like [`TaskHandle::join`]. An interrupted wait cancels the task.
+    /// Blocks until the task is done, like [`TaskHandle::join`]. An interrupted wait cancels the
+    /// task.
     ///
     /// # Errors
-    /// As [`TaskHandle::join`].
+    /// The errors of [`TaskHandle::join`].
     pub fn join(mut self) -> Result<T, JoinError> {
         let result =
             self.join_until(None).expect("without a deadline the wait ends only when it has an answer");
@@ -286,7 +289,7 @@ impl<T> CancelOnDrop<T> {
         result
     }
 
-    /// Returns the plain handle: dropping that only detaches the task.
+    /// Returns the plain handle, whose drop only detaches the task.
     pub fn keep(mut self) -> TaskHandle<T> {
         self.handle.take().expect("there until here")
     }

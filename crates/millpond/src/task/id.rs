@@ -1,15 +1,15 @@
-//! [`TaskId`], the number of a task, and [`ResultToken`], the right to take its result.
+//! [`TaskId`], the id of a task, and [`ResultToken`], the right to take its result.
 
 use std::cell::Cell;
 use std::fmt;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-/// The number of a task, unique in the process.
+/// The id of a task, unique in the process.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct TaskId(u64);
 
 impl TaskId {
-    /// Returns a number that no other task has.
+    /// Returns an id that no other task has.
     ///
     /// Each thread reserves numbers in blocks, so the hot path touches no shared counter. Therefore
     /// the order of ids says nothing about the order of tasks.
@@ -32,13 +32,13 @@ impl TaskId {
         })
     }
 
-    /// The number, which is not 0.
+    /// Returns the id as a number, which is not 0.
     #[inline]
     pub(crate) fn number(self) -> u64 {
         self.0
     }
 
-    /// The id with this number, which `number` returned.
+    /// Returns the id for a `number` that `TaskId::number` returned.
     pub(crate) fn from_number(number: u64) -> TaskId {
         TaskId(number)
     }

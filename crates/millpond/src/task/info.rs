@@ -1,4 +1,4 @@
-//! [`TaskInfo`]: the id, name and priority of a task, and when it should run.
+//! [`TaskInfo`]: the id, name, priority and due time of a task.
 
 use std::borrow::Cow;
 use std::time::{Duration, Instant};
@@ -14,13 +14,13 @@ struct Label {
     name: Option<Cow<'static, str>>,
     priority: i32,
     due: Option<Instant>,
-    /// When a pool that limits the time in its queue accepted the task.
+    /// When a pool with a limited queue time accepted the task.
     queued_at: Option<Tick>,
     /// The context of the thread that submitted the task.
     context: Option<Propagated>,
 }
 
-/// What hooks learn about a task.
+/// The description of a task that hooks receive.
 #[derive(Debug, Clone)]
 pub struct TaskInfo {
     id: TaskId,
@@ -28,7 +28,7 @@ pub struct TaskInfo {
 }
 
 impl TaskInfo {
-    /// Returns the number of the task.
+    /// Returns the id of the task.
     pub fn id(&self) -> TaskId {
         self.id
     }
@@ -43,25 +43,25 @@ impl TaskInfo {
         self.label.as_ref().map_or(0, |label| label.priority)
     }
 
-    /// The info of a new task without attributes.
+    /// Creates the info of a new task without attributes.
     #[inline]
     pub(crate) fn fresh() -> TaskInfo {
         TaskInfo::of(TaskId::fresh())
     }
 
-    /// The info of the task `id`, without attributes.
+    /// Creates the info of the task `id`, without attributes.
     #[inline]
     pub(crate) fn of(id: TaskId) -> TaskInfo {
         TaskInfo { id, label: None }
     }
 
-    /// Returns true if the task has a name, a priority, a due time or a time of arrival.
+    /// Returns true if the task has any attribute.
     #[inline]
     pub(crate) fn has_label(&self) -> bool {
         self.label.is_some()
     }
 
-    /// Makes this the info of the task `id`.
+    /// Replaces the id.
     pub(crate) fn set_id(&mut self, id: TaskId) {
         self.id = id;
     }
@@ -74,7 +74,8 @@ impl TaskInfo {
         self.label_mut().priority = priority;
     }
 
-    /// Makes the task due `delay` from now. A delay that no `Instant` can hold becomes 100 years.
+    /// Makes the task due `delay` from now. If no `Instant` can represent that, it is due in 100
+    /// years.
     pub(super) fn set_delay(&mut self, delay: Duration) {
         const FAR: Duration = Duration::from_secs(100 * 365 * 24 * 3600);
         let due = deadline_after(delay).or_else(|| deadline_after(FAR)).unwrap_or_else(Instant::now);

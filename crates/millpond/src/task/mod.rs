@@ -5,11 +5,10 @@
 //! a handle never waits for a task that no longer exists.
 //!
 //! Files, each importing only from those before it: `id`, `error`, `propagated`, `info`, `state`,
-//! `decorate`,
-//! `work` (what runs), `closure`, `slab`, `place`, `tracked` (the faces of a cell), `word` (its
-//! state), `raw` (the counted cell), `context` (what a thread works for), `work_cell` (what all
-//! cells contain), `owner` (where a task waits), `cell` (the life of a task), `handle`, `inline`,
-//! `periodic`; then this file, `run`, `packed` and `timer_task`.
+//! `decorate`, `work` (work that runs), `closure`, `slab`, `place`, `tracked` (the traits of a
+//! cell), `word` (its state), `raw` (the counted cell), `context` (what a thread works for),
+//! `work_cell` (the common part of all cells), `owner` (where a task waits), `cell` (the life of a
+//! task), `handle`, `inline`, `periodic`; then this file, `run`, `packed` and `timer_task`.
 
 mod cell;
 #[expect(unsafe_code, reason = "keeps closures of any type without a box")]
@@ -102,15 +101,15 @@ pub struct Task {
 enum TaskWork {
     Plain(Closure),
     Tracked(TrackedTask),
-    /// A run of a periodic task, which a scheduled pool queues again afterwards.
+    /// One run of a periodic task. A scheduled pool queues it again afterwards.
     Series(TrackedTask, Arc<Timing>),
 }
 
-/// The end of a run by a worker.
+/// The result of a run by a worker.
 pub(crate) struct Ended {
     /// A panic that no handle keeps.
     pub(crate) panic: Option<Payload>,
-    /// The task is periodic and waits for its next run.
+    /// True if the task is periodic and waits for its next run.
     pub(crate) again: bool,
 }
 
@@ -123,7 +122,7 @@ impl TrackedTask {
         self.0.id()
     }
 
-    /// As [`Task::entered`].
+    /// Like [`Task::entered`].
     pub(crate) fn entered(&self, home: u64) {
         self.0.entered(home);
     }
@@ -140,12 +139,12 @@ impl Drop for TrackedTask {
 }
 
 impl Task {
-    /// Makes a task from a closure.
+    /// Creates a task from a closure.
     pub fn new(f: impl FnOnce() + Send + 'static) -> Task {
         Task { info: TaskInfo::fresh(), work: TaskWork::Plain(Closure::new(f)) }
     }
 
-    /// Makes a task with this info.
+    /// Creates a task with this info.
     pub(crate) fn known_as(info: TaskInfo, f: impl FnOnce() + Send + 'static) -> Task {
         Task { info, work: TaskWork::Plain(Closure::new(f)) }
     }
@@ -171,13 +170,13 @@ impl Task {
     }
 
     /// Makes the task due `delay` from now. [`WorkQueue::delay`](crate::WorkQueue::delay) does not
-    /// hand it to a worker before. Other queues ignore the delay.
+    /// release it to a worker earlier. Other queues ignore the delay.
     pub fn with_delay(mut self, delay: Duration) -> Task {
         self.info.set_delay(delay);
         self
     }
 
-    /// Returns the number of the task, unique in the process.
+    /// Returns the id of the task, unique in the process.
     pub fn id(&self) -> TaskId {
         self.info.id()
     }
@@ -192,11 +191,12 @@ impl Task {
         self.info.priority()
     }
 
-    /// Runs the task on the calling thread, with an interrupt flag of its own.
+    /// Runs the task on the calling thread, with its own interrupt flag. Returns when the task has
+    /// ended.
     ///
     /// # Panics
-    /// A panic of the closure unwinds to the caller. If the task has a handle, only the handle gets
-    /// it.
+    /// A panic of the closure unwinds to the caller. If the task has a handle, only the handle
+    /// receives the panic.
     pub fn run(self) {
         self.run_reporting_panics(|_, _| {});
     }
@@ -213,7 +213,7 @@ impl Task {
         }
     }
 
-    /// The timing of a periodic task.
+    /// Returns the timing of a periodic task.
     pub(crate) fn timing(&self) -> Option<&Arc<Timing>> {
         match &self.work {
             TaskWork::Series(_, timing) => Some(timing),
@@ -221,8 +221,8 @@ impl Task {
         }
     }
 
-    /// Replaces the work by what `wrap` makes of it. Returns the unchanged task as an error if
-    /// `wrap` panics.
+    /// Replaces the work by the result of `wrap`. Returns the unchanged task as an error if `wrap`
+    /// panics.
     pub(crate) fn decorate(self, wrap: &mut dyn FnMut(Body) -> Body) -> Result<Task, Task> {
         match self.work {
             TaskWork::Plain(f) => {
@@ -244,7 +244,7 @@ impl Task {
         }
     }
 
-    /// The cell that the task shares with its handle, if it has one.
+    /// Returns the cell that the task shares with its handle, if it has one.
     pub(crate) fn cell(&self) -> Option<&CellRef<dyn Tracked>> {
         match &self.work {
             TaskWork::Plain(_) => None,
@@ -253,7 +253,7 @@ impl Task {
     }
 
     /// Takes the work out of a task with a handle that has not begun, if the work is an `F`. The
-    /// handle resolves as abandoned.
+    /// handle then resolves as abandoned.
     pub(crate) fn take_work<F: 'static>(&self) -> Option<F> {
         let mut work = None::<F>;
         self.cell()?.take_work(&mut work);
@@ -271,14 +271,15 @@ impl Task {
         self.cell().is_some_and(|cell| cell.state() == TaskState::Cancelled)
     }
 
-    /// Tells the handle which pool has the task, so that a cancel or a join finds it there.
+    /// Records which pool has the task, so that a cancel or a join through the handle finds it
+    /// there.
     pub(crate) fn entered(&self, home: u64) {
         if let Some(cell) = self.cell() {
             cell.entered(home);
         }
     }
 
-    /// Tells the handle that no pool has the task any more.
+    /// Records that no pool has the task any more.
     pub(crate) fn left(&self) {
         if let Some(cell) = self.cell() {
             cell.left();
@@ -300,8 +301,8 @@ impl Task {
         self.info.queued_at()
     }
 
-    /// Sheds a task that has waited for too long: calls `settle`, then resolves the handle, if
-    /// there is one. Returns false if the task was cancelled, or is of a kind that is never shed.
+    /// Expires a task that has waited for too long: calls `settle`, then resolves the handle, if
+    /// there is one. Returns false if the task was cancelled, or is of a kind that never expires.
     /// The caller drops the task.
     pub(crate) fn expire(&self, settle: &mut dyn FnMut(Shed)) -> bool {
         match &self.work {
@@ -314,14 +315,14 @@ impl Task {
         }
     }
 
-    /// Drops the task and catches a panic of its captures' destructors.
+    /// Drops the task and catches a panic of the destructors of its captures.
     pub(crate) fn drop_caught(self) {
         drop_caught(self);
     }
 }
 
 impl Delayed for Task {
-    /// Returns when the task is due: now, unless it was made [`with_delay`](Task::with_delay).
+    /// Returns when the task is due: now, unless it was created [`with_delay`](Task::with_delay).
     fn due(&self) -> Instant {
         self.info.due().unwrap_or_else(Instant::now)
     }
@@ -341,8 +342,7 @@ impl fmt::Debug for Task {
     }
 }
 
-/// The builder of a task with a result, for
-/// [`submit_task`](crate::ThreadPoolExecutor::submit_task).
+/// A task with a result, for [`submit_task`](crate::ThreadPoolExecutor::submit_task).
 ///
 /// # Examples
 /// ```
@@ -364,15 +364,15 @@ pub struct TaskOf<T> {
 }
 
 impl<T: Send + 'static> TaskOf<T> {
-    /// Makes a task from a closure that returns a value.
+    /// Creates a task from a closure that returns a value.
     pub fn new(f: impl FnOnce() -> T + Send + 'static) -> TaskOf<T> {
         let token = ResultToken::fresh();
         let (cell, task) = new_cell(token.id(), f);
         TaskOf { task: Task::tracked(token.id(), task), handle: TaskHandle::new(cell, token) }
     }
 
-    /// The two halves of a task without a label. A [`Task`] is longer, and so is a `TaskOf`: moving
-    /// one costs as much as queueing it.
+    /// Creates the two halves of a task without attributes. A [`Task`] and a `TaskOf` are longer,
+    /// and moving one costs as much as queueing it.
     #[inline(always)]
     pub(crate) fn bare(f: impl FnOnce() -> T + Send + 'static) -> (ManuallyDrop<TrackedTask>, TaskHandle<T>) {
         let token = ResultToken::fresh();
@@ -395,15 +395,15 @@ impl<T: Send + 'static> TaskOf<T> {
         TaskOf { task: self.task.with_delay(delay), ..self }
     }
 
-    /// Returns the number of the task, unique in the process. Its handle has the same.
+    /// Returns the id of the task, unique in the process. The handle has the same id.
     pub fn id(&self) -> TaskId {
         self.task.id()
     }
 
-    /// Returns the two halves: the task for an executor, and the handle for its result.
+    /// Returns the two halves: the task for an executor, and the handle to its result.
     ///
-    /// For custom executors, and for a task that may be refused and tried again: `submit_task`
-    /// drops the handle of a refused task, this handle stays valid.
+    /// Use it for custom executors, and for a task that may be refused and submitted again:
+    /// `submit_task` drops the handle of a refused task, but this handle stays valid.
     ///
     /// # Examples
     /// ```

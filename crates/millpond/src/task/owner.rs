@@ -1,10 +1,11 @@
 //! The owners of waiting tasks, by number: pools and schedulers.
 //!
-//! A task stores the number of its owner and nothing more. A counted reference to the owner would
-//! make all submitters and workers write to one word, for the few threads that cancel or join.
+//! A task stores only the number of its owner. With a counted reference to the owner, all
+//! submitters and workers would write to one word. Only the few threads that cancel or join would
+//! benefit.
 //!
-//! There is one map from numbers to owners. In addition each thread remembers the [`CancelQueue`]
-//! that it used last: a thread that cancels many timers finds the same queue without the lock.
+//! One map leads from numbers to owners. In addition, each thread remembers the [`CancelQueue`]
+//! that it used last. So a thread that cancels many timers finds their queue without the lock.
 
 use std::cell::RefCell;
 use std::collections::BTreeMap;
@@ -20,22 +21,23 @@ use crate::interrupt::wait::WaitCell;
 use crate::panic::catch;
 use crate::sync::{Arc, Weak, deadline_after, lock_global, thread_local};
 
-/// The answer of an owner that was asked to run a task on the calling thread.
+/// The result of asking an owner to run a task on the calling thread.
 #[derive(Debug, Clone)]
 pub(crate) enum Help {
     /// The task has run, or the calling thread may not run it.
     Done,
     /// The task may not start before this instant.
     NotBefore(Instant),
-    /// The task may not start yet, and only its owner knows when: ask again when the cell is
+    /// The task may not start yet, and only its owner knows when: try again when the cell is
     /// notified.
     WhenNotified(Arc<WaitCell>),
 }
 
-/// The pool or scheduler in whose queue a task waits, as far as its handle needs to know.
+/// The pool or scheduler in whose queue a task waits, as its handle sees it.
 ///
-/// A scheduler implements `run_inline` and `is_behind_this_thread` only. A task that is cancelled
-/// by its handle keeps its place there, and is found to be empty when its turn comes.
+/// A scheduler implements only `run_inline` and `is_behind_this_thread`. In a scheduler, a task
+/// that was cancelled through its handle keeps its place in the queue, and is empty when its turn
+/// comes.
 pub(crate) trait TaskOwner: Send + Sync {
     /// Removes a task that was cancelled while it waited, if this owner does that at once.
     fn cancelled(&self, id: TaskId, place: &Place) {
@@ -47,7 +49,7 @@ pub(crate) trait TaskOwner: Send + Sync {
         None
     }
 
-    /// The last task was removed from the cancel queue.
+    /// Called when the last task was removed from the cancel queue.
     fn emptied(&self) {}
 
     /// Called before a joiner blocks on a task that is queued here. Wakes an idle worker if the
@@ -58,32 +60,33 @@ pub(crate) trait TaskOwner: Send + Sync {
     }
 
     /// Returns true if the task cannot start before the calling thread returns from its current
-    /// one.
+    /// task.
     fn is_behind_this_thread(&self, id: TaskId, place: &Place) -> bool {
         let _ = (id, place);
         false
     }
 
-    /// Runs the task on the calling thread, if that is a worker of this owner and the task waits.
+    /// Runs the task on the calling thread, if that is a worker of this owner and the task is
+    /// queued.
     fn run_inline(&self, id: TaskId, place: &Place) -> Help;
 }
 
 /// A queue from which cancelled tasks are removed without its pool. It may outlive the pool, and is
-/// empty then.
+/// then empty.
 pub(crate) trait CancelQueue: Send + Sync {
     fn remove_cancelled(&self, removal: Removal<'_>) -> Removed;
 }
 
-/// Whether a queue has removed a cancelled task.
+/// The result of removing a cancelled task from a queue.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Removed {
     No,
     Yes,
-    /// Yes, and no task is left.
+    /// The task was removed, and the queue is empty.
     Last,
 }
 
-/// All owners that exist. Cancellers and joiners look here, submitters never do.
+/// All owners that exist. Read by cancellers and joiners, never by submitters.
 static OWNERS: std::sync::Mutex<BTreeMap<u64, Weak<dyn TaskOwner>>> = std::sync::Mutex::new(BTreeMap::new());
 
 /// A cancel queue, and the number of its owner.
@@ -104,49 +107,49 @@ pub(crate) fn find_owner(number: u64) -> Option<Arc<dyn TaskOwner>> {
         return None;
     }
     let owner = lock_global(&OWNERS).get(&number)?.clone();
-    owner.upgrade() // after the lock: dropping the last reference to a pool takes it too
+    owner.upgrade() // after the lock: dropping the last reference to a pool takes the lock too
 }
 
 /// Returns true if a task of this owner cannot start before the calling thread returns from its
-/// current one. Only schedulers keep such an order.
+/// current task. Only schedulers keep such an order.
 pub(crate) fn is_behind_this_thread(number: u64, id: TaskId, place: &Place) -> bool {
     number >= FIRST_SCHEDULER
         && works_for(number)
         && find_owner(number).is_some_and(|owner| owner.is_behind_this_thread(id, place))
 }
 
-/// If the task waits in a queue of an owner that the calling thread works for, runs it here.
+/// Runs the task here, if it waits in a queue of an owner that the calling thread works for.
 pub(crate) fn run_inline(number: u64, id: TaskId, place: &Place) -> Help {
     if !works_for(number) {
-        return Help::Done; // spares all other threads the search
+        return Help::Done; // most threads skip the search
     }
     find_owner(number).map_or(Help::Done, |owner| owner.run_inline(id, place))
 }
 
-/// Tells the owner that the calling thread is about to block on a task that is queued there.
-/// Returns when to tell it again, if that is needed.
+/// Notifies the owner that the calling thread is about to block on a task that is queued there.
+/// Returns when to call this again, if necessary.
 pub(crate) fn announce_sleep(number: u64) -> Option<Instant> {
     if cfg!(loom) {
-        return None; // models would try it in all orders
+        return None; // models would explore it in all orders
     }
     if find_owner(number)?.is_waited_for() { None } else { retry_deadline() }
 }
 
-/// Returns when a worker that joins a task of its own pool should try again to run it in place.
+/// Returns when a worker that joins a task of its own pool should try again to run it inline.
 ///
 /// A task that is not in the queue may be on its way to a new thread. If that thread does not
-/// start, the task is queued, and perhaps only the joiner is there to run it.
+/// start, the task is queued, and the joiner may be the only thread that can run it.
 pub(crate) fn retry_inline(number: u64) -> Option<Instant> {
     if !cfg!(loom) && works_for(number) { retry_deadline() } else { None }
 }
 
-/// 10 ms from now.
+/// Returns the instant 10 ms from now.
 pub(crate) fn retry_deadline() -> Option<Instant> {
     const RETRY: Duration = Duration::from_millis(10);
     deadline_after(RETRY)
 }
 
-/// Removes a task that was cancelled while it waited from the queue of its owner, if that exists.
+/// Removes a cancelled task from the queue of its owner, if the owner still exists.
 #[inline]
 pub(crate) fn remove_cancelled(number: u64, removal: Removal<'_>) {
     let removed = remove_from_remembered(number, removal);
@@ -155,7 +158,7 @@ pub(crate) fn remove_cancelled(number: u64, removal: Removal<'_>) {
     }
 }
 
-/// Uses the queue that this thread remembers, if it is the right one.
+/// Removes the task from the queue that this thread remembers, if the queue belongs to this owner.
 #[inline]
 fn remove_from_remembered(number: u64, removal: Removal<'_>) -> Option<Removed> {
     let remove = |remembered: &RefCell<Remembered>| {
@@ -166,9 +169,9 @@ fn remove_from_remembered(number: u64, removal: Removal<'_>) -> Option<Removed> 
     REMEMBERED.try_with(remove).ok().flatten()
 }
 
-/// As [`remove_cancelled`], through the map. `removed`: the answer of the remembered queue.
+/// Like [`remove_cancelled`], through the map. `removed` is the result of the remembered queue.
 ///
-/// The queue of a pool may be user code: whatever it does, the canceller goes on.
+/// The queue of a pool may be user code, so its panics are caught and the canceller continues.
 #[inline(never)]
 fn remove_by_owner(number: u64, removal: Removal<'_>, removed: Option<Removed>) {
     let Some(owner) = find_owner(number) else { return forget_queue_of(number) };
@@ -189,7 +192,7 @@ fn remove_by_owner(number: u64, removal: Removal<'_>, removed: Option<Removed>) 
     }
 }
 
-/// Keeps nothing of an owner that is gone.
+/// Forgets the remembered queue if it belongs to this owner, which no longer exists.
 fn forget_queue_of(number: u64) {
     let is_of_it = |remembered: &RefCell<Remembered>| {
         remembered.try_borrow().is_ok_and(|queue| queue.as_ref().is_some_and(|(of, _)| *of == number))
@@ -203,35 +206,36 @@ fn remember(queue: Remembered) {
     let replace = |remembered: &RefCell<Remembered>| {
         Some(std::mem::replace(&mut *remembered.try_borrow_mut().ok()?, queue))
     };
-    drop(REMEMBERED.try_with(replace)); // without the borrow: a queue may hold the last of many tasks
+    drop(REMEMBERED.try_with(replace)); // after the borrow: this may drop many tasks
 }
 
-/// Schedulers are numbered from here on, pools from 1.
+/// Schedulers have numbers from here on, pools from 1.
 const FIRST_SCHEDULER: u64 = 1 << 31;
 
-/// The entry of an owner in the map, as long as this lives.
+/// The entry of an owner in the map. Dropping it removes the entry.
 pub(crate) struct OwnerEntry {
     number: u64,
 }
 
 impl OwnerEntry {
-    /// Enters a pool.
+    /// Adds a pool.
     pub(crate) fn new(owner: Weak<dyn TaskOwner>) -> OwnerEntry {
         static NEXT: AtomicU32 = AtomicU32::new(1);
         OwnerEntry::enter(&NEXT, 0, owner)
     }
 
-    /// Enters a scheduler, under a number that no pool has.
+    /// Adds a scheduler, with a number that no pool has.
     pub(crate) fn of_scheduler(owner: Weak<dyn TaskOwner>) -> OwnerEntry {
         static NEXT: AtomicU32 = AtomicU32::new(0);
         OwnerEntry::enter(&NEXT, FIRST_SCHEDULER, owner)
     }
 
-    /// Numbers have 32 bits, because every task stores one. They wrap around and skip those in use.
+    /// Numbers have 32 bits, because every task stores one. They wrap around and skip numbers in
+    /// use.
     fn enter(next: &AtomicU32, first: u64, owner: Weak<dyn TaskOwner>) -> OwnerEntry {
         let mut owners = lock_global(&OWNERS);
         loop {
-            let next = u64::from(next.fetch_add(1, Ordering::Relaxed)); // changed under the lock only
+            let next = u64::from(next.fetch_add(1, Ordering::Relaxed)); // under the lock
             let number = first + next % FIRST_SCHEDULER;
             if number != 0 && !owners.contains_key(&number) {
                 owners.insert(number, owner);
@@ -296,7 +300,7 @@ mod tests {
         emptied: AtomicU64,
     }
 
-    /// The number of waiting tasks.
+    /// Contains the number of waiting tasks.
     struct Queue(AtomicU64);
 
     impl CancelQueue for Queue {

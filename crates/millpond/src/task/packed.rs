@@ -1,10 +1,10 @@
 //! Packed tasks: the form of a task in the memory of the pool's queue, as short as possible.
 //!
 //! A [`Task`] has room for the largest closure that is stored in place. In a queue of a million
-//! tasks most of that would be empty. So a packed task has a head and the words of its work: a
-//! closure of two words takes four. The first word of the head is the address of the closure's
-//! vtable, or a number that names another kind. Then comes the id, one word, or two where words
-//! have 32 bits.
+//! tasks most of that space would be unused. So a packed task has a head and the words of its work:
+//! a closure of two words takes four words. The first word of the head is the address of the
+//! closure's vtable, or a number for another kind of task. The second part is the id, which takes
+//! one word, or two words of 32 bits.
 //!
 //! ```text
 //! closure    vtable | id | the words of the closure
@@ -17,11 +17,12 @@
 //!
 //! # Invariants
 //!
-//! 1. A [`Space`] is memory of as many words as it says, valid for writes, and used by nobody else.
-//! 2. A [`PackedTask`] is at the start of an entry that was written through a `Space`, and nobody
-//!    else accesses its words. If the task was moved out, the entry is a tombstone.
-//! 3. Behind the head of an entry is a value of the type that the first word stands for: for a
-//!    vtable the closure that it belongs to, `TrackedTask` for 2, `Box<Task>` for 4.
+//! 1. A [`Space`] is memory of the stated number of words, valid for writes and used by no other
+//!    code.
+//! 2. A [`PackedTask`] is at the start of an entry that was written through a `Space`, and no other
+//!    code accesses its words. If the task was moved out, the entry is a tombstone.
+//! 3. After the head of an entry is a value of the type given by the first word: the closure of a
+//!    vtable, `TrackedTask` for 2, `Box<Task>` for 4.
 
 use std::mem::ManuallyDrop;
 use std::ptr;
@@ -36,7 +37,7 @@ const END: usize = 6;
 /// The bits of a first word that are never set in the address of a vtable.
 const KIND: usize = 7;
 
-/// The words before the work: two, or three where the id takes two of them.
+/// The words before the work: one for the kind, and one or two for the id.
 const HEAD: usize = 1 + size_of::<TaskId>().div_ceil(size_of::<Word>());
 const TRACKED_WORDS: usize = size_of::<TrackedTask>() / size_of::<Word>();
 
@@ -57,13 +58,13 @@ pub(crate) struct Packed(());
 
 impl Space {
     /// # Safety
-    /// Requires (1) for `words` words from `start` on, until the space is used up.
+    /// Requires (1) for `words` words from `start` on, until the space is consumed.
     #[inline]
     pub(crate) unsafe fn new(start: *mut Word, words: usize) -> Space {
         Space { start, words }
     }
 
-    /// Writes a head, and behind it a value that takes `words` words.
+    /// Writes a head, and after it a value that takes `words` words.
     #[inline(always)]
     fn put<V>(self, first: *const VTable, id: TaskId, words: usize, value: V) -> Packed {
         assert!(self.words == HEAD + words && size_of::<V>() <= words * size_of::<Word>());
@@ -77,20 +78,20 @@ impl Space {
         Packed(())
     }
 
-    /// Packs the value of a closure, which is spent afterwards.
+    /// Packs the value of a closure, which is then spent.
     #[inline]
     fn put_closure(self, id: TaskId, mut f: Closure) -> Packed {
         let work_at = self.start.wrapping_add(HEAD);
         let (vtable, words) = f.take();
         let count = words.len();
         let (from, packed) = (words.as_ptr(), self.put(vtable, id, count, ()));
-        // SAFETY: (1): `put` has checked that there are `count` words behind the head. This
+        // SAFETY: (1): `put` has checked that there are `count` words after the head. This
         // completes (3): the value has been moved out of `f`.
         unsafe { copy_words(from, work_at, count) };
         packed
     }
 
-    /// Writes the end of a segment.
+    /// Writes the marker for the end of a segment.
     pub(crate) fn put_end(self) -> Packed {
         assert!(self.words >= 1);
         // SAFETY: (1), for one word.
@@ -99,23 +100,23 @@ impl Space {
     }
 }
 
-/// Work that becomes a task in the queue. A [`Task`] is packed as it is. A closure, and the
-/// executing half of a task with a handle, are packed without becoming a `Task` first: moving one
-/// costs as much as queueing it.
+/// Work that becomes a task in the queue. A closure, and the executing half of a task with a
+/// handle, are packed without becoming a [`Task`] first: moving a `Task` costs as much as queueing
+/// it.
 pub(crate) trait Pack: Sized {
-    /// False if the work needs a box, and so has to become a [`Task`] first.
+    /// False if the work needs a box, and must therefore become a [`Task`] first.
     const FITS: bool = true;
 
-    /// The id for the packed task. A closure gets a new one with each call.
+    /// Returns the id for the packed task. A closure returns a new id with each call.
     fn packed_id(&self) -> TaskId;
 
-    /// As [`Task::entered`].
+    /// Like [`Task::entered`].
     fn entered(&self, owner: u64);
 
-    /// The words that the entry takes.
+    /// Returns the number of words of the entry.
     fn words(&self) -> usize;
 
-    /// Tells the task its position in the queue.
+    /// Stores the position of the task in the queue.
     fn moves_to(&self, position: u64);
 
     /// Writes the entry. `space` has `words()` words.
@@ -195,9 +196,9 @@ impl<F: FnOnce() + Send + 'static> Pack for F {
 
 /// The executing half of a task that has a handle and no label.
 ///
-/// It is packed or turned into a task, and never dropped: the task would be lost. A value without a
-/// destructor stays in registers on that way. One with a destructor is moved through memory from
-/// call to call, because a call may unwind.
+/// It is packed or turned into a task, and never dropped, because dropping it would lose the task.
+/// A value without a destructor stays in registers on this path. A value with a destructor is moved
+/// through memory from call to call, because a call may unwind.
 impl Pack for ManuallyDrop<TrackedTask> {
     #[inline]
     fn packed_id(&self) -> TaskId {
@@ -233,7 +234,7 @@ impl Pack for ManuallyDrop<TrackedTask> {
 #[derive(Debug)]
 pub(crate) struct PackedTask(*mut Word);
 
-/// What an entry is.
+/// The kind of an entry.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Entry {
     Task(TaskId),
@@ -243,7 +244,7 @@ pub(crate) enum Entry {
 
 impl PackedTask {
     /// # Safety
-    /// Requires (2) for the entry at `start`, as long as this value and what it returns are used.
+    /// Requires (2) for the entry at `start`, while this value and its results are used.
     #[inline]
     pub(crate) unsafe fn new(start: *mut Word) -> PackedTask {
         PackedTask(start)
@@ -275,7 +276,7 @@ impl PackedTask {
         }
     }
 
-    /// The words of a task or tombstone.
+    /// Returns the number of words of a task or tombstone.
     pub(crate) fn words(&self) -> usize {
         let first = self.first().map_addr(|first| first & !TOMBSTONE);
         HEAD + match first.addr() & KIND {
@@ -286,14 +287,14 @@ impl PackedTask {
         }
     }
 
-    /// The task, if it is in a box: one with a label is.
+    /// Returns the task if it is in a box. A task with attributes is in a box.
     pub(crate) fn boxed(&self) -> Option<&Task> {
         let is_boxed = self.first().addr() & (KIND | TOMBSTONE) == BOXED;
-        // SAFETY: (3), and by (2) nobody moves it out while the reference lives.
+        // SAFETY: (3), and by (2) no other code moves it out while the reference lives.
         is_boxed.then(|| unsafe { &**self.work().cast::<Box<Task>>() })
     }
 
-    /// What is known about the task; `None` for a tombstone.
+    /// Returns the info of the task; `None` for a tombstone.
     pub(crate) fn info(&self) -> Option<TaskInfo> {
         match self.entry() {
             Entry::Task(id) => Some(self.boxed().map_or(TaskInfo::of(id), |task| task.info().clone())),
@@ -301,10 +302,10 @@ impl PackedTask {
         }
     }
 
-    /// Moves the task out, `into` the empty place where it will run. Returns the words of the
-    /// entry.
+    /// Moves the task out, `into` the empty place where it will run. Returns the number of words of
+    /// the entry.
     ///
-    /// Nothing is written to the entry: another core wrote its cache line, and writing it too would
+    /// Does not write to the entry: another core wrote its cache line, and writing to it would
     /// fetch the line a second time. So the caller either passes the entry for good, or makes it a
     /// tombstone with [`remove`](Self::remove) (2).
     #[inline]
@@ -329,8 +330,8 @@ impl PackedTask {
                 let vtable = unsafe { &*first };
                 let task = into.insert(Task { info, work: TaskWork::Plain(Closure::spent()) });
                 if let TaskWork::Plain(f) = &mut task.work {
-                    // SAFETY: (3), and the value is not used here again. It goes straight to where
-                    // it will be called.
+                    // SAFETY: (3), and the value is not used here again. It is moved directly to
+                    // the place where it will be called.
                     unsafe { f.fill(vtable, self.work()) };
                 }
                 vtable.words()
@@ -349,12 +350,13 @@ impl PackedTask {
 }
 
 impl Task {
-    /// As `*slot = None`, but shorter for most tasks that have run: nothing is left of them.
+    /// Like `*slot = None`, but shorter for most tasks that have run, because nothing is left to
+    /// drop.
     #[inline]
     pub(crate) fn clear(slot: &mut Option<Task>) {
         match slot {
             Some(Task { info, work: TaskWork::Plain(f) }) if !info.has_label() && f.is_spent() => {
-                std::mem::forget(slot.take()); // skips a destructor that would find nothing
+                std::mem::forget(slot.take()); // skips a destructor that would do nothing
             }
             _ => *slot = None,
         }

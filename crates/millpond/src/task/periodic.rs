@@ -11,16 +11,16 @@ use super::work::{Ran, Work};
 use crate::sync::{Arc, AtomicU64, Exclusive, Mutex, Ordering};
 use crate::time::clock::{Clock, Tick};
 
-/// What a fixed-rate task does about runs whose time passed while it was busy.
+/// How a fixed-rate task handles runs whose time passed while it was busy.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum MissedTicks {
     /// Each missed run takes place, one directly after the other, until the task is on time again.
-    /// As in the JDK.
+    /// This is the JDK's behaviour.
     #[default]
     CatchUp,
-    /// One run takes place at once for all that were missed. Then the task is back on its grid.
+    /// One run takes place at once for all missed runs. Then the task is back on its grid.
     Coalesce,
-    /// Missed runs are skipped: the task waits for the next point of its grid.
+    /// Missed runs are skipped: the task waits for the next time of its grid.
     Skip,
 }
 
@@ -36,7 +36,7 @@ pub enum OnPanic {
     Continue,
 }
 
-/// Work that runs periodically, with its name and what it does about missed runs and panics.
+/// Work that runs periodically, with its name and its handling of missed runs and panics.
 ///
 /// # Examples
 /// ```
@@ -53,17 +53,17 @@ pub enum OnPanic {
 #[must_use = "a periodic task does nothing until it is scheduled"]
 pub struct PeriodicTask {
     pub(crate) info: TaskInfo,
-    /// Taken out when the task is scheduled, so that the task is `Sync` until then.
+    /// Taken out when the task is scheduled. `Exclusive` makes the task `Sync` until then.
     pub(crate) body: Exclusive<Body>,
     pub(crate) missed: MissedTicks,
     /// `None` for the default of the executor or scheduler.
     pub(crate) on_panic: Option<OnPanic>,
-    /// Where each run says whether it was the last; `None` if no run does.
+    /// Where each run stores when the next run is due; `None` if the schedule is fixed.
     pub(crate) answer: Option<Arc<Answer>>,
 }
 
 impl PeriodicTask {
-    /// Makes a periodic task from a closure.
+    /// Creates a periodic task from a closure.
     pub fn new(f: impl FnMut() + Send + 'static) -> PeriodicTask {
         PeriodicTask {
             info: TaskInfo::fresh(),
@@ -80,8 +80,8 @@ impl PeriodicTask {
         self
     }
 
-    /// Sets what the task does about missed runs. Default: [`MissedTicks::CatchUp`]. Has no effect
-    /// with a fixed delay.
+    /// Sets how the task handles missed runs. Default: [`MissedTicks::CatchUp`]. Has no effect with
+    /// a fixed delay.
     pub fn missed_ticks(mut self, missed: MissedTicks) -> PeriodicTask {
         self.missed = missed;
         self
@@ -127,7 +127,7 @@ impl fmt::Debug for PeriodicTask {
     }
 }
 
-/// When a periodic task runs.
+/// The rule for when a periodic task runs.
 #[derive(Debug, Clone, Copy)]
 pub(crate) enum Schedule {
     /// One period after the previous run was due.
@@ -137,7 +137,7 @@ pub(crate) enum Schedule {
 }
 
 impl Schedule {
-    /// Returns when the next run is due, if the one that was due at `due` has ended `now`.
+    /// Returns when the next run is due, if the run that was due at `due` has ended at `now`.
     pub(crate) fn next(self, due: Tick, now: Tick) -> Tick {
         let (period, missed) = match self {
             Schedule::Delay(delay) => return now.plus(delay),
@@ -160,21 +160,21 @@ impl Schedule {
     }
 }
 
-/// What a run of [`schedule_repeating`](crate::ScheduledThreadPoolExecutor::schedule_repeating)
-/// returns: when the next run is due.
+/// When the next run is due: the result of a run of
+/// [`schedule_repeating`](crate::ScheduledThreadPoolExecutor::schedule_repeating).
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Next {
-    /// This long after the run has ended. `Duration::ZERO`: directly after all tasks that are due
-    /// then.
+    /// This long after the run has ended. With `Duration::ZERO`, directly after all tasks that are
+    /// due at that time.
     After(Duration),
-    /// At this instant of the pool's clock ([`Clock::now`](crate::Clock::now)); at once if it is
-    /// past.
+    /// At this instant of the pool's clock ([`Clock::now`](crate::Clock::now)), or at once if it
+    /// has passed.
     At(Instant),
-    /// Never. The handle resolves with `Ok(())`.
+    /// There is no next run. The handle resolves with `Ok(())`.
     Stop,
 }
 
-/// Where a run leaves its answer for the pool, which reads it on the same thread after the run.
+/// The answer of a run for the pool, which reads it on the same thread after the run.
 #[derive(Debug)]
 pub(crate) struct Answer(Mutex<Next>);
 
@@ -192,7 +192,7 @@ impl Answer {
     }
 }
 
-/// What decides when the next run is due.
+/// The source of the next due time.
 #[derive(Debug)]
 pub(crate) enum Plan {
     Fixed(Schedule),
@@ -212,7 +212,7 @@ impl Plan {
     }
 }
 
-/// When the runs of one periodic task are due. Shared by the pool that runs it and its handle.
+/// When the runs of one periodic task are due. Shared by its pool and its handle.
 #[derive(Debug)]
 pub(crate) struct Timing {
     plan: Plan,
@@ -220,7 +220,7 @@ pub(crate) struct Timing {
     /// When the next or current run is due. Written by the pool between two runs.
     due: AtomicU64,
     /// The number of the task in the queue, which it keeps from run to run; `u64::MAX` until it has
-    /// one. Guarded by the lock of the queue.
+    /// a number. Guarded by the lock of the queue.
     number: AtomicU64,
 }
 
@@ -238,14 +238,14 @@ impl Timing {
         &self.clock
     }
 
-    /// Called after a run. Returns when the next one is due.
+    /// Called after a run. Returns when the next run is due.
     pub(crate) fn ended(&self) -> Tick {
         let next = self.plan.next(self.due(), &self.clock);
         self.due.store(next.nanos(), Ordering::Relaxed);
         next
     }
 
-    /// Returns the number of the task, which becomes `fresh` if it has none yet.
+    /// Returns the number of the task, which becomes `fresh` if it has no number yet.
     pub(crate) fn number_or(&self, fresh: u64) -> u64 {
         let number = self.number.load(Ordering::Relaxed);
         if number != u64::MAX {
@@ -262,7 +262,7 @@ impl PeriodicTask {
     }
 }
 
-/// One run after the other. The executor or scheduler has set `on_panic`.
+/// Each call performs one run. The executor or scheduler has set `on_panic`.
 impl Work<()> for PeriodicTask {
     fn run(mut self) -> Ran<(), PeriodicTask> {
         if let Some(answer) = &self.answer {

@@ -11,21 +11,21 @@ use crate::sync::{Arc, Mutex};
 /// A context that was captured on a submitting thread; see
 /// [`Propagate`](crate::monitor::Propagate).
 pub trait Captured: Send {
-    /// Calls `run` with the context in place, once, on the thread that runs the task, and restores
-    /// what was there before.
+    /// Calls `run` with the context installed, once, on the thread that runs the task. Restores the
+    /// previous context afterwards.
     ///
-    /// `run` does not panic: the panic of a task is caught inside. If this method panics or does
-    /// not call `run`, the task counts as panicked. A periodic task and a future call it for every
-    /// run.
+    /// `run` does not panic, because the panic of a task is caught inside. If this method panics or
+    /// does not call `run`, the task counts as panicked. For a periodic task and a future, this
+    /// method is called for every run.
     fn enter(&mut self, run: &mut dyn FnMut());
 }
 
-/// A captured context. Clones share it: the runs of a series and the turns of a future.
+/// A captured context. Clones share it: the runs of a periodic task and the polls of a future.
 #[derive(Clone)]
 pub(crate) struct Propagated(Arc<Mutex<Context>>);
 
 struct Context {
-    /// Taken out while a thread is inside, because no lock is held while user code runs.
+    /// `None` while a thread is inside the context, because no lock is held while user code runs.
     captured: Option<Box<dyn Captured>>,
     /// The number of the thread that entered last.
     inside: u64,
@@ -47,8 +47,9 @@ impl Propagated {
         entered
     }
 
-    /// `None` if the calling thread is inside. Another thread leaves the context as soon as it has
-    /// run: the next turn of a future may begin while the one before restores its thread.
+    /// Takes the context out. Returns `None` if the calling thread is already inside. Another
+    /// thread leaves the context soon: the next poll of a future may begin while the previous one
+    /// restores its thread.
     fn take(&self) -> Option<Box<dyn Captured>> {
         let me = RunId::current().thread;
         let mut backoff = Backoff::default();

@@ -1,29 +1,29 @@
 //! The raw task cell: [`CellRef`], a counted reference to a cell, and [`Slot`], the place in it
 //! that holds the work and later the result.
 //!
-//! A cell is one allocation: a header of eight bytes, and directly behind it a value. `CellRef` is
-//! an `Arc` with fewer atomic operations, one per task instead of four: the first two references
-//! are made together, none is weak, and the last owner does not count down.
+//! A cell is one allocation: a header of eight bytes, directly followed by a value. `CellRef` is an
+//! `Arc` with one atomic operation per task instead of four. The first two references are made
+//! together, none is weak, and the last owner does not decrement the count.
 //!
 //! # Invariants of `CellRef`
 //!
-//! 1. The pointer leads to an initialised value. A [`Header`] ends where the value begins. Both are
-//!    in one allocation, whose origin the header names.
+//! 1. The pointer refers to an initialised value. A [`Header`] ends where the value begins. Both
+//!    are in one allocation, whose origin is recorded in the header.
 //! 2. The count is the number of `CellRef`s, plus those that a queue has forgotten and whose
-//!    [`Removal`] has not yet been told. The cell lives until the count is zero.
+//!    [`Removal`] has not yet released them. The cell lives until the count is zero.
 //!
 //! # Invariants of `Slot`
 //!
 //! 3. The state in the word says which thread may access the content:
-//!    - Pending: the content is the work and belongs to nobody. The thread whose exchange leaves
+//!    - Pending: the content is the work and belongs to no thread. The thread whose exchange leaves
 //!      Pending (to begin, cancel, abandon or decorate) owns the content from then on.
-//!    - Held, Running, Finishing: the content belongs to the thread that made it so, also if the
-//!      task is cancelled meanwhile: the canceller changes the word and never touches the content.
+//!    - Held, Running, Finishing: the content belongs to the thread that made it so, even if the
+//!      task is cancelled meanwhile. The canceller changes the word and never touches the content.
 //!    - Succeeded, Failed: the content is the result and belongs to the holder of the
 //!      [`ResultToken`]. If `DETACHED` was set before, it belongs to the runner.
 //!    - Cancelled, Abandoned, Expired: the content is empty, or belongs to a runner or decorator
-//!      that has not noticed yet. Nobody else looks at it.
-//! 4. The exchange that gives the content away is a Release; the one that obtains it is an Acquire.
+//!      that has not noticed yet. No other thread accesses it.
+//! 4. The exchange that gives up the content is a Release; the one that obtains it is an Acquire.
 
 use std::alloc::{Layout, alloc, dealloc, handle_alloc_error};
 use std::mem::{self, ManuallyDrop};
@@ -43,14 +43,14 @@ use crate::sync::{Ordering, UnsafeCell};
 #[repr(C, align(8))]
 struct Header {
     count: RefCount,
-    /// The number of the cell's slot in the slab; `None` for an allocation of its own.
+    /// The number of the cell's slot in the slab; `None` if the cell has its own allocation.
     slab_slot: Option<NonZeroU32>,
 }
 
 const HEADER: usize = size_of::<Header>();
 const _: () = assert!(align_of::<Header>() == 8 && HEADER.is_multiple_of(8));
 
-/// The layout of a cell whose value has this layout, and the offset of the value.
+/// Returns the layout of a cell for a value with this layout, and the offset of the value.
 #[inline]
 fn cell_layout(value: Layout) -> (Layout, usize) {
     let align = value.align().max(align_of::<Header>());
@@ -62,12 +62,12 @@ fn cell_layout(value: Layout) -> (Layout, usize) {
 /// A counted reference to a cell.
 pub(crate) struct CellRef<V: ?Sized>(NonNull<V>);
 
-// SAFETY: as for `Arc`: shared access on each thread that has one, and the last drops the value.
+// SAFETY: as for `Arc`: threads share access to the value, and the last one drops it.
 unsafe impl<V: ?Sized + Send + Sync> Send for CellRef<V> {}
 // SAFETY: as above.
 unsafe impl<V: ?Sized + Send + Sync> Sync for CellRef<V> {}
 
-/// Memory of a new cell: the address where the header ends, and the slot if it is from the slab.
+/// Allocates a new cell. Returns the address of the header, and the slot if it is from the slab.
 #[inline]
 fn allocate(value: Layout, memory: Memory) -> (NonNull<u8>, Option<NonZeroU32>) {
     let (layout, offset) = cell_layout(value);
@@ -93,8 +93,8 @@ impl<V> CellRef<V> {
         CellRef(CellRef::create(1, memory, || value))
     }
 
-    /// Makes two references to a new cell. `make` builds the value in its final place: moving it
-    /// there would read the stores while they are still in the store buffer, which stalls.
+    /// Creates two references to a new cell. `make` builds the value in its final place. Moving it
+    /// there would read stores that are still in the store buffer, which stalls.
     #[inline]
     pub(super) fn pair(memory: Memory, make: impl FnOnce() -> V) -> (CellRef<V>, CellRef<V>) {
         let value = CellRef::create(2, memory, make);
@@ -105,8 +105,8 @@ impl<V> CellRef<V> {
     fn create(references: u32, memory: Memory, make: impl FnOnce() -> V) -> NonNull<V> {
         let (start, slab_slot) = allocate(Layout::new::<V>(), memory);
         let header = Header { count: RefCount::new(references), slab_slot };
-        // SAFETY: `allocate` returned memory for a header and a value behind it, aligned for both,
-        // which is ours alone. From here on (1) holds.
+        // SAFETY: `allocate` returned memory for a header and a value after it, aligned for both,
+        // which belongs to this thread alone. From here on (1) holds.
         unsafe {
             let value = start.byte_add(HEADER).cast::<V>();
             start.cast::<Header>().write(header);
@@ -150,7 +150,7 @@ impl<V: ?Sized> CellRef<V> {
         unsafe { self.0.cast::<Header>().byte_sub(HEADER) }
     }
 
-    /// A reference to the count alone: see [`RefCount`].
+    /// Returns a reference to the count alone: see [`RefCount`].
     #[inline]
     fn count(&self) -> &RefCount {
         // SAFETY: by (1) a header is there, and by (2) it lives as long as this reference.
@@ -164,7 +164,7 @@ impl<V: ?Sized> CellRef<V> {
         offset < size_of_val(&**self)
     }
 
-    /// The task that waits at `place` was cancelled through this reference.
+    /// Describes the task at `place`, which was cancelled through this reference, to its queue.
     #[inline]
     pub(super) fn removal<'a>(&'a self, id: TaskId, place: &'a Place) -> Removal<'a> {
         Removal { id, place, count: self.contains(place).then(|| self.count()) }
@@ -176,8 +176,8 @@ impl<V: ?Sized> Deref for CellRef<V> {
 
     #[inline]
     fn deref(&self) -> &V {
-        // SAFETY: by (1) and (2) the value is initialised and lives as long as this reference. No
-        // `CellRef` gives exclusive access before it is the last.
+        // SAFETY: by (1) and (2) the value is initialised and lives as long as this reference. A
+        // `CellRef` gives exclusive access only when it is the last.
         unsafe { self.0.as_ref() }
     }
 }
@@ -196,19 +196,19 @@ impl<V: ?Sized> Drop for CellRef<V> {
             return;
         }
         let (layout, offset) = cell_layout(Layout::for_value(&**self));
-        // SAFETY: (1) and (2): this was the last reference, and the cell is still there. The header
+        // SAFETY: (1) and (2): this was the last reference, and the cell still exists. The header
         // follows the padding, which `offset` includes.
         let memory = unsafe {
             let slab_slot = self.header().as_ref().slab_slot;
             CellMemory { slab_slot, start: self.header().byte_sub(offset - HEADER).cast(), layout }
         };
-        // SAFETY: by (2) no other reference is left, and this one does not use the value again.
+        // SAFETY: by (2) no other reference exists, and this one does not use the value again.
         unsafe { self.0.drop_in_place() };
         drop(memory);
     }
 }
 
-/// Frees the memory of a cell, also if the destructor of the value panics.
+/// Frees the memory of a cell, even if the destructor of the value panics.
 struct CellMemory {
     slab_slot: Option<NonZeroU32>,
     start: NonNull<u8>,
@@ -224,13 +224,13 @@ impl Drop for CellMemory {
             // in it has been dropped.
             Some(number) => slab::give_back(unsafe { SlabSlot::from_number(number, self.start) }),
             // SAFETY: `allocate` got the memory from the allocator, with this layout: size and
-            // alignment of the value have not changed. Nothing uses it any more.
+            // alignment of the value have not changed. It is no longer in use.
             _ => unsafe { dealloc(self.start.as_ptr(), self.layout) },
         }
     }
 }
 
-/// A task that was cancelled while it waited, for the queue that removes it.
+/// A waiting task that was cancelled, for the queue that removes it.
 #[derive(Clone, Copy)]
 pub(crate) struct Removal<'a> {
     id: TaskId,
@@ -240,7 +240,7 @@ pub(crate) struct Removal<'a> {
 }
 
 impl<'a> Removal<'a> {
-    /// The queue takes its entry out and drops it.
+    /// Creates a removal for a queue that takes its entry out and drops it.
     pub(crate) fn new(id: TaskId, place: &'a Place) -> Self {
         Removal { id, place, count: None }
     }
@@ -279,8 +279,8 @@ impl<'a> Removal<'a> {
 pub(super) struct Slot<W, R> {
     id: TaskId,
     word: StateWord,
-    /// Not dropped with the slot: the word tells without a look whether anything is left. See
-    /// `clear`.
+    /// Not dropped with the slot: the word shows whether anything is left, without reading the
+    /// content. See `clear`.
     content: ManuallyDrop<UnsafeCell<Content<W, R>>>,
 }
 
@@ -291,7 +291,7 @@ enum Content<W, R> {
 }
 
 // SAFETY: threads that share a slot move work and result through it, one at a time by (3) and (4).
-// None of them gets a shared reference to the content, so `Send` is enough.
+// No thread gets a shared reference to the content, so `Send` is enough.
 unsafe impl<W: Send, R: Send> Sync for Slot<W, R> {}
 
 /// The content, owned by (3).
@@ -299,8 +299,8 @@ struct Owned<'a, W, R>(&'a Slot<W, R>);
 
 impl<'a, W, R> Owned<'a, W, R> {
     /// # Safety
-    /// By (3) the content belongs to the calling thread, which obtained it by an Acquire (4) and
-    /// does not use this value after it gives the content away.
+    /// By (3) the content belongs to the calling thread, which obtained it by an Acquire (4). The
+    /// thread does not use this value after it has given the content up.
     #[inline]
     unsafe fn new(slot: &'a Slot<W, R>) -> Self {
         Owned(slot)
@@ -336,17 +336,17 @@ impl<'a, W, R> Owned<'a, W, R> {
 
 /// The result of a cancel.
 pub(super) enum Cancelled<W> {
-    /// The task was done before.
+    /// The task was already done.
     No,
-    /// The task had not begun. This is its work.
+    /// The task had not begun. Contains its work.
     Unstarted(W, Word),
-    /// The work is elsewhere: the task runs, or a decorator has it.
+    /// The work is elsewhere: the task is running, or a decorator has the work.
     Started(Word),
 }
 
 /// See [`StateWord`] for the transitions that these methods make.
 impl<W, R> Slot<W, R> {
-    /// A slot with work; `detached`: no handle will take the result.
+    /// Creates a slot with work. `detached` means that no handle will take the result.
     #[inline(always)]
     pub(super) fn new(id: TaskId, work: W, detached: bool) -> Self {
         let content = ManuallyDrop::new(UnsafeCell::new(Content::Work(work)));
@@ -376,20 +376,20 @@ impl<W, R> Slot<W, R> {
         self.word.announce_waiter()
     }
 
-    /// Drops the content. Called before the slot is dropped, unless the word says none is left.
+    /// Drops the content. Called before the slot is dropped, unless nothing is left.
     pub(super) fn clear(&mut self) {
         let empty = ManuallyDrop::new(UnsafeCell::new(Content::Empty));
         drop(ManuallyDrop::into_inner(mem::replace(&mut self.content, empty)));
     }
 
-    /// Takes the work, to run it. `None` if it is not there.
+    /// Takes the work, to run it. Returns `None` if the task is not pending.
     #[inline]
     pub(super) fn begin(&self) -> Option<(W, Running<'_, W, R>)> {
         let (work, owned, _) = self.leave_pending(Leave::Run)?;
         Some((work, Running(owned)))
     }
 
-    /// Takes the work, to put other work in its place. `None` if it is not there.
+    /// Takes the work, to replace it. Returns `None` if the task is not pending.
     pub(super) fn hold(&self) -> Option<(W, HeldWork<'_, W, R>)> {
         let (work, owned, _) = self.leave_pending(Leave::Hold)?;
         Some((work, HeldWork(owned)))
@@ -426,12 +426,12 @@ impl<W, R> Slot<W, R> {
         self.take_from(self.word.load(), token)
     }
 
-    /// Gives the token up: returns the result if there is one, else the runner will own it.
+    /// Gives up the token. Returns the result if there is one; otherwise the runner will own it.
     pub(super) fn detach(&self, token: &mut ResultToken) -> Option<R> {
         self.take_from(self.word.detach(), token)
     }
 
-    /// Takes the result, if the word, as `seen` by an Acquire, says that it belongs to the token.
+    /// Takes the result if it belongs to the token, according to the word `seen` by an Acquire.
     #[inline]
     fn take_from(&self, seen: Word, token: &mut ResultToken) -> Option<R> {
         assert_eq!(token.id(), self.id, "a token is good for its own task");
@@ -453,7 +453,7 @@ impl<W, R> HeldWork<'_, W, R> {
         let HeldWork(mut owned) = self;
         owned.put(Content::Work(work));
         let is_pending = owned.0.word.put_back();
-        // If it was cancelled, the content still belongs to this thread by (3).
+        // If the task was cancelled, the content still belongs to this thread by (3).
         (!is_pending).then(|| owned.take_work())
     }
 }
@@ -462,18 +462,18 @@ impl<W, R> HeldWork<'_, W, R> {
 pub(super) struct Running<'a, W, R>(Owned<'a, W, R>);
 
 impl<'a, W, R> Running<'a, W, R> {
-    /// `None` if the task was cancelled meanwhile.
+    /// Returns `None` if the task was cancelled meanwhile.
     #[inline]
     pub(super) fn finish(self) -> Option<Finishing<'a, W, R>> {
         self.0.0.word.finish().then_some(Finishing(self.0))
     }
 }
 
-/// The content of a task that has run, and the right to publish the outcome.
+/// The content of a task that has run, with the right to publish the outcome.
 pub(super) struct Finishing<'a, W, R>(Owned<'a, W, R>);
 
 impl<W, R> Finishing<'_, W, R> {
-    /// Ends the task with this result. Returns the result if nobody can take it.
+    /// Ends the task with this result. Returns the result if no handle will take it.
     #[inline]
     pub(super) fn end(self, succeeded: bool, result: R) -> (Option<R>, Word) {
         let Finishing(mut owned) = self;

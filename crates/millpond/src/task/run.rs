@@ -1,4 +1,4 @@
-//! How a task runs: plainly, or inside the context that it carries.
+//! Running a task, with or without the context that it carries.
 
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 
@@ -12,8 +12,8 @@ use crate::interrupt::TaskFrame;
 use crate::panic::drop_caught;
 
 impl Task {
-    /// Lets the task carry what `capture` returns, unless it carries a context from an earlier
-    /// submission. A future keeps one for all its turns.
+    /// Attaches the context returned by `capture`, unless the task carries a context from an
+    /// earlier submission. A future keeps one context for all its polls.
     pub(crate) fn carry(&mut self, capture: impl FnOnce() -> Option<Box<dyn Captured>>) {
         if self.info.context().is_some() {
             return;
@@ -28,7 +28,7 @@ impl Task {
         }
     }
 
-    /// As [`run`](Self::run), and reports a panic.
+    /// Like [`run`](Self::run), and reports a panic.
     pub(crate) fn run_reporting_panics(self, panicked: impl Fn(&TaskInfo, &Panic)) {
         let Some(context) = self.info.context().cloned() else {
             return self.run_and_unwind(panicked);
@@ -39,7 +39,7 @@ impl Task {
                 unwound = catch_unwind(AssertUnwindSafe(|| task.run_and_unwind(&panicked)));
             }
         });
-        drop_caught(task); // of a context that did not call it
+        drop_caught(task); // if the context did not call the closure
         unwound.and(entered).unwrap_or_else(|payload| resume_unwind(payload));
     }
 
@@ -63,7 +63,7 @@ impl Task {
         }
     }
 
-    /// As [`run_reporting`](Self::run_reporting), for a caller that only wants the outcome.
+    /// Like [`run_reporting`](Self::run_reporting), for a caller that needs only the outcome.
     pub(crate) fn run_settled(&mut self, mut settle: impl FnMut(Outcome)) -> Ended {
         self.run_reporting(|_, event| {
             if let RunEvent::Settled(outcome) = event {
@@ -72,8 +72,8 @@ impl Task {
         })
     }
 
-    /// Runs the task for a worker, in place: moving it would cost as much as running it. The caller
-    /// then drops the task or queues it again.
+    /// Runs the task for a worker, in place: moving it would cost as much as running it. Afterwards
+    /// the caller drops the task or queues it again.
     #[inline]
     pub(crate) fn run_reporting(&mut self, mut report: impl FnMut(&TaskInfo, RunEvent<'_>)) -> Ended {
         match self.info.context() {
@@ -102,7 +102,8 @@ impl Task {
         }
     }
 
-    /// The outcome is reported once: by the run, or here if the context did not let it run.
+    /// Runs the task inside its context. The outcome is reported once: by the run, or here if the
+    /// context did not call it.
     #[inline(never)]
     fn run_in(&mut self, context: &Propagated, report: &mut dyn FnMut(&TaskInfo, RunEvent<'_>)) -> Ended {
         let mut ended = None;

@@ -1,19 +1,19 @@
 //! Memory for the cells of timers: slots of a few sizes, 64 to a block.
 //!
-//! Timers are created by the thousand and mostly cancelled, in random order. Freeing a million
-//! cells in random order takes a system allocator about 300 ns each, more than the rest of a
-//! cancel. Here a free slot is one bit. A block whose slots are all free goes back to the allocator
-//! as a whole, and a block that is half empty is filled up before a new one is allocated.
+//! Timers are created by the thousand and mostly cancelled, in random order. For a million cells in
+//! random order, freeing takes a system allocator about 300 ns each, more than the rest of a
+//! cancel. In the slab a free slot is one bit. A block whose slots are all free is returned to the
+//! allocator as a whole. Blocks that are half empty are refilled before a new block is allocated.
 //!
-//! Each thread caches the free slots of one block per size, and takes and returns those without a
-//! lock. So a timer that is set and soon cancelled, again and again, costs no atomic operation
-//! here. Cached slots count as used. A thread that exits returns them.
+//! Each thread caches the free slots of one block per size, and takes and returns these slots
+//! without a lock. So a timer that is set and soon cancelled, repeatedly, costs no atomic operation
+//! here. Cached slots count as used. A thread returns them when it exits.
 //!
 //! The slabs belong to the process and not to a pool, because a handle may outlive its pool. There
-//! are several per size, so that threads do not all want the same lock.
+//! are several slabs per size to reduce contention on their locks.
 //!
-//! With [`PLAIN_ALLOC`], under Miri and sanitizers, each slot is an allocation of its own. A use
-//! after it was returned is then a use after free.
+//! With [`PLAIN_ALLOC`], under Miri and sanitizers, each slot is a separate allocation. So using a
+//! returned slot is detected as a use after free.
 //!
 //! # Invariants
 //!
@@ -31,10 +31,11 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use crate::PLAIN_ALLOC;
 use crate::sync::SpinLock;
 
-/// The sizes of slots. A cell with a closure of one word needs the first, of two words the second,
-/// of four the third, of twelve the last. The first two are exact, because timers are many.
+/// The sizes of slots, in bytes. A cell with a closure of one word needs the first, of two words
+/// the second, of four the third, of twelve the last. The first two are exact, because they are
+/// frequent.
 const SIZES: [usize; 4] = [96, 104, 128, 192];
-/// The alignment of a block: a cache line, so that few cells share three lines.
+/// The alignment of a block: a cache line, so that few cells span three lines.
 const BLOCK_ALIGNMENT: usize = 64;
 /// The alignment of a slot.
 const ALIGNMENT: usize = 8;
@@ -42,14 +43,14 @@ const _: () = assert!(SIZES[0].is_multiple_of(ALIGNMENT) && SIZES[1].is_multiple
 const _: () = assert!(SIZES[2].is_multiple_of(ALIGNMENT) && SIZES[3].is_multiple_of(ALIGNMENT));
 /// Slots per block: one per bit of a word.
 const SLOTS: usize = u64::BITS as usize;
-/// Bit n: slot n is free.
+/// Bit n is set if slot n is free.
 const ALL_FREE: u64 = u64::MAX;
 /// Slabs per size.
 const SLABS: usize = 8;
-/// Lists up to this length are not shortened. A thread caches an empty block only below this index.
+/// Lists up to this length are not shrunk. A thread caches an empty block only below this index.
 const KEPT: usize = if cfg!(miri) { 1 } else { 64 };
 
-/// A slot of the slab, which belongs to whoever has this. Its memory is uninitialised.
+/// A slot of the slab, which belongs to the holder of this value. Its memory is uninitialised.
 #[derive(Debug)]
 #[must_use = "a slot that is dropped is never used again"]
 pub(super) struct SlabSlot {
@@ -62,7 +63,7 @@ impl SlabSlot {
         self.address
     }
 
-    /// Turns the slot into its number, from which it can be restored.
+    /// Turns the slot into a number, from which it can be restored.
     pub(super) fn into_number(self) -> NonZeroU32 {
         self.number
     }
@@ -76,7 +77,7 @@ impl SlabSlot {
     }
 }
 
-/// Which slot: its size class, slab, block in the slab and index in the block.
+/// The location of a slot: its size class, slab, block in the slab and index in the block.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 struct Number {
     size: usize,
@@ -89,7 +90,8 @@ const AT_BITS: u32 = SLOTS.ilog2();
 const SLAB_BITS: u32 = SLABS.ilog2();
 const SIZE_BITS: u32 = SIZES.len().ilog2();
 const BLOCK_BITS: u32 = u32::BITS - AT_BITS - SLAB_BITS - SIZE_BITS;
-/// The most blocks of a slab: 134 million slots. One less than fit, so that no number is 0.
+/// The maximum number of blocks of a slab: 134 million slots. One less than the maximum, so that no
+/// number is 0.
 const BLOCKS: usize = (1 << BLOCK_BITS) - 1;
 
 impl Number {
@@ -117,8 +119,8 @@ impl Number {
 #[derive(Debug)]
 struct BlockMemory(NonNull<u8>);
 
-// SAFETY: the address of an allocation, which any thread may use or free. (1) says which thread
-// accesses which part.
+// SAFETY: this is the address of an allocation, which any thread may use or free. (1) defines which
+// thread accesses which part.
 unsafe impl Send for BlockMemory {}
 
 #[derive(Debug)]
@@ -129,7 +131,7 @@ struct Block {
     free: u64,
     /// The number of other slots.
     used: u32,
-    /// The block is in `with_room`.
+    /// True if the block is in `with_room`.
     listed: bool,
 }
 
@@ -141,22 +143,22 @@ impl Block {
 #[derive(Debug)]
 struct Slab {
     size: usize,
-    /// The last one is not vacant.
+    /// The last block is not vacant.
     blocks: Vec<Block>,
-    /// Blocks that are at least half empty, and some that have been.
+    /// Blocks that are at least half empty, and some that no longer are.
     with_room: Vec<usize>,
-    /// Vacant blocks, and some that have been.
+    /// Vacant blocks, and some that no longer are.
     vacant: Vec<usize>,
 }
 
 /// Free slots of one block that a thread owns (1).
 #[derive(Debug)]
 struct Cached {
-    /// The start of the block. It is there, because the block has slots that are not free (2).
+    /// The start of the block. The block exists, because not all of its slots are free (2).
     memory: NonNull<u8>,
     /// The number of the first slot of the block.
     first: NonZeroU32,
-    /// Bit n: slot n. At least one is set.
+    /// Bit n stands for slot n. At least one bit is set.
     slots: u64,
 }
 
@@ -185,8 +187,8 @@ impl Slab {
         Slab { size, blocks: Vec::new(), with_room: Vec::new(), vacant: Vec::new() }
     }
 
-    /// Takes all free slots of a block: its index, its start, and the slots. `None` if there are no
-    /// numbers left.
+    /// Takes all free slots of a block. Returns the block's index, its start, and the slots. `None`
+    /// if no block numbers are left.
     fn take(&mut self) -> Option<(usize, NonNull<u8>, u64)> {
         let index = self.block_with_room()?;
         let block = &mut self.blocks[index];
@@ -195,7 +197,7 @@ impl Slab {
         Some((index, memory, std::mem::take(&mut block.free)))
     }
 
-    /// The index of a block with a free slot.
+    /// Returns the index of a block with a free slot.
     fn block_with_room(&mut self) -> Option<usize> {
         while let Some(index) = self.with_room.pop() {
             let block = self.blocks.get_mut(index);
@@ -253,7 +255,7 @@ impl Slab {
         memory
     }
 
-    /// Frees the memory of the lists that is not needed any more.
+    /// Frees unused memory of the lists.
     #[cold]
     fn shrink(&mut self) {
         self.blocks.shrink_to(2 * self.blocks.len());
@@ -282,7 +284,7 @@ const fn no_slabs() -> Slabs {
 
 /// The slots that a thread caches, of each size.
 struct Cache {
-    /// The slab that the thread takes from.
+    /// The slab from which the thread takes slots.
     slab: Cell<Option<usize>>,
     of_size: [Cell<Option<Cached>>; SIZES.len()],
 }
@@ -311,7 +313,8 @@ impl Cache {
         // SAFETY: a block has `SLOTS` slots of this size, and `at` is below that.
         let address = unsafe { cached.memory.byte_add(at as usize * SIZES[size]) };
         let number = cached.first | at;
-        // Without a slot the block may be freed, and its number reused: nothing is kept of it.
+        // A block without a cached slot may be freed and its number reused, so it must not stay
+        // cached.
         cache.set(Some(cached).filter(|cached| cached.slots != 0));
         Some(SlabSlot { address, number })
     }
@@ -323,7 +326,7 @@ impl Cache {
         Some(Cached { memory, first: Number { size, slab, block, at: 0 }.to_bits(), slots })
     }
 
-    /// Returns a slot of these slabs.
+    /// Returns a slot to these slabs.
     #[inline]
     fn give_back(&self, slabs: &Slabs, slot: SlabSlot) {
         let Number { size, slab, block, at } = Number::from_bits(slot.number);
@@ -357,7 +360,7 @@ impl Cache {
     fn slab(&self) -> usize {
         self.slab.get().unwrap_or_else(|| {
             static NEXT: AtomicUsize = AtomicUsize::new(0);
-            let slab = NEXT.fetch_add(1, Ordering::Relaxed) % SLABS; // only that they differ matters
+            let slab = NEXT.fetch_add(1, Ordering::Relaxed) % SLABS; // only spreads threads
             self.slab.set(Some(slab));
             slab
         })
@@ -379,7 +382,7 @@ fn with_cache<R>(f: impl FnOnce(&Cache) -> R) -> R {
     called.or_else(|| call(&ThreadCache(Cache::empty()).0)).expect("`f` is called once")
 }
 
-/// Takes a slot for a value of this layout. `None` if no size fits.
+/// Takes a slot for a value of this layout. Returns `None` if no size fits.
 #[inline]
 pub(super) fn take(layout: Layout) -> Option<SlabSlot> {
     if layout.align() > ALIGNMENT {
@@ -387,7 +390,7 @@ pub(super) fn take(layout: Layout) -> Option<SlabSlot> {
     }
     let size = SIZES.iter().position(|size| layout.size() <= *size)?;
     if PLAIN_ALLOC {
-        let number = Number { size, slab: 0, block: 0, at: 0 }.to_bits(); // tells the size
+        let number = Number { size, slab: 0, block: 0, at: 0 }.to_bits(); // encodes only the size
         return Some(SlabSlot { address: allocate(plain_layout(size)), number });
     }
     with_cache(|cache| cache.take(&ALL, size))
@@ -398,7 +401,7 @@ pub(super) fn take(layout: Layout) -> Option<SlabSlot> {
 pub(super) fn give_back(slot: SlabSlot) {
     if PLAIN_ALLOC {
         let layout = plain_layout(Number::from_bits(slot.number).size);
-        // SAFETY: `take` allocated it with this layout, and (1) `slot` was the only right to it.
+        // SAFETY: `take` allocated it with this layout, and by (1) `slot` was the only right to it.
         return unsafe { dealloc(slot.address.as_ptr(), layout) };
     }
     with_cache(|cache| cache.give_back(&ALL, slot));
@@ -411,8 +414,8 @@ fn give_back_to(slab: &SpinLock<Slab>, block: usize, slots: u64, count: u32) {
     let Some(BlockMemory(memory)) = slab.give_back(block, slots, count) else { return };
     let layout = block_layout(slab.size);
     drop(slab);
-    // SAFETY: (2): allocated with this layout, and all its slots belong to the slab, which has
-    // forgotten the address.
+    // SAFETY: (2): the block was allocated with this layout. All its slots belong to the slab,
+    // which has dropped the address.
     unsafe { dealloc(memory.as_ptr(), layout) };
 }
 

@@ -1,9 +1,9 @@
-//! [`TaskState`], and the smaller answers about how a task ended.
+//! [`TaskState`], and the outcomes that workers count.
 
-/// The stage of a task.
+/// The state of a task.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum TaskState {
-    /// Not started: queued, on its way to a worker, or handed back.
+    /// Not started: queued, on its way to a worker, or returned to a caller.
     Pending,
     /// The closure is running.
     Running,
@@ -27,7 +27,7 @@ impl TaskState {
         !matches!(self, Self::Pending | Self::Running)
     }
 
-    /// The inverse of `as u8`.
+    /// Inverts `as u8`.
     pub(crate) fn from_u8(bits: u8) -> TaskState {
         Self::ALL[usize::from(bits)]
     }
@@ -42,7 +42,7 @@ pub(crate) enum Outcome {
     Cancelled,
 }
 
-/// The outcome of shedding a task that waited for too long.
+/// The outcome of expiring a task that waited for too long.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Shed {
     Expired,

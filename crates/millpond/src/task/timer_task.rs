@@ -1,4 +1,4 @@
-//! [`TimerTask`]: a task that waits for its time, in two words.
+//! [`TimerTask`]: a task that waits for its due time, in two words.
 
 use super::cell::new_timer_cell;
 use super::id::ResultToken;
@@ -7,15 +7,15 @@ use super::{Task, TaskHandle, TaskId, TaskInfo, TaskWork, TrackedTask};
 use crate::sync::Arc;
 use crate::time::wheel::{Placed, to_be_looked_at};
 
-/// A task that waits for its time. Nearly all have a handle and no label, and are stored as a
-/// reference to their cell. The rest are in a box.
+/// A task that waits for its due time. Nearly all have a handle and no attributes, and are stored
+/// as a reference to their cell. The others are boxed.
 pub(crate) enum TimerTask {
     Tracked(TrackedTask),
     Other(Box<Task>),
 }
 
 impl TimerTask {
-    /// The two halves of a task without a label, in a cell from the slab.
+    /// Creates the two halves of a task without attributes, in a cell from the slab.
     #[inline]
     pub(crate) fn with_handle<T: Send + 'static>(
         f: impl FnOnce() -> T + Send + 'static,
@@ -40,7 +40,7 @@ impl TimerTask {
         }
     }
 
-    /// The timing of a periodic task.
+    /// Returns the timing of a periodic task.
     #[inline]
     pub(crate) fn timing(&self) -> Option<&Arc<Timing>> {
         match self {
@@ -49,7 +49,7 @@ impl TimerTask {
         }
     }
 
-    /// As [`Task::entered`].
+    /// Like [`Task::entered`].
     #[inline]
     pub(crate) fn entered(&self, home: u64) {
         match self {
@@ -73,7 +73,7 @@ impl TimerTask {
         }
     }
 
-    /// Returns the task if `wanted` accepts it, else itself.
+    /// Returns the task if `wanted` accepts it, otherwise `self` as an error.
     pub(crate) fn into_task_if(self, wanted: impl FnOnce(&Task) -> bool) -> Result<Task, TimerTask> {
         match self {
             TimerTask::Other(task) => {
@@ -92,9 +92,8 @@ impl TimerTask {
 }
 
 impl Placed for TimerTask {
-    /// A wheel may forget an entry, and the canceller then releases its reference by the place
-    /// alone. So only a place inside the cell that the entry refers to may be one that can be
-    /// forgotten.
+    /// A wheel may forget an entry. The canceller then releases the entry's reference through the
+    /// place alone. So only a place inside the cell that the entry refers to may allow forgetting.
     fn moved_to(&self, place: u64) {
         match self {
             TimerTask::Tracked(TrackedTask(cell)) if cell.contains(cell.place()) => cell.place().set(place),

@@ -1,8 +1,8 @@
-//! The faces of a task cell: [`Tracked`] for executors, [`Joinable`] for handles, [`Erased`] for
+//! The traits of a task cell: [`Tracked`] for executors, [`Joinable`] for handles, [`Erased`] for
 //! schedulers.
 //!
-//! They are the vtables of the cell. Ordinary, periodic and scoped tasks and futures implement the
-//! first two, the jobs of schedulers the third.
+//! They define the vtables of a cell. Ordinary, periodic and scoped tasks and futures implement the
+//! first two, the jobs of schedulers implement the third.
 
 use std::any::Any;
 use std::task::Waker;
@@ -18,70 +18,70 @@ use super::work::RunEvent;
 use crate::interrupt::Wake;
 use crate::sync::OnceLock;
 
-/// Called for a task that was cancelled while it waited: the number of its owner (0: none), its id
+/// Called for a waiting task that was cancelled, with the number of its owner (0 for none), its id
 /// and its place. Removes the task from the queue of that owner.
 pub(crate) type RemoveCancelled<'a> = &'a mut dyn FnMut(u64, TaskId, &Place);
 
-/// What an executor does with a task.
+/// The operations of an executor on a task.
 pub(crate) trait Tracked: Send + Sync {
-    /// Runs the work, if it is still there, and catches its panic. Returns true if the task is
+    /// Runs the work, if it has not been taken, and catches its panic. Returns true if the task is
     /// periodic and waits for its next run.
     fn run(&self, report: &mut dyn FnMut(RunEvent<'_>)) -> bool;
 
-    /// Where a task that is submitted again and again keeps the context of its first submission.
+    /// Returns the place where a task that is submitted repeatedly keeps the context of its first
+    /// submission.
     fn context(&self) -> Option<&OnceLock<Option<Propagated>>> {
         None
     }
 
-    /// Resolves the handle of a task that nobody will run, unless it is resolved.
+    /// Resolves the handle of a task that will never run, unless it is already resolved.
     fn abandon(&self);
 
-    /// As `abandon`, but moves the work into `work`, which is an `Option` of the work's type. Does
-    /// nothing if the task has begun or ended, or if the work has another type.
+    /// Like `abandon`, but moves the work into `work`, which is an `Option` of the work's type.
+    /// Does nothing if the task has begun or ended, or if the work has another type.
     fn take_work(&self, work: &mut dyn Any) {
         let _ = work;
     }
 
-    /// Ends a pending task that has waited for too long: drops its work, calls `settle` before any
-    /// other thread can see the end, and resolves the handle. Returns false if the task is not
-    /// pending, or is of a kind that is never shed.
+    /// Expires a pending task that has waited for too long: drops its work, calls `settle` before
+    /// any other thread can see the end, and resolves the handle. Returns false if the task is not
+    /// pending, or is of a kind that never expires.
     fn expire(&self, settle: &mut dyn FnMut(Shed)) -> bool {
         let _ = settle;
         false
     }
 
-    /// Returns true if the task was abandoned because it had waited for too long.
+    /// Returns true if the task has expired.
     fn is_expired(&self) -> bool {
         false
     }
 
     fn state(&self) -> TaskState;
 
-    /// Cancels the task and returns true, or returns false if it is done. Calls `remove` if the
-    /// task had not started, before it wakes the joiner. [`CellRef::cancel`] is the way to call
-    /// this.
+    /// Cancels the task and returns true, or returns false if it is done. If the task had not
+    /// started, calls `remove` before waking the joiner. Call this through [`CellRef::cancel`].
     ///
     /// [`CellRef::cancel`]: super::CellRef::cancel
     fn try_cancel(&self, may_interrupt: bool, remove: RemoveCancelled<'_>) -> bool;
 
-    /// The owner with this number is about to accept the task.
+    /// Called when the owner with this number is about to accept the task.
     fn entered(&self, owner: u64);
 
-    /// As `entered`, for a periodic task that is queued again. Returns false if it was cancelled
+    /// Like `entered`, for a periodic task that is queued again. Returns false if it was cancelled
     /// meanwhile, by a thread that may not have found the owner.
     fn entered_again(&self, owner: u64) -> bool {
         self.entered(owner);
         true
     }
 
-    /// The owner has given the task away without running it.
+    /// Called when the owner has given the task up without running it.
     fn left(&self);
 
-    /// The number of the owner; 0 if there is none.
+    /// Returns the number of the owner; 0 if there is none.
     fn owner(&self) -> u64;
 
-    /// Returns true if the task runs on the calling thread, or on one that waits for the calling
-    /// thread. To wait for such a task would be a deadlock.
+    /// Returns true if the task runs on the calling thread, or on a thread that waits for the
+    /// calling thread. Waiting for such a task would deadlock.
     fn is_waiting_for_this_thread(&self) -> bool {
         false
     }
@@ -90,7 +90,7 @@ pub(crate) trait Tracked: Send + Sync {
 
     fn id(&self) -> TaskId;
 
-    /// Replaces the work by what `wrap` makes of it. Returns false if `wrap` panicked; the work is
+    /// Replaces the work by the result of `wrap`. Returns false if `wrap` panicked; the work is
     /// then unchanged.
     fn decorate(&self, wrap: &mut dyn FnMut(Body) -> Body) -> bool {
         let _ = wrap;
@@ -98,7 +98,7 @@ pub(crate) trait Tracked: Send + Sync {
     }
 }
 
-/// What is woken when a task is done.
+/// The waker to call when a task is done.
 pub(crate) struct Waiter {
     waker: Waker,
     #[cfg_attr(not(feature = "futures"), allow(dead_code, reason = "only futures are queued again"))]
@@ -110,8 +110,8 @@ impl Waiter {
         Waiter { waker, runs_in_place: false }
     }
 
-    /// A waiter that may have to run the task itself, so it is also woken when a future that it
-    /// waits for is queued.
+    /// Creates a waiter that may have to run the task itself, so it is also woken when a future
+    /// that it waits for is queued.
     pub(crate) fn running_in_place(waker: Waker) -> Waiter {
         Waiter { waker, runs_in_place: true }
     }
@@ -126,7 +126,7 @@ impl Waiter {
     }
 }
 
-/// What a handle does with a task.
+/// The operations of a handle on a task.
 pub(crate) trait Joinable<T>: Tracked {
     /// Blocks until the task is done. Runs it on the calling thread if it waits in the queue of an
     /// owner that the thread works for.
@@ -141,7 +141,7 @@ pub(crate) trait Joinable<T>: Tracked {
     /// Gives up the result.
     fn detach(&self, token: &mut ResultToken);
 
-    /// Takes the result of a task that is done; `None` if it is not.
+    /// Takes the result of a task that is done; `None` if it is not done.
     fn take_result(&self, token: &mut ResultToken) -> Option<Result<T, JoinError>> {
         let state = self.state();
         if matches!(state, TaskState::Succeeded | TaskState::Failed) {
@@ -156,28 +156,28 @@ pub(crate) trait Joinable<T>: Tracked {
     }
 }
 
-/// What one run did.
+/// The result of one run.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct RunEnd {
-    /// What the work did, also if it was cancelled meanwhile.
+    /// The outcome of the work, even if it was cancelled meanwhile.
     pub(crate) outcome: Outcome,
-    /// The work is periodic and waits for its next run.
+    /// True if the work is periodic and waits for its next run.
     pub(crate) again: bool,
 }
 
-/// What a cancel found.
+/// The state in which a cancel found the work.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum CancelFound {
-    /// Work that had ended.
+    /// The work had ended.
     Ended,
-    /// Work that waited, and has been dropped.
+    /// The work was waiting, and has been dropped.
     Waiting,
-    /// Work that runs.
+    /// The work is running.
     Running,
 }
 
-/// The payload of a panic that has an owner already, such as the handle of a task, and has been
-/// reported.
+/// The payload of a panic that already has an owner, such as the handle of a task, and has already
+/// been reported.
 pub(crate) struct PanicIsKept;
 
 /// Whether a panic has an owner, such as the handle of a task.
@@ -187,23 +187,23 @@ pub(crate) enum IsKept {
     No,
 }
 
-/// What a scheduler does with work whose type it does not know.
+/// The operations of a scheduler on work of unknown type.
 pub(crate) trait Erased: Send + Sync {
     fn id(&self) -> TaskId;
 
     fn state(&self) -> TaskState;
 
-    /// Takes the work, if it is still there, and runs it inside `around`, which calls its argument
-    /// once. Catches a panic and reports it, and whether an owner keeps it. Returns `None` if the
-    /// work has begun or ended.
+    /// Takes the work, if it has not been taken, and runs it inside `around`, which calls its
+    /// argument once. Catches and reports a panic, and whether an owner keeps it. Returns `None` if
+    /// the work has begun or ended.
     fn run(
         &self,
         around: &mut dyn FnMut(&mut dyn FnMut()),
         report: &dyn Fn(&Panic, IsKept),
     ) -> Option<RunEnd>;
 
-    /// Makes sure that no further run starts. Interrupts a run under way if asked, unless it is on
-    /// the calling thread.
+    /// Ensures that no further run starts. If `interrupt` is true, interrupts a run in progress,
+    /// unless it is on the calling thread.
     fn cancel(&self, interrupt: bool) -> CancelFound;
 
     /// Moves work that has not begun into `work`, an `Option` of its type. Does nothing if the work
@@ -213,8 +213,8 @@ pub(crate) trait Erased: Send + Sync {
     /// Takes work that has not begun, as a closure.
     fn take_closure(&self) -> Option<Box<dyn FnOnce() + Send>>;
 
-    /// Returns true if the last run to begin is on the calling thread, or on one that waits for the
-    /// calling thread.
+    /// Returns true if the most recent run is on the calling thread, or on a thread that waits for
+    /// the calling thread.
     fn last_run_waits_for_this_thread(&self) -> bool;
 }
 

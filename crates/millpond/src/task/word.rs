@@ -1,7 +1,7 @@
 //! [`StateWord`]: the state of a task, in one atomic word, and the transitions between states.
 //!
-//! The word also says which thread may access the content of the task's slot. `raw.rs` states that
-//! rule as invariant 3; every transition here that returns "yes" is one of its cases.
+//! The word also defines which thread may access the content of the task's slot, see invariant 3 in
+//! `raw.rs`. A thread that makes a transition here obtains or gives up the content accordingly.
 
 use std::fmt;
 
@@ -15,16 +15,16 @@ const SUCCEEDED: u8 = TaskState::Succeeded as u8;
 const FAILED: u8 = TaskState::Failed as u8;
 const CANCELLED: u8 = TaskState::Cancelled as u8;
 const ABANDONED: u8 = TaskState::Abandoned as u8;
-/// Pending, but a decorator has the work.
+/// Pending, while a decorator has the work.
 const HELD: u8 = 6;
 /// Abandoned, because the task had waited for too long.
 const EXPIRED: u8 = 7;
 /// The bits of a state: a [`TaskState`], `HELD` or `EXPIRED`.
 const STATE: u8 = 7;
-/// With `RUNNING`: the outcome is decided and about to be published, so it is too late to cancel.
-/// With `CANCELLED` the bit means nothing.
+/// Set together with `RUNNING`: the outcome is decided and about to be published, so it is too late
+/// to cancel. With `CANCELLED` the bit has no meaning.
 const FINISHING: u8 = 8;
-/// A thread waits, or has waited.
+/// A thread waits for the task, or has waited.
 const WAITED: u8 = 16;
 /// The handle was dropped before the task was done.
 const DETACHED: u8 = 32;
@@ -56,8 +56,8 @@ impl Word {
         self.0 & WAITED != 0
     }
 
-    /// Returns true if the task ended without a result and nobody has waited for it. Once no runner
-    /// or decorator is left, the content is empty.
+    /// Returns true if the task ended without a result and no thread has waited for it. The content
+    /// is empty as soon as no runner or decorator is left.
     #[inline]
     pub(super) fn is_left_empty(self) -> bool {
         self.is_done() && !self.has_result() && !self.is_waited_for()
@@ -97,29 +97,29 @@ impl fmt::Debug for Word {
     }
 }
 
-/// What a thread makes of a pending task.
+/// How a thread takes a task out of Pending.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Leave {
-    /// It runs the work.
+    /// The thread runs the work.
     Run = RUNNING as isize,
-    /// It decorates the work and puts it back.
+    /// The thread decorates the work and puts it back.
     Hold = HELD as isize,
-    /// It drops the work, or hands it back.
+    /// The thread drops the work, or returns it.
     Abandon = ABANDONED as isize,
 }
 
-/// What a cancel found.
+/// The state in which a cancel found the task.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Cancel {
-    /// The task was done before.
+    /// The task was already done.
     TooLate,
     /// The task was pending.
     Pending(Word),
-    /// The task runs, or a decorator has the work.
+    /// The task is running, or a decorator has the work.
     Started(Word),
 }
 
-/// The state of a task, and the number of its owner, which fits beside it.
+/// The state of a task, and the number of its owner.
 #[repr(C)]
 pub(super) struct StateWord {
     /// A [`Word`]. Succeeded, Failed, Cancelled, Abandoned and Expired are final. `WAITED` and
@@ -135,7 +135,8 @@ pub(super) struct StateWord {
     /// Finishing -> Pending                  repeat: a periodic task waits for its next run
     /// ```
     ///
-    /// An exchange that gives the content away is a Release; one that obtains it is an Acquire.
+    /// An exchange that gives up the content is a Release; an exchange that obtains it is an
+    /// Acquire.
     word: AtomicU8,
     /// The number of the owner, 0 if there is none.
     ///
@@ -157,14 +158,14 @@ pub(super) struct StateWord {
 }
 
 impl StateWord {
-    /// A pending task; `detached`: without a handle.
+    /// Creates the word of a pending task. `detached` means that it has no handle.
     #[inline(always)]
     pub(super) fn pending(detached: bool) -> StateWord {
         let detached = if detached { DETACHED } else { 0 };
         StateWord { word: AtomicU8::new(PENDING | detached), owner: AtomicU32::new(0) }
     }
 
-    /// The number of the owner; 0 if there is none.
+    /// Returns the number of the owner; 0 if there is none.
     #[inline]
     pub(super) fn owner(&self, order: Ordering) -> u64 {
         u64::from(self.owner.load(order))
@@ -176,19 +177,19 @@ impl StateWord {
         self.owner.store(owner, Ordering::Relaxed);
     }
 
-    /// Acquire: a thread that sees the end sees what was written before.
+    /// Acquire: a thread that sees the end also sees what was written before it.
     #[inline]
     pub(super) fn load(&self) -> Word {
         Word(self.word.load(Ordering::Acquire))
     }
 
-    /// Leaves Pending: the caller owns the content. Returns the word as it was; `None` if the task
-    /// is not pending.
+    /// Leaves Pending, which makes the caller the owner of the content. Returns the previous word,
+    /// or `None` if the task is not pending.
     #[inline]
     pub(super) fn leave_pending(&self, to: Leave) -> Option<Word> {
         let mut seen = Word(self.word.load(Ordering::Relaxed));
         while seen.is_pending() {
-            // Release also publishes the runner to a cancel that finds the task running.
+            // Release: also publishes the runner to a cancel that finds the task running.
             let next = seen.with(to as u8);
             match self.word.compare_exchange(seen.0, next, Ordering::AcqRel, Ordering::Relaxed) {
                 Ok(_) => return Some(seen),
@@ -198,8 +199,8 @@ impl StateWord {
         None
     }
 
-    /// Ends the holding of the work. Returns false if the task was cancelled meanwhile: the caller
-    /// still owns the content.
+    /// Puts held work back: Held -> Pending. Returns false if the task was cancelled meanwhile; the
+    /// caller then still owns the content.
     pub(super) fn put_back(&self) -> bool {
         let mut seen = Word(self.word.load(Ordering::Relaxed));
         while seen.0 & STATE == HELD {
@@ -212,8 +213,8 @@ impl StateWord {
         false
     }
 
-    /// Cancels the task, unless it is done; spins while it is finishing. If the task was pending,
-    /// the caller owns the content.
+    /// Cancels the task, unless it is done; spins while it is Finishing. If the task was pending,
+    /// the caller then owns the content.
     pub(super) fn cancel(&self) -> Cancel {
         let mut seen = self.load();
         loop {
@@ -234,8 +235,8 @@ impl StateWord {
         }
     }
 
-    /// Waits for the second of two exchanges of the runner, a few instructions apart. In between
-    /// the state is still Running, although a cancel is too late.
+    /// Waits for the second of two exchanges of the runner, which are a few instructions apart. In
+    /// between, the state is still Running although it is too late to cancel.
     #[cold]
     fn load_when_finished(&self) -> Word {
         let mut backoff = Backoff::default();
@@ -248,17 +249,18 @@ impl StateWord {
         }
     }
 
-    /// Sets `WAITED`. The caller holds the lock under which wakers are left. Returns false if the
-    /// task is done, so that nobody would look for the waker.
+    /// Sets `WAITED`. The caller holds the lock that guards the waker. Returns false if the task is
+    /// done, so no thread will look for the waker.
     ///
-    /// The exchange that ends the task returns the old word. If that has `WAITED`, the runner takes
-    /// the lock and finds the waker. If not, this exchange comes later and finds the task done.
+    /// The exchange that ends the task returns the previous word. If that has `WAITED`, the runner
+    /// takes the lock and finds the waker. Otherwise this exchange comes later and finds the task
+    /// done.
     pub(super) fn announce_waiter(&self) -> bool {
         // Acquire: as in `load`. The waker itself is under the lock.
         !Word(self.word.fetch_or(WAITED, Ordering::Acquire)).is_done()
     }
 
-    /// Sets `DETACHED`, unless the task is done. Returns the word as it was.
+    /// Sets `DETACHED`, unless the task is done. Returns the previous word.
     pub(super) fn detach(&self) -> Word {
         let seen = self.load();
         if seen.is_done() {
@@ -268,24 +270,24 @@ impl StateWord {
         Word(self.word.fetch_or(DETACHED, Ordering::Acquire))
     }
 
-    /// The closure has returned. False if the task was cancelled meanwhile; otherwise a cancel is
-    /// too late, and spins until the outcome is published.
+    /// Called when the closure has returned. Returns false if the task was cancelled meanwhile.
+    /// Otherwise it is too late to cancel, and a cancel spins until the outcome is published.
     #[inline]
     pub(super) fn finish(&self) -> bool {
         // Only the runner sets the bit, once per run, so it is clear. An addition is one
-        // instruction where an "or" is a loop. Acquire: after a cancel we see what was written
-        // before it.
+        // instruction where an "or" is a loop. Acquire: if the task was cancelled, the runner sees
+        // what was written before the cancel.
         let seen = Word(self.word.fetch_add(FINISHING, Ordering::Acquire));
         seen.0 & STATE == RUNNING
     }
 
-    /// Finishing -> Succeeded or Failed. Returns the word as it was.
+    /// Finishing -> Succeeded or Failed. Returns the previous word.
     #[inline]
     pub(super) fn end(&self, succeeded: bool) -> Word {
         self.leave_finishing(if succeeded { SUCCEEDED } else { FAILED }, Ordering::Release)
     }
 
-    /// Finishing -> Expired. Returns the word as it was.
+    /// Finishing -> Expired. Returns the previous word.
     pub(super) fn expire(&self) -> Word {
         self.leave_finishing(EXPIRED, Ordering::Release)
     }
@@ -295,8 +297,8 @@ impl StateWord {
         self.leave_finishing(PENDING, Ordering::Release);
     }
 
-    /// For the runner: no other thread changes the state while it is Finishing, so the difference
-    /// can be added, which leaves the other bits alone and needs no loop.
+    /// Called by the runner only. No other thread changes the state while it is Finishing. So the
+    /// difference can be added, which leaves the other bits unchanged and needs no loop.
     #[inline]
     fn leave_finishing(&self, state: u8, order: Ordering) -> Word {
         Word(self.word.fetch_add(state.wrapping_sub(RUNNING | FINISHING), order))

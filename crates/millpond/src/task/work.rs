@@ -1,4 +1,4 @@
-//! [`Work`]: what a task cell runs, and what a run reports.
+//! [`Work`]: the work of a task cell, and the events that a run reports.
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
@@ -8,14 +8,14 @@ use super::state::Outcome;
 use crate::panic::drop_caught;
 use crate::sync::{Arc, Mutex};
 
-/// What a run tells the executor. The task holds no lock meanwhile, and no cancel waits for it.
+/// An event that a run reports to the executor. No lock of the task is held, and no cancel waits.
 #[derive(Debug, Clone, Copy)]
 pub(crate) enum RunEvent<'a> {
-    /// The work panicked. Comes before the outcome, while the task still counts as running.
+    /// The work panicked. Reported before the outcome, while the task still counts as running.
     Panicked(&'a Panic),
-    /// A periodic task will not run again, because this run panicked. Comes before the outcome.
+    /// A periodic task will not run again, because this run panicked. Reported before the outcome.
     SeriesEnded,
-    /// The outcome: once per run, before any other thread can see it.
+    /// The outcome, once per run, before any other thread can see it.
     Settled(Outcome),
 }
 
@@ -27,12 +27,12 @@ pub(crate) fn report_panic(payload: Payload, report: &mut dyn FnMut(RunEvent<'_>
     panic.into_payload()
 }
 
-/// Work that a cell can run: a closure once, or a periodic body again and again.
+/// Work that a cell can run: a closure once, or a periodic body repeatedly.
 pub(crate) trait Work<T>: Send + Sized {
     fn run(self) -> Ran<T, Self>;
 
-    /// As `run`. Calls `kept` for a panic that an owner, such as a handle, keeps: before the owner
-    /// gets it.
+    /// Like `run`. If an owner such as a handle keeps a panic, calls `kept` before the owner
+    /// receives it.
     fn run_reporting(self, kept: &dyn Fn(&Panic)) -> Ran<T, Self> {
         let _ = kept;
         self.run()
@@ -41,7 +41,7 @@ pub(crate) trait Work<T>: Send + Sized {
 
 /// The result of one run.
 pub(crate) enum Ran<T, W> {
-    /// The last run, with what is left of the work, if anything.
+    /// This was the last run. Contains the rest of the work, if any.
     Over(Result<T, Payload>, Option<W>),
     /// The work runs again.
     Again(W),
@@ -74,12 +74,12 @@ impl<T, F: FnOnce() -> T + Send> Work<T> for F {
 /// The work of a cell.
 pub(super) enum CellWork<T, W> {
     Plain(W),
-    /// With a decorator around it.
+    /// Wrapped in a decorator.
     Decorated(Box<dyn FnOnce() -> Ran<T, W> + Send>),
 }
 
 impl<T, W> CellWork<T, W> {
-    /// As [`drop_caught`], which is free for work that has no destructor.
+    /// Like [`drop_caught`]. Costs nothing for work without a destructor.
     #[inline]
     pub(super) fn drop_caught(self) {
         match self {
@@ -97,7 +97,7 @@ impl<T, W: Work<T>> CellWork<T, W> {
         }
     }
 
-    /// As [`Work::run_reporting`].
+    /// Like [`Work::run_reporting`].
     pub(super) fn run_reporting(self, kept: &dyn Fn(&Panic)) -> Ran<T, W> {
         match self {
             CellWork::Plain(work) => work.run_reporting(kept),
@@ -107,7 +107,7 @@ impl<T, W: Work<T>> CellWork<T, W> {
 }
 
 impl<T: Send + 'static, W: Work<T> + 'static> CellWork<T, W> {
-    /// Passes plain work through `wrap`. Also returns false if `wrap` panicked.
+    /// Passes plain work through `wrap`. The second value is false if `wrap` panicked.
     pub(super) fn decorated(work: W, wrap: &mut dyn FnMut(Body) -> Body) -> (CellWork<T, W>, bool) {
         let ran: Arc<Mutex<Option<Ran<T, W>>>> = Arc::new(Mutex::new(None));
         let run = {
@@ -126,12 +126,14 @@ impl<T: Send + 'static, W: Work<T> + 'static> CellWork<T, W> {
         match decorate(work, run, wrap) {
             Ok(body) => (CellWork::around(body, ran), true),
             Err(Some(work)) => (CellWork::Plain(work), false),
-            // The decorator has run the work. The outcome is for the thread that runs the task.
+            // The decorator has already run the work. The thread that runs the task reports its
+            // outcome.
             Err(None) => (CellWork::around(Box::new(|| {}), ran), false),
         }
     }
 
-    /// Work that calls `body` and returns what the work inside has left in `ran`.
+    /// Creates work that calls `body` and returns the result that the inner work has stored in
+    /// `ran`.
     fn around(mut body: Body, ran: Arc<Mutex<Option<Ran<T, W>>>>) -> CellWork<T, W> {
         CellWork::Decorated(Box::new(move || {
             let called = catch_unwind(AssertUnwindSafe(&mut body));

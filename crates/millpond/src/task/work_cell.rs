@@ -1,8 +1,8 @@
-//! [`WorkCell`]: work, its state and the run under way. Every kind of task cell contains one.
+//! [`WorkCell`]: work, its state and its current run. Every kind of task cell contains one.
 //!
-//! A task with a handle adds its queue and its joiner (`cell.rs`). The job of a scheduler adds its
-//! location and its waiters in front of it ([`Attached`](super::Attached)) and calls the rest
-//! through [`Erased`].
+//! A task with a handle adds its queue position and its joiner (`cell.rs`). The job of a scheduler
+//! adds its location and its waiters in front of it ([`Attached`](super::Attached)), and uses the
+//! cell through [`Erased`].
 
 use std::any::Any;
 use std::panic::resume_unwind;
@@ -19,7 +19,7 @@ use crate::interrupt::RunId;
 use crate::panic::drop_caught;
 use crate::sync::{AtomicU64, Ordering};
 
-/// Work `W` with a result `T`. Fields in the order of first use: see `TaskCell`.
+/// Work `W` with a result `T`. The fields are in the order of first use: see `TaskCell`.
 #[repr(C)]
 pub(crate) struct WorkCell<T, W> {
     /// The work, then the result, and the state of the task.
@@ -27,11 +27,11 @@ pub(crate) struct WorkCell<T, W> {
     runner: Runner,
 }
 
-/// How to interrupt the run: a [`RunId`].
+/// Identifies the run for interrupts: a [`RunId`].
 ///
 /// The thread that is about to run the task writes it before the exchange that begins the run
-/// (Release). A cancel reads it after the exchange by which it found the task running (Acquire).
-/// Only the thread that has the task runs it, so there is one writer at a time.
+/// (Release). A cancel reads it after the exchange that found the task running (Acquire). Only the
+/// thread that has the task runs it, so there is one writer at a time.
 struct Runner {
     thread: AtomicU64,
     epoch: AtomicU64,
@@ -59,8 +59,8 @@ impl<T, W> WorkCell<T, W> {
         &self.slot
     }
 
-    /// The run under way. While the task runs this does not change, so a thread reads what it wrote
-    /// itself, or another thread.
+    /// Returns the current run. It does not change while the task runs, so a thread reads either
+    /// its own write or the write of another thread.
     pub(super) fn run_id(&self) -> RunId {
         self.runner.get()
     }
@@ -75,19 +75,20 @@ impl<T, W> Drop for WorkCell<T, W> {
     }
 }
 
-/// The right of the thread that runs a task to end it.
+/// The right to end a task, owned by the thread that runs it.
 pub(super) struct RunGuard<'a, T, W> {
     running: Running<'a, CellWork<T, W>, Result<T, Payload>>,
 }
 
 impl<T: Send, W: Work<T>> WorkCell<T, W> {
-    /// Pending work; `detached`: no handle will take the result.
+    /// Creates pending work. `detached` means that no handle will take the result.
     #[inline(always)]
     pub(crate) fn new(id: TaskId, work: W, detached: bool) -> Self {
         WorkCell { slot: Slot::new(id, CellWork::Plain(work), detached), runner: Runner::none() }
     }
 
-    /// Takes the work, to run it on the calling thread. `None` if the task has begun or ended.
+    /// Takes the work, to run it on the calling thread. Returns `None` if the task has begun or
+    /// ended.
     #[inline]
     pub(super) fn begin(&self) -> Option<(CellWork<T, W>, RunGuard<'_, T, W>)> {
         self.runner.set(RunId::current());
@@ -101,8 +102,8 @@ impl<'a, T: Send, W: Work<T>> RunGuard<'a, T, W> {
         self.running
     }
 
-    /// Records the result of the run. Calls `ended` with the word as it was, if this was the last
-    /// run. Returns true if the task is periodic and waits again.
+    /// Records the result of the run. If this was the last run, calls `ended` with the previous
+    /// word. Returns true if the task is periodic and waits for its next run.
     pub(super) fn finish(
         self,
         ran: Ran<T, W>,
@@ -205,7 +206,7 @@ impl<W: Work<()> + 'static> Erased for WorkCell<(), W> {
     }
 }
 
-/// Reports a panic, unless it has an owner and has been reported.
+/// Reports a panic, unless it has an owner and was already reported.
 #[cold]
 fn reported(payload: Payload, report: &dyn Fn(&Panic, IsKept)) -> Payload {
     if payload.is::<PanicIsKept>() {

@@ -1,12 +1,12 @@
 //! Alarms of schedulers, and the timer thread that rings them.
 //!
-//! A scheduler keeps its delayed work in a queue of its own and needs one [`Alarm`], set to the
-//! earliest due time. The alarms of the system clock share one thread for the whole process. It is
-//! started with the first of them and sleeps until the next one is due. Alarms of a manual clock
-//! have no thread: `advance` rings them.
+//! A scheduler keeps its delayed work in its own queue and needs one [`Alarm`], set to the earliest
+//! due time. The alarms of the system clock share one thread for the whole process. The first alarm
+//! starts this thread, which sleeps until the next alarm is due. Alarms of a manual clock have no
+//! thread: `advance` rings them.
 //!
 //! The timer thread runs no user code, which could delay all other alarms. A receiver that would
-//! run some passes it to another thread; see [`RingsOn`].
+//! run user code passes it to another thread; see [`RingsOn`].
 
 use std::fmt;
 use std::io;
@@ -22,13 +22,13 @@ use crate::sys::TimerSlack;
 
 pub(crate) use super::timers::{Ring, RingsOn};
 
-/// One alarm, which is set to one time or none.
+/// One alarm, set to one time or none.
 pub(crate) struct Alarm {
     clock: Clock,
     receiver: Weak<dyn Ring>,
-    /// The queue that the alarm is in when it is set. Initialised by `prepare`.
+    /// The queue that contains the alarm while it is set. Initialised by `prepare`.
     timers: OnceLock<Arc<Timers>>,
-    /// The time it is set to, and its place in the queue.
+    /// The time that the alarm is set to, and its key in the queue.
     set_to: Mutex<Option<(Tick, Key)>>,
 }
 
@@ -37,7 +37,7 @@ impl Alarm {
         Alarm { clock, receiver, timers: OnceLock::new(), set_to: Mutex::default() }
     }
 
-    /// Makes sure that the alarm can be set. Fails if the timer thread cannot be started.
+    /// Ensures that the alarm can be set. Fails if the timer thread cannot be started.
     pub(crate) fn prepare(&self) -> io::Result<()> {
         if self.timers.get().is_none() {
             let timers = self.clock.manual_timers().map_or_else(system_timers, Ok)?;
@@ -46,8 +46,8 @@ impl Alarm {
         Ok(())
     }
 
-    /// Sets the alarm to `due` instead of its previous time. It may ring once for the previous
-    /// time, too. Returns false if it cannot be set because `prepare` has not succeeded yet.
+    /// Sets the alarm to `due` instead of its previous time. It may still ring once for the
+    /// previous time. Returns false if it cannot be set because `prepare` has not succeeded yet.
     pub(crate) fn set(&self, due: Option<Tick>) -> bool {
         let due = due.filter(|due| *due != Tick::NEVER);
         let mut set_to = self.set_to.lock();
@@ -62,7 +62,7 @@ impl Alarm {
         true
     }
 
-    /// Called when the alarm has rung: it is set to no time now.
+    /// Called when the alarm has rung, which unsets it.
     pub(crate) fn rang(&self) {
         *self.set_to.lock() = None;
     }
@@ -80,7 +80,7 @@ impl fmt::Debug for Alarm {
     }
 }
 
-/// The alarms of the system clock. The first call starts their thread.
+/// Returns the alarms of the system clock. The first call starts their thread.
 fn system_timers() -> io::Result<Arc<Timers>> {
     static SHARED: OnceLock<Arc<Timers>> = OnceLock::new();
     static STARTING: std::sync::Mutex<()> = std::sync::Mutex::new(());
@@ -109,10 +109,10 @@ fn ring_forever(timers: &Timers) -> ! {
     }
 }
 
-/// How late the timer thread may wake up for an alarm at `until`.
+/// Returns how late the timer thread may wake for an alarm at `until`.
 ///
-/// Another wake-up follows, of the thread that runs the task, so the timer thread asks for less
-/// than the default 50 µs of Linux. A lone alarm needs a wake-up of its own in any case, and gets
+/// Another wake-up follows, of the thread that runs the task. So the timer thread requests less
+/// than the default slack of Linux, 50 µs. A lone alarm needs its own wake-up in any case, and gets
 /// 1 µs. Alarms close to each other get 20 µs, so that one wake-up serves several: a wake-up costs
 /// more than a small task.
 fn slack(now: Tick, until: Tick) -> Duration {

@@ -2,9 +2,9 @@
 //! tests.
 //!
 //! Pools and schedulers represent a time as a [`Tick`], one word. A thread that waits on the system
-//! clock wakes up by itself. A thread that waits on a manual clock is notified: the pool registers
-//! as a [`TimeListener`] and a scheduler sets an alarm, and [`ManualClock::advance`] serves all of
-//! them before it returns.
+//! clock wakes by itself. A thread that waits on a manual clock is notified: the pool registers as
+//! a [`TimeListener`] and a scheduler sets an alarm. [`ManualClock::advance`] notifies all of them
+//! before it returns.
 
 use std::fmt;
 use std::time::{Duration, Instant};
@@ -14,19 +14,19 @@ use crate::sync::{Arc, AtomicU64, Mutex, OnceLock, Ordering, Weak};
 
 pub(crate) use super::tick::Tick;
 
-/// The source of time of a scheduled pool or a scheduler. Cheap to clone.
+/// The source of time of a pool or a scheduler. Cheap to clone.
 ///
-/// [`system`](Self::system) is the monotonic clock of the machine and the default everywhere. Tests
-/// use the clock of a [`ManualClock`].
+/// [`system`](Self::system) is the monotonic clock of the machine, and the default everywhere.
+/// Tests use the clock of a [`ManualClock`].
 #[derive(Clone)]
 pub struct Clock {
     manual: Option<Arc<Manual>>,
 }
 
-/// Tick 0 of the system clock.
+/// Returns tick 0 of the system clock.
 ///
-/// `tick` counts from it and `deadline` adds a tick to it, so a deadline is exact regardless of
-/// when the clock is read.
+/// `tick` measures from this instant and `deadline` adds a tick to it. So a deadline is exact, no
+/// matter when the clock is read.
 #[inline]
 fn origin() -> Instant {
     static ORIGIN: OnceLock<Instant> = OnceLock::new();
@@ -58,19 +58,19 @@ impl Clock {
         }
     }
 
-    /// The tick of `moment`, or the current tick if that is in the past. Never early.
+    /// Returns the tick of `moment`, or the current tick if `moment` has passed. Never early.
     pub(crate) fn tick_at(&self, moment: Instant) -> Tick {
-        let now = self.now(); // before the tick is read, which makes the result late, not early
+        let now = self.now(); // read before the tick: the result may be late, not early
         self.tick_after(moment.saturating_duration_since(now))
     }
 
-    /// The tick `delay` from now.
+    /// Returns the tick `delay` from now.
     pub(crate) fn tick_after(&self, delay: Duration) -> Tick {
         self.tick().plus(delay)
     }
 
-    /// The deadline of a thread that waits for `due`. `None`: the thread waits until notified,
-    /// because `due` is never or this is a manual clock.
+    /// Returns the deadline of a thread that waits for `due`. `None` means that the thread waits
+    /// until notified, because `due` is never or this is a manual clock.
     pub(crate) fn deadline(&self, due: Tick) -> Option<Instant> {
         #[cfg(all(loom, test))]
         if self.manual.is_some() && !self.tells() && due != Tick::NEVER {
@@ -91,7 +91,7 @@ impl Clock {
         }
     }
 
-    /// The alarms of a manual clock.
+    /// Returns the alarms of a manual clock.
     pub(super) fn manual_timers(&self) -> Option<Arc<Timers>> {
         self.manual.as_ref().map(|manual| Arc::clone(&manual.timers))
     }
@@ -123,7 +123,7 @@ impl fmt::Debug for Clock {
 
 /// A pool that waits on a manual clock.
 pub(crate) trait TimeListener: Send + Sync {
-    /// Called after an advance: hands out all tasks that are due.
+    /// Called after the clock was advanced. Hands out all tasks that are due.
     fn time_moved(&self);
 }
 
@@ -131,15 +131,16 @@ struct Manual {
     begin: Instant,
     /// Nanoseconds since `begin`.
     ///
-    /// SeqCst: one thread adds a task and then reads the time, another one moves the time and then
-    /// reads the tasks. At least one of the two must see the other's write.
+    /// SeqCst: one thread adds a task and then reads the time; another thread moves the time and
+    /// then reads the tasks. At least one of them must see the other's write.
     elapsed: AtomicU64,
-    /// How often a pool or a scheduler has read the time.
+    /// Number of times that a pool or a scheduler has read the time.
     readings: std::sync::atomic::AtomicU64,
     listeners: Mutex<Vec<Weak<dyn TimeListener>>>,
     /// The alarms of schedulers with this clock.
     timers: Arc<Timers>,
-    /// In a model: notifies no thread. Threads wait with a deadline, as with the system clock.
+    /// True if, in a model, the clock notifies no thread. Threads then wait with a deadline, as
+    /// with the system clock.
     #[cfg(all(loom, test))]
     silent: bool,
 }
@@ -177,7 +178,7 @@ pub struct ManualClock {
 }
 
 impl ManualClock {
-    /// Makes a clock with no time elapsed.
+    /// Creates a clock with no time elapsed.
     pub fn new() -> ManualClock {
         ManualClock {
             manual: Arc::new(Manual {
@@ -192,7 +193,8 @@ impl ManualClock {
         }
     }
 
-    /// In a model, the system clock: deadlines end by `ThreadContext::fire_timer_once`.
+    /// Creates a stand-in for the system clock in a model. `ThreadContext::fire_timer_once` ends
+    /// deadlines.
     #[cfg(all(loom, test))]
     pub(crate) fn silent() -> ManualClock {
         let mut clock = ManualClock::new();
@@ -200,7 +202,7 @@ impl ManualClock {
         clock
     }
 
-    /// Returns the clock, to be given to a pool or a scheduler.
+    /// Returns the clock, to pass to a pool or a scheduler.
     pub fn clock(&self) -> Clock {
         Clock { manual: Some(Arc::clone(&self.manual)) }
     }
@@ -210,7 +212,7 @@ impl ManualClock {
         self.manual.elapsed()
     }
 
-    /// How often the time was read through a [`Clock`], for tests of what measures.
+    /// Returns how often the time was read through a [`Clock`], for tests of measurements.
     #[doc(hidden)]
     pub fn readings(&self) -> u64 {
         self.manual.readings.load(Ordering::Relaxed)
@@ -218,11 +220,11 @@ impl ManualClock {
 
     /// Moves the time forward by `duration`.
     ///
-    /// On return all tasks that are due have been handed to their threads. They may still be
-    /// running, or waiting for a busy thread.
+    /// When the call returns, all tasks that are due have been handed to their threads. They may
+    /// still be running, or waiting for a busy thread.
     pub fn advance(&self, duration: Duration) {
         let nanos = u64::try_from(duration.as_nanos()).unwrap_or(u64::MAX);
-        // The limit is five centuries, which an `Instant` can hold.
+        // The limit is about five centuries, which an `Instant` can represent.
         let moved = |now: u64| Some(now.saturating_add(nanos).min(u64::MAX - 1));
         let _ = self.manual.elapsed.fetch_update(Ordering::SeqCst, Ordering::SeqCst, moved);
         let now = Tick::ORIGIN.plus(self.manual.elapsed());

@@ -1,17 +1,18 @@
 //! [`TimerQueue`]: entries ordered by due time and number, with removal by key.
 //!
-//! An indexed four-ary heap. The heap holds only what is compared and the index of the entry. The
-//! entries stay in place in a slab and know their position in the heap, so a cancelled timer, as
-//! most are, is removed without a search. `docs/timers.md` has measurements, also of alternatives.
+//! An indexed four-ary heap. The heap contains only the keys to compare and the index of the entry.
+//! The entries stay in place in a slab and know their position in the heap. So a cancelled timer is
+//! removed without a search, which is the common case. `docs/timers.md` has measurements, also of
+//! alternatives.
 //!
 //! Memory shrinks with the number of entries. The heap shrinks like any vector. Entries of the slab
-//! cannot move, so a nearly empty slab first closes its upper half to new entries, and is truncated
-//! when the last old entry there has left.
+//! cannot move. So a nearly empty slab first closes its upper half to new entries, and is truncated
+//! when the last old entry in that half has left.
 
 use super::tick::Tick;
 
-/// The place of an entry. Valid until the entry leaves. A later entry at the same place has another
-/// key, unless exactly a multiple of 2^31 insertions came in between. The highest bit is never set.
+/// The identity of an entry, valid until the entry leaves. A later entry in the same slot has
+/// another key, unless a multiple of 2^31 insertions came in between. The highest bit is never set.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Key(u64);
 
@@ -31,7 +32,7 @@ impl Key {
     }
 }
 
-/// What decides the order.
+/// The sort key of an entry.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 struct Rank<D> {
     due: D,
@@ -48,7 +49,7 @@ struct Node<D> {
 struct Slot<T> {
     /// The generation of the current entry, or of the last one.
     generation: u32,
-    /// The entry's position in the heap. In a free open slot: the next free open slot.
+    /// The entry's position in the heap. In a free open slot, the index of the next free open slot.
     at: u32,
     item: Option<T>,
 }
@@ -60,9 +61,9 @@ pub(crate) struct TimerQueue<T, D = Tick> {
     slots: Vec<Slot<T>>,
     /// The first free open slot.
     free: u32,
-    /// The number of slots open to new entries: all, or the lower half before a truncation.
+    /// Number of slots open to new entries: all, or the lower half before a truncation.
     open: usize,
-    /// The number of entries in closed slots. Zero if and only if all slots are open.
+    /// Number of entries in closed slots. Zero if and only if all slots are open.
     in_closed: usize,
     /// The generation of the next entry.
     generation: u32,
@@ -70,7 +71,7 @@ pub(crate) struct TimerQueue<T, D = Tick> {
 
 const ARITY: usize = 4;
 const NONE: u32 = u32::MAX;
-/// This many slots are never given back.
+/// Slots up to this number are never freed.
 const KEPT: usize = 64;
 
 impl<T, D: Ord + Copy> TimerQueue<T, D> {
@@ -87,7 +88,7 @@ impl<T, D: Ord + Copy> TimerQueue<T, D> {
     }
 
     /// Inserts `item`. Among equal due times the lowest `number` comes first. No two entries may
-    /// have both equal.
+    /// have the same due time and number.
     pub(crate) fn insert(&mut self, due: D, number: u64, item: T) -> Key {
         let (slot, generation) = self.take_slot(item);
         let at = self.heap.len();
@@ -96,7 +97,7 @@ impl<T, D: Ord + Copy> TimerQueue<T, D> {
         Key::new(slot, generation)
     }
 
-    /// Removes the entry of `key`, if it is still present.
+    /// Removes the entry of `key`, if it still exists.
     pub(crate) fn remove(&mut self, key: Key) -> Option<T> {
         let (slot, generation) = key.parts();
         let entry = self.slots.get(slot as usize)?;
@@ -106,21 +107,21 @@ impl<T, D: Ord + Copy> TimerQueue<T, D> {
         Some(self.take_at(entry.at as usize).2)
     }
 
-    /// The item of `key`, if it is still present.
+    /// Returns the item of `key`, if it still exists.
     pub(crate) fn get(&self, key: Key) -> Option<&T> {
         let (slot, generation) = key.parts();
         let entry = self.slots.get(slot as usize)?;
         if entry.generation == generation { entry.item.as_ref() } else { None }
     }
 
-    /// When the entry of `key` is due.
+    /// Returns when the entry of `key` is due.
     pub(crate) fn due(&self, key: Key) -> Option<D> {
         self.get(key)?;
         let (slot, _) = key.parts();
         Some(self.heap[self.slots[slot as usize].at as usize].rank.due)
     }
 
-    /// Any item for which `is_it` returns true.
+    /// Returns any item for which `is_it` returns true.
     pub(crate) fn find(&self, mut is_it: impl FnMut(&T) -> bool) -> Option<&T> {
         self.heap.iter().map(|node| self.item(node)).find(|item| is_it(item))
     }
@@ -129,7 +130,7 @@ impl<T, D: Ord + Copy> TimerQueue<T, D> {
         self.heap.first().map(|node| node.rank.due)
     }
 
-    /// When the first entry is due, and its number.
+    /// Returns the due time and number of the first entry.
     pub(crate) fn first(&self) -> Option<(D, u64)> {
         self.heap.first().map(|node| (node.rank.due, node.rank.number))
     }
@@ -148,8 +149,8 @@ impl<T, D: Ord + Copy> TimerQueue<T, D> {
         if self.first_due()? <= now { self.pop() } else { None }
     }
 
-    /// Removes and returns all items that `unwanted` accepts. Asks and returns in order. If
-    /// `unwanted` panics, nothing is removed.
+    /// Removes and returns all items that `unwanted` accepts, in order. Calls `unwanted` in order.
+    /// If it panics, nothing is removed.
     pub(crate) fn remove_if(&mut self, mut unwanted: impl FnMut(&T) -> bool) -> Vec<T> {
         let mut chosen = self.in_order();
         chosen.retain(|node| unwanted(self.item(node)));
@@ -157,7 +158,7 @@ impl<T, D: Ord + Copy> TimerQueue<T, D> {
         chosen.into_iter().map(take).collect()
     }
 
-    /// All entries, the first one first, the others in no particular order.
+    /// Returns all entries: the first one, then the others in no particular order.
     pub(crate) fn iter(&self) -> impl Iterator<Item = (D, &T)> {
         self.heap.iter().map(|node| (node.rank.due, self.item(node)))
     }
@@ -179,7 +180,7 @@ impl<T, D: Ord + Copy> TimerQueue<T, D> {
         self.slots[node.slot as usize].item.as_ref().expect("a node in the heap has an item")
     }
 
-    /// Finds a slot for `item`. Returns the slot and its generation.
+    /// Stores `item` in a slot. Returns the slot and its generation.
     fn take_slot(&mut self, item: T) -> (u32, u32) {
         if self.free == NONE && self.in_closed > 0 {
             self.open_up_to(self.slots.len());
@@ -216,8 +217,8 @@ impl<T, D: Ord + Copy> TimerQueue<T, D> {
         item
     }
 
-    /// Gives memory back if three quarters are unused. Halves it, so the work is amortised over the
-    /// removals before, and is not due again after the next few.
+    /// Frees memory if three quarters are unused. Halving it amortises the work over the earlier
+    /// removals, and the next few removals do not trigger it again.
     #[cold]
     fn shrink(&mut self) {
         let capacity = self.heap.capacity();
@@ -236,7 +237,7 @@ impl<T, D: Ord + Copy> TimerQueue<T, D> {
         }
     }
 
-    /// Closes the slots from `open` on, and links the free ones before it, lowest first.
+    /// Closes the slots from `open` on, and links the free slots before it, lowest first.
     fn open_up_to(&mut self, open: usize) {
         (self.open, self.free) = (open, NONE);
         let free = self.slots[..open].iter_mut().enumerate().rev().filter(|(_, entry)| entry.item.is_none());
@@ -301,7 +302,7 @@ pub(crate) mod tests {
         Tick::from_nanos(nanos)
     }
 
-    /// A generator of numbers below its argument. The seed decides the sequence.
+    /// A generator of numbers below its argument. The seed determines the sequence.
     pub(crate) fn random(mut seed: u64) -> impl FnMut(u64) -> u64 {
         move |below| {
             seed = seed.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
@@ -309,7 +310,8 @@ pub(crate) mod tests {
         }
     }
 
-    /// Compared with a sorted list under a random mixture of insertions, removals and pops.
+    /// Compares the queue with a sorted list under a random mixture of insertions, removals and
+    /// pops.
     #[test]
     fn behaves_like_a_sorted_list() {
         let mut random = random(42);
@@ -352,7 +354,7 @@ pub(crate) mod tests {
         }
     }
 
-    /// Waves of up to 1,500 entries: slots are closed, opened again and truncated.
+    /// Waves of up to 1,500 entries: slots are closed, reopened and truncated.
     #[test]
     fn behaves_like_a_sorted_list_while_it_grows_and_shrinks() {
         let mut random = random(7);
@@ -409,7 +411,7 @@ pub(crate) mod tests {
         assert!(queue.slots.capacity() <= 2 * KEPT, "the capacity of the slab is {}", queue.slots.capacity());
     }
 
-    /// A periodic task leaves and comes back with each run. It must move to the lower half of the
+    /// A periodic task leaves and returns with each run. It must move to the lower half of the
     /// slab.
     #[test]
     fn memory_is_given_back_although_a_periodic_task_came_last() {

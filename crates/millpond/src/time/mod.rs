@@ -1,6 +1,7 @@
 //! Time: clocks, timer structures, and the alarms of schedulers.
 //!
-//! Files import downwards in this order: `alarm`, `clock`, `timers`, `wheel`, `heap`, `tick`.
+//! Each file imports only from files after it in this list: `alarm`, `clock`, `timers`, `wheel`,
+//! `heap`, `tick`.
 
 pub(crate) mod alarm;
 pub(crate) mod clock;

@@ -13,13 +13,14 @@ impl Tick {
 
     #[inline]
     pub(crate) fn plus(self, duration: Duration) -> Tick {
-        // 64 bits: the 128 bits of `as_nanos` take longer than the other arithmetic of an insert.
+        // 64-bit arithmetic: the 128 bits of `as_nanos` take longer than the rest of an insert.
         let nanos = duration.as_secs().saturating_mul(1_000_000_000);
         let nanos = nanos.saturating_add(u64::from(duration.subsec_nanos()));
         Tick(self.0.saturating_add(nanos))
     }
 
-    /// The time from `now` until this tick: zero if it is past, `Duration::MAX` if it is never.
+    /// Returns the time from `now` until this tick: zero if it has passed, `Duration::MAX` for
+    /// `NEVER`.
     pub(crate) fn since(self, now: Tick) -> Duration {
         if self == Tick::NEVER { Duration::MAX } else { Duration::from_nanos(self.0.saturating_sub(now.0)) }
     }

@@ -1,7 +1,7 @@
-//! [`Timers`]: a shared queue of alarms, ordered by when they ring.
+//! [`Timers`]: a shared queue of alarms, ordered by due time.
 //!
 //! One thread may wait for the next alarm. No alarm is missed: the thread records its wake-up time
-//! under the lock of the queue, and a caller that adds an earlier alarm sees it there and wakes the
+//! under the lock of the queue. A caller that adds an earlier alarm sees this time and wakes the
 //! thread.
 
 use std::fmt;
@@ -34,7 +34,7 @@ pub(super) struct Timers {
 struct State {
     queue: TimerQueue<Weak<dyn Ring>>,
     next_number: u64,
-    /// The waiting thread, and when it wakes up by itself.
+    /// The waiting thread, and when it will wake by itself.
     parked: Option<(Arc<WaitCell>, Tick)>,
 }
 
@@ -55,8 +55,8 @@ impl Timers {
         }
     }
 
-    /// Prepares `me`, the cell of the calling thread, for a wait until the next alarm, and returns
-    /// when that is due. A caller that adds an earlier alarm notifies `me`.
+    /// Prepares `me`, the cell of the calling thread, for a wait until the next alarm. Returns when
+    /// that alarm is due. A caller that adds an earlier alarm notifies `me`.
     pub(super) fn announce_wait(&self, me: &Arc<WaitCell>) -> Tick {
         let mut state = self.state.lock();
         let until = state.queue.first_due().unwrap_or(Tick::NEVER);

@@ -1,4 +1,4 @@
-//! How long tasks have waited in the queue, and which ones come first.
+//! Times of queued tasks: how long they have waited, and which ones are at the head.
 
 use std::time::{Duration, Instant};
 
@@ -9,18 +9,18 @@ use crate::queue::Delayed;
 use crate::task::{Place, Task, TaskInfo};
 use crate::time::clock::Tick;
 
-/// A task that was accepted with the time.
+/// Returns the task with its acceptance time.
 pub(in crate::pool) fn with_time(task: Task) -> Dequeued {
     let since = task.queued_at();
     (task, since)
 }
 
-/// What is known about a queued task.
+/// A queued task as shown to observers.
 pub(in crate::pool) struct QueuedTask {
     pub(in crate::pool) info: TaskInfo,
-    /// When it was accepted, or is due, if that is known.
+    /// When the task was accepted, or is due, if that is known.
     pub(in crate::pool) since: Option<Tick>,
-    /// When it is due, in a scheduled pool.
+    /// When the task is due, in a scheduled pool.
     pub(in crate::pool) due: Option<Tick>,
 }
 
@@ -31,7 +31,7 @@ impl QueuedTask {
 }
 
 impl TaskQueue {
-    /// How long the queue will hold `task` back until it is due.
+    /// Returns how long the queue will hold `task` back until it is due.
     pub(in crate::pool) fn held_back(&self, task: &Task) -> Duration {
         match self {
             TaskQueue::Blocking { .. } => task.due().saturating_duration_since(Instant::now()),
@@ -39,8 +39,8 @@ impl TaskQueue {
         }
     }
 
-    /// When the task at the head was accepted, or was due, if that is not after `now`. `None` also
-    /// if that is not known.
+    /// Returns when the task at the head was accepted, or was due if that is not after `now`.
+    /// `None` also if this time is unknown.
     pub(in crate::pool) fn head_since(&self, now: Tick) -> Option<Tick> {
         match self {
             TaskQueue::Fifo(fifo) => fifo.head_since(),
@@ -50,12 +50,12 @@ impl TaskQueue {
         }
     }
 
-    /// When the task at `place` was accepted, if the queue knows.
+    /// Returns when the task at `place` was accepted, if the queue knows.
     pub(in crate::pool) fn since(&self, place: &Place) -> Option<Tick> {
         if let TaskQueue::Fifo(fifo) = self { fifo.since(place.get()) } else { None }
     }
 
-    /// The first tasks, in queue order. Looks at `limit` entries at most.
+    /// Returns the first tasks, in queue order. Reads at most `limit` entries.
     pub(in crate::pool) fn first_tasks(&self, limit: usize) -> Vec<QueuedTask> {
         let mut tasks = Vec::with_capacity(limit.min(self.try_len().unwrap_or(0)));
         match self {
@@ -67,7 +67,7 @@ impl TaskQueue {
             TaskQueue::Priority(queue, _) => {
                 queue.for_first(limit, &mut |task| tasks.push(QueuedTask::accepted(task)));
             }
-            // Only the whole queue can be looked at.
+            // The trait of custom queues can only iterate over all entries.
             TaskQueue::Blocking { queue, .. } if self.try_len().is_some_and(|len| len <= limit) => {
                 catch(|| queue.for_each(&mut |task| tasks.push(QueuedTask::accepted(task))));
             }

@@ -1,9 +1,9 @@
 //! The queue of a scheduled pool: tasks ordered by due time, and the workers that watch the time.
 //!
-//! Two idle workers, the *leader* and the *standby*, park until the first entry is due. The others
-//! park without a deadline. When the leader wakes and takes its task, the standby is about to wake
-//! too and handles what comes next. Without a standby the leader would have to wake another worker
-//! before it runs its task, which takes as long as waking up, and would make the task late.
+//! Two idle workers, the *leader* and the *standby*, park until the first entry is due. Other
+//! workers park without a deadline. When the leader wakes and takes its task, the standby is about
+//! to wake too and handles the next entry. Without a standby, the leader would have to wake another
+//! worker before it runs its task. That takes as long as waking up, and would make the task late.
 //!
 //! Race "insert / leader parks". All steps hold the queue's lock:
 //!
@@ -19,18 +19,18 @@
 //! ```
 //!
 //! If the insertion comes before the recheck, the worker stays awake and starts over. If the
-//! recheck comes before `ensure_watched`, the latter sees who watches and until when. That worker
-//! is listed in `idle`, or has been woken and is on its way to `stop_watching`. After
-//! `stop_watching` a worker takes a task and then calls `ensure_watched` for the rest, or parks
-//! again, or exits, which ends with `ensure_watched` too. So for the first entry there is always a
-//! worker that is awake and will check the queue, or one that wakes in time. If `idle` reports a
-//! waking worker, `ensure_watched` may do nothing: that worker has not checked the queue yet, and
-//! checks it later than this thread.
+//! recheck comes before `ensure_watched`, then `ensure_watched` sees which worker watches and until
+//! when. That worker is listed in `idle`, or has been woken and is on its way to `stop_watching`.
+//! After `stop_watching` a worker takes a task and then calls `ensure_watched` for the rest, or
+//! parks again, or exits, which ends with `ensure_watched` too. So for the first entry there is
+//! always a worker that is awake and will check the queue, or a worker that wakes in time. If
+//! `idle` reports a waking worker, `ensure_watched` may do nothing: that worker has not checked the
+//! queue yet, and checks it later than this thread.
 //!
 //! The lock also orders a submitter's insertion against the other races of `README.md`.
 //!
-//! "Due" stands for "must be looked at": entries that are due soon need sorting first, so the
-//! wheel's `look_by` is somewhat earlier than the first due time. It is never later.
+//! In this protocol, "due" means that the wheel must be checked. The wheel sorts entries shortly
+//! before they are due, so its `look_by` may be earlier than the first due time. It is never later.
 
 use std::fmt;
 use std::sync::atomic::AtomicU64;
@@ -48,7 +48,7 @@ use crate::time::wheel::{Look, NOWHERE, TimerWheel};
 
 mod inspect;
 
-/// What still runs after a shutdown.
+/// The kinds of task that may still run after a shutdown.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum ShutdownPolicy {
     Periodic,
@@ -59,14 +59,15 @@ pub(in crate::pool) struct DelayedQueue {
     clock: Clock,
     /// Number of entries, for reads without the lock. Written under the lock, after the change.
     len: AtomicUsize,
-    /// The first entry is watched, or there is none; for reads without the lock. Written under the
-    /// lock, after the change. Always false with a manual clock, whose time may move at any moment.
+    /// True if the first entry is watched, or there is none. For reads without the lock; written
+    /// under the lock, after the change. Always false with a manual clock, whose time may move at
+    /// any moment.
     watched: AtomicBool,
     entries: Mutex<Entries>,
-    /// Cancelled tasks leave the queue at once.
+    /// True if cancelled tasks leave the queue at once.
     remove_on_cancel: AtomicBool,
-    /// What runs after a shutdown. SeqCst: a setter writes one and then reads the run state,
-    /// `shutdown` does the reverse.
+    /// The shutdown policies. SeqCst: a setter writes a policy and then reads the run state.
+    /// `shutdown` writes the run state and then reads the policies.
     keep_periodic: AtomicBool,
     keep_delayed: AtomicBool,
 }
@@ -75,35 +76,35 @@ struct Entries {
     wheel: TimerWheel<TimerTask>,
     /// The number of the next new entry: the order of arrival among entries with equal due times.
     next_number: u64,
-    /// Entries accepted so far and not taken back.
+    /// Number of entries accepted so far and not taken back.
     pushed: u64,
-    /// Entries removed because they were cancelled.
+    /// Number of entries removed because they were cancelled.
     cancelled: u64,
-    /// A time that has passed: the latest reading of the clock by a polling worker.
+    /// The latest clock reading of a polling worker. Tasks due by then need no new reading.
     seen: Tick,
     /// The due time of the task that was taken last.
     last_due: Tick,
     watchers: Watchers,
-    /// Workers that join a task which is not due by a manual clock.
+    /// The wait cells of workers that join a task which is not due on a manual clock.
     joiners: Vec<Weak<WaitCell>>,
 }
 
-/// The end of a worker's keep-alive time. With a manual clock it is over when either clock says so,
-/// because threads are real.
+/// The end of a worker's keep-alive time. With a manual clock, it ends when either the manual clock
+/// or the real time reaches it.
 #[derive(Debug, Clone, Copy)]
 pub(in crate::pool) struct KeepAliveEnd {
     until: Tick,
     deadline: Option<Instant>,
 }
 
-/// What the first entry needs.
+/// The action that the first entry needs.
 enum Need {
     Nothing,
-    /// It is due: a worker should run it.
+    /// The entry is due: a worker must run it.
     Run,
-    /// A worker should watch the time.
+    /// No worker watches the time: wake one to become leader.
     Watch,
-    /// The leader wakes too late.
+    /// The leader wakes too late: wake it now.
     Earlier(Arc<ParkSlot>),
 }
 
@@ -161,7 +162,7 @@ impl DelayedQueue {
         self.entries.lock().pushed
     }
 
-    /// Entries removed so far because they were cancelled.
+    /// Returns the number of entries removed so far because they were cancelled.
     pub(in crate::pool) fn removed_on_cancel(&self) -> u64 {
         self.entries.lock().cancelled
     }
@@ -190,7 +191,7 @@ impl DelayedQueue {
     }
 }
 
-/// Entries.
+/// Access to the entries.
 impl DelayedQueue {
     /// Adds `task`, to be taken when it is `due`. A periodic task keeps the number of its first
     /// run.
@@ -209,7 +210,7 @@ impl DelayedQueue {
         self.changed(&entries);
     }
 
-    /// Separates a change from a read of the queue, see `TaskQueue::order`.
+    /// Orders a change before a read of the queue, see `TaskQueue::order`.
     pub(in crate::pool) fn order(&self) {
         drop(self.entries.lock());
     }
@@ -236,8 +237,8 @@ impl DelayedQueue {
         if self.len() == 0 {
             return None;
         }
-        // Reading the clock takes as long as running a small task. A task that was due at an
-        // earlier reading does not need a new one.
+        // Reading the clock takes as long as running a small task. So a task that was due at an
+        // earlier reading is taken without a new one.
         let mut now = None;
         loop {
             let mut entries = self.entries.lock();
@@ -260,7 +261,8 @@ impl DelayedQueue {
         }
     }
 
-    /// If the task `id` is not due: when a worker that joins it should try to run it again.
+    /// Returns when a worker that joins the task `id` should try again to run it. `None` if the
+    /// task is due or not queued.
     pub(in crate::pool) fn not_due(&self, id: TaskId, place: &Place) -> Option<Help> {
         let mut entries = self.entries.lock();
         let due = entries.wheel.due(place.get(), |entry| entry.id() == id)?;
@@ -283,7 +285,7 @@ impl DelayedQueue {
         Some(task)
     }
 
-    /// As `remove`, for a task that was not admitted: it does not count as pushed.
+    /// Like `remove`, for a task that was not admitted: it does not count as pushed.
     pub(in crate::pool) fn take_back(&self, id: TaskId, place: Option<&Place>) -> Option<Task> {
         let mut entries = self.entries.lock();
         let task = entries.take(id, place)?;
@@ -301,18 +303,18 @@ impl DelayedQueue {
     }
 }
 
-/// Watching the time.
+/// Waiting for due times.
 impl DelayedQueue {
-    /// The end of a keep-alive time that begins now.
+    /// Returns the end of a keep-alive time that begins now.
     pub(in crate::pool) fn keep_alive_end(&self, time: Duration) -> KeepAliveEnd {
         let until = self.clock.tick_after(time);
         let deadline = if self.is_manual() { deadline_after(time) } else { self.clock.deadline(until) };
         KeepAliveEnd { until, deadline }
     }
 
-    /// Parks until woken, until the first entry is due if this worker watches the time, or until
-    /// `keep_alive` is over. `stays`: only the entries keep this worker. `recheck` is as for
-    /// [`IdleWorkers::park`].
+    /// Parks until woken, or until `keep_alive` is over. A leader or standby also wakes when the
+    /// first entry is due. `stays` means that the worker stays only for the queued entries.
+    /// `recheck` has the contract of [`IdleWorkers::park`].
     pub(in crate::pool) fn park(
         &self,
         idle: &IdleWorkers,
@@ -346,9 +348,9 @@ impl DelayedQueue {
         }
     }
 
-    /// Makes the calling worker leader or standby, if it is needed. `None`: an entry is due.
-    /// Otherwise whether it leads and until when it may park; without an end, others watch the time
-    /// or there is nothing to watch.
+    /// Makes the calling worker leader or standby, if needed. Returns `None` if an entry is due.
+    /// Otherwise returns whether the worker leads and what it waits for; without a `Watch`, other
+    /// workers watch or there are no entries.
     fn watch(&self, slot: &Arc<ParkSlot>) -> Option<(bool, Option<Watch>)> {
         let mut entries = self.entries.lock();
         if entries.wheel.is_empty() {
@@ -365,7 +367,7 @@ impl DelayedQueue {
         Some((leads, Some(Watch { until: by, after: by.since(entries.last_due) })))
     }
 
-    /// The recheck of a worker that has enlisted.
+    /// Returns true if a watcher wakes in time. This is the recheck of a worker that has enlisted.
     fn is_watched(&self) -> bool {
         let entries = self.entries.lock();
         let Some(by) = entries.wheel.look_by() else {
@@ -374,7 +376,7 @@ impl DelayedQueue {
         entries.watchers.are_in_time(by) && !self.is_overdue(by)
     }
 
-    /// A manual clock may have been moved past `due` before this worker enlisted.
+    /// Returns true if a manual clock has been moved past `due`.
     fn is_overdue(&self, due: Tick) -> bool {
         self.is_manual() && due <= self.clock.tick()
     }
@@ -393,13 +395,13 @@ impl DelayedQueue {
     /// Returns true if a thread that has just inserted an entry need not call `ensure_watched`.
     ///
     /// The value was written with that entry or later. If it is true, the first entry was watched
-    /// then, and a thread that has changed that since calls `ensure_watched` itself.
+    /// at that time. A thread that has changed this since then calls `ensure_watched` itself.
     #[inline]
     pub(in crate::pool) fn is_watched_hint(&self) -> bool {
         self.watched.load(Ordering::Relaxed)
     }
 
-    /// Makes sure that a worker is awake for the first entry or wakes in time.
+    /// Ensures that a worker is awake for the first entry, or wakes in time for it.
     pub(in crate::pool) fn ensure_watched(&self, idle: &IdleWorkers) {
         if !idle.should_wake() {
             return;
@@ -432,8 +434,8 @@ impl DelayedQueue {
         }
     }
 
-    /// A manual clock was moved: gives due tasks to parked workers, and wakes workers whose
-    /// keep-alive time may be over.
+    /// Called when a manual clock was moved. Assigns due tasks to parked workers, and wakes workers
+    /// whose keep-alive time may be over.
     pub(in crate::pool) fn time_moved(&self, idle: &IdleWorkers) {
         let joiners = std::mem::take(&mut self.entries.lock().joiners);
         joiners.iter().filter_map(Weak::upgrade).for_each(|joiner| joiner.notify());
@@ -457,9 +459,9 @@ impl CancelQueue for DelayedQueue {
         let (id, place) = (removal.id(), removal.place());
         if removal.may_forget() && entries.wheel.forget(place.get()) {
             // SAFETY: 1. The entry was a `TimerTask`, which gives a place that `forget` accepts
-            // only to a `Place` inside the cell that it refers to. `place` is that one: the wheel
-            // changes it under this lock whenever the entry moves or leaves, and no two entries
-            // have one place.
+            // only to a `Place` inside the cell that it refers to. `place` is that `Place`: the
+            // wheel changes it under this lock whenever the entry moves or leaves, and no two
+            // entries have the same place.
             // 2. `forget` is true once for an entry, and nothing reads or drops the entry after it.
             unsafe { removal.release_forgotten() };
         } else if entries.take_at(id, place).is_none() {

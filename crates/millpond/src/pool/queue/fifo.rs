@@ -1,14 +1,14 @@
 //! The first-in-first-out queue behind the array and linked work queues, bounded and unbounded.
 //!
-//! Tasks are packed into segments, see `segments.rs`. A task with a handle knows its position
-//! there, so cancelling it or running it inline removes it in constant time and leaves a tombstone.
+//! Tasks are packed into segments, see `segments.rs`. A task with a handle stores its position in
+//! them. So cancelling it or running it inline removes it in constant time and leaves a tombstone.
 //! Tombstones are skipped, and compacted away when they outnumber the tasks.
 //!
 //! The length is the difference of two counts that only grow, one for each end: tasks pushed and
 //! tasks gone. A reader without the locks loads `gone` first.
 //!
-//! Time marks beside the queue say when tasks were pushed, see `marks.rs`. The comparison that
-//! notices a full queue also notices that a mark is due, so most pushes pay nothing.
+//! Time marks beside the queue record when tasks were pushed, see `marks.rs`. The comparison that
+//! detects a full queue also detects that a mark is due, so most pushes pay nothing.
 
 use std::fmt;
 
@@ -21,13 +21,13 @@ use crate::time::clock::{Clock, Tick};
 mod marks;
 
 pub(in crate::pool) struct Fifo {
-    /// How many tasks may be queued when one is pushed. Written with the tail locked.
+    /// The maximum length for a push to succeed. Written with the tail locked.
     capacity: AtomicUsize,
-    /// The queue is never longer than this: the capacity, or the length when the capacity was last
-    /// lowered below it. Written with the tail locked.
+    /// Upper bound of the length: the capacity, or the length when the capacity was last lowered
+    /// below it. Written with the tail locked.
     most: AtomicUsize,
     segments: Segments,
-    /// Pushed tasks that were not admitted after all.
+    /// Number of pushed tasks that were taken back because they were not admitted.
     taken_back: AtomicU64,
     /// Nonzero once tasks have been moved, so that positions may be stale. Guarded by both locks.
     compacted: AtomicU64,
@@ -35,7 +35,8 @@ pub(in crate::pool) struct Fifo {
 }
 
 impl Fifo {
-    /// With this clock for time marks. None are made before [`set_marks`](Self::set_marks).
+    /// Creates a queue with this clock for time marks. No marks are made before
+    /// [`set_marks`](Self::set_marks).
     pub(in crate::pool) fn new(capacity: usize, clock: Clock) -> Self {
         Fifo {
             capacity: AtomicUsize::new(capacity),
@@ -47,16 +48,15 @@ impl Fifo {
         }
     }
 
-    /// Relaxed: the capacity of a moment ago, unless the tail is locked.
+    /// Returns the capacity. Relaxed: it may be stale, unless the tail is locked.
     #[inline]
     pub(in crate::pool) fn capacity(&self) -> usize {
         self.capacity.load(Ordering::Relaxed)
     }
 
-    /// Changes the capacity. Tasks that are queued stay, even if they are more. From then on a push
-    /// succeeds only if there is room: it reads the capacity with the tail locked, and not the
-    /// limit that an earlier push has computed. Model:
-    /// `a_push_after_a_change_of_the_capacity_respects_it`.
+    /// Changes the capacity. Queued tasks stay, even if they exceed it. Later pushes succeed only
+    /// if there is room. They read the capacity with the tail locked, and not the limit that an
+    /// earlier push has computed. Model: `a_push_after_a_change_of_the_capacity_respects_it`.
     pub(in crate::pool) fn set_capacity(&self, capacity: usize) {
         let mut tail = self.segments.tail();
         let queued = usize::try_from(self.segments.put() - self.segments.gone()).unwrap_or(usize::MAX);
@@ -66,8 +66,8 @@ impl Fifo {
         tail.set_limit(0);
     }
 
-    /// Exact unless a task is popped between the two loads. Never above the capacity, unless that
-    /// was lowered.
+    /// Returns the length. Exact unless a task is popped between the two loads. Never above the
+    /// capacity, unless the capacity was lowered.
     #[inline]
     pub(in crate::pool) fn len(&self) -> usize {
         let gone = self.segments.gone();
@@ -79,13 +79,14 @@ impl Fifo {
         self.segments.is_empty()
     }
 
-    /// A hint. While there is room it does not load the cache line that popping threads write.
+    /// Returns true if the queue seems full: a hint. While there is room, it does not load the
+    /// cache line that popping threads write.
     #[inline]
     pub(in crate::pool) fn is_full(&self) -> bool {
         self.full_len().is_some()
     }
 
-    /// The length, if the queue is full. A hint, as `is_full`.
+    /// Returns the length if the queue seems full: a hint, like `is_full`.
     #[inline]
     pub(in crate::pool) fn full_len(&self) -> Option<usize> {
         if self.segments.put() < self.segments.limit() {
@@ -94,11 +95,11 @@ impl Fifo {
         Some(self.len()).filter(|len| *len >= self.capacity())
     }
 
-    /// Appends `task` as the task `id` and then calls `observe`, both with the tail locked. Returns
-    /// the task if full.
+    /// Appends `task` with the id `id` and then calls `observe`, both with the tail locked. Returns
+    /// the task if the queue is full.
     ///
-    /// Every thread that calls [`order`](Self::order) after a change takes the same lock. If it
-    /// does so first, `observe` sees the change. Otherwise that thread sees the task.
+    /// A thread that calls [`order`](Self::order) after a change takes the same lock. If it takes
+    /// the lock first, `observe` sees the change. Otherwise that thread sees the task.
     #[inline]
     pub(in crate::pool) fn push<T: Pack, L>(
         &self,
@@ -132,7 +133,7 @@ impl Fifo {
         self.ask_for_mark();
     }
 
-    /// Sets the number of pushes from one time mark to the next at most, unless there are none.
+    /// Sets the maximum number of pushes between two time marks, unless marks are off.
     pub(in crate::pool) fn space_marks(&self, pushes: u64) {
         let before = self.marks.most_pushes();
         if before != 0 && before != pushes {
@@ -140,41 +141,42 @@ impl Fifo {
         }
     }
 
-    /// Makes the next push leave a time mark.
+    /// Requests a time mark at the next push.
     pub(in crate::pool) fn ask_for_mark(&self) {
         if self.segments.limit() <= self.segments.put() {
-            return; // one is due already; reads what a waiting worker polls anyway
+            return; // a mark is due already
         }
         let mut tail = self.segments.tail();
         self.marks.ask(self.segments.put());
         tail.set_limit(self.segments.limit().min(self.marks.due()));
     }
 
-    /// When the task at `position` was pushed, or a little earlier.
+    /// Returns when the task at `position` was pushed, or a slightly earlier time.
     pub(in crate::pool) fn since(&self, position: u64) -> Option<Tick> {
         self.marks.time_of(position)
     }
 
-    /// When the oldest task was pushed, or a little earlier. `None` if the queue is empty.
+    /// Returns when the oldest task was pushed, or a slightly earlier time. `None` if the queue is
+    /// empty.
     pub(in crate::pool) fn head_since(&self) -> Option<Tick> {
         let begin = self.segments.first_position()?;
         self.marks.time_of_head(begin)
     }
 
-    /// Separates a change from a read of the queue: later pushes see the change, and the caller
-    /// sees all earlier ones.
+    /// Orders a change before a read of the queue: later pushes see the change, and the caller sees
+    /// all earlier pushes.
     pub(in crate::pool) fn order(&self) {
         drop(self.segments.tail());
     }
 
-    /// Separates a change from a read: later pops see the change, and the caller sees what other
-    /// threads wrote before their pops.
+    /// Orders a change before a read: later pops see the change, and the caller sees what other
+    /// threads wrote before their earlier pops.
     pub(in crate::pool) fn order_takes(&self) {
         drop(self.segments.head());
     }
 
-    /// Calls `inspect` with the oldest task if it is stored in a box, with the head locked. A task
-    /// with a time stamp is.
+    /// Calls `inspect` with the oldest task, with the head locked. Passes `None` if the queue is
+    /// empty or the task is not stored in a box. A task with a time stamp is stored in a box.
     pub(in crate::pool) fn with_first<R>(&self, inspect: impl FnOnce(Option<&Task>) -> R) -> R {
         self.segments.head().with_first(inspect)
     }
@@ -186,7 +188,7 @@ impl Fifo {
         task
     }
 
-    /// As `pop`, into the place where the task will run: a move costs as much as the pop itself.
+    /// Like `pop`, into the place where the task will run: a move costs as much as the pop itself.
     #[inline]
     pub(in crate::pool) fn pop_into(&self, into: &mut Option<Task>) {
         self.segments.head().pop(into);
@@ -196,7 +198,7 @@ impl Fifo {
     pub(in crate::pool) fn remove(&self, id: TaskId, place: Option<u64>) -> Option<Task> {
         let mut whole = self.segments.whole();
         let at_place = place.and_then(|place| whole.remove_at(id, place));
-        // A task that is not at its position has been popped, unless tasks have been moved.
+        // A task that is not at its position has been popped, unless tasks have been moved since.
         let moved = self.compacted.load(Ordering::Relaxed) > 0;
         let search = place.is_none() || moved;
         let task = at_place.or_else(|| search.then(|| whole.remove(id)).flatten())?;
@@ -204,7 +206,7 @@ impl Fifo {
         Some(task)
     }
 
-    /// As `remove`, for a task that was not admitted: it does not count as pushed.
+    /// Like `remove`, for a task that was not admitted: it does not count as pushed.
     pub(in crate::pool) fn unpush(&self, id: TaskId) -> Option<Task> {
         let task = self.remove(id, None)?;
         self.taken_back.fetch_add(1, Ordering::Release); // see `pushed`
@@ -223,8 +225,8 @@ impl Fifo {
         whole.remove_if(unwanted, |from, to| marks.moved(from, to))
     }
 
-    /// Moves the tasks together when most entries are tombstones, so a queue of few tasks stays
-    /// small. Every removal pays for one tombstone, so the cost per removal is constant.
+    /// Moves the tasks together if most entries are tombstones, so a queue of few tasks stays
+    /// small. Each removal pays for one tombstone, so the amortized cost per removal is constant.
     fn compact(&self, whole: &mut BothGuard<'_>) {
         const FEW: u64 = 16;
         if whole.tombstones() > 2 * self.len() as u64 + FEW {
@@ -232,19 +234,19 @@ impl Fifo {
         }
     }
 
-    /// The ids of the queued tasks, oldest first.
+    /// Returns the ids of the queued tasks, oldest first.
     pub(in crate::pool) fn ids(&self) -> Vec<TaskId> {
         self.segments.whole().ids()
     }
 
-    /// The first tasks and their positions. Looks at `limit` entries at most.
+    /// Returns the first tasks with their positions. Reads at most `limit` entries.
     pub(in crate::pool) fn first_tasks(&self, limit: usize) -> Vec<(TaskInfo, u64)> {
         let mut tasks = Vec::with_capacity(limit.min(self.len()));
         tasks.extend(self.segments.whole().first_tasks(limit));
         tasks
     }
 
-    /// Tasks accepted so far.
+    /// Returns the number of tasks accepted so far.
     pub(in crate::pool) fn pushed(&self) -> u64 {
         // Loaded first, with Acquire: a thread that sees a task taken back also sees its push, so
         // the difference is never negative.
@@ -252,7 +254,7 @@ impl Fifo {
         self.segments.put() - taken_back
     }
 
-    /// Frees memory that a burst has left unused. Called by a worker that is about to park.
+    /// Frees memory that a burst has left unused. Called by a worker before it parks.
     pub(in crate::pool) fn trim(&self) {
         if self.segments.has_surplus() {
             let unused = self.segments.whole().trim();
@@ -261,7 +263,7 @@ impl Fifo {
     }
 }
 
-/// The number of pushes allowed in total after `gone` tasks have left.
+/// Returns the total number of pushes allowed after `gone` tasks have left.
 fn limit(gone: u64, capacity: usize) -> u64 {
     gone.saturating_add(capacity as u64)
 }

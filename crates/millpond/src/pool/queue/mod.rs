@@ -1,4 +1,4 @@
-//! The work queue of a pool: [`WorkQueue`] is the user's choice, [`TaskQueue`] the queue in use.
+//! The work queue of a pool: [`WorkQueue`] is the user's choice, [`TaskQueue`] is the queue in use.
 //!
 //! With four kinds (first-in-first-out, handoff, priority, and the delayed queue of a scheduled
 //! pool) an idle worker parks in `idle`, and submitters wake it. With the fifth kind, a delay queue
@@ -34,8 +34,8 @@ use crate::time::clock::Clock;
 /// The kind of queue that holds tasks until a thread takes them.
 ///
 /// The queue decides how the pool grows: a pool exceeds its core size only when its queue refuses a
-/// task. With an unbounded queue that never happens. With a bounded one it happens when the queue
-/// is full, and with a synchronous one when no worker is idle.
+/// task. An unbounded queue never refuses a task. A bounded queue refuses when it is full, a
+/// synchronous queue when no worker is idle.
 ///
 /// # Examples
 /// ```
@@ -73,48 +73,54 @@ impl fmt::Debug for CustomQueue {
 }
 
 impl WorkQueue {
-    /// First in, first out, at most `capacity` tasks. Building a pool with a capacity of 0 fails.
+    /// Creates a first-in-first-out queue for at most `capacity` tasks. Building a pool with a
+    /// capacity of 0 fails.
     pub fn array(capacity: usize) -> Self {
         WorkQueue { kind: Kind::Array(capacity) }
     }
 
-    /// First in, first out, unbounded: the pool never exceeds its core size and never rejects a
-    /// task while it runs.
+    /// Creates an unbounded first-in-first-out queue. The pool never exceeds its core size and
+    /// never rejects a task while it runs.
     pub fn linked() -> Self {
         WorkQueue { kind: Kind::Linked(usize::MAX) }
     }
 
-    /// First in, first out, at most `capacity` tasks. Building a pool with a capacity of 0 fails.
+    /// Creates a first-in-first-out queue for at most `capacity` tasks. Building a pool with a
+    /// capacity of 0 fails.
     pub fn linked_bounded(capacity: usize) -> Self {
         WorkQueue { kind: Kind::Linked(capacity) }
     }
 
-    /// Holds no tasks: a task is handed to a waiting worker, starts a new thread, or is rejected.
+    /// Creates a queue without capacity: a task is handed to a waiting worker, starts a new thread,
+    /// or is rejected.
     pub fn synchronous() -> Self {
         WorkQueue { kind: Kind::Synchronous }
     }
 
-    /// The largest priority first, equal priorities in order of arrival. Unbounded.
+    /// Creates an unbounded priority queue: largest priority first, equal priorities in order of
+    /// arrival.
     ///
-    /// A task for which a thread is started runs at once, whatever its priority.
+    /// A task for which a thread is started runs at once, even if queued tasks have a higher
+    /// priority.
     pub fn priority() -> Self {
         WorkQueue { kind: Kind::Priority }
     }
 
-    /// Releases tasks when they are due (see [`Task::with_delay`]), the earliest first. Unbounded.
+    /// Creates an unbounded delay queue, which releases tasks when they are due (see
+    /// [`Task::with_delay`]), the earliest first.
     ///
-    /// Every task passes through the queue, so none starts before it is due. A submission starts a
-    /// thread while there are fewer than the core size, and always if there is none.
+    /// Every task passes through the queue, so no task starts before it is due. A submission starts
+    /// a thread if the pool has fewer threads than its core size, or none.
     pub fn delay() -> Self {
         WorkQueue { kind: Kind::Delay }
     }
 
-    /// A custom queue. Keep a clone of an `Arc` to inspect it.
+    /// Uses a custom queue. To inspect it later, pass an `Arc` and keep a clone.
     ///
     /// Workers block in its `take` and `poll_timeout`. The pool interrupts them so that they exit
     /// or read changed settings. Both methods must then return
     /// [`Interrupted`](crate::interrupt::Interrupted), as the queues of this crate do. A task that
-    /// is added without the pool starts no thread: it waits until there is a worker.
+    /// is added to the queue directly starts no thread: it waits until the pool has a worker.
     ///
     /// A worker survives a panic of the queue. While `len` panics, the queue counts as not empty:
     /// after a `shutdown`, workers poll it every 10 ms until `len` returns or `shutdown_now` is
@@ -123,7 +129,7 @@ impl WorkQueue {
         WorkQueue { kind: Kind::Custom(CustomQueue(Arc::new(queue))) }
     }
 
-    /// The queue of a scheduled pool.
+    /// Creates the queue of a scheduled pool.
     pub(crate) fn delayed(clock: Clock) -> Self {
         WorkQueue { kind: Kind::Delayed(clock) }
     }
@@ -139,7 +145,8 @@ impl WorkQueue {
         }
     }
 
-    /// The bound of an array or linked queue. `None` if it has none, or another kind.
+    /// Returns the bound of an array or linked queue. `None` for an unbounded queue and other
+    /// kinds.
     pub(super) fn capacity(&self) -> Option<usize> {
         match self.kind {
             Kind::Array(capacity) | Kind::Linked(capacity) if capacity != usize::MAX => Some(capacity),
@@ -147,7 +154,7 @@ impl WorkQueue {
         }
     }
 
-    /// The queue in use, with `clock` to measure how long tasks wait. The caller has checked the
+    /// Builds the queue in use. `clock` measures how long tasks wait. The caller has checked the
     /// capacity.
     pub(super) fn into_task_queue(self, clock: &Clock) -> TaskQueue {
         match self.kind {
@@ -186,8 +193,8 @@ pub(super) enum TaskQueue {
     Handoff,
     /// With the number of tasks accepted so far.
     Priority(PriorityBlockingQueue<Task>, AtomicU64),
-    /// Workers block inside it. `always`: every task passes through it, even if a thread is
-    /// started.
+    /// A queue inside which workers block. If `always`, every task passes through it, even if a
+    /// thread is started for the task.
     Blocking {
         queue: Arc<dyn queue::BlockingQueue<Task>>,
         always: bool,
@@ -210,8 +217,8 @@ impl fmt::Debug for TaskQueue {
     }
 }
 
-/// Counts a task before the queue has it, so that it is counted before it is settled. Undoes that
-/// if the queue refuses the task or panics.
+/// Counts a task before the queue receives it, so the task is counted before it is settled. Undoes
+/// the count if the queue refuses the task or panics.
 struct CountedPush<'a>(&'a AtomicU64);
 
 impl<'a> CountedPush<'a> {
@@ -235,8 +242,8 @@ impl Drop for CountedPush<'_> {
 }
 
 impl TaskQueue {
-    /// Pushes `task` and then calls `observe`, ordered as the races with a submitter need it.
-    /// Returns the task if there is no room.
+    /// Pushes `task` and then calls `observe`, in the order that the races with a submitter
+    /// require. Returns the task if there is no room.
     pub(super) fn offer<L>(
         &self,
         mut task: Task,
@@ -263,8 +270,8 @@ impl TaskQueue {
         Ok(observe())
     }
 
-    /// Separates a change that submitters observe from a read of the queue that follows: either the
-    /// caller sees a task, or its submitter sees the change.
+    /// Orders a change that submitters observe before the caller's next read of the queue. Either
+    /// the caller sees a task, or the submitter of the task sees the change.
     ///
     /// The submitter's counterpart is in [`offer`](Self::offer): a fence, or the lock of the
     /// queue's tail for the two kinds where a fence (about 5 ns) would be noticeable.
@@ -276,24 +283,24 @@ impl TaskQueue {
         }
     }
 
-    /// As [`order`](Self::order), against threads that dequeue. First-in-first-out queues only.
+    /// Like [`order`](Self::order), against threads that dequeue. First-in-first-out queues only.
     pub(super) fn order_takes(&self) {
         if let TaskQueue::Fifo(fifo) = self {
             fifo.order_takes();
         }
     }
 
-    /// Every task must pass through the queue, even if a thread is started for it.
+    /// Returns true if every task must pass through the queue, even if a thread is started for it.
     pub(super) fn takes_all(&self) -> bool {
         matches!(self, TaskQueue::Blocking { always: true, .. } | TaskQueue::Delayed(_))
     }
 
-    /// A custom queue, which its owner may fill and empty without the pool.
+    /// Returns true for a custom queue. Its owner may add and remove tasks without the pool.
     pub(super) fn is_custom(&self) -> bool {
         matches!(self, TaskQueue::Blocking { always: false, .. })
     }
 
-    /// A hint for the growth rule. Only `offer` knows.
+    /// Returns true if the queue seems to have room: a hint for the growth rule. `offer` decides.
     pub(super) fn has_room(&self, idle: &IdleWorkers) -> bool {
         match self {
             TaskQueue::Fifo(fifo) => !fifo.is_full(),
@@ -327,7 +334,8 @@ impl TaskQueue {
         }
     }
 
-    /// Does not panic: workers depend on it. A custom queue whose `len` panics counts as not empty.
+    /// Returns true if the queue is empty. Does not panic, because workers rely on it. A custom
+    /// queue whose `len` panics counts as not empty.
     pub(super) fn is_empty(&self) -> bool {
         match self {
             TaskQueue::Fifo(fifo) => fifo.is_empty(),
@@ -336,7 +344,7 @@ impl TaskQueue {
         }
     }
 
-    /// The length, or `None` if the `len` of a custom queue panics.
+    /// Returns the length, or `None` if the `len` of a custom queue panics.
     #[inline]
     pub(super) fn try_len(&self) -> Option<usize> {
         catch_value(|| self.len())
@@ -359,7 +367,8 @@ impl TaskQueue {
         }
     }
 
-    /// If the task `id` is not due: when a thread that wants to run it should try again.
+    /// Returns when a thread that wants to run the task `id` should try again. `None` if the task
+    /// is due or not queued.
     pub(super) fn not_due(&self, id: TaskId, place: &Place) -> Option<Help> {
         match self {
             TaskQueue::Blocking { queue, always: true, .. } => {
@@ -385,7 +394,7 @@ impl TaskQueue {
         }
     }
 
-    /// As `remove`, for a task that was not admitted: it does not count as accepted.
+    /// Like `remove`, for a task that was not admitted: it does not count as accepted.
     pub(super) fn take_back(&self, id: TaskId) -> Option<Task> {
         match self {
             TaskQueue::Fifo(fifo) => fifo.unpush(id),
@@ -420,7 +429,7 @@ impl TaskQueue {
         self.remove_if(|_| true)
     }
 
-    /// The ids of the queued tasks, in queue order.
+    /// Returns the ids of the queued tasks, in queue order.
     pub(super) fn ids(&self) -> Vec<TaskId> {
         let mut ids = Vec::new();
         match self {
@@ -433,7 +442,7 @@ impl TaskQueue {
         ids
     }
 
-    /// Tasks accepted by the queue so far.
+    /// Returns the number of tasks accepted by the queue so far.
     pub(super) fn pushed(&self) -> u64 {
         match self {
             TaskQueue::Fifo(fifo) => fifo.pushed(),
@@ -445,7 +454,8 @@ impl TaskQueue {
         }
     }
 
-    /// Cancelled tasks that the queue itself has removed and counted: delayed queues only.
+    /// Returns the number of cancelled tasks that the queue itself has removed. Delayed queues
+    /// only.
     pub(super) fn removed_on_cancel(&self) -> u64 {
         if let TaskQueue::Delayed(delayed) = self { delayed.removed_on_cancel() } else { 0 }
     }

@@ -17,7 +17,7 @@
 //!    (Acquire), which reuses or frees it.
 //! 4. `segments` has the segments from index `oldest` on, in order and without a gap. They stay
 //!    allocated while they are in it. The head is in one of them.
-//! 5. A thread that needs more holds both locks, and takes the tail lock first.
+//! 5. Any other access requires both locks. The tail lock is taken first.
 
 use std::collections::VecDeque;
 use std::mem::{MaybeUninit, offset_of};
@@ -27,16 +27,16 @@ use crate::sync::{AtomicU64, AtomicUsize, Ordering};
 use crate::sync::{SpinLock, SpinLockGuard};
 use crate::task::{Entry, LONGEST, Pack, PackedTask, Space, Task, TaskId};
 
-/// The words of a segment: 8 KiB with its link, about 250 small tasks. Few in models and under
-/// Miri, so that they reach the end of a segment.
+/// Words per segment: 8 KiB with the link, about 250 small tasks. Models and Miri use few words, so
+/// that they reach the end of a segment.
 const WORDS: usize = match (cfg!(loom), cfg!(miri)) {
     (true, _) => LONGEST,
     (_, true) => 64,
     _ => (8192 - 2 * size_of::<usize>()) / size_of::<usize>(),
 };
 
-/// Segments behind the head that are kept for the tail, so that a queue which is never long does
-/// not allocate: enough for bursts of a thousand small tasks. None with
+/// Number of segments behind the head that are kept for the tail. So a short queue does not
+/// allocate: the spare segments suffice for bursts of a thousand small tasks. None with
 /// [`PLAIN_ALLOC`](crate::PLAIN_ALLOC).
 const SPARE: u64 = if crate::PLAIN_ALLOC { 0 } else { 4 };
 
@@ -51,12 +51,12 @@ struct Segment {
 #[cfg(not(any(loom, miri)))]
 const _: () = assert!(size_of::<Segment>() <= 8192);
 
-/// The address of a segment. The invariants say which thread may access what through it.
+/// The address of a segment. The invariants define which thread may access which part of it.
 #[derive(Clone, Copy)]
 struct SegmentPtr(NonNull<Segment>);
 
-// SAFETY: a segment contains links and packed tasks, which are `Send`. It changes hands by a lock,
-// or by a Release and an Acquire (1, 2, 3).
+// SAFETY: a segment contains links and packed tasks, which are `Send`. Its ownership passes between
+// threads by a lock, or by a Release and an Acquire (1, 2, 3).
 unsafe impl Send for SegmentPtr {}
 
 impl SegmentPtr {
@@ -66,13 +66,14 @@ impl SegmentPtr {
     }
 
     /// # Safety
-    /// The segment is not in a chain any more, and nobody uses it.
+    /// The segment is no longer in a chain, and no thread uses it.
     unsafe fn free(self) {
-        // SAFETY: `allocate` made it from a box, and by the contract nobody else has it.
+        // SAFETY: `allocate` made it from a box, and by the contract no other thread uses it.
         drop(unsafe { Box::from_raw(self.0.as_ptr()) });
     }
 
-    /// The address of a word. No reference to all words is made: other threads access other words.
+    /// Returns the address of a word. Does not create a reference to all words, because other
+    /// threads access other words.
     #[inline]
     fn word(self, at: usize) -> *mut Word {
         debug_assert!(at < WORDS);
@@ -89,13 +90,13 @@ pub(super) struct Segments {
 #[repr(align(128))]
 struct TailSide {
     lock: SpinLock<Tail>,
-    /// Tasks pushed so far. Written under the lock, before `end`: a thread that sees a task sees it
-    /// counted.
+    /// Number of tasks pushed so far. Written under the lock, before `end`: a thread that sees a
+    /// task also sees it counted.
     put: AtomicU64,
     /// The position after the last task. Written under the lock (1).
     end: AtomicU64,
-    /// The value of `put` at which a push must look more closely: the queue may be full, or a time
-    /// mark is due. Written under the lock.
+    /// The value of `put` at which a push must check further: the queue may be full, or a time mark
+    /// may be due. Written under the lock.
     limit: AtomicU64,
     /// The number of segments. Written under the lock.
     held: AtomicUsize,
@@ -104,11 +105,11 @@ struct TailSide {
 #[repr(align(128))]
 struct HeadSide {
     lock: SpinLock<Head>,
-    /// The position of the head. Written under the lock when it is released; no tombstone is there.
+    /// The position of the head, which is never a tombstone. Written when the lock is released.
     begin: AtomicU64,
-    /// Tasks removed so far, at the head or elsewhere. Written under the lock.
+    /// Number of tasks removed so far, at the head or elsewhere. Written under the lock.
     gone: AtomicU64,
-    /// The index of the segment that the head is in. Written under the lock (3).
+    /// The index of the segment that contains the head. Written under the lock (3).
     left: AtomicU64,
 }
 
@@ -118,38 +119,38 @@ struct Tail {
     oldest: u64,
     /// The last of `segments`.
     last: SegmentPtr,
-    /// The position of its first word.
+    /// The position of the first word of `last`.
     base: u64,
-    /// Where in it the next entry goes: position `end`.
+    /// The index in `last` of the next entry, which is position `end`.
     at: usize,
 }
 
 struct Head {
     segment: SegmentPtr,
-    /// The position of its first word.
+    /// The position of the first word of `segment`.
     base: u64,
     at: usize,
-    /// The last value of `end` that was read.
+    /// The value of `end` that was read last.
     known: u64,
-    /// Tombstones between here and `end`. Changes when both ends are locked, or the head passes
-    /// one.
+    /// Number of tombstones between the head and `end`. Changes when both ends are locked, or when
+    /// the head passes a tombstone.
     tombstones: u64,
 }
 
-/// Segments that nobody uses any more. Dropping this frees them, best without a lock.
+/// Segments that no thread uses any more. Dropping this frees them, so drop it without a lock.
 pub(super) struct Unused(Vec<SegmentPtr>);
 
 impl Drop for Unused {
     fn drop(&mut self) {
         for segment in self.0.drain(..) {
-            // SAFETY: it was taken out of the chain, by (3) or by the end of the queue.
+            // SAFETY: it was taken out of the chain, by (3) or when the queue was dropped.
             unsafe { segment.free() };
         }
     }
 }
 
 impl Segments {
-    /// An empty queue with this initial `limit`.
+    /// Creates an empty queue with this initial `limit`.
     pub(super) fn new(limit: u64) -> Self {
         let first = SegmentPtr::allocate();
         let tail = Tail { segments: VecDeque::from([first]), oldest: 0, last: first, base: 0, at: 0 };
@@ -171,32 +172,32 @@ impl Segments {
         }
     }
 
-    /// Exact at the moment when `begin` was read: `begin` is never after `end`, both only grow, and
-    /// `end` has not passed it since.
+    /// Returns true if the queue is empty. Exact at the moment when `begin` was read: `begin` is
+    /// never after `end`, both only grow, and `end` has not passed it since.
     pub(super) fn is_empty(&self) -> bool {
         self.first_position().is_none()
     }
 
-    /// The position of the head, unless the queue is empty. Acquire, for `end`: the caller sees
-    /// what was written before the push of that task.
+    /// Returns the position of the head, unless the queue is empty. Acquire, for `end`: the caller
+    /// sees what was written before the push of that task.
     pub(super) fn first_position(&self) -> Option<u64> {
         let begin = self.head.begin.load(Ordering::Acquire);
         (self.tail.end.load(Ordering::Acquire) != begin).then_some(begin)
     }
 
-    /// The position of the head, perhaps of a moment ago.
+    /// Returns the position of the head, which may be stale.
     pub(super) fn begin(&self) -> u64 {
         self.head.begin.load(Ordering::Relaxed)
     }
 
-    /// Tasks pushed so far.
+    /// Returns the number of tasks pushed so far.
     #[inline]
     pub(super) fn put(&self) -> u64 {
         self.tail.put.load(Ordering::Relaxed)
     }
 
-    /// Tasks removed so far. Acquire: a later read of `put` is not smaller, because the thread that
-    /// removed a task had read its `end`, which was written after `put`.
+    /// Returns the number of tasks removed so far. Acquire: a later read of `put` is not smaller,
+    /// because the thread that removed a task had read `end`, which is written after `put`.
     #[inline]
     pub(super) fn gone(&self) -> u64 {
         self.head.gone.load(Ordering::Acquire)
@@ -250,7 +251,7 @@ impl TailGuard<'_> {
         self.tail.base + self.tail.at as u64
     }
 
-    /// Appends `task` as the task `id`.
+    /// Appends `task` with the id `id`.
     #[inline]
     pub(super) fn push(&mut self, id: TaskId, task: impl Pack) {
         let put = &self.all.tail.put;
@@ -258,7 +259,7 @@ impl TailGuard<'_> {
         self.append(id, task);
     }
 
-    /// As `push`, for a task that is counted already.
+    /// Like `push`, for a task that is already counted.
     #[inline]
     fn append(&mut self, id: TaskId, task: impl Pack) {
         let words = task.words();
@@ -268,8 +269,8 @@ impl TailGuard<'_> {
         let Tail { last, base, at, .. } = *self.tail;
         let end = base + at as u64;
         task.moves_to(end);
-        // SAFETY: (1) and (4): the words from `end` on are ours, and the segment has `words` of
-        // them.
+        // SAFETY: (1) and (4): the words from `end` on belong to this thread, and the segment has
+        // `words` of them.
         task.pack(id, unsafe { Space::new(last.word(at), words) });
         self.tail.at = at + words;
         self.all.tail.end.store(end + words as u64, Ordering::Release);
@@ -279,7 +280,8 @@ impl TailGuard<'_> {
     fn next_segment(&mut self) {
         let Tail { last, base, at, .. } = *self.tail;
         if at < WORDS {
-            // SAFETY: (1) and (4): the words from `at` on are ours, and there is one left.
+            // SAFETY: (1) and (4): the words from `at` on belong to this thread, and at least one
+            // is left.
             unsafe { Space::new(last.word(at), WORDS - at) }.put_end();
         }
         let next = self.reuse().unwrap_or_else(SegmentPtr::allocate);
@@ -296,7 +298,8 @@ impl TailGuard<'_> {
         self.all.tail.held.store(self.tail.segments.len(), Ordering::Relaxed);
     }
 
-    /// Takes the oldest segment out of the chain, if the head has left it and `keep` more (3).
+    /// Removes the oldest segment from the chain, if the head has left more than `keep` segments
+    /// (3).
     fn pop_left(&mut self, keep: u64) -> Option<SegmentPtr> {
         let left = self.all.head.left.load(Ordering::Acquire);
         let unused = self.tail.oldest + keep < left;
@@ -307,8 +310,8 @@ impl TailGuard<'_> {
         self.tail.segments.pop_front()
     }
 
-    /// Takes a segment that the head has left out of the chain, and frees surplus ones at once: a
-    /// list of them would allocate.
+    /// Removes a segment that the head has left from the chain and returns it. Frees surplus
+    /// segments at once: collecting them in a list would allocate.
     fn reuse(&mut self) -> Option<SegmentPtr> {
         while let Some(surplus) = self.pop_left(SPARE) {
             // SAFETY: (3): it is out of the chain.
@@ -317,7 +320,7 @@ impl TailGuard<'_> {
         self.pop_left(0)
     }
 
-    /// Takes the segments that the head has left out of the chain, all but `keep`.
+    /// Removes the segments that the head has left from the chain, all but `keep`.
     fn take_unused(&mut self, keep: u64) -> Unused {
         let unused = std::iter::from_fn(|| self.pop_left(keep)).collect();
         let segments = &mut self.tail.segments;
@@ -383,7 +386,7 @@ impl HeadGuard<'_> {
         gone.store(gone.load(Ordering::Relaxed) + tasks, Ordering::Release);
     }
 
-    /// The task or tombstone at the head; `None` at the end.
+    /// Returns the task or tombstone at the head; `None` at the end.
     fn first_entry(&mut self) -> Option<PackedTask> {
         loop {
             let Head { segment, at, known, .. } = *self.head;
@@ -406,7 +409,7 @@ impl HeadGuard<'_> {
         }
     }
 
-    /// Goes on to the next segment, which exists because `end` is beyond this one.
+    /// Moves on to the next segment, which exists because `end` is beyond this one.
     #[cold]
     fn next_segment(&mut self) {
         // SAFETY: (2) and (4): the segment is in the chain, and its link was written before `end`
@@ -415,7 +418,7 @@ impl HeadGuard<'_> {
         self.head.segment = next.expect("`end` is beyond this segment, so there is a next one");
         self.head.base += WORDS as u64;
         self.head.at = 0;
-        // Release (3): our last read of the segment before was earlier.
+        // Release (3): this thread has finished reading the previous segment.
         self.all.head.left.store(self.head.base / WORDS as u64, Ordering::Release);
     }
 }
@@ -427,7 +430,7 @@ impl Drop for HeadGuard<'_> {
     }
 }
 
-/// Both ends, locked. `both.rs` has its methods.
+/// Both ends, locked. Its methods are in `both.rs`.
 pub(super) struct BothGuard<'a> {
     tail: TailGuard<'a>,
     head: HeadGuard<'a>,
@@ -435,16 +438,16 @@ pub(super) struct BothGuard<'a> {
 
 /// The tasks and tombstones of a locked queue, with their positions.
 ///
-/// An item must not be used after the lock is released or the entries have been changed.
+/// An item must not be used after the lock has been released or the entries have changed.
 struct Entries<'a> {
     tail: &'a Tail,
-    /// An entry starts here, unless this is `end`.
+    /// An entry starts at this position, unless it is `end`.
     position: u64,
     end: u64,
 }
 
 impl<'a> Entries<'a> {
-    /// All entries from the head on, or from the segment of `position` on if that is later.
+    /// Returns all entries from the head, or from the segment of `position` if that is later.
     fn from(queue: &'a BothGuard<'_>, position: u64) -> Entries<'a> {
         let start_of_segment = position - position % WORDS as u64;
         let end = queue.tail.all.tail.end.load(Ordering::Relaxed);
@@ -478,7 +481,7 @@ impl Drop for Segments {
     fn drop(&mut self) {
         let left = self.whole().remove_if(|_| true, |_, _| {});
         left.into_iter().for_each(Task::drop_caught);
-        // Nobody holds a lock, and nobody will.
+        // `&mut self`: no thread holds a lock or can take one.
         let segments = std::mem::take(&mut self.tail.lock.lock().segments);
         drop(Unused(segments.into()));
     }

@@ -1,9 +1,9 @@
 //! [`QueueTimeLimit`]: how long tasks may wait in a pool built with `max_queue_time`.
 //!
-//! Every task that such a pool accepts carries the time of its acceptance. The worker that is about
-//! to run a task compares, and a task that is too old expires. A submitter compares the head of the
-//! queue: while that one is too old, the queue counts as full. Only a first-in-first-out queue has
-//! its oldest task at the head, so the second part does not apply to the other kinds.
+//! Every task that such a pool accepts carries the time of its acceptance. A worker compares this
+//! time before it runs the task, and a task that is too old expires. A submitter compares the time
+//! of the head: while the head is too old, the queue counts as full. The second check applies to
+//! first-in-first-out queues only, because the head of another queue is not its oldest task.
 
 use std::time::Duration;
 
@@ -16,10 +16,11 @@ pub(in crate::pool) struct QueueTimeLimit {
     limit: Duration,
     clock: Clock,
     /// Until this time, in nanoseconds of the clock, no queued task is too old: the head was
-    /// checked, and later heads are younger. Saves most submitters the lock of the queue's head.
+    /// checked, and later heads are younger. Most submitters then need not lock the queue's head.
     ///
-    /// Relaxed: a stored value stays true, and a stale one costs another check. Submitters read the
-    /// clock before they enqueue, so neighbours in the queue may be out of order by that time span.
+    /// Relaxed: a stored value remains true, and a stale value only costs another check. Submitters
+    /// read the clock before they enqueue, so adjacent tasks in the queue may be out of order by
+    /// that time span.
     fresh_until: AtomicU64,
 }
 
@@ -28,7 +29,7 @@ impl QueueTimeLimit {
         QueueTimeLimit { limit, clock, fresh_until: AtomicU64::new(0) }
     }
 
-    /// Starts the time of `task`: now, or at its due time in a queue that holds it back until then.
+    /// Sets the time from which `task` waits: now, or its due time in a queue that holds it back.
     pub(in crate::pool) fn stamp(&self, task: &mut Task, queue: &TaskQueue) {
         let held_back = queue.held_back(task);
         task.set_queued_at(self.clock.tick_after(held_back));

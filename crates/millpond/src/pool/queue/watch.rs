@@ -1,4 +1,4 @@
-//! The workers that watch the time for a delayed queue: the leader and the standby.
+//! The workers that wait for due times of a delayed queue: the leader and the standby.
 
 use std::time::Duration;
 
@@ -47,8 +47,9 @@ impl Watchers {
         [&self.leader, &self.standby].into_iter().flatten().any(|watcher| watcher.is_in_time(due))
     }
 
-    /// Adds a worker as leader, if there is none or it wakes later than the new one; else as
-    /// standby, if there is none. Returns whether it leads; `None` if it is not needed.
+    /// Adds a worker as leader if there is none, or if the leader wakes later than the new worker.
+    /// Otherwise adds it as standby if there is none. Returns whether it leads, or `None` if it is
+    /// not needed.
     pub(super) fn join(&mut self, new: WatchingWorker) -> Option<bool> {
         let leads = !self.leader.as_ref().is_some_and(|leader| leader.is_in_time(new.until));
         if !leads && self.standby.is_some() {
@@ -59,7 +60,7 @@ impl Watchers {
         Some(leads)
     }
 
-    /// Removes a worker. Returns false if it does not watch.
+    /// Removes a worker. Returns false if it was neither leader nor standby.
     pub(super) fn leave(&mut self, slot: &Arc<ParkSlot>) -> bool {
         let led = self.leader.take_if(|leader| leader.is(slot));
         let stood_by = self.standby.take_if(|standby| standby.is(slot));
@@ -67,25 +68,25 @@ impl Watchers {
     }
 }
 
-/// What a watching worker waits for.
+/// The due time that a leader or standby waits for.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Watch {
-    /// When it must wake.
+    /// When the worker must wake.
     pub(super) until: Tick,
-    /// How long after the previous entry the awaited one is due.
+    /// The time from the due time of the previous entry to the due time of the awaited entry.
     pub(super) after: Duration,
 }
 
 impl Watch {
-    /// Entries that are further apart need a wake-up each, however late it is.
+    /// Entries further apart than this need a wake-up each, even if the wake-up is late.
     const APART: Duration = Duration::from_micros(100);
     const TIGHT: Duration = Duration::from_micros(1);
     /// The default timer slack of Linux.
     const DEFAULT: Duration = Duration::from_micros(50);
     const SMALLEST: Duration = Duration::from_micros(20);
 
-    /// How late the worker may wake. Waking for each of many close timers costs more than running
-    /// them, so a late wake-up that finds several is better. Less slack if other workers are idle.
+    /// Returns how late the worker may wake. Waking for each of many close timers costs more than
+    /// running them, so it is better to wake late and find several. Idle workers reduce the slack.
     pub(super) fn slack(self, parked: usize) -> Duration {
         if self.after > Self::APART {
             return Self::TIGHT;

@@ -46,7 +46,8 @@ fn stray(state: &Arc<ScopeState>, borrowed: &Arc<AtomicUsize>) -> Task {
     Task::tracked(id, task)
 }
 
-/// Calls `act` with a stray on another thread while the scope ends. Nothing borrows after the end.
+/// Calls `act` with a stray on another thread while the scope ends. Checks that nothing borrows
+/// after the end.
 fn end_against(act: fn(Task)) {
     let (state, borrowed) = (scope_state(), Arc::new(AtomicUsize::new(0)));
     let task = stray(&state, &borrowed);

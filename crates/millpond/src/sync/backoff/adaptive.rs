@@ -1,13 +1,13 @@
-//! The back-off of a rendezvous, which learns from the last waits how to wait.
+//! Back-off at a rendezvous, which adapts to the outcome of the last waits.
 //!
 //! At a rendezvous nearly every operation waits for the other side. There are three cases:
 //!
 //! 1. The other side runs on another core. It arrives within 1 µs, and spinning is best.
-//! 2. It has to run on the same core. Spinning only delays it, and yielding is best.
-//! 3. Unrelated threads want this core too. A yield lets them run first, for milliseconds, and
+//! 2. The other side must run on the same core. Spinning only delays it, and yielding is best.
+//! 3. Unrelated threads need this core too. A yield lets them run first, for milliseconds, and
 //!    parking is best.
 //!
-//! The system does not say which case applies, but the last waits are a good guess.
+//! The system does not say which case applies, so the last waits serve as a prediction.
 
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
@@ -16,27 +16,28 @@ use super::cores::{has_other_core, refresh_core_count};
 use super::{pause_until, yield_until};
 use crate::sync::IN_MODEL;
 
-/// What the last waits have shown.
+/// The outcome of the last waits.
 ///
-/// All accesses are Relaxed, and concurrent updates may be lost: a wrong guess only costs time.
+/// All accesses are Relaxed, and concurrent updates may be lost: a wrong prediction only costs
+/// time.
 #[derive(Debug, Default)]
 pub(crate) struct AdaptiveBackoff {
-    /// Waits in a row that ended after a yield: case 2.
+    /// Number of waits in a row that ended after a yield (case 2).
     same_core: AtomicUsize,
-    /// Case 3 was seen: this many of the next waits do not yield.
+    /// Number of next waits that do not yield, because case 3 was seen.
     crowded: AtomicUsize,
-    /// 1: a parked thread was woken and will arrive soon. The next wait is longer.
+    /// 1 if a parked thread was woken and will arrive soon. The next wait is then longer.
     expects_woken: AtomicUsize,
 }
 
-/// Polls in case 1: about 1 µs. The other side takes a quarter of that.
+/// Polls in case 1: about 1 µs. The other side needs a quarter of that.
 const POLLS: usize = 8;
-/// Pauses between two polls. Each poll takes the cache line from the other side.
+/// Pauses between two polls, because each poll takes the cache line from the other side.
 const PAUSES: u32 = 8;
 /// After this many waits of case 2 in a row, one poll is enough before yielding.
 const FEW: usize = 4;
-/// After this many, park once if there is another core. A woken thread may be given an idle one,
-/// whereas threads that only yield to each other stay on one core beside it.
+/// After this many waits of case 2 in a row, park once if there is another core. A woken thread may
+/// be scheduled on an idle core, whereas threads that only yield to each other stay on one core.
 const MANY: usize = 256;
 /// Yields before parking: about 15 µs if no other thread wants the core.
 const YIELDS: u32 = 64;
@@ -45,22 +46,22 @@ const YIELDS: u32 = 64;
 const YIELDS_FOR_WOKEN: u32 = 4 * YIELDS;
 /// A longer yield may have let unrelated threads run.
 const LONG: Duration = Duration::from_micros(100);
-/// It did, if fewer items than one in this time passed meanwhile.
+/// It did if fewer than one item per this time passed meanwhile.
 const BUSY: Duration = Duration::from_micros(2);
-/// Waits without a yield after case 3 was seen. The time slice of an unrelated thread takes
-/// milliseconds, as long as a thousand parks.
+/// Number of waits without a yield after case 3 was seen. The time slice of an unrelated thread
+/// takes milliseconds, as long as a thousand parks.
 const CROWDED: usize = 1000;
-/// The clock is read at one of this many waits.
+/// The clock is read in one of this many waits.
 const TIMED: usize = 4;
 
 impl AdaptiveBackoff {
-    /// Called after a parked thread was woken. The next wait expects that thread.
+    /// Called after a parked thread was woken. The next wait expects that thread to arrive.
     pub(crate) fn expect_woken(&self) {
         self.expects_woken.store(1, Ordering::Relaxed);
     }
 
-    /// Polls `ready` until it returns true or it is time to park. The caller checks again. `passed`
-    /// counts the items that have passed so far.
+    /// Polls `ready` until it returns true or it is time to park. The caller then checks the
+    /// condition again. `passed` returns the number of items that have passed so far.
     #[inline]
     pub(crate) fn snooze(&self, ready: impl Fn() -> bool, passed: impl Fn() -> usize) {
         if IN_MODEL {
@@ -78,12 +79,12 @@ impl AdaptiveBackoff {
         }
     }
 
-    /// True in case 3, and once in a while in case 2.
+    /// Returns true in case 3, and occasionally in case 2.
     fn parks_at_once(&self, same_core: usize) -> bool {
         let crowded = self.crowded.load(Ordering::Relaxed);
         if crowded > 0 {
             self.crowded.store(crowded - 1, Ordering::Relaxed);
-            // Afterwards the first yield is timed again.
+            // Afterwards, the first yield is timed again.
             self.same_core.store(if crowded > 1 { FEW } else { 0 }, Ordering::Relaxed);
         } else if same_core >= MANY && has_other_core() {
             self.same_core.store(FEW - 2, Ordering::Relaxed);
@@ -93,7 +94,7 @@ impl AdaptiveBackoff {
         true
     }
 
-    /// Case 2, or the other side has yet to be woken.
+    /// Yields in case 2, or while the other side is being woken.
     fn yield_until(&self, same_core: usize, ready: impl Fn() -> bool, passed: impl Fn() -> usize) {
         let mut yields = YIELDS;
         if self.expects_woken.load(Ordering::Relaxed) != 0 {
@@ -111,7 +112,7 @@ impl AdaptiveBackoff {
         });
     }
 
-    /// Records whether a yield was case 3, given the time and the number of items before it.
+    /// Detects case 3 after a yield. `left` contains the time and the number of items before it.
     fn was_crowded(&self, left: &mut (Instant, usize), passed: usize) -> bool {
         let back = (Instant::now(), passed);
         let (away, passed) = (back.0 - left.0, back.1.wrapping_sub(left.1));
@@ -120,7 +121,7 @@ impl AdaptiveBackoff {
             self.crowded.store(CROWDED, Ordering::Relaxed);
             self.same_core.store(0, Ordering::Relaxed);
         }
-        refresh_core_count(back.0); // on one core perhaps no thread ever parks
+        refresh_core_count(back.0); // on a single core, possibly no thread ever parks
         *left = back;
         crowded
     }

@@ -1,25 +1,26 @@
-//! Contention back-off: a thread that repeatedly finds a lock taken pauses, so that the current
-//! owner can take the lock again without fetching the cache lines it guards.
+//! Contention back-off: a thread that repeatedly finds a lock taken pauses. So the current owner
+//! can take the lock again without fetching the cache lines that it guards.
 
 use std::time::{Duration, Instant};
 
 use super::{THREAD, yield_while};
 
-/// How often the calling thread has found locks taken lately.
+/// The recent contention that one thread has seen.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Contention {
-    /// Times in a row that it found a lock taken soon after it had acquired one.
+    /// How often in a row the thread found a lock taken soon after it had acquired one.
     in_a_row: u32,
-    /// When it acquired the last of these.
+    /// When the thread last acquired a lock that it had found taken.
     last: Option<Instant>,
 }
 
 impl Contention {
     pub(super) const NONE: Contention = Contention { in_a_row: 0, last: None };
-    /// A lock found taken within this time counts: the thread has done little in between. A thread
-    /// that runs tasks of a few microseconds finds a lock taken now and then, but not in a row.
+    /// A lock that is found taken within this time after the last one counts as contention. A
+    /// thread that runs tasks of a few microseconds finds a lock taken now and then, but not in a
+    /// row.
     const SOON: Duration = Duration::from_micros(2);
-    /// Times in a row before the thread pauses.
+    /// Number of times in a row before the thread pauses.
     const CALM: u32 = 2;
     /// The first pause. Each pause is twice as long as the one before.
     const SHORTEST: Duration = Duration::from_nanos(500);
@@ -41,7 +42,7 @@ impl Contention {
         THREAD.with(|thread| thread.contention.set(self.acquired_at(Instant::now())));
     }
 
-    /// The next state, and how long to pause.
+    /// Returns the next state, and how long to pause.
     fn found_taken(self, now: Instant) -> (Contention, Option<Duration>) {
         let soon = self.last.is_some_and(|last| now.saturating_duration_since(last) < Self::SOON);
         let in_a_row = if soon { (self.in_a_row + 1).min(Self::CALM + 1 + Self::DOUBLINGS) } else { 0 };

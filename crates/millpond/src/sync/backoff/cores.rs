@@ -1,4 +1,4 @@
-//! Whether the process may use more than one core, asked for again every few seconds.
+//! The test whether the process may use more than one core, repeated every few seconds.
 //!
 //! The affinity mask and the CPU quota of a process may change while it runs. All accesses are
 //! Relaxed: an outdated answer only costs time.
@@ -15,7 +15,7 @@ const SEVERAL: u8 = 2;
 /// [`UNKNOWN`], [`ONE`] or [`SEVERAL`].
 static CORES: AtomicU8 = AtomicU8::new(UNKNOWN);
 
-/// Whether another thread can run while this one spins.
+/// Returns true if another thread can run while this one spins.
 pub(super) fn has_other_core() -> bool {
     match CORES.load(Ordering::Relaxed) {
         UNKNOWN => {
@@ -27,13 +27,14 @@ pub(super) fn has_other_core() -> bool {
     }
 }
 
-/// Asks the system, which takes tens of microseconds: it reads the files of the control group.
+/// Queries the system. This takes tens of microseconds, because it reads the files of the control
+/// group.
 fn ask_system() -> bool {
     std::thread::available_parallelism().is_ok_and(|cores| cores.get() > 1)
 }
 
-/// Asks for the number of cores again if the last answer is old. Called by a thread that is about
-/// to park, and so has the time.
+/// Queries the number of cores again if the last result is old. Called by a thread that is about to
+/// park, so the delay does not matter.
 pub(super) fn refresh_core_count(now: Instant) {
     static REFRESH: Refresh = Refresh::new();
     static START: OnceLock<Instant> = OnceLock::new();
@@ -44,33 +45,33 @@ pub(super) fn refresh_core_count(now: Instant) {
     }
 }
 
-/// When the system was asked for the number of cores, in seconds.
+/// When the system was queried for the number of cores, in seconds.
 #[derive(Debug)]
 struct Refresh {
     asked: AtomicU64,
-    /// When the answer was last "more than one".
+    /// When the result was last "more than one".
     several: AtomicU64,
 }
 
 impl Refresh {
-    /// An answer is valid for this many seconds.
+    /// A result is valid for this many seconds.
     const GOOD_FOR: u64 = 3;
-    /// The answer is about the calling thread, which may be pinned to one core. So "several"
-    /// outweighs answers of "one" for this many seconds.
+    /// The result applies to the calling thread, which may be pinned to one core. So "several"
+    /// overrides results of "one" for this many seconds.
     const SEVERAL_FOR: u64 = 10;
 
     const fn new() -> Refresh {
         Refresh { asked: AtomicU64::new(0), several: AtomicU64::new(0) }
     }
 
-    /// Returns true to one caller if the last answer is too old.
+    /// Returns true to one caller if the last result is too old.
     fn is_due(&self, second: u64) -> bool {
         let asked = self.asked.load(Ordering::Relaxed);
         second >= asked + Self::GOOD_FOR
             && self.asked.compare_exchange(asked, second, Ordering::Relaxed, Ordering::Relaxed).is_ok()
     }
 
-    /// Combines this answer with the earlier ones.
+    /// Combines this result with the earlier ones.
     fn combine(&self, second: u64, several: bool) -> bool {
         if several {
             self.several.store(second, Ordering::Relaxed);

@@ -1,15 +1,15 @@
-//! Backing off: how a thread waits for something that another thread is about to do.
+//! Back-off: how a thread waits for an event that another thread is about to cause.
 //!
 //! This is the only file of the library that pauses, yields or sleeps.
 //!
 //! - [`Backoff`] waits for the holder of a spin lock.
-//! - [`SearchBudget`] polls a condition before its caller parks: for up to 100 µs, if that has paid
-//!   lately.
+//! - [`SearchBudget`] polls a condition before its caller parks, for up to 100 µs if that has paid
+//!   recently.
 //! - [`snooze`] always polls that long, for submitters that wait for room.
 //! - [`AdaptiveBackoff`] waits for the other side of a rendezvous.
-//! - [`Contention`] makes a thread pause that finds a lock taken again and again.
+//! - [`Contention`] makes a thread pause if it repeatedly finds a lock taken.
 //!
-//! A loom model explores polling as an endless wait, so in a model every function polls once.
+//! A loom model explores polling as an endless wait. So in a model every function polls once.
 
 mod adaptive;
 #[cfg_attr(all(loom, test), allow(dead_code, reason = "a model locks a mutex instead"))]
@@ -36,11 +36,11 @@ impl Backoff {
     /// Steps that pause, each twice as long as the one before: about 4 µs in total.
     ///
     /// The lock holder usually runs on another core and finishes before a context switch would.
-    /// While no other thread polls, it can lock again without fetching the cache line.
+    /// While no other thread polls, the holder can lock again without fetching the cache line.
     const PAUSES: u32 = 8;
-    /// Steps that yield: the holder may have been preempted.
+    /// Steps that yield, because the holder may have been preempted.
     const YIELDS: u32 = 64;
-    /// The length of all later steps: the machine is so busy that yielding does not help.
+    /// The length of all later steps, on a machine so busy that yielding does not help.
     const SLEEP: Duration = Duration::from_micros(50);
 
     /// Takes one step.
@@ -60,7 +60,7 @@ pub(crate) fn snooze(ready: impl FnMut() -> bool) -> bool {
     search(LONG, ready) != Found::No
 }
 
-/// As [`snooze`], with the [`SearchBudget`] of the calling thread. For a thread that waits for
+/// Like [`snooze`], with the [`SearchBudget`] of the calling thread. For a thread that waits for
 /// results.
 pub(crate) fn snooze_as_it_paid(ready: impl FnMut() -> bool) -> bool {
     THREAD.with(|thread| thread.budget.search(ready))
@@ -68,8 +68,8 @@ pub(crate) fn snooze_as_it_paid(ready: impl FnMut() -> bool) -> bool {
 
 /// Polls `ready` for at most `pauses` pauses, without yielding.
 ///
-/// For a thread that other threads rely on to take work at once. On a busy machine a thread that
-/// yields runs again only after all others.
+/// For a thread that other threads rely on to take work at once. On a busy machine, a thread that
+/// yields runs again only after all other threads.
 pub(crate) fn spin_briefly(pauses: u32, ready: impl FnMut() -> bool) {
     if !IN_MODEL && has_other_core() {
         let _ = pause_until(std::iter::repeat_n(1, pauses as usize), ready);
@@ -85,26 +85,26 @@ pub(crate) fn yield_while(limit: Duration, mut waits: impl FnMut() -> bool) {
     }
 }
 
-/// Yields of a long search, which takes up to 100 µs: longer than another thread needs to wake up.
+/// Yields of a long search, which takes up to 100 µs: longer than the wake-up of another thread.
 const LONG: u32 = 64;
 
-/// How a search ended.
+/// The result of a search.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Found {
-    /// At the first poll: there was nothing to wait for.
+    /// The first poll succeeded, so there was no wait.
     AtOnce,
-    /// In less time than a park and a wake-up cost.
+    /// In less time than a park and a wake-up take.
     Soon,
-    /// Later than that.
+    /// After more time than that.
     Late,
     No,
 }
 
-/// Pauses of a search before it yields.
+/// Pauses of a search before its first yield.
 const PAUSES: u32 = 4;
 
-/// After how many polls a search of the calling thread has lasted about 2 µs: all pauses and two
-/// yields. None if it begins with a yield, which may take long.
+/// Returns the number of polls after which a search of the calling thread has lasted about 2 µs:
+/// all pauses and two yields. Returns 0 if the search begins with a yield, which may take long.
 pub(crate) fn polls_of_short_search() -> u32 {
     let pauses = has_other_core() && THREAD.with(|thread| !thread.shares_core.get());
     if pauses { PAUSES + 2 } else { 0 }
@@ -112,9 +112,9 @@ pub(crate) fn polls_of_short_search() -> u32 {
 
 /// Polls `ready` before the caller parks.
 ///
-/// A park and a wake-up on another core cost as much as hundreds of small tasks, so a few pauses
-/// and some yields pay if the other side is about to act. Each poll takes the cache line from the
-/// other side, so the time between two polls doubles.
+/// A park and a wake-up on another core cost as much as hundreds of small tasks. So some pauses and
+/// yields pay if the other side is about to act. Each poll takes the cache line from the other
+/// side, so the time between two polls doubles.
 ///
 /// `yields` is at most [`LONG`].
 fn search(yields: u32, mut ready: impl FnMut() -> bool) -> Found {
@@ -136,12 +136,12 @@ fn search(yields: u32, mut ready: impl FnMut() -> bool) -> Found {
 
 /// A search on a machine with several cores.
 ///
-/// A yield lasts as long as other threads want the core, which on a busy machine is milliseconds.
-/// Parking is better then. So a short search ends with the first yield that let another thread
-/// run, and a long one is bounded in time as well as in yields.
+/// A yield lasts as long as other threads want the core, which may be milliseconds on a busy
+/// machine. Then parking is better. So a short search ends with the first yield that let another
+/// thread run. A long search is bounded in time as well as in yields.
 fn search_beside(yields: u32, mut ready: impl FnMut() -> bool) -> Found {
     const LIMIT: Duration = Duration::from_micros(100);
-    /// What a park and a wake-up cost, both sides together, roughly.
+    /// A rough estimate of the cost of a park and a wake-up, both sides together.
     const COST_OF_PARKING: Duration = Duration::from_micros(10);
     /// A longer yield has switched to another thread.
     const SWITCH: Duration = Duration::from_nanos(800);
@@ -165,24 +165,24 @@ fn search_beside(yields: u32, mut ready: impl FnMut() -> bool) -> Found {
     })
 }
 
-/// A search on a single core: the other side can run only while this thread does not.
+/// A search on a single core, where the other side runs only while this thread does not.
 fn search_on_one_core(yields: u32, ready: impl FnMut() -> bool) -> Found {
-    /// Each yield gives the other side a chance to run. Three save nine of ten futex calls when
-    /// items of 1 µs pass through a queue.
+    /// Each yield lets the other side run. Three yields save nine of ten futex calls when items of
+    /// 1 µs pass through a queue.
     const ENOUGH: u32 = 3;
     if yield_until(yields.min(ENOUGH), ready) { Found::Soon } else { Found::No }
 }
 
-/// Decides how long to search before parking, by whether searches have paid lately.
+/// Decides how long to search before parking, based on the outcome of recent searches.
 ///
-/// A search pays if it finds something in less time than a park and a wake-up would have cost. The
-/// state is one number from -96 to 8. A search that pays raises it by one, one that does not lowers
-/// it by two.
+/// A search pays if it finds something in less time than a park and a wake-up take. The state is
+/// one number from -96 to 8. A search that pays raises the number by one, other searches lower it
+/// by two.
 ///
-/// - Above zero searches are long. They stay so while two of three pay.
-/// - Down to -32 they are short, with a few yields.
-/// - Below, the next 32 are shorter still, and then one is long, as a probe: only a search that
-///   lasts longer than a wake-up notices that two threads park for each other every time. If the
+/// - Above zero, searches are long. The number stays there while two of three searches pay.
+/// - From 0 to -31, searches are short, with a few yields.
+/// - From -32 on, 32 searches are even shorter. Then one is long, as a probe: only a search that
+///   lasts longer than a wake-up can detect that two threads park for each other every time. If the
 ///   probe pays, the next two searches are long too.
 ///
 /// Relaxed: a lost update only costs time.
@@ -195,29 +195,29 @@ pub(crate) struct SearchBudget {
 
 impl SearchBudget {
     const MOST: i32 = 8;
-    /// A search that pays counts from here at least, so that five of them suffice for a long one.
+    /// A search that pays counts from here at least. So five such searches suffice for a long one.
     const NEAR: i32 = -4;
-    /// From here on searches rarely pay.
+    /// At or below this number, searches rarely pay.
     const RARE: i32 = -32;
-    /// The next search is a probe.
+    /// At this number, the next search is a probe.
     const PROBE: i32 = -96;
-    /// After a probe that paid.
+    /// The number after a probe that paid.
     const PROBED: i32 = 3;
     /// Yields of a short search.
     const FEW: u32 = 4;
 
-    /// For threads that wait for a task, an item or a free slot. While these are rare they do not
-    /// yield: a yield finds none, and it costs two context switches, 4 µs of processor time. On a
-    /// busy machine it lasts until all others have run: with four busy loops on two cores, 6000
-    /// items went through an array queue of one slot in 35 s with yields, in 5 s without. A thread
-    /// that parks at once may also be run sooner when it is woken: on one core a task of less than
-    /// 1 µs every 200 µs began after 8 µs with yields, after 3 µs without.
+    /// For threads that wait for a task, an item or a free slot. While searches rarely pay, such
+    /// threads do not yield. A yield costs two context switches, 4 µs of processor time. On a busy
+    /// machine it lasts until all other threads have run. With four busy loops on two cores, 6000
+    /// items passed an array queue of one slot in 35 s with yields, in 5 s without. A thread that
+    /// parks at once may also be scheduled sooner when it is woken. On one core, a task every 200
+    /// µs began after 8 µs with yields, after 3 µs without.
     pub(crate) const fn for_task() -> Self {
         SearchBudget::new(0)
     }
 
-    /// For a thread that waits for a result. A yield lets a worker on the same core produce it. If
-    /// the thread parked, the worker would have to wake it.
+    /// For a thread that waits for a result. A yield lets a worker on the same core produce the
+    /// result. If the thread parked, the worker would have to wake it.
     const fn for_result() -> Self {
         SearchBudget::new(Self::FEW)
     }
@@ -261,11 +261,11 @@ std::thread_local! {
     static THREAD: ThreadHistory = const { ThreadHistory::new() };
 }
 
-/// What the earlier waits of one thread have shown. Needs no destructor, so it can always be read.
+/// The outcome of earlier waits of one thread. Needs no destructor, so it is always readable.
 #[derive(Debug)]
 struct ThreadHistory {
-    /// The last yield let another thread run. The thread that this one waits for may be on the same
-    /// core, and pausing would only delay it.
+    /// True if the last yield let another thread run. The awaited thread may be on the same core,
+    /// and pausing would only delay it.
     shares_core: Cell<bool>,
     budget: SearchBudget,
     contention: Cell<Contention>,
@@ -293,7 +293,8 @@ fn pause_until(lengths: impl Iterator<Item = u32>, mut ready: impl FnMut() -> bo
     false
 }
 
-/// Yields at most `yields` times and calls `ends` after each. Returns true as soon as `ends` does.
+/// Yields at most `yields` times and calls `ends` after each yield. Returns true as soon as `ends`
+/// does.
 fn yield_until(yields: u32, mut ends: impl FnMut() -> bool) -> bool {
     (0..yields).any(|_| {
         yield_now();
@@ -312,7 +313,7 @@ fn pause(times: u32) {
     (0..times).for_each(|_| std::hint::spin_loop());
 }
 
-/// For tests of what happens between the first try of a thread and its park.
+/// Lets a test run code between the first attempt of a thread and its park.
 #[cfg(all(test, not(loom)))]
 pub(crate) mod in_next_snooze {
     use std::cell::RefCell;
@@ -337,7 +338,8 @@ pub(crate) mod in_next_snooze {
 mod tests {
     use super::*;
 
-    /// The yields of the next searches if they end as `found` says, and the number afterwards.
+    /// Returns the yields of the next searches if they end as `found` says, and the number
+    /// afterwards.
     fn yields(mut number: i32, found: &[Found]) -> (Vec<u32>, i32) {
         let budget = SearchBudget::for_task();
         let step = |found: &Found| {

@@ -1,4 +1,4 @@
-//! Every kind of task, packed and taken out again.
+//! Tests that pack tasks of every kind and take them out again.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -7,7 +7,7 @@ use super::*;
 use crate::task::TaskOf;
 use crate::task::TaskState;
 
-/// Memory for one task, followed by a guard word.
+/// Memory for one entry, followed by a guard word.
 struct Room {
     words: Vec<Word>,
 }
@@ -15,7 +15,7 @@ struct Room {
 const GUARD: usize = 0x5a5a_5a5a;
 
 impl Room {
-    /// Memory of this many words and the guard.
+    /// Allocates this many words and the guard.
     fn new(words: usize) -> Room {
         let mut room = Room { words: vec![Word::uninit(); words] };
         room.words.push(Word::new(GUARD));
@@ -24,23 +24,23 @@ impl Room {
 
     fn space(&mut self) -> Space {
         let words = self.words.len() - 1;
-        // SAFETY: (1): there are as many words before the guard, and nobody else knows of them.
+        // SAFETY: (1): there are as many words before the guard, and no other code accesses them.
         unsafe { Space::new(self.words.as_mut_ptr(), words) }
     }
 
     fn entry(&mut self) -> PackedTask {
-        // SAFETY: (2): tests call it after they have packed, and unpack once.
+        // SAFETY: (2): tests call this after packing, and unpack once.
         unsafe { PackedTask::new(self.words.as_mut_ptr()) }
     }
 
     fn is_whole(&self) -> bool {
-        // SAFETY: the last word was initialized, and everything that was written there since was
-        // too.
+        // SAFETY: the last word was initialized, and every value written there since was
+        // initialized too.
         unsafe { self.words[self.words.len() - 1].assume_init() == GUARD }
     }
 }
 
-/// Packs `task`, moves it out, and removes it; returns it and the words that it took.
+/// Packs `task`, moves it out, and removes it. Returns it and its number of words.
 fn there_and_back(task: impl Pack, id: TaskId) -> (Task, usize) {
     let words = task.words();
     assert!((HEAD..=LONGEST).contains(&words));
@@ -64,7 +64,7 @@ fn task_there_and_back(task: Task) -> (Task, usize) {
     there_and_back(task, id)
 }
 
-/// A task that adds one to the counter, after it has looked at its `N` further words.
+/// A task that checks its `N` further words and then adds one to the counter.
 fn adds<const N: usize>(to: &Arc<AtomicUsize>) -> Task {
     let to = Arc::clone(to);
     let words: [usize; N] = std::array::from_fn(|i| i + 100);
@@ -113,7 +113,7 @@ fn a_closure_without_captures_takes_the_head_alone() {
     assert_eq!(RAN.load(Ordering::Relaxed), 1);
 }
 
-/// Words that are not full, padding, references, and a value that is coarser aligned than a word.
+/// Partly used words, padding, references, and a value with a larger alignment than a word.
 #[test]
 fn closures_of_odd_shapes_come_back_as_they_were() {
     let sum = Arc::new(AtomicUsize::new(0));
@@ -244,7 +244,7 @@ fn any_number_of_words_is_copied() {
         // SAFETY: both have `WORDS` words, and they are not the same.
         unsafe { copy_words(from.as_ptr(), to.as_mut_ptr(), many) };
         for (i, word) in to.into_iter().enumerate() {
-            // SAFETY: all were initialized, and written only from those that were too.
+            // SAFETY: every word was initialized, and only initialized words were copied to it.
             let word = unsafe { word.assume_init() };
             assert_eq!(word, if i < many { i + 1 } else { GUARD }, "word {i} of {many}");
         }

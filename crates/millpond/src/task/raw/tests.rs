@@ -21,7 +21,7 @@ impl Drop for Seen {
 #[repr(align(64))]
 struct Wide(u8);
 
-/// Checks everything that can be done with references, wherever the cell lies.
+/// Checks all operations on references, for a cell in any memory.
 fn check<T: Send + 'static>(make: impl FnOnce(Seen) -> Pair<T>) {
     let drops = Arc::new(AtomicUsize::new(0));
     let (handle, task) = make(Seen(Arc::clone(&drops)));
@@ -39,7 +39,7 @@ fn check<T: Send + 'static>(make: impl FnOnce(Seen) -> Pair<T>) {
 }
 
 fn slab_slot<V: ?Sized>(cell: &CellRef<V>) -> Option<std::num::NonZeroU32> {
-    // SAFETY: (1): the header is there as long as `cell` is.
+    // SAFETY: (1): the header exists as long as `cell`.
     unsafe { cell.header().as_ref() }.slab_slot
 }
 
@@ -98,13 +98,13 @@ fn the_memory_of_a_cell_is_freed_although_a_destructor_panics() {
         let drops = Arc::new(AtomicUsize::new(0));
         let pair = make(Loud { _seen: Seen(Arc::clone(&drops)) });
         let dropped = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| drop(pair)));
-        // Whether the panic comes out does not matter here, only that nothing is left.
+        // Whether the panic unwinds to here does not matter. Nothing must be left.
         drop(dropped);
         assert_eq!((drops.load(Ordering::Relaxed), Arc::strong_count(&drops)), (1, 1));
     }
 }
 
-// A handle is shared: one thread makes references from it while another cancels by it.
+// One thread makes references from a shared handle while another thread cancels through it.
 #[test]
 fn references_made_while_a_forgotten_one_is_released_count() {
     const MADE: usize = if cfg!(miri) { 3 } else { 100 };
@@ -162,10 +162,10 @@ fn owners_that_leave_at_the_same_time_drop_the_value_once() {
     }
 }
 
-/// Counts how many there are, by its references.
+/// Counts its instances by its references.
 type Thing = Arc<()>;
 
-/// A slot that is cleared at its end.
+/// A slot that is cleared when dropped.
 struct Cleared(Slot<Thing, Thing>);
 
 impl std::ops::Deref for Cleared {
@@ -187,7 +187,7 @@ fn slot(work: &Thing) -> (Cleared, ResultToken) {
     (Cleared(Slot::new(token.id(), Arc::clone(work), false)), token)
 }
 
-/// One runner, one canceller, and one holder of the token that waits for the result or gives it up.
+/// One runner, one canceller, and one token holder that waits for the result or detaches.
 fn round(thing: &Thing, waits: bool) {
     let (slot, mut token) = slot(thing);
     let (ran, cancelled, taken) = thread::scope(|s| {

@@ -1,7 +1,7 @@
 //! A bucket of the timer wheel: unordered entries, with tombstones between them.
 //!
-//! A bit for each position marks the tombstones, so a cancel does not touch the entry. See the
-//! parent module for the reason.
+//! A bit for each position marks the tombstones, so a cancel does not access the entry. The parent
+//! module explains why.
 //!
 //! Invariant 1. A position whose bit is set in `tombstones` is a tombstone: it is empty, or its
 //! item belongs to a canceller and must not be touched. The number of other positions is `len`.
@@ -12,9 +12,9 @@ use std::num::NonZeroU64;
 use super::{LEVEL_BITS, LEVELS, Placed, STEP};
 use crate::time::clock::Tick;
 
-/// A bucket with fewer entries is opened when its first entry is due, a larger one earlier.
+/// Number of entries from which a bucket is opened before its first entry is due.
 const MANY: usize = if cfg!(test) { 32 } else { 1024 };
-/// An upper bound for the time to open a bucket on an idle machine, in nanoseconds per entry.
+/// Upper bound of the time to open a bucket on an idle machine, in nanoseconds per entry.
 const OPENING: u64 = if cfg!(test) { 1 << 16 } else { 128 };
 /// A bucket with fewer tombstones is not compacted.
 pub(super) const FEW: usize = 16;
@@ -25,7 +25,8 @@ pub(super) const FAR: u64 = 1 << 63;
 const AT_BITS: u32 = 32;
 const BUCKET_BITS: u32 = (LEVELS << LEVEL_BITS).next_power_of_two().ilog2();
 const WHEEL_BITS: u32 = u64::BITS - 1 - AT_BITS - BUCKET_BITS;
-/// The number of all wheels without a number of their own. Not part of [`NOWHERE`](super::NOWHERE).
+/// The number shared by all wheels without their own number. Differs from the wheel's part of
+/// [`NOWHERE`](super::NOWHERE).
 const ANY_WHEEL: u64 = (1 << WHEEL_BITS) - 2;
 
 /// The part of a place that identifies the wheel.
@@ -33,18 +34,18 @@ pub(super) const fn mark_of(wheel: u64) -> u64 {
     FAR | (if wheel < ANY_WHEEL { wheel } else { ANY_WHEEL }) << (AT_BITS + BUCKET_BITS)
 }
 
-/// The same place in a form that allows `remove`, which checks the item, but not `forget`.
+/// Returns the same place in a form that allows `remove`, which checks the item, but not `forget`.
 pub(crate) fn to_be_looked_at(place: u64) -> u64 {
     let is_far = place & FAR != 0 && place != super::NOWHERE;
     if is_far { mark_of(ANY_WHEEL) | place & ((1 << (AT_BITS + BUCKET_BITS)) - 1) } else { place }
 }
 
-/// True if `place` is in the wheel with this mark, and no other wheel has the mark.
+/// Returns true if `place` is in the wheel with this mark, and no other wheel has the mark.
 pub(super) fn has_mark(place: u64, mark: u64) -> bool {
     mark != mark_of(ANY_WHEEL) && place >> (AT_BITS + BUCKET_BITS) == mark >> (AT_BITS + BUCKET_BITS)
 }
 
-/// The bucket of a place, and the position in it.
+/// Returns the bucket of a place, and the position in the bucket.
 #[expect(clippy::cast_possible_truncation, reason = "the two halves")]
 pub(super) fn far(place: u64) -> (usize, usize) {
     ((place >> AT_BITS) as usize & ((1 << BUCKET_BITS) - 1), place as u32 as usize)
@@ -55,7 +56,8 @@ pub(super) struct Entry<T> {
     due: Tick,
     /// The number plus one. A non-zero field makes `Option<Entry>` as small as `Entry`.
     number: NonZeroU64,
-    /// Not dropped with the entry, because it may be forgotten. `into_parts` returns it.
+    /// Not dropped with the entry, because the entry may be forgotten. `into_parts` returns the
+    /// item.
     item: ManuallyDrop<T>,
 }
 
@@ -94,7 +96,7 @@ pub(super) struct Bucket<T> {
     tombstones: Bits,
     /// No entry is due before this time.
     earliest: Tick,
-    /// Where the next search for a tombstone begins.
+    /// The position where the next search for a tombstone begins.
     searched: usize,
 }
 
@@ -102,13 +104,13 @@ impl<T> Bucket<T> {
     pub(super) const EMPTY: Self =
         Bucket { entries: Vec::new(), len: 0, tombstones: Bits::NONE, earliest: Tick::NEVER, searched: 0 };
 
-    /// The number of entries.
+    /// Returns the number of entries.
     #[inline]
     pub(super) fn len(&self) -> usize {
         self.len
     }
 
-    /// The number of positions, tombstones included.
+    /// Returns the number of positions, including tombstones.
     pub(super) fn places(&self) -> usize {
         self.entries.len()
     }
@@ -117,7 +119,7 @@ impl<T> Bucket<T> {
         self.entries.capacity()
     }
 
-    /// No entry is due before this time.
+    /// Returns a time before which no entry is due.
     pub(super) fn earliest(&self) -> Tick {
         self.earliest
     }
@@ -129,7 +131,7 @@ impl<T> Bucket<T> {
         }
     }
 
-    /// The memory of an empty bucket.
+    /// Returns the memory of an empty bucket.
     pub(super) fn into_memory(mut self) -> Vec<Option<Entry<T>>> {
         debug_assert_eq!(self.len, 0);
         let mut memory = std::mem::take(&mut self.entries);
@@ -137,7 +139,7 @@ impl<T> Bucket<T> {
         memory
     }
 
-    /// The entry at a position.
+    /// Returns the entry at a position.
     pub(super) fn get(&self, at: usize) -> Option<&Entry<T>> {
         if self.tombstones.has(at) { None } else { self.entries.get(at)?.as_ref() }
     }
@@ -147,7 +149,7 @@ impl<T> Bucket<T> {
         self.entries.iter().enumerate().any(|(at, entry)| entry.is_some() && self.tombstones.has(at))
     }
 
-    /// All entries.
+    /// Returns all entries.
     pub(super) fn iter(&self) -> impl Iterator<Item = &Entry<T>> {
         (0..self.entries.len()).filter_map(|at| self.get(at))
     }
@@ -180,8 +182,8 @@ impl<T> Bucket<T> {
         Some(last)
     }
 
-    /// Forgets the entry at a position: its item belongs to the caller. Returns false if there is
-    /// none.
+    /// Forgets the entry at a position, whose item then belongs to the caller. Returns false if
+    /// there is none.
     #[inline]
     pub(super) fn forget(&mut self, at: usize) -> bool {
         let was_there = at < self.entries.len() && self.tombstones.add(at, self.entries.len());
@@ -189,8 +191,8 @@ impl<T> Bucket<T> {
         was_there
     }
 
-    /// When to begin with the opening. Changes only when the number of entries has doubled, so that
-    /// a waiting thread is not woken for every new entry.
+    /// Returns when to begin the opening. Changes only when the number of entries has doubled, so a
+    /// waiting thread is not woken for every new entry.
     pub(super) fn open_by(&self) -> Tick {
         if self.len < MANY {
             return self.earliest;
@@ -213,7 +215,7 @@ impl<T> Drop for Bucket<T> {
 /// A set of positions.
 #[derive(Debug)]
 struct Bits {
-    /// Bit n is position n. Most buckets need no more, and so no allocation.
+    /// Bit n is position n. Most buckets need no further words, and so no allocation.
     first: u64,
     /// Bit n of word m is position 64 * (m + 1) + n. Grows as needed.
     more: Vec<u64>,
@@ -252,8 +254,8 @@ impl Bits {
         &mut self.more[at]
     }
 
-    /// One more than the last of the first `places` positions that is not in the set. Zero if all
-    /// are.
+    /// Returns one more than the last of the first `places` positions that is not in the set. Zero
+    /// if all are in the set.
     fn end_of_others(&self, places: usize) -> usize {
         let mut end = places;
         while end > 0 {
@@ -267,7 +269,7 @@ impl Bits {
         0
     }
 
-    /// The first position of the set from `begin` on and before `end`.
+    /// Returns the first position of the set from `begin` on and before `end`.
     fn first(&self, begin: usize, end: usize) -> Option<usize> {
         let mut from = begin;
         while from < end {
@@ -314,8 +316,8 @@ impl<T: Placed> Bucket<T> {
         self.entries.push(Some(entry));
     }
 
-    /// Doubles a small bucket, and grows a large one by an eighth: doubling leaves up to half of
-    /// the memory unused. Allocators move large blocks without copying.
+    /// Doubles a small bucket, and grows a large one by an eighth, because doubling leaves up to
+    /// half of the memory unused. Allocators move large blocks without copying.
     #[cold]
     fn grow(&mut self) {
         const SMALL: usize = 256;
@@ -328,7 +330,7 @@ impl<T: Placed> Bucket<T> {
         self.len + FEW < self.entries.len() / 4
     }
 
-    /// Moves some entries from the end into tombstones, and gives memory back.
+    /// Moves some entries from the end into tombstones, and frees memory.
     #[cold]
     pub(super) fn compact_some(&mut self, mark: u64, number: usize) {
         for _ in 0..STEP / 8 {
@@ -352,7 +354,7 @@ impl<T: Placed> Bucket<T> {
         self.tombstones.cut(places);
     }
 
-    /// Finds a tombstone within a bounded search, which continues where the last one ended.
+    /// Finds a tombstone in a bounded search, which continues where the previous search ended.
     fn next_tombstone(&mut self) -> Option<usize> {
         let begin = if self.searched < self.entries.len() { self.searched } else { 0 };
         let end = self.entries.len().min(begin + 64 * STEP);

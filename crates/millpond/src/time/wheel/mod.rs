@@ -1,31 +1,32 @@
-//! [`TimerWheel`]: a hierarchical timer wheel for many entries, with a heap for the next ones.
+//! [`TimerWheel`]: a hierarchical timer wheel for many entries, with a heap for the earliest ones.
 //!
-//! Time is divided into slots of about 1 ms. Entries of the current slot and earlier ones are
-//! *near*: they are in a [`TimerQueue`], in exact order. All others are in buckets, unordered. A
-//! bucket of the finest level is one slot wide, a bucket of the next level 64 slots, and so on. An
-//! entry is in the finest level in which its bucket is not the current one. When the first entry of
-//! the first bucket is due, the bucket is *opened*: its entries move to finer levels or become
-//! near. So an entry is touched when it is inserted, when it leaves, and at most once per level in
-//! between: four times for a delay of a few hours.
+//! Time is divided into slots of about 1 ms. Entries of the current slot and earlier slots are
+//! *near*: they are in a [`TimerQueue`], in exact order. All other entries are in buckets,
+//! unordered. A bucket of the finest level is one slot wide, a bucket of the next level 64 slots,
+//! and so on. An entry is in the finest level in which its bucket is not the current one. When the
+//! first entry of the first bucket is due, the bucket is *opened*: its entries move to finer levels
+//! or become near. So an entry is accessed when it is inserted, when it leaves, and at most once
+//! per level in between: four times for a delay of a few hours.
 //!
-//! A bucket may hold a million entries. They must not all be touched when the first of them is due,
-//! nor while other threads wait for the lock. So a bucket is opened in steps, one with every
-//! [`look`](TimerWheel::look), and a large one is begun early; see [`TimerWheel::look_by`].
+//! A bucket may contain a million entries. They must not all be moved when the first of them is
+//! due, nor while other threads wait for the lock. So a bucket is opened in steps, one with every
+//! [`look`](TimerWheel::look). The opening of a large bucket begins early; see
+//! [`TimerWheel::look_by`].
 //!
-//! Most timers are cancelled, so removal matters most. Among a million entries every access to
-//! another entry is a cache miss, so removal touches the removed entry only. An entry is stored in
-//! the memory of its bucket, and its removal leaves a tombstone there. A bucket of which three
-//! quarters are tombstones is compacted, a few entries at a time. An empty bucket has no memory.
-//! Items are notified when they move; see [`Placed`].
+//! Most timers are cancelled, so removal must be fast. Among a million entries every access to
+//! another entry is a cache miss, so removal accesses only the removed entry. An entry is stored in
+//! the memory of its bucket, and its removal leaves a tombstone there. A bucket with three quarters
+//! of tombstones is compacted, a few entries at a time. An empty bucket has no memory. Items are
+//! notified when they move; see [`Placed`].
 //!
-//! A cancel through a handle does not touch the entry at all: a bit of the bucket marks it as
-//! forgotten, which counts as a tombstone. The canceller owns from then on what the wheel owned of
-//! the item; see [`TimerWheel::forget`].
+//! A cancel through a handle does not access the entry at all. A bit of the bucket marks the entry
+//! as forgotten, which counts as a tombstone. From then on the canceller owns what the wheel owned
+//! of the item; see [`TimerWheel::forget`].
 //!
-//! A bucket knows the earliest due time ever inserted into it. That is when its first entry is due,
-//! or earlier if that entry was removed. So a thread that waits until [`TimerWheel::look_by`] never
-//! waits too long. It wakes up too early only if the first entry was removed meanwhile, which is
-//! the same with a heap, or if a large bucket is to be opened. `docs/timers.md` has measurements.
+//! A bucket stores the earliest due time ever inserted into it. That is when its first entry is
+//! due, or earlier if that entry was removed. So a thread that waits until [`TimerWheel::look_by`]
+//! never waits too long. It wakes too early only if the first entry was removed meanwhile, as with
+//! a heap, or if a large bucket must be opened. `docs/timers.md` has measurements.
 
 mod bucket;
 
@@ -37,7 +38,7 @@ use crate::sync::IN_MODEL;
 use crate::time::clock::Tick;
 use crate::time::heap::{Key, TimerQueue};
 
-/// An item that is notified of its place in the wheel.
+/// An item that is notified when its place in the wheel changes.
 pub(crate) trait Placed {
     fn moved_to(&self, place: u64);
 }
@@ -50,23 +51,23 @@ const SLOT_BITS: u32 = 20;
 /// The number of buckets of a level: 2^6, one bit of a word for each.
 const LEVEL_BITS: u32 = 6;
 const LEVELS: u32 = (u64::BITS - SLOT_BITS).div_ceil(LEVEL_BITS);
-/// The number of entries of a bucket that one step touches.
+/// The number of entries that one step moves.
 const STEP: usize = if cfg!(test) { 8 } else { 64 };
-/// The wheel keeps the memory of up to `SPARE` empty buckets with a capacity of at most
+/// The wheel keeps the memory of up to `SPARE` empty buckets, each with a capacity of at most
 /// `SPARE_CAPACITY`.
 const SPARE: usize = 8;
 const SPARE_CAPACITY: usize = 256;
 
-/// The result of a look at the wheel.
+/// The result of a check of the wheel.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Look {
     /// The first entry is due and can be popped.
     Due,
     /// No entry is due.
     Later,
-    /// No entry is due, but a bucket is being opened: look again instead of waiting.
+    /// No entry is due, but a bucket is being opened: check again instead of waiting.
     Ahead,
-    /// An entry may be due. Another look will tell.
+    /// An entry may be due. Check again.
     Again,
 }
 
@@ -76,21 +77,21 @@ pub(crate) struct TimerWheel<T> {
     /// The part of a place that identifies the wheel.
     mark: u64,
     len: usize,
-    /// The current slot. Entries up to this slot are near, all others are in buckets.
+    /// The current slot. Entries up to this slot are near, all other entries are in buckets.
     current: u64,
     near: TimerQueue<T>,
-    /// One word per level. Bit n: bucket n of that level is not empty.
+    /// One word per level. Bit n is set if bucket n of that level is not empty.
     occupied: [u64; LEVELS as usize],
-    /// Level by level. Levels are added as needed.
+    /// The buckets, level by level. Levels are added as needed.
     buckets: Vec<Bucket<T>>,
-    /// The bucket that is being opened. The current slot lies in it, the finer levels were empty
-    /// when the opening began, and some of its entries have moved already. Its bit in `occupied` is
-    /// not set.
+    /// The bucket that is being opened. It contains the current slot, and the finer levels were
+    /// empty when the opening began. Some of its entries have already moved. Its bit in `occupied`
+    /// is not set.
     opening: Option<usize>,
-    /// When a thread has to look at the wheel. Exact after every look. A removal may leave it too
+    /// When a thread must check the wheel. Exact after every check. A removal may leave it too
     /// early.
     look_by: Tick,
-    /// Memory of empty buckets, to be used again.
+    /// Memory of empty buckets, for reuse.
     spare: Vec<Vec<Option<Entry<T>>>>,
 }
 
@@ -98,15 +99,15 @@ fn slot_of(due: Tick) -> u64 {
     due.nanos() >> SLOT_BITS
 }
 
-/// The level of a bucket, and its index in that level.
+/// Returns the level of a bucket, and its index in that level.
 fn level_of(bucket: usize) -> (usize, u32) {
     (bucket >> LEVEL_BITS, bucket as u32 & ((1 << LEVEL_BITS) - 1))
 }
 
 impl<T: Placed> TimerWheel<T> {
-    /// `number` is unique for each wheel. The first four million wheels have a mark of their own.
-    /// Later ones share a mark and forget no entries, so no place is mistaken for one in another
-    /// wheel.
+    /// Creates an empty wheel. `number` must be unique. The first four million wheels have their
+    /// own mark. Later wheels share a mark and forget no entries, so no place is mistaken for a
+    /// place in another wheel.
     pub(crate) fn new(number: u64) -> Self {
         TimerWheel {
             mark: mark_of(number),
@@ -130,7 +131,7 @@ impl<T: Placed> TimerWheel<T> {
     }
 
     /// Inserts `item`. Among equal due times the lowest `number` comes first. No two entries may
-    /// have both equal.
+    /// have the same due time and number.
     #[inline]
     pub(crate) fn insert(&mut self, due: Tick, number: u64, item: T) {
         self.len += 1;
@@ -138,7 +139,7 @@ impl<T: Placed> TimerWheel<T> {
         self.look_by = self.look_by.min(by);
     }
 
-    /// When the item at `place` is due, if `is_it` recognises the item.
+    /// Returns when the item at `place` is due, if `is_it` recognises the item.
     pub(crate) fn due(&self, place: u64, is_it: impl FnOnce(&T) -> bool) -> Option<Tick> {
         if place & FAR == 0 {
             let key = Key::from_bits(place);
@@ -149,8 +150,8 @@ impl<T: Placed> TimerWheel<T> {
         is_it(entry.item()).then_some(entry.due())
     }
 
-    /// Removes the item at `place`, if `is_it` recognises it: the place may belong to another item
-    /// by now.
+    /// Removes the item at `place`, if `is_it` recognises it. The place may belong to another item
+    /// meanwhile.
     pub(crate) fn remove(&mut self, place: u64, is_it: impl FnOnce(&T) -> bool) -> Option<T> {
         if place & FAR == 0 {
             let key = Key::from_bits(place);
@@ -167,11 +168,11 @@ impl<T: Placed> TimerWheel<T> {
         Some(item)
     }
 
-    /// Forgets the item at `place` without touching it. Returns true if it was there. The item then
-    /// belongs to the caller, as if `remove` had returned it, and the caller sets its place to
+    /// Forgets the item at `place` without accessing it. Returns true if it was there. The item
+    /// then belongs to the caller, as if `remove` had returned it, and the caller sets its place to
     /// [`NOWHERE`].
     ///
-    /// Returns false if the item is near, or in another wheel. The caller must know that the item
+    /// Returns false if the item is near, or in another wheel. The caller must ensure that the item
     /// was last notified of this place, and that it is not moved meanwhile. Items are moved only
     /// under the lock of their wheel.
     #[inline]
@@ -186,25 +187,26 @@ impl<T: Placed> TimerWheel<T> {
         was_there
     }
 
-    /// When the first entry is due, or an earlier time if the first entry of a bucket was removed.
+    /// Returns when the first entry is due, or an earlier time if the first entry of a bucket was
+    /// removed.
     #[cfg(all(test, not(loom)))]
     fn first_due(&self) -> Option<Tick> {
         self.first_by(|bucket| bucket.earliest())
     }
 
-    /// When a thread has to look for no entry to be late: when the first entry is due, or earlier.
+    /// Returns when a thread must check the wheel: when the first entry is due, or earlier.
     #[inline]
     pub(crate) fn look_by(&self) -> Option<Tick> {
         (!self.is_empty()).then_some(self.look_by)
     }
 
-    /// As `look_by`, with [`Tick::NEVER`] for an empty wheel.
+    /// Like `look_by`, with [`Tick::NEVER`] for an empty wheel.
     #[inline]
     pub(crate) fn look_by_or_never(&self) -> Tick {
         self.look_by
     }
 
-    /// Called after a change that may postpone the next look.
+    /// Called after a change that may postpone the next check.
     fn note_first(&mut self) {
         self.look_by = self.first_by(Bucket::open_by).unwrap_or(Tick::NEVER);
     }
@@ -212,8 +214,8 @@ impl<T: Placed> TimerWheel<T> {
     fn first_by(&self, time: impl FnOnce(&Bucket<T>) -> Tick) -> Option<Tick> {
         let near = self.near.first_due();
         match self.opening {
-            // Its remaining entries may be due before those that have become near. All other
-            // entries come later.
+            // Its remaining entries may be due before entries that have become near. All other
+            // entries are later.
             Some(opening) => near.into_iter().chain([self.buckets[opening].earliest()]).min(),
             None => near.or_else(|| Some(time(&self.buckets[self.first_bucket()?]))),
         }
@@ -248,12 +250,12 @@ impl<T: Placed> TimerWheel<T> {
         }
     }
 
-    /// When the first entry is due, and its number. Valid only after [`Look::Due`].
+    /// Returns the due time and number of the first entry. Valid only after [`Look::Due`].
     pub(crate) fn first(&self) -> Option<(Tick, u64)> {
         self.near.first()
     }
 
-    /// Any item for which `is_it` returns true.
+    /// Returns any item for which `is_it` returns true.
     pub(crate) fn find(&self, mut is_it: impl FnMut(&T) -> bool) -> Option<&T> {
         let far = || self.buckets.iter().flat_map(Bucket::iter).map(Entry::item);
         self.near.find(&mut is_it).or_else(|| far().find(|item| is_it(item)))
@@ -268,18 +270,18 @@ impl<T: Placed> TimerWheel<T> {
     }
 
     /// Moves an empty wheel to `now`. Otherwise entries would be placed relative to the origin of
-    /// time, which puts them into few buckets.
+    /// time, into few buckets.
     pub(crate) fn begin_at(&mut self, now: Tick) {
         if self.is_empty() {
             self.follow(now);
         }
     }
 
-    /// Passes all items with their due times to `take`. Items that it returns as an error stay.
-    /// Returns the other results in order.
+    /// Passes all items with their due times to `take`. Items that it returns as an error remain in
+    /// the wheel. Returns the other results in order.
     pub(crate) fn take_out<R>(&mut self, mut take: impl FnMut(T, Tick) -> Result<R, T>) -> Vec<R> {
         self.open_all();
-        // Near entries come before all others.
+        // Near entries come before all other entries.
         let (mut taken, mut kept) = (Vec::new(), Vec::new());
         while let Some((due, number, item)) = self.near.pop() {
             match take(item, due) {
@@ -313,7 +315,7 @@ impl<T: Placed> TimerWheel<T> {
         taken
     }
 
-    /// All items with their due times: first those that are near, then the others, bucket by
+    /// Returns all items with their due times: first the near items, then the others, bucket by
     /// bucket.
     pub(crate) fn iter(&self) -> impl Iterator<Item = (Tick, &T)> {
         let far = self.buckets.iter().flat_map(Bucket::iter).map(|entry| (entry.due(), entry.item()));
@@ -329,8 +331,8 @@ impl<T: Placed> TimerWheel<T> {
         all.into_iter().for_each(|entry| see(entry.item()));
     }
 
-    /// Puts an entry into the heap or bucket that belongs to it, relative to the current slot.
-    /// Returns when a thread has to look for its sake.
+    /// Puts an entry into its heap or bucket, relative to the current slot. Returns when a thread
+    /// must check the wheel because of this entry.
     #[inline]
     fn place(&mut self, due: Tick, order: u64, item: T) -> Tick {
         let slot = slot_of(due);
@@ -386,18 +388,18 @@ impl<T: Placed> TimerWheel<T> {
         }
     }
 
-    /// The bucket with the first entries that are not near. Those of a finer level come first.
+    /// Returns the first bucket that is not empty. Buckets of finer levels come first.
     fn first_bucket(&self) -> Option<usize> {
         let level = self.occupied.iter().position(|level| *level != 0)?;
         Some(level << LEVEL_BITS | self.occupied[level].trailing_zeros() as usize)
     }
 
-    /// Moves the current slot up to the one before `now`, or before the first bucket, so that no
-    /// entry has to move. It does not reach the slot of `now`, because all entries due at once
-    /// would then be in the heap.
+    /// Moves the current slot up to the slot before `now`, or before the first bucket, so no entry
+    /// has to move. It does not reach the slot of `now`, because all entries due at once would then
+    /// be in the heap.
     fn follow(&mut self, now: Tick) {
         if IN_MODEL {
-            return; // a model must not depend on the real time
+            return; // a model must not depend on real time
         }
         let slot = slot_of(now).saturating_sub(1);
         if slot > self.current {
@@ -406,7 +408,7 @@ impl<T: Placed> TimerWheel<T> {
         }
     }
 
-    /// The first slot of a bucket.
+    /// Returns the first slot of a bucket.
     fn begin_of(&self, bucket: usize) -> u64 {
         let (level, digit) = level_of(bucket);
         let shift = level as u32 * LEVEL_BITS;
@@ -414,7 +416,7 @@ impl<T: Placed> TimerWheel<T> {
         (above << LEVEL_BITS | u64::from(digit)) << shift
     }
 
-    /// Begins to open the first bucket if it is time for that.
+    /// Begins to open the first bucket, if it is time. Returns true if it has begun.
     fn begin_opening(&mut self, now: Tick) -> bool {
         let Some(number) = self.first_bucket() else { return false };
         let bucket = &self.buckets[number];
@@ -422,11 +424,11 @@ impl<T: Placed> TimerWheel<T> {
             return false;
         }
         let (level, digit) = level_of(number);
-        // One slot at a time, even if it is late, to keep the heap of near entries small.
+        // One slot at a time, even when late, to keep the heap of near entries small.
         if level == 0 && !self.near.is_empty() {
             return false;
         }
-        // The new current slot lies in this bucket, so no other entry has to move.
+        // The new current slot is in this bucket, so no other entry has to move.
         self.current = slot_of(bucket.earliest());
         self.occupied[level] &= !(1 << digit);
         self.opening = Some(number);

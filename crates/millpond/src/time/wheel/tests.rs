@@ -1,3 +1,5 @@
+//! Tests of the timer wheel, among them comparisons with a sorted list.
+
 use std::cell::Cell;
 use std::collections::BTreeMap;
 use std::rc::Rc;
@@ -36,17 +38,17 @@ fn discard(wheel: &mut Wheel, item: &Rc<Item>) -> bool {
         return remove(wheel, item);
     }
     item.moved_to(NOWHERE);
-    // SAFETY: the wheel held a reference of its own, which it has forgotten.
+    // SAFETY: the wheel held its own reference, which it has forgotten.
     unsafe { Rc::decrement_strong_count(Rc::as_ptr(item)) };
     true
 }
 
-/// The number of items that the wheel holds a reference to.
+/// Returns the number of items that the wheel holds a reference to.
 fn held(items: &[Rc<Item>]) -> usize {
     items.iter().filter(|item| Rc::strong_count(item) > 1).count()
 }
 
-/// Looks until the answer is clear.
+/// Checks the wheel until the answer is clear.
 fn has_due(wheel: &mut Wheel, now: Tick) -> bool {
     loop {
         match wheel.look(now) {
@@ -63,8 +65,8 @@ fn pop_due(wheel: &mut Wheel, now: Tick) -> Option<Rc<Item>> {
 
 const SLOT: u64 = 1 << SLOT_BITS;
 
-/// Compared with a sorted list under a random mixture of insertions, removals and pops, with time
-/// going forwards and backwards, and with delays of all levels.
+/// Compares the wheel with a sorted list under a random mixture of insertions, removals and pops.
+/// Time moves forwards and backwards, and delays of all levels occur.
 #[test]
 fn behaves_like_a_sorted_list() {
     let mut random = random(42);
@@ -75,8 +77,8 @@ fn behaves_like_a_sorted_list() {
         let mut gone: Vec<Rc<Item>> = Vec::new();
         let (mut now, most) = (0, 1 + random(400));
         for number in 0..1500 {
-            // From a few nanoseconds to five centuries; coarse, so that some are due at the same
-            // time.
+            // From a few nanoseconds to five centuries, in coarse steps so that some entries are
+            // due at the same time.
             let step = 1 << random(if round % 3 == 0 { 62 } else { 34 });
             match random(if model.len() as u64 > most { 10 } else { 5 }) {
                 0..=2 => {
@@ -171,7 +173,7 @@ fn a_look_moves_few_entries_also_if_it_comes_late() {
     assert_eq!(wheel.pop().unwrap().1.number, 0);
 }
 
-/// The number of places that have changed.
+/// Returns the number of places that have changed.
 fn moved(before: &[u64], after: &[u64]) -> usize {
     before.iter().zip(after).filter(|(before, after)| before != after).count()
 }
@@ -239,8 +241,7 @@ fn knows_when_the_first_is_due_while_nothing_is_taken_out() {
     }
 }
 
-/// A thread that waits for the removed entry wakes up once too early, and then knows the right
-/// time.
+/// A thread that waits for the removed entry wakes once too early, and then knows the right time.
 #[test]
 fn knows_again_after_the_time_of_one_that_was_taken_out() {
     let mut wheel = Wheel::new(7);
@@ -299,8 +300,8 @@ fn memory_is_given_back_while_they_are_discarded() {
     memory_is_given_back(false);
 }
 
-/// In a large bucket, in a small one, and near: the wheel does not drop what it forgets, and drops
-/// everything else.
+/// In a large bucket, in a small bucket, and near: the wheel does not drop forgotten items, and
+/// drops all others.
 #[test]
 fn a_wheel_that_is_dropped_drops_all_but_what_it_has_forgotten() {
     let mut wheel = Wheel::new(7);

@@ -1,4 +1,4 @@
-//! Looking at the entries of a scheduled pool's queue.
+//! Inspection of the entries of a scheduled pool's queue.
 
 use super::DelayedQueue;
 use crate::task::{TaskId, TaskInfo};
@@ -6,7 +6,7 @@ use crate::time::clock::Tick;
 use crate::time::wheel::Look;
 
 impl DelayedQueue {
-    /// When the first task was due, if that is not after `now`.
+    /// Returns when the first task was due, if that is not after `now`.
     pub(in crate::pool) fn due_since(&self, now: Tick) -> Option<Tick> {
         loop {
             let mut entries = self.entries.lock();
@@ -18,7 +18,7 @@ impl DelayedQueue {
         }
     }
 
-    /// At most `limit` tasks with their due times, in order: those that are due soon, then others.
+    /// Returns at most `limit` tasks by due time: first those that are due soon, then others.
     pub(in crate::pool) fn first_tasks(&self, limit: usize) -> Vec<(TaskInfo, Tick)> {
         let mut tasks = Vec::with_capacity(limit.min(self.len()));
         let entries = self.entries.lock();
@@ -28,7 +28,7 @@ impl DelayedQueue {
         tasks
     }
 
-    /// The ids of all tasks, in order.
+    /// Returns the ids of all tasks, in order.
     pub(in crate::pool) fn ids(&self) -> Vec<TaskId> {
         let mut ids = Vec::new();
         self.entries.lock().wheel.for_each(|entry| ids.push(entry.id()));

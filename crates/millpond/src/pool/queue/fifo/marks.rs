@@ -1,22 +1,23 @@
-//! When the tasks of a first-in-first-out queue were pushed, without touching the tasks.
+//! Time marks: when the tasks of a first-in-first-out queue were pushed, without a time in each
+//! task.
 //!
-//! Every few pushes the submitter notes the time and the position of the task, before it pushes it:
-//! a *time mark*. A task was pushed at the time of the last mark at or before its position, or a
-//! little later. How many pushes go from one mark to the next depends on their [`Pace`], but they
-//! are at most as many as the workers run tasks per lap: tasks of 20 µs or more have a mark each. A
-//! worker that waits for work asks for a mark at the next push.
+//! Every few pushes the submitter records a *time mark*, the time and the position of the task,
+//! before it pushes the task. A task was pushed at the time of the last mark at or before its
+//! position, or slightly later. The number of pushes between two marks depends on their [`Pace`].
+//! It is at most the number of tasks that a worker runs per lap, so each task of 20 µs or more has
+//! its own mark. A worker that waits for work requests a mark at the next push.
 //!
-//! The list has a fixed size. When it is full, marks that the head has passed go, and then those
-//! that are close in time to the mark before, compared with the time that all marks span. So a
-//! wait that is read at the head of the queue is right to within about 3 %, however long the queue
-//! is.
+//! The list has a fixed size. When it is full, marks that the head has passed are dropped. If that
+//! is not enough, marks are dropped that are close in time to the previous mark, relative to the
+//! time that all marks span. So a wait time read at the head of the queue is right to within about
+//! 3 %, for any length of the queue.
 //!
 //! # Locks
 //!
-//! `due` is written under the lock of the queue's tail. The list has a lock of its own, which is
-//! taken last: a submitter holds the tail, a worker nothing or both ends. A mark is in the list
-//! before its task is in the queue, and positions only grow. So a thread that has seen the task
-//! finds the mark, or a later one if the head has moved on meanwhile.
+//! `due` is written under the lock of the queue's tail. The list has its own lock, which is always
+//! taken last: submitters hold the tail lock then, and workers hold no lock or both ends. A mark is
+//! in the list before its task is in the queue, and positions only grow. So a thread that has seen
+//! the task finds its mark, or a later mark if the head has moved on.
 
 use std::collections::VecDeque;
 
@@ -24,11 +25,11 @@ use crate::monitor::Pace;
 use crate::sync::{AtomicU64, Ordering, SpinLock, SpinLockGuard};
 use crate::time::clock::{Clock, Tick};
 
-/// The size of the list.
+/// The maximum number of marks in the list.
 const MOST: usize = 64;
-/// Marks that are closer than this part of the span of all marks are thinned out.
+/// Marks that are closer than this fraction of the span of all marks are thinned out.
 const PARTS: u64 = 32;
-/// Never: the queue is not measured.
+/// The value of `due` if no marks are made.
 const NEVER: u64 = u64::MAX;
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -41,7 +42,7 @@ struct TimeMark {
 #[derive(Debug)]
 pub(super) struct TimeMarks {
     clock: Clock,
-    /// Pushes from one mark to the next at most; 0 if none are made. Relaxed: a hint of the
+    /// Maximum number of pushes between two marks; 0 if none are made. Relaxed: a hint from the
     /// workers.
     most_pushes: AtomicU64,
     /// The number of pushes at which the next mark is due.
@@ -51,7 +52,7 @@ pub(super) struct TimeMarks {
 
 #[derive(Debug)]
 struct Noted {
-    /// By position, and so by time.
+    /// Ordered by position, and therefore by time.
     list: VecDeque<TimeMark>,
     pace: Pace,
 }
@@ -62,14 +63,14 @@ impl TimeMarks {
         TimeMarks { clock, most_pushes: AtomicU64::new(0), due: AtomicU64::new(NEVER), noted }
     }
 
-    /// The number of pushes at which the next mark is due.
+    /// Returns the number of pushes at which the next mark is due.
     #[inline]
     pub(super) fn due(&self) -> u64 {
         self.due.load(Ordering::Relaxed)
     }
 
-    /// Makes a mark for the task that will be pushed at `end`, after `put` others. The head is at
-    /// `begin`. Called with the tail locked.
+    /// Adds a mark for the task that will be pushed at position `end`, after `put` earlier pushes.
+    /// `begin` returns the position of the head. Called with the tail locked.
     pub(super) fn add(&self, put: u64, end: u64, begin: impl FnOnce() -> u64) {
         let most = self.most_pushes();
         if most == 0 {
@@ -81,13 +82,13 @@ impl TimeMarks {
         insert(&mut noted.list, TimeMark { position: end, time: now }, begin);
     }
 
-    /// Asks for a mark at the next push, after `put` others. Called with the tail locked.
+    /// Requests a mark at the next push, after `put` earlier pushes. Called with the tail locked.
     pub(super) fn ask(&self, put: u64) {
         let is_on = self.most_pushes() > 0;
         self.due.store(if is_on { put } else { NEVER }, Ordering::Relaxed);
     }
 
-    /// Sets the number of pushes from one mark to the next at most; 0 for no marks.
+    /// Sets the maximum number of pushes between two marks; 0 for no marks.
     pub(super) fn set_most_pushes(&self, pushes: u64) {
         self.most_pushes.store(pushes, Ordering::Relaxed);
     }
@@ -96,37 +97,38 @@ impl TimeMarks {
         self.most_pushes.load(Ordering::Relaxed)
     }
 
-    /// When the task at the head was pushed. Forgets the marks before it.
+    /// Returns when the task at the head was pushed. Drops the marks before it.
     pub(super) fn time_of_head(&self, begin: u64) -> Option<Tick> {
         let mut noted = self.noted.lock();
         forget_before(&mut noted.list, begin);
         noted.list.front().map(|mark| mark.time)
     }
 
-    /// When the task at `position` was pushed.
+    /// Returns when the task at `position` was pushed.
     pub(super) fn time_of(&self, position: u64) -> Option<Tick> {
         let list = &self.noted.lock().list;
         let after = list.partition_point(|mark| mark.position <= position);
         list.get(after.saturating_sub(1)).map(|mark| mark.time)
     }
 
-    /// The marks, while all tasks move to new positions, with both ends of the queue locked.
+    /// Locks the marks while all tasks move to new positions. Called with both ends of the queue
+    /// locked.
     pub(super) fn moving(&self) -> MovingMarks<'_> {
         let noted = self.noted.lock();
         MovingMarks { left: noted.list.len(), noted }
     }
 }
 
-/// The tasks of the queue move, and the marks with them.
+/// Moves the marks together with the tasks of the queue.
 pub(super) struct MovingMarks<'a> {
-    /// The list: first the marks that have not moved, then those that have.
+    /// First the marks that have not moved, then the marks that have.
     noted: SpinLockGuard<'a, Noted>,
-    /// The marks that have not moved.
+    /// Number of marks that have not moved.
     left: usize,
 }
 
 impl MovingMarks<'_> {
-    /// A task moves. Tasks move in order, so the last mark before it is the one that counts.
+    /// Called for each moved task. Tasks move in order, so only the last mark before a task counts.
     pub(super) fn moved(&mut self, from: u64, to: u64) {
         let mut last = None;
         let list = &mut self.noted.list;
@@ -141,7 +143,7 @@ impl MovingMarks<'_> {
 }
 
 impl Drop for MovingMarks<'_> {
-    /// The marks that are left belong to no task.
+    /// Drops the remaining marks, which belong to no task.
     fn drop(&mut self) {
         self.noted.list.drain(..self.left);
     }
@@ -167,7 +169,7 @@ fn forget_before(list: &mut VecDeque<TimeMark>, position: u64) {
     }
 }
 
-/// Keeps at most [`PARTS`] marks and one.
+/// Keeps at most `PARTS + 1` marks.
 fn thin_out(list: &mut VecDeque<TimeMark>) {
     let (Some(first), Some(last)) = (list.front(), list.back()) else { return };
     let gap = (last.time.nanos() - first.time.nanos()).div_ceil(PARTS).max(1);

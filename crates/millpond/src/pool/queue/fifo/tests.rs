@@ -110,7 +110,7 @@ fn an_empty_queue_is_known_to_be_empty() {
 }
 
 /// Some programs cancel most tasks before they run. The queue must not grow by their tombstones.
-/// One task stays at the head, so that the tombstones behind it are not simply skipped.
+/// One task stays at the head, so that the tombstones behind it cannot be skipped.
 #[test]
 fn holes_do_not_pile_up() {
     let (fifo, tally) = (Fifo::new(usize::MAX, Clock::system()), Tally::default());
@@ -178,7 +178,7 @@ fn a_burst_is_given_back_by_trim() {
     tally.assert_dropped(many);
 }
 
-/// Threads that start at the same time.
+/// Runs `f` on threads that start at the same time.
 fn together(threads: usize, f: impl Fn(usize) + Sync) {
     let start = Barrier::new(threads);
     thread::scope(|scope| {

@@ -1,10 +1,11 @@
-//! What needs both ends of the queue: looking at all tasks, and removing tasks in the middle.
+//! Operations that need both ends of the queue: reading all tasks, and removing tasks in the
+//! middle.
 
 use super::{BothGuard, Entries, SPARE, Unused};
 use crate::task::{Entry, PackedTask, Task, TaskId, TaskInfo};
 
 impl BothGuard<'_> {
-    /// The tasks from the first to the last, with their positions and ids.
+    /// Returns the tasks from the first to the last, with their positions and ids.
     pub(super) fn tasks(&self) -> impl Iterator<Item = (u64, PackedTask, TaskId)> {
         Entries::from(self, 0).filter_map(|(position, entry)| match entry.entry() {
             Entry::Task(id) => Some((position, entry, id)),
@@ -12,26 +13,26 @@ impl BothGuard<'_> {
         })
     }
 
-    /// The tasks among the first `limit` entries, with their positions.
+    /// Returns the tasks among the first `limit` entries, with their positions.
     pub(in super::super) fn first_tasks(&self, limit: usize) -> impl Iterator<Item = (TaskInfo, u64)> {
         let entries = Entries::from(self, 0).take(limit);
         entries.filter_map(|(position, entry)| Some((entry.info()?, position)))
     }
 
-    /// The number of tombstones between the tasks.
+    /// Returns the number of tombstones between the tasks.
     pub(in super::super) fn tombstones(&self) -> u64 {
         self.head.head.tombstones
     }
 
-    /// The ids of all tasks.
+    /// Returns the ids of all tasks.
     pub(in super::super) fn ids(&self) -> Vec<TaskId> {
         self.tasks().map(|(_, _, id)| id).collect()
     }
 
     /// Removes the task `id`, if it is at `place`.
     ///
-    /// The place may be one of another queue, in the middle of an entry here. So it counts only if
-    /// the walk from the start of its segment arrives there.
+    /// `place` may come from another queue, and may point into the middle of an entry here. So it
+    /// is valid only if iteration from the start of its segment reaches it.
     pub(in super::super) fn remove_at(&mut self, id: TaskId, place: u64) -> Option<Task> {
         let (_, entry) = Entries::from(self, place)
             .take_while(|(position, _)| *position <= place)
@@ -39,7 +40,7 @@ impl BothGuard<'_> {
         if entry.entry() == Entry::Task(id) { self.take(entry) } else { None }
     }
 
-    /// Removes the task `id`, wherever it is.
+    /// Removes the task `id` at any position.
     pub(in super::super) fn remove(&mut self, id: TaskId) -> Option<Task> {
         let (_, task, _) = self.tasks().find(|(_, _, other)| *other == id)?;
         self.take(task)
@@ -53,9 +54,9 @@ impl BothGuard<'_> {
         task
     }
 
-    /// Removes all tasks that `unwanted` accepts, in order. The others move to the tail, so the
-    /// tombstones between them disappear. `moved` receives the position of the head and of the tail
-    /// before each of these moves.
+    /// Removes all tasks that `unwanted` accepts, and returns them in order. The other tasks move
+    /// to the tail, so the tombstones between them disappear. `moved` receives the positions of the
+    /// head and of the tail before each move.
     pub(in super::super) fn remove_if(
         &mut self,
         unwanted: impl Fn(&Task) -> bool,
@@ -78,7 +79,7 @@ impl BothGuard<'_> {
         removed
     }
 
-    /// Takes surplus segments out of the chain.
+    /// Removes surplus segments from the chain.
     pub(in super::super) fn trim(&mut self) -> Unused {
         self.tail.take_unused(SPARE)
     }

@@ -2,7 +2,7 @@
 
 use super::*;
 
-/// Random numbers that are the same every time.
+/// A deterministic random number generator.
 pub(in crate::pool) struct Rng(pub(in crate::pool) u64);
 
 impl Rng {
@@ -14,10 +14,10 @@ impl Rng {
     }
 }
 
-/// The most tasks that are put or taken in one step of a model: several segments full.
+/// The maximum number of tasks that one step puts or takes: several full segments.
 const MOST_AT_ONCE: usize = if cfg!(miri) { 20 } else { 700 };
 
-/// A queue and what should be in it.
+/// A queue and its expected contents.
 struct Modelled {
     segments: Segments,
     model: VecDeque<(TaskId, usize)>,
