@@ -260,7 +260,7 @@ mod tests {
                 for _ in 0..2 {
                     s.spawn(|| {
                         for n in 1..=EACH {
-                            let mut item = Box::new(n); // boxed, so that Miri or the allocator detects a lost or duplicated item
+                            let mut item = Box::new(n); // boxed: detects lost or doubled items
                             while let Err(error) = queue.offer_timeout(item, A_MOMENT) {
                                 item = error.into_inner();
                             }
