@@ -1,6 +1,6 @@
 //! The shared schedulers, created on first use and ended by [`shutdown_now`] or a new factory.
 //!
-//! Schedulers and factories may be user code, so they are called and dropped without the lock.
+//! Schedulers and factories may be user code. They are called and dropped without the lock held.
 
 use std::fmt;
 use std::future::{self, Future};
