@@ -1,4 +1,4 @@
-//! Cancelled timers and the memory of their tasks. Small enough for Miri.
+//! Tests of cancelled timers and the memory of their tasks. Small enough for Miri.
 
 use std::time::Duration;
 

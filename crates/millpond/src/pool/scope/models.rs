@@ -1,11 +1,11 @@
-//! Models of the end of a scope against threads that have one of its tasks.
+//! Models of the end of a scope against threads that hold one of its tasks.
 
 use loom::thread;
 
 use super::*;
 use crate::loom_tests::model;
 
-/// A scope on the calling thread, without a pool.
+/// Creates the state of a scope on the calling thread, without a pool.
 fn scope_state() -> Arc<ScopeState> {
     Arc::new(ScopeState {
         pending: AtomicUsize::new(0),
@@ -18,7 +18,7 @@ fn scope_state() -> Arc<ScopeState> {
     })
 }
 
-/// 1 while a value exists that borrows from the scope, 2 after its drop.
+/// 1 while a value that borrows from the scope exists, 2 after its drop.
 struct Borrows(Arc<AtomicUsize>);
 
 impl Drop for Borrows {
@@ -27,7 +27,8 @@ impl Drop for Borrows {
     }
 }
 
-/// A stray whose closure borrows, and returns a value that borrows and that no handle wants.
+/// Returns a task of the scope without a handle. Its closure borrows and returns a value that
+/// borrows.
 fn stray(state: &Arc<ScopeState>, borrowed: &Arc<AtomicUsize>) -> Task {
     let borrowed = Arc::clone(borrowed);
     let id = TaskId::fresh();
@@ -46,7 +47,7 @@ fn stray(state: &Arc<ScopeState>, borrowed: &Arc<AtomicUsize>) -> Task {
     Task::tracked(id, task)
 }
 
-/// Calls `act` with a stray on another thread while the scope ends. Nothing borrows after the end.
+/// Calls `act` with such a task on another thread while the scope ends. Nothing borrows after that.
 fn end_against(act: fn(Task)) {
     let (state, borrowed) = (scope_state(), Arc::new(AtomicUsize::new(0)));
     let task = stray(&state, &borrowed);

@@ -1,4 +1,4 @@
-//! Every kind of task, packed and taken out again.
+//! Tests of packing: every kind of task is packed and unpacked.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -15,7 +15,7 @@ struct Room {
 const GUARD: usize = 0x5a5a_5a5a;
 
 impl Room {
-    /// Memory of this many words and the guard.
+    /// Creates memory of this many words, and the guard.
     fn new(words: usize) -> Room {
         let mut room = Room { words: vec![Word::uninit(); words] };
         room.words.push(Word::new(GUARD));
@@ -40,7 +40,8 @@ impl Room {
     }
 }
 
-/// Packs `task`, moves it out, and removes it; returns it and the words that it took.
+/// Packs `task`, moves it out and removes it. Returns the task and the number of words that it
+/// took.
 fn there_and_back(task: impl Pack, id: TaskId) -> (Task, usize) {
     let words = task.words();
     assert!((HEAD..=LONGEST).contains(&words));
@@ -64,7 +65,7 @@ fn task_there_and_back(task: Task) -> (Task, usize) {
     there_and_back(task, id)
 }
 
-/// A task that adds one to the counter, after it has looked at its `N` further words.
+/// Returns a task that checks its `N` additional words and then adds one to the counter.
 fn adds<const N: usize>(to: &Arc<AtomicUsize>) -> Task {
     let to = Arc::clone(to);
     let words: [usize; N] = std::array::from_fn(|i| i + 100);
@@ -113,7 +114,7 @@ fn a_closure_without_captures_takes_the_head_alone() {
     assert_eq!(RAN.load(Ordering::Relaxed), 1);
 }
 
-/// Words that are not full, padding, references, and a value that is coarser aligned than a word.
+/// Partly filled words, padding, references, and a value whose alignment is larger than a word.
 #[test]
 fn closures_of_odd_shapes_come_back_as_they_were() {
     let sum = Arc::new(AtomicUsize::new(0));

@@ -1,4 +1,4 @@
-//! Tests of the counted cell and of the slot, also run by Miri.
+//! Tests of the reference-counted cell and of the slot. Miri runs them too.
 
 use std::mem::ManuallyDrop;
 use std::sync::Arc;
@@ -9,7 +9,7 @@ use super::{Cancelled, CellRef, Memory, Removal, Slot};
 use crate::task::cell::{Pair, TaskCell, new_cell, new_timer_cell};
 use crate::task::{Place, ResultToken, TaskId, TaskState};
 
-/// Counts the drops of what a closure captured.
+/// Counts the drops of the captures of a closure.
 struct Seen(Arc<AtomicUsize>);
 
 impl Drop for Seen {
@@ -21,7 +21,7 @@ impl Drop for Seen {
 #[repr(align(64))]
 struct Wide(u8);
 
-/// Checks everything that can be done with references, wherever the cell lies.
+/// Checks all operations on references, for cells in any memory.
 fn check<T: Send + 'static>(make: impl FnOnce(Seen) -> Pair<T>) {
     let drops = Arc::new(AtomicUsize::new(0));
     let (handle, task) = make(Seen(Arc::clone(&drops)));
@@ -98,13 +98,13 @@ fn the_memory_of_a_cell_is_freed_although_a_destructor_panics() {
         let drops = Arc::new(AtomicUsize::new(0));
         let pair = make(Loud { _seen: Seen(Arc::clone(&drops)) });
         let dropped = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| drop(pair)));
-        // Whether the panic comes out does not matter here, only that nothing is left.
+        // It does not matter here whether the panic propagates. It matters that nothing is left.
         drop(dropped);
         assert_eq!((drops.load(Ordering::Relaxed), Arc::strong_count(&drops)), (1, 1));
     }
 }
 
-// A handle is shared: one thread makes references from it while another cancels by it.
+// A handle is shared: one thread creates references from it while another cancels through it.
 #[test]
 fn references_made_while_a_forgotten_one_is_released_count() {
     const MADE: usize = if cfg!(miri) { 3 } else { 100 };
@@ -162,10 +162,10 @@ fn owners_that_leave_at_the_same_time_drop_the_value_once() {
     }
 }
 
-/// Counts how many there are, by its references.
+/// Instances are counted by their references.
 type Thing = Arc<()>;
 
-/// A slot that is cleared at its end.
+/// A slot that is cleared on drop.
 struct Cleared(Slot<Thing, Thing>);
 
 impl std::ops::Deref for Cleared {
@@ -187,7 +187,7 @@ fn slot(work: &Thing) -> (Cleared, ResultToken) {
     (Cleared(Slot::new(token.id(), Arc::clone(work), false)), token)
 }
 
-/// One runner, one canceller, and one holder of the token that waits for the result or gives it up.
+/// Runs a runner, a canceller, and a holder of the token that waits for the result or gives it up.
 fn round(thing: &Thing, waits: bool) {
     let (slot, mut token) = slot(thing);
     let (ran, cancelled, taken) = thread::scope(|s| {

@@ -1,10 +1,10 @@
-//! Tests of the slab, on slabs of their own, which Miri runs too.
+//! Tests of the slab, each on slabs of its own. Miri runs them too.
 
 use super::*;
 
 use std::collections::HashSet;
 
-/// Slabs and caches that no other test has. All caches use one slab, so that they meet.
+/// Slabs and caches that no other test uses. All caches share one slab, so that they interact.
 struct Own {
     slabs: Slabs,
     caches: Vec<Cache>,
@@ -31,17 +31,17 @@ impl Own {
         self.slabs[size][3].lock()
     }
 
-    /// The number of blocks that have memory.
+    /// Returns the number of blocks that have memory.
     fn blocks(&self, size: usize) -> usize {
         self.slab(size).blocks.iter().filter(|block| block.memory.is_some()).count()
     }
 
-    /// The number of slots that are not free, cached ones included.
+    /// Returns the number of slots that are not free, including cached ones.
     fn used(&self, size: usize) -> usize {
         self.slab(size).blocks.iter().map(|block| block.used as usize).sum()
     }
 
-    /// The number of small slots in a cache.
+    /// Returns the number of small slots in a cache.
     fn cached(&self, cache: usize) -> u32 {
         let cell = &self.caches[cache].of_size[SMALL];
         let cached = cell.take();
@@ -50,7 +50,7 @@ impl Own {
         count
     }
 
-    /// Flushes all caches: nothing is left if nothing is used.
+    /// Flushes all caches and checks that nothing is left if nothing is used.
     fn end(&self) {
         self.caches.iter().for_each(|cache| cache.flush(&self.slabs));
         for size in 0..SIZES.len() {
@@ -88,8 +88,8 @@ fn slots_do_not_overlap_and_are_aligned() {
     own.end();
 }
 
-/// Waves in which several caches take and return slots in random order: no slot is handed out
-/// twice, and memory follows their number.
+/// Several caches take and return slots in random order, in waves. No slot is handed out twice, and
+/// the amount of memory follows the number of slots.
 #[test]
 fn memory_follows_the_number_of_used_slots() {
     const CACHES: usize = 3;
@@ -111,7 +111,7 @@ fn memory_follows_the_number_of_used_slots() {
         }
         let cached: u32 = (0..CACHES).map(|cache| own.cached(cache)).sum();
         assert_eq!(own.used(SMALL), used.len() + cached as usize);
-        // Each slot may be the last of its block. Blocks that are half empty are filled up first.
+        // Each slot may be the last one of its block. Half-empty blocks are filled up first.
         let blocks = own.blocks(SMALL);
         assert!(blocks <= used.len() + CACHES, "{blocks} blocks for {}", used.len());
     }
@@ -135,7 +135,7 @@ fn a_slot_that_is_returned_at_once_stays_cached() {
     own.end();
 }
 
-/// A cache that remembered such a block would hand out slots in memory that is freed.
+/// A cache that kept such a block would hand out slots in freed memory.
 #[test]
 fn a_cache_forgets_a_block_of_which_it_has_no_slot() {
     let own = Own::new(2);

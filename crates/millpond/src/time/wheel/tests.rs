@@ -1,3 +1,5 @@
+//! Tests of the timer wheel: compared with a sorted list, memory, removal, and forgotten entries.
+
 use std::cell::Cell;
 use std::collections::BTreeMap;
 use std::rc::Rc;
@@ -41,12 +43,12 @@ fn discard(wheel: &mut Wheel, item: &Rc<Item>) -> bool {
     true
 }
 
-/// The number of items that the wheel holds a reference to.
+/// Returns the number of items to which the wheel holds a reference.
 fn held(items: &[Rc<Item>]) -> usize {
     items.iter().filter(|item| Rc::strong_count(item) > 1).count()
 }
 
-/// Looks until the answer is clear.
+/// Calls `look` until the answer is definite.
 fn has_due(wheel: &mut Wheel, now: Tick) -> bool {
     loop {
         match wheel.look(now) {
@@ -63,8 +65,8 @@ fn pop_due(wheel: &mut Wheel, now: Tick) -> Option<Rc<Item>> {
 
 const SLOT: u64 = 1 << SLOT_BITS;
 
-/// Compared with a sorted list under a random mixture of insertions, removals and pops, with time
-/// going forwards and backwards, and with delays of all levels.
+/// Compares with a sorted list under a random mixture of insertions, removals and pops, with time
+/// that moves forwards and backwards, and with delays for all levels.
 #[test]
 fn behaves_like_a_sorted_list() {
     let mut random = random(42);
@@ -75,7 +77,7 @@ fn behaves_like_a_sorted_list() {
         let mut gone: Vec<Rc<Item>> = Vec::new();
         let (mut now, most) = (0, 1 + random(400));
         for number in 0..1500 {
-            // From a few nanoseconds to five centuries; coarse, so that some are due at the same
+            // From a few nanoseconds to five centuries; coarse, so that several are due at the same
             // time.
             let step = 1 << random(if round % 3 == 0 { 62 } else { 34 });
             match random(if model.len() as u64 > most { 10 } else { 5 }) {
@@ -131,7 +133,8 @@ fn behaves_like_a_sorted_list() {
     assert!(with_forgotten > 1000, "only {with_forgotten} steps found any forgotten");
 }
 
-/// Entries due at `begin` and about one per slot afterwards, in a bucket of the third level.
+/// Inserts entries that are due from `begin` on, about one per slot, into a bucket of the third
+/// level.
 fn large_bucket(wheel: &mut Wheel, begin: u64) -> Vec<Rc<Item>> {
     (0..2000).map(|number| insert(wheel, begin + number * SLOT, number)).collect()
 }
@@ -171,7 +174,7 @@ fn a_look_moves_few_entries_also_if_it_comes_late() {
     assert_eq!(wheel.pop().unwrap().1.number, 0);
 }
 
-/// The number of places that have changed.
+/// Returns the number of places that have changed.
 fn moved(before: &[u64], after: &[u64]) -> usize {
     before.iter().zip(after).filter(|(before, after)| before != after).count()
 }
@@ -212,7 +215,7 @@ fn what_is_due_before_does_not_wait_for_a_large_bucket_and_all_can_be_taken_out_
     assert!(capacity(&wheel) <= SPARE * SPARE_CAPACITY, "capacity of {}", capacity(&wheel));
 }
 
-/// Without `begin_at` one level would hold all entries.
+/// Without `begin_at`, one level would hold all entries.
 #[test]
 fn an_empty_wheel_follows_the_time() {
     let mut wheel = Wheel::new(7);
@@ -239,8 +242,7 @@ fn knows_when_the_first_is_due_while_nothing_is_taken_out() {
     }
 }
 
-/// A thread that waits for the removed entry wakes up once too early, and then knows the right
-/// time.
+/// A thread that waits for a removed entry wakes up once too early, and then knows the right time.
 #[test]
 fn knows_again_after_the_time_of_one_that_was_taken_out() {
     let mut wheel = Wheel::new(7);
@@ -299,8 +301,8 @@ fn memory_is_given_back_while_they_are_discarded() {
     memory_is_given_back(false);
 }
 
-/// In a large bucket, in a small one, and near: the wheel does not drop what it forgets, and drops
-/// everything else.
+/// In a large bucket, in a small bucket, and near: the wheel drops everything except the entries
+/// that it has forgotten.
 #[test]
 fn a_wheel_that_is_dropped_drops_all_but_what_it_has_forgotten() {
     let mut wheel = Wheel::new(7);
@@ -314,7 +316,7 @@ fn a_wheel_that_is_dropped_drops_all_but_what_it_has_forgotten() {
     assert_eq!(held(left), 0);
 }
 
-/// Forgotten entries at the end of a bucket that is opened, between others, and as its only
+/// Forgotten entries at the end of a bucket that is opened, between other entries, and as its only
 /// entries.
 #[test]
 fn what_is_forgotten_does_not_come_back_when_its_bucket_is_opened() {
@@ -328,7 +330,7 @@ fn what_is_forgotten_does_not_come_back_when_its_bucket_is_opened() {
     assert_eq!(popped.iter().map(|item| item.number).collect::<Vec<_>>(), expected);
 }
 
-/// With more wheels than marks, a place allows `remove`, but not `forget`.
+/// With more wheels than marks, a place still allows `remove` but not `forget`.
 #[test]
 fn a_wheel_without_a_mark_of_its_own_forgets_nothing() {
     let mut wheel = Wheel::new(u64::MAX);

@@ -1,4 +1,4 @@
-//! The queue as the pool uses it: against a simple reference, and with several threads.
+//! Tests of the queue as the pool uses it: compared with a simple model, and with several threads.
 
 use std::collections::VecDeque;
 use std::sync::atomic::{AtomicI64, AtomicUsize, Ordering as Order};
@@ -64,7 +64,7 @@ fn random_steps_give_what_a_simple_queue_gives() {
                     assert_eq!(popped, model.pop_front().map(|(id, _)| id));
                 }
                 14..17 if !model.is_empty() => {
-                    // By the position of its push: it may have been moved since.
+                    // By the position of its push: it may have been moved meanwhile.
                     let (id, place) = model.remove(rng.below(model.len())).expect("it is in the model");
                     assert_eq!(fifo.remove(id, place).expect("it waits").id(), id);
                     assert!(fifo.remove(id, place).is_none());
@@ -109,8 +109,8 @@ fn an_empty_queue_is_known_to_be_empty() {
     assert!(fifo.is_empty());
 }
 
-/// Some programs cancel most tasks before they run. The queue must not grow by their tombstones.
-/// One task stays at the head, so that the tombstones behind it are not simply skipped.
+/// Some programs cancel most tasks before they run. The queue must not grow because of their
+/// tombstones. One task stays at the head, so that the tombstones behind it are not simply skipped.
 #[test]
 fn holes_do_not_pile_up() {
     let (fifo, tally) = (Fifo::new(usize::MAX, Clock::system()), Tally::default());
@@ -132,7 +132,7 @@ fn holes_do_not_pile_up() {
         assert_eq!(fifo.remove(id, place.filter(|_| n % 2 == 0)).expect("it waits").id(), id);
         most = most.max(fifo.segments.held());
     }
-    // Up to two tombstones per task and sixteen more, spread across segments, plus a spare segment.
+    // Up to two tombstones per task and 16 more, spread across segments, plus a spare segment.
     let (words, longest) = SEGMENT;
     assert!(most <= 3 * (stays.len() + 1 + 16) * longest / words + 3, "{most} segments");
     assert_eq!(fifo.ids(), stays);
@@ -178,7 +178,7 @@ fn a_burst_is_given_back_by_trim() {
     tally.assert_dropped(many);
 }
 
-/// Threads that start at the same time.
+/// Runs `f` on threads that start at the same time.
 fn together(threads: usize, f: impl Fn(usize) + Sync) {
     let start = Barrier::new(threads);
     thread::scope(|scope| {
@@ -331,7 +331,7 @@ fn put_take_remove_and_trim_at_the_same_time() {
             while out.load(Order::SeqCst) < 2 * each {
                 match rng.below(4) {
                     0 => {
-                        // Every third; the others are moved.
+                        // Removes every third task; the others are moved.
                         let removed = fifo.remove_if(|_| turn.fetch_add(1, Order::Relaxed).is_multiple_of(3));
                         out.fetch_add(removed.len(), Order::SeqCst);
                     }

@@ -12,14 +12,14 @@ use crate::task::{Task, TaskId, TaskOf};
 use crate::task::{TaskHandle, TaskState};
 
 impl Segments {
-    /// Segments that there are.
+    /// The number of existing segments.
     pub(in crate::pool) fn held(&self) -> usize {
         let tail = self.tail();
         assert_eq!(tail.tail.segments.len(), self.tail.held.load(super::Ordering::Relaxed));
         tail.tail.segments.len()
     }
 
-    /// Where the task `id` is.
+    /// Returns the place of the task `id`.
     pub(in crate::pool) fn place_of(&self, id: TaskId) -> Option<u64> {
         self.whole().tasks().find(|(_, _, other)| *other == id).map(|(place, _, _)| place)
     }
@@ -40,17 +40,17 @@ impl Segments {
     }
 }
 
-/// What became of the captures of tasks, by their numbers.
+/// Records what happened to the captures of tasks, by the numbers of the tasks.
 #[derive(Debug, Clone, Default)]
 pub(in crate::pool) struct Tally(Arc<Mutex<[Vec<usize>; 2]>>);
 
 impl Tally {
-    /// The numbers of the tasks that have run, in order, since the last call.
+    /// Returns the numbers of the tasks that have run since the last call, in order.
     pub(in crate::pool) fn ran(&self) -> Vec<usize> {
         std::mem::take(&mut self.0.lock().unwrap()[0])
     }
 
-    /// Fails unless the captures of the tasks `0..many`, and no others, have been dropped, each
+    /// Fails unless the captures of exactly the tasks `0..many` have been dropped, each of them
     /// once.
     #[track_caller]
     pub(in crate::pool) fn assert_dropped(&self, many: usize) {
@@ -60,7 +60,7 @@ impl Tally {
     }
 }
 
-/// What a task captures: two words.
+/// The capture of a task: two words.
 struct Token(Tally, usize);
 
 impl Token {
@@ -78,13 +78,14 @@ impl Drop for Token {
 #[repr(align(64))]
 struct Line(Token);
 
-/// The words of a segment, and the most that a task takes.
+/// The number of words of a segment, and the largest number that a task takes.
 pub(in crate::pool) const SEGMENT: (usize, usize) = (WORDS, LONGEST);
 
-/// The kinds of task that [`task`] makes.
+/// The number of kinds of task that [`task`] creates.
 pub(in crate::pool) const KINDS: usize = 10;
 
-/// The task `n`, of one of the `KINDS`: each size, each way of being packed.
+/// Creates the task `n`, of the given kind: each kind has another size or another way of being
+/// packed.
 pub(in crate::pool) fn task(kind: usize, n: usize, tally: &Tally) -> Task {
     let token = Token(tally.clone(), n);
     match kind % KINDS {
@@ -119,7 +120,7 @@ fn with_words<const N: usize>(token: Token) -> Task {
     })
 }
 
-/// A task with a handle: four words when packed.
+/// Creates a task with a handle: four words when packed.
 fn tracked(n: usize, tally: &Tally) -> (Task, TaskHandle<()>) {
     let token = Token(tally.clone(), n);
     TaskOf::new(move || token.run()).into_parts()
@@ -131,16 +132,16 @@ fn put(segments: &Segments, task: Task) -> TaskId {
     id
 }
 
-/// Puts so many tasks, of all kinds in turn, with numbers from `0` on.
+/// Puts `many` tasks, of all kinds in turn, with numbers from `0` on.
 fn put_all(segments: &Segments, many: usize, tally: &Tally) -> Vec<TaskId> {
     (0..many).map(|n| put(segments, task(n, n, tally))).collect()
 }
 
-/// Enough tasks for some segments: they take a little above four words each.
+/// Enough tasks for several segments: they take slightly more than four words each.
 const MANY: usize = if cfg!(miri) { 120 } else { 6000 };
 
-/// As many segments as a short queue may hold: that of the head, and the spare ones or that of the
-/// tail.
+/// The most segments that a short queue may hold: the one of the head, and the spare ones or the
+/// one of the tail.
 const MOST_HELD: u64 = if SPARE == 0 { 2 } else { 1 + SPARE };
 
 #[test]
@@ -161,7 +162,7 @@ fn tasks_of_all_sizes_come_out_in_order_over_many_segments() {
     tally.assert_dropped(MANY);
 }
 
-/// In turns, so that the head follows the tail from segment to segment and these are used again.
+/// Puts and takes in turns, so that the head follows the tail from segment to segment.
 #[test]
 fn a_short_queue_keeps_its_segments_and_uses_them_again() {
     let (segments, tally) = (Segments::new(u64::MAX), Tally::default());
@@ -178,15 +179,14 @@ fn a_short_queue_keeps_its_segments_and_uses_them_again() {
     tally.assert_dropped(MANY);
 }
 
-/// A packed task may end at the last word of a segment, or leave a rest that is too short for the
-/// next.
+/// A packed task may end at the last word of a segment, or leave too few words for the next one.
 #[test]
 fn every_rest_at_the_end_of_a_segment_is_skipped() {
     for rest in 0..LONGEST {
         let (segments, tally) = (Segments::new(u64::MAX), Tally::default());
         let mut put_so_far = 0;
-        // Tasks without captures, and at first some with one word more, until so many words are
-        // left.
+        // Puts tasks without captures, and at first some with one more word, until exactly `rest`
+        // words are left.
         while segments.end() < (WORDS - rest) as u64 {
             let left = (WORDS - rest) as u64 - segments.end();
             if left.is_multiple_of(HEAD) {
@@ -236,7 +236,7 @@ fn a_task_is_removed_from_any_place_and_the_others_stay_in_order() {
     }
 }
 
-/// At the beginning and at the end of each segment, where the one before or after it is another.
+/// Tasks at the beginning and at the end of each segment, next to tasks in other segments.
 #[test]
 fn tasks_at_the_ends_of_segments_are_removed() {
     let (segments, tally) = (Segments::new(u64::MAX), Tally::default());
@@ -264,8 +264,8 @@ fn a_place_where_the_task_is_not_is_refused() {
     let end = segments.end();
     for id in &ids {
         let own = segments.place_of(*id).expect("it waits");
-        // Before the head, inside of tasks, where others are, behind the end, and what a task has
-        // that was never put.
+        // Before the head, inside of tasks, places of other tasks, behind the end, and the value of
+        // a task that was never put.
         for place in (0..end + 2 * WORDS as u64).chain([u64::MAX - 1, u64::MAX]).filter(|place| *place != own)
         {
             assert!(segments.remove_at(*id, place).is_none(), "{place}");
@@ -275,7 +275,7 @@ fn a_place_where_the_task_is_not_is_refused() {
     assert_eq!(segments.end(), end);
 }
 
-/// The place that a task had in another queue: here it may be inside of the last task.
+/// A place from another queue: in this queue it may be inside of the last task.
 #[test]
 fn a_place_inside_of_the_last_task_is_refused() {
     let (segments, tally) = (Segments::new(u64::MAX), Tally::default());
@@ -285,7 +285,7 @@ fn a_place_inside_of_the_last_task_is_refused() {
         assert!(segments.remove_at(stranger, place).is_none());
         assert_eq!(segments.remove_at(last, place.max(1)).map(|task| task.id()), None);
     }
-    // The same at the very end of a segment: behind it is none.
+    // The same at the very end of a segment, with no task behind it.
     let segments = Segments::new(u64::MAX);
     while segments.end() < WORDS as u64 {
         let left = WORDS as u64 - segments.end();
@@ -300,7 +300,7 @@ fn a_place_inside_of_the_last_task_is_refused() {
     }
 }
 
-/// A place before the head, in a segment that has been left and is used again.
+/// A place before the head, in a segment that has been left and is reused.
 #[test]
 fn a_place_that_the_head_has_passed_is_refused() {
     let (segments, tally) = (Segments::new(u64::MAX), Tally::default());
@@ -325,7 +325,7 @@ fn a_place_that_the_head_has_passed_is_refused() {
 fn holes_are_skipped_wherever_they_are() {
     let (segments, tally) = (Segments::new(u64::MAX), Tally::default());
     let ids = put_all(&segments, MANY, &tally);
-    // BothGuard segments become holes, and single places too.
+    // Whole segments and single places become tombstones.
     let stays = |n: usize| (n % 7 == 3 && n < MANY / 4) || n == MANY / 2;
     for (n, id) in ids.iter().enumerate().filter(|(n, _)| !stays(*n)) {
         let place = segments.place_of(*id).expect("it waits");
@@ -370,7 +370,7 @@ fn remove_if_takes_out_what_is_unwanted_and_keeps_the_order_of_the_rest() {
     ids.retain(|id| !unwanted.contains(id));
     assert_eq!(segments.whole().ids(), ids);
     assert_eq!(segments.put() - segments.gone(), ids.len() as u64);
-    // They lie close together, from now on at new places.
+    // The tasks are now close together, at new places.
     for id in ids.iter().step_by(MANY / 20) {
         let place = segments.place_of(*id).expect("it waits");
         let back = segments.remove_at(*id, place).expect("it is there");
@@ -412,7 +412,7 @@ fn dropping_a_queue_drops_its_tasks_and_tells_their_handles() {
     tally.assert_dropped(MANY + 1);
 }
 
-/// A destructor that panics is the affair of one task. The rest of the queue is dropped.
+/// A destructor that panics affects only its own task. The rest of the queue is dropped.
 #[test]
 fn dropping_a_queue_survives_a_destructor_that_panics() {
     struct Bomb;

@@ -1,3 +1,6 @@
+//! Tests of time marks: the reported age of the head is never too small and only slightly too
+//! large.
+
 use std::time::Duration;
 
 use proptest::prelude::*;
@@ -7,13 +10,13 @@ use super::*;
 use crate::task::{Task, TaskId};
 use crate::time::clock::ManualClock;
 
-/// A queue with time marks, and what it should know.
+/// A queue with time marks, and its expected contents.
 struct Dated {
     time: ManualClock,
     fifo: Fifo,
     /// The queued tasks and when they were pushed.
     expected: VecDeque<(TaskId, Duration)>,
-    /// The longest time that the queue has spanned.
+    /// The largest age of the head so far.
     span: Duration,
 }
 
@@ -37,7 +40,7 @@ impl Dated {
         self.fifo.remove_if(|task| !self.expected.iter().any(|(id, _)| *id == task.id()));
     }
 
-    /// A task is at least as old as it is, and not much older.
+    /// The reported age is at least the actual age, and not much larger.
     fn check(&mut self) {
         let Some((_, pushed)) = self.expected.front() else {
             return assert_eq!(self.fifo.head_since(), None);
@@ -75,7 +78,7 @@ fn a_burst_has_a_mark_for_every_few_tasks() {
     let before = queue.time.readings();
     queue.push();
     assert_eq!(queue.time.readings() - before, 1);
-    // Slow pushes have one each.
+    // With slow pushes, each task has a mark.
     for _ in 0..40 {
         queue.time.advance(Duration::from_millis(1));
         queue.push();

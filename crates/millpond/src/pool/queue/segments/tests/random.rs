@@ -1,8 +1,8 @@
-//! Random steps on a queue and on a simple model of it, compared.
+//! Random steps on a queue, compared with a simple model.
 
 use super::*;
 
-/// Random numbers that are the same every time.
+/// A generator of random numbers that are the same in every run.
 pub(in crate::pool) struct Rng(pub(in crate::pool) u64);
 
 impl Rng {
@@ -14,10 +14,10 @@ impl Rng {
     }
 }
 
-/// The most tasks that are put or taken in one step of a model: several segments full.
+/// The most tasks that are put or taken in one step: several segments full.
 const MOST_AT_ONCE: usize = if cfg!(miri) { 20 } else { 700 };
 
-/// A queue and what should be in it.
+/// A queue and its expected contents.
 struct Modelled {
     segments: Segments,
     model: VecDeque<(TaskId, usize)>,
