@@ -38,8 +38,8 @@ pub struct RunningTask {
     /// nothing.
     ///
     /// The clock is not read for each short task, so this may include tasks that the thread ran
-    /// just before: usually up to 20 µs, or 70 µs for tasks of one worker of a scheduler. It may
-    /// include more if one of them was the first long task after many short ones. With
+    /// just before. Usually these took up to 20 µs, or 70 µs for tasks of one worker of a
+    /// scheduler. It is more if one of them was the first long task after many short ones. With
     /// [`Timing::Every`](super::Timing::Every) it is exact, except for up to 50 µs in such a
     /// worker.
     pub running_for: Option<Duration>,

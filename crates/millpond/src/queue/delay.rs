@@ -73,8 +73,8 @@ pub struct DelayQueue<T> {
     search: SearchBudget,
 }
 
-/// Invariant while the lock is free and both items and waiting threads exist: the first thread
-/// waits at most until the head is due, or it has been notified and has not checked the head yet.
+/// Invariant while the lock is free, if items and waiting threads exist: the first thread waits at
+/// most until the head is due, or it has been notified and has not checked the head yet.
 struct State<T> {
     items: TimerQueue<T, Instant>,
     /// All waiting threads, the leader first. Each thread removes itself.

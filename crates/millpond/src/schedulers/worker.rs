@@ -55,18 +55,18 @@ use crate::task::periodic::PeriodicTask;
 pub trait Lane: Send + Sync {
     /// As [`Worker::schedule_task`].
     ///
+    /// # Errors
     /// Returns [`Rejected`] with the task.
-    /// [`Rejected`] hands the task back.
     fn schedule_task(&self, task: Task) -> Result<Disposable, Rejected>;
     /// As [`Worker::schedule_task_after`].
     ///
+    /// # Errors
     /// Returns [`Rejected`] with the task.
-    /// [`Rejected`] hands the task back.
     fn schedule_task_after(&self, delay: Duration, task: Task) -> Result<Disposable, Rejected>;
     /// As [`Worker::schedule_periodically_task`].
     ///
+    /// # Errors
     /// Returns [`Rejected`] with the body as a task.
-    /// [`Rejected`] hands the body back, as a task.
     fn schedule_periodically_task(
         &self,
         initial: Duration,

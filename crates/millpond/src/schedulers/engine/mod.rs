@@ -1,10 +1,12 @@
 //! The engine of all schedulers with threads: slots, lanes and timers.
 //!
 //! A *slot* is the place of one thread. A *lane* is the serial queue of a worker, or of a periodic
-//! task without a worker. Each lane has a home slot. The [`Shape`] of the slots makes the kind of
-//! scheduler: a fixed number of slots (single, parallel), slots on demand that expire when idle
-//! (bounded-elastic), slots on demand with a new thread for every task, or slots whose threads are
-//! tasks of an executor.
+//! task without a worker. Each lane has a home slot. The [`Shape`] of the slots determines the kind
+//! of scheduler:
+//! - a fixed number of slots (single, parallel);
+//! - slots on demand that expire when idle (bounded-elastic);
+//! - slots on demand with a new thread for every task;
+//! - slots whose threads are tasks of an executor.
 //!
 //! One lock guards all of the state ([`state`]). It is held for a few instructions and never while
 //! user code runs. Only the ready jobs of a lane have their own lock ([`lane_queue`]). A critical

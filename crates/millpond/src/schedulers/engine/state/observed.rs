@@ -110,8 +110,8 @@ impl State {
         }
     }
 
-    /// Counts the slots that run a task or have been assigned one: those with a thread that runs
-    /// it, and those whose assigned task waits because of a failed start or a pause.
+    /// Counts the slots that have work: those whose thread runs it or will run it, and those whose
+    /// assigned task waits because of a failed start or a pause.
     fn slots_with_work(&self) -> (usize, usize) {
         let has_work = |slot: &&Slot| slot.assigned().is_some() || slot.running().is_some();
         let with_work = self.slots.iter().map(|(_, slot)| slot).filter(has_work);
