@@ -59,7 +59,7 @@ pub struct BoundedElasticScheduler {
 }
 
 impl BoundedElasticScheduler {
-    /// Returns a builder with the defaults of the environment; see [`defaults`](super::defaults).
+    /// Returns a builder with the [`defaults`](super::defaults()) of the environment.
     pub fn builder() -> BoundedElasticBuilder {
         BoundedElasticBuilder::new()
     }
