@@ -1,4 +1,4 @@
-//! [`ExecutorCompletionService`]: results in the order of completion.
+//! [`ExecutorCompletionService`]: returns results in order of completion.
 
 use std::fmt;
 use std::time::{Duration, Instant};
@@ -10,7 +10,7 @@ use crate::sync::{Arc, Mutex, deadline_after};
 use crate::task::TaskOf;
 use crate::task::{Canceller, TaskHandle, works_for_any};
 
-/// Submits `f` to `executor`. Its handle goes to `finish` as soon as the task has ended.
+/// Submits `f` to `executor`. Adds its handle to `finish` as soon as the task has ended.
 pub(crate) fn start<T: Send + 'static>(
     executor: &(impl Executor + ?Sized),
     f: impl FnOnce() -> T + Send + 'static,
@@ -27,8 +27,8 @@ pub(crate) fn start<T: Send + 'static>(
     Ok(canceller)
 }
 
-/// Waits for the next handle at `finish`, until `deadline`. A worker runs those `pending` tasks
-/// that are queued in its own pool, so that a full pool cannot wait for itself.
+/// Waits for the next handle in `finish`, until `deadline`. A worker meanwhile runs those `pending`
+/// tasks that are queued in its own pool, so that a full pool does not deadlock.
 pub(crate) fn next_finished<T: Send>(
     finish: &LinkedBlockingQueue<TaskHandle<T>>,
     pending: impl Fn() -> Vec<Canceller>,
@@ -59,13 +59,13 @@ pub(crate) fn next_finished<T: Send>(
 struct Pending(Vec<Canceller>);
 
 impl Pending {
-    /// Returns removed tasks, to be dropped outside of the lock.
+    /// Adds a task. Returns removed tasks, which the caller drops without the lock.
     fn push(&mut self, task: Canceller) -> Vec<Canceller> {
         let Pending(tasks) = self;
         let mut ended = Vec::new();
         if tasks.len() == tasks.capacity() {
             ended = tasks.extract_if(.., |task| task.is_done()).collect();
-            tasks.reserve(tasks.len() + 1); // so the amortised cost per push is constant
+            tasks.reserve(tasks.len() + 1); // keeps the amortized cost per push constant
         }
         tasks.push(task);
         ended
@@ -75,11 +75,11 @@ impl Pending {
 /// Submits tasks to an executor and returns their handles in the order of completion.
 ///
 /// The handle of every accepted task arrives exactly once, even if the task panicked, was
-/// cancelled, or was dropped without running. To know which task it belongs to, return a key with
-/// the value: `service.submit(move || (key, work()))`.
+/// cancelled, or was dropped without running. To tell the results apart, return a key with the
+/// value: `service.submit(move || (key, work()))`.
 ///
-/// A task may take from a service that runs on its own pool: while it waits, it runs the service's
-/// queued tasks itself, as [`TaskHandle::join`] does.
+/// A task may take from a service that runs on its own pool. While it waits, it runs the queued
+/// tasks of the service itself, as [`TaskHandle::join`] does.
 ///
 /// # Examples
 /// ```
@@ -114,14 +114,14 @@ impl<T: Send + 'static> ExecutorCompletionService<T> {
     }
 
     /// Submits `f`. Its handle arrives when the task has ended. The returned [`Canceller`] has the
-    /// same id.
+    /// same id as that handle.
     ///
-    /// To tell results apart, let the closure return its key:
-    /// `submit(move || (path.clone(), read(&path)))`. A task that panics has no result: keep a map
-    /// from [`Canceller::id`] to the key if that matters.
+    /// To tell the results apart, return a key with the value: `submit(move || (path.clone(),
+    /// read(&path)))`. A task that panics returns no key. If that matters, keep a map from
+    /// [`Canceller::id`] to the key.
     ///
     /// # Errors
-    /// [`Rejected`] with the task. No handle arrives for it.
+    /// Returns [`Rejected`] with the task. No handle arrives for it.
     pub fn submit(&self, f: impl FnOnce() -> T + Send + 'static) -> Result<Canceller, Rejected> {
         let canceller = start(&*self.executor, f, &self.finish)?;
         let ended = self.pending.lock().push(canceller.clone());
@@ -129,10 +129,10 @@ impl<T: Send + 'static> ExecutorCompletionService<T> {
         Ok(canceller)
     }
 
-    /// Blocks until a task has ended and returns its handle, whose `join` does not block.
+    /// Blocks until a task has ended and returns its handle. `join` on that handle does not block.
     ///
     /// # Errors
-    /// [`Interrupted`] if the calling thread is interrupted.
+    /// Returns [`Interrupted`] if the calling thread is interrupted.
     pub fn take(&self) -> Result<TaskHandle<T>, Interrupted> {
         let next = next_finished(&self.finish, || self.pending.lock().0.clone(), None)?;
         Ok(next.expect("a wait without a deadline ends only with a handle"))
@@ -143,10 +143,10 @@ impl<T: Send + 'static> ExecutorCompletionService<T> {
         self.finish.poll()
     }
 
-    /// As [`take`](Self::take), for at most `timeout`. Returns `None` on timeout.
+    /// As [`take`](Self::take), but blocks for at most `timeout`. Returns `None` on a timeout.
     ///
     /// # Errors
-    /// [`Interrupted`] if the calling thread is interrupted.
+    /// Returns [`Interrupted`] if the calling thread is interrupted.
     pub fn poll_timeout(&self, timeout: Duration) -> Result<Option<TaskHandle<T>>, Interrupted> {
         next_finished(&self.finish, || self.pending.lock().0.clone(), deadline_after(timeout))
     }

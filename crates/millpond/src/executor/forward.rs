@@ -1,7 +1,7 @@
-//! Macros that write delegating methods once: for executors with a field `pool`, and for the
-//! methods of `ExecutorExt` as inherent methods.
+//! Macros for delegating methods: for executors with a field `pool`, and for the methods of
+//! `ExecutorExt` as inherent methods.
 
-/// Implements the executor traits, `Display` and `Debug` by the field `pool`.
+/// Implements the executor traits, `Display` and `Debug` by delegating to the field `pool`.
 macro_rules! delegate_executor_service {
     ($type:ident) => {
         impl $crate::Executor for $type {
@@ -57,15 +57,16 @@ macro_rules! delegate_to_pool {
 }
 pub(crate) use delegate_to_pool;
 
-/// Defines the methods of [`ExecutorExt`] as inherent methods, so that ordinary use needs no trait
-/// import.
+/// Defines the methods of [`ExecutorExt`] as inherent methods, so that users need not import the
+/// trait.
 macro_rules! inherent_executor_methods {
     () => {
-        /// Runs `f` without a handle.
+        /// Runs `f` without a handle. Does not block unless the rejection policy does.
         ///
         /// # Errors
-        /// [`Rejected`](crate::Rejected) if the pool is shut down or full;
-        /// [`Rejected::into_task`](crate::Rejected::into_task) returns the work.
+        /// Returns [`Rejected`](crate::Rejected) if the pool is shut down or full, or if a thread
+        /// could not be started. [`Rejected::into_task`](crate::Rejected::into_task) returns the
+        /// work.
         ///
         /// # Examples
         /// ```
@@ -86,9 +87,10 @@ macro_rules! inherent_executor_methods {
         /// and does not cancel it.
         ///
         /// # Errors
-        /// [`Rejected`](crate::Rejected) if the pool is shut down or full;
-        /// [`Rejected::into_task`](crate::Rejected::into_task) returns the work. To retry and still
-        /// get the result, keep the handle: [`TaskOf::into_parts`](crate::TaskOf::into_parts).
+        /// Returns [`Rejected`](crate::Rejected) if the pool is shut down or full, or if a thread
+        /// could not be started. [`Rejected::into_task`](crate::Rejected::into_task) returns the
+        /// work. To retry and still get the result, keep the handle:
+        /// [`TaskOf::into_parts`](crate::TaskOf::into_parts).
         ///
         /// # Examples
         /// ```
@@ -121,8 +123,8 @@ macro_rules! inherent_executor_methods {
         /// [`ExecutorExt::invoke_all`](crate::ExecutorExt::invoke_all).
         ///
         /// # Errors
-        /// [`InvokeError`](crate::InvokeError) if a task is rejected or the calling thread is
-        /// interrupted. The other tasks are then cancelled.
+        /// Returns [`InvokeError`](crate::InvokeError) if a task is rejected or the calling thread
+        /// is interrupted. The other tasks are then cancelled.
         ///
         /// # Examples
         /// ```
@@ -144,8 +146,8 @@ macro_rules! inherent_executor_methods {
             $crate::ExecutorExt::invoke_all(self, tasks)
         }
 
-        /// As [`invoke_all`](Self::invoke_all), for at most `timeout`. Tasks that are not done by
-        /// then are cancelled.
+        /// As [`invoke_all`](Self::invoke_all), but blocks for at most `timeout`. Tasks that are
+        /// not done by then are cancelled.
         ///
         /// # Errors
         /// As [`invoke_all`](Self::invoke_all).
@@ -165,8 +167,8 @@ macro_rules! inherent_executor_methods {
         /// [`ExecutorExt::invoke_any`](crate::ExecutorExt::invoke_any).
         ///
         /// # Errors
-        /// [`InvokeError`](crate::InvokeError) if there is no task, none succeeds, one is rejected,
-        /// or the calling thread is interrupted.
+        /// Returns [`InvokeError`](crate::InvokeError) if there is no task, no task succeeds, a
+        /// task is rejected, or the calling thread is interrupted.
         ///
         /// # Examples
         /// ```
@@ -187,7 +189,7 @@ macro_rules! inherent_executor_methods {
             $crate::ExecutorExt::invoke_any(self, tasks)
         }
 
-        /// As [`invoke_any`](Self::invoke_any), for at most `timeout`.
+        /// As [`invoke_any`](Self::invoke_any), but blocks for at most `timeout`.
         ///
         /// # Errors
         /// As [`invoke_any`](Self::invoke_any), and

@@ -12,11 +12,12 @@ use crate::sync::Arc;
 use crate::task::TaskOf;
 use crate::task::{Canceller, TaskHandle, TaskState};
 
-/// The tasks of a batch. Dropping it cancels those that are not done.
+/// The tasks of a batch. On drop, cancels those that are not done.
 struct Batch(Vec<Canceller>);
 
 impl Drop for Batch {
-    /// Queued tasks first: cancelling a running one frees its worker, which would start another.
+    /// Cancels queued tasks first: cancelling a running one frees its worker, which would start
+    /// another.
     fn drop(&mut self) {
         let waiting = self.0.iter().filter(|task| task.state() == TaskState::Pending);
         for canceller in waiting.chain(&self.0) {
@@ -117,11 +118,11 @@ fn wait_for_next<T: Send>(
     }
 }
 
-/// Why `invoke_all` or `invoke_any` failed.
+/// The reason why `invoke_all` or `invoke_any` failed.
 #[derive(Debug)]
 #[non_exhaustive]
 pub enum InvokeError {
-    /// `invoke_any` was given no task.
+    /// `invoke_any` was called without tasks.
     Empty,
     /// The executor refused a task. The others were cancelled.
     Rejected(Rejected),

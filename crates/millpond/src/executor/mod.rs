@@ -1,7 +1,7 @@
 //! The traits of all executors, and [`Rejected`], the error that returns a refused task.
 //!
-//! [`Executor`] accepts tasks and [`ExecutorService`] can also be shut down. [`ExecutorExt`] adds
-//! what follows from `execute_task` alone, for every executor.
+//! [`Executor`] accepts tasks, and [`ExecutorService`] can also be shut down. [`ExecutorExt`] adds
+//! the methods that need only `execute_task`, for every executor.
 
 mod completion;
 mod forward;
@@ -25,7 +25,7 @@ pub(crate) use self::pool_name::PoolName;
 pub(crate) use self::rejected::{PoolFacts, SchedulerFacts};
 pub use self::rejected::{RejectReason, Rejected, TrySubmitError};
 
-/// Something that runs tasks.
+/// Runs tasks.
 ///
 /// # Examples
 /// A custom executor implements one method and gets all of [`ExecutorExt`]:
@@ -43,10 +43,10 @@ pub use self::rejected::{RejectReason, Rejected, TrySubmitError};
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
 pub trait Executor: Send + Sync {
-    /// Runs `task` at some time, on another thread or on the calling one.
+    /// Runs `task` at some time, on another thread or on the calling thread.
     ///
     /// # Errors
-    /// [`Rejected`] with the task, if the executor refuses it.
+    /// Returns [`Rejected`] with the task if the executor refuses it.
     fn execute_task(&self, task: Task) -> Result<(), Rejected>;
 }
 
@@ -80,27 +80,28 @@ pub trait ExecutorService: Executor {
     /// Returns true once a shutdown has begun.
     fn is_shutdown(&self) -> bool;
 
-    /// Returns true once all tasks have ended after a shutdown.
+    /// Returns true when all tasks have ended after a shutdown.
     fn is_terminated(&self) -> bool;
 
-    /// Blocks until the executor has terminated, at most `timeout`. Returns false on timeout.
-    /// Termination wins over a pending interrupt.
+    /// Blocks until the executor has terminated, for at most `timeout`. Returns false on a timeout.
+    /// If the executor has terminated, returns true even if an interrupt is pending.
     ///
     /// # Errors
-    /// [`Interrupted`] if the calling thread is interrupted while it waits.
+    /// Returns [`Interrupted`] if the calling thread is interrupted while it waits.
     fn await_termination(&self, timeout: Duration) -> Result<bool, Interrupted>;
 
     /// Shuts down and blocks until all tasks have ended.
     ///
-    /// After a day it calls [`shutdown_now`](Self::shutdown_now) and waits on. If the calling
-    /// thread is interrupted it calls `shutdown_now` at once, waits on, and leaves the interrupt
-    /// flag set.
+    /// After 24 hours it calls [`shutdown_now`](Self::shutdown_now) and continues to wait. If the
+    /// calling thread is interrupted, it calls `shutdown_now` at once, continues to wait, and
+    /// finally sets the interrupt flag again. On a thread that runs a task of the executor, it may
+    /// return earlier.
     fn close(&self) {
         close_and_wait(self);
     }
 }
 
-/// [`ExecutorService::close`] by the other methods.
+/// Implements [`ExecutorService::close`] with the other methods.
 pub(crate) fn close_and_wait(service: &(impl ExecutorService + ?Sized)) {
     const DAY: Duration = Duration::from_secs(24 * 3600);
     let mut timeout = DAY;
@@ -110,12 +111,12 @@ pub(crate) fn close_and_wait(service: &(impl ExecutorService + ?Sized)) {
         let begin = Instant::now();
         match service.await_termination(timeout) {
             Ok(true) => break,
-            // The wait ended early: the caller is a task or a hook of the executor, and would wait
+            // The wait ended early: the caller runs a task or a hook of the executor and would wait
             // for itself.
             Ok(false) if timeout == Duration::MAX || (works_for_any() && begin.elapsed() < timeout) => {
                 break;
             }
-            Err(Interrupted) if interrupted => {} // once is enough
+            Err(Interrupted) if interrupted => {} // `shutdown_now` has already been called
             outcome => {
                 interrupted |= outcome.is_err();
                 timeout = Duration::MAX;
@@ -154,12 +155,12 @@ macro_rules! forward_service {
 }
 forward_service!(&E, Arc<E>, Box<E>);
 
-/// Methods that follow from [`Executor::execute_task`], for every executor.
+/// Methods for every executor, based on [`Executor::execute_task`].
 pub trait ExecutorExt: Executor {
     /// Runs `f` without a handle.
     ///
     /// # Errors
-    /// [`Rejected`] with the task, if the executor refuses it.
+    /// Returns [`Rejected`] with the task if the executor refuses it.
     fn execute(&self, f: impl FnOnce() + Send + 'static) -> Result<(), Rejected> {
         self.execute_task(Task::new(f))
     }
@@ -167,7 +168,7 @@ pub trait ExecutorExt: Executor {
     /// Submits `f` and returns a handle to its result.
     ///
     /// # Errors
-    /// [`Rejected`] with the task, if the executor refuses it.
+    /// Returns [`Rejected`] with the task if the executor refuses it.
     fn submit<T: Send + 'static>(
         &self,
         f: impl FnOnce() -> T + Send + 'static,
@@ -178,7 +179,7 @@ pub trait ExecutorExt: Executor {
     /// Submits a task with a name, priority or delay, and returns a handle to its result.
     ///
     /// # Errors
-    /// [`Rejected`] with the task, if the executor refuses it.
+    /// Returns [`Rejected`] with the task if the executor refuses it.
     fn submit_task<T: Send + 'static>(&self, task: TaskOf<T>) -> Result<TaskHandle<T>, Rejected> {
         let (task, handle) = task.into_parts();
         self.execute_task(task)?;
@@ -187,11 +188,11 @@ pub trait ExecutorExt: Executor {
 
     /// Runs all of `tasks`, blocks until all are done, and returns their handles in order.
     ///
-    /// A task that panics fails only its own handle.
+    /// A task that panics affects only its own handle.
     ///
     /// # Errors
-    /// [`InvokeError::Rejected`] or [`InvokeError::Interrupted`]. Tasks that are not done are then
-    /// cancelled.
+    /// Returns [`InvokeError::Rejected`] or [`InvokeError::Interrupted`]. Tasks that are not done
+    /// are then cancelled.
     fn invoke_all<T, F>(&self, tasks: impl IntoIterator<Item = F>) -> Result<Vec<TaskHandle<T>>, InvokeError>
     where
         T: Send + 'static,
@@ -200,8 +201,8 @@ pub trait ExecutorExt: Executor {
         invoke_all_until(self, tasks, None)
     }
 
-    /// As [`invoke_all`](Self::invoke_all), for at most `timeout`. Tasks that are not done by then
-    /// are cancelled.
+    /// As [`invoke_all`](Self::invoke_all), but blocks for at most `timeout`. Tasks that are not
+    /// done by then are cancelled.
     ///
     /// # Errors
     /// As [`invoke_all`](Self::invoke_all).
@@ -219,11 +220,12 @@ pub trait ExecutorExt: Executor {
 
     /// Blocks until a task succeeds, returns its value and cancels the others.
     ///
-    /// Submits the tasks one after the other, until one has succeeded.
+    /// Submits the tasks one after the other until one has succeeded.
     ///
     /// # Errors
-    /// [`InvokeError::Empty`] without tasks, [`InvokeError::AllFailed`] with the last failure if
-    /// none succeeded, [`InvokeError::Rejected`] or [`InvokeError::Interrupted`].
+    /// Returns [`InvokeError::Empty`] if there are no tasks, [`InvokeError::AllFailed`] with the
+    /// last failure if no task succeeded, [`InvokeError::Rejected`] or
+    /// [`InvokeError::Interrupted`].
     fn invoke_any<T, E, F>(&self, tasks: impl IntoIterator<Item = F>) -> Result<T, InvokeError>
     where
         T: Send + 'static,
@@ -233,7 +235,7 @@ pub trait ExecutorExt: Executor {
         invoke_any_until(self, tasks, None)
     }
 
-    /// As [`invoke_any`](Self::invoke_any), for at most `timeout`.
+    /// As [`invoke_any`](Self::invoke_any), but blocks for at most `timeout`.
     ///
     /// # Errors
     /// As [`invoke_any`](Self::invoke_any), and [`InvokeError::TimedOut`].

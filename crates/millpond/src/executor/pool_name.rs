@@ -1,7 +1,7 @@
-//! [`PoolName`]: the name of a pool, and how an error finds it by the number of the pool.
+//! [`PoolName`]: the name of a pool, which errors look up by the number of the pool.
 //!
-//! A refusal takes a few nanoseconds, and cloning an `Arc` would double that. So the error has the
-//! number only, and looks the name up when it is printed.
+//! A refusal takes a few nanoseconds, and cloning an `Arc` would double that. So the error holds
+//! only the number, and looks the name up when it is printed.
 
 use std::collections::BTreeMap;
 use std::num::NonZeroU32;
@@ -9,7 +9,7 @@ use std::sync::Mutex;
 
 use crate::sync::{Arc, lock_global};
 
-/// The names that users gave to pools, by number. Pools without one are not listed.
+/// The names that users gave to pools, by number. Pools with generated names are not listed.
 static GIVEN: Mutex<BTreeMap<NonZeroU32, Arc<str>>> = Mutex::new(BTreeMap::new());
 
 /// The name of a pool, owned by that pool.
@@ -21,7 +21,7 @@ pub(crate) struct PoolName {
 }
 
 impl PoolName {
-    /// The name that the user gave, or `pool-N`.
+    /// Creates the name: the one that the user gave, or `pool-N`.
     pub(crate) fn new(number: NonZeroU32, given: Option<String>) -> Self {
         let is_given = given.is_some();
         let name: Arc<str> = given.unwrap_or_else(|| format!("pool-{number}")).into();
@@ -39,12 +39,12 @@ impl PoolName {
         &self.name
     }
 
-    /// The name, if the user gave one.
+    /// Returns the name if the user gave one.
     pub(crate) fn given(&self) -> Option<&Arc<str>> {
         self.is_given.then_some(&self.name)
     }
 
-    /// The name that the user gave to the pool with this number, while that pool exists.
+    /// Returns the name that the user gave to the pool with this number, while that pool exists.
     pub(super) fn find(number: NonZeroU32) -> Option<Arc<str>> {
         lock_global(&GIVEN).get(&number).cloned()
     }

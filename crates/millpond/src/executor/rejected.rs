@@ -10,7 +10,7 @@ use super::pool_name::PoolName;
 use crate::sync::Arc;
 use crate::task::Task;
 
-/// Why a task was refused.
+/// The reason why a task was refused.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum RejectReason {
@@ -18,15 +18,16 @@ pub enum RejectReason {
     Saturated,
     /// The executor has been shut down.
     Shutdown,
-    /// A needed thread could not be started. The error's `source` is the cause.
+    /// A thread was needed and could not be started. The error's `source` is the cause.
     SpawnFailed,
-    /// The submitting thread was interrupted while it waited for room. Its flag is still set.
+    /// The submitting thread was interrupted while it waited for space. Its interrupt flag is still
+    /// set.
     Interrupted,
     /// The scheduler's worker has been disposed.
     WorkerDisposed,
     /// The scheduler cannot run delayed or periodic tasks.
     NotTimeCapable,
-    /// A periodic task needs a period above zero.
+    /// The period of a periodic task is zero.
     ZeroPeriod,
     /// A hook, decorator, factory or custom executor panicked when it was called for the task.
     CallbackPanicked,
@@ -45,7 +46,7 @@ impl RejectReason {
         Self::CallbackPanicked,
     ];
 
-    /// Returns the name in lower case, for labels of metrics: `spawn_failed`.
+    /// Returns the name in lower case, for metric labels: `spawn_failed`.
     pub fn as_str(self) -> &'static str {
         match self {
             Self::Saturated => "saturated",
@@ -59,10 +60,10 @@ impl RejectReason {
         }
     }
 
-    /// Returns true if the executor runs and has no room for the task now. A service would answer
-    /// "busy, try again later" (HTTP 503 with `Retry-After`).
+    /// Returns true if the executor is running but has no capacity for the task now. A service
+    /// would answer "busy, try again later" (HTTP 503 with `Retry-After`).
     ///
-    /// True for [`Saturated`](Self::Saturated) only. A thread that cannot be started
+    /// This is true for [`Saturated`](Self::Saturated) only. A failed thread start
     /// ([`SpawnFailed`](Self::SpawnFailed)) is a fault of the system or of the thread factory.
     ///
     /// # Examples
@@ -91,7 +92,8 @@ impl RejectReason {
         matches!(self, Self::Shutdown | Self::WorkerDisposed)
     }
 
-    /// The predicate of a sentence about the executor: "pool-1 is saturated".
+    /// Returns the predicate of a sentence about the executor: "is saturated" for "pool-1 is
+    /// saturated".
     pub(crate) fn predicate(self) -> &'static str {
         match self {
             Self::Saturated => "is saturated",
@@ -112,7 +114,7 @@ impl fmt::Display for RejectReason {
     }
 }
 
-/// The error of a refused task. It owns the task, to be run, retried or stored.
+/// The error of a refused task. It owns the task, so that the caller can run, retry or store it.
 ///
 /// # Examples
 /// ```
@@ -128,9 +130,9 @@ impl fmt::Display for RejectReason {
 pub struct Rejected {
     task: Task,
     reason: RejectReason,
-    /// The pool that refused the task, for the message.
+    /// The pool that refused the task; used in the message.
     pool: Option<PoolFacts>,
-    /// Boxed because it is rare. A saturated pool refuses without an allocation.
+    /// Boxed because it is rarely present. A saturated pool refuses without an allocation.
     details: Option<Box<Details>>,
 }
 
@@ -139,19 +141,19 @@ pub struct Rejected {
 struct Details {
     source: Option<io::Error>,
     scheduler: Option<SchedulerFacts>,
-    /// The name that the user gave to the pool. Without it the name is looked up.
+    /// The name that the user gave to the pool. If absent, the name is looked up.
     pool_name: Option<Arc<str>>,
 }
 
-/// The facts about a scheduler for the message.
+/// The facts about a scheduler that appear in the message.
 #[derive(Debug, Clone)]
 pub(crate) struct SchedulerFacts {
     pub(crate) name: Arc<str>,
-    /// If it is full: how many tasks would be queued, and how many may be.
+    /// If the scheduler is full: the would-be number of queued tasks, and its bound.
     pub(crate) full: Option<(u64, u64)>,
 }
 
-/// The facts about a pool for the message, small enough to be passed by value.
+/// The facts about a pool that appear in the message, small enough to be passed by value.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct PoolFacts {
     /// N in `pool-N`.
@@ -159,14 +161,14 @@ pub(crate) struct PoolFacts {
     pool_size: u32,
     /// [`UNBOUNDED`](Self::UNBOUNDED), or the maximum size.
     maximum: u32,
-    /// `u32::MAX` means that many or more.
+    /// `u32::MAX` means this number or more.
     queued: u32,
 }
 
 impl PoolFacts {
     const UNBOUNDED: u32 = u32::MAX;
 
-    /// `maximum` is `None` if unbounded. Sizes of a pool fit in 32 bits.
+    /// `maximum` is `None` if the pool is unbounded. Sizes of a pool fit into 32 bits.
     #[inline]
     pub(crate) fn new(
         number: NonZeroU32,
@@ -190,7 +192,8 @@ impl Rejected {
         Rejected { task, reason, pool: None, details: None }
     }
 
-    /// The error of a pool, built in one step: a move costs as much as the rest of a rejection.
+    /// Creates the error of a pool in one step, because a move costs as much as the rest of a
+    /// rejection.
     #[inline]
     pub(crate) fn by_pool(task: Task, reason: RejectReason, facts: PoolFacts) -> Rejected {
         Rejected { task, reason, pool: Some(facts), details: None }
@@ -207,7 +210,7 @@ impl Rejected {
         self
     }
 
-    /// Keeps the name of the pool, so that the message has it even after the end of the pool.
+    /// Stores the name of the pool, so that the message contains it even after the end of the pool.
     pub(crate) fn by_name(mut self, name: &PoolName) -> Rejected {
         if let Some(given) = name.given() {
             self.details.get_or_insert_default().pool_name = Some(Arc::clone(given));
@@ -228,7 +231,7 @@ impl Rejected {
         self.details.as_ref()?.scheduler.as_ref()
     }
 
-    /// The task, and the cause if a thread could not be started.
+    /// Returns the task, and the cause if a thread could not be started.
     pub(crate) fn into_parts(self) -> (Task, Option<io::Error>) {
         (self.task, self.details.and_then(|details| details.source))
     }
@@ -243,8 +246,8 @@ impl Rejected {
         &self.task
     }
 
-    /// Returns the refused task, to be run, retried or stored. Dropping it resolves its handle as
-    /// abandoned.
+    /// Returns the refused task, so that the caller can run, retry or store it. Dropping it
+    /// resolves its handle as abandoned.
     pub fn into_task(self) -> Task {
         self.task
     }
@@ -301,7 +304,7 @@ impl Error for Rejected {
 }
 
 /// The error of a refused closure, from [`try_submit`](crate::ThreadPoolExecutor::try_submit) and
-/// the methods of a [`Scope`](crate::Scope). It owns the closure, with its own type.
+/// the methods of a [`Scope`](crate::Scope). It owns the closure, with its original type.
 ///
 /// # Examples
 /// ```
@@ -318,7 +321,7 @@ impl Error for Rejected {
 pub struct TrySubmitError<F> {
     work: F,
     reason: RejectReason,
-    /// Boxed because it is rare: only a failed thread start has a source.
+    /// Boxed because it is rarely present: only a failed thread start has a source.
     source: Option<Box<io::Error>>,
 }
 
@@ -332,7 +335,7 @@ impl<F> TrySubmitError<F> {
         self.reason
     }
 
-    /// Returns the closure, to be run or submitted again.
+    /// Returns the closure, so that the caller can run it or submit it again.
     pub fn into_inner(self) -> F {
         self.work
     }

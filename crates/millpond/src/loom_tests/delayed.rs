@@ -1,9 +1,9 @@
-//! Models of a scheduled pool: which worker watches the time, and periodic tasks at shutdown and
+//! Models of a scheduled pool: the worker that watches the time, and periodic tasks at shutdown and
 //! cancel.
 //!
-//! Models of the watch use a silent clock, which behaves like the system clock: the model moves the
-//! time and then fires the timers of workers that park with a deadline. A worker without a deadline
-//! stays parked, and the model fails.
+//! Models of the watch use a silent manual clock, which behaves like the system clock: the model
+//! advances the time and then fires the timers of workers that park with a deadline. A worker
+//! without a deadline stays parked, and the model fails.
 
 use loom::thread;
 use std::time::Duration;
@@ -23,13 +23,13 @@ use crate::{PeriodicTask, RunState, ScheduledThreadPoolExecutor};
 const SECOND: Duration = Duration::from_secs(1);
 const HOUR: Duration = Duration::from_secs(3600);
 
-/// A delayed queue and its idle workers.
+/// A delayed queue with its idle workers.
 struct Watch {
     delayed: DelayedQueue,
     idle: IdleWorkers,
     time: ManualClock,
-    /// Loom's lock: a worker that is late, and whose timer is not fired, sees the time that was set
-    /// before.
+    /// Loom's mutex, not std's: a worker that registers late, and whose timer is not fired, then
+    /// sees the time that was set before.
     threads: Mutex<Vec<Arc<ThreadContext>>>,
 }
 
@@ -85,8 +85,8 @@ fn second(n: u64) -> Tick {
     Tick::from_nanos(n * 1_000_000_000)
 }
 
-/// The time of the second task comes only while the first one runs. So it runs only if another
-/// worker watches the time.
+/// The second task becomes due only while the first one runs. So it runs only if another worker
+/// watches the time.
 #[test]
 fn the_leader_hands_the_watch_over_before_it_runs_its_task() {
     model(|| {
@@ -100,9 +100,9 @@ fn the_leader_hands_the_watch_over_before_it_runs_its_task() {
     });
 }
 
-/// Both workers park until a time that never comes, or are about to, when two tasks are inserted.
-/// The leader is woken for the first. The time of the other comes only while that one runs. So it
-/// runs only if the standby is woken too.
+/// Both workers are parked, or about to park, until a time that never comes. Then two tasks are
+/// inserted. The leader is woken for the first task. The second one becomes due only while the
+/// first one runs. So it runs only if the standby is woken too.
 #[test]
 fn the_leader_hands_the_watch_over_to_one_that_would_sleep_too_long() {
     model(|| {
@@ -117,7 +117,7 @@ fn the_leader_hands_the_watch_over_to_one_that_would_sleep_too_long() {
     });
 }
 
-/// The worker parks until a time that never comes, or is about to, when an earlier task is
+/// The worker is parked, or about to park, until a time that never comes, when an earlier task is
 /// inserted.
 #[test]
 fn an_earlier_task_against_the_leaders_falling_asleep() {
@@ -162,7 +162,7 @@ fn wait_for_end(pool: &ScheduledThreadPoolExecutor) {
     assert_eq!((pool.pool_size(), pool.queued_count()), (0, 0));
 }
 
-/// An accepted task runs or is cancelled, and a refused one comes back. No handle is pending after
+/// An accepted task runs or is cancelled, and a refused one is returned. No handle is pending after
 /// termination.
 #[test]
 fn schedule_against_shutdown_that_keeps_nothing() {
@@ -183,7 +183,7 @@ fn schedule_against_shutdown_that_keeps_nothing() {
     });
 }
 
-/// The due time comes before, while or after the worker parks.
+/// The task becomes due before, while or after the worker parks.
 #[test]
 fn moving_the_time_against_falling_asleep() {
     model(|| {
@@ -211,8 +211,8 @@ fn shutdown_against_queueing_a_series_again() {
     });
 }
 
-/// Race "requeue / cancel": a cancelled periodic task leaves no entry in the queue. Two preemptions
-/// do not reach a cancel that finds it running and then queued.
+/// Race "requeue / cancel": a cancelled periodic task leaves no entry in the queue. Needs three
+/// preemptions: a cancel that finds the task running and then queued is not reached with two.
 #[test]
 fn cancel_against_queueing_a_series_again() {
     model_bound(3, || {
@@ -227,8 +227,9 @@ fn cancel_against_queueing_a_series_again() {
     });
 }
 
-/// After a shutdown a worker parks, or is about to, for a task that is then removed: it must exit.
-/// Two workers would have too many interleavings; the first wakes the second by the same step.
+/// After a shutdown, the task for which a worker is parked or about to park is removed: the worker
+/// must exit. Two workers would have too many interleavings; the first one wakes the second by the
+/// same step.
 #[test]
 fn the_last_task_removed_in_shutdown_ends_the_worker() {
     model(|| {
@@ -240,7 +241,7 @@ fn the_last_task_removed_in_shutdown_ends_the_worker() {
     });
 }
 
-/// A plain pool runs a periodic task of another pool once.
+/// A plain pool runs a periodic task of another pool only once.
 #[test]
 fn a_series_that_another_pool_runs_is_over_after_one_run() {
     model(|| {

@@ -1,6 +1,6 @@
-//! Models of the first-in-first-out queue on its own.
+//! Models of the pool's first-in-first-out queue on its own.
 //!
-//! A lost task or a torn read fails an assertion; a lost wake-up shows as a deadlock.
+//! A lost task or a torn read fails an assertion. A lost wake-up appears as a deadlock.
 
 use loom::thread;
 
@@ -14,7 +14,7 @@ fn push(fifo: &Fifo, task: Task) -> bool {
     fifo.push(task.id(), task, || ()).is_ok()
 }
 
-/// Two pushes against a capacity of one: a refusal is justified, and the bound holds.
+/// Two pushes against a capacity of one: the bound holds, and a refusal is justified.
 #[test]
 fn a_bounded_queue_never_exceeds_its_capacity() {
     model(|| {
@@ -32,7 +32,7 @@ fn a_bounded_queue_never_exceeds_its_capacity() {
     });
 }
 
-/// A task that fills a segment and adds its number to `ran` when it runs.
+/// Returns a task that fills a segment, and that adds its number to `ran` when it runs.
 fn long_task(number: usize, ran: &Arc<std::sync::Mutex<Vec<usize>>>) -> Task {
     let (ran, words) = (Arc::clone(ran), [number; 3]);
     Task::new(move || {
@@ -41,9 +41,9 @@ fn long_task(number: usize, ran: &Arc<std::sync::Mutex<Vec<usize>>>) -> Task {
     })
 }
 
-/// The head leaves a segment and the tail reuses it. It must not do so early and overwrite a task,
-/// and neither side may read the other's link or index. Loom does not track plain memory, so the
-/// visibility of the words is checked by Miri, in `pool/queue/fifo/tests.rs`.
+/// The head leaves a segment and the tail reuses it. The tail must not reuse it early and overwrite
+/// a task, and neither side may read the other's link or index. Loom does not track plain memory,
+/// so Miri checks the visibility of the words in `pool/queue/fifo/tests.rs`.
 #[test]
 fn leaving_a_segment_against_using_it_again() {
     model(|| {
@@ -65,8 +65,8 @@ fn leaving_a_segment_against_using_it_again() {
     });
 }
 
-/// A second task is pushed before the first is popped. A reader without the locks always sees one
-/// or two tasks, although both ends move between its loads.
+/// A second task is pushed before the first one is popped. A reader without the locks must always
+/// see one or two tasks, although both ends move between its loads.
 #[test]
 fn a_look_from_outside_against_put_and_take() {
     model(|| {
@@ -90,8 +90,8 @@ fn a_look_from_outside_against_put_and_take() {
     });
 }
 
-/// A cancel, or a join that runs the task inline, against the worker that pops it: one of them gets
-/// it. The only fault that could be seeded is to omit a lock.
+/// A cancel, or a join that runs the task inline, against the worker that pops it: exactly one of
+/// them gets the task. The only possible seeded fault would be to omit a lock.
 #[test]
 fn removing_a_task_against_taking_it() {
     model(|| {
@@ -116,7 +116,7 @@ fn removing_a_task_against_taking_it() {
 }
 
 /// All tasks are moved, by a `purge` that finds nothing or by a compaction. A task that is
-/// cancelled at the same time is found although its position is stale.
+/// cancelled at the same time must be found although its recorded position is stale.
 #[test]
 fn removing_a_task_against_moving_it() {
     model(|| {

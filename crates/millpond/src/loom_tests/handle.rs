@@ -1,4 +1,4 @@
-//! A task's end against everything that its handle can do.
+//! Models of the end of a task against every operation of its handle.
 
 use loom::thread;
 
@@ -26,7 +26,7 @@ fn drop_of_the_task_against_join() {
     });
 }
 
-/// Exactly one of them decides, and the joiner learns which.
+/// Exactly one of them decides, and the joiner sees the matching result.
 #[test]
 fn completion_against_cancel_and_join() {
     model(|| {
@@ -50,7 +50,7 @@ fn completion_against_cancel_and_join() {
     });
 }
 
-/// Exactly one of them decides, the joiner learns which, and it was counted before.
+/// Exactly one of them decides, the joiner sees the matching result, and it was counted before.
 #[test]
 fn expiry_against_cancel_and_join() {
     model(|| {
@@ -95,7 +95,7 @@ fn of_two_cancels_one_wins() {
     });
 }
 
-/// A cancel that is too late finds the task done, and its result in place.
+/// A cancel that fails finds the task done, with its result present.
 #[test]
 fn a_cancel_that_comes_too_late_finds_the_task_done() {
     model(|| {
@@ -109,7 +109,7 @@ fn a_cancel_that_comes_too_late_finds_the_task_done() {
     });
 }
 
-/// Whether the task is done when the callback is left, or before, or between: it is called once,
+/// The task may end before, while or after the callback is registered. The callback is called once
 /// and finds the result.
 #[test]
 fn completion_against_a_callback() {
@@ -137,8 +137,8 @@ impl Drop for Counted {
     }
 }
 
-/// A cancel while the decorator has the work: the task does not run, and what it captured is
-/// dropped once.
+/// The task is cancelled while the decorator holds the work: the task does not run, and its
+/// captures are dropped once.
 #[test]
 fn decorating_against_cancel() {
     model(|| {
@@ -171,7 +171,7 @@ fn completion_against_drop_of_the_handle() {
     });
 }
 
-/// An interrupt that comes after the task is over must not reach what its thread does next.
+/// An interrupt that arrives after the task has ended must not affect what its thread does next.
 #[test]
 fn a_late_interrupt_reaches_nobody() {
     model(|| {
@@ -185,7 +185,8 @@ fn a_late_interrupt_reaches_nobody() {
     });
 }
 
-/// A cancel that finds the task running knows who runs it: or else this would sleep for ever.
+/// A cancel that finds the task running knows the running thread. Otherwise this model would sleep
+/// forever.
 #[test]
 fn an_interrupt_in_time_ends_what_runs() {
     model(|| {
@@ -197,10 +198,11 @@ fn an_interrupt_in_time_ends_what_runs() {
     });
 }
 
-/// A value that three threads write to, and that the last owner frees.
+/// A value to which three threads write, and which the last owner frees.
 struct Value {
     count: RefCount,
-    /// Relaxed: only the count orders these accesses. Without it an old value may be read.
+    /// Relaxed: only the reference count orders these accesses. Without it, an old value may be
+    /// read.
     written: [AtomicUsize; 3],
     freed: AtomicUsize,
 }
@@ -220,7 +222,8 @@ impl Value {
     }
 }
 
-/// The last owner frees what others have written to: it must come after all of them, and be one.
+/// The last owner frees what the others have written, so it must be ordered after all of them, and
+/// there must be exactly one.
 #[test]
 fn the_last_owner_sees_what_all_others_did() {
     model(|| {
@@ -236,9 +239,9 @@ fn the_last_owner_sees_what_all_others_did() {
     });
 }
 
-/// A handle is shared: one thread cancels by it and releases the reference of the queue, while
-/// another makes a reference from it. Each counts, so none of them is the last while another
-/// exists.
+/// A handle is shared. One thread cancels through it and releases the reference of the queue, while
+/// another thread creates a reference from it. Every reference counts, so none of the threads is
+/// the last owner while another reference exists.
 #[test]
 fn a_reference_is_made_while_another_is_released() {
     model(|| {

@@ -24,7 +24,7 @@ impl Progress {
         }
     }
 
-    /// Called when the callback must have ended or can no longer begin. `others` could run it.
+    /// Called when the callback must have ended or must not begin any more. `others` could run it.
     fn assert_over(&self, others: thread::JoinHandle<()>) {
         let seen = self.0.load(Ordering::Relaxed);
         assert_ne!(seen, 1, "the callback is running");
@@ -61,7 +61,7 @@ fn a_task_ends_against_an_interrupt() {
     });
 }
 
-/// The same for a worker that goes from one task to the next without the lock.
+/// The same for a worker that continues with the next task without taking the lock.
 #[test]
 fn the_next_epoch_begins_against_an_interrupt() {
     model(|| {

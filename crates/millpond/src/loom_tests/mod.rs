@@ -1,9 +1,9 @@
-//! Models of the protocols, checked over all interleavings by `ci/loom.sh`, or by `RUSTFLAGS="--cfg
-//! loom" cargo test -p millpond --lib --release`.
+//! Loom models of the protocols, checked over all interleavings by `ci/loom.sh` or by
+//! `RUSTFLAGS="--cfg loom" cargo test -p millpond --lib --release`.
 //!
-//! They run the shipping code, not a copy. Time does not pass in a model: a timeout is the explicit
-//! step `ThreadContext::fire_timer`. The models of the pool are in `pool.rs`, which is declared as
-//! a module of the pool because it uses private items.
+//! The models run the shipping code, not a copy. Time does not pass in a model: a timeout is the
+//! explicit step `ThreadContext::fire_timer`. The models of the pool are in `pool.rs`, which is
+//! declared as a module of the pool because it uses private items.
 
 mod handle;
 mod interrupt;
@@ -17,7 +17,7 @@ pub(crate) fn model(f: impl Fn() + Send + Sync + 'static) {
     model_bound(2, f);
 }
 
-/// As `model`, for a model with too many schedules: explores the first `schedules` of them.
+/// As `model`, for a model with too many schedules: explores only the first `schedules` of them.
 pub(crate) fn model_first(schedules: usize, f: impl Fn() + Send + Sync + 'static) {
     let mut builder = loom::model::Builder::new();
     builder.preemption_bound = Some(builder.preemption_bound.unwrap_or(2));
@@ -25,7 +25,7 @@ pub(crate) fn model_first(schedules: usize, f: impl Fn() + Send + Sync + 'static
     builder.check(f);
 }
 
-/// As `model`, with at least `preemptions`.
+/// As `model`, with at least `preemptions` allowed preemptions.
 pub(crate) fn model_bound(preemptions: usize, f: impl Fn() + Send + Sync + 'static) {
     let mut builder = loom::model::Builder::new();
     builder.preemption_bound = Some(builder.preemption_bound.unwrap_or(2).max(preemptions));

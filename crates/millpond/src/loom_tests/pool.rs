@@ -1,7 +1,7 @@
-//! Models of the pool's races, named in `pool/README.md`.
+//! Models of the pool's races, which are named in `pool/README.md`.
 //!
-//! A model of a whole pool uses one or two workers and one or two tasks: more would have too many
-//! interleavings. A stranded task or a lost wake-up shows as a deadlock.
+//! A model of a whole pool uses one or two workers and one or two tasks, because more would have
+//! too many interleavings. A stranded task or a lost wake-up appears as a deadlock.
 
 use loom::thread;
 use std::future::Future;
@@ -23,13 +23,13 @@ use crate::sync::{Arc, AtomicBool, AtomicUsize, Ordering};
 use crate::task::{JoinError, Task, TaskHandle};
 use crate::time::clock::Clock;
 
-/// The recheck of a worker that has enlisted: race "enqueue / park".
+/// The re-check of a worker that has entered the idle list: race "enqueue / park".
 fn recheck(fifo: &Fifo) -> bool {
     fifo.order();
     !fifo.is_empty()
 }
 
-/// Takes one task as a worker does: poll, search if it `searches`, park, poll again.
+/// Takes one task as a worker does: poll, search if `searches`, park, poll again.
 fn take_one(fifo: &Fifo, idle: &IdleWorkers, searches: bool) -> Task {
     let slot = ParkSlot::for_this_thread();
     loop {
@@ -70,7 +70,7 @@ fn announce_idle_against_publish() {
     });
 }
 
-/// A searching worker counts as waking. It must find a task whose submitter relied on that.
+/// A searching worker counts as waking. It must find a task whose submitter relied on this.
 #[test]
 fn a_worker_that_looks_for_work_against_publish() {
     model(|| {
@@ -89,8 +89,8 @@ fn a_worker_that_looks_for_work_against_publish() {
     });
 }
 
-/// The second submitter may see a waking worker and wake no other. Then that worker must wake the
-/// other.
+/// The second submitter may see a waking worker and wake no other one. Then that worker must wake
+/// the other one.
 #[test]
 fn a_called_worker_calls_the_next() {
     model(|| {
@@ -184,8 +184,8 @@ fn submit_against_last_worker_leaves() {
     });
 }
 
-/// Invariants 1 and 2 of `stats.rs`, for a task that starts a thread or is queued for an existing
-/// one.
+/// Checks invariants 1 and 2 of `pool/stats.rs`, for a task that starts a thread or is queued for
+/// an existing one.
 fn look_at_the_counts(queued: bool) {
     model(move || {
         let pool = pool(1, 1, Duration::from_secs(3600), WorkQueue::priority());
@@ -216,7 +216,7 @@ fn a_look_at_the_counts_against_a_task_that_is_queued() {
     look_at_the_counts(true);
 }
 
-/// An accepted task runs and a refused one comes back. No handle is pending after termination.
+/// An accepted task runs, and a refused one is returned. No handle is pending after termination.
 fn check_submit(submitted: Result<TaskHandle<u32>, crate::Rejected>, drained: bool) {
     match submitted {
         Ok(mut handle) => match handle.try_join().expect("the pool has terminated") {
@@ -258,8 +258,8 @@ fn submit_against_shutdown_now() {
     });
 }
 
-/// A worker finishes a task and finds the pool shut down. It must not leave behind a task that was
-/// submitted just before. Two preemptions do not reach this.
+/// A worker finishes a task and finds the pool shut down. It must not leave a task that was
+/// submitted just before. Needs three preemptions.
 #[test]
 fn leaving_in_shutdown_against_submit() {
     model_bound(3, || {
@@ -287,7 +287,7 @@ fn falling_asleep_against_shutdown() {
     });
 }
 
-/// Two workers and one last task: the worker that does not get it must not park.
+/// Two workers and one last task: the worker that does not get the task must not park.
 #[test]
 fn the_last_task_taken_against_falling_asleep_in_shutdown() {
     model_first(10_000, || {
@@ -314,7 +314,7 @@ fn the_last_task_ends_against_a_wait_for_idle() {
 }
 
 /// Race "wait idle / last task ends": a thread that saw an idle pool notifies late, when another
-/// one has begun to wait for the end of new tasks.
+/// thread has begun to wait for the end of new tasks.
 #[test]
 fn a_late_notification_against_a_new_wait() {
     model(|| {
@@ -347,7 +347,7 @@ impl std::task::Wake for WakesThread {
     }
 }
 
-/// Polls until the future is ready.
+/// Polls the future until it is ready.
 fn block_on<F: Future + Unpin>(mut future: F) -> F::Output {
     let thread = std::sync::Arc::new(WakesThread(WaitCell::for_this_thread()));
     let waker = Waker::from(std::sync::Arc::clone(&thread));
@@ -360,8 +360,8 @@ fn block_on<F: Future + Unpin>(mut future: F) -> F::Output {
     }
 }
 
-/// A pool with a full queue and one worker that has a permit and no thread. The model makes room
-/// itself, which keeps models of backpressure short.
+/// Creates a pool with a full queue, and with one worker that is counted but has no thread. The
+/// model frees space in the queue itself, which keeps models of backpressure short.
 fn full_without_worker(capacity: usize) -> ThreadPoolExecutor {
     let pool = pool(1, 1, Duration::from_secs(3600), WorkQueue::array(capacity));
     let control = pool.inner().control();
@@ -376,7 +376,7 @@ fn make_room(pool: &ThreadPoolExecutor, tasks: usize) -> thread::JoinHandle<()> 
     thread::spawn(move || (0..tasks).for_each(|_| pool.inner().poll().unwrap().0.drop_caught()))
 }
 
-/// One waiting submitter gives up while room is made for one: the other is notified.
+/// One waiting submitter gives up while one place becomes free: the other submitter is notified.
 #[test]
 fn waiting_for_room_against_giving_up() {
     model(|| {
@@ -408,8 +408,8 @@ fn waiting_for_room_against_making_it() {
     });
 }
 
-/// The first future is dropped while its notification may be in flight. Then the second gets the
-/// room.
+/// The first future is dropped while its notification may be in flight. Then the second one gets
+/// the free place.
 #[test]
 fn a_dropped_async_submitter_passes_its_room_on() {
     model(|| {
@@ -428,8 +428,8 @@ fn a_dropped_async_submitter_passes_its_room_on() {
     });
 }
 
-/// Room for two is made while one future waits and another arrives. Both enter, although the second
-/// may queue up without an attempt.
+/// Two places become free while one future waits and another arrives. Both enter the queue,
+/// although the second future may start to wait without an attempt.
 #[test]
 fn async_submitters_behind_each_other_all_get_room() {
     model(|| {
@@ -444,7 +444,7 @@ fn async_submitters_behind_each_other_all_get_room() {
     });
 }
 
-/// The same with a thread as one of the two.
+/// The same, with a thread as one of the two submitters.
 #[test]
 fn a_blocked_and_an_async_submitter_both_get_room() {
     model(|| {

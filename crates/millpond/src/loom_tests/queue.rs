@@ -1,5 +1,5 @@
-//! Models of the queues and their lock: no lost wake-up, no lost or doubled item, never above the
-//! capacity.
+//! Models of the queues and their lock: no lost wake-up, no lost or duplicated item, never above
+//! the capacity.
 
 use std::time::Duration;
 
@@ -12,20 +12,20 @@ use crate::queue::{ArrayBlockingQueue, BlockingQueue, LinkedBlockingQueue, Prior
 use crate::sync::SpinLock;
 use crate::sync::{Arc, AtomicUsize, Ordering};
 
-/// Over when the timer fires.
+/// A timeout that ends when the timer fires.
 pub(super) const A_WHILE: Duration = Duration::from_secs(3600);
 
 fn array<T>(capacity: usize) -> Arc<ArrayBlockingQueue<T>> {
     Arc::new(ArrayBlockingQueue::new(capacity).expect("not zero"))
 }
 
-/// Fires the timer of the calling thread from another one.
+/// Fires the timer of the calling thread from another thread.
 pub(super) fn timer_for_me() -> loom::thread::JoinHandle<()> {
     let me = ThreadContext::current();
     spawn(move || me.fire_timer())
 }
 
-/// Interrupts the calling thread from another one.
+/// Interrupts the calling thread from another thread.
 pub(super) fn interrupt_for_me() -> loom::thread::JoinHandle<()> {
     let me = interrupt::current();
     spawn(move || me.interrupt())
@@ -70,7 +70,7 @@ fn a_notified_thread_sees_what_was_written_before() {
     });
 }
 
-/// A notification that `reset` discards must be visible to the check that follows.
+/// The check after `reset` must see what was written before a notification that `reset` discards.
 #[test]
 fn a_reset_cell_sees_what_a_discarded_notifier_wrote() {
     model(|| {
@@ -240,7 +240,7 @@ fn nothing_overtakes_the_items_that_somebody_looks_at() {
     });
 }
 
-/// Both the put and the return of the items may have to wake the waiting taker.
+/// Either the put or the return of the items may have to wake the waiting taker.
 #[test]
 fn a_waiting_take_gets_what_is_put_while_somebody_removes() {
     model(|| {
@@ -259,7 +259,7 @@ fn a_waiting_take_gets_what_is_put_while_somebody_removes() {
     });
 }
 
-/// Notified and out of time: the notification goes to the next taker.
+/// A taker is notified and times out: it passes the notification to the next taker.
 #[test]
 fn a_taker_out_of_time_takes_no_call_with_it() {
     model(|| {
@@ -284,7 +284,8 @@ fn a_taker_out_of_time_takes_no_call_with_it() {
     });
 }
 
-/// One waiter is interrupted while items arrive: the other must get one, and none may be lost.
+/// One waiter is interrupted while items arrive: the other one must get an item, and none may be
+/// lost.
 #[test]
 fn an_interrupted_taker_takes_no_item_with_it() {
     model(|| {
@@ -306,12 +307,13 @@ fn an_interrupted_taker_takes_no_item_with_it() {
         let sum = mine + other.join().unwrap();
         giver.join().unwrap();
         assert_eq!(sum + queue.poll().unwrap_or(0), 3);
-        assert_eq!(interrupt::interrupted(), mine != 0); // the interrupt either ended the call or is still set
+        // The interrupt has either ended the call or is still set.
+        assert_eq!(interrupt::interrupted(), mine != 0);
     });
 }
 
 /// A waiting thread that is interrupted gets no item that arrives later, even if it has not noticed
-/// the interrupt.
+/// the interrupt yet.
 #[test]
 fn an_item_that_comes_after_the_interrupt_is_not_given_to_the_interrupted() {
     model(|| {

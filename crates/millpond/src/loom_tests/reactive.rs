@@ -1,7 +1,7 @@
 //! Models of wake-ups of a future against the end of a poll, a cancel, and each other.
 //!
-//! The executor runs a turn inside the call that submits it, so a model needs only the threads that
-//! wake.
+//! The executor runs a turn inside the call that submits it, so a model needs only the waking
+//! threads.
 
 use std::future::Future;
 use std::pin::Pin;
@@ -43,7 +43,7 @@ impl Shared {
     }
 }
 
-/// Ready when `set` has reached `wanted`.
+/// Is ready when `set` has reached `wanted`.
 struct Waits {
     shared: Arc<Shared>,
     wanted: usize,
@@ -67,7 +67,8 @@ impl Drop for Waits {
     }
 }
 
-/// The wake-up comes before, during or after the first poll. The future becomes ready in each case.
+/// The wake-up happens before, during or after the first poll. The future must become ready in each
+/// case.
 #[test]
 fn wake_against_the_end_of_a_poll() {
     model(|| {
@@ -83,7 +84,8 @@ fn wake_against_the_end_of_a_poll() {
     });
 }
 
-/// Two concurrent wake-ups: one or two polls, never at the same time, and the last one sees both.
+/// Two concurrent wake-ups lead to one or two polls, never at the same time. The last poll sees
+/// both.
 #[test]
 fn two_wakes_against_each_other() {
     model(|| {

@@ -135,7 +135,7 @@ fn the_leader_of_a_delay_queue_hands_the_lead_on() {
     });
 }
 
-/// A leader that is notified and interrupted, or notified and out of time, passes the notification
+/// Checks that a leader that is notified and then interrupted or timed out passes the notification
 /// on.
 fn leader_leaves(leave: fn() -> Box<dyn FnOnce() + Send>, take: fn(&DelayQueue<Due>) -> Option<Due>) {
     let past = Instant::now();

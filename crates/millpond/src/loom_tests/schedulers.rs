@@ -1,8 +1,8 @@
-//! Models of the engine of the schedulers: whole schedulers with one or two threads and a clock
-//! that stands still.
+//! Models of the engine of the schedulers: whole schedulers with one or two threads and a manual
+//! clock.
 //!
-//! A stranded job or a lost wake-up shows as a deadlock: each model ends with a graceful end, which
-//! waits for all accepted work and for all threads.
+//! A stranded job or a lost wake-up appears as a deadlock: each model ends with a graceful end,
+//! which waits for all accepted work and for all threads.
 
 use loom::thread;
 use std::time::Duration;
@@ -47,7 +47,7 @@ fn elastic(max: usize, time: &ManualClock) -> EngineScheduler {
     scheduler(Shape::Elastic { ttl: TTL }, max, time)
 }
 
-/// Counts runs, and fails if two of them overlap.
+/// Counts runs, and fails if two runs overlap.
 #[derive(Default)]
 struct Runs {
     running: AtomicBool,
@@ -69,7 +69,7 @@ impl Runs {
     }
 }
 
-/// Waits for the end, and checks that nothing is left over and every run was measured.
+/// Waits for the end. Checks that nothing is left and every run was measured.
 fn end(scheduler: &EngineScheduler) {
     assert_eq!(scheduler.dispose_gracefully(Duration::MAX), Ok(true));
     let stats = scheduler.stats();
@@ -80,7 +80,7 @@ fn end(scheduler: &EngineScheduler) {
     assert_eq!((seen.run.count(), seen.wait.count()), (runs, runs), "every run is measured");
 }
 
-/// A submission is refused, or its task runs or is cancelled: never both, never neither.
+/// A submission is refused, or its task runs or is cancelled. Exactly one of these happens.
 #[test]
 fn dispose_against_schedule() {
     model(|| {
@@ -104,7 +104,7 @@ fn dispose_against_schedule() {
     });
 }
 
-/// Work that is submitted while the scheduler is paused or being resumed is run.
+/// Work that is submitted while the scheduler is paused or being resumed must run.
 #[test]
 fn pause_and_resume_against_submit() {
     model(|| {
@@ -123,7 +123,7 @@ fn pause_and_resume_against_submit() {
     });
 }
 
-/// A pause does not stop what a thread has taken, and the end resumes the scheduler.
+/// A pause does not stop a job that a thread has taken, and the end resumes the scheduler.
 #[test]
 fn pause_against_a_lane_and_the_end() {
     model(|| {
@@ -137,7 +137,7 @@ fn pause_against_a_lane_and_the_end() {
     });
 }
 
-/// A thread asks for work for the last time before it parks, while a task is submitted.
+/// A task is submitted while a thread asks for work for the last time before it parks.
 #[test]
 fn submit_against_parking() {
     model(|| {
@@ -171,7 +171,8 @@ fn a_lane_is_disposed_while_it_runs() {
     });
 }
 
-/// Two threads run one lane, because its own is busy: order and non-overlap hold.
+/// Two threads run one lane, because the thread of its home slot is busy: order and non-overlap
+/// hold.
 #[test]
 fn a_lane_moves_between_two_threads() {
     model(|| {
@@ -179,17 +180,17 @@ fn a_lane_moves_between_two_threads() {
         let runs = Arc::new(Runs::default());
         let lane = scheduler.create_worker();
         let first = lane.schedule(runs.task()).unwrap();
-        scheduler.stats(); // shuts the lane: the next job needs the scheduler's lock
+        scheduler.stats(); // settles the lane: the next job needs the scheduler's lock
         lane.schedule(runs.task()).unwrap();
-        drop(lane); // it finishes what it has
+        drop(lane); // it finishes the remaining jobs
         end(&scheduler);
         assert!(first.is_disposed() && !first.is_cancelled());
         assert_eq!(runs.count(), 2);
     });
 }
 
-/// A job comes to a lane, with or without the scheduler's lock, while the last run of the lane
-/// ends: the job is seen.
+/// A job is submitted to a lane, with or without the scheduler's lock, while the last run of the
+/// lane ends: the job must be seen.
 #[test]
 fn a_job_comes_when_its_lane_comes_to_rest() {
     model(|| {
@@ -206,7 +207,7 @@ fn a_job_comes_when_its_lane_comes_to_rest() {
     });
 }
 
-/// A thread goes on with its lane while the next job there is cancelled: the job is counted once.
+/// A thread continues in its lane while the next job there is cancelled: the job is counted once.
 #[test]
 fn running_on_in_a_lane_against_cancel() {
     model(|| {
@@ -224,7 +225,7 @@ fn running_on_in_a_lane_against_cancel() {
     });
 }
 
-/// Two threads are parked, searching, or notified, and there is work for both: none is forgotten.
+/// Two threads are parked, searching or notified, and there is work for both: both jobs must run.
 #[test]
 fn one_wake_up_at_a_time() {
     model(|| {
@@ -245,7 +246,7 @@ fn one_wake_up_at_a_time() {
     });
 }
 
-/// A task is queued behind one that waits for it: the thread of the other slot runs it.
+/// A task is queued behind a task that waits for it: the thread of the other slot must run it.
 #[test]
 fn queued_work_moves_to_a_free_thread() {
     model(|| {
@@ -260,8 +261,8 @@ fn queued_work_moves_to_a_free_thread() {
     });
 }
 
-/// A start fails while the only other thread ends a run, searches or parks: that thread does the
-/// work. No time passes in which the start could be tried again.
+/// A start fails while the only other thread ends a run, searches or parks: that thread must do the
+/// work. No time passes, so the start is never retried.
 #[test]
 fn a_start_fails_while_another_thread_comes_to_rest() {
     model(|| {
@@ -282,8 +283,8 @@ fn a_start_fails_while_another_thread_comes_to_rest() {
     });
 }
 
-/// A thread that still searches is not notified for the work of another slot: the newest idle slot
-/// is used, and the other one ages.
+/// A thread that is still searching is not notified for the work of another slot: the newest idle
+/// slot is used, and the other slot ages.
 #[test]
 fn the_newest_idle_slot_is_used_whoever_searches() {
     model(|| {
@@ -330,7 +331,7 @@ fn a_lane_is_run_in_place_when_its_alarm_rings() {
     });
 }
 
-/// The only thread waits for the second job of a lane: it is notified when the lane is queued
+/// The only thread waits for the second job of a lane: it must be notified when the lane is queued
 /// behind it.
 #[test]
 fn a_wait_for_the_second_job_of_a_lane_is_helped() {
@@ -350,7 +351,7 @@ fn a_wait_for_the_second_job_of_a_lane_is_helped() {
     });
 }
 
-/// A slot is released while idle slots are removed: the next task finds a slot that exists.
+/// A slot is released while expired slots are removed: the next task must find a slot that exists.
 #[test]
 fn permit_release_against_eviction() {
     model(|| {
@@ -368,7 +369,7 @@ fn permit_release_against_eviction() {
     });
 }
 
-/// A timer is due while its task is cancelled.
+/// The timer of a task is due while the task is cancelled.
 #[test]
 fn cancel_against_the_timer() {
     model(|| {
@@ -386,7 +387,7 @@ fn cancel_against_the_timer() {
     });
 }
 
-/// A periodic task is cancelled between two runs, during one, or before the first.
+/// A periodic task is cancelled between two runs, during a run, or before the first one.
 #[test]
 fn cancel_against_a_series() {
     model(|| {
@@ -409,7 +410,7 @@ fn cancel_against_a_series() {
     });
 }
 
-/// Every task gets a new thread: the one that ends passes the queued work on.
+/// Every task gets a new thread: a thread that ends passes the queued work on to the next one.
 #[test]
 fn a_new_thread_for_each_task() {
     model(|| {
@@ -422,8 +423,8 @@ fn a_new_thread_for_each_task() {
     });
 }
 
-/// The second of two errands comes while the courier is busy, about to leave, or gone: each runs
-/// once.
+/// The second of two errands is sent while the courier is busy, about to leave, or gone: each
+/// errand runs once.
 #[test]
 fn errand_against_the_courier_leaving() {
     struct CountRun(Arc<AtomicUsize>);
@@ -434,7 +435,7 @@ fn errand_against_the_courier_leaving() {
     }
     model(|| {
         let (courier, run) = (Courier::new(), Arc::new(AtomicUsize::new(0)));
-        courier.dismiss(); // it leaves without waiting for errands
+        courier.dismiss(); // it then leaves as soon as it has no errand
         courier.send(CountRun(Arc::clone(&run))).unwrap();
         courier.send(CountRun(Arc::clone(&run))).unwrap();
         while run.load(Ordering::SeqCst) < 2 {

@@ -1,4 +1,4 @@
-//! Models of what changes a running pool: settings, capacity, pause.
+//! Models of changes to a running pool: settings, capacity, pause.
 
 use loom::thread;
 use std::time::Duration;
@@ -41,7 +41,8 @@ fn of_two_changes_of_one_version_one_wins() {
     });
 }
 
-/// A push after the change finds the new capacity, whatever limit an earlier push has computed.
+/// A push after the change respects the new capacity, no matter which limit an earlier push has
+/// cached.
 #[test]
 fn a_push_after_a_change_of_the_capacity_respects_it() {
     model(|| {
@@ -65,7 +66,7 @@ fn a_push_after_a_change_of_the_capacity_respects_it() {
     });
 }
 
-/// Race "wait for room / make room", with room by a change of the capacity.
+/// Race "wait for room / make room", where the space results from a change of the capacity.
 #[test]
 fn waiting_for_room_against_a_larger_capacity() {
     model(|| {
@@ -103,7 +104,7 @@ fn no_task_starts_after_a_pause() {
         thread::yield_now();
         assert_eq!(ran.load(Ordering::Relaxed), 0);
         pool.resume();
-        assert_eq!(pool.wait_idle(Duration::MAX), Ok(true)); // a join would wake a worker itself
+        assert_eq!(pool.wait_idle(Duration::MAX), Ok(true)); // a join would itself wake a worker
         assert_eq!(task.join().unwrap(), 0);
         end(&pool);
     });
@@ -124,7 +125,7 @@ fn a_worker_that_holds_a_task_against_resume() {
     });
 }
 
-/// The submitter wakes a worker, or `resume` does.
+/// Either the submitter or `resume` must wake a worker.
 #[test]
 fn pause_and_resume_against_submit() {
     model_first(10_000, || {
@@ -143,7 +144,7 @@ fn pause_and_resume_against_submit() {
     });
 }
 
-/// The first task of a new worker is held, too, and the shutdown resumes.
+/// The first task of a new worker is held too, and the shutdown resumes the pool.
 #[test]
 fn pause_against_shutdown() {
     model(|| {
@@ -160,11 +161,11 @@ fn pause_against_shutdown() {
     });
 }
 
-/// Tasks of a scheduled pool that become due wait, and are not forgotten.
+/// Tasks of a scheduled pool that become due during a pause wait, and run after it.
 #[test]
 fn pause_and_resume_against_a_due_task() {
     model_first(10_000, || {
-        let time = ManualClock::silent(); // a model must not depend on the time
+        let time = ManualClock::silent(); // the model must not depend on real time
         let pool = ScheduledThreadPoolExecutor::builder().clock(time.clock()).build().unwrap();
         let steers = thread::spawn({
             let pool = pool.clone();

@@ -1,4 +1,4 @@
-//! Models of what a pool measures: laps, and time marks beside the queue.
+//! Models of the pool's measurements: laps, and time marks beside the queue.
 
 use loom::thread;
 use std::time::Duration;
@@ -18,7 +18,7 @@ fn push(fifo: &Fifo) {
     assert!(fifo.push(task.id(), task, || ()).is_ok());
 }
 
-/// A queue that is measured, and its clock.
+/// Creates a queue that records time marks, with its clock.
 fn dated() -> (ManualClock, Arc<Fifo>) {
     let time = ManualClock::new();
     let fifo = Arc::new(Fifo::new(8, time.clock()));
@@ -26,7 +26,7 @@ fn dated() -> (ManualClock, Arc<Fifo>) {
     (time, fifo)
 }
 
-/// A thread that sees a task finds out when it was pushed.
+/// A thread that sees a task also sees when it was pushed.
 #[test]
 fn a_task_is_not_seen_before_its_time_is() {
     model(|| {
@@ -44,7 +44,7 @@ fn a_task_is_not_seen_before_its_time_is() {
     });
 }
 
-/// A worker that asks for a mark and then finds no task waits for one. That one has a mark.
+/// A worker asks for a mark and then finds no task, so it waits for one. The next task has a mark.
 #[test]
 fn a_worker_asks_for_a_mark_against_a_push() {
     model(|| {
@@ -67,7 +67,7 @@ fn a_worker_asks_for_a_mark_against_a_push() {
     });
 }
 
-/// Tasks that move keep their times, also for a thread that reads meanwhile.
+/// Tasks that move keep their times, even for a thread that reads at the same time.
 #[test]
 fn the_age_of_the_head_against_moving_all_tasks() {
     model(|| {
@@ -87,7 +87,7 @@ fn the_age_of_the_head_against_moving_all_tasks() {
     });
 }
 
-/// A reader counts the tasks of a thread that it takes for idle, while that one goes on.
+/// A reader counts the tasks of a thread that it assumes to be idle, while that thread continues.
 #[test]
 fn a_lap_that_a_reader_closes() {
     model(|| {
@@ -120,7 +120,8 @@ fn a_lap_that_a_reader_closes() {
     });
 }
 
-/// A reader sees a task with its own name, or without one if the worker goes on meanwhile.
+/// A reader sees a task with its own name, or without a name if the worker continues at the same
+/// time.
 #[test]
 fn the_current_task_and_its_name() {
     model(|| {

@@ -1,4 +1,4 @@
-//! [`Change`]: any subset of a pool's settings, changed in one step.
+//! [`Change`]: a change of any subset of a pool's settings, applied in one step.
 
 use std::error::Error;
 use std::fmt;
@@ -47,7 +47,7 @@ pub struct Change {
 }
 
 impl Change {
-    /// Makes a change of nothing, by the program.
+    /// Creates an empty change whose author is the program.
     pub fn new() -> Change {
         Change::default()
     }
@@ -76,15 +76,15 @@ impl Change {
         self
     }
 
-    /// Sets how many tasks an array or linked queue holds; `usize::MAX` for no bound.
+    /// Sets how many tasks an array or linked queue holds; `usize::MAX` means no bound.
     ///
-    /// If more tasks are queued, they stay, and new ones are refused until there is room.
+    /// If more tasks are already queued, they stay, and new ones are refused until there is space.
     pub fn queue_capacity(mut self, tasks: usize) -> Change {
         self.capacity = Some(tasks);
         self
     }
 
-    /// Sets the rejection policy, any but [`PolicyKind::Custom`].
+    /// Sets the rejection policy: any except [`PolicyKind::Custom`].
     pub fn policy(mut self, policy: PolicyKind) -> Change {
         self.policy = Some(policy);
         self
@@ -96,13 +96,13 @@ impl Change {
         self
     }
 
-    /// Makes the change only if the settings still have this version.
+    /// Applies the change only if the settings still have this version.
     pub fn if_version(mut self, version: u64) -> Change {
         self.if_version = Some(version);
         self
     }
 
-    /// Names the author of the change and the reason, for observers.
+    /// Sets the author of the change and the reason, for observers.
     pub fn by(mut self, who: &str, reason: &str) -> Change {
         self.by = Actor::new(who, reason);
         self
@@ -124,7 +124,7 @@ impl Change {
         self.policy
     }
 
-    /// The settings after the change. They are not checked, except for the version.
+    /// Returns the settings after the change. Only the version is checked.
     pub(crate) fn applied_to(&self, old: &Settings) -> Result<Settings, ChangeError> {
         if self.if_version.is_some_and(|expected| expected != old.version) {
             return Err(ChangeError::Stale { current: old.clone() });
@@ -144,11 +144,11 @@ impl Change {
     }
 }
 
-/// Why a pool was not changed. Nothing has changed then.
+/// The reason why a pool was not changed. Nothing has changed then.
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum ChangeError {
-    /// The settings no longer have the version of [`Change::if_version`].
+    /// The settings no longer have the version given to [`Change::if_version`].
     Stale {
         /// The settings in force.
         current: Settings,
@@ -159,7 +159,7 @@ pub enum ChangeError {
     Unsupported {
         /// The setting.
         setting: &'static str,
-        /// The cause.
+        /// The reason.
         why: &'static str,
     },
     /// The pool has terminated.

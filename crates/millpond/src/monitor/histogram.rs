@@ -1,14 +1,14 @@
-//! [`Histogram`]: how often a duration of each size occurred, in fixed memory.
+//! [`Histogram`]: counts durations by size, in a fixed amount of memory.
 //!
-//! Bucket 0 holds everything below 256 ns. Every power of two from 2^8 to 2^43 ns has eight buckets
+//! Bucket 0 holds all values below 256 ns. Every power of two from 2^8 to 2^43 ns has eight buckets
 //! of equal width. The last bucket is open: 2^44 ns (4.9 hours) and more. So a value is known to
-//! within an eighth, and the midpoint of its bucket to within a sixteenth. Sum and maximum are
-//! exact.
+//! within an eighth, and the midpoint of its bucket differs from it by at most a sixteenth. Sum and
+//! maximum are exact.
 //!
-//! Writers add with `fetch_add`, so any number of threads may share a histogram. A reader adds the
-//! buckets one by one while writers go on: the count of a snapshot is the sum of the buckets that
-//! it read, so the two always agree. Sum and maximum may include a value whose bucket was read
-//! before.
+//! Writers add with `fetch_add`, so any number of threads may share a histogram. A reader adds up
+//! the buckets one by one while writers continue. The count of a snapshot is the sum of the buckets
+//! that it read, so the two always agree. Sum and maximum may include values whose bucket was read
+//! before they were added.
 
 use std::fmt;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -22,7 +22,7 @@ const LAST: u32 = 44;
 const SPLIT: u32 = 3;
 const BUCKETS: usize = (((LAST - FIRST) << SPLIT) + 2) as usize;
 
-/// The bucket of a value in nanoseconds.
+/// Returns the bucket of a value in nanoseconds.
 fn index(nanos: u64) -> usize {
     if nanos < 1 << FIRST {
         return 0;
@@ -35,7 +35,7 @@ fn index(nanos: u64) -> usize {
     1 + ((power - FIRST) << SPLIT) as usize + part as usize
 }
 
-/// The smallest value of a bucket, in nanoseconds.
+/// Returns the smallest value of a bucket, in nanoseconds.
 fn lower(index: usize) -> u64 {
     match index {
         0 => 0,
@@ -46,12 +46,12 @@ fn lower(index: usize) -> u64 {
     }
 }
 
-/// A histogram that several threads write and read. Fixed size, about 2.3 KiB.
+/// A histogram that several threads write and read. Fixed size of about 2.3 KiB.
 pub(crate) struct Histogram {
-    // The atomics of std, also in models: these are statistics, and no protocol rests on them.
-    // Relaxed everywhere for the same reason.
+    // Relaxed everywhere: statistics. Atomics of std also in models, because no protocol depends on
+    // them.
     buckets: [AtomicU64; BUCKETS],
-    /// In nanoseconds: enough for 584 years.
+    /// The sum of all values in nanoseconds, which overflows after 584 years.
     sum: AtomicU64,
     max: AtomicU64,
 }
@@ -82,12 +82,12 @@ impl Histogram {
         }
     }
 
-    /// Makes a value that was added before larger by `nanos`.
+    /// Adds `nanos` to the sum, which makes a value that was added before larger.
     pub(crate) fn add_to_sum(&self, nanos: u64) {
         self.sum.fetch_add(nanos, Ordering::Relaxed);
     }
 
-    /// Adds what this histogram contains to `snapshot`.
+    /// Adds the contents of this histogram to `snapshot`.
     pub(crate) fn add_to(&self, snapshot: &mut HistogramSnapshot) {
         let mut merged = Vec::with_capacity(snapshot.counts.len() + 16);
         let mut others = snapshot.counts.iter().copied().peekable();
@@ -114,11 +114,11 @@ impl fmt::Debug for Histogram {
 
 /// The contents of a histogram of durations at one moment.
 ///
-/// It keeps how many values fell into each of 290 buckets, the exact sum and the exact maximum. The
-/// buckets are an eighth of a power of two wide, from 256 ns to 4.9 hours. So a
-/// [`quantile`](Self::quantile) is right to within 6.25 %, if it is 256 ns or more.
+/// It contains the number of values in each of 290 buckets, the exact sum and the exact maximum.
+/// From 256 ns to 4.9 hours, a bucket is an eighth of a power of two wide. So a
+/// [`quantile`](Self::quantile) of 256 ns or more is accurate to within 6.25 %.
 ///
-/// The values of a window of time are the difference of two snapshots: see [`since`](Self::since).
+/// The values of a time window are the difference of two snapshots; see [`since`](Self::since).
 ///
 /// # Examples
 /// ```
@@ -134,7 +134,7 @@ impl fmt::Debug for Histogram {
 /// ```
 #[derive(Clone, Default, PartialEq, Eq)]
 pub struct HistogramSnapshot {
-    /// The buckets that are not empty, in order: index and count.
+    /// The non-empty buckets in order: index and count.
     counts: Vec<(u16, u64)>,
     sum: u64,
     max: u64,
@@ -146,7 +146,7 @@ pub struct HistogramSnapshot {
 pub struct Bucket {
     /// The smallest value of the bucket.
     pub lower: Duration,
-    /// The smallest value above the bucket; [`Duration::MAX`] for the last one.
+    /// The smallest value above the bucket; [`Duration::MAX`] for the last bucket.
     pub upper: Duration,
     /// The number of values.
     pub count: u64,
@@ -169,10 +169,10 @@ impl HistogramSnapshot {
     }
 
     /// Returns the value that a share `q` of all values does not exceed: 0.5 for the median, 0.99
-    /// for the 99th percentile. `None` if there are no values.
+    /// for the 99th percentile. Returns `None` if there are no values.
     ///
-    /// This is the midpoint of a bucket, and at most [`max`](Self::max). A `q` outside of 0 to 1
-    /// counts as the nearest of the two, and a `q` that is not a number as 1.
+    /// The result is the midpoint of a bucket, and at most [`max`](Self::max). A `q` below 0 counts
+    /// as 0, a `q` above 1 or not a number counts as 1.
     pub fn quantile(&self, q: f64) -> Option<Duration> {
         let count = self.count();
         let q = if q.is_nan() { 1.0 } else { q.clamp(0.0, 1.0) };
@@ -190,10 +190,10 @@ impl HistogramSnapshot {
         Some(Duration::from_nanos(value))
     }
 
-    /// Returns what was added after `earlier`, an older snapshot of the same pool.
+    /// Returns the values that were added after `earlier`, an older snapshot of the same pool.
     ///
-    /// The maximum is exact if it grew in between. Otherwise it is the upper end of the highest
-    /// bucket that grew.
+    /// The maximum is exact if it grew meanwhile. Otherwise it is at most the upper end of the
+    /// highest bucket that grew.
     ///
     /// # Examples
     /// ```
@@ -221,7 +221,7 @@ impl HistogramSnapshot {
         HistogramSnapshot { counts, sum: self.sum.saturating_sub(earlier.sum), max }
     }
 
-    /// Returns the buckets that are not empty, in order.
+    /// Returns the non-empty buckets in order.
     pub fn buckets(&self) -> impl Iterator<Item = Bucket> {
         self.counts.iter().map(|(index, count)| {
             let index = usize::from(*index);
@@ -235,8 +235,8 @@ impl HistogramSnapshot {
 
     /// Returns how many values are less than `bound`.
     ///
-    /// Exact if `bound` is the end of a bucket, such as a power of two from 2^8 to 2^44
-    /// nanoseconds. Otherwise the values of the bucket that contains `bound` do not count.
+    /// The result is exact if `bound` is the end of a bucket, such as a power of two from 2^8 to
+    /// 2^44 nanoseconds. Otherwise the values in the bucket that contains `bound` are not counted.
     ///
     /// # Examples
     /// ```
@@ -252,12 +252,12 @@ impl HistogramSnapshot {
     }
 }
 
-/// The nanoseconds of a duration; beyond 584 years, the largest number.
+/// Returns the nanoseconds of a duration, or `u64::MAX` if it is longer than 584 years.
 fn to_nanos(duration: Duration) -> u64 {
     u64::try_from(duration.as_nanos()).unwrap_or(u64::MAX)
 }
 
-/// Counts single durations, for tests of what reads snapshots.
+/// Counts single durations, for tests of code that reads snapshots.
 impl FromIterator<Duration> for HistogramSnapshot {
     fn from_iter<I: IntoIterator<Item = Duration>>(durations: I) -> Self {
         let (histogram, mut snapshot) = (Histogram::default(), HistogramSnapshot::default());

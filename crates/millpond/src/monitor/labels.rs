@@ -1,9 +1,10 @@
-//! [`Labels`]: a unique label for each pool, also for many pools of one name.
+//! [`Labels`]: a unique label for each pool, even if many pools have the same name.
 //!
-//! The first pool `db` has the label `db`, the others have the smallest free number: `db#2`. A name
-//! may look like a label, so `db#2` can be in use before a second `db` exists.
+//! The first pool named `db` gets the label `db`. Each further one gets the smallest free number,
+//! such as `db#2`. A name may look like a label, so `db#2` can be in use before a second `db`
+//! exists.
 //!
-//! A label is found in O(log n), amortized: [`Numbers`] knows for a name which numbers are free.
+//! A label is found in O(log n), amortized: [`Numbers`] tracks the free numbers of a name.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -14,19 +15,19 @@ const FIRST: u64 = 2;
 
 /// The labels in use.
 pub(super) struct Labels {
-    /// The key in the registry of the pool with this label.
+    /// Maps each label to the key of its pool in the registry.
     taken: BTreeMap<Arc<str>, u64>,
-    /// By name. Present while a pool of that name has a label with a number.
+    /// The numbers of each name. Present while a pool of that name has a label with a number.
     numbers: BTreeMap<Arc<str>, Numbers>,
 }
 
-/// Which numbers of a name are free.
+/// The numbers of a name that are free.
 struct Numbers {
-    /// The pools of the name whose label has a number.
+    /// The number of pools of the name whose label has a number.
     pools: usize,
     /// All smaller numbers are in use or in `free`.
     next: u64,
-    /// Numbers that were given back. Another name may have taken the label since.
+    /// Numbers that were given back. Meanwhile a pool with another name may have taken the label.
     free: BTreeSet<u64>,
 }
 
@@ -35,7 +36,7 @@ impl Labels {
         Labels { taken: BTreeMap::new(), numbers: BTreeMap::new() }
     }
 
-    /// Takes the name as a label, or the name with the smallest number that makes it unique.
+    /// Takes the name itself as a label, or the name with the smallest number that makes it unique.
     pub(super) fn take(&mut self, name: &Arc<str>, id: u64) -> Arc<str> {
         let mut label = Arc::clone(name);
         if self.taken.contains_key(name) {
@@ -49,10 +50,10 @@ impl Labels {
         label
     }
 
-    /// Gives back the label of a pool.
+    /// Frees the label of a pool.
     pub(super) fn give_back(&mut self, name: &Arc<str>, label: &Arc<str>) {
         self.taken.remove(label);
-        // The label may be a number of another name: that of a pool which was called `db#2`.
+        // The label may also be a number of another name, if this pool was named `db#2`.
         let Some((base, number)) = label.rsplit_once('#') else { return };
         if let (Some(numbers), Ok(number)) = (self.numbers.get_mut(base), number.parse()) {
             numbers.give_back(number);
@@ -62,7 +63,7 @@ impl Labels {
         }
     }
 
-    /// The key in the registry of the pool with this label.
+    /// Returns the key in the registry of the pool with this label.
     pub(super) fn find(&self, label: &str) -> Option<u64> {
         self.taken.get(label).copied()
     }
@@ -73,8 +74,8 @@ impl Numbers {
         Numbers { pools: 0, next: FIRST, free: BTreeSet::new() }
     }
 
-    /// Takes the smallest number for which `is_taken` returns false. Does not ask about a number
-    /// again before it is given back.
+    /// Takes the smallest number for which `is_taken` returns false. Does not check a number again
+    /// until it is given back.
     fn take(&mut self, mut is_taken: impl FnMut(u64) -> bool) {
         self.pools += 1;
         while let Some(number) = self.free.pop_first() {
@@ -88,15 +89,15 @@ impl Numbers {
         self.next += 1;
     }
 
-    /// The label with this number is not in use any more. `db#02` is no number of `db`, but then
-    /// `db#2` may be in use, which `take` finds out.
+    /// Records that the label with this number is free. The number may be wrong: for the label
+    /// `db#02` it is 2, although `db#2` may be in use. `take` checks this.
     fn give_back(&mut self, number: u64) {
         if (FIRST..self.next).contains(&number) {
             self.free.insert(number);
         }
     }
 
-    /// Returns true if it was the last one.
+    /// Counts a pool that is gone. Returns true if it was the last one.
     fn pool_left(&mut self) -> bool {
         self.pools -= 1;
         self.pools == 0
@@ -134,7 +135,7 @@ mod tests {
         assert_eq!(looks, 2 * POOLS);
     }
 
-    /// Compared with a search for the smallest free number, with names that look like labels.
+    /// Compares with a search for the smallest free number, with names that look like labels.
     #[test]
     fn labels_are_the_smallest_free_ones_and_nothing_is_left_in_the_end() {
         const NAMES: [&str; 8] = ["db", "db#2", "db#3", "db#02", "db#+2", "db#2#2", "#2", "db#"];

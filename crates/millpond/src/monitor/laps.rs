@@ -1,90 +1,93 @@
-//! Laps: how a thread that runs tasks measures them without reading the clock for each one.
+//! [`Laps`]: measures the tasks of a thread without reading the clock for each task.
 //!
-//! A *lap* is a few tasks in a row. The thread reads the clock once at its end, which is also the
-//! start of the next lap. A lap is long enough that measuring costs about one percent: 64 empty
-//! tasks, twenty of 1 µs, one of 20 µs or more. A long task shortens the next lap to one task, and
-//! each lap is at most twice as long as the one before. So only the first long task after many
-//! short ones shares its lap, with at most 63 others, and is charged what those do not explain.
+//! A *lap* is a sequence of tasks. The thread reads the clock once at its end, which is also the
+//! start of the next lap. A lap is long enough that measuring costs about 1 %: 64 empty tasks,
+//! twenty of 1 µs, or one of 20 µs or more. A long task shortens the next lap to one task, and each
+//! lap is at most twice as long as the previous one. So only the first long task after many short
+//! ones shares its lap, with at most 63 others. It is charged the time that exceeds the mean of the
+//! others.
 //!
-//! All tasks of a lap count as having waited as long as the first one. The tasks behind a long one
-//! wait longer, which the next lap notices.
+//! All tasks of a lap count as having waited as long as the first one. Tasks behind a long one wait
+//! longer, which shows in the next lap.
 //!
-//! A thread that waits for work pauses its lap. After a millisecond it begins with a lap of one
-//! task again, so that in a pool with little to do nearly every task is measured by itself. The
-//! time between two laps counts neither as waiting nor as running. The sum of the run times is the
-//! time that threads spent in tasks.
+//! A thread that waits for work pauses its lap. After 1 ms it starts again with a lap of one task.
+//! So in a pool with little work nearly every task is measured individually. The time between two
+//! laps counts neither as waiting nor as running. The sum of the run times is the time that threads
+//! spent in tasks.
 //!
 //! # Counting
 //!
-//! The thread counts its finished tasks anyway. [`Laps::is_over`] compares that count with the end
-//! of the lap, which is all that most tasks pay. Everything else is under a lock, because a reader
-//! closes the lap of a thread that has nothing to run: so a snapshot of an idle pool contains every
-//! task. `counted` says which finished tasks the histograms contain, and changes with them under
-//! the lock, so no task is counted twice. Model: `a_lap_that_a_reader_closes`.
+//! The thread counts its finished tasks anyway. For most tasks, the only extra cost is the
+//! comparison of that count with the end of the lap in [`Laps::is_over`]. Everything else is under
+//! a lock, because a reader ends the lap of a thread that runs nothing. So a snapshot of an idle
+//! pool contains every task. `counted` is the number of finished tasks that the histograms contain.
+//! It changes together with them under the lock, so no task is counted twice. Model:
+//! `a_lap_that_a_reader_closes`.
 
 use super::meter::{Meter, Times};
 use super::settings::Timing;
 use crate::sync::{AtomicU64, Ordering, SpinLock};
 use crate::time::clock::Tick;
 
-/// The work per lap, in nanoseconds: about a hundred times what ending one costs, which is mostly
-/// cache lines that other threads write.
+/// The target work per lap, in nanoseconds: about a hundred times the cost of ending a lap. Most of
+/// that cost is cache lines that other threads write.
 const WORK_PER_LAP: u64 = 20_000;
-/// The tasks of a lap at most.
+/// The largest number of tasks in a lap.
 const LONGEST: u64 = 64;
 const NO_LAP: u64 = u64::MAX;
-/// After a longer pause, in nanoseconds, the next lap is short.
+/// After a longer pause, in nanoseconds, the next lap has one task.
 const LONG_PAUSE: u64 = 1_000_000;
 
 /// The laps of one thread.
 #[derive(Debug)]
 pub(crate) struct Laps {
-    /// The number of finished tasks at which the lap is over; [`NO_LAP`] if none has begun. Written
-    /// under the lock. Relaxed: a value that is seen late makes a lap longer or shorter, and no
+    /// The number of finished tasks at which the lap ends; [`NO_LAP`] if no lap has begun. Written
+    /// under the lock. Relaxed: a value that is seen late makes a lap longer or shorter, but no
     /// task is lost.
     until: AtomicU64,
     lap: SpinLock<Lap>,
 }
 
-/// How far a thread is.
+/// How many tasks a thread has finished.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Progress {
-    /// The number of the thread, which chooses its histograms.
+    /// The number of the thread, which selects its histograms.
     pub(crate) thread: usize,
-    /// Tasks that it has finished so far.
+    /// The tasks that the thread has finished so far.
     pub(crate) finished: u64,
 }
 
-/// The task that will end first in a lap.
+/// The task that will end first in a new lap.
 #[derive(Debug, Clone, Copy)]
 pub(crate) enum FirstTask {
-    /// The next one to be taken. It was accepted at this time; `None` stands for no wait.
+    /// The next task to be taken, with its time of acceptance. `None` means that it did not wait.
     AcceptedAt(Option<Tick>),
-    /// The current one: the task that ended the lap before ran inside it.
+    /// The current task: the task that ended the previous lap ran inside it.
     Outer,
 }
 
 #[derive(Debug, Default)]
 struct Lap {
-    /// When the lap began. `None` while the thread waits for work, and if nothing is measured.
+    /// When the lap began. `None` while the thread waits for work, or if nothing is measured.
     opened: Option<Tick>,
     /// When the last lap ended.
     closed: Option<Tick>,
-    /// The finished tasks that the histograms contain, or that must not be in them.
+    /// The number of finished tasks that the histograms contain or must not contain.
     counted: u64,
     /// The number of tasks after which the lap ends.
     length: u64,
-    /// The mean run time of the lap before, in nanoseconds.
+    /// The mean run time of the previous lap, in nanoseconds.
     mean: u64,
-    /// How long the first task of this lap waited. It stands for the others.
+    /// How long the first task of this lap waited, in nanoseconds. It represents the other tasks.
     wait: u64,
-    /// Tasks of this lap that ran inside another task, and how long the first of them waited.
+    /// The number of tasks of this lap that ran inside another task, and how long the first of them
+    /// waited.
     inline: (u64, u64),
-    /// No later than the start of the task that runs now, if one does.
+    /// A time not later than the start of the running task, if there is one.
     since: Option<Tick>,
-    /// The length of all laps so far.
+    /// The total length of all ended laps, in nanoseconds.
     busy: u64,
-    /// What readers have added to `busy` for this lap while it was open.
+    /// The time of the open lap that readers have already reported as busy, in nanoseconds.
     reported: u64,
 }
 
@@ -94,7 +97,7 @@ impl Default for Laps {
     }
 }
 
-/// For the thread itself.
+/// Methods for the measured thread.
 impl Laps {
     /// Returns true if the lap ends with the task that was just finished.
     #[inline]
@@ -123,7 +126,7 @@ impl Laps {
         self.until.store(self.lap.lock().stop(finished), Ordering::Relaxed);
     }
 
-    /// Ends the lap, because the thread waits for work. Returns true if it was not paused before.
+    /// Ends the lap, because the thread waits for work. Returns false if it was already paused.
     pub(crate) fn pause(&self, meter: &Meter, progress: Progress) -> bool {
         if self.until.load(Ordering::Relaxed) == NO_LAP {
             return false;
@@ -140,7 +143,7 @@ impl Laps {
     }
 
     /// Begins a lap after a pause, with a task that was accepted at `since`. Without a pause, ends
-    /// the lap if that was long after its start: a task of this lap must have taken long.
+    /// the lap if `since` is long after its start, because then a task of this lap took long.
     pub(crate) fn resume(&self, meter: &Meter, progress: Progress, since: Option<Tick>) {
         if meter.timing() == Timing::Off {
             return;
@@ -160,7 +163,7 @@ impl Laps {
         }
     }
 
-    /// Counts a task that was accepted at `since` and runs inside the current one.
+    /// Counts a task that was accepted at `since` and runs inside the current task.
     pub(crate) fn inside(&self, meter: &Meter, since: Option<Tick>) {
         let mut lap = self.lap.lock();
         let (count, mut wait) = lap.inline;
@@ -171,10 +174,10 @@ impl Laps {
     }
 }
 
-/// For readers.
+/// Methods for readers.
 impl Laps {
-    /// Counts the tasks of a thread that runs none, up to `now`. Its next task was accepted at
-    /// `since`.
+    /// Counts the tasks of a thread that runs none, up to `now`. `since` is when its next task was
+    /// accepted.
     pub(crate) fn settle(&self, meter: &Meter, now: Tick, progress: Progress, since: Option<Tick>) {
         let mut lap = self.lap.lock();
         if lap.opened.is_some() && progress.finished > lap.counted {
@@ -184,13 +187,14 @@ impl Laps {
         }
     }
 
-    /// Makes the thread look at [`Meter::timing`] when it next finishes a task.
+    /// Makes the thread check [`Meter::timing`] when it next finishes a task.
     pub(crate) fn recheck(&self) {
         let _lap = self.lap.lock();
         self.until.store(0, Ordering::Relaxed);
     }
 
-    /// The time that the thread has spent in tasks, in nanoseconds. `now`: it runs one.
+    /// Returns the time that the thread has spent in tasks, in nanoseconds. `now` is set if it runs
+    /// a task.
     pub(crate) fn busy(&self, now: Option<Tick>) -> u64 {
         let mut lap = self.lap.lock();
         let open = now.zip(lap.opened).map_or(0, |(now, opened)| nanos_between(opened, now));
@@ -198,14 +202,14 @@ impl Laps {
         lap.busy + open
     }
 
-    /// When the task that runs now began, or a little earlier.
+    /// Returns when the running task began, or a slightly earlier time.
     pub(crate) fn since(&self) -> Option<Tick> {
         self.lap.lock().since
     }
 }
 
 impl Lap {
-    /// Counts the tasks that were finished since the lap began.
+    /// Counts the tasks that have finished since the lap began.
     fn close(&mut self, now: Tick, progress: Progress, meter: &Meter) {
         let tasks = progress.finished.saturating_sub(self.counted);
         self.counted = progress.finished;
@@ -226,8 +230,8 @@ impl Lap {
         self.closed = Some(now);
     }
 
-    /// The lap ends without a task. A reader that saw the thread between two tasks has counted the
-    /// time as busy, so it belongs to the end of the task before.
+    /// Ends a lap without a task. If a reader saw the thread between two tasks, it reported this
+    /// time as busy. So add the time to the run time of the previous task.
     fn charge_reported(&mut self, progress: Progress, meter: &Meter) {
         let reported = std::mem::take(&mut self.reported);
         if reported > 0 {
@@ -236,7 +240,8 @@ impl Lap {
         }
     }
 
-    /// If the lap took more than twice as long as expected, one task took the rest.
+    /// Counts the runs. If the lap took more than twice the expected time, one task is charged the
+    /// excess.
     fn count_runs(&self, times: &Times, tasks: u64, total: u64) {
         let others = (tasks - 1) * self.mean;
         if others + self.mean < total / 2 && tasks > 1 {
@@ -263,14 +268,14 @@ impl Lap {
         self.reported = 0;
     }
 
-    /// Returns the count of finished tasks at which the lap ends.
+    /// Ends the lap without counting its tasks. Returns the new value of `until`.
     fn stop(&mut self, finished: u64) -> u64 {
         (self.opened, self.since, self.counted) = (None, None, finished);
         NO_LAP
     }
 }
 
-/// The time from one tick to a later one, in nanoseconds. Zero if `from` is [`Tick::NEVER`].
+/// Returns the nanoseconds between two ticks. Zero if `from` is [`Tick::NEVER`].
 pub(crate) fn nanos_between(from: Tick, to: Tick) -> u64 {
     to.nanos().saturating_sub(from.nanos())
 }

@@ -1,4 +1,4 @@
-//! [`Meter`]: the wait and run times of all tasks of a pool, in fixed memory.
+//! [`Meter`]: the wait times and run times of all tasks of a pool, in a fixed amount of memory.
 
 use std::sync::atomic::{AtomicU8, AtomicU64, Ordering};
 
@@ -10,16 +10,16 @@ use crate::time::clock::{Clock, Tick};
 /// The histograms of a pool, its clock, and whether it measures.
 pub(crate) struct Meter {
     clock: Clock,
-    /// A [`Timing`]. Relaxed: a thread that sees it late measures a few tasks more, or fewer.
+    /// A [`Timing`]. Relaxed: a thread that sees a change late measures a few more or fewer tasks.
     timing: AtomicU8,
-    /// Threads share them by their number, so that they seldom write the same cache line. Each is
-    /// allocated when it is first used.
+    /// A thread uses the stripe of its number, so that threads rarely write the same cache line.
+    /// Each stripe is allocated on first use.
     stripes: Box<[OnceLock<Box<Times>>]>,
-    /// The largest time in tasks that was reported, in nanoseconds.
+    /// The largest busy time reported so far, in nanoseconds.
     reported_busy: AtomicU64,
 }
 
-/// The histograms of some threads.
+/// The histograms of some of the threads.
 #[derive(Default)]
 pub(crate) struct Times {
     pub(crate) wait: Histogram,
@@ -27,7 +27,7 @@ pub(crate) struct Times {
 }
 
 impl Meter {
-    /// For a pool of at most `threads` threads.
+    /// Creates the meter of a pool with at most `threads` threads.
     pub(crate) fn new(clock: Clock, timing: Timing, threads: usize) -> Meter {
         const MOST_STRIPES: usize = 8;
         Meter {
@@ -49,25 +49,25 @@ impl Meter {
         self.timing.store(timing as u8, Ordering::Relaxed);
     }
 
-    /// The time, unless the pool does not measure.
+    /// Returns the time, or `None` if the pool does not measure.
     pub(crate) fn now(&self) -> Option<Tick> {
         (self.timing() != Timing::Off).then(|| self.clock.tick())
     }
 
-    /// Counts a task that was accepted at `since` and expired.
+    /// Counts the wait of a task that was accepted at `since` and expired.
     pub(crate) fn count_expired(&self, since: Option<Tick>) {
         if let Some((now, since)) = self.now().zip(since) {
             self.times(0).wait.add(now.nanos().saturating_sub(since.nanos()));
         }
     }
 
-    /// The histograms of the thread with this number.
+    /// Returns the histograms for the thread with this number.
     pub(crate) fn times(&self, thread: usize) -> &Times {
         self.stripes[thread % self.stripes.len()].get_or_init(Box::default)
     }
 
-    /// Returns `busy`, the time in tasks, or what was reported before if that is more: a lap that
-    /// ends while a reader adds up must not make it shrink.
+    /// Returns `busy`, or the previously reported busy time if that is larger. So a lap that ends
+    /// while a reader adds up the times does not make the result decrease.
     pub(crate) fn report_busy(&self, busy: u64) -> u64 {
         self.reported_busy.fetch_max(busy, Ordering::Relaxed).max(busy)
     }

@@ -1,16 +1,16 @@
-//! See and steer every pool of a running process.
+//! Observes and reconfigures every pool of a running process.
 //!
-//! An operator asks six questions about a pool. This module answers them:
+//! This module answers six questions that an operator has about a pool:
 //!
 //! 1. Which pool is in trouble? [`registry::pools`] lists them by name.
 //! 2. Do tasks wait long, or do they run long? [`HistogramSnapshot`].
 //! 3. What runs now, and what waits? [`PoolSnapshot`].
 //! 4. Which tasks are refused, and why? [`RejectedBy`].
-//! 5. Would more threads help? [`Settings`] beside [`PoolStats`].
-//! 6. Can I change the pool now, and undo it? [`Change`] any subset of its [`Settings`].
+//! 5. Would more threads help? Compare [`Settings`] and [`PoolStats`].
+//! 6. Can I change the pool now, and undo the change? [`Change`] any subset of its [`Settings`].
 //!
-//! Looking at a pool does not keep it running, and does not run code of its owner: no destructor
-//! of a task, hook or policy runs on the observing thread.
+//! Observing a pool does not keep it running and does not run user code: no destructor of a task,
+//! hook or policy runs on the observing thread.
 //!
 //! # Examples
 //! ```
@@ -25,8 +25,8 @@
 //! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```
 //!
-//! Layer: above `pool`, `scheduled` and `schedulers`, which implement `Monitored` and register
-//! themselves; it imports nothing from them.
+//! Layer: this module is imported by `pool`, `scheduled` and `schedulers`, which implement
+//! `Monitored` and register themselves. It imports nothing from them.
 
 mod change;
 mod histogram;

@@ -1,7 +1,7 @@
-//! [`Observer`]: told what happens to every pool of the process.
+//! [`Observer`]: receives the events of every pool of the process.
 //!
-//! No lock is held while an observer is called, and its panics are caught. Nothing here is on the
-//! path of a task that is accepted and returns: without observers an event costs one relaxed load.
+//! No lock is held while an observer is called, and its panics are caught. A task that is accepted
+//! and returns normally causes no event. Without observers, an event costs one relaxed load.
 
 use std::fmt;
 use std::io;
@@ -16,18 +16,18 @@ use crate::sync::{Arc, lock_global};
 use crate::task::TaskInfo;
 use crate::threads::WorkerInfo;
 
-/// Told what happens to every registered pool of the process; see
+/// Receives the events of every registered pool of the process; see
 /// [`registry::observe`](crate::registry::observe).
 ///
-/// Called on the thread on which the event happens, without a lock. An observer may call the pool,
-/// and a panic of an observer is caught. One that blocks delays the thread that called it: a
+/// An observer is called without a lock, on the thread on which the event happens. It may call the
+/// pool, and its panics are caught. An observer that blocks delays the calling thread, which is a
 /// submitter or a worker. Events of different threads may arrive in any order.
 pub trait Observer: Send + Sync {
     /// Called for every event.
     fn event(&self, pool: &PoolRef, event: &Event<'_>);
 }
 
-/// What happened to a pool.
+/// An event of a pool.
 #[derive(Debug, Clone, Copy)]
 #[non_exhaustive]
 pub enum Event<'a> {
@@ -37,28 +37,28 @@ pub enum Event<'a> {
     Ended,
     /// Settings were changed.
     Changed {
-        /// The settings before.
+        /// The previous settings.
         old: &'a Settings,
-        /// The settings now, with a version that is higher by one.
+        /// The new settings, with a version that is higher by one.
         new: &'a Settings,
-        /// The author of the change, and the reason.
+        /// The author and the reason of the change.
         by: &'a Actor,
     },
-    /// A task was refused. Comes before the rejection policy acts.
+    /// A task was refused. Sent before the rejection policy acts.
     Rejected {
         /// The task.
         task: &'a TaskInfo,
         /// Why it was refused.
         reason: RejectReason,
     },
-    /// A task panicked, with or without a handle. Comes before its handle resolves.
+    /// A task panicked, with or without a handle. Sent before its handle resolves.
     Panicked {
         /// The task.
         task: &'a TaskInfo,
         /// The message of the panic.
         message: &'a str,
     },
-    /// A worker thread started.
+    /// A worker thread has started.
     WorkerStarted {
         /// The worker.
         worker: &'a WorkerInfo,
@@ -75,31 +75,31 @@ pub enum Event<'a> {
     },
     /// The pool was paused: its workers take no further tasks.
     Paused {
-        /// The author of the pause, and the reason.
+        /// The author and the reason of the pause.
         by: &'a Actor,
     },
     /// The pool was resumed, by a call or by its shutdown.
     Resumed {
-        /// The author, and the reason.
+        /// The author and the reason.
         by: &'a Actor,
     },
 }
 
-/// The observers, in the order of subscription. Replaced as a whole, so no lock is held while they
-/// are called.
+/// The observers in order of subscription. `tell` clones the list, so no lock is held while
+/// observers are called.
 static OBSERVERS: Mutex<Vec<(u64, Arc<dyn Observer>)>> = Mutex::new(Vec::new());
-/// Length of `OBSERVERS`, for reads without the lock.
+/// The length of `OBSERVERS`, read without the lock.
 static COUNT: AtomicUsize = AtomicUsize::new(0);
 
 impl PoolRef {
-    /// True if the pool may be observed and an observer is subscribed. Relaxed: an event that races
-    /// with a subscription may be missed.
+    /// Returns true if the pool is listed and any observer is subscribed. Relaxed: an event that
+    /// races with a subscription may be missed.
     #[inline]
     pub(crate) fn is_observed(&self) -> bool {
         COUNT.load(Ordering::Relaxed) > 0 && self.identity().is_listed()
     }
 
-    /// Tells the observers. The caller holds no lock.
+    /// Sends an event to the observers. The caller must hold no lock.
     #[inline]
     pub(crate) fn tell(&self, event: &Event<'_>) {
         if self.is_observed() {
@@ -115,7 +115,7 @@ fn tell(pool: &PoolRef, event: &Event<'_>) {
         lock_global(&OBSERVERS).iter().map(|(_, observer)| Arc::clone(observer)).collect();
     for observer in observers {
         catch(|| observer.event(pool, event));
-        catch(|| drop(observer)); // the last reference, if the subscription has just ended
+        catch(|| drop(observer)); // the last reference, if the subscription just ended
     }
 }
 
@@ -127,8 +127,8 @@ pub(super) fn subscribe(observer: Arc<dyn Observer>) -> Subscription {
     Subscription { id }
 }
 
-/// The subscription of an [`Observer`]. Dropping it ends the subscription; a call that has begun on
-/// another thread may still be running then.
+/// The subscription of an [`Observer`]. Dropping it ends the subscription without waiting: a call
+/// on another thread may still be running.
 #[must_use = "dropping a subscription ends it"]
 pub struct Subscription {
     id: u64,
@@ -141,7 +141,7 @@ impl Drop for Subscription {
         let ended = position.map(|position| observers.remove(position));
         COUNT.store(observers.len(), Ordering::Relaxed);
         drop(observers);
-        drop(ended); // user code, so outside of the lock
+        drop(ended); // user code, so without the lock
     }
 }
 

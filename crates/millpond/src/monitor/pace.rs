@@ -1,19 +1,21 @@
-//! [`Pace`]: how fast tasks are submitted, and so how seldom a submitter needs to read the clock.
+//! [`Pace`]: decides how many submitted tasks share one reading of the clock.
 //!
-//! In a burst the tasks of about 20 µs share one reading: the first of them reads the clock. While
-//! tasks come more slowly than that, each one has its own. The number of tasks that share a reading
-//! at most doubles from one to the next, so the first tasks after a pause are exact.
+//! In a burst, the tasks submitted within about 20 µs share one reading, taken for the first of
+//! them. If tasks arrive more slowly, each one gets its own reading. The number of tasks that share
+//! a reading at most doubles from one reading to the next, so the first tasks after a pause get
+//! exact times.
 
 use crate::time::clock::Tick;
 
-/// The time that one reading stands for in a burst, in nanoseconds: as for the laps of workers.
+/// The time that one reading represents in a burst, in nanoseconds; the same as in the laps of
+/// workers.
 const TIME_PER_READING: u64 = 20_000;
 
 #[derive(Debug)]
 pub(crate) struct Pace {
-    /// The number of tasks before the last reading, and its time.
+    /// The number of tasks before the last reading, and the time of that reading.
     last: (u64, Tick),
-    /// Tasks from one reading to the next.
+    /// The number of tasks from one reading to the next.
     spacing: u64,
 }
 
@@ -26,8 +28,8 @@ impl Pace {
         self.last.1
     }
 
-    /// Returns how many tasks share the reading `now`, which comes after `tasks` others: from 1 to
-    /// `most`.
+    /// Returns how many tasks share the reading `now`: from 1 to `most`. `tasks` is the number of
+    /// tasks before it.
     pub(crate) fn next(&mut self, tasks: u64, now: Tick, most: u64) -> u64 {
         let (new, nanos) = (tasks - self.last.0, now.nanos() - self.last.1.nanos());
         let wanted = (new * TIME_PER_READING).checked_div(nanos).unwrap_or(most);

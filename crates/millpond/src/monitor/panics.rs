@@ -1,4 +1,4 @@
-//! [`PanicLog`]: the last panics of a pool.
+//! [`PanicLog`]: the most recent panics of a pool.
 
 use std::time::SystemTime;
 
@@ -6,12 +6,12 @@ use super::snapshot::PanicRecord;
 use crate::sync::{Arc, Mutex};
 use crate::task::{Panic, TaskInfo};
 
-/// How many panics are kept.
+/// The number of panics that are kept.
 const KEPT: usize = 8;
-/// How many characters of a message are kept.
+/// The number of characters of a message that are kept.
 const MESSAGE: usize = 256;
 
-/// The last panics, the oldest first. Fixed memory.
+/// The most recent panics, oldest first, in a fixed amount of memory.
 #[derive(Debug, Default)]
 pub(crate) struct PanicLog {
     /// Replaced by every panic, so a snapshot only clones the reference.
@@ -23,7 +23,7 @@ impl PanicLog {
         Arc::clone(&self.records.lock())
     }
 
-    /// Called on the thread that ran the task.
+    /// Adds a panic. Called on the thread that ran the task.
     pub(crate) fn add(&self, task: &TaskInfo, panic: &Panic) {
         let record = PanicRecord {
             at: SystemTime::now(),
@@ -38,7 +38,7 @@ impl PanicLog {
     }
 }
 
-/// The text of a panic for people.
+/// Returns the message of a panic, or a placeholder if the payload is not a string.
 pub(crate) fn message(panic: &Panic) -> &str {
     panic.message().unwrap_or("a payload that is not a string")
 }

@@ -1,4 +1,4 @@
-//! [`PoolRef`]: a weak reference to a pool, and how an observer uses it.
+//! [`PoolRef`]: a weak reference to a pool, for observers.
 
 use std::any::Any;
 use std::fmt;
@@ -9,7 +9,7 @@ use super::snapshot::{Kind, PoolSnapshot};
 use super::views::{Waiting, WorkerView};
 use crate::sync::{Arc, Weak};
 
-/// What pools and schedulers offer to observers.
+/// The interface of pools and schedulers for observers.
 pub(crate) trait Monitored: Send + Sync {
     fn snapshot(&self) -> PoolSnapshot;
     fn settings(&self) -> Settings;
@@ -20,25 +20,25 @@ pub(crate) trait Monitored: Send + Sync {
     fn is_paused(&self) -> bool;
     fn reconfigure(self: Arc<Self>, change: Change) -> Result<Settings, ChangeError>;
 
-    /// Drops the reference of an observer. An implementation calls [`release`].
+    /// Drops the reference of an observer. Implementations call the function [`release`].
     fn release(self: Arc<Self>);
 }
 
-/// Drops a reference that an observer has upgraded.
+/// Drops the strong reference that an observer obtained from a weak one.
 ///
-/// If it has become the last one, dropping it runs destructors of the user: of tasks, hooks,
+/// If it is the last reference, dropping it runs user code: destructors of tasks, hooks and
 /// policies. An observer must not run these, so a short-lived thread does.
 pub(crate) fn release<T: Send + 'static>(observed: Arc<T>) {
     let Some(last) = Arc::into_inner(observed) else { return };
     if cfg!(loom) {
-        return drop(last); // a model has no threads of the system
+        return drop(last); // models have no system threads
     }
     let thread = std::thread::Builder::new().name("millpond-drop".to_owned());
-    // Without a thread there is no better place than this one: `spawn` drops the value.
+    // If no thread can be started, `spawn` drops the value here.
     let _ = thread.spawn(move || drop(last));
 }
 
-/// An observed pool. Released when dropped.
+/// A strong reference to an observed pool. Released on drop.
 struct Observed(Option<Arc<dyn Monitored>>);
 
 impl Drop for Observed {
@@ -47,13 +47,13 @@ impl Drop for Observed {
     }
 }
 
-/// What is known about a pool even after its end. Never changes.
+/// The facts about a pool that remain known after its end. Never changes.
 pub(crate) struct Identity {
     name: Arc<str>,
     kind: Kind,
-    /// The registry lists the pool, and observers are told about it.
+    /// The pool is in the registry's list, and observers receive its events.
     is_listed: bool,
-    /// What [`PoolRef::upgrade`] makes a handle of.
+    /// The value from which [`PoolRef::upgrade`] creates a handle.
     handle: Weak<dyn Any + Send + Sync>,
 }
 
@@ -84,12 +84,12 @@ impl Identity {
     }
 }
 
-/// A reference to a pool that does not keep it running. Made by
+/// A reference to a pool that does not keep it running. Created by
 /// [`downgrade`](crate::ThreadPoolExecutor::downgrade) and by [`registry`](crate::registry).
 ///
-/// For a task, a cache or an observer that uses the pool only while another owner keeps it. The
-/// pool shuts down when its last handle is dropped, whatever `PoolRef`s exist. Then, once its last
-/// worker has exited, the methods return `None`.
+/// Use it in a task, a cache or an observer that uses the pool only while another owner keeps it.
+/// The pool shuts down when its last handle is dropped, no matter how many `PoolRef`s exist. After
+/// its last worker has exited, the methods return `None`.
 ///
 /// # Examples
 /// ```
@@ -120,7 +120,7 @@ impl PoolRef {
         &self.0.identity
     }
 
-    /// The label, also of a pool that is gone.
+    /// Returns the label, even if the pool is gone.
     pub(crate) fn last_label(&self) -> &Arc<str> {
         &self.0.label
     }
@@ -144,24 +144,24 @@ impl PoolRef {
         self.is_alive().then(|| Arc::clone(&self.0.label))
     }
 
-    /// Returns all that is known about the pool now, or `None` if it is gone. Does not block.
+    /// Returns a snapshot of all figures of the pool, or `None` if it is gone. Does not block.
     pub fn snapshot(&self) -> Option<PoolSnapshot> {
         self.observe(|pool| pool.snapshot())
     }
 
-    /// Returns what each worker does now; see
-    /// [`ThreadPoolExecutor::workers`](crate::ThreadPoolExecutor::workers). `None` if the pool is
-    /// gone.
+    /// Returns what each worker is doing; see
+    /// [`ThreadPoolExecutor::workers`](crate::ThreadPoolExecutor::workers). Returns `None` if the
+    /// pool is gone.
     ///
-    /// Of a scheduler these are its threads, by number. All schedulers of one kind number their
-    /// threads together. A task that a thread has been assigned and has not begun has no
-    /// `running_for`. A task that runs inside another one is not shown, the outer one is.
+    /// For a scheduler, these are its threads, ordered by number. All schedulers of one kind share
+    /// one sequence of thread numbers. A task that is assigned to a thread and has not started has
+    /// no `running_for`. Of tasks that run inside one another, only the outermost is listed.
     ///
-    /// A scheduler over an executor has no threads. It lists what it has given to the executor and
-    /// has not ended: what runs, and the first 1,000 that have not begun, as
-    /// [`Starting`](super::WorkerState::Starting). The name is that of the scheduler, the number
-    /// is 0, and the thread is not known; if the executor is a pool, its own workers are the
-    /// threads.
+    /// A scheduler over an executor has no threads. It lists its submissions to the executor that
+    /// have not ended: those that run, and the first 1,000 that have not started, as
+    /// [`Starting`](super::WorkerState::Starting). Their name is that of the scheduler, their
+    /// number is 0, and their thread is unknown. If the executor is a pool, the threads are listed
+    /// as its workers.
     ///
     /// # Examples
     /// ```
@@ -178,17 +178,16 @@ impl PoolRef {
         self.observe(|pool| pool.workers())
     }
 
-    /// Returns the first tasks that wait; see
-    /// [`ThreadPoolExecutor::waiting`](crate::ThreadPoolExecutor::waiting). `None` if the pool is
-    /// gone.
+    /// Returns the first waiting tasks; see
+    /// [`ThreadPoolExecutor::waiting`](crate::ThreadPoolExecutor::waiting). Returns `None` if the
+    /// pool is gone.
     ///
-    /// A scheduler lists tasks that could start, the oldest first, and then tasks whose time has
-    /// not come, the next one first. It is locked while it looks at its threads and at about
-    /// `limit` tasks. If more tasks wait, the first ones of its queues are taken, then those behind
-    /// the running tasks of workers, then delayed ones: those that are due within about a
-    /// millisecond, and others in the order of its timers. If some of these entries were
-    /// cancelled, fewer tasks are returned. What waits in the executor below a scheduler is among
-    /// its [`workers`](Self::workers).
+    /// A scheduler lists tasks that could start, oldest first, and then tasks that are not due,
+    /// earliest first. It is locked while it visits its threads and about `limit` tasks. If more
+    /// tasks wait, it takes the first ones of its queues, then those behind running tasks of
+    /// workers, then delayed ones: those due within about 1 ms, then others in the order of its
+    /// timers. If some of these entries were cancelled, fewer tasks are returned. Work that waits
+    /// in the executor below a scheduler is listed by [`workers`](Self::workers).
     ///
     /// # Examples
     /// ```
@@ -206,34 +205,34 @@ impl PoolRef {
         self.observe(|pool| pool.waiting(limit))
     }
 
-    /// Returns the settings in force, or `None` if the pool is gone. Does not block.
+    /// Returns the current settings, or `None` if the pool is gone. Does not block.
     pub fn settings(&self) -> Option<Settings> {
         self.observe(|pool| pool.settings())
     }
 
     /// Changes settings; see
-    /// [`ThreadPoolExecutor::reconfigure`](crate::ThreadPoolExecutor::reconfigure). `None` if the
-    /// pool is gone.
+    /// [`ThreadPoolExecutor::reconfigure`](crate::ThreadPoolExecutor::reconfigure). Returns `None`
+    /// if the pool is gone.
     ///
     /// # Errors
-    /// [`ChangeError`] with the cause. Nothing changes then.
+    /// Returns [`ChangeError`] with the reason. Nothing has changed then.
     pub fn reconfigure(&self, change: Change) -> Option<Result<Settings, ChangeError>> {
         self.observe(|pool| Arc::clone(pool).reconfigure(change))
     }
 
     /// Pauses the pool; see [`ThreadPoolExecutor::pause`](crate::ThreadPoolExecutor::pause).
-    /// `None` if the pool is gone.
+    /// Returns `None` if the pool is gone.
     pub fn pause(&self, by: &Actor) -> Option<()> {
         self.observe(|pool| Arc::clone(pool).set_paused(true, by))
     }
 
     /// Resumes the pool; see [`ThreadPoolExecutor::resume`](crate::ThreadPoolExecutor::resume).
-    /// `None` if the pool is gone.
+    /// Returns `None` if the pool is gone.
     pub fn resume(&self, by: &Actor) -> Option<()> {
         self.observe(|pool| Arc::clone(pool).set_paused(false, by))
     }
 
-    /// Returns true while the pool is paused. `None` if the pool is gone.
+    /// Returns true while the pool is paused, or `None` if it is gone.
     pub fn is_paused(&self) -> Option<bool> {
         self.observe(|pool| pool.is_paused())
     }

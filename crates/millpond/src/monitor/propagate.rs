@@ -2,16 +2,17 @@
 
 use crate::task::Captured;
 
-/// Captures the context of a submitting thread, so that its task runs inside it; see
+/// Captures the context of a submitting thread, so that the task runs inside it; see
 /// [`Builder::propagate`](crate::Builder::propagate).
 ///
-/// For tracing spans, request ids, locales. Any closure that returns an optional [`Captured`] is
-/// one.
+/// Used for tracing spans, request ids or locales. Any closure that returns an optional
+/// [`Captured`] implements this trait.
 pub trait Propagate: Send + Sync + 'static {
-    /// Called on the submitting thread, once per task. `None` if there is nothing to carry.
+    /// Captures the context. Called on the submitting thread, once per task. Returns `None` if
+    /// there is no context to carry.
     ///
-    /// A periodic task captures once, when it is scheduled, and a future once, when it is spawned.
-    /// If this method panics, the submission is refused with
+    /// The context of a periodic task is captured once, when it is scheduled, and that of a future
+    /// once, when it is spawned. If this method panics, the submission is refused with
     /// [`CallbackPanicked`](crate::RejectReason::CallbackPanicked).
     fn capture(&self) -> Option<Box<dyn Captured>>;
 }

@@ -1,8 +1,9 @@
 //! The registry of all pools in the process: thread pools, scheduled pools, and the
 //! [`schedulers`](crate::schedulers) that have threads.
 //!
-//! A pool registers itself when it is built and leaves when it is dropped, unless its builder was
-//! told [`unregistered`](crate::Builder::unregistered). The registry holds weak references only.
+//! A pool registers itself when it is built and is removed when it is dropped. A pool built with
+//! [`unregistered`](crate::Builder::unregistered) is not listed. The registry holds weak references
+//! only.
 //!
 //! # Examples
 //! ```
@@ -31,25 +32,25 @@ use crate::sync::{Arc, Weak, lock_global};
 static TABLE: Mutex<Table> =
     Mutex::new(Table { last_id: 0, entries: BTreeMap::new(), labels: Labels::new() });
 
-/// No code of the user runs under its lock: entries hold weak references.
+/// No user code runs while the table is locked, because entries hold weak references.
 struct Table {
     last_id: u64,
-    /// Every pool that has not been dropped, in the order of construction.
+    /// Every pool that has not been dropped, in order of construction.
     entries: BTreeMap<u64, PoolRef>,
-    /// The labels in use, and the key of each in `entries`.
+    /// The labels in use, each with the key of its pool in `entries`.
     labels: Labels,
 }
 
-/// The entry of a pool, owned by that pool. Dropping it removes the entry and frees its label.
+/// The entry of a pool, owned by that pool. Its drop removes the entry and frees the label.
 pub(crate) struct Registration {
     id: u64,
     pool: PoolRef,
 }
 
 impl Registration {
-    /// Registers a pool under a unique label. A pool that is not listed has a label too.
+    /// Registers a pool under a unique label. A pool that is not listed gets a label too.
     ///
-    /// The weak references need not be alive yet: the pool is listed as soon as they are.
+    /// The weak references may be dangling at first: the pool is listed when they can be upgraded.
     pub(crate) fn new(identity: Identity, monitored: Weak<dyn Monitored>) -> Self {
         let mut table = lock_global(&TABLE);
         table.last_id += 1;
@@ -83,16 +84,16 @@ impl fmt::Debug for Registration {
     }
 }
 
-/// Returns all registered pools, in the order in which they were built.
+/// Returns all registered pools, in order of construction.
 ///
-/// A pool is listed until it is dropped: that is when its last handle is gone and its last worker
-/// has exited. A terminated pool that still has handles is listed.
+/// A pool is listed until it is dropped, which happens when its last handle is gone and its last
+/// worker has exited. A terminated pool that still has handles is listed.
 pub fn pools() -> Vec<PoolRef> {
     let table = lock_global(&TABLE);
     table.entries.values().filter(|pool| is_visible(pool)).cloned().collect()
 }
 
-/// Returns the registered pool with this label.
+/// Returns the registered pool with this label, or `None` if there is none.
 pub fn find(label: &str) -> Option<PoolRef> {
     let table = lock_global(&TABLE);
     table.entries.get(&table.labels.find(label)?).filter(|pool| is_visible(pool)).cloned()
@@ -102,7 +103,7 @@ fn is_visible(pool: &PoolRef) -> bool {
     pool.identity().is_listed() && pool.is_alive()
 }
 
-/// Tells `observer` what happens to every registered pool, until the subscription is dropped.
+/// Subscribes `observer` to the events of all registered pools, until the subscription is dropped.
 ///
 /// # Examples
 /// ```

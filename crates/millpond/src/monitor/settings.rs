@@ -1,4 +1,4 @@
-//! [`Settings`]: what can be configured about a pool, and its value at one moment.
+//! [`Settings`]: the configurable properties of a pool, with their current values.
 
 use std::fmt;
 use std::time::Duration;
@@ -26,7 +26,7 @@ use crate::sync::Arc;
 pub struct Settings {
     /// Increases by one with every change. 1 for a new pool.
     pub version: u64,
-    /// The number of threads that are started before the queue is used, and kept.
+    /// The number of threads that are started before tasks are queued, and that are kept when idle.
     pub core_pool_size: usize,
     /// The maximum number of threads.
     pub maximum_pool_size: usize,
@@ -36,7 +36,7 @@ pub struct Settings {
     pub core_threads_time_out: bool,
     /// The kind of queue. Never changes.
     pub queue: QueueKind,
-    /// How many tasks the queue holds; `None` if it is unbounded or decides by itself.
+    /// How many tasks the queue holds; `None` if it is unbounded or custom.
     pub queue_capacity: Option<usize>,
     /// The rejection policy.
     pub policy: PolicyKind,
@@ -57,14 +57,14 @@ pub struct Settings {
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Actor {
-    /// The person or the part of the program. Default: `the program`.
+    /// The person or the part of the program that made the change. Default: `the program`.
     pub who: Arc<str>,
     /// The reason; may be empty.
     pub reason: Arc<str>,
 }
 
 impl Actor {
-    /// Makes an actor.
+    /// Creates an actor.
     pub fn new(who: impl Into<Arc<str>>, reason: impl Into<Arc<str>>) -> Actor {
         Actor { who: who.into(), reason: reason.into() }
     }
@@ -98,12 +98,12 @@ pub enum QueueKind {
     Priority,
     /// Ordered by due time: [`WorkQueue::delay`](crate::WorkQueue::delay), and scheduled pools.
     Delay,
-    /// A queue of the user: [`WorkQueue::custom`](crate::WorkQueue::custom).
+    /// A custom queue: [`WorkQueue::custom`](crate::WorkQueue::custom).
     Custom,
 }
 
 impl QueueKind {
-    /// Returns the name in lower case, for labels of metrics: `array`.
+    /// Returns the name in lower case, for metric labels: `array`.
     pub fn as_str(self) -> &'static str {
         match self {
             Self::Array => "array",
@@ -130,15 +130,15 @@ pub enum PolicyKind {
     DiscardOldest,
     /// [`policy::Block`](crate::policy::Block).
     Block {
-        /// How long a submitter waits at most; `Duration::MAX` for ever.
+        /// How long a submitter waits at most; `Duration::MAX` means without limit.
         timeout: Duration,
     },
-    /// A closure or a type of the user, with the name of its type.
+    /// A custom closure or type, with the name of its type.
     Custom(&'static str),
 }
 
 impl PolicyKind {
-    /// Returns the name in lower case, for labels of metrics: `caller_runs`.
+    /// Returns the name in lower case, for metric labels: `caller_runs`.
     pub fn as_str(self) -> &'static str {
         match self {
             Self::Abort => "abort",
@@ -155,18 +155,18 @@ impl PolicyKind {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
 #[non_exhaustive]
 pub enum Timing {
-    /// Reads the clock about once per 20 µs of work, so a longer task is timed by itself. A shorter
-    /// one is timed together with others, at most 64, and costs about 5 ns more.
+    /// Reads the clock about once per 20 µs of work, so a longer task is timed individually.
+    /// Shorter tasks are timed in groups of at most 64, which costs about 5 ns per task.
     #[default]
     Sampled,
-    /// Times every task by itself, which costs about 100 ns each.
+    /// Times every task individually, which costs about 100 ns per task.
     Every,
     /// Measures nothing and never reads the clock.
     Off,
 }
 
 impl Timing {
-    /// Returns the name in lower case, for labels of metrics: `sampled`.
+    /// Returns the name in lower case, for metric labels: `sampled`.
     pub fn as_str(self) -> &'static str {
         match self {
             Self::Sampled => "sampled",

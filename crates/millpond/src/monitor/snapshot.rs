@@ -1,4 +1,4 @@
-//! [`PoolSnapshot`]: all that is known about a pool at one moment.
+//! [`PoolSnapshot`]: all figures and settings of a pool at one moment.
 
 use std::time::{Duration, Instant, SystemTime};
 
@@ -9,7 +9,7 @@ use crate::executor::RejectReason;
 use crate::sync::Arc;
 use crate::task::TaskId;
 
-/// What a pool is.
+/// The kind of a pool.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum Kind {
@@ -22,7 +22,7 @@ pub enum Kind {
 }
 
 impl Kind {
-    /// Returns the name in lower case, for labels of metrics: `pool`.
+    /// Returns the name in lower case, for metric labels: `pool`.
     pub fn as_str(self) -> &'static str {
         match self {
             Self::Pool => "pool",
@@ -32,10 +32,11 @@ impl Kind {
     }
 }
 
-/// All that is known about a pool at one moment.
+/// All figures and settings of a pool at one moment.
 ///
-/// While no task moves, all figures are exact and agree with each other. While tasks move, each
-/// figure is one of that moment, and those of `stats` keep the invariants of [`PoolStats`].
+/// While no task moves, all figures are exact and consistent with each other. While tasks move,
+/// each figure is correct for some moment during the call, and those of `stats` keep the invariants
+/// of [`PoolStats`].
 ///
 /// # Examples
 /// ```
@@ -52,11 +53,11 @@ impl Kind {
 #[derive(Debug, Clone)]
 #[non_exhaustive]
 pub struct PoolSnapshot {
-    /// The name that the builder was given, or `pool-N`.
+    /// The name given to the builder, or `pool-N`.
     pub name: Arc<str>,
-    /// The name, made unique in the process: the second pool `db` is `db#2`.
+    /// The name, made unique in the process: the second pool `db` gets the label `db#2`.
     pub label: Arc<str>,
-    /// What the pool is.
+    /// The kind of pool.
     pub kind: Kind,
     /// When the snapshot was taken.
     pub taken: Instant,
@@ -64,38 +65,39 @@ pub struct PoolSnapshot {
     pub stats: PoolStats,
     /// The settings in force.
     pub settings: Settings,
-    /// True if workers take no tasks.
+    /// True if the pool is paused: its workers take no tasks.
     pub paused: bool,
-    /// Queued tasks of a scheduled pool or a scheduler that came with a delay or a period, due or
-    /// not: `oldest_wait` says whether one is late. In a scheduled pool these are all. 0 for other
-    /// pools.
+    /// Queued tasks of a scheduled pool or a scheduler that have a delay or a period, due or not;
+    /// `oldest_wait` shows whether one is late. In a scheduled pool these are all queued tasks. 0
+    /// for other pools.
     pub delayed_count: usize,
-    /// How long tasks waited, from their acceptance until a thread began them. In a scheduled pool,
-    /// from the time when they were due.
+    /// How long tasks waited, from their acceptance until a thread started them. Tasks with a delay
+    /// or a period, and all tasks of a scheduled pool, wait from their due time.
     pub wait: HistogramSnapshot,
-    /// How long tasks ran. A task that was cancelled when a thread had just taken it counts too.
+    /// How long tasks ran. Includes tasks that were cancelled just after a thread had taken them.
     pub run: HistogramSnapshot,
-    /// The time that workers have spent in tasks.
+    /// The total time that workers have spent in tasks.
     pub busy: Duration,
-    /// How long the oldest queued task has waited. `None` if none waits.
+    /// How long the oldest queued task has waited. `None` if no task waits.
     pub oldest_wait: Option<Duration>,
-    /// How long the longest running task has run. `None` if none runs.
+    /// How long the longest running task has run. `None` if no task runs.
     pub longest_running: Option<Duration>,
-    /// Refused tasks, by reason and by what the policy did.
+    /// Refused tasks, by reason and by the action of the policy.
     pub rejected: RejectedBy,
-    /// Threads started so far.
+    /// The number of threads started so far.
     pub threads_started: u64,
-    /// How often a thread could not be started.
+    /// The number of threads that could not be started.
     pub thread_start_failures: u64,
-    /// The last eight panics of tasks, the newest last.
+    /// The last eight panics of tasks, newest last.
     pub last_panics: Arc<[PanicRecord]>,
 }
 
-/// Refused tasks, by reason and by what the rejection policy did with them.
+/// Refused tasks, by reason and by the action of the rejection policy.
 ///
-/// [`total`](Self::total) equals [`PoolStats::rejected`]. While no task is refused, it is also the
-/// sum of `returned`, `caller_ran`, `discarded`, `evicted` and `other`. A task for which
-/// [`Block`](crate::policy::Block) found room was not refused: `blocked` is not part of the sum.
+/// [`total`](Self::total) equals [`PoolStats::rejected`]. While no task is being refused, it is
+/// also the sum of `returned`, `caller_ran`, `discarded`, `evicted` and `other`. A task for which
+/// [`Block`](crate::policy::Block) found space was not refused, so `blocked` is not part of the
+/// sum.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 #[non_exhaustive]
 pub struct RejectedBy {
@@ -107,16 +109,16 @@ pub struct RejectedBy {
     pub discarded: u64,
     /// Submitted again after the head of the queue was dropped.
     pub evicted: u64,
-    /// Given to a policy of the user, which did not return an error.
+    /// Passed to a custom policy that did not return an error.
     pub other: u64,
-    /// Submitted after the submitter had to wait for room. These were not refused.
+    /// Submitted after the submitter had waited for space. These were not refused.
     pub blocked: u64,
     reasons: [u64; RejectReason::ALL.len()],
 }
 
 impl RejectedBy {
-    /// The counts with these refusals by reason, in the order of [`RejectReason::ALL`]. `returned`
-    /// is what the other figures leave.
+    /// Returns these counts with `reasons`, which are in the order of [`RejectReason::ALL`].
+    /// `returned` becomes the number of refusals that the other counts do not include.
     pub(crate) fn by_reason(mut self, reasons: [u64; RejectReason::ALL.len()]) -> Self {
         self.reasons = reasons;
         let handled = self.caller_ran + self.discarded + self.evicted + self.other;
@@ -134,7 +136,7 @@ impl RejectedBy {
         self.reasons.iter().sum()
     }
 
-    /// Returns every reason with its number of refused tasks, zeros included.
+    /// Returns every reason with its number of refused tasks, including zeros.
     pub fn iter(&self) -> impl Iterator<Item = (RejectReason, u64)> + use<> {
         RejectReason::ALL.into_iter().zip(self.reasons)
     }
@@ -148,7 +150,7 @@ pub struct PanicRecord {
     pub at: SystemTime,
     /// The name of the thread that ran it, if it has one.
     pub thread: Option<Arc<str>>,
-    /// The number of the task.
+    /// The id of the task.
     pub task: TaskId,
     /// The name of the task, if it has one.
     pub task_name: Option<Arc<str>>,

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-/// The phases in the life of a pool, in order. A pool never returns to an earlier one.
+/// The phases of a pool's life, in order. A pool never returns to an earlier phase.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub enum RunState {
     /// Accepts tasks and runs them.
@@ -11,7 +11,7 @@ pub enum RunState {
     Shutdown,
     /// Rejects new tasks; the queue has been drained and running tasks have been interrupted.
     Stop,
-    /// All workers have exited; the `terminated` hook runs.
+    /// All workers have exited; the `terminated` hook is running.
     Tidying,
     /// The `terminated` hook has returned.
     Terminated,
@@ -26,14 +26,14 @@ impl RunState {
 ///
 /// A task counts from its acceptance until it is settled. While no task moves, `submitted` =
 /// `completed` + `panicked` + `cancelled` + `handed_back` + `expired` + `queued_count` +
-/// `active_count` + `in_place_count`. While tasks move, two things still hold. The settled tasks
-/// (`completed`, `panicked`, `cancelled`, `handed_back`, `expired`) never exceed `submitted`. Every
-/// task accepted before the call is in one of the counts, or in two while it moves from one to the
-/// next. The outcome of a task is counted before its handle resolves.
+/// `active_count` + `in_place_count`. While tasks move, two statements still hold. The settled
+/// tasks (`completed`, `panicked`, `cancelled`, `handed_back`, `expired`) never exceed `submitted`.
+/// Every task accepted before the call is in one of the counts, or in two while it moves from one
+/// count to the next. The outcome of a task is counted before its handle resolves.
 ///
-/// A pool with a custom queue counts what the queue holds. A task that the owner of the queue adds
-/// counts as submitted when it is settled. A task that a worker has just dequeued is in no count
-/// for a moment.
+/// A pool with a custom queue reports the length of that queue. A task that the owner adds directly
+/// to the queue counts as submitted when it is settled. A task that a worker has just dequeued is
+/// briefly in no count.
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct PoolStats {
@@ -45,16 +45,16 @@ pub struct PoolStats {
     pub maximum_pool_size: usize,
     /// How long an idle worker above the core size waits for work before it exits.
     pub keep_alive_time: Duration,
-    /// Number of workers.
+    /// The number of workers.
     pub pool_size: usize,
-    /// Workers that run a task or have been given one. Never more than `pool_size`.
+    /// Workers that run a task or have been assigned one. Never more than `pool_size`.
     pub active_count: usize,
-    /// Tasks that run inside another task that joins them, see
-    /// [`TaskHandle::join`](crate::TaskHandle::join). Their workers are in `active_count` already.
+    /// Tasks that run inside another task that joins them; see
+    /// [`TaskHandle::join`](crate::TaskHandle::join). Their workers are already in `active_count`.
     pub in_place_count: usize,
     /// The largest number of workers so far.
     pub largest_pool_size: usize,
-    /// Queued tasks.
+    /// The number of queued tasks.
     pub queued_count: usize,
     /// How many more tasks the queue accepts; `usize::MAX` if it is unbounded.
     pub remaining_queue_capacity: usize,
@@ -66,16 +66,16 @@ pub struct PoolStats {
     pub panicked: u64,
     /// Tasks that were cancelled, before or while they ran.
     pub cancelled: u64,
-    /// Tasks that were refused, whatever the policy did with them. Tasks for which the blocking
-    /// policy found room are not included.
+    /// Tasks that were refused, regardless of what the policy did with them. Tasks for which the
+    /// blocking policy found space are not included.
     pub rejected: u64,
-    /// Accepted tasks that left without having run: removed, drained by `shutdown_now`, or evicted
-    /// by `DiscardOldest`.
+    /// Accepted tasks that left the pool without running: removed, drained by `shutdown_now`, or
+    /// evicted by `DiscardOldest`.
     pub handed_back: u64,
     /// Accepted tasks that did not run because they waited longer than
     /// [`max_queue_time`](crate::Builder::max_queue_time).
     pub expired: u64,
-    /// Periodic tasks of a scheduled pool that ended because a run panicked. If this grows,
-    /// something that should happen periodically no longer does.
+    /// Periodic tasks of a scheduled pool or scheduler that ended because a run panicked. If this
+    /// grows, some periodic work no longer happens.
     pub periodic_ended_by_panic: u64,
 }

@@ -11,12 +11,13 @@ use crate::config::ConfigError;
 use crate::interrupt::Interrupted;
 use crate::interrupt::wait::Timeout;
 
-/// Up to this many slots are allocated at construction. Larger rings grow as they fill.
+/// Up to this many slots are allocated at construction. A ring with a larger capacity grows as it
+/// fills.
 const UP_FRONT: usize = 1 << 16;
 
 /// A first-in, first-out queue with a fixed capacity.
 ///
-/// `put` waits while the queue is full, `take` while it is empty. So memory stays bounded, and a
+/// `put` blocks while the queue is full, `take` while it is empty. So memory stays bounded, and a
 /// fast producer slows down to the speed of its consumer. A [`fair`](Self::fair) queue serves
 /// waiting threads in order of arrival.
 ///
@@ -37,23 +38,23 @@ pub struct ArrayBlockingQueue<T> {
 }
 
 impl<T> ArrayBlockingQueue<T> {
-    /// Makes an empty queue for `capacity` items. The order in which waiting threads are served is
-    /// unspecified.
+    /// Creates an empty queue for `capacity` items. The order in which waiting threads are served
+    /// is unspecified.
     ///
     /// # Errors
-    /// [`ConfigError::ZeroCapacity`] if `capacity` is 0; [`ConfigError::NoMemory`] if there is no
-    /// memory for the slots, which are allocated at once up to 65,536.
+    /// Returns [`ConfigError::ZeroCapacity`] if `capacity` is 0, and [`ConfigError::NoMemory`] if
+    /// there is no memory for the slots. Up to 65,536 slots are allocated at once.
     pub fn new(capacity: usize) -> Result<Self, ConfigError> {
         Self::with_fairness(capacity, false)
     }
 
-    /// Makes an empty queue for `capacity` items that serves waiting threads in order of arrival.
-    /// No call, not even one that does not wait, gets an item or a slot before a thread that
-    /// already waits for one.
+    /// Creates an empty queue for `capacity` items that serves waiting threads in order of arrival.
+    /// No call, not even `offer` or `poll`, gets an item or a slot before a thread that already
+    /// waits for one.
     ///
     /// # Errors
-    /// [`ConfigError::ZeroCapacity`] if `capacity` is 0; [`ConfigError::NoMemory`] if there is no
-    /// memory for the slots, which are allocated at once up to 65,536.
+    /// Returns [`ConfigError::ZeroCapacity`] if `capacity` is 0, and [`ConfigError::NoMemory`] if
+    /// there is no memory for the slots. Up to 65,536 slots are allocated at once.
     pub fn fair(capacity: usize) -> Result<Self, ConfigError> {
         Self::with_fairness(capacity, true)
     }
@@ -86,7 +87,8 @@ impl<T> ArrayBlockingQueue<T> {
     }
 }
 
-/// Two locks are faster. One lock lets no thread overtake.
+/// The variant with two locks is faster. The variant with one lock can be fair: no thread
+/// overtakes.
 #[expect(
     clippy::large_enum_variant,
     reason = "a pipe keeps its ends apart, and a box would be one more step to each"
@@ -96,7 +98,7 @@ enum Inner<T> {
     Unfair(TwoLockQueue<T>),
 }
 
-/// Forwards calls to the variant.
+/// Defines methods that forward to the variant.
 macro_rules! forward {
     ($(fn $name:ident($($arg:ident: $type:ty),*) $(-> $result:ty)?;)*) => {$(
         #[inline]

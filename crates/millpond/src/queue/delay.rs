@@ -1,8 +1,9 @@
-//! [`DelayQueue`]: unbounded; an item can be taken once it is due, earliest first.
+//! [`DelayQueue`]: unbounded, items become available when they are due, earliest first.
 //!
 //! No thread polls the clock. The first waiting thread is the leader: it waits until the earliest
-//! item is due. All others wait until notified. An earlier item notifies the leader. A leader that
-//! stops waiting, with an item or without, notifies the next thread, which becomes the leader.
+//! item is due. All other threads wait until notified. The insertion of an earlier item notifies
+//! the leader. A leader that stops waiting, with or without an item, notifies the next thread,
+//! which becomes the leader.
 
 use std::fmt;
 use std::time::{Duration, Instant};
@@ -33,13 +34,13 @@ impl<D: Delayed + ?Sized> Delayed for Arc<D> {
     }
 }
 
-/// An unbounded queue whose items can be taken only once they are due.
+/// An unbounded queue whose items can be taken only when they are due.
 ///
-/// The head is the item with the earliest due time, whether that has come or not. Among items due
-/// at the same instant the head is the one inserted first. `poll`, `take`, `remove_head` and
-/// `drain_to` return due items only. All methods that inspect the queue, or remove chosen items,
-/// include items that are not due yet. `put` and `offer_timeout` never wait and never fail, even if
-/// the thread is interrupted.
+/// The head is the item with the earliest due time, even if it is not due yet. Among items due at
+/// the same instant, the one inserted first comes first. `poll`, `take`, `remove_head` and
+/// `drain_to` return due items only. Methods that inspect the queue, or remove chosen items,
+/// include items that are not due yet. `put` and `offer_timeout` never block and never fail, even
+/// if the thread is interrupted.
 ///
 /// # Examples
 /// ```
@@ -65,19 +66,20 @@ impl<D: Delayed + ?Sized> Delayed for Arc<D> {
 /// ```
 pub struct DelayQueue<T> {
     state: Mutex<State<T>>,
-    /// Copy of `items.len()`. Written with the lock held. Relaxed: outdated as soon as it is read.
+    /// Copy of `items.len()`. Written with the lock held. Relaxed: any reader must expect it to be
+    /// outdated.
     len: AtomicUsize,
-    /// How long takers search before they park.
+    /// How long takers poll before they park.
     search: SearchBudget,
 }
 
-/// Invariant while the lock is free: if items and waiting threads exist, the first thread waits no
-/// longer than until the head is due, or it is notified and has not checked the head yet.
+/// Invariant while the lock is free, if items and waiting threads exist: the first thread waits at
+/// most until the head is due, or it has been notified and has not checked the head yet.
 struct State<T> {
     items: TimerQueue<T, Instant>,
-    /// All waiting threads, the leader first. A thread removes itself.
+    /// All waiting threads, the leader first. Each thread removes itself.
     takers: Waiters<()>,
-    /// Grows with every insertion, so that items due at the same instant keep their order.
+    /// Increases with every insertion, so that items due at the same instant keep their order.
     next_number: u64,
 }
 
@@ -87,7 +89,8 @@ impl<T> State<T> {
         self.items.pop_due(Instant::now()).map(|(_, _, item)| item)
     }
 
-    /// Until when the leader may wait. `None` for all others: they wait until notified.
+    /// Returns the time until which `me` may wait as the leader. Returns `None` for all other
+    /// threads, which wait until notified.
     fn time_to_lead(&self, me: Key) -> Option<Instant> {
         self.leads(me).then(|| self.items.first_due())?
     }
@@ -96,15 +99,15 @@ impl<T> State<T> {
         self.takers.first_key() == Some(me)
     }
 
-    /// Notifies the leader to check the head again. Returns the leader if the caller has to unpark
-    /// it: not if it was notified before, or there is no item.
+    /// Notifies the leader to check the head again. Returns the leader if the caller must unpark
+    /// it. Returns `None` if it was already notified or there is no item.
     fn notify_leader(&self) -> Option<Arc<Waiter<()>>> {
         let leader = self.takers.first()?;
         (!self.items.is_empty() && leader.mark_notified()).then(|| Arc::clone(leader))
     }
 
-    /// Removes `me` from the waiting threads. If it was the leader, notifies the next one: this
-    /// also passes on a notification that `me` has not acted on.
+    /// Removes `me` from the waiting threads. If `me` was the leader, notifies the next leader.
+    /// This also passes on a notification on which `me` has not acted.
     fn leave(&mut self, me: Key) -> Option<Arc<Waiter<()>>> {
         let led = self.leads(me);
         self.takers.remove(me);
@@ -113,13 +116,13 @@ impl<T> State<T> {
 }
 
 impl<T> DelayQueue<T> {
-    /// Makes an empty queue.
+    /// Creates an empty queue.
     pub fn new() -> Self {
         let state = State { items: TimerQueue::new(), takers: Waiters::new(), next_number: 0 };
         DelayQueue { state: Mutex::new(state), len: AtomicUsize::new(0), search: SearchBudget::for_task() }
     }
 
-    /// Removes the head once it is due, waiting for at most `timeout`.
+    /// Removes the head when it is due. Blocks for at most `timeout`.
     fn take_within(&self, timeout: Timeout) -> Result<Option<T>, Interrupted> {
         interrupt::check()?;
         let mut state = self.state.lock();
@@ -136,7 +139,7 @@ impl<T> DelayQueue<T> {
             drop(state);
             let in_time = me.search_and_park(&self.search, until);
             state = self.state.lock();
-            me.reset(); // the head is checked now, which is all that a notification asks for
+            me.reset(); // the head is checked below, so an earlier notification is served
             let interrupted = me.take_interrupt();
             let item = if interrupted { None } else { state.pop_due() };
             let too_late = !in_time && until == deadline;
@@ -148,7 +151,7 @@ impl<T> DelayQueue<T> {
         }
     }
 
-    /// Ends a change: publishes the length, releases the lock, and then unparks the notified
+    /// Ends a critical section: publishes the length, releases the lock, then unparks the notified
     /// thread.
     fn unlock(&self, state: MutexGuard<'_, State<T>>, notified: Option<Arc<Waiter<()>>>) {
         self.len.store(state.items.len(), Ordering::Relaxed);
@@ -161,7 +164,7 @@ impl<T> DelayQueue<T> {
 
 impl<T: Delayed> DelayQueue<T> {
     fn insert(&self, item: T) {
-        let due = item.due(); // user code: before the lock
+        let due = item.due(); // user code, so before the lock
         let mut state = self.state.lock();
         let number = state.next_number;
         state.next_number += 1;
@@ -172,7 +175,7 @@ impl<T: Delayed> DelayQueue<T> {
     }
 }
 
-/// The earlier of two instants. `None` means never.
+/// Returns the earlier of two instants, where `None` means never.
 fn earliest(a: Option<Instant>, b: Option<Instant>) -> Option<Instant> {
     a.into_iter().chain(b).min()
 }
@@ -192,13 +195,13 @@ impl<T: Delayed + Send> BlockingQueue<T> for DelayQueue<T> {
         Ok(())
     }
 
-    /// Inserts `item`. Never waits, never fails.
+    /// Inserts `item`. Never blocks and never fails.
     fn put(&self, item: T) -> Result<(), PutError<T>> {
         self.insert(item);
         Ok(())
     }
 
-    /// Inserts `item`. Never waits, never fails.
+    /// Inserts `item`. Never blocks and never fails.
     fn offer_timeout(&self, item: T, _: Duration) -> Result<(), OfferError<T>> {
         self.insert(item);
         Ok(())

@@ -1,10 +1,10 @@
-//! Errors of queues. An error of a call that was given an item returns the item.
+//! The errors of queues. The error of a call that received an item contains the item.
 //!
 //! `Debug` and `Display` omit the item, so they work for items of any type.
 
 use std::fmt;
 
-/// The queue holds as many items as its capacity allows. Contains the item.
+/// The queue is full. Contains the item.
 ///
 /// # Examples
 /// ```
@@ -20,7 +20,7 @@ use std::fmt;
 pub struct QueueFull<T>(pub T);
 
 impl<T> QueueFull<T> {
-    /// Returns the item that did not fit.
+    /// Returns the item that was not inserted.
     pub fn into_inner(self) -> T {
         self.0
     }
@@ -40,7 +40,7 @@ impl<T> fmt::Display for QueueFull<T> {
 
 impl<T> std::error::Error for QueueFull<T> {}
 
-/// The queue had no item to take.
+/// The queue has no item that can be taken now.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct QueueEmpty;
 
@@ -52,10 +52,10 @@ impl fmt::Display for QueueEmpty {
 
 impl std::error::Error for QueueEmpty {}
 
-/// A [`put`](super::BlockingQueue::put) did not insert its item. Contains the item.
+/// A [`put`](super::BlockingQueue::put) was interrupted. Contains the item.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub enum PutError<T> {
-    /// The thread was interrupted. Its flag is clear again.
+    /// The thread was interrupted. Its interrupt flag has been cleared.
     Interrupted(T),
 }
 
@@ -81,13 +81,13 @@ impl<T> fmt::Display for PutError<T> {
 
 impl<T> std::error::Error for PutError<T> {}
 
-/// An [`offer_timeout`](super::BlockingQueue::offer_timeout) did not insert its item. Contains the
-/// item.
+/// An [`offer_timeout`](super::BlockingQueue::offer_timeout) timed out or was interrupted. Contains
+/// the item.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub enum OfferError<T> {
     /// The queue was full for the whole time.
     TimedOut(T),
-    /// The thread was interrupted. Its flag is clear again.
+    /// The thread was interrupted. Its interrupt flag has been cleared.
     Interrupted(T),
 }
 

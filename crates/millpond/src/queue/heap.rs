@@ -1,16 +1,16 @@
-//! A binary heap that survives a comparison that panics: the store of the priority queue.
+//! [`Heap`]: a binary heap that stays consistent if a comparison panics. Stores the priority queue.
 //!
-//! Every operation first runs all comparisons to find out what goes where, and then moves entries,
-//! which cannot fail. Each operation takes the order as a function `before`, which returns true if
-//! one entry leaves before another. An inconsistent `before` gives an unspecified order, but never
-//! a panic of the heap.
+//! Every operation first runs all comparisons to find the new positions, and then moves entries,
+//! which cannot fail. Each operation receives the order as a function `before`, which returns true
+//! if its first argument leaves the heap before its second. An inconsistent `before` gives an
+//! unspecified order, but the heap itself never panics.
 
-/// Heaps up to this capacity never give memory back.
+/// Heaps up to this capacity never release memory.
 const SMALL: usize = 1024;
 
 #[derive(Debug)]
 pub(super) struct Heap<E> {
-    /// No entry comes before its parent. The parent of `at` is `(at - 1) / 2`.
+    /// Invariant: no entry comes before its parent. The parent of position `at` is `(at - 1) / 2`.
     entries: Vec<E>,
 }
 
@@ -31,8 +31,8 @@ impl<E> Heap<E> {
         self.entries.first()
     }
 
-    /// Finds the position of a new entry, which comes before those for which `before` returns true.
-    /// Position 0 is the head.
+    /// Finds the position of a new entry, which leaves before those entries for which `before`
+    /// returns true. Position 0 is the head.
     pub(super) fn place_for(&self, mut before: impl FnMut(&E) -> bool) -> usize {
         let mut place = self.entries.len();
         while place > 0 && before(&self.entries[parent(place)]) {
@@ -41,7 +41,8 @@ impl<E> Heap<E> {
         place
     }
 
-    /// Inserts an entry at the position that `place_for` found. No change may come between the two.
+    /// Inserts an entry at the position that `place_for` returned. The heap must not change between
+    /// the two calls.
     pub(super) fn insert(&mut self, place: usize, entry: E) {
         let mut at = self.entries.len();
         self.entries.push(entry);
@@ -57,8 +58,8 @@ impl<E> Heap<E> {
         if self.entries.is_empty() {
             return Some(moved);
         }
-        // The last entry moves to its new position, and the entries on the path above it move up by
-        // one, until the head drops out.
+        // The last entry moves to its new position. The entries on the path above it move up by
+        // one, so that the head ends up in `moved`.
         loop {
             std::mem::swap(&mut self.entries[at], &mut moved);
             if at == 0 {
@@ -69,7 +70,7 @@ impl<E> Heap<E> {
         }
     }
 
-    /// The position of the last entry after the head is removed.
+    /// Finds the position that the last entry takes when the head is removed.
     fn place_of_last(&self, mut before: impl FnMut(&E, &E) -> bool) -> usize {
         let Some((last, rest)) = self.entries.split_last() else { return 0 };
         let mut hole = 0;
@@ -86,9 +87,10 @@ impl<E> Heap<E> {
         }
     }
 
-    /// The positions of the first `limit` entries, in the order in which they would be popped.
+    /// Returns the positions of the first `limit` entries, in the order in which they would be
+    /// popped.
     ///
-    /// The next entry is always a child of an earlier one, so a heap of candidates is enough.
+    /// The next entry is always a child of an earlier one, so a heap of candidates suffices.
     fn order(&self, limit: usize, mut before: impl FnMut(&E, &E) -> bool) -> Vec<usize> {
         let limit = limit.min(self.len());
         let mut order = Vec::with_capacity(limit);
@@ -109,7 +111,7 @@ impl<E> Heap<E> {
         order
     }
 
-    /// Calls `see` with the first `limit` entries in the order in which they would be popped.
+    /// Calls `see` with the first `limit` entries, in the order in which they would be popped.
     pub(super) fn for_first(
         &self,
         limit: usize,
@@ -119,8 +121,8 @@ impl<E> Heap<E> {
         self.order(limit, before).into_iter().for_each(|at| see(&self.entries[at]));
     }
 
-    /// Removes and returns all matches. Asks and returns in the order in which entries would be
-    /// popped.
+    /// Removes and returns all matches. Calls `matches` and returns entries in the order in which
+    /// they would be popped.
     pub(super) fn remove_if(
         &mut self,
         before: impl FnMut(&E, &E) -> bool,
@@ -131,7 +133,7 @@ impl<E> Heap<E> {
         if !doomed.contains(&true) {
             return Vec::new();
         }
-        // From here on entries only move. A sorted vector is a heap.
+        // From here on, entries only move. The result is a heap, because it is sorted.
         let mut slots: Vec<Option<E>> = self.entries.drain(..).map(Some).collect();
         let mut removed = Vec::new();
         for (at, doomed) in order.into_iter().zip(doomed) {

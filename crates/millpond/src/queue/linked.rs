@@ -14,7 +14,7 @@ use crate::interrupt::wait::Timeout;
 /// A first-in, first-out queue, unbounded or with a capacity that
 /// [`set_capacity`](Self::set_capacity) changes while the queue is in use.
 ///
-/// Its memory grows and shrinks with the number of items. The name is the JDK's. The items are
+/// Its memory grows and shrinks with the number of items. The JDK's name is kept, but the items are
 /// stored in a ring, so no memory is allocated per item.
 ///
 /// # Examples
@@ -34,15 +34,15 @@ pub struct LinkedBlockingQueue<T> {
 }
 
 impl<T> LinkedBlockingQueue<T> {
-    /// Makes an empty, unbounded queue.
+    /// Creates an empty, unbounded queue.
     pub fn unbounded() -> Self {
         LinkedBlockingQueue { inner: TwoLockQueue::new(Ring::new(), usize::MAX) }
     }
 
-    /// Makes an empty queue for `capacity` items. `usize::MAX` means unbounded.
+    /// Creates an empty queue for `capacity` items. `usize::MAX` means unbounded.
     ///
     /// # Errors
-    /// [`ConfigError::ZeroCapacity`] if `capacity` is 0.
+    /// Returns [`ConfigError::ZeroCapacity`] if `capacity` is 0.
     pub fn bounded(capacity: usize) -> Result<Self, ConfigError> {
         let queue = Self::unbounded();
         queue.set_capacity(capacity)?;
@@ -56,11 +56,12 @@ impl<T> LinkedBlockingQueue<T> {
 
     /// Changes the capacity. `usize::MAX` means unbounded.
     ///
-    /// A larger capacity admits as many waiting putters as fit. A capacity below the current length
-    /// keeps the items and admits none until enough of them are gone.
+    /// A larger capacity admits as many waiting putters as fit. If the new capacity is below the
+    /// current length, all items stay, and no item is admitted until the length is below the
+    /// capacity.
     ///
     /// # Errors
-    /// [`ConfigError::ZeroCapacity`] if `capacity` is 0. The capacity is unchanged then.
+    /// Returns [`ConfigError::ZeroCapacity`] if `capacity` is 0. The capacity is then unchanged.
     pub fn set_capacity(&self, capacity: usize) -> Result<(), ConfigError> {
         if capacity == 0 {
             return Err(ConfigError::ZeroCapacity { queue: "LinkedBlockingQueue" });
@@ -71,14 +72,14 @@ impl<T> LinkedBlockingQueue<T> {
 }
 
 impl<T> Default for LinkedBlockingQueue<T> {
-    /// Makes an empty, unbounded queue.
+    /// Creates an empty, unbounded queue.
     fn default() -> Self {
         Self::unbounded()
     }
 }
 
 impl<T> FromIterator<T> for LinkedBlockingQueue<T> {
-    /// Makes an unbounded queue that holds the items in their order.
+    /// Creates an unbounded queue that holds the items in their order.
     fn from_iter<I: IntoIterator<Item = T>>(items: I) -> Self {
         let queue = Self::unbounded();
         for item in items {

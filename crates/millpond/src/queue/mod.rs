@@ -1,15 +1,15 @@
-//! Blocking queues: the trait, its errors, and the five kinds.
+//! Blocking queues: the trait, its errors, and five implementations.
 //!
 //! - [`ArrayBlockingQueue`]: first in, first out, with a fixed capacity; optionally fair.
 //! - [`LinkedBlockingQueue`]: first in, first out, unbounded or with a capacity that can change.
-//! - [`SynchronousQueue`]: without capacity; every `put` meets a `take`.
+//! - [`SynchronousQueue`]: without capacity; each `put` hands its item to a `take`.
 //! - [`PriorityBlockingQueue`]: unbounded, least item first; equal items in order of arrival.
-//! - [`DelayQueue`]: unbounded; an item can be taken once it is due, earliest first.
+//! - [`DelayQueue`]: unbounded; an item can be taken when it is due, earliest first.
 //!
 //! An interrupt ends every blocking call (see [`interrupt`](crate::interrupt)), and every blocking
-//! call has a timed form. A call that fails returns its item. `&Q`, `Box<Q>` and `Arc<Q>` of a
-//! queue are queues, too. So a caller can keep a clone of the `Arc` that it gives to a pool, and
-//! inspect the queue.
+//! call has a variant with a timeout. A failed insertion returns its item. `&Q`, `Box<Q>` and
+//! `Arc<Q>` of a queue are queues too. So a caller can give one clone of an `Arc` to a pool, keep
+//! another, and inspect the queue.
 //!
 //! # Examples
 //! ```
@@ -56,14 +56,15 @@ pub use synchronous::SynchronousQueue;
 /// | remove | [`poll`], [`remove_head`] | [`take`] | [`poll_timeout`] |
 /// | inspect | [`peek`], [`element`] | | |
 ///
-/// A call that may wait fails if the thread is interrupted, even if it would not have to wait. The
-/// exceptions are `put` and `offer_timeout` of the unbounded priority and delay queues, which never
-/// wait.
+/// A call that may block fails if the thread is interrupted, even if it would not have to block.
+/// The exceptions are `put` and `offer_timeout` of the unbounded priority and delay queues, which
+/// never block.
 ///
-/// The closures given to [`remove_if`](Self::remove_if), [`retain`](Self::retain) and
-/// [`for_each`](Self::for_each), comparison functions, and the `Clone` and `PartialEq` of items may
-/// run while the queue is locked. They must not call the queue. Destructors of items run outside
-/// the lock. If one of these panics, the queue stays consistent.
+/// Some user code may run while the queue is locked: the closures given to
+/// [`remove_if`](Self::remove_if), [`retain`](Self::retain) and [`for_each`](Self::for_each),
+/// comparison functions, and the `Clone` and `PartialEq` implementations of items. It must not call
+/// the queue. Destructors of items run without the lock. If any of this code panics, the queue
+/// stays consistent.
 ///
 /// [`offer`]: Self::offer
 /// [`add`]: Self::add
@@ -86,44 +87,44 @@ pub use synchronous::SynchronousQueue;
 /// assert_eq!(queues.map(|queue| queue.offer(7)), [Ok(()), Err(7)]);
 /// ```
 pub trait BlockingQueue<T: Send>: Send + Sync {
-    /// Inserts `item` if that is possible at once.
+    /// Inserts `item` if that is possible at once. Does not block.
     ///
     /// # Errors
     /// Returns the item if the queue is full.
     fn offer(&self, item: T) -> Result<(), T>;
 
-    /// Inserts `item`. Waits while the queue is full.
+    /// Inserts `item`. Blocks while the queue is full.
     ///
     /// # Errors
-    /// [`PutError::Interrupted`] with the item, if the thread is interrupted before or while it
-    /// waits.
+    /// Returns [`PutError::Interrupted`] with the item if the thread is interrupted before or
+    /// during the wait.
     fn put(&self, item: T) -> Result<(), PutError<T>>;
 
-    /// Inserts `item`. Waits up to `timeout` while the queue is full. Zero does not wait;
-    /// `Duration::MAX` waits without limit.
+    /// Inserts `item`. Blocks for at most `timeout` while the queue is full. A timeout of zero does
+    /// not block; `Duration::MAX` blocks without limit.
     ///
     /// # Errors
-    /// [`OfferError`] with the item, if the time is up or the thread is interrupted.
+    /// Returns [`OfferError`] with the item on a timeout or if the thread is interrupted.
     fn offer_timeout(&self, item: T, timeout: Duration) -> Result<(), OfferError<T>>;
 
-    /// Removes the head of the queue. `None` if there is no item to take now.
+    /// Removes and returns the head of the queue. Returns `None` if no item can be taken now.
     fn poll(&self) -> Option<T>;
 
-    /// Removes the head of the queue. Waits while there is none.
+    /// Removes and returns the head of the queue. Blocks while there is none.
     ///
     /// # Errors
-    /// [`Interrupted`] if the thread is interrupted before or while it waits. Nothing is removed
-    /// then.
+    /// Returns [`Interrupted`] if the thread is interrupted before or during the wait. No item is
+    /// removed in that case.
     fn take(&self) -> Result<T, Interrupted>;
 
-    /// Removes the head of the queue. Waits up to `timeout` while there is none. `None` if the time
-    /// is up.
+    /// Removes and returns the head of the queue. Blocks for at most `timeout` while there is none.
+    /// Returns `None` on a timeout.
     ///
-    /// Zero does not wait; `Duration::MAX` waits without limit.
+    /// A timeout of zero does not block; `Duration::MAX` blocks without limit.
     ///
     /// # Errors
-    /// [`Interrupted`] if the thread is interrupted before or while it waits. Nothing is removed
-    /// then.
+    /// Returns [`Interrupted`] if the thread is interrupted before or during the wait. No item is
+    /// removed in that case.
     fn poll_timeout(&self, timeout: Duration) -> Result<Option<T>, Interrupted>;
 
     /// Returns the number of items in the queue.
@@ -134,22 +135,23 @@ pub trait BlockingQueue<T: Send>: Send + Sync {
 
     /// Moves up to `max` items, in queue order, to the end of `into` and returns their number.
     ///
-    /// Never waits. Takes the items that [`poll`](Self::poll) would take. The freed slots go to
-    /// waiting putters.
+    /// Does not wait for items. Takes the items that [`poll`](Self::poll) would take. Waiting
+    /// putters get the freed slots.
     fn drain_to(&self, into: &mut Vec<T>, max: usize) -> usize;
 
     /// Removes all items for which `matches` returns true, and returns them in queue order.
     ///
-    /// Calls `matches` once for every item, in queue order. If it panics, nothing is removed.
+    /// Calls `matches` once for each item, in queue order. If `matches` panics, no item is removed.
     fn remove_if(&self, matches: &mut dyn FnMut(&T) -> bool) -> Vec<T>;
 
     /// Calls `see` with every item, in queue order.
     fn for_each(&self, see: &mut dyn FnMut(&T));
 
-    /// Inserts `item` if that is possible at once. As [`offer`](Self::offer), with a proper error.
+    /// Inserts `item` if that is possible at once. As [`offer`](Self::offer), but with an error
+    /// type.
     ///
     /// # Errors
-    /// [`QueueFull`] with the item if the queue is full.
+    /// Returns [`QueueFull`] with the item if the queue is full.
     fn add(&self, item: T) -> Result<(), QueueFull<T>> {
         self.offer(item).map_err(QueueFull)
     }
@@ -157,8 +159,8 @@ pub trait BlockingQueue<T: Send>: Send + Sync {
     /// Inserts the items in order until one does not fit. Returns the number of inserted items.
     ///
     /// # Errors
-    /// [`QueueFull`] with the first item that did not fit. Those before it are in the queue, those
-    /// after it are still in the iterator.
+    /// Returns [`QueueFull`] with the first item that did not fit. Earlier items are in the queue,
+    /// later ones are still in the iterator.
     ///
     /// # Examples
     /// ```
@@ -179,10 +181,10 @@ pub trait BlockingQueue<T: Send>: Send + Sync {
         Ok(added)
     }
 
-    /// Removes the head of the queue. As [`poll`](Self::poll), with a proper error.
+    /// Removes and returns the head of the queue. As [`poll`](Self::poll), but with an error type.
     ///
     /// # Errors
-    /// [`QueueEmpty`] if there is no item to take now.
+    /// Returns [`QueueEmpty`] if no item can be taken now.
     fn remove_head(&self) -> Result<T, QueueEmpty> {
         self.poll().ok_or(QueueEmpty)
     }
@@ -199,7 +201,7 @@ pub trait BlockingQueue<T: Send>: Send + Sync {
 
     /// Removes and drops all items for which `keep` returns false.
     ///
-    /// Calls `keep` once for every item, in queue order. If it panics, nothing is removed.
+    /// Calls `keep` once for each item, in queue order. If `keep` panics, no item is removed.
     fn retain(&self, keep: &mut dyn FnMut(&T) -> bool) {
         drop(self.remove_if(&mut |item| !keep(item)));
     }
@@ -216,10 +218,10 @@ pub trait BlockingQueue<T: Send>: Send + Sync {
         head
     }
 
-    /// Returns a copy of the head of the queue. As [`peek`](Self::peek), with a proper error.
+    /// Returns a copy of the head of the queue. As [`peek`](Self::peek), but with an error type.
     ///
     /// # Errors
-    /// [`QueueEmpty`] if the queue has no items.
+    /// Returns [`QueueEmpty`] if the queue has no items.
     fn element(&self) -> Result<T, QueueEmpty>
     where
         T: Clone,
@@ -262,7 +264,7 @@ pub trait BlockingQueue<T: Send>: Send + Sync {
     }
 }
 
-/// Implements the trait for pointers to queues. Forwards the provided methods, too, because a queue
+/// Implements the trait for pointers to queues. Also forwards the provided methods, because a queue
 /// may override them.
 macro_rules! forward {
     ($($pointer:ty),*) => {$(

@@ -1,10 +1,10 @@
-//! [`OneLockQueue`]: a store of items with a list of waiting threads on either side.
+//! [`OneLockQueue`]: a store of items with lists of waiting takers and waiting putters.
 //!
-//! The fair array queue and the priority queue are built on it, with a ring and with a heap. One
-//! lock guards the store and both lists. A call serves waiting threads directly: a putter hands its
-//! item to the first waiting taker, and a taker that frees a slot moves the item of the first
-//! waiting putter into the store. So a thread is woken when its call is done, not to try again: no
-//! wake-up is wasted, no later call overtakes, and a thread that gives up has nothing to pass on.
+//! The fair array queue uses it with a ring, the priority queue with a heap. One lock guards the
+//! store and both lists. A call serves waiting threads directly: a putter hands its item to the
+//! first waiting taker, and a taker that frees a slot moves the item of the first waiting putter
+//! into the store. So a thread is woken when its call is complete, and never has to try again. No
+//! later call overtakes, and a thread that gives up has no notification to pass on.
 
 use std::fmt::DebugStruct;
 
@@ -14,8 +14,8 @@ use crate::interrupt::{self, Interrupted};
 use crate::sync::backoff::SearchBudget;
 use crate::sync::{Arc, AtomicUsize, Mutex, MutexGuard, Ordering};
 
-/// The methods of a `BlockingQueue<T>` that forwards to a field. A queue whose putters never wait
-/// omits `put` and defines it itself.
+/// Defines the methods of a `BlockingQueue<T>` that forward to a field. A queue whose putters never
+/// wait uses `the rest` and defines `put` itself.
 macro_rules! by_field {
     ($t:ident, $field:ident: put and the rest) => {
         by_field!($t, $field: the rest);
@@ -81,8 +81,8 @@ macro_rules! by_field {
 }
 pub(super) use by_field;
 
-/// `FromIterator` and `Extend` of an unbounded queue with `new` and `insert`, and the bounds of
-/// both.
+/// Implements `FromIterator` and `Extend` for an unbounded queue with `new` and `insert`, with the
+/// bounds that these two require.
 macro_rules! extend_by_insert {
     ($queue:ident, [$($new:tt)+], $insert:ident) => {
         impl<T: $($new)+> FromIterator<T> for $queue<T> {
@@ -110,19 +110,19 @@ pub(super) use extend_by_insert;
 
 /// The items of a queue, in queue order.
 ///
-/// User code (comparisons, closures) runs only where a method says so. It may panic, and the store
-/// must stay consistent then.
+/// User code (comparisons, closures) runs only in methods whose comment says so. It may panic; the
+/// store must then stay consistent.
 pub(super) trait Store<T> {
     /// The position of a new item.
     type Place;
 
-    /// Finds the position of an item, for an `insert` right after. May run user code if the store
-    /// is unbounded.
+    /// Finds the position of an item for a directly following `insert`. May run user code if the
+    /// store is unbounded.
     fn place_for(&self, item: &T) -> Self::Place;
 
     fn insert(&mut self, place: Self::Place, item: T);
 
-    /// Removes the head. May run user code. Nothing is removed if that panics.
+    /// Removes the head. May run user code. If that panics, no item is removed.
     fn pop(&mut self) -> Option<T>;
 
     fn len(&self) -> usize;
@@ -132,11 +132,11 @@ pub(super) trait Store<T> {
     /// Calls `see` with the first `limit` items in queue order. Runs user code.
     fn for_first(&self, limit: usize, see: &mut dyn FnMut(&T));
 
-    /// Removes all matches and returns them in queue order. Runs user code. Nothing is removed if
-    /// that panics.
+    /// Removes all matches and returns them in queue order. Runs user code. If that panics, no item
+    /// is removed.
     fn remove_if(&mut self, matches: &mut dyn FnMut(&T) -> bool) -> Vec<T>;
 
-    /// Empties the store, in any order.
+    /// Removes and returns all items, in any order.
     fn take_all(&mut self) -> Vec<T>;
 }
 
@@ -144,35 +144,36 @@ pub(super) struct OneLockQueue<T, S> {
     state: Mutex<State<T, S>>,
     /// Copy of `store.len()`, for readers without the lock. Written with the lock held.
     ///
-    /// Relaxed: the value may be outdated at once. A caller that acts on it checks again under the
+    /// Relaxed: the value may be outdated at once. A caller that acts on it re-checks under the
     /// lock.
     len: AtomicUsize,
     /// The largest number of items in the store. `usize::MAX` means unbounded.
     capacity: usize,
-    /// How long threads search before they park.
+    /// How long threads poll before they park.
     search: SearchBudget,
 }
 
 /// Invariants while the lock is free, and while user code runs under it:
-/// 1. A taker waits only if the store is empty, or it is interrupted and about to leave.
-/// 2. A putter waits only if the store holds at least `capacity` items, or it is interrupted and
-///    about to leave.
+/// 1. A taker waits only if the store is empty, or if the taker is interrupted and about to leave.
+/// 2. A putter waits only if the store holds at least `capacity` items, or if the putter is
+///    interrupted and about to leave.
 /// 3. The store grows only while it holds fewer than `capacity` items.
-/// 4. A waiter is in its list if and only if it is not notified.
+/// 4. A waiter is in its list if and only if it has not been notified.
 struct State<T, S> {
     store: S,
     takers: Waiters<T>,
     putters: Waiters<T>,
 }
 
-/// Where an accepted item goes.
+/// The destination of an accepted item.
 enum Accepted<T, P> {
     ToTaker(Arc<Waiter<T>>),
     InStore(P),
 }
 
 impl<T, S: Store<T>> State<T, S> {
-    /// Decides where `item` goes. A returned taker has left its list and must be given the item.
+    /// Decides the destination of `item`. A returned taker has left its list and must be given the
+    /// item.
     fn room_for(&mut self, item: &T, capacity: usize) -> Option<Accepted<T, S::Place>> {
         if let Some(taker) = self.takers.next() {
             return Some(Accepted::ToTaker(taker));
@@ -180,8 +181,8 @@ impl<T, S: Store<T>> State<T, S> {
         (self.store.len() < capacity).then(|| Accepted::InStore(self.store.place_for(item)))
     }
 
-    /// Moves the item of the next waiting putter into the store if a slot is free. The caller
-    /// unparks the returned putter.
+    /// If a slot is free, moves the item of the next waiting putter into the store. The caller must
+    /// unpark the returned putter.
     fn refill(&mut self, capacity: usize) -> Option<Arc<Waiter<T>>> {
         if self.store.len() >= capacity {
             return None;
@@ -195,7 +196,8 @@ impl<T, S: Store<T>> State<T, S> {
 }
 
 impl<T, S: Store<T>> OneLockQueue<T, S> {
-    /// Makes a queue that serves waiting threads in order of arrival. `capacity` is not zero.
+    /// Creates a queue that serves waiting threads in order of arrival. `capacity` must not be
+    /// zero.
     pub(super) fn new(store: S, capacity: usize) -> Self {
         let len = AtomicUsize::new(store.len());
         let (takers, putters) = (Waiters::new(), Waiters::new());
@@ -207,7 +209,7 @@ impl<T, S: Store<T>> OneLockQueue<T, S> {
         self.try_put(item).map_err(|(item, _)| item)
     }
 
-    /// Inserts `item`, waiting for at most `timeout`.
+    /// Inserts `item`. Blocks for at most `timeout`.
     #[inline(never)] // keeps the two-lock path of an array queue short
     pub(super) fn put(&self, item: T, timeout: Timeout) -> Result<(), OfferError<T>> {
         if interrupt::interrupted() {
@@ -218,7 +220,7 @@ impl<T, S: Store<T>> OneLockQueue<T, S> {
             drop(state);
             return Err(OfferError::TimedOut(item));
         }
-        // Join the list before backing off: a later call must not overtake.
+        // Enter the list before backing off, so that no later call overtakes.
         let me = Waiter::new(Some(item));
         let key = state.putters.push(Arc::clone(&me));
         drop(state);
@@ -235,7 +237,7 @@ impl<T, S: Store<T>> OneLockQueue<T, S> {
         self.try_take().ok()
     }
 
-    /// Removes the head, waiting for at most `timeout`.
+    /// Removes the head. Blocks for at most `timeout`.
     #[inline(never)] // as `put`
     pub(super) fn take(&self, timeout: Timeout) -> Result<Option<T>, Interrupted> {
         interrupt::check()?;
@@ -324,10 +326,10 @@ impl<T, S: Store<T>> OneLockQueue<T, S> {
         f.field("len", &self.len()).field("waiting_takers", &takers).field("waiting_putters", &putters);
     }
 
-    /// Inserts `item`, or returns it with the lock held, so that the caller can start to wait.
+    /// Inserts `item`, or returns it together with the lock, so that the caller can enter the list.
     ///
-    /// If a comparison panics, `item` is dropped after the guard, because parameters outlive
-    /// locals.
+    /// If a comparison panics, `item` is dropped after the lock is released, because parameters
+    /// outlive locals.
     fn try_put(&self, item: T) -> Result<(), (T, MutexGuard<'_, State<T, S>>)> {
         let mut state = self.state.lock();
         match state.room_for(&item, self.capacity()) {
@@ -346,7 +348,7 @@ impl<T, S: Store<T>> OneLockQueue<T, S> {
         }
     }
 
-    /// Removes the head, or returns the lock, so that the caller can start to wait.
+    /// Removes the head, or returns the lock, so that the caller can enter the list.
     fn try_take(&self) -> Result<T, MutexGuard<'_, State<T, S>>> {
         let mut state = self.state.lock();
         let Some(item) = state.store.pop() else { return Err(state) };
@@ -359,7 +361,7 @@ impl<T, S: Store<T>> OneLockQueue<T, S> {
         Ok(item)
     }
 
-    /// Gives all free slots to waiting putters, and unlocks.
+    /// Fills all free slots with items of waiting putters, and unlocks.
     fn refill_and_unlock(&self, mut state: MutexGuard<'_, State<T, S>>) {
         let mut served = Vec::new();
         while let Some(putter) = state.refill(self.capacity()) {
@@ -418,7 +420,7 @@ mod tests {
         assert_eq!((queue.put(2), queue.poll(), queue.poll()), (Ok(()), Some(2), None));
     }
 
-    /// An interrupt and then an item reach a taker that spins: the call fails and the item stays.
+    /// An interrupt and then an item reach a spinning taker: the call fails and the item stays.
     fn interrupt_ends_takes<Q: BlockingQueue<u32> + 'static>(queue: Arc<Q>) {
         for timed in [false, true] {
             in_next_snooze::call({

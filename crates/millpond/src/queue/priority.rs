@@ -12,12 +12,12 @@ use crate::interrupt::wait::Timeout;
 
 /// An unbounded queue whose head is its least item, by `Ord` or by a comparison function.
 ///
-/// Items that compare equal leave in order of arrival; the JDK's queue makes no such promise.
+/// Items that compare equal leave in order of arrival; the JDK's queue does not guarantee this.
 /// Inspecting, draining and removing use the same order as taking. `put` and `offer_timeout` never
-/// wait and never fail, even if the thread is interrupted.
+/// block and never fail, even if the thread is interrupted.
 ///
-/// An item that is handed to a waiting thread is not compared. If a comparison panics, the panic
-/// reaches the caller whose call compares, and the queue keeps all items and their order.
+/// An item that is handed directly to a waiting thread is not compared. If a comparison panics, the
+/// panic propagates to the caller that compares, and the queue keeps all items and their order.
 ///
 /// # Examples
 /// ```
@@ -36,7 +36,7 @@ pub struct PriorityBlockingQueue<T> {
 }
 
 impl<T> PriorityBlockingQueue<T> {
-    /// Makes an empty queue. The least item by `Ord` is the head.
+    /// Creates an empty queue. The least item by `Ord` is the head.
     pub fn new() -> Self
     where
         T: Ord,
@@ -44,7 +44,7 @@ impl<T> PriorityBlockingQueue<T> {
         Self::with(Compare::Natural(T::cmp))
     }
 
-    /// Makes an empty queue. The item for which `compare` returns `Less` comes first.
+    /// Creates an empty queue. The item for which `compare` returns `Less` comes first.
     ///
     /// `compare` runs while the queue is locked and must not call the queue. If it is inconsistent,
     /// the order is unspecified, but no item is lost.
@@ -85,7 +85,7 @@ impl<T: Ord> Default for PriorityBlockingQueue<T> {
 
 extend_by_insert!(PriorityBlockingQueue, [Ord + Send], Send);
 
-/// How items compare. `Ord` is a function pointer, because a box would require `T: 'static`.
+/// How items compare. `Natural` is a function pointer, because a box would require `T: 'static`.
 enum Compare<T> {
     Natural(fn(&T, &T) -> Ordering),
     By(Box<Comparison<T>>),
@@ -101,7 +101,7 @@ impl<T> Compare<T> {
         }
     }
 
-    /// Least first, then lowest number first.
+    /// Orders by least item first, then by lowest number.
     fn before(&self, a: &Entry<T>, b: &Entry<T>) -> bool {
         self.compare(&a.item, &b.item).then_with(|| a.number.cmp(&b.number)).is_lt()
     }
@@ -111,7 +111,7 @@ impl<T> Compare<T> {
 struct Sorted<T> {
     heap: Heap<Entry<T>>,
     compare: Compare<T>,
-    /// Grows with every insertion, so that equal items keep their order of arrival.
+    /// Increases with every insertion, so that equal items keep their order of arrival.
     next_number: u64,
 }
 
@@ -124,7 +124,7 @@ impl<T> Store<T> for Sorted<T> {
     type Place = usize;
 
     fn place_for(&self, item: &T) -> usize {
-        // Strictly less: a new item stays behind its equals.
+        // Strictly less, so a new item stays behind equal ones.
         self.heap.place_for(|other| self.compare.compare(item, &other.item).is_lt())
     }
 
@@ -164,13 +164,13 @@ impl<T> Store<T> for Sorted<T> {
 impl<T: Send> BlockingQueue<T> for PriorityBlockingQueue<T> {
     by_field!(T, inner: the rest);
 
-    /// Inserts `item`. Never waits, never fails.
+    /// Inserts `item`. Never blocks and never fails.
     fn put(&self, item: T) -> Result<(), PutError<T>> {
         self.insert(item);
         Ok(())
     }
 
-    /// Inserts `item`. Never waits, never fails.
+    /// Inserts `item`. Never blocks and never fails.
     fn offer_timeout(&self, item: T, _: Duration) -> Result<(), OfferError<T>> {
         self.insert(item);
         Ok(())

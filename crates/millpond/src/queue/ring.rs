@@ -4,24 +4,24 @@ use std::collections::{TryReserveError, VecDeque};
 
 use super::one_lock::Store;
 
-/// Rings up to this capacity never give memory back.
+/// Rings up to this capacity never release memory.
 const SMALL: usize = if cfg!(miri) { 32 } else { 1024 };
 
 /// A ring of items that grows as needed, and shrinks to no less than its initial capacity.
 #[derive(Debug)]
 pub(super) struct Ring<T> {
     items: VecDeque<T>,
-    /// The capacity that is never given back.
+    /// The capacity below which memory is never released.
     keep: usize,
 }
 
 impl<T> Ring<T> {
-    /// An empty ring without memory.
+    /// Creates an empty ring without memory.
     pub(super) fn new() -> Self {
         Ring { items: VecDeque::new(), keep: SMALL }
     }
 
-    /// An empty ring with memory for `slots` items.
+    /// Creates an empty ring with memory for `slots` items.
     pub(super) fn with_slots(slots: usize) -> Result<Self, TryReserveError> {
         let mut items = VecDeque::new();
         items.try_reserve_exact(slots)?;
@@ -32,7 +32,7 @@ impl<T> Ring<T> {
         self.items.push_back(item);
     }
 
-    /// An empty ring with the same `keep`, without memory.
+    /// Creates an empty ring with the same `keep`, without memory.
     pub(super) fn another(&self) -> Self {
         Ring { items: VecDeque::new(), keep: self.keep }
     }
@@ -42,13 +42,13 @@ impl<T> Ring<T> {
         self.items.append(&mut other.items);
     }
 
-    /// Makes an empty ring start at its first slot again, whose memory is likely in the cache.
+    /// Resets an empty ring to its first slot, whose memory is likely in the cache.
     pub(super) fn rewind(&mut self) {
         self.items.clear();
     }
 
-    /// Gives memory back when seven eighths are unused. Between two such moves at least as many
-    /// items come or go as were moved, so the cost per item is constant.
+    /// Releases memory when seven eighths are unused. Between two such shrinks, at least as many
+    /// items are added or removed as were moved. So the amortized cost per item is constant.
     #[inline]
     fn give_back(&mut self) {
         let slots = self.items.capacity();
@@ -57,9 +57,9 @@ impl<T> Ring<T> {
         }
     }
 
-    /// Moves the items to a smaller ring and frees the large one as a whole. Cutting it would
-    /// return the rest to the system at once, and glibc learns how much to keep for the next burst
-    /// only from whole blocks.
+    /// Moves the items to a smaller ring and frees the large one as a whole. Shrinking the large
+    /// one in place would return the rest to the system at once. glibc only adapts the amount of
+    /// memory that it keeps when whole blocks are freed.
     #[cold]
     #[inline(never)]
     fn shrink(&mut self) {
@@ -97,7 +97,8 @@ impl<T> Store<T> for Ring<T> {
     }
 
     fn remove_if(&mut self, matches: &mut dyn FnMut(&T) -> bool) -> Vec<T> {
-        // Ask about all items before moving any: after a panic nothing has moved.
+        // Call `matches` for all items before moving any, so that a panic leaves the ring
+        // unchanged.
         let doomed: Vec<bool> = self.items.iter().map(matches).collect();
         let mut removed = Vec::new();
         if doomed.contains(&true) {

@@ -1,9 +1,8 @@
-//! [`SynchronousQueue`]: without capacity; every item goes directly from a putter to a taker.
+//! [`SynchronousQueue`]: without capacity; each item is handed directly from a putter to a taker.
 //!
 //! A call serves a thread that waits on the other side, or waits itself. One spin lock guards both
-//! lists of waiters. At any moment threads wait on one side at most, apart from interrupted ones
-//! that are about to leave. A waiting thread is notified when its call is done, so no wake-up is
-//! wasted.
+//! lists of waiters. Threads wait on one side only, apart from interrupted ones that are about to
+//! leave. A waiting thread is notified when its call is complete, so it never has to try again.
 
 use std::fmt;
 use std::time::Duration;
@@ -15,12 +14,12 @@ use crate::interrupt::{self, Interrupted};
 use crate::sync::{AdaptiveBackoff, Arc, AtomicUsize, Ordering};
 use crate::sync::{SpinLock, SpinLockGuard};
 
-/// A queue without capacity: a `put` waits for a `take`, and a `take` for a `put`.
+/// A queue without capacity: `put` blocks until a `take` receives its item, and vice versa.
 ///
 /// `offer` succeeds only if a thread waits in `take` or `poll_timeout`. `poll` succeeds only if a
-/// thread waits in `put` or `offer_timeout`. The queue always reports that it is empty and full.
-/// [`drain_to`](BlockingQueue::drain_to) takes the items of threads that wait in `put`. A `put`
-/// succeeds if and only if its item was taken.
+/// thread waits in `put` or `offer_timeout`. The queue always reports that it is both empty and
+/// full. [`drain_to`](BlockingQueue::drain_to) takes the items of threads that wait in `put`. A
+/// `put` succeeds if and only if its item was taken.
 ///
 /// # Examples
 /// ```
@@ -39,12 +38,12 @@ pub struct SynchronousQueue<T> {
 }
 
 impl<T> SynchronousQueue<T> {
-    /// Makes a queue that serves the thread that came last, whose data is likely in the cache.
+    /// Creates a queue that serves the thread that arrived last, whose data is likely in the cache.
     pub fn new() -> Self {
         SynchronousQueue { rendezvous: Rendezvous::new(false) }
     }
 
-    /// Makes a queue that serves waiting threads in order of arrival.
+    /// Creates a queue that serves waiting threads in order of arrival.
     pub fn fair() -> Self {
         SynchronousQueue { rendezvous: Rendezvous::new(true) }
     }
@@ -74,7 +73,7 @@ impl<T> fmt::Debug for SynchronousQueue<T> {
     }
 }
 
-/// Aligned to two cache lines. All fields that every exchange writes are in the first line.
+/// Aligned to two cache lines. All fields that every exchange writes are in the first one.
 #[repr(C, align(128))]
 struct Rendezvous<T> {
     waiting: SpinLock<Waiting<T>>,
@@ -107,7 +106,7 @@ impl<T> Rendezvous<T> {
         self.give(item).map_err(|(item, _)| item)
     }
 
-    /// Hands `item` to a taker, waiting for one for at most `timeout`.
+    /// Hands `item` to a taker. Blocks for at most `timeout` until one arrives.
     fn put(&self, item: T, timeout: Timeout) -> Result<(), OfferError<T>> {
         if interrupt::interrupted() {
             return Err(OfferError::Interrupted(item));
@@ -131,7 +130,7 @@ impl<T> Rendezvous<T> {
         self.receive().ok()
     }
 
-    /// Takes an item from a putter, waiting for one for at most `timeout`.
+    /// Takes an item from a putter. Blocks for at most `timeout` until one arrives.
     fn take(&self, timeout: Timeout) -> Result<Option<T>, Interrupted> {
         interrupt::check()?;
         let mut waiting = match self.receive() {
@@ -158,8 +157,8 @@ impl<T> Rendezvous<T> {
         0
     }
 
-    /// Takes the items of waiting putters, up to `max`, and no more than are waiting at the call:
-    /// new putters may arrive as fast as these leave.
+    /// Takes the items of waiting putters, up to `max`. Takes no more than were waiting at the
+    /// call, because new putters may arrive as fast as others leave.
     fn drain_to(&self, into: &mut Vec<T>, max: usize) -> usize {
         let before = into.len();
         let waiting = self.waiting.lock().putters.len();
@@ -188,7 +187,7 @@ impl<T> Rendezvous<T> {
     }
 
     /// Hands `item` to a waiting taker. If there is none, returns the item and the lock, so that
-    /// the caller can start to wait.
+    /// the caller can enter the list.
     #[inline]
     fn give(&self, item: T) -> Result<(), (T, Guard<'_, T>)> {
         let mut waiting = self.waiting.lock();
@@ -199,7 +198,7 @@ impl<T> Rendezvous<T> {
     }
 
     /// Takes the item of a waiting putter. If there is none, returns the lock, so that the caller
-    /// can start to wait.
+    /// can enter the list.
     #[inline]
     fn receive(&self) -> Result<T, Guard<'_, T>> {
         let mut waiting = self.waiting.lock();
@@ -209,7 +208,7 @@ impl<T> Rendezvous<T> {
         Ok(item)
     }
 
-    /// Removes the waiter to be served next. An interrupted one is about to leave, and is not
+    /// Removes the waiter to be served next. Interrupted waiters are about to leave and are not
     /// served.
     #[inline]
     fn next(&self, waiters: &mut Waiters<T>) -> Option<Arc<Waiter<T>>> {
@@ -217,8 +216,8 @@ impl<T> Rendezvous<T> {
         if self.fair { waiters.take_first(is_served) } else { waiters.take_last(is_served) }
     }
 
-    /// Blocks until served, interrupted or past the timeout. Returns true if served. Removes the
-    /// caller from its list.
+    /// Blocks until served, interrupted or timed out. Returns true if served. Removes the caller
+    /// from its list.
     fn is_served(
         &self,
         me: &Waiter<T>,
@@ -233,7 +232,7 @@ impl<T> Rendezvous<T> {
         me.is_notified() || list(&mut self.waiting.lock()).remove(key).is_none()
     }
 
-    /// Counts an exchange, and wakes the thread that was served.
+    /// Counts an exchange and wakes the thread that was served.
     #[inline]
     fn exchange(&self, waiting: Guard<'_, T>, served: &Waiter<T>) {
         self.exchanged.store(self.exchanged.load(Ordering::Relaxed).wrapping_add(1), Ordering::Relaxed);
@@ -261,7 +260,7 @@ mod tests {
                 for _ in 0..2 {
                     s.spawn(|| {
                         for n in 1..=EACH {
-                            let mut item = Box::new(n); // boxed, so that Miri and the allocator notice a lost or doubled item
+                            let mut item = Box::new(n); // boxed: detects lost or doubled items
                             while let Err(error) = queue.offer_timeout(item, A_MOMENT) {
                                 item = error.into_inner();
                             }

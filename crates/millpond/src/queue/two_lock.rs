@@ -1,26 +1,26 @@
 //! [`TwoLockQueue`]: first in, first out, with a lock at each end.
 //!
-//! The unfair array queue and the linked queue are built on it. Putters lock the back, takers lock
-//! the front, and usually neither touches the other's end. New items collect at the back. A taker
-//! that finds the front empty fetches all of them at once, by swapping two rings. Two counters hold
+//! The unfair array queue and the linked queue use it. Putters lock the back, takers lock the
+//! front, and usually neither accesses the other end. New items collect at the back. A taker that
+//! finds the front empty takes over all of them at once, by swapping two rings. Two counters hold
 //! how many items have entered and left. Each is written at its own end, and read at the other end
 //! only when the queue seems full or empty.
 //!
-//! A thread that cannot go on backs off, and then waits in a list. The list is at the *other* end,
-//! under the lock of the threads that can end the wait: takers wait at the back, putters at the
-//! front. So checking for waiters is reading a field under a lock that is held anyway, and needs no
-//! fence.
+//! A thread that cannot proceed backs off, and then waits in a list. The list is at the *other*
+//! end, under the lock of the threads that can end the wait: takers wait at the back, putters at
+//! the front. So checking for waiters only reads a field under a lock that is held anyway, and
+//! needs no fence.
 //!
-//! - A putter waits with its item. A taker that makes room moves the item in and wakes the putter,
-//!   whose call is done.
-//! - A taker is only notified to check again. While one is notified and has not checked, no other
-//!   is notified, however many items arrive: a wake-up costs as much as moving hundreds of items. A
-//!   notified taker notifies the next one if items are left when it leaves, with an item or
-//!   without.
+//! - A putter waits with its item. A taker that frees a slot moves the item into the queue and
+//!   wakes the putter, whose call is then complete.
+//! - A taker is only notified to check again. While a notified taker has not checked yet, no other
+//!   taker is notified, even if more items arrive, because a wake-up costs as much as moving
+//!   hundreds of items. A notified taker that leaves, with or without an item, notifies the next
+//!   one if items are left.
 //!
-//! Both locks are held for a few instructions only. A call that shows the items to user code
-//! borrows them. Until it returns them, putters go on at the back and takers wait. A thread that
-//! needs both locks takes the front's first.
+//! Both locks are held for a few instructions only. A call that passes items to user code borrows
+//! all items. Until it returns them, putters continue at the back and takers wait. A thread that
+//! needs both locks takes the lock of the front first.
 
 use std::fmt::DebugStruct;
 use std::mem;
@@ -38,10 +38,10 @@ pub(super) struct TwoLockQueue<T> {
     front: End<Front<T>>,
     back: End<Back<T>>,
     /// The largest number of items. `usize::MAX` means unbounded. Written with both locks held, so
-    /// it does not change under either. Relaxed: without a lock it is only a hint.
+    /// it does not change under either one. Relaxed: without a lock it is only a hint.
     capacity: AtomicUsize,
-    /// Held by the call that has borrowed the items. Taken before the other locks, or alone to wait
-    /// for the return of the items.
+    /// Held by the call that has borrowed the items. Locked before the other locks, or on its own
+    /// to wait until the items are returned.
     borrowing: Mutex<()>,
 }
 
@@ -51,11 +51,12 @@ struct End<S> {
     state: SpinLock<S>,
     /// The number of items that have passed this end, modulo 2^64. Written with the lock held.
     ///
-    /// Release when written, Acquire when read. A thread that reads "entered" and then "left" finds
-    /// a difference of at most the capacity, because the putter had seen the free slot. A thread
-    /// that reads them in the other order finds a difference of at least zero.
+    /// The Release store in `pass` pairs with the Acquire load in `passed`. A thread that reads
+    /// "entered" and then "left" finds a difference of at most the capacity, because the putter had
+    /// seen the free slot. A thread that reads them in the other order finds a difference of at
+    /// least zero.
     passed: AtomicUsize,
-    /// How long threads that wait for this end search before they park.
+    /// How long threads that wait for this end poll before they park.
     search: SearchBudget,
 }
 
@@ -69,10 +70,10 @@ impl<S> End<S> {
         self.passed.load(Ordering::Acquire)
     }
 
-    /// Counts `n` more items. The caller holds the lock.
+    /// Counts `n` more items. The caller must hold the lock.
     #[inline]
     fn pass(&self, n: usize) {
-        let passed = self.passed.load(Ordering::Relaxed); // only a holder of the lock writes it
+        let passed = self.passed.load(Ordering::Relaxed); // only the holder of the lock writes it
         self.passed.store(passed.wrapping_add(n), Ordering::Release);
     }
 }
@@ -80,30 +81,31 @@ impl<S> End<S> {
 /// Invariant while both locks are free: a putter waits only if the queue is full, or the putter is
 /// interrupted and about to leave.
 struct Front<T> {
-    /// The oldest items. Empty while they are lent.
+    /// The oldest items. Empty while the items are borrowed.
     items: Ring<T>,
-    /// The items are borrowed. Every call that takes, moves or shows items waits.
+    /// The items are borrowed. Every call that takes, moves or inspects items waits.
     lent: bool,
-    /// Waiting for a free slot.
+    /// Putters that wait for a free slot.
     putters: Waiters<T>,
 }
 
-/// Invariant while both locks are free: if items exist, and a taker waits that is not interrupted,
-/// then a taker is notified.
+/// Invariant while both locks are free: if items exist and a taker that is not interrupted waits,
+/// then some taker is notified.
 struct Back<T> {
-    /// The items that came after those at the front.
+    /// The items that arrived after those at the front.
     items: Ring<T>,
-    /// The number of items that had left at the last check. At least their slots are free.
+    /// The number of items that had left at the last check. At least this many slots have been
+    /// freed.
     gone: usize,
-    /// Waiting for items.
+    /// Takers that wait for items.
     takers: Waiters<()>,
-    /// A taker was removed from the list and notified, and has not answered yet.
+    /// A taker has been removed from the list and notified, and has not called `answer` yet.
     notified: bool,
 }
 
 impl<T> Back<T> {
-    /// Notifies a taker, unless one is notified already. The caller knows that items exist, and
-    /// unparks the returned taker.
+    /// Notifies a taker, unless one is already notified. Requires that items exist. The caller must
+    /// unpark the returned taker.
     #[inline]
     fn notify_taker(&mut self) -> Option<Arc<Waiter<()>>> {
         if self.notified || self.takers.is_empty() {
@@ -117,7 +119,7 @@ impl<T> Back<T> {
 }
 
 impl<T> TwoLockQueue<T> {
-    /// Makes an empty queue that uses the memory of `items`, which is empty.
+    /// Creates an empty queue that uses the memory of `items`, which must be empty.
     pub(super) fn new(items: Ring<T>, capacity: usize) -> Self {
         let front = Front { items: items.another(), lent: false, putters: Waiters::new() };
         let back = Back { items, gone: 0, takers: Waiters::new(), notified: false };
@@ -143,7 +145,7 @@ impl<T> TwoLockQueue<T> {
         Ok(())
     }
 
-    /// Inserts `item`, waiting for at most `timeout`.
+    /// Inserts `item`. Blocks for at most `timeout`.
     #[inline]
     pub(super) fn put(&self, item: T, timeout: Timeout) -> Result<(), OfferError<T>> {
         if interrupt::interrupted() {
@@ -169,9 +171,9 @@ impl<T> TwoLockQueue<T> {
                 Ok(()) => return Ok(()),
                 Err(refused) => item = refused,
             }
-            // 2. Wait in the list, unless a slot is free. No item leaves while this thread holds
-            //    the lock. So if the queue is full now, it stays full until a taker gets the lock
-            //    and finds this waiter.
+            // 2. Enter the list, unless a slot is free. No item leaves while this thread holds the
+            //    lock. So if the queue is full now, it stays full until a taker gets the lock and
+            //    finds this waiter.
             let mut front = self.front.state.lock();
             if !self.is_full() {
                 continue;
@@ -202,7 +204,7 @@ impl<T> TwoLockQueue<T> {
         Some(item)
     }
 
-    /// Removes the head, waiting for at most `timeout`.
+    /// Removes the head. Blocks for at most `timeout`.
     #[inline]
     pub(super) fn take(&self, timeout: Timeout) -> Result<Option<T>, Interrupted> {
         interrupt::check()?;
@@ -224,9 +226,9 @@ impl<T> TwoLockQueue<T> {
             if let Some(item) = self.poll() {
                 return Ok(Some(item));
             }
-            // 2. Wait in the list, unless there is an item. None enters while this thread holds the
-            //    lock. So if the queue is empty now, it stays empty until a putter gets the lock
-            //    and finds this waiter.
+            // 2. Enter the list, unless there is an item. No item enters while this thread holds
+            //    the lock. So if the queue is empty now, it stays empty until a putter gets the
+            //    lock and finds this waiter.
             let me = me.get_or_insert_with(|| Waiter::new(None));
             let mut back = self.back.state.lock();
             if self.len() > 0 {
@@ -235,8 +237,8 @@ impl<T> TwoLockQueue<T> {
             let key = back.takers.push(Arc::clone(me));
             drop(back);
             let in_time = me.park(deadline);
-            // 3. Check for an item before answering, unless interrupted: an interrupted taker gets
-            //    no item that came after the interrupt.
+            // 3. Check for an item before answering. An interrupted taker does not check, because
+            //    it must not get an item that arrived after the interrupt.
             let item = if me.is_interrupted() { None } else { self.poll() };
             self.answer(me, key);
             if item.is_some() {
@@ -251,8 +253,8 @@ impl<T> TwoLockQueue<T> {
         }
     }
 
-    /// Ends a taker's wait: removes it from the list. If it was notified, another taker may be
-    /// notified from now on. One is notified here if items exist, which may have arrived meanwhile.
+    /// Ends the wait of a taker and removes it from the list. If it was notified, another taker may
+    /// now be notified. Notifies one here if items exist, because they may have arrived meanwhile.
     fn answer(&self, me: &Waiter<()>, key: Key) {
         let mut back = self.back.state.lock();
         let mut next = None;
@@ -267,7 +269,7 @@ impl<T> TwoLockQueue<T> {
         unpark(next);
     }
 
-    /// The number of items at some moment during the call.
+    /// Returns the number of items at some moment during the call.
     pub(super) fn len(&self) -> usize {
         let mut gone = self.front.passed();
         loop {
@@ -295,7 +297,8 @@ impl<T> TwoLockQueue<T> {
         }
     }
 
-    /// Changes the capacity. Items beyond a lower one stay, and none enters until they are gone.
+    /// Changes the capacity. Items beyond a lower one stay, and no item enters until the length is
+    /// below it.
     pub(super) fn set_capacity(&self, capacity: usize) {
         let front = self.front.state.lock();
         let back = self.back.state.lock();
@@ -338,8 +341,8 @@ impl<T> TwoLockQueue<T> {
         f.field("len", &self.len()).field("waiting_takers", &takers).field("waiting_putters", &putters);
     }
 
-    /// True if one more item fits. Reads the other end only if the queue was full at the last
-    /// check.
+    /// Returns true if one more item fits. Reads the other end only if the queue was full at the
+    /// last check.
     #[inline]
     fn has_room(&self, back: &mut Back<T>) -> bool {
         let (come, capacity) = (self.back.passed(), self.capacity());
@@ -351,7 +354,7 @@ impl<T> TwoLockQueue<T> {
     }
 
     /// Moves all items from the back to an empty front. If the front is empty because its items are
-    /// lent, waits for their return first.
+    /// borrowed, waits for their return first.
     #[inline(never)]
     fn fetch<'a>(&'a self, mut front: SpinLockGuard<'a, Front<T>>) -> SpinLockGuard<'a, Front<T>> {
         while front.lent {
@@ -366,14 +369,14 @@ impl<T> TwoLockQueue<T> {
         front
     }
 
-    /// Calls `f` with all items, which may remove some. The others return to the queue, even if `f`
+    /// Calls `f` with all items; `f` may remove some. The others return to the queue, even if `f`
     /// panics.
     fn borrow<R>(&self, f: impl FnOnce(&mut Ring<T>) -> R) -> R {
         let _turn = self.borrowing.lock();
         f(&mut Borrowed::new(self).items)
     }
 
-    /// Gives all free slots to waiting putters, unlocks, and unparks these putters.
+    /// Fills all free slots with items of waiting putters, unlocks, and unparks these putters.
     #[inline]
     fn refill_and_unlock(&self, front: SpinLockGuard<'_, Front<T>>) {
         if !front.putters.is_empty() {
@@ -399,11 +402,11 @@ impl<T> TwoLockQueue<T> {
     }
 }
 
-/// All items of a queue, outside of it until this is dropped. The creator holds `borrowing`.
+/// All items of a queue, which return to it on drop. The creator must hold `borrowing`.
 struct Borrowed<'a, T> {
     queue: &'a TwoLockQueue<T>,
     items: Ring<T>,
-    /// The number of items that were lent.
+    /// The number of items that were borrowed.
     lent: usize,
 }
 
@@ -422,7 +425,7 @@ impl<'a, T> Borrowed<'a, T> {
             mem::swap(&mut newer, &mut back.items);
         }
         drop((back, front));
-        older.append(&mut newer); // may move many items: without the locks
+        older.append(&mut newer); // without the locks, because it may move many items
         Borrowed { queue, lent: older.len(), items: older }
     }
 }
@@ -438,7 +441,7 @@ impl<T> Drop for Borrowed<'_, T> {
     }
 }
 
-/// Unparks a notified taker. The caller holds no lock.
+/// Unparks a notified taker. The caller must not hold a lock.
 #[inline]
 fn unpark(notified: Option<Arc<Waiter<()>>>) {
     if let Some(taker) = notified {

@@ -1,8 +1,8 @@
-//! [`FutureCore`]: a future, then its result, and the thread or task that waits for it.
+//! [`FutureCore`]: a future, later its result, and the thread or task that waits for it.
 //!
-//! The handle holds the core. `task.rs` has the turns that poll the future. One lock guards all
-//! changes. It is held for a few instructions and never while user code runs: the future, its
-//! destructor, the destructor of its result, a waker, the executor.
+//! The handle holds the core. `task.rs` contains the turns that poll the future. One lock guards
+//! all changes. It is held for a few instructions and never while user code runs. User code is the
+//! future, its destructor, the destructor of its result, a waker, or the executor.
 
 use std::any::Any;
 use std::fmt;
@@ -22,7 +22,7 @@ use crate::task::{
     TaskState, Tracked, Waiter, help_to_run,
 };
 
-/// Where a future is between two polls.
+/// The phase of a future.
 ///
 /// ```text
 /// Queued -> Polling     a turn takes the future
@@ -33,15 +33,15 @@ use crate::task::{
 /// any -> Over           ready, panicked, cancelled, abandoned
 /// ```
 ///
-/// The thread that changes the phase to Over decides the outcome. It drops the future and then
-/// changes the state, which resolves the handle: captures of the future are dropped before the
-/// handle resolves. Only a cancel during a poll resolves the handle at once, as for a running
+/// The thread that changes the phase to Over decides the outcome. It drops the future, and then
+/// changes the state, which resolves the handle. So the captures of the future are dropped before
+/// the handle resolves. Only a cancel during a poll resolves the handle at once, as for a running
 /// closure; the turn drops the future afterwards.
 ///
 /// No wake-up is lost. A wake-up and the end of a poll both change the phase under the lock. If the
 /// wake-up is first, the end of the poll finds Notified and submits a turn. If the end of the poll
-/// is first, the wake-up finds Idle and submits one itself. In Queued a turn is still to come, and
-/// its poll begins after the wake-up.
+/// is first, the wake-up finds Idle and submits a turn itself. In Queued, a turn is pending whose
+/// poll begins after the wake-up.
 ///
 /// Two threads never poll at the same time. Only the thread that changed the phase to Queued
 /// submits a turn, and a turn leaves Queued under the lock. Model: `loom_tests::reactive`.
@@ -59,44 +59,45 @@ pub(super) struct FutureCore<F: Future> {
     /// A [`TaskState`]: Pending until the first poll, then Running until the future is over and
     /// dropped. Written under `cell`.
     state: AtomicU8,
-    /// As `state`, but changes with the phase: the state of the handle once the future is dropped.
-    /// Turns and queues use it.
+    /// As `state`, but changes together with the phase: it is the state that the handle will have
+    /// once the future is dropped. Used by turns and queues. Release stores pair with the Acquire
+    /// load in `decided`.
     decided: AtomicU8,
-    /// The place of the queued turn. There is at most one.
+    /// The place of the queued turn. At most one turn is queued.
     place: Place,
     /// How often a turn was left in the queue of a pool while a thread waited for the future. The
-    /// waiting thread may have to run the turn itself.
+    /// waiting thread may have to run such a turn itself.
     left_to_waiter: AtomicU64,
-    /// The executor accepts no turn after the one that is queued or running. Written under `cell`.
+    /// The executor accepts no more turns after the queued or running one. Written under `cell`.
     lost: AtomicBool,
-    /// The context of the thread that spawned the future, for all its turns.
+    /// The context of the thread that spawned the future; used for all its turns.
     context: OnceLock<Option<Propagated>>,
     cell: Mutex<Cell<F>>,
 }
 
 struct Cell<F: Future> {
     phase: Phase,
-    /// Present while Idle or Queued.
+    /// Present while the phase is Idle or Queued.
     future: Option<Polled<F>>,
-    /// Present until Over, so that a waker which outlives the future does not keep a pool or a
-    /// worker alive.
+    /// Present until the phase is Over, so that a waker that outlives the future does not keep a
+    /// pool or a worker alive.
     executor: Option<Arc<dyn Executor>>,
-    /// Present from the end until it is taken.
+    /// Present from the end of the future until it is taken.
     result: Option<Result<F::Output, Panic>>,
-    /// Present while Polling or Notified, to interrupt the poll.
+    /// Present while the phase is Polling or Notified; used to interrupt the poll.
     runner: Option<Interrupter>,
-    /// The pool that has the queued turn.
+    /// The number of the pool that has the queued turn; 0 if none.
     home: u64,
     waiter: Option<FutureWaiter>,
-    /// The handle is dropped: a result is dropped at once.
+    /// The handle has been dropped, so the result is dropped at once.
     detached: bool,
 }
 
 /// The waker to call when the future is done.
 enum FutureWaiter {
     AtTheEnd(Waker),
-    /// Also woken when a turn is queued, which the waiter may have to run itself. Shared, because a
-    /// waker is user code and must not be cloned under the lock.
+    /// Also woken when a turn is queued, which the waiter may have to run itself. In an `Arc`,
+    /// because a waker is user code and must not be cloned under the lock.
     EachTurn(Arc<Waker>),
 }
 
@@ -125,7 +126,7 @@ impl FutureWaiter {
     }
 }
 
-/// What is left of a future that is over: to be dropped or called without the lock.
+/// The remains of a future that is over, to be dropped or called without the lock.
 struct Remains<F: Future> {
     future: Option<Polled<F>>,
     executor: Option<Arc<dyn Executor>>,
@@ -133,7 +134,7 @@ struct Remains<F: Future> {
     runner: Option<Interrupter>,
 }
 
-/// What to do after a poll that was pending.
+/// What the turn does after a poll that was pending.
 pub(super) enum Pause {
     Idle,
     Again,
@@ -174,12 +175,12 @@ where
         self.state().is_done()
     }
 
-    /// Release; pairs with the Acquire in `state`: a thread that sees "done" sees the result.
+    /// Release; pairs with the Acquire load in `state`: a thread that sees "done" sees the result.
     fn set_state(&self, state: TaskState) {
         self.state.store(state as u8, Ordering::Release);
     }
 
-    /// Decides how the future ends. The caller resolves the handle after dropping the future.
+    /// Decides the outcome. The caller must drop the future and then resolve the handle.
     fn end(&self, mut cell: MutexGuard<'_, Cell<F>>, state: TaskState) -> Remains<F> {
         cell.phase = Phase::Over;
         self.decided.store(state as u8, Ordering::Release);
@@ -191,12 +192,12 @@ where
         }
     }
 
-    /// The outcome that is decided, even if the future is not dropped yet.
+    /// Returns the decided outcome, even if the future has not been dropped yet.
     pub(super) fn decided(&self) -> TaskState {
         TaskState::from_u8(self.decided.load(Ordering::Acquire))
     }
 
-    /// Resolves the handle of a future that is over, and wakes the waiter.
+    /// Resolves the handle of a future that is over and wakes the waiter.
     fn resolve(&self, state: TaskState, result: Option<Result<F::Output, Panic>>) {
         let mut cell = self.cell.lock();
         let unwanted = if cell.detached { result } else { std::mem::replace(&mut cell.result, result) };
@@ -207,15 +208,15 @@ where
         waiter.into_iter().for_each(FutureWaiter::wake);
     }
 
-    /// Drops the future and then resolves its handle: a joiner finds everything dropped.
+    /// Drops the future and then resolves its handle, so that a joiner finds everything dropped.
     fn bury(&self, remains: Remains<F>, state: TaskState) {
         drop_caught(remains.future);
         drop_caught(remains.executor);
         self.resolve(state, None);
     }
 
-    /// Lets a decorator wrap the polls of the future, unless the future is over or decorated.
-    /// Returns false if the decorator panicked; the future is unchanged then.
+    /// Lets a decorator wrap the polls of the future, unless the future is over or already
+    /// decorated. Returns false if the decorator panicked; the future is then unchanged.
     pub(super) fn decorate(&self, wrap: &mut dyn FnMut(Body) -> Body) -> bool {
         if self.cell.lock().future.as_ref().is_none_or(Polled::is_decorated) {
             return true;
@@ -225,11 +226,11 @@ where
         if let Some(future) = &mut self.cell.lock().future {
             decorated.take().into_iter().for_each(|decorated| future.set_decorated(decorated));
         }
-        drop_caught(decorated); // the future was cancelled meanwhile
+        drop_caught(decorated); // not taken if the future was cancelled meanwhile
         true
     }
 
-    /// Takes the future out to poll it. `None` if it is over.
+    /// Takes the future out in order to poll it. Returns `None` if the future is over.
     pub(super) fn begin(&self) -> Option<Polled<F>> {
         let mut cell = self.cell.lock();
         let future = cell.future.take()?;
@@ -292,12 +293,12 @@ where
         self.resolve(state, Some(result));
     }
 
-    /// The executor for its turns. `None` if the future is over.
+    /// Returns the executor for further turns, or `None` if the future is over.
     pub(super) fn executor(&self) -> Option<Arc<dyn Executor>> {
         self.cell.lock().executor.clone()
     }
 
-    /// Called by a waker. Returns true if the caller has to submit a turn.
+    /// Called by a waker. Returns true if the caller must submit a turn.
     pub(super) fn notify(&self) -> bool {
         let mut cell = self.cell.lock();
         match cell.phase {
@@ -313,14 +314,14 @@ where
         }
     }
 
-    /// Called after a turn was submitted. If the turn waits in a pool and a thread waits for the
-    /// future, wakes that thread: it may be the only one that can run the turn.
+    /// Called after a turn was submitted. If the turn is queued in a pool and a thread waits for
+    /// the future, wakes that thread, because it may be the only one that can run the turn.
     pub(super) fn call_waiter(&self) {
         let cell = self.cell.lock();
         if let (true, Some(FutureWaiter::EachTurn(waker))) = (cell.home != 0, &cell.waiter) {
             let waker = Arc::clone(waker);
             drop(cell);
-            // Relaxed: the parker's token makes it visible.
+            // Relaxed: the unpark token of the waiting thread makes the change visible.
             self.left_to_waiter.fetch_add(1, Ordering::Relaxed);
             catch(move || waker.wake_by_ref());
         }
@@ -332,7 +333,7 @@ where
     F: Future + Send + 'static,
     F::Output: Send + 'static,
 {
-    /// Only its turns run, as tasks of their own.
+    /// Not called to run the future: only its turns run, as separate tasks.
     fn run(&self, report: &mut dyn FnMut(RunEvent<'_>)) -> bool {
         report(RunEvent::Settled(Outcome::Cancelled));
         false
@@ -340,7 +341,7 @@ where
 
     fn abandon(&self) {
         let cell = self.cell.lock();
-        // During a poll a turn is alive, and the turn abandons the future if necessary.
+        // During a poll a turn exists, and that turn abandons the future if necessary.
         if !matches!(cell.phase, Phase::Idle | Phase::Queued) {
             return;
         }
@@ -359,7 +360,7 @@ where
             return false;
         }
         let remains = self.end(cell, TaskState::Cancelled);
-        drop_caught(remains.future); // during a poll it is absent, and the turn drops it
+        drop_caught(remains.future); // absent during a poll; then the turn drops it
         remove(remains.home, self.id, &self.place);
         drop_caught(remains.executor);
         self.resolve(TaskState::Cancelled, None);
@@ -402,8 +403,7 @@ where
     fn wait_done(&self, deadline: Option<Instant>) -> Wake {
         let me = ThreadContext::current();
         loop {
-            // Register first, then check the queue: a turn that is submitted later finds the
-            // waiter.
+            // Register before the check of the queue: a turn submitted later finds the waiter.
             let seen = self.left_to_waiter.load(Ordering::Relaxed);
             let waiter = Waiter::running_in_place(Waker::from(Arc::clone(&me)));
             if self.wait_as(Some(waiter)).is_err() {
@@ -433,7 +433,7 @@ where
         if self.is_done() {
             return Err(waiter);
         }
-        let waiter = waiter.map(FutureWaiter::new); // allocates: not under the lock
+        let waiter = waiter.map(FutureWaiter::new); // allocates, so not under the lock
         let mut cell = self.cell.lock();
         if self.is_done() {
             drop(cell);
@@ -463,10 +463,10 @@ where
 
 /// Notified when an executor accepts no further turn.
 pub(super) trait Losing: Send + Sync {
-    /// The turn that is queued or running may still finish the future. Without one it is abandoned.
+    /// A queued or running turn may still finish the future. Without one, it is abandoned.
     fn no_more_turns(&self);
 
-    /// True if the future is over, or will be after this turn.
+    /// Returns true if the future is over, or will be over after this turn.
     fn is_ending(&self) -> bool;
 }
 
@@ -477,7 +477,7 @@ where
 {
     fn no_more_turns(&self) {
         let cell = self.cell.lock();
-        // Relaxed: readers take it for a hint, or hold the lock.
+        // Relaxed: readers use the value as a hint or hold the lock.
         self.lost.store(true, Ordering::Relaxed);
         let idle = cell.phase == Phase::Idle;
         drop(cell);

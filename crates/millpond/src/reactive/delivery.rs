@@ -1,5 +1,5 @@
-//! Items that a future on a scheduler delivers: what [`SubscribeOn`](super::SubscribeOn) and
-//! [`MapOn`](super::MapOn) share.
+//! [`Delivery`]: items that a future on a scheduler delivers, for
+//! [`SubscribeOn`](super::SubscribeOn) and [`MapOn`](super::MapOn).
 
 use std::error::Error;
 use std::fmt;
@@ -15,7 +15,7 @@ use crate::interrupt;
 use crate::schedulers::Worker;
 use crate::task::{CancelOnDrop, JoinError, Panic};
 
-/// Why a stream on a scheduler ended early. It is the last item of the stream.
+/// The reason why a stream on a scheduler ended early. It is the last item of the stream.
 #[derive(Debug)]
 #[non_exhaustive]
 pub enum StreamError {
@@ -48,9 +48,10 @@ impl Error for StreamError {
     }
 }
 
-/// Items that a future on a scheduler puts into a pipe.
+/// Items that a future on a scheduler pushes into a pipe.
 pub(super) struct Delivery<T> {
-    /// First field, so dropped first: the future is cancelled before its items are dropped.
+    /// The first field, so it is dropped first: the future is cancelled before its items are
+    /// dropped.
     future: CancelOnDrop<()>,
     outlet: Outlet<T>,
 }
@@ -66,14 +67,13 @@ impl<T> Delivery<T> {
         Ok(Delivery { future, outlet })
     }
 
-    /// Returns the next item. `None` and an error are the end.
+    /// Returns the next item. The stream ends with `None` or an error.
     pub(super) fn poll_next(&mut self, context: &mut Context<'_>) -> Poll<Option<Result<T, StreamError>>> {
         match self.outlet.poll_out(context) {
             Poll::Pending => Poll::Pending,
             Poll::Ready(Out::Item(item)) => Poll::Ready(Some(Ok(item))),
             Poll::Ready(Out::End) => Poll::Ready(None),
-            // The future was dropped before it was finished. Its handle has the reason, now or
-            // soon.
+            // The future was dropped before it finished. Its handle has the reason, now or soon.
             Poll::Ready(Out::Cut) => Pin::new(&mut self.future).poll(context).map(|outcome| {
                 Some(Err(match outcome {
                     Err(JoinError::Panicked(panic)) => StreamError::Panicked(panic),
@@ -84,13 +84,13 @@ impl<T> Delivery<T> {
     }
 }
 
-/// The items of one turn: at most `most`, so that other work gets its turn too. An interrupt ends
-/// the turn after the current item, and the last turn takes none. So a cancel or the end of a
-/// scheduler waits for one item only.
+/// Counts the items of one turn: at most `most`, so that other work gets its turn too. An interrupt
+/// ends the turn after the current item, and the last turn processes no item. So a cancel or the
+/// end of a scheduler waits for one item only.
 ///
-/// A turn that is not the last always takes its first item. On an executor that polls on the
-/// caller's thread the flag stays set from one turn to the next, and turns without an item would
-/// make no progress.
+/// A turn that is not the last one always processes its first item. On an executor that polls on
+/// the caller's thread, the interrupt flag stays set from one turn to the next, and turns without
+/// an item would make no progress.
 pub(super) fn turn_of(most: usize) -> impl Iterator<Item = usize> {
     (0..most).take_while(|taken| !in_last_turn() && (*taken == 0 || !interrupt::is_interrupted()))
 }

@@ -2,15 +2,16 @@
 //!
 //! # Futures
 //!
-//! [`ExecutorFutureExt::spawn_future`] runs a future on any executor,
-//! [`SchedulerFutureExt::spawn_future`] on one worker of any scheduler. They need no async runtime,
-//! and work beside any: a timer or a channel of another runtime wakes the future, and the wake-up
-//! becomes a task of the executor. In the other direction, every [`TaskHandle`](crate::TaskHandle)
-//! can be awaited anywhere. [`block_on`] waits for a future on a plain thread.
+//! [`ExecutorFutureExt::spawn_future`] runs a future on any executor, and
+//! [`SchedulerFutureExt::spawn_future`] on one worker of any scheduler. They need no async runtime
+//! and work together with any: a timer or a channel of another runtime wakes the future, and the
+//! wake-up becomes a task of the executor. In the other direction, every
+//! [`TaskHandle`](crate::TaskHandle) can be awaited anywhere. [`block_on`] waits for a future on a
+//! plain thread.
 //!
 //! # Streams
 //!
-//! In Reactor items are pushed, and `subscribeOn` and `publishOn` choose the threads. In Rust a
+//! In Reactor, items are pushed, and `subscribeOn` and `publishOn` select the threads. In Rust, a
 //! stream is pulled: it runs where it is polled. [`StreamOn`] gives the two names the corresponding
 //! meaning:
 //!
@@ -26,9 +27,9 @@
 //!     .for_each(|page| ...)            // of any stream library: on the runtime that awaits it
 //! ```
 //!
-//! Each of them has one worker of its scheduler, so items stay in order. Each has a bounded buffer,
-//! by default of [`PREFETCH`] items: while the consumer is slow, the source is not polled. There
-//! are no other operators. Take them from the stream library of your choice.
+//! Each operator has one worker of its scheduler, so items stay in order. Each has a bounded buffer
+//! of [`PREFETCH`] items by default; while the consumer is slow, the source is not polled. There
+//! are no other operators. Use those of any stream library.
 //!
 //! # How a stream ends
 //!
@@ -36,7 +37,8 @@
 //! * Code on the scheduler panics: the finished items, then [`StreamError::Panicked`], then `None`.
 //!   The consumer decides whether to propagate the panic.
 //! * The scheduler ends, or rejects a turn because it is full: the finished items, then
-//!   [`StreamError::CutOff`], then `None`. It is never mistaken for the end of the source.
+//!   [`StreamError::CutOff`], then `None`. So the consumer can distinguish this from the end of the
+//!   source.
 //! * The consumer drops the stream: the source is dropped, at once or after the current poll, which
 //!   is interrupted.
 

@@ -1,9 +1,9 @@
-//! A bounded pipe between two tasks: one puts items in, the other takes them out, both without
-//! blocking.
+//! A bounded, non-blocking pipe between two tasks: an [`Inlet`] for items and an [`Outlet`].
 //!
-//! One lock guards everything. It is never held while user code runs: wakers are cloned before, and
-//! called and dropped after, and so are items. A side that has nothing to do stores its waker in
-//! the same critical section, so the other side finds it there.
+//! One lock guards everything. It is never held while user code runs: wakers are cloned before the
+//! critical section, and wakers and items are called or dropped after it. A side that has to wait
+//! stores its waker in the same critical section in which it found no item or no space. So the
+//! other side finds the waker.
 
 use std::collections::VecDeque;
 use std::mem;
@@ -12,7 +12,7 @@ use std::task::{Context, Poll, Waker};
 use crate::panic::{catch, drop_caught};
 use crate::sync::{Arc, Mutex};
 
-/// Makes a pipe for `capacity` items.
+/// Creates a pipe for `capacity` items.
 pub(super) fn pipe<T>(capacity: usize) -> (Inlet<T>, Outlet<T>) {
     let pipe = Arc::new(Pipe { capacity, state: Mutex::new(State::default()) });
     (Inlet(Arc::clone(&pipe)), Outlet(pipe))
@@ -24,8 +24,8 @@ struct Pipe<T> {
 }
 
 impl<T> Pipe<T> {
-    /// Calls `look`. If that is pending, calls it again with a waker at hand, and stores the waker
-    /// in `place` in the same critical section.
+    /// Calls `look`. If the result is pending, clones the waker, calls `look` again, and stores the
+    /// waker in `place` in the same critical section if the result is still pending.
     fn look_or_wait<R>(
         &self,
         context: &Context<'_>,
@@ -49,18 +49,18 @@ impl<T> Pipe<T> {
 }
 
 struct State<T> {
-    /// At most `capacity`: only the inlet adds items, and it checks for space first.
+    /// At most `capacity` items: only the inlet adds items, and it checks for space first.
     items: VecDeque<T>,
     source: Source,
-    /// The outlet is dropped.
+    /// The outlet has been dropped.
     unwanted: bool,
-    /// Set while the inlet waits for space.
+    /// The waker of the inlet, while it waits for space.
     filling: Option<Waker>,
-    /// Set while the outlet waits for an item or the end.
+    /// The waker of the outlet, while it waits for an item or the end.
     draining: Option<Waker>,
 }
 
-/// Whether more items can come.
+/// Whether more items can arrive.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Source {
     Open,
@@ -76,18 +76,18 @@ impl<T> Default for State<T> {
     }
 }
 
-/// The end that items enter.
+/// The end of the pipe where items enter.
 pub(super) struct Inlet<T>(Arc<Pipe<T>>);
 
-/// The outlet is dropped, so items are no longer needed.
+/// The outlet has been dropped, so items are no longer needed.
 #[derive(Debug)]
 pub(super) struct Unwanted;
 
 impl<T> Inlet<T> {
-    /// Ready when there is space for an item.
+    /// Is ready when there is space for an item.
     ///
-    /// A waiting inlet is woken when three quarters of the pipe are empty, not for every item: a
-    /// turn for each item would cost more than most items do.
+    /// A waiting inlet is woken when three quarters of the pipe are empty, not for every item,
+    /// because a turn per item would cost more than processing most items.
     pub(super) fn poll_room(&self, context: &Context<'_>) -> Poll<Result<(), Unwanted>> {
         let look = |state: &mut State<T>| {
             if state.unwanted {
@@ -101,7 +101,7 @@ impl<T> Inlet<T> {
         self.0.look_or_wait(context, look, |state| &mut state.filling)
     }
 
-    /// Adds an item, after `poll_room` was ready. Drops it if the outlet is dropped.
+    /// Adds an item, after `poll_room` was ready. If the outlet has been dropped, drops the item.
     pub(super) fn push(&self, item: T) {
         let mut state = self.0.state.lock();
         if state.unwanted {
@@ -137,7 +137,7 @@ impl<T> Drop for Inlet<T> {
     }
 }
 
-/// The end that items leave.
+/// The end of the pipe where items leave.
 pub(super) struct Outlet<T>(Arc<Pipe<T>>);
 
 /// The result of [`Outlet::poll_out`].
@@ -151,7 +151,7 @@ pub(super) enum Out<T> {
 }
 
 impl<T> Outlet<T> {
-    /// Returns the next item. All items come before the end.
+    /// Returns the next item, or the end after all items.
     pub(super) fn poll_out(&self, context: &Context<'_>) -> Poll<Out<T>> {
         let mut filling = None;
         let look = |state: &mut State<T>| match (state.items.pop_front(), state.source) {
@@ -184,7 +184,7 @@ impl<T> Drop for Outlet<T> {
     }
 }
 
-/// Calls a waker. It is user code: a panic is caught.
+/// Calls a waker. Wakers are user code, so a panic is caught.
 fn wake(waker: Option<Waker>) {
     if let Some(waker) = waker {
         catch(|| waker.wake());

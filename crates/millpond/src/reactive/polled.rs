@@ -1,9 +1,10 @@
-//! [`Polled`]: a future as its turns poll it, inside the decorator of its executor if there is one.
+//! [`Polled`]: a future that is polled in turns, inside the decorator of its executor if there is
+//! one.
 //!
-//! A decorator wraps a task once, before its first turn, and gets a [`Body`] that it may call many
-//! times. Each call polls the future once. The future itself is never handed out. A turn puts it
-//! into the [`Stage`] that it shares with the body, calls the decorated body, and takes the future
-//! and the answer out again.
+//! A decorator wraps a task once, before its first turn, and receives a [`Body`] that it may call
+//! many times. Each call polls the future once. The decorator never receives the future itself. A
+//! turn puts the future into the [`Stage`] that it shares with the body, calls the decorated body,
+//! and then takes the future and the result of the poll out of the stage.
 
 use std::future::Future;
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
@@ -15,7 +16,7 @@ use crate::sync::{Arc, Mutex};
 use crate::task::Payload;
 use crate::task::periodic::Body;
 
-/// A polled future and its answer, or the panic that ended it.
+/// A polled future with the result of the poll, or the panic that ended it.
 type Answer<P, F> = Result<(P, Poll<<F as Future>::Output>), Payload>;
 
 /// A future between two polls.
@@ -24,16 +25,16 @@ pub(super) struct Polled<F: Future> {
     decorated: Option<Decorated<F>>,
 }
 
-/// The body made by a decorator, and where it finds the future.
+/// The body returned by a decorator, and the stage where it finds the future.
 pub(super) struct Decorated<F: Future> {
     body: Body,
     stage: Arc<Mutex<Stage<F>>>,
 }
 
-/// What a turn and the decorated body share. Empty between turns.
+/// The state shared by a turn and the decorated body. Empty between turns.
 enum Stage<F: Future> {
     Empty,
-    /// To be polled.
+    /// The future is to be polled.
     Before(Pin<Box<F>>, Waker),
     After(Pin<Box<F>>, Poll<F::Output>),
 }
@@ -55,8 +56,8 @@ where
         self.decorated = Some(decorated);
     }
 
-    /// Polls once. The error is a panic of the future or of its decorator. The future is dropped
-    /// then.
+    /// Polls once. The error is a panic of the future or of its decorator; the future is dropped in
+    /// that case.
     pub(super) fn poll(self, waker: &Waker) -> Answer<Self, F> {
         let Polled { future, decorated } = self;
         let Some(mut decorated) = decorated else {
@@ -84,7 +85,7 @@ where
     F: Future + Send + 'static,
     F::Output: Send + 'static,
 {
-    /// Lets `wrap` decorate the polls of a future. `None` if it panicked.
+    /// Lets `wrap` decorate the polls of a future. Returns `None` if `wrap` panicked.
     pub(super) fn by(wrap: &mut dyn FnMut(Body) -> Body) -> Option<Self> {
         let stage = Arc::new(Mutex::new(Stage::Empty));
         let polls = {
@@ -101,7 +102,7 @@ where
     }
 }
 
-/// Polls the staged future, unless this turn has polled it.
+/// Polls the staged future, unless it has already been polled in this turn.
 fn poll_staged<F: Future>(stage: &Mutex<Stage<F>>) {
     let mut staged = stage.lock();
     let (future, waker) = match std::mem::replace(&mut *staged, Stage::Empty) {
@@ -115,7 +116,7 @@ fn poll_staged<F: Future>(stage: &Mutex<Stage<F>>) {
     }
 }
 
-/// Polls once. Drops a future that panics.
+/// Polls once. If the future panics, it is dropped.
 fn poll_once<F: Future>(mut future: Pin<Box<F>>, waker: &Waker) -> Answer<Pin<Box<F>>, F> {
     let poll = || future.as_mut().poll(&mut Context::from_waker(waker));
     match catch_unwind(AssertUnwindSafe(poll)) {

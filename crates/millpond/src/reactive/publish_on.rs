@@ -14,11 +14,12 @@ use crate::executor::Rejected;
 use crate::schedulers::Worker;
 use crate::task::TaskHandle;
 
-/// A stream that continues on a worker of a scheduler. Made by
+/// A stream that continues on a worker of a scheduler. Created by
 /// [`StreamOn::publish_on`](super::StreamOn::publish_on).
 ///
-/// It is not a stream itself: a stream runs where it is polled. [`for_each`](Self::for_each) or
-/// [`map_on`](Self::map_on) say what runs on the worker.
+/// It is not a stream itself, because a stream runs where it is polled.
+/// [`for_each`](Self::for_each) and [`map_on`](Self::map_on) define the code that runs on the
+/// worker.
 #[must_use = "nothing runs on the scheduler before `for_each` or `map_on`"]
 pub struct PublishOn<S> {
     upstream: Pin<Box<S>>,
@@ -35,17 +36,17 @@ where
         PublishOn { upstream, worker, prefetch }
     }
 
-    /// Consumes the stream on the scheduler: calls `f` with every item, one after the other,
-    /// starting now.
+    /// Consumes the stream on the scheduler: calls `f` with every item, one after the other. Starts
+    /// now and does not block.
     ///
     /// The handle is done when the stream has ended. It receives a panic of `f` or of the stream.
-    /// Cancelling it drops both. If the scheduler ends first, the handle is abandoned. The stream
-    /// is polled on the worker, too; put a [`subscribe_on`](super::StreamOn::subscribe_on) before
-    /// it if its source has to run elsewhere. After a number of items (the prefetch) other work on
-    /// the same thread gets its turn. A cancel takes effect after the current item.
+    /// Cancelling the handle drops both, after the current item. If the scheduler ends first, the
+    /// handle is abandoned. The stream is polled on the worker too; call
+    /// [`subscribe_on`](super::StreamOn::subscribe_on) first if its source has to run elsewhere.
+    /// After `prefetch` items, other work on the same thread gets its turn.
     ///
     /// # Errors
-    /// [`Rejected`] if the scheduler has ended or is full.
+    /// Returns [`Rejected`] if the scheduler has ended or is full.
     pub fn for_each<F>(self, f: F) -> Result<TaskHandle<()>, Rejected>
     where
         F: FnMut(S::Item) + Send + 'static,
@@ -57,8 +58,8 @@ where
     /// order.
     ///
     /// The source is polled where the result is polled, like the part before `publishOn` in
-    /// Reactor. Its items go to the worker and come back. At most `prefetch` items are waiting for
-    /// `f`, in `f`, or waiting to be taken.
+    /// Reactor. Its items are passed to the worker, and the results are passed back. At most
+    /// `prefetch` items are waiting for `f`, being processed, or waiting to be taken.
     pub fn map_on<U, F>(self, f: F) -> MapOn<S, U, F>
     where
         F: FnMut(S::Item) -> U + Send + 'static,
@@ -100,18 +101,18 @@ impl<S: Stream, F: FnMut(S::Item)> Future for ForEach<S, F> {
 /// No field is structurally pinned.
 impl<S, F> Unpin for ForEach<S, F> {}
 
-/// A stream of the results of a closure that runs on a scheduler. Made by [`PublishOn::map_on`].
+/// A stream of the results of a closure that runs on a scheduler. Created by [`PublishOn::map_on`].
 ///
 /// Its items are `Ok`, in order. If the closure panics, or the scheduler rejects it or ends, one
-/// [`StreamError`] follows the finished items and the stream ends. Items in progress are lost then.
-/// A panic of the source reaches the thread that polls.
+/// [`StreamError`] follows the finished items, and the stream ends. Items in progress are then
+/// lost. A panic of the source propagates to the thread that polls.
 #[must_use = "streams do nothing unless they are polled"]
 pub struct MapOn<S: Stream, U, F> {
     /// Present until the source has ended.
     upstream: Option<Pin<Box<S>>>,
     prefetch: usize,
-    /// Items given to the closure whose results are not taken yet. At most `prefetch`, so neither
-    /// pipe overflows.
+    /// Items passed to the closure whose results have not been taken yet. At most `prefetch`, so
+    /// neither pipe overflows.
     under_way: usize,
     mapping: Mapping<S::Item, U, F>,
 }
@@ -148,7 +149,7 @@ where
         Ok(())
     }
 
-    /// Gives the closure as many items as are ready and allowed.
+    /// Passes items to the closure while items are ready and fewer than `prefetch` are in progress.
     fn feed(&mut self, context: &mut Context<'_>) {
         let Mapping::Going { inlet, .. } = &mut self.mapping else { return };
         while self.under_way < self.prefetch
@@ -163,8 +164,8 @@ where
                     }
                 }
                 Poll::Ready(None) => {
-                    // The inlet first: if the destructor of the source panics, the closure still
-                    // learns of the end.
+                    // Finish the inlet first, so that the closure sees the end even if the
+                    // destructor of the source panics.
                     inlet.take().into_iter().for_each(Inlet::finish);
                     self.upstream = None;
                 }

@@ -1,4 +1,4 @@
-//! Futures on executors and schedulers: the two extension traits, and [`block_on`].
+//! Runs futures on executors and schedulers: the two extension traits, and [`block_on`].
 
 use std::future::Future;
 use std::pin::pin;
@@ -16,32 +16,33 @@ use crate::sync::{Arc, AtomicBool, Mutex, Ordering, Weak};
 use crate::task::Task;
 use crate::task::{Canceller, TaskHandle, awaited_in, works_for_any};
 
-/// Runs futures on executors. Implemented for every executor that can be cloned: every pool, which
-/// is a cheap handle, and every executor in an `Arc`.
+/// Runs futures on executors. Implemented for every executor that can be cloned. These include
+/// every pool, which is a cheap handle, and every executor in an `Arc`.
 pub trait ExecutorFutureExt: Executor + Clone + Send + Sync + 'static {
     /// Runs `future` on this executor and returns a handle to its output.
     ///
     /// Every wake-up is one submission: a task with the id of the handle that polls the future
     /// once. Two threads never poll it at the same time. Several wake-ups before or during a poll
-    /// count as one. Between turns the future occupies no thread and no place in the queue. It
-    /// holds a clone of the executor, which therefore lives until the future has ended.
+    /// count as one. Between turns the future occupies no thread and no queue slot. It holds a
+    /// clone of the executor, which therefore lives until the future has ended.
     ///
-    /// The handle follows the rules of every [`TaskHandle`]. Cancelling drops the future: at once,
-    /// or after the current poll, which is interrupted if requested. A panic goes to the handle.
-    /// The handle is abandoned, and the future dropped, as soon as no further poll can come: the
-    /// executor rejects or drops a turn, or all wakers are dropped. A pool that shuts down while
-    /// the future waits for an outside event rejects the next wake-up; cancel the handle to end it
-    /// earlier.
+    /// The handle behaves as every [`TaskHandle`]. Cancelling drops the future: at once, or after
+    /// the current poll, which is interrupted if requested. The handle receives a panic of the
+    /// future. If no further poll is possible, the future is dropped and the handle resolves as
+    /// abandoned. That is the case when the executor rejects or drops a turn, or when all wakers
+    /// are dropped. A pool that shuts down while the future waits for an outside event rejects the
+    /// next wake-up; cancel the handle to end it earlier.
     ///
-    /// This call submits the first turn. The threads that wake the future submit the others, and
-    /// its own poll may be one of them. A rejection policy that blocks, or runs the task on the
-    /// caller's thread, affects these threads. For futures a policy that rejects is the better
-    /// choice.
+    /// This call submits the first turn. The threads that wake the future submit the others; its
+    /// own poll may be one of them. So a rejection policy that blocks, or that runs the task on the
+    /// caller's thread, affects these threads. For futures, prefer a policy that rejects.
     ///
-    /// A worker that joins such a handle runs the turns in its own pool that no other worker takes.
+    /// A worker that joins such a handle runs those turns in its own pool that no other worker
+    /// takes.
     ///
     /// # Errors
-    /// [`Rejected`] if the executor does not take the first turn. The task in it polls the future.
+    /// Returns [`Rejected`] if the executor refuses the first turn. The task in it polls the
+    /// future.
     ///
     /// # Examples
     /// ```
@@ -74,20 +75,20 @@ pub trait SchedulerFutureExt: Scheduler {
     /// Runs `future` on one worker of this scheduler and returns a handle to its output.
     ///
     /// As [`ExecutorFutureExt::spawn_future`], with a worker instead of the executor. The future
-    /// holds the worker, and with it the scheduler, from this call until it has ended.
+    /// holds the worker, and so the scheduler, from this call until it has ended.
     ///
-    /// When the scheduler ends, by force or gracefully, the future ends, too. After a graceful end
-    /// has begun, a turn that is queued or running may still finish the future. Otherwise it is
-    /// dropped and its handle is abandoned. To learn of the end while it is idle, the future keeps
-    /// a periodic task that never runs in its worker, which counts as one waiting task. A scheduler
-    /// without timers rejects that task. There an idle future learns of the end with its next
-    /// wake-up.
+    /// When the scheduler ends, by force or gracefully, the future ends too. After a graceful end
+    /// has begun, a turn that is queued or running may still finish the future. Otherwise the
+    /// future is dropped and its handle is abandoned. To be notified of the end while it is idle,
+    /// the future keeps a periodic task in its worker that never runs and counts as one waiting
+    /// task. A scheduler without timers rejects that task; there an idle future detects the end at
+    /// its next wake-up.
     ///
     /// A task of the same scheduler that joins such a handle runs the turns that no other thread
     /// takes.
     ///
     /// # Errors
-    /// [`Rejected`] if the scheduler has ended or is full. The task in it polls the future.
+    /// Returns [`Rejected`] if the scheduler has ended or is full. The task in it polls the future.
     ///
     /// # Examples
     /// ```
@@ -134,19 +135,22 @@ struct OnWorker {
 }
 
 enum Watch {
-    /// Not started, or not possible.
+    /// The watch is not started, or not possible.
     Not,
     Wanted(Weak<dyn Losing>),
-    /// A thread is submitting the watch and will decide what becomes of it. A turn that finds the
-    /// queue full meanwhile is left here: the watch may occupy the place that the turn needs, and
-    /// only that thread can give it up.
+    /// A thread is submitting the watch and will set the next state. If a turn meanwhile finds the
+    /// queue full, it is stored here: the watch may occupy the place that the turn needs, and only
+    /// that thread can free it.
     Coming(Option<Task>),
     On(Weak<dyn Losing>, Arc<AtomicBool>, Disposable),
 }
 
-/// Captured by the body of the periodic task. When dropped on duty, notifies the future.
+/// Captured by the body of the periodic task. If dropped while on duty, it notifies the future.
 struct Sentry {
     losing: Weak<dyn Losing>,
+    /// SeqCst: `settle` sets this flag and then checks whether the watch is disposed. The scheduler
+    /// first disposes of the watch (a SeqCst exchange) and then drops it, which reads this flag. So
+    /// at least one of them notifies the future.
     on_duty: Arc<AtomicBool>,
 }
 
@@ -161,22 +165,22 @@ impl Drop for Sentry {
 }
 
 impl OnWorker {
-    /// Starts the watch, if it is wanted and not started.
+    /// Starts the watch if it is wanted and not started.
     fn keep_watch(&self) {
         let mut watch = self.watch.lock();
         let losing = match &*watch {
             Watch::Wanted(losing) => Weak::clone(losing),
             Watch::Not | Watch::Coming(_) | Watch::On(..) => return,
         };
-        *watch = Watch::Coming(None); // one at a time: hooks run in between, without the lock
+        *watch = Watch::Coming(None); // one thread at a time: hooks run below, without the lock
         drop(watch);
         let on_duty = Arc::new(AtomicBool::new(false));
         let sentry = Sentry { losing: Weak::clone(&losing), on_duty: Arc::clone(&on_duty) };
         let series = PeriodicTask::new(move || {
             let _ = &sentry;
         });
-        // The worker may be user code. If it panics there is no watch, and the waking thread goes
-        // on.
+        // The worker may be user code. If it panics, there is no watch, and the waking thread
+        // continues.
         let asked =
             catch_value(|| self.worker.schedule_periodically_task(Duration::MAX, Duration::MAX, series));
         self.settle(match asked {
@@ -186,8 +190,8 @@ impl OnWorker {
         });
     }
 
-    /// Called with the worker's answer. A turn that arrived meanwhile takes precedence: the watch
-    /// gives its place up and comes back with the turn.
+    /// Sets the state after the worker has accepted or refused the watch. A turn that arrived
+    /// meanwhile takes precedence: the watch frees its place and is started again with the turn.
     fn settle(&self, answer: Watch) {
         let mut watch = self.watch.lock();
         let before = std::mem::replace(&mut *watch, answer);
@@ -204,7 +208,7 @@ impl OnWorker {
             self.end_watch();
             return drop_caught(self.execute_task(turn)); // a rejection ends the future
         }
-        // The watch may have been dropped before it was on duty. Notifying twice is harmless.
+        // The watch may have been dropped before it was on duty. A second notification is harmless.
         if let Some((losing, series)) = on
             && series.is_disposed()
             && let Some(future) = losing.upgrade()
@@ -213,7 +217,7 @@ impl OnWorker {
         }
     }
 
-    /// Ends the watch, which frees its place in the queue. Returns false if there was none.
+    /// Ends the watch, which frees its place in the queue. Returns false if there was no watch.
     fn end_watch(&self) -> bool {
         let mut watch = self.watch.lock();
         let (losing, series) = match &*watch {
@@ -231,7 +235,8 @@ impl OnWorker {
 }
 
 impl Executor for OnWorker {
-    /// In a full scheduler the watch gives its place to the turn, and comes back with the next one.
+    /// In a full scheduler, the watch frees its place for the turn and is started again with a
+    /// later turn.
     fn execute_task(&self, task: Task) -> Result<(), Rejected> {
         let rejected = match self.worker.schedule_task(task) {
             Err(rejected) if rejected.reason() == RejectReason::Saturated => rejected,
@@ -261,13 +266,13 @@ impl Drop for OnWorker {
 /// Runs `future` on the calling thread until it is ready. Blocks, and can be interrupted. A future
 /// that is ready takes precedence over a pending interrupt.
 ///
-/// Called by a worker, it first runs in place those tasks that the future waits for and that are
-/// still queued in the worker's own pool or scheduler, as [`TaskHandle::join`] does. So it cannot
-/// deadlock a full pool. This includes only handles that this thread polls, not those inside
-/// another future.
+/// A calling worker runs tasks in place, as [`TaskHandle::join`] does, so it does not deadlock a
+/// full pool. It runs those that the future waits for and that are still queued in the worker's own
+/// pool or scheduler. This covers only handles that this thread polls, not those inside another
+/// spawned future.
 ///
 /// # Errors
-/// [`Interrupted`] if the calling thread is interrupted while it has to wait; the future is
+/// Returns [`Interrupted`] if the calling thread is interrupted while it waits. The future is then
 /// dropped.
 ///
 /// # Examples

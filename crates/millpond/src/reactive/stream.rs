@@ -8,23 +8,23 @@ use super::publish_on::PublishOn;
 use super::subscribe_on::SubscribeOn;
 use crate::schedulers::Scheduler;
 
-/// The default limit for items in progress, the same as in Reactor.
+/// The default limit for items in progress, as in Reactor.
 pub const PREFETCH: NonZero<usize> = NonZero::new(256).expect("not zero");
 
 /// Runs parts of a stream on a scheduler. Implemented for every stream that is `Send`.
 ///
 /// The [module documentation](super) describes how the methods fit together.
 pub trait StreamOn: Stream<Item: Send + 'static> + Sized + Send + 'static {
-    /// Polls this stream on `scheduler`, on one of its workers, and delivers its items to the
-    /// thread that polls the result.
+    /// Polls this stream on a worker of `scheduler`, and delivers its items to the thread that
+    /// polls the result.
     ///
-    /// So a source that blocks or computes never does so on the consumer's thread. At most
+    /// So a source that blocks or computes does not do so on the consumer's thread. At most
     /// [`PREFETCH`] items are fetched ahead. Then the source is not polled until three quarters of
     /// them are taken.
     ///
     /// The source is not polled before the first poll of the result. The worker is held from this
-    /// call until the stream has ended or is dropped. Dropping the result drops the source: at once
-    /// or, during a poll, after that poll, which is interrupted.
+    /// call until the stream has ended or is dropped. Dropping the result drops the source at once,
+    /// or after the current poll, which is interrupted.
     ///
     /// # Examples
     /// ```
@@ -71,8 +71,8 @@ pub trait StreamOn: Stream<Item: Send + 'static> + Sized + Send + 'static {
         SubscribeOn::new(upstream, worker, prefetch.get())
     }
 
-    /// Runs the consumer on `scheduler`: [`for_each`](PublishOn::for_each) or
-    /// [`map_on`](PublishOn::map_on), on one of its workers, item by item and in order.
+    /// Runs the consumer on a worker of `scheduler`, item by item and in order: see
+    /// [`for_each`](PublishOn::for_each) and [`map_on`](PublishOn::map_on).
     ///
     /// # Examples
     /// ```

@@ -11,11 +11,11 @@ use super::delivery::{Delivery, StreamError, again, turn_of};
 use super::pipe::{Inlet, pipe};
 use crate::schedulers::Worker;
 
-/// A stream whose source is polled on a scheduler. Made by
+/// A stream whose source is polled on a scheduler. Created by
 /// [`StreamOn::subscribe_on`](super::StreamOn::subscribe_on).
 ///
 /// Its items are `Ok`, in order. If the source panics, or the scheduler rejects it or ends, one
-/// [`StreamError`] follows the items fetched before, and the stream ends.
+/// [`StreamError`] follows the items that were already fetched. Then the stream ends.
 #[must_use = "streams do nothing unless they are polled"]
 pub struct SubscribeOn<S: Stream> {
     stage: Stage<S>,
@@ -103,7 +103,7 @@ struct Pump<S: Stream> {
     /// Present until the source has ended.
     upstream: Option<Pin<Box<S>>>,
     inlet: Option<Inlet<S::Item>>,
-    /// Also the number of items of one turn.
+    /// Also the largest number of items per turn.
     prefetch: usize,
 }
 

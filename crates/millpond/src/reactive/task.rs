@@ -1,10 +1,10 @@
-//! A future as a task: polled in turns on an executor, and seen from outside as a [`TaskHandle`].
+//! Futures as tasks: polled in turns on an executor, and visible to users as a [`TaskHandle`].
 //!
-//! Three parts. The [`FutureCore`] (`core.rs`) has the future, then its result, and the waiter. The
-//! handle holds it. The [`Poller`] is the state of the wakers; a running turn holds it, too. A
-//! [`PollTask`] is one submission to the executor: one poll.
+//! There are three types. The [`FutureCore`] (`core.rs`) contains the future, later its result, and
+//! the waiter; the handle holds it. The [`Poller`] is the state of the wakers; a running turn holds
+//! it too. A [`PollTask`] is one submission to the executor, for one poll.
 //!
-//! The executor and the wakers keep the poller alive, the poller keeps the core alive, and the core
+//! The executor and the wakers keep the poller alive, and the poller keeps the core alive. The core
 //! does not keep the poller alive. When nothing is left that could wake the future, the poller is
 //! dropped and resolves the handle as abandoned. So a handle never waits for a future that no
 //! thread will poll.
@@ -28,7 +28,7 @@ use crate::task::{
 use crate::task::{Task, TaskId};
 
 thread_local! {
-    /// The future that this thread polls.
+    /// The future that this thread is polling.
     static POLLED: RefCell<Option<Arc<dyn Losing>>> = nothing();
 }
 
@@ -36,9 +36,9 @@ fn nothing() -> RefCell<Option<Arc<dyn Losing>>> {
     RefCell::new(None)
 }
 
-/// True if the running turn of this thread is the last: the future was cancelled, or its executor
-/// has ended. For futures of this crate that handle many items in one turn. A canceller decides
-/// this before it interrupts, so code that swallows the interrupt is not called again.
+/// Returns true if the running turn of this thread is the last one: the future was cancelled, or
+/// its executor has ended. For futures of this crate that process many items per turn. A canceller
+/// decides this before it interrupts, so code that swallows the interrupt is not called again.
 pub(super) fn in_last_turn() -> bool {
     let ending = |polled: &RefCell<Option<Arc<dyn Losing>>>| {
         polled.borrow().as_ref().is_some_and(|future| future.is_ending())
@@ -46,7 +46,7 @@ pub(super) fn in_last_turn() -> bool {
     POLLED.try_with(ending).unwrap_or(false)
 }
 
-/// While it lives this thread polls a future. Restores the previous value when dropped.
+/// While it lives, this thread polls a future. Restores the previous value on drop.
 struct Polling(Option<Arc<dyn Losing>>);
 
 impl Polling {
@@ -58,12 +58,12 @@ impl Polling {
 impl Drop for Polling {
     fn drop(&mut self) {
         let before = self.0.take();
-        // The future may be dropped here: outside of the borrow.
+        // Replaced outside of the borrow, because this may drop the future.
         drop(POLLED.try_with(|polled| polled.replace(before)));
     }
 }
 
-/// The state of the wakers. When the last one is gone, nothing can wake the future.
+/// The state of the wakers. When the last waker is dropped, nothing can wake the future.
 struct Poller<F>
 where
     F: Future + Send + 'static,
@@ -78,11 +78,11 @@ where
     F::Output: Send + 'static,
 {
     /// Submits the next turn. Called by the thread that changed the phase to Queued. If the
-    /// executor rejects it or panics, the turn is dropped, and with it the future.
+    /// executor rejects the turn or panics, the turn is dropped, and with it the future.
     ///
-    /// Returns true if the executor tried to run the turn inside this call and `in_a_turn` says
-    /// that the caller can run it instead. Otherwise a future that wakes itself would overflow the
-    /// stack on an executor that runs tasks on the caller's thread.
+    /// Returns true if the executor tried to run the turn inside this call and, because of
+    /// `in_a_turn`, the caller must run it instead. Otherwise a future that wakes itself would
+    /// overflow the stack on an executor that runs tasks on the caller's thread.
     fn hand_in(self: &Arc<Self>, in_a_turn: bool) -> bool {
         let Some(executor) = self.core.executor() else { return false };
         let turn = PollTask::new(self, in_a_turn.then(|| RunId::current().thread));
@@ -131,7 +131,7 @@ where
     F::Output: Send + 'static,
 {
     fn drop(&mut self) {
-        self.core.abandon(); // does nothing once it is over
+        self.core.abandon(); // does nothing if the future is over
     }
 }
 
@@ -144,8 +144,9 @@ where
     poller: Arc<Poller<F>>,
     /// The turn was run or dropped.
     used: AtomicBool,
-    /// The number of the thread that submits this turn at the end of a turn, and polls again itself
-    /// if the executor runs the task inside that call. Only that thread accesses the two flags.
+    /// Set if a turn submits this turn at its end: the number of the submitting thread. That thread
+    /// polls again itself if the executor runs the task inside that call. Only that thread accesses
+    /// the two flags below.
     giver: Option<u64>,
     in_call: AtomicBool,
     deferred: AtomicBool,
@@ -212,8 +213,8 @@ where
     }
 }
 
-/// Drops a future that is ready before its output is handed out, as the captures of a closure are
-/// dropped when it returns. A panic of the destructor is the task's panic.
+/// Drops a ready future before its output is returned, as the captures of a closure are dropped
+/// when it returns. A panic of the destructor counts as a panic of the task.
 fn drop_before<F, T>(future: F, output: T) -> Result<T, Box<dyn Any + Send>> {
     match catch_unwind(AssertUnwindSafe(|| drop(future))) {
         Ok(()) => Ok(output),
@@ -230,7 +231,7 @@ where
     F::Output: Send + 'static,
 {
     fn run(&self, report: &mut dyn FnMut(RunEvent<'_>)) -> bool {
-        // Relaxed: the thread that drops the task synchronises with the one that ran it.
+        // Relaxed: the thread that drops the task is synchronized with the thread that ran it.
         self.used.store(true, Ordering::Relaxed);
         if self.is_inside_the_call() {
             self.deferred.store(true, Ordering::Relaxed);
@@ -284,8 +285,8 @@ where
     }
 }
 
-/// Submits the first turn of `future` to `executor`. Passes `made` a reference that ends the future
-/// when the executor accepts no further turn.
+/// Submits the first turn of `future` to `executor`. Calls `made` with a reference that is to be
+/// notified when the executor accepts no more turns.
 pub(super) fn spawn<F>(
     executor: Arc<dyn Executor>,
     future: F,
@@ -299,7 +300,7 @@ where
     let core = CellRef::new(FutureCore::new(claim.id(), Arc::clone(&executor), future));
     let handle = TaskHandle::new(core.clone().into_joinable(), claim);
     let poller = Arc::new(Poller { core });
-    // Without a poller the future is over, or was abandoned when the last poller was dropped.
+    // Without a poller, the future is over or has been abandoned.
     let losing = Arc::downgrade(&poller) as Weak<dyn Losing>;
     let task = PollTask::task(&PollTask::new(&poller, None));
     drop(poller);

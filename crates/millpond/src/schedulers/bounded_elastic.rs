@@ -1,4 +1,4 @@
-//! The scheduler for work that blocks: threads on demand up to a cap, and a bounded queue for each.
+//! The scheduler for work that blocks: threads on demand up to a cap, each with a bounded queue.
 
 use std::fmt;
 use std::io;
@@ -17,25 +17,25 @@ use crate::time::clock::Clock;
 /// Whether the work of a worker may move to another thread.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum Affinity {
-    /// It may: a task never waits behind a long one while a thread is free. The order and
-    /// non-overlap of the worker's tasks still hold.
+    /// Work may move, so a task never waits behind a long one while a thread is free. The tasks of
+    /// a worker still run in order and one at a time.
     #[default]
     Soft,
-    /// It may not: all work of one worker runs on the thread of one slot, as in Reactor.
+    /// Work may not move: all work of a worker runs on the thread of one slot, as in Reactor.
     Strict,
 }
 
-/// A scheduler for work that blocks: it starts threads on demand, up to a cap, and lets them exit
-/// when they have been idle for the time to live.
+/// A scheduler for work that blocks. It starts threads on demand, up to a cap, and lets a thread
+/// exit when it has been idle for the time to live.
 ///
-/// Work goes to the thread that became idle last, else to a new thread below the cap, else to the
-/// thread with the least work. At most `queue_capacity_per_thread` tasks wait for each thread; more
-/// are refused with [`Saturated`](crate::RejectReason::Saturated). Delayed and periodic tasks count
-/// as waiting and hold no thread meanwhile. Unless [`Affinity::Strict`] is set, a free thread takes
-/// work that waits for another one.
+/// Work is assigned to the thread that became idle last, else to a new thread below the cap, else
+/// to the thread with the least work. At most `queue_capacity_per_thread` tasks wait for each
+/// thread; further ones are refused with [`Saturated`](crate::RejectReason::Saturated). Delayed and
+/// periodic tasks count as waiting and occupy no thread meanwhile. Unless [`Affinity::Strict`] is
+/// set, a free thread takes work that waits for another one.
 ///
-/// A cheap handle. When the last clone and the last worker are dropped, the scheduler ends
-/// gracefully, without blocking.
+/// This is a cheap handle. When the last clone and the last worker are dropped, the scheduler shuts
+/// down gracefully, without blocking.
 ///
 /// # Examples
 /// ```
@@ -59,42 +59,42 @@ pub struct BoundedElasticScheduler {
 }
 
 impl BoundedElasticScheduler {
-    /// Starts with the defaults of the environment.
+    /// Returns a builder with the [`defaults`](super::defaults()) of the environment.
     pub fn builder() -> BoundedElasticBuilder {
         BoundedElasticBuilder::new()
     }
 
-    /// The largest number of threads.
+    /// Returns the largest number of threads.
     pub fn max_threads(&self) -> usize {
         self.stats().max_threads
     }
 
-    /// The number of threads.
+    /// Returns the current number of threads.
     pub fn live_threads(&self) -> usize {
         self.stats().live_threads
     }
 
-    /// The number of slots, with or without a thread.
+    /// Returns the number of slots, with or without a thread.
     pub fn slots(&self) -> usize {
         self.stats().slots
     }
 
-    /// The number of slots with a holder.
+    /// Returns the number of slots with a holder.
     pub fn busy(&self) -> usize {
         self.stats().busy
     }
 
-    /// The number of slots without a holder.
+    /// Returns the number of slots without a holder.
     pub fn idle(&self) -> usize {
         self.stats().idle
     }
 
-    /// The number of tasks that wait for a thread or for their time.
+    /// Returns the number of tasks that wait for a thread or for their due time.
     pub fn queued(&self) -> u64 {
         self.stats().queued
     }
 
-    /// How many more tasks may wait; `u64::MAX` if there is no bound.
+    /// Returns how many more tasks may wait; `u64::MAX` if there is no bound.
     pub fn remaining_capacity(&self) -> u64 {
         self.stats().remaining_capacity
     }
@@ -142,7 +142,7 @@ impl BoundedElasticBuilder {
         }
     }
 
-    /// Sets the largest number of threads. Default: ten for each processor.
+    /// Sets the largest number of threads. Default: ten per processor.
     pub fn max_threads(mut self, threads: usize) -> Self {
         self.max_threads = threads;
         self
@@ -154,7 +154,8 @@ impl BoundedElasticBuilder {
         self
     }
 
-    /// Sets the name; threads are named after it, with a number. Default: `boundedElastic`.
+    /// Sets the name of the scheduler. Threads are named after it, with a number. Default:
+    /// `boundedElastic`.
     pub fn name(mut self, name: impl Into<String>) -> Self {
         self.name = name.into();
         self
@@ -174,16 +175,16 @@ impl BoundedElasticBuilder {
         self
     }
 
-    /// Starts a new thread for every task and keeps no idle one. Default: false, unless the
-    /// environment sets it.
+    /// Sets whether every task runs on a new thread, with no idle threads kept. Default: false,
+    /// unless the environment sets it.
     pub fn thread_per_task(mut self, per_task: bool) -> Self {
         self.thread_per_task = per_task;
         self
     }
 
-    /// Sets how threads are made; see [`Builder::thread_factory`](crate::Builder::thread_factory).
-    /// If no thread can be started, the task goes back to its submitter with
-    /// [`SpawnFailed`](crate::RejectReason::SpawnFailed).
+    /// Sets how threads are created; see
+    /// [`Builder::thread_factory`](crate::Builder::thread_factory). If no thread can be started,
+    /// the submission is refused with [`SpawnFailed`](crate::RejectReason::SpawnFailed).
     pub fn thread_factory(
         mut self,
         factory: impl Fn(WorkerBody) -> io::Result<JoinHandle<()>> + Send + Sync + 'static,
@@ -198,11 +199,11 @@ impl BoundedElasticBuilder {
         self
     }
 
-    /// Makes the scheduler. It starts no thread yet.
+    /// Creates the scheduler. Starts no thread yet.
     ///
     /// # Errors
-    /// [`ConfigError`] if the threads, the capacity or the time to live is zero, or the name has a
-    /// NUL.
+    /// Returns [`ConfigError`] if the number of threads, the capacity or the time to live is zero,
+    /// or the name contains a NUL.
     pub fn build(self) -> Result<BoundedElasticScheduler, ConfigError> {
         static NUMBERS: AtomicU64 = AtomicU64::new(1);
         if self.max_threads == 0 {

@@ -1,7 +1,7 @@
-//! Decorators: user callbacks that learn of slots and wrap everything that runs in them.
+//! Decorators: user callbacks that observe slots and wrap every run in them.
 //!
-//! A panic of `slot_created` refuses the submission. Any other panic of a decorator goes no
-//! further.
+//! A panic in `slot_created` refuses the submission. Any other panic of a decorator is caught and
+//! ignored.
 
 use std::fmt;
 
@@ -23,21 +23,21 @@ impl SlotInfo {
         SlotInfo { scheduler, index }
     }
 
-    /// The scheduler, as its `Display` writes it.
+    /// Returns the scheduler's name, as its `Display` writes it.
     pub fn scheduler(&self) -> &str {
         &self.scheduler
     }
 
-    /// The number of the slot in its scheduler, from 0. Numbers of closed slots are used again.
+    /// Returns the number of the slot in its scheduler, from 0. Numbers of closed slots are reused.
     pub fn index(&self) -> usize {
         self.index
     }
 }
 
-/// Observes the slots of all schedulers and wraps everything that runs in them: for metrics,
-/// tracing, thread-locals.
+/// Observes the slots of all schedulers and wraps every run in them, for metrics, tracing or
+/// thread-locals.
 ///
-/// A slot keeps the decorators that existed when it was first used.
+/// A slot keeps the decorators that were registered when it was first used.
 ///
 /// # Examples
 /// ```
@@ -58,49 +58,50 @@ impl SlotInfo {
 /// assert!(schedulers::remove_decorator("time").is_some());
 /// ```
 pub trait Decorator: Send + Sync + 'static {
-    /// Called on the submitting thread before a slot is used for the first time. A panic refuses
-    /// that submission.
+    /// Called on the submitting thread before a slot is used for the first time; a panic then
+    /// refuses the submission. If a slot was created without a submission, this is called on the
+    /// slot's thread; after a panic the slot has no decorators.
     ///
-    /// Threads that use a slot for the first time at the same time may each call this. The slot
-    /// keeps the decorators of one of them; those of the others get a call of
-    /// [`slot_closed`](Self::slot_closed), as do all if the slot is gone by then. So every call of
-    /// this method is followed by one call of `slot_closed`.
+    /// If several threads use a new slot at the same time, each of them may call this. The slot
+    /// keeps the decorators of one of these calls; those of the other calls receive
+    /// [`slot_closed`](Self::slot_closed) at once. The same happens if the slot is gone by then. So
+    /// every call of this method is followed by one call of `slot_closed`.
     fn slot_created(&self, slot: &SlotInfo) {
         let _ = slot;
     }
 
     /// Called for each run in the slot. Must call `run` once, on the same thread. The decorator
-    /// that was added first is the outermost.
+    /// that was added first is the outermost. A panic is caught, and the run happens anyway.
     fn around(&self, slot: &SlotInfo, run: &mut dyn FnMut()) {
         let _ = slot;
         run();
     }
 
-    /// Called when the slot is closed, because its scheduler has ended or the slot was idle for too
-    /// long.
+    /// Called when the slot is closed, because its scheduler has ended or the slot was idle for
+    /// longer than its time to live.
     fn slot_closed(&self, slot: &SlotInfo) {
         let _ = slot;
     }
 }
 
-/// Adds a decorator for slots that are used for the first time from now on. Returns false if `key`
-/// has one already, which stays.
+/// Adds a decorator for slots that are used for the first time from now on. Returns false and
+/// changes nothing if `key` already has one.
 pub fn add_decorator(key: &str, decorator: Arc<dyn Decorator>) -> bool {
     DECORATORS.set_if_absent(key, decorator).is_none()
 }
 
-/// Sets the decorator of `key`, and replaces the one it had.
+/// Sets the decorator of `key`, replacing any previous one. Slots in use keep the previous one.
 pub fn set_decorator(key: &str, decorator: Arc<dyn Decorator>) {
     let replaced = DECORATORS.set(key, decorator);
     drop(replaced);
 }
 
-/// Removes the decorator of `key` and returns it. Slots that use it keep it.
+/// Removes the decorator of `key` and returns it. Slots in use keep it.
 pub fn remove_decorator(key: &str) -> Option<Arc<dyn Decorator>> {
     DECORATORS.remove(key)
 }
 
-/// Returns true if a slot that is used for the first time has decorators to tell.
+/// Returns true if any decorator is registered.
 pub(super) fn any_decorators() -> bool {
     !DECORATORS.is_empty()
 }
@@ -110,8 +111,8 @@ pub(super) fn any_decorators() -> bool {
 pub(super) struct Decorators(Arc<[InUse<dyn Decorator>]>);
 
 impl Decorators {
-    /// Takes the decorators of the moment and tells them that `slot` was created. Returns `None` if
-    /// one of them panicked.
+    /// Takes the current decorators and calls `slot_created` on each. Returns `None` if one of them
+    /// panicked; those called before it have then received `slot_closed`.
     pub(super) fn announce(slot: &SlotInfo) -> Option<Decorators> {
         let all = DECORATORS.all();
         for (told, decorator) in all.iter().enumerate() {
@@ -133,8 +134,8 @@ impl Decorators {
         self.0.is_empty()
     }
 
-    /// Calls `run` inside all of them. A decorator that panics or does not call it cannot keep it
-    /// from running.
+    /// Calls `run` inside all decorators. `run` is called even if a decorator panics or does not
+    /// call it.
     pub(super) fn around(&self, slot: &SlotInfo, run: impl FnOnce()) {
         if self.0.is_empty() {
             return run();

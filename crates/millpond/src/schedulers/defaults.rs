@@ -1,6 +1,6 @@
-//! Defaults from the environment, read once.
+//! The defaults of schedulers, read once from environment variables.
 //!
-//! A value that cannot be used is replaced by the default, and [`config_problems`] reports it.
+//! An unusable value is replaced by the default, and [`config_problems`] reports it.
 
 use std::num::NonZero;
 use std::str::FromStr;
@@ -16,29 +16,29 @@ const QUEUE_SIZE: &str = "MILLPOND_BOUNDED_ELASTIC_QUEUE_SIZE";
 const TTL: &str = "MILLPOND_BOUNDED_ELASTIC_TTL_SECONDS";
 const VIRTUAL: &str = "MILLPOND_BOUNDED_ELASTIC_ON_VIRTUAL_THREADS";
 
-/// The figures of schedulers that are made without explicit ones; see [`defaults`].
+/// The default sizes and times of schedulers; see [`defaults`].
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Defaults {
-    /// Threads of the parallel scheduler. `MILLPOND_DEFAULT_POOL_SIZE`, at most 65536; else the
-    /// number of processors.
+    /// Threads of the parallel scheduler. Set by `MILLPOND_DEFAULT_POOL_SIZE`, at most 65536.
+    /// Default: the number of processors.
     pub pool_size: usize,
-    /// Threads of the bounded-elastic scheduler. `MILLPOND_BOUNDED_ELASTIC_SIZE`; else ten for each
-    /// processor.
+    /// Threads of the bounded-elastic scheduler. Set by `MILLPOND_BOUNDED_ELASTIC_SIZE`. Default:
+    /// ten per processor.
     pub bounded_elastic_size: usize,
-    /// Tasks that may wait for each of those threads. `MILLPOND_BOUNDED_ELASTIC_QUEUE_SIZE`; else
-    /// 100000.
+    /// Tasks that may wait for each of those threads. Set by `MILLPOND_BOUNDED_ELASTIC_QUEUE_SIZE`.
+    /// Default: 100000.
     pub bounded_elastic_queue_size: usize,
-    /// How long each of those threads may be idle. `MILLPOND_BOUNDED_ELASTIC_TTL_SECONDS`; else 60
-    /// s.
+    /// How long each of those threads may be idle. Set by `MILLPOND_BOUNDED_ELASTIC_TTL_SECONDS`.
+    /// Default: 60 s.
     pub bounded_elastic_ttl: Duration,
-    /// Whether the bounded-elastic scheduler starts a new thread for every task. Only the word
-    /// `true` in `MILLPOND_BOUNDED_ELASTIC_ON_VIRTUAL_THREADS`, in any case, switches it on.
+    /// Whether the bounded-elastic scheduler starts a new thread for every task. Only the value
+    /// `true` of `MILLPOND_BOUNDED_ELASTIC_ON_VIRTUAL_THREADS`, in any letter case, enables this.
     pub bounded_elastic_on_virtual_threads: bool,
 }
 
-/// The defaults in force. Read from the environment at the first use; later changes of the
-/// environment have no effect.
+/// Returns the defaults in force. They are read from the environment at the first use; later
+/// changes of the environment have no effect.
 ///
 /// # Examples
 /// ```
@@ -52,8 +52,8 @@ pub fn defaults() -> &'static Defaults {
     &environment().0
 }
 
-/// The problems with the environment: one error for each variable whose value could not be used.
-/// The default is in force for each of them.
+/// Returns one error for each environment variable whose value is unusable. The default is in force
+/// for each of them.
 ///
 /// # Examples
 /// ```
@@ -76,7 +76,8 @@ fn environment() -> &'static (Defaults, Vec<ConfigError>) {
 }
 
 impl Defaults {
-    /// The defaults that follow from the variables that `lookup` knows, and the problems with them.
+    /// Reads the defaults from the variables that `lookup` returns. Also returns the problems
+    /// found.
     fn read(cores: usize, lookup: impl Fn(&str) -> Option<String>) -> (Defaults, Vec<ConfigError>) {
         let mut reader = Reader { lookup, problems: Vec::new() };
         let defaults = Defaults {
@@ -96,7 +97,7 @@ struct Reader<L> {
 }
 
 impl<L: Fn(&str) -> Option<String>> Reader<L> {
-    /// A number above zero.
+    /// Reads a number above zero.
     fn number<N: FromStr + From<u8> + PartialOrd>(&mut self, variable: &'static str, default: N) -> N {
         let Some(value) = (self.lookup)(variable) else { return default };
         match value.parse::<N>() {
@@ -108,7 +109,7 @@ impl<L: Fn(&str) -> Option<String>> Reader<L> {
         }
     }
 
-    /// The number of threads of a fixed scheduler, which has an upper bound.
+    /// Reads the number of threads of a fixed scheduler, which has an upper bound.
     fn fixed_threads(&mut self, variable: &'static str, default: usize) -> usize {
         let threads = self.number(variable, default);
         if threads > MAX_THREADS {
@@ -214,7 +215,8 @@ mod tests {
         }
     }
 
-    /// A value above the bound was accepted, and the first use of the shared scheduler panicked.
+    /// A value above the bound used to be accepted, and the first use of the shared scheduler
+    /// panicked.
     #[test]
     fn a_parallel_scheduler_can_be_made_whatever_the_variable_says() {
         let (most, more) = (MAX_THREADS.to_string(), (MAX_THREADS + 1).to_string());

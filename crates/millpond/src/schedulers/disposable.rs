@@ -9,8 +9,8 @@ use crate::panic::catch;
 use crate::sync::Weak;
 use crate::task::TaskId;
 
-/// The handle to scheduled work: cancels it and answers questions about it. Dropping the handle
-/// changes nothing.
+/// The handle to scheduled work: cancels it and reports its state. Dropping the handle has no
+/// effect.
 ///
 /// # Examples
 /// ```
@@ -30,9 +30,9 @@ pub struct Disposable {
 #[derive(Clone)]
 enum Kind {
     Job(JobRef, Weak<dyn JobOwner>),
-    /// A job that no scheduler has. Disposing of it runs it.
+    /// A job without a scheduler. Disposing of it runs it.
     Callback(JobRef),
-    /// Work that ended before its handle existed.
+    /// Work that ended before its handle was created.
     Over,
 }
 
@@ -45,9 +45,10 @@ impl Disposable {
         Disposable { kind: Kind::Over }
     }
 
-    /// Makes a disposable that calls `f` once, when it is disposed: for schedulers of your own.
+    /// Creates a disposable that calls `f` once, when it is disposed. For custom schedulers.
     ///
-    /// It knows of no work. [`wait`](Self::wait) waits until it is disposed and `f` has returned.
+    /// It is not connected to any work. [`wait`](Self::wait) waits until it is disposed and `f` has
+    /// returned.
     ///
     /// # Examples
     /// ```
@@ -62,10 +63,10 @@ impl Disposable {
         Disposable { kind: Kind::Callback(job) }
     }
 
-    /// Cancels the work. Returns true if this call did it, false if it was cancelled before or has
-    /// ended.
+    /// Cancels the work. Returns true if this call cancelled it, false if it was already cancelled
+    /// or has ended. Does not wait for a running body.
     ///
-    /// Work that waits does not run, and its captures are dropped at once. A running body is
+    /// Waiting work will not run, and its captures are dropped at once. A running body is
     /// interrupted, unless the call comes from that body. A periodic task does not run again.
     pub fn dispose(&self) -> bool {
         match &self.kind {
@@ -93,16 +94,16 @@ impl Disposable {
         }
     }
 
-    /// Waits until no run is under way and none will start, at most `timeout`. Returns true if that
-    /// is so.
+    /// Blocks until no run is under way and none will start, for at most `timeout`. Returns false
+    /// on timeout.
     ///
-    /// A task of the same scheduler that waits for work which could start now runs that work in
-    /// place, so that it does not block its own scheduler. For work that can only start or end
-    /// after the calling task has returned (the task itself, and later work of its own lane) it
-    /// returns `Ok(false)` at once.
+    /// If the caller is a task of the same scheduler and the work can start now, the caller runs it
+    /// in place, so that it does not block its own scheduler. Some work can only start or end after
+    /// the calling task has returned: the task itself, and later work of its own lane. For such
+    /// work this returns `Ok(false)` at once.
     ///
     /// # Errors
-    /// [`Interrupted`] if the calling thread is interrupted while it waits.
+    /// Returns [`Interrupted`] if the calling thread is interrupted while it waits.
     pub fn wait(&self, timeout: Duration) -> Result<bool, Interrupted> {
         match &self.kind {
             Kind::Job(job, owner) => job.wait(Some(owner), timeout),
@@ -111,8 +112,8 @@ impl Disposable {
         }
     }
 
-    /// As [`wait`](Self::wait), for work that is known to have no further run. A callback knows of
-    /// no runs.
+    /// As [`wait`](Self::wait), for work that has no further run. Returns true at once for a
+    /// callback, which is not connected to any run.
     pub(super) fn wait_for_last_run(&self, timeout: Duration) -> Result<bool, Interrupted> {
         match &self.kind {
             Kind::Callback(_) => Ok(true),
@@ -121,7 +122,7 @@ impl Disposable {
     }
 }
 
-/// Runs a callback. Returns false if it has begun before.
+/// Runs a callback. Returns false if it has already begun.
 fn run_callback(job: &JobRef) -> bool {
     let has_run = job.is_pending() && job.run(&mut |run| run(), &|_, _| {}).is_some();
     if has_run {

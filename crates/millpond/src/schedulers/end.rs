@@ -1,17 +1,18 @@
-//! The end of a scheduler, the same for all kinds: its [`Phase`], the threads and futures that wait
+//! The end of a scheduler, common to all kinds: its [`Phase`], the threads and futures that wait
 //! for it, and the guard that begins it when the last handle is dropped.
 //!
 //! Invariants
-//! 1. A phase only grows: Live < Draining < Disposed.
+//! 1. A phase only increases: Live < Draining < Disposed.
 //! 2. A scheduler changes its phase under its own lock, and reads it under that lock before it
-//!    accepts work. So a submission sees the new phase, or the end sees the submitted work.
-//! 3. A waiter registers before it checks for the end, and the end is reached before the waiters
-//!    are woken. So no wake-up is missed.
+//!    accepts work. So either the submission sees the new phase, or the end sees the submitted
+//!    work.
+//! 3. A waiter registers before it checks for the end, and waiters are woken after the end is
+//!    reached. So no wake-up is lost.
 
 use std::future::Future;
 use std::ops::Deref;
 use std::pin::Pin;
-use std::sync::atomic::AtomicU8; // std's also in models: the scheduler's lock orders the phase
+use std::sync::atomic::AtomicU8; // std's even in models: the scheduler's lock orders the phase
 use std::task::{Context, Poll, Waker};
 use std::time::Duration;
 
@@ -20,18 +21,18 @@ use crate::interrupt::{Interrupted, Wake};
 use crate::panic::drop_caught;
 use crate::sync::{Arc, Mutex, Ordering, deadline_after};
 
-/// How far the life of a scheduler has come.
+/// How far the end of a scheduler has progressed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) enum Phase {
     /// Accepts work.
     Live,
-    /// Accepts nothing, and runs what it has.
+    /// Accepts no more work and runs the remaining work.
     Draining,
-    /// Has cancelled what waited. Bodies may still be running.
+    /// Has cancelled all waiting work. Bodies may still be running.
     Disposed,
 }
 
-/// The phase of a scheduler, and everything that waits for its end.
+/// The phase of a scheduler, and the waiters for its end.
 #[derive(Debug, Default)]
 pub(super) struct Lifecycle {
     phase: AtomicU8,
@@ -39,7 +40,8 @@ pub(super) struct Lifecycle {
 }
 
 impl Lifecycle {
-    /// Exact under the scheduler's lock, a hint without it.
+    /// Returns the phase: exact under the scheduler's lock, otherwise a hint. Acquire pairs with
+    /// the exchange in `advance`.
     pub(super) fn phase(&self) -> Phase {
         Lifecycle::decode(self.phase.load(Ordering::Acquire))
     }
@@ -48,8 +50,8 @@ impl Lifecycle {
         self.phase() == Phase::Live
     }
 
-    /// Advances to `phase`, unless it is there or further. Returns the phase before. Requires the
-    /// scheduler's lock, see (2).
+    /// Advances to `phase`, unless the phase is already there or further. Returns the previous
+    /// phase. Requires the scheduler's lock (2).
     pub(super) fn advance(&self, phase: Phase) -> Phase {
         Lifecycle::decode(self.phase.fetch_max(phase as u8, Ordering::AcqRel))
     }
@@ -72,7 +74,7 @@ impl Lifecycle {
 pub(super) struct Waiters(Mutex<WaitList<Waiting>>);
 
 impl Waiters {
-    /// Blocks until `ready` returns true, at most `timeout`.
+    /// Blocks until `ready` returns true, for at most `timeout`. Returns whether it did.
     pub(super) fn wait(
         &self,
         timeout: Duration,
@@ -99,14 +101,14 @@ impl Waiters {
         }
     }
 
-    /// Registers a future. Its new `waker` replaces the one it had under `key`.
+    /// Registers a future. The new `waker` replaces the previous one under `key`.
     fn register(&self, key: &mut Option<Key>, waker: &Waker) {
         let new = Waiting::Task(waker.clone());
         let mut list = self.0.lock();
         let replaced = key.take().and_then(|key| list.remove(key));
         *key = Some(list.push(new));
         drop(list);
-        drop_caught(replaced); // user code: not under the lock
+        drop_caught(replaced); // user code, so not under the lock
     }
 
     fn unregister(&self, key: Option<Key>) {
@@ -114,7 +116,8 @@ impl Waiters {
         drop_caught(removed);
     }
 
-    /// Wakes all. Each of them checks its condition and registers again if it has to wait on.
+    /// Wakes all waiters. Each of them checks its condition and registers again if it has to wait
+    /// longer.
     pub(super) fn wake_all(&self) {
         let all = self.0.lock().take_all(|_| true);
         all.into_iter().for_each(Waiting::notify);
@@ -125,15 +128,16 @@ impl Waiters {
 pub(super) trait Ends: Send + Sync {
     fn lifecycle(&self) -> &Lifecycle;
 
-    /// Accepts nothing from now on, and runs what it has.
+    /// Accepts no more work and runs the remaining work.
     fn begin_drain(&self);
 
     fn has_ended(&self) -> bool;
 
-    /// Returns true if the end cannot come before the calling thread returns from what it runs now.
+    /// Returns true if the end cannot be reached before the calling thread returns from its current
+    /// task.
     fn runs_on_this_thread(&self) -> bool;
 
-    /// Blocks until the end, at most `timeout`.
+    /// Blocks until the end, for at most `timeout`.
     fn wait_for_end(&self, timeout: Duration) -> Result<bool, Interrupted> {
         self.lifecycle().waiters().wait(timeout, || self.has_ended())
     }
@@ -143,7 +147,7 @@ pub(super) trait Ends: Send + Sync {
         self.begin_drain();
     }
 
-    /// Begins a graceful end and waits for it, at most `timeout`.
+    /// Begins a graceful end and waits for it, for at most `timeout`.
     fn dispose_gracefully(&self, timeout: Duration) -> Result<bool, Interrupted> {
         self.begin_drain();
         if self.runs_on_this_thread() {
@@ -153,10 +157,10 @@ pub(super) trait Ends: Send + Sync {
     }
 }
 
-/// Tells a scheduler when its last handle is dropped.
+/// Calls `abandoned` when the last handle of a scheduler is dropped.
 ///
-/// User handles and workers share one guard. The scheduler's own threads hold the scheduler itself,
-/// so they do not keep it alive.
+/// User handles and workers share this guard. The scheduler's own threads hold the scheduler
+/// itself, so they do not count as handles.
 pub(super) struct OnLastDrop<E: Ends>(Arc<E>);
 
 impl<E: Ends> OnLastDrop<E> {
@@ -182,7 +186,7 @@ impl<E: Ends> Drop for OnLastDrop<E> {
 /// A graceful end as a future. The end begins with the first poll.
 pub(super) struct Disposal<E: Ends> {
     scheduler: Arc<E>,
-    /// Its entry among the waiters, from the first poll on.
+    /// Its entry in the list of waiters, after the first poll.
     key: Option<Key>,
 }
 

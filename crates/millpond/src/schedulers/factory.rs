@@ -1,7 +1,7 @@
-//! The [`Factory`] that makes schedulers.
+//! [`Factory`]: creates the shared schedulers and those of the `new_` functions.
 //!
-//! It can be replaced for tests: code that calls [`parallel`](super::parallel) or
-//! [`new_single`](super::new_single) then gets what the test wants.
+//! Tests can replace it. Code that calls [`parallel`](super::parallel) or
+//! [`new_single`](super::new_single) then gets the schedulers of the test.
 
 use std::time::Duration;
 
@@ -12,11 +12,12 @@ use crate::config::ConfigError;
 use crate::panic::catch_value;
 use crate::sync::Arc;
 
-/// Makes the schedulers of [`new_single`](super::new_single), [`new_parallel`](super::new_parallel)
-/// and [`new_bounded_elastic`](super::new_bounded_elastic), and the shared ones.
+/// Creates the schedulers of [`new_single`](super::new_single),
+/// [`new_parallel`](super::new_parallel) and [`new_bounded_elastic`](super::new_bounded_elastic),
+/// and the shared ones.
 ///
-/// Each method defaults to what the library makes. A method that builds on that calls
-/// [`DefaultFactory`], because the functions of this module would call the factory again.
+/// By default each method creates the scheduler of this library. A method that wraps such a
+/// scheduler calls [`DefaultFactory`], because the `new_` functions would call this factory again.
 ///
 /// # Examples
 /// ```
@@ -36,26 +37,26 @@ use crate::sync::Arc;
 /// schedulers::reset_from(before);
 /// ```
 pub trait Factory: Send + Sync + 'static {
-    /// Makes a scheduler with one thread.
+    /// Creates a scheduler with one thread.
     ///
     /// # Errors
-    /// [`ConfigError`] if the arguments are invalid.
+    /// Returns [`ConfigError`] if the arguments are invalid.
     fn new_single(&self, name: &str) -> Result<Arc<dyn Scheduler>, ConfigError> {
         fixed::single(name)
     }
 
-    /// Makes a scheduler with `n` threads.
+    /// Creates a scheduler with `n` threads.
     ///
     /// # Errors
-    /// [`ConfigError`] if the arguments are invalid.
+    /// Returns [`ConfigError`] if the arguments are invalid.
     fn new_parallel(&self, n: usize, name: &str) -> Result<Arc<dyn Scheduler>, ConfigError> {
         fixed::parallel(n, name)
     }
 
-    /// Makes a bounded-elastic scheduler.
+    /// Creates a bounded-elastic scheduler.
     ///
     /// # Errors
-    /// [`ConfigError`] if the arguments are invalid.
+    /// Returns [`ConfigError`] if the arguments are invalid.
     fn new_bounded_elastic(
         &self,
         max_threads: usize,
@@ -73,7 +74,7 @@ pub trait Factory: Send + Sync + 'static {
     }
 }
 
-/// The factory in force unless another one was set.
+/// The factory that is in force unless another one is set.
 ///
 /// # Examples
 /// ```
@@ -87,7 +88,7 @@ pub struct DefaultFactory;
 
 impl Factory for DefaultFactory {}
 
-/// Calls a factory, which is user code: the caller holds no lock, and a panic becomes an error.
+/// Calls a factory, which is user code. The caller must hold no lock. A panic becomes an error.
 pub(super) fn call(
     make: impl FnOnce() -> Result<Arc<dyn Scheduler>, ConfigError>,
 ) -> Result<Arc<dyn Scheduler>, ConfigError> {

@@ -9,17 +9,18 @@ use crate::sync::Arc;
 use crate::threads::plain_threads;
 use crate::time::clock::Clock;
 
-/// The most threads of a fixed scheduler. Its slots are allocated when it is made.
+/// The largest number of threads of a fixed scheduler, whose slots are allocated when it is
+/// created.
 pub(super) const MAX_THREADS: usize = 1 << 16;
 
-/// Makes a scheduler with one thread, which starts with the first task and is named after `name`.
+/// Creates a scheduler with one thread, which starts with the first task and is named after `name`.
 pub(super) fn single(name: &str) -> Result<Arc<dyn Scheduler>, ConfigError> {
     static NUMBERS: AtomicU64 = AtomicU64::new(1);
     fixed(1, name, format!("single({name:?})"), &NUMBERS)
 }
 
-/// Makes a scheduler with `threads` threads, each with its own queue. Tasks go round robin; a
-/// worker stays with its thread.
+/// Creates a scheduler with `threads` threads, each with its own queue. Tasks are assigned round
+/// robin; a worker stays on its thread.
 pub(super) fn parallel(threads: usize, name: &str) -> Result<Arc<dyn Scheduler>, ConfigError> {
     static NUMBERS: AtomicU64 = AtomicU64::new(1);
     if threads == 0 {

@@ -1,4 +1,4 @@
-//! [`Handle`]: a kind of scheduler as its users hold it.
+//! [`Handle`]: the user's handle to a scheduler, generic over the kind of scheduler.
 
 use std::fmt;
 use std::future::Future;
@@ -18,10 +18,10 @@ use crate::sync::Arc;
 
 /// A kind of scheduler that ends when its last [`Handle`] and its last worker are dropped.
 pub(super) trait Backend: Ends + Sized + 'static {
-    /// Runs `work` after `delay`.
+    /// Runs `work` after `delay`, or refuses it.
     fn submit(self: &Arc<Self>, delay: Duration, work: impl Submission) -> Result<Disposable, Rejected>;
 
-    /// Makes a worker, which keeps the scheduler alive by `handle`.
+    /// Creates a worker. The worker keeps `handle`, and so the scheduler, alive.
     fn create_worker(handle: &Arc<OnLastDrop<Self>>) -> Worker;
 
     fn dispose(self: &Arc<Self>);
@@ -35,7 +35,7 @@ pub(super) trait Backend: Ends + Sized + 'static {
     }
 }
 
-/// A scheduler over a [`Backend`]. A cheap handle.
+/// A cheap handle to a scheduler of kind `B`.
 pub(super) struct Handle<B: Backend>(Arc<OnLastDrop<B>>);
 
 impl<B: Backend> Handle<B> {

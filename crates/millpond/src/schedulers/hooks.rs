@@ -1,6 +1,7 @@
-//! Schedule hooks and error hooks: user callbacks for everything that any scheduler runs.
+//! Schedule hooks and error hooks: user callbacks for all work of all schedulers.
 //!
-//! A panic of a schedule hook refuses the submission. A panic of an error hook goes no further.
+//! A panic of a schedule hook refuses the submission. A panic of an error hook is caught and
+//! ignored.
 
 use std::any::Any;
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
@@ -18,12 +19,12 @@ type ErrorHook = dyn Fn(&TaskInfo, &Panic) + Send + Sync;
 static ON_SCHEDULE: Registry<ScheduleHook> = Registry::new();
 static ON_ERROR: Registry<ErrorHook> = Registry::new();
 
-/// Calls `hook` for everything that is scheduled, on the submitting thread. The scheduler runs what
+/// Calls `hook` for all scheduled work, on the submitting thread. The scheduler runs the body that
 /// the hook returns.
 ///
 /// Hooks are called in the order in which their keys were first set, so the last one is the
-/// outermost when the work runs. A periodic task passes the hooks once, not for each run. A key
-/// that is set again keeps its place. A hook that panics refuses the submission with
+/// outermost when the work runs. A key that is set again keeps its position. A periodic task passes
+/// the hooks once, not for each run. A hook that panics refuses the submission with
 /// [`CallbackPanicked`](crate::RejectReason::CallbackPanicked). The [`immediate`](super::immediate)
 /// scheduler calls no hooks.
 ///
@@ -45,13 +46,13 @@ pub fn on_schedule(key: &str, hook: impl Fn(Body) -> Body + Send + Sync + 'stati
     drop(replaced);
 }
 
-/// Runs everything that is scheduled inside the context of the thread that scheduled it: a tracing
-/// span, a request id, a locale.
+/// Runs all scheduled work inside the context of the submitting thread, for example a tracing span,
+/// a request id or a locale.
 ///
-/// This is an [`on_schedule`] hook, so [`reset_on_schedule`] ends it. It holds for all schedulers
-/// except the [`immediate`](super::immediate) one, and for direct tasks, workers, delays, and tasks
-/// that run in place. A periodic task captures once, when it is scheduled, and runs inside the
-/// context each time.
+/// This is an [`on_schedule`] hook, so [`reset_on_schedule`] removes it. It covers direct tasks,
+/// workers, delays and tasks that run in place, on all schedulers except
+/// [`immediate`](super::immediate). The context of a periodic task is captured once, when it is
+/// scheduled, and entered for each run.
 ///
 /// # Examples
 /// ```
@@ -88,8 +89,8 @@ pub fn propagate(key: &str, propagate: impl Propagate) {
     });
 }
 
-/// Runs `body` inside the context, which sees no panic of it. If the context does not run it, that
-/// is a panic.
+/// Runs `body` inside the context. The context does not see a panic of the body. A context that
+/// does not run the body causes a panic.
 fn run_inside(mut captured: Box<dyn Captured>, mut body: Body) -> Body {
     Box::new(move || {
         let mut ran = None;
@@ -113,11 +114,11 @@ pub fn reset_all_on_schedule() {
     ON_SCHEDULE.clear();
 }
 
-/// Calls `hook` when a scheduled task panics and no handle keeps the panic, on the thread that ran
-/// the task.
+/// Calls `hook` when a scheduled task panics and no handle receives the panic. The hook runs on the
+/// thread that ran the task.
 ///
-/// Hooks are called in the order in which their keys were first set. A hook that panics does not
-/// stop the next one.
+/// Hooks are called in the order in which their keys were first set. A panic in one hook does not
+/// prevent the next one.
 ///
 /// # Examples
 /// ```
@@ -141,7 +142,7 @@ pub fn reset_all_on_error() {
     ON_ERROR.clear();
 }
 
-/// The schedule hooks of the moment.
+/// Returns the current schedule hooks.
 pub(super) fn schedule_hooks() -> Vec<InUse<ScheduleHook>> {
     ON_SCHEDULE.all()
 }
@@ -153,7 +154,7 @@ pub(crate) fn report(info: &TaskInfo, panic: &Panic) {
     }
 }
 
-/// As [`report`], for a panic that nothing else needs.
+/// As [`report`], for a panic payload that has no other use.
 pub(crate) fn report_payload(info: &TaskInfo, payload: Box<dyn Any + Send>) {
     let panic = Panic::new(payload);
     report(info, &panic);

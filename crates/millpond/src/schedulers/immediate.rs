@@ -1,4 +1,4 @@
-//! The scheduler that runs everything on the calling thread, before the call returns.
+//! The scheduler that runs each task on the calling thread, before the call returns.
 
 use std::fmt;
 use std::future::Future;
@@ -18,13 +18,14 @@ use crate::task::Task;
 
 const NAME: &str = "immediate";
 
-/// Runs work on the calling thread.
+/// Runs work on the calling thread. SeqCst on its flags is for simplicity: no other data depends on
+/// them.
 #[derive(Debug, Default, Clone)]
 pub(super) struct Immediate {
     shared: Arc<Counts>,
 }
 
-/// Shared with the workers.
+/// State shared with the workers.
 #[derive(Debug, Default)]
 struct Counts {
     disposed: AtomicBool,
@@ -112,7 +113,7 @@ impl fmt::Display for Immediate {
     }
 }
 
-/// A worker that can be disposed, and otherwise is the scheduler itself.
+/// A worker, which submits to the scheduler and can be disposed separately.
 struct ImmediateLane {
     immediate: Immediate,
     closed: AtomicBool,

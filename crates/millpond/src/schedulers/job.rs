@@ -1,20 +1,19 @@
-//! A [`Job`]: one piece of accepted work, where it waits, and the threads that wait for it.
+//! [`Job`]: one piece of accepted work, where it waits, and the threads that wait for it.
 //!
 //! A job is a task cell: a [`Header`] before a [`WorkCell`], whose state word decides which thread
-//! gets the work. [`run`](Job::run) is the only place where a job starts, and
-//! [`finish`](Job::finish) where it ends.
+//! gets the work. A job starts only in [`run`](Job::run) and ends only in [`finish`](Job::finish).
 //!
 //! Invariants
-//! 1. Of "run it" and "cancel it" exactly one gets the work: the exchange that leaves Pending
-//!    decides (`task/word.rs`).
-//! 2. Where a job waits belongs to its owner, the scheduler, which changes it under its lock.
-//!    Cancelling changes the job first and then tells the owner, which removes the empty job.
+//! 1. Exactly one of run and cancel gets the work. The exchange that leaves Pending decides
+//!    (`task/word.rs`).
+//! 2. The location of a job belongs to its owner, the scheduler, which changes it under its lock. A
+//!    cancel changes the job first and then notifies the owner, which removes the empty job.
 //! 3. A periodic job is pending again after each run, until it is cancelled.
 //! 4. A waiter is in the list exactly until a thread has decided to notify it. A waiter registers
-//!    before it looks at the job, so a change after the look notifies it.
+//!    before it checks the job, so a change after the check notifies it.
 //! 5. `is_under_way` is set before the exchange that begins a run. It is cleared under the lock of
-//!    the waiters, which are notified then if no further run will start. So a waiter that finds a
-//!    cancelled job under way is notified when the run is over.
+//!    the waiters. If no further run will start, the waiters are notified then. So a waiter that
+//!    finds a cancelled job under way is notified when the run is over.
 
 use std::fmt;
 use std::sync::atomic::{AtomicU8, AtomicU32, AtomicU64};
@@ -33,23 +32,23 @@ use crate::task::{
 use crate::time::heap::Key;
 use crate::time::wheel::{NOWHERE, Placed};
 
-/// The scheduler that has a job.
+/// The scheduler that owns a job.
 pub(super) trait JobOwner: Send + Sync {
-    /// A task has panicked, on the calling thread.
+    /// Called on the running thread when a task has panicked.
     fn panicked(&self, task: &TaskInfo, panic: &Panic) {
         let _ = (task, panic);
     }
 
-    /// Removes a job that was cancelled before it ran from the queue it waits in.
+    /// Removes a job that was cancelled before it ran from the queue where it waits.
     fn cancelled(&self, job: &JobRef);
 
-    /// Called by a thread that wants to wait for the job. Runs the job on that thread if the thread
-    /// belongs to this scheduler and the job could start now.
+    /// Called by a thread that is about to wait for the job. Runs the job on that thread if the
+    /// thread belongs to this scheduler and the job can start now.
     fn help(&self, job: &JobRef) {
         let _ = job;
     }
 
-    /// Returns true if the job is in a lane that the calling thread runs, so that it cannot start
+    /// Returns true if the job is in a lane that the calling thread runs. It can then not start
     /// before the current job returns.
     fn is_behind_this_thread(&self, job: &JobRef) -> bool {
         let _ = job;
@@ -60,13 +59,13 @@ pub(super) trait JobOwner: Send + Sync {
 /// Where a job waits.
 #[derive(Debug, Default, Clone, Copy)]
 pub(super) enum Location {
-    /// Nowhere: it runs, is about to run, or has ended.
+    /// The job runs, is about to run, or has ended.
     #[default]
     Nowhere,
-    /// Among the timers. The key of a wheel is the place there.
+    /// In the timers. For a wheel, the key is the place in the wheel.
     Timers(Key),
     /// In a lane, ready to run: the index of the lane and the place in its queue. A lane with jobs
-    /// is never removed, so the index is enough.
+    /// is never removed, so the index identifies it.
     Ready(u32, u64),
     /// In a lane, ordered by time.
     Later(u32, Key),
@@ -74,24 +73,24 @@ pub(super) enum Location {
     Queued(u32, u64),
 }
 
-/// What a scheduler knows about a job besides its work.
+/// The data of a job besides its work.
 ///
-/// The first three fields are a packed [`Location`]. Every writer holds the lock of the owner, or
-/// of the lane the job is taken from. A reader without that lock looks for the job there and finds
-/// that it is gone, so Relaxed is enough. These atomics are std's also in models: no protocol rests
-/// on them.
-#[repr(C)] // for its size: there is one for each waiting task
+/// The first three fields are a packed [`Location`]. Every writer holds the lock of the owner or of
+/// the lane from which the job is taken. A reader without that lock only uses the location as a
+/// hint: it searches there and may find the job gone. So Relaxed is enough. Atomics of std also in
+/// models, because no protocol depends on them.
+#[repr(C)] // keeps it small: there is one per waiting task
 pub(super) struct Header {
     place: AtomicU64,
     index: AtomicU32,
     kind: AtomicU8,
     /// True if a thread waits for the job. Written under the lock of `rare`.
     awaited: AtomicBool,
-    /// A run has begun and its end is not counted yet (5).
+    /// A run has begun and its end has not been counted yet (5).
     is_under_way: AtomicBool,
-    /// `PERIODIC`, `HOOKED`.
+    /// A combination of `PERIODIC` and `HOOKED`.
     flags: u8,
-    /// Present if a thread waits for the job, or if the job is not a plain one.
+    /// Present if a thread waits for the job, or if the job needs one of the rare fields.
     rare: SpinLock<Option<Box<Rare>>>,
 }
 
@@ -105,15 +104,15 @@ pub(super) struct Rare {
     waiters: Vec<Weak<WaitCell>>,
     /// When a periodic job runs.
     schedule: Option<Schedule>,
-    /// Of a task with a label.
+    /// Set for a task with a label.
     info: Option<TaskInfo>,
-    /// Of a task that went through the schedule hooks: set when it panics, because the hooks may
-    /// keep the panic for themselves.
+    /// Set for a task that passed the schedule hooks. The flag becomes true when the task panics,
+    /// because a hook may catch the panic.
     hooked_panic: Option<Arc<AtomicBool>>,
 }
 
 impl Rare {
-    /// `None` if the job needs none of these.
+    /// Returns `None` if the job needs none of these fields.
     pub(super) fn new(
         info: TaskInfo,
         schedule: Option<Schedule>,
@@ -124,7 +123,7 @@ impl Rare {
         rare.is_needed().then(|| Box::new(rare))
     }
 
-    /// Returns true if the job needs this even if no thread waits for it.
+    /// Returns true if the job needs these fields even without a waiting thread.
     fn is_needed(&self) -> bool {
         self.schedule.is_some() || self.info.is_some() || self.hooked_panic.is_some()
     }
@@ -190,7 +189,8 @@ impl Header {
         std::mem::take(&mut rare.waiters)
     }
 
-    /// A run is over, or has not begun after all (5). `is_last`: no other will start.
+    /// Records that a run is over, or did not begin (5). `is_last`: whether no further run will
+    /// start.
     fn run_over(&self, is_last: impl FnOnce() -> bool) {
         let mut rare = self.rare.lock();
         self.is_under_way.store(false, Ordering::Relaxed);
@@ -205,7 +205,7 @@ pub(super) type Job = Attached<Header>;
 
 pub(super) type JobRef = CellRef<Job>;
 
-/// The wheel of a scheduler calls this under the scheduler's lock.
+/// The timer wheel of a scheduler calls this under the scheduler's lock.
 impl Placed for JobRef {
     #[inline]
     fn moved_to(&self, place: u64) {
@@ -218,7 +218,8 @@ impl Placed for JobRef {
 }
 
 impl CellRef<Job> {
-    /// Makes the job of a task `id`. `delay` decides where its memory comes from.
+    /// Creates the job of a task `id`. A job with a delay comes from the slab, any other from the
+    /// heap.
     #[inline]
     pub(super) fn of(
         id: TaskId,
@@ -234,7 +235,7 @@ impl CellRef<Job> {
         std::ptr::addr_eq(&raw const **self, &raw const **other)
     }
 
-    /// Cancels the job. Returns true if this call did it.
+    /// Cancels the job. Returns true if this call cancelled it.
     pub(super) fn dispose(&self, owner: &Weak<dyn JobOwner>) -> bool {
         match self.end(true) {
             CancelFound::Ended => false,
@@ -248,8 +249,8 @@ impl CellRef<Job> {
         }
     }
 
-    /// Blocks until no run is under way and none will start, at most `timeout`. `owner` is `None`
-    /// for a job that no scheduler has.
+    /// Blocks until no run is under way and none will start, for at most `timeout`. `owner` is
+    /// `None` for a job without a scheduler.
     pub(super) fn wait(
         &self,
         owner: Option<&Weak<dyn JobOwner>>,
@@ -258,7 +259,8 @@ impl CellRef<Job> {
         let deadline = deadline_after(timeout);
         let me = Arc::new(WaitCell::for_this_thread());
         let mut wake = Wake::Ready;
-        // Kept: a thread that tries to begin a cancelled job makes it look as if it ran.
+        // Once true, it stays true: a thread that tries to begin a cancelled job briefly sets
+        // `is_under_way`.
         let mut at_rest = false;
         while wake == Wake::Ready {
             me.reset();
@@ -309,18 +311,18 @@ impl Job {
 
     // ---- runs
 
-    /// Runs the job on this thread, inside `around` and the current interrupt frame. A panic that
-    /// no handle keeps goes to the error hooks, and every panic to `panicked`. Returns `None` if
-    /// the job is cancelled.
+    /// Runs the job on this thread, inside `around` and the current interrupt frame. `panicked` is
+    /// called for every panic, the error hooks only if no handle receives it. Returns `None` if the
+    /// job was cancelled.
     ///
-    /// The caller counts the run and then calls [`finish`](Self::finish), unless the job runs
+    /// The caller counts the run, and then calls [`finish`](Self::finish) unless the job will run
     /// again.
     pub(super) fn run(
         &self,
         around: &mut dyn FnMut(&mut dyn FnMut()),
         panicked: &dyn Fn(&TaskInfo, &Panic),
     ) -> Option<RunEnd> {
-        // Before the exchange that begins the run: see (5).
+        // Before the exchange that begins the run, which publishes it (5).
         self.own().is_under_way.store(true, Ordering::Relaxed);
         let mut end = self.work().run(around, &|panic, is_kept| {
             let info = self.info();
@@ -342,22 +344,23 @@ impl Job {
         end
     }
 
-    /// Returns true if a task that passed the schedule hooks has panicked. Its owner knows then.
+    /// Returns true if a task that passed the schedule hooks has panicked. The owner knows of the
+    /// panic then.
     fn has_panicked_in_hooks(&self) -> bool {
         let flag = |rare: &Rare| rare.hooked_panic.clone();
         self.own().flags & HOOKED != 0
             && self.own().rare(flag).is_some_and(|panicked| panicked.load(Ordering::Relaxed))
     }
 
-    /// After the last run, when it has been counted.
+    /// Marks the last run as over. Called after the run has been counted.
     pub(super) fn finish(&self) {
         self.own().run_over(|| true);
     }
 
     // ---- cancelling
 
-    /// Makes sure that no further run starts. Interrupts a run under way if asked, unless it is the
-    /// caller's own.
+    /// Makes sure that no further run starts. If `interrupt`, also interrupts a run under way,
+    /// unless it is the caller's own.
     fn end(&self, interrupt: bool) -> CancelFound {
         let found = self.work().cancel(interrupt);
         if found == CancelFound::Waiting {
@@ -372,12 +375,12 @@ impl Job {
         self.end(true);
     }
 
-    /// Ends a periodic job after the run that is under way, if there is one.
+    /// Ends a periodic job after the run under way, if there is one.
     pub(super) fn end_after_run(&self) {
         self.end(false);
     }
 
-    /// Takes the work of a job that has not begun, as a task that runs it once.
+    /// Takes the work of a job that has not begun, as a task that runs once.
     pub(super) fn take_task(&self) -> Option<Task> {
         let mut task = None::<Task>;
         self.work().take_work(&mut task);
@@ -388,8 +391,8 @@ impl Job {
         self.work().take_closure().map(|f| Task::known_as(self.info(), f))
     }
 
-    /// The error for a job that is not accepted after all. If another thread took the work already,
-    /// the error hands back an empty task.
+    /// Returns the error for a job that is refused after all. If another thread already took the
+    /// work, the error contains an empty task.
     pub(super) fn refused(&self, reason: RejectReason) -> Rejected {
         Rejected::new(self.take_task().unwrap_or_else(|| Task::new(|| {})), reason)
     }
@@ -402,7 +405,8 @@ impl Job {
 
     /// Returns true if no run is under way and none will start.
     fn is_at_rest(&self) -> bool {
-        // In this order: a run that begins later cannot be one that has ended.
+        // State first: its Acquire load makes visible that a run is under way, which is set before
+        // the exchange that begins the run (5).
         self.is_done() && !self.own().is_under_way.load(Ordering::Relaxed)
     }
 
@@ -419,7 +423,7 @@ impl Job {
         self.work().state() == TaskState::Pending
     }
 
-    /// Returns true if this job has the task `id` and has not begun.
+    /// Returns true if this job holds the task `id` and has not begun.
     pub(super) fn is_of(&self, id: TaskId) -> bool {
         self.work().id() == id && self.is_pending()
     }
@@ -440,8 +444,8 @@ impl Job {
         });
     }
 
-    /// Called by the owner, under its lock, when the job comes to wait for a thread: that thread
-    /// may be one that waits for the job. Adds the waiters to `wake`, marked as notified.
+    /// Called by the owner under its lock when the job starts to wait for a thread, because that
+    /// thread may be one that waits for the job. Adds the waiters to `wake`, marked as notified.
     pub(super) fn became_startable(&self, wake: &mut Vec<Arc<WaitCell>>) {
         if self.is_awaited() {
             let waiters = self.own().take_waiters(&mut self.own().rare.lock());
@@ -449,10 +453,11 @@ impl Job {
         }
     }
 
-    /// Returns true if a thread waits for the job. For the owner, under its lock.
+    /// Returns true if a thread waits for the job. Called by the owner under its lock.
     ///
-    /// Relaxed: a waiter registers and then asks the owner for help under the same lock. If it asks
-    /// before this call, this call sees the waiter; if after, it finds the job where it is now.
+    /// Relaxed is enough: a waiter registers and then asks the owner for help under the same lock.
+    /// If that happened before this call, this call sees the waiter. If it happens later, the
+    /// waiter finds the job at its new location.
     pub(super) fn is_awaited(&self) -> bool {
         self.own().awaited.load(Ordering::Relaxed)
     }

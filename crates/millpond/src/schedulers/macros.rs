@@ -1,8 +1,8 @@
-//! The methods that many types of this folder have in common, written once.
+//! Macros for methods that many types of this folder have in common.
 
 /// Expands to the three scheduling methods of [`Scheduler`](super::Scheduler) and
-/// [`Lane`](super::Lane). `|it, delay, work| expression` says what each does with its
-/// [`Submission`](super::work::Submission). After `jobs` it also accepts the job of a closure.
+/// [`Lane`](super::Lane). `|it, delay, work| expression` is their common body; `work` is a
+/// [`Submission`](super::work::Submission). With `jobs` it also defines `schedule_job`.
 macro_rules! scheduling_methods {
     (jobs |$it:ident, $delay:ident, $work:ident| $submit:expr) => {
         scheduling_methods!(|$it, $delay, $work| $submit);
@@ -46,8 +46,8 @@ macro_rules! scheduling_methods {
     };
 }
 
-/// Expands to all scheduling methods of [`Scheduler`](super::Scheduler), which call those of the
-/// scheduler that `|it| expression` names.
+/// Expands to all scheduling methods of [`Scheduler`](super::Scheduler), forwarded to the scheduler
+/// that `|it| expression` returns.
 macro_rules! forward_scheduling {
     (|$it:ident| $inner:expr) => {
         fn schedule_task(
@@ -87,7 +87,8 @@ macro_rules! forward_scheduling {
     };
 }
 
-/// Implements [`Scheduler`](super::Scheduler) by the scheduler that `|it| expression` names.
+/// Implements [`Scheduler`](super::Scheduler) by forwarding to the scheduler that `|it| expression`
+/// returns.
 macro_rules! forward_scheduler {
     ([$($generics:tt)*] $type:ty, |$it:ident| $inner:expr) => {
         impl<$($generics)*> $crate::schedulers::Scheduler for $type {

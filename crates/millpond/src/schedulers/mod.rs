@@ -1,4 +1,4 @@
-//! Reactor's schedulers: they run work now, later or periodically.
+//! Reactor's schedulers, which run work now, later or periodically.
 //!
 //! | scheduler | threads | for |
 //! |---|---|---|
@@ -10,29 +10,29 @@
 //! | [`single_worker`] | one lane of another scheduler | order across all its work |
 //! | [`VirtualTimeScheduler`] | the one that advances its time | tests |
 //!
-//! A [`Scheduler`] runs tasks in no particular order. Its [`Worker`]s are serial lanes: the tasks
-//! of one worker run in order of due time, then of submission, never two at a time, and are
-//! cancelled with the worker.
+//! A [`Scheduler`] runs tasks in no particular order. Its [`Worker`]s are serial lanes. The tasks
+//! of one worker run in order of due time, then of submission, and never two at a time. Disposing
+//! of a worker cancels its tasks.
 //!
-//! The process shares the three instances of [`single`], [`parallel`] and [`bounded_elastic`]: they
-//! are made on first use, and their `dispose` does nothing. A scheduler from one of the `new_`
-//! functions belongs to its handles. When the last one is dropped it ends as by
-//! [`dispose_gracefully`](Scheduler::dispose_gracefully), without blocking.
+//! The process shares one instance each of [`single`], [`parallel`] and [`bounded_elastic`]. They
+//! are created on first use, and their `dispose` does nothing. A scheduler from one of the `new_`
+//! functions belongs to its handles. When the last handle is dropped, the scheduler shuts down as
+//! by [`dispose_gracefully`](Scheduler::dispose_gracefully), without blocking.
 //!
-//! A [`Factory`] makes the shared instances and those of the `new_` functions. Tests replace it, or
-//! install virtual time.
+//! A [`Factory`] creates the shared instances and those of the `new_` functions. Tests can replace
+//! it or install virtual time.
 //!
-//! Waiting work holds no thread: all schedulers share one timer thread, which runs no user code.
-//! Where a due timer needs a new thread, an executor or a decorator, a helper thread of that
-//! scheduler (`millpond-courier`) calls it. A panic of a task goes to the hooks of [`on_error`] and
-//! has no other effect. A periodic task goes on after a panic, unless
-//! [`on_panic`](PeriodicTask::on_panic) says that it ends.
+//! Waiting work occupies no thread. All schedulers share one timer thread, which runs no user code.
+//! If a due timer needs a new thread, an executor or a decorator, a helper thread of that scheduler
+//! (`millpond-courier`) calls it. A panic of a task is passed to the hooks of [`on_error`] and has
+//! no other effect. A periodic task continues after a panic, unless
+//! [`on_panic`](PeriodicTask::on_panic) says otherwise.
 //!
 //! Every scheduler with threads is in the [`registry`](crate::registry) of pools, under its name,
-//! with [`Kind::Scheduler`](crate::monitor::Kind::Scheduler): see
+//! with [`Kind::Scheduler`](crate::monitor::Kind::Scheduler); see
 //! [`pool_ref`](Scheduler::pool_ref). [`immediate`], [`single_worker`] and virtual time have no
-//! threads and are not listed. A scheduler over an executor counts its work; the threads are those
-//! of the executor, and so are the events about them.
+//! threads and are not listed. A scheduler over an executor counts its own work, while its threads,
+//! and events about them, belong to the executor.
 //!
 //! [`propagate`] carries a context, such as a tracing span, from the submitting thread to the work.
 //!

@@ -1,8 +1,8 @@
-//! Threads that should not block, and the question whether the calling thread is one.
+//! Marks threads that should not block, and tells whether the calling thread is one of them.
 //!
-//! The blocking calls of this library work on every thread: each can be interrupted, and a join
-//! that refused to wait would only move the problem. The mark is for code that asks before it
-//! blocks.
+//! The blocking calls of this library work on every thread, marked or not. Each can be interrupted,
+//! and a join that refuses to wait would not solve the caller's problem. The mark is for code that
+//! checks before it blocks.
 
 use std::thread::{self, Thread};
 
@@ -15,7 +15,7 @@ type Predicate = dyn Fn(&Thread) -> bool + Send + Sync;
 static PREDICATES: std::sync::Mutex<Vec<Arc<Predicate>>> = std::sync::Mutex::new(Vec::new());
 
 /// Returns true if the calling thread should not block: it belongs to a single or parallel
-/// scheduler, or a predicate of [`register_non_blocking_predicate`] says so.
+/// scheduler, or a predicate of [`register_non_blocking_predicate`] returns true.
 ///
 /// # Examples
 /// ```
@@ -40,8 +40,8 @@ pub fn is_in_non_blocking_thread() -> bool {
     predicates.iter().any(|predicate| catch_value(|| predicate(&thread)).unwrap_or(false))
 }
 
-/// Adds a predicate that marks more threads that should not block. It is called on the thread in
-/// question.
+/// Adds a predicate that marks further threads as non-blocking. It is called on the thread that
+/// asks.
 ///
 /// # Examples
 /// ```
@@ -63,5 +63,5 @@ pub fn register_non_blocking_predicate(predicate: impl Fn(&Thread) -> bool + Sen
 /// See [`register_non_blocking_predicate`].
 pub fn reset_non_blocking_predicates() {
     let old = std::mem::take(&mut *lock_global(&PREDICATES));
-    drop(old); // user code: not under the lock
+    drop(old); // user code, so not under the lock
 }

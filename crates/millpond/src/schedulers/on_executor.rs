@@ -21,13 +21,14 @@ fn plan(name: &str, executor: Arc<dyn Executor>, owned: Option<Arc<dyn ExecutorS
     }
 }
 
-/// Makes a scheduler that runs its work on `executor`. The scheduler never shuts the executor down.
+/// Creates a scheduler that runs its work on `executor`. The scheduler never shuts the executor
+/// down.
 ///
 /// It has no timing: a delay or a period above zero is refused with
-/// [`NotTimeCapable`](crate::RejectReason::NotTimeCapable). A worker that has work is one
-/// submission to the executor, however many tasks it gets meanwhile. If the executor refuses, its
-/// reason passes through; if it has been shut down, the scheduler is disposed too. A task that the
-/// executor drops counts as cancelled.
+/// [`NotTimeCapable`](crate::RejectReason::NotTimeCapable). A worker with work occupies the
+/// executor with one submission, even if it gets more tasks meanwhile. If the executor refuses, the
+/// submission is refused with the same reason. If the executor has been shut down, the scheduler is
+/// disposed too. A task that the executor drops counts as cancelled.
 ///
 /// # Examples
 /// ```
@@ -45,16 +46,16 @@ pub fn from_executor(executor: impl Executor + 'static) -> Arc<dyn Scheduler> {
     Arc::new(new_scheduler(plan("fromExecutor", Arc::new(executor), None)))
 }
 
-/// Makes a scheduler that runs its work on `service` and owns it: the end of the scheduler shuts
+/// Creates a scheduler that runs its work on `service` and owns it: the end of the scheduler shuts
 /// the service down.
 ///
-/// However the scheduler ends, also by being dropped, it shuts the service down when its last work
-/// is done; [`dispose`](Scheduler::dispose) does so at once.
+/// When the last work is done, the scheduler shuts the service down, also if it ends by being
+/// dropped. [`dispose`](Scheduler::dispose) shuts it down at once.
 /// [`dispose_gracefully`](Scheduler::dispose_gracefully) then waits until the service has
-/// terminated. The future of [`disposal`](Scheduler::disposal) does not, because only a thread can
-/// wait for a service: tasks that others gave it may still run when the future is ready.
-/// [`await_termination`](ExecutorService::await_termination) waits for those too. Otherwise as
-/// [`from_executor`].
+/// terminated. The future of [`disposal`](Scheduler::disposal) does not, because waiting for a
+/// service blocks a thread. So tasks that were submitted to the service directly may still run when
+/// the future is ready; [`await_termination`](ExecutorService::await_termination) waits for those
+/// too. In all other respects this is as [`from_executor`].
 ///
 /// # Examples
 /// ```
@@ -74,10 +75,11 @@ pub fn from_executor_service(service: impl ExecutorService + 'static) -> Arc<dyn
     Arc::new(new_scheduler(plan("fromExecutorService", Arc::clone(&service) as _, Some(service))))
 }
 
-/// Makes a scheduler that runs its work on `pool` and owns it: the end of the scheduler shuts the
+/// Creates a scheduler that runs its work on `pool` and owns it: the end of the scheduler shuts the
 /// pool down.
 ///
-/// It has timing, by the clock of the pool. Otherwise as [`from_executor_service`].
+/// It has timing, by the clock of the pool. In all other respects this is as
+/// [`from_executor_service`].
 ///
 /// # Examples
 /// ```

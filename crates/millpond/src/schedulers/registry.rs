@@ -1,11 +1,11 @@
-//! Keyed lists of user callbacks that belong to the whole process: hooks and decorators.
+//! Keyed lists of process-wide user callbacks: hooks and decorators.
 //!
 //! Invariants
 //! 1. No callback is called or dropped while a list is locked.
 //! 2. A list keeps the order in which its keys were first set.
 
 use std::ops::Deref;
-use std::sync::atomic::AtomicBool; // std's also in models: it belongs to the process
+use std::sync::atomic::AtomicBool; // std's even in models: it is process-wide
 
 use crate::panic::drop_caught;
 use crate::sync::{Arc, Ordering, lock_global};
@@ -19,10 +19,10 @@ impl<T: ?Sized> Keyed<T> {
     }
 }
 
-/// A callback while it is called, or while a slot uses it.
+/// A callback while it is being called, or while a slot uses it.
 ///
-/// If it is removed from its list meanwhile, this is the last reference. Its destructor is user
-/// code that may run on any thread, so a panic of the destructor is caught.
+/// If the callback is removed from its list meanwhile, this is the last reference. Its destructor
+/// is user code that may run on any thread, so a panic of the destructor is caught.
 pub(super) struct InUse<T: ?Sized>(Option<Arc<T>>);
 
 impl<T: ?Sized> Deref for InUse<T> {
@@ -39,13 +39,14 @@ impl<T: ?Sized> Drop for InUse<T> {
     }
 }
 
-/// One list of the process.
+/// One process-wide list.
 pub(super) struct Registry<T: ?Sized> {
     list: std::sync::Mutex<Keyed<T>>,
-    /// True if the list is not empty. Most programs have no hooks and never take the lock. Written
-    /// under the lock.
+    /// True if the list is not empty. Written under the lock. Most programs register no callbacks,
+    /// so they never take the lock.
     ///
-    /// Relaxed: a thread that knows of a callback learnt it through some other synchronization.
+    /// Relaxed: a thread that relies on a callback was synchronized with its registration in
+    /// another way.
     any: AtomicBool,
 }
 
@@ -61,7 +62,7 @@ impl<T: ?Sized> Registry<T> {
         result
     }
 
-    /// Sets the callback of `key` and returns the one it replaces, which keeps its place.
+    /// Sets the callback of `key`, which keeps its position. Returns the previous one.
     pub(super) fn set(&self, key: &str, callback: Arc<T>) -> Option<Arc<T>> {
         self.change(|list| match list.position(key) {
             Some(at) => Some(std::mem::replace(&mut list.0[at].1, callback)),
@@ -96,7 +97,7 @@ impl<T: ?Sized> Registry<T> {
         !self.any.load(Ordering::Relaxed)
     }
 
-    /// All callbacks, in the order of their keys.
+    /// Returns all callbacks in the order of their keys.
     pub(super) fn all(&self) -> Vec<InUse<T>> {
         if self.is_empty() {
             return Vec::new();

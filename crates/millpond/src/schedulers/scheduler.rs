@@ -18,6 +18,9 @@ use crate::task::periodic::PeriodicTask;
 
 /// Runs work now, later or periodically.
 ///
+/// A submission does not wait for capacity: a scheduler that is full or has ended refuses it. It
+/// may call user code, such as hooks, decorators, a thread factory or an executor.
+///
 /// # Examples
 /// ```
 /// use millpond::schedulers::{self, Scheduler, SchedulerExt};
@@ -35,26 +38,25 @@ pub trait Scheduler: Send + Sync {
     /// Runs `task` as soon as a thread is available.
     ///
     /// # Errors
-    /// [`Rejected`] hands the task back and says why: the scheduler has ended, is full, or a hook
-    /// panicked.
+    /// Returns [`Rejected`], with the task and the reason, if the scheduler has ended or is full,
+    /// if a hook or decorator panicked, or if no thread could be started.
     fn schedule_task(&self, task: Task) -> Result<Disposable, Rejected>;
 
-    /// Runs `task` after `delay`, at once if that is zero.
+    /// Runs `task` after `delay`. A delay of zero means as soon as a thread is available.
     ///
     /// # Errors
     /// As [`schedule_task`](Self::schedule_task), and if the scheduler has no timing.
     fn schedule_task_after(&self, delay: Duration, task: Task) -> Result<Disposable, Rejected>;
 
-    /// Runs `task` after `initial`, and then at a fixed rate: each run is due one `period` after
-    /// the run before was due. Runs never overlap. A period of zero means again at once, after all
-    /// other work that is due.
+    /// Runs `task` after `initial` and then at a fixed rate: each run is due one `period` after the
+    /// due time of the previous run. Runs never overlap. With a period of zero, the task runs again
+    /// immediately, after all other due work.
     ///
-    /// A run that panics goes to the error hooks, and the task runs again, unless
-    /// [`on_panic`](PeriodicTask::on_panic) says that it ends.
+    /// A panic of a run is passed to the error hooks, and the task runs again, unless
+    /// [`on_panic`](PeriodicTask::on_panic) says otherwise.
     ///
     /// # Errors
-    /// As [`schedule_task_after`](Self::schedule_task_after). The task handed back runs the body
-    /// once.
+    /// As [`schedule_task_after`](Self::schedule_task_after). The returned task runs the body once.
     fn schedule_periodically_task(
         &self,
         initial: Duration,
@@ -62,45 +64,45 @@ pub trait Scheduler: Send + Sync {
         task: PeriodicTask,
     ) -> Result<Disposable, Rejected>;
 
-    /// Runs a closure that has not become a task. Only schedulers of this crate do that; all others
-    /// return `None`, and get the closure as a task.
+    /// Runs a closure without making a task of it. Only schedulers of this crate support this. All
+    /// others return `None`, and the closure is submitted as a task.
     #[doc(hidden)]
     fn schedule_job(&self, job: NewJob<'_>) -> Option<Result<Disposable, Rejected>> {
         let _ = job;
         None
     }
 
-    /// Makes a worker. Its work runs one at a time, by due time and then by submission. The worker
-    /// of a disposed scheduler is disposed.
+    /// Creates a worker. Its tasks run one at a time, by due time and then by submission. The
+    /// worker of a disposed scheduler is disposed.
     fn create_worker(&self) -> Worker;
 
-    /// Ends the scheduler: interrupts what runs, cancels what waits, disposes its workers. Does not
-    /// wait. Also cuts a graceful end short.
+    /// Ends the scheduler at once: interrupts running tasks, cancels waiting tasks and disposes of
+    /// the workers. Returns without waiting. Also cuts a graceful end short.
     fn dispose(&self);
 
-    /// Ends the scheduler gracefully and waits for that, at most `timeout`. It accepts nothing
-    /// more, runs what waits for a thread or for its time, and ends periodic tasks. Returns true if
-    /// all work is done and the threads are gone.
+    /// Ends the scheduler gracefully and blocks until it has ended, for at most `timeout`. The
+    /// scheduler accepts no more work, runs all waiting and delayed tasks, and ends periodic tasks.
+    /// Returns true if all work is done and the threads have exited.
     ///
-    /// The end begins at once, also with a timeout of zero, and goes on after a timeout. Call this
-    /// again to wait on.
+    /// The end begins at once, even with a timeout of zero, and continues after a timeout. Another
+    /// call waits again. On a thread of the scheduler itself this does not block.
     ///
     /// # Errors
-    /// [`Interrupted`] if the calling thread is interrupted while it waits.
+    /// Returns [`Interrupted`] if the calling thread is interrupted while it waits.
     fn dispose_gracefully(&self, timeout: Duration) -> Result<bool, Interrupted>;
 
-    /// The graceful end as a future. The end begins with the first poll.
+    /// Returns the graceful end as a future. The end begins with the first poll.
     fn disposal(&self) -> Pin<Box<dyn Future<Output = ()> + Send>>;
 
     /// Returns true once an end has begun, graceful or not.
     fn is_disposed(&self) -> bool;
 
-    /// A consistent snapshot of all figures.
+    /// Returns a consistent snapshot of all figures.
     fn stats(&self) -> SchedulerStats;
 
-    /// The scheduler as [`registry::pools`](crate::registry::pools) lists it, for its snapshots,
-    /// times and settings. `None` if it has no threads of its own to observe: the immediate
-    /// scheduler, a single worker, virtual time, and schedulers of other crates.
+    /// Returns the scheduler's entry in [`registry::pools`](crate::registry::pools), with its
+    /// snapshots, times and settings. Returns `None` if there are no threads to observe: for the
+    /// immediate scheduler, a single worker, virtual time, and schedulers of other crates.
     ///
     /// # Examples
     /// ```
@@ -133,7 +135,7 @@ impl fmt::Debug for dyn Scheduler + '_ {
     }
 }
 
-/// The scheduling methods for closures, on every scheduler.
+/// The scheduling methods for closures, available on every scheduler.
 ///
 /// # Examples
 /// ```
@@ -171,7 +173,7 @@ pub trait SchedulerExt: Scheduler {
         NewJob::submit(delay, f, |job| self.schedule_job(job), by_task)
     }
 
-    /// Runs `f` after `initial`, and then once in every `period`.
+    /// Runs `f` after `initial`, and then once every `period`.
     ///
     /// # Errors
     /// As [`Scheduler::schedule_periodically_task`].

@@ -1,6 +1,6 @@
-//! The shared instances: made on first use, and ended by [`shutdown_now`] or a new factory.
+//! The shared schedulers, created on first use and ended by [`shutdown_now`] or a new factory.
 //!
-//! Schedulers and factories may be user code. They are called and dropped without the lock.
+//! Schedulers and factories may be user code. They are called and dropped without the lock held.
 
 use std::fmt;
 use std::future::{self, Future};
@@ -20,11 +20,11 @@ use crate::monitor::PoolRef;
 use crate::panic::catch;
 use crate::sync::{Arc, OnceLock, Weak, lock_global};
 
-/// A scheduler that the whole process shares. This handle cannot dispose of it.
+/// A process-wide shared scheduler. This handle cannot dispose of it.
 ///
 /// [`dispose`](Scheduler::dispose) and its graceful forms do nothing and report success.
-/// [`shutdown_now`] ends the instance; this handle then refuses work, and the next call of the
-/// accessor returns a new one. Two handles are equal if they belong to the same instance.
+/// [`shutdown_now`] ends the instance. This handle then refuses work, and the next call of the
+/// accessor returns a new instance. Two handles are equal if they belong to the same instance.
 ///
 /// # Examples
 /// ```
@@ -42,7 +42,7 @@ pub struct Shared {
 }
 
 struct Instance {
-    /// The accessor that returns it.
+    /// The name of the accessor function.
     accessor: &'static str,
     scheduler: Arc<dyn Scheduler>,
 }
@@ -90,8 +90,8 @@ impl Scheduler for Shared {
     }
 }
 
-// Tasks of the immediate scheduler panic through it. No scheduler calls user code in the middle of
-// a change of its state.
+// A panic of a task on the immediate scheduler unwinds through it. That is safe, because no
+// scheduler calls user code in the middle of a state change.
 impl UnwindSafe for Shared {}
 impl RefUnwindSafe for Shared {}
 
@@ -151,12 +151,12 @@ impl Kind {
     }
 }
 
-/// The shared instances of the moment.
+/// The current shared instances.
 #[derive(Default)]
 pub(super) struct Instances {
-    /// Made by the factory; one place per kind.
+    /// Created by the factory; one entry per kind.
     made: [Option<Shared>; 3],
-    /// Made by the default factory, because the factory failed.
+    /// Created by the default factory, because the factory failed.
     fallback: [Option<Shared>; 3],
 }
 
@@ -169,12 +169,12 @@ impl Instances {
 
     fn dispose(&self) {
         for shared in self.all() {
-            // User code, perhaps: a panic must not keep the others from being disposed.
+            // May be user code: a panic must not prevent the disposal of the others.
             catch(|| shared.scheduler().dispose());
         }
     }
 
-    /// Takes the disposed ones out.
+    /// Takes out the instances that are disposed.
     pub(super) fn take_disposed(&mut self) -> Vec<Shared> {
         let all = self.made.iter_mut().chain(&mut self.fallback);
         all.filter_map(|place| place.take_if(|shared| shared.is_disposed())).collect()
@@ -202,14 +202,13 @@ impl Replaced {
 }
 
 struct Current {
-    /// `None` stands for the default factory.
+    /// `None` means the default factory.
     factory: Option<Arc<dyn Factory>>,
     instances: Instances,
-    /// Every scheduler that is or was a shared instance and is still alive. A factory may return
-    /// one again, for the same kind or another, and a snapshot may keep it.
+    /// Every living scheduler that is or was a shared instance. A factory may return one again, for
+    /// the same kind or another, and a snapshot may keep one.
     known: Vec<Weak<dyn Scheduler>>,
-    /// Grows with each replacement, so that an instance that an earlier factory makes meanwhile is
-    /// not kept.
+    /// Increases with each replacement. An instance from an earlier factory is then not kept.
     epoch: u64,
 }
 
@@ -223,7 +222,7 @@ impl Current {
         alive.map(Weak::as_ptr).any(|known| std::ptr::addr_eq(known, scheduler))
     }
 
-    /// Remembers `shared` as an instance. Returns dead references, which the caller drops without
+    /// Records `shared` as an instance. Returns dead references, which the caller must drop without
     /// the lock.
     fn note(&mut self, shared: &Shared) -> Vec<Weak<dyn Scheduler>> {
         let gone = self.known.extract_if(.., |known| known.strong_count() == 0).collect();
@@ -234,7 +233,7 @@ impl Current {
     }
 }
 
-/// Replaces the factory and the instances in one step, and returns the old ones.
+/// Replaces the factory and the instances in one step. Returns the previous ones.
 pub(super) fn replace(factory: Option<Arc<dyn Factory>>, instances: Instances) -> Replaced {
     let mut current = lock_global(&CURRENT);
     current.epoch += 1;
@@ -244,13 +243,13 @@ pub(super) fn replace(factory: Option<Arc<dyn Factory>>, instances: Instances) -
     }
 }
 
-/// The factory in force.
+/// Returns the factory in force.
 pub(super) fn factory() -> Arc<dyn Factory> {
     let set = lock_global(&CURRENT).factory.clone();
     set.unwrap_or_else(|| Arc::new(DefaultFactory))
 }
 
-/// The shared instance of a kind. Makes it if there is none.
+/// Returns the shared instance of a kind. Creates it if there is none.
 fn shared(kind: Kind) -> Shared {
     loop {
         let current = lock_global(&CURRENT);
@@ -266,17 +265,17 @@ fn shared(kind: Kind) -> Shared {
     }
 }
 
-/// Keeps what was made, unless another thread was faster: then that instance counts. Returns `None`
-/// if the factory has been replaced.
+/// Stores the created instance, unless another thread has stored one first. Returns the stored
+/// instance, or `None` if the factory has been replaced.
 ///
-/// Disposes of an instance that is not kept, unless it is or was a shared instance itself.
+/// Disposes of an instance that is not stored, unless it is or was a shared instance itself.
 fn keep(kind: Kind, epoch: u64, made: Result<Shared, ConfigError>) -> Option<Shared> {
     let failed = made.is_err();
     let made = match made {
         Ok(made) => made,
         Err(_) => {
-            // The caller is not to blame for the factory, and gets a fallback, as earlier callers
-            // did.
+            // The caller did not choose the factory, so it gets a fallback, the same one as earlier
+            // callers.
             let there = lock_global(&CURRENT).instances.fallback[kind as usize].clone();
             there.unwrap_or_else(|| kind.make(&DefaultFactory).expect("the defaults are valid"))
         }
@@ -294,14 +293,14 @@ fn keep(kind: Kind, epoch: u64, made: Result<Shared, ConfigError>) -> Option<Sha
     drop(current);
     drop(gone);
     if unused {
-        catch(|| made.scheduler().dispose()); // user code, perhaps
+        catch(|| made.scheduler().dispose()); // may be user code
     }
     kept
 }
 
-/// The scheduler without threads: work runs on the calling thread before the call returns, and its
-/// panic unwinds to the caller. It has no hooks and no timing, and [`shutdown_now`] does not end
-/// it.
+/// Returns the scheduler without threads. Work runs on the calling thread before the call returns,
+/// and a panic unwinds to the caller. It has no hooks and no timing, and [`shutdown_now`] does not
+/// end it.
 ///
 /// # Examples
 /// ```
@@ -317,7 +316,7 @@ pub fn immediate() -> Shared {
     IMMEDIATE.get_or_init(make).clone()
 }
 
-/// The shared scheduler with one thread, named `single-N`: for work that must not overlap.
+/// Returns the shared scheduler with one thread, named `single-N`, for work that must not overlap.
 ///
 /// # Examples
 /// ```
@@ -332,8 +331,8 @@ pub fn single() -> Shared {
     shared(Kind::Single)
 }
 
-/// The shared scheduler for short computations: [`Defaults::pool_size`](super::Defaults::pool_size)
-/// threads, named `parallel-N`.
+/// Returns the shared scheduler for short computations. It has
+/// [`Defaults::pool_size`](super::Defaults::pool_size) threads, named `parallel-N`.
 ///
 /// # Examples
 /// ```
@@ -345,8 +344,8 @@ pub fn parallel() -> Shared {
     shared(Kind::Parallel)
 }
 
-/// The shared scheduler for work that blocks, with the figures of [`defaults`]. Its threads are
-/// named `boundedElastic-N`, or `loomBoundedElastic-N` if every task has a new one.
+/// Returns the shared scheduler for work that blocks, with the sizes of [`defaults`]. Its threads
+/// are named `boundedElastic-N`, or `loomBoundedElastic-N` if every task has a new one.
 ///
 /// # Examples
 /// ```
@@ -359,8 +358,8 @@ pub fn bounded_elastic() -> Shared {
     shared(Kind::BoundedElastic)
 }
 
-/// Disposes of the shared instances. Handles to them refuse work from then on; the next call of an
-/// accessor makes a new one.
+/// Disposes of the shared instances. Does not block. Handles to them refuse work from now on. The
+/// next call of an accessor creates a new instance.
 ///
 /// # Examples
 /// ```

@@ -1,4 +1,5 @@
-//! The functions that make schedulers by the factory in force, and those that replace the factory.
+//! The functions that create schedulers with the factory in force, and those that replace the
+//! factory.
 
 use std::fmt;
 use std::time::Duration;
@@ -9,11 +10,11 @@ use super::shared::{self, Instances, Replaced};
 use crate::config::ConfigError;
 use crate::sync::Arc;
 
-/// Makes a scheduler with one thread, which starts with the first task and is named after `name`.
-/// The factory in force makes it.
+/// Creates a scheduler with one thread, using the factory in force. The thread starts with the
+/// first task and is named after `name`.
 ///
 /// # Errors
-/// [`ConfigError`] if `name` contains a NUL, or the error of the factory.
+/// Returns [`ConfigError`] if `name` contains a NUL, or the error of the factory.
 ///
 /// # Examples
 /// ```
@@ -30,11 +31,12 @@ pub fn new_single(name: &str) -> Result<Arc<dyn Scheduler>, ConfigError> {
     call(|| factory.new_single(name))
 }
 
-/// Makes a scheduler with `n` threads, each with its own queue. Tasks go round robin, and a worker
-/// stays with its thread. The factory in force makes it.
+/// Creates a scheduler with `n` threads, each with its own queue, using the factory in force. Tasks
+/// are assigned round robin; a worker stays on its thread.
 ///
 /// # Errors
-/// [`ConfigError`] if `n` is zero or `name` contains a NUL, or the error of the factory.
+/// Returns [`ConfigError`] if `n` is zero or above 65,536, if `name` contains a NUL, or the error
+/// of the factory.
 ///
 /// # Examples
 /// ```
@@ -49,13 +51,13 @@ pub fn new_parallel(n: usize, name: &str) -> Result<Arc<dyn Scheduler>, ConfigEr
     call(|| factory.new_parallel(n, name))
 }
 
-/// Makes a bounded-elastic scheduler; see
+/// Creates a bounded-elastic scheduler, using the factory in force; see
 /// [`BoundedElasticScheduler`](super::BoundedElasticScheduler). A capacity of `usize::MAX` means no
-/// bound. The factory in force makes it.
+/// bound.
 ///
 /// # Errors
-/// [`ConfigError`] if one of the figures is zero or `name` contains a NUL, or the error of the
-/// factory.
+/// Returns [`ConfigError`] if a number or `ttl` is zero, if `name` contains a NUL, or the error of
+/// the factory.
 ///
 /// # Examples
 /// ```
@@ -77,10 +79,10 @@ pub fn new_bounded_elastic(
 }
 
 /// Replaces the factory and disposes of the shared instances, as
-/// [`shutdown_now`](super::shutdown_now) does. Schedulers of the `new_` functions go on.
+/// [`shutdown_now`](super::shutdown_now) does. Schedulers of the `new_` functions are not affected.
 ///
-/// If the factory fails or panics when a shared instance is needed, the caller gets one that the
-/// default factory made. The next call asks the factory again.
+/// If the factory fails or panics when a shared instance is needed, the caller gets an instance of
+/// the default factory. The next call tries the factory again.
 ///
 /// # Examples
 /// See [`Factory`].
@@ -88,7 +90,7 @@ pub fn set_factory(factory: impl Factory) {
     shared::replace(Some(Arc::new(factory)), Instances::default()).dispose();
 }
 
-/// Goes back to the [`DefaultFactory`](super::DefaultFactory) and disposes of the shared instances.
+/// Restores the [`DefaultFactory`](super::DefaultFactory) and disposes of the shared instances.
 ///
 /// # Examples
 /// ```
@@ -98,8 +100,8 @@ pub fn reset_factory() {
     shared::replace(None, Instances::default()).dispose();
 }
 
-/// Replaces the factory. The snapshot keeps the factory and the shared instances of before, alive,
-/// for [`reset_from`].
+/// Replaces the factory. The returned snapshot keeps the previous factory and the previous shared
+/// instances alive for [`reset_from`].
 ///
 /// # Examples
 /// See [`Factory`].
@@ -107,8 +109,9 @@ pub fn set_factory_with_snapshot(factory: impl Factory) -> Snapshot {
     Snapshot { kept: Some(shared::replace(Some(Arc::new(factory)), Instances::default())) }
 }
 
-/// Restores what `snapshot` kept and disposes of the shared instances of the time between. Kept
-/// instances that have been disposed are made again when they are next needed.
+/// Restores the factory and the instances of `snapshot`, and disposes of the shared instances
+/// created since. Instances of the snapshot that have been disposed are created again on their next
+/// use.
 ///
 /// # Examples
 /// See [`Factory`].
@@ -121,9 +124,9 @@ pub fn reset_from(mut snapshot: Snapshot) {
     }
 }
 
-/// The factory and the shared instances of an earlier time; see [`set_factory_with_snapshot`].
+/// The previous factory and shared instances; see [`set_factory_with_snapshot`].
 ///
-/// A snapshot that is dropped without [`reset_from`] disposes of its instances.
+/// Dropping a snapshot without [`reset_from`] disposes of its instances.
 #[must_use = "dropping it disposes of the shared instances that it keeps"]
 pub struct Snapshot {
     /// `None` once it is restored.
@@ -131,7 +134,7 @@ pub struct Snapshot {
 }
 
 impl Snapshot {
-    /// Disposes of the shared instances that it keeps.
+    /// Disposes of the shared instances in the snapshot.
     ///
     /// # Examples
     /// ```
@@ -148,7 +151,7 @@ impl Snapshot {
         }
     }
 
-    /// Returns true if all instances that it keeps are disposed, or if it keeps none.
+    /// Returns true if all instances in the snapshot are disposed, or if there are none.
     pub fn is_disposed(&self) -> bool {
         self.kept.as_ref().is_none_or(Replaced::is_disposed)
     }

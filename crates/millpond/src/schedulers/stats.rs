@@ -1,33 +1,33 @@
-//! The figures of a scheduler: [`SchedulerStats`] for users, [`Counters`] inside.
+//! The figures of a scheduler: [`SchedulerStats`] for users, [`Counters`] for internal use.
 
 use crate::executor::RejectReason;
 use crate::task::Outcome;
 
 /// A snapshot of the figures of a scheduler.
 ///
-/// A slot is the place of one thread. It is busy while a worker, a periodic task, or a task that is
-/// ready or running holds it, and idle otherwise. At any moment `submitted = completed + panicked +
+/// A slot is the place of one thread. A slot is busy while a worker, a periodic task, or a ready or
+/// running task holds it, and idle otherwise. At any moment `submitted = completed + panicked +
 /// cancelled + queued + running`. Each run of a periodic task counts as one submitted task.
 ///
 /// [`Scheduler::pool_ref`](super::Scheduler::pool_ref) shows the same scheduler as a pool, with
 /// more figures. There
 /// - `pool_size` is `live_threads`, and `maximum_pool_size` is `max_threads`;
-/// - `active_count` is the number of slots that run a task or have been assigned one. A slot that a
-///   worker or a periodic task only holds is busy and not active;
+/// - `active_count` is the number of slots that run a task or have been assigned one. A slot that
+///   is only held by a worker or a periodic task is busy but not active;
 /// - `in_place_count` is the number of tasks that run inside a task that waits for them;
-/// - `queued_count` is `queued`, and also a task whose thread could not be started yet. The
-///   `delayed_count` of these came with a delay, are periodic, or came behind such a task of their
-///   worker;
-/// - `remaining_queue_capacity` is `remaining_capacity`, of a `queue_capacity` that is the sum over
-///   all threads;
-/// - `submitted`, `completed`, `panicked`, `cancelled` and `rejected` are the same; nothing expires
+/// - `queued_count` is `queued` plus assigned tasks whose thread could not be started yet or that
+///   wait because of a pause. `delayed_count` is the part of it that has a delay, is periodic, or
+///   was submitted to a worker behind such a task;
+/// - `remaining_queue_capacity` is `remaining_capacity`, and `queue_capacity` is the sum over all
+///   threads;
+/// - `submitted`, `completed`, `panicked`, `cancelled` and `rejected` are the same; no task expires
 ///   or is handed back;
-/// - `wait` and `oldest_wait` count from the acceptance of a task, or from the time when it was due
-///   if it has a delay or a period: they say how late it starts. `run` has each run of a periodic
-///   task, and a task that waits for another one in place counts the time of both. All times are
-///   those of the scheduler's clock;
+/// - `wait` and `oldest_wait` count from the acceptance of a task, or from its due time if it has a
+///   delay or a period: they tell how late it starts. `run` includes each run of a periodic task. A
+///   task that runs another one in place counts the time of both. All times are those of the
+///   scheduler's clock;
 /// - the state is `Shutdown` during a graceful end, `Stop` after `dispose`, and `Terminated` when
-///   all work is done and no thread works any more.
+///   all work is done and no thread is left.
 ///
 /// # Examples
 /// ```
@@ -43,21 +43,21 @@ use crate::task::Outcome;
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct SchedulerStats {
-    /// What `Display` writes.
+    /// The name that `Display` writes.
     pub name: String,
     /// True once an end has begun.
     pub disposed: bool,
-    /// The largest number of threads; `usize::MAX` if the scheduler does not decide that.
+    /// The largest number of threads; `usize::MAX` if the scheduler does not limit it.
     pub max_threads: usize,
     /// The number of threads.
     pub live_threads: usize,
-    /// The number of slots, with or without a thread: busy and idle.
+    /// The number of slots, with or without a thread: `busy + idle`.
     pub slots: usize,
     /// Slots with a holder.
     pub busy: usize,
     /// Slots without a holder.
     pub idle: usize,
-    /// Accepted tasks that wait for a thread or for their time.
+    /// Accepted tasks that wait for a thread or for their due time.
     pub queued: u64,
     /// How many more tasks may wait; `u64::MAX` if there is no bound.
     pub remaining_capacity: u64,
@@ -73,7 +73,7 @@ pub struct SchedulerStats {
     pub rejected: u64,
 }
 
-/// How runs ended.
+/// Counts of ended runs by outcome.
 #[derive(Debug, Default, Clone, Copy)]
 pub(super) struct Outcomes {
     completed: u64,
@@ -97,7 +97,7 @@ impl Outcomes {
 
 /// The task counters of a scheduler. Guarded by the scheduler's lock.
 ///
-/// Invariant: `submitted = outcomes + queued + running` between two transitions.
+/// Invariant between two transitions: `submitted = outcomes + queued + running`.
 #[derive(Debug, Default, Clone, Copy)]
 pub(super) struct Counters {
     submitted: u64,
@@ -109,7 +109,7 @@ pub(super) struct Counters {
 }
 
 impl Counters {
-    /// A task is accepted and waits.
+    /// Counts a task that is accepted and waits.
     pub(super) fn accept(&mut self) {
         self.submitted += 1;
         self.queued += 1;
@@ -119,43 +119,43 @@ impl Counters {
         self.rejected[reason as usize] += 1;
     }
 
-    /// Refused tasks by reason, in the order of [`RejectReason::ALL`].
+    /// Returns the refused tasks by reason, in the order of [`RejectReason::ALL`].
     pub(super) fn rejected(&self) -> [u64; RejectReason::ALL.len()] {
         self.rejected
     }
 
-    /// A waiting task runs, or is assigned to a thread.
+    /// Counts a waiting task that starts to run or is assigned to a thread.
     pub(super) fn start(&mut self) {
         self.queued -= 1;
         self.running += 1;
     }
 
-    /// A run has ended.
+    /// Counts the end of a run.
     pub(super) fn end(&mut self, outcome: Outcome) {
         self.running -= 1;
         self.outcomes.count(outcome);
     }
 
-    /// A waiting task is cancelled.
+    /// Counts the cancellation of a waiting task.
     pub(super) fn cancel(&mut self) {
         self.queued -= 1;
         self.outcomes.count(Outcome::Cancelled);
     }
 
-    /// An accepted task that waits is refused after all.
+    /// Uncounts an accepted task that still waits and is refused after all.
     pub(super) fn withdraw(&mut self) {
         self.queued -= 1;
         self.submitted -= 1;
     }
 
-    /// A task that was assigned to a thread waits again.
+    /// Undoes `start`: a task that was assigned to a thread waits again.
     pub(super) fn unstart(&mut self) {
         self.running -= 1;
         self.queued += 1;
     }
 
-    /// `accepted` tasks were accepted. `outcomes` runs ended, and after each of them the same
-    /// thread began another task.
+    /// Adds the counts of a lane: `accepted` tasks were accepted, and `outcomes` runs ended, each
+    /// followed by the start of another task on the same thread.
     pub(super) fn settle(&mut self, accepted: u64, outcomes: Outcomes) {
         self.submitted += accepted;
         self.queued = self.queued + accepted - outcomes.total();
@@ -172,12 +172,12 @@ impl Counters {
         self.running
     }
 
-    /// The number of runs that have ended, and of tasks cancelled before they ran.
+    /// Returns the number of runs that have ended and of tasks that were cancelled before they ran.
     pub(super) fn ended(&self) -> u64 {
         self.outcomes.total()
     }
 
-    /// The figures for users. The caller adds those about slots and threads.
+    /// Returns the task figures. The caller adds those of slots and threads.
     pub(super) fn stats(&self, name: &str, disposed: bool) -> SchedulerStats {
         SchedulerStats {
             name: name.to_owned(),

@@ -1,4 +1,4 @@
-//! What a scheduler is asked to run: a [`Submission`], and how it becomes a job.
+//! [`Submission`]: work that is submitted to a scheduler, and its conversion to a job.
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::time::Duration;
@@ -12,33 +12,33 @@ use crate::task::decorate::{Body, decorate};
 use crate::task::periodic::{OnPanic, PeriodicTask, Schedule};
 use crate::task::{Outcome, Panic, PanicIsKept, Ran, RunEvent, Task, TaskId, TaskInfo, Work};
 
-/// Returns the scheduler that will have a job. Few jobs need it.
+/// Returns the scheduler that will own a job. A function, because few jobs need it.
 pub(super) type OwnerOf<'a> = &'a dyn Fn() -> Weak<dyn JobOwner>;
 
-/// Work that is submitted to a scheduler: a task, the job of a closure, or a period and a periodic
+/// Work that is submitted to a scheduler: a task, the job of a closure, or a period with a periodic
 /// task.
 pub(super) trait Submission: Sized {
-    /// When periodic work runs.
+    /// Returns when periodic work runs; `None` for other work.
     fn schedule(&self) -> Option<Schedule> {
         None
     }
 
     /// Lets the handle of the task, if it has one, find the scheduler `owner` and the lane in it.
-    /// `u64::MAX` stands for no lane.
+    /// `u64::MAX` means no lane.
     fn entered(&self, owner: u64, lane: u64) {
         let _ = (owner, lane);
     }
 
-    /// Passes the work through the schedule hooks and makes its job, for `owner`.
+    /// Passes the work through the schedule hooks and creates its job, for `owner`.
     ///
     /// # Errors
-    /// [`Rejected`], with the work, if a hook panicked.
+    /// Returns [`Rejected`] with the work if a hook panicked.
     fn into_job(self, delay: Duration, owner: OwnerOf<'_>) -> Result<JobRef, Rejected>;
 
-    /// The work as it was submitted. The error is a period and a periodic task.
+    /// Returns the work as it was submitted. The `Err` variant holds a period and a periodic task.
     fn into_parts(self) -> Result<Task, (Duration, PeriodicTask)>;
 
-    /// The task that refused work hands back. Periodic work runs its body once.
+    /// Returns the task that goes into a refusal. For periodic work, the task runs the body once.
     fn into_task(self) -> Task {
         self.into_parts().unwrap_or_else(|(_, task)| Task::known_as(task.info, task.body.into_inner()))
     }
@@ -93,13 +93,13 @@ impl Submission for (Duration, PeriodicTask) {
     }
 }
 
-/// Runs the body of a periodic task, which is kept for the next run.
+/// Runs the body of a periodic task and returns it for the next run.
 fn run_body(mut body: Body) -> (Option<Body>, std::thread::Result<()>) {
     let ran = catch_unwind(AssertUnwindSafe(&mut body));
     (Some(body), ran)
 }
 
-/// The job of a closure. It has no label and no handle, and no user of a scheduler sees it.
+/// The job of a closure. It has no label and no handle, and is never visible to users.
 impl Submission for JobRef {
     fn into_job(self, delay: Duration, owner: OwnerOf<'_>) -> Result<JobRef, Rejected> {
         if hooks::schedule_hooks().is_empty() { Ok(self) } else { self.into_task().into_job(delay, owner) }
@@ -110,7 +110,8 @@ impl Submission for JobRef {
     }
 }
 
-/// Makes the job of a closure for a scheduler of this crate, which needs no [`Task`] then.
+/// Creates the job of a closure directly, for schedulers of this crate, which then need no
+/// [`Task`].
 pub struct NewJob<'a> {
     delay: Duration,
     make: &'a mut dyn FnMut() -> JobRef,
@@ -131,7 +132,8 @@ impl NewJob<'_> {
         (self.make)()
     }
 
-    /// Calls `submit` for a scheduler that accepts jobs, and `submit_task` if it returns `None`.
+    /// Calls `submit` for a scheduler that accepts jobs, and `submit_task` if `submit` returns
+    /// `None`.
     #[inline]
     pub(super) fn submit<R>(
         delay: Duration,
@@ -175,9 +177,9 @@ impl Work<()> for Task {
 }
 
 /// Passes a task through the schedule hooks. Also returns a flag that is set when the task panics,
-/// because the hooks may keep the panic for themselves. Then `owner` has been told of it too.
+/// because a hook may catch the panic. In that case `owner` has been notified of the panic as well.
 ///
-/// While the hooks have it, the task is in a place that both sides reach, so that it can be handed
+/// While the hooks run, the task is kept outside the body that they receive. So it can be handed
 /// back if a hook panics.
 fn pass_hooks(
     task: Task,

@@ -10,7 +10,7 @@ use crate::sync::Arc;
 use crate::task::Task;
 use crate::task::periodic::PeriodicTask;
 
-/// What a [`Worker`] calls. Implemented by schedulers.
+/// The implementation behind a [`Worker`]. Custom schedulers implement it.
 ///
 /// # Examples
 /// ```
@@ -56,17 +56,17 @@ pub trait Lane: Send + Sync {
     /// As [`Worker::schedule_task`].
     ///
     /// # Errors
-    /// [`Rejected`] hands the task back.
+    /// Returns [`Rejected`] with the task.
     fn schedule_task(&self, task: Task) -> Result<Disposable, Rejected>;
     /// As [`Worker::schedule_task_after`].
     ///
     /// # Errors
-    /// [`Rejected`] hands the task back.
+    /// Returns [`Rejected`] with the task.
     fn schedule_task_after(&self, delay: Duration, task: Task) -> Result<Disposable, Rejected>;
     /// As [`Worker::schedule_periodically_task`].
     ///
     /// # Errors
-    /// [`Rejected`] hands the body back, as a task.
+    /// Returns [`Rejected`] with the body as a task.
     fn schedule_periodically_task(
         &self,
         initial: Duration,
@@ -87,10 +87,10 @@ pub trait Lane: Send + Sync {
     fn queued(&self) -> usize;
 }
 
-/// A serial lane of a scheduler: its work runs one at a time, by due time and then by submission.
+/// A serial lane of a scheduler: its tasks run one at a time, by due time and then by submission.
 ///
-/// A cheap handle. When the last clone is dropped, the lane accepts nothing more, finishes what it
-/// has, and then gives its slot back. Periodic tasks that are not disposed go on.
+/// This is a cheap handle. When the last clone is dropped, the lane accepts no more tasks, finishes
+/// the remaining ones, and then releases its slot. Periodic tasks continue until they are disposed.
 ///
 /// # Examples
 /// ```
@@ -111,21 +111,22 @@ pub struct Worker {
 }
 
 impl Worker {
-    /// Makes a worker over a lane of your own scheduler. The last clone drops the lane.
+    /// Creates a worker over a custom lane. Dropping the last clone drops the lane.
     pub fn from_lane(lane: Arc<dyn Lane>) -> Worker {
         Worker { lane }
     }
 
-    /// Runs `f` after all work that is due before it.
+    /// Runs `f` after all work of this worker that is due before it. Does not block.
     ///
     /// # Errors
-    /// [`Rejected`] if the worker or its scheduler is disposed, or the queue is full.
+    /// Returns [`Rejected`] with the task if the worker or its scheduler is disposed, if the queue
+    /// is full, if a hook or decorator panicked, or if no thread could be started.
     pub fn schedule(&self, f: impl FnOnce() + Send + 'static) -> Result<Disposable, Rejected> {
         let by_task = |task| self.schedule_task(task);
         NewJob::submit(Duration::ZERO, f, |job| self.lane.schedule_job(job), by_task)
     }
 
-    /// Runs `f` after `delay`, after all work that is due before it.
+    /// Runs `f` after `delay`, and after all work of this worker that is due before it.
     ///
     /// # Errors
     /// As [`schedule`](Self::schedule), and if the scheduler has no timing.
@@ -138,7 +139,7 @@ impl Worker {
         NewJob::submit(delay, f, |job| self.lane.schedule_job(job), by_task)
     }
 
-    /// Runs `f` after `initial`, and then once in every `period`.
+    /// Runs `f` after `initial`, and then once every `period`.
     ///
     /// # Errors
     /// As [`schedule_after`](Self::schedule_after).
@@ -151,7 +152,7 @@ impl Worker {
         self.schedule_periodically_task(initial, period, PeriodicTask::new(f))
     }
 
-    /// Runs `task` after all work that is due before it.
+    /// Runs `task` after all work of this worker that is due before it.
     ///
     /// # Errors
     /// As [`schedule`](Self::schedule).
@@ -159,7 +160,7 @@ impl Worker {
         self.lane.schedule_task(task)
     }
 
-    /// Runs `task` after `delay`, after all work that is due before it.
+    /// Runs `task` after `delay`, and after all work of this worker that is due before it.
     ///
     /// # Errors
     /// As [`schedule_after`](Self::schedule_after).
@@ -167,10 +168,10 @@ impl Worker {
         self.lane.schedule_task_after(delay, task)
     }
 
-    /// Runs `task` after `initial`, and then once in every `period`.
+    /// Runs `task` after `initial`, and then once every `period`.
     ///
     /// # Errors
-    /// As [`schedule_after`](Self::schedule_after). The task handed back runs the body once.
+    /// As [`schedule_after`](Self::schedule_after). The returned task runs the body once.
     pub fn schedule_periodically_task(
         &self,
         initial: Duration,
@@ -180,19 +181,19 @@ impl Worker {
         self.lane.schedule_periodically_task(initial, period, task)
     }
 
-    /// Cancels all work of this worker, interrupts what runs, and accepts nothing more. The worker
-    /// gives its slot back when the running body has returned. Work that disposes its own worker is
-    /// not interrupted.
+    /// Cancels all waiting work of this worker, interrupts its running task, and accepts no more
+    /// work. Does not block. The worker releases its slot when the running body has returned. A
+    /// task that disposes of its own worker is not interrupted.
     pub fn dispose(&self) {
         self.lane.dispose();
     }
 
-    /// Returns true if the worker accepts nothing more.
+    /// Returns true if the worker accepts no more work.
     pub fn is_disposed(&self) -> bool {
         self.lane.is_disposed()
     }
 
-    /// The number of tasks that wait in this lane, for their turn or their time.
+    /// Returns the number of tasks in this lane that wait for their turn or their due time.
     pub fn queued(&self) -> usize {
         self.lane.queued()
     }

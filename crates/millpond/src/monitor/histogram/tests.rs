@@ -1,8 +1,11 @@
+//! Tests of the histogram: bounds of buckets, quantiles, exactness, differences, concurrent
+//! writers.
+
 use proptest::prelude::*;
 
 use super::*;
 
-/// Values of every size, and those around the bounds of buckets.
+/// Values of every magnitude, and values around the bounds of buckets.
 fn nanos() -> impl Strategy<Value = u64> {
     let any_size = (0..62_u32, any::<u64>()).prop_map(|(power, bits)| bits & ((2 << power) - 1));
     let near_bound = (0..BUCKETS, -1..=1_i64).prop_map(|(at, off)| lower(at).saturating_add_signed(off));
@@ -78,8 +81,8 @@ proptest! {
         prop_assert!(Duration::from_nanos(value) < bucket.upper);
     }
 
-    /// The nearest rank of sorted data, to within a sixteenth; below 256 ns there is one bucket,
-    /// and from 2^44 ns on the maximum stands for all.
+    /// Compares with the nearest rank of sorted data, to within a sixteenth. Below 256 ns there is
+    /// one bucket; from 2^44 ns on, the maximum represents all values.
     #[test]
     fn a_quantile_is_near_that_of_sorted_data(
         mut values in prop::collection::vec(nanos(), 1..200),
@@ -110,7 +113,7 @@ proptest! {
         }
     }
 
-    /// Also by way of two histograms whose contents are added.
+    /// The later snapshot is the sum of two histograms.
     #[test]
     fn a_difference_contains_what_came_later(
         first in prop::collection::vec(0..1_u64 << 50, 0..50),

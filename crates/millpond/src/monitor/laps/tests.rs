@@ -1,9 +1,11 @@
+//! Tests of laps with a manual clock: lengths, long tasks, pauses, changes of timing, readers.
+
 use std::time::Duration;
 
 use super::*;
 use crate::time::clock::ManualClock;
 
-/// A thread that runs tasks by a manual clock.
+/// A simulated thread that runs tasks by a manual clock.
 struct Thread {
     time: ManualClock,
     meter: Meter,
@@ -39,7 +41,7 @@ impl Thread {
         over
     }
 
-    /// Runs tasks until a lap ends. Returns how many.
+    /// Runs tasks until a lap ends. Returns the number of tasks.
     fn lap(&mut self, nanos: u64) -> u64 {
         (1..).find(|_| self.run(nanos)).expect("a lap ends")
     }
@@ -125,7 +127,7 @@ fn a_reader_counts_the_tasks_of_an_idle_thread_once() {
     }
 }
 
-/// The thread was preempted after its last task, and a reader took it for busy.
+/// The thread was preempted after its last task, and a reader assumed that it was busy.
 #[test]
 fn what_a_reader_counted_after_the_last_task_stays() {
     let mut thread = Thread::new(Timing::Sampled);

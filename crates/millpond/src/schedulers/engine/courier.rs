@@ -1,16 +1,17 @@
-//! The courier: a thread that does for one scheduler what the timer thread must not do.
+//! The courier: a helper thread that does the work of a scheduler which the timer thread must not
+//! do.
 //!
-//! All schedulers share the timer thread, so it calls no user code: it moves due work into its
-//! scheduler and wakes threads. Everything else that a due timer needs may call a thread factory,
-//! an executor, a decorator, a waker or a destructor, any of which may block. It goes to the
-//! courier of that scheduler and delays no other.
+//! All schedulers share one timer thread, so it calls no user code. It only moves due work into its
+//! scheduler and unparks threads. Any other effect of a due timer may call a thread factory, an
+//! executor, a decorator, a waker or a destructor, and each of these may block. The scheduler sends
+//! such effects to its own courier as errands, so they delay no other scheduler.
 //!
-//! The courier starts when it is first needed, and leaves when it had no errand for 1 s or when its
-//! scheduler has ended.
+//! The courier thread starts when the first errand is sent. It exits after 1 s without an errand,
+//! or when its scheduler has ended.
 //!
-//! No errand is left behind: the list of errands and the flag `is_present` have one lock. The
-//! thread clears the flag only if the list is empty, so a sender finds a thread that will look
-//! again, or starts one. Model: `models::errand_against_the_courier_leaving`.
+//! No errand is lost: one lock guards both the list of errands and the flag `is_present`. The
+//! thread clears the flag only if the list is empty. So a sender either finds a thread that will
+//! check the list again, or starts one. Model: `models::errand_against_the_courier_leaving`.
 
 use std::collections::VecDeque;
 use std::io;
@@ -24,15 +25,15 @@ use crate::interrupt::wait::{OnInterrupt, WaitCell};
 use crate::panic::catch;
 use crate::sync::{Arc, Mutex, deadline_after};
 
-/// How long a courier without errands stays.
+/// How long a courier waits for the next errand before it exits.
 const LINGER: Duration = Duration::from_secs(1);
 
-/// Something for a courier to do.
+/// One unit of work for a courier.
 pub(super) trait Errand: Send + 'static {
     fn run(self);
 }
 
-/// What an engine has to do without its lock.
+/// The effects that an engine performs without its lock.
 pub(super) struct Perform {
     engine: Arc<Engine>,
     deferred: Deferred,
@@ -50,7 +51,7 @@ impl Errand for Perform {
     }
 }
 
-/// Sends errands. When it is dropped, the courier runs those that it has, and leaves.
+/// Sends errands. On drop, the courier thread runs the remaining errands and exits.
 pub(super) struct Courier<E: Errand>(Arc<Desk<E>>);
 
 /// What the courier shares with its senders.
@@ -60,12 +61,12 @@ struct Desk<E> {
 
 struct State<E> {
     errands: VecDeque<E>,
-    /// A thread is there or being started, and will look at `errands` before it leaves.
+    /// A thread runs or is being started. It checks `errands` once more before it exits.
     is_present: bool,
-    /// What that thread waits on, once it has arrived.
+    /// The park slot of that thread. `None` until the thread runs.
     thread: Option<Arc<WaitCell>>,
     join: Option<JoinHandle<()>>,
-    /// The thread leaves as soon as it has no errand.
+    /// The thread exits as soon as it has no errand.
     is_dismissed: bool,
 }
 
@@ -81,11 +82,11 @@ impl<E: Errand> Courier<E> {
         Courier(Arc::new(Desk { state: Mutex::new(state) }))
     }
 
-    /// Sends an errand. Does not block.
+    /// Sends an errand. Starts the courier thread if there is none.
     ///
     /// # Errors
-    /// If there is no courier and none can be started. The errand waits for the next
-    /// [`start`](Self::start).
+    /// Returns the error of the system if no thread can be started. The errand stays in the list
+    /// until the next [`start`](Self::start).
     pub(super) fn send(&self, errand: E) -> io::Result<()> {
         let mut state = self.0.state.lock();
         state.errands.push_back(errand);
@@ -99,10 +100,10 @@ impl<E: Errand> Courier<E> {
         self.start()
     }
 
-    /// Starts a courier if errands wait for one.
+    /// Starts a courier thread if errands wait and there is none.
     ///
     /// # Errors
-    /// If the system cannot start a thread.
+    /// Returns the error of the system if it cannot start a thread.
     pub(super) fn start(&self) -> io::Result<()> {
         let mut state = self.0.state.lock();
         if state.is_present || state.errands.is_empty() {
@@ -114,7 +115,7 @@ impl<E: Errand> Courier<E> {
         let started = spawn(move || desk.work());
         let mut state = self.0.state.lock();
         match started {
-            Ok(thread) => state.join = Some(thread), // the thread before has left
+            Ok(thread) => state.join = Some(thread), // the previous thread has left its loop
             Err(error) => {
                 state.is_present = false;
                 return Err(error);
@@ -123,7 +124,8 @@ impl<E: Errand> Courier<E> {
         Ok(())
     }
 
-    /// Lets the courier leave as soon as it has no errand. Returns its thread, to be joined.
+    /// Makes the courier exit as soon as it has no errand. Returns its thread for the caller to
+    /// join.
     pub(super) fn dismiss(&self) -> Option<JoinHandle<()>> {
         let mut state = self.0.state.lock();
         state.is_dismissed = true;
@@ -141,7 +143,7 @@ impl<E: Errand> Drop for Courier<E> {
 }
 
 impl<E: Errand> Desk<E> {
-    /// The loop of the thread.
+    /// Runs errands until the thread has to exit.
     fn work(&self) {
         let me = Arc::new(WaitCell::for_this_thread());
         self.state.lock().thread = Some(Arc::clone(&me));
@@ -151,14 +153,14 @@ impl<E: Errand> Desk<E> {
             if let Some(errand) = state.errands.pop_front() {
                 drop(state);
                 waited = false;
-                catch(|| errand.run()); // it may drop user code
+                catch(|| errand.run()); // an errand may drop user code
                 continue;
             }
             if waited || state.is_dismissed {
                 (state.is_present, state.thread) = (false, None);
                 return;
             }
-            me.reset(); // under the lock: an errand that is sent later notifies this thread
+            me.reset(); // under the lock, so an errand sent later notifies this thread
             drop(state);
             waited = me.wait(deadline_after(LINGER), OnInterrupt::Keep) == Wake::TimedOut;
         }
@@ -176,7 +178,7 @@ fn spawn(work: impl FnOnce() + Send + 'static) -> io::Result<JoinHandle<()>> {
     Ok(std::thread::spawn(|| {}))
 }
 
-/// Drops a value with user code in it on a new thread, or here if none can be started.
+/// Drops a value that contains user code on a new thread, or here if none can be started.
 pub(super) fn drop_elsewhere(value: impl Send + 'static) {
     drop(spawn(move || crate::panic::drop_caught(value)));
 }

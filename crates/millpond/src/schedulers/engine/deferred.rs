@@ -1,4 +1,4 @@
-//! [`Deferred`]: what a change under the scheduler's lock leaves to be done without it.
+//! [`Deferred`]: the effects of a critical section that are performed after the lock is released.
 
 use std::thread::JoinHandle;
 
@@ -9,33 +9,35 @@ use crate::schedulers::decorators::{Decorators, SlotInfo};
 use crate::schedulers::job::JobRef;
 use crate::sync::Arc;
 
-/// Effects that block or call user code. Filled under the lock, performed after it.
+/// Effects that may block or call user code. Filled under the lock, performed without it.
 #[derive(Debug, Default)]
 pub(super) struct Deferred {
-    /// Threads to unpark. They are marked as notified.
+    /// Threads to unpark. Their cells are already marked as notified.
     pub(super) wake: Vec<Arc<WaitCell>>,
     /// Slots that need a thread.
     pub(super) start: Vec<Start>,
-    /// Jobs that were removed from all queues, to be cancelled.
+    /// Jobs to cancel. They have been removed from all queues.
     pub(super) cancel: Vec<JobRef>,
     /// Periodic jobs whose current run is the last.
     pub(super) end_after_run: Vec<JobRef>,
-    /// Slots that were removed, with the decorators to tell.
+    /// Removed slots, with the decorators to notify.
     pub(super) closed: Vec<(SlotInfo, Decorators)>,
-    /// The alarm was set to a time that has passed.
+    /// The alarm was set to a time that had already passed, so it must ring now.
     pub(super) ring: bool,
     /// The scheduler has ended.
     pub(super) ended: bool,
-    /// For observers: its end has resumed it; it has ended.
+    /// Events to send: (the end has resumed a paused scheduler, the scheduler has ended).
     pub(super) news: (bool, bool),
-    /// Dropped without the lock, which is inside it.
+    /// The reference that kept a draining engine alive. Dropped without the lock, because the lock
+    /// is inside the engine.
     pub(super) engine: Option<Arc<Engine>>,
-    /// Threads that have exited. Their results may be user code to drop.
+    /// Threads that have exited. Their results may contain user code to drop.
     pub(super) exited: Vec<JoinHandle<()>>,
 }
 
 impl Deferred {
-    /// Returns true if something other than waking threads is to be done, which may run user code.
+    /// Returns true if an effect other than unparking threads is due. Such effects may run user
+    /// code.
     pub(super) fn may_call_user_code(&self) -> bool {
         !(self.start.is_empty()
             && self.cancel.is_empty()

@@ -1,4 +1,4 @@
-//! Running work in place: a thread that waits for a job of its own scheduler runs it.
+//! Running work in place: a thread that waits for a job of its own scheduler runs the job itself.
 
 use super::Engine;
 use super::meter::nanos_between;
@@ -13,8 +13,8 @@ use crate::task::{Help, Place, TaskId};
 use crate::time::clock::Tick;
 
 impl Engine {
-    /// Runs `job` inside the current task, after the jobs before it in its lane, if the thread
-    /// belongs to this scheduler and the job could start.
+    /// Runs `job` inside the current task, after the jobs before it in its lane. Does nothing if
+    /// the calling thread does not belong to this scheduler or the job cannot start now.
     pub(super) fn help_with(self: &Arc<Self>, job: &JobRef) {
         if !self.is_current() {
             return;
@@ -28,13 +28,13 @@ impl Engine {
         }
     }
 
-    /// As `help_with`, for a task that the thread joins. If the task cannot start now, the joiner
-    /// is notified when it can.
+    /// As `help_with`, for a task that the calling thread joins. If the task cannot start now, the
+    /// returned cell is notified when it can.
     pub(super) fn help_to_join(self: &Arc<Self>, id: TaskId, place: &Place) -> Help {
         let found = self.lock().find_task(id, place.get());
         let Some(job) = found else { return Help::Done };
         let cell = WaitCell::among_other_conditions();
-        job.add_waiter(&cell); // before the look whether it can start, as in `Job::wait`
+        job.add_waiter(&cell); // before the check whether it can start, as in `Job::wait`
         self.help_with(&job);
         Help::WhenNotified(cell)
     }
@@ -42,12 +42,12 @@ impl Engine {
     fn run_in_place(self: &Arc<Self>, assigned: Assigned) {
         let is_non_blocking = is_in_non_blocking_thread();
         run_inline(|| {
-            mark_non_blocking(is_non_blocking); // it may be another thread
+            mark_non_blocking(is_non_blocking); // `run_inline` may run this on another thread
             self.run_nested(assigned);
         });
     }
 
-    /// Counts a run by itself. The thread is busy anyway, with the task that waits for this one.
+    /// Counts one run, but not as busy time: the thread is already busy with the task that waits.
     fn count_in_place(&self, since: Tick, began: Option<Tick>) {
         if let Some((began, now)) = began.zip(self.meter.now()) {
             self.meter.count_waits(nanos_between(since, began), 1);

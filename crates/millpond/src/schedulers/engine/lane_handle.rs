@@ -1,4 +1,4 @@
-//! [`LaneHandle`]: what a worker of the engine holds.
+//! [`LaneHandle`]: the engine's side of a [`Worker`].
 
 use super::Engine;
 use super::lane_queue::LaneQueue;
@@ -8,7 +8,7 @@ use crate::schedulers::handle::Backend;
 use crate::schedulers::worker::{Lane, Worker};
 use crate::sync::Arc;
 
-/// Keeps its scheduler alive. When it is dropped, the lane finishes what it has.
+/// Keeps its scheduler alive. On drop, the lane accepts no more jobs and finishes those it has.
 pub(super) struct LaneHandle {
     engine: Arc<OnLastDrop<Engine>>,
     lane: LaneRef,
@@ -16,7 +16,7 @@ pub(super) struct LaneHandle {
 }
 
 impl LaneHandle {
-    /// Makes a worker. That of a scheduler which has ended refuses everything.
+    /// Creates a worker. If the scheduler has ended, the worker refuses every submission.
     pub(super) fn create(engine: &Arc<OnLastDrop<Engine>>) -> Worker {
         engine.prepare_alarm();
         let created = engine.locked(|state, _| state.create_lane());

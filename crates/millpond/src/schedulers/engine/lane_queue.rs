@@ -1,16 +1,18 @@
-//! The ready jobs of a lane, behind a lock of their own.
+//! The ready jobs of a lane, guarded by a lock of their own.
 //!
-//! The scheduler's lock is shared by all submitters and all threads, and its cache lines move
-//! between cores with it, which takes as long as a small task. Two things avoid it:
-//! - The thread that runs a lane goes on with the next ready job, for up to 50 µs ([`LaneRun`]).
-//! - A lane that runs or is queued accepts some jobs, whose places in the queue were reserved
-//!   before.
+//! All submitters and all threads share the scheduler's lock. Moving its cache lines between cores
+//! takes as long as a small task. Two mechanisms avoid that lock:
+//! - The thread that runs a lane continues with the next ready job, for up to 50 µs ([`LaneRun`]).
+//! - A lane that runs or is queued accepts a limited number of jobs directly. Their places in the
+//!   queue capacity were reserved before.
 //!
 //! Invariants
 //! 1. A thread that needs both locks takes the scheduler's lock first.
-//! 2. A job is here until the runner takes it or a thread with both locks removes it.
-//! 3. What happened without the scheduler's lock is in `unsettled` until a thread with both locks
-//!    adds it to the scheduler's figures. A run is counted before its waiters are notified.
+//! 2. A job is in this queue until the runner takes it or a thread that holds both locks removes
+//!    it.
+//! 3. Changes made without the scheduler's lock are recorded in `unsettled` until a thread that
+//!    holds both locks adds them to the scheduler's figures. A run is counted before its waiters
+//!    are notified.
 
 use std::time::{Duration, Instant};
 
@@ -23,41 +25,41 @@ use crate::sync::{Arc, SpinLock};
 use crate::task::{Outcome, TaskId};
 use crate::time::clock::Tick;
 
-/// The jobs of a lane that came without a delay, and the job that runs.
+/// The jobs of a lane that were submitted without a delay, and the running job.
 #[derive(Debug)]
 pub(super) struct LaneQueue(SpinLock<Jobs>);
 
 #[derive(Debug)]
 struct Jobs {
-    /// With the time of acceptance.
+    /// Each job with its time of acceptance.
     ready: RemovalQueue<(JobRef, Tick)>,
     stamps: Stamps,
     running: Option<JobRef>,
-    /// The last place given out.
+    /// The number of the last job pushed. Numbers increase by one from job to job.
     last_place: u64,
-    /// How many jobs may still come without the scheduler's lock: their places are taken. Above
-    /// zero only in a lane that runs or is queued and has nothing ordered by time.
+    /// How many jobs may still be pushed without the scheduler's lock: their capacity is reserved.
+    /// Above zero only in a lane that runs or is queued and has no job ordered by time.
     reserved: u64,
     unsettled: Unsettled,
-    /// No thread goes on with the next job.
+    /// The scheduler is paused: the runner must not continue with the next job.
     is_paused: bool,
 }
 
-/// The times of acceptance without the scheduler's lock. In a burst a few jobs share a reading of
-/// the clock, which takes as long as the push.
+/// The times of acceptance of jobs pushed without the scheduler's lock. Reading the clock takes as
+/// long as the push, so a few jobs of a burst share one reading.
 #[derive(Debug)]
 struct Stamps {
-    /// With the last reading.
+    /// Holds the last reading.
     pace: Pace,
-    /// The place from which on that reading is too old.
+    /// The reading is too old for the job at this place and all later ones.
     valid_before: u64,
 }
 
 impl Stamps {
-    /// The jobs that share a reading at most. They are few, because a long job may run meanwhile.
+    /// At most this many jobs share a reading. Few, because a long job may run between two pushes.
     const MOST: u64 = 8;
 
-    /// The time of acceptance of the job at `place`.
+    /// Returns the time of acceptance for the job at `place`.
     fn stamp(&mut self, place: u64, meter: &Meter) -> Tick {
         if place >= self.valid_before {
             let most = if meter.timing() == Timing::Every { 1 } else { Self::MOST };
@@ -68,14 +70,14 @@ impl Stamps {
     }
 }
 
-/// What happened in a lane without the scheduler's lock.
+/// Changes in a lane that were made without the scheduler's lock.
 #[derive(Debug, Default, Clone, Copy)]
 pub(super) struct Unsettled {
     /// Jobs accepted.
     accepted: u64,
-    /// Runs that ended, each followed by the start of the next ready job.
+    /// Runs that ended. Each was followed by the start of the next ready job.
     outcomes: Outcomes,
-    /// Reserved places that are not used any more.
+    /// Reserved places that will not be used.
     unused: u64,
 }
 
@@ -88,7 +90,7 @@ impl Unsettled {
         self.outcomes
     }
 
-    /// Places to give back: each started job leaves one, and so does each unused reservation.
+    /// Places to free: each started job frees one, and so does each unused reservation.
     pub(super) fn freed_places(&self) -> u64 {
         self.outcomes.total() + self.unused
     }
@@ -107,7 +109,7 @@ impl LaneQueue {
         })))
     }
 
-    /// Adds a job, if the lane accepts one without the scheduler's lock.
+    /// Pushes a job if the lane accepts one without the scheduler's lock. Returns false if not.
     pub(super) fn try_push(&self, lane: u32, job: &JobRef, meter: &Meter) -> bool {
         let mut jobs = self.0.lock();
         if jobs.reserved == 0 {
@@ -121,8 +123,8 @@ impl LaneQueue {
         true
     }
 
-    /// Ends the run of the current job and starts the next one. Returns `None`, and changes
-    /// nothing, if no job is ready or the scheduler is paused.
+    /// Ends the run of the current job and starts the next ready one. Returns `None` and changes
+    /// nothing if no job is ready or the scheduler is paused.
     fn run_next(&self, outcome: Outcome) -> Option<JobRef> {
         let mut jobs = self.0.lock();
         if jobs.is_paused {
@@ -135,14 +137,14 @@ impl LaneQueue {
         Some(job)
     }
 
-    // ---- with the scheduler's lock
+    // ---- called with the scheduler's lock held
 
     pub(super) fn push(&self, lane: u32, job: &JobRef, since: Tick) {
         self.0.lock().push(lane, job, since);
     }
 
-    /// Starts the first ready job, or else what `later` returns: a job and since when it waits.
-    /// Also returns whether more is ready. The next job that comes reads the clock.
+    /// Starts the first ready job, or else the job that `later` returns, with the time since which
+    /// it waits. Also returns whether more jobs are ready. The next push reads the clock.
     pub(super) fn start(
         &self,
         later: impl FnOnce() -> Option<(JobRef, Tick)>,
@@ -154,7 +156,7 @@ impl LaneQueue {
         Some((job, since, !jobs.ready.is_empty()))
     }
 
-    /// When the first ready job was accepted.
+    /// Returns when the first ready job was accepted.
     pub(super) fn first_since(&self) -> Option<Tick> {
         self.0.lock().ready.first().map(|(_, since)| *since)
     }
@@ -163,7 +165,7 @@ impl LaneQueue {
         self.0.lock().is_paused = is_paused;
     }
 
-    /// The current run has ended.
+    /// Marks the current run as ended.
     pub(super) fn stop(&self) {
         self.0.lock().running = None;
     }
@@ -188,26 +190,27 @@ impl LaneQueue {
         self.0.lock().running.clone()
     }
 
-    /// Describes the running job, which may end as soon as this returns.
+    /// Calls `describe` with the running job, which may end as soon as this returns.
     pub(super) fn describe_running<R>(&self, describe: impl FnOnce(&JobRef) -> R) -> Option<R> {
         self.0.lock().running.as_ref().map(describe)
     }
 
-    /// The ready job of a task, the newest first.
+    /// Finds the ready job of a task, searching from the newest.
     pub(super) fn find_task(&self, id: TaskId) -> Option<JobRef> {
         let jobs = self.0.lock();
         jobs.ready.iter().rev().map(|(job, _)| job).find(|job| job.is_of(id)).cloned()
     }
 
-    /// Describes the first ready jobs, with the time of acceptance. Looks at `limit` entries.
+    /// Describes the first ready jobs with their times of acceptance. Reads at most `limit`
+    /// entries.
     pub(super) fn describe_ready(&self, limit: usize, mut describe: impl FnMut(&JobRef, Tick)) {
         let jobs = self.0.lock();
         let ready = jobs.ready.entries().take(limit).filter_map(|(_, entry)| entry);
         ready.for_each(|(job, since)| describe(job, *since));
     }
 
-    /// Accepts jobs without the scheduler's lock: as many as `reserve` returns, unless it does so
-    /// already.
+    /// Reserves `reserve()` places for jobs pushed without the scheduler's lock, unless some are
+    /// left.
     pub(super) fn open(&self, reserve: impl FnOnce() -> u64) {
         let mut jobs = self.0.lock();
         if jobs.reserved == 0 {
@@ -215,21 +218,23 @@ impl LaneQueue {
         }
     }
 
-    /// Accepts nothing more without the scheduler's lock.
+    /// Accepts no more jobs without the scheduler's lock.
     pub(super) fn shut(&self) {
         self.0.lock().shut();
     }
 
-    /// Shuts the lane and takes what is not settled.
+    /// Shuts the lane and takes the unsettled changes.
     pub(super) fn settle(&self) -> Unsettled {
         let mut jobs = self.0.lock();
         jobs.shut();
         std::mem::take(&mut jobs.unsettled)
     }
 
-    /// Takes what is not settled. Shuts the lane if no job is ready, and returns that too.
+    /// Takes the unsettled changes. Also shuts the lane if no job is ready, and returns whether it
+    /// did.
     ///
-    /// One critical section: a job is seen here, or finds the lane shut and starts it again.
+    /// This is one critical section. So a concurrent push is either seen here, or fails and its
+    /// submitter restarts the lane under the scheduler's lock.
     pub(super) fn settle_and_shut_if_empty(&self) -> (Unsettled, bool) {
         let mut jobs = self.0.lock();
         let is_empty = jobs.ready.is_empty();
@@ -252,36 +257,37 @@ impl Jobs {
     }
 }
 
-/// One run of a lane on a thread: several jobs, if more was ready when it began and its time is not
-/// over.
+/// One run of a lane on a thread. It covers several jobs if more were ready when it began and its
+/// time limit has not passed.
 #[derive(Debug)]
 pub(super) struct LaneRun {
     queue: Option<Arc<LaneQueue>>,
-    /// `None` if the run has no limit.
+    /// When the run began. `None` if the run has one job only, and in models.
     began: Option<Instant>,
     is_late: bool,
 }
 
-/// The limit of a run: about as long as waking another thread takes, so that waiting work does not
-/// notice.
+/// The time limit of a run: about as long as waking another thread takes, so other waiting work is
+/// hardly delayed.
 const LIMIT: Duration = Duration::from_micros(50);
 
 impl LaneRun {
-    /// `queue` is that of the lane, if the run may have several jobs.
+    /// `queue` is the queue of the lane, or `None` if the run is limited to one job.
     pub(super) fn new(queue: Option<Arc<LaneQueue>>) -> LaneRun {
-        // A model has no time.
+        // Models have no clock.
         let began = queue.as_ref().filter(|_| !cfg!(loom)).map(|_| Instant::now());
         LaneRun { queue, began, is_late: false }
     }
 
-    /// The next job of the lane, if the run goes on after one that ended with `outcome`.
+    /// Returns the next job of the lane if the run continues. `outcome` is that of the previous
+    /// job.
     pub(super) fn next(&mut self, outcome: Outcome) -> Option<JobRef> {
         let queue = self.queue.as_ref()?;
         self.is_late = self.began.is_some_and(|began| began.elapsed() > LIMIT);
         if self.is_late { None } else { queue.run_next(outcome) }
     }
 
-    /// Returns true if its time is over.
+    /// Returns true if the run ended because of its time limit.
     pub(super) fn is_late(&self) -> bool {
         self.is_late
     }

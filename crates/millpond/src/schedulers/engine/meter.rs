@@ -1,4 +1,4 @@
-//! [`Meter`]: the wait and run times of all jobs of a scheduler.
+//! [`Meter`]: the wait times and run times of all jobs of a scheduler.
 
 use std::fmt;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -8,12 +8,12 @@ use crate::time::clock::{Clock, Tick};
 
 pub(super) use crate::monitor::nanos_between;
 
-/// The histograms of a scheduler, and the time that it spent in jobs.
+/// The wait and run histograms of a scheduler, and the total time spent in jobs.
 pub(super) struct Meter {
-    /// One pair of histograms for all slots: they are written under the scheduler's lock.
+    /// One pair of histograms for all slots, because it is written under the scheduler's lock.
     times: monitor::Meter,
-    /// The length of all laps so far, in nanoseconds. A statistic, on which no protocol rests: so
-    /// Relaxed, and an atomic of std also in models.
+    /// The length of all laps so far, in nanoseconds. Relaxed: statistic. An atomic of std also in
+    /// models, because no protocol depends on it.
     busy: AtomicU64,
 }
 
@@ -30,22 +30,23 @@ impl Meter {
         self.times.set_timing(timing);
     }
 
-    /// The time, unless the scheduler does not measure.
+    /// Returns the time, or `None` if the scheduler does not measure.
     pub(super) fn now(&self) -> Option<Tick> {
         self.times.now()
     }
 
-    /// The time of a job that is accepted now; [`Tick::NEVER`] if nothing is measured.
+    /// Returns the time of acceptance for a job accepted now, or [`Tick::NEVER`] if nothing is
+    /// measured.
     pub(super) fn stamp(&self) -> Tick {
         self.now().unwrap_or(Tick::NEVER)
     }
 
-    /// Counts `runs` equal runs that took `total` nanoseconds together.
+    /// Counts `runs` runs that took `total` nanoseconds together, as if they were equally long.
     pub(super) fn count_runs(&self, total: u64, runs: u64) {
         self.times.times(0).run.add_total(total, runs);
     }
 
-    /// Counts `jobs` jobs that waited for `each` nanoseconds.
+    /// Counts `jobs` jobs that waited `each` nanoseconds each.
     pub(super) fn count_waits(&self, each: u64, jobs: u64) {
         self.times.times(0).wait.add_total(each.saturating_mul(jobs), jobs);
     }
@@ -58,7 +59,7 @@ impl Meter {
         self.busy.load(Ordering::Relaxed)
     }
 
-    /// The wait times and the run times.
+    /// Returns the wait times and the run times.
     pub(super) fn snapshot(&self) -> (HistogramSnapshot, HistogramSnapshot) {
         (self.times.wait(), self.times.run())
     }

@@ -1,14 +1,17 @@
 //! The engine of all schedulers with threads: slots, lanes and timers.
 //!
-//! A *slot* is the place of one thread. A *lane* is a worker, or a periodic task without one; it
-//! has its home in a slot. Four [`Shape`]s of slots make the kinds of scheduler: a fixed number of
-//! slots (single, parallel), slots on demand that age (bounded-elastic), the same with a new thread
-//! for every task, and slots whose threads are tasks of an executor.
+//! A *slot* is the place of one thread. A *lane* is the serial queue of a worker, or of a periodic
+//! task without a worker. Each lane has a home slot. The [`Shape`] of the slots determines the kind
+//! of scheduler:
+//! - a fixed number of slots (single, parallel);
+//! - slots on demand that expire when idle (bounded-elastic);
+//! - slots on demand with a new thread for every task;
+//! - slots whose threads are tasks of an executor.
 //!
-//! All of it is under one lock ([`state`]), held for a few instructions and never while user code
-//! runs. Only the ready jobs of a lane have a lock of their own ([`lane_queue`]). What a critical
-//! section leaves to be done without the lock is a [`Deferred`]. The README of this folder states
-//! the invariants and the races.
+//! One lock guards all of the state ([`state`]). It is held for a few instructions and never while
+//! user code runs. Only the ready jobs of a lane have their own lock ([`lane_queue`]). A critical
+//! section collects the effects that must happen without the lock in a [`Deferred`]. `README.md` in
+//! the parent folder states the invariants and the races.
 
 mod courier;
 mod deferred;
@@ -71,7 +74,7 @@ pub(super) fn new_scheduler(plan: Plan) -> EngineScheduler {
 
 pub(super) struct Engine {
     name: Arc<str>,
-    /// Handles of tasks find this scheduler by it, and its threads know that they work for it.
+    /// Task handles find this scheduler by this entry, and its threads are marked with its number.
     owner: OwnerEntry,
     source: ThreadSource,
     clock: Clock,
@@ -88,8 +91,7 @@ pub(super) struct Engine {
     panics: PanicLog,
 }
 
-/// How long after a failed start a thread is tried again, if work relies on it whose submitter
-/// cannot be told.
+/// Delay before a failed thread start is retried, if no submitter waits for its result.
 const RETRY_DELAY: Duration = Duration::from_millis(50);
 
 impl Engine {
@@ -123,17 +125,18 @@ impl Engine {
         SlotInfo::new(Arc::clone(&self.name), index)
     }
 
-    /// Identifies the engine while it lives.
+    /// Returns a number that is unique among live engines.
     fn address(&self) -> usize {
         std::ptr::from_ref(self).addr()
     }
 
-    /// Returns true if the calling thread works for this scheduler, perhaps on a thread of another.
+    /// Returns true if the calling thread works for this scheduler, even if it belongs to another
+    /// one.
     fn is_current(&self) -> bool {
         works_for(self.owner.number())
     }
 
-    /// An alarm that cannot be had only keeps idle slots for too long.
+    /// Creates the alarm. On failure, idle slots are only kept longer than their time to live.
     fn prepare_alarm(&self) {
         let _ = self.alarm.prepare();
     }
@@ -144,14 +147,14 @@ impl Engine {
         self.state.lock()
     }
 
-    /// Changes the state under the lock, and then performs what that deferred.
+    /// Changes the state under the lock, then performs the deferred effects.
     fn locked<R>(self: &Arc<Self>, change: impl FnOnce(&mut State, &mut Deferred) -> R) -> R {
         let (result, deferred) = self.under_lock(change);
         self.perform_unattended(deferred);
         result
     }
 
-    /// Changes the state under the lock. The caller performs what that deferred.
+    /// Changes the state under the lock. The caller must perform the returned effects.
     fn under_lock<R>(&self, change: impl FnOnce(&mut State, &mut Deferred) -> R) -> (R, Deferred) {
         let mut deferred = Deferred::default();
         let mut state = self.lock();
@@ -162,20 +165,20 @@ impl Engine {
         (result, deferred)
     }
 
-    /// Sets the alarm, if it has to ring earlier. Returns true if it should have rung already.
+    /// Moves the alarm forward if necessary. Returns true if its time has already passed.
     fn set_alarm(&self, state: &mut State) -> bool {
         let Some(next) = state.next_alarm() else { return false };
         if !self.alarm.set(Some(next)) {
             return false;
         }
         state.alarm_set(next);
-        // A manual clock may have been advanced since it was read, and have looked for alarms
-        // before this one was set. It advances first and looks then, this thread sets first and
-        // looks then: not both can miss the other.
+        // A manual clock may have been advanced since this thread read it. `advance` stores the
+        // time and then checks the alarms; this thread sets the alarm and then reads the time.
+        // Whichever comes second sees the other.
         self.clock.tells() && next <= self.clock.tick()
     }
 
-    /// Performs effects of work whose submitter cannot be told of failed starts.
+    /// Performs effects of work whose submitter does not wait for the thread start.
     fn perform_unattended(self: &Arc<Self>, mut deferred: Deferred) {
         start::postpone(self.address(), &mut deferred.start);
         self.perform(deferred, |failure| self.start_failed(&failure));
@@ -198,7 +201,7 @@ impl Engine {
             self.tell_resumed();
         }
         if deferred.ended {
-            self.retire(); // whether a thread waits for the end or not
+            self.retire(); // even if no thread waits for the end
             if has_ended {
                 self.registration.tell(&Event::Ended);
             }
@@ -206,7 +209,8 @@ impl Engine {
         }
     }
 
-    /// Tells decorators of slots that are gone. A scheduler has not ended before they know.
+    /// Notifies the decorators of removed slots. The scheduler has not ended before they have
+    /// returned.
     #[cold]
     fn tell_closed(self: &Arc<Self>, closed: &[(SlotInfo, Decorators)]) {
         for (slot, decorators) in closed {
@@ -217,11 +221,11 @@ impl Engine {
 
     // ---- failed starts
 
-    /// A thread could not be started for work whose submitter cannot be told. An own thread is
-    /// tried again; if an executor refuses, the work is cancelled.
+    /// Handles a failed thread start for work whose submitter has returned. An own thread is
+    /// started again later. If an executor refused, the work is cancelled.
     #[cold]
     fn start_failed(self: &Arc<Self>, failure: &StartFailure) {
-        self.dispose_if_shut_down(failure.reason); // first: it cancels the rest of a lane at once
+        self.dispose_if_shut_down(failure.reason); // first: this cancels the rest of a lane at once
         let retry = self.source.is_own().then(|| self.clock.tick_after(RETRY_DELAY));
         self.locked(|state, deferred| state.start_failed(failure.start, retry, deferred));
     }
@@ -234,7 +238,7 @@ impl Engine {
 
     // ---- the end
 
-    /// Returns true if all work is done and no thread works any more.
+    /// Returns true if all work is done and no thread is left.
     fn is_done(&self) -> bool {
         let is_done = self.lock().has_ended();
         if is_done {
@@ -243,7 +247,7 @@ impl Engine {
         is_done
     }
 
-    /// The scheduler has ended: so do an executor that it owns and its courier.
+    /// Shuts down the owned executor, if any, and dismisses the courier: the scheduler has ended.
     fn retire(&self) {
         self.source.shut_down(false, &self.name);
         if let Some(courier) = self.courier.dismiss() {
@@ -251,9 +255,9 @@ impl Engine {
         }
     }
 
-    /// Joins the threads, at most until `deadline`. There is no join with a timeout, so it polls
-    /// whether they have finished, every 50 µs to 5 ms. They have, as a rule, unless a thread
-    /// factory goes on with them.
+    /// Joins the threads, at most until `deadline`. std has no join with a timeout, so this polls
+    /// whether they have finished, every 50 µs to 5 ms. Usually they have, unless a thread factory
+    /// continues to use the thread.
     fn join_until(&self, deadline: Instant) -> Result<bool, Interrupted> {
         const SHORTEST: Duration = Duration::from_micros(50);
         const LONGEST: Duration = Duration::from_millis(5);
@@ -271,8 +275,9 @@ impl Engine {
         }
     }
 
-    /// Joins the `selected` threads of those that have left. One caller does that, then the others
-    /// look again. Returns true if none is left.
+    /// Joins those threads that have left their slots and are `selected`. If another caller joins
+    /// them already, that caller wakes this one to check again. Returns true if no thread is left
+    /// to join.
     fn join_threads(&self, selected: impl Fn(&JoinHandle<()>) -> bool) -> bool {
         let me = std::thread::current().id();
         let is_me = |thread: &JoinHandle<()>| thread.thread().id() == me;
@@ -284,7 +289,7 @@ impl Engine {
         drop(state);
         let count = threads.len();
         for thread in threads.into_iter().filter(|thread| !is_me(thread)) {
-            let _ = thread.join(); // a panic belongs to the thread factory
+            let _ = thread.join(); // a panic here is that of the thread factory
         }
         let mut state = self.lock();
         state.joined(count);
@@ -306,7 +311,7 @@ impl Ends for Engine {
         }
     }
 
-    /// Also joins the threads, so that they are gone for the operating system too.
+    /// Also joins the threads, so that they no longer exist for the operating system either.
     fn has_ended(&self) -> bool {
         self.is_done() && self.join_threads(|_| true)
     }
@@ -360,7 +365,7 @@ impl Backend for Engine {
 }
 
 impl JobOwner for Engine {
-    /// Keeps and reports a panic, before the handle of the task resolves.
+    /// Records and reports a panic before the handle of the task resolves.
     #[cold]
     fn panicked(&self, task: &TaskInfo, panic: &Panic) {
         self.panics.add(task, panic);
@@ -384,7 +389,7 @@ impl JobOwner for Engine {
     }
 }
 
-/// Lets handles of tasks find them.
+/// Task handles call these methods to find and run a waiting task.
 impl TaskOwner for Engine {
     fn is_behind_this_thread(&self, id: TaskId, place: &Place) -> bool {
         let state = self.lock();
@@ -409,7 +414,7 @@ impl Ring for Engine {
 }
 
 impl Engine {
-    /// On the timer thread: wakes threads, and leaves everything else to the courier.
+    /// Runs on the timer thread: unparks threads and leaves all other effects to the courier.
     fn perform_by_courier(self: Arc<Self>, mut deferred: Deferred, retries: bool) {
         deferred.wake.drain(..).for_each(|cell| _ = cell.unpark());
         let mut sent = if retries { self.courier.start() } else { Ok(()) };
@@ -419,7 +424,8 @@ impl Engine {
         if sent.is_err() {
             self.under_lock(|state, _| state.set_retry(self.clock.tick_after(RETRY_DELAY)));
         }
-        // If the other references are gone by now, the rest of the engine is dropped here.
+        // If this is the last reference, the engine is dropped on another thread: it may contain
+        // user code.
         if let Some(engine) = Arc::into_inner(self) {
             drop_elsewhere(engine);
         }

@@ -11,16 +11,17 @@ use crate::sync::Arc;
 use crate::task::{Outcome, RunEnd};
 use crate::time::clock::{Clock, Tick};
 
-/// How slots come and go.
+/// How slots are created and removed.
 #[derive(Debug, Clone, Copy)]
 pub(in crate::schedulers) enum Shape {
-    /// All slots exist from the start. Work goes to them round robin.
+    /// All slots exist from the start and are used round robin.
     Fixed,
-    /// A slot is created on demand and removed after it was idle for `ttl`.
+    /// Slots are created on demand and removed after they were idle for `ttl`.
     Elastic { ttl: Duration },
-    /// A slot is created on demand and removed with its last holder. Every task gets a new thread.
+    /// Slots are created on demand and removed with their last holder. Every task gets a new
+    /// thread.
     PerTask,
-    /// As `PerTask`, but a thread stays while its slot has work. For threads of an executor.
+    /// As `PerTask`, but a thread stays while its slot has work. Used over an executor.
     Bursts,
 }
 
@@ -33,37 +34,37 @@ impl Shape {
 
 /// The settings of a scheduler.
 pub(in crate::schedulers) struct Plan {
-    /// What `Display` writes.
+    /// The name that `Display` writes.
     pub(in crate::schedulers) name: String,
-    /// The name in the registry of pools, unless it is empty.
+    /// The name in the registry of pools. If empty, `name` is used.
     pub(in crate::schedulers) registered_as: String,
     pub(in crate::schedulers) shape: Shape,
-    /// Work may move from a busy slot to a free one.
+    /// A thread may run the work of a busy slot other than its own.
     pub(in crate::schedulers) is_work_movable: bool,
     pub(in crate::schedulers) max_slots: usize,
     /// How many tasks may wait for each slot; `usize::MAX` means no bound.
     pub(in crate::schedulers) queue_capacity: usize,
     pub(in crate::schedulers) source: ThreadSource,
     pub(in crate::schedulers) clock: Clock,
-    /// Accepts delays and periods.
+    /// Whether delays and periods are accepted.
     pub(in crate::schedulers) has_timing: bool,
 }
 
 impl Plan {
-    /// The name in the registry of pools.
+    /// Returns the name in the registry of pools.
     pub(super) fn registered_name(&self) -> Arc<str> {
         if self.registered_as.is_empty() { self.name.as_str() } else { &self.registered_as }.into()
     }
 }
 
-/// Identifies a slot. An index is used again, an id is not.
+/// Identifies a slot. Indices are reused, ids are not.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct SlotRef {
     pub(super) index: usize,
     pub(super) id: u64,
 }
 
-/// Identifies a lane. An index is used again, with another generation.
+/// Identifies a lane. An index is reused with the next generation.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct LaneRef {
     pub(super) index: u32,
@@ -71,14 +72,14 @@ pub(super) struct LaneRef {
 }
 
 impl LaneRef {
-    /// Refers to no lane, which is the same as a closed one.
+    /// Refers to no lane, which has the same effect as a closed lane.
     pub(super) const CLOSED: LaneRef = LaneRef { index: u32::MAX, generation: 0 };
 }
 
-/// Counts as one holder of a slot, which is not removed while it has holders.
+/// Counts as one holder of a slot. A slot is not removed while it has holders.
 ///
-/// A permit is a plain value that must be released under the lock, so it must not be lost on an
-/// error path. User code that runs while a permit is out is called inside `catch_unwind`.
+/// A permit is a plain value that must be released under the lock, so no error path may lose it.
+/// User code that runs while a permit is held is called inside `catch_unwind`.
 #[derive(Debug)]
 #[must_use = "a permit that is not released keeps its slot forever"]
 pub(super) struct Permit {
@@ -86,7 +87,7 @@ pub(super) struct Permit {
 }
 
 impl Permit {
-    /// Only for `Slots::hold`, which counts it.
+    /// Called only by `Slots::hold`, which counts the permit.
     pub(super) fn new(slot: SlotRef) -> Permit {
         Permit { slot }
     }
@@ -96,26 +97,26 @@ impl Permit {
     }
 }
 
-/// From when on a job of a lane waits for a thread.
+/// The time from which a job of a lane counts as waiting for a thread.
 #[derive(Debug, Clone, Copy)]
 pub(super) enum Waits {
-    /// From its acceptance, at this time. `Tick::NEVER` if that is not known.
+    /// Since its acceptance at this time. `Tick::NEVER` if the time is unknown.
     Accepted(Tick),
-    /// From this time.
+    /// From this due time on.
     Due(Tick),
 }
 
-/// Work that a thread is about to run. Its job is in no queue any more.
+/// Work that a thread is about to run. Its job has left all queues.
 #[derive(Debug)]
 pub(super) struct Assigned {
     pub(super) job: JobRef,
     pub(super) lane: Option<LaneRef>,
-    /// For the slot that runs it. `None` for a lane in its home slot, where the permit of the lane
-    /// is enough.
+    /// A permit for the slot that runs the work. `None` for a lane that runs in its home slot,
+    /// because the permit of the lane suffices.
     pub(super) permit: Option<Permit>,
-    /// The queue of the lane, if the thread may go on with what is ready there.
+    /// The queue of the lane, if the thread may continue with its ready jobs.
     pub(super) more: Option<Arc<LaneQueue>>,
-    /// When the job was accepted, or due if it has a delay. `Tick::NEVER` if that is not known.
+    /// When the job was accepted, or due if it has a delay. `Tick::NEVER` if the time is unknown.
     pub(super) since: Tick,
 }
 
@@ -129,14 +130,14 @@ impl Assigned {
 /// Work that waits in a queue for a thread.
 #[derive(Debug)]
 pub(super) enum Item {
-    /// A job without a lane, and since when it waits. The permit is for its home slot.
+    /// A job without a lane, and the time since which it waits. The permit is for its home slot.
     Job(JobRef, Permit, Tick),
     /// A lane with a due job, and its home slot.
     Lane(LaneRef, SlotRef),
 }
 
 impl Item {
-    /// The slot whose capacity it uses.
+    /// Returns the slot whose capacity the item uses.
     pub(super) fn home(&self) -> SlotRef {
         match self {
             Item::Job(_, permit, _) => permit.slot(),
@@ -152,36 +153,37 @@ impl Item {
     }
 }
 
-/// Work whose time has come.
+/// Work whose due time has passed.
 #[derive(Debug)]
 pub(super) enum Due {
-    /// With the time when it was due.
+    /// A job without a lane, with its due time.
     Job(JobRef, Tick),
     Lane(LaneRef),
 }
 
-/// The answer to a thread that asks for work.
+/// The answer to a thread that asks the state for work.
 #[derive(Debug)]
 pub(super) enum Next {
     Run(Assigned),
-    /// Spin for a moment, then ask again.
+    /// Spin for about 2 µs, then ask again.
     Search,
     Park,
     Leave,
 }
 
-/// What a thread reports about a run.
+/// The result of a run, as its thread reports it.
 pub(super) struct Done<'a> {
     pub(super) job: &'a JobRef,
     pub(super) lane: Option<LaneRef>,
-    /// The slot whose thread ran it, unless it ran in place inside another task.
+    /// The slot whose thread ran the job. `None` if the job ran in place inside another task.
     pub(super) slot: Option<SlotRef>,
     pub(super) outcome: Outcome,
     /// The job is periodic and may run again.
     pub(super) again: bool,
-    /// The number of runs: several if the thread went on in a lane, none if the job was cancelled.
+    /// The number of runs: more than one if the thread continued in a lane, zero if the job was
+    /// cancelled.
     runs: u64,
-    /// The time of the lane was over.
+    /// The run of the lane ended because of its time limit.
     is_late: bool,
 }
 
@@ -206,7 +208,7 @@ impl<'a> Done<'a> {
         self.is_late
     }
 
-    /// The thread ended `runs` more runs in the lane before.
+    /// Adds `runs` earlier runs of the same lane run.
     pub(super) fn after(self, runs: u64, is_late: bool) -> Done<'a> {
         Done { runs: self.runs + runs, is_late, ..self }
     }
@@ -215,15 +217,15 @@ impl<'a> Done<'a> {
 /// The end of a job that was cancelled before it began.
 pub(super) const NOT_RUN: RunEnd = RunEnd { outcome: Outcome::Cancelled, again: false };
 
-/// A queue is full: the length it would have, and the bound.
+/// A queue is full: the length that it would have, and the bound.
 #[derive(Debug)]
 pub(super) struct Full {
     pub(super) would_be: u64,
     pub(super) cap: u64,
 }
 
-/// A slot that needs a thread, and the number of the attempt to start it. That of an own thread is
-/// also the number in its name.
+/// A request to start a thread for a slot, with the number of the attempt. For an own thread, this
+/// is also the number in the thread's name.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Start {
     pub(super) slot: SlotRef,

@@ -1,8 +1,7 @@
-//! What observers see of a scheduler: name, settings, snapshots, events.
+//! What observers see of a scheduler: its name, settings, snapshots and events.
 //!
-//! A scheduler appears as a pool: [`SchedulerStats`](crate::schedulers::SchedulerStats) says which
-//! figure is which. The figures are read under the scheduler's lock, and no observer is called
-//! under it.
+//! A scheduler appears as a pool. [`SchedulerStats`](crate::schedulers::SchedulerStats) documents
+//! how the figures map. They are read under the scheduler's lock; observers are called without it.
 
 use std::any::Any;
 use std::time::{Duration, Instant};
@@ -23,7 +22,7 @@ pub(super) fn identity(plan: &Plan) -> Identity {
     Identity::new(plan.registered_name(), Kind::Scheduler, true, no_handle)
 }
 
-/// The settings of a new scheduler.
+/// Returns the initial settings of a scheduler.
 pub(super) fn settings(plan: &Plan) -> Settings {
     let (core_pool_size, keep_alive_time) = match plan.shape {
         Shape::Fixed => (plan.max_slots, Duration::ZERO),
@@ -122,7 +121,7 @@ impl Monitored for Engine {
 }
 
 impl Engine {
-    /// Changes the settings that a scheduler can change.
+    /// Applies a change of settings. Only the timing of a scheduler can change.
     fn change(&self, change: &Change) -> Result<Settings, ChangeError> {
         if self.lock().has_ended() {
             return Err(ChangeError::Ended);
@@ -151,7 +150,7 @@ impl Engine {
         self.registration.tell(&Event::WorkerStopped { worker });
     }
 
-    /// An own thread could not be started. The refusal of an executor is no such failure.
+    /// Reports that an own thread could not be started. A refusal by an executor is not reported.
     pub(super) fn tell_start_failed(&self, refusal: &Refusal) {
         if let Some(error) = refusal.cause().filter(|_| self.source.is_own()) {
             self.lock().count_start(false);
@@ -160,7 +159,7 @@ impl Engine {
     }
 }
 
-/// Everything except the timing is fixed when a scheduler is made.
+/// Returns an error if a setting other than the timing differs.
 fn refuse_fixed(old: &Settings, new: &Settings) -> Result<(), ChangeError> {
     let sizes = "a scheduler keeps the number of threads that it was made with";
     let queues = "a scheduler keeps the queues that it was made with";

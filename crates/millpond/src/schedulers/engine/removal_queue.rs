@@ -1,20 +1,20 @@
 //! [`RemovalQueue`]: a FIFO queue whose entries can be removed from the middle.
 //!
-//! A removed entry leaves a tombstone. Tombstones at the front are dropped at once, the others when
-//! they outnumber the entries, so removal takes O(log n) amortized.
+//! A removed entry leaves a tombstone. Tombstones at the front are dropped at once, all others as
+//! soon as they outnumber the entries. So a removal takes O(log n), amortized.
 
 use std::collections::VecDeque;
 
-/// Entries by place. Places grow from front to back and are never reused.
+/// Entries in order of their places. Places increase from front to back and are never reused.
 #[derive(Debug)]
 pub(super) struct RemovalQueue<T> {
-    /// `None` is a tombstone; the first entry is never one.
+    /// `None` is a tombstone. The first entry is never a tombstone.
     entries: VecDeque<(u64, Option<T>)>,
-    /// Entries without tombstones.
+    /// The number of entries, tombstones excluded.
     len: usize,
 }
 
-/// An empty queue keeps memory for at most this many entries.
+/// An empty queue keeps its memory up to this capacity, in entries.
 const KEEP: usize = 1024;
 
 impl<T> RemovalQueue<T> {
@@ -30,7 +30,7 @@ impl<T> RemovalQueue<T> {
         self.len == 0
     }
 
-    /// Appends `item`; `place` must be larger than all places before.
+    /// Appends `item`. `place` must be larger than all places pushed before.
     pub(super) fn push(&mut self, place: u64, item: T) {
         self.entries.push_back((place, Some(item)));
         self.len += 1;
@@ -50,7 +50,7 @@ impl<T> RemovalQueue<T> {
         Some(item.expect("the first entry is no tombstone"))
     }
 
-    /// Removes the entry at `place`; `None` if it is not there any more.
+    /// Removes the entry at `place`. Returns `None` if it is gone.
     pub(super) fn remove(&mut self, place: u64) -> Option<T> {
         let at = self.entries.binary_search_by_key(&place, |(place, _)| *place).ok()?;
         let item = self.entries[at].1.take()?;
@@ -71,23 +71,23 @@ impl<T> RemovalQueue<T> {
         }
     }
 
-    /// The places from the front, with `None` for tombstones.
+    /// Iterates over all places from the front, with `None` for tombstones.
     pub(super) fn entries(&self) -> impl Iterator<Item = (u64, Option<&T>)> {
         self.entries.iter().map(|(place, item)| (*place, item.as_ref()))
     }
 
-    /// The entries, from the front.
+    /// Iterates over the entries from the front.
     pub(super) fn iter(&self) -> impl DoubleEndedIterator<Item = &T> {
         self.entries.iter().filter_map(|(_, item)| item.as_ref())
     }
 
-    /// Removes all entries.
+    /// Removes and returns all entries.
     pub(super) fn take_all(&mut self) -> impl Iterator<Item = T> + use<T> {
         self.len = 0;
         std::mem::take(&mut self.entries).into_iter().filter_map(|(_, item)| item)
     }
 
-    /// Removes the `selected` entries.
+    /// Removes and returns the entries for which `selected` returns true.
     pub(super) fn take_if(&mut self, selected: impl Fn(&T) -> bool) -> Vec<T> {
         let mut taken = Vec::new();
         for (place, item) in std::mem::take(&mut self.entries) {

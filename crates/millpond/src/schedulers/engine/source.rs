@@ -16,25 +16,25 @@ use crate::threads::{ThreadBody, ThreadFactory, WorkerBody, WorkerInfo, call_fac
 
 /// Where the threads of a scheduler come from.
 pub(in crate::schedulers) enum ThreadSource {
-    /// Threads of the scheduler itself.
+    /// Threads that the scheduler starts itself.
     Own(OwnThreads),
-    /// Tasks of an executor, which the scheduler may own.
+    /// Tasks of an executor. `owned` is set if the scheduler shuts the executor down.
     Executor { executor: Arc<dyn Executor>, owned: Option<Arc<dyn ExecutorService>> },
 }
 
 pub(in crate::schedulers) struct OwnThreads {
     factory: Arc<ThreadFactory>,
     prefix: String,
-    /// Numbers the threads of all schedulers of a kind together.
+    /// The counter for thread numbers, shared by all schedulers of a kind.
     numbers: &'static AtomicU64,
     is_non_blocking: bool,
 }
 
-/// Why a source did not accept a thread body.
+/// The reason why a source did not accept a thread body.
 pub(super) struct Refusal {
     reason: RejectReason,
     cause: Option<io::Error>,
-    /// The panic of an executor, for the error hooks.
+    /// The payload if an executor panicked, for the error hooks.
     panic: Option<Payload>,
 }
 
@@ -43,7 +43,7 @@ impl Refusal {
         Refusal { reason, cause, panic: None }
     }
 
-    /// The source dropped the body without running it.
+    /// The factory dropped the body without running it.
     pub(super) fn body_dropped() -> Refusal {
         let cause = io::Error::other("the thread factory dropped the worker body without running it");
         Refusal::new(RejectReason::SpawnFailed, Some(cause))
@@ -63,7 +63,7 @@ impl Refusal {
 }
 
 impl ThreadSource {
-    /// Threads named `prefix-N`.
+    /// Returns a source of threads named `prefix-N`.
     pub(in crate::schedulers) fn threads(
         factory: Arc<ThreadFactory>,
         prefix: &str,
@@ -83,8 +83,8 @@ impl ThreadSource {
         matches!(self, ThreadSource::Own(threads) if threads.is_non_blocking)
     }
 
-    /// Asks for a thread that runs `body`. Returns its handle if the scheduler can join it.
-    /// `worker` is what [`worker`](Self::worker) returned.
+    /// Starts a thread that runs `body`. Returns its handle if the scheduler can join it. `worker`
+    /// must be the result of [`worker`](Self::worker).
     pub(super) fn start(
         &self,
         body: impl ThreadBody + 'static,
@@ -97,21 +97,22 @@ impl ThreadSource {
         }
     }
 
-    /// What numbers the own threads.
+    /// Returns the counter for the numbers of own threads.
     pub(super) fn numbers(&self) -> Option<&'static AtomicU64> {
         let ThreadSource::Own(threads) = self else { return None };
         Some(threads.numbers)
     }
 
-    /// Name and number of an own thread.
+    /// Returns the name and number of an own thread.
     pub(super) fn worker(&self, number: u64) -> Option<WorkerInfo> {
         let ThreadSource::Own(threads) = self else { return None };
         let name = format!("{}-{number}", threads.prefix).into();
         Some(WorkerInfo::new(name, usize::try_from(number).unwrap_or(usize::MAX)))
     }
 
-    /// Shuts an owned executor down when the scheduler `name` has ended, at once if `by_force`. May
-    /// be called again, and on any thread. A panic of the executor goes to the error hooks.
+    /// Shuts an owned executor down after the scheduler `name` has ended, at once if `by_force`.
+    /// May be called repeatedly and on any thread. A panic of the executor is passed to the error
+    /// hooks.
     pub(super) fn shut_down(&self, by_force: bool, name: &Arc<str>) {
         let ThreadSource::Executor { owned: Some(service), .. } = self else { return };
         let called = catch_unwind(AssertUnwindSafe(|| match by_force {
@@ -125,7 +126,7 @@ impl ThreadSource {
         }
     }
 
-    /// Waits until an owned executor has terminated, at most `timeout`.
+    /// Waits until an owned executor has terminated, for at most `timeout`.
     pub(super) fn await_termination(&self, timeout: Duration) -> Result<bool, Interrupted> {
         match self {
             ThreadSource::Executor { owned: Some(service), .. } => service.await_termination(timeout),

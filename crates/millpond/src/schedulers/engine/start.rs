@@ -1,13 +1,14 @@
-//! Starting threads one after the other, however many starts one start leads to.
+//! Starts threads one after the other, even if a start leads to further starts.
 //!
-//! To start a thread is to call a factory or an executor, which may do anything meanwhile. It may
-//! refuse, and the next job of the lane needs a thread; it may drop a task that it had accepted,
-//! with the same result; it may run the task in place, which passes a periodic job on to the next
-//! thread. If each of these started a thread from where it is, the stack would grow with every job
-//! of a lane. So they are postponed to the start that is under way on the same thread.
+//! Starting a thread calls a factory or an executor. That call may refuse, so that the next job of
+//! a lane needs a thread. It may drop a task that it had accepted, with the same effect. It may
+//! also run the task in place, which moves a periodic job on to its next thread. If each of these
+//! calls started a thread directly, the stack would grow with every job of a lane. So such nested
+//! starts are postponed until the outermost start on the same thread has returned.
 //!
-//! Two are not. A submission has to know whether its own thread comes. And a task that runs in
-//! place may wait for what it submits, so nothing is postponed while it runs ([`InTask`]).
+//! Two kinds of starts are not postponed. A submission has to know whether its own thread starts.
+//! And a task that runs in place may wait for work that it submits, so nothing is postponed while
+//! it runs ([`InTask`]).
 
 use std::cell::RefCell;
 use std::collections::VecDeque;
@@ -17,7 +18,7 @@ use crate::sync::thread_local;
 
 /// A start that is under way on this thread.
 struct UnderWay {
-    /// The address of the engine, only to be compared.
+    /// The address of the engine, used only for comparison.
     engine: usize,
     /// A task runs inside the start.
     is_in_task: bool,
@@ -25,7 +26,7 @@ struct UnderWay {
 }
 
 thread_local! {
-    /// The innermost start is the last.
+    /// The innermost start is the last entry.
     static UNDER_WAY: RefCell<Vec<UnderWay>> = none();
 }
 
@@ -41,12 +42,12 @@ fn innermost<R>(engine: usize, f: impl FnOnce(&mut UnderWay) -> R) -> Option<R> 
     UNDER_WAY.try_with(find).ok().flatten()
 }
 
-/// Returns true if this thread is starting one for `engine`.
+/// Returns true if this thread is inside a thread start of `engine`.
 pub(super) fn is_under_way(engine: usize) -> bool {
     innermost(engine, |_| ()).is_some()
 }
 
-/// Postpones `starts` to the start that is under way on this thread, if there is one.
+/// Moves `starts` to the start that is under way on this thread, if there is one.
 pub(super) fn postpone(engine: usize, starts: &mut Vec<Start>) {
     if starts.is_empty() {
         return;
@@ -58,7 +59,7 @@ pub(super) fn postpone(engine: usize, starts: &mut Vec<Start>) {
     });
 }
 
-/// Marks that this thread starts others, while it lives.
+/// While it lives, this thread is inside a thread start.
 pub(super) struct Starting(());
 
 impl Starting {
@@ -80,7 +81,7 @@ impl Drop for Starting {
     }
 }
 
-/// Marks that a task runs inside a start, while it lives.
+/// While it lives, a task runs inside a thread start.
 pub(super) struct InTask {
     engine: usize,
     before: bool,

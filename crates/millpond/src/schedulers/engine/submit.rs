@@ -1,4 +1,5 @@
-//! Submitting work: hooks, decorators, capacity, and taking work back if no thread starts for it.
+//! Submission of work: hooks, decorators, capacity, and taking work back if no thread starts for
+//! it.
 
 use std::io;
 use std::time::Duration;
@@ -20,10 +21,10 @@ use crate::sync::{Arc, Weak};
 use crate::task::periodic::Schedule;
 use crate::time::alarm::{Ring, RingsOn};
 
-/// How an attempt under the lock ended.
+/// The result of one attempt to accept work under the lock.
 enum Attempt {
     Accepted,
-    /// Decorators have to be told of this slot first.
+    /// Decorators must be notified of this slot first.
     Announce(Permit),
     Refused(RejectReason, Option<Full>),
 }
@@ -59,7 +60,7 @@ impl Engine {
         }
     }
 
-    /// Accepts a job without a lane that is due later. It needs no slot yet, so it defers nothing.
+    /// Accepts a delayed job without a lane. It needs no slot yet, so it defers no effects.
     fn submit_delayed(self: &Arc<Self>, delay: Duration, job: JobRef) -> Result<Disposable, Rejected> {
         let due = self.clock.tick_after(delay);
         let mut state = self.lock();
@@ -97,7 +98,8 @@ impl Engine {
         self.accept(job, |state, deferred, job, permit| {
             let home = state.home_of_open_lane(lane);
             let is_announced = permit.is_some();
-            permit.into_iter().for_each(|permit| state.release(permit, deferred)); // the lane has one
+            // The lane has a permit of its own.
+            permit.into_iter().for_each(|permit| state.release(permit, deferred));
             let Some(home) = home else { return Attempt::Refused(RejectReason::WorkerDisposed, None) };
             if !is_announced && state.needs_announcement(home) {
                 return Attempt::Announce(state.hold(home));
@@ -106,7 +108,7 @@ impl Engine {
         })
     }
 
-    /// Makes the job of submitted work, unless there is a reason to refuse it without the lock.
+    /// Creates the job of submitted work, unless a check without the lock refuses it.
     pub(super) fn make_job(
         &self,
         delay: Duration,
@@ -137,7 +139,7 @@ impl Engine {
         let needs_alarm = self.has_timing && (!delay.is_zero() || schedule.is_some());
         match self.alarm.prepare() {
             Err(error) if needs_alarm => Err((RejectReason::SpawnFailed, Some(error))),
-            _ => Ok(()), // without an alarm, idle slots are only kept for too long
+            _ => Ok(()), // without an alarm, idle slots are only kept longer
         }
     }
 
@@ -157,8 +159,8 @@ impl Engine {
         }
     }
 
-    /// Accepts `job` by `attempt`, which is tried under the lock, and again after decorators have
-    /// been told of a new slot: then with a permit for that slot.
+    /// Accepts `job` by calling `attempt` under the lock. If a new slot has to be announced to
+    /// decorators first, calls `attempt` again with a permit for that slot.
     fn accept(
         self: &Arc<Self>,
         job: JobRef,
@@ -194,13 +196,13 @@ impl Engine {
         }
     }
 
-    /// No thread started for an accepted job: takes the job back, unless another thread has it.
+    /// Takes an accepted job back because no thread started, unless another thread has taken it.
     #[cold]
     fn take_back(self: &Arc<Self>, job: &JobRef, failure: StartFailure) -> Result<(), Rejected> {
         let undone = self.locked(|state, deferred| {
             let undone = state.undo(job, deferred);
             if self.source.is_own() && state.has_stuck_slot() {
-                state.set_retry(self.clock.tick_after(RETRY_DELAY)); // others relied on that thread
+                state.set_retry(self.clock.tick_after(RETRY_DELAY)); // other work relies on it
                 state.relieve_stuck(deferred);
             }
             state.end_if_done(deferred);
@@ -222,8 +224,8 @@ impl Engine {
         Weak::clone(&self.me) as Weak<dyn JobOwner>
     }
 
-    /// Tells decorators of a slot that is used for the first time. Returns `None`, and gives the
-    /// permit back, if one of them panicked.
+    /// Announces a slot to the decorators before its first use. Releases the permit and returns
+    /// `None` if a decorator panicked.
     fn announce(self: &Arc<Self>, permit: Permit) -> Option<Permit> {
         let slot = permit.slot();
         if let Some(told) = Decorators::announce(&self.slot_info(slot.index)) {
@@ -237,13 +239,14 @@ impl Engine {
         None
     }
 
-    /// Gives a slot its decorators, who have been told of it, and returns those that it has.
+    /// Gives a slot its decorators, which have been notified of it. Returns the decorators that it
+    /// has.
     ///
-    /// Another thread may have done the same meanwhile, or the slot may be gone. Then these are not
-    /// its decorators and are told at once that it is closed. So every `slot_created` is followed
-    /// by one `slot_closed`.
+    /// Another thread may have done this already, or the slot may have been removed. Then the
+    /// decorators in `told` are not used, and are notified at once that the slot is closed. So
+    /// every `slot_created` is followed by one `slot_closed`.
     pub(super) fn decorate(self: &Arc<Self>, slot: SlotRef, told: Decorators) -> Decorators {
-        let mut told = Some(told); // if it is not taken, it is dropped without the lock
+        let mut told = Some(told); // if not taken, it is dropped without the lock
         let taken = self.locked(|state, _| state.decorate(slot, &mut told));
         if let Some(not_taken) = told {
             not_taken.closed(&self.slot_info(slot.index));
@@ -252,8 +255,8 @@ impl Engine {
     }
 }
 
-/// Calls `accept` with the permit, or with one for a slot that is picked now, if the decorators
-/// know that slot.
+/// Calls `accept` with `permit`, or with a permit for a newly picked slot. If that slot has not
+/// been announced to the decorators, returns `Announce` instead.
 fn with_permit(
     state: &mut State,
     permit: Option<Permit>,

@@ -1,4 +1,4 @@
-//! The threads of slots: how they start, find work, run it and leave.
+//! The threads of slots: how they start, find work, run it and exit.
 
 use std::cell::{Cell, OnceCell};
 
@@ -39,8 +39,8 @@ pub(super) fn mark_non_blocking(is_non_blocking: bool) {
 }
 
 impl Engine {
-    /// Starts threads one after the other, then those that were postponed meanwhile. Calls `failed`
-    /// for each of `starts` that failed.
+    /// Starts threads one after the other, then the starts that were postponed meanwhile. Calls
+    /// `failed` for each of `starts` that failed.
     pub(super) fn start_threads(self: &Arc<Self>, starts: Vec<Start>, mut failed: impl FnMut(StartFailure)) {
         if starts.is_empty() {
             return;
@@ -70,7 +70,7 @@ impl Engine {
                 Err(refusal) => Some(refusal),
                 Ok(join) => {
                     if was_dropped && !self.source.is_own() {
-                        state.abandon_slot(start.slot, deferred); // accepted, and then dropped
+                        state.abandon_slot(start.slot, deferred); // accepted, then dropped
                     }
                     state.thread_promised(start, join);
                     (was_dropped && self.source.is_own()).then(Refusal::body_dropped)
@@ -90,7 +90,7 @@ impl Engine {
 struct SlotThread {
     engine: Arc<Engine>,
     start: Start,
-    /// Of an own thread.
+    /// Set for an own thread.
     worker: Option<WorkerInfo>,
     has_run: bool,
 }
@@ -122,20 +122,20 @@ impl Drop for SlotThread {
     }
 }
 
-/// A slot's thread while it runs.
+/// The thread of a slot while it runs.
 struct Running<'a> {
     engine: &'a Arc<Engine>,
     start: Start,
     slot: SlotRef,
     worker: Option<&'a WorkerInfo>,
-    /// What the thread waits on.
+    /// The park slot of the thread.
     cell: Arc<WaitCell>,
-    /// Among the threads of the scheduler, once it has arrived.
+    /// The index of the thread in the list of the scheduler's threads, once it has arrived.
     place: Cell<usize>,
     info: SlotInfo,
-    /// The thread runs inside the call that starts it.
+    /// An executor runs this body inside the call that starts it.
     is_in_start: bool,
-    /// Those of the slot, once it has run something.
+    /// The decorators of the slot. Set before the first run.
     decorators: OnceCell<Decorators>,
 }
 
@@ -155,9 +155,9 @@ impl Running<'_> {
         }
     }
 
-    /// Returns the place of the thread among those of the scheduler.
+    /// Runs work until the thread has to exit. Returns the thread's index in the scheduler's list.
     fn work(&self) -> usize {
-        // For a thread of an executor, this would cost more than a short task.
+        // Not for a thread of an executor: the system call would take longer than a short task.
         let os_thread_id = self.worker.and_then(|_| sys::thread_id());
         let mut next = self.ask(|state, deferred| self.arrive(os_thread_id, state, deferred));
         loop {
@@ -182,8 +182,8 @@ impl Running<'_> {
         next
     }
 
-    /// Performs effects. Observers hear that a thread stops before they hear that its scheduler has
-    /// ended with it.
+    /// Performs effects. Observers are notified that a thread stops before they are notified that
+    /// its scheduler has ended.
     fn perform(&self, next: &Next, deferred: Deferred) {
         if let (Next::Leave, Some(worker)) = (next, self.worker) {
             self.engine.tell_stopped(worker);
@@ -205,11 +205,11 @@ impl Running<'_> {
         self.answer(state, next, deferred)
     }
 
-    /// Does what the answer of the state requires before the lock is released.
+    /// Performs the part of the answer that must happen before the lock is released.
     fn answer(&self, state: &mut State, next: Next, deferred: &mut Deferred) -> Next {
         match &next {
-            // The handle of an own thread can be joined. A thread of an executor counts until it
-            // has nothing left to do (`live`).
+            // An own thread can be joined, so it counts as gone here. A thread of an executor
+            // counts until its body has nothing left to do (`live`).
             Next::Leave if self.engine.source.is_own() => {
                 state.thread_left(self.slot, self.place.get(), deferred);
             }
@@ -222,16 +222,16 @@ impl Running<'_> {
         next
     }
 
-    /// Spins until notified, for less time than parking and waking up cost.
+    /// Spins until notified, for less time than parking and waking take.
     ///
-    /// It does not yield: other threads rely on a searching thread instead of waking one, and on a
-    /// busy machine a thread that yields comes back late.
+    /// Does not yield: submitters rely on a searching thread instead of waking one. On a busy
+    /// machine a thread that yields is not scheduled again soon.
     fn search(&self) {
         const PAUSES: u32 = 64;
         spin_briefly(PAUSES, || self.cell.is_notified());
     }
 
-    /// Runs assigned work and what its lane has ready, and asks for the next.
+    /// Runs assigned work and the ready jobs of its lane, then asks for the next work.
     fn run(&self, mut assigned: Assigned) -> Next {
         let mut lane_run = LaneRun::new(assigned.more.take());
         let Assigned { mut job, lane, permit, .. } = assigned;
@@ -252,7 +252,7 @@ impl Running<'_> {
             state.end_if_done(deferred);
             next
         });
-        // Only now: a waiter of the job finds its slot free and its run counted.
+        // Only after the critical section: a waiter of the job then finds the run counted.
         if end.is_some_and(|end| !end.again) {
             job.finish();
         }
@@ -261,7 +261,7 @@ impl Running<'_> {
         next
     }
 
-    /// Runs a job inside the decorators. Returns `None` if it was cancelled before.
+    /// Runs a job inside the decorators. Returns `None` if it was cancelled before it started.
     fn run_job(&self, job: &Job) -> Option<RunEnd> {
         let _in_task = self.is_in_start.then(|| InTask::enter(self.engine.address()));
         let decorators = self.decorators.get_or_init(|| self.announce());
@@ -273,13 +273,13 @@ impl Running<'_> {
         let panicked = |task: &TaskInfo, panic: &Panic| self.engine.panicked(task, panic);
         let end = job.run(&mut |run| decorators.around(&self.info, run), &panicked);
         if is_own {
-            self.cell.thread().next_epoch(); // an interrupt that comes now is late
+            self.cell.thread().next_epoch(); // an interrupt from now on must not reach the next job
         }
         drop(frame);
         end
     }
 
-    /// Tells decorators of a slot that was created without a submission.
+    /// Announces a slot that was created without a submission to the decorators.
     fn announce(&self) -> Decorators {
         let told = Decorators::announce(&self.info).unwrap_or_else(Decorators::none);
         self.engine.decorate(self.slot, told)

@@ -1,4 +1,4 @@
-//! The life of a job, with and without memory of the slab. Small enough for Miri.
+//! Tests of the life of a job, from the heap and from the slab. Small enough for Miri.
 
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 use std::sync::atomic::AtomicUsize;
@@ -19,7 +19,7 @@ fn run(job: &JobRef) -> Option<RunEnd> {
     job.run(&mut |run| run(), &|_, _| {})
 }
 
-/// Counts its runs; the count is shared with its captures.
+/// Returns a closure that counts its runs. The closure holds a reference to the counter.
 fn counted(runs: &Arc<AtomicUsize>) -> impl FnOnce() + Send + 'static {
     let runs = Arc::clone(runs);
     move || _ = runs.fetch_add(1, Ordering::Relaxed)
@@ -132,8 +132,8 @@ fn a_job_that_never_runs_drops_its_captures_whatever_their_alignment() {
     }
 }
 
-/// A million timers wait at once. Checked by a test and not by the build, because another compiler
-/// may lay out the fields differently.
+/// The size matters because a million timers may wait at once. This is a test and not a
+/// compile-time assertion, because another compiler may lay out the fields differently.
 #[test]
 #[cfg(target_pointer_width = "64")]
 fn the_job_of_a_closure_of_two_words_has_eleven_words() {

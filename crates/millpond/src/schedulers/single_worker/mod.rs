@@ -1,8 +1,9 @@
-//! [`single_worker`]: one worker of a scheduler, as a scheduler.
+//! [`single_worker`]: wraps one worker of a scheduler as a scheduler.
 //!
-//! All work goes into one lane of the original, which gives order and non-overlap. Each piece of
-//! work carries a [`WorkToken`]. The token is dropped when the work has run for the last time or
-//! was discarded, whichever thread did that, and removes the work from the [`Register`].
+//! All work is submitted to one lane of the original scheduler, which gives order and non-overlap.
+//! Each piece of work carries a [`WorkToken`]. The token is dropped when the work has run for the
+//! last time or was discarded, on whichever thread. Its drop removes the work from the
+//! [`Register`].
 
 mod register;
 
@@ -20,16 +21,16 @@ use crate::sync::{Arc, AtomicBool, Exclusive, Mutex, MutexGuard, Ordering, Weak,
 use crate::task::periodic::{Body, OnPanic};
 use crate::task::{Help, Outcome, OwnerEntry, Place, Task, TaskId, TaskOwner, WorksForScheduler};
 
-/// Makes a scheduler of one worker of `original`. All its work, and that of its workers, runs one
-/// at a time in one lane, by due time and then by submission.
+/// Creates a scheduler from one worker of `original`. All its work, and that of its workers, runs
+/// one at a time in one lane, by due time and then by submission.
 ///
-/// Its workers share the lane; each disposes only of its own work. Disposing of the scheduler
-/// disposes of the lane and leaves `original` alone. A graceful end accepts nothing more, lets the
-/// lane finish what it has, ends periodic tasks, and then gives the slot in `original` back.
-/// Dropping the last handle begins a graceful end.
+/// Its workers share the lane, and each disposes only of its own work. Disposing of the scheduler
+/// disposes of the lane and does not affect `original`. A graceful end accepts no more work, runs
+/// the remaining work, ends periodic tasks, and then releases the slot of `original`. Dropping the
+/// last handle begins a graceful end.
 ///
 /// Its figures are those of the lane: one slot until it has ended, one thread while a task runs.
-/// `original` bounds how much may wait.
+/// The capacity is that of `original`.
 ///
 /// # Examples
 /// ```
@@ -58,19 +59,20 @@ pub fn single_worker(original: &dyn Scheduler) -> Arc<dyn Scheduler> {
 
 struct Core {
     name: Arc<str>,
-    /// Handles of tasks find this scheduler by it.
+    /// Task handles find this scheduler by this entry.
     owner: OwnerEntry,
     state: Mutex<State>,
     lifecycle: Lifecycle,
 }
 
 struct State {
-    /// The lane in the original; `None` after the end. Called and dropped without the lock.
+    /// The lane in the original scheduler; `None` after the end. Called and dropped without the
+    /// lock.
     worker: Option<Worker>,
     register: Register,
 }
 
-/// Belongs to one piece of work. Dropping it removes the work from the register.
+/// Belongs to one piece of work. On drop, it removes the work from the register.
 struct WorkToken {
     core: Arc<Core>,
     number: u64,
@@ -89,8 +91,8 @@ impl WorkToken {
         drop(replaced);
     }
 
-    /// Removes ended work from the lane, or marks it as cancelled there. Called on the thread of
-    /// the work, which this does not interrupt.
+    /// Disposes of ended work: removes it from the lane, or marks it as cancelled. Called on the
+    /// thread of the work, which is not interrupted by this.
     fn dispose_if_ended(&self) {
         let handle = self.core.state.lock().register.handle_if_ended(self.number);
         handle.into_iter().for_each(|handle| _ = handle.dispose());
@@ -106,7 +108,7 @@ impl Drop for WorkToken {
     }
 }
 
-/// Work with its token. The work is dropped first.
+/// Work with its token. The work is dropped before the token.
 struct Tokened<W> {
     work: W,
     token: WorkToken,
@@ -117,7 +119,7 @@ impl Tokened<Task> {
         let Tokened { work: task, token } = self;
         match token.begin() {
             Start::Skip => {
-                token.dispose_if_ended(); // before the disposer comes to this one
+                token.dispose_if_ended(); // before the disposer reaches it
                 return task.drop_caught();
             }
             Start::Foreign => return task.run(),
@@ -128,7 +130,7 @@ impl Tokened<Task> {
         let payload = task.once().run_settled(&mut |settled| outcome = settled).panic;
         token.end(outcome, false);
         if let Some(payload) = payload {
-            resume_unwind(payload); // the original calls the error hooks
+            resume_unwind(payload); // the original scheduler calls the error hooks
         }
     }
 }
@@ -145,7 +147,7 @@ impl Tokened<Body> {
         let again = ran.is_ok() || on_panic == OnPanic::Continue;
         self.token.end(if ran.is_ok() { Outcome::Succeeded } else { Outcome::Panicked }, again);
         if again {
-            self.token.dispose_if_ended(); // otherwise the original ends the task by itself
+            self.token.dispose_if_ended(); // otherwise the original scheduler ends the task
         }
         if let Err(payload) = ran {
             resume_unwind(payload);
@@ -154,7 +156,7 @@ impl Tokened<Body> {
 }
 
 impl Core {
-    /// Registers work and returns its number and the lane for it, or why it is refused.
+    /// Registers work. Returns its number and the lane for it, or the reason for a refusal.
     fn enter(&self, child: Option<&Child>, is_periodic: bool) -> Result<(u64, Worker), RejectReason> {
         let mut state = self.state.lock();
         let reason = match &state.worker {
@@ -221,20 +223,20 @@ impl Core {
         Rejected::new(task, reason).by_scheduler(SchedulerFacts { name: Arc::clone(&self.name), full: None })
     }
 
-    /// The lane has refused the work.
+    /// Unregisters work that the lane has refused, and returns the error for the caller.
     fn withdraw(&self, number: u64, rejected: Rejected) -> Rejected {
         let mut state = self.state.lock();
         state.register.refused(number, rejected.reason());
         let has_ended = !self.lifecycle.is_live();
         self.end_if_done(state);
         if has_ended && rejected.reason() == RejectReason::WorkerDisposed {
-            // This scheduler disposed of the lane, not the caller.
+            // The lane was disposed by the end of this scheduler, so report that instead.
             return self.refused(rejected.into_task(), RejectReason::Shutdown);
         }
         rejected
     }
 
-    /// Gives the slot in the original back if nothing is left to do.
+    /// Releases the slot in the original scheduler if no work is left.
     fn end_if_done(&self, mut state: MutexGuard<'_, State>) {
         if self.lifecycle.is_live() || !state.register.is_empty() {
             return;
@@ -321,8 +323,8 @@ impl Backend for Core {
     }
 }
 
-/// A thread works for this scheduler exactly while it runs one of its tasks. So every task that
-/// waits is behind that thread, and none can run in place.
+/// A thread works for this scheduler exactly while it runs one of its tasks. So every waiting task
+/// is behind that thread, and none can run in place.
 impl TaskOwner for Core {
     fn is_behind_this_thread(&self, _: TaskId, place: &Place) -> bool {
         self.state.lock().register.is_waiting(place.get())
@@ -333,7 +335,7 @@ impl TaskOwner for Core {
     }
 }
 
-/// A worker of a single worker: the same lane, with an end of its own.
+/// A worker of a single worker: it uses the same lane but can be disposed separately.
 struct Child {
     scheduler: Arc<OnLastDrop<Core>>,
     number: u64,

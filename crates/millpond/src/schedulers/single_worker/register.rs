@@ -1,7 +1,7 @@
-//! The register of a single worker: which work belongs to which of its workers, and how far it is.
+//! [`Register`]: the work of a single worker, with its state and the worker it belongs to.
 //!
-//! The lane of the original scheduler orders and runs the work. The register only knows enough to
-//! dispose of the work of one worker, and to tell when all work is done.
+//! The lane of the original scheduler orders and runs the work. The register holds only the data
+//! needed to dispose of the work of one worker and to detect that all work is done.
 
 use std::collections::HashMap;
 use std::thread::{self, ThreadId};
@@ -11,32 +11,33 @@ use crate::schedulers::Disposable;
 use crate::schedulers::stats::Counters;
 use crate::task::Outcome;
 
-/// All work that the lane has. Guarded by the lock of the scheduler.
+/// All work in the lane. Guarded by the lock of the scheduler.
 #[derive(Default)]
 pub(super) struct Register {
     entries: HashMap<u64, Entry>,
     /// The last number given to an entry or a worker.
     last_number: u64,
-    /// The work that ran last. The original counts its run as over a moment after this register.
+    /// The work that ran last. The original scheduler counts its run shortly after this register
+    /// does.
     last_run: Option<Disposable>,
     counters: Counters,
 }
 
 /// One piece of work.
 struct Entry {
-    /// The worker it was given to, or [`SCHEDULER`].
+    /// The worker to which it was submitted, or [`SCHEDULER`].
     owner: u64,
     is_periodic: bool,
     state: State,
     /// No further run may begin.
     ended: bool,
-    /// Disposed by its worker: a run under way is interrupted.
+    /// Disposed by its worker, so a run under way is interrupted.
     disposed: bool,
     /// Present once the lane has accepted the work.
     handle: Option<Disposable>,
 }
 
-/// The owner of work that was given to the scheduler itself.
+/// The owner of work that was submitted to the scheduler itself.
 pub(super) const SCHEDULER: u64 = 0;
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -49,12 +50,12 @@ enum State {
     Done,
 }
 
-/// What a piece of work does when its turn comes.
+/// What the lane does with a piece of work when its turn comes.
 pub(super) enum Start {
     Run,
-    /// It was disposed: nothing.
+    /// Do nothing: the work was disposed.
     Skip,
-    /// It was refused, and its submitter runs it: that run is not registered.
+    /// Run it without registering the run: the work was refused, and its submitter runs it.
     Foreign,
 }
 
@@ -76,7 +77,7 @@ impl Register {
         self.last_run.clone()
     }
 
-    /// Enters new work and returns its number.
+    /// Registers new work and returns its number.
     pub(super) fn add(&mut self, owner: u64, is_periodic: bool) -> u64 {
         let number = self.next_number();
         let (state, ended, disposed) = (State::Waiting, false, false);
@@ -85,8 +86,8 @@ impl Register {
         number
     }
 
-    /// The lane has accepted the work. Returns true if the work has been disposed since, so that
-    /// the caller must dispose of `handle`. Work that runs ends by itself.
+    /// Records that the lane has accepted the work. Returns true if the work has been disposed
+    /// meanwhile, so that the caller must dispose of `handle`. Running work ends by itself.
     pub(super) fn accepted(&mut self, number: u64, handle: &Disposable) -> bool {
         let Some(entry) = self.entries.get_mut(&number) else { return false };
         entry.handle = Some(handle.clone());
@@ -98,7 +99,7 @@ impl Register {
         entry.disposed || (entry.ended && at_rest)
     }
 
-    /// The lane has refused the work.
+    /// Removes work that the lane has refused.
     pub(super) fn refused(&mut self, number: u64, reason: RejectReason) {
         self.counters.reject(reason);
         if self.entries.remove(&number).is_some() {
@@ -106,7 +107,7 @@ impl Register {
         }
     }
 
-    /// The turn of the work has come.
+    /// Begins a run of the work, or tells why it must not begin.
     pub(super) fn begin(&mut self, number: u64) -> Start {
         let Some(entry) = self.entries.get_mut(&number) else { return Start::Foreign };
         if entry.ended {
@@ -117,8 +118,8 @@ impl Register {
         Start::Run
     }
 
-    /// A run has ended. `again`: the work may run again, and counts as waiting then. Returns what
-    /// the caller drops without the lock.
+    /// Ends a run. `again`: the work may run again and counts as waiting. The caller must drop the
+    /// returned value without the lock.
     pub(super) fn end(&mut self, number: u64, outcome: Outcome, again: bool) -> Option<Disposable> {
         let entry = self.entries.get_mut(&number)?;
         entry.ended |= !again;
@@ -131,12 +132,13 @@ impl Register {
         std::mem::replace(&mut self.last_run, handle)
     }
 
-    /// The handle of work that has ended, to dispose of it.
+    /// Returns the handle of work that has ended, for the caller to dispose of.
     pub(super) fn handle_if_ended(&self, number: u64) -> Option<Disposable> {
         self.entries.get(&number).filter(|entry| entry.ended)?.handle.clone()
     }
 
-    /// The work has run for the last time or was dropped. Returns true if it was registered.
+    /// Removes work that has run for the last time or was dropped. Returns true if it was
+    /// registered.
     pub(super) fn remove(&mut self, number: u64) -> bool {
         let Some(entry) = self.entries.remove(&number) else { return false };
         if entry.state == State::Waiting {
@@ -145,7 +147,7 @@ impl Register {
         true
     }
 
-    /// Ends all periodic work. Returns the handles of what waits, to be disposed.
+    /// Ends all periodic work. Returns the handles of waiting work, for the caller to dispose of.
     pub(super) fn end_periodic(&mut self) -> Vec<Disposable> {
         let mut waiting = Vec::new();
         for entry in self.entries.values_mut().filter(|entry| entry.is_periodic && !entry.ended) {
@@ -157,7 +159,7 @@ impl Register {
         waiting
     }
 
-    /// Ends all work of a worker. Returns its handles, to be disposed.
+    /// Ends all work of a worker. Returns its handles, for the caller to dispose of.
     pub(super) fn dispose_of(&mut self, owner: u64) -> Vec<Disposable> {
         let mut handles = Vec::new();
         for entry in self.entries.values_mut().filter(|entry| entry.owner == owner) {
@@ -172,7 +174,7 @@ impl Register {
         self.entries.get(&number).is_some_and(|entry| entry.state == State::Waiting)
     }
 
-    /// How much work of a worker waits.
+    /// Returns the number of waiting tasks of a worker.
     pub(super) fn queued_of(&self, owner: u64) -> usize {
         let waits = |entry: &&Entry| entry.owner == owner && entry.state == State::Waiting;
         self.entries.values().filter(waits).count()

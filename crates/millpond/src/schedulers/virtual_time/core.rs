@@ -1,4 +1,4 @@
-//! The queue and the time that all instances share, and the run of what falls due.
+//! [`Core`]: the queue and the time that all instances share, and the execution of due work.
 
 use std::thread::{self, ThreadId};
 use std::time::Duration;
@@ -15,18 +15,18 @@ use crate::task::{Help, Outcome, OwnerEntry, Place, TaskId, TaskOwner, WorksForS
 use crate::time::clock::Tick;
 use crate::time::heap::{Key, TimerQueue};
 
-/// A worker's share of the queue.
+/// The state of one worker.
 #[derive(Default)]
 pub(super) struct LaneCell {
-    /// Accepts nothing more.
+    /// The worker accepts no more work.
     is_closed: bool,
     queued: usize,
 }
 
-/// A worker. Its cell is locked only under the lock of the core.
+/// A reference to a worker's state, which is locked only under the lock of the core.
 pub(super) type LaneRef = Arc<Mutex<LaneCell>>;
 
-/// A job that waits for its time or runs.
+/// A job that waits for its due time or runs.
 #[derive(Clone)]
 struct Item {
     job: JobRef,
@@ -54,23 +54,23 @@ pub(super) struct Core {
     state: Mutex<State>,
     /// The instance that owns the time.
     root: Arc<Instance>,
-    /// Handles of tasks find this scheduler by it.
+    /// Task handles find this scheduler by this entry.
     owner: OwnerEntry,
     me: Weak<Core>,
 }
 
 struct State {
     now: Tick,
-    /// How far the advance under way goes; never less than `now`.
+    /// The time at which the advance under way ends; never before `now`.
     target: Tick,
-    /// The thread that runs what falls due.
+    /// The thread that runs due work.
     advancing: Option<ThreadId>,
     queue: TimerQueue<Item>,
-    /// Periodic items with a period of zero that have run at this moment. They are due as soon as
-    /// the time moves.
+    /// Periodic items with a period of zero that have already run at the current time. They are due
+    /// as soon as the time moves.
     resting: TimerQueue<Item>,
     last_number: u64,
-    /// The items that run, the outermost first.
+    /// The running items, outermost first.
     running: Vec<Item>,
 }
 
@@ -115,7 +115,7 @@ impl Core {
 
     // ---- figures and phases
 
-    /// The phase of an instance, which ends with the root.
+    /// Returns the phase of an instance, which ends no later than the root.
     pub(super) fn phase_of(&self, instance: &Instance) -> Phase {
         self.root.phase().max(instance.phase())
     }
@@ -131,7 +131,7 @@ impl Core {
         self.count(instance, |counters| counters.reject(reason));
     }
 
-    /// Counts for an instance and for the root. Requires the lock.
+    /// Counts for an instance and for the root. Requires the core's lock.
     fn count(&self, instance: &Instance, change: impl Fn(&mut Counters)) {
         instance.count(&change);
         if !instance.is_root() {
@@ -146,7 +146,7 @@ impl Core {
         }
     }
 
-    /// Why a submission of the moment is refused; `None` if it is not.
+    /// Returns the reason to refuse a submission now, or `None` if it can be accepted.
     pub(super) fn refusal(&self, instance: &Instance, lane: Option<&LaneRef>) -> Option<RejectReason> {
         let _state = self.state.lock();
         self.refusal_under_lock(instance, lane)
@@ -180,7 +180,7 @@ impl Core {
         Ok(())
     }
 
-    /// Accepts an item that waits until `due`, or until the time moves.
+    /// Accepts an item that waits until `due`, or until the time moves if `due` is `None`.
     fn accept(&self, state: &mut State, item: Item, due: Option<Tick>) {
         self.count(&item.instance, Counters::accept);
         if let Some(lane) = &item.lane {
@@ -189,8 +189,8 @@ impl Core {
         state.insert(item, due);
     }
 
-    /// Advances the phase of an instance and removes what that ends: periodic items, or all items
-    /// if it is disposed. Interrupts what runs if it is disposed.
+    /// Advances the phase of an instance. On a disposal, removes all its items and interrupts
+    /// running ones. On a graceful end, removes only periodic items.
     pub(super) fn end(&self, instance: &Instance, phase: Phase) {
         let mut state = self.state.lock();
         instance.lifecycle().advance(phase);
@@ -206,7 +206,7 @@ impl Core {
         self.wake_waiters(instance);
     }
 
-    /// Closes a lane: removes its items, and interrupts the one that runs.
+    /// Closes a lane: removes its items and interrupts the running one.
     pub(super) fn close_lane(&self, lane: &LaneRef) {
         let mut state = self.state.lock();
         lane.lock().is_closed = true;
@@ -234,7 +234,7 @@ impl Core {
         items
     }
 
-    /// Cancels the jobs of items that were removed. Their instances may have ended by that.
+    /// Cancels the jobs of removed items. This may end their instances, so their waiters are woken.
     fn cancel_removed(&self, items: &[Item]) {
         items.iter().for_each(|item| item.job.cancel_removed());
         items.iter().for_each(|item| self.wake_waiters(&item.instance));
@@ -242,9 +242,10 @@ impl Core {
 
     // ---- running
 
-    /// Moves the target, and runs what falls due up to it unless another call does that.
+    /// Moves the target time. Runs the work that is due up to it, unless another call is already
+    /// doing so.
     pub(super) fn advance(&self, to: impl FnOnce(Tick) -> Tick) {
-        /// The last moment of this time. `u64::MAX` stands for never.
+        /// The last possible time. `u64::MAX` means never.
         const LAST: u64 = u64::MAX - 1;
         let mut state = self.state.lock();
         state.target = to(state.target).min(Tick::from_nanos(LAST));
@@ -281,7 +282,7 @@ impl Core {
         let outcome = end.map_or(Outcome::Cancelled, |end| end.outcome);
         self.count(&item.instance, |counters| counters.end(outcome));
         let accepts = self.refusal_under_lock(&item.instance, item.lane.as_ref()).is_none();
-        // A canceller that comes after this check finds the job in the queue.
+        // A cancel after this check finds the job in the queue.
         if again && accepts && !job.is_cancelled() {
             let now = state.now;
             let next = job.schedule().map(|schedule| schedule.next(due, now)).filter(|next| *next > now);
@@ -296,15 +297,16 @@ impl Core {
         self.wake_waiters(&item.instance);
     }
 
-    /// As `run`, inside a task. A temporary thread may stand in for the one that advances the time.
+    /// As `run`, inside another task. The calling thread may be a temporary one that acts for the
+    /// advancing thread.
     fn run_nested(&self, due: Tick, item: &Item) {
         let before = self.state.lock().advancing.replace(thread::current().id());
         self.run(due, item);
         self.state.lock().advancing = before;
     }
 
-    /// Takes what has to run for `job` to be done: the job, or the head of its lane. Returns `None`
-    /// if the job cannot run now.
+    /// Takes the item that must run next for `job` to be done: the job itself, or the head of its
+    /// lane. Returns `None` if the job cannot run now.
     fn claim(&self, job: &JobRef) -> Option<(Tick, Item)> {
         let mut state = self.state.lock();
         let (due, item) = state.claim(job)?;
@@ -313,7 +315,7 @@ impl Core {
     }
 }
 
-/// An item has left the queues.
+/// Records that an item has left the queues.
 fn leave_queue(item: &Item) {
     item.job.set_location(Location::Nowhere);
     if let Some(lane) = &item.lane {
@@ -338,7 +340,7 @@ impl State {
         }
     }
 
-    /// The next item of the advance under way and when it was due. Moves the time there.
+    /// Returns the next item of the advance under way, with its due time. Moves the time to it.
     fn pop_next(&mut self) -> Option<(Tick, Item)> {
         loop {
             if let Some((due, _, item)) = self.queue.pop_due(self.now) {
@@ -368,7 +370,7 @@ impl State {
             Some(lane) => self.first_of(OwnedBy::Lane(lane))?,
             None => key,
         };
-        let due = self.queue.due(first)?; // no later than that of the job
+        let due = self.queue.due(first)?; // not later than the due time of the job
         let item = self.queue.remove(first)?;
         Some((due, item))
     }
@@ -386,8 +388,8 @@ impl State {
         }
     }
 
-    /// Removes the item of `job` from the queue it is in. Keys of the two queues may be equal, so
-    /// the job decides.
+    /// Removes the item of `job` from its queue. Keys of the two queues may be equal, so compare
+    /// the job too.
     fn remove_job(&mut self, job: &JobRef) -> Option<Item> {
         let Location::Timers(key) = job.location() else { return None };
         let is_it = |item: Option<&Item>| item.is_some_and(|item| item.job.is(job));
@@ -421,7 +423,7 @@ impl JobOwner for Core {
     }
 }
 
-/// Lets a task that joins another one run it in place.
+/// Lets a task that joins another task run it in place.
 impl TaskOwner for Core {
     fn run_inline(&self, id: TaskId, _: &Place) -> Help {
         let state = self.state.lock();

@@ -1,13 +1,15 @@
-//! One virtual-time scheduler as its user sees it: its name, its end and its figures.
+//! [`Instance`]: one virtual-time scheduler as its user sees it, with its name, its end and its
+//! figures.
 
 use crate::schedulers::end::{Lifecycle, Phase};
 use crate::schedulers::stats::Counters;
 use crate::sync::{Arc, Mutex};
 
-/// One scheduler among those that share a queue and a time.
+/// One of the schedulers that share a queue and a time.
 pub(super) struct Instance {
     name: Arc<str>,
-    /// True for the instance that owns the time. Its end and its figures are those of all.
+    /// True for the instance that owns the time. Its end and its figures include all other
+    /// instances.
     is_root: bool,
     lifecycle: Lifecycle,
     /// Locked only under the lock of the core.
@@ -36,12 +38,12 @@ impl Instance {
         self.lifecycle.phase()
     }
 
-    /// Requires the lock of the core.
+    /// Returns the counters. Requires the lock of the core.
     pub(super) fn counters(&self) -> Counters {
         *self.counters.lock()
     }
 
-    /// Requires the lock of the core.
+    /// Changes the counters. Requires the lock of the core.
     pub(super) fn count(&self, change: impl Fn(&mut Counters)) {
         change(&mut self.counters.lock());
     }

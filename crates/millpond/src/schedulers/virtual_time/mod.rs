@@ -1,9 +1,11 @@
-//! A scheduler whose time is advanced by hand: for tests of code that waits.
+//! [`VirtualTimeScheduler`]: a scheduler whose time is advanced by hand, for tests of code that
+//! waits.
 //!
 //! There is one queue, ordered by due time and then by submission, and no thread: the thread that
-//! advances the time runs what falls due. An [`Instance`](instance::Instance) is one scheduler as
-//! its user sees it: the [`VirtualTimeScheduler`] itself, and each scheduler that code under test
-//! makes while it is installed. Instances share queue and time; each has its own end and figures.
+//! advances the time runs the due work. An [`Instance`](instance::Instance) is one scheduler as its
+//! user sees it. Instances are the [`VirtualTimeScheduler`] itself and each scheduler that code
+//! under test creates while it is installed. They share the queue and the time; each has its own
+//! end and figures.
 
 mod core;
 mod instance;
@@ -22,22 +24,22 @@ use crate::config::ConfigError;
 use crate::sync::Arc;
 use crate::time::clock::Tick;
 
-/// A scheduler whose time stands still until it is advanced. What falls due runs on the advancing
-/// thread, before the call returns.
+/// A scheduler whose time stands still until it is advanced. Due work runs on the advancing thread,
+/// before the call returns.
 ///
 /// Work runs in order of due time, then of submission. While it runs, [`now`](Self::now) is its due
-/// time. Work that is scheduled meanwhile and falls due within the same advance runs too. Work
-/// without a delay waits for the next advance, which may be by zero. A panic of a task goes to the
-/// error hooks, and the advance goes on.
+/// time. Work that is scheduled during an advance and is due within it runs too. Work without a
+/// delay waits for the next advance, which may be by zero. A panic of a task is passed to the error
+/// hooks, and the advance continues.
 ///
-/// A periodic task with a period of zero runs once at each moment at which the time stops: at each
-/// due time of other work, and at the end of each advance. So it cannot hold up the time. A task
-/// that submits another one without a delay in each run can.
+/// A periodic task with a period of zero runs once whenever the time stops: at each due time of
+/// other work, and at the end of each advance. So it does not block the time. A task that submits
+/// another one without a delay in each run does block it.
 ///
-/// Advancing from inside a task extends the advance under way and returns at once. So does
-/// advancing on another thread meanwhile. No two tasks run at the same time.
+/// Advancing the time from inside a task extends the advance under way and returns at once. So does
+/// an advance on another thread at the same time. No two tasks run at the same time.
 ///
-/// A graceful end runs waiting work when its time comes, so a thread has to advance the time.
+/// A graceful end runs waiting work at its due time, so a thread has to advance the time.
 /// Decorators are not called, because there are no slots.
 ///
 /// # Examples
@@ -61,7 +63,7 @@ pub struct VirtualTimeScheduler {
 }
 
 impl VirtualTimeScheduler {
-    /// Makes a scheduler at time zero, without work.
+    /// Creates a scheduler at time zero, without work.
     ///
     /// # Examples
     /// ```
@@ -74,8 +76,8 @@ impl VirtualTimeScheduler {
         VirtualTimeScheduler { view: View::root("virtualTime".into()) }
     }
 
-    /// Makes a scheduler and installs its time: the shared schedulers, and all schedulers made from
-    /// now on, go by it. [`reset_from`](super::reset_from) with the snapshot undoes that.
+    /// Creates a scheduler and installs its time: the shared schedulers, and all schedulers created
+    /// from now on, use it. [`reset_from`](super::reset_from) with the snapshot undoes this.
     ///
     /// # Examples
     /// See [`VirtualTimeScheduler`].
@@ -85,7 +87,7 @@ impl VirtualTimeScheduler {
         (time, snapshot)
     }
 
-    /// Advances the time by `duration` and runs what falls due.
+    /// Advances the time by `duration` and runs the due work on the calling thread.
     ///
     /// # Examples
     /// See [`VirtualTimeScheduler`].
@@ -93,8 +95,8 @@ impl VirtualTimeScheduler {
         self.core().advance(|target| target.plus(duration));
     }
 
-    /// Advances the time to `time`, counted from the beginning, and runs what falls due. A time in
-    /// the past does not move the time, but runs what is due.
+    /// Advances the time to `time`, counted from zero, and runs the due work on the calling thread.
+    /// A time in the past does not change the time, but due work runs.
     ///
     /// # Examples
     /// ```
@@ -110,7 +112,7 @@ impl VirtualTimeScheduler {
         self.core().advance(|target| target.max(Tick::from_nanos(0).plus(time)));
     }
 
-    /// The time, counted from the beginning.
+    /// Returns the time, counted from zero.
     ///
     /// # Examples
     /// See [`advance_to`](Self::advance_to).
@@ -146,7 +148,7 @@ impl fmt::Debug for VirtualTimeScheduler {
 
 forward_scheduler!([] VirtualTimeScheduler, |it| it.view);
 
-/// Makes each scheduler an instance of its own.
+/// Creates each scheduler as a separate instance with the same time.
 struct VirtualFactory(VirtualTimeScheduler);
 
 impl VirtualFactory {

@@ -1,4 +1,4 @@
-//! [`View`]: one instance as a scheduler, and its workers.
+//! [`View`]: implements the scheduler interface for one instance and its workers.
 
 use std::time::Duration;
 
@@ -13,20 +13,20 @@ use crate::schedulers::work::Submission;
 use crate::schedulers::worker::{Lane, Worker};
 use crate::sync::Arc;
 
-/// One instance with the core it shares.
+/// One instance, with the core that it shares.
 pub(super) struct View {
     core: Arc<Core>,
     instance: Arc<Instance>,
 }
 
 impl View {
-    /// The instance that owns the time.
+    /// Creates the instance that owns the time.
     pub(super) fn root(name: Arc<str>) -> Handle<View> {
         let instance = Instance::new(name, true);
         View::handle(Core::new(Arc::clone(&instance)), instance)
     }
 
-    /// Another instance that shares queue and time with this one.
+    /// Creates another instance that shares queue and time with this one.
     pub(super) fn sibling(&self, name: Arc<str>) -> Handle<View> {
         View::handle(Arc::clone(&self.core), Instance::new(name, false))
     }
@@ -81,7 +81,7 @@ impl Ends for View {
         self.core.is_advanced_by_this_thread()
     }
 
-    /// Without the root, nothing can advance the time.
+    /// The last handle of the root disposes of it, because nothing can advance the time any more.
     fn abandoned(&self) {
         let is_root = self.instance.is_root();
         self.core.end(&self.instance, if is_root { Phase::Disposed } else { Phase::Draining });
@@ -121,8 +121,8 @@ impl Backend for View {
 struct VirtualLane {
     view: Arc<View>,
     lane: LaneRef,
-    /// Workers keep an instance alive, but not the root: it lives as long as its time can be
-    /// advanced.
+    /// Workers keep an instance alive, but not the root, which is only useful while a handle can
+    /// advance the time.
     _keeps: Option<Arc<OnLastDrop<View>>>,
 }
 

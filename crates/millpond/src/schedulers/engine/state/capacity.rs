@@ -1,7 +1,7 @@
 //! The queue capacity: how many tasks may wait for each slot, and for all of them together.
 //!
-//! A waiting task takes a place of its home slot. A delayed task without a worker has no slot yet
-//! and takes a place of the total only. A periodic task keeps its place for life.
+//! A waiting task takes one place of its home slot. A delayed task without a worker has no slot
+//! yet, so it takes a place of the total only. A periodic task keeps its place until it ends.
 //!
 //! Invariant: `taken` is the sum of the places of all slots and of `unplaced`.
 
@@ -25,12 +25,12 @@ impl Capacity {
         Capacity { per_slot, total, taken: 0, unplaced: 0 }
     }
 
-    /// How many more tasks may wait; `u64::MAX` if there is no bound.
+    /// Returns how many more tasks may wait; `u64::MAX` if there is no bound.
     pub(super) fn remaining(&self) -> u64 {
         if self.per_slot == u64::MAX { u64::MAX } else { self.total.saturating_sub(self.taken) }
     }
 
-    /// Takes a place of a slot.
+    /// Takes a place of a slot, unless the slot or the total is full.
     pub(super) fn take(&mut self, slot: &mut Slot) -> Result<(), Full> {
         if slot.places() >= self.per_slot {
             return Err(Full { would_be: slot.places() + 1, cap: self.per_slot });
@@ -47,7 +47,7 @@ impl Capacity {
         Ok(())
     }
 
-    /// Takes a place for a task that gives it back at once.
+    /// Takes a place without a check, for a task that frees it in the same critical section.
     pub(super) fn take_unchecked(&mut self, slot: &mut Slot) {
         slot.set_places(slot.places() + 1);
         self.taken += 1;
@@ -61,7 +61,7 @@ impl Capacity {
         Ok(())
     }
 
-    /// The slot of a task that took its place without one is chosen.
+    /// Moves a place taken by `take_unplaced` to the slot that was chosen for the task.
     pub(super) fn place(&mut self, slot: &mut Slot) {
         self.unplaced -= 1;
         slot.set_places(slot.places() + 1);
@@ -77,7 +77,8 @@ impl Capacity {
         self.taken -= 1;
     }
 
-    /// Takes at most `most` places of a slot, and no more than half of what is left.
+    /// Takes up to `most` places of a slot, but no more than half of those left. Returns the
+    /// number.
     pub(super) fn reserve(&mut self, slot: &mut Slot, most: u64) -> u64 {
         let of_slot = self.per_slot.saturating_sub(slot.places());
         let left = of_slot.min(self.total.saturating_sub(self.taken));
@@ -87,7 +88,7 @@ impl Capacity {
         reserved
     }
 
-    /// A slot is removed. What it has left are places of periodic tasks that still run.
+    /// Frees the places of a removed slot. These belong to periodic tasks that still run.
     pub(super) fn slot_removed(&mut self, slot: &Slot) {
         self.taken -= slot.places();
     }

@@ -1,4 +1,4 @@
-//! Taking work for a thread that waits for it, to be run in place.
+//! Taking work for a thread that waits for it, so that the thread runs it in place.
 
 use super::State;
 use super::lanes::LanePhase;
@@ -8,8 +8,8 @@ use crate::schedulers::job::{JobRef, Location};
 use crate::task::TaskId;
 
 impl State {
-    /// Takes what has to run for `job` to be done: the job, or the first job of its lane. Returns
-    /// `None` if it cannot run now.
+    /// Takes the work that must run next for `job` to be done: the job itself, or the first job of
+    /// its lane. Returns `None` if it cannot run now.
     pub(crate) fn claim(&mut self, job: &JobRef, deferred: &mut Deferred) -> Option<Assigned> {
         let claimed = self.claim_startable(job, deferred)?;
         claimed.lane.into_iter().for_each(|lane| self.lanes.begin_in_place(lane));
@@ -27,12 +27,13 @@ impl State {
             Location::Ready(lane, _) | Location::Later(lane, _) => {
                 let lane = self.lanes.at(lane)?;
                 let cell = self.lanes.get_mut(lane)?;
-                cell.add_awaited(job); // first: if the lane is queued again, the waiter is notified
+                // First: if the lane is queued again, this notifies the waiter.
+                cell.add_awaited(job);
                 if cell.phase() == LanePhase::Running {
                     return self.claim_assigned(|assigned| assigned.lane == Some(lane));
                 }
                 self.leave_queue(lane);
-                self.lanes.get_mut(lane)?.set_phase(LanePhase::Queued); // and its turn comes at once
+                self.lanes.get_mut(lane)?.set_phase(LanePhase::Queued); // it is started below
                 self.start_lane_job(lane, deferred)
             }
             Location::Nowhere => self.claim_assigned(|assigned| assigned.job.is(job)),
@@ -40,16 +41,17 @@ impl State {
         }
     }
 
-    /// Takes work that is assigned to a thread which has not come and may never come. An executor
-    /// whose only thread is the caller would never run it, nor would a paused scheduler.
+    /// Takes work that is assigned to a thread which has not arrived and may never arrive. An
+    /// executor whose only thread is the caller would never run it, nor would a paused scheduler.
     fn claim_assigned(&mut self, selected: impl Fn(&Assigned) -> bool) -> Option<Assigned> {
         let is_paused = self.is_paused;
         let mut slots = self.slots.iter_mut().filter(|slot| is_paused || slot.thread().is_absent());
         slots.find(|slot| slot.assigned().is_some_and(&selected))?.take_assigned()
     }
 
-    /// The waiting job of a task: in the lane with this index, or without one for any other number.
-    /// Looks at the newest jobs first, because a task is mostly joined soon after its submission.
+    /// Finds the waiting job of a task. `lane` is the index of its lane; any other number means no
+    /// lane. Searches the newest jobs first, because most tasks are joined soon after their
+    /// submission.
     pub(crate) fn find_task(&self, id: TaskId, lane: u64) -> Option<JobRef> {
         let mut assigned = self.slots.iter().filter_map(|(_, slot)| Some(&slot.assigned()?.job));
         if let Some(job) = assigned.find(|job| job.is_of(id)) {

@@ -1,7 +1,8 @@
-//! Assigning work to slots, waking their threads, and finding work for a thread that asks.
+//! Assigns work to slots, wakes or starts their threads, and finds work for a thread that asks.
 //!
-//! Which thread runs a job depends on timing, so nothing that users see may: neither which slot is
-//! used, nor how many are busy, nor how old an idle one is. [`State::may_steal`] ensures that.
+//! Which thread runs a job depends on timing, but users must not see that. So neither the slot that
+//! is used, nor the number of busy slots, nor the age of an idle slot may depend on it.
+//! [`State::may_steal`] ensures this.
 
 use std::thread::JoinHandle;
 
@@ -17,14 +18,14 @@ use crate::time::clock::Tick;
 impl State {
     // ---- assigning and queueing
 
-    /// Assigns a job without a lane to its slot, which is free.
+    /// Assigns a job without a lane to the free slot of its permit.
     pub(super) fn assign_job(&mut self, job: &JobRef, permit: Permit, since: Tick, deferred: &mut Deferred) {
         self.counters.start();
         let index = permit.slot().index;
         self.assign(index, Assigned::job(job.clone(), permit, since), deferred);
     }
 
-    /// Assigns work that counts as running to a slot that is free.
+    /// Assigns work that counts as running to a free slot.
     pub(super) fn assign(&mut self, index: usize, assigned: Assigned, deferred: &mut Deferred) {
         if self.is_paused {
             self.notify_waiters(&assigned.job, assigned.lane, deferred);
@@ -41,7 +42,7 @@ impl State {
         job.set_location(Location::Queued(index, place));
     }
 
-    /// Queues an item whose home slot is not free. Returns its place.
+    /// Queues an item whose home slot is not free. Returns its place in the queues.
     pub(super) fn enqueue(&mut self, item: Item, deferred: &mut Deferred) -> u64 {
         let index = item.home().index;
         let is_movable = self.is_movable(matches!(item, Item::Lane(..)));
@@ -50,13 +51,13 @@ impl State {
         place
     }
 
-    /// Returns true if any thread may run such work. A job without a lane may move unless the slots
-    /// get their work round robin.
+    /// Returns true if any thread may run such work. Jobs without a lane may move, unless slots are
+    /// used round robin.
     fn is_movable(&self, is_lane: bool) -> bool {
         self.is_work_movable || (!is_lane && !matches!(self.shape, Shape::Fixed))
     }
 
-    /// Returns true if another thread may run what is assigned to this slot.
+    /// Returns true if another thread may run the work assigned to this slot.
     fn is_assigned_movable(&self, index: usize) -> bool {
         let assigned = self.slots.at(index).assigned();
         self.is_movable(assigned.is_none_or(|assigned| assigned.lane.is_some()))
@@ -64,10 +65,10 @@ impl State {
 
     // ---- waking and starting threads
 
-    /// Makes sure that a thread comes for the work of a slot.
+    /// Makes sure that a thread will take the work of a slot.
     pub(super) fn ensure_thread(&mut self, index: usize, deferred: &mut Deferred) {
         if self.is_paused {
-            return; // `resume` does it
+            return; // `resume` ensures the threads
         }
         let slot = self.slots.at_mut(index);
         match slot.thread().state() {
@@ -78,14 +79,14 @@ impl State {
                 deferred.start.push(Start { slot, attempt });
             }
             ThreadState::Parked if self.is_assigned_movable(index) => {
-                // Lanes seldom come alone and seldom have one task, so a second thread is woken
-                // too.
+                // Lanes usually arrive several at a time and have several jobs, so wake a second
+                // thread.
                 let is_lane = self.slots.at(index).assigned().is_some_and(|assigned| assigned.lane.is_some());
                 self.wakes.defer(&mut self.slots, index);
                 self.wake_pending(if is_lane { 2 } else { 1 }, deferred);
             }
             ThreadState::Searching | ThreadState::Parked => self.notify(index, deferred),
-            // It asks for work before it parks.
+            // These threads ask for work before they park.
             ThreadState::Starting
             | ThreadState::Promised
             | ThreadState::Awake
@@ -98,14 +99,14 @@ impl State {
         self.wakes.notify(&mut self.slots, index, self.counters.ended(), deferred);
     }
 
-    /// Wakes threads for slots whose wake-up was left to another thread, until `wanted` threads are
-    /// notified and have not asked for work yet.
+    /// Wakes threads for slots whose wake-up was deferred, until `wanted` threads are notified and
+    /// have not asked for work yet.
     ///
-    /// `wanted` is 1 as a rule: a thread that comes wakes the next before it runs anything.
+    /// `wanted` is usually 1, because a notified thread wakes the next one before it runs anything.
     pub(super) fn wake_pending(&mut self, wanted: usize, deferred: &mut Deferred) {
         while self.wakes.notified() < wanted {
             let Some(index) = self.wakes.next_pending(&mut self.slots) else { return };
-            // A searching thread is awake already, if it may take the work.
+            // Prefer a searching thread that may take the work: it is awake already.
             if let Some(searcher) = self.wakes.held_searcher(&self.slots)
                 && self.may_steal(searcher, false, index)
             {
@@ -116,11 +117,12 @@ impl State {
         }
     }
 
-    /// How many threads should be on their way after one came whose state was `before`.
+    /// Returns how many threads should be notified after a thread arrived whose state was `before`.
     ///
-    /// If no run has ended since it was notified, tasks take longer than a wake-up. Then it wakes
-    /// two, because a chain of single wake-ups would take as long as all of them together. A short
-    /// chain is fast enough, and threads that come all at once contend for the lock.
+    /// If no run has ended since that thread was notified, tasks take longer than a wake-up. Then
+    /// it wakes two threads, because waking one after the other would take as long as all wake-ups
+    /// together. For few pending threads one at a time is fast enough, and several would contend
+    /// for the lock.
     fn wake_target(&self, before: ThreadState) -> usize {
         const SHORT: usize = 4;
         match before {
@@ -135,8 +137,8 @@ impl State {
 
     // ---- finding work
 
-    /// A thread has arrived. Returns false if its slot has another attempt or is gone, and the
-    /// place of the thread among those that have not left.
+    /// Registers a thread that has arrived. Returns whether it still is the current thread of its
+    /// slot, and its index in the list of threads.
     pub(crate) fn thread_arrived(
         &mut self,
         start: Start,
@@ -149,8 +151,8 @@ impl State {
         (thread.map(|thread| thread.arrive(cell)).is_some(), place)
     }
 
-    /// The thread of a slot asks for work, after a run if `ran`: then it holds its slot. If there
-    /// is no work, its next state is that of the answer.
+    /// Answers the thread of a slot that asks for work. `ran` is true after a run, when the thread
+    /// holds its slot. If there is no work, sets the thread's state to match the answer.
     pub(crate) fn next(&mut self, slot: SlotRef, ran: bool, deferred: &mut Deferred) -> Next {
         let Some(there) = self.slots.get_mut(slot) else { return Next::Leave };
         let before = there.thread_mut().ask();
@@ -178,8 +180,8 @@ impl State {
         Next::Search
     }
 
-    /// The thread of a slot has run something and asks for the next work. It holds its slot
-    /// meanwhile, so that the slot is not removed.
+    /// Ends a run and finds the next work for the same thread. The thread holds its slot meanwhile,
+    /// so the slot is not removed.
     pub(crate) fn next_after_run(
         &mut self,
         slot: SlotRef,
@@ -196,9 +198,9 @@ impl State {
         next
     }
 
-    /// As `next`, after a run. Where every task gets a new thread, the next work is for another
-    /// one. So it is in an executor after a periodic job: one without a period would keep the
-    /// executor's thread forever.
+    /// As `next`, after a run. In `PerTask`, another thread must run the next work. The same holds
+    /// in `Bursts` after a periodic job: a job with a period of zero would keep the executor's
+    /// thread forever.
     fn next_on_right_thread(&mut self, slot: SlotRef, was_periodic: bool, deferred: &mut Deferred) -> Next {
         let next = self.next(slot, true, deferred);
         let needs_new_thread = match self.shape {
@@ -218,8 +220,8 @@ impl State {
         Next::Leave
     }
 
-    /// The next work for the thread of a slot: what is assigned to it, then queued work, then what
-    /// is assigned to slots whose threads are parked or could not be started.
+    /// Takes the next work for the thread of a slot: first its assigned work, then queued work,
+    /// then work assigned to slots whose threads are parked or could not be started.
     fn take_work(&mut self, index: usize, ran: bool, deferred: &mut Deferred) -> Option<Assigned> {
         let assigned = self.slots.at_mut(index).take_assigned();
         let next = assigned
@@ -262,12 +264,13 @@ impl State {
 
     // ---- stealing
 
-    /// Returns true if the thread of the slot `taker` may run what is assigned to the slot `from`.
-    /// `ran`: it has just run something, for which it holds its slot.
+    /// Returns true if the thread of slot `taker` may run the work assigned to slot `from`. `ran`:
+    /// the thread has just run something, and still holds its slot for that run.
     ///
-    /// An idle slot takes nothing: the newest idle slot was chosen, and that is another one. And as
-    /// many slots are busy afterwards as if the chosen slot ran it: work that alone holds its slot
-    /// goes to a slot that would else be idle, other work to a slot that stays held.
+    /// The rules keep the figures independent of timing. An idle slot steals nothing, because the
+    /// newest idle slot was chosen for the work. The number of busy slots must be the same as if
+    /// the chosen slot ran it. So work that is the only holder of its slot moves to a slot that
+    /// would otherwise become idle, and other work moves to a slot that stays held.
     fn may_steal(&self, taker: usize, ran: bool, from: usize) -> bool {
         if !self.is_assigned_movable(from) {
             return false;
@@ -280,8 +283,9 @@ impl State {
         holders > 0 && stays_held != is_alone
     }
 
-    /// Takes what is assigned to a slot whose thread is still parked. Requires that no queued work
-    /// is left for the taker: the slot that loses its work is free, and no thread comes to it.
+    /// Takes the work of a slot whose thread is still parked. Requires that no queued work is left
+    /// for the taker: the other slot becomes free, and no thread would arrive there to take queued
+    /// work.
     fn steal_pending(&mut self, taker: usize, ran: bool, deferred: &mut Deferred) -> Option<Assigned> {
         let from = self.wakes.next_pending(&mut self.slots)?;
         if !self.may_steal(taker, ran, from) {
@@ -290,8 +294,8 @@ impl State {
         self.steal(taker, from, deferred)
     }
 
-    /// Takes what is assigned to a slot whose thread could not be started. A slot is stuck only
-    /// while a retry is set, or until `relieve_stuck` runs.
+    /// Takes the work of a slot whose thread could not be started. Such a slot exists only while a
+    /// retry is set, or until `relieve_stuck` runs.
     fn steal_stuck(&mut self, taker: usize, deferred: &mut Deferred) -> Option<Assigned> {
         if !self.timers.has_retry() {
             return None;
@@ -315,13 +319,14 @@ impl State {
 
     // ---- starts that failed
 
-    /// The source has returned from a start. Returns true if the body was dropped by then.
+    /// Records that the source returned from a start. Returns true if the body has been dropped.
     pub(crate) fn start_returned(&mut self, start: Start) -> bool {
         self.end.start_returned();
         self.slots.get(start.slot).is_some_and(|slot| slot.thread().was_dropped(start.attempt))
     }
 
-    /// The source has accepted the thread of a slot, which may have arrived or even left by now.
+    /// Records that the source accepted the thread of a slot. The thread may already have arrived
+    /// or left.
     pub(crate) fn thread_promised(&mut self, start: Start, join: Option<JoinHandle<()>>) {
         let thread = self.slots.get_mut(start.slot).map(|slot| slot.thread_mut());
         let unused = match thread.filter(|thread| thread.is_attempt(start.attempt)) {
@@ -331,8 +336,8 @@ impl State {
         self.end.remember(unused);
     }
 
-    /// The body of a thread was dropped without being run. Cancels what relied on a promised
-    /// thread.
+    /// Records that the body of a thread was dropped without being run. Cancels the work that
+    /// relied on a promised thread.
     pub(crate) fn body_dropped(&mut self, start: Start, deferred: &mut Deferred) {
         self.end.thread_left();
         let thread = self.slots.get_mut(start.slot).map(|slot| slot.thread_mut());
@@ -351,8 +356,8 @@ impl State {
         self.slots.iter().any(|(_, slot)| slot.is_stuck())
     }
 
-    /// Gives the work of slots without a thread to threads without work. Busy threads take it when
-    /// they are done (`steal_stuck`), or when they wait for just that job.
+    /// Moves the work of slots without a thread to free threads. Busy threads take it later: after
+    /// their run (`steal_stuck`), or when they wait for the job themselves.
     pub(crate) fn relieve_stuck(&mut self, deferred: &mut Deferred) {
         if self.is_paused {
             return;
@@ -371,7 +376,7 @@ impl State {
             .for_each(|assigned| assigned.job.became_startable(&mut deferred.wake));
     }
 
-    /// A free slot with a thread, the newest idle one first.
+    /// Returns a free slot with a thread, preferring the newest idle one.
     fn free_thread(&self) -> Option<usize> {
         let is_free = |index: &usize| {
             self.slots.try_at(*index).is_some_and(|slot| {
@@ -382,7 +387,7 @@ impl State {
         self.slots.idle().find(is_free).or_else(|| self.slots.indices().find(is_free))
     }
 
-    /// The job that a slot has been assigned.
+    /// Returns the job that is assigned to a slot.
     pub(crate) fn assigned_job(&self, slot: SlotRef) -> Option<JobRef> {
         self.slots.get(slot)?.assigned().map(|assigned| assigned.job.clone())
     }

@@ -1,4 +1,4 @@
-//! What has to be over before a scheduler has ended: its threads, starts, and calls of decorators.
+//! [`End`]: counts what must finish before a scheduler has ended: threads, starts, decorator calls.
 
 use std::thread::JoinHandle;
 
@@ -8,27 +8,27 @@ use crate::sync::Arc;
 
 #[derive(Debug)]
 pub(super) struct End {
-    /// Changed only under the scheduler's lock, which `End` is inside.
+    /// Changed only under the scheduler's lock, which also guards this struct.
     lifecycle: Arc<Lifecycle>,
-    /// Threads, from the decision to start them until they have left.
+    /// Threads, counted from the decision to start them until they have left.
     live_threads: usize,
     /// The largest number of live threads so far.
     largest: usize,
-    /// Own threads that have arrived, and those that could not be started.
+    /// The number of own threads that have arrived, and of those that could not be started.
     starts: (u64, u64),
-    /// Starts that have not returned.
+    /// Starts whose call of the source has not returned.
     starting: usize,
-    /// Removed slots whose decorators have not been told yet.
+    /// Removed slots whose decorators have not been notified yet.
     closing: usize,
-    /// Threads that have left and may still be exiting.
+    /// Threads that have left their slots and may still be exiting.
     left: Vec<JoinHandle<()>>,
-    /// Threads that have exited, on their way to `Deferred`.
+    /// Threads that have exited. `under_lock` moves them to `Deferred`.
     exited: Vec<JoinHandle<()>>,
-    /// Threads that are being joined.
+    /// The number of threads that are being joined.
     joining: usize,
-    /// Keeps a draining scheduler alive: its timers may be all that is left of it.
+    /// Keeps a draining scheduler alive until it has ended: only its timers may refer to it.
     engine: Option<Arc<Engine>>,
-    /// The end has been reported.
+    /// The end has been reported to observers.
     is_known: bool,
 }
 
@@ -53,7 +53,7 @@ impl End {
         self.lifecycle.phase()
     }
 
-    /// Returns the phase before.
+    /// Advances the phase and returns the previous one.
     pub(super) fn advance(&self, phase: Phase) -> Phase {
         self.lifecycle.advance(phase)
     }
@@ -78,7 +78,7 @@ impl End {
         self.largest = self.largest.max(self.live_threads);
     }
 
-    /// An own thread has arrived, or could not be started.
+    /// Counts an own thread that has arrived or could not be started.
     pub(super) fn count_start(&mut self, has_arrived: bool) {
         *(if has_arrived { &mut self.starts.0 } else { &mut self.starts.1 }) += 1;
     }
@@ -99,9 +99,9 @@ impl End {
         self.live_threads -= 1;
     }
 
-    /// Keeps the handle of a thread that leaves, so that the end can wait for it. Forgets threads
-    /// that have exited, but never the last one that left: whether the end has a thread to join
-    /// must not depend on how fast the system is.
+    /// Keeps the handle of a leaving thread, so that a thread that waits for the end can join it.
+    /// Drops the handles of threads that have exited, but not the last one to leave. Otherwise it
+    /// would depend on timing whether there is a thread to join.
     pub(super) fn remember(&mut self, thread: Option<JoinHandle<()>>) {
         let Some(thread) = thread else { return };
         self.exited.extend(self.left.extract_if(.., |thread| thread.is_finished()));
@@ -112,7 +112,7 @@ impl End {
         std::mem::take(&mut self.exited)
     }
 
-    /// Takes the `selected` threads, for the caller to join.
+    /// Takes the `selected` threads for the caller to join.
     pub(super) fn take_to_join(&mut self, selected: impl Fn(&JoinHandle<()>) -> bool) -> Vec<JoinHandle<()>> {
         let threads: Vec<_> = self.left.extract_if(.., |thread| selected(thread)).collect();
         self.joining += threads.len();
@@ -137,12 +137,12 @@ impl End {
         self.closing -= slots;
     }
 
-    /// Reports the end. Returns true for the first call.
+    /// Marks the end as reported. Returns true for the first call.
     pub(super) fn report(&mut self) -> bool {
         !std::mem::replace(&mut self.is_known, true)
     }
 
-    /// Returns true if an end has begun and no thread, start or call is left.
+    /// Returns true if an end has begun and no thread, start or decorator call is left.
     pub(super) fn is_over(&self) -> bool {
         self.phase() != Phase::Live && self.live_threads == 0 && self.starting == 0 && self.closing == 0
     }

@@ -1,4 +1,4 @@
-//! How runs end, how work is cancelled, and how a scheduler ends.
+//! The end of runs, the cancellation of work, and the end of a scheduler.
 
 use std::thread::JoinHandle;
 
@@ -17,7 +17,7 @@ use crate::time::clock::Tick;
 impl State {
     // ---- runs
 
-    /// A run has ended.
+    /// Records the end of a run: figures, lap, lane and permit.
     pub(crate) fn finish(&mut self, done: &Done<'_>, permit: Option<Permit>, deferred: &mut Deferred) {
         self.counters.end(done.outcome);
         if let Some(slot) = done.slot.and_then(|slot| self.slots.get_mut(slot)) {
@@ -43,7 +43,7 @@ impl State {
         let (home, was_due) = (cell.home(), cell.was_due());
         let goes_on = done.again && !cell.is_closed() && self.phase() == Phase::Live;
         if let Some(schedule) = done.job.schedule() {
-            // A canceller that comes after this check finds the job in its lane.
+            // A cancel after this check finds the job in its lane.
             if goes_on && !done.job.is_cancelled() {
                 self.counters.accept();
                 let next = schedule.next(was_due, self.now());
@@ -60,7 +60,8 @@ impl State {
         self.rest_lane(lane, deferred);
     }
 
-    /// Assigned work will not run. Its job counts as waiting, until the caller counts it otherwise.
+    /// Undoes the assignment of work. The job counts as waiting until the caller counts it
+    /// otherwise.
     pub(super) fn unassign(&mut self, assigned: Assigned, deferred: &mut Deferred) {
         self.counters.unstart();
         if let Some(lane) = assigned.lane
@@ -80,7 +81,7 @@ impl State {
 
     // ---- cancelling
 
-    /// A job was cancelled while it waited.
+    /// Handles a job that was cancelled while it waited.
     pub(crate) fn job_cancelled(&mut self, job: &JobRef, deferred: &mut Deferred) {
         if self.remove_job(job, deferred) {
             self.counters.cancel();
@@ -105,7 +106,7 @@ impl State {
         removed.is_some()
     }
 
-    /// Removes a queued job and gives its place back. Also returns since when it waited.
+    /// Removes a queued job and frees its place. Also returns the time since which it waited.
     pub(super) fn remove_queued(&mut self, index: usize, place: u64) -> Option<(Permit, Tick)> {
         let removed = self.queues.remove(&mut self.slots, index, place)?;
         let Item::Job(_, permit, since) = removed else { return None };
@@ -122,7 +123,7 @@ impl State {
         Some(())
     }
 
-    /// Cancels a job that was removed from where it waited.
+    /// Cancels a job that has been removed from where it waited.
     pub(super) fn cancel_waiting(&mut self, job: JobRef, deferred: &mut Deferred) {
         self.counters.cancel();
         deferred.cancel.push(job);
@@ -148,13 +149,13 @@ impl State {
 
     // ---- starts that failed
 
-    /// A start failed, and no submitter can be told. `retry` is the time of the next attempt, if
-    /// there is one; otherwise the work of the slot is cancelled.
+    /// Handles a failed start whose submitter has returned. `retry` is the time of the next
+    /// attempt. If it is `None`, the work of the slot is cancelled.
     pub(crate) fn start_failed(&mut self, start: Start, retry: Option<Tick>, deferred: &mut Deferred) {
         match retry.filter(|_| self.phase() != Phase::Disposed) {
             Some(at) => {
                 self.timers.set_retry(at);
-                self.relieve_stuck(deferred); // a thread may have become free since
+                self.relieve_stuck(deferred); // a thread may have become free meanwhile
             }
             None if self.is_current_attempt(start) => self.abandon_slot(start.slot, deferred),
             None => {}
@@ -162,7 +163,7 @@ impl State {
         self.end_if_done(deferred);
     }
 
-    /// Cancels all that relies on the thread of a slot, which will not come.
+    /// Cancels all work that relies on the thread of a slot, because that thread will never arrive.
     pub(crate) fn abandon_slot(&mut self, slot: SlotRef, deferred: &mut Deferred) {
         let Some(there) = self.slots.get_mut(slot) else { return };
         let assigned = there.take_assigned();
@@ -184,7 +185,7 @@ impl State {
         self.end_if_done(deferred);
     }
 
-    /// Ends the periodic jobs of a lane, and lets it close when it is empty.
+    /// Ends the periodic jobs of a lane and lets the lane close when it is empty.
     fn drain_lane(&mut self, lane: LaneRef, deferred: &mut Deferred) {
         let Some(cell) = self.lanes.get_mut(lane) else { return };
         cell.finish();
@@ -199,11 +200,11 @@ impl State {
         self.jobs_removed(lane, deferred);
     }
 
-    /// Cancels all that waits and interrupts what runs. Returns true for the first call.
+    /// Cancels waiting jobs and interrupts running ones. Returns true for the first call.
     pub(crate) fn dispose(&mut self, deferred: &mut Deferred) -> bool {
         let is_first = self.end.advance(Phase::Disposed) < Phase::Disposed;
         if is_first {
-            deferred.news.0 |= self.resume(deferred); // threads come for what is assigned to them
+            deferred.news.0 |= self.resume(deferred); // threads then take assigned work
             self.cancel_all(deferred);
         }
         self.end_if_done(deferred);
@@ -227,11 +228,11 @@ impl State {
         }
     }
 
-    /// Interrupts what runs in a slot, and cancels what is assigned to it.
+    /// Interrupts the running job of a slot and cancels the assigned one.
     fn cancel_slot(&mut self, index: usize, deferred: &mut Deferred) {
         let Some(slot) = self.slots.try_at_mut(index) else { return };
         deferred.cancel.extend(slot.running().cloned());
-        // No thread comes to a stuck slot, and none is started for cancelled work.
+        // A stuck slot has no thread, and none is started for cancelled work.
         let is_stuck = slot.thread().state() == ThreadState::None;
         let stuck = if is_stuck { slot.take_assigned() } else { None };
         deferred.cancel.extend(slot.assigned().map(|assigned| assigned.job.clone()));
@@ -240,7 +241,7 @@ impl State {
         }
     }
 
-    /// The last thing that a thread of a slot does here. `place` is that among the threads.
+    /// Records that a thread has left. `place` is its index in the list of threads.
     pub(crate) fn thread_left(&mut self, slot: SlotRef, place: usize, deferred: &mut Deferred) {
         self.threads.remove(place);
         self.end.thread_left();
@@ -249,14 +250,14 @@ impl State {
         self.end_if_done(deferred);
     }
 
-    /// The decorators of removed slots were told.
+    /// Records that the decorators of removed slots have been notified.
     pub(crate) fn slots_closed(&mut self, slots: usize, deferred: &mut Deferred) {
         self.end.slots_closed(slots);
         self.end_if_done(deferred);
     }
 
-    /// If a scheduler that ends has no work left: removes free slots, whose threads leave then, and
-    /// reports the end when all is over.
+    /// If an ending scheduler has no work left, removes free slots, so their threads exit. Reports
+    /// the end if nothing is left.
     pub(crate) fn end_if_done(&mut self, deferred: &mut Deferred) {
         let is_done = match self.phase() {
             Phase::Live => false,
@@ -276,10 +277,10 @@ impl State {
         }
     }
 
-    /// Returns true if no slot over an executor is free. There is one for each task, so a look at
-    /// all of them at the end of each would be slow. Nothing is queued here, so each slot that is
-    /// not free has a running job. Jobs that run in place have no slot and count too; then a free
-    /// slot may be found only when those have ended.
+    /// Returns true if no slot of a scheduler over an executor is free. Such a scheduler has a slot
+    /// per task, so a scan of all slots at the end of each task would be slow. No work is queued
+    /// here, so each slot that is not free has a running job. Jobs that run in place count as
+    /// running but have no slot. Then a free slot may be found only after those have ended.
     fn are_all_slots_busy(&self) -> bool {
         matches!(self.shape, Shape::Bursts) && self.slots.count() as u64 <= self.counters.running()
     }
@@ -292,7 +293,7 @@ impl State {
         }
     }
 
-    /// Returns true if all work is done and no thread works any more.
+    /// Returns true if all work is done and no thread is left.
     pub(crate) fn has_ended(&self) -> bool {
         self.end.is_over() && self.counters.queued() == 0 && self.counters.running() == 0
     }
@@ -307,7 +308,7 @@ impl State {
         self.end.take_exited()
     }
 
-    /// Takes the `selected` threads of those that have left, for the caller to join.
+    /// Takes those threads that have left and are `selected`, for the caller to join.
     pub(crate) fn take_to_join(&mut self, selected: impl Fn(&JoinHandle<()>) -> bool) -> Vec<JoinHandle<()>> {
         self.end.take_to_join(selected)
     }

@@ -1,4 +1,5 @@
-//! What lanes do under the scheduler's lock: accept jobs, get a thread, wait for their time, close.
+//! The operations of lanes under the scheduler's lock: accept jobs, start, wait for a due time,
+//! close.
 
 use super::State;
 use super::lanes::{LaneCell, LanePhase};
@@ -12,12 +13,12 @@ use crate::sync::Arc;
 impl State {
     // ---- for workers
 
-    /// The home slot of a lane that accepts jobs.
+    /// Returns the home slot of a lane, if the lane accepts jobs.
     pub(crate) fn home_of_open_lane(&self, lane: LaneRef) -> Option<SlotRef> {
         self.lanes.get(lane).filter(|cell| cell.accepts()).map(LaneCell::home)
     }
 
-    /// Accepts a job in a lane.
+    /// Accepts a job in a lane, if there is capacity.
     pub(crate) fn accept_in_lane(
         &mut self,
         lane: LaneRef,
@@ -29,7 +30,7 @@ impl State {
         let is_due = matches!(waits, Waits::Accepted(_)) && !job.is_periodic();
         let starts_now = is_due && self.could_start_now(lane);
         if starts_now && let Some(slot) = self.slots.get_mut(home) {
-            self.capacity.take_unchecked(slot); // the start gives it back
+            self.capacity.take_unchecked(slot); // the start frees it
         } else {
             self.take_place(home)?;
         }
@@ -39,7 +40,7 @@ impl State {
         Ok(())
     }
 
-    /// Returns true if the lane would start a job that is due now at once.
+    /// Returns true if the lane would immediately start a job that is due now.
     fn could_start_now(&self, lane: LaneRef) -> bool {
         let Some(cell) = self.lanes.get(lane) else { return false };
         if cell.phase() != LanePhase::Idle || cell.has_due(self.timers.clock()) {
@@ -56,7 +57,8 @@ impl State {
         self.lanes.get(lane).is_none_or(LaneCell::is_closed)
     }
 
-    /// The worker of the lane is gone: the lane finishes what it has.
+    /// Handles the drop of the lane's worker: the lane accepts no more jobs and finishes those it
+    /// has.
     pub(crate) fn finish_lane(&mut self, lane: LaneRef, deferred: &mut Deferred) {
         if let Some(cell) = self.lanes.get_mut(lane) {
             cell.finish();
@@ -67,7 +69,7 @@ impl State {
         self.end_if_done(deferred);
     }
 
-    /// Cancels all that the lane has. It accepts nothing more.
+    /// Cancels all jobs of the lane. The lane accepts no more jobs.
     pub(crate) fn close_lane(&mut self, lane: LaneRef, deferred: &mut Deferred) {
         if !self.lanes.get_mut(lane).is_some_and(LaneCell::close) {
             return;
@@ -82,7 +84,7 @@ impl State {
             self.free_places(home, 1);
             self.cancel_waiting(job, deferred);
         }
-        deferred.cancel.extend(running); // last: it is interrupted when no later job is left
+        deferred.cancel.extend(running); // last: no later job is left when it is interrupted
         if !is_running {
             self.leave_queue(lane);
             self.rest_lane(lane, deferred);
@@ -99,7 +101,7 @@ impl State {
 
     // ---- starting and resting
 
-    /// Adds a job that has its place. Its due time and the order of arrival decide its turn.
+    /// Adds a job whose place is taken. Due time and order of arrival decide when it runs.
     pub(super) fn add_to_lane(&mut self, lane: LaneRef, job: &JobRef, waits: Waits, deferred: &mut Deferred) {
         let phase = self.lanes.change(lane, |cell| {
             cell.add(lane, job, waits, self.timers.clock());
@@ -110,8 +112,8 @@ impl State {
         }
     }
 
-    /// The lane neither runs nor is queued: starts its next job, sets a timer for it, or removes
-    /// the lane if it accepts nothing more and is empty.
+    /// Handles a lane that neither runs nor is queued. Starts its next job, sets a timer for it, or
+    /// removes the lane if it is empty and accepts no more jobs.
     pub(super) fn rest_lane(&mut self, lane: LaneRef, deferred: &mut Deferred) {
         let has_ready = self.settle_idle_lane(lane);
         let Some(cell) = self.lanes.get_mut(lane) else { return };
@@ -132,13 +134,13 @@ impl State {
         }
     }
 
-    /// The lane is idle and has a job that is due: finds a thread for it.
+    /// Finds a slot for an idle lane that has a due job, or queues the lane.
     pub(super) fn start_lane(&mut self, lane: LaneRef, deferred: &mut Deferred) {
         let Some(cell) = self.lanes.get_mut(lane) else { return };
         cell.set_phase(LanePhase::Queued);
         let home = cell.home();
-        // A lane that has just run goes behind queued work; the thread that ran it takes the
-        // oldest.
+        // A lane that has just run is queued behind older work. The thread that ran it takes the
+        // oldest work.
         let others_first = self.is_work_movable && self.preferred.is_some() && self.queues.has_shared();
         let slot = if others_first { None } else { self.slot_for_lane(home) };
         let Some(index) = slot else { return self.enqueue_lane(lane, home, deferred) };
@@ -160,8 +162,8 @@ impl State {
         }
     }
 
-    /// The slot where a lane could start at once: that of the thread which has just run it, its
-    /// home, or any free one.
+    /// Returns a slot where a lane can start at once: that of the thread that has just run it, its
+    /// home slot, or any free slot.
     fn slot_for_lane(&mut self, home: SlotRef) -> Option<usize> {
         let preferred = self.preferred.filter(|index| self.is_work_movable && self.slots.is_free(*index));
         if preferred.is_some() {
@@ -171,14 +173,14 @@ impl State {
             return self.free_slot();
         }
         let is_parked = self.slots.at(home.index).thread().state() == ThreadState::Parked;
-        // A searching thread is there sooner than a parked one.
+        // A searching thread takes the work sooner than a parked one.
         let searcher =
             if is_parked && self.is_work_movable { self.wakes.held_searcher(&self.slots) } else { None };
         searcher.or(Some(home.index))
     }
 
-    /// A free slot for work whose home is busy. Creates one if that is allowed; its decorators are
-    /// told by the thread that runs there first.
+    /// Returns a free slot for work whose home slot is busy. Creates one if that is allowed; the
+    /// first thread that runs there announces it to decorators.
     fn free_slot(&mut self) -> Option<usize> {
         if !self.is_work_movable {
             return None;
@@ -189,8 +191,8 @@ impl State {
             .or_else(|| self.slots.add_below_max(|| timers.clock().tick()))
     }
 
-    /// Takes the next job of a queued lane, which runs then. Returns `None` if no job is due, or if
-    /// another thread has the lane.
+    /// Starts the next job of a queued lane. Returns `None` if no job is due or another thread has
+    /// taken the lane.
     pub(super) fn start_lane_job(&mut self, lane: LaneRef, deferred: &mut Deferred) -> Option<Assigned> {
         let cell = self.lanes.get_mut(lane)?;
         if cell.phase() != LanePhase::Queued {
@@ -220,14 +222,14 @@ impl State {
         Some(Assigned { job, lane: Some(lane), permit: None, more, since })
     }
 
-    /// Returns true if a thread may run several jobs of a lane in a row. Where work may not move,
-    /// lanes that wait for the same thread take turns job by job.
+    /// Returns true if a thread may run several jobs of a lane in a row. If work may not move,
+    /// lanes that wait for the same thread take turns after each job.
     fn may_run_on(&self, home: SlotRef) -> bool {
         let is_alone = || self.slots.get(home).is_some_and(|slot| !slot.has_queued());
         !matches!(self.shape, Shape::PerTask) && (self.is_work_movable || is_alone())
     }
 
-    /// A queued lane leaves its queue and is idle.
+    /// Removes a queued lane from its queue and makes it idle.
     pub(super) fn leave_queue(&mut self, lane: LaneRef) {
         let cell = self.lanes.get_mut(lane);
         let Some(cell) = cell.filter(|cell| cell.phase() == LanePhase::Queued) else { return };
@@ -238,7 +240,8 @@ impl State {
         }
     }
 
-    /// Jobs were removed from the lane. If none that is left is due, the lane leaves its queue.
+    /// Updates a lane from which jobs were removed. If no job is due any more, the lane leaves its
+    /// queue.
     pub(super) fn jobs_removed(&mut self, lane: LaneRef, deferred: &mut Deferred) {
         self.settle_lane(lane);
         let Some(cell) = self.lanes.get(lane) else { return };
@@ -252,22 +255,22 @@ impl State {
         }
     }
 
-    // ---- settling what happened without the lock
+    // ---- settling: adding changes that were made without the scheduler's lock to the figures
 
     fn settle(&mut self, home: SlotRef, unsettled: Unsettled) {
         self.counters.settle(unsettled.accepted(), unsettled.outcomes());
         self.free_places(home, unsettled.freed_places());
     }
 
-    /// Settles a lane, which accepts nothing without the lock from now on.
+    /// Settles a lane. It then accepts no more jobs without the scheduler's lock.
     fn settle_lane(&mut self, lane: LaneRef) {
         let Some(cell) = self.lanes.get(lane) else { return };
         let (home, unsettled) = (cell.home(), cell.queue().settle());
         self.settle(home, unsettled);
     }
 
-    /// Settles a lane that does not run. Returns true if a job is ready in it; otherwise it accepts
-    /// nothing without the lock from now on.
+    /// Settles a lane that does not run. Returns true if it has a ready job. If not, it accepts no
+    /// more jobs without the scheduler's lock.
     fn settle_idle_lane(&mut self, lane: LaneRef) -> bool {
         let Some(cell) = self.lanes.get(lane) else { return false };
         let (home, (unsettled, is_empty)) = (cell.home(), cell.queue().settle_and_shut_if_empty());
@@ -278,19 +281,20 @@ impl State {
         !is_empty
     }
 
-    /// Settles all lanes, for exact figures. Looks only at lanes that may have something to settle,
-    /// so the cost of a refusal does not grow with the number of lanes.
+    /// Settles all lanes, for exact figures. Visits only lanes that may have unsettled changes, so
+    /// the cost of a refusal does not grow with the number of lanes.
     pub(super) fn settle_all(&mut self) {
         for place in (0..self.lanes.unsettled().len()).rev() {
             let lane = self.lanes.unsettled()[place];
             self.settle_lane(lane);
             if self.lanes.get(lane).is_some_and(|cell| cell.phase() != LanePhase::Running) {
-                self.lanes.mark_settled(lane); // moves the last lane here, which was looked at before
+                // This moves the last lane to `place`. The loop has already visited that lane.
+                self.lanes.mark_settled(lane);
             }
         }
     }
 
-    /// Lets a lane that runs or is queued accept some jobs without the lock.
+    /// Lets a lane that runs or is queued accept some jobs without the scheduler's lock.
     fn open_lane(&mut self, lane: LaneRef) {
         const MOST: u64 = 64;
         let Some(cell) = self.lanes.get(lane) else { return };

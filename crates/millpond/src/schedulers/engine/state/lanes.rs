@@ -1,6 +1,6 @@
 //! The lanes of a scheduler, and the jobs in each.
 //!
-//! A lane is a worker, or a periodic task without one.
+//! A lane belongs to a worker, or to a periodic task without a worker. It runs one job at a time.
 
 use crate::interrupt::wait::WaitCell;
 use crate::schedulers::engine::lane_queue::LaneQueue;
@@ -11,7 +11,7 @@ use crate::task::TaskId;
 use crate::time::clock::{Clock, Tick};
 use crate::time::heap::{Key, TimerQueue};
 
-/// What a lane does.
+/// The phase of a lane.
 ///
 /// ```text
 /// Idle    -> Queued   a job is due
@@ -29,35 +29,36 @@ pub(super) enum LanePhase {
 /// One lane.
 #[derive(Debug)]
 pub(super) struct LaneCell {
-    /// The slot whose capacity it uses, and where it runs if work may not move.
+    /// The slot whose capacity the lane uses. The lane also runs there if work may not move.
     home: SlotRef,
-    /// Keeps the home slot. Taken when the lane is removed.
+    /// Keeps the home slot from being removed. Taken when the lane is removed.
     permit: Option<Permit>,
     phase: LanePhase,
-    /// Its place in the queues while it is queued.
+    /// The place in the queues while the lane is queued.
     place: Option<u64>,
-    /// The jobs that came without a delay and before all in `later`, and the job that runs. No
-    /// clock is needed to know that these are due.
+    /// Jobs that arrived without a delay and before all jobs in `later`, and the running job. The
+    /// ready jobs are due without a check of the clock.
     queue: Arc<LaneQueue>,
     /// All other jobs, due or not.
     later: TimerQueue<JobRef>,
     /// The last number given to a job in `later`.
     last_number: u64,
-    /// It has or had a periodic job, whose next run may be due before a job that came meanwhile. So
-    /// all its jobs go to `later`.
+    /// The lane has or had a periodic job, whose next run may be due before a job that arrived
+    /// meanwhile. So all its jobs go to `later`.
     by_time: bool,
     /// When the running job of `later` was due.
     due: Tick,
-    /// Its entry among the timers while it is idle and has jobs.
+    /// The timer of an idle lane with jobs.
     timer: Option<Key>,
-    /// Accepts nothing more, and runs what it has.
+    /// The lane accepts no more jobs and runs those it has.
     is_finishing: bool,
-    /// Accepts nothing more, and has nothing except perhaps a run under way.
+    /// The lane accepts no more jobs. It is empty, except perhaps for a running job.
     is_closed: bool,
     /// Its index in [`Lanes::unsettled`].
     listed: Option<usize>,
-    /// Jobs in the lane that threads of this scheduler wait for. The lane may be queued for one of
-    /// those threads, so they are notified when it is queued: each can run the jobs before its own.
+    /// Jobs in the lane that threads of this scheduler wait for. These threads are notified when
+    /// the lane is queued, because each of them can run the jobs before its own. The lane may even
+    /// be queued for one of them.
     awaited: Vec<JobRef>,
 }
 
@@ -99,7 +100,7 @@ impl LaneCell {
         self.phase = phase;
     }
 
-    /// Its run has ended.
+    /// Marks the run as ended.
     pub(super) fn stop(&mut self) {
         self.queue.stop();
         self.phase = LanePhase::Idle;
@@ -131,7 +132,7 @@ impl LaneCell {
         self.is_closed
     }
 
-    /// Returns false if it was closed before.
+    /// Closes the lane. Returns false if it was already closed.
     pub(super) fn close(&mut self) -> bool {
         !std::mem::replace(&mut self.is_closed, true)
     }
@@ -146,7 +147,7 @@ impl LaneCell {
         self.queue.len() + self.later.len()
     }
 
-    /// Returns true if no job needs the clock to be ordered.
+    /// Returns true if no job has to be ordered by time.
     pub(super) fn is_in_order_of_arrival(&self) -> bool {
         !self.by_time && self.later.is_empty()
     }
@@ -155,7 +156,7 @@ impl LaneCell {
     pub(super) fn add(&mut self, lane: LaneRef, job: &JobRef, waits: Waits, clock: &Clock) {
         self.by_time |= job.is_periodic();
         if job.is_periodic() && job.is_awaited() {
-            self.add_awaited(job); // registered during a run, when the job was not in the lane
+            self.add_awaited(job); // the waiter registered during a run, when the job was not here
         }
         let due = match waits {
             Waits::Accepted(since) if self.is_in_order_of_arrival() => {
@@ -178,19 +179,19 @@ impl LaneCell {
         }
     }
 
-    /// Starts the first job that is due. Also returns since when it waits, and whether more jobs
+    /// Starts the first due job. Also returns the time since which it waits, and whether more jobs
     /// are ready.
     pub(super) fn start_due(&mut self, clock: &Clock) -> Option<(JobRef, Tick, bool)> {
         let (later, due) = (&mut self.later, &mut self.due);
         self.queue.start(|| {
-            later.first_due()?; // no look at the clock without need
+            later.first_due()?; // avoids reading the clock
             let (was_due, _, job) = later.pop_due(clock.tick())?;
             *due = was_due;
             Some((job, was_due))
         })
     }
 
-    /// Since when the first job waits, if it is due by `now`.
+    /// Returns since when the first job waits, if it is due by `now`.
     pub(super) fn first_since(&self, now: Tick) -> Option<Tick> {
         self.queue.first_since().or_else(|| self.later.first_due().filter(|due| *due <= now))
     }
@@ -199,17 +200,17 @@ impl LaneCell {
         self.queue.has_ready() || self.later.first_due().is_some_and(|due| due <= clock.tick())
     }
 
-    /// When the first job of `later` is due.
+    /// Returns when the first job of `later` is due.
     pub(super) fn next_due(&self) -> Option<Tick> {
         self.later.first_due()
     }
 
-    /// The jobs of `later` with their due times, the first one first.
+    /// Iterates over the jobs of `later` with their due times, earliest first.
     pub(super) fn later(&self) -> impl Iterator<Item = (Tick, &JobRef)> {
         self.later.iter()
     }
 
-    /// When the running periodic job was due.
+    /// Returns when the running periodic job was due.
     pub(super) fn was_due(&self) -> Tick {
         self.due
     }
@@ -230,14 +231,15 @@ impl LaneCell {
 
     // ---- waiting threads
 
-    /// Notifies the waiters of `job` when the lane is queued. Forgets jobs without waiters, so
-    /// there are never more of them than waiting threads.
+    /// Registers `job`, so that its waiters are notified when the lane is queued. Drops jobs
+    /// without waiters, so there are never more entries than waiting threads.
     pub(super) fn add_awaited(&mut self, job: &JobRef) {
         self.awaited.retain(|known| known.is_awaited() && !known.is(job));
         self.awaited.push(job.clone());
     }
 
-    /// The lane is queued. A waiter that has to wait on registers again.
+    /// Notifies waiting threads that the lane is queued. A thread that keeps waiting registers
+    /// again.
     pub(super) fn notify_awaiting(&mut self, wake: &mut Vec<Arc<WaitCell>>) {
         self.awaited.drain(..).for_each(|job| job.became_startable(wake));
     }
@@ -246,15 +248,15 @@ impl LaneCell {
 /// All lanes that are not closed or that still run.
 #[derive(Debug, Default)]
 pub(super) struct Lanes {
-    /// With the generation of the lane that is or was there.
+    /// Each entry has the generation of the lane that is or was stored there.
     entries: Vec<(u32, Option<Box<LaneCell>>)>,
     free: Vec<u32>,
-    /// The jobs in [`LaneCell::later`] of all lanes.
+    /// The number of jobs in [`LaneCell::later`] of all lanes.
     later: usize,
-    /// Lanes that may have something to settle: they accept jobs without the scheduler's lock, or
-    /// run several jobs in a row.
+    /// Lanes that may have unsettled changes: they accept jobs without the scheduler's lock, or run
+    /// several jobs in a row.
     unsettled: Vec<LaneRef>,
-    /// Lanes whose job runs inside a task that waits for it, on the thread of another slot.
+    /// Lanes whose job runs in place, inside a task that waits for it.
     in_place: Vec<LaneRef>,
 }
 
@@ -282,7 +284,7 @@ impl Lanes {
         cell.as_deref_mut().filter(|_| *generation == lane.generation)
     }
 
-    /// Calls `change`, which may add or remove jobs of a lane.
+    /// Calls `change`, which may add or remove jobs, and updates the number of jobs in `later`.
     pub(super) fn change<R>(&mut self, lane: LaneRef, change: impl FnOnce(&mut LaneCell) -> R) -> Option<R> {
         let cell = self.get_mut(lane)?;
         let before = cell.later.len();
@@ -292,12 +294,12 @@ impl Lanes {
         Some(changed)
     }
 
-    /// The number of jobs that came with a delay, are periodic, or came behind such a one.
+    /// Returns the number of jobs in [`LaneCell::later`] of all lanes.
     pub(super) fn later(&self) -> usize {
         self.later
     }
 
-    /// The lane with this index.
+    /// Returns the lane with this index.
     pub(super) fn at(&self, index: u32) -> Option<LaneRef> {
         let (generation, cell) = self.entries.get(index as usize)?;
         cell.as_ref().map(|_| LaneRef { index, generation: *generation })

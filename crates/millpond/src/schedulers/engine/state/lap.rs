@@ -1,45 +1,45 @@
-//! [`Lap`]: how the runs of a slot are measured without reading the clock for each.
+//! [`Lap`]: measures the runs of a slot without reading the clock for each run.
 //!
-//! A lap is a few runs in a row. The clock is read at its beginning and at its end: after 20 µs of
-//! work or 64 runs, and when the thread finds no more work. A run of 20 µs or more shortens the
-//! next lap to one run, each lap is at most twice as long as the one before, and after a
-//! millisecond without work a lap begins with one run again. So nearly every run that takes long is
-//! measured by itself. One that shares its lap is charged what the others do not explain. All jobs
-//! of a lap count as having waited as long as the first.
+//! A lap is a sequence of runs. The clock is read at its start and at its end. A lap ends after 20
+//! µs of work, after 64 runs, or when the thread finds no more work. A run of 20 µs or more
+//! shortens the next lap to one run. Each lap is at most twice as long as the previous one. After 1
+//! ms without work, a lap starts with a length of one run. So nearly every long run is measured
+//! alone. If a long run shares its lap, it is charged the time that exceeds the mean of the other
+//! runs. All jobs of a lap count as having waited as long as the first one.
 //!
-//! All of it is under the scheduler's lock, so a snapshot of a scheduler without work contains
+//! Laps change only under the scheduler's lock. So a snapshot of a scheduler without work contains
 //! every run.
 
 use crate::monitor::Timing;
 use crate::schedulers::engine::meter::{Meter, nanos_between};
 use crate::time::clock::Tick;
 
-/// The work per lap, in nanoseconds: several hundred times what the clock costs.
+/// The target work per lap, in nanoseconds: several hundred times the cost of reading the clock.
 const WORK_PER_LAP: u64 = 20_000;
-/// The runs of a lap at most.
+/// The largest number of runs in a lap.
 const LONGEST: u64 = 64;
-/// After a longer time without work, in nanoseconds, the next lap is short.
+/// After a longer pause, in nanoseconds, the next lap has one run.
 const LONG_PAUSE: u64 = 1_000_000;
 
 #[derive(Debug, Default)]
 pub(super) struct Lap {
-    /// When it began. `None` if no job runs, or if nothing is measured.
+    /// When the lap began. `None` if no job runs or nothing is measured.
     opened: Option<Tick>,
-    /// When the one before ended.
+    /// When the previous lap ended.
     closed: Option<Tick>,
-    /// Runs that have ended in it.
+    /// Runs of this lap that have ended.
     runs: u64,
-    /// After so many runs it ends.
+    /// The number of runs after which the lap ends.
     length: u64,
-    /// The mean run time of the lap before, in nanoseconds.
+    /// The mean run time of the previous lap, in nanoseconds.
     mean: u64,
-    /// How long the first job waited, in nanoseconds.
+    /// How long the first job of the lap waited, in nanoseconds.
     wait: u64,
 }
 
 impl Lap {
-    /// A job starts that was accepted, or due, at `since`. If that was long after the beginning of
-    /// the lap, a job of the lap took long, and another lap begins.
+    /// Records the start of a job that was accepted or due at `since`. If that was long after the
+    /// lap began, an earlier job of the lap took long, so a new lap begins.
     pub(super) fn begin(&mut self, since: Tick, meter: &Meter) {
         let is_old = |opened| since != Tick::NEVER && nanos_between(opened, since) > WORK_PER_LAP;
         if self.opened.is_some_and(|opened| !is_old(opened)) {
@@ -55,7 +55,7 @@ impl Lap {
         self.wait = nanos_between(since, now);
     }
 
-    /// `runs` runs have ended. `is_last`: the lap ends with them.
+    /// Records the end of `runs` runs. `is_last`: the lap ends with them.
     pub(super) fn end(&mut self, runs: u64, is_last: bool, meter: &Meter) {
         self.runs += runs;
         if is_last || self.runs >= self.length {
@@ -63,24 +63,24 @@ impl Lap {
         }
     }
 
-    /// The thread has found no work.
+    /// Ends the lap, because the thread has found no work.
     pub(super) fn pause(&mut self, meter: &Meter) {
         if self.opened.is_some() {
             self.close(meter.now(), meter);
         }
     }
 
-    /// Another thread will run the job that was to start.
+    /// Drops the lap, because another thread will run the job that was to start.
     pub(super) fn abandon(&mut self) {
         self.opened = None;
     }
 
-    /// No later than the start of what runs now.
+    /// Returns the start of the lap, which is not later than the start of the running job.
     pub(super) fn opened(&self) -> Option<Tick> {
         self.opened
     }
 
-    /// Counts the runs of the lap. Without a time nothing is measured.
+    /// Ends the lap and counts its runs. Measures nothing if `now` is `None`.
     fn close(&mut self, now: Option<Tick>, meter: &Meter) {
         let (opened, runs) = (self.opened.take(), std::mem::take(&mut self.runs));
         let Some((opened, now)) = opened.zip(now).filter(|_| runs > 0) else { return };
@@ -92,7 +92,8 @@ impl Lap {
         self.closed = Some(now);
     }
 
-    /// If the lap took more than twice as long as expected, one run took the rest.
+    /// Counts the runs. If the lap took more than twice the expected time, one run is charged the
+    /// excess.
     fn count(&self, total: u64, runs: u64, meter: &Meter) {
         let others = (runs - 1) * self.mean;
         if others + self.mean < total / 2 {

@@ -1,14 +1,16 @@
-//! The state of a scheduler under its one lock: slots, capacity, queues, lanes, timers and figures.
+//! [`State`]: everything under the scheduler's one lock: slots, capacity, queues, lanes, timers,
+//! figures.
 //!
-//! Nothing here blocks or calls user code. What has to be done without the lock goes into
-//! [`Deferred`]. Each field is a group with its own file and private fields; the files with
-//! `impl State` connect the groups.
+//! Nothing here blocks or calls user code. Effects that must happen without the lock are collected
+//! in [`Deferred`]. Each field of `State` is a group with its own file and private fields. The
+//! files with `impl State` connect the groups.
 //!
 //! Invariants between two critical sections
-//! 1. An item is queued only if the thread of its home slot is busy or on its way. If work may
-//!    move, moreover no slot is free and no further one is allowed (work conservation).
+//! 1. An item is queued only if the thread of its home slot is busy or will ask for work. If work
+//!    may move, an item is queued only if in addition no slot is free and no more slots are
+//!    allowed.
 //! 2. A lane is in at most one place: the timers, a queue, or a run.
-//! 3. The figures count everything except what lanes have not settled ([`lane_queue`]).
+//! 3. The figures count everything except unsettled changes in lanes ([`lane_queue`]).
 //!
 //! [`lane_queue`]: super::lane_queue
 
@@ -59,7 +61,7 @@ use crate::time::clock::Tick;
 pub(super) struct State {
     name: Arc<str>,
     shape: Shape,
-    /// Work may move from a busy slot to a free one.
+    /// A thread may run the work of a busy slot other than its own.
     is_work_movable: bool,
     slots: Slots,
     threads: Threads,
@@ -74,7 +76,7 @@ pub(super) struct State {
     is_paused: bool,
     /// Periodic jobs that ended because a run panicked.
     series_ended: u64,
-    /// The slot whose thread has just run a lane and asks for work: it need not be woken.
+    /// The slot whose thread has just run a lane and now asks for work, so it need not be woken.
     preferred: Option<usize>,
 }
 
@@ -127,7 +129,7 @@ impl State {
 
     // ---- accepting work
 
-    /// Picks the slot for new work and holds it.
+    /// Picks the slot for new work and takes a permit for it.
     pub(super) fn hold_picked(&mut self) -> Permit {
         let timers = &self.timers;
         let index = self.slots.pick(|| timers.clock().tick());
@@ -138,8 +140,8 @@ impl State {
         self.slots.hold(slot.index)
     }
 
-    /// Accepts a job without a lane, at `since`: for the thread of its slot if that is free, else
-    /// for a queue.
+    /// Accepts a job without a lane at time `since`. Assigns it to its slot if that is free, and
+    /// queues it otherwise.
     pub(super) fn accept_now(
         &mut self,
         job: &JobRef,
@@ -162,7 +164,7 @@ impl State {
         Ok(())
     }
 
-    /// Accepts a job without a lane that is `due` later. It has no slot until then.
+    /// Accepts a job without a lane that is due at `due`. It has no slot until then.
     pub(super) fn accept_delayed(&mut self, job: &JobRef, due: Tick) -> Result<(), Full> {
         self.capacity.take_unplaced().or_else(|_| {
             self.settle_all();
@@ -173,7 +175,7 @@ impl State {
         Ok(())
     }
 
-    /// Accepts a periodic job without a worker, as a lane of its own.
+    /// Accepts a periodic job without a worker, in a lane of its own.
     pub(super) fn accept_periodic(
         &mut self,
         job: &JobRef,
@@ -191,7 +193,7 @@ impl State {
         Ok(())
     }
 
-    /// Makes a lane for a worker.
+    /// Creates the lane of a worker. Returns `None` if the scheduler is ending.
     pub(super) fn create_lane(&mut self) -> Option<(LaneRef, Arc<LaneQueue>)> {
         if self.phase() != Phase::Live {
             return None;
@@ -202,7 +204,7 @@ impl State {
         Some((lane, queue))
     }
 
-    /// Takes back a job that was accepted a moment ago. Returns false if a thread has it already.
+    /// Takes back a job that was just accepted. Returns false if a thread has already taken it.
     pub(super) fn undo(&mut self, job: &JobRef, deferred: &mut Deferred) -> bool {
         let has_it = |index: &usize| {
             let assigned = self.slots.try_at(*index).and_then(|slot| slot.assigned());
@@ -224,7 +226,8 @@ impl State {
 
     // ---- capacity
 
-    /// Takes a place of a slot. If none seems to be left, settles all lanes and tries again.
+    /// Takes a place of a slot. If none is left, settles all lanes, which may free some, and tries
+    /// again.
     fn take_place(&mut self, slot: SlotRef) -> Result<(), Full> {
         self.try_take_place(slot).or_else(|_| {
             self.settle_all();
@@ -245,7 +248,7 @@ impl State {
 
     // ---- slots
 
-    /// Gives a permit back. A slot without holders becomes idle or is removed.
+    /// Releases a permit. A slot without holders becomes idle or is removed.
     pub(super) fn release(&mut self, permit: Permit, deferred: &mut Deferred) {
         if let Some(index) = self.release_holder(permit, deferred) {
             let now = self.now();
@@ -253,15 +256,15 @@ impl State {
         }
     }
 
-    /// As `release`, for a slot whose work another slot ran. It was not used, so it keeps its age
-    /// and its place among the idle slots.
+    /// As `release`, for a slot whose work ran in another slot. The slot was not used, so it keeps
+    /// its age and its position among the idle slots.
     fn release_unused(&mut self, permit: Permit, deferred: &mut Deferred) {
         if let Some(index) = self.release_holder(permit, deferred) {
             self.slots.restore_idle(index);
         }
     }
 
-    /// Returns the slot if it has to become idle.
+    /// Releases a permit. Returns the slot if it must be put on the idle stack.
     fn release_holder(&mut self, permit: Permit, deferred: &mut Deferred) -> Option<usize> {
         let index = self.slots.release(&permit)?;
         match self.shape {
@@ -276,7 +279,7 @@ impl State {
         }
     }
 
-    /// Removes a slot. Its thread, if it has one, leaves.
+    /// Removes a slot. If it has a thread, that thread exits.
     fn remove_slot(&mut self, index: usize, deferred: &mut Deferred) {
         let Some(mut slot) = self.slots.remove(index) else { return };
         self.capacity.slot_removed(&slot);
@@ -290,7 +293,7 @@ impl State {
         }
     }
 
-    /// Removes a slot that was created for work that is gone.
+    /// Removes a slot that was created for work that no longer exists.
     fn remove_if_unheld(&mut self, index: usize, deferred: &mut Deferred) {
         let is_idle = self.slots.idle().any(|idle| idle == index);
         let is_unheld = self.slots.try_at(index).is_some_and(|slot| slot.holders() == 0);
@@ -299,7 +302,7 @@ impl State {
         }
     }
 
-    /// Removes a slot that its decorators refused, unless it is used by now.
+    /// Removes a slot for which a decorator panicked, unless it is in use by now.
     pub(super) fn remove_if_unused(&mut self, slot: SlotRef, deferred: &mut Deferred) {
         let is_unused =
             self.slots.get(slot).is_some_and(|there| there.holders() == 0 && there.decorators().is_none());
@@ -308,7 +311,7 @@ impl State {
         }
     }
 
-    /// Returns true if decorators have to be told of a slot before it is used.
+    /// Returns true if a slot must be announced to decorators before it is used.
     pub(super) fn needs_announcement(&mut self, slot: SlotRef) -> bool {
         let Some(there) = self.slots.get_mut(slot) else { return false };
         let decorators = there.decorators_mut();
@@ -318,8 +321,8 @@ impl State {
         decorators.is_none()
     }
 
-    /// Gives a slot its decorators, unless it has some. Returns those that it has; `None` if the
-    /// slot is gone. `told` is left as it is if it was not taken.
+    /// Gives a slot the decorators in `told`, unless it has some. Returns the decorators of the
+    /// slot, or `None` if the slot is gone. Decorators that are not used stay in `told`.
     pub(super) fn decorate(&mut self, slot: SlotRef, told: &mut Option<Decorators>) -> Option<Decorators> {
         let decorators = self.slots.get_mut(slot)?.decorators_mut();
         if decorators.is_none() {
@@ -334,7 +337,7 @@ impl State {
 
     // ---- time
 
-    /// The time to which the alarm has to be moved, if it has to.
+    /// Returns the time to which the alarm must be moved, or `None` if it is early enough.
     pub(super) fn next_alarm(&self) -> Option<Tick> {
         let next = self.timers.next_time().into_iter().chain(self.slots.next_eviction()).min()?;
         self.timers.needs_alarm(next).then_some(next)
@@ -348,8 +351,8 @@ impl State {
         self.timers.set_retry(at);
     }
 
-    /// The alarm has rung: moves what is due to where it waits for a thread, and removes slots that
-    /// were idle for too long. Returns true if failed starts are tried again.
+    /// Handles the alarm: starts or queues due work and removes expired slots. Returns true if
+    /// failed starts are retried.
     pub(super) fn alarm_rang(&mut self, deferred: &mut Deferred) -> bool {
         self.timers.alarm_rang();
         let now = self.now();
@@ -377,7 +380,7 @@ impl State {
         retries
     }
 
-    /// The time of a delayed job has come: it leaves its place without a slot.
+    /// Gives a slot to a delayed job that is due, and assigns or queues the job there.
     fn job_due(&mut self, job: &JobRef, due: Tick, deferred: &mut Deferred) {
         job.set_location(Location::Nowhere);
         let permit = self.hold_picked();

@@ -1,4 +1,4 @@
-//! What observers see of the state of a scheduler.
+//! The figures that observers read from the state of a scheduler.
 
 use std::time::Duration;
 
@@ -10,12 +10,12 @@ use crate::schedulers::engine::meter::nanos_between;
 use crate::schedulers::engine::model::Item;
 use crate::time::clock::Tick;
 
-/// How long the work of the moment has waited and run.
+/// How long the current work has waited and run.
 pub(crate) struct Ages {
     now: Option<Tick>,
-    /// Since when the oldest job waits that could start.
+    /// Since when the oldest job that could start has been waiting.
     waiting: Option<Tick>,
-    /// No later than the start of the run that takes longest.
+    /// When the lap of the longest run began: not later than that run.
     running: Option<Tick>,
     busy: u64,
 }
@@ -39,7 +39,7 @@ impl Ages {
 }
 
 impl State {
-    /// Looks at the head of each queue, at each slot, and at the lanes that run.
+    /// Reads the head of each queue, each slot, and the lanes that run.
     pub(crate) fn ages(&self) -> Ages {
         let now = self.meter.now();
         let mut ages = Ages { now, waiting: None, running: None, busy: self.meter.busy() };
@@ -68,13 +68,13 @@ impl State {
         ages
     }
 
-    /// The tasks that wait for a thread or for their time.
+    /// Returns the number of tasks that wait for a thread or for their due time.
     pub(super) fn queued_count(&mut self) -> usize {
         self.settle_all();
         self.counters.queued() as usize + self.slots_with_work().1
     }
 
-    /// The figures of the scheduler as a pool; see `SchedulerStats`.
+    /// Returns the figures of the scheduler as a pool; see `SchedulerStats`.
     pub(crate) fn pool_stats(&mut self, settings: &Settings) -> PoolStats {
         let stats = self.stats();
         let (active, stuck) = self.slots_with_work();
@@ -110,8 +110,8 @@ impl State {
         }
     }
 
-    /// The slots that run a task or have been assigned one: those that have a thread, and those
-    /// that have none because it could not be started, or whose thread takes nothing in a pause.
+    /// Counts the slots that have work: those whose thread runs it or will run it, and those whose
+    /// assigned task waits because of a failed start or a pause.
     fn slots_with_work(&self) -> (usize, usize) {
         let has_work = |slot: &&Slot| slot.assigned().is_some() || slot.running().is_some();
         let with_work = self.slots.iter().map(|(_, slot)| slot).filter(has_work);
@@ -121,7 +121,7 @@ impl State {
         })
     }
 
-    /// The tasks that wait for their time.
+    /// Returns the number of tasks in timers and in `later` queues of lanes.
     pub(crate) fn delayed(&self) -> usize {
         self.timers.jobs() + self.lanes.later()
     }
@@ -130,12 +130,12 @@ impl State {
         RejectedBy::default().by_reason(self.counters.rejected())
     }
 
-    /// How many own threads have arrived, and how many could not be started.
+    /// Returns how many own threads have arrived, and how many could not be started.
     pub(crate) fn starts(&self) -> (u64, u64) {
         self.end.starts()
     }
 
-    /// An own thread has arrived, or could not be started.
+    /// Counts an own thread that has arrived or could not be started.
     pub(crate) fn count_start(&mut self, has_arrived: bool) {
         self.end.count_start(has_arrived);
     }

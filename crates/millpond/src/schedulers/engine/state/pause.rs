@@ -1,13 +1,13 @@
-//! Pausing: threads finish what they run and take nothing more, until the scheduler is resumed.
+//! Pausing a scheduler: threads finish their current job and take no more until `resume`.
 //!
-//! Work is accepted, becomes due, and is assigned or queued as usual. But no thread is woken or
-//! started for it, and a thread that asks gets none: it parks, or exits where threads are not kept.
-//! So while paused a slot may have work and a parked thread, and work may be queued while a slot is
-//! free. `resume` restores both rules of [`State`]. A thread that waits for work of its own
-//! scheduler still takes it, because no other thread will.
+//! A paused scheduler accepts, assigns and queues work as usual. But no thread is woken or started
+//! for it, and a thread that asks for work gets none: it parks, or exits if the shape keeps no
+//! threads. So during a pause a slot may have work and a parked thread, and work may be queued
+//! while a slot is free. `resume` restores the invariants of [`State`]. A thread that waits for a
+//! job of its own scheduler still runs it, because no other thread will.
 //!
-//! All of it is under the scheduler's lock, except for a thread that goes on in a lane: a flag in
-//! the queue of the lane stops it.
+//! All of this happens under the scheduler's lock. A thread that continues in a lane does not take
+//! that lock, so a flag in the queue of the lane stops it.
 
 use super::State;
 use super::lanes::LanePhase;
@@ -21,7 +21,7 @@ impl State {
         self.is_paused
     }
 
-    /// Returns false if the scheduler was paused before or ends.
+    /// Pauses the scheduler. Returns false if it was already paused or is ending.
     pub(crate) fn pause(&mut self, deferred: &mut Deferred) -> bool {
         if self.is_paused || self.phase() != Phase::Live {
             return false;
@@ -39,7 +39,7 @@ impl State {
         true
     }
 
-    /// No thread comes for assigned work: its waiters may run it.
+    /// Notifies waiters that they may run assigned work, because no thread will arrive for it.
     pub(super) fn notify_waiters(&mut self, job: &JobRef, lane: Option<LaneRef>, deferred: &mut Deferred) {
         job.became_startable(&mut deferred.wake);
         if let Some(cell) = lane.and_then(|lane| self.lanes.get_mut(lane)) {
@@ -47,7 +47,7 @@ impl State {
         }
     }
 
-    /// Returns false if the scheduler was not paused.
+    /// Resumes the scheduler. Returns false if it was not paused.
     pub(crate) fn resume(&mut self, deferred: &mut Deferred) -> bool {
         if !std::mem::replace(&mut self.is_paused, false) {
             return false;
@@ -65,7 +65,7 @@ impl State {
         true
     }
 
-    /// Assigns queued work that may move to slots that became free during the pause.
+    /// Assigns queued work to slots that became free during the pause, as far as it may move.
     fn use_free_slots(&mut self, deferred: &mut Deferred) {
         while self.queues.has_shared()
             && let Some(index) = self.free_or_new_slot()

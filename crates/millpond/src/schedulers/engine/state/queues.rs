@@ -1,8 +1,8 @@
-//! What waits for a thread: one shared queue for work that may move, one queue per slot for the
-//! rest.
+//! [`Queues`]: work that waits for a thread. Work that may move is in one shared queue, other work
+//! in the queue of its slot.
 //!
-//! Every item has a home slot, whose capacity it uses. Places grow over all queues, so the smaller
-//! place is the older item.
+//! Every item has a home slot, whose capacity it uses. Places are numbered across all queues, so
+//! the item with the smaller place is older.
 
 use std::collections::BTreeMap;
 
@@ -45,7 +45,7 @@ impl Queues {
         Some(item)
     }
 
-    /// Removes the item at `place` with its home in the slot `index`; `None` if it is gone.
+    /// Removes the item at `place` whose home is slot `index`. Returns `None` if it is gone.
     pub(super) fn remove(&mut self, slots: &mut Slots, index: usize, place: u64) -> Option<Item> {
         let slot = slots.try_at_mut(index)?;
         let item = self.shared.remove(place).or_else(|| slot.pinned_mut().remove(place))?;
@@ -53,7 +53,7 @@ impl Queues {
         Some(item)
     }
 
-    /// Removes all items with their home in this slot.
+    /// Removes all items whose home is this slot.
     pub(super) fn take_homed(&mut self, slots: &mut Slots, home: SlotRef) -> Vec<Item> {
         let Some(slot) = slots.get_mut(home) else { return Vec::new() };
         let mut items = self.shared.take_if(|item| item.home() == home);
@@ -69,11 +69,11 @@ impl Queues {
         items
     }
 
-    /// The items of all queues, the oldest first, with `None` for those that were removed.
+    /// Iterates over the items of all queues, oldest first, with `None` for removed ones.
     pub(super) fn in_order<'a>(&'a self, slots: &'a Slots) -> impl Iterator<Item = Option<&'a Item>> {
         let pinned = slots.iter().map(|(_, slot)| slot.pinned());
         let queues = std::iter::once(&self.shared).chain(pinned).map(RemovalQueue::entries);
-        // The first entry of each queue, by its place.
+        // The first entry of each queue, keyed by its place.
         let mut heads: BTreeMap<u64, (Option<&Item>, _)> =
             queues.filter_map(|mut queue| queue.next().map(|(place, item)| (place, (item, queue)))).collect();
         std::iter::from_fn(move || {
@@ -93,7 +93,7 @@ impl Queues {
         !self.shared.is_empty()
     }
 
-    /// The queued job of a task without a lane, the newest first.
+    /// Finds the queued job of a task without a lane, newest first in each queue.
     pub(super) fn find_task(&self, slots: &Slots, id: TaskId) -> Option<JobRef> {
         let find = |queue: &RemovalQueue<Item>| {
             queue.iter().rev().filter_map(Item::job).find(|job| job.is_of(id)).cloned()

@@ -1,4 +1,4 @@
-//! A slot: the place of one thread, and the work that is bound to it.
+//! [`Slot`]: the place of one thread, with the work bound to it.
 
 use super::lap::Lap;
 use super::slot_thread::{SlotThread, ThreadState};
@@ -12,27 +12,28 @@ use crate::time::clock::Tick;
 #[derive(Debug)]
 pub(super) struct Slot {
     id: u64,
-    /// Permits that are out.
+    /// The number of permits that have not been released.
     holders: usize,
-    /// Grows with every change from idle to busy: a smaller number means busy for longer.
+    /// Set to a growing number when the slot becomes busy: a smaller number means busy for longer.
     busy_turn: u64,
-    /// Grows with every change from busy to idle: the largest number is the newest idle slot.
+    /// Set to a growing number when the slot becomes idle: the largest number is the newest idle
+    /// slot.
     idle_turn: u64,
-    /// When its last holder released it. A holder that did not use the slot does not count.
+    /// When the last holder released the slot. Holders that did not use it do not count.
     idle_since: Tick,
-    /// Places of the queue capacity that are taken.
+    /// Places of the queue capacity taken by work of this slot.
     places: u64,
     /// Work that only the thread of this slot may run.
     pinned: RemovalQueue<Item>,
     /// Queued items whose home is this slot: those in `pinned`, and some in the shared queue.
     queued: usize,
-    /// Runs before all queued work. Counted as running.
+    /// Work that the thread runs before all queued work. It already counts as running.
     assigned: Option<Assigned>,
-    /// What its thread runs, and the lane of that.
+    /// The job that the thread runs, and its lane.
     running: Option<(JobRef, Option<LaneRef>)>,
     lap: Lap,
     thread: SlotThread,
-    /// `None` until the decorators were told of the slot.
+    /// `None` until the slot has been announced to the decorators.
     decorators: Option<Decorators>,
 }
 
@@ -94,7 +95,7 @@ impl Slot {
 
     // ---- work
 
-    /// The order in which busy slots are chosen: least work, then fewest holders, then busy
+    /// The order in which busy slots are chosen: least work, then fewest holders, then busy for
     /// longest.
     pub(super) fn load_order(&self) -> (usize, usize, u64) {
         (self.load(), self.holders, self.busy_turn)
@@ -109,7 +110,7 @@ impl Slot {
         self.load() == 0
     }
 
-    /// Returns true if it has work and no thread, because one could not be started.
+    /// Returns true if the slot has work but no thread, because a start failed.
     pub(super) fn is_stuck(&self) -> bool {
         !self.is_free() && self.thread.state() == ThreadState::None
     }
@@ -130,23 +131,23 @@ impl Slot {
         self.running.as_ref().map(|(job, _)| job)
     }
 
-    /// The lane that its thread runs.
+    /// Returns the lane that the thread runs.
     pub(super) fn running_lane(&self) -> Option<LaneRef> {
         self.running.as_ref()?.1
     }
 
-    /// The lane that its thread runs or is about to run.
+    /// Returns the lane that the thread runs or is about to run.
     pub(super) fn lane(&self) -> Option<LaneRef> {
         self.running_lane().or_else(|| self.assigned.as_ref()?.lane)
     }
 
-    /// Its thread runs this from now on.
+    /// Records that the thread now runs this work.
     pub(super) fn run(&mut self, assigned: &Assigned, meter: &Meter) {
         self.running = Some((assigned.job.clone(), assigned.lane));
         self.lap.begin(assigned.since, meter);
     }
 
-    /// Its thread runs nothing.
+    /// Records that the thread runs nothing.
     pub(super) fn stop(&mut self) {
         self.running = None;
     }
@@ -167,17 +168,17 @@ impl Slot {
         &mut self.pinned
     }
 
-    /// Returns true if an item with its home here is queued.
+    /// Returns true if an item whose home is this slot is queued.
     pub(super) fn has_queued(&self) -> bool {
         self.queued > 0
     }
 
-    /// An item with its home here was queued.
+    /// Counts a queued item whose home is this slot.
     pub(super) fn item_queued(&mut self) {
         self.queued += 1;
     }
 
-    /// An item with its home here left its queue.
+    /// Uncounts an item that left its queue.
     pub(super) fn item_left(&mut self) {
         self.queued -= 1;
     }

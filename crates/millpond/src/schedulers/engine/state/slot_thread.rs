@@ -1,4 +1,4 @@
-//! The thread of a slot: whether it starts, works, searches or is parked.
+//! [`SlotThread`]: the state of a slot's thread, from its start to its exit.
 //!
 //! ```text
 //! None ──begin_start──▶ Starting ──promise──▶ Promised ──arrive──▶ Awake ◀─────────┐
@@ -9,7 +9,7 @@
 //! ```
 //!
 //! All transitions happen under the scheduler's lock. So a thread parks only if no work was
-//! assigned to it, and a thread that assigns work later finds it parked and wakes it.
+//! assigned to it, and work that is assigned later finds the thread parked and wakes it.
 
 use std::thread::JoinHandle;
 
@@ -20,20 +20,21 @@ use crate::sync::Arc;
 pub(crate) enum ThreadState {
     /// There is no thread.
     None,
-    /// The source has been asked for a thread.
+    /// The source is being called for a thread.
     Starting,
-    /// The source has promised a thread.
+    /// The source has accepted the thread, which has not arrived yet.
     Promised,
-    /// It works, or asks for work.
+    /// The thread runs work or asks for it.
     Awake,
-    /// It found no work, and spins on its cell for a moment before it parks. In `Wakes::searching`.
+    /// The thread found no work and spins on its cell for about 2 µs before it parks. Listed in
+    /// `Wakes::searching`.
     Searching,
-    /// Its cell was notified and it has not asked for work since. Counted in `Wakes::notified`.
-    /// Holds the number of runs that had ended when it was notified.
+    /// The thread's cell was notified, and the thread has not asked for work since. Counted in
+    /// `Wakes::notified`. Holds the number of runs that had ended at the notification.
     Notified(u64),
     Parked,
-    /// It is parked and its slot has work, which another thread that is awake will run or wake it
-    /// for. In `Wakes::pending`.
+    /// The thread is parked and its slot has work. A notified thread will wake it or run that work.
+    /// Listed in `Wakes::pending`.
     WakePending,
 }
 
@@ -41,10 +42,10 @@ pub(crate) enum ThreadState {
 #[derive(Debug)]
 pub(super) struct SlotThread {
     state: ThreadState,
-    /// What the thread waits on. Present once it has arrived.
+    /// The park slot of the thread. Present once the thread has arrived.
     cell: Option<Arc<WaitCell>>,
-    /// The number of the last attempt to start a thread, and of an own thread. Earlier ones do not
-    /// count any more.
+    /// The number of the last attempt to start a thread; also the number of an own thread. Threads
+    /// of earlier attempts no longer belong to the slot.
     attempt: u64,
     /// The last attempt whose body was dropped instead of run.
     dropped_attempt: u64,
@@ -60,7 +61,7 @@ impl SlotThread {
         self.state
     }
 
-    /// Returns true if the thread has not come for the work of its slot, and may never come.
+    /// Returns true if no thread has arrived for the work of the slot, and perhaps none ever will.
     pub(super) fn is_absent(&self) -> bool {
         use ThreadState::{None, Promised, Starting, WakePending};
         matches!(self.state, None | Starting | Promised | WakePending)
@@ -68,15 +69,15 @@ impl SlotThread {
 
     // ---- starting
 
-    /// Begins another attempt to start a thread and returns its number: that of the own thread, or
-    /// the next one.
+    /// Begins another attempt to start a thread and returns its number: `number` for an own thread,
+    /// else the next attempt number.
     pub(super) fn begin_start(&mut self, number: Option<u64>) -> u64 {
         self.state = ThreadState::Starting;
         self.attempt = number.unwrap_or(self.attempt + 1);
         self.attempt
     }
 
-    /// The number of the thread that has not arrived, if one was asked for.
+    /// Returns the number of the current attempt, if its thread has not arrived yet.
     pub(super) fn starting(&self) -> Option<u64> {
         matches!(self.state, ThreadState::Starting | ThreadState::Promised).then_some(self.attempt)
     }
@@ -85,8 +86,8 @@ impl SlotThread {
         self.attempt == attempt
     }
 
-    /// The source has accepted the thread, which may even have left by now. Returns the handle of
-    /// the thread before.
+    /// Records that the source accepted the thread, which may already have left. Returns the handle
+    /// of the previous thread.
     pub(super) fn promise(&mut self, join: Option<JoinHandle<()>>) -> Option<JoinHandle<()>> {
         if self.state == ThreadState::Starting {
             self.state = ThreadState::Promised;
@@ -94,7 +95,8 @@ impl SlotThread {
         std::mem::replace(&mut self.join, join)
     }
 
-    /// The body of the current attempt was dropped. Returns true if a thread had been promised.
+    /// Records that the body of the current attempt was dropped. Returns true if a thread was
+    /// promised.
     pub(super) fn body_dropped(&mut self) -> bool {
         self.dropped_attempt = self.attempt;
         std::mem::replace(&mut self.state, ThreadState::None) == ThreadState::Promised
@@ -104,7 +106,7 @@ impl SlotThread {
         self.dropped_attempt == attempt
     }
 
-    /// The thread is there, and waits on `cell`.
+    /// Records that the thread has arrived and waits on `cell`.
     pub(super) fn arrive(&mut self, cell: &Arc<WaitCell>) {
         self.state = ThreadState::Awake;
         self.cell = Some(Arc::clone(cell));
@@ -112,7 +114,7 @@ impl SlotThread {
 
     // ---- working
 
-    /// The thread asks for work. Returns its state before.
+    /// Marks the thread as awake, because it asks for work. Returns its previous state.
     pub(super) fn ask(&mut self) -> ThreadState {
         std::mem::replace(&mut self.state, ThreadState::Awake)
     }
@@ -127,35 +129,36 @@ impl SlotThread {
         self.state = ThreadState::Parked;
     }
 
-    /// Under the lock, like every notification: one that comes later is not lost.
+    /// Called under the scheduler's lock, as are notifications, so a later notification is not
+    /// lost.
     fn reset_cell(&self) {
         if let Some(cell) = &self.cell {
             cell.reset();
         }
     }
 
-    /// Notifies a thread that searches or is parked, and returns its cell to be unparked.
+    /// Notifies a searching or parked thread. Returns its cell for the caller to unpark.
     pub(super) fn notify(&mut self, ended_runs: u64) -> Option<Arc<WaitCell>> {
         self.state = ThreadState::Notified(ended_runs);
         self.mark_notified()
     }
 
-    /// As `notify`, for the thread of a removed slot, which leaves then.
+    /// As `notify`, for the thread of a removed slot. That thread then exits.
     pub(super) fn mark_notified(&self) -> Option<Arc<WaitCell>> {
         self.cell.clone().filter(|cell| cell.mark_notified())
     }
 
-    /// Leaves waking a parked thread to a thread that is awake.
+    /// Defers waking a parked thread to a thread that is awake.
     pub(super) fn defer_wake(&mut self) {
         self.state = ThreadState::WakePending;
     }
 
-    /// The work that the thread was to be woken for is gone.
+    /// Undoes `defer_wake`: another thread took the work.
     pub(super) fn cancel_wake(&mut self) {
         self.state = ThreadState::Parked;
     }
 
-    /// The thread leaves its slot, and another one may be started.
+    /// Records that the thread leaves its slot. Another one may be started.
     pub(super) fn leave(&mut self) {
         self.state = ThreadState::None;
     }

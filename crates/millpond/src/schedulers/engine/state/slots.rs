@@ -1,6 +1,6 @@
-//! The slots of a scheduler: which exist, which are idle, and which is used next.
+//! [`Slots`]: the slots of a scheduler: which exist, which are idle, and which is used next.
 //!
-//! Invariants, in schedulers that remove idle slots
+//! Invariants of the shape `Elastic`
 //! 1. A slot is on the idle stack exactly if it has no holder.
 //! 2. The idle stack is ordered by the time of the last use, the newest on top.
 
@@ -17,14 +17,14 @@ pub(super) struct Slots {
     shape: Shape,
     max: usize,
     slots: Vec<Option<Slot>>,
-    /// Indices to be used again, the smallest first.
+    /// Free indices, reused smallest first.
     free_indices: BinaryHeap<Reverse<usize>>,
     count: usize,
-    /// The idle stack.
+    /// The idle stack. The newest idle slot is last.
     idle: Vec<usize>,
-    /// The next slot of a fixed scheduler.
+    /// The next slot of a `Fixed` scheduler.
     next_in_turn: usize,
-    /// The last number given to an id or a turn.
+    /// The last number used for an id or a turn.
     last_number: u64,
 }
 
@@ -61,7 +61,7 @@ impl Slots {
         self.slots.get_mut(slot.index)?.as_mut().filter(|there| there.id() == slot.id)
     }
 
-    /// The slot with an index that is in use.
+    /// Returns the slot with an index that is in use. Panics if it is not.
     pub(super) fn at(&self, index: usize) -> &Slot {
         self.slots[index].as_ref().expect("the index is in use")
     }
@@ -86,7 +86,7 @@ impl Slots {
         self.slots.iter_mut().flatten()
     }
 
-    /// The indices that are or were in use.
+    /// The range of all indices that are or were in use.
     pub(super) fn indices(&self) -> std::ops::Range<usize> {
         0..self.slots.len()
     }
@@ -95,7 +95,7 @@ impl Slots {
         self.count
     }
 
-    /// The number of slots with a holder.
+    /// Returns the number of slots with a holder.
     pub(super) fn busy(&self) -> usize {
         self.iter().filter(|(_, slot)| slot.holders() > 0).count()
     }
@@ -139,7 +139,7 @@ impl Slots {
         Permit::new(SlotRef { index, id })
     }
 
-    /// Gives a permit back. Returns the index of the slot if that was its last one.
+    /// Releases a permit. Returns the index of the slot if it was the last one.
     pub(super) fn release(&mut self, permit: &Permit) -> Option<usize> {
         let slot = permit.slot();
         let was_last = self.get_mut(slot)?.release();
@@ -153,7 +153,7 @@ impl Slots {
         self.idle.push(index);
     }
 
-    /// Puts a slot that was held but not used back to its place in the idle stack.
+    /// Puts a slot that was held but not used back at its old position in the idle stack.
     pub(super) fn restore_idle(&mut self, index: usize) {
         let turn = self.at(index).idle_turn();
         let place = self.idle.partition_point(|idle| self.at(*idle).idle_turn() < turn);
@@ -162,8 +162,8 @@ impl Slots {
 
     // ---- choosing
 
-    /// The slot for new work: the newest idle one, else a new one, else the one with the least
-    /// work.
+    /// Picks the slot for new work: the newest idle slot, else a new one, else the one with the
+    /// least work. In the shape `Fixed`, slots are picked round robin.
     pub(super) fn pick(&mut self, now: impl FnOnce() -> Tick) -> usize {
         if matches!(self.shape, Shape::Fixed) {
             let index = self.next_in_turn;
@@ -202,20 +202,20 @@ impl Slots {
         self.try_at(index).is_some_and(Slot::is_free)
     }
 
-    /// The idle slots, the newest first.
+    /// Iterates over the idle slots, newest first.
     pub(super) fn idle(&self) -> impl Iterator<Item = usize> {
         self.idle.iter().rev().copied()
     }
 
     // ---- eviction
 
-    /// When the slot that has been idle for longest is to be removed.
+    /// Returns when the slot that has been idle for longest expires.
     pub(super) fn next_eviction(&self) -> Option<Tick> {
         let Shape::Elastic { ttl } = self.shape else { return None };
         self.idle.first().map(|index| self.at(*index).idle_since().plus(ttl))
     }
 
-    /// The slot that has been idle for longest, if its time to live is over.
+    /// Returns the slot that has been idle for longest, if its time to live is over.
     pub(super) fn expired(&self, now: Tick, ttl: Duration) -> Option<usize> {
         let oldest = self.idle.first().copied();
         oldest.filter(|index| self.at(*index).idle_since().plus(ttl) <= now)

@@ -1,7 +1,7 @@
-//! Which slot gets which work, with threads parked, searching, or notified and not come yet.
+//! Tests of which slot gets which work, with threads that are parked, searching or notified.
 //!
-//! No thread runs here. A test says what the threads do, which elsewhere depends on timing, and
-//! checks which threads the state wakes and what it lets them take.
+//! No thread runs here. A test decides when each thread asks for work, which depends on timing in
+//! production. It then checks which threads the state wakes and which work it gives them.
 
 use std::sync::atomic::AtomicU64;
 use std::time::Duration;
@@ -23,7 +23,7 @@ use crate::time::clock::{ManualClock, Tick};
 
 const TTL: Duration = Duration::from_secs(60);
 
-/// The state of a bounded-elastic scheduler, its clock, and what it defers.
+/// The state of a bounded-elastic scheduler, its clock, and its deferred effects.
 struct Scene {
     state: State,
     deferred: Deferred,
@@ -50,7 +50,7 @@ impl Scene {
         Scene { state, deferred: Deferred::default(), time }
     }
 
-    /// Makes `N` idle slots whose threads are parked. The last one is the newest.
+    /// Creates `N` idle slots whose threads are parked. The last one is the newest.
     fn parked<const N: usize>(&mut self) -> [usize; N] {
         let permits = [(); N].map(|()| self.state.hold_picked());
         permits.map(|permit| {
@@ -63,7 +63,7 @@ impl Scene {
         })
     }
 
-    /// The thread of the slot has found no work and is still awake.
+    /// The thread of the slot has found no work and searches.
     fn search(&mut self, index: usize) {
         self.state.wakes.search(&mut self.state.slots, index);
     }
@@ -79,13 +79,13 @@ impl Scene {
         SlotRef { index, id: self.state.slots.at(index).id() }
     }
 
-    /// The thread of the slot, which was notified or has searched for long enough, asks for work.
+    /// The thread of the slot asks for work, after a notification or at the end of its search.
     fn come(&mut self, index: usize) -> Option<Assigned> {
         let slot = self.slot(index);
         work_of(self.state.next(slot, false, &mut self.deferred))
     }
 
-    /// The thread of the slot has run something and asks for more.
+    /// The thread of the slot has ended a run and asks for more work.
     fn end(&mut self, index: usize, ran: Assigned) -> Option<Assigned> {
         let slot = self.slot(index);
         let end = RunEnd { outcome: Outcome::Succeeded, again: false };
@@ -105,7 +105,7 @@ impl Scene {
         self.state.slots.at(index).thread().state() == ThreadState::WakePending
     }
 
-    /// The idle slots, the newest last.
+    /// Returns the idle slots, the newest last.
     fn idle(&self) -> Vec<usize> {
         let mut idle: Vec<_> = self.state.slots.idle().collect();
         idle.reverse();
@@ -125,8 +125,9 @@ fn is(assigned: Option<&Assigned>, job: &JobRef) -> bool {
     assigned.is_some_and(|assigned| assigned.job.is(job))
 }
 
-// RS-025. A thread that was preempted while it searched was notified instead. The task ran in a
-// slot that had been idle for longer, and the newest counted as used, so both were kept.
+// RS-025. Previously a thread that was preempted during its search was notified instead. The task
+// then ran in a slot that had been idle for longer, while the newest slot counted as used. Both
+// were kept.
 #[test]
 fn the_newest_idle_slot_is_notified_while_the_thread_of_an_older_one_searches() {
     let mut scene = Scene::new(2);
@@ -176,8 +177,8 @@ fn a_slot_whose_work_was_stolen_has_not_been_used() {
     assert_eq!(scene.idle(), [works], "the other has aged all the time");
 }
 
-// A thread that was done stole from a slot whose thread was parked. That slot was free then, no
-// thread came to it, and queued work waited for a busy thread.
+// Previously a thread stole, after its run, from a slot whose thread was parked. That slot became
+// free, no thread arrived there, and queued work waited for a busy thread.
 #[test]
 fn work_is_not_stolen_while_other_work_is_queued() {
     let mut scene = Scene::new(3);
@@ -209,8 +210,8 @@ fn as_many_slots_are_busy_when_work_is_stolen_as_when_it_is_not() {
     scene.release(home);
 }
 
-/// Eight tasks for eight slots with parked threads: the scene, which slots are notified, and the
-/// slots in the order in which they are.
+/// Submits eight tasks to eight slots with parked threads. Returns the scene, a function that tells
+/// which slots are notified, and the slots in the order of their notification.
 fn wave() -> (Scene, impl Fn(&Scene) -> [u8; 8], [usize; 8]) {
     let mut scene = Scene::new(8);
     let mut slots = scene.parked();
@@ -223,7 +224,7 @@ fn wave() -> (Scene, impl Fn(&Scene) -> [u8; 8], [usize; 8]) {
     (scene, called, slots)
 }
 
-// One after the other, 64 wake-ups took as long as their tasks.
+// One wake-up at a time, 64 wake-ups took as long as their tasks.
 #[test]
 fn a_thread_of_a_wave_of_long_tasks_wakes_two_while_many_are_left() {
     let (mut scene, called, [a, b, c, d, e, ..]) = wave();

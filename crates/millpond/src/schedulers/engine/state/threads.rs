@@ -1,6 +1,7 @@
-//! The threads that have arrived and have not left, for observers, and the numbers of own threads.
+//! [`Threads`]: the threads that have arrived and not left, for observers, and numbers of own
+//! threads.
 //!
-//! A thread is listed here also after its slot was removed, until it has left.
+//! A thread stays in this list after its slot was removed, until it has left.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 
@@ -8,10 +9,10 @@ use crate::schedulers::engine::model::Start;
 
 #[derive(Debug)]
 pub(super) struct Threads {
-    /// Numbers the own threads. `None` if the threads belong to an executor.
+    /// The counter for the numbers of own threads. `None` if the threads belong to an executor.
     numbers: Option<&'static AtomicU64>,
     entries: Vec<Option<Arrived>>,
-    /// Places to be used again.
+    /// Free indices of `entries`.
     free: Vec<usize>,
 }
 
@@ -26,12 +27,12 @@ impl Threads {
         Threads { numbers, entries: Vec::new(), free: Vec::new() }
     }
 
-    /// The number of the next own thread.
+    /// Returns the number of the next own thread.
     pub(super) fn next_number(&self) -> Option<u64> {
         self.numbers.map(|numbers| numbers.fetch_add(1, Ordering::Relaxed)) // Relaxed: only unique
     }
 
-    /// Lists a thread and returns its place.
+    /// Lists a thread and returns its index.
     pub(super) fn add(&mut self, start: Start, os_thread_id: Option<u64>) -> usize {
         let arrived = Some(Arrived { start, os_thread_id });
         match self.free.pop() {
@@ -52,7 +53,7 @@ impl Threads {
         }
     }
 
-    /// How each was started, and its number in the system.
+    /// Iterates over the threads: how each was started, and its thread id in the operating system.
     pub(super) fn iter(&self) -> impl Iterator<Item = (Start, Option<u64>)> {
         self.entries.iter().flatten().map(|arrived| (arrived.start, arrived.os_thread_id))
     }

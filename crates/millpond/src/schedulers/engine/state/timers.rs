@@ -1,5 +1,5 @@
-//! What waits for its time: delayed jobs without a lane, lanes, and the next attempt to start a
-//! thread.
+//! [`Timers`]: delayed jobs without a lane, lanes that wait for a due time, and the time of the
+//! next retry of a failed start.
 
 use crate::schedulers::engine::model::{Due, LaneRef};
 use crate::schedulers::job::JobRef;
@@ -11,17 +11,18 @@ use crate::time::wheel::{Look, TimerWheel};
 #[derive(Debug)]
 pub(super) struct Timers {
     clock: Clock,
-    /// Jobs without a lane.
+    /// Delayed jobs without a lane.
     jobs: TimerWheel<JobRef>,
-    /// The wheel has a bucket to open before its entries are due: look again at this time.
+    /// The wheel has a bucket to open before its entries are due. Call `look` again at this time.
     look_ahead: Option<Tick>,
-    /// Lanes that wait for the time of their next job.
+    /// Lanes that wait for the due time of their next job.
     lanes: TimerQueue<LaneRef>,
-    /// When to try again to start threads that did not start.
+    /// When failed thread starts are retried.
     retry: Option<Tick>,
-    /// What the alarm is set to. It may be earlier than needed; then it rings for nothing.
+    /// The time to which the alarm is set. If it is earlier than necessary, the alarm rings once
+    /// without effect.
     alarm: Option<Tick>,
-    /// The last number given to a timer: timers of equal time are due in the order of arrival.
+    /// The last number given to a timer. Timers with equal times are due in order of these numbers.
     last_number: u64,
 }
 
@@ -61,7 +62,7 @@ impl Timers {
         self.jobs.remove(key.to_bits(), |other| job.is(other))
     }
 
-    /// The number of jobs without a lane.
+    /// Returns the number of jobs without a lane.
     pub(super) fn jobs(&self) -> usize {
         self.jobs.len()
     }
@@ -70,13 +71,13 @@ impl Timers {
         self.jobs.find(|job| job.is_of(id)).cloned()
     }
 
-    /// At most `limit` jobs without a lane, with their due times: those that are due soon, then
-    /// others.
+    /// Iterates over at most `limit` jobs without a lane, with their due times. Jobs that are due
+    /// soon come first, the rest is unordered.
     pub(super) fn first_jobs(&self, limit: usize) -> impl Iterator<Item = (Tick, &JobRef)> {
         self.jobs.iter().take(limit)
     }
 
-    /// At most `limit` lanes, the first one first.
+    /// Iterates over at most `limit` lanes, the one that is due first at the front.
     pub(super) fn first_lanes(&self, limit: usize) -> impl Iterator<Item = LaneRef> {
         self.lanes.iter().take(limit).map(|(_, lane)| *lane)
     }
@@ -97,10 +98,11 @@ impl Timers {
         self.jobs.take_out(|job, _| Ok(job))
     }
 
-    /// Takes the first job or lane that is due by `now`, by time and then by arrival.
+    /// Takes the first job or lane that is due by `now`, ordered by time and then by arrival.
     pub(super) fn pop_due(&mut self, now: Tick) -> Option<Due> {
         let mut look = self.jobs.look(now);
-        // A manual clock is never late, and its alarm rings on the thread that advances it.
+        // With a manual clock all work is done at once: its alarm rings on the thread that advances
+        // it.
         while look == Look::Again || (look == Look::Ahead && self.clock.tells()) {
             look = self.jobs.look(now);
         }
@@ -124,25 +126,25 @@ impl Timers {
         self.retry.is_some()
     }
 
-    /// Returns true if it is time to start threads again.
+    /// Clears the retry and returns true if its time has come.
     pub(super) fn take_retry(&mut self, now: Tick) -> bool {
         self.retry.take_if(|retry| *retry <= now).is_some()
     }
 
     // ---- the alarm
 
-    /// When the first of these needs attention.
+    /// Returns the earliest time at which a timer, the wheel or a retry needs attention.
     pub(super) fn next_time(&self) -> Option<Tick> {
         let timers = self.lanes.first_due().into_iter().chain(self.jobs.look_by());
         timers.chain(self.look_ahead).chain(self.retry).min()
     }
 
-    /// The alarm has rung.
+    /// Records that the alarm has rung.
     pub(super) fn alarm_rang(&mut self) {
         self.alarm = None;
     }
 
-    /// Returns true if the alarm has to be set to `at`: it is only ever moved forward.
+    /// Returns true if the alarm must be set to `at`. It is only moved to an earlier time.
     pub(super) fn needs_alarm(&self, at: Tick) -> bool {
         self.alarm.is_none_or(|set| at < set)
     }

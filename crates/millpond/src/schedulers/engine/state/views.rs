@@ -1,7 +1,7 @@
-//! What runs in a scheduler and what waits, one by one, for observers.
+//! The running and waiting tasks of a scheduler, listed for observers.
 //!
-//! All of it is read under the scheduler's lock. Jobs are described where they are, and not cloned:
-//! an observer never has the last reference to one, so no destructor of the user runs here.
+//! All of this is read under the scheduler's lock. Jobs are described in place, not cloned. So an
+//! observer never holds the last reference to a job, and runs no destructor of the user.
 
 use super::State;
 use super::lanes::LaneCell;
@@ -13,7 +13,7 @@ use crate::schedulers::job::Job;
 use crate::threads::WorkerInfo;
 use crate::time::clock::Tick;
 
-/// A thread of a scheduler at one moment.
+/// A snapshot of one thread of a scheduler.
 pub(crate) struct ThreadView {
     number: u64,
     os_thread_id: Option<u64>,
@@ -22,7 +22,7 @@ pub(crate) struct ThreadView {
 }
 
 impl ThreadView {
-    /// The number in the name of an own thread.
+    /// Returns the number in the name of an own thread.
     pub(crate) fn number(&self) -> u64 {
         self.number
     }
@@ -32,15 +32,16 @@ impl ThreadView {
     }
 }
 
-/// Some tasks that wait at one moment.
+/// A snapshot of the waiting tasks, up to a limit.
 pub(crate) struct WaitingView {
     limit: usize,
     now: Tick,
-    /// All of them, listed or not; how long the oldest has waited; and the listed ones.
+    /// The number of all waiting tasks and the age of the oldest. The list of tasks is filled by
+    /// `sorted`.
     waiting: Waiting,
-    /// Tasks that could start, and since when they wait: [`Tick::NEVER`] if that is not known.
+    /// Tasks that could start, with the time since which they wait: [`Tick::NEVER`] if unknown.
     ready: Vec<(Tick, WaitingTask)>,
-    /// Tasks whose time has not come, and when it comes.
+    /// Tasks that are not due yet, with their due times.
     later: Vec<(Tick, WaitingTask)>,
 }
 
@@ -55,7 +56,7 @@ impl WaitingView {
         self.ready.push((since, WaitingTask::new(&job.info(), age, None)));
     }
 
-    /// Adds a job that can start from `due` on.
+    /// Adds a job that can start at or after `due`.
     fn add_timed(&mut self, job: &Job, due: Tick) {
         if due <= self.now {
             return self.add_ready(job, due);
@@ -63,7 +64,7 @@ impl WaitingView {
         self.later.push((due, WaitingTask::new(&job.info(), None, Some(due.since(self.now)))));
     }
 
-    /// Adds the jobs of a lane that neither run nor are assigned. The time for this is bounded by
+    /// Adds the jobs of a lane that are neither running nor assigned. Takes time in proportion to
     /// the number of jobs that it adds.
     fn add_lane(&mut self, lane: &LaneCell) {
         lane.queue().describe_ready(self.limit.saturating_sub(self.ready.len()), |job, since| {
@@ -78,13 +79,14 @@ impl WaitingView {
         }
     }
 
-    /// The first tasks in order: by age, then by due time.
+    /// Returns the first tasks in order: ready ones by age, then later ones by due time.
     pub(crate) fn sorted(mut self) -> Waiting {
         self.ready.sort_by_key(|(since, _)| *since);
         self.later.sort_by_key(|(due, _)| *due);
         let tasks = self.ready.into_iter().chain(self.later).map(|(_, task)| task);
         let tasks: Vec<_> = tasks.take(self.limit).collect();
-        // The oldest one may be further back in its queue: a lane that has run goes to the end.
+        // `ages` reads only the head of each queue. A lane that has run is queued at the end, so an
+        // older task may be further back.
         let oldest = self.waiting.oldest.max(tasks.first().and_then(|task| task.age));
         Waiting { tasks, oldest, ..self.waiting }
     }
@@ -93,8 +95,8 @@ impl WaitingView {
 impl State {
     // ---- what runs
 
-    /// The threads that have not left, and those that have not arrived at the slots they were
-    /// started for. There may be any number of the latter if they are tasks of an executor.
+    /// Returns the threads that have not left, then threads that have not arrived at their slots.
+    /// The list of the latter is limited, because an executor may have any number of them.
     pub(crate) fn thread_views(&self) -> Vec<ThreadView> {
         let now = self.now();
         let arrived = self.threads.iter().map(|(start, os_thread_id)| {
@@ -116,14 +118,14 @@ impl State {
         arrived.chain(starting.take(MOST_LISTED)).collect()
     }
 
-    /// The task that the thread of a slot runs, or has been assigned.
+    /// Returns the task that the thread of a slot runs or has been assigned.
     fn task_of(&self, slot: &Slot, now: Tick) -> Option<RunningTask> {
         let Some(first) = slot.running() else {
             let assigned = slot.assigned().filter(|_| !self.is_assigned_waiting(slot))?;
             return Some(running_task(&assigned.job, None));
         };
         let running_for = slot.lap().opened().map(|opened| now.since(opened));
-        // A thread that goes on in a lane notes the next job only there.
+        // A thread that continues in a lane records its current job only in the lane's queue.
         let lane = slot.running_lane().and_then(|lane| self.lanes.get(lane));
         let current =
             lane.and_then(|lane| lane.queue().describe_running(|current| running_task(current, running_for)));
@@ -132,13 +134,13 @@ impl State {
 
     // ---- what waits
 
-    /// Returns true if what is assigned to a slot waits for a thread: none could be started, or a
-    /// pause keeps it from taking anything.
+    /// Returns true if the work assigned to a slot waits: its thread could not be started, or a
+    /// pause keeps the thread from taking it.
     pub(super) fn is_assigned_waiting(&self, slot: &Slot) -> bool {
         self.is_paused || slot.thread().state() == ThreadState::None
     }
 
-    /// At most `limit` waiting tasks of each kind. Looks at each slot and at about `limit` jobs.
+    /// Lists at most `limit` waiting tasks of each kind. Visits each slot and about `limit` jobs.
     pub(crate) fn waiting(&mut self, limit: usize) -> WaitingView {
         let waiting =
             Waiting { total: self.queued_count(), oldest: self.ages().oldest_wait(), tasks: Vec::new() };
@@ -150,7 +152,7 @@ impl State {
         view
     }
 
-    /// Adds what waits for a thread, and what is in lanes that run or are queued.
+    /// Adds tasks that wait for a thread, and those in lanes that run or are queued.
     fn add_ready(&self, view: &mut WaitingView) {
         for (_, slot) in self.slots.iter().filter(|(_, slot)| self.is_assigned_waiting(slot)) {
             if let Some(assigned) = slot.assigned().filter(|_| !view.is_full()) {
@@ -167,7 +169,7 @@ impl State {
         lanes.chain(self.lanes.in_place()).for_each(|lane| self.add_lane(lane, view));
     }
 
-    /// Adds what waits for its time.
+    /// Adds tasks that wait for their due time.
     fn add_delayed(&self, view: &mut WaitingView) {
         self.timers.first_lanes(view.limit).for_each(|lane| self.add_lane(lane, view));
         self.timers.first_jobs(view.limit).for_each(|(due, job)| view.add_timed(job, due));

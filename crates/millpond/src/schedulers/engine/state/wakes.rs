@@ -1,7 +1,7 @@
-//! Which threads search for work, are notified, or will be woken by another thread.
+//! [`Wakes`]: which threads are searching, notified, or waiting for a deferred wake-up.
 //!
-//! Waking a parked thread costs more than a small task. Where other threads may run the work of a
-//! slot, its parked thread is not woken while another one is notified and has not asked for work
+//! Waking a parked thread costs more than a small task. So if other threads may run the work of a
+//! slot, its parked thread is not woken while another thread is notified and has not asked for work
 //! yet.
 //!
 //! Invariant: if a slot has work and its thread is `WakePending`, some thread is `Notified`.
@@ -14,11 +14,11 @@ use crate::schedulers::engine::deferred::Deferred;
 
 #[derive(Debug, Default)]
 pub(super) struct Wakes {
-    /// Slots whose threads search.
+    /// Slots whose threads are searching.
     searching: Vec<usize>,
     /// Threads that were notified and have not asked for work since.
     notified: usize,
-    /// Slots whose threads are `WakePending`, the oldest first. Some may be so no more.
+    /// Slots whose threads are `WakePending`, oldest first. Some entries may be outdated.
     pending: VecDeque<usize>,
 }
 
@@ -36,7 +36,7 @@ impl Wakes {
         self.searching.push(index);
     }
 
-    /// Notifies a thread that searches or is parked.
+    /// Notifies a searching or parked thread.
     pub(super) fn notify(
         &mut self,
         slots: &mut Slots,
@@ -49,7 +49,8 @@ impl Wakes {
         deferred.wake.extend(slots.at_mut(index).thread_mut().notify(ended_runs));
     }
 
-    /// A thread asked for work, or its slot is removed. `before` is its state until now.
+    /// Records that a thread asked for work or that its slot is removed. `before` is its previous
+    /// state.
     pub(super) fn came(&mut self, index: usize, before: ThreadState) {
         match before {
             ThreadState::Searching => self.searching.retain(|searcher| *searcher != index),
@@ -58,13 +59,13 @@ impl Wakes {
         }
     }
 
-    /// Leaves waking the parked thread of a slot to another thread.
+    /// Defers waking the parked thread of a slot to another thread.
     pub(super) fn defer(&mut self, slots: &mut Slots, index: usize) {
         slots.at_mut(index).thread_mut().defer_wake();
         self.pending.push_back(index);
     }
 
-    /// The slot whose thread has been `WakePending` for longest.
+    /// Returns the slot whose thread has been `WakePending` for longest. Drops outdated entries.
     pub(super) fn next_pending(&mut self, slots: &mut Slots) -> Option<usize> {
         while let Some(index) = self.pending.front().copied() {
             if let Some(slot) = slots.try_at_mut(index)
@@ -84,8 +85,8 @@ impl Wakes {
         self.pending.pop_front();
     }
 
-    /// A free slot with a holder whose thread searches. A thread that searches in an idle slot does
-    /// not count: idle slots are used from the top of their stack, whatever their threads do.
+    /// Returns a free slot with a holder whose thread is searching. Idle slots do not count: they
+    /// are always used from the top of their stack, whether or not their threads are searching.
     pub(super) fn held_searcher(&self, slots: &Slots) -> Option<usize> {
         let is_held =
             |index: &usize| slots.try_at(*index).is_some_and(|slot| slot.is_free() && slot.holders() > 0);
