@@ -12,7 +12,7 @@ use crate::interrupt::wait::{OnInterrupt, WaitCell};
 use crate::interrupt::{Interrupted, Wake};
 use crate::panic::{catch_value, drop_caught};
 use crate::schedulers::{Disposable, PeriodicTask, Scheduler, Worker};
-use crate::sync::{Arc, AtomicBool, Mutex, Ordering, Weak};
+use crate::sync::{Arc, AtomicBool, Mutex, Ordering, Weak, fence};
 use crate::task::Task;
 use crate::task::{Canceller, TaskHandle, awaited_in, works_for_any};
 
@@ -148,7 +148,7 @@ enum Watch {
 /// Captured by the body of the periodic task. If dropped while on duty, it notifies the future.
 struct Sentry {
     losing: Weak<dyn Losing>,
-    /// SeqCst: `settle` sets this flag and then checks whether the watch is disposed. The scheduler
+    /// `settle` sets this flag, fences, and then checks whether the watch is disposed. The scheduler
     /// first disposes of the watch (a SeqCst exchange) and then drops it, which reads this flag. So
     /// at least one of them notifies the future.
     on_duty: Arc<AtomicBool>,
@@ -199,6 +199,7 @@ impl OnWorker {
         let on = match &*watch {
             Watch::On(losing, on_duty, series) if turn.is_none() => {
                 on_duty.store(true, Ordering::SeqCst);
+                fence(Ordering::SeqCst);
                 Some((Weak::clone(losing), series.clone()))
             }
             _ => None,
