@@ -235,7 +235,7 @@ fn shutdown_lets_the_short_tasks_end_and_interrupts_the_long_one() {
 #[test]
 fn shutdown_stuck_reports_what_still_runs_and_what_never_ran() {
     let printed = play("shutdown-stuck", "20");
-    assert_says(&printed, &["Shutdown: some work still runs", "1 task came back unrun: next."]);
+    assert_says(&printed, &["Shutdown: some work is still running", "1 task came back unrun: next."]);
     assert_eq!(admissions(&printed)[0][1].1, "queued, handed back", "{printed}");
     let lane = printed.lines().find(|line| line.contains("stuck━")).expect("a lane");
     assert!(lane.ends_with('▶'), "{printed}");

@@ -113,7 +113,7 @@ impl ConfigError {
     /// Checks the name of a pool that was set by `option`.
     pub(crate) fn check_pool_name(option: &'static str, name: &str) -> Result<(), ConfigError> {
         let problem = if name.is_empty() {
-            "is empty, but a pool is found by its name"
+            "is empty, but pools are looked up by name"
         } else if name.chars().count() > 64 {
             "has more than 64 characters"
         } else if name.contains(char::is_control) {

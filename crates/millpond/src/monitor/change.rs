@@ -176,7 +176,7 @@ impl fmt::Display for ChangeError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Stale { current } => {
-                write!(f, "the settings have changed meanwhile: their version is {}", current.version)
+                write!(f, "the settings have changed: their version is now {}", current.version)
             }
             Self::Invalid(error) => error.fmt(f),
             Self::Unsupported { setting, why } => write!(f, "{setting} cannot be changed: {why}"),

@@ -242,9 +242,9 @@ pub enum ShutdownOutcome {
 impl fmt::Display for ShutdownOutcome {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {
-            Self::Drained => "all work ended by itself",
+            Self::Drained => "all work completed",
             Self::Interrupted => "the work ended after an interrupt",
-            Self::StillRunning => "some work still runs",
+            Self::StillRunning => "some work is still running",
         })
     }
 }

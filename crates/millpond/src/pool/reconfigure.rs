@@ -47,7 +47,9 @@ impl PoolInner {
             TaskQueue::Delayed(_) | TaskQueue::Blocking { always: true, .. } => {
                 unsupported(CAPACITY, "a delay queue has no bound")
             }
-            TaskQueue::Blocking { .. } => unsupported(CAPACITY, "only the owner of a custom queue knows it"),
+            TaskQueue::Blocking { .. } => {
+                unsupported(CAPACITY, "only the owner of a custom queue can set it")
+            }
         }
     }
 
@@ -107,7 +109,7 @@ impl PoolInner {
 const CAPACITY: &str = "queue_capacity";
 const OWN_POLICY: ChangeError = ChangeError::Unsupported {
     setting: "policy",
-    why: "a policy of the user is a value, which only `set_rejected_execution_handler` can install",
+    why: "a custom policy can only be set with `set_rejected_execution_handler`",
 };
 
 /// Settings.

@@ -34,7 +34,7 @@ impl fmt::Display for StreamError {
             Self::Refused(reason) => {
                 write!(f, "the stream could not start: the scheduler {}", reason.predicate())
             }
-            Self::CutOff => f.write_str("the stream was cut off: its scheduler takes no more work"),
+            Self::CutOff => f.write_str("the stream was cut off: its scheduler accepts no more work"),
         }
     }
 }

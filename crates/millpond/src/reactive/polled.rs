@@ -74,7 +74,7 @@ where
             (called, left) => {
                 drop_caught(left);
                 drop_caught(decorated);
-                called.and(Err(Box::new("the decorator kept the future from being polled")))
+                called.and(Err(Box::new("the decorator did not poll the future")))
             }
         }
     }

@@ -51,7 +51,7 @@ impl fmt::Display for JoinError {
             Self::Panicked(panic) => write!(f, "the task panicked: {panic}"),
             Self::Abandoned => f.write_str("the task was dropped without having run"),
             Self::Expired => f.write_str("the task waited in the queue for too long and did not run"),
-            Self::Interrupted => f.write_str("interrupted while waiting for the task, which goes on"),
+            Self::Interrupted => f.write_str("interrupted while waiting for the task, which continues"),
             Self::Taken => f.write_str("the task's result was already taken"),
             Self::WouldDeadlock => f.write_str(
                 "the task would wait for itself: it is joined by itself or by a task that it waits for",

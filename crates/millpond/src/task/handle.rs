@@ -291,7 +291,7 @@ impl<T> CancelOnDrop<T> {
 
     /// Returns the plain handle, whose drop only detaches the task.
     pub fn keep(mut self) -> TaskHandle<T> {
-        self.handle.take().expect("there until here")
+        self.handle.take().expect("taken only when self is consumed")
     }
 }
 

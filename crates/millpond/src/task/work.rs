@@ -145,9 +145,7 @@ impl<T: Send + 'static, W: Work<T> + 'static> CellWork<T, W> {
                     Ran::Over(Err(payload), None)
                 }
                 (Ok(()), Some(ran)) => ran,
-                (Ok(()), None) => {
-                    Ran::Over(Err(Box::new("the decorator kept the task from returning a value")), None)
-                }
+                (Ok(()), None) => Ran::Over(Err(Box::new("the decorator did not run the task")), None),
             }
         }))
     }

@@ -70,7 +70,7 @@ fn a_rejection_carries_the_name() {
 fn names_that_nobody_can_read_are_refused() {
     let refused = |name: &str| ThreadPoolExecutor::builder().name(name).build().unwrap_err();
     let expected = |problem| ConfigError::InvalidName { option: "name", problem };
-    assert_eq!(refused(""), expected("is empty, but a pool is found by its name"));
+    assert_eq!(refused(""), expected("is empty, but pools are looked up by name"));
     assert_eq!(refused("ab\ncd"), expected("contains a control character"));
     assert_eq!(refused("\u{7f}"), expected("contains a control character"));
     assert_eq!(refused(&"ü".repeat(65)).to_string(), "name has more than 64 characters");

@@ -161,15 +161,15 @@ impl Engine {
 
 /// Returns an error if a setting other than the timing differs.
 fn refuse_fixed(old: &Settings, new: &Settings) -> Result<(), ChangeError> {
-    let sizes = "a scheduler keeps the number of threads that it was made with";
-    let queues = "a scheduler keeps the queues that it was made with";
+    let sizes = "a scheduler keeps the number of threads with which it was created";
+    let queues = "a scheduler keeps the queues with which it was created";
     let fixed = [
         ("core_pool_size", old.core_pool_size == new.core_pool_size, sizes),
         ("maximum_pool_size", old.maximum_pool_size == new.maximum_pool_size, sizes),
         (
             "keep_alive_time",
             old.keep_alive_time == new.keep_alive_time,
-            "a scheduler keeps the time to live that it was made with",
+            "a scheduler keeps the time to live with which it was created",
         ),
         ("core_threads_time_out", old.core_threads_time_out == new.core_threads_time_out, sizes),
         ("queue_capacity", old.queue_capacity == new.queue_capacity, queues),
