@@ -17,8 +17,6 @@ use std::io;
 use std::thread::JoinHandle;
 use std::time::Duration;
 
-use super::Engine;
-use super::deferred::Deferred;
 use crate::interrupt::Wake;
 use crate::interrupt::wait::{OnInterrupt, WaitCell};
 use crate::panic::catch;
@@ -27,34 +25,13 @@ use crate::sync::{Arc, Mutex, deadline_after};
 /// How long a courier without errands stays.
 const LINGER: Duration = Duration::from_secs(1);
 
-/// Something for a courier to do.
-pub(super) trait Errand: Send + 'static {
-    fn run(self);
-}
-
-/// What an engine has to do without its lock.
-pub(super) struct Perform {
-    engine: Arc<Engine>,
-    deferred: Deferred,
-}
-
-impl Perform {
-    pub(super) fn new(engine: Arc<Engine>, deferred: Deferred) -> Perform {
-        Perform { engine, deferred }
-    }
-}
-
-impl Errand for Perform {
-    fn run(self) {
-        self.engine.perform_unattended(self.deferred);
-    }
-}
-
 /// Sends errands. When it is dropped, the courier runs those that it has, and leaves.
-pub(super) struct Courier<E: Errand>(Arc<Desk<E>>);
+pub(super) struct Courier<E: Send + 'static>(Arc<Desk<E>>);
 
 /// What the courier shares with its senders.
 struct Desk<E> {
+    /// Does what an errand asks for.
+    perform: fn(E),
     state: Mutex<State<E>>,
 }
 
@@ -69,8 +46,8 @@ struct State<E> {
     is_dismissed: bool,
 }
 
-impl<E: Errand> Courier<E> {
-    pub(super) fn new() -> Courier<E> {
+impl<E: Send + 'static> Courier<E> {
+    pub(super) fn new(perform: fn(E)) -> Courier<E> {
         let state = State {
             errands: VecDeque::new(),
             is_present: false,
@@ -78,7 +55,7 @@ impl<E: Errand> Courier<E> {
             join: None,
             is_dismissed: false,
         };
-        Courier(Arc::new(Desk { state: Mutex::new(state) }))
+        Courier(Arc::new(Desk { perform, state: Mutex::new(state) }))
     }
 
     /// Sends an errand. Does not block.
@@ -134,13 +111,13 @@ impl<E: Errand> Courier<E> {
     }
 }
 
-impl<E: Errand> Drop for Courier<E> {
+impl<E: Send + 'static> Drop for Courier<E> {
     fn drop(&mut self) {
         self.dismiss();
     }
 }
 
-impl<E: Errand> Desk<E> {
+impl<E> Desk<E> {
     /// The loop of the thread.
     fn work(&self) {
         let me = Arc::new(WaitCell::for_this_thread());
@@ -151,7 +128,7 @@ impl<E: Errand> Desk<E> {
             if let Some(errand) = state.errands.pop_front() {
                 drop(state);
                 waited = false;
-                catch(|| errand.run()); // it may drop user code
+                catch(|| (self.perform)(errand)); // it may drop user code
                 continue;
             }
             if waited || state.is_dismissed {

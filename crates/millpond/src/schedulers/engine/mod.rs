@@ -33,7 +33,7 @@ use std::fmt;
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
-use self::courier::{Courier, Perform, drop_elsewhere};
+use self::courier::{Courier, drop_elsewhere};
 use self::deferred::Deferred;
 use self::lane_handle::LaneHandle;
 use self::meter::Meter;
@@ -78,7 +78,8 @@ pub(super) struct Engine {
     has_timing: bool,
     max_slots: usize,
     alarm: Alarm,
-    courier: Courier<Perform>,
+    /// Performs effects that the timer thread must not perform.
+    courier: Courier<(Arc<Engine>, Deferred)>,
     lifecycle: Arc<Lifecycle>,
     state: Mutex<State>,
     meter: Arc<Meter>,
@@ -108,7 +109,7 @@ impl Engine {
             clock: plan.clock,
             has_timing: plan.has_timing,
             max_slots: plan.max_slots,
-            courier: Courier::new(),
+            courier: Courier::new(|(engine, deferred)| engine.perform_unattended(deferred)),
             lifecycle,
             state: Mutex::new(state),
             meter,
@@ -414,7 +415,7 @@ impl Engine {
         deferred.wake.drain(..).for_each(|cell| _ = cell.unpark());
         let mut sent = if retries { self.courier.start() } else { Ok(()) };
         if deferred.may_call_user_code() {
-            sent = self.courier.send(Perform::new(Arc::clone(&self), deferred));
+            sent = self.courier.send((Arc::clone(&self), deferred));
         }
         if sent.is_err() {
             self.under_lock(|state, _| state.set_retry(self.clock.tick_after(RETRY_DELAY)));
