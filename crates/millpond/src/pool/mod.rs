@@ -273,7 +273,7 @@ impl ThreadPoolExecutor {
     {
         if self.inner().is_overloaded() {
             // Before the task and its handle are allocated.
-            self.inner().counters().add_overload(counters::Often::Returned);
+            self.inner().counters().add_often(counters::Often::Returned);
             return Err(TrySubmitError::new(f, RejectReason::Saturated, None));
         }
         let (task, handle) = TaskOf::bare(f);

@@ -7,6 +7,7 @@
 use std::time::Duration;
 
 use super::control::Snapshot;
+use super::counters::Counter;
 use super::idle::{Dequeued, ParkOptions, ParkSlot, WakeReason};
 use super::inner::PoolInner;
 use super::queue::delayed::{DelayedQueue, KeepAliveEnd};
@@ -25,7 +26,7 @@ use crate::threads::ThreadBody;
 impl ThreadBody for WorkerThread {
     fn live(self: Box<Self>) {
         if self.worker.begin() {
-            self.pool.counters().add_thread(true);
+            self.pool.counters().add(Counter::ThreadStarted);
             WorkerLoop::new(&self.pool, &self.worker).run();
         }
     }
@@ -40,7 +41,7 @@ impl ThreadBody for WorkerThread {
         if let Some(task) = pool.undo_reservation(&self.worker) {
             pool.remove_outstanding();
             let admitted = pool.admit(task);
-            pool.counters().undo_first_task(); // after the task has been counted again
+            pool.counters().undo(Counter::FirstTask); // after the task has been counted again
             if let Err(refused) = admitted {
                 let (task, ..) = refused.into_refusal().into_parts();
                 task.drop_caught(); // its handle resolves as abandoned
