@@ -15,7 +15,6 @@ mod deferred;
 mod help;
 mod lane_handle;
 mod lane_queue;
-mod meter;
 mod model;
 mod monitor;
 mod removal_queue;
@@ -36,7 +35,6 @@ use std::time::{Duration, Instant};
 use self::courier::{Courier, drop_elsewhere};
 use self::deferred::Deferred;
 use self::lane_handle::LaneHandle;
-use self::meter::Meter;
 use self::model::StartFailure;
 use self::state::State;
 use super::decorators::{Decorators, SlotInfo};
@@ -50,7 +48,7 @@ use super::worker::Worker;
 use crate::executor::{RejectReason, Rejected};
 use crate::interrupt::Interrupted;
 use crate::monitor::registry::Registration;
-use crate::monitor::{Event, Monitored, PanicLog, PoolRef, Settings, panics};
+use crate::monitor::{Event, Meter, Monitored, PanicLog, PoolRef, Settings, panics};
 use crate::sync::{Arc, Mutex, MutexGuard, Weak, deadline_after};
 use crate::task::{Help, OwnerEntry, Panic, Place, TaskId, TaskInfo, TaskOwner, works_for};
 use crate::time::alarm::{Alarm, Ring, RingsOn};
@@ -98,7 +96,8 @@ impl Engine {
         let name: Arc<str> = plan.name.as_str().into();
         let lifecycle = Arc::new(Lifecycle::default());
         let settings = monitor::settings(&plan);
-        let meter = Arc::new(Meter::new(plan.clock.clone(), settings.timing));
+        // One pair of histograms for all slots: they are written under the lock.
+        let meter = Arc::new(Meter::new(plan.clock.clone(), settings.timing, 1));
         let state = State::new(&plan, Arc::clone(&name), Arc::clone(&lifecycle), &meter);
         let identity = monitor::identity(&plan);
         Arc::new_cyclic(|me: &Weak<Engine>| Engine {

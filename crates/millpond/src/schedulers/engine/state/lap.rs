@@ -10,8 +10,7 @@
 //! All of it is under the scheduler's lock, so a snapshot of a scheduler without work contains
 //! every run.
 
-use crate::monitor::Timing;
-use crate::schedulers::engine::meter::{Meter, nanos_between};
+use crate::monitor::{Meter, Timing, nanos_between};
 use crate::time::clock::Tick;
 
 /// The work per lap, in nanoseconds: several hundred times what the clock costs.
