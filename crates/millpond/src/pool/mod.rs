@@ -87,7 +87,7 @@ use crate::task::{Task, TaskHandle, TaskOf};
 pub(crate) use self::admission::Refusal;
 pub use self::backpressure::SubmitAsync;
 pub use self::builder::Builder;
-pub(crate) use self::delegate::delegate_lifecycle;
+pub(crate) use self::delegate::{delegate_executor_service, delegate_lifecycle, delegate_to_pool};
 pub use self::hooks::Hooks;
 pub use self::idle::ParkedWorkers;
 pub use self::lifecycle::{ShutdownOutcome, ShutdownReport};
