@@ -14,14 +14,14 @@ use super::queue::delayed::{DelayedQueue, KeepAliveEnd};
 use super::queue::{TaskQueue, with_time};
 use super::run::{WorkerIdentity, run_task};
 use super::spawn::WorkerThread;
-use super::workers::{Worker, body_dropped};
+use super::workers::Worker;
 use crate::interrupt::{self, Interrupted, ThreadContext};
 use crate::monitor::{Event, RunState};
 use crate::panic::{catch, catch_value};
 use crate::queue::BlockingQueue;
 use crate::sync::{Arc, Ordering, backoff, deadline_after, fence};
 use crate::task::{Task, work_for};
-use crate::threads::ThreadBody;
+use crate::threads::{ThreadBody, body_dropped};
 
 impl ThreadBody for WorkerThread {
     fn live(self: Box<Self>) {
