@@ -13,9 +13,10 @@
 use std::time::Duration;
 
 use crate::ConfigError;
-use crate::executor::{Rejected, TrySubmitError, delegate_executor_service, delegate_to_pool};
-use crate::pool::delegate_lifecycle;
-use crate::pool::{ThreadPoolExecutor, WorkQueue};
+use crate::executor::{Rejected, TrySubmitError};
+use crate::pool::{
+    ThreadPoolExecutor, WorkQueue, delegate_executor_service, delegate_lifecycle, delegate_to_pool,
+};
 use crate::scheduled::{ScheduledHandle, ScheduledThreadPoolExecutor};
 use crate::task::periodic::{Next, PeriodicTask};
 use crate::task::{Task, TaskHandle};

@@ -61,7 +61,12 @@ pub(crate) fn call_factory(factory: &ThreadFactory, body: WorkerBody) -> io::Res
     catch_value(|| factory(body)).unwrap_or_else(|| Err(io::Error::other("the thread factory panicked")))
 }
 
-/// The work of a new thread.
+/// The cause of a start that failed because the factory dropped the body of the thread.
+pub(crate) fn body_dropped() -> io::Error {
+    io::Error::other("the thread factory dropped the worker body without running it")
+}
+
+/// What a new thread does.
 pub(crate) trait ThreadBody: Send + Sync {
     /// Runs on the new thread, until the thread is no longer needed.
     fn live(self: Box<Self>);

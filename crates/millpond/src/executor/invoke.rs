@@ -6,6 +6,7 @@ use std::time::Instant;
 
 use super::{Executor, Rejected};
 use crate::executor::completion;
+use crate::interrupt::wait::is_past;
 use crate::interrupt::{Interrupted, Wake};
 use crate::queue::{BlockingQueue, LinkedBlockingQueue};
 use crate::sync::Arc;
@@ -26,10 +27,6 @@ impl Drop for Batch {
     }
 }
 
-fn past(deadline: Option<Instant>) -> bool {
-    deadline.is_some_and(|deadline| Instant::now() >= deadline)
-}
-
 pub(super) fn invoke_all_until<X, T, F>(
     executor: &X,
     tasks: impl IntoIterator<Item = F>,
@@ -45,7 +42,7 @@ where
     let mut late = false;
     for f in tasks {
         let (task, handle) = TaskOf::new(f).into_parts();
-        late = late || past(deadline);
+        late = late || is_past(deadline);
         if late {
             handle.cancel(false); // not submitted; the handle resolves as cancelled
         } else {

@@ -19,7 +19,7 @@ use crate::task::{Task, TaskOf};
 use crate::task::{TaskHandle, works_for_any};
 
 pub use self::completion::ExecutorCompletionService;
-pub(crate) use self::forward::{delegate_executor_service, delegate_to_pool, inherent_executor_methods};
+pub(crate) use self::forward::inherent_executor_methods;
 pub use self::invoke::InvokeError;
 pub(crate) use self::pool_name::PoolName;
 pub(crate) use self::rejected::{PoolFacts, SchedulerFacts};

@@ -7,7 +7,7 @@
 use loom::thread;
 use std::time::Duration;
 
-use super::courier::{Courier, Errand};
+use super::courier::Courier;
 use super::{EngineScheduler, Plan, Shape, ThreadSource, new_scheduler};
 use crate::executor::RejectReason;
 use crate::loom_tests::model;
@@ -427,17 +427,12 @@ fn a_new_thread_for_each_task() {
 /// errand runs once.
 #[test]
 fn errand_against_the_courier_leaving() {
-    struct CountRun(Arc<AtomicUsize>);
-    impl Errand for CountRun {
-        fn run(self) {
-            self.0.fetch_add(1, Ordering::SeqCst);
-        }
-    }
     model(|| {
-        let (courier, run) = (Courier::new(), Arc::new(AtomicUsize::new(0)));
-        courier.dismiss(); // it then leaves as soon as it has no errand
-        courier.send(CountRun(Arc::clone(&run))).unwrap();
-        courier.send(CountRun(Arc::clone(&run))).unwrap();
+        let run = Arc::new(AtomicUsize::new(0));
+        let courier = Courier::new(|run: Arc<AtomicUsize>| _ = run.fetch_add(1, Ordering::SeqCst));
+        courier.dismiss(); // it leaves without waiting for errands
+        courier.send(Arc::clone(&run)).unwrap();
+        courier.send(Arc::clone(&run)).unwrap();
         while run.load(Ordering::SeqCst) < 2 {
             thread::yield_now();
         }

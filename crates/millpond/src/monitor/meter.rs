@@ -1,5 +1,6 @@
-//! [`Meter`]: the wait times and run times of all tasks of a pool, in a fixed amount of memory.
+//! [`Meter`]: the wait and run times of all tasks of a pool or a scheduler, in fixed memory.
 
+use std::fmt;
 use std::sync::atomic::{AtomicU8, AtomicU64, Ordering};
 
 use super::histogram::{Histogram, HistogramSnapshot};
@@ -15,8 +16,9 @@ pub(crate) struct Meter {
     /// A thread uses the stripe of its number, so that threads rarely write the same cache line.
     /// Each stripe is allocated on first use.
     stripes: Box<[OnceLock<Box<Times>>]>,
-    /// The largest busy time reported so far, in nanoseconds.
-    reported_busy: AtomicU64,
+    /// The time in tasks, in nanoseconds: the largest that a pool reported, or the length of all
+    /// laps of a scheduler. Relaxed, and an atomic of std also in models: a statistic.
+    busy: AtomicU64,
 }
 
 /// The histograms of some of the threads.
@@ -27,14 +29,14 @@ pub(crate) struct Times {
 }
 
 impl Meter {
-    /// Creates the meter of a pool with at most `threads` threads.
+    /// For at most `threads` threads that count at the same time.
     pub(crate) fn new(clock: Clock, timing: Timing, threads: usize) -> Meter {
         const MOST_STRIPES: usize = 8;
         Meter {
             clock,
             timing: AtomicU8::new(timing as u8),
             stripes: (0..threads.clamp(1, MOST_STRIPES)).map(|_| OnceLock::new()).collect(),
-            reported_busy: AtomicU64::new(0),
+            busy: AtomicU64::new(0),
         }
     }
 
@@ -54,7 +56,22 @@ impl Meter {
         (self.timing() != Timing::Off).then(|| self.clock.tick())
     }
 
-    /// Counts the wait of a task that was accepted at `since` and expired.
+    /// The time of a job that is accepted now; [`Tick::NEVER`] if nothing is measured.
+    pub(crate) fn stamp(&self) -> Tick {
+        self.now().unwrap_or(Tick::NEVER)
+    }
+
+    /// Counts `runs` equal runs that took `total` nanoseconds together.
+    pub(crate) fn count_runs(&self, total: u64, runs: u64) {
+        self.times(0).run.add_total(total, runs);
+    }
+
+    /// Counts `tasks` tasks that waited for `each` nanoseconds.
+    pub(crate) fn count_waits(&self, each: u64, tasks: u64) {
+        self.times(0).wait.add_total(each.saturating_mul(tasks), tasks);
+    }
+
+    /// Counts a task that was accepted at `since` and expired.
     pub(crate) fn count_expired(&self, since: Option<Tick>) {
         if let Some((now, since)) = self.now().zip(since) {
             self.times(0).wait.add(now.nanos().saturating_sub(since.nanos()));
@@ -69,7 +86,15 @@ impl Meter {
     /// Returns `busy`, or the previously reported busy time if that is larger. So a lap that ends
     /// while a reader adds up the times does not make the result decrease.
     pub(crate) fn report_busy(&self, busy: u64) -> u64 {
-        self.reported_busy.fetch_max(busy, Ordering::Relaxed).max(busy)
+        self.busy.fetch_max(busy, Ordering::Relaxed).max(busy)
+    }
+
+    pub(crate) fn add_busy(&self, nanos: u64) {
+        self.busy.fetch_add(nanos, Ordering::Relaxed);
+    }
+
+    pub(crate) fn busy(&self) -> u64 {
+        self.busy.load(Ordering::Relaxed)
     }
 
     pub(crate) fn wait(&self) -> HistogramSnapshot {
@@ -85,5 +110,11 @@ impl Meter {
         let used = self.stripes.iter().filter_map(OnceLock::get);
         used.for_each(|times| of(times).add_to(&mut sum));
         sum
+    }
+}
+
+impl fmt::Debug for Meter {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Meter").field("timing", &self.timing()).finish_non_exhaustive()
     }
 }

@@ -117,69 +117,62 @@ impl std::ops::AddAssign for Totals {
     }
 }
 
-/// The action of a policy that did not return the refused task.
+/// What is counted in one place for the whole pool.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Answer {
-    CallerRan,
-    Discarded,
-    /// The head of the queue was dropped, and the task was submitted again.
-    Evicted,
-    /// A custom policy kept the task.
-    Other,
-}
-
-/// The fate of a task that no worker ran. Refused tasks are counted by [`Counters::add_overload`]
-/// and [`Counters::add_refusal`].
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Event {
-    /// Cancelled and removed from the queue.
-    CancelledInQueue,
-    /// Removed, drained or evicted.
+pub(super) enum Counter {
+    /// Tasks that were given to a new thread.
+    FirstTask,
+    /// Tasks that were removed, drained or evicted.
     HandedBack,
-    /// The task waited longer than `max_queue_time`.
+    /// Tasks that waited longer than `max_queue_time`.
     Expired,
-    /// A run of a periodic task panicked and ended the series.
+    /// Periodic tasks that a panic of a run has ended.
     PeriodicEndedByPanic,
+    /// Refused tasks that the policy ran on the caller, without those in [`Often`].
+    CallerRan,
+    /// Refused tasks that the policy dropped, without those in [`Often`].
+    Discarded,
+    /// Refused tasks for which the head of the queue was dropped. They were submitted again.
+    Evicted,
+    /// Refused tasks that a policy of the user kept.
+    Kept,
+    /// Submitters that waited for room and found it.
+    Blocked,
+    ThreadStarted,
+    ThreadStartFailed,
 }
 
 /// The counts of a pool that do not belong to a worker.
 #[derive(Debug, Default)]
 pub(super) struct Counters {
-    /// Tasks that were given to a new thread.
-    first_tasks: AtomicU64,
-    /// The counters for each kind of [`Often`].
+    /// By [`Counter`].
+    counts: [AtomicU64; Counter::ThreadStartFailed as usize + 1],
     often: StripedCounter,
     /// Refused tasks by reason, except those counted in `often`.
     reasons: [AtomicU64; RejectReason::ALL.len()],
-    /// Refused tasks by [`Answer`], except those counted in `often`.
-    answers: [AtomicU64; 4],
-    /// Submitters that waited for room and found it.
-    blocked: AtomicU64,
-    threads_started: AtomicU64,
-    thread_start_failures: AtomicU64,
-    handed_back: AtomicU64,
-    expired: AtomicU64,
-    periodic_ended: AtomicU64,
 }
 
 impl Counters {
-    pub(super) fn add_first_task(&self) {
-        self.first_tasks.fetch_add(1, Ordering::Relaxed);
+    pub(super) fn add(&self, counter: Counter) {
+        self.counts[counter as usize].fetch_add(1, Ordering::Release);
     }
 
-    /// Undoes `add_first_task` when the thread did not start.
-    pub(super) fn undo_first_task(&self) {
-        self.first_tasks.fetch_sub(1, Ordering::Relaxed);
+    /// Undoes `add`.
+    pub(super) fn undo(&self, counter: Counter) {
+        self.counts[counter as usize].fetch_sub(1, Ordering::Release);
     }
 
-    pub(super) fn first_tasks(&self) -> u64 {
-        self.first_tasks.load(Ordering::Relaxed)
+    pub(super) fn get(&self, counter: Counter) -> u64 {
+        self.counts[counter as usize].load(Ordering::Acquire)
     }
 
-    /// Counts a task refused by an overloaded pool, together with the policy's answer.
     #[inline]
-    pub(super) fn add_overload(&self, answer: Often) {
-        self.often.add_one(answer);
+    pub(super) fn add_often(&self, what: Often) {
+        self.often.add_one(what);
+    }
+
+    pub(super) fn get_often(&self, what: Often) -> u64 {
+        self.often.sum(what)
     }
 
     /// Counts a refused task. `add_answer` follows, unless the policy returns the task.
@@ -187,60 +180,19 @@ impl Counters {
         self.reasons[reason as usize].fetch_add(1, Ordering::Release);
     }
 
-    pub(super) fn add_answer(&self, answer: Answer) {
-        self.answers[answer as usize].fetch_add(1, Ordering::Release);
-    }
-
-    // Relaxed, here and below: statistics that no invariant contains.
-    pub(super) fn add_blocked(&self) {
-        self.blocked.fetch_add(1, Ordering::Relaxed);
-    }
-
-    pub(super) fn add_thread(&self, has_started: bool) {
-        let counter = if has_started { &self.threads_started } else { &self.thread_start_failures };
-        counter.fetch_add(1, Ordering::Relaxed);
-    }
-
-    /// Returns the numbers of threads started and of threads that could not be started.
-    pub(super) fn threads(&self) -> (u64, u64) {
-        (self.threads_started.load(Ordering::Relaxed), self.thread_start_failures.load(Ordering::Relaxed))
-    }
-
-    /// Returns the refused tasks. Answers are read before reasons, so no task has an answer without
-    /// a reason.
+    /// Refused tasks. Answers are read first, so no task has an answer without a reason.
     pub(super) fn rejected(&self) -> RejectedBy {
         let mut rejected = RejectedBy::default();
-        let [returned, caller_ran, discarded] = Often::OVERLOAD.map(|answer| self.often.sum(answer));
-        let answer = |answer: Answer| self.answers[answer as usize].load(Ordering::Acquire);
-        rejected.caller_ran = answer(Answer::CallerRan) + caller_ran;
-        rejected.discarded = answer(Answer::Discarded) + discarded;
-        rejected.evicted = answer(Answer::Evicted);
-        rejected.other = answer(Answer::Other);
-        rejected.blocked = self.blocked.load(Ordering::Relaxed);
+        let [returned, caller_ran, discarded] = Often::OVERLOAD.map(|answer| self.get_often(answer));
+        rejected.caller_ran = self.get(Counter::CallerRan) + caller_ran;
+        rejected.discarded = self.get(Counter::Discarded) + discarded;
+        rejected.evicted = self.get(Counter::Evicted);
+        rejected.other = self.get(Counter::Kept);
+        rejected.blocked = self.get(Counter::Blocked);
         let mut reasons =
             RejectReason::ALL.map(|reason| self.reasons[reason as usize].load(Ordering::Acquire));
         reasons[RejectReason::Saturated as usize] += returned + caller_ran + discarded;
         rejected.by_reason(reasons)
-    }
-
-    #[inline]
-    pub(super) fn add(&self, event: Event) {
-        match event {
-            Event::CancelledInQueue => self.often.add_one(Often::CancelledInQueue),
-            Event::HandedBack => _ = self.handed_back.fetch_add(1, Ordering::Release),
-            Event::Expired => _ = self.expired.fetch_add(1, Ordering::Release),
-            // Relaxed: a statistic that no invariant contains.
-            Event::PeriodicEndedByPanic => _ = self.periodic_ended.fetch_add(1, Ordering::Relaxed),
-        }
-    }
-
-    pub(super) fn count(&self, event: Event) -> u64 {
-        match event {
-            Event::CancelledInQueue => self.often.sum(Often::CancelledInQueue),
-            Event::HandedBack => self.handed_back.load(Ordering::Acquire),
-            Event::Expired => self.expired.load(Ordering::Acquire),
-            Event::PeriodicEndedByPanic => self.periodic_ended.load(Ordering::Relaxed),
-        }
     }
 }
 
@@ -253,6 +205,7 @@ pub(super) enum Often {
     CallerRan,
     /// The same, and the policy dropped it.
     Discarded,
+    /// A task was cancelled and removed from the queue.
     CancelledInQueue,
 }
 

@@ -1,10 +1,66 @@
-//! The macro [`delegate_lifecycle`] for executors with a field `pool`.
+//! Macros that write delegating methods once, for executors with a field `pool`.
+
+/// Implements the executor traits, `Display` and `Debug` by the field `pool`.
+macro_rules! delegate_executor_service {
+    ($type:ident) => {
+        impl $crate::Executor for $type {
+            fn execute_task(&self, task: $crate::Task) -> Result<(), $crate::Rejected> {
+                $type::execute_task(self, task)
+            }
+        }
+
+        impl $crate::ExecutorService for $type {
+            fn shutdown(&self) {
+                self.pool.shutdown();
+            }
+            fn shutdown_now(&self) -> Vec<$crate::Task> {
+                self.pool.shutdown_now()
+            }
+            fn is_shutdown(&self) -> bool {
+                self.pool.is_shutdown()
+            }
+            fn is_terminated(&self) -> bool {
+                self.pool.is_terminated()
+            }
+            fn await_termination(&self, timeout: std::time::Duration) -> Result<bool, $crate::Interrupted> {
+                self.pool.await_termination(timeout)
+            }
+            fn close(&self) {
+                self.pool.close();
+            }
+        }
+
+        impl std::fmt::Display for $type {
+            fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+                self.pool.fmt(f)
+            }
+        }
+
+        impl std::fmt::Debug for $type {
+            fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+                f.debug_tuple(stringify!($type)).field(&format_args!("{self}")).finish()
+            }
+        }
+    };
+}
+pub(crate) use delegate_executor_service;
+
+/// Defines methods that call the method of the same name on the field `pool`.
+macro_rules! delegate_to_pool {
+    ($($(#[$meta:meta])* pub fn $name:ident(&self $(, $arg:ident: $type:ty)*) $(-> $result:ty)?;)*) => {$(
+        $(#[$meta])*
+        pub fn $name(&self $(, $arg: $type)*) $(-> $result)? {
+            self.pool.$name($($arg),*)
+        }
+    )*};
+}
+pub(crate) use delegate_to_pool;
 
 /// Defines `stats` and the methods for shutdown and termination of an executor by delegation to its
 /// field `pool`. Leaves out `shutdown` and `shutdown_now`, whose documentation differs.
 macro_rules! delegate_lifecycle {
     () => {
-        $crate::executor::delegate_to_pool! {
+        $crate::pool::delegate_to_pool! {
             /// Returns true once a shutdown has begun.
             pub fn is_shutdown(&self) -> bool;
             /// Returns true once all tasks and workers have ended after a shutdown.

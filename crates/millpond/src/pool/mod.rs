@@ -87,7 +87,7 @@ use crate::task::{Task, TaskHandle, TaskOf};
 pub(crate) use self::admission::Refusal;
 pub use self::backpressure::SubmitAsync;
 pub use self::builder::Builder;
-pub(crate) use self::delegate::delegate_lifecycle;
+pub(crate) use self::delegate::{delegate_executor_service, delegate_lifecycle, delegate_to_pool};
 pub use self::hooks::Hooks;
 pub use self::idle::ParkedWorkers;
 pub use self::lifecycle::{ShutdownOutcome, ShutdownReport};
@@ -274,8 +274,8 @@ impl ThreadPoolExecutor {
         F: FnOnce() -> T + Send + 'static,
     {
         if self.inner().is_overloaded() {
-            // Check before the task and its handle are allocated.
-            self.inner().counters().add_overload(counters::Often::Returned);
+            // Before the task and its handle are allocated.
+            self.inner().counters().add_often(counters::Often::Returned);
             return Err(TrySubmitError::new(f, RejectReason::Saturated, None));
         }
         let (task, handle) = TaskOf::bare(f);

@@ -3,6 +3,7 @@
 use std::time::{Duration, Instant};
 
 use super::ThreadPoolExecutor;
+use super::counters::Counter;
 use super::inner::PoolInner;
 use super::queue::TaskQueue;
 use crate::monitor::{
@@ -14,8 +15,8 @@ use crate::sync::Arc;
 impl Monitored for PoolInner {
     fn snapshot(&self) -> PoolSnapshot {
         let identity = self.me().identity();
-        let (threads_started, thread_start_failures) = self.counters().threads();
-        let rejected = self.counters().rejected();
+        let counters = self.counters();
+        let rejected = counters.rejected();
         let stats = PoolStats { rejected: rejected.total(), ..self.stats() };
         let mut snapshot = PoolSnapshot {
             name: Arc::clone(identity.name()),
@@ -32,8 +33,8 @@ impl Monitored for PoolInner {
             oldest_wait: None,
             longest_running: None,
             rejected,
-            threads_started,
-            thread_start_failures,
+            threads_started: counters.get(Counter::ThreadStarted),
+            thread_start_failures: counters.get(Counter::ThreadStartFailed),
             last_panics: self.panics().records(),
         };
         self.read_times(&mut snapshot);

@@ -3,7 +3,7 @@
 
 use super::ThreadPoolExecutor;
 use super::admission::{IntoTask, Refusal, Refused, RoomCheck};
-use super::counters::{Answer, Often};
+use super::counters::{Counter, Often};
 use super::policy::KnownPolicy;
 use crate::executor::{RejectReason, Rejected};
 use crate::monitor::Event;
@@ -21,16 +21,16 @@ impl ThreadPoolExecutor {
         };
         match pool.policy().known() {
             KnownPolicy::Abort => {
-                pool.counters().add_overload(Often::Returned); // first: waits for earlier stores
+                pool.counters().add_often(Often::Returned); // first: it waits for earlier stores
                 Err(Rejected::by_pool(work.into_task(), RejectReason::Saturated, facts))
             }
             KnownPolicy::CallerRuns => {
-                pool.counters().add_overload(Often::CallerRan);
+                pool.counters().add_often(Often::CallerRan);
                 work.run_on_caller(pool);
                 Ok(())
             }
             KnownPolicy::Discard => {
-                pool.counters().add_overload(Often::Discarded);
+                pool.counters().add_often(Often::Discarded);
                 work.discard();
                 Ok(())
             }
@@ -55,7 +55,7 @@ impl ThreadPoolExecutor {
         if known == KnownPolicy::Block {
             let admitted = policy.rejected_execution(refusal.into_task(), self);
             match &admitted {
-                Ok(()) => pool.counters().add_blocked(),
+                Ok(()) => pool.counters().add(Counter::Blocked),
                 Err(rejected) => self.count_rejected(rejected.task(), rejected.reason()),
             }
             return admitted;
@@ -64,15 +64,15 @@ impl ThreadPoolExecutor {
         let is_running = !self.is_shutdown();
         match known {
             KnownPolicy::DiscardOldest if is_running => return self.replace_oldest(refusal),
-            KnownPolicy::CallerRuns if is_running => pool.counters().add_answer(Answer::CallerRan),
+            KnownPolicy::CallerRuns if is_running => pool.counters().add(Counter::CallerRan),
             KnownPolicy::CallerRuns | KnownPolicy::Discard | KnownPolicy::DiscardOldest => {
-                pool.counters().add_answer(Answer::Discarded);
+                pool.counters().add(Counter::Discarded);
             }
             KnownPolicy::Abort | KnownPolicy::Block | KnownPolicy::Other => {}
         }
         let answered = policy.rejected_execution(refusal.into_task(), self);
         if known == KnownPolicy::Other && answered.is_ok() {
-            pool.counters().add_answer(Answer::Other);
+            pool.counters().add(Counter::Kept);
         }
         answered
     }
@@ -82,7 +82,7 @@ impl ThreadPoolExecutor {
         if !self.inner().drop_oldest() {
             return Err(refusal.into_rejected(self.inner()));
         }
-        self.inner().counters().add_answer(Answer::Evicted);
+        self.inner().counters().add(Counter::Evicted);
         self.execute_task(refusal.into_task())
     }
 

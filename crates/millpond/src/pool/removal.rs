@@ -1,7 +1,7 @@
 //! How tasks leave the queue without running: removed, evicted, cancelled, expired or handed back.
 
 use super::ThreadPoolExecutor;
-use super::counters::Event;
+use super::counters::{Counter, Often};
 use super::inner::PoolInner;
 use super::queue::TaskQueue;
 use crate::sync::{Ordering, fence};
@@ -17,7 +17,7 @@ impl PoolInner {
             task.left();
             self.remove_outstanding();
             self.submitters().notify_first();
-            self.counters().add(Event::HandedBack);
+            self.counters().add(Counter::HandedBack);
         }
         self.after_removal();
         tasks
@@ -52,7 +52,7 @@ impl PoolInner {
 
     /// Counts and drops a cancelled task that has been taken out of the queue.
     pub(super) fn drop_cancelled(&self, task: Task) {
-        self.counters().add(Event::CancelledInQueue);
+        self.counters().add_often(Often::CancelledInQueue);
         self.remove_outstanding();
         self.submitters().notify_first();
         task.drop_caught();
@@ -92,13 +92,12 @@ impl PoolInner {
         let (Some(limit), Some(waited)) = (self.time_limit(), task.as_ref()) else { return false };
         let expired = limit.is_exceeded_by(waited)
             && waited.expire(&mut |shed| {
-                let event = match shed {
-                    Shed::Expired => Event::Expired,
-                    Shed::Cancelled => Event::CancelledInQueue,
-                };
-                self.counters().add(event);
-                if event == Event::Expired {
-                    self.meter().count_expired(waited.queued_at());
+                match shed {
+                    Shed::Expired => {
+                        self.counters().add(Counter::Expired);
+                        self.meter().count_expired(waited.queued_at());
+                    }
+                    Shed::Cancelled => self.counters().add_often(Often::CancelledInQueue),
                 }
                 self.remove_outstanding();
             });

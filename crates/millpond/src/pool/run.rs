@@ -1,6 +1,6 @@
 //! How a worker runs one task: hooks, counters, panics, periodic tasks, and tasks run inline.
 
-use super::counters::Event;
+use super::counters::Counter;
 use super::hooks::Hooks;
 use super::inner::PoolInner;
 use super::queue::TaskQueue;
@@ -80,7 +80,7 @@ fn run_counted(
     pool.cancel_if_shut_down(running);
     let ended = running.run_reporting(|info, event| match event {
         RunEvent::Settled(outcome) => settled(pool, worker, outcome),
-        RunEvent::SeriesEnded => pool.counters().add(Event::PeriodicEndedByPanic),
+        RunEvent::SeriesEnded => pool.counters().add(Counter::PeriodicEndedByPanic),
         RunEvent::Panicked(panic) => pool.report_panic(info, panic),
     });
     if ended.again {

@@ -10,6 +10,7 @@
 use std::io;
 
 use super::control::Snapshot;
+use super::counters::Counter;
 use super::inner::PoolInner;
 use super::workers::Worker;
 use crate::monitor::{Event, RunState};
@@ -86,7 +87,7 @@ impl PoolInner {
             let mut workers = self.workers();
             if self.control().try_add_worker(seen) {
                 if first.is_some() {
-                    self.counters().add_first_task(); // before a reader can see the worker, see `stats`
+                    self.counters().add(Counter::FirstTask); // before a reader can see the worker, see `stats`
                 }
                 return Some(workers.add(self.name_prefix(), first));
             }
@@ -116,13 +117,13 @@ impl PoolInner {
         };
         let first = self.undo_reservation(worker);
         if first.is_some() {
-            self.counters().undo_first_task();
+            self.counters().undo(Counter::FirstTask);
         }
         Err(NotAdded { first, cause })
     }
 
     pub(super) fn thread_start_failed(&self, error: &io::Error) {
-        self.counters().add_thread(false);
+        self.counters().add(Counter::ThreadStartFailed);
         self.me().tell(&Event::WorkerFailed { error });
     }
 

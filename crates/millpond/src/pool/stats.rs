@@ -17,7 +17,7 @@
 
 use super::ThreadPoolExecutor;
 use super::control::Snapshot;
-use super::counters::{Event, Totals};
+use super::counters::{Counter, Often, Totals};
 use super::idle::ParkedWorkers;
 use super::inner::PoolInner;
 use super::queue::TaskQueue;
@@ -77,8 +77,9 @@ impl PoolInner {
         let (totals, largest) = (workers.totals(), workers.largest());
         drop(workers);
         let counters = self.counters();
-        let cancelled_in_queue = counters.count(Event::CancelledInQueue) + self.queue().removed_on_cancel();
-        let (handed_back, expired) = (counters.count(Event::HandedBack), counters.count(Event::Expired));
+        let cancelled_in_queue =
+            counters.get_often(Often::CancelledInQueue) + self.queue().removed_on_cancel();
+        let (handed_back, expired) = (counters.get(Counter::HandedBack), counters.get(Counter::Expired));
         let submitted = self.submitted();
         let control = self.control().load();
         let mut counts = Counts {
@@ -126,7 +127,7 @@ impl PoolInner {
             rejected: counters.rejected().total(),
             handed_back: counts.handed_back,
             expired: counts.expired,
-            periodic_ended_by_panic: counters.count(Event::PeriodicEndedByPanic),
+            periodic_ended_by_panic: counters.get(Counter::PeriodicEndedByPanic),
         }
     }
 
@@ -160,7 +161,7 @@ impl PoolInner {
 
     /// Returns the number of tasks accepted so far.
     fn submitted(&self) -> u64 {
-        self.queue().pushed() + self.idle().handed_off() + self.counters().first_tasks()
+        self.queue().pushed() + self.idle().handed_off() + self.counters().get(Counter::FirstTask)
     }
 }
 

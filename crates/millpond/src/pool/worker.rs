@@ -7,25 +7,26 @@
 use std::time::Duration;
 
 use super::control::Snapshot;
+use super::counters::Counter;
 use super::idle::{Dequeued, ParkOptions, ParkSlot, WakeReason};
 use super::inner::PoolInner;
 use super::queue::delayed::{DelayedQueue, KeepAliveEnd};
 use super::queue::{TaskQueue, with_time};
 use super::run::{WorkerIdentity, run_task};
 use super::spawn::WorkerThread;
-use super::workers::{Worker, body_dropped};
+use super::workers::Worker;
 use crate::interrupt::{self, Interrupted, ThreadContext};
 use crate::monitor::{Event, RunState};
 use crate::panic::{catch, catch_value};
 use crate::queue::BlockingQueue;
 use crate::sync::{Arc, Ordering, backoff, deadline_after, fence};
 use crate::task::{Task, work_for};
-use crate::threads::ThreadBody;
+use crate::threads::{ThreadBody, body_dropped};
 
 impl ThreadBody for WorkerThread {
     fn live(self: Box<Self>) {
         if self.worker.begin() {
-            self.pool.counters().add_thread(true);
+            self.pool.counters().add(Counter::ThreadStarted);
             WorkerLoop::new(&self.pool, &self.worker).run();
         }
     }
@@ -40,7 +41,7 @@ impl ThreadBody for WorkerThread {
         if let Some(task) = pool.undo_reservation(&self.worker) {
             pool.remove_outstanding();
             let admitted = pool.admit(task);
-            pool.counters().undo_first_task(); // after the task has been counted again
+            pool.counters().undo(Counter::FirstTask); // after the task has been counted again
             if let Err(refused) = admitted {
                 let (task, ..) = refused.into_refusal().into_parts();
                 task.drop_caught(); // its handle resolves as abandoned
@@ -66,14 +67,22 @@ impl KeepAlive {
     }
 }
 
-/// The limits of a worker's idle time.
+/// How long a worker that finds no task may wait.
 #[derive(Clone, Copy)]
 struct IdleLimit {
-    /// True if the worker parks for the keep-alive time at most.
-    timed: bool,
-    /// True if the keep-alive time is over and the worker stays only for queued tasks that are not
-    /// due.
-    stays_for_tasks: bool,
+    /// At most for the keep-alive time. `None`: until there is a task or a change.
+    keep_alive: Option<Duration>,
+    /// The keep-alive time is over, and the worker stays only because the queue is not empty.
+    stays: bool,
+    /// The worker checks everything again if this is not the pool's generation any more.
+    generation: u64,
+}
+
+impl IdleLimit {
+    fn options(self) -> ParkOptions {
+        let deadline = self.keep_alive.and_then(deadline_after);
+        ParkOptions { deadline, timed: deadline.is_some(), stays: self.stays, leads: false }
+    }
 }
 
 /// The state of one worker thread.
@@ -237,15 +246,15 @@ impl WorkerLoop<'_> {
                 return Some(dequeued);
             }
             pool.pause_lap(self.worker);
-            let is_timer = matches!(pool.queue(), TaskQueue::Blocking { .. } | TaskQueue::Delayed(_));
-            let limits = IdleLimit { timed, stays_for_tasks: timed && timed_out && is_timer };
+            // Queued tasks that no worker may take now: not due, or held back by a pause.
+            let may_hold_back = matches!(pool.queue(), TaskQueue::Blocking { .. } | TaskQueue::Delayed(_));
+            let stays = timed && timed_out && (may_hold_back || seen.is_paused());
+            let time = (timed && !stays).then(|| pool.settings().get().keep_alive_time);
+            let limit = IdleLimit { keep_alive: time, stays, generation };
             pool.notify_if_idle();
-            let wake = if seen.is_paused() {
-                self.park_paused(timed, timed_out, generation)
-            } else {
-                self.park(limits, generation, &mut keep_alive)
-            };
-            pool.queue().order(); // race "enqueue / park": `waking` was lowered, now read the queue
+            let wake =
+                if seen.is_paused() { self.park_paused(limit) } else { self.park(limit, &mut keep_alive) };
+            pool.queue().order(); // race "enqueue / park": no longer waking, now the queue is read
             match wake {
                 WakeReason::Assigned(dequeued) => {
                     self.wake_another();
@@ -348,35 +357,32 @@ impl WorkerLoop<'_> {
 
 /// Parking.
 impl WorkerLoop<'_> {
-    fn park(&self, limits: IdleLimit, generation: u64, keep_alive: &mut KeepAlive) -> WakeReason {
-        let pool = self.pool;
-        let time = limits.timed.then(|| pool.settings().get().keep_alive_time);
-        match pool.queue() {
+    fn park(&self, limit: IdleLimit, keep_alive: &mut KeepAlive) -> WakeReason {
+        match self.pool.queue() {
             TaskQueue::Delayed(queue) => {
-                let end = time.map(|time| keep_alive.end(generation, || queue.keep_alive_end(time)));
-                self.park_until_due(queue, end, limits, generation)
+                let end = |time| keep_alive.end(limit.generation, || queue.keep_alive_end(time));
+                self.park_until_due(queue, limit.keep_alive.map(end), limit)
             }
-            TaskQueue::Blocking { queue, .. } => self.block_in(&**queue, time, limits, generation),
-            queue => self.park_idle(queue, time, generation),
+            TaskQueue::Blocking { queue, .. } => self.block_in(&**queue, limit),
+            queue => self.park_idle(queue, limit),
         }
     }
 
-    /// Parks until the pool is resumed or shut down, or until the keep-alive time is over. If it is
-    /// already over, the worker stays as long as the queue holds tasks.
-    fn park_paused(&self, timed: bool, timed_out: bool, generation: u64) -> WakeReason {
-        let pool = self.pool;
-        let keep_alive = (timed && !timed_out).then(|| pool.settings().get().keep_alive_time);
-        let deadline = keep_alive.and_then(deadline_after);
-        let stays = timed && timed_out;
-        let options = ParkOptions { deadline, timed: deadline.is_some(), stays, ..ParkOptions::default() };
-        pool.idle().park(&self.slot, options, false, || {
+    /// Parks until the pool is resumed or shut down, or the keep-alive time is over.
+    fn park_paused(&self, limit: IdleLimit) -> WakeReason {
+        self.pool.idle().park(&self.slot, limit.options(), false, || {
             fence(Ordering::SeqCst); // race "change / park"
-            pool.generation() != generation || (stays && pool.queue().is_empty())
+            self.must_recheck(limit)
         })
     }
 
-    /// Parks until woken, or until the keep-alive time is over.
-    fn park_idle(&self, queue: &TaskQueue, keep_alive: Option<Duration>, generation: u64) -> WakeReason {
+    /// Settings or run state have changed, or the tasks for which the worker stays are gone.
+    fn must_recheck(&self, limit: IdleLimit) -> bool {
+        self.pool.generation() != limit.generation || (limit.stays && self.pool.queue().is_empty())
+    }
+
+    /// Parks for tasks that submitters announce.
+    fn park_idle(&self, queue: &TaskQueue, limit: IdleLimit) -> WakeReason {
         let pool = self.pool;
         if let TaskQueue::Fifo(fifo) = queue
             && !cfg!(loom)
@@ -384,14 +390,12 @@ impl WorkerLoop<'_> {
             fifo.trim();
         }
         let is_handoff = matches!(queue, TaskQueue::Handoff);
-        let deadline = keep_alive.and_then(deadline_after);
-        let options = ParkOptions { deadline, timed: deadline.is_some(), ..ParkOptions::default() };
-        pool.idle().park(&self.slot, options, is_handoff, || {
+        pool.idle().park(&self.slot, limit.options(), is_handoff, || {
             queue.order(); // race "enqueue / park"
             if is_handoff {
                 pool.submitters().notify_first(); // a parked worker is room for a task
             }
-            !queue.is_empty() || pool.generation() != generation || self.no_more_tasks_will_come()
+            !queue.is_empty() || self.must_recheck(limit) || self.no_more_tasks_will_come()
         })
     }
 
@@ -401,41 +405,27 @@ impl WorkerLoop<'_> {
         &self,
         queue: &DelayedQueue,
         keep_alive: Option<KeepAliveEnd>,
-        limits: IdleLimit,
-        generation: u64,
+        limit: IdleLimit,
     ) -> WakeReason {
-        let pool = self.pool;
-        let stays = limits.stays_for_tasks;
-        queue.park(pool.idle(), &self.slot, keep_alive.filter(|_| !stays), stays, || {
+        queue.park(self.pool.idle(), &self.slot, keep_alive, limit.stays, || {
             fence(Ordering::SeqCst); // race "change / park"
-            let is_unneeded = stays && pool.queue().is_empty();
-            is_unneeded || pool.generation() != generation || self.no_more_tasks_will_come()
+            self.must_recheck(limit) || self.no_more_tasks_will_come()
         })
     }
 
-    /// Blocks inside a delay queue or a custom queue: only the queue knows when a task is
-    /// available.
-    fn block_in(
-        &self,
-        queue: &dyn BlockingQueue<Task>,
-        keep_alive: Option<Duration>,
-        limits: IdleLimit,
-        generation: u64,
-    ) -> WakeReason {
+    /// Blocks inside a queue that knows better than the pool when a task is available.
+    fn block_in(&self, queue: &dyn BlockingQueue<Task>, limit: IdleLimit) -> WakeReason {
         let pool = self.pool;
-        let stays = limits.stays_for_tasks;
-        // Race "change / park", and the same race with the removal of the last task: `recheck_all`
-        // and `after_removal` interrupt listed workers. So this worker enlists before it checks
+        // Race "change / park", and the same for the removal of the last task: `recheck_all` and
+        // `after_removal` interrupt listed workers, so this one lists itself before it checks
         // again.
-        let key = pool.enter_queue(interrupt::current_without_callbacks(), stays);
-        let is_unneeded = self.no_more_tasks_will_come() || (stays && pool.queue().is_empty());
-        let taken = if pool.generation() != generation || is_unneeded {
+        let key = pool.enter_queue(interrupt::current_without_callbacks(), limit.stays);
+        let taken = if self.must_recheck(limit) || self.no_more_tasks_will_come() {
             Ok(None)
         } else {
-            // A custom queue may panic. The worker then checks everything again, as after an
-            // interrupt.
-            let limit = keep_alive.filter(|_| !stays).or_else(|| self.silent_queue_poll());
-            catch_value(|| limit.map_or_else(|| queue.take().map(Some), |limit| queue.poll_timeout(limit)))
+            // A custom queue may panic. Then the worker checks everything again.
+            let time = limit.keep_alive.or_else(|| self.silent_queue_poll());
+            catch_value(|| time.map_or_else(|| queue.take().map(Some), |time| queue.poll_timeout(time)))
                 .unwrap_or(Err(Interrupted))
         };
         self.me.next_epoch(); // an interrupt for this wait must not reach the next task
@@ -446,7 +436,7 @@ impl WorkerLoop<'_> {
                 pool.submitters().notify_first();
                 WakeReason::Assigned(with_time(task))
             }
-            Ok(None) if pool.generation() == generation => WakeReason::TimedOut,
+            Ok(None) if pool.generation() == limit.generation => WakeReason::TimedOut,
             _ => WakeReason::Woken,
         }
     }

@@ -11,7 +11,7 @@ use crate::monitor::{Laps, Progress, WorkerState};
 use crate::sync::{Arc, AtomicBool, AtomicU64, Mutex, Ordering};
 use crate::sys;
 use crate::task::{Task, TaskId, TaskInfo};
-use crate::threads::WorkerInfo;
+use crate::threads::{WorkerInfo, body_dropped};
 use crate::time::clock::Tick;
 
 /// One worker.
@@ -184,11 +184,6 @@ impl Worker {
     fn thread(&self) -> Option<Arc<ThreadContext>> {
         self.start.lock().thread.clone()
     }
-}
-
-/// The cause of a start that failed because the body of the thread was dropped.
-pub(super) fn body_dropped() -> io::Error {
-    io::Error::other("the thread factory dropped the worker body without running it")
 }
 
 /// The workers that have not wholly exited. Guarded by one mutex in `PoolInner`.

@@ -16,12 +16,12 @@ use std::time::Duration;
 use self::handle::When;
 use self::periodic::Periodic;
 use crate::ConfigError;
-use crate::executor::{
-    RejectReason, Rejected, delegate_executor_service, delegate_to_pool, inherent_executor_methods,
-};
+use crate::executor::{RejectReason, Rejected, inherent_executor_methods};
 use crate::monitor::{PoolRef, RunState};
-use crate::pool::delegate_lifecycle;
-use crate::pool::{ParkedWorkers, Refusal, Scope, ShutdownPolicy, ThreadPoolExecutor};
+use crate::pool::{
+    ParkedWorkers, Refusal, Scope, ShutdownPolicy, ThreadPoolExecutor, delegate_executor_service,
+    delegate_lifecycle, delegate_to_pool,
+};
 use crate::sync::{Arc, Weak};
 use crate::task::periodic::{Answer, Body, Next, PeriodicTask, Plan, Schedule};
 use crate::task::{Task, TaskHandle, TaskId, TaskInfo, TaskOf, TimerTask};

@@ -3,10 +3,10 @@
 #[cfg(doc)]
 use super::ScheduledBuilder;
 use super::ScheduledThreadPoolExecutor;
-use crate::executor::delegate_to_pool;
 use crate::monitor::{Actor, Change, ChangeError, PoolSnapshot, Settings, Waiting, WorkerView};
 #[cfg(doc)]
 use crate::pool::ThreadPoolExecutor;
+use crate::pool::delegate_to_pool;
 
 /// Monitoring and control; see [`monitor`](crate::monitor).
 impl ScheduledThreadPoolExecutor {

@@ -18,8 +18,6 @@ use std::io;
 use std::thread::JoinHandle;
 use std::time::Duration;
 
-use super::Engine;
-use super::deferred::Deferred;
 use crate::interrupt::Wake;
 use crate::interrupt::wait::{OnInterrupt, WaitCell};
 use crate::panic::catch;
@@ -28,34 +26,13 @@ use crate::sync::{Arc, Mutex, deadline_after};
 /// How long a courier waits for the next errand before it exits.
 const LINGER: Duration = Duration::from_secs(1);
 
-/// One unit of work for a courier.
-pub(super) trait Errand: Send + 'static {
-    fn run(self);
-}
-
-/// The effects that an engine performs without its lock.
-pub(super) struct Perform {
-    engine: Arc<Engine>,
-    deferred: Deferred,
-}
-
-impl Perform {
-    pub(super) fn new(engine: Arc<Engine>, deferred: Deferred) -> Perform {
-        Perform { engine, deferred }
-    }
-}
-
-impl Errand for Perform {
-    fn run(self) {
-        self.engine.perform_unattended(self.deferred);
-    }
-}
-
-/// Sends errands. On drop, the courier thread runs the remaining errands and exits.
-pub(super) struct Courier<E: Errand>(Arc<Desk<E>>);
+/// Sends errands. When it is dropped, the courier runs those that it has, and leaves.
+pub(super) struct Courier<E: Send + 'static>(Arc<Desk<E>>);
 
 /// What the courier shares with its senders.
 struct Desk<E> {
+    /// Does what an errand asks for.
+    perform: fn(E),
     state: Mutex<State<E>>,
 }
 
@@ -70,8 +47,8 @@ struct State<E> {
     is_dismissed: bool,
 }
 
-impl<E: Errand> Courier<E> {
-    pub(super) fn new() -> Courier<E> {
+impl<E: Send + 'static> Courier<E> {
+    pub(super) fn new(perform: fn(E)) -> Courier<E> {
         let state = State {
             errands: VecDeque::new(),
             is_present: false,
@@ -79,7 +56,7 @@ impl<E: Errand> Courier<E> {
             join: None,
             is_dismissed: false,
         };
-        Courier(Arc::new(Desk { state: Mutex::new(state) }))
+        Courier(Arc::new(Desk { perform, state: Mutex::new(state) }))
     }
 
     /// Sends an errand. Starts the courier thread if there is none.
@@ -136,14 +113,14 @@ impl<E: Errand> Courier<E> {
     }
 }
 
-impl<E: Errand> Drop for Courier<E> {
+impl<E: Send + 'static> Drop for Courier<E> {
     fn drop(&mut self) {
         self.dismiss();
     }
 }
 
-impl<E: Errand> Desk<E> {
-    /// Runs errands until the thread has to exit.
+impl<E> Desk<E> {
+    /// The loop of the thread.
     fn work(&self) {
         let me = Arc::new(WaitCell::for_this_thread());
         self.state.lock().thread = Some(Arc::clone(&me));
@@ -153,7 +130,7 @@ impl<E: Errand> Desk<E> {
             if let Some(errand) = state.errands.pop_front() {
                 drop(state);
                 waited = false;
-                catch(|| errand.run()); // an errand may drop user code
+                catch(|| (self.perform)(errand)); // it may drop user code
                 continue;
             }
             if waited || state.is_dismissed {

@@ -1,11 +1,11 @@
 //! Running work in place: a thread that waits for a job of its own scheduler runs the job itself.
 
 use super::Engine;
-use super::meter::nanos_between;
 use super::model::{Assigned, Done};
 use super::threads::{is_in_non_blocking_thread, mark_non_blocking};
 use crate::interrupt::TaskFrame;
 use crate::interrupt::wait::WaitCell;
+use crate::monitor::nanos_between;
 use crate::schedulers::job::{JobOwner, JobRef};
 use crate::sync::Arc;
 use crate::task::inline::run_inline;

@@ -16,9 +16,8 @@
 
 use std::time::{Duration, Instant};
 
-use super::meter::Meter;
 use super::removal_queue::RemovalQueue;
-use crate::monitor::{Pace, Timing};
+use crate::monitor::{Meter, Pace, Timing};
 use crate::schedulers::job::{JobRef, Location};
 use crate::schedulers::stats::Outcomes;
 use crate::sync::{Arc, SpinLock};

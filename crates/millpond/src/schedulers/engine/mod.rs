@@ -18,7 +18,6 @@ mod deferred;
 mod help;
 mod lane_handle;
 mod lane_queue;
-mod meter;
 mod model;
 mod monitor;
 mod removal_queue;
@@ -36,10 +35,9 @@ use std::fmt;
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
-use self::courier::{Courier, Perform, drop_elsewhere};
+use self::courier::{Courier, drop_elsewhere};
 use self::deferred::Deferred;
 use self::lane_handle::LaneHandle;
-use self::meter::Meter;
 use self::model::StartFailure;
 use self::state::State;
 use super::decorators::{Decorators, SlotInfo};
@@ -53,7 +51,7 @@ use super::worker::Worker;
 use crate::executor::{RejectReason, Rejected};
 use crate::interrupt::Interrupted;
 use crate::monitor::registry::Registration;
-use crate::monitor::{Event, Monitored, PanicLog, PoolRef, Settings, panics};
+use crate::monitor::{Event, Meter, Monitored, PanicLog, PoolRef, Settings, panics};
 use crate::sync::{Arc, Mutex, MutexGuard, Weak, deadline_after};
 use crate::task::{Help, OwnerEntry, Panic, Place, TaskId, TaskInfo, TaskOwner, works_for};
 use crate::time::alarm::{Alarm, Ring, RingsOn};
@@ -81,7 +79,8 @@ pub(super) struct Engine {
     has_timing: bool,
     max_slots: usize,
     alarm: Alarm,
-    courier: Courier<Perform>,
+    /// Performs effects that the timer thread must not perform.
+    courier: Courier<(Arc<Engine>, Deferred)>,
     lifecycle: Arc<Lifecycle>,
     state: Mutex<State>,
     meter: Arc<Meter>,
@@ -99,7 +98,8 @@ impl Engine {
         let name: Arc<str> = plan.name.as_str().into();
         let lifecycle = Arc::new(Lifecycle::default());
         let settings = monitor::settings(&plan);
-        let meter = Arc::new(Meter::new(plan.clock.clone(), settings.timing));
+        // One pair of histograms for all slots: they are written under the lock.
+        let meter = Arc::new(Meter::new(plan.clock.clone(), settings.timing, 1));
         let state = State::new(&plan, Arc::clone(&name), Arc::clone(&lifecycle), &meter);
         let identity = monitor::identity(&plan);
         Arc::new_cyclic(|me: &Weak<Engine>| Engine {
@@ -110,7 +110,7 @@ impl Engine {
             clock: plan.clock,
             has_timing: plan.has_timing,
             max_slots: plan.max_slots,
-            courier: Courier::new(),
+            courier: Courier::new(|(engine, deferred)| engine.perform_unattended(deferred)),
             lifecycle,
             state: Mutex::new(state),
             meter,
@@ -419,7 +419,7 @@ impl Engine {
         deferred.wake.drain(..).for_each(|cell| _ = cell.unpark());
         let mut sent = if retries { self.courier.start() } else { Ok(()) };
         if deferred.may_call_user_code() {
-            sent = self.courier.send(Perform::new(Arc::clone(&self), deferred));
+            sent = self.courier.send((Arc::clone(&self), deferred));
         }
         if sent.is_err() {
             self.under_lock(|state, _| state.set_retry(self.clock.tick_after(RETRY_DELAY)));

@@ -50,7 +50,7 @@ impl Monitored for Engine {
         let stats = state.pool_stats(&settings);
         let (delayed_count, rejected, starts) = (state.delayed(), state.rejected(), state.starts());
         let (ages, paused) = (state.ages(), state.is_paused());
-        let (wait, run) = self.meter.snapshot();
+        let (wait, run) = (self.meter.wait(), self.meter.run());
         drop(state);
         let (threads_started, thread_start_failures) = starts;
         let identity = self.registration.identity();

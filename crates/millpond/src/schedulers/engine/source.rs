@@ -12,7 +12,7 @@ use crate::interrupt::Interrupted;
 use crate::schedulers::hooks::report_payload;
 use crate::sync::Arc;
 use crate::task::{Payload, Task, TaskInfo};
-use crate::threads::{ThreadBody, ThreadFactory, WorkerBody, WorkerInfo, call_factory};
+use crate::threads::{ThreadBody, ThreadFactory, WorkerBody, WorkerInfo, body_dropped, call_factory};
 
 /// Where the threads of a scheduler come from.
 pub(in crate::schedulers) enum ThreadSource {
@@ -45,8 +45,7 @@ impl Refusal {
 
     /// The factory dropped the body without running it.
     pub(super) fn body_dropped() -> Refusal {
-        let cause = io::Error::other("the thread factory dropped the worker body without running it");
-        Refusal::new(RejectReason::SpawnFailed, Some(cause))
+        Refusal::new(RejectReason::SpawnFailed, Some(body_dropped()))
     }
 
     pub(super) fn cause(&self) -> Option<&io::Error> {

@@ -10,8 +10,7 @@
 //! Laps change only under the scheduler's lock. So a snapshot of a scheduler without work contains
 //! every run.
 
-use crate::monitor::Timing;
-use crate::schedulers::engine::meter::{Meter, nanos_between};
+use crate::monitor::{Meter, Timing, nanos_between};
 use crate::time::clock::Tick;
 
 /// The target work per lap, in nanoseconds: several hundred times the cost of reading the clock.

@@ -4,9 +4,8 @@ use std::time::Duration;
 
 use super::State;
 use super::slot::Slot;
-use crate::monitor::{PoolStats, RejectedBy, RunState, Settings};
+use crate::monitor::{PoolStats, RejectedBy, RunState, Settings, nanos_between};
 use crate::schedulers::end::Phase;
-use crate::schedulers::engine::meter::nanos_between;
 use crate::schedulers::engine::model::Item;
 use crate::time::clock::Tick;
 

@@ -2,8 +2,8 @@
 
 use super::lap::Lap;
 use super::slot_thread::{SlotThread, ThreadState};
+use crate::monitor::Meter;
 use crate::schedulers::decorators::Decorators;
-use crate::schedulers::engine::meter::Meter;
 use crate::schedulers::engine::model::{Assigned, Item, LaneRef};
 use crate::schedulers::engine::removal_queue::RemovalQueue;
 use crate::schedulers::job::JobRef;

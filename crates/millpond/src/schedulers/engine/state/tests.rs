@@ -9,10 +9,9 @@ use std::time::Duration;
 use super::State;
 use super::slot_thread::ThreadState;
 use crate::interrupt::wait::WaitCell;
-use crate::monitor::Timing;
+use crate::monitor::{Meter, Timing};
 use crate::schedulers::end::Lifecycle;
 use crate::schedulers::engine::deferred::Deferred;
-use crate::schedulers::engine::meter::Meter;
 use crate::schedulers::engine::model::{Assigned, Done, Next, Permit, Plan, Shape, SlotRef};
 use crate::schedulers::engine::source::ThreadSource;
 use crate::schedulers::job::JobRef;
@@ -45,7 +44,7 @@ impl Scene {
             clock: time.clock(),
             has_timing: true,
         };
-        let meter = Arc::new(Meter::new(time.clock(), Timing::Sampled));
+        let meter = Arc::new(Meter::new(time.clock(), Timing::Sampled, 1));
         let state = State::new(&plan, "test".into(), Arc::new(Lifecycle::default()), &meter);
         Scene { state, deferred: Deferred::default(), time }
     }
