@@ -18,6 +18,10 @@ use crate::sync::Arc;
 /// Each method defaults to what the library makes. A method that builds on that calls
 /// [`DefaultFactory`], because the functions of this module would call the factory again.
 ///
+/// Threads that need a shared instance at the same time each call the factory. One result becomes
+/// the shared instance, and the others are disposed, unless they are the same scheduler: clones of
+/// one `Arc` or of one scheduler of this crate.
+///
 /// # Examples
 /// ```
 /// use millpond::ConfigError;
