@@ -20,7 +20,7 @@ mod linux {
 
     use libc::{c_long, c_ulong, seccomp_data, sock_filter, sock_fprog};
     use millpond::schedulers::{self, Scheduler, SchedulerExt};
-    use millpond::{ExecutorExt, ExecutorService, executors};
+    use millpond::{ExecutorExt, ExecutorService, ThreadPoolExecutor, executors};
 
     /// Names the case for the child process.
     const CASE: &str = "MILLPOND_SECCOMP_CASE";
@@ -161,12 +161,15 @@ mod linux {
         .call_with_pointer(libc::SYS_prlimit64, 2, Verdict::Kill)
     }
 
-    /// Everything that the library itself asks of the system; see `docs/service.md`.
+    /// Everything that the library itself asks of the system; see `docs/service.md`. The standard
+    /// library sets names of threads, too, and does without.
     fn nothing_beyond_std() -> Filter {
-        let option = |option: i32| u32::try_from(option).unwrap();
-        Filter::new()
-            .call_with(libc::SYS_prctl, 0, option(libc::PR_SET_TIMERSLACK), Verdict::Refuse)
-            .call_with(libc::SYS_prctl, 0, option(libc::PR_GET_TIMERSLACK), Verdict::Refuse)
+        [libc::PR_SET_TIMERSLACK, libc::PR_GET_TIMERSLACK, libc::PR_SET_NAME]
+            .into_iter()
+            .map(|option| u32::try_from(option).unwrap())
+            .fold(Filter::new(), |filter, option| {
+                filter.call_with(libc::SYS_prctl, 0, option, Verdict::Refuse)
+            })
     }
 
     fn set_affinity() -> i32 {
@@ -185,6 +188,17 @@ mod linux {
         let nanos: c_ulong = 1000;
         // SAFETY: the option has one argument, a number.
         unsafe { libc::prctl(libc::PR_SET_TIMERSLACK, nanos) }
+    }
+
+    fn set_name() -> i32 {
+        // SAFETY: the option has one argument, a string of at most 15 bytes that ends with a NUL.
+        unsafe { libc::prctl(libc::PR_SET_NAME, c"another".as_ptr()) }
+    }
+
+    #[track_caller]
+    fn assert_refused(result: i32) {
+        let error = io::Error::last_os_error();
+        assert_eq!((result, error.raw_os_error()), (-1, Some(libc::EPERM)));
     }
 
     fn pools_of_all_kinds() {
@@ -274,8 +288,20 @@ mod linux {
         schedulers::shutdown_now();
     }
 
+    /// The system cuts the name of the thread, the library shortens it.
+    fn long_names() {
+        let builder = ThreadPoolExecutor::builder().core_pool_size(2).maximum_pool_size(2);
+        let pool = builder.thread_name_prefix("image-resizer-thread-").build().unwrap();
+        let name = || std::thread::current().name().map(str::to_owned);
+        let names = [pool.submit(name).unwrap(), pool.submit(name).unwrap()].map(|name| name.join());
+        let begins = |name: &str| name.starts_with("image-resizer-thread-");
+        assert!(names.iter().flatten().flatten().all(|name| begins(name)), "{names:?}");
+        pool.close();
+    }
+
     fn everything() {
         pools_of_all_kinds();
+        long_names();
         scheduled_pools();
         all_schedulers();
         round_trips();
@@ -289,10 +315,8 @@ mod linux {
             "pools under the killing filter" => (no_setters_of_resources(), everything),
             "pools under the refusing filter" => (nothing_beyond_std(), everything),
             "control: set affinity" => (no_setters_of_resources(), || _ = set_affinity()),
-            "control: set timer slack" => (nothing_beyond_std(), || {
-                assert_eq!(set_timer_slack(), -1);
-                assert_eq!(io::Error::last_os_error().raw_os_error(), Some(libc::EPERM));
-            }),
+            "control: set timer slack" => (nothing_beyond_std(), || assert_refused(set_timer_slack())),
+            "control: set name" => (nothing_beyond_std(), || assert_refused(set_name())),
             "control: get a limit" => (no_setters_of_resources(), || {
                 let mut limit = libc::rlimit { rlim_cur: 0, rlim_max: 0 };
                 // SAFETY: `limit` has room for what the call writes.
@@ -348,6 +372,7 @@ mod linux {
     #[test]
     fn the_refusing_filter_is_in_force() {
         assert_success("control: set timer slack");
+        assert_success("control: set name");
     }
 }
 

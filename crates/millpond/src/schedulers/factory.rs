@@ -19,6 +19,10 @@ use crate::sync::Arc;
 /// By default each method creates the scheduler of this library. A method that wraps such a
 /// scheduler calls [`DefaultFactory`], because the `new_` functions would call this factory again.
 ///
+/// Threads that need a shared instance at the same time each call the factory. One result becomes
+/// the shared instance, and the others are disposed, unless they are the same scheduler: clones of
+/// one `Arc` or of one scheduler of this crate.
+///
 /// # Examples
 /// ```
 /// use millpond::ConfigError;

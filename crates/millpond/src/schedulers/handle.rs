@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use super::disposable::Disposable;
 use super::end::{Disposal, Ends, OnLastDrop};
-use super::scheduler::Scheduler;
+use super::scheduler::{Scheduler, SchedulerId};
 use super::stats::SchedulerStats;
 use super::work::Submission;
 use super::worker::Worker;
@@ -56,6 +56,10 @@ impl<B: Backend> Clone for Handle<B> {
 
 impl<B: Backend> Scheduler for Handle<B> {
     scheduling_methods!(jobs | it, delay, work | it.backend().submit(delay, work));
+
+    fn scheduler_id(&self) -> Option<SchedulerId> {
+        Some(SchedulerId::of(&**self.backend()))
+    }
 
     fn create_worker(&self) -> Worker {
         B::create_worker(&self.0)

@@ -94,6 +94,11 @@ macro_rules! forward_scheduler {
         impl<$($generics)*> $crate::schedulers::Scheduler for $type {
             forward_scheduling!(|$it| &$inner);
 
+            fn scheduler_id(&self) -> Option<$crate::schedulers::scheduler::SchedulerId> {
+                let $it = self;
+                $crate::schedulers::Scheduler::scheduler_id(&$inner)
+            }
+
             fn create_worker(&self) -> $crate::schedulers::Worker {
                 let $it = self;
                 $crate::schedulers::Scheduler::create_worker(&$inner)

@@ -72,6 +72,13 @@ pub trait Scheduler: Send + Sync {
         None
     }
 
+    /// Identifies the scheduler behind this handle, while it is alive. `None` for schedulers that
+    /// are not of this crate.
+    #[doc(hidden)]
+    fn scheduler_id(&self) -> Option<SchedulerId> {
+        None
+    }
+
     /// Creates a worker. Its tasks run one at a time, by due time and then by submission. The
     /// worker of a disposed scheduler is disposed.
     fn create_worker(&self) -> Worker;
@@ -118,6 +125,16 @@ pub trait Scheduler: Send + Sync {
     /// ```
     fn pool_ref(&self) -> Option<PoolRef> {
         None
+    }
+}
+
+/// Equal for all handles to one scheduler.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct SchedulerId(usize);
+
+impl SchedulerId {
+    pub(super) fn of<T>(backend: &T) -> SchedulerId {
+        SchedulerId(std::ptr::from_ref(backend).addr())
     }
 }
 

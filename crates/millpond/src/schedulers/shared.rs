@@ -11,7 +11,7 @@ use std::time::Duration;
 use super::defaults::defaults;
 use super::factory::{self, DefaultFactory, Factory};
 use super::immediate::Immediate;
-use super::scheduler::Scheduler;
+use super::scheduler::{Scheduler, SchedulerId};
 use super::stats::SchedulerStats;
 use super::worker::Worker;
 use crate::config::ConfigError;
@@ -45,11 +45,13 @@ struct Instance {
     /// The name of the accessor function.
     accessor: &'static str,
     scheduler: Arc<dyn Scheduler>,
+    id: Option<SchedulerId>,
 }
 
 impl Shared {
     fn new(accessor: &'static str, scheduler: Arc<dyn Scheduler>) -> Shared {
-        Shared { instance: Arc::new(Instance { accessor, scheduler }) }
+        let id = scheduler.scheduler_id();
+        Shared { instance: Arc::new(Instance { accessor, scheduler, id }) }
     }
 
     fn scheduler(&self) -> &dyn Scheduler {
@@ -207,9 +209,31 @@ struct Current {
     instances: Instances,
     /// Every living scheduler that is or was a shared instance. A factory may return one again, for
     /// the same kind or another, and a snapshot may keep one.
-    known: Vec<Weak<dyn Scheduler>>,
+    known: Vec<Known>,
     /// Increases with each replacement. An instance from an earlier factory is then not kept.
     epoch: u64,
+}
+
+/// A scheduler, which is recognised by other handles to it, too, while this one is alive.
+struct Known {
+    scheduler: Weak<dyn Scheduler>,
+    id: Option<SchedulerId>,
+}
+
+impl Known {
+    fn is_alive(&self) -> bool {
+        self.scheduler.strong_count() > 0
+    }
+
+    /// By the same `Arc`.
+    fn has(&self, shared: &Instance) -> bool {
+        std::ptr::addr_eq(self.scheduler.as_ptr(), Arc::as_ptr(&shared.scheduler))
+    }
+
+    /// By any handle.
+    fn is(&self, shared: &Instance) -> bool {
+        self.has(shared) || (self.id.is_some() && self.id == shared.id)
+    }
 }
 
 static CURRENT: std::sync::Mutex<Current> =
@@ -217,17 +241,16 @@ static CURRENT: std::sync::Mutex<Current> =
 
 impl Current {
     fn knows(&self, shared: &Shared) -> bool {
-        let scheduler = Arc::as_ptr(&shared.instance.scheduler);
-        let alive = self.known.iter().filter(|known| known.strong_count() > 0);
-        alive.map(Weak::as_ptr).any(|known| std::ptr::addr_eq(known, scheduler))
+        self.known.iter().any(|known| known.is_alive() && known.is(&shared.instance))
     }
 
     /// Records `shared` as an instance. Returns dead references, which the caller must drop without
     /// the lock.
-    fn note(&mut self, shared: &Shared) -> Vec<Weak<dyn Scheduler>> {
-        let gone = self.known.extract_if(.., |known| known.strong_count() == 0).collect();
-        if !self.knows(shared) {
-            self.known.push(Arc::downgrade(&shared.instance.scheduler));
+    fn note(&mut self, shared: &Shared) -> Vec<Known> {
+        let gone = self.known.extract_if(.., |known| !known.is_alive()).collect();
+        if !self.known.iter().any(|known| known.has(&shared.instance)) {
+            let Instance { scheduler, id, .. } = &*shared.instance;
+            self.known.push(Known { scheduler: Arc::downgrade(scheduler), id: *id });
         }
         gone
     }

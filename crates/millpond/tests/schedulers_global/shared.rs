@@ -13,7 +13,7 @@ use std::time::Duration;
 use crate::support::{Counter, Gate, LONG, Notes, alone, die};
 use millpond::schedulers::{
     self, BoundedElasticScheduler, DefaultFactory, Disposable, Factory, PeriodicTask, Scheduler,
-    SchedulerExt, SchedulerStats, Shared, Snapshot, Worker,
+    SchedulerExt, SchedulerStats, Shared, Snapshot, VirtualTimeScheduler, Worker,
 };
 use millpond::{ConfigError, Interrupted, RejectReason, Rejected, Task, executors};
 
@@ -358,23 +358,27 @@ fn what_a_factory_makes_that_is_no_longer_in_force_is_not_kept() {
 
 const RACING: usize = 4;
 
-/// Makes an instance only when `RACING` callers want one: a new one for each, or one for all.
+type Make = dyn Fn() -> Arc<dyn Scheduler> + Send + Sync;
+
+/// Makes an instance only when `RACING` callers want one: a new one for each, or what `again`
+/// returns.
 struct Contended {
     all_here: Barrier,
-    one: Option<Arc<dyn Scheduler>>,
+    again: Option<Box<Make>>,
     made: Notes<Arc<dyn Scheduler>>,
 }
 
 impl Contended {
-    fn new(one: Option<Arc<dyn Scheduler>>, made: &Notes<Arc<dyn Scheduler>>) -> Contended {
-        Contended { all_here: Barrier::new(RACING), one, made: made.clone() }
+    fn new(again: Option<Box<Make>>, made: &Notes<Arc<dyn Scheduler>>) -> Contended {
+        Contended { all_here: Barrier::new(RACING), again, made: made.clone() }
     }
 }
 
 impl Factory for Contended {
     fn new_single(&self, name: &str) -> Result<Arc<dyn Scheduler>, ConfigError> {
         self.all_here.wait();
-        let made = self.one.clone().map_or_else(|| DefaultFactory.new_single(name), Ok)?;
+        let made =
+            self.again.as_ref().map_or_else(|| DefaultFactory.new_single(name), |again| Ok(again()))?;
         self.made.add(Arc::clone(&made));
         Ok(made)
     }
@@ -406,11 +410,31 @@ fn instances_that_lost_a_race_are_disposed() {
 fn an_instance_that_a_factory_gives_again_is_not_disposed() {
     let (_alone, made) = (alone(), Notes::new());
     let one = DefaultFactory.new_single("one").unwrap();
-    schedulers::set_factory(Contended::new(Some(Arc::clone(&one)), &made));
+    let again = Arc::clone(&one);
+    schedulers::set_factory(Contended::new(Some(Box::new(move || Arc::clone(&again))), &made));
     let shared = race_for_single();
     assert_eq!(made.take().len(), RACING);
     assert!(!one.is_disposed());
     assert!(thread_of(&shared).starts_with("one-"));
+}
+
+/// A scheduler that can be cloned is the same instance in each `Arc` that a factory makes of it.
+#[test]
+fn an_instance_that_a_factory_gives_again_by_another_handle_is_not_disposed() {
+    let _alone = alone();
+    fn again(one: impl Scheduler + Clone + 'static) {
+        let (made, handle) = (Notes::new(), one.clone());
+        schedulers::set_factory(Contended::new(Some(Box::new(move || Arc::new(handle.clone()))), &made));
+        let shared = race_for_single();
+        assert_eq!(made.take().len(), RACING);
+        assert!(!one.is_disposed() && !shared.is_disposed());
+        schedulers::reset_factory();
+        assert!(one.is_disposed(), "as the shared instance that it is");
+    }
+    again(BoundedElasticScheduler::builder().max_threads(1).build().unwrap());
+    again(VirtualTimeScheduler::new());
+    again(DefaultFactory.new_single("one").unwrap());
+    again(schedulers::single_worker(&*DefaultFactory.new_single("one").unwrap()));
 }
 
 /// Returns its only scheduler for both kinds. The second request waits until another factory is
