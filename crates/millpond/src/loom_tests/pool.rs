@@ -29,7 +29,8 @@ fn recheck(fifo: &Fifo) -> bool {
     !fifo.is_empty()
 }
 
-/// Takes one task as a worker does: poll, search if `searches`, park, poll again.
+/// Repeats the steps of the worker loop for one task: poll, search if `searches`, park, poll again.
+/// Whole pools have too many interleavings with two workers or with a search.
 fn take_one(fifo: &Fifo, idle: &IdleWorkers, searches: bool) -> Task {
     let slot = ParkSlot::for_this_thread();
     loop {
@@ -55,19 +56,6 @@ fn enqueue(fifo: &Fifo, idle: &IdleWorkers, task: Task) {
     if wake {
         idle.wake_one(|| fifo.pop().map(with_time));
     }
-}
-
-#[test]
-fn announce_idle_against_publish() {
-    model(|| {
-        let shared = Arc::new((Fifo::new(4, Clock::system()), IdleWorkers::default()));
-        let worker = thread::spawn({
-            let shared = Arc::clone(&shared);
-            move || take_one(&shared.0, &shared.1, false).run()
-        });
-        enqueue(&shared.0, &shared.1, Task::new(|| {}));
-        worker.join().unwrap();
-    });
 }
 
 /// A searching worker counts as waking. It must find a task whose submitter relied on this.
@@ -170,6 +158,24 @@ fn end(pool: &ThreadPoolExecutor) {
     assert!(pool.await_termination(Duration::MAX).unwrap());
     assert_eq!(pool.state(), RunState::Terminated);
     assert_eq!((pool.pool_size(), pool.queued_count()), (0, 0));
+}
+
+/// Race "enqueue / park" with the worker loop of a whole pool. The caller neither joins nor shuts
+/// the pool down before the task has run: both would wake a parked worker.
+#[test]
+fn a_worker_parks_against_submit() {
+    model(|| {
+        let pool = pool(1, 1, Duration::from_secs(3600), WorkQueue::linked());
+        assert!(pool.prestart_core_thread());
+        let ran = Arc::new(WaitCell::for_this_thread());
+        pool.execute({
+            let ran = Arc::clone(&ran);
+            move || ran.notify()
+        })
+        .unwrap();
+        ran.wait(None, OnInterrupt::Keep);
+        end(&pool);
+    });
 }
 
 #[test]
