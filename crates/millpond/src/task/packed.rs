@@ -64,8 +64,12 @@ impl Space {
     }
 
     /// Writes a head, and behind it a value that takes `words` words.
+    ///
+    /// # Panics
+    /// If the value does not fit in place, and so could not be moved out again as a whole.
     #[inline(always)]
     fn put<V>(self, first: *const VTable, id: TaskId, words: usize, value: V) -> Packed {
+        assert!(words <= WORDS, "work that does not fit has to be packed in a box");
         assert!(self.words == HEAD + words && size_of::<V>() <= words * size_of::<Word>());
         assert!(align_of::<V>() <= align_of::<Word>());
         // SAFETY: (1), and the assertions: head and value fit. The id may need more alignment.
@@ -103,7 +107,7 @@ impl Space {
 /// executing half of a task with a handle, are packed without becoming a `Task` first: moving one
 /// costs as much as queueing it.
 pub(crate) trait Pack: Sized {
-    /// False if the work needs a box, and so has to become a [`Task`] first.
+    /// False if the work needs a box, and so has to become a [`Task`] first: `pack` panics.
     const FITS: bool = true;
 
     /// The id for the packed task. A closure gets a new one with each call.
