@@ -264,7 +264,10 @@ impl Drop for OnWorker {
 /// Called by a worker, it first runs in place those tasks that the future waits for and that are
 /// still queued in the worker's own pool or scheduler, as [`TaskHandle::join`] does. So it cannot
 /// deadlock a full pool. This includes only handles that this thread polls, not those inside
-/// another future.
+/// another future. A handle of the calling task itself is ready with [`JoinError::WouldDeadlock`],
+/// as in an untimed join.
+///
+/// [`JoinError::WouldDeadlock`]: crate::JoinError::WouldDeadlock
 ///
 /// # Errors
 /// [`Interrupted`] if the calling thread is interrupted while it has to wait; the future is
