@@ -1,55 +1,122 @@
-//! [`ExecutorCompletionService`]: returns results in order of completion.
+//! [`ExecutorCompletionService`]: results in the order of completion.
 
 use std::fmt;
 use std::time::{Duration, Instant};
 
 use crate::executor::{Executor, Rejected};
-use crate::interrupt::Interrupted;
+use crate::interrupt::wait::{OnInterrupt, WaitCell};
+use crate::interrupt::{Interrupted, Wake};
 use crate::queue::{BlockingQueue, LinkedBlockingQueue};
 use crate::sync::{Arc, Mutex, deadline_after};
 use crate::task::TaskOf;
 use crate::task::{Canceller, TaskHandle, works_for_any};
 
-/// Submits `f` to `executor`. Adds its handle to `finish` as soon as the task has ended.
-pub(crate) fn start<T: Send + 'static>(
-    executor: &(impl Executor + ?Sized),
-    f: impl FnOnce() -> T + Send + 'static,
-    finish: &Arc<LinkedBlockingQueue<TaskHandle<T>>>,
-) -> Result<Canceller, Rejected> {
-    let (task, handle) = TaskOf::new(f).into_parts();
-    executor.execute_task(task)?;
-    let canceller = handle.canceller();
-    let finish = Arc::clone(finish);
-    handle.when_done(move |handle| {
-        // Never fails: the queue is unbounded.
-        let _ = finish.offer(handle);
-    });
-    Ok(canceller)
+/// Tasks that were started together, and the handles of those that have ended.
+///
+/// A worker that waits for a handle runs those tasks that are queued in its own pool, so that a
+/// full pool cannot wait for itself. It lists itself as a helper and then looks for handles and
+/// tasks. A thread that adds one does so first and then notifies the helpers, under the same lock
+/// as the list. So each handle and each task is either found or announced.
+pub(crate) struct Completions<T> {
+    finished: LinkedBlockingQueue<TaskHandle<T>>,
+    state: Mutex<State>,
 }
 
-/// Waits for the next handle in `finish`, until `deadline`. A worker meanwhile runs those `pending`
-/// tasks that are queued in its own pool, so that a full pool does not deadlock.
-pub(crate) fn next_finished<T: Send>(
-    finish: &LinkedBlockingQueue<TaskHandle<T>>,
-    pending: impl Fn() -> Vec<Canceller>,
-    deadline: Option<Instant>,
-) -> Result<Option<TaskHandle<T>>, Interrupted> {
-    loop {
-        let mut again: Option<Instant> = None;
+#[derive(Default)]
+struct State {
+    pending: Pending,
+    /// Workers that wait for a handle or for a task to run.
+    helpers: Vec<Arc<WaitCell>>,
+}
+
+impl<T: Send + 'static> Completions<T> {
+    pub(crate) fn new() -> Arc<Self> {
+        let finished = LinkedBlockingQueue::unbounded();
+        Arc::new(Completions { finished, state: Mutex::new(State::default()) })
+    }
+
+    /// Submits `f` to `executor`. Its handle arrives as soon as the task has ended.
+    pub(crate) fn start(
+        self: &Arc<Self>,
+        executor: &(impl Executor + ?Sized),
+        f: impl FnOnce() -> T + Send + 'static,
+    ) -> Result<Canceller, Rejected> {
+        let (task, handle) = TaskOf::new(f).into_parts();
+        executor.execute_task(task)?;
+        let canceller = handle.canceller();
+        let this = Arc::clone(self);
+        handle.when_done(move |handle| {
+            let _ = this.finished.offer(handle); // never fails: the queue is unbounded
+            this.notify_helpers();
+        });
+        let ended = self.state.lock().pending.push(canceller.clone());
+        drop(ended);
+        self.notify_helpers();
+        Ok(canceller)
+    }
+
+    fn notify_helpers(&self) {
+        let helpers = std::mem::take(&mut self.state.lock().helpers);
+        helpers.into_iter().for_each(|helper| helper.notify());
+    }
+
+    pub(crate) fn poll(&self) -> Option<TaskHandle<T>> {
+        self.finished.poll()
+    }
+
+    /// Waits for the next handle, until `deadline`.
+    pub(crate) fn next(&self, deadline: Option<Instant>) -> Result<Option<TaskHandle<T>>, Interrupted> {
         if works_for_any() {
-            for task in pending() {
-                if let Some(handle) = finish.poll() {
+            return self.help_until(deadline);
+        }
+        let left = deadline.map_or(Duration::MAX, |at| at.saturating_duration_since(Instant::now()));
+        self.finished.poll_timeout(left)
+    }
+
+    fn help_until(&self, deadline: Option<Instant>) -> Result<Option<TaskHandle<T>>, Interrupted> {
+        loop {
+            let helper = Helper::list(&self.state);
+            let mut again: Option<Instant> = None;
+            let pending = self.state.lock().pending.0.clone();
+            for task in pending {
+                if let Some(handle) = self.poll() {
                     return Ok(Some(handle));
                 }
                 again = again.into_iter().chain(task.help()).min();
             }
+            if let Some(handle) = self.poll() {
+                return Ok(Some(handle));
+            }
+            let until = deadline.into_iter().chain(again).min();
+            match helper.cell.wait(until, OnInterrupt::Return) {
+                Wake::Interrupted => {
+                    helper.cell.take_interrupt();
+                    return Err(Interrupted);
+                }
+                Wake::TimedOut if until == deadline => return Ok(self.poll()),
+                Wake::TimedOut | Wake::Ready => {}
+            }
         }
-        let until = deadline.into_iter().chain(again).min();
-        let left = until.map_or(Duration::MAX, |at| at.saturating_duration_since(Instant::now()));
-        let finished = finish.poll_timeout(left)?;
-        if finished.is_some() || until == deadline {
-            return Ok(finished);
-        }
+    }
+}
+
+/// A worker in the list of helpers. Leaves it when dropped.
+struct Helper<'a> {
+    state: &'a Mutex<State>,
+    cell: Arc<WaitCell>,
+}
+
+impl<'a> Helper<'a> {
+    fn list(state: &'a Mutex<State>) -> Helper<'a> {
+        let cell = Arc::new(WaitCell::for_this_thread());
+        state.lock().helpers.push(Arc::clone(&cell));
+        Helper { state, cell }
+    }
+}
+
+impl Drop for Helper<'_> {
+    fn drop(&mut self) {
+        self.state.lock().helpers.retain(|listed| !Arc::ptr_eq(listed, &self.cell));
     }
 }
 
@@ -59,13 +126,13 @@ pub(crate) fn next_finished<T: Send>(
 struct Pending(Vec<Canceller>);
 
 impl Pending {
-    /// Adds a task. Returns removed tasks, which the caller drops without the lock.
+    /// Returns removed tasks, to be dropped outside of the lock.
     fn push(&mut self, task: Canceller) -> Vec<Canceller> {
         let Pending(tasks) = self;
         let mut ended = Vec::new();
         if tasks.len() == tasks.capacity() {
             ended = tasks.extract_if(.., |task| task.is_done()).collect();
-            tasks.reserve(tasks.len() + 1); // keeps the amortized cost per push constant
+            tasks.reserve(tasks.len() + 1); // so the amortised cost per push is constant
         }
         tasks.push(task);
         ended
@@ -75,11 +142,11 @@ impl Pending {
 /// Submits tasks to an executor and returns their handles in the order of completion.
 ///
 /// The handle of every accepted task arrives exactly once, even if the task panicked, was
-/// cancelled, or was dropped without running. To tell the results apart, return a key with the
-/// value: `service.submit(move || (key, work()))`.
+/// cancelled, or was dropped without running. To know which task it belongs to, return a key with
+/// the value: `service.submit(move || (key, work()))`.
 ///
-/// A task may take from a service that runs on its own pool. While it waits, it runs the queued
-/// tasks of the service itself, as [`TaskHandle::join`] does.
+/// A task may take from a service that runs on its own pool: while it waits, it runs the service's
+/// queued tasks itself, as [`TaskHandle::join`] does, also those that are submitted meanwhile.
 ///
 /// # Examples
 /// ```
@@ -99,56 +166,48 @@ impl Pending {
 /// ```
 pub struct ExecutorCompletionService<T> {
     executor: Box<dyn Executor>,
-    finish: Arc<LinkedBlockingQueue<TaskHandle<T>>>,
-    pending: Mutex<Pending>,
+    completions: Arc<Completions<T>>,
 }
 
 impl<T: Send + 'static> ExecutorCompletionService<T> {
     /// Creates a service that runs its tasks on `executor`.
     pub fn new(executor: impl Executor + 'static) -> Self {
-        Self {
-            executor: Box::new(executor),
-            finish: Arc::new(LinkedBlockingQueue::unbounded()),
-            pending: Mutex::new(Pending::default()),
-        }
+        Self { executor: Box::new(executor), completions: Completions::new() }
     }
 
     /// Submits `f`. Its handle arrives when the task has ended. The returned [`Canceller`] has the
-    /// same id as that handle.
+    /// same id.
     ///
-    /// To tell the results apart, return a key with the value: `submit(move || (path.clone(),
-    /// read(&path)))`. A task that panics returns no key. If that matters, keep a map from
-    /// [`Canceller::id`] to the key.
+    /// To tell results apart, let the closure return its key:
+    /// `submit(move || (path.clone(), read(&path)))`. A task that panics has no result: keep a map
+    /// from [`Canceller::id`] to the key if that matters.
     ///
     /// # Errors
-    /// Returns [`Rejected`] with the task. No handle arrives for it.
+    /// [`Rejected`] with the task. No handle arrives for it.
     pub fn submit(&self, f: impl FnOnce() -> T + Send + 'static) -> Result<Canceller, Rejected> {
-        let canceller = start(&*self.executor, f, &self.finish)?;
-        let ended = self.pending.lock().push(canceller.clone());
-        drop(ended);
-        Ok(canceller)
+        self.completions.start(&*self.executor, f)
     }
 
-    /// Blocks until a task has ended and returns its handle. `join` on that handle does not block.
+    /// Blocks until a task has ended and returns its handle, whose `join` does not block.
     ///
     /// # Errors
-    /// Returns [`Interrupted`] if the calling thread is interrupted.
+    /// [`Interrupted`] if the calling thread is interrupted.
     pub fn take(&self) -> Result<TaskHandle<T>, Interrupted> {
-        let next = next_finished(&self.finish, || self.pending.lock().0.clone(), None)?;
+        let next = self.completions.next(None)?;
         Ok(next.expect("a wait without a deadline ends only with a handle"))
     }
 
     /// Returns the handle of a task that has ended, if there is one. Does not block.
     pub fn poll(&self) -> Option<TaskHandle<T>> {
-        self.finish.poll()
+        self.completions.poll()
     }
 
-    /// As [`take`](Self::take), but blocks for at most `timeout`. Returns `None` on a timeout.
+    /// As [`take`](Self::take), for at most `timeout`. Returns `None` on timeout.
     ///
     /// # Errors
-    /// Returns [`Interrupted`] if the calling thread is interrupted.
+    /// [`Interrupted`] if the calling thread is interrupted.
     pub fn poll_timeout(&self, timeout: Duration) -> Result<Option<TaskHandle<T>>, Interrupted> {
-        next_finished(&self.finish, || self.pending.lock().0.clone(), deadline_after(timeout))
+        self.completions.next(deadline_after(timeout))
     }
 }
 

@@ -5,11 +5,9 @@ use std::fmt;
 use std::time::Instant;
 
 use super::{Executor, Rejected};
-use crate::executor::completion;
+use crate::executor::completion::Completions;
 use crate::interrupt::wait::is_past;
 use crate::interrupt::{Interrupted, Wake};
-use crate::queue::{BlockingQueue, LinkedBlockingQueue};
-use crate::sync::Arc;
 use crate::task::TaskOf;
 use crate::task::{Canceller, TaskHandle, TaskState};
 
@@ -73,7 +71,7 @@ where
     E: Into<Box<dyn Error + Send + Sync>> + Send + 'static,
     F: FnOnce() -> Result<T, E> + Send + 'static,
 {
-    let finish = Arc::new(LinkedBlockingQueue::unbounded());
+    let completions = Completions::new();
     let mut tasks = tasks.into_iter();
     let mut started = Batch(Vec::new());
     let mut open = 0_usize;
@@ -83,7 +81,7 @@ where
         let next = tasks.next();
         let all_started = next.is_none();
         if let Some(f) = next {
-            started.0.push(completion::start(executor, f, &finish).map_err(InvokeError::Rejected)?);
+            started.0.push(completions.start(executor, f).map_err(InvokeError::Rejected)?);
             open += 1;
         }
         if open == 0 {
@@ -91,7 +89,7 @@ where
         }
         // 2. Take a finished task. Wait for one only when all have been started.
         let finished =
-            if all_started { Some(wait_for_next(&finish, &started.0, deadline)?) } else { finish.poll() };
+            if all_started { Some(wait_for_next(&completions, deadline)?) } else { completions.poll() };
         let Some(mut handle) = finished else { continue };
         // 3. Return the first success.
         open -= 1;
@@ -103,12 +101,11 @@ where
     }
 }
 
-fn wait_for_next<T: Send>(
-    finish: &LinkedBlockingQueue<TaskHandle<T>>,
-    started: &[Canceller],
+fn wait_for_next<T: Send + 'static>(
+    completions: &Completions<T>,
     deadline: Option<Instant>,
 ) -> Result<TaskHandle<T>, InvokeError> {
-    match completion::next_finished(finish, || started.to_vec(), deadline) {
+    match completions.next(deadline) {
         Ok(Some(handle)) => Ok(handle),
         Ok(None) => Err(InvokeError::TimedOut),
         Err(Interrupted) => Err(InvokeError::Interrupted),

@@ -2,9 +2,9 @@
 //! `RUSTFLAGS="--cfg loom" cargo test -p millpond --lib --release`.
 //!
 //! The models run the shipping code, not a copy. Only `pool::take_one` repeats steps of the worker
-//! loop, because whole pools with two workers have too many interleavings. Time does not pass in a model: a timeout is the
-//! explicit step `ThreadContext::fire_timer`. The models of the pool are in `pool.rs`, which is
-//! declared as a module of the pool because it uses private items.
+//! loop, because whole pools with two workers have too many interleavings. Time does not pass in a
+//! model: a timeout is the explicit step `ThreadContext::fire_timer`. The models of the pool are in
+//! `pool.rs`, which is declared as a module of the pool because it uses private items.
 
 mod handle;
 mod interrupt;

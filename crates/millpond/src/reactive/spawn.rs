@@ -270,7 +270,9 @@ impl Drop for OnWorker {
 /// A calling worker runs tasks in place, as [`TaskHandle::join`] does, so it does not deadlock a
 /// full pool. It runs those that the future waits for and that are still queued in the worker's own
 /// pool or scheduler. This covers only handles that this thread polls, not those inside another
-/// spawned future.
+/// spawned future. A handle of the calling task itself is ready with [`JoinError::WouldDeadlock`].
+///
+/// [`JoinError::WouldDeadlock`]: crate::JoinError::WouldDeadlock
 ///
 /// # Errors
 /// Returns [`Interrupted`] if the calling thread is interrupted while it waits. The future is then

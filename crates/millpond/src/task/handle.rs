@@ -191,6 +191,10 @@ impl<T> Future for TaskHandle<T> {
     /// Resolves when the task is done. If polled again after that, returns [`JoinError::Taken`].
     fn poll(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Self::Output> {
         let this = &mut *self;
+        // Only `block_on` of a worker collects, and then the calling thread blocks, as in `join`.
+        if context::is_collecting_awaited() && this.cell.is_waiting_for_this_thread() {
+            return Poll::Ready(Err(JoinError::WouldDeadlock));
+        }
         if !this.is_done() && this.cell.wait_as(Some(waiter_of(context))).is_ok() {
             context::note_awaited(|| this.cell.tracked());
             return Poll::Pending;

@@ -65,8 +65,12 @@ impl Space {
     }
 
     /// Writes a head, and after it a value that takes `words` words.
+    ///
+    /// # Panics
+    /// If the value does not fit in place, so that it could not be moved out again as a whole.
     #[inline(always)]
     fn put<V>(self, first: *const VTable, id: TaskId, words: usize, value: V) -> Packed {
+        assert!(words <= WORDS, "work that does not fit has to be packed in a box");
         assert!(self.words == HEAD + words && size_of::<V>() <= words * size_of::<Word>());
         assert!(align_of::<V>() <= align_of::<Word>());
         // SAFETY: (1), and the assertions: head and value fit. The id may need more alignment.
@@ -104,7 +108,7 @@ impl Space {
 /// handle, are packed without becoming a [`Task`] first: moving a `Task` costs as much as queueing
 /// it.
 pub(crate) trait Pack: Sized {
-    /// False if the work needs a box, and must therefore become a [`Task`] first.
+    /// False if the work needs a box, and must therefore become a [`Task`] first: `pack` panics.
     const FITS: bool = true;
 
     /// Returns the id for the packed task. A closure returns a new id with each call.

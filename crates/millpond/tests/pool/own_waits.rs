@@ -7,6 +7,7 @@ use std::time::Duration;
 
 use crate::support::pools::{fixed, sized};
 use crate::support::{Gate, LONG, SHORT, await_end, end, occupied, soon};
+use millpond::interrupt;
 use millpond::{
     ExecutorCompletionService, ExecutorService, Hooks, JoinError, RejectReason, TaskHandle, TaskOf,
     ThreadPoolExecutor, WorkQueue, WorkerInfo, executors, policy,
@@ -31,6 +32,32 @@ fn a_completion_service_runs_waiting_tasks_in_place_when_a_worker_takes_from_it(
             first + second + third
         });
         assert_eq!(soon(sum.unwrap()).unwrap(), 6);
+        end(&pool);
+    }
+}
+
+/// The task that takes holds the only worker when the other thread submits.
+#[test]
+fn a_worker_that_takes_runs_a_task_that_is_submitted_meanwhile() {
+    for timeout in [None, Some(LONG)] {
+        let pool = fixed(1);
+        let service = Arc::new(ExecutorCompletionService::new(pool.clone()));
+        let (taker, (tell, told)) = (Arc::clone(&service), mpsc::channel());
+        let outer = pool.submit(move || {
+            tell.send(interrupt::current()).unwrap();
+            let next = match timeout {
+                None => taker.take().map(Some),
+                Some(timeout) => taker.poll_timeout(timeout),
+            };
+            next.unwrap().expect("in time").join().unwrap()
+        });
+        let inside = told.recv_timeout(LONG).unwrap();
+        thread::sleep(SHORT); // most often the task waits by now; the outcome does not depend on it
+        drop(service.submit(|| 7).unwrap());
+        let mut outer = outer.unwrap();
+        let sum = outer.join_timeout(LONG / 4);
+        inside.interrupt(); // so that a failure does not hang
+        assert_eq!(sum.expect("the pool waits for itself").unwrap(), 7);
         end(&pool);
     }
 }

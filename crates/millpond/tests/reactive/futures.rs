@@ -16,8 +16,8 @@ use crate::support::{
 };
 use millpond::reactive::{self, ExecutorFutureExt};
 use millpond::{
-    Executor, Interrupted, JoinError, RejectReason, Rejected, Task, TaskState, ThreadPoolExecutor, WorkQueue,
-    executors, interrupt, policy,
+    Executor, Interrupted, JoinError, RejectReason, Rejected, Task, TaskHandle, TaskState,
+    ThreadPoolExecutor, WorkQueue, executors, interrupt, policy,
 };
 
 /// Runs everything where it is handed in.
@@ -568,6 +568,31 @@ fn a_worker_that_blocks_on_a_future_of_its_own_pool_polls_it_also_when_it_is_wok
     signal.set();
     assert_eq!(soon(outer.unwrap()).unwrap(), 7);
     end(&pool);
+}
+
+/// `inside` gets the handle of the task that it runs in.
+fn with_own_handle(pool: &ThreadPoolExecutor, inside: impl FnOnce(TaskHandle<()>) -> bool + Send + 'static) {
+    let (give, given) = mpsc::channel();
+    let (tell, told) = mpsc::channel();
+    let handle = pool.submit(move || tell.send(inside(given.recv().unwrap())).unwrap()).unwrap();
+    let canceller = handle.canceller();
+    give.send(handle).unwrap();
+    let answer = told.recv_timeout(LONG / 4);
+    canceller.cancel(true); // so that a failure does not hang
+    assert_eq!(answer, Ok(true), "the task waits for itself");
+}
+
+#[test]
+fn a_task_that_blocks_on_its_own_handle_is_told_so_at_once() {
+    let deadlocks = |result| matches!(result, Ok(Err(JoinError::WouldDeadlock)));
+    let pool = executors::fixed(1).unwrap();
+    with_own_handle(&pool, move |own| deadlocks(reactive::block_on(own)));
+    with_own_handle(&pool, move |own| deadlocks(reactive::block_on(async { own.await })));
+    let inner = pool.clone();
+    with_own_handle(&pool, move |outer| {
+        inner.submit(move || deadlocks(reactive::block_on(outer))).unwrap().join().unwrap()
+    });
+    pool.close();
 }
 
 #[test]

@@ -250,3 +250,13 @@ fn any_number_of_words_is_copied() {
         }
     }
 }
+
+/// Moving such an entry out would copy only a part of it.
+#[test]
+#[should_panic = "has to be packed in a box"]
+fn a_closure_that_needs_a_box_is_not_packed_without() {
+    let longer = [7_usize; WORDS + 1];
+    let task = move || assert_eq!(longer, [7; WORDS + 1]);
+    let mut room = Room::new(Pack::words(&task));
+    task.pack(TaskId::fresh(), room.space());
+}
