@@ -2,8 +2,8 @@
 //!
 //! With n tasks on c cores each runs at the speed min(1, c/n). One clock therefore serves all
 //! tasks: it shows the work that a task present from the beginning would have received. A task ends
-//! when the clock shows its value at the task's start plus the task's own work. Starts and ends only
-//! change the speed of the clock.
+//! when the clock shows its value at the task's start plus the task's own work. Starts and ends
+//! only change the speed of the clock.
 
 use std::collections::BinaryHeap;
 

@@ -1,4 +1,5 @@
-//! The Grafana board, the alert rules and the documentation name all exported metrics and no others.
+//! The Grafana board, the alert rules and the documentation name all exported metrics, and no
+//! others.
 
 use std::collections::BTreeSet;
 
