@@ -1,4 +1,4 @@
-//! The commands that change something. All of them need `--write`.
+//! The commands that modify the database. All need `--write`.
 
 use millpond_cluster::{Admin, CancelAnswer, Cluster, QueueStats, TaskId, WorkerId};
 use serde_json::json;
@@ -8,7 +8,7 @@ use super::{Common, complain, failed, no, print_json, show};
 use crate::error::{Error, Outcome};
 use crate::term;
 
-/// The answer is no if a task had ended already or is not known.
+/// The answer is no if a task has already ended or is unknown.
 pub(super) fn cancel(target: &Target, ids: &[TaskId]) -> Result<Outcome, Error> {
     let mut answers = Vec::new();
     for id in ids {
@@ -77,7 +77,7 @@ pub(super) fn drain(target: &Target, worker: &str) -> Result<Outcome, Error> {
     Ok(Outcome::Yes)
 }
 
-/// Makes the database. One that is there already is left as it is.
+/// Creates the database. An existing one is not changed.
 pub(super) fn init(common: &Common) -> Result<Outcome, Error> {
     require_write(common, "init")?;
     let address = target::address(common)?;

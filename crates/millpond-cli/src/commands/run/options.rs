@@ -149,7 +149,7 @@ pub(super) enum Jobs {
 }
 
 impl Jobs {
-    /// At least 1, unless 0 was asked for.
+    /// At least 1, unless 0 was requested.
     pub(super) fn on(self, cpus: usize) -> usize {
         match self {
             Jobs::Exactly(jobs) => jobs,
