@@ -21,7 +21,7 @@ fn main() -> Result<(), Box<dyn Error>> {
         .ttl(Duration::from_secs(10))
         .build()?;
 
-    // 1. Three customers share two threads. Ada's orders are slow, but nobody waits behind them.
+    // 1. Three customers share two threads. Ada's orders are slow, but do not delay the others.
     for (customer, takes) in [("ada", 40), ("bob", 5), ("cyd", 5)] {
         let lane = shop.create_worker();
         for order in 1..=3 {

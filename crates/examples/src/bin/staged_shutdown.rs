@@ -42,7 +42,7 @@ fn main() -> Result<ExitCode, Box<dyn Error>> {
         };
         match receive.execute(task) {
             Ok(()) => accepted += 1,
-            Err(rejected) => eprintln!("not received: {rejected}"), // the signal arrived during the wait
+            Err(rejected) => eprintln!("not received: {rejected}"), // interrupted by the signal
         }
     }
 
