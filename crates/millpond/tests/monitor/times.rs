@@ -222,7 +222,7 @@ fn every_task_is_counted_on_every_path() {
                 }
                 if n % 50 == 49 {
                     let idle = pool.clone();
-                    eventually(move || idle.stats().active_count == 0); // lets the next one wake a worker
+                    eventually(move || idle.stats().active_count == 0); // the next one wakes it
                 }
             }
             handles.iter().step_by(3).for_each(|handle| _ = handle.cancel(false));

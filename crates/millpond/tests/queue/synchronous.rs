@@ -192,7 +192,8 @@ fn a_thread_that_waits_while_its_locals_are_destroyed_is_woken() {
     let (queue, (tell, told)) = (Arc::new(SynchronousQueue::new()), mpsc::channel());
     let there = Arc::clone(&queue);
     let thread = thread::spawn(move || {
-        GOODBYE.with(|goodbye| goodbye.0.replace(Some((there, tell)))); // initialised first: destroyed last
+        // Initialised before the library's thread-locals, so destroyed after them.
+        GOODBYE.with(|goodbye| goodbye.0.replace(Some((there, tell))));
         assert!(!interrupt::is_interrupted());
     });
     let status = told.recv_timeout(LONG).unwrap();
