@@ -138,7 +138,7 @@ fn ecs_011_submit_after_shutdown_is_rejected_and_nothing_arrives() {
     pool.close();
 }
 
-/// ECS-012; `interrupt.rs` has the flag set beforehand.
+/// ECS-012. `interrupt/flag.rs` has the flag set before the call.
 #[test]
 fn ecs_012_take_and_timed_poll_are_interruptible_and_lose_nothing() {
     let pool = fixed(1);

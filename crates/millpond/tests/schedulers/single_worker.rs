@@ -424,7 +424,7 @@ impl Drop for Slow {
     }
 }
 
-/// Regression: its turn came while its worker was being disposed. It did not run, but reported a
+/// Regression: work whose turn came during the disposal of its worker did not run, but reported a
 /// run.
 #[test]
 fn work_whose_turn_comes_while_its_worker_is_disposed_of_is_cancelled() {
