@@ -260,7 +260,10 @@ fn cancel_ends_a_waiting_task_and_asks_a_running_one_to_stop() {
     let waiting =
         jobs.cluster.submit_task(SQUARE.task(&1).delay(Duration::from_secs(3600))).expect("accepted").id();
     let text = jobs.printed(&["--write", "cancel", &waiting.to_string(), &running.to_string()]);
-    assert_eq!(text, format!("{waiting} is cancelled\n{running} runs; its worker is asked to stop it\n"));
+    assert_eq!(
+        text,
+        format!("{waiting} is cancelled\n{running} is running; its worker was asked to stop it\n")
+    );
     assert_eq!(jobs.state(waiting), State::Cancelled);
     eventually("the worker stops it", || jobs.state(running) == State::Cancelled);
     let ran = jobs.run(&["--write", "--json", "cancel", &waiting.to_string()]);
@@ -308,7 +311,7 @@ fn drain_asks_a_worker_and_an_unknown_one_is_status_1() {
     eventually("the worker is listed", || !jobs.cluster.admin().workers().unwrap().is_empty());
     let name = worker.id().to_string();
     assert!(jobs.printed(&["workers"]).contains(&name));
-    assert!(jobs.printed(&["--write", "drain", &name]).contains("is asked to drain"));
+    assert!(jobs.printed(&["--write", "drain", &name]).contains("was asked to drain"));
     eventually("the worker drains", || worker.is_draining());
     assert!(jobs.printed(&["workers"]).contains("draining"));
     assert!(jobs.printed(&["status"]).contains("tasks wait, but every worker is draining"));

@@ -653,7 +653,7 @@ fn what_cannot_be_played_is_one_line_that_says_what_to_do() {
         ),
         (
             &["lab", "growth", "--speed", "0"],
-            "invalid value '0' for '--speed <FACTOR>': a speed is from 0.001 to 1000000; try --help",
+            "invalid value '0' for '--speed <FACTOR>': give a factor from 0.001 to 1000000; try --help",
         ),
         (
             &["lab", "prestart", "--speed", "50", "--svg", "/nowhere/a.svg"],

@@ -46,7 +46,8 @@ fn a_script_that_the_system_cannot_run_is_tried_once_and_told_what_it_needs() {
     assert!(ran.stderr.ends_with("; a script needs a first line such as #!/bin/sh\n"), "{}", ran.stderr);
     assert_eq!(lines(&ran.stderr).len(), 1);
     let ran = run_script(&directory, "#!/no/such/shell\necho hello\n");
-    let expected = "millpond: cannot run './script': what its first line names after #! was not found\n";
+    let expected =
+        "millpond: cannot run './script': the interpreter named in its first line (#!) was not found\n";
     assert_eq!((ran.status, ran.stderr.as_str()), (126, expected));
 }
 
@@ -228,7 +229,7 @@ fn mistakes_are_told_in_one_line_and_no_job_is_run() {
     for (arguments, complaint) in [
         (&["--halt", "later", "echo"][..], "'later' is not a rule such as never, soon,3, now,1 or soon,20%"),
         (&["--timeout", "5", "echo"], "'5' has no unit"),
-        (&["--timeout", "0", "echo"], "a command needs more time than none"),
+        (&["--timeout", "0", "echo"], "the timeout must be above zero"),
         (&["--core", "4", "--max", "2", "echo"], "--core 4 is more than --max 2"),
         (&["-j0", "echo"], "no job can run with 0 at a time"),
         (&["-j2", "--max", "3", "echo"], "cannot be used with"),

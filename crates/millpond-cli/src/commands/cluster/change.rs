@@ -30,7 +30,9 @@ pub(super) fn cancel(target: &Target, ids: &[TaskId]) -> Result<Outcome, Error> 
 fn tell_cancel(id: TaskId, answer: CancelAnswer) -> Result<(), Error> {
     match answer {
         CancelAnswer::Cancelled => term::print(&format!("{id} is cancelled\n"))?,
-        CancelAnswer::Requested => term::print(&format!("{id} runs; its worker is asked to stop it\n"))?,
+        CancelAnswer::Requested => {
+            term::print(&format!("{id} is running; its worker was asked to stop it\n"))?
+        }
         CancelAnswer::AlreadyDone => complain(format_args!("task {id} has ended already")),
         CancelAnswer::Unknown => {
             complain(format_args!("there is no task {id}, or its record is no longer kept"))
@@ -72,7 +74,7 @@ pub(super) fn drain(target: &Target, worker: &str) -> Result<Outcome, Error> {
         return Ok(no(format_args!("there is no worker '{worker}'; `workers` lists them")));
     }
     if !target.json {
-        term::print(&format!("worker {worker} is asked to drain; `workers` shows when it is gone\n"))?;
+        term::print(&format!("worker {worker} was asked to drain; `workers` shows when it has ended\n"))?;
     }
     Ok(Outcome::Yes)
 }

@@ -141,7 +141,7 @@ problem), 2 on error.";
 
 fn limit(text: &str) -> Result<u64, String> {
     match units::count(text)? {
-        0 => Err("a list of 0 shows nothing; use at least 1".to_owned()),
+        0 => Err("use at least 1".to_owned()),
         limit => Ok(limit),
     }
 }

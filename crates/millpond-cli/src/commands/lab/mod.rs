@@ -83,7 +83,7 @@ impl TypedValueParser for WorkloadName {
 fn speed(text: &str) -> Result<f64, String> {
     match units::amount(text)? {
         factor if (0.001..=1e6).contains(&factor) => Ok(factor),
-        _ => Err("a speed is from 0.001 to 1000000".to_owned()),
+        _ => Err("give a factor from 0.001 to 1000000".to_owned()),
     }
 }
 

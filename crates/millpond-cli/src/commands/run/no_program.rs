@@ -25,7 +25,8 @@ pub(super) fn explain(program: &OsStr, error: &io::Error) -> (String, u8) {
     let name = program.to_string_lossy();
     match error.kind() {
         ErrorKind::NotFound if is_a_file(program) => {
-            let message = format!("cannot run '{name}': what its first line names after #! was not found");
+            let message =
+                format!("cannot run '{name}': the interpreter named in its first line (#!) was not found");
             (message, status::NOT_EXECUTABLE)
         }
         ErrorKind::NotFound | ErrorKind::NotADirectory => {

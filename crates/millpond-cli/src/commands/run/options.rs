@@ -186,7 +186,7 @@ fn timeout(text: &str) -> Result<Duration, String> {
         return Err("a share of the usual time is not supported; give a time such as 30s".to_owned());
     }
     match units::duration(text)? {
-        Duration::ZERO => Err("a command needs more time than none".to_owned()),
+        Duration::ZERO => Err("the timeout must be above zero".to_owned()),
         timeout => Ok(timeout),
     }
 }

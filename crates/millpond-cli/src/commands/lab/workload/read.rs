@@ -150,7 +150,7 @@ fn pool(raw: &Spanned<RawPool>) -> Checked<PoolPlan> {
     };
     let need = |value: Option<usize>, what: &str| match value {
         Some(value) if value > MOST_THREADS => {
-            wrong(at.clone(), format!("{value} threads are too many to start; at most {MOST_THREADS} fit"))
+            wrong(at.clone(), format!("{value} threads are too many; the maximum is {MOST_THREADS}"))
         }
         Some(value) => Ok(value),
         None => wrong(at.clone(), what),
@@ -313,7 +313,7 @@ fn one_verb(at: &Range<usize>, raw: &RawStep) -> Checked<()> {
     match verbs.iter().filter(|given| **given).count() {
         1 => Ok(()),
         0 => wrong(at.clone(), format!("a step needs one of {known}")),
-        _ => wrong(at.clone(), format!("a step does one thing: one of {known}")),
+        _ => wrong(at.clone(), format!("a step has only one action: one of {known}")),
     }
 }
 
@@ -341,7 +341,7 @@ fn submit(at: &Range<usize>, raw: &mut RawStep, pool: &PoolPlan, mix: &[TaskPlan
         return wrong(at.clone(), "only a bounded-elastic pool has lanes");
     }
     if let Some(task) = mix.iter().find(|task| task.nested > DEEPEST) {
-        let what = format!("nested = {} may be too deep for a stack; it is at most {DEEPEST}", task.nested);
+        let what = format!("nested = {} may overflow the stack; the maximum is {DEEPEST}", task.nested);
         return wrong(at.clone(), what);
     }
     if is_scheduler && mix.iter().any(|task| task.nested > 0) {
@@ -375,7 +375,7 @@ fn arrivals(at: &Range<usize>, raw: &mut RawStep) -> Checked<(Arrivals, Limit)> 
     };
     let tasks = expected(&arrivals, limit);
     if tasks > MOST_TASKS {
-        return wrong(at.clone(), format!("{tasks:.0} tasks are too many to play; at most {MOST_TASKS} fit"));
+        return wrong(at.clone(), format!("{tasks:.0} tasks are too many; the maximum is {MOST_TASKS}"));
     }
     Ok((arrivals, limit))
 }
@@ -544,19 +544,19 @@ mod tests {
             ),
             (
                 "[[scene]]\npool = { core = 1 }\nsteps = [\n  { submit = 1, nested = 1000 },\n]\n",
-                "w.toml:4:3: nested = 1000 may be too deep for a stack; it is at most 100",
+                "w.toml:4:3: nested = 1000 may overflow the stack; the maximum is 100",
             ),
             (
                 "[[scene]]\npool = { core = 1 }\nsteps = [\n  { submit = 99999999999, takes = '1s' },\n]\n",
-                "w.toml:4:3: 99999999999 tasks are too many to play; at most 1000000 fit",
+                "w.toml:4:3: 99999999999 tasks are too many; the maximum is 1000000",
             ),
             (
                 "[[scene]]\npool = { core = 1 }\nsteps = [\n  { during = '2s', rate = '1G/s', takes = '1s' },\n]\n",
-                "w.toml:4:3: 2000000000 tasks are too many to play; at most 1000000 fit",
+                "w.toml:4:3: 2000000000 tasks are too many; the maximum is 1000000",
             ),
             (
                 "[[scene]]\npool = { core = 1000000 }\nsteps = [{ prestart = 'all' }]\n",
-                "w.toml:2:8: 1000000 threads are too many to start; at most 10000 fit",
+                "w.toml:2:8: 1000000 threads are too many; the maximum is 10000",
             ),
             (
                 "[[scene]]\npool = { core = 1 }\nsteps = [\n  { submit = 1 },\n]\n",
@@ -568,7 +568,7 @@ mod tests {
             ),
             (
                 "[[scene]]\npool = { core = 1 }\nsteps = [{ wait = '1s', look = true }]\n",
-                "w.toml:3:10: a step does one thing",
+                "w.toml:3:10: a step has only one action",
             ),
             (
                 "[[scene]]\npool = { kind = 'fixed' }\nsteps = []\n",
